@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.installation import install_command
 from vil_bridge.core.ports import Discover
 from vil_bridge.core.solid_world import SolidWorld
 
@@ -245,7 +246,7 @@ def explain_missing(error: ModuleNotFoundError, extra: str = "") -> str:
     """
     module = (error.name or "").partition(".")[0]
     extra = extra or EXTRA_OF_MODULE.get(module, "")
-    cure = f"pip install 'vil-bridge[{extra}]'" if extra else f"install the package that provides {module!r}"
+    cure = install_command(extra) if extra else f"install the package that provides {module!r}"
     return f"the Python module {module!r} is not installed: {cure}"
 
 

@@ -13,6 +13,7 @@ from vil_bridge.config.base import custom
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 _DIGITS_AND_DOTS: Final = re.compile(r"[0-9.]+")
+MAX_PORT: Final = 65535
 _INTERFACE: Final = re.compile(r"(eth|wlan)\d+|(en|wl)(o\d+|s\d+\w*|p\d+\w*|x[0-9a-f]{12})")
 """Names that Linux gives: of the kernel and of systemd's predictable scheme."""
 
@@ -36,6 +37,18 @@ def check_host(host: str) -> str:
     if not _NAME.fullmatch(host):
         raise custom(f"{host!r} is not an address or a host name. Write one such as 192.168.1.10 or mocap-pc")
     return host
+
+
+def check_port(endpoint: str) -> int:
+    """Return the port that an endpoint ``...:PORT`` ends with.
+
+    Raises:
+        PydanticCustomError: there is no such port.
+    """
+    port = int(endpoint.rpartition(":")[2])
+    if port > MAX_PORT:
+        raise custom(f"there is no port {port}. Write one up to {MAX_PORT}, or 0 for any free one")
+    return port
 
 
 def check_ipv4(address: str) -> str:

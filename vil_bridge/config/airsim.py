@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
-from vil_bridge.config.base import StrictModel
+from vil_bridge.config.base import Listening, NameOrFile, StrictModel
 from vil_bridge.config.bind_address import require_guard
 
 _VehicleName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
@@ -15,12 +16,24 @@ _VehicleName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 class AirsimConfig(StrictModel):
     """Server of AirSim's RPC: programs written for AirSim read the vehicles and fly the simulated ones."""
 
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "tcp"),)
+
     insecure: bool = Field(
         default=False, description="Allow an address that the network can reach: the protocol knows no keys."
     )
+    role: Literal["view", "control"] | None = Field(
+        default=None,
+        description="What every program may do: view = read, control = change everything; none = control, and required"
+        " where http.token_file is set.",
+    )
+    folder: Path | None = Field(
+        default=None,
+        description="Folder of the files that programs make; none = Recording.Folder of the settings, or"
+        " ~/Documents/AirSim.",
+    )
     bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=41451, ge=0, le=65535, description="TCP port; 0 = any free one.")
-    scene: str = Field(
+    scene: NameOrFile = Field(
         default="blocks",
         min_length=1,
         max_length=4096,
@@ -29,6 +42,16 @@ class AirsimConfig(StrictModel):
     profile: str = Field(default="low", min_length=1, max_length=32, description="Quality of the pictures.")
     settings: str = Field(
         default="{}", max_length=1 << 20, description="Text of AirSim's settings.json: cameras, sensors, origin."
+    )
+    positions: Literal["start", "world"] = Field(
+        default="start",
+        description="Where positions of vehicles are zero: start = each one's own, as AirSim's; world = the world's "
+        "origin, as those of objects, which programs of the drone racing lab expect.",
+    )
+    compat: bool = Field(
+        default=False,
+        description="Multirotors that a program adds (simAddVehicle) fly as AirSim's own code does, its slips "
+        "included; the others say so by `compat` of their own.",
     )
     vehicles: dict[_VehicleName, str] = Field(
         default={},

@@ -5,9 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from vil_bridge.core.errors import ConfigError
@@ -44,15 +52,86 @@ def check_faults(text: str) -> None:
         raise ConfigError("the 'restart' fault works with emulators only")
 
 
+def from_file_folder(path: Path, info: ValidationInfo) -> Path:
+    """Return a path as the configuration file means it: ``~`` is the home folder, a relative path begins at the file.
+
+    What comes from no file stays relative.
+
+    Raises:
+        PydanticCustomError: there is no home folder.
+    """
+    try:
+        expanded = path.expanduser()
+    except RuntimeError:
+        raise custom(f"{str(path)[:80]!r}: this user has no home folder. Write the whole path") from None
+    folder: Path | None = (info.context or {}).get("folder")
+    return expanded if folder is None else folder / expanded
+
+
+def existing(path: Path, info: ValidationInfo) -> Path:
+    """Return the path of an input, which has to be there where the loader looks for inputs.
+
+    Raises:
+        PydanticCustomError: it is not there.
+    """
+    whole = from_file_folder(path, info)
+    if (info.context or {}).get("find_inputs") and not whole.exists():
+        raise custom(f"{whole} does not exist. Write where it is, as seen from the folder of this file")
+    return path
+
+
+def _name_or_file(text: str, info: ValidationInfo) -> str:
+    """Return a name unchanged, and the path of a file as the configuration file means it."""
+    if "/" not in text and not Path(text).suffix:
+        return text
+    return str(from_file_folder(Path(text), info))
+
+
+def _path_text(text: str, info: ValidationInfo) -> str:
+    return str(from_file_folder(Path(text), info))
+
+
+PathText = Annotated[str, AfterValidator(_path_text)]
+"""A path with parts that are filled in later."""
+NameOrFile = Annotated[str, AfterValidator(_name_or_file)]
+"""A shipped thing's name, or a file: what has a slash or a suffix."""
+ExistingPath = Annotated[Path, AfterValidator(existing)]
+"""A file or folder that is read, and has to be there."""
+
+
+class Listening(NamedTuple):
+    """Key of a model that holds a port to listen on.
+
+    Attributes:
+        key: a port, next to the model's ``bind``; or one endpoint ``SCHEME ADDRESS:PORT``, or several.
+        transport: ``tcp``, ``udp``, or both as ``tcp udp``.
+        each_camera: it is the first of as many ports as there are cameras.
+    """
+
+    key: str
+    transport: str
+    each_camera: bool = False
+
+
 class StrictModel(BaseModel):
-    """Unknown keys are errors, values never change after loading, non-finite numbers are refused."""
+    """Unknown keys are errors, values never change after loading, non-finite numbers are refused.
+
+    Paths are those that the configuration file means (:func:`from_file_folder`).
+
+    Attributes:
+        listens: its ports, which no other part of a configuration may have.
+    """
+
+    listens: ClassVar[tuple[Listening, ...]] = ()
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _true_is_not_a_number(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    def _as_written(cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
         found = read(value)
+        if isinstance(found, Path):
+            return from_file_folder(found, info)
         if isinstance(value, bool) and not isinstance(found, bool):
             raise PydanticCustomError("number_type", "should be a number, got {text}", {"text": str(value).lower()})
         return found

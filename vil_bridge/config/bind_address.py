@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from vil_bridge.config.address import check_host
-from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.address import check_host, check_port
+from vil_bridge.config.base import Listening, StrictModel, custom
 
 HOST_PATTERN: Final = r"(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\])"
 
@@ -66,6 +66,8 @@ def refuse_unguarded(reach: str, *, guarded: bool, cure: str) -> None:
 class CurveServerConfig(StrictModel):
     """ZeroMQ server with CURVE keys: a local address, or clients with known keys."""
 
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("bind", "tcp"),)
+
     insecure: bool = Field(default=False, description="Allow an address that the network can reach without keys.")
     secret_key: Path | None = Field(
         default=None, description="File with this bridge's secret key (`vil-bridge keys new`); none = no encryption."
@@ -87,6 +89,7 @@ class CurveServerConfig(StrictModel):
             raise custom(f"must be written tcp://ADDRESS:PORT, got {bind[:80]!r}")
         guarded = bool(info.data.get("insecure") or info.data.get("secret_key"))
         require_guard(tcp_host(bind), guarded=guarded, advice="give secret_key and allowed_keys, ")
+        check_port(bind)
         return bind
 
     @model_validator(mode="after")

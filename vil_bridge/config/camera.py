@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from vil_bridge.config.base import StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.camera_presets import CameraPreset, with_preset
@@ -49,7 +49,7 @@ class CameraConfig(StrictModel):
     width_px: int = Field(default=640, ge=16, le=8192, description="Width of the image, pixels.")
     height_px: int = Field(default=480, ge=16, le=8192, description="Height of the image, pixels.")
     fov_y_deg: float = Field(
-        default=70.0, ge=1, le=170, description="Vertical field of view of an ideal lens, degrees."
+        default=70.0, gt=0, le=170, description="Vertical field of view of an ideal lens, degrees; at least 3.2."
     )
     lens: LensConfig = Field(default=LensConfig(), description="A calibrated lens; by default an ideal one.")
     effects: EffectsConfig = Field(
@@ -131,6 +131,16 @@ class CameraConfig(StrictModel):
     @classmethod
     def _real(cls, given: Any) -> Any:
         return with_preset(given)
+
+    @field_validator("fov_y_deg")
+    @classmethod
+    def _in_degrees(cls, fov_y_deg: float) -> float:
+        if fov_y_deg <= math.pi:
+            raise custom(
+                f"{fov_y_deg:g} degrees see almost nothing. Angles are degrees: write {math.degrees(fov_y_deg):.4g} "
+                f"for {fov_y_deg:g} rad"
+            )
+        return fov_y_deg
 
     @model_validator(mode="after")
     def _on_its_actor(self) -> Self:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.address import check_port
+from vil_bridge.config.base import Listening, StrictModel, custom
 from vil_bridge.config.bind_address import HOST_PATTERN, CurveServerConfig, require_guard
 
 _SITE: Final = r"^[a-z][a-z0-9_-]*$"
@@ -23,6 +24,8 @@ class FederationZmqConfig(CurveServerConfig):
 
 class FederationZenohConfig(StrictModel):
     """Publish over zenoh (extra `federation`): several sites, TLS, users with passwords."""
+
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("listen", "tcp"),)
 
     users: Path | None = Field(
         default=None, description="File of lines USER:PASSWORD, readable by its owner only; none = anybody."
@@ -42,6 +45,7 @@ class FederationZenohConfig(StrictModel):
     @classmethod
     def _guarded(cls, listen: str, info: ValidationInfo) -> str:
         scheme, _, address = listen.partition("/")
+        check_port(address)
         if scheme != "tcp" and not (info.data.get("certificate") and info.data.get("private_key")):
             raise custom(f"{listen} needs certificate and private_key")
         guarded = bool(info.data.get("insecure") or (scheme != "tcp" and info.data.get("users")))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
-from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.base import Listening, NameOrFile, StrictModel, custom
 from vil_bridge.config.bind_address import is_loopback, require_guard
 
 _Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)]
@@ -15,6 +15,8 @@ _Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A
 
 class HttpConfig(StrictModel):
     """Server of the status page, REST and metrics."""
+
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "tcp"),)
 
     insecure: bool = Field(default=False, description="Allow an address that the network can reach without tokens.")
     token_file: Path | None = Field(
@@ -30,7 +32,7 @@ class HttpConfig(StrictModel):
         max_length=64,
         description="Names by which browsers may call this server, in addition to localhost and numeric addresses.",
     )
-    scene: str | None = Field(
+    scene: NameOrFile | None = Field(
         default=None,
         min_length=1,
         max_length=4096,

@@ -34,6 +34,7 @@ def load(
     sets: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     resolve: Resolver,
+    find_inputs: bool = False,
 ) -> BridgeConfig:
     """Read and validate a configuration file; the file is never written.
 
@@ -42,6 +43,7 @@ def load(
         sets: overrides ``a.b=value``; the value is YAML.
         env: environment; variables ``VIL_SECTION__KEY`` override the file. None = the process's own.
         resolve: gives the configuration models of the known plug-ins of a section.
+        find_inputs: recordings and motion files that the configuration names have to be there.
 
     Raises:
         ConfigError: with one line for every problem.
@@ -65,7 +67,8 @@ def load(
         problems += tree.problems[before:]
     for line in written(warnings):
         _warn(line)
-    return _validated(tree, problems, resolve, path.absolute().parent)
+    context = {"folder": path.absolute().parent, "find_inputs": find_inputs}
+    return _validated(tree, problems, resolve, context)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -90,11 +93,13 @@ def load_text(text: str, origin: str, *, resolve: Resolver) -> BridgeConfig:
     return _validated(tree, list(tree.problems), resolve)
 
 
-def _validated(tree: Tree, problems: list[Problem], resolve: Resolver, folder: FilePath | None = None) -> BridgeConfig:
+def _validated(
+    tree: Tree, problems: list[Problem], resolve: Resolver, context: Mapping[str, Any] | None = None
+) -> BridgeConfig:
     config = None
     if not problems or isinstance(tree.data, dict):
         try:
-            config = BridgeConfig.model_validate(tree.data, context={"resolve": resolve, "folder": folder})
+            config = BridgeConfig.model_validate(tree.data, context={"resolve": resolve, **(context or {})})
         except ValidationError as exc:
             references = reference_problems(tree.data if isinstance(tree.data, dict) else {})
             problems += explain(exc, tree, BridgeConfig, references, _narrow(tree.data, resolve))

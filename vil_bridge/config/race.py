@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.base import NameOrFile, StrictModel, custom
 from vil_bridge.config.course import Seconds, load_course
 from vil_bridge.core.errors import ConfigError
 
@@ -18,11 +17,7 @@ MOST_GATES: Final = 64
 class RaceConfig(StrictModel):
     """A race on a course, and who takes part."""
 
-    course: str = Field(
-        max_length=4096,
-        description="Name of a shipped course, or a course file, looked for next to this file, then in the working "
-        "directory.",
-    )
+    course: NameOrFile = Field(max_length=4096, description="Name of a shipped course, or a course file.")
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
         default=None, description="Moves gates, obstacles and start within their spreads; none = the nominal course."
     )
@@ -37,11 +32,8 @@ class RaceConfig(StrictModel):
 
     @field_validator("course")
     @classmethod
-    def _readable(cls, course: str, info: ValidationInfo) -> str:
-        folder: Path | None = (info.context or {}).get("folder")
+    def _readable(cls, course: str) -> str:
         try:
-            if folder is not None and ("/" in course or Path(course).suffix) and (folder / course).is_file():
-                course = str(folder / course)
             load_course(course)
         except (ConfigError, OSError) as exc:
             raise custom(str(exc).partition("\n")[0]) from None

@@ -29,6 +29,7 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
+from vil_bridge.config.listening import port_problems
 from vil_bridge.config.occupancy import OccupancyConfig
 from vil_bridge.config.race import RaceConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
@@ -294,6 +295,16 @@ class BridgeConfig(StrictModel):
         return self
 
     @model_validator(mode="after")
+    def _role_of_programs(self) -> Self:
+        if self.airsim is not None and self.airsim.role is None and self.http.token_file is not None:
+            reason = (
+                "http.token_file asks for tokens, and AirSim's protocol knows none: say what every program that "
+                "reaches its port may do: `role: view` (read) or `role: control` (change everything)"
+            )
+            raise _error(custom(reason), ("airsim", "role"), None)
+        return self
+
+    @model_validator(mode="after")
     def _outputs_without_humans(self) -> Self:
         problems = [
             InitErrorDetails(
@@ -311,6 +322,16 @@ class BridgeConfig(StrictModel):
         ]
         if problems:
             raise ValidationError.from_exception_data("outputs", problems)
+        return self
+
+    @model_validator(mode="after")
+    def _ports(self) -> Self:
+        problems = port_problems(self, len(self.every_camera()))
+        if problems:
+            raise ValidationError.from_exception_data(
+                "ports",
+                [InitErrorDetails(type=custom(p.reason), loc=p.path, input=None) for p in problems],
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
+from vil_bridge.config.base import Listening
 from vil_bridge.config.bind_address import CurveServerConfig
 
 
 class StreamConfig(CurveServerConfig):
     """Server of pictures for onboard clients (ZeroMQ, and UDP on request)."""
+
+    listens: ClassVar[tuple[Listening, ...]] = (
+        Listening("bind", "tcp"),
+        Listening("data_port", "tcp", each_camera=True),
+        Listening("udp_port", "udp"),
+    )
 
     bind: str = Field(
         default="tcp://127.0.0.1:5560",
