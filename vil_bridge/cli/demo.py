@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.core.installation import install_command
 
 
 def demo(
@@ -31,7 +32,7 @@ def demo(
     from vil_bridge.tools.demo.first import DemoOptions, start_renderer
 
     if absent := [module for module in ("cv2", "moderngl") if find_spec(module) is None]:
-        raise ConfigError(f"the demo needs {' and '.join(absent)}: pip install 'vil-bridge[demo]'")
+        raise ConfigError(f"the demo needs {' and '.join(absent)}: {install_command('demo')}")
     if recording is not None and not recording.is_dir():
         raise ConfigError(f"--recording {recording}: no such folder")
     try:

@@ -28,7 +28,7 @@ def load_config(path: Path, sets: list[str] | None) -> BridgeConfig:
     from vil_bridge.config.load import load
     from vil_bridge.registry import resolve
 
-    return load(path, sets=sets or (), resolve=resolve)
+    return load(path, sets=sets or (), resolve=resolve, find_inputs=True)
 
 
 def quiet_logs() -> None:

@@ -10,6 +10,7 @@ import typer
 from vil_bridge.cli.default_verb import DefaultVerbGroup
 from vil_bridge.cli.exit_codes import explained_disk_errors
 from vil_bridge.cli.race_report import report
+from vil_bridge.core.installation import install_command
 
 if TYPE_CHECKING:
     from vil_bridge.core.course import Course
@@ -134,7 +135,7 @@ def _by_vision(course: Course, seeds: range) -> RaceResult:
     from vil_bridge.core.errors import ConfigError
 
     if absent := [module for module in ("cv2", "moderngl", "embreex") if find_spec(module) is None]:
-        raise ConfigError(f"the pilot 'vision' needs {' and '.join(absent)}: pip install 'vil-bridge[gl]'")
+        raise ConfigError(f"the pilot 'vision' needs {' and '.join(absent)}: {install_command('gl')}")
     from vil_bridge.tools.race.vision_race import race_by_vision
 
     typer.echo(_HEAD, err=True)
@@ -152,7 +153,7 @@ def _fly_on_page(course: str, pilot: str, seed: int | None, http_port: int) -> N
     from vil_bridge.tools.race.arcade import SCENE, arcade_bridge
 
     if find_spec("moderngl") is None:
-        raise ConfigError(f"--pilot {pilot} needs pictures: pip install 'vil-bridge[gl]'")
+        raise ConfigError(f"--pilot {pilot} needs pictures: {install_command('gl')}")
     pose, image, http = free_ports(3, socket.SOCK_STREAM)
     config = arcade_bridge(course, seed, (pose, image), http_port or http)
     setup_logging()

@@ -33,11 +33,31 @@ def sitl(
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print the configuration instead, to add cameras and outputs to it.")
     ] = False,
+    print_parameters: Annotated[
+        bool,
+        typer.Option(
+            "--print-parameters",
+            help="Print the parameters that fit the vehicle instead, as a file for the program (px4, ardupilot).",
+        ),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
 ) -> None:
     """Let PX4, ArduPilot or Betaflight fly simulated vehicles, in one command, until Ctrl-C."""
     options = program, count, command, folder, indoors, scene, rate_hz, speed, seed, http_port
+    if print_parameters:
+        _print_parameters(SitlOptions(*options))
+        return
     _run(SitlOptions(*options), print_config=print_config, verbose=verbose)
+
+
+def _print_parameters(options: SitlOptions) -> None:
+    from vil_bridge.tools.sitl_parameters import parameter_file
+    from vil_bridge.tools.sitl_world import sitl_bridge
+
+    lines = parameter_file(options)
+    sitl_bridge(options)  # refuses what it would not run
+    for line in lines:
+        print(line)
 
 
 def _run(options: SitlOptions, *, print_config: bool, verbose: bool) -> None:

@@ -120,9 +120,8 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     for name, source in status["sources"].items():
         report = source["report"]
         lost = sum(report["counters"].get(reason, 0) for reason in ("lost", "malformed", "rejected"))
-        rows.append(
-            _row("source", name, report["state"], source["rate_hz"], source["age_s"], lost=lost, note=report["reason"])
-        )
+        note = report["reason"] or source.get("degraded", "")
+        rows.append(_row("source", name, report["state"], source["rate_hz"], source["age_s"], lost=lost, note=note))
     for name, actor in status["actors"].items():
         rows.append(
             _row(
@@ -141,7 +140,9 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     for name, camera in status["cameras"].items():
         total = camera["latency"].get("capture_to_received", {})
         recent = total.get("last_10_s", {})
-        lost, note = sum(camera["dropped"].values()), f"drawn by {camera['renderer']} ({camera['assigned']})"
+        lost = sum(camera["dropped"].values())
+        drawn_by = f"drawn by {camera['renderer']} ({camera['assigned']})"
+        note = camera.get("problem") or camera.get("degraded") or drawn_by
         row = _row("camera", name, "", camera["measured_hz"], camera["age_s"], lost=lost, note=note)
         rows.append(row | {"p50_ms": recent.get("p50_ms"), "p95_ms": recent.get("p95_ms")})
     for name, stream in status["streams"].items():
@@ -181,7 +182,7 @@ def _row(
 def _json_line(status: dict[str, Any]) -> str:
     import json
 
-    head = {key: status[key] for key in ("name", "t_ns", "uptime_s", "ready", "not_ready_because")}
+    head = {key: status[key] for key in ("name", "t_ns", "uptime_s", "ready", "not_ready_because", "degraded_because")}
     return json.dumps({**head, "rows": rows_of(status)})
 
 
@@ -196,7 +197,11 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _headline(status: dict[str, Any]) -> str:
-    ready = "ready" if status["ready"] else "not ready: " + "; ".join(status["not_ready_because"])
+    ready = "ready"
+    if not status["ready"]:
+        ready = "not ready: " + "; ".join(status["not_ready_because"])
+    elif status["degraded_because"]:
+        ready = "degraded: " + "; ".join(status["degraded_because"])
     return printable(f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}{_pace(status.get('simulation'))}")
 
 

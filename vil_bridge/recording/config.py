@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from vil_bridge.config.base import SourceConfigBase
+from vil_bridge.config.base import ExistingPath, SourceConfigBase
 
 
 class McapConfig(SourceConfigBase):
@@ -16,7 +15,7 @@ class McapConfig(SourceConfigBase):
     follows_bridge_time: ClassVar[bool] = True
 
     type: Literal["replay"] = "replay"
-    path: Path = Field(description="The recording (.mcap).")
+    path: ExistingPath = Field(description="The recording (.mcap).")
     source: str | None = Field(
         default=None, min_length=1, description="Its name in the recording; none = this section's name."
     )

@@ -35,6 +35,7 @@ class WorldOptions:
 
     Attributes:
         settings: text of AirSim's settings.json; worlds on other hosts cannot read the file.
+        compat: multirotors fly as AirSim's own code does, its slips included.
     """
 
     settings: str
@@ -42,6 +43,7 @@ class WorldOptions:
     profile: str
     bind: str
     insecure: bool = False
+    compat: bool = False
 
 
 class SceneWorld(Protocol):
@@ -123,6 +125,7 @@ def _serve(options: WorldOptions, port: int) -> None:
             bind=options.bind,
             insecure=options.insecure,
             http_port=0,
+            compat=options.compat,
         )
         run_daemon(config)
     except VilBridgeError as exc:

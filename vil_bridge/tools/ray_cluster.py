@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.installation import install_command
 
 _ATTEMPTS: Final = "2"
 """Of Ray to reach a cluster, 41 s each where none answers; its default is 20."""
@@ -31,7 +32,7 @@ def ray_cluster(address: str, *, workers: int | None = None, log_to_driver: bool
     try:
         import ray
     except ModuleNotFoundError as exc:
-        raise VilBridgeError("Ray is not installed. Install it: pip install 'vil-bridge[ray]'") from exc
+        raise VilBridgeError(f"Ray is not installed. Install it: {install_command('ray')}") from exc
     if ray.is_initialized():
         yield ray
         return

@@ -11,12 +11,12 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.registry import resolve
 from vil_bridge.tools.sitl_options import SitlOptions
+from vil_bridge.tools.sitl_parameters import PRESET, environment_of
 
 _ROOM: Final = "room"
 _STEP_HZ: Final = {"px4": 1000, "ardupilot": 1200, "betaflight": 1000}
 _SPACING_M: Final = 2.0
 _SIZE_M: Final = (0.35, 0.35, 0.12)
-_PRESET: Final = "autopilot_quad_x"
 
 
 def sitl_bridge(options: SitlOptions) -> BridgeConfig:
@@ -54,15 +54,17 @@ def sitl_data(options: SitlOptions) -> dict[str, Any]:
 
 
 def connections(options: SitlOptions) -> list[str]:
-    """Return how to start each program and how to reach it, one line each."""
+    """Return how to start each program and how to reach it, one line each, and what older versions need."""
     lines = []
     for i in range(options.count):
         match options.program:
             case "px4":
-                start = f"px4 -d ETC -s etc/init.d-posix/rcS -w FOLDER -i {i} (PX4_SIM_MODEL=iris)"
+                words = [f"{name}={value}" for name, value in environment_of(options).items()]
+                start = f"{' '.join(words)} px4 -d ETC -s etc/init.d-posix/rcS -w FOLDER -i {i}"
                 reach = f"ground station UDP 14550, programs UDP {14540 + i}, system {i + 1}"
             case "ardupilot":
-                start = f"arducopter --model JSON:127.0.0.1 -I {i} --defaults copter.parm"
+                speedup = "" if options.speed == 1.0 else f" --speedup {options.speed:g}"
+                start = f"arducopter --model JSON:127.0.0.1 -I {i}{speedup} --defaults copter.parm,vehicle.parm"
                 ports = (5760, 5763) if options.indoors else (5760, 5762, 5763)  # motion capture takes the second
                 reach = f"MAVLink TCP {', '.join(str(port + 10 * i) for port in ports)}; it waits for the first"
             case "betaflight":
@@ -70,7 +72,25 @@ def connections(options: SitlOptions) -> list[str]:
                 reach = "configurator TCP 5761" + (", in its network namespace" if options.count > 1 else "")
         started = "" if options.command else f"start it: {start}; "
         lines.append(f"{options.program} {i}: {started}{reach}")
-    return lines
+    return lines + _notes(options)
+
+
+def _notes(options: SitlOptions) -> list[str]:
+    """Return what the lines of the programs do not say."""
+    again = f"vil-bridge sitl {options.program}{' --indoors' if options.indoors else ''} --print-parameters"
+    match options.program:
+        case "px4":
+            return [f"PX4 1.13 and before: PX4_SIM_MODEL=iris, and {again} > ETC/init.d-posix/px4-rc.params"]
+        case "ardupilot":
+            notes = [f"vehicle.parm, the parameters that fit the vehicle: {again} > vehicle.parm"]
+            if options.speed != 1.0:
+                notes.append(
+                    f"ArduPilot keeps a time of its own: without its option --speedup {options.speed:g} it flies no "
+                    "faster than real time"
+                )
+            return notes
+        case "betaflight":
+            return []
 
 
 def _check(options: SitlOptions) -> None:
@@ -102,13 +122,16 @@ def _vehicle(options: SitlOptions, index: int) -> dict[str, Any]:
         autopilot["rate_hz"] = options.rate_hz
     if options.command:
         autopilot |= {"command": shlex.split(options.command), "folder": options.folder}
+        environment = environment_of(options)
+        if environment:
+            autopilot["environment"] = environment
     if options.indoors:
         autopilot |= {"gps": None, "pose": {}}
     if options.program == "betaflight" and options.count > 1:
         autopilot |= {"instance": 0, "namespace": True}
     return {
         "model": "flightgoggles",
-        "preset": _PRESET,
+        "preset": PRESET,
         "p_m": [_SPACING_M * index, 0.0, 0.0],
         "autopilot": autopilot,
     }

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from vil_bridge.config.base import Listening
 from vil_bridge.config.bind_address import require_guard
 from vil_bridge.outputs.base import SenderConfig
 
 
 class FoxgloveConfig(SenderConfig):
     """Serve Foxglove's WebSocket protocol."""
+
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "tcp"),)
 
     type: Literal["foxglove"] = "foxglove"
     bind: str = Field(default="127.0.0.1", description="Address to listen on; web pages opened there can read it.")

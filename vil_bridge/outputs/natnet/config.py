@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from vil_bridge.config.address import Multicast
-from vil_bridge.config.base import custom
+from vil_bridge.config.base import Listening, custom
 from vil_bridge.outputs.pose_server import PoseServerConfig
 
 
 class NatNetOutputConfig(PoseServerConfig):
     """Serve the poses of actors as a NatNet server, as OptiTrack Motive does."""
+
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("command_port", "udp"), Listening("data_port", "udp"))
 
     type: Literal["natnet"] = "natnet"
     command_port: int = Field(default=1510, ge=0, le=65535, description="UDP command port, 0 = any free one.")

@@ -13,6 +13,7 @@ from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.rates import RateLimiter
+from vil_bridge.core.reflection import ReplyBudget
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind
 from vil_bridge.outputs.base import OutputBase
@@ -20,7 +21,7 @@ from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.frames import NatNetFrames
 from vil_bridge.outputs.pose_server import PoseFeed, PoseFrame, cannot_serve
 from vil_bridge.protocols.natnet.clients import ClientTable, Subscriptions
-from vil_bridge.protocols.natnet.codec import ServerInfo, parse_version
+from vil_bridge.protocols.natnet.codec import MessageId, ServerInfo, message_id, parse_version
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.model_codec import encode_models
@@ -34,6 +35,11 @@ _REQUESTS_AT_ONCE: Final = 200
 _HOST_REQUESTS_PER_S: Final = 1000.0
 _HOST_REQUESTS_AT_ONCE: Final = 2000
 """Of all clients of a host, whatever ports they take."""
+_GREETINGS_PER_S: Final = 1.0
+"""Announcements to a host beyond the budget of its addresses: clients ask for them with 4 bytes, some only once."""
+_GREETINGS_AT_ONCE: Final = 32
+_ASKS: Final = frozenset({MessageId.CONNECT, MessageId.DISCOVERY})
+"""Messages of a client that has read nothing yet."""
 _PERIOD_SHARE: Final = 0.05
 """Of the newest period in the measured one."""
 _EVERYTHING: Final = Subscriptions()
@@ -44,7 +50,8 @@ class NatNetOutput(OutputBase):
 
     Attributes:
         status: counts ``frames``, ``sent`` datagrams, ``unsent`` ones that the system refused, requests that are
-            ``malformed`` or ``flooding``, clients ``refused`` and ``timed_out``; names the address and ``clients``.
+            ``malformed`` or ``flooding``, clients ``refused`` and ``timed_out``, and datagrams withheld from
+            addresses that have not answered (``unproven``); names the address and ``clients``.
     """
 
     def __init__(self, name: str, config: NatNetOutputConfig) -> None:
@@ -104,6 +111,8 @@ class _Session:
         self._responder = NatNetResponder(self._version, self._clients, hooks, multicast=self._multicast)
         self._limit = RateLimiter(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
         self._host_limit = RateLimiter(_HOST_REQUESTS_PER_S, _HOST_REQUESTS_AT_ONCE)
+        self._budget = ReplyBudget()
+        self._greetings = RateLimiter(_GREETINGS_PER_S, _GREETINGS_AT_ONCE)
         self._number = 0
         self._start_ns = self._before_ns = now_ns()
         self._period_ns = 0.0
@@ -160,8 +169,25 @@ class _Session:
             except ValueError as exc:
                 raise _too_many(exc) from exc
             else:
+                kind = int.from_bytes(datagram[:2], "little")
+                self._budget.received(address, len(datagram), answers=kind not in _ASKS)
                 if reply is not None:
-                    self._send(self._command, address, reply)
+                    self._answer(address, reply)
+                if kind == MessageId.DISCONNECT:
+                    self._budget.forget(address)
+
+    def _answer(self, address: Address, reply: bytes) -> None:
+        """Send an answer within the address's budget; beyond it an announcement now and then, and nothing else."""
+        announces = message_id(reply) == MessageId.SERVERINFO
+        if not self._budget.take(address, len(reply)):
+            host = address[0]
+            if not announces or self._greetings.wait_s(host):
+                self._status.counters["unproven"] += 1
+                return
+            self._greetings.take(host)
+        self._send(self._command, address, reply)
+        if announces:
+            self._budget.asked(address)
 
     def _send(self, sock: socket.socket, address: Address, datagram: bytes) -> None:
         try:
@@ -188,6 +214,9 @@ class _Session:
             if key not in encoded:
                 part = subscribed(frame, self._frames.bodies, self._frames.skeletons, wanted)
                 encoded[key] = self._encoded(part, seen.t_ns, t_ns, bits, version)
+            if not self._multicast and not self._budget.take(address, len(encoded[key])):
+                self._status.counters["unproven"] += 1
+                continue
             self._send(self._data, destination, encoded[key])
         self._status.facts["clients"] = len(self._clients.addresses)
         self._status.counters["refused"] = self._clients.refused

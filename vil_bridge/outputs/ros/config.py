@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from vil_bridge.config.base import custom
+from vil_bridge.config.address import check_port
+from vil_bridge.config.base import Listening, custom
 from vil_bridge.config.bind_address import refuse_unguarded, require_guard
 from vil_bridge.outputs.base import RobotSenderConfig
 from vil_bridge.protocols.ros_names import ros_name
@@ -48,6 +49,8 @@ class RosConfigBase(RobotSenderConfig):
 class Ros2Config(RosConfigBase):
     """A ROS 2 node for those who run rmw_zenoh."""
 
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("listen", "tcp"),)
+
     type: Literal["ros2"] = "ros2"
     distro: Literal["humble", "jazzy", "kilted", "lyrical"] = Field(
         default="jazzy", description="ROS 2 distribution of the readers; only humble's wire differs."
@@ -79,6 +82,7 @@ class Ros2Config(RosConfigBase):
             found = _ENDPOINT.fullmatch(endpoint)
             if found is None:
                 raise custom(f"write tcp/HOST:PORT, got {endpoint[:80]!r}")
+            check_port(endpoint)
             require_guard(found[1].strip("[]"), guarded=self.insecure)
         if self.multicast:
             refuse_unguarded("a multicast group", guarded=self.insecure, cure="write `multicast: false`")

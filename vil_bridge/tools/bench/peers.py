@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
 
 _POLL_MS: Final = 50
+_PICTURES: Final = 16
 
 
 def _payload(width_px: int, height_px: int) -> bytes:
@@ -45,6 +46,12 @@ def textured(width_px: int, height_px: int) -> ImageArray:
     return pixels
 
 
+def pictures(width_px: int, height_px: int) -> tuple[ImageArray, ...]:
+    """Return pictures to be shown in turn: more than a bridge remembers, to which a renderer that repeats is frozen."""
+    tall = textured(width_px, height_px + _PICTURES)
+    return tuple(tall[n : n + height_px] for n in range(_PICTURES))
+
+
 def standin_renderer(
     conn: Connection, pose_port: int, image_port: int, size_px: tuple[int, int], draw_s: float
 ) -> None:
@@ -54,8 +61,7 @@ def standin_renderer(
     poses.subscribe(b"Pose")
     poses.connect(f"tcp://127.0.0.1:{pose_port}")
     images.connect(f"tcp://127.0.0.1:{image_port}")
-    picture = textured(*size_px)
-    payloads = cycle((picture.tobytes(), picture[::-1].tobytes()))  # a renderer that repeats one is taken for frozen
+    payloads = cycle([picture.tobytes() for picture in pictures(*size_px)])
     sent: dict[int, int] = {}
     while not conn.poll():
         if not poses.poll(_POLL_MS):

@@ -21,6 +21,7 @@ from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError, VilBridgeError
+from vil_bridge.core.installation import install_command
 from vil_bridge.tools.bench.report import Row, percentile_row
 from vil_bridge.tools.bench.sitl_camera import camera_rows
 from vil_bridge.tools.bench.sitl_peers import ardupilot_peer, px4_peer
@@ -54,7 +55,7 @@ def flight_rows(seconds: float = _SECONDS, start_s: float = 1.0) -> list[Row]:
         ConfigError: the extra ``sim`` is absent.
     """
     if not has_numba():
-        raise ConfigError("the compiled kernels need numba: pip install 'vil-bridge[sim]'")
+        raise ConfigError(f"the compiled kernels need numba: {install_command('sim')}")
     px4, turns_us = fly("px4", 1, seconds, start_s)
     ardupilot, _ = fly("ardupilot", 1, seconds, start_s)
     four, _ = fly("ardupilot", 4, seconds, start_s)

@@ -55,8 +55,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     path = next(iter(bridge.context.cameras.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
     model = camera.geometry.rendered
-    picture = peers.textured(model.width_px, model.height_px)
-    pictures = itertools.cycle((picture, picture[::-1].copy()))  # a renderer that repeats one is taken for frozen
+    pictures = itertools.cycle(peers.pictures(model.width_px, model.height_px))
     flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
     for number in itertools.count():
         begun_s, t_ns = time.monotonic(), now_ns()

@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.installation import install_command
 from vil_bridge.tools.bench.report import Row, ratio_row
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -87,7 +88,7 @@ def bench_vehicles(
         ConfigError: the extra ``sim`` is absent.
     """
     if not has_numba():
-        raise ConfigError("the compiled kernels need numba: pip install 'vil-bridge[sim]'")
+        raise ConfigError(f"the compiled kernels need numba: {install_command('sim')}")
     rows: list[Row] = []
     for n in sizes:
         works = {"kernel": _task_step(n, "native"), "numpy": _task_step(n, "numpy")}

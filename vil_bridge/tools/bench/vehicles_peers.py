@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.installation import install_command
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 
 _RATE_HZ: Final = 500
@@ -24,7 +25,7 @@ def kernel_units(n: int, steps: int) -> Callable[[int], None]:
     model = FlightGogglesMulticopter()
     native = model.native()
     if native is None:
-        raise ConfigError("the compiled kernels need numba: pip install 'vil-bridge[sim]'")
+        raise ConfigError(f"the compiled kernels need numba: {install_command('sim')}")
     x, u, around = model.initial(n), np.full((n, 4), model.parameters.hover_radps), model.calm(n)
 
     def work(count: int) -> None:

@@ -20,12 +20,14 @@ from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.dataset.shard_renderer import set_cameras
 from vil_bridge.tools.dataset.trajectories import truth_row
 from vil_bridge.vehicles.model import TrueState
-from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor
+from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor, without_limits
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 from vil_bridge.vehicles.sensors.sensor import SensorMount
 
 _TRUTH_HZ: Final = 200.0
 _BLOCK: Final = 1000
+
+_Biases = tuple[FloatArray | None, FloatArray | None]
 
 
 def write_inertial(plan: DatasetPlan, sequence: FrameSequence, folder: Path) -> None:
@@ -81,22 +83,43 @@ def calibration(plan: DatasetPlan) -> dict[str, Any]:
 
 
 def _write_motion(plan: DatasetPlan, sequence: FrameSequence, T_body_imu: Transform, writer: EurocWriter) -> None:
-    imu = None if plan.imu is None else ImuSensor(1, _parameters(plan), seed=plan.seed)
+    imu = None if plan.imu is None else _PlannedImu(plan, sequence)
     rate_hz = _TRUTH_HZ if plan.imu is None else plan.imu.rate_hz
     span_ns = sequence.frames[-1].t_ns - sequence.frames[0].t_ns
     times = grid_ns(sequence.frames[0].t_ns, rate_hz, int(span_ns * rate_hz / NS_PER_S) + 1)
     for begin in range(0, len(times), _BLOCK):
         block = times[begin : begin + _BLOCK]
-        truth = sequence.flight.motion(block)
-        p_m, q_xyzw, v_mps = _of_imu(truth, T_body_imu)
+        p_m, q_xyzw, v_mps = _of_imu(sequence.flight.motion(block), T_body_imu)
+        biases: list[_Biases] = [(None, None)] * len(block)
+        if imu is not None:
+            biases = imu.write(block, writer)
         for row, t_ns in enumerate(block):
-            biases = None, None
-            if imu is not None:
-                biases = imu.gyro_bias_radps[0], imu.accel_bias_mps2[0]
-                reading = imu.sample(truth_row(truth, row, t_ns))
-                if reading is not None:
-                    writer.add_imu(t_ns, reading.w_radps[0], reading.f_mps2[0])
-            writer.add_truth(t_ns, Transform(p_m[row], q_xyzw[row]), v_mps[row], *biases)
+            writer.add_truth(t_ns, Transform(p_m[row], q_xyzw[row]), v_mps[row], *biases[row])
+
+
+class _PlannedImu:
+    """The IMU of a plan. A sample is the mean over the period around its stamp, cut at the ends of the flight."""
+
+    def __init__(self, plan: DatasetPlan, sequence: FrameSequence) -> None:
+        assert plan.imu is not None, "asked of plans with an IMU"
+        self._flight: Final = sequence.flight
+        self._end_ns: Final = self._flight.start_ns + self._flight.duration_ns
+        self._half_ns: Final = round(0.5 * NS_PER_S / plan.imu.rate_hz)
+        self._sensor: Final = ImuSensor(1, _parameters(plan), seed=plan.seed)
+        first_ns = max(sequence.frames[0].t_ns - self._half_ns, self._flight.start_ns)
+        self._sensor.begin(truth_row(self._flight.motion([first_ns]), 0, first_ns))
+
+    def write(self, times_ns: list[int], writer: EurocWriter) -> list[_Biases]:
+        """Write the samples of n instants, and return the biases of gyroscope and accelerometer in each."""
+        ends_ns = [min(t_ns + self._half_ns, self._end_ns) for t_ns in times_ns]
+        truth = self._flight.motion(ends_ns)
+        biases: list[_Biases] = []
+        for row, (t_ns, end_ns) in enumerate(zip(times_ns, ends_ns, strict=True)):
+            biases.append((self._sensor.gyro_bias_radps[0], self._sensor.accel_bias_mps2[0]))
+            reading = self._sensor.sample(truth_row(truth, row, end_ns))
+            assert reading is not None, "it measures at every call"
+            writer.add_imu(t_ns, reading.w_radps[0], reading.f_mps2[0])
+        return biases
 
 
 def _of_imu(truth: TrueState, T_body_imu: Transform) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -118,7 +141,7 @@ def _parameters(plan: DatasetPlan) -> ImuParameters:
     x, y, z = place.p_m.tolist()
     qx, qy, qz, qw = place.q_xyzw.tolist()
     mounting = SensorMount((x, y, z), (qx, qy, qz, qw))
-    return replace(IMU_PRESETS[plan.imu.preset], rate_hz=plan.imu.rate_hz, mounting=mounting)
+    return replace(without_limits(IMU_PRESETS[plan.imu.preset]), rate_hz=None, mounting=mounting)
 
 
 def _expected(plan: DatasetPlan) -> EurocImu:

@@ -66,9 +66,19 @@ class StreamReader:
     @property
     def fps(self) -> float:
         """Mean rate between the first and the newest picture."""
-        if self.first_ns is None or self.last_ns is None or self.frames < 2:
+        return self.fps_without(0.0)
+
+    @property
+    def seconds(self) -> float:
+        """Time between the first and the newest picture."""
+        if self.first_ns is None or self.last_ns is None:
             return 0.0
-        return (self.frames - 1) * NS_PER_S / (self.last_ns - self.first_ns)
+        return (self.last_ns - self.first_ns) / NS_PER_S
+
+    def fps_without(self, pause_s: float) -> float:
+        """Return the mean rate, pictures a second, without a pause in which none were due."""
+        seconds = self.seconds - pause_s
+        return (self.frames - 1) / seconds if self.frames > 1 and seconds > 0.0 else 0.0
 
     def _run(self) -> None:
         with Receiver(self._endpoint, **self._arguments) as receiver:

@@ -20,14 +20,27 @@ def summarise(
     status: dict[str, Any],
     compared: dict[str, Evaluation],
     spawned_ns: int,
+    untracked_s: float,
     exit_codes: dict[str, int],
 ) -> dict[str, Any]:
-    """Return one JSON object; None stands for unknown."""
+    """Return one JSON object; None stands for unknown.
+
+    Args:
+        readers: of the streams, by name.
+        status: of the bridge at the end.
+        compared: errors of the pictures, by kind.
+        spawned_ns: when the first process started.
+        untracked_s: for how long a recording loses its tracking between the first and the newest picture.
+        exit_codes: of the processes, by name.
+    """
     main = readers["compensated"]
     front = status["cameras"]["front"]
     return {
         "frames_received": main.frames,
         "fps": round(main.fps, 2),
+        "fps_while_tracked": round(main.fps_without(untracked_s), 2),
+        "seconds": round(main.seconds, 2),
+        "untracked_s": round(untracked_s, 2),
         "first_picture_s": None if main.first_ns is None else round((main.first_ns - spawned_ns) / NS_PER_S, 2),
         "latency_ms": {stage: _milliseconds(view["since_start"]) for stage, view in front["latency"].items()},
         "dropped": _dropped(readers, status),
@@ -78,8 +91,14 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     """Return the summary for people."""
     pixels = summary["reprojection_px"]
     first = summary["first_picture_s"]
+    rate = f"{summary['fps']:.1f} per second"
+    if summary["untracked_s"]:
+        rate = (
+            f"{summary['fps_while_tracked']:.1f} per second while tracked "
+            f"(the recording loses tracking for {summary['untracked_s']:.1f} of {summary['seconds']:.1f} s)"
+        )
     lines = [
-        f"{summary['frames_received']} pictures, {summary['fps']:.1f} per second, "
+        f"{summary['frames_received']} pictures, {rate}, "
         + (f"the first after {first:.1f} s" if first is not None else "none came"),
         f"{'stage':24} {'p50':>8} {'p95':>8} {'p99':>8} {'max':>8}  ms",
     ]

@@ -157,20 +157,21 @@ def _fly(
         waited_s = (now_ns() - run.begun.spawned_ns) / NS_PER_S
         if main.frames > last and main.newest is not None and main.newest[0]["tracking"] == "tracked":
             run.readers["observer"].retain_best()  # both actors are in sight
-        say(_progress(main, last, waited_s))
+        say(_progress(main, last, waited_s, run.scenario.phase(max(0, now_ns() - run.epoch_ns))))
         last = main.frames
 
 
-def _progress(main: StreamReader, last: int, waited_s: float) -> str:
+def _progress(main: StreamReader, last: int, waited_s: float, phase: str) -> str:
     if main.newest is None:
         return f"{waited_s:5.1f} s  waiting for the first picture"
     header = main.newest[0]
     stamps = header["stamps_ns"]
     way_ms = (stamps["send"] - stamps["request"]) / 1e6
     warp = header["compensation"]
+    shown = f"  recording: {phase}" if phase else ""
     return (
         f"{waited_s:5.1f} s  {main.frames - last:3d} pictures/s  request to send {way_ms:5.1f} ms  "
-        f"warp {warp.get('method')} {1e3 * warp.get('angle_rad', 0.0):5.1f} mrad  drone {header['tracking']}"
+        f"warp {warp.get('method')} {1e3 * warp.get('angle_rad', 0.0):5.1f} mrad  drone {header['tracking']}{shown}"
     )
 
 
@@ -202,13 +203,21 @@ def _conclude(
         save_pictures(run.options.out, run.readers, evaluator, cameras["front"])
     finally:
         evaluator.close()
-    summary = summarise(run.readers, status, compared, run.begun.spawned_ns, exit_codes)
+    summary = summarise(run.readers, status, compared, run.begun.spawned_ns, _untracked_s(run), exit_codes)
     run.options.json_path.parent.mkdir(parents=True, exist_ok=True)
     run.options.json_path.write_text(json.dumps(summary, indent=2) + "\n")
     for line in summary_lines(summary):
         say(line)
     say(f"summary {run.options.json_path}, pictures {run.options.out}/*.png")
     return run.readers["compensated"].frames > 0
+
+
+def _untracked_s(run: _Run) -> float:
+    """Return for how long tracking was lost on purpose between the first and the newest compensated picture."""
+    main = run.readers["compensated"]
+    if main.first_ns is None or main.last_ns is None:
+        return 0.0
+    return run.scenario.untracked_s(main.first_ns - run.epoch_ns, main.last_ns - run.epoch_ns)
 
 
 def _compare(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Final
 
+from vil_bridge.core.installation import install_command
 from vil_bridge.registry import EXTRA_OF_MODULE
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.world.kernel import library
@@ -24,7 +25,7 @@ def check_gl(timeout_s: float = _GL_TIMEOUT_S) -> Finding:
     """Open a context as the embedded renderer does, in a process that may hang or crash."""
     name = "OpenGL"
     if importlib.util.find_spec("moderngl") is None:
-        cure = "pip install 'vil-bridge[gl]' where the embedded renderer is wanted"
+        cure = f"{install_command('gl')} where the embedded renderer is wanted"
         return warn(name, "the extra `gl` is not installed: no embedded renderer", cure)
     command = [sys.executable, "-c", _OPEN_GL]
     try:
@@ -40,7 +41,7 @@ def check_gl(timeout_s: float = _GL_TIMEOUT_S) -> Finding:
             return ok(name, renderer + slow)
     reason = done.stderr.strip().rpartition("\n")[2] or f"the test ended with code {done.returncode}"
     reason = reason.partition("RendererError: ")[2] or reason
-    return fail(name, reason, "pip install 'vil-bridge[gl]'; on Debian: apt-get install libegl1 libgl1")
+    return fail(name, reason, f"{install_command('gl')}; on Debian: apt-get install libegl1 libgl1")
 
 
 def check_jpeg() -> Finding:
@@ -83,8 +84,8 @@ def check_extra(module: str, *, needed: bool = False) -> Finding:
     if importlib.util.find_spec(module) is not None:
         return ok(name, f"{module} is installed")
     if needed:
-        return fail(name, f"{module} is not installed", f"pip install 'vil-bridge[{extra}]'")
-    return ok(name, f"{module} is not installed (pip install 'vil-bridge[{extra}]' where it is wanted)")
+        return fail(name, f"{module} is not installed", install_command(extra))
+    return ok(name, f"{module} is not installed ({install_command(extra)} where it is wanted)")
 
 
 def check_sdks() -> Finding:

@@ -18,6 +18,7 @@ from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.config.base import TransformConfig
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import InertialMotion, MocapMotion
 from vil_bridge.core.skeleton import place_of
@@ -25,6 +26,7 @@ from vil_bridge.core.types import ActorKind, ActorState, MotionFrame, TrackingSt
 
 VEHICLE_SUBJECT = "drone"
 HUMAN_SUBJECT = "Actor"
+_STEP_NS: Final = 10 * NS_PER_MS
 
 
 class VehicleMotion(MocapMotion, InertialMotion, Protocol):
@@ -66,6 +68,20 @@ class Scenario:
         """
         motion = EurocMotion.demo(folder, seconds, VEHICLE_SUBJECT)
         return cls(motion, _human(), _RECORDING_ROOM, _ACTOR_ROOM, motion.mocap_rate_hz)
+
+    def phase(self, t_ns: int) -> str:
+        """Return what a recording shows now (``acquisition``, ``rest``, ``motion``, ``loss``); empty if simulated."""
+        return self.vehicle.phase(t_ns) if isinstance(self.vehicle, EurocMotion) else ""
+
+    def untracked_s(self, from_ns: int, until_ns: int) -> float:
+        """Return for how long the vehicle's tracking is lost on purpose between two run times, seconds.
+
+        Only a recording loses it.
+        """
+        if not isinstance(self.vehicle, EurocMotion):
+            return 0.0
+        instants_ns = range(from_ns, until_ns, _STEP_NS)
+        return sum(self.vehicle.truth(t_ns) is None for t_ns in instants_ns) * _STEP_NS / NS_PER_S
 
     def snapshot(self, t_ns: int) -> WorldSnapshot | None:
         """Return the true world; None where the vehicle's pose is unknown."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.matrices import length
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.voxel_box import keys_at
 from vil_bridge.protocols.octomap import keys_of
@@ -66,7 +67,7 @@ class FreeSpace:
     def line_free(self, start_m: FloatArray, end_m: FloatArray) -> bool:
         """Return whether the vehicle passes from one point (3,) to another, looked at every half voxel."""
         way = end_m - start_m
-        count = int(2.0 * math.sqrt(float(way @ way)) / self.resolution_m) + 2
+        count = int(2.0 * length(way) / self.resolution_m) + 2
         return bool(self.free(start_m + np.linspace(0.0, 1.0, count)[:, None] * way).all())
 
     def _inflated(self, found: OccupancyMap, through_unknown: bool) -> npt.NDArray[np.uint8]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.matrices import dot
 from vil_bridge.core.types import FloatArray
 from vil_bridge.registry import explain_missing
 from vil_bridge.tools.planning.free_space import FreeSpace
@@ -51,7 +52,7 @@ def tightened(space: FreeSpace, path_m: FloatArray) -> FloatArray:
         for k in range(1, len(path) - 1):
             before, corner, after = path[k - 1 : k + 2]
             way = after - before
-            share = float(np.clip((corner - before) @ way / max(float(way @ way), 1e-12), 0.0, 1.0))
+            share = float(np.clip(dot(corner - before, way) / max(dot(way, way), 1e-12), 0.0, 1.0))
             for step in _PULLS:
                 pulled = corner + step * (before + share * way - corner)
                 if space.line_free(before, pulled) and space.line_free(pulled, after):

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.matrices import length
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.composed import Retimed
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory, hermite
@@ -49,7 +50,7 @@ def stop_along(curve: Trajectory, t_s: float, acceleration_mps2: float) -> Traje
         t_s: in it.
         acceleration_mps2: for the speed at that instant, about.
     """
-    speed_mps = float(np.linalg.norm(curve.at(t_s).v_world_mps))
+    speed_mps = length(curve.at(t_s).v_world_mps)
     length_s = max(_SHORTEST_STOP_S, _PEAK * speed_mps / acceleration_mps2)
     end_s = min(t_s + 0.5 * length_s, curve.duration_s)
     ends = np.zeros((2, 1, 4, 1))

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.elementary import arctan2
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.voxels import Occupancy
 from vil_bridge.tools.planning.planner import FlightPlanner
@@ -57,9 +58,10 @@ def in_sight(found: OccupancyMap, places_m: FloatArray, landmark_m: FloatArray) 
 def in_view(found: OccupancyMap, goal: ViewGoal, places_m: FloatArray, yaw_rad: FloatArray) -> BoolArray:
     """Return at which places (n, 3), with these headings (n,), a camera sees the landmark."""
     x, y, z = (goal.landmark_m - places_m).T
-    aside = (np.arctan2(y, x) - yaw_rad + np.pi) % (2.0 * np.pi) - np.pi
+    aside = (arctan2(y, x) - yaw_rad + np.pi) % (2.0 * np.pi) - np.pi
     horizontal, vertical = goal.fov_rad
-    framed = (np.abs(aside) <= 0.5 * horizontal) & (np.abs(np.arctan2(z, np.hypot(x, y))) <= 0.5 * vertical)
+    height_rad = arctan2(z, np.sqrt(x * x + y * y))
+    framed = (np.abs(aside) <= 0.5 * horizontal) & (np.abs(height_rad) <= 0.5 * vertical)
     return np.asarray(framed & in_sight(found, places_m, goal.landmark_m))
 
 
@@ -180,7 +182,8 @@ def _vias(planner: FlightPlanner, found: OccupancyMap, ends_m: FloatArray, view:
 
 def _bearings(way_m: FloatArray) -> FloatArray:
     """Return the headings (n,) along ways (n, 3), without jumps; next to the landmark the one before holds."""
-    bearings = np.arctan2(way_m[:, 1], way_m[:, 0])
-    near = np.hypot(way_m[:, 0], way_m[:, 1]) < _NEAR_M
+    x, y = way_m[:, :2].T
+    bearings = arctan2(y, x)
+    near = np.sqrt(x * x + y * y) < _NEAR_M
     place = np.maximum.accumulate(np.where(near, 0, np.arange(len(bearings))))
     return np.unwrap(bearings[place])

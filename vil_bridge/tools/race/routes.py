@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import q_to_euler_zyx
+from vil_bridge.core.matrices import dot, length
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories import minimum_snap
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials
@@ -54,7 +55,8 @@ def through_gates(course: Course, radius_m: float = 0.0, straight_m: float = 0.0
     if straight_m:
         ahead = straight_m * course.axes[list(order), :, 0]
         gates = course.centres_m[list(order)]
-        rows = np.stack((gates - ahead, gates, gates + ahead), axis=1).reshape(-1, 3)
+        sides = [_off_poles(course, points, radius_m) for points in (gates - ahead, gates + ahead)]
+        rows = np.stack((sides[0], gates, sides[1]), axis=1).reshape(-1, 3)
         points = np.vstack((points[:1], rows[:-1], points[-1:]))
     route = _Route(points, {})
     curve = minimum_snap(route.points_m, speed_mps=_SPEED_MPS, yaw_rad=yaw_rad)
@@ -63,6 +65,18 @@ def through_gates(course: Course, radius_m: float = 0.0, straight_m: float = 0.0
             break
         curve = minimum_snap(route.points_m, speed_mps=_SPEED_MPS, yaw_rad=yaw_rad)
     return curve
+
+
+def _off_poles(course: Course, points_m: FloatArray, radius_m: float) -> FloatArray:
+    """Return points (n, 3), those too near to a pole moved away from it: no curve through them would be clear of it."""
+    moved = points_m.copy()
+    for pole in course.obstacles:
+        near_m = pole.radius_m + radius_m + _CLEAR_M
+        off = moved[:, :2] - pole.top_m[:2]
+        away_m = np.sqrt((off * off).sum(axis=1))
+        rows = (away_m < near_m) & (moved[:, 2] < pole.top_m[2] + radius_m) & (away_m > 0.0)
+        moved[rows, :2] = pole.top_m[:2] + off[rows] * (near_m / away_m[rows])[:, None]
+    return moved
 
 
 def _run_out_m(course: Course, p_m: FloatArray, forward: FloatArray) -> float:
@@ -131,7 +145,7 @@ def _around_poles(
             continue
         row = _nearest(hit, away_m)
         side = np.array([-v_mps[row, 1], v_mps[row, 0]])
-        side *= math.copysign(1.0, float(side @ off[row])) / max(float(np.linalg.norm(side)), 1e-9)
+        side *= math.copysign(1.0, dot(side, off[row])) / max(length(side), 1e-9)
         place = pole.top_m[:2] + (near_m + _CLEAR_M * (1 + made.get(name, 0))) * side
         found.append((row, np.array([*place, p_m[row, 2]]), name))
     return found

@@ -69,14 +69,20 @@ def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[i
 
 
 def fly(
-    courses: Sequence[Course], model: Model, pilot: RacePilot, watch: Watch = lambda _fleet, _racing: None
+    courses: Sequence[Course],
+    model: Model,
+    pilot: RacePilot,
+    watch: Watch = lambda _fleet, _racing: None,
+    *,
+    margin_m: float = 0.0,
 ) -> list[RaceRecord]:
     """Fly vehicles over courses, one each, at 240 commands a second or one a step, and return their records.
 
     The signal is given at once, with the vehicle at rest at the start. The race clock gets every pose at which the
-    vehicle is commanded. Below z = 0 is the floor.
+    vehicle is commanded. Below z = 0 is the floor. ``margin_m`` enlarges the ball that collides.
     """
-    radius_m, steps = ball_radius_m(model), max(1, round(_COMMAND_S / float(model.dt_s)))
+    radius_m = ball_radius_m(model) + margin_m
+    steps = max(1, round(_COMMAND_S / float(model.dt_s)))
     fleet = Fleet(model, len(courses))
     fleet.place(
         p_world_m=np.array([one.start.p_m for one in courses]),

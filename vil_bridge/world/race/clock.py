@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.course import Course
+from vil_bridge.core.matrices import dot, length, product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.race.crossings import CrossingDetector, Interval, PlaneCrossing
 from vil_bridge.world.race.curve import RacerPose
@@ -148,7 +149,7 @@ class RaceClock:
         first, second = interval.first, interval.second
         if self._rest_m is None:
             self._rest_m = second.p_m if self._signal_ns is None or first.t_ns < self._signal_ns else first.p_m
-        before, after = (float(np.linalg.norm(p_m - self._rest_m)) for p_m in (first.p_m, second.p_m))
+        before, after = (length(p_m - self._rest_m) for p_m in (first.p_m, second.p_m))
         if before < _MOVED_M <= after:
             t_ns = first.t_ns + round((_MOVED_M - before) / (after - before) * (second.t_ns - first.t_ns))
             yield _Happening(t_ns, lambda: self.progress.start(t_ns))
@@ -159,7 +160,7 @@ class RaceClock:
         first, second = interval.first, interval.second
         way = second.p_m - first.p_m
         away = self._poles[:, :2] - first.p_m[:2]
-        share = np.clip(away @ way[:2] / max(float(way[:2] @ way[:2]), 1e-12), 0.0, 1.0)
+        share = np.clip(product(away, way[:2]) / max(dot(way[:2], way[:2]), 1e-12), 0.0, 1.0)
         near_m = np.linalg.norm(away - share[:, None] * way[:2], axis=1)
         below = first.p_m[2] + share * way[2] < self._poles[:, 2] + self._radius_m
         for index in np.flatnonzero(below & (near_m < self._poles[:, 3] + self._radius_m)).tolist():

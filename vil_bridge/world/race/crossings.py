@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.course import Course
+from vil_bridge.core.matrices import length, product
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.race.curve import Curve, RacerPose, between
 
@@ -144,9 +145,9 @@ class CrossingDetector:
         x0, x1 = float(seen0[0]), float(seen1[0])
         axes, centre = self._course.axes[gate], self._course.centres_m[gate]
         s = curve.crosses(axes[:, 0], centre, x0 / (x0 - x1))
-        _, y, z = (curve.at(s) - centre) @ axes
+        _, y, z = product(curve.at(s) - centre, axes)
         width, height = self._course.openings_m[gate]
         outside = max(abs(y) - 0.5 * width, abs(z) - 0.5 * height)
-        speed = float(np.linalg.norm(curve.velocity(s)))
+        speed = length(curve.velocity(s))
         t_ns = curve.start_ns + round(1e9 * s)
         return PlaneCrossing(t_ns, gate, x1 >= 0.0, float(y), float(z), float(outside), speed)

@@ -8,10 +8,13 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 
 _DEGREE: Final = 3
 _S_PER_NS: Final = 1e-9
+_CELLS: Final = 32
+_HALVINGS: Final = 50
 _BEYOND: Final = 0.5
 """Share of the interval by which a root may lie outside it: the curve smooths noise, so that it ends off the poses."""
 
@@ -44,13 +47,13 @@ class Curve:
 
     def at(self, s: float) -> FloatArray:
         """Return position at a time, (3,)."""
-        p_m: FloatArray = s ** np.arange(len(self.terms)) @ self.terms
+        p_m: FloatArray = product(np.vander([s], len(self.terms), increasing=True)[0], self.terms)
         return p_m
 
     def velocity(self, s: float) -> FloatArray:
         """Return velocity at a time, (3,), m/s."""
         k = np.arange(1, len(self.terms))
-        v_mps: FloatArray = (k * s ** (k - 1)) @ self.terms[1:]
+        v_mps: FloatArray = product(k * np.vander([s], len(k), increasing=True)[0], self.terms[1:])
         return v_mps
 
     def crosses(self, normal: FloatArray, point_m: FloatArray, share: float) -> float:
@@ -61,13 +64,39 @@ class Curve:
             point_m: in the plane, (3,).
             share: of the interval at which the straight line crosses; the root nearest to it is taken.
         """
-        heights = self.terms @ normal
-        heights[0] -= point_m @ normal
+        heights = product(self.terms, normal)
+        heights[0] -= product(point_m, normal)
         guess, beyond = share * self.span_s, _BEYOND * self.span_s
-        roots = np.roots(heights[::-1])
-        real = roots[np.abs(roots.imag) < 1e-9].real
-        near = real[(real >= -beyond) & (real <= self.span_s + beyond)]
-        return float(near[np.abs(near - guess).argmin()]) if len(near) else guess
+        found = _roots(heights.tolist(), -beyond, self.span_s + beyond)
+        return min(found, key=lambda root: abs(root - guess), default=guess)
+
+
+def _roots(terms: list[float], low: float, high: float) -> list[float]:
+    """Return where a polynomial changes its sign between two numbers, to the last digit on every processor."""
+
+    def below(s: float) -> bool:
+        value = 0.0
+        for term in reversed(terms):
+            value = value * s + term
+        return value < 0.0
+
+    step = (high - low) / _CELLS
+    edges = [low + step * number for number in range(_CELLS + 1)]
+    signs = [below(edge) for edge in edges]
+    roots = []
+    for number in range(_CELLS):
+        if signs[number] == signs[number + 1]:
+            continue
+        before = edges[number]
+        after = edges[number + 1]
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (before + after)
+            if below(middle) == signs[number]:
+                before = middle
+            else:
+                after = middle
+        roots.append(after)
+    return roots
 
 
 def between(first: RacerPose, second: RacerPose, around: Sequence[RacerPose]) -> Curve:

@@ -23,7 +23,7 @@ _CLOSEST_NS: Final = 4 * NS_PER_MS
 _PERIOD_NS: Final = NS_PER_S
 _STEP_S: Final = 0.02
 _LEAST_PAIRS: Final = 50
-_CALM_SHARE: Final = 0.8
+CALM_SHARE: Final = 0.8
 """An alarm ends below this share of its threshold."""
 
 
@@ -145,7 +145,7 @@ class TwinMonitor:
         found, before = self.distances[pair.name], pair.name in self.alarms
         if found is None:
             return False
-        now = found.position_rms_m > pair.alarm_m * (_CALM_SHARE if before else 1.0)
+        now = found.position_rms_m > pair.alarm_m * (CALM_SHARE if before else 1.0)
         if now and not before:
             self.episodes[pair.name] += 1
             logger.warning(

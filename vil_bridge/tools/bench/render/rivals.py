@@ -1,7 +1,7 @@
 """Panda3D and pyrender on the yardstick hall, each in a child process in turn with its own minimal loop.
 
 They pin packages of their own, so ``VIL_BENCH_PYTHON`` may name the interpreter of another environment that has
-them and ``vil-bridge[gl]``; else this one's is tried.
+them and the extra ``gl`` of this project; else this one's is tried.
 """
 
 from __future__ import annotations

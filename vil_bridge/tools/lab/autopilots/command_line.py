@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from typing import get_args
 
@@ -48,6 +49,16 @@ def _add_px4(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reconnect", action="store_true", help="boot again when the link closes, instead of ending")
     parser.add_argument("--onboard-port", type=int, help="UDP port of an onboard computer (14540 + N; 0: none)")
     parser.add_argument("--gcs-port", type=int, default=px4.GCS_PORT, help="UDP port of a ground station (0: none)")
+    parser.add_argument(
+        "--unanswered", type=int, metavar="N", help="sensor packets before its first answer (drawn from 1 to 500)"
+    )
+    parser.add_argument(
+        "--control",
+        choices=("own", "px4"),
+        default="own",
+        help="controllers: the stand-ins' own, or PX4's with the gains of none_iris and of PX4_PARAM_NAME=VALUE in the "
+        "environment",
+    )
 
 
 def _px4(options: argparse.Namespace) -> StandInProcess:
@@ -55,7 +66,15 @@ def _px4(options: argparse.Namespace) -> StandInProcess:
     port = px4.SIMULATOR_PORT + n if options.port is None else options.port
     onboard = px4.ONBOARD_PORT + n if options.onboard_port is None else options.onboard_port
     flags = options.seconds, options.reconnect, onboard, options.gcs_port
-    return px4.Px4Process(px4.Px4Options(options.host, port, n, options.flight, *flags))
+    parameters = _px4_parameters() if options.control == "px4" else None
+    more = options.unanswered, parameters
+    return px4.Px4Process(px4.Px4Options(options.host, port, n, options.flight, *flags, *more))
+
+
+def _px4_parameters() -> dict[str, float]:
+    """Return the parameters that the environment sets, as PX4's start script takes them."""
+    prefix = "PX4_PARAM_"
+    return {name.removeprefix(prefix): float(value) for name, value in os.environ.items() if name.startswith(prefix)}
 
 
 def _add_ardupilot(parser: argparse.ArgumentParser) -> None:

@@ -61,7 +61,7 @@ class FlightController:
     def motors(self, state: NedState, target: FlightTarget, dt_s: float) -> Motors:
         """Return the motors' commands that fly towards the target."""
         force = self._specific_force(state, target, dt_s)
-        rates = attitude_rates(state.q_wxyz, _attitude(force, target.yaw_rad))
+        rates = attitude_rates(state.q_wxyz, attitude_of(force, target.yaw_rad))
         up = vectors.rotate(state.q_wxyz, (0.0, 0.0, -1.0))
         lift = max(0.0, vectors.dot(force, up)) / GRAVITY_MPS2 * _HOVER_SHARE
         return motors_for(lift, rates, state.w_frd_radps, _IDLE)
@@ -94,7 +94,7 @@ def motors_for(lift: float, wanted_radps: Vector, w_radps: Vector, idle: float) 
     return _mixed(lift, shares[0], shares[1], yaw, idle)
 
 
-def _attitude(force: Vector, yaw_rad: float) -> Quaternion:
+def attitude_of(force: Vector, yaw_rad: float) -> Quaternion:
     """Return the attitude that pushes along a specific force (NED) with a yaw."""
     size = hypot(*force)
     # Turned back by the yaw, the body's up is (x, y, -z): roll and pitch follow from it.

@@ -39,13 +39,19 @@ class PilotMode(Enum):
 
 
 class FlightHistory:
-    """Summary of a flight for the line of counters: arming, altitude each second, errors at the box's corners."""
+    """Summary of a flight for the line of counters.
+
+    Arming, altitude each second, errors at the box's corners, and the share of its steps at which a motor stood still
+    or turned as fast as it can.
+    """
 
     def __init__(self) -> None:
         self._armed: deque[tuple[float, bool]] = deque(maxlen=_MOST_HISTORY)
         self._altitude: deque[tuple[float, float]] = deque(maxlen=_MOST_HISTORY)
         self._corners: list[float] = []
         self._next_s = 0.0
+        self._steps = 0
+        self._saturated = 0
 
     def on_armed(self, t_s: float, armed: bool) -> None:
         """Record arming or disarming."""
@@ -61,28 +67,39 @@ class FlightHistory:
         """Record the distance from a corner after settling."""
         self._corners.append(round(error_m, 4))
 
+    def on_motors(self, motors: Motors) -> None:
+        """Count the outputs of a step in flight."""
+        self._steps += 1
+        self._saturated += min(motors) <= 0.0 or max(motors) >= 1.0
+
     def values(self) -> dict[str, Any]:
         """Return the history for the line of counters."""
-        return {"armed": list(self._armed), "altitude_m": list(self._altitude), "corners_m": self._corners}
+        return {
+            "armed": list(self._armed),
+            "altitude_m": list(self._altitude),
+            "corners_m": self._corners,
+            "saturated": round(self._saturated / max(1, self._steps), 5),
+        }
 
 
 class OnboardPilot:
     """Pilot that turns states into motor commands.
 
     Args:
-        flight: to make without commands; the first command ends it.
+        flight: to make without commands; the first command ends it. controller: that turns states into motors; None =
+            the stand-ins' own.
 
     Attributes:
         armed: whether motors may turn. mode: of flight. home_m: position at arming, NED. history: of the flight.
     """
 
-    def __init__(self, flight: Flight = "none") -> None:
+    def __init__(self, flight: Flight = "none", controller: FlightController | None = None) -> None:
         self.armed = False
         self.mode = PilotMode.IDLE
         self.home_m = ZERO
         self.history: Final = FlightHistory()
         self._t_s = 0.0
-        self._controller = FlightController()
+        self._controller = FlightController() if controller is None else controller
         self._state: NedState | None = None
         self._reference = FlightTarget(ZERO)
         self._goal_m = ZERO
@@ -167,7 +184,15 @@ class OnboardPilot:
             self._controller.reset()
             return STOPPED if not self.armed else (0.08, 0.08, 0.08, 0.08)
         self._update_reference(state, dt_s)
-        return self._controller.motors(state, self._reference, dt_s) if self.armed else STOPPED
+        return self._flown(state, dt_s)
+
+    def _flown(self, state: NedState, dt_s: float) -> Motors:
+        """Return the motors' commands towards the reference; a vehicle that has just landed is not armed any more."""
+        if not self.armed:
+            return STOPPED
+        motors = self._controller.motors(state, self._reference, dt_s)
+        self.history.on_motors(motors)
+        return motors
 
     def _update_reference(self, state: NedState, dt_s: float) -> None:
         if self.mode is PilotMode.FOLLOW:

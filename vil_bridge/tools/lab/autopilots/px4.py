@@ -12,26 +12,39 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.tools.lab.autopilots.command_link import CommandLink
 from vil_bridge.tools.lab.autopilots.dialects import Px4Dialect
 from vil_bridge.tools.lab.autopilots.estimator import FlightEstimator
+from vil_bridge.tools.lab.autopilots.flight_control import FlightController
 from vil_bridge.tools.lab.autopilots.flow_rules import FlowRules, check_distance
 from vil_bridge.tools.lab.autopilots.pilot import Flight, OnboardPilot
 from vil_bridge.tools.lab.autopilots.places import Origin, local_ned
-from vil_bridge.tools.lab.autopilots.sensor_rules import OdometryRules, SensorRules
+from vil_bridge.tools.lab.autopilots.sensor_rules import GroundTruthRules, OdometryRules, SensorRules
 from vil_bridge.tools.lab.autopilots.vectors import Quaternion, Vector
 from vil_bridge.tools.lab.autopilots.violations import WireViolation, require
 
 STEP_US: Final = 4_000
-SILENT_PACKETS: Final = 11
-"""Sensor packets at the start that PX4 does not answer."""
+UNANSWERED: Final = 11
+MOST_UNANSWERED: Final = 500
+"""Sensor packets at the start that PX4 does not answer: on an idle computer, and on a busy one at most."""
+_SETTLING: Final = 50
+"""Answers until each packet waits for the one before: those under way before the simulator heard the first do not."""
 _MAGIC: Final = 0xFD
 _HEAD: Final = 10
 _TAIL: Final = 2
-_BODIES: Final = hil.HilSensor, hil.HilGps, hil.DistanceSensor, hil.HilOpticalFlow
+_BODIES: Final = (
+    hil.HilSensor,
+    hil.HilGps,
+    hil.DistanceSensor,
+    hil.HilOpticalFlow,
+    hil.HilStateQuaternion,
+    flight.RcChannels,
+)
 _POSES: Final = mavlink.Odometry, mavlink.VisionPositionEstimate
 _ACCEPTED: Final = {mavlink.message_id(kind) for kind in (*_BODIES, *_POSES)}
 _GROUND_TRUTH_ID: Final = 115.0
 _GROUND_TRUTH_US: Final = 5000.0
 _LOCKSTEP: Final = 1
 _ARMED, _DISARMED = 129, 1
+_WISH_S: Final = 2.0
+"""Simulated time in which a simulator hears the wish for the ground truth."""
 _CHANNELS: Final = 16
 _BOOT_S: Final = 4.0
 """Simulated time until PX4 has a position and can be armed."""
@@ -43,14 +56,27 @@ class Px4StandIn:
 
     Args:
         instance: MAVLink system - 1.
-        flight: to make without commands.
+        flight: to make without commands. unanswered: sensor packets before the first answer.
+        controller: of the flight; None = the stand-ins' own.
 
     Attributes:
-        pilot: on board. answers: actuator packets sent. packets: sensor packets taken.
+        pilot: on board. answers: actuator packets sent. packets: sensor packets taken. rc_us: newest channels of a
+            remote control; empty = none came.
     """
 
-    def __init__(self, instance: int = 0, flight: Flight = "none") -> None:
-        self.pilot: Final = OnboardPilot(flight)
+    def __init__(
+        self,
+        instance: int = 0,
+        flight: Flight = "none",
+        unanswered: int = UNANSWERED,
+        controller: FlightController | None = None,
+    ) -> None:
+        self.pilot: Final = OnboardPilot(flight, controller)
+        self.rc_us: tuple[int, ...] = ()
+        self._unanswered = unanswered
+        self._free_until = _SETTLING
+        self._resumed = False
+        self._truth = GroundTruthRules(_GROUND_TRUTH_US)
         self.answers = self.packets = 0
         self._system = instance + 1
         self._dialect = Px4Dialect()
@@ -98,6 +124,11 @@ class Px4StandIn:
             frame, self._pending = self._pending[:size], self._pending[size:]
             self._handle(_decoded(frame))
 
+    def resume(self) -> None:
+        """Go on after a standstill: what was sent in it comes at once, and some of it was left out."""
+        self._free_until = self.answers + _SETTLING
+        self._resumed = True
+
     def answer(self) -> bytes:
         """Return the actuators for the newest sensor packet, nothing where there is none to answer."""
         sensor, self._due = self._due, None
@@ -107,7 +138,7 @@ class Px4StandIn:
         motors = self.pilot.step(self.t_s, state, 1e-6 * STEP_US)
         for link in self._links:
             link.origin = self._origin
-        if self.packets <= SILENT_PACKETS:
+        if self.packets <= self._unanswered:
             return b""
         self.answers += 1
         controls = (*motors, *([0.0] * (_CHANNELS - len(motors))))
@@ -117,7 +148,13 @@ class Px4StandIn:
     def counters(self) -> dict[str, Any]:
         """Return the counters and the flight for the line at the end."""
         commands = sum(link.commands for link in self._links)
-        counts = {"packets": self.packets, "answers": self.answers, "commands": commands}
+        counts = {
+            "packets": self.packets,
+            "unanswered": self._unanswered,
+            "answers": self.answers,
+            "commands": commands,
+            "rc_us": self.rc_us,
+        }
         received = {"simulated_s": round(self.t_s, 3), "received_sha256": self._digest.hexdigest()}
         return {**counts, **received, **self.pilot.history.values()}
 
@@ -139,10 +176,20 @@ class Px4StandIn:
             check_distance(body)
         elif isinstance(body, hil.HilOpticalFlow):
             self._flow.check(body)
+        elif isinstance(body, hil.HilStateQuaternion):
+            self._truth.take(body)
+        elif isinstance(body, flight.RcChannels):
+            self.rc_us = body.channels_us[: body.chancount]
+
+    def _begin_rules(self) -> None:
+        """Judge what comes after samples that were left out on its own."""
+        self._sensors = SensorRules(rests=False)
+        self._odometry = OdometryRules()
+        self._flow = FlowRules()
 
     def _on_sensor(self, m: hil.HilSensor) -> None:
         require(
-            self._due is None or self.packets <= SILENT_PACKETS,
+            self._due is None or self.answers < self._free_until,
             f"HIL_SENSOR of {m.time_usec} us came before the answer to the one before: lockstep waits for it.",
         )
         if self.packets == 0:
@@ -150,10 +197,14 @@ class Px4StandIn:
         else:
             step_us = m.time_usec - self._newest_us
             require(step_us > 0, f"time_usec does not rise: {self._newest_us} us, then {m.time_usec} us.")
-            require(step_us == STEP_US, f"time_usec rises by {step_us} us, not by {STEP_US} us.")
+            if self._resumed and step_us % STEP_US == 0 and step_us > STEP_US:
+                self._begin_rules()
+            else:
+                require(step_us == STEP_US, f"time_usec rises by {step_us} us, not by {STEP_US} us.")
         self.packets += 1
         self._newest_us, self._due = m.time_usec, m
         self._sensors.check_fields(m)
+        self._truth.check(m, is_due=self.t_s > _WISH_S)
         self._sense(m)
 
     def _sense(self, m: hil.HilSensor) -> None:
@@ -207,7 +258,8 @@ def _frame_size(data: bytes) -> int:
     require(data[2] == 0, f"a frame has incompatibility flags 0x{data[2]:02X}: it must not be signed.")
     number = int.from_bytes(data[7:10], "little")
     require(
-        number in _ACCEPTED, f"message {number} is not for this link: PX4 takes 102, 107, 113, 114, 132 and 331 here."
+        number in _ACCEPTED,
+        f"message {number} is not for this link: PX4 takes 65, 102, 107, 113, 114, 115, 132 and 331 here.",
     )
     return _HEAD + data[1] + _TAIL
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import select
 import selectors
+import signal
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import Any, Final
 
 from vil_bridge.tools.lab.autopilots.command_link import CommandLink
 from vil_bridge.tools.lab.autopilots.pilot import Flight
 from vil_bridge.tools.lab.autopilots.process import StandInProcess, UdpCommandPort
-from vil_bridge.tools.lab.autopilots.px4 import Px4StandIn
+from vil_bridge.tools.lab.autopilots.px4 import MOST_UNANSWERED, Px4StandIn
+from vil_bridge.tools.lab.autopilots.px4_control import Px4Controller
 
 SIMULATOR_PORT: Final = 4560
 GCS_PORT: Final = 14550
@@ -32,6 +36,8 @@ class Px4Options:
         host, port: of the simulator. instance: MAVLink system - 1. flight: to make without commands.
         seconds: of simulation until it ends, 0 = until the link closes. reconnect: boot again where it closes.
         onboard_port, gcs_port: of programs on loopback, 0 = none.
+        unanswered: sensor packets before the first answer; None = drawn at each start.
+        parameters: of PX4's own controllers, which fly then; None = the stand-ins' own fly.
     """
 
     host: str
@@ -42,6 +48,8 @@ class Px4Options:
     reconnect: bool
     onboard_port: int
     gcs_port: int
+    unanswered: int | None = None
+    parameters: Mapping[str, float] | None = None
 
 
 class Px4Process(StandInProcess):
@@ -56,6 +64,7 @@ class Px4Process(StandInProcess):
         station = options.gcs_port, _GCS_LOCAL_PORT + options.instance
         self._ports = [UdpCommandPort(local, remote) for remote, local in (onboard, station) if remote]
         self._core, self._links = self._boot()
+        signal.signal(signal.SIGCONT, lambda *_: self._core.resume())
         for number, port in enumerate(self._ports):
             self.selector.register(port.socket, selectors.EVENT_READ, lambda n=number: self._on_command(n))
 
@@ -70,7 +79,12 @@ class Px4Process(StandInProcess):
         return {"autopilot": "px4", "connections": self._connections, **self._core.counters()}
 
     def _boot(self) -> tuple[Px4StandIn, list[CommandLink]]:
-        core = Px4StandIn(self._options.instance, self._options.flight)
+        options = self._options
+        drawn = options.unanswered
+        if drawn is None:
+            drawn = SystemRandom().randint(1, MOST_UNANSWERED)
+        controller = None if options.parameters is None else Px4Controller(options.parameters)
+        core = Px4StandIn(options.instance, options.flight, drawn, controller)
         return core, [core.open_link() for _ in self._ports]
 
     def _connect(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import atan2, degrees, dist, hypot
 from typing import Final
 
@@ -37,10 +38,15 @@ _SPEED_TOLERANCE_CMPS: Final = 10.0
 
 
 class SensorRules:
-    """Checks of HIL_SENSOR and HIL_GPS on their own and against the estimated motion."""
+    """Checks of HIL_SENSOR and HIL_GPS on their own and against the estimated motion.
 
-    def __init__(self) -> None:
+    Args:
+        rests: the vehicle stands while the first samples come.
+    """
+
+    def __init__(self, *, rests: bool = True) -> None:
         self._packets = 0
+        self._rests = rests
         self._same: dict[str, tuple[float, int]] = {}
         self._rest = ZERO
         self._field_sum = ZERO
@@ -157,7 +163,7 @@ class SensorRules:
 
     def _check_rest(self, force: Vector) -> None:
         """Check the mean of the first samples: a vehicle that a floor holds feels gravity alone, upwards."""
-        if self._packets > _AT_REST:
+        if self._packets > _AT_REST or not self._rests:
             return
         self._rest = vectors.add(self._rest, force, 1.0 / _AT_REST)
         if self._packets == _AT_REST:
@@ -166,6 +172,98 @@ class SensorRules:
                 dist(self._rest, (0.0, 0.0, -GRAVITY_MPS2)) < _REST_TOLERANCE_MPS2,
                 f"at rest the accelerometer reads ({x:.2f}, {y:.2f}, {z:.2f}) m/s2, not (0, 0, -9.81).",
             )
+
+
+_TRUTH_RATE_RADPS: Final = 0.3
+"""Beyond the noise of a gyroscope."""
+_TRUTH_S: Final = 0.05
+"""Time over which turns are compared: a gyroscope states means over its period, and impacts take 10 ms."""
+
+
+class GroundTruthRules:
+    """Checks of HIL_STATE_QUATERNION, which PX4 asks for at an interval.
+
+    Args:
+        interval_us: asked for.
+    """
+
+    def __init__(self, interval_us: float) -> None:
+        self._interval_us = interval_us
+        self._newest: hil.HilStateQuaternion | None = None
+        self._start: hil.HilStateQuaternion | None = None
+        self._turn = LEVEL
+        self._least = self._most = (0.0, 0.0, 0.0)
+        self._sensor_us = 0
+
+    def take(self, m: hil.HilStateQuaternion) -> None:
+        """Check a message on its own.
+
+        Raises:
+            WireViolation: its attitude is none.
+        """
+        w, x, y, z = m.q_wxyz
+        size = hypot(w, x, y, z)
+        require(abs(size - 1.0) < 1e-3, f"HIL_STATE_QUATERNION attitude_quaternion has the length {size:.4f}.")
+        self._newest = m
+
+    def check(self, m: hil.HilSensor, *, is_due: bool) -> None:
+        """Check the newest message against a sample; ``is_due``: the wish has been heard.
+
+        Raises:
+            WireViolation: it does not come as often as it was asked for, or it is not of the vehicle.
+        """
+        truth = self._newest
+        step_us = m.time_usec - self._sensor_us
+        self._sensor_us = m.time_usec
+        rates = m.xgyro_radps, m.ygyro_radps, m.zgyro_radps
+        self._turn = vectors.product(self._turn, vectors.exponential(vectors.scaled(rates, 1e-6 * step_us)))
+        self._least = _each(min, self._least, rates)
+        self._most = _each(max, self._most, rates)
+        if truth is None or m.time_usec - truth.time_usec >= self._interval_us + step_us:
+            require(not is_due, f"HIL_STATE_QUATERNION does not come each {self._interval_us:.0f} us, as PX4 asked.")
+        elif truth.time_usec == m.time_usec:
+            self._check_turn(truth)
+
+    def _check_turn(self, truth: hil.HilStateQuaternion) -> None:
+        """Check rates and attitudes against the gyroscope, from one message to another some time later."""
+        start = self._start
+        if start is not None and truth.time_usec - start.time_usec < 1e6 * _TRUTH_S:
+            return
+        if start is not None:
+            span_s = 1e-6 * (truth.time_usec - start.time_usec)
+            by_gyro = vectors.rotation_vector(self._turn)
+            first = _rates(start)
+            last = _rates(truth)
+            change = dist(first, last)
+            turn = vectors.rotation_vector(vectors.product(vectors.inverse(_attitude(start)), _attitude(truth)))
+            mean = vectors.scaled(by_gyro, 1.0 / span_s)
+            apart = dist(vectors.scaled(turn, 1.0 / span_s), mean)
+            require(
+                apart < _TRUTH_RATE_RADPS + 0.1 * change + 0.05 * hypot(*mean),
+                f"HIL_STATE_QUATERNION's attitude turns {apart:.2f} rad/s otherwise than the gyroscope says.",
+            )
+            apart = dist(vectors.scaled(vectors.add(first, last), 0.5), mean)
+            require(
+                apart < _TRUTH_RATE_RADPS + change + dist(self._least, self._most),
+                f"HIL_STATE_QUATERNION's rates are {apart:.2f} rad/s away from the gyroscope's.",
+            )
+        self._start = truth
+        self._turn = LEVEL
+        self._least = self._most = _rates(truth)
+
+
+def _each(choose: Callable[[float, float], float], a: Vector, b: Vector) -> Vector:
+    """Return one of two numbers for each axis."""
+    return choose(a[0], b[0]), choose(a[1], b[1]), choose(a[2], b[2])
+
+
+def _attitude(truth: hil.HilStateQuaternion) -> Quaternion:
+    w, x, y, z = truth.q_wxyz
+    return w, x, y, z
+
+
+def _rates(truth: hil.HilStateQuaternion) -> Vector:
+    return truth.rollspeed_radps, truth.pitchspeed_radps, truth.yawspeed_radps
 
 
 _SHORTEST_S: Final = 0.2
