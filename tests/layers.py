@@ -158,4 +158,4 @@ def _named(reason: str) -> str:
     missing = re.match(r"could not import '(\w+)", reason)
     if missing is None:
         return reason
-    return f"{missing[1]} is missing: pip install 'vil-bridge[{EXTRA_OF_MODULE.get(missing[1], 'dev')}]'"
+    return f"{missing[1]} is missing: pip install '.[{EXTRA_OF_MODULE.get(missing[1], 'dev')}]'"

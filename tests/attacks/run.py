@@ -20,6 +20,7 @@ from typing import Final
 from tests.attacks.attack import Attack
 from tests.attacks.harness import AttackedBridge, carry_out
 from tests.attacks.verdict import Verdict, share
+from tests.support.airsim_burns import KINDS
 
 ATTACKS: Final = (
     "federation_flood",
@@ -34,13 +35,18 @@ ATTACKS: Final = (
     "frozen_pose",
     "frozen_picture",
     "output_bugs",
+    *(f"airsim_calls.{kind}" for kind in KINDS),
+    "airsim_extremes",
 )
-"""Modules of this package with a constant ``ATTACK``; those with the same configuration next to each other."""
+"""Modules of this package with a constant ``ATTACK``, or ``MODULE.KIND`` of one with ``ATTACKS``; those with the same
+configuration next to each other."""
 
 
 def load(name: str) -> Attack:
     """Return the attack of a module of this package."""
-    found: Attack = importlib.import_module(f"tests.attacks.{name}").ATTACK
+    module, _, kind = name.partition(".")
+    attacks = importlib.import_module(f"tests.attacks.{module}")
+    found: Attack = attacks.ATTACKS[kind] if kind else attacks.ATTACK
     return found
 
 

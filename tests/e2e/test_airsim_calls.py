@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import cache
@@ -19,7 +18,6 @@ from tests.support.programs import run
 pytestmark = pytest.mark.process
 
 _LONGEST_ERROR: Final = 1500
-FOLDER: Final = tempfile.mkdtemp()
 SETTINGS: Final[Mapping[str, dict[str, Any]]] = {
     "Multirotor": {
         "ClockSpeed": 5,
@@ -82,7 +80,7 @@ def wrong_answer(one: Call, answer: tuple[str | None, Any], text: str | None) ->
 
 def drones_first() -> list[Call]:
     """Return all calls, those of each mode together."""
-    return sorted(calls(FOLDER), key=lambda one: one.mode == "Car")
+    return sorted(calls(), key=lambda one: one.mode == "Car")
 
 
 @pytest.mark.parametrize("one", drones_first(), ids=lambda one: one.name)

@@ -64,7 +64,7 @@ def ray_node(namespace: str, name: str, *words: object) -> Iterator[Program]:
 def test_worlds_run_on_two_hosts(tmp_path: Path) -> None:
     needs_gl()
     if find_spec("ray") is None:
-        pytest.skip("Ray is absent: pip install 'vil-bridge[ray]'")
+        pytest.skip("Ray is absent: pip install '.[ray]'")
     head = ("--head", "--port", 6379, "--node-ip-address", HOME, "--include-dashboard", "false")
     words = ("airsim", "--scene-server", PORT, "--scene", "empty", "--bind", HOME, "--ray", CLUSTER)
     with (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def test_a_box_is_flown_on_motion_capture(tmp_path: Path) -> None:
         with stand_in("px4", bridge.port, "--flight", "box", "--seconds", 34) as program:
             found = counters(program)
     assert found["violation"] == ""
-    assert found["answers"] == found["packets"] - 11
+    left_out = found["packets"] - found["unanswered"] - found["answers"]
+    assert 0 <= left_out < 50, "only what was under way at its first answer came without waiting"
     assert max(found["corners_m"]) < 0.10, "corners of the box"
     assert found["armed"][-1][1] is False, "it has landed"
 
@@ -72,8 +74,13 @@ def test_pauses_steps_and_the_end_of_the_program(tmp_path: Path) -> None:
         simulated(bridge, 1.0)  # the world goes on without it
         with stand_in("px4", bridge.port, "--flight", "hover") as program:
             wait_until(lambda: flies(bridge))
+            sticks = {"mode": "rc", "values": [1510, 1520, 1530, 1040, 1900, 1000, 1000, 1000]}
+            bridge.web.post("/api/v1/vehicles/px4/command", json=sticks).raise_for_status()
+            simulated(bridge, 0.5)
             program.send_signal(signal.SIGTERM)
-            assert counters(program)["violation"] == ""
+            found = counters(program)
+            assert found["violation"] == ""
+            assert found["rc_us"] == sticks["values"], "they have reached PX4"
 
 
 def test_a_program_that_stands_still_is_silent_and_the_others_fly_on(tmp_path: Path) -> None:
@@ -90,9 +97,27 @@ def test_a_program_that_stands_still_is_silent_and_the_others_fly_on(tmp_path: P
             wait_until(lambda: lies(bridge, "px4_1"))
             simulated(bridge, 2.0)
             assert flies(bridge, "px4_2")
-            first.kill()
-            second.send_signal(signal.SIGTERM)
-            assert counters(second)["violation"] == ""
+            state = bridge.vehicle("px4_1")
+            assert (state["armed"], state["landed"], state["mode"]) == (False, True, "rc")
+            first.send_signal(signal.SIGCONT)
+            wait_until(lambda: bridge.link("px4_1") == "px4 running")
+            wait_until(lambda: flies(bridge, "px4_1"))
+            state = bridge.vehicle("px4_1")
+            assert (state["armed"], state["landed"]) == (True, False)
+            for program in (first, second):
+                program.send_signal(signal.SIGTERM)
+                assert counters(program)["violation"] == ""
+
+
+@pytest.mark.long
+def test_four_programs_that_start_at_once_are_all_answered(tmp_path: Path) -> None:
+    four = SitlOptions(program="px4", indoors=True, speed=50.0, count=4)
+    with sitl_bridge(tmp_path, four, timeout_ms=20_000) as bridge, ExitStack() as stack:
+        words = "--seconds", "3"
+        programs = [stack.enter_context(stand_in("px4", bridge.port + i, "--instance", i, *words)) for i in range(4)]
+        found = [counters(program) for program in programs]
+    assert [one["violation"] for one in found] == [""] * 4
+    assert all(one["answers"] > 200 for one in found), "of 750 samples, up to 500 of which stay unanswered"
 
 
 def test_a_rotor_that_breaks_in_flight_brings_the_vehicle_down(tmp_path: Path) -> None:

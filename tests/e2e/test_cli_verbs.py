@@ -225,7 +225,7 @@ def test_a_renderer_without_its_extra_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "moderngl.py").write_text("raise ModuleNotFoundError(name='moderngl')\n")
     done = process("renderer", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == Exit.CHECK_FAILED
-    assert "pip install 'vil-bridge[gl]'" in done.stderr
+    assert "pip install '.[gl]'" in done.stderr
 
 
 @pytest.mark.process

@@ -143,10 +143,16 @@ def test_health_is_of_the_process_and_readiness_of_the_pipeline(bridge: Bridge, 
     assert waiting.json() == {
         "ready": False,
         "not_ready_because": ["imu: /dev/ttyACM0 does not exist; is the cable in?"],
+        "degraded_because": [],
     }
+    slow = "camera front: 31.0 of 60 pictures a second. Use a faster CPU"
+    bridge.now = BridgeSnapshot(NOW_NS, "b", "0.1.0", 1.0, ready=True, degraded_because=(slow,))
+    degraded = web.get("/readyz")
+    assert (degraded.status_code, degraded.json()["ready"]) == (200, True)
+    assert degraded.json()["degraded_because"] == [slow]
     bridge.now = BridgeSnapshot(NOW_NS, "b", "0.1.0", 1.0, ready=True)
     ready = web.get("/readyz")
-    assert (ready.status_code, ready.json()) == (200, {"ready": True, "not_ready_because": []})
+    assert (ready.status_code, ready.json()) == (200, {"ready": True, "not_ready_because": [], "degraded_because": []})
 
 
 def test_metrics_are_what_prometheus_reads(bridge: Bridge, web: httpx.Client) -> None:

@@ -98,7 +98,7 @@ async def test_poses_go_from_mocap_to_autopilot_without_any_extra(tmp_path: Path
 def test_a_camera_names_the_extra_that_it_needs(verb: str) -> None:
     done = run(*_DEFAULT, verb, ROOT / "configs" / "lab_optitrack.yaml")
     assert done.returncode == Exit.CONFIG, done.stdout + done.stderr
-    assert "cameras: the Python module 'cv2' is not installed: pip install 'vil-bridge[warp]'" in done.stderr
+    assert "cameras: the Python module 'cv2' is not installed: pip install '.[warp]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -116,5 +116,5 @@ def test_a_camera_names_the_extra_that_it_needs(verb: str) -> None:
 def test_a_verb_names_the_extra_that_it_needs(words: tuple[object, ...], extra: str) -> None:
     done = run(*_DEFAULT, *words)
     assert done.returncode == Exit.CONFIG, done.stdout + done.stderr
-    assert f"pip install 'vil-bridge[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -25,6 +25,7 @@ def _demo(out: Path, seconds: int, *more: str) -> dict[str, Any]:
     done = run(*VIL_BRIDGE, "demo", *words, limit_s=seconds + 240)
     logs = "\n".join(f"{log.name}: {log.read_text()}" for log in out.glob("*.log"))
     assert done.returncode == 0, done.stdout + done.stderr + logs
+    (out / "progress.txt").write_text(done.stdout)
     assert "Traceback" not in logs
     found: dict[str, Any] = json.loads(summary.read_text())
     assert set(found["exit_codes"].values()) == {0}, found["exit_codes"]
@@ -64,6 +65,11 @@ def test_real_recording_is_compensated_and_its_gaps_are_told(tmp_path: Path) -> 
     seen = summary["tracking"]["drone"]
     assert {"tracked", "coasting", "stale", "lost"} <= set(seen), seen
     assert summary["dropped"]["bridge"]["tracking_lost"] > 0
+    tracked_s = summary["seconds"] - summary["untracked_s"]
+    assert summary["untracked_s"] > 0.0
+    assert summary["fps_while_tracked"] == pytest.approx((summary["frames_received"] - 1) / tracked_s, rel=0.01)
+    progress = (tmp_path / "progress.txt").read_text()
+    assert all(f"recording: {phase}" in progress for phase in ("motion", "loss"))
 
 
 def test_a_missing_recording_is_named(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ async def test_the_planted_causes_are_named(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(MulticastOnly, ("127.0.0.1", 0))
     silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    taken = socket.create_server(("127.0.0.1", 0))
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
+    images, page, poses, keys = (one.getsockname()[1] for one in taken)
     crazyflie, still, walker = motive(DroneMotion("CF1", imu_rate_hz=100)), motive(Frozen()), motive(WalkMotion(), "z")
     try:
         silent.bind(("127.0.0.1", 0))
@@ -96,16 +97,16 @@ async def test_the_planted_causes_are_named(tmp_path: Path) -> None:
                 "imu": {"type": "mavlink-imu", "device": str(tmp_path / "ttyACM0")},
             }
             actor = {"kind": "vehicle", "source": "crazyflie", "subject": "cf1"}
-            renderer = {"type": "flightgoggles", "pose_port": pose_port, "image_port": taken.getsockname()[1]}
+            renderer = {"type": "flightgoggles", "pose_port": pose_port, "image_port": images}
             sections = {
                 "sources": sources,
                 "actors": {"drone": actor},
                 "renderers": {"unity": renderer},
-                "http": {"port": taken.getsockname()[1]},
+                "http": {"port": page},
                 "stream": {"bind": "tcp://127.0.0.1:0"},
                 "federation": {
-                    "zmq": {"bind": f"tcp://127.0.0.1:{taken.getsockname()[1]}"},
-                    "zenoh": {"listen": f"tcp/127.0.0.1:{taken.getsockname()[1]}"},
+                    "zmq": {"bind": f"tcp://127.0.0.1:{poses}"},
+                    "zenoh": {"listen": f"tcp/127.0.0.1:{keys}"},
                 },
             }
             config = load(write(tmp_path, sections), env={}, resolve=resolve)
@@ -114,7 +115,8 @@ async def test_the_planted_causes_are_named(tmp_path: Path) -> None:
     finally:
         transport.close()
         silent.close()
-        taken.close()
+        for one in taken:
+            one.close()
 
     def says(name: str, state: State, *words: str) -> None:
         found: Finding = findings[name]
@@ -152,7 +154,7 @@ def test_a_missing_extra_and_a_missing_gl_library_end_with_3(tmp_path: Path) -> 
     told = json.loads(done.stdout)
     assert told["vil-bridge"] and told["packages"]["numpy"]
     failed = [f"{f['name']}: {f['text']} -> {f['cure']}" for f in told["findings"] if f["state"] == "fail"]
-    assert any("qtm" in line and "pip install 'vil-bridge[qualisys]'" in line for line in failed), failed
+    assert any("qtm" in line and "pip install '.[qualisys]'" in line for line in failed), failed
     assert any(line.startswith("OpenGL: ") and "libEGL.so.1" in line for line in failed), failed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from itertools import dropwhile, pairwise
 from typing import Any
@@ -81,8 +82,21 @@ class Client:
         self.send(datagram)
         return await self.next(kind)
 
+    async def connect(self, connect: Connect) -> None:
+        """Register, and answer as real clients do, which gets the frames."""
+        await self.ask(encode_connect(connect), MessageId.SERVERINFO)
+        self.send(encode(MessageId.KEEPALIVE))
+
     async def command(self, text: str) -> bytes:
         return await self.ask(encode_text(MessageId.REQUEST, text), MessageId.RESPONSE)
+
+    def waiting(self) -> list[bytes]:
+        """Return what has come and was not read."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                found.append(self._sock.recv(65536))
+        return found
 
     def close(self) -> None:
         self._sock.close()
@@ -128,7 +142,7 @@ async def test_a_lost_actor_loses_its_bit_and_holds_its_pose() -> None:
     room, made, lost = FilmedRoom(2), output(), list[str]()
     async with serving(room, made, lost):
         client = Client(await port_of(made))
-        await client.ask(encode_connect(Connect("test", bitstream=V41)), MessageId.SERVERINFO)
+        await client.connect(Connect("test", bitstream=V41))
 
         async def frame_with(*params: int) -> NatNetFrame:
             while True:
@@ -151,7 +165,7 @@ async def test_a_silent_world_is_served_as_lost() -> None:
     room, made = FilmedRoom(2), output()
     running = asyncio.create_task(made.run(room.world))
     client = Client(await port_of(made))
-    await client.ask(encode_connect(Connect("test")), MessageId.SERVERINFO)
+    await client.connect(Connect("test"))
     frame = decode_frame(await client.next(MessageId.FRAMEOFDATA), V41)
     assert frame.bodies["params"].tolist() == [0, 0]
     running.cancel()
@@ -166,7 +180,7 @@ async def test_requests_are_answered_as_clients_expect() -> None:
         info = decode_server_info(await client.ask(encode(MessageId.DISCOVERY), MessageId.SERVERINFO))
         assert (info.name, info.natnet_version, info.multicast, info.ticks_per_s) == ("VIL Bridge", V41, False, 10**9)
         assert f":{info.data_port}" in made.status.facts["data_address"]
-        await client.ask(encode_connect(Connect("test", bitstream=V30)), MessageId.SERVERINFO)
+        await client.connect(Connect("test", bitstream=V30))
         frame = decode_frame(await client.next(MessageId.FRAMEOFDATA), V30)
         assert frame.bodies["id"].tolist() == [3, 4], "ids are those of the world"
         assert decode_text(await client.command("Bitstream")) == "Bitstream,3.0"
@@ -240,6 +254,40 @@ async def test_a_host_that_asks_from_many_ports_is_bounded_and_another_one_is_no
         await other.ask(encode_echo_request(7), MessageId.ECHORESPONSE)
         for client in (*clients, other):
             client.close()
+
+
+@pytest.mark.parametrize("request_", [encode(MessageId.CONNECT), encode_connect(Connect("forged"))])
+async def test_an_address_that_does_not_answer_gets_an_announcement_and_little_else(request_: bytes) -> None:
+    made = output()
+    counters = made.status.counters
+    async with serving(FilmedRoom(DRONES, person=True), made):
+        port = await port_of(made)
+        victim = Client(port)
+        victim.send(request_)
+        announced = await victim.next(MessageId.SERVERINFO)
+        frames = counters["frames"]
+        await until(lambda: counters["frames"] >= frames + 50)
+        others = victim.waiting()
+        assert len(announced) + sum(map(len, others)) <= max(len(announced), 3 * len(request_))
+        assert counters["unproven"] > 0
+        victim.send(encode(MessageId.KEEPALIVE))
+        await victim.next(MessageId.FRAMEOFDATA)
+        victim.close()
+
+
+async def test_models_go_to_those_that_have_answered() -> None:
+    made = output()
+    async with serving(FilmedRoom(DRONES, person=True), made):
+        port = await port_of(made)
+        victim = Client(port)
+        for _ in range(3):
+            victim.send(encode(MessageId.REQUEST_MODELDEF))
+        await until(lambda: made.status.counters["unproven"] >= 3)
+        victim.close()
+        honest = Client(port, "127.0.0.2")
+        await honest.ask(encode(MessageId.DISCOVERY), MessageId.SERVERINFO)
+        await honest.ask(encode(MessageId.REQUEST_MODELDEF), MessageId.MODELDEF)
+        honest.close()
 
 
 async def test_a_port_that_is_taken_is_reported_with_its_cure() -> None:

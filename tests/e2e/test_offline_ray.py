@@ -77,7 +77,7 @@ print("equal", flush=True)
 def test_over_ray_the_bytes_are_the_same(tmp_path: Path) -> None:
     needs_gl()
     if find_spec("ray") is None:
-        pytest.skip("Ray is absent: pip install 'vil-bridge[ray]'")
+        pytest.skip("Ray is absent: pip install '.[ray]'")
     # Ray keeps a token in the home folder, and its sockets want a short path.
     env = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
     command = [sys.executable, "-c", _OVER_RAY, str(room_file(tmp_path)), str(tmp_path)]

@@ -236,7 +236,7 @@ def test_without_the_extra_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "qtm_rt", None)
     for module in ("source", "link", "discovery"):
         monkeypatch.delitem(sys.modules, f"vil_adapters.qualisys.{module}", raising=False)
-    with pytest.raises(ConfigError, match=r"vil-bridge\[qualisys\]"):
+    with pytest.raises(ConfigError, match=r"\.\[qualisys\]"):
         create("sources", "lab", QualisysConfig())
 
 

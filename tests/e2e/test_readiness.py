@@ -76,6 +76,28 @@ async def test_the_loss_of_a_carrier_is_a_reason_within_a_second(
         assert (t_ns - begun_ns) / NS_PER_S + app._CHECK_PERIOD_S < 1.0, "the longest time until the next check"
 
 
+@pytest.mark.parametrize(
+    ("asked_hz", "delivered_hz", "enough", "degraded"),
+    [
+        (60.0, 55.0, True, False),
+        (60.0, 53.0, True, True),
+        (60.0, 16.0, True, True),
+        (60.0, 14.0, False, True),
+        (60.0, 1.0, False, True),
+        (12.0, 5.2, True, True),
+        (12.0, 4.8, False, True),
+        (4.0, 3.8, True, False),
+        (4.0, 2.0, True, True),
+        (4.0, 0.8, False, True),
+    ],
+)
+def test_the_share_of_the_asked_pictures_decides(
+    asked_hz: float, delivered_hz: float, enough: bool, degraded: bool
+) -> None:
+    assert readiness.is_enough(delivered_hz, asked_hz) is enough
+    assert readiness.is_degraded(delivered_hz, asked_hz) is degraded
+
+
 async def test_a_camera_that_never_delivers_is_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "_START_NS", 1000 * NS_PER_S)
     async with truth_rig(tmp_path, "max_age_ms: 1", ready=False) as rig:
@@ -199,12 +221,15 @@ async def test_what_is_frozen_ends_the_dead_mans_signal_before_silence_does(tmp_
     async with truth_rig(tmp_path) as rig:
         patient = Receiver(rig.bridge.context.hub.endpoint, "front", variant="raw", timeout_s=1000.0)
         try:
-            for part in (rig.motion, rig.painter):
-                await until(lambda: patient.alive and not patient.problem)
-                part.frozen = True
-                await until(lambda: not patient.alive and patient.problem)
-                assert "repeat" in patient.problem
-                part.frozen = False
+            await until(lambda: patient.alive and not patient.problem)
+            rig.motion.frozen = True
+            await until(lambda: not patient.alive and patient.problem)
+            assert "repeat" in patient.problem
+            rig.motion.frozen = False
+            await until(lambda: patient.alive and not patient.problem)
+            rig.painter.in_turn = 1
+            await until(lambda: not patient.alive and patient.problem)
+            assert "repeat" in patient.problem
         finally:
             await asyncio.to_thread(patient.close)
 
@@ -229,10 +254,10 @@ async def test_a_frozen_mocap_system_ends_the_dead_mans_signal_and_is_an_event(t
 async def test_a_renderer_that_repeats_its_picture_ends_the_dead_mans_signal(tmp_path: Path) -> None:
     async with truth_rig(tmp_path) as rig:
         before = await rig.last_event()
-        rig.painter.frozen = True
+        rig.painter.in_turn = 1
         frozen, _ = await rig.until(lambda s: s.readyz == 503 and not s.alive and s.problem)
         assert any("camera front: no pictures: renderer hall repeats its picture" in why for why in frozen.reasons)
         assert frozen.camera["dropped"]["picture_frozen"] > 0
         await rig.logged(before, "front", "pictures stopped: renderer hall repeats its picture", "warning")
-        rig.painter.frozen = False
+        rig.painter.in_turn = 0
         await rig.well()

@@ -123,7 +123,7 @@ async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> Non
             ),
             (VehicleCommand("drone", mode="velocity", values={"v": 1.0}), "got v"),
             (VehicleCommand("drone", mode="velocity", values={**values, "v_world_mps": 1.0}), "has 3 numbers"),
-            (VehicleCommand("drone", mode="velocity", values=[float("nan")] * 4), "must be finite"),
+            (VehicleCommand("drone", mode="velocity", values=[float("nan")] * 4), "must be from -1000 to 1000 m/s"),
         ):
             with pytest.raises(ValueError, match=reason):
                 received.context.vehicles.command(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from tests.support.truth_rig import LIMIT_S, TIMEOUT_S, Seen, TruthRig, seen_of,
 from tests.support.truth_table import PAGE, ROWS, Row, table
 from vil_bridge.client import Receiver
 from vil_bridge.monitoring import state_changes as transitions
+from vil_bridge.protocols.natnet.codec import MessageId, encode
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.web.client import BridgeApi
@@ -25,18 +27,23 @@ from vil_renderer.flightgoggles.client import FlightGogglesClient
 
 pytestmark = pytest.mark.wire
 
+_UNPROVEN: Final = 'vil_output_events_total{event="unproven",output="mirror"}'
 EXECUTED: Final = {
     *("mocap stopped", "mocap frozen", "body lost", "renderer stopped", "renderer frozen", "renderer slow"),
+    *("renderer very slow", "frames lost", "forged peer"),
+    *("renderer repeats two", "renderer repeats three"),
     *("renderer garbage", "faults", "replay", "link cut", "bridge stopped", "too old", "no camera"),
 }
 
 
 def told(row: Row, now: Seen) -> bool:
     """True when everything but the log is as the row says."""
-    words = (*now.reasons, *now.status["overload"], *now.status["modes"])
+    words = (*now.reasons, *now.degraded, *now.status["modes"])
     header = any(row.header in text for text in words) if row.header else not now.reasons and not now.status["modes"]
     metric = not row.metric or now.metrics.get(row.metric[0]) == row.metric[1]
-    return now.readyz == row.readyz and now.status["ready"] is (row.readyz == 200) and header and metric
+    degraded = not row.degraded or now.degraded
+    ready = now.readyz == row.readyz and now.status["ready"] is (row.readyz == 200)
+    return bool(ready and degraded and header and metric)
 
 
 async def carried_out(rig: TruthRig, name: str, after: int) -> None:
@@ -44,7 +51,7 @@ async def carried_out(rig: TruthRig, name: str, after: int) -> None:
     row = ROWS[name]
     await rig.until(lambda now: now.alive is row.alive and told(row, now))
     if row.log:
-        await rig.logged(after, *row.log)
+        await rig.logged(after, *row.log, before=row.degraded)
 
 
 @pytest.fixture(autouse=True)
@@ -90,19 +97,24 @@ async def test_faults_of_mocap_and_renderer(tmp_path: Path) -> None:
         await rig.start_renderer()
         await well_again(rig, after)
 
-        after = await rig.last_event()
-        rig.painter.frozen = True
-        await carried_out(rig, "renderer frozen", after)
-        rig.painter.frozen = False
-        await well_again(rig, after)
+        for in_turn, fault in enumerate(("renderer frozen", "renderer repeats two", "renderer repeats three"), 1):
+            after = await rig.last_event()
+            rig.painter.in_turn = in_turn
+            await carried_out(rig, fault, after)
+            rig.painter.in_turn = 0
+            await well_again(rig, after)
 
 
 async def test_a_slow_and_a_broken_renderer(tmp_path: Path) -> None:
     async with truth_rig(tmp_path) as rig:
         after = await rig.last_event()
-        rig.painter.delay_s = 0.1
+        rig.painter.delay_s = 0.05
         await carried_out(rig, "renderer slow", after)
+        assert any("left out" in words for words in (await rig.seen()).status["overload"])
+        rig.painter.delay_s = 0.25
+        await carried_out(rig, "renderer very slow", after)
         rig.painter.delay_s = 0.0
+        await rig.well()
 
         before = (await rig.seen()).status["renderers"]["hall"]["report"]["counters"].get("malformed", 0)
         with _garbage(rig):
@@ -132,12 +144,31 @@ async def _send_garbage(socket: zmq.Socket[bytes]) -> None:
         await asyncio.sleep(0.02)
 
 
+async def test_a_forged_peer(tmp_path: Path) -> None:
+    async with truth_rig(tmp_path) as rig:
+        after = await rig.last_event()
+        output, _ = rig.bridge.context.outputs.outputs["mirror"]
+        address = str(output.status.report().facts["address"])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as victim:
+            victim.bind(("127.0.0.1", 0))
+            victim.setblocking(False)
+            victim.sendto(encode(MessageId.CONNECT), ("127.0.0.1", int(address.rpartition(":")[2])))
+            await rig.until(lambda now: now.metrics.get(_UNPROVEN, 0.0) >= 20.0)
+            await carried_out(rig, "forged peer", after)
+            with contextlib.suppress(BlockingIOError):
+                answers = [victim.recv(65536)]
+                answers.append(victim.recv(65536))
+        assert len(answers) == 1
+
+
 async def test_modes_and_links(tmp_path: Path) -> None:
     async with truth_rig(tmp_path) as rig:
         api = BridgeApi(rig.bridge.http.url, timeout_s=LIMIT_S)
         after = await rig.last_event()
         await asyncio.to_thread(api.put_faults, "motive", "loss=5%")
         await carried_out(rig, "faults", after)
+        await asyncio.to_thread(api.put_faults, "motive", "loss=20%")
+        await carried_out(rig, "frames lost", after)
         await asyncio.to_thread(api.put_faults, "motive", "")
         await asyncio.to_thread(api.start_recording, "flight")
         meter = rig.bridge.context.sources["motive"].meter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import httpx
 import pytest
@@ -37,13 +38,16 @@ async def test_status_metrics_and_log_have_the_alarm(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.WARNING):
         async with running(CONFIG) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
             await until(lambda: bool(bridge.context.twins.alarms), 100.0)
-            pair = (await web.get("/api/v1/status")).raise_for_status().json()["twins"]["pair"]
+            status = (await web.get("/api/v1/status")).raise_for_status().json()
+            pair = status["twins"]["pair"]
             metrics = (await web.get("/metrics")).raise_for_status().text
     assert (pair["vehicle"], pair["twin"], pair["alarm"], pair["episodes"]) == ("drone", "drone_sim", True, 1)
     assert pair["position_rms_m"] == pytest.approx(1.0, abs=0.1)
     assert pair["hausdorff_m"] == pytest.approx(1.0, abs=0.1)
     assert pair["delay_s"] is None  # both hover
     assert 'vil_twin_alarm{twin="pair"} 1.0' in metrics
+    (alarm,) = [why for why in status["degraded_because"] if why.startswith("twin pair is in alarm")]
+    assert re.search(r"m rms from drone; alarm_m is 0\.5 m, and it ends below 0\.4 m\. ", alarm)
     assert sum("twin pair: drone_sim is" in record.getMessage() for record in caplog.records) == 1
 
 

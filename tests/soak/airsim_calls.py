@@ -110,7 +110,7 @@ class CallModel:
 
     Args:
         kind: of the server's vehicles, multirotor or car. vehicles: their names. assets: what can be spawned.
-        folder: where files may be written.
+        folder: of the server, whose files go into ``recordings`` in it.
     """
 
     random: random.Random
@@ -310,7 +310,10 @@ def _are_pictures(answers: list[dict[str, Any]]) -> bool:
 
 
 def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method]:
-    grid, file = whole(2, 6, 0, -1), one_of(f"{folder}/grid.binvox", refused=("x.txt", 5))
+    grid, file = (
+        whole(2, 6, 0, -1),
+        one_of("grid.binvox", f"{folder}/recordings/grid.binvox", refused=("x.txt", "../x.binvox", 5)),
+    )
     time = one_of("", "2026-06-01 09:30:00", refused=(5, None))
     expression = one_of(".*", "soak.*", "Cube", refused=("(", "x" * 300, 5))
     return {

@@ -27,6 +27,10 @@ MALFORMED: Final[dict[str, bytes]] = {
     "endless array": _HEAD + b"\xdd\x7f\xff\xff\xff",
     "large": _HEAD + b"\x91\xc6\x00\xa0\x00\x00" + bytes(10 << 20),
     "nested": b"\x91" * 100_000,
+    "nested a little": b"\x91" * 100,
+    "nested headers": b"\xdc\x7f\xff" * 1024,
+    "array for a key": _HEAD + b"\x91\x81\x90\x01",
+    "map for a key": b"\x81\x80\x01",
     "after a request": _PING + b"\xc1",
 }
 UNFINISHED: Final[dict[str, bytes]] = {
@@ -34,7 +38,7 @@ UNFINISHED: Final[dict[str, bytes]] = {
     "megabytes": _HEAD + b"\x91\xc6\x00\x70\x00\x00" + bytes(6 << 20),
     "silent": b"",
     "endless text": _HEAD + b"\x91\xdb\xff\xff\xff\xff",
-    "nested a little": b"\x91" * 100,
+    "nested a little": b"\x91" * 10,
 }
 
 

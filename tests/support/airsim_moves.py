@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import MoveOrder, VehicleBatch, VehicleOrder
+from vil_adapters.simulated.ipc import MoveOrder, PlaceOrder, VehicleBatch, VehicleOrder
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import Move
+from vil_bridge.core.vehicle_moves import Move, TurnRateMove
 
 _LONGEST_S = 120.0
+_SETTLING_S = 4.0
 
 
 @dataclass
@@ -55,6 +56,15 @@ class Aviary:
     def order(self, order: VehicleOrder) -> None:
         """Give an order now."""
         assert self.simulation.order(order)
+
+    def hover_at(self, height_m: float) -> None:
+        """Lift the vehicle to a height above its start, where its flight controller holds it."""
+        x, y, z, *_ = self.state.tolist()
+        qx, qy, qz, qw = self.state[6:10].tolist()
+        still = (0.0, 0.0, 0.0)
+        self.order(PlaceOrder(0, (x, y, z + height_m), (qx, qy, qz, qw), still, still))
+        self.start(TurnRateMove(0.0, _SETTLING_S))
+        self.advance(_SETTLING_S - 0.02)
 
     def start(self, move: Move) -> int:
         """Start a move; return its number."""

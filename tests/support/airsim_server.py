@@ -91,6 +91,7 @@ class AirsimConnection:
         self._unpacker = msgpack.Unpacker(raw=False, max_buffer_size=1 << 28)
         self._packer = msgpack.Packer()
         self._number = 0
+        self._found: dict[int, tuple[str | None, Any]] = {}
 
     def close(self) -> None:
         """Close it."""
@@ -103,17 +104,22 @@ class AirsimConnection:
         return self._number
 
     def answers(self, *numbers: int) -> list[tuple[str | None, Any]]:
-        """Return error and result of requests, whatever their order."""
-        found: dict[int, tuple[str | None, Any]] = {}
-        while not found.keys() >= set(numbers):
+        """Return error and result of requests, whatever their order; forget all other answers that have come."""
+        self.wait(*numbers)
+        found = self._found
+        self._found = {}
+        return [found[number] for number in numbers]
+
+    def wait(self, *numbers: int) -> None:
+        """Wait for the answers of requests, and keep them for :meth:`answers`."""
+        while not self._found.keys() >= set(numbers):
             for kind, number, error, result in self._unpacker:
                 assert kind == 1
-                found[number] = error, result
-            if not found.keys() >= set(numbers):
+                self._found[number] = error, result
+            if not self._found.keys() >= set(numbers):
                 data = self._peer.recv(1 << 20)
                 assert data, "the server closed the connection"
                 self._unpacker.feed(data)
-        return [found[number] for number in numbers]
 
     def __call__(self, method: str, *arguments: Any) -> Any:
         """Call and return the result. Raises CallRefused: the server answers with an error."""

@@ -180,11 +180,16 @@ class Px4Peer:
 
     def other(self, motion: Motion) -> bytes:
         """Return what goes before the sample."""
+        data = self.frame(self.truth(motion))
         if self.odometry and self.packets % 5 == 0:
-            return self.frame(self.pose(motion))
+            return data + self.frame(self.pose(motion))
         if not self.odometry and self.packets % 25 == 0:
-            return self.frame(self.fix(motion))
-        return b""
+            return data + self.frame(self.fix(motion))
+        return data
+
+    def truth(self, motion: Motion) -> hil.HilStateQuaternion:
+        """Return HIL_STATE_QUATERNION, which only the log of PX4 has."""
+        return hil.HilStateQuaternion(self.time_us, motion.q, *motion.gyro, *(0,) * 11)
 
     def pose(self, motion: Motion) -> mavlink.Odometry:
         """Return ODOMETRY."""

@@ -1,4 +1,4 @@
-"""House rules that tools can check: sizes, class names, first words of docstrings, banned words.
+"""House rules that tools can check: class names, first words of docstrings, banned words.
 
 ``python -m tests.support.house [PATH ...]`` lists the violations below the paths, the whole product by default.
 """
@@ -19,7 +19,6 @@ __all__ = [
     "PRODUCT",
     "configurations",
     "duplicate_classes",
-    "lengths",
     "openings",
     "pages",
     "python_files",
@@ -28,13 +27,11 @@ __all__ = [
 ]
 
 PRODUCT: Final = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
-_LONGEST_MODULE: Final = 400
-_LONGEST_FUNCTION: Final = 50
 _COPIED: Final = ("vil_bridge/client.py", "vil_bridge/client_warp.py")
-"""Files that a vehicle gets by copying: they may be longer, and cannot share a class."""
+"""Files that a vehicle gets by copying: they cannot share a class."""
 _LITERAL: Final = ("renderer/vil_renderer/embedded/scenes/", "renderer/vil_renderer/embedded/scene.py")
-"""Modules of scenes with real desks and doors, where these words are meant literally."""
-_FURNITURE: Final = re.compile(r"_?(desks?|doors?)(_m)?", re.I)
+"""Modules of scenes with real desks, where the word is meant literally."""
+_FURNITURE: Final = re.compile(r"_?desks?(_m)?", re.I)
 _OPENING: Final = re.compile(r"(What|Who|Whose|Whom|Whether|How|Which|Where|Whence|When|Why)\b")
 _CODE_BLOCK: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", re.M | re.S)
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -63,19 +60,6 @@ def pages() -> list[Path]:
 def configurations() -> list[Path]:
     """Return the configuration files that people copy."""
     return [file for part in ("configs", "vil_bridge/config/presets") for file in sorted((ROOT / part).rglob("*.yaml"))]
-
-
-def lengths(path: Path) -> Iterator[str]:
-    """Yield what is too long in a module."""
-    text = path.read_text()
-    lines = text.count("\n")
-    if lines > _LONGEST_MODULE and _name(path) not in _COPIED:
-        yield f"{_name(path)}: {lines} lines, at most {_LONGEST_MODULE}"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            size = (node.end_lineno or node.lineno) - node.lineno + 1
-            if size > _LONGEST_FUNCTION:
-                yield f"{_name(path)}:{node.lineno}: {node.name} has {size} lines, at most {_LONGEST_FUNCTION}"
 
 
 def openings(path: Path) -> Iterator[str]:
@@ -125,7 +109,7 @@ def duplicate_classes() -> list[str]:
 def violations(paths: list[Path]) -> list[str]:
     """Return every violation in files and in all files below folders."""
     files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.rglob("*.py")))]
-    found = [line for file in files if file.suffix == ".py" for check in (lengths, openings) for line in check(file)]
+    found = [line for file in files if file.suffix == ".py" for line in openings(file)]
     return found + [line for file in files for line in words(file)]
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.core.types import MotionFrame, RenderedImage, SkeletonModel, View, WorldSnapshot
+from vil_bridge.core.types import ImageArray, MotionFrame, RenderedImage, SkeletonModel, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -47,6 +48,7 @@ renderers: {hall: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras:
   front: {actor: drone, renderer: hall, width_px: 64, height_px: 48, rate_hz: 30, latency_compensation: none,
           %(camera)s}
+outputs: {mirror: {type: natnet, command_port: 0, data_port: 0}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 record: {folder: "%(folder)s"}
@@ -88,21 +90,24 @@ class Painter:
     """Noise that the renderer draws, which differs from picture to picture.
 
     Attributes:
-        frozen: it repeats its last picture. delay_s: it takes so long for each.
+        in_turn: it repeats its last pictures, so many in turn; 0 = it draws. delay_s: it takes so long for each.
     """
 
     def __init__(self) -> None:
-        self.frozen = False
+        self.in_turn = 0
         self.delay_s = 0.0
         self._random = np.random.default_rng(2)
-        self._newest = self._random.integers(0, 256, (48, 64, 3), np.uint8)
+        self._newest: deque[ImageArray] = deque(maxlen=3)
 
     def draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         """The pictures of a request."""
         time.sleep(self.delay_s)
-        if not self.frozen:
-            self._newest = self._random.integers(0, 256, (48, 64, 3), np.uint8)
-        return RenderedRequest(tuple(RenderedImage(view, self._newest) for view in views if view.due))
+        if self.in_turn and len(self._newest) == self._newest.maxlen:
+            picture = self._newest[-self.in_turn]
+        else:
+            picture = self._random.integers(0, 256, (48, 64, 3), np.uint8)
+        self._newest.append(picture)
+        return RenderedRequest(tuple(RenderedImage(view, picture) for view in views if view.due))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class Seen:
     problem: str
     readyz: int
     reasons: tuple[str, ...]
+    degraded: tuple[str, ...]
     status: dict[str, Any]
     metrics: dict[str, float]
 
@@ -142,6 +148,7 @@ async def seen_of(bridge: Bridge, receiver: Receiver) -> Seen:
         receiver.problem,
         code,
         tuple(json.loads(ready)["not_ready_because"]),
+        tuple(json.loads(ready)["degraded_because"]),
         json.loads(status),
         {name: float(value) for name, _, value in samples},
     )
@@ -200,13 +207,20 @@ class TruthRig:
         """Id of the newest event."""
         return max((event["id"] for event in await self.log()), default=0)
 
-    async def logged(self, after: int, component: str, text: str, level: str) -> dict[str, Any]:
-        """Wait for an event of a component with that text."""
+    async def logged(
+        self, after: int, component: str, text: str, level: str, *, before: bool = False
+    ) -> dict[str, Any]:
+        """Wait for an event of a component with that text.
+
+        With ``before``, the newest one of the component may be older than ``after``: on a busy machine a state may
+        hold already when the test brings it about, and is not logged again.
+        """
         begun_s = time.monotonic()
         while True:
-            events = await self.log(after)
-            for event in events:
-                if event["component"] == component and text in event["text"] and event["level"] == level:
+            events = [event for event in await self.log() if event["component"] == component]
+            newest = events[-1:] if before else []
+            for event in [*(event for event in events if event["id"] > after), *newest]:
+                if text in event["text"] and event["level"] == level:
                     return event
             assert time.monotonic() - begun_s < LIMIT_S, (component, text, level, events)
             await asyncio.sleep(0.05)

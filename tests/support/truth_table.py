@@ -26,6 +26,7 @@ class Row:
         header: part of a reason not to be ready, of an overload, or a mode; empty = "ready" and nothing else.
         log: component, part of the text, level; empty = no event.
         metric: name and value; empty = the bridge is not there to be asked.
+        degraded: the bridge is ready and worse than asked.
     """
 
     fault: str
@@ -35,10 +36,13 @@ class Row:
     header: str = ""
     log: tuple[str, str, str] | tuple[()] = ()
     metric: tuple[str, float] | tuple[()] = ()
+    degraded: bool = False
 
     def cells(self) -> str:
         """Return the row in Markdown."""
         ready = {0: "no connection", 200: "ready", 503: "not ready"}[self.readyz]
+        if self.degraded:
+            ready = "degraded"
         header = f"{ready}: `{self.header}`" if self.header else ready
         log = "`{}: {}` ({})".format(*self.log) if self.log else "nothing"
         metric = f"`{self.metric[0]}` {self.metric[1]:g}" if self.metric else "none: scrape fails"
@@ -93,18 +97,65 @@ ROWS: Final = {
         ("front", "pictures stopped: renderer hall repeats its picture", "warning"),
         ('vil_camera_up{camera="front"}', 0),
     ),
+    "renderer repeats two": Row(
+        "renderer frozen: two pictures in turn",
+        _NO_MORE,
+        False,
+        503,
+        "renderer hall repeats 2 pictures",
+        ("front", "pictures stopped: renderer hall repeats 2 pictures", "warning"),
+        ('vil_camera_up{camera="front"}', 0),
+    ),
+    "renderer repeats three": Row(
+        "renderer frozen: three pictures in turn",
+        _NO_MORE,
+        False,
+        503,
+        "renderer hall repeats 3 pictures",
+        ("front", "pictures stopped: renderer hall repeats 3 pictures", "warning"),
+        ('vil_camera_up{camera="front"}', 0),
+    ),
     "renderer slow": Row(
-        "renderer slow: 10 pictures a second of 30",
+        "renderer slow: 20 pictures a second of 30",
         "fewer pictures, the newest ones",
         True,
         200,
-        "overloaded: camera front left out",
-        (),
-        ('vil_camera_up{camera="front"}', 1),
+        "camera front: ",
+        ("front", "degraded: ", "warning"),
+        ("vil_degraded", 1),
+        degraded=True,
+    ),
+    "renderer very slow": Row(
+        "renderer very slow: 4 pictures a second of 30",
+        "hardly any pictures",
+        True,
+        503,
+        "camera front: too few pictures",
+        ("front", "too few pictures", "warning"),
+        ('vil_camera_up{camera="front"}', 0),
+    ),
+    "frames lost": Row(
+        "mocap loses 20 % of its frames on the way",
+        "pictures, predicted over gaps",
+        True,
+        200,
+        "source motive loses",
+        ("motive", "degraded: loses", "warning"),
+        ("vil_degraded", 1),
+        degraded=True,
     ),
     "renderer garbage": Row(
         "renderer sends garbage between its pictures",
         "all good pictures",
+        True,
+        200,
+        "",
+        (),
+        ('vil_camera_up{camera="front"}', 1),
+    ),
+    "forged peer": Row(
+        "forged peer: datagrams in another's name ask the NatNet output for frames",
+        "all pictures; the named address gets one announcement",
         True,
         200,
         "",

@@ -36,10 +36,9 @@ GREEN = [0.0, 1.0, 0.0, 1.0]
 class Caller:
     """Calls of each method as public programs write them, on a multirotor and on a car."""
 
-    def __init__(self, client, car, folder):
+    def __init__(self, client, car):
         self.client = client
         self.car = car
-        self.folder = folder
         self.spawned = None
 
     def call(self, name):
@@ -92,7 +91,7 @@ class Caller:
             "getDistanceSensorData": ((), {"distance_sensor_name": "Distance"}),
             "simPrintLogMessage": (("step ", "7", 0), {}),
             "setCarControls": ((airsim.CarControls(throttle=0.2, steering=1),), {}),
-            "simCreateVoxelGrid": ((airsim.Vector3r(0, 0, 0), 4, 4, 4, 1, str(self.folder / "grid.binvox")), {}),
+            "simCreateVoxelGrid": ((airsim.Vector3r(0, 0, 0), 4, 4, 4, 1, "grid.binvox"), {}),
             "simSetCameraFov": (("0", 90), {}),
             "simContinueForFrames": ((1,), {}),
             "simSetKinematics": ((state, True), {}),
@@ -149,10 +148,10 @@ def ready(client):
     client.armDisarm(True)
 
 
-def main(step, port, folder, car_port):
+def main(step, port, _folder, car_port):
     client, car = airsim.MultirotorClient(port=port), airsim.CarClient(port=car_port)
     client.reset()
-    caller = Caller(client, car, folder)
+    caller = Caller(client, car)
     ready(client)
     for added in ADDED[:step]:
         for name in added.split():

@@ -119,7 +119,7 @@ def create_objects(client, folder):
     """A cube that is spawned, moved, scaled, seen and destroyed."""
     assert "1M_Cube_Chamfer" in client.simListAssets()
     pose = airsim.Pose(airsim.Vector3r(8, 0, -2), airsim.Quaternionr())
-    name = client.simSpawnObject("box", "1M_Cube_Chamfer", pose, airsim.Vector3r(1, 1, 1), True)
+    name = client.simSpawnObject("box", "1M_Cube_Chamfer", pose, airsim.Vector3r(1, 1, 1))
     assert name in client.simListSceneObjects() and abs(client.simGetObjectScale(name).x_val - 1) < 1e-6
     other = client.simSpawnObject("box", "1M_Cube_Chamfer", pose, airsim.Vector3r(1, 1, 1))
     assert other != name and client.simDestroyObject(other)
@@ -176,8 +176,9 @@ def markers(client, folder):
 
 def geometry(client, folder):
     """A voxel grid around the cone, meshes and extents."""
-    assert client.simCreateVoxelGrid(airsim.Vector3r(30, -12, -2), 8, 8, 8, 0.5, str(folder / "cone.binvox"))
-    header, data = (folder / "cone.binvox").read_bytes().split(b"data\n", 1)
+    grid = Path(json.loads(client.getSettingsString())["Recording"]["Folder"]) / "cone.binvox"
+    assert client.simCreateVoxelGrid(airsim.Vector3r(30, -12, -2), 8, 8, 8, 0.5, str(grid))
+    header, data = grid.read_bytes().split(b"data\n", 1)
     assert header.startswith(b"#binvox 1\ndim 16 16 16\n")
     cells = b"".join(bytes([data[i]]) * data[i + 1] for i in range(0, len(data), 2))
     assert len(cells) == 16**3 and 50 < sum(cells) < 2000

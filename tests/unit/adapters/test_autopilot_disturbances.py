@@ -23,7 +23,7 @@ SIGNS = {FRONT_RIGHT: (1, -1, -1), REAR_LEFT: (-1, 1, -1), FRONT_LEFT: (-1, -1, 
 
 
 def change(before: HilSensor, after: HilSensor) -> list[float]:
-    """Return the angular acceleration between two samples."""
+    """Return the angular acceleration between two samples, of which each is a mean over its period."""
     dt_s = 1e-6 * (after.time_usec - before.time_usec)
     return [(b - a) / dt_s for a, b in zip(before[4:7], after[4:7], strict=True)]
 
@@ -42,7 +42,7 @@ def test_a_broken_rotor_turns_the_vehicle_in_the_next_samples(rotor: int) -> Non
     assert samples[-10].zacc_mps2 == pytest.approx(-(WEIGHT_N - lost_n) / DRONE.mass_kg, rel=1e-3), "at once"
     (ixx, _, _), (_, iyy, _), (_, _, izz) = DRONE.inertia_kgm2
     sizes = lost_n * ARM_M / ixx, lost_n * ARM_M / iyy, lost_n * TWIST_M / izz
-    assert change(at_order, samples[-1]) == pytest.approx(
+    assert change(samples[-10], samples[-1]) == pytest.approx(
         [sign * size for sign, size in zip(SIGNS[rotor], sizes, strict=True)], rel=0.02
     )
 

@@ -137,6 +137,14 @@ def test_the_demo_shows_acquisition_then_motion_then_loss_within_its_time(long: 
     assert not states[0]
 
 
+def test_the_demo_says_what_is_shown(long: Path) -> None:
+    motion = EurocMotion.demo(long, 20)
+    phases = [motion.phase(t * MS) for t in range(0, 20000, 10)]
+    changes = [(10 * i, phase) for i, phase in enumerate(phases) if i == 0 or phase != phases[i - 1]]
+    assert [phase for _, phase in changes] == ["acquisition", "rest", "motion", "loss"]
+    assert [t_ms for t_ms, _ in changes][1::2] == [1200, 17010]
+
+
 def test_a_demo_shorter_than_its_events_still_moves(long: Path) -> None:
     acquire, flight, lose = EurocMotion(long).demo_playlist(3)
     assert flight.duration_ns == 2 * S

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+from collections.abc import Sequence
 
 import pytest
 
@@ -26,7 +28,8 @@ from vil_adapters.simulated.ipc import (
 )
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.worker import _SourceSocket
-from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.core.physical_ranges import command_range
+from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand
 
 MODELS = ["flightgoggles", "flightmare", "airsim", "car"]
 
@@ -34,6 +37,12 @@ MODELS = ["flightgoggles", "flightmare", "airsim", "car"]
 def config(**vehicle: object) -> SimulatedConfig:
     entry = {"model": "flightgoggles", **vehicle}
     return SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"drone": entry}})
+
+
+def ends_of(fields: Sequence[CommandField]) -> list[tuple[float, float]]:
+    """Return the range of each number of a command."""
+    ranges = [(command_range(field.name, field.unit), field.size) for field in fields]
+    return [(permitted.least, permitted.most) for permitted, size in ranges for _ in range(size)]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -49,15 +58,15 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
     handler, simulation = CommandHandler("sim", told, take), Simulation(told)
     handler.update(simulation.batch(), simulation.batch().states())
     for mode, fields in handler.state("drone").modes.items():
-        size = sum(field.size for field in fields)
-        for value in (1e9, -1e9):
-            handler.command(VehicleCommand("drone", mode=mode, values=[value] * size))
+        for sign in (1.0, -1.0):
+            largest = [max(sign * most, least) for least, most in ends_of(fields)]
+            handler.command(VehicleCommand("drone", mode=mode, values=largest))
             assert simulation.order(taken[-1])
             (last,) = simulation.advance(simulation.steps + 24)[-1:]
             assert abs(last.states()).max() < 1e6
-        for value in (1e10, float("inf"), float("nan")):
-            with pytest.raises(ValueError, match=r"must be finite and at most 1e\+09"):
-                handler.command(VehicleCommand("drone", mode=mode, values=[value] * size))
+        for value in (1e99, float("inf"), float("nan")):
+            with pytest.raises(ValueError, match=re.escape(f"{fields[0].name} of mode '{mode}' must be from")):
+                handler.command(VehicleCommand("drone", mode=mode, values=[value] * len(ends_of(fields))))
 
 
 def test_no_command_waits_for_ever() -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ArmCommand, FlyCommand
+from vil_adapters.simulated.ipc import ArmCommand, FlyCommand, StatusUpdate
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.protocols.autopilots.link import MOTORS
 
@@ -20,7 +20,7 @@ OUTPUTS = (0.25, 0.5, 0.75, 1.0)
 
 def simulation() -> Simulation:
     autopilot = {"kind": "ardupilot", "rate_hz": 500}
-    vehicle = {"model": "flightgoggles", "autopilot": autopilot, "command_timeout_ms": 10}
+    vehicle = {"model": "flightgoggles", "p_m": [0, 0, 0], "autopilot": autopilot, "command_timeout_ms": 10}
     config = {"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}}
     return Simulation(SimulatedConfig.model_validate(config))
 
@@ -37,15 +37,59 @@ def test_motors_follow_the_outputs_of_an_armed_vehicle_only() -> None:
     made = simulation()
     (group,) = made.groups
     outputs = (*OUTPUTS, *[0.9] * (MOTORS - 4))
-    group.drive(0, outputs, "ardupilot running")
+    group.drive(0, outputs, "ardupilot running", armed=True)
     assert speeds(made) == pytest.approx(OUTPUTS)
     made.order(ArmCommand(0, False))
     assert not any(speeds(made))
-    group.drive(0, outputs, "ardupilot running")
+    group.drive(0, outputs, "ardupilot running", armed=True)
     assert not any(speeds(made)), "whatever the program says"
     made.order(ArmCommand(0, True))
-    group.drive(0, outputs, "ardupilot running")
+    group.drive(0, outputs, "ardupilot running", armed=True)
     assert speeds(made) == pytest.approx(OUTPUTS)
+
+
+def note(made: Simulation) -> StatusUpdate:
+    (group,) = made.groups
+    return group.notes()[0]
+
+
+def test_a_vehicle_is_armed_by_its_program() -> None:
+    made = simulation()
+    (group,) = made.groups
+    off = (0.0,) * MOTORS
+    idle = (0.15,) * MOTORS
+    assert (note(made).armed, note(made).mode, note(made).landed) == (False, "rc", True)
+    group.drive(0, idle, "ardupilot running", armed=True)
+    assert note(made).armed
+    made.order(ArmCommand(0, False))
+    assert not note(made).armed, "its motors do not obey"
+    made.order(ArmCommand(0, True))
+    assert note(made).armed
+    before = group.revision
+    group.drive(0, off, "ardupilot running", armed=False)
+    assert not note(made).armed
+    assert group.revision > before, "which is reported"
+
+
+def test_a_vehicle_has_landed_once_it_stands_with_slow_motors() -> None:
+    made = simulation()
+    (group,) = made.groups
+    made.advance(300)
+    assert note(made).landed, "it was put on the floor"
+    group.drive(0, (0.9,) * MOTORS, "ardupilot running", armed=True)
+    made.advance(500)
+    assert not note(made).landed
+    group.drive(0, (0.0,) * MOTORS, "ardupilot running", armed=False)
+    tops = []
+    while group.bodies()[0, 5] > -1.0:
+        made.advance(made.steps + 10)
+        tops.append(note(made).landed)
+    assert not any(tops), "it does not stand at the top of its throw"
+    made.advance(made.steps + 5000)
+    assert note(made).landed
+    group.drive(0, (0.15,) * MOTORS, "ardupilot running", armed=True)
+    made.advance(made.steps + 300)
+    assert note(made).landed, "motors that idle do not lift it"
 
 
 def test_remote_control_is_whole_microseconds_until_its_pilot_is_silent() -> None:

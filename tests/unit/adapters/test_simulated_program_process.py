@@ -23,7 +23,8 @@ from vil_bridge.core.errors import SourceUnavailable
 pytestmark = pytest.mark.process
 
 SLEEPER = "import time; time.sleep(600)"
-DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); {SLEEPER}"
+_IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+DEAF = f"{_IGNORES}; print('up', flush=True); {SLEEPER}"
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -133,7 +134,8 @@ def test_a_long_output_becomes_the_one_before(tmp_path: Path) -> None:
 
 
 def test_a_program_has_no_real_time_priority_and_ends_with_its_starter(tmp_path: Path) -> None:
-    noted = f"import os; print(os.getpid(), flush=True); {SLEEPER}"
+    """Also one that ignores the request to end: nobody else could end it then."""
+    noted = f"import os; {_IGNORES}; print(os.getpid(), flush=True); {SLEEPER}"
     starter = (
         "from pathlib import Path\n"
         "from vil_adapters.simulated.program_process import ProgramProcess\n"
@@ -154,3 +156,22 @@ def test_a_program_that_is_not_there_is_refused_with_its_cure(tmp_path: Path) ->
         SourceUnavailable, match=r"quad: cannot start '/none/px4' in .*: No such file.*autopilot\.command"
     ):
         ProgramProcess("quad", ("/none/px4",), tmp_path).start()
+
+
+def test_its_environment_goes_behind_the_bridges_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PX4_SIM_MODEL", "iris")
+    noted = (
+        "import os; open('env', 'w').write(os.environ['PX4_SIM_MODEL'] + os.environ['PX4_PARAM_MC_YAWRATE_P'] + '\\n')"
+    )
+    environment = {"PX4_SIM_MODEL": "none_iris", "PX4_PARAM_MC_YAWRATE_P": "0.05"}
+    made = ProgramProcess("quad", python(noted), tmp_path, environment)
+    made.start()
+    ends = 0
+    try:
+        while not ends:
+            ends += made.check()
+            time.sleep(0.01)
+        assert not made.check(), "its end is reported once"
+    finally:
+        end_programs([made])
+    assert lines(tmp_path / "env") == ["iris0.05"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from vil_adapters.simulated.ipc import PlaceOrder
 from vil_adapters.simulated.program_sensors import ProgramSensors
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle, VehicleConfig
+from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.protocols.autopilots.link import AutopilotSample
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -40,7 +43,10 @@ def measured(seconds: float, vehicles: int = 2, seed: int = 5, **keys: Any) -> l
     config = AutopilotProgramConfig(kind="px4", **(parts | keys))
     own = VehicleConfig(model="flightgoggles", autopilot=config)
     flown = [Vehicle(i, f"quad_{i}", own, (0.0, 0.0, 0.0)) for i in range(vehicles)]
-    sensors = ProgramSensors(config, RATE_HZ, flown, ORIGIN, seed)
+    group = VehicleGroup(flown, Fraction(1, 1000), 0, 1)
+    for i in range(vehicles):
+        group.place(i, PlaceOrder(i, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (SPEED_MPS, 0.0, 0.0), (0.0, 0.0, 0.0)))
+    sensors = ProgramSensors(config, RATE_HZ, group, flown, ORIGIN, seed)
     return [
         sensors.samples(truth(i * 1000 * MS // RATE_HZ, vehicles), [None] * vehicles)
         for i in range(1, round(seconds * RATE_HZ) + 1)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 import pytest
 
+from vil_adapters.simulated import simulation as steps
+from vil_adapters.simulated import stepper
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import ArmCommand, ClockUpdate, Order, Stop
 from vil_adapters.simulated.simulation import Simulation
@@ -73,4 +76,16 @@ def test_an_order_takes_effect_after_the_steps_before_it(changed_at: int | None)
     expected.order(ArmCommand(0, False))
     for one in (simulation, expected):
         one.advance(20)
+    assert simulation.batch().bodies == expected.batch().bodies
+
+
+def test_slow_steps_are_caught_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 s are due; between two looks at the clock, 6 ms pass."""
+    readings = count(0, 6 * MS)
+    for module in (stepper, steps):
+        monkeypatch.setattr(module, "machine_ns", readings.__next__)
+    simulation = run(TimeMapping(0, 10_000 * MS, 0.0), 0, iter([[], [Stop()]]))
+    assert 0 < simulation.steps <= 30, "a part ends at the autopilot's next cycle, of 10 steps"
+    expected = Simulation(CONFIG)
+    expected.advance(simulation.steps)
     assert simulation.batch().bodies == expected.batch().bodies

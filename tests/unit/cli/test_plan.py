@@ -105,4 +105,4 @@ def test_without_ompl_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "ompl", None)
     done = plan(*ENDS, "--scene", "hall", "--resolution", "0.2")
     assert isinstance(done.exception, ConfigError)
-    assert "pip install 'vil-bridge[plan]'" in str(done.exception)
+    assert "pip install '.[plan]'" in str(done.exception)

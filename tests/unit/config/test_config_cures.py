@@ -25,7 +25,7 @@ def problems_of(folder: Path, *sets: str) -> list[str]:
     path = folder / "lab.yaml"
     path.write_text(preset_text("lab_optitrack"))
     with pytest.raises(ConfigError) as caught:
-        load(path, sets=sets, env={}, resolve=registry.resolve)
+        load(path, sets=sets, env={}, resolve=registry.resolve, find_inputs=True)
     return caught.value.problems
 
 
@@ -55,6 +55,16 @@ def problems_of(folder: Path, *sets: str) -> list[str]:
         ("cameras.front.modalities", "[RGB]", "modalities.0: should be 'rgb', 'gray'"),
         ("cameras.front.modalities", "[]", "has 0 values, of which at least 1 are wanted"),
         ("outputs.bag", "{type: ros-bag, path: a, cameras: [front, fornt]}", "cameras.1: no camera is named 'fornt'"),
+        ("stream.bind", "tcp://127.0.0.1:70000", "there is no port 70000. Write one up to 65535"),
+        ("federation.zmq", "{bind: 'tcp://127.0.0.1:65536'}", "there is no port 65536"),
+        ("federation.zenoh", "{listen: 'tcp/127.0.0.1:99999'}", "there is no port 99999"),
+        ("outputs.ros", "{type: ros2, listen: ['tcp/127.0.0.1:70000']}", "there is no port 70000"),
+        ("outputs.ros", "{type: ros2, connect: ['tcp/127.0.0.1:70000']}", "there is no port 70000"),
+        ("cameras.front.fov_y_deg", "1.2", "Angles are degrees: write 68.75 for 1.2 rad"),
+        ("stream.bind", "tcp://127.0.0.1:8080", "TCP port 8080 is that of stream.bind. Give one of them another port"),
+        ("renderers.unity.image_port", "10253", "TCP port 10253 is that of renderers.unity.pose_port"),
+        ("outputs.fox", "{type: foxglove, port: 5560}", "TCP port 5560 is that of stream.bind"),
+        ("federation.zmq", "{bind: 'tcp://0.0.0.0:8080', insecure: true}", "TCP port 8080 is that of http.port"),
         ("cameras.front.fov", "90", "unknown key (did you mean 'fov_y_deg'?)"),
         ("actors.drone.team", "a", "unknown key; known: kind, source, subject, T_body_markers"),
     ],
@@ -130,7 +140,7 @@ def test_check_names_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delitem(sys.modules, "vil_bridge.outputs.lcm.output", raising=False)
     problems, _ = needs_of(load(path, env={}, resolve=registry.resolve))
     assert problems == [
-        "outputs.out: type 'lcm': the Python module 'lcm' is not installed: pip install 'vil-bridge[lcm]'"
+        "outputs.out: type 'lcm': the Python module 'lcm' is not installed: pip install '.[lcm]' in the source folder"
     ]
 
 
@@ -149,3 +159,82 @@ def test_check_warns_of_a_motion_file_without_a_human(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("sinusoidal.bvh", "absent.bvh"))
     problems, _ = needs_of(load(path, env={}, resolve=registry.resolve))
     assert len(problems) == 1 and problems[0].startswith("sources.s: ") and "no such recording" in problems[0]
+
+
+PATHS = """
+version: 1
+rooms: {hall: {}}
+sources:
+  take: {type: motion-file, room: hall, path: takes/walk.tum}
+http: {token_file: tokens, insecure: true, scene: scenes/hall.yaml}
+record: {folder: ~/flights}
+outputs:
+  bag: {type: ros-bag, path: ../flight.bag}
+"""
+
+
+def test_paths_begin_at_the_folder_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/pilot")
+    folder = tmp_path / "lab"
+    (folder / "takes").mkdir(parents=True)
+    (folder / "takes" / "walk.tum").write_text("0 0 0 0 0 0 0 1\n")
+    (folder / "lab.yaml").write_text(PATHS)
+    monkeypatch.chdir(folder)
+    for path in (Path("lab.yaml"), folder / "lab.yaml"):
+        config = load(path, env={}, sets=["debug.packet_capture=captures"], resolve=registry.resolve)
+        assert config.sources["take"].model_dump()["path"] == folder / "takes" / "walk.tum"
+        assert config.http.token_file == folder / "tokens"
+        assert config.http.scene == str(folder / "scenes" / "hall.yaml")
+        assert config.record.folder == Path("/home/pilot/flights")
+        assert config.outputs["bag"].model_dump()["path"] == folder / ".." / "flight.bag"
+        assert config.debug.packet_capture == folder / "captures"
+        monkeypatch.chdir("/")
+
+
+@pytest.mark.parametrize("kind", ["replay", "motion-file"])
+def test_a_recording_that_is_missing_is_named(kind: str, tmp_path: Path) -> None:
+    missing = f"{{type: {kind}, room: flight, path: away/flight.mcap}}"
+    words = f"sources.take.path: {tmp_path}/away/flight.mcap does not exist. Write where it is"
+    assert any(words in problem for problem in problems_of(tmp_path, f"sources.take={missing}"))
+
+
+def test_ports_of_tcp_and_udp_and_of_two_addresses_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(preset_text("lab_optitrack"))
+    sets = [
+        "outputs.poses={type: natnet, command_port: 8080}",
+        "outputs.fox={type: foxglove, bind: 127.0.0.2, port: 8080}",
+        "sources.simulated={type: mavlink-imu, port: 14540}",
+        "sources.real={type: mavlink-imu, peer: 10.0.0.2, port: 14540}",
+    ]
+    load(path, sets=sets, env={}, resolve=registry.resolve)
+
+
+@pytest.mark.parametrize(
+    ("sets", "words"),
+    [
+        (
+            ["sources.a={type: mavlink-imu, peer: 10.0.0.2}", "sources.b={type: mavlink-imu, peer: 10.0.0.2}"],
+            "sources.b: UDP port 14540 is that of sources.a.port",
+        ),
+        (
+            ["sources.a={type: mavlink-imu}", "sources.b={type: mavlink-imu, peer: localhost}"],
+            "sources.b: UDP port 14540 is that of sources.a.port",
+        ),
+        (
+            [
+                "stream.data_port=5561",
+                "cameras.down={actor: drone, renderer: unity}",
+                "federation.zmq.bind=tcp://127.0.0.1:5562",
+            ],
+            "TCP port 5562 is that of stream.data_port",
+        ),
+        (
+            ["sources.t={type: tracker-udp, room: flight}", "sources.a={type: mavlink-imu, port: 51001}"],
+            "UDP port 51001 is that of",
+        ),
+    ],
+    ids=["one computer", "this computer", "one for each camera", "tracker"],
+)
+def test_ports_that_meet_are_refused(tmp_path: Path, sets: list[str], words: str) -> None:
+    assert any(words in problem for problem in problems_of(tmp_path, *sets)), problems_of(tmp_path, *sets)

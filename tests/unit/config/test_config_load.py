@@ -67,7 +67,7 @@ def test_a_good_file_is_read_with_the_plugins_own_models(tmp_path: Path) -> None
 def test_what_is_written_out_reads_back_as_the_same(tmp_path: Path) -> None:
     import yaml
 
-    config = read(tmp_path, GOOD)
+    config = read(tmp_path, GOOD + "record: {folder: flights}\n")
     assert read(tmp_path, yaml.safe_dump(config.model_dump(mode="json"))) == config
 
 

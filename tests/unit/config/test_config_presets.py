@@ -237,4 +237,4 @@ def test_a_missing_module_is_named_where_the_type_is_written(monkeypatch: pytest
 
 def test_a_missing_module_of_an_extra_names_the_extra() -> None:
     error = ModuleNotFoundError("No module named 'moderngl'", name="moderngl")
-    assert registry.explain_missing(error).endswith("pip install 'vil-bridge[gl]'")
+    assert registry.explain_missing(error).endswith("pip install '.[gl]' in the source folder")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.types import ImuSample
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.registry import resolve
 
@@ -33,3 +36,11 @@ def test_a_process_that_stood_still_blames_no_source() -> None:
     assert imu.silent_s(t_ns) == 0.0
     imu.status.waiting("silent since the process was stopped")
     assert imu.silent_s(t_ns + 3600 * NS_PER_S) <= 1.0
+
+
+def test_what_a_source_read_and_did_not_hand_on_is_received() -> None:
+    """Of five frames at one wake-up a source hands on the newest; a share of lost ones is of all of them."""
+    imu = line()
+    imu.into_world(ImuSample("imu", None, now_ns(), np.zeros(3), np.zeros(3)))
+    imu.status.counters["superseded"] += 4
+    assert imu.received == 5

@@ -156,7 +156,7 @@ def test_episodes_are_flown_once_each() -> None:
 def test_absent_packages_are_named_with_their_extra(absent: str, module: str, extra: str) -> None:
     code = f"import sys; sys.modules[{absent!r}] = None; import vil_bridge.vehicles.envs.race; import {module}"
     done = run(sys.executable, "-c", code, limit_s=100)
-    assert done.stderr.splitlines()[-1].endswith(f"pip install 'vil-bridge[{extra}]'")
+    assert done.stderr.splitlines()[-1].endswith(f"pip install '.[{extra}]' in the source folder")
 
 
 @pytest.mark.process

@@ -55,7 +55,7 @@ print("equal", flush=True)
 @pytest.mark.process
 def test_over_ray_the_bits_are_the_same(tmp_path: Path) -> None:
     if find_spec("ray") is None:
-        pytest.skip("Ray is absent: pip install 'vil-bridge[ray]'")
+        pytest.skip("Ray is absent: pip install '.[ray]'")
     # Ray keeps a token in the home folder, and its sockets want a short path.
     env = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
     try:
@@ -71,7 +71,7 @@ def test_over_ray_the_bits_are_the_same(tmp_path: Path) -> None:
 
 def test_the_training_example_runs(tmp_path: Path) -> None:
     if find_spec("stable_baselines3") is None:
-        pytest.skip("Stable-Baselines3 is absent: pip install 'vil-bridge[train]'")
+        pytest.skip("Stable-Baselines3 is absent: pip install '.[train]'")
     script = ROOT / "examples" / "learning" / "train_hover.py"
     command = [sys.executable, str(script), str(tmp_path), "--steps", "1", "--threads", "1"]
     env = os.environ | {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -84,7 +84,7 @@ def test_the_training_example_runs(tmp_path: Path) -> None:
 
 def test_what_stable_baselines_is_told() -> None:
     if find_spec("stable_baselines3") is None:
-        pytest.skip("Stable-Baselines3 is absent: pip install 'vil-bridge[train]'")
+        pytest.skip("Stable-Baselines3 is absent: pip install '.[train]'")
     from vil_bridge.learning.stable import StableVecEnv
 
     with pytest.raises(ValueError, match="SameStep"):

@@ -20,7 +20,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.event_loop import LoopErrors
 from vil_bridge.monitoring import watchdog as vitals_module
-from vil_bridge.monitoring.overload import WINDOW_NS, OverloadDetector
+from vil_bridge.monitoring.overload import WINDOW_NS, CountWindow, OverloadDetector
 from vil_bridge.monitoring.systemd_notify import ServiceManager
 from vil_bridge.monitoring.watchdog import HUNG_S, Watchdog
 from vil_bridge.pipeline.poll_thread import PollThread
@@ -142,6 +142,19 @@ def test_a_bug_ends_a_thread_and_is_kept() -> None:
     thread.start()
     thread.join(machine_ns() + 60 * NS_PER_S)
     assert thread.failed is bug
+
+
+def test_a_window_counts_the_last_seconds_and_begins_again_after_a_gap() -> None:
+    window = CountWindow(2 * NS_PER_S)
+    for second in range(6):
+        window.add(second * NS_PER_S, {"front": Counter(sent=10 * second)})
+    assert window.recent("front") == (Counter(sent=20), 2.0)
+    window.add(6 * NS_PER_S, {})  # not to be judged
+    assert window.recent("front") == (Counter(), 0.0)
+    window.add(7 * NS_PER_S, {"front": Counter(sent=90)})
+    assert window.recent("front") == (Counter(), 0.0)
+    window.add(8 * NS_PER_S, {"front": Counter(sent=93)})
+    assert window.recent("front") == (Counter(sent=3), 1.0)
 
 
 def test_overload_is_said_while_it_lasts_with_its_reasons() -> None:

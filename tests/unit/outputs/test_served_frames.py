@@ -25,7 +25,15 @@ from vil_bridge.outputs.pose_server import PoseFeed, PoseFrame
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
 from vil_bridge.outputs.vrpn.output import VrpnOutput
 from vil_bridge.protocols.natnet.clients import ClientTable
-from vil_bridge.protocols.natnet.codec import Connect, MessageId, encode_connect, encode_text, message_id, response_f32
+from vil_bridge.protocols.natnet.codec import (
+    Connect,
+    MessageId,
+    encode,
+    encode_connect,
+    encode_text,
+    message_id,
+    response_f32,
+)
 from vil_bridge.protocols.natnet.frame import TRACKED, NatNetFrame
 from vil_bridge.protocols.natnet.frame_codec import decode_frame
 from vil_bridge.protocols.vrpn import server as vrpn_server
@@ -147,6 +155,8 @@ async def test_frames_have_seconds_numbers_and_a_rate_that_agree() -> None:
         async with serving(FilmedRoom(2), made):
             await until(lambda: "address" in made.status.facts)
             asking.send(encode_connect(Connect("test")), made)
+            await asking.next(MessageId.SERVERINFO)
+            asking.send(encode(MessageId.KEEPALIVE), made)
             frames = await listening.frames(100)
             asking.send(encode_text(MessageId.REQUEST, "FrameRate"), made)
             rate_hz = response_f32(await asking.next(MessageId.RESPONSE))

@@ -93,13 +93,58 @@ def test_another_program_does_not_take_the_vehicle(ardupilot: tuple[ArduPilotLin
         stranger.settimeout(10)
         stranger.send(servos(6, 2000))
         stranger.send(servos(5, 2000))
-        until(link, lambda: link.strangers == 2)
+        stranger.send(servos(0, 2000))  # as if it had started again
+        until(link, lambda: link.strangers == 3)
         assert link.motors[0] == 0.1
-        stranger.send(servos(0, 1200))  # it started again, and has another port
+        assert link.note == f", ignores datagrams of 127.0.0.1:{stranger.getsockname()[1]}"
+        link.program_ended()  # it was started by the bridge: the next one has another port
+        assert link.note == ""
+        stranger.send(servos(0, 1200))
         until(link, lambda: link.answers == 2)
         assert link.motors[0] == 0.2
         link.send(sample(2 * MS))
         assert b'"timestamp":0.002' in stranger.recv(2048)
+
+
+def test_frames_of_another_address_stop_no_motor(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+    link, peer = ardupilot
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forger:
+        forger.bind(("127.0.0.2", peer.getsockname()[1]))
+        for frame in range(5, 40):
+            peer.send(servos(frame, 1500))
+            until(link, lambda before=frame - 5: link.answers == before + 1)
+            strangers = link.strangers
+            forger.sendto(servos(frame + 1, 1000), link.address)
+            forger.sendto(servos(0, 1000), link.address)
+            until(link, lambda before=strangers: link.strangers == before + 2)
+            assert link.motors[0] == 0.5
+            link.send(sample(frame * MS))
+            assert b'"timestamp"' in peer.recv(2048)
+        forger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            forger.recv(2048)
+
+
+def test_a_silent_program_that_comes_back_gets_the_line_that_it_missed() -> None:
+    link = ArduPilotLink("127.0.0.1", free_port(socket.SOCK_DGRAM), timeout_s=0.01)
+    link.open()
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+            peer.connect(link.address)
+            peer.settimeout(10)
+            peer.send(servos(5, 1100))
+            until(link, lambda: has_state(link, "running"))
+            link.send(sample(MS))
+            line = peer.recv(2048)
+            until(link, lambda: no_longer_waiting(link))
+            assert has_state(link, "silent")
+            peer.send(servos(5, 1100))
+            until(link, lambda: link.repeats == 1)
+            assert peer.recv(2048) == line
+            peer.send(servos(6, 1200))
+            until(link, lambda: has_state(link, "running"))
+    finally:
+        link.close()
 
 
 def test_a_silent_program_gives_way_to_another() -> None:

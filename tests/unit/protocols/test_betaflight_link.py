@@ -20,7 +20,14 @@ from tests.support.autopilot_links import (
     until,
 )
 from vil_bridge.core.clock import machine_ns
-from vil_bridge.protocols.autopilots.betaflight import RC_PORT, STATE_PORT, BetaflightLink, rc_packet, state_packet
+from vil_bridge.protocols.autopilots.betaflight import (
+    MOTORS_PORT,
+    RC_PORT,
+    STATE_PORT,
+    BetaflightLink,
+    rc_packet,
+    state_packet,
+)
 
 pytestmark = pytest.mark.wire
 
@@ -145,5 +152,50 @@ def test_a_betaflight_that_starts_again_gets_no_state_before_it_is_up() -> None:
             for _ in range(3):
                 link.send(sample(0))  # refused
                 time.sleep(0.01)
+    finally:
+        link.close()
+
+
+def test_motors_of_others_fly_no_vehicle() -> None:
+    pid = os.getpid()
+    host = f"127.26.{pid >> 8 & 255}.{pid & 255}"
+    link = BetaflightLink(host, timeout_s=UNLIMITED_S)
+    link.open()
+    forged = struct.pack("<4f", *[0.9] * 4)
+    own = struct.pack("<4f", *[0.3] * 4)
+    try:
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forger,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as neighbour,
+        ):
+            forger.bind(("127.0.0.2", 0))
+            neighbour.bind((host, 0))
+
+            def forge() -> None:
+                strangers = link.strangers
+                for one in (forger, neighbour):
+                    one.sendto(forged, (host, MOTORS_PORT))
+                until(link, lambda: link.strangers == strangers + 2)
+
+            forge()
+            assert link.state == "absent", "no Betaflight runs"
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as states:
+                states.bind((host, STATE_PORT))
+                assert first_state(link, states) == 144
+                states.sendto(own, (host, MOTORS_PORT))
+                until(link, lambda: has_state(link, "running"))
+                assert link.armed
+                forge()
+                assert link.motors == pytest.approx((0.3,) * 4)
+                assert link.note == f", ignores datagrams of 127.0.0.2:{forger.getsockname()[1]}"
+            while link.note:  # its port is closed: states are refused
+                link.send(sample(0))
+            forge()
+            assert link.motors == pytest.approx((0.3,) * 4), "they stop once it is silent"
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as again:
+                again.bind((host, STATE_PORT))
+                assert first_state(link, again) == 144
+                again.sendto(struct.pack("<4f", *[0.4] * 4), (host, MOTORS_PORT))
+                until(link, lambda: link.motors[0] == pytest.approx(0.4))
     finally:
         link.close()

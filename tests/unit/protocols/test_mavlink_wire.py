@@ -162,6 +162,22 @@ PAIRS: list[tuple[Body, Any]] = [
         reference.MAVLink_global_position_int_message(123456, 473977420, -85455940, 488123, 1500, 10, -20, 30, 9000),
     ),
     (
+        flight.RcChannels(123456, tuple(range(1000, 1018)), 18, 254),
+        reference.MAVLink_rc_channels_message(123456, 18, *range(1000, 1018), 254),
+    ),
+    (
+        flight.RcChannelsOverride(tuple(range(1000, 1008)), 1, 2, (0,) * 10),  # version 1 has eight
+        reference.MAVLink_rc_channels_override_message(1, 2, *range(1000, 1008), *[0] * 10),
+    ),
+    (
+        hil.HilStateQuaternion(
+            2**40, (0.5, -0.5, 0.5, -0.5), 0.125, -2.5, 3.0, 473977420, -85455940, 488123, 10, -20, 30, 1, 2, 3, -4, 5
+        ),
+        reference.MAVLink_hil_state_quaternion_message(
+            2**40, [0.5, -0.5, 0.5, -0.5], 0.125, -2.5, 3.0, 473977420, -85455940, 488123, 10, -20, 30, 1, 2, 3, -4, 5
+        ),
+    ),
+    (
         flight.SetPositionTargetLocalNed(
             *(123456, 1.5, -2.5, -3.5, 0.25, 0.5, 0.75, 0.125, 2.0, 4.0, -1.5, 0.0625, 0x9F8, 2, 1, 1)
         ),

@@ -18,6 +18,7 @@ from tests.support.autopilot_links import (
     GPS,
     MS,
     POSE,
+    STILL,
     UNLIMITED_S,
     free_port,
     has_state,
@@ -32,8 +33,9 @@ from vil_bridge.protocols.autopilots.poses import TrueMotion, pose_message
 from vil_bridge.protocols.autopilots.px4 import Px4Link
 from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.flight_messages import RcChannels, RcChannelsOverride
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
-from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilGps, HilSensor
+from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilGps, HilSensor, HilStateQuaternion
 
 pytestmark = pytest.mark.wire
 
@@ -112,33 +114,121 @@ def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4L
     assert not any(link.motors), "a disarmed autopilot turns no motor"
 
 
-def test_px4s_first_samples_are_not_waited_for_long(px4: tuple[Px4Link, socket.socket]) -> None:
+def started(link: Px4Link, peer: socket.socket, unanswered: int) -> int:
+    """Send samples until PX4, which answers none of the first ones, runs; return how many it was sent."""
+    parser = MavlinkParser()
+    got = 0
+    while link.state != "running":
+        if not link.waiting:
+            link.send(sample((link.sent + 1) * MS // 10))
+        bodies = [m.body for m in parser.feed(peer.recv(65536))] if select.select([peer], (), (), 0)[0] else []
+        for body in bodies:
+            if isinstance(body, HilSensor):
+                got += 1
+                if got > unanswered:
+                    answer(peer, body.time_usec, (0.5,) * 4)
+        link.receive()
+        link.check()
+    return link.sent
+
+
+@pytest.mark.parametrize("unanswered", [1, 11, 12, 122, 500])
+def test_any_number_of_first_samples_may_stay_unanswered(px4: tuple[Px4Link, socket.socket], unanswered: int) -> None:
+    link, peer = px4
+    assert started(link, peer, unanswered) > unanswered
+    link.receive()
+    link.send(sample((link.sent + 1) * MS // 10))
+    link.check()
+    assert link.waiting, "from here on each is answered"
+
+
+def test_first_samples_go_out_at_the_pace_of_time(px4: tuple[Px4Link, socket.socket]) -> None:
     link, _ = px4
-    for i in range(1, 12):
-        link.send(sample(4 * i * MS))
+    due_ns = [machine_ns()]
+    for i in range(1, 5):
+        link.send(sample(40 * i * MS))
+        assert link.due_ns is not None
+        due_ns.append(link.due_ns)
         until(link, lambda: no_longer_waiting(link))
         assert has_state(link, "starting")
-    link.send(sample(48 * MS))
-    begun_s = time.monotonic()
-    while time.monotonic() - begun_s < 0.05:
-        link.check()
-    assert link.waiting, "from here on each is answered"
+    gaps_ns = np.diff(due_ns)
+    assert gaps_ns[0] >= 4 * MS, "PX4's own rate, as nothing else is known yet"
+    assert (gaps_ns[1:] >= 40 * MS).all(), "one that is late is not followed by a burst"
+
+
+def test_the_first_answer_may_be_to_a_sample_before_the_newest(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    for i in (1, 2, 3):
+        link.send(sample(i * MS // 10))
+        until(link, lambda: no_longer_waiting(link))
+    answer(peer, 200, (0.5,) * 4)
+    until(link, lambda: has_state(link, "running"))
+    link.check()
+    assert link.waiting, "for the answer to the newest, which follows"
+    answer(peer, 300, (0.6,) * 4)
+    until(link, lambda: not link.waiting)
+    assert link.motors[0] == pytest.approx(0.6)
 
 
 def test_a_px4_that_starts_again_is_not_waited_for_at_first(px4: tuple[Px4Link, socket.socket]) -> None:
     link, peer = px4
-    for i in range(1, 13):
-        link.send(sample(4 * i * MS))
+    started(link, peer, 3)
     peer.close()
     until(link, lambda: has_state(link, "ended"))
     with socket.create_connection(link.address) as again:
         until(link, lambda: has_state(link, "starting"))
-        link.send(sample(52 * MS))
-        until(link, lambda: no_longer_waiting(link))
-        assert has_state(link, "starting"), "its first samples are not answered either"
-        link.send(sample(56 * MS))
-        answer(again, 56_000, (0.5,) * 4)
-        until(link, lambda: has_state(link, "running"))
+        first = link.sent
+        assert started(link, again, 40) > first + 40, "its first samples are not answered either"
+
+
+def test_a_silent_px4_gets_samples_and_revives() -> None:
+    link = Px4Link("127.0.0.1", free_port(socket.SOCK_STREAM), timeout_s=0.05)
+    link.open()
+    try:
+        with socket.create_connection(link.address) as peer:
+            until(link, lambda: has_state(link, "starting"))
+            started(link, peer, 2)
+            until(link, lambda: link.waiting is False)
+            link.send(sample(MS))
+            until(link, lambda: no_longer_waiting(link))
+            assert has_state(link, "silent")
+            assert not any(link.motors)
+            assert not link.armed
+            before = link.sent
+            for i in range(2, 12):
+                link.send(sample(i * MS))
+                assert not link.waiting, "the others fly on"
+            assert link.sent == before + 10
+            answer(peer, 8_000, (0.7,) * 4)
+            until(link, lambda: has_state(link, "running"))
+            assert link.motors[0] == pytest.approx(0.7)
+            answer(peer, 11_000, (0.4,) * 4)
+            until(link, lambda: not link.waiting)
+            link.send(sample(12 * MS))
+            answer(peer, 12_000, (0.6,) * 4)
+            until(link, lambda: not link.waiting)
+            assert link.motors[0] == pytest.approx(0.6), "in lockstep again"
+    finally:
+        link.close()
+
+
+def test_a_px4_that_reads_nothing_loses_whole_samples(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    assert link._peer is not None
+    link._peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)  # it is full sooner
+    t_ns = 0
+    while link.dropped < 10:
+        t_ns += MS
+        link.send(sample(t_ns, gps=GPS, pose=POSE))
+    parser = MavlinkParser()
+    while link.state == "starting":
+        times_us = [m.body.time_usec for m in parser.feed(peer.recv(65536)) if isinstance(m.body, HilSensor)]
+        if times_us:
+            answer(peer, times_us[-1], (0.5,) * 4)
+        t_ns += MS
+        link.send(sample(t_ns))
+        link.receive()
+    assert (parser.bad_crc, parser.garbage) == (0, 0), "what was sent in part was sent to its end"
 
 
 def test_an_answer_to_another_sample_is_none(px4: tuple[Px4Link, socket.socket]) -> None:
@@ -152,17 +242,6 @@ def test_an_answer_to_another_sample_is_none(px4: tuple[Px4Link, socket.socket])
     assert link.motors[:4] == (0.25,) * 4
 
 
-def test_a_peer_that_does_not_read_is_cut_off(px4: tuple[Px4Link, socket.socket]) -> None:
-    link, peer = px4
-    peer.settimeout(10)
-    for i in range(200_000):
-        link.send(sample(4 * i * MS))
-        if link.state == "ended":
-            break
-    assert has_state(link, "ended")
-    assert not any(link.motors)
-
-
 def test_a_silent_peer_gives_way_to_another() -> None:
     port = free_port(socket.SOCK_STREAM)
     link = Px4Link("127.0.0.1", port, timeout_s=0.01)
@@ -173,12 +252,8 @@ def test_a_silent_peer_gives_way_to_another() -> None:
             for i in range(1, 13):
                 link.send(sample(4 * i * MS))
                 until(link, lambda: no_longer_waiting(link))
-            assert has_state(link, "silent")
             with socket.create_connection(("127.0.0.1", port)) as peer:
-                until(link, lambda: has_state(link, "starting"))
-                link.send(sample(52 * MS))
-                answer(peer, 52_000, (0.5,) * 4)
-                until(link, lambda: has_state(link, "running"))
+                assert started(link, peer, 2) > 14
     finally:
         link.close()
 
@@ -225,6 +300,71 @@ def test_the_wait_for_an_answer_ends_when_it_is_due() -> None:
         link.close()
 
 
+def test_the_ground_truth_comes_as_often_as_px4_asks() -> None:
+    place = lambda p_m: (47.0 + p_m[0], 8.0 + p_m[1], 400.0 + p_m[2])  # noqa: E731
+    link = Px4Link("127.0.0.1", free_port(socket.SOCK_STREAM), UNLIMITED_S, place)
+    link.open()
+    try:
+        with socket.create_connection(link.address) as peer:
+            until(link, lambda: has_state(link, "starting"))
+            parser = MavlinkParser()
+
+            def truths(times_ms: range) -> list[HilStateQuaternion]:
+                for t_ms in times_ms:
+                    link.send(sample(t_ms * MS, STILL._replace(v_world_mps=(0.1 * t_ms, 0.2, 0.3))))
+                found: list[HilStateQuaternion] = []
+                last = 0
+                while last < 1000 * times_ms[-1]:
+                    for message in parser.feed(peer.recv(65536)):
+                        found += [message.body] if isinstance(message.body, HilStateQuaternion) else []
+                        last = message.body.time_usec if isinstance(message.body, HilSensor) else last
+                return found
+
+            def ask(number: float, interval_us: float) -> None:
+                words = number, interval_us, 0.0, 0.0, 0.0, 0.0, 0.0
+                body = mavlink.CommandLong(*words, mavlink.CMD_SET_MESSAGE_INTERVAL)
+                peer.sendall(encode(body, 0, system=1, component=1))
+                answer(peer, 2**40, (0.0,) * 4)
+                while select.select(link.descriptors(), (), (), 0.0)[0]:
+                    link.receive()
+
+            assert truths(range(4, 20, 4)) == [], "without a wish there is none"
+            ask(24, 5000.0)
+            assert truths(range(20, 40, 4)) == [], "it asked for another message"
+            ask(115, 5000.0)
+            assert truths(range(40, 1000, 4)) == [], "it begins at a whole second"
+            found = truths(range(1000, 1040, 4))
+            times_ms = [m.time_usec // 1000 for m in found]
+            assert times_ms == [1000, 1008, 1012, 1016, 1020, 1028, 1032, 1036]
+            second = found[1]
+            assert (second.lat_e7, second.lon_e7, second.alt_mm) == (480_000_000, 100_000_000, 403_000)
+            assert (second.vx_cmps, second.vy_cmps, second.vz_cmps) == (20, 10_080, -30)
+            assert (second.xacc, second.yacc, second.zacc) == (0, 32_767, 0), "100 m/s2 do not fit"
+            assert abs(second.q_wxyz[0]) == pytest.approx(math.sqrt(0.5)), "the room's x is east"
+            ask(115, -1.0)
+            assert truths(range(1040, 1060, 4)) == []
+    finally:
+        link.close()
+
+
+def test_remote_control_reaches_px4_fifty_times_a_second(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    sticks = (1510, 1520, 1030, 1540, 1900)
+    for t_ms in range(4, 64, 4):
+        link.send(sample(t_ms * MS, rc_us=sticks))
+    link.send(sample(64 * MS, rc_us=(1600, *sticks[1:])))
+    link.send(sample(68 * MS))
+    parser = MavlinkParser()
+    bodies: list[Any] = []
+    while not bodies or getattr(bodies[-1], "time_usec", 0) < 68_000:
+        bodies += [m.body for m in parser.feed(peer.recv(65536))]
+    found = [body for body in bodies if isinstance(body, RcChannels)]
+    assert [body.time_boot_ms for body in found] == [4, 24, 44, 64], "and at once where they change"
+    assert found[0].channels_us == (*sticks, *(0,) * 13)
+    assert (found[0].chancount, found[0].rssi) == (5, 254)
+    assert found[-1].channels_us[0] == 1600
+
+
 # --- PX4 on its own hardware ---------------------------------------------------------------------
 
 
@@ -233,16 +373,17 @@ def test_a_flight_controller_on_a_serial_line_flies_in_real_time(tmp_path: Path)
         link = Px4SerialLink(str(tmp_path / "ttyACM0"), 921_600, timeout_s=0.05)
         link.open()
         try:
-            link.send(sample(8 * MS, gps=GPS))
+            link.send(sample(8 * MS, gps=GPS, rc_us=(1510, 1500, 1000, 1500)))
             assert link.takes(late=False)
             assert not link.takes(late=True), "a newer one follows"
             assert not link.waiting
             parser = MavlinkParser()
             bodies: list[Any] = []
-            while len(bodies) < 2:
+            while len(bodies) < 3:
                 bodies += [m.body for m in parser.feed(terminal.read())]
-            assert [type(body) for body in bodies] == [HilGps, HilSensor]
-            assert bodies[1].time_usec == 8000
+            assert [type(body) for body in bodies] == [HilGps, RcChannelsOverride, HilSensor]
+            assert bodies[1].channels_us[:4] == (1510, 1500, 1000, 1500), "its receiver knows no RC_CHANNELS"
+            assert bodies[2].time_usec == 8000
             controls = HilActuatorControls(8100, 0, (0.25,) * 4 + (0.0,) * 12, 129)
             terminal.write(encode(controls, 0, system=1, component=1))
             until(link, lambda: has_state(link, "running"))

@@ -311,5 +311,5 @@ def test_a_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.M
 
     box().export(tmp_path / "box.stl")
     monkeypatch.setattr("importlib.import_module", absent)
-    with pytest.raises(RendererError, match=r"\.stl files need the package trimesh .*vil-bridge\[gl\]"):
+    with pytest.raises(RendererError, match=r"\.stl files need the package trimesh .*\.\[gl\]"):
         load_asset(tmp_path / "box.stl")

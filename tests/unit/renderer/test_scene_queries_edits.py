@@ -106,7 +106,7 @@ async def test_an_object_of_the_scene_moves_turns_grows_and_goes(scene: Embedded
 
 
 def _unknown() -> SetObjects:
-    return SetObjects((ObjectState("nowhere", "", (0, 0, 0), (0, 0, 0, 1), (1, 1, 1), 1),))
+    return SetObjects((ObjectState("nowhere", "", (0, 0, 0), (0, 0, 0, 1), (1, 1, 1), 1),), 0)
 
 
 async def test_edits_outlive_a_crash(scene: EmbeddedSceneQueries) -> None:

@@ -20,7 +20,6 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
 from vil_renderer.embedded.optics.lens import project
-from vil_renderer.queries.bounds import newest_markers
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import EmbeddedQueriesConfig
 from vil_renderer.queries.messages import MOST_MARKED_POINTS
@@ -149,7 +148,12 @@ async def test_malformed_markers_are_refused(scene: EmbeddedSceneQueries, wrong:
         await scene.mark([wrong])
 
 
-async def test_the_oldest_of_too_many_markers_are_dropped() -> None:
-    half = [SceneMarker(MarkerKind.POINTS, np.zeros((MOST_MARKED_POINTS // 2, 3)), (i, 0, 0)) for i in range(4)]
-    assert [m.colour[0] for m in newest_markers(half)] == [2, 3]
-    assert newest_markers([]) == ()
+async def test_the_oldest_of_too_many_markers_are_dropped(scene: EmbeddedSceneQueries) -> None:
+    behind = SceneMarker(MarkerKind.POINTS, np.full((MOST_MARKED_POINTS // 2, 3), -5.0), RED)
+    await scene.mark([marker(MarkerKind.POINTS, (4.0, 0.0, 1.5))])
+    await scene.mark([behind])
+    assert len(await red_pixels(scene)) == 1
+    await scene.mark([behind, marker(MarkerKind.POINTS, (4.0, 0.5, 1.5), (4.0, -0.5, 1.5))])
+    assert len(await red_pixels(scene)) == 2
+    await scene.clear_markers()
+    assert not len(await red_pixels(scene))

@@ -220,7 +220,8 @@ def test_without_numba_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(__import__("sys").modules, "numba", None)
     try:
         with pytest.raises(
-            RendererError, match=r"Gaussian splats need .* extra splat \(pip install 'vil-bridge\[splat\]'\)"
+            RendererError,
+            match=r"Gaussian splats need .* extra splat \(pip install '\.\[splat\]' in the source folder\)",
         ):
             opened(scene_with(tmp_path, THREE))
     finally:

@@ -74,8 +74,8 @@ def test_the_others_pass_and_each_layer_is_counted(output: str) -> None:
 
 
 def test_skipped_cases_name_the_package(output: str) -> None:
-    assert "numba_is_not_there is missing: pip install 'vil-bridge[dev]'" in output, output
-    assert "lcm is missing: pip install 'vil-bridge[lcm]'" in output, output
+    assert "numba_is_not_there is missing: pip install '.[dev]'" in output, output
+    assert "lcm is missing: pip install '.[lcm]'" in output, output
 
 
 def test_files_that_wait_are_spread_among_those_that_compute() -> None:

@@ -19,7 +19,7 @@ from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods, clear_start
 from vil_bridge.servers.airsim.settings import added_vehicle, parse_settings
-from vil_bridge.servers.airsim.values import Pose, Vector3r
+from vil_bridge.servers.airsim.values import GivenPose, Vector3r, WindNed
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.servers.airsim.world_methods import WorldMethods
 from vil_bridge.world.actors import Actor
@@ -69,7 +69,7 @@ def test_an_unknown_type_is_false_and_logged_once(caplog: pytest.LogCaptureFixtu
     made = methods()
     with caplog.at_level(logging.WARNING):
         for kind in ("Submarine", "Balloon"):
-            assert asyncio.run(made.add_vehicle("x", kind, Pose())) is False
+            assert asyncio.run(made.add_vehicle("x", kind, GivenPose())) is False
     assert [record.getMessage() for record in caplog.records] == [
         "a program called simAddVehicle: SimMode Multirotor lacks its type: Submarine"
     ]
@@ -104,7 +104,7 @@ def test_a_car_stands_where_no_other_does(north_m: float, east_m: float, up_m: f
 )
 def test_what_cannot_be_added_is_an_error(name: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        asyncio.run(methods().add_vehicle(name, "SimpleFlight", Pose()))
+        asyncio.run(methods().add_vehicle(name, "SimpleFlight", GivenPose()))
 
 
 async def test_the_wind_of_the_world_blows_on_it_too() -> None:
@@ -127,10 +127,10 @@ async def test_the_wind_of_the_world_blows_on_it_too() -> None:
         served_vehicles = ServedVehicles([served], bus, world, WallClock.of_run())
         methods = WorldMethods(served_vehicles, "empty")
         adding = AddVehicleMethods(served_vehicles, parse_settings("{}"), methods)
-        assert await adding.add_vehicle("calm", "SimpleFlight", Pose(Vector3r(4.0, 0.0, -7.0))) is True
+        assert await adding.add_vehicle("calm", "SimpleFlight", GivenPose(Vector3r(4.0, 0.0, -7.0))) is True
         assert not any(isinstance(order, DisturbOrder) for order in orders)
-        methods.set_wind(Vector3r(0.0, 5.0, 0.0))
-        assert await adding.add_vehicle("Blown", "SimpleFlight", Pose(Vector3r(8.0, 0.0, -7.0))) is True
+        methods.set_wind(WindNed(0.0, 5.0, 0.0))
+        assert await adding.add_vehicle("Blown", "SimpleFlight", GivenPose(Vector3r(8.0, 0.0, -7.0))) is True
         assert orders[-1] == DisturbOrder(2, VehicleDisturbance(wind_world_mps=(5.0, 0.0, 0.0)))
         assert served_vehicles.names == ["first", "calm", "Blown"]
         assert served_vehicles.find("Blown").origin_m.tolist() == pytest.approx([0.0, 8.0, 7.15])

@@ -26,12 +26,13 @@ from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
 from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import NoSuchVehicle
 from vil_bridge.servers.airsim.object_methods import ObjectMethods
+from vil_bridge.servers.airsim.program_files import ProgramFiles
 from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
 from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings, SensorSettings
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import AirsimGeoPoint, AirsimImageRequest, Pose, Vector3r
+from vil_bridge.servers.airsim.values import AirsimGeoPoint, AirsimImageRequest, GivenPose, PointNed, Vector3r
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.world.actors import Actor
@@ -45,6 +46,7 @@ TOWER = CameraSettings(Transform.of((0.0, 0.0, 1.0)))
 """It looks north, one metre above the origin."""
 RAISED = Transform.of((0.0, 0.0, 1.0))
 NORTH = np.pi / 2
+FRAME_S = 1 / 30
 
 
 @dataclass
@@ -54,10 +56,11 @@ class Served:
     scene: ServedScene
     geometry: GeometryMethods
     objects: ObjectMethods
+    folder: Path
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served() -> AsyncIterator[Served]:
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
     """A crate, 2 m high, that stands 5 m north of a camera, and nothing else."""
     needs_gl()
     queries = EmbeddedSceneQueries("test", EmbeddedQueriesConfig(scene="empty"))
@@ -68,12 +71,14 @@ async def served() -> AsyncIterator[Served]:
     origin = GeoOrigin(47.6, -122.1, 122.0)
     states = StateMethods(vehicles, "{}", origin, ())
     await scene.spawn("Crate1", "crate", Transform.of((0.0, 5.0, 0.0)), (1.0, 1.0, 2.0))
+    folder = tmp_path_factory.mktemp("files")
     yield Served(
         DetectionMethods(vehicles, cameras, scene, states),
-        ImageMethods(vehicles, cameras, scene),
+        ImageMethods(vehicles, cameras, scene, lambda: FRAME_S),
         scene,
-        GeometryMethods(vehicles, scene, states),
+        GeometryMethods(vehicles, scene, states, ProgramFiles(folder)),
         ObjectMethods(vehicles, scene, states, origin),
+        folder,
     )
     await queries.close()
 
@@ -136,8 +141,8 @@ def lidar(**values: Any) -> SensorSettings:
 async def test_a_lidar_looks_ahead_on_all_but_multirotors(served: Served, kind: str, highest_m: float) -> None:
     """Each beam that finds something within the range; the crate is a metre higher than the sensor."""
     scan = await sensors_of(served, kind, NORTH, L=lidar()).lidar()
-    points = np.array(msgspec.msgpack.decode(scan.point_cloud)).reshape(-1, 3)
-    assert len(points) == len(scan.segmentation) > 0 and scan.pose.position.z_val == -1.0
+    points = np.array(msgspec.msgpack.decode(bytes(scan.point_cloud))).reshape(-1, 3)
+    assert len(points) == len(msgspec.msgpack.decode(bytes(scan.segmentation))) > 0 and scan.pose.position.z_val == -1.0
     assert (-points[:, 2]).max() - 1.0 == pytest.approx(highest_m, abs=0.01)
     straight = points[np.abs(points[:, 1]) < 1e-3]
     first_m = 4.5 if highest_m > 0.0 else 1.0 / np.tan(np.radians(15.0))
@@ -149,9 +154,9 @@ async def test_points_in_the_sensors_own_frame_are_ahead_right_and_down(served: 
     own = await sensors_of(served, "car", 0.0, L=lidar(DataFrame="SensorLocalFrame")).lidar()
     world = await sensors_of(served, "car", 0.0, L=lidar()).lidar()
     local, north_east_down = (
-        np.array(msgspec.msgpack.decode(scan.point_cloud)).reshape(-1, 3) for scan in (own, world)
+        np.array(msgspec.msgpack.decode(bytes(scan.point_cloud))).reshape(-1, 3) for scan in (own, world)
     )
-    crate = np.array(own.segmentation) == served.scene.ids.of("Crate1")
+    crate = np.array(msgspec.msgpack.decode(bytes(own.segmentation))) == served.scene.ids.of("Crate1")
     assert crate.any() and (local[crate, 1] < -4.0).all() and (north_east_down[crate, 0] > 4.0).all()
     np.testing.assert_allclose(local[:, 0], north_east_down[:, 1], atol=1e-5)
     np.testing.assert_allclose(local[:, 1], -north_east_down[:, 0], atol=1e-5)
@@ -177,17 +182,17 @@ async def test_a_picture_states_the_pose_that_it_was_drawn_from(served: Served) 
     """Another program moves the camera while the picture is drawn."""
     pictures = asyncio.create_task(served.images.images([AirsimImageRequest("tower", 0)], external=True))
     await asyncio.sleep(0)
-    served.images.set_camera_pose("tower", Pose(Vector3r(0.0, 7.0, -1.0)), external=True)
+    served.images.set_camera_pose("tower", GivenPose(Vector3r(0.0, 7.0, -1.0)), external=True)
     (picture,) = await pictures
     assert picture.width == 256
     assert (picture.camera_position.y_val, picture.camera_position.z_val) == (0.0, -1.0)
-    served.images.set_camera_pose("tower", Pose(Vector3r(0.0, 0.0, -1.0)), external=True)
+    served.images.set_camera_pose("tower", GivenPose(Vector3r(0.0, 0.0, -1.0)), external=True)
 
 
-async def test_a_grid_of_voxels_has_north_fastest_then_up_then_east(served: Served, tmp_path: Path) -> None:
+async def test_a_grid_of_voxels_has_north_fastest_then_up_then_east(served: Served) -> None:
     """Cells of half a metre: 4 m north by 2 m east by 3 m up; the crate's walls are in it, and the floor is not."""
-    path = tmp_path / "grid.binvox"
-    middle = Vector3r(5.0, 0.25, -1.85)
+    path = served.folder / "grid.binvox"
+    middle = PointNed(5.0, 0.25, -1.85)
     assert await served.geometry.create_voxel_grid(middle, 4, 2, 3, 0.5, str(path)) is True
     header, data = path.read_bytes().split(b"\ndata\n", 1)
     assert header.decode().splitlines() == [
@@ -206,21 +211,18 @@ async def test_a_grid_of_voxels_has_north_fastest_then_up_then_east(served: Serv
 @pytest.mark.parametrize(
     ("size", "res", "path", "problem"),
     [
-        ((0, 1, 1), 0.5, "a.binvox", "must be positive"),
-        ((1, 1, -1), 0.5, "a.binvox", "must be positive"),
-        ((1, 1, 1), 0.0, "a.binvox", "must be positive"),
-        ((1, 1, 1), math.nan, "a.binvox", "must be positive"),
-        ((1, 1, 1), 2.0, "a.binvox", "cells smaller than the box"),
-        ((1 << 40, 1, 1), 0.5, "a.binvox", "at most 1048576 cells"),
+        ((1, 1, 1), 2.0, "a.binvox", "cells must be smaller than the box"),
+        ((10**6, 1, 1), 0.5, "a.binvox", "at most 1048576 cells"),
         ((1, 1, 1), 0.5, "a.txt", "must end with .binvox"),
         ((1, 1, 1), 0.5, "missing/a.binvox", "No such file"),
+        ((1, 1, 1), 0.5, "../a.binvox", "leads out of"),
     ],
 )
 async def test_a_grid_without_a_meaning_is_refused(
-    served: Served, tmp_path: Path, size: tuple[int, int, int], res: float, path: str, problem: str
+    served: Served, size: tuple[int, int, int], res: float, path: str, problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        await served.geometry.create_voxel_grid(Vector3r(), *size, res, str(tmp_path / path))
+        await served.geometry.create_voxel_grid(PointNed(), *size, res, path)
 
 
 async def test_an_object_between_two_places_blocks_their_line_of_sight(served: Served) -> None:
@@ -245,7 +247,7 @@ async def test_a_row_of_a_recording_names_its_pictures(served: Served, tmp_path:
     world.ingest(SourceFrame("sim", 0, None, now_ns(), ("seer",), p_m, q, np.ones(1, np.bool_)))
     vehicle = ServedVehicle("V", "seer", None, "multirotor", Transform.identity(), np.zeros(3), cameras, {})
     vehicles = ServedVehicles([vehicle], VehicleCommandBus(), world, WallClock.of_run())
-    images = ImageMethods(vehicles, ServedCameras({}), served.scene)
+    images = ImageMethods(vehicles, ServedCameras({}), served.scene, lambda: FRAME_S)
     entries = [{"CameraName": "front"}, {"ImageType": 1, "PixelsAsFloat": True}, {"Compress": False}]
     options = RecordingOptions.of({"Folder": str(tmp_path), "Cameras": entries})
     recording = RecordingMethods(vehicles, images, options, now_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.servers.airsim.methods import MethodTable, NoSuchVehicle, method
-from vil_bridge.servers.airsim.values import Pose, YawMode
+from vil_bridge.servers.airsim.values import Points, Pose, YawMode
 from vil_bridge.servers.msgpack_rpc import RpcError
 
 
@@ -29,6 +30,10 @@ class Methods:
     @method("fail later")
     async def fail_later(self, kind: str) -> None:
         self.fail(kind)
+
+    @method("fly")
+    async def fly(self, path: Points, times_s: list[float], texts: list[str] = []) -> list[Any]:  # noqa: B006
+        return [path.shape, path.sum(axis=0).tolist(), len(times_s), sum(times_s), len(texts)]
 
     @method("plot", effect=False)
     def plot(self, x: int, y: int) -> None:
@@ -50,6 +55,39 @@ async def call(name: str, *arguments: Any) -> object:
 
 async def test_whole_numbers_are_floats_and_absent_fields_have_defaults() -> None:
     assert await call("move", 1, POSE, ["a"], {}) == [1.0, 3.0, ["a"], 0.0, ""]
+
+
+@pytest.mark.parametrize("count", [0, 1, 256, 257, 3000])
+async def test_lists_are_arrays_and_lists_of_any_length(count: int) -> None:
+    point = {"x_val": 1, "y_val": 2.5}
+    answer = await call("fly", [point] * count, [7] * count, ["a"] * count)
+    assert answer == [(count, 3), [float(count), 2.5 * count, 0.0], count, 7.0 * count, count]
+
+
+async def test_long_lists_are_converted_in_turns_of_the_loop() -> None:
+    """Each turn converts some hundred elements: other calls begin between."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    await call("fly", [{}] * 30_000, [7] * 30_000)
+    counting.cancel()
+    assert turns > 200
+
+
+async def test_what_is_wrong_in_a_long_list_is_named_with_its_place() -> None:
+    path: list[Any] = [{}] * 1000
+    path[700] = {"x_val": "far"}
+    with pytest.raises(RpcError, match=r"argument 1 \(path\[700\]\.x_val\) is wrong: .*not 'far'"):
+        await call("fly", path, [])
+    path[700] = {"x_val": 2e6}
+    with pytest.raises(RpcError, match=r"argument 1 \(path\[700\]\.x_val\) must be from .* m, not 2e\+06"):
+        await call("fly", path, [])
 
 
 async def test_trailing_arguments_may_be_absent_or_more() -> None:

@@ -47,7 +47,7 @@ def test_the_guide_lists_every_name() -> None:
 
 
 def test_the_calls_of_the_tests_are_all_of_them() -> None:
-    named = [one.name for one in calls("")]
+    named = [one.name for one in calls()]
     assert sorted(named) == sorted(served() | served(effect=False) | MISSING.keys())
 
 

@@ -31,6 +31,7 @@ from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
+FRAME_S = 1 / 30
 RGB = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
 DEPTH = np.arange(8, dtype=np.float32).reshape(2, 4)
 
@@ -125,7 +126,7 @@ def recorder(section: dict[str, Any], *, names: tuple[str, ...] = ("Drone",), fl
     world.ingest(SourceFrame("sim", 0, None, now_ns(), handler.subjects, np.zeros((len(names), 3)), level, known))
     bus = VehicleCommandBus()
     vehicles = ServedVehicles(served, bus, world, WallClock.of_run())
-    images = ImageMethods(vehicles, ServedCameras({}), nothing)
+    images = ImageMethods(vehicles, ServedCameras({}), nothing, lambda: FRAME_S)
     seconds = itertools.count()
     recording = RecordingMethods(vehicles, images, RecordingOptions.of(section), lambda: next(seconds) * NS_PER_S)
     return Recorder(recording, bus.serving("sim", handler.subjects, handler))
@@ -221,7 +222,7 @@ async def test_recordings_of_one_second_have_folders_of_their_own(tmp_path: Path
 async def test_a_recording_that_cannot_begin_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     recording, _ = recorder({"Folder": str(tmp_path / "file"), "Enabled": True})
-    with pytest.raises(ValueError, match=r"cannot record: .*file.*Change Recording\.Folder"):
+    with pytest.raises(ValueError, match=r"cannot record: .*file.*Change airsim\.folder .* Recording\.Folder"):
         await recording.start()
     assert not recording.is_recording()
     await recording.start_as_configured()

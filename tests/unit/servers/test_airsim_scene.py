@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgpack
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -13,11 +14,14 @@ import pytest_asyncio
 from tests.support.common import needs_gl
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
+from vil_bridge.servers.airsim.program_files import ProgramFiles
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.servers.msgpack_rpc import Packed
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.world.world import World
 from vil_renderer.queries.client import EmbeddedSceneQueries
@@ -27,6 +31,10 @@ pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scop
 
 CUBE = "1M_Cube_Chamfer"
 ONE = (1.0, 1.0, 1.0)
+
+
+def floats(packed: Packed) -> FloatArray:
+    return np.array(msgpack.unpackb(bytes(packed)))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -61,13 +69,15 @@ async def test_the_mesh_of_an_object_that_moves_is_where_it_is_now(tmp_path: Pat
     vehicles = ServedVehicles([], VehicleCommandBus(), World({"sim": Transform.identity()}, []), WallClock.of_run())
     scene, origin = ServedScene(queries, {}), GeoOrigin(47.6, -122.1, 122.0)
     begun_ns = now_ns()
-    (mesh,) = await GeometryMethods(vehicles, scene, StateMethods(vehicles, "{}", origin, ())).meshes()
+    states = StateMethods(vehicles, "{}", origin, ())
+    files = ProgramFiles(Path("unused"))
+    (mesh,) = await GeometryMethods(vehicles, scene, states, files).meshes()
     took_s = (now_ns() - begun_ns) / NS_PER_S
     await queries.close()
     east_m = mesh.position.y_val
     assert -1e-6 <= east_m - 1e-3 * (begun_ns / NS_PER_S % 1e5) <= 1e-3 * took_s + 1e-6
-    assert np.mean(mesh.vertices[1::3]) == pytest.approx(east_m, abs=1e-4)
-    corners = np.array(mesh.vertices).reshape(-1, 3)[np.array(mesh.indices).reshape(-1, 3)]
+    assert np.mean(floats(mesh.vertices)[1::3]) == pytest.approx(east_m, abs=1e-4)
+    corners = floats(mesh.vertices).reshape(-1, 3)[floats(mesh.indices).astype(int).reshape(-1, 3)]
     a, b, c = np.moveaxis(corners, 1, 0)
     outwards = corners.mean(axis=1) - corners.mean(axis=(0, 1))
     assert (np.sum(np.cross(b - a, c - a) * outwards, axis=1) > 0.0).all()
@@ -76,5 +86,5 @@ async def test_the_mesh_of_an_object_that_moves_is_where_it_is_now(tmp_path: Pat
 async def test_the_id_of_an_object_goes_with_it(scene: ServedScene) -> None:
     initial = scene.ids.of("box")
     await scene.spawn("box", CUBE, Transform.identity(), ONE)
-    assert scene.ids.set(await scene.names(), "box", 9, is_expression=False) and scene.ids.of("box") == 9
+    assert await scene.ids.set(await scene.names(), "box", 9, is_expression=False) and scene.ids.of("box") == 9
     assert await scene.destroy("box") and scene.ids.of("box") == initial

@@ -80,13 +80,17 @@ def test_a_sensor_entry_is_off_unless_it_is_enabled() -> None:
         "Distance": {"SensorType": 5, "Enabled": True, "MaxDistance": 10},
         "Off": {"SensorType": 6},
         "Imu": {"SensorType": 2, "Enabled": True},
+        "Echo": {"SensorType": 7, "Enabled": True},
         "Strange": {"SensorType": 99, "Enabled": True},
     }
     settings = read(Vehicles={"D": {"VehicleType": "SimpleFlight", "Sensors": sensors}})
     found = settings.vehicles[0].sensors
     assert sorted(found) == ["Distance", "Imu", "barometer", "gps", "magnetometer"]
     assert found["Distance"].values["MaxDistance"] == 10
-    assert settings.ignored == ("Vehicles.D.Sensors.Strange.SensorType: 99 is a sensor that is missing here",)
+    assert settings.ignored == (
+        "Vehicles.D.Sensors.Echo.SensorType: 7, Echo of Cosys-AirSim, is a sensor that is missing here",
+        "Vehicles.D.Sensors.Strange.SensorType: 99 is a sensor that is missing here",
+    )
 
 
 def test_what_is_ignored_is_listed_with_its_place() -> None:
@@ -198,9 +202,15 @@ def test_sensors_that_are_the_same_in_the_simulation_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "not JSON"),
-        ("[]", "must be a JSON object"),
-        ('{"SimMode": "Boat"}', "SimMode: 'Boat' is unknown"),
+        ("{", "line 1, column 2: not JSON"),
+        ("[]", "must be a JSON object, not list"),
+        ('{"SimMode": "Boat"}', "SimMode: 'Boat' is unknown. Write Multirotor, Car, ComputerVision"),
+        ('{"SimMode": []}', "SimMode: [] is unknown"),
+        ('{"SimMode": "multirotor"}', "SimMode: 'multirotor' has the wrong case. Write Multirotor"),
+        (
+            '{"SimMode": "SkidVehicle"}',
+            "SimMode: SkidVehicle is a mode of Cosys-AirSim that is missing here. Write Car",
+        ),
         ('{"ClockSpeed": "fast"}', "ClockSpeed: must be a number from 0.01 to 100"),
         ('{"ClockSpeed": NaN}', "ClockSpeed: must be a number"),
         ('{"ClockSpeed": true}', "ClockSpeed: must be a number"),
@@ -219,6 +229,68 @@ def test_an_error_names_the_key(text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_settings(text)
     assert problem in str(raised.value)
+
+
+def test_a_vehicle_that_does_not_fit_the_mode_is_left_out_with_a_line() -> None:
+    vehicles = {
+        "Car1": {"VehicleType": "PhysXCar"},
+        "Drone1": {"VehicleType": "SimpleFlight"},
+        "Drone2": {"VehicleType": "simpleflihgt"},
+        "Husky": {"VehicleType": "CPHusky"},
+        "Spare": {"VehicleType": "SimpleFlight", "AutoCreate": False, "IsFpvVehicle": True},
+        "Used": {"AutoCreate": True},
+    }
+    settings = read(Vehicles=vehicles)
+    assert [vehicle.name for vehicle in settings.vehicles] == ["Drone1", "Used"]
+    assert settings.default == "Drone1"
+    known = "simpleflight, px4multirotor, arducopter, arducoptersolo"
+    assert settings.ignored == (
+        "Vehicles.Car1.VehicleType: 'physxcar' does not fit SimMode Multirotor; the vehicle is left out",
+        f"Vehicles.Drone2.VehicleType: 'simpleflihgt' is unknown. Write one of {known}; the vehicle is left out",
+        "Vehicles.Husky.VehicleType: 'cphusky' is a vehicle of Cosys-AirSim; the vehicle is left out",
+        "Vehicles.Spare.AutoCreate: false; the vehicle is left out",
+    )
+    (car,) = read(SimMode="Car", Vehicles=vehicles).vehicles[:1]
+    assert car.name == "Car1"
+
+
+def test_settings_that_leave_no_vehicle_are_refused_with_every_reason() -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(Vehicles={"A": {"AutoCreate": False}, "B": {"VehicleType": "ComputerVision"}})
+    assert raised.value.problems == [
+        "Vehicles: none is left. Correct SimMode, a VehicleType or AutoCreate:",
+        "Vehicles.A.AutoCreate: false",
+        "Vehicles.B.VehicleType: 'computervision' does not fit SimMode Multirotor",
+    ]
+
+
+def test_keys_of_other_programs_and_versions_and_of_the_wrong_case_are_called_so() -> None:
+    capture = {"ImageType": 0, "width": 640, "LumenGIEnable": True}
+    lidar = {"SensorType": 6, "Enabled": True, "MeasurementsPerCycle": 512}
+    settings = read(
+        SettingsVersion=1.0,
+        simmode="Car",
+        UsageScenario="",
+        SegCaptureSettings={},
+        Annotation=[],
+        CameraDefaults={"CaptureSettings": [capture]},
+        Vehicles={"D": {"VehicleType": "SimpleFlight", "Lockstep": True, "Lights": {}, "Sensors": {"L": lidar}}},
+    )
+    cosys = "is a key of Cosys-AirSim and has no meaning here"
+    wrong = "has the wrong case, and AirSim ignores it too."
+    older = "is a key of settings of version 1.0."
+    assert settings.ignored == (
+        "SettingsVersion: 1.0 is older than 1.2, which is read here",
+        f"simmode: {wrong} Write SimMode",
+        f"UsageScenario: {older} Write SimMode",
+        f"SegCaptureSettings: {older} Write CameraDefaults.CaptureSettings, with an entry for each ImageType",
+        f"Annotation: {cosys}",
+        f"Vehicles.D.Lockstep: {wrong} Write LockStep",
+        f"Vehicles.D.Lights: {cosys}",
+        f"CameraDefaults.CaptureSettings[0].width: {wrong} Write Width",
+        f"CameraDefaults.CaptureSettings[0].LumenGIEnable: {cosys}",
+        f"Vehicles.D.Sensors.L.MeasurementsPerCycle: {cosys}",
+    )
 
 
 def test_wind_is_given_in_ned() -> None:

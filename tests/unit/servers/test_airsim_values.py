@@ -27,7 +27,7 @@ from vil_bridge.servers.airsim.frames import (
     transform_of,
     world_of,
 )
-from vil_bridge.servers.airsim.object_ids import PALETTE, ObjectIds, initial_id, matching
+from vil_bridge.servers.airsim.object_ids import PALETTE, ObjectIds, initial_id
 from vil_bridge.servers.airsim.pictures import bgr_of, floats_of, modality_of, png_of
 from vil_bridge.servers.airsim.values import NAN, ImuData, Pose, Quaternionr, Vector3r
 
@@ -96,15 +96,11 @@ def test_a_mount_is_ahead_right_and_down_of_the_body() -> None:
     assert body_of(Vector3r(1.0, 2.0, 3.0)).tolist() == [1.0, -2.0, -3.0]
 
 
-@pytest.mark.parametrize("absurd", [math.inf, -math.inf, 2e9, -2e9])
-def test_numbers_that_are_infinite_or_absurd_are_refused(absurd: float) -> None:
-    for vector in (Vector3r(absurd), Vector3r(0.0, absurd), Vector3r(0.0, 0.0, absurd)):
-        for convert in (world_of, body_of):
-            with pytest.raises(ValueError, match="finite and at most 1e"):
-                convert(vector)
-    for convert_q in (attitude_of, mounted_attitude_of):
-        with pytest.raises(ValueError, match="finite and at most 1e"):
-            convert_q(Quaternionr(1.0, 0.0, absurd, 0.0))
+@pytest.mark.parametrize("length", [5e-324, 1e-162, 1e-30, 1.0, 1e6])
+def test_attitudes_have_unit_length_however_short_they_come(length: float) -> None:
+    for convert in (attitude_of, mounted_attitude_of):
+        assert np.linalg.norm(convert(Quaternionr(length, 0.0, length, 0.0))) == pytest.approx(1.0)
+        assert np.linalg.norm(convert(Quaternionr(0.0, 0.0, 0.0, 0.0))) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -132,35 +128,24 @@ def test_the_palette_begins_and_ends_as_airsims() -> None:
 
 
 @pytest.mark.parametrize("hides", [-1, -2, -(1 << 40), -(1 << 63)])
-def test_any_negative_id_hides(hides: int) -> None:
+async def test_any_negative_id_hides(hides: int) -> None:
     ids = ObjectIds()
-    assert ids.set(["Floor"], "Floor", hides, is_expression=False)
+    assert await ids.set(["Floor"], "Floor", hides, is_expression=False)
     assert ids.of("Floor") == -1 and ids.table({"Floor": 1}).tolist() == [0, -1]
 
 
-def test_ids_are_given_by_name_and_by_expression() -> None:
+async def test_ids_are_given_by_name_and_by_expression() -> None:
     ids, names = ObjectIds(), ["Wall_1", "Wall_2", "Floor"]
-    assert ids.set(names, "wall_[0-9]", 7, is_expression=True) and ids.of("Wall_2") == 7
-    assert not ids.set(names, "wall_1", 9, is_expression=False) and ids.of("Wall_1") == 7
-    assert ids.set(names, "Floor", -1, is_expression=False) and ids.of("Floor") == -1
-    assert not ids.set(names, "Wall", 3, is_expression=True)  # whole names
+    assert await ids.set(names, "wall_[0-9]", 7, is_expression=True) and ids.of("Wall_2") == 7
+    assert not await ids.set(names, "wall_1", 9, is_expression=False) and ids.of("Wall_1") == 7
+    assert await ids.set(names, "Floor", -1, is_expression=False) and ids.of("Floor") == -1
+    assert not await ids.set(names, "Wall", 3, is_expression=True)  # whole names
     with pytest.raises(ValueError, match="at most 255"):
-        ids.set(names, "Floor", 256, is_expression=False)
+        await ids.set(names, "Floor", 256, is_expression=False)
     assert ids.table({"Floor": 2, "Wall_1": 1}).tolist() == [0, 7, -1]
     ids.drop("Wall_1")
     ids.drop("missing")
     assert ids.of("Wall_1") == initial_id("Wall_1") and ids.of("Wall_2") == 7
-
-
-@pytest.mark.parametrize("pattern", ["(", "a" * 300, "[z-a]"])
-def test_invalid_expressions_are_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="expression"):
-        matching(["a"], pattern)
-
-
-def test_an_expression_that_takes_for_ever_is_refused() -> None:
-    with pytest.raises(ValueError, match="Simplify"):
-        matching(["a" * 100 + "!"], "(((a{1,1000}){1,1000}){1,1000})b")
 
 
 def test_bytes_are_blue_green_red_and_png_red_green_blue_alpha() -> None:

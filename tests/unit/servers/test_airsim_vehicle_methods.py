@@ -46,7 +46,6 @@ from vil_bridge.servers.airsim.remote_methods import RemoteMethods
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import (
     RCData,
-    Vector3r,
     YawMode,
 )
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
@@ -137,7 +136,7 @@ LEFT = math.radians(-90.0)
         ),
         (
             "move_on_path",
-            ([Vector3r(1, 2, -3), Vector3r(0, 0, 0)], 5, 6, 0, YawMode(False, 30), 7, 8),
+            (np.array([[1.0, 2, -3], [0, 0, 0]]), 5, 6, 0, YawMode(False, 30), 7, 8),
             PathMove((PLACE, (18, -9, 27)), 5, 6, HEADING, 7, 8),
         ),
         ("move_to_position", (1, 2, -3, 5, 6, 0, YawMode(True, 30)), PathMove((PLACE,), 5, 6, TURNING, -1, 1)),

@@ -25,12 +25,16 @@ from vil_bridge.servers.airsim.server import AirsimServer
 from vil_bridge.servers.airsim.settings import parse_settings
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import (
+    BodyRates,
     CarControls,
     CollisionInfo,
-    KinematicsState,
-    Pose,
+    ForceNed,
+    GivenKinematics,
+    GivenPose,
     Quaternionr,
     Vector3r,
+    VelocityNed,
+    WindNed,
     YawMode,
 )
 from vil_bridge.servers.airsim.world_methods import WorldMethods
@@ -57,13 +61,13 @@ async def test_a_reset_drops_the_controls_of_cars(flown: Flown) -> None:
 @pytest.mark.parametrize("ignores", [False, True])
 async def test_a_motion_is_set_in_the_room_up_to_a_hit_unless_hits_are_ignored(flown: Flown, ignores: bool) -> None:
     states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
-    motion = KinematicsState(
+    motion = GivenKinematics(
         Vector3r(1.0, 2.0, -3.0),
         Quaternionr(),
-        linear_velocity=Vector3r(4.0, 5.0, 6.0),
-        angular_velocity=Vector3r(7.0, 8.0, 9.0),
+        linear_velocity=VelocityNed(4.0, 5.0, 6.0),
+        angular_velocity=BodyRates(7.0, 8.0, 9.0),
     )
-    for call in (states.set_kinematics(motion, ignores), states.set_vehicle_pose(Pose(), ignores)):
+    for call in (states.set_kinematics(motion, ignores), states.set_vehicle_pose(GivenPose(), ignores)):
         task = asyncio.create_task(call)
         await flown.advance(task.done)
         await task
@@ -144,8 +148,8 @@ async def test_a_resting_vehicle_feels_the_floor_push_up_and_the_earths_field(fl
 
 def test_wind_and_forces_act_in_the_room_of_multirotors(flown: Flown) -> None:
     world = WorldMethods(in_turned_room(flown), "blocks")
-    world.set_wind(Vector3r(1.0, 2.0, 3.0))
-    world.set_force(Vector3r(4.0, 5.0, 6.0))
+    world.set_wind(WindNed(1.0, 2.0, 3.0))
+    world.set_force(ForceNed(4.0, 5.0, 6.0))
     winds, forces = (order.disturbance for order in flown.orders if isinstance(order, DisturbOrder))
     assert winds.wind_world_mps == pytest.approx((1.0, -2.0, -3.0)) and winds.force_world_n is None
     assert forces.force_world_n == pytest.approx((4.0, -5.0, -6.0)) and forces.wind_world_mps is None
@@ -154,10 +158,17 @@ def test_wind_and_forces_act_in_the_room_of_multirotors(flown: Flown) -> None:
 @pytest.mark.parametrize("flown", ["bicycle"], indirect=True)
 def test_wind_and_forces_that_move_nothing_are_refused(flown: Flown) -> None:
     world = WorldMethods(flown.vehicles, "blocks")
-    for act in (world.set_wind, world.set_force):
-        with pytest.raises(ValueError, match="no multirotor is simulated here"):
-            act(Vector3r(1.0, 2.0, 3.0))
+    with pytest.raises(ValueError, match="no multirotor is simulated here"):
+        world.set_wind(WindNed(1.0, 2.0, 3.0))
+    with pytest.raises(ValueError, match="no multirotor is simulated here"):
+        world.set_force(ForceNed(1.0, 2.0, 3.0))
     assert flown.orders == []
+
+
+def test_any_level_can_be_loaded_where_a_race_stands_for_it(flown: Flown) -> None:
+    plain, racing = (WorldMethods(flown.vehicles, "blocks", races=races) for races in (False, True))
+    assert [plain.load_level("blocks"), plain.load_level("Soccer_Field_Easy")] == [True, False]
+    assert racing.load_level("Soccer_Field_Easy") is True
 
 
 class Caller:

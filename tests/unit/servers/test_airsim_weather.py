@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from vil_bridge.core.clock import WallClock
@@ -67,7 +65,7 @@ def test_weather_and_hour_go_together_and_the_wind_blows() -> None:
     assert lighting is not None and lighting.time_of_day_h == 12.0 and lighting.weather is not None
 
 
-@pytest.mark.parametrize(("param", "val"), [(-1, 0.5), (9, 0.5), (0, math.nan), (8, math.inf)])
-def test_what_is_no_amount_is_refused(param: int, val: float) -> None:
-    with pytest.raises(ValueError, match="param must be from 0 to 8 and val finite"):
-        WeatherMethods(vehicles()).set_weather(param, val)
+@pytest.mark.parametrize("param", [-1, 9])
+def test_what_is_no_amount_is_refused(param: int) -> None:
+    with pytest.raises(ValueError, match="param must be from 0 to 8, not"):
+        WeatherMethods(vehicles()).set_weather(param, 0.5)

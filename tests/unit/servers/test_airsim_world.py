@@ -21,23 +21,33 @@ from vil_bridge.servers.airsim.settings import load_settings
 from vil_bridge.tools.airsim_world import airsim_bridge
 
 
-def bridge(folder: Path, port: int | None = None, **root: Any) -> BridgeConfig:
+def bridge(
+    folder: Path, port: int | None = None, *, compat: bool = False, course: str | None = None, **root: Any
+) -> BridgeConfig:
     path = folder / "settings.json"
     path.write_text(json.dumps(root))
     options: dict[str, Any] = {"bind": "127.0.0.1", "insecure": False, "http_port": 0}
+    options |= {"compat": compat, "course": course}
     return airsim_bridge(load_settings(path), scene="empty", profile="low", port=port, **options)
+
+
+def simulated(config: BridgeConfig) -> SimulatedConfig:
+    """Return the source of a bridge's vehicles."""
+    source = config.sources["airsim"]
+    assert isinstance(source, SimulatedConfig)
+    return source
 
 
 def test_vehicles_stand_on_the_floor_at_their_starts_in_enu(tmp_path: Path) -> None:
     vehicles = {"Drone B": {"VehicleType": "SimpleFlight", "X": 3, "Y": -1, "Yaw": 90}, "A": {}}
     config = bridge(tmp_path, Vehicles=vehicles, ClockSpeed=5, OriginGeopoint={"Latitude": 47.0})
-    source = config.sources["airsim"]
-    starts = source.starts()  # type: ignore[attr-defined]
+    source = simulated(config)
+    starts = source.starts()
     assert starts == {"a": ("airsim", (0.0, 0.0, 0.15)), "drone_b": ("airsim", (-1.0, 3.0, 0.15))}
     assert config.airsim is not None and config.airsim.vehicles == {"A": "a", "Drone B": "drone_b"}
     assert config.simulation.speed == 5 and config.simulation.clock == "simulated"
-    assert source.origin.latitude_deg == 47.0  # type: ignore[attr-defined]
-    assert [v.yaw_deg for v in source.vehicles.values()] == pytest.approx([90.0, 0.0])  # type: ignore[attr-defined]
+    assert source.origin.latitude_deg == 47.0
+    assert [v.yaw_deg for v in source.vehicles.values()] == pytest.approx([90.0, 0.0])
 
 
 def test_names_that_become_the_same_are_told_apart(tmp_path: Path) -> None:
@@ -46,19 +56,59 @@ def test_names_that_become_the_same_are_told_apart(tmp_path: Path) -> None:
     assert config.airsim.vehicles == {"9": "v9", "D 1": "d_1", "D_1": "d_1_2"}
 
 
+def test_vehicles_that_would_overlap_stand_side_by_side(tmp_path: Path) -> None:
+    here = {"VehicleType": "SimpleFlight", "X": 1, "Y": 0, "Yaw": 90}
+    config = bridge(tmp_path, Vehicles={"A": here, "B": here, "C": {**here, "Y": 7}})
+    starts = simulated(config).starts()
+    # They look east: the second one stands to the right, which is south.
+    places = [start for _, start in starts.values()]
+    np.testing.assert_allclose(places, [(0.0, 1.0, 0.15), (0.0, -1.0, 0.15), (7.0, 1.0, 0.15)], atol=1e-9)
+    bodiless = bridge(tmp_path, SimMode="ComputerVision", Vehicles={"A": {"X": 1, "Y": 0}, "B": {"X": 1, "Y": 0}})
+    places = [start for _, start in simulated(bodiless).starts().values()]
+    assert places[0] == places[1]
+
+
+def test_a_course_is_a_level_of_the_racing_lab(tmp_path: Path) -> None:
+    """Its start is the player's, who faces as the course begins, and all positions count from the world's origin."""
+    gate = "{name: Gate0, p_m: [4, 9, 2], yaw_deg: 90, width_m: 2, height_m: 2}"
+    course = f"course: line\nstart: {{p_m: [4, 3, 2], yaw_deg: 90}}\ngates: [{gate}]\n"
+    (tmp_path / "line.yaml").write_text(course)
+    vehicles = {name: {"X": x, "Y": 0, "Z": 0} for name, x in (("drone_1", 0), ("drone_2", 0), ("drone_3", 5))}
+    config = bridge(tmp_path, course=str(tmp_path / "line.yaml"), Vehicles=vehicles)
+    starts = simulated(config).starts()
+    places = [start for _, start in starts.values()]
+    np.testing.assert_allclose(places, [(4.0, 3.0, 0.15), (6.0, 3.0, 0.15), (4.0, 8.0, 0.15)], atol=1e-9)
+    headings = [vehicle.yaw_deg for vehicle in simulated(config).vehicles.values()]
+    assert headings == pytest.approx([90.0] * 3)
+    assert config.race is not None and config.race.racers == ("drone_1", "drone_2", "drone_3")
+    assert config.airsim is not None and config.airsim.positions == "world"
+    elsewhere = bridge(tmp_path).airsim
+    assert elsewhere is not None and elsewhere.positions == "start"
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_multirotors_brake_unless_they_shall_fly_as_airsim(compat: bool, tmp_path: Path) -> None:
+    config = bridge(tmp_path, compat=compat, Vehicles={"A": {}, "B": {}})
+    vehicles = simulated(config).vehicles.values()
+    assert [vehicle.compat for vehicle in vehicles] == [compat, compat]
+    assert config.airsim is not None and config.airsim.compat is compat
+    car = simulated(bridge(tmp_path, compat=compat, SimMode="Car"))
+    assert [vehicle.compat for vehicle in car.vehicles.values()] == [False]
+
+
 @pytest.mark.parametrize(("mode", "model"), [("Car", "bicycle"), ("ComputerVision", "kinematic")])
 def test_a_mode_has_its_model(mode: str, model: str, tmp_path: Path) -> None:
     config = bridge(tmp_path, SimMode=mode, port=4000)
-    (vehicle,) = config.sources["airsim"].vehicles.values()  # type: ignore[attr-defined]
+    (vehicle,) = simulated(config).vehicles.values()
     assert vehicle.model == model and config.airsim is not None and config.airsim.port == 4000
 
 
 def test_a_car_stands_on_the_floor_in_its_own_shape_and_has_walls(tmp_path: Path) -> None:
     config = bridge(tmp_path, SimMode="Car", Vehicles={"C": {"VehicleType": "PhysXCar", "X": 2, "Z": -3}})
-    source = config.sources["airsim"]
-    (vehicle,) = source.vehicles.values()  # type: ignore[attr-defined]
+    source = simulated(config)
+    (vehicle,) = source.vehicles.values()
     assert vehicle.p_m == (0.0, 2.0, 0.0)
-    assert source.contact.scene == "empty"  # type: ignore[attr-defined]
+    assert source.contact is not None and source.contact.scene == "empty"
     assert vehicle.contact.height_m > vehicle.contact.radius_m
     actor = config.actors["c"]
     assert (actor.prefab, actor.size_m) == ("car", (4.3, 2.0, 1.5))
@@ -76,8 +126,7 @@ NOISY: dict[str, Any] = {
 def readings(folder: Path, name: str, sensors: dict[str, Any]) -> FloatArray:
     """Return what a sensor of a vehicle that stands still measures in four seconds, (n, columns)."""
     given = {"D": {"Sensors": {key: {"Enabled": True, **entry} for key, entry in sensors.items()}}}
-    source = bridge(folder, Vehicles=given).sources["airsim"].model_copy(update={"contact": None})
-    assert isinstance(source, SimulatedConfig)
+    source = simulated(bridge(folder, Vehicles=given)).model_copy(update={"contact": None})
     simulation = Simulation(source)
     number = [fitted.name for fitted in fitted_sensors(grouped(vehicles_of(source)))].index(name)
     found = [r for batch in simulation.advance(4 * source.step_hz) for r in batch.sensors if r.sensor == number]

@@ -229,7 +229,7 @@ def test_codecs_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_video().state is check_sdks().state is State.OK
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     absent = check_extra("qtm_rt")
-    assert absent.state is State.OK and "pip install 'vil-bridge[qualisys]'" in absent.text
+    assert absent.state is State.OK and "pip install '.[qualisys]'" in absent.text
     assert check_gl().state is State.WARN
 
 

@@ -145,6 +145,24 @@ def test_imu_and_ground_truth_are_those_of_the_imu_on_the_body(tmp_path: Path) -
     assert abs(rows["one"][:, 6].mean() - GRAVITY_MPS2) < 0.1
 
 
+def test_samples_of_an_imu_fit_the_instants_of_their_stamps(tmp_path: Path) -> None:
+    """Least squares of rate error against angular acceleration give the lag: half a period would be 25 ms."""
+    zigzag = [(0.0, 0.0, 1.5), (0.5, 0.4, 1.6), (0.0, 0.8, 1.4), (0.5, 1.2, 1.5)]
+    path = {"waypoints": {"points_m": zigzag, "speed_mps": 4.0, "acceleration_mps2": 8.0}}
+    asked = {"scenes": [str(room_file(tmp_path))], "trajectory": path, "rate_hz": 10, "frames": 12}
+    plan = DatasetPlan.model_validate({**asked, "imu": {"preset": "vn100", "rate_hz": 20}})
+    (sequence,) = sequences_of(plan)
+    write_inertial(plan, sequence, tmp_path)
+    samples = table(tmp_path / "mav0" / "imu0" / "data.csv")
+    truth = sequence.flight.motion([int(t) for t in samples[:, 0]])
+    steady = slice(1, -1)
+    error = (samples[:, 1:4] - truth.w_body_radps)[steady]
+    change = truth.alpha_body_radps2[steady]
+    lag_s = -(error * change).sum() / (change * change).sum()
+    assert np.abs(change).max() > 1.0, "the flight can tell a lag"
+    assert abs(lag_s) < 0.003
+
+
 def problems_of(tmp_path: Path, text: str) -> list[str]:
     path = tmp_path / "plan.yaml"
     path.write_text(text)

@@ -15,7 +15,10 @@ from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.tools.lab.autopilots.pilot import Flight
 from vil_bridge.tools.lab.autopilots.px4 import Px4StandIn
+from vil_bridge.tools.lab.autopilots.px4_control import Px4Controller
 from vil_bridge.tools.lab.autopilots.violations import WireViolation
+from vil_bridge.tools.sitl_parameters import px4_parameters
+from vil_bridge.vehicles.flightgoggles.airframes import PRESETS
 
 Change = Callable[[Any, Motion], Any]
 
@@ -100,7 +103,7 @@ def test_it_begins_with_a_wish_for_the_ground_truth() -> None:
 
 def test_it_does_not_arm_before_it_has_a_position() -> None:
     flown = Px4Peer(Px4StandIn(flight="hover"))
-    flown.other = lambda motion: b""  # type: ignore[method-assign]
+    flown.other = lambda motion: flown.frame(flown.truth(motion))  # type: ignore[method-assign]
     flown.run(6.0)
     assert set(flown.modes) == {1}
 
@@ -148,7 +151,7 @@ def test_flow_follows_the_gyroscope_and_the_range_looks_down() -> None:
 
 def test_a_second_sample_before_the_answer_is_a_violation() -> None:
     flown = peer()
-    flown.run(0.1)
+    flown.run(0.3)
     motion = flown.vehicle.motion()
     flown.time_us += 4000
     first = flown.frame(flown.sensor(motion))
@@ -203,7 +206,62 @@ def test_a_gyroscope_with_the_wrong_sign_is_a_violation() -> None:
         flight="box",
         seconds=20.0,
     )
-    assert "gyroscope does not agree" in sentence
+    assert "HIL_STATE_QUATERNION's attitude turns" in sentence
+
+
+def test_an_attitude_that_does_not_turn_with_the_gyroscope_is_a_violation() -> None:
+    level = math.cos(0.35), 0.0, 0.0, math.sin(0.35)
+    sentence = sentence_of(
+        mavlink.Odometry, lambda m, _: m._replace(q_wxyz=level), after_s=7.0, flight="box", seconds=20.0
+    )
+    assert "gyroscope does not agree with ODOMETRY's attitude" in sentence or "velocity (body axes)" in sentence
+
+
+def test_a_ground_truth_that_stays_away_is_a_violation() -> None:
+    flown = peer()
+    flown.run(2.0)
+    flown.truth = lambda motion: hil.HilStateQuaternion(0, motion.q, *(0,) * 14)  # type: ignore[method-assign]
+    with pytest.raises(WireViolation, match="HIL_STATE_QUATERNION does not come each 5000 us"):
+        flown.run(0.1)
+
+
+@pytest.mark.parametrize("unanswered", [1, 122, 500])
+def test_what_is_under_way_at_its_first_answer_need_not_wait(unanswered: int) -> None:
+    """The simulator sends on until it has heard the first answer."""
+    flown = Px4Peer(Px4StandIn(unanswered=unanswered))
+    for _ in range(unanswered):
+        assert flown.step() == b""
+    motion = flown.vehicle.motion()
+    for _ in range(3):
+        flown.time_us += 4000
+        flown.stand_in.receive(flown.frame(flown.truth(motion)) + flown.frame(flown.sensor(motion)))
+    (answer,) = framing.MavlinkParser().feed(flown.stand_in.answer())
+    assert isinstance(answer.body, hil.HilActuatorControls)
+    assert answer.body.time_usec == flown.time_us, "the newest one is answered"
+
+
+def test_after_a_standstill_the_packets_come_at_once() -> None:
+    flown = peer()
+    flown.run(0.3)
+    flown.stand_in.resume()
+    motion = flown.vehicle.motion()
+    for _ in range(40):
+        flown.time_us += 4000
+        flown.stand_in.receive(flown.frame(flown.sensor(motion)))
+    assert flown.stand_in.answer()
+
+
+def saturated(parameters: dict[str, float], seconds: float) -> float:
+    """Return the share of a hover at which PX4's own controllers have a motor at its end."""
+    flown = Px4Peer(Px4StandIn(flight="hover", controller=Px4Controller(parameters)))
+    flown.run(seconds)
+    assert abs(float(flown.vehicle.position[2]) - 1.5) < 0.3
+    return float(flown.stand_in.counters()["saturated"])
+
+
+def test_parameters_that_fit_the_vehicle_keep_px4s_motors_from_their_ends() -> None:
+    assert saturated({}, 11.0) > 0.1, "none_iris has another torque of its rotors"
+    assert saturated(px4_parameters(PRESETS["autopilot_quad_x"]), 11.0) < 0.01
 
 
 def test_an_accelerometer_with_the_wrong_sign_is_a_violation() -> None:

@@ -12,5 +12,5 @@ from vil_bridge.tools.ray_cluster import ray_cluster
 
 def test_without_ray_the_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(VilBridgeError, match=r"pip install 'vil-bridge\[ray\]'"), ray_cluster("auto"):
+    with pytest.raises(VilBridgeError, match=r"pip install '\.\[ray\]'"), ray_cluster("auto"):
         pass

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from vil_bridge.cli.main import app
-from vil_bridge.config.load import load
+from vil_bridge.config.load import load_text
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.registry import resolve
 from vil_bridge.tools.sitl_options import SitlOptions
@@ -59,6 +59,72 @@ def test_indoors_motion_capture_takes_one_of_ardupilots_ports() -> None:
     sitl_bridge(options)
 
 
+def test_the_printed_command_has_the_parameters_that_fit_the_vehicle() -> None:
+    outdoors, *older = connections(SitlOptions(program="px4"))
+    assert "PX4_SIM_MODEL=none_iris PX4_PARAM_CA_ROTOR0_KM=0.136 PX4_PARAM_CA_ROTOR1_KM=0.136 " in outdoors
+    assert " PX4_PARAM_CA_ROTOR2_KM=-0.136 " in outdoors
+    assert " PX4_PARAM_MC_YAWRATE_P=0.05 PX4_PARAM_MC_YAWRATE_I=0.02 " in outdoors
+    assert " PX4_PARAM_SENS_GPS0_DELAY=111 " in outdoors, "one more than the default, which PX4 takes for no value"
+    assert older == [
+        "PX4 1.13 and before: PX4_SIM_MODEL=iris, and vil-bridge sitl px4 --print-parameters > "
+        "ETC/init.d-posix/px4-rc.params"
+    ]
+    indoors = connections(SitlOptions(program="px4", indoors=True))[0]
+    for words in ("EKF2_EV_CTRL=15", "EKF2_EV_DELAY=0", "EKF2_HGT_REF=3", "EKF2_GPS_CTRL=0", "SYS_HAS_MAG=0"):
+        assert f" PX4_PARAM_{words} " in indoors
+    assert "SENS_GPS0_DELAY" not in indoors
+
+
+def test_a_px4_that_the_bridge_starts_gets_them_too() -> None:
+    options = SitlOptions(program="px4", command="px4 -i {instance}")
+    vehicle = sitl_data(options)["sources"]["sitl"]["vehicles"]["px4"]
+    environment = vehicle["autopilot"]["environment"]
+    assert environment["PX4_SIM_MODEL"] == "none_iris"
+    assert environment["PX4_PARAM_MC_YAWRATE_P"] == "0.05"
+    ardupilot = sitl_data(SitlOptions(program="ardupilot", command="arducopter"))
+    assert "environment" not in ardupilot["sources"]["sitl"]["vehicles"]["ardupilot"]["autopilot"]
+
+
+def test_ardupilots_command_has_the_speed_of_the_bridge() -> None:
+    slow, *_ = connections(SitlOptions(program="ardupilot"))
+    fast, _, warning = connections(SitlOptions(program="ardupilot", speed=10.0))
+    assert "--speedup" not in slow
+    assert "arducopter --model JSON:127.0.0.1 -I 0 --speedup 10 --defaults copter.parm,vehicle.parm;" in fast
+    assert "without its option --speedup 10" in warning
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (
+            ["px4", "--indoors"],
+            ["param set MC_YAWRATE_P 0.05", "param set EKF2_EV_CTRL 15", "param set EKF2_HGT_MODE 3"],
+        ),
+        (["ardupilot"], ["ATC_RAT_YAW_P 0.05", "MOT_THST_HOVER 0.3", "GPS1_DELAY_MS 130"]),
+        (["ardupilot", "--indoors"], ["GPS1_TYPE 0", "SERIAL1_BAUD 921", "VISO_DELAY_MS 0", "EK3_SRC1_YAW 6"]),
+    ],
+)
+def test_parameters_are_printed_as_a_file(words: list[str], lines: list[str]) -> None:
+    printed = CliRunner().invoke(app, ["sitl", *words, "--print-parameters"])
+    assert printed.exit_code == 0
+    assert set(lines) <= set(printed.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["betaflight"], "--print-parameters is for px4 and ardupilot: Betaflight needs none. Remove it"),
+        (["px4", "--command", "px4 'x"], "No closing quotation. Close the quote"),
+        (["px4", "--count", "2", "--command", "px4", "--folder", "x"], "px4_1 runs in x already"),
+    ],
+)
+def test_parameters_of_choices_that_do_not_fit_are_not_printed(words: list[str], refusal: str) -> None:
+    printed = CliRunner().invoke(app, ["sitl", *words, "--print-parameters"])
+    assert printed.exit_code != 0
+    assert not printed.stdout
+    assert refusal in str(printed.exception)
+
+
 def test_worlds_live_next_to_one_another() -> None:
     """Nobody reads their stream until a camera is added to what is printed, where it has its usual port."""
     options = SitlOptions(program="px4")
@@ -81,5 +147,5 @@ def test_what_is_printed_is_what_the_command_runs(tmp_path: Path, words: list[st
     file = tmp_path / "sitl.yaml"
     file.write_text(printed.stdout, encoding="utf-8")
     runs = sitl_bridge(options)
-    read = load(file, env={}, resolve=resolve)
+    read = load_text(file.read_text(encoding="utf-8"), str(file), resolve=resolve)  # a file's paths begin at it
     assert read.model_copy(update={"stream": runs.stream}) == runs

@@ -20,7 +20,7 @@ from tests.support.sitl import STAND_IN
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
-from vil_bridge.tools.lab.autopilots.px4 import SILENT_PACKETS
+from vil_bridge.tools.lab.autopilots.px4 import UNANSWERED
 
 pytestmark = pytest.mark.process
 
@@ -56,7 +56,7 @@ class Simulator:
         self._sent += 1
 
     def answer(self) -> bytes:
-        while self._sent > SILENT_PACKETS:
+        while self._sent > UNANSWERED:
             data = self._link.recv(4096)
             if not data:
                 raise ConnectionResetError
@@ -70,7 +70,7 @@ class Simulator:
 def px4_simulator(*words: str) -> Iterator[tuple[Px4Peer, subprocess.Popen[str]]]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        with stand_in("px4", "--port", port, "--gcs-port", "0", *words) as process:
+        with stand_in("px4", "--port", port, "--gcs-port", "0", "--unanswered", str(UNANSWERED), *words) as process:
             server.settimeout(_DEADLINE_S)
             link, _ = server.accept()
             link.settimeout(_DEADLINE_S)
@@ -90,7 +90,7 @@ def test_pymavlink_flies_px4s_stand_in_in_offboard() -> None:
             code, counters, _ = ended(process)
     assert (code, counters["violation"]) == (0, "")
     assert [armed for _, armed in counters["armed"]] == [True, False]
-    assert counters["packets"] - counters["answers"] == SILENT_PACKETS
+    assert counters["packets"] - counters["answers"] == UNANSWERED
 
 
 def test_px4s_stand_in_ends_with_a_sentence_at_a_violation() -> None:
@@ -117,7 +117,17 @@ def test_px4s_stand_in_ends_with_the_link() -> None:
 
 def test_px4s_stand_in_connects_again_and_ends_at_its_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        words = "--port", str(server.getsockname()[1]), "--gcs-port", "0", "--onboard-port", "0", "--reconnect"
+        words = (
+            "--port",
+            str(server.getsockname()[1]),
+            "--gcs-port",
+            "0",
+            "--onboard-port",
+            "0",
+            "--reconnect",
+            "--unanswered",
+            "11",
+        )
         with stand_in("px4", *words, "--seconds", "0.5") as process:
             server.settimeout(_DEADLINE_S)
             server.accept()[0].close()

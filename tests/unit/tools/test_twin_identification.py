@@ -34,7 +34,7 @@ from vil_bridge.vehicles.multicopter import MulticopterParameters
 from vil_bridge.world.twin.metrics import hausdorff_m, rms
 from vil_bridge.world.twin.pose_series import PoseSeries
 
-pytest.importorskip("numba", reason="without compiled models it takes minutes: pip install 'vil-bridge[sim]'")
+pytest.importorskip("numba", reason="without compiled models it takes minutes: pip install '.[sim]'")
 
 DELAY_STEPS = 24
 TRUTH = {

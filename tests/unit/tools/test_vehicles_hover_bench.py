@@ -42,7 +42,7 @@ def test_rows() -> None:
 
 def test_crazyflow_flies_beside_where_it_is_installed() -> None:
     if find_spec("crazyflow") is None:
-        pytest.skip("crazyflow is absent: pip install 'vil-bridge[bench]'")
+        pytest.skip("crazyflow is absent: pip install '.[bench]'")
     found = bench_vehicles(sizes=(), repetitions=2, block_s=0.01, processes=1, peer_sizes=(64,))
     rows = {row.name: row.value for row in found if row.name.endswith("/64")}
     ours, theirs = rows["physics_steps_per_cpu_s/kernel/64"], rows["physics_steps_per_cpu_s/crazyflow/64"]

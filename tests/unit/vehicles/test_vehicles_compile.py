@@ -46,5 +46,6 @@ def test_what_is_older_than_the_newest_source_goes_index_and_code(
         path.touch()
         os.utime(path, (time, time))
     monkeypatch.setattr(kernels, "_FOLDER", tmp_path)
+    monkeypatch.setattr(kernels, "_SHARED", ())
     kernels._drop_stale.__wrapped__()
     assert {path.name for path in cache.iterdir()} == {"b.nbi", "b.1.nbc", "c.pyc"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,14 +38,15 @@ def thrown(model: Model, seed: int) -> FloatArray:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(MODELS), st.integers(0, 2**32 - 1), st.booleans())
-def test_a_collision(model: Model, seed: int, lock: bool) -> None:
+@given(st.sampled_from(MODELS), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((0.0, 0.01, math.inf)))
+def test_a_collision(model: Model, seed: int, lock: bool, levels_rad: float) -> None:
     x, rng = thrown(model, seed), np.random.default_rng(seed + 1)
     normals = rng.normal(size=(COUNT, 3)) * [0.3, 0.3, 1.0]
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     points = x[:, model.state["p_world_m"]] + rng.normal(0.0, 0.1, (COUNT, 3))
     contact = WorldContact(points, normals, rng.normal(0.01, 0.02, COUNT))
-    one, other = (collide(x, model.state, BODY, contact, ground_lock=lock, compiled=c) for c in (True, False))
+    landing = {"ground_lock": lock, "levels_rad": levels_rad}
+    one, other = (collide(x, model.state, BODY, contact, **landing, compiled=c) for c in (True, False))  # type: ignore[arg-type]
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
@@ -53,7 +56,7 @@ def test_the_ground(model: Model, seed: int) -> None:
     grounds = [Ground(0.05, BODY, model.state, compiled=compiled) for compiled in (True, False)]
     states = [thrown(model, seed) for _ in grounds]
     falls_s = [ground.fall_s(x, active, 200.0) for ground, x in zip(grounds, states, strict=True)]
-    lifted = [ground.lift(x, active) for ground, x in zip(grounds, states, strict=True)]
+    lifted = [ground.lift(x, active, 0.01) for ground, x in zip(grounds, states, strict=True)]
     assert falls_s[0] == falls_s[1]
     assert 0 < len(lifted[0]) < COUNT
     np.testing.assert_array_equal(lifted[0], lifted[1])

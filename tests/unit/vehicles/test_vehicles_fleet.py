@@ -235,7 +235,7 @@ for model in (AirsimMultirotor(), FlightGogglesMulticopter(), FlightmareQuadroto
     try:
         Fleet(model, engine="native")
     except ValueError as error:
-        assert "pip install 'vil-bridge[sim]'" in str(error), error
+        assert "pip install '.[sim]'" in str(error), error
     else:
         raise AssertionError("native without numba")
 """

@@ -34,6 +34,7 @@ def test_philox_gives_the_published_words(name: str) -> None:
     assert tuple(int(w) for w in philox4x32(*map(np.uint64, counter), *map(np.uint64, key))) == words
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
 def test_a_million_normal_numbers_have_their_pinned_bits(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if engine == "numpy":

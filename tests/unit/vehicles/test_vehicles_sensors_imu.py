@@ -9,12 +9,20 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from tests.support.felt_motion import matrix
 from tests.support.sensors import at_rest
-from vil_bridge.core.geometry import q_exp, q_rotate
+from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.allan import allan_deviation, allan_variance_of_walk, fit_allan
-from vil_bridge.vehicles.sensors.imu import ImuCompat, ImuParameters, ImuSensor, InertialNoise, Vibration
+from vil_bridge.vehicles.sensors.imu import (
+    ImuCompat,
+    ImuParameters,
+    ImuSensor,
+    InertialNoise,
+    Vibration,
+    without_limits,
+)
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 from vil_bridge.vehicles.sensors.sensor import SensorMount
 
@@ -187,10 +195,117 @@ def test_rotors_shake_at_their_frequency_with_their_speed_squared() -> None:
 def test_readings_saturate() -> None:
     part = IMU_PRESETS["vn100"]
     fast = at_rest(1, 0)._replace(
-        w_body_radps=np.array([[20.0, -20.0, 1.0]]), f_body_mps2=np.array([[0.0, -300.0, 99.0]])
+        w_body_radps=np.array([[50.0, -50.0, 1.0]]), f_body_mps2=np.array([[0.0, -300.0, 99.0]])
     )
-    reading = ImuSensor(1, part).sample(fast)
+    imu = ImuSensor(1, part)
+    reading = imu.sample(fast)
     assert reading is not None
-    assert reading.w_radps[0, :2].tolist() == [10.0, -10.0]
-    assert reading.f_mps2[0, 1] == -100.0
+    assert reading.w_radps[0, :2].tolist() == pytest.approx([math.radians(2000.0), -math.radians(2000.0)])
+    assert reading.f_mps2[0, 1] == pytest.approx(-16.0 * 9.80665)
     assert 0.9 < reading.w_radps[0, 2] < 1.1
+    assert imu.clipped.tolist() == [1]
+    imu.sample(at_rest(1, 1_000_000_000))
+    assert imu.clipped.tolist() == [1], "readings within the range are not counted"
+    imu.reset()
+    assert imu.clipped.tolist() == [0]
+    assert without_limits(part).accel.limit == math.inf
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("rate_hz", [20.0, 37.0, 100.0, 400.0])
+def test_readings_times_their_period_are_the_change_of_velocity_and_of_attitude(rate_hz: float, compiled: bool) -> None:
+    """A body on a circle of 2 m at 3 rad/s that turns with it, and rolls; the sensor is off its centre."""
+    arm = (0.1, -0.05, 0.02)
+    still = ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=SensorMount(arm))
+    imu = ImuSensor(1, still, compiled=compiled)
+    imu.begin(_circling(0))
+    turned = matrix(_circling(0).q_world_body[0])
+    felt = np.zeros(3)
+    for k in range(1, round(2.0 * rate_hz) + 1):
+        begin = _circling(round((k - 1) * 1e9 / rate_hz))
+        end = _circling(round(k * 1e9 / rate_hz))
+        reading = imu.sample(end)
+        assert reading is not None
+        span_s = 1e-9 * (end.t_ns - begin.t_ns)
+        middle = begin.q_world_body[0] + end.q_world_body[0]
+        felt += (matrix(middle) @ reading.f_mps2[0] - (0.0, 0.0, 9.81)) * span_s
+        turned = turned @ matrix(q_exp(reading.w_radps[0] * span_s))
+    change = _speed(end, arm) - _speed(_circling(0), arm)
+    np.testing.assert_allclose(felt, change, atol=1e-9)
+    np.testing.assert_allclose(turned, matrix(end.q_world_body[0]), atol=1e-9)
+
+
+def test_a_gyroscope_counts_full_turns_within_its_period() -> None:
+    imu = ImuSensor(1, ImuParameters(gyro=_QUIET, accel=_QUIET))
+    spin = np.array([[0.0, 0.0, 30.0]])
+    for k in range(1, 4):
+        level = np.array([0.0, 0.0, 30.0 * 0.5 * k])
+        truth = at_rest(1, 500_000_000 * k, q_world_body=q_exp(level))._replace(w_body_radps=spin)
+        reading = imu.sample(truth)
+        assert reading is not None
+        np.testing.assert_allclose(reading.w_radps, spin, atol=1e-9)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_readings_and_their_attitudes_fit_the_instant_of_their_stamp(compiled: bool) -> None:
+    imu = ImuSensor(1, ImuParameters(gyro=_QUIET, accel=_QUIET), compiled=compiled)
+    imu.begin(_swinging(0))
+    for k in range(1, 101):
+        reading = imu.sample(_swinging(20_000_000 * k))
+        assert reading is not None
+        assert reading.t_ns == 20_000_000 * k - 10_000_000
+        fitting = _swinging(reading.t_ns)
+        np.testing.assert_allclose(reading.w_radps, fitting.w_body_radps, atol=3e-3)
+        np.testing.assert_allclose(imu.q_world_body, fitting.q_world_body, atol=2e-4)
+    restarted = ImuSensor(1, ImuParameters(gyro=_QUIET, accel=_QUIET), compiled=compiled)
+    first = restarted.sample(_swinging(20_000_000))
+    assert first is not None
+    assert first.t_ns == 20_000_000, "the first reading without a beginning is of its instant"
+    np.testing.assert_allclose(restarted.q_world_body, _swinging(20_000_000).q_world_body, atol=1e-12)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("used", [False, True], ids=["never measured", "reset"])
+def test_a_vehicle_put_elsewhere_before_the_first_measurement_leaves_that_reading_to_its_instant(
+    used: bool, compiled: bool
+) -> None:
+    imu = ImuSensor(2, ImuParameters(gyro=_QUIET, accel=_QUIET, rate_hz=100.0), compiled=compiled)
+    if used:
+        for k in range(5):
+            imu.sample(at_rest(2, 10_000_000 * k))
+        imu.reset()
+    imu.restart(1, 2_000_000, np.array((8.0, 0.0, 0.0)), np.array((0.0, 0.0, 0.0, 1.0)), np.array((0.0, 0.0, 3.0)))
+    truth = at_rest(2, 5_000_000)
+    first = imu.sample(truth)
+    assert first is not None
+    assert first.t_ns == truth.t_ns
+    np.testing.assert_allclose(first.w_radps, truth.w_body_radps, atol=1e-12)
+    np.testing.assert_allclose(first.f_mps2, truth.f_body_mps2, atol=1e-12)
+
+
+def _swinging(t_ns: int) -> TrueState:
+    """A body that turns to and fro about x by 1 rad, with 5 rad/s^2 at its ends: half a period late is 0.05 rad/s."""
+    phase = 2.2 * 1e-9 * t_ns
+    spin = np.array([[2.2 * math.cos(phase), 0.0, 0.0]])
+    return at_rest(1, t_ns, q_world_body=q_exp(np.array((math.sin(phase), 0.0, 0.0))))._replace(w_body_radps=spin)
+
+
+def _circling(t_ns: int) -> TrueState:
+    """A body on a circle, seen from its centre; the attitude is a turn about z after a roll."""
+    t_s = 1e-9 * t_ns
+    angle = 3.0 * t_s
+    along = np.array((-math.sin(angle), math.cos(angle), 0.0))
+    inwards = -np.array((math.cos(angle), math.sin(angle), 0.0))
+    q = q_mul(q_exp(np.array((0.0, 0.0, angle))), q_exp(np.array((0.4, 0.0, 0.0))))
+    w = q_rotate(q_conj(q), np.array((0.0, 0.0, 3.0)))
+    a = 18.0 * inwards
+    f = q_rotate(q_conj(q), a + np.array((0.0, 0.0, 9.81)))
+    return at_rest(1, t_ns, p_world_m=-2.0 * inwards, q_world_body=q)._replace(
+        v_world_mps=6.0 * along[None], a_world_mps2=a[None], w_body_radps=w[None], f_body_mps2=f[None]
+    )
+
+
+def _speed(truth: TrueState, arm: tuple[float, float, float]) -> FloatArray:
+    """Return the velocity of the sensor."""
+    spin = np.cross(truth.w_body_radps[0], arm)
+    return np.asarray(truth.v_world_mps[0] + matrix(truth.q_world_body[0]) @ spin)

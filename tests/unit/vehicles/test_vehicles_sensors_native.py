@@ -77,6 +77,28 @@ def test_a_compiled_sensor_reads_what_numpys_does(name: str, who: list[int]) -> 
     assert count >= 40
 
 
+def test_compiled_means_are_those_of_numpy_wherever_they_begin_and_end() -> None:
+    mounted = ImuParameters(gyro=InertialNoise(white=0.0), accel=InertialNoise(white=0.0), mounting=_MOUNT)
+    sensors = [ImuSensor(4, mounted, compiled=compiled) for compiled in (True, False)]
+    for sensor in sensors:
+        sensor.begin(moving(0, range(4)))
+    elsewhere = np.array([1.0, -2.0, 3.0]), np.array([0.0, 0.6, 0.0, 0.8]), np.array([0.1, 0.2, -0.3])
+    begin_ns = 0
+    for step in range(1, 60):
+        truth = moving(step * 3_000_000, range(4))
+        found = [sensor.sample(truth, truth.t_ns - step % 3 * 900_000) for sensor in sensors]
+        assert found[0] is not None and found[1] is not None
+        end_ns = truth.t_ns - step % 3 * 900_000
+        assert found[0].t_ns == found[1].t_ns == (begin_ns + end_ns) // 2
+        begin_ns = end_ns
+        for one, other in zip(found[0][1:], found[1][1:], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-9)
+        np.testing.assert_allclose(sensors[0].q_world_body, sensors[1].q_world_body, atol=1e-12)
+        if step % 7 == 0:
+            for sensor in sensors:
+                sensor.restart(step % 4, truth.t_ns, *elsewhere)
+
+
 def test_the_biases_to_come_are_those_of_numpy_too() -> None:
     compiled, reference = (ImuSensor(4, _PINK, seed=1, compiled=flag) for flag in (True, False))
     for step in range(50):

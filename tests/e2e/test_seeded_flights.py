@@ -1,0 +1,30 @@
+"""Flights of a seed: the same bits on every processor."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.common import ROOT
+
+NAMES = ("courses", "curves", "flightgoggles", "race")
+"""Other results take long to compile: ``python -m tests.support.seeded_flights`` computes all."""
+
+OLDER_PROCESSOR = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4"}
+
+
+def digests(environment: dict[str, str]) -> dict[str, str]:
+    """Return digests from a process with the kernels of another processor."""
+    command = [sys.executable, "-m", "tests.support.seeded_flights", *NAMES]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.process
+def test_flights_of_a_seed_are_the_same_on_an_older_processor() -> None:
+    assert digests(OLDER_PROCESSOR) == digests({})

@@ -1,0 +1,163 @@
+"""Rooms whose results a seed promises do without BLAS and LAPACK: their last digits hang on the processor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.common import ROOT
+
+ROOMS = (
+    "adapters/vil_adapters/simulated/*.py",
+    "vil_bridge/vehicles/**/*.py",
+    "vil_bridge/core/course.py",
+    "vil_bridge/core/elementary.py",
+    "vil_bridge/core/geometry.py",
+    "vil_bridge/core/matrices.py",
+    "vil_bridge/world/race/*.py",
+    "vil_bridge/tools/planning/path_search.py",
+    "vil_bridge/tools/planning/free_space.py",
+    "vil_bridge/tools/planning/reference_rows.py",
+    "vil_bridge/tools/planning/smoothing.py",
+    "vil_bridge/tools/planning/visibility.py",
+    "vil_bridge/tools/race/pilots.py",
+    "vil_bridge/tools/race/policies.py",
+    "vil_bridge/tools/race/routes.py",
+    "vil_bridge/tools/race/simulated_race.py",
+)
+PRODUCTS = {"dot", "matmul", "inner", "vdot", "einsum", "tensordot", "vecdot", "matvec", "vecmat", "roots", "polyfit"}
+
+PERMITTED = {
+    ("vil_bridge/core/geometry.py", "@"): "sums of two exact terms, which have one result in every order",
+    ("vil_bridge/vehicles/multicopter.py", "linalg.eigvalsh"): "a check",
+    ("vil_bridge/vehicles/multicopter.py", "linalg.matrix_rank"): "a check",
+    ("vil_bridge/vehicles/control/airframe.py", "linalg.matrix_rank"): "a check",
+    ("vil_bridge/vehicles/flightmare/parameters.py", "linalg.det"): "a check",
+    ("vil_bridge/vehicles/sensors/mocap.py", "linalg.matrix_rank"): "a check",
+    ("vil_bridge/vehicles/trajectories/trajectory.py", "linalg.inv"): "rounded to the exact fractions",
+    ("vil_bridge/world/race/curve.py", "linalg.lstsq"): "poses without velocities, which no simulation has",
+}
+"""Places and what stands there, with the reason."""
+
+
+ELEMENTARY = {
+    *("sin", "cos", "tan", "sinc", "asin", "acos", "atan", "atan2", "arcsin", "arccos", "arctan", "arctan2"),
+    *("sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "power", "cbrt"),
+}
+"""Functions of the C library or of NumPy whose last digits hang on the processor."""
+
+_REFERENCE = "reference of NumPy for compiled code"
+_EARTH = "the Earth's shape, air and magnetic field: barometers, receivers, magnetometers"
+
+PERMITTED_ELEMENTARY = {
+    "adapters/vil_adapters/simulated/airsim_state.py": "AirSim's moves",
+    "adapters/vil_adapters/simulated/autopilot_parts.py": "motors of vehicles that autopilots' programs fly",
+    "vil_bridge/core/geometry.py": "rotation vectors",
+    "vil_bridge/vehicles/airsim/model.py": _REFERENCE,
+    "vil_bridge/vehicles/airsim/moves.py": "AirSim's moves",
+    "vil_bridge/vehicles/airsim/rotors.py": _REFERENCE,
+    "vil_bridge/vehicles/airsim/simple_flight.py": _REFERENCE,
+    "vil_bridge/vehicles/car.py": _REFERENCE,
+    "vil_bridge/vehicles/contact.py": _REFERENCE,
+    "vil_bridge/vehicles/flightgoggles/control.py": _REFERENCE,
+    "vil_bridge/vehicles/flightmare/model.py": _REFERENCE,
+    "vil_bridge/vehicles/environment/airsim_atmosphere.py": _EARTH,
+    "vil_bridge/vehicles/environment/formulas.py": _EARTH,
+    "vil_bridge/vehicles/environment/geodesy.py": _EARTH,
+    "vil_bridge/vehicles/environment/geomagnetism.py": _EARTH,
+    "vil_bridge/vehicles/sensors/allan.py": "analysis",
+    "vil_bridge/vehicles/sensors/beams.py": "directions of laser beams",
+    "vil_bridge/vehicles/sensors/imu.py": "of constants",
+    "vil_bridge/vehicles/sensors/kernel.py": _EARTH,
+}
+"""Files with such functions, with what they are for: ADR 0017 names these under what it does not cover."""
+
+
+def found(tree: ast.AST) -> Iterator[str]:
+    """Yield what leaves the order of sums to BLAS or LAPACK; norms along an axis do not."""
+    along_axes = {
+        id(node.func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and any(keyword.arg == "axis" for keyword in node.keywords)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
+            yield "@"
+        if not isinstance(node, ast.Attribute):
+            continue
+        of_linalg = isinstance(node.value, ast.Attribute) and node.value.attr == "linalg"
+        if of_linalg and not (node.attr == "norm" and id(node) in along_axes):
+            yield f"linalg.{node.attr}"
+        elif node.attr in PRODUCTS:
+            yield node.attr
+
+
+def places() -> set[tuple[str, str]]:
+    files = sorted(path for room in ROOMS for path in ROOT.glob(room))
+    return {(str(path.relative_to(ROOT)), name) for path in files for name in found(_parsed(path))}
+
+
+def elementary(tree: ast.AST) -> Iterator[str]:
+    """Yield calls of elementary functions of NumPy and of the C library."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "math":
+            yield from (alias.name for alias in node.names if alias.name in ELEMENTARY)
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            continue
+        numpys = ELEMENTARY | {"hypot"}  # that of math is made of basic operations
+        if node.attr in {"np": numpys, "math": ELEMENTARY}.get(node.value.id, ()):
+            yield node.attr
+
+
+def _parsed(path: Path) -> ast.AST:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_seeded_computations_have_one_order_of_sums() -> None:
+    """Use the functions of vil_bridge/core/matrices.py, or add the place here with its reason."""
+    assert places() == set(PERMITTED)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("a @ b", "@"),
+        ("a @= b", "@"),
+        ("a.dot(b)", "dot"),
+        ("np.einsum('ij,j', a, b)", "einsum"),
+        ("np.linalg.norm(v)", "linalg.norm"),
+        ("np.linalg.solve(a, b)", "linalg.solve"),
+    ],
+)
+def test_products_are_found(code: str, name: str) -> None:
+    assert list(found(ast.parse(code))) == [name]
+
+
+def test_norms_along_an_axis_are_sums_of_numpy() -> None:
+    assert list(found(ast.parse("np.linalg.norm(v, axis=1)"))) == []
+
+
+def test_seeded_computations_have_elementary_functions_of_their_own() -> None:
+    """Use the functions of vil_bridge/core/elementary.py, or add the file here and in ADR 0017 with its reason."""
+    files = sorted({path for room in ROOMS for path in ROOT.glob(room)})
+    assert {str(path.relative_to(ROOT)) for path in files if any(elementary(_parsed(path)))} == set(
+        PERMITTED_ELEMENTARY
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("np.sin(a)", ["sin"]),
+        ("math.atan2(a, b)", ["atan2"]),
+        ("from math import exp", ["exp"]),
+        ("sin_cos(a)", []),
+        ("np.hypot(a, b)", ["hypot"]),
+        ("math.hypot(a, b) + np.sqrt(c)", []),
+    ],
+)
+def test_elementary_functions_are_found(code: str, names: list[str]) -> None:
+    assert list(elementary(ast.parse(code))) == names
