@@ -1,6 +1,6 @@
 """Learn to hover from any attitude with PPO, and draw the learning curve.
 
-    pip install 'vil-bridge[train]'          # several GB: torch
+    pip install '.[train]'          # several GB: torch
     python examples/learning/train_hover.py out/hover
 
 Writes policy.zip and normalisation.pkl (Stable-Baselines3's own files), curve.csv and learning_curve.png, and prints

@@ -126,7 +126,7 @@ def main() -> None:
     if o.simulated:
         with FlightWriter(o.out / "flight", motion, NS_PER_S) as writer:
             writer.until(round(o.simulated * NS_PER_S))
-        values["sources.flight.path"] = o.out / "flight"
+        values["sources.flight.path"] = (o.out / "flight").absolute()
     else:
         values |= {"sources.motive.command_port": command, "sources.imu.device": o.out / "imu"}
     sets = [word for item in [f"{k}={v}" for k, v in values.items()] + o.set for word in ("--set", item)]
