@@ -1,7 +1,7 @@
-# make setup | web | wheels | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | web | wheels | openapi | demo | test | test-all | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy \
+.PHONY: setup web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy seeded \
     pyright commits page-check pytest pytest-timed pytest-pure without-kernel perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
@@ -99,6 +99,7 @@ test: setup foreign
 test-all: setup foreign
 	$(MAKE) -j2 --output-sync=target $(CHECKS) without-kernel
 	$(MAKE) pytest
+	$(MAKE) seeded
 	$(PYTEST) -n 2 -m "long and not alone"
 	$(BIN)/pytest -q -m alone $(ALONE)
 
@@ -126,6 +127,13 @@ WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
 
 without-kernel: setup foreign
 	VIL_KERNEL=off $(PYTEST) -n 0 -m "not long" $(WITHOUT_KERNEL)
+
+# What seeds promise, with the matrix kernels of other processors than this one (docs/decisions/0017-one-order-of-sums.md).
+SEEDED = tests/unit/core/test_elementary.py tests/unit/tools/test_simulated_race.py tests/unit/vehicles/test_vehicles_noise.py
+
+seeded: setup
+	OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(PYTEST) -n 0 -m seeded $(SEEDED)
+	if grep -q avx2 /proc/cpuinfo; then OPENBLAS_CORETYPE=Haswell $(PYTEST) -n 0 -m seeded $(SEEDED); fi
 
 # Benchmarks beside their bars and the previous report; a quarter of an hour, or 95 s with PERF_FLAGS=--quick. Fails nothing.
 perf: setup
