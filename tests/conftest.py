@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.layers import Layers
+from tests.support import fork_server
 
 # A lazy import. In the thread of a server pytest would rewrite it while another thread parses: CPython 3.11 fails then.
 anyio.open_file  # noqa: B018
@@ -20,8 +21,11 @@ settings.load_profile("any-speed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add the layers."""
+    """Add the layers, and let tests fork our programs."""
     config.pluginmanager.register(Layers())
+    if not hasattr(config, "workerinput"):
+        fork_server.begin_counts()
+    fork_server.install()
 
 
 @pytest.fixture(autouse=True)

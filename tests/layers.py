@@ -18,6 +18,7 @@ import zmq
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling, LoadScheduling
 
+from tests.support import fork_server
 from vil_bridge.registry import EXTRA_OF_MODULE
 
 LAYERS: Final = ("pure", "wire", "process", "browser")
@@ -139,6 +140,8 @@ def _layers(reports: Iterable[pytest.TestReport]) -> Iterable[str]:
         seconds[layer] += report.duration
     for layer in LAYERS:
         yield f"{layer:8} {cases[layer]:6} cases {seconds[layer]:7.0f} s"
+    forked, started = fork_server.counts()
+    yield f"programs {forked:6} forked, {started} started anew"
 
 
 def _skipped(stats: dict[str, list[Any]]) -> Iterable[str]:

@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 
-def _modules(package: str) -> list[str]:
+def modules_of(package: str) -> list[str]:
+    """Return the names of a package's modules, without programs' ``__main__``."""
     (folder,) = importlib.import_module(package).__path__
     files = (path.relative_to(folder).with_suffix("") for path in Path(folder).rglob("*.py"))
     names = {".".join((package, *file.parts)).removesuffix(".__init__") for file in files}
@@ -21,7 +22,7 @@ def _modules(package: str) -> list[str]:
 def main(packages: list[str]) -> None:
     """Import them and print how many there are; an error of a module is raised."""
     counts: Counter[str] = Counter()
-    for name in (name for package in packages for name in _modules(package)):
+    for name in (name for package in packages for name in modules_of(package)):
         try:
             importlib.import_module(name)
             counts["imported"] += 1
