@@ -16,8 +16,9 @@ from tests.support import fork_server
 anyio.open_file  # noqa: B018
 
 # Before the tests are imported, whose settings start from these. How long an example takes is the machine's business.
-settings.register_profile("any-speed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any-speed")
+settings.register_profile("short", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("deep", settings.get_profile("short"), max_examples=500)
+settings.load_profile("short")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,11 +6,14 @@ case that starts a process fail, so that the marks stay true.
 
 from __future__ import annotations
 
+import functools
 import gc
+import os
 import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,6 +32,10 @@ _FORBIDDEN: Final = {"pure": _SOCKETS | _PROCESSES, "wire": _PROCESSES}
 
 _SHARED: Final = ("tests/browser/",)
 """Prefixes of files that share a browser and a bridge."""
+_WORKERS_WITH_BACKGROUND: Final = 4
+_STAND_BACK: Final = 10
+"""Niceness of the background's workers."""
+_WAITING_MARK: Final = re.compile(r"\bmark\.(wire|process|browser)\b")
 _LIBRARIES: Final = "/sbin/ldconfig"
 """Program by which ctypes finds the libraries of OpenGL."""
 
@@ -41,6 +48,12 @@ class Layers:
         sys.addaudithook(_hook(self._forbidden, self._audit))
         _before(zmq.Socket, "bind", lambda: self._audit("socket.bind", ()))
         _before(zmq.Socket, "connect", lambda: self._audit("socket.connect", ()))
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Stand back in a worker of the background: what only computes leaves the processor to what waits."""
+        worker = getattr(config, "workerinput", None)
+        if worker is not None and background(worker["workerid"], worker["workercount"]):
+            os.nice(_STAND_BACK)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
@@ -88,9 +101,44 @@ class Layers:
 
 
 class _Files(LoadFileScheduling):  # type: ignore[misc]
+    """One queue of files: the background's workers take those that only compute, the others what waits first."""
+
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
         return next((shared for shared in _SHARED if file.startswith(shared)), file)
+
+    def _reschedule(self, node: Any) -> None:
+        if self.workqueue and self._next_of(node) is None:
+            if not node.shutting_down:
+                node.shutdown()
+            return
+        super()._reschedule(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        file = self._next_of(node)
+        if file is None:
+            return
+        self.workqueue.move_to_end(file, last=False)
+        super()._assign_work_unit(node)
+
+    def _next_of(self, node: Any) -> str | None:
+        """Return the file that a worker takes next; None = nothing is left for it."""
+        waiting = (file for file in self.workqueue if waits(self.config.rootpath / file))
+        computing = (file for file in self.workqueue if not waits(self.config.rootpath / file))
+        if background(node.gateway.id, self.numnodes):
+            return next(computing, None)
+        return next(waiting, next(computing, None))
+
+
+def background(worker: str, workers: int) -> bool:
+    """Return True for the half of four or more workers that stands back; ``worker``: ``gw0``, ``gw1`` and so on."""
+    return workers >= _WORKERS_WITH_BACKGROUND and int(worker.removeprefix("gw")) >= workers // 2
+
+
+@functools.cache
+def waits(path: Path) -> bool:
+    """Return True for a file, or a folder that shares something, with cases that open sockets or start programs."""
+    return path.is_dir() or _WAITING_MARK.search(path.read_text(encoding="utf-8")) is not None
 
 
 def spread(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import struct
 from zlib import crc32
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.protocols.test_federation_codec import FRAME
@@ -22,7 +22,6 @@ from vil_bridge.protocols.federation.messages import (
 DECODERS = (decode_frame, decode_clock, decode_ack, decode_description, message_kind)
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=400))
 def test_random_bytes(data: bytes) -> None:
     for decode in DECODERS:
@@ -30,7 +29,6 @@ def test_random_bytes(data: bytes) -> None:
             decode(data)
 
 
-@settings(max_examples=200)
 @given(st.integers(1, 5), st.binary(max_size=400))
 def test_random_payloads_with_a_right_checksum(kind: int, payload: bytes) -> None:
     checked = struct.pack("<IQ", 0, 1) + payload
@@ -40,7 +38,6 @@ def test_random_payloads_with_a_right_checksum(kind: int, payload: bytes) -> Non
             decode(message)
 
 
-@settings(max_examples=200)
 @given(st.integers(24, len(FRAME) - 1), st.binary(min_size=1, max_size=8))
 def test_changed_frames_with_a_right_checksum(at: int, change: bytes) -> None:
     checked = (FRAME[:at] + change + FRAME[at + len(change) :])[12:]

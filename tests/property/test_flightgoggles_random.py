@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.flightgoggles import ask, drone, golden, human, picture, pose_at, same_mask, view
@@ -64,7 +64,6 @@ def test_random_bytes_raise_only_protocol_errors(frames: list[bytes]) -> None:
 
 
 @given(st.sampled_from([*POSES, ANSWER[0]]), st.data())
-@settings(max_examples=150)
 def test_overwritten_bytes_raise_only_protocol_errors(body: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(body) - 1))
     patch = data.draw(st.binary(min_size=1, max_size=6))
@@ -74,7 +73,6 @@ def test_overwritten_bytes_raise_only_protocol_errors(body: bytes, data: st.Data
 
 
 @given(st.sampled_from([*POSES, ANSWER[0]]), st.data(), JSON)
-@settings(max_examples=150)
 def test_any_value_of_any_key_raises_only_protocol_errors(body: bytes, data: st.DataObject, value: Any) -> None:
     broken = changed(body, data, value, depth=4)
     read_all([TOPIC, broken])

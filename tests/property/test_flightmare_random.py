@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.flightgoggles import ask, drone, pose_at, view
@@ -94,7 +94,6 @@ def test_random_bytes_raise_only_protocol_errors(parts: list[bytes]) -> None:
 
 
 @given(st.sampled_from([*REQUESTS, (b"", FRAME[0])]), st.data())
-@settings(max_examples=150)
 def test_overwritten_bytes_raise_only_protocol_errors(message: tuple[bytes, bytes], data: st.DataObject) -> None:
     topic, body = message
     at = data.draw(st.integers(0, len(body) - 1))
@@ -105,7 +104,6 @@ def test_overwritten_bytes_raise_only_protocol_errors(message: tuple[bytes, byte
 
 
 @given(st.sampled_from([*REQUESTS, (b"", FRAME[0])]), st.data(), JSON)
-@settings(max_examples=200)
 def test_any_value_of_any_key_raises_only_protocol_errors(
     message: tuple[bytes, bytes], data: st.DataObject, value: Any
 ) -> None:
@@ -132,7 +130,6 @@ def test_requests_survive_the_wire(message: tuple[bytes, bytes], number: int) ->
     st.sampled_from([Dialect.MASTER, Dialect.V2022, Dialect.AGILE_AUTONOMY]),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=60)
 def test_pictures_of_any_size_survive_the_wire(
     number: int, width: int, height: int, modalities: set[Modality], dialect: Dialect, rng: Any
 ) -> None:

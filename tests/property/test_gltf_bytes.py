@@ -19,7 +19,7 @@ from vil_renderer.embedded.assets.model import Asset
 
 GOOD = textured_square().glb()
 (JSON_BYTES,) = struct.unpack_from("<I", GOOD, 12)
-bytewise = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+bytewise = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def check_usable(asset: Asset) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_adapters.simulated import DroneMotion
@@ -13,7 +13,6 @@ from vil_adapters.simulated import DroneMotion
 S = 1_000_000_000
 
 
-@settings(max_examples=25)
 @given(st.lists(st.integers(0, 3 * S), min_size=1, max_size=20), st.integers(-1, 100 * S))
 def test_slicing_time_changes_no_sample(offsets_ns: list[int], begin_ns: int) -> None:
     motion = DroneMotion()

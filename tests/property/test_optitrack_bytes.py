@@ -265,13 +265,11 @@ def decode_everything(data: bytes) -> None:
                 read(data, version)
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=400))
 def test_random_bytes_raise_nothing_else(payload: bytes) -> None:
     decode_everything(datagram(7, payload))
 
 
-@settings(max_examples=60)
 @given(st.sampled_from(ALL_VERSIONS), st.booleans(), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255))))
 def test_damaged_messages_raise_nothing_else(version: Version, frame: bool, damage: list[tuple[int, int]]) -> None:
     data = bytearray(full_frame(version) if frame else full_models(version))

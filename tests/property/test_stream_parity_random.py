@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_bridge.client import _Packets
@@ -57,7 +57,6 @@ SIZES = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(size=SIZES, seed=st.integers(0, 2**32), shuffle=st.booleans(), twice=st.booleans())
 def test_any_two_packets_of_each_group_may_be_lost(size: int, seed: int, shuffle: bool, twice: bool) -> None:
     rng = random.Random(seed)
@@ -109,7 +108,6 @@ def test_the_newest_picture_wins_and_memory_is_bounded() -> None:
         assert taken(end, packets(STREAM, 55, 99, b"{}", b"")) == [], "and late"
 
 
-@settings(max_examples=150)
 @given(
     data=st.one_of(st.binary(max_size=2000), st.binary(max_size=40)),
     known=st.integers(0, 34),

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.vehicles.test_vehicles_motors import GOGGLES, MARE, SIM
@@ -70,7 +70,6 @@ def _placed(model: Model, n: int, seed: int) -> Fleet:
 
 
 @pytest.mark.parametrize("name", _MODELS)
-@settings(max_examples=25, deadline=None)
 @given(n=st.sampled_from((1, 3, 16, 17)), seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 10**9))
 def test_the_compiled_truth_is_that_of_numpy(name: str, n: int, seed: int, steps: int) -> None:
     fleet = _placed(_MODELS[name](), n, seed)
@@ -102,7 +101,6 @@ def test_a_truth_of_replaced_arrays_is_checked_first() -> None:
         fleet.truth()
 
 
-@settings(max_examples=200, deadline=None)
 @given(ns=st.fractions(min_value=Fraction(1, 10), max_value=10**8, max_denominator=10**6), step=st.integers(0, 10**10))
 def test_time_is_the_number_of_steps_rounded_to_the_nanosecond(ns: Fraction, step: int) -> None:
     fleet = Fleet(KinematicBicycle(), dt_s=ns / NS_PER_S)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.vicon import golden
@@ -68,7 +68,6 @@ ROWS = {
 }
 
 
-@settings(max_examples=150)
 @given(st.data(), st.sampled_from(list(VALUES)))
 def test_blocks_are_read_back_and_refused_when_cut(data: st.DataObject, block: codec.Block[Any]) -> None:
     value = data.draw(VALUES[block])
@@ -135,7 +134,6 @@ def test_objects_are_read_back(number: int, items: list[tuple[bytes, tuple[float
     assert (read.frame_number, read.items.tobytes()) == (number, table.tobytes())
 
 
-@settings(max_examples=150)
 @given(st.binary(max_size=400))
 def test_random_bytes_raise_only_protocol_errors(data: bytes) -> None:
     deframer = codec.Deframer()
@@ -157,7 +155,6 @@ KINDS = [100001, 100004, 42, 1, 2, 5, 6, 7, 9, 901, 26, 28, 28001, 37, 39, 40]
 broken_blocks = st.dictionaries(st.sampled_from(KINDS), st.lists(st.binary(max_size=130), max_size=3), max_size=6)
 
 
-@settings(max_examples=150)
 @given(broken_blocks, st.integers(0, 205), st.integers(0, 7))
 def test_frames_of_broken_blocks_raise_only_protocol_errors(noise: dict[int, list[bytes]], at: int, bit: int) -> None:
     flipped = bytearray(golden("one_object"))

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.kernel_against_twin import compare, compare_streams
@@ -62,7 +62,6 @@ def test_every_truncation_and_every_single_changed_number(version: Version) -> N
     assert agree(stream(models, *cut, *changed, version=version)).refused >= len(cut)
 
 
-@settings(max_examples=300)
 @given(st.sampled_from(ALL_VERSIONS), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12))
 def test_damaged_frames(version: Version, damage: list[tuple[int, int]]) -> None:
     data = bytearray(full_frame(version))
@@ -71,13 +70,11 @@ def test_damaged_frames(version: Version, damage: list[tuple[int, int]]) -> None
     agree(stream(decode_models(full_models(version), version), full_frame(version), bytes(data), version=version))
 
 
-@settings(max_examples=100)
 @given(st.sampled_from(ALL_VERSIONS), st.binary(max_size=400))
 def test_any_bytes(version: Version, payload: bytes) -> None:
     agree(stream(Models(), datagram(7, payload), version=version))
 
 
-@settings(max_examples=100)
 @given(
     st.lists(st.floats(width=32), min_size=7, max_size=7),
     st.integers(-(2**15), 2**15 - 1),

@@ -6,7 +6,7 @@ import struct
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.kernel_against_twin import TwinConverter, compare_segments, compare_vicon
@@ -59,7 +59,6 @@ def test_objects_and_persons(kind: int, up_axis: Literal["y", "z"], segments: bo
     assert agree(*frames, segments=segments).compiled == len(frames)
 
 
-@settings(max_examples=300)
 @given(st.sampled_from(KINDS), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12))
 def test_damaged_bodies(kind: int, damage: list[tuple[int, int]]) -> None:
     (blocks,) = generated(Dance(), kind, range(1))
@@ -70,7 +69,6 @@ def test_damaged_bodies(kind: int, damage: list[tuple[int, int]]) -> None:
     agree(blocks, {**blocks, kind: [bytes(body) for body in bodies]}, blocks)
 
 
-@settings(max_examples=100)
 @given(st.sampled_from(KINDS), st.lists(st.binary(max_size=240), max_size=4))
 def test_any_bytes(kind: int, bodies: list[bytes]) -> None:
     agree({**generated(Dance(), kind, range(1))[0], kind: bodies})

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.kernel_against_twin import compare_conversation, compare_vrpn
@@ -38,7 +38,6 @@ def test_generated_conversations() -> None:
     assert compare_vrpn(3000, seed=3).compiled >= 3000
 
 
-@settings(max_examples=200)
 @given(st.integers(0, 50), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=12), st.data())
 def test_damaged_streams_in_any_pieces(which: int, damage: list[tuple[int, int]], data: st.DataObject) -> None:
     (conversation,) = itertools.islice(conversations(which), 1)

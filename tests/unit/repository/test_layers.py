@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.layers import spread
+from tests.support.common import ROOT
 from tests.support.programs import run
 
 pytestmark = pytest.mark.process
@@ -76,6 +78,30 @@ def test_the_others_pass_and_each_layer_is_counted(output: str) -> None:
 def test_skipped_cases_name_the_package(output: str) -> None:
     assert "numba_is_not_there is missing: pip install '.[dev]'" in output, output
     assert "lcm is missing: pip install '.[lcm]'" in output, output
+
+
+def test_of_four_workers_two_stand_back_and_take_what_computes(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    note = (
+        "import os, pathlib, time, pytest\n"
+        "def test_where(worker_id):\n"
+        "    time.sleep(0.1)\n"
+        f"    with open({str(tmp_path / 'notes')!r}, 'a') as notes:\n"
+        "        print(pathlib.Path(__file__).stem, worker_id, os.getpriority(os.PRIO_PROCESS, 0), file=notes)\n"
+    )
+    for number in range(6):
+        (tmp_path / f"test_computes{number}.py").write_text(note)
+        (tmp_path / f"test_waits{number}.py").write_text(note.replace("def", "@pytest.mark.wire\ndef"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "-n", "4"]
+    done = run(*command, "--rootdir", tmp_path, tmp_path, limit_s=100.0, cwd=ROOT)
+    assert "12 passed" in done.stdout, done.stdout
+    notes = [line.split() for line in (tmp_path / "notes").read_text().splitlines()]
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    for name, worker, niceness in notes:
+        stands_back = worker in ("gw2", "gw3")
+        assert int(niceness) == min(19, usual + 10 * stands_back)
+        assert not (stands_back and name.startswith("test_waits"))
+    assert {worker for _, worker, _ in notes} == {"gw0", "gw1", "gw2", "gw3"}
 
 
 def test_files_that_wait_are_spread_among_those_that_compute() -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
@@ -100,7 +100,6 @@ def energy(x: FloatArray, inertia: FloatArray) -> float:
 triples = st.tuples(*[st.floats(-5.0, 5.0)] * 3)
 
 
-@settings(max_examples=60)
 @given(triples, triples, triples, triples, st.floats(0.0, 1.0), st.floats(0.0, 3.0), triples)
 def test_energy_never_grows(
     v: tuple[float, ...], w: tuple[float, ...], rotvec: tuple[float, ...], arm: tuple[float, ...],

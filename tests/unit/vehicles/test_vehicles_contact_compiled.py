@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_bridge.core.types import FloatArray
@@ -37,7 +37,6 @@ def thrown(model: Model, seed: int) -> FloatArray:
     return x
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(MODELS), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((0.0, 0.01, math.inf)))
 def test_a_collision(model: Model, seed: int, lock: bool, levels_rad: float) -> None:
     x, rng = thrown(model, seed), np.random.default_rng(seed + 1)

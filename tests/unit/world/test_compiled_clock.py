@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
@@ -54,7 +54,6 @@ def assert_same(twin: ClockWorld, compiled: ClockWorld, event: SourceEvent) -> N
     hostile=st.sampled_from([0.0, 0.0, 0.01, 0.1]),
     exchanges=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
 def test_the_compiled_clock_equals_its_twin(seed: int, offset_ns: int, hostile: float, exchanges: bool) -> None:
     rng = np.random.default_rng(seed)
     twin, compiled = ClockWorld(ClockModel), ClockWorld(CompiledClock)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.track_pairs import BODIES, HOSTILITIES, LIMITS, MS, ROOM, T_NS, Hostility, frames
@@ -58,7 +58,6 @@ def plain(frame: BlockFrame) -> SourceFrame:
 
 
 @given(seed=st.integers(0, 2**32), hostility=st.sampled_from(HOSTILITIES), moved=st.booleans())
-@settings(max_examples=25, deadline=None)
 def test_blocks_give_the_tracks_of_their_arrays(seed: int, hostility: Hostility, moved: bool) -> None:
     rng = np.random.default_rng(seed)
     actors = [Actor(name, ActorKind.VEHICLE, "a", name, limits=LIMITS[i]) for i, name in enumerate(BODIES)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_normalize
@@ -41,7 +41,6 @@ def assert_same(twin: SkeletonTrack, compiled: SkeletonTrack, t_ns: int) -> None
 
 
 @given(seed=st.integers(0, 2**32), wrong=st.sampled_from([0.0, 0.0, 0.02, 0.2]), room=st.sampled_from(ROOMS))
-@settings(max_examples=40, deadline=None)
 def test_the_compiled_track_equals_its_twin(seed: int, wrong: float, room: RoomFrame) -> None:
     rng = np.random.default_rng(seed)
     limits = TrackingLimits(frozen_after_ns=50 * MS)

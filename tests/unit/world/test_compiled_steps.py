@@ -10,7 +10,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.flights import Flight, fly
@@ -60,7 +60,6 @@ def assert_same_innovation(one: Innovation, other: Innovation) -> None:
 
 @needs_kernel
 @given(seed=st.integers(0, 2**32), n=st.integers(2, 40), rate=st.sampled_from([0.0, 1e-6, 1.0, 30.0, 200.0]))
-@settings(max_examples=60, deadline=None)
 def test_propagation_equals_its_twin(seed: int, n: int, rate: float) -> None:
     rng = np.random.default_rng(seed)
     state, samples = drawn_state(rng, 1e-2), drawn_samples(rng, n, rate)
@@ -74,7 +73,6 @@ def test_propagation_equals_its_twin(seed: int, n: int, rate: float) -> None:
 @given(
     seed=st.integers(0, 2**32), scale=st.sampled_from([1e-4, 1e-3, 1e-2]), off=st.sampled_from([0.0, 1e-3, 0.1, 3.0])
 )
-@settings(max_examples=60, deadline=None)
 def test_correction_equals_its_twin(seed: int, scale: float, off: float) -> None:
     rng = np.random.default_rng(seed)
     state = drawn_state(rng, scale)

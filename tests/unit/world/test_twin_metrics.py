@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_bridge.core.geometry import q_exp, q_mul, yaw_matrix
@@ -42,7 +42,6 @@ def test_goldens_of_two_circles() -> None:
     assert rms(a_m - heading_alignment(a_m, b_m).apply(b_m)) == pytest.approx(0.353553, abs=5e-7)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 3), st.integers(0, 2**32 - 1), st.booleans())
 def test_hausdorff_equals_brute_force(n: int, m: int, d: int, seed: int, walk: bool) -> None:
     rng = np.random.default_rng(seed)
