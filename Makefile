@@ -1,8 +1,8 @@
-# make setup | web | wheels | openapi | demo | test | test-all | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | web | wheels | openapi | demo | test | test-all | nightly | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
 .PHONY: setup web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy seeded \
-    pyright commits page-check pytest pytest-timed pytest-pure without-kernel perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
+    pyright commits page-check pytest without-kernel nightly perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
@@ -94,31 +94,24 @@ page-check: setup
 test: setup foreign
 	$(MAKE) -j2 --output-sync=target lint pytest
 
-# All of `make test`, the types, the page's check, what works without the compiled kernel, and the long cases, which start
-# most processes and go by themselves.
+# All of `make test`, the types, the page's check, what works without the compiled kernel, and the long cases. Those that
+# want the machine for themselves come last.
 test-all: setup foreign
 	$(MAKE) -j2 --output-sync=target $(CHECKS) without-kernel
-	$(MAKE) pytest
+	$(PYTEST) -n 4 -m "not alone"
 	$(MAKE) seeded
-	$(PYTEST) -n 2 -m "long and not alone"
 	$(BIN)/pytest -q -m alone $(ALONE)
 
-# Threads of OpenBLAS would only spin. The order is that of tests/layers.py, since xdist's own would leave the files with one
-# long case each for the end.
 ALONE = tests/e2e/test_demo.py tests/e2e/test_late_warp_flight.py tests/e2e/test_vio_loop.py \
     tests/e2e/test_autopilots_betaflight.py tests/e2e/test_betaflight_program.py \
     tests/e2e/test_race_three_racers.py
+
+# One queue for four workers, two of which stand back and take what only computes (tests/layers.py). The order is that of
+# tests/layers.py, since xdist's own would leave the files with one long case each for the end. Threads of OpenBLAS would only spin.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
 
-# What only computes takes the processor time that the cases with sockets and programs leave.
 pytest: setup foreign
-	$(MAKE) -j2 --output-sync=target pytest-timed pytest-pure
-
-pytest-timed:
-	$(PYTEST) -n 2 -m "not pure and not long"
-
-pytest-pure:
-	nice -n 10 env $(PYTEST) -n 2 -m "pure and not long"
+	$(PYTEST) -n 4 -m "not long"
 
 # What runs once more without the compiled kernel, in one process: the types are checked by another. Simulations have none.
 WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
@@ -134,6 +127,15 @@ SEEDED = tests/unit/core/test_elementary.py tests/unit/tools/test_simulated_race
 seeded: setup
 	OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(PYTEST) -n 0 -m seeded $(SEEDED)
 	if grep -q avx2 /proc/cpuinfo; then OPENBLAS_CORETYPE=Haswell $(PYTEST) -n 0 -m seeded $(SEEDED); fi
+
+# Hours: properties with 500 examples, fuzzing, a hundred rounds of each attack, and mutants of every room.
+nightly: setup foreign
+	$(MAKE) without-kernel
+	$(PYTEST) -n 2 --hypothesis-profile deep -m hypothesis
+	$(MAKE) fuzz-short FUZZ_SECONDS=120
+	$(MAKE) fuzz-kernel
+	$(BIN)/python -m tests.attacks.run --rounds 100 --json out/nightly/attacks.json
+	$(MAKE) mutants
 
 # Benchmarks beside their bars and the previous report; a quarter of an hour, or 95 s with PERF_FLAGS=--quick. Fails nothing.
 perf: setup
