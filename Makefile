@@ -1,8 +1,8 @@
-# make setup | web | wheels | openapi | demo | test | test-all | nightly | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | web | wheels | openapi | demo | test | test-all | nightly | seed | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
 .PHONY: setup web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy seeded \
-    pyright commits page-check pytest without-kernel nightly perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
+    pyright commits page-check pytest without-kernel nightly seed perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
@@ -128,14 +128,20 @@ seeded: setup
 	OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(PYTEST) -n 0 -m seeded $(SEEDED)
 	if grep -q avx2 /proc/cpuinfo; then OPENBLAS_CORETYPE=Haswell $(PYTEST) -n 0 -m seeded $(SEEDED); fi
 
-# Hours: properties with 500 examples, fuzzing, a hundred rounds of each attack, and mutants of every room.
+# Hours: a thousand virtual worlds, properties with 500 examples, fuzzing, a hundred rounds of each attack, and mutants of every
+# room.
 nightly: setup foreign
+	$(BIN)/python -m tests.virtual.nightly $(NIGHTLY_FLAGS)
 	$(MAKE) without-kernel
 	$(PYTEST) -n 2 --hypothesis-profile deep -m hypothesis
 	$(MAKE) fuzz-short FUZZ_SECONDS=120
 	$(MAKE) fuzz-kernel
 	$(BIN)/python -m tests.attacks.run --rounds 100 --json out/nightly/attacks.json
 	$(MAKE) mutants
+
+# Repeats a virtual world of the nightly run: make seed SEED=7
+seed: setup
+	$(BIN)/python -m tests.virtual.run --seed $(SEED) --trace out/seed-$(SEED).txt
 
 # Benchmarks beside their bars and the previous report; a quarter of an hour, or 95 s with PERF_FLAGS=--quick. Fails nothing.
 perf: setup
