@@ -1,7 +1,7 @@
-# make setup | web | wheels | openapi | demo | test | test-all | nightly | seed | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | setup-dev | web | wheels | openapi | demo | test | test-all | nightly | seed | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy seeded \
+.PHONY: setup setup-dev web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy seeded \
     pyright commits page-check pytest without-kernel nightly seed perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
@@ -11,8 +11,11 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+DEV = $(VENV)/.installed-dev
 FOREIGN = $(VENV)/.foreign
 MUTANTS = $(VENV)/.mutants
+# Two installations at a time break the environment; the scripts hold the same lock.
+LOCKED = flock scripts/packages.sh
 WEB = vil_bridge/web/frontend
 
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
@@ -23,11 +26,15 @@ FUZZ_SECONDS = 4
 KERNEL_RUNS = 10000000
 KERNEL_FRAMES = 1000000
 
+# What the demonstration needs.
 setup: $(STAMP)
+
+# And what checks and tests need: all extras of requirements.lock.
+setup-dev: $(DEV)
 
 KERNEL = vil_bridge/world/kernel
 
-$(STAMP): requirements.lock pyproject.toml hatch_build.py scripts/setup.sh \
+$(STAMP): requirements-demo.lock pyproject.toml hatch_build.py scripts/setup.sh \
     $(KERNEL)/algebra.h $(KERNEL)/clock.c $(KERNEL)/clock.h $(KERNEL)/error_state.c $(KERNEL)/frame_store.c \
     $(KERNEL)/natnet.c $(KERNEL)/natnet.h $(KERNEL)/natnet_stream.c $(KERNEL)/natnet_stream.h \
     $(KERNEL)/numbers.c $(KERNEL)/numbers.h $(KERNEL)/poses.h $(KERNEL)/skeletons.c \
@@ -35,6 +42,10 @@ $(STAMP): requirements.lock pyproject.toml hatch_build.py scripts/setup.sh \
     $(KERNEL)/vicon_objects.c $(KERNEL)/vicon_objects.h $(KERNEL)/vrpn.c $(KERNEL)/vrpn.h
 	sh scripts/setup.sh $(VENV)
 	touch $(STAMP)
+
+$(DEV): requirements.lock | $(STAMP)
+	$(LOCKED) $(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	touch $(DEV)
 
 web:
 	sh scripts/web.sh
@@ -49,24 +60,24 @@ openapi: setup
 
 foreign: $(FOREIGN)
 
-$(FOREIGN): $(STAMP) scripts/foreign.sh scripts/airsim_client.sh scripts/betaflight.sh scripts/kernels.py
+$(FOREIGN): $(DEV) scripts/foreign.sh scripts/airsim_client.sh scripts/betaflight.sh scripts/kernels.py
 	$(MAKE) -j3 --output-sync=target foreign-programs vehicle-kernels compiled-tests
 	touch $(FOREIGN)
 
 foreign-programs: setup
 	sh scripts/foreign.sh
 
-vehicle-kernels: setup
+vehicle-kernels: setup-dev
 	$(BIN)/python scripts/kernels.py
 
 # Once, not in each worker.
-compiled-tests: setup
+compiled-tests: setup-dev
 	-$(BIN)/pytest -q --collect-only > /dev/null
 
 demo: setup
 	$(BIN)/vil-bridge demo --seconds $(SECONDS) --json $(JSON)
 
-lint: setup
+lint: setup-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
@@ -74,14 +85,14 @@ lint: setup
 # The longest first: the others run while mypy does.
 CHECKS = mypy pyright lint commits page-check
 
-check: setup
+check: setup-dev
 	$(MAKE) -j2 --output-sync=target $(CHECKS)
 
-mypy: setup
+mypy: setup-dev
 	$(BIN)/mypy
 	$(BIN)/mypy tests
 
-pyright: setup
+pyright: setup-dev
 	$(BIN)/pyright
 
 commits: setup
@@ -91,12 +102,12 @@ page-check: setup
 	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
 
 # Minutes. The output of each part comes in one piece.
-test: setup foreign
+test: setup-dev foreign
 	$(MAKE) -j2 --output-sync=target lint pytest
 
 # All of `make test`, the types, the page's check, what works without the compiled kernel, and the long cases. Those that
 # want the machine for themselves come last.
-test-all: setup foreign
+test-all: setup-dev foreign
 	$(MAKE) -j2 --output-sync=target $(CHECKS) without-kernel
 	$(PYTEST) -n 4 -m "not alone"
 	$(MAKE) seeded
@@ -110,7 +121,7 @@ ALONE = tests/e2e/test_demo.py tests/e2e/test_late_warp_flight.py tests/e2e/test
 # tests/layers.py, since xdist's own would leave the files with one long case each for the end. Threads of OpenBLAS would only spin.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
 
-pytest: setup foreign
+pytest: setup-dev foreign
 	$(PYTEST) -n 4 -m "not long"
 
 # What runs once more without the compiled kernel, in one process: the types are checked by another. Simulations have none.
@@ -118,19 +129,19 @@ WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
     tests/unit/tools/test_doctor_checks.py tests/unit/daemon/test_realtime.py \
     --ignore-glob='*/adapters/test_simulated_*' --ignore-glob='*/adapters/test_autopilot_*'
 
-without-kernel: setup foreign
+without-kernel: setup-dev foreign
 	VIL_KERNEL=off $(PYTEST) -n 0 -m "not long" $(WITHOUT_KERNEL)
 
 # What seeds promise, with the matrix kernels of other processors than this one (docs/decisions/0017-one-order-of-sums.md).
 SEEDED = tests/unit/core/test_elementary.py tests/unit/tools/test_simulated_race.py tests/unit/vehicles/test_vehicles_noise.py
 
-seeded: setup
+seeded: setup-dev
 	OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(PYTEST) -n 0 -m seeded $(SEEDED)
 	if grep -q avx2 /proc/cpuinfo; then OPENBLAS_CORETYPE=Haswell $(PYTEST) -n 0 -m seeded $(SEEDED); fi
 
 # Hours: a thousand virtual worlds, properties with 500 examples, fuzzing, a hundred rounds of each attack, and mutants of every
 # room.
-nightly: setup foreign
+nightly: setup-dev foreign
 	$(BIN)/python -m tests.virtual.nightly $(NIGHTLY_FLAGS)
 	$(MAKE) without-kernel
 	$(PYTEST) -n 2 --hypothesis-profile deep -m hypothesis
@@ -140,46 +151,46 @@ nightly: setup foreign
 	$(MAKE) mutants
 
 # Repeats a virtual world of the nightly run: make seed SEED=7
-seed: setup
+seed: setup-dev
 	$(BIN)/python -m tests.virtual.run --seed $(SEED) --trace out/seed-$(SEED).txt
 
 # Benchmarks beside their bars and the previous report; a quarter of an hour, or 95 s with PERF_FLAGS=--quick. Fails nothing.
-perf: setup
+perf: setup-dev
 	$(BIN)/python -m tests.perf.report $(PERF_FLAGS)
 
 # How many changed lines the tests notice, by room (docs/develop/mutants.md); half an hour or more.
 mutants: $(MUTANTS)
 	$(BIN)/python -m tests.mutants.run $(MUTANTS_FLAGS)
 
-$(MUTANTS): $(STAMP)
-	$(BIN)/pip install -qq --disable-pip-version-check -e ".[mutants]"
+$(MUTANTS): $(DEV)
+	$(LOCKED) $(BIN)/pip install -qq --disable-pip-version-check -e ".[mutants]"
 	touch $(MUTANTS)
 
 # Every codec that reads foreign bytes; hours for all of it (docs/develop/fuzzing.md).
-fuzz: setup
+fuzz: setup-dev
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS)
 
 # The same inputs each time, so that what CI finds is what has changed.
-fuzz-short: setup
+fuzz-short: setup-dev
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --seed 1 --jobs 2
 
 # The compiled kernel under the sanitizers, and against its twin; half an hour.
-fuzz-kernel: setup
+fuzz-kernel: setup-dev
 	$(MAKE) -j2 --output-sync=target sanitized-kernel kernel-against-twin tracks-against-twin
 
-sanitized-kernel: setup
+sanitized-kernel: setup-dev
 	$(BIN)/python -m tests.fuzz.sanitized_kernel --runs $(KERNEL_RUNS)
 
-kernel-against-twin: setup
+kernel-against-twin: setup-dev
 	$(BIN)/python -m tests.fuzz.kernel_against_twin --frames $(KERNEL_FRAMES)
 
-tracks-against-twin: setup
+tracks-against-twin: setup-dev
 	$(BIN)/python -m tests.fuzz.tracks_against_twin --frames $(KERNEL_FRAMES)
 
 # Three minutes: everything goes wrong, other things each time unless SOAK_FLAGS="--seed N"; then a few rounds of
 # each attack, and ten minutes of Betaflight's hover where it can be built. An hour: tests/soak/README.md; a hundred
 # rounds: tests/attacks/README.md.
-soak: setup
+soak: setup-dev
 	$(BIN)/python -m tests.soak.hour --seconds 90 --noise --largest-mb 10 --out out/soak $(SOAK_FLAGS)
 	$(BIN)/python -m tests.attacks.run --rounds 2 --seconds 1 --json out/soak/attacks.json
 	$(BIN)/python -m tests.soak.airsim --seconds $${VIL_SOAK_AIRSIM_S:-60} --largest-mb 100 --out out/soak/airsim
@@ -189,11 +200,11 @@ soak: setup
 	    $(BIN)/python -m tests.soak.betaflight --seconds $${VIL_SOAK_BETAFLIGHT_S:-600} --out out/soak/betaflight; fi
 
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
-audit: setup
+audit: setup-dev
 	$(BIN)/python scripts/audit.py
 
 # The documentation as a site, in out/site.
-site: setup
+site: setup-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Draws the README's moving picture again; a minute.
@@ -201,7 +212,7 @@ picture: setup
 	$(BIN)/python scripts/moving_picture.py docs/figures/demo.webp
 
 # Draws the pictures of the pages again, with the demonstration and Chromium; some minutes on an idle computer.
-pictures: setup
+pictures: setup-dev
 	$(BIN)/python scripts/pictures.py docs/figures
 
 # Runs docs/start/tour.md and renews its outputs.

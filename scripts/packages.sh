@@ -2,6 +2,9 @@
 
 say() { printf 'setup: %s\n' "$*"; }
 
+# Waits while another installation into this checkout runs, and keeps others waiting until the script ends.
+wait_for_installations() { exec 9< scripts/packages.sh; flock 9; }
+
 # Prints the prefix that runs a command as root ("" when we are), fails when there is none.
 as_root() {
     command -v apt-get > /dev/null || return 1

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Creates the virtual environment given as the first argument: finds Python 3.11 or newer, installs the
+# Creates the virtual environment given as the first argument: finds Python 3.11 or newer, installs the demonstration's
 # pinned requirements and this checkout with its compiled kernel, the system packages that both and the embedded renderer
-# need, and the dashboard.
+# need, and the dashboard. `make setup-dev` adds what checks and tests need.
 set -eu
 cd "$(dirname "$0")/.."
 venv=$1
 
 . scripts/packages.sh
+wait_for_installations
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 
 find_python() {
@@ -45,7 +46,7 @@ fi
 say "building the dashboard, and installing the pinned requirements (minutes, the first time)"
 sh scripts/web.sh &
 dashboard=$!
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-demo.lock
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 wait "$dashboard" || say "going on without the dashboard: the daemon serves a plain status page; make web tries again" >&2
 say "done: $venv/bin/vil-bridge"

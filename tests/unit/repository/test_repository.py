@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
+from importlib.metadata import requires
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.common import ROOT
+from tests.support.locks import ALL, DEMO, lock_entries
 from vil_bridge.cli.main import app
 
 PACKAGES = [ROOT / "vil_bridge", ROOT / "adapters" / "vil_adapters", ROOT / "renderer" / "vil_renderer"]
@@ -35,14 +41,9 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def lock_entries() -> dict[str, str]:
-    """Name to everything that the lock says about it."""
-    blocks = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
-    return {block.split("==")[0]: block for block in blocks}
-
-
-def test_the_lock_pins_with_hashes_and_names_no_address() -> None:
-    entries = lock_entries()
+@pytest.mark.parametrize("lock", [ALL, DEMO])
+def test_a_lock_pins_with_hashes_and_names_no_address(lock: str) -> None:
+    entries = lock_entries(lock)
     assert len(entries) > 30
     for name, block in entries.items():
         lines = block.splitlines()
@@ -57,7 +58,44 @@ def test_the_lock_holds_every_declared_dependency() -> None:
     extras = {name: needs for name, needs in project["optional-dependencies"].items() if name not in UNLOCKED_EXTRAS}
     declared = [*project["dependencies"], *(need for needs in extras.values() for need in needs)]
     names = {re.split(r"[\[<>=; ]", requirement)[0].lower().replace("_", "-") for requirement in declared}
-    assert names - lock_entries().keys() == {project["name"]}, "extras that name others"
+    assert names - lock_entries(ALL).keys() == {project["name"]}, "extras that name others"
+
+
+def test_the_demonstrations_lock_has_the_pins_and_hashes_of_the_lock() -> None:
+    def pin(block: str) -> tuple[str, set[str]]:
+        return block.split()[0], set(re.findall("sha256:[0-9a-f]+", block))
+
+    everything = lock_entries(ALL)
+    for name, block in lock_entries(DEMO).items():
+        assert pin(block) == pin(everything[name])
+
+
+def needs_of(need: Requirement) -> Iterator[Requirement]:
+    """What a distribution needs here, by its own words; those of this project are in pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    if need.name == project["name"]:
+        extras = [project["optional-dependencies"][extra] for extra in need.extras]
+        needs = [*project["dependencies"], *chain.from_iterable(extras)]
+    else:
+        needs = requires(need.name) or []
+    for other in map(Requirement, needs):
+        if other.marker is None or any(other.marker.evaluate({"extra": extra}) for extra in {"", *need.extras}):
+            other.marker = None
+            yield other
+
+
+def test_the_demonstrations_lock_holds_what_it_needs_and_nothing_else() -> None:
+    waiting = {Requirement(name) for name in ("vil-bridge[demo]", "hatchling", "editables")}
+    seen: set[Requirement] = set()
+    while waiting:
+        need = waiting.pop()
+        seen.add(need)
+        waiting |= {*needs_of(need)} - seen
+    needed = {canonicalize_name(need.name) for need in seen} - {"vil-bridge"}
+    entries = lock_entries(DEMO)
+    assert needed - entries.keys() == set()
+    others = [Requirement(entries[name].splitlines()[0].rstrip(" \\")) for name in entries.keys() - needed]
+    assert [other for other in others if other.marker is None or other.marker.evaluate()] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
