@@ -29,7 +29,7 @@ KERNEL_FRAMES = 1000000
 # What the demonstration needs.
 setup: $(STAMP)
 
-# And what checks and tests need: all extras of requirements.lock.
+# And what checks and tests need, with nearly all extras.
 setup-dev: $(DEV)
 
 KERNEL = vil_bridge/world/kernel
