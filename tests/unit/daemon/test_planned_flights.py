@@ -41,6 +41,9 @@ class Rig:
         assert isinstance(one, ReferenceSetpoint)
         return one
 
+    def references(self) -> list[ReferenceSetpoint]:
+        return [one for one in self.given if isinstance(one, ReferenceSetpoint)]
+
 
 @pytest.fixture
 def rig() -> Iterator[Rig]:
@@ -53,6 +56,49 @@ def rig() -> Iterator[Rig]:
 def line(from_m: float, to_m: float, end_mps: float = 0.0) -> list[list[float]]:
     """Two seconds along x."""
     return [[0.0, from_m, *[0.0] * 12], [2.0, to_m, 0.0, 0.0, end_mps, *[0.0] * 9]]
+
+
+def on_line(t_s: float) -> float:
+    """Return the share of a line after a time: the polynomial of degree 7 that rests at 0 and 1 to the third order."""
+    s = t_s / 2.0
+    return s**4 * (35.0 - 84.0 * s + 70.0 * s**2 - 20.0 * s**3)
+
+
+def instants_ms(references: list[ReferenceSetpoint]) -> list[float]:
+    return [(one.t_ns - START_NS) / NS_PER_MS for one in references]
+
+
+def test_a_service_that_was_held_up_gives_no_set_point_of_the_past_and_none_twice(rig: Rig) -> None:
+    """Set-points come 20 ms apart, up to 100 ms ahead; the service does not run from 0.5 s to 1.3 s."""
+    rig.flights.give("drone", line(0.0, 2.0), START_NS)
+    rig.go(0.5)
+    assert instants_ms(rig.references()) == [20.0 * k for k in range(1, 31)]
+    rig.given.clear()
+    rig.flights.step(START_NS + 1300 * NS_PER_MS)
+    assert instants_ms(rig.references()) == [1300.0, 1320.0, 1340.0, 1360.0, 1380.0, 1400.0]
+    rig.flights.step(START_NS + 1310 * NS_PER_MS)
+    rig.flights.step(START_NS + 1320 * NS_PER_MS)
+    assert instants_ms(rig.references())[6:] == [1420.0]
+    for one, t_ms in zip(rig.references(), instants_ms(rig.references()), strict=True):
+        assert one.p_world_m == pytest.approx((2.0 * on_line(t_ms / 1e3), 0.0, 0.0), abs=1e-9)
+
+
+def test_a_flight_that_began_before_it_was_given_goes_on_where_it_is_now(rig: Rig) -> None:
+    rig.flights.give("drone", line(-1.0, 1.0), START_NS - NS_PER_S)
+    rig.go(0.02)
+    assert instants_ms(rig.references()) == [20.0, 40.0, 60.0, 80.0, 100.0, 120.0]
+    x_m = [one.p_world_m[0] for one in rig.references()]
+    assert x_m == pytest.approx([2.0 * on_line(1.0 + 0.02 * k) - 1.0 for k in range(1, 7)], abs=1e-9)
+
+
+@pytest.mark.parametrize(("begins_ms", "first_ms"), [(260, 260.0), (261, 280.0), (279, 280.0)])
+def test_a_flight_has_no_set_point_before_it_begins(rig: Rig, begins_ms: int, first_ms: float) -> None:
+    rig.flights.give("drone", line(0.0, 2.0), START_NS + begins_ms * NS_PER_MS)
+    rig.go(0.14)
+    assert rig.references() == []
+    rig.go(0.4)
+    assert instants_ms(rig.references())[0] == first_ms
+    assert rig.references()[0].p_world_m[0] == pytest.approx(2.0 * on_line((first_ms - begins_ms) / 1e3), abs=1e-9)
 
 
 def test_a_vehicle_rests_between_two_flights(rig: Rig) -> None:

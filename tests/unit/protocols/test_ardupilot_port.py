@@ -121,6 +121,19 @@ def test_clock_requests_are_answered_in_simulated_time(peer: Peer) -> None:
     assert peer.bodies(1) == [mavlink.TimeSync(500 * MS, 77)]
 
 
+def test_an_answer_to_a_clock_request_is_not_answered(peer: Peer) -> None:
+    """A request has a zero in tc1, an answer the clock of its sender; two sides that answer answers never end."""
+    peer.port.exchange(HOST, 0, None)
+    peer.accept()
+    peer.bodies(1)
+    for tc1_ns, ts1_ns in ((1, 11), (123_456_789, 12), (-5, 13), (0, 14), (2**62, 15), (0, 16)):
+        peer.send(mavlink.TimeSync(tc1_ns, ts1_ns))
+    peer.port.exchange(HOST, 500 * MS, seen("ODOMETRY"))
+    *answers, last = peer.bodies(3)
+    assert answers == [mavlink.TimeSync(500 * MS, 14), mavlink.TimeSync(500 * MS, 16)]
+    assert isinstance(last, mavlink.Odometry)
+
+
 def test_a_closed_connection_is_opened_again_at_a_time_of_the_simulation(peer: Peer) -> None:
     peer.port.exchange(HOST, 0, None)
     peer.accept()
