@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
+from scipy.spatial.transform import Rotation
 
 from tests.support.common import needs_gl
 from vil_bridge.core.clock import WallClock, now_ns
@@ -30,7 +32,7 @@ from vil_bridge.servers.airsim.program_files import ProgramFiles
 from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
-from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings, SensorSettings
+from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings, SensorSettings, parse_settings
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import AirsimGeoPoint, AirsimImageRequest, GivenPose, PointNed, Vector3r
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
@@ -51,6 +53,8 @@ FRAME_S = 1 / 30
 
 @dataclass
 class Served:
+    vehicles: ServedVehicles
+    states: StateMethods
     detections: DetectionMethods
     images: ImageMethods
     scene: ServedScene
@@ -73,6 +77,8 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
     await scene.spawn("Crate1", "crate", Transform.of((0.0, 5.0, 0.0)), (1.0, 1.0, 2.0))
     folder = tmp_path_factory.mktemp("files")
     yield Served(
+        vehicles,
+        states,
         DetectionMethods(vehicles, cameras, scene, states),
         ImageMethods(vehicles, cameras, scene, lambda: FRAME_S),
         scene,
@@ -100,6 +106,47 @@ async def test_an_external_camera_detects_an_object_with_its_box_in_the_cameras_
     served.detections.set_radius("tower", 0, 600.0, external=True)
     served.detections.clear("tower", 0, external=True)
     assert await served.detections.detections("tower", 0, external=True) == []
+
+
+CRATE_CORNERS = np.array([(n, e, d) for n in (4.5, 5.5) for e in (-0.5, 0.5) for d in (-2.0, 0.0)])
+"""North, east, down."""
+
+
+@pytest.mark.parametrize(
+    ("yaw_deg", "pitch_deg", "size_px", "fov_deg"),
+    [(0.0, 0.0, (320, 200), 60.0), (-12.0, 0.0, (320, 200), 60.0), (-20.0, -15.0, (240, 320), 72.0)],
+)
+async def test_a_box_in_the_picture_is_that_of_the_pinhole_equations(
+    served: Served, yaw_deg: float, pitch_deg: float, size_px: tuple[int, int], fov_deg: float
+) -> None:
+    """The camera is 1.5 m east of the origin and 1.2 m high. A pixel shows what its middle shows."""
+    eye = np.array([0.0, 1.5, -1.2])
+    yaw, pitch = math.radians(yaw_deg), math.radians(pitch_deg)
+    ahead = np.array([math.cos(pitch) * math.cos(yaw), math.cos(pitch) * math.sin(yaw), -math.sin(pitch)])
+    right = np.array([-math.sin(yaw), math.cos(yaw), 0.0])
+    down = np.cross(ahead, right)
+    axes = np.column_stack((ahead, right, down))
+    seen = (CRATE_CORNERS - eye) @ axes
+    f_px = 0.5 * size_px[0] / math.tan(0.5 * math.radians(fov_deg))
+    pixels = 0.5 * np.array(size_px) + f_px * seen[:, 1:] / seen[:, :1]
+    low, high = np.ceil(pixels.min(axis=0) - 0.5), np.floor(pixels.max(axis=0) - 0.5) + 1.0
+    assert np.abs(np.array([pixels.min(axis=0), pixels.max(axis=0)]) % 1.0 - 0.5).min() > 0.05, "no middle on an edge"
+
+    settings = {"X": 0.0, "Y": 1.5, "Z": -1.2, "Yaw": yaw_deg, "Pitch": pitch_deg}
+    capture = {"ImageType": 5, "Width": size_px[0], "Height": size_px[1], "FOV_Degrees": fov_deg}
+    text = json.dumps({"ExternalCameras": {"corner": {**settings, "CaptureSettings": [capture]}}})
+    cameras = ServedCameras(parse_settings(text).external_cameras)
+    detections = DetectionMethods(served.vehicles, cameras, served.scene, served.states)
+    detections.add_filter("corner", 5, "Crate1", external=True)
+    (found,) = await detections.detections("corner", 5, external=True)
+    assert (found.box2D.min.x_val, found.box2D.min.y_val) == tuple(low)
+    assert (found.box2D.max.x_val, found.box2D.max.y_val) == tuple(high)
+    np.testing.assert_allclose(box(found.box3D.min, found.box3D.max), [*seen.min(axis=0), *seen.max(axis=0)], atol=1e-6)
+    p, q = found.relative_pose.position, found.relative_pose.orientation
+    np.testing.assert_allclose((p.x_val, p.y_val, p.z_val), (np.array([5.0, 0.0, 0.0]) - eye) @ axes, atol=1e-6)
+    of_crate = np.array([(0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (0.0, 0.0, 1.0)])  # its x is east: right is south
+    turned = Rotation.from_quat([q.x_val, q.y_val, q.z_val, q.w_val]).as_matrix()
+    np.testing.assert_allclose(turned.T, of_crate @ axes, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "seen"), [("CRATE1", True), ("c?ate1", True), ("Crate", False), ("[C]rate1", False)])

@@ -78,6 +78,34 @@ async def test_a_motion_is_set_in_the_room_up_to_a_hit_unless_hits_are_ignored(f
     assert moved.sweep is rested.sweep is not ignores
 
 
+async def motion_before_a_step(flown: Flown, states: StateMethods) -> list[Any]:
+    """Return time, position, velocity, acceleration, rates and angular acceleration, then step 25 ms."""
+    k, step, t_s = states.true_kinematics(), flown.step, 1e-9 * flown.vehicles.bus.state("d").t_ns
+    await flown.advance(lambda: flown.step > step)
+    parts = k.position, k.linear_velocity, k.linear_acceleration, k.angular_velocity, k.angular_acceleration
+    return [t_s, *(np.array(msgspec.structs.astuple(part)) for part in parts)]
+
+
+async def test_in_a_turned_room_velocity_and_acceleration_are_those_of_the_positions_that_programs_read(
+    flown: Flown,
+) -> None:
+    """Derivatives by central differences over 50 ms, of a body that falls, drifts against its drag, and turns."""
+    states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
+    thrown = GivenKinematics(linear_velocity=VelocityNed(12.0, -7.0, 3.0), angular_velocity=BodyRates(0.5, 0.3, -0.4))
+    task = asyncio.create_task(states.set_kinematics(thrown, True))
+    await flown.advance(task.done)
+    await task
+    before, (_, _, v, a, _, alpha), after = [await motion_before_a_step(flown, states) for _ in range(3)]
+    t0_s, p0, v0, _, w0, _ = before
+    t2_s, p2, v2, _, w2, _ = after
+    span_s = t2_s - t0_s
+    assert span_s == pytest.approx(0.05)
+    assert v == pytest.approx((p2 - p0) / span_s, abs=2e-3) and v[:2] == pytest.approx((12.0, -7.0), abs=0.2)
+    assert a == pytest.approx((v2 - v0) / span_s, abs=5e-3)
+    assert a[0] < -0.5 and a[1] > 0.2 and 8.0 < a[2] < 9.81, "drag, and gravity less drag"
+    assert alpha == pytest.approx((w2 - w0) / span_s, abs=1e-3) and np.abs(alpha).min() > 0.01
+
+
 async def test_a_collision_is_latched_until_it_is_read_or_the_vehicle_is_reset(flown: Flown) -> None:
     states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
     hit = VehicleCollision(5_000, (0.0, 1.0, 0.0), PLACE, (18.0, -9.0, 27.0), 0.25, "wall")
