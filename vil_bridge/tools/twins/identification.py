@@ -181,11 +181,10 @@ class _Fit:
                     return
 
     def weigh(self) -> None:
-        """Take the noise of positions and of rotations from what is left."""
+        """Take the noise of positions and of rotations from what is left; only their ratio matters."""
         left = self._residuals(self._shares, self._body[None])[0].reshape(-1, 6) * self._sigma
-        freedom = left.size / max(1.0, left.size - ERROR * len(self._body) - len(self._names))
         for part in (slice(0, 3), slice(3, 6)):
-            self._sigma[part] = max(1e-9, np.sqrt((left[:, part] ** 2).mean() * freedom))
+            self._sigma[part] = max(1e-9, np.sqrt((left[:, part] ** 2).mean()))
 
     def result(self) -> IdentifiedModel:
         """Return the values with their uncertainty.
