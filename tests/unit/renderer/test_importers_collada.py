@@ -105,3 +105,48 @@ def test_collada_with_a_missing_texture(tmp_path: Path) -> None:
     (tmp_path / "materials" / "textures" / "red.png").unlink()
     with pytest.raises(AssetError, match=r"shelf\.dae: refers to .*red\.png"):
         load_asset(path)
+
+
+WEDGE = """<?xml version="1.0" encoding="utf-8"?>
+<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
+<asset><unit meter="1"/><up_axis>Z_UP</up_axis></asset>
+<library_geometries><geometry id="g" name="g"><mesh>
+<source id="p"><float_array id="pa" count="12">0 0 0 1 0 0 0 2 0 0 0 3</float_array><technique_common>
+<accessor source="#pa" count="4" stride="3"><param name="X" type="float"/><param name="Y" type="float"/>
+<param name="Z" type="float"/></accessor></technique_common></source>
+<vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
+<triangles count="4"><input semantic="VERTEX" source="#v" offset="0"/><p>0 2 1 0 1 3 0 3 2 1 2 3</p></triangles>
+</mesh></geometry></library_geometries>
+<library_visual_scenes><visual_scene id="s">
+<node id="a"><instance_geometry url="#g"/></node>
+<node id="b"><matrix>{matrix}</matrix><instance_geometry url="#g"/></node>
+</visual_scene></library_visual_scenes>
+<scene><instance_visual_scene url="#s"/></scene></COLLADA>"""
+"""A corner of a box with edges of 1, 2 and 3 m, as it is and once more under a matrix; its volume is 1 m3."""
+
+
+@pytest.mark.parametrize(
+    ("matrix", "volume_m3"),
+    [
+        ("-1 0 0 5  0 1 0 0  0 0 1 0  0 0 0 1", 1.0),
+        ("1 0 0 5  0 -1 0 0  0 0 1 0  0 0 0 1", 1.0),
+        ("1 0 0 5  0 1 0 0  0 0 -1 0  0 0 0 1", 1.0),
+        ("-1 0 0 5  0 -1 0 0  0 0 -1 0  0 0 0 1", 1.0),
+        ("0 1 0 5  1 0 0 0  0 0 1 0  0 0 0 1", 1.0),  # x and y exchanged
+        ("0 3 0 5  0.5 0 0 7  0 0 2 0  0 0 0 1", 3.0),
+        ("-1 0 0 5  0 -1 0 0  0 0 1 0  0 0 0 1", 1.0),  # half a turn, no mirror
+        ("0 -2 0 5  2 0 0 0  0 0 2 0  0 0 0 1", 8.0),
+    ],
+)
+def test_the_outside_of_a_mirrored_mesh_stays_outside(tmp_path: Path, matrix: str, volume_m3: float) -> None:
+    """A volume is positive where all triangles are counter-clockwise from outside, a mirrored one negative."""
+    path = tmp_path / "wedge.dae"
+    path.write_text(WEDGE.format(matrix=matrix))
+    asset = load_asset(path)
+    for node, to_asset, expected_m3 in zip(asset.nodes, asset.asset_from_node(), (1.0, volume_m3), strict=True):
+        (part,) = node.primitives
+        corners = (part.p_m @ to_asset[:3, :3].T + to_asset[:3, 3])[part.triangles]
+        assert np.linalg.det(corners - corners.reshape(-1, 3).mean(axis=0)).sum() / 6.0 == pytest.approx(expected_m3)
+        outward = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        normals = (part.normal @ np.linalg.inv(to_asset[:3, :3]))[part.triangles]
+        assert (np.einsum("tcx,tx->tc", normals, outward) > 0.0).all(), "normals point to where triangles face"
