@@ -243,6 +243,26 @@ def test_a_mirrored_node_shows_the_outside(tmp_path: Path) -> None:
         np.testing.assert_allclose(np.cross(b - a, c - a), [1, 0, 0], atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [[1, 1, 1], [-1, 1, 1], [1, -1, 1], [-2, 3, 1]])
+def test_the_picture_of_a_mirrored_node_rises_against_v(tmp_path: Path, scale: list[float]) -> None:
+    """u grows along the x axis of the square, v falls along its y axis, wherever the node puts them."""
+    file = GltfFile()
+    place = file.accessor(SQUARE_UV)
+    mesh = file.mesh(SQUARE, SQUARE_INDICES, TEXCOORD_0=place, material=normal_mapped(file))
+    file.node(mesh=mesh, scale=scale)
+    asset = load_gltf(file.write(tmp_path))
+    (matrix,) = asset.asset_from_node()[:, :3, :3]
+    part = only(asset)
+    assert part.tangent is not None
+    along_u, rises = matrix @ (1.0, 0.0, 0.0), matrix @ (0.0, 1.0, 0.0)
+    normal, along = part.normal @ np.linalg.inv(matrix), part.tangent[:, :3] @ matrix.T
+    np.testing.assert_allclose(along, [along_u] * len(along), atol=1e-6)
+    found = np.cross(normal, along) * part.tangent[:, 3:]
+    np.testing.assert_allclose(
+        found / np.linalg.norm(found[0]), [rises / np.linalg.norm(rises)] * len(found), atol=1e-6
+    )
+
+
 def test_meshes_are_shared_between_nodes(tmp_path: Path) -> None:
     file = GltfFile()
     mesh = file.mesh()

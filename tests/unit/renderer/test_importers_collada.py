@@ -143,6 +143,9 @@ def test_the_outside_of_a_mirrored_mesh_stays_outside(tmp_path: Path, matrix: st
     path = tmp_path / "wedge.dae"
     path.write_text(WEDGE.format(matrix=matrix))
     asset = load_asset(path)
+    numbers = np.array(matrix.split(), float).reshape(4, 4)
+    expected = (numbers @ [(0, 1, 0, 0), (0, 0, 2, 0), (0, 0, 0, 3), (1, 1, 1, 1)])[:3].T
+    np.testing.assert_allclose(np.unique(placed(asset)[0][12:], axis=0), np.unique(expected, axis=0), atol=1e-6)
     for node, to_asset, expected_m3 in zip(asset.nodes, asset.asset_from_node(), (1.0, volume_m3), strict=True):
         (part,) = node.primitives
         corners = (part.p_m @ to_asset[:3, :3].T + to_asset[:3, 3])[part.triangles]
