@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -128,10 +129,16 @@ def test_an_answer_to_a_clock_request_is_not_answered(peer: Peer) -> None:
     peer.bodies(1)
     for tc1_ns, ts1_ns in ((1, 11), (123_456_789, 12), (-5, 13), (0, 14), (2**62, 15), (0, 16)):
         peer.send(mavlink.TimeSync(tc1_ns, ts1_ns))
-    peer.port.exchange(HOST, 500 * MS, seen("ODOMETRY"))
-    *answers, last = peer.bodies(3)
+    answers: list[mavlink.Body] = []
+    for _ in range(1000):
+        peer.port.exchange(HOST, 500 * MS, None)
+        if select.select([peer.socket], (), (), 0.01)[0]:
+            answers += peer.bodies(1)
+        if len(answers) >= 2:
+            break
     assert answers == [mavlink.TimeSync(500 * MS, 14), mavlink.TimeSync(500 * MS, 16)]
-    assert isinstance(last, mavlink.Odometry)
+    peer.port.exchange(HOST, 500 * MS, seen("ODOMETRY"))
+    assert isinstance(peer.bodies(1)[0], mavlink.Odometry)
 
 
 def test_a_closed_connection_is_opened_again_at_a_time_of_the_simulation(peer: Peer) -> None:
