@@ -48,7 +48,7 @@ def mass_of(p_m: FloatArray, turns_rad: FloatArray) -> IdentifiedParameter:
     at, q = np.tile((0.0, 0.0, 1.0), (n, 1)), np.tile((0.0, 0.0, 0.0, 1.0), (n, 1))
     at[fitted] += p_m.reshape(-1, 3)
     q[fitted, :3] = 0.5 * turns_rad.reshape(-1, 3)
-    t_s = PERIOD_S * np.arange(n)
+    t_s = PERIOD_S * np.arange(n, dtype=np.float64)
     hover = CommandLog(t_s, np.full((n, 4), KNOWN.parameters.hover_radps))
     found = identify(KNOWN, PoseSeries(t_s, at, q), hover, ("mass_kg",), window_s=WINDOW_S)
     assert found.windows == len(p_m)
