@@ -55,8 +55,7 @@ class Autopilot:
         self.steers = np.zeros(n, dtype=np.bool_)
         self._steer = steer
         self._period_s = period_s
-        powers = [[period_s ** (k - i) / math.factorial(k - i) if k >= i else 0.0 for k in range(5)] for i in range(5)]
-        self._ahead: Final = np.array(powers)
+        self._ahead: Final = _taylor(period_s)
         self._table = Table([trajectory_of(vehicle.config, vehicle.p_m) for vehicle in vehicles])
         self._on_path = np.zeros(n, dtype=np.bool_)
         kinds = [vehicle.config.autopilot.kind for vehicle in vehicles]
@@ -185,6 +184,15 @@ def steer_of(model: Model) -> Steer:
     from vil_bridge.vehicles.control.models import tracking
 
     return tracking(model, hover((0.0, 0.0, 0.0))).follow
+
+
+def _taylor(period_s: float) -> FloatArray:
+    """Return the matrix (5, 5) that takes a state and its derivatives a period ahead."""
+    matrix = np.eye(5)
+    for i in range(5):
+        for k in range(i + 1, 5):
+            matrix[i, k] = matrix[i, k - 1] * period_s / (k - i)
+    return matrix
 
 
 def trajectory_of(vehicle: VehicleConfig, start_m: tuple[float, float, float]) -> Trajectory:

@@ -55,6 +55,8 @@ _EARTH = "the Earth's shape, air and magnetic field: barometers, receivers, magn
 PERMITTED_ELEMENTARY = {
     "adapters/vil_adapters/simulated/airsim_state.py": "AirSim's moves",
     "adapters/vil_adapters/simulated/autopilot_parts.py": "motors of vehicles that autopilots' programs fly",
+    "adapters/vil_adapters/simulated/program_pilot.py": "motors of vehicles that autopilots' programs fly",
+    "adapters/vil_adapters/simulated/program_power.py": "batteries of vehicles that autopilots' programs fly",
     "vil_bridge/core/geometry.py": "rotation vectors",
     "vil_bridge/vehicles/airsim/model.py": _REFERENCE,
     "vil_bridge/vehicles/airsim/moves.py": "AirSim's moves",
@@ -101,8 +103,10 @@ def places() -> set[tuple[str, str]]:
 
 
 def elementary(tree: ast.AST) -> Iterator[str]:
-    """Yield calls of elementary functions of NumPy and of the C library."""
+    """Yield calls of elementary functions of NumPy and of the C library, and powers that are no squares."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not _is_square_or_constant(node):
+            yield "**"
         if isinstance(node, ast.ImportFrom) and node.module == "math":
             yield from (alias.name for alias in node.names if alias.name in ELEMENTARY)
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
@@ -110,6 +114,13 @@ def elementary(tree: ast.AST) -> Iterator[str]:
         numpys = ELEMENTARY | {"hypot"}  # that of math is made of basic operations
         if node.attr in {"np": numpys, "math": ELEMENTARY}.get(node.value.id, ()):
             yield node.attr
+
+
+def _is_square_or_constant(node: ast.BinOp) -> bool:
+    """Return True for a square, which is a product, and for a power of a literal."""
+    square = isinstance(node.right, ast.Constant) and node.right.value == 2
+    literals = isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant | ast.UnaryOp)
+    return square or literals
 
 
 def _parsed(path: Path) -> ast.AST:
@@ -156,6 +167,8 @@ def test_seeded_computations_have_elementary_functions_of_their_own() -> None:
         ("from math import exp", ["exp"]),
         ("sin_cos(a)", []),
         ("np.hypot(a, b)", ["hypot"]),
+        ("a**3 + a**2 + 2.0**20", ["**"]),
+        ("a**n", ["**"]),
         ("math.hypot(a, b) + np.sqrt(c)", []),
     ],
 )

@@ -42,13 +42,15 @@ class Propeller:
     @property
     def max_thrust_n(self) -> float:
         """C_T rho0 n^2 D^4 at full speed and sea level."""
-        return self.thrust_coefficient * SEA_LEVEL_DENSITY_KGPM3 * (self.max_rpm / 60.0) ** 2 * self.diameter_m**4
+        square_m2 = self.diameter_m * self.diameter_m
+        return self.thrust_coefficient * SEA_LEVEL_DENSITY_KGPM3 * (self.max_rpm / 60.0) ** 2 * square_m2 * square_m2
 
     @property
     def max_torque_nm(self) -> float:
         """C_P rho0 n^2 D^5 / (2 pi) at full speed and sea level."""
-        power = self.power_coefficient * SEA_LEVEL_DENSITY_KGPM3 * (self.max_rpm / 60.0) ** 2 * self.diameter_m**5
-        return power / math.tau
+        square_m2 = self.diameter_m * self.diameter_m
+        torque = self.power_coefficient * SEA_LEVEL_DENSITY_KGPM3 * (self.max_rpm / 60.0) ** 2
+        return torque * square_m2 * square_m2 * self.diameter_m / math.tau
 
     @property
     def max_radps(self) -> float:

@@ -83,7 +83,7 @@ def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
     rows = sampled(trajectory)
 
     def feasible(factor: float) -> bool:
-        scaled = rows * (factor ** -np.arange(ORDERS, dtype=np.float64))[None, :, None]
+        scaled = rows / np.cumprod([1.0, *(ORDERS - 1) * [factor]])[None, :, None]
         return bool(usage(Reference.of(scaled), limits).max() <= 1.0)
 
     slow = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -148,7 +149,7 @@ class QuadrotorParameters:
 
 def _x_frame(arm_m: float) -> tuple[_Four, _Four]:
     """Return rotors of section 1.1: front left, front right, rear right, rear left."""
-    s = arm_m / 2.0**0.5
+    s = arm_m / math.sqrt(2.0)
     return (s, s, -s, -s), (s, -s, -s, s)
 
 

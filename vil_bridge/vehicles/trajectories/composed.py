@@ -44,14 +44,14 @@ class Retimed(Trajectory):
         s = self._pace.derivatives(t_s)
         f = self._curve.derivatives(np.clip(s[:, 0, 0], 0.0, self._curve.duration_s))
         s1, s2, s3, s4 = (s[:, k] for k in range(1, ORDERS))
+        square = s1 * s1
         rows = np.empty_like(f)
         rows[:, 0] = f[:, 0]
         rows[:, 1] = f[:, 1] * s1
-        rows[:, 2] = f[:, 2] * s1**2 + f[:, 1] * s2
-        rows[:, 3] = f[:, 3] * s1**3 + 3.0 * f[:, 2] * s1 * s2 + f[:, 1] * s3
-        rows[:, 4] = (
-            f[:, 4] * s1**4 + 6.0 * f[:, 3] * s1**2 * s2 + f[:, 2] * (3.0 * s2**2 + 4.0 * s1 * s3) + f[:, 1] * s4
-        )
+        rows[:, 2] = f[:, 2] * square + f[:, 1] * s2
+        rows[:, 3] = f[:, 3] * (square * s1) + 3.0 * f[:, 2] * s1 * s2 + f[:, 1] * s3
+        rows[:, 4] = f[:, 4] * (square * square) + 6.0 * f[:, 3] * square * s2
+        rows[:, 4] += f[:, 2] * (3.0 * s2 * s2 + 4.0 * s1 * s3) + f[:, 1] * s4
         rows[:, 3:, 3] = 0.0
         return rows
 

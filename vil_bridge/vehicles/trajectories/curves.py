@@ -130,11 +130,11 @@ class _Shape(Trajectory):
         if self._along:
             # The heading is the imaginary part of log z', which stays on the branch next to the expected one.
             near = self._heading(t_s)
-            bend = z[2] / z[1]
+            bend = _quotient(z[2], z[1])
             off = _product(z[1], _direction(-near))
             rows[:, 0, 3] = near + arctan2(off.imag, off.real)
             rows[:, 1, 3] = bend.imag
-            rows[:, 2, 3] = (z[3] / z[1] - _product(bend, bend)).imag
+            rows[:, 2, 3] = (_quotient(z[3], z[1]) - _product(bend, bend)).imag
         return rows
 
 
@@ -149,7 +149,7 @@ def _bernoulli(phase: FloatArray) -> _Complex:
         known = np.zeros(len(phase), dtype=np.complex128)
         for k in range(order):
             known += math.comb(order, k) * _product(z[k], bottom[order - k])
-        z[order] = (top[order] - known) / bottom[0]
+        z[order] = _quotient(top[order] - known, bottom[0])
     return z
 
 
@@ -169,6 +169,12 @@ def _direction(angle_rad: FloatArray) -> _Complex:
 def _product(a: _Complex, b: _Complex) -> _Complex:
     """Return a b: NumPy fuses the sums of complex products on some processors."""
     return np.asarray((a.real * b.real - a.imag * b.imag) + 1j * (a.real * b.imag + a.imag * b.real))
+
+
+def _quotient(a: _Complex, b: _Complex) -> _Complex:
+    """Return a / b; as for :func:`_product`. ``b`` must be far from the limits of floating point."""
+    share, size = _product(a, b.conjugate()), b.real * b.real + b.imag * b.imag
+    return np.asarray(share.real / size + 1j * (share.imag / size))
 
 
 def _flown(

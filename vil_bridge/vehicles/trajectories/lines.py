@@ -116,7 +116,7 @@ def _pieces(durations: FloatArray, jerks: FloatArray, accelerations: FloatArray)
     rows = np.zeros((len(durations), 4))
     distance = speed = 0.0
     for row, t, jerk, acceleration in zip(rows, durations, jerks, accelerations, strict=True):
-        row[:] = distance, speed * t, 0.5 * acceleration * t**2, jerk * t**3 / 6.0
+        row[:] = distance, speed * t, 0.5 * acceleration * t**2, jerk * (t * t * t) / 6.0
         distance = row.sum()
         speed += acceleration * t + 0.5 * jerk * t**2
     return rows
