@@ -160,8 +160,11 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 def test_what_arrives_too_old_is_counted_told_and_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the sender does: here it says that each of its pictures has expired already."""
-    with StreamRig(max_age_ns=-1) as rig, Receiver(rig.endpoint, encoding="raw") as receiver:
+    """Whatever the sender does: here it says that each of its pictures expired a second ago.
+
+    A second is more than the reader's mapping of clocks can be wrong by.
+    """
+    with StreamRig(max_age_ns=-(10**9)) as rig, Receiver(rig.endpoint, encoding="raw") as receiver:
         monkeypatch.setattr("vil_bridge.outputs.stream.encoded_picture.EncodedPicture.expires_within", lambda *_: False)
         with rig.playing(SMALL):
             wait_until(lambda: receiver.counters["too_old"] > 10)

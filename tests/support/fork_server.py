@@ -34,7 +34,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -112,12 +112,13 @@ class _Asker:
 
     Args:
         connection: of a server that runs already; None = start one.
+        await_end: waits for that server's end.
     """
 
-    def __init__(self, connection: socket.socket | None = None) -> None:
+    def __init__(self, connection: socket.socket | None = None, await_end: Callable[[], object] = lambda: None) -> None:
         self._connection = connection
+        self._await_end = await_end
         self._lock = threading.Lock()
-        self._child: subprocess.Popen[bytes] | None = None
 
     def fork(self, request: _Request, descriptors: Sequence[int]) -> int:
         """Return the process of a program, which is a child of this process."""
@@ -134,10 +135,10 @@ class _Asker:
         return int(answer)
 
     def close(self) -> None:
-        """End a server that this process has started."""
-        if self._connection is not None and self._child is not None:
+        """End the server, if there is one."""
+        if self._connection is not None:
             self._connection.close()
-            self._child.wait()
+            self._await_end()
 
     def _connected(self) -> socket.socket:
         if self._connection is None:
@@ -145,7 +146,7 @@ class _Asker:
             with theirs:
                 words = [sys.executable, "-m", __name__, str(theirs.fileno()), "-" * _COMMAND_LINE_BYTES]
                 with starting_anew():
-                    self._child = subprocess.Popen(
+                    child = subprocess.Popen(
                         words,
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
@@ -153,7 +154,7 @@ class _Asker:
                         cwd=_ROOT,
                         env=variables(),
                     )
-            self._connection = ours
+            self._connection, self._await_end = ours, child.wait
         return self._connection
 
 
@@ -472,7 +473,8 @@ def _attach_server(places: Sequence[int]) -> None:
     """Fork a server for the programs that this one will start; it ends with this one."""
     global _asker
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    if os.fork() == 0:
+    server = os.fork()
+    if server == 0:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         ours.close()
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -481,7 +483,8 @@ def _attach_server(places: Sequence[int]) -> None:
         os.close(nothing)
         _run(theirs)
     theirs.close()
-    _asker = _Asker(ours)
+    _asker = _Asker(ours, lambda: os.waitpid(server, 0))
+    atexit.register(_asker.close)
 
 
 def _open_streams() -> None:

@@ -105,11 +105,8 @@ def test_a_program_starts_its_own_from_a_server_of_its_own(tmp_path: Path) -> No
     file.write_text(f"version: 1\nhttp: {{port: 0}}\nrooms: {{hall: {{}}}}\nsources: {sources}\nactors: {actors}\n")
     before, started = fork_server.counts()
     with Program(*VIL_BRIDGE, "run", file) as bridge:
-        bridge.await_that(lambda: fork_server.counts()[0] >= before + 2, "a worker was forked")
-        named = [
-            pid for pid in _children(bridge.pid) if b"simulated.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        assert len(named) == 1, bridge.text()
+        bridge.await_that(lambda: len(_workers_of(bridge.pid)) == 1, "a worker of its own")
+        assert fork_server.counts()[0] >= before + 2
         assert bridge.end(signal.SIGTERM) == 0
     assert fork_server.counts()[1] == started
 
@@ -131,6 +128,12 @@ def _children(pid: int) -> list[int]:
     return [
         int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
     ]
+
+
+def _workers_of(pid: int) -> list[int]:
+    """Return the workers of simulated sources among the children of a process."""
+    lines = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in _children(pid)}
+    return [child for child, line in lines.items() if b"simulated.worker" in line]
 
 
 def _lives(pid: int) -> bool:
