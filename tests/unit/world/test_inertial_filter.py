@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from tests.support.common import data_dir
 from tests.support.flights import EPOCH_NS, Flight, fly
-from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
+from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
 from vil_bridge.tools.bench.compensate import recorded_errors
 from vil_bridge.tools.bench.recordings import RECORDINGS, BenchRecording
 from vil_bridge.world.actors import Actor
+from vil_bridge.world.inertial import compiled_steps, error_state
 from vil_bridge.world.inertial.body_estimate import body_of, carried
 from vil_bridge.world.inertial.body_filter import BodyFilter
-from vil_bridge.world.inertial.error_state import ACCEL_BIAS, FIRST_P, GYRO_BIAS, LATE
+from vil_bridge.world.inertial.error_state import ACCEL_BIAS, FIRST_P, GYRO_BIAS, LATE, SIZE, FilterState, MocapPose
+from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
 MS = 1_000_000
 _ROWS: Final = 10_000
+_STEPS: Final = [
+    pytest.param(error_state.corrected, id="twin"),
+    pytest.param(
+        compiled_steps.corrected,
+        id="kernel",
+        marks=pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"),
+    ),
+]
 
 
 @cache
@@ -123,6 +134,70 @@ def test_the_order_of_arrival_does_not_matter() -> None:
     assert first is not None and second is not None
     np.testing.assert_allclose(first.v_world_mps, second.v_world_mps, atol=5e-3)
     np.testing.assert_allclose(first.gyro_bias_radps, second.gyro_bias_radps, atol=1e-3)
+
+
+@pytest.mark.parametrize("after_ns", [-15 * MS, 10 * MS])
+@pytest.mark.parametrize("correct", _STEPS)
+def test_a_pose_before_or_behind_the_state_is_compared_along_the_motion(correct: Any, after_ns: int) -> None:
+    """Even motion in closed form, p + v t and q exp(w t): its poses at other instants confirm the state."""
+    v_mps, w_radps, late_ns = np.array([6.0, -4.0, 2.0]), np.array([1.0, 2.0, -4.0]), 4 * MS
+    p_m, lever_m, turn = np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.0, -0.05]), Rotation.from_rotvec([0.3, -0.2, 1.0])
+    sure = replace(
+        FilterState.unknown(lever_m),
+        t_ns=EPOCH_NS,
+        q_world_imu_xyzw=turn.as_quat(),
+        v_world_mps=v_mps,
+        p_world_m=p_m,
+        w_imu_radps=w_radps,
+        late_s=late_ns / 1e9,
+        P=1e-6 * np.eye(SIZE),
+    )
+    moved_m, turned_rad = v_mps * after_ns / 1e9, w_radps * after_ns / 1e9
+    then = turn * Rotation.from_rotvec(turned_rad)
+    pose = MocapPose(EPOCH_NS - late_ns + after_ns, p_m + moved_m + then.apply(lever_m), then.as_quat())
+    state, innovation = correct(sure, pose, np.full(6, 1e-6), 200.0)
+    # Motion counts as far as it exceeds its noise: 0.5 rad/s and 0.1 m/s leave 1.2 % and 0.02 % of it.
+    assert np.linalg.norm(innovation.residual[:3]) < 0.015 * np.linalg.norm(turned_rad)
+    assert np.linalg.norm(innovation.residual[3:]) < 0.005 * np.linalg.norm(moved_m)
+    assert innovation.accepted and np.linalg.norm(state.p_world_m - p_m) < 0.005 * np.linalg.norm(moved_m)
+
+
+def accelerated(until_ns: int, a_mps2: float) -> BodyFilter:
+    """A body that flies on x from rest: p = a t^2 / 2 by exact sensors, samples each 2 ms, poses each 10 ms."""
+    body = BodyFilter(Transform.identity())
+    for t_ns in range(0, until_ns + 1, 2 * MS):
+        body.add_imu(EPOCH_NS + t_ns, np.zeros(3), np.array([a_mps2, 0.0, GRAVITY_MPS2]))
+        if t_ns % (10 * MS) == 0:
+            add_accelerated(body, t_ns, a_mps2)
+    return body
+
+
+def add_accelerated(body: BodyFilter, t_ns: int, a_mps2: float) -> None:
+    x_m = 0.5 * a_mps2 * (t_ns / 1e9) ** 2
+    body.add_pose(EPOCH_NS + t_ns, np.array([x_m, 0.0, 0.0]), np.array([0.0, 0.0, 0.0, 1.0]))
+
+
+@pytest.mark.parametrize("age_ms", [40, 100])
+def test_a_burst_of_old_poses_neither_moves_the_estimate_nor_starts_it_over(age_ms: int) -> None:
+    """They are right, each at its own instant; the body has moved on by p = a t^2 / 2, which no straight line meets."""
+    until_ns, a_mps2 = 2_000 * MS, 8.0
+    body = accelerated(until_ns, a_mps2)
+    for number in range(10):
+        add_accelerated(body, until_ns - age_ms * MS + number, a_mps2)
+    assert (body.rejected, body.restarts, body.believed) == (10, 0, True)
+    assert body.state is not None and body.state.t_ns == EPOCH_NS + until_ns
+    np.testing.assert_allclose(body.state.p_world_m, [16.0, 0.0, 0.0], atol=1e-6)
+
+
+def test_a_pose_counts_up_to_20_ms_behind_the_state() -> None:
+    body = accelerated(1_000 * MS, 0.0)
+    assert body.state is not None and body.state.late_ns == 0
+    add_accelerated(body, 980 * MS, 0.0)
+    taken = body.innovation
+    assert taken is not None and taken.t_ns == EPOCH_NS + 980 * MS and body.rejected == 0
+    before = body.state
+    add_accelerated(body, 980 * MS - 1, 0.0)
+    assert body.innovation is taken and body.state is before and body.rejected == 1
 
 
 def test_a_gap_of_tracking_is_bridged_and_one_of_samples_starts_over() -> None:

@@ -113,6 +113,41 @@ def test_what_happens_before_the_signal_does_not_count() -> None:
     assert not race(square(), corners(1), signal_s=50.0)
 
 
+def test_the_signal_parts_what_happens_between_two_poses() -> None:
+    """Ten poses a second at 5 m/s: gate 1 is crossed at 2.04 s, between the poses of 2.0 s and 2.1 s."""
+    stops = [(0.0, 0.0, 0.0, 2.0), (1.04, 0.0, 0.0, 2.0), (3.04, 10.0, 0.0, 2.0)]
+    before = race(square(), stops, signal_s=2.03, rate_hz=10.0)
+    assert [one.race_s for one in of(GatePassed, before)] == pytest.approx([0.01], abs=1e-6)
+    assert not of(GatePassed, race(square(), stops, signal_s=2.05, rate_hz=10.0))
+
+
+@pytest.mark.parametrize(("after_ns", "collisions"), [(-1, 0), (0, 1), (1, 1)])
+def test_a_collision_counts_from_the_signal_on(after_ns: int, collisions: int) -> None:
+    clock = RaceClock(square())
+    clock.signal(500_000_000)
+    clock.collide(500_000_000 + after_ns, "drone_2")
+    events = [event for t_ms in range(0, 1000, 10) for event in clock.feed(t_ms * 1_000_000, np.array([0.0, 0.0, 2.0]))]
+    assert len(of(RaceCollision, events)) == collisions
+
+
+def test_motion_is_that_from_the_place_of_the_signal() -> None:
+    """Carried to the start and set down before it, at 5 m/s away from there after 4 s: 0.1 m take 20 ms."""
+    carried = [(0.0, -3.0, 0.0, 2.0), (1.0, -3.0, 0.0, 2.0), (2.0, 0.0, 0.0, 2.0), (4.0, 0.0, 0.0, 2.0)]
+    flown = [*carried, (6.0, 10.0, 0.0, 2.0)]
+    for signal_s in (3.0, 3.005):  # at a pose, and between two
+        events = race(square(rules=RaceRules("motion")), flown, signal_s=signal_s)
+        assert [one.t_ns for one in of(RaceStarted, events)] == pytest.approx([4.02e9], abs=1e6)
+    moving = race(square(rules=RaceRules("motion")), flown, signal_s=4.505)  # 2.525 m on; 0.1 m from 2.55 m are 25 ms
+    assert [one.t_ns for one in of(RaceStarted, moving)] == pytest.approx([4.53e9], abs=1e6)
+
+
+def test_a_racer_out_of_bounds_at_the_signal_is_out() -> None:
+    course = replace(square(), bounds_m=(np.array([-1.0, -1.0, 0.0]), np.array([9.0, 11.0, 4.0])))
+    outside = [(0.0, 9.5, 0.0, 2.0), (1.0, 9.5, 0.0, 2.0), (1.01, 8.5, 0.0, 2.0), (2.0, 8.5, 0.0, 2.0)]
+    assert [one.t_ns for one in of(RaceEnded, race(course, outside, signal_s=1.0))] == [1_000_000_000]
+    assert not of(RaceEnded, race(course, outside, signal_s=1.001))
+
+
 SHORT_CUT: list[Stop] = [
     (0.0, 0.0, 0.0, 2.0), (1.0, 8.0, 0.0, 2.0), (2.0, 8.0, 10.0, 2.0), (3.0, 0.0, 10.0, 2.0), (4.0, 0.0, 0.0, 2.0)
 ]  # fmt: skip

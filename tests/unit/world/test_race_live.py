@@ -125,6 +125,48 @@ def test_what_other_threads_read_belongs_together() -> None:
     assert (one.instant.lap, one.instant.passed, one.instant.due, one.instant.phase) == (2, 1, 1, "racing")
 
 
+def raced(name: str, speed_mps: float, *, to_m: float = 5.0, hit_s: float | None = None) -> RacerStanding:
+    """A racer that leaves the origin at the signal and flies evenly; a collision costs 3 s."""
+    one = RacerStanding(name, course(RaceRules("signal", collision="penalise", penalty_s=3.0)), 0.1)
+    one.clock.signal(0)
+    if hit_s is not None:
+        one.clock.collide(round(hit_s * NS_PER_S), "pole")
+    for t_ns in range(0, round(to_m / speed_mps * NS_PER_S), STEP_NS):
+        for event in one.feed(t_ns, Transform.of((speed_mps * t_ns / NS_PER_S, 0, 1), (0, 0, 0, 1))):
+            one.take(event)
+    return one
+
+
+def test_places_and_gaps_count_penalties() -> None:
+    """At gate B, 4 m on: 4 s; 2 s and 3 s; 5 s and 3 s. A racer with gate A alone is behind, the idle one last."""
+    clean, hit, slow = raced("clean", 1.0), raced("hit", 2.0, hit_s=0.5), raced("slow", 0.8, hit_s=0.5)
+    half, idle = raced("half", 4.0, to_m=3.0), raced("idle", 1.0, to_m=1.0)
+    order = sorted((idle, half, slow, hit, clean), key=lambda one: one.place)
+    assert [one.name for one in order] == ["clean", "hit", "slow", "half", "idle"]
+    assert [one.gap_s(clean) for one in order[:3]] == pytest.approx([0.0, 1.0, 4.0])
+    assert slow.gap_s(hit) == pytest.approx(3.0)  # the leader's penalty counts too
+    assert half.gap_s(hit) == pytest.approx(0.5 - (1.0 + 3.0))  # both at gate A
+    assert hit.gap_s(half) is None and idle.gap_s(clean) is None
+
+
+@pytest.mark.usefixtures("_time")
+def test_the_signal_is_the_newest_capture_of_all_racers() -> None:
+    """Checks come each 200 ms. The far racer's newest pose then is 60 ms old; the other one's is of the check."""
+    track = Track(RaceRules("signal"))
+    begun_ns = track.t_ns
+    track.fly(0.6, {"drone": 0.0})
+    track.fly(0.2, {"ghost": 0.0})
+    assert {one.phase for one in track.race.standings()} == {"ready"}, "no pose is later than the signal"
+    track.fly(0.6, {"drone": 0.0, "ghost": 0.0})
+    # The one racer was seen before, the other one at this check; later poses do not give it again.
+    signal_ns = begun_ns + 800 * NS_PER_MS - LATE_NS
+    assert {one.clock.progress.started_ns for one in track.race.standings()} == {signal_ns}
+    track.race.reset(after_ns=track.t_ns + 200 * NS_PER_MS - LATE_NS)
+    track.fly(0.8, {"drone": 0.0, "ghost": 0.0})
+    again_ns = begun_ns + 1800 * NS_PER_MS  # of the second check: at the first one the far racer's newest pose is that
+    assert {one.clock.progress.started_ns for one in track.race.standings()} == {again_ns}
+
+
 @pytest.mark.usefixtures("_time")
 def test_a_race_runs_out_of_time_without_poses_and_starts_again() -> None:
     track = Track(RaceRules("signal", timeout_s=4.0))
