@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import SourceFrame
 from vil_bridge.world.clock_sync import ClockModel
+from vil_bridge.world.compiled_clock import CompiledClock
+from vil_bridge.world.kernel import library
+from vil_bridge.world.world import World
 
 S = 1_000_000_000
+MS = 1_000_000
 OFFSET = 123_456_789_012_345
 DRIFT = 25e-6
 
@@ -143,3 +151,103 @@ def test_a_single_slow_exchange_changes_little() -> None:
     assert after is not None
     assert abs(after - before) < 10_000
     assert model.epoch == 0
+
+
+def test_the_window_ends_after_30_seconds() -> None:
+    """Packets take 1 ms until 39 s and 6 ms after that. The fastest ones count for 30 s, and then no more at all."""
+    model = ClockModel()
+    errors_ns = []
+    for k in range(71):
+        model.add_stamp(k * S + OFFSET - (1 if k < 40 else 6) * MS, k * S)
+        mapped = model.to_bridge(39 * S + OFFSET)  # the packet that arrived then had been sent 1 ms before
+        assert mapped is not None
+        errors_ns.append(mapped - 39 * S)
+    assert max(errors_ns[39:70]) <= MS + 1000, "no line lies below a packet of its window"
+    assert errors_ns[70] == 6 * MS
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        ClockModel,
+        pytest.param(
+            CompiledClock,
+            marks=pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"),
+        ),
+    ],
+)
+def test_a_slow_clock_is_followed_each_second(clock: type[ClockModel]) -> None:
+    """It loses 50 ppm, each packet takes 1 ms: the line, made anew each second, is off by 50 ppm of 0.99 s at most."""
+    world = World({"room": Transform.identity()}, [])
+    mapped_ns: list[int] = []
+    world.clocks = defaultdict(clock)
+    world.watch(mapped_ns.append)
+    nothing = np.zeros((0, 3)), np.zeros((0, 4)), np.zeros(0, dtype=np.bool_)
+    sent_ns = range(1000 * S, 1010 * S, 10 * MS)
+    for number, t_ns in enumerate(sent_ns):
+        lost_ns = 500 * number
+        world.ingest(SourceFrame("room", number, t_ns + OFFSET - lost_ns, t_ns + MS, (), *nothing))
+    errors_ns = np.array(mapped_ns) - np.array(sent_ns) - MS
+    assert np.abs(errors_ns).max() == 49_500  # in the first second, since no drift is known yet
+    assert np.abs(errors_ns[-500:]).max() < 5_000
+
+
+@pytest.mark.parametrize(
+    ("stamps", "steps"),
+    [
+        ([(0, -1000)], 0),
+        ([(0, -1000), (10, -1000)], 0),
+        ([(0, -1000), (10, -1000), (20, 1), (30, -1000), (40, -1000)], 0),
+        ([(0, -1000), (10, -1000), (20, -1000)], 1),
+        ([(i * 10, 200) for i in range(300)], 0),
+        ([(i * 10, 200) for i in range(302)], 1),
+        ([(i * 10, 1 if i == 200 else 200) for i in range(400)], 0),
+        ([(i * 250, 200) for i in range(19)], 0),
+        ([(i * 250, 200) for i in range(20)], 1),
+    ],
+    ids=[
+        "one from the future",
+        "two from the future",
+        "two and two",
+        "three in a row",
+        "late for three seconds",
+        "late for more than three seconds",
+        "one of them in time",
+        "nineteen late ones in 4.5 seconds",
+        "twenty",
+    ],
+)
+def test_no_single_stamp_steps_a_clock(stamps: list[tuple[int, int]], steps: int) -> None:
+    """Stamps by their arrival and their seeming transit, both in ms; the usual one is 1 ms."""
+    model = ClockModel()
+    for t_ms in range(0, 5000, 10):
+        model.add_stamp(t_ms * MS + OFFSET, t_ms * MS + MS)
+    line = model.line
+    for t_ms, transit_ms in stamps:
+        arrival_ns = (5000 + t_ms) * MS
+        model.add_stamp(arrival_ns - transit_ms * MS + OFFSET, arrival_ns)
+    assert model.epoch == steps
+    assert line is not None and model.line is not None
+    jump_ms = (model.line.offset_at(10 * S) - line.offset_at(10 * S)) / MS
+    assert jump_ms == pytest.approx(steps * (1 - stamps[-1][1]), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("gain_ms", "pause_s", "steps"),
+    [(0.0, 0, 0), (0.9, 0, 0), (2.0, 0, 1), (10.0, 400, 0), (100.0, 400, 1)],
+    ids=["a shorter way", "less than a millisecond", "a step", "25 ppm for 400 s", "a step behind a pause"],
+)
+def test_stamps_step_a_clock_that_exchanges_know_only_beyond_what_is_known(
+    gain_ms: float, pause_s: int, steps: int
+) -> None:
+    """Exchanges are exact. Stamps take 3 ms, then 0.1 ms: three of these come from the future of the stamps alone."""
+    model = ClockModel()
+    for k in range(320):
+        t_ns = k * S // 16
+        model.add_exchange(t_ns, t_ns + 100_000 + OFFSET, t_ns + 200_000)
+        model.add_stamp(t_ns + OFFSET, t_ns + 3 * MS)
+    for k in range(3):
+        t_ns = (20 + pause_s) * S + k * 10 * MS
+        model.add_stamp(t_ns + round(gain_ms * MS) + OFFSET, t_ns + 100_000)
+    assert model.epoch == steps
+    assert model.line is not None and model.line.method == ("one-way" if steps else "two-way")
