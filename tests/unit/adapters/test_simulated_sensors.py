@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from tests.support.sensors import at_rest
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import DisturbOrder, FlyCommand, Order, SensorValues, decode_report, encode
@@ -27,6 +28,7 @@ from vil_bridge.core.sensor_readings import (
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.vehicles.sensors.beacon_ranges import BeaconParameters, BeaconReceiver
 
 SECOND = 960
 START_NS = 7_000_000_000
@@ -224,6 +226,20 @@ def test_noise_of_beacons_has_its_size_and_repeats() -> None:
     ranges = rows(flown(of, 100), 0, 20)[:, :, 3]
     assert (ranges - ranges.mean(axis=0)).std() == pytest.approx(0.1, rel=0.05)
     assert np.array_equal(ranges, rows(flown(of, 100, chunk=7), 0, 20)[:, :, 3])
+
+
+def test_a_range_is_never_negative_and_the_reach_includes_its_end() -> None:
+    beacons = {"end": (3.0, 4.0, 0.0), "near": (0.0, 0.0, 0.3), "beyond": (0.0, 5.001, 0.0)}
+    receiver = BeaconReceiver(1, BeaconParameters(beacons=beacons, max_m=5.0, bias_m=-0.5))
+    np.testing.assert_allclose(receiver.measure(at_rest(1, 0)).ranges_m, [[4.5, 0.0, np.nan]], atol=1e-12)
+
+
+def test_noise_at_a_beacon_is_cut_at_zero() -> None:
+    """A normal distribution of deviation 0.1 m without its negative half: mean 0.1 / sqrt(2 pi), half of it zeros."""
+    receiver = BeaconReceiver(20_000, BeaconParameters(beacons={"here": (0.0, 0.0, 0.0)}, noise_m=0.1), seed=3)
+    ranges_m = receiver.measure(at_rest(20_000, 0)).ranges_m
+    assert (ranges_m == 0.0).mean() == pytest.approx(0.5, abs=0.015)
+    assert ranges_m.min() == 0.0 and ranges_m.mean() == pytest.approx(0.1 / math.sqrt(2.0 * math.pi), rel=0.04)
 
 
 def test_wind_forces_and_broken_rotors_are_checked_and_passed_on() -> None:

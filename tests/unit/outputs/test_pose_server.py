@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from tests.support.events import until
 from tests.support.filmed_room import PERSON, FilmedRoom
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.bridge_time import BridgeTime
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.pose_server import PoseFeed, PoseFrame
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
@@ -73,6 +74,24 @@ async def test_several_frames_of_one_turn_become_one() -> None:
         await until(lambda: any(frame.t_ns == stamps[-1] for frame in fed.frames))
     assert not {frame.t_ns for frame in fed.frames} & set(stamps[:-1])
     assert fed.status.counters["superseded"] == 3
+
+
+async def test_an_older_capture_is_not_sent_and_takes_no_newer_ones_place() -> None:
+    """Captures of 10, 20 and 30 ms; one of 25 ms comes alone, then 50 ms and 40 ms in one turn, then 50 ms again."""
+    clock = BridgeTime()
+    with clock.in_force():
+        clock.stand_at(NS_PER_S)
+        room = FilmedRoom(2)
+        async with Fed(room) as fed:
+            for turn in ((10,), (20,), (30,), (25,), (50, 40), (50,), (60,)):
+                for t_ms in turn:
+                    clock.stand_at(NS_PER_S + t_ms * NS_PER_MS)
+                    room.film()
+                for _ in range(3):
+                    await asyncio.sleep(0)
+    assert [(frame.t_ns - NS_PER_S) / NS_PER_MS for frame in fed.frames] == [10, 20, 30, 50, 60]
+    for frame in fed.frames:
+        np.testing.assert_allclose(frame.p_m, room.filmed[frame.t_ns][0], atol=1e-9)
 
 
 async def test_a_lost_actor_is_flagged_and_silence_is_too() -> None:
