@@ -137,8 +137,10 @@ def test_motion_is_that_from_the_place_of_the_signal() -> None:
     for signal_s in (3.0, 3.005):  # at a pose, and between two
         events = race(square(rules=RaceRules("motion")), flown, signal_s=signal_s)
         assert [one.t_ns for one in of(RaceStarted, events)] == pytest.approx([4.02e9], abs=1e6)
-    moving = race(square(rules=RaceRules("motion")), flown, signal_s=4.505)  # 2.525 m on; 0.1 m from 2.55 m are 25 ms
+    moving = race(square(rules=RaceRules("motion")), flown, signal_s=4.505)  # its first pose after that is of 4.51 s
     assert [one.t_ns for one in of(RaceStarted, moving)] == pytest.approx([4.53e9], abs=1e6)
+    at_once = race(square(rules=RaceRules("motion")), [(0.0, 0.0, 0.0, 2.0), (2.0, 10.0, 0.0, 2.0)])
+    assert [one.t_ns for one in of(RaceStarted, at_once)] == pytest.approx([20_000_000], abs=1e6)
 
 
 def test_a_racer_out_of_bounds_at_the_signal_is_out() -> None:
