@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import pytest
 
 from tests.mutants.draw import Mutant, draw, read_equivalent
@@ -12,6 +15,7 @@ from tests.mutants.rooms import ROOMS, files_of
 from tests.mutants.trial import parts
 from tests.support.common import ROOT
 
+SURVIVORS: Final = ROOT / "tests" / "mutants" / "survivors.md"
 MODULE = '''"""Text."""
 
 from __future__ import annotations
@@ -237,3 +241,9 @@ def test_the_report_counts_and_names_survivors() -> None:
     assert named.count("p/c.py:7 Add_Sub 0 ") == 2
     assert "+a - 1" in named
     assert survivors(entries[:4]) == ""
+
+
+def test_former_survivors_name_cases_that_exist() -> None:
+    named = re.findall(r"`((?:unit|property|contract|e2e)/[\w/]+\.py)::(\w+)", SURVIVORS.read_text())
+    assert len(named) > 10
+    assert [(file, case) for file, case in named if f"def {case}(" not in (ROOT / "tests" / file).read_text()] == []
