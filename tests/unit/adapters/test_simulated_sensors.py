@@ -236,10 +236,10 @@ def test_a_range_is_never_negative_and_the_reach_includes_its_end() -> None:
 
 def test_noise_at_a_beacon_is_cut_at_zero() -> None:
     """A normal distribution of deviation 0.1 m without its negative half: mean 0.1 / sqrt(2 pi), half of it zeros."""
-    receiver = BeaconReceiver(20_000, BeaconParameters(beacons={"here": (0.0, 0.0, 0.0)}, noise_m=0.1), seed=3)
-    ranges_m = receiver.measure(at_rest(20_000, 0)).ranges_m
-    assert (ranges_m == 0.0).mean() == pytest.approx(0.5, abs=0.015)
-    assert ranges_m.min() == 0.0 and ranges_m.mean() == pytest.approx(0.1 / math.sqrt(2.0 * math.pi), rel=0.04)
+    receiver = BeaconReceiver(5_000, BeaconParameters(beacons={"here": (0.0, 0.0, 0.0)}, noise_m=0.1), seed=3)
+    ranges_m = receiver.measure(at_rest(5_000, 0)).ranges_m
+    assert (ranges_m == 0.0).mean() == pytest.approx(0.5, abs=0.03)
+    assert ranges_m.min() == 0.0 and ranges_m.mean() == pytest.approx(0.1 / math.sqrt(2.0 * math.pi), rel=0.08)
 
 
 def test_wind_forces_and_broken_rotors_are_checked_and_passed_on() -> None:

@@ -163,9 +163,9 @@ def test_a_pose_before_or_behind_the_state_is_compared_along_the_motion(correct:
 
 
 def accelerated(until_ns: int, a_mps2: float) -> BodyFilter:
-    """A body that flies on x from rest: p = a t^2 / 2 by exact sensors, samples each 2 ms, poses each 10 ms."""
+    """A body that flies on x from rest: p = a t^2 / 2 by exact sensors, poses each 10 ms, samples each 2 ms and on."""
     body = BodyFilter(Transform.identity())
-    for t_ns in range(0, until_ns + 1, 2 * MS):
+    for t_ns in range(0, until_ns + 10 * MS, 2 * MS):
         body.add_imu(EPOCH_NS + t_ns, np.zeros(3), np.array([a_mps2, 0.0, GRAVITY_MPS2]))
         if t_ns % (10 * MS) == 0:
             add_accelerated(body, t_ns, a_mps2)
@@ -180,23 +180,23 @@ def add_accelerated(body: BodyFilter, t_ns: int, a_mps2: float) -> None:
 @pytest.mark.parametrize("age_ms", [40, 100])
 def test_a_burst_of_old_poses_neither_moves_the_estimate_nor_starts_it_over(age_ms: int) -> None:
     """They are right, each at its own instant; the body has moved on by p = a t^2 / 2, which no straight line meets."""
-    until_ns, a_mps2 = 2_000 * MS, 8.0
+    until_ns, a_mps2 = 1_000 * MS, 8.0
     body = accelerated(until_ns, a_mps2)
     for number in range(10):
         add_accelerated(body, until_ns - age_ms * MS + number, a_mps2)
     assert (body.rejected, body.restarts, body.believed) == (10, 0, True)
-    assert body.state is not None and body.state.t_ns == EPOCH_NS + until_ns
-    np.testing.assert_allclose(body.state.p_world_m, [16.0, 0.0, 0.0], atol=1e-6)
+    assert body.state is not None and abs(body.state.t_ns - EPOCH_NS - until_ns) < 100
+    np.testing.assert_allclose(body.state.p_world_m, [4.0, 0.0, 0.0], atol=1e-6)
 
 
 def test_a_pose_counts_up_to_20_ms_behind_the_state() -> None:
-    body = accelerated(1_000 * MS, 0.0)
+    body = accelerated(500 * MS, 0.0)
     assert body.state is not None and body.state.late_ns == 0
-    add_accelerated(body, 980 * MS, 0.0)
+    add_accelerated(body, 480 * MS, 0.0)
     taken = body.innovation
-    assert taken is not None and taken.t_ns == EPOCH_NS + 980 * MS and body.rejected == 0
+    assert taken is not None and taken.t_ns == EPOCH_NS + 480 * MS and body.rejected == 0
     before = body.state
-    add_accelerated(body, 980 * MS - 1, 0.0)
+    add_accelerated(body, 480 * MS - 1, 0.0)
     assert body.innovation is taken and body.state is before and body.rejected == 1
 
 
