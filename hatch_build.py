@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _KERNEL: Final = Path("vil_bridge") / "world" / "kernel"
 _LIBRARY: Final = "libvil_kernel.so"
 # Contracted products would round otherwise on ARM than the twins and than x86-64.
-_FLAGS: Final = ("-O3", "-std=c11", "-Wall", "-Wextra", "-ffp-contract=off", "-fPIC", "-shared")
+FLAGS: Final = ("-O3", "-std=c11", "-Wall", "-Wextra", "-ffp-contract=off", "-fPIC", "-shared")
 
 
 class PackageHook(BuildHookInterface):
@@ -50,7 +50,7 @@ class PackageHook(BuildHookInterface):
     def _build_kernel(self, folder: Path) -> bool:
         """Build the shared library next to its sources; returns False when this package goes without it."""
         sources = sorted(folder.glob("*.c"))
-        compiler = _compiler()
+        compiler = c_compiler()
         if not sources or os.environ.get("VIL_KERNEL") == "off":
             return False
         if compiler is None:
@@ -60,12 +60,12 @@ class PackageHook(BuildHookInterface):
             return False
         library = folder / _LIBRARY
         made = library.with_suffix(".new")
-        subprocess.run([compiler, *_FLAGS, "-o", str(made), *map(str, sources), "-lm"], check=True)  # noqa: S603
+        subprocess.run([compiler, *FLAGS, "-o", str(made), *map(str, sources), "-lm"], check=True)  # noqa: S603
         made.replace(library)
         return True
 
 
-def _compiler() -> str | None:
+def c_compiler() -> str | None:
     """Return the C compiler; None where there is none, or where it finds no headers of the C library."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:

@@ -12,11 +12,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final, NamedTuple
 
+from tests.mutants.c_source import KERNEL, is_c, library
 from tests.mutants.rooms import tracked
 
-__all__ = ["Copy", "Run"]
+__all__ = ["Copies", "Copy", "Run"]
 
 # What is built, not tracked, and looked for by tests.
 _LINKS: Final = ("vil_bridge/web/static", "vil_bridge/web/frontend/node_modules")
@@ -47,6 +49,7 @@ class Copy:
         for link in _LINKS:
             if (root / link).exists() and not (folder / link).exists():
                 (folder / link).symlink_to((root / link).resolve())
+        self._put_library()
 
     def _renew(self, path: str) -> None:
         source, target = self._root / path, self.folder / path
@@ -61,17 +64,29 @@ class Copy:
         for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*.pyc"):
             compiled.unlink()
 
+    def _put_library(self, path: str = "", text: str = "") -> None:
+        """Put the compiled kernel there, one of its files with another text."""
+        made = library(path, text)
+        assert made is not None, f"{path or KERNEL} does not compile"
+        target = self.folder / KERNEL / "libvil_kernel.so"
+        target.unlink(missing_ok=True)  # a program that still runs keeps its own
+        target.write_bytes(made)
+
     @contextlib.contextmanager
     def holding(self, path: str, text: str) -> Iterator[None]:
-        """Let the copy of one file hold another text for a while."""
+        """Let the copy of one file, and what is compiled of it, hold another text for a while."""
         target = self.folder / path
         self._forget_compiled(target)
         target.write_text(text, encoding="utf-8")
         try:
+            if is_c(path):
+                self._put_library(path, text)
             yield
         finally:
             self._forget_compiled(target)
             shutil.copy2(self._root / path, target)
+            if is_c(path):
+                self._put_library()
 
     def pytest(
         self, options: Sequence[str], tests: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None
@@ -106,6 +121,25 @@ class Copy:
             process.wait()
             output.seek(0)
             return Run(code, output.read().decode(errors="replace"))
+
+
+class Copies:
+    """Copies of the tracked files, each lent to one thread at a time."""
+
+    def __init__(self, root: Path, folder: Path, count: int) -> None:
+        self.first = Copy(root, folder / "copy-1")
+        self.count = count
+        self._free: SimpleQueue[Copy] = SimpleQueue()
+        for copy in [self.first, *(Copy(root, folder / f"copy-{number}") for number in range(2, count + 1))]:
+            self._free.put(copy)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Copy]:
+        copy = self._free.get()
+        try:
+            yield copy
+        finally:
+            self._free.put(copy)
 
 
 def tracked_below(folder: Path) -> list[str]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
-from tests.mutants.copies import Copy
+from tests.mutants.c_source import callers, is_c
+from tests.mutants.copies import Copies, Copy
 from tests.mutants.plain import span
 
-__all__ = ["Reach", "Reaching", "collect", "digest"]
+__all__ = ["Reach", "Reaching", "collect", "digest", "importers"]
 
 _FILES_AT_ONCE: Final = 8
 _LIMIT_S: Final = 1200
@@ -55,11 +57,14 @@ def _unpacked(text: str) -> Iterable[int]:
         yield from range(int(first), int(last) + 1)
 
 
-def _measure(copy: Copy, files: list[str], sources: list[str]) -> dict[str, dict[str, Any]]:
+def _measure(copy: Copy, files: list[str], sources: list[str], until_s: float) -> dict[str, dict[str, Any]]:
     """Run test files under coverage; return seconds, outcome and reached lines of each test, by file."""
     from coverage import CoverageData
     from coverage.exceptions import CoverageException
 
+    limit_s = min(_LIMIT_S, until_s - time.monotonic())
+    if limit_s <= 0.0:
+        return {}
     with tempfile.TemporaryDirectory(prefix="vm") as scratch:
         folder = Path(scratch)
         roots = sorted({str(copy.folder / PurePosixPath(source).parent) for source in sources})
@@ -67,12 +72,11 @@ def _measure(copy: Copy, files: list[str], sources: list[str]) -> dict[str, dict
         notes = folder / "notes.json"
         more = {"COVERAGE_PROCESS_START": str(folder / "rc"), "VIL_MUTANTS_NOTES": str(notes)}
         more["PYTHONDONTWRITEBYTECODE"] = ""  # what is compiled now is read by all that follow
-        run = copy.pytest(["-p", "tests.mutants.watch"], files, _LIMIT_S, more)
+        run = copy.pytest(["-p", "tests.mutants.watch"], files, limit_s, more)
         if not notes.exists():
             print(f"no result from {' '.join(files)}:\n{run.output[-2000:]}")
-            return (
-                {} if len(files) == 1 else {k: v for file in files for k, v in _measure(copy, [file], sources).items()}
-            )
+            again = files if len(files) > 1 else []
+            return {k: v for file in again for k, v in _measure(copy, [file], sources, until_s).items()}
         results: dict[str, dict[str, Any]] = {file: {} for file in files}
         noted = json.loads(notes.read_text())
         for name, (seconds, outcome) in noted["tests"].items():
@@ -102,31 +106,44 @@ def _measure(copy: Copy, files: list[str], sources: list[str]) -> dict[str, dict
         return results
 
 
-def collect(copies: list[Copy], suite: list[str], sources: list[str], store: Path) -> dict[str, Any]:
-    """Measure the test files that the store does not hold as they are now; return all of it."""
+def collect(
+    copies: Copies, suite: list[str], sources: list[str], store: Path, until_s: float = math.inf
+) -> dict[str, Any]:
+    """Measure the test files that the store does not hold as they are now; return all of it.
+
+    Args:
+        until_s: end by the monotonic clock; files that were not measured by then are absent.
+    """
+    folder = copies.first.folder
     stored: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
-    digests = {file: digest((copies[0].folder / file).read_text()) for file in suite}
-    stored = {file: entry for file, entry in stored.items() if (copies[0].folder / file).exists()}
+    digests = {file: digest((folder / file).read_text()) for file in suite}
+    stored = {file: entry for file, entry in stored.items() if (folder / file).exists()}
     due = [file for file in suite if stored.get(file, {}).get("digest") != digests[file]]
-    chunks = [due[first : first + _FILES_AT_ONCE] for first in range(0, len(due), _FILES_AT_ONCE)]
-    free: SimpleQueue[Copy] = SimpleQueue()
-    for copy in copies:
-        free.put(copy)
+    size = min(_FILES_AT_ONCE, math.ceil(len(due) / copies.count)) or 1
+    chunks = [due[first : first + size] for first in range(0, len(due), size)]
 
     def measure(chunk: list[str]) -> dict[str, dict[str, Any]]:
-        copy = free.get()
-        try:
-            return _measure(copy, chunk, sources)
-        finally:
-            free.put(copy)
+        with copies.lent() as copy:
+            return _measure(copy, chunk, sources, until_s)
 
-    with ThreadPoolExecutor(len(copies)) as threads:
+    with ThreadPoolExecutor(copies.count) as threads:
         for number, results in enumerate(threads.map(measure, chunks), 1):
             for file, tests in results.items():
                 stored[file] = {"digest": digests[file], "tests": tests}
             store.write_text(json.dumps(stored))
             print(f"coverage: {number} of {len(chunks)} parts", flush=True)
     return stored
+
+
+def importers(file: str, texts: Mapping[str, str]) -> list[str]:
+    """Return the files, tests among them, whose text imports a module, or calls functions of a file of C."""
+    if is_c(file):
+        return callers(file, texts)
+    package, _, module = (
+        re.sub(r"^(adapters|renderer)/|/__init__\.py$|\.py$", "", file).replace("/", ".").rpartition(".")
+    )
+    pattern = re.compile(rf"\b{re.escape(package)}\.{module}\b|from {re.escape(package)} import .*\b{module}\b")
+    return [other for other, text in texts.items() if pattern.search(text)]
 
 
 class Reach:
@@ -136,6 +153,7 @@ class Reach:
         self._texts = texts
         self._seconds: dict[str, float] = {}
         self._lines: dict[str, dict[int, set[str]]] = {}
+        self._within: dict[str, set[str]] = {}
         self.failing: list[str] = []
         for entry in stored.values():
             for name, note in entry["tests"].items():
@@ -148,27 +166,24 @@ class Reach:
                     self.failing.append(name)
 
     def _within_functions(self, file: str) -> set[str]:
-        source, found = self._texts[file], set[str]()
-        for line, names in self._lines.get(file, {}).items():
-            if not span(source, line)[1]:
-                found |= names
-        return found
-
-    def _naming(self, file: str) -> list[str]:
-        """Files, tests among them, whose text imports the module."""
-        package, _, module = (
-            re.sub(r"^(adapters|renderer)/|/__init__\.py$|\.py$", "", file).replace("/", ".").rpartition(".")
-        )
-        pattern = re.compile(rf"\b{re.escape(package)}\.{module}\b|from {re.escape(package)} import .*\b{module}\b")
-        return [other for other, text in self._texts.items() if pattern.search(text)]
+        if file not in self._within:
+            source, lines = self._texts[file], self._lines.get(file, {})
+            self._within[file] = {name for line in lines if not span(source, line)[1] for name in lines[line]}
+        return self._within[file]
 
     def tests(self, file: str, line: int) -> list[Reaching]:
-        """Return the tests that reach a line, the cheapest first."""
-        lines, at_import = span(self._texts[file], line)
-        naming = self._naming(file)
+        """Return the tests that reach a line, the cheapest first; of C: functions of the modules that call its file."""
+        naming = importers(file, self._texts)
         weights: dict[str, float] = {}
-        for number in lines:
-            weights.update(dict.fromkeys(self._lines.get(file, {}).get(number, ()), 5.0))
+        at_import = False
+        if is_c(file):
+            for caller in naming:
+                weights.update(dict.fromkeys(self._within_functions(caller), 5.0))
+            naming = [other for caller in naming for other in importers(caller, self._texts)]
+        else:
+            lines, at_import = span(self._texts[file], line)
+            for number in lines:
+                weights.update(dict.fromkeys(self._lines.get(file, {}).get(number, ()), 5.0))
         if at_import:
             for other in naming:
                 if other in self._lines:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from tests.mutants.draw import Mutant
+from tests.mutants.language import Mutant
 
-__all__ = ["difference", "score", "survivors", "table"]
+__all__ = ["NOT_NOTICED", "difference", "entry", "score", "survivors", "table"]
 
+NOT_NOTICED = frozenset({"survived", "unreached"})
 _COLUMNS = ("tried", "killed", "timeout", "survived", "unreached")
 
 
@@ -50,11 +51,11 @@ def table(rooms: Mapping[str, list[dict[str, Any]]], equivalent: Mapping[str, in
     return "\n".join(rows)
 
 
-def survivors(entries: Iterable[Mapping[str, Any]]) -> str:
-    """Return each mutant that no test noticed: place, operator and changed line."""
+def survivors(entries: Iterable[Mapping[str, Any]], statuses: Collection[str] = NOT_NOTICED) -> str:
+    """Return each mutant that no test noticed, or that ended otherwise: place, operator and changed line."""
     blocks = []
     for entry in entries:
-        if entry["status"] in {"survived", "unreached"}:
+        if entry["status"] in statuses:
             operator, nth = entry["key"][3:]
             head = f"{entry['file']}:{entry['line']} {operator} {nth} {entry['status']}"
             ran = f" ({entry['tests']} tests ran, {entry['left']} left)" if entry["tests"] else ""

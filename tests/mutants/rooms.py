@@ -7,33 +7,24 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from tests.mutants.c_source import KERNEL
+
 __all__ = ["ROOMS", "SUITE", "files_of", "tracked"]
 
 SUITE: Final = ("tests/unit", "tests/property", "tests/contract", "tests/fuzz", "tests/e2e")
-# Patterns of paths; `*` also matches slashes.
+_FOLDERS: Final = (
+    *("core", "config", "protocols", "world", "monitoring", "vehicles", "pipeline", "outputs", "web", "servers"),
+    *("recording", "learning", "daemon", "tools", "cli"),
+)
+# Patterns of paths; `*` also matches slashes. Each file of the product is in one room.
 ROOMS: Final[dict[str, tuple[str, ...]]] = {
-    "core": ("vil_bridge/core/*.py",),
-    "protocols": ("vil_bridge/protocols/*.py",),
-    "world": ("vil_bridge/world/*.py",),
-    "pipeline": ("vil_bridge/pipeline/*.py",),
-    "outputs": ("vil_bridge/outputs/*.py",),
-    "recording": ("vil_bridge/recording/*.py",),
-    "access": (
-        "vil_bridge/web/auth/*.py",
-        *(f"vil_bridge/web/{name}.py" for name in ("acceptor", "request_body", "tls")),
+    **{folder: (f"vil_bridge/{folder}/*.py",) for folder in _FOLDERS},
+    "vil_bridge": tuple(
+        f"vil_bridge/{name}.py" for name in ("__init__", "__main__", "client", "client_warp", "registry")
     ),
-    "adapters": tuple(
-        f"adapters/vil_adapters/{name}.py"
-        for name in (
-            *("common/frame_order", "common/mavlink_session"),
-            *("mavlink_imu/codec", "optitrack/commands", "optitrack/fast_codec"),
-            *("optitrack/sockets", "optitrack/source", "qualisys/codec", "qualisys/connection", "qualisys/parameters"),
-            *("remote/session", "simulated/ipc"),
-            *("vicon/blocks", "vicon/codec", "vicon/layout"),
-            *("vicon/receiver", "vicon/segments", "vicon/source", "vicon/udp_codec"),
-            *("vrpn/connection", "vrpn/source", "vrpn/tracker_table"),
-        )
-    ),
+    "adapters": ("adapters/vil_adapters/*.py",),
+    "renderer": ("renderer/vil_renderer/*.py",),
+    "kernel": (f"{KERNEL}/*.c", f"{KERNEL}/*.h"),
 }
 
 

@@ -8,11 +8,12 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
-from tests.mutants.copies import Copy
-from tests.mutants.draw import Mutant, draw, mutated, read_equivalent
+from tests.mutants.changed import EACH, try_changed
+from tests.mutants.copies import Copies
+from tests.mutants.draw import draw, language_of, read_equivalent
+from tests.mutants.language import Mutant
 from tests.mutants.reach import Reach, Reaching, collect, digest
 from tests.mutants.report import difference, entry, score, survivors, table
 from tests.mutants.rooms import ROOMS, SUITE, files_of, tracked
@@ -52,7 +53,7 @@ class Verdicts:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     parser.add_argument("--rooms", default=",".join(ROOMS), help="names, separated by commas")
-    parser.add_argument("--each", type=int, default=40, help="mutants per room")
+    parser.add_argument("--each", type=int, help=f"mutants per room (40), or of the changed lines ({EACH})")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--suite", nargs="+", default=list(SUITE), help="folders or files of tests")
@@ -60,6 +61,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--reuse", action="store_true", help="keep coverage and verdicts of files that have not changed"
     )
+    parser.add_argument(
+        "--changed", metavar="BASE", help="mutants of the lines that changed since a commit, not of rooms"
+    )
+    parser.add_argument("--seconds", type=float, default=300.0, help="time for --changed in all")
     parser.add_argument("--at-least", type=float, default=0.0, help="percent; below it in any room the exit code is 1")
     return parser.parse_args()
 
@@ -69,35 +74,33 @@ def main() -> int:
     options = _options()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
+    if options.changed:
+        return try_changed(
+            options.changed, options.seconds, options.each or EACH, options.seed, options.jobs, options.out
+        )
     if not options.reuse:
         for stale in ("reach.json", "verdicts.json"):
             (out / stale).unlink(missing_ok=True)
-    copies = [Copy(ROOT, out / f"copy-{number}") for number in range(1, options.jobs + 1)]
+    each = options.each or 40
+    copies = Copies(ROOT, out, options.jobs)
     paths = tracked(ROOT)
-    python = [path for path in paths if path.endswith(".py")]
-    suite = [path for path in python if Path(path).name.startswith("test_") and path.startswith(tuple(options.suite))]
+    texts = {path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))}
+    suite = [path for path in texts if Path(path).name.startswith("test_") and path.startswith(tuple(options.suite))]
     measured = [path for room in ROOMS for path in files_of(room, paths)]
-    texts = {path: (ROOT / path).read_text() for path in python}
     reach = Reach(collect(copies, suite, measured, out / "reach.json"), texts)
     for name in reach.failing:
         print(f"fails without a mutant, not used: {name}")
 
     verdicts, listed = Verdicts(out / "verdicts.json"), read_equivalent()
-    free: SimpleQueue[Copy] = SimpleQueue()
-    for copy in copies:
-        free.put(copy)
 
     def judge(mutant: Mutant) -> dict[str, Any]:
         source = texts[mutant.file]
-        changed = mutated(source, mutant)
+        changed = language_of(mutant.file).mutated(source, mutant)
         tests = reach.tests(mutant.file, mutant.line)
         verdict = verdicts.known(mutant, tests)
         if verdict is None:
-            copy = free.get()
-            try:
+            with copies.lent() as copy:
                 verdict = try_mutant(copy, mutant, changed, tests).as_json()
-            finally:
-                free.put(copy)
             verdicts.note(mutant, tests, verdict)
             print(
                 f"{verdict['status']} {mutant.file}:{mutant.line} {mutant.operator} {verdict['seconds']} s", flush=True
@@ -106,15 +109,15 @@ def main() -> int:
 
     results: dict[str, list[dict[str, Any]]] = {}
     apart: dict[str, int] = {}
-    with ThreadPoolExecutor(len(copies)) as threads:
+    with ThreadPoolExecutor(options.jobs) as threads:
         for room in options.rooms.split(","):
-            sample = draw({path: texts[path] for path in files_of(room, paths)}, options.seed, options.each, listed)
+            sample = draw({path: texts[path] for path in files_of(room, paths)}, options.seed, each, listed)
             results[room] = list(threads.map(judge, sample.mutants))
             apart[room] = len(sample.equivalent)
-            head = {"seed": options.seed, "each": options.each, "failing": reach.failing, "equivalent": apart}
+            head = {"seed": options.seed, "each": each, "failing": reach.failing, "equivalent": apart}
             (out / "report.json").write_text(json.dumps({**head, "rooms": results}, indent=1))
     print(table(results, apart))
-    print(survivors([each for entries in results.values() for each in entries]))
+    print(survivors([one for entries in results.values() for one in entries]))
     return int(any(score(entries) < options.at_least for entries in results.values()))
 
 

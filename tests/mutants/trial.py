@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -9,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tests.mutants.copies import Copy, Run
-from tests.mutants.draw import Mutant
+from tests.mutants.language import Mutant
 from tests.mutants.reach import Reaching
 
 __all__ = ["Verdict", "parts", "try_mutant"]
@@ -25,7 +26,7 @@ _FAILED: Final = 1  # pytest's exit code
 
 @dataclass(frozen=True)
 class Verdict:
-    """End of a mutant: ``killed`` or ``timeout``, by which test, or ``survived`` or ``unreached``."""
+    """End of a mutant: ``killed`` or ``timeout``, by which test, ``survived``, ``unreached`` or ``unjudged``."""
 
     status: str
     by: str = ""
@@ -63,31 +64,39 @@ def _failing(output: str) -> str:
     return named[1] if named else output.strip().splitlines()[-1] if output.strip() else ""
 
 
-def try_mutant(copy: Copy, mutant: Mutant, changed: str, tests: list[Reaching]) -> Verdict:
-    """Return what the tests, which all pass without the mutant, make of it."""
+def try_mutant(copy: Copy, mutant: Mutant, changed: str, tests: list[Reaching], until_s: float = math.inf) -> Verdict:
+    """Return what the tests, which all pass without the mutant, make of it.
+
+    Args:
+        until_s: end by the monotonic clock; a mutant that has no verdict by then is ``unjudged``.
+    """
     if not tests:
         return Verdict("unreached")
     begun, ran = time.monotonic(), 0
     for part in parts(tests):
+        if time.monotonic() >= until_s:
+            break
         ran += len(part)
         with copy.holding(mutant.file, changed):
-            run = _pytest(copy, part)
+            run = _pytest(copy, part, until_s)
         verdict = Verdict(
             "timeout" if run.code is None else "killed",
             part[0].name if run.code is None else _failing(run.output),
             *(ran, len(tests) - ran, round(time.monotonic() - begun, 1)),
         )
-        if run.code != 0 and _holds(copy, part, verdict, failed=run.code == _FAILED):
+        holds = run.code != 0 and _holds(copy, part, verdict, until_s, failed=run.code == _FAILED)
+        if holds and time.monotonic() < until_s:
             return verdict
-    return Verdict("survived", "", ran, len(tests) - ran, round(time.monotonic() - begun, 1))
+    status = "survived" if time.monotonic() < until_s else "unjudged"
+    return Verdict(status, "", ran, len(tests) - ran, round(time.monotonic() - begun, 1))
 
 
-def _pytest(copy: Copy, part: list[Reaching]) -> Run:
+def _pytest(copy: Copy, part: list[Reaching], until_s: float) -> Run:
     limit_s = _LIMIT_MORE_S + _LIMIT_FACTOR * sum(test.seconds for test in part)
-    return copy.pytest(["-x"], [test.name for test in part], limit_s)
+    return copy.pytest(["-x"], [test.name for test in part], max(0.0, min(limit_s, until_s - time.monotonic())))
 
 
-def _holds(copy: Copy, part: list[Reaching], verdict: Verdict, *, failed: bool) -> bool:
+def _holds(copy: Copy, part: list[Reaching], verdict: Verdict, until_s: float, *, failed: bool) -> bool:
     """Run slow tests, and all after another end than a failure, without the mutant: what ends so too says nothing."""
     doubted = [test for test in part if test.name == verdict.by] if failed else part
-    return (failed and sum(test.seconds for test in doubted) < _SURE_S) or _pytest(copy, doubted).code == 0
+    return (failed and sum(test.seconds for test in doubted) < _SURE_S) or _pytest(copy, doubted, until_s).code == 0

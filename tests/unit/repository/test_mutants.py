@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from typing import Final
 
 import pytest
 
-from tests.mutants.draw import Mutant, draw, read_equivalent
+from tests.mutants.c_source import KERNEL, C, callers, library
+from tests.mutants.changed import added_lines, near_tests
+from tests.mutants.draw import draw, language_of, read_equivalent
+from tests.mutants.language import Language, Mutant
 from tests.mutants.plain import places, same, span
+from tests.mutants.python_source import PYTHON
 from tests.mutants.reach import Reach, Reaching
 from tests.mutants.report import score, survivors, table
 from tests.mutants.rooms import ROOMS, files_of
@@ -141,8 +146,12 @@ def change(source: str, mutant: Mutant) -> str:
 SOURCES = {f"room/{name}.py": "\n".join(f"{name}{i} = {i} + 1" for i in range(20)) for name in "ab"}
 
 
+def language(_file: str) -> Language:
+    return PYTHON._replace(mutants_of=find, mutated=change)
+
+
 def drawn(sources: dict[str, str], seed: int, each: int = 8) -> list[Mutant]:
-    return draw(sources, seed, each, find=find, change=change).mutants
+    return draw(sources, seed, each, language=language).mutants
 
 
 def test_the_sample_depends_on_the_seed_and_on_nothing_that_stands_next_to_it() -> None:
@@ -160,7 +169,7 @@ def test_the_sample_depends_on_the_seed_and_on_nothing_that_stands_next_to_it() 
 
 def test_listed_mutants_leave_the_sample_and_are_counted_apart() -> None:
     first = drawn(SOURCES, 1)
-    sample = draw(SOURCES, 1, 8, [first[2].key], find=find, change=change)
+    sample = draw(SOURCES, 1, 8, [first[2].key], language=language)
     assert sample.equivalent == [first[2]]
     assert len(sample.mutants) == 8
     assert first[2] not in sample.mutants
@@ -169,18 +178,213 @@ def test_listed_mutants_leave_the_sample_and_are_counted_apart() -> None:
 def test_each_listed_mutant_names_a_line_that_exists() -> None:
     for (file, place, text, _, _), reason in read_equivalent().items():
         source = (ROOT / file).read_text()
-        lines, around = source.splitlines(), places(source)
+        lines, around = source.splitlines(), language_of(file).places(source)
         numbers = [number for number, line in enumerate(lines, 1) if line.strip() == text]
         assert place in {around.get(number, "") for number in numbers}, (file, text)
         assert len(reason) > 10, (file, text)
 
 
-def test_every_room_has_files() -> None:
-    paths = [str(path.relative_to(ROOT)) for path in [*ROOT.glob("vil_bridge/**/*.py"), *ROOT.glob("adapters/**/*.py")]]
-    for room, patterns in ROOMS.items():
+def product_files() -> list[str]:
+    folders = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
+    found = [path for folder in folders for path in (ROOT / folder).glob("**/*.py") if "node_modules" not in path.parts]
+    return sorted(str(path.relative_to(ROOT)) for path in [*found, *(ROOT / KERNEL).glob("*.[ch]")])
+
+
+def test_every_file_of_the_product_is_in_one_room_and_every_pattern_has_files() -> None:
+    product = product_files()
+    assert sorted(path for room in ROOMS for path in files_of(room, product)) == product
+    for patterns in ROOMS.values():
         for pattern in patterns:
-            assert pattern in paths or "*" in pattern, pattern
-        assert files_of(room, paths), room
+            assert fnmatch.filter(product, pattern), pattern
+
+
+def test_only_the_given_lines_are_drawn() -> None:
+    only = {"room/a.py": {3, 5}, "room/b.py": {1}}
+    sample = draw(SOURCES, 1, 8, only=only, language=language)
+    assert {(mutant.file, mutant.line) for mutant in sample.mutants} == {
+        ("room/a.py", 3),
+        ("room/a.py", 5),
+        ("room/b.py", 1),
+    }
+
+
+# --- C -------------------------------------------------------------------------------------------
+
+HEADER = """/* a < b */
+int vil_less(int a, int b);
+"""
+SOURCE = """#include "less.h"
+#define LIMIT (3 + 4)
+
+typedef struct {
+    int count, size; // 7 - 1
+} Pair;
+
+static const char *name = "a < b && 1";
+
+/* Return 1 when a is less. */
+int vil_less(int a, int b)
+{
+    int both = 0x10;
+    Pair *pair = 0;
+    if (!a && b >= 2)
+        both += a - 'c';
+    for (int i = 0; i < b; i++) {
+        pair->count = i;
+        vil_note(pair, 1.5F);
+    }
+    return both;
+}
+"""
+
+
+def c_mutants(text: str) -> set[tuple[str, str]]:
+    """Operators on the only line with a text, with what each makes of it."""
+    number = next(number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line)
+    mutants = C.mutants_of("less.c", SOURCE).get(number, [])
+    changed = [C.mutated(SOURCE, mutant).splitlines()[number - 1].strip() for mutant in mutants]
+    assert all(mutant.text == SOURCE.splitlines()[number - 1].strip() for mutant in mutants)
+    return {(mutant.operator, line) for mutant, line in zip(mutants, changed, strict=True)}
+
+
+def test_mutants_of_c_change_comparisons_signs_logic_constants_and_statements() -> None:
+    assert c_mutants("if (!a") == {
+        ("! to nothing", "if (a && b >= 2)"),
+        ("&& to ||", "if (!a || b >= 2)"),
+        (">= to >", "if (!a && b > 2)"),
+        (">= to <", "if (!a && b < 2)"),
+        ("Number +1", "if (!a && b >= 3)"),
+        ("Number -1", "if (!a && b >= 1)"),
+    }
+    assert c_mutants("both += a") == {
+        ("+= to -=", "both -= a - 'c';"),
+        ("- to +", "both += a + 'c';"),
+        ("Statement", ";"),
+    }
+    assert c_mutants("for (int i") == {
+        ("Number +1", "for (int i = 1; i < b; i++) {"),
+        ("Number -1", "for (int i = (-1); i < b; i++) {"),
+        ("< to <=", "for (int i = 0; i <= b; i++) {"),
+        ("< to >=", "for (int i = 0; i >= b; i++) {"),
+        ("++ to --", "for (int i = 0; i < b; i--) {"),
+    }
+    assert c_mutants("vil_note") == {
+        ("Number +1", "vil_note(pair, 2.5F);"),
+        ("Number -1", "vil_note(pair, 0.5F);"),
+        ("Statement", ";"),
+    }
+    assert c_mutants("0x10") == {("Number +1", "int both = 17;"), ("Number -1", "int both = 15;")}
+    assert {operator for operator, _ in c_mutants("pair->count")} == {"Statement"}
+
+
+@pytest.mark.parametrize("text", ["#define", "#include", "count, size", "Pair;", "char *name", "/* Return", "return"])
+def test_comments_texts_the_preprocessor_declarations_and_jumps_have_no_mutants(text: str) -> None:
+    assert c_mutants(text) == set()
+
+
+def test_a_line_of_c_is_known_by_its_function() -> None:
+    around = C.places(SOURCE)
+    inside = [
+        number for number, line in enumerate(SOURCE.splitlines(), 1) if line.startswith("    ") and "size" not in line
+    ]
+    assert {around[number] for number in inside} == {"vil_less"}
+    assert set(around) - set(inside) == {11, 12, 22}, "its head, its braces and nothing before"
+
+
+def test_the_sample_of_c_does_not_depend_on_what_stands_next_to_it() -> None:
+    def drawn_lines(source: str) -> list[tuple[str, str]]:
+        sample = draw({"less.c": source}, 1, 4, language=lambda _: C._replace(same=lambda *_: False))
+        return [(mutant.text, mutant.operator) for mutant in sample.mutants]
+
+    assert len(drawn_lines(SOURCE)) == 4
+    assert drawn_lines(SOURCE) == drawn_lines("int vil_more(void)\n{\n    return 1;\n}\n" + SOURCE)
+
+
+@pytest.mark.process
+def test_a_change_of_the_kernel_counts_where_it_compiles_to_another_library() -> None:
+    file = f"{KERNEL}/rays.c"
+    source = (ROOT / file).read_text()
+    assert not C.same(file, source, source.replace("at < 0 ||", "at <= 0 ||"))
+    assert C.same(file, source, source.replace("int64_t place = 0;", "int64_t place = 1 - 1;"))
+    assert C.same(file, source, source.replace("int64_t place = 0;", ""))
+    assert library(file, source) == library()
+
+
+def test_the_callers_of_a_file_of_c_are_the_modules_that_name_what_uses_it() -> None:
+    texts = {
+        "k/less.h": HEADER,
+        "k/less.c": SOURCE,
+        "k/sort.c": "int vil_sort(int a)\n{\n    return vil_less(a, 1);\n}\n",
+        "k/far.c": "int vil_far(void)\n{\n    return 1;\n}\n",
+        "p/sort.py": 'sort = function("vil_sort")',
+        "p/less.py": "less = kernel.vil_less",
+        "p/far.py": 'far = function("vil_far")',
+    }
+    assert callers("k/less.c", texts) == ["p/sort.py", "p/less.py"]
+    assert callers("k/less.h", texts) == ["p/sort.py", "p/less.py"]
+    assert callers("k/sort.c", texts) == ["p/sort.py"]
+    assert callers("k/far.c", texts) == ["p/far.py"]
+
+
+def test_the_kernel_is_called_from_python_in_every_file() -> None:
+    texts = {path: (ROOT / path).read_text() for path in product_files()}
+    for file in files_of("kernel", list(texts)):
+        assert callers(file, texts), file
+
+
+# --- changed lines -------------------------------------------------------------------------------
+
+DIFF = """diff --git a/p/c.py b/p/c.py
+index 1..2 100644
+--- a/p/c.py
++++ b/p/c.py
+@@ -3 +3,2 @@ def f():
+-a = 1
++a = 2
++++ b/none.py
+@@ -9,2 +10,0 @@ def g():
+-c = 1
+-d = 1
+@@ -20,0 +20 @@ def h():
++e = 1
+\\ No newline at end of file
+diff --git a/old.py b/old.py
+deleted file mode 100644
+--- a/old.py
++++ /dev/null
+@@ -1 +0,0 @@
+-x = 1
+diff --git a/new.c b/new.c
+new file mode 100644
+--- /dev/null
++++ b/new.c
+@@ -0,0 +1,3 @@
++int a;
++int b;
++int c;
+"""
+
+
+def test_changed_lines_are_those_that_a_diff_adds() -> None:
+    found = {file: lines for file, lines in added_lines(DIFF).items() if lines}
+    assert found == {"p/c.py": {3, 4, 20}, "new.c": {1, 2, 3}}
+
+
+def test_the_tests_of_a_changed_file_are_the_recorded_ones_and_those_that_import_it() -> None:
+    texts = {
+        "p/c.py": MODULE,
+        "p/user.py": "from p.c import f",
+        "tests/test_c.py": "from p.c import f",
+        "tests/test_user.py": "from p.user import g",
+        "tests/test_far.py": "",
+    }
+    recorded = {"tests/test_far.py": {"tests": {"one": {"lines": {"p/c.py": "1-2"}}}}, "tests/test_c.py": {"tests": {}}}
+    assert near_tests("p/c.py", 0, texts, recorded) == {"tests/test_far.py"}
+    assert near_tests("p/c.py", 1, texts, recorded) == {"tests/test_c.py"}
+    assert near_tests("p/c.py", 2, texts, recorded) == {"tests/test_user.py"}
+
+
+# --- reach ---------------------------------------------------------------------------------------
 
 
 def reach() -> Reach:

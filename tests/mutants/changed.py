@@ -1,0 +1,138 @@
+"""Try mutants of the lines that changed since a commit, within some minutes (docs/develop/mutants.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tests.mutants.c_source import is_c
+from tests.mutants.copies import Copies
+from tests.mutants.draw import draw, language_of, read_equivalent
+from tests.mutants.language import Mutant
+from tests.mutants.reach import Reach, collect, importers
+from tests.mutants.report import NOT_NOTICED, difference, entry, survivors
+from tests.mutants.rooms import ROOMS, SUITE, files_of, tracked
+from tests.mutants.trial import Verdict, try_mutant
+from tests.support.common import ROOT
+
+__all__ = ["EACH", "added_lines", "near_tests", "try_changed"]
+
+EACH: Final = 30
+_MEASURING: Final = 0.5  # share of the time in which tests are measured
+
+
+def added_lines(diff: str) -> dict[str, set[int]]:
+    """Return the lines that a diff without context adds, by file."""
+    found: dict[str, set[int]] = {}
+    file, left = "", 0
+    for line in diff.splitlines():
+        if left:
+            left -= not line.startswith("\\")  # a note that no newline ends the file
+        elif line.startswith("+++ "):
+            file = line.removeprefix("+++ ").removeprefix("b/").rstrip("\t")
+        elif hunk := re.match(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line):
+            removed, first, added = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
+            left = removed + added
+            found.setdefault(file, set()).update(range(first, first + added))
+    return found
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def _changed_lines(base: str) -> dict[str, set[int]]:
+    """Return the lines of the product that were added since the branch left ``base``, uncommitted ones too."""
+    paths = tracked(ROOT)
+    product = {path for room in ROOMS for path in files_of(room, paths)}
+    options = ("--unified=0", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/", "--merge-base")
+    found = added_lines(_git("-c", "core.quotepath=off", "diff", *options, base))
+    for path in _git("ls-files", "-z", "--others", "--exclude-standard").split("\0"):
+        if path in product:
+            found[path] = set(range(1, len((ROOT / path).read_text().splitlines()) + 1))
+    return {path: lines for path, lines in sorted(found.items()) if path in product and lines}
+
+
+def modules_of(file: str, texts: Mapping[str, str]) -> list[str]:
+    """Return the module of a file; of a file of C, those that call its functions."""
+    return importers(file, texts) if is_c(file) else [file]
+
+
+def near_tests(file: str, distance: int, texts: Mapping[str, str], recorded: Mapping[str, Any]) -> set[str]:
+    """Return the test files that import a module (1), or what imports it (2); those that a recording names (0)."""
+    modules = set(modules_of(file, texts))
+    if distance == 0:
+        notes = {test: note["tests"].values() for test, note in recorded.items()}
+        return {test for test, cases in notes.items() if any(not modules.isdisjoint(case["lines"]) for case in cases)}
+    for _ in range(distance):
+        modules = {other for module in modules for other in importers(module, texts)}
+    return {module for module in modules if Path(module).name.startswith("test_")}
+
+
+class _Measured(NamedTuple):
+    """Reach of the tests near the mutants, and the files for which the time was over."""
+
+    reach: Reach
+    missing: list[str]
+
+
+def _measure(copies: Copies, mutants: list[Mutant], texts: Mapping[str, str], out: Path, until_s: float) -> _Measured:
+    """Measure test files until each mutant is reached: the recorded ones, then by distance."""
+    record, store = out / "reach.json", out / "changed.json"
+    recorded = json.loads(record.read_text()) if record.exists() else {}
+    store.unlink(missing_ok=True)
+    suite = [path for folder in SUITE for path in texts if path.startswith(folder)]
+    sources = sorted({module for mutant in mutants for module in modules_of(mutant.file, texts)})
+    wanted: list[str] = []
+    reach, stored = Reach({}, texts), dict[str, Any]()
+    for distance in range(3):
+        due = {mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)}
+        near = {test for file in due for test in near_tests(file, distance, texts, recorded)}
+        wanted += [test for test in suite if test in near and test not in wanted]
+        stored = collect(copies, wanted, sources, store, until_s)
+        reach = Reach(stored, texts)
+    return _Measured(reach, [test for test in wanted if test not in stored])
+
+
+def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out: Path) -> int:
+    """Try mutants of the lines that changed since ``base``; return 1 where one is not noticed, else 0."""
+    begun_s = time.monotonic()
+    until_s = begun_s + seconds
+    lines = _changed_lines(base)
+    paths = tracked(ROOT)
+    texts = {path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))}
+    sample = draw({path: texts[path] for path in lines}, seed, each, read_equivalent(), only=lines)
+    count = sum(map(len, lines.values()))
+    print(f"{len(sample.mutants)} mutants of {count} changed lines in {len(lines)} files since {base}", flush=True)
+    if not sample.mutants:
+        return 0
+    copies = Copies(ROOT, out, jobs)
+    reach, missing = _measure(copies, sample.mutants, texts, out, begun_s + _MEASURING * seconds)
+    for name in reach.failing:
+        print(f"fails without a mutant, not used: {name}")
+    for name in missing:
+        print(f"not measured in time, not used: {name}")
+
+    def judge(mutant: Mutant) -> dict[str, Any]:
+        changed = language_of(mutant.file).mutated(texts[mutant.file], mutant)
+        with copies.lent() as copy:
+            verdict = try_mutant(copy, mutant, changed, reach.tests(mutant.file, mutant.line), until_s)
+        if verdict.status == "unreached" and missing:
+            verdict = Verdict("unjudged")
+        print(f"{verdict.status} {mutant.file}:{mutant.line} {mutant.operator} {verdict.seconds} s", flush=True)
+        return entry(mutant, verdict.as_json(), difference(texts[mutant.file], changed))
+
+    with ThreadPoolExecutor(jobs) as threads:
+        entries = list(threads.map(judge, sample.mutants))
+    counts = Counter(each["status"] for each in entries)
+    statuses = ("killed", "timeout", "survived", "unreached", "unjudged")
+    print(", ".join(f"{status} {counts[status]}" for status in statuses), f"({time.monotonic() - begun_s:.0f} s)")
+    print(survivors(entries, {*NOT_NOTICED, "unjudged"}))
+    return int(any(each["status"] in NOT_NOTICED for each in entries))
