@@ -165,12 +165,12 @@ def is_c(file: str) -> bool:
     return file.endswith((".c", ".h"))
 
 
-def library(file: str = "", text: str = "") -> bytes | None:
+def library(root: Path, file: str = "", text: str = "") -> bytes | None:
     """Return the kernel's library as the product builds it, one of its files with another text; None: no compilation.
 
     Two equal libraries behave alike.
     """
-    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / KERNEL).glob("*.[ch]"))}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / KERNEL).glob("*.[ch]"))}
     if file:
         texts[Path(file).name] = text
     headers = tuple((name, text) for name, text in texts.items() if name.endswith(".h"))
@@ -209,8 +209,8 @@ def _compiled(folder: Path, *arguments: str) -> bytes | None:
 
 
 def _same(file: str, source: str, changed: str) -> bool:
-    made = library(file, changed)
-    return made is None or made == library(file, source)
+    made = library(ROOT, file, changed)
+    return made is None or made == library(ROOT, file, source)
 
 
 C: Final = Language(_mutants_of, _mutated, _places, _same)

@@ -22,7 +22,7 @@ from tests.mutants.rooms import ROOMS, SUITE, files_of, tracked
 from tests.mutants.trial import Verdict, try_mutant
 from tests.support.common import ROOT
 
-__all__ = ["EACH", "added_lines", "near_tests", "try_changed"]
+__all__ = ["EACH", "added_lines", "changed_lines", "near_tests", "try_changed"]
 
 EACH: Final = 30
 _MEASURING: Final = 0.5  # share of the time in which tests are measured
@@ -44,19 +44,19 @@ def added_lines(diff: str) -> dict[str, set[int]]:
     return found
 
 
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+def _git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def _changed_lines(base: str) -> dict[str, set[int]]:
+def changed_lines(root: Path, base: str) -> dict[str, set[int]]:
     """Return the lines of the product that were added since the branch left ``base``, uncommitted ones too."""
-    paths = tracked(ROOT)
+    paths = tracked(root)
     product = {path for room in ROOMS for path in files_of(room, paths)}
     options = ("--unified=0", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/", "--merge-base")
-    found = added_lines(_git("-c", "core.quotepath=off", "diff", *options, base))
-    for path in _git("ls-files", "-z", "--others", "--exclude-standard").split("\0"):
+    found = added_lines(_git(root, "-c", "core.quotepath=off", "diff", *options, base))
+    for path in _git(root, "ls-files", "-z", "--others", "--exclude-standard").split("\0"):
         if path in product:
-            found[path] = set(range(1, len((ROOT / path).read_text().splitlines()) + 1))
+            found[path] = set(range(1, len((root / path).read_text().splitlines()) + 1))
     return {path: lines for path, lines in sorted(found.items()) if path in product and lines}
 
 
@@ -105,7 +105,7 @@ def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out:
     """Try mutants of the lines that changed since ``base``; return 1 where one is not noticed, else 0."""
     begun_s = time.monotonic()
     until_s = begun_s + seconds
-    lines = _changed_lines(base)
+    lines = changed_lines(ROOT, base)
     paths = tracked(ROOT)
     texts = {path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))}
     sample = draw({path: texts[path] for path in lines}, seed, each, read_equivalent(), only=lines)

@@ -66,7 +66,7 @@ class Copy:
 
     def _put_library(self, path: str = "", text: str = "") -> None:
         """Put the compiled kernel there, one of its files with another text."""
-        made = library(path, text)
+        made = library(self._root, path, text)
         assert made is not None, f"{path or KERNEL} does not compile"
         target = self.folder / KERNEL / "libvil_kernel.so"
         target.unlink(missing_ok=True)  # a program that still runs keeps its own

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
+import subprocess
+import time
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.mutants.c_source import KERNEL, C, callers, library
-from tests.mutants.changed import added_lines, near_tests
+from tests.mutants.changed import added_lines, changed_lines, near_tests
+from tests.mutants.copies import Copy
 from tests.mutants.draw import draw, language_of, read_equivalent
 from tests.mutants.language import Language, Mutant
 from tests.mutants.plain import places, same, span
@@ -17,7 +22,7 @@ from tests.mutants.python_source import PYTHON
 from tests.mutants.reach import Reach, Reaching
 from tests.mutants.report import score, survivors, table
 from tests.mutants.rooms import ROOMS, files_of
-from tests.mutants.trial import parts
+from tests.mutants.trial import parts, try_mutant
 from tests.support.common import ROOT
 
 SURVIVORS: Final = ROOT / "tests" / "mutants" / "survivors.md"
@@ -307,7 +312,7 @@ def test_a_change_of_the_kernel_counts_where_it_compiles_to_another_library() ->
     assert not C.same(file, source, source.replace("at < 0 ||", "at <= 0 ||"))
     assert C.same(file, source, source.replace("int64_t place = 0;", "int64_t place = 1 - 1;"))
     assert C.same(file, source, source.replace("int64_t place = 0;", ""))
-    assert library(file, source) == library()
+    assert library(ROOT, file, source) == library(ROOT)
 
 
 def test_the_callers_of_a_file_of_c_are_the_modules_that_name_what_uses_it() -> None:
@@ -370,6 +375,37 @@ def test_changed_lines_are_those_that_a_diff_adds() -> None:
     assert found == {"p/c.py": {3, 4, 20}, "new.c": {1, 2, 3}}
 
 
+def git(root: Path, *arguments: str) -> None:
+    named = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+    subprocess.run(["git", *named, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def committed(root: Path, files: dict[str, str]) -> None:
+    """Make a repository of files."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root, "init", "--initial-branch=main")
+    git(root, "add", "--all")
+    git(root, "commit", "--message=first")
+
+
+@pytest.mark.process
+def test_lines_of_the_product_count_since_the_branch_left_its_base(tmp_path: Path) -> None:
+    core, kernel = "vil_bridge/core/one.py", f"{KERNEL}/less.c"
+    committed(tmp_path, {core: "a = 1\nb = 2\n", kernel: SOURCE, "tests/test_one.py": "a = 1\n"})
+    git(tmp_path, "switch", "--create=mine")
+    (tmp_path / core).write_text("a = 1\nb = 3\n")
+    (tmp_path / "tests/test_one.py").write_text("a = 2\n")
+    git(tmp_path, "commit", "--all", "--message=mine")
+    git(tmp_path, "switch", "main")
+    (tmp_path / kernel).write_text(SOURCE + "\n")
+    git(tmp_path, "commit", "--all", "--message=of another")
+    git(tmp_path, "switch", "mine")
+    (tmp_path / "vil_bridge/core/new.py").write_text("c = 1\n\nd = 2\n")
+    assert changed_lines(tmp_path, "main") == {core: {2}, "vil_bridge/core/new.py": {1, 2, 3}}
+
+
 def test_the_tests_of_a_changed_file_are_the_recorded_ones_and_those_that_import_it() -> None:
     texts = {
         "p/c.py": MODULE,
@@ -382,6 +418,50 @@ def test_the_tests_of_a_changed_file_are_the_recorded_ones_and_those_that_import
     assert near_tests("p/c.py", 0, texts, recorded) == {"tests/test_far.py"}
     assert near_tests("p/c.py", 1, texts, recorded) == {"tests/test_c.py"}
     assert near_tests("p/c.py", 2, texts, recorded) == {"tests/test_user.py"}
+
+
+# --- trial ---------------------------------------------------------------------------------------
+
+TRIED = """#include <stdlib.h>
+
+int vil_less(int a, int b)
+{
+    int untested = 3;
+    if (a < 0)
+        return untested;
+    return a < b;
+}
+"""
+TRIAL = f"""import ctypes
+
+less = ctypes.CDLL("{KERNEL}/libvil_kernel.so").vil_less
+
+
+def test_less():
+    assert [less(1, 2), less(2, 2), less(3, 2)] == [1, 0, 0]
+"""
+
+
+@pytest.mark.process
+def test_a_mutant_of_c_is_compiled_into_the_copy_and_judged_in_time(tmp_path: Path) -> None:
+    file = f"{KERNEL}/less.c"
+    committed(tmp_path / "root", {file: TRIED, "test_less.py": TRIAL})
+    copy = Copy(tmp_path / "root", tmp_path / "copy")
+    library_of_copy = tmp_path / "copy" / KERNEL / "libvil_kernel.so"
+    before = library_of_copy.read_bytes()
+
+    def status(old: str, new: str, until_s: float = math.inf) -> str:
+        mutant = Mutant(file, 8, "vil_less", "return a < b;", "", 0, 0)
+        tests = [Reaching("test_less.py::test_less", 0.01, 1.0)]
+        verdict = try_mutant(copy, mutant, TRIED.replace(old, new), tests, until_s)
+        assert library_of_copy.read_bytes() == before
+        return verdict.status
+
+    assert status("return a < b;", "return a <= b;") == "killed"
+    assert status("return a < b;", "abort();") == "killed", "a crash"
+    assert status("untested = 3", "untested = 4") == "survived"
+    assert status("return a < b;", "for (;;) {}", time.monotonic() + 3.0) == "unjudged", "an endless loop, and no time"
+    assert status("return a < b;", "return a <= b;", time.monotonic()) == "unjudged"
 
 
 # --- reach ---------------------------------------------------------------------------------------
