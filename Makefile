@@ -1,8 +1,8 @@
-# make setup | setup-dev | web | wheels | openapi | demo | test | test-all | nightly | seed | seeded | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | setup-dev | web | wheels | openapi | demo | test | test-all | nightly | seed | seeded | check | perf | mutants | mutants-changed | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
 .PHONY: setup setup-dev web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy seeded \
-    pyright commits page-check pytest without-kernel nightly seed perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
+    pyright commits page-check pytest without-kernel nightly seed perf mutants mutants-changed fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
@@ -25,6 +25,8 @@ FUZZ_RUNS = 1000000
 FUZZ_SECONDS = 4
 KERNEL_RUNS = 10000000
 KERNEL_FRAMES = 1000000
+# Where a branch left: mutants-changed takes the lines that it changed since.
+BASE = origin/main
 
 # What the demonstration needs.
 setup: $(STAMP)
@@ -37,7 +39,7 @@ KERNEL = vil_bridge/world/kernel
 $(STAMP): requirements-demo.lock pyproject.toml hatch_build.py scripts/setup.sh \
     $(KERNEL)/algebra.h $(KERNEL)/clock.c $(KERNEL)/clock.h $(KERNEL)/error_state.c $(KERNEL)/frame_store.c \
     $(KERNEL)/natnet.c $(KERNEL)/natnet.h $(KERNEL)/natnet_stream.c $(KERNEL)/natnet_stream.h \
-    $(KERNEL)/numbers.c $(KERNEL)/numbers.h $(KERNEL)/poses.h $(KERNEL)/skeletons.c \
+    $(KERNEL)/numbers.c $(KERNEL)/numbers.h $(KERNEL)/poses.h $(KERNEL)/rays.c $(KERNEL)/skeletons.c \
     $(KERNEL)/tracks.c $(KERNEL)/tracks.h $(KERNEL)/twist_filter.c $(KERNEL)/version.c $(KERNEL)/vicon.c $(KERNEL)/vicon.h \
     $(KERNEL)/vicon_objects.c $(KERNEL)/vicon_objects.h $(KERNEL)/vrpn.c $(KERNEL)/vrpn.h
 	sh scripts/setup.sh $(VENV)
@@ -158,9 +160,13 @@ seed: setup-dev
 perf: setup-dev
 	$(BIN)/python -m tests.perf.report $(PERF_FLAGS)
 
-# How many changed lines the tests notice, by room (docs/develop/mutants.md); half an hour or more.
+# How many changed lines the tests notice, by room (docs/develop/mutants.md); an hour or more.
 mutants: $(MUTANTS)
 	$(BIN)/python -m tests.mutants.run $(MUTANTS_FLAGS)
+
+# The same of the lines that a branch changes, in five minutes.
+mutants-changed: $(MUTANTS)
+	$(BIN)/python -m tests.mutants.run --changed $(BASE) --seconds 300
 
 $(MUTANTS): $(DEV)
 	$(LOCKED) $(BIN)/pip install -qq --disable-pip-version-check -e ".[mutants]"

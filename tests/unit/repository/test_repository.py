@@ -119,6 +119,11 @@ def test_documents_name_commands_that_exist(document: Path) -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_setup_comes_again_when_a_source_of_the_kernel_changes() -> None:
+    named = re.findall(r"\$\(KERNEL\)/([\w.]+)", (ROOT / "Makefile").read_text())
+    assert sorted(named) == sorted(path.name for path in (ROOT / "vil_bridge" / "world" / "kernel").glob("*.[ch]"))
+
+
 def test_each_promise_names_tests_that_exist() -> None:
     rows = re.findall(
         r"^\| (?!promise|---)(.+?) \|.*\| (.+?) \|$",
