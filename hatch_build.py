@@ -21,7 +21,7 @@ _LIBRARY: Final = "libvil_kernel.so"
 FLAGS: Final = ("-O3", "-std=c11", "-Wall", "-Wextra", "-ffp-contract=off", "-fPIC", "-shared")
 
 
-class PackageHook(BuildHookInterface):
+class PackageHook(BuildHookInterface[Any]):
     """Runs npm where the page is missing or older than its sources, and the C compiler.
 
     A source distribution carries the page, so that a wheel builds from it without Node.
