@@ -96,8 +96,9 @@ def _measure(copies: Copies, mutants: list[Mutant], texts: Mapping[str, str], ou
         due = {mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)}
         near = {test for file in due for test in near_tests(file, distance, texts, recorded)}
         wanted += [test for test in suite if test in near and test not in wanted]
-        stored = collect(copies, wanted, sources, store, until_s)
-        reach = Reach(stored, texts)
+        if time.monotonic() < until_s:
+            stored = collect(copies, wanted, sources, store, at_once=1, until_s=until_s)
+            reach = Reach(stored, texts)
     return _Measured(reach, [test for test in wanted if test not in stored])
 
 
@@ -117,8 +118,8 @@ def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out:
     reach, missing = _measure(copies, sample.mutants, texts, out, begun_s + _MEASURING * seconds)
     for name in reach.failing:
         print(f"fails without a mutant, not used: {name}")
-    for name in missing:
-        print(f"not measured in time, not used: {name}")
+    if missing:
+        print(f"{len(missing)} test files were not measured in time, and are not used: {' '.join(missing)}")
 
     def judge(mutant: Mutant) -> dict[str, Any]:
         changed = language_of(mutant.file).mutated(texts[mutant.file], mutant)

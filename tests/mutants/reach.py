@@ -73,6 +73,8 @@ def _measure(copy: Copy, files: list[str], sources: list[str], until_s: float) -
         more = {"COVERAGE_PROCESS_START": str(folder / "rc"), "VIL_MUTANTS_NOTES": str(notes)}
         more["PYTHONDONTWRITEBYTECODE"] = ""  # what is compiled now is read by all that follow
         run = copy.pytest(["-p", "tests.mutants.watch"], files, limit_s, more)
+        if not notes.exists() and time.monotonic() >= until_s:
+            return {}
         if not notes.exists():
             print(f"no result from {' '.join(files)}:\n{run.output[-2000:]}")
             again = files if len(files) > 1 else []
@@ -107,11 +109,18 @@ def _measure(copy: Copy, files: list[str], sources: list[str], until_s: float) -
 
 
 def collect(
-    copies: Copies, suite: list[str], sources: list[str], store: Path, until_s: float = math.inf
+    copies: Copies,
+    suite: list[str],
+    sources: list[str],
+    store: Path,
+    *,
+    at_once: int = _FILES_AT_ONCE,
+    until_s: float = math.inf,
 ) -> dict[str, Any]:
     """Measure the test files that the store does not hold as they are now; return all of it.
 
     Args:
+        at_once: test files of one run, of which all or none are measured.
         until_s: end by the monotonic clock; files that were not measured by then are absent.
     """
     folder = copies.first.folder
@@ -119,8 +128,7 @@ def collect(
     digests = {file: digest((folder / file).read_text()) for file in suite}
     stored = {file: entry for file, entry in stored.items() if (folder / file).exists()}
     due = [file for file in suite if stored.get(file, {}).get("digest") != digests[file]]
-    size = min(_FILES_AT_ONCE, math.ceil(len(due) / copies.count)) or 1
-    chunks = [due[first : first + size] for first in range(0, len(due), size)]
+    chunks = [due[first : first + at_once] for first in range(0, len(due), at_once)]
 
     def measure(chunk: list[str]) -> dict[str, dict[str, Any]]:
         with copies.lent() as copy:
