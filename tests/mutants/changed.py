@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.mutants.c_source import is_c
 from tests.mutants.copies import Copies
 from tests.mutants.draw import draw, language_of, read_equivalent
 from tests.mutants.language import Mutant
-from tests.mutants.reach import Reach, collect, importers
+from tests.mutants.reach import Imports, Reach, collect
 from tests.mutants.report import NOT_NOTICED, difference, entry, survivors
 from tests.mutants.rooms import ROOMS, SUITE, files_of, tracked
 from tests.mutants.trial import Verdict, try_mutant
@@ -60,19 +59,14 @@ def changed_lines(root: Path, base: str) -> dict[str, set[int]]:
     return {path: lines for path, lines in sorted(found.items()) if path in product and lines}
 
 
-def modules_of(file: str, texts: Mapping[str, str]) -> list[str]:
-    """Return the module of a file; of a file of C, those that call its functions."""
-    return importers(file, texts) if is_c(file) else [file]
-
-
-def near_tests(file: str, distance: int, texts: Mapping[str, str], recorded: Mapping[str, Any]) -> set[str]:
+def near_tests(file: str, distance: int, imports: Imports, recorded: Mapping[str, Any]) -> set[str]:
     """Return the test files that import a module (1), or what imports it (2); those that a recording names (0)."""
-    modules = set(modules_of(file, texts))
+    modules = set(imports.modules_of(file))
     if distance == 0:
         notes = {test: note["tests"].values() for test, note in recorded.items()}
         return {test for test, cases in notes.items() if any(not modules.isdisjoint(case["lines"]) for case in cases)}
     for _ in range(distance):
-        modules = {other for module in modules for other in importers(module, texts)}
+        modules = {other for module in modules for other in imports.of(module)}
     return {module for module in modules if Path(module).name.startswith("test_")}
 
 
@@ -83,22 +77,22 @@ class _Measured(NamedTuple):
     missing: list[str]
 
 
-def _measure(copies: Copies, mutants: list[Mutant], texts: Mapping[str, str], out: Path, until_s: float) -> _Measured:
+def _measure(copies: Copies, mutants: list[Mutant], imports: Imports, out: Path, until_s: float) -> _Measured:
     """Measure test files until each mutant is reached: the recorded ones, then by distance."""
     record, store = out / "reach.json", out / "changed.json"
     recorded = json.loads(record.read_text()) if record.exists() else {}
     store.unlink(missing_ok=True)
-    suite = [path for folder in SUITE for path in texts if path.startswith(folder)]
-    sources = sorted({module for mutant in mutants for module in modules_of(mutant.file, texts)})
+    suite = [path for folder in SUITE for path in imports.texts if path.startswith(folder)]
+    sources = sorted({module for mutant in mutants for module in imports.modules_of(mutant.file)})
     wanted: list[str] = []
-    reach, stored = Reach({}, texts), dict[str, Any]()
+    reach, stored = Reach({}, imports), dict[str, Any]()
     for distance in range(3):
         due = {mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)}
-        near = {test for file in due for test in near_tests(file, distance, texts, recorded)}
+        near = {test for file in due for test in near_tests(file, distance, imports, recorded)}
         wanted += [test for test in suite if test in near and test not in wanted]
         if time.monotonic() < until_s:
             stored = collect(copies, wanted, sources, store, at_once=1, until_s=until_s)
-            reach = Reach(stored, texts)
+            reach = Reach(stored, imports)
     return _Measured(reach, [test for test in wanted if test not in stored])
 
 
@@ -115,7 +109,7 @@ def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out:
     if not sample.mutants:
         return 0
     copies = Copies(ROOT, out, jobs)
-    reach, missing = _measure(copies, sample.mutants, texts, out, begun_s + _MEASURING * seconds)
+    reach, missing = _measure(copies, sample.mutants, Imports(texts), out, begun_s + _MEASURING * seconds)
     for name in reach.failing:
         print(f"fails without a mutant, not used: {name}")
     if missing:

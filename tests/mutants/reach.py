@@ -20,7 +20,7 @@ from tests.mutants.c_source import callers, is_c
 from tests.mutants.copies import Copies, Copy
 from tests.mutants.plain import span
 
-__all__ = ["Reach", "Reaching", "collect", "digest", "importers"]
+__all__ = ["Imports", "Reach", "Reaching", "collect", "digest"]
 
 _FILES_AT_ONCE: Final = 8
 _LIMIT_S: Final = 1200
@@ -143,22 +143,45 @@ def collect(
     return stored
 
 
-def importers(file: str, texts: Mapping[str, str]) -> list[str]:
-    """Return the files, tests among them, whose text imports a module, or calls functions of a file of C."""
-    if is_c(file):
-        return callers(file, texts)
-    package, _, module = (
-        re.sub(r"^(adapters|renderer)/|/__init__\.py$|\.py$", "", file).replace("/", ".").rpartition(".")
-    )
-    pattern = re.compile(rf"\b{re.escape(package)}\.{module}\b|from {re.escape(package)} import .*\b{module}\b")
-    return [other for other, text in texts.items() if pattern.search(text)]
+def _module(file: str) -> str:
+    return re.sub(r"^(adapters|renderer)/|/__init__\.py$|\.py$", "", file).replace("/", ".")
+
+
+class Imports:
+    """Files by the modules that their text names."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+        self._calling: dict[str, list[str]] = {}
+        self._naming: dict[str, list[str]] = {_module(file): [] for file in texts}
+        for file, text in texts.items():
+            names = set(re.findall(r"\w+(?:\.\w+)+", text))
+            for package, imported in re.findall(r"from ([\w.]+) import (.*)", text):
+                names |= {f"{package}.{name}" for name in re.findall(r"\w+", imported)}
+            parts = [name.split(".") for name in names]
+            for name in {".".join(each[:end]) for each in parts for end in range(2, len(each) + 1)}:
+                if name in self._naming:
+                    self._naming[name].append(file)
+
+    def of(self, file: str) -> list[str]:
+        """Return the files, tests among them, whose text imports a module, or calls functions of a file of C."""
+        if not is_c(file):
+            return self._naming[_module(file)]
+        if file not in self._calling:
+            self._calling[file] = callers(file, self.texts)
+        return self._calling[file]
+
+    def modules_of(self, file: str) -> list[str]:
+        """Return a module itself; of a file of C, the modules that call its functions."""
+        return self.of(file) if is_c(file) else [file]
 
 
 class Reach:
     """Tests by the lines that they execute; lines that run at import are reached through their module."""
 
-    def __init__(self, stored: Mapping[str, Any], texts: Mapping[str, str]) -> None:
-        self._texts = texts
+    def __init__(self, stored: Mapping[str, Any], imports: Imports) -> None:
+        self._texts = imports.texts
+        self._imports = imports
         self._seconds: dict[str, float] = {}
         self._lines: dict[str, dict[int, set[str]]] = {}
         self._within: dict[str, set[str]] = {}
@@ -181,13 +204,13 @@ class Reach:
 
     def tests(self, file: str, line: int) -> list[Reaching]:
         """Return the tests that reach a line, the cheapest first; of C: functions of the modules that call its file."""
-        naming = importers(file, self._texts)
+        modules = self._imports.modules_of(file)
+        naming = [other for module in modules for other in self._imports.of(module)]
         weights: dict[str, float] = {}
         at_import = False
         if is_c(file):
-            for caller in naming:
-                weights.update(dict.fromkeys(self._within_functions(caller), 5.0))
-            naming = [other for caller in naming for other in importers(caller, self._texts)]
+            for module in modules:
+                weights.update(dict.fromkeys(self._within_functions(module), 5.0))
         else:
             lines, at_import = span(self._texts[file], line)
             for number in lines:

@@ -14,7 +14,7 @@ from tests.mutants.changed import EACH, try_changed
 from tests.mutants.copies import Copies
 from tests.mutants.draw import draw, language_of, read_equivalent
 from tests.mutants.language import Mutant
-from tests.mutants.reach import Reach, Reaching, collect, digest
+from tests.mutants.reach import Imports, Reach, Reaching, collect, digest
 from tests.mutants.report import difference, entry, score, survivors, table
 from tests.mutants.rooms import ROOMS, SUITE, files_of, tracked
 from tests.mutants.trial import try_mutant
@@ -87,7 +87,7 @@ def main() -> int:
     texts = {path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))}
     suite = [path for path in texts if Path(path).name.startswith("test_") and path.startswith(tuple(options.suite))]
     measured = [path for room in ROOMS for path in files_of(room, paths)]
-    reach = Reach(collect(copies, suite, measured, out / "reach.json"), texts)
+    reach = Reach(collect(copies, suite, measured, out / "reach.json"), Imports(texts))
     for name in reach.failing:
         print(f"fails without a mutant, not used: {name}")
 

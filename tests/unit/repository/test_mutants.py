@@ -19,7 +19,7 @@ from tests.mutants.draw import draw, language_of, read_equivalent
 from tests.mutants.language import Language, Mutant
 from tests.mutants.plain import places, same, span
 from tests.mutants.python_source import PYTHON
-from tests.mutants.reach import Reach, Reaching
+from tests.mutants.reach import Imports, Reach, Reaching
 from tests.mutants.report import score, survivors, table
 from tests.mutants.rooms import ROOMS, files_of
 from tests.mutants.trial import parts, try_mutant
@@ -409,15 +409,18 @@ def test_lines_of_the_product_count_since_the_branch_left_its_base(tmp_path: Pat
 def test_the_tests_of_a_changed_file_are_the_recorded_ones_and_those_that_import_it() -> None:
     texts = {
         "p/c.py": MODULE,
+        "k/less.c": SOURCE,
+        "p/less.py": "less = kernel.vil_less",
+        "tests/test_less.py": "from p import far, less",
         "p/user.py": "from p.c import f",
         "tests/test_c.py": "from p.c import f",
         "tests/test_user.py": "from p.user import g",
         "tests/test_far.py": "",
     }
     recorded = {"tests/test_far.py": {"tests": {"one": {"lines": {"p/c.py": "1-2"}}}}, "tests/test_c.py": {"tests": {}}}
-    assert near_tests("p/c.py", 0, texts, recorded) == {"tests/test_far.py"}
-    assert near_tests("p/c.py", 1, texts, recorded) == {"tests/test_c.py"}
-    assert near_tests("p/c.py", 2, texts, recorded) == {"tests/test_user.py"}
+    near = [near_tests("p/c.py", distance, Imports(texts), recorded) for distance in range(3)]
+    assert near == [{"tests/test_far.py"}, {"tests/test_c.py"}, {"tests/test_user.py"}]
+    assert near_tests("k/less.c", 1, Imports(texts), recorded) == {"tests/test_less.py"}
 
 
 # --- trial ---------------------------------------------------------------------------------------
@@ -482,7 +485,8 @@ def reach() -> Reach:
         },
         "tests/test_far.py": {"tests": {"tests/test_far.py::quick": note(0.01, {"p/c.py": f"{first}-{first}"})}},
     }
-    return Reach(stored, {"p/c.py": MODULE, "tests/test_c.py": "from p.c import f", "tests/test_far.py": ""})
+    texts = {"p/c.py": MODULE, "tests/test_c.py": "from p.c import f", "tests/test_far.py": ""}
+    return Reach(stored, Imports(texts))
 
 
 def test_tests_of_a_line_are_those_that_pass_and_reach_its_statement_the_cheapest_first() -> None:
