@@ -62,6 +62,19 @@ def test_every_truncation_and_every_single_changed_number(version: Version) -> N
     assert agree(stream(models, *cut, *changed, version=version)).refused >= len(cut)
 
 
+def test_a_section_that_its_records_do_not_share_evenly_is_refused() -> None:
+    """Its ids are those of the frame before, so that only its size tells."""
+    whole, at = full_frame(V41), 8
+    for _ in ("marker sets", "other markers"):
+        at += 8 + int(struct.unpack_from("<i", whole, at + 4)[0])
+    count, size = struct.unpack_from("<2i", whole, at)
+    end = at + 8 + size
+    uneven = whole[4 : at + 4] + struct.pack("<i", size + 1) + whole[at + 8 : end] + b"\0" + whole[end:]
+    assert size % count == 0 and count > 1
+    on = agree(stream(decode_models(full_models(V41), V41), whole, datagram(7, uneven)))
+    assert (on.compiled, on.refused) == (1, 1)
+
+
 @given(st.sampled_from(ALL_VERSIONS), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12))
 def test_damaged_frames(version: Version, damage: list[tuple[int, int]]) -> None:
     data = bytearray(full_frame(version))
