@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,13 +19,13 @@ from tests.mutants.language import Mutant
 from tests.mutants.reach import Imports, Reach, collect
 from tests.mutants.report import NOT_NOTICED, difference, entry, survivors
 from tests.mutants.rooms import ROOMS, SUITE, files_of, tracked
-from tests.mutants.trial import Verdict, try_mutant
+from tests.mutants.trial import try_mutant
 from tests.support.common import ROOT
 
 __all__ = ["EACH", "added_lines", "changed_lines", "near_tests", "try_changed"]
 
 EACH: Final = 30
-_MEASURING: Final = 0.5  # share of the time in which tests are measured
+_MEASURING: Final = 2 / 3  # share of the time in which tests are measured
 
 
 def added_lines(diff: str) -> dict[str, set[int]]:
@@ -71,10 +72,16 @@ def near_tests(file: str, distance: int, imports: Imports, recorded: Mapping[str
 
 
 class _Measured(NamedTuple):
-    """Reach of the tests near the mutants, and the files for which the time was over."""
+    """Reach of the tests near the mutants.
+
+    Attributes:
+        missing: test files for which the time was over.
+        late: files of mutants that such test files are near.
+    """
 
     reach: Reach
     missing: list[str]
+    late: set[str]
 
 
 def _measure(copies: Copies, mutants: list[Mutant], imports: Imports, out: Path, until_s: float) -> _Measured:
@@ -85,15 +92,18 @@ def _measure(copies: Copies, mutants: list[Mutant], imports: Imports, out: Path,
     suite = [path for folder in SUITE for path in imports.texts if path.startswith(folder)]
     sources = sorted({module for mutant in mutants for module in imports.modules_of(mutant.file)})
     wanted: list[str] = []
+    near: dict[str, set[str]] = {mutant.file: set() for mutant in mutants}
     reach, stored = Reach({}, imports), dict[str, Any]()
     for distance in range(3):
-        due = {mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)}
-        near = {test for file in due for test in near_tests(file, distance, imports, recorded)}
-        wanted += [test for test in suite if test in near and test not in wanted]
+        for file in {mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)}:
+            near[file] |= near_tests(file, distance, imports, recorded)
+        found = set().union(*near.values())
+        wanted += [test for test in suite if test in found and test not in wanted]
         if time.monotonic() < until_s:
             stored = collect(copies, wanted, sources, store, at_once=1, until_s=until_s)
             reach = Reach(stored, imports)
-    return _Measured(reach, [test for test in wanted if test not in stored])
+    missing = [test for test in wanted if test not in stored]
+    return _Measured(reach, missing, {file for file, tests in near.items() if not tests.isdisjoint(missing)})
 
 
 def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out: Path) -> int:
@@ -109,7 +119,7 @@ def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out:
     if not sample.mutants:
         return 0
     copies = Copies(ROOT, out, jobs)
-    reach, missing = _measure(copies, sample.mutants, Imports(texts), out, begun_s + _MEASURING * seconds)
+    reach, missing, late = _measure(copies, sample.mutants, Imports(texts), out, begun_s + _MEASURING * seconds)
     for name in reach.failing:
         print(f"fails without a mutant, not used: {name}")
     if missing:
@@ -119,8 +129,8 @@ def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out:
         changed = language_of(mutant.file).mutated(texts[mutant.file], mutant)
         with copies.lent() as copy:
             verdict = try_mutant(copy, mutant, changed, reach.tests(mutant.file, mutant.line), until_s)
-        if verdict.status == "unreached" and missing:
-            verdict = Verdict("unjudged")
+        if verdict.status in NOT_NOTICED and mutant.file in late:
+            verdict = replace(verdict, status="unjudged")
         print(f"{verdict.status} {mutant.file}:{mutant.line} {mutant.operator} {verdict.seconds} s", flush=True)
         return entry(mutant, verdict.as_json(), difference(texts[mutant.file], changed))
 
