@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.common import needs_gl
+from tests.support.opengl import drawing
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import (
     ActorKind,
@@ -35,8 +35,7 @@ R_BODY_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 @cache
 def renderer(scene: str) -> EmbeddedRenderer:
     """One renderer per scene for the whole run; skips where the system has no OpenGL."""
-    needs_gl()
-    return EmbeddedRenderer(scene=scene)
+    return drawing(scene)
 
 
 def rotation(yaw_deg: float, pitch_deg: float = 0.0, roll_deg: float = 0.0) -> FloatArray:

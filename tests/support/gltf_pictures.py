@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.support.common import needs_gl
 from tests.support.embedded import looking
 from tests.support.gltf import SQUARE, SQUARE_INDICES, SQUARE_UV, GltfFile
+from tests.support.opengl import drawing
 from vil_bridge.core.types import CameraModel, ImageArray, Modality, View, WorldSnapshot
-from vil_renderer.embedded import EmbeddedRenderer
 
 CAMERA = CameraModel("cam", 64, 64, math.radians(40.0))
 AWAY_M = 1.0 / (2.0 * math.tan(math.radians(20.0)))
@@ -45,14 +44,13 @@ def drawn(
     **thing: Any,
 ) -> ImageArray:
     """The file as an object of a scene, seen from in front or from behind, at a time."""
-    needs_gl()
     file.write(folder, "square.glb")
     scene = folder / "scene.yaml"
     objects = [{"name": "square", "file": "square.glb", **thing}]
     scene.write_text(yaml.safe_dump({"scene": "square", "environment": light, "objects": objects}))
     place, yaw_deg = ((-AWAY_M, 0.0, 0.0), 0.0) if back else ((AWAY_M, 0.0, 0.0), 180.0)
     view = View(CAMERA, modality, looking(place, yaw_deg), 0)
-    with EmbeddedRenderer(str(scene), profile, baked=baked) as renderer:
+    with drawing(scene, profile, baked=baked) as renderer:
         return renderer.render((view,), WorldSnapshot(round(1e9 * t_s), ()))[0].pixels
 
 

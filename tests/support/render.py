@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.common import needs_gl
+from tests.support.opengl import drawing
 from vil_bridge.core.camera_model import NO_EFFECTS, Distortion, Effects
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import (
@@ -43,13 +43,12 @@ class Renderers:
     """Renderers by scene and profile, for one module; closed with it."""
 
     def __init__(self) -> None:
-        needs_gl()
         self._made: dict[tuple[int, str | Profile], tuple[Scene, EmbeddedRenderer]] = {}
 
     def of(self, scene: Scene, profile: str | Profile = "low") -> EmbeddedRenderer:
         key = (id(scene), profile)
         if key not in self._made:
-            self._made[key] = scene, EmbeddedRenderer(scene, profile)
+            self._made[key] = scene, drawing(scene, profile)
         return self._made[key][1]
 
     def close(self) -> None:

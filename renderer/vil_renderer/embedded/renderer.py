@@ -30,10 +30,10 @@ from vil_bridge.core.types import (
 from vil_bridge.core.weather import FINE, Weather
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.moving_objects import MovingObjects
-from vil_renderer.embedded.engine.context import describe, open_context
+from vil_renderer.embedded.engine.context import describe
+from vil_renderer.embedded.engine.opengl import OpenGL
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
 from vil_renderer.embedded.engine.quality_controller import QualityController
-from vil_renderer.embedded.engine.readback import readback_for
 from vil_renderer.embedded.engine.scene_pass import ScenePass, ViewRequest
 from vil_renderer.embedded.engine.splat_layer import SplatLayer
 from vil_renderer.embedded.engine.targets import RenderedView
@@ -89,6 +89,7 @@ class EmbeddedRenderer:
         budget_s: time that the pictures of one request may take; a plainer profile is used while they take
             more. None = whatever it takes.
         device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
+            An :class:`~.engine.opengl.OpenGL` is shared: its programs are compiled once, and it stays open.
         depth_reach_m: value of DEPTH32 pictures where nothing is hit; surfaces are drawn as far, at least 1000 m.
         baked: static surfaces have the light of all bounces, from the cache or worked out now (minutes).
 
@@ -108,7 +109,7 @@ class EmbeddedRenderer:
         profile: str | Profile = "low",
         *,
         budget_s: float | None = None,
-        device: int | None = None,
+        device: int | OpenGL | None = None,
         depth_reach_m: float = FULL_SCALE_M,
         baked: bool = False,
     ) -> None:
@@ -119,7 +120,9 @@ class EmbeddedRenderer:
         self._static = StaticScene(self.scene, baked=baked)
         self._actors, self._moving = _models(self.scene)
         self._quality = QualityController(tuple(self._profiles), requested.name, budget_s)
-        self._ctx = open_context(device)
+        self._opengl = device if isinstance(device, OpenGL) else OpenGL(device)
+        self._shared = self._opengl is device
+        self._ctx = self._opengl.ctx
         self._passes: dict[str, ScenePass] = {}
         self._lighting: Lighting | None = None
         self._weather, self._weathered = self.scene.weather, False
@@ -128,7 +131,6 @@ class EmbeddedRenderer:
         self._exposures: dict[str, AutoExposure] = {}
         self._posed: tuple[WorldSnapshot, PosedModels] | None = None
         with self._ctx:
-            self._readback = readback_for(self._ctx)
             self._splats = SplatLayer(self._ctx, self.scene) if self.scene.splats else None
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
             if scene in scene_names():
@@ -151,8 +153,13 @@ class EmbeddedRenderer:
         self.close()
 
     def close(self) -> None:
-        """Release the context and all its memory; on a GPU once the last picture is gone, since it lies there."""
-        self._readback.close()
+        """Release all its memory; on a GPU once the last picture is gone, since it lies there."""
+        if not self._shared:
+            self._opengl.close()
+            return
+        with self._opengl.releasing():
+            self._passes.clear()
+            self._splats = None
 
     @property
     def rays(self) -> RayWorld | None:
@@ -201,7 +208,7 @@ class EmbeddedRenderer:
         with self._ctx:  # several renderers may live in one process
             self._set_light(snapshot.lighting)
             self._set_weather(self.weather(snapshot))
-            for batch in view_batches(views, groups.values(), early=self._readback.early):
+            for batch in view_batches(views, groups.values(), early=self._opengl.readback.early):
                 passes = [tuple(views[i] for i in members) for members in batch]
                 pictures = self._draw(passes, [seen[members[0]] for members in batch], posed, shade)
                 for pixels, members in zip(pictures, batch, strict=True):
@@ -341,7 +348,7 @@ class EmbeddedRenderer:
         if name not in self._passes:
             far_m, profile = max(FAR_M, self._depth_reach_m), self._profiles[name]
             mesh, light = self._static.mesh, self._static.light
-            made = ScenePass(self._ctx, mesh, light, profile, self._readback, self._splats, far_m=far_m)
+            made = ScenePass(self._opengl, mesh, light, profile, self._splats, far_m=far_m)
             self._passes[name] = made
             made.set_weather(self._weather, self._cover())
             made.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))

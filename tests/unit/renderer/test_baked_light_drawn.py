@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.common import needs_gl
 from tests.support.geometry_scenes import box, floor_asset, scene_of, thing
+from tests.support.opengl import drawing
 from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import WHITE, inside_out, painted
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.tone_curve import TONE_CURVE, light_of_levels, toned, untoned
 from vil_bridge.core.types import ActorKind, ActorState, LampState, Lighting, TrackingState, WorldSnapshot
-from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.baked import store
 from vil_renderer.embedded.scene import Environment, Lamp, Scene, Sun
@@ -29,7 +28,6 @@ SKY = Environment(np.array((0.5, 0.4, 0.3)), np.array((0.2, 0.2, 0.2)))
 
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_gl()
     monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
     monkeypatch.setattr(store, "RECEIVERS", 6000)
     monkeypatch.setattr(store, "RAYS", 64)
@@ -37,7 +35,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def picture(scene: Scene, profile: str, *, baked: bool, lighting: Lighting | None = None) -> np.ndarray:
     snapshot = WorldSnapshot(0, (), lighting)
-    with EmbeddedRenderer(scene, profile, baked=baked) as renderer:
+    with drawing(scene, profile, baked=baked) as renderer:
         return np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=DOWN, snapshot=snapshot)).astype(int)
 
 
@@ -77,7 +75,7 @@ def test_it_is_darker_below_a_crate() -> None:
     crate = box("crate", (0.3, 0.3, 0.3), (0.0, 0.0, 0.4))
     scene = ground(environment=SKY)
     scene = replace(scene, objects=(*scene.objects, crate))
-    with EmbeddedRenderer(scene, "low", baked=True) as renderer:
+    with drawing(scene, "low", baked=True) as renderer:
         side = Transform.of((-3.0, 0.0, 0.2), (0.5, -0.5, 0.5, -0.5))
         seen = np.asarray(shot(renderer, camera(size=(320, 240)), T_world_camera=side)).astype(int)
     below, open_ground = seen[130:133, 155:165].mean(), seen[130:133, 5:25].mean()
@@ -89,7 +87,7 @@ def test_a_model_in_a_dark_room_is_dark() -> None:
     sun = Sun.towards((0.1, 0.1, 1.0), (1.0, 1.0, 1.0))
     scene = replace(scene_of(room), environment=replace(SKY, sun=sun))
     drone = ActorState("d", ActorKind.VEHICLE, TrackingState.TRACKED, 0, Transform.of((0.0, 0.0, 1.0), (0, 0, 0, 1.0)))
-    with EmbeddedRenderer(scene, "low", baked=True) as renderer:
+    with drawing(scene, "low", baked=True) as renderer:
         seen = shot(renderer, camera(size=(96, 72)), T_world_camera=DOWN, snapshot=WorldSnapshot(0, (drone,)))
     assert np.asarray(seen).max() <= 2
 
@@ -109,10 +107,10 @@ def test_bright_places_roll_off_with_baked_light_alone(profile: str) -> None:
 def test_the_sky_has_the_same_curve_and_the_renderer_says_so() -> None:
     scene = ground(environment=replace(SKY, exposure=1.2))
     up = Transform.of((0.0, 0.0, 2.0), (0.0, 0.0, 0.0, 1.0))
-    with EmbeddedRenderer(scene, "medium", baked=True) as renderer:
+    with drawing(scene, "medium", baked=True) as renderer:
         assert renderer.info[TONE_CURVE] is True
         seen = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=up))[36, 48] / 255.0
-    with EmbeddedRenderer(scene, "medium") as renderer:
+    with drawing(scene, "medium") as renderer:
         assert TONE_CURVE not in renderer.info
         plain = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=up))[36, 48] / 255.0
     np.testing.assert_allclose(seen, toned(plain), atol=0.012)

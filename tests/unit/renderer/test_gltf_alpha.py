@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.support.common import needs_gl
 from tests.support.embedded import NOBODY, looking
 from tests.support.gltf import GltfFile
 from tests.support.gltf_pictures import (
@@ -25,8 +24,8 @@ from tests.support.gltf_pictures import (
     picture_use,
     to_display,
 )
+from tests.support.opengl import drawing
 from vil_bridge.core.types import Modality, View
-from vil_renderer.embedded import EmbeddedRenderer
 
 pytestmark = pytest.mark.gl
 
@@ -126,7 +125,6 @@ def test_the_far_ones_are_blended_first(profile: str, order: tuple[int, ...], mo
 
 
 def test_still_and_moving_panes_are_sorted_together(tmp_path: Path) -> None:
-    needs_gl()
     objects = []
     for which, movable in enumerate((False, True, False)):
         file = before_black() if which == 2 else GltfFile()
@@ -138,7 +136,7 @@ def test_still_and_moving_panes_are_sorted_together(tmp_path: Path) -> None:
     scene = tmp_path / "scene.yaml"
     scene.write_text(yaml.safe_dump({"scene": "panes", "environment": EVEN, "objects": objects}))
     view = View(CAMERA, Modality.RGB, looking((AWAY_M, 0.0, 0.0), 180.0), 0)
-    with EmbeddedRenderer(str(scene), "low") as renderer:
+    with drawing(scene, "low") as renderer:
         seen = middle(renderer.render((view,), NOBODY)[0].pixels)
     np.testing.assert_allclose(seen, [127.5, 63.75, 31.9], atol=2.0)
 

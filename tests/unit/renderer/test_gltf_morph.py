@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.support.common import needs_gl
 from tests.support.embedded import looking
 from tests.support.gltf import SQUARE_INDICES, GltfFile
 from tests.support.gltf_pictures import AWAY_M, CAMERA, CORNERS, EVEN, SUNNY, drawn, middle, paint
+from tests.support.opengl import drawing
 from vil_bridge.core.errors import AssetError
 from vil_bridge.core.types import Modality, View, WorldSnapshot
-from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.animation import morph_weights, most_morphed
 from vil_renderer.embedded.assets.gltf import load_gltf
 
@@ -130,13 +129,12 @@ def test_a_morph_that_leaves_its_place_at_rest_is_still_drawn(tmp_path: Path) ->
 @pytest.mark.parametrize("skinned", [False, True])
 def test_the_flow_of_a_morph(skinned: bool, tmp_path: Path) -> None:
     """Two pictures 0.1 s apart: it moves aside by 0.04 m, which are 0.04 x 64 pixels here."""
-    needs_gl()
     morphed([[0, 0], [1, 0]], skinned=skinned).write(tmp_path, "m.glb")
     scene = tmp_path / "scene.yaml"
     thing = {"name": "m", "file": "m.glb", "animation": "talk"}
     scene.write_text(yaml.safe_dump({"scene": "s", "environment": EVEN, "objects": [thing]}))
     view = View(CAMERA, Modality.FLOW, looking((AWAY_M, 0.0, 0.0), 180.0), 0)
-    with EmbeddedRenderer(str(scene), "low") as renderer:
+    with drawing(scene, "low") as renderer:
         flows = [renderer.render((view,), WorldSnapshot(round(t * 1e8), ()))[0] for t in (1, 2)]
     found = flows[1].pixels[32, 30]
     # The file's x is our left, and the picture's right as seen from the front.

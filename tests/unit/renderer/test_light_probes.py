@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.common import needs_gl
 from tests.support.geometry_scenes import box, box_primitive, place, scene_of, thing
+from tests.support.opengl import drawing
 from tests.support.path_tracer import Surfaces, direct, traced
 from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import DARK, GREEN, RED, WHITE, baked, inside_out, painted
@@ -133,12 +133,11 @@ def seen_from_above(renderer: EmbeddedRenderer, x_m: float, lighting: Lighting |
 @pytest.mark.parametrize("profile", ["low", "medium", "high"])
 def test_a_prop_is_drawn_in_the_light_at_its_place(profile: str) -> None:
     """One half of a shed is open to the sky; nobody else lights it."""
-    needs_gl()
     roof = box("roof", (2.0, 2.0, 0.05), (2.0, 0.0, 2.0))
     walls = (box("back", (0.05, 2.0, 1.0), (4.0, 0.0, 1.0)), box("side", (2.0, 0.05, 1.0), (2.0, 2.0, 1.0)))
     other = box("other", (2.0, 0.05, 1.0), (2.0, -2.0, 1.0))
     scene = replace(scene_of(box("floor", (4, 2, 0.1), (0, 0, -0.1)), roof, *walls, other), environment=SKY)
-    with EmbeddedRenderer(scene, profile, baked=True) as renderer:
+    with drawing(scene, profile, baked=True) as renderer:
         colours = np.array([seen_from_above(renderer, x_m) for x_m in np.linspace(-3.0, 3.5, 14)])
         made = store.stored_light(scene, static_mesh(scene))
     grey = colours.mean(axis=1)
@@ -154,8 +153,7 @@ def test_a_prop_is_drawn_in_the_light_at_its_place(profile: str) -> None:
 @pytest.mark.gl
 @pytest.mark.parametrize("profile", ["low", "medium"])
 def test_a_prop_in_a_room_follows_the_lamps_of_now(profile: str) -> None:
-    needs_gl()
-    with EmbeddedRenderer(two_halves(), profile, baked=True) as renderer:
+    with drawing(two_halves(), profile, baked=True) as renderer:
         full, half, off = (
             seen_from_above(renderer, 1.0, Lighting(lamps={"lamp": LampState(level)})) for level in (1.0, 0.5, 0.0)
         )
@@ -170,14 +168,13 @@ def test_a_prop_in_a_room_follows_the_lamps_of_now(profile: str) -> None:
 @pytest.mark.gl
 def test_the_floor_of_a_hall_with_a_roof_gets_all_of_the_sun_that_comes_in() -> None:
     """The sun of static surfaces is not weakened by the shade of the rest of the scene."""
-    needs_gl()
     sun = Sun.towards((0.0, 0.0, 1.0), (0.4, 0.4, 0.4))
     open_scene = scene_of(box("floor", (4, 2, 0.1), (0, 0, -0.1)))
     roofed = scene_of(*open_scene.objects, box("roof", (1.9, 2.0, 0.05), (2.1, 0.0, 3.0)))
     places = []
     for scene in (open_scene, roofed):
         lit = replace(scene, environment=Environment(np.zeros(3), np.zeros(3), sun=sun))
-        with EmbeddedRenderer(lit, "medium", baked=True) as renderer:
+        with drawing(lit, "medium", baked=True) as renderer:
             eye = replace(DOWN, p_m=np.array((-3.0, 0.0, 1.0)))
             seen = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=eye)).astype(float)
             gain = store.stored_light(lit, static_mesh(lit)).gain

@@ -30,14 +30,14 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedRenderer]:
     """A renderer that takes its OpenGL for a GPU's."""
     monkeypatch.setattr(readback, "is_software", lambda gl_renderer: False)
     with EmbeddedRenderer(SCENE, "high") as made:
-        if not isinstance(made._readback, readback.RingReadback):
+        if not isinstance(made._opengl.readback, readback.RingReadback):
             pytest.skip("this OpenGL has no buffers that stay mapped")
         yield made
 
 
 def _reader(renderer: EmbeddedRenderer) -> readback.RingReadback:
-    assert isinstance(renderer._readback, readback.RingReadback)
-    return renderer._readback
+    assert isinstance(renderer._opengl.readback, readback.RingReadback)
+    return renderer._opengl.readback
 
 
 def _views(count: int, modalities: tuple[Modality, ...], t_ns: int = 0) -> list[View]:
@@ -57,7 +57,7 @@ def test_mapped_buffers_hold_the_pixels_that_are_read_directly(
 ) -> None:
     monkeypatch.setattr(readback, "is_software", lambda gl_renderer: True)
     with EmbeddedRenderer(SCENE, "high") as direct:
-        assert isinstance(direct._readback, readback.DirectReadback)
+        assert isinstance(direct._opengl.readback, readback.DirectReadback)
         for t_ns in (0, 1_000_000):
             views, snapshot = _views(12, MODALITIES, t_ns), WorldSnapshot(t_ns, ())
             for a, b in zip(ring.render(views, snapshot), direct.render(views, snapshot), strict=True):

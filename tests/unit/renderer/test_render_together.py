@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.common import needs_gl
+from tests.support.opengl import drawing
 from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.tools.bench.render.yardstick import CAMERA, FIVE, STEP_NS, camera_pose, crowd, stage_scene, walker
-from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded import view_batches as together
 from vil_renderer.embedded.engine import static
 
@@ -52,8 +51,7 @@ def assert_same(ours: Sequence[RenderedImage], theirs: Sequence[RenderedImage]) 
 @pytest.mark.gl
 @pytest.mark.parametrize("profile", ["low", "high"])
 def test_many_cameras_in_one_request_see_what_each_sees_alone(profile: str) -> None:
-    needs_gl()
-    with EmbeddedRenderer(SCENE, profile) as all_at_once, EmbeddedRenderer(SCENE, profile) as one_by_one:
+    with drawing(SCENE, profile) as all_at_once, drawing(SCENE, profile) as one_by_one:
         for n in range(2):
             asked = views(n)
             alone = [
@@ -69,27 +67,25 @@ def test_many_cameras_in_one_request_see_what_each_sees_alone(profile: str) -> N
 
 @pytest.mark.gl
 def test_without_indirect_draws_the_pictures_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_gl()
     asked, there = views(0)[:10], snapshot(0)
-    with EmbeddedRenderer(SCENE, "low") as renderer:
+    with drawing(SCENE, "low") as renderer:
         if renderer._ctx.version_code < static._INDIRECT_GL:
             pytest.skip("this OpenGL has no indirect draws")
         images = renderer.render(asked, there)
     monkeypatch.setattr(static, "_INDIRECT_GL", 10_000)
-    with EmbeddedRenderer(SCENE, "low") as renderer:
+    with drawing(SCENE, "low") as renderer:
         assert_same(renderer.render(asked, there), images)
         assert not renderer._scene_pass()._static._commands
 
 
 @pytest.mark.gl
 def test_large_pictures_do_not_wait_for_each_other_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_gl()
     asked, there = [view for view in views(0) if view.modality is Modality.RGB], snapshot(0)
-    with EmbeddedRenderer(SCENE, "low") as renderer:
+    with drawing(SCENE, "low") as renderer:
         images = renderer.render(asked, there)
     monkeypatch.setattr(together, "_TOGETHER_PX", 2 * 80 * 60)
-    with EmbeddedRenderer(SCENE, "low") as renderer:
+    with drawing(SCENE, "low") as renderer:
         assert_same(renderer.render(asked, there), images)
         slots = {key[-1] for key in renderer._scene_pass()._targets._targets._values}
-        most = 1 if renderer._readback.early else 2
+        most = 1 if renderer._opengl.readback.early else 2
     assert slots == set(range(most)), "as many of this size at a time, unless they share one"

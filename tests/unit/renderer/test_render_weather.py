@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.common import needs_gl
 from tests.support.embedded import looking
 from tests.support.render import (
     Renderers,
@@ -331,17 +332,17 @@ def test_a_layer_alone_has_no_weather(renderers: Renderers) -> None:
     assert np.array_equal(clear, wet)
 
 
-def test_fine_weather_is_drawn_by_the_programs_of_before(renderers: Renderers) -> None:
-    scene = scene_of(FLOOR, UPRIGHT, ambient=0.8)
-    renderer = renderers.of(scene, "medium")
-    clear = shot(renderer, CAMERA, T_world_camera=DOWN)
-    programs = renderer._scene_pass()._programs._built
-    assert not any({"AIR", "GROUND", "WIND"} & dict(key[1]).keys() for key in programs)
-    assert not any(key[0] == "particles" for key in programs)
-    shot(renderer, CAMERA, T_world_camera=DOWN, snapshot=weathered(EVERYTHING))
-    assert any(key[0] == "particles" for key in programs)
-    assert np.array_equal(shot(renderer, CAMERA, T_world_camera=DOWN), clear)
-    assert np.array_equal(shot(renderer, CAMERA, T_world_camera=DOWN, snapshot=weathered(Weather())), clear)
+def test_fine_weather_is_drawn_by_the_programs_of_before() -> None:
+    needs_gl()
+    with EmbeddedRenderer(scene_of(FLOOR, UPRIGHT, ambient=0.8), "medium") as renderer:
+        clear = shot(renderer, CAMERA, T_world_camera=DOWN)
+        programs = renderer._scene_pass()._programs._built
+        assert not any({"AIR", "GROUND", "WIND"} & dict(key[1]).keys() for key in programs)
+        assert not any(key[0] == "particles" for key in programs)
+        shot(renderer, CAMERA, T_world_camera=DOWN, snapshot=weathered(EVERYTHING))
+        assert any(key[0] == "particles" for key in programs)
+        assert np.array_equal(shot(renderer, CAMERA, T_world_camera=DOWN), clear)
+        assert np.array_equal(shot(renderer, CAMERA, T_world_camera=DOWN, snapshot=weathered(Weather())), clear)
 
 
 def test_wind_moves_trees_and_their_flow_says_so(renderers: Renderers) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.common import needs_gl
 from tests.support.embedded import drone, looking, prop
 from tests.support.geometry_scenes import box, place, primitive, thing
+from tests.support.opengl import drawing
 from tests.support.splat import Splat, dense, turned, write
 from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.errors import RendererError
@@ -72,8 +72,7 @@ def pictures(
 
 
 def opened(scene: Scene, profile: str = "low") -> EmbeddedRenderer:
-    needs_gl()
-    return EmbeddedRenderer(scene, profile)
+    return drawing(scene, profile)
 
 
 def wall(name: str, x_m: float, instance: int) -> SceneObject:

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.common import needs_gl
 from tests.support.embedded import looking, prop
 from tests.support.geometry_scenes import box
+from tests.support.opengl import drawing
 from tests.support.splat import Splat, write
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, CameraModel, ImageArray, Modality, View, WorldSnapshot
@@ -60,8 +60,7 @@ def pictures(
 
 
 def opened(scene: Scene, profile: str = "low") -> EmbeddedRenderer:
-    needs_gl()
-    return EmbeddedRenderer(scene, profile)
+    return drawing(scene, profile)
 
 
 def crate(height_m: float) -> ActorState:

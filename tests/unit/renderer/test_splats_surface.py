@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.common import needs_gl
 from tests.support.embedded import looking
+from tests.support.opengl import drawing
 from tests.support.splat import Splat, write
 from tests.support.splat_formats import Stored, write_format
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import CameraModel, FloatArray, Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.splats_hall import hall_range_m, hall_splats
-from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 from vil_renderer.embedded.scenefile import load_scene
@@ -92,10 +91,9 @@ def test_faint_splats_are_no_surface(tmp_path: Path) -> None:
 
 @pytest.mark.gl
 def test_a_scan_without_a_proxy_has_depth_ids_range_and_collisions(tmp_path: Path) -> None:
-    needs_gl()
     pytest.importorskip("numba", reason="numba (extra splat) is not installed")
     views = [View(CAMERA, m, POSE, 0) for m in (Modality.RGB, Modality.DEPTH32, Modality.INSTANCE, Modality.NORMALS)]
-    with EmbeddedRenderer(load_scene(hall(tmp_path, 20_000))) as renderer:
+    with drawing(load_scene(hall(tmp_path, 20_000))) as renderer:
         rgb, z_m, ids, normals = (image.pixels for image in renderer.render(views, WorldSnapshot(0, ())))
         number = renderer.instances["splats"]
         level = View(CAMERA, Modality.RGB, looking((-7.0, -1.0, 1.6)), 0)
@@ -132,7 +130,7 @@ def test_a_scan_without_an_opaque_splat_is_a_scene_without_a_surface(
 ) -> None:
     write(tmp_path / "a.ply", [Splat((0.0, 0.0, 0.0), opacity=opacity) for opacity in opacities])
     (tmp_path / "a.yaml").write_text("scene: faint\nsplats: {file: a.ply}\n")
-    with EmbeddedRenderer(tmp_path / "a.yaml", "low") as renderer:
+    with drawing(tmp_path / "a.yaml", "low") as renderer:
         view = View(CAMERA, Modality.INSTANCE, POSE, t_pose_ns=0)
         (seen,) = renderer.render((view,), WorldSnapshot(0, ()))
         assert not seen.pixels.any()

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.common import needs_gl
 from tests.support.embedded import looking, prop
+from tests.support.opengl import drawing
 from tests.support.splat import Splat, write
 from vil_bridge.core.types import CameraModel, FloatArray, Modality, View, WorldSnapshot
-from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.scene import Environment, Scene, SplatSet
 from vil_renderer.embedded.splats import arranged, read_splats
 from vil_renderer.embedded.splats.surroundings import CELLS, Surroundings, surroundings
@@ -67,7 +66,6 @@ def test_the_grid_lies_where_the_scan_does(tmp_path: Path) -> None:
 def test_a_crate_takes_the_colour_of_the_floor(tmp_path: Path, profile: str) -> None:
     """Its sides are lit from below by half; a grey room leaves it as it is without splats."""
     pytest.importorskip("numba", reason="numba (extra splat) is not installed")
-    needs_gl()
     light = Environment(np.full(3, 0.6), np.full(3, 0.6))
     crates = [prop(f"c{x:+.0f}", (x, 0.0, 1.0), (0.5, 0.5, 0.5)) for x in (-2.0, 2.0)]
     camera = CameraModel("c", 64, 64, math.radians(20.0))
@@ -80,7 +78,7 @@ def test_a_crate_takes_the_colour_of_the_floor(tmp_path: Path, profile: str) -> 
             for x in (-2.0, 2.0)
             for m in (Modality.RGB, Modality.INSTANCE)
         ]
-        with EmbeddedRenderer(scene, profile) as drawer:
+        with drawing(scene, profile) as drawer:
             west, west_ids, east, east_ids = (i.pixels for i in drawer.render(views, WorldSnapshot(0, tuple(crates))))
         means[name] = np.array([west[west_ids > 0].mean(axis=0), east[east_ids > 0].mean(axis=0)])
     np.testing.assert_allclose(means["grey"], means["none"], atol=1.0)

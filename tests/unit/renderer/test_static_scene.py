@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.common import needs_gl
 from tests.support.embedded import looking
+from tests.support.opengl import drawing
 from vil_bridge.core.types import CameraModel, ImageArray, Modality, View, WorldSnapshot
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.embedded.scenefile import load_scene
@@ -32,16 +32,15 @@ def pictures(renderer: EmbeddedRenderer) -> dict[Modality, ImageArray]:
 
 @pytest.mark.parametrize("profile", ["low", "high"])
 def test_a_scene_without_objects_looks_as_if_it_never_had_them(profile: str) -> None:
-    needs_gl()
     scene = load_scene("hall")
-    with EmbeddedRenderer(scene, profile) as edited:
+    with drawing(scene, profile) as edited:
         before = pictures(edited)
         edited.take_out(GONE)
         after = pictures(edited)
         assert not GONE & set(edited.instances)
         assert edited.rays is not None and not GONE & set(edited.rays.names)
     rest = replace(scene, objects=tuple(thing for thing in scene.objects if thing.name not in GONE))
-    with EmbeddedRenderer(rest, profile) as never:
+    with drawing(rest, profile) as never:
         expected = pictures(never)
     for kind, pixels in expected.items():
         assert (before[kind] != pixels).any()

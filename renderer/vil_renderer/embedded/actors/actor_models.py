@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -32,11 +33,18 @@ _MOST_POSERS: Final = 64
 _FLOAT: Final = np.dtype(np.float64)
 
 
+@cache
+def _shipped_human() -> tuple[Asset, Rig | None]:
+    """Return the model of humans without a prefab, and its joints: studied once, since no scene changes them."""
+    asset = built_in("", ActorKind.HUMAN)[1].asset
+    return asset, Rig.of(asset)
+
+
 class HumanModels:
     """Retargeting of each pair of skeleton and model, computed when first seen and cached for the 64 latest."""
 
     def __init__(self) -> None:
-        self._rigs: dict[Asset, Rig | None] = {}
+        self._rigs: dict[Asset, Rig | None] = dict([_shipped_human()])
         self._posers: LruByteCache[tuple[ModelKey, Asset], Retarget | CapsuleBody]
         self._posers = LruByteCache(_MOST_POSERS, lambda _: 1)
 
@@ -200,9 +208,8 @@ class ActorModels:
         self._assigned: dict[tuple[str, ActorKind, str], _ActorModel] = {}
         self._humans = HumanModels()
         self._table = _ActorTable()
-        # Painted and studied now, so that the first appearance of an actor does not delay a picture.
+        # Painted now, as the human was studied, so that the first appearance of an actor does not delay a picture.
         shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
-        self._humans.rig(shipped[ActorKind.HUMAN])
         self.expected = (shipped[ActorKind.HUMAN], *(prefab.asset for prefab in scene.prefabs.values()))
 
     def pose(self, snapshot: WorldSnapshot) -> PosedModels:

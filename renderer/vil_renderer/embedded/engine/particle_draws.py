@@ -66,10 +66,10 @@ class ParticleDraws:
                     old.release()
             ctx, self._rows = self._ctx, 2 * rows
             self._places = ctx.buffer(reserve=self._rows * _ROW_BYTES, dynamic=True)
-            square = ctx.buffer(np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes())
+            self._square = ctx.buffer(np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes())
             instance = cast("Any", (self._places, "3f 3f 4f/i", "in_place", "in_v", "in_look"))
             program = self._programs.particles(self._shading, toned=self._toned)
-            self._array = ctx.vertex_array(program, [(square, "2f", "in_p"), instance])
+            self._array = ctx.vertex_array(program, [(self._square, "2f", "in_p"), instance])
         return self._array, self._places
 
 

@@ -23,10 +23,10 @@ from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
 from vil_renderer.embedded.engine.model_draws import ModelDraws
 from vil_renderer.embedded.engine.model_light import LightField, ModelLightMap
 from vil_renderer.embedded.engine.models import ModelBatch
+from vil_renderer.embedded.engine.opengl import OpenGL
 from vil_renderer.embedded.engine.particle_draws import ParticleDraws
 from vil_renderer.embedded.engine.profiles import Profile, Shading
-from vil_renderer.embedded.engine.programs import FRAME, PassOptions, Programs
-from vil_renderer.embedded.engine.readback import Readback
+from vil_renderer.embedded.engine.programs import FRAME, PassOptions
 from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.splat_layer import SplatLayer
 from vil_renderer.embedded.engine.splat_shade import SplatShade
@@ -108,24 +108,24 @@ class ScenePass:
 
     def __init__(
         self,
-        ctx: moderngl.Context,
+        opengl: OpenGL,
         mesh: StaticMesh,
         light: SurfaceLight,
         profile: Profile,
-        readback: Readback,
         splats: SplatLayer | None = None,
         *,
         far_m: float = FAR_M,
     ) -> None:
         self._far_m = far_m
+        ctx = opengl.ctx
         self._ctx, self.static_light, self.profile, self._splats = ctx, light, profile, splats
         self._linear = profile.shading is not Shading.VERTEX
         self._samples = min(profile.samples, int(ctx.info["GL_MAX_SAMPLES"]))
-        self._programs = Programs(ctx)
+        self._programs = opengl.programs
         materials = MaterialCache(ctx, profile)
         self._static = StaticBatch(ctx, mesh, self._programs, materials)
         self._models = ModelBatch(ctx, self._programs, materials, profile.lod_px)
-        self._targets, self._readback = TargetCache(ctx), readback
+        self._targets, self._readback = TargetCache(ctx), opengl.readback
         self._frames = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
         if profile.shadow_px and len(mesh.vertices):

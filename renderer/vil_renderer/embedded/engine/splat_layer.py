@@ -64,8 +64,8 @@ class SplatLayer:
         self._T_world_splats = scene.splats.T_world_splats
         self._around = surroundings(self._field, self._T_world_splats)
         self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
-        corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
-        self._triangle = ctx.vertex_array(self._program, [(corners, "2f", "in_p")])
+        self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
+        self._triangle = ctx.vertex_array(self._program, [(self._corners, "2f", "in_p")])
         self._textures: LruByteCache[tuple[int, int], moderngl.Texture] = LruByteCache(
             _TEXTURE_BYTES, lambda texture: 16 * texture.width * texture.height, lambda texture: texture.release()
         )

@@ -85,8 +85,8 @@ class SplatShade:
         for program, name, slot in ((below, "surface_map", 0), (sun, "surface_map", 0), (sun, "surface_normal_map", 1)):
             cast("Any", program[name]).value = slot
         self._patches = GroundPatches(ctx, below, _CORNERS[list(_INSIDE)])
-        corners = ctx.buffer(np.array([[-1, -1, 0], [-1, 3, 0], [3, -1, 0]], np.float32).tobytes())
-        self._sun = ctx.vertex_array(sun, [(corners, "3f", "in_p")])
+        self._corners = ctx.buffer(np.array([[-1, -1, 0], [-1, 3, 0], [3, -1, 0]], np.float32).tobytes())
+        self._sun = ctx.vertex_array(sun, [(self._corners, "3f", "in_p")])
 
     def below(
         self, size_px: tuple[int, int], view: ViewPoints, blobs: npt.NDArray[np.float32]

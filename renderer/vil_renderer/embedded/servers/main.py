@@ -17,6 +17,7 @@ from typing import Final
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.types import View, WorldSnapshot
+from vil_renderer.embedded.engine.opengl import OpenGL
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.embedded.servers.flightmare import FlightmareServer, serve_flightmare
@@ -65,8 +66,8 @@ def run(
     os.environ.setdefault("LP_NUM_THREADS", "1")  # one thread shades vertices; more would take the bridge's cores
     _on_signal(lambda: sys.exit(_EXIT_OK))  # while it loads
 
-    def make(name: str) -> EmbeddedRenderer:
-        renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=device, baked=baked)
+    def make(drawn_on: int | OpenGL | None, name: str) -> EmbeddedRenderer:
+        renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=drawn_on, baked=baked)
         logger.info("drawing %s with %s for %s", name, renderer.info["gl_renderer"], client_ip)
         return renderer
 
@@ -74,9 +75,10 @@ def run(
         _check_address(client_ip)
         ports = client_ip, input_port, output_port
         if protocol == FLIGHTMARE:
-            _serve_flightmare(make, scene, FlightmareServerConfig(*ports, folder=Path.cwd()))
+            with OpenGL(device) as opengl:  # scenes change
+                _serve_flightmare(partial(make, opengl), scene, FlightmareServerConfig(*ports, folder=Path.cwd()))
         else:
-            _serve_flightgoggles(make, scene, FlightGogglesServerConfig(*ports, newest_only=not fifo))
+            _serve_flightgoggles(partial(make, device), scene, FlightGogglesServerConfig(*ports, newest_only=not fifo))
     except RendererError as exc:
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW

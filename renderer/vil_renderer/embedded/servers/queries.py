@@ -24,6 +24,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.heap import freeze_heap
 from vil_bridge.core.scene_queries import PictureBefore, SceneMarker
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
+from vil_renderer.embedded.engine.opengl import OpenGL
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.postprocess.markers import draw_markers
 from vil_renderer.embedded.renderer import EmbeddedRenderer
@@ -62,9 +63,10 @@ class SceneAnswers:
 
     def __init__(self, load: Load) -> None:
         def make(scene: Scene) -> EmbeddedRenderer:
-            return EmbeddedRenderer(scene, load.profile, device=load.device, depth_reach_m=load.depth_reach_m)
+            return EmbeddedRenderer(scene, load.profile, device=opengl, depth_reach_m=load.depth_reach_m)
 
-        self._scene = EditedScene(load_scene(load.scene), make)
+        scene, opengl = load_scene(load.scene), OpenGL(load.device)
+        self._scene = EditedScene(scene, make)
         self._scene.apply(load.states)
         self._markers = load.markers
         self._snapshot: tuple[bytes, WorldSnapshot] | None = None
