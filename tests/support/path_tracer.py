@@ -11,15 +11,21 @@ from vil_renderer.embedded.scene import Lamp, Scene
 
 _BOUNCES = 12
 _EPS = 1e-6
+_CHUNK = 512
+"""Rays whose numbers fit into the processor's cache."""
 
 
 @dataclass(frozen=True)
 class Surfaces:
-    """Triangles: corners (m, 3, 3), unit normals (m, 3), albedo (m, 3)."""
+    """Triangles: unit normals (m, 3), albedo (m, 3).
 
-    corners: FloatArray
+    Attributes:
+        forms: distance from the plane, and barycentrics of the second and third corner, of points, (4, 3 m).
+    """
+
     normal: FloatArray
     albedo: FloatArray
+    forms: FloatArray
 
     @classmethod
     def of(cls, scene: Scene) -> Surfaces:
@@ -31,25 +37,27 @@ class Surfaces:
                     p = part.p_m @ one.world_from_asset[:3, :3].T + one.world_from_asset[:3, 3]
                     corners.append(p[part.triangles])
                     albedo.append(np.tile(part.material.base_colour[:3], (len(part.triangles), 1)))
-        found = np.concatenate(corners).astype(np.float64)
-        n = np.cross(found[:, 1] - found[:, 0], found[:, 2] - found[:, 0])
-        return cls(found, n / np.linalg.norm(n, axis=1)[:, None], np.concatenate(albedo))
+        a, b, c = np.concatenate(corners).astype(np.float64).transpose(1, 0, 2)
+        across = np.cross(b - a, c - a)
+        squared = (across**2).sum(axis=1)[:, None]
+        normal = across / np.sqrt(squared)
+        slopes = normal, np.cross(c - a, across) / squared, np.cross(across, b - a) / squared
+        forms = np.concatenate([np.column_stack((slope, -(slope * a).sum(axis=1))) for slope in slopes])
+        return cls(normal, np.concatenate(albedo), forms.T.copy())
 
     def first(self, origin: FloatArray, way: FloatArray) -> tuple[FloatArray, np.ndarray]:
-        """Return distance in lengths of the way and triangle of the first hit of rays (n, 3) (Moeller-Trumbore)."""
+        """Return distance in lengths of the way and triangle of the first hit of rays (n, 3); infinite, -1 = none."""
         best, which = np.full(len(origin), np.inf), np.full(len(origin), -1)
-        for index, (a, b, c) in enumerate(self.corners):
-            e1, e2 = b - a, c - a
-            across = np.cross(way, e2)
-            det = across @ e1
+        for part in (slice(begin, begin + _CHUNK) for begin in range(0, len(origin), _CHUNK)):
+            height, u, v = np.split(origin[part] @ self.forms[:3] + self.forms[3], 3, axis=1)
+            sinking, u_way, v_way = np.split(way[part] @ self.forms[:3], 3, axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
-                from_a = origin - a
-                u = np.einsum("ni,ni->n", from_a, across) / det
-                q = np.cross(from_a, e1)
-                v = np.einsum("ni,ni->n", q, way) / det
-                t = (q @ e2) / det
-                hit = (u >= 0) & (v >= 0) & (u + v <= 1) & (t > _EPS) & (t < best)
-            best[hit], which[hit] = t[hit], index
+                t = -height / sinking
+                u, v = u + t * u_way, v + t * v_way
+                t[~((u >= 0) & (v >= 0) & (u + v <= 1) & (t > _EPS))] = np.inf
+            nearest = t.argmin(axis=1)
+            best[part] = t[np.arange(len(t)), nearest]
+            which[part] = np.where(best[part] < np.inf, nearest, -1)
         return best, which
 
     def hidden(self, origin: FloatArray, target: FloatArray) -> BoolArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,16 @@ def renderers() -> Iterator[Renderers]:
     made = Renderers()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cache folder of this run: its workers share what one of them has baked.
+
+    A later run has another one, since the names of the files do not say which code made them.
+    """
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
 
 
 @pytest.fixture

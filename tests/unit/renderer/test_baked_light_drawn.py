@@ -27,8 +27,8 @@ SKY = Environment(np.array((0.5, 0.4, 0.3)), np.array((0.2, 0.2, 0.2)))
 
 
 @pytest.fixture(autouse=True)
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
+def small(run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(run_cache))
     monkeypatch.setattr(store, "RECEIVERS", 6000)
     monkeypatch.setattr(store, "RAYS", 64)
 

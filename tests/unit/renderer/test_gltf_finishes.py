@@ -286,10 +286,10 @@ def test_maps_have_coordinates_of_their_own(profile: str, movable: bool, mirror:
 
 
 def test_second_coordinates_follow_their_vertices_into_baked_light(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Baking divides vertices; the glow by the second coordinates stays where it was."""
-    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
+    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(run_cache))
     monkeypatch.setattr(store, "RECEIVERS", 2000)
     monkeypatch.setattr(store, "RAYS", 16)
     file = GltfFile()

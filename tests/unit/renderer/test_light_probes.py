@@ -31,8 +31,8 @@ AXES = np.concatenate((np.eye(3), -np.eye(3)))
 
 
 @pytest.fixture(autouse=True)
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
+def small(run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(run_cache))
     monkeypatch.setattr(store, "RECEIVERS", 6000)
     monkeypatch.setattr(store, "RAYS", 64)
 
