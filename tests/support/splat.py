@@ -48,7 +48,7 @@ def header(count: int, fields: Sequence[str], form: str = "binary_little_endian 
 def ply(splats: Sequence[Splat], fields: Sequence[str] | None = None) -> bytes:
     """A file of splats, in the order of ``fields``."""
     names = [*FIELDS, *(f"f_rest_{i}" for i in range(len(splats[0].rest)))] if fields is None else fields
-    rows = [struct.pack(f"<{len(names)}f", *(s.stored()[name] for name in names)) for s in splats]
+    rows = [struct.pack(f"<{len(names)}f", *map(s.stored().__getitem__, names)) for s in splats]
     return header(len(splats), names) + b"".join(rows)
 
 
