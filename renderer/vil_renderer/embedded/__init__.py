@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vil_bridge.core.event_camera import EventCamera, Events
     from vil_renderer.embedded.assets.importers import load_asset
     from vil_renderer.embedded.assets.model import Asset
+    from vil_renderer.embedded.engine.opengl import OpenGL
     from vil_renderer.embedded.engine.profiles import PROFILES, Profile
     from vil_renderer.embedded.geometry.collision import CollisionWorld, Overlap, box_at
     from vil_renderer.embedded.geometry.occupancy import OccupancyGrid
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROFILES", "Asset", "Box", "Cloud", "CollisionWorld", "EmbeddedRenderer", "Environment", "EventCamera",
-    "Events", "Hits", "Lamp", "OccupancyGrid", "OrientedBox", "Overlap", "Posed", "Profile", "RangeFinder",
+    "Events", "Hits", "Lamp", "OccupancyGrid", "OpenGL", "OrientedBox", "Overlap", "Posed", "Profile", "RangeFinder",
     "RangeNoise", "RayWorld", "RaycastRenderer", "Scene", "SceneObject", "Sphere", "SpinningLidar", "Sun",
     "beam_cone", "beam_grid", "box_at", "load_asset", "load_scene", "planar_fan", "sample_cloud", "scene_names",
     "voxel_cloud", "write_ply",
@@ -37,6 +38,7 @@ __all__ = [
 _HOMES: Final = {
     "assets.importers": "load_asset",
     "assets.model": "Asset",
+    "engine.opengl": "OpenGL",
     "engine.profiles": "PROFILES Profile",
     "geometry.collision": "CollisionWorld Overlap box_at",
     "geometry.occupancy": "OccupancyGrid",

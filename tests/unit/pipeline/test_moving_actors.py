@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.support.common import needs_gl
+from tests.support.opengl import drawing
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.core.bridge_time import bridge_clock
@@ -116,10 +116,8 @@ def true_snapshot(world: World, t_ns: int) -> WorldSnapshot:
 
 @pytest.fixture(scope="module")
 def hall() -> Iterator[EmbeddedRenderer]:
-    needs_gl()
-    renderer = EmbeddedRenderer("hall", "low")
-    yield renderer
-    renderer.close()
+    with drawing("hall") as renderer:
+        yield renderer
 
 
 def late_picture(hall: EmbeddedRenderer, row_ns: int = 0, delay_ns: int = DELAY_NS, **camera: Any) -> Scene:

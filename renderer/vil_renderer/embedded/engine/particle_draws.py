@@ -38,6 +38,7 @@ class ParticleDraws:
         self._ctx, self._programs, self._shading, self._toned = ctx, programs, shading, toned
         self._rows = 0
         self._places: moderngl.Buffer | None = None
+        self._square: moderngl.Buffer | None = None
         self._array: moderngl.VertexArray | None = None
 
     def any(self, weather: Weather) -> bool:
@@ -61,7 +62,7 @@ class ParticleDraws:
 
     def _buffers(self, rows: int) -> tuple[moderngl.VertexArray, moderngl.Buffer]:
         if self._array is None or self._places is None or rows > self._rows:
-            for old in (self._array, self._places):
+            for old in (self._array, self._places, self._square):
                 if old is not None:
                     old.release()
             ctx, self._rows = self._ctx, 2 * rows
