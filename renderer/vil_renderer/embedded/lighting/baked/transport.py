@@ -91,10 +91,12 @@ class LightTransport:
         share = np.float32(1.0 / self.seen.shape[1])
         out = np.empty_like(leaving)
         for first in range(0, len(leaving), _CHUNK):
-            seen = np.where(self.seen[first : first + _CHUNK] >= 0, self.seen[first : first + _CHUNK], -1)
+            seen = self.seen[first : first + _CHUNK]
             total = np.zeros((len(seen), rows.shape[1]), np.float32)
-            for k in range(seen.shape[1]):
-                total += rows[seen[:, k]]
+            one = np.empty_like(total)
+            # Ray by ray: what all receivers see along it lies together.
+            for row in np.ascontiguousarray(np.where(seen >= 0, seen, len(leaving)).T):
+                total += np.take(rows, row, axis=0, out=one, mode="clip")
             out[first : first + _CHUNK] = (share * total).reshape(len(seen), *leaving.shape[1:])
         return out
 
