@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.flightgoggles import human
+from tests.support.opengl import drawing
 from tests.support.render import (
     AHEAD,
     Renderers,
@@ -91,9 +92,9 @@ def test_targets_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch, re
             cache.get((too_wide, 4), PassOutput.COLOUR)
 
 
-def test_skeletons_without_end_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, renderers: Renderers) -> None:
+def test_skeletons_without_end_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "_MOST_ASSETS", 3)
-    renderer = renderers.of(WALL)
+    renderer = drawing(WALL)
     rows = np.array([[0.0, 0.0, 3.0], [0.0, -0.5, 3.0], [0.3, -1.0, 3.0]])
     still = np.tile((0.0, 0.0, 0.0, 1.0), (3, 1))
     pictures = []
@@ -107,6 +108,7 @@ def test_skeletons_without_end_leave_nothing_behind(monkeypatch: pytest.MonkeyPa
         assert (pictures[-1] >= 32768).sum() > 200, "it is drawn"
     batch = renderer._scene_pass()._models
     assert len(batch._extents) == 3 and {key for key, _ in batch._parts} <= set(batch._extents)
+    renderer.close()
 
 
 # --- what is too small to be drawn -------------------------------------------------------------

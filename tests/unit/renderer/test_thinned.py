@@ -27,6 +27,12 @@ from vil_renderer.embedded.disk_cache import save_arrays
 LIMITS_M = (0.0016, 0.0031, 0.0062)
 
 
+@pytest.fixture(autouse=True)
+def made_by_this_code(run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's cache may hold what an earlier version has made."""
+    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(run_cache))
+
+
 def _part(asset: Asset) -> Primitive:
     return next(p for n in asset.nodes for p in n.primitives if p.joints is not None)
 
