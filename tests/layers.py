@@ -189,7 +189,7 @@ def _layers(reports: Iterable[pytest.TestReport]) -> Iterable[str]:
     for layer in LAYERS:
         yield f"{layer:8} {cases[layer]:6} cases {seconds[layer]:7.0f} s"
     forked, started = fork_server.counts()
-    yield f"programs {forked:6} forked, {started} started anew"
+    yield f"programs {forked:6} forked, {started} executed"
 
 
 def _skipped(stats: dict[str, list[Any]]) -> Iterable[str]:

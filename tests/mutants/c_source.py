@@ -96,12 +96,12 @@ def _statements(tokens: list[_Token]) -> Iterator[_Site]:
 
 
 def _is_head(tokens: list[_Token]) -> bool:
-    """Whether the tokens are what stands before the body of a loop or of a condition."""
+    """Return whether the tokens are what stands before the body of a loop or of a condition."""
     return tokens[0].text in {"for", "if", "while", "switch"}
 
 
 def _is_expression(tokens: list[_Token]) -> bool:
-    """Whether the tokens are neither of a declaration nor of a jump."""
+    """Return whether the tokens are neither of a declaration nor of a jump."""
     if not tokens or tokens[0].text in _NO_EXPRESSION:
         return False
     after = next((token for token in tokens[1:] if token.text != "*"), None)

@@ -1,4 +1,4 @@
-"""What a language has to offer so that mutants of its files can be drawn."""
+"""Interface of a language, from whose files mutants are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fork server: a process that has imported our programs, from which tests fork them instead of starting each anew.
+"""Fork server: a process that has imported our programs, from which tests fork them instead of executing each.
 
 :func:`install` lets ``subprocess.Popen`` hand commands ``PYTHON -m MODULE`` of our own modules to the server. A program
 is a child of the process that asked for it: its end, its signals and its exit code are those of any child. It has its
@@ -6,7 +6,7 @@ own descriptors, environment, folder, limits and command line. A program that st
 before its first thread. Everything else starts as usual: other interpreters, console scripts, terminals, and variables
 that an interpreter or a library reads when it starts.
 
-A forked program differs from a started one in two ways: all our modules are imported already, and its end does not take
+A forked program differs from an executed one in two ways: all our modules are imported already, and its end does not take
 them down. Cases about either use the console script, or ``python -c``.
 
 How a program becomes the asker's child: the server forks twice, and the asker adopts orphans for as long as it waits
@@ -43,7 +43,7 @@ import numpy
 
 from tests.support.import_all import modules_of
 
-__all__ = ["begin_counts", "counts", "install", "serve_forever", "starting_anew", "variables"]
+__all__ = ["begin_counts", "counts", "install", "serve_forever", "without_forking", "variables"]
 
 _COUNTS_VARIABLE: Final = "VIL_TEST_STARTS"
 """Environment variable with the file that gets a line for each start of a program."""
@@ -145,7 +145,7 @@ class _Asker:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 words = [sys.executable, "-m", __name__, str(theirs.fileno()), "-" * _COMMAND_LINE_BYTES]
-                with starting_anew():
+                with without_forking():
                     child = subprocess.Popen(
                         words,
                         stdin=subprocess.DEVNULL,
@@ -181,13 +181,13 @@ def install() -> None:
 
 
 @contextlib.contextmanager
-def starting_anew() -> Iterator[None]:
+def without_forking() -> Iterator[None]:
     """Let this thread start programs as usual until the end of the block."""
-    _this_thread.starts_anew = True
+    _this_thread.executes = True
     try:
         yield
     finally:
-        _this_thread.starts_anew = False
+        _this_thread.executes = False
 
 
 def begin_counts() -> None:
@@ -199,7 +199,7 @@ def begin_counts() -> None:
 
 
 def counts() -> tuple[int, int]:
-    """Return how many of our programs were forked and how many were started anew in this test run."""
+    """Return how many of our programs were forked and how many were executed in this test run."""
     path = os.environ.get(_COUNTS_VARIABLE)
     lines = Path(path).read_text().splitlines() if path else []
     forked = sum(line.startswith("forked ") for line in lines)
@@ -240,7 +240,7 @@ def _execute(
     environment = dict(os.environ if env is None else env)
     if (
         _asker is None
-        or getattr(_this_thread, "starts_anew", False)
+        or getattr(_this_thread, "executes", False)
         or command is None
         or not plain
         or any(os.isatty(number if fd < 0 else fd) for number, fd in streams.items())
@@ -315,9 +315,9 @@ def _count(command: _Command | None, words: list[str]) -> None:
     """Note a start of one of our own entry points, as a module or as a console script."""
     script = next((Path(word).name for word in words if Path(word).name == "vil-bridge"), None)
     if command is not None and not command.module.startswith("tests"):
-        _note(f"started {command.module}")
+        _note(f"executed {command.module}")
     elif script is not None:
-        _note(f"started {script}")
+        _note(f"executed {script}")
 
 
 def _note(line: str) -> None:
@@ -488,7 +488,7 @@ def _attach_server(places: Sequence[int]) -> None:
 
 
 def _open_streams() -> None:
-    """Open the standard streams anew, as they were set up for another kind of file."""
+    """Open the standard streams again, as they were set up for another kind of file."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)
         binary = open(fd, "wb" if fd else "rb", 0 if old.write_through else -1, closefd=False)  # noqa: SIM115

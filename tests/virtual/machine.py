@@ -47,7 +47,7 @@ class _Thread:
 
     Attributes:
         go: released when it is its turn.
-        ready: tells whether it can go on; None while it runs.
+        ready: returns True when it can go on; None while it runs.
         until_ns: instant at which it goes on in any case.
         sentinel: lock that ``threading`` waits for at its end.
     """

@@ -52,14 +52,14 @@ def _repeated_picture() -> None:
     replace(client.Receiver, _on_picture=repeating)
 
 
-def _kept_descriptor() -> None:
+def _held_descriptor() -> None:
     """Keep a duplicate of each connection of the pages."""
     original = socket.socket.accept
-    kept: list[Any] = []
+    held: list[Any] = []
 
     def accept(self: Any) -> Any:
         connection, address = original(self)
-        kept.append(connection.dup())
+        held.append(connection.dup())
         return connection, address
 
     replace(socket.socket, accept=accept)
@@ -69,6 +69,6 @@ PLANTED: Final[Mapping[str, Callable[[], None]]] = {
     "wall clock": _wall_clock,
     "mirrored room": _mirrored_room,
     "repeated picture": _repeated_picture,
-    "kept descriptor": _kept_descriptor,
+    "held descriptor": _held_descriptor,
 }
 """By name; each is called once the product is imported."""

@@ -62,7 +62,7 @@ _FARTHEST_M: Final = 0.1
 
 
 class World:
-    """What runs in the machine, what it leaves and what is wrong with it.
+    """A bridge and what is around it, the trace that they leave and what is wrong with it.
 
     Attributes:
         trace: lines of the bridge's events and of the headers of pictures, in their order.

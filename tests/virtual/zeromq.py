@@ -1,6 +1,6 @@
 """ZeroMQ within one process: addresses of TCP become names within one context, whose messages no other thread carries.
 
-A peer that is not there yet is waited for, as with TCP. A peer that goes is not told to the other side, and CURVE does
+A peer that is not there yet is waited for, as with TCP. A peer that goes is not reported to the other side, and CURVE does
 not encrypt: cases about either need real sockets.
 """
 

@@ -46,7 +46,7 @@ def test_a_forked_program_sees_what_a_started_one_sees(prefix: tuple[str, ...], 
     before, _ = fork_server.counts()
     forked = facts()
     assert fork_server.counts()[0] == before + 1
-    with fork_server.starting_anew():
+    with fork_server.without_forking():
         started = facts()
     assert forked == started
     assert forked[0]["parent"] == os.getpid() and forked[0]["threads"] == "1"
@@ -112,7 +112,7 @@ def test_a_program_starts_its_own_from_a_server_of_its_own(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "VIL_KERNEL", "OPENBLAS_NUM_THREADS"])
-def test_what_is_read_once_starts_a_program_anew(name: str) -> None:
+def test_what_is_read_once_has_a_program_executed(name: str) -> None:
     forked, started = fork_server.counts()
     assert run(*VIL_BRIDGE, "version", env={name: "3"}).returncode == 0
     assert fork_server.counts() == (forked, started + 1)
