@@ -1,0 +1,1 @@
+"""Cases that a change can reach: `make test-changed`."""

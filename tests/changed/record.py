@@ -1,0 +1,141 @@
+"""Record what each test file runs, and its seconds: ``python -m tests.changed record``.
+
+Each test file runs in a fork of its own, so that no cache of an earlier one hides what it runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import Final
+
+import pytest
+
+from tests.changed import marks
+from tests.changed.recording import IMPORT, READ, Recording
+from tests.mutants.rooms import tracked
+
+__all__ = ["record"]
+
+ROOT: Final = Path(__file__).parents[2]
+SELECTED: Final = "not long and not alone"
+# Imported before the forks: large, and nothing to pytest's plug-ins.
+_SHARED: Final = ("numpy", "pydantic", "zmq", "msgspec", "rich", "typer", "yaml")
+_PTH: Final = Path(sysconfig.get_path("purelib")) / "zz_vil_changed.pth"
+_PTH_LINE: Final = (
+    f'import os; os.environ.get("{marks.MARKS}") and __import__("runpy").run_path({marks.__file__!r})["install"]()\n'
+)
+
+
+class _Seconds:
+    """Plug-in of pytest: adds up the seconds of a test file."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds += report.duration
+
+
+def _run(file: str, folder: Path, size: int) -> int:
+    """Run a test file in this process, which ends behind it; its marks, seconds and output go to the folder."""
+    held = folder / file.replace("/", "-")
+    bits = held.with_suffix(".marks")
+    bits.write_bytes(bytes(size))
+    output = os.open(held.with_suffix(".txt"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ[marks.MARKS] = str(bits)
+    marks.install()
+    noted = _Seconds()
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-m", SELECTED, file], [noted])
+    held.with_suffix(".seconds").write_text(f"{noted.seconds:.2f}")
+    sys.stdout.flush()
+    return int(code)
+
+
+def _results(files: Sequence[str], folder: Path, size: int, jobs: int) -> Iterator[tuple[str, int]]:
+    """Run the test files, some at a time; yield each with pytest's exit code when it ends."""
+    due, running = list(reversed(files)), dict[int, str]()
+    while due or running:
+        while due and len(running) < jobs:
+            file = due.pop()
+            pid = os.fork()
+            if not pid:
+                try:
+                    code = _run(file, folder, size)
+                except BaseException as error:  # noqa: BLE001
+                    print(repr(error), flush=True)
+                    code = 3
+                os._exit(code)
+            running[pid] = file
+        pid, status = os.wait()
+        if pid in running:
+            yield running.pop(pid), os.waitstatus_to_exitcode(status)
+
+
+@contextmanager
+def _children_marked() -> Iterator[None]:
+    _PTH.write_text(_PTH_LINE)
+    try:
+        yield
+    finally:
+        _PTH.unlink()
+
+
+def record(files: Sequence[str], modules: Sequence[str], readable: Sequence[str], jobs: int) -> None:
+    """Record test files into the stored recording; those with a failure keep what is stored."""
+    folder = ROOT / "out" / "changed"
+    folder.mkdir(parents=True, exist_ok=True)
+    names, table, reads = list[tuple[str, str]](), dict[str, int](), dict[str, int]()
+    for path in modules:
+        table[str(ROOT / path)] = len(names)
+        names.append((path, IMPORT))
+        if not marks.is_blind(path):
+            names += [(path, name) for name, _ in marks.functions(ast.parse((ROOT / path).read_bytes()).body)]
+    folders = {str(folder) for path in readable for folder in PurePath(path).parents}
+    for path in [*readable, *(each for each in folders if not each.startswith("tests"))]:
+        reads[str(ROOT / path)] = len(names)
+        names.append((path, READ))
+    (folder / "table.json").write_text(json.dumps({"modules": table, "reads": reads}))
+    os.environ[marks.TABLE] = str(folder / "table.json")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    for name in _SHARED:
+        importlib.import_module(name)
+    recording = Recording.read()
+    begun = time.monotonic()
+    with _children_marked():
+        for number, (file, code) in enumerate(_results(files, folder, len(names), jobs), 1):
+            held = folder / file.replace("/", "-")
+            seconds = held.with_suffix(".seconds")
+            good = code in (0, 5) and seconds.exists()
+            print(f"{number}/{len(files)} {time.monotonic() - begun:.0f} s {file} {'' if good else f'failed: {code}'}", flush=True)
+            if good:
+                bits = held.with_suffix(".marks")
+                reached = {names[place] for place, bit in enumerate(bits.read_bytes()) if bit}
+                recording.note(file, (ROOT / file).read_text(), float(seconds.read_text()), reached)
+                bits.unlink()
+            if number % 20 == 0 or number == len(files):
+                recording.write()
+
+
+def main(paths: Sequence[str]) -> None:
+    tree = tracked(ROOT)
+    python = [path for path in tree if path.endswith(".py")]
+    tests = [path for path in python if Path(path).name.startswith("test_")]
+    files = [path for path in tests if path.startswith(tuple(paths))]
+    left = {*tests, "tests/layers.py", "tests/conftest.py", "tests/browser/conftest.py"}
+    modules = [path for path in python if path.startswith(("vil_bridge/", "adapters/vil", "renderer/vil", "tests/")) and path not in left]
+    record(files, modules, [path for path in tree if not path.startswith("tests/changed/")], 2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,100 @@
+"""The stored recording: what each test file ran, and its seconds.
+
+``reach.txt`` has a line for each test file, ``ID DIGEST SECONDS PATH``, and for each module its path, then a line for each
+set of test files, ``IDS: PART ...``, with the parts (functions and methods, ``-`` for the import, ``=`` for reading it as text or data) that
+just these ran. ``~: PART ...`` are those that no test file ran. An ID has two characters, and a test file keeps it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+__all__ = ["IMPORT", "REACH", "READ", "Recording", "digest"]
+
+REACH: Final = Path(__file__).with_name("reach.txt")
+IMPORT: Final = "-"
+"""Part of a module that runs when it is imported."""
+READ: Final = "="
+"""Part of any file or folder: it was opened or listed."""
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+@dataclass
+class Recording:
+    """What test files ran.
+
+    Attributes:
+        digests, seconds: of each test file.
+        ran: test files by module and part.
+    """
+
+    digests: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    ran: defaultdict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(dict))
+    _ids: dict[str, str] = field(default_factory=dict)
+
+    def note(self, file: str, text: str, seconds: float, reached: Iterable[tuple[str, str]]) -> None:
+        """Replace what is known of a test file."""
+        self.forget(file)
+        self.digests[file], self.seconds[file] = digest(text), seconds
+        for module, part in reached:
+            self.ran[module].setdefault(part, set()).add(file)
+
+    def forget(self, file: str) -> None:
+        """Remove a test file."""
+        for parts in self.ran.values():
+            for files in parts.values():
+                files.discard(file)
+        self.digests.pop(file, None)
+        self.seconds.pop(file, None)
+
+    def text(self) -> str:
+        """Return the recording as stored."""
+        free = (a + b for a in _DIGITS for b in _DIGITS)
+        taken = {self._ids[file] for file in self.digests if file in self._ids}
+        ids = {file: self._ids.get(file) or next(each for each in free if each not in taken) for file in self.digests}
+        lines = [f"{ids[file]} {self.digests[file]} {self.seconds[file]:.2f} {file}" for file in sorted(ids)]
+        for module in sorted(self.ran):
+            groups: defaultdict[str, set[str]] = defaultdict(set)
+            for part, files in self.ran[module].items():
+                groups["".join(sorted(ids[file] for file in files))].add(part)
+            groups.pop("", None)
+            if groups:
+                lines += [module, *(f"{key}: {' '.join(sorted(groups[key]))}" for key in sorted(groups, key=lambda k: min(groups[k])))]
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def parse(cls, text: str) -> Recording:
+        """Return a stored recording."""
+        found, module, files = cls(), "", dict[str, str]()
+        for line in text.splitlines():
+            words = line.split()
+            if len(words) == 1:
+                module = line
+            elif words[0].endswith(":"):
+                key = words[0][:-1]
+                names = {files[key[at : at + 2]] for at in range(0, len(key), 2)}
+                for part in words[1:]:
+                    found.ran[module][part] = set(names)
+            else:
+                files[words[0]] = words[3]
+                found.digests[words[3]], found.seconds[words[3]] = words[1], float(words[2])
+        found._ids = {file: key for key, file in files.items()}
+        return found
+
+    @classmethod
+    def read(cls) -> Recording:
+        """Return what is stored, or an empty recording."""
+        return cls.parse(REACH.read_text()) if REACH.exists() else cls()
+
+    def write(self) -> None:
+        REACH.write_text(self.text())
