@@ -27,8 +27,12 @@ __all__ = ["record"]
 
 ROOT: Final = Path(__file__).parents[2]
 SELECTED: Final = "not long and not alone"
-# Imported before the forks: large, and nothing to pytest's plug-ins.
-_SHARED: Final = ("numpy", "pydantic", "zmq", "msgspec", "rich", "typer", "yaml")
+# Large, and imported once, before the forks.
+_SHARED: Final = (
+    *("numpy", "scipy.optimize", "scipy.spatial.transform", "cv2", "numba", "zmq", "msgspec", "pydantic", "fastapi"),
+    *("uvicorn", "websockets", "google.protobuf.message", "typer", "rich", "yaml", "hypothesis.extra.numpy"),
+)
+_PYTEST: Final = ("-q", "-p", "no:cacheprovider", "-p", "no:schemathesis")
 _PTH: Final = Path(sysconfig.get_path("purelib")) / "zz_vil_changed.pth"
 _PTH_LINE: Final = (
     f'import os; os.environ.get("{marks.MARKS}") and __import__("runpy").run_path({marks.__file__!r})["install"]()\n'
@@ -56,7 +60,7 @@ def _run(file: str, folder: Path, size: int) -> int:
     os.environ[marks.MARKS] = str(bits)
     marks.install()
     noted = _Seconds()
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-m", SELECTED, file], [noted])
+    code = pytest.main([*_PYTEST, "-m", SELECTED, file], [noted])
     held.with_suffix(".seconds").write_text(f"{noted.seconds:.2f}")
     sys.stdout.flush()
     return int(code)
@@ -108,9 +112,11 @@ def record(files: Sequence[str], modules: Sequence[str], readable: Sequence[str]
     (folder / "table.json").write_text(json.dumps({"modules": table, "reads": reads}))
     os.environ[marks.TABLE] = str(folder / "table.json")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    pytest.main([*_PYTEST, "--collect-only", "--noconftest", __file__])  # imports the plug-ins
     for name in _SHARED:
         importlib.import_module(name)
     recording = Recording.read()
+    recording.hold(names)
     begun = time.monotonic()
     with _children_marked():
         for number, (file, code) in enumerate(_results(files, folder, len(names), jobs), 1):
@@ -131,7 +137,7 @@ def main(paths: Sequence[str]) -> None:
     tree = tracked(ROOT)
     python = [path for path in tree if path.endswith(".py")]
     tests = [path for path in python if Path(path).name.startswith("test_")]
-    files = [path for path in tests if path.startswith(tuple(paths))]
+    files = [path for beginning in paths for path in tests if path.startswith(beginning)]
     left = {*tests, "tests/layers.py", "tests/conftest.py", "tests/browser/conftest.py"}
     modules = [path for path in python if path.startswith(("vil_bridge/", "adapters/vil", "renderer/vil", "tests/")) and path not in left]
     record(files, modules, [path for path in tree if not path.startswith("tests/changed/")], 2)

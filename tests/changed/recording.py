@@ -57,6 +57,13 @@ class Recording:
         self.digests.pop(file, None)
         self.seconds.pop(file, None)
 
+    def hold(self, parts: Iterable[tuple[str, str]]) -> None:
+        """Hold these parts and no others."""
+        held: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
+        for module, part in parts:
+            held[module][part] = self.ran[module].get(part, set())
+        self.ran = held
+
     def text(self) -> str:
         """Return the recording as stored."""
         free = (a + b for a in _DIGITS for b in _DIGITS)
@@ -66,10 +73,11 @@ class Recording:
         for module in sorted(self.ran):
             groups: defaultdict[str, set[str]] = defaultdict(set)
             for part, files in self.ran[module].items():
-                groups["".join(sorted(ids[file] for file in files))].add(part)
-            groups.pop("", None)
+                if files or part not in (IMPORT, READ):
+                    groups["".join(sorted(ids[file] for file in files)) or "~"].add(part)
             if groups:
-                lines += [module, *(f"{key}: {' '.join(sorted(groups[key]))}" for key in sorted(groups, key=lambda k: min(groups[k])))]
+                lines.append(module)
+                lines += [f"{key}: {' '.join(sorted(groups[key]))}" for key in sorted(groups, key=lambda key: min(groups[key]))]
         return "\n".join(lines) + "\n"
 
     @classmethod
@@ -82,7 +90,7 @@ class Recording:
                 module = line
             elif words[0].endswith(":"):
                 key = words[0][:-1]
-                names = {files[key[at : at + 2]] for at in range(0, len(key), 2)}
+                names = {files[key[at : at + 2]] for at in range(0, len(key), 2)} if key != "~" else set()
                 for part in words[1:]:
                     found.ran[module][part] = set(names)
             else:

@@ -1,0 +1,120 @@
+"""Run the cases that a change can reach, replay the last commits, or record: ``python -m tests.changed``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.changed.record import ROOT, SELECTED, main as record
+from tests.changed.recording import Recording
+from tests.changed.select import Selection, is_test, select
+from tests.changed.trees import Commits, KnownFacts, WorkTree, git
+
+_WORKERS: Final = 2
+_START_S: Final = 8.0
+_FACTS: Final = ROOT / "out" / "changed" / "facts.json"
+_MOST_SHOWN: Final = 40
+
+
+def seconds_of(files: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:
+    """Return the recorded seconds of test files, the longest first; those without a recording count as the median."""
+    usual = statistics.median(known.values()) if known else 1.0
+    seconds = {file: known.get(file, usual) for file in files}
+    return dict(sorted(seconds.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def wall_s(seconds: Iterable[float]) -> float:
+    """Return the time that workers need for files in this order, the first free one takes the next."""
+    workers = [0.0] * _WORKERS
+    for each in seconds:
+        workers[workers.index(min(workers))] += each
+    return _START_S + max(workers) if any(workers) else 0.0
+
+
+def _selected(base: str) -> Selection:
+    commits, known = Commits(ROOT), KnownFacts(_FACTS)
+    after = WorkTree(ROOT)
+    found = select(commits.tree(base), after, known.graph(after), Recording.read())
+    commits.close()
+    known.keep()
+    return found
+
+
+def run(base: str, *, only_list: bool) -> int:
+    """Run what the differences of the working tree from a commit reach; return the exit code."""
+    found = _selected(git(ROOT, "merge-base", base, "HEAD").strip())
+    recording = Recording.read()
+    seconds = seconds_of(found.files, recording.seconds)
+    count = sum(is_test(path) for path in WorkTree(ROOT).blobs)
+    for path in found.unread:
+        print(f"no test file reads or runs {path}, as far as is known")
+    if found.everything:
+        print(f"{found.everything} can change how every test runs: all test files")
+    else:
+        for file in list(seconds)[:_MOST_SHOWN]:
+            print(f"{seconds[file]:6.1f} s  {file}  ({found.files[file]})")
+        if len(seconds) > _MOST_SHOWN:
+            print(f"          and {len(seconds) - _MOST_SHOWN} more")
+    print(f"{len(seconds)} of {count} test files, about {wall_s(seconds.values()):.0f} s", flush=True)
+    if only_list or not seconds:
+        return 0
+    words = ["-q", "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "20", "-n", str(_WORKERS), "-m", SELECTED]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, *seconds], cwd=ROOT, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=False
+    )
+    return 0 if done.returncode == 5 else done.returncode
+
+
+def replay(count: int) -> None:
+    """Print what each of the last commits would have selected, the median and the 90th percentile."""
+    recording, commits, known = Recording.read(), Commits(ROOT), KnownFacts(_FACTS)
+    walls, shares = list[float](), list[float]()
+    revisions = git(ROOT, "log", "--first-parent", f"-{count}", "--format=%H").split()
+    for revision in revisions:
+        before, after = commits.tree(f"{revision}^1"), commits.tree(revision)
+        begun = time.monotonic()
+        found = select(before, after, known.graph(after), recording)
+        spent = time.monotonic() - begun
+        seconds = seconds_of(found.files, recording.seconds)
+        walls.append(wall_s(seconds.values()))
+        shares.append(len(seconds) / sum(map(is_test, after.blobs)))
+        changed = git(ROOT, "diff", "--name-only", f"{revision}^1", revision).count("\n")
+        why = found.everything and f"all: {found.everything}"
+        print(f"{revision[:8]} {changed:4} files changed, {len(seconds):4} selected, {walls[-1]:5.0f} s ({spent:.1f} s) {why}", flush=True)
+    commits.close()
+    known.keep()
+    for name, values, unit in (("time", walls, "s"), ("test files", [100 * share for share in shares], "%")):
+        tenths = statistics.quantiles(values, n=10, method="inclusive")
+        print(f"{name}: median {statistics.median(values):.1f} {unit}, 90th percentile {tenths[8]:.1f} {unit}")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run with these words of a command line; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.changed", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    each = verbs.add_parser("run", help="run what the working tree's differences from a commit reach")
+    each.add_argument("base", nargs="?", default="HEAD")
+    each.add_argument("--list", action="store_true", help="only name the test files")
+    each = verbs.add_parser("replay", help="selection and recorded time of each of the last commits")
+    each.add_argument("--commits", type=int, default=300)
+    each = verbs.add_parser("record", help="run test files and record what they reach, and their seconds")
+    each.add_argument("paths", nargs="*", default=["tests/"], help="beginnings of paths")
+    options = parser.parse_args(words)
+    if options.verb == "run":
+        return run(options.base, only_list=options.list)
+    if options.verb == "replay":
+        replay(options.commits)
+    else:
+        record(options.paths)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
