@@ -1,7 +1,7 @@
-# make setup | setup-dev | web | wheels | openapi | demo | test | test-all | nightly | seed | seeded | check | perf | mutants | mutants-changed | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | setup-dev | web | wheels | openapi | demo | test | test-changed | test-all | nightly | seed | seeded | check | perf | mutants | mutants-changed | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup setup-dev web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy seeded \
+.PHONY: setup setup-dev web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-changed test-all lint check mypy seeded \
     pyright commits page-check pytest without-kernel nightly seed perf mutants mutants-changed fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
@@ -25,7 +25,7 @@ FUZZ_RUNS = 1000000
 FUZZ_SECONDS = 4
 KERNEL_RUNS = 10000000
 KERNEL_FRAMES = 1000000
-# Where a branch left: mutants-changed takes the lines that it changed since.
+# Where a branch left: test-changed and mutants-changed take what it changed since.
 BASE = origin/main
 
 # What the demonstration needs.
@@ -106,6 +106,10 @@ page-check: setup
 # Minutes. The output of each part comes in one piece.
 test: setup-dev foreign
 	$(MAKE) -j2 --output-sync=target lint pytest
+
+# The test files that the differences of the working tree from BASE can reach (CONTRIBUTING.md).
+test-changed: setup-dev foreign
+	$(BIN)/python -m tests.changed run $(BASE)
 
 # All of `make test`, the types, the page's check, what works without the compiled kernel, and the long cases. Those that
 # want the machine for themselves come last.

@@ -9,12 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
-from tests.changed.record import ROOT, SELECTED, main as record
-from tests.changed.recording import Recording
-from tests.changed.select import Selection, is_test, select
+from tests.changed.record import ROOT, SELECTED, record
+from tests.changed.recording import Recording, is_test
+from tests.changed.select import Selection, select
 from tests.changed.trees import Commits, KnownFacts, WorkTree, git
 
 _WORKERS: Final = 2
@@ -65,9 +64,23 @@ def run(base: str, *, only_list: bool) -> int:
     print(f"{len(seconds)} of {count} test files, about {wall_s(seconds.values()):.0f} s", flush=True)
     if only_list or not seconds:
         return 0
-    words = ["-q", "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "20", "-n", str(_WORKERS), "-m", SELECTED]
+    words = [
+        "-q",
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+        "--durations",
+        "20",
+        "-n",
+        str(_WORKERS),
+        "-m",
+        SELECTED,
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, *seconds], cwd=ROOT, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=False
+        [sys.executable, "-m", "pytest", *words, *seconds],
+        cwd=ROOT,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        check=False,
     )
     return 0 if done.returncode == 5 else done.returncode
 
@@ -87,7 +100,8 @@ def replay(count: int) -> None:
         shares.append(len(seconds) / sum(map(is_test, after.blobs)))
         changed = git(ROOT, "diff", "--name-only", f"{revision}^1", revision).count("\n")
         why = found.everything and f"all: {found.everything}"
-        print(f"{revision[:8]} {changed:4} files changed, {len(seconds):4} selected, {walls[-1]:5.0f} s ({spent:.1f} s) {why}", flush=True)
+        told = f"{revision[:8]} {changed:4} files changed, {len(seconds):4} selected, {walls[-1]:5.0f} s"
+        print(f"{told} (chosen in {spent:.1f} s) {why}", flush=True)
     commits.close()
     known.keep()
     for name, values, unit in (("time", walls, "s"), ("test files", [100 * share for share in shares], "%")):
@@ -112,7 +126,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.verb == "replay":
         replay(options.commits)
     else:
-        record(options.paths)
+        record(options.paths, _WORKERS)
     return 0
 
 

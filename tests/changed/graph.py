@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -120,7 +119,10 @@ def facts(path: str, text: str) -> Facts:
         return Facts()
     reader = _Reader(module_of(path) if path.endswith("/__init__.py") else module_of(path).rpartition(".")[0])
     reader.visit(ast.parse(text))
-    return Facts(*(tuple(sorted(each)) for each in (reader.imports, reader.typing, reader.started, reader.words)))
+    return Facts(
+        *(tuple(sorted(reader.imports)), tuple(sorted(reader.typing))),
+        *(tuple(sorted(reader.started)), tuple(sorted(reader.words))),
+    )
 
 
 class Graph:
@@ -131,10 +133,15 @@ class Graph:
         self._paths = set(paths)
         self._of_module = {module_of(path): path for path in self._paths if path.endswith(".py")}
         self._folders = {str(folder) for path in self._paths for folder in PurePosixPath(path).parents} - {"."}
+        self._places: dict[str, tuple[str, str]] = {}
 
-    @functools.cache  # noqa: B019: for as long as the graph
     def place(self, dotted: str) -> tuple[str, str]:
         """Return the file that a dotted name leads to, and the rest of the name."""
+        if dotted not in self._places:
+            self._places[dotted] = self._place(dotted)
+        return self._places[dotted]
+
+    def _place(self, dotted: str) -> tuple[str, str]:
         name, rest = dotted, ""
         while name:
             if name in self._of_module:
@@ -168,14 +175,14 @@ class Graph:
         found: defaultdict[str, set[str]] = defaultdict(set)
         for path, each in self._facts.items():
             for dotted in each.started:
-                target, _ = self.place(dotted)
-                if target and target != path:
+                for target in self._start(dotted) - {path}:
                     found[target].add(path)
-                    if target.endswith("/__init__.py"):
-                        main = target.removesuffix("__init__.py") + "__main__.py"
-                        if main in self._paths:
-                            found[main].add(path)
         return found
+
+    def _start(self, dotted: str) -> set[str]:
+        """Return what runs when a dotted name is imported or started with ``python -m``."""
+        target, _ = self.place(dotted)
+        return {target, target.removesuffix("__init__.py") + "__main__.py"} & self._paths
 
     @cached_property
     def _by_word(self) -> Mapping[str, set[str]]:
@@ -198,7 +205,9 @@ class Graph:
                 found |= self._by_word.get("/".join(folder[first:]), set())
             beside = "/".join(folder[:-1])
             found |= {
-                other for other in self._by_word.get(folder[-1], ()) if str(PurePosixPath(other).parent) == (beside or ".")
+                other
+                for other in self._by_word.get(folder[-1], ())
+                if str(PurePosixPath(other).parent) == (beside or ".")
             }
         return found - {path}
 
@@ -207,23 +216,20 @@ class Graph:
         """Files that each file needs when it runs: imports, packages around them, what it starts and names."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for path, each in self._facts.items():
-            dotted = {name for name, _ in each.imports} | set(each.started)
-            targets = {self.place(name)[0] for name in dotted} - {"", path}
-            for target in tuple(targets):
-                for folder in PurePosixPath(target).parents:
-                    for beside in ("__init__.py", "__main__.py") if str(folder) + "/__init__.py" == target else ("__init__.py",):
-                        if f"{folder}/{beside}" in self._paths:
-                            targets.add(f"{folder}/{beside}")
-            found[path] = targets
+            targets = {self.place(name)[0] for name, _ in each.imports}
+            targets |= {target for name in each.started for target in self._start(name)}
+            targets |= {f"{folder}/__init__.py" for target in targets for folder in PurePosixPath(target).parents}
+            found[path] = (targets & self._paths) - {path}
         by_end: defaultdict[str, set[str]] = defaultdict(set)
         for path in self._paths:
             by_end[path.rpartition("/")[2]].add(path)
         for path, each in self._facts.items():
             for word in each.words:
-                found[path] |= {end for end in by_end.get(word.rpartition("/")[2], ()) if f"/{end}".endswith(f"/{word}")}
-                for folder in (word, str(PurePosixPath(path).parent / word)):
-                    if folder in self._folders:
-                        found[path].add(f"{folder}/")
+                found[path] |= {
+                    end for end in by_end.get(word.rpartition("/")[2], ()) if f"/{end}".endswith(f"/{word}")
+                }
+                beside = str(PurePosixPath(path).parent / word)
+                found[path] |= {f"{folder}/" for folder in {word, beside} & self._folders}
         return found
 
     def reach(self, path: str) -> set[str]:

@@ -66,8 +66,14 @@ def _targets(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.AnnAssign | ast.AugAssign):
         return [node.target.id] if isinstance(node.target, ast.Name) else []
     if isinstance(node, ast.Assign):
-        names = [each for target in node.targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
-        return [each.id for each in names if isinstance(each, ast.Name)] if all(isinstance(each, ast.Name) for each in names) else []
+        names = [
+            each for target in node.targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+        ]
+        return (
+            [each.id for each in names if isinstance(each, ast.Name)]
+            if all(isinstance(each, ast.Name) for each in names)
+            else []
+        )
     return []
 
 

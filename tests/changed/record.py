@@ -20,13 +20,15 @@ from typing import Final
 import pytest
 
 from tests.changed import marks
-from tests.changed.recording import IMPORT, READ, Recording
+from tests.changed.recording import IMPORT, READ, Recording, is_test
 from tests.mutants.rooms import tracked
 
 __all__ = ["record"]
 
 ROOT: Final = Path(__file__).parents[2]
 SELECTED: Final = "not long and not alone"
+_MARKED: Final = ("vil_bridge/", "adapters/vil_adapters/", "renderer/vil_renderer/", "tests/")
+_UNMARKED: Final = ("tests/layers.py", "tests/conftest.py", "tests/browser/conftest.py")
 # Large, and imported once, before the forks.
 _SHARED: Final = (
     *("numpy", "scipy.optimize", "scipy.spatial.transform", "cv2", "numba", "zmq", "msgspec", "pydantic", "fastapi"),
@@ -49,6 +51,11 @@ class _Seconds:
         self.seconds += report.duration
 
 
+def _waited_s() -> float:
+    """Return for how long this thread was ready and had no core, which is the machine's business, not the test's."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
 def _run(file: str, folder: Path, size: int) -> int:
     """Run a test file in this process, which ends behind it; its marks, seconds and output go to the folder."""
     held = folder / file.replace("/", "-")
@@ -59,9 +66,9 @@ def _run(file: str, folder: Path, size: int) -> int:
     os.dup2(output, 2)
     os.environ[marks.MARKS] = str(bits)
     marks.install()
-    noted = _Seconds()
+    noted, waited_s = _Seconds(), _waited_s()
     code = pytest.main([*_PYTEST, "-m", SELECTED, file], [noted])
-    held.with_suffix(".seconds").write_text(f"{noted.seconds:.2f}")
+    held.with_suffix(".seconds").write_text(f"{noted.seconds - (_waited_s() - waited_s):.2f}")
     sys.stdout.flush()
     return int(code)
 
@@ -76,7 +83,7 @@ def _results(files: Sequence[str], folder: Path, size: int, jobs: int) -> Iterat
             if not pid:
                 try:
                     code = _run(file, folder, size)
-                except BaseException as error:  # noqa: BLE001
+                except BaseException as error:
                     print(repr(error), flush=True)
                     code = 3
                 os._exit(code)
@@ -95,20 +102,25 @@ def _children_marked() -> Iterator[None]:
         _PTH.unlink()
 
 
-def record(files: Sequence[str], modules: Sequence[str], readable: Sequence[str], jobs: int) -> None:
-    """Record test files into the stored recording; those with a failure keep what is stored."""
+def record(beginnings: Sequence[str], jobs: int) -> None:
+    """Record the test files whose paths begin so; one with a failure keeps what is stored."""
     folder = ROOT / "out" / "changed"
     folder.mkdir(parents=True, exist_ok=True)
+    tree = tracked(ROOT)
+    tests = [path for path in tree if is_test(path)]
+    files = [path for beginning in beginnings for path in tests if path.startswith(beginning)]
     names, table, reads = list[tuple[str, str]](), dict[str, int](), dict[str, int]()
-    for path in modules:
-        table[str(ROOT / path)] = len(names)
-        names.append((path, IMPORT))
-        if not marks.is_blind(path):
-            names += [(path, name) for name, _ in marks.functions(ast.parse((ROOT / path).read_bytes()).body)]
-    folders = {str(folder) for path in readable for folder in PurePath(path).parents}
-    for path in [*readable, *(each for each in folders if not each.startswith("tests"))]:
-        reads[str(ROOT / path)] = len(names)
-        names.append((path, READ))
+    for path in tree:
+        if path.endswith(".py") and path.startswith(_MARKED) and path not in _UNMARKED and not is_test(path):
+            table[str(ROOT / path)] = len(names)
+            names.append((path, IMPORT))
+            if not marks.is_blind(path):
+                names += [(path, name) for name, _ in marks.functions(ast.parse((ROOT / path).read_bytes()).body)]
+    folders = {str(above) for path in tree for above in PurePath(path).parents}
+    for path in [*tree, *(each for each in sorted(folders) if not each.startswith("tests"))]:
+        if not path.startswith("tests/changed/"):
+            reads[str(ROOT / path)] = len(names)
+            names.append((path, READ))
     (folder / "table.json").write_text(json.dumps({"modules": table, "reads": reads}))
     os.environ[marks.TABLE] = str(folder / "table.json")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -123,7 +135,10 @@ def record(files: Sequence[str], modules: Sequence[str], readable: Sequence[str]
             held = folder / file.replace("/", "-")
             seconds = held.with_suffix(".seconds")
             good = code in (0, 5) and seconds.exists()
-            print(f"{number}/{len(files)} {time.monotonic() - begun:.0f} s {file} {'' if good else f'failed: {code}'}", flush=True)
+            print(
+                f"{number}/{len(files)} {time.monotonic() - begun:.0f} s {file} {'' if good else f'failed: {code}'}",
+                flush=True,
+            )
             if good:
                 bits = held.with_suffix(".marks")
                 reached = {names[place] for place, bit in enumerate(bits.read_bytes()) if bit}
@@ -131,17 +146,3 @@ def record(files: Sequence[str], modules: Sequence[str], readable: Sequence[str]
                 bits.unlink()
             if number % 20 == 0 or number == len(files):
                 recording.write()
-
-
-def main(paths: Sequence[str]) -> None:
-    tree = tracked(ROOT)
-    python = [path for path in tree if path.endswith(".py")]
-    tests = [path for path in python if Path(path).name.startswith("test_")]
-    files = [path for beginning in paths for path in tests if path.startswith(beginning)]
-    left = {*tests, "tests/layers.py", "tests/conftest.py", "tests/browser/conftest.py"}
-    modules = [path for path in python if path.startswith(("vil_bridge/", "adapters/vil", "renderer/vil", "tests/")) and path not in left]
-    record(files, modules, [path for path in tree if not path.startswith("tests/changed/")], 2)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

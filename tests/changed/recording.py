@@ -1,8 +1,9 @@
 """The stored recording: what each test file ran, and its seconds.
 
-``reach.txt`` has a line for each test file, ``ID DIGEST SECONDS PATH``, and for each module its path, then a line for each
-set of test files, ``IDS: PART ...``, with the parts (functions and methods, ``-`` for the import, ``=`` for reading it as text or data) that
-just these ran. ``~: PART ...`` are those that no test file ran. An ID has two characters, and a test file keeps it.
+``reach.txt`` has a line for each test file, ``ID DIGEST SECONDS PATH``, and for each module its path, then a line for
+each set of test files, ``IDS: PART ...``, with the parts that just these ran: functions and methods, ``-`` for the
+import, ``=`` for reading the file as text or data. ``~: PART ...`` are those that no test file ran. An ID has two
+characters, and a test file keeps it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
-__all__ = ["IMPORT", "REACH", "READ", "Recording", "digest"]
+__all__ = ["IMPORT", "REACH", "READ", "Recording", "digest", "is_test"]
 
 REACH: Final = Path(__file__).with_name("reach.txt")
 IMPORT: Final = "-"
@@ -22,6 +23,11 @@ IMPORT: Final = "-"
 READ: Final = "="
 """Part of any file or folder: it was opened or listed."""
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def is_test(path: str) -> bool:
+    """Return whether pytest collects a file."""
+    return path.startswith("tests/") and PurePosixPath(path).match("test_*.py")
 
 
 def digest(text: str) -> str:
@@ -77,7 +83,10 @@ class Recording:
                     groups["".join(sorted(ids[file] for file in files)) or "~"].add(part)
             if groups:
                 lines.append(module)
-                lines += [f"{key}: {' '.join(sorted(groups[key]))}" for key in sorted(groups, key=lambda key: min(groups[key]))]
+                lines += [
+                    f"{key}: {' '.join(sorted(groups[key]))}"
+                    for key in sorted(groups, key=lambda key: min(groups[key]))
+                ]
         return "\n".join(lines) + "\n"
 
     @classmethod

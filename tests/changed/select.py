@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
@@ -12,23 +11,31 @@ from typing import Any, Final
 
 from tests.changed.graph import Graph, folders
 from tests.changed.marks import is_blind
-from tests.changed.parts import REST, Part, changed, parts
-from tests.changed.recording import IMPORT, READ, Recording, digest
+from tests.changed.parts import Part, changed, parts
+from tests.changed.recording import IMPORT, READ, Recording, digest, is_test
 from tests.changed.trees import Tree
 
-__all__ = ["Selection", "is_test", "select"]
+__all__ = ["Selection", "select"]
 
 _EVERYTHING: Final = ("tests/conftest.py", "tests/layers.py", "tests/__init__.py", "scripts/setup.sh", "hatch_build.py")
 _PYTEST_OF_MAKE: Final = re.compile(r"^(?:PYTEST|unexport|pytest|setup)\b[^\n]*(?:\n\t[^\n]*)*", re.MULTILINE)
 _READ_BY_PYTEST: Final = "pyproject.toml"
 _PAGE: Final = "vil_bridge/web/frontend/"
 _BROWSER: Final = "tests/browser/"
-_READ_BY_PYTHON: Final = (".md", ".yaml", ".yml", ".json", ".csv", ".tsv", ".txt", ".toml", ".hex", ".webp", ".jpg", ".png")
-
-
-def is_test(path: str) -> bool:
-    """Return whether pytest collects a file."""
-    return path.startswith("tests/") and PurePosixPath(path).match("test_*.py")
+_READ_BY_PYTHON: Final = (
+    ".md",
+    ".yaml",
+    ".yml",
+    ".json",
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".toml",
+    ".hex",
+    ".webp",
+    ".jpg",
+    ".png",
+)
 
 
 @dataclass
@@ -80,6 +87,8 @@ class _Selector:
         self._tests = {path for path in after.blobs if is_test(path)}
         self._recorded = {file for file in self._tests if file in recording.digests}
         self._seen = set[tuple[str, str, str]]()
+        self._parsed: dict[str, dict[str, Part]] = {}
+        self._reach: dict[str, set[str]] = {}
         self._path = ""
         self.files: dict[str, str] = {}
 
@@ -128,9 +137,10 @@ class _Selector:
 
     # --- Python --------------------------------------------------------------------------------
 
-    @functools.cache  # noqa: B019: one object
     def _parts(self, path: str) -> dict[str, Part]:
-        return parts(self._after.text(path)) if path in self._after.blobs else {}
+        if path not in self._parsed:
+            self._parsed[path] = parts(self._after.text(path)) if path in self._after.blobs else {}
+        return self._parsed[path]
 
     def _module(self, path: str) -> None:
         before = parts(self._before.text(path)) if path in self._before.blobs else {}
@@ -179,13 +189,23 @@ class _Selector:
         """Return whether a class has a method; one that is not ours may have any without an underscore."""
         if class_ in self._parts(path):
             part = self._parts(path)[class_]
-            return method in part.methods or any(self._defines(path, base, method) for base in part.bases if base != class_)
+            return method in part.methods or any(
+                self._defines(path, base, method) for base in part.bases if base != class_
+            )
         for dotted, here in self._graph.imports(path):
             if here == class_:
                 target, name = self._graph.place(dotted)
                 if target and name in self._parts(target):
                     return self._defines(target, name, method)
-        return not method.startswith("_") and class_ not in ("Struct", "Protocol", "NamedTuple", "Enum", "Exception", "ABC", "Generic")
+        return not method.startswith("_") and class_ not in (
+            "Struct",
+            "Protocol",
+            "NamedTuple",
+            "Enum",
+            "Exception",
+            "ABC",
+            "Generic",
+        )
 
     def _function(self, path: str, name: str) -> None:
         """Select what ran a function; where it is newer than the recording, what ran any of its module."""
@@ -204,7 +224,7 @@ class _Selector:
             self._take(self._recorded & {path})
         elif self._known(path):
             for part, files in self._recording.ran[path].items():
-                if part not in (IMPORT, READ):
+                if part not in (IMPORT, READ) and len(files) < len(self._recording.digests):  # else it runs at import
                     self._take(files)
             self._stale(path)
             if is_blind(path):
@@ -305,13 +325,10 @@ class _Selector:
         """Select the test files without a recording that the graph leads to a file."""
         above = set(folders(path))
         for file in self._tests - self._recorded:
-            reach = self._reach(file)
-            if path in reach or above & reach:
+            if file not in self._reach:
+                self._reach[file] = self._graph.reach(file)
+            if path in self._reach[file] or above & self._reach[file]:
                 self._take([file])
-
-    @functools.cache  # noqa: B019: one object
-    def _reach(self, file: str) -> set[str]:
-        return self._graph.reach(file)
 
 
 def select(before: Tree, after: Tree, graph: Graph, recording: Recording) -> Selection:

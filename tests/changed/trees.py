@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import subprocess
@@ -24,7 +23,10 @@ def git(root: Path, *words: str) -> str:
 class Tree(Protocol):
     """Files by path; ``blobs`` has git's digest of each file's content."""
 
-    blobs: Mapping[str, str]
+    @property
+    def blobs(self) -> Mapping[str, str]:
+        """Digests by path."""
+        ...
 
     def text(self, path: str) -> str:
         """Return a file's content; bytes that are no text are replaced."""
@@ -61,6 +63,7 @@ class Commits:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._contents: dict[str, str] = {}
         self._git = subprocess.Popen(
             ["git", "cat-file", "--batch"], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -68,8 +71,13 @@ class Commits:
     def tree(self, revision: str) -> Tree:
         return _Commit(self, revision)
 
-    @functools.lru_cache(20_000)  # noqa: B019: one object
     def content(self, blob: str) -> str:
+        """Return what a blob holds."""
+        if blob not in self._contents:
+            self._contents[blob] = self._content(blob)
+        return self._contents[blob]
+
+    def _content(self, blob: str) -> str:
         assert self._git.stdin
         assert self._git.stdout
         self._git.stdin.write(f"{blob}\n".encode())
@@ -81,6 +89,10 @@ class Commits:
         self._git.communicate()
 
 
+def _pairs(stored: list[list[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, here) for name, here in stored)
+
+
 class KnownFacts:
     """What files say about others, kept in a file by path and content."""
 
@@ -89,8 +101,7 @@ class KnownFacts:
         self._known: dict[str, Facts] = {}
         if file.exists():
             for key, (imports, typing, started, words) in json.loads(file.read_text()).items():
-                pairs = (tuple((name, here) for name, here in each) for each in (imports, typing))
-                self._known[key] = Facts(*pairs, tuple(started), tuple(words))
+                self._known[key] = Facts(_pairs(imports), _pairs(typing), tuple(started), tuple(words))
 
     def graph(self, tree: Tree) -> Graph:
         """Return the graph of a tree."""

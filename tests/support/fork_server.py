@@ -43,7 +43,7 @@ import numpy
 
 from tests.support.import_all import modules_of
 
-__all__ = ["begin_counts", "counts", "install", "serve_forever", "without_forking", "variables"]
+__all__ = ["begin_counts", "counts", "install", "serve_forever", "variables", "without_forking"]
 
 _COUNTS_VARIABLE: Final = "VIL_TEST_STARTS"
 """Environment variable with the file that gets a line for each start of a program."""

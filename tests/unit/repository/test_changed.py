@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 
 import pytest
@@ -26,7 +27,9 @@ PRODUCT = {
         "def land(shape: Shape):\n    return shape.height\n"
         "def hover():\n    return 0\n"
     ),
-    "vil_bridge/numbers.py": "BASE = 9\nG = BASE + 0.81\nH = 2\nclass Limits:\n    low: int = 1\n    def low_m(self):\n        return 3\n",
+    "vil_bridge/numbers.py": (
+        "BASE = 9\nG = BASE + 0.81\nH = 2\nclass Limits:\n    low: int = 1\n    def low_m(self):\n        return 3\n"
+    ),
     "vil_bridge/shapes.py": "class Shape:\n    height: int = 1\n    width: int = 2\n",
     "vil_bridge/registry.py": "TABLE = {'cone': 'vil_bridge.cone:Cone'}\ndef resolve():\n    return TABLE\n",
     "vil_bridge/cone.py": "class Cone:\n    steep = 1\n",
@@ -63,7 +66,9 @@ class Hand:
 
 def recording() -> Recording:
     found = Recording()
-    whole = [(path, name) for path, text in PRODUCT.items() for name, part in parts(text).items() if part.kind == "function"]
+    whole = [
+        (path, name) for path, text in PRODUCT.items() for name, part in parts(text).items() if part.kind == "function"
+    ]
     found.hold([*whole, *((path, "-") for path in PRODUCT), ("docs/index.md", "="), ("docs/other.md", "=")])
     for name, ran in RAN.items():
         file = f"tests/unit/{name}.py"
@@ -79,7 +84,9 @@ def recording() -> Recording:
     return found
 
 
-def selected(changes: Mapping[str, str | None], known: Recording | None = None, tree: Mapping[str, str] = TREE) -> Selection:
+def selected(
+    changes: Mapping[str, str | None], known: Recording | None = None, tree: Mapping[str, str] = TREE
+) -> Selection:
     after = {path: text for path, text in {**tree, **changes}.items() if text is not None}
     graph = Graph({path: facts(path, text) for path, text in after.items()}, after)
     return select(Hand(tree), Hand(after), graph, recording() if known is None else known)
@@ -119,7 +126,12 @@ def test_a_change_of_a_part_selects_what_ran_it(path: str, old: str, new: str, e
 
 
 def test_a_changed_attribute_selects_what_ran_code_that_reads_it() -> None:
-    tree = {**TREE, "vil_bridge/flight.py": TREE["vil_bridge/flight.py"].replace("    from vil_bridge.shapes import Shape", "    pass")}
+    tree = {
+        **TREE,
+        "vil_bridge/flight.py": TREE["vil_bridge/flight.py"].replace(
+            "    from vil_bridge.shapes import Shape", "    pass"
+        ),
+    }
     changes = replaced("vil_bridge/shapes.py", "height: int = 1", "height: int = 2")
     assert names(selected(changes, tree=tree)) == {"test_land"}
 
@@ -146,13 +158,20 @@ def test_a_function_newer_than_the_recording_selects_what_ran_its_module() -> No
 
 def test_a_module_newer_than_the_recording_selects_what_ran_its_importers() -> None:
     more = "from vil_bridge.late import x\n"
-    tree = {**TREE, "vil_bridge/late.py": "def x():\n    return 1\n", "vil_bridge/registry.py": more + TREE["vil_bridge/registry.py"]}
+    tree = {
+        **TREE,
+        "vil_bridge/late.py": "def x():\n    return 1\n",
+        "vil_bridge/registry.py": more + TREE["vil_bridge/registry.py"],
+    }
     assert names(selected({"vil_bridge/late.py": "def x():\n    return 2\n"}, tree=tree)) == {"test_cone"}
 
 
 def test_a_test_newer_than_its_recording_is_also_selected_by_its_imports() -> None:
     tree = {**TREE, "tests/unit/test_cone.py": "from vil_bridge.flight import hover\n"}
-    assert names(selected(replaced("vil_bridge/flight.py", "return 0", "return 1"), tree=tree)) == {"test_hover", "test_cone"}
+    assert names(selected(replaced("vil_bridge/flight.py", "return 0", "return 1"), tree=tree)) == {
+        "test_hover",
+        "test_cone",
+    }
 
 
 def test_pages_select_what_reads_them() -> None:
@@ -168,7 +187,12 @@ def test_pages_select_what_reads_them() -> None:
         ("tests/conftest.py", "", "x = 1\n", True),
         ("Makefile", "PYTEST = a\nx:\n\tb\n", "PYTEST = c\nx:\n\tb\n", True),
         ("Makefile", "PYTEST = a\nx:\n\tb\n", "PYTEST = a\nx:\n\tc\n", False),
-        ("pyproject.toml", "[tool.pytest.ini_options]\ntimeout = 1\n", "[tool.pytest.ini_options]\ntimeout = 2\n", True),
+        (
+            "pyproject.toml",
+            "[tool.pytest.ini_options]\ntimeout = 1\n",
+            "[tool.pytest.ini_options]\ntimeout = 2\n",
+            True,
+        ),
         ("pyproject.toml", "[tool.ruff]\nline-length = 1\n", "[tool.ruff]\nline-length = 2\n", False),
         ("requirements.lock", "a==1\n", "a==2\n", True),
         ("requirements.lock", "a==1\n", "a==1\nb==1\n", False),
@@ -210,20 +234,23 @@ def test_facts_of_a_file() -> None:
 
 
 def test_parts_of_a_module() -> None:
-    text = "import a\nX, Y = 1, 2\nif X:\n    def f():\n        def g(): ...\nclass C(B):\n    z = 1\n    def m(self): ...\n@njit\ndef k(): ...\n"
+    text = (
+        "import a\nX, Y = 1, 2\nif X:\n    def f():\n        def g(): ...\n"
+        "class C(B):\n    z = 1\n    def m(self): ...\n@njit\ndef k(): ...\n"
+    )
     found = parts(text)
     kinds = {name: part.kind for name, part in found.items()}
-    assert kinds == {
-        **{"f": "function", "C.m": "function", "C": "class", "X": "constant", "Y": "constant", "k": "constant", "-": "rest"}
-    }
+    constants = {"X": "constant", "Y": "constant", "k": "constant"}
+    assert kinds == {"f": "function", "C.m": "function", "C": "class", "-": "rest", **constants}
     assert changed(found, parts(text.replace("def g(): ...", "def g(): return 1"))) == {"f"}
     assert changed(found, parts("import b\n" + text)) == set()
 
 
 def test_marked_are_functions_outside_functions() -> None:
-    import ast
-
-    tree = ast.parse("def f():\n    def g(): ...\ntry:\n    def h(): ...\nexcept E:\n    def i(): ...\nclass C:\n    class D:\n        def m(self): ...\n")
+    tree = ast.parse(
+        "def f():\n    def g(): ...\ntry:\n    def h(): ...\nexcept E:\n    def i(): ...\n"
+        "class C:\n    class D:\n        def m(self): ...\n"
+    )
     assert [name for name, _ in functions(tree.body)] == ["f", "h", "i", "C.D.m"]
     assert is_blind("vil_bridge/vehicles/car_kernel.py")
     assert is_blind("vil_bridge/client.py")
