@@ -3,11 +3,13 @@
 ``reach.txt`` has a line for each test file, ``ID DIGEST SECONDS PATH``, and for each module its path, then a line for
 each set of test files, ``IDS: PART ...``, with the parts that just these ran: functions and methods, ``-`` for the
 import, ``=`` for reading the file as text or data. ``~: PART ...`` are those that no test file ran. An ID has two
-characters, and a test file keeps it.
+characters, is a number to base 36, and stays with its test file. Large sets are ``*`` and a number to base 64, whose
+bits are IDs.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
@@ -32,6 +34,20 @@ def is_test(path: str) -> bool:
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _packed(ids: set[str]) -> str:
+    """Return the shorter text of a set of IDs."""
+    number = sum(1 << int(each, 36) for each in ids)
+    bits = base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "little")).decode().rstrip("=")
+    return min("".join(sorted(ids)) or "~", f"*{bits}", key=len)
+
+
+def _unpacked(key: str) -> set[str]:
+    if not key.startswith("*"):
+        return {key[at : at + 2] for at in range(0, len(key.strip("~")), 2)}
+    number = int.from_bytes(base64.b64decode(key[1:] + "=="), "little")
+    return {a + b for a in _DIGITS for b in _DIGITS if number >> int(a + b, 36) & 1}
 
 
 @dataclass
@@ -80,7 +96,7 @@ class Recording:
             groups: defaultdict[str, set[str]] = defaultdict(set)
             for part, files in self.ran[module].items():
                 if files or part not in (IMPORT, READ):
-                    groups["".join(sorted(ids[file] for file in files)) or "~"].add(part)
+                    groups[_packed({ids[file] for file in files})].add(part)
             if groups:
                 lines.append(module)
                 lines += [
@@ -99,7 +115,7 @@ class Recording:
                 module = line
             elif words[0].endswith(":"):
                 key = words[0][:-1]
-                names = {files[key[at : at + 2]] for at in range(0, len(key), 2)} if key != "~" else set()
+                names = {files[each] for each in _unpacked(key)}
                 for part in words[1:]:
                     found.ran[module][part] = set(names)
             else:

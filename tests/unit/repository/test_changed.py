@@ -269,6 +269,16 @@ def test_a_recording_is_stored_and_read_again() -> None:
     assert again.seconds == found.seconds
 
 
+def test_sets_of_every_size_are_stored() -> None:
+    found = Recording()
+    for number in range(700):
+        parts = [("m.py", part) for part, every in (("a", 1), ("b", 2), ("c", 100), ("d", 699)) if number % every == 0]
+        found.note(f"tests/test_{number}.py", "", 1.0, parts)
+    stored = found.text()
+    assert Recording.parse(stored).ran == found.ran
+    assert len(stored.partition("m.py")[2]) < 500
+
+
 def test_test_files_keep_their_ids() -> None:
     before = Recording.parse(recording().text())
     first = {line.split()[3]: line.split()[0] for line in before.text().splitlines() if line.count(" ") == 3}
