@@ -8,16 +8,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from tests.changed.record import ROOT, SELECTED, record
 from tests.changed.recording import Recording, is_test
-from tests.changed.select import Selection, select
+from tests.changed.select import Selection, differing, select
 from tests.changed.trees import Commits, KnownFacts, WorkTree, git
 
 _WORKERS: Final = 2
 _START_S: Final = 8.0
+_LIMIT_S: Final = 90.0
 _FACTS: Final = ROOT / "out" / "changed" / "facts.json"
 _MOST_SHOWN: Final = 40
 
@@ -29,6 +30,24 @@ def seconds_of(files: Iterable[str], known: Mapping[str, float]) -> dict[str, fl
     return dict(sorted(seconds.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
+def nearest(found: Selection, recording: Recording, changed: Collection[str], limit_s: float) -> set[str]:
+    """Return the selected test files that fit in a time, the nearest to the change first.
+
+    First come changed ones, which are always in, then those that import a changed file, then those that ran functions
+    of the fewest modules. All are in where a common file selects everything.
+    """
+    modules = recording.modules()
+    seconds = seconds_of(found.files, recording.seconds)
+    left, kept = _WORKERS * (limit_s - _START_S), set[str]()
+    for file in sorted(
+        seconds, key=lambda file: (file not in changed, file not in found.direct, modules[file] or 1e9, file)
+    ):
+        if found.everything or file in changed or seconds[file] <= left:
+            kept.add(file)
+            left -= seconds[file]
+    return kept
+
+
 def wall_s(seconds: Iterable[float]) -> float:
     """Return the time that workers need for files in this order, the first free one takes the next."""
     workers = [0.0] * _WORKERS
@@ -37,21 +56,17 @@ def wall_s(seconds: Iterable[float]) -> float:
     return _START_S + max(workers) if any(workers) else 0.0
 
 
-def _selected(base: str) -> Selection:
-    commits, known = Commits(ROOT), KnownFacts(_FACTS)
-    after = WorkTree(ROOT)
-    found = select(commits.tree(base), after, known.graph(after), Recording.read())
+def run(base: str, *, whole: bool, only_list: bool) -> int:
+    """Run what the differences of the working tree from a commit reach; return the exit code."""
+    recording, commits, known = Recording.read(), Commits(ROOT), KnownFacts(_FACTS)
+    before, after = commits.tree(git(ROOT, "merge-base", base, "HEAD").strip()), WorkTree(ROOT)
+    found = select(before, after, known.graph(after), recording)
     commits.close()
     known.keep()
-    return found
-
-
-def run(base: str, *, only_list: bool) -> int:
-    """Run what the differences of the working tree from a commit reach; return the exit code."""
-    found = _selected(git(ROOT, "merge-base", base, "HEAD").strip())
-    recording = Recording.read()
-    seconds = seconds_of(found.files, recording.seconds)
-    count = sum(is_test(path) for path in WorkTree(ROOT).blobs)
+    changed = differing(before, after)
+    kept = set(found.files) if whole else nearest(found, recording, changed, _LIMIT_S)
+    seconds, left = (seconds_of(files, recording.seconds) for files in (kept, found.files.keys() - kept))
+    count = sum(map(is_test, after.blobs))
     for path in found.unread:
         print(f"no test file reads or runs {path}, as far as is known")
     if found.everything:
@@ -61,6 +76,8 @@ def run(base: str, *, only_list: bool) -> int:
             print(f"{seconds[file]:6.1f} s  {file}  ({found.files[file]})")
         if len(seconds) > _MOST_SHOWN:
             print(f"          and {len(seconds) - _MOST_SHOWN} more")
+    if left:
+        print(f"left for make test, or --whole: {len(left)} wider test files, about {wall_s(left.values()):.0f} s")
     print(f"{len(seconds)} of {count} test files, about {wall_s(seconds.values()):.0f} s", flush=True)
     if only_list or not seconds:
         return 0
@@ -88,23 +105,29 @@ def run(base: str, *, only_list: bool) -> int:
 def replay(count: int) -> None:
     """Print what each of the last commits would have selected, the median and the 90th percentile."""
     recording, commits, known = Recording.read(), Commits(ROOT), KnownFacts(_FACTS)
-    walls, shares = list[float](), list[float]()
+    runs, wholes, shares = list[float](), list[float](), list[float]()
     revisions = git(ROOT, "log", "--first-parent", f"-{count}", "--format=%H").split()
     for revision in revisions:
         before, after = commits.tree(f"{revision}^1"), commits.tree(revision)
         begun = time.monotonic()
         found = select(before, after, known.graph(after), recording)
         spent = time.monotonic() - begun
-        seconds = seconds_of(found.files, recording.seconds)
-        walls.append(wall_s(seconds.values()))
-        shares.append(len(seconds) / sum(map(is_test, after.blobs)))
-        changed = git(ROOT, "diff", "--name-only", f"{revision}^1", revision).count("\n")
+        changed = differing(before, after)
+        kept = nearest(found, recording, changed, _LIMIT_S)
+        run_s, whole_s = (wall_s(seconds_of(files, recording.seconds).values()) for files in (kept, found.files))
+        runs.append(run_s)
+        wholes.append(whole_s)
+        shares.append(100 * len(found.files) / sum(map(is_test, after.blobs)))
         why = found.everything and f"all: {found.everything}"
-        told = f"{revision[:8]} {changed:4} files changed, {len(seconds):4} selected, {walls[-1]:5.0f} s"
-        print(f"{told} (chosen in {spent:.1f} s) {why}", flush=True)
+        told = f"{revision[:8]} {len(changed):4} files changed, {len(found.files):4} selected, {whole_s:5.0f} s"
+        print(f"{told}; {len(kept):4} run, {run_s:4.0f} s (chosen in {spent:.1f} s) {why}", flush=True)
     commits.close()
     known.keep()
-    for name, values, unit in (("time", walls, "s"), ("test files", [100 * share for share in shares], "%")):
+    for name, values, unit in (
+        ("run", runs, "s"),
+        ("selected", wholes, "s"),
+        ("selected", shares, "% of the test files"),
+    ):
         tenths = statistics.quantiles(values, n=10, method="inclusive")
         print(f"{name}: median {statistics.median(values):.1f} {unit}, 90th percentile {tenths[8]:.1f} {unit}")
 
@@ -115,6 +138,7 @@ def main(words: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     each = verbs.add_parser("run", help="run what the working tree's differences from a commit reach")
     each.add_argument("base", nargs="?", default="HEAD")
+    each.add_argument("--whole", action="store_true", help="run all of the selected, however long they take")
     each.add_argument("--list", action="store_true", help="only name the test files")
     each = verbs.add_parser("replay", help="selection and recorded time of each of the last commits")
     each.add_argument("--commits", type=int, default=300)
@@ -122,7 +146,7 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("paths", nargs="*", default=["tests/"], help="beginnings of paths")
     options = parser.parse_args(words)
     if options.verb == "run":
-        return run(options.base, only_list=options.list)
+        return run(options.base, whole=options.whole, only_list=options.list)
     if options.verb == "replay":
         replay(options.commits)
     else:

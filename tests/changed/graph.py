@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
 from typing import Final
 
 __all__ = ["Facts", "Graph", "facts", "folders", "module_of"]
@@ -132,7 +131,7 @@ class Graph:
         self._facts = known
         self._paths = set(paths)
         self._of_module = {module_of(path): path for path in self._paths if path.endswith(".py")}
-        self._folders = {str(folder) for path in self._paths for folder in PurePosixPath(path).parents} - {"."}
+        self._folders = {folder.rstrip("/") for path in self._paths for folder in folders(path)}
         self._places: dict[str, tuple[str, str]] = {}
 
     def place(self, dotted: str) -> tuple[str, str]:
@@ -204,11 +203,7 @@ class Graph:
             for first in range(1, last - 1):
                 found |= self._by_word.get("/".join(folder[first:]), set())
             beside = "/".join(folder[:-1])
-            found |= {
-                other
-                for other in self._by_word.get(folder[-1], ())
-                if str(PurePosixPath(other).parent) == (beside or ".")
-            }
+            found |= {other for other in self._by_word.get(folder[-1], ()) if other.rpartition("/")[0] == beside}
         return found - {path}
 
     @cached_property
@@ -218,7 +213,7 @@ class Graph:
         for path, each in self._facts.items():
             targets = {self.place(name)[0] for name, _ in each.imports}
             targets |= {target for name in each.started for target in self._start(name)}
-            targets |= {f"{folder}/__init__.py" for target in targets for folder in PurePosixPath(target).parents}
+            targets |= {f"{folder}__init__.py" for target in targets for folder in folders(target)}
             found[path] = (targets & self._paths) - {path}
         by_end: defaultdict[str, set[str]] = defaultdict(set)
         for path in self._paths:
@@ -228,18 +223,26 @@ class Graph:
                 found[path] |= {
                     end for end in by_end.get(word.rpartition("/")[2], ()) if f"/{end}".endswith(f"/{word}")
                 }
-                beside = str(PurePosixPath(path).parent / word)
+                beside = f"{path.rpartition('/')[0]}/{word}"
                 found[path] |= {f"{folder}/" for folder in {word, beside} & self._folders}
         return found
 
-    def reach(self, path: str) -> set[str]:
-        """Return what a file needs, directly or not; folders end with a slash."""
-        found, due = {path}, [path]
+    @cached_property
+    def _needing(self) -> Mapping[str, set[str]]:
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for path, needed in self._needed.items():
+            for each in needed:
+                found[each].add(path)
+        return found
+
+    def dependents(self, path: str) -> set[str]:
+        """Return what needs a file or a folder above it, directly or not, and the file."""
+        due = [path, *folders(path)]
+        found = set(due)
         while due:
-            for each in self._needed.get(due.pop(), ()):
-                if each not in found:
-                    found.add(each)
-                    due.append(each)
+            more = self._needing.get(due.pop(), set()) - found
+            found |= more
+            due += more
         return found
 
 

@@ -22,13 +22,13 @@ class Part:
         kind: "function" (one that is marked), "constant", "class" or "rest".
         text: what has an effect.
         mentions: names and attributes in it.
-        fields: of a class: text of each field. bases: of a class. methods: of a class.
+        fields, methods, bases: of a class: text and mentions of each field, and names.
     """
 
     kind: str
     text: str
     mentions: frozenset[str]
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
     methods: frozenset[str] = frozenset()
     bases: tuple[str, ...] = ()
 
@@ -91,7 +91,7 @@ def parts(text: str) -> dict[str, Part]:
     constants: dict[str, list[ast.AST]] = {}
 
     def class_(node: ast.ClassDef, name: str) -> None:
-        fields: dict[str, str] = {}
+        fields: dict[str, tuple[str, frozenset[str]]] = {}
         methods = set[str]()
         kept: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
         others = [ast.dump(each) for each in kept]
@@ -101,8 +101,7 @@ def parts(text: str) -> dict[str, Part]:
             elif isinstance(child, ast.ClassDef):
                 class_(child, f"{name}.{child.name}")
             elif names := _targets(child):
-                fields.update(dict.fromkeys(names, ast.dump(child)))
-                kept.append(child)
+                fields.update(dict.fromkeys(names, (ast.dump(child), _mentions([child]))))
             else:
                 others.append(ast.dump(child))
                 kept.append(child)

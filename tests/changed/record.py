@@ -12,7 +12,7 @@ import os
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Final
@@ -42,17 +42,23 @@ _PTH_LINE: Final = (
 
 
 class _Seconds:
-    """Plug-in of pytest: adds up the seconds of a test file."""
+    """Plug-in of pytest: adds up the seconds of a test file, without those for which it was ready and had no core."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds += report.duration
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        """Measure a case."""
+        begun = time.monotonic() - _waited_s()
+        try:
+            return (yield)
+        finally:
+            self.seconds += max(0.0, time.monotonic() - _waited_s() - begun)
 
 
 def _waited_s() -> float:
-    """Return for how long this thread was ready and had no core, which is the machine's business, not the test's."""
+    """Return for how long this thread was ready and had no core so far."""
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
 
@@ -66,9 +72,9 @@ def _run(file: str, folder: Path, size: int) -> int:
     os.dup2(output, 2)
     os.environ[marks.MARKS] = str(bits)
     marks.install()
-    noted, waited_s = _Seconds(), _waited_s()
+    noted = _Seconds()
     code = pytest.main([*_PYTEST, "-m", SELECTED, file], [noted])
-    held.with_suffix(".seconds").write_text(f"{noted.seconds - (_waited_s() - waited_s):.2f}")
+    held.with_suffix(".seconds").write_text(f"{noted.seconds:.2f}")
     sys.stdout.flush()
     return int(code)
 
@@ -121,8 +127,9 @@ def record(beginnings: Sequence[str], jobs: int) -> None:
         if not path.startswith("tests/changed/"):
             reads[str(ROOT / path)] = len(names)
             names.append((path, READ))
-    (folder / "table.json").write_text(json.dumps({"modules": table, "reads": reads}))
-    os.environ[marks.TABLE] = str(folder / "table.json")
+    places = folder / f"table-{os.getpid()}.json"  # of this run: another one may begin with other files
+    places.write_text(json.dumps({"modules": table, "reads": reads}))
+    os.environ[marks.TABLE] = str(places)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     pytest.main([*_PYTEST, "--collect-only", "--noconftest", __file__])  # imports the plug-ins
     for name in _SHARED:
@@ -146,3 +153,4 @@ def record(beginnings: Sequence[str], jobs: int) -> None:
                 bits.unlink()
             if number % 20 == 0 or number == len(files):
                 recording.write()
+    places.unlink()

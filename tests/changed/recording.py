@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -70,6 +70,14 @@ class Recording:
         self.digests[file], self.seconds[file] = digest(text), seconds
         for module, part in reached:
             self.ran[module].setdefault(part, set()).add(file)
+
+    def modules(self) -> Counter[str]:
+        """Return how many modules each test file ran functions of: few for the tests of one module."""
+        return Counter(
+            file
+            for parts in self.ran.values()
+            for file in set().union(*(files for part, files in parts.items() if part not in (IMPORT, READ)))
+        )
 
     def forget(self, file: str) -> None:
         """Remove a test file."""

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from tests.changed.graph import Graph, folders
+from tests.changed.graph import Graph
 from tests.changed.marks import is_blind
 from tests.changed.parts import Part, changed, parts
 from tests.changed.recording import IMPORT, READ, Recording, digest, is_test
 from tests.changed.trees import Tree
 
-__all__ = ["Selection", "select"]
+__all__ = ["Selection", "differing", "select"]
 
 _EVERYTHING: Final = ("tests/conftest.py", "tests/layers.py", "tests/__init__.py", "scripts/setup.sh", "hatch_build.py")
 _PYTEST_OF_MAKE: Final = re.compile(r"^(?:PYTEST|unexport|pytest|setup)\b[^\n]*(?:\n\t[^\n]*)*", re.MULTILINE)
+_WITHOUT_METHODS: Final = ("ABC", "Enum", "Exception", "Generic", "NamedTuple", "Protocol", "Struct")
 _READ_BY_PYTEST: Final = "pyproject.toml"
 _PAGE: Final = "vil_bridge/web/frontend/"
 _BROWSER: Final = "tests/browser/"
@@ -43,11 +44,13 @@ class Selection:
     """Test files, each with what of the change reaches it first.
 
     Attributes:
+        direct: those of them that are changed themselves or import a changed file.
         everything: the file because of which all are selected, or "".
         unread: changed files that no test file reads or runs, as far as is known.
     """
 
     files: dict[str, str] = field(default_factory=dict)
+    direct: set[str] = field(default_factory=set)
     everything: str = ""
     unread: list[str] = field(default_factory=list)
 
@@ -86,9 +89,10 @@ class _Selector:
         self._recording = recording
         self._tests = {path for path in after.blobs if is_test(path)}
         self._recorded = {file for file in self._tests if file in recording.digests}
+        self._unchanged = {file for file in self._recorded if recording.digests[file] == digest(after.text(file))}
+        self._without = set[str]()  # what did not import the changed module
         self._seen = set[tuple[str, str, str]]()
         self._parsed: dict[str, dict[str, Part]] = {}
-        self._reach: dict[str, set[str]] = {}
         self._path = ""
         self.files: dict[str, str] = {}
 
@@ -96,7 +100,7 @@ class _Selector:
 
     def _take(self, files: Iterable[str]) -> None:
         for file in files:
-            if file in self._tests:
+            if file in self._tests and file not in self._without:
                 self.files.setdefault(file, self._path)
 
     def _once(self, *what: str) -> bool:
@@ -110,6 +114,7 @@ class _Selector:
         """Select what a changed file reaches."""
         self._path = path
         self._seen.clear()
+        self._without = set()
         known = self._recording.ran.get(path, {})
         if path != _READ_BY_PYTEST:
             self._take(known.get(READ, ()))
@@ -119,6 +124,7 @@ class _Selector:
             self._take([path])
         elif path.endswith(".py"):
             self._module(path)
+            self._without = set()
         else:
             self._data(path, known)
         self._unrecorded(path)
@@ -151,6 +157,7 @@ class _Selector:
             if before != after:
                 self._whole(path)
             return
+        self._without = self._unchanged - self._recording.ran[path].get(IMPORT, set())
         for name in changed(before, after):
             self._part(path, name, before.get(name), after.get(name))
 
@@ -170,11 +177,10 @@ class _Selector:
         elif part.kind == "rest":
             self._whole(path)
         elif old and new and old.kind == new.kind == "class":
-            for each in old.fields:
-                if each in new.fields and old.fields[each] != new.fields[each]:
-                    self._attribute(each)
-            if (old.text, old.fields, old.bases) != (new.text, new.fields, new.bases):
+            if (old.text, old.bases) != (new.text, new.bases):
                 self._class(path, name)
+            elif old.fields != new.fields:
+                self._fields(path, name, {each for each in old.fields if old.fields[each] != new.fields.get(each)})
         elif old:
             self._class(path, name)
 
@@ -197,15 +203,7 @@ class _Selector:
                 target, name = self._graph.place(dotted)
                 if target and name in self._parts(target):
                     return self._defines(target, name, method)
-        return not method.startswith("_") and class_ not in (
-            "Struct",
-            "Protocol",
-            "NamedTuple",
-            "Enum",
-            "Exception",
-            "ABC",
-            "Generic",
-        )
+        return not method.startswith("_") and class_ not in _WITHOUT_METHODS
 
     def _function(self, path: str, name: str) -> None:
         """Select what ran a function; where it is newer than the recording, what ran any of its module."""
@@ -235,7 +233,7 @@ class _Selector:
     def _stale(self, path: str) -> None:
         """Select the test files that changed since the recording and import a module."""
         for file in self._graph.importers.get(path, ()):
-            if file in self._recorded and self._recording.digests[file] != digest(self._after.text(file)):
+            if file in self._recorded - self._unchanged:
                 self._take([file])
 
     def _whole(self, path: str) -> None:
@@ -253,7 +251,9 @@ class _Selector:
     def _started(self, path: str) -> None:
         """Select what imported a module that a text names: a plug-in, which is imported where it is used."""
         if self._graph.starters.get(path):
-            self._take(self._recording.ran.get(path, {}).get(IMPORT, ()))
+            imported = self._recording.ran.get(path, {}).get(IMPORT, set())
+            if len(imported) < len(self._recording.digests):
+                self._take(imported)
             for other in self._graph.starters[path]:
                 if is_test(other) or not self._known(path):
                     self._all(other)
@@ -285,6 +285,40 @@ class _Selector:
                     self._class(path, part_name)
                 else:
                     self._whole(path)
+            elif fields := {each for each, (_, mentions) in part.fields.items() if name in mentions}:
+                self._fields(path, part_name, fields)
+
+    def _fields(self, path: str, name: str, fields: Iterable[str]) -> None:
+        """Select what ran a method of a class, or code that mentions the class or one of its fields.
+
+        What has a field of this class is none of them: it is reached by way of the field.
+        """
+        if not self._once("fields", path, name):
+            return
+        for each in fields:
+            self._attribute(each)
+        for part in self._recording.ran.get(path, ()):
+            if part.startswith(f"{name}."):
+                self._function(path, part)
+        self._users(path, name)
+        self._started(path)
+
+    def _users(self, path: str, name: str) -> None:
+        """Select what ran a function that mentions a class; classes that are made from it go the same way."""
+        if is_test(path) or not self._known(path):
+            self._all(path)
+            return
+        for part_name, part in self._parts(path).items():
+            if part.kind == "function" and name in part.mentions:
+                self._function(path, part_name)
+            elif part.kind == "constant" and name in part.mentions:
+                self._name(path, part_name)
+            elif name in part.bases:
+                self._fields(path, part_name, ())
+        for other, pairs in self._graph.importers.get(path, {}).items():
+            for there, here in pairs:
+                if (not there or there == name) and self._once("users", other, here or name):
+                    self._users(other, here or name)
 
     def _class(self, path: str, name: str) -> None:
         """Select what ran a module or one that imports a class of it."""
@@ -323,20 +357,20 @@ class _Selector:
 
     def _unrecorded(self, path: str) -> None:
         """Select the test files without a recording that the graph leads to a file."""
-        above = set(folders(path))
-        for file in self._tests - self._recorded:
-            if file not in self._reach:
-                self._reach[file] = self._graph.reach(file)
-            if path in self._reach[file] or above & self._reach[file]:
-                self._take([file])
+        if self._tests != self._recorded:
+            self._take(self._graph.dependents(path) - self._recorded)
+
+
+def differing(before: Tree, after: Tree) -> list[str]:
+    """Return the paths of files that differ, are new or are gone."""
+    return sorted(path for path in {*before.blobs, *after.blobs} if before.blobs.get(path) != after.blobs.get(path))
 
 
 def select(before: Tree, after: Tree, graph: Graph, recording: Recording) -> Selection:
     """Return the test files of ``after`` that its differences from ``before`` reach; ``graph`` is that of ``after``."""
-    paths = sorted(path for path in {*before.blobs, *after.blobs} if before.blobs.get(path) != after.blobs.get(path))
     selector = _Selector(before, after, graph, recording)
     found = Selection(selector.files)
-    for path in paths:
+    for path in differing(before, after):
         texts = (tree.text(path) if path in tree.blobs else "" for tree in (before, after))
         if _common(path, *texts):
             found.everything = path
@@ -344,6 +378,7 @@ def select(before: Tree, after: Tree, graph: Graph, recording: Recording) -> Sel
             return found
         held = len(selector.files)
         selector.file(path)
+        found.direct |= {path, *graph.importers.get(path, ())} & selector.files.keys()
         if len(selector.files) == held and path not in selector.files.values():
             found.unread.append(path)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.changed.__main__ import seconds_of, wall_s
+from tests.changed.__main__ import nearest, seconds_of, wall_s
 from tests.changed.graph import Graph, facts
 from tests.changed.marks import functions, is_blind
 from tests.changed.parts import changed, parts
@@ -25,7 +25,7 @@ PRODUCT = {
         "if TYPE_CHECKING:\n    from vil_bridge.shapes import Shape\n"
         "def fly():\n    return G\n"
         "def land(shape: Shape):\n    return shape.height\n"
-        "def hover():\n    return 0\n"
+        "def hover():\n    Limits()\n    return 0\n"
     ),
     "vil_bridge/numbers.py": (
         "BASE = 9\nG = BASE + 0.81\nH = 2\nclass Limits:\n    low: int = 1\n    def low_m(self):\n        return 3\n"
@@ -46,10 +46,10 @@ TESTS = {
 }
 TREE = {**PRODUCT, **TESTS, "docs/index.md": "Text.\n", "docs/other.md": "Text.\n", "LICENSE": "Text.\n"}
 RAN = {
-    "test_fly": {("flight", "fly")},
-    "test_hover": {("flight", "hover")},
-    "test_land": {("flight", "land")},
-    "test_cone": {("registry", "resolve"), ("cone", "-")},
+    "test_fly": {("numbers", "-"), ("flight", "-"), ("flight", "fly")},
+    "test_hover": {("numbers", "-"), ("flight", "-"), ("flight", "hover")},
+    "test_land": {("numbers", "-"), ("flight", "-"), ("flight", "land"), ("shapes", "-")},
+    "test_cone": {("registry", "-"), ("registry", "resolve"), ("cone", "-")},
 }
 
 
@@ -79,7 +79,10 @@ def recording() -> Recording:
         "tests/e2e/test_program.py",
         TREE["tests/e2e/test_program.py"],
         5.0,
-        [("vil_bridge/cli.py", "main"), ("vil_bridge/flight.py", "fly"), ("tests/support/programs.py", "start")],
+        [
+            *((f"vil_bridge/{module}.py", "-") for module in ("cli", "flight", "numbers")),
+            *(("vil_bridge/cli.py", "main"), ("vil_bridge/flight.py", "fly"), ("tests/support/programs.py", "start")),
+        ],
     )
     return found
 
@@ -114,9 +117,11 @@ def replaced(path: str, old: str, new: str) -> dict[str, str]:
         ("numbers", "G = BASE", "G = 2 * BASE", {"test_fly", "test_program"}),
         ("numbers", "BASE = 9", "BASE = 8", {"test_fly", "test_program"}),
         ("numbers", "H = 2", "H = 3", set()),
-        ("numbers", "low: int = 1", "low: int = 2", {"test_fly", "test_hover", "test_land", "test_program"}),
+        ("numbers", "low: int = 1", "low: int = 2", {"test_hover"}),
+        ("numbers", "class Limits:", "class Limits(int):", {"test_fly", "test_hover", "test_land", "test_program"}),
+        ("numbers", "H = 2", "print()", {"test_fly", "test_hover", "test_land", "test_program"}),
         ("numbers", "return 3", "return 4", set()),
-        ("shapes", "height: int = 1", "height: int = 2", {"test_fly", "test_hover", "test_land", "test_program"}),
+        ("shapes", "height: int = 1", "height: int = 2", {"test_land"}),
         ("cone", "steep = 1", "steep = 2", {"test_cone"}),
         ("registry", "'cone'", "'tip'", {"test_cone"}),
     ],
@@ -298,3 +303,21 @@ def test_the_longest_run_first_and_the_estimate_is_that_of_two_workers() -> None
     assert list(seconds.items()) == [("b", 9.0), ("c", 5.0), ("d", 5.0), ("a", 1.0)]
     assert wall_s(seconds.values()) == 8.0 + 10.0
     assert wall_s([]) == 0.0
+
+
+def test_the_nearest_run_when_not_all_fit() -> None:
+    known = recording()
+    found = selected(replaced("vil_bridge/flight.py", "return G", "return -G"), known)
+    assert names(found) == {"test_fly", "test_program"}
+    assert nearest(found, known, (), 90.0) == found.files.keys()
+    assert nearest(found, known, (), 9.0) == {"tests/unit/test_fly.py"}, "it imports the changed module"
+    assert nearest(found, known, ["tests/e2e/test_program.py"], 8.0) == {"tests/e2e/test_program.py"}, "it has changed"
+    everything = selected({"tests/conftest.py": "x = 1\n"}, known)
+    assert nearest(everything, known, (), 9.0) == everything.files.keys()
+
+
+def test_of_two_equally_near_the_one_with_fewer_modules_runs() -> None:
+    known = recording()
+    known.note("tests/e2e/test_program.py", "", 1.0, [("vil_bridge/cli.py", "main"), ("vil_bridge/flight.py", "fly")])
+    found = Selection({"tests/e2e/test_program.py": "x", "tests/unit/test_fly.py": "x"})
+    assert nearest(found, known, (), 8.5) == {"tests/unit/test_fly.py"}
