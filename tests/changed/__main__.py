@@ -38,13 +38,13 @@ def nearest(found: Selection, recording: Recording, changed: Collection[str], li
     """
     modules = recording.modules()
     seconds = seconds_of(found.files, recording.seconds)
-    left, kept = _WORKERS * (limit_s - _START_S), set[str]()
+    kept = set[str]()
     for file in sorted(
         seconds, key=lambda file: (file not in changed, file not in found.direct, modules[file] or 1e9, file)
     ):
-        if found.everything or file in changed or seconds[file] <= left:
+        fits = wall_s(sorted((seconds[each] for each in {*kept, file}), reverse=True)) <= limit_s
+        if found.everything or file in changed or fits:
             kept.add(file)
-            left -= seconds[file]
     return kept
 
 

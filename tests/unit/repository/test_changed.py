@@ -316,8 +316,9 @@ def test_the_nearest_run_when_not_all_fit() -> None:
     assert nearest(everything, known, (), 9.0) == everything.files.keys()
 
 
-def test_of_two_equally_near_the_one_with_fewer_modules_runs() -> None:
+def test_of_those_equally_near_the_ones_with_few_modules_run() -> None:
     known = recording()
     known.note("tests/e2e/test_program.py", "", 1.0, [("vil_bridge/cli.py", "main"), ("vil_bridge/flight.py", "fly")])
-    found = Selection({"tests/e2e/test_program.py": "x", "tests/unit/test_fly.py": "x"})
-    assert nearest(found, known, (), 8.5) == {"tests/unit/test_fly.py"}
+    narrow = {"tests/unit/test_fly.py", "tests/unit/test_hover.py"}
+    found = Selection(dict.fromkeys(["tests/e2e/test_program.py", *narrow], "x"))
+    assert nearest(found, known, (), 9.0) == narrow, "two workers have a second each"
