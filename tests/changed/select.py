@@ -95,6 +95,7 @@ class _Selector:
         self._parsed: dict[str, dict[str, Part]] = {}
         self._path = ""
         self.files: dict[str, str] = {}
+        self.reached = False
 
     # --- what is selected ----------------------------------------------------------------------
 
@@ -102,6 +103,7 @@ class _Selector:
         for file in files:
             if file in self._tests and file not in self._without:
                 self.files.setdefault(file, self._path)
+                self.reached = True
 
     def _once(self, *what: str) -> bool:
         """Return whether this was not visited for the present file."""
@@ -112,7 +114,7 @@ class _Selector:
 
     def file(self, path: str) -> None:
         """Select what a changed file reaches."""
-        self._path = path
+        self._path, self.reached = path, False
         self._seen.clear()
         self._without = set()
         known = self._recording.ran.get(path, {})
@@ -376,9 +378,8 @@ def select(before: Tree, after: Tree, graph: Graph, recording: Recording) -> Sel
             found.everything = path
             found.files = {file: path for file in after.blobs if is_test(file)}
             return found
-        held = len(selector.files)
         selector.file(path)
         found.direct |= {path, *graph.importers.get(path, ())} & selector.files.keys()
-        if len(selector.files) == held and path not in selector.files.values():
+        if not selector.reached:
             found.unread.append(path)
     return found

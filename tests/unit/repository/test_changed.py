@@ -184,6 +184,8 @@ def test_pages_select_what_reads_them() -> None:
     assert names(selected({"docs/new.md": "Text.\n"})) == {"test_pages"}
     found = selected({"LICENSE": "Other text.\n"})
     assert (names(found), found.unread) == (set(), ["LICENSE"])
+    both = selected({"docs/index.md": "Other text.\n", "docs/other.md": "Other text.\n"})
+    assert both.unread == [], "the second selects what the first has selected"
 
 
 @pytest.mark.parametrize(
