@@ -21,6 +21,7 @@ import zmq
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling, LoadScheduling
 
+from tests.changed.recording import recorded_seconds
 from tests.support import fork_server
 from vil_bridge.registry import EXTRA_OF_MODULE
 
@@ -33,6 +34,7 @@ _FORBIDDEN: Final = {"pure": _SOCKETS | _PROCESSES, "wire": _PROCESSES}
 _SHARED: Final = ("tests/browser/",)
 """Prefixes of files that share a browser and a bridge."""
 _WORKERS_WITH_BACKGROUND: Final = 4
+_UNRECORDED_S: Final = 5.0
 _STAND_BACK: Final = 10
 """Niceness of the background's workers."""
 _WAITING_MARK: Final = re.compile(r"\bmark\.(wire|process|browser)\b")
@@ -142,7 +144,11 @@ def waits(path: Path) -> bool:
 
 
 def spread(items: list[pytest.Item]) -> None:
-    """Order the files: those that share a browser first, then pure ones evenly among the others; keep each whole."""
+    """Order the files: those that share a browser first, then pure ones evenly among the others; keep each whole.
+
+    Of each kind the longest come first, as far as their seconds are recorded.
+    """
+    seconds = recorded_seconds()
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
@@ -150,6 +156,8 @@ def spread(items: list[pytest.Item]) -> None:
     for name, cases in files.items():
         shared = name.startswith(_SHARED)
         kinds["shared" if shared else all(_layer_of(case.keywords) == "pure" for case in cases)].append(name)
+    for names in kinds.values():
+        names.sort(key=lambda name: -seconds.get(name, _UNRECORDED_S))
     place = {name: n / len(names) for kind, names in kinds.items() for n, name in enumerate(names) if kind != "shared"}
     items[:] = [case for name in sorted(files, key=lambda name: place.get(name, -1.0)) for case in files[name]]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-__all__ = ["IMPORT", "REACH", "READ", "Recording", "digest", "is_test"]
+__all__ = ["IMPORT", "REACH", "READ", "Recording", "digest", "is_test", "recorded_seconds"]
 
 REACH: Final = Path(__file__).with_name("reach.txt")
 IMPORT: Final = "-"
@@ -30,6 +30,12 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 def is_test(path: str) -> bool:
     """Return whether pytest collects a file."""
     return path.startswith("tests/") and PurePosixPath(path).match("test_*.py")
+
+
+def recorded_seconds() -> dict[str, float]:
+    """Return the seconds of each recorded test file."""
+    rows = (line.split() for line in REACH.read_text(encoding="utf-8").splitlines())
+    return {words[3]: float(words[2]) for words in rows if len(words) == 4 and not words[0].endswith(":")}
 
 
 def digest(text: str) -> str:

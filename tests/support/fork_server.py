@@ -6,8 +6,8 @@ own descriptors, environment, folder, limits and command line. A program that st
 before its first thread. Everything else starts as usual: other interpreters, console scripts, terminals, and variables
 that an interpreter or a library reads when it starts.
 
-A forked program differs from an executed one in two ways: all our modules are imported already, and its end does not take
-them down. Cases about either use the console script, or ``python -c``.
+A forked program differs from an executed one in two ways: all our modules are imported already, and its end does not
+take them down. Cases about either use the console script, or ``python -c``.
 
 How a program becomes the asker's child: the server forks twice, and the asker adopts orphans for as long as it waits
 (``PR_SET_CHILD_SUBREAPER``, prctl(2)).
@@ -68,6 +68,8 @@ _INTERPRETER_VARIABLES: Final = (
     "VIL_KERNEL",
 )
 """Beginnings of variables that are read once, when an interpreter or a library starts."""
+_MEASURING: Final = frozenset({"COVERAGE_PROCESS_START", "VIL_CHANGED_MARKS"})
+"""Variables of coverage and of ``tests.changed.record``."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _COMMAND_LINE_BYTES: Final = 8192
@@ -170,9 +172,9 @@ _this_thread = threading.local()
 
 
 def install() -> None:
-    """Let this process fork our programs; none under coverage, which measures programs from their start."""
+    """Let this process fork our programs; none where something measures programs from their start."""
     global _asker
-    if "COVERAGE_PROCESS_START" in os.environ:
+    if not _MEASURING.isdisjoint(os.environ):
         return
     _server_variables.update(_read_at_start(variables()))
     _asker = _Asker()

@@ -1,7 +1,7 @@
 """ZeroMQ within one process: addresses of TCP become names within one context, whose messages no other thread carries.
 
-A peer that is not there yet is waited for, as with TCP. A peer that goes is not reported to the other side, and CURVE does
-not encrypt: cases about either need real sockets.
+A peer that is not there yet is waited for, as with TCP. A peer that goes is not reported to the other side, and CURVE
+does not encrypt: cases about either need real sockets.
 """
 
 from __future__ import annotations
