@@ -23,6 +23,13 @@ pytestmark = pytest.mark.process
 FACTS = (sys.executable, "-m", "tests.support.process_facts")
 
 
+@pytest.fixture(autouse=True)
+def own_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the starts of this case alone: other workers start programs too."""
+    (tmp_path / "starts").touch()
+    monkeypatch.setenv("VIL_TEST_STARTS", str(tmp_path / "starts"))
+
+
 @pytest.mark.parametrize(
     "options",
     [
