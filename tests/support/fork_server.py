@@ -76,7 +76,6 @@ _COMMAND_LINE_BYTES: Final = 8192
 _MESSAGE_BYTES: Final = 1 << 17
 _DESCRIPTORS: Final = 64
 _FREE_DESCRIPTOR: Final = 200
-"""Received descriptors go above this one before they take their places."""
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -352,7 +351,10 @@ def _preload() -> None:
 
 
 def _serve(connection: socket.socket) -> _Request | None:
-    """Answer requests until the asker has closed its end; return None then, and in each program its request."""
+    """Answer requests until the asker has closed its end; return None then, and in each program its request.
+
+    An answer comes when the program has all properties that were asked for, as ``Popen`` returns after the execution.
+    """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     threads = list(Path("/proc/self/task").iterdir())
@@ -374,22 +376,26 @@ def _serve(connection: socket.socket) -> _Request | None:
                 os.write(writing, str(program).encode())
                 os._exit(0)
             os.close(reading)
-            os.close(writing)
             connection.close()
-            _place(descriptors, request.places)
+            above = max(_FREE_DESCRIPTOR, *request.places) + 1
+            ready = fcntl.fcntl(writing, fcntl.F_DUPFD_CLOEXEC, above)
+            os.close(writing)
+            _place(descriptors, request.places, above)
             _await_adoption(middle, request.parent)
+            _become(request)
+            os.close(ready)
             return request
         os.close(writing)
         for fd in descriptors:
             os.close(fd)
         os.waitpid(between, 0)
-        connection.send(os.read(reading, 64))
-        os.close(reading)
+        with os.fdopen(reading, "rb") as pipe, contextlib.suppress(BrokenPipeError):
+            connection.send(pipe.read())  # at the end of the pipe, when the program is what it was asked to be
 
 
-def _place(descriptors: Sequence[int], places: Sequence[int]) -> None:
-    """Give the received descriptors the program's numbers, and close all others but those that imports opened."""
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FREE_DESCRIPTOR) for fd in descriptors]
+def _place(descriptors: Sequence[int], places: Sequence[int], above: int) -> None:
+    """Give the received descriptors the program's numbers, by way of numbers that are above all of these."""
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in descriptors]
     for fd in descriptors:
         os.close(fd)
     for fd, place in zip(high, places, strict=True):
@@ -410,7 +416,6 @@ def _run(connection: socket.socket) -> NoReturn:
     request = _serve(connection)
     if request is None:
         os._exit(0)
-    _become(request)
     if request.module in _STARTERS:
         _attach_server(request.places)
     module = sys.modules.get(request.module)

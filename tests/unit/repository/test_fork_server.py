@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -79,6 +80,17 @@ def test_descriptors_keep_their_numbers() -> None:
 @pytest.mark.parametrize(("words", "code"), [(("--end-with", 7), 7), (("--end-by", 9), -9), (("--end-by", 15), -15)])
 def test_the_end_is_the_programs_own(words: tuple[object, ...], code: int) -> None:
     assert run(*FACTS, *words).returncode == code
+
+
+def test_limits_that_are_set_next_stay() -> None:
+    """As of a report's process, whose memory the bridge bounds once it has started it."""
+    for _ in range(20):
+        with Program(*FACTS, stdin=subprocess.PIPE) as program:
+            resource.prlimit(program.pid, resource.RLIMIT_AS, (4 << 30, 4 << 30))
+            assert program.stdin is not None
+            program.stdin.close()
+            assert program.wait(60.0) == 0, program.text()
+            assert json.loads(program.text())["limits"]["RLIMIT_AS"] == [4 << 30, 4 << 30]
 
 
 def test_many_threads_start_programs_at_once() -> None:
