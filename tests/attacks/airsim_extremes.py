@@ -20,7 +20,7 @@ from typing import Any, Final
 from tests.attacks.attack import Attack, Target, moments, named, program
 from tests.support.airsim_extremes import VEHICLES, ExtremeProgram
 from tests.support.airsim_server import AirsimConnection, serving
-from tests.support.common import free_ports
+from tests.support.common import free_ports, wait_until
 
 _NESTED: Final = b"\x94\x00\x01\xa4ping" + b"\x91" * 2000
 """A request with 2,000 lists in each other: beyond what the protocol's reader takes."""
@@ -59,13 +59,19 @@ ATTACK: Final = Attack(
 
 def attack(port: int, seed: int) -> None:
     """Call until the harness ends this process."""
+    wait_until(lambda: _is_served(port))  # its scene takes a while
     with closing(AirsimConnection(port)) as peer:
         extreme = ExtremeProgram(peer, seed)
         for _ in moments():
-            extreme.burst(20)
-            assert not extreme.problems, extreme.problems
             with socket.create_connection(("127.0.0.1", port)) as other:
                 other.sendall(_NESTED)
+            extreme.burst(20)
+            assert not extreme.problems, extreme.problems
+
+
+def _is_served(port: int) -> bool:
+    with socket.socket() as peer:
+        return peer.connect_ex(("127.0.0.1", port)) == 0
 
 
 def judged(calls: int, seed: int, folder: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import sys
@@ -117,13 +118,19 @@ class Burner:
     def _ask(self) -> None:
         """Send a message of one or more calls and read the answers, without unpacking them."""
         message, answers = next(self._messages)
+        try:
+            self._exchange(message, answers)
+        except ConnectionError:  # the server refuses a message before all of it is there
+            self._peer.close()
+            self._peer = self._connected()
+            self._unpacker = msgpack.Unpacker(max_buffer_size=1 << 30)
+
+    def _exchange(self, message: bytes, answers: int) -> None:
         self._peer.sendall(message)
         while answers:
             data = self._peer.recv(_READ_BYTES)
             if not data:
-                self._peer = self._connected()
-                self._unpacker = msgpack.Unpacker(max_buffer_size=1 << 30)
-                return
+                raise ConnectionResetError
             self._unpacker.feed(data)
             while answers:
                 try:
@@ -135,7 +142,7 @@ class Burner:
     def _half(self) -> None:
         """Send most of a message, and be gone."""
         message, _ = next(self._messages)
-        with self._connected() as peer:
+        with self._connected() as peer, contextlib.suppress(ConnectionError):
             peer.sendall(message[: len(message) * 3 // 4])
 
     def _sit(self) -> None:
