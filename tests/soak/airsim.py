@@ -231,7 +231,8 @@ def main() -> int:
     print(f"{options.seconds:.0f} s, seed {seed}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end too
-    summary = soak(options.out, options.seconds, seed, options.largest_mb)
+    # Names of files of programs are absolute, or relative to the folder of their server.
+    summary = soak(options.out.resolve(), options.seconds, seed, options.largest_mb)
     (options.out / "summary.json").write_text(json.dumps(summary, indent=1))
     print(json.dumps({key: value for key, value in summary.items() if key != "problems"}))
     for problem in summary["problems"]:

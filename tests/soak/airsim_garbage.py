@@ -38,8 +38,10 @@ UNFINISHED: Final[dict[str, bytes]] = {
     "megabytes": _HEAD + b"\x91\xc6\x00\x70\x00\x00" + bytes(6 << 20),
     "silent": b"",
     "endless text": _HEAD + b"\x91\xdb\xff\xff\xff\xff",
-    "nested a little": b"\x91" * 10,
+    "nested ten times": b"\x91" * 10,
 }
+
+assert MALFORMED.keys().isdisjoint(UNFINISHED), "a name says what is to be counted"
 
 
 class GarbageThrower:
