@@ -38,14 +38,14 @@ def nearest(found: Selection, recording: Recording, changed: Collection[str], li
     """
     modules = recording.modules()
     seconds = seconds_of(found.files, recording.seconds)
-    kept = set[str]()
+    chosen = set[str]()
     for file in sorted(
         seconds, key=lambda file: (file not in changed, file not in found.direct, modules[file] or 1e9, file)
     ):
-        fits = wall_s(sorted((seconds[each] for each in {*kept, file}), reverse=True)) <= limit_s
+        fits = wall_s(sorted((seconds[each] for each in {*chosen, file}), reverse=True)) <= limit_s
         if found.everything or file in changed or fits:
-            kept.add(file)
-    return kept
+            chosen.add(file)
+    return chosen
 
 
 def wall_s(seconds: Iterable[float]) -> float:
@@ -58,14 +58,17 @@ def wall_s(seconds: Iterable[float]) -> float:
 
 def run(base: str, *, whole: bool, only_list: bool) -> int:
     """Run what the differences of the working tree from a commit reach; return the exit code."""
-    recording, commits, known = Recording.read(), Commits(ROOT), KnownFacts(_FACTS)
-    before, after = commits.tree(git(ROOT, "merge-base", base, "HEAD").strip()), WorkTree(ROOT)
+    recording = Recording.read()
+    commits = Commits(ROOT)
+    known = KnownFacts(_FACTS)
+    before = commits.tree(git(ROOT, "merge-base", base, "HEAD").strip())
+    after = WorkTree(ROOT)
     found = select(before, after, known.graph(after), recording)
     commits.close()
     known.keep()
     changed = differing(before, after)
-    kept = set(found.files) if whole else nearest(found, recording, changed, _LIMIT_S)
-    seconds, left = (seconds_of(files, recording.seconds) for files in (kept, found.files.keys() - kept))
+    chosen = set(found.files) if whole else nearest(found, recording, changed, _LIMIT_S)
+    seconds, left = (seconds_of(files, recording.seconds) for files in (chosen, found.files.keys() - chosen))
     count = sum(map(is_test, after.blobs))
     for path in found.unread:
         print(f"no test file reads or runs {path}, as far as is known")
@@ -104,23 +107,28 @@ def run(base: str, *, whole: bool, only_list: bool) -> int:
 
 def replay(count: int) -> None:
     """Print what each of the last commits would have selected, the median and the 90th percentile."""
-    recording, commits, known = Recording.read(), Commits(ROOT), KnownFacts(_FACTS)
-    runs, wholes, shares = list[float](), list[float](), list[float]()
+    recording = Recording.read()
+    commits = Commits(ROOT)
+    known = KnownFacts(_FACTS)
+    runs = list[float]()
+    wholes = list[float]()
+    shares = list[float]()
     revisions = git(ROOT, "log", "--first-parent", f"-{count}", "--format=%H").split()
     for revision in revisions:
-        before, after = commits.tree(f"{revision}^1"), commits.tree(revision)
+        before = commits.tree(f"{revision}^1")
+        after = commits.tree(revision)
         begun = time.monotonic()
         found = select(before, after, known.graph(after), recording)
         spent = time.monotonic() - begun
         changed = differing(before, after)
-        kept = nearest(found, recording, changed, _LIMIT_S)
-        run_s, whole_s = (wall_s(seconds_of(files, recording.seconds).values()) for files in (kept, found.files))
+        chosen = nearest(found, recording, changed, _LIMIT_S)
+        run_s, whole_s = (wall_s(seconds_of(files, recording.seconds).values()) for files in (chosen, found.files))
         runs.append(run_s)
         wholes.append(whole_s)
         shares.append(100 * len(found.files) / sum(map(is_test, after.blobs)))
         why = found.everything and f"all: {found.everything}"
-        told = f"{revision[:8]} {len(changed):4} files changed, {len(found.files):4} selected, {whole_s:5.0f} s"
-        print(f"{told}; {len(kept):4} run, {run_s:4.0f} s (chosen in {spent:.1f} s) {why}", flush=True)
+        line = f"{revision[:8]} {len(changed):4} files changed, {len(found.files):4} selected, {whole_s:5.0f} s"
+        print(f"{line}; {len(chosen):4} run, {run_s:4.0f} s (chosen in {spent:.1f} s) {why}", flush=True)
     commits.close()
     known.keep()
     for name, values, unit in (

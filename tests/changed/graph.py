@@ -21,7 +21,7 @@ _PROGRAMS_MODULE: Final = "vil_bridge.__main__"
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file says about others.
+    """Facts of a file about others.
 
     Attributes:
         imports: pairs of a dotted name and the name that it has here, "" where the module itself is bound.
@@ -49,7 +49,8 @@ def _joined(node: ast.expr) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        left, right = _joined(node.left), _joined(node.right)
+        left = _joined(node.left)
+        right = _joined(node.right)
         return f"{left}/{right}" if left and right else left or right
     return ""
 
@@ -141,7 +142,8 @@ class Graph:
         return self._places[dotted]
 
     def _place(self, dotted: str) -> tuple[str, str]:
-        name, rest = dotted, ""
+        name = dotted
+        rest = ""
         while name:
             if name in self._of_module:
                 return self._of_module[name], rest

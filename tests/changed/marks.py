@@ -27,7 +27,7 @@ __all__ = ["MARKS", "TABLE", "functions", "install", "is_blind"]
 TABLE: Final = "VIL_CHANGED_TABLE"
 """Variable of the environment: file with the first mark of each module and the mark of each path that may be read.
 
-Compiled modules are kept beside it.
+Compiled modules are stored next to it.
 """
 MARKS: Final = "VIL_CHANGED_MARKS"
 """Variable of the environment: file of the marks."""
@@ -89,30 +89,30 @@ class _Loader(SourceFileLoader):
     """Loader that marks."""
 
     first: int
-    kept: Path
+    folder: Path
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         source = _read(path)
         builtins.__vil_marks__[self.first] = 1  # type: ignore[attr-defined]
         key = hashlib.sha256(b"%d %s\0%s" % (self.first, path.encode(), source)).hexdigest()[:24]
-        kept = self.kept / key
-        if kept.exists():
-            return marshal.loads(kept.read_bytes())  # type: ignore[no-any-return]
+        stored = self.folder / key
+        if stored.exists():
+            return marshal.loads(stored.read_bytes())  # type: ignore[no-any-return]
         code = _marked(source, path, self.first)
-        beginning = kept.with_suffix(f".{os.getpid()}")
+        beginning = stored.with_suffix(f".{os.getpid()}")
         beginning.write_bytes(marshal.dumps(code))
-        beginning.replace(kept)
+        beginning.replace(stored)
         return code
 
 
 class _Finder:
     """Finder of the modules of the table, before all others."""
 
-    def __init__(self, table: dict[str, int], kept: Path) -> None:
+    def __init__(self, table: dict[str, int], folder: Path) -> None:
         self._table = table
-        self._kept = kept
-        kept.mkdir(exist_ok=True)
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -124,7 +124,8 @@ class _Finder:
         if spec is None or first is None:
             return None
         spec.loader = _Loader(name, str(spec.origin))
-        spec.loader.first, spec.loader.kept = first, self._kept
+        spec.loader.first = first
+        spec.loader.folder = self._folder
         return spec
 
 

@@ -93,8 +93,8 @@ def parts(text: str) -> dict[str, Part]:
     def class_(node: ast.ClassDef, name: str) -> None:
         fields: dict[str, tuple[str, frozenset[str]]] = {}
         methods = set[str]()
-        kept: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
-        others = [ast.dump(each) for each in kept]
+        held: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
+        others = [ast.dump(each) for each in held]
         for child in node.body:
             if id(child) in marked:
                 methods.add(getattr(child, "name", ""))
@@ -104,9 +104,9 @@ def parts(text: str) -> dict[str, Part]:
                 fields.update(dict.fromkeys(names, (ast.dump(child), _mentions([child]))))
             else:
                 others.append(ast.dump(child))
-                kept.append(child)
+                held.append(child)
         found[name] = Part(
-            *("class", "\n".join(others), _mentions(kept), fields, frozenset(methods)),
+            *("class", "\n".join(others), _mentions(held), fields, frozenset(methods)),
             tuple(getattr(each, "id", getattr(each, "attr", "")) for each in node.bases),
         )
 

@@ -81,7 +81,8 @@ def _run(file: str, folder: Path, size: int) -> int:
 
 def _results(files: Sequence[str], folder: Path, size: int, jobs: int) -> Iterator[tuple[str, int]]:
     """Run the test files, some at a time; yield each with pytest's exit code when it ends."""
-    due, running = list(reversed(files)), dict[int, str]()
+    due = list(reversed(files))
+    running = dict[int, str]()
     while due or running:
         while due and len(running) < jobs:
             file = due.pop()
@@ -115,7 +116,9 @@ def record(beginnings: Sequence[str], jobs: int) -> None:
     tree = tracked(ROOT)
     tests = [path for path in tree if is_test(path)]
     files = [path for beginning in beginnings for path in tests if path.startswith(beginning)]
-    names, table, reads = list[tuple[str, str]](), dict[str, int](), dict[str, int]()
+    names = list[tuple[str, str]]()
+    table = dict[str, int]()
+    reads = dict[str, int]()
     for path in tree:
         if path.endswith(".py") and path.startswith(_MARKED) and path not in _UNMARKED and not is_test(path):
             table[str(ROOT / path)] = len(names)

@@ -58,7 +58,7 @@ def _unpacked(key: str) -> set[str]:
 
 @dataclass
 class Recording:
-    """What test files ran.
+    """Parts of modules that test files ran.
 
     Attributes:
         digests, seconds: of each test file.
@@ -73,7 +73,8 @@ class Recording:
     def note(self, file: str, text: str, seconds: float, reached: Iterable[tuple[str, str]]) -> None:
         """Replace what is known of a test file."""
         self.forget(file)
-        self.digests[file], self.seconds[file] = digest(text), seconds
+        self.digests[file] = digest(text)
+        self.seconds[file] = seconds
         for module, part in reached:
             self.ran[module].setdefault(part, set()).add(file)
 
@@ -122,7 +123,9 @@ class Recording:
     @classmethod
     def parse(cls, text: str) -> Recording:
         """Return a stored recording."""
-        found, module, files = cls(), "", dict[str, str]()
+        found = cls()
+        module = ""
+        files = dict[str, str]()
         for line in text.splitlines():
             words = line.split()
             if len(words) == 1:
@@ -134,7 +137,8 @@ class Recording:
                     found.ran[module][part] = set(names)
             else:
                 files[words[0]] = words[3]
-                found.digests[words[3]], found.seconds[words[3]] = words[1], float(words[2])
+                found.digests[words[3]] = words[1]
+                found.seconds[words[3]] = float(words[2])
         found._ids = {file: key for key, file in files.items()}
         return found
 

@@ -84,7 +84,8 @@ def _of_tests(project: Mapping[str, dict[str, object]]) -> dict[str, object]:
 
 class _Selector:
     def __init__(self, before: Tree, after: Tree, graph: Graph, recording: Recording) -> None:
-        self._before, self._after = before, after
+        self._before = before
+        self._after = after
         self._graph = graph
         self._recording = recording
         self._tests = {path for path in after.blobs if is_test(path)}
@@ -114,7 +115,8 @@ class _Selector:
 
     def file(self, path: str) -> None:
         """Select what a changed file reaches."""
-        self._path, self.reached = path, False
+        self._path = path
+        self.reached = False
         self._seen.clear()
         self._without = set()
         known = self._recording.ran.get(path, {})
@@ -133,7 +135,8 @@ class _Selector:
 
     def _listed(self, path: str) -> None:
         """Select what lists the folder of a file that is new or gone."""
-        folder, suffix = PurePosixPath(path).parent, PurePosixPath(path).suffix
+        folder = PurePosixPath(path).parent
+        suffix = PurePosixPath(path).suffix
         self._take(self._recording.ran.get(str(folder), {}).get(READ, ()) if str(folder) != "." else ())
         beside = [
             parts.get(READ, set())

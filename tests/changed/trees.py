@@ -94,7 +94,7 @@ def _pairs(stored: list[list[str]]) -> tuple[tuple[str, str], ...]:
 
 
 class KnownFacts:
-    """What files say about others, kept in a file by path and content."""
+    """Facts of files about others, stored in a file by path and content."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -116,5 +116,5 @@ class KnownFacts:
 
     def keep(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        kept = {key: (each.imports, each.typing, each.started, each.words) for key, each in self._known.items()}
-        self._file.write_text(json.dumps(kept))
+        stored = {key: (each.imports, each.typing, each.started, each.words) for key, each in self._known.items()}
+        self._file.write_text(json.dumps(stored))

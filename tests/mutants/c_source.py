@@ -82,7 +82,8 @@ def _numbers(token: _Token) -> Iterator[_Site]:
 
 def _statements(tokens: list[_Token]) -> Iterator[_Site]:
     """Yield the statements that are one expression, between two ends of statements outside of parentheses."""
-    first, depth = 0, 0
+    first = 0
+    depth = 0
     for number, token in enumerate(tokens):
         depth += (token.text in "([") - (token.text in ")]")
         if depth:
@@ -121,9 +122,11 @@ def _sites(source: str) -> list[_Site]:
 
 
 def _mutants_of(file: str, source: str) -> dict[int, list[Mutant]]:
-    lines, around = source.splitlines(), _places(source)
+    lines = source.splitlines()
+    around = _places(source)
     found: dict[int, list[Mutant]] = {}
-    occurrences, on_line = Counter[str](), Counter[tuple[str, int]]()
+    occurrences = Counter[str]()
+    on_line = Counter[tuple[str, int]]()
     for site in _sites(source):
         line = source.count("\n", 0, site.start) + 1
         mutant = Mutant(
@@ -143,11 +146,15 @@ def _mutated(source: str, mutant: Mutant) -> str:
 
 def _places(source: str) -> dict[int, str]:
     found: dict[int, str] = {}
-    depth, name, line, before = 0, "", 0, _Token("", "", 0)
+    depth = 0
+    name = ""
+    line = 0
+    before = _Token("", "", 0)
     for token in _tokens(source):
         here = source.count("\n", 0, token.start) + 1
         if depth == 0 and token.text == "(" and before.kind == "word":
-            name, line = before.text, here
+            name = before.text
+            line = here
         elif depth == 0 and token.text in {";", "="}:
             name = ""
         depth += (token.text == "{") - (token.text == "}")
@@ -221,7 +228,8 @@ C: Final = Language(_mutants_of, _mutated, _places, _same)
 
 def callers(file: str, texts: Mapping[str, str]) -> list[str]:
     """Return the modules of Python that call functions of a file, or of a file of C that uses it."""
-    used, edge = {file}, [file]
+    used = {file}
+    edge = [file]
     while edge:
         pattern = _uses(edge.pop(), texts)
         more = [other for other, text in texts.items() if is_c(other) and other not in used and pattern.search(text)]

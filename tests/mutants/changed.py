@@ -31,14 +31,17 @@ _MEASURING: Final = 2 / 3  # share of the time in which tests are measured
 def added_lines(diff: str) -> dict[str, set[int]]:
     """Return the lines that a diff without context adds, by file."""
     found: dict[str, set[int]] = {}
-    file, left = "", 0
+    file = ""
+    left = 0
     for line in diff.splitlines():
         if left:
             left -= not line.startswith("\\")  # a note that no newline ends the file
         elif line.startswith("+++ "):
             file = line.removeprefix("+++ ").removeprefix("b/").rstrip("\t")
         elif hunk := re.match(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line):
-            removed, first, added = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
+            removed = int(hunk[1] or 1)
+            first = int(hunk[2])
+            added = int(hunk[3] or 1)
             left = removed + added
             found.setdefault(file, set()).update(range(first, first + added))
     return found
@@ -86,14 +89,16 @@ class _Measured(NamedTuple):
 
 def _measure(copies: Copies, mutants: list[Mutant], imports: Imports, out: Path, until_s: float) -> _Measured:
     """Measure test files until each mutant is reached: the recorded ones, then by distance."""
-    record, store = out / "reach.json", out / "changed.json"
+    record = out / "reach.json"
+    store = out / "changed.json"
     recorded = json.loads(record.read_text()) if record.exists() else {}
     store.unlink(missing_ok=True)
     suite = [path for folder in SUITE for path in imports.texts if path.startswith(folder)]
     sources = sorted({module for mutant in mutants for module in imports.modules_of(mutant.file)})
     wanted: list[str] = []
     near: dict[str, set[str]] = {mutant.file: set() for mutant in mutants}
-    reach, stored = Reach({}, imports), dict[str, Any]()
+    reach = Reach({}, imports)
+    stored = dict[str, Any]()
     for distance in range(3):
         for file in {mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)}:
             near[file] |= near_tests(file, distance, imports, recorded)

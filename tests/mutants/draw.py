@@ -40,7 +40,8 @@ def _lines(seed: int, sources: Mapping[str, str], language: Callable[[str], Lang
     """Return all lines that are not blank, in the order of the draw; moved files keep their order."""
     ranked = []
     for file, source in sources.items():
-        around, seen = language(file).places(source), Counter[tuple[str, str]]()
+        around = language(file).places(source)
+        seen = Counter[tuple[str, str]]()
         for number, line in enumerate(source.splitlines(), 1):
             if text := line.strip():
                 name = (around.get(number, ""), text)
@@ -70,7 +71,8 @@ def draw(
             break
         if only is not None and number not in only.get(file, ()):
             continue
-        way, source = language(file), sources[file]
+        way = language(file)
+        source = sources[file]
         if file not in found:
             found[file] = way.mutants_of(file, source)
         options = found[file].get(number, [])

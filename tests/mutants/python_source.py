@@ -16,13 +16,15 @@ def _mutants_of(file: str, source: str) -> dict[int, list[Mutant]]:
     from cosmic_ray.plugins import get_operator, operator_names
 
     nodes = list(ast_nodes(get_ast(source)))
-    lines, around = source.splitlines(), places(source)
+    lines = source.splitlines()
+    around = places(source)
     found: dict[int, list[Mutant]] = {}
     for name in operator_names():
         operator_class = get_operator(name)
         if operator_class.arguments():
             continue
-        operator, on_line = operator_class(), Counter[int]()
+        operator = operator_class()
+        on_line = Counter[int]()
         positions = (position for node in nodes for position in operator.mutation_positions(node))
         for occurrence, ((line, _), _) in enumerate(positions):
             mutant = Mutant(

@@ -198,7 +198,8 @@ class Reach:
 
     def _within_functions(self, file: str) -> set[str]:
         if file not in self._within:
-            source, lines = self._texts[file], self._lines.get(file, {})
+            source = self._texts[file]
+            lines = self._lines.get(file, {})
             self._within[file] = {name for line in lines if not span(source, line)[1] for name in lines[line]}
         return self._within[file]
 

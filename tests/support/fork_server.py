@@ -155,7 +155,8 @@ class _Asker:
                         cwd=_ROOT,
                         env=variables(),
                     )
-            self._connection, self._await_end = ours, child.wait
+            self._connection = ours
+            self._await_end = child.wait
         return self._connection
 
 
@@ -291,9 +292,12 @@ class _Command:
 
 def _command(words: list[str]) -> _Command | None:
     """Return what a command line runs of our modules, behind the prefixes that tests and product use; None = none."""
-    rest, death_signal, niceness = list(words), 0, 0
+    rest = list(words)
+    death_signal = 0
+    niceness = 0
     if rest[:3] == ["setpriv", "--pdeathsig", "KILL"]:
-        rest, death_signal = rest[3:], int(signal.SIGKILL)
+        rest = rest[3:]
+        death_signal = int(signal.SIGKILL)
     if rest[:2] == ["env", "--default-signal=INT,HUP"]:
         rest = rest[2:]
     if rest[:2] == ["nice", "-n"]:
@@ -508,7 +512,8 @@ def _open_streams() -> None:
 def _write_command_line(words: Sequence[str]) -> None:
     """Write over the command line that the system shows of this process (``/proc/PID/cmdline``); zeros follow it."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    begin, end = int(fields[45]), int(fields[46])
+    begin = int(fields[45])
+    end = int(fields[46])
     text = b"".join(os.fsencode(word) + b"\0" for word in words)[: end - begin]
     ctypes.memmove(begin, text.ljust(end - begin, b"\0"), end - begin)
 

@@ -1,4 +1,4 @@
-"""What the lock files pin: ``requirements.lock``, and the part of it that ``make setup`` installs."""
+"""Pins of the lock files: ``requirements.lock``, and the part of it that ``make setup`` installs."""
 
 from __future__ import annotations
 

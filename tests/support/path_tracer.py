@@ -53,7 +53,8 @@ class Surfaces:
             sinking, u_way, v_way = np.split(way[part] @ self.forms[:3], 3, axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 t = -height / sinking
-                u, v = u + t * u_way, v + t * v_way
+                u = u + t * u_way
+                v = v + t * v_way
                 t[~((u >= 0) & (v >= 0) & (u + v <= 1) & (t > _EPS))] = np.inf
             nearest = t.argmin(axis=1)
             best[part] = t[np.arange(len(t)), nearest]

@@ -105,7 +105,8 @@ class Machine:
             StandstillError: no thread can ever go on.
         """
         me = self._running
-        me.ready, me.until_ns = ready, until_ns
+        me.ready = ready
+        me.until_ns = until_ns
         chosen = self._choose()
         if chosen is not me:
             self._hand_over(chosen)

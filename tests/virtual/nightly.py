@@ -30,7 +30,8 @@ def main() -> int:
     options = parser.parse_args()
     commit = _output("git", "rev-parse", "--short", "HEAD").strip()
     ends_s = time.monotonic() + 3600.0 * options.hours
-    failed, ran = 0, 0
+    failed = 0
+    ran = 0
 
     def run(seed: int) -> dict[str, Any] | None:
         return _result(seed, options.seconds) if time.monotonic() < ends_s else None

@@ -64,7 +64,8 @@ def test_every_truncation_and_every_single_changed_number(version: Version) -> N
 
 def test_a_section_that_its_records_do_not_share_evenly_is_refused() -> None:
     """Its ids are those of the frame before, so that only its size tells."""
-    whole, at = full_frame(V41), 8
+    whole = full_frame(V41)
+    at = 8
     for _ in ("marker sets", "other markers"):
         at += 8 + int(struct.unpack_from("<i", whole, at + 4)[0])
     count, size = struct.unpack_from("<2i", whole, at)

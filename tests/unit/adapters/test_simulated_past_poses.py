@@ -15,7 +15,9 @@ def states(*vehicles: tuple[float, float]) -> FloatArray:
     """Return states of vehicles by x and yaw."""
     rows = np.zeros((len(vehicles), 13))
     for row, (x_m, yaw_rad) in zip(rows, vehicles, strict=True):
-        row[0], row[8], row[9] = x_m, math.sin(0.5 * yaw_rad), math.cos(0.5 * yaw_rad)
+        row[0] = x_m
+        row[8] = math.sin(0.5 * yaw_rad)
+        row[9] = math.cos(0.5 * yaw_rad)
     return rows
 
 

@@ -16,14 +16,16 @@ RANDOM = np.random.default_rng(5)
     [((3,), (3,)), ((4,), (4, 2)), ((5, 3), (3,)), ((5, 3), (3, 2)), ((7, 5, 3), (7, 3, 2)), ((3, 3), (7, 3, 1))],
 )
 def test_products_are_those_of_numpy(a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    left, right = RANDOM.normal(size=a), RANDOM.normal(size=b)
+    left = RANDOM.normal(size=a)
+    right = RANDOM.normal(size=b)
     found = np.asarray(product(left, right))
     assert found.shape == (left @ right).shape
     np.testing.assert_allclose(found, left @ right, rtol=1e-13, atol=1e-14)
 
 
 def test_sums_run_from_the_first_term_to_the_last_in_any_batch() -> None:
-    a, b = RANDOM.normal(size=(100, 9)), RANDOM.normal(size=(9, 4))
+    a = RANDOM.normal(size=(100, 9))
+    b = RANDOM.normal(size=(9, 4))
     everyone = product(a, b)
     for row, sums in zip(a.tolist(), everyone.tolist(), strict=True):
         for column in range(4):
@@ -46,7 +48,8 @@ def test_inverses_are_those_of_numpy() -> None:
 
 
 def test_turns_have_the_same_bits_in_any_batch() -> None:
-    q, v = RANDOM.normal(size=(100, 4)), RANDOM.normal(size=(100, 3))
+    q = RANDOM.normal(size=(100, 4))
+    v = RANDOM.normal(size=(100, 3))
     for row in range(100):
         one = slice(row, row + 1)
         assert (q_to_matrix(q)[row] == q_to_matrix(q[row])).all()

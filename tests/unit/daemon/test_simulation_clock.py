@@ -15,7 +15,7 @@ _LOOK_NS = 250 * NS_PER_MS
 
 
 class Machine:
-    """A computer that has run for a day, and whose clock moves when it is told to."""
+    """A computer that has run for a day, and whose clock moves on request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.t_ns = 86_400 * NS_PER_S

@@ -254,8 +254,10 @@ def test_the_picture_of_a_mirrored_node_rises_against_v(tmp_path: Path, scale: l
     (matrix,) = asset.asset_from_node()[:, :3, :3]
     part = only(asset)
     assert part.tangent is not None
-    along_u, rises = matrix @ (1.0, 0.0, 0.0), matrix @ (0.0, 1.0, 0.0)
-    normal, along = part.normal @ np.linalg.inv(matrix), part.tangent[:, :3] @ matrix.T
+    along_u = matrix @ (1.0, 0.0, 0.0)
+    rises = matrix @ (0.0, 1.0, 0.0)
+    normal = part.normal @ np.linalg.inv(matrix)
+    along = part.tangent[:, :3] @ matrix.T
     np.testing.assert_allclose(along, [along_u] * len(along), atol=1e-6)
     found = np.cross(normal, along) * part.tangent[:, 3:]
     np.testing.assert_allclose(

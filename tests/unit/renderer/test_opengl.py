@@ -93,7 +93,8 @@ def test_one_that_closes_releases_its_memory_and_leaves_the_others_theirs(opengl
         pytest.skip("buffers of pictures stay for the next ones")
     (scene, snapshot), others = sunny(), (sunny(), stormy(), scanned(tmp_path))
     with EmbeddedRenderer(scene, "ultra", device=opengl) as stays:
-        expected, held = pictures(stays, snapshot), _names_in_use(opengl)
+        expected = pictures(stays, snapshot)
+        held = _names_in_use(opengl)
         for other, seen in others:
             for profile in PROFILES:
                 with EmbeddedRenderer(other, profile, device=opengl) as gone:
@@ -114,7 +115,8 @@ def test_a_scene_of_the_same_kind_compiles_nothing(opengl: OpenGL) -> None:
 
 
 def test_a_renderer_closes_its_own_opengl_and_not_one_that_is_shared(opengl: OpenGL) -> None:
-    own, shared = EmbeddedRenderer(scene_of(FLOOR)), EmbeddedRenderer(scene_of(FLOOR), device=opengl)
+    own = EmbeddedRenderer(scene_of(FLOOR))
+    shared = EmbeddedRenderer(scene_of(FLOOR), device=opengl)
     for renderer in (own, shared):
         renderer.close()
         renderer.close()

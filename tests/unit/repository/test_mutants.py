@@ -183,7 +183,8 @@ def test_listed_mutants_leave_the_sample_and_are_counted_apart() -> None:
 def test_each_listed_mutant_names_a_line_that_exists() -> None:
     for (file, place, text, _, _), reason in read_equivalent().items():
         source = (ROOT / file).read_text()
-        lines, around = source.splitlines(), language_of(file).places(source)
+        lines = source.splitlines()
+        around = language_of(file).places(source)
         numbers = [number for number, line in enumerate(lines, 1) if line.strip() == text]
         assert place in {around.get(number, "") for number in numbers}, (file, text)
         assert len(reason) > 10, (file, text)
@@ -392,7 +393,8 @@ def committed(root: Path, files: dict[str, str]) -> None:
 
 @pytest.mark.process
 def test_lines_of_the_product_count_since_the_branch_left_its_base(tmp_path: Path) -> None:
-    core, kernel = "vil_bridge/core/one.py", f"{KERNEL}/less.c"
+    core = "vil_bridge/core/one.py"
+    kernel = f"{KERNEL}/less.c"
     committed(tmp_path, {core: "a = 1\nb = 2\n", kernel: SOURCE, "tests/test_one.py": "a = 1\n"})
     git(tmp_path, "switch", "--create=mine")
     (tmp_path / core).write_text("a = 1\nb = 3\n")

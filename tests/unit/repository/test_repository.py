@@ -71,7 +71,7 @@ def test_the_demonstrations_lock_has_the_pins_and_hashes_of_the_lock() -> None:
 
 
 def needs_of(need: Requirement) -> Iterator[Requirement]:
-    """What a distribution needs here, by its own words; those of this project are in pyproject.toml."""
+    """Return the needs of a distribution here, by its own words; those of this project are in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     if need.name == project["name"]:
         extras = [project["optional-dependencies"][extra] for extra in need.extras]

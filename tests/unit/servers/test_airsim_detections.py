@@ -121,7 +121,8 @@ async def test_a_box_in_the_picture_is_that_of_the_pinhole_equations(
 ) -> None:
     """The camera is 1.5 m east of the origin and 1.2 m high. A pixel shows what its middle shows."""
     eye = np.array([0.0, 1.5, -1.2])
-    yaw, pitch = math.radians(yaw_deg), math.radians(pitch_deg)
+    yaw = math.radians(yaw_deg)
+    pitch = math.radians(pitch_deg)
     ahead = np.array([math.cos(pitch) * math.cos(yaw), math.cos(pitch) * math.sin(yaw), -math.sin(pitch)])
     right = np.array([-math.sin(yaw), math.cos(yaw), 0.0])
     down = np.cross(ahead, right)
@@ -129,7 +130,8 @@ async def test_a_box_in_the_picture_is_that_of_the_pinhole_equations(
     seen = (CRATE_CORNERS - eye) @ axes
     f_px = 0.5 * size_px[0] / math.tan(0.5 * math.radians(fov_deg))
     pixels = 0.5 * np.array(size_px) + f_px * seen[:, 1:] / seen[:, :1]
-    low, high = np.ceil(pixels.min(axis=0) - 0.5), np.floor(pixels.max(axis=0) - 0.5) + 1.0
+    low = np.ceil(pixels.min(axis=0) - 0.5)
+    high = np.floor(pixels.max(axis=0) - 0.5) + 1.0
     assert np.abs(np.array([pixels.min(axis=0), pixels.max(axis=0)]) % 1.0 - 0.5).min() > 0.05, "no middle on an edge"
 
     settings = {"X": 0.0, "Y": 1.5, "Z": -1.2, "Yaw": yaw_deg, "Pitch": pitch_deg}
@@ -142,7 +144,8 @@ async def test_a_box_in_the_picture_is_that_of_the_pinhole_equations(
     assert (found.box2D.min.x_val, found.box2D.min.y_val) == tuple(low)
     assert (found.box2D.max.x_val, found.box2D.max.y_val) == tuple(high)
     np.testing.assert_allclose(box(found.box3D.min, found.box3D.max), [*seen.min(axis=0), *seen.max(axis=0)], atol=1e-6)
-    p, q = found.relative_pose.position, found.relative_pose.orientation
+    p = found.relative_pose.position
+    q = found.relative_pose.orientation
     np.testing.assert_allclose((p.x_val, p.y_val, p.z_val), (np.array([5.0, 0.0, 0.0]) - eye) @ axes, atol=1e-6)
     of_crate = np.array([(0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (0.0, 0.0, 1.0)])  # its x is east: right is south
     turned = Rotation.from_quat([q.x_val, q.y_val, q.z_val, q.w_val]).as_matrix()

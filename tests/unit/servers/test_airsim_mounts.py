@@ -59,7 +59,8 @@ def sensors(q_world_body: tuple[float, float, float, float], sensor: Mapping[str
     fitted = settings.vehicles[0].sensors
     served = ServedVehicle("V", "seer", None, "multirotor", Transform.identity(), np.array(START), {}, fitted)
     world = World({"sim": Transform.identity()}, [Actor("seer", ActorKind.VEHICLE, "sim", "seer")])
-    t_ns, pose = now_ns(), (np.array([PLACE]), np.array([q_world_body]))
+    t_ns = now_ns()
+    pose = (np.array([PLACE]), np.array([q_world_body]))
     world.ingest(SourceFrame("sim", 0, None, t_ns, ("seer",), *pose, np.ones(1, np.bool_)))
     hall: Any = Hall()
     no_clock: Any = None
@@ -99,7 +100,8 @@ async def test_a_distance_is_that_from_where_the_sensor_is_mounted_along_where_i
 ) -> None:
     found = await sensors(q_world_body, {"SensorType": 5, **MOUNT, **turn}).distance()
     assert found.distance == pytest.approx(range_m)
-    place, q = found.relative_pose.position, found.relative_pose.orientation
+    place = found.relative_pose.position
+    q = found.relative_pose.orientation
     assert (place.x_val, place.y_val, place.z_val) == pytest.approx((1.0, 2.0, -0.5))
     found_q = np.array([q.w_val, q.x_val, q.y_val, q.z_val])
     assert np.copysign(1.0, found_q @ q_wxyz) * found_q == pytest.approx(q_wxyz, abs=1e-9)
@@ -138,7 +140,8 @@ async def test_points_of_a_lidar_are_north_east_and_down_of_the_vehicles_start(
     scan = await sensors(q_world_body, RING).lidar()
     found = np.array(msgspec.msgpack.decode(bytes(scan.point_cloud))).reshape(-1, 3)
     np.testing.assert_allclose(found, points, atol=1e-5)
-    p, q = scan.pose.position, scan.pose.orientation
+    p = scan.pose.position
+    q = scan.pose.orientation
     assert (p.x_val, p.y_val, p.z_val) == pytest.approx(place)
     assert (q.w_val, q.x_val, q.y_val, q.z_val) == pytest.approx(q_wxyz, abs=1e-9)
 

@@ -80,7 +80,9 @@ async def test_a_motion_is_set_in_the_room_up_to_a_hit_unless_hits_are_ignored(f
 
 async def motion_before_a_step(flown: Flown, states: StateMethods) -> list[Any]:
     """Return time, position, velocity, acceleration, rates and angular acceleration, then step 25 ms."""
-    k, step, t_s = states.true_kinematics(), flown.step, 1e-9 * flown.vehicles.bus.state("d").t_ns
+    k = states.true_kinematics()
+    step = flown.step
+    t_s = 1e-9 * flown.vehicles.bus.state("d").t_ns
     await flown.advance(lambda: flown.step > step)
     parts = k.position, k.linear_velocity, k.linear_acceleration, k.angular_velocity, k.angular_acceleration
     return [t_s, *(np.array(msgspec.structs.astuple(part)) for part in parts)]

@@ -45,7 +45,8 @@ def mass_of(p_m: FloatArray, turns_rad: FloatArray) -> IdentifiedParameter:
     """
     fitted = slice(WARM_UP, WARM_UP + len(p_m) * POSES)
     n = fitted.stop + 6
-    at, q = np.tile((0.0, 0.0, 1.0), (n, 1)), np.tile((0.0, 0.0, 0.0, 1.0), (n, 1))
+    at = np.tile((0.0, 0.0, 1.0), (n, 1))
+    q = np.tile((0.0, 0.0, 0.0, 1.0), (n, 1))
     at[fitted] += p_m.reshape(-1, 3)
     q[fitted, :3] = 0.5 * turns_rad.reshape(-1, 3)
     t_s = PERIOD_S * np.arange(n, dtype=np.float64)

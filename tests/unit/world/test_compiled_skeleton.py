@@ -68,9 +68,11 @@ def test_the_compiled_track_equals_its_twin(seed: int, wrong: float, room: RoomF
 
 
 def test_a_skeleton_that_is_back_where_it_was_before_the_newest_frame_has_jumped() -> None:
-    twin, compiled = SkeletonTrack(TrackingLimits()), CompiledSkeletonTrack(TrackingLimits())
+    twin = SkeletonTrack(TrackingLimits())
+    compiled = CompiledSkeletonTrack(TrackingLimits())
     for t_ns, x_m in ((MS, 0.0), (11 * MS, 0.0), (10_000 * MS, 20.0), (10_010 * MS, 0.0)):
-        p_m, q_xyzw = np.full((BONES, 3), x_m), np.tile((0.0, 0.0, 0.0, 1.0), (BONES, 1))
+        p_m = np.full((BONES, 3), x_m)
+        q_xyzw = np.tile((0.0, 0.0, 0.0, 1.0), (BONES, 1))
         for track in (twin, compiled):
             track.append(t_ns, t_ns, SkeletonFrame(MODELS[0], p_m, q_xyzw, np.ones(BONES, np.bool_)), ROOMS[0])
         assert_same(twin, compiled, t_ns)

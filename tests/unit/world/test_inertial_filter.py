@@ -140,8 +140,12 @@ def test_the_order_of_arrival_does_not_matter() -> None:
 @pytest.mark.parametrize("correct", _STEPS)
 def test_a_pose_before_or_behind_the_state_is_compared_along_the_motion(correct: Any, after_ns: int) -> None:
     """Even motion in closed form, p + v t and q exp(w t): its poses at other instants confirm the state."""
-    v_mps, w_radps, late_ns = np.array([6.0, -4.0, 2.0]), np.array([1.0, 2.0, -4.0]), 4 * MS
-    p_m, lever_m, turn = np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.0, -0.05]), Rotation.from_rotvec([0.3, -0.2, 1.0])
+    v_mps = np.array([6.0, -4.0, 2.0])
+    w_radps = np.array([1.0, 2.0, -4.0])
+    late_ns = 4 * MS
+    p_m = np.array([1.0, 2.0, 3.0])
+    lever_m = np.array([0.1, 0.0, -0.05])
+    turn = Rotation.from_rotvec([0.3, -0.2, 1.0])
     sure = replace(
         FilterState.unknown(lever_m),
         t_ns=EPOCH_NS,
@@ -152,7 +156,8 @@ def test_a_pose_before_or_behind_the_state_is_compared_along_the_motion(correct:
         late_s=late_ns / 1e9,
         P=1e-6 * np.eye(SIZE),
     )
-    moved_m, turned_rad = v_mps * after_ns / 1e9, w_radps * after_ns / 1e9
+    moved_m = v_mps * after_ns / 1e9
+    turned_rad = w_radps * after_ns / 1e9
     then = turn * Rotation.from_rotvec(turned_rad)
     pose = MocapPose(EPOCH_NS - late_ns + after_ns, p_m + moved_m + then.apply(lever_m), then.as_quat())
     state, innovation = correct(sure, pose, np.full(6, 1e-6), 200.0)
@@ -180,7 +185,8 @@ def add_accelerated(body: BodyFilter, t_ns: int, a_mps2: float) -> None:
 @pytest.mark.parametrize("age_ms", [40, 100])
 def test_a_burst_of_old_poses_neither_moves_the_estimate_nor_starts_it_over(age_ms: int) -> None:
     """They are right, each at its own instant; the body has moved on by p = a t^2 / 2, which no straight line meets."""
-    until_ns, a_mps2 = 1_000 * MS, 8.0
+    until_ns = 1_000 * MS
+    a_mps2 = 8.0
     body = accelerated(until_ns, a_mps2)
     for number in range(10):
         add_accelerated(body, until_ns - age_ms * MS + number, a_mps2)

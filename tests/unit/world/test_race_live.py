@@ -139,8 +139,11 @@ def raced(name: str, speed_mps: float, *, to_m: float = 5.0, hit_s: float | None
 
 def test_places_and_gaps_count_penalties() -> None:
     """At gate B, 4 m on: 4 s; 2 s and 3 s; 5 s and 3 s. A racer with gate A alone is behind, the idle one last."""
-    clean, hit, slow = raced("clean", 1.0), raced("hit", 2.0, hit_s=0.5), raced("slow", 0.8, hit_s=0.5)
-    half, idle = raced("half", 4.0, to_m=3.0), raced("idle", 1.0, to_m=1.0)
+    clean = raced("clean", 1.0)
+    hit = raced("hit", 2.0, hit_s=0.5)
+    slow = raced("slow", 0.8, hit_s=0.5)
+    half = raced("half", 4.0, to_m=3.0)
+    idle = raced("idle", 1.0, to_m=1.0)
     order = sorted((idle, half, slow, hit, clean), key=lambda one: one.place)
     assert [one.name for one in order] == ["clean", "hit", "slow", "half", "idle"]
     assert [one.gap_s(clean) for one in order[:3]] == pytest.approx([0.0, 1.0, 4.0])

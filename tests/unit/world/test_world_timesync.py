@@ -178,7 +178,7 @@ def test_the_window_ends_after_30_seconds(pause_s: int) -> None:
     ],
 )
 def test_a_slow_clock_is_followed_each_second(clock: type[ClockModel]) -> None:
-    """It loses 50 ppm, each packet takes 1 ms: the line, made anew each second, is off by 50 ppm of 0.99 s at most."""
+    """It loses 50 ppm, each packet takes 1 ms: the line, made again each second, is off by 50 ppm of 0.99 s at most."""
     world = World({"room": Transform.identity()}, [])
     mapped_ns: list[int] = []
     world.clocks = defaultdict(clock)

@@ -78,14 +78,16 @@ def packed_floats(values: npt.NDArray[np.floating]) -> Packed:
 def packed_indices(values: npt.NDArray[np.integer]) -> Packed:
     """Return numbers from 0 as a MessagePack array of uint32."""
     flat = np.empty(values.size, _UINT32)
-    flat["tag"], flat["value"] = 0xCE, values.reshape(-1)
+    flat["tag"] = 0xCE
+    flat["value"] = values.reshape(-1)
     return Packed(_array_head(values.size), flat.view(np.uint8).data)
 
 
 def packed_ids(values: npt.NDArray[np.integer]) -> Packed:
     """Return object ids as a MessagePack array of int16."""
     flat = np.empty(values.size, _INT16)
-    flat["tag"], flat["value"] = 0xD1, values.reshape(-1)
+    flat["tag"] = 0xD1
+    flat["value"] = values.reshape(-1)
     return Packed(_array_head(values.size), flat.view(np.uint8).data)
 
 

@@ -173,7 +173,8 @@ def _product(a: _Complex, b: _Complex) -> _Complex:
 
 def _quotient(a: _Complex, b: _Complex) -> _Complex:
     """Return a / b; as for :func:`_product`. ``b`` must be far from the limits of floating point."""
-    share, size = _product(a, b.conjugate()), b.real * b.real + b.imag * b.imag
+    share = _product(a, b.conjugate())
+    size = b.real * b.real + b.imag * b.imag
     return np.asarray(share.real / size + 1j * (share.imag / size))
 
 

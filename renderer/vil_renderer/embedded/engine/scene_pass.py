@@ -125,7 +125,8 @@ class ScenePass:
         materials = MaterialCache(ctx, profile)
         self._static = StaticBatch(ctx, mesh, self._programs, materials)
         self._models = ModelBatch(ctx, self._programs, materials, profile.lod_px)
-        self._targets, self._readback = TargetCache(ctx), opengl.readback
+        self._targets = TargetCache(ctx)
+        self._readback = opengl.readback
         self._frames = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
         if profile.shadow_px and len(mesh.vertices):

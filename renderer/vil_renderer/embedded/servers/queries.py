@@ -65,7 +65,8 @@ class SceneAnswers:
         def make(scene: Scene) -> EmbeddedRenderer:
             return EmbeddedRenderer(scene, load.profile, device=opengl, depth_reach_m=load.depth_reach_m)
 
-        scene, opengl = load_scene(load.scene), OpenGL(load.device)
+        scene = load_scene(load.scene)
+        opengl = OpenGL(load.device)
         self._scene = EditedScene(scene, make)
         self._scene.apply(load.states)
         self._markers = load.markers
