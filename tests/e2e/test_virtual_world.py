@@ -19,6 +19,9 @@ def result(*words: object) -> dict[str, Any]:
     """Run the world and return what it says."""
     needs_program("setarch", "util-linux")
     done = run(sys.executable, "-m", "tests.virtual.run", *words)
+    for refusal in ("a network namespace is not allowed here", "setarch: failed to set personality"):
+        if refusal in done.stderr:
+            pytest.skip(refusal)
     assert done.stdout, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
