@@ -40,6 +40,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.colour_views import ids_to_colour, normals_to_colour
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
@@ -165,7 +166,7 @@ def _view(
 def _slow_bridge() -> Iterator[str]:
     """Run lab, renderer, bridge and an onboard client with few images a second; give the dashboard's address."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        flight, actor, poses, images, http, stream = _free_ports(6)
+        flight, actor, poses, images, http, stream = free_ports(6, socket.SOCK_STREAM)
         settings = {
             "sources.motive_flight.command_port": flight,
             "sources.motive_actor.command_port": actor,
@@ -201,14 +202,6 @@ def _running(*words: str) -> Iterator[None]:
     finally:
         child.send_signal(signal.SIGINT)
         child.wait(_START_S)
-
-
-def _free_ports(n: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for free in sockets:
-            free.bind(("127.0.0.1", 0))
-        return [free.getsockname()[1] for free in sockets]
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ from typing import Any, Final
 from tests.attacks.attack import Attack, Target, moments, named, program
 from tests.support.airsim_extremes import VEHICLES, ExtremeProgram
 from tests.support.airsim_server import AirsimConnection, serving
-from tests.support.common import free_ports, wait_until
+from tests.support.common import wait_until
+from vil_bridge.tools.child_processes import free_ports
 
 _NESTED: Final = b"\x94\x00\x01\xa4ping" + b"\x91" * 2000
 """A request with 2,000 lists in each other: beyond what the protocol's reader takes."""

@@ -15,8 +15,8 @@ import numpy as np
 import yaml
 
 from tests.attacks.attack import Attack, Target, moments, program, seen
-from tests.support.common import free_ports
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.tools.child_processes import free_ports
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
 
 

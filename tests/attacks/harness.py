@@ -17,11 +17,12 @@ import yaml
 from tests.attacks.attack import Attack, Command, Target, program
 from tests.attacks.verdict import Round, Verdict, judge_rate
 from tests.soak.patient import PatientRig
-from tests.support.common import free_ports, wait_until
+from tests.support.common import wait_until
 from tests.support.harness import trouble
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.client import Receiver
 from vil_bridge.core.access_tokens import Role, read_token
+from vil_bridge.tools.child_processes import free_ports
 
 __all__ = ["AttackedBridge", "Configure", "carry_out"]
 

@@ -16,8 +16,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.rig import LIMIT_MS, PageRig, Watched, needs_page, watched
 from tests.browser.test_accessible import complaints
-from tests.support.common import free_ports, needs_gl, wait_until
+from tests.support.common import needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.browser
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.bridge_rig import running
-from tests.support.common import free_ports, wait_until
+from tests.support.common import wait_until
 from tests.support.events import until
 from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.stubborn_program import STUBBORN, is_gone, most_at_once, numbers_in
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.common import data_dir, free_ports, needs_gl, wait_until
+from tests.support.common import data_dir, needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.sitl import SitlBridge, sitl_bridge, stand_in
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.geometry import q_conj, q_rotate
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.sitl_options import SitlOptions
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
@@ -64,7 +65,12 @@ def stepped(bridge: SitlBridge, seconds: float) -> list[dict[str, Any]]:
     """Return both states after a step of a paused world."""
     due = bridge.vehicle(ALONE)["steps"] + 1000 * seconds - 10
     bridge.web.post("/api/v1/simulation/step", json={"seconds": seconds}).raise_for_status()
-    wait_until(lambda: min(state["steps"] for state in both(bridge)) >= due)
+
+    def missing() -> object:
+        simulation = bridge.web.get("/api/v1/simulation").json()
+        return due, both(bridge), simulation, bridge.problem(), [bridge.link(name) for name in (ALONE, NEIGHBOUR)]
+
+    wait_until(lambda: min(state["steps"] for state in both(bridge)) >= due, what=missing)
     return both(bridge)
 
 

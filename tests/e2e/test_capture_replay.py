@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import running
-from tests.support.common import PATIENCE_S, free_ports, needs_program
+from tests.support.common import PATIENCE_S, needs_program
 from tests.support.events import Received, receiving, until
 from tests.support.motions import Dance
 from tests.support.optitrack import SpinMotion, client, emulated
@@ -36,6 +36,7 @@ from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.protocols.natnet.codec import MessageId, encode
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.captures import CaptureSpec
 
 pytestmark = pytest.mark.wire

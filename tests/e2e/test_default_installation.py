@@ -12,11 +12,12 @@ from typing import Final
 import numpy as np
 import pytest
 
-from tests.support.common import ROOT, free_ports
+from tests.support.common import ROOT
 from tests.support.mavlink_out import UdpAutopilot
 from tests.support.optitrack import SpinMotion, emulated
 from tests.support.programs import Program, run
 from vil_bridge.cli.exit_codes import Exit
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

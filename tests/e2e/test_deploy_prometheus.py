@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.common import ROOT, free_ports, needs_program, wait_until
+from tests.support.common import ROOT, needs_program, wait_until
 from tests.support.harness import Rig
 from tests.support.programs import Program
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

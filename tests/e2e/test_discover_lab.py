@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.common import free_ports
 from tests.support.programs import VIL_BRIDGE, Program, run
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
+from vil_bridge.tools.child_processes import free_ports
 
 
 class Lab(NamedTuple):

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.support.common import free_ports
 from tests.support.programs import VIL_BRIDGE, run
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
@@ -29,6 +28,7 @@ from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame, SkeletonModel
 from vil_bridge.protocols.natnet.codec import ServerInfo, encode_server_info
 from vil_bridge.registry import resolve
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.doctor.examine import examine
 from vil_bridge.tools.doctor.finding import Finding, State
 

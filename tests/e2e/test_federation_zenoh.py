@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.common import free_ports
 from tests.support.events import Received, until
 from tests.support.federation import far, joined
 from vil_bridge.core.clock import now_ns
@@ -26,6 +25,7 @@ from vil_bridge.protocols.federation.messages import (
     encode_frame,
     records_of,
 )
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 zenoh = pytest.importorskip("zenoh")

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.common import free_port
 from tests.support.events import until
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
@@ -179,9 +180,7 @@ async def test_other_senders_do_not_reach_the_client() -> None:
 
 
 async def test_a_missing_target_is_merely_silent() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
+    port = free_port(socket.SOCK_DGRAM)
     async with udp() as client, link(port) as road:
         for _ in range(3):
             client.send(b"anybody?", road.address)
@@ -261,9 +260,7 @@ async def test_no_connection_lives_during_a_reset_episode() -> None:
 
 
 async def test_a_refusing_target_ends_the_clients_connection() -> None:
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
+    port = free_port(socket.SOCK_STREAM)
     async with link(port, "", "tcp") as road:
         reader, writer = await asyncio.open_connection(*road.address)
         async with asyncio.timeout(60):

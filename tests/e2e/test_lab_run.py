@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.common import free_ports, wait_until
+from tests.support.common import wait_until
 from tests.support.events import receiving
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.optitrack.config import OptitrackConfig
@@ -28,6 +28,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.run import DEFAULT_SERVERS, LabConfig
 from vil_bridge.tools.lab.servers import KINDS, ServerSpec, with_faults
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from pymavlink.dialects.v20 import common as reference
 
-from tests.support.common import PATIENCE_S, free_ports
+from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from tests.support.mavlink import Autopilot
 from tests.support.mavlink_out import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot, pose_output, telling
@@ -24,6 +24,7 @@ from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.wire
 

@@ -16,7 +16,6 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 from serial.tools import list_ports
 
-from tests.support.common import free_ports
 from tests.support.events import Received, elapse, receiving, until
 from tests.support.motions import Circling
 from vil_adapters.emulation.emulator import EmulatedFrame
@@ -30,6 +29,7 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.wire
 

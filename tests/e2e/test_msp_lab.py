@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.e2e.test_lab_run import lab
-from tests.support.common import free_ports
 from tests.support.events import receiving
 from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.source import MspImuSource
 from vil_bridge.core.types import ImuSample
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.common import free_ports
 from tests.support.events import elapse, receiving
 from tests.support.optitrack import SpinMotion, client, emulated, following
 from vil_adapters.optitrack import source as source_module
@@ -35,6 +34,7 @@ from vil_bridge.protocols.natnet.codec import (
 )
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
+from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.wire
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.common import free_port
 from tests.support.events import harmed, receiving, until
 from tests.support.optitrack import (
     OLD_VERSIONS,
@@ -330,9 +331,7 @@ async def test_a_paused_playback_is_waited_for_by_its_name() -> None:
 
 @pytest.mark.usefixtures("impatient")
 async def test_the_server_may_start_last_and_waiting_says_why() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as spare:
-        spare.bind(("127.0.0.1", 0))
-        port = spare.getsockname()[1]
+    port = free_port(socket.SOCK_DGRAM)
     async with following(OptitrackConfig(command_port=port)) as lab:
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
         reason = lab.status.report().reason

@@ -16,7 +16,6 @@ import pytest
 import simplejpeg
 
 from tests.support import ros_types
-from tests.support.common import free_ports
 from tests.support.events import until
 from tests.support.outputs import (
     CAMERA,
@@ -35,6 +34,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform, q_rotate
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.tools.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")

@@ -15,13 +15,14 @@ import pytest
 
 from tests.support import ros_types
 from tests.support.bridge_rig import build, running
-from tests.support.common import PATIENCE_S, free_ports
+from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from vil_bridge.core.errors import CommandFormatError
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.setpoints import PositionSetpoint
 from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.tools.child_processes import free_ports
 
 zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")

@@ -12,7 +12,6 @@ import pytest
 from msgspec import structs
 
 from tests.support import ros_types
-from tests.support.common import free_ports
 from tests.support.events import until
 from tests.support.outputs import CAMERA, INFO, LENS, Flight, fed, header, picture, wall_offset_ns
 from tests.support.people import PersonFlight
@@ -23,6 +22,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImageArray
+from vil_bridge.tools.child_processes import free_ports
 
 pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")

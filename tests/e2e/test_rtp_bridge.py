@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.bridge_rig import drawn_bridge
 from tests.support.events import until
-from tests.support.rtp import HEIGHT_PX, NUMBERS, WIDTH_PX, Player, free_ports, gstreamer, number_in, painted, playing
+from tests.support.rtp import HEIGHT_PX, NUMBERS, WIDTH_PX, Player, free_pair, gstreamer, number_in, painted, playing
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
 
@@ -36,7 +36,7 @@ async def test_a_whole_bridge_sends_video(tmp_path: Path) -> None:
         picture = painted(next(drawn) % NUMBERS)
         return RenderedRequest(tuple(RenderedImage(view, picture) for view in views if view.due))
 
-    async with drawn_bridge(_BRIDGE % (WIDTH_PX, HEIGHT_PX, free_ports(), tmp_path), draw) as bridge:
+    async with drawn_bridge(_BRIDGE % (WIDTH_PX, HEIGHT_PX, free_pair(), tmp_path), draw) as bridge:
         await until(lambda: bridge.snapshot().outputs["video"].report.state == "running")
         with playing(gstreamer(tmp_path / "front.sdp", "h264")) as player:
             numbers = await asyncio.to_thread(some_numbers, player, 100)

@@ -24,7 +24,7 @@ from tests.support.rtp import (
     camera_info,
     depacketized,
     ffmpeg,
-    free_ports,
+    free_pair,
     gstreamer,
     header,
     number_in,
@@ -114,7 +114,7 @@ async def test_a_foreign_player_shows_every_picture_in_order(
         {
             "cameras": ("front",),
             "codec": codec,
-            "port": free_ports(),
+            "port": free_pair(),
             "bitrate_mbps": 2.0,
             "pacing": 0.3,
             "sdp_folder": tmp_path,
@@ -143,7 +143,7 @@ def pictures_of(received: socket.socket, count: int) -> list[list[Packet]]:
 
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 async def test_packets_tell_frame_and_time_and_reports_tell_the_clock(codec: str) -> None:
-    port = free_ports()
+    port = free_pair()
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as video,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as reports,

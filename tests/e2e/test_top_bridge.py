@@ -18,7 +18,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from tests.support.common import free_ports
 from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.sample_snapshot import sample_snapshot
 from tests.support.web_server import web_server
@@ -28,6 +27,7 @@ from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.snapshot import BridgeSnapshot, SimulationView, WarningView
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.web.app import create_app
 from vil_bridge.web.server import HttpServer
 from vil_bridge.world.world import World

@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from tests.support.common import free_port
 from tests.support.events import until
 from tests.support.motions import Dance
 from tests.support.vicon import golden
@@ -146,9 +147,7 @@ async def test_a_client_that_sends_garbage_is_hung_up_on() -> None:
 async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
     config = TrackerEmulatorConfig(port=0, rate_hz=100.0)
     async with TrackerEmulator(config, Dance(occluded={"gate"}), now_ns()) as tracker:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            absent = free.getsockname()[1]
+        absent = free_port(socket.SOCK_STREAM)
         targets = [f"127.0.0.1:{tracker.port}", f"127.0.0.1:{absent}"]
         (found,) = await discover(targets, 5.0)
     assert (found.type, found.config) == ("vicon", {"server": "127.0.0.1", "port": tracker.port})

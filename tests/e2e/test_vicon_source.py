@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.common import free_port
 from tests.support.events import elapse, receiving, until
 from tests.support.motions import Dance
 from tests.support.vicon import RATE_HZ, Marked, assert_true, filmed, golden, motion_ns
@@ -69,9 +70,7 @@ async def test_poses_are_the_motions(source: dict[str, Any], server: dict[str, A
 
 async def test_multicast_brings_the_same_frames() -> None:
     motion = Dance()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port(socket.SOCK_DGRAM)
     source = {"multicast_group": "239.255.43.11", "multicast_port": port, "interface": "127.0.0.1"}
     try:
         async with filmed(motion, source=source) as (tracker, received):
@@ -340,9 +339,7 @@ async def test_only_the_newest_of_waiting_frames_is_emitted() -> None:
 
 
 async def test_a_server_that_is_absent_is_explained() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port(socket.SOCK_STREAM)
     async with receiving(ViconSource("lab", ViconConfig(port=port))) as received:
         await received.until(lambda: received.status.state is ComponentState.WAITING)
         reason = received.status.report().reason

@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from tests.support import bridge_rig
-from tests.support.common import free_ports
 from tests.support.motions import Dance
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
@@ -38,6 +37,7 @@ from vil_bridge.core.ports import Emit, PoseSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset, TrackingState
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.servers import ServerSpec
 
 RATE_HZ = 100.0

@@ -20,9 +20,10 @@ import yaml
 from tests.soak.patient import PatientRig
 from tests.soak.plant import RADIO
 from tests.soak.readers import EVERYTHING
-from tests.support.common import ROOT, free_ports, wait_until
+from tests.support.common import ROOT, wait_until
 from tests.support.harness import sockets_of, trouble
 from tests.support.programs import VIL_BRIDGE
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
 

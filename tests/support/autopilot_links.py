@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import socket
 
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading
 from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, LinkState
@@ -48,9 +47,3 @@ def no_longer_waiting(link: AutopilotLink) -> bool:
 
 def has_state(link: AutopilotLink, state: LinkState) -> bool:
     return link.state == state
-
-
-def free_port(kind: int) -> int:
-    with socket.socket(socket.AF_INET, kind) as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes.util
 import os
-import random
 import shutil
 import socket
 import sys
@@ -18,6 +17,7 @@ from typing import Final
 import pytest
 
 from vil_bridge.core.bridge_time import bridge_clock
+from vil_bridge.tools.child_processes import free_ports
 
 PATIENCE_S: Final = 180.0
 """Limit for what must come on a busy machine, where the test is not about the time that it takes."""
@@ -38,22 +38,6 @@ def needs_gl() -> None:
     if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
         pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
     os.environ.setdefault("LP_NUM_THREADS", "1")
-
-
-def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
-    """Return free ports of loopback, all different, below those that the system assigns by itself.
-
-    Such a port stays free while a test restarts its owner.
-    """
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    chosen: list[int] = []
-    while len(chosen) < count:
-        port = random.SystemRandom().randrange(10_000, first)
-        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, kind) as probe:
-            probe.bind(("127.0.0.1", port))
-            if port not in chosen:
-                chosen.append(port)
-    return chosen
 
 
 def needs_program(name: str, package: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.support.common import ROOT, free_ports, wait_until
+from tests.support.common import ROOT, wait_until
 from tests.support.network_namespaces import in_namespace
 from tests.support.programs import Program
 from vil_adapters.motions.drone import DroneMotion
@@ -26,6 +26,7 @@ from vil_bridge.config.load import load
 from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray
 from vil_bridge.registry import resolve
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.keys import new_keys
 
 ROOMS: Final = ("flight", "actor")

@@ -23,9 +23,10 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from tests.support.common import ROOT, free_ports, wait_until
+from tests.support.common import ROOT, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.tools.child_processes import free_ports
 
 NAMES: Final = ("daemon", "renderer", "lab", "client")
 _LISTEN: Final = "0A"

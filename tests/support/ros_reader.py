@@ -12,7 +12,7 @@ from typing import Any
 
 import zenoh
 
-from tests.support.common import free_ports
+from vil_bridge.tools.child_processes import free_ports
 
 # As the definitions of ROS 2 Jazzy have them; four of them also stand in the transport notes of this project.
 HASHES = {

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pytest
 
-from tests.support.common import needs_program
+from tests.support.common import free_port, needs_program
 from tests.support.frame_headers import frame_header
 from tests.support.programs import Program
 from vil_bridge.core.camera_model import CameraModel
@@ -131,22 +131,11 @@ def depacketized(payloads: Sequence[bytes], *, hevc: bool) -> list[bytes]:
 # --- players ---------------------------------------------------------------------------------------
 
 
-def free_ports() -> int:
-    """An even UDP port that is free, and the next one."""
-    for _ in range(100):
-        with (
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as even,
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as odd,
-        ):
-            even.bind(("127.0.0.1", 0))
-            port: int = even.getsockname()[1]
-            if port % 2 == 0 and port < 65534:
-                try:
-                    odd.bind(("127.0.0.1", port + 1))
-                except OSError:
-                    continue
-                return port
-    raise AssertionError("no free pair of ports")
+def free_pair() -> int:
+    """Return an even UDP port that is free, as the next one is."""
+    while (port := free_port(socket.SOCK_DGRAM, 1)) % 2:
+        pass
+    return port
 
 
 def ffmpeg(sdp: Path) -> list[str]:

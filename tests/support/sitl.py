@@ -13,8 +13,9 @@ from typing import Any, Final
 import httpx
 import yaml
 
-from tests.support.common import free_ports, wait_until
+from tests.support.common import wait_until
 from tests.support.programs import VIL_BRIDGE, Program
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.sitl_options import SitlOptions
 from vil_bridge.tools.sitl_world import sitl_data
 

@@ -122,6 +122,12 @@ class Seen:
     status: dict[str, Any]
     metrics: dict[str, float]
 
+    def words(self) -> str:
+        """Return what decides, for a failure."""
+        sources = {name: source["report"] for name, source in self.status["sources"].items()}
+        judged = f"alive {self.alive} {self.problem!r}, {self.readyz} {self.reasons}, {self.degraded}"
+        return f"{judged}, modes {self.status['modes']}, {sources}, {self.camera}"
+
     @property
     def camera(self) -> dict[str, Any]:
         """The status of the camera ``front``."""
@@ -190,7 +196,7 @@ class TruthRig:
         """Wait until something holds; what was seen, and the seconds."""
         begun_s = time.monotonic()
         while not holds(now := await self.seen()):
-            assert time.monotonic() - begun_s < LIMIT_S, (now.alive, now.problem, now.readyz, now.reasons, now.camera)
+            assert time.monotonic() - begun_s < LIMIT_S, now.words()
             await asyncio.sleep(0.02)
         return now, time.monotonic() - begun_s
 

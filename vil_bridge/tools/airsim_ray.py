@@ -16,6 +16,7 @@ from typing import Any, Final
 from vil_bridge.config.bind_address import is_loopback
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.tools.airsim_world_process import WorldOptions, start_world, stop_world
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.link_spec import Address, Way
 from vil_bridge.tools.lab.relays import LinkDirection, TcpRelay
 from vil_bridge.tools.ray_cluster import ray_cluster
@@ -87,7 +88,7 @@ class WorldActor:
         options, port = self._options, self._port
         if cluster.get_runtime_context().get_node_id() != self._home:
             options = replace(options, bind=cluster.util.get_node_ip_address())
-            port = _free_port(options.bind)
+            (port,) = free_ports(1, socket.SOCK_STREAM, options.bind)
         self._process = start_world(options, port)
         return options.bind, port
 
@@ -170,12 +171,3 @@ def _place(ray: Any, options: WorldOptions, port: int, home: str) -> Any:
     """Return the handle of a new actor; Ray spreads actors over the hosts that have a CPU left."""
     actor = ray.remote(WorldActor).options(num_cpus=1, max_concurrency=_THREADS, scheduling_strategy="SPREAD")
     return actor.remote(options, port, home)
-
-
-def _free_port(host: str) -> int:
-    """Return a free port of an address of this host."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port

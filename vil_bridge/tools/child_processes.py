@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import random
 import socket
 import subprocess
 import sys
@@ -16,6 +17,10 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 from vil_bridge.core.errors import VilBridgeError
 
 _T = TypeVar("_T")
+_ASSIGNED: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_USUALLY_ASSIGNED: Final = 32_768
+_FIRST_PORT: Final = 10_000
+_FEWEST_PORTS: Final = 10_000
 _STOP_TIMEOUT_S: Final = 5.0
 _LOOK_S: Final = 0.2
 _SAY_EVERY_S: Final = 5.0
@@ -23,16 +28,21 @@ _LOG_LINES: Final = 15
 _BUSY_SHARE: Final = 0.1
 
 
-def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
-    """Find loopback ports that were free a moment ago, all different."""
-    sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [int(s.getsockname()[1]) for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+def free_ports(count: int, kind: socket.SocketKind, host: str = "127.0.0.1") -> list[int]:
+    """Find free ports of an address of this host, all different, below those that the system assigns by itself.
+
+    Such a port stays free until its owner has started, or starts again: no socket without a port of its own gets it.
+    """
+    end = int(_ASSIGNED.read_text().split()[0]) if _ASSIGNED.exists() else _USUALLY_ASSIGNED
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    chosen: list[int] = []
+    while len(chosen) < count:
+        port = random.SystemRandom().randrange(_FIRST_PORT, max(end, _FIRST_PORT + _FEWEST_PORTS))
+        with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
+            probe.bind((host, port))
+            if port not in chosen:
+                chosen.append(port)
+    return chosen
 
 
 class ProcessGroup:

@@ -16,12 +16,12 @@ import pytest
 from tests.support.autopilot_links import (
     MS,
     UNLIMITED_S,
-    free_port,
     has_state,
     no_longer_waiting,
     sample,
     until,
 )
+from tests.support.common import free_port
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink, state_line
 from vil_bridge.protocols.autopilots.link import READS_AT_ONCE

@@ -20,12 +20,12 @@ from tests.support.autopilot_links import (
     POSE,
     STILL,
     UNLIMITED_S,
-    free_port,
     has_state,
     no_longer_waiting,
     sample,
     until,
 )
+from tests.support.common import free_port
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import q_from_euler_zyx

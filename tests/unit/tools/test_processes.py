@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -30,6 +31,18 @@ class Programs(ProcessGroup):
     program = (sys.executable, "-c")
     idle_limit_s = 1.0
     limit_s = 60.0
+
+
+def test_free_ports_are_none_that_the_system_assigns() -> None:
+    """A port that the system assigned may be taken between its choice and the start of its owner."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        ports = processes.free_ports(200, kind)
+        assert len(set(ports)) == 200
+        assert not any(first <= port <= last for port in ports)
+        for port in ports:
+            with socket.socket(socket.AF_INET, kind) as owner:
+                owner.bind(("127.0.0.1", port))
 
 
 def after(seconds: float) -> Callable[[], bool | None]:

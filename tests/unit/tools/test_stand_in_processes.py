@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from tests.support.autopilot_peers import ArduPilotPeer, BetaflightPeer, Px4Peer
-from tests.support.common import ROOT, free_port, free_ports
+from tests.support.common import ROOT, free_port
 from tests.support.mavlink_pilot import Pilot, fly_ardupilot_guided, fly_px4_offboard
 from tests.support.sitl import STAND_IN
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
 from vil_bridge.tools.lab.autopilots.px4 import UNANSWERED
 
