@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 from tests.support.common import simulated_time
 from tests.support.events import receiving
 from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.hosts import ThreadHost
+from vil_adapters.simulated.ipc import ClockUpdate, Order
 from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.supervisor import ComponentState
@@ -49,6 +53,30 @@ async def test_a_world_that_stands_from_the_start_shows_its_vehicles_and_takes_c
                 240,
                 "position",
             )
+
+
+async def test_steps_follow_the_newest_of_two_changes_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that changes the clock first is interrupted before it has sent the change."""
+    interrupted, overtaken, send = threading.Event(), threading.Event(), ThreadHost.send
+
+    def interrupted_send(host: ThreadHost, order: Order) -> bool:
+        if isinstance(order, ClockUpdate) and threading.current_thread() is first:
+            interrupted.set()
+            overtaken.wait(0.5)
+        return send(host, order)
+
+    with simulated_time(0.0):
+        clock = bridge_clock()
+        first = threading.Thread(target=clock.run, args=(1.0, 100_000_000))
+        async with receiving(source(process=False)) as received:
+            await received.until(lambda: received.status.state is ComponentState.RUNNING, LOAD_S)
+            monkeypatch.setattr(ThreadHost, "send", interrupted_send)
+            first.start()
+            await asyncio.to_thread(interrupted.wait, LOAD_S)
+            clock.run(1.0, 150_000_000)
+            overtaken.set()
+            first.join()
+            await received.until(lambda: received.context.vehicles.state("drone").steps >= 240)
 
 
 @pytest.mark.parametrize("rate_hz", [200.0, 1.0])

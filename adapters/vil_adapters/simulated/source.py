@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 from dataclasses import replace
 from typing import Final
 
@@ -50,6 +51,7 @@ class SimulatedSource:
         self._config = config
         self._host: Host | None = None
         self._clock_sent = False
+        self._sending_clock = threading.Lock()
         try:
             self.handler = CommandHandler(name, config, self._send)
         except ValueError as exc:
@@ -86,7 +88,8 @@ class SimulatedSource:
                 self._host = host
                 for _ in range(_FIRST_EXCHANGES):
                     emitter.emit_clock()
-                host.start(emitter.start_ns)
+                with self._sending_clock:
+                    host.start(emitter.start_ns)
                 self.handler.send_added()
                 self.handler.edit_scenes(context.vehicles.scene_edits())
                 emitter.start_ranging()
@@ -117,8 +120,13 @@ class SimulatedSource:
         return RangingSensors(self.name, contact.scene, context.rays, readings, emit, status, self._config.seed)
 
     def _send_clock(self, clock: BridgeTime) -> None:
-        """Send the steps how time passes now; repeated later if too many orders wait."""
-        self._clock_sent = self._send(ClockUpdate.of(clock.mapping))
+        """Send the steps how time passes now; repeated later if too many orders wait.
+
+        Any thread changes the clock. One sends at a time, so that what is sent last is the newest: the steps would
+        stand where an older one ends.
+        """
+        with self._sending_clock:
+            self._clock_sent = self._send(ClockUpdate.of(clock.mapping))
 
     def _send(self, order: Order) -> bool:
         return self._host is not None and self._host.send(order)
