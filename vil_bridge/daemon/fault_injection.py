@@ -26,6 +26,9 @@ from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEv
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "injected_"
+_LOST_DATA: Final = "data_lost"
+INJECTED_LOSSES: Final = _PREFIX + _LOST_DATA
+"""Counter of a source: frames and samples that injected faults lost, as a network would have."""
 _NONSENSE: Final = (np.nan, np.inf, 1e9)
 
 
@@ -116,7 +119,10 @@ class EventFaultStage:
         self._report()
 
     def _harm(self, event: SourceFrame | ClockExchange | ImuSample | SensorReadings, elapsed_ns: int) -> None:
+        lost = self._counters["lost"]
         delays_ns = self._delivery.delays_ns(elapsed_ns)
+        if isinstance(event, (SourceFrame, ImuSample)):
+            self._counters[_LOST_DATA] += self._counters["lost"] - lost
         if isinstance(event, SourceFrame):
             event = self._degrade_tracking(event, elapsed_ns)
         if not isinstance(event, SensorReadings) and event.t_foreign_ns is not None:

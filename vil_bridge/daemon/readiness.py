@@ -15,6 +15,7 @@ from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import TrackingState
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
+from vil_bridge.daemon.fault_injection import INJECTED_LOSSES
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.monitoring.overload import WINDOW_NS, CountWindow
 from vil_bridge.monitoring.state_changes import TransitionLog
@@ -194,7 +195,9 @@ class Readiness:
         if seconds < _RATE_WINDOW_NS / NS_PER_S or lost <= _LOST_SHARE * all_frames:
             return ""
         percent = 100.0 * lost / all_frames
-        return f"loses {percent:.0f} % of its frames ({lost} of {all_frames} in {seconds:.0f} s). {_LOST_CURE}"
+        faults = self._context.sources[source].faults
+        cure = f"Faults are injected: {faults}" if faults else _LOST_CURE
+        return f"loses {percent:.0f} % of its frames ({lost} of {all_frames} in {seconds:.0f} s). {cure}"
 
     def problem_of(self, camera: str) -> str:
         """Return why a camera's readers get no pictures that one may fly on; empty = they get them."""
@@ -360,8 +363,9 @@ def dropped_pictures(context: BridgeContext, camera: str) -> Counter[str]:
 
 
 def _frames(runner: SourceRunner) -> Counter[str]:
-    """Return the frames that a source received and lost since the start."""
-    return Counter({_RECEIVED: runner.received, _LOST: runner.status.counters["lost"]})
+    """Return the frames that a source received and lost since the start, those included that injected faults lost."""
+    counters = runner.status.counters
+    return Counter({_RECEIVED: runner.received, _LOST: counters["lost"] + counters[INJECTED_LOSSES]})
 
 
 def _works(status: Status) -> bool:

@@ -123,6 +123,25 @@ async def test_counters_grow_over_every_change_and_reconcile() -> None:
     assert len(listener.events) == n("delivered") + 50
 
 
+async def test_lost_frames_and_samples_are_counted_apart_from_lost_exchanges() -> None:
+    async with listening("loss=100%") as (faults, listener):
+        for event in (frame(1), imu(), ClockExchange("lab", 1, 2, 3), frame(2)):
+            faults.emit(event)
+    assert listener.count("lost") == 4
+    assert listener.count("data_lost") == 3
+
+
+async def test_delayed_and_silenced_events_are_counted_as_what_they_are() -> None:
+    """A source that is silent has lost nothing on the way; what comes late is not lost."""
+    async with listening("delay=10s") as (faults, listener):
+        faults.emit(frame(1))
+    assert listener.count("data_lost") == 0
+    async with listening("halfopen=10s@0s") as (faults, listener):
+        faults.emit(frame(1))
+    assert listener.count("silenced") == 1
+    assert listener.count("data_lost") == 0
+
+
 async def test_wrong_faults_are_refused() -> None:
     with pytest.raises(ConfigError, match="write a share"):
         EventFaultStage("loss=5", lambda _: None, Status("lab"))
