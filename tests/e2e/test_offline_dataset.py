@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from tests.support.offline import flight, pose_at, room_file, write_recording
 from tests.support.programs import Program, run
 from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
@@ -193,21 +194,47 @@ def test_an_estimator_finds_its_sequence(made: Made) -> None:
 
 
 @pytest.mark.long
-def test_workers_and_shards_do_not_show_and_a_killed_worker_s_shard_is_done_again(made: Made) -> None:
+@pytest.mark.parametrize("at", [1, FRAMES], ids=["at-the-first", "at-the-last"])
+def test_workers_and_shards_do_not_show_and_a_killed_worker_s_shard_is_done_again(
+    made: Made, tmp_path: Path, at: int
+) -> None:
     out, plan, whole = made
     killed: list[int] = []
 
     def kill_one(done: int, _whole: int) -> None:
-        workers = multiprocessing.active_children()
-        if done and not killed and workers:
+        workers = [child for child in multiprocessing.active_children() if child.name == "shards"]
+        if done >= at and not killed:
+            assert len(workers) == 2
             assert workers[0].pid is not None
             killed.append(workers[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    again = render_dataset(plan, out.parent / "again", workers=2, shard_frames=2, on_progress=kill_one)
+    again = render_dataset(plan, tmp_path / "again", workers=2, shard_frames=2, on_progress=kill_one)
     assert killed and again.drawn == FRAMES
-    assert files(out.parent / "again") == files(out)
+    assert not [child for child in multiprocessing.active_children() if child.name == "shards"]
+    assert files(tmp_path / "again") == files(out)
     assert again.sha256 == whole.sha256
+
+
+@pytest.mark.long
+def test_a_shard_at_which_every_worker_dies_is_named(made: Made, tmp_path: Path) -> None:
+    _, plan, _ = made
+    ended = threading.Event()
+
+    def kill_all() -> None:
+        while not ended.wait(0.001):
+            for child in multiprocessing.active_children():
+                if child.name == "shards" and child.pid is not None:
+                    os.kill(child.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_all)
+    killer.start()
+    try:
+        with pytest.raises(RendererError, match=r"workers died 4 times in a row, at shard .+ Try fewer workers"):
+            render_dataset(plan, tmp_path / "set", workers=2, shard_frames=2)
+    finally:
+        ended.set()
+        killer.join()
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.programs import Program
 from tests.support.stream_rig import SMALL, RawClient, StreamRig, drain, first, header, photo
 from vil_bridge.client import Receiver, _Ring
@@ -39,13 +39,16 @@ with Receiver(sys.argv[1], color="rgb", encoding="raw", transport="shm") as rece
 """
 
 WRITER = """
+import time
 import numpy as np
 from vil_bridge.protocols.shared_memory import RingWriter
 ring = RingWriter(1 << 20, slots=1)
 print(*ring.address, flush=True)
 pictures = [np.full(1 << 20, value, np.uint8) for value in range(256)]
 while True:
-    ring.write([pictures[(ring._sequence + 1) % 256]])
+    for _ in range(10):
+        ring.write([pictures[(ring._sequence + 1) % 256]])
+    time.sleep(0.002)  # a reader that is slower than the writer finds something whole
 """
 
 
@@ -90,7 +93,7 @@ def test_the_clients_small_reader_hands_out_nothing_torn() -> None:
     with process(WRITER) as (_, line):
         pid, fd, nonce = line.split()
         with closing(_Ring(int(pid), int(fd), nonce)) as ring:
-            end_s = time.monotonic() + 20.0
+            end_s = time.monotonic() + PATIENCE_S
             while (whole < 20 or torn < 20) and time.monotonic() < end_s:
                 number = struct.unpack_from("<Q", ring._map, 4096)[0]
                 taken = ring.read(number, 1 << 20) if number else None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait as wait_for_end
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -22,6 +22,8 @@ from vil_bridge.tools.offline.files import write_whole
 from vil_bridge.tools.ray_cluster import ray_cluster
 
 _MOST_DEATHS: Final = 3
+_IN_HAND: Final = 2
+"""Shards that a process has at a time: one that it draws, and the next."""
 
 
 class Executor(Protocol):
@@ -57,7 +59,10 @@ class SerialExecutor:
 
 
 class ProcessExecutor:
-    """Processes on this machine, which end with this one however it ends."""
+    """Processes on this machine, which end with this one however it ends.
+
+    Each has a pipe of its own. Queues that processes share stay locked for ever when one is killed that reads them.
+    """
 
     def __init__(self, plan: DatasetPlan, folder: Path, workers: int) -> None:
         self._workers = workers
@@ -65,58 +70,98 @@ class ProcessExecutor:
 
     def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
         """See :class:`Executor`."""
-        left, deaths = deque(shards), 0
-        while left:
-            try:
-                for shard, drawn in self._drawn(tuple(left)):
-                    left.remove(shard)
-                    deaths = 0
-                    yield shard, drawn
-            except BrokenProcessPool:
-                deaths += 1
-                if deaths > _MOST_DEATHS:
-                    raise RendererError(
-                        f"workers died {deaths} times in a row, at shard {left[0].key} or one behind it: is memory "
-                        "short? Try fewer workers; the same command continues where it stopped"
-                    ) from None
-
-    def _drawn(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
-        spawned = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(self._workers, spawned, initializer=_begin, initargs=self._arguments)
-        waiting, queue = dict[Future[ShardResult], Shard](), deque(shards)
+        queue = deque(shards)
+        workers = [_Worker(*self._arguments) for _ in range(min(self._workers, len(queue)))]
+        deaths = 0
         try:
-            while queue or waiting:
-                while queue and len(waiting) < 2 * self._workers:  # the next one waits in the worker's hands
-                    shard = queue.popleft()
-                    waiting[pool.submit(_draw_here, shard)] = shard
-                for done in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    shard = waiting.pop(done)
-                    yield shard, done.result()
+            while queue or any(worker.shards for worker in workers):
+                for worker in workers:
+                    worker.fill(queue)
+                ready = wait_for_any([worker.pipe for worker in workers if worker.shards])
+                for number, worker in enumerate(workers):
+                    if worker.pipe not in ready:
+                        continue
+                    answer = worker.answer()
+                    if answer is not None:
+                        deaths = 0
+                        yield answer
+                        continue
+                    deaths += 1
+                    if deaths > _MOST_DEATHS:
+                        raise RendererError(
+                            f"workers died {deaths} times in a row, at shard {worker.shards[0].key}: is memory short? "
+                            "Try fewer workers; the same command continues where it stopped"
+                        )
+                    queue.extendleft(reversed(worker.shards))
+                    worker.end()
+                    workers[number] = _Worker(*self._arguments)
         finally:
-            pool.shutdown(cancel_futures=True)
+            for worker in workers:
+                worker.end()
 
 
-_WORK: Final[list[tuple[ShardRenderer, Path]]] = []
-"""Of a worker process: what it was started with."""
+class _Worker:
+    """A process that draws, as its owner sees it.
+
+    Attributes:
+        shards: in its hands, the one that it draws first. pipe: of its answers.
+    """
+
+    def __init__(self, plan: DatasetPlan, folder: Path) -> None:
+        self.shards: deque[Shard] = deque()
+        spawned = multiprocessing.get_context("spawn")
+        self.pipe, theirs = spawned.Pipe()
+        self._process = spawned.Process(target=_work, args=(theirs, plan, folder), name="shards", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def fill(self, queue: deque[Shard]) -> None:
+        """Hand over shards of a queue, so that the next one waits for the worker."""
+        while queue and len(self.shards) < _IN_HAND:
+            self.shards.append(queue.popleft())
+            with contextlib.suppress(OSError):  # it died: reading says so
+                self.pipe.send(self.shards[-1])
+
+    def answer(self) -> tuple[Shard, ShardResult] | None:
+        """Return the shard that is done; None = the process died.
+
+        Raises:
+            Exception: what drawing it raised.
+        """
+        try:
+            answer: ShardResult | Exception = self.pipe.recv()
+        except (EOFError, OSError):
+            return None
+        if isinstance(answer, Exception):
+            raise answer
+        return self.shards.popleft(), answer
+
+    def end(self) -> None:
+        """End the process: what it has not answered is not whole."""
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
 
 
-def _begin(plan: DatasetPlan, folder: Path) -> None:
-    """Prepare a worker process."""
+def _work(pipe: Connection[ShardResult | Exception, Shard], plan: DatasetPlan, folder: Path) -> None:
+    """Draw what comes through a pipe; the process of a worker runs this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started it decides
     parent = multiprocessing.parent_process()
-    if parent is not None:
+    assert parent is not None
 
-        def end_with_parent(sentinel: int = parent.sentinel) -> None:
-            wait_for_end([sentinel])
-            os._exit(0)
+    def end_with_parent(sentinel: int = parent.sentinel) -> None:
+        wait_for_any([sentinel])
+        os._exit(0)
 
-        threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
-    _WORK.append((ShardRenderer(plan), folder))
-
-
-def _draw_here(shard: Shard) -> ShardResult:
-    ((renderer, folder),) = _WORK
-    return _draw_into(renderer, folder, shard)
+    threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
+    try:
+        renderer = ShardRenderer(plan)
+        while True:
+            pipe.send(_draw_into(renderer, folder, pipe.recv()))
+    except EOFError:
+        return
+    except Exception as exc:
+        pipe.send(exc)
 
 
 class RayExecutor:
