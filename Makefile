@@ -115,7 +115,7 @@ test-changed: setup-dev foreign
 # want the machine for themselves come last.
 test-all: setup-dev foreign
 	$(MAKE) -j2 --output-sync=target $(CHECKS) without-kernel
-	$(PYTEST) -n 4 -m "not alone"
+	$(PYTEST) -n 5 -m "not alone"
 	$(MAKE) seeded
 	$(BIN)/pytest -q -m alone $(ALONE)
 
@@ -123,12 +123,12 @@ ALONE = tests/e2e/test_demo.py tests/e2e/test_late_warp_flight.py tests/e2e/test
     tests/e2e/test_autopilots_betaflight.py tests/e2e/test_betaflight_program.py \
     tests/e2e/test_race_three_racers.py
 
-# One queue for four workers, two of which stand back and take what only computes (tests/layers.py). The order is that of
+# One queue for five workers, two of which stand back and take what only computes (tests/layers.py). The order is that of
 # tests/layers.py, since xdist's own would leave the files with one long case each for the end. Threads of OpenBLAS would only spin.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
 
 pytest: setup-dev foreign
-	$(PYTEST) -n 4 -m "not long"
+	$(PYTEST) -n 5 -m "not long"
 
 # What runs once more without the compiled kernel, in one process: the types are checked by another. Simulations have none.
 WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \

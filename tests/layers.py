@@ -34,6 +34,7 @@ _FORBIDDEN: Final = {"pure": _SOCKETS | _PROCESSES, "wire": _PROCESSES}
 _SHARED: Final = ("tests/browser/",)
 """Prefixes of files that share a browser and a bridge."""
 _WORKERS_WITH_BACKGROUND: Final = 4
+_BACKGROUND: Final = 2
 _UNRECORDED_S: Final = 5.0
 _STAND_BACK: Final = 10
 """Niceness of the background's workers."""
@@ -133,8 +134,8 @@ class _Files(LoadFileScheduling):  # type: ignore[misc]
 
 
 def background(worker: str, workers: int) -> bool:
-    """Return True for the half of four or more workers that stands back; ``worker``: ``gw0``, ``gw1`` and so on."""
-    return workers >= _WORKERS_WITH_BACKGROUND and int(worker.removeprefix("gw")) >= workers // 2
+    """Return True for the last two of four or more workers, which stand back; ``worker``: ``gw0`` and so on."""
+    return workers >= _WORKERS_WITH_BACKGROUND and int(worker.removeprefix("gw")) >= workers - _BACKGROUND
 
 
 @functools.cache
