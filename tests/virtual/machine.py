@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
 import os
 import queue
 import random
@@ -26,7 +27,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["Machine", "StandstillError", "install", "replace"]
+__all__ = ["Machine", "StandstillError", "install", "replace", "set_clock_of"]
 
 _NS_PER_S: Final = 1_000_000_000
 _READING_NS: Final = 100
@@ -253,6 +254,17 @@ def replace(owner: object, **members: object) -> None:
     """Set members of a module or class, whatever they were."""
     for name, value in members.items():
         setattr(owner, name, value)
+
+
+def set_clock_of(kernel: ctypes.CDLL, now_ns: Callable[[], int]) -> None:
+    """Let the compiled kernel read a clock: it has one of its own otherwise."""
+    clock = ctypes.CFUNCTYPE(ctypes.c_int64)(now_ns)
+    _clocks.append(clock)
+    ctypes.c_void_p.in_dll(kernel, "vil_machine_ns").value = ctypes.cast(clock, ctypes.c_void_p).value
+
+
+_clocks: list[Any] = []
+"""Called by the kernel, so they stay."""
 
 
 def install(seed: int) -> Machine:

@@ -7,16 +7,19 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tests.virtual.machine import replace
+from tests.virtual.machine import replace, set_clock_of
 
-__all__ = ["PLANTED"]
+__all__ = ["PLANTED", "SEEDS"]
 
 
 def _wall_clock() -> None:
     """Stamp arrivals with the wall clock."""
     from vil_adapters.optitrack import sockets
+    from vil_bridge.world.kernel.library import KERNEL
 
     replace(sockets, now_ns=time.time_ns)
+    if KERNEL is not None:
+        set_clock_of(KERNEL, time.time_ns)
 
 
 def _mirrored_room() -> None:
@@ -65,10 +68,84 @@ def _held_descriptor() -> None:
     replace(socket.socket, accept=accept)
 
 
+def _leaked_reader() -> None:
+    """Let readers that have gone stay among those of their camera."""
+    from vil_bridge.outputs.stream import zmq_sink
+
+    replace(zmq_sink.ZmqStreamSink, detach=lambda _self, _subscriber: None)
+
+
+def _reversed_queue() -> None:
+    """Write the events that wait for the recorder in the wrong order."""
+    from vil_bridge.recording import write_queue
+
+    queue: Any = vars(write_queue)["BoundedQueue"]
+    original = queue.drain
+    replace(queue, drain=lambda self: reversed(list(original(self))))
+
+
+def _lost_wakeup() -> None:
+    """Lose the wake-up of a camera's ticker after some time."""
+    from vil_bridge.core import clock
+
+    original = clock.Ticker._fire
+    fired: dict[int, int] = {}
+
+    def fire(self: Any, expirations: int) -> None:
+        owner = type(getattr(self._on_tick, "__self__", None)).__name__
+        fired[id(self)] = fired.get(id(self), 0) + 1
+        if owner != "Scheduler" or fired[id(self)] < 30:
+            original(self, expirations)
+
+    replace(clock.Ticker, _fire=fire)
+
+
+def _doubled_frames() -> None:
+    """Hand each event on twice."""
+    from vil_bridge.daemon import sources
+
+    original = sources.SourceRunner.into_world
+
+    def twice(self: Any, event: Any) -> None:
+        original(self, event)
+        original(self, event)
+
+    replace(sources.SourceRunner, into_world=twice)
+
+
+def _mixed_cameras() -> None:
+    """Give the readers of one camera the pictures of another."""
+    from vil_bridge.outputs.stream import hub
+
+    original = hub.StreamHub.add_camera
+
+    def add(self: Any, sink: Any, info: Any, wake: Any) -> None:
+        original(self, sink, info, wake)
+        if {"left", "right"} <= self._cameras.keys():
+            self._cameras["left"] = self._cameras["right"]
+
+    replace(hub.StreamHub, add_camera=add)
+
+
+def _always_ready() -> None:
+    """Say that the bridge is ready, whatever it is."""
+    from vil_bridge.daemon import readiness
+
+    replace(readiness.Readiness, reasons=lambda _self: ())
+
+
+SEEDS: Final[Mapping[str, int]] = {"always ready": 3}
+"""A seed with which a fault is found within 14 s, where 7 is none."""
 PLANTED: Final[Mapping[str, Callable[[], None]]] = {
     "wall clock": _wall_clock,
     "mirrored room": _mirrored_room,
     "repeated picture": _repeated_picture,
     "held descriptor": _held_descriptor,
+    "leaked reader": _leaked_reader,
+    "reversed queue": _reversed_queue,
+    "lost wake-up": _lost_wakeup,
+    "doubled frames": _doubled_frames,
+    "mixed cameras": _mixed_cameras,
+    "always ready": _always_ready,
 }
 """By name; each is called once the product is imported."""

@@ -1,8 +1,9 @@
 """A whole bridge with the emulated lab, a renderer, readers and a visitor of its pages around it, in one process.
 
-What goes wrong is drawn from the seed: loss, jitter, order and silence of the motion capture, its restarts, hidden
-bodies, and how long the renderer takes. The rest is the product, unchanged. :class:`World` checks each picture's header
-as it comes, and the whole at the end; what does not hold becomes a line of ``failures``.
+What goes wrong is drawn from the seed: loss, jitter, order and silence of the motion capture, its restarts and clocks,
+how long the renderer takes and when it starts again, when readers leave and come back, how slow the disk is and when it
+is full. The rest is the product, unchanged. :class:`World` checks each picture's header as it comes, all actors each
+second, and the whole at the end; what does not hold becomes a line of ``failures``.
 """
 
 from __future__ import annotations
@@ -22,18 +23,24 @@ from typing import Any, Final
 
 import numpy as np
 
+from tests.virtual import disk
+from tests.virtual.motions import SwayingBodies
+from tests.virtual.recording import check_recording
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge import client, registry
 from vil_bridge.config.load import load_text
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.types import ImageArray, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import FloatArray, ImageArray, RenderedImage, TrackingState, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.tools.lab.motions import LabMotions, RoomMotion, Scenario
+from vil_bridge.tools.lab.motions import LabMotions, RoomMotion
 from vil_bridge.tools.lab.run import LabConfig, run_lab
 from vil_bridge.tools.lab.servers import ServerSpec
 from vil_renderer.flightgoggles.convert_renderer import RenderedRequest
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, serve
 
 _CAMERAS: Final = ("front", "left", "right", "down")
+_BODIES: Final = {"flight": ("drone", "gate", "cart"), "actor": ("crate", "ladder")}
+_ENDPOINT: Final = "tcp://127.0.0.1:31600"
 _HTTP_PORT: Final = 31_080
 _CONFIG: Final = """
 version: 1
@@ -43,11 +50,16 @@ sources:
   actor: {type: optitrack, room: actor, server: 127.0.0.1, command_port: 31520, data_port: 31521}
 actors:
   drone: {kind: vehicle, source: flight, subject: drone}
+  gate: {kind: prop, source: flight, subject: gate}
+  cart: {kind: prop, source: flight, subject: cart}
   human: {kind: human, source: actor, subject: Actor}
+  crate: {kind: prop, source: actor, subject: crate}
+  ladder: {kind: prop, source: actor, subject: ladder}
 renderers: {hall: {type: flightgoggles, pose_port: 31001, image_port: 31002}}
 cameras:
 %s
 stream: {bind: "tcp://127.0.0.1:31600"}
+record: {folder: recordings}
 http: {port: 31080}
 realtime: {fifo_priority: 0}
 """
@@ -57,56 +69,77 @@ _ROOM_HZ: Final = 60.0
 _STAMPS: Final = ("capture", "arrival", "request", "image", "warp", "encode", "send")
 _SETTLED_S: Final = 3.0
 """Files and threads are those of a running bridge from then on."""
+_RECORDED_FROM_S: Final = 2.0
 _FARTHEST_M: Final = 0.1
 """Greatest distance of a measured pose from the true one at the same instant."""
+_LONGEST_GAP_S: Final = 2.5
+"""Between two pictures of a bridge that says that it is ready: it waits a second, and is asked each second."""
+_CAMERA_HZ: Final = 10.0
+_FEWEST_PICTURES: Final = 0.5
+"""Share of a camera's pictures that come in any case, but for the seconds in which readers and renderer are away."""
+_AWAY_S: Final = 8.0
 
 
 class World:
     """A bridge and what is around it, the trace that they leave and what is wrong with it.
 
+    Args:
+        folder: empty, for recordings. It is the current one, so that its name is in no file.
+
     Attributes:
         trace: lines of the bridge's events and of the headers of pictures, in their order.
         failures: what did not hold, a line each.
         pictures: number received, of each camera.
+        recording: bytes of the recording, as far as it went.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, folder: Path) -> None:
         self.trace: list[str] = []
         self.failures: list[str] = []
         self.pictures: Counter[str] = Counter()
+        self.recording = b""
+        self._folder = folder
         self._random = random.Random(seed)
         self._slowest_picture_s = self._random.choice((0.005, 0.03, 0.2))
+        self._full_bytes = self._random.choice((None, None, 200_000))
         self._visits = 0
         self._stop = threading.Event()
         self._last_t_ns = dict.fromkeys(_CAMERAS, 0)
+        self._read_ns = dict.fromkeys(_CAMERAS, 0)
+        self._ready_since_ns: int | None = None
         self._epoch_ns = time.monotonic_ns()
-        self._truth = Scenario.simulated().vehicle
+        self._motions = {
+            "flight": SwayingBodies(*_BODIES["flight"]),
+            "actor": SwayingBodies(*_BODIES["actor"], human=WalkMotion("Actor")),
+        }
 
     async def run(self, seconds: float) -> None:
         """Run for so many seconds of the machine's time. Raises what a part of it raises."""
+        disk.install(random.Random(self._random.random()), self._full_bytes)
         cameras = "\n".join(_CAMERA % name for name in _CAMERAS)
         bridge = Bridge(load_text(_CONFIG % cameras, "world.yaml", resolve=registry.resolve))
         events = _Events(self.trace)
         logging.getLogger("vil_bridge").addHandler(events)
-        motions = LabMotions.simulated()
-        slower = LabMotions(RoomMotion(motions.flight.motion, _ROOM_HZ), motions.actor, None)
+        rooms = {name: RoomMotion(motion, _ROOM_HZ) for name, motion in self._motions.items()}
+        motions = LabMotions(rooms["flight"], rooms["actor"], None)
         servers = tuple(replace(ServerSpec.parse("motive", text), faults=self._faults()) for text in _SERVERS)
         tasks = [
-            asyncio.create_task(run_lab(slower, LabConfig(servers=servers, epoch_ns=self._epoch_ns)), name="lab"),
+            asyncio.create_task(run_lab(motions, LabConfig(servers=servers, epoch_ns=self._epoch_ns)), name="lab"),
             asyncio.create_task(bridge.run(), name="bridge"),
-            asyncio.create_task(self._visit(), name="visitor"),
+            asyncio.create_task(self._visit(bridge, seconds), name="visitor"),
         ]
-        threads = [threading.Thread(target=serve, args=(self._drawn, _renderer(), self._stop), daemon=True)]
-        threads += [threading.Thread(target=self._read, args=(name,), daemon=True) for name in _CAMERAS]
+        threads = [threading.Thread(target=self._render, args=(seconds,), daemon=True)]
+        threads += [threading.Thread(target=self._read, args=(name, seconds), daemon=True) for name in _CAMERAS]
         for thread in threads:
             thread.start()
         await asyncio.sleep(_SETTLED_S)
         settled = _held()
         await asyncio.sleep(seconds - _SETTLED_S)
         held = _held()
+        self._check_end(bridge, seconds, settled, held)
+        await tasks.pop()
         logging.getLogger("vil_bridge").removeHandler(events)
         self._stop.set()
-        self._check_end(seconds, settled, held)
         for thread in threads:
             await asyncio.to_thread(thread.join)
         for task in tasks:
@@ -135,6 +168,18 @@ class World:
             texts.append(f"{episode}@{at_s}s")
         return Faults.parse(",".join([*texts, f"seed={chance.randrange(1 << 30)}"]))
 
+    def _render(self, seconds: float) -> None:
+        """Run the renderer, which ends once for seconds and starts again, as a program that is killed."""
+        config = FlightGogglesServerConfig(pose_port=31001, image_port=31002)
+        ended = threading.Event()
+        end = threading.Timer(self._random.uniform(0.2, 0.8) * seconds, ended.set)
+        end.daemon = True
+        end.start()
+        serve(self._drawn, config, ended)
+        self._stop.wait(self._random.uniform(1.0, 5.0))
+        if not self._stop.is_set():
+            serve(self._drawn, config, self._stop)
+
     def _drawn(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         """Draw noise, which takes a while that differs from picture to picture."""
         time.sleep(self._random.uniform(0.001, self._slowest_picture_s))
@@ -147,19 +192,25 @@ class World:
 
     # --- what is looked at ---------------------------------------------------------------------
 
-    def _read(self, camera: str) -> None:
-        """Read a camera's pictures as an onboard computer does."""
-        with client.Receiver("tcp://127.0.0.1:31600", camera) as receiver:
-            while not self._stop.is_set():
-                frame = receiver.next(timeout=0.2)
-                if frame is not None and not self._stop.is_set():
-                    self.pictures[camera] += 1
-                    self.trace.append(json.dumps(frame.metadata, sort_keys=True))
-                    self._check(camera, frame.metadata)
+    def _read(self, camera: str, seconds: float) -> None:
+        """Read a camera's pictures as an onboard computer does, which starts again now and then."""
+        while not self._stop.is_set():
+            leaves_ns = time.monotonic_ns() + round(1e9 * self._random.uniform(0.3, 1.0) * seconds)
+            with client.Receiver(_ENDPOINT, camera) as receiver:
+                while not self._stop.is_set() and time.monotonic_ns() < leaves_ns:
+                    frame = receiver.next(timeout=0.2)
+                    if frame is not None and not self._stop.is_set():
+                        self.pictures[camera] += 1
+                        self.trace.append(json.dumps(frame.metadata, sort_keys=True))
+                        self._check(camera, frame.metadata)
+            self._read_ns[camera] = 0
 
     def _check(self, camera: str, header: Mapping[str, Any]) -> None:
-        """Check one header: its instants, and its pose against the true motion."""
+        """Check one header: its camera and instants, and its pose against the true motion."""
         now_ns = time.monotonic_ns()
+        self._read_ns[camera] = now_ns
+        if header["camera"] != camera:
+            self._fail(f"{camera}: a picture of {header['camera']} came")
         shown_ns = header["t_display_ns"]
         if shown_ns <= self._last_t_ns[camera]:
             self._fail(f"{camera}: a picture of {shown_ns} comes after one of {self._last_t_ns[camera]}")
@@ -172,31 +223,89 @@ class World:
             return
         if measured["t_ns"] > now_ns:
             self._fail(f"{camera}: a pose of the future: {measured['t_ns']}, read at {now_ns}")
-        truth = self._truth.truth(measured["t_ns"] - self._epoch_ns)
-        if truth is not None and np.linalg.norm(truth.p_m - measured["p_m"]) > _FARTHEST_M:
-            self._fail(f"{camera}: measured at {measured['p_m']}, the vehicle was at {truth.p_m.tolist()}")
+        self._check_place("drone", "flight", measured["t_ns"], np.array(measured["p_m"]))
 
-    def _check_end(self, seconds: float, settled: tuple[int, int], held: tuple[int, int]) -> None:
-        if self._visits < seconds - _SETTLED_S:
-            self._fail(f"/readyz answered {self._visits} times in {seconds} s")
+    def _check_place(self, actor: str, room: str, t_ns: int, p_m: FloatArray) -> None:
+        """Check where an actor was seen in its room, metres."""
+        truth_m = self._motions[room].truth(actor, t_ns - self._epoch_ns)
+        if np.linalg.norm(truth_m - p_m) > _FARTHEST_M:
+            self._fail(f"{actor}: seen at {p_m.round(3).tolist()} of its room, it was at {truth_m.round(3).tolist()}")
+
+    def _check_actors(self, bridge: Bridge) -> None:
+        """Check the newest pose of each body: the rooms' places in the world are turned back."""
+        world = bridge.context.world
+        for room, bodies in _BODIES.items():
+            for body in bodies:
+                newest = world.newest(body)
+                if newest is None or world.state_of(body) is not TrackingState.TRACKED:
+                    continue
+                pose, t_ns = newest[0], newest[1]
+                if t_ns > time.monotonic_ns():
+                    self._fail(f"{body}: its newest pose is of the future")
+                self._check_place(body, room, t_ns, _in_room(room, pose.p_m))
+
+    def _check_readiness(self, status: str) -> None:
+        """Check that no camera has been silent for long while the bridge says that it is ready."""
+        now_ns = time.monotonic_ns()
+        if status != "200":
+            self._ready_since_ns = None
+            return
+        self._ready_since_ns = now_ns if self._ready_since_ns is None else self._ready_since_ns
         for camera in _CAMERAS:
-            if not self.pictures[camera]:
-                self._fail(f"{camera}: no picture came")
+            heard_ns = max(self._read_ns[camera], self._ready_since_ns)
+            if self._read_ns[camera] and now_ns - heard_ns > _LONGEST_GAP_S * 1e9:
+                self._fail(f"{camera}: no picture for {(now_ns - heard_ns) / 1e9:.1f} s, and /readyz answers 200")
+
+    def _check_end(self, bridge: Bridge, seconds: float, settled: tuple[int, int], held: tuple[int, int]) -> None:
+        if self._visits < seconds - 2.0 * _SETTLED_S:
+            self._fail(f"/readyz answered {self._visits} times in {seconds} s")
+        for camera, runner in bridge.context.cameras.items():
+            expected = max(1, round(_FEWEST_PICTURES * _CAMERA_HZ * (seconds - _AWAY_S)))
+            if self.pictures[camera] < expected:
+                self._fail(
+                    f"{camera}: {self.pictures[camera]} pictures came in {seconds} s, expected {expected} or more"
+                )
+            if self.pictures[camera] > runner.sink.sent:
+                self._fail(f"{camera}: {self.pictures[camera]} pictures came, {runner.sink.sent} were sent")
+        readers = sum(len(found) for found in bridge.context.hub.report().values())
+        if readers > len(_CAMERAS):
+            self._fail(f"{readers} readers have a seat, {len(_CAMERAS)} are there")
         for what, before, after in zip(("descriptors", "threads"), settled, held, strict=True):
             if after > before + 2:
                 self._fail(f"{what} grow: {before} after {_SETTLED_S} s, {after} at the end")
 
-    async def _visit(self) -> None:
-        """Ask for the state each second, as a monitor does."""
-        while True:
+    # --- the pages -----------------------------------------------------------------------------
+
+    async def _visit(self, bridge: Bridge, seconds: float) -> None:
+        """Ask for the state each second, as a monitor does, and record most of the run."""
+        ends_ns = self._epoch_ns + round(1e9 * (seconds - 0.5))
+        await asyncio.sleep(_RECORDED_FROM_S)
+        await self._ask("PUT", "/api/v1/recording", '{"name": "world"}')
+        while time.monotonic_ns() < ends_ns:
             await asyncio.sleep(1.0)
-            reader, writer = await asyncio.open_connection("127.0.0.1", _HTTP_PORT)
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            answer = (await reader.read()).decode()
-            writer.close()
+            status, _ = await self._ask("GET", "/readyz")
             self._visits += 1
-            if answer.split()[1] not in ("200", "503"):
-                self._fail(f"/readyz answers {answer[:200]!r}")
+            if status not in ("200", "503"):
+                self._fail(f"/readyz answers {status}")
+            self._check_readiness(status)
+            self._check_actors(bridge)
+        _, answer = await self._ask("DELETE", "/api/v1/recording")
+        file = self._folder / "recordings" / "world.mcap"
+        self.recording = await asyncio.to_thread(file.read_bytes)
+        for failure in check_recording(file, json.loads(answer), full=self._full_bytes is not None):
+            self._fail(failure)
+
+    async def _ask(self, method: str, path: str, body: str = "") -> tuple[str, str]:
+        """Return status and body of an answer."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", _HTTP_PORT)
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write((head + body).encode())
+        status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+        sizes = [int(line.partition(":")[2]) for line in lines if line.lower().startswith("content-length:")]
+        answer = await reader.readexactly(sizes[0])
+        writer.close()
+        return status.split()[1], answer.decode()
 
     def _fail(self, text: str) -> None:
         self.failures.append(f"{(time.monotonic_ns() - self._epoch_ns) / 1e9:.3f} s: {text}")
@@ -213,8 +322,14 @@ class _Events(logging.Handler):
         self._trace.append(f"{time.monotonic_ns()} {record.name} {record.getMessage()}")
 
 
-def _renderer() -> FlightGogglesServerConfig:
-    return FlightGogglesServerConfig(pose_port=31001, image_port=31002)
+def _in_room(room: str, p_world_m: FloatArray) -> FloatArray:
+    """Return a place of the world in its room, metres: the actor room is 4 m away and turned by 120 degrees."""
+    if room == "flight":
+        return p_world_m
+    x, y, z = p_world_m - np.array((4.0, 0.0, 0.0))
+    cosine = math.cos(math.radians(120.0))
+    sine = math.sin(math.radians(120.0))
+    return np.array((cosine * x + sine * y, cosine * y - sine * x, z))
 
 
 def _held() -> tuple[int, int]:

@@ -6,7 +6,9 @@ does not encrypt: cases about either need real sockets.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 import zmq
@@ -18,6 +20,7 @@ _Socket = TypeVar("_Socket")
 _FIRST_PORT: Final = 30_000
 _TCP: Final = "tcp://"
 _WITHIN: Final = "inproc://"
+_GOODBYE_S: Final = 0.2
 
 
 def install(machine: Machine) -> None:
@@ -39,17 +42,23 @@ def install(machine: Machine) -> None:
 
     replace(zmq, Context=Context)
     replace(zmq.sugar.context, Context=Context)
-    _replace_addresses()
-    _replace_waiting(machine)
+    _replace_waiting(machine, _replace_addresses(machine))
 
 
-def _replace_addresses() -> None:
+def _replace_addresses(machine: Machine) -> Callable[[], None]:
+    """Let names stand for addresses; return what is to be called whenever something is sent or waited for."""
     ports = itertools.count(_FIRST_PORT)
     bound: set[str] = set()
     waiting: list[tuple[Any, str]] = []
-    bind, connect, unbind, disconnect, get = (
-        getattr(zmq.Socket, name) for name in ("bind", "connect", "unbind", "disconnect", "get")
+    ends: dict[Any, list[str]] = {}
+    leaving: dict[Any, int] = {}
+    bind, connect, unbind, disconnect, get, close = (
+        getattr(zmq.Socket, name) for name in ("bind", "connect", "unbind", "disconnect", "get", "close")
     )
+
+    def joining(self: Any, name: str) -> None:
+        connect(self, name)
+        ends.setdefault(self, []).append(name)
 
     def binding(self: Any, address: str) -> None:
         if address.startswith(_TCP) and address.endswith((":0", ":*")):
@@ -60,12 +69,12 @@ def _replace_addresses() -> None:
         for socket, wanted in [pair for pair in waiting if pair[1] == name]:
             waiting.remove((socket, wanted))
             if not socket.closed:
-                connect(socket, name)
+                joining(socket, name)
 
     def connecting(self: Any, address: str) -> None:
         name = _within(address)
         if name in bound or not address.startswith(_TCP):
-            connect(self, name)
+            joining(self, name)
         else:
             waiting.append((self, name))
 
@@ -74,7 +83,30 @@ def _replace_addresses() -> None:
         if (self, name) in waiting:
             waiting.remove((self, name))
         else:
+            ends[self].remove(name)
             disconnect(self, name)
+
+    def closing(self: Any, linger: int | None = None) -> None:
+        """Say goodbye to the peers, and go once they had the time to answer.
+
+        The library's own thread would take their answers at some instant of real time.
+        """
+        names = [] if self in leaving else ends.pop(self, [])
+        if self.closed or not names:
+            close(self, linger)
+            return
+        for name in names:
+            with contextlib.suppress(zmq.ZMQError):
+                disconnect(self, name)
+        leaving[self] = machine.after_s(_GOODBYE_S)
+
+    def attend() -> None:
+        """Take the answers to those that leave."""
+        for socket, until_ns in list(leaving.items()):
+            get(socket, zmq.EVENTS)
+            if machine.after_s(0.0) >= until_ns:
+                close(socket, 0)
+                del leaving[socket]
 
     def unbinding(self: Any, address: str) -> None:
         bound.discard(_within(address))
@@ -87,7 +119,18 @@ def _replace_addresses() -> None:
         return value
 
     replace(zmq.Socket, bind=binding, connect=connecting, unbind=unbinding, disconnect=disconnecting)
-    replace(zmq.Socket, get=getting, getsockopt=getting)
+    closed = vars(zmq.Socket).get("closed") or zmq.Socket.closed
+    send = zmq.Socket.send
+
+    def sending(self: Any, *arguments: Any, **options: Any) -> Any:
+        """Take what peers did before: the library looks at that once a millisecond of real time."""
+        attend()
+        get(self, zmq.EVENTS)
+        return send(self, *arguments, **options)
+
+    replace(zmq.Socket, get=getting, getsockopt=getting, close=closing, send=sending)
+    replace(zmq.Socket, closed=property(lambda self: self in leaving or closed.__get__(self)))
+    return attend
 
 
 def _within(address: str) -> str:
@@ -95,10 +138,11 @@ def _within(address: str) -> str:
     return f"{_WITHIN}{address.rpartition(':')[2]}" if address.startswith(_TCP) else address
 
 
-def _replace_waiting(machine: Machine) -> None:
+def _replace_waiting(machine: Machine, attend: Callable[[], None]) -> None:
     real: Any = vars(zmq.sugar.poll)["zmq_poll"]
 
     def poll(sockets: Any, timeout: int = -1) -> Any:
+        attend()
         until_ns = None if timeout < 0 else machine.after_s(1e-3 * timeout)
         found = real(sockets, 0)
         if not found and timeout != 0:

@@ -125,7 +125,7 @@ def test_a_program_starts_its_own_from_a_server_of_its_own(tmp_path: Path) -> No
     before, started = fork_server.counts()
     with Program(*VIL_BRIDGE, "run", file) as bridge:
         bridge.await_that(lambda: len(_workers_of(bridge.pid)) == 1, "a worker of its own")
-        assert fork_server.counts()[0] >= before + 2
+        bridge.await_that(lambda: fork_server.counts()[0] >= before + 2, "both counted as forked")
         assert bridge.end(signal.SIGTERM) == 0
     assert fork_server.counts()[1] == started
 

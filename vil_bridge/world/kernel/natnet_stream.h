@@ -26,6 +26,8 @@ typedef struct {
     int64_t size, odd_ip, odd_port, odd_t_ns;
 } VilNatNetStream;
 
+extern int64_t (*vil_machine_ns)(void);
+
 int vil_natnet_accept(VilNatNetStream *stream, int64_t ip, int64_t port, int64_t size, int64_t t_ns);
 int vil_natnet_receive(VilNatNetStream *stream, int fd);
 
