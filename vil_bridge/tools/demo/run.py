@@ -223,10 +223,13 @@ def _untracked_s(run: _Run) -> float:
 def _compare(
     run: _Run, evaluator: Evaluator, cameras: dict[str, BridgeCamera], until_s: float
 ) -> dict[str, Evaluation]:
-    """Evaluate pictures of both streams in turn, spread over the flight, until the time is up."""
+    """Evaluate pictures of both streams in turn, spread over the motion, until the time is up.
+
+    A vehicle at rest needs no compensation: its pictures would only say how long it rested.
+    """
     errors: dict[str, list[FloatArray]] = {"compensated": [], "raw": []}
     names = {"compensated": "front", "raw": "plain"}
-    queues = {kind: _spread(run.readers[kind].retained) for kind in errors}
+    queues = {kind: _spread(_moving(run, run.readers[kind].retained)) for kind in errors}
     for pair in zip(*queues.values(), strict=False):
         if time.monotonic() >= until_s and len(errors["raw"]) >= _FEWEST_PICTURES:
             break
@@ -235,6 +238,10 @@ def _compare(
             if error_px is not None:
                 errors[kind].append(error_px)
     return {kind: Evaluation.of(found) for kind, found in errors.items()}
+
+
+def _moving(run: _Run, pictures: list[Delivered]) -> list[Delivered]:
+    return [picture for picture in pictures if run.scenario.phase(picture.t_use_ns - run.epoch_ns) != "rest"]
 
 
 def _spread(pictures: list[Delivered]) -> list[Delivered]:
