@@ -198,7 +198,8 @@ def _layers(reports: Iterable[pytest.TestReport]) -> Iterable[str]:
     for layer in LAYERS:
         yield f"{layer:8} {cases[layer]:6} cases {seconds[layer]:7.0f} s"
     forked, started = fork_server.counts()
-    yield f"programs {forked:6} forked, {started} executed"
+    where = ", ".join(f"{file} {count}" for file, count in fork_server.executed().most_common())
+    yield f"programs {forked:6} forked, {started} executed" + (f" [{where}]" if where else "")
 
 
 def _skipped(stats: dict[str, list[Any]]) -> Iterable[str]:

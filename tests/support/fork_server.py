@@ -34,6 +34,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ import numpy
 
 from tests.support.import_all import modules_of
 
-__all__ = ["begin_counts", "counts", "install", "serve_forever", "variables", "without_forking"]
+__all__ = ["begin_counts", "counts", "executed", "install", "serve_forever", "variables", "without_forking"]
 
 _COUNTS_VARIABLE: Final = "VIL_TEST_STARTS"
 """Environment variable with the file that gets a line for each start of a program."""
@@ -208,6 +209,13 @@ def counts() -> tuple[int, int]:
     return forked, len(lines) - forked
 
 
+def executed() -> Counter[str]:
+    """Return how many of our programs each test file had executed in this test run."""
+    path = os.environ.get(_COUNTS_VARIABLE)
+    lines = Path(path).read_text().splitlines() if path else []
+    return Counter(line.rpartition(" ")[2] for line in lines if line.startswith("executed "))
+
+
 def _execute(
     self: subprocess.Popen[Any],
     args: Any,
@@ -329,7 +337,7 @@ def _note(line: str) -> None:
     path = os.environ.get(_COUNTS_VARIABLE)
     if path:
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+            file.write(f"{line} {os.environ.get('PYTEST_CURRENT_TEST', '').partition('::')[0]}\n")
 
 
 # --- the server --------------------------------------------------------------------------------

@@ -11,8 +11,10 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
 _NOISE_M: Final = 2e-5
-_REACH_M: Final = (0.9, 0.7, 0.3)
-_RATES_RADPS: Final = (0.7, 0.9, 1.3)
+_QUICKLY: Final = 1e5
+"""Factor of the noise's phases: from frame to frame it has nothing in common."""
+_REACH_M: Final = np.array((0.9, 0.7, 0.3))
+_RATES_RADPS: Final = np.array((0.7, 0.9, 1.3))
 
 
 class SwayingBodies:
@@ -29,22 +31,27 @@ class SwayingBodies:
         self.subjects = subjects
         self.skeleton_models: tuple[SkeletonModel, ...] = () if human is None else human.skeleton_models
         self._human = human
+        self._numbers = np.arange(float(len(subjects)))[:, None]
+        self._centres_m = self._numbers * (2.0, 0.5, 0.0) + (0.0, 0.0, 1.2)
+        self._tracked = np.ones(len(subjects), np.bool_)
 
     def truth(self, subject: str, t_ns: int) -> FloatArray:
         """Return the position of a body in its room at an instant, metres."""
         number = self.subjects.index(subject)
-        turned = np.array(_RATES_RADPS) * (t_ns / NS_PER_S) + number
-        centre = np.array((2.0 * number, 0.5 * number, 1.2))
-        return np.asarray(centre + np.array(_REACH_M) * np.sin(turned), np.float64)
+        place: FloatArray = self._centres_m[number] + _REACH_M * np.sin(self._turned(t_ns)[number])
+        return place
 
     def at(self, t_ns: int) -> MotionFrame:
         """Return all bodies at one instant."""
-        count = len(self.subjects)
-        noise = np.random.default_rng(t_ns % 2**63).normal(0.0, _NOISE_M, (count, 3))
-        p_m = np.array([self.truth(subject, t_ns) for subject in self.subjects]) + noise
-        half_rad = 0.2 * np.sin(0.5 * t_ns / NS_PER_S + np.arange(count))
-        q_xyzw = np.zeros((count, 4))
+        turned = self._turned(t_ns)
+        p_m = self._centres_m + _REACH_M * np.sin(turned) + _NOISE_M * np.sin(_QUICKLY * turned)
+        half_rad = 0.2 * np.sin(turned[:, 0])
+        q_xyzw = np.zeros((len(self.subjects), 4))
         q_xyzw[:, 2] = np.sin(half_rad)
         q_xyzw[:, 3] = np.cos(half_rad)
         skeletons = () if self._human is None else self._human.at(t_ns).skeletons
-        return MotionFrame(self.subjects, p_m, q_xyzw, np.ones(count, np.bool_), skeletons)
+        return MotionFrame(self.subjects, p_m, q_xyzw, self._tracked, skeletons)
+
+    def _turned(self, t_ns: int) -> FloatArray:
+        """Return the phases of all bodies and axes, radians, shape (n, 3)."""
+        return _RATES_RADPS * (t_ns / NS_PER_S) + self._numbers

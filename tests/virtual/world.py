@@ -69,7 +69,7 @@ _ROOM_HZ: Final = 60.0
 _STAMPS: Final = ("capture", "arrival", "request", "image", "warp", "encode", "send")
 _SETTLED_S: Final = 3.0
 """Files and threads are those of a running bridge from then on."""
-_RECORDED_FROM_S: Final = 2.0
+_RECORDED_SHARE: Final = 0.25
 _FARTHEST_M: Final = 0.1
 """Greatest distance of a measured pose from the true one at the same instant."""
 _LONGEST_GAP_S: Final = 2.5
@@ -277,11 +277,11 @@ class World:
     # --- the pages -----------------------------------------------------------------------------
 
     async def _visit(self, bridge: Bridge, seconds: float) -> None:
-        """Ask for the state each second, as a monitor does, and record most of the run."""
-        ends_ns = self._epoch_ns + round(1e9 * (seconds - 0.5))
-        await asyncio.sleep(_RECORDED_FROM_S)
-        await self._ask("PUT", "/api/v1/recording", '{"name": "world"}')
-        while time.monotonic_ns() < ends_ns:
+        """Ask for the state each second, as a monitor does, and record a part of the run."""
+        begins_s = self._random.uniform(0.1, 0.6) * seconds
+        until_s = begins_s + _RECORDED_SHARE * seconds
+        recorded = asyncio.create_task(self._record(begins_s, until_s), name="recording")
+        while self._passed_s() < seconds - 0.5:
             await asyncio.sleep(1.0)
             status, _ = await self._ask("GET", "/readyz")
             self._visits += 1
@@ -289,6 +289,13 @@ class World:
                 self._fail(f"/readyz answers {status}")
             self._check_readiness(status)
             self._check_actors(bridge)
+        await recorded
+
+    async def _record(self, begins_s: float, until_s: float) -> None:
+        """Record between two instants of the run."""
+        await asyncio.sleep(begins_s)
+        await self._ask("PUT", "/api/v1/recording", '{"name": "world"}')
+        await asyncio.sleep(until_s - begins_s)
         _, answer = await self._ask("DELETE", "/api/v1/recording")
         file = self._folder / "recordings" / "world.mcap"
         self.recording = await asyncio.to_thread(file.read_bytes)
@@ -307,8 +314,11 @@ class World:
         writer.close()
         return status.split()[1], answer.decode()
 
+    def _passed_s(self) -> float:
+        return (time.monotonic_ns() - self._epoch_ns) / 1e9
+
     def _fail(self, text: str) -> None:
-        self.failures.append(f"{(time.monotonic_ns() - self._epoch_ns) / 1e9:.3f} s: {text}")
+        self.failures.append(f"{self._passed_s():.3f} s: {text}")
 
 
 class _Events(logging.Handler):

@@ -133,8 +133,11 @@ def test_a_program_starts_its_own_from_a_server_of_its_own(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "VIL_KERNEL", "OPENBLAS_NUM_THREADS"])
 def test_what_is_read_once_has_a_program_executed(name: str) -> None:
     forked, started = fork_server.counts()
+    here = "tests/unit/repository/test_fork_server.py"
+    before = fork_server.executed()[here]
     assert run(*VIL_BRIDGE, "version", env={name: "3"}).returncode == 0
     assert fork_server.counts() == (forked, started + 1)
+    assert fork_server.executed()[here] == before + 1
 
 
 def test_a_folder_that_is_not_there_is_refused_as_usual(tmp_path: Path) -> None:
