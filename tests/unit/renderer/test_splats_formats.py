@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 import tracemalloc
 import zipfile
@@ -353,6 +354,16 @@ PACKED = compressed_ply(GOLDEN)
 )
 def test_a_broken_compressed_ply_is_named(tmp_path: Path, data: bytes, said: str) -> None:
     assert said in refused(tmp_path, "a.ply", data)
+
+
+@pytest.mark.parametrize(("number", "field"), [(0, "min_x"), (5, "max_z"), (6, "min_scale_x"), (17, "max_b")])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_bounds_that_are_not_finite_are_named(tmp_path: Path, number: int, field: str, value: float) -> None:
+    """A share of infinity, and none of it, would be no number."""
+    head, end, rows = PACKED.partition(b"end_header\n")
+    broken = rows[: 4 * number] + struct.pack("<f", value) + rows[4 * (number + 1) :]
+    said = f"chunk 0 property {field} is not a finite number"
+    assert said in refused(tmp_path, "a.ply", head + end + broken)
 
 
 def with_scale(scale: float) -> bytes:

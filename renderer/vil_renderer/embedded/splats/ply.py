@@ -194,13 +194,13 @@ def _harmonics(rows: _Rows, name: str) -> Float32:
     return sh
 
 
-def _columns(rows: _Rows, fields: tuple[str, ...], name: str) -> Float32:
+def _columns(rows: _Rows, fields: tuple[str, ...], name: str, noun: str = "vertex") -> Float32:
     """Return properties side by side, float32 (n, len(fields)), all finite."""
     made = np.empty((len(rows), len(fields)), np.float32)
     with np.errstate(over="ignore"):  # a double beyond float32 is refused as infinite
         for i, field in enumerate(fields):
             made[:, i] = rows[field]
-            refuse(~np.isfinite(made[:, i]), name, f"property {field} is not a finite number", "vertex")
+            refuse(~np.isfinite(made[:, i]), name, f"property {field} is not a finite number", noun)
     return made
 
 
@@ -236,13 +236,15 @@ def _packed_cloud(rows: list[_Rows], antialiased: bool, name: str) -> SplatCloud
     count = len(packed)
     p, log_scale, colour = (np.empty((count, 3), np.float32) for _ in range(3))
     q, opacity = np.empty((count, 4), np.float32), np.empty(count, np.float32)
+    bounded = set(_COLOUR_BOUNDS) <= set(chunks.dtype.names or ())
+    places, scales = (_columns(chunks, fields, name, "chunk") for fields in (_BOUNDS, _SCALE_BOUNDS))
+    colours = _columns(chunks, _COLOUR_BOUNDS, name, "chunk") if bounded else None
     for part in blocks(count):
-        chunk = chunks[np.arange(part.start, part.stop) // _CHUNK]
-        p[part] = _between(chunk, _BOUNDS, _vectors(packed["packed_position"][part]))
-        log_scale[part] = _between(chunk, _SCALE_BOUNDS, _vectors(packed["packed_scale"][part]))
+        chunk = np.arange(part.start, part.stop) // _CHUNK
+        p[part] = _between(places[chunk], _vectors(packed["packed_position"][part]))
+        log_scale[part] = _between(scales[chunk], _vectors(packed["packed_scale"][part]))
         rgba = packed["packed_color"][part].astype(">u4").view(np.uint8).reshape(-1, 4) / 255.0
-        bounded = set(_COLOUR_BOUNDS) <= set(chunks.dtype.names or ())
-        colour[part] = _between(chunk, _COLOUR_BOUNDS, rgba[:, :3]) if bounded else rgba[:, :3]
+        colour[part] = rgba[:, :3] if colours is None else _between(colours[chunk], rgba[:, :3])
         opacity[part] = rgba[:, 3]
         q[part] = _quaternions(packed["packed_rotation"][part])
     sh = _packed_harmonics(rows[2] if len(rows) > 2 else None, colour)
@@ -254,9 +256,9 @@ def _vectors(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
     return np.stack((words >> 21, (words >> 11) & 1023, words & 2047), axis=1) / (2047.0, 1023.0, 2047.0)
 
 
-def _between(chunk: _Rows, bounds: tuple[str, ...], share: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    low, high = (np.stack([chunk[field] for field in half], axis=1) for half in (bounds[:3], bounds[3:]))
-    made: npt.NDArray[np.float64] = low * (1.0 - share) + high * share
+def _between(bounds: Float32, share: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return values at shares (n, 3) between lower and upper bounds (n, 6)."""
+    made: npt.NDArray[np.float64] = bounds[:, :3] * (1.0 - share) + bounds[:, 3:] * share
     return made
 
 
