@@ -57,7 +57,9 @@ async def test_a_world_that_stands_from_the_start_shows_its_vehicles_and_takes_c
 
 async def test_steps_follow_the_newest_of_two_changes_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that changes the clock first is interrupted before it has sent the change."""
-    interrupted, overtaken, send = threading.Event(), threading.Event(), ThreadHost.send
+    interrupted = threading.Event()
+    overtaken = threading.Event()
+    send = ThreadHost.send
 
     def interrupted_send(host: ThreadHost, order: Order) -> bool:
         if isinstance(order, ClockUpdate) and threading.current_thread() is first:

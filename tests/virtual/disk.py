@@ -17,7 +17,8 @@ def install(chance: random.Random, full_bytes: int | None) -> None:
     from vil_bridge.recording import mcap_writer
 
     disk: Any = vars(mcap_writer)["_Disk"]
-    write, flush = disk.write, disk.flush
+    write = disk.write
+    flush = disk.flush
 
     def writing(self: Any, data: bytes) -> int:
         if full_bytes is not None and self.size + len(data) > full_bytes:

@@ -239,7 +239,7 @@ class World:
                 newest = world.newest(body)
                 if newest is None or world.state_of(body) is not TrackingState.TRACKED:
                     continue
-                pose, t_ns = newest[0], newest[1]
+                pose, t_ns, _ = newest
                 if t_ns > time.monotonic_ns():
                     self._fail(f"{body}: its newest pose is of the future")
                 self._check_place(body, room, t_ns, _in_room(room, pose.p_m))

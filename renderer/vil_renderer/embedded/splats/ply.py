@@ -237,7 +237,8 @@ def _packed_cloud(rows: list[_Rows], antialiased: bool, name: str) -> SplatCloud
     p, log_scale, colour = (np.empty((count, 3), np.float32) for _ in range(3))
     q, opacity = np.empty((count, 4), np.float32), np.empty(count, np.float32)
     bounded = set(_COLOUR_BOUNDS) <= set(chunks.dtype.names or ())
-    places, scales = (_columns(chunks, fields, name, "chunk") for fields in (_BOUNDS, _SCALE_BOUNDS))
+    places = _columns(chunks, _BOUNDS, name, "chunk")
+    scales = _columns(chunks, _SCALE_BOUNDS, name, "chunk")
     colours = _columns(chunks, _COLOUR_BOUNDS, name, "chunk") if bounded else None
     for part in blocks(count):
         chunk = np.arange(part.start, part.stop) // _CHUNK
