@@ -1,8 +1,8 @@
 # make setup | setup-dev | web | wheels | openapi | demo | test | test-changed | test-all | nightly | seed | seeded | check | perf | mutants | mutants-changed | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup setup-dev web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-changed test-all lint check mypy seeded \
-    pyright commits page-check pytest without-kernel nightly seed perf mutants mutants-changed fuzz fuzz-short fuzz-kernel sanitized-kernel \
+.PHONY: setup setup-dev web wheels openapi setup-tests foreign demo test test-changed test-all lint check checks queue alone mypy pyright \
+    commits page-check pytest without-kernel seeded seeded-prescott seeded-haswell nightly seed perf mutants mutants-changed fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
@@ -12,7 +12,9 @@ VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 DEV = $(VENV)/.installed-dev
-FOREIGN = $(VENV)/.foreign
+PROGRAMS = $(VENV)/.programs
+KERNELS = $(VENV)/.kernels
+COMPILED_TESTS = $(VENV)/.compiled-tests
 MUTANTS = $(VENV)/.mutants
 # Two installations at a time break the environment; the scripts hold the same lock.
 LOCKED = flock scripts/packages.sh
@@ -23,6 +25,7 @@ SECONDS = 30
 JSON = out/demo/summary.json
 FUZZ_RUNS = 1000000
 FUZZ_SECONDS = 4
+FUZZ_JOBS = 2
 KERNEL_RUNS = 10000000
 KERNEL_FRAMES = 1000000
 # Where a branch left: test-changed and mutants-changed take what it changed since.
@@ -60,21 +63,25 @@ wheels: setup
 openapi: setup
 	$(BIN)/python scripts/openapi.py
 
-foreign: $(FOREIGN)
+# All that the tests need.
+setup-tests:
+	$(MAKE) -j3 foreign
 
-$(FOREIGN): $(DEV) scripts/foreign.sh scripts/airsim_client.sh scripts/betaflight.sh scripts/kernels.py
-	$(MAKE) -j3 --output-sync=target foreign-programs vehicle-kernels compiled-tests
-	touch $(FOREIGN)
+# What the tests need besides: other people's programs, the vehicles' kernels, and the tests themselves, compiled once and not
+# in each worker. With -j the programs are installed while pip works.
+foreign: $(PROGRAMS) $(KERNELS) $(COMPILED_TESTS)
 
-foreign-programs: setup
+$(PROGRAMS): scripts/foreign.sh scripts/airsim_client.sh scripts/betaflight.sh | $(STAMP)
 	sh scripts/foreign.sh
+	touch $(PROGRAMS)
 
-vehicle-kernels: setup-dev
+$(KERNELS): scripts/kernels.py | $(DEV)
 	$(BIN)/python scripts/kernels.py
+	touch $(KERNELS)
 
-# Once, not in each worker.
-compiled-tests: setup-dev
+$(COMPILED_TESTS): | $(DEV)
 	-$(BIN)/pytest -q --collect-only > /dev/null
+	touch $(COMPILED_TESTS)
 
 demo: setup
 	$(BIN)/vil-bridge demo --seconds $(SECONDS) --json $(JSON)
@@ -104,7 +111,7 @@ page-check: setup
 	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
 
 # Minutes. The output of each part comes in one piece.
-test: setup-dev foreign
+test: setup-tests
 	$(MAKE) -j2 --output-sync=target lint pytest
 
 # The test files that the differences of the working tree from BASE can reach (CONTRIBUTING.md).
@@ -113,10 +120,18 @@ test-changed: setup-dev foreign
 
 # All of `make test`, the types, the page's check, what works without the compiled kernel, and the long cases. Those that
 # want the machine for themselves come last.
-test-all: setup-dev foreign
-	$(MAKE) -j2 --output-sync=target $(CHECKS) without-kernel
+test-all: setup-tests
+	$(MAKE) -j2 --output-sync=target checks
+	$(MAKE) queue
+	$(MAKE) alone
+
+# What only computes, the longest first.
+checks: $(CHECKS) without-kernel seeded
+
+queue: setup-dev foreign
 	$(PYTEST) -n 5 -m "not alone"
-	$(MAKE) seeded
+
+alone: setup-dev foreign
 	$(BIN)/pytest -q -m alone $(ALONE)
 
 ALONE = tests/e2e/test_demo.py tests/e2e/test_late_warp_flight.py tests/e2e/test_vio_loop.py \
@@ -141,8 +156,12 @@ without-kernel: setup-dev foreign
 # What seeds promise, with the matrix kernels of other processors than this one (docs/decisions/0017-one-order-of-sums.md).
 SEEDED = tests/unit/core/test_elementary.py tests/unit/tools/test_simulated_race.py tests/unit/vehicles/test_vehicles_noise.py
 
-seeded: setup-dev
+seeded: seeded-prescott seeded-haswell
+
+seeded-prescott: setup-dev
 	OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(PYTEST) -n 0 -m seeded $(SEEDED)
+
+seeded-haswell: setup-dev
 	if grep -q avx2 /proc/cpuinfo; then OPENBLAS_CORETYPE=Haswell $(PYTEST) -n 0 -m seeded $(SEEDED); fi
 
 # Hours: a thousand virtual worlds, properties with 500 examples, fuzzing, a hundred rounds of each attack, and mutants of every
@@ -182,7 +201,7 @@ fuzz: setup-dev
 
 # The same inputs each time, so that what CI finds is what has changed.
 fuzz-short: setup-dev
-	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --seed 1 --jobs 2
+	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --seed 1 --jobs $(FUZZ_JOBS)
 
 # The compiled kernel under the sanitizers, and against its twin; half an hour.
 fuzz-kernel: setup-dev

@@ -6,7 +6,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
-wait_for_installations
 
 missing=
 need() { command -v "$1" > /dev/null || { shift; missing="$missing $*"; }; }

@@ -11,12 +11,12 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then echo ""; elif sudo -n true 2> /dev/null; then echo "sudo -n"; else return 1; fi
 }
 
-# Installs Debian packages; returns 1, having said what to install, where that is not possible.
+# Installs Debian packages, one script at a time; returns 1, having said what to install, where that is not possible.
 install_packages() {
     if root=$(as_root); then
         say "installing system packages: $*"
-        $root apt-get update -qq \
-            && $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
+        flock -o scripts/setup.sh $root apt-get update -qq \
+            && flock -o scripts/setup.sh $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
             && return 0
     fi
     say "please install as root: apt-get install $*" >&2
