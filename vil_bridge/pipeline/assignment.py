@@ -194,19 +194,22 @@ class Assigner:
 
 
 class _Costs:
-    """Cost of each camera on each renderer: measured there, else on others."""
+    """Cost of each camera on each renderer at one instant: measured there, else on others."""
 
     def __init__(self, preferences: Mapping[str, RendererPreference], picture_ns: PictureTime) -> None:
         self._preferences = preferences
         self._picture_ns = picture_ns
+        self._together: dict[str, list[str]] = {}
+        for name, preference in preferences.items():
+            self._together.setdefault(preference.stereo_left or name, []).append(name)
+        self._loads: dict[tuple[str, str], float] = {}
 
     def load(self, camera: str, renderer: str) -> float:
         """Share of a renderer's time that a camera takes, with those that go with it."""
-        return sum(
-            self._alone(name, renderer)
-            for name, preference in self._preferences.items()
-            if camera in (name, preference.stereo_left)
-        )
+        key = camera, renderer
+        if key not in self._loads:
+            self._loads[key] = sum(self._alone(name, renderer) for name in self._together[camera])
+        return self._loads[key]
 
     def _alone(self, camera: str, renderer: str) -> float:
         preference = self._preferences[camera]
