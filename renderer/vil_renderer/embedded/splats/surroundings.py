@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.splats.cloud import SH_C0
@@ -22,6 +21,8 @@ _NEAREST_M: Final = 0.5
 """Nearer splats count as if this far away."""
 _STRONGEST: Final = 2.0
 _SMALLEST_M: Final = 0.1
+_TOGETHER: Final = 1 << 15
+"""Pairs of a point and a splat whose numbers fit into the processor's cache."""
 _LUMINANCE: Final = np.array([0.2126, 0.7152, 0.0722])
 
 
@@ -54,24 +55,25 @@ def surroundings(field: SplatField, T_world_splats: FloatArray) -> Surroundings:
     size = np.sort(np.linalg.norm(splats.axes[some], axis=1), axis=1)
     weight = splats.opacity[some] * size[:, 1] * size[:, 2]
     display = np.clip(0.5 + SH_C0 * splats.sh[some, 0].astype(np.float64), 0.0, 1.0)
+    light = display**2.2
     low_m, high_m = np.percentile(p_m, _OUTLIERS, axis=0) if len(p_m) else np.zeros((2, 3))
     size_m = np.maximum(high_m - low_m, _SMALLEST_M)
     share = np.stack(np.meshgrid(*(np.linspace(0.0, 1.0, n) for n in CELLS), indexing="ij"), axis=-1)
     points_m = low_m + share.reshape(-1, 3) * size_m
     below, above = (np.ones((len(points_m), 3)) for _ in range(2))
-    for row, point_m in enumerate(points_m):
-        to_m = p_m - point_m
-        away_m = np.maximum(np.linalg.norm(to_m, axis=1), _NEAREST_M)
-        facing = weight * to_m[:, 2] / away_m**3
+    step = max(1, _TOGETHER // max(1, len(p_m)))
+    for part in (slice(first, first + step) for first in range(0, len(points_m), step)):
+        to_m = p_m - points_m[part, None]
+        away_m = np.maximum(np.linalg.norm(to_m, axis=2), _NEAREST_M)
+        facing = weight * to_m[..., 2] / away_m**3
         for tint, sign in ((below, -1.0), (above, 1.0)):
-            tint[row] = _tint(np.maximum(sign * facing, 0.0) @ display**2.2)
+            tint[part] = _tints(np.maximum(sign * facing, 0.0) @ light)
     return Surroundings(low_m, size_m, below.reshape(*CELLS, 3), above.reshape(*CELLS, 3))
 
 
-def _tint(light: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return a colour at luminance 1; none is very strong, and darkness has none."""
-    luminance = float(_LUMINANCE @ light)
-    if luminance <= 0.0:
-        return np.ones(3)
-    tint = np.clip(light / luminance, 1.0 / _STRONGEST, _STRONGEST)
-    return np.asarray(tint / float(_LUMINANCE @ tint))
+def _tints(light: FloatArray) -> FloatArray:
+    """Return colours (n, 3) at luminance 1; none is very strong, and darkness has none."""
+    luminance = (light @ _LUMINANCE)[:, None]
+    dark = luminance <= 0.0
+    tint = np.clip(light / np.where(dark, 1.0, luminance), 1.0 / _STRONGEST, _STRONGEST)
+    return np.where(dark, 1.0, tint / (tint @ _LUMINANCE)[:, None])
