@@ -45,18 +45,27 @@ class Receivers:
 
     def at(self, layout: ChartLayout, triangle: npt.NDArray[np.intp], u: Float32Array, v: Float32Array) -> Index32:
         """Return the receiver next to points on triangles, (n,), given by the barycentrics of two corners."""
-        corners = layout.triangles[triangle]
-        first = 1.0 - u - v
-        own = np.where(first >= np.maximum(u, v), 0, np.where(u >= v, 1, 2))
-        found = self.of_vertex[corners[np.arange(len(corners)), own]]
-        charted = np.flatnonzero(layout.chart[triangle] >= 0)
-        a, b, c = (layout.place[corners[charted, k]] for k in range(3))
-        where = first[charted, None] * a + u[charted, None] * b + v[charted, None] * c
+        in_chart = layout.chart[triangle] >= 0
+        charted, others = np.flatnonzero(in_chart), np.flatnonzero(~in_chart)
+        found = np.empty(len(triangle), np.int32)
+        found[others] = self._vertex_at(layout, triangle[others], u[others], v[others])
+        u, v = u[charted], v[charted]
+        # Rows as single items are looked up in half the time.
+        rows = layout.place[layout.triangles].reshape(-1, 6).view("V48").ravel()
+        a, b, c = rows.take(triangle[charted]).view(np.float64).reshape(-1, 3, 2).transpose(1, 2, 0)
         height, width = self.of_texel.shape
-        column = np.clip(where[:, 0].astype(np.intp), 0, width - 1)
-        row = np.clip(where[:, 1].astype(np.intp), 0, height - 1)
+        x, y = ((1.0 - u - v) * a[axis] + u * b[axis] + v * c[axis] for axis in range(2))
+        column = np.clip(x.astype(np.intp), 0, width - 1)
+        row = np.clip(y.astype(np.intp), 0, height - 1)
         found[charted] = self.of_texel[row, column]
         return found
+
+    def _vertex_at(
+        self, layout: ChartLayout, triangle: npt.NDArray[np.intp], u: Float32Array, v: Float32Array
+    ) -> Index32:
+        first = 1.0 - u - v
+        own = np.where(first >= np.maximum(u, v), 0, np.where(u >= v, 1, 2))
+        return self.of_vertex[layout.triangles[triangle, own]]
 
 
 def receivers_of(layout: ChartLayout, p_m: Float32Array, normal: Float32Array, solid: SolidSides) -> Receivers:
