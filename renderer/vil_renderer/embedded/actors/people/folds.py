@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
+
+_REACH: Final = 7.0
+"""Half widths beyond which a crease is flat to the last digit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,12 +55,13 @@ class Folds:
         )
 
     def height(self, u: FloatArray, v: FloatArray) -> FloatArray:
-        """Return heights in metres at coordinates that broadcast; u wraps around."""
-        total = np.zeros(np.broadcast_shapes(u.shape, v.shape))
+        """Return heights in metres, (n, m), at coordinates u (1, m), which wrap around, and v (n, 1)."""
+        total = np.zeros((v.shape[0], u.shape[1]))
         for u0, v0, long, thin, tilt, height_m in zip(
             self.u, self.v, self.long, self.thin, self.tilt, self.height_m, strict=True
         ):
+            near = np.abs(v[:, 0] - v0) < 0.5 * abs(tilt) + _REACH * thin
             across = (u - u0 + 0.5) % 1.0 - 0.5
-            down = v - v0 - tilt * across
-            total += height_m * np.exp(-((across / long) ** 2) - (down / thin) ** 2)
+            down = v[near] - v0 - tilt * across
+            total[near] += height_m * np.exp(-((across / long) ** 2) - (down / thin) ** 2)
         return total
