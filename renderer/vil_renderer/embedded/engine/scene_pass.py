@@ -129,9 +129,8 @@ class ScenePass:
         self._readback = opengl.readback
         self._frames = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
-        if profile.shadow_px and len(mesh.vertices):
-            p = mesh.vertices["p"]
-            self._shadow = ShadowMap(ctx, profile.shadow_px, p.min(axis=0), p.max(axis=0))
+        p = mesh.vertices["p"]
+        self._bounds_m = (p.min(axis=0), p.max(axis=0)) if len(p) else None
         self._state: LightState | None = None
         self._sky: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
@@ -150,12 +149,18 @@ class ScenePass:
         if self._splats is not None and self._around is None:
             self._around = self._splats.light_on_models(environment)
         state = LightState(environment, lamps, np.eye(4), weather=self._weather, cover=self._cover)
-        if (shadow := self._shadow) is not None and environment.sun is not None:
+        if environment.sun is not None and (shadow := self._shadow_map()) is not None:
             shadow.aim(environment.sun.to_sun)
             shadow.draw(self._static, self._models)
             mapped = shadow.shadow_from_world
             state = replace(state, shadow_from_world=mapped, texel=shadow.texel, lift_m=shadow.lift_m)
         self._state = state
+
+    def _shadow_map(self) -> ShadowMap | None:
+        """Return the sun's shadow map, made for the first sun; None = this profile or this scene has none."""
+        if self._shadow is None and self.profile.shadow_px and self._bounds_m is not None:
+            self._shadow = ShadowMap(self._ctx, self.profile.shadow_px, *self._bounds_m)
+        return self._shadow
 
     @property
     def _cover(self) -> SkyCover | None:
@@ -210,7 +215,7 @@ class ScenePass:
 
     def _draw(self, batch: _Batch, index: int) -> RenderedView:
         request = batch.requests[index]
-        if self._shadow is not None and self.profile.moving_shadows and PassOutput.COLOUR in request.outputs:
+        if self._shadow is not None and self._sun_follows and PassOutput.COLOUR in request.outputs:
             self._shadow.draw(self._static, self._models, ModelDraws(batch.posed, request.shown[None], [None]))
         size = (request.camera.width_px, request.camera.height_px)
         splats = self._splats if request.layer in ("", SCENE_LAYER) else None
