@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.types import BoolArray
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.vertices import static_mesh
-from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.geometry.ray_world import RayWorld, hides
 from vil_renderer.embedded.geometry.sky_cover import SkyCover
+from vil_renderer.embedded.geometry.surfaces import TriangleSurface, solid_mesh
 from vil_renderer.embedded.lighting.ambient_occlusion import REACH_M, bake_ao
 from vil_renderer.embedded.lighting.baked.baked_light import split
 from vil_renderer.embedded.lighting.baked.static_light import BakedStaticLight
@@ -79,9 +82,7 @@ class StaticScene:
             changed = changed & self._visible()
             vertices = self.mesh.vertices[changed]
             self._ambient_share[changed] = bake_ao(vertices["p"], vertices["normal"], self.rays)
-            # Light comes in through those that cast no shadow.
-            casters = tuple(o for o in self.scene.objects if not o.movable and o.casts_shadow and o.solid)
-            occluded = RayWorld(replace(self.scene, objects=casters)).occluded
+            occluded = _Shadows(self.scene, self.rays).occluded
         self.light = StaticLight(self.mesh, self._ambient_share, occluded)
 
     def _visible(self) -> BoolArray:
@@ -101,6 +102,25 @@ class StaticScene:
             low, high = own.min(axis=0) - REACH_M, own.max(axis=0) + REACH_M
             near |= ((p_m >= low) & (p_m <= high)).all(axis=1)
         return near
+
+
+class _Shadows:
+    """Static solid objects that cast shadows: light comes in through the others. Gathered when light first asks."""
+
+    def __init__(self, scene: Scene, rays: RayWorld) -> None:
+        self._scene, self._rays = scene, rays
+
+    def occluded(self, origins_m: npt.NDArray[np.floating], targets_m: FloatArray) -> BoolArray:
+        """Return whether one lies between points (n, 3) and (n, 3)."""
+        return hides(self._surface, origins_m, targets_m)
+
+    @cached_property
+    def _surface(self) -> TriangleSurface:
+        solid = [thing for thing in self._scene.objects if not thing.movable and thing.solid]
+        casters = tuple(thing for thing in solid if thing.casts_shadow)
+        if len(casters) == len(solid):
+            return self._rays.still
+        return solid_mesh(replace(self._scene, objects=casters))[0]
 
 
 def _ray_world(scene: Scene) -> RayWorld | None:

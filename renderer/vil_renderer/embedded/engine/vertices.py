@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Material, Primitive, has_own_coordinates, uses_of
 from vil_renderer.embedded.scene import Scene, SceneObject
@@ -166,9 +167,9 @@ def _world_vertices(
     m = world_from_asset @ asset_from_node
     rows["p"] = part.p_m @ m[:3, :3].T + m[:3, 3]
     # The cofactors carry normals through any scale; in a mirror they turn them inside out.
-    a, b, c = m[:3, :3]
-    mirrored = np.linalg.det(m[:3, :3]) < 0.0
-    cofactors = np.array([np.cross(b, c), np.cross(c, a), np.cross(a, b)])
+    sides = m[:3, :3]
+    mirrored = np.linalg.det(sides) < 0.0
+    cofactors = cross(sides[[1, 2, 0]], sides[[2, 0, 1]])
     normal = part.normal @ (-cofactors if mirrored else cofactors).T
     rows["normal"] = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
     _fill(rows, part)

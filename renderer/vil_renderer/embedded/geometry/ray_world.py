@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.types import BoolArray
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Float32Array
 from vil_renderer.embedded.geometry.ray_parts import Part, Parts, RigidParts
 from vil_renderer.embedded.geometry.surfaces import (
@@ -221,10 +221,8 @@ class RayWorld:
         self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NOTHING
     ) -> BoolArray:
         """Return whether something lies between points (n, 3) and (n, 3), world; 2 mm at both ends do not count."""
-        o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m
-        step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
-        start, way = (o + step * d).astype(np.float32), ((1.0 - 2.0 * step) * d).astype(np.float32)
-        reach = np.ones(len(o), np.float32)
+        start, way = _between(origins_m, targets_m)
+        reach = np.ones(len(start), np.float32)
         blocked = self.still.blocks(start, way, reach.copy())
         now = self._now()
         for index in now.near(start, way, reach, hide):
@@ -288,6 +286,21 @@ class RayWorld:
                 if node.primitives and node.skin is None
             )
         return self._nodes[asset]
+
+
+def hides(surface: TriangleSurface, origins_m: npt.NDArray[np.floating], targets_m: FloatArray) -> BoolArray:
+    """Return whether a surface in world axes lies between points (n, 3) and (n, 3), as :meth:`RayWorld.occluded`."""
+    start, way = _between(origins_m, targets_m)
+    return surface.blocks(start, way, np.ones(len(start), np.float32))
+
+
+def _between(
+    origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating]
+) -> tuple[Float32Array, Float32Array]:
+    """Return starts and ways (n, 3) of rays between points (n, 3) and (n, 3), without 2 mm at both ends."""
+    o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m
+    step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
+    return (o + step * d).astype(np.float32), ((1.0 - 2.0 * step) * d).astype(np.float32)
 
 
 def _meets(
