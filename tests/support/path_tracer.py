@@ -9,8 +9,8 @@ import numpy as np
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.scene import Lamp, Scene
 
-_BOUNCES = 12
 _EPS = 1e-6
+_LIFT_M = 1e-4
 _CHUNK = 512
 """Rays whose numbers fit into the processor's cache."""
 
@@ -48,13 +48,14 @@ class Surfaces:
     def first(self, origin: FloatArray, way: FloatArray) -> tuple[FloatArray, np.ndarray]:
         """Return distance in lengths of the way and triangle of the first hit of rays (n, 3); infinite, -1 = none."""
         best, which = np.full(len(origin), np.inf), np.full(len(origin), -1)
+        m = len(self.normal)
         for part in (slice(begin, begin + _CHUNK) for begin in range(0, len(origin), _CHUNK)):
-            height, u, v = np.split(origin[part] @ self.forms[:3] + self.forms[3], 3, axis=1)
-            sinking, u_way, v_way = np.split(way[part] @ self.forms[:3], 3, axis=1)
+            start = origin[part] @ self.forms[:3] + self.forms[3]
+            step = way[part] @ self.forms[:3]
             with np.errstate(divide="ignore", invalid="ignore"):
-                t = -height / sinking
-                u = u + t * u_way
-                v = v + t * v_way
+                t = -start[:, :m] / step[:, :m]
+                u = start[:, m : 2 * m] + t * step[:, m : 2 * m]
+                v = start[:, 2 * m :] + t * step[:, 2 * m :]
                 t[~((u >= 0) & (v >= 0) & (u + v <= 1) & (t > _EPS))] = np.inf
             nearest = t.argmin(axis=1)
             best[part] = t[np.arange(len(t)), nearest]
@@ -69,18 +70,39 @@ class Surfaces:
 
 def traced(surfaces: Surfaces, p_m: FloatArray, normal: FloatArray, lamp: Lamp, *, paths: int) -> FloatArray:
     """Return irradiance over pi at a point of a surface, linear RGB, (3,)."""
+    p, n = p_m[None] + _LIFT_M * normal, normal[None]
+    way = _about(n, _even(paths))
+    return np.asarray(direct(surfaces, p, n, lamp)[0] + _arriving(surfaces, p, way, lamp).mean(axis=0))
+
+
+def traced_around(surfaces: Surfaces, p_m: FloatArray, normals: FloatArray, lamp: Lamp, *, paths: int) -> FloatArray:
+    """Return irradiance over pi of small surfaces at a point, (n, 3), without what comes straight from the lamp."""
+    way = _even(paths)
+    facing = np.maximum(normals @ way.T, 0.0)
+    return np.asarray(4.0 * facing @ _arriving(surfaces, p_m[None], way, lamp) / paths)
+
+
+def _arriving(surfaces: Surfaces, p: FloatArray, way: FloatArray, lamp: Lamp) -> FloatArray:
+    """Return the light from surfaces that arrives at a point (1, 3) against unit ways (n, 3), linear RGB, (n, 3).
+
+    A path goes on from a surface with the probability of its greatest albedo (Russian roulette).
+    """
     rng = np.random.default_rng(11)
-    p, n = np.tile(p_m, (paths, 1)), np.tile(normal, (paths, 1))
-    share, total = np.ones((paths, 3)), np.zeros(3)
-    for _ in range(_BOUNCES):
-        p = p + 1e-4 * n
-        total += (share * direct(surfaces, p, n, lamp)).sum(axis=0) / paths
-        way = _cosine(rng, n)
+    light = np.zeros(way.shape)
+    path = np.arange(len(way))
+    p = np.tile(p, (len(way), 1))
+    share = np.ones(way.shape)
+    while len(path):
         t, which = surfaces.first(p, way)
-        alive = which >= 0
-        p, n, share = (p + t[:, None] * way)[alive], surfaces.normal[which[alive]], share[alive]
-        share = share * surfaces.albedo[which[alive]]
-    return total
+        odds = np.where(which >= 0, surfaces.albedo[which].max(axis=1), 0.0)
+        alive = np.flatnonzero(rng.random(len(p)) < odds)
+        hit, path = which[alive], path[alive]
+        n = surfaces.normal[hit]
+        p = p[alive] + t[alive, None] * way[alive] + _LIFT_M * n
+        share = share[alive] * surfaces.albedo[hit] / odds[alive, None]
+        light[path] += share * direct(surfaces, p, n, lamp)
+        way = _about(n, rng.standard_normal(n.shape))
+    return light
 
 
 def direct(surfaces: Surfaces, p: FloatArray, n: FloatArray, lamp: Lamp) -> FloatArray:
@@ -91,9 +113,16 @@ def direct(surfaces: Surfaces, p: FloatArray, n: FloatArray, lamp: Lamp) -> Floa
     return np.where(surfaces.hidden(p, np.tile(lamp.p_m, (len(p), 1))), 0.0, strength)[:, None] * lamp.light
 
 
-def _cosine(rng: np.random.Generator, n: FloatArray) -> FloatArray:
-    """Return cosine-weighted directions about normals: the normal plus a point of the unit sphere."""
-    ball = rng.standard_normal(n.shape)
-    way = n + ball / np.linalg.norm(ball, axis=1)[:, None]
+def _about(n: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return cosine-weighted directions about normals: each plus a point of the unit sphere, from vectors (n, 3)."""
+    way = n + spread / np.linalg.norm(spread, axis=1)[:, None]
     unit: FloatArray = way / np.linalg.norm(way, axis=1)[:, None]
     return unit
+
+
+def _even(count: int) -> FloatArray:
+    """Return points of the unit sphere, (count, 3), a Fibonacci lattice."""
+    height = 1.0 - (2.0 * np.arange(count) + 1.0) / count
+    turn = np.pi * (1.0 + 5.0**0.5) * np.arange(count)
+    level = np.sqrt(1.0 - height**2)
+    return np.stack((level * np.cos(turn), level * np.sin(turn), height), axis=1)

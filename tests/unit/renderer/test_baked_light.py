@@ -152,7 +152,7 @@ def test_a_cornell_box_is_lit_as_a_path_tracer_says() -> None:
     place[:3, 3] = (-0.35, 0.3, -0.6)
     objects = (thing("room", inside_out((1, 1, 1), [RED, GREEN, WHITE, WHITE, WHITE, WHITE])), thing("b", crate, place))
     scene = replace(scene_of(*objects), environment=DARK, lamps=(lamp,))
-    made = baked(scene, receivers=15_000, rays=256)
+    made = baked(scene, receivers=15_000, rays=128)
     light = made.mixed(DARK, (lamp,))
     surfaces = Surfaces.of(scene)
     for p_m, normal in (
@@ -163,7 +163,7 @@ def test_a_cornell_box_is_lit_as_a_path_tracer_says() -> None:
         ((-0.35, 0.05, -0.6), (0.0, -1.0, 0.0)),
         ((0.5, 0.5, 1.0), (0.0, 0.0, -1.0)),
     ):
-        want = traced(surfaces, np.array(p_m), np.array(normal), lamp, paths=30_000)
+        want = traced(surfaces, np.array(p_m), np.array(normal), lamp, paths=60_000)
         got = at_point(made.receivers, light, np.array(p_m), np.array(normal))
         np.testing.assert_allclose(got, want, rtol=0.02)
 

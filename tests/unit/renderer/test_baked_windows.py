@@ -57,7 +57,7 @@ def from_window(p_m: FloatArray, normal: FloatArray) -> FloatArray:
 
 def test_a_window_lights_a_room_as_a_matt_lamp_of_the_skys_brightness() -> None:
     scene = room(GLASS)
-    made = bake(scene, static_mesh(scene), lambda _step, _share: None, receivers=60_000, rays=256)
+    made = bake(scene, static_mesh(scene), lambda _step, _share: None, receivers=40_000, rays=64)
     light = made.mixed(scene.environment, ())
     up = np.array((0.0, 0.0, 1.0))
     for x, y in ((1.0, 0.0), (0.0, 0.5), (-1.2, -0.8)):
