@@ -2,8 +2,8 @@
 
 Only +, -, *, /, square roots and rounding, each correctly rounded by IEEE 754. Those of C libraries and of NumPy differ
 in their last digits between processors. Schemes and coefficients are those of fdlibm; the error is below 2 units in the
-last place. No function calls another one: so each compiles as it stands. Cached kernels are dropped when this file
-changes.
+last place. They call no other function than :func:`where`: so each compiles as it stands. Cached kernels are dropped
+when this file changes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ _TAN_EIGHTH: Final = 0.4142135623730950488
 _SMALLEST: Final = 2.2250738585072014e-308
 
 
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    """Return ``yes`` where the condition holds, else ``no``; compiled, of single numbers, without arrays on the way."""
+    return np.where(condition, yes, no)
+
+
 def sin_cos(x: Any) -> Any:
     """Return sine and cosine of angles in radians, of less than a million turns."""
     k = np.rint(x * _PER_QUARTER)
@@ -41,9 +46,9 @@ def sin_cos(x: Any) -> Any:
     c = one + ((1.0 - one - half) + z * z * tail)
     turn = k - 4.0 * np.floor(0.25 * k)
     swapped = (turn == 1.0) | (turn == 3.0)
-    sine = np.where(swapped, c, s)
-    cosine = np.where(swapped, s, c)
-    return np.where(turn >= 2.0, -sine, sine), np.where((turn == 1.0) | (turn == 2.0), -cosine, cosine)
+    sine = where(swapped, c, s)
+    cosine = where(swapped, s, c)
+    return where(turn >= 2.0, -sine, sine), where((turn == 1.0) | (turn == 2.0), -cosine, cosine)
 
 
 def arctan2(y: Any, x: Any) -> Any:
@@ -51,10 +56,10 @@ def arctan2(y: Any, x: Any) -> Any:
     wide = np.abs(x)
     tall = np.abs(y)
     steep = tall > wide
-    above = np.where(steep, wide, tall)
-    below = np.maximum(np.where(steep, tall, wide), _SMALLEST)
+    above = where(steep, wide, tall)
+    below = np.maximum(where(steep, tall, wide), _SMALLEST)
     beyond = above > _TAN_EIGHTH * below
-    t = np.where(beyond, above - below, above) / np.where(beyond, above + below, below)
+    t = where(beyond, above - below, above) / where(beyond, above + below, below)
     z = t * t
     w = z * z
     odd = 1.42857142725034663711e-01 + w * (9.09088713343650656196e-02 + w * 6.66107313738753120669e-02)
@@ -62,9 +67,9 @@ def arctan2(y: Any, x: Any) -> Any:
     even = -1.11111104054623557880e-01 + w * (-7.69187620504482999495e-02 + w * -5.83357013379057348645e-02)
     even = -1.99999999998764832476e-01 + w * (even + w * w * w * -3.65315727442169155270e-02)
     angle = t - t * (z * (3.33333333333329318027e-01 + w * odd) + w * even)
-    angle = np.where(beyond, 0.25 * _PI + angle, angle)
-    angle = np.where(steep, 0.5 * _PI - angle, angle)
-    angle = np.where(np.copysign(1.0, x) < 0.0, _PI - angle, angle)
+    angle = where(beyond, 0.25 * _PI + angle, angle)
+    angle = where(steep, 0.5 * _PI - angle, angle)
+    angle = where(np.copysign(1.0, x) < 0.0, _PI - angle, angle)
     return np.copysign(angle, y)
 
 

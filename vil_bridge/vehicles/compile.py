@@ -30,6 +30,7 @@ def has_numba() -> bool:
     except ModuleNotFoundError:
         return False
     _load_array_functions()
+    _compile_choices()
     return True
 
 
@@ -47,6 +48,18 @@ def _load_array_functions() -> None:
             import_module("numba.np.arraymath")
     finally:
         del sys.modules[name]
+
+
+def _compile_choices() -> None:
+    """Let kernels choose between two numbers by a branch; of ``np.where`` numba makes arrays on the heap."""
+    from numba.extending import overload
+
+    @overload(elementary.where)
+    def chosen(condition: Any, yes: Any, no: Any) -> Callable[[Any, Any, Any], Any]:  # noqa: ARG001
+        def choose(condition: Any, yes: Any, no: Any) -> Any:
+            return yes if condition else no
+
+        return choose
 
 
 def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

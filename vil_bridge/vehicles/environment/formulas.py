@@ -1,6 +1,7 @@
 """Arithmetic of places and of the air: for NumPy arrays and, compiled, for single numbers.
 
-No function calls another one: so each compiles as it stands. Cached kernels are dropped when this file changes.
+They call no other function than ``where``: so each compiles as it stands. Cached kernels are dropped when this file
+changes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from vil_bridge.core.elementary import where
 from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.vehicles.environment.earth import EQUATOR_M, STANDARD_RADIUS_M
 
@@ -65,7 +67,7 @@ def fall(height_m: Any, layer: Any) -> Any:
     """Return integral of dH / T from the layer's base up."""
     ratio = (height_m - BASE_M[layer]) / BASE_K[layer]
     gradient = GRADIENT_KPM[layer]
-    return np.where(gradient == 0.0, ratio, np.log1p(gradient * ratio) / _DIVISOR_KPM[layer])
+    return where(gradient == 0.0, ratio, np.log1p(gradient * ratio) / _DIVISOR_KPM[layer])
 
 
 _FALLS: Final = fall(_TOPS_M, np.arange(len(BASE_M) - 1))
@@ -88,5 +90,5 @@ def height_of(p_pa: Any) -> Any:
     layer = np.searchsorted(_MINUS_TOPS_PA, -p, side="right")
     climb = np.log(_BASE_PA[layer] / p) / _HYDROSTATIC_KPM
     sloping = np.expm1(GRADIENT_KPM[layer] * climb) / _DIVISOR_KPM[layer]
-    height = BASE_M[layer] + BASE_K[layer] * np.where(GRADIENT_KPM[layer] == 0.0, climb, sloping)
+    height = BASE_M[layer] + BASE_K[layer] * where(GRADIENT_KPM[layer] == 0.0, climb, sloping)
     return STANDARD_RADIUS_M * height / (STANDARD_RADIUS_M - height)
