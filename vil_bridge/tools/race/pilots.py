@@ -89,20 +89,28 @@ def _rehearsed(
         flight: returns the flight along a curve with a share of the rotors' thrust.
     """
     curves: dict[tuple[float, int], Polynomials] = {}
-    flights: dict[int, Trajectory] = {}
+    flights: dict[tuple[float, float, int], Trajectory] = {}
+    ends: dict[tuple[float, float, int], str | None] = {}
+    chosen: dict[int, Trajectory] = {}
     failed = list(range(len(courses)))
     for margin_m, straight_m, share in product(_MARGINS_M, _STRAIGHTS_M, _SHARES):
         for index in failed:
             if (straight_m, index) not in curves:
                 curves[straight_m, index] = through_gates(courses[index], ball_radius_m(model), straight_m)
-            flights[index] = flight(curves[straight_m, index], share)
-        rehearsed = TrajectoryPilot(model, [flights[index] for index in failed])
-        records = fly([courses[index] for index in failed], model, rehearsed, margin_m=margin_m)
-        ends = [record.ended for record in records]
-        failed = [index for index, ended in zip(failed, ends, strict=True) if ended != "finished"]
+            if (straight_m, share, index) not in flights:
+                flights[straight_m, share, index] = flight(curves[straight_m, index], share)
+            chosen[index] = flights[straight_m, share, index]
+        # A smaller margin changes the end of those flights only that collided.
+        flown = [index for index in failed if ends.get((straight_m, share, index), "collision") == "collision"]
+        if not flown:
+            continue
+        rehearsed = TrajectoryPilot(model, [chosen[index] for index in flown])
+        records = fly([courses[index] for index in flown], model, rehearsed, margin_m=margin_m)
+        ends |= {(straight_m, share, index): one.ended for index, one in zip(flown, records, strict=True)}
+        failed = [index for index in failed if ends[straight_m, share, index] != "finished"]
         if not failed:
             break
-    return TrajectoryPilot(model, [flights[index] for index in range(len(courses))])
+    return TrajectoryPilot(model, [chosen[index] for index in range(len(courses))])
 
 
 def _thrust_limits(model: Model, share: float) -> Limits:

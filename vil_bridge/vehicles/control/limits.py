@@ -81,10 +81,22 @@ def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
         ValueError: it exceeds them however slowly it is flown.
     """
     rows = sampled(trajectory)
+    worst = rows[:1]
+
+    def shares(some: FloatArray, factor: float) -> FloatArray:
+        scaled = some / np.cumprod([1.0, *(ORDERS - 1) * [factor]])[None, :, None]
+        return usage(Reference.of(scaled), limits)
 
     def feasible(factor: float) -> bool:
-        scaled = rows / np.cumprod([1.0, *(ORDERS - 1) * [factor]])[None, :, None]
-        return bool(usage(Reference.of(scaled), limits).max() <= 1.0)
+        nonlocal worst
+        if shares(worst, factor)[0] > 1.0:  # at similar paces the same sample exceeds
+            return False
+        found = shares(rows, factor)
+        at = int(found.argmax())
+        if found[at] <= 1.0:
+            return True
+        worst = rows[at : at + 1]
+        return False
 
     slow = 1.0
     while not feasible(slow):
