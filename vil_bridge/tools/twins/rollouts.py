@@ -21,6 +21,8 @@ from vil_bridge.world.twin.pose_series import LONGEST_GAP_S, PoseSeries
 BODY: Final = 13
 ERROR: Final = 12
 """Position, velocity, rotation (body) and angular rate: errors of a rigid body's state."""
+_P: Final = slice(0, 3)
+_Q: Final = slice(6, 10)
 _WARM_UP_S: Final = 0.4
 """Commands before a window that rotors and rate controllers remember."""
 _HALF_FIT_S: Final = 0.05
@@ -158,12 +160,13 @@ def roll(
     x = np.tile(x, (r, 1))
     x[:, :BODY] = body.reshape(-1, BODY)
     around = np.tile(around, (r, 1))
-    path = np.empty((steps + 1, r * k, 7))
-    for i in range(steps + 1):
-        path[i, :, :3], path[i, :, 3:] = x[:, 0:3], x[:, 6:10]
-        if i < steps:
-            x = step(x, np.tile(u[warm + i], (r, 1)), around, dt_s)
-    return _at(path.reshape(steps + 1, r, k, 7), windows.t_s / dt_s)
+    u = np.tile(u[warm:], (1, r, 1))
+    path = np.empty((steps + 1, r * k, _Q.stop))
+    for i in range(steps):
+        path[i] = x[:, : _Q.stop]
+        x = step(x, u[i], around, dt_s)
+    path[steps] = x[:, : _Q.stop]
+    return _at(path.reshape(steps + 1, r, k, _Q.stop), windows.t_s / dt_s)
 
 
 def _stepper(model: Model) -> Callable[[FloatArray, FloatArray, FloatArray, float], FloatArray]:
@@ -180,13 +183,13 @@ def _stepper(model: Model) -> Callable[[FloatArray, FloatArray, FloatArray, floa
 
 
 def _at(path: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the poses of a path (steps, r, k, 7) at fractional steps (k, m)."""
+    """Return the poses of a path of states (steps, r, k, 10) at fractional steps (k, m)."""
     index: npt.NDArray[np.int64] = np.minimum(step.astype(np.int64), len(path) - 2)
     share = (step - index)[..., None, None]
     columns = np.arange(path.shape[2])[:, None]
-    before, after = path[index, :, columns], path[index + 1, :, columns]  # (k, m, r, 7)
+    before, after = path[index, :, columns], path[index + 1, :, columns]  # (k, m, r, 10)
     mixed = ((1.0 - share) * before + share * after).transpose(2, 0, 1, 3)
-    return mixed[..., :3], q_normalize(mixed[..., 3:])
+    return mixed[..., _P], q_normalize(mixed[..., _Q])
 
 
 def with_values(parameters: Any, values: Mapping[str, float]) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import ClassVar, Final, Literal
 
 import numpy as np
@@ -50,6 +51,7 @@ def substeps(dt_s: float, longest_s: float) -> int:
     return max(1, math.ceil(dt_s / longest_s - _ROUNDING))
 
 
+@lru_cache(maxsize=64)
 def motor_fades(h_s: float, motor_time_s: float) -> tuple[float, float, float]:
     """Return the remaining share of a rotor's distance from its target at the stage times 0, h/2, h of RK4.
 
