@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from vil_bridge.tools.twins.rollouts import (
     ERROR,
     CommandLog,
     FlightWindows,
+    commands_in,
     moved,
     roll,
     value_of,
@@ -39,6 +41,8 @@ _LEAST_SHARE: Final = 0.02
 _STATE_STEPS: Final = np.repeat((1e-5, 1e-4, 1e-5, 1e-4), 3)
 _POSITION_M: Final = 1e-3
 _ROTATION_RAD: Final = 2e-3
+_DELAYS: Final = 4
+"""Delays whose commands are held: the present one, and those on both sides of it."""
 Fittable = FlightGogglesMulticopter | FlightmareQuadrotor
 
 
@@ -116,7 +120,8 @@ def divergence_m(
 ) -> float:
     """Return the root mean square distance of a twin that starts from the recorded state in every window."""
     windows = windows_of(poses, commands, window_s)
-    p_m, _ = roll(model, windows, commands, delay_s, windows.body[None])
+    u = commands_in(windows, commands, float(model.dt_s), delay_s)
+    p_m, _ = roll(model, windows, u, windows.body[None])
     return rms((p_m[0] - windows.p_m).reshape(-1, 3))
 
 
@@ -147,7 +152,8 @@ class _Fit:
     ) -> None:
         self._model = model
         self._windows = windows
-        self._commands = commands
+        delayed = partial(commands_in, windows, commands, float(model.dt_s))
+        self._commands_at = lru_cache(maxsize=_DELAYS)(delayed)
         self._names = tuple(names)
         starts = [start_delay_s if name == DELAY else value_of(model.parameters, name) for name in names]
         self._starts = np.array(starts)
@@ -230,7 +236,7 @@ class _Fit:
     def _residuals(self, shares: FloatArray, body: FloatArray) -> FloatArray:
         """Return residuals over their noise, (r, k, 6 m), of rollouts from states (r, k, 13)."""
         model, delay_s = self._model_at(shares)
-        p_m, q = roll(model, self._windows, self._commands, delay_s, body)
+        p_m, q = roll(model, self._windows, self._commands_at(delay_s), body)
         turns = q_log(q_mul(q_conj(np.broadcast_to(self._windows.q_xyzw, q.shape)), q))
         both: FloatArray = np.concatenate((p_m - self._windows.p_m, turns), axis=-1) / self._sigma
         return both.reshape(*body.shape[:2], -1)

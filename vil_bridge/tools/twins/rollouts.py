@@ -131,16 +131,19 @@ def moved(body: FloatArray, error: FloatArray) -> FloatArray:
     return np.column_stack((body[:, :6] + error[:, :6], q_normalize(q), body[:, 10:] + error[:, 9:]))
 
 
-def roll(
-    model: Model, windows: FlightWindows, commands: CommandLog, delay_s: float, body: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def commands_in(windows: FlightWindows, commands: CommandLog, dt_s: float, delay_s: float) -> FloatArray:
+    """Return what a model is commanded in every window, step by step and from the warm-up on, (steps, k, du)."""
+    t_s = windows.begin_s + dt_s * np.arange(-_warm_up(dt_s), _steps(windows, dt_s))[:, None]
+    return commands.means(t_s, dt_s, delay_s)
+
+
+def roll(model: Model, windows: FlightWindows, u: FloatArray, body: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Simulate every window from several states at its begin.
 
     Args:
         model: in the mode of the commands.
         windows: k of them, of m poses.
-        commands: of the flight.
-        delay_s: from a command to its effect.
+        u: of :func:`commands_in`.
         body: shape (r, k, 13).
 
     Returns:
@@ -148,10 +151,8 @@ def roll(
     """
     dt_s = float(model.dt_s)
     r, k = body.shape[:2]
-    warm = round(_WARM_UP_S / dt_s)
-    steps = int(np.ceil(windows.t_s.max() / dt_s)) + 1
-    t_s = windows.begin_s + dt_s * np.arange(-warm, steps)[:, None]
-    u = commands.means(t_s, dt_s, delay_s)
+    warm = _warm_up(dt_s)
+    steps = _steps(windows, dt_s)
     x, step = model.initial(k), _stepper(model)
     around = model.calm(k)
     for i in range(warm):
@@ -167,6 +168,14 @@ def roll(
         x = step(x, u[i], around, dt_s)
     path[steps] = x[:, : _Q.stop]
     return _at(path.reshape(steps + 1, r, k, _Q.stop), windows.t_s / dt_s)
+
+
+def _warm_up(dt_s: float) -> int:
+    return round(_WARM_UP_S / dt_s)
+
+
+def _steps(windows: FlightWindows, dt_s: float) -> int:
+    return int(np.ceil(windows.t_s.max() / dt_s)) + 1
 
 
 def _stepper(model: Model) -> Callable[[FloatArray, FloatArray, FloatArray, float], FloatArray]:
@@ -198,6 +207,7 @@ def with_values(parameters: Any, values: Mapping[str, float]) -> Any:
     Raises:
         ValueError: no such parameter, or a value that the model cannot take.
     """
+    changes: dict[str, Any] = {}
     for name, value in values.items():
         indexed = _INDEXED.fullmatch(name)
         field = indexed[1] if indexed else name
@@ -205,11 +215,11 @@ def with_values(parameters: Any, values: Mapping[str, float]) -> Any:
             raise ValueError(f"{type(parameters).__name__} has no parameter {field!r}")
         new: Any = float(value)
         if indexed:
-            row = list(getattr(parameters, field))
+            row = list(changes.get(field, getattr(parameters, field)))
             row[int(indexed[2])] = new
             new = tuple(row)
-        parameters = replace(parameters, **{field: new})
-    return parameters
+        changes[field] = new
+    return replace(parameters, **changes)
 
 
 def value_of(parameters: Any, name: str) -> float:
