@@ -38,6 +38,8 @@ class SceneContacts:
         self._radius_m = shape.radius_m
         self._dt_s = dt_s
         self._last_m = np.full((rows, *shape.offsets_m.shape), np.nan)
+        self._asked_m = self._last_m.copy()
+        self._free_m = np.zeros(rows)
         self._due = np.zeros(rows, np.int64)
         self._next_due = 0
 
@@ -63,7 +65,7 @@ class SceneContacts:
         Returns:
             The beginnings of their ways since the last question, (k, 3), if something may have been on them; else None.
         """
-        free_m = min(self._world.clearance_m(p_m) for p_m in self._T_scene_room.apply(middles_m)) - self._radius_m
+        free_m = self._free(row, middles_m)
         before_m = self._last_m[row].copy()
         self._last_m[row] = middles_m
         reach_m = max(free_m, 0.0)
@@ -73,8 +75,17 @@ class SceneContacts:
         flown_m = float(np.sqrt(((middles_m - before_m) ** 2).sum(axis=1).max()))
         return None if flown_m <= free_m or math.isnan(flown_m) else before_m
 
+    def _free(self, row: int, middles_m: FloatArray) -> float:
+        """Return how far a vehicle's spheres are from everything; one that stands is not asked for again."""
+        if not np.array_equal(middles_m, self._asked_m[row]):
+            places = self._T_scene_room.apply(middles_m)
+            self._free_m[row] = min(self._world.clearance_m(p_m) for p_m in places) - self._radius_m
+            self._asked_m[row] = middles_m
+        return float(self._free_m[row])
+
     def edit(self, edit: SceneEdit) -> None:
         """Change an object. Raises RendererError: there is no such object or asset."""
+        self._asked_m[:] = np.nan
         self._world.edit(edit)
         self._due[:] = self._next_due = 0
 
