@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tests.support.common import simulated_time
 from tests.support.events import receiving, until
+from tests.support.fork_server import without_forking
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import bridge_clock
@@ -103,8 +104,10 @@ async def test_a_motion_capture_room_stands_between() -> None:
 
 @BOTH
 async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> None:
+    """A process is executed here, and forked in the other cases."""
     async with receiving(source(process, command_timeout_ms=60_000)) as received:
-        await received.more_frames(1, LOAD_S)
+        with without_forking():
+            await received.more_frames(1, LOAD_S)
         assert received.context.vehicles.names() == ["drone"]
         values: dict[str, float | list[float]] = {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0}
         received.context.vehicles.command(VehicleCommand("drone", mode="velocity", values=values))

@@ -4,7 +4,8 @@
 is a child of the process that asked for it: its end, its signals and its exit code are those of any child. It has its
 own descriptors, environment, folder, limits and command line. A program that starts others gets a server of its own,
 before its first thread. Everything else starts as usual: other interpreters, console scripts, terminals, and variables
-that an interpreter or a library reads when it starts.
+that an interpreter or a library reads when it starts. Libraries for matrices have one thread where none of these says
+how many.
 
 A forked program differs from an executed one in two ways: all our modules are imported already, and its end does not
 take them down. Cases about either use the console script, or ``python -c``.
@@ -69,6 +70,8 @@ _INTERPRETER_VARIABLES: Final = (
     "VIL_KERNEL",
 )
 """Beginnings of variables that are read once, when an interpreter or a library starts."""
+_ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""Of the libraries for matrices: a process with threads cannot be forked safely."""
 _MEASURING: Final = frozenset({"COVERAGE_PROCESS_START", "VIL_CHANGED_MARKS"})
 """Variables of coverage and of ``tests.changed.record``."""
 _PR_SET_PDEATHSIG: Final = 1
@@ -162,8 +165,8 @@ class _Asker:
 
 
 def variables() -> dict[str, str]:
-    """Return the environment of the server: one thread, as a process with threads cannot be forked safely."""
-    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    """Return the environment of the server: this process's, with one thread."""
+    return {**os.environ, **_ONE_THREAD}
 
 
 _server_variables: dict[str, str] = {}
@@ -254,7 +257,7 @@ def _execute(
         or command is None
         or not plain
         or any(os.isatty(number if fd < 0 else fd) for number, fd in streams.items())
-        or _read_at_start(environment) != _server_variables
+        or _read_at_start({**_ONE_THREAD, **environment}) != _server_variables
         or not Path(cwd or ".").is_dir()
     ):
         _count(command, ours)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.autopilot_peers import ArduPilotPeer, BetaflightPeer, Px4Peer
 from tests.support.common import ROOT, free_port
+from tests.support.fork_server import without_forking
 from tests.support.mavlink_pilot import Pilot, fly_ardupilot_guided, fly_px4_offboard
 from tests.support.sitl import STAND_IN
 from vil_bridge.protocols.mavlink import framing
@@ -117,6 +118,7 @@ def test_px4s_stand_in_ends_with_the_link() -> None:
 
 
 def test_px4s_stand_in_connects_again_and_ends_at_its_time() -> None:
+    """It is executed here, and forked in the other cases."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         words = (
             "--port",
@@ -129,7 +131,7 @@ def test_px4s_stand_in_connects_again_and_ends_at_its_time() -> None:
             "--unanswered",
             "11",
         )
-        with stand_in("px4", *words, "--seconds", "0.5") as process:
+        with without_forking(), stand_in("px4", *words, "--seconds", "0.5") as process:
             server.settimeout(_DEADLINE_S)
             server.accept()[0].close()
             link, _ = server.accept()
