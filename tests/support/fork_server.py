@@ -7,8 +7,9 @@ before its first thread. Everything else starts as usual: other interpreters, co
 that an interpreter or a library reads when it starts. Libraries for matrices have one thread where none of these says
 how many.
 
-A forked program differs from an executed one in two ways: all our modules are imported already, and its end does not
-take them down. Cases about either use the console script, or ``python -c``.
+A forked program differs from an executed one in three ways: all our modules are imported already, its commands and the
+schemas of its HTTP application are built already, and its end does not take them down. Cases about these use the
+console script, or ``python -c``.
 
 How a program becomes the asker's child: the server forks twice, and the asker adopts orphans for as long as it waits
 (``PR_SET_CHILD_SUBREAPER``, prctl(2)).
@@ -361,6 +362,7 @@ def _preload() -> None:
             if not name.startswith(_NOT_PRELOADED):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(name)
+    importlib.import_module("tests.support.shared_schemas").prepare_programs()
     gc.collect()
     gc.freeze()
 
