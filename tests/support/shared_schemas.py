@@ -1,4 +1,4 @@
-"""What every program of ours builds at its start, built once in a test's process: commands and schemas.
+"""Commands and schemas, which every program of ours builds at its start, built once in a process of the tests.
 
 The command line and the HTTP application depend on code alone. Their parts are immutable: Typer's commands, and the
 pydantic adapters of FastAPI's fields, of which an application has some 230 with some 60 different ones.
@@ -29,7 +29,7 @@ _adapters: dict[tuple[object, str, str], TypeAdapter[Any]] = {}
 def share_schemas() -> None:
     """Let the applications of all bridges in this process share the adapters of their fields."""
     if hasattr(v2, "TypeAdapter"):
-        v2.TypeAdapter = _adapter  # type: ignore[assignment,misc]
+        v2.TypeAdapter = _adapter
 
 
 def _adapter(kind: Any, *, config: Any = None) -> TypeAdapter[Any]:
