@@ -35,6 +35,8 @@ LIMIT_S: Final = 180.0
 """For what must come sooner or later on a busy machine."""
 TIMEOUT_S: Final = 0.3
 """Of the reader."""
+_PAUSE_S: Final = 0.1
+"""Between two looks, each of which asks the bridge three times."""
 
 CONFIG = """
 version: 1
@@ -197,7 +199,7 @@ class TruthRig:
         begun_s = time.monotonic()
         while not holds(now := await self.seen()):
             assert time.monotonic() - begun_s < LIMIT_S, now.words()
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(_PAUSE_S)
         return now, time.monotonic() - begun_s
 
     async def well(self) -> Seen:
@@ -229,7 +231,7 @@ class TruthRig:
                 if text in event["text"] and event["level"] == level:
                     return event
             assert time.monotonic() - begun_s < LIMIT_S, (component, text, level, events)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(_PAUSE_S)
 
 
 @asynccontextmanager
@@ -238,7 +240,7 @@ async def truth_rig(
 ) -> AsyncIterator[TruthRig]:
     """A bridge whose every part works, waited for if ``ready``; keys of camera and source in YAML's flow style."""
     motion, painter = LabMotion(), Painter()
-    emulated = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=100.0)
+    emulated = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=50.0)
     async with AsyncExitStack() as stack:
         ours = logging.getLogger("vil_bridge")
         stack.callback(ours.setLevel, ours.level)
