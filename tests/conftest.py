@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.layers import Layers
 from tests.support import fork_server
+from tests.support.shared_trust import share_trust
 
 # A lazy import. In the thread of a server pytest would rewrite it while another thread parses: CPython 3.11 fails then.
 anyio.open_file  # noqa: B018
@@ -27,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         fork_server.begin_counts()
     fork_server.install()
+    share_trust()
 
 
 @pytest.fixture(autouse=True)
