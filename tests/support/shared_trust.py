@@ -12,8 +12,8 @@ from httpx._transports import default
 
 __all__ = ["share_trust"]
 
-_OWN_AUTHORITIES: Final = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR"})
-_common = functools.cache(create_ssl_context)
+_PLACES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables that name other authorities."""
 
 
 def share_trust() -> None:
@@ -23,6 +23,11 @@ def share_trust() -> None:
 
 def _shared_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
     """Return what httpx would make."""
-    if verify is True and cert is None and _OWN_AUTHORITIES.isdisjoint(os.environ):
-        return _common()
+    if verify is True and cert is None:
+        return _common(trust_env, *map(os.environ.get, _PLACES))
     return create_ssl_context(verify, cert, trust_env)
+
+
+@functools.cache
+def _common(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
+    return create_ssl_context(trust_env=trust_env)
