@@ -16,6 +16,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import ctypes
+import functools
 import os
 import queue
 import random
@@ -27,7 +28,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["Machine", "StandstillError", "install", "replace", "set_clock_of"]
+__all__ = ["Machine", "StandstillError", "install", "real_poll", "replace", "set_clock_of"]
 
 _NS_PER_S: Final = 1_000_000_000
 _READING_NS: Final = 100
@@ -48,7 +49,8 @@ class _Thread:
 
     Attributes:
         go: released when it is its turn.
-        ready: returns True when it can go on; None while it runs.
+        ready: returns what is true when it can go on; None while it runs or sleeps.
+        lock: that it waits for, with which it can go on once nothing holds it.
         until_ns: instant at which it goes on in any case.
         sentinel: lock that ``threading`` waits for at its end.
     """
@@ -57,6 +59,7 @@ class _Thread:
         self.go = _new_lock()
         self.go.acquire()
         self.ready: Callable[[], object] | None = None
+        self.lock: _Lock | None = None
         self.until_ns: int | None = None
         self.sentinel: _Lock | None = None
 
@@ -84,7 +87,7 @@ class Machine:
 
     def sleep(self, seconds: float) -> None:
         """Let others run for a time."""
-        self.wait(lambda: False, self.after_s(max(0.0, seconds)))
+        self.wait(None, self.after_s(max(0.0, seconds)))
 
     def after_s(self, seconds: float) -> int:
         """Return the instant so many seconds from now."""
@@ -99,7 +102,7 @@ class Machine:
 
     # --- threads -------------------------------------------------------------------------------
 
-    def wait(self, ready: Callable[[], object], until_ns: int | None) -> None:
+    def wait(self, ready: Callable[[], object] | None, until_ns: int | None, lock: _Lock | None = None) -> None:
         """Let others run until this thread can go on, or until an instant; None = however long that takes.
 
         Raises:
@@ -107,12 +110,14 @@ class Machine:
         """
         me = self._running
         me.ready = ready
+        me.lock = lock
         me.until_ns = until_ns
         chosen = self._choose()
         if chosen is not me:
             self._hand_over(chosen)
             me.go.acquire()
         me.ready = None
+        me.lock = None
 
     def start(self, function: Callable[..., object], arguments: tuple[Any, ...], keywords: Any = None) -> int:
         """Start a thread; it runs when the others wait. Returns its identity."""
@@ -144,28 +149,37 @@ class Machine:
 
     def _choose(self) -> _Thread:
         """Return a thread that can go on; time jumps where none can."""
+        threads = self._threads
+        looks = True
         while True:
-            first = self._random.randrange(len(self._threads))
-            for thread in (*self._threads[first:], *self._threads[:first]):
-                if self._can_go_on(thread):
+            first = self._random.randrange(len(threads))
+            for thread in (*threads[first:], *threads[:first]):
+                if self._can_go_on(thread, looks):
                     return thread
-            waits = [thread.until_ns for thread in self._threads if thread.until_ns is not None]
+            waits = [thread.until_ns for thread in threads if thread.until_ns is not None]
             waits += [due_ns for due_ns, _ in self._timers.values()]
             if not waits:
                 raise StandstillError("all threads wait, and for no instant")
             self._now_ns = max(self._now_ns, min(waits))
-            self._fire()
+            looks = self._fire()
 
-    def _can_go_on(self, thread: _Thread) -> bool:
+    def _can_go_on(self, thread: _Thread, looks: bool) -> bool:
+        """Return whether a thread can go on; ``looks``: something happened since it could not."""
         if thread.until_ns is not None and thread.until_ns <= self._now_ns:
             return True
+        if not looks:
+            return False
+        if thread.lock is not None:
+            return not thread.lock.held
         return thread.ready is not None and bool(thread.ready())
 
-    def _fire(self) -> None:
-        """Make the descriptors of timers that are due readable."""
+    def _fire(self) -> bool:
+        """Make the descriptors of timers that are due readable; returns whether there are any."""
+        fired = False
         for fd, (due_ns, period_ns) in sorted(self._timers.items()):
             if due_ns > self._now_ns:
                 continue
+            fired = True
             times = 1 + ((self._now_ns - due_ns) // period_ns if period_ns else 0)
             if period_ns:
                 self._timers[fd] = due_ns + times * period_ns, period_ns
@@ -173,6 +187,7 @@ class Machine:
                 del self._timers[fd]
             with contextlib.suppress(OSError):
                 os.eventfd_write(fd, times)
+        return fired
 
 
 _machine: Machine
@@ -181,30 +196,33 @@ _machine: Machine
 class _Lock:
     """Stands in for ``threading.Lock``."""
 
-    __slots__ = ("__weakref__", "_held")
+    __slots__ = ("__weakref__", "held")
 
     def __init__(self) -> None:
-        self._held = False
+        self.held = False
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        until_ns = None if timeout < 0 else _machine.after_s(timeout)
-        while self._held:
-            if not blocking or (until_ns is not None and until_ns <= _machine.now_ns()):
+        if self.held:
+            if not blocking:
                 return False
-            _machine.wait(lambda: not self._held, until_ns)
-        self._held = True
+            until_ns = None if timeout < 0 else _machine.after_s(timeout)
+            while self.held:
+                if until_ns is not None and until_ns <= _machine.now_ns():
+                    return False
+                _machine.wait(None, until_ns, self)
+        self.held = True
         return True
 
     def release(self) -> None:
-        if not self._held:
+        if not self.held:
             raise RuntimeError("release unlocked lock")
-        self._held = False
+        self.held = False
 
     def locked(self) -> bool:
-        return self._held
+        return self.held
 
     def _at_fork_reinit(self) -> None:
-        self._held = False
+        self.held = False
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -226,7 +244,7 @@ class _Poll:
         until_ns = None if timeout is None or timeout < 0 else _machine.after_s(timeout * self._unit_s)
         found: list[tuple[int, int]] = self._real.poll(0, *limit)
         if not found and timeout != 0:
-            _machine.wait(lambda: self._real.poll(0, *limit), until_ns)
+            _machine.wait(functools.partial(self._real.poll, 0, *limit), until_ns)
             found = self._real.poll(0, *limit)
         return found
 
@@ -246,7 +264,7 @@ def _select(
 
 
 _real_select = select.select
-_real_poll = select.poll
+real_poll = select.poll
 _real_epoll = select.epoll
 
 
@@ -275,7 +293,7 @@ def install(seed: int) -> Machine:
     replace(threading, Lock=_Lock, _allocate_lock=_Lock, _CRLock=None)
     replace(threading, _start_new_thread=machine.start, _set_sentinel=machine.new_sentinel)
     replace(queue, SimpleQueue=queue._PySimpleQueue)  # type: ignore[attr-defined]
-    replace(select, poll=lambda: _Poll(_real_poll(), 1e-3), select=_select)
+    replace(select, poll=lambda: _Poll(real_poll(), 1e-3), select=_select)
     replace(selectors.EpollSelector, _selector_cls=staticmethod(lambda: _Poll(_real_epoll(), 1.0)))
     chance = random.Random(seed ^ 0x5EED)
     replace(os, urandom=chance.randbytes)

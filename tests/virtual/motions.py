@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
+from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonFrame, SkeletonModel
 
 _NOISE_M: Final = 2e-5
 _QUICKLY: Final = 1e5
@@ -24,33 +24,39 @@ class SwayingBodies:
     has frozen.
 
     Args:
-        subjects: names of the bodies. human: that walks among them.
+        subjects: names of the bodies. human: sways with them, in this posture.
     """
 
-    def __init__(self, *subjects: str, human: WalkMotion | None = None) -> None:
+    def __init__(self, *subjects: str, human: SkeletonFrame | None = None) -> None:
         self.subjects = subjects
-        self.skeleton_models: tuple[SkeletonModel, ...] = () if human is None else human.skeleton_models
+        self.skeleton_models: tuple[SkeletonModel, ...] = () if human is None else (human.model,)
         self._human = human
-        self._numbers = np.arange(float(len(subjects)))[:, None]
+        names = (*subjects, *(model.name for model in self.skeleton_models))
+        self._rows = {name: row for row, name in enumerate(names)}
+        self._numbers = np.arange(float(len(names)))[:, None]
         self._centres_m = self._numbers * (2.0, 0.5, 0.0) + (0.0, 0.0, 1.2)
+        if human is not None:
+            self._centres_m[-1] = human.p_m[0]
         self._tracked = np.ones(len(subjects), np.bool_)
 
     def truth(self, subject: str, t_ns: int) -> FloatArray:
-        """Return the position of a body in its room at an instant, metres."""
-        number = self.subjects.index(subject)
-        place: FloatArray = self._centres_m[number] + _REACH_M * np.sin(self._turned(t_ns)[number])
+        """Return the position of a body, or of a human's root, in its room at an instant, metres."""
+        row = self._rows[subject]
+        place: FloatArray = self._centres_m[row] + _REACH_M * np.sin(self._turned(t_ns)[row])
         return place
 
     def at(self, t_ns: int) -> MotionFrame:
         """Return all bodies at one instant."""
         turned = self._turned(t_ns)
         p_m = self._centres_m + _REACH_M * np.sin(turned) + _NOISE_M * np.sin(_QUICKLY * turned)
-        half_rad = 0.2 * np.sin(turned[:, 0])
-        q_xyzw = np.zeros((len(self.subjects), 4))
+        bodies = len(self.subjects)
+        half_rad = 0.2 * np.sin(turned[:bodies, 0])
+        q_xyzw = np.zeros((bodies, 4))
         q_xyzw[:, 2] = np.sin(half_rad)
         q_xyzw[:, 3] = np.cos(half_rad)
-        skeletons = () if self._human is None else self._human.at(t_ns).skeletons
-        return MotionFrame(self.subjects, p_m, q_xyzw, self._tracked, skeletons)
+        human = self._human
+        skeletons = () if human is None else (replace(human, p_m=human.p_m + (p_m[-1] - human.p_m[0])),)
+        return MotionFrame(self.subjects, p_m[:bodies], q_xyzw, self._tracked, skeletons)
 
     def _turned(self, t_ns: int) -> FloatArray:
         """Return the phases of all bodies and axes, radians, shape (n, 3)."""

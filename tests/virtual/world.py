@@ -110,7 +110,7 @@ class World:
         self._epoch_ns = time.monotonic_ns()
         self._motions = {
             "flight": SwayingBodies(*_BODIES["flight"]),
-            "actor": SwayingBodies(*_BODIES["actor"], human=WalkMotion("Actor")),
+            "actor": SwayingBodies(*_BODIES["actor"], human=WalkMotion("Actor").at(0).skeletons[0]),
         }
 
     async def run(self, seconds: float) -> None:
@@ -225,11 +225,11 @@ class World:
             self._fail(f"{camera}: a pose of the future: {measured['t_ns']}, read at {now_ns}")
         self._check_place("drone", "flight", measured["t_ns"], np.array(measured["p_m"]))
 
-    def _check_place(self, actor: str, room: str, t_ns: int, p_m: FloatArray) -> None:
-        """Check where an actor was seen in its room, metres."""
-        truth_m = self._motions[room].truth(actor, t_ns - self._epoch_ns)
+    def _check_place(self, subject: str, room: str, t_ns: int, p_m: FloatArray) -> None:
+        """Check where a subject was seen in its room, metres."""
+        truth_m = self._motions[room].truth(subject, t_ns - self._epoch_ns)
         if np.linalg.norm(truth_m - p_m) > _FARTHEST_M:
-            self._fail(f"{actor}: seen at {p_m.round(3).tolist()} of its room, it was at {truth_m.round(3).tolist()}")
+            self._fail(f"{subject}: seen at {p_m.round(3).tolist()} of its room, it was at {truth_m.round(3).tolist()}")
 
     def _check_actors(self, bridge: Bridge) -> None:
         """Check the newest pose of each body: the rooms' places in the world are turned back."""
@@ -240,9 +240,16 @@ class World:
                 if newest is None or world.state_of(body) is not TrackingState.TRACKED:
                     continue
                 pose, t_ns, _ = newest
-                if t_ns > time.monotonic_ns():
-                    self._fail(f"{body}: its newest pose is of the future")
-                self._check_place(body, room, t_ns, _in_room(room, pose.p_m))
+                self._check_actor(body, room, t_ns, pose.p_m)
+        human = world.newest_skeleton("human")
+        if human is not None and world.state_of("human") is TrackingState.TRACKED:
+            skeleton, t_ns = human
+            self._check_actor("Actor", "actor", t_ns, skeleton.p_m[0])
+
+    def _check_actor(self, subject: str, room: str, t_ns: int, p_world_m: FloatArray) -> None:
+        if t_ns > time.monotonic_ns():
+            self._fail(f"{subject}: its newest pose is of the future")
+        self._check_place(subject, room, t_ns, _in_room(room, p_world_m))
 
     def _check_readiness(self, status: str) -> None:
         """Check that no camera has been silent for long while the bridge says that it is ready."""

@@ -14,13 +14,37 @@ from typing import Any, Final, Generic, TypeVar
 import zmq
 import zmq.sugar.poll
 
-from tests.virtual.machine import Machine, replace
+from tests.virtual.machine import Machine, real_poll, replace
 
 _Socket = TypeVar("_Socket")
 _FIRST_PORT: Final = 30_000
 _TCP: Final = "tcp://"
 _WITHIN: Final = "inproc://"
 _GOODBYE_S: Final = 0.2
+
+
+class _Traffic:
+    """Count of what sockets did that another may notice, and the sockets that leave.
+
+    Attributes:
+        leaving: sockets that said goodbye, with the instant at which they close.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.count = 0
+        self.leaving: dict[Any, int] = {}
+        self._machine = machine
+        self._get = zmq.Socket.get
+        self._close = zmq.Socket.close
+
+    def attend(self) -> None:
+        """Take the answers to those that leave; call it whenever something is sent or waited for."""
+        for socket, until_ns in list(self.leaving.items()):
+            self._get(socket, zmq.EVENTS)
+            if self._machine.after_s(0.0) >= until_ns:
+                self._close(socket, 0)
+                del self.leaving[socket]
+                self.count += 1
 
 
 def install(machine: Machine) -> None:
@@ -42,22 +66,25 @@ def install(machine: Machine) -> None:
 
     replace(zmq, Context=Context)
     replace(zmq.sugar.context, Context=Context)
-    _replace_waiting(machine, _replace_addresses(machine))
+    traffic = _Traffic(machine)
+    _replace_addresses(machine, traffic)
+    _replace_waiting(machine, traffic)
 
 
-def _replace_addresses(machine: Machine) -> Callable[[], None]:
-    """Let names stand for addresses; return what is to be called whenever something is sent or waited for."""
+def _replace_addresses(machine: Machine, traffic: _Traffic) -> None:
+    """Let names stand for addresses."""
     ports = itertools.count(_FIRST_PORT)
     bound: set[str] = set()
     waiting: list[tuple[Any, str]] = []
     ends: dict[Any, list[str]] = {}
-    leaving: dict[Any, int] = {}
+    leaving = traffic.leaving
     bind, connect, unbind, disconnect, get, close = (
         getattr(zmq.Socket, name) for name in ("bind", "connect", "unbind", "disconnect", "get", "close")
     )
 
     def joining(self: Any, name: str) -> None:
         connect(self, name)
+        traffic.count += 1
         ends.setdefault(self, []).append(name)
 
     def binding(self: Any, address: str) -> None:
@@ -65,6 +92,7 @@ def _replace_addresses(machine: Machine) -> Callable[[], None]:
             address = f"{address[:-2]}:{next(ports)}"
         name = _within(address)
         bind(self, name)
+        traffic.count += 1
         bound.add(name)
         for socket, wanted in [pair for pair in waiting if pair[1] == name]:
             waiting.remove((socket, wanted))
@@ -85,12 +113,14 @@ def _replace_addresses(machine: Machine) -> Callable[[], None]:
         else:
             ends[self].remove(name)
             disconnect(self, name)
+            traffic.count += 1
 
     def closing(self: Any, linger: int | None = None) -> None:
         """Say goodbye to the peers, and go once they had the time to answer.
 
         The library's own thread would take their answers at some instant of real time.
         """
+        traffic.count += 1
         names = [] if self in leaving else ends.pop(self, [])
         if self.closed or not names:
             close(self, linger)
@@ -100,17 +130,10 @@ def _replace_addresses(machine: Machine) -> Callable[[], None]:
                 disconnect(self, name)
         leaving[self] = machine.after_s(_GOODBYE_S)
 
-    def attend() -> None:
-        """Take the answers to those that leave."""
-        for socket, until_ns in list(leaving.items()):
-            get(socket, zmq.EVENTS)
-            if machine.after_s(0.0) >= until_ns:
-                close(socket, 0)
-                del leaving[socket]
-
     def unbinding(self: Any, address: str) -> None:
         bound.discard(_within(address))
         unbind(self, _within(address))
+        traffic.count += 1
 
     def getting(self: Any, option: int) -> Any:
         value = get(self, option)
@@ -124,13 +147,13 @@ def _replace_addresses(machine: Machine) -> Callable[[], None]:
 
     def sending(self: Any, *arguments: Any, **options: Any) -> Any:
         """Take what peers did before: the library looks at that once a millisecond of real time."""
-        attend()
+        traffic.attend()
         get(self, zmq.EVENTS)
+        traffic.count += 1
         return send(self, *arguments, **options)
 
     replace(zmq.Socket, get=getting, getsockopt=getting, close=closing, send=sending)
     replace(zmq.Socket, closed=property(lambda self: self in leaving or closed.__get__(self)))
-    return attend
 
 
 def _within(address: str) -> str:
@@ -138,16 +161,35 @@ def _within(address: str) -> str:
     return f"{_WITHIN}{address.rpartition(':')[2]}" if address.startswith(_TCP) else address
 
 
-def _replace_waiting(machine: Machine, attend: Callable[[], None]) -> None:
+def _replace_waiting(machine: Machine, traffic: _Traffic) -> None:
     real: Any = vars(zmq.sugar.poll)["zmq_poll"]
 
     def poll(sockets: Any, timeout: int = -1) -> Any:
-        attend()
+        traffic.attend()
         until_ns = None if timeout < 0 else machine.after_s(1e-3 * timeout)
         found = real(sockets, 0)
         if not found and timeout != 0:
-            machine.wait(lambda: real(sockets, 0), until_ns)
+            machine.wait(_looking(real, sockets, traffic), until_ns)
             found = real(sockets, 0)
         return found
 
     replace(zmq.sugar.poll, zmq_poll=poll)
+
+
+def _looking(real: Any, sockets: Any, traffic: _Traffic) -> Callable[[], object]:
+    """Return what looks for messages: at descriptors each time, at sockets once something was sent since."""
+    descriptors = real_poll()
+    for entry, flags in sockets:
+        if not isinstance(entry, zmq.Socket):
+            descriptors.register(entry, flags)
+    reading = all(flags == zmq.POLLIN for _, flags in sockets)
+    looked = traffic.count
+
+    def look() -> object:
+        nonlocal looked
+        if looked == traffic.count and reading:
+            return descriptors.poll(0)
+        looked = traffic.count
+        return real(sockets, 0)
+
+    return look

@@ -19,6 +19,8 @@ from vil_bridge.protocols.natnet.codec import TICKS_SINCE, Version
 from vil_bridge.protocols.natnet.frame import (
     INNER_MARKER,
     MARKER,
+    NO_MARKERS,
+    NO_POINTS,
     OCCLUDED,
     TRACKED,
     UNLABELED,
@@ -48,6 +50,7 @@ _UNLABELED_PARAMS: Final = 18
 _FIRST_UNLABELED_ID: Final = 50_000
 _SIZE_M: Final = 0.014
 _NONE: Final = Markers((), np.empty((0, 3)), np.empty(0, np.bool_))
+_NO_INNER_MARKERS: Final[Records] = np.empty(0, INNER_MARKER)
 
 
 class SceneMarkers:
@@ -102,7 +105,7 @@ class SceneMarkers:
 
     def unlabeled(self, seen: MotionFrame) -> Points:
         """Return the positions of those without a label, shape (k, 3)."""
-        return self._streamed(seen)[self._unlabeled]
+        return self._streamed(seen)[self._unlabeled] if self._unlabeled else NO_POINTS
 
     def streamed_sets(self, seen: MotionFrame) -> tuple[MarkerSet, ...]:
         """Return the marker sets as described."""
@@ -114,6 +117,8 @@ class SceneMarkers:
 
     def inside_bodies(self, seen: MotionFrame) -> tuple[Records, ...]:
         """Return the markers inside each body, as servers of 2.x send them."""
+        if not self._rows:
+            return (_NO_INNER_MARKERS,) * len(self._bodies)
         p = self._streamed(seen)
         blocks = []
         for subject in self._bodies:
@@ -125,6 +130,8 @@ class SceneMarkers:
         return tuple(blocks)
 
     def _labeled_records(self, seen: MotionFrame, rows: list[int]) -> Records:
+        if not rows:
+            return NO_MARKERS
         records: Records = np.zeros(len(rows), MARKER)
         records["id"] = self._ids[rows]
         records["p"] = self._streamed(seen)[rows]
@@ -271,6 +278,8 @@ class FrameGenerator:
 
 def _analog(count: int, channels: int, number: int) -> tuple[AnalogSamples, ...]:
     """Return a slow ramp on every channel of every device."""
+    if not count:
+        return ()
     ramp = (np.arange(_SAMPLES_PER_FRAME) + number * _SAMPLES_PER_FRAME).astype(np.float32) % 1000.0
     return tuple(AnalogSamples(i + 1, (ramp,) * channels) for i in range(count))
 
