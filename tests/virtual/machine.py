@@ -33,6 +33,7 @@ __all__ = ["Machine", "StandstillError", "install", "real_poll", "replace", "set
 _NS_PER_S: Final = 1_000_000_000
 _READING_NS: Final = 100
 _BOOT_NS: Final = 1_000 * _NS_PER_S
+_BEGIN_NS: Final = 1_010 * _NS_PER_S
 _WALL_NS: Final = 1_767_225_600 * _NS_PER_S
 """The wall clock shows 2026-01-01 00:00 UTC when the machine has run for a thousand seconds."""
 
@@ -65,14 +66,26 @@ class _Thread:
 
 
 class Machine:
-    """Clock, threads and timers; ``seed`` chooses whose turn it is."""
+    """Clock, threads and timers; a seed chooses whose turn it is."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self) -> None:
         self._now_ns = _BOOT_NS
-        self._random = random.Random(seed)
+        self._random = random.Random(0)
+        self._chance = random.Random(0)
         self._running = _Thread()
         self._threads = [self._running]
         self._timers: dict[int, tuple[int, int]] = {}
+
+    def begin(self, seed: int) -> None:
+        """Let all chances depend on a seed, and time begin at the same instant, whatever ran before."""
+        self._now_ns = _BEGIN_NS
+        self._random.seed(seed)
+        self._chance.seed(seed ^ 0x5EED)
+        random.seed(seed)
+
+    def random_bytes(self, size: int) -> bytes:
+        """Return what stands in for the system's random numbers."""
+        return self._chance.randbytes(size)
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -152,42 +165,37 @@ class Machine:
         threads = self._threads
         looks = True
         while True:
-            first = self._random.randrange(len(threads))
+            first = int(self._random.random() * len(threads))
+            now_ns = self._now_ns
             for thread in (*threads[first:], *threads[:first]):
-                if self._can_go_on(thread, looks):
+                if thread.until_ns is not None and thread.until_ns <= now_ns:
+                    return thread
+                if not looks:  # nothing happened since it could not go on
+                    continue
+                if thread.lock is not None:
+                    if not thread.lock.held:
+                        return thread
+                elif thread.ready is not None and thread.ready():
                     return thread
             waits = [thread.until_ns for thread in threads if thread.until_ns is not None]
             waits += [due_ns for due_ns, _ in self._timers.values()]
             if not waits:
                 raise StandstillError("all threads wait, and for no instant")
-            self._now_ns = max(self._now_ns, min(waits))
+            self._now_ns = max(now_ns, min(waits))
             looks = self._fire()
-
-    def _can_go_on(self, thread: _Thread, looks: bool) -> bool:
-        """Return whether a thread can go on; ``looks``: something happened since it could not."""
-        if thread.until_ns is not None and thread.until_ns <= self._now_ns:
-            return True
-        if not looks:
-            return False
-        if thread.lock is not None:
-            return not thread.lock.held
-        return thread.ready is not None and bool(thread.ready())
 
     def _fire(self) -> bool:
         """Make the descriptors of timers that are due readable; returns whether there are any."""
-        fired = False
-        for fd, (due_ns, period_ns) in sorted(self._timers.items()):
-            if due_ns > self._now_ns:
-                continue
-            fired = True
-            times = 1 + ((self._now_ns - due_ns) // period_ns if period_ns else 0)
+        now_ns = self._now_ns
+        due = sorted(fd for fd, (due_ns, _) in self._timers.items() if due_ns <= now_ns)
+        for fd in due:
+            due_ns, period_ns = self._timers.pop(fd)
+            times = 1 + ((now_ns - due_ns) // period_ns if period_ns else 0)
             if period_ns:
                 self._timers[fd] = due_ns + times * period_ns, period_ns
-            else:
-                del self._timers[fd]
             with contextlib.suppress(OSError):
                 os.eventfd_write(fd, times)
-        return fired
+        return bool(due)
 
 
 _machine: Machine
@@ -225,12 +233,17 @@ class _Lock:
         self.held = False
 
     def __enter__(self) -> bool:
-        return self.acquire()
+        if self.held:
+            return self.acquire()
+        self.held = True
+        return True
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.release()
+        if not self.held:
+            raise RuntimeError("release unlocked lock")
+        self.held = False
 
 
 class _Poll:
@@ -285,20 +298,18 @@ _clocks: list[Any] = []
 """Called by the kernel, so they stay."""
 
 
-def install(seed: int) -> Machine:
+def install() -> Machine:
     """Replace clocks, threads and waiting of this process; call it before other modules are imported."""
     global _machine
-    machine = _machine = Machine(seed)
+    machine = _machine = Machine()
     _replace_clocks(machine)
     replace(threading, Lock=_Lock, _allocate_lock=_Lock, _CRLock=None)
     replace(threading, _start_new_thread=machine.start, _set_sentinel=machine.new_sentinel)
     replace(queue, SimpleQueue=queue._PySimpleQueue)  # type: ignore[attr-defined]
     replace(select, poll=lambda: _Poll(real_poll(), 1e-3), select=_select)
     replace(selectors.EpollSelector, _selector_cls=staticmethod(lambda: _Poll(_real_epoll(), 1.0)))
-    chance = random.Random(seed ^ 0x5EED)
-    replace(os, urandom=chance.randbytes)
-    replace(random, _urandom=chance.randbytes)
-    random.seed(seed)
+    replace(os, urandom=machine.random_bytes)
+    replace(random, _urandom=machine.random_bytes)
     return machine
 
 

@@ -69,6 +69,8 @@ _ROOM_HZ: Final = 60.0
 _STAMPS: Final = ("capture", "arrival", "request", "image", "warp", "encode", "send")
 _SETTLED_S: Final = 3.0
 """Files and threads are those of a running bridge from then on."""
+_LEAVING_S: Final = 1.0
+"""A reader that leaves and the one that follows it both have files for less time than that."""
 _RECORDED_SHARE: Final = 0.25
 _FARTHEST_M: Final = 0.1
 """Greatest distance of a measured pose from the true one at the same instant."""
@@ -134,10 +136,10 @@ class World:
             thread.start()
         await asyncio.sleep(_SETTLED_S)
         settled = _held()
-        await asyncio.sleep(seconds - _SETTLED_S)
-        held = _held()
-        self._check_end(bridge, seconds, settled, held)
+        await asyncio.sleep(seconds - _SETTLED_S - _LEAVING_S)
         await tasks.pop()
+        held = await _least_held(_LEAVING_S)
+        self._check_end(bridge, seconds, settled, held)
         logging.getLogger("vil_bridge").removeHandler(events)
         self._stop.set()
         for thread in threads:
@@ -172,7 +174,7 @@ class World:
         """Run the renderer, which ends once for seconds and starts again, as a program that is killed."""
         config = FlightGogglesServerConfig(pose_port=31001, image_port=31002)
         ended = threading.Event()
-        end = threading.Timer(self._random.uniform(0.2, 0.8) * seconds, ended.set)
+        end = threading.Timer(self._random.uniform(max(0.2 * seconds, _SETTLED_S), 0.8 * seconds), ended.set)
         end.daemon = True
         end.start()
         serve(self._drawn, config, ended)
@@ -288,7 +290,7 @@ class World:
         begins_s = self._random.uniform(0.1, 0.6) * seconds
         until_s = begins_s + _RECORDED_SHARE * seconds
         recorded = asyncio.create_task(self._record(begins_s, until_s), name="recording")
-        while self._passed_s() < seconds - 0.5:
+        while self._passed_s() < seconds - _LEAVING_S - 0.5:
             await asyncio.sleep(1.0)
             status, _ = await self._ask("GET", "/readyz")
             self._visits += 1
@@ -352,3 +354,12 @@ def _in_room(room: str, p_world_m: FloatArray) -> FloatArray:
 def _held() -> tuple[int, int]:
     """Return how many descriptors and threads this process has."""
     return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+
+async def _least_held(seconds: float) -> tuple[int, int]:
+    """Return the fewest descriptors and threads that this process has within so many seconds."""
+    counts = [_held()]
+    for _ in range(5):
+        await asyncio.sleep(seconds / 5)
+        counts.append(_held())
+    return min(descriptors for descriptors, _ in counts), min(threads for _, threads in counts)
