@@ -20,6 +20,8 @@ from tests.support.airsim_calls import pose, vector
 from tests.support.common import ROOT
 from vil_bridge.core import physical_ranges
 from vil_bridge.core.physical_ranges import PhysicalRange
+from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
+from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import ArrayOf, MethodTable, method
 from vil_bridge.servers.airsim.quantities import (
     DegreesPerSecond,
@@ -29,6 +31,8 @@ from vil_bridge.servers.airsim.quantities import (
     Metres,
     range_of,
 )
+from vil_bridge.servers.airsim.sky_methods import SkyMethods
+from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import (
     DrawnPose,
     GivenKinematics,
@@ -40,6 +44,7 @@ from vil_bridge.servers.airsim.values import (
     WindNed,
     YawMode,
 )
+from vil_bridge.servers.airsim.weather_methods import WeatherMethods
 from vil_bridge.servers.msgpack_rpc import RpcError
 
 NAN_LEAVES_IT = (GivenPose, GivenKinematics)
@@ -130,6 +135,12 @@ PLACE: list[Any] = [pose(1.0), {**pose(2.0), "angular_velocity": vector(1.0)}]
 SEE: list[Any] = [vector(1.0), [pose(1.0)], 90.0, {"timestamp": 5, "pitch": 0.5}]
 
 
+NO_NUMBERS = [math.nan, math.inf, -math.inf]
+ROOMS = (GeometryMethods, ImageMethods, SkyMethods, StateMethods, WeatherMethods)
+SERVED = MethodTable([cls.__new__(cls) for cls in ROOMS], {})  # type: ignore[call-overload]
+"""Methods that AirSim's programs call, without what they act on."""
+
+
 def call(name: str, arguments: list[Any]) -> object:
     return TABLE.call(Caller(), name, arguments)
 
@@ -183,6 +194,41 @@ def test_an_error_says_method_place_range_and_value(name: str, arguments: list[A
     with pytest.raises(RpcError) as raised:
         call(name, arguments)
     assert text in str(raised.value) and f"function '{name}'" in str(raised.value)
+
+
+def turned(part: float) -> dict[str, Any]:
+    return {"position": vector(), "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": part, "z_val": 0.0}}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "place", "refused"),
+    [
+        ("simSetCameraFov", ["0", ...], "fov_degrees", [0.0, 0.99, -90.0, 179.1, 180.0, *NO_NUMBERS]),
+        ("simSetDistortionParam", ["0", "K1", ...], "value", [-1001.0, 1001.0, *NO_NUMBERS]),
+        ("simCreateVoxelGrid", [vector(), ..., 1, 1, 0.5, "a.binvox"], "x", [0, -1, 1 << 40]),
+        ("simCreateVoxelGrid", [vector(), 1, ..., 1, 0.5, "a.binvox"], "y", [0, -1, 1 << 40]),
+        ("simCreateVoxelGrid", [vector(), 1, 1, ..., 0.5, "a.binvox"], "z", [0, -1, 1 << 40]),
+        ("simCreateVoxelGrid", [vector(), 1, 1, 1, ..., "a.binvox"], "res", [0.0, -0.5, *NO_NUMBERS]),
+        ("simSetTimeOfDay", [True, "", False, ..., 60.0], "celestial_clock_speed", NO_NUMBERS),
+        ("simSetTimeOfDay", [True, "", False, 1.0, ...], "update_interval_secs", [-1.0, *NO_NUMBERS]),
+        ("simSetWeatherParameter", [0, ...], "val", NO_NUMBERS),
+    ],
+)
+def test_methods_refuse_numbers_without_a_meaning(
+    name: str, arguments: list[Any], place: str, refused: list[float]
+) -> None:
+    """Their own objects are missing: a number that gets past the ranges ends in another error."""
+    for number in refused:
+        with pytest.raises(RpcError, match=rf"\({place}\) must be from .* not {re.escape(f'{number:g}')}"):
+            SERVED.call(Caller(), name, [number if one is ... else one for one in arguments])
+
+
+@pytest.mark.parametrize("absurd", [math.inf, -math.inf, 2e9, -2e9])
+def test_poses_of_absurd_numbers_are_refused(absurd: float) -> None:
+    for given in (pose(absurd), pose(0.0, absurd), pose(0.0, 0.0, absurd), turned(absurd)):
+        for name, arguments in (("simSetVehiclePose", [given, True]), ("simSetCameraPose", ["0", given])):
+            with pytest.raises(RpcError, match=r"\(pose\) is wrong: .*_val must be from -1e\+06 to 1e\+06"):
+                SERVED.call(Caller(), name, arguments)
 
 
 def test_results_have_no_ranges() -> None:

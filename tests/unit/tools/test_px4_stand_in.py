@@ -15,7 +15,7 @@ from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.tools.lab.autopilots.pilot import Flight
 from vil_bridge.tools.lab.autopilots.px4 import Px4StandIn
-from vil_bridge.tools.lab.autopilots.px4_control import Px4Controller
+from vil_bridge.tools.lab.autopilots.px4_control import Allocation, Px4Controller
 from vil_bridge.tools.lab.autopilots.violations import WireViolation
 from vil_bridge.tools.sitl_parameters import px4_parameters
 from vil_bridge.vehicles.flightgoggles.airframes import PRESETS
@@ -262,6 +262,39 @@ def saturated(parameters: dict[str, float], seconds: float) -> float:
 def test_parameters_that_fit_the_vehicle_keep_px4s_motors_from_their_ends() -> None:
     assert saturated({}, 11.0) > 0.1, "none_iris has another torque of its rotors"
     assert saturated(px4_parameters(PRESETS["autopilot_quad_x"]), 11.0) < 0.01
+
+
+X_FRAME = {
+    f"CA_ROTOR{n}_{key}": value
+    for n, values in enumerate([(0.2, 0.2, 0.05), (-0.2, -0.2, 0.05), (0.2, -0.2, -0.05), (-0.2, 0.2, -0.05)])
+    for key, value in zip(("PX", "PY", "KM"), values, strict=True)
+}
+"""Front right, rear left, front left, rear right."""
+SIDES = {"roll": (-1.0, 1.0, 1.0, -1.0), "pitch": (1.0, -1.0, 1.0, -1.0), "yaw": (1.0, 1.0, -1.0, -1.0)}
+"""Motors that turn faster for a positive torque."""
+
+
+@pytest.mark.parametrize("axis", SIDES)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_torque_adds_no_thrust(axis: str, sign: float) -> None:
+    """MC_AIRMODE 0: motors of one side go down to 0 and those of the other up by as much, and no further."""
+    allocation = Allocation(X_FRAME)
+    sides = sign * np.array(SIDES[axis])
+    share = 1.0 if axis == "yaw" else math.sqrt(0.5)
+    for lift in (0.0, 0.05, 0.2, 0.5):
+        for torque in (0.1, 0.3, 1.0):
+            torques = [sign * torque if name == axis else 0.0 for name in SIDES]
+            outputs = allocation.motors((torques[0], torques[1], torques[2]), lift)
+            np.testing.assert_allclose(outputs, lift + min(lift, share * torque) * sides, atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", ["roll", "pitch"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_full_thrust_gives_way_to_roll_and_pitch(axis: str, sign: float) -> None:
+    """A torque beyond what motors have: those of one side are at 1, those of the other at 0."""
+    torques = [sign * 2.0 if name == axis else 0.0 for name in SIDES]
+    outputs = Allocation(X_FRAME).motors((torques[0], torques[1], torques[2]), 0.9)
+    np.testing.assert_allclose(outputs, 0.5 + 0.5 * sign * np.array(SIDES[axis]), atol=1e-12)
 
 
 def test_an_accelerometer_with_the_wrong_sign_is_a_violation() -> None:
