@@ -363,7 +363,8 @@ def read_rows(path: Path, values: int) -> tuple[npt.NDArray[np.int64], FloatArra
 
 
 def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
-    time, *fields = (field.strip() for field in line.split(","))
+    time, *fields = line.strip().split(",")
+    time = time.rstrip()
     if not (time.isascii() and time.isdigit()):
         hint = " (a spreadsheet has destroyed its digits)" if "E" in time.upper() else ""
         raise ConfigError(f"{place}: time {time!r} is not a whole number of nanoseconds{hint}")
@@ -376,7 +377,7 @@ def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
         also = f" or {STATE_VALUES + 1}" if values == POSE_VALUES else ""
         raise ConfigError(f"{place}: {len(fields) + 1} columns, expected {values + 1}{also}")
     try:
-        row = [float(field) for field in fields]
+        row = list(map(float, fields))
     except ValueError as exc:
         raise ConfigError(f"{place}: {exc}") from None
     if not all(map(math.isfinite, row)):

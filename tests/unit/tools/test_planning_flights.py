@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,7 @@ BETWEEN_SAMPLES = 1e-4
 START, GOAL = np.array([-4.0, -2.0, 1.5]), np.array([4.0, -2.0, 1.5])
 
 
+@cache
 def walls(gap_y: tuple[float, float] | None) -> OccupancyMap:
     """A wall across the box at x = 0, with a gap in y or none."""
     y, z = (np.arange(a + 0.05, b, 0.1) for a, b in zip(LOW[1:] - 1.0, HIGH[1:] + 1.0, strict=True))
@@ -36,6 +39,7 @@ def walls(gap_y: tuple[float, float] | None) -> OccupancyMap:
     return found
 
 
+@cache
 def planner(gap_y: tuple[float, float] | None) -> FlightPlanner:
     return FlightPlanner(walls(gap_y), 0.3, LOW, HIGH, LIMITS, through_unknown=True)
 

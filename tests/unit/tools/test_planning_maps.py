@@ -135,6 +135,7 @@ def test_free_space_has_room_for_the_vehicle_and_no_more_is_blocked(through_unkn
     nearest = np.array([np.linalg.norm(obstacles - p, axis=1).min() for p in places])
     inside = ((places >= low) & (places <= high)).all(axis=1)
     free = space.free(places)
+    assert [space.free_at(*place) for place in places.tolist()] == free.tolist()
     assert not free[~inside].any()
     assert nearest[free].min(initial=math.inf) >= 0.25 + 0.5 * math.sqrt(3.0) * 0.1
     assert free[inside & (nearest > 0.25 + 1.5 * math.sqrt(3.0) * 0.1)].all()

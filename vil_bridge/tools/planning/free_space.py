@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.matrices import length
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.core.voxel_box import keys_at
+from vil_bridge.core.voxel_box import MIDDLE, keys_at
 from vil_bridge.protocols.octomap import keys_of
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
@@ -56,19 +57,33 @@ class FreeSpace:
         self._shape: Final = last - first + 1 + 2 * border
         if (cells := float(np.prod(self._shape, dtype=np.float64))) > MOST_CELLS:
             raise ConfigError(f"{cells:.3g} cells are too many (at most {MOST_CELLS:.3g}): go coarser or nearer")
+        self._bounds: Final = (self.low_m.tolist(), self.high_m.tolist(), self._first.tolist())
+        self._per_m: Final = 1.0 / self.resolution_m
         self._blocked: Final = self._inflated(found, through_unknown)
 
     def free(self, p_world_m: FloatArray) -> BoolArray:
         """Return whether the vehicle has room (n,) with its centre at points (n, 3); outside the box it has none."""
-        inside: BoolArray = np.all((p_world_m >= self.low_m) & (p_world_m <= self.high_m), axis=1)
-        x, y, z = (keys_at(np.where(inside[:, None], p_world_m, self.low_m), self.resolution_m) - self._first).T
+        inside: BoolArray = ((p_world_m >= self.low_m) & (p_world_m <= self.high_m)).all(axis=1)
+        if not inside.all():
+            p_world_m = np.where(inside[:, None], p_world_m, self.low_m)
+        x, y, z = (keys_at(p_world_m, self.resolution_m) - self._first).T
         return np.asarray(inside & ((self._blocked[x, y, z >> 3] >> (z & 7).astype(np.uint8)) & 1 == 0))
+
+    def free_at(self, x_m: float, y_m: float, z_m: float) -> bool:
+        """Return :meth:`free` of one point, without arrays: a search asks for thousands."""
+        place = []
+        for value, low, high, first in zip((x_m, y_m, z_m), *self._bounds, strict=True):
+            if not low <= value <= high:
+                return False
+            place.append(math.floor(value * self._per_m) + MIDDLE - first)
+        x, y, z = place
+        return not int(self._blocked[x, y, z >> 3]) >> (z & 7) & 1
 
     def line_free(self, start_m: FloatArray, end_m: FloatArray) -> bool:
         """Return whether the vehicle passes from one point (3,) to another, looked at every half voxel."""
         way = end_m - start_m
         count = int(2.0 * length(way) / self.resolution_m) + 2
-        return bool(self.free(start_m + np.linspace(0.0, 1.0, count)[:, None] * way).all())
+        return bool(self.free(start_m + _shares(count) * way).all())
 
     def _inflated(self, found: OccupancyMap, through_unknown: bool) -> npt.NDArray[np.uint8]:
         """Return blocked cells (x, y, z / 8), one bit each, lowest z in the lowest bit."""
@@ -87,6 +102,12 @@ class FreeSpace:
             if slab.any():
                 _add_slab(blocked, x, _raised(slab, int(self._reach)), offsets)
         return blocked
+
+
+@lru_cache(maxsize=256)
+def _shares(count: int) -> FloatArray:
+    """Return numbers evenly from 0 to 1, (count, 1)."""
+    return np.linspace(0.0, 1.0, count)[:, None]
 
 
 def _ball(reach: float) -> list[tuple[int, int, int]]:

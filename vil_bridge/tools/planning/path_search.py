@@ -72,7 +72,7 @@ def _search(space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, seed: int
         bounds.setHigh(axis, float(space.high_m[axis]))
     states.setBounds(bounds)
     information = base.SpaceInformation(states)
-    information.setStateValidityChecker(lambda state: bool(space.free(_point(state)[None])[0]))
+    information.setStateValidityChecker(lambda state: space.free_at(state[0], state[1], state[2]))
 
     class Lines(base.MotionValidator):  # type: ignore[misc, name-defined]
         def checkMotion(self, start: Any, end: Any, _last: Any = None) -> bool:  # noqa: N802 - OMPL's name
