@@ -10,8 +10,9 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.support.common import ROOT
 
@@ -19,6 +20,7 @@ __all__ = [
     "PRODUCT",
     "configurations",
     "duplicate_classes",
+    "imports",
     "openings",
     "pages",
     "python_files",
@@ -44,6 +46,14 @@ def _banned() -> dict[re.Pattern[str], str]:
 
 
 _BANNED: Final = _banned()
+_ANY_BANNED: Final = re.compile("|".join(pattern.pattern for pattern in _BANNED), re.I)
+_NAMING: Final = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute},
+)
+"""Kinds of nodes that give names."""
+_JUDGED: Final = _NAMING | {ast.Expr, ast.Import, ast.ImportFrom, ast.Call}
+_LOADERS: Final = frozenset({"import_module", "load_native"})
+"""Functions whose first argument names a module."""
 
 
 def python_files() -> list[Path]:
@@ -62,13 +72,55 @@ def configurations() -> list[Path]:
     return [file for part in ("configs", "vil_bridge/config/presets") for file in sorted((ROOT / part).rglob("*.yaml"))]
 
 
-def openings(path: Path) -> Iterator[str]:
-    """Yield docstrings, of constants too, that begin with a question word."""
-    for node in ast.walk(ast.parse(path.read_text())):
+class _Facts(NamedTuple):
+    """Facts of a module on which the rules judge.
+
+    Attributes:
+        openings: line and first word of the docstrings, of constants too, that begin with a question word.
+        names: line and text of the names that the module gives.
+        classes: public classes.
+        imports: modules, by statement or by a literal name.
+    """
+
+    openings: list[tuple[int, str]]
+    names: list[tuple[int, str]]
+    classes: list[str]
+    imports: list[str]
+
+
+@cache
+def _facts(text: str) -> _Facts:
+    """Return the facts of a module; it is parsed once for all rules."""
+    facts = _Facts([], [], [], [])
+    for node in ast.walk(ast.parse(text)):
+        if type(node) not in _JUDGED:
+            continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             match = _OPENING.match(node.value.value)
             if match:
-                yield f"{_name(path)}:{node.lineno}: the docstring begins with {match[0]!r}"
+                facts.openings.append((node.lineno, match[0]))
+        elif isinstance(node, ast.Import):
+            facts.imports.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            facts.imports.append(node.module or "")
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _LOADERS:
+            facts.imports.extend(str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant))
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            facts.classes.append(node.name)
+        if type(node) in _NAMING:
+            facts.names.extend((getattr(node, "lineno", 1), name) for name in _names(node))
+    return facts
+
+
+def openings(path: Path) -> Iterator[str]:
+    """Yield docstrings, of constants too, that begin with a question word."""
+    for line, word in _facts(path.read_text()).openings:
+        yield f"{_name(path)}:{line}: the docstring begins with {word!r}"
+
+
+def imports(path: Path) -> list[str]:
+    """Return the modules that a file imports, by statement or by a literal name; relative ones left out."""
+    return _facts(path.read_text()).imports
 
 
 def words(path: Path) -> Iterator[str]:
@@ -81,13 +133,19 @@ def words(path: Path) -> Iterator[str]:
     yield from _found(path, text, 1)
     if path.suffix != ".py":
         return
-    for node in ast.walk(ast.parse(text)):
-        for name in _names(node):
-            parts = [part.lower() for piece in name.split("_") for part in _PART.findall(piece)]
-            if len(parts) > 1:
-                for pattern, cure in _BANNED.items():
-                    if any(pattern.fullmatch(part) for part in parts) and not _is_literal(path, name):
-                        yield f"{_name(path)}:{getattr(node, 'lineno', 1)}: the name {name}: {cure}"
+    for line, name in _facts(text).names:
+        for cure in _cures(name):
+            if not _is_literal(path, name):
+                yield f"{_name(path)}:{line}: the name {name}: {cure}"
+
+
+@cache
+def _cures(name: str) -> list[str]:
+    """Return the cures for banned words that are parts of a name."""
+    parts = [part.lower() for piece in name.split("_") for part in _PART.findall(piece)]
+    if len(parts) < 2:
+        return []
+    return [cure for pattern, cure in _BANNED.items() if any(pattern.fullmatch(part) for part in parts)]
 
 
 _FIXED = frozenset({"tell"})
@@ -100,9 +158,8 @@ def duplicate_classes() -> list[str]:
     for path in python_files():
         if _name(path) in _COPIED:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(_name(path))
+        for name in _facts(path.read_text()).classes:
+            found[name].append(_name(path))
     return [f"class {name}: {', '.join(where)}" for name, where in sorted(found.items()) if len(where) > 1]
 
 
@@ -125,6 +182,8 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _found(path: Path, text: str, first: int) -> Iterator[str]:
+    if not _ANY_BANNED.search(text):
+        return
     for number, line in enumerate(text.splitlines(), first):
         for pattern, cure in _BANNED.items():
             for match in pattern.finditer(line):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import tomllib
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.common import ROOT
-from tests.support.house import python_files
+from tests.support.house import imports, python_files
 
 OURS = {"vil_bridge", "vil_adapters", "vil_renderer"}
 ABSENT = {
@@ -25,7 +24,6 @@ ABSENT = {
     "pycolmap": "pycolmap",
 }
 """Distributions of modules that the locked environment lacks, or an older one."""
-LOADERS = {"import_module", "load_native"}
 VENDORS = {"vicon_dssdk", "pyvicon_datastream"}
 """Come with a vendor's program and are on no index."""
 APART = {"mediapipe"}
@@ -34,18 +32,10 @@ APART = {"mediapipe"}
 
 def imported(path: Path) -> Iterator[str]:
     """Top-level modules that a file imports, by statement or by a literal name; ours and Python's left out."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [node.module or ""]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in LOADERS:
-            names = [str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)]
-        for name in names:
-            module = name.partition(".")[0]
-            if module not in sys.stdlib_module_names and module not in OURS:
-                yield "google.protobuf" if module == "google" else module
+    for name in imports(path):
+        module = name.partition(".")[0]
+        if module not in sys.stdlib_module_names and module not in OURS:
+            yield "google.protobuf" if module == "google" else module
 
 
 def normalized(name: str) -> str:

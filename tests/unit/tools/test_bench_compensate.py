@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +60,12 @@ def test_points_out_of_view_do_not_count() -> None:
     assert not len(errors_px(K, SIZE_PX, RENDER, RENDER, behind, GRID_PX, MIXED_M)["none"])
 
 
+loaded = cache(BenchRecording.load)
+
+
 def rest_and_piece(name: str, start: int, rows: int) -> BenchRecording:
     """The rest at the start, which tells the gyroscope's bias, tracking lost, and a piece of the motion."""
-    whole = BenchRecording.load(data_dir(name))
+    whole = loaded(data_dir(name))
     kept = np.r_[0:500, start : start + rows]
     t_ns = whole.t_ns[kept]
     near = (whole.imu_ns < t_ns[499]) | ((whole.imu_ns > t_ns[500] - 100 * MS) & (whole.imu_ns < t_ns[-1] + 300 * MS))

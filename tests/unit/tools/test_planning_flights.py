@@ -11,6 +11,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.voxel_box import MIDDLE, keys_at
 from vil_bridge.protocols.octomap import codes_of, distinct
+from vil_bridge.tools.planning import path_search
 from vil_bridge.tools.planning.free_space import FreeSpace
 from vil_bridge.tools.planning.planner import TRACKING_M, FlightPlanner
 from vil_bridge.tools.planning.simulated_flight import contact_on, fly_along
@@ -77,7 +78,8 @@ def test_the_same_seed_gives_the_same_flight() -> None:
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
-def test_no_way_is_no_flight() -> None:
+def test_no_way_is_no_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_search, "MOST_ROUNDS", 2_000)
     assert planner(None).plan(START, GOAL) is None
 
 

@@ -11,7 +11,7 @@ from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.tools.lab.autopilots import vectors
 from vil_bridge.tools.lab.autopilots.vectors import LEVEL, ZERO, Quaternion, Vector
-from vil_bridge.tools.lab.autopilots.violations import require
+from vil_bridge.tools.lab.autopilots.violations import WireViolation, require
 from vil_bridge.vehicles.environment.atmosphere import height_m
 
 _GROUPS: Final = {"accelerometer": 0x7, "gyroscope": 0x38, "magnetometer": 0x1C0, "barometer": 0x1A00}
@@ -155,11 +155,13 @@ class SensorRules:
     def _check_noise(self, m: hil.HilSensor, group: str) -> None:
         for name in _NOISY[group]:
             value = getattr(m, name)
-            require(value == value and abs(value) < 1e6, f"HIL_SENSOR {name} is {value}.")
+            if not abs(value) < 1e6:
+                raise WireViolation(f"HIL_SENSOR {name} is {value}.")
             last, times = self._same.get(name, (value, 0))
             times = times + 1 if value == last else 1
             self._same[name] = value, times
-            require(times < _STALE, f"HIL_SENSOR {name} is stale: {value} in {_STALE} packets.")
+            if times >= _STALE:
+                raise WireViolation(f"HIL_SENSOR {name} is stale: {value} in {_STALE} packets.")
 
     def _check_rest(self, force: Vector) -> None:
         """Check the mean of the first samples: a vehicle that a floor holds feels gravity alone, upwards."""
