@@ -1,4 +1,4 @@
-"""What every test gets."""
+"""Setup of every test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.layers import Layers
 from tests.support import fork_server
+from tests.support.shared_schemas import share_schemas
 from tests.support.shared_trust import share_trust
 
 # A lazy import. In the thread of a server pytest would rewrite it while another thread parses: CPython 3.11 fails then.
@@ -23,12 +24,13 @@ settings.load_profile("short")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add the layers, and let tests fork our programs."""
+    """Add the layers, let tests fork our programs, and build once in this process what never changes."""
     config.pluginmanager.register(Layers())
     if not hasattr(config, "workerinput"):
         fork_server.begin_counts()
     fork_server.install()
     share_trust()
+    share_schemas()
 
 
 @pytest.fixture(autouse=True)

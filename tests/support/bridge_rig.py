@@ -9,15 +9,12 @@ from pathlib import Path
 
 from tests.support.events import until
 from tests.support.flightgoggles import ports, server
-from tests.support.shared_schemas import share_schemas
 from vil_bridge import registry
 from vil_bridge.config.load import load, load_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Draw
-
-share_schemas()
 
 _CONFIG = """
 version: 1

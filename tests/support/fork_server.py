@@ -362,7 +362,7 @@ def _preload() -> None:
             if not name.startswith(_NOT_PRELOADED):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(name)
-    importlib.import_module("tests.support.shared_schemas").prepare_programs()
+    importlib.import_module("tests.support.prepared_programs").prepare_programs()
     gc.collect()
     gc.freeze()
 
