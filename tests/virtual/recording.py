@@ -15,13 +15,13 @@ __all__ = ["check_recording"]
 _EVENTS: Final = ("/vil/events/flight", "/vil/events/actor")
 
 
-def check_recording(file: Path, view: Mapping[str, Any], *, full: bool) -> Iterator[str]:
+def check_recording(file: Path, view: Mapping[str, Any], *, may_fail: bool) -> Iterator[str]:
     """Yield what does not hold of a file that was ended.
 
     Args:
-        view: the bridge's answer. full: its disk had an end.
+        view: the bridge's answer. may_fail: its disk had an end, or broke.
     """
-    if view["state"] != "idle" and not full:
+    if view["state"] != "idle" and not may_fail:
         yield f"the recording is {view['state']}: {view['reason']}"
     if view["lost"]:
         yield f"the recording lost {view['lost']}"

@@ -1,9 +1,10 @@
 """A whole bridge with the emulated lab, a renderer, readers and a visitor of its pages around it, in one process.
 
 What goes wrong is drawn from the seed: loss, jitter, order and silence of the motion capture, its restarts and clocks,
-how long the renderer takes and when it starts again, when readers leave and come back, how slow the disk is and when it
-is full. The rest is the product, unchanged. :class:`World` checks each picture's header as it comes, all actors each
-second, and the whole at the end; what does not hold becomes a line of ``failures``.
+how long the renderer takes, when readers leave, hang and come back, how slow the disk is, when it breaks and when it is
+full, and what ends or hangs besides (:mod:`tests.virtual.interruptions`). The rest is the product, unchanged.
+:class:`World` checks each picture's header as it comes, all actors each second, and the whole at the end; what does not
+hold becomes a line of ``failures``.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from typing import Any, Final
 import numpy as np
 
 from tests.virtual import disk
+from tests.virtual.interruptions import Autopilot, Interruptions, end_source, hang_http
 from tests.virtual.motions import SwayingBodies
 from tests.virtual.recording import check_recording
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge import client, registry
 from vil_bridge.config.load import load_text
 from vil_bridge.core.faults import Faults
+from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import FloatArray, ImageArray, RenderedImage, TrackingState, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.tools.lab.motions import LabMotions, RoomMotion
@@ -42,6 +45,7 @@ _CAMERAS: Final = ("front", "left", "right", "down")
 _BODIES: Final = {"flight": ("drone", "gate", "cart"), "actor": ("crate", "ladder")}
 _ENDPOINT: Final = "tcp://127.0.0.1:31600"
 _HTTP_PORT: Final = 31_080
+_AUTOPILOT_PORT: Final = 31_700
 _CONFIG: Final = """
 version: 1
 rooms: {flight: {}, actor: {T_world_room: {p_m: [4, 0, 0], ypr_deg: [120, 0, 0]}}}
@@ -59,6 +63,8 @@ renderers: {hall: {type: flightgoggles, pose_port: 31001, image_port: 31002}}
 cameras:
 %s
 stream: {bind: "tcp://127.0.0.1:31600"}
+outputs:
+  autopilot: {type: mavlink-pose, actors: [drone], message: vision-position, rate_hz: 10, port: 0, peer_port: 31700}
 record: {folder: recordings}
 http: {port: 31080}
 realtime: {fifo_priority: 0}
@@ -80,6 +86,12 @@ _CAMERA_HZ: Final = 10.0
 _FEWEST_PICTURES: Final = 0.5
 """Share of a camera's pictures that come in any case, but for the seconds in which readers and renderer are away."""
 _AWAY_S: Final = 8.0
+_AGAIN_S: Final = 4.0
+"""Length of the second recording."""
+_NOTICED_S: Final = 3.2
+"""From then on the bridge says that its HTTP server hangs."""
+_FEWEST_POSES_HZ: Final = 4.0
+"""Of the ten a second that the autopilot gets while all is well."""
 
 
 class World:
@@ -104,7 +116,11 @@ class World:
         self._random = random.Random(seed)
         self._slowest_picture_s = self._random.choice((0.005, 0.03, 0.2))
         self._full_bytes = self._random.choice((None, None, 200_000))
+        self._breaks = self._random.random() < 0.25
         self._visits = 0
+        self._has_hung = False
+        self._has_broken = False
+        self._restless_s = 0.0
         self._stop = threading.Event()
         self._last_t_ns = dict.fromkeys(_CAMERAS, 0)
         self._read_ns = dict.fromkeys(_CAMERAS, 0)
@@ -117,7 +133,10 @@ class World:
 
     async def run(self, seconds: float) -> None:
         """Run for so many seconds of the machine's time. Raises what a part of it raises."""
-        disk.install(random.Random(self._random.random()), self._full_bytes)
+        plan = self._plan = Interruptions.draw(self._random, _SETTLED_S, seconds)
+        disk.install(random.Random(self._random.random()), self._full_bytes, self._breaks)
+        end_source(self._passed_s, plan.source_s)
+        hang_http(self._passed_s, plan.http_s, plan.http_hang_s)
         cameras = "\n".join(_CAMERA % name for name in _CAMERAS)
         bridge = Bridge(load_text(_CONFIG % cameras, "world.yaml", resolve=registry.resolve))
         events = _Events(self.trace)
@@ -128,9 +147,16 @@ class World:
         tasks = [
             asyncio.create_task(run_lab(motions, LabConfig(servers=servers, epoch_ns=self._epoch_ns)), name="lab"),
             asyncio.create_task(bridge.run(), name="bridge"),
+            asyncio.create_task(self._hang(), name="hang"),
+            asyncio.create_task(self._watch_http(bridge), name="watch"),
             asyncio.create_task(self._visit(bridge, seconds), name="visitor"),
         ]
-        threads = [threading.Thread(target=self._render, args=(seconds,), daemon=True)]
+        autopilot = Autopilot(_AUTOPILOT_PORT, self._fail)
+        away = plan.autopilot_s, plan.autopilot_away_s
+        threads = [
+            threading.Thread(target=self._render, daemon=True),
+            threading.Thread(target=autopilot.run, args=(self._stop, *away), daemon=True),
+        ]
         threads += [threading.Thread(target=self._read, args=(name, seconds), daemon=True) for name in _CAMERAS]
         for thread in threads:
             thread.start()
@@ -140,6 +166,7 @@ class World:
         await tasks.pop()
         held = await _least_held(_LEAVING_S)
         self._check_end(bridge, seconds, settled, held)
+        self._check_parts(bridge, seconds, autopilot)
         logging.getLogger("vil_bridge").removeHandler(events)
         self._stop.set()
         for thread in threads:
@@ -168,25 +195,37 @@ class World:
             texts.append(episode)
         elif episode:
             texts.append(f"{episode}@{at_s}s")
+            self._restless_s = max(self._restless_s, at_s + 2.0)
         return Faults.parse(",".join([*texts, f"seed={chance.randrange(1 << 30)}"]))
 
-    def _render(self, seconds: float) -> None:
-        """Run the renderer, which ends once for seconds and starts again, as a program that is killed."""
+    def _render(self) -> None:
+        """Run the renderer, which ends once for seconds and starts again, as a program that is killed, or hangs."""
+        plan = self._plan
         config = FlightGogglesServerConfig(pose_port=31001, image_port=31002)
-        ended = threading.Event()
-        end = threading.Timer(self._random.uniform(max(0.2 * seconds, _SETTLED_S), 0.8 * seconds), ended.set)
-        end.daemon = True
-        end.start()
-        serve(self._drawn, config, ended)
-        self._stop.wait(self._random.uniform(1.0, 5.0))
+        if not plan.renderer_hangs:
+            ended = threading.Event()
+            end = threading.Timer(plan.renderer_s, ended.set)
+            end.daemon = True
+            end.start()
+            serve(self._drawn, config, ended)
+            self._stop.wait(plan.renderer_away_s)
         if not self._stop.is_set():
             serve(self._drawn, config, self._stop)
 
     def _drawn(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         """Draw noise, which takes a while that differs from picture to picture."""
+        plan = self._plan
         time.sleep(self._random.uniform(0.001, self._slowest_picture_s))
+        if plan.renderer_hangs and not self._has_hung and self._passed_s() >= plan.renderer_s:
+            self._has_hung = True
+            time.sleep(plan.renderer_away_s)
         images = tuple(RenderedImage(view, self._noise(view)) for view in views if view.due)
         return RenderedRequest(images, info={"renderer": "virtual"})
+
+    async def _hang(self) -> None:
+        """Let the bridge's loop hang once, as when its machine is busy with something else."""
+        await asyncio.sleep(self._plan.loop_s)
+        time.sleep(self._plan.loop_hang_s)  # noqa: ASYNC251 - the loop hangs
 
     def _noise(self, view: View) -> ImageArray:
         shape = view.camera.height_px, view.camera.width_px, 3
@@ -198,8 +237,12 @@ class World:
         """Read a camera's pictures as an onboard computer does, which starts again now and then."""
         while not self._stop.is_set():
             leaves_ns = time.monotonic_ns() + round(1e9 * self._random.uniform(0.3, 1.0) * seconds)
+            hangs_ns = time.monotonic_ns() + round(1e9 * self._random.uniform(0.1, 2.0) * seconds)
             with client.Receiver(_ENDPOINT, camera) as receiver:
                 while not self._stop.is_set() and time.monotonic_ns() < leaves_ns:
+                    if time.monotonic_ns() >= hangs_ns:
+                        time.sleep(self._random.uniform(0.2, 1.5))
+                        hangs_ns = leaves_ns
                     frame = receiver.next(timeout=0.2)
                     if frame is not None and not self._stop.is_set():
                         self.pictures[camera] += 1
@@ -266,7 +309,7 @@ class World:
                 self._fail(f"{camera}: no picture for {(now_ns - heard_ns) / 1e9:.1f} s, and /readyz answers 200")
 
     def _check_end(self, bridge: Bridge, seconds: float, settled: tuple[int, int], held: tuple[int, int]) -> None:
-        if self._visits < seconds - 2.0 * _SETTLED_S:
+        if self._visits < seconds - 2.0 * _SETTLED_S - self._plan.http_hang_s - self._plan.loop_hang_s:
             self._fail(f"/readyz answered {self._visits} times in {seconds} s")
         for camera, runner in bridge.context.cameras.items():
             expected = max(1, round(_FEWEST_PICTURES * _CAMERA_HZ * (seconds - _AWAY_S)))
@@ -283,13 +326,40 @@ class World:
             if after > before + 2:
                 self._fail(f"{what} grow: {before} after {_SETTLED_S} s, {after} at the end")
 
+    def _check_parts(self, bridge: Bridge, seconds: float, autopilot: Autopilot) -> None:
+        """Check that what ended runs again, where it had the time."""
+        plan = self._plan
+        sent_s = seconds - plan.autopilot_away_s - _AWAY_S
+        if autopilot.poses < _FEWEST_POSES_HZ * sent_s:
+            self._fail(f"the autopilot got {autopilot.poses} poses in {seconds} s")
+        ended_s = plan.source_s if plan.source_s < seconds else 0.0
+        if seconds - max(self._restless_s, ended_s, plan.loop_s) < _AWAY_S:
+            return
+        for name, runner in bridge.context.sources.items():
+            if runner.status.state is not ComponentState.RUNNING:
+                self._fail(f"source {name} is {runner.status.state}, although nothing is wrong with it any more")
+        for actor in bridge.context.world.actors:
+            state = bridge.context.world.state_of(actor.name)
+            if state is not TrackingState.TRACKED:
+                self._fail(f"{actor.name} is {state}, although its motion capture works again")
+
+    async def _watch_http(self, bridge: Bridge) -> None:
+        """Check that the bridge says when its HTTP server hangs, and no longer once it serves again."""
+        plan = self._plan
+        await asyncio.sleep(plan.http_s + _NOTICED_S)
+        if plan.http_hang_s > _NOTICED_S and "hung" not in bridge.http.trouble:
+            self._fail(f"the HTTP server has hung for {_NOTICED_S} s, and its trouble is {bridge.http.trouble!r}")
+        await asyncio.sleep(max(0.0, plan.http_hang_s - _NOTICED_S) + 1.0 + plan.loop_hang_s)
+        if bridge.http.trouble:
+            self._fail(f"the HTTP server serves again, and its trouble is {bridge.http.trouble!r}")
+
     # --- the pages -----------------------------------------------------------------------------
 
     async def _visit(self, bridge: Bridge, seconds: float) -> None:
         """Ask for the state each second, as a monitor does, and record a part of the run."""
         begins_s = self._random.uniform(0.1, 0.6) * seconds
         until_s = begins_s + _RECORDED_SHARE * seconds
-        recorded = asyncio.create_task(self._record(begins_s, until_s), name="recording")
+        recorded = asyncio.create_task(self._record(begins_s, until_s, seconds), name="recording")
         while self._passed_s() < seconds - _LEAVING_S - 0.5:
             await asyncio.sleep(1.0)
             status, _ = await self._ask("GET", "/readyz")
@@ -300,16 +370,28 @@ class World:
             self._check_actors(bridge)
         await recorded
 
-    async def _record(self, begins_s: float, until_s: float) -> None:
-        """Record between two instants of the run."""
+    async def _record(self, begins_s: float, until_s: float, seconds: float) -> None:
+        """Record between two instants of the run, and once more where there is time."""
         await asyncio.sleep(begins_s)
-        await self._ask("PUT", "/api/v1/recording", '{"name": "world"}')
-        await asyncio.sleep(until_s - begins_s)
+        await self._record_for("world", until_s - begins_s)
+        if seconds - self._passed_s() > 2.0 * _AGAIN_S:
+            await self._record_for("again", _AGAIN_S)
+
+    async def _record_for(self, name: str, seconds: float) -> None:
+        """Record for a while and check the file: a recorder that failed starts again."""
+        status, answer = await self._ask("PUT", "/api/v1/recording", json.dumps({"name": name}))
+        if status != "200":
+            self._fail(f"the recording {name} does not begin: {status}: {answer}")
+            return
+        await asyncio.sleep(seconds)
         _, answer = await self._ask("DELETE", "/api/v1/recording")
-        file = self._folder / "recordings" / "world.mcap"
-        self.recording = await asyncio.to_thread(file.read_bytes)
-        for failure in check_recording(file, json.loads(answer), full=self._full_bytes is not None):
-            self._fail(failure)
+        file = self._folder / "recordings" / f"{name}.mcap"
+        self.recording += await asyncio.to_thread(file.read_bytes)
+        may_fail = self._full_bytes is not None or (self._breaks and not self._has_broken)
+        view = json.loads(answer)
+        self._has_broken = self._has_broken or view["state"] == "failed"
+        for failure in check_recording(file, view, may_fail=may_fail):
+            self._fail(f"{name}: {failure}")
 
     async def _ask(self, method: str, path: str, body: str = "") -> tuple[str, str]:
         """Return status and body of an answer."""
