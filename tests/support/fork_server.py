@@ -7,9 +7,9 @@ before its first thread. Everything else starts as usual: other interpreters, co
 that an interpreter or a library reads when it starts. Libraries for matrices have one thread where none of these says
 how many.
 
-A forked program differs from an executed one in three ways: all our modules are imported already, its commands and the
-schemas of its HTTP application are built already, and its end does not take them down. Cases about these use the
-console script, or ``python -c``.
+A forked program differs from an executed one in four ways: all our modules are imported already, its commands, the
+schemas of its HTTP application and the models of most scenes are made already, linear algebra has one thread unless more
+are asked for, and its end does not take modules down. Cases about these use the console script, or ``python -c``.
 
 How a program becomes the asker's child: the server forks twice, and the asker adopts orphans for as long as it waits
 (``PR_SET_CHILD_SUBREAPER``, prctl(2)).
@@ -251,7 +251,7 @@ def _execute(
     command = _command(ours)
     plain = (executable, preexec_fn, gid, gids, uid) == (None,) * 5 and umask < 0 and close_fds and restore_signals
     streams = {0: p2cread, 1: c2pwrite, 2: errwrite}
-    environment = dict(os.environ if env is None else env)
+    environment = _ONE_THREAD | dict(os.environ if env is None else env)
     if (
         _asker is None
         or getattr(_this_thread, "executes", False)
@@ -363,6 +363,8 @@ def _preload() -> None:
                 with contextlib.suppress(ImportError):
                     importlib.import_module(name)
     importlib.import_module("tests.support.prepared_programs").prepare_programs()
+    with contextlib.suppress(ImportError):
+        importlib.import_module("tests.support.shipped_models").prepare("empty", "hall")
     gc.collect()
     gc.freeze()
 
