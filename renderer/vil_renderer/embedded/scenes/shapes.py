@@ -24,12 +24,12 @@ STANDING: Final = "xXyYz"
 """Faces of a box whose underside is never seen."""
 
 _FACES: Final = {
-    "x": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "X": ((-1, 0, 0), (0, -1, 0), (0, 0, 1)),
-    "y": ((0, 1, 0), (-1, 0, 0), (0, 0, 1)),
-    "Y": ((0, -1, 0), (1, 0, 0), (0, 0, 1)),
-    "z": ((0, 0, 1), (1, 0, 0), (0, 1, 0)),
-    "Z": ((0, 0, -1), (-1, 0, 0), (0, 1, 0)),
+    "x": np.array(((1, 0, 0), (0, 1, 0), (0, 0, 1))),
+    "X": np.array(((-1, 0, 0), (0, -1, 0), (0, 0, 1))),
+    "y": np.array(((0, 1, 0), (-1, 0, 0), (0, 0, 1))),
+    "Y": np.array(((0, -1, 0), (1, 0, 0), (0, 0, 1))),
+    "z": np.array(((0, 0, 1), (1, 0, 0), (0, 1, 0))),
+    "Z": np.array(((0, 0, -1), (-1, 0, 0), (0, 1, 0))),
 }
 """Outward normal, right and up of each face of a box; capital = the negative side."""
 
@@ -92,15 +92,15 @@ def panel(
         cell_m: longest side of the quads it is cut into.
     """
     corner, right, up = (np.asarray(v, np.float64) for v in (corner_m, right_m, up_m))
-    width, height = math.hypot(*right), math.hypot(*up)
+    width, height = math.hypot(*right.tolist()), math.hypot(*up.tolist())
     u0, v0, u1, v1 = uv if isinstance(uv, tuple) else (0.0, -height / uv, width / uv, 0.0)
     columns, rows = max(1, math.ceil(width / cell_m - 1e-9)), max(1, math.ceil(height / cell_m - 1e-9))
     share, triangles = _unit_grid(columns, rows)
     normal = cross(right, up)
     return MeshBuilder(
-        corner + share @ np.stack((right, up)),
-        np.broadcast_to(normal / math.hypot(*normal), (len(share), 3)),
-        np.array([u0, v1]) + share * (u1 - u0, v0 - v1),
+        corner + share @ np.array((right, up)),
+        np.repeat((normal / math.hypot(*normal))[None], len(share), axis=0),
+        np.array((u0, v1)) + share * np.array((u1 - u0, v0 - v1)),
         triangles,
     )
 
@@ -117,10 +117,11 @@ def box(
 ) -> MeshBuilder:
     """Build a box with its base centred on the origin; ``faces`` names the visible ones (capital = negative side)."""
     half = 0.5 * np.array(size_m)
+    lift = np.array((0.0, 0.0, half[2]))
     parts = []
     for face in faces:
-        normal, right, up = (np.array(v) * half for v in _FACES[face])
-        corner = normal - right - up + (0.0, 0.0, half[2])
+        normal, right, up = _FACES[face] * half
+        corner = normal - right - up + lift
         parts.append(panel(corner, 2 * right, 2 * up, uv=uv, cell_m=cell_m))
     return join(parts)
 
