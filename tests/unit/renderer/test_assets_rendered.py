@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -242,29 +242,39 @@ def _has_hands(seen: ImageArray, depth: ImageArray, actor: ActorState, T_world_c
 
 
 CLIPS = ("Walking_A", "Jump_Full_Long", "1H_Melee_Attack_Chop")
+APART_M = 30.0
+"""Aside, where no camera before another sees it."""
+
+
+@pytest.fixture(scope="module")
+def rogues(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """One file, read once: a character for each clip, far from each other."""
+    text = """\
+scene: clips
+environment: {sky: [0.7, 0.7, 0.7], ground: [0.7, 0.7, 0.7], sun: null}
+objects:
+"""
+    for index, clip in enumerate(CLIPS):
+        text += f"""\
+  - {{name: rogue{index}, file: ASSETS/kaykit_rogue.glb, class: human, instance: {5 + index}, animation: {clip},
+     yaw_deg: 20, p_m: [0, {APART_M * index}, 0]}}
+"""
+    return scene_file(tmp_path_factory.mktemp("rogues"), text)
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-def test_the_character_plays_its_own_clips(renderers: Renderers, tmp_path: Path, profile: str) -> None:
-    for clip in CLIPS:
-        scene = scene_file(
-            tmp_path,
-            f"""\
-scene: clips
-environment: {{sky: [0.7, 0.7, 0.7], ground: [0.7, 0.7, 0.7], sun: null}}
-objects:
-  - {{name: rogue, file: ASSETS/kaykit_rogue.glb, class: human, instance: 5, animation: {clip}, yaw_deg: 20}}
-""",
-        )
-        renderer = renderers.of(scene, profile)
-        asset = scene.objects[0].asset
-        T = looking((5.0, 0.6, 1.2), 187.0)
+def test_the_character_plays_its_own_clips(renderers: Renderers, rogues: Scene, profile: str) -> None:
+    renderer = renderers.of(rogues, profile)
+    for index, clip in enumerate(CLIPS):
+        rogue = rogues.objects[index]
+        T = looking((5.0, APART_M * index + 0.6, 1.2), 187.0)
+        m = rogue.world_from_asset
         shapes = []
         for t_s in (0.0, 0.3, 0.55):
             snapshot = WorldSnapshot(round(t_s * S), ())
             ids, rgb = (i.pixels for i in shots(renderer, CAMERA, (Modality.INSTANCE, Modality.RGB), T, snapshot))
-            seen = ids == 5
-            vertices = _posed_points(asset, clip, t_s) @ scene.objects[0].world_from_asset[:3, :3].T
+            seen = ids == rogue.instance
+            vertices = _posed_points(rogue.asset, clip, t_s) @ m[:3, :3].T + m[:3, 3]
             pixel = projected(CAMERA, T.inverse().apply(vertices))
             rows, columns = (np.nonzero(seen.any(axis=axis))[0] for axis in (1, 0))
             for found, expected in ((columns, pixel[:, 0]), (rows, pixel[:, 1])):
@@ -285,9 +295,8 @@ def _posed_points(asset: Asset, clip: str, t_s: float) -> FloatArray:
     return np.concatenate([skinned(nodes, node.skin, i, part) for i, node, part in parts])
 
 
-def test_rays_meet_the_character_where_it_is_drawn(renderers: Renderers, tmp_path: Path) -> None:
-    text = "scene: s\nobjects:\n  - {name: rogue, file: ASSETS/kaykit_rogue.glb, instance: 5, animation: Walking_A}\n"
-    scene = scene_file(tmp_path, text)
+def test_rays_meet_the_character_where_it_is_drawn(renderers: Renderers, rogues: Scene) -> None:
+    scene = replace(rogues, objects=(replace(rogues.objects[0], world_from_asset=np.eye(4)),))
     renderer = renderers.of(scene)
     T = looking((5.0, 0.0, 1.2), 180.0)
     ids, depth = (
