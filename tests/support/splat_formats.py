@@ -138,8 +138,7 @@ def _dropped(q: _Floats) -> tuple[npt.NDArray[np.integer], _Floats]:
     """The place of the largest component, and the others where that is positive."""
     largest = np.abs(q).argmax(axis=1)
     q = q * np.sign(q[np.arange(len(q)), largest])[:, None]
-    others = np.array([np.delete(row, i) for row, i in zip(q, largest, strict=True)]).reshape(-1, 3)
-    return largest, others
+    return largest, q[np.arange(4) != largest[:, None]].reshape(-1, 3)
 
 
 # --- SPZ -------------------------------------------------------------------------------------

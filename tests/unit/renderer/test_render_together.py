@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
-from tests.support.opengl import drawing
+from tests.support.opengl import drawing, opengl
 from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.tools.bench.render.yardstick import CAMERA, FIVE, STEP_NS, camera_pose, crowd, stage_scene, walker
-from vil_renderer.embedded import view_batches as together
+from vil_renderer.embedded import view_batches
 from vil_renderer.embedded.engine import static
 
 SMALL = replace(CAMERA, width_px=80, height_px=60)
@@ -20,7 +21,7 @@ SCENE = stage_scene()
 
 def cameras() -> list[CameraModel]:
     """More than are drawn at once, of three sizes."""
-    return [replace(SMALL, name=f"c{i}", width_px=80 - 8 * (i % 3)) for i in range(together._TOGETHER + 3)]
+    return [replace(SMALL, name=f"c{i}", width_px=80 - 8 * (i % 3)) for i in range(view_batches._TOGETHER + 3)]
 
 
 def views(n: int) -> list[View]:
@@ -48,18 +49,24 @@ def assert_same(ours: Sequence[RenderedImage], theirs: Sequence[RenderedImage]) 
             np.testing.assert_array_equal(a.valid, b.valid)
 
 
+@cache
+def together(profile: str) -> list[tuple[RenderedImage, ...]]:
+    """Return the pictures of two instants, each drawn in one request."""
+    with drawing(SCENE, profile) as renderer:
+        return [renderer.render(views(n), snapshot(n)) for n in range(2)]
+
+
 @pytest.mark.gl
 @pytest.mark.parametrize("profile", ["low", "high"])
 def test_many_cameras_in_one_request_see_what_each_sees_alone(profile: str) -> None:
-    with drawing(SCENE, profile) as all_at_once, drawing(SCENE, profile) as one_by_one:
-        for n in range(2):
+    with drawing(SCENE, profile) as one_by_one:
+        for n, images in enumerate(together(profile)):
             asked = views(n)
             alone = [
                 image
                 for first in range(0, len(asked), len(FIVE))
                 for image in one_by_one.render(asked[first : first + len(FIVE)], snapshot(n))
             ]
-            images = all_at_once.render(asked, snapshot(n))
             assert_same(images, alone)
             known = [i.valid.any() for i in images if i.view.modality is Modality.FLOW and i.valid is not None]
             assert known == [n > 0] * len(cameras()), "motion is known in the second picture"
@@ -67,25 +74,22 @@ def test_many_cameras_in_one_request_see_what_each_sees_alone(profile: str) -> N
 
 @pytest.mark.gl
 def test_without_indirect_draws_the_pictures_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, there = views(0)[:10], snapshot(0)
-    with drawing(SCENE, "low") as renderer:
-        if renderer._ctx.version_code < static._INDIRECT_GL:
-            pytest.skip("this OpenGL has no indirect draws")
-        images = renderer.render(asked, there)
+    images = together("low")[0]
+    if opengl().ctx.version_code < static._INDIRECT_GL:
+        pytest.skip("this OpenGL has no indirect draws")
     monkeypatch.setattr(static, "_INDIRECT_GL", 10_000)
     with drawing(SCENE, "low") as renderer:
-        assert_same(renderer.render(asked, there), images)
+        assert_same(renderer.render(views(0)[:10], snapshot(0)), images[:10])
         assert not renderer._scene_pass()._static._commands
 
 
 @pytest.mark.gl
 def test_large_pictures_do_not_wait_for_each_other_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, there = [view for view in views(0) if view.modality is Modality.RGB], snapshot(0)
+    asked = [view for view in views(0) if view.modality is Modality.RGB]
+    images = [image for image in together("low")[0] if image.view.modality is Modality.RGB]
+    monkeypatch.setattr(view_batches, "_TOGETHER_PX", 2 * 80 * 60)
     with drawing(SCENE, "low") as renderer:
-        images = renderer.render(asked, there)
-    monkeypatch.setattr(together, "_TOGETHER_PX", 2 * 80 * 60)
-    with drawing(SCENE, "low") as renderer:
-        assert_same(renderer.render(asked, there), images)
+        assert_same(renderer.render(asked, snapshot(0)), images)
         slots = {key[-1] for key in renderer._scene_pass()._targets._targets._values}
         most = 1 if renderer._opengl.readback.early else 2
     assert slots == set(range(most)), "as many of this size at a time, unless they share one"
