@@ -15,7 +15,7 @@ import pytest
 from tests.support.embedded import looking, prop
 from tests.support.geometry_scenes import box
 from tests.support.opengl import drawing
-from tests.support.splat import Splat, write
+from tests.support.splat import Splat, ply, write
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, CameraModel, ImageArray, Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
@@ -45,8 +45,14 @@ def sheet() -> tuple[Splat, ...]:
     return tuple(Splat((x, y, 0.0), (0.12, 0.12, 0.004), (0.7, 0.7, 0.7), 0.98) for x in GRID for y in GRID)
 
 
+@cache
+def stored_sheet() -> bytes:
+    return ply(sheet())
+
+
 def scanned(folder: Path, *objects: SceneObject, proxy: tuple[str, ...] = ("floor",)) -> Scene:
-    path = write(folder / "floor.ply", list(sheet()))
+    path = folder / "floor.ply"
+    path.write_bytes(stored_sheet())
     return Scene("scan", objects, LIGHT, splats=SplatSet(path, np.eye(4), proxy))
 
 
