@@ -91,11 +91,14 @@ def landed_after(landed: BoolArray, x: FloatArray, state: StateLayout) -> BoolAr
 
     The original has no flag of the ground and counts a vehicle in the air as landed until it climbs or sinks.
     """
-    s = state.split(x)
-    throttle = s["rotors_control"].mean(axis=1)
-    moving = np.abs(s["v_world_mps"][:, 2]) > _RISING_MPS
-    rising = (throttle > _IDLE_THROTTLE) & (moving | (s["grounded"][:, 0] < 0.5))
-    motion = np.hstack((s["v_world_mps"], s["w_body_radps"]))
+    throttle = x[:, state["rotors_control"]].mean(axis=1)
+    driven = throttle > _IDLE_THROTTLE
+    v_world_mps = x[:, state["v_world_mps"]]
+    moving = np.abs(v_world_mps[:, 2]) > _RISING_MPS
+    rising = driven & (moving | (x[:, state["grounded"].start] < 0.5))
+    if driven.all():
+        return landed & ~rising
+    motion = np.hstack((v_world_mps, x[:, state["w_body_radps"]]))
     still = (throttle <= _IDLE_THROTTLE) & (np.abs(motion) < _STILL).all(axis=1)
     after: BoolArray = np.where(landed, ~rising, still)
     return after

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,8 +43,8 @@ class MoveRunner:
     ) -> None:
         self.ends: list[MoveReport] = []
         self.due = NEVER
-        self._dt_s = dt_s
-        self._period = max(Fraction(PERIOD_S).limit_denominator(1000) / dt_s, Fraction(1))
+        self._step_s = dt_s.as_integer_ratio()
+        self._period = max(Fraction(PERIOD_S).limit_denominator(1000) / dt_s, Fraction(1)).as_integer_ratio()
         self._state_of = state_of
         self._command = command
         self._running: dict[int, _Running] = {}
@@ -98,7 +97,8 @@ class MoveRunner:
     def _turn(self, row: int, running: _Running, step: int) -> None:
         sticks, until = self._sticks.get(row, (None, step))
         state = self._state_of(row)._replace(sticks=sticks if step <= until else None)
-        done = running.flight.update(float((step - running.began) * self._dt_s), state)
+        times, per = self._step_s
+        done = running.flight.update((step - running.began) * times / per, state)
         if isinstance(done, MoveEnd):
             del self._running[row]
             self._report(running.number, done)
@@ -106,7 +106,8 @@ class MoveRunner:
         if done is not None:
             self._command(row, done)
         running.turns += 1
-        running.due = running.began + math.ceil(running.turns * self._period)
+        steps, turns = self._period
+        running.due = running.began - (-running.turns * steps // turns)
 
     def _report(self, number: int, end: MoveEnd) -> None:
         self.ends.append(MoveReport(number, end.reached, end.problem))
