@@ -123,30 +123,32 @@ NOISY: dict[str, Any] = {
 }
 
 
-def readings(folder: Path, name: str, sensors: dict[str, Any]) -> FloatArray:
-    """Return what a sensor of a vehicle that stands still measures in four seconds, (n, columns)."""
+def readings(folder: Path, sensors: dict[str, Any]) -> dict[str, FloatArray]:
+    """Return what the sensors of a vehicle that stands still measure in four seconds, (n, columns) by name."""
     given = {"D": {"Sensors": {key: {"Enabled": True, **entry} for key, entry in sensors.items()}}}
     source = simulated(bridge(folder, Vehicles=given)).model_copy(update={"contact": None})
-    simulation = Simulation(source)
-    number = [fitted.name for fitted in fitted_sensors(grouped(vehicles_of(source)))].index(name)
-    found = [r for batch in simulation.advance(4 * source.step_hz) for r in batch.sensors if r.sensor == number]
-    return np.array([np.frombuffer(reading.values, np.float64) for reading in found])
+    found: dict[str, list[FloatArray]] = {fitted.name: [] for fitted in fitted_sensors(grouped(vehicles_of(source)))}
+    names = tuple(found)
+    for batch in Simulation(source).advance(4 * source.step_hz):
+        for reading in batch.sensors:
+            found[names[reading.sensor]].append(np.frombuffer(reading.values, np.float64))
+    return {name: np.array(rows) for name, rows in found.items()}
 
 
 def test_noise_keys_of_sensors_have_their_effect(tmp_path: Path) -> None:
     plain = {name: {"SensorType": entry["SensorType"]} for name, entry in NOISY.items()}
-    quiet, loud = (readings(tmp_path, "Imu", sensors).std(axis=0) for sensors in (plain, NOISY))
+    all_quiet, all_loud = (readings(tmp_path, sensors) for sensors in (plain, NOISY))
+    quiet, loud = (found["Imu"].std(axis=0) for found in (all_quiet, all_loud))
     noisy = quiet > 1e-6  # the attitude is the true one
     assert noisy.sum() == 6 and np.allclose(loud[noisy] / quiet[noisy], 10.0, rtol=0.1)
-    quiet, loud = (readings(tmp_path, "Baro", sensors) for sensors in (plain, NOISY))
+    quiet, loud = (found["Baro"] for found in (all_quiet, all_loud))
     assert (len(quiet), len(loud)) == (200, 400)
     pressure = 1
     assert loud[:, pressure].std() == pytest.approx(27.0, rel=0.15) and quiet[:, pressure].std() < 9.0
-    quiet, loud = (readings(tmp_path, "Mag", sensors) for sensors in (plain, NOISY))
+    quiet, loud = (found["Mag"] for found in (all_quiet, all_loud))
     assert np.allclose(loud.mean(axis=0), 2 * quiet.mean(axis=0), atol=2e-6)
     assert np.allclose(loud.std(axis=0), 5e-6, rtol=0.3)
-    quiet, loud = (readings(tmp_path, "Gps", sensors) for sensors in (plain, NOISY))
-    assert len(loud) > len(quiet)
+    assert len(all_loud["Gps"]) > len(all_quiet["Gps"])
 
 
 @pytest.mark.parametrize(
