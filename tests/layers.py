@@ -23,7 +23,6 @@ from xdist.scheduler import LoadFileScheduling, LoadScheduling
 
 from tests.changed.recording import recorded_seconds
 from tests.support import fork_server
-from vil_bridge.registry import EXTRA_OF_MODULE
 
 LAYERS: Final = ("pure", "wire", "process", "browser")
 _SOCKETS: Final = frozenset({"socket.bind", "socket.connect", "socket.sendto"})
@@ -219,4 +218,6 @@ def _named(reason: str) -> str:
     missing = re.match(r"could not import '(\w+)", reason)
     if missing is None:
         return reason
+    from vil_bridge.registry import EXTRA_OF_MODULE  # here: it imports pydantic, and most runs name no package
+
     return f"{missing[1]} is missing: pip install '.[{EXTRA_OF_MODULE.get(missing[1], 'dev')}]'"

@@ -22,6 +22,7 @@ from vil_bridge.cli.main import app
 from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
+from vil_bridge.tools.race import flown_tracks
 from vil_bridge.tools.race.course_progress import CourseProgress
 from vil_bridge.tools.race.pilots import TrajectoryPilot
 from vil_bridge.tools.race.race_runs import RunGroup
@@ -323,7 +324,7 @@ def test_the_same_pilot_twice_is_named_by_its_files(flown: Path, tmp_path: Path)
     assert second.runs[0].track is None
 
 
-def test_mistakes_have_a_cure(flown: Path, tmp_path: Path) -> None:
+def test_mistakes_have_a_cure(flown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(change: object, problem: str, *, tracks: bytes | None = None) -> None:
         file = tmp_path / "bad.json"
         text = change if isinstance(change, str) else json.dumps(change)
@@ -342,11 +343,14 @@ def test_mistakes_have_a_cure(flown: Path, tmp_path: Path) -> None:
     refused({**good, "episodes": []}, "episodes: List should have at least 1 item")
     refused({key: value for key, value in good.items() if key != "course_yaml"}, "course_yaml: Field required")
     refused({**good, "course_yaml": "course: x"}, r"course_yaml\).*gates")
+    assert flown_tracks._MOST_BYTES == 1 << 30
+    limit = 1 << 20
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("t_s.npy", "w") as member:
-        for _ in range(1025):
-            member.write(bytes(1 << 20))
-    refused(good, "no tracks of races: it holds more than 128 arrays or 1073741824 bytes", tracks=bomb.getvalue())
+        member.write(bytes(limit + 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(flown_tracks, "_MOST_BYTES", limit)
+        refused(good, f"no tracks of races: it holds more than 128 arrays or {limit} bytes", tracks=bomb.getvalue())
     one = good["episodes"][0]
     refused({**good, "episodes": [{**one, "events": [{"event": "flown"}]}]}, "'flown' is not an event of a race")
     refused({**good, "episodes": [{**one, "events": [{"event": "started"}]}]}, "t_ns")

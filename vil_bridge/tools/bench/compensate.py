@@ -103,7 +103,8 @@ def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
             known, true, ahead = _camera(now, shown_ns), truth @ T_BODY_OPTICAL, _camera(before, shown_ns)
             for scene, (px, z_m) in scenes.items():
                 errors = errors_px(_K, _SIZE_PX, render, known, true, px, z_m)
-                errors["predict_depth"] = errors_px(_K, _SIZE_PX, ahead, known, true, px, z_m)["depth"]
+                forecast = errors_px(_K, _SIZE_PX, ahead, known, true, px, z_m, methods=("depth",))
+                errors["predict_depth"] = forecast["depth"]
                 for method, e in errors.items():
                     found.setdefault((scene, delay_ms, method), []).append(e)
     return {key: np.concatenate(errors) for key, errors in found.items()}
@@ -141,7 +142,7 @@ def noisy_errors(recording: BenchRecording, every: int = _EVERY, seed: int = 3) 
             (unfiltered, seen_by(predictor.body, raw, EPOCH_NS + t_ns + _NOISY_DELAY_NS)),
         ):
             views = _K, _SIZE_PX, render @ T_BODY_OPTICAL, known, truth @ T_BODY_OPTICAL, px, z_m
-            errors.append(errors_px(*views)["homography"])
+            errors.append(errors_px(*views, methods=("homography",))["homography"])
     return np.concatenate(filtered), np.concatenate(unfiltered)
 
 

@@ -7,6 +7,7 @@ is measured is the poses and the mapping, not the sampling.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -93,6 +94,7 @@ def errors_px(
     px: FloatArray,
     z_m: FloatArray,
     d_m: float | None = None,
+    methods: Sequence[str] = METHODS,
 ) -> dict[str, FloatArray]:
     """Return the distance from the true place in the picture, by method, of the points that are truly in view.
 
@@ -105,11 +107,12 @@ def errors_px(
         px: shape (n, 2).
         z_m: shape (n,).
         d_m: as in :func:`shown_px`.
+        methods: of :data:`METHODS`.
     """
     true_px, true_z_m = reprojected(K, *rotation_translation(T_world_render, T_world_true), px, z_m)
     inside = (true_px > -0.5) & (true_px < np.array(size_px) - 0.5)
     seen = inside.all(axis=1) & (true_z_m > 0.0)
-    shown = {m: shown_px(m, K, T_world_render, T_world_known, px, z_m, d_m)[seen] for m in METHODS}
+    shown = {m: shown_px(m, K, T_world_render, T_world_known, px, z_m, d_m)[seen] for m in methods}
     return {m: np.linalg.norm(where - true_px[seen], axis=1) for m, where in shown.items()}
 
 

@@ -146,8 +146,8 @@ def filtered_errors(
             if z_m.min() < _NEAREST_M:
                 continue
             true = simulated.motion.truth(render_ns + _FLOWN_DELAY_NS) @ T_BODY_OPTICAL
-            filtered.append(errors_px(_K, _SIZE_PX, raw, known, true, px, z_m)["depth"])
-            unfiltered.append(errors_px(_K, _SIZE_PX, raw, without, true, px, z_m)["depth"])
+            filtered.append(errors_px(_K, _SIZE_PX, raw, known, true, px, z_m, methods=("depth",))["depth"])
+            unfiltered.append(errors_px(_K, _SIZE_PX, raw, without, true, px, z_m, methods=("depth",))["depth"])
     return np.concatenate(filtered), np.concatenate(unfiltered)
 
 
@@ -228,7 +228,7 @@ def _shown(
             return
         views = _K, _SIZE_PX, render, known, true, px, z_m
         errors = errors_px(*views)
-        errors["homography_4m"] = errors_px(*views, _PAPER_PLANE_M)["homography"]
+        errors["homography_4m"] = errors_px(*views, _PAPER_PLANE_M, ("homography",))["homography"]
         for method, e in errors.items():
             name = f"{prefix}_{method}" if prefix else method
             yield name.removesuffix("_none"), e
