@@ -8,11 +8,13 @@ from multiprocessing import get_context
 import numpy as np
 
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
+from vil_bridge.vehicles.control.models import tracking
 from vil_bridge.vehicles.envs.hover import HoverTask
 from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_bridge.vehicles.trajectories.waypoints import minimum_snap
 from vil_renderer.embedded.geometry.sweep import first_impact
 
 MODELS = (FlightmareQuadrotor, FlightGogglesMulticopter, AirsimMultirotor)
@@ -20,11 +22,17 @@ TASKS = (HoverTask, RaceTask, ThreeRotorsTask)
 
 
 def step(number: int) -> None:
-    """Make the first step of one model, of its tasks and of its contacts, which compiles their kernels."""
+    """Make the first step of one model, of its sensors, tasks, contacts and pilots, which compiles their kernels."""
     model = MODELS[number]()
     native = model.native()
     if native is not None:
         native(model.initial(1), model.neutral(1), model.calm(1), 0.001, 1)
+    truth = model.native_truth()
+    if truth is not None:
+        truth(0, model.initial(1), model.neutral(1), model.calm(1))
+    if number == 1:
+        path = minimum_snap(np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [2.0, 1.0, 1.0]]))
+        tracking(model, path)(0.0, model.initial(1))
     if number == 0:
         first_impact(np.zeros(3), np.ones(3), 0.1, np.ones((1, 3, 3)))
     for task in (made(1, engine="native") for made in TASKS if number == 0):
