@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +41,7 @@ _TRACKED: Final = np.ones(1, dtype=np.bool_)
 _Times = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BenchRecording:
     """Rows as recorded, times from the first pose on.
 
@@ -75,7 +76,7 @@ class BenchRecording:
         p_m = poses[:, :3] + (q_to_matrix(q_xyzw) @ T_sensor_imu.p_m)
         return cls(t_ns - t_ns[0], p_m, q_mul(q_xyzw, T_sensor_imu.q_xyzw), imu_ns - t_ns[0], imu)
 
-    @property
+    @cached_property
     def period_ns(self) -> int:
         """Median time between two poses."""
         return int(np.median(np.diff(self.t_ns)))
