@@ -8,8 +8,8 @@ that an interpreter or a library reads when it starts. Libraries for matrices ha
 how many.
 
 A forked program differs from an executed one in four ways: all our modules are imported already, its commands, the
-schemas of its HTTP application and the models of most scenes are made already, linear algebra has one thread unless more
-are asked for, and its end does not take modules down. Cases about these use the console script, or ``python -c``.
+schemas of its HTTP application and the models of most scenes are made already, linear algebra has one thread unless
+more are asked for, and its end does not take modules down. Cases about these use the console script, or ``python -c``.
 
 How a program becomes the asker's child: the server forks twice, and the asker adopts orphans for as long as it waits
 (``PR_SET_CHILD_SUBREAPER``, prctl(2)).

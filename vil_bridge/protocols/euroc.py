@@ -345,7 +345,7 @@ def read_rows(path: Path, values: int) -> tuple[npt.NDArray[np.int64], FloatArra
             for number, line in enumerate(lines, start=1):
                 if line.isspace() or line.startswith("#"):
                     continue
-                t_ns, row = _parse(line, values, f"{path}:{number}")
+                t_ns, row = _parse(line, values, path, number)
                 if times and t_ns == times[-1]:
                     repeats += 1
                     continue
@@ -362,26 +362,35 @@ def read_rows(path: Path, values: int) -> tuple[npt.NDArray[np.int64], FloatArra
     return np.array(times, dtype=np.int64), np.array(numbers).reshape(-1, values)
 
 
-def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
+def _parse(line: str, values: int, path: Path, number: int) -> tuple[int, list[float]]:
+    try:
+        return _row(line, values)
+    except ValueError as exc:
+        raise ConfigError(f"{path}:{number}: {exc}") from None
+
+
+def _row(line: str, values: int) -> tuple[int, list[float]]:
+    """Return the time and the values of a line.
+
+    Raises:
+        ValueError: it is malformed.
+    """
     time, *fields = line.strip().split(",")
     time = time.rstrip()
     if not (time.isascii() and time.isdigit()):
         hint = " (a spreadsheet has destroyed its digits)" if "E" in time.upper() else ""
-        raise ConfigError(f"{place}: time {time!r} is not a whole number of nanoseconds{hint}")
+        raise ValueError(f"time {time!r} is not a whole number of nanoseconds{hint}")
     # Twenty digits never fit; asking for the length first keeps int() from chewing on a huge number.
     if len(time) > 19 or int(time) > _INT64_MAX:
-        raise ConfigError(f"{place}: time does not fit 64 bits")
+        raise ValueError("time does not fit 64 bits")
     if values == POSE_VALUES and len(fields) == STATE_VALUES:
         fields = fields[:values]
     if len(fields) != values:
         also = f" or {STATE_VALUES + 1}" if values == POSE_VALUES else ""
-        raise ConfigError(f"{place}: {len(fields) + 1} columns, expected {values + 1}{also}")
-    try:
-        row = list(map(float, fields))
-    except ValueError as exc:
-        raise ConfigError(f"{place}: {exc}") from None
+        raise ValueError(f"{len(fields) + 1} columns, expected {values + 1}{also}")
+    row = list(map(float, fields))
     if not all(map(math.isfinite, row)):
-        raise ConfigError(f"{place}: holds a value that is not finite")
+        raise ValueError("holds a value that is not finite")
     if values == POSE_VALUES and abs(math.hypot(*row[3:]) - 1.0) > _NORM_TOLERANCE:
-        raise ConfigError(f"{place}: the quaternion has not unit length")
+        raise ValueError("the quaternion has not unit length")
     return int(time), row
