@@ -67,7 +67,7 @@ def test_both_ways_update_to_the_moments_of_their_density(
 
     Where one bound cuts, the moments are exact; where both do, one after the other comes close and claims less.
     """
-    x = np.linspace(-8.0, 8.0, 4001)
+    x = np.linspace(-8.0, 8.0, 1001)
     means = (0.4, -0.2, 0.0)
     found = known([[mean * MS, 2e-6, 1.0 * MS**2, 3e-6 * MS, 5e-11] for mean in means], [0.5, 0.3, 0.2])
     found._waits_ns = [wait * MS for wait in waits]
