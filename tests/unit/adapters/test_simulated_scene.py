@@ -305,3 +305,35 @@ def test_a_scene_is_asked_seldom_far_from_its_walls_and_in_time_near_them() -> N
                 asked.append(step)
     assert asked == [461]
     assert plane.asked < 481 / 8
+
+
+class MovedPlane(CountedPlane):
+    """The same half space; an edit moves it away."""
+
+    away_m = 0.0
+
+    def clearance_m(self, p_world_m: FloatArray) -> float:
+        return super().clearance_m(p_world_m) + self.away_m
+
+    def edit(self, edit: SceneEdit) -> None:
+        self.away_m = edit.p_m[0]
+
+
+def test_a_vehicle_that_stands_is_asked_for_once_until_it_moves_or_the_scene_is_edited() -> None:
+    plane = MovedPlane()
+    scene = SceneContacts(plane, Transform.identity(), SphereRow(ContactConfig(radius_m=0.2)), 1, 1e-3)
+    here_m = np.array(((4.8, 0.0, 0.0),))
+    there_m = here_m - (0.001, 0.0, 0.0)
+    for step in range(5):
+        assert scene.settle(0, here_m, 0.0, step) is None
+        assert scene.next_due == step + 1
+    assert plane.asked == 1
+    for step in range(5, 10):
+        scene.settle(0, there_m, 0.0, step)
+        assert scene.next_due == step + 3  # 1 mm at 200 m/s2
+    assert plane.asked == 2
+    scene.edit(SceneEdit("plane", "", (0.099, 0.0, 0.0), LEVEL, (1.0, 1.0, 1.0)))
+    assert scene.next_due == 0
+    scene.settle(0, there_m, 0.0, 10)
+    assert plane.asked == 3
+    assert scene.next_due == 10 + 31  # 0.1 m
