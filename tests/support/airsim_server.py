@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import select
+import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,20 +19,12 @@ import msgpack
 import pytest
 
 from tests.support.common import ROOT, needs_gl
-from tests.support.programs import VIL_BRIDGE, Program, run
+from tests.support.programs import VIL_BRIDGE, Program
 
 CLIENT: Final = ROOT / ".venv" / "airsim-client"
 """Environment of AirSim's own client."""
 COSYS_CLIENT: Final = ROOT / ".venv" / "cosys-client"
 """Environment of Cosys-AirSim's client."""
-_AS_COSYS: Final = """
-import os, runpy, sys
-import cosysairsim
-sys.modules["airsim"] = cosysairsim
-del sys.argv[0]
-sys.path.insert(0, os.path.dirname(sys.argv[0]))
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 PROGRAMS: Final = ROOT / "tests" / "support" / "airsim_programs"
 RANGING_DRONE: Final[dict[str, Any]] = {
     "VehicleType": "SimpleFlight",
@@ -62,21 +60,51 @@ def serving_programs(settings: dict[str, Any], folder: Path) -> Iterator[int]:
         yield port
 
 
+class ClientPrograms:
+    """Programs that one process forks, which has imported the client.
+
+    Args:
+        environment: with the client. module: the client.
+    """
+
+    def __init__(self, environment: Path, module: str) -> None:
+        words = environment / "bin" / "python", PROGRAMS / "serve.py", module
+        self._server = Program(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        atexit.register(self._server.__exit__, None, None, None)
+
+    def run(self, kind: str, arguments: list[str], folder: Path) -> tuple[int, str]:
+        """Run a program to its end, or kill it after the limit; return its exit code, and what it printed."""
+        server = self._server
+        assert server.stdin is not None and server.stdout is not None
+        printed = folder / "printed"
+        server.stdin.write(json.dumps((kind, arguments, str(printed))).encode() + b"\n")
+        server.stdin.flush()
+        if not select.select([server.stdout], [], [], _LIMIT_S)[0]:
+            for child in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        code = server.stdout.readline()
+        assert code, server.text()
+        return int(code), printed.read_text(errors="replace")
+
+
+_programs_of: Final = cache(ClientPrograms)
+
+
 def run_program(kind: str, program: object, port: int, folder: Path, *more: object) -> None:
     """Run a program with AirSim's client to its end."""
-    _run([CLIENT / "bin" / "python"], kind, program, port, folder, *more)
+    _run(_programs_of(CLIENT, "airsim"), kind, program, port, folder, *more)
 
 
 def run_cosys_program(kind: str, program: object, port: int, folder: Path) -> None:
     """Run a program with Cosys-AirSim's client in place of AirSim's; skips without it."""
     if not (COSYS_CLIENT / ".installed").exists():
         pytest.skip("Cosys-AirSim's client is missing: sh scripts/airsim_client.sh")
-    _run([COSYS_CLIENT / "bin" / "python", "-c", _AS_COSYS], kind, program, port, folder)
+    _run(_programs_of(COSYS_CLIENT, "cosysairsim"), kind, program, port, folder)
 
 
-def _run(python: list[object], kind: str, *arguments: object) -> None:
-    done = run(*python, PROGRAMS / f"{kind}.py", *arguments, limit_s=_LIMIT_S)
-    assert done.returncode == 0, done.stdout + done.stderr
+def _run(programs: ClientPrograms, kind: str, program: object, port: int, folder: Path, *more: object) -> None:
+    code, printed = programs.run(kind, [str(word) for word in (program, port, folder, *more)], folder)
+    assert code == 0, printed
 
 
 class CallRefused(Exception):  # noqa: N818 - it says what happened

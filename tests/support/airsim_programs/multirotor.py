@@ -276,7 +276,7 @@ def wall(client, folder):
     """A cone that is hit at 10 m/s stops the vehicle, whose collision names it."""
     client.armDisarm(True)
     client.takeoffAsync().join()
-    client.moveToPositionAsync(20, -12, -1, 3).join()
+    client.moveToPositionAsync(20, -12, -1, 6).join()
     client.simGetCollisionInfo()
     client.moveByVelocityAsync(10, 0, 0, 2.5).join()
     hit = client.simGetCollisionInfo()
@@ -291,7 +291,7 @@ def obstacles(client, folder):
     client.enableApiControl(True)
     client.armDisarm(True)
     client.takeoffAsync().join()
-    client.moveToPositionAsync(0, -8, -3, 3).join()
+    client.moveToPositionAsync(0, -8, -3, 5).join()
     pose = airsim.Pose(airsim.Vector3r(6, -8, -3), airsim.to_quaternion(0, 0, 0))
     box = client.simSpawnObject("Barrier", "Cube", pose, airsim.Vector3r(1, 4, 4), False)
     client.simGetCollisionInfo()
@@ -300,11 +300,11 @@ def obstacles(client, folder):
     assert hit.has_collided and hit.object_name == box, hit
     assert hit.normal.x_val < -0.99 and abs(hit.impact_point.x_val - 5.5) < 0.01
     assert position(client).x_val < 5.5
-    client.moveToPositionAsync(0, -8, -3, 3).join()
+    client.moveToPositionAsync(0, -8, -3, 5).join()
     pose.position.y_val = 10
     assert client.simSetObjectPose(box, pose, True)
     client.simGetCollisionInfo()
-    client.moveToPositionAsync(10, -8, -3, 3).join()
+    client.moveToPositionAsync(10, -8, -3, 5).join()
     assert not client.simGetCollisionInfo().has_collided
     assert client.simDestroyObject(box)
     client.moveToPositionAsync(10, 10, -3, 5).join()
