@@ -1,4 +1,7 @@
-"""One bridge and one browser for all tests of the folder: its end lets asynchronous tests run again."""
+"""One bridge and one browser for all tests of the folder: its end lets asynchronous tests run again.
+
+The bridge rests during files that do not use it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,16 @@ from tests.browser.rig import PageRig, chromium, needs_page
 
 
 @pytest.fixture(scope="package")
-def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
+def only_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
     needs_page()
     with PageRig(tmp_path_factory.mktemp("rig")) as rig:
         yield rig
+
+
+@pytest.fixture(scope="module")
+def shared_rig(only_rig: PageRig) -> Iterator[PageRig]:
+    yield only_rig
+    only_rig.stop_all()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.support.common import ROOT, wait_until
-from tests.support.harness import Rig
+from tests.support.harness import NAMES, Rig
 
 WEB: Final = ROOT / "vil_bridge" / "web" / "frontend"
 STATIC: Final = WEB.parent / "static"
@@ -42,8 +42,9 @@ class PageRig(Rig):
 
     def _all_commands(self, preset: Path, overrides: Mapping[str, object]) -> dict[str, list[str]]:
         lenses = {f"cameras__{camera}__fov_y_deg": _FOV_Y_DEG for camera in ("front", "plain", "observer")}
-        kept = {"record__folder": self.folder / "recordings", "cameras__front__rate_hz": _RATE_HZ}
-        commands = super()._all_commands(preset, {**lenses, **kept, **overrides})
+        own: dict[str, object] = {"record__folder": self.folder / "recordings"}
+        own |= {f"cameras__{camera}__rate_hz": _RATE_HZ for camera in ("front", "plain", "observer")}
+        commands = super()._all_commands(preset, {**lenses, **own, **overrides})
         ports = [str(self.pose_port), str(self.image_port)]
         return {**commands, "renderer": [sys.executable, "-m", "tests.browser.painter", *ports]}
 
@@ -54,6 +55,11 @@ class PageRig(Rig):
         for name in names:
             self.await_ready(name)
         wait_until(lambda: self.get()["ready"] and self.get()["cameras"]["front"]["age_s"], 40.0, self.trouble)
+
+    def stop_all(self) -> None:
+        """End what runs, until the next :meth:`start_all`."""
+        for name in filter(self.alive, NAMES):
+            self.kill(name)
 
     @property
     def url(self) -> str:
@@ -77,8 +83,11 @@ class Watched:
         assert len(self.requests) > 5
 
     def scroll_to(self, selector: str) -> None:
-        """Bring an element into sight, once it is there: much is asked for only then."""
-        self.page.locator(selector).scroll_into_view_if_needed(timeout=LIMIT_MS)
+        """Bring an element to the top, once it is there: much is asked for only then.
+
+        What is above it is out of sight: a strip of the world would have all of it drawn.
+        """
+        self.page.locator(selector).evaluate("part => part.scrollIntoView({block: 'start'})", timeout=LIMIT_MS)
 
     def until(self, condition: str, argument: object = None) -> None:
         """Wait for a JavaScript function that returns true; an element that is not there yet is waited for, too."""

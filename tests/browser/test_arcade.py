@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.rig import LIMIT_MS, PageRig, Watched, needs_page, watched
+from tests.browser.rig import LIMIT_MS, Watched, needs_page, watched
 from tests.browser.test_accessible import complaints
 from tests.support.common import needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
@@ -178,15 +178,6 @@ def test_axe_finds_nothing_and_it_fits(url: str, browser: Browser, theme: str, w
         seen.until("() => !document.getElementById('start').disabled")
         assert complaints(seen.page) == []
         assert seen.page.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_a_bridge_without_a_race_says_so(rig: PageRig, browser: Browser) -> None:
-    with watched(browser, f"{rig.url}arcade") as seen:
-        seen.until("() => /add the section `race`/.test(document.getElementById('why').textContent)")
-        assert seen.page.locator("#start").is_disabled()
-        seen.page.goto(rig.url, wait_until="commit")
-        seen.until("() => /^(ready|degraded)$/.test(document.getElementById('ready').textContent)")
-        assert seen.page.locator("#race").is_hidden()
 
 
 def test_the_dashboard_shows_the_race_and_resets_it(url: str, browser: Browser) -> None:

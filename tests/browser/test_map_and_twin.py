@@ -80,7 +80,8 @@ def share_of_voxels(page: Watched) -> float:
 
 @pytest.fixture
 def page(url: str, browser: Browser) -> Iterator[Watched]:
-    with watched(browser, url, viewport={"width": 640, "height": 480}) as seen:
+    """The world, which is drawn in software, is out of sight at first."""
+    with watched(browser, url, viewport={"width": 640, "height": 240}) as seen:
         yield seen
         seen.assert_at_peace(url)
 
@@ -97,6 +98,7 @@ def test_a_twin_a_metre_away_alarms_and_its_distance_is_drawn(page: Watched) -> 
 def test_occupied_voxels_are_in_the_world_until_maps_are_switched_off(url: str, page: Watched) -> None:
     page.until("() => parseInt(document.querySelectorAll('#maps tbody td')[3].innerText.replace(',', '')) > 200")
     wait_until(lambda: httpx.get(f"{url}api/v1/scene", timeout=PATIENCE_S).json()["model"], MODEL_S)
+    page.page.set_viewport_size({"width": 640, "height": 480})
     page.scroll_to("#world-view")
     page.page.get_by_role("button", name="Scenery", exact=True).click(timeout=2 * LIMIT_MS)  # once it is loaded
     wait_until(lambda: share_of_voxels(page) > 0.02, PATIENCE_S)

@@ -259,3 +259,12 @@ def test_the_rest_interface_describes_itself_and_can_be_tried(rig: PageRig, brow
         card.get_by_role("button", name="Send").click()
         seen.until('() => /"faults": ""/.test(document.querySelector(\'#put_faults .answer-text\').innerText)')
         seen.assert_at_peace(rig.url)
+
+
+def test_a_bridge_without_a_race_says_so(rig: PageRig, browser: Browser) -> None:
+    with watched(browser, f"{rig.url}arcade") as seen:
+        seen.until("() => /add the section `race`/.test(document.getElementById('why').textContent)")
+        assert seen.page.locator("#start").is_disabled()
+        seen.page.goto(rig.url, wait_until="commit")
+        seen.until("() => /^(ready|degraded)$/.test(document.getElementById('ready').textContent)")
+        assert seen.page.locator("#race").is_hidden()
