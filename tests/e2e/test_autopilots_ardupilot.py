@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.common import wait_until
-from tests.support.sitl import counters, sitl_bridge, stand_in
+from tests.support.sitl import counters, sitl_bridge, stand_in, wait_until
 from vil_bridge.tools.sitl_options import SitlOptions
 
 pytestmark = pytest.mark.process

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.common import wait_until
-from tests.support.sitl import STAND_IN, SitlBridge, counters, sitl_bridge, stand_in
+from tests.support.sitl import STAND_IN, SitlBridge, counters, sitl_bridge, stand_in, wait_until
 from vil_bridge.tools.sitl_options import SitlOptions
 
 pytestmark = pytest.mark.process
@@ -56,7 +55,7 @@ def test_pauses_steps_and_the_end_of_the_program(tmp_path: Path) -> None:
     with sitl_bridge(tmp_path, INDOORS) as bridge:
         with stand_in("px4", bridge.port, "--flight", "hover") as program:
             wait_until(lambda: flies(bridge))
-            simulated(bridge, 5.0)
+            simulated(bridge, 2.0)
             bridge.web.patch("/api/v1/simulation", json={"paused": True}).raise_for_status()
             wait_until(lambda: ahead_s(bridge) > -0.01 and bridge.stands())
             paused_m, paused = bridge.height("px4"), bridge.steps()
@@ -66,7 +65,7 @@ def test_pauses_steps_and_the_end_of_the_program(tmp_path: Path) -> None:
             assert bridge.steps() <= paused + 510
             assert abs(bridge.height("px4") - paused_m) < 0.05
             bridge.web.patch("/api/v1/simulation", json={"paused": False}).raise_for_status()
-            simulated(bridge, 5.0)
+            simulated(bridge, 2.0)
             assert flies(bridge)
             program.kill()
         wait_until(lambda: bridge.link("px4") == "px4 ended")

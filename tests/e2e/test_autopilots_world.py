@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.common import data_dir, needs_gl, wait_until
+from tests.support.common import data_dir, needs_gl
 from tests.support.programs import VIL_BRIDGE, Program
-from tests.support.sitl import SitlBridge, sitl_bridge, stand_in
+from tests.support.sitl import SitlBridge, sitl_bridge, stand_in, wait_until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.tools.child_processes import free_ports

@@ -7,19 +7,22 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import yaml
 
-from tests.support.common import wait_until
+from tests.support import common
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.tools.sitl_options import SitlOptions
 from vil_bridge.tools.sitl_world import sitl_data
 
 STAND_IN: Final = (*VIL_BRIDGE, "lab", "autopilot")
+wait_until: Final = partial(common.wait_until, period_s=0.05)
+"""Wait for a condition of a bridge that steps as fast as it can: each question takes the time of some steps."""
 
 
 class SitlBridge:
