@@ -279,7 +279,7 @@ async def test_discovery_finds_a_server_and_measures_what_it_streams() -> None:
     motion = SpinMotion(occluded={"gate"})
     async with emulated(motion, version="3.1") as motive:
         asked = [f"127.0.0.1:{motive.command_port}", f"127.0.0.1:{free_ports(1, socket.SOCK_DGRAM)[0]}"]
-        (found,) = await discover(asked, 5.0)
+        (found,) = await discover(asked, 2.0)
     assert (found.type, found.title) == ("optitrack", "Motive 2.1, NatNet 3.1, unicast")
     assert OptitrackConfig(**found.config).command_port == motive.command_port
     assert dict(found.bodies) == {"drone": pytest.approx(100.0, abs=1.0), "gate": 0.0}

@@ -221,8 +221,8 @@ async def test_wanted_subjects_that_are_missing_are_warned_of(caplog: pytest.Log
 async def test_servers_are_found_with_their_rates() -> None:
     rate_hz = 20  # which a busy computer keeps
     async with emulated(Dance(occluded={"gate"}), rate_hz=rate_hz) as qtm:
-        places = await ask_around(4.0, qtm.discovery_port)
-        found = await discover([f"127.0.0.1:{qtm.port}", "127.0.0.1:1"], 5.0)
+        places = await ask_around(1.0, qtm.discovery_port)
+        found = await discover([f"127.0.0.1:{qtm.port}", "127.0.0.1:1"], 2.0)
     assert list(places) == [("127.0.0.1", qtm.port)]
     (server,) = found
     assert (server.type, server.config) == ("qualisys", {"server": "127.0.0.1", "port": qtm.port})

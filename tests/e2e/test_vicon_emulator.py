@@ -149,7 +149,7 @@ async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
     async with TrackerEmulator(config, Dance(occluded={"gate"}), now_ns()) as tracker:
         absent = free_port(socket.SOCK_STREAM)
         targets = [f"127.0.0.1:{tracker.port}", f"127.0.0.1:{absent}"]
-        (found,) = await discover(targets, 5.0)
+        (found,) = await discover(targets, 2.0)
     assert (found.type, found.config) == ("vicon", {"server": "127.0.0.1", "port": tracker.port})
     assert "DataStream" in found.title
     assert [name for name, _ in found.bodies] == ["drone", "gate"]
