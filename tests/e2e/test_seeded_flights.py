@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 
-from tests.support.common import ROOT
+from tests.support.programs import output
 
 NAMES = ("courses", "curves", "flightgoggles", "race")
 """Other results take long to compile: ``python -m tests.support.seeded_flights`` computes all."""
@@ -19,9 +17,9 @@ OLDER_PROCESSOR = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": 
 
 def digests(environment: dict[str, str]) -> dict[str, str]:
     """Return digests from a process with the kernels of another processor."""
-    command = [sys.executable, "-m", "tests.support.seeded_flights", *NAMES]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
+    found: dict[str, str] = json.loads(
+        output(sys.executable, "-m", "tests.support.seeded_flights", *NAMES, env=environment)
+    )
     return found
 
 

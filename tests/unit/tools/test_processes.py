@@ -20,7 +20,13 @@ from vil_bridge.tools.child_processes import ProcessGroup
 pytestmark = pytest.mark.process
 
 
-BUSY = "while True: pass"
+BUSY = """
+import time
+while True:
+    end_s = time.thread_time() + 0.02
+    while time.thread_time() < end_s: pass
+    time.sleep(0.04)
+"""
 IDLE = "print('loaded the hall', flush=True); import time; time.sleep(60)"
 TALKING = "import time\nfor i in range(600): print(i, flush=True); time.sleep(0.1)"
 
@@ -50,7 +56,7 @@ def after(seconds: float) -> Callable[[], bool | None]:
     return lambda: time.monotonic() > end_s or None
 
 
-@pytest.mark.parametrize("code", [BUSY, TALKING])
+@pytest.mark.parametrize("code", [BUSY, TALKING], ids=["computing", "talking"])
 def test_waits_beyond_the_idle_limit_for_a_child_that_makes_progress(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
