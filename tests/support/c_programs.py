@@ -13,7 +13,7 @@ from tests.support.programs import run
 
 FOLDER = ROOT / "examples" / "onboard"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{FOLDER}"]
-CHECKED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+CHECKED = ["-g", "-Og", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def compile_c(source: Path, program: Path, *options: str) -> Path:
