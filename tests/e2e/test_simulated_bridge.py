@@ -39,6 +39,7 @@ pytestmark = pytest.mark.process
 
 
 LOAD_S = 300.0
+STEP_HZ = 240
 CONFIG = """
 version: 1
 rooms: {hall: {T_world_room: {p_m: [%s]}}}
@@ -46,6 +47,8 @@ sources:
   sim:
     type: simulated
     room: hall
+    step_hz: %d
+    rate_hz: 100
     vehicles:
       drone: {model: flightgoggles, p_m: [%s], command_timeout_ms: 60000, %s}
 actors:
@@ -62,7 +65,7 @@ cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, ra
 
 
 def written(vehicle: str = "", camera: str = "", room: str = "0, 0, 0", start: str = "0, 4, 1.5") -> str:
-    return CONFIG % (room, start, vehicle, camera)
+    return CONFIG % (room, STEP_HZ, start, vehicle, camera)
 
 
 def drone(bridge: Bridge) -> VehicleState:
@@ -192,7 +195,7 @@ async def test_a_wall_of_the_renderer_is_never_passed() -> None:
                 deepest.append(float(newest[0].p_m[0]))
                 if not drone(bridge).collisions:
                     touched[0] = drone(bridge).steps
-                return drone(bridge).steps > touched[0] + 2 * 960
+                return drone(bridge).steps > touched[0] + 2 * STEP_HZ
 
             touched = [drone(bridge).steps]
             await until(look, 60.0)
