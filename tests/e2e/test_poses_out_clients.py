@@ -34,7 +34,7 @@ from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
 LOOPBACK = "127.0.0.1"
-FRAMES = 240
+FRAMES = 120
 PATIENCE_S = 180.0
 _BRIDGE = """
 version: 1

@@ -48,8 +48,7 @@ async def test_a_whole_bridge_sends_video(tmp_path: Path) -> None:
 
 
 def some_numbers(player: Player, count: int) -> list[int]:
-    found = [
-        n for plane, _ in itertools.islice(player.pictures(20.0), 3 * count) if (n := number_in(plane)) is not None
-    ]
-    assert len(found) >= count
-    return found[:count]
+    planes = (plane for plane, _ in itertools.islice(player.pictures(20.0), 3 * count))
+    found = list(itertools.islice((n for plane in planes if (n := number_in(plane)) is not None), count))
+    assert len(found) == count
+    return found

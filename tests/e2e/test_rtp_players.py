@@ -40,7 +40,7 @@ from vil_bridge.world.world import World
 pytestmark = pytest.mark.process
 
 
-FRAMES = 300
+FRAMES = 180
 
 
 @asynccontextmanager
