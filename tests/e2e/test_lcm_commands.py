@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 _CONFIG = """
 version: 1
 rooms: {hall: {T_world_room: {p_m: [10.0, 20.0, 0.0], ypr_deg: [90.0, 0.0, 0.0]}}}
-sources: {sim: {type: simulated, room: hall, vehicles: {quad: {model: flightgoggles, p_m: [0, 0, 3]}}}}
+sources: {sim: {type: simulated, room: hall, step_hz: 240, vehicles: {quad: {model: flightgoggles, p_m: [0, 0, 3]}}}}
 actors: {drone: {kind: vehicle, source: sim, subject: quad}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
