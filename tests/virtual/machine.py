@@ -14,7 +14,6 @@ Each reading of a clock takes 100 ns, so that a loop which waits for an instant 
 from __future__ import annotations
 
 import _thread
-import contextlib
 import ctypes
 import functools
 import os
@@ -113,6 +112,11 @@ class Machine:
         else:
             self._timers.pop(fd, None)
 
+    def close(self, fd: int) -> None:
+        """Close a descriptor; a timer ends with it, since the next file gets its number."""
+        self._timers.pop(fd, None)
+        _real_close(fd)
+
     # --- threads -------------------------------------------------------------------------------
 
     def wait(self, ready: Callable[[], object] | None, until_ns: int | None, lock: _Lock | None = None) -> None:
@@ -193,8 +197,7 @@ class Machine:
             times = 1 + ((now_ns - due_ns) // period_ns if period_ns else 0)
             if period_ns:
                 self._timers[fd] = due_ns + times * period_ns, period_ns
-            with contextlib.suppress(OSError):
-                os.eventfd_write(fd, times)
+            os.eventfd_write(fd, times)
         return bool(due)
 
 
@@ -277,6 +280,7 @@ def _select(
 
 
 _real_select = select.select
+_real_close = os.close
 real_poll = select.poll
 _real_epoll = select.epoll
 
@@ -308,7 +312,7 @@ def install() -> Machine:
     replace(queue, SimpleQueue=queue._PySimpleQueue)  # type: ignore[attr-defined]
     replace(select, poll=lambda: _Poll(real_poll(), 1e-3), select=_select)
     replace(selectors.EpollSelector, _selector_cls=staticmethod(lambda: _Poll(_real_epoll(), 1.0)))
-    replace(os, urandom=machine.random_bytes)
+    replace(os, urandom=machine.random_bytes, close=machine.close)
     replace(random, _urandom=machine.random_bytes)
     return machine
 

@@ -8,6 +8,7 @@ that finds that fault.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import logging
 import os
@@ -26,6 +27,7 @@ from tests.virtual.repeatable import execute_again
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _LIMIT_S: Final = 900
 """A run that takes longer has come to a standstill."""
+_PR_SET_PDEATHSIG: Final = 1
 _LOG_BYTES: Final = 1000
 
 
@@ -102,6 +104,7 @@ def _fork(seed: int, run: Callable[[int], dict[str, Any]]) -> tuple[int, _Run]:
 def _be_a_run(started: _Run, run: Callable[[int], dict[str, Any]]) -> NoReturn:
     """Run the seed and end this process."""
     signal.alarm(_LIMIT_S)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.dup2(started.log, 2)
     try:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
