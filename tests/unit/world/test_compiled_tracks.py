@@ -78,3 +78,30 @@ def test_limits_may_be_whole_numbers() -> None:
         frame = SourceFrame("room", k, None, t_ns, ("body",), np.array([[0.25 * k, 0.0, 0.0]]), q_xyzw, seen)
         bank.store(frame, bind(frame, RoomFrame(Transform.identity()), [actor], {}), t_ns)
         assert bank.t_capture_ns[0] == t_ns
+
+
+def store_at(bank: TrackBank, number: int, t_ns: int, x_m: float) -> None:
+    """Store a frame of one body that is at ``x_m`` and not turned."""
+    actor, seen = Actor("body", ActorKind.VEHICLE, "room", "body"), np.ones(1, dtype=np.bool_)
+    q_xyzw = np.array([[0.0, 0.0, 0.0, 1.0]])
+    frame = SourceFrame("room", number, t_ns, t_ns, ("body",), np.array([[x_m, 0.0, 0.0]]), q_xyzw, seen)
+    bank.store(frame, bind(frame, RoomFrame(Transform.identity()), [actor], {}), t_ns)
+
+
+@pytest.mark.parametrize("kind", [TrackBank, KernelAlone])
+@pytest.mark.parametrize("ago_ns", [0, 10 * MS])
+def test_a_frame_that_is_not_newer_is_out_of_order_wherever_its_body_is(kind: type[TrackBank], ago_ns: int) -> None:
+    bank = kind([TrackingLimits()])
+    store_at(bank, 0, T_NS, 0.0)
+    store_at(bank, 1, T_NS - ago_ns, 9.0)
+    assert bank.counters == {"out_of_order": 1}
+    assert bank.newest(0)[0].tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", [TrackBank, CompiledTrackBank])
+def test_a_body_that_is_elsewhere_a_nanosecond_later_is_refused(kind: type[TrackBank]) -> None:
+    bank = kind([TrackingLimits()])
+    store_at(bank, 0, T_NS, 0.0)
+    store_at(bank, 1, T_NS + 1, 9.0)
+    assert bank.counters == {"rejected": 1}
+    assert bank.newest(0)[0].tolist() == [0.0, 0.0, 0.0]
