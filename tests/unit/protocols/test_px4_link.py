@@ -231,6 +231,33 @@ def test_a_px4_that_reads_nothing_loses_whole_samples(px4: tuple[Px4Link, socket
     assert (parser.bad_crc, parser.garbage) == (0, 0), "what was sent in part was sent to its end"
 
 
+class NarrowSocket(socket.socket):
+    """A socket that takes 100 bytes at a time."""
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        return super().send(memoryview(data)[:100], flags)
+
+
+def test_a_sample_that_went_out_in_part_goes_out_to_its_end(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    assert link._peer is not None
+    link._peer = NarrowSocket(fileno=link._peer.detach())
+    link._peer.setblocking(False)
+    taken_us = []
+    for i in range(1, 41):
+        dropped = link.dropped
+        link.send(sample(i * MS, gps=GPS, pose=POSE))
+        taken_us += [1000 * i] if link.dropped == dropped else []
+    link.close()
+    parser = MavlinkParser()
+    times_us: list[int] = []
+    while data := peer.recv(65536):
+        times_us += [m.body.time_usec for m in parser.feed(data) if isinstance(m.body, HilSensor)]
+    assert times_us in (taken_us, taken_us[:-1]), "the newest may be under way"
+    assert 10 <= link.dropped <= 30
+    assert (parser.bad_crc, parser.garbage) == (0, 0)
+
+
 def test_an_answer_to_another_sample_is_none(px4: tuple[Px4Link, socket.socket]) -> None:
     link, peer = px4
     link.send(sample(4 * MS))
