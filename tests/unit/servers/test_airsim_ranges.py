@@ -137,7 +137,7 @@ SEE: list[Any] = [vector(1.0), [pose(1.0)], 90.0, {"timestamp": 5, "pitch": 0.5}
 
 NO_NUMBERS = [math.nan, math.inf, -math.inf]
 ROOMS = (GeometryMethods, ImageMethods, SkyMethods, StateMethods, WeatherMethods)
-SERVED = MethodTable([cls.__new__(cls) for cls in ROOMS], {})  # type: ignore[call-overload]
+SERVED = MethodTable([cls.__new__(cls) for cls in ROOMS], {})
 """Methods that AirSim's programs call, without what they act on."""
 
 

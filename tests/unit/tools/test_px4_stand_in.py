@@ -264,11 +264,17 @@ def test_parameters_that_fit_the_vehicle_keep_px4s_motors_from_their_ends() -> N
     assert saturated(px4_parameters(PRESETS["autopilot_quad_x"]), 11.0) < 0.01
 
 
-X_FRAME = {
-    f"CA_ROTOR{n}_{key}": value
-    for n, values in enumerate([(0.2, 0.2, 0.05), (-0.2, -0.2, 0.05), (0.2, -0.2, -0.05), (-0.2, 0.2, -0.05)])
-    for key, value in zip(("PX", "PY", "KM"), values, strict=True)
-}
+def frame(*places_m: tuple[float, float]) -> dict[str, float]:
+    """Return a frame of four rotors by their places, forward and right; the first two turn against the others."""
+    values = {}
+    for n, (x_m, y_m) in enumerate(places_m):
+        values[f"CA_ROTOR{n}_PX"] = x_m
+        values[f"CA_ROTOR{n}_PY"] = y_m
+        values[f"CA_ROTOR{n}_KM"] = 0.05 if n < 2 else -0.05
+    return values
+
+
+X_FRAME = frame((0.2, 0.2), (-0.2, -0.2), (0.2, -0.2), (-0.2, 0.2))
 """Front right, rear left, front left, rear right."""
 SIDES = {"roll": (-1.0, 1.0, 1.0, -1.0), "pitch": (1.0, -1.0, 1.0, -1.0), "yaw": (1.0, 1.0, -1.0, -1.0)}
 """Motors that turn faster for a positive torque."""
@@ -295,6 +301,15 @@ def test_full_thrust_gives_way_to_roll_and_pitch(axis: str, sign: float) -> None
     torques = [sign * 2.0 if name == axis else 0.0 for name in SIDES]
     outputs = Allocation(X_FRAME).motors((torques[0], torques[1], torques[2]), 0.9)
     np.testing.assert_allclose(outputs, 0.5 + 0.5 * sign * np.array(SIDES[axis]), atol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_motors_in_line_with_an_axis_do_not_bound_its_torque(sign: float) -> None:
+    """Front and rear motors of a plus do nothing for roll, left and right ones nothing for pitch."""
+    plus = Allocation(frame((0.2, 0.0), (-0.2, 0.0), (0.0, -0.2), (0.0, 0.2)))
+    step = 0.2 * sign
+    np.testing.assert_allclose(plus.motors((sign, 0.0, 0.0), 0.2), [0.2, 0.2, 0.2 + step, 0.2 - step], atol=1e-12)
+    np.testing.assert_allclose(plus.motors((0.0, sign, 0.0), 0.2), [0.2 + step, 0.2 - step, 0.2, 0.2], atol=1e-12)
 
 
 def test_an_accelerometer_with_the_wrong_sign_is_a_violation() -> None:
