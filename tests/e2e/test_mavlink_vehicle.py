@@ -338,14 +338,14 @@ async def test_discovery_hears_vehicles_and_lists_serial_devices() -> None:
         async with vehicle(target=sock.getsockname()) as peer:
             other = Reference(sock, ("127.0.0.1", peer.port))
             before = len(other.of("ODOMETRY"))
-            found = await discover((f"127.0.0.1:{peer.port}",), 2.0)
+            found = await discover((f"127.0.0.1:{peer.port}",), 5.0)
             sent = len(other.of("ODOMETRY")) - before
     heard = [f for f in found if "peer" in f.config]
     assert [f.title for f in heard] == ["PX4, system 1"]
     assert MavlinkVehicleConfig(**heard[0].config).peer_port == peer.port
     ((name, rate_hz),) = heard[0].bodies
     assert name == "vehicle"
-    assert rate_hz == pytest.approx(sent / 2.0, rel=0.1), "as another listener hears: a busy machine sends fewer"
+    assert rate_hz == pytest.approx(sent / 5.0, rel=0.1), "as another listener hears: a busy machine sends fewer"
     assert [f.config["device"] for f in found if "device" in f.config] == sorted(
         port.device for port in list_ports.comports(include_links=True)
     )
