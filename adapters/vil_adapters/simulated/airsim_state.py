@@ -96,9 +96,10 @@ def landed_after(landed: BoolArray, x: FloatArray, state: StateLayout) -> BoolAr
     v_world_mps = x[:, state["v_world_mps"]]
     moving = np.abs(v_world_mps[:, 2]) > _RISING_MPS
     rising = driven & (moving | (x[:, state["grounded"].start] < 0.5))
+    after: BoolArray = landed & ~rising
     if driven.all():
-        return landed & ~rising
+        return after
     motion = np.hstack((v_world_mps, x[:, state["w_body_radps"]]))
     still = (throttle <= _IDLE_THROTTLE) & (np.abs(motion) < _STILL).all(axis=1)
-    after: BoolArray = np.where(landed, ~rising, still)
+    after |= ~landed & still
     return after
