@@ -428,6 +428,7 @@ def test_the_tests_of_a_changed_file_are_the_recorded_ones_and_those_that_import
 # --- trial ---------------------------------------------------------------------------------------
 
 TRIED = """#include <stdlib.h>
+#include <unistd.h>
 
 int vil_less(int a, int b)
 {
@@ -456,7 +457,7 @@ def test_a_mutant_of_c_is_compiled_into_the_copy_and_judged_in_time(tmp_path: Pa
     before = library_of_copy.read_bytes()
 
     def status(old: str, new: str, until_s: float = math.inf) -> str:
-        mutant = Mutant(file, 8, "vil_less", "return a < b;", "", 0, 0)
+        mutant = Mutant(file, 9, "vil_less", "return a < b;", "", 0, 0)
         tests = [Reaching("test_less.py::test_less", 0.01, 1.0)]
         verdict = try_mutant(copy, mutant, TRIED.replace(old, new), tests, until_s)
         assert library_of_copy.read_bytes() == before
@@ -465,7 +466,9 @@ def test_a_mutant_of_c_is_compiled_into_the_copy_and_judged_in_time(tmp_path: Pa
     assert status("return a < b;", "return a <= b;") == "killed"
     assert status("return a < b;", "abort();") == "killed", "a crash"
     assert status("untested = 3", "untested = 4") == "survived"
-    assert status("return a < b;", "for (;;) {}", time.monotonic() + 3.0) == "unjudged", "an endless loop, and no time"
+    assert status("return a < b;", "for (;;) pause();", time.monotonic() + 3.0) == "unjudged", (
+        "an endless loop, and no time"
+    )
     assert status("return a < b;", "return a <= b;", time.monotonic()) == "unjudged"
 
 

@@ -114,7 +114,7 @@ def test_bounds_end_a_race() -> None:
 
 def test_the_time_limit_ends_a_race() -> None:
     rules = replace(short_course().rules, timeout_s=1.5)
-    (one,) = race(replace(short_course(), rules=rules), "m", minimum_snap_pilot, [0]).episodes
+    (one,) = race(replace(short_course(), rules=rules), "m", plain_pilot, [0]).episodes
     assert one.ended == "timed_out" and one.passed < 3 and one.score == 0.0
 
 

@@ -80,12 +80,13 @@ def test_each_parameter_is_found_within_5_percent_and_its_uncertainty(flight: Tr
     assert hausdorff_m(twin, real) < hausdorff_m(naive, real) / 5.0
 
 
-def test_the_stated_uncertainty_covers_the_errors_of_several_flights() -> None:
+@pytest.mark.parametrize("flights", [4, pytest.param(8, marks=pytest.mark.long)])
+def test_the_stated_uncertainty_covers_the_errors_of_several_flights(flights: int) -> None:
     truth = {name: TRUTH[name] for name in ("mass_kg", "drag_ns2pm2")}
     known = FlightGogglesMulticopter(replace(REAL.parameters, mass_kg=1.0, drag_ns2pm2=0.1))
     exact = fly(REAL, KNOWN, DELAY_STEPS, brisk_path(2, 6.0), 6.0, 0)
     scores = []
-    for seed in range(8):
+    for seed in range(flights):
         noise_m = np.random.default_rng(seed).normal(scale=1e-3, size=exact.poses.p_m.shape)
         noisy = PoseSeries(exact.poses.t_s, exact.poses.p_m + noise_m, exact.poses.q_xyzw)
         found = identify(known, noisy, exact.commands, (*truth, "delay_s"), window_s=0.5)
