@@ -63,7 +63,7 @@ class FreeSpace:
 
     def free(self, p_world_m: FloatArray) -> BoolArray:
         """Return whether the vehicle has room (n,) with its centre at points (n, 3); outside the box it has none."""
-        inside: BoolArray = ((p_world_m >= self.low_m) & (p_world_m <= self.high_m)).all(axis=1)
+        inside: BoolArray = np.asarray(((p_world_m >= self.low_m) & (p_world_m <= self.high_m)).all(axis=1))
         if not inside.all():
             p_world_m = np.where(inside[:, None], p_world_m, self.low_m)
         x, y, z = (keys_at(p_world_m, self.resolution_m) - self._first).T
