@@ -15,11 +15,8 @@ from typing import Any, Final
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis import Case, GenerationMode
-from schemathesis.core.result import Ok
 
 from tests.support.guarded_bridge import guarded_bridge
 from vil_bridge.core.access_tokens import Role
@@ -35,6 +32,11 @@ SAID_503: Final = {"/readyz"}
 
 @pytest.mark.timeout(0 if EXAMPLES > 100 else 900)
 def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    # Here, since every worker collects this file and few run it.
+    import schemathesis
+    from schemathesis import GenerationMode
+    from schemathesis.core.result import Ok
+
     begun_s = time.monotonic()
     with guarded_bridge(tmp_path) as bridge:
         headers = bridge.headers(Role.CONTROL)
@@ -81,7 +83,7 @@ def _try(
         suppress_health_check=list(HealthCheck),
     )
     @given(case=strategy)
-    def ask(case: Case[Any]) -> None:
+    def ask(case: Any) -> None:
         answer = case.call(headers=headers, timeout=PATIENCE_S)
         tried[label] += 1
         statuses[answer.status_code] += 1
