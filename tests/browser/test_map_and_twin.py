@@ -26,6 +26,8 @@ sources:
   sim:
     type: simulated
     room: hall
+    step_hz: 240
+    rate_hz: 60
     vehicles:
       drone: {{model: flightgoggles, p_m: [-1, -1, 1.2]}}
       copy: {{model: flightgoggles, p_m: [-1, 0, 1.2]}}
