@@ -31,6 +31,7 @@ sources:
   sim:
     type: simulated
     room: hall
+    step_hz: 480
     rate_hz: 200
     vehicles: {quad: {model: flightgoggles, p_m: [0, 0, 1.5], command_timeout_ms: 2000}}
 %s
@@ -103,7 +104,7 @@ async def test_a_simulated_vehicle_flies_along_a_trajectory_in_the_world() -> No
 
 
 async def test_another_flight_takes_over_at_its_time_and_a_cancelled_one_holds() -> None:
-    line = minimum_snap(OFFSET_M + np.array([[0.0, 0.0, 1.5], [6.0, 0.0, 1.5]]), speed_mps=1.5)
+    line = minimum_snap(OFFSET_M + np.array([[0.0, 0.0, 1.5], [4.0, 0.0, 1.5]]), speed_mps=1.5)
     async with flying() as (bridge, web):
         first = (await put(web, "drone", rows_of(line))).raise_for_status().json()
         turn_s = 0.5 * line.duration_s

@@ -16,7 +16,7 @@ CONFIG: Final = """
 version: 1
 name: guarded
 rooms: {hall: {}}
-sources: {flock: {type: simulated, room: hall, vehicles: {drone: {model: flightgoggles}}}}
+sources: {flock: {type: simulated, room: hall, step_hz: 240, rate_hz: 20, vehicles: {drone: {model: flightgoggles}}}}
 actors: {drone: {kind: vehicle, source: flock, subject: drone}}
 race: {course: slalom, racers: [drone], arcade: true}
 renderers: {absent: {type: flightgoggles, pose_port: 0, image_port: 0}}
