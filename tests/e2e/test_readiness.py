@@ -135,7 +135,12 @@ READERS_IMU = """
 version: 1
 rooms: {hall: {}}
 sources:
-  sim: {type: simulated, room: hall, rate_hz: 100, vehicles: {drone: {model: flightgoggles, p_m: [0, 0, 1]}}}
+  sim:
+    type: simulated
+    room: hall
+    step_hz: 240
+    rate_hz: 100
+    vehicles: {drone: {model: flightgoggles, p_m: [0, 0, 1]}}
   jetson: {type: onboard-imu, reader: jetson%s}
 actors: {drone: {kind: vehicle, source: sim, subject: drone, imu: jetson}}
 renderers: {hall: {type: flightgoggles, pose_port: 0, image_port: 0, answer_timeout_s: 0.2}}

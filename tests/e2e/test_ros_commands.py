@@ -36,7 +36,12 @@ _CONFIG = """
 version: 1
 rooms: {hall: {T_world_room: {p_m: [10.0, 20.0, 0.0], ypr_deg: [90.0, 0.0, 0.0]}}}
 sources:
-  sim: {type: simulated, room: hall, vehicles: {quad: {model: flightgoggles, p_m: [0, 0, 3]}}}
+  sim:
+    type: simulated
+    room: hall
+    step_hz: 240
+    rate_hz: 100
+    vehicles: {quad: {model: flightgoggles, p_m: [0, 0, 3]}}
   other: {type: vrpn, server: 127.0.0.1, subjects: [real], port: %d, room: hall}
 actors:
   drone: {kind: vehicle, source: sim, subject: quad}
