@@ -11,6 +11,7 @@ import httpx
 import pytest
 import simplejpeg
 
+from tests.support.bridge_rig import build
 from tests.support.common import PATIENCE_S, ROOT
 from tests.support.dashboard_rig import PERSON, film, seat
 from tests.support.events import until
@@ -38,6 +39,15 @@ def test_the_description_is_that_of_the_code(tmp_path: Path) -> None:
     output(sys.executable, "scripts/openapi.py", tmp_path / "now.json", limit_s=100)
     now, kept = (json.loads(path.read_text()) for path in (tmp_path / "now.json", OPENAPI))
     assert now == kept, "the REST interface changed: `make openapi`, and say so in CHANGELOG.md"
+
+
+def test_applications_that_share_their_schemas_have_that_description() -> None:
+    described = []
+    for _ in range(2):
+        one = build('version: 1\nhttp: {port: 0}\nstream: {bind: "tcp://127.0.0.1:0"}\n')
+        one.http.stop()
+        described.append(json.loads(json.dumps(one.build_web().openapi())))
+    assert described == 2 * [json.loads(OPENAPI.read_text())]
 
 
 def test_every_operation_has_a_method_and_says_what_may_go_wrong() -> None:
