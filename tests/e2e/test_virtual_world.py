@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.common import needs_program
 from tests.support.programs import run
-from tests.virtual.planted import PLANTED, SEEDS
+from tests.virtual.planted import PLANTED, SECONDS, SEED
 
 pytestmark = pytest.mark.process
 
@@ -59,5 +59,9 @@ def test_another_seed_gives_others() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_fault_is_found(planted: str) -> None:
-    found = result("--seed", SEEDS.get(planted, 7), "--seconds", 14, "--planted", planted)
-    assert found["failures"]
+    assert result("--seed", SEED, "--seconds", SECONDS, "--planted", planted)["failures"]
+
+
+@pytest.mark.long
+def test_nothing_is_found_where_nothing_is_planted() -> None:
+    assert result("--seed", SEED, "--seconds", SECONDS)["failures"] == []
