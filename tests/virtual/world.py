@@ -64,7 +64,7 @@ cameras:
 %s
 stream: {bind: "tcp://127.0.0.1:31600"}
 outputs:
-  autopilot: {type: mavlink-pose, actors: [drone], message: vision-position, rate_hz: 10, port: 0, peer_port: 31700}
+  autopilot: {type: mavlink-pose, actors: [drone], message: vision-position, rate_hz: 10, port: 31701, peer_port: 31700}
 record: {folder: recordings}
 http: {port: 31080}
 realtime: {fifo_priority: 0}
