@@ -115,11 +115,9 @@ class TrackPair:
             assert other.all_surely_tracked(now_ns) == one.all_surely_tracked(now_ns)
         for row in range(len(BODIES)):
             assert other.repeats.standing_ns(row) == one.repeats.standing_ns(row)
-        rows = range(len(BODIES))
-        covariances = ([bank.covariance(row, t_ns) for row in rows] for bank in (other, one))
-        np.testing.assert_allclose(*covariances, rtol=1e-6, atol=1e-12)
-        twists = ([bank.twist(row, 0.03) for row in rows] for bank in (other, one))
-        np.testing.assert_allclose(*twists, rtol=1e-9, atol=1e-6)
+            np.testing.assert_allclose(other.covariance(row, t_ns), one.covariance(row, t_ns), rtol=1e-6, atol=1e-12)
+            for of in zip(other.twist(row, 0.03), one.twist(row, 0.03), strict=True):
+                np.testing.assert_allclose(*of, rtol=1e-9, atol=1e-6)
 
 
 def fly_both(seed: int, hostility: Hostility, markers: Transform, step_ms: float, asked_every: int, count: int) -> int:
