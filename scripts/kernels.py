@@ -7,6 +7,8 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.control.models import tracking
 from vil_bridge.vehicles.envs.hover import HoverTask
@@ -19,10 +21,16 @@ from vil_renderer.embedded.geometry.sweep import first_impact
 
 MODELS = (FlightmareQuadrotor, FlightGogglesMulticopter, AirsimMultirotor)
 TASKS = (HoverTask, RaceTask, ThreeRotorsTask)
+VEHICLES = (
+    {"flightmare": {"model": "flightmare"}},
+    {"flightgoggles": {"model": "flightgoggles"}, "car": {"model": "car"}},
+    {"airsim": {"model": "airsim"}},
+)
+SENSORS = {kind: {"type": kind} for kind in ("imu", "barometer", "magnetometer", "gps")}
 
 
 def step(number: int) -> None:
-    """Make the first step of one model, of its sensors, tasks, contacts and pilots, which compiles their kernels."""
+    """Make the first steps of one model, of its sensors, tasks, contacts and pilots, which compiles their kernels."""
     model = MODELS[number]()
     native = model.native()
     if native is not None:
@@ -35,6 +43,9 @@ def step(number: int) -> None:
         tracking(model, path)(0.0, model.initial(1))
     if number == 0:
         first_impact(np.zeros(3), np.ones(3), 0.1, np.ones((1, 3, 3)))
+    fitted = {name: {**vehicle, "sensors": SENSORS} for name, vehicle in VEHICLES[number].items()}
+    simulation = Simulation(SimulatedConfig.model_validate({"type": "simulated", "vehicles": fitted}))
+    list(simulation.advance(100))
     for task in (made(1, engine="native") for made in TASKS if number == 0):
         task.reset()
         task.step(np.zeros((1, task.action_size)))
