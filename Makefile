@@ -25,7 +25,6 @@ SECONDS = 30
 JSON = out/demo/summary.json
 FUZZ_RUNS = 1000000
 FUZZ_SECONDS = 4
-FUZZ_JOBS = 2
 KERNEL_RUNS = 10000000
 KERNEL_FRAMES = 1000000
 # Where a branch left: test-changed and mutants-changed take what it changed since.
@@ -201,7 +200,7 @@ fuzz: setup-dev
 
 # The same inputs each time, so that what CI finds is what has changed.
 fuzz-short: setup-dev
-	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --seed 1 --jobs $(FUZZ_JOBS)
+	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --seed 1 --jobs 2
 
 # The compiled kernel under the sanitizers, and against its twin; half an hour.
 fuzz-kernel: setup-dev
