@@ -70,7 +70,8 @@ class Surfaces:
 
 def traced(surfaces: Surfaces, p_m: FloatArray, normal: FloatArray, lamp: Lamp, *, paths: int) -> FloatArray:
     """Return irradiance over pi at a point of a surface, linear RGB, (3,)."""
-    p, n = p_m[None] + _LIFT_M * normal, normal[None]
+    p = p_m[None] + _LIFT_M * normal
+    n = normal[None]
     way = _about(n, _even(paths))
     return np.asarray(direct(surfaces, p, n, lamp)[0] + _arriving(surfaces, p, way, lamp).mean(axis=0))
 
@@ -96,7 +97,8 @@ def _arriving(surfaces: Surfaces, p: FloatArray, way: FloatArray, lamp: Lamp) ->
         t, which = surfaces.first(p, way)
         odds = np.where(which >= 0, surfaces.albedo[which].max(axis=1), 0.0)
         alive = np.flatnonzero(rng.random(len(p)) < odds)
-        hit, path = which[alive], path[alive]
+        hit = which[alive]
+        path = path[alive]
         n = surfaces.normal[hit]
         p = p[alive] + t[alive, None] * way[alive] + _LIFT_M * n
         share = share[alive] * surfaces.albedo[hit] / odds[alive, None]

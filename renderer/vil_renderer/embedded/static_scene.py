@@ -108,7 +108,8 @@ class _Shadows:
     """Static solid objects that cast shadows: light comes in through the others. Gathered when light first asks."""
 
     def __init__(self, scene: Scene, rays: RayWorld) -> None:
-        self._scene, self._rays = scene, rays
+        self._scene = scene
+        self._rays = rays
 
     def occluded(self, origins_m: npt.NDArray[np.floating], targets_m: FloatArray) -> BoolArray:
         """Return whether one lies between points (n, 3) and (n, 3)."""

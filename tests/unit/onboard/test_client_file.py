@@ -63,9 +63,9 @@ def test_the_figures_of_a_long_flight_need_no_more_memory() -> None:
     grown_bytes = tracemalloc.get_traced_memory()[0] - made_bytes
     tracemalloc.stop()
     assert grown_bytes < 10_000
-    told = tally.summary()
-    assert told["frames"] == 20_000
-    assert [told["age_ms"][k] for k in ("p50", "p95", "max")] == pytest.approx(
+    printed = tally.summary()
+    assert printed["frames"] == 20_000
+    assert [printed["age_ms"][k] for k in ("p50", "p95", "max")] == pytest.approx(
         1e3 * np.percentile(ages_s, (50, 95, 100)), rel=1e-3
     )
-    assert told["latency_ms"]["p50"] is None
+    assert printed["latency_ms"]["p50"] is None

@@ -226,7 +226,8 @@ def test_pictures_that_would_take_too_much_are_refused_before_one_is_decoded(
         raise AssertionError("a picture was decoded")
 
     monkeypatch.setattr(images, "pixels_of", decoded)
-    file, data = GltfFile(), wide_png(8192, 8192)
+    file = GltfFile()
+    data = wide_png(8192, 8192)
     for k in range(64):
         source = file.add("images", {"bufferView": file.view(data), "mimeType": "image/png", "name": f"wall{k}"})
         file.add("textures", {"source": source})

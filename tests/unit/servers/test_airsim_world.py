@@ -137,15 +137,19 @@ def readings(folder: Path, sensors: dict[str, Any]) -> dict[str, FloatArray]:
 
 def test_noise_keys_of_sensors_have_their_effect(tmp_path: Path) -> None:
     plain = {name: {"SensorType": entry["SensorType"]} for name, entry in NOISY.items()}
-    all_quiet, all_loud = (readings(tmp_path, sensors) for sensors in (plain, NOISY))
-    quiet, loud = (found["Imu"].std(axis=0) for found in (all_quiet, all_loud))
+    all_quiet = readings(tmp_path, plain)
+    all_loud = readings(tmp_path, NOISY)
+    quiet = all_quiet["Imu"].std(axis=0)
+    loud = all_loud["Imu"].std(axis=0)
     noisy = quiet > 1e-6  # the attitude is the true one
     assert noisy.sum() == 6 and np.allclose(loud[noisy] / quiet[noisy], 10.0, rtol=0.1)
-    quiet, loud = (found["Baro"] for found in (all_quiet, all_loud))
+    quiet = all_quiet["Baro"]
+    loud = all_loud["Baro"]
     assert (len(quiet), len(loud)) == (200, 400)
     pressure = 1
     assert loud[:, pressure].std() == pytest.approx(27.0, rel=0.15) and quiet[:, pressure].std() < 9.0
-    quiet, loud = (found["Mag"] for found in (all_quiet, all_loud))
+    quiet = all_quiet["Mag"]
+    loud = all_loud["Mag"]
     assert np.allclose(loud.mean(axis=0), 2 * quiet.mean(axis=0), atol=2e-6)
     assert np.allclose(loud.std(axis=0), 5e-6, rtol=0.3)
     assert len(all_loud["Gps"]) > len(all_quiet["Gps"])

@@ -82,7 +82,8 @@ def test_limits_may_be_whole_numbers() -> None:
 
 def store_at(bank: TrackBank, number: int, t_ns: int, x_m: float) -> None:
     """Store a frame of one body that is at ``x_m`` and not turned."""
-    actor, seen = Actor("body", ActorKind.VEHICLE, "room", "body"), np.ones(1, dtype=np.bool_)
+    actor = Actor("body", ActorKind.VEHICLE, "room", "body")
+    seen = np.ones(1, dtype=np.bool_)
     q_xyzw = np.array([[0.0, 0.0, 0.0, 1.0]])
     frame = SourceFrame("room", number, t_ns, t_ns, ("body",), np.array([[x_m, 0.0, 0.0]]), q_xyzw, seen)
     bank.store(frame, bind(frame, RoomFrame(Transform.identity()), [actor], {}), t_ns)

@@ -196,7 +196,8 @@ def _at(path: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
     index: npt.NDArray[np.int64] = np.minimum(step.astype(np.int64), len(path) - 2)
     share = (step - index)[..., None, None]
     columns = np.arange(path.shape[2])[:, None]
-    before, after = path[index, :, columns], path[index + 1, :, columns]  # (k, m, r, 10)
+    before = path[index, :, columns]
+    after = path[index + 1, :, columns]  # (k, m, r, 10), as before
     mixed = ((1.0 - share) * before + share * after).transpose(2, 0, 1, 3)
     return mixed[..., _P], q_normalize(mixed[..., _Q])
 

@@ -298,7 +298,8 @@ def _between(
     origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating]
 ) -> tuple[Float32Array, Float32Array]:
     """Return starts and ways (n, 3) of rays between points (n, 3) and (n, 3), without 2 mm at both ends."""
-    o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m
+    o = np.asarray(origins_m, np.float64)
+    d = np.asarray(targets_m, np.float64) - origins_m
     step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
     return (o + step * d).astype(np.float32), ((1.0 - 2.0 * step) * d).astype(np.float32)
 

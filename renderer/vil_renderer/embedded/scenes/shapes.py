@@ -92,7 +92,8 @@ def panel(
         cell_m: longest side of the quads it is cut into.
     """
     corner, right, up = (np.asarray(v, np.float64) for v in (corner_m, right_m, up_m))
-    width, height = math.hypot(*right.tolist()), math.hypot(*up.tolist())
+    width = math.hypot(*right.tolist())
+    height = math.hypot(*up.tolist())
     u0, v0, u1, v1 = uv if isinstance(uv, tuple) else (0.0, -height / uv, width / uv, 0.0)
     columns, rows = max(1, math.ceil(width / cell_m - 1e-9)), max(1, math.ceil(height / cell_m - 1e-9))
     share, triangles = _unit_grid(columns, rows)

@@ -46,10 +46,12 @@ class Receivers:
     def at(self, layout: ChartLayout, triangle: npt.NDArray[np.intp], u: Float32Array, v: Float32Array) -> Index32:
         """Return the receiver next to points on triangles, (n,), given by the barycentrics of two corners."""
         in_chart = layout.chart[triangle] >= 0
-        charted, others = np.flatnonzero(in_chart), np.flatnonzero(~in_chart)
+        charted = np.flatnonzero(in_chart)
+        others = np.flatnonzero(~in_chart)
         found = np.empty(len(triangle), np.int32)
         found[others] = self._vertex_at(layout, triangle[others], u[others], v[others])
-        u, v = u[charted], v[charted]
+        u = u[charted]
+        v = v[charted]
         # Rows as single items are looked up in half the time.
         rows = layout.place[layout.triangles].reshape(-1, 6).view("V48").ravel()
         a, b, c = rows.take(triangle[charted]).view(np.float64).reshape(-1, 3, 2).transpose(1, 2, 0)
