@@ -1,8 +1,11 @@
-"""Render a data set from Python: a stereo pair and a camera that looks down, around a circle, with an IMU.
+"""Render a data set from Python.
+
+A stereo pair and a camera that looks down, around a circle, with an IMU.
 
     python examples/offline_dataset.py out/set --frames 100 --workers 2
 
-`vil-bridge dataset` does the same with options or from a file (docs/guides/datasets.md). Interrupted, it goes on.
+`vil-bridge dataset` does the same with options or from a file (docs/guides/datasets.md).
+Interrupted, it goes on.
 """
 
 import argparse
@@ -18,12 +21,19 @@ def plan_of(frames: int, scene: str, width_px: int, height_px: int) -> DatasetPl
     return DatasetPlan.model_validate(
         {
             "scenes": [scene],
-            "trajectory": {"circle": {"radius_m": 1.5, "speed_mps": 0.8, "center_m": [0.0, 0.0, 1.5]}},
+            "trajectory": {
+                "circle": {"radius_m": 1.5, "speed_mps": 0.8, "center_m": [0.0, 0.0, 1.5]}
+            },
             "frames": frames,
             "modalities": ["gray", "depth", "semantic", "flow"],
             "cameras": {
-                "left": size | {"T_body_camera": {"p_m": [0.1, 0.055, 0.0]}, "stereo_baseline_m": 0.11},
-                "down": size | {"T_body_camera": {"ypr_deg": [0.0, 90.0, 0.0]}, "modalities": ["rgb", "normals"]},
+                "left": size
+                | {"T_body_camera": {"p_m": [0.1, 0.055, 0.0]}, "stereo_baseline_m": 0.11},
+                "down": size
+                | {
+                    "T_body_camera": {"ypr_deg": [0.0, 90.0, 0.0]},
+                    "modalities": ["rgb", "normals"],
+                },
             },
             "imu": {"preset": "mpu6000", "rate_hz": 200},
         }

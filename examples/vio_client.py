@@ -9,4 +9,10 @@ from vil_bridge.client import Receiver  # on the vehicle: from client import Rec
 with Receiver(sys.argv[1], camera="front", color="gray", variant="raw", timeout_s=0.3) as receiver:
     for frame in receiver:  # replace the next two lines by your estimator
         image = np.ascontiguousarray(frame.image)
-        print(frame.t_ns, image.shape, frame.K[0, 0], frame.tracking_state, flush=True)  # noqa: T201
+        print(  # noqa: T201
+            frame.t_ns,
+            image.shape,
+            frame.K[0, 0],
+            frame.tracking_state,
+            flush=True,
+        )

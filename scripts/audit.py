@@ -1,7 +1,8 @@
 """Looks for published vulnerabilities of the pinned dependencies: ``make audit``.
 
-Python's by pip-audit against requirements.lock, the page's by npm audit against package-lock.json. Ends with
-1 when a version in use has an advisory; where the advisories cannot be reached, it says so and passes.
+Python's by pip-audit against requirements.lock, the page's by npm audit against package-lock.json.
+Ends with 1 when a version in use has an advisory; where the advisories cannot be reached, it says
+so and passes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def main() -> int:
 def _judged(what: str, advisories: list[str] | str) -> list[str]:
     """Advisories; none where they could not be had, which is said."""
     if isinstance(advisories, str):
-        sys.stdout.write(f"audit: {what}: SKIPPED, the advisories cannot be reached: {advisories}\n")
+        sys.stdout.write(
+            f"audit: {what}: SKIPPED, the advisories cannot be reached: {advisories}\n"
+        )
         return []
     sys.stdout.write(f"audit: {what}: {len(advisories)} advisories for the versions in use\n")
     return [f"{what}: {advisory}" for advisory in advisories]
@@ -40,16 +43,22 @@ def _python() -> list[str] | str:
     """One line for each advisory, or why there is no answer."""
     program = str(Path(sys.executable).with_name("pip-audit"))
     lock = ["--require-hashes", "--disable-pip", "-r", str(ROOT / "requirements.lock")]
-    answer = _answer([program, *lock, "--progress-spinner", "off", "--timeout", "10", "--format", "json"], ROOT)
+    answer = _answer(
+        [program, *lock, "--progress-spinner", "off", "--timeout", "10", "--format", "json"], ROOT
+    )
     if isinstance(answer, str) or not answer.get("dependencies"):
         return answer if isinstance(answer, str) else "an unknown answer"
     looked_up = [package for package in answer["dependencies"] if "vulns" in package]
     if not looked_up:
         return str(answer["dependencies"][0].get("skip_reason", "an unknown answer"))
     if len(looked_up) < len(answer["dependencies"]):
-        sys.stdout.write(f"audit: Python: {len(answer['dependencies']) - len(looked_up)} packages are unknown there\n")
+        sys.stdout.write(
+            f"audit: Python: {len(answer['dependencies']) - len(looked_up)} packages are "
+            "unknown there\n"
+        )
     return [
-        f"{package['name']} {package['version']}: {flaw['id']}, fixed in {', '.join(flaw['fix_versions']) or 'none'}"
+        f"{package['name']} {package['version']}: {flaw['id']}, fixed in "
+        f"{', '.join(flaw['fix_versions']) or 'none'}"
         for package in looked_up
         for flaw in package["vulns"]
     ]
@@ -61,11 +70,24 @@ def _npm() -> list[str] | str:
     if program is None:
         return "npm is not installed"
     answer = _answer(
-        [program, "audit", "--package-lock-only", "--json", "--fetch-timeout=10000", "--fetch-retries=0"], WEB
+        [
+            program,
+            "audit",
+            "--package-lock-only",
+            "--json",
+            "--fetch-timeout=10000",
+            "--fetch-retries=0",
+        ],
+        WEB,
     )
     if isinstance(answer, str) or "vulnerabilities" not in answer:
-        return answer if isinstance(answer, str) else str(answer.get("message", "an unknown answer"))
-    return [f"{name}: {flaw['severity']}, {flaw['range']}" for name, flaw in answer["vulnerabilities"].items()]
+        return (
+            answer if isinstance(answer, str) else str(answer.get("message", "an unknown answer"))
+        )
+    return [
+        f"{name}: {flaw['severity']}, {flaw['range']}"
+        for name, flaw in answer["vulnerabilities"].items()
+    ]
 
 
 def _answer(command: Sequence[str], folder: Path) -> dict[str, Any] | str:

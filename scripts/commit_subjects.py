@@ -18,7 +18,8 @@ FIRST: Final = "f8fdcd7"
 LONGEST: Final = 72
 _FORM: Final = re.compile(r"(?P<area>[a-z0-9][a-z0-9_, /-]*): (?P<summary>\S.*)")
 _NOT_IMPERATIVE: Final = re.compile(
-    r"(?:[a-z]+(?:ed|ing)|adds|fixes|makes|moves|removes|renames|changes|writes|the|a|an|it|what|who|how|when|where)\b",
+    r"(?:[a-z]+(?:ed|ing)|adds|fixes|makes|moves|removes|renames|changes|writes|the|a|an|"
+    r"it|what|who|how|when|where)\b",
     re.I,
 )
 _IMPERATIVE: Final = frozenset({"bring", "embed", "feed", "need", "shed", "speed", "string"})
@@ -60,7 +61,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _git(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", *words], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return subprocess.run(  # noqa: S603
+        ["git", *words],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     vil-bridge bench compensate --data FOLDER --json > figures.json
     python scripts/compensation_figures.py figures.json docs/figures
 
-``compensation_views.jpg``, in the manner of figure 13 of the FlightGoggles paper: one instant of a simulated flight
-at 2 m/s with the noise of real sensors, shown in pictures that were rendered 56 to 280 ms before. The outline is
-where the gate truly is. ``compensation_errors.png``: the means of the benchmark over the delay.
+``compensation_views.jpg``, in the manner of figure 13 of the FlightGoggles paper: one instant of a
+simulated flight at 2 m/s with the noise of real sensors, shown in pictures that were rendered 56 to
+280 ms before. The outline is where the gate truly is. ``compensation_errors.png``: the means of the
+benchmark over the delay.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def _draw_views(path: Path) -> None:
             for line, (label, method, predicted) in enumerate(_ROWS):
                 pose = ahead if predicted else anchor.T_world_body @ T_BODY_OPTICAL
                 picture, depth = _render(renderer, pose)
-                shown = Compensator().compensate(picture, _CAMERA.K, pose, known, method, depth).pixels
+                shown = (
+                    Compensator().compensate(picture, _CAMERA.K, pose, known, method, depth).pixels
+                )
                 axes = figure.add_subplot(grid[line, column + 2])
                 _show(axes, _outlined(shown, true, gate), f"{delay_ms} ms" if line == 0 else "")
                 if column == 0:
@@ -84,11 +87,19 @@ def _draw_views(path: Path) -> None:
 
 
 def _brisk_instant(motion: DroneMotion, gate: Gate) -> int:
-    """Return the instant at which the gate moves fastest and stays in view for the longest delay."""
+    """Return the instant at which the gate moves fastest and stays in view for the longest
+    delay.
+    """
     best_ns, best_px = 0, 0.0
     for now_ns in range(4_000 * NS_PER_MS, 60_000 * NS_PER_MS, 50 * NS_PER_MS):
-        seen = [_outline_px(motion.truth(now_ns - d * NS_PER_MS) @ T_BODY_OPTICAL, gate) for d in (0, *DELAYS_MS)]
-        if any(px is None or (px < 0).any() or (px > (_CAMERA.width_px, _CAMERA.height_px)).any() for px in seen):
+        seen = [
+            _outline_px(motion.truth(now_ns - d * NS_PER_MS) @ T_BODY_OPTICAL, gate)
+            for d in (0, *DELAYS_MS)
+        ]
+        if any(
+            px is None or (px < 0).any() or (px > (_CAMERA.width_px, _CAMERA.height_px)).any()
+            for px in seen
+        ):
             continue
         centres_px = [px.mean(axis=0) for px in seen if px is not None]
         moved_px = float(np.linalg.norm(centres_px[0] - centres_px[-1]))
@@ -98,7 +109,10 @@ def _brisk_instant(motion: DroneMotion, gate: Gate) -> int:
 
 
 def _outline_px(T_world_optical: Transform, gate: Gate) -> FloatArray | None:
-    """Corners of the opening in the picture, shape (4, 2); None where the gate is not well before the camera."""
+    """Corners of the opening in the picture, shape (4, 2).
+
+    None where the gate is not well before the camera.
+    """
     y, z = 0.5 * gate.width_m, 0.5 * gate.height_m
     corners_m = gate.T_world_gate.apply(np.array([[0, -y, -z], [0, y, -z], [0, y, z], [0, -y, z]]))
     seen_m = T_world_optical.inverse().apply(corners_m)
@@ -141,8 +155,15 @@ def _draw_errors(rows: dict[str, float], path: Path) -> None:
     for panel, (recording, scene, title) in zip(axes, panels, strict=True):
         for method in (*METHODS, "predict_depth"):
             means = [rows[f"{recording}/{scene}/{delay_ms}ms/{method}"] for delay_ms in DELAYS_MS]
-            panel.semilogy(DELAYS_MS, means, marker="o", markersize=4, label=method.replace("_", " + "))
-        panel.set(title=f"{recording}: {title}", xlabel="delay, ms", ylabel="mean error, px", xticks=DELAYS_MS)
+            panel.semilogy(
+                DELAYS_MS, means, marker="o", markersize=4, label=method.replace("_", " + ")
+            )
+        panel.set(
+            title=f"{recording}: {title}",
+            xlabel="delay, ms",
+            ylabel="mean error, px",
+            xticks=DELAYS_MS,
+        )
         panel.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         panel.yaxis.set_minor_formatter(NullFormatter())
         panel.set_ylim(0.2, 100.0)

@@ -1,4 +1,6 @@
-"""Draw the contact sheets of the documentation: camera presets, weather, scenes, vehicles. OpenGL alone is needed.
+"""Draw the contact sheets of the documentation: camera presets, weather, scenes, vehicles.
+
+OpenGL alone is needed.
 
 python scripts/contact_sheets.py docs/figures/sheets            # all
 python scripts/contact_sheets.py docs/figures/sheets cameras    # one
@@ -66,7 +68,9 @@ _KINDS: Final = ("rain", "snow", "fog", "dust", "leaves")
 
 
 def cameras(path: Path) -> None:
-    """Draw one view of the hall as rendered and through each camera preset, with a part of each at full size."""
+    """Draw one view of the hall as rendered and through each camera preset, with a part of each
+    at full size.
+    """
     pose = _pose((-4.2, -2.2, 1.5), 28.0, 2.0)
     with EmbeddedRenderer("hall", "high") as renderer:
         plain = CameraModel("plain", 752, 480, math.radians(55.0))
@@ -110,7 +114,9 @@ def vehicles(path: Path) -> None:
             x, y, z = RigidModel(prefab).size_m.tolist()
             stands = prefab.fit == "standing"
             place = Transform.of((0.0, 0.0, 0.0 if stands else 1.0))
-            actor = ActorState(name, ActorKind.VEHICLE, TrackingState.TRACKED, 0, place, None, name, (x, y, z))
+            actor = ActorState(
+                name, ActorKind.VEHICLE, TrackingState.TRACKED, 0, place, None, name, (x, y, z)
+            )
             middle = np.array((0.0, 0.0, 0.5 * z if stands else 1.0))
             for yaw_deg in (215.0, 55.0):
                 pose = _pose((0.0, 0.0, 0.0), yaw_deg, 20.0)
@@ -133,15 +139,24 @@ SHEETS: Final[Mapping[str, Callable[[Path], None]]] = {
 
 
 def _weather(scene: str, view: _Pose, path: Path) -> None:
-    """Draw a scene in fine weather, then each kind of weather at 0.3 and at 1, with what of it lies on the ground."""
+    """Draw a scene in fine weather, then each kind of weather at 0.3 and at 1, with what of it
+    lies on the ground.
+    """
     lies = {"rain": "ground_wetness", "snow": "ground_snow", "leaves": "ground_leaves"}
     pose, cells = _pose(*view), []
     with EmbeddedRenderer(scene, "high") as renderer:
-        for number, (kind, amount) in enumerate([("fine", 0.0), *((k, a) for k in _KINDS for a in (0.3, 1.0))]):
+        for number, (kind, amount) in enumerate(
+            [("fine", 0.0), *((k, a) for k in _KINDS for a in (0.3, 1.0))]
+        ):
             keys: dict[str, Any] = {kind: amount} | ({lies[kind]: amount} if kind in lies else {})
             weather = Weather() if kind == "fine" else Weather(**keys)
             camera = CameraModel(f"{scene}{number}", *_CELL, math.radians(65.0))
-            cells.append(_labelled(_rgb(renderer, camera, pose, weather), kind if not amount else f"{kind} {amount:g}"))
+            cells.append(
+                _labelled(
+                    _rgb(renderer, camera, pose, weather),
+                    kind if not amount else f"{kind} {amount:g}",
+                )
+            )
     _save(_tiled(cells, 3), path)
 
 
@@ -163,7 +178,9 @@ def _seen(renderer: EmbeddedRenderer, preset: str, pose: Transform) -> ImageArra
 def _coloured(depth_m: ImageArray) -> ImageArray:
     """Return depths as colours: red is near, blue is far, black is not measured."""
     share = np.clip(1.0 - depth_m / _FARTHEST_M, 0.0, 1.0)
-    made = cv2.applyColorMap(np.rint(255.0 * share).astype(np.uint8), cv2.COLORMAP_TURBO)[..., ::-1].copy()
+    made = cv2.applyColorMap(np.rint(255.0 * share).astype(np.uint8), cv2.COLORMAP_TURBO)[
+        ..., ::-1
+    ].copy()
     made[depth_m >= FORMAT_OF[Modality.DEPTH32].empty] = 0
     return np.asarray(made, np.uint8)
 
@@ -177,10 +194,16 @@ def _rgb(
 
 
 def _with_part(picture: ImageArray, text: str) -> ImageArray:
-    """Return the whole picture in a cell, next to its middle and its right edge in their own pixels."""
+    """Return the whole picture in a cell, next to its middle and its right edge in their own
+    pixels.
+    """
     h, w = picture.shape[:2]
     wide, high = _CELL[0] // 2, _CELL[1]
-    whole = cv2.resize(picture, _CELL, interpolation=cv2.INTER_AREA) if w / h < 1.5 else _letterboxed(picture)
+    whole = (
+        cv2.resize(picture, _CELL, interpolation=cv2.INTER_AREA)
+        if w / h < 1.5
+        else _letterboxed(picture)
+    )
     parts = [picture[(h - high) // 2 :, (w - wide) // 2 :][:high, :wide]]
     return np.hstack([_labelled(np.asarray(whole), text), *parts])
 
@@ -195,7 +218,9 @@ def _letterboxed(picture: ImageArray) -> ImageArray:
 
 def _labelled(picture: ImageArray, text: str) -> ImageArray:
     cv2.rectangle(picture, (0, 0), (12 + 9 * len(text), 22), (0, 0, 0), -1)
-    cv2.putText(picture, text, (6, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA)
+    cv2.putText(
+        picture, text, (6, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA
+    )
     return picture
 
 

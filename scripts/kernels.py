@@ -30,7 +30,9 @@ SENSORS = {kind: {"type": kind} for kind in ("imu", "barometer", "magnetometer",
 
 
 def step(number: int) -> None:
-    """Make the first steps of one model, of its sensors, tasks, contacts and pilots, which compiles their kernels."""
+    """Make the first steps of one model, of its sensors, tasks, contacts and pilots, which
+    compiles their kernels.
+    """
     model = MODELS[number]()
     native = model.native()
     if native is not None:
@@ -44,7 +46,9 @@ def step(number: int) -> None:
     if number == 0:
         first_impact(np.zeros(3), np.ones(3), 0.1, np.ones((1, 3, 3)))
     fitted = {name: {**vehicle, "sensors": SENSORS} for name, vehicle in VEHICLES[number].items()}
-    simulation = Simulation(SimulatedConfig.model_validate({"type": "simulated", "vehicles": fitted}))
+    simulation = Simulation(
+        SimulatedConfig.model_validate({"type": "simulated", "vehicles": fitted})
+    )
     list(simulation.advance(100))
     for task in (made(1, engine="native") for made in TASKS if number == 0):
         task.reset()

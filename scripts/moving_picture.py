@@ -39,15 +39,28 @@ def _main(path: Path) -> None:
             snapshot = scenario.snapshot(t_ns)
             assert snapshot is not None, "a simulated vehicle is always tracked"
             views = [_view(config, name, snapshot) for name in _FOV_Y_DEG]
-            frames.append(Image.fromarray(np.hstack([picture.pixels for picture in renderer.render(views, snapshot)])))
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=_PERIOD_MS, loop=0, quality=55, method=6)
+            frames.append(
+                Image.fromarray(
+                    np.hstack([picture.pixels for picture in renderer.render(views, snapshot)])
+                )
+            )
+    frames[0].save(
+        path,
+        save_all=True,
+        append_images=frames[1:],
+        duration=_PERIOD_MS,
+        loop=0,
+        quality=55,
+        method=6,
+    )
 
 
 def _view(config: BridgeConfig, name: str, snapshot: WorldSnapshot) -> View:
     """Return the configured camera's view, in the size of the picture."""
     camera = bridge_camera(name, config.cameras[name], config)
     carrier = next(
-        (actor.T_world_body for actor in snapshot.actors if actor.name == camera.actor), Transform.identity()
+        (actor.T_world_body for actor in snapshot.actors if actor.name == camera.actor),
+        Transform.identity(),
     )
     model = CameraModel(name, *_SIZE, math.radians(_FOV_Y_DEG[name]))
     return View(model, Modality.RGB, camera.mounted(carrier), snapshot.t_ns, hide=camera.hides)

@@ -1,7 +1,7 @@
 """Write the package of a new source: ``make new-adapter NAME=foo [DIR=path]``.
 
-The package is a copy of ``examples/adapter`` under another name. It passes the contract suite as written; the lines to
-change are marked TODO. adapters/README.md is the guide.
+The package is a copy of ``examples/adapter`` under another name. It passes the contract suite as
+written; the lines to change are marked TODO. adapters/README.md is the guide.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def write(name: str, folder: Path) -> list[Path]:
         FileExistsError: there is something in the folder.
     """
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a name of lower-case letters, digits and single underscores. Choose another")
+        raise ValueError(
+            f"{name!r} is not a name of lower-case letters, digits and single "
+            "underscores. Choose another"
+        )
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty. Choose another folder with DIR=path")
     words = {
@@ -38,7 +41,9 @@ def write(name: str, folder: Path) -> list[Path]:
     pattern = re.compile("|".join(words))
     written = []
     for source in sorted(path for path in TEMPLATE.rglob("*") if path.suffix in _SUFFIXES):
-        target = folder / pattern.sub(lambda match: words[match[0]], str(source.relative_to(TEMPLATE)))
+        target = folder / pattern.sub(
+            lambda match: words[match[0]], str(source.relative_to(TEMPLATE))
+        )
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(pattern.sub(lambda match: words[match[0]], source.read_text()))
         written.append(target)
@@ -47,9 +52,13 @@ def write(name: str, folder: Path) -> list[Path]:
 
 def main() -> int:
     """Write the package that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name", help="type of the source, such as my_system")
-    parser.add_argument("folder", type=Path, nargs="?", help="new folder; vil-NAME next to the repository if absent")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="new folder; vil-NAME next to the repository if absent"
+    )
     arguments = parser.parse_args()
     folder = arguments.folder or ROOT.parent / f"vil-{arguments.name.replace('_', '-')}"
     try:
@@ -58,7 +67,9 @@ def main() -> int:
         sys.stderr.write(f"{exc}\n")
         return 2
     todo = sum(line.count("TODO") for path in written for line in path.read_text().splitlines())
-    sys.stdout.write(f"{folder}: {len(written)} files, {todo} places marked TODO. Next: cd {folder} && pytest\n")
+    sys.stdout.write(
+        f"{folder}: {len(written)} files, {todo} places marked TODO. Next: cd {folder} && pytest\n"
+    )
     return 0
 
 

@@ -38,7 +38,10 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "file", nargs="?", type=Path, default=Path(__file__).parent.parent / "docs" / "reference" / "openapi.json"
+        "file",
+        nargs="?",
+        type=Path,
+        default=Path(__file__).parent.parent / "docs" / "reference" / "openapi.json",
     )
     file: Path = parser.parse_args().file
     file.write_text(json.dumps(description(), indent=1) + "\n")

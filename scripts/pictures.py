@@ -3,8 +3,8 @@
 python scripts/pictures.py docs/figures            # all
 python scripts/pictures.py docs/figures rooms      # one
 
-``dashboard`` and ``tour`` run the demonstration and a headless Chromium; ``rooms``, ``humans`` and ``people`` need
-OpenGL alone.
+``dashboard`` and ``tour`` run the demonstration and a headless Chromium; ``rooms``, ``humans`` and
+``people`` need OpenGL alone.
 """
 
 from __future__ import annotations
@@ -88,25 +88,49 @@ def people(path: Path) -> None:
             front = row[0][0].skeleton
             assert front is not None
             head, hand = (front.p_m[front.model.bones.index(bone)] for bone in ("Head", "LHand"))
-            row.append((row[1][0], _view((200, 380), (head[0] + 1.1, 0.03, head[2] + 0.10), 180.0, 2.0, 38.0)))
-            row.append((row[0][0], _view((200, 380), (hand[0] + 0.75, hand[1], hand[2]), 180.0, 4.0, 34.0)))
-            shots = [renderer.render([view], WorldSnapshot(0, (person,)))[0].pixels for person, view in row]
+            row.append(
+                (
+                    row[1][0],
+                    _view((200, 380), (head[0] + 1.1, 0.03, head[2] + 0.10), 180.0, 2.0, 38.0),
+                )
+            )
+            row.append(
+                (row[0][0], _view((200, 380), (hand[0] + 0.75, hand[1], hand[2]), 180.0, 4.0, 34.0))
+            )
+            shots = [
+                renderer.render([view], WorldSnapshot(0, (person,)))[0].pixels
+                for person, view in row
+            ]
             rows.append(np.hstack(shots))
     _save(np.vstack(rows), path)
 
 
 def dashboard(path: Path) -> None:
-    """Show the dashboard in Chromium, with the rooms of the demonstration at a rate that leaves time to the browser."""
+    """Show the dashboard in Chromium, with the rooms of the demonstration at a rate that leaves
+    time to the browser.
+    """
     from playwright.sync_api import sync_playwright
 
-    switches = ["--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with _slow_bridge() as url, sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
-        polite = Path(folder) / "chromium"  # the page is drawn in software, and the demonstration comes first
+    switches = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--use-angle=swiftshader",
+        "--enable-unsafe-swiftshader",
+    ]
+    with (
+        _slow_bridge() as url,
+        sync_playwright() as driver,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        # The page is drawn in software, and the demonstration comes first.
+        polite = Path(folder) / "chromium"
         polite.write_text('#!/bin/sh\nexec nice -n 19 /usr/bin/chromium "$@"\n')
         polite.chmod(0o755)
         browser = driver.chromium.launch(executable_path=str(polite), args=switches)
         page = browser.new_page(
-            viewport={"width": 1280, "height": 900}, device_scale_factor=_SCALE, color_scheme="light"
+            viewport={"width": 1280, "height": 900},
+            device_scale_factor=_SCALE,
+            color_scheme="light",
         )
         page.goto(url, wait_until="commit")
         time.sleep(_HISTORY_S)
@@ -137,10 +161,14 @@ def _walker(build: str, t_s: float, turn_deg: float) -> ActorState:
     skeleton = WalkMotion(build).at(int(t_s * NS_PER_S)).skeletons[0]
     left, right = (skeleton.p_m[skeleton.model.bones.index(bone)] for bone in ("LThigh", "RThigh"))
     now_rad = math.atan2((right - left)[0], (left - right)[1])
-    turned = skeleton.moved(Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(math.radians(turn_deg) - now_rad, 0.0, 0.0)))
+    turned = skeleton.moved(
+        Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(math.radians(turn_deg) - now_rad, 0.0, 0.0))
+    )
     x, y = turned.p_m[0, :2].tolist()
     placed = turned.moved(Transform.of((-x, -y, 0.0)))
-    return ActorState(build, ActorKind.HUMAN, TrackingState.TRACKED, 0, place_of(placed), placed, build)
+    return ActorState(
+        build, ActorKind.HUMAN, TrackingState.TRACKED, 0, place_of(placed), placed, build
+    )
 
 
 def _snapshot(t_s: float) -> WorldSnapshot:
@@ -164,7 +192,10 @@ def _view(
 
 @contextlib.contextmanager
 def _slow_bridge() -> Iterator[str]:
-    """Run lab, renderer, bridge and an onboard client with few images a second; give the dashboard's address."""
+    """Run lab, renderer, bridge and an onboard client with few images a second.
+
+    Give the dashboard's address.
+    """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         flight, actor, poses, images, http, stream = free_ports(6, socket.SOCK_STREAM)
         settings = {
@@ -183,14 +214,32 @@ def _slow_bridge() -> Iterator[str]:
         bridge = ["run", str(_ROOT / "configs" / "demo.yaml")]
         bridge += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         for words in (
-            ["lab", "--motive", f"flight@{flight}", "--motive", f"actor@{actor}", "--imu", f"{folder}/imu"],
-            ["renderer", "--profile", "low", "--input-port", str(poses), "--output-port", str(images)],
+            [
+                "lab",
+                "--motive",
+                f"flight@{flight}",
+                "--motive",
+                f"actor@{actor}",
+                "--imu",
+                f"{folder}/imu",
+            ],
+            [
+                "renderer",
+                "--profile",
+                "low",
+                "--input-port",
+                str(poses),
+                "--output-port",
+                str(images),
+            ],
             bridge,
         ):
             stack.enter_context(_running("-m", "vil_bridge", *words))
         url = f"http://127.0.0.1:{http}/"
         _await_answer(url)
-        stack.enter_context(_running(str(_ROOT / "vil_bridge" / "client.py"), f"tcp://127.0.0.1:{stream}"))
+        stack.enter_context(
+            _running(str(_ROOT / "vil_bridge" / "client.py"), f"tcp://127.0.0.1:{stream}")
+        )
         yield url
 
 
@@ -206,11 +255,25 @@ def _running(*words: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _demo(seconds: int) -> Iterator[tuple[str, Path]]:
-    """Run the demonstration, give the dashboard's address and the folder of its images; to its end unless ``0``."""
+    """Run the demonstration, give the dashboard's address and the folder of its images.
+
+    To its end unless ``0``.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "vil_bridge", "demo", "--seconds", str(seconds), "--out", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "vil_bridge",
+            "demo",
+            "--seconds",
+            str(seconds),
+            "--out",
+            folder,
+        ]
         command += ["--json", f"{folder}/summary.json"]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603
+        child = subprocess.Popen(  # noqa: S603
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         assert child.stdout is not None
         try:
             text = ""

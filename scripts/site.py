@@ -1,4 +1,5 @@
-"""MkDocs hooks: pages of reference that are made from the code, and links that leave the documentation.
+"""MkDocs hooks: pages of reference that are made from the code, and links that leave the
+documentation.
 
 Sources outside docs/ are not part of the site: links to them become their paths.
 """
@@ -28,18 +29,27 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "commands": _commands(),
     }
     for name, lines in pages.items():
-        files.append(File.generated(config, f"reference/{name}.md", content="\n".join(lines) + "\n"))
+        files.append(
+            File.generated(config, f"reference/{name}.md", content="\n".join(lines) + "\n")
+        )
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+def on_page_markdown(
+    markdown: str,
+    page: Page,
+    config: MkDocsConfig,  # noqa: ARG001
+    files: Files,  # noqa: ARG001
+) -> str:
     """Turn links that leave the site into text."""
     folder = Path(page.file.src_uri).parent
 
     def as_text(match: re.Match[str]) -> str:
         text, target, _ = match.groups()
         path = (ROOT / "docs" / folder / target).resolve()
-        inside = path.is_relative_to(ROOT / "docs") and (path.is_file() or (path / "README.md").is_file())
+        inside = path.is_relative_to(ROOT / "docs") and (
+            path.is_file() or (path / "README.md").is_file()
+        )
         if inside and path.is_file():
             return match[0]
         if inside:
@@ -62,19 +72,27 @@ def _configuration() -> Iterator[str]:
     yield from (
         "# Configuration keys",
         "",
-        "This page lists the keys, from the code. [Configuration](configuration.md) describes the order of values.",
+        "This page lists the keys, from the code. [Configuration](configuration.md) "
+        "describes the order of values.",
         "",
     )
     yield from ("## The file", "", *_table(schema, schema["$defs"]), "")
     for section in sections:
         for name in plugin_names(section):
             model = schema["$defs"][_definition(resolve(section)[name](), schema["$defs"])]
-            yield from (f"## {section}: `type: {name}`", "", str(model.get("description", "")).split("\n\n")[0], "")
+            yield from (
+                f"## {section}: `type: {name}`",
+                "",
+                str(model.get("description", "")).split("\n\n")[0],
+                "",
+            )
             yield from (*_table(model, schema["$defs"]), "")
 
 
 def _definition(model: type, definitions: Mapping[str, Any]) -> str:
-    (name,) = [key for key in definitions if key == model.__name__ or key.endswith(f"__{model.__name__}")][:1]
+    (name,) = [
+        key for key in definitions if key == model.__name__ or key.endswith(f"__{model.__name__}")
+    ][:1]
     return name
 
 
@@ -85,7 +103,9 @@ def _table(model: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator
         yield f"| `{key}` | {default} | {text} |"
 
 
-def _keys(model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+def _keys(
+    model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, str, str]]:
     required = set(model.get("required", ()))
     for name, entry in model.get("properties", {}).items():
         text = str(entry.get("description", "")).replace("|", "\\|").replace("\n", " ")
@@ -97,11 +117,23 @@ def _keys(model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str 
             yield from _keys(deeper, definitions, f"{prefix}{name}.{key}")
 
 
-def _model_in(entry: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], str] | None:
-    """Return the model that a key holds, and the prefix of its keys: ``NAME.`` in a table of names."""
+def _model_in(
+    entry: Mapping[str, Any], definitions: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], str] | None:
+    """Return the model that a key holds, and the prefix of its keys.
+
+    ``NAME.`` in a table of names.
+    """
     choices = [entry, *entry.get("anyOf", ()), *entry.get("allOf", ())]
-    tables = [t for c in choices for t in (*c.get("patternProperties", {}).values(), c.get("additionalProperties"))]
-    for found, key in [*((c, "") for c in choices), *((t, "NAME.") for t in tables if isinstance(t, Mapping))]:
+    tables = [
+        t
+        for c in choices
+        for t in (*c.get("patternProperties", {}).values(), c.get("additionalProperties"))
+    ]
+    for found, key in [
+        *((c, "") for c in choices),
+        *((t, "NAME.") for t in tables if isinstance(t, Mapping)),
+    ]:
         name = str(found.get("$ref", "")).rpartition("/")[2]
         if definitions.get(name, {}).get("properties"):
             return definitions[name], key
@@ -122,17 +154,26 @@ def _rest() -> Iterator[str]:
     yield from (
         "# REST operations",
         "",
-        "This page lists the operations of [openapi.json](openapi.json). [REST](rest.md) describes them.",
+        "This page lists the operations of [openapi.json](openapi.json). [REST](rest.md) "
+        "describes them.",
         "",
     )
     yield from ("| method | path | effect |", "| --- | --- | --- |")
     for path, methods in sorted(document["paths"].items()):
         for method, operation in methods.items():
-            yield f"| {method.upper()} | `{path}` | {operation.get('summary', '')}. {_first(operation)} |"
+            yield (
+                f"| {method.upper()} | `{path}` | {operation.get('summary', '')}. "
+                f"{_first(operation)} |"
+            )
 
 
 def _first(operation: Mapping[str, Any]) -> str:
-    return str(operation.get("description", "")).split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+    return (
+        str(operation.get("description", ""))
+        .split("\n\n")[0]
+        .replace("\n", " ")
+        .replace("|", "\\|")
+    )
 
 
 def _metrics() -> Iterator[str]:
@@ -163,7 +204,11 @@ def _commands() -> Iterator[str]:
         return "\n".join(line.rstrip() for line in done.output.strip().splitlines())
 
     yield from ("# Commands", "", "This page lists the help of each verb.", "")
-    yield from ("Exit codes: 0 success, 1 bug, 2 bad configuration, 3 a check failed, 4 a required source is lost.", "")
+    yield from (
+        "Exit codes: 0 success, 1 bug, 2 bad configuration, 3 a check failed, 4 a "
+        "required source is lost.",
+        "",
+    )
     command: Any = get_command(app)
     for verb, found in command.commands.items():
         yield from (f"## {verb}", "", "```text", helped([verb]), "```", "")

@@ -3,10 +3,11 @@
     python scripts/tour.py docs/start/tour.md            # runs everything, rewrites the outputs
     python scripts/tour.py docs/start/tour.md --check    # runs everything, writes nothing
 
-A block of ``sh`` is run by a shell in the current folder, and the ``text`` block behind it becomes its output. A
-comment right before a block says more: ``<!-- until: WORDS -->`` leaves it running once it has printed those words (it
-is ended behind the page), ``<!-- exit: 3 -->`` expects that exit code, ``<!-- lines: 30 -->`` keeps so many lines,
-``<!-- no output -->`` shows none. The first command that does something else ends the run with exit code 1.
+A block of ``sh`` is run by a shell in the current folder, and the ``text`` block behind it becomes
+its output. A comment right before a block says more: ``<!-- until: WORDS -->`` leaves it running
+once it has printed those words (it is ended behind the page), ``<!-- exit: 3 -->`` expects that
+exit code, ``<!-- lines: 30 -->`` keeps so many lines, ``<!-- no output -->`` shows none. The first
+command that does something else ends the run with exit code 1.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from pathlib import Path
 from typing import Final
 
 _BLOCK: Final = re.compile(
-    r"(?P<notes>(?:<!-- [^>]* -->\n)*)```sh\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.DOTALL
+    r"(?P<notes>(?:<!-- [^>]* "
+    r"-->\n)*)```sh\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?",
+    re.DOTALL,
 )
 _NOTE: Final = re.compile(r"<!-- (until|exit|lines|no output)(?:: (.*?))? -->")
 _LIMIT_S: Final = 300.0
@@ -116,8 +119,12 @@ class Tour:
             if code is not None:
                 printed = os.pread(out, 1 << 20, 0).decode(errors="replace")
                 if step.until or code != step.exit_code:
-                    wanted = f"to print {step.until!r}" if step.until else f"exit code {step.exit_code}"
-                    raise RuntimeError(f"expected {wanted}, got exit code {code}:\n{step.code}\n{printed}")
+                    wanted = (
+                        f"to print {step.until!r}" if step.until else f"exit code {step.exit_code}"
+                    )
+                    raise RuntimeError(
+                        f"expected {wanted}, got exit code {code}:\n{step.code}\n{printed}"
+                    )
                 return printed
             time.sleep(0.1)
         self._left.append(child)
@@ -125,8 +132,13 @@ class Tour:
 
     def _tidied(self, printed: str, lines: int) -> str:
         """Remove colours, overwritten progress and this machine's folders."""
-        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed).replace(str(self._folder), "~/vil-bridge")
-        shown = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").strip("\n").split("\n")]
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed).replace(
+            str(self._folder), "~/vil-bridge"
+        )
+        shown = [
+            line.rpartition("\r")[2].rstrip()
+            for line in text.replace("\r\n", "\n").strip("\n").split("\n")
+        ]
         if len(shown) > lines:
             shown = [*shown[:lines], f"... ({len(shown) - lines} more lines)"]
         return "\n".join(shown)

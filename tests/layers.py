@@ -1,7 +1,9 @@
-"""Layers of the tests: each case's layer, the time that each layer takes, and one table of the skipped cases.
+"""Layers of the tests.
 
-A case is ``pure`` unless it is marked ``wire``, ``process`` or ``browser``. A pure case that opens a socket and a wire
-case that starts a process fail, so that the marks stay true.
+Each case's layer, the time that each layer takes, and one table of the skipped cases.
+
+A case is ``pure`` unless it is marked ``wire``, ``process`` or ``browser``. A pure case that opens
+a socket and a wire case that starts a process fail, so that the marks stay true.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ _LIBRARIES: Final = "/sbin/ldconfig"
 
 
 class Layers:
-    """Pytest plugin: gives each case its layer, guards it, and prints its time and the skipped cases."""
+    """Pytest plugin: gives each case its layer, guards it, and prints its time and the skipped
+    cases.
+    """
 
     def __init__(self) -> None:
         self._forbidden: set[str] = set()
@@ -52,7 +56,10 @@ class Layers:
         _before(zmq.Socket, "connect", lambda: self._audit("socket.connect", ()))
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Stand back in a worker of the background: what only computes leaves the processor to what waits."""
+        """Stand back in a worker of the background.
+
+        What only computes leaves the processor to what waits.
+        """
         worker = getattr(config, "workerinput", None)
         if worker is not None and background(worker["workerid"], worker["workercount"]):
             os.nice(_STAND_BACK)
@@ -68,14 +75,18 @@ class Layers:
             gc.enable()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Mark the cases without a layer as pure, and spread the files that wait among those that compute."""
+        """Mark the cases without a layer as pure, and spread the files that wait among those
+        that compute.
+        """
         for item in items:
             if not any(layer in item.keywords for layer in LAYERS):
                 item.add_marker(pytest.mark.pure)
         spread(items)
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> LoadScheduling:
-        """Return a scheduler that gives each file to one worker, and files that share something expensive too."""
+        """Return a scheduler that gives each file to one worker, and files that share something
+        expensive too.
+        """
         return _Files(config, log)
 
     @pytest.hookimpl(wrapper=True)
@@ -89,21 +100,34 @@ class Layers:
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in self._forbidden and arguments[:1] != (_LIBRARIES,):
-            raise AssertionError(f"{event} in a case of a layer without it; mark the case wire or process")
+            raise AssertionError(
+                f"{event} in a case of a layer without it; mark the case wire or process"
+            )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the two tables."""
-        reports = [r for found in terminalreporter.stats.values() for r in found if isinstance(r, pytest.TestReport)]
+        reports = [
+            r
+            for found in terminalreporter.stats.values()
+            for r in found
+            if isinstance(r, pytest.TestReport)
+        ]
         if not reports:
             return
-        for title, lines in (("layers", _layers(reports)), ("skipped", _skipped(terminalreporter.stats))):
+        for title, lines in (
+            ("layers", _layers(reports)),
+            ("skipped", _skipped(terminalreporter.stats)),
+        ):
             terminalreporter.section(title)
             for line in lines:
                 terminalreporter.write_line(line)
 
 
 class _Files(LoadFileScheduling):  # type: ignore[misc]
-    """One queue of files: the background's workers take those that only compute, the others what waits first."""
+    """One queue of files.
+
+    The background's workers take those that only compute, the others what waits first.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
@@ -133,18 +157,28 @@ class _Files(LoadFileScheduling):  # type: ignore[misc]
 
 
 def background(worker: str, workers: int) -> bool:
-    """Return True for the last two of four or more workers, which stand back; ``worker``: ``gw0`` and so on."""
-    return workers >= _WORKERS_WITH_BACKGROUND and int(worker.removeprefix("gw")) >= workers - _BACKGROUND
+    """Return True for the last two of four or more workers, which stand back.
+
+    ``worker``: ``gw0`` and so on.
+    """
+    return (
+        workers >= _WORKERS_WITH_BACKGROUND
+        and int(worker.removeprefix("gw")) >= workers - _BACKGROUND
+    )
 
 
 @functools.cache
 def waits(path: Path) -> bool:
-    """Return True for a file, or a folder that shares something, with cases that open sockets or start programs."""
+    """Return True for a file, or a folder that shares something, with cases that open sockets or
+    start programs.
+    """
     return path.is_dir() or _WAITING_MARK.search(path.read_text(encoding="utf-8")) is not None
 
 
 def spread(items: list[pytest.Item]) -> None:
-    """Order the files: those that share a browser first, then pure ones evenly among the others; keep each whole.
+    """Order the files: those that share a browser first, then pure ones evenly among the others.
+
+    Keep each whole.
 
     Of each kind the longest come first, as far as their seconds are recorded.
     """
@@ -155,19 +189,35 @@ def spread(items: list[pytest.Item]) -> None:
     kinds: defaultdict[object, list[str]] = defaultdict(list)
     for name, cases in files.items():
         shared = name.startswith(_SHARED)
-        kinds["shared" if shared else all(_layer_of(case.keywords) == "pure" for case in cases)].append(name)
+        kinds[
+            "shared" if shared else all(_layer_of(case.keywords) == "pure" for case in cases)
+        ].append(name)
     for names in kinds.values():
         names.sort(key=lambda name: -seconds.get(name, _UNRECORDED_S))
-    place = {name: n / len(names) for kind, names in kinds.items() for n, name in enumerate(names) if kind != "shared"}
-    items[:] = [case for name in sorted(files, key=lambda name: place.get(name, -1.0)) for case in files[name]]
+    place = {
+        name: n / len(names)
+        for kind, names in kinds.items()
+        for n, name in enumerate(names)
+        if kind != "shared"
+    }
+    items[:] = [
+        case
+        for name in sorted(files, key=lambda name: place.get(name, -1.0))
+        for case in files[name]
+    ]
 
 
 def _layer_of(keywords: Any) -> str:
     return next((layer for layer in reversed(LAYERS) if layer in keywords), "pure")
 
 
-def _hook(events: set[str], act: Callable[[str, tuple[Any, ...]], None]) -> Callable[[str, tuple[Any, ...]], None]:
-    """Return an audit hook that costs little where the event is not one of these: millions are not."""
+def _hook(
+    events: set[str], act: Callable[[str, tuple[Any, ...]], None]
+) -> Callable[[str, tuple[Any, ...]], None]:
+    """Return an audit hook that costs little where the event is not one of these.
+
+    Millions are not.
+    """
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in events:
@@ -218,6 +268,7 @@ def _named(reason: str) -> str:
     missing = re.match(r"could not import '(\w+)", reason)
     if missing is None:
         return reason
-    from vil_bridge.registry import EXTRA_OF_MODULE  # here: it imports pydantic, and most runs name no package
+    # Here: it imports pydantic, and most runs name no package.
+    from vil_bridge.registry import EXTRA_OF_MODULE
 
     return f"{missing[1]} is missing: pip install '.[{EXTRA_OF_MODULE.get(missing[1], 'dev')}]'"

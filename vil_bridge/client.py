@@ -1,19 +1,21 @@
-"""Pictures from VIL Bridge on the vehicle: copy this one file; it needs numpy and pyzmq (Python 3.8).
+"""Pictures from VIL Bridge on the vehicle: copy this one file.
+
+It needs numpy and pyzmq (Python 3.8).
 
     with Receiver("tcp://bridge:5560", camera="front") as receiver:
         for frame in receiver:                        # always the newest picture
             vio.feed(frame.image, frame.t_ns, frame.K)
 
-With the vehicle's IMU (``Receiver(..., imu=ring)``) a picture shows the moment at which it is handed out. Copy
-client_warp.py too for that, which has the ring.
+With the vehicle's IMU (``Receiver(..., imu=ring)``) a picture shows the moment at which it is
+handed out. Copy client_warp.py too for that, which has the ring.
 
 Pictures arrive as JPEG where simplejpeg or cv2 can be imported, else uncompressed. The vehicle, the
 bridge and the camera may start in any order and restart at any time. ``receiver.alive`` turns False
-when no picture came for ``timeout_s``; the bridge is not a safety system, so land by your own means.
-From a shell: ``python client.py tcp://bridge:5560 --camera front --save pictures``.
+when no picture came for ``timeout_s``; the bridge is not a safety system, so land by your own
+means. From a shell: ``python client.py tcp://bridge:5560 --camera front --save pictures``.
 
-Units are in the names; poses are T_world_camera (world x east, y north, z up; camera x right, y down,
-z forward), quaternions x, y, z, w. Times are integer nanoseconds.
+Units are in the names; poses are T_world_camera (world x east, y north, z up; camera x right, y
+down, z forward), quaternions x, y, z, w. Times are integer nanoseconds.
 """
 
 from __future__ import annotations
@@ -57,7 +59,16 @@ _MAX_CONTROL_BYTES = 1 << 20
 _MAX_DATA_BYTES = 8 * _MAX_SIDE_PX * _MAX_SIDE_PX
 _JPEG_MODALITIES = ("rgb", "gray")
 _TRANSPORTS = ("tcp", "shm", "udp")
-_MODALITIES = (*_JPEG_MODALITIES, "rgba", "depth", "depth32", "normals", "semantic", "instance", "flow")
+_MODALITIES = (
+    *_JPEG_MODALITIES,
+    "rgba",
+    "depth",
+    "depth32",
+    "normals",
+    "semantic",
+    "instance",
+    "flow",
+)
 _MOVED_MODALITIES = (*_JPEG_MODALITIES, "rgba", "semantic", "instance")
 _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
 _PING_S, _WAITING_PING_S = 0.06, 0.2  # with the burst never more than 20 exchanges in a second
@@ -70,8 +81,18 @@ _HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_
 _HANDSHAKES |= zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
 _NOBLOCK = int(zmq.NOBLOCK)  # pyzmq's enumerations cost more than a receive
 _KEY_REFUSED = "the bridge does not know this reader's key"
-_KEYS_DIFFER = "the handshake failed: the bridge has another key, or one side uses keys and the other none"
-_BAD_MESSAGE = (struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_KEYS_DIFFER = (
+    "the handshake failed: the bridge has another key, or one side uses keys and the other none"
+)
+_BAD_MESSAGE = (
+    struct.error,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 def _importable(*names: str) -> Any:
@@ -97,7 +118,9 @@ class Pose:
 
 @dataclass(frozen=True)
 class MeasuredBody:
-    """The camera's carrier at the newest instant that the bridge has measurements of: nothing in it is foretold.
+    """The camera's carrier at the newest instant that the bridge has measurements of.
+
+    Nothing in it is foretold.
 
     Attributes:
         t_ns: the instant, in this vehicle's monotonic clock.
@@ -114,17 +137,20 @@ class MeasuredBody:
 
 @dataclass(frozen=True)
 class Motion:
-    """Motion of the camera's carrier at the instant that a picture shows, and what the bridge knows of its IMU.
+    """Motion of the camera's carrier at the instant that a picture shows, and what the bridge knows
+    of its IMU.
 
     Attributes:
         v_world_mps: velocity of the body's origin, shape (3,).
         w_body_radps: angular rate, body axes (x forward, y left, z up), shape (3,).
         gyro_bias_radps: to subtract from the gyroscope, IMU axes, shape (3,); None = not known.
-        gyro_scale: true rate over measured rate without bias, less 1, each IMU axis, shape (3,); None = not known.
+        gyro_scale: true rate over measured rate without bias, less 1, each IMU axis, shape (3,);
+            None = not known.
         accel_bias_mps2: to subtract from the accelerometer, IMU axes, shape (3,); None = not known.
-        imu_late_ns: how much later the IMU's stamps are than mocap's of the same instant; None = not known.
-        pose_covariance: of the carrier's pose in the bridge's picture, shape (6, 6): position (m, world axes), then
-            attitude (rad, a turn in the body's axes); None = not known.
+        imu_late_ns: how much later the IMU's stamps are than mocap's of the same instant; None =
+            not known.
+        pose_covariance: of the carrier's pose in the bridge's picture, shape (6, 6): position (m,
+            world axes), then attitude (rad, a turn in the body's axes); None = not known.
         measured: from where the vehicle's own samples go on; None = an older bridge.
     """
 
@@ -140,11 +166,13 @@ class Motion:
 
 @dataclass(frozen=True)
 class Race:
-    """Race of the camera's carrier as the bridge knows it: a gate counts once it is surely passed, about 0.3 s later.
+    """Race of the camera's carrier as the bridge knows it.
+
+    A gate counts once it is surely passed, about 0.3 s later.
 
     Attributes:
-        state: ``waiting``, ``ready``, ``racing``, or the outcome: ``finished``, ``missed``, ``collision``,
-            ``out_of_bounds``, ``timed_out``.
+        state: ``waiting``, ``ready``, ``racing``, or the outcome: ``finished``, ``missed``,
+            ``collision``, ``out_of_bounds``, ``timed_out``.
         next_gate: name of the gate that is due; empty once the race has ended.
         passed: gates so far.
         lap: that is flown, from 1.
@@ -167,27 +195,31 @@ class Frame:
     """One picture and what is known about it.
 
     Attributes:
-        image: top row first, read-only, with a negative stride where rows came upside down. Gray (h, w), RGB
-            (h, w, 3) or RGBA (h, w, 4), premultiplied, uint8; depth (h, w) uint16 (metres x 655.35, 65535 = 100 m
-            or nothing hit) or float32 metres (100 = nothing hit); semantic or instance ids (h, w) uint16, 0 = none;
-            normals (h, w, 3) float16, camera axes; flow (h, w, 2) float32, pixels since the picture before,
-            x right, y down, NaN where unknown.
-        t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly increasing. In a
-            simulation that is not in real time, the simulation's time, as are all times here; it begins again with the
-            bridge.
+        image: top row first, read-only, with a negative stride where rows came upside down. Gray
+            (h, w), RGB (h, w, 3) or RGBA (h, w, 4), premultiplied, uint8; depth (h, w) uint16
+            (metres x 655.35, 65535 = 100 m or nothing hit) or float32 metres (100 = nothing hit);
+            semantic or instance ids (h, w) uint16, 0 = none; normals (h, w, 3) float16, camera
+            axes; flow (h, w, 2) float32, pixels since the picture before, x right, y down, NaN
+            where unknown.
+        t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly
+            increasing. In a simulation that is not in real time, the simulation's time, as are all
+            times here; it begins again with the bridge.
         t_bridge_ns: the same instant in the bridge's clock.
         K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
         pose_rendered, pose_display: poses it was rendered for and (after compensation) shows.
         motion: of the carrier; None = a fixed camera, or not known.
-        compensation: method and what went into it. With ``imu``, ``late`` says what was done here: ``motion`` is
-            ``inertial``, or ``none`` where the picture is the bridge's, with the ``problem``; then ``method``,
-            ``d_m`` (distance of the plane), ``imu_age_ns`` (how old the newest sample was at ``t_ns``), ``moved_ns``
-            (by how much ``t_ns`` is later than the bridge's picture) and ``valid_fraction``.
-        stamps: bridge time of capture, arrival, request, image, warp, encode, send, received; None = unknown.
+        compensation: method and what went into it. With ``imu``, ``late`` says what was done here:
+            ``motion`` is ``inertial``, or ``none`` where the picture is the bridge's, with the
+            ``problem``; then ``method``, ``d_m`` (distance of the plane), ``imu_age_ns`` (how old
+            the newest sample was at ``t_ns``), ``moved_ns`` (by how much ``t_ns`` is later than the
+            bridge's picture) and ``valid_fraction``.
+        stamps: bridge time of capture, arrival, request, image, warp, encode, send, received; None
+            = unknown.
         metadata: the whole header.
         age_s: hand-over to you minus ``t_ns``.
         latency_s: received minus requested by the bridge; None = unknown.
-        tracking_state: of the camera's carrier: tracked, coasting, stale, lost, frozen, fixed or unknown.
+        tracking_state: of the camera's carrier: tracked, coasting, stale, lost, frozen, fixed or
+            unknown.
         clock_uncertainty_ns: of ``t_ns``.
         race: of the carrier; None = it does not race.
     """
@@ -213,14 +245,14 @@ class Frame:
 class OffsetFilter:
     """Offset between two clocks, and its drift, from the bounds that exchanges of stamps give.
 
-    Each way of an exchange bounds the offset on one side, and the distance of the bounds is the round
-    trip. A way takes half of the least round trip and waits beyond that, exponentially distributed.
-    Three hypotheses run side by side: the drift stays, the clock is slewed, the clock is stepped. Each is
-    a Kalman filter of offset and drift with process noise of its own; each way updates them by matching
-    moments. Their likelihoods weigh them (interacting multiple model), and the
-    result is their mixture. An exchange that all of them exclude is suspect and left out; three that
-    agree prove a step, and the filter starts over with the path and the drift known. While the usual
-    waits are unknown, only the bounds of all exchanges together exclude one.
+    Each way of an exchange bounds the offset on one side, and the distance of the bounds is the
+    round trip. A way takes half of the least round trip and waits beyond that, exponentially
+    distributed. Three hypotheses run side by side: the drift stays, the clock is slewed, the clock
+    is stepped. Each is a Kalman filter of offset and drift with process noise of its own; each way
+    updates them by matching moments. Their likelihoods weigh them (interacting multiple model), and
+    the result is their mixture. An exchange that all of them exclude is suspect and left out; three
+    that agree prove a step, and the filter starts over with the path and the drift known. While the
+    usual waits are unknown, only the bounds of all exchanges together exclude one.
 
     Attributes:
         epoch: number of steps that started it over.
@@ -231,25 +263,30 @@ class OffsetFilter:
         covariance: of offset and drift: ns^2, ns, 1.
     """
 
-    _NOISE = ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6))  # by hypothesis: of drift, offset in ns; per sqrt(s)
+    # By hypothesis: of drift, offset in ns; per sqrt(s).
+    _NOISE = ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6))
     _STAY_S = (50.0, 2.0, 0.5)  # mean duration of each hypothesis
     _FIRST = (0.9, 0.05, 0.05)
     _DRIFT_PRIOR, _KNOWN_DRIFT, _MOST_DRIFT = 50e-6, 5e-6, 1e-3
     _FLOOR_NS, _LEAST_WAIT_NS = 20e3, 5e3
     _USUAL = 0.125  # share of both waits that one way waits at least, as a mean
     _WINDOW = 960  # round trips, of which the least counts: a minute at 16 exchanges per second
-    _RANK, _BEYOND = 8, 0.467  # the least of the round trips lies that share of its distance to the 8th above the bound
+    # The least of the round trips lies that share of its distance to the 8th above the bound.
+    _RANK, _BEYOND = 8, 0.467
     _MEMORY = 100  # exchanges over which waits are averaged
     _GATE, _AGREE_NS = 5.0, 1e5
     _PROOF = 3
-    _MANY = 32  # exchanges from which on the usual waits are known; before, only bounds exclude a clock
+    _MANY = (
+        32  # exchanges from which on the usual waits are known; before, only bounds exclude a clock
+    )
 
     def __init__(self) -> None:
         self.epoch = self.count = self.t_ref_ns = self.offset_ns = 0
         self.drift = 0.0
         self.covariance = (0.0, 0.0, 0.0)
         self._drift_std = self._DRIFT_PRIOR
-        self._states: list[list[float]] = []  # offset beyond offset_ns, drift, and their covariance, by hypothesis
+        # Offset beyond offset_ns, drift, and their covariance, by hypothesis.
+        self._states: list[list[float]] = []
         self._weights: list[float] = []
         self._low = self._high = 0.0  # bounds of the offset by all exchanges, beyond offset_ns
         self._waits_ns = [0.0, 0.0]
@@ -268,11 +305,12 @@ class OffsetFilter:
         return self.offset_ns + round(self.drift * (t_ns - self.t_ref_ns))
 
     def uncertainty_at(self, t_ns: int) -> int:
-        """Return half the best round trip (a lopsided path is not measurable) plus two standard deviations.
+        """Return half the best round trip (a lopsided path is not measurable) plus two standard
+        deviations.
 
-        It is at least the distance to the farther bound that the exchanges give together: while they are few, waits
-        on one way pull the offset to one side. A step may come with another path, as after a vehicle's sleep: only
-        round trips since then count.
+        It is at least the distance to the farther bound that the exchanges give together: while
+        they are few, waits on one way pull the offset to one side. A step may come with another
+        path, as after a vehicle's sleep: only round trips since then count.
         """
         c00, c01, c11 = self.covariance
         dt_ns, best_ns = float(t_ns - self.t_ref_ns), max(self.best_rtt_ns, self._least_ns)
@@ -289,7 +327,9 @@ class OffsetFilter:
         self._suspects = []
 
     def add(self, t_ns: int, low_ns: int, high_ns: int) -> bool:
-        """Account an exchange: at ``t_ns`` (local time, its middle) the offset was between the bounds.
+        """Account an exchange.
+
+        At ``t_ns`` (local time, its middle) the offset was between the bounds.
 
         Returns:
             False where the exchange is impossible, or suspect and left out.
@@ -306,7 +346,9 @@ class OffsetFilter:
         base_ns, soft_ns = self._path(rtt_ns)
         low = low_ns - self.offset_ns + 0.5 * base_ns
         high = high_ns - self.offset_ns - 0.5 * base_ns
-        excess = min(max(low - s[0], s[0] - high) / (s[2] + soft_ns * soft_ns) ** 0.5 for s in self._states)
+        excess = min(
+            max(low - s[0], s[0] - high) / (s[2] + soft_ns * soft_ns) ** 0.5 for s in self._states
+        )
         exchange, slack_ns = (t_ns, low_ns, high_ns), self._AGREE_NS + 4.0 * soft_ns - base_ns
         # One with a long way may fit both; only one that excludes the step absolves the clock.
         self._suspects = [s for s in self._suspects if self._agree(s, exchange, slack_ns)]
@@ -337,7 +379,9 @@ class OffsetFilter:
         return True
 
     def _excludes(self, low_ns: int, high_ns: int) -> bool:
-        """Return True if the bounds of an exchange leave nothing of those that the others give together."""
+        """Return True if the bounds of an exchange leave nothing of those that the others give
+        together.
+        """
         return low_ns - self.offset_ns > self._high or high_ns - self.offset_ns < self._low
 
     def _agree(self, a: tuple[int, int, int], b: tuple[int, int, int], slack_ns: float) -> bool:
@@ -345,7 +389,9 @@ class OffsetFilter:
         return max(a[1], b[1]) - min(a[2], b[2]) <= slack_ns + self._MOST_DRIFT * abs(a[0] - b[0])
 
     def _path(self, rtt_ns: int) -> tuple[float, float]:
-        """Return the round trip without any wait, and the standard deviation of bounds less half of it."""
+        """Return the round trip without any wait, and the standard deviation of bounds less half
+        of it.
+        """
         if not self._ranked:
             return rtt_ns, self._FLOOR_NS + 0.5 * rtt_ns
         least_ns, n = min(rtt_ns, self._ranked[0]), len(self._ranked)
@@ -365,7 +411,10 @@ class OffsetFilter:
             self._waits_ns[way] += gain * (max(0.0, wait_ns) - self._waits_ns[way])
 
     def _bound(self, low: float, high: float) -> None:
-        """Account the bounds; where a slewed clock leaves nothing between them and the others, they stand alone."""
+        """Account the bounds.
+
+        Where a slewed clock leaves nothing between them and the others, they stand alone.
+        """
         both = max(low, self._low), min(high, self._high)
         self._low, self._high = both if both[0] <= both[1] else (low, high)
 
@@ -375,7 +424,10 @@ class OffsetFilter:
         dt_s = 1e-9 * dt_ns
         moved, wider = self.drift * dt_ns, 2.0 * max(0.0, self.covariance[2]) ** 0.5 * dt_ns
         self._low, self._high = self._low + moved - wider, self._high + moved + wider
-        (a, b, c), (calm, slewed, stepped) = self._weights, (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S)
+        (a, b, c), (calm, slewed, stepped) = (
+            self._weights,
+            (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S),
+        )
         flows = [
             [a * calm, b * (1.0 - slewed), c * (1.0 - stepped)],
             [0.5 * a * (1.0 - calm), b * slewed, 0.0],
@@ -384,9 +436,14 @@ class OffsetFilter:
         self._weights = [max(1e-9, sum(flow)) for flow in flows]
         states = []
         for i, (drift_noise, offset_noise_ns) in enumerate(self._NOISE):
-            offset, drift, c00, c01, c11 = self._merged([share / self._weights[i] for share in flows[i]])
+            offset, drift, c00, c01, c11 = self._merged(
+                [share / self._weights[i] for share in flows[i]]
+            )
             q = drift_noise * drift_noise * dt_s
-            c00 += dt_ns * (2.0 * c01 + dt_ns * (c11 + q / 3.0)) + offset_noise_ns * offset_noise_ns * dt_s
+            c00 += (
+                dt_ns * (2.0 * c01 + dt_ns * (c11 + q / 3.0))
+                + offset_noise_ns * offset_noise_ns * dt_s
+            )
             c01 += dt_ns * (c11 + 0.5 * q)
             states.append([offset + dt_ns * drift, drift, c00, c01, c11 + q])
         self._states, self.t_ref_ns = states, t_ns
@@ -394,8 +451,9 @@ class OffsetFilter:
     def _update(self, low: float, high: float, soft_ns: float) -> None:
         """Account both ways in each hypothesis, and weigh them by their likelihoods.
 
-        The density of the two waits, as a function of the offset, is exponential by the difference of their rates,
-        and ends at both bounds, which normal noise blurs. A round trip far beyond the usual speaks for neither way.
+        The density of the two waits, as a function of the offset, is exponential by the difference
+        of their rates, and ends at both bounds, which normal noise blurs. A round trip far beyond
+        the usual speaks for neither way.
         """
         least_ns = max(self._LEAST_WAIT_NS, self._USUAL * (high - low))
         rates = [1.0 / max(least_ns, wait_ns) for wait_ns in self._waits_ns]
@@ -412,7 +470,10 @@ class OffsetFilter:
         self._weights = [likelihood / total for likelihood in likelihoods]
 
     def _cut(self, state: list[float], sign: float, edge_ns: float, soft_ns: float) -> float:
-        """Account that sign * offset is below the edge, but for normal noise; return the log of the probability."""
+        """Account that sign * offset is below the edge, but for normal noise.
+
+        Return the log of the probability.
+        """
         variance = state[2] + soft_ns * soft_ns
         std = variance**0.5
         z = (edge_ns - sign * state[0]) / std
@@ -422,11 +483,15 @@ class OffsetFilter:
             log, bend = math.log(mass), hazard * (z + hazard)
         else:  # the same by the asymptotic series of the normal tail
             hazard = -z - 1.0 / z + 2.0 / z**3
-            log, bend = -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard), 1.0 - 1.0 / z**2 + 6.0 / z**4
+            log, bend = (
+                -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard),
+                1.0 - 1.0 / z**2 + 6.0 / z**4,
+            )
         k0, k1 = state[2], state[3]
         state[0] -= k0 * sign * hazard / std
         state[1] -= k1 * sign * hazard / std
-        state[2] = max(1e-12 * k0, k0 - k0 * k0 * bend / variance)  # digits end where nothing was known
+        # Digits end where nothing was known.
+        state[2] = max(1e-12 * k0, k0 - k0 * k0 * bend / variance)
         state[3] -= k0 * k1 * bend / variance
         state[4] -= k1 * k1 * bend / variance
         return log
@@ -458,8 +523,9 @@ class OffsetFilter:
 class ClockSync:
     """Maps bridge time to vehicle time by an :class:`OffsetFilter` of four-timestamp exchanges.
 
-    ``offset`` is vehicle minus bridge. ``epoch`` counts jumps of either clock, after which the filter starts over.
-    ``simulated``: the bridge's time is slowed, sped up or stands; then the vehicle's time is the bridge's own.
+    ``offset`` is vehicle minus bridge. ``epoch`` counts jumps of either clock, after which the
+    filter starts over. ``simulated``: the bridge's time is slowed, sped up or stands; then the
+    vehicle's time is the bridge's own.
     """
 
     def __init__(self) -> None:
@@ -476,7 +542,10 @@ class ClockSync:
         return self._filter.epoch
 
     def add(self, t1: int, t2: int, t3: int, t4: int) -> None:
-        """Account an exchange: sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle)."""
+        """Account an exchange.
+
+        Sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle).
+        """
         if t4 >= t1 and t3 >= t2:
             self._filter.add((t1 + t4) // 2, t1 - t2, t4 - t3)
 
@@ -490,7 +559,10 @@ class ClockSync:
         return self._filter.offset_at(t_vehicle_ns)
 
     def uncertainty_ns(self, t_vehicle_ns: int) -> int:
-        """Return the bound of the offset's error that holds 95 times of 100: see :class:`OffsetFilter`."""
+        """Return the bound of the offset's error that holds 95 times of 100.
+
+        See :class:`OffsetFilter`.
+        """
         return self._filter.uncertainty_at(t_vehicle_ns)
 
     def to_vehicle_ns(self, t_bridge_ns: int) -> int:
@@ -523,42 +595,47 @@ class Receiver:
     Args:
         endpoint: the bridge's control channel, ``tcp://host:port``.
         camera: its name in the bridge's configuration.
-        modality: ``rgb``, ``gray``, ``rgba``, ``depth``, ``depth32``, ``normals``, ``semantic``, ``instance``
-            or ``flow``, as far as the camera is configured to have it.
+        modality: ``rgb``, ``gray``, ``rgba``, ``depth``, ``depth32``, ``normals``, ``semantic``,
+            ``instance`` or ``flow``, as far as the camera is configured to have it.
         color: ``gray`` or ``rgb``.
         variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
-        encoding: ``jpeg`` or ``raw``; None picks what can be decoded here. ``events`` = those of an event camera
-            between the pictures, ``points`` = those that a depth picture shows, as a structured array instead of
-            pixels; both need ``variant="raw"``.
+        encoding: ``jpeg`` or ``raw``; None picks what can be decoded here. ``events`` = those of an
+            event camera between the pictures, ``points`` = those that a depth picture shows, as a
+            structured array instead of pixels; both need ``variant="raw"``.
         quality: of JPEG, 1 to 100.
         adaptive: let the bridge lower the quality while the link is too slow for it.
         rate_hz: pictures per second at most, evenly; None = all.
-        transport: ``tcp``; ``shm`` (shared memory, for a reader on the bridge's host, of the same user; tcp where
-            that is not possible); ``udp`` (with parity, for lossy radio links).
-        queue: pictures that wait for you: 1 = the newest only, more = in order, the oldest are given up.
-        server_key: the bridge's public CURVE key, where it asks for keys: 40 characters, or its ``.key`` file.
+        transport: ``tcp``; ``shm`` (shared memory, for a reader on the bridge's host, of the same
+            user; tcp where that is not possible); ``udp`` (with parity, for lossy radio links).
+        queue: pictures that wait for you: 1 = the newest only, more = in order, the oldest are
+            given up.
+        server_key: the bridge's public CURVE key, where it asks for keys: 40 characters, or its
+            ``.key`` file.
         secret_key: this reader's ``.key_secret`` file, or its secret key.
-        access_token: for commands to a bridge with ``http.token_file``: a token of the role ``control``, or a file
-            with the line ``control = TOKEN``; by default the environment's ``VIL_ACCESS_TOKEN``.
-        name: shown in the bridge's status; the host's name by default. Where the bridge asks for keys, the name of
-            this reader's key file there.
+        access_token: for commands to a bridge with ``http.token_file``: a token of the role
+            ``control``, or a file with the line ``control = TOKEN``; by default the environment's
+            ``VIL_ACCESS_TOKEN``.
+        name: shown in the bridge's status; the host's name by default. Where the bridge asks for
+            keys, the name of this reader's key file there.
         timeout_s: silence, or age of pictures, after which ``alive`` is False.
-        imu: the vehicle's ``client_warp.ImuRing``, or a ``LateWarper`` over it where distance, mounting or bias are
-            your own. Compensated pictures are then moved to the moment at which they are handed out, by the samples
-            since the newest instant that the bridge measured; without usable samples the bridge's picture comes.
+        imu: the vehicle's ``client_warp.ImuRing``, or a ``LateWarper`` over it where distance,
+            mounting or bias are your own. Compensated pictures are then moved to the moment at
+            which they are handed out, by the samples since the newest instant that the bridge
+            measured; without usable samples the bridge's picture comes.
         clock: the vehicle's monotonic clock, ns.
 
     Attributes:
-        counters: ``received``, ``delivered``, ``superseded`` (newer ones came before you asked), ``late``
-            (not newer than the one before), ``too_old`` (beyond the camera's ``max_age_ms``), ``malformed``,
-            ``overwritten`` (in shared memory, before it was read), ``registrations``; of UDP ``packets``, ``repaired``
-            (by parity), ``incomplete`` pictures; ``imu`` samples sent and ``imu_dropped``; with ``imu`` pictures
-            ``warped`` here and ``unwarped`` for want of samples.
+        counters: ``received``, ``delivered``, ``superseded`` (newer ones came before you asked),
+            ``late`` (not newer than the one before), ``too_old`` (beyond the camera's
+            ``max_age_ms``), ``malformed``, ``overwritten`` (in shared memory, before it was read),
+            ``registrations``; of UDP ``packets``, ``repaired`` (by parity), ``incomplete``
+            pictures; ``imu`` samples sent and ``imu_dropped``; with ``imu`` pictures ``warped``
+            here and ``unwarped`` for want of samples.
         transport: in use: ``tcp``, ``shm`` or ``udp``.
         fallback: why ``shm`` was not possible; empty otherwise.
         camera_info: the bridge's description of the camera (size, intrinsics, T_body_camera...).
-        problem: why no usable pictures come, as far as known, in the bridge's words where it says so; empty while all
-            is well.
+        problem: why no usable pictures come, as far as known, in the bridge's words where it says
+            so; empty while all is well.
         clock_sync: the clock mapping in use.
     """
 
@@ -592,7 +669,12 @@ class Receiver:
         if not found:
             raise ValueError(f"endpoint must be tcp://host:port, got {endpoint!r}")
         self._warper = None if imu is None else _late_warper(imu, variant, modality)
-        self._endpoint, self._host, self._clock, self._timeout_s = endpoint, found.group(1), clock, timeout_s
+        self._endpoint, self._host, self._clock, self._timeout_s = (
+            endpoint,
+            found.group(1),
+            clock,
+            timeout_s,
+        )
         if encoding is None:
             encoding = "jpeg" if _jpeg is not None and modality in _JPEG_MODALITIES else "raw"
         self._registration = {
@@ -603,7 +685,10 @@ class Receiver:
             "color": color,
         }
         self._registration.update(
-            variant=variant, encoding=encoding, quality=quality, name=name or socket.gethostname()[:64]
+            variant=variant,
+            encoding=encoding,
+            quality=quality,
+            name=name or socket.gethostname()[:64],
         )
         self._registration.update(transport=transport, rate_hz=rate_hz, adaptive=adaptive)
         self._transport = transport
@@ -622,7 +707,9 @@ class Receiver:
         self.clock_sync = ClockSync()
         self._changed = threading.Condition()
         self._arrivals: collections.deque[_Arrival] = collections.deque(maxlen=max(1, queue))
-        self._imu: collections.deque[tuple[int, list[float], list[float]]] = collections.deque(maxlen=_IMU_WAITING)
+        self._imu: collections.deque[tuple[int, list[float], list[float]]] = collections.deque(
+            maxlen=_IMU_WAITING
+        )
         self._closing = False
         self._failure: BaseException | None = None
         self._answers: dict[int, dict[str, Any]] = {}
@@ -660,18 +747,23 @@ class Receiver:
     def alive(self) -> bool:
         """The dead man's signal: True while usable pictures arrive.
 
-        The last one came, and showed an instant, less than ``timeout_s`` ago, and the bridge has not said since that
-        its poses or pictures are frozen. Black pictures (the vehicle is not tracked), repeated or broken ones do not
-        count.
+        The last one came, and showed an instant, less than ``timeout_s`` ago, and the bridge has
+        not said since that its poses or pictures are frozen. Black pictures (the vehicle is not
+        tracked), repeated or broken ones do not count.
         """
         return time.monotonic() - self._t_usable_s < self._timeout_s
 
     def next(self, timeout: float = 1.0) -> Frame | None:
-        """Return the newest picture not handed out yet (of a ``queue`` the next); None after ``timeout`` seconds."""
+        """Return the newest picture not handed out yet (of a ``queue`` the next).
+
+        None after ``timeout`` seconds.
+        """
         deadline_s = time.monotonic() + timeout
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._arrivals or self._closing, max(0.0, deadline_s - time.monotonic()))
+                self._changed.wait_for(
+                    lambda: self._arrivals or self._closing, max(0.0, deadline_s - time.monotonic())
+                )
                 arrival = self._arrivals.popleft() if self._arrivals else None
             if self._failure is not None:
                 raise RuntimeError("the receiving thread failed") from self._failure
@@ -693,7 +785,8 @@ class Receiver:
                 other_time = arrival.sync is not self.clock_sync and (
                     arrival.sync.simulated or self.clock_sync.simulated
                 )
-                # Of another simulation, or the bridge's picture behind one that was moved ahead of it.
+                # Of another simulation, or the bridge's picture behind one that was moved ahead of
+                # it.
                 if other_time or frame.t_ns <= self._handed_t_ns:
                     self._count("late")
                     continue
@@ -707,7 +800,9 @@ class Receiver:
             self.counters[name] += n
 
     def _is_too_old(self, arrival: _Arrival) -> bool:
-        """Return True, and count it, when a picture is beyond its camera's ``max_age_ms`` by this vehicle's clock."""
+        """Return True, and count it, when a picture is beyond its camera's ``max_age_ms`` by
+        this vehicle's clock.
+        """
         if self._now_ns() <= arrival.t_expires_ns:
             return False
         self._count("too_old")
@@ -719,7 +814,10 @@ class Receiver:
         return answer
 
     def send_command(self, command: str, timeout: float = 1.0, **args: Any) -> Any:
-        """Run a command of the bridge and return its result. Raises TimeoutError; ValueError when refused."""
+        """Run a command of the bridge and return its result.
+
+        Raises TimeoutError; ValueError when refused.
+        """
         message = {"type": "command", "name": command, "args": args, "access": self._access}
         answer = self._ask(message, timeout)
         if not answer.get("ok"):
@@ -727,9 +825,11 @@ class Receiver:
         return answer.get("value")
 
     def send_imu(self, t_ns: Any, w_radps: Any, f_mps2: Any) -> None:
-        """Send inertial samples of this vehicle to the bridge, whose ``onboard-imu`` source predicts with them.
+        """Send inertial samples of this vehicle to the bridge, whose ``onboard-imu`` source
+        predicts with them.
 
-        They leave in batches a few milliseconds apart; what waits for long without a bridge is dropped.
+        They leave in batches a few milliseconds apart; what waits for long without a bridge is
+        dropped.
 
         Args:
             t_ns: instants in this vehicle's clock, increasing: one, or shape (n,).
@@ -737,13 +837,16 @@ class Receiver:
             f_mps2: specific force (at rest: gravity's opposite), likewise.
         """
         times = np.atleast_1d(np.asarray(t_ns, dtype=np.int64))
-        rates, forces = (np.asarray(v, dtype=float).reshape(len(times), 3) for v in (w_radps, f_mps2))
+        rates, forces = (
+            np.asarray(v, dtype=float).reshape(len(times), 3) for v in (w_radps, f_mps2)
+        )
         if not (np.isfinite(rates).all() and np.isfinite(forces).all()):
             raise ValueError("inertial samples must be finite")
         rates, forces = rates.round(7), forces.round(6)  # shorter as text
         samples = [(int(t), rates[i].tolist(), forces[i].tolist()) for i, t in enumerate(times)]
         with self._changed:
-            idle = not self._imu  # under the lock: else the thread may take what is there, and not see what comes
+            # Under the lock: else the thread may take what is there, and not see what comes.
+            idle = not self._imu
             self.counters["imu_dropped"] += max(0, len(self._imu) + len(samples) - _IMU_WAITING)
             self._imu.extend(samples)
         if idle:
@@ -801,14 +904,22 @@ class Receiver:
         )
 
     def _moved(self, frame: Frame, warper: Any) -> Frame:
-        """Return a picture moved to this moment; where the samples do not suffice, unchanged, with the reason."""
+        """Return a picture moved to this moment.
+
+        Where the samples do not suffice, unchanged, with the reason.
+        """
         t_now_ns = max(self._now_ns(), self._handed_t_ns + 1)  # simulated time may stand
         late = warper.warp(frame, self.camera_info, t_now_ns, constant_rate=False)
         done = {"motion": late.motion, "problem": late.problem}
         self.counters["warped" if late.motion == "inertial" else "unwarped"] += 1
         if late.motion != "inertial":
             return dataclasses.replace(frame, compensation=dict(frame.compensation, late=done))
-        done.update(method=late.method, d_m=late.d_m, imu_age_ns=late.imu_age_ns, valid_fraction=late.valid_fraction)
+        done.update(
+            method=late.method,
+            d_m=late.d_m,
+            imu_age_ns=late.imu_age_ns,
+            valid_fraction=late.valid_fraction,
+        )
         done.update(moved_ns=late.t_ns - frame.t_ns)
         late.image.flags.writeable = False
         motion: Any = frame.motion
@@ -818,7 +929,9 @@ class Receiver:
             t_ns=late.t_ns,
             t_bridge_ns=self.clock_sync.to_bridge_ns(late.t_ns),
             pose_display=Pose(*late.pose_display),
-            motion=dataclasses.replace(motion, v_world_mps=late.v_world_mps, w_body_radps=late.w_body_radps),
+            motion=dataclasses.replace(
+                motion, v_world_mps=late.v_world_mps, w_body_radps=late.w_body_radps
+            ),
             compensation=dict(frame.compensation, late=done),
             age_s=(self._now_ns() - late.t_ns) * 1e-9,
         )
@@ -833,8 +946,14 @@ class Receiver:
             self._open_control(context)
             while not self._closing:
                 self._talk(time.monotonic())
-                due_s = min(self._t_ping_s, self._t_imu_s) if self._imu and self._token else self._t_ping_s
-                for ready, _ in self._poller.poll(max(1, int(1000 * (due_s - time.monotonic())) + 1)):
+                due_s = (
+                    min(self._t_ping_s, self._t_imu_s)
+                    if self._imu and self._token
+                    else self._t_ping_s
+                )
+                for ready, _ in self._poller.poll(
+                    max(1, int(1000 * (due_s - time.monotonic())) + 1)
+                ):
                     if ready is self._control:
                         self._drain(self._control, self._on_control)
                     elif ready is self._data:
@@ -860,7 +979,8 @@ class Receiver:
         self._control = self._new_socket(context, _MAX_CONTROL_BYTES)
         self._events = self._control.get_monitor_socket(_HANDSHAKES)
         self._poller.register(self._events, zmq.POLLIN)
-        self._control.connect(self._endpoint)  # now: a handshake that fails unseen is never tried again
+        # Now: a handshake that fails unseen is never tried again.
+        self._control.connect(self._endpoint)
 
     def _close_control(self) -> None:
         for sock in (self._control, self._events):
@@ -871,9 +991,18 @@ class Receiver:
 
     def _new_socket(self, context: Any, limit_bytes: int, identity: str = "") -> Any:
         sock = context.socket(zmq.DEALER)
-        options = [(zmq.LINGER, 0), (zmq.IMMEDIATE, 1), (zmq.MAXMSGSIZE, limit_bytes), (zmq.RCVHWM, 16)]
+        options = [
+            (zmq.LINGER, 0),
+            (zmq.IMMEDIATE, 1),
+            (zmq.MAXMSGSIZE, limit_bytes),
+            (zmq.RCVHWM, 16),
+        ]
         options += [(zmq.RECONNECT_IVL, 50), (zmq.RECONNECT_IVL_MAX, 500), (zmq.TCP_MAXRT, 5000)]
-        options += [(zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 2), (zmq.TCP_KEEPALIVE_INTVL, 1)]
+        options += [
+            (zmq.TCP_KEEPALIVE, 1),
+            (zmq.TCP_KEEPALIVE_IDLE, 2),
+            (zmq.TCP_KEEPALIVE_INTVL, 1),
+        ]
         options.append((zmq.TCP_KEEPALIVE_CNT, 3))  # not ZeroMQ's heartbeats: libzmq's issue 4364
         for option, value in options:
             sock.setsockopt(option, value)
@@ -906,10 +1035,12 @@ class Receiver:
         """Say what is due: questions of other threads, a clock exchange, a registration."""
         for _ in range(len(self._outbox)):
             until_s, message = self._outbox.popleft()
-            early = message["type"] == "status" and not self._token and self._keys is None  # for readers only
+            # For readers only.
+            early = message["type"] == "status" and not self._token and self._keys is None
             if now_s <= until_s and (early or not self._send(dict(message, token=self._token))):
                 self._outbox.append((until_s, message))
-        if self._refusal and now_s >= self._t_again_s:  # a socket whose key was refused never tries again by itself
+        # A socket whose key was refused never tries again by itself.
+        if self._refusal and now_s >= self._t_again_s:
             self._t_again_s = now_s + _REFUSED_S
             context = self._control.context
             self._close_control()
@@ -922,9 +1053,18 @@ class Receiver:
         clock_known = self.clock_sync.simulated or len(self.clock_sync) >= _BURST
         if now_s >= self._t_ping_s:
             t1 = self._clock()
-            if self._send({"type": "ping", "token": self._token, "t1": t1, "too_old": self.counters["too_old"]}):
+            if self._send(
+                {
+                    "type": "ping",
+                    "token": self._token,
+                    "t1": t1,
+                    "too_old": self.counters["too_old"],
+                }
+            ):
                 self._pings.append(t1)
-            self._t_ping_s = now_s + (0.02 if not clock_known else _PING_S if self._token else _WAITING_PING_S)
+            self._t_ping_s = now_s + (
+                0.02 if not clock_known else _PING_S if self._token else _WAITING_PING_S
+            )
             if self._packets is not None:
                 self._packets.report()
         if self._imu and self._token and now_s >= self._t_imu_s:
@@ -940,11 +1080,15 @@ class Receiver:
         samples: list[tuple[int, list[float], list[float]]] = []
         for t_ns, w_radps, f_mps2 in taken:
             t_bridge_ns = self.clock_sync.to_bridge_ns(t_ns)
-            if not samples or t_bridge_ns > samples[-1][0]:  # one that does not increase spoils a whole message
+            # One that does not increase spoils a whole message.
+            if not samples or t_bridge_ns > samples[-1][0]:
                 samples.append((t_bridge_ns, w_radps, f_mps2))
         message: dict[str, Any] = {"type": "imu", "token": self._token}
         message["t_ns"] = [t_bridge_ns for t_bridge_ns, _, _ in samples]
-        message["w_radps"], message["f_mps2"] = [w for _, w, _ in samples], [f for _, _, f in samples]
+        message["w_radps"], message["f_mps2"] = (
+            [w for _, w, _ in samples],
+            [f for _, _, f in samples],
+        )
         sent = len(samples) if self._send(message) else 0
         self.counters["imu"] += sent
         self._count("imu_dropped", len(taken) - sent)
@@ -956,7 +1100,9 @@ class Receiver:
             self._refusal = ""
         else:
             self._t_again_s = time.monotonic() + _REFUSED_S
-            self._refusal = _KEY_REFUSED if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else _KEYS_DIFFER
+            self._refusal = (
+                _KEY_REFUSED if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else _KEYS_DIFFER
+            )
 
     def _on_control(self, parts: list[Any]) -> None:
         t4 = self._clock()
@@ -992,12 +1138,16 @@ class Receiver:
                 self._last_t_bridge_ns = -(1 << 63)
                 if begins_again:
                     self._last_t_ns = self._handed_t_ns = -(1 << 63)
-            self._registration["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
+            # What it lacked it may have now.
+            self._registration["transport"], self.fallback = self._transport, ""
             self._leave()
         self.clock_sync.simulated = simulated
         self._t_simulated_ns = max(self._t_simulated_ns, t3)
         self.clock_sync.add(t1, t2, t3, t4)
-        stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
+        stalled = (
+            pong["in_flight"] >= 2
+            and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
+        )
         if self._token and (stalled or not pong["known"]):
             self._leave()
         elif self._token:
@@ -1006,9 +1156,15 @@ class Receiver:
                 self._t_usable_s = float("-inf")
 
     def _obstacle(self) -> str:
-        """Describe what is between us and the pictures although the bridge answers; empty = nothing known."""
+        """Describe what is between us and the pictures although the bridge answers.
+
+        Empty = nothing known.
+        """
         if self._aged:
-            return "pictures arrive older than the camera's max_age_ms: the link is too slow for their size"
+            return (
+                "pictures arrive older than the camera's max_age_ms: the link is too slow "
+                "for their size"
+            )
         if self._packets is not None:
             return "" if self._packets.received else "no packet came by UDP so far"
         if self._data.getsockopt(zmq.EVENTS) & zmq.POLLOUT:  # by IMMEDIATE: a connection stands
@@ -1016,7 +1172,10 @@ class Receiver:
         return f"no connection to {self._address} so far, from where the pictures come"
 
     def _now_ns(self, header: dict[str, Any] | None = None) -> int:
-        """Return this vehicle's time; in a simulation the newest time heard of, that of ``header`` included."""
+        """Return this vehicle's time.
+
+        In a simulation the newest time heard of, that of ``header`` included.
+        """
         if header is not None and self.clock_sync.simulated:
             self._t_simulated_ns = max(self._t_simulated_ns, _int64(header["stamps_ns"]["send"]))
         return self._t_simulated_ns if self.clock_sync.simulated else self._clock()
@@ -1038,7 +1197,11 @@ class Receiver:
             self._packets = None
 
     def _on_registered(self, message: dict[str, Any]) -> None:
-        token, port, info = str(message["token"])[:255], _int64(message["data_port"]), dict(message["camera"])
+        token, port, info = (
+            str(message["token"])[:255],
+            _int64(message["data_port"]),
+            dict(message["camera"]),
+        )
         if not token or not 0 < port < 65536:
             raise ValueError("bad registration")
         self._leave()
@@ -1046,10 +1209,15 @@ class Receiver:
         self.transport = str(message.get("transport", "tcp"))
         if self.transport == "udp":
             try:
-                self._packets = _Packets(self._host, _int64(message["udp_port"]), token, self._count)
+                self._packets = _Packets(
+                    self._host, _int64(message["udp_port"]), token, self._count
+                )
             except OSError as exc:  # the name is not known at this moment, or no way leads there
                 self._leave()
-                self.problem, self._t_register_s = f"no UDP to {self._host}: {exc}", time.monotonic() + _RETRY_S
+                self.problem, self._t_register_s = (
+                    f"no UDP to {self._host}: {exc}",
+                    time.monotonic() + _RETRY_S,
+                )
                 return
             self._poller.register(self._packets.fileno(), zmq.POLLIN)
             self._packets.report()
@@ -1079,7 +1247,10 @@ class Receiver:
             self._on_picture(header, payload, t_received_ns)
 
     def _from_memory(self, memory: dict[str, Any]) -> Any:
-        """Return a copy of a picture in shared memory; None when it is gone, or not available here."""
+        """Return a copy of a picture in shared memory.
+
+        None when it is gone, or not available here.
+        """
         address = _int64(memory["pid"]), _int64(memory["fd"]), str(memory["nonce"])
         try:
             if self._ring is None or self._ring.address != address:
@@ -1104,7 +1275,9 @@ class Receiver:
                 t_received_ns = self._now_ns(header)
                 frame_id = _int64(header["frame_id"])
                 sync = self.clock_sync
-                packets.report(frame_id, sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns))
+                packets.report(
+                    frame_id, sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)
+                )
                 self._on_picture(header, message[4 + size :], t_received_ns)
             except _BAD_MESSAGE:
                 self._count("malformed")
@@ -1120,7 +1293,8 @@ class Receiver:
             self._count("late")
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
-        known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it
+        # Now, since a restart forgets it.
+        known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)
         arrival = _Arrival(header, payload, t_ns, *known, t_expires_ns, sync)
         self._aged = self._is_too_old(arrival)
         if self._aged:
@@ -1138,7 +1312,8 @@ class Receiver:
 
 
 class _Ring:
-    """The bridge's pictures in memory that both map, read as ``vil_bridge/protocols/shared_memory.py`` writes them.
+    """The bridge's pictures in memory that both map, read as
+    ``vil_bridge/protocols/shared_memory.py`` writes them.
 
     Raises OSError: there is no such memory that this process may read, as on another host.
     """
@@ -1150,25 +1325,44 @@ class _Ring:
     def __init__(self, pid: int, fd: int, nonce: str) -> None:
         self.address = (pid, fd, nonce)
         path = f"/proc/{pid}/fd/{fd}"
-        if _fcntl is None or pid <= 0 or fd < 0 or not os.readlink(path).startswith("/memfd:vil-ring"):  # noqa: PTH115 - Python 3.8
+        if (
+            _fcntl is None
+            or pid <= 0
+            or fd < 0
+            or not os.readlink(path).startswith("/memfd:vil-ring")  # noqa: PTH115
+        ):
             raise OSError("the bridge has none on this host")
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             found = os.fstat(file)
             sealed = _fcntl.fcntl(file, self._FIRST_SEAL_QUERY) & self._SEALS == self._SEALS
-            if found.st_uid != os.geteuid() or not sealed or not self._PAGE < found.st_size <= _MAX_DATA_BYTES:
+            if (
+                found.st_uid != os.geteuid()
+                or not sealed
+                or not self._PAGE < found.st_size <= _MAX_DATA_BYTES
+            ):
                 raise OSError("it belongs to somebody else")
             self._map = mmap.mmap(file, found.st_size, prot=mmap.PROT_READ)
         finally:
             os.close(file)
-        magic, self._slots, self._slot_bytes, found_nonce = struct.unpack_from("<8sII16s", self._map)
+        magic, self._slots, self._slot_bytes, found_nonce = struct.unpack_from(
+            "<8sII16s", self._map
+        )
         size = self._PAGE + self._slots * (self._PAGE + self._slot_bytes)
-        if magic != b"VILRING\x01" or found_nonce.hex() != nonce or not self._slots or size != found.st_size:
+        if (
+            magic != b"VILRING\x01"
+            or found_nonce.hex() != nonce
+            or not self._slots
+            or size != found.st_size
+        ):
             self._map.close()
             raise OSError("it is not the bridge's")
 
     def read(self, sequence: int, size: int) -> Any:
-        """Return a copy of the bytes with this number; None when they were overwritten, before or during the copy."""
+        """Return a copy of the bytes with this number.
+
+        None when they were overwritten, before or during the copy.
+        """
         if not 0 < sequence < 1 << 63 or not 0 <= size <= self._slot_bytes:
             raise ValueError("no slot of the ring is like this")
         at = self._PAGE + sequence % self._slots * (self._PAGE + self._slot_bytes)
@@ -1184,11 +1378,12 @@ class _Ring:
 class _Packets:
     """A picture stream by UDP: puts packets together, repairs by parity, and reports what came.
 
-    The counterpart of ``vil_bridge/outputs/stream/fec.py``. Only the newest pictures are under work, in
-    bounded memory; packets of pictures before the last complete one are late.
+    The counterpart of ``vil_bridge/outputs/stream/fec.py``. Only the newest pictures are under
+    work, in bounded memory; packets of pictures before the last complete one are late.
     """
 
-    _PACKET = struct.Struct("<4s8sQIIHHH")  # magic, stream, number, frame, size, index, chunks, bytes per chunk
+    # Magic, stream, number, frame, size, index, chunks, bytes per chunk.
+    _PACKET = struct.Struct("<4s8sQIIHHH")
     _REPORT = struct.Struct(
         "<4s8sQQQqqq16s"
     )  # magic, stream, serial, highest, received, frame id, received at, uncertainty, cookie
@@ -1204,7 +1399,9 @@ class _Packets:
         name = host.partition("//")[2].strip("[]")
         found = socket.getaddrinfo(name, port, type=socket.SOCK_DGRAM)
         # The control channel took the IPv4 address, where the name has both.
-        family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        family, kind, protocol, _, address = min(
+            found, key=lambda entry: entry[0] != socket.AF_INET
+        )
         self._socket = socket.socket(family, kind, protocol)
         try:
             self._socket.setblocking(False)
@@ -1221,9 +1418,19 @@ class _Packets:
         self._socket.close()
 
     def report(self, frame_id: int = 0, t_received_ns: int = 0, uncertainty_ns: int = 0) -> None:
-        """Say that we are there, what came, and which picture is complete; also opens firewalls and translations."""
+        """Say that we are there, what came, and which picture is complete.
+
+        Also opens firewalls and translations.
+        """
         self._serial += 1
-        numbers = self._serial, self._highest, self.received, frame_id, t_received_ns, uncertainty_ns
+        numbers = (
+            self._serial,
+            self._highest,
+            self.received,
+            frame_id,
+            t_received_ns,
+            uncertainty_ns,
+        )
         body = self._REPORT.pack(b"VILR", self._stream, *numbers, self._cookie)
         with contextlib.suppress(OSError):
             self._socket.send(body + self._mac(body))
@@ -1260,10 +1467,16 @@ class _Packets:
                 yield message
 
     def _add(self, packet: bytes) -> Any:
-        magic, stream, number, frame, size, index, chunks, chunk_bytes = self._PACKET.unpack_from(packet)
+        magic, stream, number, frame, size, index, chunks, chunk_bytes = self._PACKET.unpack_from(
+            packet
+        )
         if magic != b"VILU" or stream != self._stream:
             raise ValueError("a packet of somebody else")
-        if not 4 <= size <= self._MAX_BYTES or chunk_bytes < 256 or chunks != -(-size // chunk_bytes):
+        if (
+            not 4 <= size <= self._MAX_BYTES
+            or chunk_bytes < 256
+            or chunks != -(-size // chunk_bytes)
+        ):
             raise ValueError("sizes that cannot be")
         self._count("packets")
         self.received, self._highest = self.received + 1, max(self._highest, number)
@@ -1292,7 +1505,10 @@ class _Packets:
 
 
 class _Assembly:
-    """One picture under work: its chunks, and two parities (P and Q of RAID 6) of every group of them."""
+    """One picture under work.
+
+    Its chunks, and two parities (P and Q of RAID 6) of every group of them.
+    """
 
     def __init__(self, size: int, chunks: int, chunk_bytes: int) -> None:
         self.shape = (size, chunks, chunk_bytes)
@@ -1334,7 +1550,10 @@ class _Assembly:
         if p is not None:
             p = np.bitwise_xor.reduce(rows, axis=0) ^ p
         if q is not None and (p is None or i != j):
-            q = np.bitwise_xor.reduce([_times(row, _EXP[k]) for k, row in enumerate(rows)], axis=0) ^ q
+            q = (
+                np.bitwise_xor.reduce([_times(row, _EXP[k]) for k, row in enumerate(rows)], axis=0)
+                ^ q
+            )
             first = q if p is None else q ^ _times(p, _EXP[j])
             scale = _EXP[i] if p is None else _EXP[i] ^ _EXP[j]
             rows[i] = _times(first, _EXP[-_EXP.index(scale) % 255])
@@ -1369,8 +1588,13 @@ def _times(values: np.ndarray[Any, Any], factor: int) -> np.ndarray[Any, Any]:
     return total
 
 
-def _curve_keys(server: str | pathlib.Path, secret: str | pathlib.Path) -> tuple[bytes, bytes, bytes] | None:
-    """Read the bridge's public key, our public and our secret one, from texts or files; None where no key is given."""
+def _curve_keys(
+    server: str | pathlib.Path, secret: str | pathlib.Path
+) -> tuple[bytes, bytes, bytes] | None:
+    """Read the bridge's public key, our public and our secret one, from texts or files.
+
+    None where no key is given.
+    """
     if not server and not secret:
         return None
     theirs, ours = _key(server, "public-key"), _key(secret, "secret-key")
@@ -1380,9 +1604,13 @@ def _curve_keys(server: str | pathlib.Path, secret: str | pathlib.Path) -> tuple
 def _access_token(given: str | pathlib.Path) -> str:
     """Return a token, or that of the role ``control`` in a file."""
     text = str(given)
-    if not text or (re.fullmatch(r"[A-Za-z0-9_-]{32,256}", text) and not pathlib.Path(text).exists()):
+    if not text or (
+        re.fullmatch(r"[A-Za-z0-9_-]{32,256}", text) and not pathlib.Path(text).exists()
+    ):
         return text
-    found = re.search(r"^\s*control\s*=\s*(\S+)", pathlib.Path(text).read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(
+        r"^\s*control\s*=\s*(\S+)", pathlib.Path(text).read_text(encoding="utf-8"), re.MULTILINE
+    )
     if found is None:
         raise ValueError(f"{text} holds no control token")
     return found.group(1)
@@ -1392,7 +1620,9 @@ def _key(given: str | pathlib.Path, kind: str) -> bytes:
     text = str(given)
     if not re.fullmatch(r"\S{40}", text) or pathlib.Path(text).exists():
         found = re.search(
-            rf'^\s*{kind}\s*=\s*"(\S{{40}})"', pathlib.Path(text).read_text(encoding="utf-8"), re.MULTILINE
+            rf'^\s*{kind}\s*=\s*"(\S{{40}})"',
+            pathlib.Path(text).read_text(encoding="utf-8"),
+            re.MULTILINE,
         )
         if found is None:
             raise ValueError(f"{text} holds no {kind}")
@@ -1464,17 +1694,23 @@ def _covariance(upper: Any) -> np.ndarray[Any, Any] | None:
 def _late_warper(imu: Any, variant: str, modality: str) -> Any:
     """Return a warper over a ring, or the one given. Raises ValueError, TypeError, ImportError."""
     if variant != "compensated" or modality not in _MOVED_MODALITIES:
-        raise ValueError(f"imu moves compensated pictures of {_MOVED_MODALITIES}, not {variant} {modality}")
+        raise ValueError(
+            f"imu moves compensated pictures of {_MOVED_MODALITIES}, not {variant} {modality}"
+        )
     if hasattr(imu, "warp"):
         return imu
     if not hasattr(imu, "between"):
-        raise TypeError(f"imu must be an ImuRing or a LateWarper of client_warp.py, got {type(imu).__name__}")
+        raise TypeError(
+            f"imu must be an ImuRing or a LateWarper of client_warp.py, got {type(imu).__name__}"
+        )
     name = f"{__package__}.client_warp" if __package__ else "client_warp"
     try:
         warping = importlib.import_module(name)
     except ImportError as exc:
         folder = pathlib.Path(__file__).parent
-        raise ImportError(f"imu needs client_warp.py next to client.py: copy it to {folder} too ({exc})") from exc
+        raise ImportError(
+            f"imu needs client_warp.py next to client.py: copy it to {folder} too ({exc})"
+        ) from exc
     return warping.LateWarper(imu)
 
 
@@ -1505,7 +1741,10 @@ _EVENT = np.dtype(
         "itemsize": 16,
     }
 )
-"""Of encoding ``events``: time from the picture's instant (not positive), pixel from the top left, 1 or -1."""
+"""Of encoding ``events``.
+
+Time from the picture's instant (not positive), pixel from the top left, 1 or -1.
+"""
 
 
 _POINT = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("u", "<u2"), ("v", "<u2")])
@@ -1516,7 +1755,10 @@ _LISTS = {"events": (_EVENT, "x", "y"), "points": (_POINT, "u", "v")}
 
 
 def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
-    """Return a picture's pixels, top row first, or its list. Raises ValueError: the bytes do not fit the header."""
+    """Return a picture's pixels, top row first, or its list.
+
+    Raises ValueError: the bytes do not fit the header.
+    """
     width, height = _int64(header["width"]), _int64(header["height"])
     if not (0 < width <= _MAX_SIDE_PX and 0 < height <= _MAX_SIDE_PX):
         raise ValueError("size out of range")
@@ -1556,7 +1798,9 @@ def _decode_jpeg(data: Any, channels: int) -> np.ndarray[Any, Any]:
     if _jpeg.__name__ == "simplejpeg":
         image: np.ndarray[Any, Any] = _jpeg.decode_jpeg(data, "GRAY" if channels == 1 else "RGB")
         return image
-    decoded: np.ndarray[Any, Any] | None = _jpeg.imdecode(np.frombuffer(data, "u1"), 0 if channels == 1 else 1)
+    decoded: np.ndarray[Any, Any] | None = _jpeg.imdecode(
+        np.frombuffer(data, "u1"), 0 if channels == 1 else 1
+    )
     if decoded is None:
         raise ValueError("damaged JPEG")
     return decoded if channels == 1 else decoded[:, :, ::-1]
@@ -1568,11 +1812,18 @@ def write_png(path: pathlib.Path | str, image: np.ndarray[Any, Any]) -> None:
     lines = rows.view("u1").reshape(rows.shape[0], -1)
     body = np.concatenate((np.zeros((len(lines), 1), "u1"), lines), axis=1).tobytes()
     colour = {2: 0, 3: 2, 4: 6}[rows.ndim if rows.ndim == 2 else rows.shape[2]]
-    head = struct.pack(">IIBBBBB", rows.shape[1], rows.shape[0], 8 * rows.dtype.itemsize, colour, 0, 0, 0)
+    head = struct.pack(
+        ">IIBBBBB", rows.shape[1], rows.shape[0], 8 * rows.dtype.itemsize, colour, 0, 0, 0
+    )
     with pathlib.Path(path).open("wb") as out:
         out.write(b"\x89PNG\r\n\x1a\n")
         for tag, data in ((b"IHDR", head), (b"IDAT", zlib.compress(body, 1)), (b"IEND", b"")):
-            out.write(struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data)))
+            out.write(
+                struct.pack(">I", len(data))
+                + tag
+                + data
+                + struct.pack(">I", zlib.crc32(tag + data))
+            )
 
 
 # --- from a shell ------------------------------------------------------------------------------
@@ -1597,7 +1848,9 @@ class _Spread:
         if not len(steps):
             return [None] * len(percents)
         values = np.sinh((steps - self._FARTHEST) / self._STEPS)
-        found: list[float | None] = np.percentile(np.repeat(values, self._counts[steps]), percents).tolist()
+        found: list[float | None] = np.percentile(
+            np.repeat(values, self._counts[steps]), percents
+        ).tolist()
         return found
 
 
@@ -1617,7 +1870,11 @@ class _Tally:
 
     def summary(self) -> dict[str, Any]:
         seconds = time.monotonic() - self.t0_s
-        result: dict[str, Any] = {"frames": self.frames, "seconds": seconds, "fps": self.frames / seconds}
+        result: dict[str, Any] = {
+            "frames": self.frames,
+            "seconds": seconds,
+            "fps": self.frames / seconds,
+        }
         for name, spread in (("age_ms", self.age_ms), ("latency_ms", self.latency_ms)):
             p50, p95, worst = spread.percentiles(50, 95, 100)
             result[name] = {"p50": p50, "p95": p95, "max": worst}
@@ -1630,7 +1887,10 @@ class _Tally:
         parts = ["{:5.1f} fps".format(s["fps"]), "age {:.1f} ms".format(s["age_ms"]["p50"])]
         if s["latency_ms"]["p50"] is not None:
             parts.append("latency {:.1f} ms".format(s["latency_ms"]["p50"]))
-        drops = [f"{name} {receiver.counters[name]}" for name in ("superseded", "late", "too_old", "malformed")]
+        drops = [
+            f"{name} {receiver.counters[name]}"
+            for name in ("superseded", "late", "too_old", "malformed")
+        ]
         return "  ".join(parts + drops)
 
 
@@ -1638,7 +1898,9 @@ def _show(image: np.ndarray[Any, Any]) -> None:
     import cv2
 
     if image.dtype.kind == "f":  # how large, relative to the largest
-        size = np.linalg.norm(np.nan_to_num(image.astype("f4")).reshape(*image.shape[:2], -1), axis=2)
+        size = np.linalg.norm(
+            np.nan_to_num(image.astype("f4")).reshape(*image.shape[:2], -1), axis=2
+        )
         image = (255 * size / max(float(size.max()), 1e-9)).astype("u1")
     elif image.dtype.itemsize == 2:
         image = (image >> 8).astype("u1")
@@ -1661,21 +1923,35 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--modality", default="rgb", choices=_MODALITIES)
     parser.add_argument("--color", default="gray", choices=("gray", "rgb"))
     parser.add_argument("--variant", default="compensated", choices=("compensated", "raw"))
-    parser.add_argument("--encoding", choices=("raw", "jpeg"), help="default: what can be decoded here")
+    parser.add_argument(
+        "--encoding", choices=("raw", "jpeg"), help="default: what can be decoded here"
+    )
     parser.add_argument("--transport", default="tcp", choices=_TRANSPORTS)
     parser.add_argument("--rate", type=float, metavar="HZ", help="pictures per second at most")
     parser.add_argument("--quality", type=int, default=90, help="of JPEG, 1 to 100")
-    parser.add_argument("--adaptive", action="store_true", help="lower the quality while the link is too slow")
     parser.add_argument(
-        "--server-key", default="", metavar="FILE", help="the bridge's public key, where it asks for keys"
+        "--adaptive", action="store_true", help="lower the quality while the link is too slow"
+    )
+    parser.add_argument(
+        "--server-key",
+        default="",
+        metavar="FILE",
+        help="the bridge's public key, where it asks for keys",
     )
     parser.add_argument("--key", default="", metavar="FILE", help="this reader's .key_secret file")
-    parser.add_argument("--show", action="store_true", help="show the pictures (needs cv2 with a display)")
     parser.add_argument(
-        "--save", metavar="DIR", type=pathlib.Path, help="write each picture as PNG, or .npy where it is floating point"
+        "--show", action="store_true", help="show the pictures (needs cv2 with a display)"
+    )
+    parser.add_argument(
+        "--save",
+        metavar="DIR",
+        type=pathlib.Path,
+        help="write each picture as PNG, or .npy where it is floating point",
     )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end after this time")
-    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write a summary at the end")
+    parser.add_argument(
+        "--json", metavar="FILE", type=pathlib.Path, help="write a summary at the end"
+    )
     return parser.parse_args(argv)
 
 
@@ -1702,7 +1978,10 @@ def main(argv: list[str] | None = None) -> int:
                 total.add(frame)
                 second.add(frame)
                 if args.save:
-                    _save(args.save / f"{frame.frame_id:09d}_{args.camera}_{args.modality}", frame.image)
+                    _save(
+                        args.save / f"{frame.frame_id:09d}_{args.camera}_{args.modality}",
+                        frame.image,
+                    )
                 if args.show:
                     _show(frame.image)
             if time.monotonic() - second.t0_s >= 1.0:
@@ -1710,7 +1989,9 @@ def main(argv: list[str] | None = None) -> int:
                 sys.stdout.flush()
                 second = _Tally()
         if args.json:  # before close(), which forgets the problem
-            summary = dict(total.summary(), counters=dict(receiver.counters), problem=receiver.problem)
+            summary = dict(
+                total.summary(), counters=dict(receiver.counters), problem=receiver.problem
+            )
             args.json.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return 0 if total.frames else 1
 

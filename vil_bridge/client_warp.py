@@ -1,22 +1,26 @@
-"""Late warp and augmented reality on the vehicle: copy this file next to client.py; numpy, and cv2 where there is one.
+"""Late warp and augmented reality on the vehicle: copy this file next to client.py.
 
-    imu = ImuRing()                                  # your IMU's thread calls imu.append(t_ns, w_radps, f_mps2)
+Numpy, and cv2 where there is one.
+
+    imu = ImuRing()  # your IMU's thread calls imu.append(t_ns, w_radps, f_mps2)
     with Receiver("tcp://bridge:5560", imu=imu) as receiver:    # of client.py
         for frame in receiver:                       # shows the moment at which it is handed out
             vio.feed(frame.image, frame.t_ns, frame.K)
 
-The bridge says where the vehicle was at the newest instant that it has measurements of. The vehicle's own inertial
-samples measure how it moved since, and the picture is moved as a plane, or by its depth picture, to the pose now.
-The same puts a layer that the bridge rendered (modality ``rgba``) over the picture of a real camera:
+The bridge says where the vehicle was at the newest instant that it has measurements of. The
+vehicle's own inertial samples measure how it moved since, and the picture is moved as a plane, or
+by its depth picture, to the pose now. The same puts a layer that the bridge rendered (modality
+``rgba``) over the picture of a real camera:
 
     warper = LateWarper(imu)
     layer = warper.warp(frame, receiver.camera_info, t_exposure_ns, to_camera=REAL_CAMERA)
     picture = composite(real_image, layer.image)
 
-Poses and axes are those of client.py; samples are in the IMU's axes and the vehicle's monotonic clock. A camera is
-described as the bridge describes its own: ``width``, ``height``, ``fx``, ``fy``, ``cx``, ``cy``, ``distortion``
-(``{"model": "plumb_bob" | "radtan" | "equidistant", "coefficients": [...]}`` or None) and ``T_body_camera``
-(``{"p_m": [x, y, z], "ypr_deg": [yaw, pitch, roll]}``, turned about z, y, x in this order, camera axes x forward).
+Poses and axes are those of client.py; samples are in the IMU's axes and the vehicle's monotonic
+clock. A camera is described as the bridge describes its own: ``width``, ``height``, ``fx``, ``fy``,
+``cx``, ``cy``, ``distortion`` (``{"model": "plumb_bob" | "radtan" | "equidistant", "coefficients":
+[...]}`` or None) and ``T_body_camera`` (``{"p_m": [x, y, z], "ypr_deg": [yaw, pitch, roll]}``,
+turned about z, y, x in this order, camera axes x forward).
 """
 
 from __future__ import annotations
@@ -39,8 +43,11 @@ GRAVITY_WORLD_MPS2 = np.array([0.0, 0.0, -9.80665])
 DEPTH_UNITS_PER_M = 655.35
 DEFAULT_PLANE_DEPTH_M = 8.0
 _JUMP_NS = 1_000_000_000  # a stamp further than this from the newest one begins a new history
-_STALE_NS = 40_000_000  # a sample held for longer, or a gap wider than this, misleads more than it helps
-_TREND_NS = 10_000_000  # the newest samples go on as they did over this time, for as long; then they are held
+_STALE_NS = (
+    40_000_000  # a sample held for longer, or a gap wider than this, misleads more than it helps
+)
+# The newest samples go on as they did over this time, for as long; then they are held.
+_TREND_NS = 10_000_000
 _FORECAST_NS = 300_000_000  # no flight goes on like that for longer
 _UNSEEN_NS = 500_000_000  # integrated for longer, samples drift by centimetres
 _MAX_RATE_RADPS, _MAX_FORCE_MPS2 = 250.0, 8000.0  # more than sensors measure
@@ -54,7 +61,7 @@ except ImportError:
     _cv2 = None
 
 
-# --- rotations and motion: copies of the bridge's functions, tested to be equal --------------------
+# --- rotations and motion: copies of the bridge's functions, tested to be equal -------------------
 
 
 def q_mul(a: _Array, b: _Array) -> _Array:
@@ -101,7 +108,9 @@ class Pose(NamedTuple):
 
     def __matmul__(self, other: Pose) -> Pose:
         """Return T_a_c = T_a_b @ T_b_c."""
-        return Pose(self.p_m + q_to_matrix(self.q_xyzw) @ other.p_m, q_mul(self.q_xyzw, other.q_xyzw))
+        return Pose(
+            self.p_m + q_to_matrix(self.q_xyzw) @ other.p_m, q_mul(self.q_xyzw, other.q_xyzw)
+        )
 
     def inverse(self) -> Pose:
         """Return T_b_a."""
@@ -115,15 +124,22 @@ T_FLU_OPTICAL = Pose(np.zeros(3), np.array([-0.5, 0.5, -0.5, 0.5]))
 def placed(transform: dict[str, Any]) -> Pose:
     """Return the pose of ``{"p_m", "ypr_deg"}``. Raises ValueError, KeyError, TypeError."""
     yaw, pitch, roll = (math.radians(float(a)) for a in transform["ypr_deg"])
-    q = q_mul(q_mul(q_exp(np.array([0, 0, yaw])), q_exp(np.array([0, pitch, 0]))), q_exp(np.array([roll, 0, 0])))
+    q = q_mul(
+        q_mul(q_exp(np.array([0, 0, yaw])), q_exp(np.array([0, pitch, 0]))),
+        q_exp(np.array([roll, 0, 0])),
+    )
     return Pose(np.array(transform["p_m"], dtype=float).reshape(3), q)
 
 
-def preintegrate(t_ns: _Array, w_radps: _Array, f_mps2: _Array) -> tuple[_Array, _Array, _Array, float]:
-    """Return inertial increments over samples: dR as a quaternion, beta (m/s), alpha (m), duration (s).
+def preintegrate(
+    t_ns: _Array, w_radps: _Array, f_mps2: _Array
+) -> tuple[_Array, _Array, _Array, float]:
+    """Return inertial increments over samples.
 
-    All in the axes at the first sample. Each step takes the mean of its ends, held constant, for which the
-    integrals have closed forms (Gamma functions of Bloesch et al., 2012).
+    dR as a quaternion, beta (m/s), alpha (m), duration (s).
+
+    All in the axes at the first sample. Each step takes the mean of its ends, held constant, for
+    which the integrals have closed forms (Gamma functions of Bloesch et al., 2012).
 
     Args:
         t_ns: shape (n,), increasing.
@@ -145,7 +161,10 @@ def preintegrate(t_ns: _Array, w_radps: _Array, f_mps2: _Array) -> tuple[_Array,
 
 
 def _running_product(dq: _Array) -> _Array:
-    """Return identity, dq0, dq0 dq1...: (n + 1, 4); scalar arithmetic, since each needs the one before."""
+    """Return identity, dq0, dq0 dq1...: (n + 1, 4).
+
+    Scalar arithmetic, since each needs the one before.
+    """
     x, y, z, w = 0.0, 0.0, 0.0, 1.0
     rows = [(x, y, z, w)]
     for a, b, c, d in dq.tolist():
@@ -160,28 +179,42 @@ def _running_product(dq: _Array) -> _Array:
 
 
 def _gammas(angle2: _Array) -> tuple[_Array, _Array, _Array]:
-    """Return (1 - cos a)/a^2, (a - sin a)/a^3, (a^2/2 + cos a - 1)/a^4 of a^2; series where these cancel."""
+    """Return (1 - cos a)/a^2, (a - sin a)/a^3, (a^2/2 + cos a - 1)/a^4 of a^2.
+
+    Series where these cancel.
+    """
     small = np.minimum(angle2, 1e-2)
-    near = [sum((-small) ** k / math.factorial(2 * k + first) for k in range(5)) for first in (2, 3, 4)]
+    near = [
+        sum((-small) ** k / math.factorial(2 * k + first) for k in range(5)) for first in (2, 3, 4)
+    ]
     large = np.maximum(angle2, 1e-2)
     a = np.sqrt(large)
-    far = (1 - np.cos(a)) / large, (a - np.sin(a)) / (a * large), (large / 2 + np.cos(a) - 1) / large**2
+    far = (
+        (1 - np.cos(a)) / large,
+        (a - np.sin(a)) / (a * large),
+        (large / 2 + np.cos(a) - 1) / large**2,
+    )
     c1, c2, c3 = (np.where(angle2 < 1e-2, near[i], far[i]) for i in range(3))
     return c1, c2, c3
 
 
-# --- cameras ----------------------------------------------------------------------------------------
+# --- cameras --------------------------------------------------------------------------------------
 
 
 def rotation_translation(T_world_render: Pose, T_world_now: Pose) -> tuple[_Array, _Array]:
-    """Return R_rn, from now-camera to render-camera coordinates, and the displacement in the render camera's axes."""
+    """Return R_rn, from now-camera to render-camera coordinates, and the displacement in the
+    render camera's axes.
+    """
     R_world_render = q_to_matrix(T_world_render.q_xyzw)
     R_rn = q_to_matrix(q_mul(q_conj(T_world_render.q_xyzw), T_world_now.q_xyzw))
     return R_rn, R_world_render.T @ (T_world_now.p_m - T_world_render.p_m)
 
 
 class Plane(NamedTuple):
-    """normal . X = d in a camera's axes; by default straight ahead. An infinite distance is allowed."""
+    """normal . X = d in a camera's axes; by default straight ahead.
+
+    An infinite distance is allowed.
+    """
 
     d_m: float
     normal: _Array = np.array([0.0, 0.0, 1.0])
@@ -192,10 +225,15 @@ class Plane(NamedTuple):
         return Plane(self.d_m - float(self.normal @ T_here_there.p_m), R_there_here @ self.normal)
 
 
-def homography(K: _Array, R_rn: _Array, dp_render_m: _Array, plane: Plane, K_now: _Array | None = None) -> _Array:
-    """Return H = K_now (R_rn^T + t m^T / d) K^-1, t = -R_rn^T dp: render to now pixels, exact on the plane.
+def homography(
+    K: _Array, R_rn: _Array, dp_render_m: _Array, plane: Plane, K_now: _Array | None = None
+) -> _Array:
+    """Return H = K_now (R_rn^T + t m^T / d) K^-1, t = -R_rn^T dp.
 
-    FlightGoggles paper, section "Augmented Reality". Infinitely far away the rotation alone is left.
+    Render to now pixels, exact on the plane.
+
+    FlightGoggles paper, section "Augmented Reality". Infinitely far away the rotation alone is
+    left.
     """
     t_now_m = -R_rn.T @ dp_render_m
     ideal = R_rn.T + np.outer(t_now_m, plane.normal / plane.d_m)
@@ -204,7 +242,10 @@ def homography(K: _Array, R_rn: _Array, dp_render_m: _Array, plane: Plane, K_now
 
 
 def _blacken_behind(image: _Array, H: _Array) -> None:
-    """Set to 0, in place, the pixels that look behind the rendered camera: H also maps what lies there."""
+    """Set to 0, in place, the pixels that look behind the rendered camera.
+
+    H also maps what lies there.
+    """
     a, b, c = np.linalg.inv(H)[2]
     across, down = a * np.arange(image.shape[1]), b * np.arange(image.shape[0])[:, None] + c
     if across.min() + down.min() <= 0.0:
@@ -212,7 +253,10 @@ def _blacken_behind(image: _Array, H: _Array) -> None:
 
 
 def distort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
-    """Return the distorted coordinates (n, 2) of ideal ones; the models are OpenCV's. Raises ValueError."""
+    """Return the distorted coordinates (n, 2) of ideal ones; the models are OpenCV's.
+
+    Raises ValueError.
+    """
     x, y = xy[:, 0], xy[:, 1]
     r2 = x * x + y * y
     if model in ("plumb_bob", "radtan"):
@@ -231,7 +275,10 @@ def distort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
 
 
 def undistort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
-    """Return the ideal coordinates (n, 2) of distorted ones, by Newton's method; NaN outside the lens model."""
+    """Return the ideal coordinates (n, 2) of distorted ones, by Newton's method.
+
+    NaN outside the lens model.
+    """
     ideal = xy.copy()
     with np.errstate(all="ignore"):
         for _ in range(20):
@@ -248,13 +295,17 @@ def _slopes(model: str, coefficients: tuple[float, ...], xy: _Array) -> tuple[_A
     """Return the derivatives of the distorted point by x and by y: (2, n) each."""
     h = 1e-6
     along_x, along_y = (
-        distort(model, coefficients, xy + step) - distort(model, coefficients, xy - step) for step in ((h, 0), (0, h))
+        distort(model, coefficients, xy + step) - distort(model, coefficients, xy - step)
+        for step in ((h, 0), (0, h))
     )
     return along_x.T / (2 * h), along_y.T / (2 * h)
 
 
 class _Camera(NamedTuple):
-    """Intrinsics fx, fy, cx, cy; size; lens model and coefficients, or None; mounting of the optical axes."""
+    """Intrinsics fx, fy, cx, cy; size; lens model and coefficients, or None.
+
+    Mounting of the optical axes.
+    """
 
     intrinsics_px: tuple[float, ...]
     size_px: tuple[int, int]
@@ -264,7 +315,10 @@ class _Camera(NamedTuple):
     @classmethod
     def of(cls, info: dict[str, Any]) -> _Camera:
         distortion = info.get("distortion")
-        lens = distortion and (str(distortion["model"]), tuple(float(c) for c in distortion["coefficients"]))
+        lens = distortion and (
+            str(distortion["model"]),
+            tuple(float(c) for c in distortion["coefficients"]),
+        )
         intrinsics = tuple(float(info[key]) for key in ("fx", "fy", "cx", "cy"))
         size = int(info["width"]), int(info["height"])
         return cls(intrinsics, size, lens, placed(info["T_body_camera"]) @ T_FLU_OPTICAL)
@@ -282,9 +336,13 @@ class _Camera(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def _grid_rays(
-    intrinsics_px: tuple[float, ...], size_px: tuple[int, int], lens: tuple[str, tuple[float, ...]] | None
+    intrinsics_px: tuple[float, ...],
+    size_px: tuple[int, int],
+    lens: tuple[str, tuple[float, ...]] | None,
 ) -> _Array:
-    """Return rays (rows, columns, 3) at every eighth pixel, one cell beyond the picture on each side."""
+    """Return rays (rows, columns, 3) at every eighth pixel, one cell beyond the picture on each
+    side.
+    """
     fx, fy, cx, cy = intrinsics_px
     columns, rows = (np.arange(-1, -(-side // _GRID_PX) + 1) + 0.5 for side in size_px)
     u, v = np.meshgrid(columns * _GRID_PX - 0.5, rows * _GRID_PX - 0.5)
@@ -293,17 +351,23 @@ def _grid_rays(
     return np.concatenate((ideal, np.ones((*u.shape, 1))), axis=-1)
 
 
-def grid_map(source: _Camera, target: _Camera, R_rn: _Array, dp_render_m: _Array, scene: Plane | _Array) -> _Array:
+def grid_map(
+    source: _Camera, target: _Camera, R_rn: _Array, dp_render_m: _Array, scene: Plane | _Array
+) -> _Array:
     """Return the source pixels (rows, columns, 2) that the nodes of the target's grid show.
 
-    On a plane in the source camera's axes, or by three rounds of fixed point on the depth picture of the source.
+    On a plane in the source camera's axes, or by three rounds of fixed point on the depth picture
+    of the source.
     """
     rays = _grid_rays(target.intrinsics_px, target.size_px, target.lens)
     ahead = (rays @ R_rn.T).reshape(-1, 3)
     ahead[~(ahead[:, 2] > 1e-3)] = np.nan
     if isinstance(scene, Plane):
         inverse_depth = scene.normal / scene.d_m
-        X = ahead + dp_render_m * (ahead @ inverse_depth / (1.0 - inverse_depth @ dp_render_m))[:, None]
+        X = (
+            ahead
+            + dp_render_m * (ahead @ inverse_depth / (1.0 - inverse_depth @ dp_render_m))[:, None]
+        )
     else:
         last = np.array(scene.shape[::-1]) - 1
         X = ahead
@@ -324,7 +388,9 @@ def _enlarged(grid: _Array, size_px: tuple[int, int]) -> tuple[_Array, _Array]:
     small = grid.astype(np.float32)
     if _cv2 is not None:
         inner = slice(_GRID_PX, _GRID_PX + size_px[1]), slice(_GRID_PX, _GRID_PX + size_px[0])
-        full = _cv2.resize(small, (columns * _GRID_PX, rows * _GRID_PX), interpolation=_cv2.INTER_LINEAR)[inner]
+        full = _cv2.resize(
+            small, (columns * _GRID_PX, rows * _GRID_PX), interpolation=_cv2.INTER_LINEAR
+        )[inner]
         return full[:, :, 0], full[:, :, 1]
     down, across = _weights(size_px[1], rows), _weights(size_px[0], columns).T
     return down @ small[:, :, 0] @ across, down @ small[:, :, 1] @ across
@@ -334,7 +400,9 @@ def _enlarged(grid: _Array, size_px: tuple[int, int]) -> tuple[_Array, _Array]:
 def _weights(side_px: int, count: int) -> _Array:
     """Return weights that interpolate grid nodes at pixels: shape (side_px, count)."""
     at = (np.arange(side_px) + 0.5) / _GRID_PX + 0.5
-    weights: _Array = np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(count))).astype(np.float32)
+    weights: _Array = np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(count))).astype(
+        np.float32
+    )
     return weights
 
 
@@ -365,15 +433,15 @@ def _inside(grid: _Array, size_px: tuple[int, int]) -> _Array:
     return inside
 
 
-# --- what users call --------------------------------------------------------------------------------
+# --- what users call ------------------------------------------------------------------------------
 
 
 class ImuRing:
     """The vehicle's newest inertial samples: one thread appends, any thread reads.
 
     Attributes:
-        counters: samples ``rejected`` (no sensor measures such values) and ``out_of_order``, and ``resets``
-            (stamps jumped by more than a second, and the samples before were forgotten).
+        counters: samples ``rejected`` (no sensor measures such values) and ``out_of_order``, and
+            ``resets`` (stamps jumped by more than a second, and the samples before were forgotten).
     """
 
     def __init__(self, capacity: int = 2048) -> None:
@@ -411,11 +479,12 @@ class ImuRing:
         return True
 
     def between(self, t0_ns: int, t1_ns: int) -> tuple[_Array, _Array, _Array, int]:
-        """Return stamps (n,), rates and forces (n, 3) over [t0, t1], and how far that is beyond the newest sample.
+        """Return stamps (n,), rates and forces (n, 3) over [t0, t1], and how far that is beyond the
+        newest sample.
 
-        Interpolated at the ends; beyond the newest one the trend of the last 10 ms goes on for 10 ms, then it is
-        held; samples of less than 5 ms have no trend. Raises LookupError, saying why, where the samples do not
-        cover it.
+        Interpolated at the ends; beyond the newest one the trend of the last 10 ms goes on for 10
+        ms, then it is held; samples of less than 5 ms have no trend. Raises LookupError, saying
+        why, where the samples do not cover it.
         """
         with self._lock:
             order = np.arange(self._next - self._held, self._next) % len(self._t_ns)
@@ -452,17 +521,18 @@ class Warped:
         t_ns: instant it shows now, the vehicle's clock.
         K: intrinsic matrix of ``image``.
         pose_display: T_world_camera at that instant; None where the frame does not know its own.
-        v_world_mps, w_body_radps: the carrier's twist at that instant, as ``frame.motion`` has it; None where it
-            has none.
+        v_world_mps, w_body_radps: the carrier's twist at that instant, as ``frame.motion`` has it;
+            None where it has none.
         method: ``homography``, ``reproject`` (with depth) or ``none``.
         motion: how the camera's motion was found: ``inertial``, ``constant-rate`` or ``none``.
         problem: why not inertially; empty where it was.
         d_m: distance of the plane, None without one.
-        imu_age_ns: how far it lies beyond the newest sample, 0 where samples reach ``t_ns``; None where none was used.
+        imu_age_ns: how far it lies beyond the newest sample, 0 where samples reach ``t_ns``; None
+            where none was used.
         valid_fraction: part of the picture that the rendered one covers.
         frame: the frame it was made of.
-        grid: pixels of ``frame.image`` (rows, columns, 2) shown at every eighth pixel, one cell beyond each side;
-            None where it was left unchanged.
+        grid: pixels of ``frame.image`` (rows, columns, 2) shown at every eighth pixel, one cell
+            beyond each side; None where it was left unchanged.
     """
 
     image: _Array
@@ -486,11 +556,16 @@ class Warped:
         height, width = self.image.shape[:2]
         if self.grid is None:
             return np.full((height, width), self.valid_fraction > 0.0)
-        return _inside(np.stack(_enlarged(self.grid, (width, height)), axis=-1), self.frame.image.shape[1::-1])
+        return _inside(
+            np.stack(_enlarged(self.grid, (width, height)), axis=-1), self.frame.image.shape[1::-1]
+        )
 
 
 class _Body(NamedTuple):
-    """The carrier at one instant, the vehicle's clock: pose, velocity (world axes) and angular rate (body axes)."""
+    """The carrier at one instant, the vehicle's clock.
+
+    Pose, velocity (world axes) and angular rate (body axes).
+    """
 
     t_ns: int
     T_world_body: Pose
@@ -508,7 +583,10 @@ class _Moved(NamedTuple):
 
 
 def _nearest(frame: Any) -> bool:
-    """Return True when its pixels are labels, which are never mixed. Raises ValueError for what cannot be moved."""
+    """Return True when its pixels are labels, which are never mixed.
+
+    Raises ValueError for what cannot be moved.
+    """
     modality = frame.metadata.get("modality", "rgb")
     if modality not in (*_LINEAR, *_NEAREST):
         raise ValueError(f"{modality} pictures cannot be moved")
@@ -531,12 +609,15 @@ class LateWarper:
 
         Args:
             imu: the vehicle's samples.
-            d_m: distance of the plane; None takes what the bridge took, 8 m where it took none; infinite moves
-                by the rotation alone.
-            T_body_imu: where the IMU sits, as ``T_body_camera``; None takes what the bridge was configured with.
-            gyro_bias_radps: to subtract from the rates, the IMU's axes; None takes the bridge's estimate.
-            imu_late_ns: how much later the samples' stamps are than mocap's; None takes the bridge's estimate, which is
-                right where the bridge gets the same samples with the same stamps.
+            d_m: distance of the plane; None takes what the bridge took, 8 m where it took none;
+                infinite moves by the rotation alone.
+            T_body_imu: where the IMU sits, as ``T_body_camera``; None takes what the bridge was
+                configured with.
+            gyro_bias_radps: to subtract from the rates, the IMU's axes; None takes the bridge's
+                estimate.
+            imu_late_ns: how much later the samples' stamps are than mocap's; None takes the
+                bridge's estimate, which is right where the bridge gets the same samples with the
+                same stamps.
         """
         self._imu, self._d_m, self._T_body_imu = imu, d_m, T_body_imu
         self._gyro_bias_radps, self._imu_late_ns = gyro_bias_radps, imu_late_ns
@@ -551,9 +632,12 @@ class LateWarper:
         to_camera: dict[str, Any] | None = None,
         constant_rate: bool = True,
     ) -> Warped:
-        """Move a picture to an instant. Falls back to constant rate, then to leaving it, and says so.
+        """Move a picture to an instant.
 
-        A picture of another size than its camera's stays unchanged; another camera sees nothing of it.
+        Falls back to constant rate, then to leaving it, and says so.
+
+        A picture of another size than its camera's stays unchanged; another camera sees nothing of
+        it.
 
         Args:
             frame: of client.py: rgb, gray, rgba, semantic or instance.
@@ -567,10 +651,15 @@ class LateWarper:
             ValueError: a kind of picture that cannot be moved, or depth of another picture.
         """
         _nearest(frame)  # raises for a kind that cannot be moved
-        if depth is not None and (depth.frame_id, depth.t_bridge_ns) != (frame.frame_id, frame.t_bridge_ns):
+        if depth is not None and (depth.frame_id, depth.t_bridge_ns) != (
+            frame.frame_id,
+            frame.t_bridge_ns,
+        ):
             raise ValueError(f"depth is of frame {depth.frame_id}, the picture of {frame.frame_id}")
         mount = frame.metadata.get("T_body_camera")  # sent since the camera was moved in flight
-        source = _Camera.of(camera_info if mount is None else dict(camera_info, T_body_camera=mount))
+        source = _Camera.of(
+            camera_info if mount is None else dict(camera_info, T_body_camera=mount)
+        )
         target = source if to_camera is None else _Camera.of(to_camera)
         problem = ""
         if source.size_px != frame.image.shape[1::-1]:  # also what bounds the described size
@@ -579,7 +668,9 @@ class LateWarper:
             )
             if to_camera is None:
                 known = (None, None, "none", "none", problem, None, None)
-                return Warped(frame.image, frame.t_ns, frame.K, frame.pose_display, *known, 1.0, frame)
+                return Warped(
+                    frame.image, frame.t_ns, frame.K, frame.pose_display, *known, 1.0, frame
+                )
         if problem or frame.pose_display is None:  # whose carrier is lost
             black = np.zeros((*target.size_px[::-1], *frame.image.shape[2:]), frame.image.dtype)
             unknown = (None, None, None, "none", "none", problem or "no pose", None, None)
@@ -587,7 +678,9 @@ class LateWarper:
         T_world_shown = Pose(frame.pose_display.p_m, frame.pose_display.q_xyzw)
         T_world_body = T_world_shown @ source.T_body_optical.inverse()
         moved = self._moved(frame, T_world_body, camera_info.get("T_body_imu"), t_ns, constant_rate)
-        return self._shown(frame, T_world_shown, (source, target), moved, depth, still=to_camera is None)
+        return self._shown(
+            frame, T_world_shown, (source, target), moved, depth, still=to_camera is None
+        )
 
     def _shown(
         self,
@@ -598,11 +691,19 @@ class LateWarper:
         depth: Any,
         still: bool,
     ) -> Warped:
-        """Show the picture of ``cameras[0]`` through ``cameras[1]``; ``still`` leaves it unchanged without motion."""
+        """Show the picture of ``cameras[0]`` through ``cameras[1]``.
+
+        ``still`` leaves it unchanged without motion.
+        """
         source, target = cameras
         body = moved.body
         T_world_now = body.T_world_body @ target.T_body_optical
-        known: dict[str, Any] = {"t_ns": body.t_ns, "K": target.K, "pose_display": T_world_now, "frame": frame}
+        known: dict[str, Any] = {
+            "t_ns": body.t_ns,
+            "K": target.K,
+            "pose_display": T_world_now,
+            "frame": frame,
+        }
         known.update(v_world_mps=body.v_world_mps, w_body_radps=body.w_body_radps)
         known.update(motion=moved.motion, problem=moved.problem, imu_age_ns=moved.imu_age_ns)
         if still and moved.motion == "none":
@@ -612,12 +713,20 @@ class LateWarper:
         grid = grid_map(source, target, R_rn, dp_m, scene)
         covered = float(_inside(grid[1:-1, 1:-1], source.size_px).mean())
         known.update(grid=grid, valid_fraction=covered)
-        if _cv2 is None or not isinstance(scene, Plane) or source.lens or target.lens or not covered:
+        if (
+            _cv2 is None
+            or not isinstance(scene, Plane)
+            or source.lens
+            or target.lens
+            or not covered
+        ):
             image = _sampled(frame.image, *_enlarged(grid, target.size_px), _nearest(frame))
         else:
             flags = _cv2.INTER_NEAREST if _nearest(frame) else _cv2.INTER_LINEAR
             H = homography(source.K, R_rn, dp_m, scene, target.K)
-            image = _cv2.warpPerspective(np.ascontiguousarray(frame.image), H, target.size_px, flags=flags)
+            image = _cv2.warpPerspective(
+                np.ascontiguousarray(frame.image), H, target.size_px, flags=flags
+            )
             _blacken_behind(image, H)
         if isinstance(scene, Plane):
             return Warped(image, method="homography", d_m=scene.d_m, **known)
@@ -629,12 +738,22 @@ class LateWarper:
         if self._d_m or not d_m or normal is None:
             return Plane(self._d_m or d_m or DEFAULT_PLANE_DEPTH_M)
         T_world_rendered = Pose(frame.pose_rendered.p_m, frame.pose_rendered.q_xyzw)
-        return Plane(d_m, np.array(normal, dtype=float)).seen_from(T_world_rendered.inverse() @ T_world_display)
+        return Plane(d_m, np.array(normal, dtype=float)).seen_from(
+            T_world_rendered.inverse() @ T_world_display
+        )
 
     def _moved(
-        self, frame: Any, T_world_body: Pose, mounting: dict[str, Any] | None, t_ns: int, constant_rate: bool
+        self,
+        frame: Any,
+        T_world_body: Pose,
+        mounting: dict[str, Any] | None,
+        t_ns: int,
+        constant_rate: bool,
     ) -> _Moved:
-        """Move the body to ``t_ns``, as far as its motion is known; ``T_world_body`` is that of the frame's instant."""
+        """Move the body to ``t_ns``, as far as its motion is known.
+
+        ``T_world_body`` is that of the frame's instant.
+        """
         if frame.motion is None:
             still = _Body(frame.t_ns, T_world_body, None, None)
             return _Moved(still, "none", "the bridge sends no motion of the carrier", None)
@@ -648,25 +767,39 @@ class LateWarper:
         if not constant_rate:
             return _Moved(shown, "none", problem, None)
         if abs(ahead_ns) > _FORECAST_NS:
-            return _Moved(shown, "none", f"{problem}; too far to extrapolate: {ahead_ns * 1e-6:.0f} ms", None)
+            return _Moved(
+                shown, "none", f"{problem}; too far to extrapolate: {ahead_ns * 1e-6:.0f} ms", None
+            )
         p_now_m = T_world_body.p_m + v_world_mps * ahead_ns * 1e-9
         q_now = q_mul(T_world_body.q_xyzw, q_exp(w_body_radps * ahead_ns * 1e-9))
-        return _Moved(_Body(t_ns, Pose(p_now_m, q_now), v_world_mps, w_body_radps), "constant-rate", problem, None)
+        return _Moved(
+            _Body(t_ns, Pose(p_now_m, q_now), v_world_mps, w_body_radps),
+            "constant-rate",
+            problem,
+            None,
+        )
 
-    def _inertial(self, motion: Any, shown: _Body, mounting: dict[str, Any] | None, t_ns: int) -> _Moved:
+    def _inertial(
+        self, motion: Any, shown: _Body, mounting: dict[str, Any] | None, t_ns: int
+    ) -> _Moved:
         """Move the body by the samples in between, forwards or backwards. Raises LookupError.
 
-        From the newest instant that the bridge measured: what it foretold from there to the instant shown is left
-        out, since the samples know better. A sample's stamp is ``imu_late_ns`` later than mocap's of its instant.
+        From the newest instant that the bridge measured: what it foretold from there to the instant
+        shown is left out, since the samples know better. A sample's stamp is ``imu_late_ns`` later
+        than mocap's of its instant.
         """
         if not mounting:
             raise LookupError("T_body_imu is not known")
         T_body_imu = placed(mounting)
         begun: Any = shown if motion.measured is None else motion.measured
         if abs(t_ns - begun.t_ns) > _UNSEEN_NS:
-            raise LookupError(f"the bridge measured the vehicle {(t_ns - begun.t_ns) * 1e-6:.0f} ms before")
+            raise LookupError(
+                f"the bridge measured the vehicle {(t_ns - begun.t_ns) * 1e-6:.0f} ms before"
+            )
         late_ns = (motion.imu_late_ns or 0) if self._imu_late_ns is None else self._imu_late_ns
-        t, w, f, held_ns = self._imu.between(min(begun.t_ns, t_ns) + late_ns, max(begun.t_ns, t_ns) + late_ns)
+        t, w, f, held_ns = self._imu.between(
+            min(begun.t_ns, t_ns) + late_ns, max(begun.t_ns, t_ns) + late_ns
+        )
         bias = motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps
         w = w if bias is None else w - np.array(bias, dtype=float)
         w = w if motion.gyro_scale is None else w * (1.0 + motion.gyro_scale)
@@ -679,7 +812,9 @@ class LateWarper:
         )
         T_world_now = T_world_imu @ T_body_imu.inverse()
         w_now_radps = q_to_matrix(T_body_imu.q_xyzw) @ last
-        v_now_mps = v_imu_mps - q_to_matrix(T_world_now.q_xyzw) @ np.cross(w_now_radps, T_body_imu.p_m)
+        v_now_mps = v_imu_mps - q_to_matrix(T_world_now.q_xyzw) @ np.cross(
+            w_now_radps, T_body_imu.p_m
+        )
         return _Moved(_Body(t_ns, T_world_now, v_now_mps, w_now_radps), "inertial", "", held_ns)
 
 
@@ -701,11 +836,14 @@ def backwards(
     q = q_mul(T_world_imu.q_xyzw, q_conj(dR))
     R = q_to_matrix(q)
     v_before = v_world_mps - GRAVITY_WORLD_MPS2 * dt - R @ beta
-    return Pose(T_world_imu.p_m - v_before * dt - 0.5 * GRAVITY_WORLD_MPS2 * dt**2 - R @ alpha, q), v_before
+    return Pose(
+        T_world_imu.p_m - v_before * dt - 0.5 * GRAVITY_WORLD_MPS2 * dt**2 - R @ alpha, q
+    ), v_before
 
 
 def composite(real_image: _Array, layer: _Array) -> _Array:
-    """Lay a premultiplied RGBA picture (h, w, 4) uint8 over a real one, (h, w) gray or (h, w, 3) RGB uint8.
+    """Lay a premultiplied RGBA picture (h, w, 4) uint8 over a real one, (h, w) gray or (h, w, 3)
+    RGB uint8.
 
     Raises ValueError when the sizes differ.
     """

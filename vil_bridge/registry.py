@@ -1,8 +1,8 @@
 """Registry of plug-ins: built-ins from a table of strings, third parties from entry points.
 
-A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers``, ``vil_bridge.outputs`` or
-``vil_bridge.scene_queries``, an entry point named after its ``type`` that leads to a :class:`Plugin`.
-Listing plug-ins imports none of them.
+A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers``,
+``vil_bridge.outputs`` or ``vil_bridge.scene_queries``, an entry point named after its ``type`` that
+leads to a :class:`Plugin`. Listing plug-ins imports none of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Plugin:
     Attributes:
         config: its configuration model, a :class:`PluginConfig`.
         implementation: its class, constructed as ``Implementation(name, config)``.
-        discover: coroutine function that searches the network (:class:`~vil_bridge.core.ports.Discover`).
+        discover: coroutine function that searches the network
+            (:class:`~vil_bridge.core.ports.Discover`).
     """
 
     config: str
@@ -58,24 +59,32 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_adapters.vrpn.source:VrpnSource",
             "vil_adapters.vrpn.discovery:discover",
         ),
-        "federation": Plugin("vil_adapters.remote.config:RemoteConfig", "vil_adapters.remote.source:RemoteSource"),
+        "federation": Plugin(
+            "vil_adapters.remote.config:RemoteConfig", "vil_adapters.remote.source:RemoteSource"
+        ),
         "vicon": Plugin(
             "vil_adapters.vicon.config:ViconConfig",
             "vil_adapters.vicon.source:ViconSource",
             "vil_adapters.vicon.discovery:discover",
         ),
         "vicon-native": Plugin(
-            "vil_adapters.vicon.config:ViconNativeConfig", "vil_adapters.vicon.native:ViconNativeSource"
+            "vil_adapters.vicon.config:ViconNativeConfig",
+            "vil_adapters.vicon.native:ViconNativeSource",
         ),
         "tracker-udp": Plugin(
-            "vil_adapters.vicon.config:TrackerUdpConfig", "vil_adapters.vicon.udp_source:TrackerUdpSource"
+            "vil_adapters.vicon.config:TrackerUdpConfig",
+            "vil_adapters.vicon.udp_source:TrackerUdpSource",
         ),
         "motion-file": Plugin(
-            "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"
+            "vil_adapters.recording.config:RecordingConfig",
+            "vil_adapters.recording.source:RecordingSource",
         ),
-        "replay": Plugin("vil_bridge.recording.config:McapConfig", "vil_bridge.recording.source:McapSource"),
+        "replay": Plugin(
+            "vil_bridge.recording.config:McapConfig", "vil_bridge.recording.source:McapSource"
+        ),
         "simulated": Plugin(
-            "vil_adapters.simulated.config:SimulatedConfig", "vil_adapters.simulated.source:SimulatedSource"
+            "vil_adapters.simulated.config:SimulatedConfig",
+            "vil_adapters.simulated.source:SimulatedSource",
         ),
         "mavlink-vehicle": Plugin(
             "vil_adapters.mavlink_vehicle.config:MavlinkVehicleConfig",
@@ -83,11 +92,15 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_adapters.mavlink_vehicle.discovery:discover",
         ),
         "mavlink-imu": Plugin(
-            "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
+            "vil_adapters.mavlink_imu.config:MavlinkImuConfig",
+            "vil_adapters.mavlink_imu.source:MavlinkImuSource",
         ),
-        "msp-imu": Plugin("vil_adapters.msp_imu.config:MspImuConfig", "vil_adapters.msp_imu.source:MspImuSource"),
+        "msp-imu": Plugin(
+            "vil_adapters.msp_imu.config:MspImuConfig", "vil_adapters.msp_imu.source:MspImuSource"
+        ),
         "onboard-imu": Plugin(
-            "vil_adapters.onboard_imu.config:OnboardImuConfig", "vil_adapters.onboard_imu.source:OnboardImuSource"
+            "vil_adapters.onboard_imu.config:OnboardImuConfig",
+            "vil_adapters.onboard_imu.source:OnboardImuSource",
         ),
     },
     "renderers": {
@@ -102,7 +115,8 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     },
     "scene_queries": {
         "embedded": Plugin(
-            "vil_renderer.queries.config:EmbeddedQueriesConfig", "vil_renderer.queries.client:EmbeddedSceneQueries"
+            "vil_renderer.queries.config:EmbeddedQueriesConfig",
+            "vil_renderer.queries.client:EmbeddedSceneQueries",
         ),
     },
     "outputs": {
@@ -114,17 +128,31 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_bridge.outputs.mavlink.config:MavlinkSensorsConfig",
             "vil_bridge.outputs.mavlink.sensor_output:MavlinkSensorsOutput",
         ),
-        "lcm": Plugin("vil_bridge.outputs.lcm.config:LcmConfig", "vil_bridge.outputs.lcm.output:LcmOutput"),
+        "lcm": Plugin(
+            "vil_bridge.outputs.lcm.config:LcmConfig", "vil_bridge.outputs.lcm.output:LcmOutput"
+        ),
         "foxglove": Plugin(
-            "vil_bridge.outputs.foxglove.config:FoxgloveConfig", "vil_bridge.outputs.foxglove.output:FoxgloveOutput"
+            "vil_bridge.outputs.foxglove.config:FoxgloveConfig",
+            "vil_bridge.outputs.foxglove.output:FoxgloveOutput",
         ),
-        "ros2": Plugin("vil_bridge.outputs.ros.config:Ros2Config", "vil_bridge.outputs.ros.ros2_output:Ros2Output"),
-        "ros-bag": Plugin("vil_bridge.outputs.ros.config:RosBagConfig", "vil_bridge.outputs.ros.bag:RosBagOutput"),
+        "ros2": Plugin(
+            "vil_bridge.outputs.ros.config:Ros2Config",
+            "vil_bridge.outputs.ros.ros2_output:Ros2Output",
+        ),
+        "ros-bag": Plugin(
+            "vil_bridge.outputs.ros.config:RosBagConfig", "vil_bridge.outputs.ros.bag:RosBagOutput"
+        ),
         "natnet": Plugin(
-            "vil_bridge.outputs.natnet.config:NatNetOutputConfig", "vil_bridge.outputs.natnet.output:NatNetOutput"
+            "vil_bridge.outputs.natnet.config:NatNetOutputConfig",
+            "vil_bridge.outputs.natnet.output:NatNetOutput",
         ),
-        "vrpn": Plugin("vil_bridge.outputs.vrpn.config:VrpnOutputConfig", "vil_bridge.outputs.vrpn.output:VrpnOutput"),
-        "rtp": Plugin("vil_bridge.outputs.rtp.config:RtpConfig", "vil_bridge.outputs.rtp.output:RtpOutput"),
+        "vrpn": Plugin(
+            "vil_bridge.outputs.vrpn.config:VrpnOutputConfig",
+            "vil_bridge.outputs.vrpn.output:VrpnOutput",
+        ),
+        "rtp": Plugin(
+            "vil_bridge.outputs.rtp.config:RtpConfig", "vil_bridge.outputs.rtp.output:RtpOutput"
+        ),
     },
 }
 
@@ -158,7 +186,8 @@ EXTRA_OF_MODULE: Final = {
 
 
 def plugin_names(section: str) -> list[str]:
-    """Return the types that the section ("sources", "renderers", "outputs" or "scene_queries") knows, sorted.
+    """Return the types that the section ("sources", "renderers", "outputs" or "scene_queries")
+    knows, sorted.
 
     Raises:
         ConfigError: two plug-ins have the same name.
@@ -233,7 +262,10 @@ def search_of(name: str) -> Discover:
 
 
 def is_of_extra(error: ModuleNotFoundError) -> bool:
-    """Return True if an extra brings the absent module; otherwise the installation is broken, or we have a bug."""
+    """Return True if an extra brings the absent module.
+
+    Otherwise the installation is broken, or we have a bug.
+    """
     return (error.name or "").partition(".")[0] in EXTRA_OF_MODULE
 
 
@@ -262,7 +294,9 @@ def _plugins(section: str) -> dict[str, Plugin | EntryPoint]:
         if entry.name in found:
             other = found[entry.name]
             owner = other.value if isinstance(other, EntryPoint) else "the bridge itself"
-            raise ConfigError(f"two {section} are named {entry.name!r}: {owner} and {entry.value}; uninstall one")
+            raise ConfigError(
+                f"two {section} are named {entry.name!r}: {owner} and {entry.value}; uninstall one"
+            )
         found[entry.name] = entry
     return found
 

@@ -21,7 +21,11 @@ def _source(emulator: Emulator) -> ExampleSource:
     return ExampleSource("lab", ExampleConfig(port=emulator.port))
 
 
-# TODO: what the stream loses and contains; tests/support/source_rigs/__init__.py of the bridge explains each field.
-source_rigs.use(source_rigs.SourceRig("example", _emulator, _source, skeletons=False, clock="one-way"))
+# TODO: what the stream loses and contains; tests/support/source_rigs/__init__.py of the bridge
+# explains each field.
+source_rigs.use(
+    source_rigs.SourceRig("example", _emulator, _source, skeletons=False, clock="one-way")
+)
 
-from tests.contract.test_sources import *  # noqa: E402, F403 - the suite reads the rig when it is imported
+# The suite reads the rig when it is imported.
+from tests.contract.test_sources import *  # noqa: E402, F403

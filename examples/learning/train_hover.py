@@ -3,8 +3,9 @@
     pip install '.[train]'          # several GB: torch
     python examples/learning/train_hover.py out/hover
 
-Writes policy.zip and normalisation.pkl (Stable-Baselines3's own files), curve.csv and learning_curve.png, and prints
-how many of 100 episodes with seeds of their own end within 0.2 m of the goal.
+Writes policy.zip and normalisation.pkl (Stable-Baselines3's own files), curve.csv and
+learning_curve.png, and prints how many of 100 episodes with seeds of their own end within 0.2 m of
+the goal.
 """
 
 from __future__ import annotations
@@ -99,20 +100,34 @@ def draw(rows: list[Row], path: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
     seconds = [row.cpu_s for row in rows]
-    axes.plot(seconds, [row.within_goal for row in rows], color="#1f5fa8", label="within 0.2 m after 5 s, of 100")
+    axes.plot(
+        seconds,
+        [row.within_goal for row in rows],
+        color="#1f5fa8",
+        label="within 0.2 m after 5 s, of 100",
+    )
     axes.axhline(95, color="#1f5fa8", linewidth=0.8, linestyle=":")
-    axes.set(xlabel="CPU time of training, s", ylabel="episodes within 0.2 m", ylim=(0, 102), xlim=(0, seconds[-1]))
+    axes.set(
+        xlabel="CPU time of training, s",
+        ylabel="episodes within 0.2 m",
+        ylim=(0, 102),
+        xlim=(0, seconds[-1]),
+    )
     right = axes.twinx()
     right.semilogy(seconds, [row.median_m for row in rows], color="#c0561c")
     right.set_ylabel("median distance at the end, m", color="#c0561c")
     axes.yaxis.label.set_color("#1f5fa8")
-    axes.set_title(f"vil/Hover-v0, PPO, {rows[-1].steps / 1e6:.1f} M steps, {rows[-1].wall_s:.0f} s")
+    axes.set_title(
+        f"vil/Hover-v0, PPO, {rows[-1].steps / 1e6:.1f} M steps, {rows[-1].wall_s:.0f} s"
+    )
     figure.savefig(path, dpi=110)
 
 
 def main() -> None:
     """Train, evaluate, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=float, default=3e6)
     parser.add_argument("--minutes", type=float, default=15.0)
@@ -141,11 +156,16 @@ def main() -> None:
     curve.look()
     normalised.training = False
     final = evaluate(model, normalised, FINAL_SEED)
-    print(f"{within_goal(final)} of {EPISODES} episodes with unseen seeds end within {GOAL_M} m of the goal")  # noqa: T201
+    print(  # noqa: T201
+        f"{within_goal(final)} of {EPISODES} episodes with unseen seeds end within "
+        f"{GOAL_M} m of the goal"
+    )
     model.save(given.folder / "policy.zip")
     normalised.save(str(given.folder / "normalisation.pkl"))
     with (given.folder / "curve.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([[field.name for field in fields(Row)], *map(astuple, curve.rows)])
+        csv.writer(file).writerows(
+            [[field.name for field in fields(Row)], *map(astuple, curve.rows)]
+        )
     draw(curve.rows, given.folder / "learning_curve.png")
 
 

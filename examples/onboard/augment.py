@@ -1,11 +1,12 @@
 """Lay what moves in the virtual room over the pictures of a real camera, each at its own time.
 
-The preset ``augmented`` has such a camera (``modalities: [rgba]``, ``layer: actors``) and needs no hardware:
+The preset ``augmented`` has such a camera (``modalities: [rgba]``, ``layer: actors``) and needs no
+hardware:
 
     vil-bridge init augmented > augmented.yaml
-    vil-bridge renderer                                                # in a second terminal
-    vil-bridge run augmented.yaml                                      # in a third one
-    python examples/onboard/augment.py tcp://127.0.0.1:5560 0          # a camera by its number, or a video file
+    vil-bridge renderer                                          # in a second terminal
+    vil-bridge run augmented.yaml                                # in a third one
+    python examples/onboard/augment.py tcp://127.0.0.1:5560 0    # camera 0, or a video file
 
 It writes augmented.png. Calibrate your camera and fill in REAL.
 """
@@ -30,12 +31,18 @@ REAL = {
 }
 EXPOSURE_TO_HAND_NS = 40_000_000  # measure yours: a clock that blinks, filmed
 
-imu = ImuRing()  # fed by your IMU's driver, as in late_frames.py; without samples the rate is held constant
+# Fed by your IMU's driver, as in late_frames.py; without samples the rate is held constant.
+imu = ImuRing()
 warper = LateWarper(imu, d_m=4.0)
 film = cv2.VideoCapture(int(sys.argv[2]) if sys.argv[2].isdigit() else sys.argv[2])
 if not film.isOpened():
-    sys.exit(f"{sys.argv[2]!r} cannot be opened. Give the number of a camera (/dev/video0 is 0), or a video file")
-with Receiver(sys.argv[1], camera="front", modality="rgba", variant="raw", encoding="raw") as receiver:
+    sys.exit(
+        f"{sys.argv[2]!r} cannot be opened. Give the number of a camera (/dev/video0 is "
+        "0), or a video file"
+    )
+with Receiver(
+    sys.argv[1], camera="front", modality="rgba", variant="raw", encoding="raw"
+) as receiver:
     while (layer := receiver.next(5.0)) is None:
         sys.stderr.write(f"waiting for the first layer: {receiver.problem}\n")
     while True:

@@ -25,4 +25,10 @@ with Receiver(sys.argv[1], camera="front", modality="gray", timeout_s=0.3, imu=r
         if not receiver.alive:
             print("no usable pictures: land by your own means", flush=True)  # noqa: T201
         late = frame.compensation["late"]
-        print(frame.t_ns, frame.image.shape, late["motion"], late["problem"], flush=True)  # noqa: T201
+        print(  # noqa: T201
+            frame.t_ns,
+            frame.image.shape,
+            late["motion"],
+            late["problem"],
+            flush=True,
+        )

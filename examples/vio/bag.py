@@ -2,8 +2,9 @@
 
     python examples/vio/bag.py out/session out/session_bag
 
-Topics are those of EuRoC's own bags, ``/cam0/image_raw`` (mono8) and ``/imu0``; the ground truth is ``/odometry``.
-Needs the extra ``ros``; ``rosbags-convert --src BAG --dst FILE.bag`` makes a ROS 1 bag of it.
+Topics are those of EuRoC's own bags, ``/cam0/image_raw`` (mono8) and ``/imu0``; the ground truth is
+``/odometry``. Needs the extra ``ros``; ``rosbags-convert --src BAG --dst FILE.bag`` makes a ROS 1
+bag of it.
 """
 
 import argparse
@@ -19,7 +20,14 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion
-from vil_bridge.protocols.euroc import IMU_VALUES, ROOT, STATE_VALUES, find_mocap, read_rows, require_imu
+from vil_bridge.protocols.euroc import (
+    IMU_VALUES,
+    ROOT,
+    STATE_VALUES,
+    find_mocap,
+    read_rows,
+    require_imu,
+)
 from vil_bridge.protocols.ros_messages import Messages
 
 Message = tuple[int, str, str, memoryview]
@@ -38,15 +46,29 @@ def pictures(table: Path, messages: Messages) -> Iterator[Message]:
 def samples(session: Path, messages: Messages) -> Iterator[Message]:
     """Yield the inertial samples."""
     for t_ns, values in zip(*read_rows(require_imu(session), IMU_VALUES), strict=True):
-        yield int(t_ns), "/imu0", "sensor_msgs/msg/Imu", messages.imu(int(t_ns), "imu0", values[:3], values[3:])
+        yield (
+            int(t_ns),
+            "/imu0",
+            "sensor_msgs/msg/Imu",
+            messages.imu(int(t_ns), "imu0", values[:3], values[3:]),
+        )
 
 
 def states(session: Path, messages: Messages) -> Iterator[Message]:
-    """Yield the ground truth, with the velocity and without the angular rate, which the layout does not have."""
+    """Yield the ground truth, with the velocity and without the angular rate, which the layout
+    does not have.
+    """
     for t_ns, values in zip(*read_rows(find_mocap(session), STATE_VALUES), strict=True):
         T_world_imu = Transform(values[:3], values[[4, 5, 6, 3]])
-        motion = BodyMotion(int(t_ns), T_world_imu, values[7:10], np.full(3, np.nan), "interpolated")
-        yield int(t_ns), "/odometry", "nav_msgs/msg/Odometry", messages.odometry(int(t_ns), "world", "imu0", motion)
+        motion = BodyMotion(
+            int(t_ns), T_world_imu, values[7:10], np.full(3, np.nan), "interpolated"
+        )
+        yield (
+            int(t_ns),
+            "/odometry",
+            "nav_msgs/msg/Odometry",
+            messages.odometry(int(t_ns), "world", "imu0", motion),
+        )
 
 
 def main() -> None:

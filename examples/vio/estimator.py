@@ -1,12 +1,15 @@
-"""A small visual-inertial estimator: smart factors and preintegrated inertial factors in a fixed-lag smoother.
+"""A small visual-inertial estimator.
 
-It shows what the bridge's pictures and stamps are worth; it is not flight code. Each picture gets a state (pose and
-velocity of the IMU, biases). Inertial samples between two pictures become one factor (Forster et al., "On-manifold
-preintegration for real-time visual-inertial odometry", T-RO 2017). A corner's track becomes one smart factor, which
-eliminates the landmark (Carlone et al., "Eliminating conditionally independent sets in factor graphs", ICRA 2014), once
-the corner is lost or has been seen ``_LONGEST_TRACK`` times; so every observation is used once, and a factor never
-changes (Mourikis and Roumeliotis, "A multi-state constraint Kalman filter", ICRA 2007). States older than the lag are
-marginalised by gtsam.
+Smart factors and preintegrated inertial factors in a fixed-lag smoother.
+
+It shows what the bridge's pictures and stamps are worth; it is not flight code. Each picture gets a
+state (pose and velocity of the IMU, biases). Inertial samples between two pictures become one
+factor (Forster et al., "On-manifold preintegration for real-time visual-inertial odometry", T-RO
+2017). A corner's track becomes one smart factor, which eliminates the landmark (Carlone et al.,
+"Eliminating conditionally independent sets in factor graphs", ICRA 2014), once the corner is lost
+or has been seen ``_LONGEST_TRACK`` times; so every observation is used once, and a factor never
+changes (Mourikis and Roumeliotis, "A multi-state constraint Kalman filter", ICRA 2007). States
+older than the lag are marginalised by gtsam.
 """
 
 from __future__ import annotations
@@ -60,7 +63,9 @@ class ImuNoise:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Pose and velocity (m/s, world) of the IMU at a picture, in a world with z up whose origin is where it started."""
+    """Pose and velocity (m/s, world) of the IMU at a picture, in a world with z up whose origin
+    is where it started.
+    """
 
     t_ns: int
     T_world_imu: Transform
@@ -75,14 +80,18 @@ class _Seen(NamedTuple):
 
 
 class Vio:
-    """Feed inertial samples, then pictures, each in order of time; starts by itself when the vehicle rests.
+    """Feed inertial samples, then pictures, each in order of time.
 
-    Motors may idle at rest: means over a quarter of a second with Hann's weights let vibration of 20 Hz or more pass
-    by less than 0.1 %, and corners of the pictures stay.
+    Starts by itself when the vehicle rests.
+
+    Motors may idle at rest: means over a quarter of a second with Hann's weights let vibration of
+    20 Hz or more pass by less than 0.1 %, and corners of the pictures stay.
 
     Attributes:
-        unusable: pictures without a state, since the vehicle had not rested yet, or its inertial samples are missing.
-        restarts: times that the smoother could not be solved, and went on from the inertial prediction.
+        unusable: pictures without a state, since the vehicle had not rested yet, or its inertial
+            samples are missing.
+        restarts: times that the smoother could not be solved, and went on from the inertial
+            prediction.
     """
 
     def __init__(self, K: _Array, T_imu_camera: Transform, noise: ImuNoise) -> None:
@@ -113,7 +122,10 @@ class Vio:
         self._bias = gtsam.imuBias.ConstantBias()
 
     def add_imu(self, t_ns: int, w_radps: _Array, f_mps2: _Array) -> None:
-        """Add a sample of angular rate and specific force, IMU axes, shapes (3,); late ones are left out."""
+        """Add a sample of angular rate and specific force, IMU axes, shapes (3,).
+
+        Late ones are left out.
+        """
         if not self._times or t_ns > self._times[-1]:
             self._times.append(t_ns)
             self._samples.append(np.concatenate((w_radps, f_mps2)))
@@ -128,14 +140,23 @@ class Vio:
         if self._key < 0 and recent is None:  # too few samples to distinguish rest from motion
             self.unusable += 1
             return None
-        if (recent is None or not self._rests(recent, t_ns, gray)) and not self._advance(t_ns, gray):
+        if (recent is None or not self._rests(recent, t_ns, gray)) and not self._advance(
+            t_ns, gray
+        ):
             self.unusable += 1
             return None
         q_xyzw = q_from_matrix(np.asarray(self._nav.attitude().matrix()))
-        return State(t_ns, Transform(np.asarray(self._nav.position()), q_xyzw), np.asarray(self._nav.velocity()))
+        return State(
+            t_ns,
+            Transform(np.asarray(self._nav.position()), q_xyzw),
+            np.asarray(self._nav.velocity()),
+        )
 
     def _rests(self, recent: _Array, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
-        """Return True if the vehicle rests at an image: then the state is level, heading along x, not moving."""
+        """Return True if the vehicle rests at an image.
+
+        Then the state is level, heading along x, not moving.
+        """
         mean = _steady_mean(recent)
         if self._rest is None:
             if mean is None or not _plausible_rest(mean):
@@ -148,7 +169,8 @@ class Vio:
         moved = moved_px is None or moved_px > _STILL_PX
         if moved_px is not None and moved and steady:  # the bridge still learns where the camera is
             self._corners = {}
-        elif moved and not steady:  # either alone may be wrong, and a start without parallax drifts away
+        # Either alone may be wrong, and a start without parallax drifts away.
+        elif moved and not steady:
             if self._still < _STILL_PICTURES:  # a slow motion looked like rest
                 self._rest = None
             return False
@@ -161,19 +183,33 @@ class Vio:
         begin = bisect.bisect_left(self._times, t_ns - round(_REST_S * 1e9))
         end = bisect.bisect_right(self._times, t_ns)
         times = np.array(self._times[begin:end])
-        if len(times) < 20 or times[-1] - times[0] < 0.9e9 * _REST_S or np.diff(times).max() > 1e9 * _REST_GAP_S:
+        if (
+            len(times) < 20
+            or times[-1] - times[0] < 0.9e9 * _REST_S
+            or np.diff(times).max() > 1e9 * _REST_GAP_S
+        ):
             return None
         return np.array(self._samples[begin:end])
 
     def _corners_moved(self, gray: npt.NDArray[np.uint8]) -> float | None:
-        """Return how far the corners have moved since the rest began, pixels, the median; None without corners."""
+        """Return how far the corners have moved since the rest began, pixels, the median.
+
+        None without corners.
+        """
         corners = self._tracker.track(gray, np.eye(3))
-        moved_px = [np.linalg.norm(pixel - self._corners[n]) for n, pixel in corners.items() if n in self._corners]
+        moved_px = [
+            np.linalg.norm(pixel - self._corners[n])
+            for n, pixel in corners.items()
+            if n in self._corners
+        ]
         self._corners |= {n: pixel for n, pixel in corners.items() if n not in self._corners}
         return float(np.median(moved_px)) if moved_px else None
 
     def _advance(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
-        """Go on from the last state; False where there is none, or the samples since then are missing."""
+        """Go on from the last state.
+
+        False where there is none, or the samples since then are missing.
+        """
         between = None if self._rest is None else self._preintegrate(t_ns)
         if between is None:
             return False
@@ -200,41 +236,62 @@ class Vio:
         self._key += 1
         k, sigmas, graph = self._key, gtsam.noiseModel.Diagonal.Sigmas, gtsam.NonlinearFactorGraph()
         graph.addPriorPose3(X(k), self._nav.pose(), sigmas(np.array(_START_SIGMAS)))
-        graph.addPriorVector(V(k), np.asarray(self._nav.velocity()), gtsam.noiseModel.Isotropic.Sigma(3, _START_MPS))
+        graph.addPriorVector(
+            V(k), np.asarray(self._nav.velocity()), gtsam.noiseModel.Isotropic.Sigma(3, _START_MPS)
+        )
         graph.addPriorConstantBias(B(k), self._bias, sigmas(np.array(_START_BIAS)))
         self._tracks.clear()
         self._smoother = gtsam.BatchFixedLagSmoother(_LAG_STATES, _optimiser())
         self._update(t_ns, graph)
 
     def _preintegrate(self, t_ns: int) -> gtsam.PreintegratedCombinedMeasurements | None:
-        """Return the motion from the last state until ``t_ns``, each step with the mean of the samples at its ends.
+        """Return the motion from the last state until ``t_ns``, each step with the mean of the
+        samples at its ends.
 
         None where samples are missing. Samples that are not needed any more are forgotten.
         """
         first = bisect.bisect_right(self._times, self._t_ns) - 1
         last = bisect.bisect_left(self._times, t_ns)
-        if first < 0 or last >= len(self._times) or not 0 < t_ns - self._t_ns < _LONGEST_GAP_S * 1e9:
+        if (
+            first < 0
+            or last >= len(self._times)
+            or not 0 < t_ns - self._t_ns < _LONGEST_GAP_S * 1e9
+        ):
             return None
         times = np.array(self._times[first : last + 1])
         ends = np.unique(np.clip(times, self._t_ns, t_ns))
         at = (ends - times[0]).astype(float)
         values = np.array(self._samples[first : last + 1])
-        samples = np.column_stack([np.interp(at, (times - times[0]).astype(float), axis) for axis in values.T])
+        samples = np.column_stack(
+            [np.interp(at, (times - times[0]).astype(float), axis) for axis in values.T]
+        )
         between = gtsam.PreintegratedCombinedMeasurements(self._imu_params, self._bias)
-        for mean, dt_s in zip(0.5 * (samples[:-1] + samples[1:]), np.diff(ends) * 1e-9, strict=True):
+        for mean, dt_s in zip(
+            0.5 * (samples[:-1] + samples[1:]), np.diff(ends) * 1e-9, strict=True
+        ):
             between.integrateMeasurement(mean[3:], mean[:3], float(dt_s))
         del self._times[: last - 1], self._samples[: last - 1]
         return between
 
-    def _finished(self, corners: dict[int, npt.NDArray[np.float32]]) -> list[gtsam.SmartProjectionPoseFactorCal3_S2]:
+    def _finished(
+        self, corners: dict[int, npt.NDArray[np.float32]]
+    ) -> list[gtsam.SmartProjectionPoseFactorCal3_S2]:
         """Note where the corners are; one factor of each track that ended or is long enough."""
         for number, pixel in corners.items():
             self._tracks.setdefault(number, []).append(_Seen(self._key, pixel.astype(np.float64)))
-        done = [n for n, track in self._tracks.items() if n not in corners or len(track) == _LONGEST_TRACK]
-        return [self._smart(track) for n in done if len(track := self._tracks.pop(n)) >= _SHORTEST_TRACK]
+        done = [
+            n
+            for n, track in self._tracks.items()
+            if n not in corners or len(track) == _LONGEST_TRACK
+        ]
+        return [
+            self._smart(track) for n in done if len(track := self._tracks.pop(n)) >= _SHORTEST_TRACK
+        ]
 
     def _smart(self, track: list[_Seen]) -> gtsam.SmartProjectionPoseFactorCal3_S2:
-        factor = gtsam.SmartProjectionPoseFactorCal3_S2(self._pixel_noise, self._K, self._camera, self._smart_params)
+        factor = gtsam.SmartProjectionPoseFactorCal3_S2(
+            self._pixel_noise, self._K, self._camera, self._smart_params
+        )
         for seen in track:
             factor.add(seen.pixel, X(seen.key))
         return factor
@@ -245,7 +302,8 @@ class Vio:
         values.insert(X(k), self._nav.pose())
         values.insert(V(k), np.asarray(self._nav.velocity()))
         values.insert(B(k), self._bias)
-        # The smoother's time is counted in states: seconds would make a pause of the stream empty it.
+        # The smoother's time is counted in states: seconds would make a pause of the stream empty
+        # it.
         self._smoother.update(graph, values, {X(k): k, V(k): k, B(k): k})
         pose = self._smoother.calculateEstimatePose3(X(k))
         self._nav = gtsam.NavState(pose, self._smoother.calculateEstimateVector(V(k)))
@@ -254,32 +312,46 @@ class Vio:
 
 
 def _steady_mean(samples: _Array) -> _Array | None:
-    """Return the mean of samples (n, 6), shape (6,); None where it changes from their first half to the second."""
+    """Return the mean of samples (n, 6), shape (6,).
+
+    None where it changes from their first half to the second.
+    """
     halves = np.array_split(samples, 2)
-    first, second = (np.average(half, axis=0, weights=np.hanning(len(half) + 2)[1:-1]) for half in halves)
+    first, second = (
+        np.average(half, axis=0, weights=np.hanning(len(half) + 2)[1:-1]) for half in halves
+    )
     return np.asarray(0.5 * (first + second)) if _still(second - first, samples) else None
 
 
 def _still(difference: _Array, samples: _Array) -> bool:
-    """Return True if two means of samples (n, 6), with their difference (6,), can belong to the same rest.
+    """Return True if two means of samples (n, 6), with their difference (6,), can belong to the
+    same rest.
 
     A busy link loses samples, and the means of what is left spread like those of white noise.
     """
     turned, pushed = np.split(difference, 2)
-    spread_radps, spread_mps2 = np.linalg.norm(samples.std(0).reshape(2, 3), axis=1) * (6.0 / len(samples)) ** 0.5
+    spread_radps, spread_mps2 = (
+        np.linalg.norm(samples.std(0).reshape(2, 3), axis=1) * (6.0 / len(samples)) ** 0.5
+    )
     return bool(
-        np.linalg.norm(turned) < _STILL_RADPS + spread_radps and np.linalg.norm(pushed) < _STILL_MPS2 + spread_mps2
+        np.linalg.norm(turned) < _STILL_RADPS + spread_radps
+        and np.linalg.norm(pushed) < _STILL_MPS2 + spread_mps2
     )
 
 
 def _plausible_rest(mean: _Array) -> bool:
     """Return True if a mean sample is no more than gravity and a gyroscope's bias."""
     force_mps2 = float(np.linalg.norm(mean[3:]))
-    return bool(np.linalg.norm(mean[:3]) < _REST_RADPS and abs(force_mps2 - _GRAVITY_MPS2) < _REST_MPS2)
+    return bool(
+        np.linalg.norm(mean[:3]) < _REST_RADPS and abs(force_mps2 - _GRAVITY_MPS2) < _REST_MPS2
+    )
 
 
 def _level(f_mps2: _Array) -> gtsam.Rot3:
-    """Attitude that makes a specific force point up; x stays in the vertical plane through world x."""
+    """Attitude that makes a specific force point up.
+
+    X stays in the vertical plane through world x.
+    """
     up = f_mps2 / np.linalg.norm(f_mps2)
     x = np.array([1.0, 0.0, 0.0]) - up[0] * up
     x /= np.linalg.norm(x)
@@ -297,7 +369,9 @@ def _imu_params(noise: ImuNoise) -> gtsam.PreintegrationCombinedParams:
 
 
 def _smart_params() -> gtsam.SmartProjectionParams:
-    params = gtsam.SmartProjectionParams(gtsam.LinearizationMode.HESSIAN, gtsam.DegeneracyMode.ZERO_ON_DEGENERACY)
+    params = gtsam.SmartProjectionParams(
+        gtsam.LinearizationMode.HESSIAN, gtsam.DegeneracyMode.ZERO_ON_DEGENERACY
+    )
     params.setDynamicOutlierRejectionThreshold(_OUTLIER_PX)
     params.setLandmarkDistanceThreshold(_FARTHEST_M)
     return params

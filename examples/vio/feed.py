@@ -1,4 +1,7 @@
-"""Inertial samples for the VIO, stamped in the onboard computer's own clock: of an autopilot, or of a played flight."""
+"""Inertial samples for the VIO, stamped in the onboard computer's own clock.
+
+Of an autopilot, or of a played flight.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,14 @@ Sample = tuple[int, FloatArray, FloatArray]
 class ImuFeed:
     """Reads an autopilot's MAVLink port in a thread of its own; use it as a context manager.
 
-    The autopilot's clock is mapped to this computer's monotonic clock by the line that the client fits through its
-    exchanges with the bridge, here through the autopilot's answers to TIMESYNC; earlier samples are left out.
+    The autopilot's clock is mapped to this computer's monotonic clock by the line that the client
+    fits through its exchanges with the bridge, here through the autopilot's answers to TIMESYNC;
+    earlier samples are left out.
 
     Attributes:
         ring: the newest samples, for the receiver's late warp.
-        shift_ns: from the clock of the emulated flight's files to that of the samples: they have the same.
+        shift_ns: from the clock of the emulated flight's files to that of the samples: they have
+            the same.
     """
 
     shift_ns = 0
@@ -64,13 +69,18 @@ class ImuFeed:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(2.0)
 
     def until(self, t_ns: int, timeout_s: float = 0.3) -> list[Sample]:
-        """Return samples not handed out yet: (t_ns, w_radps, f_mps2), up to the first one at or after ``t_ns``.
+        """Return samples not handed out yet.
+
+        (t_ns, w_radps, f_mps2), up to the first one at or after ``t_ns``.
 
         Waits for that one, no longer than ``timeout_s``.
         """
@@ -88,7 +98,9 @@ class ImuFeed:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._task = self._loop.create_task(self._source.run(self._on_event, Status("onboard"), SourceContext()))
+        self._task = self._loop.create_task(
+            self._source.run(self._on_event, Status("onboard"), SourceContext())
+        )
         try:
             self._loop.run_until_complete(self._task)
         except asyncio.CancelledError:
@@ -98,8 +110,14 @@ class ImuFeed:
 
     def _on_event(self, event: Any) -> None:
         if isinstance(event, ClockExchange):
-            self._clock.add(event.t_sent_ns, event.t_foreign_ns, event.t_foreign_ns, event.t_received_ns)
-        elif isinstance(event, ImuSample) and event.t_foreign_ns is not None and len(self._clock) >= _FEWEST_EXCHANGES:
+            self._clock.add(
+                event.t_sent_ns, event.t_foreign_ns, event.t_foreign_ns, event.t_received_ns
+            )
+        elif (
+            isinstance(event, ImuSample)
+            and event.t_foreign_ns is not None
+            and len(self._clock) >= _FEWEST_EXCHANGES
+        ):
             t_ns = self._clock.to_vehicle_ns(event.t_foreign_ns)
             self.ring.append(t_ns, event.w_radps, event.f_mps2)
             with self._changed:
@@ -109,7 +127,9 @@ class ImuFeed:
 
 
 class RecordedImu:
-    """Samples of a flight that the bridge plays in simulated time, one by one as they are measured; a context manager.
+    """Samples of a flight that the bridge plays in simulated time, one by one as they are measured.
+
+    A context manager.
 
     Attributes:
         shift_ns: from the clock of the flight's files to bridge time; 0 until the bridge plays.
@@ -133,20 +153,31 @@ class RecordedImu:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Do nothing: there is nothing to release."""
 
-    def until(self, t_ns: int, timeout_s: float = 0.0) -> list[Sample]:  # noqa: ARG002 - as ImuFeed's
-        """Return samples not handed out yet, up to the first one at or after ``t_ns``; none before the bridge plays."""
+    # As ImuFeed's.
+    def until(self, t_ns: int, timeout_s: float = 0.0) -> list[Sample]:  # noqa: ARG002
+        """Return samples not handed out yet, up to the first one at or after ``t_ns``.
+
+        None before the bridge plays.
+        """
         if not self.shift_ns:
-            started_ns = self._bridge.get_sources_by_name(self._source).report.facts.get("started_ns")
+            started_ns = self._bridge.get_sources_by_name(self._source).report.facts.get(
+                "started_ns"
+            )
             if started_ns is None:
                 return []
             self.shift_ns = int(started_ns) - self._first_ns
         end = min(int(np.searchsorted(self._t_ns, t_ns - self.shift_ns)) + 1, len(self._t_ns))
         rows, self._next = range(self._next, end), max(self._next, end)
-        return [(int(self._t_ns[i]) + self.shift_ns, self._w_radps[i], self._f_mps2[i]) for i in rows]
+        return [
+            (int(self._t_ns[i]) + self.shift_ns, self._w_radps[i], self._f_mps2[i]) for i in rows
+        ]
 
     @staticmethod
     def now_ns(frame: Frame) -> int:

@@ -1,11 +1,14 @@
-"""A flight for a VIO without hardware: Motive, two serial ports with the IMU, the renderer and the bridge.
+"""A flight for a VIO without hardware.
+
+Motive, two serial ports with the IMU, the renderer and the bridge.
 
     python examples/vio/lab.py out/vio --port 5560
-    python examples/vio/lab.py out/vio --port 5560 --simulated 70    # 70 s of simulated time, then it ends
+    python examples/vio/lab.py out/vio --port 5560 --simulated 70    # 70 simulated seconds
 
-One serial port is read by the bridge, the other (``imu_onboard``) by the onboard computer. The drone rests for a few
-seconds once the renderer draws ("resting" is printed), then flies at 2 m/s until Ctrl-C. ``OUT/flight`` holds the true
-states as they pass. In simulated time the bridge plays that folder, from a reader's registration on.
+One serial port is read by the bridge, the other (``imu_onboard``) by the onboard computer. The
+drone rests for a few seconds once the renderer draws ("resting" is printed), then flies at 2 m/s
+until Ctrl-C. ``OUT/flight`` holds the true states as they pass. In simulated time the bridge plays
+that folder, from a reader's registration on.
 """
 
 import argparse
@@ -47,7 +50,9 @@ async def fly(out: Path, motive: ServerSpec, motion: DroneMotion) -> None:
                 group.create_task(SerialImuEmulator(motion, epoch_ns, out / "imu_onboard").run()),
                 group.create_task(write(truth, epoch_ns)),
             ]
-            await run_lab(filmed, LabConfig(servers=(motive,), imu_link=out / "imu", epoch_ns=epoch_ns))
+            await run_lab(
+                filmed, LabConfig(servers=(motive,), imu_link=out / "imu", epoch_ns=epoch_ns)
+            )
             for task in others:
                 task.cancel()
 
@@ -71,7 +76,9 @@ def wait_for_renderer(endpoint: str, processes: ProcessGroup) -> None:
         while receiver.next(0.2) is None:
             processes.check()
             if time.monotonic() > deadline_s:
-                raise TimeoutError(f"the renderer does not draw after {START_LIMIT_S:.0f} s: {receiver.problem}")
+                raise TimeoutError(
+                    f"the renderer does not draw after {START_LIMIT_S:.0f} s: {receiver.problem}"
+                )
 
 
 def simulate(http: str, processes: ProcessGroup, renderer: tuple[str, ...]) -> None:
@@ -97,10 +104,16 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("out", type=Path, help="folder of the serial ports, the logs and the truth")
     parser.add_argument("--port", type=int, default=5560, help="of the stream's control channel")
-    parser.add_argument("--http-port", type=int, default=0, help="of the bridge's status page; 0 = any free one")
+    parser.add_argument(
+        "--http-port", type=int, default=0, help="of the bridge's status page; 0 = any free one"
+    )
     parser.add_argument("--number", type=int, default=0, help="which of the flights")
-    parser.add_argument("--simulated", type=float, metavar="SECONDS", help="fly so long in simulated time")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
+    parser.add_argument(
+        "--simulated", type=float, metavar="SECONDS", help="fly so long in simulated time"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration"
+    )
     return parser.parse_args()
 
 
@@ -129,10 +142,14 @@ def main() -> None:
         values["sources.flight.path"] = (o.out / "flight").absolute()
     else:
         values |= {"sources.motive.command_port": command, "sources.imu.device": o.out / "imu"}
-    sets = [word for item in [f"{k}={v}" for k, v in values.items()] + o.set for word in ("--set", item)]
+    sets = [
+        word for item in [f"{k}={v}" for k, v in values.items()] + o.set for word in ("--set", item)
+    ]
     renderer = "renderer", "--input-port", str(poses), "--output-port", str(images)
     with ProcessGroup(o.out) as processes:
-        processes.start("bridge", "run", str(HERE / ("simulated.yaml" if o.simulated else "bridge.yaml")), *sets)
+        processes.start(
+            "bridge", "run", str(HERE / ("simulated.yaml" if o.simulated else "bridge.yaml")), *sets
+        )
         if o.simulated:
             simulate(f"http://127.0.0.1:{http}", processes, renderer)
             return

@@ -1,10 +1,12 @@
 """The VIO on the live stream: inertial samples from the autopilot, pictures from the bridge.
 
-    python examples/vio/live.py tcp://127.0.0.1:5560 out/vio/live.txt --imu out/vio/imu_onboard --seconds 60
-    python examples/vio/live.py tcp://127.0.0.1:5560 out/raw.txt --imu out/vio/imu_onboard --camera plain --variant raw
+    python examples/vio/live.py tcp://127.0.0.1:5560 out/vio/live.txt \
+        --imu out/vio/imu_onboard --seconds 60
+    python examples/vio/live.py tcp://127.0.0.1:5560 out/raw.txt \
+        --imu out/vio/imu_onboard --camera plain --variant raw
 
-Compensated pictures are warped to the moment at which they are taken, by the IMU's newest samples. Writes the estimate
-in the TUM format for ``evaluate.py``. Start it while the vehicle rests.
+Compensated pictures are warped to the moment at which they are taken, by the IMU's newest samples.
+Writes the estimate in the TUM format for ``evaluate.py``. Start it while the vehicle rests.
 """
 
 import argparse
@@ -32,7 +34,10 @@ def main() -> None:
     with (
         ImuFeed(o.imu) as imu,
         Receiver(
-            o.endpoint, o.camera, variant=o.variant, imu=imu.ring if o.variant == "compensated" else None
+            o.endpoint,
+            o.camera,
+            variant=o.variant,
+            imu=imu.ring if o.variant == "compensated" else None,
         ) as receiver,
         o.out.open("w", buffering=1) as estimate,
     ):
@@ -55,7 +60,8 @@ def main() -> None:
     per_picture_ms, rate_hz = 1e3 * busy_s / max(states, 1), states / (time.monotonic() - begun_s)
     print(  # noqa: T201
         f"{states} states at {rate_hz:.1f} Hz, {per_picture_ms:.1f} ms of CPU each, "
-        f"{receiver.counters['warped']} pictures warped late, {receiver.counters['superseded']} too many"
+        f"{receiver.counters['warped']} pictures warped late, "
+        f"{receiver.counters['superseded']} too many"
     )
 
 

@@ -1,11 +1,12 @@
 """The VIO on a saved session (EuRoC's layout), with its stamps as they are or made wrong.
 
     python examples/vio/offline.py out/session out/estimate.txt
-    python examples/vio/offline.py out/session out/late.txt --shift-ms 20            # 20 ms wrong
-    python examples/vio/offline.py out/session out/now.txt --camera cam1 --arrival   # stamped when they arrived
+    python examples/vio/offline.py out/session out/late.txt --shift-ms 20    # 20 ms wrong
+    # stamped when they arrived:
+    python examples/vio/offline.py out/session out/now.txt --camera cam1 --arrival
 
-Writes the estimate in the TUM format for ``evaluate.py``, which compares it with the session's ground truth. Wrong
-stamps go to the estimator only: the poses are written with the true ones.
+Writes the estimate in the TUM format for ``evaluate.py``, which compares it with the session's
+ground truth. Wrong stamps go to the estimator only: the poses are written with the true ones.
 """
 
 import argparse
@@ -54,7 +55,9 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="estimate")
     parser.add_argument("--camera", default="cam0")
     parser.add_argument("--shift-ms", type=float, default=0.0, help="added to the pictures' stamps")
-    parser.add_argument("--arrival", action="store_true", help="stamp pictures with the time of their arrival")
+    parser.add_argument(
+        "--arrival", action="store_true", help="stamp pictures with the time of their arrival"
+    )
     o = parser.parse_args()
     root = o.session / "mav0"
     vio = opened(root, o.camera)

@@ -1,14 +1,20 @@
 """A session on disk in EuRoC's layout: pictures, inertial samples and ground truth, for any VIO.
 
-    python examples/vio/save.py tcp://127.0.0.1:5560 out/session --imu out/vio/imu_onboard --truth out/vio/flight \
+    python examples/vio/save.py tcp://127.0.0.1:5560 out/session \
+        --imu out/vio/imu_onboard --truth out/vio/flight \
         --stream front:compensated:late --stream plain:raw --seconds 60
-    python examples/vio/save.py tcp://127.0.0.1:5560 out/session --imu out/vio/flight --http http://127.0.0.1:8080 \
-        --stream front:compensated:late --seconds 60                                    # of a bridge in simulated time
 
-The streams become cam0, cam1... A picture's stamp is the instant that it shows; ``late`` warps it to the instant at
-which it was handed over. ``arrivals.csv`` next to each camera's ``data.csv`` has that instant; no VIO reads it. The
-ground truth is that of the emulated flight (``--truth``). All times are of this computer's monotonic clock, or bridge
-time where it is simulated. ``bag.py`` makes a ROS 2 bag of the session.
+Of a bridge in simulated time:
+
+    python examples/vio/save.py tcp://127.0.0.1:5560 out/session \
+        --imu out/vio/flight --http http://127.0.0.1:8080 \
+        --stream front:compensated:late --seconds 60
+
+The streams become cam0, cam1... A picture's stamp is the instant that it shows; ``late`` warps it
+to the instant at which it was handed over. ``arrivals.csv`` next to each camera's ``data.csv`` has
+that instant; no VIO reads it. The ground truth is that of the emulated flight (``--truth``). All
+times are of this computer's monotonic clock, or bridge time where it is simulated. ``bag.py`` makes
+a ROS 2 bag of the session.
 """
 
 import argparse
@@ -24,7 +30,14 @@ from vil_bridge.client_warp import ImuRing, LateWarper
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ImageArray
-from vil_bridge.protocols.euroc import STATE_VALUES, EurocCamera, EurocImu, EurocWriter, find_mocap, read_rows
+from vil_bridge.protocols.euroc import (
+    STATE_VALUES,
+    EurocCamera,
+    EurocImu,
+    EurocWriter,
+    find_mocap,
+    read_rows,
+)
 
 IMU_HZ = 250.0
 SILENT_S = 20.0  # without a picture the session ends early
@@ -55,15 +68,21 @@ class Tap:
         self.warper = LateWarper(imu) if late else None
 
     def shown(self, frame: Frame, t_ns: int) -> tuple[int, ImageArray]:
-        """Return the instant that a picture shows, ``t_ns`` if it can be moved there, and its pixels."""
+        """Return the instant that a picture shows, ``t_ns`` if it can be moved there, and its
+        pixels.
+        """
         if self.warper is None:
             return frame.t_ns, np.ascontiguousarray(frame.image)
         late = self.warper.warp(frame, self.receiver.camera_info, max(t_ns, frame.t_ns))
         return late.t_ns, np.ascontiguousarray(late.image)
 
 
-def add_truth(writer: EurocWriter, flight: Path, shift_ns: int, first_ns: int, last_ns: int) -> None:
-    """Write the flight's true states from the first picture to the last one, and one on each side."""
+def add_truth(
+    writer: EurocWriter, flight: Path, shift_ns: int, first_ns: int, last_ns: int
+) -> None:
+    """Write the flight's true states from the first picture to the last one, and one on each
+    side.
+    """
     t_ns, values = read_rows(find_mocap(flight), STATE_VALUES)
     t_ns = t_ns + shift_ns
     begin, end = int(np.searchsorted(t_ns, first_ns)) - 1, int(np.searchsorted(t_ns, last_ns)) + 1
@@ -77,11 +96,21 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("endpoint", help="the bridge's control channel, tcp://host:port")
     parser.add_argument("out", type=Path, help="folder that gets the mav0")
-    parser.add_argument("--imu", required=True, type=Path, help="serial port of the autopilot, or the played flight")
-    parser.add_argument("--http", default="http://127.0.0.1:8080", help="status page of a bridge that plays a flight")
-    parser.add_argument("--truth", type=Path, help="folder of the emulated flight; by default the played one")
+    parser.add_argument(
+        "--imu", required=True, type=Path, help="serial port of the autopilot, or the played flight"
+    )
+    parser.add_argument(
+        "--http",
+        default="http://127.0.0.1:8080",
+        help="status page of a bridge that plays a flight",
+    )
+    parser.add_argument(
+        "--truth", type=Path, help="folder of the emulated flight; by default the played one"
+    )
     parser.add_argument("--stream", action="append", required=True, metavar="CAMERA:VARIANT[:late]")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the pictures' stamps, from the first one on")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of the pictures' stamps, from the first one on"
+    )
     return parser.parse_args()
 
 
@@ -93,10 +122,15 @@ def main() -> None:
     cameras = {name: tap.camera for name, tap in taps.items()}
     feed = RecordedImu(o.imu, o.http) if played else ImuFeed(str(o.imu), IMU_HZ)
     with feed as imu, EurocWriter(o.out, cameras, EurocImu(IMU_HZ)) as writer:
-        arrivals = {name: (o.out / "mav0" / name / "arrivals.csv").open("w", buffering=1) for name in cameras}
+        arrivals = {
+            name: (o.out / "mav0" / name / "arrivals.csv").open("w", buffering=1)
+            for name in cameras
+        }
         first_ns = last_ns = 0
         silent_s = time.monotonic() + SILENT_S
-        while (not first_ns or last_ns - first_ns < o.seconds * 1e9) and time.monotonic() < silent_s:
+        while (
+            not first_ns or last_ns - first_ns < o.seconds * 1e9
+        ) and time.monotonic() < silent_s:
             for name, tap in taps.items():
                 frame = tap.receiver.next(0.01)
                 if frame is None:
@@ -116,7 +150,9 @@ def main() -> None:
             add_truth(writer, o.truth or o.imu, imu.shift_ns, first_ns, last_ns)
         for file in (*arrivals.values(), *(tap.receiver for tap in taps.values())):
             file.close()
-    print(", ".join(f"{name}: {rows} rows" for name, rows in sorted(writer.rows.items())))  # noqa: T201
+    print(  # noqa: T201
+        ", ".join(f"{name}: {rows} rows" for name, rows in sorted(writer.rows.items())),
+    )
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ _Rotation = npt.NDArray[np.float64]
 class Tracker:
     """Shi-Tomasi corners in a pyramidal Lucas-Kanade tracker that starts where the gyroscope says.
 
-    A corner is retained when it is found back to within half a pixel and obeys the pictures' epipolar geometry
-    (RANSAC). A warped picture may have a black border: nothing is looked for there.
+    A corner is retained when it is found back to within half a pixel and obeys the pictures'
+    epipolar geometry (RANSAC). A warped picture may have a black border: nothing is looked for
+    there.
     """
 
     def __init__(self, K: _Rotation) -> None:
@@ -45,12 +46,15 @@ class Tracker:
 
         Args:
             gray: uint8 (h, w), contiguous.
-            R_before_now: turns vectors of this picture's camera into the camera of the picture before, shape (3, 3).
+            R_before_now: turns vectors of this picture's camera into the camera of the picture
+                before, shape (3, 3).
 
         Returns:
             Pixel (u, v), shape (2,), by the corner's number; the same number is the same corner.
         """
-        usable = cv2.erode((gray > 0).astype(np.uint8), np.ones((_BORDER_PX, _BORDER_PX), np.uint8), borderValue=1)
+        usable = cv2.erode(
+            (gray > 0).astype(np.uint8), np.ones((_BORDER_PX, _BORDER_PX), np.uint8), borderValue=1
+        )
         if self._before is not None and len(self._ids):
             self._follow(self._before, gray, R_before_now, usable)
         found = dict(zip(self._ids.tolist(), self._points.copy(), strict=True))
@@ -94,14 +98,24 @@ class Tracker:
         self._next_id += len(fresh)
 
 
-def _lucas_kanade(a: _Gray, b: _Gray, points: _Points, guess: _Points) -> tuple[_Points, npt.NDArray[np.bool_]]:
+def _lucas_kanade(
+    a: _Gray, b: _Gray, points: _Points, guess: _Points
+) -> tuple[_Points, npt.NDArray[np.bool_]]:
     found, ok, _ = cv2.calcOpticalFlowPyrLK(
-        a, b, points, guess.copy(), winSize=_WINDOW_PX, maxLevel=_LEVELS, flags=cv2.OPTFLOW_USE_INITIAL_FLOW
+        a,
+        b,
+        points,
+        guess.copy(),
+        winSize=_WINDOW_PX,
+        maxLevel=_LEVELS,
+        flags=cv2.OPTFLOW_USE_INITIAL_FLOW,
     )
     return np.asarray(found, np.float32), np.asarray(ok)[:, 0] == 1
 
 
 def _epipolar(a: _Points, b: _Points) -> npt.NDArray[np.bool_]:
     _, inlier = cv2.findFundamentalMat(a, b, cv2.FM_RANSAC, _EPIPOLAR_PX, 0.99)
-    inliers: npt.NDArray[np.bool_] = np.ones(len(a), np.bool_) if inlier is None else np.asarray(inlier)[:, 0] == 1
+    inliers: npt.NDArray[np.bool_] = (
+        np.ones(len(a), np.bool_) if inlier is None else np.asarray(inlier)[:, 0] == 1
+    )
     return inliers

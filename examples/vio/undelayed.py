@@ -1,8 +1,11 @@
-"""The pictures that a session would have without any delay: rendered along its ground truth, at its own stamps.
+"""The pictures that a session would have without any delay.
+
+Rendered along its ground truth, at its own stamps.
 
     python examples/vio/undelayed.py out/session out/undelayed
 
-It is what compensated pictures are compared with: same flight, same inertial samples, same instants, same camera.
+It is what compensated pictures are compared with: same flight, same inertial samples, same
+instants, same camera.
 """
 
 import argparse
@@ -54,7 +57,9 @@ def camera_of(folder: Path) -> EurocCamera:
     sheet = yaml.safe_load((folder / "sensor.yaml").read_text())
     width_px, height_px = sheet["resolution"]
     fx, fy, cx, cy = sheet["intrinsics"]
-    model = CameraModel("cam0", width_px, height_px, 2.0 * float(np.arctan(0.5 * height_px / fy)), (fx, fy, cx, cy))
+    model = CameraModel(
+        "cam0", width_px, height_px, 2.0 * float(np.arctan(0.5 * height_px / fy)), (fx, fy, cx, cy)
+    )
     return EurocCamera(model, read_placement(folder / "data.csv"), sheet["rate_hz"])
 
 
@@ -66,8 +71,14 @@ def main() -> None:
     parser.add_argument("--camera", default="cam0")
     o = parser.parse_args()
     folder, truth = o.session / "mav0" / o.camera, Truth(o.session)
-    camera, imu = camera_of(folder), yaml.safe_load((o.session / "mav0" / "imu0" / "sensor.yaml").read_text())
-    with EurocWriter(o.out, {"cam0": camera}, EurocImu(imu["rate_hz"])) as writer, EmbeddedRenderer("hall") as renderer:
+    camera, imu = (
+        camera_of(folder),
+        yaml.safe_load((o.session / "mav0" / "imu0" / "sensor.yaml").read_text()),
+    )
+    with (
+        EurocWriter(o.out, {"cam0": camera}, EurocImu(imu["rate_hz"])) as writer,
+        EmbeddedRenderer("hall") as renderer,
+    ):
         for t_ns, values in zip(*read_rows(require_imu(o.session), IMU_VALUES), strict=True):
             writer.add_imu(int(t_ns), values[:3], values[3:])
         for t_truth_ns in truth.t_ns[1:-1].tolist():

@@ -1,8 +1,10 @@
-"""Base of the bridge's clients of all renderer protocols: sockets, subscriptions, requests in flight, status.
+"""Base of the bridge's clients of all renderer protocols.
 
-The bridge binds both ports and renderers connect. High-water marks do not bound a renderer's backlog (small poses
-collect in TCP buffers), so only few poses are unanswered at a time. A renderer that is new, loading or silent is
-*opening*; each protocol defines how it is opened.
+Sockets, subscriptions, requests in flight, status.
+
+The bridge binds both ports and renderers connect. High-water marks do not bound a renderer's
+backlog (small poses collect in TCP buffers), so only few poses are unanswered at a time. A renderer
+that is new, loading or silent is *opening*; each protocol defines how it is opened.
 """
 
 from __future__ import annotations
@@ -29,18 +31,33 @@ REPEAT_BASE: Final = 1 << 62
 """First number of repeated poses: beyond all frame ids, which are times in nanoseconds."""
 _SUBSCRIPTIONS_PER_CALL: Final = 64
 _COUNTERS: Final = (
-    *("sent", "repeats", "answered", "unanswered", "skipped", "refused", "malformed", "unsupported", "blank"),
+    *(
+        "sent",
+        "repeats",
+        "answered",
+        "unanswered",
+        "skipped",
+        "refused",
+        "malformed",
+        "unsupported",
+        "blank",
+    ),
 )
 _FLAPPING: Final = 2
 _STEADY_TIMEOUTS: Final = 10
-"""Time-outs for which a renderer that was overdue twice must answer in time before it counts as running."""
+"""Time-outs for which a renderer that was overdue twice must answer in time before it counts as
+running.
+"""
 
 Message = TypeVar("Message")
 
 
 @dataclass(slots=True)
 class PendingRequest(Generic[Message]):
-    """A request that went out, perhaps several times; ``lost``: why a message of it got no answer."""
+    """A request that went out, perhaps several times.
+
+    ``lost``: why a message of it got no answer.
+    """
 
     request: RenderRequest
     message: Message
@@ -50,13 +67,15 @@ class PendingRequest(Generic[Message]):
 
 
 class RendererConnection(ABC, Generic[Message]):
-    """One renderer connection: what ``vil_bridge.core.ports.RendererClient`` promises and no protocol changes.
+    """One renderer connection.
+
+    What ``vil_bridge.core.ports.RendererClient`` promises and no protocol changes.
 
     ``ready``, ``request`` and ``keep_alive`` belong to one thread, ``receive`` to another.
-    Counters: ``sent`` (poses; each becomes one of ``answered``, ``unanswered`` = given up, and ``skipped`` = a later
-    one was answered, unless it is in flight or the newest), ``repeats``, ``refused`` (could not be sent),
-    ``malformed``, ``unsupported`` (pictures left out), ``blank`` (all pixels alike), and those of
-    :class:`~vil_bridge.protocols.zmq.peer_socket.PeerCounter`.
+    Counters: ``sent`` (poses; each becomes one of ``answered``, ``unanswered`` = given up, and
+    ``skipped`` = a later one was answered, unless it is in flight or the newest), ``repeats``,
+    ``refused`` (could not be sent), ``malformed``, ``unsupported`` (pictures left out), ``blank``
+    (all pixels alike), and those of :class:`~vil_bridge.protocols.zmq.peer_socket.PeerCounter`.
 
     Attributes:
         pose_port, image_port: the ports bound.
@@ -67,7 +86,9 @@ class RendererConnection(ABC, Generic[Message]):
     topic: ClassVar[bytes]
     lost_by_newcomers: ClassVar[str] = "unanswered"
 
-    def __init__(self, name: str, config: ConnectionConfig, scene: str, counters: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, config: ConnectionConfig, scene: str, counters: Sequence[str]
+    ) -> None:
         """Bind the ports.
 
         Args:
@@ -100,7 +121,11 @@ class RendererConnection(ABC, Generic[Message]):
         self._overdues = 0
         self._t_overdue_ns = 0
         self._sockets = RendererSockets(
-            config.bind, config.pose_port, config.image_port, config.max_picture_mib << 20, self.status.counters
+            config.bind,
+            config.pose_port,
+            config.image_port,
+            config.max_picture_mib << 20,
+            self.status.counters,
         )
         self.pose_port, self.image_port = self._sockets.pose_port, self._sockets.image_port
         self._report_waiting()
@@ -109,7 +134,10 @@ class RendererConnection(ABC, Generic[Message]):
 
     @abstractmethod
     def _may_send(self, now: int) -> bool:
-        """Return whether a connected renderer may be given one more message; gives up what is overdue (lock held)."""
+        """Return whether a connected renderer may be given one more message.
+
+        Gives up what is overdue (lock held).
+        """
 
     @abstractmethod
     def _ask(self, request: RenderRequest) -> None:
@@ -152,7 +180,10 @@ class RendererConnection(ABC, Generic[Message]):
             return self._may_send(now) and bool(self._topics)
 
     def request(self, request: RenderRequest) -> None:
-        """Send a request now. One that comes while not :meth:`ready`, or that cannot be expressed, is refused."""
+        """Send a request now.
+
+        One that comes while not :meth:`ready`, or that cannot be expressed, is refused.
+        """
         try:
             if not self.ready():
                 raise RendererError("the renderer was not ready")
@@ -167,7 +198,8 @@ class RendererConnection(ABC, Generic[Message]):
             return
         with self._lock:
             self._sockets.count_peers()
-        ready = self.ready()  # asked every time, so that a renderer that went away is noticed while it is idle
+        # Asked every time, so that a renderer that went away is noticed while it is idle.
+        ready = self.ready()
         if ready and self._newest is not None:
             self._repeat(self._newest)
 
@@ -181,7 +213,9 @@ class RendererConnection(ABC, Generic[Message]):
             raise RendererError(f"frame id {request.frame_id} is out of range")
         for view in request.views:
             if self._picture_bytes(view) > self._max_picture_mib << 20:
-                raise RendererError(f"pictures of {view.key!r} exceed max_picture_mib = {self._max_picture_mib}")
+                raise RendererError(
+                    f"pictures of {view.key!r} exceed max_picture_mib = {self._max_picture_mib}"
+                )
 
     def _send(self, asked: PendingRequest[Message], number: int) -> None:
         parts = self._encode(asked.message, number)
@@ -214,7 +248,8 @@ class RendererConnection(ABC, Generic[Message]):
                     continue
                 elif kind == b"\x01":
                     self._overdues = 0  # of another renderer
-                    first = not self._topics  # further ones change nothing: any peer may subscribe repeatedly
+                    # Further ones change nothing: any peer may subscribe repeatedly.
+                    first = not self._topics
                     self._topics[topic] += 1
                     if first:
                         self._refusals.reset()
@@ -222,7 +257,8 @@ class RendererConnection(ABC, Generic[Message]):
                         self._reopen(self.lost_by_newcomers)
                 else:
                     self._topics -= Counter([topic])
-                    if not self._topics:  # else a newer connection took its place before the old one was seen to end
+                    # Else a newer connection took its place before the old one was seen to end.
+                    if not self._topics:
                         self._reopen("unanswered")
 
     # --- below: with self._lock held -----------------------------------------------------------
@@ -246,7 +282,9 @@ class RendererConnection(ABC, Generic[Message]):
 
     def _account(self, asked: PendingRequest[Message]) -> None:
         """Count a lost pose, once, when no other message of it is in flight or will be sent."""
-        open_still = asked is self._newest or any(asked is other for other, _ in self._in_flight.values())
+        open_still = asked is self._newest or any(
+            asked is other for other, _ in self._in_flight.values()
+        )
         if asked.lost and not asked.answered and not open_still:
             self.status.counters[asked.lost] += 1
             asked.lost = ""
@@ -264,7 +302,9 @@ class RendererConnection(ABC, Generic[Message]):
         _, t_oldest_ns = next(iter(self._in_flight.values()))
         overdue = now - max(t_oldest_ns, self._t_heard_ns) > self._answer_timeout_ns
         if overdue:
-            self._overdues = self._overdues + 1 if now - self._t_overdue_ns <= self._steady_ns else 1
+            self._overdues = (
+                self._overdues + 1 if now - self._t_overdue_ns <= self._steady_ns else 1
+            )
             self._t_overdue_ns = now
         return overdue
 
@@ -274,13 +314,18 @@ class RendererConnection(ABC, Generic[Message]):
 
     @property
     def _too_slow(self) -> str:
-        """Return the reason to wait although answers come: they were overdue repeatedly. Empty without one."""
+        """Return the reason to wait although answers come: they were overdue repeatedly.
+
+        Empty without one.
+        """
         if self._overdues < _FLAPPING or machine_ns() - self._t_overdue_ns > self._steady_ns:
             return ""
         timeout_s = self._answer_timeout_ns / NS_PER_S
         return (
-            f"the renderer is too slow: it left poses unanswered for {timeout_s:g} s more than once in the last "
-            f"{_STEADY_TIMEOUTS * timeout_s:g} s. Ask for fewer or smaller pictures, choose a plainer profile, or "
+            f"the renderer is too slow: it left poses unanswered for {timeout_s:g} s more "
+            "than once in the last "
+            f"{_STEADY_TIMEOUTS * timeout_s:g} s. Ask for fewer or smaller pictures, "
+            "choose a plainer profile, or "
             "raise answer_timeout_s"
         )
 
@@ -294,7 +339,10 @@ class RendererConnection(ABC, Generic[Message]):
             self.status.running()
 
     def _settle(self, number: int) -> PendingRequest[Message]:
-        """Remove an answered pose from the table, and those before it: their answers will not come."""
+        """Remove an answered pose from the table, and those before it.
+
+        Their answers will not come.
+        """
         while True:
             oldest = next(iter(self._in_flight))
             asked, _ = self._in_flight.pop(oldest)
@@ -309,7 +357,8 @@ class RendererConnection(ABC, Generic[Message]):
             self.status.facts.pop("connected_since_ns", None)
             self.status.facts.pop("too_slow", None)
             self.status.waiting(
-                f"no renderer has connected to {self._bind}:{self.pose_port}: start one: {self._how_to_start()}"
+                f"no renderer has connected to {self._bind}:{self.pose_port}: start one: "
+                f"{self._how_to_start()}"
             )
 
     def _count_malformed(self, reason: str) -> None:
@@ -323,7 +372,10 @@ class RendererConnection(ABC, Generic[Message]):
     # --- the relay thread's side ---------------------------------------------------------------
 
     def fileno(self) -> int:
-        """Return the descriptor of the image socket, edge-triggered: call :meth:`receive` until it returns None."""
+        """Return the descriptor of the image socket, edge-triggered.
+
+        Call :meth:`receive` until it returns None.
+        """
         return self._sockets.fileno()
 
     def receive(self) -> RenderedFrame | None:
@@ -336,7 +388,9 @@ class RendererConnection(ABC, Generic[Message]):
                 with self._lock:
                     self._count_malformed(str(exc))
                     if self._opening and self._topics:
-                        self.status.waiting(f"a renderer is connected, but its answers cannot be read: {exc}")
+                        self.status.waiting(
+                            f"a renderer is connected, but its answers cannot be read: {exc}"
+                        )
                 continue
             if frame is not None:
                 return frame
@@ -362,7 +416,10 @@ class RendererConnection(ABC, Generic[Message]):
                 self._works()
 
     def _shows_something(self, frame: RenderedFrame) -> bool:
-        """Return False, and report it, where the first picture in colour has one colour only (lock held)."""
+        """Return False, and report it, where the first picture in colour has one colour only.
+
+        Lock held.
+        """
         colour = next((i for i in frame.images if i.view.modality is Modality.RGB), None)
         if colour is None:
             return True
@@ -370,7 +427,8 @@ class RendererConnection(ABC, Generic[Message]):
         if not self._seen_picture:
             self.status.counters["blank"] += 1
             self.status.waiting(
-                f"the pictures of {colour.view.key!r} have one colour only: is scene {self._scene} loaded, "
+                f"the pictures of {colour.view.key!r} have one colour only: is scene "
+                f"{self._scene} loaded, "
                 "and does the camera see it?"
             )
         return self._seen_picture

@@ -1,6 +1,7 @@
 """The bridge's two sockets of a renderer connection, without a word of what travels over them.
 
-Queues and message sizes are bounded: a renderer that does not read, or sends too much, costs nothing.
+Queues and message sizes are bounded: a renderer that does not read, or sends too much, costs
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _SUBSCRIPTION_BYTES: Final = 256
 _HANDSHAKE_MS: Final = 3000
 """A peer that connects and does not speak ZeroMQ is cut off after this, as on all our sockets."""
 
-# As plain numbers: pyzmq's enumerations cost more than a receive. Asking for events is cheaper than an exception.
+# As plain numbers: pyzmq's enumerations cost more than a receive. Asking for events is cheaper than
+# an exception.
 _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
 _NOBLOCK: Final = int(zmq.NOBLOCK)
@@ -31,7 +33,9 @@ _Context = zmq.Context[zmq.Socket[bytes]]
 
 
 class RendererSockets:
-    """Sockets for outgoing poses and incoming images; the bridge binds both ports and the renderer connects.
+    """Sockets for outgoing poses and incoming images.
+
+    The bridge binds both ports and the renderer connects.
 
     ``receive`` and ``close`` may be called from any thread, everything else from one.
 
@@ -40,7 +44,12 @@ class RendererSockets:
     """
 
     def __init__(
-        self, address: str, pose_port: int, image_port: int, max_message_bytes: int, counters: MutableMapping[str, int]
+        self,
+        address: str,
+        pose_port: int,
+        image_port: int,
+        max_message_bytes: int,
+        counters: MutableMapping[str, int],
     ) -> None:
         """Bind them; a peer that sends a larger message is disconnected.
 
@@ -66,7 +75,10 @@ class RendererSockets:
         return int(self._fd)
 
     def subscription(self) -> bytes | None:
-        """Return the next subscription of the pose socket (1 or 0, then a topic); None = nothing is waiting."""
+        """Return the next subscription of the pose socket (1 or 0, then a topic).
+
+        None = nothing is waiting.
+        """
         if not int(self._poses.getsockopt(_EVENTS)) & _READABLE:
             return None
         return self._poses.recv(_NOBLOCK)
@@ -106,9 +118,9 @@ class RendererSockets:
 def _yielding_context() -> _Context:
     """Return a context whose thread does not stop the one that hands it a message.
 
-    It would do so on the same core as soon as it wakes up, for as long as the network takes a message: then the
-    loop waits, and the message is on its way no sooner. A loop of real-time priority cannot be stopped like that,
-    and its threads have that priority too.
+    It would do so on the same core as soon as it wakes up, for as long as the network takes a
+    message: then the loop waits, and the message is on its way no sooner. A loop of real-time
+    priority cannot be stopped like that, and its threads have that priority too.
     """
     context = zmq.Context()
     if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
@@ -117,7 +129,9 @@ def _yielding_context() -> _Context:
 
 
 def _pose_socket(context: _Context) -> zmq.Socket[bytes]:
-    """Return the socket for the poses, which passes on the subscriptions of each connection and their ends."""
+    """Return the socket for the poses, which passes on the subscriptions of each connection and
+    their ends.
+    """
     socket = context.socket(zmq.XPUB)
     socket.linger = 0
     socket.setsockopt(zmq.XPUB_VERBOSER, 1)
@@ -149,7 +163,8 @@ def _bind(socket: zmq.Socket[bytes], peers: PeerCounter, address: str, port: int
     except zmq.ZMQError as exc:
         reason = f"cannot listen on {address}:{port}: {zmq.strerror(exc.errno or 0)}"
         raise RendererError(
-            f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names the program that has it"
+            f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names the "
+            "program that has it"
         ) from None
     endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
     return int(endpoint.rstrip("\0").rpartition(":")[2])

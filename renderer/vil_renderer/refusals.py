@@ -1,4 +1,7 @@
-"""Refusals by kind: all are counted, each kind is logged once per peer, and a few lines a minute at most."""
+"""Refusals by kind.
+
+All are counted, each kind is logged once per peer, and a few lines a minute at most.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _NUMBER: Final = re.compile(r"[-+]?\d[\d.e+-]*")
 
 
 class RefusalLog:
-    """Counter of refused messages of one peer by reason; reasons that differ in numbers only are one kind."""
+    """Counter of refused messages of one peer by reason.
+
+    Reasons that differ in numbers only are one kind.
+    """
 
     def __init__(self, logger: logging.Logger, prefix: str) -> None:
         """Log through ``logger``; every line begins with ``prefix``."""
@@ -34,8 +40,8 @@ class RefusalLog:
     def add(self, reason: str, cause: Exception | None = None) -> None:
         """Count a refusal; log its kind once, with the traceback of an unexpected ``cause``.
 
-        After 16 lines the log gets one in 30 s, whichever peers come and go: a kind that finds no room is logged when
-        it comes again. :meth:`counts` has them all.
+        After 16 lines the log gets one in 30 s, whichever peers come and go: a kind that finds no
+        room is logged when it comes again. :meth:`counts` has them all.
         """
         kind = _NUMBER.sub("#", reason)[:_KIND_LIMIT]
         if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
@@ -47,7 +53,9 @@ class RefusalLog:
             self._lines.take(self._prefix)
         level = logging.WARNING if first else logging.DEBUG
         trace = None if isinstance(cause, VilBridgeError) else cause
-        self._logger.log(level, "%s: %s (logged once per peer)", self._prefix, reason, exc_info=trace)
+        self._logger.log(
+            level, "%s: %s (logged once per peer)", self._prefix, reason, exc_info=trace
+        )
 
     def reset(self) -> None:
         """Begin again: the peer is another one."""
@@ -60,4 +68,6 @@ class RefusalLog:
 
     def summary(self) -> str:
         """Return the kinds with their counts in one line, empty without any."""
-        return "; ".join(f"{kind} ({count})" for kind, count in self._kinds.items())[:_SUMMARY_LIMIT]
+        return "; ".join(f"{kind} ({count})" for kind, count in self._kinds.items())[
+            :_SUMMARY_LIMIT
+        ]

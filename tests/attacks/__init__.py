@@ -1,1 +1,4 @@
-"""Attacks on a running bridge, as programs: ``python -m tests.attacks.run`` (tests/attacks/README.md)."""
+"""Attacks on a running bridge, as programs.
+
+``python -m tests.attacks.run`` (tests/attacks/README.md).
+"""

@@ -1,4 +1,6 @@
-"""AirSim's server under the calls that cost the most, one client and one kind at a time, and under mute connections."""
+"""AirSim's server under the calls that cost the most, one client and one kind at a time, and
+under mute connections.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _WITHIN_SHARE: Final = ("pictures", "detections", "lidar", "meshes", "voxels", "
 
 
 def _configure(config: dict[str, Any], folder: Path) -> None:
-    """Serve AirSim's programs at a port that a file names, with a vehicle of AirSim's and its lidar."""
+    """Serve AirSim's programs at a port that a file names, with a vehicle of AirSim's and its
+    lidar.
+    """
     port = free_ports(1, socket.SOCK_STREAM)[0]
     (folder / _PORT).write_text(str(port))
     config["airsim"] = {"port": port, "scene": "empty"}

@@ -1,9 +1,11 @@
-"""A program of AirSim that makes random calls with extreme values, and sends what is no request now and then.
+"""A program of AirSim that makes random calls with extreme values, and sends what is no request now
+and then.
 
 ``python -m tests.attacks.airsim_extremes PORT [SEED]`` attacks a bridge for a minute.
-``python -m tests.attacks.airsim_extremes --calls 100000 --seed 7 --out FOLDER`` starts ``vil-bridge airsim`` with
-three vehicles, makes that many calls and judges them: exit code 0 = it lives, each vehicle had a finite pose after
-every burst, errors were answers with words, and its log has no exception.
+``python -m tests.attacks.airsim_extremes --calls 100000 --seed 7 --out FOLDER`` starts ``vil-bridge
+airsim`` with three vehicles, makes that many calls and judges them: exit code 0 = it lives, each
+vehicle had a finite pose after every burst, errors were answers with words, and its log has no
+exception.
 """
 
 from __future__ import annotations
@@ -34,11 +36,21 @@ def _configure(config: dict[str, Any], folder: Path) -> None:
     drone = {"model": "airsim", "autopilot": {"kind": "none"}}
     names = [f"extreme_{number}" for number in range(3)]
     vehicles = {name: {**drone, "p_m": [3.0 * i, 9.0, 0.2]} for i, name in enumerate(names)}
-    config["sources"]["extremes"] = {"type": "simulated", "room": "hall", "process": True, "vehicles": vehicles}
+    config["sources"]["extremes"] = {
+        "type": "simulated",
+        "room": "hall",
+        "process": True,
+        "vehicles": vehicles,
+    }
     for name in names:
         config["actors"][name] = {"kind": "vehicle", "source": "extremes", "subject": name}
     served = {name: name for name in names}
-    config["airsim"] = {"port": port, "scene": "empty", "folder": str(folder / "files"), "vehicles": served}
+    config["airsim"] = {
+        "port": port,
+        "scene": "empty",
+        "folder": str(folder / "files"),
+        "vehicles": served,
+    }
 
 
 def _during(target: Target) -> list[str]:
@@ -54,7 +66,8 @@ ATTACK: Final = Attack(
     counted=lambda before, after: named(before, after, "airsim", "malformed"),
     configure=_configure,
     during=_during,
-    judges_rate=False,  # the program flies and draws as fast as it can: the load of one client is another attack's
+    # The program flies and draws as fast as it can: the load of one client is another attack's.
+    judges_rate=False,
 )
 
 
@@ -99,7 +112,9 @@ def main() -> int:
     parser.add_argument("port", type=int, nargs="?", help="of a bridge to attack")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--calls", type=int, default=100_000)
-    parser.add_argument("--out", type=Path, default=Path("out/airsim_extremes"), help="for files, log and summary")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/airsim_extremes"), help="for files, log and summary"
+    )
     options = parser.parse_args()
     if options.port is not None:
         attack(options.port, options.seed)

@@ -1,7 +1,8 @@
 """The interface between an attack and the harness; light to import, since attackers import it too.
 
-A module of this package whose name is in :data:`tests.attacks.run.ATTACKS` has a constant ``ATTACK`` and, where its
-attackers are programs of ours, a ``__main__`` part that attacks until :func:`moments` ends.
+A module of this package whose name is in :data:`tests.attacks.run.ATTACKS` has a constant
+``ATTACK`` and, where its attackers are programs of ours, a ``__main__`` part that attacks until
+:func:`moments` ends.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Target(Protocol):
     Attributes:
         folder: of configuration, keys, tokens and logs.
         endpoint: the stream's control channel, ``tcp://127.0.0.1:PORT``.
-        stream_port, http_port, federation_port: TCP ports of the control channel, HTTP and ``federation.zmq``.
+        stream_port, http_port, federation_port: TCP ports of the control channel, HTTP and
+            ``federation.zmq``.
         pose_port, image_port: TCP ports of the renderer's sockets.
     """
 
@@ -51,15 +53,18 @@ class Attack:
 
     Attributes:
         summary: one line for people.
-        commands: returns the command lines of one round's attackers. Each prints ``ready`` when it begins
-            (:func:`moments` does) and must not fail before the harness ends it; it may end early with code 0.
-        counted: returns the words and counters of the second status that show the attacker, compared with the
-            first (before this attack's first round); empty = the bridge did not see it. Polled for 3 s.
-        configure: changes the standard configuration in place, and may write files into the folder. Attacks
-            with the same function share one bridge.
+        commands: returns the command lines of one round's attackers. Each prints ``ready`` when it
+            begins (:func:`moments` does) and must not fail before the harness ends it; it may end
+            early with code 0.
+        counted: returns the words and counters of the second status that show the attacker,
+            compared with the first (before this attack's first round); empty = the bridge did not
+            see it. Polled for 3 s.
+        configure: changes the standard configuration in place, and may write files into the folder.
+            Attacks with the same function share one bridge.
         during: looks at the bridge in the middle of each attack phase; returns problems.
         least_share: of the reference picture rate, below which the attack has succeeded.
-        judges_rate: False where the attack takes the pictures away by its nature (a renderer that freezes).
+        judges_rate: False where the attack takes the pictures away by its nature (a renderer that
+            freezes).
     """
 
     summary: str
@@ -77,7 +82,9 @@ def program(module: str, *arguments: object) -> list[str]:
 
 
 def moments(period_s: float = 0.0) -> Iterator[None]:
-    """Print ``ready``, then yield until the limit of an attacker's life, at most once in ``period_s``."""
+    """Print ``ready``, then yield until the limit of an attacker's life, at most once in
+    ``period_s``.
+    """
     print("ready", flush=True)
     begun_s = time.monotonic()
     while time.monotonic() - begun_s < LONGEST_S:
@@ -87,22 +94,48 @@ def moments(period_s: float = 0.0) -> Iterator[None]:
 
 
 def growth(before: Status, after: Status) -> dict[str, float]:
-    """Return all numbers of a status that grew, with the way to them as a dotted key, and by how much."""
+    """Return all numbers of a status that grew, with the way to them as a dotted key, and by how
+    much.
+    """
     first, last = dict(_leaves(before)), dict(_leaves(after))
-    return {key: value - first.get(key, 0) for key, value in last.items() if value > first.get(key, 0)}
+    return {
+        key: value - first.get(key, 0) for key, value in last.items() if value > first.get(key, 0)
+    }
 
 
 def seen(before: Status, after: Status, *parts: str) -> str:
-    """Return the counters that grew and whose key contains one of ``parts``, as words; empty = none did."""
-    found = {key: grown for key, grown in growth(before, after).items() if any(part in key for part in parts)}
+    """Return the counters that grew and whose key contains one of ``parts``, as words.
+
+    Empty = none did.
+    """
+    found = {
+        key: grown
+        for key, grown in growth(before, after).items()
+        if any(part in key for part in parts)
+    }
     return ", ".join(f"{key} +{grown:g}" for key, grown in sorted(found.items()))
 
 
 def named(before: Status, after: Status, port: str, *reasons: str) -> str:
-    """Return the rows of ``peer_faults`` of a port that grew, as words; empty unless each of the reasons has one."""
-    first = {(row["peer"], row["reason"]): row["count"] for row in before["peer_faults"] if row["port"] == port}
-    rows = [(row["peer"], row["reason"], row["count"]) for row in after["peer_faults"] if row["port"] == port]
-    grown = [(peer, reason, n) for peer, reason, n in rows if n > first.get((peer, reason), 0) and reason in reasons]
+    """Return the rows of ``peer_faults`` of a port that grew, as words.
+
+    Empty unless each of the reasons has one.
+    """
+    first = {
+        (row["peer"], row["reason"]): row["count"]
+        for row in before["peer_faults"]
+        if row["port"] == port
+    }
+    rows = [
+        (row["peer"], row["reason"], row["count"])
+        for row in after["peer_faults"]
+        if row["port"] == port
+    ]
+    grown = [
+        (peer, reason, n)
+        for peer, reason, n in rows
+        if n > first.get((peer, reason), 0) and reason in reasons
+    ]
     if {reason for _, reason, _ in grown} != set(reasons):
         return ""
     return ", ".join(f"{peer} {reason} {n}" for peer, reason, n in grown)

@@ -1,4 +1,7 @@
-"""``python -m tests.attacks.burn SHARE``: a harmless process that uses this share of a processor core."""
+"""``python -m tests.attacks.burn SHARE``.
+
+A harmless process that uses this share of a processor core.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Connections that flood the control channel, some with a message that never ends, and come back when they are ended.
+"""Connections that flood the control channel, some with a message that never ends, and come back
+when they are ended.
 
 ``python -m tests.attacks.crowd PORT CONNECTIONS``
 """
@@ -20,7 +21,8 @@ _CHUNKS: Final = (
 )
 
 ATTACK: Final = Attack(
-    summary="200 connections flood the control channel and come back, every third with a message that never ends",
+    summary="200 connections flood the control channel and come back, every third with a message "
+    "that never ends",
     commands=lambda target: [program("tests.attacks.crowd", target.stream_port, 200)],
     counted=lambda before, after: named(before, after, "control", "too_many", "flood"),
 )

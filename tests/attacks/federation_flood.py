@@ -1,4 +1,6 @@
-"""Connections to ``federation.zmq`` that ask without end, read nothing and are reset (libzmq's issue 4364).
+"""Connections to ``federation.zmq`` that ask without end, read nothing and are reset.
+
+Libzmq's issue 4364.
 
 ``python -m tests.attacks.federation_flood PORT``
 """
@@ -21,7 +23,8 @@ HELD_S: Final = 1.2
 _QUESTIONS: Final = message(encode_describe()) * 2000
 
 ATTACK: Final = Attack(
-    summary="40 connections ask federation.zmq for its description without end, read nothing and reset",
+    summary="40 connections ask federation.zmq for its description without end, read nothing and "
+    "reset",
     commands=lambda target: [program("tests.attacks.federation_flood", target.federation_port)],
     counted=lambda before, after: named(before, after, "publish", "flood"),
 )
@@ -36,7 +39,10 @@ class Flood:
         self._begun_s = time.monotonic()
 
     def step(self) -> None:
-        """Open one more connection, ask on all as much as they take; reset all of them after a while."""
+        """Open one more connection, ask on all as much as they take.
+
+        Reset all of them after a while.
+        """
         if time.monotonic() - self._begun_s > HELD_S:
             self.reset()
         with contextlib.suppress(OSError):  # refused, or cut off

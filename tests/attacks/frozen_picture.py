@@ -23,7 +23,11 @@ from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, Rendere
 def configure(config: dict[str, Any], _folder: Path) -> None:
     """Let the camera prefer the attacker's renderer."""
     pose_port, image_port = free_ports(2, socket.SOCK_STREAM)
-    config["renderers"]["attacker"] = {"type": "flightgoggles", "pose_port": pose_port, "image_port": image_port}
+    config["renderers"]["attacker"] = {
+        "type": "flightgoggles",
+        "pose_port": pose_port,
+        "image_port": image_port,
+    }
     for camera in config["cameras"].values():
         camera["renderer"] = ["attacker", "hall"]
 

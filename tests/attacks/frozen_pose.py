@@ -30,13 +30,20 @@ class Repeated:
 
     def at(self, t_ns: int) -> MotionFrame:
         """The same at every instant."""
-        return MotionFrame(self.subjects, np.ones((1, 3)), np.array([[0.0, 0.0, 0.6, 0.8]]), np.array([True]))
+        return MotionFrame(
+            self.subjects, np.ones((1, 3)), np.array([[0.0, 0.0, 0.6, 0.8]]), np.array([True])
+        )
 
 
 def configure(config: dict[str, Any], _folder: Path) -> None:
     """Add the attacked source and its actor."""
     port = free_ports(1, socket.SOCK_DGRAM)[0]
-    config["sources"]["attacker"] = {"type": "optitrack", "room": "hall", "server": "127.0.0.1", "command_port": port}
+    config["sources"]["attacker"] = {
+        "type": "optitrack",
+        "room": "hall",
+        "server": "127.0.0.1",
+        "command_port": port,
+    }
     config["actors"]["attacker"] = {"kind": "vehicle", "source": "attacker", "subject": "cf1"}
 
 

@@ -1,4 +1,7 @@
-"""A real bridge under attack: the pictures that the vehicle gets during it and next to a harmless process."""
+"""A real bridge under attack.
+
+The pictures that the vehicle gets during it and next to a harmless process.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,11 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 class AttackedBridge(PatientRig):
-    """A bridge with a simulated drone, a renderer that draws noise, and an onboard client in this process.
+    """A bridge with a simulated drone, a renderer that draws noise, and an onboard client in this
+    process.
 
-    Processes: ``daemon`` and ``renderer``. The configuration is the standard one of :func:`_standard`, changed
-    by an attack's ``configure``.
+    Processes: ``daemon`` and ``renderer``. The configuration is the standard one of
+    :func:`_standard`, changed by an attack's ``configure``.
 
     Attributes:
         federation_port: TCP port of ``federation.zmq``.
@@ -73,7 +77,10 @@ class AttackedBridge(PatientRig):
         }
 
     def _path(self) -> str:
-        """Return where the daemon finds modules: a plug-in that ``configure`` wrote into the folder, too."""
+        """Return where the daemon finds modules.
+
+        A plug-in that ``configure`` wrote into the folder, too.
+        """
         return os.pathsep.join(filter(None, [str(self.folder), os.environ.get("PYTHONPATH")]))
 
     def _standard(self) -> dict[str, Any]:
@@ -83,16 +90,36 @@ class AttackedBridge(PatientRig):
             "version": 1,
             "name": "attacked",
             "rooms": {"hall": {}},
-            "sources": {"sim": {"type": "simulated", "room": "hall", "rate_hz": 100, "vehicles": {"drone": drone}}},
+            "sources": {
+                "sim": {
+                    "type": "simulated",
+                    "room": "hall",
+                    "rate_hz": 100,
+                    "vehicles": {"drone": drone},
+                }
+            },
             "actors": {"drone": {"kind": "vehicle", "source": "sim", "subject": "drone"}},
             "renderers": {
-                "hall": {"type": "flightgoggles", "pose_port": self.pose_port, "image_port": self.image_port}
+                "hall": {
+                    "type": "flightgoggles",
+                    "pose_port": self.pose_port,
+                    "image_port": self.image_port,
+                }
             },
             "cameras": {
-                CAMERA: {"actor": "drone", "renderer": "hall", "width_px": 160, "height_px": 120, "rate_hz": 30}
+                CAMERA: {
+                    "actor": "drone",
+                    "renderer": "hall",
+                    "width_px": 160,
+                    "height_px": 120,
+                    "rate_hz": 30,
+                }
             },
             "stream": {"bind": self.endpoint},
-            "federation": {"site": "attacked", "zmq": {"bind": f"tcp://127.0.0.1:{self.federation_port}"}},
+            "federation": {
+                "site": "attacked",
+                "zmq": {"bind": f"tcp://127.0.0.1:{self.federation_port}"},
+            },
             "http": {"port": self.http_port},
             "record": {"folder": str(self.folder / "recordings")},
         }
@@ -106,7 +133,10 @@ class AttackedBridge(PatientRig):
         wait_until(lambda: self._received and not self.trouble(), START_S, self.trouble)
 
     def trouble(self) -> list[str]:
-        """Return what does not work; empty = nothing. Parts called ``attacker`` work during an attack only."""
+        """Return what does not work; empty = nothing.
+
+        Parts called ``attacker`` work during an attack only.
+        """
         try:
             return [words for words in trouble(self.get()) if not words.startswith("attacker: ")]
         except OSError as exc:
@@ -127,29 +157,36 @@ class AttackedBridge(PatientRig):
     def headers(self) -> dict[str, str]:
         """Return the token of the role ``view``, where ``configure`` wrote a file ``tokens``."""
         tokens = self.folder / "tokens"
-        return {"Authorization": f"Bearer {read_token(tokens, Role.VIEW)}"} if tokens.exists() else {}
+        return (
+            {"Authorization": f"Bearer {read_token(tokens, Role.VIEW)}"} if tokens.exists() else {}
+        )
 
     def reader_options(self) -> dict[str, Any]:
         """Return further arguments of the onboard client: its keys, where ``configure`` wrote some.
 
-        A key pair of the reader in the folder is ``onboard.key_secret``, the bridge's public key ``bridge.key``.
+        A key pair of the reader in the folder is ``onboard.key_secret``, the bridge's public key
+        ``bridge.key``.
         """
         secret, server = self.folder / "onboard.key_secret", self.folder / "bridge.key"
         return {"secret_key": secret, "server_key": server} if secret.exists() else {}
 
     def pictures_since(self, begun_s: float) -> int:
-        """Return how many pictures the onboard client received since a time of ``time.monotonic``."""
+        """Return how many pictures the onboard client received since a time of
+        ``time.monotonic``.
+        """
         return sum(t_s >= begun_s for t_s in tuple(self._received))
 
 
-# --- one attack ------------------------------------------------------------------------------------
+# --- one attack -----------------------------------------------------------------------------------
 
 
-def carry_out(name: str, attack: Attack, rig: AttackedBridge, rounds: int, seconds: float) -> Verdict:
+def carry_out(
+    name: str, attack: Attack, rig: AttackedBridge, rounds: int, seconds: float
+) -> Verdict:
     """Run an attack on a started bridge, attack and reference in turns.
 
-    A rate below the limit is measured for as many rounds again before it counts, since the machine may be busy
-    with other work in one phase and not in the other.
+    A rate below the limit is measured for as many rounds again before it counts, since the machine
+    may be busy with other work in one phase and not in the other.
 
     Args:
         name: of the attack.
@@ -192,7 +229,9 @@ def _phase(
     during: Callable[[Target], list[str]] | None,
     problems: list[str],
 ) -> tuple[float, int, list[float]]:
-    """Return the phase's length, its pictures and the processor time that each process used in it."""
+    """Return the phase's length, its pictures and the processor time that each process used in
+    it.
+    """
     at_first = [_cpu_s(p.pid) for p in processes]
     begun_s = time.monotonic()
     time.sleep(0.5 * seconds)
@@ -214,7 +253,11 @@ def _running(commands: Sequence[Command], problems: list[str]) -> Iterator[list[
         for process in processes:
             process.await_text("ready")
         yield processes
-        problems += [f"an attacker failed with code {p.returncode}: {p.text()[-1000:]}" for p in processes if p.poll()]
+        problems += [
+            f"an attacker failed with code {p.returncode}: {p.text()[-1000:]}"
+            for p in processes
+            if p.poll()
+        ]
     finally:
         for process in processes:
             process.kill()

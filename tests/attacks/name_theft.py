@@ -1,4 +1,5 @@
-"""Readers that register under the vehicle's name, send inertial samples as if they were it, and take its seats.
+"""Readers that register under the vehicle's name, send inertial samples as if they were it, and
+take its seats.
 
 ``python -m tests.attacks.name_theft ENDPOINT``
 """
@@ -39,7 +40,11 @@ def steal(endpoint: str) -> None:
         token = tokens.get(n % CONNECTIONS)
         sample = {"t_ns": [now_ns()], "w_radps": [[9.0, 9.0, 9.0]], "f_mps2": [[0.0, 0.0, 0.0]]}
         with contextlib.suppress(zmq.Again):
-            thief.send(wish if token is None else json.dumps({"type": "imu", "token": token, **sample}).encode())
+            thief.send(
+                wish
+                if token is None
+                else json.dumps({"type": "imu", "token": token, **sample}).encode()
+            )
         while thief.poll(0):
             answer = json.loads(thief.recv())
             if answer["type"] == "registered":

@@ -1,4 +1,6 @@
-"""Outputs of a third party that have bugs: each in another thread or place, all at once, again and again.
+"""Outputs of a third party that have bugs.
+
+Each in another thread or place, all at once, again and again.
 
 ``python -m tests.attacks.output_bugs FILE``: the bugs are there while this file is fresh.
 """
@@ -40,10 +42,12 @@ class Output:
         if place != self._config.place or not self._config.fresh.exists():
             return
         if time.time() - self._config.fresh.stat().st_mtime < 0.3:
-            raise {"panic": Panic, "exit": SystemExit}.get(place, ZeroDivisionError)(f"a bug in {place}")
+            raise {"panic": Panic, "exit": SystemExit}.get(place,
+                ZeroDivisionError)(f"a bug in {place}")
 
     def frame_sink(self, camera):
-        thread = SinkThread(self.name, {("rgb", "raw"), ("rgb", "compensated")}, self._send, self.status)
+        thread = SinkThread(self.name, {("rgb", "raw"), ("rgb", "compensated")}, self._send,
+            self.status)
         offer = thread.offer
         def buggy(header, pixels):
             self.meet("offer")
@@ -81,7 +85,8 @@ def _configure(config: dict[str, Any], folder: Path) -> None:
     (info / "entry_points.txt").write_text("[vil_bridge.outputs]\nbuggy = buggy_output:plugin\n")
     cameras, fresh = list(config["cameras"]), str(folder / FRESH)
     config["outputs"] = {
-        place: {"type": "buggy", "cameras": cameras, "place": place, "fresh": fresh} for place in PLACES
+        place: {"type": "buggy", "cameras": cameras, "place": place, "fresh": fresh}
+        for place in PLACES
     }
 
 
@@ -98,14 +103,23 @@ def _counted(before: Status, after: Status) -> str:
 
 
 def _during(target: Target) -> list[str]:
-    """Return the outputs that were not seen waiting for their next start, with their own bug as the reason."""
+    """Return the outputs that were not seen waiting for their next start, with their own bug as
+    the reason.
+    """
     unseen, deadline_s = set(PLACES), time.monotonic() + SEEN_WITHIN_S
     while unseen and time.monotonic() < deadline_s:
         status = target.get()
         reports = {place: _report(status, place) for place in unseen}
-        unseen -= {p for p, r in reports.items() if r["state"] == "retrying" and f"a bug in {p}" in r["reason"]}
+        unseen -= {
+            p
+            for p, r in reports.items()
+            if r["state"] == "retrying" and f"a bug in {p}" in r["reason"]
+        }
         time.sleep(0.05)
-    return [f"output {place}: {reports[place]['state']} ({reports[place]['reason']})" for place in sorted(unseen)]
+    return [
+        f"output {place}: {reports[place]['state']} ({reports[place]['reason']})"
+        for place in sorted(unseen)
+    ]
 
 
 ATTACK: Final = Attack(

@@ -1,4 +1,5 @@
-"""Connections to all ZeroMQ ports that flood with ZeroMQ's PINGs among the messages, read nothing and are reset.
+"""Connections to all ZeroMQ ports that flood with ZeroMQ's PINGs among the messages, read nothing
+and are reset.
 
 libzmq aborts a process that still has such messages of a connection that broke (its issue 4841).
 
@@ -29,14 +30,17 @@ KINDS: Final = (
 """Socket type and message for each port."""
 
 ATTACK: Final = Attack(
-    summary="3 connections to each ZeroMQ port flood, with PINGs among the messages, read nothing and reset",
+    summary="3 connections to each ZeroMQ port flood, with PINGs among the messages, read "
+    "nothing and reset",
     commands=lambda target: [
         program(
             "tests.attacks.peer_pings",
             *(target.stream_port, target.federation_port, target.pose_port, target.image_port),
         )
     ],
-    counted=lambda before, after: named(before, after, "control", "flood") and named(before, after, "publish", "flood"),
+    counted=lambda before, after: (
+        named(before, after, "control", "flood") and named(before, after, "publish", "flood")
+    ),
 )
 
 
@@ -50,7 +54,10 @@ class Flood:
         self._begun_s = time.monotonic()
 
     def step(self) -> None:
-        """Open one more connection, send on all as much as they take; reset all of them after a while."""
+        """Open one more connection, send on all as much as they take.
+
+        Reset all of them after a while.
+        """
         if time.monotonic() - self._begun_s > HELD_S:
             for peer in self._peers:
                 reset(peer)

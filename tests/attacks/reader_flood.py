@@ -1,4 +1,5 @@
-"""Readers that registered in good order and then flood the control channel with pings and inertial samples.
+"""Readers that registered in good order and then flood the control channel with pings and inertial
+samples.
 
 ``python -m tests.attacks.reader_flood ENDPOINT READERS``
 """
@@ -38,7 +39,11 @@ class Reader:
     def register(self) -> None:
         """Ask for a seat, and wait a moment for it."""
         with contextlib.suppress(zmq.Again):
-            self._socket.send(json.dumps({"type": "register", "v": 1, "camera": "front", "name": self._name}).encode())
+            self._socket.send(
+                json.dumps(
+                    {"type": "register", "v": 1, "camera": "front", "name": self._name}
+                ).encode()
+            )
             token = json.loads(self._socket.recv()).get("token", "none")
             said = ({"type": "ping", "t1": 1}, {"type": "imu", **_SAMPLE})
             self._messages = [json.dumps({**each, "token": token}).encode() for each in said]

@@ -1,7 +1,10 @@
-"""``python -m tests.attacks.run [NAME ...] [--rounds N] [--seconds S] [--json FILE]``: attack a bridge and judge.
+"""``python -m tests.attacks.run [NAME ...] [--rounds N] [--seconds S] [--json FILE]``.
 
-Exit code 0 = the bridge held against all of them: it lives, its pictures came at no less than 80 % of the rate next
-to a harmless process with the attackers' use of the processor, and its status counts and names every attacker.
+Attack a bridge and judge.
+
+Exit code 0 = the bridge held against all of them: it lives, its pictures came at no less than 80 %
+of the rate next to a harmless process with the attackers' use of the processor, and its status
+counts and names every attacker.
 """
 
 from __future__ import annotations
@@ -38,8 +41,10 @@ ATTACKS: Final = (
     *(f"airsim_calls.{kind}" for kind in KINDS),
     "airsim_extremes",
 )
-"""Modules of this package with a constant ``ATTACK``, or ``MODULE.KIND`` of one with ``ATTACKS``; those with the same
-configuration next to each other."""
+"""Modules of this package with a constant ``ATTACK``, or ``MODULE.KIND`` of one with ``ATTACKS``.
+
+Those with the same configuration next to each other.
+"""
 
 
 def load(name: str) -> Attack:
@@ -51,7 +56,10 @@ def load(name: str) -> Attack:
 
 
 def attacked(names: Sequence[str], rounds: int, seconds: float) -> Iterator[Verdict]:
-    """Carry out the attacks one after the other; a bridge that died or is slow gives way to a fresh one."""
+    """Carry out the attacks one after the other.
+
+    A bridge that died or is slow gives way to a fresh one.
+    """
     for _, group in groupby(names, lambda name: id(load(name).configure)):
         waiting = list(group)
         while waiting:
@@ -71,13 +79,17 @@ def attacked(names: Sequence[str], rounds: int, seconds: float) -> Iterator[Verd
 def main() -> int:
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)}; none = all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)}; none = all"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="attack and reference phases of each")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each phase")
     parser.add_argument("--json", type=Path, help="file for the verdicts")
     options = parser.parse_args()
     if unknown := set(options.names) - set(ATTACKS):
-        parser.error(f"unknown attack {', '.join(sorted(unknown))}. Choose from {', '.join(ATTACKS)}.")
+        parser.error(
+            f"unknown attack {', '.join(sorted(unknown))}. Choose from {', '.join(ATTACKS)}."
+        )
     verdicts = []
     for verdict in attacked(options.names or ATTACKS, options.rounds, options.seconds):
         verdicts.append(verdict)

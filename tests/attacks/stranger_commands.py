@@ -30,11 +30,14 @@ def _configure(config: dict[str, Any], folder: Path) -> None:
 
 
 def _during(target: Target) -> list[str]:
-    return [] if target.get("api/v1/vehicles/drone")["armed"] else ["a stranger disarmed the vehicle"]
+    return (
+        [] if target.get("api/v1/vehicles/drone")["armed"] else ["a stranger disarmed the vehicle"]
+    )
 
 
 ATTACK: Final = Attack(
-    summary="a stranger and a registered reader, without a token and with guessed ones, disarm the vehicle",
+    summary="a stranger and a registered reader, without a token and with guessed ones, disarm "
+    "the vehicle",
     commands=lambda target: [program("tests.attacks.stranger_commands", target.endpoint)],
     counted=lambda before, after: named(before, after, "control", "unauthorized"),
     configure=_configure,
@@ -49,7 +52,9 @@ def command(endpoint: str) -> None:
     for peer in (stranger, reader):
         peer.setsockopt(zmq.SNDTIMEO, 100)
         peer.connect(endpoint)
-    reader.send(json.dumps({"type": "register", "v": 1, "camera": "front", "name": "reader"}).encode())
+    reader.send(
+        json.dumps({"type": "register", "v": 1, "camera": "front", "name": "reader"}).encode()
+    )
     for n, _ in enumerate(moments(0.002)):
         for access in ("", f"{n % 20:040d}"):
             for peer in (stranger, reader):

@@ -21,14 +21,18 @@ from vil_bridge.outputs.stream.fec import stream_id
 VICTIMS: Final = 20
 
 ATTACK: Final = Attack(
-    summary="a reader reports from the addresses of 20 victims, who must get less than was sent in their names",
+    summary="a reader reports from the addresses of 20 victims, who must get less than was sent "
+    "in their names",
     commands=lambda target: [program("tests.attacks.udp_reflection", target.endpoint)],
     counted=lambda before, after: named(before, after, "control", "udp_unproven"),
 )
 
 
 def reflect(endpoint: str) -> None:
-    """Report in the victims' names; fails when one gets a picture, or they more bytes than were sent."""
+    """Report in the victims' names.
+
+    Fails when one gets a picture, or they more bytes than were sent.
+    """
     control: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     control.connect(endpoint)
     wish = {"type": "register", "v": 1, "camera": "front", "transport": "udp", "name": "mirror"}
@@ -43,7 +47,9 @@ def reflect(endpoint: str) -> None:
         victim.bind((f"127.0.0.{2 + n}", 0))
     sent = received = 0
     for n, _ in enumerate(moments(0.0005)):
-        body = struct.pack("<4s8sQQQqqq16s", b"VILR", stream_id(token), n + 1, 0, 0, 0, 0, 0, bytes(16))
+        body = struct.pack(
+            "<4s8sQQQqqq16s", b"VILR", stream_id(token), n + 1, 0, 0, 0, 0, 0, bytes(16)
+        )
         victim = victims[n % VICTIMS]
         sent += victim.sendto(body + hmac.digest(token.encode(), body, "sha256")[:16], bridge)
         with contextlib.suppress(BlockingIOError):

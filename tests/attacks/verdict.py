@@ -19,7 +19,8 @@ class Round:
     Attributes:
         attack_s, reference_s: their lengths.
         attack_pictures, reference_pictures: that the onboard client received in them.
-        attacker_cpu_s, burner_cpu_s: processor time that attackers used, and the harmless processes in their place.
+        attacker_cpu_s, burner_cpu_s: processor time that attackers used, and the harmless processes
+            in their place.
     """
 
     attack_s: float
@@ -44,14 +45,24 @@ class Verdict:
     def words(self) -> str:
         """One line for people."""
         result = "FAILED" if self.problems else "held"
-        rate = f"{share(self.rounds):.0%} of the reference picture rate" if self.rounds else "no round"
-        return f"{self.name}: {result}, {len(self.rounds)} rounds, {rate}; status: {self.counted or 'nothing'}"
+        rate = (
+            f"{share(self.rounds):.0%} of the reference picture rate" if self.rounds else "no round"
+        )
+        return (
+            f"{self.name}: {result}, {len(self.rounds)} rounds, {rate}; status: "
+            f"{self.counted or 'nothing'}"
+        )
 
 
 def share(rounds: Sequence[Round]) -> float:
-    """Return the picture rate during the attack relative to the reference's, over all rounds; 0 without reference."""
+    """Return the picture rate during the attack relative to the reference's, over all rounds.
+
+    0 without reference.
+    """
     attack_hz = _rate(sum(r.attack_pictures for r in rounds), sum(r.attack_s for r in rounds))
-    reference_hz = _rate(sum(r.reference_pictures for r in rounds), sum(r.reference_s for r in rounds))
+    reference_hz = _rate(
+        sum(r.reference_pictures for r in rounds), sum(r.reference_s for r in rounds)
+    )
     return attack_hz / reference_hz if reference_hz else 0.0
 
 
@@ -59,9 +70,16 @@ def judge_rate(rounds: Sequence[Round], least_share: float) -> list[str]:
     """Return the reasons why the pictures did not flow as they should; empty = they did."""
     pictures = sum(r.reference_pictures for r in rounds)
     if pictures < LEAST_PICTURES:
-        return [f"{pictures} pictures next to the harmless process are too few to judge. Run more rounds."]
+        return [
+            f"{pictures} pictures next to the harmless process are too few to judge. Run "
+            "more rounds."
+        ]
     found = share(rounds)
-    return [] if found >= least_share else [f"{found:.0%} of the reference picture rate, less than {least_share:.0%}"]
+    return (
+        []
+        if found >= least_share
+        else [f"{found:.0%} of the reference picture rate, less than {least_share:.0%}"]
+    )
 
 
 def _rate(pictures: int, seconds: float) -> float:

@@ -15,7 +15,10 @@ PING: Final = b"\x04\x07\x04PING\x00\x00"
 
 
 def handshake(kind: bytes = b"DEALER", identity: bytes = b"") -> bytes:
-    """Return greeting and READY of a socket of that type, without encryption; it may choose its identity."""
+    """Return greeting and READY of a socket of that type, without encryption.
+
+    It may choose its identity.
+    """
     body = b"\x05READY" + _property(b"Socket-Type", kind) + _property(b"Identity", identity)
     return _GREETING + bytes((4, len(body))) + body
 
@@ -39,7 +42,10 @@ def connection(port: int) -> socket.socket:
 
 
 def peer(port: int, identity: bytes = b"") -> socket.socket:
-    """Connect and wait for the answer to the handshake; the socket blocks for up to 2 s. Raises OSError."""
+    """Connect and wait for the answer to the handshake; the socket blocks for up to 2 s.
+
+    Raises OSError.
+    """
     made = connection(port)
     try:
         made.settimeout(2.0)

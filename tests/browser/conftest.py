@@ -1,4 +1,6 @@
-"""One bridge and one browser for all tests of the folder: its end lets asynchronous tests run again.
+"""One bridge and one browser for all tests of the folder.
+
+Its end lets asynchronous tests run again.
 
 The bridge rests during files that do not use it.
 """

@@ -21,15 +21,27 @@ def _bundle() -> TemporaryDirectory[str]:
     """Bundle every module of the page for Node, and three, once per run."""
     folder = TemporaryDirectory()
     sources = (str(file) for file in (WEB / "src").rglob("*.ts") if not file.name.endswith(".d.ts"))
-    form = ("--bundle", "--splitting", "--format=esm", "--platform=node", "--loader:.css=empty", "--log-level=error")
+    form = (
+        "--bundle",
+        "--splitting",
+        "--format=esm",
+        "--platform=node",
+        "--loader:.css=empty",
+        "--log-level=error",
+    )
     places = ("--outbase=src", "--out-extension:.js=.mjs", f"--outdir={folder.name}")
     esbuild = str(WEB / "node_modules" / ".bin" / "esbuild")
-    subprocess.run([esbuild, *sources, "three=three", *form, *places], check=True, cwd=WEB, timeout=_LIMIT_S)
+    subprocess.run(
+        [esbuild, *sources, "three=three", *form, *places], check=True, cwd=WEB, timeout=_LIMIT_S
+    )
     return folder
 
 
 def in_node(script: str, given: object = None) -> Any:
-    """Return a script's ``answer(given)``, or what its promise gives; it may import ``./feed.mjs`` and the like."""
+    """Return a script's ``answer(given)``, or what its promise gives.
+
+    It may import ``./feed.mjs`` and the like.
+    """
     if not (shutil.which("node") and (WEB / "node_modules").exists()):
         pytest.skip("the page cannot be built: make web")
     show = "(value) => console.log(JSON.stringify(value))"

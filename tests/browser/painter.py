@@ -1,4 +1,6 @@
-"""A renderer that paints the number of the frame into its pictures: ``python -m tests.browser.painter POSE IMAGE``.
+"""A renderer that paints the number of the frame into its pictures.
+
+``python -m tests.browser.painter POSE IMAGE``.
 
 It is the original program as far as the bridge can tell. The number's 64 bits are an 8 x 8 board of
 white and black fields, highest bit first, which survives JPEG.
@@ -30,7 +32,9 @@ class Painter(OriginalRenderer):
     def _picture(self, size: tuple[int, int], channels: int) -> bytes:
         if channels == 2:
             return bytes(2 * size[0] * size[1])
-        bits = np.unpackbits(np.array([self._frame_id], ">u8").view(np.uint8)).reshape(FIELDS, FIELDS)
+        bits = np.unpackbits(np.array([self._frame_id], ">u8").view(np.uint8)).reshape(
+            FIELDS, FIELDS
+        )
         rows, columns = (np.arange(n) * FIELDS // n for n in size)
         board = (255 * bits[rows][:, columns]).astype(np.uint8)
         return np.repeat(board[::-1, :, None], channels, axis=2).tobytes()

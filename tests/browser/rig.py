@@ -1,6 +1,9 @@
-"""A real browser before a real bridge: emulated lab, a renderer that numbers its pictures, headless Chromium.
+"""A real browser before a real bridge.
 
-Everything that a page asks for and says is kept: requests, errors on the console, uncaught exceptions.
+Emulated lab, a renderer that numbers its pictures, headless Chromium.
+
+Everything that a page asks for and says is kept: requests, errors on the console, uncaught
+exceptions.
 """
 
 from __future__ import annotations
@@ -26,24 +29,40 @@ STATIC: Final = WEB.parent / "static"
 CHROMIUM: Final = "/usr/bin/chromium"
 LIMIT_MS: Final = 120_000
 _SWITCHES: Final = (
-    *("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
+    *(
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+    ),
     *("--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
-    "--disable-gpu",  # the world alone is drawn by OpenGL in software; all else would be, at five times the cost
-    # The address line's two pages of its own cost as much as ours; the others, Playwright switches off too.
-    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,HttpsUpgrades,OptimizationHints,PaintHolding",
+    # The world alone is drawn by OpenGL in software; all else would be, at five times the cost.
+    "--disable-gpu",
+    # The address line's two pages of its own cost as much as ours; the others, Playwright switches
+    # off too.
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,HttpsUpgrades,"
+    "OptimizationHints,PaintHolding",
 )
-_SMALL: Final = {"width": 400, "height": 300}  # the world, which is drawn in software, is out of sight
+# The world, which is drawn in software, is out of sight.
+_SMALL: Final = {"width": 400, "height": 300}
 _FOV_Y_DEG: Final = 70.0
 _RATE_HZ: Final = 10.0  # leaves the processor to a browser that draws in software
 
 
 class PageRig(Rig):
-    """Lab, painter and daemon of the demonstration; all its cameras have one lens, as the original program wants."""
+    """Lab, painter and daemon of the demonstration.
+
+    All its cameras have one lens, as the original program wants.
+    """
 
     def _all_commands(self, preset: Path, overrides: Mapping[str, object]) -> dict[str, list[str]]:
-        lenses = {f"cameras__{camera}__fov_y_deg": _FOV_Y_DEG for camera in ("front", "plain", "observer")}
+        lenses = {
+            f"cameras__{camera}__fov_y_deg": _FOV_Y_DEG for camera in ("front", "plain", "observer")
+        }
         own: dict[str, object] = {"record__folder": self.folder / "recordings"}
-        own |= {f"cameras__{camera}__rate_hz": _RATE_HZ for camera in ("front", "plain", "observer")}
+        own |= {
+            f"cameras__{camera}__rate_hz": _RATE_HZ for camera in ("front", "plain", "observer")
+        }
         commands = super()._all_commands(preset, {**lenses, **own, **overrides})
         ports = [str(self.pose_port), str(self.image_port)]
         return {**commands, "renderer": [sys.executable, "-m", "tests.browser.painter", *ports]}
@@ -54,7 +73,11 @@ class PageRig(Rig):
         self.start(*names)
         for name in names:
             self.await_ready(name)
-        wait_until(lambda: self.get()["ready"] and self.get()["cameras"]["front"]["age_s"], 40.0, self.trouble)
+        wait_until(
+            lambda: self.get()["ready"] and self.get()["cameras"]["front"]["age_s"],
+            40.0,
+            self.trouble,
+        )
 
     def stop_all(self) -> None:
         """End what runs, until the next :meth:`start_all`."""
@@ -76,7 +99,9 @@ class Watched:
     errors: list[str] = field(default_factory=list)
 
     def assert_at_peace(self, url: str) -> None:
-        """Check that no request left the host that serves ``url``, and that nothing was complained of."""
+        """Check that no request left the host that serves ``url``, and that nothing was
+        complained of.
+        """
         own = (url, url.replace("http", "ws", 1), "data:", "blob:")
         foreign = [request for request in self.requests if not request.startswith(own)]
         assert (self.errors, foreign) == ([], [])
@@ -87,11 +112,19 @@ class Watched:
 
         What is above it is out of sight: a strip of the world would have all of it drawn.
         """
-        self.page.locator(selector).evaluate("part => part.scrollIntoView({block: 'start'})", timeout=LIMIT_MS)
+        self.page.locator(selector).evaluate(
+            "part => part.scrollIntoView({block: 'start'})", timeout=LIMIT_MS
+        )
 
     def until(self, condition: str, argument: object = None) -> None:
-        """Wait for a JavaScript function that returns true; an element that is not there yet is waited for, too."""
-        patient = f"x => {{ try {{ return ({condition})(x) }} catch (e) {{ if (!(e instanceof TypeError)) throw e }} }}"
+        """Wait for a JavaScript function that returns true.
+
+        An element that is not there yet is waited for, too.
+        """
+        patient = (
+            f"x => {{ try {{ return ({condition})(x) }} catch (e) {{ if (!(e instanceof "
+            f"TypeError)) throw e }} }}"
+        )
         self.page.wait_for_function(patient, arg=argument, timeout=LIMIT_MS, polling=50)
 
 
@@ -105,7 +138,10 @@ def needs_page() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes come here at once
         page = STATIC / "index.html"
         sources = [*WEB.glob("src/**/*.*"), *WEB.glob("*.html"), WEB / "build.mjs"]
-        if not page.exists() or max(file.stat().st_mtime for file in sources) > page.stat().st_mtime:
+        if (
+            not page.exists()
+            or max(file.stat().st_mtime for file in sources) > page.stat().st_mtime
+        ):
             subprocess.run(["node", "build.mjs"], cwd=WEB, check=True)
 
 
@@ -142,7 +178,10 @@ def watched(
     seen = Watched(page)
     page.on("request", lambda request: seen.requests.append(request.url))
     page.on("websocket", lambda socket: seen.requests.append(socket.url))
-    page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: seen.errors.append(message.text) if message.type == "error" else None,
+    )
     page.on("pageerror", lambda error: seen.errors.append(str(error)))
     try:
         page.goto(url, timeout=LIMIT_MS, wait_until="commit")

@@ -29,7 +29,8 @@ ENDS_PX = """() => {
   const reasons = document.querySelector('#reasons');
   reasons.hidden = false;
   for (let n = 0; n < 30; n++) reasons.append(document.createElement('li'));
-  for (const line of reasons.children) line.textContent = 'camera front: 12.0 of 30 pictures a second. '.repeat(3);
+  for (const line of reasons.children)
+      line.textContent = 'camera front: 12.0 of 30 pictures a second. '.repeat(3);
   return world.offsetTop + world.offsetHeight;
 }"""
 # The stages are drawn while they are in sight; what comes later above them pushes them out.
@@ -103,7 +104,9 @@ def test_it_fits_a_phone_and_a_wall(reading: PageRig, browser: Browser) -> None:
             seen.page.wait_for_selector("main")
             seen.until(READY[""])
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-            assert seen.page.evaluate(f"({ENDS_PX})()") <= size["height"], "the world is seen, whatever is wrong"
+            assert seen.page.evaluate(f"({ENDS_PX})()") <= size["height"], (
+                "the world is seen, whatever is wrong"
+            )
 
 
 def test_the_theme_can_be_chosen_and_is_kept(rig: PageRig, browser: Browser) -> None:

@@ -38,11 +38,14 @@ FLIGHT_MS = 4 * LIMIT_MS
 # Colours of the picture, and whether the marks of the gates lie over it.
 SEEN = """() => {
   const [view, marks] = document.querySelectorAll('#screen canvas');
-  const colours = new Set(), {data} = view.getContext('2d').getImageData(0, 0, view.width, view.height);
-  for (let i = 0; i < data.length; i += 4000) colours.add(data[i] >> 5 << 6 | data[i + 1] >> 5 << 3 | data[i + 2] >> 5);
+  const colours = new Set(), {data} = view.getContext('2d').getImageData(0, 0, view.width,
+      view.height);
+  for (let i = 0; i < data.length; i += 4000)
+      colours.add(data[i] >> 5 << 6 | data[i + 1] >> 5 << 3 | data[i + 2] >> 5);
   const drawn = marks.getContext('2d').getImageData(0, 0, marks.width, marks.height).data;
   let green = 0;
-  for (let i = 0; i < drawn.length; i += 4) green += drawn[i + 3] > 200 && drawn[i + 1] > drawn[i] + 80 ? 1 : 0;
+  for (let i = 0; i < drawn.length; i += 4)
+      green += drawn[i + 3] > 200 && drawn[i + 1] > drawn[i] + 80 ? 1 : 0;
   return [colours.size, green];
 }"""
 # A gamepad of the test's, as browsers give it.
@@ -64,7 +67,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (port,) = free_ports(1, socket.SOCK_STREAM)
     with Program(*VIL_BRIDGE, "race", course, "--pilot", "keyboard", "--http-port", port) as bridge:
         assert (
-            bridge.await_text(r"the keyboard on  (http\S+)/arcade", PATIENCE_S).group(1) == f"http://127.0.0.1:{port}"
+            bridge.await_text(r"the keyboard on  (http\S+)/arcade", PATIENCE_S).group(1)
+            == f"http://127.0.0.1:{port}"
         )
         bridge.await_text("front: pictures flow", 2 * PATIENCE_S)
         yield f"http://127.0.0.1:{port}/"
@@ -90,7 +94,9 @@ def start(page: Page) -> None:
 
 
 def vehicle(url: str) -> dict[str, object]:
-    found: dict[str, object] = httpx.get(f"{url}api/v1/vehicles/drone", timeout=PATIENCE_S).raise_for_status().json()
+    found: dict[str, object] = (
+        httpx.get(f"{url}api/v1/vehicles/drone", timeout=PATIENCE_S).raise_for_status().json()
+    )
     return found
 
 
@@ -103,7 +109,9 @@ def test_a_person_flies_a_race_by_keys(arcade: Watched, url: str, tmp_path: Path
     page.keyboard.down("w")
     expect(page.locator(".hud-place")).to_have_text(re.compile("gate [23] of 3"), timeout=FLIGHT_MS)
     assert page.evaluate(CLOCK) > 0.0
-    expect(page.locator("#result")).to_have_text(re.compile(r"^Finished in \d+\.\d\d s\.$"), timeout=FLIGHT_MS)
+    expect(page.locator("#result")).to_have_text(
+        re.compile(r"^Finished in \d+\.\d\d s\.$"), timeout=FLIGHT_MS
+    )
     page.keyboard.up("w")
     expect(page.locator("#leaders tbody")).to_have_text(re.compile("1.Ada ◂ you"))
     expect(page.locator("#leaders-of")).to_have_text("straight, 1 lap")
@@ -117,7 +125,9 @@ def test_a_person_flies_a_race_by_keys(arcade: Watched, url: str, tmp_path: Path
     times = [float(row["elapsed_time"]) for row in rows]
     assert times[0] < 0.1 and times[-1] == pytest.approx(result["race_s"], abs=0.05)
     assert all(before < after for before, after in pairwise(times))
-    assert float(rows[0]["drone_y"]) < 0.5 and float(rows[-1]["drone_y"]) == pytest.approx(9.0, abs=0.3)
+    assert float(rows[0]["drone_y"]) < 0.5 and float(rows[-1]["drone_y"]) == pytest.approx(
+        9.0, abs=0.3
+    )
     assert max(float(row["drone_velocity_linear_y"]) for row in rows) > 1.0
 
 
@@ -134,7 +144,9 @@ def test_a_gamepad_starts_a_race_and_flies_it(url: str, browser: Browser) -> Non
         seen.page.evaluate("pad.buttons[9].pressed = false")
         expect(seen.page.locator(".hud-middle")).to_have_text("", timeout=LIMIT_MS)
         seen.page.evaluate("pad.axes = [0, 0, 0, -1]")  # the right stick ahead
-        expect(seen.page.locator("#result")).to_have_text(re.compile("^Finished in "), timeout=FLIGHT_MS)
+        expect(seen.page.locator("#result")).to_have_text(
+            re.compile("^Finished in "), timeout=FLIGHT_MS
+        )
 
 
 def test_who_leaves_the_page_leaves_a_vehicle_that_hovers(arcade: Watched, url: str) -> None:
@@ -149,7 +161,9 @@ def test_who_leaves_the_page_leaves_a_vehicle_that_hovers(arcade: Watched, url: 
 
 
 @pytest.mark.long
-def test_another_course_is_chosen_and_its_gate_is_shown_by_an_arrow(arcade: Watched, url: str) -> None:
+def test_another_course_is_chosen_and_its_gate_is_shown_by_an_arrow(
+    arcade: Watched, url: str
+) -> None:
     page = arcade.page
     page.get_by_label("Course").select_option("arcade_basement_2")
     expect(page.locator("#leaders-of")).to_have_text("arcade_basement_2, 1 lap", timeout=LIMIT_MS)
@@ -170,7 +184,13 @@ def test_another_course_is_chosen_and_its_gate_is_shown_by_an_arrow(arcade: Watc
 
 @pytest.mark.parametrize(
     ("theme", "width"),
-    [("dark", 390), *(pytest.param(*look, marks=pytest.mark.long) for look in (("light", 1280), ("light", 390)))],
+    [
+        ("dark", 390),
+        *(
+            pytest.param(*look, marks=pytest.mark.long)
+            for look in (("light", 1280), ("light", 390))
+        ),
+    ],
 )
 def test_axe_finds_nothing_and_it_fits(url: str, browser: Browser, theme: str, width: int) -> None:
     screen = {"width": width, "height": 844}
@@ -184,5 +204,8 @@ def test_the_dashboard_shows_the_race_and_resets_it(url: str, browser: Browser) 
     with watched(browser, url, viewport={"width": 1000, "height": 760}) as seen:
         seen.page.get_by_role("button", name="Reset the race").click()
         seen.until("() => /starts again/.test(document.querySelector('#race .answer').innerText)")
-        seen.until("() => /1.*drone.*(Gate1|First)/s.test(document.querySelector('#racers tbody').innerText)")
+        seen.until(
+            "() => /1.*drone.*(Gate1|First)/s.test(document.querySelector('#racers "
+            "tbody').innerText)"
+        )
         assert seen.page.get_by_role("link", name="fly it").get_attribute("href") == "arcade"

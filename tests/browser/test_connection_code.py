@@ -1,4 +1,7 @@
-"""What the page does when the bridge refuses it, goes away or comes back as another one; without a browser."""
+"""What the page does when the bridge refuses it, goes away or comes back as another one.
+
+Without a browser.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,22 @@ const timers = [];
 g.setTimeout = (run, ms) => timers.push([ms, run]);
 g.clearTimeout = (id) => { if (id) timers[id - 1] = null; };
 g.setInterval = () => 0;
-const fire = (ms) => { for (const [i, t] of timers.entries()) if (t?.[0] === ms) { timers[i] = null; t[1](); } };
+const fire = (ms) => { for (const [i, t] of timers.entries()) if (t?.[0] === ms) {
+    timers[i] = null; t[1](); } };
 const settle = async () => { for (let i = 0; i < 20; i += 1) await Promise.resolve(); };
 """
 
 UPDATES = """
 import { Updates } from "./updates.mjs";
-g.EventSource = class extends EventTarget { constructor() { super(); g.source = this; } close() {} };
+g.EventSource = class extends EventTarget {
+    constructor() { super(); g.source = this; } close() {} };
 const json = (status, value) => Response.json(value, { status });
 async function answer(detail) {
   const told = [];
   const connection = ({ state, why }) => told.push([state, why ?? ""].join(": "));
   const none = () => {};
-  const lose = async () => { g.source.dispatchEvent(new Event("error")); await settle(); fire(1000); };
+  const lose = async () => { g.source.dispatchEvent(new Event("error")); await settle();
+      fire(1000); };
   g.fetch = async () => json(401, { detail: "a token is needed" });
   new Updates({ status: none, log: none, recording: none, connection });
   await lose();
@@ -116,7 +122,8 @@ const palette = new Proxy({}, { get: () => new Color() });
 g.ProgressEvent ??= Event;
 async function answer() {
   const empty = { name: "", rooms: {}, actors: [], cameras: [], gates: [], props: [] };
-  const glb = new TextEncoder().encode('{"asset": {"version": "2.0"}, "scene": 0, "scenes": [{}]}').buffer;
+  const glb = new TextEncoder().encode(
+      '{"asset": {"version": "2.0"}, "scene": 0, "scenes": [{}]}').buffer;
   const asked = [];
   let works = false;
   g.fetch = async (request) => {
@@ -131,7 +138,8 @@ async function answer() {
   };
   const told = [await load(1, "http://bridge/m?hall")];
   works = true;
-  told.push(await load(2, "http://bridge/m?hall"), await load(3, "http://bridge/m?hall"), await load(4, "http://bridge/m?yard"));
+  told.push(await load(2, "http://bridge/m?hall"), await load(3, "http://bridge/m?hall"),
+      await load(4, "http://bridge/m?yard"));
   return [told, asked.map((url) => url.split("?")[1]), stage.hasScenery];
 }"""
 

@@ -27,5 +27,11 @@ def test_a_camera_counts_while_it_has_no_problem() -> None:
         "cameras": {"front": lost, "hall": lost | {"problem": ""}},
         "outputs": NONE,
     }
-    counts = {"sources": [1, 1], "actors": [1, 2], "renderers": [0, 0], "cameras": [1, 2], "outputs": [0, 0]}
+    counts = {
+        "sources": [1, 1],
+        "actors": [1, 2],
+        "renderers": [0, 0],
+        "cameras": [1, 2],
+        "outputs": [0, 0],
+    }
     assert in_node(CHIPS, now) == counts

@@ -1,4 +1,7 @@
-"""A live map and a twin on the page: two simulated vehicles, one of them with a depth camera, in a drawn scene."""
+"""A live map and a twin on the page.
+
+Two simulated vehicles, one of them with a depth camera, in a drawn scene.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +40,18 @@ actors:
 twins: {{pair: {{vehicle: drone, twin: drone_sim, alarm_m: 0.5}}}}
 renderers: {{drawn: {{type: flightgoggles, pose_port: {poses}, image_port: {images}}}}}
 cameras:
-  front: {{actor: drone, renderer: drawn, width_px: 160, height_px: 120, rate_hz: 5, modalities: [rgb, depth32]}}
+  front: {{actor: drone, renderer: drawn, width_px: 160, height_px: 120, rate_hz: 5,
+      modalities: [rgb, depth32]}}
 maps: {{room: {{cameras: [front], min_m: [-4, -4, -0.5], max_m: [4, 4, 3]}}}}
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: {http}}}
 """
 PATIENCE_S = 180.0
 MODEL_S = 300.0
-"""A process of low priority makes the scene's model for pages: on a busy computer it takes its time."""
+"""A process of low priority makes the scene's model for pages.
+
+On a busy computer it takes its time.
+"""
 VOXEL_HUE = 17
 """Of OpenCV: half the degrees of `--world-map`."""
 
@@ -57,7 +64,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     path = tmp_path_factory.mktemp("map") / "bridge.yaml"
     path.write_text(CONFIG.format(poses=poses, images=images, http=http))
     ports = ("--input-port", poses, "--output-port", images)
-    with Program(*VIL_BRIDGE, "run", path), Program(*VIL_BRIDGE, "renderer", *ports, "--scene", "lab"):
+    with (
+        Program(*VIL_BRIDGE, "run", path),
+        Program(*VIL_BRIDGE, "renderer", *ports, "--scene", "lab"),
+    ):
         address = f"http://127.0.0.1:{http}/"
         wait_until(lambda: answers(address), PATIENCE_S)
         yield address
@@ -97,12 +107,18 @@ def test_a_twin_a_metre_away_alarms_and_its_distance_is_drawn(page: Watched) -> 
     assert complaints(page.page) == []
 
 
-def test_occupied_voxels_are_in_the_world_until_maps_are_switched_off(url: str, page: Watched) -> None:
-    page.until("() => parseInt(document.querySelectorAll('#maps tbody td')[3].innerText.replace(',', '')) > 200")
+def test_occupied_voxels_are_in_the_world_until_maps_are_switched_off(
+    url: str, page: Watched
+) -> None:
+    page.until(
+        "() => parseInt(document.querySelectorAll('#maps tbody "
+        "td')[3].innerText.replace(',', '')) > 200"
+    )
     wait_until(lambda: httpx.get(f"{url}api/v1/scene", timeout=PATIENCE_S).json()["model"], MODEL_S)
     page.page.set_viewport_size({"width": 640, "height": 480})
     page.scroll_to("#world-view")
-    page.page.get_by_role("button", name="Scenery", exact=True).click(timeout=2 * LIMIT_MS)  # once it is loaded
+    # Once it is loaded.
+    page.page.get_by_role("button", name="Scenery", exact=True).click(timeout=2 * LIMIT_MS)
     wait_until(lambda: share_of_voxels(page) > 0.02, PATIENCE_S)
     page.page.get_by_role("button", name="Maps", exact=True).click()
     wait_until(lambda: share_of_voxels(page) < 0.002, PATIENCE_S)

@@ -1,4 +1,7 @@
-"""Live maps on the page outside a browser: trees and changes as the bridge sends them, and the voxels drawn."""
+"""Live maps on the page outside a browser.
+
+Trees and changes as the bridge sends them, and the voxels drawn.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,12 @@ import { unpacked, VoxelSet } from "./world/octree.mjs";
 function answer(messages) {
   const voxels = new VoxelSet(), refused = [];
   for (const message of messages) {
-    try { voxels.take(Uint8Array.from(message).buffer); } catch (error) { refused.push(error.message); }
+    try { voxels.take(Uint8Array.from(message).buffer);
+        } catch (error) { refused.push(error.message); }
   }
   const keys = [...voxels.occupied].map(unpacked);
-  return { resolution_m: voxels.resolution_m, keys, seen: surface(voxels.occupied).map(unpacked), refused };
+  return { resolution_m: voxels.resolution_m, keys, seen: surface(voxels.occupied).map(unpacked),
+      refused };
 }
 """
 BLOCK = np.stack(np.meshgrid(*[np.arange(32768, 32772)] * 3), axis=-1).reshape(-1, 3)
@@ -39,8 +44,12 @@ def test_trees_and_changes_are_the_bridges() -> None:
     states = np.array([Occupancy.OCCUPIED, Occupancy.FREE], np.uint8)
     changed = VoxelChanges(5, 6, 0, np.array([[40000, 1, 65535], BLOCK[0]], np.uint16), states)
     late = VoxelChanges(5, 7, 0, changed.keys[:0], states[:0])
-    answer = in_node(READ, [list(m) for m in (snapshot(keys, 5), encode_changes(changed), encode_changes(late))])
-    expected = {tuple(key) for key in keys.tolist()} - {tuple(BLOCK[0].tolist())} | {(40000, 1, 65535)}
+    answer = in_node(
+        READ, [list(m) for m in (snapshot(keys, 5), encode_changes(changed), encode_changes(late))]
+    )
+    expected = {tuple(key) for key in keys.tolist()} - {tuple(BLOCK[0].tolist())} | {
+        (40000, 1, 65535)
+    }
     assert answer["resolution_m"] == 0.25
     assert {tuple(key) for key in answer["keys"]} == expected
     assert answer["refused"] == ["changes since 5, but the map is 6"]
@@ -55,9 +64,15 @@ def test_hidden_voxels_are_not_drawn() -> None:
 
 def test_malformed_messages_are_refused() -> None:
     good = snapshot(BLOCK, 1)
-    deep = encode_snapshot(MapSnapshot(1, 0, good[16:].split(b"data\n")[0] + b"data\n" + b"\x03\x00" * 20))
-    full = encode_snapshot(MapSnapshot(1, 0, good[16:].split(b"data\n")[0] + b"data\n" + b"\xaa\xaa"))
-    refused = in_node(READ, [list(m) for m in (b"\x09\x01" + bytes(14), good[:-1], good[:40], deep, full)])["refused"]
+    deep = encode_snapshot(
+        MapSnapshot(1, 0, good[16:].split(b"data\n")[0] + b"data\n" + b"\x03\x00" * 20)
+    )
+    full = encode_snapshot(
+        MapSnapshot(1, 0, good[16:].split(b"data\n")[0] + b"data\n" + b"\xaa\xaa")
+    )
+    refused = in_node(
+        READ, [list(m) for m in (b"\x09\x01" + bytes(14), good[:-1], good[:40], deep, full)]
+    )["refused"]
     assert len(refused) == 5
     assert refused[0] == "kind 9 is not known"
     assert refused[3:] == ["the tree is too deep", "more than 2000000 occupied voxels"]

@@ -17,10 +17,14 @@ pytestmark = pytest.mark.browser
 
 
 PLACE = """name => {
-  const row = [...document.querySelectorAll('#actors tr')].find(row => row.innerText.startsWith(name));
+  const rows = [...document.querySelectorAll('#actors tr')];
+  const row = rows.find(row => row.innerText.startsWith(name));
   return [4, 5, 6].map(cell => parseFloat(row.cells[cell].textContent));
 }"""
-ROW = "name => [...document.querySelectorAll('#renderers tr')].find(row => row.innerText.startsWith(name))"
+ROW = (
+    "name => [...document.querySelectorAll('#renderers tr')].find(row => "
+    "row.innerText.startsWith(name))"
+)
 PICTURE = ".picture[data-camera=front][data-variant={}]"
 
 # The board of fields on the canvas as bits, and the number over it, in one turn of the page's loop.
@@ -77,29 +81,40 @@ def test_the_stream_preview_shows_the_frame_of_today(page: Watched, rig: PageRig
     assert first == told
     started_ns = rig.get()["t_ns"]
     page.until(
-        f"([selector, after]) => BigInt(({READ_FRAME})(selector)[0]) > BigInt(after)", [selector, str(started_ns)]
+        f"([selector, after]) => BigInt(({READ_FRAME})(selector)[0]) > BigInt(after)",
+        [selector, str(started_ns)],
     )
     painted, told = page.page.evaluate(READ_FRAME, selector)
     assert painted == told
-    assert started_ns < int(painted) < rig.get()["t_ns"]  # numbers are the bridge's time of the request
+    # Numbers are the bridge's time of the request.
+    assert started_ns < int(painted) < rig.get()["t_ns"]
 
 
 def test_the_compensated_picture_comes_with_the_angle_of_its_warp(page: Watched) -> None:
     selector = PICTURE.format("compensated")
     page.scroll_to("#pictures")
-    page.until("selector => /frame.*age.*warp.*°/s.test(document.querySelector(selector)?.innerText)", selector)
+    page.until(
+        "selector => /frame.*age.*warp.*°/s.test(document.querySelector(selector)?.innerText)",
+        selector,
+    )
 
 
-def test_the_world_is_visible_and_moves_and_the_table_says_where_everybody_is(page: Watched, rig: PageRig) -> None:
+def test_the_world_is_visible_and_moves_and_the_table_says_where_everybody_is(
+    page: Watched, rig: PageRig
+) -> None:
     page.page.set_viewport_size({"width": 1000, "height": 560})
     page.until("() => document.querySelectorAll('#world-view .world-label').length >= 2")
     canvas = page.page.locator("#world-view canvas").first
-    page.page.evaluate("() => { document.querySelector('.world-labels').style.visibility = 'hidden'; }")
+    page.page.evaluate(
+        "() => { document.querySelector('.world-labels').style.visibility = 'hidden'; }"
+    )
     height_px = "() => document.querySelector('#world-view').clientHeight"
     stands_px = page.page.evaluate(height_px)
     before, told = canvas.screenshot(), rig.get()["actors"]["drone"]["p_world_m"]
     page.until(
-        f"([x, y]) => {{ const p = ({PLACE})('drone'); return Math.hypot(p[0] - x, p[1] - y) > 0.1; }}", told[:2]
+        f"([x, y]) => {{ const p = ({PLACE})('drone'); return Math.hypot(p[0] - x, p[1] - "
+        f"y) > 0.1; }}",
+        told[:2],
     )
     assert canvas.screenshot() != before
     assert page.page.evaluate(height_px) == stands_px  # its picture does not make it grow
@@ -108,10 +123,13 @@ def test_the_world_is_visible_and_moves_and_the_table_says_where_everybody_is(pa
     here = rig.get()["actors"]["drone"]["p_world_m"]
     page.until(f"text => ({tick})() !== text", before_text)
     shown = page.page.evaluate(f"() => ({PLACE})('drone')")
-    assert np.hypot(*(np.array(shown)[:2] - here[:2])) < 6.0  # it flies at 2 m/s, the table is new twice a second
+    # It flies at 2 m/s, the table is new twice a second.
+    assert np.hypot(*(np.array(shown)[:2] - here[:2])) < 6.0
 
 
-def test_a_renderer_that_is_killed_is_told_in_two_seconds_and_welcomed_back(page: Watched, rig: PageRig) -> None:
+def test_a_renderer_that_is_killed_is_told_in_two_seconds_and_welcomed_back(
+    page: Watched, rig: PageRig
+) -> None:
     raw = await_picture(page)
     page.until(f"() => /running/.test(({ROW})('hall').innerText)")
     rig.kill("renderer")
@@ -120,7 +138,9 @@ def test_a_renderer_that_is_killed_is_told_in_two_seconds_and_welcomed_back(page
     page.until("() => document.getElementById('ready').textContent === 'not ready'")
     words = page.page.locator("#reasons").inner_text()
     assert "renderer hall is" in words and "vil-bridge renderer" in words
-    page.until("selector => document.querySelector(selector).classList.contains('old-picture')", raw)
+    page.until(
+        "selector => document.querySelector(selector).classList.contains('old-picture')", raw
+    )
     note = page.page.locator(raw).locator(".picture-note")
     assert note.inner_text().startswith("old: last picture")
     # A busy machine may stall the emulated mocap too: then the drone is named first.
@@ -149,7 +169,9 @@ def with_a_clock_that_stands(context: BrowserContext) -> None:
     context.clock.pause_at(time.time() + 1.0)
 
 
-def test_the_last_ten_minutes_are_drawn_for_a_page_that_comes_late(rig: PageRig, browser: Browser) -> None:
+def test_the_last_ten_minutes_are_drawn_for_a_page_that_comes_late(
+    rig: PageRig, browser: Browser
+) -> None:
     wait_until(lambda: rig.get("api/v1/history/front")["output_ms"][-1])
     with watched(browser, rig.url, with_a_clock_that_stands) as seen:  # it gets no second answer
         seen.scroll_to("#history")
@@ -205,8 +227,14 @@ def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     web.get_by_role("button", name="Record", exact=True).click()
     page.until("() => /[1-9]\\d* messages/.test(document.getElementById('controls').innerText)")
     assert rig.get("api/v1/recording")["state"] == "recording"
-    page.until("() => document.getElementById('modes').innerText.includes('REC') && /^REC /.test(document.title)")
-    assert web.get_by_role("link", name="Report so far of flight-1.mcap").get_attribute("target") == "_blank"
+    page.until(
+        "() => document.getElementById('modes').innerText.includes('REC') && /^REC "
+        "/.test(document.title)"
+    )
+    assert (
+        web.get_by_role("link", name="Report so far of flight-1.mcap").get_attribute("target")
+        == "_blank"
+    )
     web.get_by_role("button", name="Stop and close the file").click()
     page.until("() => /The file is closed/.test(document.getElementById('controls').innerText)")
     name = rig.get("api/v1/recording")["file"].rpartition("/")[2]
@@ -215,7 +243,10 @@ def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     web.get_by_role("button", name=f"Play {name}").click()
     page.until("() => /held back/.test(document.getElementById('controls').innerText)")
     assert rig.get("api/v1/replay")["state"] == "playing"
-    page.until("() => document.getElementById('modes').innerText === 'REPLAY' && /^REPLAY /.test(document.title)")
+    page.until(
+        "() => document.getElementById('modes').innerText === 'REPLAY' && /^REPLAY "
+        "/.test(document.title)"
+    )
     page.until("() => /replay/i.test(document.getElementById('sources').innerText)")
     web.get_by_role("button", name="Stop the replay").click()
     page.until("() => !/held back/.test(document.getElementById('controls').innerText)")
@@ -243,7 +274,9 @@ def test_a_report_of_a_recording_opens_beside_the_page(page: Watched, rig: PageR
     report.close()
 
 
-def test_the_rest_interface_describes_itself_and_can_be_tried(rig: PageRig, browser: Browser) -> None:
+def test_the_rest_interface_describes_itself_and_can_be_tried(
+    rig: PageRig, browser: Browser
+) -> None:
     with watched(browser, f"{rig.url}docs") as seen:
         seen.until("() => document.querySelectorAll('details.group').length > 40")
         seen.page.locator("#filter").fill("put_faults")
@@ -253,17 +286,24 @@ def test_the_rest_interface_describes_itself_and_can_be_tried(rig: PageRig, brow
         card.get_by_label("Body").fill('{"faults": "delay=1ms"}')
         assert 'curl -X PUT --json \'{"faults": "delay=1ms"}\'' in card.inner_text()
         card.get_by_role("button", name="Send").click()
-        seen.until("() => /^200/.test(document.querySelector('#put_faults .answer-text').innerText)")
+        seen.until(
+            "() => /^200/.test(document.querySelector('#put_faults .answer-text').innerText)"
+        )
         assert rig.get("api/v1/sources/motive_actor/faults") == {"faults": "delay=1ms"}
         card.get_by_label("Body").fill('{"faults": ""}')
         card.get_by_role("button", name="Send").click()
-        seen.until('() => /"faults": ""/.test(document.querySelector(\'#put_faults .answer-text\').innerText)')
+        seen.until(
+            '() => /"faults": ""/.test(document.querySelector(\'#put_faults '
+            ".answer-text').innerText)"
+        )
         seen.assert_at_peace(rig.url)
 
 
 def test_a_bridge_without_a_race_says_so(rig: PageRig, browser: Browser) -> None:
     with watched(browser, f"{rig.url}arcade") as seen:
-        seen.until("() => /add the section `race`/.test(document.getElementById('why').textContent)")
+        seen.until(
+            "() => /add the section `race`/.test(document.getElementById('why').textContent)"
+        )
         assert seen.page.locator("#start").is_disabled()
         seen.page.goto(rig.url, wait_until="commit")
         seen.until("() => /^(ready|degraded)$/.test(document.getElementById('ready').textContent)")

@@ -29,7 +29,8 @@ g.document = { createElement: () => new Node() };
 const header = { blank: false, frame_id: 1, age_s: 0.1, angle_rad: 0 };
 async function answer(rate_hz) {
   let take;
-  const picture = new Picture({ preview: (...args) => { take = args[3]; } }, "front", "raw", patienceMs({ rate_hz }));
+  const picture = new Picture({ preview: (...args) => { take = args[3]; } }, "front", "raw",
+      patienceMs({ rate_hz }));
   picture.watch(true);
   const old = () => { picture.look(); return picture.node.classes.has("old-picture"); };
   const came = async () => {

@@ -1,4 +1,7 @@
-"""Pieces of the race's pages outside a browser: gates in pictures, sticks, clocks, the leader board."""
+"""Pieces of the race's pages outside a browser.
+
+Gates in pictures, sticks, clocks, the leader board.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ let pads = [];
 Object.defineProperty(globalThis, "navigator", { value: { getGamepads: () => pads } });
 function answer() {
   const keys = new HeldKeys(), pad = new Pad(), seen = [];
-  const press = (code) => keys.take(key(code, "keydown")), lift = (code) => keys.take(key(code, "keyup"));
+  const press = (code) => keys.take(key(code, "keydown")),
+      lift = (code) => keys.take(key(code, "keyup"));
   seen.push([press("KeyW"), press("KeyQ"), press("ArrowUp"), press("KeyX")], keys.sticks());
   press("KeyS"); press("ArrowLeft");
   seen.push(keys.sticks());
@@ -32,9 +36,11 @@ function answer() {
   seen.push(keys.sticks(), pad.name, pad.sticks());
   const buttons = Array.from({ length: 17 }, () => ({ pressed: false }));
   pads = [null, { connected: true, id: "Stick", axes: [0.55, -1, 0.05, 1], buttons }];
-  seen.push(pad.name, pad.sticks(), stronger(pad.sticks(), { forward: 0.5, left: 1, up: -0.2, turn: 0 }));
+  seen.push(pad.name, pad.sticks(), stronger(pad.sticks(),
+      { forward: 0.5, left: 1, up: -0.2, turn: 0 }));
   const pressed = [];
-  for (const down of [false, true, true, false, true]) { buttons[9].pressed = down; pressed.push(pad.startPressed()); }
+  for (const down of [false, true, true, false, true])
+      { buttons[9].pressed = down; pressed.push(pad.startPressed()); }
   return [...seen, pressed];
 }
 """
@@ -50,11 +56,14 @@ function answer() {
   };
   const done = { outcome: "finished", course: "oval", race_laps: 3 };
   const one = (result, total_s, more = {}) => ({ result, total_s, ...done, ...more });
-  const all = [one(1, 30), one(2, 20), one(3, 30), one(4, 5, { outcome: "collision" }), one(5, 9, { race_laps: 1 })];
+  const all = [one(1, 30), one(2, 20), one(3, 30), one(4, 5, { outcome: "collision" }),
+      one(5, 9, { race_laps: 1 })];
   return [
-    [ahead(0), ahead(3), ahead(4), ahead(4, "racing", { ...lap, flying: false }), ahead(1, "collision"),
+    [ahead(0), ahead(3), ahead(4), ahead(4, "racing", { ...lap, flying: false }),
+        ahead(1, "collision"),
       ahead(0, "ready", null)],
-    [gatesOfRace(lap), lapOf({ gates: 2, laps: 2 }, { due: 4 }), lapOf({ gates: 2, laps: 2 }, { due: 1 })],
+    [gatesOfRace(lap), lapOf({ gates: 2, laps: 2 }, { due: 4 }),
+        lapOf({ gates: 2, laps: 2 }, { due: 1 })],
     [0, 9.999, 59.999, 60, 61.5, 3599.996, 0.29].map((seconds) => raceTime(seconds)),
     leaders(all, "oval", 3).map(({ result }) => result),
   ];
@@ -88,8 +97,15 @@ def test_a_gate_is_where_the_renderer_draws_it() -> None:
             (gate(0.2, 0.0, 1.5, 60.0, 4.0), eye),
         ],
     )
-    corners = [(217.0141, 158.7922), (335.3943, 168.5801), (335.3943, 281.3484), (217.0141, 287.0150)]
-    assert [tuple(point) for point in seen["outline"]] == [pytest.approx(corner, abs=1e-3) for corner in corners]
+    corners = [
+        (217.0141, 158.7922),
+        (335.3943, 168.5801),
+        (335.3943, 281.3484),
+        (217.0141, 287.0150),
+    ]
+    assert [tuple(point) for point in seen["outline"]] == [
+        pytest.approx(corner, abs=1e-3) for corner in corners
+    ]
     assert seen["middle"] == pytest.approx([280.0, 224.0], abs=1e-6) and not seen["isBehind"]
     assert seen["distance_m"] == pytest.approx(math.hypot(4.0, 0.5, 0.2))
     assert behind["isBehind"] and behind["middle"] == pytest.approx([320.0, 240.0])
@@ -97,7 +113,9 @@ def test_a_gate_is_where_the_renderer_draws_it() -> None:
     assert above["outline"] == [] and above["middle"] is None
     assert above["towards"] == pytest.approx([0.0, -1.0], abs=1e-9)
     assert unknown is None
-    assert len(halved["outline"]) == 4 and all(math.isfinite(number) for point in halved["outline"] for number in point)
+    assert len(halved["outline"]) == 4 and all(
+        math.isfinite(number) for point in halved["outline"] for number in point
+    )
 
 
 def test_keys_and_gamepad_are_sticks() -> None:

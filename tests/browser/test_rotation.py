@@ -16,8 +16,17 @@ import { fromYpr, toYpr } from "./rotation.mjs";
 const answer = (all) => all.map((q) => [toYpr(q), fromYpr(...toYpr(q))]);
 """
 _ATTITUDES = [
-    *((float(yaw), float(pitch), 20.0) for yaw in (-180, -90, 0, 30, 135) for pitch in (-89.9, -30, 0, 60, 89.9)),
-    *((yaw, pitch, roll) for yaw in (0.0, 30.0, -150.0) for pitch in (-90.0, 90.0) for roll in (0.0, 45.0, -170.0)),
+    *(
+        (float(yaw), float(pitch), 20.0)
+        for yaw in (-180, -90, 0, 30, 135)
+        for pitch in (-89.9, -30, 0, 60, 89.9)
+    ),
+    *(
+        (yaw, pitch, roll)
+        for yaw in (0.0, 30.0, -150.0)
+        for pitch in (-90.0, 90.0)
+        for roll in (0.0, 45.0, -170.0)
+    ),
 ]
 
 

@@ -1,4 +1,7 @@
-"""The page for headsets, worn by an emulated one: two eyes, and a picture that follows the head and the mocap body."""
+"""The page for headsets, worn by an emulated one.
+
+Two eyes, and a picture that follows the head and the mocap body.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ pytestmark = pytest.mark.browser
 # The browser's own WebXR knows no headset, and three would mix its classes with the emulated ones.
 NO_NATIVE = """
 delete Navigator.prototype.xr;
-for (const name of Object.getOwnPropertyNames(window)) if (/^XR[A-Z]/.test(name)) delete window[name];
+for (const name of Object.getOwnPropertyNames(window))
+    if (/^XR[A-Z]/.test(name)) delete window[name];
 """
 HEADSET = """
 window.headset = new IWER.XRDevice(IWER.metaQuest3);
@@ -41,7 +45,9 @@ def wear(context: BrowserContext) -> None:
 @pytest.fixture
 def worn(rig: PageRig, browser: Browser) -> Iterator[Watched]:
     """All that it asks for comes from the bridge, and it complains of nothing."""
-    with watched(browser, f"{rig.url}vr?actor=&at=0,0,0", wear, viewport={"width": 400, "height": 240}) as seen:
+    with watched(
+        browser, f"{rig.url}vr?actor=&at=0,0,0", wear, viewport={"width": 400, "height": 240}
+    ) as seen:
         seen.until("() => document.querySelectorAll('#head option').length === 3")
         seen.page.get_by_role("button", name="Enter VR").click(timeout=LIMIT_MS)
         seen.until(f"() => ({FACT})('Views') === '2'")
@@ -68,11 +74,17 @@ def halves(worn: Watched) -> tuple[FloatArray, FloatArray]:
 
 
 def shift_px(left: FloatArray, right: FloatArray) -> int:
-    """Columns by which the left eye sees further right what is no line across the picture: people, not the floor."""
+    """Columns by which the left eye sees further right what is no line across the picture.
+
+    People, not the floor.
+    """
     offs = [np.abs(half - np.median(half, axis=1, keepdims=True)) for half in (left, right)]
     ours, theirs = (np.where(off < 40.0, 0.0, off) for off in offs)
     most = 30
-    alike = [float((ours * np.roll(theirs, by, axis=1))[:, most:-most].sum()) for by in range(-most, most + 1)]
+    alike = [
+        float((ours * np.roll(theirs, by, axis=1))[:, most:-most].sum())
+        for by in range(-most, most + 1)
+    ]
     return int(np.argmax(alike)) - most
 
 
@@ -93,14 +105,17 @@ def test_both_eyes_see_a_picture_of_their_own_63_mm_apart(worn: Watched) -> None
 def test_the_picture_follows_the_head_of_the_headset(worn: Watched) -> None:
     await_eyes(worn, *eyes(worn)[:2])
     before, picture = eyes(worn), halves(worn)[0]
-    worn.page.evaluate("() => headset.position.set(0.5, 1.6, -1)")  # right and ahead; it faces along x
+    # Right and ahead; it faces along x.
+    worn.page.evaluate("() => headset.position.set(0.5, 1.6, -1)")
     await_eyes(worn, before[0] + 1.0, before[1] - 0.5)
     assert eyes(worn)[2] == pytest.approx(1.6, abs=0.05)
     assert np.abs(halves(worn)[0] - picture).max() > 10.0
 
 
 @pytest.mark.long
-def test_a_headset_that_tracks_itself_begins_every_session_at_the_stated_place(worn: Watched) -> None:
+def test_a_headset_that_tracks_itself_begins_every_session_at_the_stated_place(
+    worn: Watched,
+) -> None:
     worn.page.evaluate("() => headset.position.set(2, 1.6, -3)")
     worn.page.evaluate("() => document.getElementById('recentre').click()")
     await_eyes(worn, 0.0, 0.0)
@@ -114,7 +129,9 @@ def test_a_headset_that_tracks_itself_begins_every_session_at_the_stated_place(w
 
 
 @pytest.mark.long
-def test_the_picture_follows_the_mocap_body_while_the_headset_is_still(worn: Watched, rig: PageRig) -> None:
+def test_the_picture_follows_the_mocap_body_while_the_headset_is_still(
+    worn: Watched, rig: PageRig
+) -> None:
     worn.page.get_by_label("Head tracked by").select_option("human")
     worn.until(f"() => ({FACT})('Head') === 'tracked'")
     before, picture = eyes(worn), halves(worn)[0]
@@ -137,17 +154,22 @@ def test_without_a_headset_the_page_says_what_is_missing(rig: PageRig, browser: 
     with watched(browser, f"{rig.url}vr", none) as seen:
         seen.until("() => /no WebXR/.test(document.getElementById('why').textContent)")
         seen.until("() => document.getElementById('enter').disabled")
-        seen.until(f"() => ({FACT})('Head') === 'tracked'")  # the picture on the page is there all the same
+        # The picture on the page is there all the same.
+        seen.until(f"() => ({FACT})('Head') === 'tracked'")
 
 
 def test_a_page_that_is_refused_says_why(rig: PageRig, browser: Browser) -> None:
     def refuse(context: BrowserContext) -> None:
         context.route(
-            "**/api/v1/updates", lambda route: route.fulfill(status=401, json={"detail": "a token is wanted"})
+            "**/api/v1/updates",
+            lambda route: route.fulfill(status=401, json={"detail": "a token is wanted"}),
         )
 
     with watched(browser, f"{rig.url}vr", refuse) as seen:
-        seen.until("() => /refuses this page.*: a token is wanted/.test(document.getElementById('feed').textContent)")
+        seen.until(
+            "() => /refuses this page.*: a token is "
+            "wanted/.test(document.getElementById('feed').textContent)"
+        )
 
 
 @pytest.mark.long
@@ -155,7 +177,9 @@ def test_a_lost_bridge_is_told_and_the_headset_carries_on(worn: Watched, rig: Pa
     worn.page.get_by_label("Head tracked by").select_option("human")
     worn.until(f"() => ({FACT})('Head') === 'tracked'")
     rig.kill("daemon")
-    worn.until("() => /^connection to the bridge lost/.test(document.getElementById('feed').textContent)")
+    worn.until(
+        "() => /^connection to the bridge lost/.test(document.getElementById('feed').textContent)"
+    )
     worn.until(f"() => ({FACT})('Head') === 'no connection: the headset carries on alone'")
     before = eyes(worn)
     worn.page.evaluate("() => { headset.position.y += 0.3; }")

@@ -1,4 +1,7 @@
-"""The arithmetic of the page for headsets through changes: another scene, another clock, things that are taken away."""
+"""The arithmetic of the page for headsets through changes.
+
+Another scene, another clock, things that are taken away.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ const about = (angle) => [0, 0, Math.sin(angle / 2), Math.cos(angle / 2)];
 const pose = (x, t_s) => ({ t_s, p_world_m: new Vector3(x, 0, 1.6), q_xyzw: new Quaternion() });
 """
 
-# A headset that sways by 0.3 m to both sides, as mocap sees it, 30 times a second; space x ahead is world x.
+# A headset that sways by 0.3 m to both sides, as mocap sees it, 30 times a second; space x ahead is
+# world x.
 SWAY = """
 const swayed = (ms) => 0.3 * Math.sin(ms / 150);
 function wear(space, fromMs, toMs, stamp_s, wayMs = () => 5) {
@@ -39,10 +43,13 @@ function wear(space, fromMs, toMs, stamp_s, wayMs = () => 5) {
 def test_what_was_learnt_of_a_head_stays_when_the_scene_changes_while_it_is_turned() -> None:
     script = """function answer() {
       const bones = ["Hip", "Head", "LShoulder", "RShoulder"];
-      const fact = (name, bones) => ({ name, kind: "human", skeleton: { bones, parents: [-1, 0, 0, 0] } });
+      const fact = (name, bones) => ({ name, kind: "human",
+          skeleton: { bones, parents: [-1, 0, 0, 0] } });
       const read = (head, index, turn) => {
-        const floats = [0, 0, 1, ...LEVEL, 0, 0, 1.6, ...about(turn), 0, 0.2, 1.4, ...LEVEL, 0, -0.2, 1.4, ...LEVEL];
-        const actor = { index, state: "tracked", age_s: 0, p_world_m: [0, 0, 1], q_xyzw: LEVEL, speed_mps: 0 };
+        const floats = [0, 0, 1, ...LEVEL, 0, 0, 1.6, ...about(turn), 0, 0.2, 1.4, ...LEVEL, 0,
+            -0.2, 1.4, ...LEVEL];
+        const actor = { index, state: "tracked", age_s: 0, p_world_m: [0, 0, 1], q_xyzw: LEVEL,
+            speed_mps: 0 };
         const skeletons = [{ index, bones: new Float32Array(floats) }];
         const { q_xyzw } = head.read({ revision: 1, t_s: 0, skeletons, actors: [actor] });
         return 2 * Math.atan2(q_xyzw.z, q_xyzw.w);
@@ -65,8 +72,10 @@ def test_a_human_whose_bones_nobody_told_yet_has_no_head_and_what_was_learnt_of_
       const skeleton = (bones) => bones && { bones, parents: bones.map(() => 0) };
       const fact = (bones) => ({ name: "ann", kind: "human", skeleton: skeleton(bones) });
       const read = (head, turn) => {
-        const floats = [0, 0, 1, ...LEVEL, 0, 0, 1.6, ...about(turn), 0, 0.2, 1.4, ...LEVEL, 0, -0.2, 1.4, ...LEVEL];
-        const actor = { index: 0, state: "tracked", age_s: 0, p_world_m: [0, 0, 1], q_xyzw: LEVEL, speed_mps: 0 };
+        const floats = [0, 0, 1, ...LEVEL, 0, 0, 1.6, ...about(turn), 0, 0.2, 1.4, ...LEVEL, 0,
+            -0.2, 1.4, ...LEVEL];
+        const actor = { index: 0, state: "tracked", age_s: 0, p_world_m: [0, 0, 1], q_xyzw: LEVEL,
+            speed_mps: 0 };
         const skeletons = [{ index: 0, bones: new Float32Array(floats) }];
         const pose = head.read({ revision: 1, t_s: 0, skeletons, actors: [actor] });
         return pose && [pose.p_world_m.z, 2 * Math.atan2(pose.q_xyzw.z, pose.q_xyzw.w)];
@@ -80,7 +89,11 @@ def test_a_human_whose_bones_nobody_told_yet_has_no_head_and_what_was_learnt_of_
     }"""
     away, told, back, fine, headless, why = in_node(HEAD + script)
     assert (away, headless) == (None, None), "the root is no head: it is at the hips"
-    assert (told, fine, why) == ("its skeleton is not known yet", "", 'its skeleton has no bone named "head"')
+    assert (told, fine, why) == (
+        "its skeleton is not known yet",
+        "",
+        'its skeleton has no bone named "head"',
+    )
     assert back == pytest.approx([1.6, 1.0], abs=1e-6)
 
 
@@ -88,11 +101,14 @@ def test_the_world_stands_still_under_a_swaying_head_though_clocks_drift_and_beg
     script = """function answer() {
       const space = new HeadsetSpace();
       const steady = wear(space, 0, 3000, (ms) => 900 + ms / 1e3);
-      const again = wear(space, 3000, 6000, (ms) => ms / 1e3);              // the machine was started anew
+      // the machine was started anew
+      const again = wear(space, 3000, 6000, (ms) => ms / 1e3);
       space.disconnect();
-      const slept = wear(space, 12000, 15000, (ms) => (ms - 6000) / 1e3);   // and its clock stood still
+      // and its clock stood still
+      const slept = wear(space, 12000, 15000, (ms) => (ms - 6000) / 1e3);
       const drift = wear(new HeadsetSpace(), 0, 600000, (ms) => 0.9997 * ms / 1e3);
-      const jitter = wear(new HeadsetSpace(), 0, 3000, (ms) => ms / 1e3, (ms) => 5 + (ms > 500 ? ms % 170 : 0));
+      const jitter = wear(new HeadsetSpace(), 0, 3000, (ms) => ms / 1e3,
+          (ms) => 5 + (ms > 500 ? ms % 170 : 0));
       return [steady, again, slept, drift, jitter];
     }"""
     assert in_node(HEAD + SWAY + script) == pytest.approx([0.0] * 5, abs=0.015)
@@ -122,16 +138,20 @@ def test_a_headset_that_tracks_itself_is_to_be_placed_anew_when_its_space_begins
 
 def test_what_is_taken_away_gives_back_all_that_it_holds_on_the_graphics_card() -> None:
     script = """
-    import { Group, InstancedMesh, BoxGeometry, MeshBasicMaterial, Sprite, SpriteMaterial, Texture } from "./three.mjs";
+    import { Group, InstancedMesh, BoxGeometry, MeshBasicMaterial, Sprite, SpriteMaterial,
+        Texture } from "./three.mjs";
     import { remove } from "./world/dispose.mjs";
     function answer() {
       const bars = new InstancedMesh(new BoxGeometry(), new MeshBasicMaterial(), 3);
       const sign = new Sprite(new SpriteMaterial({ map: new Texture() }));
       const given = [];
       const { geometry: shape, material: paint } = bars;
-      const parts = { bars, shape, paint, sign: sign.material, text: sign.material.map, plate: sign.geometry };
-      for (const [name, part] of Object.entries(parts)) part.addEventListener("dispose", () => given.push(name));
+      const parts = { bars, shape, paint, sign: sign.material, text: sign.material.map,
+          plate: sign.geometry };
+      for (const [name, part] of Object.entries(parts))
+          part.addEventListener("dispose", () => given.push(name));
       remove(new Group().add(bars, sign));
       return given.sort();
     }"""
-    assert in_node(script) == ["bars", "paint", "shape", "sign", "text"]  # every sprite has the same plate
+    # Every sprite has the same plate.
+    assert in_node(script) == ["bars", "paint", "shape", "sign", "text"]

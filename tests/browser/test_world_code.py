@@ -50,7 +50,8 @@ const fact = (skeleton) => ({ name: "wearer", kind: kind(skeleton), size_m: [1, 
 function seen(space, p, q = [0, 0, 0, 1]) {
   space.rig.updateMatrixWorld(true);
   const eye = new Vector3(...p).applyMatrix4(space.rig.matrixWorld);
-  const ahead = new Vector3(0, 0, -1).applyQuaternion(new Quaternion(...q)).transformDirection(space.rig.matrixWorld);
+  const ahead = new Vector3(0, 0, -1).applyQuaternion(new Quaternion(...q))
+      .transformDirection(space.rig.matrixWorld);
   return [...eye.toArray(), ...ahead.toArray()];
 }"""
 
@@ -62,7 +63,9 @@ def decoded(*messages: bytes) -> Any:
 def test_poses_and_skeletons_come_out_as_they_went_in() -> None:
     snapshot = Scenario.simulated().snapshot(2_500_000_000)
     assert snapshot is not None
-    lost = ActorState("box", ActorKind.PROP, TrackingState.LOST, 1_500_000_000, Transform.of((1.0, -2.0, 3.0)))
+    lost = ActorState(
+        "box", ActorKind.PROP, TrackingState.LOST, 1_500_000_000, Transform.of((1.0, -2.0, 3.0))
+    )
     actors = (*snapshot.actors, lost)
     told = encode_poses(WorldSnapshot(snapshot.t_ns, actors), np.array([1.0, np.nan, np.nan]), 7)
     (poses,) = decoded(told)
@@ -84,7 +87,10 @@ def test_poses_and_skeletons_come_out_as_they_went_in() -> None:
 def test_a_preview_and_what_is_none_of_ours() -> None:
     header = {"camera": "front", "variant": "raw", "frame_id": 5, "age_s": None}
     preview, cut, other, empty = decoded(
-        encode_preview(header, b"jpeg!"), encode_poses(WorldSnapshot(0, ()), np.zeros(0), 1)[:10], b"\x09\x01abc", b""
+        encode_preview(header, b"jpeg!"),
+        encode_poses(WorldSnapshot(0, ()), np.zeros(0), 1)[:10],
+        b"\x09\x01abc",
+        b"",
     )
     assert (preview["header"], preview["jpeg"]) == (header, 5)
     assert (cut, other, empty) == ("RangeError", "RangeError", "RangeError")
@@ -114,7 +120,8 @@ def test_the_eyes_are_where_mocap_sees_them_and_the_headset_moves_them_at_once()
       const poses = { revision: 1, t_s: 100, actors: [actor], skeletons: [] };
       space.remember(5000, new Vector3(0.4, 1.5, 0.2), new Quaternion());
       space.remember(5200, new Vector3(9, 9, 9), new Quaternion());       // later than the pose
-      space.align(head.read(poses), 5010);                                // the least delay: stamp 100 s is 5010 ms
+      // the least delay: stamp 100 s is 5010 ms
+      space.align(head.read(poses), 5010);
       const eyes = seen(space, [0.4, 1.5, 0.2]);
       const ahead = seen(space, [0.4, 1.5, -0.8]);
       const none = head.read({ ...poses, actors: [{ ...actor, state: "stale" }] });
@@ -135,11 +142,16 @@ def test_the_front_of_a_head_bone_is_learnt_from_the_shoulders() -> None:
       // Faces +y: left is -x. Its head bone points backwards, as one system has it.
       const level = [0, 0, 0, 1];
       const pose = (turn) => new Float32Array([
-        0, 0, 1, ...level, 0, 0, 1.6, ...new Quaternion(0, 0, Math.sin(turn / 2), Math.cos(turn / 2))
-          .multiply(new Quaternion(0, 0, 1, 0)).toArray(), -0.2, 0, 1.4, ...level, 0.2, 0, 1.4, ...level]);
-      const read = (turn) => head.read({ revision: 1, t_s: 0, skeletons: [{ index: 0, bones: pose(turn) }],
-        actors: [{ index: 0, state: "tracked", age_s: 0, p_world_m: [0, 0, 1], q_xyzw: level, speed_mps: 0 }] });
-      return [0, 0.5].map((turn) => new Vector3(1, 0, 0).applyQuaternion(read(turn).q_xyzw).toArray());
+        0, 0, 1, ...level, 0, 0, 1.6, ...new Quaternion(0, 0, Math.sin(turn / 2),
+            Math.cos(turn / 2))
+          .multiply(new Quaternion(0, 0, 1, 0)).toArray(), -0.2, 0, 1.4, ...level, 0.2, 0, 1.4,
+              ...level]);
+      const read = (turn) => head.read({ revision: 1, t_s: 0,
+          skeletons: [{ index: 0, bones: pose(turn) }],
+        actors: [{ index: 0, state: "tracked", age_s: 0, p_world_m: [0, 0, 1], q_xyzw: level,
+            speed_mps: 0 }] });
+      return [0, 0.5].map((turn) => new Vector3(1, 0,
+          0).applyQuaternion(read(turn).q_xyzw).toArray());
     }"""
     straight, turned = in_node(ALIGN + script)
     assert straight == pytest.approx([0.0, 1.0, 0.0], abs=1e-6)
@@ -179,7 +191,9 @@ def test_each_model_of_a_vehicle_has_a_shape_of_its_size() -> None:
         "car": (4.0, 1.8, 1.5),
         "rover": (0.7, 0.5, 0.4),
     }
-    facts = [{"kind": "vehicle", "prefab": prefab, "size_m": size_m} for prefab, size_m in sizes.items()]
+    facts = [
+        {"kind": "vehicle", "prefab": prefab, "size_m": size_m} for prefab, size_m in sizes.items()
+    ]
     shapes = in_node(SHAPES, facts)
     for (prefab, size_m), shape in zip(sizes.items(), shapes, strict=True):
         extent = np.subtract(shape["high"], shape["low"])
@@ -189,5 +203,7 @@ def test_each_model_of_a_vehicle_has_a_shape_of_its_size() -> None:
     corners = [shape["corners"] for shape in shapes]
     assert corners[0] < corners[1] < corners[2], "four, six and eight rotors"
     assert len({*corners[2:5]}) == 3
-    (other,) = in_node(SHAPES, [{"kind": "vehicle", "prefab": "mine", "size_m": sizes["quadrotor"]}])
+    (other,) = in_node(
+        SHAPES, [{"kind": "vehicle", "prefab": "mine", "size_m": sizes["quadrotor"]}]
+    )
     assert other == shapes[0]

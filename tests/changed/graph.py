@@ -12,7 +12,13 @@ from typing import Final
 
 __all__ = ["Facts", "Graph", "facts", "folders", "module_of"]
 
-_ROOTS: Final = {"vil_bridge": "", "vil_adapters": "adapters/", "vil_renderer": "renderer/", "tests": "", "scripts": ""}
+_ROOTS: Final = {
+    "vil_bridge": "",
+    "vil_adapters": "adapters/",
+    "vil_renderer": "renderer/",
+    "tests": "",
+    "scripts": "",
+}
 _DOTTED: Final = re.compile(rf"\b(?:{'|'.join(_ROOTS)})(?:\.\w+)+")
 _PATH: Final = re.compile(r"[\w./@+-]*[\w/]")
 _PROGRAM: Final = ("vil_bridge", "vil-bridge")
@@ -24,7 +30,8 @@ class Facts:
     """Facts of a file about others.
 
     Attributes:
-        imports: pairs of a dotted name and the name that it has here, "" where the module itself is bound.
+        imports: pairs of a dotted name and the name that it has here, "" where the module itself is
+            bound.
         typing: the same of imports for type checkers only.
         started: dotted names in texts: tables of plug-ins, ``python -m``, code for other processes.
         words: texts that may be paths of files or folders.
@@ -64,13 +71,17 @@ class _Reader(ast.NodeVisitor):
         self.words = set[str]()
 
     def visit_Import(self, node: ast.Import) -> None:
-        self.imports |= {(each.name, "") for each in node.names if each.name.partition(".")[0] in _ROOTS}
+        self.imports |= {
+            (each.name, "") for each in node.names if each.name.partition(".")[0] in _ROOTS
+        }
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         above = self.package.split(".")[: -node.level + 1 or None] if node.level else []
         module = ".".join([*above, *([node.module] if node.module else [])])
         if module.partition(".")[0] in _ROOTS:
-            self.imports |= {(f"{module}.{each.name}", each.asname or each.name) for each in node.names}
+            self.imports |= {
+                (f"{module}.{each.name}", each.asname or each.name) for each in node.names
+            }
 
     def visit_If(self, node: ast.If) -> None:
         test = node.test
@@ -107,17 +118,31 @@ class _Reader(ast.NodeVisitor):
         self.started.update(_DOTTED.findall(text))
         if text in _PROGRAM:
             self.started.add(_PROGRAMS_MODULE)
-        elif not _DOTTED.fullmatch(text) and len(text) < 200 and _PATH.fullmatch(text) and len(text) > 2:
+        elif (
+            not _DOTTED.fullmatch(text)
+            and len(text) < 200
+            and _PATH.fullmatch(text)
+            and len(text) > 2
+        ):
             self.words.add(text.removeprefix("./"))
 
 
 def facts(path: str, text: str) -> Facts:
-    """Return what a file says about others; an empty answer for what is neither Python nor a shell script."""
+    """Return what a file says about others.
+
+    An empty answer for what is neither Python nor a shell script.
+    """
     if path.endswith(".sh"):
-        return Facts(words=tuple(sorted(word for word in set(_PATH.findall(text)) if "." in word or "/" in word)))
+        return Facts(
+            words=tuple(
+                sorted(word for word in set(_PATH.findall(text)) if "." in word or "/" in word)
+            )
+        )
     if not path.endswith(".py"):
         return Facts()
-    reader = _Reader(module_of(path) if path.endswith("/__init__.py") else module_of(path).rpartition(".")[0])
+    reader = _Reader(
+        module_of(path) if path.endswith("/__init__.py") else module_of(path).rpartition(".")[0]
+    )
     reader.visit(ast.parse(text))
     return Facts(
         *(tuple(sorted(reader.imports)), tuple(sorted(reader.typing))),
@@ -158,11 +183,14 @@ class Graph:
 
     @cached_property
     def importers(self) -> Mapping[str, Mapping[str, set[tuple[str, str]]]]:
-        """Files that import each file, for type checkers too, with pairs of the name there and the name here.
+        """Files that import each file, for type checkers too, with pairs of the name there and the
+        name here.
 
         Both are "" where the module itself is bound.
         """
-        found: defaultdict[str, defaultdict[str, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
+        found: defaultdict[str, defaultdict[str, set[tuple[str, str]]]] = defaultdict(
+            lambda: defaultdict(set)
+        )
         for path, each in self._facts.items():
             for dotted, here in {*each.imports, *each.typing}:
                 target, name = self.place(dotted)
@@ -205,12 +233,19 @@ class Graph:
             for first in range(1, last - 1):
                 found |= self._by_word.get("/".join(folder[first:]), set())
             beside = "/".join(folder[:-1])
-            found |= {other for other in self._by_word.get(folder[-1], ()) if other.rpartition("/")[0] == beside}
+            found |= {
+                other
+                for other in self._by_word.get(folder[-1], ())
+                if other.rpartition("/")[0] == beside
+            }
         return found - {path}
 
     @cached_property
     def _needed(self) -> Mapping[str, set[str]]:
-        """Files that each file needs when it runs: imports, packages around them, what it starts and names."""
+        """Files that each file needs when it runs.
+
+        Imports, packages around them, what it starts and names.
+        """
         found: defaultdict[str, set[str]] = defaultdict(set)
         for path, each in self._facts.items():
             targets = {self.place(name)[0] for name, _ in each.imports}
@@ -223,7 +258,9 @@ class Graph:
         for path, each in self._facts.items():
             for word in each.words:
                 found[path] |= {
-                    end for end in by_end.get(word.rpartition("/")[2], ()) if f"/{end}".endswith(f"/{word}")
+                    end
+                    for end in by_end.get(word.rpartition("/")[2], ())
+                    if f"/{end}".endswith(f"/{word}")
                 }
                 beside = f"{path.rpartition('/')[0]}/{word}"
                 found[path] |= {f"{folder}/" for folder in {word, beside} & self._folders}

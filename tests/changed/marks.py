@@ -1,9 +1,12 @@
-"""Marks at the entry of functions: which parts of which modules a test runs, and what it reads, in its programs too.
+"""Marks at the entry of functions.
 
-An import hook compiles the modules of the table with one store at the entry of each outermost function or method. An
-audit hook marks files that are opened and folders that are listed. The marks are bytes of a file that all processes of
-a test file share, so that they outlive a killed process. A line in site-packages (:mod:`tests.changed.record` writes
-it) runs this module in each child process.
+Which parts of which modules a test runs, and what it reads, in its programs too.
+
+An import hook compiles the modules of the table with one store at the entry of each outermost
+function or method. An audit hook marks files that are opened and folders that are listed. The marks
+are bytes of a file that all processes of a test file share, so that they outlive a killed process.
+A line in site-packages (:mod:`tests.changed.record` writes it) runs this module in each child
+process.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from typing import Any, Final
 __all__ = ["MARKS", "TABLE", "functions", "install", "is_blind"]
 
 TABLE: Final = "VIL_CHANGED_TABLE"
-"""Variable of the environment: file with the first mark of each module and the mark of each path that may be read.
+"""Variable of the environment.
+
+File with the first mark of each module and the mark of each path that may be read.
 
 Compiled modules are stored next to it.
 """
@@ -43,16 +48,23 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def is_blind(path: str) -> bool:
-    """Return whether the functions of a module are not marked, since they may run where marks do not work."""
+    """Return whether the functions of a module are not marked, since they may run where marks do
+    not work.
+    """
     return any(PurePath(path).match(pattern) for pattern in _BLIND)
 
 
 def functions(body: Sequence[ast.stmt], around: str = "") -> Iterator[tuple[str, Function]]:
-    """Yield the functions outside functions and the methods, with dotted names; not those that become machine code."""
+    """Yield the functions outside functions and the methods, with dotted names.
+
+    Not those that become machine code.
+    """
     for node in body:
         if isinstance(node, Function):
             words = {
-                getattr(each, "id", getattr(each, "attr", "")) for top in node.decorator_list for each in ast.walk(top)
+                getattr(each, "id", getattr(each, "attr", ""))
+                for top in node.decorator_list
+                for each in ast.walk(top)
             }
             if not words & _COMPILED:
                 yield around + node.name, node

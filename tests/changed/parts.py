@@ -67,7 +67,9 @@ def _targets(node: ast.stmt) -> list[str]:
         return [node.target.id] if isinstance(node.target, ast.Name) else []
     if isinstance(node, ast.Assign):
         names = [
-            each for target in node.targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+            each
+            for target in node.targets
+            for each in (target.elts if isinstance(target, ast.Tuple) else [target])
         ]
         return (
             [each.id for each in names if isinstance(each, ast.Name)]

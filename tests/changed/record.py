@@ -31,18 +31,40 @@ _MARKED: Final = ("vil_bridge/", "adapters/vil_adapters/", "renderer/vil_rendere
 _UNMARKED: Final = ("tests/layers.py", "tests/conftest.py", "tests/browser/conftest.py")
 # Large, and imported once, before the forks.
 _SHARED: Final = (
-    *("numpy", "scipy.optimize", "scipy.spatial.transform", "cv2", "numba", "zmq", "msgspec", "pydantic", "fastapi"),
-    *("uvicorn", "websockets", "google.protobuf.message", "typer", "rich", "yaml", "hypothesis.extra.numpy"),
+    *(
+        "numpy",
+        "scipy.optimize",
+        "scipy.spatial.transform",
+        "cv2",
+        "numba",
+        "zmq",
+        "msgspec",
+        "pydantic",
+        "fastapi",
+    ),
+    *(
+        "uvicorn",
+        "websockets",
+        "google.protobuf.message",
+        "typer",
+        "rich",
+        "yaml",
+        "hypothesis.extra.numpy",
+    ),
 )
 _PYTEST: Final = ("-q", "-p", "no:cacheprovider", "-p", "no:schemathesis")
 _PTH: Final = Path(sysconfig.get_path("purelib")) / "zz_vil_changed.pth"
 _PTH_LINE: Final = (
-    f'import os; os.environ.get("{marks.MARKS}") and __import__("runpy").run_path({marks.__file__!r})["install"]()\n'
+    f'import os; os.environ.get("{marks.MARKS}") and '
+    f'__import__("runpy").run_path({marks.__file__!r})["install"]()\n'
 )
 
 
 class _Seconds:
-    """Plug-in of pytest: adds up the seconds of a test file, without those for which it was ready and had no core."""
+    """Plug-in of pytest.
+
+    Adds up the seconds of a test file, without those for which it was ready and had no core.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -63,7 +85,10 @@ def _waited_s() -> float:
 
 
 def _run(file: str, folder: Path, size: int) -> int:
-    """Run a test file in this process, which ends behind it; its marks, seconds and output go to the folder."""
+    """Run a test file in this process, which ends behind it.
+
+    Its marks, seconds and output go to the folder.
+    """
     held = folder / file.replace("/", "-")
     bits = held.with_suffix(".marks")
     bits.write_bytes(bytes(size))
@@ -120,17 +145,26 @@ def record(beginnings: Sequence[str], jobs: int) -> None:
     table = dict[str, int]()
     reads = dict[str, int]()
     for path in tree:
-        if path.endswith(".py") and path.startswith(_MARKED) and path not in _UNMARKED and not is_test(path):
+        if (
+            path.endswith(".py")
+            and path.startswith(_MARKED)
+            and path not in _UNMARKED
+            and not is_test(path)
+        ):
             table[str(ROOT / path)] = len(names)
             names.append((path, IMPORT))
             if not marks.is_blind(path):
-                names += [(path, name) for name, _ in marks.functions(ast.parse((ROOT / path).read_bytes()).body)]
+                names += [
+                    (path, name)
+                    for name, _ in marks.functions(ast.parse((ROOT / path).read_bytes()).body)
+                ]
     folders = {str(above) for path in tree for above in PurePath(path).parents}
     for path in [*tree, *(each for each in sorted(folders) if not each.startswith("tests"))]:
         if not path.startswith("tests/changed/"):
             reads[str(ROOT / path)] = len(names)
             names.append((path, READ))
-    places = folder / f"table-{os.getpid()}.json"  # of this run: another one may begin with other files
+    # Of this run: another one may begin with other files.
+    places = folder / f"table-{os.getpid()}.json"
     places.write_text(json.dumps({"modules": table, "reads": reads}))
     os.environ[marks.TABLE] = str(places)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -146,7 +180,8 @@ def record(beginnings: Sequence[str], jobs: int) -> None:
             seconds = held.with_suffix(".seconds")
             good = code in (0, 5) and seconds.exists()
             print(
-                f"{number}/{len(files)} {time.monotonic() - begun:.0f} s {file} {'' if good else f'failed: {code}'}",
+                f"{number}/{len(files)} {time.monotonic() - begun:.0f} s {file} "
+                f"{'' if good else f'failed: {code}'}",
                 flush=True,
             )
             if good:

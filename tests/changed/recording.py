@@ -1,10 +1,10 @@
 """The stored recording: what each test file ran, and its seconds.
 
-``reach.txt`` has a line for each test file, ``ID DIGEST SECONDS PATH``, and for each module its path, then a line for
-each set of test files, ``IDS: PART ...``, with the parts that just these ran: functions and methods, ``-`` for the
-import, ``=`` for reading the file as text or data. ``~: PART ...`` are those that no test file ran. An ID has two
-characters, is a number to base 36, and stays with its test file. Large sets are ``*`` and a number to base 64, whose
-bits are IDs.
+``reach.txt`` has a line for each test file, ``ID DIGEST SECONDS PATH``, and for each module its
+path, then a line for each set of test files, ``IDS: PART ...``, with the parts that just these ran:
+functions and methods, ``-`` for the import, ``=`` for reading the file as text or data. ``~: PART
+...`` are those that no test file ran. An ID has two characters, is a number to base 36, and stays
+with its test file. Large sets are ``*`` and a number to base 64, whose bits are IDs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ def is_test(path: str) -> bool:
 def recorded_seconds() -> dict[str, float]:
     """Return the seconds of each recorded test file."""
     rows = (line.split() for line in REACH.read_text(encoding="utf-8").splitlines())
-    return {words[3]: float(words[2]) for words in rows if len(words) == 4 and not words[0].endswith(":")}
+    return {
+        words[3]: float(words[2])
+        for words in rows
+        if len(words) == 4 and not words[0].endswith(":")
+    }
 
 
 def digest(text: str) -> str:
@@ -45,7 +49,11 @@ def digest(text: str) -> str:
 def _packed(ids: set[str]) -> str:
     """Return the shorter text of a set of IDs."""
     number = sum(1 << int(each, 36) for each in ids)
-    bits = base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "little")).decode().rstrip("=")
+    bits = (
+        base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "little"))
+        .decode()
+        .rstrip("=")
+    )
     return min("".join(sorted(ids)) or "~", f"*{bits}", key=len)
 
 
@@ -70,7 +78,9 @@ class Recording:
     ran: defaultdict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(dict))
     _ids: dict[str, str] = field(default_factory=dict)
 
-    def note(self, file: str, text: str, seconds: float, reached: Iterable[tuple[str, str]]) -> None:
+    def note(
+        self, file: str, text: str, seconds: float, reached: Iterable[tuple[str, str]]
+    ) -> None:
         """Replace what is known of a test file."""
         self.forget(file)
         self.digests[file] = digest(text)
@@ -79,11 +89,16 @@ class Recording:
             self.ran[module].setdefault(part, set()).add(file)
 
     def modules(self) -> Counter[str]:
-        """Return how many modules each test file ran functions of: few for the tests of one module."""
+        """Return how many modules each test file ran functions of.
+
+        Few for the tests of one module.
+        """
         return Counter(
             file
             for parts in self.ran.values()
-            for file in set().union(*(files for part, files in parts.items() if part not in (IMPORT, READ)))
+            for file in set().union(
+                *(files for part, files in parts.items() if part not in (IMPORT, READ))
+            )
         )
 
     def forget(self, file: str) -> None:
@@ -105,8 +120,14 @@ class Recording:
         """Return the recording as stored."""
         free = (a + b for a in _DIGITS for b in _DIGITS)
         taken = {self._ids[file] for file in self.digests if file in self._ids}
-        ids = {file: self._ids.get(file) or next(each for each in free if each not in taken) for file in self.digests}
-        lines = [f"{ids[file]} {self.digests[file]} {self.seconds[file]:.2f} {file}" for file in sorted(ids)]
+        ids = {
+            file: self._ids.get(file) or next(each for each in free if each not in taken)
+            for file in self.digests
+        }
+        lines = [
+            f"{ids[file]} {self.digests[file]} {self.seconds[file]:.2f} {file}"
+            for file in sorted(ids)
+        ]
         for module in sorted(self.ran):
             groups: defaultdict[str, set[str]] = defaultdict(set)
             for part, files in self.ran[module].items():

@@ -17,9 +17,25 @@ from tests.changed.trees import Tree
 
 __all__ = ["Selection", "differing", "select"]
 
-_EVERYTHING: Final = ("tests/conftest.py", "tests/layers.py", "tests/__init__.py", "scripts/setup.sh", "hatch_build.py")
-_PYTEST_OF_MAKE: Final = re.compile(r"^(?:PYTEST|unexport|pytest|setup)\b[^\n]*(?:\n\t[^\n]*)*", re.MULTILINE)
-_WITHOUT_METHODS: Final = ("ABC", "Enum", "Exception", "Generic", "NamedTuple", "Protocol", "Struct")
+_EVERYTHING: Final = (
+    "tests/conftest.py",
+    "tests/layers.py",
+    "tests/__init__.py",
+    "scripts/setup.sh",
+    "hatch_build.py",
+)
+_PYTEST_OF_MAKE: Final = re.compile(
+    r"^(?:PYTEST|unexport|pytest|setup)\b[^\n]*(?:\n\t[^\n]*)*", re.MULTILINE
+)
+_WITHOUT_METHODS: Final = (
+    "ABC",
+    "Enum",
+    "Exception",
+    "Generic",
+    "NamedTuple",
+    "Protocol",
+    "Struct",
+)
 _READ_BY_PYTEST: Final = "pyproject.toml"
 _PAGE: Final = "vil_bridge/web/frontend/"
 _BROWSER: Final = "tests/browser/"
@@ -65,7 +81,9 @@ def _common(path: str, before: str, after: str) -> bool:
         old, new = (tomllib.loads(text) if text else {} for text in (before, after))
         return any(_of_tests(old)[name] != _of_tests(new)[name] for name in _of_tests(new))
     if path == "requirements.lock":  # what is new has no user but changed code
-        old_pins, new_pins = (set(re.findall(r"^\S+==\S+", text, re.MULTILINE)) for text in (before, after))
+        old_pins, new_pins = (
+            set(re.findall(r"^\S+==\S+", text, re.MULTILINE)) for text in (before, after)
+        )
         return not old_pins <= new_pins
     return False
 
@@ -90,7 +108,9 @@ class _Selector:
         self._recording = recording
         self._tests = {path for path in after.blobs if is_test(path)}
         self._recorded = {file for file in self._tests if file in recording.digests}
-        self._unchanged = {file for file in self._recorded if recording.digests[file] == digest(after.text(file))}
+        self._unchanged = {
+            file for file in self._recorded if recording.digests[file] == digest(after.text(file))
+        }
         self._without = set[str]()  # what did not import the changed module
         self._seen = set[tuple[str, str, str]]()
         self._parsed: dict[str, dict[str, Part]] = {}
@@ -137,7 +157,9 @@ class _Selector:
         """Select what lists the folder of a file that is new or gone."""
         folder = PurePosixPath(path).parent
         suffix = PurePosixPath(path).suffix
-        self._take(self._recording.ran.get(str(folder), {}).get(READ, ()) if str(folder) != "." else ())
+        self._take(
+            self._recording.ran.get(str(folder), {}).get(READ, ()) if str(folder) != "." else ()
+        )
         beside = [
             parts.get(READ, set())
             for other, parts in self._recording.ran.items()
@@ -185,19 +207,31 @@ class _Selector:
             if (old.text, old.bases) != (new.text, new.bases):
                 self._class(path, name)
             elif old.fields != new.fields:
-                self._fields(path, name, {each for each in old.fields if old.fields[each] != new.fields.get(each)})
+                self._fields(
+                    path,
+                    name,
+                    {each for each in old.fields if old.fields[each] != new.fields.get(each)},
+                )
         elif old:
             self._class(path, name)
 
     def _new_method(self, path: str, name: str) -> None:
-        """Select what a new method reaches by overriding another one; its callers have changed too."""
+        """Select what a new method reaches by overriding another one.
+
+        Its callers have changed too.
+        """
         class_, _, method = name.rpartition(".")
         part = self._parts(path).get(class_)
-        if method.startswith("__") or (part and any(self._defines(path, base, method) for base in part.bases)):
+        if method.startswith("__") or (
+            part and any(self._defines(path, base, method) for base in part.bases)
+        ):
             self._class(path, class_)
 
     def _defines(self, path: str, class_: str, method: str) -> bool:
-        """Return whether a class has a method; one that is not ours may have any without an underscore."""
+        """Return whether a class has a method.
+
+        One that is not ours may have any without an underscore.
+        """
         if class_ in self._parts(path):
             part = self._parts(path)[class_]
             return method in part.methods or any(
@@ -211,7 +245,10 @@ class _Selector:
         return not method.startswith("_") and class_ not in _WITHOUT_METHODS
 
     def _function(self, path: str, name: str) -> None:
-        """Select what ran a function; where it is newer than the recording, what ran any of its module."""
+        """Select what ran a function.
+
+        Where it is newer than the recording, what ran any of its module.
+        """
         ran = self._recording.ran.get(path, {})
         if name in ran:
             self._take(ran[name])
@@ -227,7 +264,8 @@ class _Selector:
             self._take(self._recorded & {path})
         elif self._known(path):
             for part, files in self._recording.ran[path].items():
-                if part not in (IMPORT, READ) and len(files) < len(self._recording.digests):  # else it runs at import
+                # Else it runs at import.
+                if part not in (IMPORT, READ) and len(files) < len(self._recording.digests):
                     self._take(files)
             self._stale(path)
             if is_blind(path):
@@ -254,7 +292,10 @@ class _Selector:
                 self._all(other)
 
     def _started(self, path: str) -> None:
-        """Select what imported a module that a text names: a plug-in, which is imported where it is used."""
+        """Select what imported a module that a text names.
+
+        A plug-in, which is imported where it is used.
+        """
         if self._graph.starters.get(path):
             imported = self._recording.ran.get(path, {}).get(IMPORT, set())
             if len(imported) < len(self._recording.digests):
@@ -290,11 +331,14 @@ class _Selector:
                     self._class(path, part_name)
                 else:
                     self._whole(path)
-            elif fields := {each for each, (_, mentions) in part.fields.items() if name in mentions}:
+            elif fields := {
+                each for each, (_, mentions) in part.fields.items() if name in mentions
+            }:
                 self._fields(path, part_name, fields)
 
     def _fields(self, path: str, name: str, fields: Iterable[str]) -> None:
-        """Select what ran a method of a class, or code that mentions the class or one of its fields.
+        """Select what ran a method of a class, or code that mentions the class or one of its
+        fields.
 
         What has a field of this class is none of them: it is reached by way of the field.
         """
@@ -309,7 +353,10 @@ class _Selector:
         self._started(path)
 
     def _users(self, path: str, name: str) -> None:
-        """Select what ran a function that mentions a class; classes that are made from it go the same way."""
+        """Select what ran a function that mentions a class.
+
+        Classes that are made from it go the same way.
+        """
         if is_test(path) or not self._known(path):
             self._all(path)
             return
@@ -368,11 +415,18 @@ class _Selector:
 
 def differing(before: Tree, after: Tree) -> list[str]:
     """Return the paths of files that differ, are new or are gone."""
-    return sorted(path for path in {*before.blobs, *after.blobs} if before.blobs.get(path) != after.blobs.get(path))
+    return sorted(
+        path
+        for path in {*before.blobs, *after.blobs}
+        if before.blobs.get(path) != after.blobs.get(path)
+    )
 
 
 def select(before: Tree, after: Tree, graph: Graph, recording: Recording) -> Selection:
-    """Return the test files of ``after`` that its differences from ``before`` reach; ``graph`` is that of ``after``."""
+    """Return the test files of ``after`` that its differences from ``before`` reach.
+
+    ``graph`` is that of ``after``.
+    """
     selector = _Selector(before, after, graph, recording)
     found = Selection(selector.files)
     for path in differing(before, after):

@@ -17,7 +17,9 @@ __all__ = ["Commits", "KnownFacts", "Tree", "WorkTree", "git"]
 
 def git(root: Path, *words: str) -> str:
     """Return what git prints."""
-    return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", *words], cwd=root, capture_output=True, text=True, check=True
+    ).stdout
 
 
 class Tree(Protocol):
@@ -51,8 +53,14 @@ def _blob(content: bytes) -> str:
 class _Commit:
     def __init__(self, commits: Commits, revision: str) -> None:
         self._commits = commits
-        listed = (line.partition("\t") for line in git(commits.root, "ls-tree", "-rz", revision).split("\0") if line)
-        self.blobs = {path: mode.split()[2] for mode, _, path in listed if mode.split()[1] == "blob"}
+        listed = (
+            line.partition("\t")
+            for line in git(commits.root, "ls-tree", "-rz", revision).split("\0")
+            if line
+        )
+        self.blobs = {
+            path: mode.split()[2] for mode, _, path in listed if mode.split()[1] == "blob"
+        }
 
     def text(self, path: str) -> str:
         return self._commits.content(self.blobs[path])
@@ -101,7 +109,9 @@ class KnownFacts:
         self._known: dict[str, Facts] = {}
         if file.exists():
             for key, (imports, typing, started, words) in json.loads(file.read_text()).items():
-                self._known[key] = Facts(_pairs(imports), _pairs(typing), tuple(started), tuple(words))
+                self._known[key] = Facts(
+                    _pairs(imports), _pairs(typing), tuple(started), tuple(words)
+                )
 
     def graph(self, tree: Tree) -> Graph:
         """Return the graph of a tree."""
@@ -116,5 +126,8 @@ class KnownFacts:
 
     def keep(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        stored = {key: (each.imports, each.typing, each.started, each.words) for key, each in self._known.items()}
+        stored = {
+            key: (each.imports, each.typing, each.started, each.words)
+            for key, each in self._known.items()
+        }
         self._file.write_text(json.dumps(stored))

@@ -1,4 +1,7 @@
-"""Whatever way pictures take, the reader sees the same: newest first, stamps that grow, a dead man's flag."""
+"""Whatever way pictures take, the reader sees the same.
+
+Newest first, stamps that grow, a dead man's flag.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,9 @@ def test_pictures_arrive_whole_with_what_is_known_about_them(transport: str, enc
         error = np.abs(frame.image.astype(int) - rgb)
         assert error.max() == 0 if encoding == "raw" else error.mean() < 3
         assert frame.motion is not None and frame.motion.v_world_mps.tolist() == [1, 2, 3]
-        assert frame.motion.w_body_radps.tolist() == [4, 5, 6] and frame.motion.gyro_bias_radps is None
+        assert (
+            frame.motion.w_body_radps.tolist() == [4, 5, 6] and frame.motion.gyro_bias_radps is None
+        )
 
         def covered() -> bool:
             """Both have one clock."""
@@ -90,24 +95,40 @@ def test_stamps_strictly_increase_and_a_slow_reader_gets_the_newest(transport: s
         assert all(a.t_ns < b.t_ns for a, b in itertools.pairwise(frames))
         for _ in range(3):
             seen = receiver.counters["received"]
-            wait_until(lambda seen=seen: receiver.counters["received"] >= seen + 10)  # type: ignore[misc]
+            wait_until(
+                lambda seen=seen: receiver.counters["received"] >= seen + 10,  # type: ignore[misc]
+            )
             passed = receiver.counters["superseded"] + receiver.counters["delivered"]
-            assert first(receiver).frame_id > passed  # ids count from 1, so it is newer than all those
+            # Ids count from 1, so it is newer than all those.
+            assert first(receiver).frame_id > passed
         assert receiver.counters["superseded"] >= 25
         assert receiver.counters["malformed"] == receiver.counters["late"] == 0
 
 
 def test_a_queue_hands_out_in_order_and_gives_up_the_oldest(transport: str) -> None:
-    """Pictures one by one, each after the one before has arrived, so that the bridge gives up none of them."""
-    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw", transport=transport, queue=5) as receiver:
-        counters, ids, sink, arrived = receiver.counters, itertools.count(1), rig.sink(), list[int]()
+    """Pictures one by one, each after the one before has arrived, so that the bridge gives up
+    none of them.
+    """
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, encoding="raw", transport=transport, queue=5) as receiver,
+    ):
+        counters, ids, sink, arrived = (
+            receiver.counters,
+            itertools.count(1),
+            rig.sink(),
+            list[int](),
+        )
         wait_until(lambda: counters["registrations"])
 
         def done_with(reader: Subscriber[Any]) -> int:
             return reader.acknowledged + sum(reader.dropped_so_far().values())
 
         def twelve_arrived() -> bool:
-            """On a busy machine a client may register twice: the next picture goes to its new reader."""
+            """On a busy machine a client may register twice.
+
+            The next picture goes to its new reader.
+            """
             readers = sink.subscribers
             if len(readers) == 1:
                 frame_id, received, done = next(ids), counters["received"], done_with(readers[0])
@@ -126,7 +147,10 @@ def test_a_queue_hands_out_in_order_and_gives_up_the_oldest(transport: str) -> N
 
 
 def test_a_stalled_reader_delays_nobody(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second reader of the same kind stops working on its receive thread; the first goes on at full rate."""
+    """A second reader of the same kind stops working on its receive thread.
+
+    The first goes on at full rate.
+    """
     picture = photo(768, 1024)
     encoding = "jpeg" if transport == "udp" else "raw"
     with (
@@ -158,7 +182,9 @@ def test_a_rate_is_held_evenly_and_the_others_are_counted(transport: str) -> Non
     ):
         wait_until(lambda: thin.counters["received"] >= 20)
         frames = [first(thin) for _ in range(20)]
-        steps_ms = [(b.t_bridge_ns - a.t_bridge_ns) / 1e6 for a, b in itertools.pairwise(frames[2:])]
+        steps_ms = [
+            (b.t_bridge_ns - a.t_bridge_ns) / 1e6 for a, b in itertools.pairwise(frames[2:])
+        ]
         assert np.mean(steps_ms) >= 45 and np.median(steps_ms) < 75
         assert rig.hub.report()["front"][0]["dropped"]["thinned"] >= 20
 
@@ -189,7 +215,9 @@ def test_the_dead_man_flag_follows_the_pictures(transport: str) -> None:
         wait_until(lambda: not receiver.alive)
 
 
-def test_quality_falls_for_a_reader_without_credit_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quality_falls_for_a_reader_without_credit_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with (
         StreamRig() as rig,
         Receiver(rig.endpoint, adaptive=True, name="adaptive") as receiver,
@@ -203,7 +231,8 @@ def test_quality_falls_for_a_reader_without_credit_and_comes_back(monkeypatch: p
         told = [report(rig, "adaptive")["quality"]]
 
         def rises() -> bool:
-            told.append(report(rig, "adaptive")["quality"])  # it may still fall by what was lost before
+            # It may still fall by what was lost before.
+            told.append(report(rig, "adaptive")["quality"])
             return bool(told[-1] > min(told))
 
         wait_until(rises, what=lambda: str(told[-20:]))

@@ -1,7 +1,7 @@
 """The same promises of every source, against its emulator on real sockets.
 
-The rigs of ``tests/source_rigs`` play a few days together, since most of a day is waiting; each test then
-judges one rig on one day.
+The rigs of ``tests/source_rigs`` play a few days together, since most of a day is waiting; each
+test then judges one rig on one day.
 """
 
 from __future__ import annotations
@@ -61,15 +61,22 @@ every_rig = pytest.mark.parametrize("name", NAMES)
 @every_rig
 def test_poses_are_the_truth_of_their_instant(name: str) -> None:
     day = played(name, "calm")
-    complete = [frame for frame in day.received.frames if frame.tracked.all() and len(frame.subjects)]
+    complete = [
+        frame for frame in day.received.frames if frame.tracked.all() and len(frame.subjects)
+    ]
     assert len(complete) >= 20, day
     for frame in complete:
         t_ns = day.motion_ns(frame)
         assert t_ns is not None
         truth = day.motion.at(t_ns)
         known = [s for s in truth.subjects if s in frame.subjects]
-        rows, real = [frame.subjects.index(s) for s in known], [truth.subjects.index(s) for s in known]
-        assert_equal_poses(day.rig, frame.p_m[rows], frame.q_xyzw[rows], truth.p_m[real], truth.q_xyzw[real])
+        rows, real = (
+            [frame.subjects.index(s) for s in known],
+            [truth.subjects.index(s) for s in known],
+        )
+        assert_equal_poses(
+            day.rig, frame.p_m[rows], frame.q_xyzw[rows], truth.p_m[real], truth.q_xyzw[real]
+        )
         assert frame.source == day.received.status.name
 
 
@@ -78,18 +85,28 @@ def test_skeletons_are_the_truth_of_their_instant(name: str) -> None:
     day = played(name, "calm")
     if not day.rig.skeletons:
         pytest.skip("this wire carries no humans")
-    complete = [frame for frame in day.received.frames if frame.skeletons and frame.skeletons[0].tracked.all()]
+    complete = [
+        frame
+        for frame in day.received.frames
+        if frame.skeletons and frame.skeletons[0].tracked.all()
+    ]
     assert len(complete) >= 20, day
     for frame in complete:
         t_ns = day.motion_ns(frame)
         assert t_ns is not None
         (real,) = day.motion.at(t_ns).skeletons
         (seen,) = frame.skeletons
-        assert (seen.model.name, seen.model.bones, seen.model.parents) == ("Actor", DANCER.bones, DANCER.parents)
+        assert (seen.model.name, seen.model.bones, seen.model.parents) == (
+            "Actor",
+            DANCER.bones,
+            DANCER.parents,
+        )
         assert_equal_poses(day.rig, seen.p_m, seen.q_xyzw, real.p_m, real.q_xyzw)
 
 
-def assert_equal_poses(rig: SourceRig, p_m: object, q_xyzw: object, p_true_m: object, q_true_xyzw: object) -> None:
+def assert_equal_poses(
+    rig: SourceRig, p_m: object, q_xyzw: object, p_true_m: object, q_true_xyzw: object
+) -> None:
     p, p_true, q, q_true = (np.asarray(value) for value in (p_m, p_true_m, q_xyzw, q_true_xyzw))
     # Time is known from the place only as well as the wire tells places.
     slack = 5.0
@@ -118,11 +135,13 @@ def test_capture_times_map_to_the_truth(name: str) -> None:
         return
     assert len(errors_ms) >= 20, day
     late = errors_ms[len(errors_ms) // 2 :]
-    # One-way stamps cannot tell the shortest transit, which is the pipeline's latency where nobody tells it;
-    # a two-way exchange is no better than half its way there and back. A busy machine adds to both, and the
-    # line of that time says so.
+    # One-way stamps cannot tell the shortest transit, which is the pipeline's latency where nobody
+    # tells it; a two-way exchange is no better than half its way there and back. A busy machine
+    # adds to both, and the line of that time says so.
     share = 0.5 if day.rig.clock == "two-way" else 1.0
-    allowed_ms = 1.0 + max(float(np.median(stated_ms[len(errors_ms) // 2 :])), share * float(np.median(arrivals_ms)))
+    allowed_ms = 1.0 + max(
+        float(np.median(stated_ms[len(errors_ms) // 2 :])), share * float(np.median(arrivals_ms))
+    )
     assert abs(float(np.median(late))) <= allowed_ms, (np.median(late), allowed_ms, str(day))
     noise_ms = float(np.quantile(arrivals_ms, 0.9)) - min(arrivals_ms)
     spread_ms = float(np.ptp(np.quantile(late, [0.1, 0.9])))
@@ -169,11 +188,16 @@ def test_an_occluded_subject_is_untracked_and_never_at_the_origin(name: str) -> 
             assert found_out_ns, "an untracked body is told of too"
             shown_ns = 0 if since_ns is None else since_ns - OCCLUDED.duration_ns
             overdue = 0 < shown_ns < BACK_NS + stood_ns and not day.rig.flags_return
-            assert since_ns is None or since_ns < found_out_ns or overdue, "and also where the wire is merely silent"
+            assert since_ns is None or since_ns < found_out_ns or overdue, (
+                "and also where the wire is merely silent"
+            )
             continue
         row = frame.subjects.index("drone")
         flags = [bool(frame.tracked[row]), *(s.tracked.any() for s in frame.skeletons)]
-        if since_ns is not None and found_out_ns + 1_000_000 < since_ns < OCCLUDED.duration_ns - 1_000_000:
+        if (
+            since_ns is not None
+            and found_out_ns + 1_000_000 < since_ns < OCCLUDED.duration_ns - 1_000_000
+        ):
             hidden.append(any(flags))
         elif (
             since_ns is not None
@@ -191,13 +215,17 @@ def test_an_occluded_subject_is_untracked_and_never_at_the_origin(name: str) -> 
     assert not any(hidden), day
     assert any(map(any, seen_again.values())), day
     for seen in seen_again.values():
-        # Where the wire does not flag the return, the first message that shows it may be late on a busy machine.
+        # Where the wire does not flag the return, the first message that shows it may be late on a
+        # busy machine.
         late = 0 if day.rig.flags_return else (*seen, True).index(True)
         assert all(seen[late:]), day
 
 
 def missed(day: Play, frame: SourceFrame) -> bool:
-    """Return whether the process stood still shortly before a frame: a source may have found its subjects lost."""
+    """Return whether the process stood still shortly before a frame.
+
+    A source may have found its subjects lost.
+    """
     return day.stood.within_ns(frame.t_arrival_ns - 300 * NS_PER_MS, frame.t_arrival_ns) > 0
 
 
@@ -205,7 +233,9 @@ def missed(day: Play, frame: SourceFrame) -> bool:
 def test_a_restarted_server_is_found_again(name: str) -> None:
     day = played(name, "restart")
     back_ns = day.started_ns + round(DOWN_S[1] * NS_PER_S)
-    first_ns = min(frame.t_arrival_ns for frame in day.received.frames if frame.t_arrival_ns > back_ns)
+    first_ns = min(
+        frame.t_arrival_ns for frame in day.received.frames if frame.t_arrival_ns > back_ns
+    )
     stood_s = day.stood.within_ns(back_ns, first_ns) / NS_PER_S
     assert (first_ns - back_ns) / NS_PER_S <= 2.0 + SLACK_S + stood_s, day
     assert day.counters["restarts"] == 1
@@ -233,8 +263,13 @@ def test_a_silent_server_is_named_in_the_status(name: str) -> None:
     day = played(name, "half-open")
     reason = day.received.status.report().reason
     assert "127.0.0.1" in reason, reason
-    since_ns, begun_ns = day.received.status.report().since_ns, day.started_ns + round(SILENT_S * NS_PER_S)
-    assert (since_ns - begun_ns) / NS_PER_S <= 3.5 + SLACK_S + day.stood.within_ns(begun_ns, since_ns) / NS_PER_S, day
+    since_ns, begun_ns = (
+        day.received.status.report().since_ns,
+        day.started_ns + round(SILENT_S * NS_PER_S),
+    )
+    assert (since_ns - begun_ns) / NS_PER_S <= 3.5 + SLACK_S + day.stood.within_ns(
+        begun_ns, since_ns
+    ) / NS_PER_S, day
 
 
 @every_rig
@@ -251,7 +286,7 @@ def test_the_end_comes_at_once(name: str) -> None:
         assert played(name, day).ended_s <= 2.0
 
 
-# --- promises that need a look at the sockets -------------------------------------------------------
+# --- promises that need a look at the sockets -----------------------------------------------------
 
 
 def sockets() -> set[str]:
@@ -305,7 +340,9 @@ def tapped(emulator: Emulator) -> list[bytes]:
     heard: list[bytes] = []
     send = emulator.server.send
 
-    def tap(to: Callable[[bytes], None], message: bytes, *, latency_ns: int = 0, datagram: bool = False) -> None:
+    def tap(
+        to: Callable[[bytes], None], message: bytes, *, latency_ns: int = 0, datagram: bool = False
+    ) -> None:
         heard.append(message)
         send(to, message, latency_ns=latency_ns, datagram=datagram)
 
@@ -319,7 +356,11 @@ def udp_addresses(before: set[str]) -> Iterator[list[tuple[str, int]]]:
     addresses = []
     for entry in sockets() - before:
         with socket.socket(fileno=os.dup(int(entry.split()[0]))) as sock:
-            if sock.family == socket.AF_INET and sock.type == socket.SOCK_DGRAM and sock.getsockname()[1]:
+            if (
+                sock.family == socket.AF_INET
+                and sock.type == socket.SOCK_DGRAM
+                and sock.getsockname()[1]
+            ):
                 addresses.append(sock.getsockname())
     yield addresses
 
@@ -328,7 +369,10 @@ def udp_addresses(before: set[str]) -> Iterator[list[tuple[str, int]]]:
 async def test_nothing_of_other_senders_is_believed(name: str) -> None:
     rig = load(name)
     motion = Elsewhere()
-    async with rig.emulator(motion, now_ns(), Faults()) as stranger, receiving(rig.source(stranger)) as lured:
+    async with (
+        rig.emulator(motion, now_ns(), Faults()) as stranger,
+        receiving(rig.source(stranger)) as lured,
+    ):
         heard = tapped(stranger)
         await lured.more_frames(3)
     lies = heard[-3:]
@@ -336,13 +380,19 @@ async def test_nothing_of_other_senders_is_believed(name: str) -> None:
         before = sockets()
         async with receiving(rig.source(emulator)) as received:
             await received.more_frames(3)
-            with udp_addresses(before) as targets, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as liar:
+            with (
+                udp_addresses(before) as targets,
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as liar,
+            ):
                 if not targets:
                     pytest.skip("this source has connections only")
                 liar.bind(("127.0.0.2", 0))
                 for target in targets:
                     for lie in lies:
                         with contextlib.suppress(OSError):
-                            liar.sendto(lie, ("127.0.0.1" if target[0] == "0.0.0.0" else target[0], target[1]))
+                            liar.sendto(
+                                lie,
+                                ("127.0.0.1" if target[0] == "0.0.0.0" else target[0], target[1]),
+                            )
             await received.more_frames(10)
     assert all(np.abs(frame.p_m).max() < 20.0 for frame in received.frames)

@@ -97,12 +97,15 @@ async def test_answers_go_to_who_asked(echo: Echo, dealer: Dealer) -> None:
     first.send(b"one")
     second.send(b"two")
     assert (await receive(first), await receive(second)) == (b"one", b"two")
-    assert echo.server.endpoint.startswith("tcp://127.0.0.1:") and not echo.server.endpoint.endswith(":0")
+    assert echo.server.endpoint.startswith(
+        "tcp://127.0.0.1:"
+    ) and not echo.server.endpoint.endswith(":0")
 
 
 async def test_a_burst_is_answered_whole_and_in_order(echo: Echo, dealer: Dealer) -> None:
     client = dealer(echo.server.endpoint)
-    wanted = [str(i).encode() for i in range(90)]  # more than one wake-up serves, less than a queue holds
+    # More than one wake-up serves, less than a queue holds.
+    wanted = [str(i).encode() for i in range(90)]
     for payload in wanted:
         client.send(payload)
     assert [await receive(client) for _ in wanted] == wanted
@@ -139,7 +142,13 @@ async def test_a_pause_ends_by_itself(echo: Echo, dealer: Dealer) -> None:
 async def test_bytes_that_are_no_zeromq_do_not_harm(echo: Echo, dealer: Dealer) -> None:
     port = int(echo.server.endpoint.rpartition(":")[2])
     greeting = b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x00NULL" + bytes(48)
-    for garbage in (os.urandom(100_000), b"GET / HTTP/1.1\r\n\r\n", greeting + os.urandom(10_000), greeting[:20], b""):
+    for garbage in (
+        os.urandom(100_000),
+        b"GET / HTTP/1.1\r\n\r\n",
+        greeting + os.urandom(10_000),
+        greeting[:20],
+        b"",
+    ):
         with sockets.create_connection(("127.0.0.1", port)) as peer, contextlib.suppress(OSError):
             peer.sendall(garbage)
     client = dealer(echo.server.endpoint)
@@ -148,7 +157,9 @@ async def test_bytes_that_are_no_zeromq_do_not_harm(echo: Echo, dealer: Dealer) 
     assert b"still here" in echo.got  # among random frames, since ZMTP 1 has no greeting to fail
 
 
-async def test_a_message_of_10_mb_costs_its_sender_the_connection(echo: Echo, dealer: Dealer) -> None:
+async def test_a_message_of_10_mb_costs_its_sender_the_connection(
+    echo: Echo, dealer: Dealer
+) -> None:
     big, small = dealer(echo.server.endpoint), dealer(echo.server.endpoint)
     small.send(b"before")
     assert await receive(small) == b"before"
@@ -206,11 +217,15 @@ async def test_a_client_survives_a_restart_of_the_server(kind: Any, dealer: Deal
 
 async def test_an_address_in_use_is_a_clear_error(echo: Echo, kind: Any) -> None:
     other = Echo(kind, echo.server.endpoint)
-    with pytest.raises(SinkError, match=f"{echo.server.endpoint}: Address already in use; is another"):
+    with pytest.raises(
+        SinkError, match=f"{echo.server.endpoint}: Address already in use; is another"
+    ):
         await other.server.start()
 
 
-async def test_an_error_of_the_handler_reaches_the_loop_and_not_the_client(kind: Any, dealer: Dealer) -> None:
+async def test_an_error_of_the_handler_reaches_the_loop_and_not_the_client(
+    kind: Any, dealer: Dealer
+) -> None:
     def fail(peer: Peer, payload: bytes | None) -> None:
         raise LookupError(payload)
 
@@ -225,8 +240,11 @@ async def test_an_error_of_the_handler_reaches_the_loop_and_not_the_client(kind:
     await asyncio.sleep(0)
 
 
-def test_the_default_is_aiozmq_and_without_it_the_drain_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_aiozmq_and_without_it_the_drain_adapter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert isinstance(open_control("tcp://127.0.0.1:0", lambda *_: None), AiozmqControl)
-    monkeypatch.setitem(__import__("sys").modules, "aiozmq", None)  # what a missing package looks like
+    # What a missing package looks like.
+    monkeypatch.setitem(__import__("sys").modules, "aiozmq", None)
     assert isinstance(open_control("tcp://127.0.0.1:0", lambda *_: None), DrainControl)
     assert "aiozmq" not in vars(control_module)

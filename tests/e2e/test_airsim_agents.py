@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.process, pytest.mark.long]
 
 def five(size_px: int) -> dict[str, Any]:
     """Return the cameras of TravelUAV and UAV_ON."""
-    sizes = [{"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (2, 256))]
+    sizes = [
+        {"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (2, 256))
+    ]
     mounts = {
         "FrontCamera": {"X": 1},
         "RearCamera": {"X": -1, "Yaw": 180},

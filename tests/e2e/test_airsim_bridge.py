@@ -1,4 +1,7 @@
-"""A bridge with a recorded real vehicle and a simulated one: AirSim programs see both and fly one."""
+"""A bridge with a recorded real vehicle and a simulated one.
+
+AirSim programs see both and fly one.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,16 @@ require_cameras: false
 rooms: {{lab: {{}}}}
 sources:
   real: {{type: motion-file, room: lab, path: "{track}", subject: real}}
-  sim: {{type: simulated, room: lab, vehicles: {{helper: {{model: airsim, autopilot: {{kind: none}}, contact: {{floor_m: 0.0}}, sensors: {{rotors: {{type: rotors}}, controls: {{type: controls}}}}}}}}}}
+  sim: {{type: simulated, room: lab, vehicles: {{helper: {{model: airsim,
+      autopilot: {{kind: none}}, contact: {{floor_m: 0.0}}, sensors: {{rotors: {{type: rotors}},
+          controls: {{type: controls}}}}}}}}}}
 actors:
   tracked: {{kind: vehicle, source: real, subject: real, size_m: [0.5, 0.5, 0.2]}}
   helper: {{kind: vehicle, source: sim, subject: helper}}
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: 0}}
 airsim: {{port: 0, scene: empty}}
-"""  # noqa: E501
+"""
 
 
 class CallRefused(Exception):  # noqa: N818 - it says what happened
@@ -75,18 +80,29 @@ def rotors_are_those_of_the_bridge(call: Any, port: int, http_port: int) -> None
         moved = pool.submit(pilot, "moveByMotorPWMs", 0.5, 0.5, 0.5, 0.5, 60.0, "helper")
         commanded = [0.5, 0.5, 0.5, 0.5]
         wait_until(lambda: readings()["controls"]["controls"]["values"][:4] == commanded)
-        wait_until(lambda: readings()["rotors"]["rotors"]["speeds_radps"] == pytest.approx(speeds(call), rel=1e-9))
+        wait_until(
+            lambda: (
+                readings()["rotors"]["rotors"]["speeds_radps"]
+                == pytest.approx(speeds(call), rel=1e-9)
+            )
+        )
         assert min(speeds(call)) > 100.0
         call("cancelLastTask", "helper")
         assert moved.result(PATIENCE_S) is False
 
 
 def an_added_vehicle_joins_the_simulated_one(call: Any) -> None:
-    """Two at one place: the second one stands further east, and each has its own name in the bridge."""
+    """Two at one place.
+
+    The second one stands further east, and each has its own name in the bridge.
+    """
     north = {"x_val": 30.0, "y_val": 5.0, "z_val": 0.0}
     level = {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0}
     for name in ("Helper", "helper!"):
-        assert call("simAddVehicle", name, "SimpleFlight", {"position": north, "orientation": level}) is True
+        assert (
+            call("simAddVehicle", name, "SimpleFlight", {"position": north, "orientation": level})
+            is True
+        )
     assert call("listVehicles") == ["tracked", "helper", "Helper", "helper!"]
     places = [call("simGetObjectPose", name)["position"] for name in ("Helper", "helper!")]
     assert [place["x_val"] for place in places] == pytest.approx([30.0, 30.0], abs=0.01)
@@ -96,7 +112,10 @@ def an_added_vehicle_joins_the_simulated_one(call: Any) -> None:
     call("takeoff", 20.0, "helper!")
     up = call("getMultirotorState", "helper!")["kinematics_estimated"]["position"]["z_val"]
     assert up < -1.3
-    assert abs(call("getMultirotorState", "Helper")["kinematics_estimated"]["position"]["z_val"]) < 0.05
+    assert (
+        abs(call("getMultirotorState", "Helper")["kinematics_estimated"]["position"]["z_val"])
+        < 0.05
+    )
 
 
 def speeds(call: Any) -> list[float]:
@@ -106,16 +125,27 @@ def speeds(call: Any) -> list[float]:
 def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) -> None:
     needs_gl()
     config = tmp_path / "bridge.yaml"
-    config.write_text(CONFIG.format(track=data_dir("trajectories") / "tum_freiburg1_xyz-groundtruth.txt"))
+    config.write_text(
+        CONFIG.format(track=data_dir("trajectories") / "tum_freiburg1_xyz-groundtruth.txt")
+    )
     with Program(*VIL_BRIDGE, "run", config, log=tmp_path / "log") as bridge:
         port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)")[1])
         with program(port) as call:
             assert call("listVehicles") == ["tracked", "helper"]
             first = call("simGetVehiclePose", "tracked")["position"]["x_val"]
-            wait_until(lambda: abs(call("simGetVehiclePose", "tracked")["position"]["x_val"] - first) > 0.01)
+            wait_until(
+                lambda: (
+                    abs(call("simGetVehiclePose", "tracked")["position"]["x_val"] - first) > 0.01
+                )
+            )
             assert call("getMultirotorState", "tracked")["landed_state"] == 1
-            for method, arguments in (("takeoff", (20.0, "tracked")), ("enableApiControl", (True, "tracked"))):
-                with pytest.raises(CallRefused, match="a real vehicle that a motion-capture system tracks"):
+            for method, arguments in (
+                ("takeoff", (20.0, "tracked")),
+                ("enableApiControl", (True, "tracked")),
+            ):
+                with pytest.raises(
+                    CallRefused, match="a real vehicle that a motion-capture system tracks"
+                ):
                     call(method, *arguments)
             with pytest.raises(CallRefused, match="this bridge runs in real time"):
                 call("simPause", True)
@@ -130,9 +160,16 @@ def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) 
                 "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0},
             }
             call("simSetVehiclePose", south, True, "helper")
-            request = {"camera_name": "0", "image_type": 5, "pixels_as_float": False, "compress": False}
+            request = {
+                "camera_name": "0",
+                "image_type": 5,
+                "pixels_as_float": False,
+                "compress": False,
+            }
             picture = call("simGetImages", [request], "helper", False)[0]
-            rgb = np.frombuffer(picture["image_data_uint8"], np.uint8).reshape(144, 256, 3)[:, :, ::-1]
+            rgb = np.frombuffer(picture["image_data_uint8"], np.uint8).reshape(144, 256, 3)[
+                :, :, ::-1
+            ]
             assert (rgb == PALETTE[initial_id("tracked")]).all(axis=2).sum() > 50
             above = {**south, "position": {**south["position"]}}
             above["position"]["x_val"] += 2.5
@@ -151,7 +188,9 @@ def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) 
             call("simSetVehiclePose", above, True, "helper")
             wait_until(falls_onto_the_tracked_vehicle)
             assert hit is not None and hit["normal"]["z_val"] < -0.2
-            rotors_are_those_of_the_bridge(call, port, int(bridge.await_text(r"http://127.0.0.1:(\d+)")[1]))
+            rotors_are_those_of_the_bridge(
+                call, port, int(bridge.await_text(r"http://127.0.0.1:(\d+)")[1])
+            )
             an_added_vehicle_joins_the_simulated_one(call)
         assert bridge.end() == 0
 
@@ -169,7 +208,8 @@ sources:
       helper:
         model: airsim
         autopilot: {kind: none}
-        sensors: {Gps: {type: gps, preset: airsim}, Baro: {type: barometer, parameters: {startup_s: 0.5}}}
+        sensors: {Gps: {type: gps, preset: airsim},
+            Baro: {type: barometer, parameters: {startup_s: 0.5}}}
 actors: {helper: {kind: vehicle, source: sim, subject: helper}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -177,7 +217,9 @@ airsim: {port: 0, scene: empty}
 """
 
 
-def test_a_receiver_before_its_first_report_is_invalid_and_garbage_is_counted(tmp_path: Path) -> None:
+def test_a_receiver_before_its_first_report_is_invalid_and_garbage_is_counted(
+    tmp_path: Path,
+) -> None:
     needs_gl()
     config = tmp_path / "bridge.yaml"
     config.write_text(PAUSED)
@@ -196,7 +238,9 @@ def test_a_receiver_before_its_first_report_is_invalid_and_garbage_is_counted(tm
         with urllib.request.urlopen(f"{page}api/v1/status", timeout=60.0) as answer:
             status = json.load(answer)
         assert status["faults"]["airsim"] == dict.fromkeys(FAULTS, 0) | {"malformed": 1}
-        assert [row["reason"] for row in status["peer_faults"] if row["port"] == "airsim"] == ["malformed"]
+        assert [row["reason"] for row in status["peer_faults"] if row["port"] == "airsim"] == [
+            "malformed"
+        ]
         assert bridge.end() == 0
 
 
@@ -207,7 +251,9 @@ def test_a_sensor_that_starts_is_waited_for_unless_the_world_is_paused(tmp_path:
     with Program(*VIL_BRIDGE, "run", config, log=tmp_path / "log") as bridge:
         port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)")[1])
         with program(port) as call, program(port) as other, ThreadPoolExecutor(1) as pool:
-            with pytest.raises(CallRefused, match="'' has not measured yet, and the world is paused"):
+            with pytest.raises(
+                CallRefused, match="'' has not measured yet, and the world is paused"
+            ):
                 call("getBarometerData", "", "")
             began_ns = call("getMultirotorState", "")["timestamp"]
             call("simPause", False)

@@ -1,4 +1,7 @@
-"""Every method of AirSim's RPC with valid, wrong and absurd arguments: results field by field, errors in words."""
+"""Every method of AirSim's RPC with valid, wrong and absurd arguments.
+
+Results field by field, errors in words.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,12 @@ SETTINGS: Final[Mapping[str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def server_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], AirsimConnection]]:
-    """Return the connection to a mode's server, which starts at its first call: a world takes most of a processor.
+def server_of(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str], AirsimConnection]]:
+    """Return the connection to a mode's server, which starts at its first call.
+
+    A world takes most of a processor.
 
     All calls of the mode use the connection: none of them may end it.
     """
@@ -70,11 +77,18 @@ def try_to(call: AirsimConnection, method: str, *arguments: Any) -> tuple[str | 
 
 
 def wrong_answer(one: Call, answer: tuple[str | None, Any], text: str | None) -> str:
-    """Return what is wrong with an answer, empty = nothing; ``text`` is a part of the error that must come."""
+    """Return what is wrong with an answer, empty = nothing.
+
+    ``text`` is a part of the error that must come.
+    """
     error, result = answer
     if error is None:
         return "it is not refused" if text is not None else problem_of(result, one.result)
-    fits = error.startswith("rpclib: ") and "inside the server" not in error and len(error) < _LONGEST_ERROR
+    fits = (
+        error.startswith("rpclib: ")
+        and "inside the server" not in error
+        and len(error) < _LONGEST_ERROR
+    )
     return "" if fits and (text or "") in error else error[:_LONGEST_ERROR]
 
 
@@ -84,7 +98,9 @@ def drones_first() -> list[Call]:
 
 
 @pytest.mark.parametrize("one", drones_first(), ids=lambda one: one.name)
-def test_a_call_answers_whatever_its_arguments_are(one: Call, server_of: Callable[[str], AirsimConnection]) -> None:
+def test_a_call_answers_whatever_its_arguments_are(
+    one: Call, server_of: Callable[[str], AirsimConnection]
+) -> None:
     call = server_of(one.mode)
     prepare(call)
     ((error, result),) = call.answers(call.send(one.name, *one.arguments))
@@ -128,4 +144,7 @@ def test_the_client_reads_every_field() -> None:
         # AirSim's own server leaves these out, and its client has no camera_name.
         absent = classes[name].keys() - shape.keys()
         switches = {f"switch{number}" for number in range(1, 9)}
-        assert absent <= {"ready", "ready_message", "can_arm", "collision"} | switches, (name, absent)
+        assert absent <= {"ready", "ready_message", "can_arm", "collision"} | switches, (
+            name,
+            absent,
+        )

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.process
 
 def front(size_px: int, depth_px: int) -> dict[str, Any]:
     """Return the camera of AirVLN and CityNavAgent."""
-    sizes = [{"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (3, depth_px))]
+    sizes = [
+        {"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (3, depth_px))
+    ]
     return {"front_0": {"X": 0.5, "CaptureSettings": sizes}}
 
 
@@ -28,7 +30,9 @@ COMPUTER_VISION: Final[dict[str, Any]] = {
             "Y": 2,
             "Z": -3,
             "Yaw": 30,
-            "CaptureSettings": [{"ImageType": kind, "Width": 64, "Height": 48, "FOV_Degrees": 80} for kind in (0, 1)],
+            "CaptureSettings": [
+                {"ImageType": kind, "Width": 64, "Height": 48, "FOV_Degrees": 80} for kind in (0, 1)
+            ],
         }
     },
     "Vehicles": {

@@ -1,4 +1,6 @@
-"""Some hundred random calls with extreme values: the bridge lives, and every vehicle keeps a finite pose.
+"""Some hundred random calls with extreme values.
+
+The bridge lives, and every vehicle keeps a finite pose.
 
 ``python -m tests.attacks.airsim_extremes`` makes as many as one likes.
 """

@@ -36,11 +36,14 @@ def car(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    "program", ["circle", "square", "takeoff_and_land", "hover", "rotate", "heights", "path_results"]
+    "program",
+    ["circle", "square", "takeoff_and_land", "hover", "rotate", "heights", "path_results"],
 )
 def test_a_flight_is_as_good_as_the_references(program: str, flights: int, tmp_path: Path) -> None:
     run_program("flights", program, flights, tmp_path)
 
 
-def test_the_most_used_methods_are_called_step_by_step(flights: int, car: int, tmp_path: Path) -> None:
+def test_the_most_used_methods_are_called_step_by_step(
+    flights: int, car: int, tmp_path: Path
+) -> None:
     run_program("steps", 10, flights, tmp_path, car)

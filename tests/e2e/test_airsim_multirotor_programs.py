@@ -11,7 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.airsim_server import RANGING_DRONE, run_cosys_program, run_program, serving_programs
+from tests.support.airsim_server import (
+    RANGING_DRONE,
+    run_cosys_program,
+    run_program,
+    serving_programs,
+)
 
 pytestmark = pytest.mark.process
 

@@ -1,4 +1,7 @@
-"""Programs of the drone racing lab on the race of a bridge: start, gates, last gate, disqualification."""
+"""Programs of the drone racing lab on the race of a bridge.
+
+Start, gates, last gate, disqualification.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +55,21 @@ airsim: {port: 0, scene: empty}
 def placed(x_m: float, y_m: float, z_m: float) -> dict[str, Any]:
     """Return a pose of the world (ENU) as the RPC has it, relative to the start of the drone."""
     position = {"x_val": y_m, "y_val": x_m, "z_val": 2.0 - z_m}
-    return {"position": position, "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0}}
+    return {
+        "position": position,
+        "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0},
+    }
 
 
 def axes(pose: dict[str, Any]) -> FloatArray:
-    """Return the axes of a pose of the RPC, as columns in the world (ENU); those of the body are FRD."""
+    """Return the axes of a pose of the RPC, as columns in the world (ENU).
+
+    Those of the body are FRD.
+    """
     q = pose["orientation"]
-    R_world_flu = q_to_matrix(attitude_of(Quaternionr(q["w_val"], q["x_val"], q["y_val"], q["z_val"])))
+    R_world_flu = q_to_matrix(
+        attitude_of(Quaternionr(q["w_val"], q["x_val"], q["y_val"], q["z_val"]))
+    )
     return np.asarray(R_world_flu @ np.diag([1.0, -1.0, -1.0]))
 
 
@@ -94,7 +105,10 @@ def check_gates(call: AirsimConnection) -> None:
 
 
 def check_race(call: AirsimConnection, bridge: Program) -> None:
-    assert (call("simGetLastGatePassed", "drone_1"), call("simGetDisqualified", "drone_1")) == (-1, False)
+    assert (call("simGetLastGatePassed", "drone_1"), call("simGetDisqualified", "drone_1")) == (
+        -1,
+        False,
+    )
     with pytest.raises(CallRefused, match="watcher does not race"):
         call("simGetLastGatePassed", "watcher")
     call("simStartRace", 1)
@@ -108,15 +122,28 @@ def check_race(call: AirsimConnection, bridge: Program) -> None:
         sweep(call, *ways[0][:2])
     wait_until(lambda: call("simGetDisqualified", "drone_1"))
     call("simResetRace")
-    wait_until(lambda: not call("simGetDisqualified", "drone_1") and call("simGetLastGatePassed", "drone_1") == -1)
+    wait_until(
+        lambda: (
+            not call("simGetDisqualified", "drone_1")
+            and call("simGetLastGatePassed", "drone_1") == -1
+        )
+    )
 
 
 def fly(call: AirsimConnection, start: Any, end: Any, gate: int) -> None:
     """Move through a gate and wait until it counts."""
     sweep(call, start, end)
-    wait_until(lambda: call("simGetLastGatePassed", "drone_1") == gate, what=lambda: call("simGetLastGatePassed"))
+    wait_until(
+        lambda: call("simGetLastGatePassed", "drone_1") == gate,
+        what=lambda: call("simGetLastGatePassed"),
+    )
 
 
 def sweep(call: AirsimConnection, start: Any, end: Any) -> None:
     for share in np.linspace(0.0, 1.0, 60):
-        call("simSetVehiclePose", placed(*((1.0 - share) * np.array(start) + share * np.array(end))), True, "drone_1")
+        call(
+            "simSetVehiclePose",
+            placed(*((1.0 - share) * np.array(start) + share * np.array(end))),
+            True,
+            "drone_1",
+        )

@@ -1,4 +1,6 @@
-"""A program with the calls of the drone racing lab's baseline, in their order, and its opponent in the same client."""
+"""A program with the calls of the drone racing lab's baseline, in their order, and its opponent
+in the same client.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ gates:
 order: [Gate0, Gate1_4, Gate10_2]
 """
 SETTINGS = """
-{"SettingsVersion": 1.2, "SimMode": "Multirotor", "ViewMode": "NoDisplay", "ClockSpeed": 3, "Vehicles": {
+{"SettingsVersion": 1.2, "SimMode": "Multirotor", "ViewMode": "NoDisplay", "ClockSpeed": 3,
+    "Vehicles": {
   "drone_1": {"VehicleType": "SimpleFlight", "X": 0, "Y": 0, "Z": 0, "Cameras": {"fpv_cam": {
-    "X": 0.25, "Y": 0, "Z": 0, "CaptureSettings": [{"ImageType": 0, "Width": 320, "Height": 240, "FOV_Degrees": 90}]}}},
+    "X": 0.25, "Y": 0, "Z": 0, "CaptureSettings": [{"ImageType": 0, "Width": 320, "Height": 240,
+        "FOV_Degrees": 90}]}}},
   "drone_2": {"VehicleType": "SimpleFlight", "X": 0, "Y": 0, "Z": 0}}}
 """
 GAINS = [5.0, 0.0, 3.0, 0.0, 0.4, 0.0, 0.04, 0.0, 2.0, 0.0, 0.4, 0.0, 3.0, 0.1]
@@ -46,7 +50,15 @@ def test_the_baseline_and_its_opponent_race_in_every_tier(tmp_path: Path) -> Non
     needs_gl()
     (tmp_path / "meadow.yaml").write_text(COURSE)
     (tmp_path / "settings.json").write_text(SETTINGS)
-    command = [*VIL_BRIDGE, "airsim", tmp_path / "settings.json", "--course", tmp_path / "meadow.yaml", "--port", 0]
+    command = [
+        *VIL_BRIDGE,
+        "airsim",
+        tmp_path / "settings.json",
+        "--course",
+        tmp_path / "meadow.yaml",
+        "--port",
+        0,
+    ]
     with Program(*command, log=tmp_path / "log") as bridge:
         port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)", 300.0)[1])
         for tier in (1, 2, 3):
@@ -54,7 +66,9 @@ def test_the_baseline_and_its_opponent_race_in_every_tier(tmp_path: Path) -> Non
 
 
 def fly_a_race(port: int, bridge: Program, tier: int) -> None:
-    """Load, start, take off, ask for gates, fly through all of them while pictures come, and reset."""
+    """Load, start, take off, ask for gates, fly through all of them while pictures come, and
+    reset.
+    """
     call = AirsimConnection(port)
     images = AirsimConnection(port)
     assert call("ping") and call("simLoadLevel", "Soccer_Field_Easy")
@@ -75,15 +89,35 @@ def fly_a_race(port: int, bridge: Program, tier: int) -> None:
     for name in names:
         away_m = float(np.abs(seen_m[name] - true_m[name]).max())
         assert (0.0 < away_m <= 1.5) if tier != 1 else away_m == 0.0
-    call.send("moveOnSpline", points(seen_m[name] for name in names), *SPLINE, 30.0, 15.0, *SHOWN, "drone_1")
+    call.send(
+        "moveOnSpline",
+        points(seen_m[name] for name in names),
+        *SPLINE,
+        30.0,
+        15.0,
+        *SHOWN,
+        "drone_1",
+    )
     bridge.await_that(lambda: images("simGetLastGatePassed", "drone_1") >= 0, "drone_1 has a gate")
     if opponent is not None:  # 4 s after its take-off in the lab: not in the way of drone_1
-        opponent.send("moveOnSpline", points(true_m[name] for name in names), *SPLINE, 30.0, 15.0, *SHOWN, "drone_2")
+        opponent.send(
+            "moveOnSpline",
+            points(true_m[name] for name in names),
+            *SPLINE,
+            30.0,
+            15.0,
+            *SHOWN,
+            "drone_2",
+        )
     look(images, images("simGetVehiclePose", "drone_1"))
-    bridge.await_that(lambda: images("simGetLastGatePassed", "drone_1") == 2, "drone_1 has the last gate")
+    bridge.await_that(
+        lambda: images("simGetLastGatePassed", "drone_1") == 2, "drone_1 has the last gate"
+    )
     assert images("simGetDisqualified", "drone_1") is False
     if opponent is not None:  # drone_1 hovers in the last gate
-        bridge.await_that(lambda: images("simGetLastGatePassed", "drone_2") >= 1, "drone_2 has two gates")
+        bridge.await_that(
+            lambda: images("simGetLastGatePassed", "drone_2") >= 1, "drone_2 has two gates"
+        )
     else:
         assert images("simGetLastGatePassed", "drone_2") == -1
     call("simResetRace")
@@ -103,12 +137,22 @@ def prepare(call: AirsimConnection, racer: str) -> None:
 
 def take_off(call: AirsimConnection, racer: str) -> int:
     start_m = position(call("simGetVehiclePose", racer))
-    return call.send("moveOnSpline", points([start_m - (0.0, 0.0, TAKEOFF_M)]), *SPLINE, 15.0, 5.0, *SHOWN, racer)
+    return call.send(
+        "moveOnSpline", points([start_m - (0.0, 0.0, TAKEOFF_M)]), *SPLINE, 15.0, 5.0, *SHOWN, racer
+    )
 
 
 def look(call: AirsimConnection, pose: dict[str, Any]) -> None:
-    """Take a picture of the first camera of the first vehicle: 320 x 240 bytes of three colours, a gate in view."""
-    request = {"camera_name": "fpv_cam", "image_type": 0, "pixels_as_float": False, "compress": False}
+    """Take a picture of the first camera of the first vehicle.
+
+    320 x 240 bytes of three colours, a gate in view.
+    """
+    request = {
+        "camera_name": "fpv_cam",
+        "image_type": 0,
+        "pixels_as_float": False,
+        "compress": False,
+    }
     (answer,) = call("simGetImages", [request])
     assert (answer["width"], answer["height"]) == (320, 240), answer["message"]
     pixels = np.frombuffer(answer["image_data_uint8"], np.uint8).reshape(240, 320, 3)
@@ -119,7 +163,12 @@ def look(call: AirsimConnection, pose: dict[str, Any]) -> None:
 
 def see_the_first_gate(call: AirsimConnection) -> None:
     """Look from the start: in front of the sky the sides of a gate that is 7 m away."""
-    request = {"camera_name": "fpv_cam", "image_type": DEPTH, "pixels_as_float": True, "compress": False}
+    request = {
+        "camera_name": "fpv_cam",
+        "image_type": DEPTH,
+        "pixels_as_float": True,
+        "compress": False,
+    }
     (answer,) = call("simGetImages", [request])
     depth_m = np.array(answer["image_data_float"]).reshape(answer["height"], answer["width"])
     sky_m = depth_m[: answer["height"] // 2 - 4]
@@ -137,4 +186,6 @@ def position(pose: dict[str, Any]) -> FloatArray:
 
 
 def points(places_m: Any) -> list[dict[str, float]]:
-    return [dict(zip(("x_val", "y_val", "z_val"), place.tolist(), strict=True)) for place in places_m]
+    return [
+        dict(zip(("x_val", "y_val", "z_val"), place.tolist(), strict=True)) for place in places_m
+    ]

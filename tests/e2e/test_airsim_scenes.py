@@ -1,4 +1,7 @@
-"""The scene server of the AirVLN family: worlds on demand, each with its own port, which end with their owner."""
+"""The scene server of the AirVLN family.
+
+Worlds on demand, each with its own port, which end with their owner.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,16 @@ REQUEST = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compr
 def test_worlds_open_are_used_and_end_with_their_owner(tmp_path: Path) -> None:
     needs_gl()
     (port,) = free_ports(1, socket.SOCK_STREAM)
-    with Program(*VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log") as server:
+    with Program(
+        *VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log"
+    ) as server:
         server.await_text(rf"scene server on .* port {port}")
         with client(port) as owner:
             assert owner("ping") is True
             opened, (address, ports) = owner("reopen_scenes", HOST, [[3, 0], [7, 0]])
-            assert opened and address == HOST and len(set(ports)) == 2 and all(p > port for p in ports)
+            assert (
+                opened and address == HOST and len(set(ports)) == 2 and all(p > port for p in ports)
+            )
             for world in ports:
                 with client(world) as call:
                     assert call("ping") is True and call("listVehicles") == ["SimpleFlight"]
@@ -46,7 +53,9 @@ def test_worlds_open_are_used_and_end_with_their_owner(tmp_path: Path) -> None:
 def test_four_worlds_live_and_die_for_themselves(tmp_path: Path) -> None:
     needs_gl()
     (port,) = free_ports(1, socket.SOCK_STREAM)
-    with Program(*VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log") as server:
+    with Program(
+        *VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log"
+    ) as server:
         server.await_text(rf"scene server on .* port {port}")
         with client(port) as owner:
             opened, (_, ports) = owner("reopen_scenes", HOST, [[number, 0] for number in range(4)])
@@ -66,7 +75,9 @@ def test_four_worlds_live_and_die_for_themselves(tmp_path: Path) -> None:
 def test_worlds_end_when_their_server_is_killed(tmp_path: Path) -> None:
     needs_gl()
     (port,) = free_ports(1, socket.SOCK_STREAM)
-    with Program(*VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log") as server:
+    with Program(
+        *VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log"
+    ) as server:
         server.await_text(rf"scene server on .* port {port}")
         with client(port) as owner:
             _, (_, (world,)) = owner("reopen_scenes", HOST, [0])
@@ -76,10 +87,22 @@ def test_worlds_end_when_their_server_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_hosts_own_their_worlds(tmp_path: Path) -> None:
-    """The server on one host, programs on this one and on another: worlds end with the programs of their own host."""
+    """The server on one host, programs on this one and on another.
+
+    Worlds end with the programs of their own host.
+    """
     needs_gl()
     with two_namespaces() as (here, there):
-        words = ("airsim", "--scene-server", 30000, "--scene", "empty", "--bind", "10.213.7.1", "--insecure")
+        words = (
+            "airsim",
+            "--scene-server",
+            30000,
+            "--scene",
+            "empty",
+            "--bind",
+            "10.213.7.1",
+            "--insecure",
+        )
         inside = ("ip", "netns", "exec", here)
         with Program(*inside, *VIL_BRIDGE, *words, log=tmp_path / "log") as server:
             server.await_text("scene server on 10.213.7.1 port 30000")

@@ -48,8 +48,19 @@ class WorldProcess(NamedTuple):
 def ray_node(namespace: str, name: str, *words: object) -> Iterator[Program]:
     """Run a Ray node with two CPUs in a namespace; skips where it does not start."""
     # Ray keeps a token in the home folder, and its sockets want a short path.
-    with tempfile.TemporaryDirectory(prefix="vil-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        command = ("ip", "netns", "exec", namespace, needs_program("ray", "ray"), "start", *words, "--block")
+    with tempfile.TemporaryDirectory(
+        prefix="vil-ray-", dir="/tmp", ignore_cleanup_errors=True
+    ) as folder:
+        command = (
+            "ip",
+            "netns",
+            "exec",
+            namespace,
+            needs_program("ray", "ray"),
+            "start",
+            *words,
+            "--block",
+        )
         limits = ("--num-cpus", 2, "--object-store-memory", 80_000_000, "--temp-dir", folder)
         env = {"RAY_USAGE_STATS_ENABLED": "0", "HOME": folder}
         with Program(*command, *limits, env=env) as node:
@@ -80,7 +91,10 @@ def test_worlds_run_on_two_hosts(tmp_path: Path) -> None:
 
 
 def use_both_hosts(server: Program, spaces: dict[str, str]) -> None:
-    """Open worlds from the host without the scene server; all end, with their owner and with the server."""
+    """Open worlds from the host without the scene server.
+
+    All end, with their owner and with the server.
+    """
     server.await_text(f"scene server on {HOME} port {PORT}")
     worlds = in_namespace(spaces[AWAY], lambda: fly_in_four_worlds(server, spaces))
     wait_until(lambda: not any(world.runs() for world in worlds))  # their owner is gone
@@ -89,16 +103,24 @@ def use_both_hosts(server: Program, spaces: dict[str, str]) -> None:
 
 
 def fly_in_four_worlds(server: Program, spaces: dict[str, str]) -> list[WorldProcess]:
-    """Fly in each of four worlds; one is killed and opened again, the others go on. Returns all that were open."""
+    """Fly in each of four worlds; one is killed and opened again, the others go on.
+
+    Returns all that were open.
+    """
     with client(PORT, HOME) as owner:
-        opened, (address, ports) = owner("reopen_scenes", HOME, [[number, 0] for number in range(4)])
+        opened, (address, ports) = owner(
+            "reopen_scenes", HOME, [[number, 0] for number in range(4)]
+        )
         assert opened and address == HOME and len(set(ports)) == 4
         worlds = {port: process_of(server, port, spaces) for port in ports}
         assert sorted(world.host for world in worlds.values()) == [HOME, HOME, AWAY, AWAY]
         with contextlib.ExitStack() as clients:
             calls = {port: clients.enter_context(client(port, HOME)) for port in ports}
             for call in calls.values():
-                assert call("enableApiControl", True, "") is None and call("armDisarm", True, "") is True
+                assert (
+                    call("enableApiControl", True, "") is None
+                    and call("armDisarm", True, "") is True
+                )
                 assert call("takeoff", 20.0, "") is True
                 assert call("simGetImages", [REQUEST], "")[0]["width"] == 256
             victim = next(port for port, world in worlds.items() if world.host == AWAY)
@@ -106,8 +128,12 @@ def fly_in_four_worlds(server: Program, spaces: dict[str, str]) -> list[WorldPro
             wait_until(lambda: not listens(victim, HOME))
             del calls[victim]
             for call in calls.values():
-                height_m = -call("getMultirotorState", "")["kinematics_estimated"]["position"]["z_val"]
-                assert height_m > 1.0 and call("moveToZ", -5.0, 2.0, 20.0, YAW, -1.0, 1.0, "") is True
+                height_m = -call("getMultirotorState", "")["kinematics_estimated"]["position"][
+                    "z_val"
+                ]
+                assert (
+                    height_m > 1.0 and call("moveToZ", -5.0, 2.0, 20.0, YAW, -1.0, 1.0, "") is True
+                )
         assert owner("reopen_scene_from_port", victim) is True
         return [*worlds.values(), process_of(server, victim, spaces)]
 
@@ -133,7 +159,10 @@ def process_of(server: Program, port: int, spaces: dict[str, str]) -> WorldProce
     ("words", "message"),
     [
         (["--ray", "auto"], "Add --scene-server PORT"),
-        (["--scene-server", "0", "--ray", "auto", "--scene", "room.yaml"], "other hosts lack this file"),
+        (
+            ["--scene-server", "0", "--ray", "auto", "--scene", "room.yaml"],
+            "other hosts lack this file",
+        ),
         (["--scene-server", "0", "--ray", "ray://192.0.2.7:10001"], "Start it there, --ray auto"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Programs that fly several multirotors at a time with AirSim's own client, against `vil-bridge airsim`."""
+"""Programs that fly several multirotors at a time with AirSim's own client, against `vil-bridge
+airsim`.
+"""
 
 from __future__ import annotations
 
@@ -27,5 +29,7 @@ def multirotors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("program", ["multi_agent", "two_vehicles", "add_drone"])
-def test_a_program_flies_several_multirotors(program: str, multirotors: int, tmp_path: Path) -> None:
+def test_a_program_flies_several_multirotors(
+    program: str, multirotors: int, tmp_path: Path
+) -> None:
     run_program("multirotor", program, multirotors, tmp_path)

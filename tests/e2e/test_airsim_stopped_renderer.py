@@ -23,7 +23,11 @@ def scene_processes(parent: int) -> list[int]:
     """Return the processes below one that draw scenes."""
     tasks = Path(f"/proc/{parent}/task").iterdir()
     children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    mine = [child for child in children if b"vil_renderer" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    mine = [
+        child
+        for child in children
+        if b"vil_renderer" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
     return mine + [found for child in children for found in scene_processes(child)]
 
 

@@ -34,10 +34,18 @@ T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0
 MS = 1_000_000
 
 
-def motive(motion: MocapMotion, *, up_axis: str = "y", epoch_ns: int | None = None) -> MotiveEmulator:
+def motive(
+    motion: MocapMotion, *, up_axis: str = "y", epoch_ns: int | None = None
+) -> MotiveEmulator:
     """A quick and exact Motive on free ports."""
     config = MotiveEmulatorConfig.model_validate(
-        {"command_port": 0, "data_port": 0, "rate_hz": 100.0, "up_axis": up_axis, "latency_jitter_ms": 0.0}
+        {
+            "command_port": 0,
+            "data_port": 0,
+            "rate_hz": 100.0,
+            "up_axis": up_axis,
+            "latency_jitter_ms": 0.0,
+        }
     )
     return MotiveEmulator(config, motion, now_ns() if epoch_ns is None else epoch_ns)
 
@@ -72,7 +80,9 @@ async def aligned(folder: Path) -> dict[str, Any]:
         }
         words = (write(folder, sections), "drone", "--json", "--timeout", "60")
         with Program(*VIL_BRIDGE, "align", *words, split=True, env={"COLUMNS": "200"}) as child:
-            await child.until(lambda: "\n1 of 5: move it forward" in f"\n{child.error_text()}", "the first prompt")
+            await child.until(
+                lambda: "\n1 of 5: move it forward" in f"\n{child.error_text()}", "the first prompt"
+            )
             led.begin()
             await until(lambda: child.poll() is not None, 90.0)
             assert child.returncode == Exit.OK, child.error_text()
@@ -131,9 +141,12 @@ async def test_rooms_are_placed_by_marks_and_by_a_wand(tmp_path: Path) -> None:
         }
         config = read(write(tmp_path, sections))
         placed, waved = await asyncio.gather(
-            lead_spots(config, ("w0", "w1"), 2, say, 30.0), record_wand(config, ("w2", "w3"), say, 2.5)
+            lead_spots(config, ("w0", "w1"), 2, say, 30.0),
+            record_wand(config, ("w2", "w3"), say, 2.5),
         )
-    assert any("marks 1 to 2" in line for line in said) and any("carry the wand" in line for line in said)
+    assert any("marks 1 to 2" in line for line in said) and any(
+        "carry the wand" in line for line in said
+    )
     for name, (p_a, p_b), tolerance_m in (("marks", placed, 0.002), ("wand", waved, 0.01)):
         placement = place_by_points(p_a, p_b)
         error = T_WORLD_B.inverse() @ placement.T_world_room
@@ -143,7 +156,9 @@ async def test_rooms_are_placed_by_marks_and_by_a_wand(tmp_path: Path) -> None:
 
 
 @pytest.mark.wire
-async def test_a_body_that_never_rests_is_said_to_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_never_rests_is_said_to_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guide, "_MOVING_NS", NS_PER_S // 2)
     said: list[str] = []
     async with motive(Carried(np.tile(MARKS, (200, 1)), 0.0, 0.3)) as emulator:
@@ -159,7 +174,9 @@ async def test_a_body_that_never_rests_is_said_to_move(tmp_path: Path, monkeypat
 
 
 @pytest.mark.wire
-async def test_calibrate_says_which_stream_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calibrate_says_which_stream_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guide, "_TROUBLE_NS", NS_PER_S // 2)
     said: list[str] = []
     async with motive(Moves()) as emulator:
@@ -173,8 +190,12 @@ async def test_calibrate_says_which_stream_is_missing(tmp_path: Path, monkeypatc
         }
         with pytest.raises(CalibrationError) as refusal:
             async with asyncio.timeout(60.0):
-                await record_shaking(read(write(tmp_path, sections)), "drone", "autopilot", said.append, -4.0)
-    assert any(line.startswith("still missing: no inertial samples: source autopilot is ") for line in said), said
+                await record_shaking(
+                    read(write(tmp_path, sections)), "drone", "autopilot", said.append, -4.0
+                )
+    assert any(
+        line.startswith("still missing: no inertial samples: source autopilot is ") for line in said
+    ), said
     assert "no inertial samples" in str(refusal.value)
 
 
@@ -196,12 +217,18 @@ async def test_a_body_that_nobody_sees_is_refused_with_the_reason(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("align", "LAB", "dron"), "no actor is named 'dron'; known: drone, human (did you mean 'drone'?)"),
+        (
+            ("align", "LAB", "dron"),
+            "no actor is named 'dron'; known: drone, human (did you mean 'drone'?)",
+        ),
         (("align", "LAB", "human"), "'human' is a skeleton"),
         (("calibrate", "LAB", "drone"), "actor 'drone' has no `imu:`"),
         (("room", "align", "LAB", "lab", "hall"), "no room is named 'hall'"),
         (("room", "align", "LAB", "lab", "lab"), "'lab' cannot be placed against itself"),
-        (("room", "align", "LAB", "lab", "empty"), "room 'empty' needs one rigid body to be placed with, it has: none"),
+        (
+            ("room", "align", "LAB", "lab", "empty"),
+            "room 'empty' needs one rigid body to be placed with, it has: none",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_exit_2(
@@ -214,10 +241,15 @@ def test_what_cannot_be_asked_is_exit_2(
     sections = {
         "rooms": {"lab": {}, "empty": {}},
         "sources": {"motive": natnet(9)},
-        "actors": {"drone": vehicle("motive"), "human": {"kind": "human", "source": "motive", "subject": "Actor"}},
+        "actors": {
+            "drone": vehicle("motive"),
+            "human": {"kind": "human", "source": "motive", "subject": "Actor"},
+        },
     }
     path = write(tmp_path, sections)
-    monkeypatch.setattr(sys, "argv", ["vil-bridge", *(str(path) if word == "LAB" else word for word in words)])
+    monkeypatch.setattr(
+        sys, "argv", ["vil-bridge", *(str(path) if word == "LAB" else word for word in words)]
+    )
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == Exit.CONFIG

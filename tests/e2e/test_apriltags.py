@@ -1,7 +1,9 @@
-"""AprilTags in the scene, found in the streamed pictures by the reference detector, give the camera's pose back.
+"""AprilTags in the scene, found in the streamed pictures by the reference detector, give the
+camera's pose back.
 
-Both protocols of the Unity programs, spoken by the embedded renderer's process; a camera that moves, single and as
-a stereo pair, as rendered and compensated. The pose is compared with the one in the picture's metadata.
+Both protocols of the Unity programs, spoken by the embedded renderer's process; a camera that
+moves, single and as a stereo pair, as rendered and compensated. The pose is compared with the one
+in the picture's metadata.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ PROTOCOLS: Final = {
 
 
 def write_track(folder: Path) -> Path:
-    """A gentle flight before the tags, TUM's columns at 100 Hz: 0.25 m/s and 8 degrees a second at most.
+    """A gentle flight before the tags, TUM's columns at 100 Hz.
+
+    0.25 m/s and 8 degrees a second at most.
 
     A busy machine shows a picture 0.4 s after it was asked for: then the warp reaches over 10 cm.
     """
@@ -91,7 +95,9 @@ def renderer(scene: Path, ports: tuple[int, int], options: tuple[str, ...]) -> I
 @asynccontextmanager
 async def flying(folder: Path, protocol: str) -> AsyncIterator[Bridge]:
     """A bridge whose renderer draws the room with the tags."""
-    bridge = build(CONFIG.format(track=write_track(folder), protocol=protocol, baseline_m=BASELINE_M))
+    bridge = build(
+        CONFIG.format(track=write_track(folder), protocol=protocol, baseline_m=BASELINE_M)
+    )
     client: Any = bridge.context.renderers["tags"]
     with renderer(write_scene(folder), (client.pose_port, client.image_port), PROTOCOLS[protocol]):
         async with running(bridge):
@@ -99,7 +105,10 @@ async def flying(folder: Path, protocol: str) -> AsyncIterator[Bridge]:
 
 
 def collect(endpoint: str, camera: str, variant: str) -> list[Frame]:
-    """Some pictures of a stream, one a moment, not the very first ones (the track has to be known)."""
+    """Some pictures of a stream, one a moment, not the very first ones.
+
+    The track has to be known.
+    """
     kept: list[Frame] = []
     with Receiver(endpoint, camera, variant=variant, encoding="raw", timeout_s=5.0) as receiver:
         for count, frame in enumerate(receiver):
@@ -116,8 +125,13 @@ def told(frame: Frame) -> Transform:
     return Transform(pose.p_m, pose.q_xyzw)
 
 
-def check_poses(frames: list[Frame], seen_tags: list[dict[int, FloatArray]]) -> dict[int, Transform]:
-    """Every picture's tags say the pose that its metadata says; those poses by the instant shown."""
+def check_poses(
+    frames: list[Frame], seen_tags: list[dict[int, FloatArray]]
+) -> dict[int, Transform]:
+    """Every picture's tags say the pose that its metadata says.
+
+    Those poses by the instant shown.
+    """
     found: dict[int, Transform] = {}
     apart: list[tuple[float, float]] = []
     for frame, tags in zip(frames, seen_tags, strict=True):
@@ -126,7 +140,10 @@ def check_poses(frames: list[Frame], seen_tags: list[dict[int, FloatArray]]) -> 
         apart.append(difference(seen, told(frame)))
         found[frame.t_bridge_ns] = seen
     worst_mm, worst_deg = np.max(apart, axis=0)
-    print(f"\n{frames[0].metadata['camera']} {frames[0].metadata['variant']}: {worst_mm:.2f} mm, {worst_deg:.3f} deg")
+    print(
+        f"\n{frames[0].metadata['camera']} {frames[0].metadata['variant']}: "
+        f"{worst_mm:.2f} mm, {worst_deg:.3f} deg"
+    )
     assert worst_mm <= NEAR_MM and worst_deg <= NEAR_DEG
     return found
 
@@ -137,9 +154,16 @@ async def test_tags_give_back_the_pose_in_the_metadata(protocol: str, tmp_path: 
     needs_gl()
     pytest.importorskip("pupil_apriltags")
     async with flying(tmp_path, protocol) as bridge:
-        streams = [("front", "raw"), ("front", "compensated"), ("pair", "raw"), ("pair_right", "raw")]
+        streams = [
+            ("front", "raw"),
+            ("front", "compensated"),
+            ("pair", "raw"),
+            ("pair_right", "raw"),
+        ]
         endpoint = bridge.context.hub.endpoint
-        collected = await asyncio.gather(*(asyncio.to_thread(collect, endpoint, *stream) for stream in streams))
+        collected = await asyncio.gather(
+            *(asyncio.to_thread(collect, endpoint, *stream) for stream in streams)
+        )
     found = detect([frame.image for frames in collected for frame in frames], tmp_path)
     raw_tags, compensated_tags, left_tags, right_tags = (
         found[i : i + PICTURES] for i in range(0, 4 * PICTURES, PICTURES)

@@ -1,4 +1,7 @@
-"""Betaflight's real program, started by the bridge: it hovers by remote control, and several have a network each."""
+"""Betaflight's real program, started by the bridge.
+
+It hovers by remote control, and several have a network each.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _DEVIATION_M = 0.05
 
 
 def test_it_hovers_by_remote_control(tmp_path: Path) -> None:
-    """Betaflight keeps real time: a flight for which the computer was too slow says nothing, and is flown again."""
+    """Betaflight keeps real time.
+
+    A flight for which the computer was too slow says nothing, and is flown again.
+    """
     excuses: list[str] = []
     with flown(tmp_path) as pilot:
         while len(excuses) < _ATTEMPTS:
@@ -44,5 +50,9 @@ def test_it_hovers_by_remote_control(tmp_path: Path) -> None:
 
 def test_several_have_a_network_each(tmp_path: Path) -> None:
     command = [str(betaflight.program())]
-    with sitl_bridge(tmp_path, SitlOptions(program="betaflight", count=2), command=command) as bridge:
-        wait_until(lambda: [bridge.link(name) for name in bridge.subjects] == ["betaflight running"] * 2)
+    with sitl_bridge(
+        tmp_path, SitlOptions(program="betaflight", count=2), command=command
+    ) as bridge:
+        wait_until(
+            lambda: [bridge.link(name) for name in bridge.subjects] == ["betaflight running"] * 2
+        )

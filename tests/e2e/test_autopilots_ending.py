@@ -1,4 +1,6 @@
-"""Programs of autopilots that end, or that ignore the request to end, and the bridge around them."""
+"""Programs of autopilots that end, or that ignore the request to end, and the bridge around
+them.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ async def test_programs_of_several_sources_are_gone_together(tmp_path: Path) -> 
     outputs = [folder / "output.log" for folder in folders]
     ports = free_ports(SOURCES, socket.SOCK_STREAM)
     sources = [
-        SOURCE % (i, str(i == 0).lower(), i, ports[i], folders[i], sys.executable, json.dumps(STUBBORN))
+        SOURCE
+        % (i, str(i == 0).lower(), i, ports[i], folders[i], sys.executable, json.dumps(STUBBORN))
         for i in range(SOURCES)
     ]
     async with running(CONFIG + "".join(sources)):
@@ -60,22 +63,38 @@ async def test_programs_of_several_sources_are_gone_together(tmp_path: Path) -> 
     wait_until(lambda: all(is_gone(pid) for pid, *_ in ends))
     lives_ns = [times for _, *times in ends]
     assert most_at_once(lives_ns) >= SOURCES - 2, ends
-    assert all(sum(min(b - a, 30 * NS_PER_MS) for a, b in pairwise(times)) < 1.5 * NS_PER_S for times in lives_ns)
+    assert all(
+        sum(min(b - a, 30 * NS_PER_MS) for a, b in pairwise(times)) < 1.5 * NS_PER_S
+        for times in lives_ns
+    )
 
 
 @pytest.mark.parametrize("words", [(), ("--log-json",)])
-def test_the_end_of_a_program_is_a_line_of_the_bridges_log(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_the_end_of_a_program_is_a_line_of_the_bridges_log(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
     """Also where the program belongs to the source's own process."""
     (port,) = free_ports(1, socket.SOCK_STREAM)
     file = tmp_path / "bridge.yaml"
-    source = SOURCE % (0, "true", 0, port, tmp_path, sys.executable, json.dumps("raise SystemExit(3)"))
+    source = SOURCE % (
+        0,
+        "true",
+        0,
+        port,
+        tmp_path,
+        sys.executable,
+        json.dumps("raise SystemExit(3)"),
+    )
     file.write_text(CONFIG + source, encoding="utf-8")
     with Program(*VIL_BRIDGE, "run", file, *words) as bridge:
         wait_until(lambda: "ended code=3" in bridge.text() or bridge.poll() is not None, LOAD_S)
         line = next(line for line in bridge.text().splitlines() if "ended code=3" in line)
     if words:
         found = json.loads(line)
-        assert (found["level"], found["logger"]) == ("WARNING", "vil_adapters.simulated.program_process")
+        assert (found["level"], found["logger"]) == (
+            "WARNING",
+            "vil_adapters.simulated.program_process",
+        )
         datetime.fromisoformat(found["time"])
     else:
         time, _, rest = line.partition(" WARNING ")

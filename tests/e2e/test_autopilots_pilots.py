@@ -1,4 +1,6 @@
-"""Pilots fly simulated vehicles through the autopilot's own port, of which `vil-bridge sitl` prints the number."""
+"""Pilots fly simulated vehicles through the autopilot's own port, of which `vil-bridge sitl`
+prints the number.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ sdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATI
 sdk.add_any_connection("udpin://127.0.0.1:" + sys.argv[1])
 system = sdk.first_autopilot(120.0)
 assert system is not None, "no autopilot"
-action, offboard, parameters, telemetry = Action(system), Offboard(system), Param(system), Telemetry(system)
+action = Action(system)
+offboard = Offboard(system)
+parameters = Param(system)
+telemetry = Telemetry(system)
 def until(holds, what):
     end_s = time.monotonic() + 240.0
     while not holds():
@@ -76,7 +81,10 @@ def test_pymavlink_flies_px4_in_offboard() -> None:
     with closing(socket.socket(type=socket.SOCK_DGRAM)) as link:
         port = free_port(socket.SOCK_DGRAM, 40)
         link.bind(("127.0.0.1", port))
-        with SitlFlight("px4", gps=None, pose={}).stepped("--onboard-port", port) as (step, program):
+        with SitlFlight("px4", gps=None, pose={}).stepped("--onboard-port", port) as (
+            step,
+            program,
+        ):
             fly_px4_offboard(Pilot(link, step))
             program.send_signal(signal.SIGTERM)
             assert counters(program)["violation"] == ""
@@ -84,7 +92,10 @@ def test_pymavlink_flies_px4_in_offboard() -> None:
 
 def test_pymavlink_flies_ardupilot_in_guided() -> None:
     flight = SitlFlight("ardupilot", pose={})
-    with flight.stepped() as (step, program), socket.create_connection(("127.0.0.1", flight.pilot_port)) as link:
+    with (
+        flight.stepped() as (step, program),
+        socket.create_connection(("127.0.0.1", flight.pilot_port)) as link,
+    ):
         fly_ardupilot_guided(Pilot(link, step))
         program.send_signal(signal.SIGTERM)
         assert counters(program)["violation"] == ""

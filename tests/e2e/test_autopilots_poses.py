@@ -1,4 +1,6 @@
-"""Poses of motion capture by each message, to stand-ins that compare them with the motion and its frames."""
+"""Poses of motion capture by each message, to stand-ins that compare them with the motion and
+its frames.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _SECONDS = 8
 
 @pytest.mark.parametrize("kind", ["ODOMETRY", "VISION_POSITION_ESTIMATE", "GPS_INPUT"])
 def test_ardupilot_takes_poses_on_its_mavlink_port(kind: str) -> None:
-    flight = SitlFlight("ardupilot", pose={"kind": kind, "rate_hz": 40, "delay_ms": 15, "position_m": 0.002})
+    flight = SitlFlight(
+        "ardupilot", pose={"kind": kind, "rate_hz": 40, "delay_ms": 15, "position_m": 0.002}
+    )
     found = flight.fly("--flight", "box", "--seconds", _SECONDS)
     assert found["violation"] == ""
     assert abs(found["poses"] - 40 * _SECONDS) <= 2
@@ -26,7 +30,10 @@ def test_ardupilot_without_its_port_flies_and_the_status_says_it() -> None:
     flight.pilot_port = 0  # the stand-in opens none
     found = flight.fly("--seconds", 1)
     assert (found["violation"], found["poses"]) == ("", 0)
-    assert "ardupilot running, poses wait for its TCP port" in flight.simulation.groups[0].notes()[0].link
+    assert (
+        "ardupilot running, poses wait for its TCP port"
+        in flight.simulation.groups[0].notes()[0].link
+    )
 
 
 def test_px4_flies_on_vision_position_estimates() -> None:

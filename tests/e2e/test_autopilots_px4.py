@@ -1,4 +1,7 @@
-"""The bridge and a strict stand-in of PX4, both as processes: flights, pauses, and programs that end or stand still."""
+"""The bridge and a strict stand-in of PX4, both as processes.
+
+Flights, pauses, and programs that end or stand still.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,13 @@ def ahead_s(bridge: SitlBridge) -> float:
 
 
 def test_a_box_is_flown_on_motion_capture(tmp_path: Path) -> None:
-    parts: dict[str, object] = {name: {} for name in ("battery", "airspeed", "range_finder", "optical_flow")}
+    parts: dict[str, object] = {
+        name: {} for name in ("battery", "airspeed", "range_finder", "optical_flow")
+    }
     with sitl_bridge(tmp_path, INDOORS, **parts) as bridge:
-        assert "waits for px4 of px4" in bridge.problem(), "time stands until the program has connected"
+        assert "waits for px4 of px4" in bridge.problem(), (
+            "time stands until the program has connected"
+        )
         with stand_in("px4", bridge.port, "--flight", "box", "--seconds", 34) as program:
             found = counters(program)
     assert found["violation"] == ""
@@ -84,7 +91,8 @@ def test_pauses_steps_and_the_end_of_the_program(tmp_path: Path) -> None:
 
 def test_a_program_that_stands_still_is_silent_and_the_others_fly_on(tmp_path: Path) -> None:
     two = SitlOptions(program="px4", indoors=True, speed=50.0, count=2)
-    with sitl_bridge(tmp_path, two, timeout_ms=5000) as bridge:  # beyond what a loaded computer takes
+    # Beyond what a loaded computer takes.
+    with sitl_bridge(tmp_path, two, timeout_ms=5000) as bridge:
         flight = "--flight", "hover"
         with (
             stand_in("px4", bridge.port, *flight) as first,
@@ -113,14 +121,22 @@ def test_four_programs_that_start_at_once_are_all_answered(tmp_path: Path) -> No
     four = SitlOptions(program="px4", indoors=True, speed=50.0, count=4)
     with sitl_bridge(tmp_path, four, timeout_ms=20_000) as bridge, ExitStack() as stack:
         words = "--seconds", "3"
-        programs = [stack.enter_context(stand_in("px4", bridge.port + i, "--instance", i, *words)) for i in range(4)]
+        programs = [
+            stack.enter_context(stand_in("px4", bridge.port + i, "--instance", i, *words))
+            for i in range(4)
+        ]
         found = [counters(program) for program in programs]
     assert [one["violation"] for one in found] == [""] * 4
-    assert all(one["answers"] > 200 for one in found), "of 750 samples, up to 500 of which stay unanswered"
+    assert all(one["answers"] > 200 for one in found), (
+        "of 750 samples, up to 500 of which stay unanswered"
+    )
 
 
 def test_a_rotor_that_breaks_in_flight_brings_the_vehicle_down(tmp_path: Path) -> None:
-    with sitl_bridge(tmp_path, INDOORS) as bridge, stand_in("px4", bridge.port, "--flight", "hover") as program:
+    with (
+        sitl_bridge(tmp_path, INDOORS) as bridge,
+        stand_in("px4", bridge.port, "--flight", "hover") as program,
+    ):
         wait_until(lambda: flies(bridge))
         path = "/api/v1/vehicles/px4/disturbance"
         refused = bridge.web.patch(path, json={"lost_shares": [1.0]})
@@ -132,10 +148,25 @@ def test_a_rotor_that_breaks_in_flight_brings_the_vehicle_down(tmp_path: Path) -
 
 
 def test_the_program_is_started_and_started_again(tmp_path: Path) -> None:
-    words = [*STAND_IN, "px4", "--flight", "hover", "--onboard-port", "0", "--gcs-port", "0", "--port"]
-    noted = "import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.executable, sys.argv[1:])"
+    words = [
+        *STAND_IN,
+        "px4",
+        "--flight",
+        "hover",
+        "--onboard-port",
+        "0",
+        "--gcs-port",
+        "0",
+        "--port",
+    ]
+    noted = (
+        "import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.executable, "
+        "sys.argv[1:])"
+    )
     pid = tmp_path / "autopilots" / "px4" / "pid"
-    with sitl_bridge(tmp_path, INDOORS, command=[sys.executable, "-c", noted, *words, "{port}"]) as bridge:
+    with sitl_bridge(
+        tmp_path, INDOORS, command=[sys.executable, "-c", noted, *words, "{port}"]
+    ) as bridge:
         wait_until(lambda: flies(bridge))
         first = int(pid.read_text(encoding="ascii"))
         os.kill(first, signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""The same seed gives an autopilot the same bytes, however slow the computer, and whatever pauses it."""
+"""The same seed gives an autopilot the same bytes, however slow the computer, and whatever
+pauses it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def indoors(kind: Kind, seed: int = 5) -> SitlFlight:
 
 
 class SlowComputer:
-    """Disturbances of a flight: the stand-in and the steps stop for moments, and the world pauses once, in flight.
+    """Disturbances of a flight.
+
+    The stand-in and the steps stop for moments, and the world pauses once, in flight.
 
     Attributes:
         steps: of the simulation at its begin and at its end.
@@ -42,7 +46,10 @@ class SlowComputer:
         self._bridge_ns = 0
 
     def orders(self) -> Iterable[Order]:
-        """Disturb, between two turns of the stepper; return the orders of a pause and of its end."""
+        """Disturb, between two turns of the stepper.
+
+        Return the orders of a pause and of its end.
+        """
         simulation, now_ns = self._flight.simulation, machine_ns()
         if self._until_ns is not None and now_ns >= self._until_ns:
             self.steps.append(simulation.steps)

@@ -1,4 +1,7 @@
-"""A recorded vehicle and two that PX4's stand-ins fly, in one world: they see one another, and collide."""
+"""A recorded vehicle and two that PX4's stand-ins fly, in one world.
+
+They see one another, and collide.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ ALONE, NEIGHBOUR = "px4_1", "px4_2"
 def id_at(frame: Frame, p_m: list[float]) -> int | None:
     """Return the instance id where the picture shows a place of the world; None = outside."""
     pose, (fx, fy, cx, cy) = frame.metadata["pose_rendered"], frame.metadata["K"]
-    x, y, z = q_rotate(q_conj(np.array(pose["q_xyzw"])), np.array(p_m) - np.array(pose["p_m"])).tolist()
+    x, y, z = q_rotate(
+        q_conj(np.array(pose["q_xyzw"])), np.array(p_m) - np.array(pose["p_m"])
+    ).tolist()
     if z <= 0.0:
         return None
     column, row = round(fx * x / z + cx), round(fy * y / z + cy)
@@ -38,7 +43,9 @@ def id_at(frame: Frame, p_m: list[float]) -> int | None:
 
 
 def seen(bridge: SitlBridge, receiver: Receiver, other: str) -> tuple[int, set[int]]:
-    """Return the id of a neighbour, at its place in a picture, and those of all other actors in the same picture."""
+    """Return the id of a neighbour, at its place in a picture, and those of all other actors in
+    the same picture.
+    """
     found: list[tuple[int, set[int]]] = []
 
     def shows_both() -> bool:
@@ -68,7 +75,13 @@ def stepped(bridge: SitlBridge, seconds: float) -> list[dict[str, Any]]:
 
     def missing() -> object:
         simulation = bridge.web.get("/api/v1/simulation").json()
-        return due, both(bridge), simulation, bridge.problem(), [bridge.link(name) for name in (ALONE, NEIGHBOUR)]
+        return (
+            due,
+            both(bridge),
+            simulation,
+            bridge.problem(),
+            [bridge.link(name) for name in (ALONE, NEIGHBOUR)],
+        )
 
     wait_until(lambda: min(state["steps"] for state in both(bridge)) >= due, what=missing)
     return both(bridge)
@@ -78,12 +91,17 @@ def stepped(bridge: SitlBridge, seconds: float) -> list[dict[str, Any]]:
 def flying(bridge: SitlBridge, *flights: str) -> Iterator[None]:
     with ExitStack() as stack:
         for i, flight in enumerate(flights):
-            stack.enter_context(stand_in("px4", bridge.port + i, "--instance", i, "--flight", flight))
+            stack.enter_context(
+                stand_in("px4", bridge.port + i, "--instance", i, "--flight", flight)
+            )
         yield
 
 
 def meet_in_the_air(bridge: SitlBridge) -> None:
-    """The neighbour hovers at the box's first corner: on the way there the world goes step by step."""
+    """The neighbour hovers at the box's first corner.
+
+    On the way there the world goes step by step.
+    """
     wait_until(lambda: bridge.vehicle(ALONE)["p_world_m"][0] > 0.2)
     bridge.web.patch("/api/v1/simulation", json={"paused": True}).raise_for_status()
     before = after = both(bridge)
@@ -103,19 +121,39 @@ def test_they_see_one_another_and_a_collision_counts_at_both(tmp_path: Path) -> 
 
     def add_cameras_and_recording(data: dict[str, Any]) -> None:
         data["sources"]["sitl"]["vehicles"][NEIGHBOUR]["yaw_deg"] = 180.0  # it faces the other
-        data["sources"]["real"] = {"type": "motion-file", "room": "lab", "path": str(track), "subject": "real"}
+        data["sources"]["real"] = {
+            "type": "motion-file",
+            "room": "lab",
+            "path": str(track),
+            "subject": "real",
+        }
         # The recorded vehicle moves beside the line between the two, which are 2 m apart along x.
         data["rooms"]["lab"] = {"T_world_room": {"p_m": [-0.3, 0.1, -1.2]}}
-        data["actors"]["real"] = {"kind": "vehicle", "source": "real", "subject": "real", "size_m": [0.3, 0.3, 0.1]}
-        data["renderers"] = {"drawn": {"type": "flightgoggles", "pose_port": pose, "image_port": image}}
-        camera = {"renderer": "drawn", "width_px": 160, "height_px": 120, "rate_hz": 10, "fov_y_deg": 80}
+        data["actors"]["real"] = {
+            "kind": "vehicle",
+            "source": "real",
+            "subject": "real",
+            "size_m": [0.3, 0.3, 0.1],
+        }
+        data["renderers"] = {
+            "drawn": {"type": "flightgoggles", "pose_port": pose, "image_port": image}
+        }
+        camera = {
+            "renderer": "drawn",
+            "width_px": 160,
+            "height_px": 120,
+            "rate_hz": 10,
+            "fov_y_deg": 80,
+        }
         camera |= {"modalities": ["instance"], "latency_compensation": "none"}
         data["cameras"] = {f"front_{i}": camera | {"actor": f"px4_{i}"} for i in (1, 2)}
         data["simulation"]["wait_for_cameras"] = True
         data["stream"] = {"bind": f"tcp://127.0.0.1:{stream}"}
 
     two = SitlOptions(program="px4", indoors=True, speed=4.0, count=2)
-    drawing = Program(*VIL_BRIDGE, "renderer", "--scene", "empty", "--input-port", pose, "--output-port", image)
+    drawing = Program(
+        *VIL_BRIDGE, "renderer", "--scene", "empty", "--input-port", pose, "--output-port", image
+    )
     wish: Any = {"modality": "instance", "variant": "raw", "encoding": "raw"}
     with (
         drawing,

@@ -14,7 +14,13 @@ from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray
 from vil_bridge.tools.bench import stream_peers
 from vil_bridge.tools.bench.report import Row
-from vil_bridge.tools.bench.stream import _configured, overload_rows, shm_rows, sustained_rows, warp_rows
+from vil_bridge.tools.bench.stream import (
+    _configured,
+    overload_rows,
+    shm_rows,
+    sustained_rows,
+    warp_rows,
+)
 
 pytestmark = pytest.mark.wire
 
@@ -50,7 +56,9 @@ class Hesitant(FrameSink):
         assert self.may_end.wait(PATIENCE_S)
 
 
-async def test_a_frame_waits_while_the_relay_works_on_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_frame_waits_while_the_relay_works_on_the_one_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stream_peers, "_TAKEN_WITHIN_S", 10 * PATIENCE_S)
     with _configured((64, 48), 30.0, "drone") as (path, _):
         bridge = build(path.read_text())

@@ -12,7 +12,8 @@ import pytest
 from tests.support import betaflight
 from tests.support.autopilot_peers import FloorVehicle
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.alone]  # on a busy computer its clock may never start
+# On a busy computer its clock may never start.
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.alone]
 
 STARTS = 4
 

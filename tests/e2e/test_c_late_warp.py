@@ -1,4 +1,7 @@
-"""The late warp of the receiver in C: the poses and maps of client_warp.py, and its pictures through a live stream."""
+"""The late warp of the receiver in C.
+
+The poses and maps of client_warp.py, and its pictures through a live stream.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,8 @@ int main(void) {
     char text[4096];
     while (fgets(text, sizeof text, stdin) && text[0] != '{') continue;
     vil_json info = vil__span(text, text + strlen(text));
-    if (vil__described(info, &camera) || vil__placed(vil__member(info, "T_body_imu"), &T_body_imu)) return 3;
+    if (vil__described(info, &camera) || vil__placed(vil__member(info, "T_body_imu"), &T_body_imu))
+        return 3;
     const char *problem = vil_move(&imu, &motion, &T_body_imu, whole(), &body, &age_ns);
     printf("%s\\n", problem ? problem : "moved");
     if (!problem) {
@@ -120,9 +124,12 @@ int main(int argc, char **argv) {
         got = vil_next(&receiver, &frame, 2);
         if (!frame.pixels) continue;
         uint64_t sum = 0;
-        for (int i = 0; i < frame.width * frame.height; i++) sum += frame.pixels[i] * (uint64_t)(i % 251);
-        printf("%d %" PRId64 " %" PRId64 " %.9f %.9f %.9f %.9f %.9f %" PRIu64 " %s\\n", frame.moved, frame.t_ns,
-               frame.t_bridge_ns, frame.q_xyzw[0], frame.q_xyzw[1], frame.q_xyzw[2], frame.q_xyzw[3],
+        for (int i = 0; i < frame.width * frame.height; i++)
+            sum += frame.pixels[i] * (uint64_t)(i % 251);
+        printf("%d %" PRId64 " %" PRId64 " %.9f %.9f %.9f %.9f %.9f %" PRIu64 " %s\\n",
+            frame.moved, frame.t_ns,
+               frame.t_bridge_ns, frame.q_xyzw[0], frame.q_xyzw[1], frame.q_xyzw[2],
+                   frame.q_xyzw[3],
                frame.motion.measured.w_body_radps[2], sum, frame.problem ? frame.problem : "-");
         fflush(stdout);
     }
@@ -149,12 +156,16 @@ def fed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(FED, tmp_path_factory.mktemp("c"), *CHECKED)
 
 
-def shaken(rng: np.random.Generator, first_ns: int, last_ns: int, step_ns: int) -> list[tuple[int, FloatArray]]:
+def shaken(
+    rng: np.random.Generator, first_ns: int, last_ns: int, step_ns: int
+) -> list[tuple[int, FloatArray]]:
     """Samples (rate, force) of a vehicle that is shaken, at uneven times."""
     times = np.arange(first_ns, last_ns, step_ns) + rng.integers(
         0, step_ns // 2, len(range(first_ns, last_ns, step_ns))
     )
-    wf = np.concatenate((rng.normal(0, 3, (len(times), 3)), rng.normal((0, 0, 9.8), 4, (len(times), 3))), axis=1)
+    wf = np.concatenate(
+        (rng.normal(0, 3, (len(times), 3)), rng.normal((0, 0, 9.8), 4, (len(times), 3))), axis=1
+    )
     return list(zip(times.tolist(), wf, strict=True))
 
 
@@ -174,7 +185,15 @@ def case(rng: np.random.Generator, lens: dict[str, Any] | None, **changes: Any) 
         "normal": np.array([0.1, -0.2, 1.0]) / np.linalg.norm([0.1, -0.2, 1.0]),
         "d_m": 2.5,
         "t_ns": T0_NS + int(rng.integers(20 * MS, 80 * MS)),
-        "info": {**rig.INFO, "width": 322, "height": 241, "fx": 200.0, "fy": 201.0, "cx": 160.2, "distortion": lens},
+        "info": {
+            **rig.INFO,
+            "width": 322,
+            "height": 241,
+            "fx": 200.0,
+            "fy": 201.0,
+            "cx": 160.2,
+            "distortion": lens,
+        },
     }
     return made | changes
 
@@ -183,7 +202,9 @@ def by_python(given: dict[str, Any]) -> Any:
     ring = ImuRing()
     for t_ns, wf in given["samples"]:
         ring.append(t_ns, wf[:3], wf[3:])
-    measured = MeasuredBody(T0_NS, client.Pose(given["p_m"], given["q_xyzw"]), given["v_mps"], given["w_radps"])
+    measured = MeasuredBody(
+        T0_NS, client.Pose(given["p_m"], given["q_xyzw"]), given["v_mps"], given["w_radps"]
+    )
     motion = client.Motion(
         np.zeros(3),
         np.zeros(3),
@@ -204,11 +225,17 @@ def by_c(program: Path, given: dict[str, Any]) -> list[str]:
     assert shown is not None
     lines = [str(len(given["samples"]))]
     lines += [f"{t_ns} {_words(wf)}" for t_ns, wf in given["samples"]]
-    lines.append(f"{T0_NS} " + _words(*(given[key] for key in ("p_m", "q_xyzw", "v_mps", "w_radps"))))
-    lines.append(f"{_words(given['gyro_bias'], given['accel_bias'], given['gyro_scale'])} {given['late_ns']}")
+    lines.append(
+        f"{T0_NS} " + _words(*(given[key] for key in ("p_m", "q_xyzw", "v_mps", "w_radps")))
+    )
+    lines.append(
+        f"{_words(given['gyro_bias'], given['accel_bias'], given['gyro_scale'])} {given['late_ns']}"
+    )
     lines += [_words(shown.p_m, shown.q_xyzw), _words([given["d_m"]], given["normal"])]
     lines += [json.dumps(given["info"]), str(given["t_ns"])]
-    done = subprocess.run([program], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -226,12 +253,18 @@ def bursts(rng: np.random.Generator, first_ns: int, last_ns: int) -> list[tuple[
 @pytest.mark.parametrize("lens", LENSES)
 def test_poses_and_maps_are_those_of_python(lens: str, one_warp: Path) -> None:
     rng = np.random.default_rng(len(lens))
-    pairs = {"samples": bursts(rng, T0_NS - 50 * MS, T0_NS + 60 * MS), "t_ns": T0_NS + 70 * MS, "late_ns": 0}
+    pairs = {
+        "samples": bursts(rng, T0_NS - 50 * MS, T0_NS + 60 * MS),
+        "t_ns": T0_NS + 70 * MS,
+        "late_ns": 0,
+    }
     beyond = {"t_ns": T0_NS + 110 * MS, "late_ns": 0}
     for changes in ({}, {}, {"t_ns": T0_NS}, beyond, {"v_mps": np.full(3, 5.0)}, pairs):
         given = case(rng, LENSES[lens], **changes)
         late, lines = by_python(given), by_c(one_warp, given)
-        assert late.motion == "inertial" and lines[0] == "moved" and int(lines[1]) == late.imu_age_ns
+        assert (
+            late.motion == "inertial" and lines[0] == "moved" and int(lines[1]) == late.imu_age_ns
+        )
         p_m, q_xyzw, v_mps, w_radps, map_px = (np.array(line.split(), float) for line in lines[2:])
         np.testing.assert_allclose(p_m, late.pose_display.p_m, atol=1e-6, rtol=0)
         np.testing.assert_allclose(q_xyzw, late.pose_display.q_xyzw, atol=1e-6, rtol=0)
@@ -260,7 +293,10 @@ def test_it_falls_back_where_python_does(one_warp: Path) -> None:
 
 
 def test_its_pictures_show_the_moment_of_the_call(fed: Path) -> None:
-    """A turning vehicle of which the bridge foretells nothing right; its camera's picture turns with the samples."""
+    """A turning vehicle of which the bridge foretells nothing right.
+
+    Its camera's picture turns with the samples.
+    """
     vehicle = Turning()
     with StreamRig() as stream, Program(fed, stream.endpoint, "fed", split=True) as reader:
         ids = itertools.count(1)
@@ -277,7 +313,9 @@ def test_its_pictures_show_the_moment_of_the_call(fed: Path) -> None:
     assert stamps == sorted(set(stamps))
     for line in moved:
         turned = camera_x(np.array(line[3:7], float)) - vehicle.camera_x(int(line[2]))
-        assert np.linalg.norm(turned) < 1e-3, "by the bridge's clock, in which the vehicle was measured"
+        assert np.linalg.norm(turned) < 1e-3, (
+            "by the bridge's clock, in which the vehicle was measured"
+        )
         assert float(line[7]) == RATE_RADPS
     assert len({line[8] for line in moved}) > 5, "pictures that were moved differ"
 

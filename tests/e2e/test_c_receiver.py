@@ -1,4 +1,7 @@
-"""The receiver in C against a live stream: compiled with every warning and with sanitizers, then fed well and badly."""
+"""The receiver in C against a live stream.
+
+Compiled with every warning and with sanitizers, then fed well and badly.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ SIZE_PX = (46, 30)  # width, height
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_c(FOLDER / "print_frames.c", tmp_path_factory.mktemp("c") / "frames", "-std=c99", *CHECKED)
+    return compile_c(
+        FOLDER / "print_frames.c", tmp_path_factory.mktemp("c") / "frames", "-std=c99", *CHECKED
+    )
 
 
 class Reader(Program):
@@ -56,7 +61,9 @@ class Reader(Program):
 
 def picture(frame_id: int) -> ImageArray:
     """Gray in three channels, another for every frame; every other one upside down in memory."""
-    gray = (np.arange(SIZE_PX[0] * SIZE_PX[1]).reshape(SIZE_PX[::-1]) * (frame_id % 13 + 1) + frame_id).astype(np.uint8)
+    gray = (
+        np.arange(SIZE_PX[0] * SIZE_PX[1]).reshape(SIZE_PX[::-1]) * (frame_id % 13 + 1) + frame_id
+    ).astype(np.uint8)
     rgb = np.repeat(gray[:, :, None], 3, axis=2)
     return rgb if frame_id % 2 else np.ascontiguousarray(rgb[::-1])[::-1]
 
@@ -66,7 +73,9 @@ def sum_of(frame_id: int) -> str:
 
 
 @contextmanager
-def filming(rig: StreamRig, first_id: int = 1, age_ns: int = 0, **changes: Any) -> Iterator[dict[int, int]]:
+def filming(
+    rig: StreamRig, first_id: int = 1, age_ns: int = 0, **changes: Any
+) -> Iterator[dict[int, int]]:
     """Offers pictures until the end; their display times by id."""
     over, shown = threading.Event(), dict[int, int]()
 
@@ -89,7 +98,10 @@ def filming(rig: StreamRig, first_id: int = 1, age_ns: int = 0, **changes: Any) 
 
 
 def check(lines: list[str], shown: dict[int, int]) -> None:
-    """In order, strictly increasing, right pixels, right instants: both ends share this computer's clock."""
+    """In order, strictly increasing, right pixels, right instants.
+
+    Both ends share this computer's clock.
+    """
     ids, stamps = [], []
     for line in lines:
         words = line.split()
@@ -113,12 +125,15 @@ def test_fifty_frames_in_order_with_the_right_pixels(program: Path) -> None:
         assert len(reader.lines) == 50
         check(reader.lines, shown)
         assert "late 0 malformed 0 registrations " in counts
-        assert {camera for camera, _, _ in rig.received} == {"front"}  # acknowledged, with times in bridge time
+        # Acknowledged, with times in bridge time.
+        assert {camera for camera, _, _ in rig.received} == {"front"}
         assert not rig.hub.counters["odd_stamp"]
 
 
 def test_the_dead_mans_signal(program: Path) -> None:
-    """Black pictures, and pictures of 0.4 s ago, come as fast as others and are not taken for life."""
+    """Black pictures, and pictures of 0.4 s ago, come as fast as others and are not taken for
+    life.
+    """
     cases: list[tuple[str, dict[str, Any]]] = [
         ("alive 1", {}),
         ("alive 0", {"blank": True}),
@@ -128,7 +143,9 @@ def test_the_dead_mans_signal(program: Path) -> None:
     with StreamRig() as rig, Reader(program, rig.endpoint, 0) as reader:
         for case, (said, changes) in enumerate(cases):
             with filming(rig, 10_000 * (case + 1), **changes):
-                wait_until(lambda said=said: reader.lines and said in reader.lines[-1])  # type: ignore[misc]
+                wait_until(
+                    lambda said=said: reader.lines and said in reader.lines[-1],  # type: ignore[misc]
+                )
 
 
 def test_it_registers_again_after_a_restart(program: Path) -> None:
@@ -147,11 +164,14 @@ def test_it_registers_again_after_a_restart(program: Path) -> None:
     check(reader.lines, {**shown, **shown_again})
 
 
-# --- a bridge written by hand, to send what the real one never would ---------------------------------
+# --- a bridge written by hand, to send what the real one never would ------------------------------
 
 
 class HandMadeBridge:
-    """Answers pings and registrations; sends to the data socket what it is told, once a reader is there."""
+    """Answers pings and registrations.
+
+    Sends to the data socket what it is told, once a reader is there.
+    """
 
     def __init__(self) -> None:
         self._context = zmq.Context()
@@ -177,7 +197,9 @@ class HandMadeBridge:
                     self._answer(json.loads(text))
                 while not self._jobs.empty():
                     socket, parts = self._jobs.get()
-                    socket.send_multipart([b"token" if socket is self.data else self._identity, *parts])
+                    socket.send_multipart(
+                        [b"token" if socket is self.data else self._identity, *parts]
+                    )
         finally:
             self._context.destroy(linger=0)
 
@@ -191,7 +213,12 @@ class HandMadeBridge:
         answer |= {"known": True, "in_flight": 0, "instance": "hand", **self.pong}
         if message["type"] == "register":
             self.registrations += 1
-            answer = {"type": "registered", "token": "token", "data_port": self.port, "camera": {"name": "front"}}
+            answer = {
+                "type": "registered",
+                "token": "token",
+                "data_port": self.port,
+                "camera": {"name": "front"},
+            }
         self.control.send_multipart([self._identity, json.dumps(answer).encode()])
 
     def say(self, text: bytes) -> None:
@@ -206,7 +233,14 @@ class HandMadeBridge:
 
 
 def good(frame_id: Any, **changes: Any) -> bytes:
-    head = header(frame_id, width=SIZE_PX[0], height=SIZE_PX[1], format="gray8", encoding="raw", rows="top_down")
+    head = header(
+        frame_id,
+        width=SIZE_PX[0],
+        height=SIZE_PX[1],
+        format="gray8",
+        encoding="raw",
+        rows="top_down",
+    )
     return json.dumps({**head.fields(), **changes}).encode()
 
 
@@ -236,10 +270,18 @@ WRONG_PICTURES: list[tuple[bytes, ...]] = [
     (good(1, t_expires_ns="soon"), PIXELS),
 ]
 WRONG_WORDS = [
-    *(b"", b"{}", b"nonsense", b'{"type":"pong"}', b'{"type":"pong","t1":1,"t2":2,"t3":3}', b'{"type":"registered"}'),
+    *(
+        b"",
+        b"{}",
+        b"nonsense",
+        b'{"type":"pong"}',
+        b'{"type":"pong","t1":1,"t2":2,"t3":3}',
+        b'{"type":"registered"}',
+    ),
     b'{"type":"registered","token":"t","data_port":99999}',
     b'{"type":"registered","token":"' + b"t" * 5000 + b'","data_port":5}',
-    b'{"type":"pong","t1":12345,"t2":9223372036854775807,"t3":-9223372036854775808,"in_flight":0,"instance":"hand"}',
+    b'{"type":"pong","t1":12345,"t2":9223372036854775807,"t3":-9223372036854775808,'
+    b'"in_flight":0,"instance":"hand"}',
 ]
 
 
@@ -268,23 +310,33 @@ def test_what_is_wrong_is_counted_and_survived(program: Path, bridge: HandMadeBr
             bridge.show(*parts)
         for text in WRONG_WORDS:
             bridge.say(text)
-        bridge.show(good(900, K=[1, 2, 3], pose_display={"p_m": [1, 2, 1e999], "q_xyzw": "?"}), PIXELS)
+        bridge.show(
+            good(900, K=[1, 2, 3], pose_display={"p_m": [1, 2, 1e999], "q_xyzw": "?"}), PIXELS
+        )
         wait_until(lambda: reader.lines[-1].startswith("900 "))
         assert "fx 0.000 p_m" in reader.lines[-1]
         before, bridge.pong = bridge.registrations, {"known": False}
         wait_until(lambda: bridge.registrations > before)  # it has read an answer behind the words
         reader.terminate()
-        assert f" malformed {len(WRONG_PICTURES) + len(WRONG_WORDS)} registrations " in reader.finish()
+        assert (
+            f" malformed {len(WRONG_PICTURES) + len(WRONG_WORDS)} registrations " in reader.finish()
+        )
 
 
-def test_what_is_too_old_is_counted_told_and_not_handed_out(program: Path, bridge: HandMadeBridge) -> None:
+def test_what_is_too_old_is_counted_told_and_not_handed_out(
+    program: Path, bridge: HandMadeBridge
+) -> None:
     with Reader(program, bridge.endpoint, 0) as reader:
         registered(bridge, reader)
         now_ns = time.monotonic_ns()
         for frame_id in range(901, 904):
             bridge.show(good(frame_id, t_expires_ns=now_ns - 10**9), PIXELS)
         wait_until(lambda: bridge.too_old == 3)
-        wait_until(lambda: "\npictures arrive older than the camera's max_age_ms" in f"\n{reader.error_text()}")
+        wait_until(
+            lambda: (
+                "\npictures arrive older than the camera's max_age_ms" in f"\n{reader.error_text()}"
+            )
+        )
         bridge.show(good(910, t_expires_ns=now_ns + 10**12), PIXELS)
         wait_until(lambda: reader.lines[-1].startswith("910 "))
         assert not [line for line in reader.lines if line.startswith("90")]
@@ -300,7 +352,9 @@ def test_what_is_too_old_is_counted_told_and_not_handed_out(program: Path, bridg
         ("x" * 600, "the bridge has a problem; its status has the text"),
     ],
 )
-def test_a_problem_of_the_bridge_is_said(problem: str, said: str, program: Path, bridge: HandMadeBridge) -> None:
+def test_a_problem_of_the_bridge_is_said(
+    problem: str, said: str, program: Path, bridge: HandMadeBridge
+) -> None:
     bridge.pong = {"problem": problem}
     with Reader(program, bridge.endpoint, 0) as reader:
         registered(bridge, reader)
@@ -365,9 +419,11 @@ CLOCK = """
 static vil_clock clock_line;
 int main(void) {
     int64_t t1, t2, t3, t4, at;
-    while (scanf("%" SCNd64 "%" SCNd64 "%" SCNd64 "%" SCNd64 "%" SCNd64, &t1, &t2, &t3, &t4, &at) == 5) {
+    while (scanf("%" SCNd64 "%" SCNd64 "%" SCNd64 "%" SCNd64 "%" SCNd64, &t1, &t2, &t3, &t4,
+        &at) == 5) {
         vil_clock_add(&clock_line, t1, t2, t3, t4);
-        printf("%" PRId64 " %" PRId64 " %" PRId64 " %d %d\\n", vil_clock_to_vehicle_ns(&clock_line, at),
+        printf("%" PRId64 " %" PRId64 " %" PRId64 " %d %d\\n",
+            vil_clock_to_vehicle_ns(&clock_line, at),
                vil_clock_to_bridge_ns(&clock_line, at), vil_clock_uncertainty_ns(&clock_line, at),
                clock_line.epoch, clock_line.count);
     }
@@ -381,7 +437,8 @@ def test_its_clock_is_the_one_of_the_client_in_python(tmp_path: Path) -> None:
     source.write_text(CLOCK)
     program = compile_c(source, tmp_path / "clock", "-std=c99", *CHECKED)
     rng, sync, lines, expected = np.random.default_rng(1), ClockSync(), [], []
-    for i in range(1600):  # 25 ppm of drift, a slew, slow answers, two jumps of the bridge's clock and a pause
+    # 25 ppm of drift, a slew, slow answers, two jumps of the bridge's clock and a pause.
+    for i in range(1600):
         t0 = 10_000_000_000 + i * 60_000_000 + (3600 * 10**9 if i > 1400 else 0)
         jump = (7_000_000_000 if i > 1000 else 0) + (3_000_000 if i > 1200 else 0)
         slewed = 5e-4 * 60_000_000 * min(max(0, i - 400), 300)
@@ -391,8 +448,18 @@ def test_its_clock_is_the_one_of_the_client_in_python(tmp_path: Path) -> None:
         sync.add(*exchange)
         at = t2 + 40_000_000
         lines.append(" ".join(str(t) for t in (*exchange, at)))
-        expected.append((sync.to_vehicle_ns(at), sync.to_bridge_ns(at), sync.uncertainty_ns(at), sync.epoch, len(sync)))
-    done = subprocess.run([program], input="\n".join(lines), capture_output=True, text=True, check=True)
+        expected.append(
+            (
+                sync.to_vehicle_ns(at),
+                sync.to_bridge_ns(at),
+                sync.uncertainty_ns(at),
+                sync.epoch,
+                len(sync),
+            )
+        )
+    done = subprocess.run(
+        [program], input="\n".join(lines), capture_output=True, text=True, check=True
+    )
     found = np.array([line.split() for line in done.stdout.splitlines()], dtype=np.int64)
     assert found.shape == (1600, 5) and found[-1, 3] == 2
     assert np.abs(found - np.array(expected)).max() <= 2

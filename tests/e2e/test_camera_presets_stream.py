@@ -13,7 +13,14 @@ from tests.support.bridge_rig import bridge_with_camera
 from tests.support.common import PATIENCE_S
 from tests.support.render import linear
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import (
+    DEPTH_NO_HIT,
+    DEPTH_UNITS_PER_M,
+    Modality,
+    RenderedImage,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.server import RenderedRequest
 
@@ -30,7 +37,9 @@ def even(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         if view.modality is Modality.DEPTH:
             pixels = np.full(shape, round(2.0 * DEPTH_UNITS_PER_M), np.uint16)
         else:
-            pixels = np.full(shape if view.modality is Modality.GRAY else (*shape, 3), 110, np.uint8)
+            pixels = np.full(
+                shape if view.modality is Modality.GRAY else (*shape, 3), 110, np.uint8
+            )
         made.append(RenderedImage(view, pixels))
     return RenderedRequest(tuple(made))
 

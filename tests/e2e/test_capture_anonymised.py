@@ -12,7 +12,14 @@ import pytest
 from tests.support.common import data_dir
 from tests.support.events import receiving
 from tests.support.optitrack import SpinMotion, client, datagram, emulated, full_frame, full_models
-from tests.support.playback import HeldClock, begin_ns, capture_in, frame_datagrams, in_common, replayed
+from tests.support.playback import (
+    HeldClock,
+    begin_ns,
+    capture_in,
+    frame_datagrams,
+    in_common,
+    replayed,
+)
 from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
 from vil_adapters.optitrack.source import OptitrackSource
@@ -33,7 +40,9 @@ SERVER, CLIENT = ("192.168.7.31", 1510), ("192.168.7.44", 40123)
 
 def written(folder: Path, payloads: list[bytes]) -> Path:
     path = folder / "secret.pcap"
-    datagrams = [Datagram(10**18 + i, SERVER, CLIENT, payload) for i, payload in enumerate(payloads)]
+    datagrams = [
+        Datagram(10**18 + i, SERVER, CLIENT, payload) for i, payload in enumerate(payloads)
+    ]
     path.write_bytes(PREAMBLE + b"".join(map(encode_datagram, datagrams)))
     return path
 
@@ -44,7 +53,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
 
 
 @pytest.mark.wire
-async def test_an_anonymised_session_plays_again_under_other_names(tmp_path: Path, clock: HeldClock) -> None:
+async def test_an_anonymised_session_plays_again_under_other_names(
+    tmp_path: Path, clock: HeldClock
+) -> None:
     source_of = SpinMotion(("secret_drone", "gate"))
     async with emulated(source_of) as motive:
         source = OptitrackSource("lab", client(motive, subjects=("secret_drone",), subscribe=True))
@@ -72,8 +83,12 @@ async def test_an_anonymised_session_plays_again_under_other_names(tmp_path: Pat
 
 
 @pytest.mark.parametrize("version", [(2, 10, 0, 0), (3, 0, 0, 0), (4, 1, 0, 0), (4, 2, 0, 0)])
-def test_descriptions_of_every_kind_lose_their_names(tmp_path: Path, version: tuple[int, int, int, int]) -> None:
-    result = anonymize(written(tmp_path, [full_models(version), full_frame(version)]), tmp_path / "out.pcap")
+def test_descriptions_of_every_kind_lose_their_names(
+    tmp_path: Path, version: tuple[int, int, int, int]
+) -> None:
+    result = anonymize(
+        written(tmp_path, [full_models(version), full_frame(version)]), tmp_path / "out.pcap"
+    )
     models, frame = (d.payload for d in read_capture(tmp_path / "out.pcap"))
     assert (len(models), len(frame)) == (len(full_models(version)), len(full_frame(version)))
     for name in (b"cf7", b"Actor", b"serial", b"NI\0", b"Prime 13", b"Flag", b"from the future"):
@@ -127,7 +142,9 @@ def test_short_names_and_names_that_look_like_commands_are_replaced(message: byt
     assert b"Bob" not in found
 
 
-@pytest.mark.parametrize(("name", "text"), [("John", "john_Hips"), ("John", "JOHN:Hips"), ("Al", "Al_Hips")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("John", "john_Hips"), ("John", "JOHN:Hips"), ("Al", "Al_Hips")]
+)
 def test_names_inside_of_bones_and_markers_are_replaced(name: str, text: str) -> None:
     names = Pseudonyms()
     assert names.within("Alpha_Hips") == "Alpha_Hips"
@@ -137,14 +154,20 @@ def test_names_inside_of_bones_and_markers_are_replaced(name: str, text: str) ->
 
 
 def test_a_capture_without_mocap_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match=r"no datagram is NatNet or .* objects\. Capture whole packets"):
+    with pytest.raises(
+        RecordingError, match=r"no datagram is NatNet or .* objects\. Capture whole packets"
+    ):
         anonymize(written(tmp_path, [b"nothing known"]), tmp_path / "out.pcap")
     assert not (tmp_path / "out.pcap").exists()
 
 
 def test_tracker_s_objects_lose_their_names(tmp_path: Path) -> None:
-    items = np.array([(b"Miller", (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)), (b"wand", (0, 0, 0), (0, 0, 0))], dtype=ITEM)
-    anonymize(written(tmp_path, [encode_objects(ObjectBlock(5, items), 1024)]), tmp_path / "out.pcap")
+    items = np.array(
+        [(b"Miller", (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)), (b"wand", (0, 0, 0), (0, 0, 0))], dtype=ITEM
+    )
+    anonymize(
+        written(tmp_path, [encode_objects(ObjectBlock(5, items), 1024)]), tmp_path / "out.pcap"
+    )
     (found,) = read_capture(tmp_path / "out.pcap")
     block = decode_objects(found.payload)
     assert block.items["p"].tolist() == items["p"].tolist()

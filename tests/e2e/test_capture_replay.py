@@ -19,7 +19,15 @@ from tests.support.events import Received, receiving, until
 from tests.support.motions import Dance
 from tests.support.optitrack import SpinMotion, client, emulated
 from tests.support.pcap_by_hand import packets_by_hand
-from tests.support.playback import HeldClock, begin_ns, came, capture_in, frame_datagrams, in_common, replayed
+from tests.support.playback import (
+    HeldClock,
+    begin_ns,
+    came,
+    capture_in,
+    frame_datagrams,
+    in_common,
+    replayed,
+)
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.emulation.capture_playback import CapturedStream
 from vil_adapters.optitrack.config import OptitrackConfig
@@ -65,9 +73,16 @@ def following(motive: MotiveEmulator) -> OptitrackSource:
 
 def assert_same(a: SourceFrame, b: SourceFrame) -> None:
     """But for the arrival."""
-    assert (a.frame_number, a.t_foreign_ns, a.subjects) == (b.frame_number, b.t_foreign_ns, b.subjects)
+    assert (a.frame_number, a.t_foreign_ns, a.subjects) == (
+        b.frame_number,
+        b.t_foreign_ns,
+        b.subjects,
+    )
     skeletons = zip(a.skeletons, b.skeletons, strict=True)
-    tracked: list[tuple[SourceFrame | SkeletonFrame, SourceFrame | SkeletonFrame]] = [(a, b), *skeletons]
+    tracked: list[tuple[SourceFrame | SkeletonFrame, SourceFrame | SkeletonFrame]] = [
+        (a, b),
+        *skeletons,
+    ]
     for one, other in tracked:
         assert np.array_equal(one.p_m, other.p_m)
         assert np.array_equal(one.q_xyzw, other.q_xyzw)
@@ -76,12 +91,17 @@ def assert_same(a: SourceFrame, b: SourceFrame) -> None:
 
 def clock_offsets_ns(received: Received) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the offset of the server's clock from this computer's, by each exchange."""
-    return np.array([e.t_foreign_ns - (e.t_sent_ns + e.t_received_ns) // 2 for e in received.exchanges])
+    return np.array(
+        [e.t_foreign_ns - (e.t_sent_ns + e.t_received_ns) // 2 for e in received.exchanges]
+    )
 
 
 @pytest.mark.parametrize("transport", ["unicast", "multicast"])
 async def test_frames_are_the_same_again(tmp_path: Path, transport: str, clock: HeldClock) -> None:
-    async with emulated(transport=transport) as motive, captured(following(motive), tmp_path) as first:
+    async with (
+        emulated(transport=transport) as motive,
+        captured(following(motive), tmp_path) as first,
+    ):
         await first.more_frames(100)
     path = capture_in(tmp_path)
     sent = frame_datagrams(path)
@@ -89,9 +109,12 @@ async def test_frames_are_the_same_again(tmp_path: Path, transport: str, clock: 
         await clock.play(sent, begin_ns(path), again)
     assert came(again) == len(sent) >= 100
     for reason in ("malformed", "resets"):
-        assert again.status.counters[reason] == first.status.counters[reason], again.status.facts.get("last_reset")
+        assert again.status.counters[reason] == first.status.counters[reason], (
+            again.status.facts.get("last_reset")
+        )
     numbers = {int.from_bytes(frame.payload[4:8], "little") for frame in sent}
-    late = again.status.counters["reordered"]  # overtaken on the loopback of a busy machine: lost at first
+    # Overtaken on the loopback of a busy machine: lost at first.
+    late = again.status.counters["reordered"]
     assert again.status.counters["lost"] - late == max(numbers) - min(numbers) + 1 - len(numbers)
     pairs = in_common(first.frames, again.frames)
     assert len(pairs) >= 30
@@ -99,7 +122,8 @@ async def test_frames_are_the_same_again(tmp_path: Path, transport: str, clock: 
         assert_same(a, b)
     later_ns = np.array([b.t_arrival_ns - a.t_arrival_ns for a, b in pairs])
     assert np.ptp(later_ns) < 10_000, "the spacing is what it was"
-    # Exchanges are answered by the clock of the nearest echo in the capture, so that frames are as old as they were.
+    # Exchanges are answered by the clock of the nearest echo in the capture, so that frames are as
+    # old as they were.
     apart_ns = np.abs(clock_offsets_ns(again)[:, None] + later_ns[0] - clock_offsets_ns(first))
     assert np.median(apart_ns.min(axis=1)) < NS_PER_MS
 
@@ -125,7 +149,10 @@ async def test_what_changed_then_changes_again(tmp_path: Path, clock: HeldClock)
 async def test_of_two_servers_on_one_computer_the_first_plays_alone(
     tmp_path: Path, transport: str, clock: HeldClock
 ) -> None:
-    """A capture of loopback, where a lab emulates two rooms: answers, descriptions and frames of both are in it."""
+    """A capture of loopback, where a lab emulates two rooms.
+
+    Answers, descriptions and frames of both are in it.
+    """
     others = SpinMotion(("other", "third"))
     async with (
         emulated(transport=transport) as motive,
@@ -148,7 +175,10 @@ async def test_of_two_servers_on_one_computer_the_first_plays_alone(
 
 
 async def test_what_was_refused_then_is_refused_again(tmp_path: Path) -> None:
-    async with emulated(faults="garbage=20%") as motive, captured(following(motive), tmp_path) as first:
+    async with (
+        emulated(faults="garbage=20%") as motive,
+        captured(following(motive), tmp_path) as first,
+    ):
         await first.until(lambda: first.status.counters["malformed"] > 5)
         await first.more_frames(3)
     async with replayed(capture_in(tmp_path)) as again:
@@ -177,8 +207,12 @@ async def test_tracker_s_objects_are_the_same_again(tmp_path: Path, clock: HeldC
 
 
 @contextlib.asynccontextmanager
-async def sniffing(tool: str, device: str, path: Path, motive: MotiveEmulator) -> AsyncIterator[None]:
-    """A foreign program that captures what an emulator sends and gets, on a device of this computer."""
+async def sniffing(
+    tool: str, device: str, path: Path, motive: MotiveEmulator
+) -> AsyncIterator[None]:
+    """A foreign program that captures what an emulator sends and gets, on a device of this
+    computer.
+    """
     needs_program(tool, {"dumpcap": "wireshark-common"}.get(tool, tool))
     wanted = f"udp and (port {motive.command_port} or port {motive.data_port})"
     arguments = ["-U", wanted] if tool == "tcpdump" else ["-q", "-f", wanted]
@@ -197,7 +231,10 @@ async def sniffing(tool: str, device: str, path: Path, motive: MotiveEmulator) -
         yield
 
         def complete() -> bool:
-            """Return True once it has written what it held back: a datagram that came after all others."""
+            """Return True once it has written what it held back.
+
+            A datagram that came after all others.
+            """
             probe.sendto(_END, ("127.0.0.1", motive.command_port))
             return _END in path.read_bytes()
 
@@ -206,12 +243,18 @@ async def sniffing(tool: str, device: str, path: Path, motive: MotiveEmulator) -
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("tool", "device"), [("tcpdump", "lo"), ("tcpdump", "any"), ("dumpcap", "lo")])
+@pytest.mark.parametrize(
+    ("tool", "device"), [("tcpdump", "lo"), ("tcpdump", "any"), ("dumpcap", "lo")]
+)
 async def test_what_foreign_programs_captured_plays_again(
     tmp_path: Path, tool: str, device: str, clock: HeldClock
 ) -> None:
     path = tmp_path / "foreign.pcapng"
-    async with emulated() as motive, sniffing(tool, device, path, motive), receiving(following(motive)) as first:
+    async with (
+        emulated() as motive,
+        sniffing(tool, device, path, motive),
+        receiving(following(motive)) as first,
+    ):
         await first.more_frames(60)
     async with replayed(path) as again:
         await clock.play(frame_datagrams(path), begin_ns(path), again)
@@ -235,9 +278,14 @@ debug: {{packet_capture: {folder}}}
 """
 
 
-async def test_a_bridge_keeps_what_its_configuration_asks_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bridge_keeps_what_its_configuration_asks_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = tmp_path / "captures"
-    async with emulated() as motive, running(_BRIDGE.format(port=motive.command_port, folder=folder)) as bridge:
+    async with (
+        emulated() as motive,
+        running(_BRIDGE.format(port=motive.command_port, folder=folder)) as bridge,
+    ):
         status = bridge.context.sources["mocap"].status
         await until(lambda: status.state == "running")
         kept = Path(status.facts["capture"])
@@ -255,13 +303,17 @@ async def test_a_bridge_keeps_what_its_configuration_asks_for(tmp_path: Path, ca
 
 @pytest.mark.process
 @pytest.mark.long
-async def test_the_capture_of_a_killed_bridge_plays_in_the_lab_up_to_its_end(tmp_path: Path) -> None:
+async def test_the_capture_of_a_killed_bridge_plays_in_the_lab_up_to_its_end(
+    tmp_path: Path,
+) -> None:
     config = tmp_path / "bridge.yaml"
     async with emulated() as motive:
         config.write_text(_BRIDGE.format(port=motive.command_port, folder=tmp_path / "captures"))
         with Program(*VIL_BRIDGE, "run", config) as bridge:
             captures = tmp_path / "captures"
-            await bridge.until(lambda: any(f.stat().st_size > 50_000 for f in captures.glob("*")), "a capture")
+            await bridge.until(
+                lambda: any(f.stat().st_size > 50_000 for f in captures.glob("*")), "a capture"
+            )
             bridge.kill()
     path = cut(tmp_path)
     sent = frame_datagrams(path)
@@ -300,7 +352,11 @@ def cut(folder: Path) -> Path:
     ],
 )
 def test_what_cannot_be_played_is_refused(
-    argument: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    argument: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     asyncio.run(_make_files(tmp_path))
     arguments = [
@@ -319,11 +375,15 @@ def test_what_cannot_be_played_is_refused(
 
 
 async def _make_files(folder: Path) -> None:
-    """One that is no capture, one in which nothing happened, one of a source whose server was off."""
+    """One that is no capture, one in which nothing happened, one of a source whose server was
+    off.
+    """
     (folder / "text.pcap").write_text("not a capture, whatever its name says")
     (folder / "silent").mkdir()
     (port,) = free_ports(1, socket.SOCK_DGRAM)
-    async with captured(OptitrackSource("lab", OptitrackConfig(command_port=port)), folder / "silent") as received:
+    async with captured(
+        OptitrackSource("lab", OptitrackConfig(command_port=port)), folder / "silent"
+    ) as received:
         await received.until(lambda: capture_in(folder / "silent").stat().st_size > len(PREAMBLE))
     silent = capture_in(folder / "silent")
     silent.rename(folder / "silent.pcap")

@@ -38,7 +38,9 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def vil_bridge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command within this process, in a wide terminal, with ``env`` as its only VIL_ variables."""
+    """Runs the command within this process, in a wide terminal, with ``env`` as its only VIL_
+    variables.
+    """
 
     def run(*arguments: str, env: dict[str, str] | None = None) -> Done:
         for key in [key for key in os.environ if key.startswith("VIL_")]:
@@ -76,7 +78,8 @@ def test_version_is_quick_and_imports_nothing_heavy() -> None:
         "from vil_bridge.__main__ import main\n"
         "try: main()\n"
         "except SystemExit as end: print(end.code)\n"
-        "print([m for m in ('fastapi', 'cv2', 'zmq', 'numpy', 'vil_bridge.daemon.bridge') if m in sys.modules])"
+        "print([m for m in ('fastapi', 'cv2', 'zmq', 'numpy', "
+        "'vil_bridge.daemon.bridge') if m in sys.modules])"
     )
     first, end, heavy = output(sys.executable, "-c", code).splitlines()
     assert first.startswith(f"vil-bridge {__version__} (Python 3.")
@@ -87,20 +90,29 @@ def test_check_of_a_good_file(vil_bridge: Run) -> None:
     done = vil_bridge("check", str(PRESET))
     assert (done.returncode, done.stderr) == (Exit.OK, "")
     assert done.stdout.startswith(f"{PRESET} is good (sha256 ")
-    assert "  sources: motive-flight (optitrack), motive-actor (optitrack), imu (mavlink-imu)\n" in done.stdout
-    assert "  known source types: federation, mavlink-imu, mavlink-vehicle, motion-file, msp-imu, " in done.stdout
+    assert (
+        "  sources: motive-flight (optitrack), motive-actor (optitrack), imu (mavlink-imu)\n"
+        in done.stdout
+    )
+    assert (
+        "  known source types: federation, mavlink-imu, mavlink-vehicle, motion-file, msp-imu, "
+        in done.stdout
+    )
 
 
 @pytest.mark.process
 def test_check_prints_old_keys_and_still_succeeds(tmp_path: Path) -> None:
     old = tmp_path / "old.yaml"
     old.write_text(
-        "version: 1\nrooms: {lab: {}}\nsources:\n  mocap: {type: optitrack, room: lab, inject: ''}\npublish: {}\n"
+        "version: 1\nrooms: {lab: {}}\nsources:\n  mocap: {type: optitrack, room: lab, "
+        "inject: ''}\npublish: {}\n"
     )
     done = process("check", str(old))
     assert done.returncode == Exit.OK, done.stderr
     ends = "; the old name works in this version only\n"
-    assert f"{old}:4:39: sources.mocap.inject: the key 'inject' is now 'faults'{ends}" in done.stderr
+    assert (
+        f"{old}:4:39: sources.mocap.inject: the key 'inject' is now 'faults'{ends}" in done.stderr
+    )
     assert f"{old}:5:1: publish: the key 'publish' is now 'federation'{ends}" in done.stderr
 
 
@@ -124,30 +136,52 @@ def test_run_refuses_a_bad_configuration_before_anything_starts(vil_bridge: Run)
 @pytest.mark.parametrize(
     ("section", "place"),
     [
-        ("renderers: {{unity: {{type: flightgoggles, pose_port: {port}, image_port: 0}}}}", "renderers.unity: "),
+        (
+            "renderers: {{unity: {{type: flightgoggles, pose_port: {port}, image_port: 0}}}}",
+            "renderers.unity: ",
+        ),
         ('stream: {{bind: "tcp://127.0.0.1:{port}"}}', "stream.bind: "),
     ],
 )
-def test_a_port_that_another_has_is_named_with_its_place_and_the_cure(section: str, place: str, tmp_path: Path) -> None:
+def test_a_port_that_another_has_is_named_with_its_place_and_the_cure(
+    section: str, place: str, tmp_path: Path
+) -> None:
     stream = "" if "stream" in section else 'stream: {bind: "tcp://127.0.0.1:0"}'
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file = tmp_path / "lab.yaml"
         text = section.format(port=taken.getsockname()[1])
-        file.write_text(f"version: 1\nhttp: {{port: 0}}\nrealtime: {{fifo_priority: 0}}\n{stream}\n{text}\n")
+        file.write_text(
+            f"version: 1\nhttp: {{port: 0}}\nrealtime: {{fifo_priority: 0}}\n{stream}\n{text}\n"
+        )
         done = process("run", str(file))
     assert done.returncode not in (0, 1)
     assert place in done.stderr
     assert done.stderr.count("Address already in use") == 1
-    assert "is another bridge running? `vil-bridge doctor CONFIG` names the program that has it" in done.stderr
+    assert (
+        "is another bridge running? `vil-bridge doctor CONFIG` names the program that has it"
+        in done.stderr
+    )
     assert "Traceback" not in done.stderr
 
 
 def test_the_effective_configuration_has_every_default_and_override(vil_bridge: Run) -> None:
     done = vil_bridge(
-        "check", str(PRESET), "--effective", "--set", "http.port=0", env={"VIL_NAME__X": "", "VIL_X": "1"}
+        "check",
+        str(PRESET),
+        "--effective",
+        "--set",
+        "http.port=0",
+        env={"VIL_NAME__X": "", "VIL_X": "1"},
     )
     assert done.returncode == Exit.CONFIG  # VIL_NAME__X means name.x, which cannot be
-    done = vil_bridge("check", str(PRESET), "--effective", "--set", "http.port=0", env={"VIL_HTTP__BIND": "localhost"})
+    done = vil_bridge(
+        "check",
+        str(PRESET),
+        "--effective",
+        "--set",
+        "http.port=0",
+        env={"VIL_HTTP__BIND": "localhost"},
+    )
     effective = yaml.safe_load(done.stdout)
     unset: dict[str, object] = {
         "token_file": None,
@@ -163,7 +197,10 @@ def test_the_effective_configuration_has_every_default_and_override(vil_bridge: 
 
 def test_an_absent_file_and_wrong_usage_are_exit_2(vil_bridge: Run) -> None:
     absent = vil_bridge("check", "none.yaml")
-    assert (absent.returncode, absent.stderr) == (Exit.CONFIG, "none.yaml: cannot be read: No such file or directory\n")
+    assert (absent.returncode, absent.stderr) == (
+        Exit.CONFIG,
+        "none.yaml: cannot be read: No such file or directory\n",
+    )
     unknown = vil_bridge("soar")
     assert unknown.returncode == Exit.CONFIG
     assert "No such command 'soar'" in unknown.stderr
@@ -188,7 +225,11 @@ def test_the_version_is_a_flag_and_a_verb(vil_bridge: Run) -> None:
 
 @pytest.mark.process
 def test_the_shell_completes_verbs_and_options() -> None:
-    asked = {"_VIL_BRIDGE_COMPLETE": "complete_bash", "COMP_WORDS": "vil-bridge re", "COMP_CWORD": "1"}
+    asked = {
+        "_VIL_BRIDGE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "vil-bridge re",
+        "COMP_CWORD": "1",
+    }
     command = "import sys; sys.argv[0] = 'vil-bridge'; from vil_bridge.cli.main import main; main()"
     done = run(sys.executable, "-c", command, env=asked)
     assert set(done.stdout.split()) == {"record", "renderer", "replay", "report"}
@@ -214,10 +255,18 @@ def test_the_renderer_takes_the_originals_spelling(dash: str) -> None:
     command = get_command(app)
     assert isinstance(command, TyperGroup)
     verb = command.commands["renderer"]
-    words = {"client-ip": "10.0.0.5", "input-port": "20000", "output-port": "20001", "scene": "empty"}
+    words = {
+        "client-ip": "10.0.0.5",
+        "input-port": "20000",
+        "output-port": "20001",
+        "scene": "empty",
+    }
     arguments = [word for name, value in words.items() for word in (dash + name, value)]
     told = {"client_ip": "10.0.0.5", "input_port": 20000, "output_port": 20001, "scene": "empty"}
-    assert verb.make_context("renderer", arguments).params == verb.make_context("renderer", []).params | told
+    assert (
+        verb.make_context("renderer", arguments).params
+        == verb.make_context("renderer", []).params | told
+    )
 
 
 @pytest.mark.process

@@ -24,9 +24,15 @@ def test_fresh_pictures_keep_it_alive_and_silence_ends_it() -> None:
         wait_until(lambda: not receiver.alive)
 
 
-@pytest.mark.parametrize("changes", [{"blank": True}, {"t_display_ns": now_ns() - _OLD_NS}], ids=["blank", "repeated"])
+@pytest.mark.parametrize(
+    "changes", [{"blank": True}, {"t_display_ns": now_ns() - _OLD_NS}], ids=["blank", "repeated"]
+)
 def test_pictures_that_show_nothing_new_do_not(changes: dict[str, Any]) -> None:
-    with StreamRig() as rig, Receiver(rig.endpoint, timeout_s=0.3) as receiver, rig.playing(photo(), **changes):
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, timeout_s=0.3) as receiver,
+        rig.playing(photo(), **changes),
+    ):
         wait_until(lambda: receiver.counters["received"] > 10)
         assert not receiver.alive
 
@@ -47,7 +53,10 @@ def test_late_pictures_do_not() -> None:
 
 def test_what_is_frozen_ends_it_at_once() -> None:
     state = "", False
-    with StreamRig(problem=lambda _: state) as rig, Receiver(rig.endpoint, timeout_s=1000.0) as receiver:
+    with (
+        StreamRig(problem=lambda _: state) as rig,
+        Receiver(rig.endpoint, timeout_s=1000.0) as receiver,
+    ):
         with rig.playing(photo()):
             wait_until(lambda: receiver.alive)
         state = "nobody renders", False
@@ -69,7 +78,12 @@ def test_closing_is_quiet_when_the_thread_ended_first() -> None:
 
 
 def test_broken_pictures_do_not() -> None:
-    broken: dict[str, Any] = {"K": [457.0, 458.0]}  # received, and found broken when it is looked at
-    with StreamRig() as rig, Receiver(rig.endpoint, timeout_s=0.3) as receiver, rig.playing(photo(), **broken):
+    # Received, and found broken when it is looked at.
+    broken: dict[str, Any] = {"K": [457.0, 458.0]}
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, timeout_s=0.3) as receiver,
+        rig.playing(photo(), **broken),
+    ):
         wait_until(lambda: receiver.next(0.05) is None and receiver.counters["malformed"] > 5)
         assert not receiver.alive

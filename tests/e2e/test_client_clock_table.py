@@ -1,7 +1,9 @@
-"""The clock table (issue 19) through the stream: real sockets, a queueing network, and pictures that show the truth.
+"""The clock table (issue 19) through the stream.
 
-Each vehicle has a clock of its own. Every picture holds, in its pixels, the bridge time that it shows; the time of the
-vehicle then is known, and compared with ``frame.t_ns``.
+Real sockets, a queueing network, and pictures that show the truth.
+
+Each vehicle has a clock of its own. Every picture holds, in its pixels, the bridge time that it
+shows; the time of the vehicle then is known, and compared with ``frame.t_ns``.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ pytestmark = pytest.mark.wire
 SETTLED_S = 10.0
 END_S = 36.0
 LINK_RTT_MS = 3.6
-"""Median of two ways of the simulated link; a busy machine adds to it, and the bars grow with it."""
+"""Median of two ways of the simulated link.
+
+A busy machine adds to it, and the bars grow with it.
+"""
 CLOCKS = {
     "slew": ForeignClock(slew=500e-6, event_s=SETTLED_S),
     "step_1ms": ForeignClock(step_ns=-NS_PER_MS, event_s=SETTLED_S),
@@ -40,7 +45,10 @@ CLOCKS = {
 
 
 class QueueingDirection(LinkDirection):
-    """One direction of the simulated link: 0.1 ms, a queue of 2 ms mean, and what the way takes longer."""
+    """One direction of the simulated link.
+
+    0.1 ms, a queue of 2 ms mean, and what the way takes longer.
+    """
 
     def __init__(self, seed: int, longer_ns: int) -> None:
         super().__init__(Way())
@@ -67,13 +75,18 @@ def network(rig: StreamRig, number: int, clock: ForeignClock) -> Iterator[str]:
 
 
 class Vehicle:
-    """A reader whose clock is the foreign one; collects (true time in s, error in ms, stated uncertainty in ms)."""
+    """A reader whose clock is the foreign one.
+
+    Collects (true time in s, error in ms, stated uncertainty in ms).
+    """
 
     def __init__(self, endpoint: str, clock: ForeignClock, start_ns: int) -> None:
         self.rows: list[tuple[float, float, float]] = []
         self._clock, self._start_ns = clock, start_ns
         self.rtt_ms: list[float] = []  # of all exchanges
-        self.receiver = Receiver(endpoint, color="rgb", encoding="raw", clock=lambda: self.at(now_ns()))
+        self.receiver = Receiver(
+            endpoint, color="rgb", encoding="raw", clock=lambda: self.at(now_ns())
+        )
         self.thread = threading.Thread(target=self._read)
         self.thread.start()
 
@@ -84,7 +97,13 @@ class Vehicle:
         for frame in self.receiver:
             shown_ns = int(np.frombuffer(frame.image.tobytes()[:8], np.int64)[0])
             error_ms = (frame.t_ns - self.at(shown_ns)) / NS_PER_MS
-            self.rows.append(((shown_ns - self._start_ns) / NS_PER_S, error_ms, frame.clock_uncertainty_ns / NS_PER_MS))
+            self.rows.append(
+                (
+                    (shown_ns - self._start_ns) / NS_PER_S,
+                    error_ms,
+                    frame.clock_uncertainty_ns / NS_PER_MS,
+                )
+            )
 
     def readings(self) -> FloatArray:
         self.rtt_ms = [rtt_ns / NS_PER_MS for rtt_ns in self.receiver.clock_sync._filter._window]
@@ -123,15 +142,20 @@ def test_vehicles_whose_clocks_drift_slew_and_step_stamp_pictures_right() -> Non
 
 
 def judge(name: str, rows: FloatArray, rtt_ms: list[float]) -> None:
-    """Print and judge the figures of one vehicle, by the round trips that this machine let its exchanges have."""
+    """Print and judge the figures of one vehicle, by the round trips that this machine let its
+    exchanges have.
+    """
     t_s, error_ms, stated_ms = rows[rows[:, 0] > 5.0].T
     error_ms = np.abs(error_ms)
-    judged = (t_s < SETTLED_S - 0.1) | (t_s > SETTLED_S + 2.0) if name.startswith("step") else t_s > 0
+    judged = (
+        (t_s < SETTLED_S - 0.1) | (t_s > SETTLED_S + 2.0) if name.startswith("step") else t_s > 0
+    )
     p50_ms, p99_ms = np.percentile(error_ms[judged], (50, 99))
     after_ms = np.percentile(error_ms[(t_s > SETTLED_S + 2.0) & (t_s < SETTLED_S + 6.0)], 95)
     covered = (error_ms[judged] <= stated_ms[judged]).mean()
     print(
-        f"{name:10} p50 {p50_ms:.3f} ms, p99 {p99_ms:.3f} ms, p95 from 2 to 6 s after {after_ms:.3f} ms, "
+        f"{name:10} p50 {p50_ms:.3f} ms, p99 {p99_ms:.3f} ms, p95 from 2 to 6 s after "
+        f"{after_ms:.3f} ms, "
         f"covered {covered:.3f}, n={judged.sum()}, round trip {np.median(rtt_ms):.2f} ms"
     )
     slower = max(1.0, (float(np.median(rtt_ms)) - 2.0 * (name == "lopsided")) / LINK_RTT_MS)

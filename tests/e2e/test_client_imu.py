@@ -1,4 +1,6 @@
-"""The vehicle's inertial samples on their way to the bridge, and clock exchanges on a loaded link."""
+"""The vehicle's inertial samples on their way to the bridge, and clock exchanges on a loaded
+link.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_samples_arrive_in_bridge_time_under_the_readers_name() -> None:
         wait_until(lambda: sum(len(w.t_ns) for _, w in rig.inertial) == 50)
         assert {name for name, _ in rig.inertial} == {"drone"}
         times = np.concatenate([w.t_ns for _, w in rig.inertial]).tolist()
-        assert all(abs(got - bridge_ns(t)) < PATIENCE_NS for got, t in zip(times, sent, strict=True))
+        assert all(
+            abs(got - bridge_ns(t)) < PATIENCE_NS for got, t in zip(times, sent, strict=True)
+        )
         w_radps = np.concatenate([w.w_radps for _, w in rig.inertial])
         f_mps2 = np.concatenate([w.f_mps2 for _, w in rig.inertial])
         assert np.allclose(w_radps, [[0.1 * i, -0.2, 0.3] for i in range(50)], atol=1e-6)
@@ -114,7 +118,9 @@ def test_nonsense_is_refused_where_it_is_made() -> None:
         (list(range(513)), [[0, 0, 0]] * 513, [[0, 0, 0]] * 513),
     ],
 )
-def test_hostile_samples_are_counted(t_ns: list[int], w: list[list[float]], f: list[list[float]]) -> None:
+def test_hostile_samples_are_counted(
+    t_ns: list[int], w: list[list[float]], f: list[list[float]]
+) -> None:
     with StreamRig() as rig, RawClient(rig.endpoint) as client:
         token = client.ask(type="register", v=1, camera="front")["token"]
         client.say(type="imu", token=token, t_ns=t_ns, w_radps=w, f_mps2=f)
@@ -131,7 +137,8 @@ def test_two_readers_of_one_name_do_not_mix_their_samples(monkeypatch: pytest.Mo
     one = {"w_radps": [[0, 0, 0]], "f_mps2": [[0, 0, 9.81]]}
     with StreamRig() as rig, RawClient(rig.endpoint) as mine, RawClient(rig.endpoint) as other:
         my_token, its_token = (
-            client.ask(type="register", v=1, camera="front", name="drone")["token"] for client in (mine, other)
+            client.ask(type="register", v=1, camera="front", name="drone")["token"]
+            for client in (mine, other)
         )
         mine.say(type="imu", token=my_token, t_ns=[1], **one)
         wait_until(lambda: len(rig.inertial) == 1)
@@ -141,7 +148,8 @@ def test_two_readers_of_one_name_do_not_mix_their_samples(monkeypatch: pytest.Mo
         wait_until(lambda: len(rig.inertial) == 2)
         mine.say(type="unregister", token=my_token)
         mine.ask(type="ping", t1=0)
-        other.say(type="imu", token=its_token, t_ns=[4], **one)  # at once, the first having said goodbye
+        # At once, the first having said goodbye.
+        other.say(type="imu", token=its_token, t_ns=[4], **one)
         wait_until(lambda: len(rig.inertial) == 3)
         assert [window.t_ns.tolist() for _, window in rig.inertial] == [[1], [3], [4]]
 
@@ -166,7 +174,8 @@ def test_the_fullest_message_fits() -> None:
     sample = [-1234.5678901] * 3
     message = {"type": "imu", "token": "x" * 32, "t_ns": [2**62 + i for i in range(n)]}
     payload = json.dumps(
-        {**message, "w_radps": [sample] * 256, "f_mps2": [sample] * 256} | {"t_ns": message["t_ns"][:256]}
+        {**message, "w_radps": [sample] * 256, "f_mps2": [sample] * 256}
+        | {"t_ns": message["t_ns"][:256]}
     )
     request = decode_request(payload.encode())
     assert isinstance(request, ImuReport) and request.window().w_radps.shape == (256, 3)

@@ -1,4 +1,7 @@
-"""The reader that has the vehicle's IMU: pictures of the moment of the call, and the bridge's where samples fail."""
+"""The reader that has the vehicle's IMU.
+
+Pictures of the moment of the call, and the bridge's where samples fail.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def vehicle() -> Iterator[Turning]:
 
 
 def covers(ring: ImuRing, t_ns: int) -> bool:
-    """Return whether samples cover the time before ``t_ns``: a busy machine may delay the thread that reads the IMU."""
+    """Return whether samples cover the time before ``t_ns``.
+
+    A busy machine may delay the thread that reads the IMU.
+    """
     try:
         return ring.between(t_ns - 60 * NS_PER_MS, t_ns)[-1] == 0
     except LookupError:
@@ -45,7 +51,10 @@ IDS: Final = itertools.count(1)
 
 
 def shown(rig: StreamRig, receiver: Receiver, vehicle: Turning) -> Frame:
-    """The frame of the next picture; the first ones are missed until the reader's connection stands."""
+    """The frame of the next picture.
+
+    The first ones are missed until the reader's connection stands.
+    """
     found: list[Frame] = []
 
     def came() -> bool:
@@ -59,7 +68,10 @@ def shown(rig: StreamRig, receiver: Receiver, vehicle: Turning) -> Frame:
 
 
 def moved(rig: StreamRig, receiver: Receiver, vehicle: Turning) -> Frame:
-    """The frame of the next picture that samples could move: a busy machine may keep the IMU's thread waiting."""
+    """The frame of the next picture that samples could move.
+
+    A busy machine may keep the IMU's thread waiting.
+    """
     found: list[Frame] = []
 
     def came() -> bool:
@@ -86,21 +98,37 @@ def test_a_picture_shows_the_moment_of_the_call(vehicle: Turning) -> None:
             assert t_called_ns <= frame.t_ns <= time.monotonic_ns() and 0.0 <= frame.age_s < 60.0
             frames.append(frame)
             late = frame.compensation["late"]
-            assert (late["motion"], late["problem"], late["method"]) == ("inertial", "", "homography")
-            assert late["moved_ns"] > 0 and 0 <= late["imu_age_ns"] < 40 * NS_PER_MS and late["d_m"] == 8.0
-            # Turned since the instant that was measured, by the rate without its bias, whatever was foretold.
+            assert (late["motion"], late["problem"], late["method"]) == (
+                "inertial",
+                "",
+                "homography",
+            )
+            assert (
+                late["moved_ns"] > 0
+                and 0 <= late["imu_age_ns"] < 40 * NS_PER_MS
+                and late["d_m"] == 8.0
+            )
+            # Turned since the instant that was measured, by the rate without its bias, whatever was
+            # foretold.
             error_rad = RATE_RADPS * frame.clock_uncertainty_ns * 1e-9 + 1e-4
             assert frame.pose_display is not None
-            turned = np.linalg.norm(camera_x(frame.pose_display.q_xyzw) - vehicle.camera_x(frame.t_ns))
+            turned = np.linalg.norm(
+                camera_x(frame.pose_display.q_xyzw) - vehicle.camera_x(frame.t_ns)
+            )
             error_ns = abs(frame.t_bridge_ns - frame.t_ns)
-            assert frame.motion is not None and np.allclose(frame.motion.w_body_radps, (0, 0, RATE_RADPS))
+            assert frame.motion is not None and np.allclose(
+                frame.motion.w_body_radps, (0, 0, RATE_RADPS)
+            )
             assert np.linalg.norm(frame.motion.v_world_mps) < 1e-3
             return error_ns <= frame.clock_uncertainty_ns and bool(turned < error_rad)
 
         wait_until_most(covered)
         assert [f.t_ns for f in frames] == sorted({f.t_ns for f in frames})
         assert receiver.counters["warped"] == len(frames)
-        assert not frames[-1].image.flags.writeable and np.abs(frames[-1].image.astype(int) - PICTURE).max() > 50
+        assert (
+            not frames[-1].image.flags.writeable
+            and np.abs(frames[-1].image.astype(int) - PICTURE).max() > 50
+        )
         assert frames[-1].motion is not None and frames[-1].motion.pose_covariance is not None
         covariance = frames[-1].motion.pose_covariance
         assert np.array_equal(covariance, covariance.T)
@@ -115,8 +143,14 @@ def test_without_samples_the_bridges_picture_comes_and_says_so(vehicle: Turning)
         unwarped = receiver.counters["unwarped"]
         frame = shown(rig, receiver, vehicle)
         late = frame.compensation["late"]
-        assert late["motion"] == "none" and "inertial samples are" in late["problem"] and "ms old" in late["problem"]
-        assert np.array_equal(frame.image, PICTURE) and receiver.counters["unwarped"] == unwarped + 1
+        assert (
+            late["motion"] == "none"
+            and "inertial samples are" in late["problem"]
+            and "ms old" in late["problem"]
+        )
+        assert (
+            np.array_equal(frame.image, PICTURE) and receiver.counters["unwarped"] == unwarped + 1
+        )
         assert frame.pose_display is not None and frame.pose_display.q_xyzw.tolist() == DOWN.q_xyzw
         vehicle.silent.clear()
         moved(rig, receiver, vehicle)
@@ -125,7 +159,9 @@ def test_without_samples_the_bridges_picture_comes_and_says_so(vehicle: Turning)
 LENS: Final = {"model": "plumb_bob", "coefficients": [0.1, 0.0, 0.0, 0.0, 0.0]}
 
 
-@pytest.mark.parametrize("described", [{"height": 240}, {"width": 40_000, "distortion": LENS}, {"width": 1 << 40}])
+@pytest.mark.parametrize(
+    "described", [{"height": 240}, {"width": 40_000, "distortion": LENS}, {"width": 1 << 40}]
+)
 def test_a_picture_of_another_size_than_its_camera_stays_the_bridges(
     described: dict[str, Any], vehicle: Turning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +171,10 @@ def test_a_picture_of_another_size_than_its_camera_stays_the_bridges(
         frame = shown(rig, receiver, vehicle)
         late = frame.compensation["late"]
         size = f"{INFO['width']} x {INFO['height']}"
-        assert late == {"motion": "none", "problem": f"the camera is described with {size} pixels, not 640 x 480"}
+        assert late == {
+            "motion": "none",
+            "problem": f"the camera is described with {size} pixels, not 640 x 480",
+        }
         assert np.array_equal(frame.image, PICTURE) and not receiver.counters["malformed"]
 
 
@@ -145,7 +184,9 @@ def test_a_bridges_picture_behind_a_moved_one_is_late(vehicle: Turning) -> None:
         ahead = moved(rig, receiver, vehicle)
         shown_ns = ahead.metadata["t_display_ns"] + 1
         assert shown_ns < ahead.t_bridge_ns
-        rig.offer(PICTURE, header(next(IDS), width=640, height=480, t_display_ns=shown_ns, motion=None))
+        rig.offer(
+            PICTURE, header(next(IDS), width=640, height=480, t_display_ns=shown_ns, motion=None)
+        )
         wait_until(lambda: receiver.next(0.01) is None and receiver.counters["late"] == 1)
 
 
@@ -165,14 +206,18 @@ def test_what_cannot_be_moved_is_refused_at_once() -> None:
         Receiver("tcp://127.0.0.1:1", imu=[])
 
 
-def test_the_second_file_is_named_where_it_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_file_is_named_where_it_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(ROOT / "vil_bridge" / "client.py", tmp_path)
     spec = importlib.util.spec_from_file_location("client", tmp_path / "client.py")
     assert spec is not None and spec.loader is not None
     alone = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "client", alone)
     spec.loader.exec_module(alone)
-    with pytest.raises(ImportError, match=f"imu needs client_warp.py next to client.py: copy it to {tmp_path} too"):
+    with pytest.raises(
+        ImportError, match=f"imu needs client_warp.py next to client.py: copy it to {tmp_path} too"
+    ):
         alone.Receiver("tcp://127.0.0.1:1", imu=ImuRing())
     shutil.copy(ROOT / "vil_bridge" / "client_warp.py", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -1,4 +1,7 @@
-"""Single bad stamps, clocks that jump, names with two addresses, memory that comes back: the reader goes on."""
+"""Single bad stamps, clocks that jump, names with two addresses, memory that comes back.
+
+The reader goes on.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _REST = np.zeros(3), np.array([0.0, 0.0, 9.81])
 
 @pytest.mark.parametrize("transport", ["tcp", "shm", "udp"])
 def test_one_stamp_from_the_future_does_not_block_the_pictures_after_it(transport: str) -> None:
-    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw", transport=transport) as receiver:
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, encoding="raw", transport=transport) as receiver,
+    ):
         with rig.playing(SMALL):
             first(receiver)
         drain(rig, receiver)
@@ -68,7 +74,9 @@ def test_samples_that_do_not_increase_cost_themselves_only() -> None:
     with StreamRig() as rig, Receiver(rig.endpoint) as receiver:
         wait_until(lambda: receiver.counters["registrations"] >= 1)
         t_ns = now_ns()
-        times = np.array([t_ns, t_ns + 1_000_000, t_ns + 1_000_000, t_ns + 500_000, t_ns + 2_000_000])
+        times = np.array(
+            [t_ns, t_ns + 1_000_000, t_ns + 1_000_000, t_ns + 500_000, t_ns + 2_000_000]
+        )
         receiver.send_imu(times, np.tile(_REST[0], (5, 1)), np.tile(_REST[1], (5, 1)))
         wait_until(lambda: sum(len(window.t_ns) for _, window in rig.inertial) == 3)
         wait_until(lambda: (receiver.counters["imu"], receiver.counters["imu_dropped"]) == (3, 2))
@@ -87,11 +95,16 @@ def test_a_name_with_two_addresses_means_the_one_of_the_control_channel(
 
     with StreamRig() as rig:
         monkeypatch.setattr("vil_bridge.client.socket.getaddrinfo", both)
-        with rig.playing(SMALL), Receiver(rig.endpoint, encoding="raw", transport="udp") as receiver:
+        with (
+            rig.playing(SMALL),
+            Receiver(rig.endpoint, encoding="raw", transport="udp") as receiver,
+        ):
             first(receiver)
 
 
-def test_a_name_that_is_unknown_for_a_while_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_unknown_for_a_while_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = socket.getaddrinfo
 
     def unknown(*args: Any, **kwargs: Any) -> list[Any]:
@@ -109,7 +122,9 @@ def test_a_name_that_is_unknown_for_a_while_is_asked_for_again(monkeypatch: pyte
             wait_until(lambda: receiver.problem == "")
 
 
-def test_a_restarted_bridge_is_asked_for_shared_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_bridge_is_asked_for_shared_memory_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("vil_bridge.client._fcntl", None)
     with StreamRig() as rig, rig.playing(SMALL):
         endpoint = rig.endpoint
@@ -126,7 +141,8 @@ def test_a_credit_that_finds_no_connection_is_given_back_later() -> None:
     with PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
         bridge.send(receiver, now_ns())
         with bridge.deaf():
-            for frame_id in range(6, 17):  # all that time, since the reader notices some moments later
+            # All that time, since the reader notices some moments later.
+            for frame_id in range(6, 17):
                 bridge.send(receiver, now_ns(), frame_id)
                 first(receiver)
                 receiver.next(0.03)
@@ -141,7 +157,10 @@ def test_a_data_connection_that_does_not_come_about_is_told(transport: str) -> N
         closed.bind(("127.0.0.1", 0))
         port, rig.sink().port = rig.sink().port, closed.getsockname()[1]
         with Receiver(rig.endpoint, transport=transport) as receiver, rig.playing(SMALL):
-            told = f"no connection to tcp://127.0.0.1:{rig.sink().port} so far, from where the pictures come"
+            told = (
+                f"no connection to tcp://127.0.0.1:{rig.sink().port} so far, from where the "
+                "pictures come"
+            )
             wait_until(lambda: receiver.problem == told)
         rig.sink().port = port
         with Receiver(rig.endpoint, transport=transport) as receiver, rig.playing(SMALL):
@@ -150,7 +169,9 @@ def test_a_data_connection_that_does_not_come_about_is_told(transport: str) -> N
 
 
 class Watched(Counter[str]):
-    """Counters that note which changes were made without a lock, which the caller holds during each."""
+    """Counters that note which changes were made without a lock, which the caller holds during
+    each.
+    """
 
     def __init__(self, lock: threading.Condition, counted: Counter[str]) -> None:
         super().__init__(counted)
@@ -165,11 +186,17 @@ class Watched(Counter[str]):
 
 def test_what_two_threads_count_is_counted_under_the_lock() -> None:
     """Pictures that are late or broken: found on arrival, and by the caller of ``next()``."""
-    with PuppetBridge() as bridge, Receiver(bridge.endpoint, color="rgb", encoding="raw") as receiver:
+    with (
+        PuppetBridge() as bridge,
+        Receiver(bridge.endpoint, color="rgb", encoding="raw") as receiver,
+    ):
         t_ns = now_ns()
         assert bridge.show(receiver, t_ns) is not None
         receiver.counters = counted = Watched(receiver._changed, receiver.counters)
-        assert bridge.show(receiver, t_ns) is None and bridge.show(receiver, t_ns + 1, t_expires_ns="soon") is None
+        assert (
+            bridge.show(receiver, t_ns) is None
+            and bridge.show(receiver, t_ns + 1, t_expires_ns="soon") is None
+        )
         assert bridge.show(receiver, t_ns + 2, format="gray16") is None
         receiver._handed_t_ns = 1 << 62
         assert bridge.show(receiver, t_ns + 3) is None

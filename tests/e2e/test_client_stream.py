@@ -33,7 +33,8 @@ def wait_until_stamps_are_even(rig: StreamRig) -> None:
 
     def met() -> bool:
         nonlocal odd, begun
-        if rig.hub.counters["odd_stamp"] != odd:  # beyond the clock's uncertainty, as some of the first may be
+        # Beyond the clock's uncertainty, as some of the first may be.
+        if rig.hub.counters["odd_stamp"] != odd:
             odd, begun = rig.hub.counters["odd_stamp"], len(rig.received)
         return len(rig.received) >= begun + 10
 
@@ -122,13 +123,20 @@ def test_stamps_strictly_increase_and_late_or_repeated_pictures_are_dropped() ->
 
 
 def test_a_slow_reader_always_gets_the_newest() -> None:
-    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw") as receiver, rig.playing(SMALL, 0.005):
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, encoding="raw") as receiver,
+        rig.playing(SMALL, 0.005),
+    ):
         first(receiver)
         for _ in range(5):
             seen = receiver.counters["received"]
-            wait_until(lambda seen=seen: receiver.counters["received"] >= seen + 10)  # type: ignore[misc]
+            wait_until(
+                lambda seen=seen: receiver.counters["received"] >= seen + 10,  # type: ignore[misc]
+            )
             passed = receiver.counters["superseded"] + receiver.counters["delivered"]
-            assert first(receiver).frame_id > passed  # ids count from 1, so it is newer than all those
+            # Ids count from 1, so it is newer than all those.
+            assert first(receiver).frame_id > passed
         assert receiver.counters["superseded"] >= 40
         assert receiver.counters["late"] == receiver.counters["malformed"] == 0
 
@@ -156,7 +164,10 @@ def test_times_are_mapped_to_the_vehicles_own_drifting_clock() -> None:
 
 
 def test_a_picture_is_received_before_its_header_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a header takes a thousand seconds of the vehicle's clock: counted in, the bridge refuses each stamp."""
+    """Reading a header takes a thousand seconds of the vehicle's clock.
+
+    Counted in, the bridge refuses each stamp.
+    """
     spent_ns = 0
 
     def slow(text: bytes) -> dict[str, Any]:
@@ -166,14 +177,23 @@ def test_a_picture_is_received_before_its_header_is_read(monkeypatch: pytest.Mon
         return read
 
     monkeypatch.setattr(client, "json", SimpleNamespace(loads=slow, dumps=json.dumps))
-    with StreamRig() as rig, rig.playing(SMALL), Receiver(rig.endpoint, clock=lambda: now_ns() + spent_ns) as _:
+    with (
+        StreamRig() as rig,
+        rig.playing(SMALL),
+        Receiver(rig.endpoint, clock=lambda: now_ns() + spent_ns) as _,
+    ):
         wait_until(lambda: rig.received)
 
 
 def test_nothing_hangs_and_the_dead_man_flag_is_down_without_a_bridge() -> None:
-    with RawClient("tcp://127.0.0.1:1") as _, Receiver("tcp://127.0.0.1:1", timeout_s=0.2) as receiver:
+    with (
+        RawClient("tcp://127.0.0.1:1") as _,
+        Receiver("tcp://127.0.0.1:1", timeout_s=0.2) as receiver,
+    ):
         assert receiver.next(0.1) is None
-        with pytest.raises(TimeoutError, match=r"no answer from tcp://127\.0\.0\.1:1 within 0\.1 s"):
+        with pytest.raises(
+            TimeoutError, match=r"no answer from tcp://127\.0\.0\.1:1 within 0\.1 s"
+        ):
             receiver.status(timeout=0.1)
         assert not receiver.alive and receiver.problem.startswith("no answer from")
     assert receiver.next(0.1) is None  # closed
@@ -193,7 +213,10 @@ def test_the_dead_man_flag_follows_the_pictures() -> None:
 
 
 def test_status_and_commands_reach_the_bridge() -> None:
-    with StreamRig(commands={"double": lambda args: 2 * args["value"]}) as rig, Receiver(rig.endpoint) as receiver:
+    with (
+        StreamRig(commands={"double": lambda args: 2 * args["value"]}) as rig,
+        Receiver(rig.endpoint) as receiver,
+    ):
         assert receiver.status(timeout=60.0) == {"state": "fine"}
         assert receiver.send_command("double", timeout=60.0, value=21) == 42
         with pytest.raises(ValueError, match="unknown command 'explode'; known: \\['double'\\]"):
@@ -210,7 +233,8 @@ def test_the_camera_may_appear_later_and_the_reason_is_told() -> None:
 
 
 def test_a_restarted_bridge_is_found_again_within_two_seconds() -> None:
-    with Receiver("tcp://127.0.0.1:1") as lost:  # starts before any bridge, at an address that stays empty
+    # Starts before any bridge, at an address that stays empty.
+    with Receiver("tcp://127.0.0.1:1") as lost:
         rig = StreamRig()
         with Receiver(rig.endpoint, encoding="raw") as receiver:
             for restart in range(3):

@@ -1,4 +1,7 @@
-"""The vehicle's one file among strangers: killed readers, other hosts, garbage, a Python with nothing of ours."""
+"""The vehicle's one file among strangers.
+
+Killed readers, other hosts, garbage, a Python with nothing of ours.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ with Receiver(sys.argv[1], color="rgb", encoding="raw") as receiver:
 """
 
 
-def test_killed_clients_are_dropped_and_leave_no_memory_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_clients_are_dropped_and_leave_no_memory_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     big = np.zeros((768, 1024, 3), np.uint8)
     clock_ns, sweeps, sweep = machine_ns(), 0, StreamHub._sweep
 
@@ -73,7 +78,9 @@ def test_a_bridge_on_another_host_brings_another_clock() -> None:
         for instance, ahead_ns in (("y", -1000 * 10**9), ("z", 5000 * 10**9)):
             bridge.instance, bridge.ahead_ns = instance, ahead_ns
             registrations = receiver.counters["registrations"]
-            bridge.serve_until(lambda before=registrations: receiver.counters["registrations"] > before)  # type: ignore[misc]
+            bridge.serve_until(
+                lambda before=registrations: receiver.counters["registrations"] > before  # type: ignore[misc]
+            )
             t_ns = now_ns()
             frame = bridge.show(receiver, t_ns + ahead_ns)
             assert frame is not None and frame.t_bridge_ns == t_ns + ahead_ns
@@ -87,7 +94,9 @@ def test_a_repeated_picture_is_late_even_when_the_clock_mapping_moved_meanwhile(
         assert frame is not None
 
         def later() -> bool:
-            bridge.ahead_ns -= 1_000_000  # the same bridge time becomes later and later in vehicle time
+            bridge.ahead_ns -= (
+                1_000_000  # the same bridge time becomes later and later in vehicle time
+            )
             return receiver.clock_sync.to_vehicle_ns(t_ns) > frame.t_ns
 
         bridge.serve_until(later)
@@ -103,7 +112,8 @@ def _hostile_pictures() -> list[tuple[bytes, ...]]:
         return msgspec.json.encode({**good, "t_display_ns": now_ns(), **changes}), payload
 
     jpeg = cv2.imencode(".jpg", np.zeros((6, 8), np.uint8))[1].tobytes()
-    other = cv2.imencode(".jpg", np.zeros((3, 16), np.uint8))[1].tobytes()  # as many pixels, another shape
+    # As many pixels, another shape.
+    other = cv2.imencode(".jpg", np.zeros((3, 16), np.uint8))[1].tobytes()
     huge = bytearray(jpeg)
     at = jpeg.index(b"\xff\xc0")
     huge[at + 5 : at + 9] = b"\xff\xff\xff\xff"  # claims 65535 x 65535
@@ -142,16 +152,28 @@ def _hostile_pictures() -> list[tuple[bytes, ...]]:
 def test_garbage_from_the_bridge_is_counted_and_never_fatal() -> None:
     with PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
         bridge.serve_until(lambda: bridge.picture(b"not a picture"))
-        for payload in (b"", b"null", b"[]", b"{}", os.urandom(500), b'{"type":"pong"}', b"[" * 10_000):
+        for payload in (
+            b"",
+            b"null",
+            b"[]",
+            b"{}",
+            os.urandom(500),
+            b'{"type":"pong"}',
+            b"[" * 10_000,
+        ):
             bridge.control(payload)
-        bridge.control(b'{"type":"pong","t1":1,"t2":1,"t3":1,"known":true,"in_flight":0,"instance":"y"}')
+        bridge.control(
+            b'{"type":"pong","t1":1,"t2":1,"t3":1,"known":true,"in_flight":0,"instance":"y"}'
+        )
         bridge.control(b'{"type":"registered","token":"you","data_port":99999,"camera":{}}')
         bridge.control(b'{"type":"result","id":"x"}')
         wait_until(lambda: receiver.counters["malformed"] >= 11)
         for parts in _hostile_pictures():
             handled = receiver.counters["received"]
             assert bridge.picture(*parts)
-            wait_until(lambda handled=handled: receiver.counters["received"] > handled)  # type: ignore[misc]
+            wait_until(
+                lambda handled=handled: receiver.counters["received"] > handled,  # type: ignore[misc]
+            )
             assert receiver.next(0.005) is None, parts[0][:300]
             bridge.serve(time.monotonic() + 0.001)
         frame = bridge.show(receiver, now_ns())
@@ -184,7 +206,8 @@ def test_the_file_alone_receives_and_saves_with_numpy_and_pyzmq_only(tmp_path: P
     assert len(pictures) == summary["frames"] > 0 and summary["latency_ms"]["p50"] > 0
     assert summary["problem"] == ""
     read = cv2.imread(str(pictures[0]))
-    assert read is not None and np.array_equal(read[:, :, ::-1], photo())  # raw, since nothing decodes JPEG there
+    # Raw, since nothing decodes JPEG there.
+    assert read is not None and np.array_equal(read[:, :, ::-1], photo())
 
 
 def test_the_command_line_tells_why_nothing_comes(tmp_path: Path) -> None:
@@ -198,7 +221,11 @@ def test_the_command_line_tells_why_nothing_comes(tmp_path: Path) -> None:
 
 def test_the_example_is_ten_lines_and_runs() -> None:
     example = ROOT / "examples" / "vio_client.py"
-    lines = [line for line in example.read_text().splitlines() if line.strip() and not line.startswith(("#", '"""'))]
+    lines = [
+        line
+        for line in example.read_text().splitlines()
+        if line.strip() and not line.startswith(("#", '"""'))
+    ]
     assert len(lines) <= 10
     with (
         StreamRig() as rig,

@@ -1,7 +1,10 @@
-"""Augmented reality through a whole bridge: a layer that it rendered, laid over a real camera's picture onboard.
+"""Augmented reality through a whole bridge.
 
-The camera's carrier flies a recorded track; its inertial samples are that track's derivatives. The real camera has a
-lens, another place, another rate, and its pictures are up to 20 ms older or newer than the layer's.
+A layer that it rendered, laid over a real camera's picture onboard.
+
+The camera's carrier flies a recorded track; its inertial samples are that track's derivatives. The
+real camera has a lens, another place, another rate, and its pictures are up to 20 ms older or newer
+than the layer's.
 """
 
 from __future__ import annotations
@@ -28,9 +31,24 @@ from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.config.presets import preset_text
 from vil_bridge.core.camera_model import Distortion, LensModel
-from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_from_euler_zyx, q_from_matrix, q_log, q_mul
+from vil_bridge.core.geometry import (
+    GRAVITY_MPS2,
+    Transform,
+    q_conj,
+    q_from_euler_zyx,
+    q_from_matrix,
+    q_log,
+    q_mul,
+)
 from vil_bridge.core.lens import distort
-from vil_bridge.core.types import FloatArray, ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import (
+    FloatArray,
+    ImageArray,
+    Modality,
+    RenderedImage,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -71,13 +89,20 @@ REAL: Final[dict[str, Any]] = {
     "distortion": {"model": "radtan", "coefficients": list(LENS.coefficients[:4])},
     "T_body_camera": {"p_m": [0.12, 0.0, 0.05], "ypr_deg": [0.0, 2.0, -1.0]},
 }
-T_BODY_REAL: Final = Transform.of((0.12, 0.0, 0.05), q_from_euler_zyx(*np.radians((0, 2, -1)))) @ T_FLU_OPTICAL
+T_BODY_REAL: Final = (
+    Transform.of((0.12, 0.0, 0.05), q_from_euler_zyx(*np.radians((0, 2, -1)))) @ T_FLU_OPTICAL
+)
 UP_MPS2: Final = np.array([0.0, 0.0, GRAVITY_MPS2])
-T_BODY_OPTICAL: Final = Transform.of((0.1, 0.02, 0.03), q_from_euler_zyx(*np.radians((2, -3, 4)))) @ T_FLU_OPTICAL
+T_BODY_OPTICAL: Final = (
+    Transform.of((0.1, 0.02, 0.03), q_from_euler_zyx(*np.radians((2, -3, 4)))) @ T_FLU_OPTICAL
+)
 IMU: Final = {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 0.0, 0.0]}
 _SIDE = np.linspace(-0.5, 0.5, 40)
 SIGN_M: Final[FloatArray] = np.concatenate(
-    [np.column_stack((np.full(40, 3.0), y, z)) for y, z in ((_SIDE, np.full(40, 1.0)), (np.full(40, 0.5), 1.5 + _SIDE))]
+    [
+        np.column_stack((np.full(40, 3.0), y, z))
+        for y, z in ((_SIDE, np.full(40, 1.0)), (np.full(40, 0.5), 1.5 + _SIDE))
+    ]
     + [
         np.column_stack((np.full(40, 3.0), y, z))
         for y, z in ((-_SIDE, np.full(40, 2.0)), (np.full(40, -0.5), 1.5 - _SIDE))
@@ -100,7 +125,10 @@ def write_track(folder: Path) -> Path:
 
 
 def cover_of(
-    T_world_optical: Transform, intrinsics: tuple[float, ...], size_px: tuple[int, int], lens: Distortion | None
+    T_world_optical: Transform,
+    intrinsics: tuple[float, ...],
+    size_px: tuple[int, int],
+    lens: Distortion | None,
 ) -> FloatArray:
     X = T_world_optical.inverse().apply(SIGN_M)
     fx, fy, cx, cy = intrinsics
@@ -113,7 +141,9 @@ def studio(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest
     for view in (view for view in views if view.due):
         assert view.layer == "actors"
         sign = rgba(cover_of(view.T_world_camera, view.camera.intrinsics_px, SIZE_PX, None))
-        made.append(RenderedImage(view, sign if view.modality is Modality.RGBA else sign[:, :, 0].copy()))
+        made.append(
+            RenderedImage(view, sign if view.modality is Modality.RGBA else sign[:, :, 0].copy())
+        )
     return RenderedRequest(tuple(made))
 
 
@@ -131,8 +161,9 @@ def samples(body: Callable[[int], Transform], first_ns: int, last_ns: int) -> Im
 async def filmed(bridge: Bridge, frames: Iterator[Frame]) -> Frame:
     """Return the next picture whose surroundings in time the world knows.
 
-    The world keeps the poses of 5 s. A picture that a busy machine delays for longer is left out, as is one from
-    before the track, and one whose poses came so late that their velocity was carried on for long.
+    The world keeps the poses of 5 s. A picture that a busy machine delays for longer is left out,
+    as is one from before the track, and one whose poses came so late that their velocity was
+    carried on for long.
     """
     world = bridge.context.world
 
@@ -159,18 +190,25 @@ async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None
             return bridge.context.world.motion_at("drone", t_ns).T_world_body
 
         with Receiver(
-            bridge.context.hub.endpoint, modality="rgba", variant="raw", encoding="raw", timeout_s=60.0
+            bridge.context.hub.endpoint,
+            modality="rgba",
+            variant="raw",
+            encoding="raw",
+            timeout_s=60.0,
         ) as receiver:
             frames = iter(receiver)
             for ahead_ms in (20, -20, 0, 10, -15, 15, 5):
                 frame = await filmed(bridge, frames)
                 t_ns, ahead_ns = frame.t_bridge_ns, ahead_ms * 1_000_000
-                # The bridge says where it measured the vehicle last; what the warp adds is the true motion since.
+                # The bridge says where it measured the vehicle last; what the warp adds is the true
+                # motion since.
                 assert frame.motion is not None and frame.motion.measured is not None
                 first_ns, last_ns = sorted((frame.motion.measured.t_ns - frame.t_ns, ahead_ns))
                 imu = samples(body, t_ns + first_ns - 10_000_000, t_ns + last_ns + 10_000_000)
                 warper = LateWarper(imu, d_m=2.9, T_body_imu=IMU)
-                layer = warper.warp(frame, receiver.camera_info, frame.t_ns + ahead_ns, to_camera=REAL)
+                layer = warper.warp(
+                    frame, receiver.camera_info, frame.t_ns + ahead_ns, to_camera=REAL
+                )
                 assert layer.motion == "inertial"
                 T_world_real = body(t_ns + ahead_ns) @ T_BODY_REAL
                 cover = cover_of(T_world_real, intrinsics, (REAL["width"], REAL["height"]), LENS)
@@ -185,7 +223,9 @@ def printed(endpoint: str) -> list[str]:
 
 def augmented(endpoint: str, folder: Path) -> ImageArray:
     """The last picture of the example of augmented reality, fed with a grey film."""
-    film = cv2.VideoWriter(str(folder / "film.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 30.0, (640, 480))
+    film = cv2.VideoWriter(
+        str(folder / "film.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 30.0, (640, 480)
+    )
     for _ in range(5):
         film.write(np.full((480, 640, 3), 90, np.uint8))
     film.release()
@@ -209,14 +249,21 @@ async def test_the_examples_do_what_they_say(tmp_path: Path) -> None:
 
 def test_the_augmenting_example_says_that_there_is_no_camera(tmp_path: Path) -> None:
     done = run(sys.executable, EXAMPLE, "tcp://127.0.0.1:1", tmp_path / "none.avi")
-    assert done.returncode == 1 and "none.avi' cannot be opened. Give the number of a camera" in done.stderr
+    assert (
+        done.returncode == 1
+        and "none.avi' cannot be opened. Give the number of a camera" in done.stderr
+    )
 
 
 @pytest.mark.long
 async def test_the_augmenting_example_runs_with_its_preset(tmp_path: Path) -> None:
     config = yaml.safe_load(preset_text("augmented"))
     config["renderers"]["hall"] |= {"pose_port": 0, "image_port": 0}
-    config |= {"stream": {"bind": "tcp://127.0.0.1:0"}, "http": {"port": 0}, "realtime": {"fifo_priority": 0}}
+    config |= {
+        "stream": {"bind": "tcp://127.0.0.1:0"},
+        "http": {"port": 0},
+        "realtime": {"fifo_priority": 0},
+    }
     async with drawn_bridge(yaml.safe_dump(config), studio) as bridge:
         picture = await asyncio.to_thread(augmented, bridge.context.hub.endpoint, tmp_path)
     sign = np.abs(picture[:, :, ::-1] - (COLOUR * ALPHA + 90 * (1 - ALPHA))).max(axis=2) <= 3

@@ -1,4 +1,7 @@
-"""The onboard client as a wheel of its own: what is in it, and that it receives without anything else of ours."""
+"""The onboard client as a wheel of its own.
+
+What is in it, and that it receives without anything else of ours.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ pytestmark = pytest.mark.process
 CLIENT = ROOT / "deploy" / "client"
 _READER = """
 import sys
-sys.modules.update(dict.fromkeys(("vil_bridge", "vil_adapters", "vil_renderer")))  # importing them fails
+sys.modules.update(dict.fromkeys(("vil_bridge", "vil_adapters",
+    "vil_renderer")))  # importing them fails
 from vil_bridge_client import Receiver
 from vil_bridge_client.client_warp import ImuRing
 with Receiver(sys.argv[1], color="rgb", encoding="raw", imu=ImuRing()) as receiver:
@@ -40,14 +44,22 @@ def test_the_wheel_fits_every_python_and_holds_the_files_that_vehicles_copy(whee
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         code = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
-        (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("METADATA"))
+        (metadata,) = (
+            archive.read(name).decode() for name in archive.namelist() if name.endswith("METADATA")
+        )
     sources = {"client.py": ROOT / "vil_bridge", "client_warp.py": ROOT / "vil_bridge"}
     sources["__init__.py"] = CLIENT / "vil_bridge_client"
-    assert code == {f"vil_bridge_client/{name}": (folder / name).read_bytes() for name, folder in sources.items()}
+    assert code == {
+        f"vil_bridge_client/{name}": (folder / name).read_bytes()
+        for name, folder in sources.items()
+    }
     check_python_3_8(CLIENT / "vil_bridge_client" / "__init__.py")
     said = Parser().parsestr(metadata)
     assert said["Requires-Python"] == ">=3.8"
-    assert {need for need in said.get_all("Requires-Dist", []) if "extra" not in need} == {"numpy", "pyzmq"}
+    assert {need for need in said.get_all("Requires-Dist", []) if "extra" not in need} == {
+        "numpy",
+        "pyzmq",
+    }
 
 
 def test_the_wheel_alone_receives_pictures(wheel: Path, tmp_path: Path) -> None:

@@ -66,7 +66,10 @@ def test_a_peer_that_does_not_answer_loses_its_connection_and_is_not_accused() -
 def test_a_silenced_peer_sees_the_end_later(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = time.monotonic_ns()
     monkeypatch.setattr(connection_end, "machine_ns", lambda: now_ns)
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as stranger:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as stranger,
+    ):
         ours, _ = server.accept()
         stranger.sendall(b"waiting")
         connection_end.end(ours, quietly=True)
@@ -90,7 +93,8 @@ def test_each_connection_of_one_identity_is_read_and_leaves_nothing_behind() -> 
         with peer(port, b"same"):
             for _ in range(5):
                 with peer(port, b"same") as other:
-                    other.sendall(message(b'{"type":"ping","t1":1}') * 20)  # more than wait of one connection
+                    # More than wait of one connection.
+                    other.sendall(message(b'{"type":"ping","t1":1}') * 20)
                     answers = b""
                     while answers.count(b"pong") < 20:
                         answers += other.recv(65536)

@@ -35,7 +35,8 @@ rooms: {hall: {}}
 sources: {lab: {type: vrpn, room: hall, server: 127.0.0.1, port: 9, subjects: [drone]}}
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras:
-  front: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, stereo_baseline_m: 0.5, latency_compensation: none}
+  front: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, stereo_baseline_m: 0.5,
+      latency_compensation: none}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
@@ -52,13 +53,17 @@ class Seen:
 
     def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         self.views, self.snapshot = {view.camera.name: view for view in views}, snapshot
-        return RenderedRequest(tuple(RenderedImage(v, np.full((24, 32, 3), 90, np.uint8)) for v in views))
+        return RenderedRequest(
+            tuple(RenderedImage(v, np.full((24, 32, 3), 90, np.uint8)) for v in views)
+        )
 
     def place(self, camera: str) -> list[float]:
         return [round(v, 6) for v in self.views[camera].T_world_camera.p_m.tolist()]
 
     def props(self) -> dict[str, tuple[list[float], tuple[float, ...]]]:
-        return {a.name: (a.T_world_body.p_m.round(6).tolist(), a.size_m) for a in self.snapshot.actors}
+        return {
+            a.name: (a.T_world_body.p_m.round(6).tolist(), a.size_m) for a in self.snapshot.actors
+        }
 
 
 @asynccontextmanager
@@ -78,7 +83,9 @@ async def test_a_camera_moves_and_its_pair_with_it(tmp_path: Path) -> None:
         # Turned to the left, its right side is ahead: +x of the world.
         await until(lambda: seen.place("front_right") == [1.5, 2.0, 3.0])
         np.testing.assert_allclose(controls.mount("front").q_xyzw, QUARTER, atol=1e-12)
-        assert controls.effective()["cameras"]["front"]["T_body_camera"]["ypr_deg"] == pytest.approx([90.0, 0.0, 0.0])
+        assert controls.effective()["cameras"]["front"]["T_body_camera"][
+            "ypr_deg"
+        ] == pytest.approx([90.0, 0.0, 0.0])
         with pytest.raises(ValueError, match="moves with it: move front"):
             controls.set_mount("front_right", MountView((0.0, 0.0, 0.0), UPRIGHT))
         with pytest.raises(ValueError, match="quaternion of length 1"):
@@ -87,10 +94,17 @@ async def test_a_camera_moves_and_its_pair_with_it(tmp_path: Path) -> None:
             controls.set_mount("back", MountView((0.0, 0.0, 0.0), UPRIGHT))
 
         def read() -> Any:
-            """Return the camera that the reader has, once a picture says the same: older ones are on their way."""
-            with Receiver(bridge.context.hub.endpoint, camera="front", encoding="raw", variant="raw") as receiver:
+            """Return the camera that the reader has, once a picture says the same.
+
+            Older ones are on their way.
+            """
+            with Receiver(
+                bridge.context.hub.endpoint, camera="front", encoding="raw", variant="raw"
+            ) as receiver:
                 return next(
-                    t for f in receiver if (t := receiver.camera_info["T_body_camera"]) == f.metadata["T_body_camera"]
+                    t
+                    for f in receiver
+                    if (t := receiver.camera_info["T_body_camera"]) == f.metadata["T_body_camera"]
                 )
 
         told = await asyncio.to_thread(read)
@@ -104,7 +118,9 @@ async def test_obstacles_stand_where_they_are_put(tmp_path: Path) -> None:
         await until(lambda: seen.props() == {"pillar": ([1.0, 0.0, 0.5], (0.2, 0.3, 1.0))})
         controls.set_prop("pillar", PropView((2.0, 0.0, 0.5), QUARTER, (0.2, 0.3, 1.0)))
         await until(lambda: seen.props()["pillar"][0] == [2.0, 0.0, 0.5])
-        longer = controls.set_prop("pillar", PropView((2.0, 0.0, 0.5), (0.0, 0.0, 1.0, 1.0), (0.2, 0.3, 1.0)))
+        longer = controls.set_prop(
+            "pillar", PropView((2.0, 0.0, 0.5), (0.0, 0.0, 1.0, 1.0), (0.2, 0.3, 1.0))
+        )
         assert longer.q_xyzw == pytest.approx((0.0, 0.0, 0.5**0.5, 0.5**0.5))
         assert controls.props() == {"pillar": longer}, "pages show it as renderers do"
         assert bridge.snapshot().actors == {}, "nobody tracks it"
@@ -126,8 +142,13 @@ async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
         reload = bridge.controls.reload
         assert (await asyncio.to_thread(reload)).applied == ()
         text = path.read_text()
-        bag = f"outputs: {{bag: {{type: ros-bag, cameras: [front], images: [raw], path: {tmp_path / 'run'}}}}}\n"
-        changed = text.replace("rate_hz: 50,", "rate_hz: 25, T_body_camera: {p_m: [0, 0, 4]}, max_age_ms: 90,")
+        bag = (
+            f"outputs: {{bag: {{type: ros-bag, cameras: [front], images: [raw], path: "
+            f"{tmp_path / 'run'}}}}}\n"
+        )
+        changed = text.replace(
+            "rate_hz: 50,", "rate_hz: 25, T_body_camera: {p_m: [0, 0, 4]}, max_age_ms: 90,"
+        )
         path.write_text(changed + bag + "lighting: {time_of_day_h: 19.5}\n")
         told = await asyncio.to_thread(reload)
         assert set(told.applied) == {
@@ -137,7 +158,9 @@ async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
             "lighting.time_of_day_h",
         }
         assert told.needs_restart == ("cameras.front.rate_hz",)
-        await until(lambda: seen.place("front") == [0.0, 0.0, 4.0] and seen.snapshot.lighting is not None)
+        await until(
+            lambda: seen.place("front") == [0.0, 0.0, 4.0] and seen.snapshot.lighting is not None
+        )
         assert seen.snapshot.lighting is not None
         assert seen.snapshot.lighting.time_of_day_h == pytest.approx(19.5)
         assert bridge.context.cameras["front"].sink.max_age_ns == 90_000_000
@@ -147,16 +170,26 @@ async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
 
         path.write_text(path.read_text().replace("19.5", "20.5"))
         assert (await asyncio.to_thread(reload)).applied == ("lighting.time_of_day_h",)
-        assert bridge.context.outputs.outputs["bag"][0] is bag_output, "what stays the same is not touched"
+        assert bridge.context.outputs.outputs["bag"][0] is bag_output, (
+            "what stays the same is not touched"
+        )
 
-        other = f"{{type: ros-bag, cameras: [front], images: [raw], variant: compensated, path: {tmp_path / 'other'}}}"
+        other = (
+            f"{{type: ros-bag, cameras: [front], images: [raw], variant: compensated, path: "
+            f"{tmp_path / 'other'}}}"
+        )
         path.write_text(changed + bag.replace("}}", f"}}, other: {other}}}"))
-        with pytest.raises(ConfigError, match="camera front has no compensated rgb or gray pictures"):
+        with pytest.raises(
+            ConfigError, match="camera front has no compensated rgb or gray pictures"
+        ):
             await asyncio.to_thread(reload)
         assert bridge.context.outputs.outputs["bag"][0] is bag_output, "the rest goes on"
 
         path.write_text(changed)
-        assert set((await asyncio.to_thread(reload)).applied) == {"outputs.bag", "lighting.time_of_day_h"}
+        assert set((await asyncio.to_thread(reload)).applied) == {
+            "outputs.bag",
+            "lighting.time_of_day_h",
+        }
         assert bridge.context.outputs.outputs == {}
         assert (tmp_path / "run" / "run.mcap").stat().st_size > 0, "closed when it went"
         await until(lambda: seen.snapshot.lighting is None)
@@ -191,7 +224,9 @@ async def test_faults_of_a_source_change(tmp_path: Path) -> None:
         assert injector.text == "loss=1%"
 
 
-async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again(tmp_path: Path) -> None:
+async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again(
+    tmp_path: Path,
+) -> None:
     async with changed_bridge(tmp_path) as (bridge, _, _):
         controls = bridge.controls
         lit = Lighting(6.5, {"desk": LampState(0.5, (1.0, 0.5, 0.25))})
@@ -200,7 +235,11 @@ async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again
         await asyncio.to_thread(controls.set_mount, "front", MountView((1.0, 0.0, 0.0), UPRIGHT))
         assert bridge.context.world.lighting == lit, "nobody asked for another light"
         lamps = {"desk": {"power": 0.5, "colour": [1.0, 0.5, 0.25]}}
-        assert controls.effective()["lighting"] == {"time_of_day_h": 6.5, "lamps": lamps, "weather": None}
+        assert controls.effective()["lighting"] == {
+            "time_of_day_h": 6.5,
+            "lamps": lamps,
+            "weather": None,
+        }
         told = await asyncio.to_thread(controls.reload)
         assert set(told.applied) == {
             "sources.lab.faults",
@@ -208,8 +247,15 @@ async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again
             "lighting.time_of_day_h",
             "lighting.lamps.desk",
         }
-        assert controls.faults("lab") == "" and bridge.snapshot().sources["lab"].report.facts.get("injected") is None
-        assert controls.effective()["lighting"] == {"time_of_day_h": None, "lamps": {}, "weather": None}
+        assert (
+            controls.faults("lab") == ""
+            and bridge.snapshot().sources["lab"].report.facts.get("injected") is None
+        )
+        assert controls.effective()["lighting"] == {
+            "time_of_day_h": None,
+            "lamps": {},
+            "weather": None,
+        }
         assert (await asyncio.to_thread(controls.reload)).applied == ()
 
 
@@ -249,29 +295,44 @@ class ToldOutput:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> type[ToldOutput]:
     here = f"{__name__}:"
-    monkeypatch.setitem(registry.BUILT_IN["outputs"], "told", registry.Plugin(f"{here}ToldConfig", f"{here}ToldOutput"))
+    monkeypatch.setitem(
+        registry.BUILT_IN["outputs"],
+        "told",
+        registry.Plugin(f"{here}ToldConfig", f"{here}ToldOutput"),
+    )
     ToldOutput.places.clear()
     ToldOutput.made.clear()
     ToldOutput.go_on.clear()
     return ToldOutput
 
 
-async def test_an_output_made_anew_is_told_where_the_camera_sits_now(tmp_path: Path, told: type[ToldOutput]) -> None:
+async def test_an_output_made_anew_is_told_where_the_camera_sits_now(
+    tmp_path: Path, told: type[ToldOutput]
+) -> None:
     async with changed_bridge(tmp_path) as (bridge, _, path):
-        moved = _CONFIG.replace("baseline_m: 0.5,", "baseline_m: 0.5, T_body_camera: {p_m: [0, 0, 4]},")
+        moved = _CONFIG.replace(
+            "baseline_m: 0.5,", "baseline_m: 0.5, T_body_camera: {p_m: [0, 0, 4]},"
+        )
         path.write_text(moved + "outputs: {look: {type: told}}\n")
         await asyncio.to_thread(bridge.controls.reload)
-        await asyncio.to_thread(bridge.controls.set_mount, "front", MountView((1.0, 2.0, 3.0), UPRIGHT))
+        await asyncio.to_thread(
+            bridge.controls.set_mount, "front", MountView((1.0, 2.0, 3.0), UPRIGHT)
+        )
         path.write_text(moved + "outputs: {look: {type: told, slow: true}}\n")
         told.go_on.set()
         await asyncio.to_thread(bridge.controls.reload)
-    assert told.places == [[0.0, 0.0, 4.0], [0.0, 0.0, 4.0]]  # the file is the truth when it is read again
+    # The file is the truth when it is read again.
+    assert told.places == [[0.0, 0.0, 4.0], [0.0, 0.0, 4.0]]
 
 
-async def test_what_is_refused_moves_nothing_meanwhile(tmp_path: Path, told: type[ToldOutput]) -> None:
+async def test_what_is_refused_moves_nothing_meanwhile(
+    tmp_path: Path, told: type[ToldOutput]
+) -> None:
     async with changed_bridge(tmp_path) as (bridge, _, path):
         before = bridge.controls.effective()
-        moved = _CONFIG.replace("baseline_m: 0.5,", "baseline_m: 0.5, T_body_camera: {p_m: [0, 0, 4]},")
+        moved = _CONFIG.replace(
+            "baseline_m: 0.5,", "baseline_m: 0.5, T_body_camera: {p_m: [0, 0, 4]},"
+        )
         path.write_text(moved + "outputs: {look: {type: told, slow: true, fails: true}}\n")
         reload = asyncio.create_task(asyncio.to_thread(bridge.controls.reload))
         assert await asyncio.to_thread(told.made.wait, PATIENCE_S)
@@ -285,7 +346,9 @@ async def test_what_is_refused_moves_nothing_meanwhile(tmp_path: Path, told: typ
         assert told.places == [[0.0, 0.0, 4.0]]
 
 
-async def test_a_light_set_while_the_file_is_read_stays(tmp_path: Path, told: type[ToldOutput]) -> None:
+async def test_a_light_set_while_the_file_is_read_stays(
+    tmp_path: Path, told: type[ToldOutput]
+) -> None:
     async with changed_bridge(tmp_path) as (bridge, _, path):
         path.write_text(_CONFIG + "outputs: {look: {type: told, slow: true}}\n")
         reload = asyncio.create_task(asyncio.to_thread(bridge.controls.reload))

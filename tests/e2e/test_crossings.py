@@ -14,7 +14,11 @@ pytestmark = pytest.mark.process
 
 def test_a_pose_and_a_picture_cross_few_files() -> None:
     counted = subprocess.run(
-        [sys.executable, "-m", "tests.support.crossings"], cwd=ROOT, capture_output=True, text=True, timeout=240
+        [sys.executable, "-m", "tests.support.crossings"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert counted.returncode == 0, counted.stdout + counted.stderr
     assert "vil_bridge/daemon/sources.py" in counted.stdout, "the stages of a pose"

@@ -52,7 +52,11 @@ class Bridge:
 def served() -> Iterator[tuple[Bridge, str]]:
     bridge = Bridge()
     app = create_app(
-        bridge.snapshot, metrics_registry(bridge.snapshot), preview=bridge.preview, light=bridge, clock=REAL
+        bridge.snapshot,
+        metrics_registry(bridge.snapshot),
+        preview=bridge.preview,
+        light=bridge,
+        clock=REAL,
     )
     with web_server(app) as server:
         yield bridge, server.url
@@ -124,19 +128,37 @@ def test_latency_by_camera_and_stage(bridge: Bridge, web: httpx.Client) -> None:
 def test_an_unknown_name_is_answered_with_the_known_ones(bridge: Bridge, web: httpx.Client) -> None:
     answer = web.get("/api/v1/sources/motive")
     assert answer.status_code == 404
-    assert answer.json() == {"detail": "nothing named 'motive' in sources; known: imu, motive-actor, motive-flight"}
+    assert answer.json() == {
+        "detail": "nothing named 'motive' in sources; known: imu, motive-actor, motive-flight"
+    }
 
 
 def test_facts_of_any_kind_are_shown(bridge: Bridge, web: httpx.Client) -> None:
     imu = bridge.now.sources["imu"]
-    facts = {"samples": np.int64(3), "ratio": np.float32(0.5), "bad": float("nan"), "other": object, "list": ("a", 1)}
+    facts = {
+        "samples": np.int64(3),
+        "ratio": np.float32(0.5),
+        "bad": float("nan"),
+        "other": object,
+        "list": ("a", 1),
+    }
     report = dataclasses.replace(imu.report, facts=facts)
-    bridge.now = dataclasses.replace(bridge.now, sources={"imu": dataclasses.replace(imu, report=report)})
+    bridge.now = dataclasses.replace(
+        bridge.now, sources={"imu": dataclasses.replace(imu, report=report)}
+    )
     shown = web.get("/api/v1/sources/imu").raise_for_status().json()["report"]["facts"]
-    assert shown == {"samples": 3, "ratio": 0.5, "bad": None, "other": str(object), "list": ["a", 1]}
+    assert shown == {
+        "samples": 3,
+        "ratio": 0.5,
+        "bad": None,
+        "other": str(object),
+        "list": ["a", 1],
+    }
 
 
-def test_health_is_of_the_process_and_readiness_of_the_pipeline(bridge: Bridge, web: httpx.Client) -> None:
+def test_health_is_of_the_process_and_readiness_of_the_pipeline(
+    bridge: Bridge, web: httpx.Client
+) -> None:
     assert web.get("/healthz").json() == {"status": "ok"}
     waiting = web.get("/readyz")
     assert waiting.status_code == 503
@@ -152,7 +174,10 @@ def test_health_is_of_the_process_and_readiness_of_the_pipeline(bridge: Bridge, 
     assert degraded.json()["degraded_because"] == [slow]
     bridge.now = BridgeSnapshot(NOW_NS, "b", "0.1.0", 1.0, ready=True)
     ready = web.get("/readyz")
-    assert (ready.status_code, ready.json()) == (200, {"ready": True, "not_ready_because": [], "degraded_because": []})
+    assert (ready.status_code, ready.json()) == (
+        200,
+        {"ready": True, "not_ready_because": [], "degraded_because": []},
+    )
 
 
 def test_metrics_are_what_prometheus_reads(bridge: Bridge, web: httpx.Client) -> None:
@@ -161,19 +186,31 @@ def test_metrics_are_what_prometheus_reads(bridge: Bridge, web: httpx.Client) ->
     names = {family.name for family in text_string_to_metric_families(answer.text)}
     assert {"vil_source_frames", "vil_stage_latency_seconds", "vil_build_info"} <= names
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
-    assert web.get("/metrics", headers=accept).headers["content-type"].startswith("application/openmetrics-text")
+    assert (
+        web.get("/metrics", headers=accept)
+        .headers["content-type"]
+        .startswith("application/openmetrics-text")
+    )
 
 
 def test_previews(bridge: Bridge, web: httpx.Client) -> None:
     picture = web.get("/api/v1/cameras/front/preview.jpg")
-    assert (picture.status_code, picture.headers["content-type"], picture.content) == (200, "image/jpeg", JPEG)
-    assert web.get("/api/v1/cameras/observer/preview.jpg").json() == {"detail": "camera 'observer' has no picture yet"}
+    assert (picture.status_code, picture.headers["content-type"], picture.content) == (
+        200,
+        "image/jpeg",
+        JPEG,
+    )
+    assert web.get("/api/v1/cameras/observer/preview.jpg").json() == {
+        "detail": "camera 'observer' has no picture yet"
+    }
     assert "known: front, observer" in web.get("/api/v1/cameras/rear/preview.jpg").json()["detail"]
 
 
 def test_all_but_light_and_simulated_time_is_read_only(bridge: Bridge, web: httpx.Client) -> None:
     paths = web.get("/api/v1/openapi.json").raise_for_status().json()["paths"]
-    assert {"/api/v1/status", "/api/v1/cameras/{name}", "/healthz", "/readyz", "/metrics"} <= set(paths)
+    assert {"/api/v1/status", "/api/v1/cameras/{name}", "/healthz", "/readyz", "/metrics"} <= set(
+        paths
+    )
     assert set(paths.pop("/api/v1/lighting")) == {"get", "put", "patch"}
     assert set(paths.pop("/api/v1/simulation")) == {"get", "patch"}
     assert set(paths.pop("/api/v1/simulation/step")) == {"post"}
@@ -209,7 +246,12 @@ def test_foreign_names_and_pages_are_refused(
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\x00\xff" * 4000, b"GET / HTTP/1.1\r\nHost: " + b"a" * 100_000, b"GET /%ff%fe\x80 HTTP/9\r\n\r\n"]
+    "garbage",
+    [
+        b"\x00\xff" * 4000,
+        b"GET / HTTP/1.1\r\nHost: " + b"a" * 100_000,
+        b"GET /%ff%fe\x80 HTTP/9\r\n\r\n",
+    ],
 )
 def test_garbage_is_answered_or_dropped_and_the_server_goes_on(
     garbage: bytes, bridge: Bridge, web: httpx.Client
@@ -240,13 +282,20 @@ def test_an_error_in_one_answer_does_not_end_the_server(bridge: Bridge, web: htt
 
 def make_server() -> HttpServer:
     app = create_app(
-        sample_snapshot, metrics_registry(sample_snapshot), preview=lambda _: None, light=Bridge(), clock=REAL
+        sample_snapshot,
+        metrics_registry(sample_snapshot),
+        preview=lambda _: None,
+        light=Bridge(),
+        clock=REAL,
     )
     return HttpServer(lambda: app, bind_http("127.0.0.1", 0))
 
 
-def test_stop_ends_quickly_with_connections_open_and_frees_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uvicorn_internals, "_REQUEST_TIMEOUT_S", 1000.0)  # what an idle connection has otherwise
+def test_stop_ends_quickly_with_connections_open_and_frees_the_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What an idle connection has otherwise.
+    monkeypatch.setattr(uvicorn_internals, "_REQUEST_TIMEOUT_S", 1000.0)
     server = make_server()
     threads = set(threading.enumerate())
     server.start()
@@ -273,5 +322,7 @@ def test_a_server_that_never_started_can_be_stopped() -> None:
 def test_a_port_in_use_says_so() -> None:
     with bind_http("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=rf"http: cannot listen on port {port}: .*is another bridge running"):
+        with pytest.raises(
+            ConfigError, match=rf"http: cannot listen on port {port}: .*is another bridge running"
+        ):
             bind_http("127.0.0.1", port)

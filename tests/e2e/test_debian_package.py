@@ -1,4 +1,6 @@
-"""The Debian package, installed, upgraded, removed and purged by dpkg below a folder instead of the system's root."""
+"""The Debian package, installed, upgraded, removed and purged by dpkg below a folder instead of
+the system's root.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,25 @@ _FORCED = "--force-not-root,depends,bad-path,script-chrootless,confold"
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package with our modules alone, from a copy of the checkout: what they need is where the tests run."""
+    """The package with our modules alone, from a copy of the checkout.
+
+    What they need is where the tests run.
+    """
     needs_program("dpkg-deb", "dpkg")
     copy = tmp_path_factory.mktemp("checkout")
     for name in _FOLDERS:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("frontend", "__pycache__"))
+        shutil.copytree(
+            ROOT / name, copy / name, ignore=shutil.ignore_patterns("frontend", "__pycache__")
+        )
     for name in _FILES:
         shutil.copy2(ROOT / name, copy)
     page = copy / "vil_bridge" / "web" / "static" / "index.html"
     page.parent.mkdir(exist_ok=True)
     page.touch()  # no Node is asked to build it
     env = {"PYTHON": sys.executable, "PIP_FLAGS": "--no-deps --no-build-isolation"}
-    return Path(output("sh", copy / "deploy/debian/build.sh", copy / "out", env=env).splitlines()[-1])
+    return Path(
+        output("sh", copy / "deploy/debian/build.sh", copy / "out", env=env).splitlines()[-1]
+    )
 
 
 class System:
@@ -51,11 +60,17 @@ class System:
     def dpkg(self, *words: object) -> str:
         """Do something as root, or as one who plays root."""
         player = [] if os.geteuid() == 0 else [needs_program("fakeroot", "fakeroot")]
-        return output(*player, "dpkg", f"--root={self.root}", f"--log={self.root}/log", _FORCED, *words)
+        return output(
+            *player, "dpkg", f"--root={self.root}", f"--log={self.root}/log", _FORCED, *words
+        )
 
     def files(self) -> set[str]:
         """Return what there is besides dpkg's own tables and folders."""
-        return {str(path.relative_to(self.root)) for path in self._all() if path.is_symlink() or path.is_file()}
+        return {
+            str(path.relative_to(self.root))
+            for path in self._all()
+            if path.is_symlink() or path.is_file()
+        }
 
     def _all(self) -> Iterator[Path]:
         return (p for p in self.root.rglob("*") if "dpkg" not in p.parts and p.name != "log")
@@ -65,10 +80,13 @@ def test_a_package_is_installed_upgraded_removed_and_purged(package: Path, tmp_p
     system = System(tmp_path)
     system.dpkg("-i", package)
     program, config = tmp_path / "usr/bin/vil-bridge", tmp_path / "etc/vil-bridge/bridge.yaml"
-    assert {f"usr/lib/systemd/system/{unit}.service" for unit in ("vil-bridge", "vil-renderer")} <= system.files()
+    assert {
+        f"usr/lib/systemd/system/{unit}.service" for unit in ("vil-bridge", "vil-renderer")
+    } <= system.files()
     ours = tmp_path / "opt/vil-bridge/lib/vil_bridge/__init__.py"
     ours.write_text(ours.read_text().replace(__version__, "7.8.9"))
-    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # whose Python has what they need
+    # Whose Python has what they need.
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     assert "7.8.9" in output(program, "version", env=env), "it runs what the package brought"
     assert "is good" in output(program, "check", config, env=env)
 

@@ -1,4 +1,7 @@
-"""The default installation: an interpreter that can import nothing of the extras relays poses, and names extras."""
+"""The default installation.
+
+An interpreter that can import nothing of the extras relays poses, and names extras.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,19 @@ from vil_bridge.tools.child_processes import free_ports
 
 pytestmark = pytest.mark.process
 
-EXTRAS: Final = ("cv2", "scipy", "numba", "moderngl", "glcontext", "trimesh", "PIL", "av", "gymnasium", "zenoh", "lcm")
+EXTRAS: Final = (
+    "cv2",
+    "scipy",
+    "numba",
+    "moderngl",
+    "glcontext",
+    "trimesh",
+    "PIL",
+    "av",
+    "gymnasium",
+    "zenoh",
+    "lcm",
+)
 """Modules that the default installation lacks."""
 _WITHOUT: Final = f"""
 import sys
@@ -52,7 +67,8 @@ require_cameras: false
 rooms: {{lab: {{}}}}
 sources: {{motive: {{type: optitrack, room: lab, command_port: {motive}}}}}
 actors: {{drone: {{kind: vehicle, source: motive, subject: drone}}}}
-outputs: {{autopilot: {{type: mavlink-pose, actors: [drone], rate_hz: 100, port: 0, peer_port: {autopilot}}}}}
+outputs: {{autopilot: {{type: mavlink-pose, actors: [drone], rate_hz: 100, port: 0,
+    peer_port: {autopilot}}}}}
 stream: {{bind: "tcp://127.0.0.1:{stream}"}}
 http: {{port: {http}}}
 """
@@ -61,7 +77,9 @@ http: {{port: {http}}}
 def test_help_imports_nothing_that_takes_long() -> None:
     done = run(sys.executable, "-c", _IMPORTED, "--help")
     assert done.returncode == Exit.OK, done.stderr
-    assert "Validate a configuration, and that what it needs is installed" in " ".join(done.stdout.split())
+    assert "Validate a configuration, and that what it needs is installed" in " ".join(
+        done.stdout.split()
+    )
     imported = set(json.loads(done.stderr))
     slow = {"numpy", "zmq", "yaml", "pydantic", "fastapi", "mcap", "rich", *EXTRAS}
     assert imported & slow == set()
@@ -82,7 +100,9 @@ async def test_poses_go_from_mocap_to_autopilot_without_any_extra(tmp_path: Path
         with UdpAutopilot() as autopilot:
             config = tmp_path / "poses.yaml"
             config.write_text(
-                _POSES.format(motive=motive.command_port, autopilot=autopilot.port, stream=stream, http=http)
+                _POSES.format(
+                    motive=motive.command_port, autopilot=autopilot.port, stream=stream, http=http
+                )
             )
             with Program(*_DEFAULT, "run", config) as bridge:
                 await bridge.until(lambda: len(autopilot.of("ODOMETRY")) >= 20, "twenty poses")

@@ -24,10 +24,15 @@ def _demo(out: Path, seconds: int, *more: str) -> dict[str, Any]:
     """Run it in an environment that has what ``make setup`` installs and nothing else."""
     start = out / "start" / "sitecustomize.py"  # each Python process imports it first
     start.parent.mkdir()
-    start.write_text(f"import sys\nsys.modules |= dict.fromkeys({set(modules_outside(DEMO))} - sys.modules.keys())\n")
+    start.write_text(
+        f"import sys\nsys.modules |= dict.fromkeys({set(modules_outside(DEMO))} - "
+        "sys.modules.keys())\n"
+    )
     summary = out / "summary.json"
     words = ("--seconds", seconds, "--out", out, "--json", summary, *more)
-    done = run(*VIL_BRIDGE, "demo", *words, limit_s=seconds + 240, env={"PYTHONPATH": str(start.parent)})
+    done = run(
+        *VIL_BRIDGE, "demo", *words, limit_s=seconds + 240, env={"PYTHONPATH": str(start.parent)}
+    )
     logs = "\n".join(f"{log.name}: {log.read_text()}" for log in out.glob("*.log"))
     assert done.returncode == 0, done.stdout + done.stderr + logs
     (out / "progress.txt").write_text(done.stdout)
@@ -72,7 +77,9 @@ def test_real_recording_is_compensated_and_its_gaps_are_told(tmp_path: Path) -> 
     assert summary["dropped"]["bridge"]["tracking_lost"] > 0
     tracked_s = summary["seconds"] - summary["untracked_s"]
     assert summary["untracked_s"] > 0.0
-    assert summary["fps_while_tracked"] == pytest.approx((summary["frames_received"] - 1) / tracked_s, rel=0.01)
+    assert summary["fps_while_tracked"] == pytest.approx(
+        (summary["frames_received"] - 1) / tracked_s, rel=0.01
+    )
     progress = (tmp_path / "progress.txt").read_text()
     assert all(f"recording: {phase}" in progress for phase in ("motion", "loss"))
 
@@ -84,12 +91,17 @@ def test_a_missing_recording_is_named(tmp_path: Path) -> None:
 
 
 def test_the_renderer_starts_before_anything_slow_is_imported() -> None:
-    code = "import sys, vil_bridge.cli.main, vil_bridge.tools.demo.first; print('numpy' in sys.modules)"
+    code = (
+        "import sys, vil_bridge.cli.main, vil_bridge.tools.demo.first; print('numpy' in "
+        "sys.modules)"
+    )
     assert run(sys.executable, "-c", code).stdout == "False\n"
 
 
 def test_an_early_end_leaves_no_program_behind(tmp_path: Path) -> None:
-    with Program(*VIL_BRIDGE, "demo", "--out", tmp_path, "--json", tmp_path / "summary.json") as demo:
+    with Program(
+        *VIL_BRIDGE, "demo", "--out", tmp_path, "--json", tmp_path / "summary.json"
+    ) as demo:
         demo.await_text("status page")
         children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
         assert children, "the renderer"

@@ -1,4 +1,7 @@
-"""A real Prometheus scrapes a running lab; every query of the board and every rule finds what it asks for."""
+"""A real Prometheus scrapes a running lab.
+
+Every query of the board and every rule finds what it asks for.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ pytestmark = pytest.mark.process
 
 DEPLOY = ROOT / "deploy"
 BOARD = json.loads((DEPLOY / "grafana" / "vil_bridge.json").read_text())
-QUERIES = [(panel["title"], target["expr"]) for panel in BOARD["panels"] for target in panel["targets"]]
+QUERIES = [
+    (panel["title"], target["expr"]) for panel in BOARD["panels"] for target in panel["targets"]
+]
 
 
 @contextmanager
@@ -61,7 +66,9 @@ def test_every_query_has_an_answer(tmp_path: Path) -> None:
                 return [
                     title
                     for title, query in QUERIES
-                    if not ask(f"{api}/query", query=query.replace("$__rate_interval", "10s"))["result"]
+                    if not ask(f"{api}/query", query=query.replace("$__rate_interval", "10s"))[
+                        "result"
+                    ]
                 ]
             except OSError as exc:
                 return [str(exc)]

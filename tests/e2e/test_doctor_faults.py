@@ -35,7 +35,9 @@ from vil_bridge.tools.doctor.finding import Finding, State
 pytestmark = pytest.mark.process
 
 
-MULTICAST = ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000, 1511, True, "239.255.42.99")
+MULTICAST = ServerInfo(
+    "Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000, 1511, True, "239.255.42.99"
+)
 
 
 class Frozen:
@@ -45,7 +47,9 @@ class Frozen:
     skeleton_models: tuple[SkeletonModel, ...] = ()
 
     def at(self, t_ns: int) -> MotionFrame:
-        return MotionFrame(self.subjects, np.ones((1, 3)), np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True]))
+        return MotionFrame(
+            self.subjects, np.ones((1, 3)), np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
+        )
 
 
 class MulticastOnly(asyncio.DatagramProtocol):
@@ -82,7 +86,11 @@ async def test_the_planted_causes_are_named(tmp_path: Path) -> None:
     silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
     images, page, poses, keys = (one.getsockname()[1] for one in taken)
-    crazyflie, still, walker = motive(DroneMotion("CF1", imu_rate_hz=100)), motive(Frozen()), motive(WalkMotion(), "z")
+    crazyflie, still, walker = (
+        motive(DroneMotion("CF1", imu_rate_hz=100)),
+        motive(Frozen()),
+        motive(WalkMotion(), "z"),
+    )
     try:
         silent.bind(("127.0.0.1", 0))
         async with crazyflie, still, walker:
@@ -124,18 +132,37 @@ async def test_the_planted_causes_are_named(tmp_path: Path) -> None:
         assert all(word in f"{found.text} -> {found.cure}" for word in words), found
         assert found.state is State.OK or found.cure, found
 
-    says("port of http", State.FAIL, "is taken by", f"(pid {os.getpid()})", "configure another port")
+    says(
+        "port of http", State.FAIL, "is taken by", f"(pid {os.getpid()})", "configure another port"
+    )
     says("port of federation.zmq", State.FAIL, "is taken by")
     says("port of federation.zenoh", State.FAIL, "is taken by")
     says("port of unity (image_port)", State.FAIL, "is taken by")
     says("port of unity (pose_port)", State.OK)
-    says("source refused", State.FAIL, f"127.0.0.1:{closed}", "refused: that computer is up, but nothing listens there")
+    says(
+        "source refused",
+        State.FAIL,
+        f"127.0.0.1:{closed}",
+        "refused: that computer is up, but nothing listens there",
+    )
     says("source silent", State.FAIL, "no answer from 127.0.0.1", "is 'Enable' on")
-    says("source multicast", State.FAIL, "answers, but no frames of 239.255.42.99:1511", "multicast")
-    says("route of elsewhere", State.FAIL, "203.0.113.9 is none of this computer's", "`interface: auto`")
+    says(
+        "source multicast", State.FAIL, "answers, but no frames of 239.255.42.99:1511", "multicast"
+    )
+    says(
+        "route of elsewhere",
+        State.FAIL,
+        "203.0.113.9 is none of this computer's",
+        "`interface: auto`",
+    )
     says("actor drone", State.FAIL, "config wants 'cf1'; stream has 'CF1'")
     says("motion of still", State.WARN, "equal to the last bit", "paused")
-    says("up axis of walker", State.WARN, "along x, y, z: it lies, or the up axis is wrong", "(now y)")
+    says(
+        "up axis of walker",
+        State.WARN,
+        "along x, y, z: it lies, or the up axis is wrong",
+        "(now y)",
+    )
     says("serial line of imu", State.FAIL, "does not exist", "serial lines here")
     assert "Motive" in findings["source crazyflie"].text
     says("motion of crazyflie", State.OK)
@@ -147,13 +174,17 @@ def doctor(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_missing_extra_and_a_missing_gl_library_end_with_3(tmp_path: Path) -> None:
     (tmp_path / "qtm_rt.py").write_text("raise ModuleNotFoundError(name='qtm_rt')\n")
-    (tmp_path / "moderngl.py").write_text("raise OSError('libEGL.so.1: cannot open shared object file')\n")
+    (tmp_path / "moderngl.py").write_text(
+        "raise OSError('libEGL.so.1: cannot open shared object file')\n"
+    )
     sections = {"sources": {"qtm": {"type": "qualisys", "room": "lab", "server": "127.0.0.1"}}}
     done = doctor(str(write(tmp_path, sections)), "--json", "--report", PYTHONPATH=str(tmp_path))
     assert done.returncode == Exit.CHECK_FAILED, done.stderr
     told = json.loads(done.stdout)
     assert told["vil-bridge"] and told["packages"]["numpy"]
-    failed = [f"{f['name']}: {f['text']} -> {f['cure']}" for f in told["findings"] if f["state"] == "fail"]
+    failed = [
+        f"{f['name']}: {f['text']} -> {f['cure']}" for f in told["findings"] if f["state"] == "fail"
+    ]
     assert any("qtm" in line and "pip install '.[qualisys]'" in line for line in failed), failed
     assert any(line.startswith("OpenGL: ") and "libEGL.so.1" in line for line in failed), failed
 

@@ -1,4 +1,7 @@
-"""The daemon's own illnesses, in a real process under somebody who plays systemd: a hung loop, a bug in a callback."""
+"""The daemon's own illnesses, in a real process under somebody who plays systemd.
+
+A hung loop, a bug in a callback.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,8 @@ class Source:
                     while not (self._folder / "go on").exists():
                         time.sleep(0.01)
                 else:
-                    asyncio.get_running_loop().call_soon({"bug": bug, "trouble": trouble}[order.stem])
+                    asyncio.get_running_loop().call_soon({"bug": bug,
+                        "trouble": trouble}[order.stem])
 
 plugin = Plugin("illness_plugin:Config", "illness_plugin:Source")
 """
@@ -74,8 +78,12 @@ class Patient:
         info = folder / "illness_plugin-1.0.dist-info"
         info.mkdir()
         (folder / "illness_plugin.py").write_text(PLUGIN)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: illness-plugin\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text("[vil_bridge.sources]\nillness = illness_plugin:plugin\n")
+        (info / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: illness-plugin\nVersion: 1.0\n"
+        )
+        (info / "entry_points.txt").write_text(
+            "[vil_bridge.sources]\nillness = illness_plugin:plugin\n"
+        )
         config = {
             "version": 1,
             "sources": {"ill": {"type": "illness", "folder": str(folder)}},
@@ -89,7 +97,10 @@ class Patient:
         self._ears.bind(str(folder / "notify"))
         self.heard: list[tuple[float, str]] = []
         paths = [str(folder), str(ROOT), str(ROOT / "adapters"), str(ROOT / "renderer")]
-        systemd = {"NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": str(round(1e6 * WATCHDOG_S))}
+        systemd = {
+            "NOTIFY_SOCKET": str(folder / "notify"),
+            "WATCHDOG_USEC": str(round(1e6 * WATCHDOG_S)),
+        }
         environment = {"PYTHONPATH": os.pathsep.join(paths), **systemd}
         self.process = Program(*VIL_BRIDGE, "run", folder / "lab.yaml", env=environment)
         self.process.await_that(lambda: self.said("READY=1"), "READY=1")
@@ -127,14 +138,23 @@ def patient(tmp_path: Path) -> Iterator[Patient]:
     made.close()
 
 
-def test_a_hung_loop_is_said_by_the_status_and_not_hidden_from_the_watchdog(patient: Patient) -> None:
+def test_a_hung_loop_is_said_by_the_status_and_not_hidden_from_the_watchdog(
+    patient: Patient,
+) -> None:
     begun_s = time.monotonic()
-    wait_until(lambda: patient.said("WATCHDOG=1", begun_s) and patient.said("STATUS=ready", begun_s), LIMIT_S)
+    wait_until(
+        lambda: patient.said("WATCHDOG=1", begun_s) and patient.said("STATUS=ready", begun_s),
+        LIMIT_S,
+    )
     wait_until(lambda: patient.get()["ready"], LIMIT_S, patient.get)
 
     patient.order("hang")
     words = "the realtime loop has not turned for"
-    wait_until(lambda: any(words in why for why in patient.get()["not_ready_because"]), LIMIT_S, patient.get)
+    wait_until(
+        lambda: any(words in why for why in patient.get()["not_ready_because"]),
+        LIMIT_S,
+        patient.get,
+    )
     patient.said("")  # what it was told until now
     hung_s = time.monotonic()
     wait_until(lambda: time.monotonic() - hung_s > 2.0 * WATCHDOG_S, LIMIT_S)
@@ -149,9 +169,13 @@ def test_a_hung_loop_is_said_by_the_status_and_not_hidden_from_the_watchdog(pati
     assert patient.said("STOPPING=1")
 
 
-def test_a_bug_in_a_callback_ends_the_process_and_a_peers_trouble_does_not(patient: Patient) -> None:
+def test_a_bug_in_a_callback_ends_the_process_and_a_peers_trouble_does_not(
+    patient: Patient,
+) -> None:
     patient.order("trouble")
-    wait_until(lambda: patient.get()["faults"]["loop"] == {"ConnectionResetError": 1}, LIMIT_S, patient.get)
+    wait_until(
+        lambda: patient.get()["faults"]["loop"] == {"ConnectionResetError": 1}, LIMIT_S, patient.get
+    )
     wait_until(lambda: patient.get()["ready"], LIMIT_S, patient.get)
     patient.order("bug")
     assert patient.end(None) == 1

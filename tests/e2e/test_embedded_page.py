@@ -26,7 +26,10 @@ LOAD_S = 300.0
 def blocks(page: str) -> list[tuple[str, str]]:
     """Language and text of each block."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    return [(kind, body) for kind, body in re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)]
+    return [
+        (kind, body)
+        for kind, body in re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -61,13 +64,19 @@ def test_the_configurations_are_good(page: str, tmp_path: Path) -> None:
     for i, (kind, body) in enumerate(blocks(page)):
         if kind == "yaml":
             parts = yaml.safe_load(body)
-            carriers = {c["actor"] for c in parts["cameras"].values()} - {"world"} if "version" not in parts else ()
+            carriers = (
+                {c["actor"] for c in parts["cameras"].values()} - {"world"}
+                if "version" not in parts
+                else ()
+            )
             if carriers:  # an excerpt: who carries its cameras is told elsewhere
                 parts |= {
                     "version": 1,
                     "rooms": {"hall": {}},
                     "sources": {"mocap": {"type": "optitrack", "room": "hall"}},
-                    "actors": {c: {"kind": "vehicle", "source": "mocap", "subject": c} for c in carriers},
+                    "actors": {
+                        c: {"kind": "vehicle", "source": "mocap", "subject": c} for c in carriers
+                    },
                 }
             path = tmp_path / f"{i}.yaml"
             path.write_text(yaml.safe_dump(parts))
@@ -75,7 +84,13 @@ def test_the_configurations_are_good(page: str, tmp_path: Path) -> None:
 
 
 def commands() -> list[str]:
-    return [line for page in PAGES for kind, body in blocks(page) if kind == "sh" for line in body.splitlines()]
+    return [
+        line
+        for page in PAGES
+        for kind, body in blocks(page)
+        if kind == "sh"
+        for line in body.splitlines()
+    ]
 
 
 @pytest.mark.long
@@ -83,7 +98,11 @@ def commands() -> list[str]:
 def test_the_commands_work(line: str, tmp_path: Path) -> None:
     program, *words = shlex.split(line)
     module = {"vil-bridge": ["-m", "vil_bridge"], "python": []}[program]
-    command = [sys.executable, *module, *(str(ROOT / w) if w.startswith("examples/") else w for w in words)]
+    command = [
+        sys.executable,
+        *module,
+        *(str(ROOT / w) if w.startswith("examples/") else w for w in words),
+    ]
     if words[0] != "renderer":
         output(*command, limit_s=LOAD_S, cwd=tmp_path)
         return

@@ -1,4 +1,7 @@
-"""The embedded renderer as its own process, spoken to as the original clients speak: raw sockets, their messages."""
+"""The embedded renderer as its own process, spoken to as the original clients speak.
+
+Raw sockets, their messages.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,19 @@ pytestmark = [pytest.mark.process, pytest.mark.gl]
 LOAD_S = 300.0
 
 V2_MESSAGE = (
-    b'{"camDepthScale":0.2,"camFOV":70.0,"camHeight":480,"camWidth":640,"cameras":[{"ID":"Camera_Left","channels":3,'
-    b'"doesLandmarkVisCheck":false,"hasCollisionCheck":true,"isDepth":false,"outputIndex":0,"position":[-2.0,-1.5,1.06],'
-    b'"rotation":[0.0,-0.0499791692706783,0.0,0.998750260394966]}],"ntime":1795199186488295359,"objects":[],'
+    b'{"camDepthScale":0.2,"camFOV":70.0,"camHeight":480,"camWidth":640,'
+    b'"cameras":[{"ID":"Camera_Left","channels":3,'
+    b'"doesLandmarkVisCheck":false,"hasCollisionCheck":true,"isDepth":false,'
+    b'"outputIndex":0,"position":[-2.0,-1.5,1.06],'
+    b'"rotation":[0.0,-0.0499791692706783,0.0,0.998750260394966]}],'
+    b'"ntime":1795199186488295359,"objects":[],'
     b'"sceneFilename":"Abandoned_Factory_Morning","sceneIsInternal":true}'
 )
 V3_CAMERA = (
-    b'{"ID":"Camera_Right","doesLandmarkVisCheck":false,"hasCollisionCheck":true,"motionBlurPercent":0.0,'
-    b'"outputShaderType":3,"position":[2.0,1.5,1.08],"rotation":[0.0,0.0699428473375328,0.0,0.99755100025328],'
+    b'{"ID":"Camera_Right","doesLandmarkVisCheck":false,"hasCollisionCheck":true,'
+    b'"motionBlurPercent":0.0,'
+    b'"outputShaderType":3,"position":[2.0,1.5,1.08],"rotation":[0.0,0.0699428473375328,'
+    b"0.0,0.99755100025328],"
     b'"shouldRenderThisFrame":true}'
 )
 
@@ -83,7 +91,12 @@ def test_original_messages_get_pictures_and_a_signal_ends_the_process(client: Ra
     needs_gl()
     ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
     with Program(
-        sys.executable, "-m", "vil_renderer.embedded.servers.main", "-client-ip", "127.0.0.1", *ports
+        sys.executable,
+        "-m",
+        "vil_renderer.embedded.servers.main",
+        "-client-ip",
+        "127.0.0.1",
+        *ports,
     ) as child:
         answer, pictures = client.ask(V2_MESSAGE)
         assert answer["ntime"] == 1795199186488295359
@@ -103,7 +116,11 @@ def check_depth_of_v3(client: RawClient) -> None:
     message["cameras"], message["ntime"] = [json.loads(V3_CAMERA)], 77
     message["obstaclePerturbationFile"] = ""
     answer, pictures = client.ask(json.dumps(message).encode())
-    assert (answer["cameraIDs"], answer["cameraIndexes"], answer["channels"]) == (["Camera_Right"], [0], [2])
+    assert (answer["cameraIDs"], answer["cameraIndexes"], answer["channels"]) == (
+        ["Camera_Right"],
+        [0],
+        [2],
+    )
     assert len(pictures[0]) == 640 * 480 * 2
     depth_m = np.frombuffer(pictures[0], "<u2") / 65535 * 100
     assert depth_m.min() > 0.05
@@ -131,7 +148,9 @@ def check_picture_is_the_librarys(client: RawClient) -> None:
     for mark in answer["landmarksInView"]:
         u, v, depth_m = mark["position"]
         truth = marks[mark["ID"]]
-        assert (u * 640 - 0.5, (1.0 - v) * 480 - 0.5, depth_m) == pytest.approx((truth.u_px, truth.v_px, truth.depth_m))
+        assert (u * 640 - 0.5, (1.0 - v) * 480 - 0.5, depth_m) == pytest.approx(
+            (truth.u_px, truth.v_px, truth.depth_m)
+        )
     assert CAMERA.f_px == pytest.approx(342.755521608)
 
 
@@ -154,7 +173,13 @@ def test_a_signal_while_it_loads_ends_it_at_once(client: RawClient) -> None:
 
 
 def test_a_machine_that_cannot_draw_is_told_what_to_install(client: RawClient) -> None:
-    command = [sys.executable, "-m", "vil_renderer.embedded.servers.main", "-input-port", str(client.pose_port)]
+    command = [
+        sys.executable,
+        "-m",
+        "vil_renderer.embedded.servers.main",
+        "-input-port",
+        str(client.pose_port),
+    ]
     environment = {"PATH": "/usr/bin:/bin", "GLCONTEXT_LINUX_LIBEGL": "libabsent.so"}
     done = subprocess.run(command, env=environment, capture_output=True, timeout=60.0, check=False)
     assert done.returncode == 3

@@ -1,4 +1,7 @@
-"""Events through a whole bridge: a renderer draws a bar that moves, an onboard client reads its edges."""
+"""Events through a whole bridge.
+
+A renderer draws a bar that moves, an onboard client reads its edges.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ asyncio.run(main())
 async def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
     first = ZmqPublisherLink("tcp://127.0.0.1:0", lambda request: request)
     first.open()
-    with pytest.raises(SinkError, match=f"cannot publish at {first.endpoint}: Address already in use"):
+    with pytest.raises(
+        SinkError, match=f"cannot publish at {first.endpoint}: Address already in use"
+    ):
         ZmqPublisherLink(first.endpoint, lambda request: request).open()
     first.close()
 

@@ -47,7 +47,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def room(faults: str = "", **settings: object) -> RemoteEmulator:
-    return RemoteEmulator(RemoteEmulatorConfig.model_validate(settings), RoomMotion(), now_ns(), Faults.parse(faults))
+    return RemoteEmulator(
+        RemoteEmulatorConfig.model_validate(settings), RoomMotion(), now_ns(), Faults.parse(faults)
+    )
 
 
 def clock_of(received: Received) -> ClockModel:
@@ -60,7 +62,11 @@ def clock_of(received: Received) -> ClockModel:
 
 async def test_poses_and_times_of_the_other_room() -> None:
     async with room(clock_offset_s=500.0) as emulator, joined(far(emulator.endpoint)) as received:
-        await until(lambda: (line := clock_of(received).line) is not None and line.uncertainty_ns < 3_000_000)
+        await until(
+            lambda: (
+                (line := clock_of(received).line) is not None and line.uncertainty_ns < 3_000_000
+            )
+        )
         frames = await received.more_frames(20)
         frame = min(frames, key=lambda f: f.t_arrival_ns - (f.t_foreign_ns or 0))
         clock = clock_of(received)
@@ -68,8 +74,11 @@ async def test_poses_and_times_of_the_other_room() -> None:
         captured_ns = clock.to_bridge(frame.t_foreign_ns)
         assert captured_ns is not None
         assert 0 < frame.t_arrival_ns - captured_ns < 500_000_000
-        assert min(f.latency_ns for f in frames) == pytest.approx(6e6, abs=5e6), "a busy machine only adds to it"
-        # Frames are taken on an even grid, so the motion at the mapped time is the one that was sent.
+        assert min(f.latency_ns for f in frames) == pytest.approx(6e6, abs=5e6), (
+            "a busy machine only adds to it"
+        )
+        # Frames are taken on an even grid, so the motion at the mapped time is the one that was
+        # sent.
         seen = RoomMotion().at(captured_ns - emulator.server.epoch_ns)
         np.testing.assert_allclose(frame.p_m, seen.p_m, atol=0.02)
         np.testing.assert_allclose(frame.skeletons[0].p_m, seen.skeletons[0].p_m, atol=0.02)
@@ -93,12 +102,16 @@ async def test_a_bad_day_is_counted_and_a_restart_starts_over() -> None:
         await emulator.restart()
         await until(lambda: received.of(SourceReset))
         await received.more_frames()
-        assert [reset.reason for reset in received.of(SourceReset)] == ["the other bridge restarted"]
+        assert [reset.reason for reset in received.of(SourceReset)] == [
+            "the other bridge restarted"
+        ]
 
 
 async def test_a_clock_that_jumps_resets() -> None:
     async with room("step=700ms@1min") as emulator, joined(far(emulator.endpoint)) as received:
-        await until(lambda: len(received.of(ClockExchange)) >= 8 and len(received.of(SourceFrame)) >= 8)
+        await until(
+            lambda: len(received.of(ClockExchange)) >= 8 and len(received.of(SourceFrame)) >= 8
+        )
         elapse(emulator, 1)
         await until(lambda: received.of(SourceReset))
         assert received.of(SourceReset)[0].reason == "the other bridge's clock jumped"
@@ -106,7 +119,10 @@ async def test_a_clock_that_jumps_resets() -> None:
 
 
 async def test_occlusion_is_told_in_the_same_frame() -> None:
-    async with room("occlude=drone:1min@1min") as emulator, joined(far(emulator.endpoint)) as received:
+    async with (
+        room("occlude=drone:1min@1min") as emulator,
+        joined(far(emulator.endpoint)) as received,
+    ):
         await received.more_frames()
         elapse(emulator, 1)
         await until(lambda: any(not f.tracked[0] for f in received.of(SourceFrame)))
@@ -139,29 +155,39 @@ async def test_a_narrow_line_loses_old_frames_at_the_sender() -> None:
             assert all(frame.t_foreign_ns is not None for frame in newest)
             quickest = min(received.of(ClockExchange), key=lambda e: e.t_received_ns - e.t_sent_ns)
             offset_ns = quickest.t_foreign_ns - quickest.t_received_ns
-            ages_s = sorted(1e-9 * (f.t_arrival_ns - (f.t_foreign_ns or 0) + offset_ns) for f in newest)
+            ages_s = sorted(
+                1e-9 * (f.t_arrival_ns - (f.t_foreign_ns or 0) + offset_ns) for f in newest
+            )
             assert ages_s[len(ages_s) // 2] < 0.4, ages_s
 
 
-# --- keys ------------------------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 
 
 class Publishing:
     """A publisher of one motionless drone, for what the emulator does not do."""
 
     def __init__(self, site: str = "far", **keys: object) -> None:
-        self.responder = Responder(7, Description(site, 1, (ActorInfo("drone", ActorKind.VEHICLE),)))
+        self.responder = Responder(
+            7, Description(site, 1, (ActorInfo("drone", ActorKind.VEHICLE),))
+        )
         self.link = ZmqPublisherLink("tcp://127.0.0.1:0", self.responder.answer, **keys)  # type: ignore[arg-type]
         self.sequence = 0
 
-    def publish(self, state: TrackingState = TrackingState.TRACKED, sent_ago_ns: int = 0, revision: int = 1) -> None:
+    def publish(
+        self, state: TrackingState = TrackingState.TRACKED, sent_ago_ns: int = 0, revision: int = 1
+    ) -> None:
         self.sequence += 1
         pose = ActorPose(0, state, np.ones(3), np.array([0.0, 0.0, 0.0, 1.0]))
         t_ns = now_ns() - sent_ago_ns
-        self.link.publish(encode_frame(FrameMessage(7, self.sequence, revision, t_ns, t_ns, *records_of([pose]))))
+        self.link.publish(
+            encode_frame(FrameMessage(7, self.sequence, revision, t_ns, t_ns, *records_of([pose])))
+        )
         self.link.housekeep()
 
-    async def publish_until(self, condition: Callable[[], bool], state: TrackingState = TrackingState.TRACKED) -> None:
+    async def publish_until(
+        self, condition: Callable[[], bool], state: TrackingState = TrackingState.TRACKED
+    ) -> None:
         async with asyncio.timeout(60):
             while not condition():
                 self.publish(state)
@@ -171,14 +197,18 @@ class Publishing:
         await self.publish_until(lambda: len(received.of(SourceFrame)) >= count)
 
 
-_COPY = "refuses this bridge. Copy stranger.key from here into its folder `federation.zmq.allowed_keys`"
+_COPY = (
+    "refuses this bridge. Copy stranger.key from here into its folder `federation.zmq.allowed_keys`"
+)
 
 
 async def test_curve_lets_in_the_allowed_key_only(tmp_path: Path, soon: None) -> None:
     for name in ("server", "friend", "stranger"):
         new_keys(tmp_path / name, name)
     server, friend = tmp_path / "server", tmp_path / "friend"
-    publishing = Publishing(keys=read_secret_key(server / "server.key_secret"), allowed=read_public_keys(friend))
+    publishing = Publishing(
+        keys=read_secret_key(server / "server.key_secret"), allowed=read_public_keys(friend)
+    )
     publishing.link.open()
     try:
         for name in ("friend", "stranger"):
@@ -214,12 +244,20 @@ async def test_a_plain_listener_and_a_false_server_get_nowhere(tmp_path: Path, s
             joined(far(publishing.link.endpoint)) as plain,
             joined(far(publishing.link.endpoint, **wrong)) as deceived,
         ):
-            await until(lambda: all(r.status.counters["connections_given_up"] >= 1 for r in (plain, deceived)))
+            await until(
+                lambda: all(
+                    r.status.counters["connections_given_up"] >= 1 for r in (plain, deceived)
+                )
+            )
             publishing.publish()
             assert plain.events == deceived.events == []
             assert publishing.link.subscribers == 0
             await until(lambda: "It wants keys: make a pair" in plain.status.report().reason)
-            await until(lambda: "false.key is not its key, or it has none" in deceived.status.report().reason)
+            await until(
+                lambda: (
+                    "false.key is not its key, or it has none" in deceived.status.report().reason
+                )
+            )
     finally:
         publishing.link.close()
 
@@ -227,7 +265,9 @@ async def test_a_plain_listener_and_a_false_server_get_nowhere(tmp_path: Path, s
 # --- judgement ------------------------------------------------------------------------------------
 
 
-async def test_what_the_other_side_only_predicts_is_not_tracked_and_late_frames_are_dropped() -> None:
+async def test_what_the_other_side_only_predicts_is_not_tracked_and_late_frames_are_dropped() -> (
+    None
+):
     publishing = Publishing()
     publishing.link.open()
     try:
@@ -276,7 +316,11 @@ async def test_a_subscriber_beyond_the_limit_and_rubbish_are_counted() -> None:
     peer.linger = 0
     try:
         peer.connect(publishing.link.endpoint)
-        for rubbish in ([b"?"], [b"a", b"b"], [struct.pack("<4sBBHIIQ", b"VILR", 1, 3, 0, 0, 0, 0)]):
+        for rubbish in (
+            [b"?"],
+            [b"a", b"b"],
+            [struct.pack("<4sBBHIIQ", b"VILR", 1, 3, 0, 0, 0, 0)],
+        ):
             peer.send_multipart(rubbish)
         await until(lambda: publishing.link.counters["malformed"] == 3)
         assert publishing.link.subscribers == 0
@@ -288,7 +332,7 @@ async def test_a_subscriber_beyond_the_limit_and_rubbish_are_counted() -> None:
         publishing.link.close()
 
 
-async def test_a_flood_of_questions_is_refused_and_named_and_one_address_cannot_take_all_places() -> None:
+async def test_a_flood_of_questions_is_refused_and_one_address_cannot_take_all_places() -> None:
     publishing = Publishing()
     publishing.link.open()
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -300,7 +344,8 @@ async def test_a_flood_of_questions_is_refused_and_named_and_one_address_cannot_
                 peer.linger = 0
                 peer.connect(publishing.link.endpoint)
                 peer.send(encode_describe())
-            await until(lambda: publishing.link.counters["too_many"] == 5)  # 16 of one address, the subscriber included
+            # 16 of one address, the subscriber included.
+            await until(lambda: publishing.link.counters["too_many"] == 5)
             assert publishing.link.subscribers == 16
 
             def flooded() -> bool:
@@ -312,7 +357,10 @@ async def test_a_flood_of_questions_is_refused_and_named_and_one_address_cannot_
             seen = len(received.of(SourceFrame))
             await publishing.publish_until(lambda: len(received.of(SourceFrame)) > seen)
         named = {row.reason: row for row in publishing.link.peer_faults.rows()}
-        assert {reason: row.peer for reason, row in named.items()} == {"flood": "127.0.0.1", "too_many": "127.0.0.1"}
+        assert {reason: row.peer for reason, row in named.items()} == {
+            "flood": "127.0.0.1",
+            "too_many": "127.0.0.1",
+        }
         assert named["flood"].port == "publish"
     finally:
         for peer in peers:
@@ -321,7 +369,7 @@ async def test_a_flood_of_questions_is_refused_and_named_and_one_address_cannot_
         publishing.link.close()
 
 
-# --- reasons ----------------------------------------------------------------------------------------
+# --- reasons --------------------------------------------------------------------------------------
 
 
 async def reason_of(address: str, said: str) -> None:
@@ -335,7 +383,8 @@ async def test_silence_is_explained(soon: None) -> None:
         await asyncio.gather(
             reason_of(f"tcp://127.0.0.1:{taken.getsockname()[1]}", "refused the connection"),
             reason_of(
-                f"tcp://127.0.0.1:{mute.getsockname()[1]}", "accepts connections from 127.0.0.1 and says nothing"
+                f"tcp://127.0.0.1:{mute.getsockname()[1]}",
+                "accepts connections from 127.0.0.1 and says nothing",
             ),
             reason_of("tcp://no-such-host.invalid:5570", "is unknown"),
         )

@@ -27,16 +27,27 @@ RECOVERY_S = 2.0
 
 
 def one_world(hosts: Hosts, tolerance_m: float = 0.05) -> None:
-    """Both bridges show both actors where they truly are, soon after they met over a jittery link at the latest."""
+    """Both bridges show both actors where they truly are, soon after they met over a jittery
+    link at the latest.
+    """
 
     def wrong() -> list[tuple[str, str, float]]:
-        return [place for host in (hosts.flight, hosts.actor) for place in misplaced(hosts, host, tolerance_m)]
+        return [
+            place
+            for host in (hosts.flight, hosts.actor)
+            for place in misplaced(hosts, host, tolerance_m)
+        ]
 
-    assert recovery_s(hosts, lambda: wait_until(lambda: not wrong(), what=wrong, period_s=0.05)) < RECOVERY_S
+    assert (
+        recovery_s(hosts, lambda: wait_until(lambda: not wrong(), what=wrong, period_s=0.05))
+        < RECOVERY_S
+    )
 
 
 def recovery_s(hosts: Hosts, wait: Callable[[], float]) -> float:
-    """Return the seconds that a wait took, without those in which threads waited for a processor."""
+    """Return the seconds that a wait took, without those in which threads waited for a
+    processor.
+    """
     waited_s = queued_s(_pids(hosts))
     return wait() - (queued_s(_pids(hosts)) - waited_s)
 
@@ -46,8 +57,13 @@ def _pids(hosts: Hosts) -> list[int]:
 
 
 def back(hosts: Hosts, host: Host) -> None:
-    """Wait until a host tracks the other room's actor, which takes it no longer than is promised."""
-    assert recovery_s(hosts, lambda: host.await_state(host.foreign, "tracked", PATIENCE_S)) < RECOVERY_S
+    """Wait until a host tracks the other room's actor, which takes it no longer than is
+    promised.
+    """
+    assert (
+        recovery_s(hosts, lambda: host.await_state(host.foreign, "tracked", PATIENCE_S))
+        < RECOVERY_S
+    )
 
 
 def misplaced(hosts: Hosts, host: Host, tolerance_m: float) -> list[tuple[str, str, float]]:
@@ -57,12 +73,17 @@ def misplaced(hosts: Hosts, host: Host, tolerance_m: float) -> list[tuple[str, s
         name: float(np.linalg.norm(actor["p_world_m"] - hosts.truth(name, status["t_ns"])))
         for name, actor in status["actors"].items()
     }
-    return [(host.room, name, error_m) for name, error_m in errors_m.items() if error_m >= tolerance_m]
+    return [
+        (host.room, name, error_m) for name, error_m in errors_m.items() if error_m >= tolerance_m
+    ]
 
 
 @contextmanager
 def undisturbed(host: Host) -> Iterator[Callable[[], None]]:
-    """The room's own actor is never lost meanwhile; yields what waits for more of its own frames."""
+    """The room's own actor is never lost meanwhile.
+
+    Yields what waits for more of its own frames.
+    """
 
     def lost() -> int:
         count: int = host.status()["actors"][host.own]["seen"].get("lost", 0)
@@ -86,7 +107,9 @@ def own_frames(host: Host) -> int:
 def cut_and_back(
     hosts: Hosts, host: Host, cut: Callable[[], None], restore: Callable[[], None], seconds: float
 ) -> None:
-    """The other room ages as it should while nothing comes, and is back soon after the way is free."""
+    """The other room ages as it should while nothing comes, and is back soon after the way is
+    free.
+    """
     with undisturbed(host) as goes_on:
         cut()
         begun_s, ends = time.monotonic(), ("lost",) if seconds > 2.0 else ("stale", "lost")
@@ -140,7 +163,9 @@ def bad_links(*hosts: Host) -> Iterator[dict[str, LinkEmulator]]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     faults = "loss=0.5%,delay=20ms±3,jitter=2ms,rate=4Mbit"
-    links = {h.room: LinkEmulator(LinkSpec.parse(f"tcp:0=127.0.0.1:{h.port}:{faults}")) for h in hosts}
+    links = {
+        h.room: LinkEmulator(LinkSpec.parse(f"tcp:0=127.0.0.1:{h.port}:{faults}")) for h in hosts
+    }
     try:
         for link in links.values():
             asyncio.run_coroutine_threadsafe(link.start(), loop).result(5.0)
@@ -169,10 +194,14 @@ def test_one_world_over_two_network_namespaces(tmp_path: Path, namespaces: dict[
     with Hosts(tmp_path, namespaces) as hosts:
         for number, host in enumerate((hosts.flight, hosts.actor), 1):
             other = hosts.actor if host is hosts.flight else hosts.flight
-            host.configure(f"tcp://10.213.7.{number}:{host.port}", f"tcp://10.213.7.{3 - number}:{other.port}")
+            host.configure(
+                f"tcp://10.213.7.{number}:{host.port}", f"tcp://10.213.7.{3 - number}:{other.port}"
+            )
         hosts.start()
         one_world(hosts)
         cable = ("-n", namespaces["flight"], "link", "set", "veth0")
-        cut_and_back(hosts, hosts.flight, partial(ip, *cable, "down"), partial(ip, *cable, "up"), 3.0)
+        cut_and_back(
+            hosts, hosts.flight, partial(ip, *cable, "down"), partial(ip, *cable, "up"), 3.0
+        )
         hosts.actor.await_state("drone", "tracked", PATIENCE_S)
         one_world(hosts)

@@ -36,7 +36,9 @@ pytestmark = pytest.mark.process
 
 
 @asynccontextmanager
-async def publishing(endpoint: str, run: int = 7, **guards: Path) -> AsyncIterator[ZenohPublisherLink]:
+async def publishing(
+    endpoint: str, run: int = 7, **guards: Path
+) -> AsyncIterator[ZenohPublisherLink]:
     """A publisher of one drone at 100 Hz."""
     responder = Responder(run, Description("far", 1, (ActorInfo("drone", ActorKind.VEHICLE),)))
     link = ZenohPublisherLink(endpoint, "far", responder.answer, **guards)
@@ -46,7 +48,9 @@ async def publishing(endpoint: str, run: int = 7, **guards: Path) -> AsyncIterat
         pose = ActorPose(0, TrackingState.TRACKED, np.ones(3), np.array([0.0, 0.0, 0.0, 1.0]))
         for sequence in range(1, 100_000):
             t_ns = now_ns()
-            link.publish(encode_frame(FrameMessage(run, sequence, 1, t_ns, t_ns, *records_of([pose]))))
+            link.publish(
+                encode_frame(FrameMessage(run, sequence, 1, t_ns, t_ns, *records_of([pose])))
+            )
             await asyncio.sleep(0.01)
 
     task = asyncio.create_task(publish())
@@ -86,7 +90,9 @@ async def test_frames_clock_and_a_restart() -> None:
         async with publishing(place, run=8):
             await until(lambda: received.of(SourceReset))  # frames of the old run may still come
             await received.more_frames(1)
-            assert [reset.reason for reset in received.of(SourceReset)] == ["the other bridge restarted"]
+            assert [reset.reason for reset in received.of(SourceReset)] == [
+                "the other bridge restarted"
+            ]
 
 
 async def test_back_soon_after_a_cut() -> None:
@@ -114,7 +120,9 @@ async def test_users_come_in_and_others_do_not(tmp_path: Path) -> None:
         async with joined(far(place, login=good)) as received:
             await flows(received)
         async with joined(far(place, login=bad)) as wrong, joined(far(place)) as nobody:
-            await until(lambda: all("the login" in r.status.report().reason for r in (wrong, nobody)))
+            await until(
+                lambda: all("the login" in r.status.report().reason for r in (wrong, nobody))
+            )
             assert wrong.events == nobody.events == []
 
 
@@ -145,11 +153,21 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of its own and its key."""
     folder = tmp_path_factory.mktemp("tls")
     paths = folder / "certificate.pem", folder / "key.pem"
-    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    words = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-subj /CN=localhost"
+    )
+    names = [
+        "-addext",
+        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
+    ]
     try:
         subprocess.run(
-            [*words.split(), *names, "-out", str(paths[0]), "-keyout", str(paths[1])], check=True, capture_output=True
+            [*words.split(), *names, "-out", str(paths[0]), "-keyout", str(paths[1])],
+            check=True,
+            capture_output=True,
         )
     except (OSError, subprocess.CalledProcessError) as exc:
         pytest.skip(f"no openssl to make a certificate with: {exc}")
@@ -179,7 +197,9 @@ def test_files_with_passwords_are_private(tmp_path: Path) -> None:
         link.open()
 
 
-def test_a_private_key_that_others_can_read_is_refused(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_private_key_that_others_can_read_is_refused(
+    certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
     shared = tmp_path / "key.pem"
     shared.write_bytes(certificate[1].read_bytes())
     shared.chmod(0o644)

@@ -1,4 +1,6 @@
-"""The FlightGoggles client and renderers that are silent, repeat themselves, or send what is no answer."""
+"""The FlightGoggles client and renderers that are silent, repeat themselves, or send what is no
+answer.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def test_pictures_of_one_colour_are_named() -> None:
         drawn = draw(views, snapshot)
         if not black.is_set():
             return drawn
-        return replace(drawn, images=tuple(RenderedImage(i.view, i.pixels * 0) for i in drawn.images))
+        return replace(
+            drawn, images=tuple(RenderedImage(i.view, i.pixels * 0) for i in drawn.images)
+        )
 
     with client(scene="Museum_Day") as bridge, server(ports(bridge), dark):
         pump = Pump(bridge)

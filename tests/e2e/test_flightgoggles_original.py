@@ -8,7 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.flightgoggles import BLUE, FRONT, RED, Pump, client, drone, ports, pose_at, server, view
+from tests.support.flightgoggles import (
+    BLUE,
+    FRONT,
+    RED,
+    Pump,
+    client,
+    drone,
+    ports,
+    pose_at,
+    server,
+    view,
+)
 from tests.support.original_renderer import SEEN, UNSEEN, original_renderer
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, RenderedFrame, TrackingState, View
@@ -57,11 +68,15 @@ def test_repeated_poses_carry_both_stamps() -> None:
         sent = bridge.status.counters["repeats"]
         pump.until(lambda: bridge.status.counters["repeats"] >= sent + 4, asking=False)
         pump.until(lambda: bridge.in_flight == 0, asking=False)
-        assert bridge.status.counters["duplicates"] == 0, "an answer to a repeated pose was not recognised"
+        assert bridge.status.counters["duplicates"] == 0, (
+            "an answer to a repeated pose was not recognised"
+        )
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_two_vehicles_with_a_connection_each_see_each_other(version: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_vehicles_with_a_connection_each_see_each_other(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
     with (
         client() as first,
         client() as second,
@@ -70,7 +85,10 @@ def test_two_vehicles_with_a_connection_each_see_each_other(version: int, caplog
     ):
         for bridge, own, other in ((first, "a", "b"), (second, "b", "a")):
             pump = Pump(bridge)
-            pump.views, pump.actors = (camera_on(own), replace(camera_on(own), modality=Modality.GRAY)), DRONES
+            pump.views, pump.actors = (
+                (camera_on(own), replace(camera_on(own), modality=Modality.GRAY)),
+                DRONES,
+            )
             pump.frames_reach(5)
             assert {frozenset(in_sight(frame)) for frame in pump.frames} == {frozenset({other})}
             assert FACT not in bridge.status.facts
@@ -84,7 +102,11 @@ def test_what_views_disagree_on_is_hidden_and_said_once(caplog: pytest.LogCaptur
         pump.frames_reach(6)
         assert all(in_sight(frame, 0) == in_sight(frame, 1) == {"b"} for frame in pump.frames)
         assert bridge.status.facts[FACT] == ["a"]
-    said = [record for record in caplog.records if "cannot hide a from one camera" in record.getMessage()]
+    said = [
+        record
+        for record in caplog.records
+        if "cannot hide a from one camera" in record.getMessage()
+    ]
     assert [record.levelno for record in said] == [logging.WARNING]
 
 
@@ -93,7 +115,11 @@ def test_a_view_that_is_not_due_hides_nothing() -> None:
         pump = Pump(bridge)
         own, chase = camera_on("a"), view(CHASE)
         pump.actors = DRONES
-        for due, expected in (((True, False), {"b"}), ((False, True), {"a", "b"}), ((True, False), {"b"})):
+        for due, expected in (
+            ((True, False), {"b"}),
+            ((False, True), {"a", "b"}),
+            ((True, False), {"b"}),
+        ):
             pump.views = (replace(own, due=due[0]), replace(chase, due=due[1]))
             asked = pump.next_id
             pump.frames_reach(len(pump.frames) + 5)
@@ -102,7 +128,9 @@ def test_a_view_that_is_not_due_hides_nothing() -> None:
         assert FACT not in bridge.status.facts
 
 
-def test_our_renderer_hides_from_one_camera_and_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_our_renderer_hides_from_one_camera_and_nothing_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with client() as bridge:
         pump = Pump(bridge)
         pump.views, pump.actors = (camera_on("a"), view(CHASE)), DRONES

@@ -100,12 +100,18 @@ def test_rubbish_does_not_stop_the_renderer() -> None:
         [b"Pose", body, body],
         [b"Poser", body],
     ]
-    with original_client() as (poses, images, taken), server(taken, picky, newest_only=False) as counters:
+    with (
+        original_client() as (poses, images, taken),
+        server(taken, picky, newest_only=False) as counters,
+    ):
         ask_until_answered(poses, images, [topic, body])
         for parts in (*rubbish, [topic, huge], [topic, unlucky]):
             poses.send_multipart(parts)
         ask_until_answered(poses, images, [topic, body])
-        wait_until(lambda: counters["failed"] >= 1 and counters["malformed"] > len(rubbish), what=lambda: counters)
+        wait_until(
+            lambda: counters["failed"] >= 1 and counters["malformed"] > len(rubbish),
+            what=lambda: counters,
+        )
 
 
 def _more(counters: Counter[str], name: str, than: int) -> bool:
@@ -114,7 +120,10 @@ def _more(counters: Counter[str], name: str, than: int) -> bool:
 
 def test_resets_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "vil_renderer")
-    kinds = [json.dumps({key: [{}]}).encode() for key in ("ntime", "utime", "camWidth", "camHeight", "camFOV")]
+    kinds = [
+        json.dumps({key: [{}]}).encode()
+        for key in ("ntime", "utime", "camWidth", "camHeight", "camFOV")
+    ]
     with original_client() as (poses, _, taken), server(taken, reset_s=0.05) as counters:
         for resets in range(8):
             before = counters["malformed"]

@@ -1,7 +1,9 @@
-"""The renderer's end against strict stand-ins of the original clients, for VIL_SOAK_FRAMES poses in each mode.
+"""The renderer's end against strict stand-ins of the original clients, for VIL_SOAK_FRAMES poses in
+each mode.
 
-Poses are lost, late, repeated and come in bursts; both ends are restarted in the middle of their work. The number of
-the pose is in its cameras' positions, the renderer paints it into the pictures, and it is read back from there.
+Poses are lost, late, repeated and come in bursts; both ends are restarted in the middle of their
+work. The number of the pose is in its cameras' positions, the renderer paints it into the pictures,
+and it is read back from there.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ import pytest
 
 from tests.support.common import wait_until
 from tests.support.flightgoggles import server
-from tests.support.flightgoggles_original import DEPTH, Answer, Camera, OriginalClient, ntime_of, number_of
+from tests.support.flightgoggles_original import (
+    DEPTH,
+    Answer,
+    Camera,
+    OriginalClient,
+    ntime_of,
+    number_of,
+)
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
 
@@ -36,7 +45,15 @@ FLOOD: Final = 20
 """Poses at once: far more than the client's queue holds."""
 DEPTH_CODES: Final = 60_000
 CAMERAS: Final = ("Camera_Left", "Camera_Right", "Camera_Seldom")
-ENDS: Final = ("answered", "superseded", "swallowed", "malformed", "failed", "undelivered", "abandoned")
+ENDS: Final = (
+    "answered",
+    "superseded",
+    "swallowed",
+    "malformed",
+    "failed",
+    "undelivered",
+    "abandoned",
+)
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(900.0 + FRAMES / 20)]
 
@@ -54,7 +71,10 @@ def cameras_of(number: int, version: int) -> list[Camera]:
 
 
 class Painter:
-    """Draws what it was asked for: number, camera and its own number in the top row, the bottom row black."""
+    """Draws what it was asked for.
+
+    Number, camera and its own number in the top row, the bottom row black.
+    """
 
     def __init__(self, life: int) -> None:
         self.life = life
@@ -65,7 +85,9 @@ class Painter:
     def __call__(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         self.drawing.set()
         assert self.go_on.wait(LIMIT_S)
-        return RenderedRequest(tuple(RenderedImage(view, self._paint(view)) for view in views if view.due))
+        return RenderedRequest(
+            tuple(RenderedImage(view, self._paint(view)) for view in views if view.due)
+        )
 
     def _paint(self, view: View) -> ImageArray:
         number, place = round(view.T_world_camera.p_m[0]), round(view.T_world_camera.p_m[1])
@@ -86,7 +108,11 @@ def read_back(picture: ImageArray) -> tuple[int, int, int]:
         code, place, life = (int(value) - 1 for value in picture[0, :3])
         return code, place, life
     assert picture[0, 1, 2] == 255
-    return int.from_bytes(picture[0, 0].tobytes(), "big"), int(picture[0, 1, 0]), int(picture[0, 1, 1])
+    return (
+        int.from_bytes(picture[0, 0].tobytes(), "big"),
+        int(picture[0, 1, 0]),
+        int(picture[0, 1, 1]),
+    )
 
 
 class Soak:
@@ -156,7 +182,10 @@ class Soak:
         return sent
 
     def meet(self) -> None:
-        """Send until there is an answer to a pose after which nothing was pending; then the books begin anew."""
+        """Send until there is an answer to a pose after which nothing was pending.
+
+        Then the books begin anew.
+        """
         deadline = time.monotonic() + LIMIT_S
         while self._receive(0.03) is None or self._last_drawn_by != self._life:
             assert time.monotonic() < deadline, f"no answer: {self._counters}"
@@ -177,12 +206,16 @@ class Soak:
 
     def step(self) -> None:
         """One of the things that happen to poses; then all of them have to be accounted for."""
-        kind = self._random.choices(("plain", "burst", "repeated", "late", "lost", "flood"), (68, 8, 8, 8, 6, 2))[0]
+        kind = self._random.choices(
+            ("plain", "burst", "repeated", "late", "lost", "flood"), (68, 8, 8, 8, 6, 2)
+        )[0]
         self.seen[kind] += 1
         if kind == "lost":
             self._next()
             return
-        numbers = self._next({"plain": 1, "burst": BURST, "repeated": 1, "late": 3, "flood": FLOOD}[kind])
+        numbers = self._next(
+            {"plain": 1, "burst": BURST, "repeated": 1, "late": 3, "flood": FLOOD}[kind]
+        )
         if kind == "repeated":
             numbers *= 3
         elif kind == "late":
@@ -203,7 +236,9 @@ class Soak:
         if self.newest_only:
             rest = iter(sent)
             assert all(answer in rest for answer in answers), f"{answers} to {sent}"
-            assert answers[-1:] == sent[-1:] or self._since("undelivered"), "the newest pose is always answered"
+            assert answers[-1:] == sent[-1:] or self._since("undelivered"), (
+                "the newest pose is always answered"
+            )
         else:
             assert answers == sent
         self._wait_until_all_are_settled()
@@ -244,13 +279,19 @@ class Soak:
 
     def _check_pictures(self, answer: Answer, number: int) -> None:
         asked = [camera for camera in cameras_of(number, self.version) if camera.due]
-        assert answer.metadata["cameraIDs"] == [camera.ID for camera in asked] == list(answer.pictures)
+        assert (
+            answer.metadata["cameraIDs"] == [camera.ID for camera in asked] == list(answer.pictures)
+        )
         if self.version == 3:
-            assert answer.metadata["cameraIndexes"] == [CAMERAS.index(camera.ID) for camera in asked]
+            assert answer.metadata["cameraIndexes"] == [
+                CAMERAS.index(camera.ID) for camera in asked
+            ]
         for camera in asked:
             painted, place, life = read_back(answer.pictures[camera.ID])
             coded = number % DEPTH_CODES if camera.shader == DEPTH else number
-            assert (painted, place) == (coded, CAMERAS.index(camera.ID)), f"in the picture of pose {number}"
+            assert (painted, place) == (coded, CAMERAS.index(camera.ID)), (
+                f"in the picture of pose {number}"
+            )
             assert life in (self._last_drawn_by, self._life) and life >= self._last_drawn_by
             self._last_drawn_by = life
             self.seen["pictures"] += 1
@@ -265,7 +306,9 @@ def test_every_picture_belongs_to_its_pose(version: int, newest_only: bool) -> N
         misfortunes = itertools.cycle((soak.restart_client, soak.restart_renderer))
         while soak.seen["sent"] < FRAMES:
             soak.step()
-            if soak.seen["sent"] >= BETWEEN * (soak.seen["client restarts"] + soak.seen["renderer restarts"] + 1):
+            if soak.seen["sent"] >= BETWEEN * (
+                soak.seen["client restarts"] + soak.seen["renderer restarts"] + 1
+            ):
                 next(misfortunes)()
         soak.restart_client(renderer_too=True)
     finally:
@@ -284,7 +327,9 @@ UNREAD: Final = 40
 
 
 @pytest.mark.parametrize("newest_only", [True, False], ids=["newest", "fifo"])
-def test_a_client_that_does_not_read_loses_pictures_or_halts_the_renderer(newest_only: bool) -> None:
+def test_a_client_that_does_not_read_loses_pictures_or_halts_the_renderer(
+    newest_only: bool,
+) -> None:
     with (
         OriginalClient(2, LARGE_PX) as client,
         server(client.taken, Painter(1), newest_only=newest_only) as counters,
@@ -306,9 +351,14 @@ def test_a_client_that_does_not_read_loses_pictures_or_halts_the_renderer(newest
             send = partial(client.send, ntime_of(number), cameras_of(number, 2)[:1])
             wait_until(send, what=counters.copy, period_s=0.002)
             if newest_only:
-                wait_until(partial(settled, before["poses"] + number - first + 1), what=counters.copy, period_s=0.002)
+                wait_until(
+                    partial(settled, before["poses"] + number - first + 1),
+                    what=counters.copy,
+                    period_s=0.002,
+                )
         assert counters["answered"] - before["answered"] < UNREAD
-        undelivered = counters["undelivered"] - before["undelivered"]  # none where all wait for the reader
+        # None where all wait for the reader.
+        undelivered = counters["undelivered"] - before["undelivered"]
         got: list[int] = []
         while len(got) < UNREAD - undelivered:
             answer = client.receive(LIMIT_S)

@@ -1,6 +1,8 @@
-"""The embedded renderer's own process against a strict stand-in of the original client, VIL_SOAK_FRAMES x 0.3 poses.
+"""The embedded renderer's own process against a strict stand-in of the original client,
+VIL_SOAK_FRAMES x 0.3 poses.
 
-A box stands at a distance that tells the number of the pose, so the depth in the picture tells whose picture it is.
+A box stands at a distance that tells the number of the pose, so the depth in the picture tells
+whose picture it is.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ import numpy as np
 import pytest
 
 from tests.support.embedded import renderer as library
-from tests.support.flightgoggles_original import DEPTH, RGB, Answer, Camera, OriginalClient, ntime_of, number_of
+from tests.support.flightgoggles_original import (
+    DEPTH,
+    RGB,
+    Answer,
+    Camera,
+    OriginalClient,
+    ntime_of,
+    number_of,
+)
 from tests.support.programs import VIL_BRIDGE, Program
 
 SIZE_PX: Final = (32, 24)
@@ -27,12 +37,19 @@ LIMIT_S: Final = 180.0
 NEAREST_M, STEP_M, STEPS = 2.0, 0.02, 400
 EYE_M, BEHIND_M = 5.0, 1.5
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.gl, pytest.mark.timeout(900.0 + FRAMES)]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.long,
+    pytest.mark.gl,
+    pytest.mark.timeout(900.0 + FRAMES),
+]
 
 
 def process(taken: tuple[int, int], fifo: bool) -> Program:
     ports = ("-input-port", taken[0], "-output-port", taken[1])
-    return Program(*VIL_BRIDGE, "renderer", "--scene", "empty", *(["--fifo"] if fifo else []), *ports)
+    return Program(
+        *VIL_BRIDGE, "renderer", "--scene", "empty", *(["--fifo"] if fifo else []), *ports
+    )
 
 
 def distance_m(number: int) -> float:
@@ -40,7 +57,9 @@ def distance_m(number: int) -> float:
 
 
 def ask(client: OriginalClient, number: int) -> bool:
-    """Cameras that look north, one behind the other, and a box before them whose distance tells the number."""
+    """Cameras that look north, one behind the other, and a box before them whose distance tells
+    the number.
+    """
     cameras = [
         Camera("Camera_Near", (0.0, EYE_M, 0.0), shader=DEPTH),
         Camera("Camera_Far", (0.0, EYE_M, -BEHIND_M), shader=DEPTH),
@@ -60,7 +79,9 @@ def check_the_picture_is_of_its_pose(answer: Answer) -> int:
     number = number_of(answer)
     for name, behind_m in (("Camera_Near", 0.0), ("Camera_Far", BEHIND_M)):
         middle = answer.pictures[name][10:14, 14:18] / 65535 * 100
-        assert np.abs(middle - (distance_m(number) + behind_m)).max() < STEP_M / 4, f"{name} of pose {number}"
+        assert np.abs(middle - (distance_m(number) + behind_m)).max() < STEP_M / 4, (
+            f"{name} of pose {number}"
+        )
     colour = answer.pictures["Camera_Colour"]
     assert colour.shape == (24, 32, 3) and colour.std() > 3.0
     assert isinstance(answer.metadata["hasCameraCollision"], bool)
@@ -101,7 +122,9 @@ def soak(client: OriginalClient, numbers: Iterator[int], fifo: bool) -> Counter[
 
 
 def test_the_real_renderer_draws_the_pose_that_it_names() -> None:
-    """A client, a second one after it, and the renderer killed and started anew, then in strict order."""
+    """A client, a second one after it, and the renderer killed and started anew, then in strict
+    order.
+    """
     library("empty")  # skips where there is no OpenGL
     numbers = itertools.count()
     with contextlib.ExitStack() as stack:

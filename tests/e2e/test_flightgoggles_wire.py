@@ -1,4 +1,7 @@
-"""The FlightGoggles client and our renderer over real sockets: what is asked, what comes back, who may restart."""
+"""The FlightGoggles client and our renderer over real sockets.
+
+What is asked, what comes back, who may restart.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,19 @@ def test_the_client_is_a_renderer_client() -> None:
 def test_pictures_arrive_upright_and_matched() -> None:
     with client() as bridge, server(ports(bridge)) as counters:
         pump = Pump(bridge, first_id=2**53 + 1)
-        pump.views = (view(), view(modality=Modality.DEPTH), view(CameraModel("down", 10, 4, 1.0), Modality.GRAY))
+        pump.views = (
+            view(),
+            view(modality=Modality.DEPTH),
+            view(CameraModel("down", 10, 4, 1.0), Modality.GRAY),
+        )
         pump.frames_reach(10)
         ids = [f.request.frame_id for f in pump.frames]
         assert ids == sorted(set(ids)) and min(ids) > 2**53
         for image in pump.frames[-1].images:
             camera = image.view.camera
-            assert np.array_equal(image.pixels, picture(image.view.modality, camera.width_px, camera.height_px))
+            assert np.array_equal(
+                image.pixels, picture(image.view.modality, camera.width_px, camera.height_px)
+            )
         report = bridge.status.report()
         assert report.state is ComponentState.RUNNING
         assert report.facts["renderer"] == "test" and report.facts["api_version"] == "vil/2"
@@ -100,7 +109,9 @@ def test_five_swallowed_poses() -> None:
         pump = Pump(bridge)
         started = time.monotonic()
         pump.frames_reach(5)
-        assert time.monotonic() - started >= 0.5, "a loading renderer gets ten poses a second at most"
+        assert time.monotonic() - started >= 0.5, (
+            "a loading renderer gets ten poses a second at most"
+        )
         assert counters["swallowed"] == 5
         assert bridge.status.report().counters["swallowed"] >= 5
         assert bridge.status.report().counters["unanswered"] == 0
@@ -158,7 +169,8 @@ RENDERER_PROCESS = """
 import sys, threading
 from tests.support.flightgoggles import draw
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, serve
-serve(draw, FlightGogglesServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2])), threading.Event())
+serve(draw, FlightGogglesServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2])),
+    threading.Event())
 """
 
 
@@ -224,4 +236,6 @@ def test_no_more_than_the_credit_is_ever_unanswered() -> None:
         frames = len(pump.frames)
         images.send_multipart(answer_to(got[-1]))
         pump.frames_reach(frames + 1)
-        assert bridge.status.report().counters["skipped"] >= 1, "answers to the two before will not come"
+        assert bridge.status.report().counters["skipped"] >= 1, (
+            "answers to the two before will not come"
+        )

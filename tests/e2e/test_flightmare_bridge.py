@@ -1,4 +1,7 @@
-"""A whole bridge, each part a process of its own, on our Flightmare server: ready lost, silence, restart."""
+"""A whole bridge, each part a process of its own, on our Flightmare server.
+
+Ready lost, silence, restart.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +64,22 @@ def read(receiver: Receiver, count: int) -> None:
             last, seen = frame.frame_id, seen + 1
 
 
-def test_the_first_ready_was_lost_and_pictures_belong_to_their_poses(rig: Rig, receiver: Receiver) -> None:
+def test_the_first_ready_was_lost_and_pictures_belong_to_their_poses(
+    rig: Rig, receiver: Receiver
+) -> None:
     read(receiver, 60)
     wait_until(lambda: renderer(rig)["state"] == "running", what=rig.trouble)
     report = renderer(rig)
     assert report["facts"]["renderer"] == "painter"
     counters = report["counters"]
     assert counters["settings"] >= 2 and counters["answered"] > 60
-    assert counters["malformed"] == counters["unsupported"] == counters["foreign"] == counters["refused"] == 0
+    assert (
+        counters["malformed"]
+        == counters["unsupported"]
+        == counters["foreign"]
+        == counters["refused"]
+        == 0
+    )
 
 
 def test_a_silent_renderer_gets_the_settings_again(rig: Rig, receiver: Receiver) -> None:
@@ -76,8 +87,13 @@ def test_a_silent_renderer_gets_the_settings_again(rig: Rig, receiver: Receiver)
     pid = rig.pid("renderer")
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: "no pose for 0.3 s" in renderer(rig)["reason"], what="an unanswered pose")
-        wait_until(lambda: renderer(rig)["counters"]["restarts"] > before["restarts"], what="a new beginning")
+        wait_until(
+            lambda: "no pose for 0.3 s" in renderer(rig)["reason"], what="an unanswered pose"
+        )
+        wait_until(
+            lambda: renderer(rig)["counters"]["restarts"] > before["restarts"],
+            what="a new beginning",
+        )
         assert renderer(rig)["state"] == "waiting"
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -87,11 +103,15 @@ def test_a_silent_renderer_gets_the_settings_again(rig: Rig, receiver: Receiver)
 
 def test_a_restarted_renderer_is_used_again(rig: Rig, receiver: Receiver) -> None:
     rig.kill("renderer")
-    wait_until(lambda: "--protocol flightmare" in renderer(rig)["reason"], what="a renderer that is missed")
+    wait_until(
+        lambda: "--protocol flightmare" in renderer(rig)["reason"], what="a renderer that is missed"
+    )
     rig.start("renderer")
     rig.await_ready("renderer")
     waited_s = queued_s(map(rig.pid, NAMES))
-    took_s = wait_until(rig.whole, what=rig.trouble, period_s=0.05) - (queued_s(map(rig.pid, NAMES)) - waited_s)
+    took_s = wait_until(rig.whole, what=rig.trouble, period_s=0.05) - (
+        queued_s(map(rig.pid, NAMES)) - waited_s
+    )
     read(receiver, 20)
     assert took_s < 5.0
     assert rig.alive("daemon") and renderer(rig)["counters"]["malformed"] == 0

@@ -45,12 +45,15 @@ def test_the_client_is_a_renderer_client() -> None:
         assert isinstance(bridge, RendererClient)
 
 
-# --- Unity's state machine --------------------------------------------------------------------------
+# --- Unity's state machine ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", ["master", "2022", "agile_autonomy"])
 def test_six_settings_messages_open_the_renderer(dialect: str) -> None:
-    with client(dialect=dialect, scene_id=3) as bridge, unity(ports(bridge), dialect=dialect) as program:
+    with (
+        client(dialect=dialect, scene_id=3) as bridge,
+        unity(ports(bridge), dialect=dialect) as program,
+    ):
         pump = Pump(bridge)
         pump.views = (*VIEWS, view(FRONT, Modality.GRAY), view(FRONT, Modality.DEPTH))
         pump.frames_reach(20)
@@ -74,13 +77,18 @@ def test_a_frame_opens_the_renderer_when_ready_is_lost() -> None:
         pump = Pump(bridge)
         pump.frames_reach(20)
         pump.check_new()
-        assert program.readies == 1 and program.drawn[0] == 0, "a late settings message was drawn as frame 0"
+        assert program.readies == 1 and program.drawn[0] == 0, (
+            "a late settings message was drawn as frame 0"
+        )
         assert bridge.status.counters["foreign"] >= 1, "and that frame was nobody's"
         assert bridge.status.counters["restarts"] == 0
 
 
 def test_lost_poses_are_asked_again_and_no_picture_is_late() -> None:
-    with client(answer_timeout_s=0.1) as bridge, unity(ports(bridge), lost=lambda n: n % 5 in (0, 1)) as program:
+    with (
+        client(answer_timeout_s=0.1) as bridge,
+        unity(ports(bridge), lost=lambda n: n % 5 in (0, 1)) as program,
+    ):
         pump = Pump(bridge)
         pump.views = VIEWS
         pump.frames_reach(40)
@@ -115,7 +123,10 @@ def test_after_a_pause_the_renderer_starts_over_and_so_do_we() -> None:
 
 
 def test_silence_alone_leads_back_to_the_settings() -> None:
-    """The line is cut while all sockets stay connected: nobody says that the renderer has started over."""
+    """The line is cut while all sockets stay connected.
+
+    Nobody says that the renderer has started over.
+    """
     cut = threading.Event()
 
     def lost(_way: str, _parts: Sequence[bytes]) -> bool:
@@ -182,16 +193,21 @@ def test_many_frames_through_losses_and_restarts() -> None:
         drawn = 0
         for round_ in range(3):
             with unity(
-                ports(bridge), timeout_s=0.5, frame_s=0.0, lost_readies=round_ % 2, lost=lambda n: n % 53 == 1
+                ports(bridge),
+                timeout_s=0.5,
+                frame_s=0.0,
+                lost_readies=round_ % 2,
+                lost=lambda n: n % 53 == 1,
             ) as program:
                 pump.frames_reach((round_ + 1) * share, SOAK_TIMEOUT_S, period_s=0.0005)
                 pump.check_new()
-            drawn += len(program.drawn)  # read at its end: until then it answers what is still under way
+            # Read at its end: until then it answers what is still under way.
+            drawn += len(program.drawn)
         assert bridge.status.counters["malformed"] == 0
         assert bridge.status.counters["answered"] == len(pump.frames) <= drawn
 
 
-# --- played by hand ---------------------------------------------------------------------------------
+# --- played by hand -------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -211,7 +227,10 @@ def by_hand(of: FlightmareClient) -> Iterator[tuple[zmq.Socket[bytes], zmq.Socke
 
 def frame_of(number: int, pixels: bytes | None = None) -> list[bytes]:
     header = {"frame_id": number, "pub_vehicles": [{"collision": False, "lidar_ranges": []}]}
-    return [json.dumps(header).encode(), painted(number, "front", 16, 8)[::-1].tobytes() if pixels is None else pixels]
+    return [
+        json.dumps(header).encode(),
+        painted(number, "front", 16, 8)[::-1].tobytes() if pixels is None else pixels,
+    ]
 
 
 def test_only_frames_that_somebody_waits_for_are_taken() -> None:
@@ -219,7 +238,8 @@ def test_only_frames_that_somebody_waits_for_are_taken() -> None:
         pump = Pump(bridge)
         pump.views = (view(FRONT),)
         pump.until(lambda: poses.poll(0) > 0)
-        # A frame without a number of ours opens; it is repeated, since the first ones meet no subscription.
+        # A frame without a number of ours opens; it is repeated, since the first ones meet no
+        # subscription.
         while "dialect" not in bridge.status.facts:
             images.send_multipart(frame_of(0))
             pump.until(lambda: bridge.receive() is None, asking=False)
@@ -291,7 +311,11 @@ def _newest_asked(poses: zmq.Socket[bytes], pump: Pump) -> int:
 
 
 def test_the_first_ready_of_our_server_may_be_lost() -> None:
-    with client() as bridge, lossy(ports(bridge), LosesFirst(2, is_ready)) as taken, server(taken) as counters:
+    with (
+        client() as bridge,
+        lossy(ports(bridge), LosesFirst(2, is_ready)) as taken,
+        server(taken) as counters,
+    ):
         pump = Pump(bridge)
         pump.frames_reach(5)
         pump.check_new()

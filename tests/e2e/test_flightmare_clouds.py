@@ -1,4 +1,7 @@
-"""What old Flightmare clients ask for beside the frames: point clouds, collision checks, lists of objects."""
+"""What old Flightmare clients ask for beside the frames.
+
+Point clouds, collision checks, lists of objects.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def corners(box: PointCloudBox, path: Path) -> None:
 
 
 def test_a_point_cloud_appears_whole(tmp_path: Path) -> None:
-    with OldClient("master", hwm=ROOMY) as old, server(old.taken, senses=Senses(point_cloud=corners), folder=tmp_path):
+    with (
+        OldClient("master", hwm=ROOMY) as old,
+        server(old.taken, senses=Senses(point_cloud=corners), folder=tmp_path),
+    ):
         old.connect()
         exchange(old, range(1, 3))
         ask_for_points(old, "made/here/")
@@ -60,7 +66,8 @@ def test_a_point_cloud_appears_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("../", "cloud"), ("/", "cloud"), ("a/", "../../cloud"), ("link/", "c"), ("", "nul\0")]
+    ("path", "name"),
+    [("../", "cloud"), ("/", "cloud"), ("a/", "../../cloud"), ("link/", "c"), ("", "nul\0")],
 )
 def test_no_file_is_written_outside_the_folder(tmp_path: Path, path: str, name: str) -> None:
     folder = tmp_path / "folder"
@@ -75,13 +82,18 @@ def test_no_file_is_written_outside_the_folder(tmp_path: Path, path: str, name: 
         ask_for_points(old, path, name)
         wait_until(lambda: counters["malformed"] == 1)
         exchange(old, range(2, 4))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"] and not list(tmp_path.rglob("*.ply"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"] and not list(
+        tmp_path.rglob("*.ply")
+    )
 
 
 def test_any_folder_may_be_allowed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     options: dict[str, Any] = {"folder": tmp_path / "folder", "any_folder": True}
-    with OldClient("master", hwm=ROOMY) as old, server(old.taken, senses=Senses(point_cloud=corners), **options):
+    with (
+        OldClient("master", hwm=ROOMY) as old,
+        server(old.taken, senses=Senses(point_cloud=corners), **options),
+    ):
         old.connect()
         ask_for_points(old, f"{tmp_path}/elsewhere/")
         wait_until((tmp_path / "elsewhere" / "cloud.ply").exists)
@@ -151,18 +163,31 @@ def test_avoidbench_asks_for_collisions() -> None:
         asked.append((point_m.tolist(), radius_m))
         return bool(point_m[0] > 1.0)
 
-    with OldClient("avoidbench", hwm=ROOMY) as old, server(old.taken, senses=Senses(occupied=occupied)):
+    with (
+        OldClient("avoidbench", hwm=ROOMY) as old,
+        server(old.taken, senses=Senses(occupied=occupied)),
+    ):
         old.connect()
         for x in (0.5, 2.5):
-            old.send("CollisionCheck", {"checked_point": [x, 1.0, 2.0], "drone_width": 0.8, "if_start_point": False})
+            old.send(
+                "CollisionCheck",
+                {"checked_point": [x, 1.0, 2.0], "drone_width": 0.8, "if_start_point": False},
+            )
             wait_until(lambda x=x: bool(asked) and asked[-1][0][0] == x)  # type: ignore[misc]
             old.frame(int(10 * x))
-            assert old.collision_state == {"get_msg": True, "if_collision": x > 1.0, "new_point": [x, 1.0, 2.0]}
+            assert old.collision_state == {
+                "get_msg": True,
+                "if_collision": x > 1.0,
+                "new_point": [x, 1.0, 2.0],
+            }
     assert asked[-1] == ([2.5, 1.0, 2.0], 0.4)
 
 
 def test_objects_of_a_list_are_drawn(tmp_path: Path) -> None:
-    rows = "prefab,x,y,z,qw,qx,qy,qz,sx,sy,sz\nrpg_box01,1,2,3,1,0,0,0,2,3,4\nrpg_box02,4,5,6,1,0,0,0,1,1,1\n"
+    rows = (
+        "prefab,x,y,z,qw,qx,qy,qz,sx,sy,sz\nrpg_box01,1,2,3,1,0,0,0,2,3,4\n"
+        "rpg_box02,4,5,6,1,0,0,0,1,1,1\n"
+    )
     (tmp_path / "static.csv").write_text(rows)
     seen: list[WorldSnapshot] = []
 

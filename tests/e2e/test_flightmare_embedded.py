@@ -1,4 +1,6 @@
-"""The embedded renderer's process behind the Flightmare protocol, asked as the original client asks."""
+"""The embedded renderer's process behind the Flightmare protocol, asked as the original client
+asks.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,22 @@ def check_frames(old: OldClient) -> None:
     carrier = old.vehicles[0]
     for camera in carrier["cameras"]:
         camera |= {"width": 64, "height": 48, "T_BC": UNTURNED}  # along the body's y
-    ring = {"ID": "ring", "num_beams": 4, "max_distance": 50.0, "start_angle": 0.0, "end_angle": 3 * np.pi / 2}
+    ring = {
+        "ID": "ring",
+        "num_beams": 4,
+        "max_distance": 50.0,
+        "start_angle": 0.0,
+        "end_angle": 3 * np.pi / 2,
+    }
     carrier["lidars"] = [ring | {"T_BS": UNTURNED}]
     carrier["position"] = [0.0, 1.5, 0.0]
     old.connect(LOAD_S)
     old.render(1, move=False)
     number, (colour, share, ids, flow, *second) = old.handle_output(LOAD_S)
     assert number == 1 and len(second) == 4
-    assert colour.std() > 5.0 and np.array_equal(second[0], colour), "two cameras at one place see the same"
+    assert colour.std() > 5.0 and np.array_equal(second[0], colour), (
+        "two cameras at one place see the same"
+    )
     depth_m = 100.0 * share
     assert depth_m.min() > 0.1 and 1.0 < np.median(depth_m) < 30.0
     assert len(np.unique(ids.reshape(-1, 3), axis=0)) > 2, "several things are seen"
@@ -57,7 +67,8 @@ def check_frames(old: OldClient) -> None:
     assert not old.states[0]["collision"]
     ranges = old.states[0]["lidar_ranges"]
     assert len(ranges) == 4 and all(0.1 < r < 51.0 for r in ranges)
-    # The second beam looks where the camera looks: the middle of its picture, whose pixels are wide.
+    # The second beam looks where the camera looks: the middle of its picture, whose pixels are
+    # wide.
     middle = depth_m[22:26, 30:34]
     assert middle.min() - 0.3 <= ranges[1] <= middle.max() + 0.3
     carrier["position"] = [0.0, -0.02, 0.0]

@@ -1,4 +1,6 @@
-"""Flightmare: lists that cannot be opened, camera poses never set, many cameras, refusals by kind."""
+"""Flightmare: lists that cannot be opened, camera poses never set, many cameras, refusals by
+kind.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_an_empty_list_is_refused_by_the_configuration() -> None:
 
 
 @pytest.mark.parametrize("kind", UNSET_POSES)
-def test_a_camera_pose_that_was_never_set_is_the_bodys_origin(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_camera_pose_that_was_never_set_is_the_bodys_origin(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[tuple[View, ...]] = []
 
     def spying(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
@@ -76,23 +80,31 @@ def test_a_camera_pose_that_was_never_set_is_the_bodys_origin(kind: str, caplog:
         exchange(old, range(1, 20))
         x, y, z = old.vehicles[0]["position"]
         assert np.allclose(seen[-1][0].T_world_camera.p_m, (x, z, y)), "Unity's axes have y up"
-        assert np.allclose(seen[-1][0].T_world_camera.rotation()[:, 2], (0.0, 1.0, 0.0)), "it looks along the body's y"
+        assert np.allclose(seen[-1][0].T_world_camera.rotation()[:, 2], (0.0, 1.0, 0.0)), (
+            "it looks along the body's y"
+        )
         assert counters["malformed"] == counters["failed"] == 0 and counters["unset_poses"] == 1
         assert [r.getMessage().count("T_BC is not the matrix") for r in caplog.records] == [1]
         old.close()
         with OldClient("master", taken=old.taken) as other:
             other.vehicles = settings
             other.connect()
-            assert len(caplog.records) == 2, "another client is warned too, even with the same settings"
+            assert len(caplog.records) == 2, (
+                "another client is warned too, even with the same settings"
+            )
 
 
-def test_what_was_refused_before_the_client_hears_us_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_refused_before_the_client_hears_us_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING, "vil_renderer")
     with OldClient("master") as old:
         settings = json.dumps(old.settings()).encode()
     wrong = settings.replace(b'"fov"', b'"angle"')
     with sockets(zmq.PUB, zmq.SUB) as (poses, images):
-        pose_port, image_port = (socket.bind_to_random_port("tcp://127.0.0.1") for socket in (poses, images))
+        pose_port, image_port = (
+            socket.bind_to_random_port("tcp://127.0.0.1") for socket in (poses, images)
+        )
         with server((pose_port, image_port)) as counters:
             _send_until(poses, wrong, lambda: counters["malformed"] >= 3)
             images.subscribe(b"")
@@ -110,7 +122,9 @@ def _send_until(poses: Any, body: bytes, done: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(("vehicles", "cameras"), [(256, 1), (1, 64)])
-def test_as_many_vehicles_and_cameras_as_flightlib_asks_for_connect(vehicles: int, cameras: int) -> None:
+def test_as_many_vehicles_and_cameras_as_flightlib_asks_for_connect(
+    vehicles: int, cameras: int
+) -> None:
     with OldClient("master", hwm=ROOMY) as old:
         old.vehicles = _many(vehicles, cameras)
         with server(old.taken) as counters:
@@ -141,7 +155,11 @@ def _many(vehicles: int, cameras: int) -> list[dict[str, Any]]:
 def test_each_kind_of_refusal_is_logged_once_per_peer(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "vil_renderer")
     context: Any = zmq.Context()
-    with client() as bridge, server(ports(bridge)), contextlib.closing(context.socket(zmq.PUB)) as stranger:
+    with (
+        client() as bridge,
+        server(ports(bridge)),
+        contextlib.closing(context.socket(zmq.PUB)) as stranger,
+    ):
         pump = Pump(bridge)
         pump.frames_reach(3)
         stranger.connect(f"tcp://127.0.0.1:{bridge.image_port}")
@@ -180,11 +198,17 @@ def test_a_new_renderer_does_not_inherit_the_refusals_of_the_one_before() -> Non
 
         with server(ports(bridge), failing):
             pump.until(refused)
-            pump.frames_reach(len(pump.frames) + 20, 20.0)  # what the stranger sent before is read by now
+            # What the stranger sent before is read by now.
+            pump.frames_reach(len(pump.frames) + 20, 20.0)
         pump.until(lambda: "no renderer has connected" in bridge.status.report().reason)
         before = len(pump.frames)
         with server(ports(bridge)):
-            pump.until(lambda: len(pump.frames) > before and not {"refusals", "renderer_refused"} & facts.keys())
+            pump.until(
+                lambda: (
+                    len(pump.frames) > before
+                    and not {"refusals", "renderer_refused"} & facts.keys()
+                )
+            )
     context.destroy(linger=0)
 
 
@@ -201,4 +225,7 @@ def test_what_our_server_refused_is_in_the_bridges_status() -> None:
         pump = Pump(bridge)
         pump.views = (view(FRONT),)
         pump.until(lambda: "renderer_refused" in bridge.status.facts)
-        assert bridge.status.facts["renderer_refused"] == "a message was dropped (failed): no such model: # (1)"
+        assert (
+            bridge.status.facts["renderer_refused"]
+            == "a message was dropped (failed): no such model: # (1)"
+        )

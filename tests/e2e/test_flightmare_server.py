@@ -40,7 +40,7 @@ SOAK_TIMEOUT_S = 900.0 + FRAMES / 20
 ALL_LAYERS = (True, True, True)
 
 
-# --- the exchange -----------------------------------------------------------------------------------
+# --- the exchange ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -59,7 +59,9 @@ def test_every_dialect_is_served(dialect: str) -> None:
         first = number % 1000
         assert pictures[2][0, 0].tolist() == colour_by_the_book(first)
         assert pictures[2][1, 3].tolist() == colour_by_the_book(first + 16 + 3)
-        assert (pictures[3] == [128, 0, 0]).all(), "half a picture to the right: red of half the brightness"
+        assert (pictures[3] == [128, 0, 0]).all(), (
+            "half a picture to the right: red of half the brightness"
+        )
         assert counters["malformed"] == counters["failed"] == counters["superseded"] == 0
 
 
@@ -76,7 +78,11 @@ def colour_by_the_book(instance: int) -> list[int]:
 
 @pytest.mark.parametrize("dialect", ["master", "2022"])
 def test_a_lost_ready_is_repeated_but_seldom(dialect: str) -> None:
-    with OldClient(dialect) as old, lossy(old.taken, LosesFirst(2, is_ready)) as taken, server(taken) as counters:
+    with (
+        OldClient(dialect) as old,
+        lossy(old.taken, LosesFirst(2, is_ready)) as taken,
+        server(taken) as counters,
+    ):
         begun = time.monotonic()
         sent = old.connect()
         took_s = time.monotonic() - begun
@@ -112,12 +118,15 @@ def test_a_restarted_server_goes_on_with_the_poses() -> None:
             old.connect()
             exchange(old, range(1, 10))
         with server(old.taken):
-            asked = itertools.count(10)  # a server draws no pose twice, and what it says before it is heard is lost
+            # A server draws no pose twice, and what it says before it is heard is lost.
+            asked = itertools.count(10)
 
             def heard() -> bool:
                 number = next(asked)
                 old.render(number)
-                return any(old.handle_output()[0] == number for _ in iter(lambda: old._sub.poll(50), 0))
+                return any(
+                    old.handle_output()[0] == number for _ in iter(lambda: old._sub.poll(50), 0)
+                )
 
             wait_until(heard)  # until the server has connected
             exchange(old, range(1000, 1010))
@@ -168,7 +177,10 @@ def test_only_the_newest_pose_is_drawn() -> None:
 
 @pytest.mark.timeout(SOAK_TIMEOUT_S)
 def test_many_frames_with_lost_messages_and_a_restart() -> None:
-    """The 2022 client compares numbers and asks again; ready gets lost, and every 60th pose or frame."""
+    """The 2022 client compares numbers and asks again.
+
+    Ready gets lost, and every 60th pose or frame.
+    """
     count = itertools.count(1)
 
     def lost(way: str, parts: Any) -> bool:
@@ -196,14 +208,15 @@ def live(old: OldClient, frames: int) -> int:
             old.render(number)
             with contextlib.suppress(DeadlockError):
                 got, pictures = old.handle_output(0.1)
-                while got < number and number_in(pictures[0], NAME) == got:  # was lost for a while only
+                # Was lost for a while only.
+                while got < number and number_in(pictures[0], NAME) == got:
                     got, pictures = old.handle_output(0.1)
                 assert got == number == number_in(pictures[0], NAME)
                 break
     return number
 
 
-# --- what is in a frame -----------------------------------------------------------------------------
+# --- what is in a frame ---------------------------------------------------------------------------
 
 
 def test_layers_have_the_size_of_the_main_vehicles_first_camera() -> None:
@@ -274,7 +287,8 @@ def test_lidar_and_collision_are_told_for_each_vehicle() -> None:
         old.vehicles[0]["lidars"][0]["T_BS"] = place
         old.vehicles += [
             old.vehicles[0] | {"ID": "other", "cameras": [], "lidars": []},
-            old.vehicles[0] | {"ID": "deaf", "cameras": [], "lidars": [], "hasCollisionCheck": False},
+            old.vehicles[0]
+            | {"ID": "deaf", "cameras": [], "lidars": [], "hasCollisionCheck": False},
         ]
         old.connect()
         exchange(old, range(1, 3))
@@ -284,14 +298,22 @@ def test_lidar_and_collision_are_told_for_each_vehicle() -> None:
         {"collision": False, "lidar_ranges": []},
     ]
     fan = fans[-1]
-    assert (fan.vehicle, fan.start_rad, fan.end_rad, fan.beams, fan.limit_m) == ("quadrotor0", -0.5, 0.5, 3, 10.0)
+    assert (fan.vehicle, fan.start_rad, fan.end_rad, fan.beams, fan.limit_m) == (
+        "quadrotor0",
+        -0.5,
+        0.5,
+        3,
+        10.0,
+    )
     assert fan.T_world_sensor.p_m == pytest.approx([0.02 + 0.5, 0.0, 1.0])
 
 
 def test_events_come_with_their_camera() -> None:
     asked: list[EventCameraMessage] = []
 
-    def events(image: RenderedImage, camera: EventCameraMessage, snapshot: WorldSnapshot) -> list[EventMessage]:
+    def events(
+        image: RenderedImage, camera: EventCameraMessage, snapshot: WorldSnapshot
+    ) -> list[EventMessage]:
         assert image.view.camera.name == "quadrotor0_event_0"
         asked.append(camera)
         return [EventMessage(coord_x=3, coord_y=2, polarity=-1, time=float(snapshot.t_ns))]
@@ -319,7 +341,7 @@ def test_the_scene_of_the_settings_is_loaded_once() -> None:
         assert loaded == ["hall", "yard"]
 
 
-# --- rubbish ----------------------------------------------------------------------------------------
+# --- rubbish --------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -335,7 +357,11 @@ def test_rubbish_does_not_stop_the_renderer() -> None:
             return RenderedRequest(())
         return draw(views, snapshot)
 
-    with OldClient("master", hwm=ROOMY) as old, server(old.taken, picky) as counters, talking(old) as say:
+    with (
+        OldClient("master", hwm=ROOMY) as old,
+        server(old.taken, picky) as counters,
+        talking(old) as say,
+    ):
         old.connect()
         exchange(old, range(1, 3))
         body = json.dumps(old.pose(5)).encode()
@@ -346,7 +372,10 @@ def test_rubbish_does_not_stop_the_renderer() -> None:
             [b"Pose", body[:-1]],
             [b"Pose", body, body],
             [b"Poser", body],
-            [b"Pose", body.replace(b'"position": [', b'"position": [1e300, 0.0, 0.0], "was": [', 1)],
+            [
+                b"Pose",
+                body.replace(b'"position": [', b'"position": [1e300, 0.0, 0.0], "was": [', 1),
+            ],
             [b"Pose", body.replace(b'"width": 16', b'"width": 8193')],
             [b"Pose", b'{"frame_id":3,"vehicles":[],"objects":[]}'],
             [b"PointCloud", b'{"range":[1,2]}'],
@@ -357,7 +386,9 @@ def test_rubbish_does_not_stop_the_renderer() -> None:
             wait_until(lambda count=count: counters["malformed"] == count)  # type: ignore[misc]
         for number in (13, 14):
             old.render(number)
-            wait_until(lambda number=number: counters["failed"] == number - 12)  # type: ignore[misc]
+            wait_until(
+                lambda number=number: counters["failed"] == number - 12,  # type: ignore[misc]
+            )
         exchange(old, range(15, 20))
 
 

@@ -52,13 +52,16 @@ def test_cameras_stand_where_the_bridge_wants_them() -> None:
             T = wanted.T_world_camera
             right, down, ahead = (T.rotation() @ axis for axis in np.eye(3))
             matrix = program.cameras[number, wanted.camera.name]
-            for column, direction in enumerate((right, -down, ahead)):  # Unity's camera: right, up, ahead
+            # Unity's camera: right, up, ahead.
+            for column, direction in enumerate((right, -down, ahead)):
                 assert matrix[:3, column] == pytest.approx(direction[[0, 2, 1]], abs=1e-9)
             assert matrix[:3, 3] == pytest.approx(T.p_m[[0, 2, 1]], abs=1e-9)
     assert [c["ID"] for c in carriers["drone"]["cameras"]] == ["front"]
     assert [c["ID"] for c in carriers[VIEWPOINT]["cameras"]] == ["wall"]
     assert carriers["drone"]["size"] == carriers["bare"]["size"] == [1, 1, 1]
-    assert max(carriers[VIEWPOINT]["size"]) == max(carriers["second"]["size"]) < 0.01, "not to be seen"
+    assert max(carriers[VIEWPOINT]["size"]) == max(carriers["second"]["size"]) < 0.01, (
+        "not to be seen"
+    )
     assert not carriers["bare"]["cameras"]
     middle = program.newest["vehicles"][len(carriers) // 2]
     assert middle["cameras"], "the main vehicle gives the layers their size"
@@ -131,7 +134,10 @@ def test_our_own_server_gives_instances() -> None:
         pump.check_new()
         ids = pump.frames[-1].images[2].pixels
         assert ids.dtype == np.uint16
-        assert ids[0, 0] == pump.frames[-1].request.frame_id % 1000 and ids[-1, -1] - ids[0, 0] == 16 * 8 - 1
+        assert (
+            ids[0, 0] == pump.frames[-1].request.frame_id % 1000
+            and ids[-1, -1] - ids[0, 0] == 16 * 8 - 1
+        )
         assert bridge.status.facts["renderer"] == "painter" and (pump.frames[-1].render_ns or 0) > 0
         assert counters["malformed"] == counters["failed"] == 0
 
@@ -145,7 +151,10 @@ def test_a_camera_that_is_not_due_is_left_out_without_a_word() -> None:
         pump.views = (replace(view(FRONT), due=False), idle)  # asks only whether the renderer works
         pump.frames_reach(8)
         assert [len(frame.images) for frame in pump.frames[-3:]] == [0, 0, 0]
-        assert bridge.status.state is ComponentState.RUNNING and bridge.status.counters["unsupported"] == 0
+        assert (
+            bridge.status.state is ComponentState.RUNNING
+            and bridge.status.counters["unsupported"] == 0
+        )
         assert pump.frames[-1].render_ns is None
 
 

@@ -1,4 +1,7 @@
-"""Planned flights of a running bridge: a simulated vehicle flies them, a tracked one gets an offer and no command."""
+"""Planned flights of a running bridge.
+
+A simulated vehicle flies them, a tracked one gets an offer and no command.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +64,17 @@ def rows_of(curve: Trajectory, yaw_rad: float = 0.0) -> list[list[float]]:
 
 @asynccontextmanager
 async def flying(config: str = SLOWLY) -> AsyncIterator[tuple[Bridge, httpx.AsyncClient]]:
-    async with running(config) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
+    async with (
+        running(config) as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
+    ):
         vehicles = bridge.context.for_sources.vehicles
-        await until(lambda: vehicles.names() == ["quad"] and bridge.context.world.newest("drone") is not None, LOAD_S)
+        await until(
+            lambda: (
+                vehicles.names() == ["quad"] and bridge.context.world.newest("drone") is not None
+            ),
+            LOAD_S,
+        )
         yield bridge, web
 
 
@@ -73,12 +84,16 @@ def place(bridge: Bridge, actor: str = "drone") -> FloatArray:
     return newest[0].p_m
 
 
-async def put(web: httpx.AsyncClient, actor: str, rows: list[list[float]], **more: Any) -> httpx.Response:
+async def put(
+    web: httpx.AsyncClient, actor: str, rows: list[list[float]], **more: Any
+) -> httpx.Response:
     return await web.put(f"/api/v1/flights/{actor}", json={"rows": rows, **more})
 
 
 async def test_a_simulated_vehicle_flies_along_a_trajectory_in_the_world() -> None:
-    corners = OFFSET_M + np.array([[0.0, 0.0, 1.5], [2.0, 1.0, 2.0], [3.0, -1.0, 1.5], [1.0, -2.0, 1.8]])
+    corners = OFFSET_M + np.array(
+        [[0.0, 0.0, 1.5], [2.0, 1.0, 2.0], [3.0, -1.0, 1.5], [1.0, -2.0, 1.8]]
+    )
     curve = minimum_snap(corners, speed_mps=2.0)
     async with flying() as (bridge, web):
         given = (await put(web, "drone", rows_of(curve, 1.2))).raise_for_status().json()
@@ -123,14 +138,20 @@ async def test_another_flight_takes_over_at_its_time_and_a_cancelled_one_holds()
         cancelled = (await web.delete("/api/v1/flights/drone")).raise_for_status().json()
         assert cancelled["state"] == "cancelled"
         held = place(bridge)
-        await until(lambda: np.linalg.norm(bridge.context.for_sources.vehicles.state("quad").v_world_mps) < 0.05)
+        await until(
+            lambda: (
+                np.linalg.norm(bridge.context.for_sources.vehicles.state("quad").v_world_mps) < 0.05
+            )
+        )
         assert np.linalg.norm(place(bridge) - held) < 0.6
 
 
 async def test_a_tracked_vehicle_gets_an_offer_and_no_command() -> None:
     rows = [[0.0, 5.0, 5.0, 1.0, *[0.0] * 9, 0.0], [4.0, 6.0, 5.0, 1.0, *[0.0] * 9, 0.0]]
     async with flying(WITH_REAL) as (bridge, web):
-        frame = SourceFrame("mocap", 1, None, now_ns(), ("real",), np.zeros((1, 3)), np.eye(4)[3:], np.array([True]))
+        frame = SourceFrame(
+            "mocap", 1, None, now_ns(), ("real",), np.zeros((1, 3)), np.eye(4)[3:], np.array([True])
+        )
         bridge.context.world.ingest(frame)
         before = bridge.context.for_sources.vehicles.state("quad").commands
         offered = (await put(web, "real", rows)).raise_for_status().json()
@@ -152,7 +173,9 @@ async def test_what_cannot_be_flown_is_refused() -> None:
             ("drone", [far[0]], 422, "rows"),
         ):
             answer = await put(web, actor, rows)
-            assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
+            assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), (
+                answer.text
+            )
         late = await put(web, "drone", far, t_ns=now_ns() + 10**12)
         assert late.status_code == 409 and "within a minute" in late.json()["detail"]
         assert (await web.get("/api/v1/flights/drone")).status_code == 404

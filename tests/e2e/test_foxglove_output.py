@@ -70,7 +70,10 @@ class Viewer:
         self.channels = {channel["topic"]: channel for channel in advertised["channels"]}
 
     async def subscribe(self, *topics: str) -> None:
-        wanted = [{"id": 100 + i, "channelId": self.channels[topic]["id"]} for i, topic in enumerate(topics)]
+        wanted = [
+            {"id": 100 + i, "channelId": self.channels[topic]["id"]}
+            for i, topic in enumerate(topics)
+        ]
         for one, topic in zip(wanted, topics, strict=True):
             self._kinds[one["id"]] = KINDS[self.channels[topic]["schemaName"]]
             self._topics[one["id"]] = topic
@@ -92,7 +95,9 @@ class Viewer:
 
 
 def output(**more: Any) -> FoxgloveOutput:
-    return FoxgloveOutput("live", FoxgloveConfig(**{"port": 0, "actors": ("drone", "person"), **more}))
+    return FoxgloveOutput(
+        "live", FoxgloveConfig(**{"port": 0, "actors": ("drone", "person"), **more})
+    )
 
 
 @asynccontextmanager
@@ -115,7 +120,11 @@ async def test_a_client_sees_the_drone_where_it_is(caplog: pytest.LogCaptureFixt
     flight, made = Flight(), output()
     async with flight.flying(made), viewing(made) as viewer:
         assert set(viewer.channels) == {
-            *(f"/actors/{actor}/{leaf}" for actor in ("drone", "person") for leaf in ("pose", "skeleton")),
+            *(
+                f"/actors/{actor}/{leaf}"
+                for actor in ("drone", "person")
+                for leaf in ("pose", "skeleton")
+            ),
             *("/tf", "/log"),
         }
         await viewer.subscribe("/actors/drone/pose", "/tf", "/log")
@@ -127,12 +136,18 @@ async def test_a_client_sees_the_drone_where_it_is(caplog: pytest.LogCaptureFixt
         assert shown.frame_id == "world"
         assert shown.timestamp.ToNanoseconds() == t_utc_ns
         _, moved = await viewer.first("/tf")
-        assert [(t.parent_frame_id, t.child_frame_id) for t in moved.transforms] == [("world", "drone")]
+        assert [(t.parent_frame_id, t.child_frame_id) for t in moved.transforms] == [
+            ("world", "drone")
+        ]
         with caplog.at_level(logging.INFO, "vil_bridge"):
             logging.getLogger("vil_bridge.test").warning("something %s", "happened")
         while (line := (await viewer.first("/log"))[1]).name != "vil_bridge.test":
             pass
-        assert (line.level, line.name, line.message) == (Log.WARNING, "vil_bridge.test", "something happened")
+        assert (line.level, line.name, line.message) == (
+            Log.WARNING,
+            "vil_bridge.test",
+            "something happened",
+        )
 
 
 async def test_a_human_is_shown_by_its_bones() -> None:
@@ -144,7 +159,9 @@ async def test_a_human_is_shown_by_its_bones() -> None:
         async def film() -> None:
             while True:
                 none = np.zeros((0, 3)), np.zeros((0, 4)), np.zeros(0, np.bool_)
-                flight.world.ingest(SourceFrame("mocap", 0, None, now_ns(), (), *none, skeletons=(seen,)))
+                flight.world.ingest(
+                    SourceFrame("mocap", 0, None, now_ns(), (), *none, skeletons=(seen,))
+                )
                 await asyncio.sleep(0.01)
 
         filming = asyncio.create_task(film())
@@ -172,7 +189,11 @@ async def test_pictures_come_with_their_calibration_and_place() -> None:
         assert np.abs(pixels.astype(int) - picture(3)).mean() < 4.0
         _, calibration = await viewer.first(topics[1])
         np.testing.assert_array_equal(np.array(calibration.K).reshape(3, 3), CAMERA.K)
-        assert (calibration.width, calibration.height, calibration.distortion_model) == (64, 48, "plumb_bob")
+        assert (calibration.width, calibration.height, calibration.distortion_model) == (
+            64,
+            48,
+            "plumb_bob",
+        )
         children: set[str] = set()
         while "front/compensated" not in children:
             _, moved = await viewer.first("/tf")
@@ -201,7 +222,8 @@ async def test_one_that_does_not_read_loses_messages_and_holds_nobody_up() -> No
     big = np.random.default_rng(1).integers(0, 256, (1080, 1920, 3), np.uint8)
     async with flight.flying(made), viewing(made) as deaf, viewing(made) as viewer:
         await viewer.subscribe("/cameras/front/compensated")
-        await until(lambda: sink.wanted("rgb", "compensated"))  # by the one that reads: it gets every picture
+        # By the one that reads: it gets every picture.
+        await until(lambda: sink.wanted("rgb", "compensated"))
         await deaf.subscribe("/cameras/front/compensated")
         for frame in range(100):
             sink.offer(header(frame, now_ns()), big)

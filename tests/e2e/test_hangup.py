@@ -1,4 +1,7 @@
-"""SIGHUP: the configuration is read again; but a bridge ends with the terminal that it was started in."""
+"""SIGHUP: the configuration is read again.
+
+But a bridge ends with the terminal that it was started in.
+"""
 
 from __future__ import annotations
 

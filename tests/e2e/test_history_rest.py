@@ -18,7 +18,9 @@ pytestmark = pytest.mark.wire
 
 
 async def test_stages_and_time_series_fill_without_a_reader(tmp_path: Path) -> None:
-    async with drawn_bridge((CONFIG % tmp_path).replace("front: {", "front: {actor: drone, "), draw) as bridge:
+    async with drawn_bridge(
+        (CONFIG % tmp_path).replace("front: {", "front: {actor: drone, "), draw
+    ) as bridge:
         numbers = itertools.count()
 
         def flown() -> bool:
@@ -33,12 +35,26 @@ async def test_stages_and_time_series_fill_without_a_reader(tmp_path: Path) -> N
 
 def _read(api: BridgeApi) -> None:
     stages = {name: view.since_start for name, view in api.get_latency_by_name("front").items()}
-    parts = ("capture_to_arrival", "arrival_to_request", "request_to_image", "image_to_warp", "warp_to_output")
+    parts = (
+        "capture_to_arrival",
+        "arrival_to_request",
+        "request_to_image",
+        "image_to_warp",
+        "warp_to_output",
+    )
     for name in (*parts, "capture_to_output"):
         assert stages[name].count > 0, name
     assert stages["capture_to_received"].count == stages["encode_to_send"].count == 0
     front = api.get_history_by_name("front")
-    assert len({len(column) for column in (front.utc_s, front.rate_hz, front.picture_age_s, front.pose_age_s)}) == 1
+    assert (
+        len(
+            {
+                len(column)
+                for column in (front.utc_s, front.rate_hz, front.picture_age_s, front.pose_age_s)
+            }
+        )
+        == 1
+    )
     assert max(front.rate_hz) > 0.0
     assert any(age_s is not None for age_s in front.pose_age_s)
     assert set(front.received_ms) == {None}

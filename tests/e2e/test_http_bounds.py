@@ -1,4 +1,7 @@
-"""How much one may keep open: bodies that never end, WebSockets, connections; who is refused is told why."""
+"""How much one may keep open: bodies that never end, WebSockets, connections.
+
+Who is refused is told why.
+"""
 
 from __future__ import annotations
 
@@ -65,20 +68,27 @@ async def test_websockets_are_not_too_many(tmp_path: Path) -> None:
             pass  # there is room again
 
 
-def test_refused_websockets_are_counted_and_not_written_each(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_websockets_are_counted_and_not_written_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with serving(Access(Tokens({Role.VIEW: new_token()}))) as server:
         url = server.url.replace("http", "ws", 1) + "api/v1/live"
         for _ in range(20):
             with pytest.raises(InvalidStatus), connect(url, proxy=None, open_timeout=PATIENCE_S):
                 pass
         wait_until(lambda: server.faults()["unauthorized"] == 20, PATIENCE_S)
-    assert [record.getMessage() for record in caplog.records if "completing handshake" in record.getMessage()] == []
+    assert [
+        record.getMessage()
+        for record in caplog.records
+        if "completing handshake" in record.getMessage()
+    ] == []
 
 
 async def test_a_message_of_too_many_fragments_is_not_waited_for(tmp_path: Path) -> None:
     """Empty ones cost memory as well."""
     async with seat(tmp_path) as bridge, feed_of(bridge) as feed:
-        feed.transport.write(b"\x01\x80" + bytes(4) + (b"\x00\x80" + bytes(4)) * 40)  # masked, as clients do
+        # Masked, as clients do.
+        feed.transport.write(b"\x01\x80" + bytes(4) + (b"\x00\x80" + bytes(4)) * 40)
         await asyncio.wait_for(feed.wait_closed(), PATIENCE_S)
         assert feed.close_code == 1009
         async with feed_of(bridge) as other:
@@ -88,7 +98,10 @@ async def test_a_message_of_too_many_fragments_is_not_waited_for(tmp_path: Path)
 
 
 def _pinged(server: HttpServer) -> int:
-    """Ping without end and read nothing; returns the bytes that were taken until no more were for a second."""
+    """Ping without end and read nothing.
+
+    Returns the bytes that were taken until no more were for a second.
+    """
     with line_to(server) as line:
         line.sendall(OPENING)
         assert line.recv(4096).startswith(b"HTTP/1.1 101 ")
@@ -100,11 +113,15 @@ def _pinged(server: HttpServer) -> int:
     return taken
 
 
-async def test_pings_without_end_are_cut_off_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_pings_without_end_are_cut_off_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with seat(tmp_path) as bridge:
         assert await asyncio.to_thread(_pinged, bridge.http) < MOST_BYTES
         assert bridge.http.faults()["pings"] == 1
-        assert [(r.port, r.peer, r.reason) for r in bridge.snapshot().peer_faults] == [("http", "127.0.0.1", "pings")]
+        assert [(r.port, r.peer, r.reason) for r in bridge.snapshot().peer_faults] == [
+            ("http", "127.0.0.1", "pings")
+        ]
         assert "A WebSocket of 127.0.0.1 sends pings or pongs without end." in caplog.messages
         async with feed_of(bridge) as feed:
             for _ in range(20):
@@ -112,7 +129,9 @@ async def test_pings_without_end_are_cut_off_and_counted(tmp_path: Path, caplog:
         assert bridge.http.faults()["pings"] == 1
 
 
-async def test_nothing_is_read_from_who_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_read_from_who_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(uvicorn_internals, "_PINGS_AT_ONCE", 10**9)
     async with seat(tmp_path) as bridge:
         assert await asyncio.to_thread(_pinged, bridge.http) < MOST_BYTES
@@ -137,7 +156,9 @@ def test_in_a_rush_nobody_counts_twice(monkeypatch: pytest.MonkeyPatch) -> None:
             with contextlib.ExitStack() as held:
                 lines = [held.enter_context(line_to(server)) for _ in range(200)]
                 lines[-1].sendall(HEALTH)
-                assert lines[-1].recv(4096).startswith(b"HTTP/1.1 503 "), "all before were let in by now"
+                assert lines[-1].recv(4096).startswith(b"HTTP/1.1 503 "), (
+                    "all before were let in by now"
+                )
                 for line in lines[:-1]:
                     line.setblocking(False)
                     with pytest.raises(BlockingIOError):

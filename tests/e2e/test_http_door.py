@@ -1,4 +1,7 @@
-"""The HTTP server's door: TLS for verifying clients, connections and handshakes bounded, rates kept."""
+"""The HTTP server's door.
+
+TLS for verifying clients, connections and handshakes bounded, rates kept.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ pytestmark = pytest.mark.process
 
 
 PATIENCE_S = 180.0
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl: apt-get install openssl")
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="no openssl: apt-get install openssl"
+)
 
 
 class Scene:
@@ -55,7 +60,9 @@ class Scene:
 
 
 @contextlib.contextmanager
-def serving(access: Access, tls: ssl.SSLContext | None = None, bind: str = "127.0.0.1") -> Iterator[HttpServer]:
+def serving(
+    access: Access, tls: ssl.SSLContext | None = None, bind: str = "127.0.0.1"
+) -> Iterator[HttpServer]:
     app = create_app(
         sample_snapshot,
         metrics_registry(sample_snapshot),
@@ -72,7 +79,7 @@ def serving(access: Access, tls: ssl.SSLContext | None = None, bind: str = "127.
         server.stop()
 
 
-# --- TLS ------------------------------------------------------------------------------------------------
+# --- TLS ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -89,19 +96,27 @@ def secure(files: tuple[Path, Path, Path]) -> Iterator[tuple[HttpServer, Access]
 
 
 @needs_openssl
-def test_a_client_that_verifies_is_served(secure: tuple[HttpServer, Access], files: tuple[Path, Path, Path]) -> None:
+def test_a_client_that_verifies_is_served(
+    secure: tuple[HttpServer, Access], files: tuple[Path, Path, Path]
+) -> None:
     server, access = secure
     trusting = ssl.create_default_context(cafile=files[2])
     assert server.url.startswith("https://127.0.0.1:")
     with httpx.Client(base_url=server.url, verify=trusting, timeout=PATIENCE_S) as client:
         assert client.get("/healthz").json() == {"status": "ok"}
         answer = client.get(login_path(access, Role.VIEW))
-        assert "Secure" in answer.headers["set-cookie"] and "HttpOnly" in answer.headers["set-cookie"]
+        assert (
+            "Secure" in answer.headers["set-cookie"] and "HttpOnly" in answer.headers["set-cookie"]
+        )
         origin = {"Origin": server.url.rstrip("/")}
-        assert client.get("/api/v1/status", headers=origin).status_code == 200, "the cookie came along"
+        assert client.get("/api/v1/status", headers=origin).status_code == 200, (
+            "the cookie came along"
+        )
     named = {"Host": "bridge.lan", "Authorization": f"Bearer {'c' * 32}"}
     with httpx.Client(verify=trusting, timeout=PATIENCE_S) as client:
-        by_name = client.get(f"{server.url}api/v1/status", headers=named, extensions={"sni_hostname": "bridge.lan"})
+        by_name = client.get(
+            f"{server.url}api/v1/status", headers=named, extensions={"sni_hostname": "bridge.lan"}
+        )
         assert by_name.status_code == 200
     fresh = httpx.Client(verify=trusting, timeout=PATIENCE_S)
     with fresh, pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
@@ -109,7 +124,9 @@ def test_a_client_that_verifies_is_served(secure: tuple[HttpServer, Access], fil
 
 
 @needs_openssl
-def test_the_health_check_of_a_container_trusts_its_own_bridge(secure: tuple[HttpServer, Access]) -> None:
+def test_the_health_check_of_a_container_trusts_its_own_bridge(
+    secure: tuple[HttpServer, Access],
+) -> None:
     check = (sys.executable, ROOT / "deploy" / "docker" / "healthy.py")
     output(*check, f"{secure[0].url}healthz")
     deaf = run(*check, "https://127.0.0.1:1/healthz")
@@ -135,7 +152,9 @@ def test_verbs_take_exactly_the_certificate_of_their_file(
     other = new_certificate(tmp_path, ["127.0.0.1"])[0]
     with pytest.raises(ConfigError, match=f"CERTIFICATE_VERIFY_FAILED .* does not show {other}"):
         health(other)
-    with pytest.raises(ConfigError, match=r"CERTIFICATE_VERIFY_FAILED .* is not trusted .* or trust its ca\.pem"):
+    with pytest.raises(
+        ConfigError, match=r"CERTIFICATE_VERIFY_FAILED .* is not trusted .* or trust its ca\.pem"
+    ):
         health(None)
 
 
@@ -190,7 +209,10 @@ def test_who_never_finishes_the_handshake_is_cut_off(
     ],
 )
 def test_files_that_cannot_be_used_are_named(
-    spoil: Callable[[Path, Path], object], reason: str, files: tuple[Path, Path, Path], tmp_path: Path
+    spoil: Callable[[Path, Path], object],
+    reason: str,
+    files: tuple[Path, Path, Path],
+    tmp_path: Path,
 ) -> None:
     certificate, key, _ = (Path(shutil.copy(path, tmp_path)) for path in files)
     spoil(certificate, key)
@@ -200,8 +222,14 @@ def test_files_that_cannot_be_used_are_named(
 
 
 @needs_openssl
-def test_the_authoritys_key_is_gone_and_nothing_is_overwritten(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    assert {path.name for path in files[0].parent.iterdir()} == {"server.pem", "server.key", "ca.pem"}
+def test_the_authoritys_key_is_gone_and_nothing_is_overwritten(
+    files: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    assert {path.name for path in files[0].parent.iterdir()} == {
+        "server.pem",
+        "server.key",
+        "ca.pem",
+    }
     assert files[1].stat().st_mode & 0o777 == 0o600
     with pytest.raises(ConfigError, match="is there already; a certificate is not overwritten"):
         new_certificate(files[0].parent, ["bridge.lan"])
@@ -216,7 +244,9 @@ def test_keys_tls_makes_what_the_configuration_names(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
     made = _verb("keys", "tls", str(folder), "--host", "bridge.lan", "--host", "10.0.0.7")
     assert "its own key is gone" in made
-    shown = output("openssl", "x509", "-in", folder / "server.pem", "-noout", "-ext", "subjectAltName")
+    shown = output(
+        "openssl", "x509", "-in", folder / "server.pem", "-noout", "-ext", "subjectAltName"
+    )
     for name in ("DNS:bridge.lan", "IP Address:10.0.0.7", "DNS:localhost", "IP Address:127.0.0.1"):
         assert name in shown
     tls_context(folder / "server.pem", folder / "server.key")
@@ -224,11 +254,13 @@ def test_keys_tls_makes_what_the_configuration_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "127.0.0.1:8080", "fe80::1"])
 def test_an_address_that_is_not_ours_is_no_matter_of_the_port(address: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^http: cannot listen on {address}: [\w ]+; `http.bind` wants"):
+    with pytest.raises(
+        ConfigError, match=rf"^http: cannot listen on {address}: [\w ]+; `http.bind` wants"
+    ):
         bind_http(address, 0)
 
 
-# --- connections, rates ---------------------------------------------------------------------------------
+# --- connections, rates ---------------------------------------------------------------------------
 
 
 def test_one_peer_cannot_take_all_connections() -> None:
@@ -240,7 +272,9 @@ def test_one_peer_cannot_take_all_connections() -> None:
         for _ in range(60):
             held.enter_context(socket.create_connection((here, port), timeout=PATIENCE_S))
         wait_until(lambda: server.faults().get("too_many", 0) >= 60 - 48, PATIENCE_S)
-        assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE_S).status_code == 200, "others come in"
+        assert (
+            httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE_S).status_code == 200
+        ), "others come in"
 
 
 def test_wrong_tokens_are_slowed_down_for_who_shows_them() -> None:
@@ -248,13 +282,20 @@ def test_wrong_tokens_are_slowed_down_for_who_shows_them() -> None:
     with serving(Access(Tokens({Role.VIEW: good}))) as server:
         wrong = [{"Authorization": f"Bearer {new_token()}"} for _ in range(40)]
         with httpx.Client(base_url=server.url, timeout=PATIENCE_S) as guessing:
-            codes = [guessing.get("/api/v1/status", headers=headers).status_code for headers in wrong]
+            codes = [
+                guessing.get("/api/v1/status", headers=headers).status_code for headers in wrong
+            ]
             assert codes[:10] == [401] * 10 and 429 in codes and codes.count(401) < 20
             held = guessing.get("/api/v1/status", headers={"Authorization": f"Bearer {good}"})
-            assert held.status_code == 429 and int(held.headers["retry-after"]) >= 1, "not told whether it was right"
+            assert held.status_code == 429 and int(held.headers["retry-after"]) >= 1, (
+                "not told whether it was right"
+            )
         there = httpx.HTTPTransport(local_address="127.0.0.9")
         with httpx.Client(base_url=server.url, transport=there, timeout=PATIENCE_S) as other:
-            assert other.get("/api/v1/status", headers={"Authorization": f"Bearer {good}"}).status_code == 200
+            assert (
+                other.get("/api/v1/status", headers={"Authorization": f"Bearer {good}"}).status_code
+                == 200
+            )
         assert server.faults()["too_often"] >= 1 and server.faults()["unauthorized"] >= 10
 
 
@@ -263,13 +304,18 @@ def test_a_program_with_an_old_token_keeps_nobody_beside_it_out() -> None:
     server = serving(Access(Tokens({Role.VIEW: good})))
     with server as running, httpx.Client(base_url=running.url, timeout=PATIENCE_S) as client:
         assert {client.get("/metrics", headers=old).status_code for _ in range(30)} == {401}
-        assert client.get("/metrics", headers={"Authorization": f"Bearer {good}"}).status_code == 200
+        assert (
+            client.get("/metrics", headers={"Authorization": f"Bearer {good}"}).status_code == 200
+        )
 
 
 def test_a_page_elsewhere_cannot_use_up_the_attempts_of_its_reader() -> None:
     page = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     access = Access(Tokens({Role.VIEW: new_token()}))
-    with serving(access) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as browser:
+    with (
+        serving(access) as server,
+        httpx.Client(base_url=server.url, timeout=PATIENCE_S) as browser,
+    ):
         for hidden in (
             {"Sec-Fetch-Dest": "iframe"},
             {"Sec-Fetch-Dest": "document", "Sec-Purpose": "prefetch;prerender"},
@@ -278,15 +324,25 @@ def test_a_page_elsewhere_cannot_use_up_the_attempts_of_its_reader() -> None:
                 answer = browser.get(f"/login?key={new_token()}", headers=page | hidden)
                 assert answer.status_code == 403 and "other web sites" in answer.text
         form = page | {"Sec-Fetch-Dest": "document"}
-        assert browser.post("/api/v1/login-links", json={}, headers=form).status_code == 403, "a form is no visit"
+        assert browser.post("/api/v1/login-links", json={}, headers=form).status_code == 403, (
+            "a form is no visit"
+        )
         link = "/" + login_path(access, Role.VIEW)
-        assert browser.get(link, headers=page | {"Sec-Fetch-Dest": "document"}).status_code == 303, "a link in a mail"
+        assert (
+            browser.get(link, headers=page | {"Sec-Fetch-Dest": "document"}).status_code == 303
+        ), "a link in a mail"
 
 
 def test_a_link_that_a_browser_fetches_before_it_is_opened_is_not_used_up() -> None:
     access = Access(Tokens({Role.VIEW: new_token()}))
-    with serving(access) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as browser:
-        link, visit = "/" + login_path(access, Role.VIEW), {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
+    with (
+        serving(access) as server,
+        httpx.Client(base_url=server.url, timeout=PATIENCE_S) as browser,
+    ):
+        link, visit = (
+            "/" + login_path(access, Role.VIEW),
+            {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+        )
         ahead = browser.get(link, headers=visit | {"Sec-Purpose": "prefetch"})
         assert ahead.status_code == 503 and "set-cookie" not in ahead.headers
         assert browser.get(link, headers=visit).status_code == 303
@@ -294,9 +350,15 @@ def test_a_link_that_a_browser_fetches_before_it_is_opened_is_not_used_up() -> N
 
 
 def test_a_bridge_without_tokens_makes_no_links() -> None:
-    with serving(Access()) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
+    with (
+        serving(Access()) as server,
+        httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client,
+    ):
         refused = client.post("/api/v1/login-links", json={})
-        assert (refused.status_code, refused.json()["detail"].partition(":")[0]) == (409, "no link is needed")
+        assert (refused.status_code, refused.json()["detail"].partition(":")[0]) == (
+            409,
+            "no link is needed",
+        )
         told = client.get("/api/v1/whoami").json()
         assert told == {"role": "control", "token_required": False, "insecure": False}
 
@@ -314,7 +376,9 @@ def test_an_old_link_that_is_tried_again_and_again_keeps_nobody_out() -> None:
     server = serving(Access(Tokens({Role.VIEW: good})))
     with server as running, httpx.Client(base_url=running.url, timeout=PATIENCE_S) as client:
         assert {client.get("/login?key=old").status_code for _ in range(30)} == {403}
-        assert client.get("/metrics", headers={"Authorization": f"Bearer {good}"}).status_code == 200
+        assert (
+            client.get("/metrics", headers={"Authorization": f"Bearer {good}"}).status_code == 200
+        )
 
 
 def test_changes_are_slowed_down_and_reading_goes_on() -> None:
@@ -335,10 +399,16 @@ def test_a_cookie_nobody_knows_is_no_attempt() -> None:
 
 
 def test_long_headers_and_bodies_are_refused() -> None:
-    with serving(Access()) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
+    with (
+        serving(Access()) as server,
+        httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client,
+    ):
         assert client.put("/api/v1/lighting", content=b" " * 70_000).status_code == 413
         with contextlib.suppress(httpx.TransportError):
-            assert client.get("/healthz", headers={"X-Long": "x" * 100_000}).status_code in (400, 431)
+            assert client.get("/healthz", headers={"X-Long": "x" * 100_000}).status_code in (
+                400,
+                431,
+            )
         assert client.get("/healthz").status_code == 200
 
 

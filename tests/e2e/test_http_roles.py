@@ -1,4 +1,5 @@
-"""Who may do what, over every operation that the API describes and every WebSocket, on a running bridge.
+"""Who may do what, over every operation that the API describes and every WebSocket, on a running
+bridge.
 
 The matrix is made from the bridge's own description and routes: what is added later is covered too.
 """
@@ -49,9 +50,16 @@ def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 @pytest.fixture(scope="module")
 def operations(bridge: Guarded) -> list[tuple[str, str]]:
     """Method and path of each, with a name in the place of each parameter."""
-    answer = httpx.get(f"{bridge.url}/api/v1/openapi.json", headers=bridge.headers(Role.VIEW), timeout=PATIENCE_S)
+    answer = httpx.get(
+        f"{bridge.url}/api/v1/openapi.json", headers=bridge.headers(Role.VIEW), timeout=PATIENCE_S
+    )
     paths: dict[str, dict[str, Any]] = answer.raise_for_status().json()["paths"]
-    found = [(m.upper(), re.sub(r"\{\w+\}", "nobody", p)) for p, of in paths.items() for m in of if m in METHODS]
+    found = [
+        (m.upper(), re.sub(r"\{\w+\}", "nobody", p))
+        for p, of in paths.items()
+        for m in of
+        if m in METHODS
+    ]
     assert len(found) > 30 and len({method for method, _ in found}) == len(METHODS)
     return found
 
@@ -90,7 +98,9 @@ def asked(
 ) -> int:
     """The answer's status; its body is not waited for, since some never end."""
     at = httpx.URL(bridge.url)
-    connection = http.client.HTTPConnection(at.host, at.port, timeout=PATIENCE_S, source_address=(source, 0))
+    connection = http.client.HTTPConnection(
+        at.host, at.port, timeout=PATIENCE_S, source_address=(source, 0)
+    )
     with contextlib.closing(connection):
         body = None if method == "GET" else b"no JSON"  # so that nobody does what he may
         connection.request(method, path, body, dict(headers))
@@ -120,24 +130,34 @@ def refusal(status: int) -> int:
 
 
 @pytest.mark.parametrize("role", [Role.CONTROL, Role.VIEW, Role.METRICS, Role.NONE])
-def test_every_operation_asks_for_its_role(role: Role, bridge: Guarded, operations: list[tuple[str, str]]) -> None:
+def test_every_operation_asks_for_its_role(
+    role: Role, bridge: Guarded, operations: list[tuple[str, str]]
+) -> None:
     headers = {} if role is Role.NONE else bridge.headers(role)
     seen = {(m, p): asked(bridge, m, p, headers) for m, p in operations}
     assert {key: code for key, code in seen.items() if refusal(code) != expected(role, *key)} == {}
     assert {key: code for key, code in seen.items() if code >= 500 and key[1] != "/readyz"} == {}
 
 
-def test_every_operation_refuses_a_wrong_token(bridge: Guarded, operations: list[tuple[str, str]]) -> None:
+def test_every_operation_refuses_a_wrong_token(
+    bridge: Guarded, operations: list[tuple[str, str]]
+) -> None:
     wrong = {"Authorization": f"Bearer {new_token()}"}
     seen = {(m, p): refusal(asked(bridge, m, p, wrong, stranger())) for m, p in operations}
-    assert {key: status for key, status in seen.items() if status != expected(Role.NONE, *key)} == {}
+    assert {
+        key: status for key, status in seen.items() if status != expected(Role.NONE, *key)
+    } == {}
 
 
-def test_every_operation_knows_a_session(bridge: Guarded, operations: list[tuple[str, str]]) -> None:
+def test_every_operation_knows_a_session(
+    bridge: Guarded, operations: list[tuple[str, str]]
+) -> None:
     for role in (Role.VIEW, Role.CONTROL):
         cookie = session(bridge, role)
         seen = {(m, p): refusal(asked(bridge, m, p, cookie)) for m, p in operations}
-        assert {key: status for key, status in seen.items() if status != expected(role, *key)} == {}, role
+        assert {
+            key: status for key, status in seen.items() if status != expected(role, *key)
+        } == {}, role
 
 
 def test_what_the_description_leaves_out_tells_nothing(routes: list[BaseRoute]) -> None:
@@ -145,7 +165,8 @@ def test_what_the_description_leaves_out_tells_nothing(routes: list[BaseRoute]) 
     silent = [r.path for r in routes if isinstance(r, Route) and not r.include_in_schema]
     assert "/login" in silent
     guarded = {path for path in silent if needed_role("http", "GET", path) is not Role.NONE}
-    assert guarded == {"/api/v1/openapi.json", "/metrics"}  # the latter's HEAD; its GET is described
+    # The latter's HEAD; its GET is described.
+    assert guarded == {"/api/v1/openapi.json", "/metrics"}
     assert needed_role("http", "HEAD", "/metrics") is Role.METRICS
 
 
@@ -165,13 +186,20 @@ def test_only_reading_is_open_to_all(path: str, bridge: Guarded) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/status/", "//api/v1/status", "/page/../api/v1/status", "/api/v1/%73tatus", "/api/v1/status%2f"]
+    "path",
+    [
+        "/api/v1/status/",
+        "//api/v1/status",
+        "/page/../api/v1/status",
+        "/api/v1/%73tatus",
+        "/api/v1/status%2f",
+    ],
 )
 def test_no_spelling_of_a_path_gets_around(path: str, bridge: Guarded) -> None:
     assert asked(bridge, "GET", path) in (401, 404)
 
 
-# --- WebSockets -------------------------------------------------------------------------------------
+# --- WebSockets -----------------------------------------------------------------------------------
 
 
 def answer_to(bridge: Guarded, path: str, headers: dict[str, str], host: str = "") -> int:
@@ -209,14 +237,19 @@ def test_pages_elsewhere_open_no_websocket(bridge: Guarded, websockets: list[str
     cookie = session(bridge, Role.CONTROL)
     port = httpx.URL(bridge.url).port
     for path in websockets:
-        for foreign in ("https://attacker.example", "null", "http://localhost:1", f"http://127.0.0.1:{port}0"):
+        for foreign in (
+            "https://attacker.example",
+            "null",
+            "http://localhost:1",
+            f"http://127.0.0.1:{port}0",
+        ):
             assert answer_to(bridge, path, cookie | {"Origin": foreign}) == 403, (path, foreign)
         rebound = cookie | {"Origin": f"http://attacker.example:{port}"}
         assert answer_to(bridge, path, rebound, host="attacker.example") == 403, path
         assert answer_to(bridge, path, cookie | {"Sec-Fetch-Site": "cross-site"}) == 403, path
 
 
-# --- sessions and secrets ---------------------------------------------------------------------------
+# --- sessions and secrets -------------------------------------------------------------------------
 
 
 def log_in(bridge: Guarded, role: Role) -> dict[str, str]:
@@ -261,7 +294,10 @@ def test_whoami(bridge: Guarded) -> None:
         told = httpx.get(url, headers=bridge.headers(role), timeout=PATIENCE_S).json()
         assert told == {"role": role, "token_required": True, "insecure": False}
     assert httpx.get(url, timeout=PATIENCE_S).json()["role"] == "none"
-    assert httpx.get(url, cookies=log_in(bridge, Role.VIEW), timeout=PATIENCE_S).json()["role"] == "view"
+    assert (
+        httpx.get(url, cookies=log_in(bridge, Role.VIEW), timeout=PATIENCE_S).json()["role"]
+        == "view"
+    )
 
 
 def test_a_foreign_page_writes_nothing_with_a_session(bridge: Guarded) -> None:
@@ -273,15 +309,24 @@ def test_a_foreign_page_writes_nothing_with_a_session(bridge: Guarded) -> None:
         assert browser.put(url, json={}, headers={"Origin": bridge.url}).is_success
 
 
-def test_no_secret_shows_anywhere(bridge: Guarded, operations: list[tuple[str, str]], verb: Callable[..., str]) -> None:
+def test_no_secret_shows_anywhere(
+    bridge: Guarded, operations: list[tuple[str, str]], verb: Callable[..., str]
+) -> None:
     """Whatever the bridge wrote, answers and reports, refused requests included."""
     cookies = log_in(bridge, Role.CONTROL)
     link = make_link(bridge, Role.CONTROL)
-    for headers in (bridge.headers(Role.CONTROL), {"Authorization": f"Bearer {bridge.tokens[Role.VIEW][:-1]}"}):
+    for headers in (
+        bridge.headers(Role.CONTROL),
+        {"Authorization": f"Bearer {bridge.tokens[Role.VIEW][:-1]}"},
+    ):
         httpx.get(f"{bridge.url}/api/v1/status", headers=headers, timeout=PATIENCE_S)
     secrets = [*bridge.tokens.values(), *cookies.values(), link.partition("key=")[2]]
-    with httpx.Client(base_url=bridge.url, headers=bridge.headers(Role.CONTROL), timeout=PATIENCE_S) as reading:
-        texts = {p: reading.get(p).text for m, p in operations if m == "GET" and p != "/api/v1/updates"}
+    with httpx.Client(
+        base_url=bridge.url, headers=bridge.headers(Role.CONTROL), timeout=PATIENCE_S
+    ) as reading:
+        texts = {
+            p: reading.get(p).text for m, p in operations if m == "GET" and p != "/api/v1/updates"
+        }
     assert str(bridge.token_file) in texts["/api/v1/config"]
     texts["log"] = bridge.log.read_text()
     texts["doctor"] = verb("doctor", str(bridge.config), "--report", "--json")
@@ -293,7 +338,10 @@ def test_no_secret_shows_anywhere(bridge: Guarded, operations: list[tuple[str, s
 
 @pytest.fixture
 def verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a verb and return what it writes; with ``--json`` at its end, to standard output alone."""
+    """Run a verb and return what it writes.
+
+    With ``--json`` at its end, to standard output alone.
+    """
 
     def run(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["vil-bridge", *arguments])
@@ -305,11 +353,16 @@ def verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
-def test_verbs_come_in_by_the_tokens_of_their_file(bridge: Guarded, verb: Callable[..., str]) -> None:
+def test_verbs_come_in_by_the_tokens_of_their_file(
+    bridge: Guarded, verb: Callable[..., str]
+) -> None:
     where = [f"--set=http.port={httpx.URL(bridge.url).port}"]
     assert "guarded, up" in verb("top", str(bridge.config), "--once", *where)
     assert "guarded, up" in verb("top", bridge.url, "--once", f"--token-file={bridge.token_file}")
     assert "401" in verb("top", bridge.url, "--once")
     link = verb("keys", "link", str(bridge.config), "--control", *where).strip()
     cookies = httpx.get(link, timeout=PATIENCE_S).cookies
-    assert httpx.get(f"{bridge.url}/api/v1/whoami", cookies=cookies, timeout=PATIENCE_S).json()["role"] == "control"
+    assert (
+        httpx.get(f"{bridge.url}/api/v1/whoami", cookies=cookies, timeout=PATIENCE_S).json()["role"]
+        == "control"
+    )

@@ -74,11 +74,14 @@ def test_a_loop_that_hangs_is_told_once_and_so_is_its_return(
 def test_a_thread_that_ends_by_itself_is_told(server: HttpServer) -> None:
     httpx.get(f"{server.url}end", timeout=PATIENCE_S).raise_for_status()
     loop = loops.pop()
-    loop.call_soon_threadsafe(loop.call_later, 0.3, loop.stop)  # once the connection is closed, so that nothing is left
+    # Once the connection is closed, so that nothing is left.
+    loop.call_soon_threadsafe(loop.call_later, 0.3, loop.stop)
     wait_until(lambda: "has ended: restart the bridge" in check(server))
 
 
-def test_requests_wait_until_the_application_is_built(go_on: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_wait_until_the_application_is_built(
+    go_on: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = FastAPI(openapi_url=None)
     app.add_api_route("/", lambda: "built", methods=["GET"])
 
@@ -92,7 +95,9 @@ def test_requests_wait_until_the_application_is_built(go_on: threading.Event, mo
     monkeypatch.setattr(server_module, "_START_LIMIT_S", 0.0)
     assert check(server) == "the HTTP server has been starting for 0 s"
     answers: list[str] = []
-    early = threading.Thread(target=lambda: answers.append(httpx.get(server.url, timeout=PATIENCE_S).json()))
+    early = threading.Thread(
+        target=lambda: answers.append(httpx.get(server.url, timeout=PATIENCE_S).json())
+    )
     early.start()
     go_on.set()
     early.join()

@@ -1,4 +1,7 @@
-"""The CMU walk through the wires of Motive and of Vicon into the world: the same human, whoever streams it."""
+"""The CMU walk through the wires of Motive and of Vicon into the world.
+
+The same human, whoever streams it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,14 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.ports import MocapMotion, PoseSource
 from vil_bridge.core.skeleton import canonical_bones, global_to_local, trusted_below
-from vil_bridge.core.types import ActorKind, FloatArray, MotionFrame, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.core.types import (
+    ActorKind,
+    FloatArray,
+    MotionFrame,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceFrame,
+)
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -45,7 +55,9 @@ Wire = Callable[[MocapMotion, int], tuple[Emulator, Callable[[], PoseSource]]]
 def motive(up_axis: str, coordinates: str, version: str = "4.1") -> Wire:
     def wired(motion: MocapMotion, epoch_ns: int) -> tuple[Emulator, Callable[[], PoseSource]]:
         settings = {"up_axis": up_axis, "skeleton_coordinates": coordinates, "version": version}
-        config = MotiveEmulatorConfig.model_validate({"command_port": 0, "data_port": 0, "rate_hz": RATE_HZ} | settings)
+        config = MotiveEmulatorConfig.model_validate(
+            {"command_port": 0, "data_port": 0, "rate_hz": RATE_HZ} | settings
+        )
         emulator = MotiveEmulator(config, motion, epoch_ns, Faults())
 
         def source() -> OptitrackSource:
@@ -62,7 +74,9 @@ def vicon(up_axis: str, *, lightweight: bool) -> Wire:
         settings = {"port": 0, "rate_hz": RATE_HZ, "up_axis": up_axis, "clock_drift_ppm": 0.0}
         config = TrackerEmulatorConfig.model_validate(settings)
         emulator = TrackerEmulator(config, motion, epoch_ns, Faults())
-        return emulator, lambda: ViconSource("vicon", ViconConfig(port=emulator.port, lightweight=lightweight))
+        return emulator, lambda: ViconSource(
+            "vicon", ViconConfig(port=emulator.port, lightweight=lightweight)
+        )
 
     return wired
 
@@ -91,10 +105,12 @@ def walk() -> MotionFile:
 
 @dataclass
 class FilmedRows:
-    """The walk without what lies between its rows, where joints would be a little nearer to each other.
+    """The walk without what lies between its rows, where joints would be a little nearer to each
+    other.
 
     Attributes:
-        hidden: bones that the system does not see now. shown: what was filmed when, after the motion's start.
+        hidden: bones that the system does not see now. shown: what was filmed when, after the
+            motion's start.
     """
 
     hidden: set[str] = field(default_factory=set)
@@ -116,8 +132,12 @@ class FilmedRows:
         return MotionFrame(seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, (skeleton,))
 
     def time_of(self, number: int, missed_ticks: int) -> int:
-        """When a frame was filmed, after the motion's start: missed ticks are numbered too, even the first ones."""
-        first_ns, *_, last_ns = list(self.shown)[1:]  # the very first picture is taken for the descriptions
+        """When a frame was filmed, after the motion's start.
+
+        Missed ticks are numbered too, even the first ones.
+        """
+        # The very first picture is taken for the descriptions.
+        first_ns, *_, last_ns = list(self.shown)[1:]
         missed_later = round((last_ns - first_ns) / PERIOD_NS) + 2 - len(self.shown)
         return first_ns + (number - 1 - (missed_ticks - missed_later)) * PERIOD_NS
 
@@ -127,7 +147,8 @@ class InWorld:
     """A source's frames as the world has them.
 
     Attributes:
-        humans: the human after each frame, with the number of the frame and the capture time that the world found.
+        humans: the human after each frame, with the number of the frame and the capture time that
+            the world found.
         held_up_ns: how late the promptest frame came until then.
     """
 
@@ -155,21 +176,30 @@ class InWorld:
         return self.humans
 
     def uncertainty_ns(self) -> int:
-        """Return the uncertainty of the capture times, as the world states it: a busy machine answers late."""
+        """Return the uncertainty of the capture times, as the world states it.
+
+        A busy machine answers late.
+        """
         line = self.world.clocks[self.name].line
         assert line is not None
         return line.uncertainty_at(self.lab.frames[-1].t_arrival_ns)
 
     def _held_up_ns(self, frame: SourceFrame) -> int:
-        """Return how late a frame of a server without a clock protocol came, which no source can know."""
+        """Return how late a frame of a server without a clock protocol came, which no source can
+        know.
+        """
         if frame.t_foreign_ns is None or not isinstance(self.emulator, TrackerEmulator):
             return 0
         return self.emulator.foreign_ns(frame.t_arrival_ns - frame.latency_ns) - frame.t_foreign_ns
 
     def gapless(self) -> bool:
-        """Return True where the human of the last quarter of a second was filmed as often as it should be."""
+        """Return True where the human of the last quarter of a second was filmed as often as it
+        should be.
+        """
         captured_ns = np.array([t_ns for _, t_ns, _ in self.take()[-round(RATE_HZ / 4) :]])
-        return len(captured_ns) == round(RATE_HZ / 4) and np.diff(captured_ns).max() < 2.5 * PERIOD_NS
+        return (
+            len(captured_ns) == round(RATE_HZ / 4) and np.diff(captured_ns).max() < 2.5 * PERIOD_NS
+        )
 
     async def more(self, count: int) -> list[tuple[int, int, SkeletonFrame]]:
         """The human in the next frames."""
@@ -190,7 +220,10 @@ async def filmed(motion: MocapMotion, *wires: Wire) -> AsyncIterator[list[InWorl
             made = source()
             running.append((emulator, made.name, await stack.enter_async_context(receiving(made))))
         names = [name for _, name, _ in running]
-        world = World(dict.fromkeys(names, T_WORLD_ROOM), [Actor(n, ActorKind.HUMAN, n, "Walker") for n in names])
+        world = World(
+            dict.fromkeys(names, T_WORLD_ROOM),
+            [Actor(n, ActorKind.HUMAN, n, "Walker") for n in names],
+        )
         yield [InWorld(emulator, lab, world, name) for emulator, name, lab in running]
 
 
@@ -214,26 +247,36 @@ async def test_the_walk_is_the_same_from_every_wire(wire: str) -> None:
     (model,) = walk().skeleton_models
     missed_ticks = room.emulator.counters["missed_ticks"]
     errors_m, errors_rad, spread_m, late_ms = [], [], [], []
-    for (number, t_ns, human), held_up_ns in zip(humans, room.held_up_ns[-len(humans) :], strict=True):
+    for (number, t_ns, human), held_up_ns in zip(
+        humans, room.held_up_ns[-len(humans) :], strict=True
+    ):
         t_shot_ns = motion.time_of(number, missed_ticks)
         truth = motion.shown[t_shot_ns].moved(T_WORLD_ROOM)
-        assert (human.model.name, human.model.bones, human.model.parents) == ("Walker", model.bones, model.parents)
+        assert (human.model.name, human.model.bones, human.model.parents) == (
+            "Walker",
+            model.bones,
+            model.parents,
+        )
         assert human.tracked.all()
         errors_m.append(np.linalg.norm(human.p_m - truth.p_m, axis=1).max())
         errors_rad.append(turned_rad(human.q_xyzw, truth.q_xyzw).max())
         spread_m.append(lengths_m(human))
         late_ms.append(1e-6 * (t_ns - room.emulator.server.epoch_ns - t_shot_ns - held_up_ns))
     seen_model = humans[-1][2].model
-    assert canonical_bones(seen_model) == canonical_bones(model) and len(canonical_bones(model)) == 21
+    assert (
+        canonical_bones(seen_model) == canonical_bones(model) and len(canonical_bones(model)) == 21
+    )
     assert seen_model.offsets_m[1:] == pytest.approx(model.offsets_m[1:], abs=1e-6)
     vary_m = float(np.ptp(spread_m, axis=0).max())
     off_m = float(np.abs(spread_m - np.linalg.norm(model.offsets_m[1:], axis=1)).max())
     part = canonical_bones(seen_model)
     toes_m = [human.p_m[[part["left_toe"], part["right_toe"]], 2].min() for _, _, human in humans]
     print(
-        f"{wire}: bones vary by {vary_m:.1e} m, off by {off_m:.1e} m; pose error {max(errors_m):.1e} m, "
+        f"{wire}: bones vary by {vary_m:.1e} m, off by {off_m:.1e} m; pose error "
+        f"{max(errors_m):.1e} m, "
         f"{max(errors_rad):.1e} rad; lowest toe {min(toes_m):.3f} to {max(toes_m):.3f} m; "
-        f"capture time off by {np.median(late_ms):.2f} ms, stated {1e-6 * room.uncertainty_ns():.2f} ms"
+        f"capture time off by {np.median(late_ms):.2f} ms, stated "
+        f"{1e-6 * room.uncertainty_ns():.2f} ms"
     )
     assert vary_m < 1e-6 and off_m < 1e-6, "bones of constant length"
     assert max(errors_m) < 1e-6 and max(errors_rad) < 1e-6
@@ -242,12 +285,19 @@ async def test_the_walk_is_the_same_from_every_wire(wire: str) -> None:
 
 
 async def test_two_systems_show_one_human_at_one_instant() -> None:
-    """The world's humans at the same instants between frames, from two wires with clocks of their own."""
+    """The world's humans at the same instants between frames, from two wires with clocks of
+    their own.
+    """
     recording = walk()
-    async with filmed(recording, motive("y", "global"), vicon("z", lightweight=True)) as (first, second):
+    async with filmed(recording, motive("y", "global"), vicon("z", lightweight=True)) as (
+        first,
+        second,
+    ):
         await first.more(FRAMES)
         await first.lab.until(lambda: first.gapless() and second.gapless())
-        asked_ns = range(min(first.humans[-1][1], second.humans[-1][1]) - NS_PER_S // 5, now_ns(), 3_000_000)
+        asked_ns = range(
+            min(first.humans[-1][1], second.humans[-1][1]) - NS_PER_S // 5, now_ns(), 3_000_000
+        )
         apart_m, error_m = [], []
         newest_ns = min(first.humans[-1][1], second.humans[-1][1])
         for t_ns in (t for t in asked_ns if t <= newest_ns):
@@ -256,14 +306,23 @@ async def test_two_systems_show_one_human_at_one_instant() -> None:
             (truth,) = recording.at(t_ns - first.emulator.server.epoch_ns).skeletons
             apart_m.append(np.linalg.norm(a.p_m - b.p_m, axis=1).mean())
             error_m.append(np.linalg.norm(a.p_m - truth.moved(T_WORLD_ROOM).p_m, axis=1).mean())
-    print(f"both wires apart {1e3 * np.median(apart_m):.2f} mm, from the truth {1e3 * np.median(error_m):.2f} mm")
+    print(
+        f"both wires apart {1e3 * np.median(apart_m):.2f} mm, from the truth "
+        f"{1e3 * np.median(error_m):.2f} mm"
+    )
     assert len(apart_m) > 50
-    unsure_ns = first.uncertainty_ns() + second.uncertainty_ns() + second.held_up_ns[-round(RATE_HZ / 4)]
+    unsure_ns = (
+        first.uncertainty_ns() + second.uncertainty_ns() + second.held_up_ns[-round(RATE_HZ / 4)]
+    )
     unsure_m = 1.5 * 1e-9 * unsure_ns
-    assert max(np.median(apart_m), np.median(error_m)) < 0.01 + unsure_m, "a few milliseconds of a walk"
+    assert max(np.median(apart_m), np.median(error_m)) < 0.01 + unsure_m, (
+        "a few milliseconds of a walk"
+    )
 
 
-@pytest.mark.parametrize("wire", ["motive y global", "motive y local", "vicon z full", "vicon z lightweight"])
+@pytest.mark.parametrize(
+    "wire", ["motive y global", "motive y local", "vicon z full", "vicon z lightweight"]
+)
 async def test_unseen_bones_keep_their_pose_relative_to_the_parent(wire: str) -> None:
     motion = FilmedRows()
     lost = {"LeftForeArm", "RightUpLeg"}

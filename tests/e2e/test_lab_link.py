@@ -1,4 +1,7 @@
-"""The link emulator between real programs: what goes in comes out late, in part, or not at all, and all is counted."""
+"""The link emulator between real programs.
+
+What goes in comes out late, in part, or not at all, and all is counted.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,12 @@ def link(port: int, faults: str = "", protocol: str = "udp") -> LinkEmulator:
 
 async def test_datagrams_pass_unchanged_both_ways_and_clients_are_told_apart() -> None:
     sizes = [0, 1, 1400, 60_000]
-    async with udp(echo=True) as server, udp() as one, udp() as two, link(server.address[1]) as road:
+    async with (
+        udp(echo=True) as server,
+        udp() as one,
+        udp() as two,
+        link(server.address[1]) as road,
+    ):
         for program, byte in ((one, b"1"), (two, b"2")):
             for size in sizes:
                 program.send(byte * size, road.address)
@@ -118,14 +126,22 @@ async def test_every_datagram_is_accounted_for() -> None:
 
 
 async def test_delay_is_of_one_direction_when_asked_so() -> None:
-    async with udp(echo=True) as server, udp() as client, link(server.address[1], "up.delay=60ms") as road:
+    async with (
+        udp(echo=True) as server,
+        udp() as client,
+        link(server.address[1], "up.delay=60ms") as road,
+    ):
         sent_ns = []
         for count in range(1, 6):
             sent_ns.append(now_ns())
             client.send(b"x", road.address)
             await until(lambda count=count: len(client.got) == count)  # type: ignore[misc]
-        assert all(there - sent >= 60e6 for there, sent in zip(server.arrived_ns, sent_ns, strict=True))
-        back_ns = [back - there for back, there in zip(client.arrived_ns, server.arrived_ns, strict=True)]
+        assert all(
+            there - sent >= 60e6 for there, sent in zip(server.arrived_ns, sent_ns, strict=True)
+        )
+        back_ns = [
+            back - there for back, there in zip(client.arrived_ns, server.arrived_ns, strict=True)
+        ]
         assert min(back_ns) < 55e6, "the way back is quick"
 
 
@@ -138,7 +154,9 @@ async def test_a_rate_limit_spaces_datagrams_and_drops_what_the_queue_cannot_hol
         assert (server.arrived_ns[-1] - begun_ns) / 1e6 >= 200.0
         for number in range(50):  # half a second each: 256 KiB wait at most
             client.send(bytes(60_000), road.address)
-            await until(lambda number=number: road.up.counters["offered"] == 21 + number)  # type: ignore[misc]
+            await until(
+                lambda number=number: road.up.counters["offered"] == 21 + number,  # type: ignore[misc]
+            )
             if road.up.counters["overflow"] >= 6:
                 break
         else:
@@ -269,7 +287,9 @@ async def test_a_refusing_target_ends_the_clients_connection() -> None:
         assert road.counters["up_refused"] == 1
 
 
-async def test_closing_with_open_connections_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_closing_with_open_connections_leaves_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with tcp_echo() as port:
         async with link(port, "delay=10s", "tcp") as road:
             _, writer = await asyncio.open_connection(*road.address)
@@ -287,15 +307,25 @@ async def test_closing_with_open_connections_leaves_nothing(caplog: pytest.LogCa
 
 
 def test_a_link_is_written_in_one_line() -> None:
-    spec = LinkSpec.parse("tcp:10.0.0.1:7100=192.0.2.7:7000:delay=20ms±5,up.rate=2Mbit,down.cut=1s@10s/30s,seed=4")
-    assert (spec.protocol, spec.listen, spec.target) == ("tcp", ("10.0.0.1", 7100), ("192.0.2.7", 7000))
+    spec = LinkSpec.parse(
+        "tcp:10.0.0.1:7100=192.0.2.7:7000:delay=20ms±5,up.rate=2Mbit,down.cut=1s@10s/30s,seed=4"
+    )
+    assert (spec.protocol, spec.listen, spec.target) == (
+        "tcp",
+        ("10.0.0.1", 7100),
+        ("192.0.2.7", 7000),
+    )
     assert (spec.up.rate_bps, spec.down.rate_bps) == (2e6, 0.0)
     assert spec.up.faults.delay_ns == spec.down.faults.delay_ns == 20_000_000
     assert spec.up.faults.delay_sd_ns == 5_000_000
     assert not spec.up.faults.halfopen
     assert spec.down.faults.halfopen[0].period_ns == 30_000_000_000
     plain = LinkSpec.parse("7100=7000")
-    assert (plain.listen, plain.target, plain.protocol) == (("127.0.0.1", 7100), ("127.0.0.1", 7000), "udp")
+    assert (plain.listen, plain.target, plain.protocol) == (
+        ("127.0.0.1", 7100),
+        ("127.0.0.1", 7000),
+        "udp",
+    )
 
 
 @pytest.mark.parametrize(

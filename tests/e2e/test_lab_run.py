@@ -1,4 +1,7 @@
-"""``vil-bridge lab`` as a process: every kind of server with its own client, faults, links, recordings, the end."""
+"""``vil-bridge lab`` as a process.
+
+Every kind of server with its own client, faults, links, recordings, the end.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ from vil_bridge.tools.lab.servers import KINDS, ServerSpec, with_faults
 
 @contextlib.contextmanager
 def lab(folder: Path, *arguments: str) -> Iterator[None]:
-    """A running lab, ended with Ctrl-C, which it must follow within 2 s and without a word of complaint."""
+    """A running lab, ended with Ctrl-C, which it must follow within 2 s and without a word of
+    complaint.
+    """
     with Program(*VIL_BRIDGE, "lab", "--imu", folder / "imu", *arguments, split=True) as child:
         child.await_text("^running")
         yield
@@ -62,7 +67,9 @@ async def test_a_body_at_rest_does_not_look_frozen(tmp_path: Path) -> None:
     ports = free_ports(2, socket.SOCK_DGRAM)
     start_ns = now_ns() + 1000 * NS_PER_S  # until when it rests
     with lab(tmp_path, "--motive", f"flight@{ports[0]},{ports[1]}", "--epoch-ns", str(start_ns)):
-        frames = await first_frames(OptitrackSource("x", OptitrackConfig(command_port=ports[0])), 20)
+        frames = await first_frames(
+            OptitrackSource("x", OptitrackConfig(command_port=ports[0])), 20
+        )
         assert len({frame.p_m.tobytes() for frame in frames}) == len(frames)
 
 
@@ -72,7 +79,14 @@ async def test_every_kind_of_server_serves_its_room(tmp_path: Path) -> None:
     tcp = free_ports(2, socket.SOCK_STREAM)
     with lab(
         tmp_path,
-        *("--motive", f"actor@{udp[0]},{udp[1]}", "--tracker", f"{tcp[0]}", "--vrpn", f"flight@127.0.0.1:{tcp[1]}"),
+        *(
+            "--motive",
+            f"actor@{udp[0]},{udp[1]}",
+            "--tracker",
+            f"{tcp[0]}",
+            "--vrpn",
+            f"flight@127.0.0.1:{tcp[1]}",
+        ),
         *("--tracker-udp", f"{udp[2]}", "--link", f"{udp[3]}={udp[0]}:delay=5ms"),
     ):
         for port in (udp[0], udp[3]):
@@ -101,7 +115,8 @@ def test_a_second_lab_never_takes_the_serial_port_of_a_running_one(
         code, stderr = run_here(monkeypatch, capsys, "--vrpn", str(ports[1]), "--imu", str(link))
         assert (code, stderr) == (
             2,
-            f"IMU {link}: {link} is in use: it leads to {first}. Stop the other program, or choose another path\n",
+            f"IMU {link}: {link} is in use: it leads to {first}. Stop the other program, "
+            "or choose another path\n",
         )
         assert link.readlink() == first
         assert link.exists()
@@ -116,10 +131,15 @@ def test_a_second_lab_never_takes_the_serial_port_of_a_running_one(
 async def test_a_motive_of_any_version_sends_to_its_group(tmp_path: Path, version: str) -> None:
     command, data = free_ports(2, socket.SOCK_DGRAM)
     with lab(tmp_path, "--motive", f"flight@{command},{data},{version},multicast"):
-        async with receiving(OptitrackSource("x", OptitrackConfig(command_port=command))) as received:
+        async with receiving(
+            OptitrackSource("x", OptitrackConfig(command_port=command))
+        ) as received:
             await received.more_frames(3)
         facts = received.status.facts
-        assert (facts["server_version"], facts["mode"]) == (version, f"multicast 239.255.42.99:{data}")
+        assert (facts["server_version"], facts["mode"]) == (
+            version,
+            f"multicast 239.255.42.99:{data}",
+        )
 
 
 @pytest.mark.process
@@ -164,26 +184,38 @@ async def test_a_recording_is_filmed_by_any_server(tmp_path: Path) -> None:
     [
         (
             ["--motive", "roof@1510"],
-            "--motive roof@1510: write [ROOM@][ADDRESS:]PORT[,DATA][,VERSION][,multicast] with one of the rooms flight",
+            "--motive roof@1510: write "
+            "[ROOM@][ADDRESS:]PORT[,DATA][,VERSION][,multicast] with one of the rooms flight",
         ),
-        (["--motive", "1510,5.0"], "--motive 1510,5.0: NatNet 5.0 is not emulated. Write 2.5 to 2.10"),
+        (
+            ["--motive", "1510,5.0"],
+            "--motive 1510,5.0: NatNet 5.0 is not emulated. Write 2.5 to 2.10",
+        ),
         (["--vrpn", "3883,4.1"], "--vrpn 3883,4.1: write [ROOM@][ADDRESS:]PORT with"),
         (["--vrpn", "70000"], "--vrpn 70000: ports are 0 to 65535"),
-        (["--faults", "qtm:loss=5%"], "no server or room is named 'qtm'; here: actor, flight, motive"),
+        (
+            ["--faults", "qtm:loss=5%"],
+            "no server or room is named 'qtm'; here: actor, flight, motive",
+        ),
         (["--faults", "loss=5"], "fault 'loss=5': write a share such as 5%"),
         (["--link", "7100"], "link '7100': write [tcp:]"),
         (["--recording", "no/such/thing.bvh"], "no such recording"),
     ],
 )
 def test_mistakes_are_explained(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     code, stderr = run_here(monkeypatch, capsys, *arguments)
     assert code == 2
     assert said in stderr
 
 
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def run_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str]:
     monkeypatch.setattr(sys, "argv", ["vil-bridge", "lab", *arguments])
     with pytest.raises(SystemExit) as end:
         main()
@@ -206,7 +238,9 @@ def test_a_taken_port_is_named(
 def test_the_servers_of_the_table_exist() -> None:
     for kind in KINDS:
         pytest.importorskip("qtm_rt") if kind == "qtm" else None
-        (server,) = with_faults([ServerSpec.parse(kind, "actor@0")], [f"{kind}:loss=5%", "actor:seed=3"])
+        (server,) = with_faults(
+            [ServerSpec.parse(kind, "actor@0")], [f"{kind}:loss=5%", "actor:seed=3"]
+        )
         assert server.faults == Faults(seed=3), "the later text stands"
         assert (server.room, server.host, server.port) == ("actor", "127.0.0.1", 0)
 

@@ -1,4 +1,7 @@
-"""Commands over LCM: sent by LCM's own library with the types that lcm-gen makes, flown by a simulated vehicle."""
+"""Commands over LCM.
+
+Sent by LCM's own library with the types that lcm-gen makes, flown by a simulated vehicle.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ pytestmark = pytest.mark.process
 _CONFIG = """
 version: 1
 rooms: {hall: {T_world_room: {p_m: [10.0, 20.0, 0.0], ypr_deg: [90.0, 0.0, 0.0]}}}
-sources: {sim: {type: simulated, room: hall, step_hz: 240, vehicles: {quad: {model: flightgoggles, p_m: [0, 0, 3]}}}}
+sources: {sim: {type: simulated, room: hall, step_hz: 240,
+    vehicles: {quad: {model: flightgoggles, p_m: [0, 0, 3]}}}}
 actors: {drone: {kind: vehicle, source: sim, subject: quad}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -79,7 +83,9 @@ async def commanded() -> AsyncIterator[Rig]:
         yield Rig(lambda: vehicles.state("quad"), output.status, sender)
 
 
-def velocity(types: ModuleType, v_mps: tuple[float, float, float], in_heading: bool, pilot: str = "ann") -> Any:
+def velocity(
+    types: ModuleType, v_mps: tuple[float, float, float], in_heading: bool, pilot: str = "ann"
+) -> Any:
     made = types.velocity_command_t()
     made.pilot, made.v_mps, made.yaw_radps, made.in_heading = pilot, v_mps, 0.1, in_heading
     return made
@@ -96,17 +102,24 @@ async def test_velocities_positions_and_rates_fly(types: ModuleType) -> None:
         def flies(mode: str) -> bool:
             return (rig.state().pilot, rig.state().mode) == ("command", mode)
 
-        await rig.repeat("cmd_velocity", [in_world], lambda: flies("velocity") and rig.state().v_world_mps[0] > 0.8)
+        await rig.repeat(
+            "cmd_velocity",
+            [in_world],
+            lambda: flies("velocity") and rig.state().v_world_mps[0] > 0.8,
+        )
         await until(lambda: rig.state().pilot == "timeout")
         await rig.repeat("cmd_position", [position], lambda: rig.state().mode == "position")
         await until(lambda: math.dist(rig.state().p_world_m, (2.0, 1.0, 2.5)) < 0.1)
-        await rig.repeat("cmd_rates", [rates], lambda: flies("rates") and rig.state().w_body_radps[2] > 0.6)
+        await rig.repeat(
+            "cmd_rates", [rates], lambda: flies("rates") and rig.state().w_body_radps[2] > 0.6
+        )
         assert rig.status.counters["commands_refused"] == 0
 
 
 async def test_one_pilot_at_a_time_and_nothing_but_commands(types: ModuleType) -> None:
     ahead, back = (
-        velocity(types, (v, 0.0, 0.0), in_heading=True, pilot=who) for v, who in ((0.5, "ann"), (-5.0, "bob"))
+        velocity(types, (v, 0.0, 0.0), in_heading=True, pilot=who)
+        for v, who in ((0.5, "ann"), (-5.0, "bob"))
     )
 
     async with commanded() as rig:
@@ -116,8 +129,12 @@ async def test_one_pilot_at_a_time_and_nothing_but_commands(types: ModuleType) -
 
         await rig.repeat("cmd_velocity", [ahead, back], lambda: rig.state().v_world_mps[0] > 0.4)
         assert refused("another pilot flies drone")
-        await rig.repeat("cmd_velocity", [b"junk"], lambda: refused("not a message of this channel's type"))
-        await rig.repeat("cmd_rates", [ahead], lambda: refused("not a message of this channel's type"))
+        await rig.repeat(
+            "cmd_velocity", [b"junk"], lambda: refused("not a message of this channel's type")
+        )
+        await rig.repeat(
+            "cmd_rates", [ahead], lambda: refused("not a message of this channel's type")
+        )
         assert str(rig.status.state) == "running"
 
 

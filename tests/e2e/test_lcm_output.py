@@ -1,4 +1,6 @@
-"""LCM: messages received by LCM's own library and decoded by what lcm-gen makes of our definitions."""
+"""LCM: messages received by LCM's own library and decoded by what lcm-gen makes of our
+definitions.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,12 @@ async def test_pictures(types: ModuleType, images: str, color: str) -> None:
             utc_ns = t_ns + wall_offset_ns()
     (image,) = heard.messages["vil/front/image"]
     assert abs(image.t_ns - utc_ns) < 1_000_000
-    assert (image.camera, image.frame_id, image.compensated, image.tracking) == ("front", 5, True, "tracked")
+    assert (image.camera, image.frame_id, image.compensated, image.tracking) == (
+        "front",
+        5,
+        True,
+        "tracked",
+    )
     assert (image.width, image.height, image.size) == (64, 48, len(image.data))
     assert image.K_px == CAMERA.intrinsics_px
     assert (image.lens, tuple(image.lens_coefficients)) == ("plumb_bob", LENS.coefficients)
@@ -90,7 +97,9 @@ async def test_pictures(types: ModuleType, images: str, color: str) -> None:
         assert np.abs(decoded - picture(5)).mean() < 2.0
     elif color == "rgb":
         assert image.format == "rgb8"
-        np.testing.assert_array_equal(np.frombuffer(image.data, np.uint8).reshape(48, 64, 3), picture(5))
+        np.testing.assert_array_equal(
+            np.frombuffer(image.data, np.uint8).reshape(48, 64, 3), picture(5)
+        )
     else:
         assert image.format == "mono8"
         luma = picture(5) @ np.array([0.299, 0.587, 0.114])
@@ -105,7 +114,9 @@ async def test_a_black_picture_and_a_camera_without_lens(types: ModuleType) -> N
         async with Flight().flying(output):
             await until(lambda: output.status.counters["poses"])
             black = header(6, now_ns(), "raw")
-            black = structs.replace(black, variant="compensated", tracking="lost", blank=True, pose_display=None)
+            black = structs.replace(
+                black, variant="compensated", tracking="lost", blank=True, pose_display=None
+            )
             sink.offer(black, np.zeros((48, 64, 3), np.uint8))
             await until(lambda: heard.messages["vil/front/image"])
     (image,) = heard.messages["vil/front/image"]
@@ -120,7 +131,12 @@ async def test_what_cannot_be_opened_says_why() -> None:
         LcmConfig(actors=("a" * 60,))
     with pytest.raises(ValueError, match="url"):
         LcmConfig(url="file:///tmp/log")
-    for url in ("udpm://239.255.76.67:7667?ttl=1", "tcpq://10.0.0.1:7700", "tcpq://10.0.0.1", "tcpq://mocap-pc"):
+    for url in (
+        "udpm://239.255.76.67:7667?ttl=1",
+        "tcpq://10.0.0.1:7700",
+        "tcpq://10.0.0.1",
+        "tcpq://mocap-pc",
+    ):
         with pytest.raises(ValueError, match="insecure: true"):
             LcmConfig(url=url)
         LcmConfig(url=url, insecure=True)

@@ -1,4 +1,7 @@
-"""Sensors, humans and depth over LCM: received by LCM's own library, decoded by what lcm-gen makes."""
+"""Sensors, humans and depth over LCM.
+
+Received by LCM's own library, decoded by what lcm-gen makes.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ async def test_every_reading_is_sent_with_its_type(types: ModuleType) -> None:
         async with fed(output, flight.world, flight.measure):
             for sensor in FIELDS:
                 channel = f"vil/drone/sensors/{sensor}"
-                await until(lambda channel=channel: len(heard.messages[channel]) >= 20)  # type: ignore[misc]
+                await until(
+                    lambda channel=channel: len(heard.messages[channel]) >= 20,  # type: ignore[misc]
+                )
             offset_ns = wall_offset_ns()
     for sensor, fields in FIELDS.items():
         messages = list(heard.messages[f"vil/drone/sensors/{sensor}"])
@@ -66,7 +71,8 @@ async def test_every_reading_is_sent_with_its_type(types: ModuleType) -> None:
             t_ns = min(flight.rows[sensor], key=lambda t: abs(t + offset_ns - message.t_ns))
             assert abs(t_ns + offset_ns - message.t_ns) < 1_000_000
             row = flight.rows[sensor][t_ns].copy()
-            if sensor == "imu2":  # the room's turn by 90 degrees about z, then the sensor's by 180 degrees about x
+            # The room's turn by 90 degrees about z, then the sensor's by 180 degrees about x.
+            if sensor == "imu2":
                 row[0:4] = HALF, HALF, 0.0, 0.0
             if sensor == "gps":
                 row[5:8] = -2.0, 1.0, 3.0
@@ -87,12 +93,18 @@ async def test_a_human_is_sent_with_the_names_of_its_bones(types: ModuleType) ->
             offset_ns = wall_offset_ns()
     for message in list(heard.messages["vil/ann-1/skeleton"]):
         truth = flight.captured_at(message.t_ns - offset_ns)
-        assert (message.actor, tuple(message.bones), message.size) == ("ann-1", truth.model.bones, 5)
+        assert (message.actor, tuple(message.bones), message.size) == (
+            "ann-1",
+            truth.model.bones,
+            5,
+        )
         assert tuple(message.parents) == truth.model.parents
         assert tuple(message.tracked) == (True, True, True, True, False)
         np.testing.assert_allclose(message.p_world_m[:4], truth.p_m[:4], atol=1e-12)
         np.testing.assert_allclose(message.q_xyzw[:4], truth.q_xyzw[:4], atol=1e-12)
-        assert np.linalg.norm(np.subtract(message.p_world_m[4], message.p_world_m[3])) == pytest.approx(0.42)
+        assert np.linalg.norm(
+            np.subtract(message.p_world_m[4], message.p_world_m[3])
+        ) == pytest.approx(0.42)
 
 
 @pytest.mark.parametrize("modality", ["depth", "depth32"])
@@ -118,13 +130,17 @@ async def test_depth_is_in_metres(types: ModuleType, modality: str) -> None:
     metres = np.frombuffer(image.data, "<f4").reshape(48, 64)
     assert math.isinf(metres[3, 5]) and np.isinf(metres).sum() == 1
     known = np.isfinite(metres)
-    np.testing.assert_allclose(metres[known], sent[known] / (655.35 if modality == "depth" else 1.0), rtol=1e-6)
+    np.testing.assert_allclose(
+        metres[known], sent[known] / (655.35 if modality == "depth" else 1.0), rtol=1e-6
+    )
 
 
 def test_controls_and_rotors_that_state_speeds_only(types: ModuleType) -> None:
     sensor = SensorDescription("controls")
     reading = ControlsReading(5, "velocity", (1.0, 2.0, 3.0, 0.5))
-    found = types.controls_t.decode(encode_reading(7, ActorReading("drone", "stick", reading), sensor))
+    found = types.controls_t.decode(
+        encode_reading(7, ActorReading("drone", "stick", reading), sensor)
+    )
     assert (found.t_ns, found.actor, found.sensor, found.mode) == (7, "drone", "stick", "velocity")
     assert (found.size, found.values) == (4, (1.0, 2.0, 3.0, 0.5))
     rotors = RotorsReading(5, (10.0, 20.0), (), ())
@@ -134,9 +150,13 @@ def test_controls_and_rotors_that_state_speeds_only(types: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("valid", "fix"), [(True, 3), (False, 0)])
-def test_a_receiver_that_has_not_started_has_no_fix(types: ModuleType, valid: bool, fix: int) -> None:
+def test_a_receiver_that_has_not_started_has_no_fix(
+    types: ModuleType, valid: bool, fix: int
+) -> None:
     reading = GpsReading(5, 47.0, 8.0, 500.0, 1.0, 2.0, (1.0, 2.0, 3.0), 3, valid, 0)
-    found = types.gps_t.decode(encode_reading(7, ActorReading("drone", "gps", reading), SensorDescription("gps")))
+    found = types.gps_t.decode(
+        encode_reading(7, ActorReading("drone", "gps", reading), SensorDescription("gps"))
+    )
     assert (found.fix, found.epv_m, found.v_world_mps) == (fix, 2.0, (1.0, 2.0, 3.0))
 
 
@@ -163,7 +183,9 @@ async def test_distances_and_lidars(types: ModuleType) -> None:
 
 
 def test_beacons(types: ModuleType) -> None:
-    reading = BeaconsReading(5, ("door", "mast"), ((1.0, 2.0, 3.0), (-4.0, 5.5, 0.25)), (7.5, 8.125))
+    reading = BeaconsReading(
+        5, ("door", "mast"), ((1.0, 2.0, 3.0), (-4.0, 5.5, 0.25)), (7.5, 8.125)
+    )
     found = types.beacons_t.decode(
         encode_reading(7, ActorReading("drone", "uwb", reading), SensorDescription("beacons"))
     )
@@ -172,6 +194,10 @@ def test_beacons(types: ModuleType) -> None:
     assert tuple(map(tuple, found.p_world_m)) == reading.places_m
     assert found.ranges_m == reading.ranges_m
     none = types.beacons_t.decode(
-        encode_reading(7, ActorReading("drone", "uwb", BeaconsReading(5, (), (), ())), SensorDescription("beacons"))
+        encode_reading(
+            7,
+            ActorReading("drone", "uwb", BeaconsReading(5, (), (), ())),
+            SensorDescription("beacons"),
+        )
     )
     assert (none.size, len(none.names), len(none.ranges_m)) == (0, 0, 0)

@@ -24,12 +24,19 @@ pytestmark = pytest.mark.wire
 
 
 URL = "/api/v1/lighting"
-DUSK = {"time_of_day_h": 19.5, "lamps": {"north": {"power": 0.25, "colour": [1.0, 0.5, 0.25]}}, "weather": None}
+DUSK = {
+    "time_of_day_h": 19.5,
+    "lamps": {"north": {"power": 0.25, "colour": [1.0, 0.5, 0.25]}},
+    "weather": None,
+}
 DEFAULT: Any = {"time_of_day_h": None, "lamps": {}, "weather": None}
 
 
 class Recorder:
-    """A renderer that remembers the light of the poses; its pictures are as bright as the lamp ``north``."""
+    """A renderer that remembers the light of the poses.
+
+    Its pictures are as bright as the lamp ``north``.
+    """
 
     def __init__(self) -> None:
         self.seen: deque[Lighting | None] = deque(maxlen=1)
@@ -40,7 +47,8 @@ class Recorder:
         lamps = {} if snapshot.lighting is None else snapshot.lighting.lamps
         level = round(100 * lamps.get("north", LampState()).power)
         return RenderedRequest(
-            tuple(RenderedImage(v, np.full((24, 32, 3), level, np.uint8)) for v in views if v.due), info=self.info
+            tuple(RenderedImage(v, np.full((24, 32, 3), level, np.uint8)) for v in views if v.due),
+            info=self.info,
         )
 
     async def sees(self, expected: Lighting | None) -> None:
@@ -75,7 +83,9 @@ async def test_the_light_follows_put_and_patch() -> None:
         await answer_of(await web.patch(URL, json={"lamps": {"south": {"power": 0}}}))
         await renderer.sees(Lighting(19.5, {"north": north, "south": LampState(0.0)}))
 
-        await answer_of(await web.patch(URL, json={"time_of_day_h": None, "lamps": {"north": None}}))
+        await answer_of(
+            await web.patch(URL, json={"time_of_day_h": None, "lamps": {"north": None}})
+        )
         await renderer.sees(Lighting(None, {"south": LampState(0.0)}))
 
         await answer_of(await web.patch(URL, json={"time_of_day_h": 6}))
@@ -88,13 +98,20 @@ async def test_the_light_follows_put_and_patch() -> None:
 async def test_the_weather_follows_put_and_patch() -> None:
     async with studio() as (renderer, web):
         foggy = await answer_of(await web.put(URL, json={"weather": {"fog": 0.5}}))
-        assert foggy["weather"] | {"fog": 0.5, "rain": 0.0, "wind_mps": [0.0, 0.0, 0.0]} == foggy["weather"]
+        assert (
+            foggy["weather"] | {"fog": 0.5, "rain": 0.0, "wind_mps": [0.0, 0.0, 0.0]}
+            == foggy["weather"]
+        )
         await renderer.sees(Lighting(weather=Weather(fog=0.5)))
         both = await answer_of(
-            await web.patch(URL, json={"weather": {"rain": 1, "wind_mps": [3, 0, 0]}, "time_of_day_h": 9})
+            await web.patch(
+                URL, json={"weather": {"rain": 1, "wind_mps": [3, 0, 0]}, "time_of_day_h": 9}
+            )
         )
         assert both == await answer_of(await web.get(URL))
-        await renderer.sees(Lighting(9.0, weather=Weather(fog=0.5, rain=1.0, wind_mps=(3.0, 0.0, 0.0))))
+        await renderer.sees(
+            Lighting(9.0, weather=Weather(fog=0.5, rain=1.0, wind_mps=(3.0, 0.0, 0.0)))
+        )
         await answer_of(await web.patch(URL, json={"weather": {"fog": 0}}))
         await renderer.sees(Lighting(9.0, weather=Weather(rain=1.0, wind_mps=(3.0, 0.0, 0.0))))
         await answer_of(await web.patch(URL, json={"weather": None}))
@@ -109,7 +126,9 @@ async def test_the_light_is_seen_in_the_picture() -> None:
         relay = bridge.context.cameras["front"].relay
 
         async def brightness(expected: int) -> None:
-            await until(lambda: relay.newest is not None and int(relay.newest[1][0, 0, 0]) == expected)
+            await until(
+                lambda: relay.newest is not None and int(relay.newest[1][0, 0, 0]) == expected
+            )
 
         await brightness(100)
         async with httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
@@ -124,7 +143,10 @@ NONSENSE: Any = [
     ({"lamps": {"north": {"power": -1}}}, "lamps.north.power: "),
     ({"lamps": {"north": {"power": 1e9}}}, "lamps.north.power: "),
     ({"lamps": {"north": {"colour": [1, 1]}}}, "lamps.north.colour"),
-    ({"lamps": {"north": {"color": [1, 1, 1]}}}, "lamps.north.color: Extra inputs are not permitted"),
+    (
+        {"lamps": {"north": {"color": [1, 1, 1]}}},
+        "lamps.north.color: Extra inputs are not permitted",
+    ),
     ({"lamps": {"": {}}}, "lamps"),
     ({"lamps": {str(i): {} for i in range(257)}}, "lamps: "),
     ({"moon": 1}, "moon: Extra inputs are not permitted"),
@@ -172,7 +194,8 @@ async def test_other_web_sites_cannot_change_it() -> None:
 async def test_lamps_are_listed_and_unknown_names_are_refused_with_the_known_ones() -> None:
     async with studio() as (renderer, web):
         assert await answer_of(await web.get(f"{URL}/lamps")) == {"listed": False, "lamps": {}}
-        assert await answer_of(await web.patch(URL, json={"lamps": {"south": {"power": 0.5}}}))  # it may have one
+        # It may have one.
+        assert await answer_of(await web.patch(URL, json={"lamps": {"south": {"power": 0.5}}}))
         renderer.info = {"lamps": lamps_text(SCENES["hall"]().lamps)}
         async with asyncio.timeout(60):
             while not (listed := await answer_of(await web.get(f"{URL}/lamps")))["listed"]:
@@ -180,9 +203,13 @@ async def test_lamps_are_listed_and_unknown_names_are_refused_with_the_known_one
         assert list(listed["lamps"]) == [f"Lamp{i}" for i in range(1, 7)]
         assert listed["lamps"]["Lamp1"] == {"p_m": [-5.5, -3.5, 4.85], "light": [7.5, 7.0, 6.2]}
         for ask in (web.put, web.patch):
-            refused = await ask(URL, json={"lamps": {"Lamp1": {"power": 0.5}, "south": {"power": 0.0}}})
+            refused = await ask(
+                URL, json={"lamps": {"Lamp1": {"power": 0.5}, "south": {"power": 0.0}}}
+            )
             assert refused.status_code == 422
-            assert refused.json()["detail"].startswith("lamps.south: the scene has no such lamp; known: Lamp1, Lamp2")
+            assert refused.json()["detail"].startswith(
+                "lamps.south: the scene has no such lamp; known: Lamp1, Lamp2"
+            )
         assert list((await answer_of(await web.get(URL)))["lamps"]) == ["south"]
         gone = await web.patch(URL, json={"lamps": {"Lamp1": {"power": 0.5}, "south": None}})
         assert list((await answer_of(gone))["lamps"]) == ["Lamp1"]

@@ -1,4 +1,7 @@
-"""The live feed of pages, against a running bridge: poses, previews, who reads slowly, who asks for nonsense."""
+"""The live feed of pages, against a running bridge.
+
+Poses, previews, who reads slowly, who asks for nonsense.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ pytestmark = pytest.mark.wire
 
 EVERYTHING = {
     "poses_hz": 30,
-    "previews": [{"camera": "front", "variant": "compensated", "hz": 15}, {"camera": "front", "variant": "raw"}],
+    "previews": [
+        {"camera": "front", "variant": "compensated", "hz": 15},
+        {"camera": "front", "variant": "raw"},
+    ],
 }
 
 
@@ -123,8 +129,16 @@ WRONG = (
     ("nonsense", 1008, "subscription: Invalid JSON"),
     ('{"poses_hz": 31}', 1008, "poses_hz: Input should be less than or equal to 30"),
     ('{"previews": [{"camera": "rear"}]}', 1008, "no camera 'rear'; known: front, plain"),
-    ('{"previews": [{"camera": "plain"}]}', 1008, "camera 'plain' has no compensated pictures, only raw"),
-    (json.dumps({"previews": [{"camera": "front"}] * 9}), 1008, "previews: List should have at most 8 items"),
+    (
+        '{"previews": [{"camera": "plain"}]}',
+        1008,
+        "camera 'plain' has no compensated pictures, only raw",
+    ),
+    (
+        json.dumps({"previews": [{"camera": "front"}] * 9}),
+        1008,
+        "previews: List should have at most 8 items",
+    ),
     ('{"poses": 30}', 1008, "poses: Extra inputs are not permitted"),
     (" " * 5000, 1009, ""),
 )
@@ -138,7 +152,9 @@ async def test_a_wrong_subscription_is_refused_with_the_reason(tmp_path: Path) -
                 with pytest.raises(ConnectionClosed) as closed:
                     await asyncio.wait_for(feed.recv(), 60.0)
             assert closed.value.rcvd is not None
-            assert (closed.value.rcvd.code, told in closed.value.rcvd.reason) == (code, True), closed.value.rcvd
+            assert (closed.value.rcvd.code, told in closed.value.rcvd.reason) == (code, True), (
+                closed.value.rcvd
+            )
         assert bridge.web.live.counters["refused"] == len(WRONG) - 1
 
 
@@ -171,7 +187,8 @@ def deaf_client(bridge: Bridge) -> socket.socket:
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect((host, port))
     client.sendall(
-        f"GET /api/v1/live HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"GET /api/v1/live HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\n"
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
     client.settimeout(60.0)

@@ -1,4 +1,6 @@
-"""A running bridge maps a scene from the depth pictures of its flying vehicle, and a flight is planned on that map."""
+"""A running bridge maps a scene from the depth pictures of its flying vehicle, and a flight is
+planned on that map.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import read, running
-from tests.support.mapped_flight import RESOLUTION_M, SCENE, fly, mapping, seen_surfaces, settled, touches
+from tests.support.mapped_flight import (
+    RESOLUTION_M,
+    SCENE,
+    fly,
+    mapping,
+    seen_surfaces,
+    settled,
+    touches,
+)
 from tests.support.scenes import built
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
@@ -50,7 +60,9 @@ def precision(found: OccupancyMap) -> float:
 
 
 def planned_free(found: OccupancyMap) -> None:
-    """Plan through known free space only, and compare the flight with the triangles of the scene."""
+    """Plan through known free space only, and compare the flight with the triangles of the
+    scene.
+    """
     low, high = np.array([-2.0, -2.0, 0.5]), np.array([2.0, 2.0, 2.0])
     planner = FlightPlanner(found, 0.2, low, high, Limits(speed_mps=2.0, acceleration_mps2=4.0))
     flight = planner.plan(np.array([-1.0, -1.0, 1.2]), np.array([1.0, 1.0, 1.5]))
@@ -63,7 +75,8 @@ class Reader:
     """A client that follows the feed of the map from the beginning.
 
     Attributes:
-        states: by code, as the messages say. number: of the newest message. changes: messages that were changes.
+        states: by code, as the messages say. number: of the newest message. changes: messages that
+            were changes.
         last: number at which the reader may leave.
     """
 
@@ -86,7 +99,9 @@ class Reader:
                 self.states = dict(zip(tree.codes.tolist(), states.tolist(), strict=True))
             else:
                 assert message.since == self.number and isinstance(message, VoxelChanges)
-                self.states |= dict(zip(codes_of(message.keys).tolist(), message.states.tolist(), strict=True))
+                self.states |= dict(
+                    zip(codes_of(message.keys).tolist(), message.states.tolist(), strict=True)
+                )
                 self.changes += 1
             self.number = message.number
 
@@ -106,7 +121,10 @@ async def test_a_flight_maps_the_scene_and_a_path_on_the_map_is_free() -> None:
         await following
         await asyncio.to_thread(reader.close)
         found = live.occupancy_map()
-        files = {form: await asyncio.to_thread(api.get_map_file, "room", form) for form in ("ot", "bt", "ply")}
+        files = {
+            form: await asyncio.to_thread(api.get_map_file, "room", form)
+            for form in ("ot", "bt", "ply")
+        }
         view = (await asyncio.to_thread(api.get_status)).maps["room"]
         metrics = await asyncio.to_thread(api.get_metrics)
         emptied = await asyncio.to_thread(api.reset_map, "room")
@@ -116,13 +134,21 @@ async def test_a_flight_maps_the_scene_and_a_path_on_the_map_is_free() -> None:
         with pytest.raises(RequestRejected, match="no map is named 'rom'; known: room"):
             await asyncio.to_thread(lost.next, 60.0)
     recall = float(touches(seen_surfaces(camera), found).mean())
-    print(f"precision {precision(found):.4f}, recall {recall:.4f}, {view.occupied} occupied, {view.pictures} pictures")
+    print(
+        f"precision {precision(found):.4f}, recall {recall:.4f}, {view.occupied} "
+        f"occupied, {view.pictures} pictures"
+    )
     assert precision(found) >= LEAST_PRECISION and recall >= LEAST_RECALL
     states = np.where(found.log_odds >= 0.0, Occupancy.OCCUPIED, Occupancy.FREE)
-    assert reader.states == dict(zip(found.codes.tolist(), states.tolist(), strict=True)) and reader.changes > 3
+    assert (
+        reader.states == dict(zip(found.codes.tolist(), states.tolist(), strict=True))
+        and reader.changes > 3
+    )
     full = OccupancyMap.of_tree(read_octree(files["ot"]))
     assert np.array_equal(full.codes, found.codes) and np.array_equal(full.log_odds, found.log_odds)
-    assert np.array_equal(OccupancyMap.of_tree(read_octree(files["bt"])).occupied_m(), found.occupied_m())
+    assert np.array_equal(
+        OccupancyMap.of_tree(read_octree(files["bt"])).occupied_m(), found.occupied_m()
+    )
     assert f"element vertex {view.occupied}\n".encode() in files["ply"]
     assert view.occupied == len(found.occupied_m()) and view.pictures > 30 and view.problem == ""
     assert f'vil_map_voxels{{map="room",state="occupied"}} {float(view.occupied)}' in metrics
@@ -132,8 +158,13 @@ async def test_a_flight_maps_the_scene_and_a_path_on_the_map_is_free() -> None:
 
 
 async def test_a_bridge_without_maps_says_so() -> None:
-    config = 'version: 1\nrequire_cameras: false\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\n'
-    async with running(config) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
+    config = (
+        'version: 1\nrequire_cameras: false\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\n'
+    )
+    async with (
+        running(config) as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
+    ):
         assert (await web.get("/api/v1/maps")).json() == {}
         answer = await web.get("/api/v1/maps/room/map.bt")
         assert answer.status_code == 404 and "add the section `maps`" in answer.json()["detail"]
@@ -148,7 +179,9 @@ async def test_a_bridge_without_maps_says_so() -> None:
         ("front", "900, 900, 900", "at most 3e\\+07"),
     ],
 )
-def test_maps_that_cannot_be_are_refused(camera: str, corner: str, reason: str, tmp_path: Path) -> None:
+def test_maps_that_cannot_be_are_refused(
+    camera: str, corner: str, reason: str, tmp_path: Path
+) -> None:
     file = tmp_path / "bridge.yaml"
     file.write_text(CAMERAS % (camera, corner))
     with pytest.raises(ConfigError, match=reason):

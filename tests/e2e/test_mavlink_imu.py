@@ -20,7 +20,8 @@ from vil_bridge.core.types import ImuSample, SourceReset
 
 
 @pytest.mark.parametrize(
-    ("message", "tolerance", "stamp_ns"), [("highres", 1e-6, 1_000), ("scaled", 5e-3, 1_000_000), ("raw", 5e-3, 1_000)]
+    ("message", "tolerance", "stamp_ns"),
+    [("highres", 1e-6, 1_000), ("scaled", 5e-3, 1_000_000), ("raw", 5e-3, 1_000)],
 )
 async def test_samples_arrive_in_flu_with_the_sensors_time(
     tmp_path: Path, message: ImuKind, tolerance: float, stamp_ns: int
@@ -55,7 +56,11 @@ async def test_clock_exchanges_enclose_the_sensors_clock(tmp_path: Path) -> None
             await got.until(lambda: len(got.exchanges) >= 8)
     for exchange in got.exchanges:
         assert exchange.t_sent_ns < exchange.t_received_ns
-        assert peer.clock_ns(exchange.t_sent_ns) <= exchange.t_foreign_ns <= peer.clock_ns(exchange.t_received_ns)
+        assert (
+            peer.clock_ns(exchange.t_sent_ns)
+            <= exchange.t_foreign_ns
+            <= peer.clock_ns(exchange.t_received_ns)
+        )
     first, last = got.exchanges[0], got.exchanges[-1]
     foreign_ns = last.t_foreign_ns - first.t_foreign_ns
     # The instants of the answers lie somewhere between those of question and receipt.
@@ -72,7 +77,9 @@ async def test_device_may_appear_late_vanish_and_come_back(tmp_path: Path) -> No
         for round_ in range(3):
             before = len(got.of(ImuSample))
             with emulator(link, epoch_ns):
-                await got.until(lambda before=before: len(got.of(ImuSample)) > before + 5)  # type: ignore[misc]
+                await got.until(
+                    lambda before=before: len(got.of(ImuSample)) > before + 5,  # type: ignore[misc]
+                )
             await got.until(lambda: got.status.state is ComponentState.WAITING)
             assert len(got.resets) == round_ + 1
         assert isinstance(got.events[-1], SourceReset)
@@ -92,7 +99,10 @@ async def test_emulator_replaces_dead_links_but_no_live_ones_and_no_files(tmp_pa
     link = tmp_path / "folder" / "imu"
     with emulator(link, 0):
         first = link.readlink()
-        with pytest.raises(FileExistsError, match=r"is in use.*Stop the other program"), emulator(link, 0):
+        with (
+            pytest.raises(FileExistsError, match=r"is in use.*Stop the other program"),
+            emulator(link, 0),
+        ):
             pass
         assert link.readlink() == first
         assert link.exists()
@@ -111,7 +121,8 @@ async def test_emulator_replaces_dead_links_but_no_live_ones_and_no_files(tmp_pa
 async def test_the_link_of_a_killed_emulator_leads_nowhere(tmp_path: Path) -> None:
     link = tmp_path / "imu"
     script = (
-        "import asyncio, sys; from pathlib import Path; from tests.support.mavlink import emulator; "
+        "import asyncio, sys; from pathlib import Path; from tests.support.mavlink "
+        "import emulator; "
         "asyncio.run(emulator(Path(sys.argv[1]), 0).run())"
     )
     with Program(sys.executable, "-c", script, link) as process:

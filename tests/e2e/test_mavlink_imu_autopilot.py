@@ -1,4 +1,7 @@
-"""The serial IMU source and pymavlink, which speaks for the autopilot: what is asked, answered and refused."""
+"""The serial IMU source and pymavlink, which speaks for the autopilot.
+
+What is asked, answered and refused.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,16 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 
 from tests.support.events import Received, until
-from tests.support.mavlink import BOOT_NS, Autopilot, Noted, autopilot, emulator, every, reading, stamps_ns
+from tests.support.mavlink import (
+    BOOT_NS,
+    Autopilot,
+    Noted,
+    autopilot,
+    emulator,
+    every,
+    reading,
+    stamps_ns,
+)
 from vil_adapters.common import mavlink_session as mavlink_request
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
@@ -32,7 +44,11 @@ async def test_reference_autopilot_is_asked_answered_and_understood() -> None:
             assert (command.command, command.param1, command.param2) == (511, 105.0, 5000.0)
             assert (command.target_system, command.target_component) == (7, 1)
             heartbeat = peer.of("HEARTBEAT")[0]
-            assert (heartbeat.type, heartbeat.autopilot, heartbeat.get_srcComponent()) == (18, 8, 191)
+            assert (heartbeat.type, heartbeat.autopilot, heartbeat.get_srcComponent()) == (
+                18,
+                8,
+                191,
+            )
             # It asks for our clock.
             before_ns = now_ns()
             peer.send(reference.MAVLink_timesync_message(0, 123456789))
@@ -57,7 +73,9 @@ async def test_garbage_and_impossible_samples_are_counted() -> None:
     with autopilot() as (peer, device):
         async with reading(device) as got:
             await got.until(lambda: bool(peer.of("TIMESYNC")))
-            good = bytes(reference.MAVLink_highres_imu_message(1, *[0.0] * 13, 0x3F).pack(peer._mav))
+            good = bytes(
+                reference.MAVLink_highres_imu_message(1, *[0.0] * 13, 0x3F).pack(peer._mav)
+            )
             peer.write(good[:20])
             peer.write(bytes(range(256)) + bytes(40))
             broken = bytearray(good)
@@ -92,7 +110,9 @@ async def test_best_message_is_chosen_and_a_restart_is_told() -> None:
             kinds = [type(e) for e in got.events]
             assert kinds == [ImuSample] * 4 + [SourceReset] + [ImuSample] * 2
             stamps_ms = [stamp // 1_000_000 for stamp in stamps_ns(got)]
-            assert stamps_ms == [90_000, 90_010, 90_030, 90_040, 2_000, 2_010], "the late one proves nothing"
+            assert stamps_ms == [90_000, 90_010, 90_030, 90_040, 2_000, 2_010], (
+                "the late one proves nothing"
+            )
             assert got.status.counters["old"] == 1
             assert got.status.facts["message"] == "highres"
 
@@ -155,11 +175,16 @@ async def test_the_emulator_obeys_only_what_is_addressed_to_it(tmp_path: Path) -
             ask(1, 0, 26, 4000)
             ask(1, 1, 105, 10_000)
             await until(lambda: len(us.of("COMMAND_ACK")) == 2)
-            acks = [(m.command, m.result, m.target_system, m.target_component) for m in us.of("COMMAND_ACK")]
+            acks = [
+                (m.command, m.result, m.target_system, m.target_component)
+                for m in us.of("COMMAND_ACK")
+            ]
             assert acks == [(511, 4, 7, 1), (511, 0, 7, 1)]
             seen = len(us.of("HIGHRES_IMU"))
             await until(lambda: len(steps()) >= 5)
-            assert set(steps()) <= {2, 3}, "10 ms lie between two samples of a 4 ms grid: the nearest ones go out"
+            assert set(steps()) <= {2, 3}, (
+                "10 ms lie between two samples of a 4 ms grid: the nearest ones go out"
+            )
         finally:
             asyncio.get_running_loop().remove_reader(fd)
             os.close(fd)
@@ -171,7 +196,9 @@ async def test_the_rate_is_raised_also_after_a_restart(tmp_path: Path) -> None:
         for _ in range(2):
             before = len(got.of(ImuSample))
             with emulator(link, epoch_ns, initial_rate_hz=50.0):
-                await got.until(lambda before=before: len(got.of(ImuSample)) > before)  # type: ignore[misc]
+                await got.until(
+                    lambda before=before: len(got.of(ImuSample)) > before,  # type: ignore[misc]
+                )
                 await got.until(lambda: spacing_ns(got, 11) == [4_000_000] * 10)
             assert got.status.facts["requests"] == {"highres": "accepted"}
             await got.until(lambda: got.status.state is ComponentState.WAITING)
@@ -202,7 +229,9 @@ async def test_a_restart_seen_in_the_stamps_and_a_low_rate_are_asked_about_again
             with every(20, lambda: peer.highres(2_000_000)):
                 await got.until(lambda: len(peer.asked_for()) == 3)
                 assert 0.0 < got.status.facts["rate_hz"] < 60.0
-            assert {(m.param1, m.target_system, m.target_component) for m in peer.of("COMMAND_LONG")} == {(105.0, 7, 1)}
+            assert {
+                (m.param1, m.target_system, m.target_component) for m in peer.of("COMMAND_LONG")
+            } == {(105.0, 7, 1)}
 
 
 @pytest.mark.usefixtures("asked_soon")
@@ -211,9 +240,13 @@ async def test_a_refusal_is_counted_and_told_once(caplog: pytest.LogCaptureFixtu
         async with reading(device, message="highres") as got:
             with every(300, peer.heartbeat):
                 for refused in (1, 2):
-                    await got.until(lambda refused=refused: len(peer.asked_for()) >= refused)  # type: ignore[misc]
+                    await got.until(
+                        lambda refused=refused: len(peer.asked_for()) >= refused,  # type: ignore[misc]
+                    )
                     peer.refuse(2)
-                    await got.until(lambda refused=refused: got.status.counters["refused"] == refused)  # type: ignore[misc]
+                    await got.until(
+                        lambda refused=refused: got.status.counters["refused"] == refused  # type: ignore[misc]
+                    )
             assert got.status.facts["requests"] == {"highres": "denied"}
     (warning,) = [record.getMessage() for record in caplog.records]
     assert warning == "imu: the autopilot will not send highres at 250 Hz: denied"

@@ -1,4 +1,7 @@
-"""Bad lines: noise, half frames, a pulled cable, a slow UART; UDP as the other wire; rates of an attitude."""
+"""Bad lines: noise, half frames, a pulled cable, a slow UART; UDP as the other wire.
+
+Rates of an attitude.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ G = 9.80665
 def frame_of(t_us: int) -> bytes:
     """The sample of an instant, by the reference."""
     peer = reference.MAVLink(None, srcSystem=7, srcComponent=1)
-    message = reference.MAVLink_highres_imu_message(t_us, 0.1, 0.2, -9.8, 0.5, 0.6, 0.7, *[0] * 7, 0x3F, 0)
+    message = reference.MAVLink_highres_imu_message(
+        t_us, 0.1, 0.2, -9.8, 0.5, 0.6, 0.7, *[0] * 7, 0x3F, 0
+    )
     return bytes(message.pack(peer))
 
 
@@ -69,16 +74,23 @@ async def test_each_kind_of_noise_costs_the_message_that_it_hit_and_no_other() -
 
 
 async def test_a_pulled_cable_is_told_and_time_does_not_drift(tmp_path: Path) -> None:
-    """A cable is pulled twice; by the clock exchanges alone the stamps stay those of the sensor, to a millisecond."""
+    """A cable is pulled twice.
+
+    By the clock exchanges alone the stamps stay those of the sensor, to a millisecond.
+    """
     link, epoch_ns = tmp_path / "imu", now_ns()
     clock, taken = ClockModel(), 0
     async with reading(link) as got:
         for round_ in range(3):
             with emulator(link, epoch_ns, drift_ppm=200.0):
                 before = len(got.exchanges)
-                await got.until(lambda before=before: len(got.exchanges) >= before + 5)  # type: ignore[misc]
+                await got.until(
+                    lambda before=before: len(got.exchanges) >= before + 5,  # type: ignore[misc]
+                )
                 for exchange in got.exchanges[taken:]:
-                    clock.add_exchange(exchange.t_sent_ns, exchange.t_foreign_ns, exchange.t_received_ns)
+                    clock.add_exchange(
+                        exchange.t_sent_ns, exchange.t_foreign_ns, exchange.t_received_ns
+                    )
                 taken = len(got.exchanges)
                 for sample in got.of(ImuSample)[-50:]:
                     assert sample.t_foreign_ns is not None and clock.line is not None
@@ -93,7 +105,11 @@ async def test_a_pause_within_one_opening_is_counted() -> None:
     with autopilot() as (peer, device):
         async with reading(device, rate_hz=250.0) as got:
             await got.until(lambda: bool(peer.of("TIMESYNC")))
-            stamps_us = [*range(4_000, 84_000, 4_000), *range(200_000, 240_000, 4_000), *range(700_000, 720_000, 4_000)]
+            stamps_us = [
+                *range(4_000, 84_000, 4_000),
+                *range(200_000, 240_000, 4_000),
+                *range(700_000, 720_000, 4_000),
+            ]
             for t_us in stamps_us:
                 peer.write(frame_of(t_us))
                 await asyncio.sleep(0)
@@ -103,7 +119,10 @@ async def test_a_pause_within_one_opening_is_counted() -> None:
 
 
 async def test_a_uart_of_921600_baud_is_kept_up_with() -> None:
-    """92160 bytes a second, a thousand samples in pieces that end anywhere: all arrive, in order."""
+    """92160 bytes a second, a thousand samples in pieces that end anywhere.
+
+    All arrive, in order.
+    """
     data = b"".join(frame_of(1000 * n) for n in range(1, 1001))
     most = 10 * 92_160 // 500
     with autopilot() as (peer, device):
@@ -115,7 +134,8 @@ async def test_a_uart_of_921600_baud_is_kept_up_with() -> None:
             def pace(_due_ns: int, _missed: int) -> None:
                 nonlocal sent
                 due = min(len(data), (now_ns() - begun_ns) * 92_160 // 1_000_000_000, sent + most)
-                with contextlib.suppress(BlockingIOError):  # a terminal holds 4095 bytes for a reader that lags
+                # A terminal holds 4095 bytes for a reader that lags.
+                with contextlib.suppress(BlockingIOError):
                     sent += os.write(peer.fd, data[sent:due])
 
             ticker = Ticker(2 * MS, pace)
@@ -129,7 +149,7 @@ async def test_a_uart_of_921600_baud_is_kept_up_with() -> None:
             assert now_ns() - begun_ns > 0.7 * 1e9 * len(data) / 92_160, "paced, not at once"
 
 
-# --- UDP --------------------------------------------------------------------------------------------
+# --- UDP ------------------------------------------------------------------------------------------
 
 
 def by_udp(**keys: Any) -> MavlinkImuSource:
@@ -168,19 +188,29 @@ async def test_a_udp_port_that_is_taken() -> None:
                 await asyncio.wait((got.task,), timeout=60.0)
 
 
-# --- ATTITUDE_QUATERNION ----------------------------------------------------------------------------
+# --- ATTITUDE_QUATERNION --------------------------------------------------------------------------
 
 
 async def test_an_attitude_gives_rates_and_the_force_of_rest() -> None:
-    """Nose 30 degrees up, heading 50 degrees: gravity's reaction is then half forward, the rest up."""
+    """Nose 30 degrees up, heading 50 degrees.
+
+    Gravity's reaction is then half forward, the rest up.
+    """
     half = np.radians(15.0)
-    x, y, z, w = q_from_euler_zyx(np.radians(50.0), 2 * half, 0.0)  # FRD in NED: nose up is positive
+    # FRD in NED: nose up is positive.
+    x, y, z, w = q_from_euler_zyx(np.radians(50.0), 2 * half, 0.0)
     with autopilot() as (peer, device):
         async with reading(device) as got:
             await got.until(lambda: bool(peer.of("TIMESYNC")))
-            peer.send(reference.MAVLink_attitude_quaternion_message(5000, w, x, y, z, 0.1, 0.2, 0.3))
-            peer.send(reference.MAVLink_attitude_quaternion_message(5004, 3, 0, 0, 0, 0.1, 0.2, 0.3))
-            peer.send(reference.MAVLink_attitude_quaternion_message(5008, w, x, y, z, float("nan"), 0, 0))
+            peer.send(
+                reference.MAVLink_attitude_quaternion_message(5000, w, x, y, z, 0.1, 0.2, 0.3)
+            )
+            peer.send(
+                reference.MAVLink_attitude_quaternion_message(5004, 3, 0, 0, 0, 0.1, 0.2, 0.3)
+            )
+            peer.send(
+                reference.MAVLink_attitude_quaternion_message(5008, w, x, y, z, float("nan"), 0, 0)
+            )
             await got.until(lambda: got.status.counters["malformed"] == 2)
             (sample,) = got.of(ImuSample)
             assert sample.t_foreign_ns == 5_000_000_000
@@ -189,10 +219,14 @@ async def test_an_attitude_gives_rates_and_the_force_of_rest() -> None:
             assert got.status.facts["message"] == "attitude"
             peer.highres(5_012_000)
             await got.until(lambda: len(got.of(ImuSample)) == 2)
-            peer.send(reference.MAVLink_attitude_quaternion_message(5016, w, x, y, z, 0.1, 0.2, 0.3))
+            peer.send(
+                reference.MAVLink_attitude_quaternion_message(5016, w, x, y, z, 0.1, 0.2, 0.3)
+            )
             peer.highres(5_020_000)
             await got.until(lambda: len(got.of(ImuSample)) == 3)
-            assert stamps_ns(got) == [5_000_000_000, 5_012_000_000, 5_020_000_000], "the better message wins"
+            assert stamps_ns(got) == [5_000_000_000, 5_012_000_000, 5_020_000_000], (
+                "the better message wins"
+            )
 
 
 async def test_the_emulator_sends_attitudes_when_that_is_all_it_has(tmp_path: Path) -> None:
@@ -209,7 +243,9 @@ async def test_the_emulator_sends_attitudes_when_that_is_all_it_has(tmp_path: Pa
 
 @pytest.mark.parametrize("force", [(0, 0, G), (1, 2, 9), (-3, 0.5, -8), (0, 9, 0.1)])
 def test_the_attitude_of_a_force_holds_it(force: tuple[float, float, float]) -> None:
-    message = to_message("attitude", 5 * MS, np.array([0.1, 0.2, 0.3]), np.array(force, dtype=float))
+    message = to_message(
+        "attitude", 5 * MS, np.array([0.1, 0.2, 0.3]), np.array(force, dtype=float)
+    )
     assert isinstance(message, mavlink.AttitudeQuaternion)
     w, x, y, z = message[1:5]
     up_frd = np.array(force) * [1, -1, -1] / np.linalg.norm(force)

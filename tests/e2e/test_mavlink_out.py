@@ -18,7 +18,14 @@ from pymavlink.dialects.v20 import common as reference
 from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from tests.support.mavlink import Autopilot
-from tests.support.mavlink_out import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot, pose_output, telling
+from tests.support.mavlink_out import (
+    RADIUS_M,
+    TURN_RADPS,
+    Flight,
+    UdpAutopilot,
+    pose_output,
+    telling,
+)
 from tests.support.programs import Program
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import now_ns
@@ -56,10 +63,14 @@ async def test_each_measurement_is_sent_once_with_its_own_time() -> None:
             assert message.time_usec * 1000 <= now_ns()
         assert all(b.time_usec > a.time_usec for a, b in pairwise(sent))
         ages_ms = known_ms(sent)
-        assert [bool(np.isnan(m.vx)) for m in sent] == [ms < 100.0 for ms in ages_ms], "few poses give no velocity"
+        assert [bool(np.isnan(m.vx)) for m in sent] == [ms < 100.0 for ms in ages_ms], (
+            "few poses give no velocity"
+        )
         known = sent[int(np.argmax(ages_ms))]
         # It flies along its nose and turns left: about "down" that is negative.
-        assert (known.vx, known.vy, known.vz) == pytest.approx((RADIUS_M * TURN_RADPS, 0.0, 0.0), abs=0.05)
+        assert (known.vx, known.vy, known.vz) == pytest.approx(
+            (RADIUS_M * TURN_RADPS, 0.0, 0.0), abs=0.05
+        )
         assert known.yawspeed == pytest.approx(-TURN_RADPS, abs=0.05)
         assert {m.reset_counter for m in sent} == {0}
         (heartbeat, *_) = autopilot.of("HEARTBEAT")
@@ -87,7 +98,9 @@ async def test_nothing_old_is_sent_and_a_jump_is_counted() -> None:
             await until(lambda: autopilot.of("ODOMETRY")[-1].reset_counter == 1)
             assert output.status.counters["jumps"] == 1
             first = next(m for m in autopilot.of("ODOMETRY") if m.reset_counter == 1)
-            assert first.x == pytest.approx(flight.truth(first.time_usec * 1000)[0].p_m[0], abs=1e-5)
+            assert first.x == pytest.approx(
+                flight.truth(first.time_usec * 1000)[0].p_m[0], abs=1e-5
+            )
 
 
 async def test_clock_requests_are_answered_with_the_clock_of_the_poses() -> None:
@@ -120,18 +133,27 @@ async def test_the_origin_is_sent_until_it_is_known() -> None:
             autopilot.heartbeat()
             await until(lambda: autopilot.of("SET_GPS_GLOBAL_ORIGIN"))
             (origin,) = autopilot.of("SET_GPS_GLOBAL_ORIGIN")
-            assert (origin.latitude, origin.longitude, origin.altitude) == (473977420, -85455940, 488123)
+            assert (origin.latitude, origin.longitude, origin.altitude) == (
+                473977420,
+                -85455940,
+                488123,
+            )
             assert origin.target_system == 1
-            autopilot.send(reference.MAVLink_gps_global_origin_message(473977420, -85455940, 488123, 0))
+            autopilot.send(
+                reference.MAVLink_gps_global_origin_message(473977420, -85455940, 488123, 0)
+            )
             beats = len(autopilot.of("HEARTBEAT"))
             await until(lambda: len(autopilot.of("HEARTBEAT")) >= beats + 2)
             assert len(autopilot.of("SET_GPS_GLOBAL_ORIGIN")) == 1
 
 
 @pytest.mark.parametrize(
-    ("message", "name"), [("vision-position", "VISION_POSITION_ESTIMATE"), ("att-pos-mocap", "ATT_POS_MOCAP")]
+    ("message", "name"),
+    [("vision-position", "VISION_POSITION_ESTIMATE"), ("att-pos-mocap", "ATT_POS_MOCAP")],
 )
-async def test_a_serial_line_may_vanish_and_come_back(tmp_path: Path, message: str, name: str) -> None:
+async def test_a_serial_line_may_vanish_and_come_back(
+    tmp_path: Path, message: str, name: str
+) -> None:
     flight, link = Flight(), tmp_path / "fc"
     async with telling(flight, device=str(link), message=message) as output:
         await until(lambda: output.status.state is ComponentState.WAITING)
@@ -144,7 +166,9 @@ async def test_a_serial_line_may_vanish_and_come_back(tmp_path: Path, message: s
                 autopilot.send(reference.MAVLink_timesync_message(0, 5))
                 await until(lambda: autopilot.of("TIMESYNC"))  # noqa: B023
                 newest = autopilot.of(name)[-1]
-                x, y, z = flight.truth(getattr(newest, "usec", getattr(newest, "time_usec", 0)) * 1000)[0].p_m
+                x, y, z = flight.truth(
+                    getattr(newest, "usec", getattr(newest, "time_usec", 0)) * 1000
+                )[0].p_m
                 assert (newest.x, newest.y, newest.z) == pytest.approx((x, -y, -z), abs=1e-5)
             finally:
                 asyncio.get_running_loop().remove_reader(terminal.fileno())
@@ -156,7 +180,9 @@ async def test_a_port_that_is_taken_is_a_failure_to_be_retried() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(SinkError, match="cannot listen on UDP port"):
-            await asyncio.wait_for(pose_output(port=taken.getsockname()[1]).run(Flight().world), 60.0)
+            await asyncio.wait_for(
+                pose_output(port=taken.getsockname()[1]).run(Flight().world), 60.0
+            )
 
 
 MAVSDK_LISTENER = """
@@ -184,7 +210,10 @@ os._exit(0)
 
 @pytest.mark.process
 async def test_mavsdk_decodes_the_numbers_of_our_odometry(tmp_path: Path) -> None:
-    """An independent decoder in C++; it listens to autopilots only, so the output speaks as component 1."""
+    """An independent decoder in C++.
+
+    It listens to autopilots only, so the output speaks as component 1.
+    """
     pytest.importorskip("mavsdk", reason="mavsdk is not installed (extra dev)")
     (port,) = free_ports(1, socket.SOCK_DGRAM)
     script = tmp_path / "listener.py"

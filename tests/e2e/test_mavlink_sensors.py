@@ -51,7 +51,9 @@ async def test_every_reading_goes_out_with_its_time_and_each_value_once() -> Non
             await until(lambda: autopilot.of("HEARTBEAT"))
             for count in range(1, 6):
                 await measure(flight, autopilot, count)
-            await until(lambda: len(autopilot.of("HIL_SENSOR")) == 5 and len(autopilot.of("HIL_GPS")) == 5)
+            await until(
+                lambda: len(autopilot.of("HIL_SENSOR")) == 5 and len(autopilot.of("HIL_GPS")) == 5
+            )
             autopilot.send(reference.MAVLink_timesync_message(0, 987654321))
             await until(lambda: autopilot.of("TIMESYNC"))
             assert output.status.state is ComponentState.RUNNING
@@ -64,12 +66,21 @@ async def test_every_reading_goes_out_with_its_time_and_each_value_once() -> Non
     assert all(b.time_usec > a.time_usec for a, b in pairwise(inertial))
     # Its reading comes first; the others' of the same turn go with the next one.
     assert [m.fields_updated for m in inertial] == [0x3F, *[0x3F | 0x1C0 | 0x1A00] * 4]
-    assert (inertial[0].zacc, inertial[0].yacc, inertial[0].ygyro) == pytest.approx((-9.81, 0.4, 0.2))
+    assert (inertial[0].zacc, inertial[0].yacc, inertial[0].ygyro) == pytest.approx(
+        (-9.81, 0.4, 0.2)
+    )
     assert (inertial[1].abs_pressure, inertial[1].zmag) == pytest.approx((998.0, 0.5))
     for message, row in zip(autopilot.of("HIL_GPS"), flight.rows["gps"].values(), strict=True):
         assert message.lat == round(row[0] * 1e7)
-        assert (message.vn, message.ve, message.vd) == (200, 100, -300)  # along the room's axes, as its place moves
-    assert [m.current_distance for m in autopilot.of("DISTANCE_SENSOR")] == [200, 300, 400, 500, 600]
+        # Along the room's axes, as its place moves.
+        assert (message.vn, message.ve, message.vd) == (200, 100, -300)
+    assert [m.current_distance for m in autopilot.of("DISTANCE_SENSOR")] == [
+        200,
+        300,
+        400,
+        500,
+        600,
+    ]
     (answer,) = autopilot.of("TIMESYNC")
     assert (answer.ts1, answer.tc1 > 0) == (987654321, True)
     assert output.status.counters["unsent_readings"] == 5  # rotors
@@ -78,11 +89,16 @@ async def test_every_reading_goes_out_with_its_time_and_each_value_once() -> Non
 async def test_values_go_out_once_and_beams_of_two_sensors_have_ids_of_their_own() -> None:
     sensors = {"imu": SensorDescription("imu"), "baro": SensorDescription("barometer")}
     sensors |= {name: SensorDescription("distance") for name in ("down", "ahead")}
-    world = World({"sim": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "sim", "quad", sensors=sensors)])
+    world = World(
+        {"sim": Transform.identity()},
+        [Actor("drone", ActorKind.VEHICLE, "sim", "quad", sensors=sensors)],
+    )
 
     def measure(name: str, *row: float) -> None:
         t_ns = now_ns()
-        world.ingest(SensorReadings("sim", name, sensors[name].kind, t_ns, t_ns, ("quad",), np.array([row])))
+        world.ingest(
+            SensorReadings("sim", name, sensors[name].kind, t_ns, t_ns, ("quad",), np.array([row]))
+        )
 
     with UdpAutopilot() as autopilot:
         output = sensors_output("drone", autopilot.port)
@@ -94,7 +110,12 @@ async def test_values_go_out_once_and_beams_of_two_sensors_have_ids_of_their_own
                 measure("imu", 0.0, 0.0, 0.0, 1.0, *[0.0] * 5, 9.81)
             for name in ("down", "ahead"):
                 measure(name, 0.2, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 2.0, 1.0, 0.0, 0.0, 3.0)
-            await until(lambda: len(autopilot.of("DISTANCE_SENSOR")) == 4 and len(autopilot.of("HIL_SENSOR")) == 3)
+            await until(
+                lambda: (
+                    len(autopilot.of("DISTANCE_SENSOR")) == 4
+                    and len(autopilot.of("HIL_SENSOR")) == 3
+                )
+            )
         finally:
             task.cancel()
             await asyncio.wait((task,))

@@ -1,4 +1,7 @@
-"""The MAVLink vehicle on real sockets and terminals: against our emulator, and against pymavlink both ways."""
+"""The MAVLink vehicle on real sockets and terminals.
+
+Against our emulator, and against pymavlink both ways.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def source(peer: VehicleEmulator, **options: Any) -> MavlinkVehicleSource:
 
 
 def heard(got: Received) -> list[SourceFrame]:
-    """Frames that a message of the vehicle made: on a busy machine it may be silent for too long in between."""
+    """Frames that a message of the vehicle made.
+
+    On a busy machine it may be silent for too long in between.
+    """
     return [
         frame
         for before, frame in pairwise(got.frames)
@@ -61,7 +67,9 @@ def heard(got: Received) -> list[SourceFrame]:
 
 
 def captured_ns(peer: VehicleEmulator) -> list[int]:
-    """Stamps, as they are sent, of all poses that a vehicle has from now on, whether they are sent or not."""
+    """Stamps, as they are sent, of all poses that a vehicle has from now on, whether they are
+    sent or not.
+    """
     stamps: list[int] = []
     bodies = peer._bodies
 
@@ -86,7 +94,9 @@ def check_truth(frame: SourceFrame, peer: VehicleEmulator, resolution_s: float) 
     ("message", "frame", "resolution_s"),
     [("odometry", "ned", 1e-6), ("odometry", "frd", 1e-6), ("local-position", "ned", 1e-3)],
 )
-async def test_poses_arrive_in_room_axes_with_the_vehicles_time(message: str, frame: str, resolution_s: float) -> None:
+async def test_poses_arrive_in_room_axes_with_the_vehicles_time(
+    message: str, frame: str, resolution_s: float
+) -> None:
     async with (
         vehicle(message=message, frame=frame) as peer,
         receiving(source(peer, subject="drone", message="auto")) as got,
@@ -99,7 +109,11 @@ async def test_poses_arrive_in_room_axes_with_the_vehicles_time(message: str, fr
         assert seen.tracked.all()
         check_truth(seen, peer, resolution_s)
     for exchange in got.exchanges:
-        assert peer.foreign_ns(exchange.t_sent_ns) <= exchange.t_foreign_ns <= peer.foreign_ns(exchange.t_received_ns)
+        assert (
+            peer.foreign_ns(exchange.t_sent_ns)
+            <= exchange.t_foreign_ns
+            <= peer.foreign_ns(exchange.t_received_ns)
+        )
     assert got.status.facts["message"] == message
     assert got.status.facts["autopilot"] == {"system": 1, "type": 12}
 
@@ -118,7 +132,10 @@ async def test_a_serial_line_may_appear_late_and_vanish(tmp_path: Path) -> None:
 
 
 async def test_the_vehicle_is_asked_for_the_rate_and_obeys() -> None:
-    """Of 200 poses per second each fourth; where a busy machine left some out, one of them is due sooner."""
+    """Of 200 poses per second each fourth.
+
+    Where a busy machine left some out, one of them is due sooner.
+    """
     async with vehicle(rate_hz=200.0) as peer, receiving(source(peer, rate_hz=50.0)) as got:
         captured = captured_ns(peer)
         await got.until(lambda: got.status.facts.get("requests") == {"odometry": "accepted"})
@@ -127,7 +144,10 @@ async def test_the_vehicle_is_asked_for_the_rate_and_obeys() -> None:
         def steps() -> list[tuple[int, float]]:
             """From frame to frame: how many poses on, and how many periods."""
             stamps = [f.t_foreign_ns for f in got.frames[seen + 1 :] if f.t_foreign_ns is not None]
-            return [(captured.index(b) - captured.index(a), (b - a) / (5 * MS)) for a, b in pairwise(stamps)]
+            return [
+                (captured.index(b) - captured.index(a), (b - a) / (5 * MS))
+                for a, b in pairwise(stamps)
+            ]
 
         await got.until(lambda: sum(round(periods) == poses for poses, periods in steps()) >= 10)
     assert {poses for poses, periods in steps() if round(periods) == poses} == {4}
@@ -143,10 +163,15 @@ async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> Non
 
 @pytest.mark.parametrize("message", ["odometry", "local-position"])
 async def test_a_failed_estimate_is_not_tracked(message: str) -> None:
-    async with vehicle("occlude=drone:1min@1min", message=message) as peer, receiving(source(peer)) as got:
+    async with (
+        vehicle("occlude=drone:1min@1min", message=message) as peer,
+        receiving(source(peer)) as got,
+    ):
         await got.until(lambda: bool(got.frames) and bool(got.frames[-1].tracked.all()))
         elapse(peer, 1)
-        await got.until(lambda: not got.frames[-1].tracked.any() and got.frames[-1].t_foreign_ns is not None)
+        await got.until(
+            lambda: not got.frames[-1].tracked.any() and got.frames[-1].t_foreign_ns is not None
+        )
         assert np.isfinite(got.frames[-1].p_m).all()
         elapse(peer, 2)
         await got.until(lambda: bool(got.frames[-1].tracked.all()))
@@ -185,7 +210,9 @@ async def test_a_silent_vehicle_is_untracked_and_then_explained() -> None:
         assert got.frames[-1].t_foreign_ns is None
         await got.until(lambda: got.status.state is ComponentState.WAITING)
         elapse(peer, 2)
-        await got.until(lambda: got.status.state is ComponentState.RUNNING and got.frames[-1].tracked.all())
+        await got.until(
+            lambda: got.status.state is ComponentState.RUNNING and got.frames[-1].tracked.all()
+        )
 
 
 async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
@@ -200,7 +227,10 @@ async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
 
 async def test_faults_of_the_network_cost_messages_and_nothing_else() -> None:
     faults = "loss=10%,duplicate=10%,reorder=10%,garbage=10%,jitter=2ms,seed=3"
-    async with vehicle(faults, rate_hz=250.0) as peer, receiving(source(peer, rate_hz=250.0)) as got:
+    async with (
+        vehicle(faults, rate_hz=250.0) as peer,
+        receiving(source(peer, rate_hz=250.0)) as got,
+    ):
         await got.until(lambda: len(got.frames) >= 150 and got.status.counters["garbage_bytes"] > 0)
     stamps = [f.t_foreign_ns for f in got.frames if f.t_foreign_ns is not None]
     assert stamps == sorted(set(stamps))
@@ -215,9 +245,14 @@ async def test_a_taken_port_and_an_unknown_computer_are_for_the_supervisor() -> 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        for config in (MavlinkVehicleConfig(port=port), MavlinkVehicleConfig(peer="no-such-computer.invalid")):
+        for config in (
+            MavlinkVehicleConfig(port=port),
+            MavlinkVehicleConfig(peer="no-such-computer.invalid"),
+        ):
             with pytest.raises(SourceUnavailable, match="cannot listen on UDP port"):
-                await MavlinkVehicleSource("uav", config).run(lambda _event: None, Status("uav"), SourceContext())
+                await MavlinkVehicleSource("uav", config).run(
+                    lambda _event: None, Status("uav"), SourceContext()
+                )
 
 
 # --- the reference implementation on the other side -----------------------------------------------
@@ -278,7 +313,9 @@ async def test_the_reference_vehicle_is_understood_asked_and_answered() -> None:
         port = sock.getsockname()[1]
         config = MavlinkVehicleConfig(port=0, peer_port=port, rate_hz=40.0)
         async with receiving(MavlinkVehicleSource("uav", config)) as got:
-            request = await asyncio.wait_for(asyncio.get_running_loop().sock_recvfrom(sock, 500), 60.0)
+            request = await asyncio.wait_for(
+                asyncio.get_running_loop().sock_recvfrom(sock, 500), 60.0
+            )
             peer = Reference(sock, request[1])
             peer.send(reference.MAVLink_heartbeat_message(2, 12, 0, 0, 4, 3))
             await got.until(lambda: bool(peer.of("COMMAND_LONG")) and bool(peer.of("TIMESYNC")))
@@ -317,7 +354,9 @@ async def test_the_reference_reads_the_emulator() -> None:
         async with vehicle(target=target, frame="frd") as emulator:
             peer = Reference(sock, ("127.0.0.1", emulator.port))
             await until(lambda: len(peer.of("ODOMETRY")) >= 5 and bool(peer.of("HEARTBEAT")))
-            peer.send(reference.MAVLink_command_long_message(1, 1, 511, 0, 331, 50_000, 0, 0, 0, 0, 0))
+            peer.send(
+                reference.MAVLink_command_long_message(1, 1, 511, 0, 331, 50_000, 0, 0, 0, 0, 0)
+            )
             peer.send(reference.MAVLink_timesync_message(0, 77))
             await until(lambda: bool(peer.of("COMMAND_ACK")) and bool(peer.of("TIMESYNC")))
             assert peer.of("COMMAND_ACK")[0].result == 0
@@ -345,7 +384,9 @@ async def test_discovery_hears_vehicles_and_lists_serial_devices() -> None:
     assert MavlinkVehicleConfig(**heard[0].config).peer_port == peer.port
     ((name, rate_hz),) = heard[0].bodies
     assert name == "vehicle"
-    assert rate_hz == pytest.approx(sent / 5.0, rel=0.1), "as another listener hears: a busy machine sends fewer"
+    assert rate_hz == pytest.approx(sent / 5.0, rel=0.1), (
+        "as another listener hears: a busy machine sends fewer"
+    )
     assert [f.config["device"] for f in found if "device" in f.config] == sorted(
         port.device for port in list_ports.comports(include_links=True)
     )

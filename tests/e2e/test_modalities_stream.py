@@ -23,7 +23,10 @@ pytestmark = pytest.mark.wire
 
 
 ALL = f"modalities: [{', '.join(Modality)}]"
-LENS = "lens: {pinhole_px: [30.5, 31.25, 15.0, 12.25], distortion: plumb_bob, coefficients: [-0.2, 0.05, 0.001, 0, 0]}"
+LENS = (
+    "lens: {pinhole_px: [30.5, 31.25, 15.0, 12.25], distortion: plumb_bob, coefficients: "
+    "[-0.2, 0.05, 0.001, 0, 0]}"
+)
 
 
 def picture(modality: Modality) -> ImageArray:
@@ -43,7 +46,12 @@ class Studio:
         due = [view for view in views if view.due]
         self.drawn_ns += [view.t_pose_ns for view in due[:1]]
         return RenderedRequest(
-            tuple(RenderedImage(v, picture(v.modality), known if v.modality is Modality.FLOW else None) for v in due)
+            tuple(
+                RenderedImage(
+                    v, picture(v.modality), known if v.modality is Modality.FLOW else None
+                )
+                for v in due
+            )
         )
 
 
@@ -58,7 +66,9 @@ async def first_flow(bridge: Bridge, studio: Studio, **wish: Any) -> tuple[Frame
     """Return a flow picture whose predecessor was delivered too: it looks back to that one."""
     with Receiver(bridge.context.hub.endpoint, modality="flow", queue=1000, **wish) as receiver:
         before, frame = await another(receiver), await another(receiver)
-        while (before.metadata["t_render_ns"], frame.metadata["t_render_ns"]) not in pairwise(studio.drawn_ns):
+        while (before.metadata["t_render_ns"], frame.metadata["t_render_ns"]) not in pairwise(
+            studio.drawn_ns
+        ):
             before, frame = frame, await another(receiver)
         assert receiver.counters["malformed"] == 0
         return frame, receiver.camera_info
@@ -84,7 +94,11 @@ async def test_raw_pictures_of_every_modality_arrive_exactly() -> None:
         for modality in Modality:
             wish = {"variant": "raw", "color": "rgb", "encoding": "raw"}
             flows = modality is Modality.FLOW
-            frame, info = await (first_flow(bridge, studio, **wish) if flows else first_frame(bridge, modality, **wish))
+            frame, info = await (
+                first_flow(bridge, studio, **wish)
+                if flows
+                else first_frame(bridge, modality, **wish)
+            )
             expected = picture(modality)
             assert frame.image.dtype == FORMAT_OF[modality].dtype
             if flows:
@@ -104,7 +118,11 @@ async def test_every_modality_is_offered_compensated() -> None:
         for modality in Modality:
             wish = {"color": "rgb", "encoding": "raw"}
             flows = modality is Modality.FLOW
-            frame, _ = await (first_flow(bridge, studio, **wish) if flows else first_frame(bridge, modality, **wish))
+            frame, _ = await (
+                first_flow(bridge, studio, **wish)
+                if flows
+                else first_frame(bridge, modality, **wish)
+            )
             # The camera stands still: the warp must change nothing, ids and alpha least of all.
             expected = picture(modality)
             if flows:
@@ -115,15 +133,24 @@ async def test_every_modality_is_offered_compensated() -> None:
                 assert np.array_equal(frame.image, expected)
             assert frame.metadata["compensated"] is True
             assert frame.metadata["compensation"]["method"] == "homography"
-        assert "is sent as encoding 'raw' only" in await refusal(bridge, "semantic", encoding="jpeg")
+        assert "is sent as encoding 'raw' only" in await refusal(
+            bridge, "semantic", encoding="jpeg"
+        )
 
 
 async def test_readers_are_told_the_lens() -> None:
     async with bridge_with_camera(f"latency_compensation: none, {LENS}", Studio()) as bridge:
         frame, info = await first_frame(bridge, "rgb", variant="raw")
         assert [info[key] for key in ("fx", "fy", "cx", "cy")] == [30.5, 31.25, 15.0, 12.25]
-        assert info["distortion"] == {"model": "plumb_bob", "coefficients": [-0.2, 0.05, 0.001, 0.0, 0.0]}
-        assert frame.K is not None and frame.K.tolist() == [[30.5, 0, 15.0], [0, 31.25, 12.25], [0, 0, 1]]
+        assert info["distortion"] == {
+            "model": "plumb_bob",
+            "coefficients": [-0.2, 0.05, 0.001, 0.0, 0.0],
+        }
+        assert frame.K is not None and frame.K.tolist() == [
+            [30.5, 0, 15.0],
+            [0, 31.25, 12.25],
+            [0, 0, 1],
+        ]
 
 
 async def test_a_lost_carrier_has_empty_pictures_of_every_kind() -> None:

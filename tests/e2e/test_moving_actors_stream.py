@@ -1,4 +1,6 @@
-"""A camera that moves actors in its warp asks its renderer for ids, and offers them to no reader."""
+"""A camera that moves actors in its warp asks its renderer for ids, and offers them to no
+reader.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ async def test_ids_are_drawn_for_the_warp_alone() -> None:
             frame = None
             while frame is None:
                 frame = await asyncio.to_thread(receiver.next, 1.0)
-            assert frame.compensation["moved_actors"] == [] and frame.compensation["fallback"] is None
+            assert (
+                frame.compensation["moved_actors"] == [] and frame.compensation["fallback"] is None
+            )
         with Receiver(bridge.context.hub.endpoint, modality="instance") as receiver:
             await until(lambda: "instance" in receiver.problem)
     assert asked["front/instance"] == asked["front"] > 0

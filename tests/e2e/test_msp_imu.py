@@ -1,4 +1,6 @@
-"""The MSP source on real terminals and TCP, against the emulated controller and against broken lines."""
+"""The MSP source on real terminals and TCP, against the emulated controller and against broken
+lines.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ G = 9.80665
 
 
 def reading(**keys: Any) -> AbstractAsyncContextManager[Received]:
-    config = MspImuConfig(**{"acc_lsb_per_g": 2048.0} | {k: str(v) if k == "device" else v for k, v in keys.items()})
+    config = MspImuConfig(
+        **{"acc_lsb_per_g": 2048.0} | {k: str(v) if k == "device" else v for k, v in keys.items()}
+    )
     made = create("sources", "imu", config)
     assert isinstance(made, PoseSource)
     return receiving(made)
@@ -68,8 +72,11 @@ async def test_samples_arrive_in_flu_at_their_time(tmp_path: Path, way: str, ver
     for sample in samples:
         assert sample.t_foreign_ns is None
         _, w, f = Shaking.sample(sample.t_arrival_ns - epoch_ns)
-        errors.append(max(np.abs(sample.w_radps - w).max() / 2.0, np.abs(sample.f_mps2 - f).max() / 3.0))
-    # The motion changes by at most 2 rad/s² and 3 m/s³: the median error says how far the stamps are off.
+        errors.append(
+            max(np.abs(sample.w_radps - w).max() / 2.0, np.abs(sample.f_mps2 - f).max() / 3.0)
+        )
+    # The motion changes by at most 2 rad/s² and 3 m/s³: the median error says how far the stamps
+    # are off.
     assert np.median(errors) < 0.006, "seconds"
     assert got.status.counters["garbage_bytes"] == 0
 
@@ -83,7 +90,9 @@ async def test_the_accelerometers_scale_is_found_at_rest_and_kept(tmp_path: Path
             assert not got.of(ImuSample)
             await got.until(lambda: bool(got.of(ImuSample)))
             assert got.status.facts["acc_lsb_per_g"] == pytest.approx(512.0, rel=2e-3)
-            np.testing.assert_allclose(got.of(ImuSample)[0].f_mps2, [0.0, 0.6 * G, 0.8 * G], atol=0.05)
+            np.testing.assert_allclose(
+                got.of(ImuSample)[0].f_mps2, [0.0, 0.6 * G, 0.8 * G], atol=0.05
+            )
         await got.until(lambda: got.status.state is ComponentState.WAITING)
         before = len(got.of(ImuSample))
         motion.moves = True  # and the scale is known already
@@ -93,7 +102,9 @@ async def test_the_accelerometers_scale_is_found_at_rest_and_kept(tmp_path: Path
 
 
 @pytest.mark.parametrize("way", ["terminal", "tcp"])
-async def test_the_controller_may_appear_late_vanish_and_come_back(tmp_path: Path, way: str) -> None:
+async def test_the_controller_may_appear_late_vanish_and_come_back(
+    tmp_path: Path, way: str
+) -> None:
     link = tmp_path / "fc" if way == "terminal" else None
     with MspEmulator(Shaking(1 * MS), now_ns(), link) as peer:
         port = peer.port
@@ -104,8 +115,12 @@ async def test_the_controller_may_appear_late_vanish_and_come_back(tmp_path: Pat
         for round_ in range(2):
             before = len(got.of(ImuSample))
             with MspEmulator(Shaking(1 * MS), now_ns() - 1000 * MS, link, port=port):
-                await got.until(lambda before=before: len(got.of(ImuSample)) > before + 5)  # type: ignore[misc]
-            await got.until(lambda round_=round_: len(got.resets) == round_ + 1)  # type: ignore[misc]
+                await got.until(
+                    lambda before=before: len(got.of(ImuSample)) > before + 5,  # type: ignore[misc]
+                )
+            await got.until(
+                lambda round_=round_: len(got.resets) == round_ + 1,  # type: ignore[misc]
+            )
 
 
 class Controller:
@@ -140,9 +155,15 @@ def counts(got: Received) -> list[int]:
     return [round(float(s.f_mps2[0]) * 2048.0 / G) for s in got.of(ImuSample)]
 
 
-async def test_half_frames_and_garbage_cost_one_sample_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every third answer is broken in another way; each answer between them gives its sample at once."""
-    monkeypatch.setattr(source, "_UNANSWERED_NS", 1000 * MS)  # no answer takes a busy machine so long
+async def test_half_frames_and_garbage_cost_one_sample_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every third answer is broken in another way.
+
+    Each answer between them gives its sample at once.
+    """
+    # No answer takes a busy machine so long.
+    monkeypatch.setattr(source, "_UNANSWERED_NS", 1000 * MS)
     broken: list[Callable[[bytes], bytes]] = [
         lambda frame: frame[:11],
         lambda frame: bytes(range(256)),
@@ -174,7 +195,9 @@ async def test_a_controller_that_knows_no_such_question_is_told_of() -> None:
         async with reading(device=device) as got:
             await got.until(lambda: "knows no MSP_RAW_IMU" in got.status.report().reason)
             await got.until(lambda: got.status.counters["refused"] >= 2)
-            peer.answer = lambda _: msp.encode(MspMessage(2, MspDirection.ANSWER, msp.RAW_IMU, b"short"))
+            peer.answer = lambda _: msp.encode(
+                MspMessage(2, MspDirection.ANSWER, msp.RAW_IMU, b"short")
+            )
             await got.until(lambda: got.status.counters["malformed"] >= 1)
             peer.answer = lambda _: good()
             await got.until(lambda: bool(got.of(ImuSample)))

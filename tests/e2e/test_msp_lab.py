@@ -22,7 +22,15 @@ async def test_the_drones_imu_is_asked_on_both_wires(tmp_path: Path) -> None:
     (port,) = free_ports(1, socket.SOCK_STREAM)
     motive = free_ports(2, socket.SOCK_DGRAM)
     link = tmp_path / "msp"
-    with lab(tmp_path, "--msp", str(link), "--msp-port", str(port), "--motive", f"{motive[0]},{motive[1]}"):
+    with lab(
+        tmp_path,
+        "--msp",
+        str(link),
+        "--msp-port",
+        str(port),
+        "--motive",
+        f"{motive[0]},{motive[1]}",
+    ):
         for keys in ({"device": str(link)}, {"host": "127.0.0.1", "port": port}):
             config = MspImuConfig.model_validate({"acc_lsb_per_g": 2048.0, **keys})
             async with receiving(MspImuSource("imu", config)) as got:

@@ -1,4 +1,7 @@
-"""Poses served over NatNet: what our source, an independent client and careless ones get of a live world."""
+"""Poses served over NatNet.
+
+What our source, an independent client and careless ones get of a live world.
+"""
 
 from __future__ import annotations
 
@@ -105,17 +108,22 @@ class Client:
 @pytest.mark.parametrize("transport", ["unicast", "multicast"])
 @pytest.mark.parametrize("up_axis", ["z", "y"])
 @pytest.mark.parametrize("version", ["3.1", "4.1"])
-async def test_our_source_reads_the_same_poses_at_their_own_times(transport: Any, up_axis: Any, version: Any) -> None:
+async def test_our_source_reads_the_same_poses_at_their_own_times(
+    transport: Any, up_axis: Any, version: Any
+) -> None:
     room = FilmedRoom(DRONES, person=True)
     made = output(transport=transport, up_axis=up_axis, version=version)
     async with serving(room, made):
         source = source_of(await port_of(made), up_axis=up_axis, interface=LOOPBACK)
         async with receiving(source) as got:
-            await got.until(lambda: sum(bool(f.skeletons) and f.tracked.all() for f in got.frames) >= 50)
+            await got.until(
+                lambda: sum(bool(f.skeletons) and f.tracked.all() for f in got.frames) >= 50
+            )
     assert got.status.counters["malformed"] == 0
     for before, frame in pairwise(dropwhile(lambda frame: not frame.skeletons, got.frames)):
         assert frame.t_foreign_ns is not None and before.t_foreign_ns is not None
-        if frame.t_foreign_ns not in room.filmed:  # no frame was sent for so long: this process stood still
+        # No frame was sent for so long: this process stood still.
+        if frame.t_foreign_ns not in room.filmed:
             assert frame.t_foreign_ns - before.t_foreign_ns >= 100 * NS_PER_MS
             continue
         if not frame.tracked.any():
@@ -125,7 +133,9 @@ async def test_our_source_reads_the_same_poses_at_their_own_times(transport: Any
         rows = [frame.subjects.index(name) for name in room.names]
         assert frame.tracked.all()
         np.testing.assert_allclose(frame.p_m[rows], p_m, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(np.abs(np.sum(frame.q_xyzw[rows] * q_xyzw, axis=1)), 1.0, atol=1e-6)
+        np.testing.assert_allclose(
+            np.abs(np.sum(frame.q_xyzw[rows] * q_xyzw, axis=1)), 1.0, atol=1e-6
+        )
         (skeleton,) = frame.skeletons
         assert skeleton.model.name == PERSON and skeleton.tracked.all()
         root = frame.subjects.index(f"{PERSON}_root")
@@ -133,7 +143,9 @@ async def test_our_source_reads_the_same_poses_at_their_own_times(transport: Any
 
 
 def served_late(room: FilmedRoom, t_ns: int) -> bool:
-    """Return whether this process stood still behind a film until its poses were too old to count as tracked."""
+    """Return whether this process stood still behind a film until its poses were too old to
+    count as tracked.
+    """
     next_ns = min((t for t in room.filmed if t > t_ns), default=now_ns())
     return next_ns - t_ns > TrackingLimits().coast_after_ns
 
@@ -177,8 +189,15 @@ async def test_requests_are_answered_as_clients_expect() -> None:
     room, made = FilmedRoom(3, person=True), output(rate_hz=50.0, actors=("cf2", PERSON))
     async with serving(room, made):
         client = Client(await port_of(made))
-        info = decode_server_info(await client.ask(encode(MessageId.DISCOVERY), MessageId.SERVERINFO))
-        assert (info.name, info.natnet_version, info.multicast, info.ticks_per_s) == ("VIL Bridge", V41, False, 10**9)
+        info = decode_server_info(
+            await client.ask(encode(MessageId.DISCOVERY), MessageId.SERVERINFO)
+        )
+        assert (info.name, info.natnet_version, info.multicast, info.ticks_per_s) == (
+            "VIL Bridge",
+            V41,
+            False,
+            10**9,
+        )
         assert f":{info.data_port}" in made.status.facts["data_address"]
         await client.connect(Connect("test", bitstream=V30))
         frame = decode_frame(await client.next(MessageId.FRAMEOFDATA), V30)
@@ -192,22 +211,32 @@ async def test_requests_are_answered_as_clients_expect() -> None:
         frame = decode_frame(datagram, V41)
         assert [pose.id for pose in frame.skeletons] == [4]
         assert frame.suffix.mid_exposure <= frame.suffix.received <= frame.suffix.transmit
-        models = decode_models(await client.ask(encode(MessageId.REQUEST_MODELDEF), MessageId.MODELDEF), V41)
+        models = decode_models(
+            await client.ask(encode(MessageId.REQUEST_MODELDEF), MessageId.MODELDEF), V41
+        )
         assert [(body.name, body.id, body.offset) for body in models.bodies] == [
             ("cf2", 3, (0.0, 0.0, 0.0)),
             (f"{PERSON}_root", 4, (0.0, 0.0, 0.0)),
         ]
         (skeleton,) = models.skeletons
-        assert (skeleton.name, skeleton.id, len(skeleton.bones)) == (PERSON, 4, len(frame.skeletons[0].bones))
+        assert (skeleton.name, skeleton.id, len(skeleton.bones)) == (
+            PERSON,
+            4,
+            len(frame.skeletons[0].bones),
+        )
         assert response_f32(await client.command("UnitsToMillimeters")) == 1000.0
         assert response_f32(await client.command("FrameRate")) == 50.0
         echo = decode_echo_reply(await client.ask(encode_echo_request(77), MessageId.ECHORESPONSE))
         assert isinstance(echo, EchoReply) and echo.client == 77
         assert response_i32(await client.command("SubscribeToData,RigidBody,cf2")) == 0
-        while len((frame := decode_frame(await client.next(MessageId.FRAMEOFDATA), V41)).bodies) != 1:
+        while (
+            len((frame := decode_frame(await client.next(MessageId.FRAMEOFDATA), V41)).bodies) != 1
+        ):
             pass
         assert not frame.skeletons
-        await client.ask(encode_text(MessageId.REQUEST, "StartRecording"), MessageId.UNRECOGNIZED_REQUEST)
+        await client.ask(
+            encode_text(MessageId.REQUEST, "StartRecording"), MessageId.UNRECOGNIZED_REQUEST
+        )
         client.send(encode(MessageId.DISCONNECT))
         await until(lambda: made.status.facts["clients"] == 0)
         client.close()
@@ -223,7 +252,12 @@ async def test_careless_clients_are_refused_and_counted_while_others_go_on() -> 
             await client.ask(encode_connect(Connect("test")), MessageId.SERVERINFO)
         await until(lambda: counters["refused"] >= 1)
         await until(lambda: counters["timed_out"] >= 1)  # it sent nothing more
-        for garbage in (b"", b"\x00", b"\x02\x00\xff\xff", encode(MessageId.REQUEST, b"x" * 60_000)):
+        for garbage in (
+            b"",
+            b"\x00",
+            b"\x02\x00\xff\xff",
+            encode(MessageId.REQUEST, b"x" * 60_000),
+        ):
             clients[2].send(garbage)
         await until(lambda: counters["malformed"] >= 3)
         for _ in range(1000):
@@ -239,7 +273,8 @@ async def test_careless_clients_are_refused_and_counted_while_others_go_on() -> 
 async def test_a_host_that_asks_from_many_ports_is_bounded_and_another_one_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(natnet_output, "_HOST_REQUESTS_PER_S", 1.0)  # so that a slow computer reaches the bound too
+    # So that a slow computer reaches the bound too.
+    monkeypatch.setattr(natnet_output, "_HOST_REQUESTS_PER_S", 1.0)
     made = output()
     async with serving(FilmedRoom(1), made):
         port, clients = await port_of(made), list[Client]()
@@ -257,7 +292,9 @@ async def test_a_host_that_asks_from_many_ports_is_bounded_and_another_one_is_no
 
 
 @pytest.mark.parametrize("request_", [encode(MessageId.CONNECT), encode_connect(Connect("forged"))])
-async def test_an_address_that_does_not_answer_gets_an_announcement_and_little_else(request_: bytes) -> None:
+async def test_an_address_that_does_not_answer_gets_an_announcement_and_little_else(
+    request_: bytes,
+) -> None:
     made = output()
     counters = made.status.counters
     async with serving(FilmedRoom(DRONES, person=True), made):
@@ -295,7 +332,10 @@ async def test_a_port_that_is_taken_is_reported_with_its_cure() -> None:
         other.bind((LOOPBACK, 0))
         port = other.getsockname()[1]
         for keys in ({"command_port": port}, {"data_port": port}):
-            with pytest.raises(SinkError, match=f"cannot serve NatNet at {LOOPBACK}:{port}: .*Give the output another"):
+            with pytest.raises(
+                SinkError,
+                match=f"cannot serve NatNet at {LOOPBACK}:{port}: .*Give the output another",
+            ):
                 await output(**keys).run(FilmedRoom(1).world)
 
 
@@ -316,7 +356,11 @@ async def test_an_independent_client_reads_twenty_actors_and_a_person(version: A
     pytest.importorskip("motioncapture", reason="the independent client is not installed")
     room, made = FilmedRoom(DRONES, person=True), output(transport="multicast", version=version)
     async with serving(room, made):
-        keys = {"hostname": LOOPBACK, "interface_ip": LOOPBACK, "port_command": str(await port_of(made))}
+        keys = {
+            "hostname": LOOPBACK,
+            "interface_ip": LOOPBACK,
+            "port_command": str(await port_of(made)),
+        }
         async with motioncapture_reads("optitrack", keys) as frame:
             bodies: Bodies = {}
             while bodies.keys() != {*room.names, f"{PERSON}_root"}:

@@ -1,4 +1,6 @@
-"""Data sets: everything in them is right, and the bytes are the same however and by whomever they are made."""
+"""Data sets: everything in them is right, and the bytes are the same however and by whomever
+they are made.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ START_NS: Final = 1_550_000_000
 
 
 def files(out: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
 
 
 def trajectory(folder: Path) -> Path:
@@ -51,7 +57,9 @@ def trajectory(folder: Path) -> Path:
     lines = []
     for row in range(60):
         x, y, z, w = q_from_euler_zyx(0.3, 0.1, 0.05)
-        lines.append(f"{1.5 + 0.01 * row:.3f} {-1.0 + 0.002 * row:.4f} {0.004 * row:.4f} 1.2 {x} {y} {z} {w}")
+        lines.append(
+            f"{1.5 + 0.01 * row:.3f} {-1.0 + 0.002 * row:.4f} {0.004 * row:.4f} 1.2 {x} {y} {z} {w}"
+        )
     path = folder / "flight.txt"
     path.write_text("# t x y z qx qy qz qw\n" + "\n".join(lines) + "\n")
     return path
@@ -67,7 +75,8 @@ def plan_in(folder: Path) -> DatasetPlan:
         "modalities": ["gray", "depth"],
         "cameras": {
             "left": lens | {"modalities": LEFT, "stereo_baseline_m": BASELINE_M},
-            "down": lens | {"T_body_camera": {"ypr_deg": [0, 90, 0]}, "effects": {"shutter": 0.5, "noise": 2}},
+            "down": lens
+            | {"T_body_camera": {"ypr_deg": [0, 90, 0]}, "effects": {"shutter": 0.5, "noise": 2}},
         },
         "imu": {"preset": "mpu6000", "rate_hz": 100},
         "measure": ["lidar", "range", "beacons"],
@@ -113,16 +122,22 @@ def test_the_index_names_every_file_and_every_pose(made: Made) -> None:
     assert summary.pictures == FRAMES * (8 + 8 + 2) and summary.frames == summary.drawn == FRAMES
     named = {row[kind] for row in rows for kind in (*LEFT, "beacons") if row[kind]}
     there = {
-        str(p.relative_to(out / "room")) for p in (out / "room").rglob("*") if p.suffix in (".png", ".npy", ".json")
+        str(p.relative_to(out / "room"))
+        for p in (out / "room").rglob("*")
+        if p.suffix in (".png", ".npy", ".json")
     }
     lidar = {f"mav0/lidar0/data/{row['t_ns']}.npy" for row in rows}
     assert there == named | lidar | {"labels.json"}
     for row in rows[::3]:
         expected = body_at(int(row["t_ns"])) @ T_FLU_OPTICAL
-        assert [float(row[k]) for k in ("x_m", "y_m", "z_m")] == pytest.approx(expected.p_m.tolist(), abs=1e-6)
+        assert [float(row[k]) for k in ("x_m", "y_m", "z_m")] == pytest.approx(
+            expected.p_m.tolist(), abs=1e-6
+        )
         q = [float(row[k]) for k in ("qx", "qy", "qz", "qw")]
         assert abs(float(np.dot(q, expected.q_xyzw))) == pytest.approx(1.0, abs=1e-9)
-    assert [int(row["t_ns"]) for row in rows[::3]] == [START_NS + 50_000_000 * k for k in range(FRAMES)]
+    assert [int(row["t_ns"]) for row in rows[::3]] == [
+        START_NS + 50_000_000 * k for k in range(FRAMES)
+    ]
 
 
 def test_the_two_eyes_agree(made: Made) -> None:
@@ -150,7 +165,10 @@ def test_flow_looks_back_to_the_frame_before(made: Made) -> None:
     z = depth_m[v, u]
     points = now.apply(np.stack(((u - cx) / fx * z, (v - cy) / fy * z, z), axis=-1))
     was = before.inverse().apply(points)
-    expected = np.stack((u - (fx * was[..., 0] / was[..., 2] + cx), v - (fy * was[..., 1] / was[..., 2] + cy)), axis=-1)
+    expected = np.stack(
+        (u - (fx * was[..., 0] / was[..., 2] + cx), v - (fy * was[..., 1] / was[..., 2] + cy)),
+        axis=-1,
+    )
     off = np.linalg.norm(flow[v, u] - expected, axis=-1)
     assert np.median(off) < 0.02 and np.isfinite(flow).mean() > 0.9
 
@@ -164,7 +182,9 @@ def test_what_is_measured_is_there(made: Made) -> None:
     t, metres, hit = ranges[1].split(",")
     down = body.rotation() @ (0.0, 0.0, -1.0)
     assert (int(t), hit) == (t_ns, "0")
-    assert float(metres) == pytest.approx(float(rays.cast(body.p_m[None], down[None]).distance_m[0]), abs=1e-4)
+    assert float(metres) == pytest.approx(
+        float(rays.cast(body.p_m[None], down[None]).distance_m[0]), abs=1e-4
+    )
     points = read(out / f"room/mav0/lidar0/data/{t_ns}.npy")
     assert len(points) > 10_000
     some = points[:: len(points) // 200]
@@ -172,7 +192,10 @@ def test_what_is_measured_is_there(made: Made) -> None:
     hits = rays.cast(np.broadcast_to(body.p_m, way.shape), way)
     assert np.allclose(hits.distance_m, some["range_m"], atol=2e-3)
     ids = shown(out, 1, "left", "semantic")
-    names = {number: name for name, number in json.loads((out / "room/labels.json").read_text())["classes"].items()}
+    names = {
+        number: name
+        for name, number in json.loads((out / "room/labels.json").read_text())["classes"].items()
+    }
     assert ids.dtype == np.uint16
     assert {"floor", "wall"} <= {names.get(number, "nothing") for number in np.unique(ids).tolist()}
     beacons = json.loads((out / f"room/mav0/cam0/beacons/{t_ns}.json").read_text())
@@ -189,8 +212,13 @@ def test_an_estimator_finds_its_sequence(made: Made) -> None:
     assert motion.duration_ns == 200_000_000
     about = json.loads((out / "calibration.json").read_text())
     assert about["cameras"]["left"]["K"] == list(CAMERA.intrinsics_px)
-    assert (out / "room/mav0/cam2/data.csv").read_text().splitlines()[1] == f"{START_NS},{START_NS}.png"
-    assert json.loads((out / "dataset.json").read_text())["scenes"]["room"]["smoothed_off_rms_m"] < 1e-4
+    assert (out / "room/mav0/cam2/data.csv").read_text().splitlines()[
+        1
+    ] == f"{START_NS},{START_NS}.png"
+    assert (
+        json.loads((out / "dataset.json").read_text())["scenes"]["room"]["smoothed_off_rms_m"]
+        < 1e-4
+    )
 
 
 @pytest.mark.long
@@ -209,7 +237,9 @@ def test_workers_and_shards_do_not_show_and_a_killed_worker_s_shard_is_done_agai
             killed.append(workers[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    again = render_dataset(plan, tmp_path / "again", workers=2, shard_frames=2, on_progress=kill_one)
+    again = render_dataset(
+        plan, tmp_path / "again", workers=2, shard_frames=2, on_progress=kill_one
+    )
     assert killed and again.drawn == FRAMES
     assert not [child for child in multiprocessing.active_children() if child.name == "shards"]
     assert files(tmp_path / "again") == files(out)
@@ -230,7 +260,9 @@ def test_a_shard_at_which_every_worker_dies_is_named(made: Made, tmp_path: Path)
     killer = threading.Thread(target=kill_all)
     killer.start()
     try:
-        with pytest.raises(RendererError, match=r"workers died 4 times in a row, at shard .+ Try fewer workers"):
+        with pytest.raises(
+            RendererError, match=r"workers died 4 times in a row, at shard .+ Try fewer workers"
+        ):
             render_dataset(plan, tmp_path / "set", workers=2, shard_frames=2)
     finally:
         ended.set()
@@ -243,12 +275,14 @@ def test_after_a_kill_it_goes_on_and_ends_the_same(made: Made, tmp_path: Path) -
     path, target = tmp_path / "plan.json", tmp_path / "set"
     path.write_text(plan.model_dump_json())  # JSON is YAML
     program = (
-        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset import render_dataset;"
+        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset "
+        "import render_dataset;"
         "from vil_bridge.tools.dataset.plan import load_plan;"
         "import os, signal\n"
         "def end(done, whole):\n"
         "    if done == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=1, on_progress=end)"
+        "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=1, "
+        "on_progress=end)"
     )
     with Program(sys.executable, "-c", program, path, target) as running:
         assert running.wait(100.0) == -signal.SIGKILL
@@ -267,14 +301,25 @@ def test_after_a_kill_it_goes_on_and_ends_the_same(made: Made, tmp_path: Path) -
 def test_our_own_recordings_bring_everybody_along(made: Made, tmp_path: Path) -> None:
     """The drone carries the camera and is not seen by it; times are Unix times."""
     recording = write_recording(tmp_path / "flight.mcap", events=flight(0.5))
-    told = {"scenes": [str(made[0].parent / "room.yaml")], "rate_hz": 10, "frames": 4, "modalities": ["gray"]}
-    plan = DatasetPlan.model_validate(told | {"trajectory": {"recorded": {"file": recording, "start_s": 0.1}}})
+    told = {
+        "scenes": [str(made[0].parent / "room.yaml")],
+        "rate_hz": 10,
+        "frames": 4,
+        "modalities": ["gray"],
+    }
+    plan = DatasetPlan.model_validate(
+        told | {"trajectory": {"recorded": {"file": recording, "start_s": 0.1}}}
+    )
     (sequence,) = sequences_of(plan)
     assert sequence.hidden == ("drone",)
     for frame in sequence.frames:
         truth = pose_at(1e-9 * (frame.t_ns - 7) - 5000.0)
-        assert np.linalg.norm(frame.T_world_body.p_m - truth.p_m) < 0.01, "the room's clock is not known at once"
-        assert [actor.name for actor in frame.snapshot.actors] == ["drone"] and frame.snapshot.t_ns == frame.t_ns
+        assert np.linalg.norm(frame.T_world_body.p_m - truth.p_m) < 0.01, (
+            "the room's clock is not known at once"
+        )
+        assert [actor.name for actor in frame.snapshot.actors] == [
+            "drone"
+        ] and frame.snapshot.t_ns == frame.t_ns
     (shard,) = sequence.shards(25)
     seen: dict[str, bytes] = {}
     with ShardRenderer(plan) as artist:
@@ -296,7 +341,15 @@ def test_the_verb(tmp_path: Path) -> None:
         "64",
         "48",
     ]
-    command += ["--scene", str(room_file(tmp_path)), "--camera", "stereo", "--imu", "mpu6000", "--json"]
+    command += [
+        "--scene",
+        str(room_file(tmp_path)),
+        "--camera",
+        "stereo",
+        "--imu",
+        "mpu6000",
+        "--json",
+    ]
     done = run(*command, limit_s=100)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["pictures"] == 8 and (tmp_path / "set" / SUMS).exists()
@@ -307,10 +360,21 @@ def test_the_verb(tmp_path: Path) -> None:
 def test_the_example_and_the_plan_of_the_page(tmp_path: Path) -> None:
     needs_gl()
     script = ROOT / "examples" / "offline_dataset.py"
-    command = [sys.executable, str(script), str(tmp_path / "set"), "--frames", "1", "--size", "64", "48"]
+    command = [
+        sys.executable,
+        str(script),
+        str(tmp_path / "set"),
+        "--frames",
+        "1",
+        "--size",
+        "64",
+        "48",
+    ]
     done = run(*command, "--scene", room_file(tmp_path), limit_s=100)
     assert done.stdout.startswith("10 pictures in "), done.stderr
-    (told,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "guides" / "datasets.md").read_text(), re.DOTALL)
+    (told,) = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs" / "guides" / "datasets.md").read_text(), re.DOTALL
+    )
     (tmp_path / "plan.yaml").write_text(told)
     plan = load_plan(tmp_path / "plan.yaml")
     assert [len(sequence.frames) for sequence in sequences_of(plan)] == [100, 100]

@@ -1,4 +1,7 @@
-"""Data sets with labels of gates: text lines, YOLO-pose's description and COCO's keypoints agree."""
+"""Data sets with labels of gates.
+
+Text lines, YOLO-pose's description and COCO's keypoints agree.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,15 @@ def test_all_forms_of_the_labels_agree(tmp_path: Path) -> None:
     render_dataset(DatasetPlan.model_validate(PLAN | {"scenes": [str(scene)]}), out, shard_frames=2)
     coco = json.loads((out / "gates_coco.json").read_text())
     about = yaml.safe_load((out / "data.yaml").read_text())
-    assert (about["kpt_shape"], about["flip_idx"], about["names"]) == ([4, 3], [1, 0, 3, 2], {0: "gate"})
+    assert (about["kpt_shape"], about["flip_idx"], about["names"]) == (
+        [4, 3],
+        [1, 0, 3, 2],
+        {0: "gate"},
+    )
     listed = (out / about["train"]).read_text().split()
-    assert [name.replace("/images/", "/data/")[2:] for name in listed] == [one["file_name"] for one in coco["images"]]
+    assert [name.replace("/images/", "/data/")[2:] for name in listed] == [
+        one["file_name"] for one in coco["images"]
+    ]
     rows = list(csv.DictReader((out / "race" / "frames.csv").read_text().splitlines()))
     for name, image, row in zip(listed, coco["images"], rows, strict=True):
         size = image["width"], image["height"]
@@ -53,10 +62,17 @@ def test_all_forms_of_the_labels_agree(tmp_path: Path) -> None:
         assert text == out / "race" / row["gates"]
         lines = [[float(word) for word in line.split()] for line in text.read_text().splitlines()]
         found = [one for one in coco["annotations"] if one["image_id"] == image["id"]]
-        assert len(lines) == len(found) and (row["camera"] == "front") == bool(lines), "no gate is behind the start"
+        assert len(lines) == len(found) and (row["camera"] == "front") == bool(lines), (
+            "no gate is behind the start"
+        )
         for line, one in zip(lines, found, strict=True):
             left, top, width, height = one["bbox"]
-            box = (left + width / 2) / size[0], (top + height / 2) / size[1], width / size[0], height / size[1]
+            box = (
+                (left + width / 2) / size[0],
+                (top + height / 2) / size[1],
+                width / size[0],
+                height / size[1],
+            )
             assert line[1:5] == pytest.approx(box, abs=1e-6)
             points = [value / (*size, 1)[k % 3] for k, value in enumerate(one["keypoints"])]
             assert line[5:] == pytest.approx(points, abs=1e-6)

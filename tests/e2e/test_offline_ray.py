@@ -1,4 +1,6 @@
-"""Ray draws the same bytes, sends what a machine cannot write itself, and a killed actor's shard is done again."""
+"""Ray draws the same bytes, sends what a machine cannot write itself, and a killed actor's shard
+is done again.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def kill_a_painter(done, whole):
                 continue  # it ended meanwhile
 
 
-over_ray = render_dataset(plan, out / "ray", workers=2, ray="auto", shard_frames=1, on_progress=kill_a_painter)
+over_ray = render_dataset(plan, out / "ray", workers=2, ray="auto", shard_frames=1,
+    on_progress=kill_a_painter)
 alone = render_dataset(plan, out / "alone")
 assert over_ray.sha256 == alone.sha256 and over_ray.drawn == 6
 
@@ -82,10 +85,13 @@ def test_over_ray_the_bytes_are_the_same(tmp_path: Path) -> None:
     env = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
     command = [sys.executable, "-c", _OVER_RAY, str(room_file(tmp_path)), str(tmp_path)]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False
+        )
     except subprocess.TimeoutExpired as late:
         if b"started" in (late.stdout or b""):
             raise
         pytest.skip("a local Ray did not start within 280 s here")
-    told = [line for line in done.stdout.splitlines() if line in ("started", "killed", "equal")]  # Ray tells of deaths
+    # Ray tells of deaths.
+    told = [line for line in done.stdout.splitlines() if line in ("started", "killed", "equal")]
     assert done.returncode == 0 and told == ["started", "killed", "equal"], done.stderr[-2000:]

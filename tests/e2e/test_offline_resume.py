@@ -1,4 +1,6 @@
-"""Data sets that were interrupted at bad moments, or whose files changed since, go on rightly or not at all."""
+"""Data sets that were interrupted at bad moments, or whose files changed since, go on rightly or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class EnoughSeenError(Exception):
 def fly(folder: Path, rows: int) -> Path:
     """A recording with so many rows, 100 a second."""
     path = folder / "flight.txt"
-    path.write_text("".join(f"{1.5 + 0.01 * k:.3f} {-1 + 0.002 * k:.4f} 0 1.2 0 0 0 1\n" for k in range(rows)))
+    path.write_text(
+        "".join(f"{1.5 + 0.01 * k:.3f} {-1 + 0.002 * k:.4f} 0 1.2 0 0 0 1\n" for k in range(rows))
+    )
     return path
 
 
@@ -72,12 +76,15 @@ def test_killed_while_imu_and_truth_are_written_it_goes_on(tmp_path: Path) -> No
     plan, target = plan_in(tmp_path, **slow), tmp_path / "set"
     (tmp_path / "plan.json").write_text(plan.model_dump_json())  # JSON is YAML
     program = (
-        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset import render_dataset;"
+        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset "
+        "import render_dataset;"
         "from vil_bridge.tools.dataset.plan import load_plan;"
         "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=2)"
     )
     with Program(sys.executable, "-c", program, tmp_path / "plan.json", target) as running:
-        running.await_that(lambda: list(target.glob("room/.*.part/mav0/imu0/*.csv")), "samples", 100.0)
+        running.await_that(
+            lambda: list(target.glob("room/.*.part/mav0/imu0/*.csv")), "samples", 100.0
+        )
         running.kill()
     assert list(target.glob("room/.*.part")), "it was killed while it wrote"
     resumed = go_on(plan, target)
@@ -94,7 +101,10 @@ def test_what_changed_since_it_was_begun_is_named(tmp_path: Path, name: str) -> 
         fly(tmp_path, 75)  # as if it had been recorded on
     else:
         (tmp_path / name).write_bytes(before + b"classes: {slope: 100}\n")
-    with pytest.raises(ConfigError, match=rf"{name} changed since the data set in .* was begun: choose a new folder"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"{name} changed since the data set in .* was begun: choose a new folder",
+    ):
         go_on(plan, out)
     assert not (out / SUMS).exists()
     (tmp_path / name).write_bytes(before)

@@ -63,7 +63,12 @@ class Reader:
 @asynccontextmanager
 async def served() -> AsyncIterator[tuple[StreamHub, Reader, Received]]:
     context = SourceContext()
-    hub = StreamHub("tcp://127.0.0.1:0", on_received=lambda *_: None, status=dict, on_imu=context.onboard_imu.deliver)
+    hub = StreamHub(
+        "tcp://127.0.0.1:0",
+        on_received=lambda *_: None,
+        status=dict,
+        on_imu=context.onboard_imu.deliver,
+    )
     sink = ZmqStreamSink("front", {"rgb": ("compensated",)}, port=0, on_sent=lambda *_: None)
     hub.add_camera(sink, INFO, lambda: None)
     await hub.start()
@@ -96,7 +101,10 @@ async def test_samples_of_the_named_reader_arrive_at_their_times() -> None:
         await reader.send([now_ns(), now_ns() + 1], w_radps=[[0, 0, 0]])
         await reader.send([now_ns()])
         await got.until(lambda: len(got.of(ImuSample)) == 4)
-        assert (got.status.counters["out_of_order"], got.status.counters["impossible_times"]) == (1, 2)
+        assert (got.status.counters["out_of_order"], got.status.counters["impossible_times"]) == (
+            1,
+            2,
+        )
         assert hub.counters["malformed"] == 1
         assert got.status.state is ComponentState.RUNNING
 

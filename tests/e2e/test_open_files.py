@@ -1,4 +1,7 @@
-"""A process that may open no more files: every listener turns peers away, and the bridge says so and goes on."""
+"""A process that may open no more files.
+
+Every listener turns peers away, and the bridge says so and goes on.
+"""
 
 from __future__ import annotations
 
@@ -67,13 +70,16 @@ def test_the_watch_names_the_limit_and_the_cure_once(caplog: pytest.LogCaptureFi
         assert not watch.words
     with few_files(10):
         watch.check()
-        assert " are in use. New connections are refused" in watch.words[0], "before the last one is gone"
+        assert " are in use. New connections are refused" in watch.words[0], (
+            "before the last one is gone"
+        )
 
 
 @pytest.mark.wire
 async def test_a_bridge_without_free_files_says_so_and_goes_on() -> None:
     async with bridge_with_camera("latency_compensation: none", draw) as bridge:
-        # Python opens a file for what is imported late: everything has run once before the files are taken.
+        # Python opens a file for what is imported late: everything has run once before the files
+        # are taken.
         await asyncio.to_thread(bridge.snapshot)
         await asyncio.to_thread(httpx.get, f"{bridge.http.url}healthz", timeout=PATIENCE_S)
         await until(lambda: bridge.snapshot().cameras["front"].frames["received"] > 50)
@@ -82,9 +88,13 @@ async def test_a_bridge_without_free_files_says_so_and_goes_on() -> None:
         with few_files(60), all_files_open():
             for sock, port in zip(waiting, ports, strict=True):
                 sock.connect(("127.0.0.1", port))
-            await until(lambda: any("too many open files" in words for words in bridge.snapshot().overload))
+            await until(
+                lambda: any("too many open files" in words for words in bridge.snapshot().overload)
+            )
             received = bridge.snapshot().cameras["front"].frames["received"]
-            await until(lambda: bridge.snapshot().cameras["front"].frames["received"] > received + 3)
+            await until(
+                lambda: bridge.snapshot().cameras["front"].frames["received"] > received + 3
+            )
         await until(lambda: not any("open files" in words for words in bridge.snapshot().overload))
         for sock in waiting:
             sock.close()
@@ -106,7 +116,9 @@ class Listener(socket.socket):
 
 
 @pytest.mark.wire
-async def test_the_http_server_accepts_who_waits_once_files_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_http_server_accepts_who_waits_once_files_are_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(door, "_PAUSE_S", 0.01)
     accepted = asyncio.Event()
 
@@ -119,11 +131,15 @@ async def test_the_http_server_accepts_who_waits_once_files_are_free(monkeypatch
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         entrance = door.ConnectionAcceptor(listener, Guest, None, (), Counter(), PeerFaults("http"))
-        ended, entered = (asyncio.create_task(wait()) for wait in (entrance.wait_closed, accepted.wait))
+        ended, entered = (
+            asyncio.create_task(wait()) for wait in (entrance.wait_closed, accepted.wait)
+        )
         with few_files(60), all_files_open():
             waiting.connect(listener.getsockname())
             await until(lambda: listener.failures >= 1)
-        await asyncio.wait((ended, entered), timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            (ended, entered), timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED
+        )
         assert accepted.is_set()
         entrance.close()
         await ended

@@ -45,7 +45,7 @@ async def tapped(motive: MotiveEmulator) -> AsyncIterator[tuple[Received, list[D
         yield lab, seen
 
 
-# --- late datagrams and restarts -------------------------------------------------------------------
+# --- late datagrams and restarts ------------------------------------------------------------------
 
 
 async def test_late_copies_of_datagrams_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -69,7 +69,9 @@ async def test_late_copies_of_datagrams_change_nothing(caplog: pytest.LogCapture
 async def test_names_units_and_poses_survive_a_proved_restart(first: int) -> None:
     """From the second frame of the new sequence on, without a question to the server."""
     async with emulated(rate_hz=0.05) as motive, following(client(motive)) as lab:
-        await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
+        await lab.until(
+            lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys()
+        )
         numbers = itertools.count(500)
 
         def seen() -> bool:
@@ -83,7 +85,9 @@ async def test_names_units_and_poses_survive_a_proved_restart(first: int) -> Non
         await lab.until(lambda: lab.frames[-1].frame_number == first + 3)
         frames = lab.frames[before:]
         assert all(frame.subjects == ("drone", "gate") and frame.tracked.all() for frame in frames)
-        assert lab.resets == [SourceReset("lab", f"frame numbers go on from {first + 1}", clock=True)]
+        assert lab.resets == [
+            SourceReset("lab", f"frame numbers go on from {first + 1}", clock=True)
+        ]
         assert lab.status.counters["out_of_sequence"] == lab.status.counters["resets"] == 1
         assert lab.status.facts["last_reset"]["reason"] == lab.resets[0].reason
 
@@ -91,7 +95,9 @@ async def test_names_units_and_poses_survive_a_proved_restart(first: int) -> Non
 async def test_many_resets_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         async with emulated(rate_hz=0.05) as motive, following(client(motive)) as lab:
-            await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
+            await lab.until(
+                lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys()
+            )
             starts = itertools.count(0, 10_000)
 
             def restarted_often() -> bool:
@@ -103,7 +109,9 @@ async def test_many_resets_are_counted_and_logged_once(caplog: pytest.LogCapture
     assert len([r for r in caplog.records if "histories start over" in r.getMessage()]) == 1
 
 
-def posed(motive: MotiveEmulator, number: int, *poses: tuple[float, float, float], params: int = 0) -> bytes:
+def posed(
+    motive: MotiveEmulator, number: int, *poses: tuple[float, float, float], params: int = 0
+) -> bytes:
     """A frame of now with the bodies 1 and 2."""
     places = poses or ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0))
     bodies = np.array([(i, p, (0, 0, 0, 1), 0, 1) for i, p in enumerate(places, 1)], dtype=BODY)
@@ -111,7 +119,7 @@ def posed(motive: MotiveEmulator, number: int, *poses: tuple[float, float, float
     return encode_frame(NatNetFrame(number, bodies, suffix=Suffix(0.0, ticks, params=params)), V41)
 
 
-# --- other senders ---------------------------------------------------------------------------------
+# --- other senders --------------------------------------------------------------------------------
 
 
 async def test_other_ports_of_the_server_s_address_are_foreign() -> None:
@@ -135,7 +143,9 @@ async def test_other_ports_of_the_server_s_address_are_foreign() -> None:
 async def test_frames_of_another_port_are_read_while_the_announced_one_is_silent() -> None:
     """Behind a relay everything comes from one port."""
     async with emulated(rate_hz=0.05) as motive, following(client(motive)) as lab:
-        await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
+        await lab.until(
+            lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys()
+        )
         (here,) = motive.clients
         numbers = itertools.count(500)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as relay:
@@ -155,7 +165,7 @@ async def test_frames_of_another_port_are_read_while_the_announced_one_is_silent
             await lab.until(refused)
 
 
-# --- what no tracking system can mean --------------------------------------------------------------
+# --- what no tracking system can mean -------------------------------------------------------------
 
 
 async def test_poses_beyond_10_km_are_untracked_and_counted() -> None:
@@ -168,16 +178,23 @@ async def test_poses_beyond_10_km_are_untracked_and_counted() -> None:
     assert np.abs(frame.p_m[0]).max() == 0.0
 
 
-async def test_of_two_bodies_with_one_name_the_first_is_used_and_said(caplog: pytest.LogCaptureFixture) -> None:
+async def test_of_two_bodies_with_one_name_the_first_is_used_and_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     line = "2 rigid bodies are named 'drone' (ids 1, 3): id 1 is used. Rename the others in Motive"
-    async with emulated(SpinMotion(("drone", "gate", "drone"))) as motive, following(client(motive)) as lab:
+    async with (
+        emulated(SpinMotion(("drone", "gate", "drone"))) as motive,
+        following(client(motive)) as lab,
+    ):
         frames = await lab.more_frames()
         assert lab.status.facts["shared_names"] == [line]
         assert frames[-1].subjects == ("drone", "gate")
     assert caplog.text.count(line) == 1
 
 
-async def test_a_body_that_is_renamed_without_the_flag_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_is_renamed_without_the_flag_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(dialogue, "_MODELS_CHECK_PERIOD_NS", 100 * NS_PER_MS)
     async with emulated() as motive, following(client(motive)) as lab:
         await lab.more_frames()
@@ -187,7 +204,7 @@ async def test_a_body_that_is_renamed_without_the_flag_is_noticed(monkeypatch: p
     assert not lab.resets, "the gate is the same"
 
 
-# --- units -----------------------------------------------------------------------------------------
+# --- units ----------------------------------------------------------------------------------------
 
 
 class SlowToTell(MotiveEmulator):
@@ -203,11 +220,15 @@ class SlowToTell(MotiveEmulator):
 
 
 def slow_to_tell(units_mm: float) -> SlowToTell:
-    config = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=100.0, units_to_millimeters=units_mm)
+    config = MotiveEmulatorConfig(
+        command_port=0, data_port=0, rate_hz=100.0, units_to_millimeters=units_mm
+    )
     return SlowToTell(config, SpinMotion(), now_ns())
 
 
-async def test_a_server_that_does_not_tell_its_units_delays_no_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_tell_its_units_delays_no_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     without_ns: list[int] = []  # how long it has lacked them, as often as it looked
     left_out: list[int] = []  # frames so far, as often as it looked with them
     housekeep = dialogue.ServerState.housekeep
@@ -223,7 +244,9 @@ async def test_a_server_that_does_not_tell_its_units_delays_no_frame(monkeypatch
     async with slow_to_tell(1000.0) as motive, following(client(motive)) as lab:
         assert await lab.until(lambda: len(lab.frames) > 2 and len(left_out) > 2) < 5.0
         assert lab.status.facts["units_mm"] == 1000.0
-    assert max(without_ns, default=0) <= 200 * NS_PER_MS, "poses wait for the units for so long at most"
+    assert max(without_ns, default=0) <= 200 * NS_PER_MS, (
+        "poses wait for the units for so long at most"
+    )
     assert len(set(left_out)) == 1, "none is left out from then on"
 
 

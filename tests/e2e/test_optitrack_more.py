@@ -40,14 +40,16 @@ pytestmark = pytest.mark.wire
 
 
 V41 = (4, 1, 0, 0)
-LABELS = tuple(f"{body}/{corner}" for body in ("drone", "gate") for corner in ("tip", "left", "right"))
+LABELS = tuple(
+    f"{body}/{corner}" for body in ("drone", "gate") for corner in ("tip", "left", "right")
+)
 
 
 def still(**changes: Any) -> SpinMotion:
     return SpinMotion(still_ns=987_654_321, marked=True, **changes)
 
 
-# --- markers, trained sets, analog devices ---------------------------------------------------------
+# --- markers, trained sets, analog devices --------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ["2.5", "2.9", "3.0", "4.0", "4.2"])
@@ -59,7 +61,8 @@ async def test_markers_have_names_and_true_places(version: str, wanted: str) -> 
         emulated(motion, version=version, units_to_millimeters=1.0) as motive,
         following(client(motive, transport="unicast", markers=wanted)) as lab,
     ):
-        await lab.until(lambda: lab.status.facts.get("units_mm") == 1.0)  # late from a server that stood still
+        # Late from a server that stood still.
+        await lab.until(lambda: lab.status.facts.get("units_mm") == 1.0)
         (frame, *_) = await lab.more_frames()
     markers, truth = frame.markers, motion.at(0).markers
     assert isinstance(markers, Markers)
@@ -79,7 +82,10 @@ async def test_no_markers_unless_wanted() -> None:
 async def test_trained_sets_are_subjects() -> None:
     motion = still()
     options: dict[str, Any] = {"assets": ("gate",), "force_plates": 2, "devices": 1}
-    async with emulated(motion, **options) as motive, following(client(motive, markers="labeled")) as lab:
+    async with (
+        emulated(motion, **options) as motive,
+        following(client(motive, markers="labeled")) as lab,
+    ):
         (frame, *_) = await lab.more_frames()
         assert lab.status.facts["trained_marker_sets"] == ["gate"]
     truth = motion.at(0)
@@ -87,7 +93,9 @@ async def test_trained_sets_are_subjects() -> None:
     assert frame.p_m == pytest.approx(truth.p_m, abs=1e-6)
     assert frame.markers is not None
     assert frame.markers.labels == (*LABELS[:3], "Actor/LHEE", *LABELS[3:])
-    assert frame.markers.p_m[4:] == pytest.approx(truth.markers.p_m[3:6] if truth.markers else None, abs=1e-6)
+    assert frame.markers.p_m[4:] == pytest.approx(
+        truth.markers.p_m[3:6] if truth.markers else None, abs=1e-6
+    )
 
 
 async def test_force_plates_and_devices_are_streamed_and_described() -> None:
@@ -104,7 +112,10 @@ async def test_force_plates_and_devices_are_streamed_and_described() -> None:
 @pytest.mark.parametrize("version", ["2.5", "2.6"])
 async def test_old_servers_tell_of_loss_in_their_way(version: str) -> None:
     motion = still(occluded={"drone", "Actor"})
-    async with emulated(motion, version=version) as motive, following(client(motive, transport="unicast")) as lab:
+    async with (
+        emulated(motion, version=version) as motive,
+        following(client(motive, transport="unicast")) as lab,
+    ):
         (frame, *_) = await lab.more_frames()
     assert frame.tracked.tolist() == [False, True]
     assert not frame.skeletons[0].tracked.any()
@@ -112,7 +123,7 @@ async def test_old_servers_tell_of_loss_in_their_way(version: str) -> None:
     assert (frame.t_foreign_ns is None) == (version == "2.5")
 
 
-# --- commands and subscriptions --------------------------------------------------------------------
+# --- commands and subscriptions -------------------------------------------------------------------
 
 
 async def test_only_the_configured_subjects_are_sent() -> None:
@@ -182,19 +193,27 @@ async def test_questions_are_repeated_and_given_up() -> None:
         asker.close()
 
 
-# --- time ------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 async def test_the_known_part_of_the_latency_is_told() -> None:
-    async with emulated(still(), latency_ms=20.0, latency_jitter_ms=0.0) as motive, following(client(motive)) as lab:
+    async with (
+        emulated(still(), latency_ms=20.0, latency_jitter_ms=0.0) as motive,
+        following(client(motive)) as lab,
+    ):
         frames = await lab.more_frames(5)
     assert min(frame.latency_ns for frame in frames) >= 20_000_000
     assert all(frame.latency_ns < frame.t_arrival_ns for frame in frames)
 
 
-async def test_frames_that_are_too_old_are_dropped_and_the_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_frames_that_are_too_old_are_dropped_and_the_status_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(source_module, "_WAITING_NS", NS_PER_S)
-    async with emulated(still(), latency_ms=400.0) as motive, following(client(motive, max_age_ms=100.0)) as lab:
+    async with (
+        emulated(still(), latency_ms=400.0) as motive,
+        following(client(motive, max_age_ms=100.0)) as lab,
+    ):
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
         reason = lab.status.report().reason
         await lab.until(lambda: lab.status.counters["stale"] > 20)
@@ -202,8 +221,13 @@ async def test_frames_that_are_too_old_are_dropped_and_the_status_says_so(monkey
 
 
 async def test_delay_of_the_network_does_not_bias_the_clock() -> None:
-    """Requests travel as long as answers do, so the middle of an exchange is the server's instant."""
-    async with emulated(still(), faults="delay=20ms", clock_drift_ppm=0.0) as motive, following(client(motive)) as lab:
+    """Requests travel as long as answers do, so the middle of an exchange is the server's
+    instant.
+    """
+    async with (
+        emulated(still(), faults="delay=20ms", clock_drift_ppm=0.0) as motive,
+        following(client(motive)) as lab,
+    ):
         await lab.until(lambda: len(lab.exchanges) >= 6)
     best = min(lab.exchanges, key=lambda e: e.t_received_ns - e.t_sent_ns)
     middle_ns = (best.t_sent_ns + best.t_received_ns) // 2
@@ -212,12 +236,15 @@ async def test_delay_of_the_network_does_not_bias_the_clock() -> None:
     assert abs(best.t_foreign_ns - motive.foreign_ns(middle_ns)) <= spare_ns // 2 + 1000
 
 
-# --- bad days --------------------------------------------------------------------------------------
+# --- bad days -------------------------------------------------------------------------------------
 
 
 async def test_a_server_that_restarts_with_new_ids_is_resumed() -> None:
     motion = SpinMotion()
-    async with emulated(motion, faults="restart=1min@1min") as motive, following(client(motive)) as lab:
+    async with (
+        emulated(motion, faults="restart=1min@1min") as motive,
+        following(client(motive)) as lab,
+    ):
         before = (await lab.more_frames())[-1]
         elapse(motive, 1)
         await lab.until(lambda: motive.counters["restarts"] == 1)
@@ -246,17 +273,23 @@ async def test_every_lost_frame_is_accounted_for() -> None:
     assert counters["malformed"] == 0
 
 
-async def test_unread_bytes_of_newer_servers_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unread_bytes_of_newer_servers_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with emulated(still(), rate_hz=20.0) as motive, following(client(motive)) as lab:
         (frame, *_) = await lab.more_frames(1)
         ticks = motive.foreign_ns(now_ns()) // 100
         with caplog.at_level(logging.WARNING):
             for number in range(100, 103):
-                newer = NatNetFrame(frame.frame_number + number, suffix=Suffix(0.0, ticks), tail=bytes(16))
+                newer = NatNetFrame(
+                    frame.frame_number + number, suffix=Suffix(0.0, ticks), tail=bytes(16)
+                )
                 motive.inject(encode_frame(newer, V41))
             await lab.until(lambda: lab.status.facts.get("unread_bytes") == 16)
             await lab.more_frames(1)
-    told = [record.getMessage() for record in caplog.records if "newer layout" in record.getMessage()]
+    told = [
+        record.getMessage() for record in caplog.records if "newer layout" in record.getMessage()
+    ]
     assert told == ["lab: 16 bytes of each frame are of a newer layout and skipped"]
 
 
@@ -272,13 +305,16 @@ async def test_a_server_before_2_5_is_unavailable() -> None:
                 await lab.until(lambda: lab.frames)
 
 
-# --- finding servers -------------------------------------------------------------------------------
+# --- finding servers ------------------------------------------------------------------------------
 
 
 async def test_discovery_finds_a_server_and_measures_what_it_streams() -> None:
     motion = SpinMotion(occluded={"gate"})
     async with emulated(motion, version="3.1") as motive:
-        asked = [f"127.0.0.1:{motive.command_port}", f"127.0.0.1:{free_ports(1, socket.SOCK_DGRAM)[0]}"]
+        asked = [
+            f"127.0.0.1:{motive.command_port}",
+            f"127.0.0.1:{free_ports(1, socket.SOCK_DGRAM)[0]}",
+        ]
         (found,) = await discover(asked, 2.0)
     assert (found.type, found.title) == ("optitrack", "Motive 2.1, NatNet 3.1, unicast")
     assert OptitrackConfig(**found.config).command_port == motive.command_port
@@ -287,10 +323,15 @@ async def test_discovery_finds_a_server_and_measures_what_it_streams() -> None:
 
 
 async def test_discovery_finds_nothing_where_nothing_is() -> None:
-    assert await discover([f"127.0.0.1:{free_ports(1, socket.SOCK_DGRAM)[0]}", "no-such-host.invalid"], 0.2) == []
+    assert (
+        await discover(
+            [f"127.0.0.1:{free_ports(1, socket.SOCK_DGRAM)[0]}", "no-such-host.invalid"], 0.2
+        )
+        == []
+    )
 
 
-# --- other clients ---------------------------------------------------------------------------------
+# --- other clients --------------------------------------------------------------------------------
 
 
 async def registered(motive: MotiveEmulator) -> socket.socket:
@@ -317,7 +358,9 @@ async def test_frames_may_go_to_one_port_of_every_client() -> None:
         async with emulated(still(), client_port=ear.getsockname()[1]) as motive:
             raw = await registered(motive)
             assert await answer(ear, MessageId.FRAMEOFDATA)
-            raw.sendto(encode_text(MessageId.REQUEST, "FrameRate"), ("127.0.0.1", motive.command_port))
+            raw.sendto(
+                encode_text(MessageId.REQUEST, "FrameRate"), ("127.0.0.1", motive.command_port)
+            )
             assert await answer(raw, MessageId.RESPONSE)
             raw.close()
 
@@ -348,7 +391,8 @@ async def test_natnetclient_reads_the_same_poses(version: str) -> None:
     motion, port = Boneless(still_ns=1, occluded={"gate"}), free_ports(1, socket.SOCK_DGRAM)[0]
     async with emulated(motion, version=version, client_port=port) as motive:
         config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=port)
-        async with receiving(LegacyOptitrackSource("old", config)) as receiver:  # again where natnetclient gives up
+        # Again where natnetclient gives up.
+        async with receiving(LegacyOptitrackSource("old", config)) as receiver:
             frames = await receiver.more_frames(3)
     truth = motion.at(0)
     assert (frames[-1].subjects, frames[-1].tracked.tolist()) == (("drone", "gate"), [True, False])
@@ -364,7 +408,9 @@ async def test_natnetclient_gives_up_at_newer_servers_and_says_so() -> None:
     pytest.importorskip("natnetclient", reason="the extra optitrack-legacy is not installed")
     events: list[SourceEvent] = []
     async with emulated(still(), version="3.0") as motive:
-        config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=free_ports(1, socket.SOCK_DGRAM)[0])
+        config = LegacyOptitrackConfig(
+            command_port=motive.command_port, data_port=free_ports(1, socket.SOCK_DGRAM)[0]
+        )
         source = LegacyOptitrackSource("old", config)
         with pytest.raises(SourceUnavailable, match=r"natnetclient gave up: struct\.error"):
             await asyncio.wait_for(source.run(events.append, Status("old"), SourceContext()), 60.0)

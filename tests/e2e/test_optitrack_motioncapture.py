@@ -22,10 +22,20 @@ pytest.importorskip("motioncapture", reason="the independent client is not insta
 async def test_motioncapture_reads_the_same_poses(version: str) -> None:
     motion = SpinMotion(still_ns=987_654_321, marked=True, occluded={"gate"})
     config = MotiveEmulatorConfig(
-        command_port=0, data_port=0, transport="multicast", version=version, rate_hz=100.0, force_plates=1, devices=1
+        command_port=0,
+        data_port=0,
+        transport="multicast",
+        version=version,
+        rate_hz=100.0,
+        force_plates=1,
+        devices=1,
     )
     async with MotiveEmulator(config, motion, now_ns()) as motive:
-        keys = {"hostname": "127.0.0.1", "interface_ip": "127.0.0.1", "port_command": str(motive.command_port)}
+        keys = {
+            "hostname": "127.0.0.1",
+            "interface_ip": "127.0.0.1",
+            "port_command": str(motive.command_port),
+        }
         async with motioncapture_reads("optitrack", keys) as frame:
             bodies = await frame()
     truth = motion.at(0)

@@ -32,7 +32,9 @@ async def test_natnet_reads_the_same_poses(version: str) -> None:
     motion = SpinMotion(still_ns=987_654_321, marked=True, occluded={"gate"})
     multicast = version == "3.1"
     transport: Any = "multicast" if multicast else "unicast"
-    config = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=100.0, version=version, transport=transport)
+    config = MotiveEmulatorConfig(
+        command_port=0, data_port=0, rate_hz=100.0, version=version, transport=transport
+    )
     async with MotiveEmulator(config, motion, now_ns()) as motive:
         told = await read_by_natnet(motive.command_port, motive.data_port, multicast=multicast)
     truth: MotionFrame = motion.at(0)
@@ -43,6 +45,8 @@ async def test_natnet_reads_the_same_poses(version: str) -> None:
     assert_poses(told["skeleton"], truth.skeletons[0].p_m, truth.skeletons[0].q_xyzw)
     assert truth.markers is not None
     places = np.array(told["labeled"])
-    assert places[:, :3] == pytest.approx(zup_to_yup(truth.markers.p_m, np.zeros((8, 4)))[0], abs=1e-6)
+    assert places[:, :3] == pytest.approx(
+        zup_to_yup(truth.markers.p_m, np.zeros((8, 4)))[0], abs=1e-6
+    )
     assert places[:, 3].tolist() == [0, 1, *[0] * 6]
     assert told["sets"] == ["drone", "gate", "Actor", "all"]

@@ -56,14 +56,18 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogue, "_KEEPALIVE_PERIOD_NS", NS_PER_S // 4)
 
 
-def assert_true_poses(frames: list[SourceFrame], motive: MotiveEmulator, motion: SpinMotion) -> None:
+def assert_true_poses(
+    frames: list[SourceFrame], motive: MotiveEmulator, motion: SpinMotion
+) -> None:
     """Every pose is the motion's at the time the frame says it was captured."""
     assert frames
     for frame in frames:
         truth = motion.at(true_time_ns(motive, frame))
         assert frame.subjects == truth.subjects
         assert frame.p_m == pytest.approx(truth.p_m, abs=2e-6)
-        assert np.abs(np.sum(frame.q_xyzw * truth.q_xyzw, axis=1)) == pytest.approx(np.ones(len(truth.subjects)))
+        assert np.abs(np.sum(frame.q_xyzw * truth.q_xyzw, axis=1)) == pytest.approx(
+            np.ones(len(truth.subjects))
+        )
         assert frame.tracked.all()
         for seen, real in zip(frame.skeletons, truth.skeletons, strict=True):
             assert (seen.model.name, seen.model.bones, seen.model.parents) == (
@@ -77,11 +81,17 @@ def assert_true_poses(frames: list[SourceFrame], motive: MotiveEmulator, motion:
 
 
 def true_time_ns(motive: MotiveEmulator, frame: SourceFrame) -> int:
-    """Time of the motion when a frame was captured; without a stamp (2.5) any, the motion must stand still."""
+    """Time of the motion when a frame was captured.
+
+    Without a stamp (2.5) any, the motion must stand still.
+    """
     if frame.t_foreign_ns is None:
         return 0
-    since_start = frame.t_foreign_ns < motive.foreign_ns(0)  # before 3.0 stamps count from the server's start
-    return motive_time_ns(motive, frame.t_foreign_ns + since_start * motive.foreign_ns(motive.epoch_ns))
+    # Before 3.0 stamps count from the server's start.
+    since_start = frame.t_foreign_ns < motive.foreign_ns(0)
+    return motive_time_ns(
+        motive, frame.t_foreign_ns + since_start * motive.foreign_ns(motive.epoch_ns)
+    )
 
 
 def motive_time_ns(motive: MotiveEmulator, t_foreign_ns: int) -> int:
@@ -92,7 +102,7 @@ def motive_time_ns(motive: MotiveEmulator, t_foreign_ns: int) -> int:
     return t_ns - motive.epoch_ns
 
 
-# --- what is received ------------------------------------------------------------------------------
+# --- what is received -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("transport", ["unicast", "multicast"])
@@ -122,12 +132,17 @@ async def test_local_skeletons_equal_global_ones(coordinates: str, up_axis: str)
         following(client(motive, up_axis=up_axis)) as lab,
     ):
         assert_true_poses(await lab.more_frames(), motive, motion)
-        await lab.until(lambda: lab.status.facts.get("skeleton_coordinates") == {"Actor": coordinates})
+        await lab.until(
+            lambda: lab.status.facts.get("skeleton_coordinates") == {"Actor": coordinates}
+        )
 
 
 async def test_units_are_asked_for() -> None:
     motion = SpinMotion()
-    async with emulated(motion, units_to_millimeters=1.0) as motive, following(client(motive)) as lab:
+    async with (
+        emulated(motion, units_to_millimeters=1.0) as motive,
+        following(client(motive)) as lab,
+    ):
         assert_true_poses(await lab.more_frames(), motive, motion)
     assert lab.status.facts["units_mm"] == 1.0
 
@@ -138,8 +153,13 @@ async def test_clock_exchanges_tell_foreign_minus_bridge() -> None:
         (frame, *_) = await lab.more_frames()
     for exchange in lab.exchanges:
         assert exchange.source == "lab"
-        early, late = motive.foreign_ns(exchange.t_sent_ns), motive.foreign_ns(exchange.t_received_ns)
-        assert early - 100 <= exchange.t_foreign_ns <= late, "the tick lies between sending and receiving"
+        early, late = (
+            motive.foreign_ns(exchange.t_sent_ns),
+            motive.foreign_ns(exchange.t_received_ns),
+        )
+        assert early - 100 <= exchange.t_foreign_ns <= late, (
+            "the tick lies between sending and receiving"
+        )
     offset_ns = min(exchange.t_foreign_ns - exchange.t_sent_ns for exchange in lab.exchanges)
     assert frame.t_foreign_ns is not None
     assert frame.t_arrival_ns - (frame.t_foreign_ns - offset_ns) > 0, "captured before it arrived"
@@ -159,7 +179,9 @@ async def test_a_lost_body_is_untracked_and_frozen() -> None:
     assert not second.skeletons[0].tracked.any()
     assert first.p_m[0].tolist() == second.p_m[0].tolist()
     assert first.p_m[1].tolist() != second.p_m[1].tolist()
-    assert np.linalg.norm(first.p_m[0, :2]) == pytest.approx(1.0, abs=1e-6), "the last pose, not the origin"
+    assert np.linalg.norm(first.p_m[0, :2]) == pytest.approx(1.0, abs=1e-6), (
+        "the last pose, not the origin"
+    )
 
 
 async def test_a_changed_scene_is_described_again() -> None:
@@ -174,9 +196,14 @@ async def test_a_changed_scene_is_described_again() -> None:
         assert lab.resets == [SourceReset("lab", "described again: gate, drone", clock=False)]
 
 
-async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_wanted_subject_that_is_absent_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.WARNING):
-        async with emulated() as motive, following(client(motive, subjects=("Drone", "gate"))) as lab:
+        async with (
+            emulated() as motive,
+            following(client(motive, subjects=("Drone", "gate"))) as lab,
+        ):
             await lab.more_frames()
             motive.set_motion(SpinMotion(("drone", "gate", "wand")))
             await lab.until(lambda: "wand" in lab.frames[-1].subjects)
@@ -184,7 +211,7 @@ async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogC
     assert warning == "lab: config wants 'Drone'; stream has 'drone', 'gate', 'Actor'"
 
 
-# --- what is dropped -------------------------------------------------------------------------------
+# --- what is dropped ------------------------------------------------------------------------------
 
 
 async def test_garbage_is_counted_and_survived() -> None:
@@ -194,7 +221,9 @@ async def test_garbage_is_counted_and_survived() -> None:
         whole = full_frame((4, 1, 0, 0))
         garbage = [os.urandom(size) for size in (0, 1, 3, 5, 100, 1400, 60000)]
         garbage += [whole[:size] for size in range(0, len(whole), 7)]
-        garbage += [datagram(identity, os.urandom(50)) for identity in range(16) if identity not in (8, 12)]
+        garbage += [
+            datagram(identity, os.urandom(50)) for identity in range(16) if identity not in (8, 12)
+        ]
         for bad in garbage:
             motive.inject(bad)
         await lab.until(lambda: lab.status.counters["malformed"] > len(garbage) // 2)
@@ -220,7 +249,9 @@ async def test_lost_frames_are_counted() -> None:
         happened = lab.status.counters - before
         numbers = [frame.frame_number for frame in lab.frames[start:]]
     assert numbers == sorted(set(numbers))
-    assert happened["lost"] == numbers[-1] - numbers[0] + 1 - len(numbers) - happened["superseded"] > 0
+    assert (
+        happened["lost"] == numbers[-1] - numbers[0] + 1 - len(numbers) - happened["superseded"] > 0
+    )
 
 
 async def test_only_the_newest_frame_of_a_wake_up_is_emitted() -> None:
@@ -240,22 +271,30 @@ async def test_nan_poses_are_untracked_and_counted() -> None:
     async with emulated(rate_hz=20.0) as motive, following(client(motive)) as lab:
         number = (await lab.more_frames())[-1].frame_number + 100
         bodies = np.array(
-            [(1, (0, float("nan"), 0), (0, 0, 0, 1), 0, 1), (2, (0, 0, 0), (0, 0, 0, 1), 0, 1)], dtype=BODY
+            [(1, (0, float("nan"), 0), (0, 0, 0, 1), 0, 1), (2, (0, 0, 0), (0, 0, 0, 1), 0, 1)],
+            dtype=BODY,
         )
-        motive.inject(encode_frame(NatNetFrame(number, bodies, suffix=Suffix(0.0, ticks_now(motive))), (4, 1, 0, 0)))
+        motive.inject(
+            encode_frame(
+                NatNetFrame(number, bodies, suffix=Suffix(0.0, ticks_now(motive))), (4, 1, 0, 0)
+            )
+        )
         await lab.until(lambda: lab.status.counters["nonfinite"] == 1)
     (frame,) = [frame for frame in lab.frames if frame.frame_number == number]
     assert frame.tracked.tolist() == [False, True]
 
 
-# --- restarts --------------------------------------------------------------------------------------
+# --- restarts -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("transport", ["unicast", "multicast"])
 async def test_a_restarted_server_is_resumed(transport: str) -> None:
     """Also when it comes back with another layout; the source stays in ``run`` all the time."""
     motion = SpinMotion()
-    async with emulated(motion, transport=transport, version="4.2") as motive, following(client(motive)) as lab:
+    async with (
+        emulated(motion, transport=transport, version="4.2") as motive,
+        following(client(motive)) as lab,
+    ):
         await lab.more_frames(10)
         for version in ("4.0", "4.1"):
             resets = len(lab.resets)
@@ -275,8 +314,12 @@ async def test_a_server_with_another_clock_resets_the_clock_fit() -> None:
         before.stop()
         ports: dict[str, Any] = {"command_port": before.command_port, "data_port": before.data_port}
         async with emulated(clock_offset_s=5000.0, **ports):
-            await lab.until(lambda: "the server's clock jumped" in [reset.reason for reset in lab.resets])
-            jump = [isinstance(e, SourceReset) and "clock" in e.reason for e in lab.events].index(True)
+            await lab.until(
+                lambda: "the server's clock jumped" in [reset.reason for reset in lab.resets]
+            )
+            jump = [isinstance(e, SourceReset) and "clock" in e.reason for e in lab.events].index(
+                True
+            )
             await lab.until(lambda: len(lab.exchanges) > 8)
     assert all(reset.clock for reset in lab.resets)
     exchanges = [event for event in lab.events[jump:] if isinstance(event, ClockExchange)]
@@ -296,9 +339,13 @@ def numbered(number: int, ticks: int, params: int = Suffix.PLAYBACK) -> bytes:
     [(Suffix.PLAYBACK, 3000, False), (Suffix.PLAYBACK, 1000, True), (0, 3000, True)],
     ids=["loop", "loop with recorded stamps", "restart"],
 )
-async def test_a_looped_playback_keeps_the_clock_if_its_stamps_go_on(params: int, ticks: int, clock: bool) -> None:
+async def test_a_looped_playback_keeps_the_clock_if_its_stamps_go_on(
+    params: int, ticks: int, clock: bool
+) -> None:
     async with emulated(rate_hz=0.05) as motive, following(client(motive)) as lab:
-        await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
+        await lab.until(
+            lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys()
+        )
 
         def first_seen() -> bool:
             motive.inject(numbered(500, 2000))
@@ -316,14 +363,19 @@ async def test_a_looped_playback_keeps_the_clock_if_its_stamps_go_on(params: int
 @pytest.mark.usefixtures("impatient")
 async def test_a_paused_playback_is_waited_for_by_its_name() -> None:
     async with emulated(rate_hz=0.05) as motive, following(client(motive)) as lab:
-        await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
+        await lab.until(
+            lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys()
+        )
 
         def waiting() -> bool:
             motive.inject(numbered(7, 1000))
             return bool(lab.frames) and lab.status.state is ComponentState.WAITING
 
         await lab.until(waiting)
-        assert lab.status.report().reason == "127.0.0.1 sends only repeats of frame 7: is playback paused?"
+        assert (
+            lab.status.report().reason
+            == "127.0.0.1 sends only repeats of frame 7: is playback paused?"
+        )
         assert [frame.frame_number for frame in lab.frames] == [7]
         motive.inject(numbered(8, 2000))
         await lab.until(lambda: lab.status.state is ComponentState.RUNNING)
@@ -335,7 +387,9 @@ async def test_the_server_may_start_last_and_waiting_says_why() -> None:
     async with following(OptitrackConfig(command_port=port)) as lab:
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
         reason = lab.status.report().reason
-        assert reason.startswith(f"no answer from 127.0.0.1:{port} via interface 127.0.0.1 (refused: ")
+        assert reason.startswith(
+            f"no answer from 127.0.0.1:{port} via interface 127.0.0.1 (refused: "
+        )
         assert "streaming pane" in reason
         async with emulated(command_port=port):
             assert await lab.until(lambda: len(lab.frames) >= 3) < RESUME_S
@@ -380,7 +434,10 @@ async def test_a_newer_server_is_asked_for_a_known_layout() -> None:
 
 async def test_an_unknown_host_is_unavailable() -> None:
     status = Status("lab")
-    for config in (OptitrackConfig(server="no-such-host.invalid"), OptitrackConfig(interface="192.0.2.77")):
+    for config in (
+        OptitrackConfig(server="no-such-host.invalid"),
+        OptitrackConfig(interface="192.0.2.77"),
+    ):
         with pytest.raises(SourceUnavailable, match="cannot reach"):
             async with following(config) as lab:
                 await lab.until(lambda: status.facts)

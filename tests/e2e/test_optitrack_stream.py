@@ -1,4 +1,7 @@
-"""NatNet frames read by the compiled kernel, against a source that judges each datagram in Python; real sockets."""
+"""NatNet frames read by the compiled kernel, against a source that judges each datagram in Python.
+
+Real sockets.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,24 @@ class OddServer:
         self.motive = motive
         self.t_ns = 0
 
-    def frame(self, number: int, *, ago_ns: int = 0, stamped: bool = True, params: int = 0, bodies: int = 2) -> bytes:
+    def frame(
+        self,
+        number: int,
+        *,
+        ago_ns: int = 0,
+        stamped: bool = True,
+        params: int = 0,
+        bodies: int = 2,
+    ) -> bytes:
         x_m = float("nan") if self.rng.random() < 0.1 else self.rng.uniform(-2.0, 2.0)
         poses = [(i + 1, (x_m, 1.0, 0.5 * i), (0.0, 0.6, 0.0, 0.8), 0.0, 1) for i in range(bodies)]
         self.t_ns = max(self.t_ns + _TICK_NS, self.motive.foreign_ns(now_ns()))
         ticks = (self.t_ns - ago_ns) // _TICK_NS
-        suffix = Suffix(0.0, ticks, ticks, ticks + 20_000, params) if stamped else Suffix(0.0, params=params)
+        suffix = (
+            Suffix(0.0, ticks, ticks, ticks + 20_000, params)
+            if stamped
+            else Suffix(0.0, params=params)
+        )
         return encode_frame(NatNetFrame(number, np.array(poses, BODY), suffix=suffix), (4, 1, 0, 0))
 
     def next(self) -> bytes:
@@ -99,12 +114,19 @@ def emitted(lab: Received, first: int) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_the_kernel_reads_judges_and_counts_as_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bursts reach both sources in one wake-up each; a source with a tap judges each datagram in Python."""
+async def test_the_kernel_reads_judges_and_counts_as_python(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bursts reach both sources in one wake-up each.
+
+    A source with a tap judges each datagram in Python.
+    """
     read = 0
     receive = compiled_stream.CompiledStream.receive
 
-    def counted(self: compiled_stream.CompiledStream, fd: int) -> compiled_stream.StreamedBatch | None:
+    def counted(
+        self: compiled_stream.CompiledStream, fd: int
+    ) -> compiled_stream.StreamedBatch | None:
         nonlocal read
         batch = receive(self, fd)
         read += batch is not None and batch.converted
@@ -128,7 +150,8 @@ async def test_the_kernel_reads_judges_and_counts_as_python(seed: int, monkeypat
                 await each.until(partial(ends_with, each, last))
     assert read > 50
     assert emitted(lab, 1_000) == emitted(twin, 1_000)
-    for each in (lab, twin):  # a request is repeated while no answer comes: this depends on the machine
+    # A request is repeated while no answer comes: this depends on the machine.
+    for each in (lab, twin):
         del each.status.counters["stray_responses"]
     assert lab.status.counters == twin.status.counters
     assert [reset.clock for reset in lab.resets] == [reset.clock for reset in twin.resets]

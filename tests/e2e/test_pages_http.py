@@ -47,15 +47,19 @@ def test_a_page_and_all_it_loads_come_from_the_host(web: httpx.Client) -> None:
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert page.headers["content-security-policy"].startswith("default-src 'self';")
     linked = set(re.findall(r'(?:src|href)="([^"#]+)"', page.text))
-    assert all(not url.startswith(("http", "/", "data:")) for url in linked), linked  # works behind a proxy's prefix
+    # Works behind a proxy's prefix.
+    assert all(not url.startswith(("http", "/", "data:")) for url in linked), linked
     loaded = {url for url in linked if re.search(r"\.(js|css|svg|txt)$", url)}
     assert len(loaded) >= 2
     text = page.text + "".join(web.get(f"/{url}").raise_for_status().text for url in loaded)
     assert not ADDRESS.findall(text)
-    assert not re.search(r'<script(?![^>]*src=)|style="|\son\w+="', page.text)  # what the policy would block
+    # What the policy would block.
+    assert not re.search(r'<script(?![^>]*src=)|style="|\son\w+="', page.text)
 
 
-@pytest.mark.skipif(not (DASHBOARD / "index.html").is_file(), reason="the dashboard is not built: make web")
+@pytest.mark.skipif(
+    not (DASHBOARD / "index.html").is_file(), reason="the dashboard is not built: make web"
+)
 def test_the_dashboard_has_a_place_for_each_section_and_for_its_absence() -> None:
     page = (DASHBOARD / "index.html").read_text()
     assert 'src="app.js"' in page
@@ -91,7 +95,9 @@ def checkout(folder: Path) -> Path:
         shutil.copy2(ROOT / package / "__init__.py", folder / package)
     ours = ROOT / "vil_bridge" / "web"
     for part in ("fallback_page", "frontend"):
-        shutil.copytree(ours / part, folder / "vil_bridge" / "web" / part, ignore=lambda *_: ["node_modules"])
+        shutil.copytree(
+            ours / part, folder / "vil_bridge" / "web" / part, ignore=lambda *_: ["node_modules"]
+        )
     return folder
 
 
@@ -108,7 +114,9 @@ def wheel(folder: Path) -> tuple[set[str], str]:
     (path,) = (folder / "dist").glob("*.whl")
     prefix = "vil_bridge/web/"
     names = zipfile.ZipFile(path).namelist()
-    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}, done.stdout + done.stderr
+    return {
+        name.removeprefix(prefix) for name in names if name.startswith(prefix)
+    }, done.stdout + done.stderr
 
 
 @pytest.mark.process

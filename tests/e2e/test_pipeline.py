@@ -1,4 +1,7 @@
-"""From camera tick to delivered picture: a whole bridge in this process, a renderer and a client on real sockets."""
+"""From camera tick to delivered picture.
+
+A whole bridge in this process, a renderer and a client on real sockets.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ _FIXED = "{front: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, co
 
 
 class _Studio:
-    """A renderer whose pictures are a vertical ramp, bright at the top; counts the views it was asked for."""
+    """A renderer whose pictures are a vertical ramp, bright at the top.
+
+    Counts the views it was asked for.
+    """
 
     def __init__(self, draw_s: float = 0.0) -> None:
         self.asked: Counter[str] = Counter()
@@ -71,10 +77,19 @@ def _bridge(cameras: str, studio: _Studio) -> AbstractAsyncContextManager[Bridge
 
 
 def _check_rates(bridge: Bridge, studio: _Studio, fast_hz: int, slow_hz: int) -> None:
-    """Pictures were due at these rates: drawn, or skipped by the bridge or the renderer on a busy machine."""
-    fast, slow = (studio.asked[name] + bridge.context.pool.skipped(name).total() for name in ("fast", "slow"))
+    """Pictures were due at these rates.
+
+    Drawn, or skipped by the bridge or the renderer on a busy machine.
+    """
+    fast, slow = (
+        studio.asked[name] + bridge.context.pool.skipped(name).total() for name in ("fast", "slow")
+    )
     passed_over = bridge.context.renderers["unity"].status.counters["skipped"]
-    assert abs(slow_hz * fast - fast_hz * slow) <= fast_hz * (2 + passed_over), (fast, slow, passed_over)
+    assert abs(slow_hz * fast - fast_hz * slow) <= fast_hz * (2 + passed_over), (
+        fast,
+        slow,
+        passed_over,
+    )
 
 
 async def _take(receiver: Receiver, count: int) -> list[Frame]:
@@ -111,9 +126,13 @@ async def test_pictures_arrive_upright_with_every_stamp_in_order() -> None:
         view = bridge.snapshot().cameras["front"]
         assert view.latency["request_to_image"].since_start.count >= 20
         snapshot = bridge.snapshot
-        await until(lambda: snapshot().cameras["front"].latency["send_to_received"].since_start.count >= 10)
+        await until(
+            lambda: snapshot().cameras["front"].latency["send_to_received"].since_start.count >= 10
+        )
         assert view.collision is True
-        assert [(b.name, round(b.u_px), round(b.v_px)) for b in view.landmarks] == [("Gate1_1", 10, 20)]
+        assert [(b.name, round(b.u_px), round(b.v_px)) for b in view.landmarks] == [
+            ("Gate1_1", 10, 20)
+        ]
         assert bridge.context.cameras["front"].preview_jpeg() is not None
 
 
@@ -129,7 +148,9 @@ async def test_status_and_preview_follow_the_renderer_without_any_reader() -> No
 
 
 async def test_artificial_delay_shifts_pictures_without_thinning_them() -> None:
-    async with _bridge(_FIXED % "latency_compensation: none, artificial_delay_ms: 120", _Studio()) as bridge:
+    async with _bridge(
+        _FIXED % "latency_compensation: none, artificial_delay_ms: 120", _Studio()
+    ) as bridge:
         with Receiver(bridge.context.hub.endpoint, variant="raw") as receiver:
             frames = await _take(receiver, 60)
         delays = [f.stamps["warp"] - f.stamps["image"] for f in frames]
@@ -191,12 +212,15 @@ async def test_a_reader_is_told_which_variants_a_camera_has() -> None:
 async def test_a_lost_carrier_gives_black_pictures_that_say_so() -> None:
     studio = _Studio()
     camera = (
-        "{front: {actor: drone, renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, modalities: [gray, depth]}}"
+        "{front: {actor: drone, renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, "
+        "modalities: [gray, depth]}}"
     )
     async with _bridge(camera, studio) as bridge:
         for modality, shown in (("gray", 0), ("depth", 65535)):
             for variant in ("compensated", "raw"):
-                with Receiver(bridge.context.hub.endpoint, modality=modality, variant=variant) as receiver:
+                with Receiver(
+                    bridge.context.hub.endpoint, modality=modality, variant=variant
+                ) as receiver:
                     frames = await _take(receiver, 3)
                 for frame in frames:
                     assert frame.tracking_state == "lost"
@@ -208,7 +232,9 @@ async def test_a_lost_carrier_gives_black_pictures_that_say_so() -> None:
         preview = decode_live(picture_message(newest[0], newest[1]))
         assert isinstance(preview, LivePreview)
         assert preview.header["blank"] is True
-        assert bridge.context.cameras["front"].preview_jpeg() is None, "a black picture says nothing"
+        assert bridge.context.cameras["front"].preview_jpeg() is None, (
+            "a black picture says nothing"
+        )
         assert bridge.reporter.summary_status()["actors"] == {"drone": "lost"}
         view, point = bridge.snapshot().cameras["front"], camera_points(bridge.context)["front"]
         assert view.problem.startswith("actor drone is lost")

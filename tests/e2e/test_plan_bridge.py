@@ -1,4 +1,6 @@
-"""Planned flights that the command line gives to a running bridge, and gives again when its map blocks them."""
+"""Planned flights that the command line gives to a running bridge, and gives again when its map
+blocks them.
+"""
 
 from __future__ import annotations
 

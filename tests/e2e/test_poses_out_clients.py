@@ -1,4 +1,7 @@
-"""Poses served to mocap clients, the same for NatNet and VRPN: a whole bridge, and every frame of twenty actors."""
+"""Poses served to mocap clients, the same for NatNet and VRPN.
+
+A whole bridge, and every frame of twenty actors.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,13 @@ from vil_bridge.outputs.natnet.output import NatNetOutput
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
 from vil_bridge.outputs.vrpn.output import VrpnOutput
 from vil_bridge.tools.bench.poses import CLIENTS
-from vil_bridge.tools.bench.poses_peers import BODIES, RATE_HZ, READERS, NumberedBodies, frame_number
+from vil_bridge.tools.bench.poses_peers import (
+    BODIES,
+    RATE_HZ,
+    READERS,
+    NumberedBodies,
+    frame_number,
+)
 from vil_bridge.tools.child_processes import child
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
@@ -50,28 +59,39 @@ outputs: {poses: %s}
 
 def source_of(protocol: str, port: int) -> PoseSource:
     if protocol == "natnet":
-        return OptitrackSource("lab", OptitrackConfig(command_port=port, up_axis="z", interface=LOOPBACK))
+        return OptitrackSource(
+            "lab", OptitrackConfig(command_port=port, up_axis="z", interface=LOOPBACK)
+        )
     return VrpnSource("lab", VrpnConfig(port=port))
 
 
 @pytest.mark.wire
 @pytest.mark.parametrize(
     ("protocol", "output"),
-    [("natnet", "{type: natnet, command_port: 0, data_port: 0}"), ("vrpn", "{type: vrpn, port: 0}")],
+    [
+        ("natnet", "{type: natnet, command_port: 0, data_port: 0}"),
+        ("vrpn", "{type: vrpn, port: 0}"),
+    ],
 )
-async def test_a_bridge_serves_tracked_actors_where_the_world_has_them(protocol: str, output: str) -> None:
+async def test_a_bridge_serves_tracked_actors_where_the_world_has_them(
+    protocol: str, output: str
+) -> None:
     motion = Circling(*(f"cf_{i}" for i in range(1, BODIES + 1)))
     lab = MotiveEmulator(MotiveEmulatorConfig(command_port=0, data_port=0), motion, now_ns())
     async with lab, running(_BRIDGE % (lab.command_port, output)) as bridge:
         made = bridge.context.outputs.outputs["poses"][0]
         async with receiving(source_of(protocol, await port_of(made))) as got:
-            await got.until(lambda: any(len(f.subjects) == BODIES and f.tracked.all() for f in got.frames))
+            await got.until(
+                lambda: any(len(f.subjects) == BODIES and f.tracked.all() for f in got.frames)
+            )
         assert min(got.frames[-1].p_m[:, 0]) > 50.0, "poses are the world's, not the room's"
         assert made.status.report().state == "running"
 
 
 class HeldRoom:
-    """Mocap that films a frame when asked, 1/240 s of bridge time after the one before; time stands in between.
+    """Mocap that films a frame when asked, 1/240 s of bridge time after the one before.
+
+    Time stands in between.
 
     Attributes:
         number: of the newest frame.
@@ -92,7 +112,9 @@ class HeldRoom:
         self._clock.stand_at(t_ns)
         seen = self._motion.frame(self.number)
         self.world.ingest(
-            SourceFrame("mocap", self.number, None, t_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked)
+            SourceFrame(
+                "mocap", self.number, None, t_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked
+            )
         )
 
 
@@ -112,7 +134,9 @@ class Program:
         """Wait for a frame."""
         while not self.read or self.read[-1] < number:
             waits = await asyncio.to_thread(self._conn.poll, PATIENCE_S)
-            assert waits, f"{self.name} has not read frame {number}; its newest are {self.read[-3:]}"
+            assert waits, (
+                f"{self.name} has not read frame {number}; its newest are {self.read[-3:]}"
+            )
             self.read.append(self._conn.recv())
 
 
@@ -143,23 +167,33 @@ class OwnSource:
 
 @pytest.mark.process
 async def test_every_client_reads_every_frame_of_twenty_actors_at_240_hz() -> None:
-    """The next frame is filmed once all clients have read the last one, so that the machine's speed has no say."""
+    """The next frame is filmed once all clients have read the last one, so that the machine's
+    speed has no say.
+    """
     with (clock := BridgeTime()).in_force():
         room = HeldRoom(clock)
         natnet = NatNetOutput(
-            "natnet", NatNetOutputConfig(command_port=0, data_port=0, transport="multicast", version="3.1")
+            "natnet",
+            NatNetOutputConfig(command_port=0, data_port=0, transport="multicast", version="3.1"),
         )
         vrpn = VrpnOutput("vrpn", VrpnOutputConfig(port=0))
         async with AsyncExitStack() as stack:
             serving = [asyncio.create_task(output.run(room.world)) for output in (natnet, vrpn)]
             ports = {"natnet": [await port_of(natnet)], "vrpn": [await port_of(vrpn)]}
             clients: list[OwnSource | Program] = [
-                OwnSource(f"{protocol}/source", source_of(protocol, *ports[protocol])) for protocol in ports
+                OwnSource(f"{protocol}/source", source_of(protocol, *ports[protocol]))
+                for protocol in ports
             ]
             ports["natnet"] += [int(natnet.status.facts["data_address"].rpartition(":")[2])]
-            for there in (client for client in CLIENTS if client.program != "source" and client.there):
+            for there in (
+                client for client in CLIENTS if client.program != "source" and client.there
+            ):
                 reader = READERS[there.protocol, there.program]
-                clients.append(Program(there.name, stack.enter_context(child(reader, True, *ports[there.protocol]))))
+                clients.append(
+                    Program(
+                        there.name, stack.enter_context(child(reader, True, *ports[there.protocol]))
+                    )
+                )
             async with asyncio.timeout(PATIENCE_S):
                 while not all(client.reads for client in clients):
                     room.film()
@@ -172,7 +206,9 @@ async def test_every_client_reads_every_frame_of_twenty_actors_at_240_hz() -> No
             for client in clients:
                 await client.until(room.number)
     for client in clients:
-        assert [number for number in client.read if number >= first] == list(range(first, room.number + 1)), client.name
+        assert [number for number in client.read if number >= first] == list(
+            range(first, room.number + 1)
+        ), client.name
     assert natnet.status.counters["unsent"] == 0
     for task in [*serving, *(client.task for client in clients if isinstance(client, OwnSource))]:
         assert not task.done()

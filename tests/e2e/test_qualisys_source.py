@@ -58,7 +58,9 @@ def assert_true_poses(frames: list[SourceFrame], qtm: QtmEmulator, motion: Dance
     for frame in frames:
         assert frame.t_foreign_ns is not None
         shown = {name: i for i, name in enumerate(frame.subjects)}
-        t_ns = round((frame.t_foreign_ns - qtm.foreign_ns(0)) / (1.0 + qtm.config.clock_drift_ppm * 1e-6))
+        t_ns = round(
+            (frame.t_foreign_ns - qtm.foreign_ns(0)) / (1.0 + qtm.config.clock_drift_ppm * 1e-6)
+        )
         truth = motion.at(t_ns - qtm.server.epoch_ns)
         for row, name in enumerate(truth.subjects):
             if name in shown:
@@ -71,13 +73,18 @@ def assert_true_poses(frames: list[SourceFrame], qtm: QtmEmulator, motion: Dance
             assert seen.model.parents == real.model.parents
             assert seen.model.offsets_m == pytest.approx(real.model.offsets_m, abs=1e-9)
             assert seen.p_m == pytest.approx(real.p_m, abs=2e-5)
-            assert np.abs((seen.q_xyzw * real.q_xyzw).sum(axis=1)) == pytest.approx(np.ones(len(real.p_m)), abs=1e-8)
+            assert np.abs((seen.q_xyzw * real.q_xyzw).sum(axis=1)) == pytest.approx(
+                np.ones(len(real.p_m)), abs=1e-8
+            )
 
 
 @pytest.mark.parametrize("up_axis", ["y", "z"])
 async def test_poses_names_and_skeletons_arrive(up_axis: str) -> None:
     motion = Dance(("drone", "spare", "gate"))
-    async with emulated(motion, up_axis=up_axis, disabled_bodies=("spare",)) as qtm, received(qtm.port) as lab:
+    async with (
+        emulated(motion, up_axis=up_axis, disabled_bodies=("spare",)) as qtm,
+        received(qtm.port) as lab,
+    ):
         frames = await lab.more_frames(5)
         await lab.until(lambda: "frame_rate_hz" in lab.status.facts)
         assert not {"malformed", "duplicates", "undescribed", "resets"} & lab.status.counters.keys()
@@ -99,7 +106,9 @@ async def test_lost_bodies_and_unsolved_skeletons_are_untracked() -> None:
         assert not frame.skeletons[0].tracked.any()
         assert np.isfinite(frame.p_m).all() and np.isfinite(frame.q_xyzw).all()
         motion.occluded.clear()
-        await lab.until(lambda: lab.frames[-1].tracked.all() and lab.frames[-1].skeletons[0].tracked.all())
+        await lab.until(
+            lambda: lab.frames[-1].tracked.all() and lab.frames[-1].skeletons[0].tracked.all()
+        )
 
 
 async def test_changed_settings_are_asked_for_again() -> None:
@@ -120,7 +129,10 @@ async def test_a_file_that_loops_resets_histories() -> None:
         await lab.until(lambda: lab.resets)
         frames = await lab.more_frames()
     assert lab.resets[0].clock and "went back" in lab.resets[0].reason
-    assert frames[0].t_foreign_ns is not None and frames[0].t_foreign_ns <= frames[0].t_arrival_ns - rewound_ns
+    assert (
+        frames[0].t_foreign_ns is not None
+        and frames[0].t_foreign_ns <= frames[0].t_arrival_ns - rewound_ns
+    )
     assert lab.events.index(lab.resets[0]) < lab.events.index(frames[0])
 
 
@@ -148,9 +160,13 @@ async def test_a_hanging_server_is_left_and_found_again() -> None:
 
 
 async def test_every_number_is_counted_once_also_when_repeats_arrive_together() -> None:
-    async with emulated(faults="duplicate=50%,burst=100ms@500ms/300ms,seed=5") as qtm, received(qtm.port) as lab:
+    async with (
+        emulated(faults="duplicate=50%,burst=100ms@500ms/300ms,seed=5") as qtm,
+        received(qtm.port) as lab,
+    ):
         await lab.until(lambda: lab.frames)
-        counters, early = lab.status.counters, lab.status.counters["superseded"]  # some of them before the first
+        # Some of them before the first.
+        counters, early = lab.status.counters, lab.status.counters["superseded"]
         await lab.until(lambda: counters["superseded"] > early + 15)
         span = lab.frames[-1].frame_number - lab.frames[0].frame_number + 1
         assert 0 <= len(lab.frames) + counters["lost"] + counters["superseded"] - span <= early
@@ -187,8 +203,13 @@ async def speaking(words: bytes) -> AsyncIterator[tuple[int, list[int]]]:
 
 
 async def test_a_broken_stream_is_left_for_a_new_connection() -> None:
-    """Unknown events and types are passed over; a size that cannot be ends the connection, not the source."""
-    words = encode_text(PacketType.COMMAND, "QTM RT Interface connected") + encode_packet(PacketType.EVENT, b"\x63")
+    """Unknown events and types are passed over.
+
+    A size that cannot be ends the connection, not the source.
+    """
+    words = encode_text(PacketType.COMMAND, "QTM RT Interface connected") + encode_packet(
+        PacketType.EVENT, b"\x63"
+    )
     words += struct.pack("<II", 12, 99) + bytes(4) + struct.pack("<II", 0, 4)
     async with speaking(words) as (port, came), received(port) as lab:
         await lab.until(lambda: len(came) >= 3)
@@ -212,7 +233,9 @@ async def test_another_program_is_noticed() -> None:
         assert "disconnected" in lab.status.report().reason
 
 
-async def test_wanted_subjects_that_are_missing_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_wanted_subjects_that_are_missing_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with emulated() as qtm, received(qtm.port, subjects=("drone", "Drone1")) as lab:
         await lab.more_frames()
     assert "config wants 'Drone1'; stream has 'drone', 'gate', 'Actor'" in caplog.text

@@ -115,7 +115,11 @@ async def test_a_stopped_stream_sends_nothing_and_begins_again_by_tcp() -> None:
 
 async def test_datagrams_end_with_the_connection() -> None:
     """Frames that wait for their latency when the connection ends are not sent either."""
-    async with emulated(latency_ms=200.0) as qtm, connected(qtm) as witness, connected(qtm) as client:
+    async with (
+        emulated(latency_ms=200.0) as qtm,
+        connected(qtm) as witness,
+        connected(qtm) as client,
+    ):
         client.command(f"streamframes allframes udp:{client.port} 6d")
         await until(lambda: client.datagrams)
         client.transport.abort()
@@ -150,7 +154,11 @@ async def test_a_destination_that_cannot_be_read_is_a_parse_error(to: str) -> No
 async def test_a_third_party_gets_no_datagrams(address: str) -> None:
     async with emulated() as qtm, connected(qtm) as client:
         reply = await client.reply(f"streamframes allframes udp:{address}:5000 6d")
-        assert reply == f"UDP address {address} is not the client's. Leave the address out: UDP:5000\0".encode()
+        assert (
+            reply
+            == f"UDP address {address} is not the client's. Leave the address out: "
+            "UDP:5000\0".encode()
+        )
         filmed = qtm.counters["frames"]
         await until(lambda: qtm.counters["frames"] > filmed + 3)
         assert qtm.counters["refused"] == 1 and not qtm.counters["offered"]
@@ -177,7 +185,10 @@ async def test_a_component_beyond_a_datagram_is_counted() -> None:
 
 
 async def test_datagrams_are_lost_and_overtaken_as_the_faults_say() -> None:
-    async with emulated(faults="jitter=40ms,seed=2", rate_hz=200.0) as qtm, connected(qtm) as client:
+    async with (
+        emulated(faults="jitter=40ms,seed=2", rate_hz=200.0) as qtm,
+        connected(qtm) as client,
+    ):
         client.command(f"streamframes allframes udp:{client.port} 6d")
         await until(lambda: len(client.datagrams) > 40)
     numbers = [decode_data(datagram[HEADER_BYTES:]).number for datagram in client.datagrams]

@@ -21,7 +21,9 @@ from vil_bridge.core.types import MotionFrame, SkeletonModel
 pytestmark = pytest.mark.wire
 
 
-qtm_rt = pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
+qtm_rt = pytest.importorskip(
+    "qtm_rt", reason="the vendor's client is not installed (extra qualisys)"
+)
 
 
 class Still(Dance):
@@ -40,7 +42,10 @@ class Turned:
     def at(self, t_ns: int) -> MotionFrame:
         half = np.sqrt(0.5)
         return MotionFrame(
-            self.subjects, np.array([[1.0, -2.0, 0.5]]), np.array([[0.0, 0.0, half, half]]), np.ones(1, dtype=np.bool_)
+            self.subjects,
+            np.array([[1.0, -2.0, 0.5]]),
+            np.array([[0.0, 0.0, half, half]]),
+            np.ones(1, dtype=np.bool_),
         )
 
 
@@ -49,7 +54,9 @@ def emulated(motion: Any) -> QtmEmulator:
 
 
 async def connected(qtm: QtmEmulator) -> Any:
-    connection = await asyncio.wait_for(qtm_rt.connect("127.0.0.1", port=qtm.port, version="1.25", timeout=60.0), 60.0)
+    connection = await asyncio.wait_for(
+        qtm_rt.connect("127.0.0.1", port=qtm.port, version="1.25", timeout=60.0), 60.0
+    )
     assert connection is not None
     return connection
 
@@ -80,8 +87,12 @@ async def test_poses_are_equal_to_a_micrometre() -> None:
     assert np.isnan(bodies[2][0]).all() and np.isnan(bodies[2][1].matrix).all()
     _, (segments,) = packet.get_skeletons()
     assert [segment[0] for segment in segments] == [1, 2, 3, 4, 5]
-    assert np.array([segment[1] for segment in segments]) / 1e3 == pytest.approx(truth.skeletons[0].p_m, abs=1e-6)
-    assert np.array([segment[2] for segment in segments]) == pytest.approx(truth.skeletons[0].q_xyzw, abs=1e-6)
+    assert np.array([segment[1] for segment in segments]) / 1e3 == pytest.approx(
+        truth.skeletons[0].p_m, abs=1e-6
+    )
+    assert np.array([segment[2] for segment in segments]) == pytest.approx(
+        truth.skeletons[0].q_xyzw, abs=1e-6
+    )
 
 
 async def test_a_turn_about_z_is_written_column_by_column() -> None:
@@ -124,7 +135,9 @@ async def test_stamps_numbers_and_the_rate() -> None:
 async def test_the_conversation() -> None:
     events: list[object] = []
     async with emulated(Dance()) as qtm:
-        connection = await qtm_rt.connect("127.0.0.1", port=qtm.port, version="1.25", on_event=events.append)
+        connection = await qtm_rt.connect(
+            "127.0.0.1", port=qtm.port, version="1.25", on_event=events.append
+        )
         assert connection is not None
         assert (await connection.qtm_version()).startswith(b"QTM Version is")
         assert b"little endian" in await connection.byte_order()
@@ -137,5 +150,7 @@ async def test_the_conversation() -> None:
         await until(lambda: qtm_rt.QRTEvent.EventCameraSettingsChanged in events)
         connection.disconnect()
     assert [name.text for name in xml.iterfind("The_6D/Body/Name")] == ["drone", "gate"]
-    assert [segment.get("Name") for segment in xml.iter("Segment")] == list(Dance().skeleton_models[0].bones)
+    assert [segment.get("Name") for segment in xml.iter("Segment")] == list(
+        Dance().skeleton_models[0].bones
+    )
     assert refused is None

@@ -1,6 +1,9 @@
-"""A race in a whole bridge: two simulated vehicles on a small course, in the status, REST, metrics, log, recording.
+"""A race in a whole bridge.
 
-And an arcade: courses to choose, the vehicle at the start, gates in the world, results with flights.
+Two simulated vehicles on a small course, in the status, REST, metrics, log, recording.
+
+And an arcade: courses to choose, the vehicle at the start, gates in the world, results with
+flights.
 """
 
 from __future__ import annotations
@@ -83,7 +86,9 @@ def black(views: tuple[View, ...], _world: WorldSnapshot) -> RenderedRequest:
     return RenderedRequest(tuple(RenderedImage(view, pixels) for view in views if view.due))
 
 
-async def test_two_simulated_vehicles_race_and_start_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_two_simulated_vehicles_race_and_start_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     course, recorded = tmp_path / "line.yaml", tmp_path / "race.mcap"
     course.write_text(COURSE)
     caplog.set_level(logging.INFO)
@@ -93,7 +98,9 @@ async def test_two_simulated_vehicles_race_and_start_again(tmp_path: Path, caplo
         assert race is not None
         await until(lambda: {one.phase for one in race.standings()} == {"ready"}, 100.0)
         for name, speed_mps in (("one", 2.0), ("other", 1.0)):
-            vehicles.command(VehicleCommand(name, "fly", "twist", [speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0]))
+            vehicles.command(
+                VehicleCommand(name, "fly", "twist", [speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0])
+            )
         await until(lambda: {one.phase for one in race.standings()} == {"finished"}, 100.0)
         seen = (await web.get("/api/v1/race")).raise_for_status().json()
         status = (await web.get("/api/v1/status")).raise_for_status().json()["race"]
@@ -118,7 +125,9 @@ async def test_two_simulated_vehicles_race_and_start_again(tmp_path: Path, caplo
 
 
 def check_report(recorded: Path, one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Check that a report judges the recorded race as the bridge did, and knows the second race that was set up."""
+    """Check that a report judges the recorded race as the bridge did, and knows the second race
+    that was set up.
+    """
     (group,) = read_runs([recorded])
     runs = {run.label: run for run in group.runs}
     assert set(runs) == {"race 1, one", "race 1, other", "race 2, one", "race 2, other"}
@@ -126,9 +135,13 @@ def check_report(recorded: Path, one: dict[str, Any], other: dict[str, Any]) -> 
         run = runs[f"race 1, {name}"]
         assert run.finished and run.track is not None
         assert run.episode.time_s == pytest.approx(live["race_s"], abs=1e-6)
-        assert [gate.race_s for gate in run.episode.gates] == pytest.approx(list(live["splits_s"].values()), abs=1e-6)
+        assert [gate.race_s for gate in run.episode.gates] == pytest.approx(
+            list(live["splits_s"].values()), abs=1e-6
+        )
         assert run.track.t_s[-1] == pytest.approx(run.episode.time_s)
-        assert run.track.p_world_m[-1] == pytest.approx((4.0, 1.0 if name == "one" else -1.0, 1.5), abs=5e-3)
+        assert run.track.p_world_m[-1] == pytest.approx(
+            (4.0, 1.0 if name == "one" else -1.0, 1.5), abs=5e-3
+        )
         assert np.median(run.track.speed_mps) == pytest.approx(speed_mps, abs=0.02)
         assert np.median(run.track.thrust_mps2) == pytest.approx(9.80665, abs=0.05)
         assert runs[f"race 2, {name}"].episode.ended == "incomplete"
@@ -142,7 +155,9 @@ async def test_a_recorded_contact_ends_a_run_of_a_report_where_it_happened(
     caplog.set_level(logging.INFO)
     course, recorded = tmp_path / "line.yaml", tmp_path / "fall.mcap"
     course.write_text(COURSE.replace("clock: motion", "clock: signal"))
-    solid = (CONFIG % course).replace("one: {model: kinematic,", "one: {model: airsim, contact: {floor_m: 0},")
+    solid = (CONFIG % course).replace(
+        "one: {model: kinematic,", "one: {model: airsim, contact: {floor_m: 0},"
+    )
     bridge = build(solid.replace("racers: [one, other]", "racers: [one]"), record=recorded)
     async with running(bridge):
         race, vehicles = bridge.context.race, bridge.context.for_sources.vehicles
@@ -156,8 +171,13 @@ async def test_a_recorded_contact_ends_a_run_of_a_report_where_it_happened(
     assert ended is not None
     (group,) = read_runs([recorded])
     (run,) = group.runs
-    assert (run.episode.ended, run.episode.what, run.episode.passed) == ("collision", "ground", len(splits_s))
-    assert run.episode.end_s == pytest.approx(ended.race_s, abs=0.05)  # the signal is a pose near the log's line
+    assert (run.episode.ended, run.episode.what, run.episode.passed) == (
+        "collision",
+        "ground",
+        len(splits_s),
+    )
+    # The signal is a pose near the log's line.
+    assert run.episode.end_s == pytest.approx(ended.race_s, abs=0.05)
     assert run.episode.gates[0].race_s == pytest.approx(splits_s[0], abs=0.05)
     assert run.end_m is not None and 2.0 < run.end_m[0] < 4.0
     assert run.end_m[1:] == pytest.approx((1.0, 0.0), abs=0.1)
@@ -189,13 +209,17 @@ async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> N
 
                 def watch(state: str = "", beyond_m: float = -9.0, sign: float = 1.0) -> bool:
                     seen.extend(filter(None, [eye.next(0.0)]))
-                    known = bool(seen) and seen[-1].race is not None and seen[-1].race.state == state
+                    known = (
+                        bool(seen) and seen[-1].race is not None and seen[-1].race.state == state
+                    )
                     return (known or not state) and sign * (x_of(bridge) - beyond_m) > 0.0
 
                 await until(lambda: watch("ready"), 100.0)
                 for speed_mps in (2.0, -2.0, 2.0):  # through A, back over it, and through it again
                     values = [speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0]
-                    bridge.context.for_sources.vehicles.command(VehicleCommand("one", "fly", "twist", values))
+                    bridge.context.for_sources.vehicles.command(
+                        VehicleCommand("one", "fly", "twist", values)
+                    )
                     await until(partial(watch, "", 3.0 if speed_mps > 0.0 else 1.0, speed_mps))
                 await until(lambda: watch("finished"), 100.0)
                 fixed: list[Frame] = []
@@ -235,7 +259,8 @@ sources:
   sim:
     type: simulated
     room: hall
-    vehicles: {drone: {model: flightgoggles, p_m: [0, 0, 0.3], command_timeout_ms: 60000, contact: {radius_m: 0.15}}}
+    vehicles: {drone: {model: flightgoggles, p_m: [0, 0, 0.3], command_timeout_ms: 60000,
+        contact: {radius_m: 0.15}}}
 actors: {drone: {kind: vehicle, source: sim, subject: drone}}
 race: {course: %s, racers: [drone]}
 cameras: {}
@@ -267,20 +292,27 @@ async def test_landing_and_taking_off_are_no_collisions_and_a_fall_is_one(tmp_pa
 
 async def test_a_bridge_without_a_race_says_so() -> None:
     text = "\n".join(line for line in CONFIG.splitlines() if not line.startswith("race:"))
-    async with running(text) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
+    async with (
+        running(text) as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
+    ):
         for answer in (await web.get("/api/v1/race"), await web.post("/api/v1/race/reset")):
             assert answer.status_code == 404
             assert "add the section `race`" in answer.json()["detail"]
 
 
 ARCADE = (
-    CONFIG.replace("rooms: {hall: {}}", "rooms: {hall: {T_world_room: {p_m: [10, 0, 0], ypr_deg: [90, 0, 0]}}}")
+    CONFIG.replace(
+        "rooms: {hall: {}}", "rooms: {hall: {T_world_room: {p_m: [10, 0, 0], ypr_deg: [90, 0, 0]}}}"
+    )
     .replace("racers: [one, other]", "racers: [one, other], arcade: true")
     .replace("model: kinematic", "model: flightgoggles")
 )
 
 
-async def test_an_arcade_puts_the_vehicle_to_the_start_and_the_gates_into_the_world(tmp_path: Path) -> None:
+async def test_an_arcade_puts_the_vehicle_to_the_start_and_the_gates_into_the_world(
+    tmp_path: Path,
+) -> None:
     (course := tmp_path / "line.yaml").write_text(COURSE)
     async with running(ARCADE % course) as bridge:
         await until(lambda: bridge.context.for_sources.vehicles.names(), 100.0)
@@ -296,19 +328,32 @@ def _choose_and_fly(bridge: Bridge) -> None:
     race = api.put_race(RaceSetupBody(course="arcade_ground_1", laps=1))
     assert (race.course, race.laps, race.gates, race.arcade) == ("arcade_ground_1", 1, 6, True)
     scene = api.get_scene()
-    assert scene.course is not None and (scene.course.name, scene.course.flying) == ("arcade_ground_1", True)
+    assert scene.course is not None and (scene.course.name, scene.course.flying) == (
+        "arcade_ground_1",
+        True,
+    )
     assert scene.course.bounds_m is not None and len(scene.gates) == 6
     for name, aside_m in (("one", 0.5), ("other", -0.5)):  # around (-4, -9, 1.5) in the world
-        assert vehicles.state(name).p_world_m == pytest.approx((-9.0 + aside_m, 14.0, 1.5), abs=0.05)
+        assert vehicles.state(name).p_world_m == pytest.approx(
+            (-9.0 + aside_m, 14.0, 1.5), abs=0.05
+        )
     things = {one.name: one for one in bridge.context.world.scene(0).actors}
-    assert things["race 0"].prefab == "gate" and 0.76 * things["race 0"].size_m[1] == pytest.approx(2.4)
+    assert things["race 0"].prefab == "gate" and 0.76 * things["race 0"].size_m[1] == pytest.approx(
+        2.4
+    )
     race = api.put_race(RaceSetupBody(course="line", pilots={"one": "Ada"}))
     assert (race.racers["one"].pilot, race.racers["one"].due) == ("Ada", 0)
     wait_until(lambda: api.get_race().racers["one"].state != "waiting", 100.0)
-    vehicles.command(VehicleCommand("one", "fly", "velocity", [0.0, -2.0, 0.0, 0.0]))  # along the world's x
+    # Along the world's x.
+    vehicles.command(VehicleCommand("one", "fly", "velocity", [0.0, -2.0, 0.0, 0.0]))
     wait_until(api.get_race_results, 100.0)
     (result,) = api.get_race_results()
-    assert (result.pilot, result.course, result.outcome, result.laps) == ("Ada", "line", "finished", (1,))
+    assert (result.pilot, result.course, result.outcome, result.laps) == (
+        "Ada",
+        "line",
+        "finished",
+        (1,),
+    )
     assert result.total_s == result.race_s == pytest.approx(result.laps_s[0])
     rows = list(csv.DictReader(io.StringIO(api.get_race_lap(1, 1).decode())))
     assert float(rows[-1]["drone_x"]) == pytest.approx(4.0, abs=0.1)
@@ -333,7 +378,9 @@ async def test_races_are_set_up_one_at_a_time(tmp_path: Path) -> None:
         with race._lock:  # the first one cannot end
             first = asyncio.create_task(asyncio.to_thread(setup.set_up, "line", None, {}))
             await until(setup._lock.locked, 100.0)
-            with pytest.raises(ValueError, match="another race is being set up now: try again in a few seconds"):
+            with pytest.raises(
+                ValueError, match="another race is being set up now: try again in a few seconds"
+            ):
                 await asyncio.to_thread(setup.set_up, "line", None, {})
         await first
         await asyncio.to_thread(setup.set_up, "line", None, {})
@@ -366,7 +413,10 @@ async def test_a_recorded_race_of_an_arcade_has_the_laps_that_were_chosen(
 
 async def test_a_race_with_a_fixed_course_is_not_set_up(tmp_path: Path) -> None:
     (course := tmp_path / "line.yaml").write_text(COURSE)
-    async with running(CONFIG % course) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
+    async with (
+        running(CONFIG % course) as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
+    ):
         refused = await web.put("/api/v1/race", json={"course": "oval"})
         assert (refused.status_code, (await web.get("/api/v1/race/courses")).json()) == (409, [])
         assert "arcade: true" in refused.json()["detail"]

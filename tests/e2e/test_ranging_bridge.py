@@ -1,4 +1,7 @@
-"""Distance sensors and lidars of simulated vehicles in a whole bridge: over REST, in recordings, on the bus."""
+"""Distance sensors and lidars of simulated vehicles in a whole bridge.
+
+Over REST, in recordings, on the bus.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +60,20 @@ async def test_rays_meet_the_scene_and_other_vehicles_and_go_everywhere(tmp_path
     bridge = build(CONFIG, tmp_path / "flight.mcap")
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
         bus = bridge.context.for_sources.vehicles
-        await until(lambda: "drone" in bus.names() and {"around", "ring"} <= bus.readings("drone").keys(), LOAD_S)
+        await until(
+            lambda: "drone" in bus.names() and {"around", "ring"} <= bus.readings("drone").keys(),
+            LOAD_S,
+        )
         # The other vehicle is in the world from its first pose on.
         await until(lambda: near_other(bus.readings("drone")["around"]), LOAD_S)
         answer = (await web.get("/api/v1/vehicles/drone/sensors")).json()
         ring = bus.readings("drone")["ring"]
     around = answer["distance"]["around"]
     assert around["ranges_m"] == pytest.approx([2.5, around["ranges_m"][1], 30.0, 5.0], abs=1e-3)
-    assert answer["lidar"]["ring"]["points"] == len(b64decode(answer["lidar"]["ring"]["points_m"])) / 12
+    assert (
+        answer["lidar"]["ring"]["points"]
+        == len(b64decode(answer["lidar"]["ring"]["points_m"])) / 12
+    )
     assert isinstance(ring, LidarReading)
     seen = ring.instances >= 32768  # actors
     assert 0 < seen.sum() < len(seen)
@@ -79,7 +88,9 @@ def near_other(reading: object) -> bool:
 
 def check_recording(path: Path) -> None:
     with Recording(path) as recording:
-        clouds = [e for e in recording.events() if isinstance(e, SensorReadings) and e.kind == "lidar"]
+        clouds = [
+            e for e in recording.events() if isinstance(e, SensorReadings) and e.kind == "lidar"
+        ]
         offset_ns = recording.utc_offset_ns
     with path.open("rb") as file:
         shown = [
@@ -91,5 +102,7 @@ def check_recording(path: Path) -> None:
     reading = exact[t_utc_ns]
     assert isinstance(reading, LidarReading)
     rows = np.frombuffer(cloud.data, [("p", "<f4", 3), ("instance", "<u4")])
-    assert np.array_equal(rows["p"], reading.points_m) and np.array_equal(rows["instance"], reading.instances)
+    assert np.array_equal(rows["p"], reading.points_m) and np.array_equal(
+        rows["instance"], reading.instances
+    )
     assert (cloud.frame_id, cloud.point_stride) == ("sim/drone", 16)

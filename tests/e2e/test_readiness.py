@@ -1,4 +1,7 @@
-"""Ready means that vehicles get pictures: what status, log, metrics and readers say when they do not."""
+"""Ready means that vehicles get pictures.
+
+What status, log, metrics and readers say when they do not.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,11 @@ async def test_a_lost_carrier_makes_the_bridge_unready_and_its_return_ready(tmp_
 
         def blind(s: Seen) -> bool:
             stopwatch.turn()
-            whys = [why for why in s.reasons if why.startswith("actor drone is ") and "motive does not see it" in why]
+            whys = [
+                why
+                for why in s.reasons
+                if why.startswith("actor drone is ") and "motive does not see it" in why
+            ]
             return s.readyz == 503 and any("it carries front" in why for why in whys)
 
         await rig.until(blind)
@@ -48,7 +55,9 @@ async def test_a_lost_carrier_makes_the_bridge_unready_and_its_return_ready(tmp_
             return not s.alive and all(text.startswith("actor drone is ") for text in words)
 
         ended, _ = await rig.until(ends)
-        await until(lambda: rig.bridge.reporter.status_line().startswith("not ready: actor drone is "))
+        await until(
+            lambda: rig.bridge.reporter.status_line().startswith("not ready: actor drone is ")
+        )
         assert ended.metrics["vil_ready"] == 0.0
         assert ended.metrics['vil_camera_up{camera="front"}'] == 0.0
         lost = await rig.logged(flowed["id"], "drone", "lost", "warning")
@@ -69,11 +78,14 @@ async def test_the_loss_of_a_carrier_is_a_reason_within_a_second(
         monkeypatch.setattr(world_module, "now_ns", lambda: t_ns)
         pose = np.ones((1, 3)), np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
         bridge.context.world.ingest(SourceFrame("motive", 1, None, t_ns, ("cf1",), *pose))
-        while not any(why.startswith("actor drone is ") for why in bridge.readiness.reasons()):  # as readyz asks
+        # As readyz asks.
+        while not any(why.startswith("actor drone is ") for why in bridge.readiness.reasons()):
             t_ns += 10 * NS_PER_MS
         bridge.readiness.check()
         assert bridge.readiness.problems["front"].startswith("actor drone is ")
-        assert (t_ns - begun_ns) / NS_PER_S + app._CHECK_PERIOD_S < 1.0, "the longest time until the next check"
+        assert (t_ns - begun_ns) / NS_PER_S + app._CHECK_PERIOD_S < 1.0, (
+            "the longest time until the next check"
+        )
 
 
 @pytest.mark.parametrize(
@@ -98,12 +110,16 @@ def test_the_share_of_the_asked_pictures_decides(
     assert readiness.is_degraded(delivered_hz, asked_hz) is degraded
 
 
-async def test_a_camera_that_never_delivers_is_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_camera_that_never_delivers_is_an_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readiness, "_START_NS", 1000 * NS_PER_S)
     async with truth_rig(tmp_path, "max_age_ms: 1", ready=False) as rig:
         await rig.until(lambda s: "too old when they are drawn" in s.camera["problem"])
         monkeypatch.setattr(readiness, "_START_NS", 0)  # that time is over
-        await rig.logged(0, "front", "pictures stopped: all are too old when they are drawn", "warning")
+        await rig.logged(
+            0, "front", "pictures stopped: all are too old when they are drawn", "warning"
+        )
 
 
 async def test_the_loss_of_an_actor_without_a_camera_is_shown_and_no_reason(tmp_path: Path) -> None:
@@ -111,21 +127,30 @@ async def test_the_loss_of_an_actor_without_a_camera_is_shown_and_no_reason(tmp_
         rig.motion.unseen = {"gate"}
         await rig.until(lambda s: s.status["actors"]["other"]["state"] == "lost")
         await rig.logged(0, "other", "lost", "info")
-        await rig.until(lambda s: s.readyz == 200 and s.alive and s.status["actors"]["other"]["state"] == "lost")
+        await rig.until(
+            lambda s: s.readyz == 200 and s.alive and s.status["actors"]["other"]["state"] == "lost"
+        )
 
 
 async def test_pictures_that_are_all_too_old_are_no_pictures(tmp_path: Path) -> None:
     async with truth_rig(tmp_path, "max_age_ms: 200") as rig:
         rig.painter.delay_s = 0.43
-        late, _ = await rig.until(lambda s: any("max_age_ms 200" in why for why in s.reasons) and not s.alive)
+        late, _ = await rig.until(
+            lambda s: any("max_age_ms 200" in why for why in s.reasons) and not s.alive
+        )
         (reason,) = late.reasons
-        assert reason.startswith("camera front: no pictures: all are too old when they are drawn, age ")
+        assert reason.startswith(
+            "camera front: no pictures: all are too old when they are drawn, age "
+        )
         assert late.readyz == 503
         heard, _ = await rig.until(lambda s: "limit max_age_ms 200" in s.problem)
         assert "limit max_age_ms 200" in heard.camera["problem"]
         slow, _ = await rig.until(lambda s: s.camera["measured_hz"] == 0.0)
         assert slow.camera["frames"]["received"] > 0, "the renderer answers"
-        assert any("too_old" in words and "raise its max_age_ms" in words for words in slow.status["overload"])
+        assert any(
+            "too_old" in words and "raise its max_age_ms" in words
+            for words in slow.status["overload"]
+        )
         await rig.logged(0, "front", "pictures stopped: all are too old", "warning")
         rig.painter.delay_s = 0.0
         await rig.well()
@@ -144,7 +169,8 @@ sources:
   jetson: {type: onboard-imu, reader: jetson%s}
 actors: {drone: {kind: vehicle, source: sim, subject: drone, imu: jetson}}
 renderers: {hall: {type: flightgoggles, pose_port: 0, image_port: 0, answer_timeout_s: 0.2}}
-cameras: {front: {actor: drone, renderer: hall, width_px: 32, height_px: 24, rate_hz: 30, latency_compensation: none}}
+cameras: {front: {actor: drone, renderer: hall, width_px: 32, height_px: 24, rate_hz: 30,
+    latency_compensation: none}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
@@ -159,15 +185,26 @@ def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
 async def test_an_imu_that_comes_with_a_reader_is_no_reason_unless_it_is_required() -> None:
     async with drawn_bridge(READERS_IMU % "", draw) as bridge:
         await until(lambda: bridge.context.sources["jetson"].status.state is ComponentState.WAITING)
-        await until(lambda: bridge.context.cameras["front"].meter.count > 5 and not bridge.readiness.reasons())
+        await until(
+            lambda: (
+                bridge.context.cameras["front"].meter.count > 5 and not bridge.readiness.reasons()
+            )
+        )
     async with drawn_bridge(READERS_IMU % ", required_within_s: 100", draw) as bridge:
         (renderer,) = bridge.context.renderers.values()
         await until(lambda: renderer.status.state is ComponentState.RUNNING)
         await until(lambda: bridge.context.cameras["front"].meter.count > 5)
-        await until(lambda: [why.partition(" is ")[0] for why in bridge.readiness.reasons()] == ["source jetson"])
+        await until(
+            lambda: (
+                [why.partition(" is ")[0] for why in bridge.readiness.reasons()]
+                == ["source jetson"]
+            )
+        )
 
 
-async def test_a_renderer_that_was_too_slow_and_delivers_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_renderer_that_was_too_slow_and_delivers_is_no_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connection, "_STEADY_TIMEOUTS", 10_000)  # for which it counts as too slow
     pauses = [0.0] * 10 + [0.5, 0.0, 0.0, 0.5, 0.0, 0.0, 0.5]
 
@@ -176,7 +213,9 @@ async def test_a_renderer_that_was_too_slow_and_delivers_is_no_reason(monkeypatc
             time.sleep(pauses.pop(0))
         return draw(views, snapshot)
 
-    async with drawn_bridge((READERS_IMU % "").replace("actor: drone", "actor: world"), slow) as bridge:
+    async with drawn_bridge(
+        (READERS_IMU % "").replace("actor: drone", "actor: world"), slow
+    ) as bridge:
         (renderer,) = bridge.context.renderers.values()
         await until(lambda: not pauses and "too slow" in renderer.status.report().reason)
         meter, judge = bridge.context.cameras["front"].meter, bridge.readiness
@@ -185,7 +224,12 @@ async def test_a_renderer_that_was_too_slow_and_delivers_is_no_reason(monkeypatc
         def delivers() -> bool:
             report = renderer.status.report()
             waits = report.state is ComponentState.WAITING and "too slow" in report.reason
-            return waits and meter.count > delivered + 5 and not judge.reasons() and not judge.problem_of("front")
+            return (
+                waits
+                and meter.count > delivered + 5
+                and not judge.reasons()
+                and not judge.problem_of("front")
+            )
 
         await until(delivers)
 
@@ -195,17 +239,23 @@ async def test_a_camera_without_a_reader_delivers(tmp_path: Path) -> None:
         rig.receiver.close()
         await rig.until(lambda s: not s.status["streams"]["front"]["subscribers"])
         before = rig.bridge.context.cameras["front"].meter.count
-        await until(lambda: rig.bridge.context.cameras["front"].meter.count > before + 60)  # 2 s of pictures
+        # 2 s of pictures.
+        await until(lambda: rig.bridge.context.cameras["front"].meter.count > before + 60)
         await rig.until(lambda s: s.readyz == 200 and s.camera["measured_hz"] > 0.0)
 
 
 @pytest.mark.parametrize("key", ["", "require_cameras: false"])
 async def test_a_bridge_without_cameras_is_ready_if_it_is_meant_to_have_none(key: str) -> None:
-    text = 'version: 1\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\nrealtime: {fifo_priority: 0}\n'
+    text = (
+        'version: 1\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\nrealtime: '
+        "{fifo_priority: 0}\n"
+    )
     async with running(text + key) as bridge:
         now = bridge.snapshot()
         assert now.ready is bool(key)
-        assert any("require_cameras: false" in why for why in now.not_ready_because) is not bool(key)
+        assert any("require_cameras: false" in why for why in now.not_ready_because) is not bool(
+            key
+        )
 
 
 def test_flickering_is_logged_once_in_two_seconds(caplog: pytest.LogCaptureFixture) -> None:
@@ -224,7 +274,9 @@ def test_flickering_is_logged_once_in_two_seconds(caplog: pytest.LogCaptureFixtu
 
 async def test_what_is_frozen_ends_the_dead_mans_signal_before_silence_does(tmp_path: Path) -> None:
     async with truth_rig(tmp_path) as rig:
-        patient = Receiver(rig.bridge.context.hub.endpoint, "front", variant="raw", timeout_s=1000.0)
+        patient = Receiver(
+            rig.bridge.context.hub.endpoint, "front", variant="raw", timeout_s=1000.0
+        )
         try:
             await until(lambda: patient.alive and not patient.problem)
             rig.motion.frozen = True
@@ -239,7 +291,9 @@ async def test_what_is_frozen_ends_the_dead_mans_signal_before_silence_does(tmp_
             await asyncio.to_thread(patient.close)
 
 
-async def test_a_frozen_mocap_system_ends_the_dead_mans_signal_and_is_an_event(tmp_path: Path) -> None:
+async def test_a_frozen_mocap_system_ends_the_dead_mans_signal_and_is_an_event(
+    tmp_path: Path,
+) -> None:
     async with truth_rig(tmp_path) as rig:
         rig.motion.rests = True
         before = await rig.last_event()
@@ -249,20 +303,30 @@ async def test_a_frozen_mocap_system_ends_the_dead_mans_signal_and_is_an_event(t
         frozen, _ = await rig.until(lambda s: s.readyz == 503 and not s.alive and s.problem)
         assert frozen.status["actors"]["drone"]["state"] == "frozen"
         assert frozen.status["sources"]["motive"]["report"]["state"] == "running", "it sends"
-        assert any("actor drone is frozen: its pose has repeated to the bit" in why for why in frozen.reasons)
+        assert any(
+            "actor drone is frozen: its pose has repeated to the bit" in why
+            for why in frozen.reasons
+        )
         assert frozen.metrics['vil_body_state{body="drone",state="frozen"}'] == 1.0
         await rig.logged(before, "drone", "frozen: its pose has repeated to the bit", "warning")
         rig.motion.frozen = False
         await rig.well()
 
 
-async def test_a_renderer_that_repeats_its_picture_ends_the_dead_mans_signal(tmp_path: Path) -> None:
+async def test_a_renderer_that_repeats_its_picture_ends_the_dead_mans_signal(
+    tmp_path: Path,
+) -> None:
     async with truth_rig(tmp_path) as rig:
         before = await rig.last_event()
         rig.painter.in_turn = 1
         frozen, _ = await rig.until(lambda s: s.readyz == 503 and not s.alive and s.problem)
-        assert any("camera front: no pictures: renderer hall repeats its picture" in why for why in frozen.reasons)
+        assert any(
+            "camera front: no pictures: renderer hall repeats its picture" in why
+            for why in frozen.reasons
+        )
         assert frozen.camera["dropped"]["picture_frozen"] > 0
-        await rig.logged(before, "front", "pictures stopped: renderer hall repeats its picture", "warning")
+        await rig.logged(
+            before, "front", "pictures stopped: renderer hall repeats its picture", "warning"
+        )
         rig.painter.in_turn = 0
         await rig.well()

@@ -1,4 +1,6 @@
-"""A running bridge records, plays back in place of its live source, and survives what happens to recordings."""
+"""A running bridge records, plays back in place of its live source, and survives what happens to
+recordings.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ version: 1
 name: flight
 rooms: {{lab: {{T_world_room: {{p_m: [10.0, 0.0, 0.0]}}}}}}
 sources:
-  mocap: {{type: motion-file, room: lab, path: {folder}/flight.txt, format: tum, subject: body, loop: true}}
+  mocap: {{type: motion-file, room: lab, path: {folder}/flight.txt, format: tum, subject: body,
+      loop: true}}
 actors: {{drone: {{kind: vehicle, source: mocap, subject: body}}}}
 {cameras}
 stream: {{bind: "tcp://127.0.0.1:0"}}
@@ -46,7 +49,8 @@ realtime: {{fifo_priority: 0}}
 """
 CAMERAS = """
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 40, plane_depth_m: 5}}
+cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 40,
+    plane_depth_m: 5}}
 """
 
 
@@ -55,7 +59,9 @@ def written(folder: Path, cameras: str = "") -> Path:
     rows = []
     for i in range(400):
         a = 2 * math.pi * i / 400
-        rows.append(f"{i / 100:.3f} {math.cos(a)} {math.sin(a)} 1 0 0 {math.sin(a / 2)} {math.cos(a / 2)}")
+        rows.append(
+            f"{i / 100:.3f} {math.cos(a)} {math.sin(a)} 1 0 0 {math.sin(a / 2)} {math.cos(a / 2)}"
+        )
     (folder / "flight.txt").write_text("\n".join(rows) + "\n")
     path = folder / "bridge.yaml"
     path.write_text(CONFIG.format(folder=folder, cameras=cameras))
@@ -64,7 +70,9 @@ def written(folder: Path, cameras: str = "") -> Path:
 
 def grey(views: tuple[View, ...], _world: object) -> RenderedRequest:
     def picture(view: View) -> RenderedImage:
-        return RenderedImage(view, np.full((view.camera.height_px, view.camera.width_px, 3), 90, np.uint8))
+        return RenderedImage(
+            view, np.full((view.camera.height_px, view.camera.width_px, 3), 90, np.uint8)
+        )
 
     return RenderedRequest(tuple(picture(view) for view in views))
 
@@ -106,7 +114,9 @@ async def test_record_and_replay_over_rest(tmp_path: Path) -> None:
         playing = await asked(web, "GET", "replay")
         assert (playing["state"], playing["file"]) == ("playing", "one.mcap")
         assert playing["held_back"]["mocap"] > 20
-        assert (await asked(web, "GET", "sources"))["mocap"]["report"]["facts"]["replay"] == "one.mcap"
+        assert (await asked(web, "GET", "sources"))["mocap"]["report"]["facts"][
+            "replay"
+        ] == "one.mcap"
         assert (await asked(web, "DELETE", "replay"))["state"] == "idle"
         held = line.status.counters["held_back"]
         before = line.meter.count
@@ -124,18 +134,24 @@ async def test_what_is_changed_while_it_records_is_in_the_file(
         drawn_bridge(written(tmp_path, CAMERAS), grey) as bridge,
         httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
     ):
-        (await web.put("/api/v1/lighting", json={"time_of_day_h": 7.5})).raise_for_status()  # is in force at the start
+        # Is in force at the start.
+        (await web.put("/api/v1/lighting", json={"time_of_day_h": 7.5})).raise_for_status()
         await asked(web, "PUT", "recording", name="one")
         mount = await asked(web, "GET", "cameras/front/mount")
         moved = [0.25, *mount["p_m"][1:]]
         await asked(web, "PUT", "cameras/front/mount", **{**mount, "p_m": moved})
-        await until(lambda: b"changed_utc_ns" in (tmp_path / "recordings" / "one.mcap").read_bytes())
+        await until(
+            lambda: b"changed_utc_ns" in (tmp_path / "recordings" / "one.mcap").read_bytes()
+        )
         await asked(web, "DELETE", "recording")
     with Recording(tmp_path / "recordings" / "one.mcap") as recording:
         assert "time_of_day_h: 7.5" in recording.config_text
         ((t_utc_ns, text),) = recording.changes
         assert 0 <= t_utc_ns - recording.started_utc_ns < 30 * NS_PER_S
-        places = [yaml.safe_load(t)["cameras"]["front"]["T_body_camera"]["p_m"] for t in (recording.config_text, text)]
+        places = [
+            yaml.safe_load(t)["cameras"]["front"]["T_body_camera"]["p_m"]
+            for t in (recording.config_text, text)
+        ]
         assert places == [mount["p_m"], moved]
         replay_config(recording, rate=1.0, loop=False)
     assert "changed 1 times while it recorded" in caplog.text
@@ -159,7 +175,9 @@ def check_recording(path: Path) -> None:
 
 
 @pytest.mark.wire
-async def test_a_recorded_bridge_is_built_again_and_its_world_moves_as_it_did(tmp_path: Path) -> None:
+async def test_a_recorded_bridge_is_built_again_and_its_world_moves_as_it_did(
+    tmp_path: Path,
+) -> None:
     bridge = build(written(tmp_path), record=tmp_path / "a.mcap")
     async with running(bridge):
         await until(lambda: bridge.context.sources["mocap"].meter.count > 60)
@@ -169,7 +187,9 @@ async def test_a_recorded_bridge_is_built_again_and_its_world_moves_as_it_did(tm
     assert config.sources["mocap"].type == "replay"
     again = Bridge(config.model_copy(update={"http": config.http.model_copy(update={"port": 0})}))
     seen: list[SourceFrame] = []
-    again.recordings.record = lambda event: seen.append(event) if isinstance(event, SourceFrame) else None  # type: ignore[method-assign]
+    again.recordings.record = lambda event: (  # type: ignore[method-assign]
+        seen.append(event) if isinstance(event, SourceFrame) else None
+    )
     async with running(again):
         await until(lambda: len(seen) == len(frames))
         newest = again.context.world.newest("drone")
@@ -179,7 +199,9 @@ async def test_a_recorded_bridge_is_built_again_and_its_world_moves_as_it_did(tm
     np.testing.assert_array_equal(np.diff([f.t_arrival_ns for f in seen]), steps)
 
 
-async def test_a_source_tells_again_what_was_recorded_with_the_spacing_it_had(tmp_path: Path) -> None:
+async def test_a_source_tells_again_what_was_recorded_with_the_spacing_it_had(
+    tmp_path: Path,
+) -> None:
     events = some_events(30)
     record(tmp_path / "a.mcap", events)
     own = [e for e in events if e.source == "mocap"]
@@ -216,19 +238,25 @@ async def test_another_rate_scales_both_clocks_and_leaves_out_what_is_felt(tmp_p
     own = of(events)
     was = np.diff([f.t_arrival_ns for f in own])
     np.testing.assert_allclose(np.diff([f.t_arrival_ns for f in received.frames]), 2 * was, atol=1)
-    np.testing.assert_allclose(np.diff([f.t_foreign_ns or 0 for f in received.frames]), 2 * was, atol=1)
+    np.testing.assert_allclose(
+        np.diff([f.t_foreign_ns or 0 for f in received.frames]), 2 * was, atol=1
+    )
     imu = McapSource("imu", McapConfig(path=tmp_path / "a.mcap", rate=0.5))
     async with receiving(imu) as felt:
         await felt.until(lambda: "has ended" in felt.status.report().reason)
     assert not felt.of(ImuSample)
 
 
-async def test_a_loop_resets_sources_that_tell_no_time_and_ends_when_nothing_was_recorded(tmp_path: Path) -> None:
+async def test_a_loop_resets_sources_that_tell_no_time_and_ends_when_nothing_was_recorded(
+    tmp_path: Path,
+) -> None:
     unstamped = [e for e in some_events(20) if isinstance(e, ImuSample) and e.t_foreign_ns is None]
     record(tmp_path / "a.mcap", [e for e in unstamped if e.source == "imu"])
     async with receiving(McapSource("imu", McapConfig(path=tmp_path / "a.mcap", loop=True))) as imu:
         await imu.until(lambda: len(imu.of(ImuSample)) > len(unstamped) and imu.resets)
-    async with receiving(McapSource("mocap", McapConfig(path=tmp_path / "a.mcap", loop=True))) as silent:
+    async with receiving(
+        McapSource("mocap", McapConfig(path=tmp_path / "a.mcap", loop=True))
+    ) as silent:
         await silent.until(lambda: "has ended" in silent.status.report().reason)
 
 
@@ -240,7 +268,9 @@ async def test_the_last_of_two_that_ask_for_a_replay_at_once_has_it(tmp_path: Pa
         await asyncio.to_thread(bridge.recordings.stop)
         desk, path = bridge.recordings.player, tmp_path / "a.mcap"
         await asyncio.to_thread(desk.play, path, path.open("rb"), 1.0, True)
-        begun = (desk._begin(Recording(path), frozenset({"mocap"}), rate, True) for rate in (0.5, 0.25))
+        begun = (
+            desk._begin(Recording(path), frozenset({"mocap"}), rate, True) for rate in (0.5, 0.25)
+        )
         await asyncio.gather(*begun)
         replays = [task for task in asyncio.all_tasks() if task.get_name() == "replay"]
         assert (len(replays), desk.view().state, desk.view().rate) == (1, "playing", 0.25)

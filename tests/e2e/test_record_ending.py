@@ -48,7 +48,9 @@ async def test_a_bridge_of_any_name_records_into_its_folder(tmp_path: Path) -> N
         await web.delete("/api/v1/recording")
         (stored,) = (await web.get("/api/v1/recordings")).json()
         assert stored["name"] == file
-        assert (await web.get(f"/api/v1/recordings/{file}")).content == (tmp_path / "kept" / file).read_bytes()
+        assert (await web.get(f"/api/v1/recordings/{file}")).content == (
+            tmp_path / "kept" / file
+        ).read_bytes()
 
 
 def takes_more(bridge: Bridge, name: str) -> bool:
@@ -103,9 +105,13 @@ async def test_a_bridge_ends_while_somebody_waits_for_a_recording_on_a_stalled_d
         disk.works.clear()
         await asyncio.to_thread(disk.waiting.wait, _LONG_S)
         stopper.start()
-        await asyncio.to_thread(wait_until, lambda: not takes_more(bridge, "a"), what="nothing more goes into it")
+        await asyncio.to_thread(
+            wait_until, lambda: not takes_more(bridge, "a"), what="nothing more goes into it"
+        )
     assert stopper.is_alive()
-    assert [thread.daemon for thread in threading.enumerate() if thread.name == "recorder"] == [True]
+    assert [thread.daemon for thread in threading.enumerate() if thread.name == "recorder"] == [
+        True
+    ]
     disk.works.set()
     stopper.join(_LONG_S)
     assert not stopper.is_alive()
@@ -139,7 +145,9 @@ async def test_a_recording_that_a_stalled_disk_begins_too_late_is_refused_and_ha
         assert not recording.truncated
 
 
-def told_of(stop: Callable[[Recorder, float], None], begun: threading.Semaphore) -> Callable[[Recorder, float], None]:
+def told_of(
+    stop: Callable[[Recorder, float], None], begun: threading.Semaphore
+) -> Callable[[Recorder, float], None]:
     def stop_and_tell(recorder: Recorder, patience_s: float) -> None:
         begun.release()
         stop(recorder, patience_s)
@@ -161,18 +169,25 @@ async def test_two_that_stop_a_recording_both_wait_for_its_end(
         for _ in both:
             assert await asyncio.to_thread(waiting.acquire, timeout=_LONG_S)
         disk.works.set()
-        assert [answer.json()["state"] for answer in await asyncio.gather(*both)] == ["idle", "idle"]
+        assert [answer.json()["state"] for answer in await asyncio.gather(*both)] == [
+            "idle",
+            "idle",
+        ]
 
 
 async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_path: Path) -> None:
-    """Whoever logs holds no lock of the handler's while it waits for the inbox, or each would wait for the other."""
+    """Whoever logs holds no lock of the handler's while it waits for the inbox, or each would
+    wait for the other.
+    """
     bridge, before = bridge_that_records_into(tmp_path), set(logging.getLogger().handlers)
     async with running(bridge):
         await asyncio.to_thread(bridge.recordings.start, "a")
         (tap,) = set(logging.getLogger().handlers) - before - {bridge.log}
         assert tap.lock is not None
         with tap.lock:
-            other = threading.Thread(target=logging.getLogger("some.library").warning, args=("freed",), daemon=True)
+            other = threading.Thread(
+                target=logging.getLogger("some.library").warning, args=("freed",), daemon=True
+            )
             other.start()
             await asyncio.to_thread(other.join, _LONG_S)
             assert not other.is_alive()
@@ -182,7 +197,8 @@ async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_
 async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own raise what is wrong with a line
+    # Pytest's own raise what is wrong with a line.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     bridge, library = bridge_that_records_into(tmp_path), logging.getLogger("some.library")
     async with running(bridge):
         await asyncio.to_thread(bridge.recordings.start, "a")
@@ -191,6 +207,9 @@ async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(
         library.warning("took %d ms", 3)
         await asyncio.to_thread(bridge.recordings.stop)
     with (tmp_path / "a.mcap").open("rb") as file:
-        lines = [Log.FromString(message.data) for _, _, message in make_reader(file).iter_messages(topics="/log")]
+        lines = [
+            Log.FromString(message.data)
+            for _, _, message in make_reader(file).iter_messages(topics="/log")
+        ]
     assert [line.message for line in lines if line.name == "some.library"] == ["took 3 ms"]
     assert "took %d ms" in capsys.readouterr().err

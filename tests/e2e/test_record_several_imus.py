@@ -1,4 +1,7 @@
-"""Recordings of a source with an IMU for each of its vehicles, and of many vehicles: nothing is lost on the way."""
+"""Recordings of a source with an IMU for each of its vehicles, and of many vehicles.
+
+Nothing is lost on the way.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ version: 1
 name: several
 rooms: {hall: {}}
 sources:
-  sim: {type: simulated, room: hall, vehicles: {drone: {model: flightgoggles, imu: {preset: ideal}}}}
+  sim: {type: simulated, room: hall, vehicles: {drone: {model: flightgoggles,
+      imu: {preset: ideal}}}}
 actors:
   drone: {kind: vehicle, source: sim, subject: drone, imu: sim/drone}
   swarm: {kind: vehicle, source: sim, subject: swarm, count: 110}
@@ -45,7 +49,9 @@ COUNT = 100
 PERIOD_NS = 10_000_000
 
 
-def poses(number: int, t_ns: int, subjects: tuple[str, ...] = ("drone",), x_m: float | None = None) -> SourceFrame:
+def poses(
+    number: int, t_ns: int, subjects: tuple[str, ...] = ("drone",), x_m: float | None = None
+) -> SourceFrame:
     """All at 0.5 m/s unless told otherwise."""
     at_m = 0.5 * number * PERIOD_NS / NS_PER_S if x_m is None else x_m
     rows = len(subjects)
@@ -58,17 +64,25 @@ def felt_and_seen() -> Iterator[SourceEvent]:
     for i in range(COUNT):
         t_ns = t0_ns + i * PERIOD_NS
         yield poses(i, t_ns)
-        yield ImuSample("sim/drone", None, t_ns, np.array([0.0, 0.0, 0.1]), np.array([0.0, 0.0, 9.8]))
+        yield ImuSample(
+            "sim/drone", None, t_ns, np.array([0.0, 0.0, 0.1]), np.array([0.0, 0.0, 9.8])
+        )
 
 
 def recorded(
-    folder: Path, *parts: Iterator[SourceEvent], apart_ns: int = 0, blank: bool = False, config: str = CONFIG
+    folder: Path,
+    *parts: Iterator[SourceEvent],
+    apart_ns: int = 0,
+    blank: bool = False,
+    config: str = CONFIG,
 ) -> Path:
     """A recording of the parts, between which the recorder waited that long."""
     (folder / "bridge.yaml").write_text(config)
     loaded = load(folder / "bridge.yaml", env={}, resolve=registry.resolve)
     facts = recording_metadata(loaded, WallClock.of_run().offset_ns)
-    recorder = Recorder(folder / "flight.mcap", facts, lambda event: getattr(event, "t_arrival_ns", None))
+    recorder = Recorder(
+        folder / "flight.mcap", facts, lambda event: getattr(event, "t_arrival_ns", None)
+    )
     begun_ns = now_ns()
     for number, part in enumerate(parts):
         try:
@@ -92,15 +106,25 @@ def test_each_vehicles_samples_are_exported(tmp_path: Path) -> None:
     flight = recorded(tmp_path, felt_and_seen())
     euroc = export(flight, "euroc", tmp_path / "euroc")
     assert euroc == {"drone/state_groundtruth_estimate0": COUNT - 2, "drone/imu0": COUNT}
-    assert "rate_hz: 100.0" in (tmp_path / "euroc" / "drone" / "mav0" / "imu0" / "sensor.yaml").read_text()
-    assert [path.name for path in (tmp_path / "euroc").iterdir()] == ["drone"], "nobody saw the swarm"
-    assert export(flight, "csv", tmp_path / "csv") == {"drone.csv": COUNT, "sim-drone.imu.csv": COUNT}
+    assert (
+        "rate_hz: 100.0"
+        in (tmp_path / "euroc" / "drone" / "mav0" / "imu0" / "sensor.yaml").read_text()
+    )
+    assert [path.name for path in (tmp_path / "euroc").iterdir()] == ["drone"], (
+        "nobody saw the swarm"
+    )
+    assert export(flight, "csv", tmp_path / "csv") == {
+        "drone.csv": COUNT,
+        "sim-drone.imu.csv": COUNT,
+    }
     assert export(flight, "ros2", tmp_path / "bag")["/drone/imu/data_raw"] == COUNT
 
 
 async def test_a_source_tells_them_again_under_its_own_name(tmp_path: Path) -> None:
     flight = recorded(tmp_path, felt_and_seen())
-    async with receiving(McapSource("again", McapConfig(path=flight, source="sim", loop=True))) as received:
+    async with receiving(
+        McapSource("again", McapConfig(path=flight, source="sim", loop=True))
+    ) as received:
         await received.until(lambda: len(received.of(ImuSample)) > COUNT)
     assert {event.source for event in received.of(ImuSample)} == {"again/drone"}
     assert {event.source for event in received.frames} == {"again"}
@@ -117,7 +141,9 @@ async def test_a_replay_takes_the_place_of_its_live_samples_too(tmp_path: Path) 
         return samples is not None and bool(np.any(samples.w_radps[:, 2] == 0.1))
 
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
-        (await web.put("/api/v1/replay", json={"name": flight.stem, "loop": True})).raise_for_status()
+        (
+            await web.put("/api/v1/replay", json={"name": flight.stem, "loop": True})
+        ).raise_for_status()
         await until(turning)
 
 
@@ -138,7 +164,8 @@ def test_speeds_do_not_explode_where_stamps_come_close_together(tmp_path: Path) 
 
     def bunched() -> Iterator[SourceEvent]:
         for i in range(200):
-            late_ns = {0: 20_000_000 - 200_000, 1: 10_000_000 - 100_000}.get(i % 20, 0)  # three at once, in twenty
+            # Three at once, in twenty.
+            late_ns = {0: 20_000_000 - 200_000, 1: 10_000_000 - 100_000}.get(i % 20, 0)
             yield poses(i, t0_ns + i * PERIOD_NS + late_ns)
 
     export(recorded(tmp_path, bunched()), "euroc", tmp_path / "euroc")
@@ -150,7 +177,9 @@ def test_speeds_do_not_explode_where_stamps_come_close_together(tmp_path: Path) 
     assert np.median(vx_mps) == pytest.approx(0.5, abs=1e-6)
 
 
-def test_a_swarm_is_read_a_few_times_and_not_once_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swarm_is_read_a_few_times_and_not_once_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everybody = tuple(f"swarm_{i}" for i in range(1, 111))
     t0_ns = now_ns() - NS_PER_S
     flight = recorded(tmp_path, (poses(i, t0_ns + i * PERIOD_NS, everybody) for i in range(6)))
@@ -168,7 +197,9 @@ def test_a_swarm_is_read_a_few_times_and_not_once_for_each(tmp_path: Path, monke
     assert passes <= 5
 
 
-def test_black_pictures_of_a_lost_carrier_are_left_out_where_nothing_can_say_so(tmp_path: Path) -> None:
+def test_black_pictures_of_a_lost_carrier_are_left_out_where_nothing_can_say_so(
+    tmp_path: Path,
+) -> None:
     flight = recorded(tmp_path, felt_and_seen(), blank=True)
     assert export(flight, "euroc", tmp_path / "euroc")["drone/cam0"] == 2
     assert export(flight, "ros2", tmp_path / "bag")["/front/image_raw/compressed"] == 2
@@ -183,6 +214,8 @@ def test_a_long_pause_is_no_damage(tmp_path: Path) -> None:
         return (poses(i, begin_ns + i * PERIOD_NS) for i in range(20))
 
     alone = CONFIG.replace(", count: 110", "")
-    flight = recorded(tmp_path, after(t0_ns), after(t0_ns + pause_ns), apart_ns=pause_ns, config=alone)
+    flight = recorded(
+        tmp_path, after(t0_ns), after(t0_ns + pause_ns), apart_ns=pause_ns, config=alone
+    )
     done = replay_offline(flight, tmp_path / "out")
     assert (done.events, round(done.recorded_s)) == (40, 3700)

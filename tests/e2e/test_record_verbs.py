@@ -1,4 +1,7 @@
-"""`record`, `replay`, `export`, `report` as a user gives them: what goes wrong is told, nothing half done is left."""
+"""`record`, `replay`, `export`, `report` as a user gives them.
+
+What goes wrong is told, nothing half done is left.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,15 @@ from vil_bridge.core.types import Stamps
 from vil_bridge.monitoring.frame_records import FrameRow
 
 WHOLE = b"all of the recording"
-TOLD = {"file": "a.mcap", "state": "recording", "lost": {}, "messages": 1, "bytes": 1, "seconds": 0.1, "reason": ""}
+TOLD = {
+    "file": "a.mcap",
+    "state": "recording",
+    "lost": {},
+    "messages": 1,
+    "bytes": 1,
+    "seconds": 0.1,
+    "reason": "",
+}
 
 
 def given(*words: object) -> Result:
@@ -121,7 +132,9 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """Some 20 kB of room."""
     disk = tmp_path / "tiny"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True
+    ).returncode:
         pytest.skip("may not mount a small disk here")
     (disk / "filler").write_bytes(bytes(44_000))
     yield disk
@@ -130,7 +143,10 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 def stamped(path: Path) -> Path:
     """A recording with 2,000 rows in its ledger."""
-    rows = [FrameRow(i + 1, "raw", T0_NS, "tracked", {}, Stamps(request=T0_NS, warp=T0_NS + 1)) for i in range(2000)]
+    rows = [
+        FrameRow(i + 1, "raw", T0_NS, "tracked", {}, Stamps(request=T0_NS, warp=T0_NS + 1))
+        for i in range(2000)
+    ]
     return write_recording(path, ledger=[("front", msgspec.json.encode(row)) for row in rows])
 
 
@@ -143,7 +159,10 @@ def test_a_full_disk_is_told_and_the_folder_is_gone_again(tmp_path: Path, tiny_d
         assert "No space left on device; nothing was written" in done.output
         assert not (tiny_disk / "out").exists()
     report = given("report", file, "--out", tiny_disk / "absent" / "page.html")
-    assert (report.exit_code, "No such file or directory; give it room" in report.output) == (3, True)
+    assert (report.exit_code, "No such file or directory; give it room" in report.output) == (
+        3,
+        True,
+    )
 
 
 def test_what_failed_can_be_given_again(tmp_path: Path) -> None:
@@ -159,7 +178,10 @@ def test_what_failed_can_be_given_again(tmp_path: Path) -> None:
 
 def test_a_ledger_that_is_damaged_is_named(tmp_path: Path) -> None:
     file = write_recording(tmp_path / "flight.mcap", ledger=[("front", b'{"kind": "frame"}')])
-    for words in (("export", file, "--to", "csv", "--out", tmp_path / "a"), ("report", file, "--out", tmp_path / "b")):
+    for words in (
+        ("export", file, "--to", "csv", "--out", tmp_path / "a"),
+        ("report", file, "--out", tmp_path / "b"),
+    ):
         done = given(*words)
         assert isinstance(done.exception, RecordingError), done.output
         assert f"{file}: a line of the ledger of front is damaged" in str(done.exception)
@@ -184,7 +206,9 @@ def test_a_report_never_replaces_what_it_is_made_of(tmp_path: Path) -> None:
         (["--as-fast-as-possible", "--out", "x", "--camera", "front"], "--camera needs --scene"),
     ],
 )
-def test_options_of_a_replay_that_would_do_nothing_are_refused(options: list[str], words: str) -> None:
+def test_options_of_a_replay_that_would_do_nothing_are_refused(
+    options: list[str], words: str
+) -> None:
     done = given("replay", "absent.mcap", *options)
     assert isinstance(done.exception, ConfigError)
     assert words in str(done.exception)

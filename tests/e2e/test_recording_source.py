@@ -22,15 +22,26 @@ from vil_adapters.recording.source import RecordingSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import MotionFrame, RenderedImage, SourceFrame, SourceReset, View, WorldSnapshot
+from vil_bridge.core.types import (
+    MotionFrame,
+    RenderedImage,
+    SourceFrame,
+    SourceReset,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.registry import create
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
 
-TUM = "".join(f"{100.0 + 0.01 * i:.3f} {0.01 * i:.4f} 0 1 0 0 0 1\n" for i in range(40) if not 10 <= i < 20)
+TUM = "".join(
+    f"{100.0 + 0.01 * i:.3f} {0.01 * i:.4f} 0 1 0 0 0 1\n" for i in range(40) if not 10 <= i < 20
+)
 
 
-def recorded(folder: Path, text: str = TUM, name: str = "flight.txt", **config: Any) -> RecordingSource:
+def recorded(
+    folder: Path, text: str = TUM, name: str = "flight.txt", **config: Any
+) -> RecordingSource:
     path = folder / name
     path.write_text(text)
     source = create("sources", "lab", RecordingConfig(path=path, **config))
@@ -67,14 +78,18 @@ async def test_a_loop_resets_histories_and_stamps(tmp_path: Path) -> None:
         def turns() -> list[tuple[SourceFrame, SourceFrame]]:
             """The frames before and after each reset."""
             found = []
-            for before, reset, after in zip(lab.events, lab.events[1:], lab.events[2:], strict=False):
+            for before, reset, after in zip(
+                lab.events, lab.events[1:], lab.events[2:], strict=False
+            ):
                 if isinstance(reset, SourceReset):
                     assert isinstance(before, SourceFrame) and isinstance(after, SourceFrame)
                     found.append((before, after))
             return found
 
         # A busy machine may play the last row only.
-        await lab.until(lambda: len(lab.resets) >= 2 and any(after.frame_number < 40 for _, after in turns()))
+        await lab.until(
+            lambda: len(lab.resets) >= 2 and any(after.frame_number < 40 for _, after in turns())
+        )
     assert all(reset.clock and "begins again" in reset.reason for reset in lab.resets)
     for before, after in turns():
         assert before.frame_number == 40 and before.t_foreign_ns == 100_000_000_000 + 39 * 2_500_000
@@ -100,7 +115,10 @@ def test_a_bad_recording_is_told_before_anything_runs(tmp_path: Path) -> None:
 
 @pytest.mark.wire
 async def test_the_cmu_walk_through_the_wire_of_qtm() -> None:
-    """A recording drives an emulator; what the source makes of it has the same bones, of constant length."""
+    """A recording drives an emulator.
+
+    What the source makes of it has the same bones, of constant length.
+    """
     pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
     from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig
     from vil_adapters.qualisys.emulator import QtmEmulator
@@ -141,7 +159,10 @@ class Rows:
 async def test_a_recording_can_wait_for_the_first_picture(tmp_path: Path) -> None:
     async with receiving(recorded(tmp_path, start="first_picture", loop=False)) as lab:
         await lab.more_frames(4)
-        assert lab.status.state is ComponentState.WAITING and "first picture" in lab.status.report().reason
+        assert (
+            lab.status.state is ComponentState.WAITING
+            and "first picture" in lab.status.report().reason
+        )
         assert not lab.resets
         standing = list(lab.frames)
         await asyncio.to_thread(lab.context.first_picture.release)
@@ -152,13 +173,17 @@ async def test_a_recording_can_wait_for_the_first_picture(tmp_path: Path) -> Non
     assert "the recording begins" in reset.reason
     played = [e for e in lab.events[lab.events.index(reset) :] if isinstance(e, SourceFrame)]
     assert len(played) + lab.status.counters["superseded"] == 40, "nothing of it is missed"
-    assert all(frame.t_foreign_ns == 100_000_000_000 + (frame.frame_number - 1) * 10_000_000 for frame in played)
+    assert all(
+        frame.t_foreign_ns == 100_000_000_000 + (frame.frame_number - 1) * 10_000_000
+        for frame in played
+    )
 
 
 CONFIG = """
 version: 1
 rooms: {{room: {{}}}}
-sources: {{track: {{type: motion-file, path: "{path}", subject: drone, room: room, start: first_picture}}}}
+sources: {{track: {{type: motion-file, path: "{path}", subject: drone, room: room,
+    start: first_picture}}}}
 actors: {{drone: {{kind: vehicle, source: track, subject: drone}}}}
 renderers: {{drawn: {{type: flightgoggles, pose_port: 0, image_port: 0}}}}
 cameras: {{front: {{actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50}}}}
@@ -177,7 +202,9 @@ async def test_a_bridge_plays_when_its_renderer_draws(tmp_path: Path) -> None:
 
     def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         drawn.extend(views)
-        return RenderedRequest(tuple(RenderedImage(v, np.full((24, 32, 3), len(drawn) % 256, np.uint8)) for v in views))
+        return RenderedRequest(
+            tuple(RenderedImage(v, np.full((24, 32, 3), len(drawn) % 256, np.uint8)) for v in views)
+        )
 
     (client,) = bridge.context.renderers.values()
     assert isinstance(client, FlightGogglesClient)
@@ -187,4 +214,6 @@ async def test_a_bridge_plays_when_its_renderer_draws(tmp_path: Path) -> None:
         assert status.state is ComponentState.WAITING and "position_s" not in status.facts
         with server(ports(client), draw):
             await until(lambda: "position_s" in status.facts)
-    assert drawn[0].T_world_camera.p_m[0] == pytest.approx(0.0, abs=1e-9), "drawn where the recording begins"
+    assert drawn[0].T_world_camera.p_m[0] == pytest.approx(0.0, abs=1e-9), (
+        "drawn where the recording begins"
+    )

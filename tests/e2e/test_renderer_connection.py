@@ -1,4 +1,7 @@
-"""Connections of both protocols: counters that balance, a state that does not flap, peers that never speak."""
+"""Connections of both protocols.
+
+Counters that balance, a state that does not flap, peers that never speak.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ from vil_renderer.flightmare import client as flightmare_client
 pytestmark = pytest.mark.wire
 
 
-PROTOCOLS: dict[str, Any] = {"flightgoggles": flightgoggles_support, "flightmare": flightmare_support}
+PROTOCOLS: dict[str, Any] = {
+    "flightgoggles": flightgoggles_support,
+    "flightmare": flightmare_support,
+}
 FATES = ("answered", "unanswered", "skipped", "swallowed")
 protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -39,7 +45,9 @@ def open_poses(driven: Any) -> int:
 
 @protocols
 def test_the_counters_add_up_to_what_was_sent(protocol: str) -> None:
-    """Poses get lost and are repeated, the renderer passes some over, restarts and is silent for a while."""
+    """Poses get lost and are repeated, the renderer passes some over, restarts and is silent for
+    a while.
+    """
     support = PROTOCOLS[protocol]
     hang, go_on = threading.Event(), threading.Event()
 
@@ -56,7 +64,10 @@ def test_the_counters_add_up_to_what_was_sent(protocol: str) -> None:
                 pump.frames_reach(seen + 20)
                 hang.set()
                 repeats = bridge.status.counters["repeats"] + 5
-                pump.until(lambda repeats=repeats: bridge.status.counters["repeats"] >= repeats, asking=False)
+                pump.until(
+                    lambda repeats=repeats: bridge.status.counters["repeats"] >= repeats,
+                    asking=False,
+                )
                 hang.clear()
                 go_on.set()
                 pump.frames_reach(seen + 40)
@@ -89,7 +100,9 @@ class Clock:
 
 
 @protocols
-def test_a_renderer_in_overload_does_not_flap(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renderer_in_overload_does_not_flap(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     support, clock = PROTOCOLS[protocol], Clock()
     for module in (connection, flightgoggles_client, flightmare_client):
         monkeypatch.setattr(module, "machine_ns", clock)
@@ -101,7 +114,10 @@ def test_a_renderer_in_overload_does_not_flap(protocol: str, monkeypatch: pytest
         go_on.wait(PATIENCE_S)
         return support.draw(views, snapshot)
 
-    with support.client(answer_timeout_s=2.0) as bridge, support.server(support.ports(bridge), draw):
+    with (
+        support.client(answer_timeout_s=2.0) as bridge,
+        support.server(support.ports(bridge), draw),
+    ):
         pump = support.Pump(bridge)
 
         def answers_late() -> None:
@@ -140,7 +156,9 @@ def test_a_renderer_that_takes_anothers_place_is_a_new_one(protocol: str) -> Non
                 renderer.subscribe(b"")
                 renderer.connect(address)
                 pump.until(lambda count=count: bridge._topics[b""] == count)
-                assert bridge._overdues == 0, "the new one is not blamed for what the old one did not answer"
+                assert bridge._overdues == 0, (
+                    "the new one is not blamed for what the old one did not answer"
+                )
             old.close()
             pump.until(lambda: bridge._topics[b""] == 1)
             assert "no renderer has connected" not in bridge.status.report().reason
@@ -149,7 +167,9 @@ def test_a_renderer_that_takes_anothers_place_is_a_new_one(protocol: str) -> Non
 
 
 @protocols
-def test_a_peer_that_never_speaks_is_cut_off(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_never_speaks_is_cut_off(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """ZeroMQ alone would wait for 30 s."""
     monkeypatch.setattr(connection_sockets, "_HANDSHAKE_MS", 100)
     support = PROTOCOLS[protocol]
@@ -159,7 +179,12 @@ def test_a_peer_that_never_speaks_is_cut_off(protocol: str, monkeypatch: pytest.
                 while silent.recv(64):
                     pass
         pump = support.Pump(bridge)
-        pump.until(lambda: bridge.status.counters["bad_handshake"] + bridge.status.counters["disconnected"] >= 2)
+        pump.until(
+            lambda: (
+                bridge.status.counters["bad_handshake"] + bridge.status.counters["disconnected"]
+                >= 2
+            )
+        )
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="the policy is Linux's")

@@ -1,4 +1,6 @@
-"""Two cameras on two embedded renderers that are stopped, killed and started again while readers watch."""
+"""Two cameras on two embedded renderers that are stopped, killed and started again while readers
+watch.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,11 @@ renderers:
   left: {type: flightgoggles, pose_port: 0, image_port: 0}
   right: {type: flightgoggles, pose_port: 0, image_port: 0}
 cameras:
-  north: {renderer: %(north)s, width_px: 160, height_px: 120, rate_hz: 20, latency_compensation: none,
+  north: {renderer: %(north)s, width_px: 160, height_px: 120, rate_hz: 20,
+      latency_compensation: none,
           T_body_camera: {p_m: [0, 0, 1.5]}}
-  south: {renderer: %(south)s, width_px: 160, height_px: 120, rate_hz: 20, latency_compensation: none,
+  south: {renderer: %(south)s, width_px: 160, height_px: 120, rate_hz: 20,
+      latency_compensation: none,
           T_body_camera: {p_m: [0, 0, 1.5], ypr_deg: [180, 0, 0]}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -69,7 +73,8 @@ class Reader:
                 frame = receiver.next(0.1)
                 if frame is not None:
                     self.ids.append(frame.frame_id)
-                    self._newest_request_ns = frame.frame_id  # ids are the bridge's times of the requests
+                    # Ids are the bridge's times of the requests.
+                    self._newest_request_ns = frame.frame_id
 
 
 class Theatre:
@@ -83,7 +88,14 @@ class Theatre:
     def start(self, name: str) -> None:
         client: Any = self.bridge.context.renderers[name]
         ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
-        command = (sys.executable, "-m", "vil_renderer.embedded.servers.main", "-scene", "empty", *ports)
+        command = (
+            sys.executable,
+            "-m",
+            "vil_renderer.embedded.servers.main",
+            "-scene",
+            "empty",
+            *ports,
+        )
         self.children[name] = Program(*command)
 
     def send(self, name: str, number: signal.Signals) -> int:
@@ -96,14 +108,17 @@ class Theatre:
 
     def read(self) -> None:
         self.readers = {
-            camera: Reader(self.bridge.context.hub.endpoint, camera) for camera in self.bridge.context.cameras
+            camera: Reader(self.bridge.context.hub.endpoint, camera)
+            for camera in self.bridge.context.cameras
         }
 
     def now(self) -> BridgeSnapshot:
         return self.bridge.snapshot()
 
     def assigned(self) -> dict[str, str]:
-        return {name: f"{view.renderer}, {view.assigned}" for name, view in self.now().cameras.items()}
+        return {
+            name: f"{view.renderer}, {view.assigned}" for name, view in self.now().cameras.items()
+        }
 
     def running(self, name: str) -> bool:
         return self.now().renderers[name].report.state == "running"
@@ -111,18 +126,24 @@ class Theatre:
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> float:
         begun_s, stopwatch = time.monotonic(), Stopwatch()
         while not condition():
-            assert time.monotonic() - begun_s < timeout_s, (self.assigned(), self.now().not_ready_because)
+            assert time.monotonic() - begun_s < timeout_s, (
+                self.assigned(),
+                self.now().not_ready_because,
+            )
             await asyncio.sleep(0.01)
             stopwatch.turn()
         return stopwatch.seconds
 
     async def pictures_since(self, t_ns: int) -> float:
-        """Seconds from now until each camera has delivered a picture that was asked for after an instant.
+        """Seconds from now until each camera has delivered a picture that was asked for after an
+        instant.
 
         Those in which threads waited for a processor are not counted.
         """
         waited_s = queued_s(self._pids())
-        took_s = await self.until(lambda: all(reader.shows(t_ns) for reader in self.readers.values()), LOAD_S)
+        took_s = await self.until(
+            lambda: all(reader.shows(t_ns) for reader in self.readers.values()), LOAD_S
+        )
         return took_s - (queued_s(self._pids()) - waited_s)
 
     def _pids(self) -> list[int]:
@@ -154,7 +175,9 @@ async def test_cameras_leave_a_stopped_or_killed_renderer_and_return(record_prop
             it.start(name)
             await it.until(partial(it.running, name), LOAD_S)
         it.read()
-        await it.until(lambda: it.assigned() == {"north": "left, load", "south": "right, preferred"}, LOAD_S)
+        await it.until(
+            lambda: it.assigned() == {"north": "left, load", "south": "right, preferred"}, LOAD_S
+        )
         await it.pictures_since(time.monotonic_ns())
 
         stopped_s = await it.pictures_since(it.send("left", signal.SIGSTOP))
@@ -166,14 +189,22 @@ async def test_cameras_leave_a_stopped_or_killed_renderer_and_return(record_prop
 
         # Now one renderer serves both cameras, and the other stands by.
         killed_s = await it.pictures_since(it.send("right", signal.SIGKILL))
-        await it.until(lambda: set(it.assigned().values()) == {"left, fail-over from right"}, LOAD_S)
+        await it.until(
+            lambda: set(it.assigned().values()) == {"left, fail-over from right"}, LOAD_S
+        )
         await it.until(lambda: it.now().renderers["right"].pictures_hz == 0.0, RETURN_S)
 
         def serves_both() -> bool:
             now = it.now()
             left, right = now.renderers["left"], now.renderers["right"]
-            works = left.pictures_hz > 0.0 and left.render_ms is not None and 0.0 < left.utilisation <= 1.0
-            return works and left.cameras == ("north", "south") and right.cameras == () and now.ready
+            works = (
+                left.pictures_hz > 0.0
+                and left.render_ms is not None
+                and 0.0 < left.utilisation <= 1.0
+            )
+            return (
+                works and left.cameras == ("north", "south") and right.cameras == () and now.ready
+            )
 
         await it.until(serves_both, LOAD_S)
 

@@ -1,4 +1,7 @@
-"""Two renderers for one camera as they see it themselves: who is asked for what, and what they tell is shown."""
+"""Two renderers for one camera as they see it themselves.
+
+Who is asked for what, and what they tell is shown.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ renderers:
   main: {type: flightgoggles, pose_port: 0, image_port: 0}
   spare: {type: %s, pose_port: 0, image_port: 0}
 cameras:
-  front: {renderer: [main, spare], width_px: 64, height_px: 48, rate_hz: 50, latency_compensation: none}
+  front: {renderer: [main, spare], width_px: 64, height_px: 48, rate_hz: 50,
+      latency_compensation: none}
   back: {renderer: main, width_px: 64, height_px: 48, rate_hz: 50, latency_compensation: none}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -47,7 +51,9 @@ class Painter:
         self.info: dict[str, str] = {}
         self._stop = threading.Event()
         run: Any = serve if protocol == "flightgoggles" else serve_flightmare
-        peer: Any = FlightGogglesServerConfig if protocol == "flightgoggles" else FlightmareServerConfig
+        peer: Any = (
+            FlightGogglesServerConfig if protocol == "flightgoggles" else FlightmareServerConfig
+        )
         ports = peer(pose_port=client.pose_port, image_port=client.image_port)
         self._thread = threading.Thread(target=run, args=(self._draw, ports, self._stop))
         self._thread.start()
@@ -58,7 +64,9 @@ class Painter:
         self.due.update(self.newest)
         self.lists.add(tuple(view.key for view in views))
         noise = np.random.default_rng(1).integers(0, 255, (48, 64, 3), np.uint8)
-        return RenderedRequest(tuple(RenderedImage(view, noise) for view in due), info=dict(self.info))
+        return RenderedRequest(
+            tuple(RenderedImage(view, noise) for view in due), info=dict(self.info)
+        )
 
     def close(self) -> None:
         self._stop.set()
@@ -74,7 +82,11 @@ async def painted(spare: str = "flightgoggles") -> AsyncIterator[tuple[Bridge, d
     }
     async with running(bridge):
         try:
-            await until(lambda: all(r.report.state == "running" for r in bridge.snapshot().renderers.values()))
+            await until(
+                lambda: all(
+                    r.report.state == "running" for r in bridge.snapshot().renderers.values()
+                )
+            )
             yield bridge, painters
         finally:
             for painter in painters.values():
@@ -86,7 +98,8 @@ async def test_a_spare_renderer_is_asked_for_no_picture_until_it_is_needed() -> 
         main, spare = painters["main"], painters["spare"]
         await until(lambda: bridge.snapshot().cameras["front"].renderer == "main")
         asked = spare.due["front"]
-        await until(lambda: main.due["front"] >= 75)  # three times as long as a renderer is left alone
+        # Three times as long as a renderer is left alone.
+        await until(lambda: main.due["front"] >= 75)
         assert spare.due["front"] <= asked + 2, "what was under way"
         assert spare.lists == {("front",)} and main.lists == {("front", "back")}
         await asyncio.to_thread(main.close)
@@ -105,7 +118,9 @@ async def test_a_renderer_that_loses_its_last_camera_is_asked_to_draw_none() -> 
         await asyncio.to_thread(main.close)
         await until(lambda: spare.newest == ("front",))
         painters["main"] = Painter(bridge.context.renderers["main"], "flightgoggles")
-        await until(lambda: bridge.snapshot().cameras["front"].renderer == "main" and not spare.newest)
+        await until(
+            lambda: bridge.snapshot().cameras["front"].renderer == "main" and not spare.newest
+        )
 
 
 async def test_a_profile_that_fell_back_is_noted_and_nothing_stops() -> None:

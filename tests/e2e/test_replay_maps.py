@@ -1,4 +1,7 @@
-"""A recorded flight is mapped offline, as a running bridge maps it: the same file each time, and true to the scene."""
+"""A recorded flight is mapped offline, as a running bridge maps it.
+
+The same file each time, and true to the scene.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,15 @@ def test_a_recording_is_mapped(tmp_path: Path) -> None:
     recording, room = write_recording(tmp_path / "flight.mcap", CONFIG + MAPS), room_file(tmp_path)
     for name in ("one", "two"):
         done = replay_offline(recording, tmp_path / name, scene=str(room), cameras=["front"])
-        headers = (tmp_path / name / "cameras" / "front" / "pictures.jsonl").read_text().splitlines()
-        assert done.pictures["front"] == len(headers), "the map's pictures are not among those written"
-    assert (tmp_path / "one/maps/room.ot").read_bytes() == (tmp_path / "two/maps/room.ot").read_bytes()
+        headers = (
+            (tmp_path / name / "cameras" / "front" / "pictures.jsonl").read_text().splitlines()
+        )
+        assert done.pictures["front"] == len(headers), (
+            "the map's pictures are not among those written"
+        )
+    assert (tmp_path / "one/maps/room.ot").read_bytes() == (
+        tmp_path / "two/maps/room.ot"
+    ).read_bytes()
     found = read_map(tmp_path / "one/maps/room.ot")
     occupied = found.codes[found.log_odds >= 0.0]
     around = Box(np.zeros(3), np.full(3, 20.0))  # the floor at z = 0 is the border of two voxels

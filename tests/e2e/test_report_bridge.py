@@ -1,4 +1,7 @@
-"""A short run of a real bridge with a moving carrier, a renderer and a reader: ledger over REST, report by the verb."""
+"""A short run of a real bridge with a moving carrier, a renderer and a reader.
+
+Ledger over REST, report by the verb.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ FRAMES = 100
 
 
 def draw(views: tuple[View, ...], _: WorldSnapshot) -> RenderedRequest:
-    return RenderedRequest(tuple(RenderedImage(v, np.full((48, 64, 3), 128, np.uint8)) for v in views if v.due))
+    return RenderedRequest(
+        tuple(RenderedImage(v, np.full((48, 64, 3), 128, np.uint8)) for v in views if v.due)
+    )
 
 
 async def fly(bridge: Bridge) -> None:
@@ -62,7 +67,8 @@ def read(endpoint: str) -> list[Frame]:
         while len(found) < FRAMES:
             frame = receiver.next(PATIENCE_S)
             assert frame is not None, receiver.problem
-            if "render_age_ns" not in frame.metadata:  # of a rendering that is shown again there is no row
+            # Of a rendering that is shown again there is no row.
+            if "render_age_ns" not in frame.metadata:
                 found.append(frame)
     return found
 
@@ -83,7 +89,9 @@ async def test_every_frame_has_its_row_and_the_report_every_stage(tmp_path: Path
         flight.cancel()
         ledger = bridge.context.cameras["front"].ledger
         await until(lambda: all(row.stamps.send is not None for row in ledger.rows()[-20:-10]))
-        said = await asyncio.to_thread(reported, "--url", bridge.http.url, "-o", str(page), "--save", str(saved))
+        said = await asyncio.to_thread(
+            reported, "--url", bridge.http.url, "-o", str(page), "--save", str(saved)
+        )
         async with httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
             assert (await web.get("/api/v1/ledger/rear")).status_code == 404
             assert (await web.get("/api/v1/ledger/front?last=0")).status_code == 422
@@ -105,6 +113,10 @@ async def test_every_frame_has_its_row_and_the_report_every_stage(tmp_path: Path
     html = page.read_text()
     for stage in STAGES:
         counted = html.split(f"{stage.replace('_', ' ')}</td><td>")[1].split("</td>")[0]
-        assert int(counted) == sum(stage_ns(row, stage) is not None for row in front.rows) > FRAMES // 2
+        assert (
+            int(counted)
+            == sum(stage_ns(row, stage) is not None for row in front.rows)
+            > FRAMES // 2
+        )
     reported(str(saved), "-o", str(again))
     assert again.read_text() == html

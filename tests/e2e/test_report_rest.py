@@ -1,4 +1,7 @@
-"""The report of a recording over REST: that of the verb, readable under its policy, one at a time."""
+"""The report of a recording over REST.
+
+That of the verb, readable under its policy, one at a time.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +94,14 @@ def test_a_bridge_that_ends_takes_its_report_along(tmp_path: Path) -> None:
     with desk._lock:
         child = desk._child
         assert child is not None
-        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text() == "1000\n", "goes before the bridge"
+        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text() == "1000\n", (
+            "goes before the bridge"
+        )
     desk.close()
     making.join(PATIENCE_S)
     assert failed == [
-        "no report of flight.mcap could be made (exit code -9): fetch the file and run `vil-bridge report` on it"
+        "no report of flight.mcap could be made (exit code -9): fetch the file and run "
+        "`vil-bridge report` on it"
     ]
     with (
         (tmp_path / "flight.mcap").open("rb") as file,

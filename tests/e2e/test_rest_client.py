@@ -1,4 +1,7 @@
-"""The typed client against a running bridge: every operation, values of the right types, errors that say why."""
+"""The typed client against a running bridge.
+
+Every operation, values of the right types, errors that say why.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,14 @@ from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web.auth.access import needed_role
-from vil_bridge.web.client import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewRequest, RequestRejected, RestError
+from vil_bridge.web.client import (
+    BridgeApi,
+    BridgeUnreachable,
+    NoSuchThing,
+    PreviewRequest,
+    RequestRejected,
+    RestError,
+)
 from vil_bridge.web.live.codec import LivePoses, LivePreview
 from vil_bridge.web.openapi import EXAMPLES
 from vil_bridge.web.schemas.controls import MountView, PropBody
@@ -58,8 +68,14 @@ def test_every_operation_has_a_method_and_says_what_may_go_wrong() -> None:
             assert operation.get("description") or "by_name" in name or path.count("/") == 3, name
             assert {"401", "403", "422", "429", "503"} <= set(operation["responses"]), name
             assert "404" in operation["responses"] or "{" not in path, name
-            refusals = [answer for status, answer in operation["responses"].items() if not status.startswith("2")]
-            assert {kind for answer in refusals for kind in answer["content"]} == {"application/json"}, name
+            refusals = [
+                answer
+                for status, answer in operation["responses"].items()
+                if not status.startswith("2")
+            ]
+            assert {kind for answer in refusals for kind in answer["content"]} == {
+                "application/json"
+            }, name
 
 
 def test_every_operation_names_its_role_and_every_body_has_an_example() -> None:
@@ -68,10 +84,17 @@ def test_every_operation_names_its_role_and_every_body_has_an_example() -> None:
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             role = needed_role("http", method.upper(), path)
-            assert operation["security"] == ([] if role is Role.NONE else [{"token": [role]}, {"login": [role]}]), path
-            assert all("example" in p for p in operation.get("parameters", ()) if p["in"] == "path"), path
+            assert operation["security"] == (
+                [] if role is Role.NONE else [{"token": [role]}, {"login": [role]}]
+            ), path
+            assert all(
+                "example" in p for p in operation.get("parameters", ()) if p["in"] == "path"
+            ), path
             if body := operation.get("requestBody"):
-                assert body["content"]["application/json"]["example"] == EXAMPLES[operation["operationId"]]
+                assert (
+                    body["content"]["application/json"]["example"]
+                    == EXAMPLES[operation["operationId"]]
+                )
 
 
 async def test_the_examples_are_understood_and_probes_answer_head(tmp_path: Path) -> None:
@@ -86,10 +109,15 @@ def _send_examples(url: str) -> None:
         for path, methods in described["paths"].items():
             for method, operation in methods.items():
                 if body := operation.get("requestBody"):
-                    names = {p["name"]: p["example"] for p in operation["parameters"]} if "{" in path else {}
+                    names = (
+                        {p["name"]: p["example"] for p in operation["parameters"]}
+                        if "{" in path
+                        else {}
+                    )
                     example = body["content"]["application/json"]["example"]
                     answer = web.request(method, path.format(**names), json=example)
-                    # What a real bridge has not: its own tokens, a simulated vehicle, that recording.
+                    # What a real bridge has not: its own tokens, a simulated vehicle, that
+                    # recording.
                     assert answer.status_code in {200, 404, 409}, (path, answer.text)
                     understood.add(operation["operationId"])
         assert understood == set(EXAMPLES)
@@ -131,13 +159,20 @@ def _read_everything(bridge: Bridge) -> None:
         ("unseen", "prop", "flight"),
     ]
     assert scene.actors[1].skeleton is not None
-    assert (scene.actors[1].skeleton.bones, scene.actors[1].skeleton.parents) == (PERSON.bones, PERSON.parents)
+    assert (scene.actors[1].skeleton.bones, scene.actors[1].skeleton.parents) == (
+        PERSON.bones,
+        PERSON.parents,
+    )
     assert scene.rooms["stage"].q_xyzw == pytest.approx((0.0, 0.0, 0.5**0.5, 0.5**0.5))
     assert (scene.rooms["stage"].walls, scene.rooms["stage"].margin_m) == (None, 0.25)
     assert scene.rooms["flight"].walls is not None
     assert scene.rooms["flight"].walls.max_m == (3.0, 2.0, 3.0)
     front, plain = scene.cameras
-    assert (front.p_m, front.variants, plain.variants) == ((1.0, 2.0, 3.0), ("compensated", "raw"), ("raw",))
+    assert (front.p_m, front.variants, plain.variants) == (
+        (1.0, 2.0, 3.0),
+        ("compensated", "raw"),
+        ("raw",),
+    )
     assert front.fov_y_rad == pytest.approx(1.2217, abs=1e-4)
 
 
@@ -154,7 +189,9 @@ def _change_everything(bridge: Bridge) -> None:
     assert moved.p_m == pytest.approx(mount.p_m)
     assert moved.q_xyzw == pytest.approx(mount.q_xyzw)
     assert api.get_mount("front") == moved
-    assert bridge.context.cameras["front"].camera.T_body_camera.p_m.tolist() == pytest.approx(list(mount.p_m))
+    assert bridge.context.cameras["front"].camera.T_body_camera.p_m.tolist() == pytest.approx(
+        list(mount.p_m)
+    )
     box = PropBody(p_m=(1.0, 1.0, 0.5), size_m=(1.0, 0.5, 1.0))
     assert api.put_prop("box", box).q_xyzw == (0.0, 0.0, 0.0, 1.0)
     assert list(api.get_props()) == ["box"]
@@ -166,7 +203,11 @@ def _change_everything(bridge: Bridge) -> None:
     assert api.get_faults("mocap").faults == "loss=5%"
     assert api.put_faults("mocap", "").faults == ""
     assert api.put_lighting(LightingBody(time_of_day_h=20.0)).time_of_day_h == 20.0
-    assert api.patch_lighting(LightingPatch(time_of_day_h=None)) == api.get_lighting() == LightingBody()
+    assert (
+        api.patch_lighting(LightingPatch(time_of_day_h=None))
+        == api.get_lighting()
+        == LightingBody()
+    )
     assert api.get_lamps().listed is False
     assert api.get_simulation().clock == "real"
     _refusals(api)
@@ -203,7 +244,9 @@ def _refusals(api: BridgeApi) -> None:
     with pytest.raises(RequestRejected, match="runs in real time") as real:
         api.step_simulation(1.0)
     assert real.value.status == 409
-    with pytest.raises(RequestRejected, match="level: Input should be 'info', 'warning' or 'error'"):
+    with pytest.raises(
+        RequestRejected, match="level: Input should be 'info', 'warning' or 'error'"
+    ):
         api.get_log(level="loud")  # type: ignore[arg-type]
     with pytest.raises(RequestRejected, match="asks for no token"):
         api.make_login_link("control")
@@ -237,11 +280,16 @@ async def test_feeds_of_the_client(tmp_path: Path) -> None:
 
 def _listen(bridge: Bridge) -> None:
     api = BridgeApi(bridge.http.url, timeout_s=PATIENCE_S)
-    with api.live(poses_hz=30, previews=[PreviewRequest(camera="front", variant="raw", hz=15)]) as feed:
+    with api.live(
+        poses_hz=30, previews=[PreviewRequest(camera="front", variant="raw", hz=15)]
+    ) as feed:
         kinds = {type(feed.next(PATIENCE_S)) for _ in range(30)}
         assert kinds == {LivePoses, LivePreview}
         feed.subscribe(previews=[PreviewRequest(camera="plain", variant="raw", hz=15)])
-        while not (isinstance(message := feed.next(PATIENCE_S), LivePreview) and message.header["camera"] == "plain"):
+        while not (
+            isinstance(message := feed.next(PATIENCE_S), LivePreview)
+            and message.header["camera"] == "plain"
+        ):
             pass
     with pytest.raises(BridgeUnreachable, match="the live feed ended"):
         feed.subscribe(poses_hz=1)

@@ -31,7 +31,9 @@ SAID_503: Final = {"/readyz"}
 
 
 @pytest.mark.timeout(0 if EXAMPLES > 100 else 900)
-def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+def test_no_request_makes_a_server_error(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     # Here, since every worker collects this file and few run it.
     import schemathesis
     from schemathesis import GenerationMode
@@ -56,7 +58,11 @@ def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callab
                 _try(allowed, headers, operation.label, tried, statuses)
                 with contextlib.suppress(Unsatisfiable):  # who asks for nothing cannot ask wrongly
                     _try(wrong, headers, operation.label, tried, statuses)
-        report = {"operations": len(tried), "requests": sum(tried.values()), "statuses": dict(statuses)}
+        report = {
+            "operations": len(tried),
+            "requests": sum(tried.values()),
+            "statuses": dict(statuses),
+        }
         report["seconds"] = round(time.monotonic() - begun_s, 1)
         record_property("rest", report)
         print(report)
@@ -89,6 +95,8 @@ def _try(
         statuses[answer.status_code] += 1
         told = f"{case.as_curl_command()}: {answer.status_code} {answer.text}"
         assert answer.status_code < 500 or case.operation.path in SAID_503, told
-        assert str(answer.status_code) in case.operation.responses.status_codes, f"not described: {told}"
+        assert str(answer.status_code) in case.operation.responses.status_codes, (
+            f"not described: {told}"
+        )
 
     ask()

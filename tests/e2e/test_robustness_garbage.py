@@ -75,7 +75,8 @@ def rig(tmp_path_factory: pytest.TempPathFactory, line: tuple[Path, Autopilot]) 
         pytest.MonkeyPatch.context() as patch,
         Rig(folder, imu=line[0], actors__drone__tracking__coast_after_ms=150) as made,
     ):
-        patch.setenv("MALLOC_ARENA_MAX", "2")  # one arena a thread would fill up in its own time, which is no growth
+        # One arena a thread would fill up in its own time, which is no growth.
+        patch.setenv("MALLOC_ARENA_MAX", "2")
         made.start_all()
         yield made
 
@@ -88,19 +89,28 @@ def test_garbage_everywhere(rig: Rig, line: tuple[Path, Autopilot], record_prope
     after_rounds: list[float] = []
     begun_s = time.monotonic()
     with Thrower(rig, line[1].master) as thrower:
-        while time.monotonic() - begun_s < SOAK_S or len(after_rounds) < 3:  # two fill what is reused
+        # Two fill what is reused.
+        while time.monotonic() - begun_s < SOAK_S or len(after_rounds) < 3:
             for _ in thrower.round():
                 memory.append(rss_mb(pids["daemon"]))
                 assert rig.alive("daemon"), rig.log("daemon")[-3000:]
             after_rounds.append(statistics.median(memory[-20:]))
             seen = rig.received()
-            wait_until(lambda seen=seen: rig.received() > seen + 5, what=rig.trouble)  # type: ignore[misc]
+            wait_until(
+                lambda seen=seen: rig.received() > seen + 5,  # type: ignore[misc]
+                what=rig.trouble,
+            )
         took_s = time.monotonic() - begun_s
         pictures = rig.received() - delivered(before)
         thrown = thrower.thrown
-        wait_until(lambda: not _missing(rig, thrown, before), what=lambda: _missing(rig, thrown, before))
+        wait_until(
+            lambda: not _missing(rig, thrown, before), what=lambda: _missing(rig, thrown, before)
+        )
     wait_until(lambda: not rig.trouble(), what=rig.trouble)
-    wait_until(lambda: _connections(pids["daemon"]) <= MOST_CONNECTIONS, what=lambda: _connections(pids["daemon"]))
+    wait_until(
+        lambda: _connections(pids["daemon"]) <= MOST_CONNECTIONS,
+        what=lambda: _connections(pids["daemon"]),
+    )
     report = {
         "seconds": round(took_s, 1),
         "rounds": len(after_rounds),
@@ -114,8 +124,14 @@ def test_garbage_everywhere(rig: Rig, line: tuple[Path, Autopilot], record_prope
     assert after_rounds[-1] - after_rounds[1] < LARGEST_GROWTH_MB, report
     log = rig.log("daemon")
     # A renderer that a busy machine holds up is told as well; that is not about garbage.
-    warnings = [line for line in log.splitlines() if "WARNING" in line and "vil_bridge.daemon.readiness" not in line]
-    assert "Traceback" not in log and "ERROR" not in log and len(warnings) < 20 * len(after_rounds), log[-3000:]
+    warnings = [
+        line
+        for line in log.splitlines()
+        if "WARNING" in line and "vil_bridge.daemon.readiness" not in line
+    ]
+    assert (
+        "Traceback" not in log and "ERROR" not in log and len(warnings) < 20 * len(after_rounds)
+    ), log[-3000:]
 
 
 def test_idle_peers_do_not_keep_people_out(rig: Rig) -> None:
@@ -139,7 +155,9 @@ def _connections(pid: int) -> int:
     return sum(not s.listens for s in sockets_of(pid, "tcp"))
 
 
-def _missing(rig: Rig, thrown: Counter[str], before: dict[str, Any]) -> dict[str, tuple[int, float]]:
+def _missing(
+    rig: Rig, thrown: Counter[str], before: dict[str, Any]
+) -> dict[str, tuple[int, float]]:
     """Ports that counted less than what was thrown at them: counted and thrown."""
     first, last = _counted(before), _counted(rig.get())
     unseen = sum(s.dropped for s in sockets_of(rig.pid("daemon"), "udp"))  # the kernel counts them

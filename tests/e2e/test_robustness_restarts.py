@@ -27,23 +27,32 @@ pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(900 + 2
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     # The threshold to coasting is far above the gaps that a busy machine makes.
-    with Rig(tmp_path_factory.mktemp("restarts"), actors__drone__tracking__coast_after_ms=150) as made:
+    with Rig(
+        tmp_path_factory.mktemp("restarts"), actors__drone__tracking__coast_after_ms=150
+    ) as made:
         made.start_all()
         yield made
 
 
 def resume_s(rig: Rig) -> float:
-    """Seconds until everything works and one more picture has reached the client, without those in the queue."""
+    """Seconds until everything works and one more picture has reached the client, without those
+    in the queue.
+    """
     before, begun_s, waited_s = rig.received(), time.monotonic(), queued_s(map(rig.pid, NAMES))
 
     def resumed() -> bool:
         status = rig.get()
         found = trouble(status)
         if time.monotonic() - begun_s > RESUME_S:
-            print(f"{time.monotonic() - begun_s:.1f} s: {delivered(status) - before} pictures, {found}")
+            print(
+                f"{time.monotonic() - begun_s:.1f} s: {delivered(status) - before} "
+                f"pictures, {found}"
+            )
         return not found and delivered(status) > before
 
-    return wait_until(resumed, what=rig.trouble, period_s=0.05) - (queued_s(map(rig.pid, NAMES)) - waited_s)
+    return wait_until(resumed, what=rig.trouble, period_s=0.05) - (
+        queued_s(map(rig.pid, NAMES)) - waited_s
+    )
 
 
 def restart(rig: Rig, *names: str) -> float:
@@ -64,20 +73,27 @@ def test_status_says_who_is_away_and_why(rig: Rig) -> None:
     rig.kill("client")
     notice(rig, "subscriber gone", lambda s: not s["streams"]["front"]["subscribers"])
     rig.kill("renderer")
-    # A renderer that was killed with unread data resets its connection. The bridge ignores that, and says first that
-    # the renderer has not answered.
+    # A renderer that was killed with unread data resets its connection. The bridge ignores that,
+    # and says first that the renderer has not answered.
     away = f"-input-port {rig.pose_port}"
-    status = notice(rig, "renderer away", lambda s: away in s["renderers"]["hall"]["report"]["reason"])
+    status = notice(
+        rig, "renderer away", lambda s: away in s["renderers"]["hall"]["report"]["reason"]
+    )
     reason = status["renderers"]["hall"]["report"]["reason"]
     assert status["renderers"]["hall"]["report"]["state"] == "waiting"
     assert any(reason in why for why in status["not_ready_because"])
     seen_before = status["actors"]["drone"]["seen"]
     rig.kill("lab")
-    status = notice(rig, "actors lost", lambda s: {a["state"] for a in s["actors"].values()} == {"lost"})
+    status = notice(
+        rig, "actors lost", lambda s: {a["state"] for a in s["actors"].values()} == {"lost"}
+    )
     for state in ("coasting", "stale", "lost"):
         assert status["actors"]["drone"]["seen"][state] > seen_before.get(state, 0), state
     # Frames end before the first question without an answer.
-    reasons = {"imu": "does not exist", **dict.fromkeys(("motive_flight", "motive_actor"), "no answer from 127.0.0.1")}
+    reasons = {
+        "imu": "does not exist",
+        **dict.fromkeys(("motive_flight", "motive_actor"), "no answer from 127.0.0.1"),
+    }
 
     def waits(status: dict[str, Any]) -> bool:
         reports = {name: source["report"] for name, source in status["sources"].items()}
@@ -94,7 +110,9 @@ def test_status_says_who_is_away_and_why(rig: Rig) -> None:
 
 
 def test_random_restarts(rig: Rig, record_property: Any) -> None:
-    """Any peers die in any order, stay away for any time, come back in any order, some die as they start."""
+    """Any peers die in any order, stay away for any time, come back in any order, some die as
+    they start.
+    """
     choose = random.Random(SEED)
     daemon = rig.pid("daemon")
     before = rig.get()
@@ -124,9 +142,10 @@ def test_random_restarts(rig: Rig, record_property: Any) -> None:
     record_property("restarts", report)
     print(json.dumps(report))
     assert max(resumed) < RESUME_S, report
-    assert dropped["front tracking_lost"] > 0 and dropped["hall unanswered"] + dropped["front renderer_busy"] > 0, (
-        report
-    )
+    assert (
+        dropped["front tracking_lost"] > 0
+        and dropped["hall unanswered"] + dropped["front renderer_busy"] > 0
+    ), report
 
 
 def test_client_outlives_the_bridge(rig: Rig) -> None:
@@ -138,7 +157,11 @@ def test_client_outlives_the_bridge(rig: Rig) -> None:
     assert rig.alive("client") and rig.pid("client") == client
     code, _ = rig.end("client", signal.SIGINT)
     summary = json.loads((rig.folder / "client.json").read_text())
-    assert code == 0 and summary["counters"]["registrations"] >= 2 and summary["counters"].get("malformed", 0) == 0
+    assert (
+        code == 0
+        and summary["counters"]["registrations"] >= 2
+        and summary["counters"].get("malformed", 0) == 0
+    )
 
 
 def test_bridge_ends_clean(rig: Rig) -> None:
@@ -159,7 +182,9 @@ def _dropped(after: dict[str, Any], before: dict[str, Any]) -> dict[str, int]:
         found = {f"front {k}": n for k, n in status["cameras"]["front"]["dropped"].items()}
         found |= {f"stream {k}": n for k, n in status["streams"]["front"]["dropped"].items()}
         hall = status["renderers"]["hall"]["report"]["counters"]
-        found |= {f"hall {k}": hall[k] for k in ("unanswered", "skipped", "swallowed", "duplicates")}
+        found |= {
+            f"hall {k}": hall[k] for k in ("unanswered", "skipped", "swallowed", "duplicates")
+        }
         for name in ("motive_flight", "motive_actor"):
             counters = status["sources"][name]["report"]["counters"]
             found |= {f"{name} {k}": counters.get(k, 0) for k in ("lost", "resets", "undescribed")}

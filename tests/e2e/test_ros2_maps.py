@@ -34,7 +34,11 @@ def read_map(message: ros_types.Octomap) -> OccupancyMap:
     """The map of a message, by the header that a reader of octomap_msgs writes before it."""
     assert (message.binary, message.id, message.header.frame_id) == (True, "OcTree", "world")
     data = np.array(message.data, np.int8).tobytes()
-    size = 1 + sum((word >> 2 * child & 3) > 0 for word in np.frombuffer(data, "<u2").tolist() for child in range(8))
+    size = 1 + sum(
+        (word >> 2 * child & 3) > 0
+        for word in np.frombuffer(data, "<u2").tolist()
+        for child in range(8)
+    )
     head = f"# Octomap OcTree binary file\nid OcTree\nsize {size}\nres {message.resolution}\ndata\n"
     return OccupancyMap.of_tree(read_octree(head.encode() + data))
 
@@ -81,7 +85,10 @@ async def test_maps_are_latched_and_sent_when_they_changed() -> None:
 async def test_planned_flights_are_sent_and_withdrawn() -> None:
     begins_ns = now_ns()
     path = PlannedPath(
-        begins_ns, np.array([0.0, 2.0]), np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]), np.array([0.0, 1.0])
+        begins_ns,
+        np.array([0.0, 2.0]),
+        np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]),
+        np.array([0.0, 1.0]),
     )
     given = {"drone": path}
     with router() as place, reader(place) as read:
@@ -91,10 +98,13 @@ async def test_planned_flights_are_sent_and_withdrawn() -> None:
             await until(lambda: read.of("vil/drone/planned_path", ros_types.Path))
             (sent,) = read.of("vil/drone/planned_path", ros_types.Path)
             assert [pose.pose.position.xyz for pose in sent.poses] == path.p_world_m.tolist()
-            assert sent.poses[1].pose.orientation.xyzw == pytest.approx([0.0, 0.0, np.sin(0.5), np.cos(0.5)])
+            assert sent.poses[1].pose.orientation.xyzw == pytest.approx(
+                [0.0, 0.0, np.sin(0.5), np.cos(0.5)]
+            )
             assert sent.poses[1].header.t_ns - sent.header.t_ns == 2_000_000_000
             assert abs(sent.header.t_ns - wall_offset_ns() - begins_ns) < 1_000_000
-            given["drone"] = replace(path, p_world_m=path.p_world_m + 1.0)  # another one that begins then
+            # Another one that begins then.
+            given["drone"] = replace(path, p_world_m=path.p_world_m + 1.0)
             await until(lambda: len(read.of("vil/drone/planned_path", ros_types.Path)) == 2)
             given.clear()
             await until(lambda: len(read.of("vil/drone/planned_path", ros_types.Path)) == 3)

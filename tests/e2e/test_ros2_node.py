@@ -1,4 +1,6 @@
-"""The ROS 2 node on zenoh, read by an independent session with types of its own, as rmw_zenoh's nodes would."""
+"""The ROS 2 node on zenoh, read by an independent session with types of its own, as rmw_zenoh's
+nodes would.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,12 @@ def has_sent(output: Ros2Output, count: int) -> bool:
 
 
 def output_at(place: str, **more: Any) -> tuple[Ros2Output, FrameSink]:
-    settings = {"cameras": ("front",), "actors": ("drone",), "connect": (place,), "images": ("compressed", "raw")}
+    settings = {
+        "cameras": ("front",),
+        "actors": ("drone",),
+        "connect": (place,),
+        "images": ("compressed", "raw"),
+    }
     output = Ros2Output("ros", Ros2Config(**(settings | more)))
     sink = output.frame_sink(INFO)
     assert sink is not None
@@ -93,7 +100,9 @@ async def test_poses_inertial_samples_and_the_tree() -> None:
 
 
 def assert_inertial(read: Reader, flight: Flight) -> None:
-    felt = {w_radps.tobytes(): (n, f_mps2) for n, (w_radps, f_mps2) in enumerate(flight.imu.values())}
+    felt = {
+        w_radps.tobytes(): (n, f_mps2) for n, (w_radps, f_mps2) in enumerate(flight.imu.values())
+    }
     told = read.of("vil/drone/imu/data_raw", ros_types.Imu)
     found = [felt[np.array(message.angular_velocity.xyz).tobytes()] for message in told]
     assert all(a < b for (a, _), (b, _) in pairwise(found))
@@ -146,7 +155,9 @@ async def test_pictures_and_their_geometry() -> None:
 
 async def test_the_right_camera_of_a_pair_tells_the_baseline() -> None:
     apart = Transform.of((0.25, 0.0, 0.0))  # in the left camera's optical axes
-    right = replace(INFO, model=replace(CAMERA, name="front_right"), T_body_optical=INFO.T_body_optical @ apart)
+    right = replace(
+        INFO, model=replace(CAMERA, name="front_right"), T_body_optical=INFO.T_body_optical @ apart
+    )
     with router() as place, reader(place) as read:
         output, _ = output_at(place)
         sink = output.frame_sink(right)
@@ -156,7 +167,9 @@ async def test_the_right_camera_of_a_pair_tells_the_baseline() -> None:
             sink.offer(header(1, now_ns()), picture(1))
             await until(lambda: read.of("vil/front_right/camera_info", ros_types.CameraInfo))
         (info,) = read.of("vil/front_right/camera_info", ros_types.CameraInfo)
-        np.testing.assert_allclose(info.p, [60.0, 0, 31.0, -60.0 * 0.25, 0, 61.0, 23.5, 0, 0, 0, 1.0, 0], atol=1e-12)
+        np.testing.assert_allclose(
+            info.p, [60.0, 0, 31.0, -60.0 * 0.25, 0, 61.0, 23.5, 0, 0, 0, 1.0, 0], atol=1e-12
+        )
 
 
 async def test_the_wire_is_rmw_zenohs() -> None:
@@ -183,13 +196,25 @@ async def test_the_wire_is_rmw_zenohs() -> None:
         for token in tokens:
             if "/MP/" in token:
                 head, topic, type_, hash_, qos = token.rsplit("/", 4)
-                assert head.startswith(f"@ros2_lv/0/{zid}/0/") and head.endswith("/MP/%/%/vil_bridge")
+                assert head.startswith(f"@ros2_lv/0/{zid}/0/") and head.endswith(
+                    "/MP/%/%/vil_bridge"
+                )
                 assert hash_ == f"RIHS01_{HASHES[type_]}"
                 told[topic] = qos
         assert told["%tf_static"] == ":1:,1:,:,:,,"
         assert told["%tf"] == "::,100:,:,:,,"
-        names = {"%vil%drone%odom", "%vil%drone%imu%data_raw", "%tf", "%tf_static", "%vil%front%image_raw"}
-        names |= {"%vil%front%image_raw%compressed", "%vil%front%camera_info", "%vil%drone%planned_path"}
+        names = {
+            "%vil%drone%odom",
+            "%vil%drone%imu%data_raw",
+            "%tf",
+            "%tf_static",
+            "%vil%front%image_raw",
+        }
+        names |= {
+            "%vil%front%image_raw%compressed",
+            "%vil%front%camera_info",
+            "%vil%drone%planned_path",
+        }
         assert set(told) == names
         assert len({t.split("/")[4] for t in tokens}) == len(tokens)  # entity ids
 
@@ -209,7 +234,9 @@ async def test_who_comes_late_gets_the_static_frames() -> None:
         output, _ = output_at(place, frame_prefix="sim/")
         async with Flight().flying(output):
             await until(lambda: output.status.counters["poses"] > 3)
-            with opened(mode="peer", connect__endpoints=[place], timestamping__enabled=True) as session:
+            with opened(
+                mode="peer", connect__endpoints=[place], timestamping__enabled=True
+            ) as session:
                 got: list[Any] = []
                 subscriber = zenoh.ext.declare_advanced_subscriber(
                     session,
@@ -220,10 +247,16 @@ async def test_who_comes_late_gets_the_static_frames() -> None:
                 await until(lambda: got)
                 subscriber.undeclare()
         link, inertial = got[0].transforms
-        assert (link.header.frame_id, link.child_frame_id) == ("sim/drone/base_link", "sim/front_optical")
+        assert (link.header.frame_id, link.child_frame_id) == (
+            "sim/drone/base_link",
+            "sim/front_optical",
+        )
         assert link.transform.translation.xyz == INFO.T_body_optical.p_m.tolist()
         assert link.transform.rotation.xyzw == INFO.T_body_optical.q_xyzw.tolist()
-        assert (inertial.header.frame_id, inertial.child_frame_id) == ("sim/drone/base_link", "sim/drone/imu_link")
+        assert (inertial.header.frame_id, inertial.child_frame_id) == (
+            "sim/drone/base_link",
+            "sim/drone/imu_link",
+        )
         assert inertial.transform.translation.xyz == T_BODY_IMU.p_m.tolist()
 
 
@@ -233,9 +266,15 @@ async def test_the_static_frame_of_a_camera_follows_its_mount() -> None:
         output, sink = output_at(place)
 
         def camera_frames() -> list[Any]:
-            links = [link for m in read.of("tf_static", ros_types.TFMessage) for link in m.transforms]
+            links = [
+                link for m in read.of("tf_static", ros_types.TFMessage) for link in m.transforms
+            ]
             found = [link for link in links if link.child_frame_id == "front_optical"]
-            return [link for link in found if np.allclose(link.transform.translation.xyz, mount["p_m"], atol=1e-12)]
+            return [
+                link
+                for link in found
+                if np.allclose(link.transform.translation.xyz, mount["p_m"], atol=1e-12)
+            ]
 
         async with Flight().flying(output):
             await until(lambda: sink.wanted("rgb", "compensated"))
@@ -245,7 +284,10 @@ async def test_the_static_frame_of_a_camera_follows_its_mount() -> None:
                 await until(functools.partial(has_sent, output, frame))
                 await until(camera_frames)
             newest = read.of("tf_static", ros_types.TFMessage)[-1]
-        assert [link.child_frame_id for link in newest.transforms] == ["front_optical", "drone/imu_link"]
+        assert [link.child_frame_id for link in newest.transforms] == [
+            "front_optical",
+            "drone/imu_link",
+        ]
         (camera,) = camera_frames()  # one message for one change
         assert camera.header.frame_id == "drone/base_link"
         ahead = q_rotate(np.array(camera.transform.rotation.xyzw), np.array([0.0, 0.0, 1.0]))
@@ -288,13 +330,21 @@ async def test_a_lost_body_is_not_told() -> None:
 
 
 async def test_what_cannot_be_sent_is_refused() -> None:
-    with pytest.raises(SinkError, match="front has no compensated rgb or gray pictures; it offers depth"):
-        Ros2Output("ros", Ros2Config(variant="compensated")).frame_sink(replace(INFO, offers={"depth": ("raw",)}))
+    with pytest.raises(
+        SinkError, match="front has no compensated rgb or gray pictures; it offers depth"
+    ):
+        Ros2Output("ros", Ros2Config(variant="compensated")).frame_sink(
+            replace(INFO, offers={"depth": ("raw",)})
+        )
     with pytest.raises(ValueError, match="must not become one"):
         Ros2Config(actors=("a-b", "a_b"))
     with pytest.raises(ValueError, match="tcp/HOST:PORT"):
         Ros2Config(connect=("localhost",))
-    for there in ({"connect": ("tcp/10.0.0.1:7447",)}, {"listen": ("tcp/0.0.0.0:0",)}, {"multicast": True}):
+    for there in (
+        {"connect": ("tcp/10.0.0.1:7447",)},
+        {"listen": ("tcp/0.0.0.0:0",)},
+        {"multicast": True},
+    ):
         with pytest.raises(ValueError, match="insecure: true"):
             Ros2Config.model_validate(there)
         Ros2Config.model_validate(there | {"insecure": True})

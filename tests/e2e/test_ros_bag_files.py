@@ -73,7 +73,9 @@ def counted(status: Status, what: str, count: int) -> bool:
 async def recorded(path: Path) -> tuple[Flight, Path]:
     """A short flight with pictures, recorded and finished as a bridge that ends does."""
     flight = Flight()
-    config = RosBagConfig(path=path, cameras=("front",), actors=("drone",), images=("compressed", "raw"))
+    config = RosBagConfig(
+        path=path, cameras=("front",), actors=("drone",), images=("compressed", "raw")
+    )
     output = RosBagOutput("rec", config)
     sink = output.frame_sink(INFO)
     assert sink is not None
@@ -100,7 +102,11 @@ def check_stamps(rows: list[dict[str, Any]]) -> None:
         assert all(a < b for a, b in pairwise(stamps)), topic
         assert all(row["stamp"] <= row["logged"] for row in of_topic if "stamp" in row)
     expected = {"/vil/drone/odom", "/vil/drone/imu/data_raw", "/tf", "/tf_static"}
-    expected |= {"/vil/front/image_raw", "/vil/front/image_raw/compressed", "/vil/front/camera_info"}
+    expected |= {
+        "/vil/front/image_raw",
+        "/vil/front/image_raw/compressed",
+        "/vil/front/camera_info",
+    }
     assert set(by_topic) == expected
     assert len(by_topic["/vil/front/image_raw"]) == FRAMES
 
@@ -121,12 +127,15 @@ def check_values(rows: list[dict[str, Any]], flight: Flight) -> None:
     inertial_ns = np.array([row["stamp"] for row in by_topic["/vil/drone/imu/data_raw"]])
     begun = int(np.abs(felt_ns - inertial_ns[0]).argmin())
     ended = begun + len(inertial_ns)
-    np.testing.assert_allclose(inertial_ns, felt_ns[begun:ended], rtol=0, atol=1e5)  # every one, less the lateness
+    # Every one, less the lateness.
+    np.testing.assert_allclose(inertial_ns, felt_ns[begun:ended], rtol=0, atol=1e5)
     samples = list(flight.imu.values())[begun:ended]
     for row, (w_radps, f_mps2) in zip(by_topic["/vil/drone/imu/data_raw"], samples, strict=True):
         assert (row["w"], row["f"], row["cov"][0]) == (w_radps.tolist(), f_mps2.tolist(), -1.0)
     for frame, row in enumerate(by_topic["/vil/front/image_raw"]):
-        np.testing.assert_array_equal(np.frombuffer(row["data"], np.uint8).reshape(48, 64, 3), picture(frame))
+        np.testing.assert_array_equal(
+            np.frombuffer(row["data"], np.uint8).reshape(48, 64, 3), picture(frame)
+        )
     for frame, row in enumerate(by_topic["/vil/front/image_raw/compressed"]):
         decoded = simplejpeg.decode_jpeg(row["data"]).astype(int)
         assert np.abs(decoded - picture(frame)).mean() < 2.0
@@ -141,7 +150,9 @@ def ros1(program: str, path: Path) -> str:
     """What a program says that runs with ROS 1's library, in the system's Python."""
     if (
         not PYTHON.exists()
-        or subprocess.run([PYTHON, "-c", "import rosbag"], capture_output=True, timeout=60.0).returncode
+        or subprocess.run(
+            [PYTHON, "-c", "import rosbag"], capture_output=True, timeout=60.0
+        ).returncode
     ):
         pytest.skip("no ROS 1 library: apt-get install python3-rosbag")
     done = run(PYTHON, "-c", program, path)
@@ -152,7 +163,9 @@ def ros1(program: str, path: Path) -> str:
 @pytest.mark.process
 async def test_a_ros1_bag_read_by_ros1(tmp_path: Path) -> None:
     flight, path = await recorded(tmp_path / "deep" / "run.bag")
-    rows = [json.loads(line) for line in (await asyncio.to_thread(ros1, _READ_ROS1, path)).splitlines()]
+    rows = [
+        json.loads(line) for line in (await asyncio.to_thread(ros1, _READ_ROS1, path)).splitlines()
+    ]
     for row in rows:
         if "data" in row:
             row["data"] = base64.b64decode(row["data"])
@@ -163,9 +176,18 @@ async def test_a_ros1_bag_read_by_ros1(tmp_path: Path) -> None:
 def read_mcap(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with path.open("rb") as stream:
-        for told in make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages():
+        for told in make_reader(
+            stream, decoder_factories=[DecoderFactory()]
+        ).iter_decoded_messages():
             assert told.schema is not None
-            rows.append(row_of(told.schema.name, told.channel.topic, told.message.log_time, told.decoded_message))
+            rows.append(
+                row_of(
+                    told.schema.name,
+                    told.channel.topic,
+                    told.message.log_time,
+                    told.decoded_message,
+                )
+            )
     return rows
 
 
@@ -183,7 +205,12 @@ def row_of(kind: str, topic: str, t_logged_ns: int, m: Any) -> dict[str, Any]:
     if kind in ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"):
         row |= {"data": bytes(m.data)}
     if kind == "sensor_msgs/msg/CameraInfo":
-        row |= {"K": list(m.k), "D": list(m.d), "size": [m.width, m.height], "model": m.distortion_model}
+        row |= {
+            "K": list(m.k),
+            "D": list(m.d),
+            "size": [m.width, m.height],
+            "model": m.distortion_model,
+        }
     if kind == "tf2_msgs/msg/TFMessage":
         link = m.transforms[0]
         row |= {"child": link.child_frame_id, "frame": link.header.frame_id}
@@ -207,12 +234,20 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "run.bag").read_text() == "precious"
 
 
-def bag_of(path: Path, status: Status, file_bytes: int = 1 << 30) -> tuple[BagThread, RosFeed, Topic]:
+def bag_of(
+    path: Path, status: Status, file_bytes: int = 1 << 30
+) -> tuple[BagThread, RosFeed, Topic]:
     config = RosBagConfig(path=path, actors=("drone",))
-    feed = RosFeed(config, "noetic" if path.suffix else "jazzy", lambda _topic, _message: None, status)
+    feed = RosFeed(
+        config, "noetic" if path.suffix else "jazzy", lambda _topic, _message: None, status
+    )
     feed.watch(Flight().world)
     topic = Topic("/vil/drone/imu/data_raw", "sensor_msgs/msg/Imu")
-    return BagThread(path, feed.topics(), feed.messages.store, feed.wall_clock, status, file_bytes), feed, topic
+    return (
+        BagThread(path, feed.topics(), feed.messages.store, feed.wall_clock, status, file_bytes),
+        feed,
+        topic,
+    )
 
 
 def test_what_a_slow_disk_cannot_take_is_counted_and_memory_is_bounded(tmp_path: Path) -> None:
@@ -240,7 +275,9 @@ def test_a_new_file_for_each_gigabyte(tmp_path: Path) -> None:
     status = Status("rec")
     bag, feed, topic = bag_of(tmp_path / "run", status, file_bytes=2500)
     static = next(t for t in feed.topics() if t.latched)
-    bag.enqueue(static, feed.messages.transforms(1, [TransformLink("world", "a", Transform.identity())]))
+    bag.enqueue(
+        static, feed.messages.transforms(1, [TransformLink("world", "a", Transform.identity())])
+    )
     for n in range(20):
         bag.enqueue(topic, feed.messages.imu(n, "imu", np.zeros(3), np.zeros(3)))
     bag.close()
@@ -315,7 +352,9 @@ def test_killed_while_recording(tmp_path: Path, name: str) -> None:
     with Program(sys.executable, "-c", _RECORD, path) as child:
         written = int(child.await_text(r"^(9\d{3}|\d{5,})\n")[1])
         child.kill()
-    found = int(ros1(_REINDEX_ROS1, path)) if path.suffix else count_left(path / f"{path.name}.mcap")
+    found = (
+        int(ros1(_REINDEX_ROS1, path)) if path.suffix else count_left(path / f"{path.name}.mcap")
+    )
     assert found >= written - 1 - 2 * CHUNK_BYTES // IMU_BYTES
 
 

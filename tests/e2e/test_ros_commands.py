@@ -1,4 +1,7 @@
-"""Commands over ROS 2: a foreign session publishes as rmw_zenoh's nodes do, and simulated vehicles fly."""
+"""Commands over ROS 2.
+
+A foreign session publishes as rmw_zenoh's nodes do, and simulated vehicles fly.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,9 @@ def pose(frame: str, p: tuple[float, float, float], yaw_rad: float) -> ros_types
 
 
 def rates(w: tuple[float, float, float], thrust_n: float) -> ros_types.RateThrust:
-    return ros_types.RateThrust(stamped(""), ros_types.Vector3(*w), ros_types.Vector3(0.0, 0.0, thrust_n))
+    return ros_types.RateThrust(
+        stamped(""), ros_types.Vector3(*w), ros_types.Vector3(0.0, 0.0, thrust_n)
+    )
 
 
 class Node:
@@ -85,7 +90,13 @@ class Node:
         name = type(message).__name__
         package = "mav_msgs" if name == "RateThrust" else "geometry_msgs"
         message_type = f"{package}/msg/{name}"
-        self.put(leaf, message.serialize(), actor, f"{package}::msg::dds_::{name}_", hash_of(message_type))
+        self.put(
+            leaf,
+            message.serialize(),
+            actor,
+            f"{package}::msg::dds_::{name}_",
+            hash_of(message_type),
+        )
 
     def put(self, leaf: str, data: bytes, actor: str, kind: str, hash_: str) -> None:
         self._sequence += 1
@@ -125,9 +136,16 @@ class Rig:
 
 @asynccontextmanager
 async def commanded() -> AsyncIterator[Rig]:
-    foreign = {"mode": "peer", "transport__shared_memory__enabled": False}  # as a node on another machine
-    with router() as place, reader(place) as read, opened(**foreign, connect__endpoints=[place]) as session:
-        async with running(build(_CONFIG % (free_ports(1, socket.SOCK_STREAM)[0], place))) as bridge:
+    # As a node on another machine.
+    foreign = {"mode": "peer", "transport__shared_memory__enabled": False}
+    with (
+        router() as place,
+        reader(place) as read,
+        opened(**foreign, connect__endpoints=[place]) as session,
+    ):
+        async with running(
+            build(_CONFIG % (free_ports(1, socket.SOCK_STREAM)[0], place))
+        ) as bridge:
             rig = Rig(bridge, session, read)
             await until(lambda: "quad" in rig.vehicles.names() and rig.state().steps > 0)
             await until(lambda: any("/MS/" in token for token in read.tokens))
@@ -172,7 +190,8 @@ async def test_rates_and_thrust_are_flightgoggles() -> None:
         node = Node(rig.session, b"a" * 16)
         async with asyncio.timeout(PATIENCE_S):
             await rig.repeat(
-                lambda: node.send("cmd_rates", rates((0.0, 0.0, 0.8), 9.81)), lambda: rig.state().w_body_radps[2] > 0.6
+                lambda: node.send("cmd_rates", rates((0.0, 0.0, 0.8), 9.81)),
+                lambda: rig.state().w_body_radps[2] > 0.6,
             )
         assert (rig.state().pilot, rig.state().mode) == ("command", "rates")
 
@@ -200,11 +219,18 @@ async def test_one_pilot_at_a_time_and_nothing_but_commands() -> None:
                 lambda: refused("in the frame 'world'"),
             )
             await rig.repeat(
-                lambda: first.send("cmd_vel", twist("world", (math.nan, 0.0, 0.0))), lambda: refused("finite")
+                lambda: first.send("cmd_vel", twist("world", (math.nan, 0.0, 0.0))),
+                lambda: refused("finite"),
             )
             kind = "geometry_msgs::msg::dds_::TwistStamped_"
             await rig.repeat(
-                lambda: first.put("cmd_vel", b"\0\1\0\0junk", "drone", kind, hash_of("geometry_msgs/msg/TwistStamped")),
+                lambda: first.put(
+                    "cmd_vel",
+                    b"\0\1\0\0junk",
+                    "drone",
+                    kind,
+                    hash_of("geometry_msgs/msg/TwistStamped"),
+                ),
                 lambda: refused("not a stamped message"),
             )
         assert str(rig.status.state) == "running"
@@ -214,7 +240,9 @@ async def test_all_messages_of_a_publisher_are_of_one_pilot() -> None:
     async with commanded() as rig:
         node, ahead = Node(rig.session, b"a" * 16), twist("world", (0.0, 0.5, 0.0))
         async with asyncio.timeout(PATIENCE_S):
-            await rig.repeat(lambda: node.send("cmd_vel", ahead), lambda: rig.status.counters["commands"] >= 20)
+            await rig.repeat(
+                lambda: node.send("cmd_vel", ahead), lambda: rig.status.counters["commands"] >= 20
+            )
         assert rig.status.counters["commands_refused"] == 0
 
 
@@ -230,11 +258,16 @@ async def test_a_huge_message_is_dropped_before_it_is_whole() -> None:
             node.put("cmd_vel", bytes(5000), "drone", kind, hash_)
 
         async with asyncio.timeout(PATIENCE_S):
-            await rig.repeat(send_large, lambda: "a command of 5000 bytes" in str(rig.status.facts.get("refused")))
+            await rig.repeat(
+                send_large,
+                lambda: "a command of 5000 bytes" in str(rig.status.facts.get("refused")),
+            )
             for _ in range(20):
                 node.put("cmd_vel", bytes(1 << 20), "drone", kind, hash_)
             ahead = twist("world", (0.0, 0.5, 0.0))
-            await rig.repeat(lambda: node.send("cmd_vel", ahead), lambda: rig.status.counters["commands"] > 5)
+            await rig.repeat(
+                lambda: node.send("cmd_vel", ahead), lambda: rig.status.counters["commands"] > 5
+            )
         assert rig.status.counters["commands_refused"] <= large
 
 
@@ -242,9 +275,15 @@ async def test_subscribers_are_announced_as_rmw_zenoh_does() -> None:
     async with commanded() as rig:
         tokens = {token.rsplit("/", 4)[1]: token for token in rig.read.tokens if "/MS/" in token}
         leaves = ("cmd_vel", "cmd_pose", "cmd_rates")
-        assert set(tokens) == {f"%vil%{actor}%{leaf}" for actor in ("drone", "real") for leaf in leaves}
+        assert set(tokens) == {
+            f"%vil%{actor}%{leaf}" for actor in ("drone", "real") for leaf in leaves
+        }
         kind = "geometry_msgs::msg::dds_::TwistStamped_"
-        assert tokens["%vil%drone%cmd_vel"].rsplit("/", 3)[1:] == [kind, f"RIHS01_{HASHES[kind]}", "::,10:,:,:,,"]
+        assert tokens["%vil%drone%cmd_vel"].rsplit("/", 3)[1:] == [
+            kind,
+            f"RIHS01_{HASHES[kind]}",
+            "::,10:,:,:,,",
+        ]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -252,7 +291,12 @@ async def test_subscribers_are_announced_as_rmw_zenoh_does() -> None:
 def test_messages_of_both_byte_orders_and_all_paddings(order: str, frame: str) -> None:
     head = struct.pack(f"{order}iII", 1, 2, len(frame) + 1) + frame.encode() + b"\0"
     head += b"\0" * (-len(head) % 8)
-    data = (b"\0\1" if order == "<" else b"\0\0") + b"\0\0" + head + struct.pack(f"{order}6d", 1, 2, 3, 4, 5, 6)
+    data = (
+        (b"\0\1" if order == "<" else b"\0\0")
+        + b"\0\0"
+        + head
+        + struct.pack(f"{order}6d", 1, 2, 3, 4, 5, 6)
+    )
     velocity = velocity_of(data, "world")
     assert velocity == ((1.0, 2.0, 3.0), 6.0, frame != "world")
     assert rates_of(data, "world") == ((1.0, 2.0, 3.0), 6.0)
@@ -279,4 +323,10 @@ def test_a_position_takes_the_heading_of_its_attitude_and_no_other_frame() -> No
     for length in (0.98, 1.02):
         scaled = (*numbers[:3], *(length * part for part in numbers[3:]))
         with pytest.raises(CommandFormatError, match="unit length"):
-            position_of(b"\0\1\0\0" + struct.pack("<iII", 1, 2, 1) + b"\0" * 4 + struct.pack("<7d", *scaled), "world")
+            position_of(
+                b"\0\1\0\0"
+                + struct.pack("<iII", 1, 2, 1)
+                + b"\0" * 4
+                + struct.pack("<7d", *scaled),
+                "world",
+            )

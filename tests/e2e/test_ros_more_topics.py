@@ -1,4 +1,6 @@
-"""Depth, time, humans, distances and lidars over ROS, read by a foreign zenoh session and from bags."""
+"""Depth, time, humans, distances and lidars over ROS, read by a foreign zenoh session and from
+bags.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ NEAR_M, FAR_UNITS = 1.25, 65534
 
 
 def depth_picture(modality: str) -> ImageArray:
-    """Depths that differ, the last row at nothing; rows run upwards in memory, as from a renderer."""
+    """Depths that differ, the last row at nothing.
+
+    Rows run upwards in memory, as from a renderer.
+    """
     if modality == "depth":
         pixels: ImageArray = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64) + np.uint16(800)
         pixels[0, 0], pixels[-1] = FAR_UNITS, 65535
@@ -71,7 +76,9 @@ async def test_depth_is_in_metres_with_its_geometry(modality: str) -> None:
             sink.offer(header(7, t_ns), picture(7))  # the same instant, of another kind
             await until(lambda: output.status.counters["sent"] == 2)
             await until(lambda: read.of("vil/front/depth/camera_info", ros_types.CameraInfo))
-            await until(lambda: read.of("vil/front/image_raw/compressed", ros_types.CompressedImage))
+            await until(
+                lambda: read.of("vil/front/image_raw/compressed", ros_types.CompressedImage)
+            )
             utc_ns = t_ns + wall_offset_ns()
         assert_depth(read, modality, utc_ns)
 
@@ -129,7 +136,10 @@ async def test_the_clock_is_bridge_time_and_stands_while_it_stands() -> None:
     assert start_ns <= stamps[0] and stamps[-1] <= end_ns
     assert stamps[20] < paused_ns < stamps[-1]
     (key,) = [k for k in read.samples if "/clock/" in k]
-    assert key == f"0/clock/rosgraph_msgs::msg::dds_::Clock_/RIHS01_{HASHES['rosgraph_msgs::msg::dds_::Clock_']}"
+    assert (
+        key == "0/clock/rosgraph_msgs::msg::dds_::Clock_/"
+        f"RIHS01_{HASHES['rosgraph_msgs::msg::dds_::Clock_']}"
+    )
 
 
 async def test_a_router_is_noticed_while_bridge_time_stands() -> None:
@@ -158,7 +168,9 @@ async def test_a_human_is_a_tree_of_frames_and_an_array_of_poses() -> None:
             truth = flight.captured_at(t_utc_ns - offset_ns)
             assert array.header.frame_id == "world"
             np.testing.assert_allclose([p.position.xyz for p in array.poses], truth.p_m, atol=1e-12)
-            np.testing.assert_allclose([p.orientation.xyzw for p in array.poses], truth.q_xyzw, atol=1e-12)
+            np.testing.assert_allclose(
+                [p.orientation.xyzw for p in array.poses], truth.q_xyzw, atol=1e-12
+            )
         for moved in read.of("tf", ros_types.TFMessage):
             assert_tree(flight, moved.transforms, offset_ns)
         assert not [key for key in read.samples if "odom" in key or "imu" in key]
@@ -171,11 +183,15 @@ def assert_tree(flight: PersonFlight, links: list[Any], offset_ns: int) -> None:
     for link in links:
         pose = Transform.of(link.transform.translation.xyz, link.transform.rotation.xyzw)
         frames[link.child_frame_id] = frames[link.header.frame_id] @ pose
-    assert [link.child_frame_id for link in links] == [f"ann-1/{bone}" for bone in truth.model.bones]
+    assert [link.child_frame_id for link in links] == [
+        f"ann-1/{bone}" for bone in truth.model.bones
+    ]
     assert [link.header.frame_id for link in links[:3]] == ["world", "ann-1/Hip", "ann-1/Ab"]
     for i, bone in enumerate(truth.model.bones):
         np.testing.assert_allclose(frames[f"ann-1/{bone}"].p_m, truth.p_m[i], atol=1e-9)
-        assert abs(np.dot(frames[f"ann-1/{bone}"].q_xyzw, truth.q_xyzw[i])) == pytest.approx(1.0, abs=1e-9)
+        assert abs(np.dot(frames[f"ann-1/{bone}"].q_xyzw, truth.q_xyzw[i])) == pytest.approx(
+            1.0, abs=1e-9
+        )
 
 
 async def test_a_human_who_is_not_seen_is_not_sent() -> None:
@@ -192,23 +208,37 @@ async def test_a_human_who_is_not_seen_is_not_sent() -> None:
 
 async def test_a_ros1_bag_has_humans_depth_and_time(tmp_path: Path) -> None:
     flight = PersonFlight()
-    config = RosBagConfig(path=tmp_path / "run.bag", actors=("ann-1",), cameras=("front",), depth=True, clock=True)
+    config = RosBagConfig(
+        path=tmp_path / "run.bag", actors=("ann-1",), cameras=("front",), depth=True, clock=True
+    )
     output = RosBagOutput("rec", config)
     sink = output.frame_sink(replace(INFO, offers={"depth32": ("compensated",)}))
     assert sink is not None
     async with fed(output, flight.world, flight.film):
         await until(lambda: sink.wanted("depth32", "compensated"))
-        sink.offer(structs.replace(header(1, now_ns()), modality="depth32"), depth_picture("depth32"))
-        await until(lambda: output.status.counters["skeletons"] >= 10 and output.status.counters["sent"])
+        sink.offer(
+            structs.replace(header(1, now_ns()), modality="depth32"), depth_picture("depth32")
+        )
+        await until(
+            lambda: output.status.counters["skeletons"] >= 10 and output.status.counters["sent"]
+        )
         offset_ns = wall_offset_ns()
     store, found = get_typestore(Stores.ROS1_NOETIC), dict[str, list[Any]]()
     with Ros1Reader(Path(output.status.facts["path"])) as bag:
         for connection, _, data in bag.messages():
-            message = store.deserialize_ros1(data, connection.msgtype) if "tf" not in connection.topic else None
+            message = (
+                store.deserialize_ros1(data, connection.msgtype)
+                if "tf" not in connection.topic
+                else None
+            )
             found.setdefault(connection.topic, []).append(message)
     array = found["/vil/ann_1/skeleton"][-1]
-    truth = flight.captured_at(array.header.stamp.sec * 10**9 + array.header.stamp.nanosec - offset_ns)
-    np.testing.assert_allclose([(p.position.x, p.position.y, p.position.z) for p in array.poses], truth.p_m, atol=1e-12)
+    truth = flight.captured_at(
+        array.header.stamp.sec * 10**9 + array.header.stamp.nanosec - offset_ns
+    )
+    np.testing.assert_allclose(
+        [(p.position.x, p.position.y, p.position.z) for p in array.poses], truth.p_m, atol=1e-12
+    )
     (depth,) = found["/vil/front/depth/image_raw"]
     metres = depth.data.view("<f4").reshape(48, 64)
     np.testing.assert_array_equal(metres[:-1], depth_picture("depth32")[:-1])
@@ -230,8 +260,14 @@ async def test_beams_are_ranges_in_frames_of_their_own() -> None:
             assert message.range == (flight.ranges_m[t_ns] if first else math.inf)
             assert (message.min_range, message.max_range, message.radiation_type) == (0.5, 30.0, 1)
             assert message.variance == pytest.approx(0.04)
-        assert {m.header.frame_id for m in messages} == {"drone/around_link_1", "drone/around_link_2"}
-        links = {link.child_frame_id: link for link in read.of("tf_static", ros_types.TFMessage)[-1].transforms}
+        assert {m.header.frame_id for m in messages} == {
+            "drone/around_link_1",
+            "drone/around_link_2",
+        }
+        links = {
+            link.child_frame_id: link
+            for link in read.of("tf_static", ros_types.TFMessage)[-1].transforms
+        }
         assert set(links) == {"drone/ring_link", "drone/around_link_1", "drone/around_link_2"}
         down, left = (links[f"drone/around_link_{number}"].transform for number in (1, 2))
         assert down.translation.xyz == left.translation.xyz == [0.1, 0.0, -0.05]
@@ -239,7 +275,9 @@ async def test_beams_are_ranges_in_frames_of_their_own() -> None:
             ahead = Transform.of((0, 0, 0), beam.rotation.xyzw).rotation()[:, 0]
             np.testing.assert_allclose(ahead, direction, atol=1e-12)
         (key,) = [key for key in read.samples if "/around/" in key]
-        assert key.endswith(f"sensor_msgs::msg::dds_::Range_/RIHS01_{HASHES['sensor_msgs::msg::dds_::Range_']}")
+        assert key.endswith(
+            f"sensor_msgs::msg::dds_::Range_/RIHS01_{HASHES['sensor_msgs::msg::dds_::Range_']}"
+        )
 
 
 async def test_a_lidar_is_a_cloud_in_its_own_axes() -> None:
@@ -256,7 +294,12 @@ async def test_a_lidar_is_a_cloud_in_its_own_axes() -> None:
                 *(("x", 0, 7, 1), ("y", 4, 7, 1), ("z", 8, 7, 1)),
                 ("instance", 12, 6, 1),
             ]
-            assert (cloud.point_step, cloud.row_step, cloud.is_bigendian, cloud.is_dense) == (16, 32, False, True)
+            assert (cloud.point_step, cloud.row_step, cloud.is_bigendian, cloud.is_dense) == (
+                16,
+                32,
+                False,
+                True,
+            )
             rows = np.frombuffer(bytes(cloud.data), dtype=[("p", "<f4", 3), ("instance", "<u4")])
             np.testing.assert_array_equal(rows["p"], points[:, :3])
             np.testing.assert_array_equal(rows["instance"], points[:, 3])

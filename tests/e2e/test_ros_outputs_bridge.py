@@ -1,4 +1,7 @@
-"""The outputs as a configured bridge runs them: pictures of a real connection, and a bag that is whole at the end."""
+"""The outputs as a configured bridge runs them.
+
+Pictures of a real connection, and a bag that is whole at the end.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ async def test_a_bridge_with_outputs(tmp_path: Path) -> None:
         async with drawn_bridge(_CONFIG % (place, tmp_path / "out" / "run"), draw) as bridge:
             kept = bridge.context.outputs.outputs["bag"][0].status.counters
             await until(lambda: len(got) >= 5 and kept["sent"] >= 5)
-            states = {name: str(output.status.state) for name, (output, _) in bridge.context.outputs.outputs.items()}
+            states = {
+                name: str(output.status.state)
+                for name, (output, _) in bridge.context.outputs.outputs.items()
+            }
         reader.undeclare()
     assert states == dict.fromkeys(("bag", "ros", "wire"), "running")
     pictures = [ros_types.Image.deserialize(sample.payload.to_bytes()) for sample in got]
@@ -69,11 +75,22 @@ async def test_a_bridge_with_outputs(tmp_path: Path) -> None:
     for image in pictures:
         np.testing.assert_array_equal(np.array(image.data, np.uint8).reshape(24, 32, 3), PICTURE)
     with (tmp_path / "out" / "run" / "run.mcap").open("rb") as stream:
-        told = list(make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages())
-    images = [m.decoded_message for m in told if m.schema is not None and m.schema.name == "sensor_msgs/msg/Image"]
+        told = list(
+            make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages()
+        )
+    images = [
+        m.decoded_message
+        for m in told
+        if m.schema is not None and m.schema.name == "sensor_msgs/msg/Image"
+    ]
     assert len(images) >= 5
-    stamps = [{10**9 * s.header.stamp.sec + s.header.stamp.nanosec for s in images}, {p.header.t_ns for p in pictures}]
+    stamps = [
+        {10**9 * s.header.stamp.sec + s.header.stamp.nanosec for s in images},
+        {p.header.t_ns for p in pictures},
+    ]
     assert stamps[0] & stamps[1], "all outputs tell one instant by one wall clock"
     assert bytes(images[0].data) == PICTURE.tobytes()
     links = [m.decoded_message.transforms[0] for m in told if m.channel.topic == "/tf_static"]
-    assert [(link.header.frame_id, link.child_frame_id) for link in links] == [("world", "front_optical")]
+    assert [(link.header.frame_id, link.child_frame_id) for link in links] == [
+        ("world", "front_optical")
+    ]

@@ -1,4 +1,7 @@
-"""Sensors over ROS: read by an independent zenoh session with types of its own, in bags by mcap-ros2 and rosbags."""
+"""Sensors over ROS.
+
+Read by an independent zenoh session with types of its own, in bags by mcap-ros2 and rosbags.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,8 @@ def values_of(message: Any) -> list[float]:
 def expected_values(sensor: str, row: FloatArray) -> list[float]:
     """The same of a row that went into the world."""
     match sensor:
-        case "imu2":  # the room's turn by 90 degrees about z, then the sensor's by 180 degrees about x
+        # The room's turn by 90 degrees about z, then the sensor's by 180 degrees about x.
+        case "imu2":
             half = 0.5**0.5
             return [half, half, 0.0, 0.0, *row[4:10].tolist()]
         case "baro":
@@ -76,14 +80,24 @@ def expected_values(sensor: str, row: FloatArray) -> list[float]:
             return list(row[:3].tolist())
 
 
-def assert_is_what_was_measured(flight: SensorFlight, sensor: str, stamps: list[int], found: list[list[float]]) -> None:
-    """Each message is one reading, its stamp the instant of the measurement; in order, and none missing in between."""
+def assert_is_what_was_measured(
+    flight: SensorFlight, sensor: str, stamps: list[int], found: list[list[float]]
+) -> None:
+    """Each message is one reading, its stamp the instant of the measurement.
+
+    In order, and none missing in between.
+    """
     rows = list(flight.rows[sensor].items())
     wall_ns = wall_offset_ns()
     assert len(found) >= 5
     assert all(a < b for a, b in pairwise(stamps))
-    nearest = [min(range(len(rows)), key=lambda i: abs(rows[i][0] + wall_ns - t_ns)) for t_ns in stamps]
-    assert all(abs(rows[i][0] + wall_ns - t_ns) < 1_000_000 for i, t_ns in zip(nearest, stamps, strict=True))
+    nearest = [
+        min(range(len(rows)), key=lambda i: abs(rows[i][0] + wall_ns - t_ns)) for t_ns in stamps
+    ]
+    assert all(
+        abs(rows[i][0] + wall_ns - t_ns) < 1_000_000
+        for i, t_ns in zip(nearest, stamps, strict=True)
+    )
     assert [b - a for a, b in pairwise(nearest)] == [1] * (len(nearest) - 1)
     for i, values in zip(nearest, found, strict=True):
         np.testing.assert_allclose(values, expected_values(sensor, rows[i][1]), rtol=0, atol=1e-15)
@@ -96,7 +110,9 @@ async def test_every_reading_is_published_with_its_standard_message() -> None:
         async with fed(output, flight.world, flight.measure):
             for sensor, kind in TYPES.items():
                 topic = f"vil/drone/sensors/{sensor}"
-                await until(lambda topic=topic, kind=kind: len(read.of(topic, kind)) >= 20)  # type: ignore[misc]
+                await until(
+                    lambda topic=topic, kind=kind: len(read.of(topic, kind)) >= 20,  # type: ignore[misc]
+                )
         for sensor, kind in TYPES.items():
             messages = read.of(f"vil/drone/sensors/{sensor}", kind)
             stamps = [m.header.t_ns for m in messages]
@@ -111,14 +127,22 @@ async def test_every_reading_is_published_with_its_standard_message() -> None:
 
 def assert_covariances(read: Reader) -> None:
     """They are the parts' white noise, and the accuracies that the receiver reports."""
-    last = {sensor: read.of(f"vil/drone/sensors/{sensor}", kind)[-1] for sensor, kind in TYPES.items()}
+    last = {
+        sensor: read.of(f"vil/drone/sensors/{sensor}", kind)[-1] for sensor, kind in TYPES.items()
+    }
     gyro, accel = 8.7266e-5**2 * 100.0, last["imu2"].linear_acceleration_covariance[0]
-    np.testing.assert_allclose(last["imu2"].angular_velocity_covariance, np.diag([gyro] * 3).ravel(), rtol=1e-3)
-    np.testing.assert_array_equal(last["imu2"].linear_acceleration_covariance, np.diag([accel] * 3).ravel())
+    np.testing.assert_allclose(
+        last["imu2"].angular_velocity_covariance, np.diag([gyro] * 3).ravel(), rtol=1e-3
+    )
+    np.testing.assert_array_equal(
+        last["imu2"].linear_acceleration_covariance, np.diag([accel] * 3).ravel()
+    )
     assert accel > 0.0
     assert not any(last["imu2"].orientation_covariance)
     assert last["baro"].variance == pytest.approx(2.7**2)
-    np.testing.assert_allclose(last["compass"].magnetic_field_covariance, np.diag([0.005e-4**2] * 3).ravel())
+    np.testing.assert_allclose(
+        last["compass"].magnetic_field_covariance, np.diag([0.005e-4**2] * 3).ravel()
+    )
     fix = last["gps"]
     assert (fix.status.status, fix.status.service, fix.position_covariance_type) == (0, 1, 1)
     np.testing.assert_allclose(fix.position_covariance, np.diag([0.5**2, 0.5**2, 0.75**2]).ravel())
@@ -161,7 +185,9 @@ async def test_a_ros2_bag_has_every_reading(tmp_path: Path) -> None:
     flight, path = await recorded(tmp_path / "run")
     messages: dict[str, list[Any]] = {sensor: [] for sensor in SENSORS}
     with (path / "run.mcap").open("rb") as stream:
-        for sent in make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages():
+        for sent in make_reader(
+            stream, decoder_factories=[DecoderFactory()]
+        ).iter_decoded_messages():
             if "/sensors/" in sent.channel.topic:
                 messages[sent.channel.topic.rpartition("/")[2]].append(sent.decoded_message)
     for sensor, found in messages.items():
@@ -193,7 +219,8 @@ sources:
     vehicles:
       quad:
         model: airsim
-        sensors: {baro: {type: barometer, preset: ms5611}, gps: {type: gps, parameters: {noise_horizontal_m: 0.5}}}
+        sensors: {baro: {type: barometer, preset: ms5611},
+            gps: {type: gps, parameters: {noise_horizontal_m: 0.5}}}
 actors: {drone: {kind: vehicle, source: sim, subject: quad}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -213,7 +240,9 @@ async def test_a_simulated_vehicles_sensors_leave_its_bridge() -> None:
 
             def is_enough() -> bool:
                 if "quad" in vehicles.names():
-                    seen.update({(name, utc_ns(r.t_ns)): r for name, r in vehicles.readings("quad").items()})
+                    seen.update(
+                        {(name, utc_ns(r.t_ns)): r for name, r in vehicles.readings("quad").items()}
+                    )
                 return len(seen) >= 50
 
             await until(is_enough)
@@ -222,7 +251,11 @@ async def test_a_simulated_vehicles_sensors_leave_its_bridge() -> None:
             for message in read.of(f"vil/drone/sensors/{name}", TYPES[name]):
                 reading = seen.get((name, message.header.t_ns))
                 if isinstance(reading, GpsReading):
-                    assert values_of(message) == [reading.latitude_deg, reading.longitude_deg, reading.altitude_m]
+                    assert values_of(message) == [
+                        reading.latitude_deg,
+                        reading.longitude_deg,
+                        reading.altitude_m,
+                    ]
                 elif isinstance(reading, BarometerReading):
                     assert message.fluid_pressure == reading.pressure_pa
                 compared += reading is not None

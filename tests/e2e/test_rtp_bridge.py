@@ -11,7 +11,17 @@ import pytest
 
 from tests.support.bridge_rig import drawn_bridge
 from tests.support.events import until
-from tests.support.rtp import HEIGHT_PX, NUMBERS, WIDTH_PX, Player, free_pair, gstreamer, number_in, painted, playing
+from tests.support.rtp import (
+    HEIGHT_PX,
+    NUMBERS,
+    WIDTH_PX,
+    Player,
+    free_pair,
+    gstreamer,
+    number_in,
+    painted,
+    playing,
+)
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
 
@@ -21,7 +31,8 @@ pytestmark = pytest.mark.process
 _BRIDGE = """
 version: 1
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {renderer: drawn, width_px: %d, height_px: %d, rate_hz: 50, latency_compensation: none}}
+cameras: {front: {renderer: drawn, width_px: %d, height_px: %d, rate_hz: 50,
+    latency_compensation: none}}
 outputs: {video: {type: rtp, cameras: [front], port: %d, bitrate_mbps: 2, sdp_folder: "%s"}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -49,6 +60,8 @@ async def test_a_whole_bridge_sends_video(tmp_path: Path) -> None:
 
 def some_numbers(player: Player, count: int) -> list[int]:
     planes = (plane for plane, _ in itertools.islice(player.pictures(20.0), 3 * count))
-    found = list(itertools.islice((n for plane in planes if (n := number_in(plane)) is not None), count))
+    found = list(
+        itertools.islice((n for plane in planes if (n := number_in(plane)) is not None), count)
+    )
     assert len(found) == count
     return found

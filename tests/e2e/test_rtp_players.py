@@ -85,7 +85,10 @@ def numbered(output: RtpOutput, *, gray: bool = False, rate_hz: float = 150.0) -
 
 
 def row_of_numbers(player: Player, count: int, timeout_s: float) -> int:
-    """Longest row of successive numbers, up to ``count``; whoever joins sees a whole picture after a second."""
+    """Longest row of successive numbers, up to ``count``.
+
+    Whoever joins sees a whole picture after a second.
+    """
     best = row = 0
     last: int | None = None
     for plane, _ in player.pictures(timeout_s):
@@ -128,7 +131,12 @@ async def test_a_foreign_player_shows_every_picture_in_order(
             command = ffmpeg(sdp) if player == "ffmpeg" else gstreamer(sdp, codec)
             with playing(command) as started:
                 assert await asyncio.to_thread(row_of_numbers, started, FRAMES, 40.0) == FRAMES
-    assert output.status.facts["front"]["encoder"] in {"libx264", "libx265", "h264_nvenc", "hevc_nvenc"}
+    assert output.status.facts["front"]["encoder"] in {
+        "libx264",
+        "libx265",
+        "h264_nvenc",
+        "hevc_nvenc",
+    }
 
 
 def pictures_of(received: socket.socket, count: int) -> list[list[Packet]]:
@@ -154,10 +162,13 @@ async def test_packets_tell_frame_and_time_and_reports_tell_the_clock(codec: str
         reports.settimeout(60.0)
         output = RtpOutput(
             "video",
-            RtpConfig.model_validate({"cameras": ("front",), "codec": codec, "port": port, "packet_bytes": 300}),
+            RtpConfig.model_validate(
+                {"cameras": ("front",), "codec": codec, "port": port, "packet_bytes": 300}
+            ),
         )
         sink = output.frame_sink(camera_info())
-        for n, shown_ns in enumerate((10**9, 2 * 10**9, 15 * 10**8)):  # the third shows an earlier instant
+        # The third shows an earlier instant.
+        for n, shown_ns in enumerate((10**9, 2 * 10**9, 15 * 10**8)):
             sink.offer(header(n + 1, t_display_ns=shown_ns), painted(n))
             wait_until(functools.partial(has_sent, output, n + 1))
         first, second, third = pictures_of(video, 3)
@@ -167,15 +178,21 @@ async def test_packets_tell_frame_and_time_and_reports_tell_the_clock(codec: str
         assert {(p.frame_id, p.t_display_ns) for p in second} == {(2, 2 * 10**9)}
         ticks = [p[0].ticks for p in (first, second, third)]
         assert ticks == [rtp_ticks(10**9), rtp_ticks(2 * 10**9), rtp_ticks(2 * 10**9) + 1]
-        assert all({q.ticks for q in p} == {t} for p, t in zip((first, second, third), ticks, strict=True))
+        assert all(
+            {q.ticks for q in p} == {t} for p, t in zip((first, second, third), ticks, strict=True)
+        )
         hevc = codec == "hevc"
         kinds = [
-            nal[0] >> 1 & 63 if hevc else nal[0] & 31 for nal in depacketized([p.payload for p in first], hevc=hevc)
+            nal[0] >> 1 & 63 if hevc else nal[0] & 31
+            for nal in depacketized([p.payload for p in first], hevc=hevc)
         ]
         assert kinds[: 3 if hevc else 2] == ([32, 33, 34] if hevc else [7, 8])
         report, source = reports.recvfrom(2000)
         assert report[1] == 200
-        assert struct.unpack(">II", report[20:28]) == (len(first), sum(len(p.payload) for p in first))
+        assert struct.unpack(">II", report[20:28]) == (
+            len(first),
+            sum(len(p.payload) for p in first),
+        )
         async with running(output):
             reports.sendto(b"rubbish", source)
             block = packets[0].ssrc.to_bytes(4, "big") + bytes([128]) + bytes(19)

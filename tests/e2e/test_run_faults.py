@@ -41,7 +41,9 @@ def test_the_faults_of_the_command_line_replace_those_of_the_file(config: Path) 
 def test_the_old_option_still_works_and_says_the_new_name(config: Path) -> None:
     done = run(*VIL_BRIDGE, "run", config, "--inject", "imu:loss=5%")
     assert done.returncode == 4, done.stderr
-    assert "warning: --inject is now --faults; the old name works in this version only" in done.stderr
+    assert (
+        "warning: --inject is now --faults; the old name works in this version only" in done.stderr
+    )
     assert "source imu: faults are injected: loss=5%" in done.stderr
     assert "--inject" not in run(*VIL_BRIDGE, "run", "--help").stdout
 
@@ -56,7 +58,11 @@ def test_the_old_option_still_works_and_says_the_new_name(config: Path) -> None:
     ],
 )
 def test_mistakes_are_explained(
-    text: str, said: str, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str,
+    said: str,
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["vil-bridge", "run", str(config), "--faults", text])
     with pytest.raises(SystemExit) as end:

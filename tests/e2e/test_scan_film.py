@@ -1,4 +1,7 @@
-"""A hall that our renderer films, with noise, blur and JPEG, becomes a scene: poses come from the film alone."""
+"""A hall that our renderer films, with noise, blur and JPEG, becomes a scene.
+
+Poses come from the film alone.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ WITHIN_M, WITHIN_DEG = 0.02, 0.5
 def pose(t_s: float) -> Transform:
     """Pose of the optical axes: a walk to and fro before the tags, looking at them."""
     phase = 2.0 * math.pi * t_s / SECONDS
-    p_m = np.array([-0.6 + 0.9 * math.cos(phase), 1.7 * math.sin(phase), 1.4 + 0.4 * math.sin(2.0 * phase)])
+    p_m = np.array(
+        [-0.6 + 0.9 * math.cos(phase), 1.7 * math.sin(phase), 1.4 + 0.4 * math.sin(2.0 * phase)]
+    )
     z = np.array([2.4, 0.25 * math.sin(3.0 * phase), 1.4]) - p_m
     z /= np.linalg.norm(z)
     x = np.cross(z, [0.0, 0.0, 1.0])
@@ -45,7 +50,11 @@ def pose(t_s: float) -> Transform:
 
 def film(folder: Path) -> Path:
     """Film the hall, in which the tags stand."""
-    tags = [thing for thing in load_scene(apriltag_room.write_scene(folder)).objects if thing.name.startswith("tag")]
+    tags = [
+        thing
+        for thing in load_scene(apriltag_room.write_scene(folder)).objects
+        if thing.name.startswith("tag")
+    ]
     hall = load_scene("hall")
     chain = ImageChain(ImageSensor(), CAMERA, 3)
     rng = np.random.Generator(np.random.SFC64(4))
@@ -56,7 +65,9 @@ def film(folder: Path) -> Path:
         for n in range(RATE_HZ * SECONDS):
             t_s = n / RATE_HZ
             shots = [drawn(renderer, t_s + EXPOSURE_S * i / SUBFRAMES) for i in range(SUBFRAMES)]
-            blurred = np.mean([shot.astype(np.float32) ** 2.2 for shot in shots], axis=0) ** (1 / 2.2)
+            blurred = np.mean([shot.astype(np.float32) ** 2.2 for shot in shots], axis=0) ** (
+                1 / 2.2
+            )
             seen = chain.picture(np.asarray(np.rint(blurred), np.uint8), round(1e9 * t_s), rng)
             writer.write(np.ascontiguousarray(seen[:, :, ::-1]))
     writer.release()
@@ -102,7 +113,9 @@ def test_a_filmed_hall_is_aligned_by_tags(tmp_path: Path) -> None:
 
 
 def turned_deg(folder: Path, figures: dict[str, list[float]]) -> float:
-    """Return the largest angle between the truth and the pictures' attitudes, which no alignment saw."""
+    """Return the largest angle between the truth and the pictures' attitudes, which no alignment
+    saw.
+    """
     from vil_bridge.tools.scan.views import read_views
 
     T = Transform.of(tuple(figures["p_m"]), tuple(figures["q_xyzw"]))

@@ -36,7 +36,8 @@ sources:
       quad:
         model: flightgoggles
         sensors:
-          imu2: {type: imu, preset: mpu6000, rate_hz: 100, parameters: {mounting: {p_body_m: [0.1, 0, 0]}}}
+          imu2: {type: imu, preset: mpu6000, rate_hz: 100,
+              parameters: {mounting: {p_body_m: [0.1, 0, 0]}}}
           baro: {type: barometer, preset: ms5611}
           compass: {type: magnetometer}
           gps: {type: gps}
@@ -56,7 +57,10 @@ VALUES: dict[str, tuple[SensorKind, list[float]]] = {
     "stick": ("controls", [9.81, 0.0, 0.1, 0.2]),
     "around": ("distance", [0.2, 30.0, 0.0, 0.0, 0.05, 0.0, 0.0, -1.0, 1.75, 0.0, 1.0, 0.0, 30.0]),
     "uwb": ("beacons", [1.0, 2.0, 3.0, 7.5, 4.0, 5.0, 6.0, math.nan]),
-    "ring": ("lidar", [0.0, 0.0, -0.1, 0.0, 0.0, 0.0, 1.0, 1.5, -2.25, 0.125, 7.0, 0.1, 0.2, 0.3, 40_000.0]),
+    "ring": (
+        "lidar",
+        [0.0, 0.0, -0.1, 0.0, 0.0, 0.0, 1.0, 1.5, -2.25, 0.125, 7.0, 0.1, 0.2, 0.3, 40_000.0],
+    ),
 }
 SENSORS = "/drone/sensors/"
 
@@ -65,7 +69,9 @@ SENSORS = "/drone/sensors/"
 def flight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """Return a recording of two readings of each sensor, and the Unix time of the first ones."""
     path = tmp_path_factory.mktemp("flight") / "flight.mcap"
-    facts = recording_metadata(load_text(CONFIG, "bridge.yaml", resolve=registry.resolve), WallClock.of_run().offset_ns)
+    facts = recording_metadata(
+        load_text(CONFIG, "bridge.yaml", resolve=registry.resolve), WallClock.of_run().offset_ns
+    )
     recorder = Recorder(path, facts, lambda event: getattr(event, "t_ns", None))
     begin_ns = now_ns()
     for step in range(2):
@@ -73,7 +79,9 @@ def flight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
         for name, (kind, row) in VALUES.items():
             labels = {"controls": ("rates",), "beacons": ("a,b",)}.get(kind, ())
             values = np.array([row])
-            recorder.queue.enqueue_event(SensorReadings("sim", name, kind, t_ns, t_ns, ("quad",), values, labels))
+            recorder.queue.enqueue_event(
+                SensorReadings("sim", name, kind, t_ns, t_ns, ("quad",), values, labels)
+            )
     recorder.stop(20.0)
     return path, begin_ns + facts.utc_offset_ns
 
@@ -95,12 +103,15 @@ def test_tables_have_every_number_as_it_was(flight: tuple[Path, int], tmp_path: 
     head, rows = table(tmp_path / "csv", "gps")
     assert head[:3] == ["t_utc_ns", "latitude_deg", "longitude_deg"]
     assert rows[0, 1:6].tolist() == VALUES["gps"][1][:5]
-    assert rows[0, 6:9] == pytest.approx((-2.0, 1.0, 3.0))  # the room is turned by 90 degrees in the world
+    # The room is turned by 90 degrees in the world.
+    assert rows[0, 6:9] == pytest.approx((-2.0, 1.0, 3.0))
     head, rows = table(tmp_path / "csv", "rotors")
     assert head[1:4] == ["speed_1_radps", "thrust_1_n", "torque_1_nm"]
     assert rows[1, 1:].tolist() == [700.0, 2.0, 0.03, 710.0, 2.5, -0.04]
     _, rows = table(tmp_path / "csv", "ring")
-    assert rows[:2, 1:] == pytest.approx(np.array([[1.5, -2.25, 0.125, 7.0], [0.1, 0.2, 0.3, 40_000.0]]))
+    assert rows[:2, 1:] == pytest.approx(
+        np.array([[1.5, -2.25, 0.125, 7.0], [0.1, 0.2, 0.3, 40_000.0]])
+    )
     text = (tmp_path / "csv" / "drone.uwb.csv").read_text().splitlines()
     assert text[0] == "t_utc_ns,beacon,x_m,y_m,z_m,range_m" and len(text) == 3
     assert text[1].startswith(f"{t_utc_ns},a,8.") and text[1].endswith(",3.0,7.5")  # in the world
@@ -120,13 +131,17 @@ def read_by_mcap(folder: Path) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     (file,) = folder.glob("*.mcap")
     with file.open("rb") as opened:
-        for one in make_reader(opened, decoder_factories=[DecoderFactory()]).iter_decoded_messages():
+        for one in make_reader(
+            opened, decoder_factories=[DecoderFactory()]
+        ).iter_decoded_messages():
             found.setdefault(one.channel.topic, []).append(one.decoded_message)
     return found
 
 
 @pytest.mark.parametrize("read", [read_by_rosbags, read_by_mcap])
-def test_ros_readers_find_the_sensors_in_the_bag(read: Any, flight: tuple[Path, int], tmp_path: Path) -> None:
+def test_ros_readers_find_the_sensors_in_the_bag(
+    read: Any, flight: tuple[Path, int], tmp_path: Path
+) -> None:
     path, t_utc_ns = flight
     written = export(path, "ros2", tmp_path / "bag")
     found = read(tmp_path / "bag")
@@ -147,10 +162,16 @@ def test_ros_readers_find_the_sensors_in_the_bag(read: Any, flight: tuple[Path, 
     points = np.frombuffer(bytes(ring.data), [("p", "<f4", 3), ("instance", "<u4")])
     assert points["p"] == pytest.approx(np.array([[1.5, -2.25, 0.125], [0.1, 0.2, 0.3]]))
     assert points["instance"].tolist() == [7, 40_000]
-    assert (ring.width, ring.point_step, [f.name for f in ring.fields]) == (2, 16, ["x", "y", "z", "instance"])
+    assert (ring.width, ring.point_step, [f.name for f in ring.fields]) == (
+        2,
+        16,
+        ["x", "y", "z", "instance"],
+    )
     down, left = found[f"{SENSORS}around"][:2]
     assert (down.range, left.range, down.max_range) == (1.75, math.inf, 30.0)
-    check_frames(found["/tf_static"][0], (down.header.frame_id, left.header.frame_id), ring.header.frame_id)
+    check_frames(
+        found["/tf_static"][0], (down.header.frame_id, left.header.frame_id), ring.header.frame_id
+    )
 
 
 def check_frames(places: Any, beams: tuple[str, str], ring: str) -> None:
@@ -160,5 +181,8 @@ def check_frames(places: Any, beams: tuple[str, str], ring: str) -> None:
         ahead = q_rotate(np.array([q.x, q.y, q.z, q.w]), np.array([1.0, 0.0, 0.0]))
         assert ahead == pytest.approx(direction, abs=1e-12)
         assert links[beam].transform.translation.z == pytest.approx(0.05)
-    assert (links[ring].header.frame_id, links[ring].transform.translation.z) == ("drone/base_link", -0.1)
+    assert (links[ring].header.frame_id, links[ring].transform.translation.z) == (
+        "drone/base_link",
+        -0.1,
+    )
     assert links["drone/imu2_link"].transform.translation.x == 0.1

@@ -23,7 +23,9 @@ def test_an_installation_waits_for_another_one(tmp_path: Path) -> None:
             def waits() -> bool:
                 children = Path(f"/proc/{setup.pid}/task/{setup.pid}/children").read_text().split()
                 locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-                return any(words[1:3] == ["->", "FLOCK"] and words[5] in children for words in locks)
+                return any(
+                    words[1:3] == ["->", "FLOCK"] and words[5] in children for words in locks
+                )
 
             setup.await_that(waits, "the lock")
             assert setup.text() == ""

@@ -1,4 +1,6 @@
-"""Pixels between client and renderer through shared memory, chosen by themselves, and back to messages."""
+"""Pixels between client and renderer through shared memory, chosen by themselves, and back to
+messages.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ import pytest
 import zmq
 
 from tests.support.common import wait_until
-from tests.support.flightgoggles import Pump, ask, client, draw, golden, ports, server, strict_read, view
+from tests.support.flightgoggles import (
+    Pump,
+    ask,
+    client,
+    draw,
+    golden,
+    ports,
+    server,
+    strict_read,
+    view,
+)
 from tests.support.programs import Program
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixel_formats import FORMAT_OF
@@ -52,7 +64,9 @@ def rings_mapped(pid: int | str = "self") -> int:
 
 
 def numbered(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
-    """Pictures of every modality whose values are the request's time, so that they cannot be mixed up."""
+    """Pictures of every modality whose values are the request's time, so that they cannot be
+    mixed up.
+    """
     images: list[RenderedImage] = []
     for one in views:
         form = FORMAT_OF[one.modality]
@@ -76,12 +90,16 @@ def test_every_modality_comes_through_memory_and_belongs_to_its_pose() -> None:
             bridge.request(request)
             pump.until(lambda: bridge.in_flight == 0, asking=False)
         assert counters["by_ring"] >= before + 40
-        for t_ns, frame in enumerate(f for f in pump.frames[first:] if f.request.frame_id >= 10_000):
+        for t_ns, frame in enumerate(
+            f for f in pump.frames[first:] if f.request.frame_id >= 10_000
+        ):
             assert [image.view.modality for image in frame.images] == list(Modality)
             for image in frame.images:
                 assert image.pixels.dtype == FORMAT_OF[image.view.modality].dtype
                 assert (image.pixels[1:] == 1 + t_ns).all() and (image.pixels[0] == 2 + t_ns).all()
-                assert (image.valid is not None and bool(image.valid.all())) == (image.view.modality is Modality.FLOW)
+                assert (image.valid is not None and bool(image.valid.all())) == (
+                    image.view.modality is Modality.FLOW
+                )
         assert bridge.status.counters["malformed"] == counters["malformed"] == 0
 
 
@@ -140,7 +158,9 @@ def test_ready_requests_without_due_cameras_need_no_memory() -> None:
 
 
 @contextmanager
-def played_by_hand(of: FlightGogglesClient) -> Iterator[tuple[zmq.Socket[bytes], zmq.Socket[bytes]]]:
+def played_by_hand(
+    of: FlightGogglesClient,
+) -> Iterator[tuple[zmq.Socket[bytes], zmq.Socket[bytes]]]:
     context = zmq.Context[zmq.Socket[bytes]]()
     poses, images = context.socket(zmq.SUB), context.socket(zmq.PUB)
     poses.subscribe(b"Pose")
@@ -163,7 +183,9 @@ def test_memory_that_cannot_be_opened_means_messages(wrong: dict[str, Any]) -> N
                 message = decode_pose(poses.recv_multipart())
                 assert message.vil is not msgspec.UNSET and message.vil.ring is msgspec.UNSET
                 views, snapshot = read_pose(message)
-                head, *parts = giver.frames(message, views, *write_answer(message, views, draw(views, snapshot), 1))
+                head, *parts = giver.frames(
+                    message, views, *write_answer(message, views, draw(views, snapshot), 1)
+                )
                 told = json.loads(bytes(head))
                 told["vil"]["ring"] |= wrong
                 images.send_multipart([json.dumps(told).encode(), *parts])
@@ -182,7 +204,11 @@ def test_a_renderer_of_another_version_is_named_in_the_status() -> None:
         while "speaks version 1" not in bridge.status.report().reason:
             pump.until(lambda: bool(poses.poll(0)) or bridge.status.counters["malformed"] > 0)
             while poses.poll(0):
-                told = {"ntime": json.loads(poses.recv_multipart()[1])["ntime"], "camWidth": 8, "camHeight": 6}
+                told = {
+                    "ntime": json.loads(poses.recv_multipart()[1])["ntime"],
+                    "camWidth": 8,
+                    "camHeight": 6,
+                }
                 told |= {"cameraIDs": [], "channels": [], "vil": {"v": 1}}
                 images.send_multipart([json.dumps(told).encode()])
             bridge.receive()
@@ -218,7 +244,9 @@ def test_a_distant_client_is_offered_no_memory() -> None:
     message = decode_pose(encode_pose(PoseWriter("", {}).message(request)))
     giver = HandoverWriter("192.0.2.7")
     views, snapshot = read_pose(message)
-    head, *parts = giver.frames(message, views, *write_answer(message, views, draw(views, snapshot), 1))
+    head, *parts = giver.frames(
+        message, views, *write_answer(message, views, draw(views, snapshot), 1)
+    )
     assert "ring" not in json.loads(bytes(head))["vil"] and len(parts) == 1
 
 

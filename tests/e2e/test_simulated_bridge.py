@@ -1,4 +1,7 @@
-"""Simulated vehicles in a whole bridge: commands over REST and the control channel, walls that the renderer tells."""
+"""Simulated vehicles in a whole bridge.
+
+Commands over REST and the control channel, walls that the renderer tells.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +63,14 @@ realtime: {fifo_priority: 0}
 """
 CAMERA = """
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 30, collision: true}}
+cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 30,
+    collision: true}}
 """
 
 
-def written(vehicle: str = "", camera: str = "", room: str = "0, 0, 0", start: str = "0, 4, 1.5") -> str:
+def written(
+    vehicle: str = "", camera: str = "", room: str = "0, 0, 0", start: str = "0, 4, 1.5"
+) -> str:
     return CONFIG % (room, STEP_HZ, start, vehicle, camera)
 
 
@@ -90,7 +96,10 @@ async def bare_bridge() -> AsyncIterator[Bridge]:
 
 
 async def test_rest_tells_commands_and_refuses() -> None:
-    async with bare_bridge() as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
+    async with (
+        bare_bridge() as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
+    ):
         assert (await web.get("/api/v1/vehicles")).json() == ["drone"]
         state = (await web.get("/api/v1/vehicles/drone")).json()
         assert (state["model"], state["mode"], state["pilot"], state["armed"]) == (
@@ -105,18 +114,31 @@ async def test_rest_tells_commands_and_refuses() -> None:
         assert (await web.post(url, json=body)).status_code == 200
         await until(lambda: drone(bridge).p_world_m[2] > 2.3)
         for wrong, status, told in (
-            ({"mode": "position", "values": [1.0]}, 422, "mode 'position' takes p_world_m (3, m), yaw_rad (1, rad)"),
+            (
+                {"mode": "position", "values": [1.0]},
+                422,
+                "mode 'position' takes p_world_m (3, m), yaw_rad (1, rad)",
+            ),
             ({"mode": "loop"}, 422, "drone has no mode 'loop'"),
-            ({"action": "explode"}, 422, "action: Input should be 'fly', 'arm', 'disarm' or 'reset'"),
+            (
+                {"action": "explode"},
+                422,
+                "action: Input should be 'fly', 'arm', 'disarm' or 'reset'",
+            ),
             ({"values": ["fast"]}, 422, "values"),
         ):
             answer = await web.post(url, json=wrong)
-            assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
+            assert (answer.status_code, told in answer.json()["detail"]) == (status, True), (
+                answer.text
+            )
         assert (await web.post("/api/v1/vehicles/dron/command", json={})).status_code == 404
         assert "known: drone" in (await web.get("/api/v1/vehicles/dron")).json()["detail"]
         assert (await web.post(url, json={"action": "reset"})).status_code == 200
         await until(lambda: drone(bridge).p_world_m[2] < 1.6)
-        assert "/api/v1/vehicles/{name}/command" in (await web.get("/api/v1/openapi.json")).json()["paths"]
+        assert (
+            "/api/v1/vehicles/{name}/command"
+            in (await web.get("/api/v1/openapi.json")).json()["paths"]
+        )
         status = (await web.get("/api/v1/sources/sim")).json()
         assert status["report"]["counters"]["steps"] > 0
         assert status["clock"]["method"] == "two-way"
@@ -131,7 +153,12 @@ async def test_the_control_channel_commands_too() -> None:
                 assert client.names() == ["drone"]
                 client.fly("drone", "velocity", {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0})
                 for subject, mode, values, told in (
-                    ("dron", "velocity", [0.0], "no simulated vehicle is named 'dron'; known: drone"),
+                    (
+                        "dron",
+                        "velocity",
+                        [0.0],
+                        "no simulated vehicle is named 'dron'; known: drone",
+                    ),
                     ("drone", "velocity", [0.0], "takes v_world_mps"),
                     ("drone", "velocity", "fast", "values"),
                     (7, "velocity", [0.0], "subject"),
@@ -168,15 +195,27 @@ def test_a_client_without_a_bridge_says_so() -> None:
 def embedded(link: FlightGogglesClient) -> Program:
     """The embedded renderer for a bridge's connection."""
     ports = ("-input-port", link.pose_port, "-output-port", link.image_port)
-    return Program(sys.executable, "-m", "vil_renderer.embedded.servers.main", "-client-ip", "127.0.0.1", *ports)
+    return Program(
+        sys.executable,
+        "-m",
+        "vil_renderer.embedded.servers.main",
+        "-client-ip",
+        "127.0.0.1",
+        *ports,
+    )
 
 
 @pytest.mark.gl
 @pytest.mark.long
 async def test_a_wall_of_the_renderer_is_never_passed() -> None:
-    """The hall's banner hangs at x = 9.95 m; the room's frame is shifted, as the vehicle must not notice."""
+    """The hall's banner hangs at x = 9.95 m.
+
+    The room's frame is shifted, as the vehicle must not notice.
+    """
     needs_gl()
-    bridge = build(written("contact: {radius_m: 0.2, reach_m: 1.5}", CAMERA, "0, 0.5, 0", "8.8, -1, 2.5"))
+    bridge = build(
+        written("contact: {radius_m: 0.2, reach_m: 1.5}", CAMERA, "0, 0.5, 0", "8.8, -1, 2.5")
+    )
     (link,) = bridge.context.renderers.values()
     assert isinstance(link, FlightGogglesClient)
     with embedded(link):
@@ -205,8 +244,13 @@ async def test_a_wall_of_the_renderer_is_never_passed() -> None:
 
 async def test_a_renderer_that_tells_only_hits_sends_the_vehicle_back() -> None:
     def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
-        images = tuple(RenderedImage(v, np.zeros((v.camera.height_px, v.camera.width_px, 3), np.uint8)) for v in views)
-        return RenderedRequest(images, collision=any(view.T_world_camera.p_m[1] > 4.6 for view in views))
+        images = tuple(
+            RenderedImage(v, np.zeros((v.camera.height_px, v.camera.width_px, 3), np.uint8))
+            for v in views
+        )
+        return RenderedRequest(
+            images, collision=any(view.T_world_camera.p_m[1] > 4.6 for view in views)
+        )
 
     async with drawn_bridge(written("", CAMERA), draw) as bridge:
         await flying(bridge)
@@ -311,15 +355,27 @@ async def test_a_gamepad_flies(tmp_path: Path) -> None:
     ("options", "told"),
     [
         (("--subject", "plane"), "no simulated vehicle is named 'plane'; known: drone"),
-        (("--gamepad", "/nowhere/js0"), "gamepad /nowhere/js0: No such file or directory; `ls /dev/input/js*`"),
-        ((), "flying with keys needs a terminal, and standard input is not one. Start `vil-bridge fly` in a terminal"),
+        (
+            ("--gamepad", "/nowhere/js0"),
+            "gamepad /nowhere/js0: No such file or directory; `ls /dev/input/js*`",
+        ),
+        (
+            (),
+            "flying with keys needs a terminal, and standard input is not one. Start "
+            "`vil-bridge fly` in a terminal",
+        ),
     ],
 )
 async def test_what_cannot_be_flown_is_told(options: tuple[str, ...], told: str) -> None:
     async with bare_bridge() as bridge:
         command = [sys.executable, "-m", "vil_bridge", "fly", bridge.http.url, *options]
         done = await asyncio.to_thread(
-            subprocess.run, command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LOAD_S
+            subprocess.run,
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LOAD_S,
         )
         assert done.returncode == 3
         assert told in done.stderr
@@ -352,7 +408,9 @@ class Late(BaseHTTPRequestHandler):
         self.wfile.write(b"{}")
 
 
-def test_a_bridge_that_starts_is_given_time_and_one_that_has_answered_less(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bridge_that_starts_is_given_time_and_one_that_has_answered_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(piloting, "_START_S", LOAD_S)
     monkeypatch.setattr(piloting, "_TIMEOUT_S", 0.2)
     with ThreadingHTTPServer(("127.0.0.1", 0), Late) as server:
@@ -378,8 +436,12 @@ async def test_the_pages_commands_work() -> None:
     async with bare_bridge() as bridge:
         for words in curls:
             here = [word.replace("http://127.0.0.1:8080/", bridge.http.url) for word in words]
-            done = await asyncio.to_thread(subprocess.run, [*here, "--fail-with-body"], capture_output=True, timeout=60)
+            done = await asyncio.to_thread(
+                subprocess.run, [*here, "--fail-with-body"], capture_output=True, timeout=60
+            )
             assert done.returncode == 0, done
-        local = code.replace('"tcp://127.0.0.1:5560"', f'"{bridge.context.hub.endpoint}", timeout_s=20.0')
+        local = code.replace(
+            '"tcp://127.0.0.1:5560"', f'"{bridge.context.hub.endpoint}", timeout_s=20.0'
+        )
         await asyncio.to_thread(exec, compile(local, "simulated.md", "exec"), {})
         await until(lambda: drone(bridge).pilot == "autopilot")

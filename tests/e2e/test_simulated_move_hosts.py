@@ -1,4 +1,7 @@
-"""Moves, placements and collisions of simulated vehicles, asked of the bus: in both hosts, and in a whole bridge."""
+"""Moves, placements and collisions of simulated vehicles, asked of the bus.
+
+In both hosts, and in a whole bridge.
+"""
 
 from __future__ import annotations
 
@@ -88,12 +91,17 @@ class Ends:
 @asynccontextmanager
 async def standing(process: bool, **vehicle: Any) -> AsyncIterator[tuple[Received, Ends]]:
     async with receiving(source(process, **vehicle)) as received:
-        await received.until(lambda: "drone" in received.context.vehicles.names() and received.frames, LOAD_S)
+        await received.until(
+            lambda: "drone" in received.context.vehicles.names() and received.frames, LOAD_S
+        )
         yield received, Ends(received.context.vehicles)
 
 
 def flown_up_to(vehicles: VehicleCommandBus, t_ns: int) -> bool:
-    """Return whether all steps before an instant are made; the last of them are not reported where time stands."""
+    """Return whether all steps before an instant are made.
+
+    The last of them are not reported where time stands.
+    """
     return now_ns() >= t_ns and vehicles.state("drone").t_ns > t_ns - POSE_NS
 
 
@@ -109,15 +117,21 @@ async def test_each_move_ends_once_in_the_loops_thread(process: bool) -> None:
             assert 1.5 < state.p_world_m[2] < 2.1
             assert [rotor.torque_nm > 0.0 for rotor in state.rotors] == [False, False, True, True]
             lift_n = sum(rotor.thrust_n for rotor in state.rotors)
-            assert lift_n == pytest.approx(GRAVITY_MPS2 + state.a_world_mps2[2], abs=0.01), "the vehicle has 1 kg"
+            assert lift_n == pytest.approx(GRAVITY_MPS2 + state.a_world_mps2[2], abs=0.01), (
+                "the vehicle has 1 kg"
+            )
             speed_radps = 669.857 * math.sqrt(state.rotors[0].thrust_n / 4.17945)
             assert state.rotors[0].speed_radps == pytest.approx(speed_radps, rel=1e-5)
-            problem = (await moves.fly(PathMove(((9.0, 0.0, 2.0),), 1.0, 60.0, lookahead_m=0.0))).problem
+            problem = (
+                await moves.fly(PathMove(((9.0, 0.0, 2.0),), 1.0, 60.0, lookahead_m=0.0))
+            ).problem
             assert problem == "lookahead distance cannot be 0"
             overtaken = moves.start(AWAY)
             assert await moves.fly(VelocityMove((0.0, 0.0, 0.0), 0.5)) == MoveEnd(reached=True)
             assert overtaken == [MoveEnd(reached=False)]
-            position = VehicleCommand("drone", mode="position", values=(0.0, 0.0, 2.0, 0.0, 0.0, 0.0))
+            position = VehicleCommand(
+                "drone", mode="position", values=(0.0, 0.0, 2.0, 0.0, 0.0, 0.0)
+            )
             orders: tuple[Callable[[], None], ...] = (
                 lambda: vehicles.cancel("drone"),
                 lambda: vehicles.command(position),
@@ -172,7 +186,11 @@ async def test_in_a_paused_world_orders_are_answered_and_seen(process: bool) -> 
             await received.until(lambda: received.frames[-1].p_m[0].tolist() == [1.0, 1.0, 1.0])
             frames = len(received.frames)
             turned = (0.0, 0.0, math.sin(0.5), math.cos(0.5))
-            vehicles.place(VehiclePlacement("drone", (3.0, -2.0, 5.0), turned, (0.5, 0.0, 0.0), (0.0, 0.0, 0.1)))
+            vehicles.place(
+                VehiclePlacement(
+                    "drone", (3.0, -2.0, 5.0), turned, (0.5, 0.0, 0.0), (0.0, 0.0, 0.1)
+                )
+            )
             await until(lambda: vehicles.state("drone").p_world_m == (3.0, -2.0, 5.0))
             state = vehicles.state("drone")
             np.testing.assert_allclose(state.q_world_body, turned)
@@ -214,22 +232,44 @@ async def test_what_cannot_be_flown_is_refused_in_words(process: bool) -> None:
         vehicles = received.context.vehicles
         long = tuple((float(i), 0.0, 1.0) for i in range(MOST_POINTS))
         for subject, move, words in (
-            ("car", AWAY, "car cannot fly moves: model 'car' lacks AirSim's modes. Use model airsim"),
-            ("drone", VelocityMove((math.nan, 0.0, 0.0), 1.0), "v_mps must be from -1000 to 1000 m/s, not nan"),
+            (
+                "car",
+                AWAY,
+                "car cannot fly moves: model 'car' lacks AirSim's modes. Use model airsim",
+            ),
+            (
+                "drone",
+                VelocityMove((math.nan, 0.0, 0.0), 1.0),
+                "v_mps must be from -1000 to 1000 m/s, not nan",
+            ),
             ("drone", VelocityMove((1e9, 0.0, 0.0), 1.0), "v_mps must be from -1000 to 1000 m/s"),
             ("drone", VelocityMove((1.0, 0.0, 0.0), math.inf), "duration_s must be from "),
-            ("drone", VelocityMove((1.0, 0.0, 0.0), 1.0, YawGoal(math.inf)), "yaw must be from -10000 to 10000 rad"),
+            (
+                "drone",
+                VelocityMove((1.0, 0.0, 0.0), 1.0, YawGoal(math.inf)),
+                "yaw must be from -10000 to 10000 rad",
+            ),
             ("drone", PathMove(((0.0, 0.0, math.inf),), 1.0, 1.0), "points_m must be from "),
             ("drone", PathMove(((0.0, 0.0, 1.0),), -1.0, 1.0), "speed_mps must not be negative"),
-            ("drone", PathMove((*long, (0.0, 0.0, 1.0)), 1.0, 1.0), "at most 5000 points, not 5001"),
+            (
+                "drone",
+                PathMove((*long, (0.0, 0.0, 1.0)), 1.0, 1.0),
+                "at most 5000 points, not 5001",
+            ),
             ("drone", RotorsMove((0.5, 0.5), 1.0), "4 rotors, not 2"),
         ):
             with pytest.raises(ValueRefused, match=words):
                 moves.start(move, subject)
         for placement, words in (
             (VehiclePlacement("drone", (math.nan, 0.0, 0.0), LEVEL), "p_world_m must be from "),
-            (VehiclePlacement("drone", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1e-9)), "q_world_body must not be zero"),
-            (VehiclePlacement("drone", (0.0, 0.0, 0.0), LEVEL, (1e300, 0.0, 0.0)), "v_world_mps must be from -1000 to"),
+            (
+                VehiclePlacement("drone", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1e-9)),
+                "q_world_body must not be zero",
+            ),
+            (
+                VehiclePlacement("drone", (0.0, 0.0, 0.0), LEVEL, (1e300, 0.0, 0.0)),
+                "v_world_mps must be from -1000 to",
+            ),
         ):
             with pytest.raises(ValueRefused, match=words):
                 vehicles.place(placement)
@@ -265,7 +305,9 @@ realtime: {fifo_priority: 0}
 async def test_a_bridge_flies_moves_in_its_time_and_sees_placements_at_once(rate: float) -> None:
     async with running(CONFIG % rate) as bridge:
         vehicles = bridge.context.for_sources.vehicles
-        await until(lambda: "drone" in vehicles.names() and vehicles.state("drone").steps > 10, LOAD_S)
+        await until(
+            lambda: "drone" in vehicles.names() and vehicles.state("drone").steps > 10, LOAD_S
+        )
         moves, simulation = Ends(vehicles), bridge.context.simulation
         simulation.set_pace(paused=True)
         t_ns = now_ns()

@@ -1,4 +1,7 @@
-"""Simulated time and the steps of vehicles: it waits for them, they wait for it, and a stop is told."""
+"""Simulated time and the steps of vehicles.
+
+It waits for them, they wait for it, and a stop is told.
+"""
 
 from __future__ import annotations
 
@@ -35,27 +38,40 @@ def source(**more: Any) -> SimulatedSource:
 def _children() -> list[int]:
     """Processes of ours that step vehicles."""
     names = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(name) for name in names if b"simulated.worker" in Path(f"/proc/{name}/cmdline").read_bytes()]
+    return [
+        int(name)
+        for name in names
+        if b"simulated.worker" in Path(f"/proc/{name}/cmdline").read_bytes()
+    ]
 
 
 @pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
-async def test_a_world_that_stands_from_the_start_shows_its_vehicles_and_takes_commands(process: bool) -> None:
+async def test_a_world_that_stands_from_the_start_shows_its_vehicles_and_takes_commands(
+    process: bool,
+) -> None:
     with simulated_time(0.0):
         async with receiving(source(process=process)) as received:
             await received.until(lambda: received.status.state is ComponentState.RUNNING, LOAD_S)
             state = received.context.vehicles.state("drone")
             assert (state.steps, state.armed, state.p_world_m) == (0, True, (0.0, 0.0, 1.0))
-            received.context.vehicles.command(VehicleCommand("drone", mode="position", values=[0.0, 0.0, 2.0, 0.0]))
+            received.context.vehicles.command(
+                VehicleCommand("drone", mode="position", values=[0.0, 0.0, 2.0, 0.0])
+            )
             bridge_clock().run(1.0, 100_000_000)
             bridge_clock().run(1.0, 150_000_000)  # behind the one that is under way
             await received.until(lambda: received.context.vehicles.state("drone").steps >= 240)
-            assert (received.context.vehicles.state("drone").steps, received.context.vehicles.state("drone").mode) == (
+            assert (
+                received.context.vehicles.state("drone").steps,
+                received.context.vehicles.state("drone").mode,
+            ) == (
                 240,
                 "position",
             )
 
 
-async def test_steps_follow_the_newest_of_two_changes_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_steps_follow_the_newest_of_two_changes_of_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The thread that changes the clock first is interrupted before it has sent the change."""
     interrupted = threading.Event()
     overtaken = threading.Event()
@@ -104,4 +120,6 @@ async def test_a_process_that_is_stopped_is_told_and_flies_on() -> None:
             os.kill(child, signal.SIGCONT)
         await received.until(lambda: received.status.counters["late"] > 960)
         assert received.status.state is ComponentState.RUNNING
-        assert received.context.vehicles.state("drone").p_world_m == pytest.approx((0.0, 0.0, 1.0), abs=0.01)
+        assert received.context.vehicles.state("drone").p_world_m == pytest.approx(
+            (0.0, 0.0, 1.0), abs=0.01
+        )

@@ -1,4 +1,7 @@
-"""The source of simulated vehicles: exact steps in bridge time, in a thread and in a process, commands, restarts."""
+"""The source of simulated vehicles.
+
+Exact steps in bridge time, in a thread and in a process, commands, restarts.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ def source(process: bool, name: str = "sim", **vehicle: Any) -> SimulatedSource:
 
 @BOTH
 async def test_poses_and_samples_have_the_exact_bridge_times_of_their_steps(process: bool) -> None:
-    async with receiving(source(process, count=3, imu={"rate_hz": 100}, autopilot={"kind": "circle"})) as received:
+    async with receiving(
+        source(process, count=3, imu={"rate_hz": 100}, autopilot={"kind": "circle"})
+    ) as received:
         frames = (await received.more_frames(60, LOAD_S))[-60:]
         assert received.status.state is ComponentState.RUNNING
     assert frames[0].subjects == ("drone_1", "drone_2", "drone_3")
@@ -59,14 +64,21 @@ async def test_poses_and_samples_have_the_exact_bridge_times_of_their_steps(proc
     assert all(e.t_sent_ns == e.t_foreign_ns == e.t_received_ns for e in received.exchanges)
     samples = [s for s in received.of(ImuSample) if s.source == "sim/drone_2"]
     assert len(samples) >= 20
-    assert set(np.diff([s.t_arrival_ns for s in samples]).round(-6)) <= {9_000_000, 10_000_000, 11_000_000}
+    assert set(np.diff([s.t_arrival_ns for s in samples]).round(-6)) <= {
+        9_000_000,
+        10_000_000,
+        11_000_000,
+    }
     counters = received.status.counters
     assert counters["steps"] >= 288
     assert counters["dropped"] == 0
 
 
 async def test_the_world_takes_the_stamps_as_they_are() -> None:
-    world = World({"sim": Transform.identity()}, [Actor("a", ActorKind.VEHICLE, "sim", "drone", imu="sim/drone")])
+    world = World(
+        {"sim": Transform.identity()},
+        [Actor("a", ActorKind.VEHICLE, "sim", "drone", imu="sim/drone")],
+    )
     async with receiving(source(process=False, imu={})) as received:
         await received.more_frames(40, LOAD_S)
     for event in received.events:
@@ -91,14 +103,22 @@ async def test_a_motion_capture_room_stands_between() -> None:
     async with receiving(made) as received:
         await received.more_frames(80, LOAD_S)
     frames = received.frames
-    late_ns = [f.t_arrival_ns - f.t_foreign_ns + 5_000_000_000 for f in frames if f.t_foreign_ns is not None]
+    late_ns = [
+        f.t_arrival_ns - f.t_foreign_ns + 5_000_000_000
+        for f in frames
+        if f.t_foreign_ns is not None
+    ]
     assert late_ns == [20_000_000] * len(frames)
     numbers = [f.frame_number for f in frames]
     assert numbers[-1] - numbers[0] + 1 > len(frames) + 5, "some are lost"
-    assert np.std([f.p_m[0] for f in frames], axis=0) == pytest.approx(1e-3 * 10.0, rel=0.4), "density sqrt(rate/2)"
+    assert np.std([f.p_m[0] for f in frames], axis=0) == pytest.approx(1e-3 * 10.0, rel=0.4), (
+        "density sqrt(rate/2)"
+    )
     assert received.exchanges == [], "a room's clock is found by its stamps"
     assert received.context.vehicles.names() == []
-    with pytest.raises(ValidationError, match="mocap has no parameter 'latency'; known: rate_hz, latency_s"):
+    with pytest.raises(
+        ValidationError, match="mocap has no parameter 'latency'; known: rate_hz, latency_s"
+    ):
         SimulatedConfig.model_validate({**config, "mocap": {"latency": 1}})
 
 
@@ -113,25 +133,42 @@ async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> Non
         received.context.vehicles.command(VehicleCommand("drone", mode="velocity", values=values))
         await received.until(lambda: received.context.vehicles.state("drone").v_world_mps[2] > 0.8)
         state = received.context.vehicles.state("drone")
-        assert (state.mode, state.pilot, state.commands, state.armed) == ("velocity", "command", 1, True)
+        assert (state.mode, state.pilot, state.commands, state.armed) == (
+            "velocity",
+            "command",
+            1,
+            True,
+        )
         received.context.vehicles.command(VehicleCommand("drone", "disarm"))
         await received.until(lambda: not received.context.vehicles.state("drone").armed)
         received.context.vehicles.command(VehicleCommand("drone", "reset"))
         await received.until(lambda: received.context.vehicles.state("drone").armed)
         for wrong, reason in (
-            (VehicleCommand("drone", mode="sideways"), "has no mode 'sideways'; known: motor_speeds, rates"),
+            (
+                VehicleCommand("drone", mode="sideways"),
+                "has no mode 'sideways'; known: motor_speeds, rates",
+            ),
             (
                 VehicleCommand("drone", mode="velocity", values=[1.0]),
                 r"takes v_world_mps \(3, m/s\), yaw_radps .* got 1 n",
             ),
             (VehicleCommand("drone", mode="velocity", values={"v": 1.0}), "got v"),
-            (VehicleCommand("drone", mode="velocity", values={**values, "v_world_mps": 1.0}), "has 3 numbers"),
-            (VehicleCommand("drone", mode="velocity", values=[float("nan")] * 4), "must be from -1000 to 1000 m/s"),
+            (
+                VehicleCommand("drone", mode="velocity", values={**values, "v_world_mps": 1.0}),
+                "has 3 numbers",
+            ),
+            (
+                VehicleCommand("drone", mode="velocity", values=[float("nan")] * 4),
+                "must be from -1000 to 1000 m/s",
+            ),
         ):
             with pytest.raises(ValueError, match=reason):
                 received.context.vehicles.command(wrong)
     assert received.context.vehicles.names() == []
-    assert [(reset.source, reset.subjects) for reset in received.resets] == [("sim", ("drone",)), ("sim", ())]
+    assert [(reset.source, reset.subjects) for reset in received.resets] == [
+        ("sim", ("drone",)),
+        ("sim", ()),
+    ]
 
 
 @BOTH
@@ -145,7 +182,9 @@ async def test_vehicles_stand_go_on_and_hurry_with_the_bridges_time(process: boo
             count = len(received.frames)
             await asyncio.sleep(0.1)
             assert len(received.frames) <= count + 1
-            assert all(f.t_foreign_ns is not None and f.t_foreign_ns <= stopped_ns for f in received.frames)
+            assert all(
+                f.t_foreign_ns is not None and f.t_foreign_ns <= stopped_ns for f in received.frames
+            )
             bridge_clock().run(1.0, 100_000_000)
             await received.until(lambda: received.frames[-1].t_foreign_ns > stopped_ns + 94_000_000)  # type: ignore[operator]
             assert received.frames[-1].t_foreign_ns <= stopped_ns + 100_000_000  # type: ignore[operator]
@@ -174,14 +213,18 @@ async def test_an_added_vehicle_flies_while_time_stands_and_passes(process: bool
 async def test_a_process_that_is_killed_is_started_again_and_histories_start_over() -> None:
     async with receiving(source(process=True), supervised=True) as received:
         await received.more_frames(5, LOAD_S)
-        received.context.vehicles.add("sim", "second", {"model": "flightgoggles", "p_m": [3.0, 0.0, 1.0]})
+        received.context.vehicles.add(
+            "sim", "second", {"model": "flightgoggles", "p_m": [3.0, 0.0, 1.0]}
+        )
         await received.until(lambda: len(received.frames[-1].subjects) == 2)
         (child,), before = _children(), len(received.resets)
         os.kill(child, signal.SIGKILL)
         await until(lambda: len(received.resets) > before)
         await received.more_frames(5, LOAD_S)
         assert received.status.report().retries == 1
-        assert "process that steps the vehicles of sim is gone" in str(received.status.report().last_error)
+        assert "process that steps the vehicles of sim is gone" in str(
+            received.status.report().last_error
+        )
         assert received.context.vehicles.names() == ["drone", "second"]
         await received.until(lambda: received.frames[-1].subjects == ("drone", "second"))
     assert _children() == []
@@ -194,7 +237,9 @@ async def test_a_scene_that_does_not_exist_is_named(process: bool) -> None:
     made = SimulatedSource("sim", SimulatedConfig.model_validate(config | {"vehicles": vehicles}))
     async with receiving(made, supervised=True) as received:
         await until(lambda: received.status.report().last_error is not None)
-        assert "no scene is named 'nowhere'; known: alphapilot, blocks" in str(received.status.report().last_error)
+        assert "no scene is named 'nowhere'; known: alphapilot, blocks" in str(
+            received.status.report().last_error
+        )
 
 
 def _children() -> list[int]:
@@ -206,7 +251,11 @@ def _children() -> list[int]:
             line = (stat.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(words[1]) == os.getpid() and b"vil_adapters.simulated.worker" in line and words[0] != "Z":
+        if (
+            int(words[1]) == os.getpid()
+            and b"vil_adapters.simulated.worker" in line
+            and words[0] != "Z"
+        ):
             found.append(int(stat.parent.name))
     return found
 
@@ -217,11 +266,17 @@ async def test_two_sources_cannot_simulate_one_vehicle() -> None:
         other = source(process=False, name="again")
         async with receiving(other, supervised=True, context=first.context) as second:
             await second.until(lambda: second.status.report().retries > 0, LOAD_S)
-            assert "'sim' simulates a vehicle 'drone' already" in str(second.status.report().last_error)
+            assert "'sim' simulates a vehicle 'drone' already" in str(
+                second.status.report().last_error
+            )
 
 
 def test_a_wrong_model_is_told_at_once() -> None:
-    config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"drone": {"model": "flightgoggles"}}})
+    config = SimulatedConfig.model_validate(
+        {"type": "simulated", "vehicles": {"drone": {"model": "flightgoggles"}}}
+    )
     wrong = config.vehicles["drone"].model_copy(update={"model": "zeppelin"})
-    with pytest.raises(ConfigError, match=r"sources\.sim\.vehicles\.drone: unknown model 'zeppelin'; known: airsim"):
+    with pytest.raises(
+        ConfigError, match=r"sources\.sim\.vehicles\.drone: unknown model 'zeppelin'; known: airsim"
+    ):
         SimulatedSource("sim", config.model_copy(update={"vehicles": {"drone": wrong}}))

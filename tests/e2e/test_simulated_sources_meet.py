@@ -1,4 +1,6 @@
-"""Vehicles of two simulated sources that meet in one bridge, each source with a process of its own."""
+"""Vehicles of two simulated sources that meet in one bridge, each source with a process of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ pytestmark = pytest.mark.process
 LOAD_S = 300.0
 PERIOD_NS = 20 * NS_PER_MS
 LEVEL = (0.0, 0.0, 0.0, 1.0)
-VEHICLE = "{model: airsim, armed: false, contact: {radius_m: 0.2, restitution: 0.5, friction: 0.0, floor_m: null}}"
+VEHICLE = (
+    "{model: airsim, armed: false, contact: {radius_m: 0.2, restitution: 0.5, friction: "
+    "0.0, floor_m: null}}"
+)
 CONFIG = f"""
 version: 1
 require_cameras: false
@@ -36,7 +41,10 @@ simulation: {{clock: simulated, paused: true}}
 
 async def step(bridge: Bridge) -> None:
     """Let a moment pass in both simulations, and let them hear of each other."""
-    vehicles, end_ns = bridge.context.for_sources.vehicles, bridge.context.simulation.clock.now_ns() + PERIOD_NS
+    vehicles, end_ns = (
+        bridge.context.for_sources.vehicles,
+        bridge.context.simulation.clock.now_ns() + PERIOD_NS,
+    )
     bridge.context.simulation.step(PERIOD_NS)
     await until(lambda: all(vehicles.has_reached(name, end_ns) for name in vehicles.names()))
     await asyncio.sleep(PERIOD_NS / NS_PER_S)
@@ -48,8 +56,12 @@ async def test_each_bounces_once_and_names_the_other() -> None:
         vehicles = bridge.context.for_sources.vehicles
         await until(lambda: vehicles.names() == ["first", "second"], LOAD_S)
         await until(lambda: all(vehicles.state(name).mode for name in vehicles.names()))
-        vehicles.place(VehiclePlacement("first", (9.0, 0.0, 500.0), LEVEL, v_world_mps=(4.0, 0.0, 0.0)))
-        vehicles.place(VehiclePlacement("second", (0.0, -1.0, 500.0), LEVEL, v_world_mps=(0.0, 4.0, 0.0)))
+        vehicles.place(
+            VehiclePlacement("first", (9.0, 0.0, 500.0), LEVEL, v_world_mps=(4.0, 0.0, 0.0))
+        )
+        vehicles.place(
+            VehiclePlacement("second", (0.0, -1.0, 500.0), LEVEL, v_world_mps=(0.0, 4.0, 0.0))
+        )
         await until(lambda: all(vehicles.state(name).placements for name in vehicles.names()))
         for _ in range(40):
             await step(bridge)

@@ -43,7 +43,11 @@ def reached(clock: BridgeTime, t_ns: int) -> bool:
 
 def test_a_simulation_is_paused_stepped_and_sped_up() -> None:
     with served(SimulationConfig(clock="simulated")) as (web, clock):
-        state = web.patch("/api/v1/simulation", json={"paused": True, "speed": 50.0}).raise_for_status().json()
+        state = (
+            web.patch("/api/v1/simulation", json={"paused": True, "speed": 50.0})
+            .raise_for_status()
+            .json()
+        )
         assert (state["clock"], state["paused"], state["speed"]) == ("simulated", True, 50.0)
         assert clock.now_ns() == state["t_ns"] == web.get("/api/v1/simulation").json()["t_ns"]
         web.post("/api/v1/simulation/step", json={"seconds": 2.5}).raise_for_status()
@@ -86,7 +90,9 @@ def test_wrong_bodies_name_the_place(path: str, body: dict[str, object], place: 
 
 async def test_time_that_goes_on_is_at_its_speed_at_once() -> None:
     """A pause is no sign of pictures that take long, wherever in it time goes on."""
-    time_of = SimulationClock(SimulationConfig(clock="simulated", wait_for_cameras=True, paused=True))
+    time_of = SimulationClock(
+        SimulationConfig(clock="simulated", wait_for_cameras=True, paused=True)
+    )
     with time_of.passing():
         for late_s in (0.30, 0.31, 0.24, 0.25, 0.26):
             await asyncio.sleep(late_s)

@@ -1,4 +1,7 @@
-"""A simulated world waits for its pictures: a slow renderer skips none, and a dead one holds nobody up."""
+"""A simulated world waits for its pictures.
+
+A slow renderer skips none, and a dead one holds nobody up.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,14 @@ from tests.support.events import until
 from tests.support.flightgoggles import ports, server
 from vil_bridge.core.bridge_time import REAL_TIME, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.types import RenderedImage, RenderRequest, SourceEvent, SourceFrame, View, WorldSnapshot
+from vil_bridge.core.types import (
+    RenderedImage,
+    RenderRequest,
+    SourceEvent,
+    SourceFrame,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.daemon import readiness
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.client import FlightGogglesClient
@@ -26,7 +36,8 @@ pytestmark = pytest.mark.wire
 CONFIG = """
 version: 1
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {actor: world, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, latency_compensation: none}}
+cameras: {front: {actor: world, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50,
+    latency_compensation: none}}
 simulation: {clock: simulated, wait_for_cameras: true}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -62,7 +73,11 @@ async def test_every_picture_comes_in_simulated_time(tmp_path: Path) -> None:
         skipped = bridge.context.pool.skipped("front")
         first, begun_ns, t_ns = len(pencil.t_pose_ns), machine_ns(), now_ns()
         await until(lambda: len(pencil.t_pose_ns) >= first + 30)
-        drawn, simulated_ns, real_ns = len(pencil.t_pose_ns) - first, now_ns() - t_ns, machine_ns() - begun_ns
+        drawn, simulated_ns, real_ns = (
+            len(pencil.t_pose_ns) - first,
+            now_ns() - t_ns,
+            machine_ns() - begun_ns,
+        )
         assert bridge.context.pool.skipped("front") == skipped
         # One may be under way; all others were drawn, one each period of simulated time.
         assert abs(drawn - simulated_ns / NOMINAL_NS) <= 2.0
@@ -71,8 +86,11 @@ async def test_every_picture_comes_in_simulated_time(tmp_path: Path) -> None:
     assert bridge.context.simulation.clock.mapping == REAL_TIME
 
 
-async def test_a_picture_waits_for_the_poses_of_its_instant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked_ns: list[int] = []  # not what the pictures show, which is later by the delay: long on a busy computer
+async def test_a_picture_waits_for_the_poses_of_its_instant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not what the pictures show, which is later by the delay: long on a busy computer.
+    asked_ns: list[int] = []
     request = FlightGogglesClient.request
 
     def noting(client: FlightGogglesClient, one: RenderRequest) -> None:
@@ -85,11 +103,16 @@ async def test_a_picture_waits_for_the_poses_of_its_instant(tmp_path: Path, monk
     async with drawn_bridge(write(tmp_path), pencil) as bridge:
         await until(lambda: len(pencil.t_pose_ns) > 8)
         clock, vehicles = bridge.context.simulation.clock, object()
-        clock.report(vehicles, now_ns())  # from here on time waits, however late this process goes on
+        # From here on time waits, however late this process goes on.
+        clock.report(vehicles, now_ns())
         reported_ns = now_ns() + 5 * NOMINAL_NS
         clock.report(vehicles, reported_ns)
-        await until(lambda: now_ns() >= reported_ns and bridge.context.simulation.state().reached == 0.0)
-        assert now_ns() < reported_ns + NOMINAL_NS, "time stands at the first picture that cannot be drawn"
+        await until(
+            lambda: now_ns() >= reported_ns and bridge.context.simulation.state().reached == 0.0
+        )
+        assert now_ns() < reported_ns + NOMINAL_NS, (
+            "time stands at the first picture that cannot be drawn"
+        )
         assert reported_ns - NOMINAL_NS <= max(asked_ns) < reported_ns
         clock.report(vehicles, reported_ns + 3 * NOMINAL_NS)
         await until(lambda: max(asked_ns) >= reported_ns)
@@ -135,12 +158,15 @@ FLIGHT = CONFIG.replace("actor: world", "actor: drone") + (
     "    type: simulated\n"
     "    room: hall\n"
     "    vehicles:\n"
-    "      drone: {model: flightgoggles, autopilot: {kind: circle}, wind: {gusts_mps: 3.0}, imu: {preset: mpu6000}}\n"
+    "      drone: {model: flightgoggles, autopilot: {kind: circle}, wind: {gusts_mps: "
+    "3.0}, imu: {preset: mpu6000}}\n"
     "actors: {drone: {kind: vehicle, source: sim, subject: drone, imu: sim/drone}}\n"
 )
 
 
-async def flown(path: Path, pencil: SlowPencil, monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
+async def flown(
+    path: Path, pencil: SlowPencil, monkeypatch: pytest.MonkeyPatch
+) -> dict[int, bytes]:
     """Poses of the first second, by their simulated time since the first."""
     poses: list[tuple[int, bytes]] = []
     ingest = World.ingest
@@ -152,7 +178,8 @@ async def flown(path: Path, pencil: SlowPencil, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(World, "ingest", noting)
     async with drawn_bridge(path, pencil) as bridge:
-        await until(lambda: len(pencil.t_pose_ns) > 8)  # until its first answer nobody waits for a renderer
+        # Until its first answer nobody waits for a renderer.
+        await until(lambda: len(pencil.t_pose_ns) > 8)
         skipped, drawn, t_ns = bridge.context.pool.skipped("front"), len(pencil.t_pose_ns), now_ns()
         await until(lambda: len(poses) > 1 and poses[-1][0] - poses[0][0] >= NS_PER_S)
         assert bridge.context.pool.skipped("front") == skipped
@@ -162,7 +189,9 @@ async def flown(path: Path, pencil: SlowPencil, monkeypatch: pytest.MonkeyPatch)
     return {t_ns - poses[0][0]: pose for t_ns, pose in poses if t_ns - poses[0][0] <= NS_PER_S}
 
 
-async def test_a_flight_is_the_same_however_slow_the_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flight_is_the_same_however_slow_the_renderer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "bridge.yaml"
     path.write_text(FLIGHT)
     slow, quick = SlowPencil(), SlowPencil()
@@ -174,21 +203,31 @@ async def test_a_flight_is_the_same_however_slow_the_renderer(tmp_path: Path, mo
     assert all(slowed[t_ns] == unslowed[t_ns] for t_ns in both)
 
 
-async def test_a_world_that_waits_in_vain_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_world_that_waits_in_vain_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readiness, "_LONGEST_WAIT_NS", NS_PER_S // 2)
     left_out = set[str]()
 
     def draw(views: Sequence[View], _snapshot: WorldSnapshot) -> RenderedRequest:
         pixels = np.arange(32 * 24 * 3, dtype=np.uint8).reshape(24, 32, 3)
-        return RenderedRequest(tuple(RenderedImage(view, pixels) for view in views if view.camera.name not in left_out))
+        return RenderedRequest(
+            tuple(RenderedImage(view, pixels) for view in views if view.camera.name not in left_out)
+        )
 
     path = write(tmp_path)
     front = next(line for line in CONFIG.splitlines() if line.startswith("cameras"))
-    path.write_text(CONFIG.replace(front, front[:-1] + front.removeprefix("cameras: {").replace("front", ", side")))
+    path.write_text(
+        CONFIG.replace(
+            front, front[:-1] + front.removeprefix("cameras: {").replace("front", ", side")
+        )
+    )
     async with drawn_bridge(path, draw) as bridge:
         await until(lambda: not bridge.readiness.reasons())
         left_out.add("side")
-        await until(lambda: any("has waited for a picture" in text for text in bridge.readiness.reasons()))
+        await until(
+            lambda: any("has waited for a picture" in text for text in bridge.readiness.reasons())
+        )
         assert all(text.startswith("camera side: ") for text in bridge.readiness.reasons())
         left_out.clear()
         await until(lambda: not bridge.readiness.reasons())

@@ -1,4 +1,7 @@
-"""A renderer on real sockets that stalls: its reader still gets a picture for every tick, marked."""
+"""A renderer on real sockets that stalls.
+
+Its reader still gets a picture for every tick, marked.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +75,15 @@ async def test_a_stalled_renderer_leaves_no_gap() -> None:
     assert status.frames["repeated"] == relay.repeated >= len(again) >= 10
     assert max(again) <= 250 * NS_PER_MS
     content = [frame.image.tobytes() for frame in frames]
-    assert all((a == b) == (age is not None) for (a, b), age in zip(pairwise(content), ages[1:], strict=True))
-    filled = [b.t_bridge_ns - a.t_bridge_ns for (a, b), age in zip(pairwise(frames), ages[1:], strict=True) if age]
+    assert all(
+        (a == b) == (age is not None)
+        for (a, b), age in zip(pairwise(content), ages[1:], strict=True)
+    )
+    filled = [
+        b.t_bridge_ns - a.t_bridge_ns
+        for (a, b), age in zip(pairwise(frames), ages[1:], strict=True)
+        if age
+    ]
     assert np.median(filled) == pytest.approx(_PERIOD_NS, abs=1 * NS_PER_MS)
     assert [f.frame_id for f in frames] == sorted({f.frame_id for f in frames})
 

@@ -1,4 +1,6 @@
-"""Stereo pairs: one key makes two cameras, whose pictures belong to one instant and whose disparity is f b / Z."""
+"""Stereo pairs: one key makes two cameras, whose pictures belong to one instant and whose
+disparity is f b / Z.
+"""
 
 from __future__ import annotations
 
@@ -70,9 +72,13 @@ class Studio:
         return RenderedRequest(self._renderer.render(views, snapshot))
 
 
-async def frames_of(bridge: Bridge, camera: str, found: dict[int, Frame], enough: asyncio.Event) -> dict[str, Any]:
+async def frames_of(
+    bridge: Bridge, camera: str, found: dict[int, Frame], enough: asyncio.Event
+) -> dict[str, Any]:
     """Collect frames by id until ``enough``; what the reader is told about the camera."""
-    with Receiver(bridge.context.hub.endpoint, camera=camera, variant="raw", color="gray", encoding="raw") as receiver:
+    with Receiver(
+        bridge.context.hub.endpoint, camera=camera, variant="raw", color="gray", encoding="raw"
+    ) as receiver:
         while not enough.is_set():
             frame = await asyncio.to_thread(receiver.next, 0.1)
             if frame is not None:
@@ -81,8 +87,13 @@ async def frames_of(bridge: Bridge, camera: str, found: dict[int, Frame], enough
 
 
 def disparities(left: ImageArray, right: ImageArray) -> FloatArray:
-    """Measured in the pictures: left x minus right x, and how far rows differ, of well tracked corners (n, 2)."""
-    lucas_kanade: Any = partial(cv2.calcOpticalFlowPyrLK, nextPts=None, winSize=(21, 21), maxLevel=4)
+    """Measured in the pictures.
+
+    Left x minus right x, and how far rows differ, of well tracked corners (n, 2).
+    """
+    lucas_kanade: Any = partial(
+        cv2.calcOpticalFlowPyrLK, nextPts=None, winSize=(21, 21), maxLevel=4
+    )
     corners: Any = cv2.goodFeaturesToTrack(left, 200, 0.01, 7)
     corners = corners[corners[:, 0, 0] > 60]  # what is farther left is not in the right picture
     moved, found, _ = lucas_kanade(left, right, corners)
@@ -111,7 +122,11 @@ async def test_disparity_through_bridge_and_renderer_is_f_b_over_z(tmp_path: Pat
         enough.set()
         told, told_right = await asyncio.gather(*readers)
 
-    assert told["stereo"] == told_right["stereo"] == {"left": "front", "right": "front_right", "baseline_m": BASELINE_M}
+    assert (
+        told["stereo"]
+        == told_right["stereo"]
+        == {"left": "front", "right": "front_right", "baseline_m": BASELINE_M}
+    )
     assert told_right["T_body_camera"]["p_m"] == pytest.approx((0.0, -BASELINE_M, 0.0))
     together = sorted(left.keys() & right.keys())
     for number in together:
@@ -133,7 +148,9 @@ async def test_disparity_through_bridge_and_renderer_is_f_b_over_z(tmp_path: Pat
 
 
 def test_the_right_camera_is_moved_along_the_images_x() -> None:
-    config = read(BRIDGE % (PAIR + ", T_body_camera: {p_m: [0.1, 0.02, 0.3], ypr_deg: [30, 20, 10]}"))
+    config = read(
+        BRIDGE % (PAIR + ", T_body_camera: {p_m: [0.1, 0.02, 0.3], ypr_deg: [30, 20, 10]}")
+    )
     cameras = config.every_camera()
     assert list(cameras) == ["front", "front_right", "other"]
     assert [config.left_of(name) for name in cameras] == ["", "front", ""]
@@ -146,7 +163,10 @@ def test_the_right_camera_is_moved_along_the_images_x() -> None:
 @pytest.mark.parametrize(
     ("front", "problem"),
     [
-        (PAIR + "}\n  front_right: {renderer: a", r"stereo_baseline_m: the right camera .* 'front_right', as another"),
+        (
+            PAIR + "}\n  front_right: {renderer: a",
+            r"stereo_baseline_m: the right camera .* 'front_right', as another",
+        ),
         (PAIR.replace("0.32", "0"), "stereo_baseline_m: .*greater than 0"),
     ],
 )
@@ -172,7 +192,11 @@ async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measure
     delay = Restless(30_000_000)
     cameras = [replace(camera, delay=delay) for camera in cameras]
     scheduler = Scheduler(
-        bridge.context.renderers["a"], cameras, bridge.context.world, lambda _c: True, lambda _c, _t: None
+        bridge.context.renderers["a"],
+        cameras,
+        bridge.context.world,
+        lambda _c: True,
+        lambda _c, _t: None,
     )
     for i in range(3):
         left, right = scheduler.build(1_000_000_000 * (i + 1), (True, True)).views
@@ -185,9 +209,15 @@ async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measure
 @pytest.mark.wire
 async def test_a_pair_is_never_torn_apart() -> None:
     bridge = build(BRIDGE % PAIR)
-    preferences = {name: path.preference(bridge.context.config) for name, path in bridge.context.cameras.items()}
+    preferences = {
+        name: path.preference(bridge.context.config)
+        for name, path in bridge.context.cameras.items()
+    }
     close(bridge)
-    assert (preferences["front_right"].stereo_left, preferences["front"].stereo_left) == ("front", "")
+    assert (preferences["front_right"].stereo_left, preferences["front"].stereo_left) == (
+        "front",
+        "",
+    )
     cost_ns = {"a": 8e6, "b": 8e6}
     assigner = Assigner(preferences)
     homes = []
@@ -200,7 +230,9 @@ async def test_a_pair_is_never_torn_apart() -> None:
             both = {"front", "front_right"} & set(assigner.cameras_of(place.renderer))
             assert both == {"front", "front_right"}
         homes.append(place.renderer)
-    assert homes == ["b", "b", "b", "a", "b"], "renderer a has the other camera: the pair costs twice as much"
+    assert homes == ["b", "b", "b", "a", "b"], (
+        "renderer a has the other camera: the pair costs twice as much"
+    )
 
 
 def close(bridge: Bridge) -> None:

@@ -1,4 +1,6 @@
-"""No picture older than ``max_age_ms`` is handed to a reader, by its own clock, and a slow link is used well."""
+"""No picture older than ``max_age_ms`` is handed to a reader, by its own clock, and a slow link
+is used well.
+"""
 
 from __future__ import annotations
 
@@ -67,14 +69,19 @@ def _long(*values: Any) -> Any:
 def test_a_link_of_a_third_of_the_demand_is_used_and_hands_over_nothing_old(
     transport: str, buffer_kb: int, hz: float, max_age_ms: float
 ) -> None:
-    """Every picture is judged at its hand-over; how full and how fresh the link is, by some pictures in a row."""
+    """Every picture is judged at its hand-over.
+
+    How full and how fresh the link is, by some pictures in a row.
+    """
     clock, limit_ns = OwnClock(), round(max_age_ms * NS_PER_MS)
     carried_hz = hz / 3
     window = deque[tuple[int, int]](maxlen=WINDOW)
     with (
         StreamRig({"front": ("rgb", "gray")}, max_age_ns=limit_ns) as rig,
         radio(rig, 8 * FRAME_BYTES * carried_hz, buffer_kb * KB) as endpoint,
-        Receiver(endpoint, modality="gray", encoding="raw", transport=transport, clock=clock) as receiver,
+        Receiver(
+            endpoint, modality="gray", encoding="raw", transport=transport, clock=clock
+        ) as receiver,
         rig.playing(noise(FRAME_BYTES), 1 / hz, modality="gray"),
     ):
 
@@ -89,19 +96,28 @@ def test_a_link_of_a_third_of_the_demand_is_used_and_hands_over_nothing_old(
             carried = (WINDOW - 1) / (1e-9 * (window[-1][0] - window[0][0])) / carried_hz
             return carried >= 0.7 and float(np.median([age for _, age in window])) <= limit_ns / 2
 
-        wait_until(used_well, what=lambda: (list(window), receiver.counters, rig.hub.report()), period_s=0.0)
+        wait_until(
+            used_well,
+            what=lambda: (list(window), receiver.counters, rig.hub.report()),
+            period_s=0.0,
+        )
         assert rig.sink().dropped["superseded"] > WINDOW, "the others were never sent"
 
 
 @pytest.mark.long
 def test_a_link_with_a_delay_and_no_limit_carries_every_picture_at_once() -> None:
-    """Judged by three seconds of pictures in a row: a sender that takes the delay for a narrow link slows down."""
+    """Judged by three seconds of pictures in a row.
+
+    A sender that takes the delay for a narrow link slows down.
+    """
     clock, hz, delay_ms = OwnClock(), 30.0, 20.0
     window = deque[tuple[int, int]](maxlen=3 * WINDOW)
     with (
         StreamRig({"front": ("rgb", "gray")}) as rig,
         long_way(rig, delay_ms) as endpoint,
-        Receiver(endpoint, modality="gray", encoding="raw", transport="udp", clock=clock) as receiver,
+        Receiver(
+            endpoint, modality="gray", encoding="raw", transport="udp", clock=clock
+        ) as receiver,
         rig.playing(noise(FRAME_BYTES), 1 / hz, modality="gray"),
     ):
 
@@ -115,12 +131,17 @@ def test_a_link_with_a_delay_and_no_limit_carries_every_picture_at_once() -> Non
             age_ms = float(np.median([age for _, age in window])) / NS_PER_MS
             return carried_hz >= 0.9 * hz and age_ms <= delay_ms + 1e3 / hz
 
-        wait_until(fresh, what=lambda: (list(window), receiver.counters, rig.hub.report()), period_s=0.0)
+        wait_until(
+            fresh, what=lambda: (list(window), receiver.counters, rig.hub.report()), period_s=0.0
+        )
 
 
 def test_a_picture_that_waited_for_its_reader_too_long_is_not_handed_over(transport: str) -> None:
     clock = OwnClock()
-    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw", transport=transport, clock=clock) as receiver:
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, encoding="raw", transport=transport, clock=clock) as receiver,
+    ):
         with rig.playing(SMALL):
             first(receiver)
             wait_until(lambda: receiver._arrivals)
@@ -145,7 +166,10 @@ def test_an_old_picture_is_not_decoded_and_one_that_grows_old_meanwhile_is_not_h
         return decode(head, payload)
 
     monkeypatch.setattr(client, "_decode", slow)
-    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw", clock=clock, queue=2) as receiver:
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, encoding="raw", clock=clock, queue=2) as receiver,
+    ):
         with rig.playing(SMALL):
             wait_until(lambda: len(receiver._arrivals) == 2)
         wait_until(lambda: receiver.counters["received"] == rig.sink().sent)
@@ -159,17 +183,30 @@ def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_what_arrives_too_old_is_counted_told_and_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_arrives_too_old_is_counted_told_and_no_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whatever the sender does: here it says that each of its pictures expired a second ago.
 
     A second is more than the reader's mapping of clocks can be wrong by.
     """
     with StreamRig(max_age_ns=-(10**9)) as rig, Receiver(rig.endpoint, encoding="raw") as receiver:
-        monkeypatch.setattr("vil_bridge.outputs.stream.encoded_picture.EncodedPicture.expires_within", lambda *_: False)
+        monkeypatch.setattr(
+            "vil_bridge.outputs.stream.encoded_picture.EncodedPicture.expires_within",
+            lambda *_: False,
+        )
         with rig.playing(SMALL):
             wait_until(lambda: receiver.counters["too_old"] > 10)
-            wait_until(lambda: receiver.problem.startswith("pictures arrive older than the camera's max_age_ms"))
-            assert receiver.next(0.0) is None and not receiver.alive and not receiver.counters["delivered"]
+            wait_until(
+                lambda: receiver.problem.startswith(
+                    "pictures arrive older than the camera's max_age_ms"
+                )
+            )
+            assert (
+                receiver.next(0.0) is None
+                and not receiver.alive
+                and not receiver.counters["delivered"]
+            )
             wait_until(lambda: rig.hub.report()["front"][0]["too_old"] > 10)
         rig.sink().max_age_ns = 10**12
         with rig.playing(SMALL):

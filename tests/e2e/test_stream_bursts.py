@@ -27,7 +27,9 @@ SMALL = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
 def test_pictures_a_moment_apart_find_room_where_those_before_were_read() -> None:
     """A socket that only sends looks once a millisecond for what its peers did."""
     sink = ZmqStreamSink("front", {"rgb": ("compensated",)})
-    subscriber = Subscriber[EncodedPicture]("reader", Register(v=1, camera="front", encoding="raw", color="rgb"))
+    subscriber = Subscriber[EncodedPicture](
+        "reader", Register(v=1, camera="front", encoding="raw", color="rgb")
+    )
     sink.attach(subscriber)
     with contextlib.closing(sink), zmq.Context() as context, context.socket(zmq.DEALER) as data:
         data.setsockopt(zmq.ROUTING_ID, subscriber.identity)

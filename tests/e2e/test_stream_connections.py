@@ -1,4 +1,6 @@
-"""The stream's ports against messages without an end, crowds of connections and readers that flood."""
+"""The stream's ports against messages without an end, crowds of connections and readers that
+flood.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,20 @@ def reasons(faults: PeerFaults) -> set[tuple[str, str]]:
     return {(row.peer, row.reason) for row in faults.rows()}
 
 
-# The end of a connection takes bytes out of the kernel while libzmq reads: what follows behind that gap is read as
-# messages, which the hub refuses; many at once are a flood.
+# The end of a connection takes bytes out of the kernel while libzmq reads: what follows behind that
+# gap is read as messages, which the hub refuses; many at once are a flood.
 TORN = (["malformed"], ["malformed", "flood"])
 
 
 def refusals(caplog: pytest.LogCaptureFixture, port: str) -> list[str]:
-    """Return the reasons for which a port refused what loopback sent, in the order of their first times."""
+    """Return the reasons for which a port refused what loopback sent, in the order of their
+    first times.
+    """
     name = "control" if port == "control" else "stream/front"
     return re.findall(rf"{name}: refused a message of 127\.0\.0\.1 \((\w+)\)", caplog.text)
 
 
-# --- messages without an end ---------------------------------------------------------------------------
+# --- messages without an end ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("payload", [bytes(250), b""], ids=["parts of 250 bytes", "empty parts"])
@@ -68,19 +72,29 @@ def test_a_message_without_end_costs_its_sender_the_connection(
     port: str, payload: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     chunk = part(payload, more=True) * (65536 // (len(payload) + 2))
-    with StreamRig() as rig, rig.playing(SMALL), Receiver(rig.endpoint, name="jetson", encoding="raw") as receiver:
+    with (
+        StreamRig() as rig,
+        rig.playing(SMALL),
+        Receiver(rig.endpoint, name="jetson", encoding="raw") as receiver,
+    ):
         first(receiver)
         faults = rig.hub if port == "control" else rig.sink()
         before_mb = rss_mb()
-        with zmtp(int(rig.endpoint.rpartition(":")[2]) if port == "control" else rig.sink().port) as peer:
+        with zmtp(
+            int(rig.endpoint.rpartition(":")[2]) if port == "control" else rig.sink().port
+        ) as peer:
             assert flood(peer, chunk, 5000) < 5000 * len(chunk)
             wait_until(lambda: faults.faults()["cut_off"] == 1)
         assert rss_mb() - before_mb < 100  # of 328; this process keeps other things too
         first_reason, *later = refusals(caplog, port)
         assert first_reason in (("flood", "endless") if port == "control" else ("flood",))
         assert later in ([], *TORN) if port == "control" else later == []
-        assert {name for name, _ in reasons(faults.peer_faults)} == {"127.0.0.1"} and faults.faults()["cut_off"] == 1
-        assert any("127.0.0.1 sends what is refused" in text for text in faults.peer_faults.warnings())
+        assert {name for name, _ in reasons(faults.peer_faults)} == {
+            "127.0.0.1"
+        } and faults.faults()["cut_off"] == 1
+        assert any(
+            "127.0.0.1 sends what is refused" in text for text in faults.peer_faults.warnings()
+        )
         received = receiver.counters["received"]
         wait_until(lambda: receiver.counters["received"] > received + 5)
 
@@ -88,7 +102,8 @@ def test_a_message_without_end_costs_its_sender_the_connection(
 def test_a_slow_message_without_end_is_ended_too(caplog: pytest.LogCaptureFixture) -> None:
     with StreamRig() as rig, zmtp(int(rig.endpoint.rpartition(":")[2])) as peer:
         for _ in range(100):
-            if flood(peer, part(bytes(200), more=True) * 20, 1) == 0:  # 200 kB/s, and less than a burst in all
+            # 200 kB/s, and less than a burst in all.
+            if flood(peer, part(bytes(200), more=True) * 20, 1) == 0:
                 break
             time.sleep(0.02)
         wait_until(lambda: rig.hub.faults()["cut_off"] == 1)
@@ -107,7 +122,7 @@ def test_long_messages_that_end_are_no_message_without_end() -> None:
         assert rig.hub.faults()["cut_off"] == 0
 
 
-# --- crowds and floods ------------------------------------------------------------------------------------------
+# --- crowds and floods ----------------------------------------------------------------------------
 
 
 def fly(jetson: RawClient, token: str, pictures: int = 1) -> None:
@@ -152,8 +167,15 @@ def test_a_crowd_that_floods_takes_no_readers_pictures_and_keeps_no_newcomer_out
 
 
 @pytest.mark.parametrize("port", ["control", "data"])
-def test_idle_connections_beyond_those_of_one_address_are_ended_and_readers_go_on(port: str) -> None:
-    with StreamRig() as rig, RawClient(rig.endpoint) as jetson, rig.playing(SMALL), ExitStack() as stack:
+def test_idle_connections_beyond_those_of_one_address_are_ended_and_readers_go_on(
+    port: str,
+) -> None:
+    with (
+        StreamRig() as rig,
+        RawClient(rig.endpoint) as jetson,
+        rig.playing(SMALL),
+        ExitStack() as stack,
+    ):
         token = jetson.register(name="jetson")
         fly(jetson, token, 30)  # more than 4 KiB of pictures: its data connection is known by them
         faults = rig.hub if port == "control" else rig.sink()
@@ -167,11 +189,18 @@ def test_idle_connections_beyond_those_of_one_address_are_ended_and_readers_go_o
             first(newcomer)
         fly(jetson, token, 10)
         gone = rig.hub.faults()
-        assert gone["disconnected"] <= gone["cut_off"] + 1, "the newcomer has left, and the first reader has not"
+        assert gone["disconnected"] <= gone["cut_off"] + 1, (
+            "the newcomer has left, and the first reader has not"
+        )
 
 
 def test_registered_readers_that_flood_are_named_and_ended_and_another_goes_on() -> None:
-    with StreamRig() as rig, RawClient(rig.endpoint) as jetson, rig.playing(SMALL), ExitStack() as stack:
+    with (
+        StreamRig() as rig,
+        RawClient(rig.endpoint) as jetson,
+        rig.playing(SMALL),
+        ExitStack() as stack,
+    ):
         vandals = [stack.enter_context(RawClient(rig.endpoint)) for _ in range(10)]
         tokens = [vandal.register(name="vandal") for vandal in vandals]
         token = jetson.register(name="jetson")
@@ -182,7 +211,9 @@ def test_registered_readers_that_flood_are_named_and_ended_and_another_goes_on()
                 for vandal, its in zip(vandals, tokens, strict=True):
                     with suppress(zmq.Again):
                         for _ in range(20):
-                            vandal.control.send(b'{"type":"ping","t1":1,"token":"%s"}' % its.encode(), zmq.NOBLOCK)
+                            vandal.control.send(
+                                b'{"type":"ping","t1":1,"token":"%s"}' % its.encode(), zmq.NOBLOCK
+                            )
 
         thread = threading.Thread(target=run)
         thread.start()

@@ -36,7 +36,9 @@ class Keys:
         _, self.stranger = new_keys(folder / "stranger", "stranger")
 
     def guard(self) -> CurveAuthenticator:
-        return CurveAuthenticator(read_secret_key(self.server_secret), read_public_keys(self.allowed))
+        return CurveAuthenticator(
+            read_secret_key(self.server_secret), read_public_keys(self.allowed)
+        )
 
 
 @pytest.fixture
@@ -51,8 +53,12 @@ def rig(keys: Keys) -> Iterator[StreamRig]:
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm", "udp"])
-def test_an_allowed_reader_gets_pictures_and_the_others_nothing(rig: StreamRig, keys: Keys, transport: str) -> None:
-    with Receiver(rig.endpoint, server_key=keys.server, secret_key=keys.drone, transport=transport) as drone:
+def test_an_allowed_reader_gets_pictures_and_the_others_nothing(
+    rig: StreamRig, keys: Keys, transport: str
+) -> None:
+    with Receiver(
+        rig.endpoint, server_key=keys.server, secret_key=keys.drone, transport=transport
+    ) as drone:
         assert first(drone).image.shape == SMALL.shape[:2]
         assert drone.status(PATIENCE_S) == {"state": "fine"} and drone.transport == transport
         with Receiver(rig.endpoint, server_key=keys.server, secret_key=keys.stranger) as stranger:
@@ -65,21 +71,29 @@ def test_an_allowed_reader_gets_pictures_and_the_others_nothing(rig: StreamRig, 
 def test_keys_may_be_texts_as_well_as_files(rig: StreamRig, keys: Keys) -> None:
     pair = read_secret_key(keys.drone)
     server = read_secret_key(keys.server_secret).public
-    with Receiver(rig.endpoint, server_key=server.decode(), secret_key=pair.secret.decode()) as drone:
+    with Receiver(
+        rig.endpoint, server_key=server.decode(), secret_key=pair.secret.decode()
+    ) as drone:
         first(drone)
 
 
 @pytest.mark.parametrize("given", ["none", "another bridge's"])
-def test_without_keys_or_with_another_bridges_nobody_gets_in(rig: StreamRig, keys: Keys, given: str) -> None:
+def test_without_keys_or_with_another_bridges_nobody_gets_in(
+    rig: StreamRig, keys: Keys, given: str
+) -> None:
     kwargs: dict[str, Any] = {}
     if given != "none":
         kwargs = {"server_key": keys.stranger.with_suffix(".key"), "secret_key": keys.drone}
     with Receiver(rig.endpoint, **kwargs) as lost:
-        wait_until(lambda: lost.problem.startswith("the handshake failed"), what=lambda: lost.problem)
+        wait_until(
+            lambda: lost.problem.startswith("the handshake failed"), what=lambda: lost.problem
+        )
         assert lost.next(0.1) is None and lost.counters["registrations"] == 0
 
 
-def test_a_handshake_that_fails_at_once_is_seen(rig: StreamRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handshake_that_fails_at_once_is_seen(
+    rig: StreamRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watched = zmq.Socket.get_monitor_socket
 
     def watched_late(self: Any, *args: Any) -> Any:
@@ -88,7 +102,9 @@ def test_a_handshake_that_fails_at_once_is_seen(rig: StreamRig, monkeypatch: pyt
 
     monkeypatch.setattr(zmq.Socket, "get_monitor_socket", watched_late)
     with Receiver(rig.endpoint) as lost:
-        wait_until(lambda: lost.problem.startswith("the handshake failed"), what=lambda: lost.problem)
+        wait_until(
+            lambda: lost.problem.startswith("the handshake failed"), what=lambda: lost.problem
+        )
 
 
 def test_the_data_socket_asks_for_keys_too(rig: StreamRig) -> None:
@@ -107,7 +123,9 @@ def test_the_refused_key_is_named_once_and_no_secret_is(
         for _ in range(2):
             with Receiver(rig.endpoint, server_key=keys.server, secret_key=keys.stranger) as lost:
                 refused = rig.hub.faults().get("refused_key", 0)
-                wait_until(lambda refused=refused: rig.hub.faults().get("refused_key", 0) > refused)  # type: ignore[misc]
+                wait_until(
+                    lambda refused=refused: rig.hub.faults().get("refused_key", 0) > refused,  # type: ignore[misc]
+                )
                 wait_until(lambda lost=lost: lost.problem)  # type: ignore[misc]
     named = [r.getMessage() for r in caplog.records if "is not allowed" in r.getMessage()]
     assert named == [f"refused 127.0.0.1: its public key {stranger.public.decode()} is not allowed"]
@@ -159,12 +177,18 @@ def test_beyond_loopback_keys_are_asked_for(tmp_path: Path, section: str, proble
 @pytest.mark.process
 def test_the_daemon_asks_for_keys_and_stops_at_once(tmp_path: Path, keys: Keys) -> None:
     file = tmp_path / "bridge.yaml"
-    section = f"{{secret_key: '{keys.server_secret}', allowed_keys: '{keys.allowed}', bind: 'tcp://0.0.0.0:0'}}"
+    section = (
+        f"{{secret_key: '{keys.server_secret}', allowed_keys: '{keys.allowed}', bind: "
+        f"'tcp://0.0.0.0:0'}}"
+    )
     file.write_text(f"version: 1\nhttp: {{port: 0}}\nstream: {section}\n")
     with Program(*VIL_BRIDGE, "run", file) as daemon:
         port = daemon.await_text(r"running: stream tcp://0\.0\.0\.0:(\d+)")[1]
         endpoint = f"tcp://127.0.0.1:{port}"
-        with Receiver(endpoint, server_key=keys.server, secret_key=keys.drone) as drone, Receiver(endpoint) as plain:
+        with (
+            Receiver(endpoint, server_key=keys.server, secret_key=keys.drone) as drone,
+            Receiver(endpoint) as plain,
+        ):
             wait_until(lambda: drone.problem == "no camera named 'front'")
             wait_until(lambda: plain.problem.startswith("the handshake failed"))
             assert drone.status(PATIENCE_S)

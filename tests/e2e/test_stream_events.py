@@ -1,4 +1,7 @@
-"""Events of an event camera over the stream: those of the pictures that the reader gets, by every transport."""
+"""Events of an event camera over the stream.
+
+Those of the pictures that the reader gets, by every transport.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,17 @@ def bar(step: int, colour: bool) -> ImageArray:
 
 
 def check(frames: list[Frame], colour: bool, begin_ns: int, steps: Mapping[int, int]) -> None:
-    """The events are those of one camera that saw just these pictures, each with the bar at its step."""
+    """The events are those of one camera that saw just these pictures, each with the bar at its
+    step.
+    """
     camera = EventCamera()
     for number, frame in enumerate(frames):
         picture = np.ascontiguousarray(as_gray(bar(steps[frame.frame_id], colour)))
         expected = camera.events(picture, begin_ns + frame.frame_id * PERIOD_NS)
         assert np.array_equal(frame.image["dt_ns"] + frame.t_bridge_ns, expected.t_ns)
-        assert np.array_equal(frame.image["x"], expected.x) and np.array_equal(frame.image["y"], expected.y)
+        assert np.array_equal(frame.image["x"], expected.x) and np.array_equal(
+            frame.image["y"], expected.y
+        )
         assert np.array_equal(frame.image["polarity"], expected.polarity)
         assert (len(frame.image) > 0) == (number > 0)
         assert (frame.image["dt_ns"] <= 0).all() and (np.diff(frame.image["dt_ns"]) >= 0).all()
@@ -50,7 +57,9 @@ def test_events_are_those_of_the_pictures_that_the_reader_got(transport: str, co
     begin_ns = now_ns()
     with (
         StreamRig() as rig,
-        Receiver(rig.endpoint, variant="raw", encoding="events", transport=transport, queue=40) as receiver,
+        Receiver(
+            rig.endpoint, variant="raw", encoding="events", transport=transport, queue=40
+        ) as receiver,
     ):
         wait_until(lambda: receiver.camera_info and rig.sink().wanted("rgb", "raw"))
         got: list[Frame] = []
@@ -59,11 +68,13 @@ def test_events_are_those_of_the_pictures_that_the_reader_got(transport: str, co
         while number < first + STEPS:
             steps[number] = number - first
             rig.offer(
-                bar(steps[number], colour), header(number, variant="raw", t_display_ns=begin_ns + number * PERIOD_NS)
+                bar(steps[number], colour),
+                header(number, variant="raw", t_display_ns=begin_ns + number * PERIOD_NS),
             )
             frame = receiver.next(1.0)
             number += 1
-            if not got and frame is None:  # the data connection comes a little later than the registration
+            # The data connection comes a little later than the registration.
+            if not got and frame is None:
                 first = number
             got += [] if frame is None else [frame]
     assert len(got) >= 10
@@ -88,7 +99,9 @@ def test_compensated_pictures_and_other_modalities_have_no_events() -> None:
     with StreamRig() as rig, RawClient(rig.endpoint) as raw:
         answer = raw.ask(type="register", v=1, camera="front", encoding="events")
         assert "ask for variant 'raw'" in answer["reason"]
-        answer = raw.ask(type="register", v=1, camera="front", modality="depth", variant="raw", encoding="events")
+        answer = raw.ask(
+            type="register", v=1, camera="front", modality="depth", variant="raw", encoding="events"
+        )
         assert "depth is sent as encoding 'raw' or 'points' only" in answer["reason"]
 
 
@@ -97,7 +110,9 @@ def test_each_reader_has_an_event_camera_of_its_own() -> None:
     with (
         StreamRig() as rig,
         Receiver(rig.endpoint, variant="raw", encoding="events", queue=STEPS, name="all") as every,
-        Receiver(rig.endpoint, variant="raw", encoding="events", queue=STEPS, name="some", rate_hz=100.0) as some,
+        Receiver(
+            rig.endpoint, variant="raw", encoding="events", queue=STEPS, name="some", rate_hz=100.0
+        ) as some,
     ):
         wait_until(lambda: every.camera_info and some.camera_info)
         seen: dict[str, list[Frame]] = {"all": [], "some": []}

@@ -36,7 +36,10 @@ SMALL = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
 
 
 def connected(rig: StreamRig, client: RawClient, token: str) -> int:
-    """Offer pictures until the data connection stands; returns the id of the picture that arrived."""
+    """Offer pictures until the data connection stands.
+
+    Returns the id of the picture that arrived.
+    """
     frame_id = 0
 
     def arrives() -> bool:
@@ -53,7 +56,8 @@ def connected(rig: StreamRig, client: RawClient, token: str) -> int:
         picture = client.picture(0.0)
         if picture is None:
             return False
-        sent_ns = picture[0]["stamps_ns"]["send"]  # on a link that takes no time, however late the test looks
+        # On a link that takes no time, however late the test looks.
+        sent_ns = picture[0]["stamps_ns"]["send"]
         client.acknowledge(token, picture[0]["frame_id"], sent_ns)
         return bool(picture[0]["frame_id"] == frame_id)
 
@@ -76,22 +80,38 @@ def test_a_registered_client_gets_the_picture_with_its_metadata() -> None:
         assert picture is not None
         head, payload = picture
         assert payload == SMALL.tobytes()
-        assert (head["frame_id"], head["K"], head["range_m"], head["variant"]) == (base + 1, K, 2.5, "compensated")
-        assert (head["format"], head["width"], head["height"], head["rows"]) == ("rgb8", 8, 6, "top_down")
+        assert (head["frame_id"], head["K"], head["range_m"], head["variant"]) == (
+            base + 1,
+            K,
+            2.5,
+            "compensated",
+        )
+        assert (head["format"], head["width"], head["height"], head["rows"]) == (
+            "rgb8",
+            8,
+            6,
+            "top_down",
+        )
         stamps = head["stamps_ns"]
         assert rig.sent[-1] == (base + 1, stamps)
         assert stamps["request"] <= stamps["encode"] <= stamps["send"] <= now_ns()
 
 
 def test_registration_tells_the_camera_and_refuses_with_a_reason() -> None:
-    with StreamRig({"front": ("rgb", "depth"), "rear": ("rgb",)}) as rig, RawClient(rig.endpoint) as client:
+    with (
+        StreamRig({"front": ("rgb", "depth"), "rear": ("rgb",)}) as rig,
+        RawClient(rig.endpoint) as client,
+    ):
         ok = client.ask(type="register", v=1, camera="front", name="jetson")
         assert ok["camera"]["fx"] == 457.0 and ok["camera"]["name"] == "front"
         assert len(bytes.fromhex(ok["token"])) == 16
         for wish, reason in (
             ({"camera": "top"}, "no camera named 'top'"),
             ({"camera": "rear", "modality": "depth"}, "camera 'rear' has no 'depth', only rgb"),
-            ({"camera": "front", "modality": "depth", "encoding": "jpeg"}, "depth is sent as encoding 'raw' or"),
+            (
+                {"camera": "front", "modality": "depth", "encoding": "jpeg"},
+                "depth is sent as encoding 'raw' or",
+            ),
             ({"camera": "front", "v": 2}, "this bridge speaks protocol 1, the client 2"),
         ):
             answer = client.ask(**{"type": "register", "v": 1, **wish})
@@ -128,7 +148,10 @@ def test_a_client_that_never_acknowledges_gets_two_pictures_and_no_third() -> No
         for i in range(1, 21):
             rig.offer(SMALL, header(base + i))
         rig.settle()
-        assert [(client.picture() or ({},))[0]["frame_id"] for _ in range(2)] == [base + 1, base + 2]
+        assert [(client.picture() or ({},))[0]["frame_id"] for _ in range(2)] == [
+            base + 1,
+            base + 2,
+        ]
         assert client.picture(0.3) is None
         after = rig.hub.report()["front"][0]
         assert after["sent"] - before["sent"] == 2 and after["in_flight"] == 2
@@ -181,7 +204,9 @@ def test_a_credit_is_cheap_unless_nothing_was_sent_for_it(monkeypatch: pytest.Mo
     with StreamRig() as rig, RawClient(rig.endpoint) as client:
         token = client.register()
         costs: list[tuple[Sender, float]] = []
-        monkeypatch.setattr(rig.hub._limits, "charge", lambda kind, _, cost, __: costs.append((kind, cost)))
+        monkeypatch.setattr(
+            rig.hub._limits, "charge", lambda kind, _, cost, __: costs.append((kind, cost))
+        )
         client.acknowledge(token, 1)
         wait_until(lambda: len(costs) == 2)
     assert [kind for kind, _ in costs] == [Sender.READER] * 2
@@ -197,7 +222,9 @@ def test_receive_times_reach_the_ledger_and_absurd_ones_do_not() -> None:
             rig.offer(SMALL, header(base + i))
             assert client.picture() is not None
             t_ns = None if skew_ns is None else now_ns() + skew_ns
-            client.say(type="credit", token=token, frame_id=base + i, t_received_ns=t_ns, uncertainty_ns=7)
+            client.say(
+                type="credit", token=token, frame_id=base + i, t_received_ns=t_ns, uncertainty_ns=7
+            )
         wait_until(lambda: rig.hub.counters["odd_stamp"] == 2)
         assert [entry[:2] for entry in rig.received] == [("front", base + 1)]
         assert reader(rig)["clock_uncertainty_ns"] == 7
@@ -212,7 +239,9 @@ def test_a_slow_subscriber_does_not_delay_the_fast_one() -> None:
         for i in range(base + 1, base + 61):
             rig.offer(pixels, header(i))
             picture = fast.picture()
-            assert picture is not None and picture[0]["frame_id"] == i, "each one comes, and the slow one takes two"
+            assert picture is not None and picture[0]["frame_id"] == i, (
+                "each one comes, and the slow one takes two"
+            )
             fast.acknowledge(token, i)
             wait_until(lambda: reader(rig)["in_flight"] == 0)
         assert reader(rig, 1)["sent"] <= 2  # type: ignore[operator]
@@ -239,7 +268,9 @@ def test_each_encoding_is_made_once_and_each_reader_gets_its_own() -> None:
 
         wait_until(all_have_one)
         pictures = [client.picture() for client in (rgb, gray, depth, raw)]
-        formats = [(p[0]["format"], p[0]["modality"], p[0]["variant"]) for p in pictures if p is not None]
+        formats = [
+            (p[0]["format"], p[0]["modality"], p[0]["variant"]) for p in pictures if p is not None
+        ]
         assert formats == [
             ("rgb8", "rgb", "compensated"),
             ("gray8", "rgb", "compensated"),
@@ -273,7 +304,9 @@ def test_a_silent_subscriber_is_dropped_after_three_seconds_and_a_pinging_one_st
         token = lively.register()
         t0_ns = now_ns()
         wait_until(
-            lambda: lively.ask(type="ping", token=token, t1=0)["known"] and rig.hub.counters["silent"],
+            lambda: (
+                lively.ask(type="ping", token=token, t1=0)["known"] and rig.hub.counters["silent"]
+            ),
             period_s=0.1,
         )
         assert now_ns() - t0_ns > 2.9e9
@@ -290,13 +323,20 @@ def test_status_and_commands() -> None:
     def refuse(args: dict[str, object]) -> None:
         raise SinkError("not now")
 
-    with StreamRig(commands={"halve": halve, "refuse": refuse}) as rig, RawClient(rig.endpoint) as client:
+    with (
+        StreamRig(commands={"halve": halve, "refuse": refuse}) as rig,
+        RawClient(rig.endpoint) as client,
+    ):
         assert client.ask(type="status", id=2) == {
             "type": "error",
             "reason": "the status is for registered readers; register first",
         }
         client.register()
-        assert client.ask(type="status", id=3) == {"type": "status", "id": 3, "status": {"state": "fine"}}
+        assert client.ask(type="status", id=3) == {
+            "type": "status",
+            "id": 3,
+            "status": {"state": "fine"},
+        }
         answers = [
             client.ask(type="command", id=i, name=name, args=args)
             for i, (name, args) in enumerate(
@@ -307,7 +347,12 @@ def test_status_and_commands() -> None:
             {"type": "result", "id": 1, "ok": True, "value": 2.5},
             {"type": "result", "id": 2, "ok": False, "error": "value must be a whole number"},
             {"type": "result", "id": 3, "ok": False, "error": "not now"},
-            {"type": "result", "id": 4, "ok": False, "error": "unknown command 'explode'; known: ['halve', 'refuse']"},
+            {
+                "type": "result",
+                "id": 4,
+                "ok": False,
+                "error": "unknown command 'explode'; known: ['halve', 'refuse']",
+            },
         ]
 
 
@@ -349,7 +394,10 @@ def test_a_wrong_message_is_answered_with_the_reason(wrong: dict[str, object], r
             f"{reason}. See the messages in docs/reference/stream.md",
         )
         client.control.send_multipart([b"two", b"frames"])
-        assert client.hear()["reason"] == "A message is one frame. See the messages in docs/reference/stream.md"
+        assert (
+            client.hear()["reason"]
+            == "A message is one frame. See the messages in docs/reference/stream.md"
+        )
 
 
 def test_garbage_on_the_control_channel_is_counted() -> None:
@@ -357,8 +405,16 @@ def test_garbage_on_the_control_channel_is_counted() -> None:
     garbage = [good[:i] for i in range(len(good))]
     garbage += [os.urandom(n) for n in (1, 10, 1000, 60_000)]
     garbage += [b"[" * 60_000, b'{"type":"command","id":1,"name":"x","args":{"a":' + b"[" * 50_000]
-    garbage += [b'{"type":"ping"}', b'{"type":"ping","t1":1e400}', b'{"type":"nonsense"}', b'{"type":["ping"]}']
-    garbage += [b'{"type":"ping","t1":' + b"9" * 5000 + b"}", b'{"type":"register","v":1,"camera":' + b'"a' * 200]
+    garbage += [
+        b'{"type":"ping"}',
+        b'{"type":"ping","t1":1e400}',
+        b'{"type":"nonsense"}',
+        b'{"type":["ping"]}',
+    ]
+    garbage += [
+        b'{"type":"ping","t1":' + b"9" * 5000 + b"}",
+        b'{"type":"register","v":1,"camera":' + b'"a' * 200,
+    ]
     with StreamRig() as rig, RawClient(rig.endpoint) as client:
         for payload in garbage:
             client.control.send(payload)
@@ -377,11 +433,16 @@ def test_garbage_on_the_data_port_is_discarded_and_bounded() -> None:
         vandal.data.connect(f"tcp://127.0.0.1:{rig.sink().port}")
         rss_before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(5):
-            with sockets.create_connection(("127.0.0.1", rig.sink().port)) as peer, contextlib.suppress(OSError):
+            with (
+                sockets.create_connection(("127.0.0.1", rig.sink().port)) as peer,
+                contextlib.suppress(OSError),
+            ):
                 peer.sendall(os.urandom(1_000_000))
         for i in range(1, 101):
             with contextlib.suppress(zmq.Again):
-                vandal.data.send_multipart([b"x"] * 5 if i % 3 else [bytes(10_000_000)], zmq.NOBLOCK)
+                vandal.data.send_multipart(
+                    [b"x"] * 5 if i % 3 else [bytes(10_000_000)], zmq.NOBLOCK
+                )
             rig.offer(SMALL, header(base + i))
             picture = client.picture()
             assert picture is not None and picture[0]["frame_id"] == base + i

@@ -1,4 +1,7 @@
-"""Pictures through shared memory: written once for all, gone with their owners, and tcp where they cannot be had."""
+"""Pictures through shared memory.
+
+Written once for all, gone with their owners, and tcp where they cannot be had.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,11 @@ def test_the_clients_small_reader_agrees_with_the_ring() -> None:
         numbers = [writer.write([row]) for row in noise]
         for number, row in zip(numbers, noise, strict=True):
             assert bytes(reader.read(number, 999)) == row.tobytes()
-        for number, size in ((numbers[-1] + 1, 999), (numbers[-1], 998), (numbers[0] + 7 * SLOTS, 999)):
+        for number, size in (
+            (numbers[-1] + 1, 999),
+            (numbers[-1], 998),
+            (numbers[0] + 7 * SLOTS, 999),
+        ):
             assert reader.read(number, size) is None
         for number, size in ((0, 1), (-1, 1), (1 << 63, 1), (1, -1), (1, 10**9)):
             with pytest.raises(ValueError, match="no slot"):
@@ -188,7 +195,9 @@ def test_a_killed_bridge_leaves_nothing_and_its_successor_is_found() -> None:
             pass
         with StreamRig(bind=endpoint) as rig, rig.playing(SMALL):
             first(receiver)
-            assert receiver.transport == "shm" and rig.hub.report()["front"][0]["transport"] == "shm"
+            assert (
+                receiver.transport == "shm" and rig.hub.report()["front"][0]["transport"] == "shm"
+            )
     assert mapped() == before
 
 
@@ -207,7 +216,9 @@ def test_where_memory_cannot_be_had_pictures_come_by_tcp_and_the_reason_is_told(
         assert rig.hub.report()["front"][0]["transport"] == "tcp"
 
 
-def test_a_bridge_without_such_memory_sends_the_picture_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bridge_without_such_memory_sends_the_picture_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def no_memory(*_: object) -> RingWriter:
         raise OSError("not here")
 
@@ -233,7 +244,10 @@ def test_a_reader_that_takes_its_notice_too_late_gets_nothing_wrong() -> None:
                 break
         assert notice is not None
         ring = _Ring(notice["pid"], notice["fd"], notice["nonce"])
-        with closing(ring), Receiver(rig.endpoint, encoding="raw", color="rgb", transport="shm") as other:
+        with (
+            closing(ring),
+            Receiver(rig.endpoint, encoding="raw", color="rgb", transport="shm") as other,
+        ):
             assert bytes(ring.read(notice["sequence"], notice["size"])) == SMALL.tobytes()
             with rig.playing(SMALL):
                 wait_until(lambda: other.counters["received"] > 2 * SLOTS)
@@ -241,7 +255,9 @@ def test_a_reader_that_takes_its_notice_too_late_gets_nothing_wrong() -> None:
         late.say(type="unregister", token=token)
 
 
-@pytest.mark.parametrize("memory", [7, {}, {"pid": 1, "fd": "x", "nonce": "", "sequence": 1, "size": 1}])
+@pytest.mark.parametrize(
+    "memory", [7, {}, {"pid": 1, "fd": "x", "nonce": "", "sequence": 1, "size": 1}]
+)
 def test_a_notice_that_is_none_is_counted(memory: object) -> None:
     with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw") as receiver, rig.playing(SMALL):
         first(receiver)

@@ -37,7 +37,9 @@ def check(points: np.ndarray, lens: Distortion | None, half_a_step_m: float) -> 
     assert len(points) == SIZE[0] * SIZE[1] // 2 - 1
     assert (np.diff(v * SIZE[1] + u) > 0).all() and (v >= SIZE[0] // 2).all()
     assert not ((u == 5) & (v == 30)).any()
-    np.testing.assert_allclose(points["z"], 10.0 - 0.125 * v + 0.0625 * u, atol=half_a_step_m + 1e-5)
+    np.testing.assert_allclose(
+        points["z"], 10.0 - 0.125 * v + 0.0625 * u, atol=half_a_step_m + 1e-5
+    )
     ideal = np.stack((points["x"] / points["z"], points["y"] / points["z"]), axis=1)
     fx, fy, cx, cy = K
     x, y = distort(lens, ideal.astype(float)).T
@@ -52,7 +54,9 @@ def test_points_are_those_of_the_depth(transport: str, modality: str, dtype: str
     nothing = np.full_like(upside_down, DEPTH_NO_HIT if dtype == "u2" else 100.0)
     with (
         StreamRig({"front": (modality,)}) as rig,
-        Receiver(rig.endpoint, modality=modality, variant="raw", encoding="points", transport=transport) as receiver,
+        Receiver(
+            rig.endpoint, modality=modality, variant="raw", encoding="points", transport=transport
+        ) as receiver,
     ):
         wait_until(lambda: receiver.camera_info and rig.sink().wanted(modality, "raw"))
         number = 0
@@ -64,7 +68,8 @@ def test_points_are_those_of_the_depth(transport: str, modality: str, dtype: str
             rig.offer(pixels, header(number, modality=modality, variant="raw", K=K, **stamp))
             return receiver.next(1.0)
 
-        while (frame := next_of(upside_down)) is None:  # the connection and the rays come a little later
+        # The connection and the rays come a little later.
+        while (frame := next_of(upside_down)) is None:
             assert number < 20
         empty = next_of(nothing)
         again = next_of(upside_down)
@@ -77,7 +82,10 @@ def test_points_are_those_of_the_depth(transport: str, modality: str, dtype: str
 
 
 def points_of(
-    pixels: ImageArray, K_px: tuple[float, float, float, float], lens: Distortion | None, table: RayTable | None = None
+    pixels: ImageArray,
+    K_px: tuple[float, float, float, float],
+    lens: Distortion | None,
+    table: RayTable | None = None,
 ) -> np.ndarray:
     """Points of a picture, once its rays are there."""
     table = table or RayTable(lens)
@@ -114,14 +122,23 @@ def test_another_size_or_focal_length_has_other_rays() -> None:
 
 
 def test_a_reader_waits_for_the_rays_and_holds_up_no_other() -> None:
-    """The rays of a large picture with a lens take some time: no other reader of the camera notices."""
+    """The rays of a large picture with a lens take some time.
+
+    No other reader of the camera notices.
+    """
     large = np.full((480, 640), 2.0, np.float32)
     with (
         StreamRig({"front": ("depth32",)}, lens=LENS) as rig,
-        Receiver(rig.endpoint, modality="depth32", variant="raw", encoding="raw", name="other") as other,
-        Receiver(rig.endpoint, modality="depth32", variant="raw", encoding="points", name="points") as points,
+        Receiver(
+            rig.endpoint, modality="depth32", variant="raw", encoding="raw", name="other"
+        ) as other,
+        Receiver(
+            rig.endpoint, modality="depth32", variant="raw", encoding="points", name="points"
+        ) as points,
     ):
-        wait_until(lambda: other.camera_info and points.camera_info and len(rig.sink().subscribers) == 2)
+        wait_until(
+            lambda: other.camera_info and points.camera_info and len(rig.sink().subscribers) == 2
+        )
         number, begin_ns = 0, now_ns()
         got: dict[str, int] = {"other": 0, "points": 0}
         while not got["points"] and number < 2000:
@@ -138,7 +155,10 @@ def test_a_reader_waits_for_the_rays_and_holds_up_no_other() -> None:
 def test_pictures_and_compensated_depth_have_no_points() -> None:
     with StreamRig() as rig, RawClient(rig.endpoint) as raw:
         answer = raw.ask(type="register", v=1, camera="front", modality="depth", encoding="points")
-        assert "points come from pictures as they were rendered: ask for variant 'raw'" in answer["reason"]
+        assert (
+            "points come from pictures as they were rendered: ask for variant 'raw'"
+            in answer["reason"]
+        )
         answer = raw.ask(type="register", v=1, camera="front", variant="raw", encoding="points")
         assert "ask for modality 'depth' or 'depth32'" in answer["reason"]
 

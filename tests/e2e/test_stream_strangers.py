@@ -28,7 +28,7 @@ pytestmark = pytest.mark.wire
 ONE = {"w_radps": [[0, 0, 0]], "f_mps2": [[0, 0, 9.81]]}
 
 
-# --- floods ------------------------------------------------------------------------------------------
+# --- floods ---------------------------------------------------------------------------------------
 
 
 def test_a_status_is_made_four_times_a_second_whatever_the_number_of_questions() -> None:
@@ -70,7 +70,10 @@ def test_a_flood_is_refused_counted_and_named_and_a_reader_goes_on() -> None:
         assert rig.statuses == 0
         rows = {row.reason: row for row in rig.hub.peer_faults.rows()}
         assert rows["flood"].peer == "127.0.0.1" and rows["flood"].count > 12
-        assert any("127.0.0.1 sends what is refused (flood" in text for text in rig.hub.peer_faults.warnings())
+        assert any(
+            "127.0.0.1 sends what is refused (flood" in text
+            for text in rig.hub.peer_faults.warnings()
+        )
 
 
 def test_connections_that_flood_are_ended_and_a_new_reader_registers() -> None:
@@ -86,7 +89,9 @@ def test_connections_that_flood_are_ended_and_a_new_reader_registers() -> None:
             first(receiver)
 
 
-def test_a_reader_whose_connection_ends_goes_on_with_its_registration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_whose_connection_ends_goes_on_with_its_registration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # A reader registers again after a long silence too, which a busy machine makes.
     monkeypatch.setattr("vil_bridge.outputs.stream.hub._SILENCE_NS", round(PATIENCE_S * NS_PER_S))
     monkeypatch.setattr("vil_bridge.client._STALL_S", PATIENCE_S)
@@ -94,8 +99,12 @@ def test_a_reader_whose_connection_ends_goes_on_with_its_registration(monkeypatc
         first(receiver)
         port = int(rig.endpoint.rpartition(":")[2])
         (reader,) = rig.hub._slots
-        assert not end_connection(reader.peer, f"tcp://127.0.0.1:{port + 1}"), "another port's is left alone"
-        assert not end_connection(reader.peer._replace(address="192.0.2.1"), rig.endpoint), "another peer's too"
+        assert not end_connection(reader.peer, f"tcp://127.0.0.1:{port + 1}"), (
+            "another port's is left alone"
+        )
+        assert not end_connection(reader.peer._replace(address="192.0.2.1"), rig.endpoint), (
+            "another peer's too"
+        )
         assert not end_connection(Peer(b"x", "127.0.0.1"), rig.endpoint)
         assert end_connection(reader.peer, rig.endpoint)
         received = receiver.counters["received"]
@@ -121,13 +130,15 @@ def test_what_a_radio_held_back_until_the_seat_was_lost_is_no_flood_of_a_strange
         rig.loop.call_soon_threadsafe(lost.set)
         assert lost.wait(60.0)
         for k in range(800):
-            client.say(type="imu", token=token, t_ns=[k], w_radps=[[0, 0, 0]], f_mps2=[[0, 0, 9.81]])
+            client.say(
+                type="imu", token=token, t_ns=[k], w_radps=[[0, 0, 0]], f_mps2=[[0, 0, 9.81]]
+            )
         wait_until(lambda: rig.hub.counters["stray"] == 800)
         assert client.register(name="jetson") != token
         assert rig.hub.faults().get("flood", 0) == rig.hub.faults()["cut_off"] == 0
 
 
-# --- commands ----------------------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -144,7 +155,9 @@ def guarded(tokens: Path) -> StreamRig:
     return StreamRig(commands=commands, refuses_command=access.refuses_command)
 
 
-def test_commands_want_the_role_that_rest_wants(tokens: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_commands_want_the_role_that_rest_wants(
+    tokens: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     control, view = read_token(tokens, Role.CONTROL), read_token(tokens, Role.VIEW)
     with caplog.at_level(logging.DEBUG), guarded(tokens) as rig, RawClient(rig.endpoint) as client:
 
@@ -152,7 +165,10 @@ def test_commands_want_the_role_that_rest_wants(tokens: Path, caplog: pytest.Log
             answer = client.ask(type="command", id=1, name=name, access=access)
             return answer["value"] if answer["ok"] else answer["error"]
 
-        needed = "this needs a token of the role control; give the client an access token of `http.token_file`"
+        needed = (
+            "this needs a token of the role control; give the client an access token of "
+            "`http.token_file`"
+        )
         assert ask("vehicle_command") == needed
         assert ask("vehicle_command", "a" * 40) == needed
         assert ask("vehicle_command", view) == "this needs the role control, yours is view"
@@ -162,7 +178,9 @@ def test_commands_want_the_role_that_rest_wants(tokens: Path, caplog: pytest.Log
         client.register(name="jetson")
         assert ask("vehicle_command") == needed, "a registration is no role"
         assert rig.hub.counters["unauthorized"] == 5
-        assert {(row.peer, row.reason) for row in rig.hub.peer_faults.rows()} == {("127.0.0.1", "unauthorized")}
+        assert {(row.peer, row.reason) for row in rig.hub.peer_faults.rows()} == {
+            ("127.0.0.1", "unauthorized")
+        }
     assert control not in caplog.text and view not in caplog.text
 
 
@@ -188,7 +206,7 @@ def test_the_client_presents_its_token(tokens: Path, monkeypatch: pytest.MonkeyP
         Receiver("tcp://127.0.0.1:1", access_token=tokens.parent / "none")
 
 
-# --- names -------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 def test_a_stranger_with_anothers_name_injects_no_samples() -> None:
@@ -196,7 +214,8 @@ def test_a_stranger_with_anothers_name_injects_no_samples() -> None:
         token = jetson.ask(type="register", v=1, camera="front", name="jetson")["token"]
         stolen = thief.ask(type="register", v=1, camera="front", name="jetson")["token"]
         for t_ns in range(1, 6):
-            thief.say(type="imu", token=stolen, t_ns=[t_ns], **ONE)  # before the owner's first sample
+            # Before the owner's first sample.
+            thief.say(type="imu", token=stolen, t_ns=[t_ns], **ONE)
         wait_until(lambda: rig.hub.counters["rival"] == 5)
         jetson.say(type="imu", token=token, t_ns=[7], **ONE)
         wait_until(lambda: rig.inertial)
@@ -211,11 +230,16 @@ def test_the_key_decides_the_name(tmp_path: Path) -> None:
     allowed = tmp_path / "readers"
     jetson_key, logger_key = (new_keys(allowed, name)[1] for name in ("jetson", "logger"))
     with (
-        StreamRig(guard=CurveAuthenticator(read_secret_key(server_secret), read_public_keys(allowed))) as rig,
+        StreamRig(
+            guard=CurveAuthenticator(read_secret_key(server_secret), read_public_keys(allowed))
+        ) as rig,
         RawClient(rig.endpoint, server, jetson_key) as jetson,
         RawClient(rig.endpoint, server, logger_key) as logger,
     ):
-        mine, its = (client.ask(type="register", v=1, camera="front", name="jetson") for client in (jetson, logger))
+        mine, its = (
+            client.ask(type="register", v=1, camera="front", name="jetson")
+            for client in (jetson, logger)
+        )
         assert (mine["name"], its["name"]) == ("jetson", "logger")
         logger.say(type="imu", token=its["token"], t_ns=[1], **ONE)
         wait_until(lambda: rig.inertial)
@@ -224,5 +248,8 @@ def test_the_key_decides_the_name(tmp_path: Path) -> None:
         wait_until(lambda: rig.hub.counters["stray"] == 1)
         jetson.say(type="imu", token=mine["token"], t_ns=[3], **ONE)
         wait_until(lambda: len(rig.inertial) == 2)
-        assert [(name, window.t_ns.tolist()) for name, window in rig.inertial] == [("logger", [1]), ("jetson", [3])]
+        assert [(name, window.t_ns.tolist()) for name, window in rig.inertial] == [
+            ("logger", [1]),
+            ("jetson", [3]),
+        ]
         assert logger.ask(type="status", id=1)["type"] == "status"

@@ -39,7 +39,10 @@ FRAME_BYTES = 76_000
 def link(rig: StreamRig, udp: str, tcp: str = "") -> Iterator[tuple[str, LinkEmulator]]:
     """A network between the bridge at 127.0.0.1 and its readers, who know it as 127.0.0.2."""
     control, door = int(rig.endpoint.rpartition(":")[2]), udp_port(rig)
-    ways = [f"{FAR}:{door}=127.0.0.1:{door}:{udp}", f"tcp:{FAR}:{control}=127.0.0.1:{control}:{tcp}"]
+    ways = [
+        f"{FAR}:{door}=127.0.0.1:{door}:{udp}",
+        f"tcp:{FAR}:{control}=127.0.0.1:{control}:{tcp}",
+    ]
     links = [LinkEmulator(LinkSpec.parse(way)) for way in ways]
     with running(*links):
         yield f"tcp://{FAR}:{control}", links[0]
@@ -60,10 +63,13 @@ def slowed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return shares
 
 
-def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures(slowed: list[float]) -> None:
+def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures(
+    slowed: list[float],
+) -> None:
     """Pictures of 76 kB: without parity half of them would be lost.
 
-    Each is offered when the one before has left the link, so that nothing gets lost but by the link.
+    Each is offered when the one before has left the link, so that nothing gets lost but by the
+    link.
     """
     with StreamRig({"front": ("rgb", "gray")}) as rig:
         ways = "rate=60Mbit,loss=1%,delay=1500us,jitter=1500us,seed=3"
@@ -76,13 +82,19 @@ def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures(slowed: 
             rig.settle()
             wait_until(lambda: through(rig, line, receiver))
             picture, counters = noise(FRAME_BYTES), line.down.counters
-            received, repaired, lost = receiver.counters["received"], receiver.counters["repaired"], counters["lost"]
+            received, repaired, lost = (
+                receiver.counters["received"],
+                receiver.counters["repaired"],
+                counters["lost"],
+            )
             begun = len(rig.sent)
             while len(rig.sent) < begun + 120:
                 offer(rig, picture, 10**6 + len(rig.sent))
                 wait_until(lambda: through(rig, line, receiver))
             assert receiver.counters["received"] - received >= 0.97 * 120
-            assert receiver.counters["repaired"] - repaired > 0.5 * 120, "most pictures lost a packet"
+            assert receiver.counters["repaired"] - repaired > 0.5 * 120, (
+                "most pictures lost a packet"
+            )
             assert counters["lost"] - lost > 40
             assert all(share > 0.08 for share in slowed), "a radio's loss slows nobody down"
 
@@ -91,12 +103,15 @@ def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures(slowed: 
                 wait_until(lambda: through(rig, line, receiver))
                 return bool(rig.hub.report()["front"][0]["rate_mbps"] == 100.0)
 
-            wait_until(at_full_rate)  # a report that missed much of one picture, still under way, is made up for
+            # A report that missed much of one picture, still under way, is made up for.
+            wait_until(at_full_rate)
             assert receiver.counters["late"] == receiver.counters["malformed"] == 0
 
 
 def offer(rig: StreamRig, picture: ImageArray, frame_id: int) -> None:
-    """Offer a picture and wait until it is on its way, or was left out since the machine stood still."""
+    """Offer a picture and wait until it is on its way, or was left out since the machine stood
+    still.
+    """
 
     def left_out() -> int:
         return rig.sink().dropped["too_old"] + rig.sink().dropped["not_connected"]
@@ -107,15 +122,23 @@ def offer(rig: StreamRig, picture: ImageArray, frame_id: int) -> None:
 
 
 def through(rig: StreamRig, line: LinkEmulator, receiver: Receiver) -> bool:
-    """Return True when all sent packets have left the link and the reader has read all that its socket cannot hold."""
+    """Return True when all sent packets have left the link and the reader has read all that its
+    socket cannot hold.
+    """
     counters = line.down.counters
     sent = rig.hub.report()["front"][0]["packets_sent"]
-    left = counters["offered"] >= sent and counters["offered"] == counters["delivered"] + counters["lost"]
+    left = (
+        counters["offered"] >= sent
+        and counters["offered"] == counters["delivered"] + counters["lost"]
+    )
     return left and counters["delivered"] - receiver.counters["packets"] < 20
 
 
 def test_a_link_too_narrow_gets_fewer_pictures_and_not_old_ones() -> None:
-    """15 Mbit/s for 27, where a sender without feedback would collapse: soon pictures in a row come fresh."""
+    """15 Mbit/s for 27, where a sender without feedback would collapse.
+
+    Soon pictures in a row come fresh.
+    """
     with (
         StreamRig({"front": ("rgb", "gray")}) as rig,
         link(rig, "rate=15Mbit,loss=0.2%,delay=1500us,jitter=1500us,seed=3") as (endpoint, _),
@@ -128,13 +151,17 @@ def test_a_link_too_narrow_gets_fewer_pictures_and_not_old_ones() -> None:
         run = list[int]()
 
         def fresh() -> bool:
-            """Return True when 20 pictures in a row came in less than 250 ms each, and hardly any were lost."""
+            """Return True when 20 pictures in a row came in less than 250 ms each, and hardly
+            any were lost.
+            """
             while (frame := receiver.next(0.0)) is not None:
                 if frame.stamps["received"] - frame.stamps["request"] >= 250_000_000:
                     run.clear()
                 else:
                     run.append(frame.frame_id)
-            sent = [frame_id for frame_id, _ in rig.sent if run and run[-20:][0] <= frame_id <= run[-1]]
+            sent = [
+                frame_id for frame_id, _ in rig.sent if run and run[-20:][0] <= frame_id <= run[-1]
+            ]
             return len(run) >= 20 and len(sent) <= 22
 
         wait_until(fresh)
@@ -146,7 +173,10 @@ def test_only_the_owner_of_the_token_directs_a_stream(monkeypatch: pytest.Monkey
         thief.settimeout(0.3)
         door = udp_port(rig)
         heard: list[bytes] = []
-        with Receiver(rig.endpoint, transport="udp", encoding="raw") as receiver, rig.playing(SMALL):
+        with (
+            Receiver(rig.endpoint, transport="udp", encoding="raw") as receiver,
+            rig.playing(SMALL),
+        ):
             first(receiver)
             assert receiver._packets is not None
             own = receiver._packets._socket
@@ -154,10 +184,13 @@ def test_only_the_owner_of_the_token_directs_a_stream(monkeypatch: pytest.Monkey
             wait_until(lambda: len(heard) >= 3)
             monkeypatch.undo()
             before = rig.hub.faults().get("udp_forged", 0)
-            reports = tuple(heard)  # sent before by their owner; one that is on its way now is heard later
+            # Sent before by their owner; one that is on its way now is heard later.
+            reports = tuple(heard)
             for report in reports:
                 thief.sendto(report, ("127.0.0.1", door))
-                thief.sendto(report[:12] + struct.pack("<Q", 10**6) + report[20:], ("127.0.0.1", door))
+                thief.sendto(
+                    report[:12] + struct.pack("<Q", 10**6) + report[20:], ("127.0.0.1", door)
+                )
             wait_until(lambda: rig.hub.faults().get("udp_forged", 0) >= before + 2 * len(reports))
             seen = receiver.counters["received"]
             wait_until(lambda: receiver.counters["received"] > seen + 5)
@@ -174,7 +207,8 @@ class Spy:
 
     def send(self, data: bytes) -> int:
         sent = self._own.send(data)
-        self._heard.append(data)  # not before: a copy that overtakes its original is no copy to the bridge
+        # Not before: a copy that overtakes its original is no copy to the bridge.
+        self._heard.append(data)
         return sent
 
     def recv(self, size: int) -> bytes:
@@ -187,7 +221,10 @@ class Spy:
 def test_garbage_on_the_udp_port_is_counted_and_harms_nobody() -> None:
     with StreamRig() as rig, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as vandal:
         door = udp_port(rig)
-        with Receiver(rig.endpoint, transport="udp", encoding="raw") as receiver, rig.playing(SMALL):
+        with (
+            Receiver(rig.endpoint, transport="udp", encoding="raw") as receiver,
+            rig.playing(SMALL),
+        ):
             first(receiver)
             stray = struct.pack("<4s8s", b"VILR", stream_id("nobody")) + bytes(80)
             for payload in (b"", b"VILR", os.urandom(76), os.urandom(5000), stray):
@@ -199,10 +236,15 @@ def test_garbage_on_the_udp_port_is_counted_and_harms_nobody() -> None:
 
 
 class Reporter:
-    """A UDP reader by hand: registered over TCP, its reports made with its token, from any socket."""
+    """A UDP reader by hand.
+
+    Registered over TCP, its reports made with its token, from any socket.
+    """
 
     def __init__(self, client: RawClient) -> None:
-        answer = client.ask(type="register", v=1, camera="front", encoding="raw", transport="udp", name="jetson")
+        answer = client.ask(
+            type="register", v=1, camera="front", encoding="raw", transport="udp", name="jetson"
+        )
         self.token = answer["token"]
         self._bridge = ("127.0.0.1", answer["udp_port"])
         self._serial = 0
@@ -210,8 +252,12 @@ class Reporter:
     def report(self, own: socket.socket, cookie: bytes = bytes(16)) -> int:
         """Send a true report with a cookie; returns its size."""
         self._serial += 1
-        body = struct.pack("<4s8sQQQqqq16s", b"VILR", stream_id(self.token), self._serial, 0, 0, 0, 0, 0, cookie)
-        return own.sendto(body + hmac.digest(self.token.encode(), body, "sha256")[:16], self._bridge)
+        body = struct.pack(
+            "<4s8sQQQqqq16s", b"VILR", stream_id(self.token), self._serial, 0, 0, 0, 0, 0, cookie
+        )
+        return own.sendto(
+            body + hmac.digest(self.token.encode(), body, "sha256")[:16], self._bridge
+        )
 
 
 def challenge(own: socket.socket) -> bytes:
@@ -233,7 +279,9 @@ def sockets() -> Iterator[list[socket.socket]]:
         own.close()
 
 
-async def test_a_flood_of_datagrams_leaves_the_loop_to_others_after_each_64(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_of_datagrams_leaves_the_loop_to_others_after_each_64(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loop, rests_s = asyncio.get_running_loop(), list[float]()
     call_later = loop.call_later
 
@@ -274,7 +322,7 @@ def test_an_address_gets_no_picture_and_no_more_bytes_than_it_sent_before_it_pro
         assert rows["'jetson' at 127.0.0.1", "udp_unproven"] == 17
 
 
-def test_a_reader_behind_a_translation_proves_its_new_address_and_another_ones_cookie_is_worth_nothing(
+def test_a_reader_behind_a_translation_proves_its_new_address_by_its_own_cookie(
     sockets: list[socket.socket],
 ) -> None:
     old, new = sockets
@@ -299,7 +347,9 @@ def test_cookies_hold_for_one_address_one_stream_and_twenty_seconds() -> None:
     assert len(cookie) == 16 and cookies.prove(cookie, stream, here)
     for other in (("10.0.0.1", 4001), ("10.0.0.2", 4000)):
         assert not cookies.prove(cookie, stream, other)
-    assert not cookies.prove(cookie, stream_id("b"), here) and not others.prove(cookie, stream, here)
+    assert not cookies.prove(cookie, stream_id("b"), here) and not others.prove(
+        cookie, stream, here
+    )
     assert not cookies.prove(bytes(16), stream, here)
     now_ns[0] += 10 * 10**9
     assert cookies.prove(cookie, stream, here)
@@ -312,7 +362,8 @@ def test_an_older_clients_report_is_refused_with_the_cure(caplog: pytest.LogCapt
         old.sendto(b"VILR" + bytes(72), ("127.0.0.1", udp_port(rig)))
         wait_until(lambda: rig.hub.faults().get("udp_malformed", 0) == 1)
     assert (
-        "of 127.0.0.1: the report of an older client. Copy this bridge's client.py to the vehicle again" in caplog.text
+        "of 127.0.0.1: the report of an older client. Copy this bridge's client.py to "
+        "the vehicle again" in caplog.text
     )
 
 
@@ -342,7 +393,10 @@ def test_a_blocked_port_is_told() -> None:
 
 
 def test_a_picture_too_large_for_datagrams_is_dropped_and_counted() -> None:
-    with StreamRig() as rig, Receiver(rig.endpoint, transport="udp", encoding="raw", color="rgb") as receiver:
+    with (
+        StreamRig() as rig,
+        Receiver(rig.endpoint, transport="udp", encoding="raw", color="rgb") as receiver,
+    ):
         with rig.playing(np.zeros((1200, 1600, 3), np.uint8)):
             wait_until(lambda: rig.sink().dropped["too_large"] >= 3)
         with rig.playing(SMALL):

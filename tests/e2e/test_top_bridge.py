@@ -74,7 +74,11 @@ def test_one_sample_as_lines_and_as_json(
     lines = capsys.readouterr().out.splitlines()
     shown = sample_snapshot()
     assert lines[0].startswith(f"{shown.name}, up {shown.uptime_s:.0f} s, ")
-    for kind, names in (("source", shown.sources), ("actor", shown.actors), ("camera", shown.cameras)):
+    for kind, names in (
+        ("source", shown.sources),
+        ("actor", shown.actors),
+        ("camera", shown.cameras),
+    ):
         for name in names:
             assert any(line.split()[:2] == [kind, name] for line in lines), (kind, name)
     assert top(monkeypatch, bridge.url, "--once", "--json") == Exit.OK
@@ -83,7 +87,9 @@ def test_one_sample_as_lines_and_as_json(
     for name, source in shown.sources.items():
         row = rows["source", name]
         assert (row["state"], row["rate_hz"]) == (str(source.report.state), source.rate_hz)
-        assert row["age_ms"] == (None if source.age_s is None else pytest.approx(1e3 * source.age_s))
+        assert row["age_ms"] == (
+            None if source.age_s is None else pytest.approx(1e3 * source.age_s)
+        )
     for name, camera in shown.cameras.items():
         whole = camera.latency.get("capture_to_received")
         assert rows["camera", name]["p50_ms"] == (None if whole is None else whole.last_10_s.p50_ms)
@@ -93,7 +99,9 @@ def test_one_sample_as_lines_and_as_json(
 def test_what_is_wrong_is_in_the_rows() -> None:
     shown = sample_snapshot()
     name, actor = next(iter(shown.actors.items()))
-    warning = WarningView("collision", ("drone", "person"), ("flight", "actor"), 0.2, 0.1, "they come within 0.20 m")
+    warning = WarningView(
+        "collision", ("drone", "person"), ("flight", "actor"), 0.2, 0.1, "they come within 0.20 m"
+    )
     wrong = replace(actor, problem="config wants 'cf1'; stream has 'CF1'")
     with serving(replace(shown, actors={name: wrong}, warnings=(warning,))) as bridge:
         rows = {(row["kind"], row["name"]): row for row in rows_of(status_of(bridge))}
@@ -103,13 +111,16 @@ def test_what_is_wrong_is_in_the_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paused", "said"), [(True, "; simulated time is paused"), (False, "; simulated time at 0.25 of 1 s per second")]
+    ("paused", "said"),
+    [(True, "; simulated time is paused"), (False, "; simulated time at 0.25 of 1 s per second")],
 )
 def test_simulated_time_is_said(
     paused: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = sample_snapshot()
-    with serving(replace(shown, simulation=SimulationView("simulated", paused, 1.0, 0.25, shown.t_ns))) as bridge:
+    with serving(
+        replace(shown, simulation=SimulationView("simulated", paused, 1.0, 0.25, shown.t_ns))
+    ) as bridge:
         assert top(monkeypatch, bridge.url, "--once") == Exit.OK
     assert capsys.readouterr().out.splitlines()[0].endswith(said)
 
@@ -118,11 +129,19 @@ def test_simulated_time_is_said(
     ("word", "said"),
     [
         ("127.0.0.1:PORT", "no bridge answers at http://127.0.0.1:PORT"),
-        ("any.yaml", "any.yaml leaves the choice of the port to the system: give the address that `run` printed"),
+        (
+            "any.yaml",
+            "any.yaml leaves the choice of the port to the system: give the address that "
+            "`run` printed",
+        ),
     ],
 )
 def test_other_ways_to_name_the_bridge(
-    word: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    word: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("any.yaml").write_text("version: 1\nhttp: {port: 0}\n")
@@ -136,11 +155,16 @@ def test_the_table_shows_every_row(bridge: HttpServer) -> None:
     page = io.StringIO()
     Console(file=page, width=200).print(table_of(status))
     for row in rows_of(status):
-        assert any(line.split()[:2] == [row["kind"], row["name"]] for line in page.getvalue().splitlines()), row
+        assert any(
+            line.split()[:2] == [row["kind"], row["name"]] for line in page.getvalue().splitlines()
+        ), row
 
 
 def test_the_address_comes_from_a_configuration(
-    bridge: HttpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bridge: HttpServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text(f"version: 1\nhttp: {{port: {bridge.url.rstrip('/').rpartition(':')[2]}}}\n")
@@ -164,7 +188,9 @@ def test_nobody_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     assert f"no bridge answers at http://127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_something_else_is_no_bridge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_something_else_is_no_bridge(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -175,6 +201,9 @@ def test_something_else_is_no_bridge(monkeypatch: pytest.MonkeyPatch, capsys: py
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert top(monkeypatch, f"http://127.0.0.1:{server.getsockname()[1]}", "--once") == Exit.CHECK_FAILED
+        assert (
+            top(monkeypatch, f"http://127.0.0.1:{server.getsockname()[1]}", "--once")
+            == Exit.CHECK_FAILED
+        )
         thread.join(60.0)
     assert "no bridge answers" in capsys.readouterr().err

@@ -29,7 +29,14 @@ pytestmark = pytest.mark.wire
 
 _UNPROVEN: Final = 'vil_output_events_total{event="unproven",output="mirror"}'
 EXECUTED: Final = {
-    *("mocap stopped", "mocap frozen", "body lost", "renderer stopped", "renderer frozen", "renderer slow"),
+    *(
+        "mocap stopped",
+        "mocap frozen",
+        "body lost",
+        "renderer stopped",
+        "renderer frozen",
+        "renderer slow",
+    ),
     *("renderer very slow", "frames lost", "forged peer"),
     *("renderer repeats two", "renderer repeats three"),
     *("renderer garbage", "faults", "replay", "link cut", "bridge stopped", "too old", "no camera"),
@@ -39,7 +46,11 @@ EXECUTED: Final = {
 def told(row: Row, now: Seen) -> bool:
     """True when everything but the log is as the row says."""
     words = (*now.reasons, *now.degraded, *now.status["modes"])
-    header = any(row.header in text for text in words) if row.header else not now.reasons and not now.status["modes"]
+    header = (
+        any(row.header in text for text in words)
+        if row.header
+        else not now.reasons and not now.status["modes"]
+    )
     metric = not row.metric or now.metrics.get(row.metric[0]) == row.metric[1]
     degraded = not row.degraded or now.degraded
     ready = now.readyz == row.readyz and now.status["ready"] is (row.readyz == 200)
@@ -97,7 +108,9 @@ async def test_faults_of_mocap_and_renderer(tmp_path: Path) -> None:
         await rig.start_renderer()
         await well_again(rig, after)
 
-        for in_turn, fault in enumerate(("renderer frozen", "renderer repeats two", "renderer repeats three"), 1):
+        for in_turn, fault in enumerate(
+            ("renderer frozen", "renderer repeats two", "renderer repeats three"), 1
+        ):
             after = await rig.last_event()
             rig.painter.in_turn = in_turn
             await carried_out(rig, fault, after)
@@ -116,10 +129,15 @@ async def test_a_slow_and_a_broken_renderer(tmp_path: Path) -> None:
         rig.painter.delay_s = 0.0
         await rig.well()
 
-        before = (await rig.seen()).status["renderers"]["hall"]["report"]["counters"].get("malformed", 0)
+        before = (
+            (await rig.seen()).status["renderers"]["hall"]["report"]["counters"].get("malformed", 0)
+        )
         with _garbage(rig):
             await rig.until(
-                lambda now: now.status["renderers"]["hall"]["report"]["counters"].get("malformed", 0) > before
+                lambda now: (
+                    now.status["renderers"]["hall"]["report"]["counters"].get("malformed", 0)
+                    > before
+                )
             )
             await carried_out(rig, "renderer garbage", after)
 
@@ -184,7 +202,10 @@ async def test_modes_and_links(tmp_path: Path) -> None:
 
 async def _link_cut(rig: TruthRig) -> None:
     """A second reader behind a radio link, which is cut."""
-    ports = int(rig.bridge.context.hub.endpoint.rpartition(":")[2]), rig.bridge.context.cameras["front"].sink.port
+    ports = (
+        int(rig.bridge.context.hub.endpoint.rpartition(":")[2]),
+        rig.bridge.context.cameras["front"].sink.port,
+    )
     links = [LinkEmulator(LinkSpec.parse(f"tcp:{RADIO}:{port}={port}")) for port in ports]
     for link in links:
         await link.start()
@@ -194,7 +215,11 @@ async def _link_cut(rig: TruthRig) -> None:
         for link in links:
             link.change("cut=60s@0ms")
         row = ROWS["link cut"]
-        await rig.until(lambda now: far.alive is row.alive and "no answer from" in far.problem and told(row, now))
+        await rig.until(
+            lambda now: (
+                far.alive is row.alive and "no answer from" in far.problem and told(row, now)
+            )
+        )
     finally:
         await asyncio.to_thread(far.close)
         for link in links:
@@ -212,25 +237,37 @@ async def test_the_bridge_stops(tmp_path: Path) -> None:
     row = ROWS["bridge stopped"]
     async with contextlib.AsyncExitStack() as stack:
         rig = await stack.enter_async_context(truth_rig(tmp_path))
-        receiver = Receiver(rig.bridge.context.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S)
+        receiver = Receiver(
+            rig.bridge.context.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S
+        )
         stack.push_async_callback(asyncio.to_thread, receiver.close)
         await until(lambda: receiver.alive, LIMIT_S)
         rig.bridge.http.stop()
         rig.bridge.context.hub.close()
         rig.bridge.context.pool.stop()
-        await until(lambda: receiver.alive is row.alive and "no answer from" in receiver.problem, LIMIT_S)
+        await until(
+            lambda: receiver.alive is row.alive and "no answer from" in receiver.problem, LIMIT_S
+        )
         with pytest.raises(OSError):
             await rig.get("readyz")
 
 
 async def test_no_camera() -> None:
     row = ROWS["no camera"]
-    text = 'version: 1\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\nrealtime: {fifo_priority: 0}\n'
+    text = (
+        'version: 1\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\nrealtime: '
+        "{fifo_priority: 0}\n"
+    )
     async with running(text) as bridge:
         receiver = Receiver(bridge.context.hub.endpoint, "front", timeout_s=TIMEOUT_S)
         try:
             await until(lambda: "no camera named 'front'" in receiver.problem, LIMIT_S)
             now = await seen_of(bridge, receiver)
-            assert now.alive is row.alive and told(row, now), (now.alive, now.readyz, now.reasons, now.metrics)
+            assert now.alive is row.alive and told(row, now), (
+                now.alive,
+                now.readyz,
+                now.reasons,
+                now.metrics,
+            )
         finally:
             await asyncio.to_thread(receiver.close)

@@ -41,7 +41,8 @@ realtime: {fifo_priority: 0}
 simulation: {%s}
 """
 REAL = CONFIG % ("onboard: {type: onboard-imu, reader: jetson}", "onboard", "clock: real")
-PAUSED = CONFIG % ("", "null", "clock: simulated, paused: true")  # an onboard IMU measures the real world
+# An onboard IMU measures the real world.
+PAUSED = CONFIG % ("", "null", "clock: simulated, paused: true")
 
 
 @asynccontextmanager
@@ -82,8 +83,13 @@ async def test_inertial_samples_arrive_in_the_bridge_that_they_are_sent_to() -> 
     async with two() as bridges:
         a, b = (bridge.context.sources["onboard"] for bridge in bridges)
         endpoints = [bridge.context.hub.endpoint for bridge in bridges]
-        with Receiver(endpoints[0], name="jetson") as idle, Receiver(endpoints[1], name="jetson") as receiver:
-            await until(lambda: idle.counters["registrations"] and receiver.counters["registrations"])
+        with (
+            Receiver(endpoints[0], name="jetson") as idle,
+            Receiver(endpoints[1], name="jetson") as receiver,
+        ):
+            await until(
+                lambda: idle.counters["registrations"] and receiver.counters["registrations"]
+            )
 
             def arrived() -> bool:
                 receiver.send_imu(machine_ns(), np.zeros(3), np.array([0.0, 0.0, 9.81]))

@@ -54,7 +54,10 @@ class Events:
 async def reading(bridge: Bridge, after: str | None = None) -> AsyncIterator[Events]:
     headers = {} if after is None else {"Last-Event-ID": after}
     url = f"{bridge.http.url}api/v1/updates"
-    async with httpx.AsyncClient(timeout=60.0) as web, web.stream("GET", url, headers=headers) as answer:
+    async with (
+        httpx.AsyncClient(timeout=60.0) as web,
+        web.stream("GET", url, headers=headers) as answer,
+    ):
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         yield Events(answer)
@@ -76,7 +79,9 @@ async def test_a_reader_gets_states_and_goes_on_where_it_was() -> None:
         for i in range(300):  # more than a new reader gets
             logger.warning("front: %d", i)
         async with reading(bridge, after=identity) as events:
-            assert [(await events.next("log"))[1]["text"] for _ in range(300)] == [str(i) for i in range(300)]
+            assert [(await events.next("log"))[1]["text"] for _ in range(300)] == [
+                str(i) for i in range(300)
+            ]
         run, _, number = identity.partition("-")
         assert int(number) == entry["id"]
         for strange in (f"0{run[1:]}x-{number}", number, f"{run}-{1 << 40}", f"{run}-\u0662", "-"):
@@ -86,16 +91,27 @@ async def test_a_reader_gets_states_and_goes_on_where_it_was() -> None:
 
 
 async def test_readers_share_one_state_and_are_not_too_many() -> None:
-    async with bridge_with_camera("latency_compensation: none", draw) as bridge, contextlib.AsyncExitStack() as stack:
+    async with (
+        bridge_with_camera("latency_compensation: none", draw) as bridge,
+        contextlib.AsyncExitStack() as stack,
+    ):
         readers = [await stack.enter_async_context(reading(bridge)) for _ in range(3)]
         seen: list[set[int]] = [set() for _ in readers]
-        while not set.intersection(*seen):  # one state for all: they join in different slots on a busy machine
-            for one, (_, told) in zip(seen, await asyncio.gather(*(r.next("status") for r in readers)), strict=True):
+        # One state for all: they join in different slots on a busy machine.
+        while not set.intersection(*seen):
+            for one, (_, told) in zip(
+                seen, await asyncio.gather(*(r.next("status") for r in readers)), strict=True
+            ):
                 one.add(told["t_ns"])
-        readers += [await stack.enter_async_context(reading(bridge)) for _ in range(MOST_READERS - 3)]
+        readers += [
+            await stack.enter_async_context(reading(bridge)) for _ in range(MOST_READERS - 3)
+        ]
         await until(lambda: bridge.web.updates.readers == MOST_READERS)
         async with httpx.AsyncClient(timeout=60.0) as web:
             answer = await web.get(f"{bridge.http.url}api/v1/updates", timeout=60.0)
-        assert (answer.status_code, answer.json()["detail"]) == (503, "32 readers are connected already")
+        assert (answer.status_code, answer.json()["detail"]) == (
+            503,
+            "32 readers are connected already",
+        )
         bridge.web.close()
         await asyncio.gather(*(reader.rest() for reader in readers))

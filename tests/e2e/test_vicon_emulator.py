@@ -24,7 +24,7 @@ from vil_bridge.core.errors import ConfigError
 pytestmark = pytest.mark.wire
 
 
-# --- the server --------------------------------------------------------------------------------------------
+# --- the server -----------------------------------------------------------------------------------
 
 
 class Peer:
@@ -65,9 +65,30 @@ async def test_the_server_is_strict() -> None:
     async with TrackerEmulator(config, Dance(), now_ns()) as tracker, Peer(tracker.port) as peer:
         supported = codec.ENUMS.first(await peer.packet())
         assert supported is not None
-        assert {1, 2, 5, 6, 7, 8, 9, 23, 26, 28, 28001, 29, 36, 37, 39, 40, 901, 100004} <= supported
+        assert {
+            1,
+            2,
+            5,
+            6,
+            7,
+            8,
+            9,
+            23,
+            26,
+            28,
+            28001,
+            29,
+            36,
+            37,
+            39,
+            40,
+            901,
+            100004,
+        } <= supported
         peer.send(codec.REQUEST_FRAME.encode(1))
-        assert (await peer.packet()).keys() == {100004}, "frames without wishes hold their contents alone"
+        assert (await peer.packet()).keys() == {100004}, (
+            "frames without wishes hold their contents alone"
+        )
         peer.send(codec.ENUMS.encode({100004, 1, 2, 5, 9, 40}))
         first = await peer.packet_with(2)
         assert next(iter(first)) == 100004
@@ -95,12 +116,18 @@ async def test_the_server_is_strict() -> None:
             pass
         assert blocks.GLOBAL_SEGMENTS.all(packet)[0].subject == subject.id
         peer.send(codec.ENUMS.encode({100004, 2, 5}))
-        assert (await peer.packet_with(2)).keys() == {100004, 2, 5}, "descriptions again after new wishes"
+        assert (await peer.packet_with(2)).keys() == {100004, 2, 5}, (
+            "descriptions again after new wishes"
+        )
 
 
 async def test_frames_are_sent_one_by_one_on_request_to_several_clients() -> None:
     config = TrackerEmulatorConfig(port=0, rate_hz=200.0, latency_ms=1.0)
-    async with TrackerEmulator(config, Dance(), now_ns()) as tracker, Peer(tracker.port) as a, Peer(tracker.port) as b:
+    async with (
+        TrackerEmulator(config, Dance(), now_ns()) as tracker,
+        Peer(tracker.port) as a,
+        Peer(tracker.port) as b,
+    ):
         for peer in (a, b):
             assert 100001 in await peer.packet()
             peer.send(codec.ENUMS.encode({100004, 5}))
@@ -108,7 +135,8 @@ async def test_frames_are_sent_one_by_one_on_request_to_several_clients() -> Non
         b.send(codec.NEXT_FRAME.encode(1), codec.NEXT_FRAME.encode(1))
         assert 5 in await a.packet()
         first, second = [blocks.FRAME_INFO.first(await b.packet()) for _ in range(2)]
-        assert first is not None and second is not None and first < second  # a late loop leaves numbers out
+        # A late loop leaves numbers out.
+        assert first is not None and second is not None and first < second
         seen = tracker.counters["frames"]
         await until(lambda: tracker.counters["frames"] > seen + 5)
         with pytest.raises(TimeoutError):
@@ -141,7 +169,7 @@ async def test_a_client_that_sends_garbage_is_hung_up_on() -> None:
         assert tracker.clients == 0
 
 
-# --- discovery and native back ends ------------------------------------------------------------------------
+# --- discovery and native back ends ---------------------------------------------------------------
 
 
 async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
@@ -162,7 +190,9 @@ async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
 
 
 def test_a_native_library_that_is_absent_is_named_with_its_cure() -> None:
-    with pytest.raises(ConfigError, match=r"vicon_dssdk and pyvicon_datastream not installed\. Use type vicon"):
+    with pytest.raises(
+        ConfigError, match=r"vicon_dssdk and pyvicon_datastream not installed\. Use type vicon"
+    ):
         ViconNativeSource("lab", ViconNativeConfig())
 
 

@@ -1,4 +1,6 @@
-"""An independent client, PyPI ``motioncapture``, which holds the vendor's open SDK, reads the same poses."""
+"""An independent client, PyPI ``motioncapture``, which holds the vendor's open SDK, reads the
+same poses.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ async def test_motioncapture_reads_the_same_poses(server: dict[str, object]) -> 
         TrackerEmulator(config, motion, now_ns()) as tracker,
         motioncapture_reads("vicon", {"hostname": f"127.0.0.1:{tracker.port}"}) as frame,
     ):
-        # The first frames come before the descriptions that the client asks for then, and long after
-        # them it must still know the descriptions, which are not repeated.
+        # The first frames come before the descriptions that the client asks for then, and long
+        # after them it must still know the descriptions, which are not repeated.
         found = [await frame() for _ in range(40)]
     truth = motion.at(0)
     for bodies in found[-20:]:

@@ -27,7 +27,9 @@ pytestmark = pytest.mark.wire
 
 def emulated(motion: Dance, faults: str = "", **config: Any) -> TrackerUdpEmulator:
     values: dict[str, Any] = {"port": 0, "rate_hz": 100.0, "latency_ms": 1.0} | config
-    return TrackerUdpEmulator(TrackerUdpEmulatorConfig(**values), motion, now_ns(), Faults.parse(faults))
+    return TrackerUdpEmulator(
+        TrackerUdpEmulatorConfig(**values), motion, now_ns(), Faults.parse(faults)
+    )
 
 
 def client(tracker: TrackerUdpEmulator, **config: Any) -> TrackerUdpSource:
@@ -51,7 +53,10 @@ async def test_poses_are_the_motions_at_the_time_of_their_number() -> None:
 
 
 async def test_without_a_rate_the_capture_time_is_unknown() -> None:
-    async with emulated(Dance(skeleton_models=())) as tracker, receiving(client(tracker)) as received:
+    async with (
+        emulated(Dance(skeleton_models=())) as tracker,
+        receiving(client(tracker)) as received,
+    ):
         assert (await received.more_frames(1))[0].t_foreign_ns is None
 
 
@@ -68,19 +73,27 @@ async def test_a_lost_object_becomes_untracked(lost: str) -> None:
 
 
 async def test_stray_garbage_and_strangers_are_dropped_and_counted() -> None:
-    async with emulated(Dance(skeleton_models=())) as tracker, receiving(client(tracker)) as received:
+    async with (
+        emulated(Dance(skeleton_models=())) as tracker,
+        receiving(client(tracker)) as received,
+    ):
         await received.more_frames(2)
         tracker.inject(b"\x01\x02\x03")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.bind(("127.0.0.2", 0))
-            stranger.sendto(encode_objects(ObjectBlock(1, np.zeros(0, ITEM))), ("127.0.0.1", tracker.port))
+            stranger.sendto(
+                encode_objects(ObjectBlock(1, np.zeros(0, ITEM))), ("127.0.0.1", tracker.port)
+            )
         counters = received.status.counters
         await received.until(lambda: counters["malformed"] == counters["foreign"] == 1)
         await received.more_frames(2)
 
 
 async def test_silence_is_explained_and_a_restart_resumes() -> None:
-    async with emulated(Dance(skeleton_models=())) as tracker, receiving(client(tracker)) as received:
+    async with (
+        emulated(Dance(skeleton_models=())) as tracker,
+        receiving(client(tracker)) as received,
+    ):
         await received.more_frames(20)
         tracker.stop()
         await received.until(lambda: received.status.state is ComponentState.WAITING)
@@ -96,7 +109,10 @@ async def test_silence_is_explained_and_a_restart_resumes() -> None:
 
 async def test_lost_and_repeated_datagrams_are_counted() -> None:
     faults = "loss=20%,duplicate=20%,seed=3"
-    async with emulated(Dance(skeleton_models=()), faults) as tracker, receiving(client(tracker)) as received:
+    async with (
+        emulated(Dance(skeleton_models=()), faults) as tracker,
+        receiving(client(tracker)) as received,
+    ):
         await received.more_frames(40)
         counters = received.status.counters
         span = received.frames[-1].frame_number - received.frames[0].frame_number + 1
@@ -107,7 +123,10 @@ async def test_lost_and_repeated_datagrams_are_counted() -> None:
 
 async def test_datagrams_that_were_overtaken_are_dropped_and_histories_go_on() -> None:
     faults = "reorder=30%,seed=5"
-    async with emulated(Dance(skeleton_models=()), faults) as tracker, receiving(client(tracker)) as received:
+    async with (
+        emulated(Dance(skeleton_models=()), faults) as tracker,
+        receiving(client(tracker)) as received,
+    ):
         await received.until(lambda: received.status.counters["reordered"] >= 3)
         await received.more_frames(3)
     numbers = [frame.frame_number for frame in received.frames]
@@ -135,7 +154,7 @@ async def test_blocks_are_padded_and_hold_as_many_objects_as_fit() -> None:
     assert decode_objects(datagram).names == ("body0", "body1", "body2")
 
 
-# --- judged without sockets ---------------------------------------------------------------------------
+# --- judged without sockets -----------------------------------------------------------------------
 
 
 def block(number: int, *items: tuple[bytes, float]) -> ObjectBlock:
@@ -151,7 +170,10 @@ def test_the_order_of_objects_may_change_and_the_fifth_repeat_is_a_loss() -> Non
     assert frame.subjects == ("a", "b", "c")
     assert frame.p_m[0, 0] == 2.0
     assert frame.tracked.all()
-    flags = [bool(objects.frame(block(n, (b"a", 1.0), (b"b", float(n))), 0).tracked[0]) for n in range(3, 9)]
+    flags = [
+        bool(objects.frame(block(n, (b"a", 1.0), (b"b", float(n))), 0).tracked[0])
+        for n in range(3, 9)
+    ]
     assert flags == [True] * 4 + [False] * 2
     assert bool(objects.frame(block(9, (b"a", 2.0)), 0).tracked[0])
 

@@ -33,7 +33,7 @@ RESUME_S = 2.0
 FLOAT32_M = 1e-6
 
 
-# --- what is received ------------------------------------------------------------------------------
+# --- what is received -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,9 @@ async def test_multicast_brings_the_same_frames() -> None:
             assert_true(tracker, motion, await received.more_frames(5), 1e-9)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as liar:
                 liar.bind(("127.0.0.2", 0))
-                liar.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+                liar.setsockopt(
+                    socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1")
+                )
                 liar.sendto(golden("one_object"), ("239.255.43.11", port))
             await received.until(lambda: received.status.counters["foreign"])
             assert_true(tracker, motion, await received.more_frames(5), 1e-9)
@@ -94,7 +96,11 @@ async def test_markers_of_subjects_and_loose_ones() -> None:
             assert frame.markers is not None
             assert truth is not None
             assert frame.markers.labels == truth.labels[:count]
-            assert frame.markers.tracked.tolist() == truth.tracked[:count].tolist() == [True, False, True, True][:count]
+            assert (
+                frame.markers.tracked.tolist()
+                == truth.tracked[:count].tolist()
+                == [True, False, True, True][:count]
+            )
             seen = truth.tracked[:count]
             np.testing.assert_allclose(frame.markers.p_m[seen], truth.p_m[:count][seen], atol=1e-9)
 
@@ -103,7 +109,11 @@ async def test_segments_of_a_person_are_bodies_on_request() -> None:
     motion = Dance()
     async with filmed(motion, source={"segments": True}) as (tracker, received):
         frame = (await received.more_frames(3))[-1]
-        assert frame.subjects == ("drone", "gate", *(f"Actor/{b}" for b in motion.skeleton_models[0].bones))
+        assert frame.subjects == (
+            "drone",
+            "gate",
+            *(f"Actor/{b}" for b in motion.skeleton_models[0].bones),
+        )
         truth = motion.at(motion_ns(tracker, frame))
         np.testing.assert_allclose(frame.p_m[2:], truth.skeletons[0].p_m, atol=1e-9)
         assert frame.tracked.all()
@@ -136,12 +146,17 @@ async def test_an_occluded_subject_is_untracked_and_never_at_the_origin_as_track
             assert not frame.skeletons[0].tracked.any()
         motion.occluded.clear()
         await received.until(
-            lambda: received.frames[-1].tracked.all() and received.frames[-1].skeletons[0].tracked.all()
+            lambda: (
+                received.frames[-1].tracked.all() and received.frames[-1].skeletons[0].tracked.all()
+            )
         )
 
 
 async def test_a_subject_added_at_run_time_and_one_removed() -> None:
-    async with filmed(Dance(subjects=("drone",)), source={"subjects": ("drone", "wand")}) as (tracker, received):
+    async with filmed(Dance(subjects=("drone",)), source={"subjects": ("drone", "wand")}) as (
+        tracker,
+        received,
+    ):
         assert (await received.more_frames(2))[-1].subjects == ("drone",)
         tracker.set_motion(Dance(subjects=("drone", "wand"), skeleton_models=()))
         await received.until(lambda: received.frames[-1].subjects == ("drone", "wand"))
@@ -160,21 +175,28 @@ async def test_a_missing_subject_is_warned_of_once(caplog: pytest.LogCaptureFixt
     assert warnings == ["lab: config wants 'cf1'; stream has 'drone', 'gate', 'Actor'"]
 
 
-# --- time ----------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 async def test_the_frame_number_is_a_clock_that_drifts_and_steps() -> None:
     motion = Dance()
-    async with filmed(motion, "drift=500ppm,step=100ms@1min", clock_drift_ppm=0.0) as (tracker, received):
+    async with filmed(motion, "drift=500ppm,step=100ms@1min", clock_drift_ppm=0.0) as (
+        tracker,
+        received,
+    ):
         await received.more_frames(20)
         elapse(tracker, 1)
         await received.more_frames(25)
         t_ns = now_ns()
-        assert tracker.foreign_ns(t_ns + 10**9) - tracker.foreign_ns(t_ns) == pytest.approx(1_000_500_000, abs=100)
+        assert tracker.foreign_ns(t_ns + 10**9) - tracker.foreign_ns(t_ns) == pytest.approx(
+            1_000_500_000, abs=100
+        )
         stamps = [frame.t_foreign_ns or 0 for frame in received.frames]
         assert_true(tracker, motion, received.frames[-20:], 1e-9)
     assert {stamp % 10_000_000 for stamp in stamps} == {0}
-    assert max(b - a for a, b in itertools.pairwise(stamps)) >= 100_000_000, "the step of the server's clock"
+    assert max(b - a for a, b in itertools.pairwise(stamps)) >= 100_000_000, (
+        "the step of the server's clock"
+    )
 
 
 async def test_a_step_back_repeats_no_number_neither_at_once_nor_after_a_restart() -> None:
@@ -185,7 +207,8 @@ async def test_a_step_back_repeats_no_number_neither_at_once_nor_after_a_restart
         await received.until(lambda: received.resets)
         counters = received.status.counters
         frame = (await received.more_frames(5))[0]
-        most = RATE_HZ * (frame.t_arrival_ns - stepped_ns) / NS_PER_S + 2  # the first is 1, and one may be due
+        # The first is 1, and one may be due.
+        most = RATE_HZ * (frame.t_arrival_ns - stepped_ns) / NS_PER_S + 2
         assert frame.frame_number <= most, "further back than the first there is nothing"
         assert not counters["duplicates"]
         await tracker.restart()
@@ -243,7 +266,7 @@ async def test_duplicates_are_not_emitted() -> None:
     assert len({frame.frame_number for frame in frames}) == len(frames)
 
 
-# --- bad days ------------------------------------------------------------------------------------------
+# --- bad days -------------------------------------------------------------------------------------
 
 
 async def test_a_restarted_server_with_new_ids_is_back_within_two_seconds() -> None:
@@ -268,7 +291,10 @@ async def test_a_stall_with_the_socket_open_is_left_and_found_again() -> None:
         await received.more_frames(5)
         elapse(tracker, 1)
         await received.until(lambda: received.status.state is ComponentState.WAITING)
-        assert "silent" in received.status.report().reason or "sends nothing" in received.status.report().reason
+        assert (
+            "silent" in received.status.report().reason
+            or "sends nothing" in received.status.report().reason
+        )
         elapse(tracker, 2)
         frames = await received.more_frames(5)
         assert_true(tracker, motion, frames, 1e-9)
@@ -277,7 +303,12 @@ async def test_a_stall_with_the_socket_open_is_left_and_found_again() -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack("<II", 0x1A2B0001, 1 << 30), bytes(64), bytes(1 << 20)],
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        struct.pack("<II", 0x1A2B0001, 1 << 30),
+        bytes(64),
+        bytes(1 << 20),
+    ],
     ids=["http", "oversized", "zeros", "many"],
 )
 async def test_garbage_closes_the_connection_and_is_counted(garbage: bytes) -> None:
@@ -303,8 +334,13 @@ async def test_a_malformed_block_costs_one_packet_and_no_connection() -> None:
         tracker.inject(codec.encode_packet(struct.pack("<II", 5, 99)))
         await received.until(lambda: received.status.counters["malformed"] == 1)
         numbers = itertools.count(10_000_000)
-        while received.status.counters["malformed"] < 2:  # a frame that follows at once takes the place of a broken one
-            tracker.inject(codec.encode_packet(struct.pack("<III", 5, 4, next(numbers)), struct.pack("<III", 9, 4, 1)))
+        # A frame that follows at once takes the place of a broken one.
+        while received.status.counters["malformed"] < 2:
+            tracker.inject(
+                codec.encode_packet(
+                    struct.pack("<III", 5, 4, next(numbers)), struct.pack("<III", 9, 4, 1)
+                )
+            )
             await received.more_frames(1)
         await received.more_frames(3)
         assert tracker.counters["connections"] == 1
@@ -315,7 +351,10 @@ async def test_what_is_no_pose_is_untracked_and_counted() -> None:
     table = np.zeros(2, blocks.POSE)
     table["id"], table["R"] = 1, np.eye(3)
     table["p"][0], table["R"][1] = np.nan, np.diag([1.0, 1.0, -1.0])
-    names = [blocks.SubjectInfo(i, name, (blocks.ViconSegment(0, 1, (0.0,) * 6, name),)) for i, name in enumerate("ab")]
+    names = [
+        blocks.SubjectInfo(i, name, (blocks.ViconSegment(0, 1, (0.0,) * 6, name),))
+        for i, name in enumerate("ab")
+    ]
     packet = codec.encode_packet(
         *map(blocks.SUBJECT_INFO.encode, names),
         blocks.FRAME_INFO.encode(5),
@@ -334,7 +373,9 @@ async def test_what_is_no_pose_is_untracked_and_counted() -> None:
 
 async def test_only_the_newest_of_waiting_frames_is_emitted() -> None:
     async with filmed(faults="burst=300ms@300ms/600ms") as (tracker, received):
-        await received.until(lambda: tracker.counters["held"] > 20 and received.status.counters["superseded"] > 10)
+        await received.until(
+            lambda: tracker.counters["held"] > 20 and received.status.counters["superseded"] > 10
+        )
         await received.more_frames(3)
 
 
@@ -343,7 +384,9 @@ async def test_a_server_that_is_absent_is_explained() -> None:
     async with receiving(ViconSource("lab", ViconConfig(port=port))) as received:
         await received.until(lambda: received.status.state is ComponentState.WAITING)
         reason = received.status.report().reason
-        assert reason.startswith(f"no frames from 127.0.0.1:{port} via interface 127.0.0.1 (refused")
+        assert reason.startswith(
+            f"no frames from 127.0.0.1:{port} via interface 127.0.0.1 (refused"
+        )
         assert "firewall" in reason
 
 

@@ -1,4 +1,7 @@
-"""A saved session as a bag: every picture, sample and state, with EuRoC's topics and exact times."""
+"""A saved session as a bag.
+
+Every picture, sample and state, with EuRoC's topics and exact times.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +31,23 @@ def test_a_session_becomes_a_bag(tmp_path: Path) -> None:
     from rosbags.highlevel import AnyReader
 
     T = Transform(np.array([1.0, 2.0, 3.0]), q_exp(np.array([0.0, 0.0, 0.5])))
-    camera = EurocCamera(CameraModel("front", 16, 12, math.radians(70.0)), Transform.identity(), 10.0)
-    with EurocWriter(tmp_path / "session", {"cam0": camera, "cam1": camera}, EurocImu(250.0)) as writer:
+    camera = EurocCamera(
+        CameraModel("front", 16, 12, math.radians(70.0)), Transform.identity(), 10.0
+    )
+    with EurocWriter(
+        tmp_path / "session", {"cam0": camera, "cam1": camera}, EurocImu(250.0)
+    ) as writer:
         for n in range(10):
-            writer.add_imu(BEGIN_NS + 4 * n * MS, np.array([0.1, 0.2, 0.3]), np.array([0.0, 0.0, 9.8]))
+            writer.add_imu(
+                BEGIN_NS + 4 * n * MS, np.array([0.1, 0.2, 0.3]), np.array([0.0, 0.0, 9.8])
+            )
             writer.add_truth(BEGIN_NS + 8 * n * MS, T, np.array([1.0, 0.0, 0.0]))
         for name in ("cam0", "cam1"):
             writer.add_image(name, BEGIN_NS + 5 * MS, PICTURE)
             writer.add_image(name, BEGIN_NS + 25 * MS, PICTURE)
-    printed = output(sys.executable, ROOT / "examples" / "vio" / "bag.py", tmp_path / "session", tmp_path / "bag")
+    printed = output(
+        sys.executable, ROOT / "examples" / "vio" / "bag.py", tmp_path / "session", tmp_path / "bag"
+    )
     assert printed.split() == ["/cam0/image_raw,", "/cam1/image_raw,", "/imu0,", "/odometry"]
     with AnyReader([tmp_path / "bag"]) as reader:
         counts = {connection.topic: connection.msgcount for connection in reader.connections}
@@ -52,4 +63,6 @@ def test_a_session_becomes_a_bag(tmp_path: Path) -> None:
     np.testing.assert_array_equal(image.data.reshape(12, 16), PICTURE)
     assert image.header.stamp.sec * 10**9 + image.header.stamp.nanosec == BEGIN_NS + 5 * MS
     assert (imu.angular_velocity.y, imu.linear_acceleration.z) == (0.2, 9.8)
-    assert state.pose.pose.position.z == 3.0 and state.pose.pose.orientation.w == pytest.approx(T.q_xyzw[3])
+    assert state.pose.pose.position.z == 3.0 and state.pose.pose.orientation.w == pytest.approx(
+        T.q_xyzw[3]
+    )

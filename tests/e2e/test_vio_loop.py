@@ -1,8 +1,10 @@
-"""The VIO in the loop: right stamps and wrong ones, warped pictures and undelayed ones, and a live flight.
+"""The VIO in the loop.
 
-VIL_VIO_S=60 makes the flights as long as that, compares the four ways of stamping on a live one, and takes the median
-of five simulated ones (docs/guides/vio.md has figures); by default they are short, which weighs what goes wrong at the
-start of a flight more.
+Right stamps and wrong ones, warped pictures and undelayed ones, and a live flight.
+
+VIL_VIO_S=60 makes the flights as long as that, compares the four ways of stamping on a live one,
+and takes the median of five simulated ones (docs/guides/vio.md has figures); by default they are
+short, which weighs what goes wrong at the start of a flight more.
 """
 
 from __future__ import annotations
@@ -56,12 +58,18 @@ def ate_percent(truth: Path, estimate: Path) -> float:
 
 
 def rendered(folder: Path) -> Path:
-    """A session of perfect pictures with true stamps, and an IMU that motors shake; the clock begins at 1000 s."""
+    """A session of perfect pictures with true stamps, and an IMU that motors shake.
+
+    The clock begins at 1000 s.
+    """
     motors = ImuErrors(gyro_vibration_radps=0.1, accel_vibration_mps2=2.0)
     motion = DroneMotion(path=BRISK, imu=motors, imu_rate_hz=IMU_HZ)
     camera = EurocCamera(MODEL, T_IMU_CAMERA, RATE_HZ)
     begin_ns = 1000 * 10**9
-    with EurocWriter(folder, {"cam0": camera}, EurocImu(IMU_HZ)) as writer, EmbeddedRenderer("hall") as renderer:
+    with (
+        EurocWriter(folder, {"cam0": camera}, EurocImu(IMU_HZ)) as writer,
+        EmbeddedRenderer("hall") as renderer,
+    ):
         for t_ns, w_radps, f_mps2 in motion.imu_between(-1, (RENDERED_S + 1) * 10**9):
             writer.add_imu(begin_ns + t_ns, w_radps, f_mps2)
         for n in range(TRUTH_HZ * RENDERED_S):
@@ -97,27 +105,57 @@ def lab(folder: Path, *options: object) -> Iterator[str]:
 
 
 def simulated(folder: Path, number: int) -> tuple[float, float]:
-    """Fly in simulated time; returns the errors, in percent, on pictures warped late and on undelayed ones."""
+    """Fly in simulated time.
+
+    Returns the errors, in percent, on pictures warped late and on undelayed ones.
+    """
     (http_port,) = free_ports(1, socket.SOCK_STREAM)
     flight, session, undelayed = folder / "lab" / "flight", folder / "session", folder / "undelayed"
     options = ("--simulated", SECONDS + 12.0, "--number", number, "--http-port", http_port)
     with lab(folder / "lab", *options) as endpoint:
         wait_until(lambda: (flight / "mav0" / "imu0" / "data.csv").is_file(), 60.0)
-        source = ("--imu", flight, "--http", f"http://127.0.0.1:{http_port}", "--stream", "front:compensated:late")
-        example("save", endpoint, session, *source, "--seconds", SECONDS + 9.0, timeout_s=10.0 * SECONDS + 120.0)
+        source = (
+            "--imu",
+            flight,
+            "--http",
+            f"http://127.0.0.1:{http_port}",
+            "--stream",
+            "front:compensated:late",
+        )
+        example(
+            "save",
+            endpoint,
+            session,
+            *source,
+            "--seconds",
+            SECONDS + 9.0,
+            timeout_s=10.0 * SECONDS + 120.0,
+        )
     example("undelayed", session, undelayed, timeout_s=10.0 * SECONDS + 120.0)
     for folder_of_pictures in (session, undelayed):
-        example("offline", folder_of_pictures, folder_of_pictures / "estimate.txt", timeout_s=10.0 * SECONDS + 120.0)
-    return ate_percent(session, session / "estimate.txt"), ate_percent(session, undelayed / "estimate.txt")
+        example(
+            "offline",
+            folder_of_pictures,
+            folder_of_pictures / "estimate.txt",
+            timeout_s=10.0 * SECONDS + 120.0,
+        )
+    return ate_percent(session, session / "estimate.txt"), ate_percent(
+        session, undelayed / "estimate.txt"
+    )
 
 
 @pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.timeout(6000 if LONG else 900)
 def test_pictures_warped_late_are_worth_undelayed_ones(tmp_path: Path) -> None:
-    """Nothing depends on the machine's speed: time is simulated, and all positions are the emulator's."""
+    """Nothing depends on the machine's speed.
+
+    Time is simulated, and all positions are the emulator's.
+    """
     needs_gl()
-    flights = [simulated(tmp_path / str(number), number) for number in ((1, 2, 3, 4, 5) if LONG else (1,))]
+    flights = [
+        simulated(tmp_path / str(number), number) for number in ((1, 2, 3, 4, 5) if LONG else (1,))
+    ]
     for warped, undelayed in flights:
         print(f"ATE: warped late {warped:.3f} %, undelayed {undelayed:.3f} %")
     warped, undelayed = (statistics.median(errors) for errors in zip(*flights, strict=True))
@@ -145,7 +183,14 @@ def test_four_ways_to_stamp_a_live_session(tmp_path: Path) -> None:
     needs_gl()
     session, flight = tmp_path / "session", tmp_path / "flight"
     with lab(tmp_path) as endpoint:
-        streams = ("--stream", "front:compensated", "--stream", "plain:raw", "--imu", tmp_path / "imu_onboard")
+        streams = (
+            "--stream",
+            "front:compensated",
+            "--stream",
+            "plain:raw",
+            "--imu",
+            tmp_path / "imu_onboard",
+        )
         seconds = ("--truth", flight, "--seconds", SECONDS + REST_S)
         example("save", endpoint, session, *streams, *seconds, timeout_s=SECONDS + 120.0)
     ways: dict[str, tuple[object, ...]] = {

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.wire
 
 @pytest.mark.parametrize("pictures", [True, False])
 def test_a_session_ends_when_pictures_do_and_keeps_what_came(
-    pictures: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pictures: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setitem(INFO, "rate_hz", 60.0)
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "vio"))

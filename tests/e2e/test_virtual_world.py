@@ -1,4 +1,7 @@
-"""A whole bridge in simulated time: a seed gives the same bytes each time, and what is planted is found."""
+"""A whole bridge in simulated time.
+
+A seed gives the same bytes each time, and what is planted is found.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def output(module: str, *words: object) -> str:
     """Run a module of the virtual world and return what it prints."""
     needs_program("setarch", "util-linux")
     done = run(sys.executable, "-m", f"tests.virtual.{module}", *words)
-    for refusal in ("a network namespace is not allowed here", "setarch: failed to set personality"):
+    for refusal in (
+        "a network namespace is not allowed here",
+        "setarch: failed to set personality",
+    ):
         if refusal in done.stderr:
             pytest.skip(refusal)
     assert done.stdout, done.stderr[-3000:]

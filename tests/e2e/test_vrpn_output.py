@@ -1,4 +1,7 @@
-"""Poses served over VRPN: what our source, the official library and careless clients get of a live world."""
+"""Poses served over VRPN.
+
+What our source, the official library and careless clients get of a live world.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,11 @@ async def messages_of(reader: asyncio.StreamReader, kind: str, count: int) -> li
     incoming, found = Incoming(), list[ResolvedMessage]()
     async with asyncio.timeout(60.0):
         while len(found) < count:
-            found += [message for message in incoming.feed(await reader.read(65536)) if message.kind == kind]
+            found += [
+                message
+                for message in incoming.feed(await reader.read(65536))
+                if message.kind == kind
+            ]
     return found
 
 
@@ -71,7 +78,9 @@ async def test_our_source_reads_the_same_poses_at_their_own_times(up_axis: Any) 
         assert frame.tracked.all()
         assert set(frame.subjects) == {*room.names, PERSON}
         np.testing.assert_allclose(frame.p_m[rows], p_m, atol=1e-9)
-        np.testing.assert_allclose(np.abs(np.sum(frame.q_xyzw[rows] * q_xyzw, axis=1)), 1.0, atol=1e-12)
+        np.testing.assert_allclose(
+            np.abs(np.sum(frame.q_xyzw[rows] * q_xyzw, axis=1)), 1.0, atol=1e-12
+        )
         compared += 1
     assert compared > 50
 
@@ -93,7 +102,10 @@ async def test_velocities_are_those_of_the_flight() -> None:
 
 async def test_a_lost_actor_has_no_message_until_it_comes_back() -> None:
     room, made, lost = FilmedRoom(2), output(), list[str]()
-    async with serving(room, made, lost), receiving(VrpnSource("lab", VrpnConfig(port=await port_of(made)))) as got:
+    async with (
+        serving(room, made, lost),
+        receiving(VrpnSource("lab", VrpnConfig(port=await port_of(made)))) as got,
+    ):
         await got.until(lambda: any(f.tracked[i] for f, i in subjects_of(got.frames, "cf1")))
         lost.append("cf1")
         await got.until(lambda: not subjects_of(got.frames, "cf1")[-1][0].tracked[-1])
@@ -124,7 +136,10 @@ async def test_careless_clients_are_dropped_and_counted_while_others_go_on() -> 
         async with receiving(VrpnSource("lab", VrpnConfig(port=port))) as got:
             await got.until(lambda: len(got.frames) > 5)
             counters = made.status.counters
-            for data, reason in ((b"GET / HTTP/1.1\r\n" * 4, "malformed"), (COOKIE + b"\0" * (1 << 20), "flooding")):
+            for data, reason in (
+                (b"GET / HTTP/1.1\r\n" * 4, "malformed"),
+                (COOKIE + b"\0" * (1 << 20), "flooding"),
+            ):
                 reader, writer = await asyncio.open_connection(LOOPBACK, port)
                 writer.write(data)
                 await until(partial(has_refused, counters, reason))
@@ -137,7 +152,10 @@ async def test_careless_clients_are_dropped_and_counted_while_others_go_on() -> 
                 while not counters["slow"]:  # its buffers are full the sooner the more is filmed
                     room.film()
                     await asyncio.sleep(0)
-            with socket.create_connection((LOOPBACK, port)), socket.create_connection((LOOPBACK, port)):
+            with (
+                socket.create_connection((LOOPBACK, port)),
+                socket.create_connection((LOOPBACK, port)),
+            ):
                 await until(lambda: counters["refused"] >= 1)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
                 asking.sendto(b"203.0.113.9 80\0", (LOOPBACK, port))
@@ -151,7 +169,10 @@ async def test_careless_clients_are_dropped_and_counted_while_others_go_on() -> 
 async def test_a_port_that_is_taken_is_reported_with_its_cure() -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(SinkError, match=f"cannot serve VRPN at {LOOPBACK}:{port}: .*Give the output another port"):
+        with pytest.raises(
+            SinkError,
+            match=f"cannot serve VRPN at {LOOPBACK}:{port}: .*Give the output another port",
+        ):
             await output(port=port).run(FilmedRoom(1).world)
 
 
@@ -162,7 +183,9 @@ async def test_the_official_library_reads_twenty_actors_and_a_person(scheme: str
     room, made = FilmedRoom(DRONES, person=True), output()
     async with (
         serving(room, made),
-        motioncapture_reads("vrpn", {"hostname": f"{scheme}{LOOPBACK}:{await port_of(made)}"}) as frame,
+        motioncapture_reads(
+            "vrpn", {"hostname": f"{scheme}{LOOPBACK}:{await port_of(made)}"}
+        ) as frame,
     ):
         bodies: Bodies = {}
         while bodies.keys() != {*room.names, PERSON}:
@@ -204,11 +227,14 @@ asyncio.run(main())
 
 @pytest.mark.process
 def test_a_server_without_descriptors_pauses_and_says_so_once() -> None:
-    done = subprocess.run([sys.executable, "-c", EXHAUSTED], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", EXHAUSTED], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     warning, *rest = done.stdout.splitlines()
     assert warning == (
-        "WARNING VRPN clients wait to be accepted: Too many open files. Raise the limit of open files (ulimit -n), or "
+        "WARNING VRPN clients wait to be accepted: Too many open files. Raise the limit "
+        "of open files (ulimit -n), or "
         "close some"
     )
     assert rest == ["idle", "accepted"]

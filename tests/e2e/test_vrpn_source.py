@@ -26,7 +26,15 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import FloatArray, SourceFrame
-from vil_bridge.protocols.vrpn.codec import COOKIE, POSE, VELOCITY, TrackerPose, Velocity, encode_pose, encode_velocity
+from vil_bridge.protocols.vrpn.codec import (
+    COOKIE,
+    POSE,
+    VELOCITY,
+    TrackerPose,
+    Velocity,
+    encode_pose,
+    encode_velocity,
+)
 from vil_bridge.protocols.vrpn.id_mapping import Outgoing
 
 pytestmark = pytest.mark.wire
@@ -61,12 +69,16 @@ def pose_of(frame: SourceFrame, subject: str) -> tuple[FloatArray, FloatArray, b
 
 
 def check_truth(frame: SourceFrame, peer: VrpnEmulator, tolerance: float = 1e-8) -> None:
-    """Each tracked pose is the one of the capture time that the frame tells, within its microsecond."""
+    """Each tracked pose is the one of the capture time that the frame tells, within its
+    microsecond.
+    """
     assert frame.t_foreign_ns is not None
     offset_ns = peer.foreign_ns(peer.server.epoch_ns) - peer.server.epoch_ns
     t_ns = frame.t_foreign_ns - offset_ns
     truth = peer.server.motion.at(t_ns - peer.server.epoch_ns)
-    for name, p_m, q, tracked in zip(frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked, strict=True):
+    for name, p_m, q, tracked in zip(
+        frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked, strict=True
+    ):
         i = truth.subjects.index(name)
         if tracked:
             np.testing.assert_allclose(p_m, truth.p_m[i], atol=tolerance + 4e-6)
@@ -75,7 +87,9 @@ def check_truth(frame: SourceFrame, peer: VrpnEmulator, tolerance: float = 1e-8)
 
 @pytest.mark.parametrize("connect_back", [False, True])
 @pytest.mark.parametrize(("units", "up_axis"), [("m", "z"), ("mm", "y")])
-async def test_poses_arrive_in_room_axes_with_the_servers_time(connect_back: bool, units: str, up_axis: str) -> None:
+async def test_poses_arrive_in_room_axes_with_the_servers_time(
+    connect_back: bool, units: str, up_axis: str
+) -> None:
     async with (
         server(units=units, up_axis=up_axis, clock_drift_ppm=0.0) as peer,
         receiving(source(peer, connect_back=connect_back, units=units, up_axis=up_axis)) as got,
@@ -85,7 +99,8 @@ async def test_poses_arrive_in_room_axes_with_the_servers_time(connect_back: boo
         await got.until(lambda: "speed_mps" in got.status.facts)
     for before, frame in pairwise([got.frames[0], *got.frames]):
         assert frame.subjects == NAMES
-        if frame.t_foreign_ns is None:  # this process stood still: all bodies are lost once, until the next pose
+        # This process stood still: all bodies are lost once, until the next pose.
+        if frame.t_foreign_ns is None:
             assert frame.t_arrival_ns - before.t_arrival_ns > 100 * NS_PER_MS
             assert before.tracked.all() and not frame.tracked.any()
             continue
@@ -107,25 +122,36 @@ async def test_speeds_are_metres_per_second() -> None:
         await got.until(lambda: "speed_mps" in got.status.facts)
         told = got.status.facts["speed_mps"]["cf1"]
     t_s = [(f.t_arrival_ns - peer.server.epoch_ns) / 1e9 for f in got.frames]
-    speeds = [np.linalg.norm(Circling.pose(0, t + 5e-4)[0] - Circling.pose(0, t - 5e-4)[0]) / 1e-3 for t in t_s]
+    speeds = [
+        np.linalg.norm(Circling.pose(0, t + 5e-4)[0] - Circling.pose(0, t - 5e-4)[0]) / 1e-3
+        for t in t_s
+    ]
     assert min(speeds) - 0.05 <= told <= max(speeds) + 0.05
 
 
 @pytest.mark.parametrize("habit", ["omit", "repeat", "zero"])
 async def test_an_occluded_body_is_flagged_whatever_the_servers_habit(habit: str) -> None:
-    async with server("occlude=cf2:1min@1min", untracked=habit) as peer, receiving(source(peer)) as got:
+    async with (
+        server("occlude=cf2:1min@1min", untracked=habit) as peer,
+        receiving(source(peer)) as got,
+    ):
         await got.more_frames()
         elapse(peer, 1)
 
         def flagged() -> list[SourceFrame]:
-            """Frames in which it alone is: a server that stands still on a busy machine loses all."""
+            """Frames in which it alone is.
+
+            A server that stands still on a busy machine loses all.
+            """
             whole = [f for f in got.frames if {"cf1", "cf2"} <= set(f.subjects)]
             return [f for f in whole if pose_of(f, "cf1")[2] and not pose_of(f, "cf2")[2]]
 
         await got.until(lambda: bool(flagged()))
         lost = flagged()[-1]
         elapse(peer, 2)
-        await got.until(lambda: "cf2" in got.frames[-1].subjects and pose_of(got.frames[-1], "cf2")[2])
+        await got.until(
+            lambda: "cf2" in got.frames[-1].subjects and pose_of(got.frames[-1], "cf2")[2]
+        )
     assert np.linalg.norm(pose_of(lost, "cf2")[0]) > 0.1, "an untracked body is shown where it was"
 
 
@@ -153,7 +179,9 @@ async def test_a_wrong_name_is_said_at_once(caplog: pytest.LogCaptureFixture) ->
     async with server(motion=Circling("CF1", "wand")) as peer:
         with caplog.at_level(logging.WARNING):
             async with receiving(source(peer, subjects=("cf1",))) as got:
-                await got.until(lambda: "config wants 'cf1'; stream has 'CF1', 'wand'" in caplog.text)
+                await got.until(
+                    lambda: "config wants 'cf1'; stream has 'CF1', 'wand'" in caplog.text
+                )
                 await got.until(lambda: got.status.state is ComponentState.WAITING)
     assert "config wants 'cf1'; stream has 'CF1', 'wand'" in got.status.report().reason
     assert not got.frames
@@ -204,7 +232,11 @@ async def test_a_server_that_hangs_after_it_spoke_is_given_up_and_asked_again() 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         begun_ns, outgoing = now_ns(), Outgoing()
         pose = encode_pose(TrackerPose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
-        writer.write(COOKIE + outgoing.describe(("cf1",), (POSE,)) + outgoing.message("cf1", POSE, begun_ns, pose))
+        writer.write(
+            COOKIE
+            + outgoing.describe(("cf1",), (POSE,))
+            + outgoing.message("cf1", POSE, begun_ns, pose)
+        )
         heard = await reader.read()  # until the client ends the connection
         asked.append((now_ns() - begun_ns, heard))
         writer.close()
@@ -233,9 +265,13 @@ async def test_an_idle_server_answers_pings_and_is_kept(monkeypatch: pytest.Monk
         elapse(peer, 1)
 
         def since_last_pose_ns() -> int:
-            return now_ns() - max(frame.t_arrival_ns for frame in got.frames if frame.t_foreign_ns is not None)
+            return now_ns() - max(
+                frame.t_arrival_ns for frame in got.frames if frame.t_foreign_ns is not None
+            )
 
-        await got.until(lambda: since_last_pose_ns() > 2 * dead_ns and got.status.counters["pongs"] >= 3)
+        await got.until(
+            lambda: since_last_pose_ns() > 2 * dead_ns and got.status.counters["pongs"] >= 3
+        )
         assert peer.clients == 1
         assert "sends no poses" in got.status.report().reason
     assert not got.resets
@@ -278,8 +314,13 @@ async def test_a_peer_that_is_no_vrpn_server_is_told() -> None:
     assert got.status.counters["malformed"] >= 1
 
 
-async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
-    """A server that divides by a zero interval sends infinite speeds; its poses are as good as ever."""
+async def test_a_message_that_says_nonsense_costs_only_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A server that divides by a zero interval sends infinite speeds.
+
+    Its poses are as good as ever.
+    """
     outgoing = Outgoing()
     greeting = COOKIE + outgoing.describe(("cf1",), (POSE, VELOCITY))
     endless = encode_velocity(Velocity(0, (math.inf, 0.0, math.nan), (0.0, 0.0, 0.0, 1.0), 0.0))
@@ -328,7 +369,11 @@ async def test_nobody_else_may_connect_back() -> None:
                 stranger.connect(("127.0.0.1", port))
                 outgoing = Outgoing()
                 pose = encode_pose(TrackerPose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
-                stranger.sendall(COOKIE + outgoing.describe(("x",), (POSE,)) + outgoing.message("x", POSE, 1, pose))
+                stranger.sendall(
+                    COOKIE
+                    + outgoing.describe(("x",), (POSE,))
+                    + outgoing.message("x", POSE, 1, pose)
+                )
                 await got.until(lambda: got.status.state is ComponentState.WAITING)
     assert not got.events
     assert "does not answer" in got.status.report().reason

@@ -1,4 +1,6 @@
-"""The wheels of the bridge, with and without the compiled kernel, installed outside the repository."""
+"""The wheels of the bridge, with and without the compiled kernel, installed outside the
+repository.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Installed:
 
 
 @pytest.fixture(scope="module", params=_KINDS, ids=("kernel", "pure"))
-def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Installed:
+def installed(
+    wheels: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Installed:
     (wheel,) = wheels.glob(f"vil_bridge-*-{request.param}.whl")
     return Installed(tmp_path_factory.mktemp("installed"), wheel)
 
@@ -68,7 +72,9 @@ def test_it_shows_its_help_and_checks_a_configuration(installed: Installed) -> N
     assert "is good" in checked.stdout
 
 
-def test_the_doctor_states_whether_the_kernel_computes_and_what_its_absence_costs(installed: Installed) -> None:
+def test_the_doctor_states_whether_the_kernel_computes_and_what_its_absence_costs(
+    installed: Installed,
+) -> None:
     finding = _kernel_finding(installed.run("doctor").stdout)
     if installed.pure:
         assert finding.startswith("warn"), finding
@@ -92,5 +98,12 @@ def test_its_demo_shows_a_picture(installed: Installed) -> None:
 def test_an_installation_without_a_compiler_works_and_says_so(without: str, tmp_path: Path) -> None:
     alone = ("env", without, "PYTHONPATH=", *_PIP)
     output(*alone, "install", "-q", "--no-deps", "--no-build-isolation", "--target", tmp_path, ROOT)
-    doctor = run(sys.executable, "-m", "vil_bridge", "doctor", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    doctor = run(
+        sys.executable,
+        "-m",
+        "vil_bridge",
+        "doctor",
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+    )
     assert _ABSENT in _kernel_finding(doctor.stdout)

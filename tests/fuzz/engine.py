@@ -1,4 +1,7 @@
-"""One codec under atheris, in a process of its own: ``python -m tests.fuzz.engine CODEC REPORT [OPTIONS]``."""
+"""One codec under atheris, in a process of its own.
+
+``python -m tests.fuzz.engine CODEC REPORT [OPTIONS]``.
+"""
 
 from __future__ import annotations
 

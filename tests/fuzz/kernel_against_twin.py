@@ -1,4 +1,7 @@
-"""Compiled kernel and twin on the same generated frames: ``python -m tests.fuzz.kernel_against_twin --frames N``."""
+"""Compiled kernel and twin on the same generated frames.
+
+``python -m tests.fuzz.kernel_against_twin --frames N``.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ __all__ = [
 _RESTART: Final = 10
 
 
-def compare(datagram: bytes, stream: Stream, kernel: NatNetConverter, twin: NatNetConverter, on: Agreement) -> None:
+def compare(
+    datagram: bytes, stream: Stream, kernel: NatNetConverter, twin: NatNetConverter, on: Agreement
+) -> None:
     """Read and convert one datagram in both ways.
 
     Raises:
@@ -77,7 +82,12 @@ def _read(read: Any, datagram: bytes, stream: Stream) -> StreamedFrame | str:
 
 
 def _state(converter: NatNetConverter) -> tuple[object, ...]:
-    return converter.unknown, converter.nonfinite, converter.implausible, converter.skeleton_coordinates
+    return (
+        converter.unknown,
+        converter.nonfinite,
+        converter.implausible,
+        converter.skeleton_coordinates,
+    )
 
 
 def compare_streams(frames: int, seed: int) -> Agreement:
@@ -107,7 +117,10 @@ def compare_vicon(frames: int, seed: int) -> Agreement:
     on = Agreement()
     for number, blocks_of_frames in enumerate(segment_frames(seed)):
         segments = number % 2 == 0
-        kernel, twin = ViconConverter("lab", segments=segments), TwinConverter("lab", segments=segments)
+        kernel, twin = (
+            ViconConverter("lab", segments=segments),
+            TwinConverter("lab", segments=segments),
+        )
         for blocks in blocks_of_frames:
             compare_segments(blocks, kernel, twin, on)
         if on.frames >= frames:
@@ -115,7 +128,9 @@ def compare_vicon(frames: int, seed: int) -> Agreement:
     return on
 
 
-def compare_segments(blocks: Blocks, kernel: ViconConverter, twin: ViconConverter, on: Agreement) -> None:
+def compare_segments(
+    blocks: Blocks, kernel: ViconConverter, twin: ViconConverter, on: Agreement
+) -> None:
     """Convert one frame in both ways.
 
     Raises:
@@ -267,7 +282,9 @@ COMPARISONS: Final[dict[str, Callable[[int, int], Agreement]]] = {
 
 def main(argv: list[str] | None = None) -> int:
     """Compare and print; where the kernel is absent there is nothing to compare."""
-    parser = argparse.ArgumentParser(description="Compare the compiled kernel with its twin on generated frames.")
+    parser = argparse.ArgumentParser(
+        description="Compare the compiled kernel with its twin on generated frames."
+    )
     parser.add_argument("--frames", type=int, default=1_000_000, help="of each source")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args(argv)
@@ -276,7 +293,10 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     logging.disable()
     for source, compare_source in COMPARISONS.items():
-        print(json.dumps({"source": source} | vars(compare_source(args.frames, args.seed))), flush=True)
+        print(
+            json.dumps({"source": source} | vars(compare_source(args.frames, args.seed))),
+            flush=True,
+        )
     return 0
 
 

@@ -25,7 +25,8 @@ def _without_check() -> Any:
     module = types.ModuleType("planted_reports")
     exec(source.replace(_CHECK, "if False:"), vars(module))
     atheris: Any = sys.modules.get("atheris")
-    if atheris is not None:  # which sees what is imported only: without branches it has nothing to steer by
+    # Which sees what is imported only: without branches it has nothing to steer by.
+    if atheris is not None:
         for name, value in [*vars(module).items()]:
             if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
                 setattr(module, name, atheris.instrument_func(value))

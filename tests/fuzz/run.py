@@ -1,4 +1,7 @@
-"""Fuzzes codecs, one process each: ``python -m tests.fuzz.run CODEC... --runs N`` (``all`` = every codec)."""
+"""Fuzzes codecs, one process each.
+
+``python -m tests.fuzz.run CODEC... --runs N`` (``all`` = every codec).
+"""
 
 from __future__ import annotations
 
@@ -46,12 +49,13 @@ class Outcome:
 
 
 def fuzz(codec: str, out: Path, runs: int, seconds: int = 0, seed: int = 0) -> Outcome:
-    """Fuzz a codec in a process of its own until ``runs`` inputs were read or ``seconds`` have passed.
+    """Fuzz a codec in a process of its own until ``runs`` inputs were read or ``seconds`` have
+    passed.
 
     The same ``seed`` tries the same inputs in the same order; 0 = others each time.
 
-    What it finds lies in ``out/codec``: ``corpus``, the ``log`` and the input of a finding. A later call goes on
-    from that corpus.
+    What it finds lies in ``out/codec``: ``corpus``, the ``log`` and the input of a finding. A later
+    call goes on from that corpus.
     """
     folder = out / codec
     corpus, seeds = folder / "corpus", folder / "seeds"
@@ -59,7 +63,12 @@ def fuzz(codec: str, out: Path, runs: int, seconds: int = 0, seed: int = 0) -> O
         path.mkdir(parents=True, exist_ok=True)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    options = [f"-runs={runs}", f"-timeout={_HANG_S}", f"-rss_limit_mb={_RSS_MB}", f"-artifact_prefix={folder}/"]
+    options = [
+        f"-runs={runs}",
+        f"-timeout={_HANG_S}",
+        f"-rss_limit_mb={_RSS_MB}",
+        f"-artifact_prefix={folder}/",
+    ]
     options.append(f"-seed={seed}")
     if seconds:
         options.append(f"-max_total_time={seconds}")
@@ -70,14 +79,20 @@ def fuzz(codec: str, out: Path, runs: int, seconds: int = 0, seed: int = 0) -> O
     begun_s = time.monotonic()
     with (folder / "log").open("w") as log:
         child = subprocess.run(
-            command, stdout=log, stderr=subprocess.STDOUT, check=False, env=os.environ | _ENVIRONMENT
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+            env=os.environ | _ENVIRONMENT,
         )
     return _outcome(codec, folder, child.returncode, time.monotonic() - begun_s)
 
 
 def _outcome(codec: str, folder: Path, code: int, seconds: float) -> Outcome:
     text = (folder / "log").read_text(errors="replace")
-    done = re.findall(r"^Done (\d+) runs", text, re.MULTILINE) or re.findall(r"^#(\d+)\s", text, re.MULTILINE)
+    done = re.findall(r"^Done (\d+) runs", text, re.MULTILINE) or re.findall(
+        r"^#(\d+)\s", text, re.MULTILINE
+    )
     report = folder / "report.json"
     told: dict[str, Any] = {"worst_ns": 0, "peak_bytes": 0, "finding": None}
     if report.exists():
@@ -96,9 +111,13 @@ def _outcome(codec: str, folder: Path, code: int, seconds: float) -> Outcome:
 
 def table(outcomes: list[Outcome]) -> str:
     """The outcomes as a table for documents."""
-    lines = ["| Codec | Inputs | Worst ms | Peak MB | Finding |", "| --- | ---: | ---: | ---: | --- |"]
+    lines = [
+        "| Codec | Inputs | Worst ms | Peak MB | Finding |",
+        "| --- | ---: | ---: | ---: | --- |",
+    ]
     lines += [
-        f"| {o.codec} | {o.executions:,} | {o.worst_ms:.2f} | {o.peak_mb:.2f} | {o.finding or 'none'} |"
+        f"| {o.codec} | {o.executions:,} | {o.worst_ms:.2f} | {o.peak_mb:.2f} | "
+        f"{o.finding or 'none'} |"
         for o in outcomes
     ]
     return "\n".join(lines)
@@ -110,9 +129,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("codecs", nargs="+", choices=["all", *CODECS], metavar="CODEC")
     parser.add_argument("--runs", type=int, default=1_000_000, help="inputs per codec")
     parser.add_argument("--seconds", type=int, default=0, help="end after this time per codec")
-    parser.add_argument("--seed", type=int, default=0, help="try the same inputs again; 0 = others each time")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="try the same inputs again; 0 = others each time"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="codecs at the same time")
-    parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="corpora, logs, findings")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/fuzz"), help="corpora, logs, findings"
+    )
     args = parser.parse_args(argv)
     if importlib.util.find_spec("atheris") is None:
         print("nothing is fuzzed: atheris has no package for this processor or Python")

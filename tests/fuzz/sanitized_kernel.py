@@ -1,7 +1,9 @@
-"""Fuzzes the compiled kernel under the sanitizers: ``python -m tests.fuzz.sanitized_kernel --runs N``.
+"""Fuzzes the compiled kernel under the sanitizers.
 
-A program in C (``tests/fuzz/kernel_harness``) links the kernel's sources and calls each entry point with changed seeds.
-A report of AddressSanitizer or UndefinedBehaviorSanitizer ends it.
+``python -m tests.fuzz.sanitized_kernel --runs N``.
+
+A program in C (``tests/fuzz/kernel_harness``) links the kernel's sources and calls each entry point
+with changed seeds. A report of AddressSanitizer or UndefinedBehaviorSanitizer ends it.
 """
 
 from __future__ import annotations
@@ -73,7 +75,10 @@ class Run:
 
 
 def _natnet_seeds() -> Iterator[Seed]:
-    """Yield plain datagrams, each with a binding of its frame: rows in any order, some below others, some empty."""
+    """Yield plain datagrams, each with a binding of its frame.
+
+    Rows in any order, some below others, some empty.
+    """
     rng = random.Random(5)
     for stream in streams(seed=5):
         for datagram in stream.datagrams:
@@ -82,9 +87,18 @@ def _natnet_seeds() -> Iterator[Seed]:
             except ProtocolError:
                 continue
             count = sum(
-                map(len, (frame.bodies, *(a.bodies for a in frame.assets), *(s.bones for s in frame.skeletons)))
+                map(
+                    len,
+                    (
+                        frame.bodies,
+                        *(a.bodies for a in frame.assets),
+                        *(s.bones for s in frame.skeletons),
+                    ),
+                )
             )
-            rows = [row if rng.random() < 0.8 else -1 for row in rng.sample(range(count + 3), count)]
+            rows = [
+                row if rng.random() < 0.8 else -1 for row in rng.sample(range(count + 3), count)
+            ]
             parents = [rng.randrange(-1, row) if row else -1 for row in range(count + 3)]
             numbers = PoseRows(frame, rows, parents, pose_matrix(1.0, "y")).numbers
             sizes = [stream.version >= SIZED_SINCE, *map(len, numbers)]
@@ -101,14 +115,19 @@ def _error_state_seeds() -> Iterator[Seed]:
         pose = np.array([*rng.normal(0.0, 0.1, 3), 0.0, 0.0, 0.0, 1.0, 0.01, 1e3, *[1e-4] * 6])
         numbers = np.concatenate((state, (1e-3, 1e-2, 0.0, 0.0), pose)).tobytes()
         samples = [
-            struct.pack("<Q6d", 4_000_000, *rng.normal(0.0, 0.1, 3), *rng.normal((0.0, 0.0, 9.8), 0.1))
+            struct.pack(
+                "<Q6d", 4_000_000, *rng.normal(0.0, 0.1, 3), *rng.normal((0.0, 0.0, 9.8), 0.1)
+            )
             for _ in range(rng.integers(2, 20))
         ]
         yield b"", numbers + b"".join(samples)
 
 
 def _vicon_seeds() -> Iterator[Seed]:
-    """Yield segments, each frame with a binding of its own rows: in any order, some below others, some empty."""
+    """Yield segments, each frame with a binding of its own rows.
+
+    In any order, some below others, some empty.
+    """
     rng = random.Random(5)
     for blocks in itertools.chain.from_iterable(segment_frames(seed=5)):
         light = LIGHTWEIGHT_SEGMENTS.type in blocks
@@ -117,11 +136,17 @@ def _vicon_seeds() -> Iterator[Seed]:
             table = decode_segments(bodies, LIGHT_ROW if light else ROW)
         except ProtocolError:
             continue
-        slots = [row if rng.random() < 0.8 else -1 for row in rng.sample(range(len(table) + 3), len(table))]
+        slots = [
+            row if rng.random() < 0.8 else -1
+            for row in rng.sample(range(len(table) + 3), len(table))
+        ]
         parents = [rng.randrange(-1, row) if row else -1 for row in range(len(table) + 3)]
         keys = np.stack((table["subject"], table["id"]), axis=-1).ravel().view(np.int32).tolist()
         context = np.array([light, len(table), len(parents), *keys, *slots, *parents], np.int32)
-        yield context.tobytes(), struct.pack(f"<{len(bodies) + 1}I", len(bodies), *map(len, bodies)) + b"".join(bodies)
+        yield (
+            context.tobytes(),
+            struct.pack(f"<{len(bodies) + 1}I", len(bodies), *map(len, bodies)) + b"".join(bodies),
+        )
 
 
 def _object_seeds() -> Iterator[Seed]:
@@ -133,11 +158,16 @@ def _object_seeds() -> Iterator[Seed]:
         except ProtocolError:
             continue
         rows = [rng.randrange(-1, len(names) + 1) for _ in names]
-        yield np.array([len(names), len(names) + 1, *rows], np.int32).tobytes() + names.tobytes(), datagram
+        yield (
+            np.array([len(names), len(names) + 1, *rows], np.int32).tobytes() + names.tobytes(),
+            datagram,
+        )
 
 
 def _vrpn_seeds() -> Iterator[Seed]:
-    """Yield poses of six bodies, of which one is not wanted, with equal, late, early and impossible stamps."""
+    """Yield poses of six bodies, of which one is not wanted, with equal, late, early and
+    impossible stamps.
+    """
     rng = random.Random(5)
     senders, sensors, rows = (3, 1, 4, 4, 5, 9), (0, 0, 0, 1, 0, 3), (0, 1, 2, 3, -1, 4)
     context = np.array([2, 5, len(rows), *senders, *sensors, *rows], np.int32).tobytes()
@@ -146,7 +176,11 @@ def _vrpn_seeds() -> Iterator[Seed]:
         for number in range(rng.randint(1, 4)):
             t_ns = rng.choice((number, number, -number, 10**6)) * 5 * NS_PER_MS + NS_PER_S
             for sender, sensor in zip(senders, sensors, strict=True):
-                pose = TrackerPose(sensor, (rng.uniform(-5e3, 5e3), 0.0, 1.0), (0.0, 0.6, 0.0, rng.choice((0.8, 0.0))))
+                pose = TrackerPose(
+                    sensor,
+                    (rng.uniform(-5e3, 5e3), 0.0, 1.0),
+                    (0.0, 0.6, 0.0, rng.choice((0.8, 0.0))),
+                )
                 stream += encode_message(VrpnMessage(2, sender, max(0, t_ns), encode_pose(pose)))
         yield context, stream
 
@@ -158,27 +192,43 @@ def _clock_seeds() -> Iterator[Seed]:
         t_ns, offset_ns = 10**12, int(rng.choice((0, 10**9, -(2**60), 2**61)))
         line = struct.pack("<2qd", t_ns, offset_ns, rng.normal(0.0, 1e-5))
         fit = struct.pack("<2q3d", t_ns, offset_ns, rng.normal(0.0, 1e-5), 1e6, -1e7)
-        clock = struct.pack("<2q", 1, 3600 * NS_PER_S) + line + fit + struct.pack("<4q", t_ns, offset_ns, 0, 0)
+        clock = (
+            struct.pack("<2q", 1, 3600 * NS_PER_S)
+            + line
+            + fit
+            + struct.pack("<4q", t_ns, offset_ns, 0, 0)
+        )
         stream = b""
         for number in range(rng.integers(1, 20)):
             arrival_ns = t_ns + int(number) * 5 * NS_PER_MS
             late_ns = int(rng.choice((10**5, 10**8, -(10**5))))
-            stream += struct.pack("<3q", arrival_ns + offset_ns - late_ns, arrival_ns, int(rng.choice((0, 10**6))))
+            stream += struct.pack(
+                "<3q", arrival_ns + offset_ns - late_ns, arrival_ns, int(rng.choice((0, 10**6)))
+            )
         yield b"", clock + stream
 
 
 def _tracks_seeds() -> Iterator[Seed]:
-    """Yield up to forty frames of three bodies that turn and drift, with an instant to ask for in each."""
+    """Yield up to forty frames of three bodies that turn and drift, with an instant to ask for
+    in each.
+    """
     rng = np.random.default_rng(5)
     context = np.concatenate((steady_gains().ravel(), first_gains().ravel())).tobytes()
     for _ in range(300):
-        step_us, p_m, turned_rad = int(rng.integers(1_000, 20_000)), rng.normal(0.0, 2.0, (3, 3)), 0.0
+        step_us, p_m, turned_rad = (
+            int(rng.integers(1_000, 20_000)),
+            rng.normal(0.0, 2.0, (3, 3)),
+            0.0,
+        )
         stream = b""
         for _ in range(rng.integers(1, 40)):
             p_m, turned_rad = p_m + rng.normal(0.0, 0.01, (3, 3)), turned_rad + 0.01
             q_xyzw = np.tile((0.0, 0.0, np.sin(turned_rad), np.cos(turned_rad)), (3, 1))
             poses = np.concatenate((p_m, q_xyzw), axis=1).tobytes()
-            stream += struct.pack("<2i4B", step_us, int(rng.integers(-300_000, 300_000)), 1, 1, 1, 0) + poses
+            stream += (
+                struct.pack("<2i4B", step_us, int(rng.integers(-300_000, 300_000)), 1, 1, 1, 0)
+                + poses
+            )
         yield context, stream
 
 
@@ -191,15 +241,24 @@ def _numbers_seeds() -> Iterator[Seed]:
 
 
 def _rays_seeds() -> Iterator[Seed]:
-    """Yield a sensor and up to thirty ends, some on borders of cells, some nearer than single precision can square."""
+    """Yield a sensor and up to thirty ends, some on borders of cells, some nearer than single
+    precision can square.
+    """
     rng = np.random.default_rng(5)
     while True:
         low, shape = 32768 + rng.integers(-30, 1, 3), rng.integers(0, 40, 3)
         resolution_m = float(rng.choice((0.1, 0.07, 2.0)))
-        sensor = rng.normal(0.0, 1.0, 3) if rng.random() < 0.7 else resolution_m * rng.integers(-3, 4, 3)
-        ends = sensor + rng.normal(0.0, 1.0, (rng.integers(1, 30), 3)) * 10.0 ** rng.integers(-45, 2)
+        sensor = (
+            rng.normal(0.0, 1.0, 3) if rng.random() < 0.7 else resolution_m * rng.integers(-3, 4, 3)
+        )
+        ends = sensor + rng.normal(0.0, 1.0, (rng.integers(1, 30), 3)) * 10.0 ** rng.integers(
+            -45, 2
+        )
         places = np.vstack((sensor, ends)).astype(np.float32)
-        yield np.concatenate((low, shape)).tobytes(), struct.pack("<d", resolution_m) + places.tobytes()
+        yield (
+            np.concatenate((low, shape)).tobytes(),
+            struct.pack("<d", resolution_m) + places.tobytes(),
+        )
 
 
 ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
@@ -230,8 +289,17 @@ def build(program: Path, *options: str) -> None:
     if compiler is None:
         raise HarnessError("no C compiler: apt-get install gcc libc6-dev")
     sources = [str(path) for folder in (_HARNESS, _KERNEL) for path in sorted(folder.glob("*.c"))]
-    command = [compiler, *_FLAGS, _SANITIZERS, "-fno-sanitize-recover=all", f"-I{_KERNEL}", *options]
-    done = subprocess.run([*command, *sources, "-o", str(program), "-lm"], capture_output=True, text=True, check=False)
+    command = [
+        compiler,
+        *_FLAGS,
+        _SANITIZERS,
+        "-fno-sanitize-recover=all",
+        f"-I{_KERNEL}",
+        *options,
+    ]
+    done = subprocess.run(
+        [*command, *sources, "-o", str(program), "-lm"], capture_output=True, text=True, check=False
+    )
     if done.returncode and "cannot find" in done.stderr:
         raise HarnessError("no sanitizers: apt-get install libasan8 libubsan1")
     if done.returncode:
@@ -252,9 +320,13 @@ def fuzz(program: Path, entry: str, runs: int, seed: int, out: Path) -> Run:
 def main(argv: list[str] | None = None) -> int:
     """Fuzz all entry points in equal parts; 1 when there is a finding."""
     parser = argparse.ArgumentParser(description="Fuzz the compiled kernel under the sanitizers.")
-    parser.add_argument("--runs", type=int, default=10_000_000, help="inputs of all entry points together")
+    parser.add_argument(
+        "--runs", type=int, default=10_000_000, help="inputs of all entry points together"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("out/fuzz/kernel"), help="seeds, program, findings")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/fuzz/kernel"), help="seeds, program, findings"
+    )
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     program = args.out / "harness"

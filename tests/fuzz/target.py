@@ -33,7 +33,14 @@ _GROUPS: Final = {
         "qualisys-data",
         "qualisys-parameters",
     ),
-    "links": ("mavlink-stream", "mavlink-messages", "msp", "federation", "simulated-child", "bridge-ring"),
+    "links": (
+        "mavlink-stream",
+        "mavlink-messages",
+        "msp",
+        "federation",
+        "simulated-child",
+        "bridge-ring",
+    ),
     "commands": ("ros-commands", "lcm-commands"),
     "renderers": (
         "flightgoggles-pose",
@@ -68,7 +75,14 @@ _GROUPS: Final = {
         "stl",
         "collada",
     ),
-    "ours": ("recording-file", "recording-chunk", "recording-events", "capture", "live-subscription", "live-messages"),
+    "ours": (
+        "recording-file",
+        "recording-chunk",
+        "recording-events",
+        "capture",
+        "live-subscription",
+        "live-messages",
+    ),
     "races": ("course", "lsy-level", "alphapilot-gates", "alphapilot-challenge", "alphapilot-log"),
     "maps": ("octomap",),
     "texts": ("configuration", "marker-template", "faults", "link", "curve-keys"),
@@ -89,7 +103,8 @@ class Target:
         seeds: good messages, made by our own encoders and emulators.
         max_bytes: longest input that is tried.
         is_json: parts are JSON, so that values are changed besides bytes.
-        limit_ms: processor time that one input may take; more for files that people write and a start reads once.
+        limit_ms: processor time that one input may take; more for files that people write and a
+            start reads once.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""Every input that the fuzzer ever kept is read again, without the fuzzer: nothing but documented errors escapes."""
+"""Every input that the fuzzer ever kept is read again, without the fuzzer.
+
+Nothing but documented errors escapes.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,9 @@ def test_a_length_that_is_no_longer_checked_is_found_within_seconds(tmp_path: Pa
 @pytest.mark.process
 @pytest.mark.long
 @with_fuzzer
-@pytest.mark.parametrize(("defect", "finding"), [("SLOW", "TooSlowError"), ("GREEDY", "TooMuchMemoryError")])
+@pytest.mark.parametrize(
+    ("defect", "finding"), [("SLOW", "TooSlowError"), ("GREEDY", "TooMuchMemoryError")]
+)
 def test_slow_and_greedy_inputs_are_found(tmp_path: Path, defect: str, finding: str) -> None:
     outcome = fuzz(f"tests.fuzz.planted:{defect}", tmp_path, runs=300_000, seconds=60)
     assert outcome.finding.startswith(finding), outcome

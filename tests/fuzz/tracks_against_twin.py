@@ -1,4 +1,7 @@
-"""Compiled tracks and their twin on the same frames: ``python -m tests.fuzz.tracks_against_twin --frames N``."""
+"""Compiled tracks and their twin on the same frames.
+
+``python -m tests.fuzz.tracks_against_twin --frames N``.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ __all__ = ["main"]
 
 def main(argv: list[str] | None = None) -> int:
     """Compare and print; where the kernel is absent there is nothing to compare."""
-    parser = argparse.ArgumentParser(description="Compare the compiled tracks with their twin on generated frames.")
+    parser = argparse.ArgumentParser(
+        description="Compare the compiled tracks with their twin on generated frames."
+    )
     parser.add_argument("--frames", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args(argv)
@@ -28,8 +33,13 @@ def main(argv: list[str] | None = None) -> int:
     rng, frames, begun_s = np.random.default_rng(args.seed), 0, time.monotonic()
     while frames < args.frames:
         markers = Transform(0.1 * rng.standard_normal(3), q_normalize(rng.standard_normal(4)))
-        hostility, step_ms = HOSTILITIES[rng.integers(len(HOSTILITIES))], float(rng.choice((1.0, 4.0, 10.0, 33.0)))
-        frames += fly_both(int(rng.integers(2**32)), hostility, markers, step_ms, int(rng.integers(1, 60)), 1000)
+        hostility, step_ms = (
+            HOSTILITIES[rng.integers(len(HOSTILITIES))],
+            float(rng.choice((1.0, 4.0, 10.0, 33.0))),
+        )
+        frames += fly_both(
+            int(rng.integers(2**32)), hostility, markers, step_ms, int(rng.integers(1, 60)), 1000
+        )
     print(json.dumps({"frames": frames, "seconds": time.monotonic() - begun_s}))
     return 0
 

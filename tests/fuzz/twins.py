@@ -20,8 +20,9 @@ class Agreement:
 
     Attributes:
         compiled: by the kernel. decoded: by the twin only. refused: by both, with the same error.
-        worst: largest difference of a number, as a share of the largest of its frame or skeleton where that is above 1:
-            bones that hang on each other 10 km away come near the origin with what 10 km are rounded to.
+        worst: largest difference of a number, as a share of the largest of its frame or skeleton
+            where that is above 1: bones that hang on each other 10 km away come near the origin
+            with what 10 km are rounded to.
     """
 
     frames: int = 0
@@ -37,7 +38,15 @@ def compare_frames(found: SourceFrame, expected: SourceFrame, on: Agreement) -> 
     Raises:
         AssertionError: they differ.
     """
-    for name in ("source", "frame_number", "t_foreign_ns", "t_arrival_ns", "subjects", "latency_ns", "markers"):
+    for name in (
+        "source",
+        "frame_number",
+        "t_foreign_ns",
+        "t_arrival_ns",
+        "subjects",
+        "latency_ns",
+        "markers",
+    ):
         assert getattr(found, name) == getattr(expected, name), name
     assert [s.model.name for s in found.skeletons] == [s.model.name for s in expected.skeletons]
     blocks: list[SourceFrame | SkeletonFrame] = [found, *found.skeletons]
@@ -49,7 +58,10 @@ def compare_frames(found: SourceFrame, expected: SourceFrame, on: Agreement) -> 
 
 
 def _signs(q_xyzw: FloatArray, twin_xyzw: FloatArray) -> FloatArray:
-    """Return the signs that bring quaternions to the side of others; q and -q are the same attitude."""
+    """Return the signs that bring quaternions to the side of others.
+
+    Q and -q are the same attitude.
+    """
     return np.asarray(np.where((q_xyzw * twin_xyzw).sum(axis=1, keepdims=True) < 0.0, -1.0, 1.0))
 
 

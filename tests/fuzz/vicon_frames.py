@@ -1,4 +1,6 @@
-"""Generator of Vicon descriptions and segments for the comparison of the compiled kernel with its twin."""
+"""Generator of Vicon descriptions and segments for the comparison of the compiled kernel with
+its twin.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,26 @@ from vil_bridge.core.geometry import q_normalize, q_to_matrix
 __all__ = ["segment_frames"]
 
 _HEADER_BYTES = 8
-_ODD = (0.0, float("nan"), float("inf"), float("-inf"), 1e308, 1e38, -1e38, 1e7, 1e7 + 1e-6, 1e-45, 1e5)
+_ODD = (
+    0.0,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    1e308,
+    1e38,
+    -1e38,
+    1e7,
+    1e7 + 1e-6,
+    1e-45,
+    1e5,
+)
 
 
 def segment_frames(seed: int, *, length: int = 20) -> Iterator[list[Blocks]]:
-    """Yield the blocks of frames of one server after another, the same for the same seed; some are malformed."""
+    """Yield the blocks of frames of one server after another, the same for the same seed.
+
+    Some are malformed.
+    """
     rng = random.Random(seed)
     while True:
         subjects = [_subject(rng, i) for i in rng.sample(range(20), rng.randint(0, 6))]
@@ -40,7 +57,9 @@ def segment_frames(seed: int, *, length: int = 20) -> Iterator[list[Blocks]]:
         for _ in range(length):
             if rng.random() < 0.2:
                 shown = _shown(rng, subjects)
-            frames.append({**statics, kind: [_segments(rng, *subject, light=light) for subject in shown]})
+            frames.append(
+                {**statics, kind: [_segments(rng, *subject, light=light) for subject in shown]}
+            )
         yield frames
 
 
@@ -69,7 +88,9 @@ def _shown(rng: random.Random, subjects: list[SubjectInfo]) -> list[tuple[int, l
 
 def _segments(rng: random.Random, subject: int, ids: list[int], *, light: bool) -> bytes:
     """Return the body of a block; rarely with other numbers, with bytes behind it, or cut."""
-    body = struct.pack("<II", subject, len(ids)) + b"".join(_segment(rng, i, light=light) for i in ids)
+    body = struct.pack("<II", subject, len(ids)) + b"".join(
+        _segment(rng, i, light=light) for i in ids
+    )
     match rng.random():
         case x if x < 0.02:
             return body[: rng.randrange(len(body))]
@@ -85,11 +106,15 @@ def _segment(rng: random.Random, identity: int, *, light: bool) -> bytes:
     if light:
         turn = [rng.gauss(0.0, 1.0) for _ in range(3)]
     else:
-        q = q_normalize(np.array([rng.choice((0.0, 1.0, -1.0, rng.gauss(0.0, 1.0))) for _ in range(4)]))
+        q = q_normalize(
+            np.array([rng.choice((0.0, 1.0, -1.0, rng.gauss(0.0, 1.0))) for _ in range(4)])
+        )
         turn = q_to_matrix(q).ravel().tolist()
     numbers = [*p, *turn]
     if rng.random() < 0.05:
         numbers[rng.randrange(len(numbers))] = rng.choice(_ODD)
     layout = "<I6f" if light else "<I12d"
     with np.errstate(over="ignore"):
-        return struct.pack(layout, identity, *(np.array(numbers, np.float32).tolist() if light else numbers))
+        return struct.pack(
+            layout, identity, *(np.array(numbers, np.float32).tolist() if light else numbers)
+        )

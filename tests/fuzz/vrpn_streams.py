@@ -1,4 +1,6 @@
-"""Generator of VRPN conversations for the comparison of the compiled table of trackers with its twin."""
+"""Generator of VRPN conversations for the comparison of the compiled table of trackers with its
+twin.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _ODD = (0.0, -0.0, float("nan"), float("inf"), 1e300, 1e4, 9999.0, 1e7, 0.9, 1.1
 
 @dataclass
 class Conversation:
-    """Pieces of a stream with their arrival; an empty piece stands for a look at the clock without one.
+    """Pieces of a stream with their arrival.
+
+    An empty piece stands for a look at the clock without one.
 
     Attributes:
         options: of the source's configuration.
@@ -89,7 +93,9 @@ class _Server:
         rng = self._rng
         stamp_ns = self._t_ns + self._ahead_ns
         if rng.random() < 0.03:
-            stamp_ns = rng.choice((0, stamp_ns - 2 * NS_PER_S, stamp_ns + 50 * NS_PER_S, stamp_ns - 5 * NS_PER_MS))
+            stamp_ns = rng.choice(
+                (0, stamp_ns - 2 * NS_PER_S, stamp_ns + 50 * NS_PER_S, stamp_ns - 5 * NS_PER_MS)
+            )
         out = []
         if rng.random() < 0.05:
             rng.shuffle(self._senders)
@@ -104,15 +110,24 @@ class _Server:
         kind, payload = 0, codec.encode_pose(self._pose(device, sensor))
         match rng.random():
             case x if x < 0.03:
-                kind, payload = 1, codec.encode_velocity(Velocity(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1))
+                kind, payload = (
+                    1,
+                    codec.encode_velocity(Velocity(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1)),
+                )
             case x if x < 0.05:
                 kind, payload = 2, b""
             case x if x < 0.07:
                 payload = payload[: rng.randrange(len(payload))] + rng.randbytes(rng.randrange(9))
-        data = codec.encode_message(VrpnMessage(self._kinds[kind], self._senders[device], stamp_ns, payload))
+        data = codec.encode_message(
+            VrpnMessage(self._kinds[kind], self._senders[device], stamp_ns, payload)
+        )
         if rng.random() < 0.002:
             at = rng.randrange(0, codec.HEADER_BYTES, 4)
-            data = data[:at] + struct.pack(">i", rng.choice((-1, 0, 7, 88, 2**31 - 1))) + data[at + 4 :]
+            data = (
+                data[:at]
+                + struct.pack(">i", rng.choice((-1, 0, 7, 88, 2**31 - 1)))
+                + data[at + 4 :]
+            )
         return data
 
     def _pose(self, device: int, sensor: int) -> TrackerPose:

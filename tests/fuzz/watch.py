@@ -45,7 +45,9 @@ class Watch:
     peak_bytes: int = 0
 
     def warm_up(self) -> None:
-        """Read the seeds twice unjudged, so that what is imported and compiled once is not judged."""
+        """Read the seeds twice unjudged, so that what is imported and compiled once is not
+        judged.
+        """
         for _ in range(2):
             for seed in self.target.seeds():
                 self.target.take(seed)
@@ -54,7 +56,8 @@ class Watch:
         """Read one input; True when it was the slowest or the largest so far.
 
         Raises:
-            TooSlowError: it took too long. TooMuchMemoryError: it asked for too much. Or whatever escaped.
+            TooSlowError: it took too long. TooMuchMemoryError: it asked for too much. Or whatever
+                escaped.
         """
         if self.executions % _BOUNDED == 0:
             _bound(_data_bytes() + LIMIT_BYTES)
@@ -81,14 +84,19 @@ class Watch:
         return time.thread_time_ns() - begun_ns
 
     def _measure(self, data: bytes) -> bool:
-        """Memory to the byte; the kernel's limit is raised so far that only what is far too much meets it."""
+        """Memory to the byte.
+
+        The kernel's limit is raised so far that only what is far too much meets it.
+        """
         _bound(_data_bytes() + _MEASURABLE_BYTES)
         tracemalloc.start()
         try:
             self.target.take(data)
             _, peak_bytes = tracemalloc.get_traced_memory()
         except MemoryError:
-            raise TooMuchMemoryError(f"over {_MEASURABLE_BYTES >> 20} MiB for {len(data)} bytes") from None
+            raise TooMuchMemoryError(
+                f"over {_MEASURABLE_BYTES >> 20} MiB for {len(data)} bytes"
+            ) from None
         finally:
             tracemalloc.stop()
         _bound(_data_bytes() + LIMIT_BYTES)

@@ -20,7 +20,8 @@ __all__ = ["KERNEL", "C", "callers", "is_c", "library"]
 KERNEL: Final = "vil_bridge/world/kernel"
 
 _TOKEN: Final = re.compile(
-    r"""(?P<skipped>//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|^[ \t]*\#(?:\\\n|[^\n])*|\s+)
+    r"""(?P<skipped>//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'
+    |^[ \t]*\#(?:\\\n|[^\n])*|\s+)
     |(?P<number>(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[uUlLfF]*)
     |(?P<word>[A-Za-z_]\w*)
     |(?P<sign><<=|>>=|->|\+\+|--|<<|>>|[<>=!+\-*/%&|^]=|&&|\|\||.)""",
@@ -45,7 +46,20 @@ _OTHERS: Final[dict[str, tuple[str, ...]]] = {
     "--": ("++",),
 }
 _NO_EXPRESSION: Final = {
-    *("break", "case", "const", "continue", "default", "do", "else", "enum", "for", "goto", "if", "return"),
+    *(
+        "break",
+        "case",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "else",
+        "enum",
+        "for",
+        "goto",
+        "if",
+        "return",
+    ),
     *("static", "struct", "switch", "typedef", "union", "while"),
 }
 
@@ -77,11 +91,18 @@ def _numbers(token: _Token) -> Iterator[_Site]:
         whole = not re.search(r"[.eE]", digits) or digits[:2] in {"0x", "0X"}
         other = int(digits, 0) + step if whole else float(digits) + step
         text = f"{other!r}{suffix}"
-        yield _Site(f"Number {step:+}", token.start, token.start + len(token.text), text if other >= 0 else f"({text})")
+        yield _Site(
+            f"Number {step:+}",
+            token.start,
+            token.start + len(token.text),
+            text if other >= 0 else f"({text})",
+        )
 
 
 def _statements(tokens: list[_Token]) -> Iterator[_Site]:
-    """Yield the statements that are one expression, between two ends of statements outside of parentheses."""
+    """Yield the statements that are one expression, between two ends of statements outside of
+    parentheses.
+    """
     first = 0
     depth = 0
     for number, token in enumerate(tokens):
@@ -92,7 +113,9 @@ def _statements(tokens: list[_Token]) -> Iterator[_Site]:
             if _is_expression(tokens[first:number]):
                 yield _Site("Statement", tokens[first].start, token.start, "")
             first = number + 1
-        elif token.text in {"{", "}", "else"} or (token.text == ")" and _is_head(tokens[first : number + 1])):
+        elif token.text in {"{", "}", "else"} or (
+            token.text == ")" and _is_head(tokens[first : number + 1])
+        ):
             first = number + 1
 
 
@@ -117,7 +140,10 @@ def _sites(source: str) -> list[_Site]:
             found += _numbers(token)
         end = token.start + len(token.text)
         others = _OTHERS.get(token.text, ())
-        found += [_Site(f"{token.text} to {other or 'nothing'}", token.start, end, other) for other in others]
+        found += [
+            _Site(f"{token.text} to {other or 'nothing'}", token.start, end, other)
+            for other in others
+        ]
     return sorted(found, key=lambda site: (site.operator, site.start))
 
 
@@ -173,11 +199,16 @@ def is_c(file: str) -> bool:
 
 
 def library(root: Path, file: str = "", text: str = "") -> bytes | None:
-    """Return the kernel's library as the product builds it, one of its files with another text; None: no compilation.
+    """Return the kernel's library as the product builds it, one of its files with another text.
+
+    None: no compilation.
 
     Two equal libraries behave alike.
     """
-    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / KERNEL).glob("*.[ch]"))}
+    texts = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted((root / KERNEL).glob("*.[ch]"))
+    }
     if file:
         texts[Path(file).name] = text
     headers = tuple((name, text) for name, text in texts.items() if name.endswith(".h"))
@@ -199,7 +230,9 @@ def _linked(objects: tuple[bytes, ...]) -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="vm") as scratch:
         for number, content in enumerate(objects):
             (Path(scratch) / f"{number:02}.o").write_bytes(content)
-        return _compiled(Path(scratch), *(f"{number:02}.o" for number in range(len(objects))), "-lm")
+        return _compiled(
+            Path(scratch), *(f"{number:02}.o" for number in range(len(objects))), "-lm"
+        )
 
 
 @lru_cache(maxsize=1)
@@ -211,7 +244,12 @@ def _compiler() -> str:
 
 
 def _compiled(folder: Path, *arguments: str) -> bytes | None:
-    done = subprocess.run([_compiler(), *FLAGS, *arguments, "-o", "made"], cwd=folder, capture_output=True, check=False)
+    done = subprocess.run(
+        [_compiler(), *FLAGS, *arguments, "-o", "made"],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+    )
     return (folder / "made").read_bytes() if done.returncode == 0 else None
 
 
@@ -227,17 +265,27 @@ C: Final = Language(_mutants_of, _mutated, _places, _same)
 
 
 def callers(file: str, texts: Mapping[str, str]) -> list[str]:
-    """Return the modules of Python that call functions of a file, or of a file of C that uses it."""
+    """Return the modules of Python that call functions of a file, or of a file of C that uses
+    it.
+    """
     used = {file}
     edge = [file]
     while edge:
         pattern = _uses(edge.pop(), texts)
-        more = [other for other, text in texts.items() if is_c(other) and other not in used and pattern.search(text)]
+        more = [
+            other
+            for other, text in texts.items()
+            if is_c(other) and other not in used and pattern.search(text)
+        ]
         used.update(more)
         edge += more
     names = {name for each in used for name in _functions(texts[each])}
     python = {other: text for other, text in texts.items() if other.endswith(".py")}
-    return [other for other, text in python.items() if not names.isdisjoint(re.findall(r"vil_\w+", text))]
+    return [
+        other
+        for other, text in python.items()
+        if not names.isdisjoint(re.findall(r"vil_\w+", text))
+    ]
 
 
 def _functions(text: str) -> list[str]:
@@ -247,4 +295,6 @@ def _functions(text: str) -> list[str]:
 
 def _uses(file: str, texts: Mapping[str, str]) -> re.Pattern[str]:
     included = re.escape(f'"{Path(file).name}"')
-    return re.compile("|".join([f"#include {included}", *(rf"\b{name}\(" for name in _functions(texts[file]))]))
+    return re.compile(
+        "|".join([f"#include {included}", *(rf"\b{name}\(" for name in _functions(texts[file]))])
+    )

@@ -1,4 +1,7 @@
-"""Try mutants of the lines that changed since a commit, within some minutes (docs/develop/mutants.md)."""
+"""Try mutants of the lines that changed since a commit, within some minutes.
+
+docs/develop/mutants.md.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +51,25 @@ def added_lines(diff: str) -> dict[str, set[int]]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=root, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
 
 
 def changed_lines(root: Path, base: str) -> dict[str, set[int]]:
-    """Return the lines of the product that were added since the branch left ``base``, uncommitted ones too."""
+    """Return the lines of the product that were added since the branch left ``base``,
+    uncommitted ones too.
+    """
     paths = tracked(root)
     product = {path for room in ROOMS for path in files_of(room, paths)}
-    options = ("--unified=0", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/", "--merge-base")
+    options = (
+        "--unified=0",
+        "--no-color",
+        "--no-ext-diff",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+        "--merge-base",
+    )
     found = added_lines(_git(root, "-c", "core.quotepath=off", "diff", *options, base))
     for path in _git(root, "ls-files", "-z", "--others", "--exclude-standard").split("\0"):
         if path in product:
@@ -64,11 +78,18 @@ def changed_lines(root: Path, base: str) -> dict[str, set[int]]:
 
 
 def near_tests(file: str, distance: int, imports: Imports, recorded: Mapping[str, Any]) -> set[str]:
-    """Return the test files that import a module (1), or what imports it (2); those that a recording names (0)."""
+    """Return the test files that import a module (1), or what imports it (2).
+
+    Those that a recording names (0).
+    """
     modules = set(imports.modules_of(file))
     if distance == 0:
         notes = {test: note["tests"].values() for test, note in recorded.items()}
-        return {test for test, cases in notes.items() if any(not modules.isdisjoint(case["lines"]) for case in cases)}
+        return {
+            test
+            for test, cases in notes.items()
+            if any(not modules.isdisjoint(case["lines"]) for case in cases)
+        }
     for _ in range(distance):
         modules = {other for module in modules for other in imports.of(module)}
     return {module for module in modules if Path(module).name.startswith("test_")}
@@ -87,7 +108,9 @@ class _Measured(NamedTuple):
     late: set[str]
 
 
-def _measure(copies: Copies, mutants: list[Mutant], imports: Imports, out: Path, until_s: float) -> _Measured:
+def _measure(
+    copies: Copies, mutants: list[Mutant], imports: Imports, out: Path, until_s: float
+) -> _Measured:
     """Measure test files until each mutant is reached: the recorded ones, then by distance."""
     record = out / "reach.json"
     store = out / "changed.json"
@@ -100,7 +123,9 @@ def _measure(copies: Copies, mutants: list[Mutant], imports: Imports, out: Path,
     reach = Reach({}, imports)
     stored = dict[str, Any]()
     for distance in range(3):
-        for file in {mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)}:
+        for file in {
+            mutant.file for mutant in mutants if not reach.tests(mutant.file, mutant.line)
+        }:
             near[file] |= near_tests(file, distance, imports, recorded)
         found = set().union(*near.values())
         wanted += [test for test in suite if test in found and test not in wanted]
@@ -108,23 +133,36 @@ def _measure(copies: Copies, mutants: list[Mutant], imports: Imports, out: Path,
             stored = collect(copies, wanted, sources, store, at_once=1, until_s=until_s)
             reach = Reach(stored, imports)
     missing = [test for test in wanted if test not in stored]
-    return _Measured(reach, missing, {file for file, tests in near.items() if not tests.isdisjoint(missing)})
+    return _Measured(
+        reach, missing, {file for file, tests in near.items() if not tests.isdisjoint(missing)}
+    )
 
 
 def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out: Path) -> int:
-    """Try mutants of the lines that changed since ``base``; return 1 where one is not noticed, else 0."""
+    """Try mutants of the lines that changed since ``base``.
+
+    Return 1 where one is not noticed, else 0.
+    """
     begun_s = time.monotonic()
     until_s = begun_s + seconds
     lines = changed_lines(ROOT, base)
     paths = tracked(ROOT)
-    texts = {path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))}
+    texts = {
+        path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))
+    }
     sample = draw({path: texts[path] for path in lines}, seed, each, read_equivalent(), only=lines)
     count = sum(map(len, lines.values()))
-    print(f"{len(sample.mutants)} mutants of {count} changed lines in {len(lines)} files since {base}", flush=True)
+    print(
+        f"{len(sample.mutants)} mutants of {count} changed lines in {len(lines)} files "
+        f"since {base}",
+        flush=True,
+    )
     if not sample.mutants:
         return 0
     copies = Copies(ROOT, out, jobs)
-    reach, missing, late = _measure(copies, sample.mutants, Imports(texts), out, begun_s + _MEASURING * seconds)
+    reach, missing, late = _measure(
+        copies, sample.mutants, Imports(texts), out, begun_s + _MEASURING * seconds
+    )
     for name in reach.failing:
         print(f"fails without a mutant, not used: {name}")
     if missing:
@@ -133,16 +171,24 @@ def try_changed(base: str, seconds: float, each: int, seed: int, jobs: int, out:
     def judge(mutant: Mutant) -> dict[str, Any]:
         changed = language_of(mutant.file).mutated(texts[mutant.file], mutant)
         with copies.lent() as copy:
-            verdict = try_mutant(copy, mutant, changed, reach.tests(mutant.file, mutant.line), until_s)
+            verdict = try_mutant(
+                copy, mutant, changed, reach.tests(mutant.file, mutant.line), until_s
+            )
         if verdict.status in NOT_NOTICED and mutant.file in late:
             verdict = replace(verdict, status="unjudged")
-        print(f"{verdict.status} {mutant.file}:{mutant.line} {mutant.operator} {verdict.seconds} s", flush=True)
+        print(
+            f"{verdict.status} {mutant.file}:{mutant.line} {mutant.operator} {verdict.seconds} s",
+            flush=True,
+        )
         return entry(mutant, verdict.as_json(), difference(texts[mutant.file], changed))
 
     with ThreadPoolExecutor(jobs) as threads:
         entries = list(threads.map(judge, sample.mutants))
     counts = Counter(each["status"] for each in entries)
     statuses = ("killed", "timeout", "survived", "unreached", "unjudged")
-    print(", ".join(f"{status} {counts[status]}" for status in statuses), f"({time.monotonic() - begun_s:.0f} s)")
+    print(
+        ", ".join(f"{status} {counts[status]}" for status in statuses),
+        f"({time.monotonic() - begun_s:.0f} s)",
+    )
     print(survivors(entries, {*NOT_NOTICED, "unjudged"}))
     return int(any(each["status"] in NOT_NOTICED for each in entries))

@@ -1,4 +1,6 @@
-"""Copies of the tracked files in which mutants are put and tests are run, in processes that end in time."""
+"""Copies of the tracked files in which mutants are put and tests are run, in processes that end
+in time.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,11 @@ class Copy:
                 self._put_library()
 
     def pytest(
-        self, options: Sequence[str], tests: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None
+        self,
+        options: Sequence[str],
+        tests: Sequence[str],
+        limit_s: float,
+        more: Mapping[str, str] | None = None,
     ) -> Run:
         """Run tests on this copy; what they started ends with them."""
         with tempfile.TemporaryDirectory(prefix="vm", ignore_cleanup_errors=True) as scratch:
@@ -97,8 +103,12 @@ class Copy:
             listed.write_text("\n".join(tests))
             environment = {
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(str(self.folder / part) for part in ("", "adapters", "renderer")),
-                "VIL_TEST_DATA": os.environ.get("VIL_TEST_DATA", str(self._root.parent / "shared" / "data")),
+                "PYTHONPATH": os.pathsep.join(
+                    str(self.folder / part) for part in ("", "adapters", "renderer")
+                ),
+                "VIL_TEST_DATA": os.environ.get(
+                    "VIL_TEST_DATA", str(self._root.parent / "shared" / "data")
+                ),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "TMPDIR": scratch,
                 **(more or {}),
@@ -109,7 +119,12 @@ class Copy:
     def _run(self, command: list[str], environment: dict[str, str], limit_s: float) -> Run:
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=output, stderr=output, start_new_session=True
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
             resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
             try:
@@ -130,7 +145,10 @@ class Copies:
         self.first = Copy(root, folder / "copy-1")
         self.count = count
         self._free: SimpleQueue[Copy] = SimpleQueue()
-        for copy in [self.first, *(Copy(root, folder / f"copy-{number}") for number in range(2, count + 1))]:
+        for copy in [
+            self.first,
+            *(Copy(root, folder / f"copy-{number}") for number in range(2, count + 1)),
+        ]:
             self._free.put(copy)
 
     @contextlib.contextmanager

@@ -1,4 +1,6 @@
-"""Draw a sample of mutants that depends on the seed and the lines alone, not on what stands next to them."""
+"""Draw a sample of mutants that depends on the seed and the lines alone, not on what stands next
+to them.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,13 @@ def _rank(*parts: object) -> bytes:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
 
 
-def _lines(seed: int, sources: Mapping[str, str], language: Callable[[str], Language]) -> Iterable[tuple[str, int]]:
-    """Return all lines that are not blank, in the order of the draw; moved files keep their order."""
+def _lines(
+    seed: int, sources: Mapping[str, str], language: Callable[[str], Language]
+) -> Iterable[tuple[str, int]]:
+    """Return all lines that are not blank, in the order of the draw.
+
+    Moved files keep their order.
+    """
     ranked = []
     for file, source in sources.items():
         around = language(file).places(source)
@@ -45,7 +52,9 @@ def _lines(seed: int, sources: Mapping[str, str], language: Callable[[str], Lang
         for number, line in enumerate(source.splitlines(), 1):
             if text := line.strip():
                 name = (around.get(number, ""), text)
-                ranked.append((_rank(seed, PurePosixPath(file).name, *name, seen[name]), file, number))
+                ranked.append(
+                    (_rank(seed, PurePosixPath(file).name, *name, seen[name]), file, number)
+                )
                 seen[name] += 1
     return ((file, number) for _, file, number in sorted(ranked))
 
@@ -59,7 +68,9 @@ def draw(
     only: Mapping[str, Collection[int]] | None = None,
     language: Callable[[str], Language] = language_of,
 ) -> Sample:
-    """Draw ``each`` lines of the files, and one mutant on each; those in ``equivalent`` are drawn apart.
+    """Draw ``each`` lines of the files, and one mutant on each.
+
+    Those in ``equivalent`` are drawn apart.
 
     Args:
         only: lines that may be drawn, by file; None: all.
@@ -88,4 +99,7 @@ def read_equivalent(path: Path = EQUIVALENT) -> dict[Key, str]:
     with path.open(encoding="utf-8", newline="") as rows:
         table = csv.reader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
         next(table)
-        return {(file, place, text, operator, int(nth)): reason for file, place, text, operator, nth, reason in table}
+        return {
+            (file, place, text, operator, int(nth)): reason
+            for file, place, text, operator, nth, reason in table
+        }

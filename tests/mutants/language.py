@@ -8,13 +8,17 @@ from typing import NamedTuple
 
 __all__ = ["Key", "Language", "Mutant"]
 
-# File, enclosing class or function, text of the line, operator, and which of its occurrences on that line.
+# File, enclosing class or function, text of the line, operator, and which of its occurrences on
+# that line.
 Key = tuple[str, str, str, str, int]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed place: the ``occurrence``-th of an operator in its file, the ``nth`` on its line."""
+    """One changed place.
+
+    The ``occurrence``-th of an operator in its file, the ``nth`` on its line.
+    """
 
     file: str
     line: int
@@ -36,7 +40,8 @@ class Language(NamedTuple):
     Attributes:
         mutants_of: every mutant of a file and its source, by line.
         mutated: the source with a mutant in it.
-        places: name of the innermost function (or class) around each line of a source that is in one.
+        places: name of the innermost function (or class) around each line of a source that is in
+            one.
         same: whether a file's changed source does not compile, or behaves as its source does.
     """
 

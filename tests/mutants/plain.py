@@ -1,4 +1,6 @@
-"""Decide by syntax trees whether a changed source can behave otherwise, and find what encloses a line."""
+"""Decide by syntax trees whether a changed source can behave otherwise, and find what encloses a
+line.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ __all__ = ["places", "same", "span"]
 
 # Decorators that do not read the annotations of what they decorate.
 _BLIND: Final = {
-    *("abstractmethod", "asynccontextmanager", "cache", "cached_property", "classmethod", "contextmanager", "errstate"),
+    *(
+        "abstractmethod",
+        "asynccontextmanager",
+        "cache",
+        "cached_property",
+        "classmethod",
+        "contextmanager",
+        "errstate",
+    ),
     *("lru_cache", "override", "property", "setter", "singledispatch", "staticmethod"),
 }
 _LOGGERS: Final = {"log", "_log", "logger", "_logger"}
@@ -72,7 +82,11 @@ class _Plain(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
-        if any(_last_name(each) == "TYPE_CHECKING" for each in ast.walk(node.test) if isinstance(each, ast.expr)):
+        if any(
+            _last_name(each) == "TYPE_CHECKING"
+            for each in ast.walk(node.test)
+            if isinstance(each, ast.expr)
+        ):
             return None
         return self.generic_visit(node)
 
@@ -97,7 +111,9 @@ def _plain(source: str) -> str | None:
 
 
 def same(source: str, mutated: str) -> bool:
-    """Return whether ``mutated`` does not compile or differs from ``source`` only where behaviour cannot."""
+    """Return whether ``mutated`` does not compile or differs from ``source`` only where
+    behaviour cannot.
+    """
     changed = _plain(mutated)
     return changed is None or changed == _plain(source)
 
@@ -120,16 +136,22 @@ def places(source: str) -> dict[int, str]:
 
 
 def span(source: str, line: int) -> tuple[range, bool]:
-    """Return the lines of the statement (or of its header) at ``line``, and whether it runs at import."""
+    """Return the lines of the statement (or of its header) at ``line``, and whether it runs at
+    import.
+    """
     best, at_import = range(line, line + 1), True
     smallest = 1 << 30
 
     def enter(node: ast.AST, within: bool) -> None:
         nonlocal best, at_import, smallest
         for child in ast.iter_child_nodes(node):
-            inside = within or (isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and child in node.body)
+            inside = within or (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and child in node.body
+            )
             if isinstance(child, ast.stmt | ast.ExceptHandler):
-                first = min([child.lineno, *(each.lineno for each in getattr(child, "decorator_list", ()))])
+                first = min(
+                    [child.lineno, *(each.lineno for each in getattr(child, "decorator_list", ()))]
+                )
                 body = getattr(child, "body", None)
                 last = max(first, body[0].lineno - 1) if body else child.end_lineno or first
                 if isinstance(child, ast.Match):

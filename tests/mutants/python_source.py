@@ -45,4 +45,6 @@ def _mutated(source: str, mutant: Mutant) -> str:
     return changed
 
 
-PYTHON: Final = Language(_mutants_of, _mutated, places, lambda _file, source, changed: same(source, changed))
+PYTHON: Final = Language(
+    _mutants_of, _mutated, places, lambda _file, source, changed: same(source, changed)
+)

@@ -1,4 +1,6 @@
-"""Measure by coverage which tests reach which line, and store it with the digest of each test file."""
+"""Measure by coverage which tests reach which line, and store it with the digest of each test
+file.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,20 @@ context = ${{VIL_MUTANTS_TEST-}}
 parallel = true
 sigterm = true
 source = {source}
-disable_warnings = no-data-collected,module-not-imported,module-not-measured,module-not-python,already-imported
+disable_warnings =
+    no-data-collected
+    module-not-imported
+    module-not-measured
+    module-not-python
+    already-imported
 """
 
 
 class Reaching(NamedTuple):
-    """A test that reaches a mutant. ``cost`` orders: seconds, more for tests that do not name the module."""
+    """A test that reaches a mutant.
+
+    ``cost`` orders: seconds, more for tests that do not name the module.
+    """
 
     name: str
     seconds: float
@@ -47,7 +57,9 @@ def digest(*texts: str) -> str:
 
 
 def _packed(lines: Iterable[int]) -> str:
-    runs = (list(run) for _, run in groupby(enumerate(sorted(lines)), lambda pair: pair[1] - pair[0]))
+    runs = (
+        list(run) for _, run in groupby(enumerate(sorted(lines)), lambda pair: pair[1] - pair[0])
+    )
     return ",".join(f"{run[0][1]}-{run[-1][1]}" for run in runs)
 
 
@@ -57,8 +69,13 @@ def _unpacked(text: str) -> Iterable[int]:
         yield from range(int(first), int(last) + 1)
 
 
-def _measure(copy: Copy, files: list[str], sources: list[str], until_s: float) -> dict[str, dict[str, Any]]:
-    """Run test files under coverage; return seconds, outcome and reached lines of each test, by file."""
+def _measure(
+    copy: Copy, files: list[str], sources: list[str], until_s: float
+) -> dict[str, dict[str, Any]]:
+    """Run test files under coverage.
+
+    Return seconds, outcome and reached lines of each test, by file.
+    """
     from coverage import CoverageData
     from coverage.exceptions import CoverageException
 
@@ -78,7 +95,9 @@ def _measure(copy: Copy, files: list[str], sources: list[str], until_s: float) -
         if not notes.exists():
             print(f"no result from {' '.join(files)}:\n{run.output[-2000:]}")
             again = files if len(files) > 1 else []
-            return {k: v for file in again for k, v in _measure(copy, [file], sources, until_s).items()}
+            return {
+                k: v for file in again for k, v in _measure(copy, [file], sources, until_s).items()
+            }
         results: dict[str, dict[str, Any]] = {file: {} for file in files}
         noted = json.loads(notes.read_text())
         for name, (seconds, outcome) in noted["tests"].items():
@@ -164,7 +183,9 @@ class Imports:
                     self._naming[name].append(file)
 
     def of(self, file: str) -> list[str]:
-        """Return the files, tests among them, whose text imports a module, or calls functions of a file of C."""
+        """Return the files, tests among them, whose text imports a module, or calls functions of
+        a file of C.
+        """
         if not is_c(file):
             return self._naming[_module(file)]
         if file not in self._calling:
@@ -177,7 +198,10 @@ class Imports:
 
 
 class Reach:
-    """Tests by the lines that they execute; lines that run at import are reached through their module."""
+    """Tests by the lines that they execute.
+
+    Lines that run at import are reached through their module.
+    """
 
     def __init__(self, stored: Mapping[str, Any], imports: Imports) -> None:
         self._texts = imports.texts
@@ -200,11 +224,16 @@ class Reach:
         if file not in self._within:
             source = self._texts[file]
             lines = self._lines.get(file, {})
-            self._within[file] = {name for line in lines if not span(source, line)[1] for name in lines[line]}
+            self._within[file] = {
+                name for line in lines if not span(source, line)[1] for name in lines[line]
+            }
         return self._within[file]
 
     def tests(self, file: str, line: int) -> list[Reaching]:
-        """Return the tests that reach a line, the cheapest first; of C: functions of the modules that call its file."""
+        """Return the tests that reach a line, the cheapest first.
+
+        Of C: functions of the modules that call its file.
+        """
         modules = self._imports.modules_of(file)
         naming = [other for module in modules for other in self._imports.of(module)]
         weights: dict[str, float] = {}

@@ -23,7 +23,13 @@ def difference(source: str, changed: str) -> list[str]:
 
 def entry(mutant: Mutant, verdict: Mapping[str, Any], diff: list[str]) -> dict[str, Any]:
     """Return a mutant and what became of it as the report has it."""
-    return {"file": mutant.file, "line": mutant.line, "key": list(mutant.key), "diff": diff, **verdict}
+    return {
+        "file": mutant.file,
+        "line": mutant.line,
+        "key": list(mutant.key),
+        "diff": diff,
+        **verdict,
+    }
 
 
 def _counts(entries: Iterable[Mapping[str, Any]]) -> Counter[str]:
@@ -33,9 +39,14 @@ def _counts(entries: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def score(entries: Iterable[Mapping[str, Any]]) -> float:
-    """Return the share of noticed mutants in percent; one that runs into the time limit is noticed."""
+    """Return the share of noticed mutants in percent.
+
+    One that runs into the time limit is noticed.
+    """
     counts = _counts(entries)
-    return 100 * (counts["killed"] + counts["timeout"]) / counts["tried"] if counts["tried"] else 100.0
+    return (
+        100 * (counts["killed"] + counts["timeout"]) / counts["tried"] if counts["tried"] else 100.0
+    )
 
 
 def table(rooms: Mapping[str, list[dict[str, Any]]], equivalent: Mapping[str, int]) -> str:
@@ -46,13 +57,21 @@ def table(rooms: Mapping[str, list[dict[str, Any]]], equivalent: Mapping[str, in
     for room, entries in [*rooms.items(), ("all", whole)]:
         counts = _counts(entries)
         apart = equivalent.get(room, 0) if room != "all" else sum(equivalent.values())
-        cells = [room, *(str(counts[column]) for column in _COLUMNS), f"{score(entries):.0f} %", str(apart)]
+        cells = [
+            room,
+            *(str(counts[column]) for column in _COLUMNS),
+            f"{score(entries):.0f} %",
+            str(apart),
+        ]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
 def survivors(entries: Iterable[Mapping[str, Any]], statuses: Collection[str] = NOT_NOTICED) -> str:
-    """Return each mutant that no test noticed, or that ended otherwise: place, operator and changed line."""
+    """Return each mutant that no test noticed, or that ended otherwise.
+
+    Place, operator and changed line.
+    """
     blocks = []
     for entry in entries:
         if entry["status"] in statuses:

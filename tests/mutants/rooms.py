@@ -13,14 +13,26 @@ __all__ = ["ROOMS", "SUITE", "files_of", "tracked"]
 
 SUITE: Final = ("tests/unit", "tests/property", "tests/contract", "tests/fuzz", "tests/e2e")
 _FOLDERS: Final = (
-    *("core", "config", "protocols", "world", "monitoring", "vehicles", "pipeline", "outputs", "web", "servers"),
+    *(
+        "core",
+        "config",
+        "protocols",
+        "world",
+        "monitoring",
+        "vehicles",
+        "pipeline",
+        "outputs",
+        "web",
+        "servers",
+    ),
     *("recording", "learning", "daemon", "tools", "cli"),
 )
 # Patterns of paths; `*` also matches slashes. Each file of the product is in one room.
 ROOMS: Final[dict[str, tuple[str, ...]]] = {
     **{folder: (f"vil_bridge/{folder}/*.py",) for folder in _FOLDERS},
     "vil_bridge": tuple(
-        f"vil_bridge/{name}.py" for name in ("__init__", "__main__", "client", "client_warp", "registry")
+        f"vil_bridge/{name}.py"
+        for name in ("__init__", "__main__", "client", "client_warp", "registry")
     ),
     "adapters": ("adapters/vil_adapters/*.py",),
     "renderer": ("renderer/vil_renderer/*.py",),
@@ -37,9 +49,13 @@ def tracked(root: Path) -> list[str]:
         text=True,
         check=True,
     )
-    return sorted(path for path in set(listed.stdout.split("\0")) if path and (root / path).is_file())
+    return sorted(
+        path for path in set(listed.stdout.split("\0")) if path and (root / path).is_file()
+    )
 
 
 def files_of(room: str, paths: list[str]) -> list[str]:
     """Return those of ``paths`` that belong to a room."""
-    return [path for path in paths if any(fnmatch.fnmatchcase(path, pattern) for pattern in ROOMS[room])]
+    return [
+        path for path in paths if any(fnmatch.fnmatchcase(path, pattern) for pattern in ROOMS[room])
+    ]

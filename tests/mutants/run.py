@@ -1,4 +1,7 @@
-"""Score the tests by mutants of each room: ``python -m tests.mutants.run`` (docs/develop/mutants.md)."""
+"""Score the tests by mutants of each room.
+
+``python -m tests.mutants.run`` (docs/develop/mutants.md).
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,27 @@ __all__ = ["main"]
 
 
 class Verdicts:
-    """Verdicts of earlier runs that still hold: nothing of the mutated file or of the tests has changed."""
+    """Verdicts of earlier runs that still hold.
+
+    Nothing of the mutated file or of the tests has changed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+        self._known: dict[str, dict[str, Any]] = (
+            json.loads(path.read_text()) if path.exists() else {}
+        )
         self._lock = threading.Lock()
 
     def _basis(self, mutant: Mutant, by: str, tests: list[Reaching]) -> str:
         """Return a digest of the killing test's file, or of all tests where none killed."""
         names = [by] if by else [test.name for test in tests]
         files = [ROOT / file for file in sorted({name.split("::")[0] for name in names})]
-        return digest((ROOT / mutant.file).read_text(), *names, *(file.read_text() for file in files if file.is_file()))
+        return digest(
+            (ROOT / mutant.file).read_text(),
+            *names,
+            *(file.read_text() for file in files if file.is_file()),
+        )
 
     def known(self, mutant: Mutant, tests: list[Reaching]) -> dict[str, Any] | None:
         found = self._known.get(digest(*map(str, mutant.key)))
@@ -53,19 +65,30 @@ class Verdicts:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     parser.add_argument("--rooms", default=",".join(ROOMS), help="names, separated by commas")
-    parser.add_argument("--each", type=int, help=f"mutants per room (40), or of the changed lines ({EACH})")
+    parser.add_argument(
+        "--each", type=int, help=f"mutants per room (40), or of the changed lines ({EACH})"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--suite", nargs="+", default=list(SUITE), help="folders or files of tests")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
     parser.add_argument(
-        "--reuse", action="store_true", help="keep coverage and verdicts of files that have not changed"
+        "--reuse",
+        action="store_true",
+        help="keep coverage and verdicts of files that have not changed",
     )
     parser.add_argument(
-        "--changed", metavar="BASE", help="mutants of the lines that changed since a commit, not of rooms"
+        "--changed",
+        metavar="BASE",
+        help="mutants of the lines that changed since a commit, not of rooms",
     )
     parser.add_argument("--seconds", type=float, default=300.0, help="time for --changed in all")
-    parser.add_argument("--at-least", type=float, default=0.0, help="percent; below it in any room the exit code is 1")
+    parser.add_argument(
+        "--at-least",
+        type=float,
+        default=0.0,
+        help="percent; below it in any room the exit code is 1",
+    )
     return parser.parse_args()
 
 
@@ -76,7 +99,12 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     if options.changed:
         return try_changed(
-            options.changed, options.seconds, options.each or EACH, options.seed, options.jobs, options.out
+            options.changed,
+            options.seconds,
+            options.each or EACH,
+            options.seed,
+            options.jobs,
+            options.out,
         )
     if not options.reuse:
         for stale in ("reach.json", "verdicts.json"):
@@ -84,8 +112,14 @@ def main() -> int:
     each = options.each or 40
     copies = Copies(ROOT, out, options.jobs)
     paths = tracked(ROOT)
-    texts = {path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))}
-    suite = [path for path in texts if Path(path).name.startswith("test_") and path.startswith(tuple(options.suite))]
+    texts = {
+        path: (ROOT / path).read_text() for path in paths if path.endswith((".py", ".c", ".h"))
+    }
+    suite = [
+        path
+        for path in texts
+        if Path(path).name.startswith("test_") and path.startswith(tuple(options.suite))
+    ]
     measured = [path for room in ROOMS for path in files_of(room, paths)]
     reach = Reach(collect(copies, suite, measured, out / "reach.json"), Imports(texts))
     for name in reach.failing:
@@ -103,7 +137,9 @@ def main() -> int:
                 verdict = try_mutant(copy, mutant, changed, tests).as_json()
             verdicts.note(mutant, tests, verdict)
             print(
-                f"{verdict['status']} {mutant.file}:{mutant.line} {mutant.operator} {verdict['seconds']} s", flush=True
+                f"{verdict['status']} {mutant.file}:{mutant.line} {mutant.operator} "
+                f"{verdict['seconds']} s",
+                flush=True,
             )
         return entry(mutant, verdict, difference(source, changed))
 
@@ -111,10 +147,17 @@ def main() -> int:
     apart: dict[str, int] = {}
     with ThreadPoolExecutor(options.jobs) as threads:
         for room in options.rooms.split(","):
-            sample = draw({path: texts[path] for path in files_of(room, paths)}, options.seed, each, listed)
+            sample = draw(
+                {path: texts[path] for path in files_of(room, paths)}, options.seed, each, listed
+            )
             results[room] = list(threads.map(judge, sample.mutants))
             apart[room] = len(sample.equivalent)
-            head = {"seed": options.seed, "each": each, "failing": reach.failing, "equivalent": apart}
+            head = {
+                "seed": options.seed,
+                "each": each,
+                "failing": reach.failing,
+                "equivalent": apart,
+            }
             (out / "report.json").write_text(json.dumps({**head, "rooms": results}, indent=1))
     print(table(results, apart))
     print(survivors([one for entries in results.values() for one in entries]))

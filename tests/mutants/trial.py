@@ -26,7 +26,10 @@ _FAILED: Final = 1  # pytest's exit code
 
 @dataclass(frozen=True)
 class Verdict:
-    """End of a mutant: ``killed`` or ``timeout``, by which test, ``survived``, ``unreached`` or ``unjudged``."""
+    """End of a mutant.
+
+    ``killed`` or ``timeout``, by which test, ``survived``, ``unreached`` or ``unjudged``.
+    """
 
     status: str
     by: str = ""
@@ -39,7 +42,10 @@ class Verdict:
 
 
 def parts(tests: Iterable[Reaching]) -> Iterator[list[Reaching]]:
-    """Split tests into parts whose ends are at 4, 16 and 60 s in all; what comes after is left out."""
+    """Split tests into parts whose ends are at 4, 16 and 60 s in all.
+
+    What comes after is left out.
+    """
     spent, files, part, ends = 0.0, set[str](), list[Reaching](), list(_PARTS_S)
     for test in tests:
         file = test.name.split("::")[0]
@@ -64,7 +70,9 @@ def _failing(output: str) -> str:
     return named[1] if named else output.strip().splitlines()[-1] if output.strip() else ""
 
 
-def try_mutant(copy: Copy, mutant: Mutant, changed: str, tests: list[Reaching], until_s: float = math.inf) -> Verdict:
+def try_mutant(
+    copy: Copy, mutant: Mutant, changed: str, tests: list[Reaching], until_s: float = math.inf
+) -> Verdict:
     """Return what the tests, which all pass without the mutant, make of it.
 
     Args:
@@ -93,10 +101,19 @@ def try_mutant(copy: Copy, mutant: Mutant, changed: str, tests: list[Reaching], 
 
 def _pytest(copy: Copy, part: list[Reaching], until_s: float) -> Run:
     limit_s = _LIMIT_MORE_S + _LIMIT_FACTOR * sum(test.seconds for test in part)
-    return copy.pytest(["-x"], [test.name for test in part], max(0.0, min(limit_s, until_s - time.monotonic())))
+    return copy.pytest(
+        ["-x"], [test.name for test in part], max(0.0, min(limit_s, until_s - time.monotonic()))
+    )
 
 
-def _holds(copy: Copy, part: list[Reaching], verdict: Verdict, until_s: float, *, failed: bool) -> bool:
-    """Run slow tests, and all after another end than a failure, without the mutant: what ends so too says nothing."""
+def _holds(
+    copy: Copy, part: list[Reaching], verdict: Verdict, until_s: float, *, failed: bool
+) -> bool:
+    """Run slow tests, and all after another end than a failure, without the mutant.
+
+    What ends so too says nothing.
+    """
     doubted = [test for test in part if test.name == verdict.by] if failed else part
-    return (failed and sum(test.seconds for test in doubted) < _SURE_S) or _pytest(copy, doubted, until_s).code == 0
+    return (failed and sum(test.seconds for test in doubted) < _SURE_S) or _pytest(
+        copy, doubted, until_s
+    ).code == 0

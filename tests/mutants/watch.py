@@ -1,4 +1,7 @@
-"""Plug-in of pytest: name the running test to coverage, here and in child processes, and note how it went."""
+"""Plug-in of pytest.
+
+Name the running test to coverage, here and in child processes, and note how it went.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ _lending: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items[:] = [item for item in items if not any(item.get_closest_marker(mark) for mark in _LEFT_OUT)]
+    items[:] = [
+        item for item in items if not any(item.get_closest_marker(mark) for mark in _LEFT_OUT)
+    ]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -43,7 +48,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     seconds, outcome = _notes.get(report.nodeid, (0.0, "passed"))
-    _notes[report.nodeid] = (seconds + report.duration, report.outcome if outcome == "passed" else outcome)
+    _notes[report.nodeid] = (
+        seconds + report.duration,
+        report.outcome if outcome == "passed" else outcome,
+    )
 
 
 def pytest_sessionfinish() -> None:

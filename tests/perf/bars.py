@@ -62,7 +62,10 @@ BARS: Final = (
     Bar("airsim", "ratio_to_render", AT_MOST, 1.3),
     Bar("airsim", "ping_us_p50_ratio_to_bare_msgpack", AT_MOST, 2.0),
     Bar("airsim", "eight_clients_fair", AT_LEAST, 0.95),
-    *(Bar("airsim", row, unit="1/s") for row in ("rgb_256x144_hz", "calls_per_s_state", "step_5cams_rgbd_256_hz")),
+    *(
+        Bar("airsim", row, unit="1/s")
+        for row in ("rgb_256x144_hz", "calls_per_s_state", "step_5cams_rgbd_256_hz")
+    ),
     Bar("sitl", "rtf_px4_no_camera", AT_LEAST, 10.0),
     Bar("sitl", "rtf_ardupilot_no_camera", AT_LEAST, 5.0),
     Bar("sitl", "rtf_four_ardupilot", AT_LEAST, 1.0),
@@ -102,7 +105,11 @@ BARS: Final = (
     Bar("path", "pose_added_ms_p50_20_bodies", AT_MOST, 0.4, "ms"),
     Bar("path", "overload_age_ms_p95", AT_MOST, 80.0, "ms"),
     *(Bar("poses", f"added_ms_p50/{c.name}", AT_MOST, 0.5, "ms") for c in CLIENTS if not c.polls),
-    *(Bar("poses", f"read_share/{c.name}", AT_LEAST, 0.995, "share") for c in CLIENTS if not c.polls),
+    *(
+        Bar("poses", f"read_share/{c.name}", AT_LEAST, 0.995, "share")
+        for c in CLIENTS
+        if not c.polls
+    ),
     Bar("poses", "read_share/vrpn/motioncapture", unit="share"),
     Bar("klt", "hall_tracked", AT_LEAST, 0.97, "share"),
     Bar("klt", "warehouse_inliers", AT_LEAST, 0.80, "share"),
@@ -114,7 +121,13 @@ BARS: Final = (
     Bar("compensate", "simulated/normal/56ms/predict_depth", AT_MOST, 2.0, "px"),
     Bar("compensate", "simulated_without_noise/normal/56ms/predict_depth", AT_MOST, 0.1, "px"),
     *(
-        Bar("compensate", f"{name}/mixed/{ms}ms/{method} - {name}/plane/{ms}ms/homography", AT_MOST, 0.3, "px")
+        Bar(
+            "compensate",
+            f"{name}/mixed/{ms}ms/{method} - {name}/plane/{ms}ms/homography",
+            AT_MOST,
+            0.3,
+            "px",
+        )
         for name in ("broad_12", "broad_07")
         for ms in DELAYS_MS
         for method in ("depth", "predict_depth")

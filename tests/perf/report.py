@@ -1,7 +1,10 @@
-"""Report of the benchmarks beside the previous one: ``python -m tests.perf.report [--quick | --keep]``.
+"""Report of the benchmarks beside the previous one.
 
-Judges :data:`tests.perf.bars.BARS` and writes ``out/perf/report.json``; ``--keep`` makes that the previous report.
-The exit code is 0 whatever the figures: a bench that fails is a line with its reason.
+``python -m tests.perf.report [--quick | --keep]``.
+
+Judges :data:`tests.perf.bars.BARS` and writes ``out/perf/report.json``; ``--keep`` makes that the
+previous report. The exit code is 0 whatever the figures: a bench that fails is a line with its
+reason.
 """
 
 from __future__ import annotations
@@ -32,11 +35,15 @@ def measured(bench: str, limit_s: float, *flags: str) -> dict[str, Any]:
     """Return a bench's JSON, or the reason why it printed none (``failed``)."""
     command = [sys.executable, "-m", "vil_bridge", "bench", bench, "--json", *flags]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
         try:
             out, err = process.communicate(timeout=max(0.0, limit_s))
             if process.returncode:
-                return {"failed": (err.strip().splitlines() or [f"exit code {process.returncode}"])[-1]}
+                return {
+                    "failed": (err.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+                }
             return dict(json.loads(out))
         except subprocess.TimeoutExpired:
             return {"failed": f"not done within {max(0.0, limit_s):.0f} s"}
@@ -48,37 +55,74 @@ def measured(bench: str, limit_s: float, *flags: str) -> dict[str, Any]:
 
 
 def judged(bar: Bar, said: Mapping[str, Any], previous: Mapping[str, Any]) -> dict[str, Any]:
-    """The line of one bar; what depends on the speed of the machine is not compared with the previous report."""
+    """The line of one bar.
+
+    What depends on the speed of the machine is not compared with the previous report.
+    """
     rows = {row["name"]: row["value"] for row in said.get("rows", ()) if row["samples"]}
     name, sign, other = (*bar.row.split(" "), "", "")[:3]
     a, b = rows.get(name), rows.get(other) if other else 1.0
-    before = [line["now"] for line in previous.get("lines", ()) if (line["bench"], line["row"]) == (bar.bench, bar.row)]
-    line = {"bench": bar.bench, "row": bar.row, "bar": bar.text, "unit": bar.unit, "now": None, "met": False}
+    before = [
+        line["now"]
+        for line in previous.get("lines", ())
+        if (line["bench"], line["row"]) == (bar.bench, bar.row)
+    ]
+    line = {
+        "bench": bar.bench,
+        "row": bar.row,
+        "bar": bar.text,
+        "unit": bar.unit,
+        "now": None,
+        "met": False,
+    }
     line["previous"] = before[0] if before and bar.unit in {*RATIOS, "px"} else None
     if a is None or b is None:
         return line | {"failed": said.get("failed", "no value")[:120].replace("|", "/")}
     now = a - b if sign == "-" else a / (b or math.nan)
-    return line | ({"now": now, "met": bar.met(now)} if math.isfinite(now) else {"failed": "not a number"})
+    return line | (
+        {"now": now, "met": bar.met(now)} if math.isfinite(now) else {"failed": "not a number"}
+    )
 
 
 def table(lines: Iterable[Mapping[str, Any]]) -> str:
     """Lines as Markdown."""
-    found = ["| row | bar | previous | now | change | met |", "| --- | --- | --- | --- | --- | --- |"]
+    found = [
+        "| row | bar | previous | now | change | met |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for line in lines:
         now, before = line["now"], line["previous"]
-        change, met = "-", "yes" if line["met"] else f"**failed**: {line['failed']}" if now is None else "**missed**"
+        change, met = (
+            "-",
+            "yes"
+            if line["met"]
+            else f"**failed**: {line['failed']}"
+            if now is None
+            else "**missed**",
+        )
         if now is not None and before:
-            change = f"{now - before:+.3f}" if line["unit"] == "px" else f"{100.0 * (now / before - 1.0):+.1f} %"
+            change = (
+                f"{now - before:+.3f}"
+                if line["unit"] == "px"
+                else f"{100.0 * (now / before - 1.0):+.1f} %"
+            )
         then, figure = ("-" if v is None else f"{v:.3g}" for v in (before, now))
-        found.append(f"| {line['bench']}: `{line['row']}` | {line['bar']} | {then} | {figure} | {change} | {met} |")
+        found.append(
+            f"| {line['bench']}: `{line['row']}` | {line['bar']} | {then} | {figure} | "
+            f"{change} | {met} |"
+        )
     return "\n".join(found)
 
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description="Benchmarks beside their bars and the previous report.")
+    parser = argparse.ArgumentParser(
+        description="Benchmarks beside their bars and the previous report."
+    )
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--quick", action="store_true", help=f"the ratios that {QUICK_S:.0f} s are enough for")
+    one.add_argument(
+        "--quick", action="store_true", help=f"the ratios that {QUICK_S:.0f} s are enough for"
+    )
     one.add_argument("--keep", action="store_true", help="make this the previous report")
     options = parser.parse_args()
     previous: dict[str, Any] = {}
@@ -92,17 +136,27 @@ def main() -> None:
         quick = (end_s - time.monotonic(), "--quick")
         said[bench] = measured(bench, *quick) if options.quick else measured(bench, LONGEST_S)
     lines = [judged(bar, said[bar.bench], previous) for bar in bars]
-    machine = {key: text for report in said.values() for key, text in report.get("machine", {}).items()}
+    machine = {
+        key: text for report in said.values() for key, text in report.get("machine", {}).items()
+    }
     written = json.dumps({"machine": machine, "lines": lines}, indent=1) + "\n"
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     for path in (REPORT, PREVIOUS) if options.keep else (REPORT,):
         path.write_text(written)
     for whose, known in (("This machine", machine), ("Previous", previous.get("machine", {}))):
-        print(f"{whose}: {', '.join(f'{key} {text}' for key, text in known.items()) or 'unknown'}.\n")
+        print(
+            f"{whose}: {', '.join(f'{key} {text}' for key, text in known.items()) or 'unknown'}.\n"
+        )
     print(f"## Ratios\n\n{table(line for line in lines if line['unit'] in RATIOS)}")
     if not options.quick:
-        print(f"\n## Absolute, for information\n\n{table(line for line in lines if line['unit'] not in RATIOS)}")
-    print(f"\n{sum(line['met'] for line in lines)} of {len(lines)} bars met; {len(BARS) - len(bars)} not measured.")
+        print(
+            "\n## Absolute, for information\n\n"
+            f"{table(line for line in lines if line['unit'] not in RATIOS)}"
+        )
+    print(
+        f"\n{sum(line['met'] for line in lines)} of {len(lines)} bars met; "
+        f"{len(BARS) - len(bars)} not measured."
+    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,14 @@ from tests.support.json_changes import changed
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ActorKind, CameraModel, Modality
-from vil_renderer.flightgoggles.codec import TOPIC, decode_images, decode_pose, decode_slot, encode_images, encode_pose
+from vil_renderer.flightgoggles.codec import (
+    TOPIC,
+    decode_images,
+    decode_pose,
+    decode_slot,
+    encode_images,
+    encode_pose,
+)
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
 from vil_renderer.flightgoggles.convert_renderer import read_pose
 from vil_renderer.flightgoggles.messages import EXTENSION_VERSION, AnswerExtension, ImageHeader
@@ -21,23 +28,37 @@ from vil_renderer.flightgoggles.pictures import PixelImage, slot_arrays
 PREFABS = {ActorKind.VEHICLE: "Quad", ActorKind.HUMAN: "", ActorKind.PROP: ""}
 POSES = [golden(name)[1] for name in ("pose_v1.json", "pose_v2.json", "pose_v3.json")]
 POSES.append(
-    encode_pose(PoseWriter("Hall", PREFABS).message(ask(1, actors=[human(0.3), drone("d", pose_at(0, 0, 1))])))[1]
+    encode_pose(
+        PoseWriter("Hall", PREFABS).message(
+            ask(1, actors=[human(0.3), drone("d", pose_at(0, 0, 1))])
+        )
+    )[1]
 )
 ANSWER = [
     bytes(part)
     for part in encode_images(
-        ImageHeader(camWidth=4, camHeight=3, cameraIDs=["front"], channels=[3], cameraIndexes=[0], ntime=1),
+        ImageHeader(
+            camWidth=4, camHeight=3, cameraIDs=["front"], channels=[3], cameraIndexes=[0], ntime=1
+        ),
         [PixelImage(picture(Modality.RGB, 4, 3))],
     )
 ]
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
 
-def random_picture(noise: np.random.Generator, modality: Modality, width: int, height: int) -> PixelImage:
+def random_picture(
+    noise: np.random.Generator, modality: Modality, width: int, height: int
+) -> PixelImage:
     """Any values that the modality may have."""
     form = FORMAT_OF[modality]
     shape = form.shape(width, height)
@@ -73,7 +94,9 @@ def test_overwritten_bytes_raise_only_protocol_errors(body: bytes, data: st.Data
 
 
 @given(st.sampled_from([*POSES, ANSWER[0]]), st.data(), JSON)
-def test_any_value_of_any_key_raises_only_protocol_errors(body: bytes, data: st.DataObject, value: Any) -> None:
+def test_any_value_of_any_key_raises_only_protocol_errors(
+    body: bytes, data: st.DataObject, value: Any
+) -> None:
     broken = changed(body, data, value, depth=4)
     read_all([TOPIC, broken])
     read_all([broken, ANSWER[1]])

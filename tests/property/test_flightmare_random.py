@@ -41,10 +41,22 @@ def _bodies() -> list[tuple[bytes, bytes]]:
     found = []
     for dialect in DIALECTS:
         with OldClient(dialect, cameras=2, layers=(True, True, True)) as old:
-            found += [(b"Pose", json.dumps(message).encode()) for message in (old.settings(), old.pose(7))]
+            found += [
+                (b"Pose", json.dumps(message).encode()) for message in (old.settings(), old.pose(7))
+            ]
     check = {"checked_point": [1.0, 2.0, 3.0], "drone_width": 0.8, "if_start_point": False}
-    box = {"range": [1, 2, 3], "origin": [0, 0, 0], "resolution": 0.1, "path": "a/", "file_name": "b"}
-    return [*found, (b"CollisionCheck", json.dumps(check).encode()), (b"PointCloud", json.dumps(box).encode())]
+    box = {
+        "range": [1, 2, 3],
+        "origin": [0, 0, 0],
+        "resolution": 0.1,
+        "path": "a/",
+        "file_name": "b",
+    }
+    return [
+        *found,
+        (b"CollisionCheck", json.dumps(check).encode()),
+        (b"PointCloud", json.dumps(box).encode()),
+    ]
 
 
 REQUESTS = _bodies()
@@ -63,8 +75,14 @@ FRAME = [
     )
 ]
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
@@ -94,7 +112,9 @@ def test_random_bytes_raise_only_protocol_errors(parts: list[bytes]) -> None:
 
 
 @given(st.sampled_from([*REQUESTS, (b"", FRAME[0])]), st.data())
-def test_overwritten_bytes_raise_only_protocol_errors(message: tuple[bytes, bytes], data: st.DataObject) -> None:
+def test_overwritten_bytes_raise_only_protocol_errors(
+    message: tuple[bytes, bytes], data: st.DataObject
+) -> None:
     topic, body = message
     at = data.draw(st.integers(0, len(body) - 1))
     patch = data.draw(st.binary(min_size=1, max_size=6))

@@ -27,8 +27,12 @@ def same_rotation(a: FloatArray, b: FloatArray, tolerance: float = 1e-12) -> boo
 
 
 @given(quaternions, quaternions, vectors)
-def test_product_applies_the_right_factor_first(a: FloatArray, b: FloatArray, v: FloatArray) -> None:
-    np.testing.assert_allclose(g.q_rotate(g.q_mul(a, b), v), g.q_rotate(a, g.q_rotate(b, v)), atol=1e-9)
+def test_product_applies_the_right_factor_first(
+    a: FloatArray, b: FloatArray, v: FloatArray
+) -> None:
+    np.testing.assert_allclose(
+        g.q_rotate(g.q_mul(a, b), v), g.q_rotate(a, g.q_rotate(b, v)), atol=1e-9
+    )
 
 
 @given(quaternions, vectors)
@@ -78,7 +82,9 @@ def test_motive_conversion_is_a_proper_rotation_both_ways(p: FloatArray, q: Floa
 
 
 @given(vectors, quaternions)
-def test_unity_conversions_follow_the_protocol_page_and_invert(p: FloatArray, q: FloatArray) -> None:
+def test_unity_conversions_follow_the_protocol_page_and_invert(
+    p: FloatArray, q: FloatArray
+) -> None:
     world = np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]])
     bodies, cameras = np.array([[0.0, 0, 1], [-1, 0, 0], [0, 1, 0]]), np.diag([1.0, -1.0, 1.0])
     for to_unity, back, axes in (
@@ -87,16 +93,26 @@ def test_unity_conversions_follow_the_protocol_page_and_invert(p: FloatArray, q:
     ):
         p_unity, q_unity = to_unity(p, q)
         np.testing.assert_array_equal(p_unity, p[[0, 2, 1]])
-        np.testing.assert_allclose(g.q_to_matrix(q_unity), world @ g.q_to_matrix(q) @ axes, atol=1e-12)
+        np.testing.assert_allclose(
+            g.q_to_matrix(q_unity), world @ g.q_to_matrix(q) @ axes, atol=1e-12
+        )
         p_back, q_back = back(p_unity, q_unity)
         np.testing.assert_array_equal(p_back, p)
         np.testing.assert_allclose(q_back, q, atol=1e-15)
 
 
 @given(st.lists(st.tuples(vectors, quaternions), min_size=1, max_size=9))
-def test_arrays_of_poses_are_converted_row_by_row(rows: list[tuple[FloatArray, FloatArray]]) -> None:
+def test_arrays_of_poses_are_converted_row_by_row(
+    rows: list[tuple[FloatArray, FloatArray]],
+) -> None:
     p, q = (np.array(column) for column in zip(*rows, strict=True))
-    for convert in (g.enu_flu_to_unity, g.unity_to_enu_flu, g.optical_to_unity, g.unity_to_optical, g.yup_to_zup):
+    for convert in (
+        g.enu_flu_to_unity,
+        g.unity_to_enu_flu,
+        g.optical_to_unity,
+        g.unity_to_optical,
+        g.yup_to_zup,
+    ):
         for row, p_row, q_row in zip(rows, *convert(p, q), strict=True):
             p_one, q_one = convert(*row)
             np.testing.assert_allclose(p_row, p_one, atol=1e-12)
@@ -105,7 +121,9 @@ def test_arrays_of_poses_are_converted_row_by_row(rows: list[tuple[FloatArray, F
 
 @given(transforms)
 def test_optical_and_body_like_cameras_are_the_same_unity_camera(T_world_flu: g.Transform) -> None:
-    flu_optical = g.Transform(np.zeros(3), g.q_from_matrix(np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]])))
+    flu_optical = g.Transform(
+        np.zeros(3), g.q_from_matrix(np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]]))
+    )
     T_world_optical = T_world_flu @ flu_optical
     p_a, q_a = g.enu_flu_to_unity(T_world_flu.p_m, T_world_flu.q_xyzw)
     p_b, q_b = g.optical_to_unity(T_world_optical.p_m, T_world_optical.q_xyzw)
@@ -116,7 +134,11 @@ def test_optical_and_body_like_cameras_are_the_same_unity_camera(T_world_flu: g.
 @given(vectors, quaternions)
 def test_body_vectors_in_unity(v: FloatArray, q: FloatArray) -> None:
     forward, left, up = np.eye(3)
-    assert g.flu_to_unity(np.stack((forward, left, up))).tolist() == [[0, 0, 1], [-1, 0, 0], [0, 1, 0]]
+    assert g.flu_to_unity(np.stack((forward, left, up))).tolist() == [
+        [0, 0, 1],
+        [-1, 0, 0],
+        [0, 1, 0],
+    ]
     np.testing.assert_array_equal(g.unity_to_flu(g.flu_to_unity(v)), v)
     # Turned by the body's attitude, then to Unity's world, is the same as the other way round.
     p_unity, q_unity = g.enu_flu_to_unity(g.q_rotate(q, v), q)
@@ -127,12 +149,16 @@ def test_body_vectors_in_unity(v: FloatArray, q: FloatArray) -> None:
 def test_cross_products_and_yaw_matrices(a: FloatArray, b: FloatArray, yaw_rad: float) -> None:
     np.testing.assert_array_equal(g.cross(a, b), np.cross(a, b))
     np.testing.assert_array_equal(g.cross(np.stack((a, b)), b), np.cross(np.stack((a, b)), b))
-    np.testing.assert_allclose(g.yaw_matrix(yaw_rad), Rotation.from_euler("z", yaw_rad).as_matrix(), atol=1e-14)
+    np.testing.assert_allclose(
+        g.yaw_matrix(yaw_rad), Rotation.from_euler("z", yaw_rad).as_matrix(), atol=1e-14
+    )
 
 
 def test_flu_to_frd_turns_about_x() -> None:
     np.testing.assert_array_equal(g.flu_to_frd(np.array([1.0, 2.0, 3.0])), [1.0, -2.0, -3.0])
-    np.testing.assert_array_equal(g.flu_to_frd(g.flu_to_frd(np.array([1.0, 2.0, 3.0]))), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(
+        g.flu_to_frd(g.flu_to_frd(np.array([1.0, 2.0, 3.0]))), [1.0, 2.0, 3.0]
+    )
 
 
 def test_a_zero_quaternion_becomes_the_identity() -> None:

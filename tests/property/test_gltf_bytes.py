@@ -19,7 +19,9 @@ from vil_renderer.embedded.assets.model import Asset
 
 GOOD = textured_square().glb()
 (JSON_BYTES,) = struct.unpack_from("<I", GOOD, 12)
-bytewise = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+bytewise = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def check_usable(asset: Asset) -> None:
@@ -61,7 +63,9 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 
 
 @bytewise
-@given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1, max_size=8))
+@given(
+    st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1, max_size=8)
+)
 def test_changed_bytes(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     data = bytearray(GOOD)
     for at, value in changes:
@@ -80,7 +84,10 @@ def test_changed_arrays_and_pictures(tmp_path: Path, at: int, patch: bytes) -> N
 @bytewise
 @given(st.data())
 def test_changed_numbers_in_the_text(tmp_path: Path, data: st.DataObject) -> None:
-    """Digits become other digits: indices, counts, offsets, types and factors that are valid JSON."""
+    """Digits become other digits.
+
+    Indices, counts, offsets, types and factors that are valid JSON.
+    """
     text = bytearray(GOOD[20 : 20 + JSON_BYTES])
     digits = [i for i, byte in enumerate(text) if chr(byte).isdigit()]
     for at in data.draw(st.lists(st.sampled_from(digits), min_size=1, max_size=4)):
@@ -91,5 +98,7 @@ def test_changed_numbers_in_the_text(tmp_path: Path, data: st.DataObject) -> Non
 @bytewise
 @given(st.binary(max_size=200), st.booleans())
 def test_random_bytes(tmp_path: Path, data: bytes, framed: bool) -> None:
-    head: Any = struct.pack("<4sIIII", b"glTF", 2, 20 + len(data), len(data), 0x4E4F534A) if framed else b""
+    head: Any = (
+        struct.pack("<4sIIII", b"glTF", 2, 20 + len(data), len(data), 0x4E4F534A) if framed else b""
+    )
     read_or_refuse(tmp_path / "random.glb", head + data)

@@ -21,7 +21,9 @@ from vil_bridge.protocols.mavlink import messages as mavlink_messages
 from vil_bridge.protocols.mavlink.messages import KINDS
 
 coordinates = st.lists(st.floats(-5.0, 5.0), min_size=3, max_size=3)
-quaternions = st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4).filter(lambda q: float(np.linalg.norm(q)) > 0.1)
+quaternions = st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4).filter(
+    lambda q: float(np.linalg.norm(q)) > 0.1
+)
 
 
 def check(pose: VehiclePose | None) -> None:
@@ -41,9 +43,13 @@ def test_any_odometry_is_a_pose_or_refused(payload: bytes) -> None:
 
 
 @given(st.binary(min_size=28, max_size=28), st.binary(min_size=48, max_size=48), st.booleans())
-def test_any_local_position_is_a_pose_or_refused(position: bytes, attitude: bytes, together: bool) -> None:
+def test_any_local_position_is_a_pose_or_refused(
+    position: bytes, attitude: bytes, together: bool
+) -> None:
     told = KINDS[mavlink.LocalPositionNed].unpack(position)
-    turned = KINDS[mavlink.AttitudeQuaternion].unpack((position[:4] if together else attitude[:4]) + attitude[4:])
+    turned = KINDS[mavlink.AttitudeQuaternion].unpack(
+        (position[:4] if together else attitude[:4]) + attitude[4:]
+    )
     assert isinstance(told, mavlink.LocalPositionNed)
     assert isinstance(turned, mavlink.AttitudeQuaternion)
     try:
@@ -52,12 +58,25 @@ def test_any_local_position_is_a_pose_or_refused(position: bytes, attitude: byte
         assert str(exc)
 
 
-@given(st.sampled_from([1, 4, 20, 21]), st.integers(0, 10**9), coordinates, quaternions, st.integers(0, 255))
-def test_poses_survive_the_wire(frame: int, t_ms: int, p: list[float], q: list[float], counter: int) -> None:
+@given(
+    st.sampled_from([1, 4, 20, 21]),
+    st.integers(0, 10**9),
+    coordinates,
+    quaternions,
+    st.integers(0, 255),
+)
+def test_poses_survive_the_wire(
+    frame: int, t_ms: int, p: list[float], q: list[float], counter: int
+) -> None:
     pose = VehiclePose(t_ms * 1_000_000, np.array(p), q_normalize(np.array(q)))
-    sent: list[mavlink_messages.Body] = [to_odometry(pose, frame, counter, tracked=True), *to_local_position(pose)]
+    sent: list[mavlink_messages.Body] = [
+        to_odometry(pose, frame, counter, tracked=True),
+        *to_local_position(pose),
+    ]
     stream = b"".join(framing.encode(body, i, system=1, component=1) for i, body in enumerate(sent))
-    odometry, attitude, position = (message.body for message in framing.MavlinkParser().feed(stream))
+    odometry, attitude, position = (
+        message.body for message in framing.MavlinkParser().feed(stream)
+    )
     assert isinstance(odometry, mavlink.Odometry)
     assert isinstance(attitude, mavlink.AttitudeQuaternion)
     assert isinstance(position, mavlink.LocalPositionNed)

@@ -17,8 +17,20 @@ from vil_bridge.protocols.msp import (
 
 counts = st.tuples(*[st.integers(-32768, 32767)] * 3)
 messages = st.one_of(
-    st.builds(MspMessage, st.just(1), st.sampled_from(MspDirection), st.integers(0, 255), st.binary(max_size=254)),
-    st.builds(MspMessage, st.just(2), st.sampled_from(MspDirection), st.integers(0, 65535), st.binary(max_size=254)),
+    st.builds(
+        MspMessage,
+        st.just(1),
+        st.sampled_from(MspDirection),
+        st.integers(0, 255),
+        st.binary(max_size=254),
+    ),
+    st.builds(
+        MspMessage,
+        st.just(2),
+        st.sampled_from(MspDirection),
+        st.integers(0, 65535),
+        st.binary(max_size=254),
+    ),
 )
 
 

@@ -1,4 +1,7 @@
-"""Whatever bytes come in, NatNet decoders answer with values or ProtocolError; what is written is read back."""
+"""Whatever bytes come in, NatNet decoders answer with values or ProtocolError.
+
+What is written is read back.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models
+from tests.support.optitrack import (
+    OLD_VERSIONS,
+    VERSIONS,
+    Version,
+    datagram,
+    full_frame,
+    full_models,
+)
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.protocols.natnet import codec
@@ -67,15 +77,20 @@ def tuples(values: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[t
 
 
 def rows(layout: np.dtype[np.void], *columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.lists(st.tuples(*columns), max_size=3).map(lambda records: np.array(records, dtype=layout))
+    return st.lists(st.tuples(*columns), max_size=3).map(
+        lambda records: np.array(records, dtype=layout)
+    )
 
 
-# --- what a version can carry ----------------------------------------------------------------------
+# --- what a version can carry ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What frames of a version are made of; built once, since that takes longer than to draw from it."""
+    """What frames of a version are made of.
+
+    Built once, since that takes longer than to draw from it.
+    """
 
     bodies: st.SearchStrategy[Any]
     inner: st.SearchStrategy[Any]
@@ -94,7 +109,9 @@ def parts(version: Version) -> Parts:
     # Before 2.6 a pose that is not zero is tracked.
     turn = quaternion if flags else st.tuples(f32, f32, f32, st.just(1.0))
     bodies = rows(BODY, i32, vector, turn, f32, i16 if flags else st.just(TRACKED))
-    markers = rows(MARKER, i32, vector, f32, i16 if flags else st.just(0), st.just(0.0) if old else f32)
+    markers = rows(
+        MARKER, i32, vector, f32, i16 if flags else st.just(0), st.just(0.0) if old else f32
+    )
     points = tuples(vector).map(lambda p: np.array(p, np.float32).reshape(-1, 3))
     samples = tuples(f32).map(lambda v: np.array(v, np.float32))
     return Parts(
@@ -122,7 +139,9 @@ def frames(draw: Callable[..., Any], version: Version) -> NatNetFrame:
     return NatNetFrame(
         draw(i32),
         streamed,
-        tuple(SkeletonPose(identity, block, inner(len(block))) for identity, block in draw(part.bones)),
+        tuple(
+            SkeletonPose(identity, block, inner(len(block))) for identity, block in draw(part.bones)
+        ),
         draw(part.markers),
         draw(part.suffix),
         assets=draw(part.assets),
@@ -170,18 +189,32 @@ def models(version: Version) -> st.SearchStrategy[Models]:
         calibration = st.lists(f32, min_size=1, max_size=1).map(lambda v: tuple(v * 144))
         corners = st.lists(f32, min_size=12, max_size=12).map(tuple)
         kinds.append(
-            st.builds(ForcePlateDescription, i32, name, f32, f32, vector, calibration, corners, i32, i32, names)
+            st.builds(
+                ForcePlateDescription,
+                i32,
+                name,
+                f32,
+                f32,
+                vector,
+                calibration,
+                corners,
+                i32,
+                i32,
+                names,
+            )
         )
         kinds.append(st.builds(DeviceDescription, i32, name, name, i32, i32, names))
         kinds.append(st.builds(CameraDescription, name, vector, quaternion))
     if version >= (4, 1):
         marker = st.builds(AssetMarkerDescription, name, i32, vector, f32, i16)
         kinds.append(st.builds(AssetDescription, name, i32, tuples(bodies), tuples(marker), i32))
-        kinds.append(st.builds(UnknownDescription, st.integers(7, 2**31 - 1), st.binary(max_size=20)))
+        kinds.append(
+            st.builds(UnknownDescription, st.integers(7, 2**31 - 1), st.binary(max_size=20))
+        )
     return st.builds(Models, tuples(st.one_of(kinds), 4))
 
 
-# --- round trips -----------------------------------------------------------------------------------
+# --- round trips ----------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:
@@ -191,7 +224,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(plain, value))
     if hasattr(value, "__dataclass_fields__"):
-        return type(value).__name__, *(plain(getattr(value, field)) for field in value.__dataclass_fields__)
+        return type(value).__name__, *(
+            plain(getattr(value, field)) for field in value.__dataclass_fields__
+        )
     return value
 
 
@@ -219,11 +254,13 @@ def test_models_are_read_back(version: Version, data: st.DataObject) -> None:
 def test_handshakes_are_read_back(text: str, version: Version) -> None:
     connect = codec.Connect(text, version, version, True, version)
     assert codec.decode_connect(codec.encode_connect(connect)) == connect
-    info = codec.ServerInfo(text, version, max(version, (3, 0, 0, 0)), 2**63, 65535, True, "239.1.2.3")
+    info = codec.ServerInfo(
+        text, version, max(version, (3, 0, 0, 0)), 2**63, 65535, True, "239.1.2.3"
+    )
     assert codec.decode_server_info(codec.encode_server_info(info, b"stale")) == info
 
 
-# --- broken bytes ----------------------------------------------------------------------------------
+# --- broken bytes ---------------------------------------------------------------------------------
 
 
 @every_version
@@ -270,8 +307,14 @@ def test_random_bytes_raise_nothing_else(payload: bytes) -> None:
     decode_everything(datagram(7, payload))
 
 
-@given(st.sampled_from(ALL_VERSIONS), st.booleans(), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255))))
-def test_damaged_messages_raise_nothing_else(version: Version, frame: bool, damage: list[tuple[int, int]]) -> None:
+@given(
+    st.sampled_from(ALL_VERSIONS),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255))),
+)
+def test_damaged_messages_raise_nothing_else(
+    version: Version, frame: bool, damage: list[tuple[int, int]]
+) -> None:
     data = bytearray(full_frame(version) if frame else full_models(version))
     for place, value in damage:
         data[4 + place % (len(data) - 4)] = value

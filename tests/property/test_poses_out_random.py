@@ -11,7 +11,13 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.outputs.natnet.frames import NatNetFrames
 from vil_bridge.outputs.pose_server import PoseFrame
 from vil_bridge.protocols.natnet.clients import ClientTable
-from vil_bridge.protocols.natnet.codec import MAX_PAYLOAD_BYTES, MessageId, ServerInfo, encode, encode_text
+from vil_bridge.protocols.natnet.codec import (
+    MAX_PAYLOAD_BYTES,
+    MessageId,
+    ServerInfo,
+    encode,
+    encode_text,
+)
 from vil_bridge.protocols.natnet.frame import TRACKED
 from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
 from vil_bridge.protocols.natnet.model_codec import decode_models, encode_models
@@ -20,7 +26,9 @@ from vil_bridge.protocols.natnet.responder import NatNetResponder, ResponderHook
 V31, V41 = (3, 1, 0, 0), (4, 1, 0, 0)
 PEER = "127.0.0.1", 50_000
 single = st.floats(-1e4, 1e4, width=32)
-body = st.tuples(st.tuples(single, single, single), st.tuples(single, single, single, single), st.booleans())
+body = st.tuples(
+    st.tuples(single, single, single), st.tuples(single, single, single, single), st.booleans()
+)
 
 
 @pytest.mark.parametrize("version", [V31, V41])
@@ -40,7 +48,9 @@ def test_what_is_served_decodes_to_the_same_values(
     np.testing.assert_array_equal(decoded.bodies["p"], np.where(tracked[:, None], p_m, 0.0))
     np.testing.assert_array_equal(decoded.bodies["q"][tracked], q_xyzw[tracked])
     described = decode_models(encode_models(frames.models, version), version)
-    assert [(one.name, one.id) for one in described.bodies] == list(zip(names, decoded.bodies["id"], strict=True))
+    assert [(one.name, one.id) for one in described.bodies] == list(
+        zip(names, decoded.bodies["id"], strict=True)
+    )
 
 
 def responder() -> tuple[NatNetResponder, ClientTable]:
@@ -51,7 +61,9 @@ def responder() -> tuple[NatNetResponder, ClientTable]:
 
 
 @given(st.sampled_from([*MessageId]), st.binary(max_size=600), st.booleans())
-def test_random_requests_raise_only_protocol_errors(kind: MessageId, payload: bytes, whole: bool) -> None:
+def test_random_requests_raise_only_protocol_errors(
+    kind: MessageId, payload: bytes, whole: bool
+) -> None:
     made, clients = responder()
     datagram = encode(kind, payload) if whole else payload
     try:

@@ -17,7 +17,9 @@ def exact(a: ActorVolume, b: ActorVolume) -> float:
     best = np.inf
     for i in range(len(a.center_m)):
         for j in range(len(b.center_m)):
-            columns = np.hstack((a.axes[i] * a.half_m[i], b.axes[j] * b.half_m[j], HORIZON_S * v[:, None]))
+            columns = np.hstack(
+                (a.axes[i] * a.half_m[i], b.axes[j] * b.half_m[j], HORIZON_S * v[:, None])
+            )
             bounds = ([-1.0] * 6 + [0.0], [1.0] * 7)
             solved = lsq_linear(columns, b.center_m[j] - a.center_m[i], bounds, tol=1e-14)
             best = min(best, float(np.linalg.norm(solved.fun)))
@@ -27,7 +29,9 @@ def exact(a: ActorVolume, b: ActorVolume) -> float:
 def random_shape(rng: np.random.Generator, boxes: int, place_m: FloatArray) -> ActorVolume:
     axes = q_to_matrix(q_normalize(rng.normal(size=(boxes, 4))))
     half_m = rng.uniform(0.0, 0.5, (boxes, 3)) * (rng.random((boxes, 3)) > 0.3)
-    return ActorVolume(place_m + rng.normal(0.0, 0.3, (boxes, 3)), axes, half_m, 0.1, rng.normal(0.0, 1.5, 3))
+    return ActorVolume(
+        place_m + rng.normal(0.0, 0.3, (boxes, 3)), axes, half_m, 0.1, rng.normal(0.0, 1.5, 3)
+    )
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -1,4 +1,7 @@
-"""Any NAL units come back out of their payloads; any bytes as a receiver's report are read or refused."""
+"""Any NAL units come back out of their payloads.
+
+Any bytes as a receiver's report are read or refused.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ BODIES = st.lists(st.binary(min_size=1, max_size=400), min_size=1, max_size=12)
 
 @given(
     BODIES,
-    st.lists(st.integers(0, 0x7F).filter(lambda head: 0 < head & 31 < 24), min_size=12, max_size=12),
+    st.lists(
+        st.integers(0, 0x7F).filter(lambda head: 0 < head & 31 < 24), min_size=12, max_size=12
+    ),
     st.integers(16, 300),
 )
 def test_h264_units_come_back(bodies: list[bytes], heads: list[int], limit: int) -> None:
@@ -34,10 +39,16 @@ def test_h264_units_come_back(bodies: list[bytes], heads: list[int], limit: int)
 
 @given(
     BODIES,
-    st.lists(st.tuples(st.integers(0, 47), st.integers(0, 63), st.integers(1, 7)), min_size=12, max_size=12),
+    st.lists(
+        st.tuples(st.integers(0, 47), st.integers(0, 63), st.integers(1, 7)),
+        min_size=12,
+        max_size=12,
+    ),
     st.integers(16, 300),
 )
-def test_hevc_units_come_back(bodies: list[bytes], heads: list[tuple[int, int, int]], limit: int) -> None:
+def test_hevc_units_come_back(
+    bodies: list[bytes], heads: list[tuple[int, int, int]], limit: int
+) -> None:
     nals = [
         (kind << 9 | layer << 3 | temporal).to_bytes(2, "big") + body
         for (kind, layer, temporal), body in zip(heads, bodies, strict=False)

@@ -1,4 +1,7 @@
-"""Datagrams with parity: any two lost packets of a group are made again, and nothing that arrives does harm."""
+"""Datagrams with parity.
+
+Any two lost packets of a group are made again, and nothing that arrives does harm.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +56,16 @@ def framed(header: bytes, payload: bytes) -> bytes:
 
 
 SIZES = st.one_of(
-    st.integers(0, 3000), st.integers(0, 200_000), st.sampled_from([CHUNK_BYTES * 8 - 6, CHUNK_BYTES - 6])
+    st.integers(0, 3000),
+    st.integers(0, 200_000),
+    st.sampled_from([CHUNK_BYTES * 8 - 6, CHUNK_BYTES - 6]),
 )
 
 
 @given(size=SIZES, seed=st.integers(0, 2**32), shuffle=st.booleans(), twice=st.booleans())
-def test_any_two_packets_of_each_group_may_be_lost(size: int, seed: int, shuffle: bool, twice: bool) -> None:
+def test_any_two_packets_of_each_group_may_be_lost(
+    size: int, seed: int, shuffle: bool, twice: bool
+) -> None:
     rng = random.Random(seed)
     payload = rng.randbytes(size)
     datagrams = packets(STREAM, 1, 1, b"{}", payload)
@@ -67,7 +74,11 @@ def test_any_two_packets_of_each_group_may_be_lost(size: int, seed: int, shuffle
     assert len(datagrams) == chunks + 2 * groups
     lost: set[int] = set()
     for g in range(groups):
-        lost |= set(rng.sample([*range(g, chunks, groups), chunks + g, chunks + groups + g], rng.randrange(3)))
+        lost |= set(
+            rng.sample(
+                [*range(g, chunks, groups), chunks + g, chunks + groups + g], rng.randrange(3)
+            )
+        )
     left = [d for i, d in enumerate(datagrams) if i not in lost]
     left += left if twice else []
     if shuffle:
@@ -132,7 +143,9 @@ def test_no_packet_does_harm(
                 end._add(packet)
             except (ValueError, struct.error):
                 continue
-            assert sum(p._data.nbytes for p in end._pictures.values()) <= 4 * (MAX_MESSAGE_BYTES + 8 * 65536)
+            assert sum(p._data.nbytes for p in end._pictures.values()) <= 4 * (
+                MAX_MESSAGE_BYTES + 8 * 65536
+            )
 
 
 def test_what_is_too_large_is_refused_before_it_is_cut() -> None:

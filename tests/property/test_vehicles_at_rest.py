@@ -25,7 +25,8 @@ MOST = 33
 class Rest:
     """Vehicle with the command (du,) that lets it hover or stops its motors; steps of dt_s.
 
-    ``decays``: without flushing the NumPy model has numbers below ``LEAST`` at the end of its flight.
+    ``decays``: without flushing the NumPy model has numbers below ``LEAST`` at the end of its
+    flight.
     """
 
     make: Callable[[], Model]
@@ -39,7 +40,12 @@ class Rest:
         x, noise = model.initial(MOST), np.random.default_rng(seed)
         for name, size in (("p_world_m", 0.5), ("v_world_mps", 0.5), ("w_body_radps", 1.0)):
             x[:, model.state[name]] += size * noise.normal(size=(MOST, 3))
-        for name, high in (("rotors_control", 1.0), ("rotors_radps", 500.0), ("speed_mps", 3.0), ("steering_rad", 0.3)):
+        for name, high in (
+            ("rotors_control", 1.0),
+            ("rotors_radps", 500.0),
+            ("speed_mps", 3.0),
+            ("steering_rad", 0.3),
+        ):
             if name in model.state:
                 rows = x[:, model.state[name]]
                 rows[:] = noise.uniform(0.1 * high, high, rows.shape)
@@ -71,16 +77,26 @@ COMPILED = {
     "flightgoggles off, compat": Rest(
         lambda: FlightGogglesMulticopter(compat="flightgoggles"), (0.0,) * 4, 1 / 250, decays=True
     ),
-    "flightgoggles rates": Rest(lambda: FlightGogglesMulticopter(mode="rates"), (9.81, 0.0, 0.0, 0.0), 1 / 250),
-    "flightgoggles waypoint": Rest(lambda: FlightGogglesMulticopter(mode="waypoint"), (0.0,) * 4, 1 / 250),
+    "flightgoggles rates": Rest(
+        lambda: FlightGogglesMulticopter(mode="rates"), (9.81, 0.0, 0.0, 0.0), 1 / 250
+    ),
+    "flightgoggles waypoint": Rest(
+        lambda: FlightGogglesMulticopter(mode="waypoint"), (0.0,) * 4, 1 / 250
+    ),
     "flightmare off": Rest(lambda: FlightmareQuadrotor(QUADROTOR_ENV), (0.0,) * 4, 1 / 200),
-    "flightmare rates": Rest(lambda: FlightmareQuadrotor(mode="rates"), (9.81, 0.0, 0.0, 0.0), 1 / 200),
+    "flightmare rates": Rest(
+        lambda: FlightmareQuadrotor(mode="rates"), (9.81, 0.0, 0.0, 0.0), 1 / 200
+    ),
     "airsim off": Rest(AirsimMultirotor, (0.0,) * 4, 0.003, decays=True),
     "airsim position": Rest(lambda: AirsimMultirotor(mode="position"), (0.0,) * 6, 0.003),
 }
 ALL = COMPILED | {
-    "flightgoggles off, dead motor": Rest(FlightGogglesMulticopter, (600.0, 600.0, 600.0, 0.0), 1 / 250, decays=True),
-    "flightmare off, compat": Rest(lambda: FlightmareQuadrotor(QUADROTOR_ENV, compat="flightmare"), (0.0,) * 4, 0.02),
+    "flightgoggles off, dead motor": Rest(
+        FlightGogglesMulticopter, (600.0, 600.0, 600.0, 0.0), 1 / 250, decays=True
+    ),
+    "flightmare off, compat": Rest(
+        lambda: FlightmareQuadrotor(QUADROTOR_ENV, compat="flightmare"), (0.0,) * 4, 0.02
+    ),
     "bicycle": Rest(KinematicBicycle, (0.0, 0.0), 0.1, decays=True),
 }
 

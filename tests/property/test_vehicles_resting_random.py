@@ -1,4 +1,7 @@
-"""Vehicles that a floor or a scene holds: accelerometers show weight, steadily, and nothing moves."""
+"""Vehicles that a floor or a scene holds.
+
+Accelerometers show weight, steadily, and nothing moves.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +64,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@example(model="flightgoggles", step_hz=960, on_table=True, share=0.61, drop_m=0.0, tilt=(0.0, 0.25, 0.0))
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@example(
+    model="flightgoggles", step_hz=960, on_table=True, share=0.61, drop_m=0.0, tilt=(0.0, 0.25, 0.0)
+)
 @given(
     model=st.sampled_from(sorted(_MODES)),
     step_hz=st.sampled_from((960, 1000, 2000)),
@@ -72,12 +79,19 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tilt=st.tuples(st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-3.0, 3.0)),
 )
 def test_a_vehicle_at_rest_feels_its_weight_and_does_not_move(
-    table: Path, model: str, step_hz: int, on_table: bool, share: float, drop_m: float, tilt: tuple[float, float, float]
+    table: Path,
+    model: str,
+    step_hz: int,
+    on_table: bool,
+    share: float,
+    drop_m: float,
+    tilt: tuple[float, float, float],
 ) -> None:
     made = _standing(model, step_hz, str(table) if on_table else None, share)
     group = made.groups[0]
     up = q_rotate(q_exp(np.array(tilt)), np.array((0.0, 0.0, 1.0)))
-    assume(share * np.hypot(up[0], up[1]) < group.contacts.body.friction * (1.0 - share * up[2]))  # else it slides
+    # Else it slides.
+    assume(share * np.hypot(up[0], up[1]) < group.contacts.body.friction * (1.0 - share * up[2]))
     flown = group.fleets.of_row(0)
     height_m = _TABLE_M + _RADIUS_M if on_table else 0.0
     flown.place(0, p_world_m=(0.0, 0.0, height_m + drop_m), q_world_body=q_exp(np.array(tilt)))

@@ -28,7 +28,11 @@ from vil_bridge.vehicles.multicopter import MulticopterParameters, Rotor, quad_x
 pytest.importorskip("numba")
 
 _SIX = MulticopterParameters(
-    rotors=(*quad_x(0.2), Rotor((0.3, 0.0, 0.1), (0.6, 0.0, 0.8)), Rotor((-0.3, 0.0, 0.0), direction=-1.0)),
+    rotors=(
+        *quad_x(0.2),
+        Rotor((0.3, 0.0, 0.1), (0.6, 0.0, 0.8)),
+        Rotor((-0.3, 0.0, 0.0), direction=-1.0),
+    ),
     inertia_kgm2=((0.005, 1e-4, 2e-4), (1e-4, 0.006, -1e-4), (2e-4, -1e-4, 0.007)),
 )
 _TILTING = replace(
@@ -70,7 +74,9 @@ def _placed(model: Model, n: int, seed: int) -> Fleet:
 
 
 @pytest.mark.parametrize("name", _MODELS)
-@given(n=st.sampled_from((1, 3, 16, 17)), seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 10**9))
+@given(
+    n=st.sampled_from((1, 3, 16, 17)), seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 10**9)
+)
 def test_the_compiled_truth_is_that_of_numpy(name: str, n: int, seed: int, steps: int) -> None:
     fleet = _placed(_MODELS[name](), n, seed)
     fleet.steps = steps
@@ -82,7 +88,9 @@ def test_the_compiled_truth_is_that_of_numpy(name: str, n: int, seed: int, steps
     for field, found, right in zip(truth._fields[1:], truth[1:], expected[1:], strict=True):
         scale = max(1.0, float(np.abs(right).max(initial=0.0)))
         np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12 * scale, err_msg=field)
-        assert not any(np.may_share_memory(found, rows) for rows in (fleet.x, fleet.u, fleet.around)), field
+        assert not any(
+            np.may_share_memory(found, rows) for rows in (fleet.x, fleet.u, fleet.around)
+        ), field
     for rows, old in zip((fleet.x, fleet.u, fleet.around), before, strict=True):
         np.testing.assert_array_equal(rows, old)
 
@@ -101,7 +109,10 @@ def test_a_truth_of_replaced_arrays_is_checked_first() -> None:
         fleet.truth()
 
 
-@given(ns=st.fractions(min_value=Fraction(1, 10), max_value=10**8, max_denominator=10**6), step=st.integers(0, 10**10))
+@given(
+    ns=st.fractions(min_value=Fraction(1, 10), max_value=10**8, max_denominator=10**6),
+    step=st.integers(0, 10**10),
+)
 def test_time_is_the_number_of_steps_rounded_to_the_nanosecond(ns: Fraction, step: int) -> None:
     fleet = Fleet(KinematicBicycle(), dt_s=ns / NS_PER_S)
     assert fleet.t_of(step) == round(step * ns)

@@ -1,4 +1,7 @@
-"""Whatever bytes come in, CGStream decoders answer with values or ProtocolError; what is written is read back."""
+"""Whatever bytes come in, CGStream decoders answer with values or ProtocolError.
+
+What is written is read back.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ for block, values in (
     ),
     (blocks.FRAME_INFO, u32),
     (blocks.TIMECODE, st.builds(blocks.Timecode, u8, u8, u8, u8, u16, u16, u32, u32, u8)),
-    (blocks.LATENCY_INFO, st.lists(st.builds(blocks.LatencySample, text, f64), max_size=3).map(tuple)),
+    (
+        blocks.LATENCY_INFO,
+        st.lists(st.builds(blocks.LatencySample, text, f64), max_size=3).map(tuple),
+    ),
     (blocks.SUBJECT_HEALTH, st.builds(blocks.Health, u32, f64, f64)),
     (blocks.HARDWARE_FRAME_INFO, u32),
     (blocks.APPLICATION_INFO, st.integers(-128, 127)),
@@ -69,7 +75,9 @@ ROWS = {
 
 
 @given(st.data(), st.sampled_from(list(VALUES)))
-def test_blocks_are_read_back_and_refused_when_cut(data: st.DataObject, block: codec.Block[Any]) -> None:
+def test_blocks_are_read_back_and_refused_when_cut(
+    data: st.DataObject, block: codec.Block[Any]
+) -> None:
     value = data.draw(VALUES[block])
     encoded = block.encode(value)
     (body,) = codec.split_datagram(codec.encode_packet(encoded))[block.type]
@@ -81,10 +89,14 @@ def test_blocks_are_read_back_and_refused_when_cut(data: st.DataObject, block: c
 
 
 @given(st.sampled_from(list(ROWS)), u32, st.integers(0, 3), st.randoms())
-def test_rows_are_read_back(block: codec.Block[blocks.SubjectRows], subject: int, count: int, random: Any) -> None:
+def test_rows_are_read_back(
+    block: codec.Block[blocks.SubjectRows], subject: int, count: int, random: Any
+) -> None:
     dtype = ROWS[block]
     table = np.frombuffer(random.randbytes(count * dtype.itemsize), dtype)
-    (body,) = codec.split_datagram(codec.encode_packet(block.encode(blocks.SubjectRows(subject, table))))[block.type]
+    (body,) = codec.split_datagram(
+        codec.encode_packet(block.encode(blocks.SubjectRows(subject, table)))
+    )[block.type]
     read = block.decode(body)
     assert (read.subject, read.rows.tobytes()) == (subject, table.tobytes())
     for end in range(len(body)):
@@ -116,18 +128,27 @@ def test_every_truncation_of_segments_and_objects_is_refused() -> None:
             decode_objects(data[:end])
 
 
-@given(st.lists(st.tuples(u32, st.integers(1, 4)), max_size=6, unique_by=lambda s: s[0]), st.randoms(), st.booleans())
+@given(
+    st.lists(st.tuples(u32, st.integers(1, 4)), max_size=6, unique_by=lambda s: s[0]),
+    st.randoms(),
+    st.booleans(),
+)
 def test_segments_are_read_back(subjects: list[tuple[int, int]], random: Any, light: bool) -> None:
     dtype = LIGHT_ROW if light else ROW
     count = sum(n for _, n in subjects)
     table = np.frombuffer(bytearray(random.randbytes(count * dtype.itemsize)), dtype)
-    table["subject"] = np.repeat(np.array([s for s, _ in subjects], dtype=np.uint32), [n for _, n in subjects])
+    table["subject"] = np.repeat(
+        np.array([s for s, _ in subjects], dtype=np.uint32), [n for _, n in subjects]
+    )
     kind = 901 if light else 9
     found = codec.split_datagram(codec.encode_packet(encode_segments(kind, table)))
     assert decode_segments(found.get(kind, ()), dtype).tobytes() == table.tobytes()
 
 
-@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(st.binary(max_size=24), st.tuples(*[f64] * 6)), max_size=4))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.tuples(st.binary(max_size=24), st.tuples(*[f64] * 6)), max_size=4),
+)
 def test_objects_are_read_back(number: int, items: list[tuple[bytes, tuple[float, ...]]]) -> None:
     table = np.array([(name, v[:3], v[3:]) for name, v in items], dtype=ITEM)
     read = decode_objects(encode_objects(ObjectBlock(number, table), 512))
@@ -152,11 +173,15 @@ def test_random_bytes_raise_only_protocol_errors(data: bytes) -> None:
 
 
 KINDS = [100001, 100004, 42, 1, 2, 5, 6, 7, 9, 901, 26, 28, 28001, 37, 39, 40]
-broken_blocks = st.dictionaries(st.sampled_from(KINDS), st.lists(st.binary(max_size=130), max_size=3), max_size=6)
+broken_blocks = st.dictionaries(
+    st.sampled_from(KINDS), st.lists(st.binary(max_size=130), max_size=3), max_size=6
+)
 
 
 @given(broken_blocks, st.integers(0, 205), st.integers(0, 7))
-def test_frames_of_broken_blocks_raise_only_protocol_errors(noise: dict[int, list[bytes]], at: int, bit: int) -> None:
+def test_frames_of_broken_blocks_raise_only_protocol_errors(
+    noise: dict[int, list[bytes]], at: int, bit: int
+) -> None:
     flipped = bytearray(golden("one_object"))
     flipped[at] ^= 1 << bit
     packets: list[codec.Blocks] = [noise]

@@ -28,7 +28,12 @@ DECODERS = [
 ]
 
 
-@given(st.integers(-5, 2**31 - 1), st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**32 * 10**6 - 1), st.binary())
+@given(
+    st.integers(-5, 2**31 - 1),
+    st.integers(-(2**31), 2**31 - 1),
+    st.integers(0, 2**32 * 10**6 - 1),
+    st.binary(),
+)
 def test_messages_survive_the_wire(kind: int, sender: int, t_us: int, payload: bytes) -> None:
     message = VrpnMessage(kind, sender, t_us * 1000, payload, 2**32 - 1)
     data = codec.encode_message(message)
@@ -80,7 +85,11 @@ def test_random_streams_raise_only_protocol_errors(chunks: list[bytes], greeted:
     incoming = Incoming()
     outgoing = Outgoing()
     if greeted:
-        list(incoming.feed(COOKIE + outgoing.describe(("a",), (POSE,)) + outgoing.message("a", POSE, 0)))
+        list(
+            incoming.feed(
+                COOKIE + outgoing.describe(("a",), (POSE,)) + outgoing.message("a", POSE, 0)
+            )
+        )
     try:
         for chunk in chunks:
             list(incoming.feed(chunk))

@@ -1,8 +1,11 @@
-"""Random programs against AirSim's server: ``python -m tests.soak.airsim --seconds 3600 --out out/soak/airsim``.
+"""Random programs against AirSim's server.
 
-Eight programs (:mod:`tests.soak.airsim_client`) call every served method of a server of drones and of one of cars, with
-right and with wrong arguments. Programs are killed at random, and garbage arrives at both ports. Exit code 0 = every
-call was answered as the model says, both servers live, count the garbage, and do not grow; 1 = said on stderr.
+``python -m tests.soak.airsim --seconds 3600 --out out/soak/airsim``.
+
+Eight programs (:mod:`tests.soak.airsim_client`) call every served method of a server of drones and
+of one of cars, with right and with wrong arguments. Programs are killed at random, and garbage
+arrives at both ports. Exit code 0 = every call was answered as the model says, both servers live,
+count the garbage, and do not grow; 1 = said on stderr.
 """
 
 from __future__ import annotations
@@ -39,8 +42,12 @@ _TURN_S: Final = 0.25
 _ROUNDS: Final = 5
 """Of all methods, before programs start."""
 _MOST_OBJECTS: Final = 10
-_SENSORS: Final = {"Distance": {"SensorType": 5, "Enabled": True}, "Lidar": {"SensorType": 6, "Enabled": True}} | {
-    name: {"SensorType": number, "Enabled": True} for name, number in (("B", 1), ("I", 2), ("G", 3), ("M", 4))
+_SENSORS: Final = {
+    "Distance": {"SensorType": 5, "Enabled": True},
+    "Lidar": {"SensorType": 6, "Enabled": True},
+} | {
+    name: {"SensorType": number, "Enabled": True}
+    for name, number in (("B", 1), ("I", 2), ("G", 3), ("M", 4))
 }
 _CAPTURES: Final = [{"ImageType": kind, "Width": 64, "Height": 36} for kind in range(0, 10, 2)]
 _COMMON: Final[dict[str, Any]] = {
@@ -56,7 +63,11 @@ _SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "car": {"SimMode": "Car"},
 }
 _SCENES: Final = {"multirotor": "blocks", "car": "empty"}
-_PROCESSES: Final = {"vil_bridge airsim": "bridge", "simulated.worker": "simulation", "servers.queries": "scene"}
+_PROCESSES: Final = {
+    "vil_bridge airsim": "bridge",
+    "simulated.worker": "simulation",
+    "servers.queries": "scene",
+}
 
 
 class SoakedServer:
@@ -66,7 +77,9 @@ class SoakedServer:
         samples: of each process of the server, by its name. problems: what went wrong.
     """
 
-    def __init__(self, kind: str, folder: Path, rng: random.Random, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, kind: str, folder: Path, rng: random.Random, stack: contextlib.ExitStack
+    ) -> None:
         self.kind = kind
         self.samples: dict[str, list[Sample]] = {}
         self.problems: list[str] = []
@@ -80,8 +93,12 @@ class SoakedServer:
         recording = {"Folder": str(self._folder / "recordings"), "RecordInterval": 1.0}
         settings.write_text(json.dumps(_COMMON | _SETTINGS[kind] | {"Recording": recording}))
         words = ("airsim", settings, "--port", 0, "--scene", _SCENES[kind])
-        self._program = stack.enter_context(Program(*VIL_BRIDGE, *words, log=self._folder / "server.log"))
-        self._port = int(self._program.await_text(r"connect to 127\.0\.0\.1 port (\d+)", _START_S)[1])
+        self._program = stack.enter_context(
+            Program(*VIL_BRIDGE, *words, log=self._folder / "server.log")
+        )
+        self._port = int(
+            self._program.await_text(r"connect to 127\.0\.0\.1 port (\d+)", _START_S)[1]
+        )
         status = re.search(r"status page (http\S+)", self._program.text())
         assert status is not None
         self._status_url = f"{status[1]}api/v1/status"
@@ -92,7 +109,9 @@ class SoakedServer:
         self._clients = [self._client() for _ in range(_CLIENTS[kind])]
 
     def turn(self, t_s: float) -> None:
-        """Let paused worlds go on, kill a program now and then, throw garbage, and sample memory."""
+        """Let paused worlds go on, kill a program now and then, throw garbage, and sample
+        memory.
+        """
         assert self._peer.ask("ping") is True
         self._peer.ask("simPause", False)
         self._garbage.throw()
@@ -103,7 +122,9 @@ class SoakedServer:
         for name, pid in self._pids.items():
             found = sampled(pid, t_s)
             if found is None:
-                raise AssertionError(f"{self.kind}: the process {name} ended: {self._program.text()[-1500:]}")
+                raise AssertionError(
+                    f"{self.kind}: the process {name} ended: {self._program.text()[-1500:]}"
+                )
             self.samples.setdefault(name, []).append(found)
 
     def judged(self, seconds: float, largest_mb: float) -> dict[str, Any]:
@@ -113,8 +134,13 @@ class SoakedServer:
                 self.problems.append(f"a program ended by itself: {client.text()[-1500:]}")
             client.kill()
         faults = httpx.get(self._status_url, timeout=_START_S).json()["faults"]["airsim"]
-        grown = {name: growth(f"{self.kind} {name}", found, seconds) for name, found in self.samples.items()}
-        self.problems += [problem for found in grown.values() for problem in found.problems(largest_mb)]
+        grown = {
+            name: growth(f"{self.kind} {name}", found, seconds)
+            for name, found in self.samples.items()
+        }
+        self.problems += [
+            problem for found in grown.values() for problem in found.problems(largest_mb)
+        ]
         code = self._program.end()
         self.problems += [f"the server ended with {code}"] if code else []
         self.problems += self._logged()
@@ -132,9 +158,13 @@ class SoakedServer:
         }
 
     def _warm_up(self) -> None:
-        """Use every method and every model, so that what is loaded once is there before memory is judged."""
+        """Use every method and every model, so that what is loaded once is there before memory
+        is judged.
+        """
         assets = self._peer.ask("simListAssets")
-        model = CallModel(self._random, self.kind, self._peer.ask("listVehicles"), assets, str(self._folder))
+        model = CallModel(
+            self._random, self.kind, self._peer.ask("listVehicles"), assets, str(self._folder)
+        )
         ahead, scale = {"position": {"x_val": 5.0}}, {"x_val": 1.0, "y_val": 1.0, "z_val": 1.0}
         for asset in assets:
             self._peer.ask("simSpawnObject", OBJECTS, asset, ahead, scale)
@@ -146,7 +176,9 @@ class SoakedServer:
             questions = [(call.name, call.arguments) for call in calls]
             answers = self._peer.answers([*questions, ("simPause", (False,))])
             found = (call.problem(*answer) for call, answer in zip(calls, answers, strict=False))
-            self.problems += [f"{self.kind} at the start: {problem}" for problem in found if problem]
+            self.problems += [
+                f"{self.kind} at the start: {problem}" for problem in found if problem
+            ]
 
     def _client(self) -> Program:
         seed, log = self._random.randrange(1 << 30), self._folder / "clients.jsonl"
@@ -157,7 +189,9 @@ class SoakedServer:
         """Kill a program in the middle of its calls, and start another."""
         place = self._random.randrange(len(self._clients))
         if self._clients[place].poll() is not None:
-            raise AssertionError(f"a program ended by itself: {self._clients[place].text()[-1500:]}")
+            raise AssertionError(
+                f"a program ended by itself: {self._clients[place].text()[-1500:]}"
+            )
         self._clients[place].kill()
         self._clients[place] = self._client()
         self.kills += 1
@@ -171,7 +205,9 @@ class SoakedServer:
     def _logged(self) -> list[str]:
         """Return what the log must not hold."""
         text = self._program.text()
-        lines = [line for line in text.splitlines() if " ERROR " in line and "program: " not in line]
+        lines = [
+            line for line in text.splitlines() if " ERROR " in line and "program: " not in line
+        ]
         found = [f"{self.kind}: logged {line:.300}" for line in lines[:10]]
         return found + ["a traceback in the log"] * ("Traceback" in text) + self._told()[:10]
 
@@ -180,7 +216,9 @@ class SoakedServer:
             yield json.loads(line)
 
     def _told(self) -> list[str]:
-        return [f"{self.kind}: {entry['problem']}" for entry in self._entries() if "problem" in entry]
+        return [
+            f"{self.kind}: {entry['problem']}" for entry in self._entries() if "problem" in entry
+        ]
 
     def _counted(self) -> tuple[Counter[str], Counter[str]]:
         calls, errors = Counter[str](), Counter[str]()
@@ -224,8 +262,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--out", type=Path, required=True, help="where logs, recordings and the summary stay")
-    parser.add_argument("--largest-mb", type=float, default=LARGEST_MB, help="of a process's growth")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="where logs, recordings and the summary stay"
+    )
+    parser.add_argument(
+        "--largest-mb", type=float, default=LARGEST_MB, help="of a process's growth"
+    )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"{options.seconds:.0f} s, seed {seed}", flush=True)

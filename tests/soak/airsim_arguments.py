@@ -1,4 +1,7 @@
-"""Domains of the arguments of AirSim's calls: how a right value is drawn, and values that the server refuses."""
+"""Domains of the arguments of AirSim's calls.
+
+How a right value is drawn, and values that the server refuses.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ Draw = Callable[[random.Random], Any]
 
 NAN: Final = math.nan
 LENSES: Final = (0.0, 0.001)
-"""K1 of the only camera whose lens programs change: the renderer holds 128 MB of lenses, which hide what else grows."""
+"""K1 of the only camera whose lens programs change.
+
+The renderer holds 128 MB of lenses, which hide what else grows.
+"""
 LENS_CAMERA: Final = "back_center"
 
 
@@ -56,7 +62,11 @@ def vector_of(reach: float) -> Draw:
 
 def high_point(r: random.Random) -> dict[str, float]:
     """Return a point above the floor, 15 m around."""
-    return {"x_val": r.uniform(-15.0, 15.0), "y_val": r.uniform(-15.0, 15.0), "z_val": r.uniform(-12.0, -2.0)}
+    return {
+        "x_val": r.uniform(-15.0, 15.0),
+        "y_val": r.uniform(-15.0, 15.0),
+        "z_val": r.uniform(-12.0, -2.0),
+    }
 
 
 def attitude(r: random.Random) -> dict[str, float]:
@@ -65,7 +75,10 @@ def attitude(r: random.Random) -> dict[str, float]:
 
 def random_pose(r: random.Random) -> dict[str, Any]:
     unknown = {"x_val": NAN, "y_val": NAN, "z_val": NAN}
-    return {"position": r.choice((high_point(r), high_point(r), unknown)), "orientation": attitude(r)}
+    return {
+        "position": r.choice((high_point(r), high_point(r), unknown)),
+        "orientation": attitude(r),
+    }
 
 
 def kinematics(r: random.Random) -> dict[str, Any]:
@@ -105,7 +118,9 @@ def car_controls(r: random.Random) -> dict[str, Any]:
 
 
 def sticks(r: random.Random) -> dict[str, Any]:
-    return {"is_valid": r.random() < 0.7} | {key: r.uniform(-1.0, 1.0) for key in ("pitch", "roll", "throttle", "yaw")}
+    return {"is_valid": r.random() < 0.7} | {
+        key: r.uniform(-1.0, 1.0) for key in ("pitch", "roll", "throttle", "yaw")
+    }
 
 
 FLAG: Final = one_of(True, False, refused=("perhaps", None, []))
@@ -113,10 +128,13 @@ YAW: Final = Argument(
     lambda r: {"is_rate": r.random() < 0.5, "yaw_or_rate": r.uniform(-180.0, 180.0)},
     (*NO_STRUCT, {"is_rate": "perhaps"}),
 )
-NEVER_RATE: Final = Argument(lambda r: {"is_rate": False, "yaw_or_rate": r.uniform(-180.0, 180.0)}, YAW.refused)
+NEVER_RATE: Final = Argument(
+    lambda r: {"is_rate": False, "yaw_or_rate": r.uniform(-180.0, 180.0)}, YAW.refused
+)
 TRACKER_GAINS: Final = Argument(
     lambda r: [
-        g * r.uniform(0.5, 2.0) for g in (7.5, 0.0, 5.0, 0.0, 0.4, 0.0, 0.04, 0.0, 2.0, 0.0, 0.4, 0.0, 3.0, 0.1)
+        g * r.uniform(0.5, 2.0)
+        for g in (7.5, 0.0, 5.0, 0.0, 0.4, 0.0, 0.04, 0.0, 2.0, 0.0, 0.4, 0.0, 3.0, 0.1)
     ],
     (5, None, [], [1.0] * 13, [1.0] * 15),
 )
@@ -124,7 +142,9 @@ GAINS: Final = Argument(
     lambda r: [r.choice((0.0, 0.2, r.uniform(0.0, 1.0))) for _ in range(3)],
     (5, None, [], [1.0, 1.0], [NAN] * 3, [1e9] * 3),
 )
-STICKS: Final = Argument(sticks, (*NO_STRUCT, {"is_valid": True, "roll": 1.5}, {"is_valid": True, "yaw": NAN}))
+STICKS: Final = Argument(
+    sticks, (*NO_STRUCT, {"is_valid": True, "roll": 1.5}, {"is_valid": True, "yaw": NAN})
+)
 DRIVETRAIN: Final = whole(0, 1)
 DURATION: Final = number(0.0, 1.0)
 TIMEOUT: Final = number(0.5, 3.0)
@@ -135,7 +155,11 @@ POINT: Final = Argument(high_point, (*NO_STRUCT, {"z_val": []}))
 GEO: Final = Argument(geo_point, (*NO_STRUCT, {"altitude": "high"}))
 SCALE: Final = Argument(
     lambda r: {key: r.uniform(0.2, 3.0) for key in ("x_val", "y_val", "z_val")},
-    (*NO_STRUCT, {"x_val": 0.0, "y_val": 1.0, "z_val": 1.0}, {"x_val": 1e9, "y_val": 1.0, "z_val": 1.0}),
+    (
+        *NO_STRUCT,
+        {"x_val": 0.0, "y_val": 1.0, "z_val": 1.0},
+        {"x_val": 1e9, "y_val": 1.0, "z_val": 1.0},
+    ),
 )
 COLOUR: Final = Argument(lambda r: [r.random() for _ in range(4)], (5, None, ["red", 0, 0, 1]))
 POINTS: Final = list_of(high_point, 5)

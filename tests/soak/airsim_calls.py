@@ -1,7 +1,10 @@
-"""A model of AirSim's calls: random arguments of every served method, and whether the call must succeed.
+"""A model of AirSim's calls.
 
-A call is right when every argument has a value of its domain; it is wrong when one of them has a value that the
-server must refuse, or is absent. Only what other programs do at the same time leaves an error open: its text is given.
+Random arguments of every served method, and whether the call must succeed.
+
+A call is right when every argument has a value of its domain; it is wrong when one of them has a
+value that the server must refuse, or is absent. Only what other programs do at the same time leaves
+an error open: its text is given.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ from tests.soak.airsim_arguments import (
 OBJECTS: Final = "soak"
 """Names of the objects that programs spawn begin with it."""
 _OBJECTS: Final = tuple(f"{OBJECTS}{letter}" for letter in "abcdef")
-_GAINS: Final = [f"set{loop}ControllerGains" for loop in ("AngleRate", "AngleLevel", "Velocity", "Position")]
+_GAINS: Final = [
+    f"set{loop}ControllerGains" for loop in ("AngleRate", "AngleLevel", "Velocity", "Position")
+]
 _WRONG: Final = 0.15
 """Share of calls with an argument that the server refuses, or without it."""
 _TOO_FEW: Final = 0.2
@@ -92,7 +97,9 @@ class Call:
     def problem(self, error: str | None, result: Any) -> str:
         """Return what is wrong with an answer; empty = it is as it must be."""
         if error is not None:
-            allowed = not self.succeeds or (self.method.open_error and re.search(self.method.open_error, error))
+            allowed = not self.succeeds or (
+                self.method.open_error and re.search(self.method.open_error, error)
+            )
             inside = "failed inside the server" in error
             return "" if allowed and not inside else f"must succeed: {error}"
         if not self.succeeds:
@@ -109,7 +116,8 @@ class CallModel:
     """Draws calls.
 
     Args:
-        kind: of the server's vehicles, multirotor or car. vehicles: their names. assets: what can be spawned.
+        kind: of the server's vehicles, multirotor or car. vehicles: their names. assets: what can
+            be spawned.
         folder: of the server, whose files go into ``recordings`` in it.
     """
 
@@ -142,7 +150,9 @@ class CallModel:
             places = [i for i, argument in enumerate(method.arguments) if argument.refused]
             place = self.random.choice(places)
             arguments[place] = self.random.choice(method.arguments[place].refused)
-        return Call(name, arguments, method, succeeds=not wrong and method.vehicle in ("", self.kind))
+        return Call(
+            name, arguments, method, succeeds=not wrong and method.vehicle in ("", self.kind)
+        )
 
 
 def methods_of(vehicles: Sequence[str], assets: Sequence[str], folder: str) -> dict[str, Method]:
@@ -196,7 +206,10 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
     v, z, speed = number(-3.0, 3.0, NAN), number(-12.0, -1.0), number(0.5, 6.0)
     angle, rate, throttle = number(-0.5, 0.5), number(-1.0, 1.0), number(0.0, 1.0)
     ahead = (number(3.0, 5.0, 0.0, 0.1), number(0.0, 1.0), vehicle)
-    path = Argument(lambda r: [high_point(r) for _ in range(r.randint(1, 4))], (5, None, [7], [{"x_val": "far"}]))
+    path = Argument(
+        lambda r: [high_point(r) for _ in range(r.randint(1, 4))],
+        (5, None, [7], [{"x_val": "far"}]),
+    )
     found = {
         "takeoff": ((TIMEOUT, vehicle), 1),
         "land": ((TIMEOUT, vehicle), 1),
@@ -219,7 +232,15 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
         "moveByAngleRatesZ": ((rate, rate, rate, z, DURATION, vehicle), 1),
         "moveByAngleRatesThrottle": ((rate, rate, rate, throttle, DURATION, vehicle), 1),
         "moveByManual": (
-            (number(0.0, 1e5), number(0.0, 1e5), number(-1e5, 0.0, NAN), DURATION, DRIVETRAIN, YAW, vehicle),
+            (
+                number(0.0, 1e5),
+                number(0.0, 1e5),
+                number(-1e5, 0.0, NAN),
+                DURATION,
+                DRIVETRAIN,
+                YAW,
+                vehicle,
+            ),
             1,
         ),
         "moveByMotorPWMs": ((throttle, throttle, throttle, throttle, DURATION, vehicle), 1),
@@ -231,7 +252,10 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
     moves["takeoff"] = Method(
         (TIMEOUT, vehicle), bool, 1, vehicle="multirotor", open_error="already moving with velocity"
     )
-    gains = {name: Method((GAINS, GAINS, GAINS, vehicle), None, 1, vehicle="multirotor", weight=0.3) for name in _GAINS}
+    gains = {
+        name: Method((GAINS, GAINS, GAINS, vehicle), None, 1, vehicle="multirotor", weight=0.3)
+        for name in _GAINS
+    }
     look = (
         FLAG,
         FLAG,
@@ -248,7 +272,9 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
         **moves,
         **gains,
         "moveOnSpline": Method((path, *look, vehicle), bool, 10, vehicle="multirotor", weight=0.7),
-        "moveOnSplineVelConstraints": Method((path, still, *look, vehicle), bool, 10, vehicle="multirotor", weight=0.3),
+        "moveOnSplineVelConstraints": Method(
+            (path, still, *look, vehicle), bool, 10, vehicle="multirotor", weight=0.3
+        ),
         "setTrajectoryTrackerGains": Method((TRACKER_GAINS, vehicle), None, 1),
         "moveByRC": Method((STICKS, vehicle), None, 1, vehicle="multirotor"),
         "cancelLastTask": Method((vehicle,), None, 1),
@@ -257,7 +283,11 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
 
 
 def _geo_numbers() -> tuple[Argument, ...]:
-    return number(47.6414, 47.6415, NAN), number(-122.1402, -122.1401, NAN), number(124.0, 130.0, NAN)
+    return (
+        number(47.6414, 47.6415, NAN),
+        number(-122.1402, -122.1401, NAN),
+        number(124.0, 130.0, NAN),
+    )
 
 
 def _pictures(vehicle: Argument) -> dict[str, Method]:
@@ -278,25 +308,43 @@ def _pictures(vehicle: Argument) -> dict[str, Method]:
     straight = one_of("0", "1", "front_center", refused=CAMERA.refused)
     return {
         "simGetImages": Method((requests, vehicle), list, 1, _are_pictures, weight=4.0),
-        "simGetImage": Method((CAMERA, type_, vehicle), bytes, 1, lambda png: png.startswith(b"\x89PNG")),
+        "simGetImage": Method(
+            (CAMERA, type_, vehicle), bytes, 1, lambda png: png.startswith(b"\x89PNG")
+        ),
         "simGetCameraInfo": Method((CAMERA, vehicle), dict, 1),
         "simSetCameraPose": Method((CAMERA, POSE, vehicle), None, 1),
-        "simSetCameraFov": Method((straight, number(30.0, 120.0, 0.5, 180.0, NAN), vehicle), None, 1),
+        "simSetCameraFov": Method(
+            (straight, number(30.0, 120.0, 0.5, 180.0, NAN), vehicle), None, 1
+        ),
         "simGetDistortionParams": Method((CAMERA, vehicle), list, 1),
         "simSetDistortionParam": Method(
-            (bent, one_of("K1", refused=("K9", 5)), one_of(*LENSES, refused=(1e4, NAN, "far")), vehicle), None, 1
+            (
+                bent,
+                one_of("K1", refused=("K9", 5)),
+                one_of(*LENSES, refused=(1e4, NAN, "far")),
+                vehicle,
+            ),
+            None,
+            1,
         ),
         "simAddDetectionFilterMeshName": Method(
-            (*filters, mesh, vehicle), None, 1, open_error="at most 100 names of 255 characters a camera"
+            (*filters, mesh, vehicle),
+            None,
+            1,
+            open_error="at most 100 names of 255 characters a camera",
         ),
-        "simSetDetectionFilterRadius": Method((*filters, number(100.0, 1e5, -1.0, NAN), vehicle), None, 1),
+        "simSetDetectionFilterRadius": Method(
+            (*filters, number(100.0, 1e5, -1.0, NAN), vehicle), None, 1
+        ),
         "simClearDetectionMeshNames": Method((*filters, vehicle), None, 1),
         "simGetDetections": Method((*filters, vehicle), list, 1),
     }
 
 
 def _are_pictures(answers: list[dict[str, Any]]) -> bool:
-    """Return True if each has a size, and as many values as pixels where they are not compressed."""
+    """Return True if each has a size, and as many values as pixels where they are not
+    compressed.
+    """
     for answer in answers:
         pixels = answer["width"] * answer["height"]
         floats, data = answer["image_data_float"], answer["image_data_uint8"]
@@ -312,7 +360,9 @@ def _are_pictures(answers: list[dict[str, Any]]) -> bool:
 def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method]:
     grid, file = (
         whole(2, 6, 0, -1),
-        one_of("grid.binvox", f"{folder}/recordings/grid.binvox", refused=("x.txt", "../x.binvox", 5)),
+        one_of(
+            "grid.binvox", f"{folder}/recordings/grid.binvox", refused=("x.txt", "../x.binvox", 5)
+        ),
     )
     time = one_of("", "2026-06-01 09:30:00", refused=(5, None))
     expression = one_of(".*", "soak.*", "Cube", refused=("(", "x" * 300, 5))
@@ -324,9 +374,15 @@ def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method
         "simContinueForFrames": Method((whole(0, 3, -1, 1 << 60),), None, weight=0.2),
         "simSetVehiclePose": Method((POSE, FLAG, vehicle), None, 1),
         "simSetKinematics": Method((Argument(kinematics, NO_STRUCT), FLAG, vehicle), None, 1),
-        "simSetWind": Method((Argument(vector_of(3.0), (*NO_STRUCT, {"x_val": NAN})),), None, vehicle="multirotor"),
-        "simSetExtForce": Method((Argument(vector_of(1.0), (*NO_STRUCT, {"x_val": NAN})),), None, vehicle="multirotor"),
-        "simSetTimeOfDay": Method((FLAG, time, FLAG, number(0.0, 100.0), number(0.0, 60.0), FLAG), None, 1),
+        "simSetWind": Method(
+            (Argument(vector_of(3.0), (*NO_STRUCT, {"x_val": NAN})),), None, vehicle="multirotor"
+        ),
+        "simSetExtForce": Method(
+            (Argument(vector_of(1.0), (*NO_STRUCT, {"x_val": NAN})),), None, vehicle="multirotor"
+        ),
+        "simSetTimeOfDay": Method(
+            (FLAG, time, FLAG, number(0.0, 100.0), number(0.0, 60.0), FLAG), None, 1
+        ),
         "simEnableWeather": Method((FLAG,), None),
         "simSetWeatherParameter": Method((whole(0, 7, -1, 9), number(0.0, 1.0, NAN)), None),
         "simPrintLogMessage": Method((TEXT, TEXT, whole(0, 3)), None, 2),
@@ -336,7 +392,9 @@ def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method
         "isRecording": Method((), bool),
         "simGetWorldExtents": Method((), list),
         "simGetMeshPositionVertexBuffers": Method((), list, weight=0.1),
-        "simCreateVoxelGrid": Method((POINT, grid, grid, grid, number(0.5, 2.0, 0.0, 100.0), file), bool, weight=0.2),
+        "simCreateVoxelGrid": Method(
+            (POINT, grid, grid, grid, number(0.5, 2.0, 0.0, 100.0), file), bool, weight=0.2
+        ),
         "simListSceneObjects": Method((expression,), list, 1),
         "simSetSegmentationObjectID": Method((things, whole(-1, 255, 256, 1 << 40), FLAG), bool, 1),
         "simGetSegmentationObjectID": Method((things,), int),
@@ -349,9 +407,14 @@ def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method
 def _objects(things: Argument, assets: Sequence[str]) -> dict[str, Method]:
     asset = one_of(*assets, refused=("no such asset", "", 5, None))
     name = one_of(*_OBJECTS, refused=("", "x" * 300, 5, None))
-    added, kind = one_of("Added", refused=("", "x" * 300, 5, None)), one_of("SimpleFlight", "PhysXCar", "Submarine")
+    added, kind = (
+        one_of("Added", refused=("", "x" * 300, 5, None)),
+        one_of("SimpleFlight", "PhysXCar", "Submarine"),
+    )
     return {
-        "simAddVehicle": Method((added, kind, POSE, TEXT), bool, 1, open_error="a vehicle is named Added already"),
+        "simAddVehicle": Method(
+            (added, kind, POSE, TEXT), bool, 1, open_error="a vehicle is named Added already"
+        ),
         "simGetObjectPose": Method((things, FLAG), dict, 1),
         "simGetObjectScale": Method((things,), dict),
         "simGetObjectScaleInternal": Method((things,), dict),
@@ -382,7 +445,9 @@ def _markers() -> dict[str, Method]:
         "simPlotArrows": Method((POINTS, POINTS, COLOUR, SIZE, SIZE, DURATION, FLAG), None),
         "simPlotStrings": Method((words, POINTS, SIZE, COLOUR, DURATION), None),
         "simPlotTransforms": Method((poses, SIZE, SIZE, DURATION, FLAG), None),
-        "simPlotTransformsWithNames": Method((poses, words, SIZE, SIZE, SIZE, COLOUR, DURATION), None),
+        "simPlotTransformsWithNames": Method(
+            (poses, words, SIZE, SIZE, SIZE, COLOUR, DURATION), None
+        ),
         "simFlushPersistentMarkers": Method((), None),
     }
 

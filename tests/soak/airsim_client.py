@@ -1,6 +1,9 @@
-"""A random program of AirSim: ``python -m tests.soak.airsim_client PORT SEED KIND LOG``; it runs until it is killed.
+"""A random program of AirSim: ``python -m tests.soak.airsim_client PORT SEED KIND LOG``.
 
-Each line of its log is an object: ``calls`` and ``errors`` of each method since the last line, or a ``problem``.
+It runs until it is killed.
+
+Each line of its log is an object: ``calls`` and ``errors`` of each method since the last line, or a
+``problem``.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ class AirsimPeer:
                 found[number] = error, result
             if len(found) < len(calls):
                 data = self._socket.recv(1 << 20)
-                assert data, f"the server closed the connection during {[name for name, _ in calls]}"
+                assert data, (
+                    f"the server closed the connection during {[name for name, _ in calls]}"
+                )
                 self._unpacker.feed(data)
         return [found[first + i] for i in range(len(calls))]
 

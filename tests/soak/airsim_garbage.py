@@ -1,4 +1,7 @@
-"""Garbage at a port of MessagePack-RPC: what the server must close and count, and messages that never end."""
+"""Garbage at a port of MessagePack-RPC.
+
+What the server must close and count, and messages that never end.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ class GarbageThrower:
         return sum(count for name, count in self.thrown.items() if name in MALFORMED)
 
     def throw(self) -> None:
-        """Throw a piece. Raises TimeoutError: the server does not close the connection of what is malformed."""
+        """Throw a piece.
+
+        Raises TimeoutError: the server does not close the connection of what is malformed.
+        """
         name = self._random.choice([*MALFORMED, *UNFINISHED])
         self.thrown[name] += 1
         peer = self._connection()

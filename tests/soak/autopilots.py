@@ -1,8 +1,11 @@
-"""Autopilots for hours of simulated time: ``python -m tests.soak.autopilots px4 --simulated 10000 --out out/soak/px4``.
+"""Autopilots for hours of simulated time.
 
-A strict stand-in flies a box again and again at the highest speed. At seeded moments the world pauses, makes single
-steps or is slowed down; the stand-in stands still for a moment, hangs, or is killed; the bridge is restarted. ArduPilot
-loses datagrams too. Exit code 0 = no violation, no deadlock, corners within 0.10 m; 1 = said on stderr.
+``python -m tests.soak.autopilots px4 --simulated 10000 --out out/soak/px4``.
+
+A strict stand-in flies a box again and again at the highest speed. At seeded moments the world
+pauses, makes single steps or is slowed down; the stand-in stands still for a moment, hangs, or is
+killed; the bridge is restarted. ArduPilot loses datagrams too. Exit code 0 = no violation, no
+deadlock, corners within 0.10 m; 1 = said on stderr.
 """
 
 from __future__ import annotations
@@ -56,11 +59,14 @@ class AutopilotSoak:
     """One bridge and one stand-in, and what becomes of both.
 
     Attributes:
-        events: how often each happened. problems: what went wrong. corners_m: errors at corners of boxes.
+        events: how often each happened. problems: what went wrong. corners_m: errors at corners of
+            boxes.
         grown_mb: growth of each bridge that lived for long. lost: datagrams.
     """
 
-    def __init__(self, kind: Kind, folder: Path, rng: random.Random, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, kind: Kind, folder: Path, rng: random.Random, stack: contextlib.ExitStack
+    ) -> None:
         self.events = Counter[str]()
         self.problems: list[str] = []
         self.corners_m: list[float] = []
@@ -72,7 +78,11 @@ class AutopilotSoak:
         self._stack = stack
         self._port = free_port(socket.SOCK_STREAM if kind == "px4" else socket.SOCK_DGRAM)
         self._options = SitlOptions(
-            program=kind, indoors=kind == "px4", speed=100.0, rate_hz=_RATE_HZ[kind], seed=rng.randrange(1000)
+            program=kind,
+            indoors=kind == "px4",
+            speed=100.0,
+            rate_hz=_RATE_HZ[kind],
+            seed=rng.randrange(1000),
         )
         self._steps_before = 0
         self._open_bridge()
@@ -87,13 +97,17 @@ class AutopilotSoak:
         newest_s, changed_s = self.seconds(), time.monotonic()
         while newest_s < until_s:
             time.sleep(0.05)
-            assert self._program.poll() is None, f"the stand-in ended: {self._program.text()[-800:]}"
+            assert self._program.poll() is None, (
+                f"the stand-in ended: {self._program.text()[-800:]}"
+            )
             now_s = self.seconds()
             self._weigh()
             if now_s > newest_s:
                 newest_s, changed_s = now_s, time.monotonic()
             stood_s = time.monotonic() - changed_s
-            assert stood_s < _PATIENCE_S, f"no step for {stood_s:.0f} s: {self._bridge.link(self._kind)}"
+            assert stood_s < _PATIENCE_S, (
+                f"no step for {stood_s:.0f} s: {self._bridge.link(self._kind)}"
+            )
 
     def happen(self) -> None:
         """Let one thing go wrong."""
@@ -108,7 +122,7 @@ class AutopilotSoak:
         self._end_program()
         self._grown()
 
-    # --- what goes wrong ---------------------------------------------------------------------------
+    # --- what goes wrong --------------------------------------------------------------------------
 
     def _pause(self) -> None:
         with self._paused():
@@ -124,8 +138,12 @@ class AutopilotSoak:
 
     def _make_steps(self, wanted: int) -> None:
         before, seconds = self._bridge.steps(), wanted / _STEP_HZ[self._kind]
-        self._bridge.web.post("/api/v1/simulation/step", json={"seconds": seconds}).raise_for_status()
-        wait_until(lambda: self._bridge.steps() >= before + wanted - _SETTLED, _PATIENCE_S, period_s=0.05)
+        self._bridge.web.post(
+            "/api/v1/simulation/step", json={"seconds": seconds}
+        ).raise_for_status()
+        wait_until(
+            lambda: self._bridge.steps() >= before + wanted - _SETTLED, _PATIENCE_S, period_s=0.05
+        )
         self._stand()
         made = self._bridge.steps() - before
         if abs(made - wanted) > _SETTLED:
@@ -164,10 +182,12 @@ class AutopilotSoak:
         self._open_bridge()
         self._await_link("running")
 
-    # --- the processes -----------------------------------------------------------------------------
+    # --- the processes ----------------------------------------------------------------------------
 
     def _lose(self, state: str) -> None:
-        """Let the world go on without the killed stand-in, put the vehicle back, and start another."""
+        """Let the world go on without the killed stand-in, put the vehicle back, and start
+        another.
+        """
         self._await_link(state)
         self._advance_alone()
         if self._bridge.height(self._kind) > 0.5:
@@ -183,7 +203,9 @@ class AutopilotSoak:
 
     def _await_link(self, state: str) -> None:
         wanted = f"{self._kind} {state}"
-        wait_until(lambda: self._bridge.link(self._kind) == wanted, _PATIENCE_S, wanted, period_s=0.05)
+        wait_until(
+            lambda: self._bridge.link(self._kind) == wanted, _PATIENCE_S, wanted, period_s=0.05
+        )
 
     def _open_bridge(self) -> None:
         self._bridge_life = self._stack.enter_context(contextlib.ExitStack())
@@ -205,7 +227,9 @@ class AutopilotSoak:
             self.problems.append(f"violation: {found['violation']}")
         self.lost += found.get("lost", 0)
         self.corners_m += found["corners_m"]
-        self.problems += [f"a corner is {e:.3f} m away" for e in found["corners_m"] if e > _CORNER_M]
+        self.problems += [
+            f"a corner is {e:.3f} m away" for e in found["corners_m"] if e > _CORNER_M
+        ]
 
     @contextlib.contextmanager
     def _paused(self) -> Any:
@@ -220,9 +244,12 @@ class AutopilotSoak:
     def _stand(self) -> None:
         """Wait until the steps that were due when the world paused are made, and reported."""
         seconds = _STANDS_S[self._kind]
-        wait_until(lambda: self._bridge.stands(seconds) and self._bridge.behind_ms() < _SETTLED_MS, _PATIENCE_S)
+        wait_until(
+            lambda: self._bridge.stands(seconds) and self._bridge.behind_ms() < _SETTLED_MS,
+            _PATIENCE_S,
+        )
 
-    # --- memory ------------------------------------------------------------------------------------
+    # --- memory -----------------------------------------------------------------------------------
 
     def _weigh(self) -> None:
         """Measure the bridge and its workers, once in ten seconds of simulated time."""
@@ -232,7 +259,10 @@ class AutopilotSoak:
             self._sizes_mb += [size_mb] * (int(now_s / 10.0) + 1 - len(self._sizes_mb))
 
     def _grown(self) -> None:
-        """Compare the memory at a third of a bridge's life with that at its end; short lives say nothing."""
+        """Compare the memory at a third of a bridge's life with that at its end.
+
+        Short lives say nothing.
+        """
         sizes_mb = self._sizes_mb
         if len(sizes_mb) > _SHORTEST_LIFE:
             grown_mb = sizes_mb[-1] - sizes_mb[len(sizes_mb) // 3]
@@ -251,7 +281,10 @@ def soak(kind: Kind, folder: Path, seconds: float, seed: int) -> dict[str, Any]:
             while (now_s := run.seconds()) < seconds:
                 if now_s >= reported_s:
                     reported_s = now_s + 100.0
-                    print(f"{now_s:.0f} s in {time.monotonic() - begun_s:.0f} s {dict(run.events)}", flush=True)
+                    print(
+                        f"{now_s:.0f} s in {time.monotonic() - begun_s:.0f} s {dict(run.events)}",
+                        flush=True,
+                    )
                 run.go_on(min(now_s + rng.uniform(1.0, longest_s), seconds))
                 if run.seconds() < seconds:
                     run.happen()
@@ -277,7 +310,9 @@ def main() -> int:
     parser.add_argument("kind", choices=("px4", "ardupilot"))
     parser.add_argument("--simulated", type=float, default=10_000.0, help="simulated seconds")
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--out", type=Path, required=True, help="where the configuration and the summary stay")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="where the configuration and the summary stay"
+    )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"{options.kind}, {options.simulated:.0f} simulated s, seed {seed}", flush=True)

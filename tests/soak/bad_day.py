@@ -1,9 +1,9 @@
 """A bad day: all faults at random on every emulated mocap system, into one whole bridge.
 
-``python -m tests.soak.bad_day --seconds 1800`` runs days of a quarter of a minute, one after the other,
-each with its own faults, whose seed is printed; ``--seed`` plays them again. After each day the counts
-of what the bridge received are held against what the emulators did; at the end all must be well again.
-Exit code 0 = a bad day and nothing more; 1 = something is broken, said on stderr.
+``python -m tests.soak.bad_day --seconds 1800`` runs days of a quarter of a minute, one after the
+other, each with its own faults, whose seed is printed; ``--seed`` plays them again. After each day
+the counts of what the bridge received are held against what the emulators did; at the end all must
+be well again. Exit code 0 = a bad day and nothing more; 1 = something is broken, said on stderr.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ def configuration(specs: Iterable[ServerSpec]) -> dict[str, Any]:
         found["rooms"][kind] = {"T_world_room": {"p_m": [APART_M * number, 0.0, 0.0]}}
         found["sources"][kind] = {"room": kind, **SOURCES[kind](spec)}
         for subject in ("drone", "gate"):
-            found["actors"][f"{kind}-{subject}"] = {"kind": "vehicle", "source": kind, "subject": subject}
+            found["actors"][f"{kind}-{subject}"] = {
+                "kind": "vehicle",
+                "source": kind,
+                "subject": subject,
+            }
         if kind in HUMANS:
             found["actors"][f"{kind}-human"] = {"kind": "human", "source": kind, "subject": "Actor"}
     return found | {
@@ -171,7 +175,10 @@ class Ledger:
 
     @property
     def frames(self) -> int:
-        """Emitted frames that the server sent; VRPN says nothing of lost bodies, but its source does."""
+        """Emitted frames that the server sent.
+
+        VRPN says nothing of lost bodies, but its source does.
+        """
         return self.tap["frames"] - (self.tap["blank"] if self.kind == "vrpn" else 0)
 
     def expect(self, holds: bool, what: str) -> None:
@@ -182,47 +189,75 @@ class Ledger:
         """What does not add up."""
         e, s, frames = self.emulator, self.source, self.frames
         fates = e["lost"] + e["silenced"] + e["delivered"] + e["undelivered"] + e["overflow"]
-        self.expect(e["offered"] + e["duplicated"] + e["garbage"] == fates, "the emulator lost track of its messages")
-        self.expect(frames + s["superseded"] <= e["delivered"], "more frames came than were delivered")
+        self.expect(
+            e["offered"] + e["duplicated"] + e["garbage"] == fates,
+            "the emulator lost track of its messages",
+        )
+        self.expect(
+            frames + s["superseded"] <= e["delivered"], "more frames came than were delivered"
+        )
         # A broken piece of a stream also spoils what follows it.
         broken = (2 if self.kind in STREAMS else 1) * e["garbage"]
         self.expect(s["malformed"] <= broken, "more was malformed than sent so")
         self.expect(s["foreign"] == 0, "nobody else sent anything")
         if not e["garbage"]:
             self.judge_numbers()
-        injected = {name.removeprefix("injected_"): n for name, n in s.items() if name.startswith("injected_")}
+        injected = {
+            name.removeprefix("injected_"): n
+            for name, n in s.items()
+            if name.startswith("injected_")
+        }
         if injected:
             self.judge_injected(Counter(injected))
         return self.problems
 
     def judge_numbers(self) -> None:
-        """Without garbage, which can say any number, every frame filmed is received or lost at most once."""
+        """Without garbage, which can say any number, every frame filmed is received or lost at
+        most once.
+        """
         e, s, frames = self.emulator, self.source, self.frames
         seen = frames + s["superseded"] + s["stale"] + s["undescribed"]
         skipped = 0
-        if self.kind == "tracker":  # its number is its clock: a step forward passes numbers that nobody filmed
+        # Its number is its clock: a step forward passes numbers that nobody filmed.
+        if self.kind == "tracker":
             steps_ns = [size_ns for size_ns, _ in Faults.parse(self.faults).steps]
             skipped = sum(round(1e-9 * size_ns * RATE_HZ) for size_ns in steps_ns if size_ns > 0)
-        self.expect(seen + s["lost"] <= e["frames"] + e["missed_ticks"] + skipped, "more numbers than frames")
+        self.expect(
+            seen + s["lost"] <= e["frames"] + e["missed_ticks"] + skipped,
+            "more numbers than frames",
+        )
         bodies = 2 if self.kind == "vrpn" else 1  # which sends, and counts, them one by one
-        chances = s["resets"] + s["disconnects"]  # another life may begin with the number that the last one ended with
-        if self.kind == "tracker":  # its number is its clock: a step back may end at the number that came last
+        # Another life may begin with the number that the last one ended with.
+        chances = s["resets"] + s["disconnects"]
+        # Its number is its clock: a step back may end at the number that came last.
+        if self.kind == "tracker":
             chances += sum(size_ns < 0 for size_ns, _ in Faults.parse(self.faults).steps)
-        self.expect(s["duplicates"] <= bodies * e["duplicated"] + chances, "more duplicates than sent")
+        self.expect(
+            s["duplicates"] <= bodies * e["duplicated"] + chances, "more duplicates than sent"
+        )
         if self.kind == "motive":  # its datagrams have numbers of their own: to the last one
             came = seen + s["duplicates"] + s["reordered"] + s["out_of_sequence"]
-            self.expect(abs(e["sent_frames"] - came) <= 2, f"{e['sent_frames']} datagrams sent, {came} accounted for")
+            self.expect(
+                abs(e["sent_frames"] - came) <= 2,
+                f"{e['sent_frames']} datagrams sent, {came} accounted for",
+            )
 
     def judge_injected(self, i: Counter[str]) -> None:
         events = i["offered"] + i["duplicated"] + i["garbage"]
         fates = i["lost"] + i["silenced"] + i["delivered"] + i["undelivered"] + i["overflow"]
         # A few are on their way when a day begins or ends.
-        self.expect(abs(events - fates) <= 5, f"the injected faults lost track: {events} in, {fates} out")
-        self.expect(i["offered"] == self.tap["events"], "the injected faults saw other events than were emitted")
+        self.expect(
+            abs(events - fates) <= 5, f"the injected faults lost track: {events} in, {fates} out"
+        )
+        self.expect(
+            i["offered"] == self.tap["events"],
+            "the injected faults saw other events than were emitted",
+        )
 
     def __str__(self) -> str:
         return (
-            f"  {self.kind}: {self.faults}\n    emulator {dict(+self.emulator)}\n    source   {dict(+self.source)}\n"
+            f"  {self.kind}: {self.faults}\n    emulator {dict(+self.emulator)}\n    "
+            f"source   {dict(+self.source)}\n"
             f"    emitted  {dict(+self.tap)}"
         )
 
@@ -234,7 +269,9 @@ def opened(spec: ServerSpec, faults: str, epoch_ns: int) -> Emulator:
     return emulator
 
 
-async def day(bridge: Bridge, specs: list[ServerSpec], faults: dict[str, str], seconds: float) -> list[Ledger]:
+async def day(
+    bridge: Bridge, specs: list[ServerSpec], faults: dict[str, str], seconds: float
+) -> list[Ledger]:
     """Run emulators with these faults for so long."""
     before = {
         n: (Counter(line.status.counters), Counter(tapped(bridge, n).counters))
@@ -273,7 +310,9 @@ async def watched(bridge: Bridge, seconds: float) -> None:
         for actor in bridge.context.world.snapshot(now_ns()).actors:
             pose = np.concatenate((actor.T_world_body.p_m, actor.T_world_body.q_xyzw))
             assert np.isfinite(pose).all(), f"{actor.name} is at {pose}"
-            assert abs(float(np.linalg.norm(pose[3:])) - 1.0) < 1e-3, f"the attitude of {actor.name} is {pose[3:]}"
+            assert abs(float(np.linalg.norm(pose[3:])) - 1.0) < 1e-3, (
+                f"the attitude of {actor.name} is {pose[3:]}"
+            )
         looks += 1
         if looks % 30 == 0:
             bridge.snapshot()
@@ -291,7 +330,9 @@ async def calm(bridge: Bridge, specs: list[ServerSpec]) -> None:
             await stack.enter_async_context(opened(spec, "", epoch_ns))
         deadline_ns = now_ns() + round(CALM_S * NS_PER_S)
         while wrong := astray(bridge):
-            assert now_ns() < deadline_ns, f"{CALM_S} s without faults, and still: {'; '.join(wrong)}"
+            assert now_ns() < deadline_ns, (
+                f"{CALM_S} s without faults, and still: {'; '.join(wrong)}"
+            )
             await watched(bridge, 0.2)
 
 
@@ -330,7 +371,9 @@ async def days(seconds: float, seed: int) -> list[str]:
     """All days; returns what went wrong."""
     problems: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
-        lambda _, context: problems.append(f"the loop: {context.get('message')}: {context.get('exception')!r}")
+        lambda _, context: problems.append(
+            f"the loop: {context.get('message')}: {context.get('exception')!r}"
+        )
     )
     specs = servers()
     bridge = build(specs)
@@ -354,7 +397,8 @@ async def days(seconds: float, seed: int) -> list[str]:
     await alive(running, calm(bridge, specs))
     used.append(memory())
     print(
-        f"{number} days; memory and objects: {used[1]} to {used[-1]}; world {bridge.context.world.counters()}",
+        f"{number} days; memory and objects: {used[1]} to {used[-1]}; world "
+        f"{bridge.context.world.counters()}",
         flush=True,
     )
     grown_mb, grown_objects = (growth([float(u[i]) for u in used]) for i in (0, 1))

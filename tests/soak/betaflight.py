@@ -1,7 +1,10 @@
-"""Betaflight's real program hovers through the bridge: ``python -m tests.soak.betaflight --seconds 600 --out FOLDER``.
+"""Betaflight's real program hovers through the bridge.
 
-It prints how late its states came, the largest gap between two, and the load. Exit code 0 = it held its height and was
-never silent; 1 = said on stderr. States in time are judged on a quiet computer only: Betaflight keeps real time.
+``python -m tests.soak.betaflight --seconds 600 --out FOLDER``.
+
+It prints how late its states came, the largest gap between two, and the load. Exit code 0 = it held
+its height and was never silent; 1 = said on stderr. States in time are judged on a quiet computer
+only: Betaflight keeps real time.
 """
 
 from __future__ import annotations
@@ -46,7 +49,11 @@ def main() -> int:
 
 
 def _figures(hover: Hover, states: dict[str, float], link: str) -> dict[str, Any]:
-    own = {"deviation_m": hover.deviation_m, "late_steps_share": hover.late_share, "wait_share": hover.wait_share}
+    own = {
+        "deviation_m": hover.deviation_m,
+        "late_steps_share": hover.late_share,
+        "wait_share": hover.wait_share,
+    }
     return own | states | {"link": link, "load": os.getloadavg()[0], "cores": os.cpu_count()}
 
 

@@ -1,4 +1,7 @@
-"""The books of a run: whatever was sent was received, or counted by the reason for which it was not."""
+"""The books of a run.
+
+Whatever was sent was received, or counted by the reason for which it was not.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class Books:
 
 @dataclass(frozen=True)
 class Page:
-    """All counters at an instant; ``links`` by name and direction, ``room`` what the flight room told."""
+    """All counters at an instant.
+
+    ``links`` by name and direction, ``room`` what the flight room told.
+    """
 
     status: Mapping[str, Any]
     room: Mapping[str, Any]
@@ -59,26 +65,43 @@ def _networks(books: Books, first: Page, last: Page) -> None:
 
 def _room(books: Books, first: Page, last: Page) -> None:
     room = _more(Counter(last.room["motive"]), Counter(first.room["motive"]))
-    fates = room["lost"] + room["silenced"] + room["delivered"] + room["undelivered"] + room["overflow"]
+    fates = (
+        room["lost"] + room["silenced"] + room["delivered"] + room["undelivered"] + room["overflow"]
+    )
     books.enter("room: messages", room["offered"] + room["duplicated"] + room["garbage"], fates)
     source = _source(last.status, "motive_flight") - _source(first.status, "motive_flight")
     seen = source["frames"] + source["superseded"] + source["stale"] + source["undescribed"]
     # Both sides are asked up to a second apart.
     rate_hz = last.room["rate_hz"]
-    books.enter("mocap: frame numbers", room["frames"] + room["missed_ticks"], seen + source["lost"], 1.5 * rate_hz)
+    books.enter(
+        "mocap: frame numbers",
+        room["frames"] + room["missed_ticks"],
+        seen + source["lost"],
+        1.5 * rate_hz,
+    )
     imu = last.room["imu"]["sent"] - first.room["imu"]["sent"]
-    books.at_most("imu: samples", _frames(last.status, "imu") - _frames(first.status, "imu"), imu, 1.5 * rate_hz)
+    books.at_most(
+        "imu: samples",
+        _frames(last.status, "imu") - _frames(first.status, "imu"),
+        imu,
+        1.5 * rate_hz,
+    )
 
 
 def _renderers(books: Books, first: Mapping[str, Any], last: Mapping[str, Any]) -> None:
     for name, renderer in last["renderers"].items():
-        c = _more(Counter(renderer["report"]["counters"]), Counter(first["renderers"][name]["report"]["counters"]))
+        c = _more(
+            Counter(renderer["report"]["counters"]),
+            Counter(first["renderers"][name]["report"]["counters"]),
+        )
         fates = c["answered"] + c["unanswered"] + c["skipped"] + c["swallowed"]
         books.at_most(f"renderer {name}: requests without a fate", c["sent"], fates)
         books.at_most(f"renderer {name}: fates without a request", fates, c["sent"])
 
 
-def _cameras(books: Books, first: Mapping[str, Any], last: Mapping[str, Any], rate_hz: float) -> None:
+def _cameras(
+    books: Books, first: Mapping[str, Any], last: Mapping[str, Any], rate_hz: float
+) -> None:
     """``front`` has its renderer for itself: each answer is one of its pictures."""
     now, then = last["cameras"]["front"], first["cameras"]["front"]
     dropped = _more(Counter(now["dropped"]), Counter(then["dropped"]))
@@ -90,14 +113,18 @@ def _cameras(books: Books, first: Mapping[str, Any], last: Mapping[str, Any], ra
     waiting = dropped["superseded"] + dropped["overtaken"] + dropped["delay_line_full"]
     books.enter("front: answers", hall["answered"], received + waiting)
     ticks = 1e-9 * (last["t_ns"] - first["t_ns"]) * rate_hz
-    asked = hall["sent"] + dropped["renderer_busy"] + dropped["tick_missed"] + dropped["tracking_lost"]
+    asked = (
+        hall["sent"] + dropped["renderer_busy"] + dropped["tick_missed"] + dropped["tracking_lost"]
+    )
     books.at_most("front: ticks", ticks, asked, 0.02 * ticks + ON_THE_WAY)
     sent = last["streams"]["front"]["frames"] - first["streams"]["front"]["frames"]
     books.at_most("front: pictures reported by readers", _reported(last) - _reported(first), sent)
 
 
 def _reported(status: Mapping[str, Any]) -> int:
-    count: int = status["cameras"]["front"]["latency"]["request_to_received"]["since_start"]["count"]
+    count: int = status["cameras"]["front"]["latency"]["request_to_received"]["since_start"][
+        "count"
+    ]
     return count
 
 

@@ -1,8 +1,10 @@
-"""Fault drills: one thing goes wrong in a whole bridge, and its status has to say so, and all to be well again.
+"""Fault drills: one thing goes wrong in a whole bridge, and its status has to say so, and all to be
+well again.
 
-Each drill breaks something real: a process is killed, stopped or slowed, a network is bad, a disk full. It
-returns what the status said, how soon, and how long after the end of the fault everything worked again. The
-tests run them, and ``python -m tests.soak.fault_table`` writes what was seen into ``docs/concepts/reliability.md``.
+Each drill breaks something real: a process is killed, stopped or slowed, a network is bad, a disk
+full. It returns what the status said, how soon, and how long after the end of the fault everything
+worked again. The tests run them, and ``python -m tests.soak.fault_table`` writes what was seen into
+``docs/concepts/reliability.md``.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Seen:
     Attributes:
         words: of the status, or the counter that told.
         noticed_s: from the fault to those words; None = at once, or nothing to notice.
-        recovered_s: from the end of the fault until all worked and one more picture had reached a reader.
+        recovered_s: from the end of the fault until all worked and one more picture had reached a
+            reader.
     """
 
     words: str
@@ -54,7 +57,9 @@ class Drill:
     quick: bool
 
 
-def drill(fault: str, expected: str, *, quick: bool = False) -> Callable[[Callable[[Site], Seen]], None]:
+def drill(
+    fault: str, expected: str, *, quick: bool = False
+) -> Callable[[Callable[[Site], Seen]], None]:
     """Register a drill."""
 
     def register(run: Callable[[Site], Seen]) -> None:
@@ -79,7 +84,11 @@ def _flight(status: dict[str, Any]) -> dict[str, int]:
 # --- renderer -----------------------------------------------------------------------------------
 
 
-@drill("renderer killed", "its row says that none is connected and how to start one; the rest goes on", quick=True)
+@drill(
+    "renderer killed",
+    "its row says that none is connected and how to start one; the rest goes on",
+    quick=True,
+)
 def _renderer_killed(site: Site) -> Seen:
     site.kill("renderer")
     words, noticed_s = site.words(_reason("renderers", "hall"), "no renderer has connected")
@@ -90,7 +99,8 @@ def _renderer_killed(site: Site) -> Seen:
 
 
 @drill(
-    "renderer stopped (SIGSTOP)", "its row says that it has not answered; requests under way are given up and counted"
+    "renderer stopped (SIGSTOP)",
+    "its row says that it has not answered; requests under way are given up and counted",
 )
 def _renderer_stopped(site: Site) -> Seen:
     before = site.counter("renderers", "hall", "unanswered")
@@ -102,7 +112,8 @@ def _renderer_stopped(site: Site) -> Seen:
 
 
 @drill(
-    "renderer slowed (its link at 150 kbit/s)", "fewer pictures, the newest ones; the status says overloaded and why"
+    "renderer slowed (its link at 150 kbit/s)",
+    "fewer pictures, the newest ones; the status says overloaded and why",
 )
 def _renderer_slowed(site: Site) -> Seen:
     with site.weather("pictures", "rate=150kbit"):
@@ -122,7 +133,8 @@ def _renderer_cut(site: Site) -> Seen:
 
 @drill(
     "mocap server killed",
-    "sources wait and say what to check; actors are coasting, stale, lost; no picture of a lost actor",
+    "sources wait and say what to check; actors are coasting, stale, lost; no picture of "
+    "a lost actor",
 )
 def _lab_killed(site: Site) -> Seen:
     site.kill("lab")
@@ -151,12 +163,18 @@ def _lab_stopped(site: Site) -> Seen:
     return Seen("drone: coasting, stale, lost", noticed_s, recovered_s)
 
 
-@drill("20 % of the mocap datagrams lost", "gaps are predicted over and counted; actors stay tracked", quick=True)
+@drill(
+    "20 % of the mocap datagrams lost",
+    "gaps are predicted over and counted; actors stay tracked",
+    quick=True,
+)
 def _mocap_loss(site: Site) -> Seen:
     before = site.counter("sources", "motive_flight", "lost")
     with site.weather("mocap", "down.loss=20%,seed=3"):
         _, noticed_s = site.until(
-            lambda s: s["sources"]["motive_flight"]["report"]["counters"].get("lost", 0) >= before + 20,
+            lambda s: (
+                s["sources"]["motive_flight"]["report"]["counters"].get("lost", 0) >= before + 20
+            ),
             "losses counted",
         )
         assert site.get()["actors"]["drone"]["state"] in ("tracked", "coasting")
@@ -172,7 +190,9 @@ def _mocap_loss(site: Site) -> Seen:
 def _mocap_delay(site: Site) -> Seen:
     before = site.counter("sources", "motive_flight", "reordered")
     with site.weather("mocap", "down.delay=60ms±20,seed=3"):
-        _, noticed_s = site.until(lambda s: _flight(s).get("reordered", 0) > before + 5, "reordering")
+        _, noticed_s = site.until(
+            lambda s: _flight(s).get("reordered", 0) > before + 5, "reordering"
+        )
         assert site.get()["sources"]["motive_flight"]["report"]["state"] == "running"
     count = site.counter("sources", "motive_flight", "reordered") - before
     return Seen(f"reordered: {count} datagrams more", noticed_s, site.recovered_s())
@@ -185,12 +205,18 @@ def _mocap_delay(site: Site) -> Seen:
 def _mocap_rate(site: Site) -> Seen:
     before = _flight(site.get())
     with site.weather("mocap", "down.rate=200kbit"):
-        _, noticed_s = site.until(lambda s: s["actors"]["drone"]["state"] != "tracked", "not tracked any more")
+        _, noticed_s = site.until(
+            lambda s: s["actors"]["drone"]["state"] != "tracked", "not tracked any more"
+        )
     recovered_s = site.recovered_s()
     after = _flight(site.get())
     more = {k: after.get(k, 0) - before.get(k, 0) for k in ("lost", "stale")}
     assert sum(more.values()) > 0
-    return Seen("drone coasting; " + ", ".join(f"{k} {n}" for k, n in more.items() if n), noticed_s, recovered_s)
+    return Seen(
+        "drone coasting; " + ", ".join(f"{k} {n}" for k, n in more.items() if n),
+        noticed_s,
+        recovered_s,
+    )
 
 
 @drill(
@@ -202,7 +228,8 @@ def _foreign_clock_back(site: Site) -> Seen:
 
 
 @drill(
-    "the mocap computer's clock set forward by 0.5 s", "the clock is estimated again; no pose of the future is shown"
+    "the mocap computer's clock set forward by 0.5 s",
+    "the clock is estimated again; no pose of the future is shown",
 )
 def _foreign_clock_forward(site: Site) -> Seen:
     return _clock_step(site, "500ms")
@@ -230,11 +257,17 @@ def _clock_step(site: Site, size: str) -> Seen:
 # --- readers ------------------------------------------------------------------------------------
 
 
-@drill("onboard client killed", "its subscription ends; other readers do not miss a picture", quick=True)
+@drill(
+    "onboard client killed",
+    "its subscription ends; other readers do not miss a picture",
+    quick=True,
+)
 def _client_killed(site: Site) -> Seen:
     readers = len(site.get()["streams"]["front"]["subscribers"])
     site.kill("client")
-    _, noticed_s = site.until(lambda s: len(s["streams"]["front"]["subscribers"]) < readers, "one reader less")
+    _, noticed_s = site.until(
+        lambda s: len(s["streams"]["front"]["subscribers"]) < readers, "one reader less"
+    )
     site.one_more_picture()
     site.start("client")
     site.until(lambda s: len(s["streams"]["front"]["subscribers"]) == readers, "the reader again")
@@ -249,17 +282,24 @@ def _client_killed(site: Site) -> Seen:
 def _client_stopped(site: Site) -> Seen:
     before = sum(site.get()["streams"]["front"]["dropped"].values())
     with site.stopped("client"):
-        _, noticed_s = site.until(lambda s: sum(s["streams"]["front"]["dropped"].values()) > before + 5, "drops")
+        _, noticed_s = site.until(
+            lambda s: sum(s["streams"]["front"]["dropped"].values()) > before + 5, "drops"
+        )
         site.one_more_picture()
     dropped = site.get()["streams"]["front"]["dropped"]
     return Seen(", ".join(f"{k} {n}" for k, n in dropped.items()), noticed_s, site.recovered_s())
 
 
-@drill("radio to the onboard computer cut", "its subscription ends after silence; it registers again by itself")
+@drill(
+    "radio to the onboard computer cut",
+    "its subscription ends after silence; it registers again by itself",
+)
 def _radio_cut(site: Site) -> Seen:
     readers = len(site.get()["streams"]["front"]["subscribers"])
     with site.weather("radio0", "cut=60s@0ms"), site.weather("radio1", "cut=60s@0ms"):
-        _, noticed_s = site.until(lambda s: len(s["streams"]["front"]["subscribers"]) < readers, "one reader less")
+        _, noticed_s = site.until(
+            lambda s: len(s["streams"]["front"]["subscribers"]) < readers, "one reader less"
+        )
         site.one_more_picture()
     begun_s = time.monotonic()
     site.until(lambda s: len(s["streams"]["front"]["subscribers"]) == readers, "the reader again")
@@ -267,7 +307,11 @@ def _radio_cut(site: Site) -> Seen:
     return Seen("one subscriber less", noticed_s, time.monotonic() - begun_s)
 
 
-@drill("a dashboard that stops reading", "its messages are dropped; pictures and poses do not wait for it", quick=True)
+@drill(
+    "a dashboard that stops reading",
+    "its messages are dropped; pictures and poses do not wait for it",
+    quick=True,
+)
 def _deaf_dashboard(site: Site) -> Seen:
     with site.deaf_dashboard():
         before = site.received()
@@ -295,7 +339,9 @@ def _daemon_stopped(site: Site) -> Seen:
     return Seen(f"tick_missed: {missed} more", None, recovered_s)
 
 
-@drill("wall time set forward by an hour (libfaketime)", "nothing but the stamps of log lines changes")
+@drill(
+    "wall time set forward by an hour (libfaketime)", "nothing but the stamps of log lines changes"
+)
 def _wall_time(site: Site) -> Seen:
     if LIBFAKETIME is None:
         pytest.skip("no wall time of its own: apt-get install faketime")
@@ -305,7 +351,9 @@ def _wall_time(site: Site) -> Seen:
         set_to("+3600")
         site.rest("PUT", "api/v1/recording", {"name": "wall-time"})  # something to log
         hour = before["startup"]["utc_offset_ns"] + before["t_ns"] + 3500 * NS_PER_S
-        site.until(lambda _: _newest_stamp_ns(site.log("daemon")) > hour, "a log line an hour later")
+        site.until(
+            lambda _: _newest_stamp_ns(site.log("daemon")) > hour, "a log line an hour later"
+        )
         for _ in range(5):
             site.one_more_picture()
         site.recovered_s()
@@ -323,12 +371,16 @@ def _wall_time(site: Site) -> Seen:
 def _newest_stamp_ns(log: str) -> int:
     """Of the log's last line that begins with one, Unix time."""
     stamps = re.findall(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", log, re.MULTILINE)
-    return round(datetime.strptime(stamps[-1], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()) * NS_PER_S
+    return (
+        round(datetime.strptime(stamps[-1], "%Y-%m-%d %H:%M:%S").astimezone().timestamp())
+        * NS_PER_S
+    )
 
 
 @drill(
     "disk full while recording (1 MB)",
-    "the recording fails with the reason; the bridge goes on; once there is room one can record again",
+    "the recording fails with the reason; the bridge goes on; once there is room one can "
+    "record again",
 )
 def _disk_full(site: Site) -> Seen:
     with small_disk(site.recordings):
@@ -348,13 +400,18 @@ def _disk_full(site: Site) -> Seen:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str = "1m") -> Iterator[None]:
-    """A file system of that size in a folder's place; skips the test where mounting is not allowed."""
+    """A file system of that size in a folder's place.
+
+    Skips the test where mounting is not allowed.
+    """
     folder.mkdir(exist_ok=True)
     mount = shutil.which("mount")
     if mount is None or os.geteuid() != 0:
         pytest.skip("no small disk: mounting needs root")
     made = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
+        [mount, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
     )
     if made.returncode:
         pytest.skip(f"no small disk: {made.stderr.decode().strip()}")

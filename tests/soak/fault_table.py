@@ -1,6 +1,9 @@
-"""Runs all fault drills and writes what was seen: ``python -m tests.soak.fault_table [docs/concepts/reliability.md]``.
+"""Runs all fault drills and writes what was seen.
 
-The table stands between the two marks of that page; everything else of it stays. Exit code 1 = a drill failed.
+``python -m tests.soak.fault_table [docs/concepts/reliability.md]``.
+
+The table stands between the two marks of that page; everything else of it stays. Exit code 1 = a
+drill failed.
 """
 
 from __future__ import annotations
@@ -26,13 +29,19 @@ LONGEST_WORDS: Final = 120
 
 def table(rows: list[tuple[Drill, Seen]]) -> str:
     """The rows as Markdown."""
-    lines = ["| fault | expected | seen | noticed after | well again after |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "| fault | expected | seen | noticed after | well again after |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for drill, seen in rows:
         told = re.sub(r"(?<=\s)/\S+/", "…/", seen.words)  # where this run kept its files
         words = told if len(told) <= LONGEST_WORDS else told[:LONGEST_WORDS].rstrip() + " …"
         noticed = "" if seen.noticed_s is None else f"{seen.noticed_s:.1f} s"
         again = f"{seen.recovered_s:.1f} s" if seen.recovered_s else "at once"
-        lines.append(f"| {drill.fault} | {drill.expected} | {words.replace('|', '/')} | {noticed} | {again} |")
+        lines.append(
+            f"| {drill.fault} | {drill.expected} | {words.replace('|', '/')} | {noticed} "
+            f"| {again} |"
+        )
     return "\n".join(lines)
 
 
@@ -52,7 +61,10 @@ def run_all() -> tuple[list[tuple[Drill, Seen]], list[str]]:
                 print(f"{drill.name}: failed: {exc}", flush=True)
                 continue
             noticed = "-" if seen.noticed_s is None else f"{seen.noticed_s:.2f}"
-            print(f"{drill.name}: noticed {noticed} s, again {seen.recovered_s:.2f} s: {seen.words}", flush=True)
+            print(
+                f"{drill.name}: noticed {noticed} s, again {seen.recovered_s:.2f} s: {seen.words}",
+                flush=True,
+            )
             rows.append((drill, seen))
     return rows, failed
 
@@ -66,7 +78,9 @@ def main() -> int:
         print(f"{page} lacks the lines {BEGIN} and {END}", file=sys.stderr)
         return 1
     load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}"
-    page.write_text(f"{before}{BEGIN}\n{table(rows)}\n\nMeasured in one run ({load}).\n{END}{after}")
+    page.write_text(
+        f"{before}{BEGIN}\n{table(rows)}\n\nMeasured in one run ({load}).\n{END}{after}"
+    )
     for problem in failed:
         print(problem, file=sys.stderr)
     return 1 if failed else 0

@@ -51,7 +51,10 @@ def sampled(pid: int, t_s: float, tasks: int = 0) -> Sample | None:
 
 
 def _links(folder: Path) -> Iterator[str]:
-    """Yield what the descriptors of a process lead to; one that is closed on the way is left out."""
+    """Yield what the descriptors of a process lead to.
+
+    One that is closed on the way is left out.
+    """
     for entry in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):
             yield str(entry.readlink())
@@ -75,7 +78,9 @@ class Growth:
             yield f"{self.name}: resident memory grew by {self.grown_mb} MB"
         for what in COUNTED:
             if self.last[what] > self.first[what] + SLACK:
-                yield f"{self.name}: {what} grew from {self.first[what]:.0f} to {self.last[what]:.0f}"
+                yield (
+                    f"{self.name}: {what} grew from {self.first[what]:.0f} to {self.last[what]:.0f}"
+                )
 
 
 def growth(name: str, samples: Iterable[Sample], seconds: float) -> Growth:
@@ -93,8 +98,13 @@ def _medians(samples: list[Sample]) -> dict[str, float]:
 
 
 def heap_growth(log: str) -> list[dict[str, Any]]:
-    """The last report of ``VIL_TRACEMALLOC`` in a log: the lines that hold most more than at first."""
-    reports = [line.partition("heap growth: ")[2] for line in log.splitlines() if "heap growth: " in line]
+    """The last report of ``VIL_TRACEMALLOC`` in a log.
+
+    The lines that hold most more than at first.
+    """
+    reports = [
+        line.partition("heap growth: ")[2] for line in log.splitlines() if "heap growth: " in line
+    ]
     if not reports:
         return []
     lines: list[dict[str, Any]] = json.loads(reports[-1])["lines"]

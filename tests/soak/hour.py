@@ -1,9 +1,9 @@
 """An hour in the life of a bridge: everything at work, everything going wrong, nothing growing.
 
-``python -m tests.soak.hour --seconds 3600 --out out/soak`` runs the whole product (:mod:`tests.soak.plant`)
-under random troubles (:mod:`tests.soak.troubles`), whose seed is printed and may be given again. Samples go
-to ``samples.jsonl``, the judgement to ``summary.json``. Exit code 0 = nothing grew and all counts agree;
-1 = said on stderr.
+``python -m tests.soak.hour --seconds 3600 --out out/soak`` runs the whole product
+(:mod:`tests.soak.plant`) under random troubles (:mod:`tests.soak.troubles`), whose seed is printed
+and may be given again. Samples go to ``samples.jsonl``, the judgement to ``summary.json``. Exit
+code 0 = nothing grew and all counts agree; 1 = said on stderr.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from typing import Any, Final
 import httpx
 
 from tests.soak.books import Books, Page, balance
-from tests.soak.growth import LARGEST_GROWTH_MB, LARGEST_LINE_KB, Growth, Sample, growth, heap_growth, sampled
+from tests.soak.growth import (
+    LARGEST_GROWTH_MB,
+    LARGEST_LINE_KB,
+    Growth,
+    Sample,
+    growth,
+    heap_growth,
+    sampled,
+)
 from tests.soak.plant import FRONT_HZ, NAMES, SURVIVORS, Plant
 from tests.soak.troubles import Troubles
 from tests.support.common import wait_until
@@ -102,7 +110,9 @@ class Run:
                 file.flush()
             self.troubles.stop()
             await making
-            self.problems += [f"{name}: no sample" for name, samples in self.samples.items() if not samples]
+            self.problems += [
+                f"{name}: no sample" for name, samples in self.samples.items() if not samples
+            ]
 
     def _tasks(self) -> int:
         newest = self.samples["daemon"][-1:]
@@ -129,7 +139,8 @@ class Run:
             f"{name} {way}": Counter(direction.counters)
             for name, link in plant.links.items()
             for way, direction in (("up", link.up), ("down", link.down))
-            if link.spec.protocol == "udp"  # on TCP nothing is lost, and its bytes are the kernel's affair
+            if link.spec.protocol
+            == "udp"  # on TCP nothing is lost, and its bytes are the kernel's affair
         }
         return Page(status, await asyncio.to_thread(plant.told, "lab"), links)
 
@@ -154,7 +165,11 @@ class Run:
         """Stop those that have something to say as people do; exit codes and seconds."""
         ends = {
             name: self._plant.end(name, number)
-            for name, number in (("daemon", signal.SIGTERM), ("client", signal.SIGINT), ("seat", signal.SIGINT))
+            for name, number in (
+                ("daemon", signal.SIGTERM),
+                ("client", signal.SIGINT),
+                ("seat", signal.SIGINT),
+            )
         }
         self.problems += [f"{name} ended with {code}" for name, (code, _) in ends.items() if code]
         return {name: (code, round(took_s, 1)) for name, (code, took_s) in ends.items()}
@@ -167,7 +182,9 @@ class Run:
         last: Page,
         recording: str,
     ) -> dict[str, Any]:
-        grown = {name: growth(name, samples, self._seconds) for name, samples in self.samples.items()}
+        grown = {
+            name: growth(name, samples, self._seconds) for name, samples in self.samples.items()
+        }
         self.problems += [p for g in grown.values() for p in g.problems(self._largest_mb)]
         self.problems += books.problems
         self.problems += [
@@ -185,7 +202,10 @@ class Run:
             "books": books.entries,
             "recording": recording,
             "readers": self._plant.told("readers"),
-            "dropped": {"front": front["dropped"], "stream": last.status["streams"]["front"]["dropped"]},
+            "dropped": {
+                "front": front["dropped"],
+                "stream": last.status["streams"]["front"]["dropped"],
+            },
             "faults": last.status["faults"],
             "ends": ends,
             "uptime_s": round(last.status["uptime_s"]),
@@ -194,8 +214,14 @@ class Run:
 
 
 def _told(g: Growth) -> dict[str, Any]:
-    found: dict[str, Any] = {"rss_mb": [g.first["rss_mb"], g.last["rss_mb"]], "grown_mb": g.grown_mb}
-    return found | {what: [g.first[what], g.last[what]] for what in ("descriptors", "sockets", "threads", "tasks")}
+    found: dict[str, Any] = {
+        "rss_mb": [g.first["rss_mb"], g.last["rss_mb"]],
+        "grown_mb": g.grown_mb,
+    }
+    return found | {
+        what: [g.first[what], g.last[what]]
+        for what in ("descriptors", "sockets", "threads", "tasks")
+    }
 
 
 @contextlib.contextmanager
@@ -215,12 +241,17 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="where logs, samples and the summary stay")
     parser.add_argument("--noise", action="store_true", help="draw noise instead of the hall")
     parser.add_argument("--trace", action="store_true", help="trace memory line by line; slow")
-    parser.add_argument("--largest-mb", type=float, default=LARGEST_GROWTH_MB, help="of a process's growth")
+    parser.add_argument(
+        "--largest-mb", type=float, default=LARGEST_GROWTH_MB, help="of a process's growth"
+    )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"{options.seconds:.0f} s, seed {seed}", flush=True)
     trace_s = 0.33 * options.seconds if options.trace else 0.0
-    with _folder(options.out) as folder, Plant(folder, embedded=not options.noise, trace_s=trace_s) as plant:
+    with (
+        _folder(options.out) as folder,
+        Plant(folder, embedded=not options.noise, trace_s=trace_s) as plant,
+    ):
         summary = asyncio.run(Run(plant, options.seconds, seed, options.largest_mb).run())
         (folder / "summary.json").write_text(json.dumps(summary, indent=1))
     print(json.dumps({k: v for k, v in summary.items() if k != "problems"}))

@@ -32,7 +32,9 @@ class PatientRig(Rig):
         """A JSON answer; None where it has no body. Raises OSError."""
         data = None if body is None else json.dumps(body).encode()
         headers = self.headers() | ({} if data is None else {"Content-Type": "application/json"})
-        request = urllib.request.Request(f"http://127.0.0.1:{self.http_port}/{path}", data, headers, method=method)
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.http_port}/{path}", data, headers, method=method
+        )
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             text = answer.read()
             return json.loads(text) if text else None

@@ -1,7 +1,9 @@
-"""The whole product for a long run: two rooms, two renderers, the bridge, readers of every kind, bad networks.
+"""The whole product for a long run.
 
-Who survives is only ever stopped and continued, so that its memory can be compared over the hour; who has
-a part of a victim is killed and started again.
+Two rooms, two renderers, the bridge, readers of every kind, bad networks.
+
+Who survives is only ever stopped and continued, so that its memory can be compared over the hour;
+who has a part of a victim is killed and started again.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ RADIO: Final = "127.0.0.2"
 """The onboard computer sees the bridge there, behind a link; the ports are the bridge's own."""
 CAMERAS: Final = ("front", "plain", "observer")
 FRONT_HZ: Final = 5.0
-"""Of the camera that the embedded renderer draws, so that an hour of it leaves a computer usable."""
+"""Of the camera that the embedded renderer draws, so that an hour of it leaves a computer
+usable.
+"""
 
 
 class Plant(PatientRig):
@@ -42,7 +46,8 @@ class Plant(PatientRig):
     ``hall`` (the embedded renderer) draws ``front``; ``spare`` (noise) draws the other cameras.
 
     Attributes:
-        links: by name, from the bridge to the mocap server, to the renderer, and from the client; not started.
+        links: by name, from the bridge to the mocap server, to the renderer, and from the client;
+            not started.
     """
 
     def __init__(self, folder: Path, *, embedded: bool = True, trace_s: float = 0.0) -> None:
@@ -62,17 +67,24 @@ class Plant(PatientRig):
             self._data_port = free_ports(1, socket.SOCK_STREAM)[0]
         self._mocap_port = free_ports(1, socket.SOCK_DGRAM)[0]
         super().__init__(folder)  # writes the configuration, so all ports are chosen by now
-        radio = {f"radio{i}": f"tcp:{RADIO}:{p}={p}" for i, p in enumerate((self.stream_port, self._data_port))}
+        radio = {
+            f"radio{i}": f"tcp:{RADIO}:{p}={p}"
+            for i, p in enumerate((self.stream_port, self._data_port))
+        }
         cables = {
             "mocap": f"udp:{self._mocap_port}={self._udp[0]}",
             "poses": f"tcp:{self._hall_ports[0]}={self.pose_port}",
             "pictures": f"tcp:{self._hall_ports[1]}={self.image_port}",
         }
-        self.links = {name: LinkEmulator(LinkSpec.parse(text)) for name, text in (radio | cables).items()}
+        self.links = {
+            name: LinkEmulator(LinkSpec.parse(text)) for name, text in (radio | cables).items()
+        }
 
     def _all_commands(self, preset: Path, overrides: Mapping[str, object]) -> dict[str, list[str]]:
         assert not overrides
-        found: dict[str, Any] = yaml.safe_load(files("vil_bridge.config.presets").joinpath("demo.yaml").read_text())
+        found: dict[str, Any] = yaml.safe_load(
+            files("vil_bridge.config.presets").joinpath("demo.yaml").read_text()
+        )
         self._adapt(found)
         config = self.folder / "soak.yaml"
         config.write_text(yaml.safe_dump(found))
@@ -84,18 +96,45 @@ class Plant(PatientRig):
         readers = [*python, "tests.soak.readers", str(self.http_port)]
         udp = self._udp
         commands = {
-            "daemon": [*([*python, "tests.soak.short_ledger"] if self._trace else VIL_BRIDGE), "run", str(config)],
-            "lab": [*python, "tests.soak.room", "flight", f"{udp[0]},{udp[1]}", "--imu", str(self._lab_imu), *epoch],
+            "daemon": [
+                *([*python, "tests.soak.short_ledger"] if self._trace else VIL_BRIDGE),
+                "run",
+                str(config),
+            ],
+            "lab": [
+                *python,
+                "tests.soak.room",
+                "flight",
+                f"{udp[0]},{udp[1]}",
+                "--imu",
+                str(self._lab_imu),
+                *epoch,
+            ],
             "human": [*python, "tests.soak.room", "actor", f"{udp[2]},{udp[3]}", *epoch],
             "renderer": drawing if self._embedded else [*python, "tests.support.harness", *hall],
             "spare": [*python, "tests.support.harness", *map(str, self._spare_ports)],
-            "client": [*traced, f"tcp://{RADIO}:{self.stream_port}", "--json", str(self.folder / "client.json")],
-            "seat": [*traced, self.endpoint, "--transport", "shm", "--json", str(self.folder / "seat.json")],
+            "client": [
+                *traced,
+                f"tcp://{RADIO}:{self.stream_port}",
+                "--json",
+                str(self.folder / "client.json"),
+            ],
+            "seat": [
+                *traced,
+                self.endpoint,
+                "--transport",
+                "shm",
+                "--json",
+                str(self.folder / "seat.json"),
+            ],
             "passenger": [*traced, self.endpoint, "--camera", "plain", "--variant", "raw"],
             "readers": readers,
             "visitor": readers,
         }
-        return {name: [*(self._trace if name in TRACED else ()), *words] for name, words in commands.items()}
+        return {
+            name: [*(self._trace if name in TRACED else ()), *words]
+            for name, words in commands.items()
+        }
 
     def _adapt(self, config: dict[str, Any]) -> None:
         config["sources"]["motive_flight"]["command_port"] = self._mocap_port
@@ -112,7 +151,8 @@ class Plant(PatientRig):
         config["stream"] = {"bind": self.endpoint, "data_port": self._data_port}
         config["http"] = {"port": self.http_port}
         config["record"] = {"folder": str(self.folder / "recordings")}
-        if self._trace:  # a traced bridge wants most of a core, and must not take it from those whom it serves
+        # A traced bridge wants most of a core, and must not take it from those whom it serves.
+        if self._trace:
             config["realtime"] = {"fifo_priority": 0}
 
     # --- processes -----------------------------------------------------------------------------
@@ -127,7 +167,11 @@ class Plant(PatientRig):
             return bound.issuperset(ports) and (name == "human" or _holds(pid, self._lab_imu))
         if name in ("readers", "visitor"):
             return '"answers"' in self.newest_log(name)
-        words = {"daemon": "running: stream", "renderer": ": drawing " if self._embedded else "ready", "spare": "ready"}
+        words = {
+            "daemon": "running: stream",
+            "renderer": ": drawing " if self._embedded else "ready",
+            "spare": "ready",
+        }
         return words[name] in self.newest_log(name)
 
     def newest_log(self, name: str) -> str:
@@ -152,7 +196,11 @@ class Plant(PatientRig):
         for name in ("front", "plain"):
             readers = status["streams"][name]["subscribers"]
             found += [] if readers else [f"{name}: no subscriber"]
-            found += [f"{name}: no picture by {reader['transport']}" for reader in readers if not reader["sent"]]
+            found += [
+                f"{name}: no picture by {reader['transport']}"
+                for reader in readers
+                if not reader["sent"]
+            ]
         return found
 
     def listening(self) -> dict[str, list[int]]:

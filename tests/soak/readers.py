@@ -1,8 +1,9 @@
 """Dashboard clients without a browser: ``python -m tests.soak.readers PORT``.
 
-One process reads every live feed as pages do: status by REST, the stream of updates, poses and previews by
-WebSocket, metrics; one more WebSocket subscribes to everything and never reads. A feed that ends is opened
-again; one that the bridge does not have is left out. Each second a JSON line of what came so far goes to stdout.
+One process reads every live feed as pages do: status by REST, the stream of updates, poses and
+previews by WebSocket, metrics; one more WebSocket subscribes to everything and never reads. A feed
+that ends is opened again; one that the bridge does not have is left out. Each second a JSON line of
+what came so far goes to stdout.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Readers:
 
     async def live(self) -> None:
         """Poses and previews."""
-        async with websockets.connect(f"ws://{self.base}/api/v1/live", max_size=1 << 22, ping_interval=None) as socket:
+        async with websockets.connect(
+            f"ws://{self.base}/api/v1/live", max_size=1 << 22, ping_interval=None
+        ) as socket:
             await socket.send(EVERYTHING)
             async for message in socket:
                 assert isinstance(message, bytes)
@@ -77,7 +80,9 @@ class Readers:
 
     async def deaf(self) -> None:
         """Asks for everything and never reads; whether the bridge hangs up is its affair."""
-        async with websockets.connect(f"ws://{self.base}/api/v1/live", max_queue=1, ping_interval=None) as socket:
+        async with websockets.connect(
+            f"ws://{self.base}/api/v1/live", max_queue=1, ping_interval=None
+        ) as socket:
             await socket.send(EVERYTHING)
             await socket.wait_closed()
 
@@ -85,7 +90,12 @@ class Readers:
         """What scripts and Prometheus ask."""
         async with httpx.AsyncClient(timeout=30.0) as client:
             while True:
-                for path in ("api/v1/status", "metrics", "api/v1/cameras/front/preview.jpg", "readyz"):
+                for path in (
+                    "api/v1/status",
+                    "metrics",
+                    "api/v1/cameras/front/preview.jpg",
+                    "readyz",
+                ):
                     await client.get(f"http://{self.base}/{path}")
                     self.came["answers"] += 1
                 await asyncio.sleep(1.0)

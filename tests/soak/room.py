@@ -1,6 +1,9 @@
-"""One room of the emulated lab as a process that tells its counts: ``python -m tests.soak.room ROOM COMMAND,DATA``.
+"""One room of the emulated lab as a process that tells its counts.
 
-Each second a JSON line goes to stdout: what the emulators of the mocap server and of the IMU did so far.
+``python -m tests.soak.room ROOM COMMAND,DATA``.
+
+Each second a JSON line goes to stdout: what the emulators of the mocap server and of the IMU did so
+far.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ async def serve(room: str, ports: str, imu: Path | None, epoch_ns: int, faults: 
     filmed = LabMotions.simulated()
     filming = filmed.flight if room == "flight" else filmed.actor
     spec = ServerSpec.parse("motive", f"{room}@{ports}")
-    spec = ServerSpec(spec.kind, spec.room, spec.host, spec.port, spec.second_port, Faults.parse(faults))
+    spec = ServerSpec(
+        spec.kind, spec.room, spec.host, spec.port, spec.second_port, Faults.parse(faults)
+    )
     server = spec.open(filming.motion, filming.rate_hz, epoch_ns)
     assert isinstance(server, Emulator)
     async with contextlib.AsyncExitStack() as stack:

@@ -1,4 +1,6 @@
-"""``python -m tests.soak.short_ledger ARGUMENTS``: ``vil-bridge`` whose frame ledgers are full after a minute or two.
+"""``python -m tests.soak.short_ledger ARGUMENTS``.
+
+``vil-bridge`` whose frame ledgers are full after a minute or two.
 
 Ten thousand frames take most of an hour to come, and until then they look like a leak.
 """

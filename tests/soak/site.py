@@ -36,8 +36,8 @@ LIBFAKETIME: Final = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
 class Site(PatientRig):
     """Lab, renderer, bridge and two readers, one of them behind a radio.
 
-    Links: ``mocap`` (flight room), ``poses`` and ``pictures`` (renderer), ``radio0`` and ``radio1`` (control
-    and data of the reader ``client``); ``seat`` sits on the bridge's own computer.
+    Links: ``mocap`` (flight room), ``poses`` and ``pictures`` (renderer), ``radio0`` and ``radio1``
+    (control and data of the reader ``client``); ``seat`` sits on the bridge's own computer.
 
     Attributes:
         recordings: the bridge's folder for them.
@@ -61,13 +61,17 @@ class Site(PatientRig):
         self._network = threading.Thread(target=self._loop.run_forever, name="links")
 
     def _all_commands(self, preset: Path, overrides: Mapping[str, object]) -> dict[str, list[str]]:
-        config: dict[str, Any] = yaml.safe_load(files("vil_bridge.config.presets").joinpath("demo.yaml").read_text())
+        config: dict[str, Any] = yaml.safe_load(
+            files("vil_bridge.config.presets").joinpath("demo.yaml").read_text()
+        )
         config["sources"]["motive_flight"]["command_port"] = self._mocap_port
         config["sources"]["motive_actor"]["command_port"] = self._udp[2]
         config["sources"]["imu"]["device"] = str(self.imu)
         config["renderers"]["hall"] |= {"pose_port": self.pose_port, "image_port": self.image_port}
         config["actors"]["drone"]["tracking"]["coast_after_ms"] = 150
-        config["cameras"] = {"front": config["cameras"]["front"] | {"width_px": 160, "height_px": 120}}
+        config["cameras"] = {
+            "front": config["cameras"]["front"] | {"width_px": 160, "height_px": 120}
+        }
         config["stream"] = {"bind": self.endpoint, "data_port": self._data_port}
         config["http"] = {"port": self.http_port}
         config["record"] = {"folder": str(self.recordings)}
@@ -151,13 +155,17 @@ class Site(PatientRig):
     def deaf_dashboard(self) -> Iterator[None]:
         """A page that asks for everything and reads nothing."""
         url = f"ws://127.0.0.1:{self.http_port}/api/v1/live"
-        with websockets.sync.client.connect(url, max_queue=1, ping_interval=None, close_timeout=0.1) as page:
+        with websockets.sync.client.connect(
+            url, max_queue=1, ping_interval=None, close_timeout=0.1
+        ) as page:
             page.send(EVERYTHING)
             yield
 
     # --- what the bridge says ------------------------------------------------------------------
 
-    def until(self, holds: Callable[[dict[str, Any]], object], what: str) -> tuple[dict[str, Any], float]:
+    def until(
+        self, holds: Callable[[dict[str, Any]], object], what: str
+    ) -> tuple[dict[str, Any], float]:
         """Wait for something in the status; that status and the seconds."""
         newest: dict[str, Any] = {}
 
@@ -166,7 +174,9 @@ class Site(PatientRig):
                 newest.update(self.get())
             return bool(newest) and bool(holds(newest))
 
-        seconds = wait_until(look, LIMIT_S, lambda: f"{what}: {trouble(newest) if newest else 'no answer'}", 0.03)
+        seconds = wait_until(
+            look, LIMIT_S, lambda: f"{what}: {trouble(newest) if newest else 'no answer'}", 0.03
+        )
         return newest, seconds
 
     def words(self, of: Callable[[dict[str, Any]], str], text: str) -> tuple[str, float]:
@@ -185,7 +195,9 @@ class Site(PatientRig):
         self.until(lambda s: self.received() > before, "one more picture")
 
     def recovered_s(self) -> float:
-        """Seconds from now until everything works, both readers are there and one more picture has reached one."""
+        """Seconds from now until everything works, both readers are there and one more picture
+        has reached one.
+        """
         before, begun_s = self.received(), time.monotonic()
 
         def whole(status: dict[str, Any]) -> bool:
@@ -209,7 +221,9 @@ class Site(PatientRig):
 
     @contextlib.contextmanager
     def own_wall_time(self) -> Iterator[Callable[[str], None]]:
-        """The bridge, started again, with a wall clock that the given function sets, such as ``+3600`` (seconds)."""
+        """The bridge, started again, with a wall clock that the given function sets, such as
+        ``+3600`` (seconds).
+        """
         assert LIBFAKETIME is not None
         file = self.folder / "wall_time"
 

@@ -1,4 +1,7 @@
-"""``python -m tests.soak.traced FILE ARGUMENTS``: a script that ``vil_bridge.monitoring.heap_profile`` observes."""
+"""``python -m tests.soak.traced FILE ARGUMENTS``.
+
+A script that ``vil_bridge.monitoring.heap_profile`` observes.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,15 @@ from tests.support.garbage import noise
 STOPPED_S: Final = {"daemon": 1.5}
 """Longest stop, 4 s where not told: of the daemon so short that nobody takes it for dead."""
 WEATHER: Final = {
-    "mocap": ("loss=5%", "duplicate=5%", "reorder=3%", "delay=15ms±4", "jitter=5ms", "rate=1Mbit", "cut=2500ms@0ms"),
+    "mocap": (
+        "loss=5%",
+        "duplicate=5%",
+        "reorder=3%",
+        "delay=15ms±4",
+        "jitter=5ms",
+        "rate=1Mbit",
+        "cut=2500ms@0ms",
+    ),
     "poses": ("delay=20ms±5", "loss=2%", "cut=1500ms@0ms", "rate=1Mbit"),
     "pictures": ("delay=20ms±5", "loss=2%", "cut=1500ms@0ms", "rate=8Mbit"),
     "radio0": ("delay=30ms±10", "loss=5%", "cut=2500ms@0ms"),
@@ -24,7 +32,12 @@ WEATHER: Final = {
 }
 
 
-PAUSE_S: Final = {"kills": (10.0, 40.0), "stops": (2.0, 12.0), "weather": (2.0, 12.0), "garbage": (2.0, 12.0)}
+PAUSE_S: Final = {
+    "kills": (10.0, 40.0),
+    "stops": (2.0, 12.0),
+    "weather": (2.0, 12.0),
+    "garbage": (2.0, 12.0),
+}
 
 
 class Troubles:
@@ -92,7 +105,10 @@ class Troubles:
 
 
 def _throw(kind: str, port: int) -> None:
-    """Random bytes at a port; on TCP half of them from peers that stay for a while and say no more."""
+    """Random bytes at a port.
+
+    On TCP half of them from peers that stay for a while and say no more.
+    """
     if kind == "udp":
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
             for data in noise(30, 3000):
@@ -101,5 +117,7 @@ def _throw(kind: str, port: int) -> None:
     with contextlib.ExitStack() as held:
         for data in noise(10, 2000):
             with contextlib.suppress(OSError):  # cut off, as it should be
-                peer = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=2.0))
+                peer = held.enter_context(
+                    socket.create_connection(("127.0.0.1", port), timeout=2.0)
+                )
                 peer.sendall(data)

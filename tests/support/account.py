@@ -1,7 +1,10 @@
-"""Account of test cases: those of a former commit that neither the tree nor the table of docs/develop/cases.md has.
+"""Account of test cases.
 
-``python -m tests.support.account BASE`` collects the cases of a commit and of the working tree. It lists each former
-case that is gone, has another layer or became long, and is in no row of the table. The exit code is then 1.
+Those of a former commit that neither the tree nor the table of docs/develop/cases.md has.
+
+``python -m tests.support.account BASE`` collects the cases of a commit and of the working tree. It
+lists each former case that is gone, has another layer or became long, and is in no row of the
+table. The exit code is then 1.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ import os
 
 def pytest_collection_finish(session):
     marks = {"wire", "process", "browser", "long"}
-    found = {item.nodeid: sorted(marks & {mark.name for mark in item.iter_markers()}) for item in session.items}
+    found = {}
+    for item in session.items:
+        found[item.nodeid] = sorted(marks & {mark.name for mark in item.iter_markers()})
     with open(os.environ["COLLECTED_CASES"], "w") as file:
         json.dump(found, file)
 """
@@ -45,9 +50,14 @@ class Row(NamedTuple):
     now: tuple[str, ...]
 
     def has(self, case: str) -> bool:
-        """Return whether a former case is in this row: by its name, its function, or a beginning that ends in `*`."""
+        """Return whether a former case is in this row.
+
+        By its name, its function, or a beginning that ends in `*`.
+        """
         return any(
-            case == former or case.startswith(f"{former}[") or (former[-1] == "*" and case.startswith(former[:-1]))
+            case == former
+            or case.startswith(f"{former}[")
+            or (former[-1] == "*" and case.startswith(former[:-1]))
             for former in self.former
         )
 
@@ -75,10 +85,23 @@ def collected(tree: Path) -> Cases:
         (Path(folder) / "collected_cases.py").write_text(_PLUGIN)
         listed = Path(folder) / "cases.json"
         places = [folder, *(str(tree / part) for part in ("", "adapters", "renderer"))]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "COLLECTED_CASES": str(listed)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(places),
+            "COLLECTED_CASES": str(listed),
+        }
         plugins = ["-pno:cacheprovider", "-pno:schemathesis", "-pcollected_cases"]
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", "-q", "--collect-only", "--continue-on-collection-errors", *plugins],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "pytest",
+                "-q",
+                "--collect-only",
+                "--continue-on-collection-errors",
+                *plugins,
+            ],
             cwd=tree,
             env=environment,
             capture_output=True,
@@ -96,7 +119,9 @@ def former_cases(commit: str) -> Cases:
     """Return the cases of a commit."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=ROOT, check=True)
+        subprocess.run(
+            ["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=ROOT, check=True
+        )
         try:
             for built in _BUILT:
                 if (ROOT / built).is_dir():
@@ -116,7 +141,10 @@ def main(commit: str) -> int:
     for case in missing:
         print(case, "has other marks" if case in now else "is gone")
     same = sum(now.get(case) == marks for case, marks in before.items())
-    print(f"{len(before)} cases of {commit}: {same} are the same, {len(before) - same - len(missing)} are in the table")
+    print(
+        f"{len(before)} cases of {commit}: {same} are the same, "
+        f"{len(before) - same - len(missing)} are in the table"
+    )
     print(f"{len(now)} cases now; without an account: {len(missing)}")
     return 1 if missing else 0
 

@@ -41,16 +41,28 @@ def rig(name: str) -> Asset:
 
 
 def model_of(asset: Asset, name: str = "own") -> SkeletonModel:
-    """The joints of an asset whose nodes carry no rotation, as a skeleton with axes parallel to the room's."""
+    """The joints of an asset whose nodes carry no rotation, as a skeleton with axes parallel to
+    the room's.
+    """
     place = asset.asset_from_node()[:, :3, 3]
     joints = [i for i, node in enumerate(asset.nodes) if not node.primitives]
-    parents = tuple(joints.index(asset.nodes[i].parent) if asset.nodes[i].parent in joints else -1 for i in joints)
-    offsets = np.array([place[i] - (place[joints[p]] if p >= 0 else 0.0) for i, p in zip(joints, parents, strict=True)])
+    parents = tuple(
+        joints.index(asset.nodes[i].parent) if asset.nodes[i].parent in joints else -1
+        for i in joints
+    )
+    offsets = np.array(
+        [
+            place[i] - (place[joints[p]] if p >= 0 else 0.0)
+            for i, p in zip(joints, parents, strict=True)
+        ]
+    )
     return SkeletonModel(name, tuple(asset.nodes[i].name for i in joints), parents, offsets)
 
 
 def posed_by(model: SkeletonModel, turns: Mapping[str, FloatArray] | None = None) -> SkeletonFrame:
-    """Forward kinematics: rotation matrices of some bones relative to their parents, the identity for the others."""
+    """Forward kinematics: rotation matrices of some bones relative to their parents, the
+    identity for the others.
+    """
     R = np.tile(np.eye(3), (len(model.bones), 1, 1))
     for bone, turn in (turns or {}).items():
         R[model.bones.index(bone)] = turn
@@ -63,9 +75,13 @@ def human(skeleton: SkeletonFrame, prefab: str = "", name: str = "h") -> ActorSt
     return ActorState(name, ActorKind.HUMAN, TrackingState.TRACKED, 0, T, skeleton, prefab)
 
 
-def prop(name: str, p_m: npt.ArrayLike, q_xyzw: npt.ArrayLike = (0, 0, 0, 1), prefab: str = "") -> ActorState:
+def prop(
+    name: str, p_m: npt.ArrayLike, q_xyzw: npt.ArrayLike = (0, 0, 0, 1), prefab: str = ""
+) -> ActorState:
     pose = Transform(np.asarray(p_m, np.float64), np.asarray(q_xyzw, np.float64))
-    return ActorState(name, ActorKind.PROP, TrackingState.TRACKED, 0, pose, prefab=prefab, size_m=(0.2, 0.4, 0.6))
+    return ActorState(
+        name, ActorKind.PROP, TrackingState.TRACKED, 0, pose, prefab=prefab, size_m=(0.2, 0.4, 0.6)
+    )
 
 
 def pose_one(cast: ActorModels, actor: ActorState, t_ns: int = 0) -> Posed:

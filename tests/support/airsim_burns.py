@@ -1,4 +1,6 @@
-"""Calls that cost AirSim's server the most, by kind: one client asks for them as fast as they are answered.
+"""Calls that cost AirSim's server the most, by kind.
+
+One client asks for them as fast as they are answered.
 
 ``python -m tests.support.airsim_burns PORT KIND``: for a minute at most.
 """
@@ -61,7 +63,10 @@ def _deep(depth: int) -> list[Any]:
 
 
 def _calls(folder: Path) -> dict[str, list[Call]]:
-    pose = {"position": _CENTRE, "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0}}
+    pose = {
+        "position": _CENTRE,
+        "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0},
+    }
     return {
         "flood": [("ping", ())],
         "states": [("getMultirotorState", ())],
@@ -77,17 +82,27 @@ def _calls(folder: Path) -> dict[str, list[Call]]:
             ("simFlushPersistentMarkers", ()),
         ],
         "pictures": [_images(0, False), _images(2, True)],
-        "detections": [("simAddDetectionFilterMeshName", ("0", 0, "*a*a*a*")), ("simGetDetections", ("0", 0))],
+        "detections": [
+            ("simAddDetectionFilterMeshName", ("0", 0, "*a*a*a*")),
+            ("simGetDetections", ("0", 0)),
+        ],
         "lidar": [("getLidarData", ("Lidar",))],
         "meshes": [("simGetMeshPositionVertexBuffers", ())],
         "deep": [("ping", (_deep(400),))],
-        "wide": [("ping", ([1.5] * 32_000,)), ("ping", ([{}] * 32_000,)), ("ping", ([[]] * 4_000,))],
+        "wide": [
+            ("ping", ([1.5] * 32_000,)),
+            ("ping", ([{}] * 32_000,)),
+            ("ping", ([[]] * 4_000,)),
+        ],
         "texts": [("simPrintLogMessage", ("\udcff" * 20_000, ""))],
     }
 
 
 KINDS: Final = (*_calls(Path()), "halves", "mute")
-"""Kinds of calls; ``halves``: parts of large messages, by connections that end. ``mute``: connections without calls."""
+"""Kinds of calls; ``halves``: parts of large messages, by connections that end.
+
+``mute``: connections without calls.
+"""
 
 
 class Burner:
@@ -97,7 +112,9 @@ class Burner:
         self._port = port
         self._mute: list[socket.socket] = []
         self._number = 0
-        self.step: Final[Callable[[], None]] = {"halves": self._half, "mute": self._sit}.get(kind, self._ask)
+        self.step: Final[Callable[[], None]] = {"halves": self._half, "mute": self._sit}.get(
+            kind, self._ask
+        )
         self._messages: Iterator[tuple[bytes, int]] = itertools.cycle(
             [_encoded(kind, call) for call in _calls(folder).get(kind, [_path(100_000)])]
         )

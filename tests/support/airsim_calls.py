@@ -1,4 +1,7 @@
-"""Every call of AirSim's client 1.8.1: valid and wrong arguments by kind, and the shape of its result."""
+"""Every call of AirSim's client 1.8.1.
+
+Valid and wrong arguments by kind, and the shape of its result.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,12 @@ def pose(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> dict[str, Any]:
 _HERE: Final = {"latitude": 47.641468, "longitude": -122.140165, "altitude": 125.0}
 _YAW: Final = {"is_rate": True, "yaw_or_rate": 0.0}
 _RED: Final = [1.0, 0.0, 0.0, 1.0]
-_STICKS: Final = {"timestamp": 0, **dict.fromkeys(("pitch", "roll", "yaw"), 0.0), "throttle": 0.6, "is_valid": True}
+_STICKS: Final = {
+    "timestamp": 0,
+    **dict.fromkeys(("pitch", "roll", "yaw"), 0.0),
+    "throttle": 0.6,
+    "is_valid": True,
+}
 _CONTROLS: Final = {"throttle": 0.1, "steering": 0, "brake": 0.0, "gear_immediate": True}
 _PICTURE: Final = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": True}
 
@@ -122,7 +130,9 @@ def _absurd(kind: str, value: Any) -> Iterator[Any]:
         yield from ([odd, *value[1:]] for odd in _absurd(inner.get(kind, "picture"), value[0]))
     elif isinstance(value, Mapping):
         for key, part in value.items():
-            inner_kind = "number" if isinstance(part, float) else "whole" if type(part) is int else "picture"
+            inner_kind = (
+                "number" if isinstance(part, float) else "whole" if type(part) is int else "picture"
+            )
             yield from ({**value, key: odd} for odd in _absurd(inner_kind, part))
 
 
@@ -132,9 +142,12 @@ class Call:
 
     Attributes:
         kinds, arguments: of each argument, as the client sends them: its kind and a valid value.
-        result: shape of its result: a type, None, a mapping of fields, or a list with the shape of its parts.
-        optional: trailing arguments that may be absent. refused: part of the text with which every call ends.
-        absent: part of the text with which calls with good arguments end, where the world lacks what they need.
+        result: shape of its result: a type, None, a mapping of fields, or a list with the shape of
+            its parts.
+        optional: trailing arguments that may be absent. refused: part of the text with which every
+            call ends.
+        absent: part of the text with which calls with good arguments end, where the world lacks
+            what they need.
         mode: SimMode that it needs.
     """
 
@@ -150,7 +163,10 @@ class Call:
     def wrong(self) -> Iterator[tuple[tuple[Any, ...], str]]:
         """Yield arguments that are refused, each with a part of the error's text."""
         for count in range(len(self.arguments) - self.optional):
-            yield self.arguments[:count], f"invalid number of arguments. Expected: {len(self.kinds)}, got: {count}"
+            yield (
+                self.arguments[:count],
+                f"invalid number of arguments. Expected: {len(self.kinds)}, got: {count}",
+            )
         for index, kind in enumerate(self.kinds):
             for value in _WRONG[kind]:
                 yield self._with(index, value), f"argument {index + 1} ("
@@ -243,7 +259,9 @@ def _vehicles() -> Iterator[Call]:
     yield _of_vehicle("getLidarData", LIDAR, "sensor", "", optional=2)
     yield _of_vehicle("simSetTraceLine", None, "colour number", _RED, 1.0)
     safety = (0, 1.0, 0, 1.0, vector(), 10.0, -10.0, 0.0)
-    yield _of_vehicle("setSafety", bool, "whole number whole number vector number number number", *safety)
+    yield _of_vehicle(
+        "setSafety", bool, "whole number whole number vector number number number", *safety
+    )
     yield _of_vehicle("setCarControls", None, "controls", _CONTROLS, mode="Car")
     yield _of_vehicle("getCarControls", CONTROLS, mode="Car")
     yield _of_vehicle("getCarState", CAR, mode="Car")
@@ -260,7 +278,12 @@ def _cameras() -> Iterator[Call]:
         ("simSetCameraFov", "camera number vehicle flag", ("0", 90.0), None),
         ("simGetDistortionParams", "camera vehicle flag", ("0",), [float]),
         ("simSetDistortionParam", "camera text number vehicle flag", ("0", "K1", 0.0), None),
-        ("simAddDetectionFilterMeshName", "camera whole text vehicle flag", ("0", 0, "Cone*"), None),
+        (
+            "simAddDetectionFilterMeshName",
+            "camera whole text vehicle flag",
+            ("0", 0, "Cone*"),
+            None,
+        ),
         ("simSetDetectionFilterRadius", "camera whole number vehicle flag", ("0", 0, 1e4), None),
         ("simGetDetections", "camera whole vehicle flag", ("0", 0), [DETECTION]),
         ("simClearDetectionMeshNames", "camera whole vehicle flag", ("0", 0), None),
@@ -275,7 +298,12 @@ def _moves() -> Iterator[Call]:
     yield _of_vehicle("hover", bool)
     yield _of_vehicle("cancelLastTask", None)
     drifting = (1.0, 0.0, -1.0, 0.1, 0, _YAW)
-    for name in ("moveByVelocity", "moveByVelocityBodyFrame", "moveByVelocityZ", "moveByVelocityZBodyFrame"):
+    for name in (
+        "moveByVelocity",
+        "moveByVelocityBodyFrame",
+        "moveByVelocityZ",
+        "moveByVelocityZBodyFrame",
+    ):
         yield _of_vehicle(name, bool, f"number number number {_MOVE}", *drifting)
     yield _of_vehicle("moveByManual", bool, f"number number number {_MOVE}", *drifting)
     yield _of_vehicle("moveByRC", None, "sticks", _STICKS)
@@ -284,7 +312,16 @@ def _moves() -> Iterator[Call]:
     point = (3.0, 0.0, -3.0, *_PATH_VALUES)
     yield _of_vehicle("moveToPosition", bool, f"number number number {_PATH}", *point, optional=3)
     yield _of_vehicle(
-        "moveToZ", bool, "number number seconds yaw number number", -3.0, 1.0, 0.2, _YAW, -1, 1, optional=3
+        "moveToZ",
+        bool,
+        "number number seconds yaw number number",
+        -3.0,
+        1.0,
+        0.2,
+        _YAW,
+        -1,
+        1,
+        optional=3,
     )
     place = (47.6415, -122.1402, 125.0, *_PATH_VALUES)
     yield _of_vehicle("moveToGPS", bool, f"number number number {_PATH}", *place, optional=3)
@@ -292,9 +329,12 @@ def _moves() -> Iterator[Call]:
     yield _of_vehicle("rotateByYawRate", bool, "number seconds", 20.0, 0.1)
     for name in (
         "moveByRollPitchYawZ", "moveByRollPitchYawThrottle", "moveByRollPitchYawrateThrottle",
-        "moveByRollPitchYawrateZ", "moveByAngleRatesZ", "moveByAngleRatesThrottle", "moveByMotorPWMs",
+        "moveByRollPitchYawrateZ", "moveByAngleRatesZ", "moveByAngleRatesThrottle",
+        "moveByMotorPWMs",
     ):  # fmt: skip
-        yield _of_vehicle(name, bool, "number number number number seconds", 0.0, 0.1, 0.0, 0.6, 0.1)
+        yield _of_vehicle(
+            name, bool, "number number number number seconds", 0.0, 0.1, 0.0, 0.6, 0.1
+        )
     for loop in ("AngleLevel", "AngleRate", "Velocity", "Position"):
         gains = ([1.0] * 3, [0.0] * 3, [0.0] * 3)
         yield _of_vehicle(f"set{loop}ControllerGains", None, "gains gains gains", *gains)
@@ -303,17 +343,26 @@ def _moves() -> Iterator[Call]:
 def _scene() -> Iterator[Call]:
     yield _call("simListSceneObjects", "text", (".*",), [str], optional=1)
     yield _call("simGetObjectPose", "text flag", ("Ground", False), POSE, optional=1)
-    yield _call("simSetObjectPose", "text pose flag", ("PulsingCone", pose(30, -12), True), bool, optional=1)
+    yield _call(
+        "simSetObjectPose", "text pose flag", ("PulsingCone", pose(30, -12), True), bool, optional=1
+    )
     yield _call("simGetObjectScale", "text", ("Ground",), VECTOR)
     yield _call("simSetObjectScale", "text vector", ("PulsingCone", vector(1, 1, 1)), bool)
     spawned = ("box", "1M_Cube_Chamfer", pose(8, 0, -2), vector(1.0, 1.0, 1.0), False, False)
     yield _call("simSpawnObject", "text asset pose vector flag flag", spawned, str, optional=2)
     yield _call("simDestroyObject", "text", ("box",), bool)
     yield _call("simListAssets", "", (), [str])
-    yield _call("simSetSegmentationObjectID", "text whole flag", ("Ground", 20, False), bool, optional=1)
+    yield _call(
+        "simSetSegmentationObjectID", "text whole flag", ("Ground", 20, False), bool, optional=1
+    )
     yield _call("simGetSegmentationObjectID", "text", ("ground",), int)
     yield _of_vehicle("simTestLineOfSightToPoint", bool, "place", _HERE)
-    yield _call("simTestLineOfSightBetweenPoints", "place place", (_HERE, {**_HERE, "altitude": 130.0}), bool)
+    yield _call(
+        "simTestLineOfSightBetweenPoints",
+        "place place",
+        (_HERE, {**_HERE, "altitude": 130.0}),
+        bool,
+    )
     yield _call("simGetWorldExtents", "", (), [PLACE])
     yield _call("simGetMeshPositionVertexBuffers", "", (), [MESH])
     grid = (vector(30.0, -12.0, -2.0), 4, 4, 4, 1.0, "grid.binvox")
@@ -329,28 +378,46 @@ def _scene() -> Iterator[Call]:
         (points, points, _RED, 5.0, 1.0, 1.0, False),
         None,
     )
-    yield _call("simPlotStrings", "texts vectors number colour seconds", (["a", "b"], points, 1.0, _RED, 1.0), None)
-    yield _call("simPlotTransforms", "poses number number seconds flag", ([pose(5)], 100.0, 5.0, 1.0, False), None)
+    yield _call(
+        "simPlotStrings",
+        "texts vectors number colour seconds",
+        (["a", "b"], points, 1.0, _RED, 1.0),
+        None,
+    )
+    yield _call(
+        "simPlotTransforms",
+        "poses number number seconds flag",
+        ([pose(5)], 100.0, 5.0, 1.0, False),
+        None,
+    )
     named = ([pose(5)], ["a"], 100.0, 5.0, 1.0, _RED, 1.0)
-    yield _call("simPlotTransformsWithNames", "poses texts number number number colour seconds", named, None)
+    yield _call(
+        "simPlotTransformsWithNames", "poses texts number number number colour seconds", named, None
+    )
 
 
 def _unreal() -> Iterator[Call]:
     yield _call("simSetObjectMaterial", "text text whole", ("Ground", "m", 0), bool, optional=1)
-    yield _call("simSetObjectMaterialFromTexture", "text text whole", ("Ground", "t", 0), bool, optional=1)
+    yield _call(
+        "simSetObjectMaterialFromTexture", "text text whole", ("Ground", "t", 0), bool, optional=1
+    )
     yield _call("simSwapTextures", "text whole whole whole", ("tag", 0, 0, 0), [str], optional=2)
     yield _call("simRunConsoleCommand", "text", ("stat fps",), None, refused=_UNREAL)
     yield _call("simSetLightIntensity", "text number", ("light", 1.0), None, refused=_UNREAL)
     for name in (
-        "simGetPresetLensSettings", "simGetLensSettings", "simGetPresetFilmbackSettings", "simGetFilmbackSettings",
-        "simGetFocalLength", "simGetFocusDistance", "simGetFocusAperture", "simGetCurrentFieldOfView",
+        "simGetPresetLensSettings", "simGetLensSettings", "simGetPresetFilmbackSettings",
+        "simGetFilmbackSettings",
+        "simGetFocalLength", "simGetFocusDistance", "simGetFocusAperture",
+        "simGetCurrentFieldOfView",
     ):  # fmt: skip
         yield _of_vehicle(name, None, "camera", "0", refused=_LENS)
     for name in ("simSetPresetLensSettings", "simSetPresetFilmbackSettings"):
         yield _of_vehicle(name, None, "text camera", "preset", "0", refused=_LENS)
     for name in ("simSetFocalLength", "simSetFocusDistance", "simSetFocusAperture"):
         yield _of_vehicle(name, None, "number camera", 1.0, "0", refused=_LENS)
-    yield _of_vehicle("simSetFilmbackSettings", None, "number number camera", 1.0, 1.0, "0", refused=_LENS)
+    yield _of_vehicle(
+        "simSetFilmbackSettings", None, "number number camera", 1.0, 1.0, "0", refused=_LENS
+    )
     for name in ("simEnableManualFocus", "simEnableFocusPlane"):
         yield _of_vehicle(name, None, "flag camera", True, "0", refused=_LENS)
 
@@ -377,5 +444,8 @@ def _racing_lab() -> Iterator[Call]:
     kinds = f"vectors vectors {kinds}"
     yield _of_vehicle("moveOnSplineVelConstraints", bool, kinds, points, speeds, *look, optional=10)
     yield _of_vehicle(
-        "setTrajectoryTrackerGains", None, "tracker", [7.5, 0, 5, 0, 0.4, 0, 0.04, 0, 2, 0, 0.4, 0, 3, 0.1]
+        "setTrajectoryTrackerGains",
+        None,
+        "tracker",
+        [7.5, 0, 5, 0, 0.4, 0, 0.04, 0, 2, 0, 0.4, 0, 3, 0.1],
     )

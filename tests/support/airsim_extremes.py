@@ -1,4 +1,6 @@
-"""Random calls of every method of AirSim's RPC with extreme values, and what they may do to a bridge."""
+"""Random calls of every method of AirSim's RPC with extreme values, and what they may do to a
+bridge.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,21 @@ _EXTREMES: Final = (
 )  # fmt: skip
 _ENDS: Final = (1e-6, 1e-3, 1.0, 100.0, 179.0, 200.0, 1e3, 1e4, 1e6, 1e7, 1e9)
 """Ends of permitted ranges: the largest values that are accepted."""
-_WHOLE: Final = (0, 1, -1, 2, 255, 256, 1 << 20, (1 << 31) - 1, -(1 << 31), 1 << 32, 1 << 62, (1 << 64) - 1, -(1 << 63))
+_WHOLE: Final = (
+    0,
+    1,
+    -1,
+    2,
+    255,
+    256,
+    1 << 20,
+    (1 << 31) - 1,
+    -(1 << 31),
+    1 << 32,
+    1 << 62,
+    (1 << 64) - 1,
+    -(1 << 63),
+)
 _TEXTS: Final = (
     "",
     "0",
@@ -70,10 +86,14 @@ _GAINS: Final = {
     "setAngleLevelControllerGains": ([2.5] * 3, [0.0] * 3),
     "setAngleRateControllerGains": ([0.25] * 3, [0.0] * 3),
 }
-"""Proportional and integral gains that a vehicle begins with: others cost a multiple of the time of a step."""
+"""Proportional and integral gains that a vehicle begins with.
+
+Others cost a multiple of the time of a step.
+"""
 """Methods that cost more than others."""
 _INTERNAL: Final = re.compile(
-    r"inside the server|cannot convert|math domain|math range|broadcast|out of bounds|not finite numbers|Traceback"
+    r"inside the server|cannot convert|math domain|math range|broadcast|out of bounds|not "
+    r"finite numbers|Traceback"
     r"|object has no attribute|unsupported operand|invalid value encountered"
 )
 """Texts of errors that Python or NumPy wrote, not we."""
@@ -81,7 +101,9 @@ _INTERNAL: Final = re.compile(
 
 @dataclass(slots=True)
 class ExtremeCalls:
-    """Draws calls: most arguments are right, some are at the ends of their ranges, extreme, or of a wrong type."""
+    """Draws calls: most arguments are right, some are at the ends of their ranges, extreme, or
+    of a wrong type.
+    """
 
     random: random.Random
     vehicles: Sequence[str]
@@ -90,12 +112,18 @@ class ExtremeCalls:
 
     def __post_init__(self) -> None:
         self._calls = list(calls())
-        self._weights = [_SELDOM.get(call.name, 0.1 if call.refused or call.absent else 1.0) for call in self._calls]
+        self._weights = [
+            _SELDOM.get(call.name, 0.1 if call.refused or call.absent else 1.0)
+            for call in self._calls
+        ]
 
     def draw(self) -> tuple[str, list[Any]]:
         """Return a method and its arguments."""
         (call,) = self.random.choices(self._calls, self._weights)
-        arguments = [self._argument(kind, value) for kind, value in zip(call.kinds, call.arguments, strict=True)]
+        arguments = [
+            self._argument(kind, value)
+            for kind, value in zip(call.kinds, call.arguments, strict=True)
+        ]
         if call.optional and self.random.random() < 0.1:
             arguments = arguments[: len(arguments) - call.optional]
         if self.random.random() < 0.01:
@@ -104,7 +132,9 @@ class ExtremeCalls:
 
     def _argument(self, kind: str, value: Any) -> Any:
         if kind == "vehicle":
-            return self._text() if self.random.random() < 0.02 else self.random.choice(self.vehicles)
+            return (
+                self._text() if self.random.random() < 0.02 else self.random.choice(self.vehicles)
+            )
         luck = self.random.random()
         if luck < 0.5:
             return value
@@ -153,7 +183,9 @@ class ExtremeCalls:
         nested: Any = []
         for _ in range(self.random.choice((1, 4, 9))):
             nested = [nested] if self.random.random() < 0.5 else {"x_val": nested, "position": 1}
-        return self.random.choice((None, True, 7, "far", [], {}, b"\xff\0", [[]], nested, [None] * 1000))
+        return self.random.choice(
+            (None, True, 7, "far", [], {}, b"\xff\0", [[]], nested, [None] * 1000)
+        )
 
 
 @dataclass(slots=True)

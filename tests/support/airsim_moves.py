@@ -42,7 +42,12 @@ class Aviary:
     batches: list[VehicleBatch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        entry = {"model": "airsim", "autopilot": {"kind": "none"}, "p_m": [0.0, 0.0, 0.0], **self.vehicle}
+        entry = {
+            "model": "airsim",
+            "autopilot": {"kind": "none"},
+            "p_m": [0.0, 0.0, 0.0],
+            **self.vehicle,
+        }
         config = {"type": "simulated", "vehicles": {"drone": entry}, **self.source}
         self.simulation = Simulation(SimulatedConfig.model_validate(config))
         self.moves = 0
@@ -74,7 +79,9 @@ class Aviary:
 
     def advance(self, seconds: float) -> list[VehicleBatch]:
         """Let simulated time pass."""
-        found = self.simulation.advance(self.simulation.steps + round(seconds / self.simulation.dt_s))
+        found = self.simulation.advance(
+            self.simulation.steps + round(seconds / self.simulation.dt_s)
+        )
         self.batches += found
         return found
 
@@ -93,12 +100,17 @@ class Aviary:
                     if end.number == number:
                         took_s = float((batch.steps - began) * self.simulation.dt_s)
                         return Flown(end.reached, end.problem, took_s, np.array(track))
-            assert self.simulation.steps - began < longest_s / self.simulation.dt_s, "the move does not end"
+            assert self.simulation.steps - began < longest_s / self.simulation.dt_s, (
+                "the move does not end"
+            )
             pending = self.advance(0.02)
 
 
 def in_air(height_m: float = 2.0, *, floor: bool = False, **vehicle: Any) -> Aviary:
-    """Return a vehicle that hovers at a height, in steps of 3 ms as AirSim; without a floor many are made at once."""
+    """Return a vehicle that hovers at a height, in steps of 3 ms as AirSim.
+
+    Without a floor many are made at once.
+    """
     contact = {} if floor else {"floor_m": None}
     place = {"p_m": [0.0, 0.0, height_m], "autopilot": {"kind": "hover"}, "contact": contact}
     made = Aviary({**place, **vehicle}, {"rate_hz": 50.0, "control_hz": 50, "step_hz": 320})

@@ -1,4 +1,7 @@
-"""Flights that AirSim's own code made, as records to compare with (tests/golden/airsim/moves.csv)."""
+"""Flights that AirSim's own code made, as records to compare with.
+
+tests/golden/airsim/moves.csv.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _END = re.compile(r"# (.+): ([01]) after ([0-9.]+) s")
 
 @dataclass(frozen=True)
 class OwnFlight:
-    """A move of AirSim: its result, when it ended, and positions (n, 3), NED, at times (n,) since it began."""
+    """A move of AirSim.
+
+    Its result, when it ended, and positions (n, 3), NED, at times (n,) since it began.
+    """
 
     reached: bool
     took_s: float

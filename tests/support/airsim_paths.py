@@ -15,7 +15,8 @@ __all__ = ["circle_m", "hausdorff_m", "square_m"]
 def hausdorff_m(one: FloatArray, other: FloatArray) -> float:
     """Symmetric Hausdorff distance of two tracks.
 
-    The greatest distance from a point of either to the nearest of the other; so tracks are to be sampled densely.
+    The greatest distance from a point of either to the nearest of the other; so tracks are to be
+    sampled densely.
 
     Args:
         one: points (n, k), k = 2 for tracks seen from above.
@@ -32,7 +33,12 @@ def circle_m(t_s: FloatArray, radius_m: float = 10.0, turn_s: float = 40.0) -> F
 
 
 def square_m(t_s: FloatArray, side_m: float = 5.0, speed_mps: float = 1.2) -> FloatArray:
-    """Places (n, 2) at times (n,) on a square from the origin: ahead, left, back, right, and again."""
+    """Places (n, 2) at times (n,) on a square from the origin.
+
+    Ahead, left, back, right, and again.
+    """
     corners = side_m * np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
     sides = np.mod(speed_mps / side_m * t_s, 4.0)
-    return np.stack([np.interp(sides, np.arange(5), corners[:, axis]) for axis in range(2)], axis=-1)
+    return np.stack(
+        [np.interp(sides, np.arange(5), corners[:, axis]) for axis in range(2)], axis=-1
+    )

@@ -41,13 +41,20 @@ _START_S: Final = 300.0
 
 @contextmanager
 def serving(settings: dict[str, Any], folder: Path, *options: object) -> Iterator[int]:
-    """Run a server that records into a folder, and yield its port; an exception in its log fails."""
+    """Run a server that records into a folder, and yield its port.
+
+    An exception in its log fails.
+    """
     needs_gl()
     path = folder / "settings.json"
     path.write_text(json.dumps({"Recording": {"Folder": str(folder)}, **settings}))
     with Program(*VIL_BRIDGE, "airsim", path, "--port", 0, *options, log=folder / "log") as bridge:
-        yield int(bridge.await_text(r"AirSim programs connect to 127\.0\.0\.1 port (\d+)", _START_S)[1])
-        assert "Traceback" not in bridge.text() and "RuntimeWarning" not in bridge.text(), bridge.text()
+        yield int(
+            bridge.await_text(r"AirSim programs connect to 127\.0\.0\.1 port (\d+)", _START_S)[1]
+        )
+        assert "Traceback" not in bridge.text() and "RuntimeWarning" not in bridge.text(), (
+            bridge.text()
+        )
         assert bridge.end() == 0
 
 
@@ -73,7 +80,10 @@ class ClientPrograms:
         atexit.register(self._server.__exit__, None, None, None)
 
     def run(self, kind: str, arguments: list[str], folder: Path) -> tuple[int, str]:
-        """Run a program to its end, or kill it after the limit; return its exit code, and what it printed."""
+        """Run a program to its end, or kill it after the limit.
+
+        Return its exit code, and what it printed.
+        """
         server = self._server
         assert server.stdin is not None and server.stdout is not None
         printed = folder / "printed"
@@ -102,8 +112,12 @@ def run_cosys_program(kind: str, program: object, port: int, folder: Path) -> No
     _run(_programs_of(COSYS_CLIENT, "cosysairsim"), kind, program, port, folder)
 
 
-def _run(programs: ClientPrograms, kind: str, program: object, port: int, folder: Path, *more: object) -> None:
-    code, printed = programs.run(kind, [str(word) for word in (program, port, folder, *more)], folder)
+def _run(
+    programs: ClientPrograms, kind: str, program: object, port: int, folder: Path, *more: object
+) -> None:
+    code, printed = programs.run(
+        kind, [str(word) for word in (program, port, folder, *more)], folder
+    )
     assert code == 0, printed
 
 
@@ -132,7 +146,10 @@ class AirsimConnection:
         return self._number
 
     def answers(self, *numbers: int) -> list[tuple[str | None, Any]]:
-        """Return error and result of requests, whatever their order; forget all other answers that have come."""
+        """Return error and result of requests, whatever their order.
+
+        Forget all other answers that have come.
+        """
         self.wait(*numbers)
         found = self._found
         self._found = {}

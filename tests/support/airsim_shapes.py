@@ -1,4 +1,7 @@
-"""Shapes of the results of AirSim's RPC: a type, a map of fields, or a list with the shape of its parts."""
+"""Shapes of the results of AirSim's RPC.
+
+A type, a map of fields, or a list with the shape of its parts.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ STATE: Final = {
     "landed_state": int,
     "rc_data": RC,
 }
-ROTORS: Final = {"rotors": [{"thrust": float, "torque_scaler": float, "speed": float}], "timestamp": int}
+ROTORS: Final = {
+    "rotors": [{"thrust": float, "torque_scaler": float, "speed": float}],
+    "timestamp": int,
+}
 IMAGE: Final = {
     "image_data_uint8": bytes,
     "image_data_float": [float],
@@ -74,7 +80,11 @@ IMU: Final = {
     "linear_acceleration": VECTOR,
 }
 BAROMETER: Final = {"time_stamp": int, "altitude": float, "pressure": float, "qnh": float}
-MAGNETOMETER: Final = {"time_stamp": int, "magnetic_field_body": VECTOR, "magnetic_field_covariance": [float]}
+MAGNETOMETER: Final = {
+    "time_stamp": int,
+    "magnetic_field_body": VECTOR,
+    "magnetic_field_covariance": [float],
+}
 GNSS: Final = {
     "geo_point": PLACE,
     "eph": float,
@@ -100,7 +110,13 @@ DETECTION: Final = {
     "box3D": {"min": VECTOR, "max": VECTOR},
     "relative_pose": POSE,
 }
-MESH: Final = {"position": VECTOR, "orientation": QUATERNION, "vertices": [float], "indices": [int], "name": str}
+MESH: Final = {
+    "position": VECTOR,
+    "orientation": QUATERNION,
+    "vertices": [float],
+    "indices": [int],
+    "name": str,
+}
 CONTROLS: Final = {
     **dict.fromkeys(("throttle", "steering", "brake"), float),
     "handbrake": bool,
@@ -151,7 +167,10 @@ STRUCTS: Final[Mapping[str, Any]] = {
 
 
 def problem_of(value: Any, shape: Any, place: str = "result") -> str:
-    """Return where a value differs from a shape; empty = nowhere. Whole numbers count as floats, as on the wire."""
+    """Return where a value differs from a shape; empty = nowhere.
+
+    Whole numbers count as floats, as on the wire.
+    """
     if shape is None:
         return "" if value is None else f"{place} is {value!r:.60}, not nil"
     if isinstance(shape, Mapping):
@@ -162,7 +181,9 @@ def problem_of(value: Any, shape: Any, place: str = "result") -> str:
     if isinstance(shape, list):
         if not isinstance(value, list):
             return f"{place} is {value!r:.60}, not a list"
-        parts = [problem_of(part, shape[0], f"{place}[{index}]") for index, part in enumerate(value)]
+        parts = [
+            problem_of(part, shape[0], f"{place}[{index}]") for index, part in enumerate(value)
+        ]
         return next(filter(None, parts), "")
     fits = type(value) is shape or (shape is float and type(value) is int)
     return "" if fits else f"{place} is {value!r:.60}, not {shape.__name__}"

@@ -1,4 +1,6 @@
-"""Somebody who leads and shakes a body as `vil-bridge align` and `calibrate` ask, trembling and not quite straight."""
+"""Somebody who leads and shakes a body as `vil-bridge align` and `calibrate` ask, trembling and
+not quite straight.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ TILT_S: Final = 1.8
 S: Final = 1_000_000_000
 
 SIGNED: Final = [
-    np.array([[sign[row] * (column == order[row]) for column in range(3)] for row in range(3)], dtype=np.float64)
+    np.array(
+        [[sign[row] * (column == order[row]) for column in range(3)] for row in range(3)],
+        dtype=np.float64,
+    )
     for order in itertools.permutations(range(3))
     for sign in itertools.product((1.0, -1.0), repeat=3)
 ]
@@ -83,10 +88,14 @@ class Moves:
         forward, left, up, turn = (_ease((t_s - begin) / MOVE_S) for begin in begins[:4])
         heading = q_exp(np.array([0.0, 0.0, self.yaw_rad]))
         # The hand rises a little on the way and drifts aside: 4 degrees here, 6 there.
-        moved = np.array([0.55 * forward - 0.05 * left, 0.04 * forward + 0.5 * left, 0.03 * left + 0.5 * up])
+        moved = np.array(
+            [0.55 * forward - 0.05 * left, 0.04 * forward + 0.5 * left, 0.03 * left + 0.5 * up]
+        )
         moved[2] += 0.06 * np.sin(np.pi * forward)
         tremor_m = 0.002 * np.sin(2 * np.pi * np.array([1.1, 1.3, 0.9]) * t_s + [0.0, 1.0, 2.0])
-        shake_rad = np.radians(1.0) * np.sin(2 * np.pi * np.array([0.7, 0.9, 0.5]) * t_s + [1.0, 0.0, 2.0])
+        shake_rad = np.radians(1.0) * np.sin(
+            2 * np.pi * np.array([0.7, 0.9, 0.5]) * t_s + [1.0, 0.0, 2.0]
+        )
         q = q_mul(heading, q_exp(shake_rad + np.array([0.0, 0.0, np.radians(85.0) * turn])))
         tilting = min(1.0, max(0.0, (t_s - begins[4]) / TILT_S))
         swing = np.radians(40.0) * np.sin(np.pi * tilting)
@@ -95,7 +104,9 @@ class Moves:
         return Transform(self.start_m + q_rotate(heading, self.scale * moved) + tremor_m, q)
 
 
-def recorded(moves: Moves, rate_hz: float = 60.0, noise_m: float = 0.0005, seed: int = 0) -> PoseTrack:
+def recorded(
+    moves: Moves, rate_hz: float = 60.0, noise_m: float = 0.0005, seed: int = 0
+) -> PoseTrack:
     """What a z-up system with half a millimetre of noise records."""
     rng = np.random.default_rng(seed)
     t_ns = np.arange(0, round(moves.seconds * S), round(S / rate_hz), dtype=np.int64)
@@ -106,7 +117,10 @@ def recorded(moves: Moves, rate_hz: float = 60.0, noise_m: float = 0.0005, seed:
 
 
 def streamed(track: PoseTrack, S_room: FloatArray, *, body_axes_too: bool = True) -> PoseTrack:
-    """The same track in other axes: p' = S p, and R' = S R Sᵀ, or S R where only the room's axes change."""
+    """The same track in other axes.
+
+    P' = S p, and R' = S R Sᵀ, or S R where only the room's axes change.
+    """
     R = S_room @ q_to_matrix(track.q_room_markers)
     if body_axes_too:
         R = R @ S_room.T
@@ -118,8 +132,10 @@ class Led:
     """A motion that stands at its beginning until somebody says begin (implements ``MocapMotion``).
 
     Attributes:
-        last: begin and length of the part that is repeated at the end, ns, since a busy machine may miss it once.
-        slower: how many times slower than the motion, since a busy machine may cut a short rest in two.
+        last: begin and length of the part that is repeated at the end, ns, since a busy machine may
+            miss it once.
+        slower: how many times slower than the motion, since a busy machine may cut a short rest in
+            two.
     """
 
     motion: MocapMotion
@@ -148,7 +164,9 @@ GRAVITY: Final = np.array([0.0, 0.0, -GRAVITY_MPS2])
 
 @dataclass
 class Shaken:
-    """A body turned to and fro about all its axes, with its IMU (implements ``MocapMotion`` and ``InertialMotion``).
+    """A body turned to and fro about all its axes, with its IMU.
+
+    Implements ``MocapMotion`` and ``InertialMotion``.
 
     Attributes:
         size_rad: how far about each axis. T_imu_markers: where its markers are.
@@ -165,7 +183,9 @@ class Shaken:
         """q_room_imu, shape (n, 4)."""
         phase = 2 * np.pi * np.array([0.9, 0.7, 1.1]) * t_s[:, None] + [0.0, 1.0, 2.0]
         angles = np.array(self.size_rad) * np.sin(phase)
-        yaw, pitch, roll = (q_exp(axis * a[:, None]) for axis, a in zip(np.eye(3), angles.T, strict=True))
+        yaw, pitch, roll = (
+            q_exp(axis * a[:, None]) for axis, a in zip(np.eye(3), angles.T, strict=True)
+        )
         return q_mul(q_mul(yaw, pitch), roll)
 
     def place(self, t_s: FloatArray) -> FloatArray:
@@ -178,7 +198,9 @@ class Shaken:
         ahead, here, behind = (self.attitude(t_s + d) for d in (h, 0.0, -h))
         w = q_log(q_mul(q_conj(behind), ahead)) / (2 * h)
         acceleration = (self.place(t_s + h) - 2 * self.place(t_s) + self.place(t_s - h)) / h**2
-        return w + self.bias_w_radps, q_rotate(q_conj(here), acceleration - GRAVITY) + self.bias_f_mps2
+        return w + self.bias_w_radps, q_rotate(
+            q_conj(here), acceleration - GRAVITY
+        ) + self.bias_f_mps2
 
     def at(self, t_ns: int) -> MotionFrame:
         t_s = np.array([t_ns / S])
@@ -214,4 +236,6 @@ class Carried:
         target = min(index + 1, len(self.places_m) - 1)
         way = self.places_m[target] - self.places_m[index]
         p = self.places_m[index] + way * _ease((within_s - self.pause_s) / self.way_s)
-        return MotionFrame(self.subjects, p[None], np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True]))
+        return MotionFrame(
+            self.subjects, p[None], np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
+        )

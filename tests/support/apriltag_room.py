@@ -1,6 +1,7 @@
 """A room with AprilTags, as a scene file, and the pose of a camera from a picture of them.
 
-As a program it is the detector: the reference library, which ends some processes that unload it, so it has its own.
+As a program it is the detector: the reference library, which ends some processes that unload it, so
+it has its own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Tag:
 
     @property
     def corners_m(self) -> FloatArray:
-        """World places of the code's four outer corners, shape (4, 3), in the order in which detectors name them."""
+        """World places of the code's four outer corners, shape (4, 3), in the order in which
+        detectors name them.
+        """
         R = rotation(self.yaw_deg, self.pitch_deg)
         right, up = R[:, 1], R[:, 2]
         corners: FloatArray = np.array(self.p_m) + _CORNERS @ np.stack((right, up))
@@ -66,7 +69,11 @@ TAGS = tuple(
 def write_scene(folder: Path) -> Path:
     """The scene file, its models beside it."""
     objects: list[dict[str, Any]] = [
-        {"name": "floor", "plane": {"size_m": [12, 12]}, "material": {"surface": "floor_marked", "tile_m": 4}},
+        {
+            "name": "floor",
+            "plane": {"size_m": [12, 12]},
+            "material": {"surface": "floor_marked", "tile_m": 4},
+        },
         {
             "name": "wall",
             "box": {"size_m": [0.2, 12, 5]},
@@ -88,21 +95,33 @@ def write_scene(folder: Path) -> Path:
 def _tag_model(number: int) -> GltfFile:
     """A square that shows a tag; it faces along the model's x."""
     code = cv2.aruco.generateImageMarker(
-        cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36H11), number, (_CELLS - 2) * _CELL_PX
+        cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36H11),
+        number,
+        (_CELLS - 2) * _CELL_PX,
     )
     picture = np.pad(code, _CELL_PX, constant_values=255)
     file = GltfFile()
-    texture = file.add("textures", {"source": file.image(np.repeat(picture[:, :, None], 3, axis=2))})
-    surface = {"baseColorTexture": {"index": texture}, "roughnessFactor": 1.0, "metallicFactor": 0.0}
+    texture = file.add(
+        "textures", {"source": file.image(np.repeat(picture[:, :, None], 3, axis=2))}
+    )
+    surface = {
+        "baseColorTexture": {"index": texture},
+        "roughnessFactor": 1.0,
+        "metallicFactor": 0.0,
+    }
     material = file.add("materials", {"pbrMetallicRoughness": surface, "doubleSided": True})
     corners = (SQUARE - [0.5, 0.5, 0.0]) * _TAG_M
-    mesh = file.mesh(corners, SQUARE_INDICES, TEXCOORD_0=file.accessor(SQUARE_UV), material=material)
+    mesh = file.mesh(
+        corners, SQUARE_INDICES, TEXCOORD_0=file.accessor(SQUARE_UV), material=material
+    )
     file.add("scenes", {"nodes": [file.node(name="tag", mesh=mesh)]})
     return file
 
 
 def detect(pictures: list[ImageArray], folder: Path) -> list[dict[int, FloatArray]]:
-    """Corners (4, 2) of the tags in each gray picture by the reference detector, pixels (centres at integers).
+    """Corners (4, 2) of the tags in each gray picture by the reference detector, pixels.
+
+    Centres at integers.
 
     Tags that the picture's border cuts are left out: their corners are guessed, and pixels off.
     """
@@ -124,7 +143,10 @@ def camera_pose(seen: dict[int, FloatArray], K: FloatArray) -> Transform:
     residual_px = np.linalg.norm(again[:, 0] - pixels, axis=1)
     assert ok and np.median(residual_px) < _MOST_RESIDUAL_PX, residual_px
     R_camera_world = np.asarray(cv2.Rodrigues(turn)[0], dtype=np.float64)
-    return Transform(-R_camera_world.T @ np.asarray(shift[:, 0], dtype=np.float64), q_from_matrix(R_camera_world.T))
+    return Transform(
+        -R_camera_world.T @ np.asarray(shift[:, 0], dtype=np.float64),
+        q_from_matrix(R_camera_world.T),
+    )
 
 
 def difference(a: Transform, b: Transform) -> tuple[float, float]:
@@ -146,7 +168,8 @@ def _main(path: str) -> None:
 
     # The detector counts pixels from the corner of the first one, the project from its centre.
     found = [
-        {tag.tag_id: (tag.corners - 0.5).tolist() for tag in detector.detect(p) if whole(tag, p)} for p in np.load(path)
+        {tag.tag_id: (tag.corners - 0.5).tolist() for tag in detector.detect(p) if whole(tag, p)}
+        for p in np.load(path)
     ]
     sys.stdout.write(json.dumps(found))
     sys.stdout.flush()

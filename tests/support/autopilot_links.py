@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import select
 
-from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading
+from vil_bridge.core.sensor_readings import (
+    BarometerReading,
+    GpsReading,
+    ImuReading,
+    MagnetometerReading,
+)
 from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, LinkState
 from vil_bridge.protocols.autopilots.poses import PoseSample, TrueMotion
 from vil_bridge.protocols.mavlink.pose_messages import Spread

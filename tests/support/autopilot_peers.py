@@ -1,4 +1,7 @@
-"""Naive peers of the autopilots' stand-ins: a multicopter on a floor, and what a bridge would send of it."""
+"""Naive peers of the autopilots' stand-ins.
+
+A multicopter on a floor, and what a bridge would send of it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ class Motion(NamedTuple):
 
 
 class FloorVehicle:
-    """One multicopter with the motor order of the autopilots; a floor at z = 0 holds it as long as it weighs more.
+    """One multicopter with the motor order of the autopilots.
+
+    A floor at z = 0 holds it as long as it weighs more.
 
     Args:
         step_s: of the physics. yaw_rad: heading at the start, from east to north.
@@ -59,7 +64,9 @@ class FloorVehicle:
     def __init__(self, step_s: Fraction = Fraction(1, 1000), yaw_rad: float = 0.0) -> None:
         parameters = replace(MulticopterParameters(), rotors=ROTORS)
         self.fleet = Fleet(FlightGogglesMulticopter(parameters), dt_s=step_s)
-        self.fleet.place(rotors_radps=0.0, q_world_body=(0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)))
+        self.fleet.place(
+            rotors_radps=0.0, q_world_body=(0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2))
+        )
         self.fleet.command([0.0] * 4)
         self._hover_radps2 = parameters.hover_radps**2
         self.grounded = True
@@ -101,7 +108,10 @@ class FloorVehicle:
         return self.fleet.x[0, self.fleet.model.state["p_world_m"]]
 
     def motion(self) -> Motion:
-        """Return the motion as the autopilots name it; the specific force is the mean since the last time."""
+        """Return the motion as the autopilots name it.
+
+        The specific force is the mean since the last time.
+        """
         row, steps = self.fleet.x[0].tolist(), self.fleet.steps
         e, n, u, ve, vn, vu, x, y, z, w, p, q, r = (row[k] for k in self._columns)
         attitude = S * (w + z), S * (x + y), S * (x - y), S * (w - z)
@@ -110,7 +120,9 @@ class FloorVehicle:
             force = 0.0, 0.0, -GRAVITY
         else:
             span = (steps - self._before[0]) * float(self.fleet.dt_s)
-            north, east, down = ((a - b) / span for a, b in zip(velocity, self._before[1], strict=True))
+            north, east, down = (
+                (a - b) / span for a, b in zip(velocity, self._before[1], strict=True)
+            )
             force = turned_back(attitude, (north, east, down - GRAVITY))
         self._before = steps, velocity
         return Motion((p, -q, -r), force, (n, e, -u), velocity, attitude)
@@ -131,7 +143,9 @@ class Px4Peer:
         stand_in: its autopilot. odometry: send poses at 50 Hz; else GPS at 10 Hz.
     """
 
-    def __init__(self, stand_in: Px4StandIn, *, odometry: bool = True, yaw_rad: float = 0.0) -> None:
+    def __init__(
+        self, stand_in: Px4StandIn, *, odometry: bool = True, yaw_rad: float = 0.0
+    ) -> None:
         self.stand_in = stand_in
         self.vehicle = FloorVehicle(yaw_rad=yaw_rad)
         self.time_us = 1_000_000
@@ -196,7 +210,18 @@ class Px4Peer:
         velocity = turned_back(motion.q, motion.v)
         covariance = tuple(1e-4 if k in (0, 6, 11, 15, 18, 20) else 0.0 for k in range(21))
         return mavlink.Odometry(
-            self.time_us, *motion.p, motion.q, *velocity, *motion.gyro, covariance, covariance, 20, 12, 0, 3, 100
+            self.time_us,
+            *motion.p,
+            motion.q,
+            *velocity,
+            *motion.gyro,
+            covariance,
+            covariance,
+            20,
+            12,
+            0,
+            3,
+            100,
         )
 
     def fix(self, motion: Motion) -> hil.HilGps:
@@ -207,7 +232,19 @@ class Px4Peer:
         alt_mm = round(1e3 * (ZURICH[2] - motion.p[2]))
         speed = round(math.hypot(vn, ve))
         return hil.HilGps(
-            self.time_us, round(lat * 1e7), round(lon * 1e7), alt_mm, 30, 40, speed, vn, ve, vd, 65535, 3, 12
+            self.time_us,
+            round(lat * 1e7),
+            round(lon * 1e7),
+            alt_mm,
+            30,
+            40,
+            speed,
+            vn,
+            ve,
+            vd,
+            65535,
+            3,
+            12,
         )
 
 
@@ -218,7 +255,9 @@ class ArduPilotPeer:
         stand_in: its autopilot. rate_hz: of the frames.
     """
 
-    def __init__(self, stand_in: ArduPilotStandIn, rate_hz: int = 400, yaw_rad: float = 0.0) -> None:
+    def __init__(
+        self, stand_in: ArduPilotStandIn, rate_hz: int = 400, yaw_rad: float = 0.0
+    ) -> None:
         self.stand_in = stand_in
         self.rate_hz = rate_hz
         self.vehicle = FloorVehicle(Fraction(1, rate_hz), yaw_rad)
@@ -256,7 +295,8 @@ class ArduPilotPeer:
         return (
             f'\n{{"timestamp":{self.vehicle.fleet.t_ns * 1e-9:.9f},'
             f'"imu":{{"gyro":[{p:.8f},{q:.8f},{r:.8f}],"accel_body":[{x:.6f},{y:.6f},{z:.6f}]}},'
-            f'"position":{_list(motion.p)},"quaternion":{_list(motion.q)},"velocity":{_list(motion.v)}}}\n'
+            f'"position":{_list(motion.p)},"quaternion":{_list(motion.q)},'
+            f'"velocity":{_list(motion.v)}}}\n'
         ).encode()
 
 
@@ -265,7 +305,9 @@ def _list(values: tuple[float, ...]) -> str:
 
 
 class BetaflightPeer:
-    """A physics of Betaflight that computes naively, on a wall time of its own: a state each millisecond.
+    """A physics of Betaflight that computes naively, on a wall time of its own.
+
+    A state each millisecond.
 
     Args:
         stand_in: its autopilot.
@@ -289,7 +331,10 @@ class BetaflightPeer:
             self.step()
 
     def step(self, wall_s: float = 1e-3, stamp_s: float = 1e-3) -> bool:
-        """Send a state after a wall time, with a time of its own; returns whether it is answered."""
+        """Send a state after a wall time, with a time of its own.
+
+        Returns whether it is answered.
+        """
         self.now_s += wall_s
         self.stamp_s += stamp_s
         self.vehicle.advance(self.motors, 1)
@@ -321,9 +366,26 @@ class BetaflightPeer:
 
 
 def betaflight_state(t_s: float, motion: Motion) -> tuple[float, ...]:
-    """Return a motion as 18 numbers: rates FRD, minus specific force FLU, attitude, ENU velocity, place, pressure."""
+    """Return a motion as 18 numbers.
+
+    Rates FRD, minus specific force FLU, attitude, ENU velocity, place, pressure.
+    """
     x, y, z = motion.force
     n, e, d = motion.p
     vn, ve, vd = motion.v
     pressure = 101325.0 * (1.0 + d / 44330.77) ** 5.25588
-    return t_s, *motion.gyro, -x, y, z, *motion.q, ve, vn, -vd, e / M_PER_DEG, n / M_PER_DEG, -d, pressure
+    return (
+        t_s,
+        *motion.gyro,
+        -x,
+        y,
+        z,
+        *motion.q,
+        ve,
+        vn,
+        -vd,
+        e / M_PER_DEG,
+        n / M_PER_DEG,
+        -d,
+        pressure,
+    )

@@ -1,4 +1,6 @@
-"""Peers that fly as a test says and record what the bridge sends an autopilot, over real sockets."""
+"""Peers that fly as a test says and record what the bridge sends an autopilot, over real
+sockets.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class RecordingPeer:
     """A program at the far end of a link, with outputs that the test sets.
 
     Attributes:
-        motors: its outputs, 0 to 1. sent: bodies of MAVLink, or lines of ArduPilot's physics as objects.
+        motors: its outputs, 0 to 1. sent: bodies of MAVLink, or lines of ArduPilot's physics as
+            objects.
     """
 
     def __init__(self, kind: str, port: int) -> None:
@@ -39,7 +42,9 @@ class RecordingPeer:
         self.sent: list[Any] = []
         self._port = port
         self._ends = False
-        self._thread = threading.Thread(target=self._run_px4 if kind == "px4" else self._run_ardupilot, daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_px4 if kind == "px4" else self._run_ardupilot, daemon=True
+        )
         self._thread.start()
 
     def of(self, kind: type[Any]) -> list[Any]:
@@ -79,7 +84,9 @@ class RecordingPeer:
             while not self._ends:
                 pulses = [round(1000 + 1000 * motor) for motor in self.motors]
                 try:
-                    link.send(struct.pack("<HHI16H", 18458, 1000, len(self.sent), *pulses, *[1000] * 12))
+                    link.send(
+                        struct.pack("<HHI16H", 18458, 1000, len(self.sent), *pulses, *[1000] * 12)
+                    )
                     line = link.recv(65536)
                 except OSError:
                     continue
@@ -102,8 +109,15 @@ def recorded(
 ) -> Iterator[tuple[Simulation, RecordingPeer]]:
     """Fly one vehicle at 10 m by a recording peer; its link is open and no step is made."""
     (port,) = free_ports(1, socket.SOCK_STREAM if kind == "px4" else socket.SOCK_DGRAM)
-    flown = LEVEL_IMU | {"kind": kind, "port": port, "rate_hz": 1000, "timeout_ms": 60_000} | autopilot
-    quad = {"model": "flightgoggles", "preset": "autopilot_quad_x", "p_m": [0.0, 0.0, 10.0], "autopilot": flown}
+    flown = (
+        LEVEL_IMU | {"kind": kind, "port": port, "rate_hz": 1000, "timeout_ms": 60_000} | autopilot
+    )
+    quad = {
+        "model": "flightgoggles",
+        "preset": "autopilot_quad_x",
+        "p_m": [0.0, 0.0, 10.0],
+        "autopilot": flown,
+    }
     config = {"type": "simulated", "step_hz": 1000, "vehicles": {"quad": quad}} | (source or {})
     simulation = ready_simulation(SimulatedConfig.model_validate(config))
     simulation.programs.open(holds=True)
@@ -118,7 +132,9 @@ def recorded(
 def settle(simulation: Simulation) -> None:
     """Let the rotors reach their speeds, and begin at rest at 10 m."""
     advance(simulation, 300)
-    simulation.order(PlaceOrder(0, (0.0, 0.0, 10.0), (0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)))
+    simulation.order(
+        PlaceOrder(0, (0.0, 0.0, 10.0), (0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    )
     advance(simulation, 1)
 
 

@@ -1,4 +1,7 @@
-"""Betaflight's real simulator as a peer: built once, configured by its command line, alone in a network of its own."""
+"""Betaflight's real simulator as a peer.
+
+Built once, configured by its command line, alone in a network of its own.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 _STATUS_EX: Final = 150
 _SECOND_S: Final = 0.025
-"""From the first state, whose arrival the program forgets, to the second: less than 20 ms would let its clock stand."""
+"""From the first state, whose arrival the program forgets, to the second.
+
+Less than 20 ms would let its clock stand.
+"""
 _STALLED_S: Final = 20.0
 _LONGEST_WAIT_S: Final = 0.2
 _ATTEMPTS: Final = 5
@@ -51,7 +57,12 @@ _ARMING_S: Final = 3.0
 def program() -> Path:
     """Return the program, built where it is not; skips where that is not possible."""
     found = subprocess.run(
-        ["sh", "scripts/betaflight.sh"], cwd=ROOT, capture_output=True, text=True, timeout=_BUILD_S, check=False
+        ["sh", "scripts/betaflight.sh"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_S,
+        check=False,
     )
     if found.returncode:
         pytest.skip(found.stderr.strip().rpartition("\n")[2] or "scripts/betaflight.sh failed")
@@ -59,7 +70,10 @@ def program() -> Path:
 
 
 class StalledError(Exception):
-    """The program's clock stands for good, as after a few of its starts: it must be started again."""
+    """The program's clock stands for good, as after a few of its starts.
+
+    It must be started again.
+    """
 
 
 class Status(NamedTuple):
@@ -79,11 +93,16 @@ class Betaflight(Program):
 
     def __init__(self, folder: Path) -> None:
         binary = program()
-        super().__init__(sys.executable, "-c", _IN_OWN_NETWORK, binary, cwd=folder, env={"PYTHONPATH": _paths()})
+        super().__init__(
+            sys.executable, "-c", _IN_OWN_NETWORK, binary, cwd=folder, env={"PYTHONPATH": _paths()}
+        )
         self._binary = binary
 
     def connect(self, make: Callable[[], socket.socket]) -> socket.socket:
-        """Return a socket that is made in the program's network; skips where that is not permitted."""
+        """Return a socket that is made in the program's network.
+
+        Skips where that is not permitted.
+        """
         self.await_that(self._running, "its start")
         try:
             return in_network(Path(f"/proc/{self.pid}/ns/net"), make)
@@ -96,7 +115,11 @@ class Betaflight(Program):
 
         def connected() -> bool:
             with suppress(ConnectionRefusedError):
-                opened.append(self.connect(lambda: socket.create_connection(("127.0.0.1", MSP_PORT), PATIENCE_S)))
+                opened.append(
+                    self.connect(
+                        lambda: socket.create_connection(("127.0.0.1", MSP_PORT), PATIENCE_S)
+                    )
+                )
             return bool(opened)
 
         self.await_that(connected, "its port")
@@ -119,7 +142,10 @@ class Betaflight(Program):
         return False
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.kill()  # it has no orderly end
         super().__exit__(kind, value, traceback)
@@ -131,7 +157,10 @@ def _paths() -> str:
 
 @cache
 def _template() -> bytes:
-    """Return the memory of a configured program; some of its starts never answer the first connection."""
+    """Return the memory of a configured program.
+
+    Some of its starts never answer the first connection.
+    """
     for attempt in range(_ATTEMPTS):
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -145,7 +174,10 @@ def _template() -> bytes:
 
 
 def prepare(folder: Path) -> None:
-    """Put a configured ``eeprom.bin`` into a folder; the command line is used once in a test run."""
+    """Put a configured ``eeprom.bin`` into a folder.
+
+    The command line is used once in a test run.
+    """
     (folder / "eeprom.bin").write_bytes(_template())
 
 
@@ -211,7 +243,10 @@ class Link:
         self._out.sendto(RC.pack(t_s, *padded), ("127.0.0.1", RC_PORT))
 
     def connect_msp(self) -> None:
-        """Connect, once the program has been up for a second: some connections before are never answered."""
+        """Connect, once the program has been up for a second.
+
+        Some connections before are never answered.
+        """
         self._msp = self.running.tcp()
         self._msp.setblocking(False)
 
@@ -237,7 +272,8 @@ class Link:
 
 
 def _status(payload: bytes) -> Status:
-    # Behind the first 15 bytes: more mode flags behind their number, then reasons not to arm behind theirs.
+    # Behind the first 15 bytes: more mode flags behind their number, then reasons not to arm behind
+    # theirs.
     more = payload[15] & 0xF
     disabled = struct.unpack_from("<I", payload, 17 + more)[0]
     return Status(struct.unpack_from("<H", payload)[0], bool(payload[6] & 1), disabled)
@@ -258,7 +294,9 @@ def flown(folder: Path) -> Iterator[Link]:
 
 
 class Hover:
-    """A vehicle that Betaflight flies: states a thousand times a second at most, sticks by a pilot of height.
+    """A vehicle that Betaflight flies.
+
+    States a thousand times a second at most, sticks by a pilot of height.
 
     Args:
         link: to the program. vehicle: its physics, of a thousand steps a second.
@@ -291,8 +329,8 @@ class Hover:
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         """Send states for a simulated time.
 
-        Each waits for the answer to the one before, whatever the time: a busy computer makes it slow, but the program's
-        clock right.
+        Each waits for the answer to the one before, whatever the time: a busy computer makes it
+        slow, but the program's clock right.
         """
         end_s = self.t_s + seconds
         while self.t_s < end_s and not until():
@@ -326,7 +364,9 @@ class Hover:
         if self.t_s - self._rc_s >= 0.01:
             throttle = self._throttle(self.t_s - self._rc_s) if self.flying else 1000
             self._rc_s = self.t_s
-            self.link.send_rc(self.t_s, (1500, 1500, throttle, 1500, 1900 if self.armed else 1000, 1900))
+            self.link.send_rc(
+                self.t_s, (1500, 1500, throttle, 1500, 1900 if self.armed else 1000, 1900)
+            )
         if self.t_s - self._status_s >= 0.1:
             self._status_s = self.t_s
             self.heights_m.append(float(self.vehicle.position[2]))
@@ -335,7 +375,10 @@ class Hover:
 
     def _throttle(self, dt_s: float) -> int:
         state, row = self.vehicle.fleet.model.state, self.vehicle.fleet.x[0]
-        error, climb = self.target_m - float(self.vehicle.position[2]), float(row[state["v_world_mps"]][2])
+        error, climb = (
+            self.target_m - float(self.vehicle.position[2]),
+            float(row[state["v_world_mps"]][2]),
+        )
         wanted = max(-0.5, min(0.7, error))
         self._integral = max(-100.0, min(100.0, self._integral + 40.0 * (wanted - climb) * dt_s))
         return round(max(1050.0, min(1800.0, 1515.0 + 120.0 * (wanted - climb) + self._integral)))

@@ -1,4 +1,6 @@
-"""Hovers of Betaflight's real program through a running bridge, and what of the computer spoiled them."""
+"""Hovers of Betaflight's real program through a running bridge, and what of the computer spoiled
+them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ _TURN_S: Final = 0.03
 """Between two commands of the pilot: the daemon shares two cores with the program."""
 _LATE_SHARE: Final = 0.02
 _LONGEST_TURN_S: Final = 0.2
-"""The pilot's loop of climb has a bandwidth of 4.6 rad/s: it swings with commands that come later."""
+"""The pilot's loop of climb has a bandwidth of 4.6 rad/s.
+
+It swings with commands that come later.
+"""
 _WAIT_SHARE: Final = 0.15
 """Of the time; flights that hold their height have 0.10 to 0.12, at any load."""
 _ETHERTYPE_IP: Final = 0x0800
@@ -50,8 +55,8 @@ class Hover(NamedTuple):
     """One flight at the height of :data:`TARGET_M`.
 
     Attributes:
-        heights_m: at each turn of the pilot. late_share: of the steps. longest_turn_s: of the pilot. wait_share: of the
-            time in which the program waited for a core.
+        heights_m: at each turn of the pilot. late_share: of the steps. longest_turn_s: of the
+            pilot. wait_share: of the time in which the program waited for a core.
     """
 
     heights_m: list[float]
@@ -65,7 +70,10 @@ class Hover(NamedTuple):
         return statistics.pstdev(self.heights_m)
 
     def problem(self, deviation_m: float) -> str:
-        """Return in what way it did not hold the height, with at most this deviation; empty = it did."""
+        """Return in what way it did not hold the height, with at most this deviation.
+
+        Empty = it did.
+        """
         mean_m = statistics.mean(self.heights_m)
         if abs(mean_m - TARGET_M) < 0.1 and self.deviation_m < deviation_m:
             return ""
@@ -77,7 +85,9 @@ class Hover(NamedTuple):
         if self.late_share > _LATE_SHARE:
             parts.append(f"{self.late_share:.1%} of the steps were late")
         if self.longest_turn_s > _LONGEST_TURN_S:
-            parts.append(f"a command of the pilot came {self.longest_turn_s:.2f} s after the one before")
+            parts.append(
+                f"a command of the pilot came {self.longest_turn_s:.2f} s after the one before"
+            )
         if self.wait_share > _WAIT_SHARE:
             parts.append(f"Betaflight waited for a core in {self.wait_share:.1%} of the time")
         return ", ".join(parts)
@@ -107,13 +117,17 @@ class Pilot:
     def hover(self, seconds: float) -> Hover:
         """Boot, arm, climb, and hold the height so long.
 
-        A program whose clock was late refuses to arm at first. One whose clock stands for good, as after some of its
-        starts, is ended, and the bridge starts it again.
+        A program whose clock was late refuses to arm at first. One whose clock stands for good, as
+        after some of its starts, is ended, and the bridge starts it again.
         """
         for _ in range(_ATTEMPTS):
             if self.link != f"{_VEHICLE} running":
                 self._start_again()
-            before, waited_s, begun_s = self._bridge.counted(), _waited_s(self._program), time.monotonic()
+            before, waited_s, begun_s = (
+                self._bridge.counted(),
+                _waited_s(self._program),
+                time.monotonic(),
+            )
             self._integral = 0.0
             self._hold(_BOOT_S, armed=False)
             self._hold(1.0, armed=True)
@@ -122,7 +136,9 @@ class Pilot:
         heights_m, longest_turn_s = self._climb(seconds)
         after, took_s = self._bridge.counted(), time.monotonic() - begun_s
         late, steps = (after[name] - before[name] for name in ("late", "steps"))
-        return Hover(heights_m, late / steps, longest_turn_s, (_waited_s(self._program) - waited_s) / took_s)
+        return Hover(
+            heights_m, late / steps, longest_turn_s, (_waited_s(self._program) - waited_s) / took_s
+        )
 
     def _start_again(self) -> None:
         ended = self._program
@@ -157,13 +173,17 @@ class Pilot:
         sticks = {"roll_us": 1500, "pitch_us": 1500, "throttle_us": throttle_us, "yaw_us": 1500}
         values = sticks | {"switches_us": [1900 if armed else 1000, 1900, 1000, 1000]}
         command = {"mode": "rc", "values": values}
-        self._bridge.web.post(f"/api/v1/vehicles/{_VEHICLE}/command", json=command).raise_for_status()
+        self._bridge.web.post(
+            f"/api/v1/vehicles/{_VEHICLE}/command", json=command
+        ).raise_for_status()
         time.sleep(_TURN_S)
 
 
 @contextmanager
 def preferred() -> Iterator[None]:
-    """Let this thread and the bridge that it starts have a core before all others, where that is permitted."""
+    """Let this thread and the bridge that it starts have a core before all others, where that is
+    permitted.
+    """
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -211,7 +231,10 @@ def _waited_s(process: int) -> float:
 
 
 class StateWatch:
-    """Thread that stamps the states that the program of a folder gets; the end of the block ends it. Needs root."""
+    """Thread that stamps the states that the program of a folder gets.
+
+    The end of the block ends it. Needs root.
+    """
 
     def __init__(self, folder: Path) -> None:
         def make() -> socket.socket:
@@ -236,7 +259,8 @@ class StateWatch:
         self._socket.close()
 
     def figures(self, seconds: float) -> dict[str, float]:
-        """Return how late states came, 95th percentile, and the largest gap between two, both in ms; their number.
+        """Return how late states came, 95th percentile, and the largest gap between two, both in
+        ms; their number.
 
         Those of the end count: before the flight a state waits 20 ms for an answer.
         """
@@ -260,7 +284,13 @@ class StateWatch:
             head = 4 * (data[0] & 15)
             state = data[head + 8 :]
             port = int.from_bytes(data[head + 2 : head + 4], "big")
-            mine = data[9] == _UDP and port == betaflight.STATE_PORT and len(state) == betaflight.STATE.size
+            mine = (
+                data[9] == _UDP
+                and port == betaflight.STATE_PORT
+                and len(state) == betaflight.STATE.size
+            )
             if mine and address[2] != _OUTGOING:
                 seconds, nanoseconds = _STAMP.unpack(stamp[2])
-                self._states.append((seconds + 1e-9 * nanoseconds, betaflight.STATE.unpack(state)[0]))
+                self._states.append(
+                    (seconds + 1e-9 * nanoseconds, betaflight.STATE.unpack(state)[0])
+                )

@@ -40,12 +40,15 @@ def build(config: str | Path, record: Path | None = None) -> Bridge:
         config: file or text.
         record: recording to write from the start on.
     """
-    return Bridge(read(config), (lambda: read(config)) if isinstance(config, Path) else None, record)
+    return Bridge(
+        read(config), (lambda: read(config)) if isinstance(config, Path) else None, record
+    )
 
 
 @asynccontextmanager
 async def running(bridge: Bridge | str | Path) -> AsyncIterator[Bridge]:
-    """Run a bridge, or the one of a configuration, from the moment on at which it asks for pictures.
+    """Run a bridge, or the one of a configuration, from the moment on at which it asks for
+    pictures.
 
     Its clock is the one that the test reads in the meantime.
     """

@@ -21,10 +21,22 @@ def compile_c(source: Path, program: Path, *options: str) -> Path:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler: apt-get install gcc libzmq3-dev")
-    found = subprocess.run([compiler, "-E", "-"], input="#include <zmq.h>", capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [compiler, "-E", "-"], input="#include <zmq.h>", capture_output=True, text=True, check=False
+    )
     if found.returncode:
         pytest.skip("no zmq.h: apt-get install libzmq3-dev")
-    command = [compiler, *options, *STRICT, str(source), "-o", str(program), "-lzmq", "-lm", "-lpthread"]
+    command = [
+        compiler,
+        *options,
+        *STRICT,
+        str(source),
+        "-o",
+        str(program),
+        "-lzmq",
+        "-lm",
+        "-lpthread",
+    ]
     done = run(*command)
     if "sanitize" in done.stderr and "cannot find" in done.stderr:
         pytest.skip("no sanitizers: apt-get install libasan8 libubsan1")

@@ -32,9 +32,20 @@ def udp(payload: bytes = PAYLOAD) -> bytes:
     return struct.pack("!HHHH", SERVER[1], CLIENT[1], 8 + len(payload), 0x1234) + payload
 
 
-def ipv4(content: bytes, identity: int = 7, at: int = 0, *, more: bool = False, options: bytes = b"") -> bytes:
+def ipv4(
+    content: bytes, identity: int = 7, at: int = 0, *, more: bool = False, options: bytes = b""
+) -> bytes:
     begin = 20 + len(options)
-    head = (0x40 | begin // 4, 0, begin + len(content), identity, 0x2000 * more | at // 8, 64, 17, 0)
+    head = (
+        0x40 | begin // 4,
+        0,
+        begin + len(content),
+        identity,
+        0x2000 * more | at // 8,
+        64,
+        17,
+        0,
+    )
     addresses = socket.inet_aton(SERVER[0]), socket.inet_aton(CLIENT[0])
     return struct.pack("!BBHHHBBH4s4s", *head, *addresses) + options + content
 
@@ -63,7 +74,12 @@ def block(order: str, kind: int, body: bytes) -> bytes:
 
 
 def pcapng(
-    link: int, packets: list[bytes], order: str = "<", resolution: int | None = None, kind: int = 6, offset_s: int = 0
+    link: int,
+    packets: list[bytes],
+    order: str = "<",
+    resolution: int | None = None,
+    kind: int = 6,
+    offset_s: int = 0,
 ) -> bytes:
     """A section with a name-resolution block, an unused interface and one with its options."""
     units = (T_S - offset_s) * 10**6 + T_US
@@ -73,12 +89,22 @@ def pcapng(
     if resolution is not None:
         power = 2 ** (resolution & 0x7F) if resolution & 0x80 else 10**resolution
         units = (T_S * 10**6 + T_US) * power // 10**6
-        options = struct.pack(order + "HH", 9, 1) + bytes([resolution, 0, 0, 0]) + struct.pack(order + "HH", 0, 0)
+        options = (
+            struct.pack(order + "HH", 9, 1)
+            + bytes([resolution, 0, 0, 0])
+            + struct.pack(order + "HH", 0, 0)
+        )
     out = block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
     out += block(order, 1, struct.pack(order + "HHI", 147, 0, 0))
-    out += block(order, 4, b"names of hosts") + block(order, 1, struct.pack(order + "HHI", link, 0, 0) + options)
+    out += block(order, 4, b"names of hosts") + block(
+        order, 1, struct.pack(order + "HHI", link, 0, 0) + options
+    )
     for packet in packets:
         number = struct.pack(order + ("I" if kind == 6 else "HH"), *((1,) if kind == 6 else (1, 0)))
         stamp = struct.pack(order + "II", units >> 32, units & 0xFFFFFFFF)
-        out += block(order, kind, number + stamp + struct.pack(order + "II", len(packet), len(packet)) + packet)
+        out += block(
+            order,
+            kind,
+            number + stamp + struct.pack(order + "II", len(packet), len(packet)) + packet,
+        )
     return out

@@ -20,7 +20,9 @@ from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.tools.child_processes import free_ports
 
 PATIENCE_S: Final = 180.0
-"""Limit for what must come on a busy machine, where the test is not about the time that it takes."""
+"""Limit for what must come on a busy machine, where the test is not about the time that it
+takes.
+"""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -29,7 +31,9 @@ def data_dir(name: str) -> Path:
     base = Path(os.environ.get("VIL_TEST_DATA", ROOT.parent / "shared" / "data"))
     path = base / name
     if not path.exists():
-        pytest.skip(f"recordings are absent: {path.name} (set VIL_TEST_DATA to the folder that holds it)")
+        pytest.skip(
+            f"recordings are absent: {path.name} (set VIL_TEST_DATA to the folder that holds it)"
+        )
     return path
 
 
@@ -54,7 +58,9 @@ def free_port(kind: socket.SocketKind, *above: int) -> int:
         (port,) = free_ports(1, kind)
         with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
             for more in above:
-                probes.enter_context(socket.socket(socket.AF_INET, kind)).bind(("127.0.0.1", port + more))
+                probes.enter_context(socket.socket(socket.AF_INET, kind)).bind(
+                    ("127.0.0.1", port + more)
+                )
             return port
 
 
@@ -71,14 +77,18 @@ def wait_until(
     """
     stopwatch, begun_s, pause = Stopwatch(), time.monotonic(), threading.Event()
     while not condition():
-        assert time.monotonic() - begun_s < timeout_s, f"in {timeout_s} s not: {what() if callable(what) else what}"
+        assert time.monotonic() - begun_s < timeout_s, (
+            f"in {timeout_s} s not: {what() if callable(what) else what}"
+        )
         pause.wait(period_s)
         stopwatch.turn()
     return stopwatch.seconds
 
 
 def wait_until_most(holds: Callable[[], bool], at_least: int = 10) -> None:
-    """Try until something held in 8 of the last 10 trials, as what a clock's uncertainty covers: 95 of 100.
+    """Try until something held in 8 of the last 10 trials, as what a clock's uncertainty covers.
+
+    95 of 100.
 
     Errors of trials in a row are alike: the first ones may be beyond.
     """
@@ -92,7 +102,9 @@ def wait_until_most(holds: Callable[[], bool], at_least: int = 10) -> None:
 
 
 class Stopwatch:
-    """Time in which the test ran: a turn counts for a bounded time, however long the machine stood still.
+    """Time in which the test ran.
+
+    A turn counts for a bounded time, however long the machine stood still.
 
     Args:
         longest_s: for which a turn counts at most.

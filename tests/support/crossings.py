@@ -1,12 +1,14 @@
 """Product files that a pose and a picture pass through: ``python -m tests.support.crossings``.
 
-A running bridge gets poses from an emulated Motive over loopback, and pictures of a fixed camera from a function that
-draws; a client reads them raw. Counted are the files of the product in which a Python function is called
+A running bridge gets poses from an emulated Motive over loopback, and pictures of a fixed camera
+from a function that draws; a client reads them raw. Counted are the files of the product in which a
+Python function is called
 
 - between the receive of a mocap datagram and the end of the world's ingest of its frame,
 - between the arrival of a picture from the renderer and its send to a registered reader,
 
-with ``sys.setprofile`` in every thread. Of all frames in the measured time, the one with the median count is shown.
+with ``sys.setprofile`` in every thread. Of all frames in the measured time, the one with the median
+count is shown.
 """
 
 from __future__ import annotations
@@ -33,14 +35,18 @@ from vil_renderer.flightgoggles.client import FlightGogglesClient
 
 __all__ = ["Crossing", "measured"]
 
-_PRODUCT: Final = tuple(f"{ROOT}/{part}/" for part in ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer"))
+_PRODUCT: Final = tuple(
+    f"{ROOT}/{part}/" for part in ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
+)
 _CONFIG: Final = """
 version: 1
 rooms: {flight: {}}
 sources: {motive: {type: optitrack, room: flight, server: 127.0.0.1, command_port: %d}}
-actors: {drone: {kind: vehicle, source: motive, subject: cf1}, other: {kind: prop, source: motive, subject: gate}}
+actors: {drone: {kind: vehicle, source: motive, subject: cf1},
+    other: {kind: prop, source: motive, subject: gate}}
 renderers: {hall: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {renderer: hall, width_px: 64, height_px: 48, rate_hz: 10, latency_compensation: none}}
+cameras: {front: {renderer: hall, width_px: 64, height_px: 48, rate_hz: 10,
+    latency_compensation: none}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
@@ -94,14 +100,21 @@ class _Profile:
 
 
 def _poses(events: list[_Event], loop: int) -> Iterator[Counter[str]]:
-    """Yield the calls of each frame: from its receive, in the kernel or by ``recvfrom``, to the end of the ingest."""
+    """Yield the calls of each frame.
+
+    From its receive, in the kernel or by ``recvfrom``, to the end of the ingest.
+    """
     calls: Counter[str] | None = None
     for event in events:
         if event.thread != loop:
             continue
         if (event.kind, event.function) == ("c_return", "recvfrom"):
             calls = Counter()
-        elif event.kind == "call" and event.function == "receive" and event.file.endswith(_KERNEL_STREAM):
+        elif (
+            event.kind == "call"
+            and event.function == "receive"
+            and event.file.endswith(_KERNEL_STREAM)
+        ):
             calls = Counter({event.file: 1})
         elif calls is not None and event.kind == "call":
             calls[event.file] += 1
@@ -112,7 +125,10 @@ def _poses(events: list[_Event], loop: int) -> Iterator[Counter[str]]:
 
 
 def _pictures(events: list[_Event]) -> Iterator[Counter[str]]:
-    """Yield the calls of each picture: from the receive in the connection's thread to the send in the relay's."""
+    """Yield the calls of each picture.
+
+    From the receive in the connection's thread to the send in the relay's.
+    """
     for end, event in enumerate(events):
         if (event.kind, event.function) != ("call", _SENDS):
             continue
@@ -134,7 +150,10 @@ def _last(events: list[_Event], before: int, file: str, function: str) -> int:
 
 
 def _median(crossings: Iterator[Counter[str]]) -> Crossing:
-    ours = [Counter({_short(f): n for f, n in calls.items() if f.startswith(_PRODUCT)}) for calls in crossings]
+    ours = [
+        Counter({_short(f): n for f, n in calls.items() if f.startswith(_PRODUCT)})
+        for calls in crossings
+    ]
     return Crossing(sorted(ours, key=len)[len(ours) // 2])
 
 
@@ -148,13 +167,17 @@ async def _measured() -> dict[str, Crossing]:
     try:
         async with AsyncExitStack() as stack:
             emulated = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=50.0)
-            motive = await stack.enter_async_context(MotiveEmulator(emulated, LabMotion(), now_ns()))
+            motive = await stack.enter_async_context(
+                MotiveEmulator(emulated, LabMotion(), now_ns())
+            )
             bridge = build(_CONFIG % motive.command_port)
             (client,) = bridge.context.renderers.values()
             assert isinstance(client, FlightGogglesClient)
             stack.enter_context(server(ports(client), Painter().draw))
             await stack.enter_async_context(running(bridge))
-            with Receiver(bridge.context.hub.endpoint, "front", variant="raw", encoding="raw") as receiver:
+            with Receiver(
+                bridge.context.hub.endpoint, "front", variant="raw", encoding="raw"
+            ) as receiver:
                 await until(lambda: receiver.next(0.0) is not None)
                 await asyncio.sleep(_WARM_UP_S)
                 profile.records = True
@@ -164,7 +187,10 @@ async def _measured() -> dict[str, Crossing]:
     finally:
         profile.remove()
     events = profile.events
-    return {"pose": _median(_poses(events, threading.get_ident())), "picture": _median(_pictures(events))}
+    return {
+        "pose": _median(_poses(events, threading.get_ident())),
+        "picture": _median(_pictures(events)),
+    }
 
 
 def measured() -> dict[str, Crossing]:
@@ -176,7 +202,10 @@ def main() -> int:
     """Print the files and the counts; 1 where there are more files than allowed."""
     too_many = False
     for name, crossing in measured().items():
-        print(f"{name}: {len(crossing.calls)} files, {crossing.calls.total()} calls (at most {_LIMITS[name]} files)")
+        print(
+            f"{name}: {len(crossing.calls)} files, {crossing.calls.total()} calls (at "
+            f"most {_LIMITS[name]} files)"
+        )
         for file, calls in sorted(crossing.calls.items()):
             print(f"  {calls:4} {file}")
         too_many |= len(crossing.calls) > _LIMITS[name]

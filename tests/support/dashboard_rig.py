@@ -1,4 +1,7 @@
-"""A bridge for tests of what pages are told: its sources stay silent, so that the test says who is where."""
+"""A bridge for tests of what pages are told.
+
+Its sources stay silent, so that the test says who is where.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ actors:
   unseen: {kind: prop, source: mocap, subject: gate}
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras:
-  front: {renderer: drawn, width_px: 64, height_px: 48, rate_hz: 50, T_body_camera: {p_m: [1, 2, 3]}}
+  front: {renderer: drawn, width_px: 64, height_px: 48, rate_hz: 50,
+      T_body_camera: {p_m: [1, 2, 3]}}
   plain: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 20, latency_compensation: none}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -43,14 +47,19 @@ record: {folder: "%s"}
 realtime: {fifo_priority: 0}
 """
 GRAY = 90
-PERSON = SkeletonModel("Actor", ("Hip", "Head"), (-1, 0), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.7]]))
+PERSON = SkeletonModel(
+    "Actor", ("Hip", "Head"), (-1, 0), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.7]])
+)
 
 
 def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
     """Flat gray."""
     due = (v for v in views if v.due)
     return RenderedRequest(
-        tuple(RenderedImage(v, np.full((v.camera.height_px, v.camera.width_px, 3), GRAY, np.uint8)) for v in due)
+        tuple(
+            RenderedImage(v, np.full((v.camera.height_px, v.camera.width_px, 3), GRAY, np.uint8))
+            for v in due
+        )
     )
 
 
@@ -64,7 +73,16 @@ def film(bridge: Bridge, number: int, p_m: tuple[float, float, float]) -> None:
     t_ns = now_ns()
     still = np.array([[0.0, 0.0, 0.0, 1.0]])
     bridge.context.world.ingest(
-        SourceFrame("mocap", number, None, t_ns, ("cf1",), np.array([p_m]), still, np.ones(1, dtype=np.bool_))
+        SourceFrame(
+            "mocap",
+            number,
+            None,
+            t_ns,
+            ("cf1",),
+            np.array([p_m]),
+            still,
+            np.ones(1, dtype=np.bool_),
+        )
     )
     bones_m = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.7]])
     human = SkeletonFrame(PERSON, bones_m, np.repeat(still, 2, axis=0), np.ones(2, dtype=np.bool_))

@@ -41,7 +41,8 @@ def renderer(scene: str) -> EmbeddedRenderer:
 def rotation(yaw_deg: float, pitch_deg: float = 0.0, roll_deg: float = 0.0) -> FloatArray:
     """R_world_body of intrinsic Z-Y-X angles, written out."""
     (cy, sy), (cp, sp), (cr, sr) = (
-        (math.cos(math.radians(a)), math.sin(math.radians(a))) for a in (yaw_deg, pitch_deg, roll_deg)
+        (math.cos(math.radians(a)), math.sin(math.radians(a)))
+        for a in (yaw_deg, pitch_deg, roll_deg)
     )
     about_z = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
     about_y = np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
@@ -51,34 +52,68 @@ def rotation(yaw_deg: float, pitch_deg: float = 0.0, roll_deg: float = 0.0) -> F
 
 
 def looking(
-    p_m: tuple[float, float, float], yaw_deg: float = 0.0, pitch_deg: float = 0.0, roll_deg: float = 0.0
+    p_m: tuple[float, float, float],
+    yaw_deg: float = 0.0,
+    pitch_deg: float = 0.0,
+    roll_deg: float = 0.0,
 ) -> Transform:
-    """T_world_camera (optical) of a camera that looks along a body's x; positive pitch looks down."""
+    """T_world_camera (optical) of a camera that looks along a body's x.
+
+    Positive pitch looks down.
+    """
     return Transform.of(p_m, q_from_matrix(rotation(yaw_deg, pitch_deg, roll_deg) @ R_BODY_OPTICAL))
 
 
 def prop(
-    name: str, p_m: npt.ArrayLike, size_m: tuple[float, float, float], R: FloatArray | None = None, prefab: str = ""
+    name: str,
+    p_m: npt.ArrayLike,
+    size_m: tuple[float, float, float],
+    R: FloatArray | None = None,
+    prefab: str = "",
 ) -> ActorState:
     pose = Transform.of(p_m, q_from_matrix(np.eye(3) if R is None else R))
-    return ActorState(name, ActorKind.PROP, TrackingState.TRACKED, 0, pose, prefab=prefab, size_m=size_m)
+    return ActorState(
+        name, ActorKind.PROP, TrackingState.TRACKED, 0, pose, prefab=prefab, size_m=size_m
+    )
 
 
 def drone(name: str, p_m: npt.ArrayLike) -> ActorState:
-    return ActorState(name, ActorKind.VEHICLE, TrackingState.TRACKED, 0, Transform.of(p_m), size_m=(0.4, 0.4, 0.15))
+    return ActorState(
+        name,
+        ActorKind.VEHICLE,
+        TrackingState.TRACKED,
+        0,
+        Transform.of(p_m),
+        size_m=(0.4, 0.4, 0.15),
+    )
 
 
-_BONES = ("Hip", "Chest", "Head", "LUArm", "LHand", "RUArm", "RHand", "LThigh", "LFoot", "RThigh", "RFoot")
+_BONES = (
+    "Hip",
+    "Chest",
+    "Head",
+    "LUArm",
+    "LHand",
+    "RUArm",
+    "RHand",
+    "LThigh",
+    "LFoot",
+    "RThigh",
+    "RFoot",
+)
 _PARENTS = (-1, 0, 1, 1, 3, 1, 5, 0, 7, 0, 9)
 _OFFSETS_M = np.array(
     [
-        (0, 0, 0.95), (0, 0, 0.4), (0, 0, 0.25), (0, 0.2, 0), (0, 0.5, 0), (0, -0.2, 0), (0, -0.5, 0),
+        (0, 0, 0.95), (0, 0, 0.4), (0, 0, 0.25), (0, 0.2, 0), (0, 0.5, 0), (0, -0.2, 0),
+        (0, -0.5, 0),
         (0, 0.1, -0.05), (0, 0, -0.85), (0, -0.1, -0.05), (0, 0, -0.85),
     ]
 )  # fmt: skip
 
 
-def person(name: str, p_m: npt.ArrayLike, left_hand_m: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> ActorState:
+def person(
+    name: str, p_m: npt.ArrayLike, left_hand_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+) -> ActorState:
     """A figure with its arms out, standing at a place; its left hand can be moved away."""
     joints: list[FloatArray] = []
     for parent, offset in zip(_PARENTS, _OFFSETS_M, strict=True):

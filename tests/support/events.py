@@ -20,7 +20,10 @@ E = TypeVar("E", bound=SourceEvent)
 
 
 async def until(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> float:
-    """Wait for a condition that costs nothing; returns the seconds that it took, by a stopwatch of 30 ms a turn."""
+    """Wait for a condition that costs nothing.
+
+    Returns the seconds that it took, by a stopwatch of 30 ms a turn.
+    """
     stopwatch = Stopwatch(0.03)
     async with asyncio.timeout(timeout_s):
         while not condition():
@@ -32,18 +35,22 @@ async def until(condition: Callable[[], object], timeout_s: float = PATIENCE_S) 
 def harmed(counters: Mapping[str, int]) -> set[str]:
     """What a source counted although nobody harmed what was sent.
 
-    On the loopback of a busy machine a datagram may overtake one that was sent by another processor: it is
-    counted as lost, then as reordered.
+    On the loopback of a busy machine a datagram may overtake one that was sent by another
+    processor: it is counted as lost, then as reordered.
     """
     bad = {
-        name for name in ("malformed", "foreign", "out_of_order", "out_of_sequence", "duplicates") if counters.get(name)
+        name
+        for name in ("malformed", "foreign", "out_of_order", "out_of_sequence", "duplicates")
+        if counters.get(name)
     }
     overtaken = counters.get("reordered", 0)
     return bad | ({"reordered"} if overtaken > min(2, counters.get("lost", 0)) else set())
 
 
 def elapse(emulator: Emulator, minutes: int) -> None:
-    """Set the clock of its faults, so that ``EPISODE=1min@1min`` begins at 1 and ends at 2, when the test says so."""
+    """Set the clock of its faults, so that ``EPISODE=1min@1min`` begins at 1 and ends at 2, when
+    the test says so.
+    """
     emulator.server.started_ns = now_ns() - 60 * minutes * NS_PER_S
 
 
@@ -98,7 +105,11 @@ async def receiving(
     async def run(status: Status) -> None:
         await source.run(received.events.append, status, received.context)
 
-    alone = supervise(run, received.status, sleep=lambda _: asyncio.sleep(0.05)) if supervised else run(received.status)
+    alone = (
+        supervise(run, received.status, sleep=lambda _: asyncio.sleep(0.05))
+        if supervised
+        else run(received.status)
+    )
     received.task = task = asyncio.create_task(alone)
     try:
         yield received

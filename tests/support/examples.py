@@ -1,12 +1,13 @@
 """Examples of the pages: the code blocks, and the checks that keep them true.
 
-A page's ``sh`` blocks are run, its ``python`` blocks are executed in order in one namespace, its ``yaml`` blocks are
-loaded as configuration. A comment before a block names another check:
+A page's ``sh`` blocks are run, its ``python`` blocks are executed in order in one namespace, its
+``yaml`` blocks are loaded as configuration. A comment before a block names another check:
 
-- ``<!-- check: parse -->``: the commands parse with the real command line, the imports of Python resolve, and the
-  files exist. For blocks that run for ever, or need hardware, a network, root or minutes.
-- ``<!-- check: scene -->``, ``course``, ``dataset``, ``markers``: the YAML is a scene, a race course, the description
-  of a data set, or a template.
+- ``<!-- check: parse -->``: the commands parse with the real command line, the imports of Python
+  resolve, and the files exist. For blocks that run for ever, or need hardware, a network, root or
+  minutes.
+- ``<!-- check: scene -->``, ``course``, ``dataset``, ``markers``: the YAML is a scene, a race
+  course, the description of a data set, or a template.
 - ``<!-- check: tests/PATH.py -->``: that test runs it.
 - ``<!-- exit: 3 -->``: the commands end with this exit code.
 """
@@ -36,7 +37,16 @@ from vil_bridge.cli.default_verb import DefaultVerbGroup
 from vil_bridge.cli.main import app
 from vil_bridge.config.load import load
 
-__all__ = ["DOCUMENTS", "TOUR", "Example", "completed", "examples", "load_yaml", "parse", "run_commands"]
+__all__ = [
+    "DOCUMENTS",
+    "TOUR",
+    "Example",
+    "completed",
+    "examples",
+    "load_yaml",
+    "parse",
+    "run_commands",
+]
 
 DOCUMENTS: Final = (
     "README.md",
@@ -47,7 +57,9 @@ DOCUMENTS: Final = (
 )
 TOUR: Final = "docs/start/tour.md"
 """Its blocks have a script of their own: `make tour`."""
-_BLOCK: Final = re.compile(r"(?P<notes>(?:<!-- [^>]* -->\n)*)^```(?P<kind>\w*)\n(?P<text>.*?)^```", re.M | re.S)
+_BLOCK: Final = re.compile(
+    r"(?P<notes>(?:<!-- [^>]* -->\n)*)^```(?P<kind>\w*)\n(?P<text>.*?)^```", re.M | re.S
+)
 _NOTE: Final = re.compile(r"<!-- (check|exit): (.*?) -->")
 _FILE: Final = re.compile(r"^(?:configs|scripts|examples|vil_bridge|deploy|tests)/[\w/.-]+$")
 _INPUT: Final = re.compile(r"[\w/.:-]+\.(?:ya?ml|mcap|pcap|bvh|jsonl?|tokens|key|csv)$")
@@ -81,7 +93,9 @@ def examples(page: str) -> list[Example]:
 
 
 def commands(text: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the words of each command of a block, without comments, and the file that takes its output ("" = none)."""
+    """Yield the words of each command of a block, without comments, and the file that takes its
+    output ("" = none).
+    """
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         target = ""
@@ -98,9 +112,13 @@ def commands(text: str) -> Iterator[tuple[list[str], str]]:
 def run_commands(example: Example) -> None:
     """Run the commands of a block in the current folder."""
     for words, target in commands(example.text):
-        assert words[0] == "vil-bridge", f"{example}: only vil-bridge is run; mark the block with <!-- check: parse -->"
+        assert words[0] == "vil-bridge", (
+            f"{example}: only vil-bridge is run; mark the block with <!-- check: parse -->"
+        )
         done = CliRunner().invoke(app, words[1:])
-        assert done.exit_code == example.exit_code, f"{example}: {shlex.join(words)}: {done.output}{done.exception!r}"
+        assert done.exit_code == example.exit_code, (
+            f"{example}: {shlex.join(words)}: {done.output}{done.exception!r}"
+        )
         if target:
             Path(target).write_text(done.stdout, encoding="utf-8")
 
@@ -109,7 +127,10 @@ def run_commands(example: Example) -> None:
 
 
 def parse(example: Example, folder: Path) -> None:
-    """Check the commands or the imports of a block without running it; input files are made empty in ``folder``."""
+    """Check the commands or the imports of a block without running it.
+
+    Input files are made empty in ``folder``.
+    """
     if example.kind == "python":
         _resolve_imports(example)
         return
@@ -141,7 +162,9 @@ def _resolve_imports(example: Example) -> None:
             try:
                 module = importlib.import_module(name)
             except ModuleNotFoundError as exc:
-                assert exc.name is None or not exc.name.startswith(("vil_", "tests")), f"{example}: {exc}"
+                assert exc.name is None or not exc.name.startswith(("vil_", "tests")), (
+                    f"{example}: {exc}"
+                )
                 continue
             assert not member or hasattr(module, member), f"{example}: {name} has no {member}"
 
@@ -153,7 +176,9 @@ def _parse_verb(example: Example, words: list[str]) -> None:
         if words[0].startswith("-"):
             if command.invoke_without_command:
                 break
-            assert any(words[0] in param.opts for param in command.params), f"{example}: no option {words[0]}"
+            assert any(words[0] in param.opts for param in command.params), (
+                f"{example}: no option {words[0]}"
+            )
             return
         name, *words = command.named(words, []) if isinstance(command, DefaultVerbGroup) else words
         assert name in command.commands, f"{example}: no verb {name}"
@@ -180,12 +205,19 @@ def _parse_python(example: Example, words: list[str]) -> None:
     text = "".join(file.read_text() for file in path.parent.glob("*.py"))
     for word in words:
         option = word.partition("=")[0]
-        assert not option.startswith("--") or f'"{option}"' in text, f"{example}: {name} has no option {option}"
+        assert not option.startswith("--") or f'"{option}"' in text, (
+            f"{example}: {name} has no option {option}"
+        )
 
 
 def _parse_pip(example: Example, words: list[str]) -> None:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    extras = [extra for word in words for part in re.findall(r"\[(.*?)\]", word) for extra in part.split(",")]
+    extras = [
+        extra
+        for word in words
+        for part in re.findall(r"\[(.*?)\]", word)
+        for extra in part.split(",")
+    ]
     assert set(extras) <= known.keys(), f"{example}: {extras}"
 
 
@@ -211,7 +243,9 @@ _PROGRAMS: Final[Mapping[str, Any]] = {
 
 
 def load_yaml(example: Example, folder: Path) -> None:
-    """Load a block as the kind of file that its marker names, by default as a bridge's configuration."""
+    """Load a block as the kind of file that its marker names, by default as a bridge's
+    configuration.
+    """
     path = folder / "example.yaml"
     path.write_text(example.text, encoding="utf-8")
     if example.check == "run":
@@ -238,11 +272,16 @@ def load_yaml(example: Example, folder: Path) -> None:
 
 
 def completed(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return an excerpt of a configuration with what it refers to: rooms, sources, actors, renderers and cameras."""
+    """Return an excerpt of a configuration with what it refers to.
+
+    Rooms, sources, actors, renderers and cameras.
+    """
     whole: dict[str, Any] = {"version": 1, "require_cameras": "cameras" in keys, **keys}
     for output in whole.get("outputs", {}).values():
         for name in output.get("cameras", ()):
-            whole.setdefault("cameras", {}).setdefault(name, {"actor": "drone", "renderer": "drawn"})
+            whole.setdefault("cameras", {}).setdefault(
+                name, {"actor": "drone", "renderer": "drawn"}
+            )
         for name in output.get("actors", ()):
             whole.setdefault("actors", {}).setdefault(name, _vehicle(name))
     for camera in whole.get("cameras", {}).values():

@@ -27,7 +27,11 @@ class RoomMotion:
     def at(self, t_ns: int) -> MotionFrame:
         drone = self._drone.at(t_ns)
         return MotionFrame(
-            drone.subjects, drone.p_m, drone.q_xyzw, drone.tracked, skeletons=self._human.at(t_ns).skeletons
+            drone.subjects,
+            drone.p_m,
+            drone.q_xyzw,
+            drone.tracked,
+            skeletons=self._human.at(t_ns).skeletons,
         )
 
 
@@ -38,4 +42,6 @@ def joined(source: PoseSource) -> AbstractAsyncContextManager[Received]:
 
 def far(address: str, **settings: object) -> RemoteSource:
     """The source that listens there to the site ``far``."""
-    return RemoteSource("far", RemoteConfig.model_validate({"site": "far", "address": address, **settings}))
+    return RemoteSource(
+        "far", RemoteConfig.model_validate({"site": "far", "address": address, **settings})
+    )

@@ -1,6 +1,9 @@
-"""Two bridges as two hosts would run them, each with its room: real processes, the shipped configurations.
+"""Two bridges as two hosts would run them, each with its room.
 
-``python -m tests.support.federation_hosts ROOM COMMAND_PORT DATA_PORT EPOCH_NS`` emulates the Motive of one room.
+Real processes, the shipped configurations.
+
+``python -m tests.support.federation_hosts ROOM COMMAND_PORT DATA_PORT EPOCH_NS`` emulates the
+Motive of one room.
 """
 
 from __future__ import annotations
@@ -47,7 +50,12 @@ class Host:
     """
 
     def __init__(
-        self, room: str, folder: Path, epoch_ns: int, ports: Sequence[int], namespace: str | None = None
+        self,
+        room: str,
+        folder: Path,
+        epoch_ns: int,
+        ports: Sequence[int],
+        namespace: str | None = None,
     ) -> None:
         self.room = room
         self.own, self.foreign = OWN[room], OWN[OTHER[room]]
@@ -74,16 +82,28 @@ class Host:
             "renderers.unity.pose_port": 0,
             "renderers.unity.image_port": 0,
             "stream.bind": f"tcp://127.0.0.1:{self.stream_port}",
-            f"actors.{self.own}.tracking.lost_after_ms": 5000,  # a busy machine holds its own frames up for so long
+            # A busy machine holds its own frames up for so long.
+            f"actors.{self.own}.tracking.lost_after_ms": 5000,
             **settings,
         }
 
     def start(self) -> None:
         """Start what does not run."""
-        sets = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
+        sets = [
+            word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")
+        ]
         ports = (str(self.command_port), str(self.data_port))
-        self._spawn("motive", "-m", "tests.support.federation_hosts", self.room, *ports, str(self._epoch_ns))
-        self._spawn("bridge", "-m", "vil_bridge", "run", str(ROOT / "configs" / f"two_hosts_{self.room}.yaml"), *sets)
+        self._spawn(
+            "motive", "-m", "tests.support.federation_hosts", self.room, *ports, str(self._epoch_ns)
+        )
+        self._spawn(
+            "bridge",
+            "-m",
+            "vil_bridge",
+            "run",
+            str(ROOT / "configs" / f"two_hosts_{self.room}.yaml"),
+            *sets,
+        )
 
     def _spawn(self, name: str, *words: str) -> None:
         if name in self._children:

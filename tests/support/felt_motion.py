@@ -1,4 +1,7 @@
-"""Judge of inertial samples: their sum against the change of velocity of true poses, by arithmetic of its own."""
+"""Judge of inertial samples.
+
+Their sum against the change of velocity of true poses, by arithmetic of its own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def matrix(q_xyzw: FloatArray) -> FloatArray:
 
 
 class TruePoses:
-    """True states of one vehicle at every step: position, velocity, attitude, body rates, (13,) each."""
+    """True states of one vehicle at every step.
+
+    Position, velocity, attitude, body rates, (13,) each.
+    """
 
     def __init__(self, t_ns: int, state: FloatArray) -> None:
         self.times_ns = [t_ns]
@@ -57,7 +63,9 @@ class TruePoses:
 def felt_change(
     poses: TruePoses, times_ns: Sequence[int], forces: Sequence[FloatArray], gravity_mps2: float
 ) -> FloatArray:
-    """Return the change of velocity that samples of specific force add up to, each turned half way."""
+    """Return the change of velocity that samples of specific force add up to, each turned half
+    way.
+    """
     total = np.zeros(3)
     begin_ns = poses.times_ns[0]
     for end_ns, force in zip(times_ns, forces, strict=True):
@@ -67,11 +75,17 @@ def felt_change(
     return total
 
 
-def assert_felt(poses: TruePoses, times_ns: Sequence[int], forces: Sequence[FloatArray], gravity_mps2: float) -> None:
-    """Assert that samples feel the change of velocity within 2 % of the fastest change and 0.05 m/s."""
+def assert_felt(
+    poses: TruePoses, times_ns: Sequence[int], forces: Sequence[FloatArray], gravity_mps2: float
+) -> None:
+    """Assert that samples feel the change of velocity within 2 % of the fastest change and 0.05
+    m/s.
+    """
     speeds = np.array(poses.states)[:, 3:6]
     last = int(np.searchsorted(poses.times_ns, times_ns[-1]))
     change = speeds[last] - speeds[0]
     off = felt_change(poses, times_ns, forces, gravity_mps2) - change
     largest = float(np.abs(speeds - speeds[0]).max())
-    assert np.abs(off).max() <= min(LEAST_MPS, max(SHARE * largest, 0.01)), f"{off} of {change}, up to {largest}"
+    assert np.abs(off).max() <= min(LEAST_MPS, max(SHARE * largest, 0.01)), (
+        f"{off} of {change}, up to {largest}"
+    )

@@ -49,15 +49,24 @@ class FilmedRoom:
         q_xyzw = q_exp(np.outer(1.0 + np.arange(len(self.names)), _W_RADPS) * 0.1 + _W_RADPS * t_s)
         self.filmed[t_ns] = p_m, q_xyzw
         tracked = np.array([name not in lost for name in self.names])
-        skeletons = self._dance.at(t_ns - self._start_ns + NS_PER_S).skeletons if self._person else ()
-        frame = SourceFrame("mocap", 0, None, t_ns, self.names, p_m, q_xyzw, tracked, skeletons=skeletons)
+        skeletons = (
+            self._dance.at(t_ns - self._start_ns + NS_PER_S).skeletons if self._person else ()
+        )
+        frame = SourceFrame(
+            "mocap", 0, None, t_ns, self.names, p_m, q_xyzw, tracked, skeletons=skeletons
+        )
         self.world.ingest(frame)
         return t_ns
 
 
 @asynccontextmanager
-async def serving(room: FilmedRoom, output: Output, lost: Collection[str] = ()) -> AsyncIterator[asyncio.Task[None]]:
-    """Run an output while the room is filmed 200 times a second; ``lost`` names the drones that are not tracked now."""
+async def serving(
+    room: FilmedRoom, output: Output, lost: Collection[str] = ()
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Run an output while the room is filmed 200 times a second.
+
+    ``lost`` names the drones that are not tracked now.
+    """
 
     async def film() -> None:
         while True:

@@ -1,4 +1,7 @@
-"""Judge of a filter's stated uncertainty: errors of the body against its covariance on flights whose truth is known."""
+"""Judge of a filter's stated uncertainty.
+
+Errors of the body against its covariance on flights whose truth is known.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,8 @@ class Judged:
         P: shape (n, 15, 15), as stated.
         late_error_s: shape (n,), truth minus estimate.
         late_variance_s2: shape (n,), as stated.
-        whitened: shape (m, 6), innovations in units of their stated deviation, uncorrelated if S is right.
+        whitened: shape (m, 6), innovations in units of their stated deviation, uncorrelated if S is
+            right.
         nis: shape (m,), as the filter stated it.
         rejected: how many of the m innovations were.
         poses: how many poses the filter was given in that time.
@@ -85,7 +89,9 @@ class Judged:
     def nees(self, block: slice) -> Array:
         """Squared errors of a block over their covariance, shape (n,)."""
         e = self.errors[:, block]
-        return np.asarray(np.einsum("ni,ni->n", e, np.linalg.solve(self.P[:, block, block], e[..., None])[..., 0]))
+        return np.asarray(
+            np.einsum("ni,ni->n", e, np.linalg.solve(self.P[:, block, block], e[..., None])[..., 0])
+        )
 
 
 def judged(flight: Flight, make: Callable[[Transform], Filter]) -> Judged:
@@ -114,13 +120,17 @@ def judged(flight: Flight, make: Callable[[Transform], Filter]) -> Judged:
     return _judged(flight, states, innovations, 1e6 * spent_s / len(imu_rows))
 
 
-def _judged(flight: Flight, states: list[FilterState], innovations: list[Innovation], us_per_sample: float) -> Judged:
+def _judged(
+    flight: Flight, states: list[FilterState], innovations: list[Innovation], us_per_sample: float
+) -> Judged:
     from_ns = EPOCH_NS + int(1e9 * FROM_S)
     late_ns = 1e9 * flight.errors.late_s
     kept = [s for s in states if s.t_ns - late_ns >= from_ns][::_EVERY]
     listed = [i for i in innovations if i.t_ns - late_ns >= from_ns]
     assert kept, f"{flight.kind} {flight.seed}: the filter states nothing"
-    whitened: Array = np.array([np.linalg.solve(np.linalg.cholesky(i.S), i.residual) for i in listed])
+    whitened: Array = np.array(
+        [np.linalg.solve(np.linalg.cholesky(i.S), i.residual) for i in listed]
+    )
     q_imu_body_xyzw = q_conj(flight.T_body_imu.q_xyzw)
     return Judged(
         flight,
@@ -137,11 +147,15 @@ def _judged(flight: Flight, states: list[FilterState], innovations: list[Innovat
 
 
 def _errors(flight: Flight, states: Sequence[FilterState], q_imu_body_xyzw: Array) -> Array:
-    """Truth minus estimate at the states' instants, as the filter maps them to mocap's clock, shape (n, 15)."""
+    """Truth minus estimate at the states' instants, as the filter maps them to mocap's clock,
+    shape (n, 15).
+    """
     truth = flight.truth(np.array([s.t_ns - s.late_ns for s in states]))
     T_imu_body = flight.T_imu_body
     q_xyzw = q_mul(truth.q_world_imu_xyzw, T_imu_body.q_xyzw)
-    lever_m = q_rotate(truth.q_world_imu_xyzw, np.broadcast_to(T_imu_body.p_m, truth.p_world_m.shape))
+    lever_m = q_rotate(
+        truth.q_world_imu_xyzw, np.broadcast_to(T_imu_body.p_m, truth.p_world_m.shape)
+    )
     v_mps = truth.v_world_mps + cross(q_rotate(truth.q_world_imu_xyzw, truth.w_imu_radps), lever_m)
     bodies = [body_of(s, q_imu_body_xyzw) for s in states]
     return np.concatenate(
@@ -165,8 +179,14 @@ def _covariance(state: FilterState, q_imu_body_xyzw: Array) -> Array:
 
 
 def consistency(runs: Sequence[Judged]) -> dict[str, tuple[float, float]]:
-    """By quantity (:data:`BLOCKS` and ``nis``): mean over the dimension, and share within the 95 % interval."""
-    found = {name: (np.concatenate([r.nees(b) for r in runs]), b.stop - b.start) for name, b in BLOCKS.items()}
+    """By quantity (:data:`BLOCKS` and ``nis``).
+
+    Mean over the dimension, and share within the 95 % interval.
+    """
+    found = {
+        name: (np.concatenate([r.nees(b) for r in runs]), b.stop - b.start)
+        for name, b in BLOCKS.items()
+    }
     found["nis"] = np.concatenate([r.nis for r in runs]), 6
     result = {}
     for name, (values, dimension) in found.items():
@@ -177,9 +197,15 @@ def consistency(runs: Sequence[Judged]) -> dict[str, tuple[float, float]]:
 
 
 def autocorrelation(whitened: Sequence[Array], lags: int = 20) -> Array:
-    """Autocorrelation of whitened innovations at lags 1 to ``lags``, over all axes and runs, shape (lags,)."""
+    """Autocorrelation of whitened innovations at lags 1 to ``lags``, over all axes and runs, shape.
+
+    Lags,.
+    """
     power = sum(float((w * w).sum()) / len(w) for w in whitened)
-    at = [sum(float((w[lag:] * w[:-lag]).sum()) / (len(w) - lag) for w in whitened) for lag in range(1, lags + 1)]
+    at = [
+        sum(float((w[lag:] * w[:-lag]).sum()) / (len(w) - lag) for w in whitened)
+        for lag in range(1, lags + 1)
+    ]
     return np.array(at) / power
 
 
@@ -187,8 +213,14 @@ def table(kind: str, runs: Sequence[Judged]) -> str:
     """The figures of a class in lines."""
     lines = [f"{kind}: {len(runs)} flights, {sum(len(r.errors) for r in runs)} states"]
     for name, (mean, share) in consistency(runs).items():
-        bars = "" if 0.7 <= mean <= 1.4 and 0.90 <= share <= 0.99 else "  <- outside 0.7..1.4, 90..99 %"
-        lines.append(f"  {name:9s} mean/dimension {mean:6.2f}  within 95 %: {100.0 * share:5.1f} %{bars}")
+        bars = (
+            ""
+            if 0.7 <= mean <= 1.4 and 0.90 <= share <= 0.99
+            else "  <- outside 0.7..1.4, 90..99 %"
+        )
+        lines.append(
+            f"  {name:9s} mean/dimension {mean:6.2f}  within 95 %: {100.0 * share:5.1f} %{bars}"
+        )
     flying = [r for r in runs if r.flight.aggressive]
     for label, chosen in (("rested", True), ("no rest", False)):
         part = [r for r in flying if r.flight.rested is chosen]
@@ -196,10 +228,14 @@ def table(kind: str, runs: Sequence[Judged]) -> str:
             late_ms = 1e3 * np.array([abs(r.late_error_s[-1]) for r in part])
             accel = np.array([np.linalg.norm(r.errors[-1, 12:15]) for r in part])
             lines.append(
-                f"  in fast flight, {label}: late off by {_spread(late_ms)} ms, accelerometer {_spread(accel)}"
+                f"  in fast flight, {label}: late off by {_spread(late_ms)} ms, "
+                f"accelerometer {_spread(accel)}"
             )
     late = np.concatenate([r.late_error_s**2 / r.late_variance_s2 for r in runs])
-    lines.append(f"  late_s    mean/dimension {late.mean():6.2f}  within 95 %: {100.0 * (late < 3.84).mean():5.1f} %")
+    lines.append(
+        f"  late_s    mean/dimension {late.mean():6.2f}  within 95 %: "
+        f"{100.0 * (late < 3.84).mean():5.1f} %"
+    )
     r = autocorrelation([run.whitened for run in runs])
     lines.append("  autocorrelation at lags 1..20: " + " ".join(f"{value:.2f}" for value in r))
     rejected, listed, given = (
@@ -213,4 +249,7 @@ def table(kind: str, runs: Sequence[Judged]) -> str:
 
 
 def _spread(values: Array) -> str:
-    return f"{np.median(values):.3f} / {np.percentile(values, 95):.3f} / {values.max():.3f} (p50/p95/max)"
+    return (
+        f"{np.median(values):.3f} / {np.percentile(values, 95):.3f} / {values.max():.3f} "
+        "(p50/p95/max)"
+    )

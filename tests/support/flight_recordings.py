@@ -1,8 +1,12 @@
-"""Judge of stated uncertainty on recordings: poses of mocap that were held back, and the filter's innovations.
+"""Judge of stated uncertainty on recordings.
 
-The region of a held-back pose is that of the estimate and of mocap's own noise, both as the filter states them.
+Poses of mocap that were held back, and the filter's innovations.
 
-``python -m tests.support.flight_recordings`` prints the figures of the recordings under VIL_TEST_DATA.
+The region of a held-back pose is that of the estimate and of mocap's own noise, both as the filter
+states them.
+
+``python -m tests.support.flight_recordings`` prints the figures of the recordings under
+VIL_TEST_DATA.
 """
 
 from __future__ import annotations
@@ -18,7 +22,13 @@ from scipy.stats import chi2
 from tests.support.common import data_dir
 from tests.support.flight_judge import autocorrelation
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
-from vil_bridge.tools.bench.recordings import EPOCH_NS, BenchRecording, played, recorded_actor, recorded_world
+from vil_bridge.tools.bench.recordings import (
+    EPOCH_NS,
+    BenchRecording,
+    played,
+    recorded_actor,
+    recorded_world,
+)
 
 __all__ = ["AHEAD_MS", "RECORDED", "HeldBack", "held_back"]
 
@@ -45,7 +55,9 @@ class HeldBack:
 
 
 def held_back(name: str, first: int, rows: int, every: int = 10) -> HeldBack:
-    """Play a piece of a recording, whose IMU is there up to the pose asked for, and judge from ``first`` on."""
+    """Play a piece of a recording, whose IMU is there up to the pose asked for, and judge from
+    ``first`` on.
+    """
     recording = BenchRecording.load(data_dir(name))
     world = recorded_world(recorded_actor("body", "imu"))
     predictor = world.predictor("body")
@@ -63,12 +75,17 @@ def held_back(name: str, first: int, rows: int, every: int = 10) -> HeldBack:
                 assert motion.method == "inertial" and motion.covariance is not None
                 turn_rad = q_log(q_mul(q_conj(motion.T_world_body.q_xyzw), recording.q_xyzw[after]))
                 e = np.concatenate((turn_rad, recording.p_m[after] - motion.T_world_body.p_m))
-                region = motion.covariance[np.ix_(_POSE, _POSE)] + np.diag(predictor.body.mocap.variances)
+                region = motion.covariance[np.ix_(_POSE, _POSE)] + np.diag(
+                    predictor.body.mocap.variances
+                )
                 found.append(float(e @ np.linalg.solve(region, e)))
         if row == first + rows:
             break
     return HeldBack(
-        {ahead_ms: float((np.array(found) <= _WITHIN).mean()) for ahead_ms, found in squared.items()},
+        {
+            ahead_ms: float((np.array(found) <= _WITHIN).mean())
+            for ahead_ms, found in squared.items()
+        },
         {ahead_ms: float(np.mean(found)) / len(_POSE) for ahead_ms, found in squared.items()},
         autocorrelation([np.array(whitened)]),
     )
@@ -77,5 +94,10 @@ def held_back(name: str, first: int, rows: int, every: int = 10) -> HeldBack:
 if __name__ == "__main__":
     for name in RECORDED:
         found = held_back(name, 1500, 6000)
-        sys.stdout.write(f"{name}: within the 95 % region {found.within}, squared over dimension {found.squared}\n")
-        sys.stdout.write("  autocorrelation: " + " ".join(f"{r:.2f}" for r in found.autocorrelation) + "\n")
+        sys.stdout.write(
+            f"{name}: within the 95 % region {found.within}, squared over dimension "
+            f"{found.squared}\n"
+        )
+        sys.stdout.write(
+            "  autocorrelation: " + " ".join(f"{r:.2f}" for r in found.autocorrelation) + "\n"
+        )

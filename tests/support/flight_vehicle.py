@@ -1,7 +1,10 @@
-"""The vehicle of a recorded flight: reads its IMU and its camera's pictures, and says how far these are off.
+"""The vehicle of a recorded flight.
 
-In real time it is a process of its own, as on a vehicle: ``python -m tests.support.flight_vehicle ENDPOINT FOLDER
-OFFSET_NS [send]``, with the offset of the recording from the monotonic clock. It writes JSON, a line a picture.
+Reads its IMU and its camera's pictures, and says how far these are off.
+
+In real time it is a process of its own, as on a vehicle: ``python -m tests.support.flight_vehicle
+ENDPOINT FOLDER OFFSET_NS [send]``, with the offset of the recording from the monotonic clock. It
+writes JSON, a line a picture.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class Judged:
         t_s: recording time that it shows.
         error_px: mean over its dots.
         motion: ``inertial``, or ``none`` where it is the bridge's, and the problem.
-        held_ms: age of the newest sample at that instant, by mocap's stamps. age_ms: by the vehicle's clock.
+        held_ms: age of the newest sample at that instant, by mocap's stamps. age_ms: by the
+            vehicle's clock.
         clock_ms: error of the reader's clock, where bridge and vehicle have the same.
         pose_px: error of the attitude that the picture is stamped with, at the picture's centre.
         measured_px: that of the attitude that the bridge measured last, measured_ms before.
@@ -55,7 +59,10 @@ class Judged:
 
 
 def judged(frame: Frame, flight: RecordedFlight, offset_ns: int) -> Judged | None:
-    """Return how far a picture is off; None where the recording has no truth, or no dot is well inside."""
+    """Return how far a picture is off.
+
+    None where the recording has no truth, or no dot is well inside.
+    """
     t_ns, motion, shown = frame.t_ns - offset_ns, frame.motion, frame.pose_display
     if motion is None or motion.measured is None or shown is None:
         return None
@@ -84,7 +91,9 @@ def _turned_px(q_xyzw: FloatArray, true_xyzw: FloatArray) -> float:
 
 
 class SimulatedImu(ImuRing):
-    """The ring of an IMU in simulated time: at each call it has the samples up to that instant, and none beyond.
+    """The ring of an IMU in simulated time.
+
+    At each call it has the samples up to that instant, and none beyond.
 
     Args:
         flight: whose samples.
@@ -103,7 +112,9 @@ class SimulatedImu(ImuRing):
 
 
 @contextmanager
-def reading_imu(flight: RecordedFlight, offset_ns: int, take: Callable[..., object]) -> Iterator[None]:
+def reading_imu(
+    flight: RecordedFlight, offset_ns: int, take: Callable[..., object]
+) -> Iterator[None]:
     """Have a thread take the samples as the recording's instants come, in real time."""
     over = threading.Event()
 
@@ -122,7 +133,9 @@ def reading_imu(flight: RecordedFlight, offset_ns: int, take: Callable[..., obje
 
 
 def main(endpoint: str, folder: str, offset: str, send: str = "") -> None:
-    """Read until the recording is over, then judge: what is computed meanwhile would keep the IMU waiting.
+    """Read until the recording is over, then judge.
+
+    What is computed meanwhile would keep the IMU waiting.
 
     With ``send`` the samples go to the bridge too, which has no others.
     """

@@ -39,7 +39,12 @@ from vil_renderer.flightgoggles.codec import decode_pose, encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter
 from vil_renderer.flightgoggles.messages import PoseMessage
-from vil_renderer.flightgoggles.server import Draw, FlightGogglesServerConfig, RenderedRequest, serve
+from vil_renderer.flightgoggles.server import (
+    Draw,
+    FlightGogglesServerConfig,
+    RenderedRequest,
+    serve,
+)
 
 GOLDEN = ROOT / "tests" / "golden" / "flightgoggles"
 FRONT = CameraModel("front", 8, 6, math.radians(70.0))
@@ -64,7 +69,9 @@ def golden(name: str) -> list[bytes]:
     return [b"Pose", (GOLDEN / name).read_bytes().strip()]
 
 
-def pose_at(x: float, y: float, z: float, yaw: float = 0.0, pitch: float = 0.0, roll: float = 0.0) -> Transform:
+def pose_at(
+    x: float, y: float, z: float, yaw: float = 0.0, pitch: float = 0.0, roll: float = 0.0
+) -> Transform:
     return Transform.of((x, y, z), q_from_euler_zyx(yaw, pitch, roll))
 
 
@@ -89,14 +96,20 @@ def walker(phase: float) -> SkeletonFrame:
     )
 
 
-def human(phase: float, state: TrackingState = TrackingState.TRACKED, prefab: str = "Bone") -> ActorState:
+def human(
+    phase: float, state: TrackingState = TrackingState.TRACKED, prefab: str = "Bone"
+) -> ActorState:
     skeleton = walker(phase)
     root = Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
     return ActorState("human", ActorKind.HUMAN, state, 0, root, skeleton, prefab, (0.5, 0.6, 1.8))
 
 
-def drone(name: str, T_world_body: Transform, state: TrackingState = TrackingState.TRACKED) -> ActorState:
-    return ActorState(name, ActorKind.VEHICLE, state, 0, T_world_body, None, "Blackeagle", (0.35, 0.3, 0.12))
+def drone(
+    name: str, T_world_body: Transform, state: TrackingState = TrackingState.TRACKED
+) -> ActorState:
+    return ActorState(
+        name, ActorKind.VEHICLE, state, 0, T_world_body, None, "Blackeagle", (0.35, 0.3, 0.12)
+    )
 
 
 def view(
@@ -106,11 +119,17 @@ def view(
     due: bool = True,
     hide: tuple[str, ...] = (),
 ) -> View:
-    return View(camera, modality, pose or pose_at(1.0, 2.0, 3.0, 0.4, -0.2, 0.1), 77, due, True, hide)
+    return View(
+        camera, modality, pose or pose_at(1.0, 2.0, 3.0, 0.4, -0.2, 0.1), 77, due, True, hide
+    )
 
 
-def ask(frame_id: int, views: Sequence[View] = (), actors: Sequence[ActorState] = ()) -> RenderRequest:
-    return RenderRequest(frame_id, time.monotonic_ns(), tuple(views) or (view(),), WorldSnapshot(77, tuple(actors)))
+def ask(
+    frame_id: int, views: Sequence[View] = (), actors: Sequence[ActorState] = ()
+) -> RenderRequest:
+    return RenderRequest(
+        frame_id, time.monotonic_ns(), tuple(views) or (view(),), WorldSnapshot(77, tuple(actors))
+    )
 
 
 def picture(modality: Modality, width: int, height: int) -> ImageArray:
@@ -144,7 +163,11 @@ def message_of(request: RenderRequest) -> PoseMessage:
 
 def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
     """The picture of every due view."""
-    images = [RenderedImage(v, picture(v.modality, v.camera.width_px, v.camera.height_px)) for v in views if v.due]
+    images = [
+        RenderedImage(v, picture(v.modality, v.camera.width_px, v.camera.height_px))
+        for v in views
+        if v.due
+    ]
     return RenderedRequest(tuple(images), info={"renderer": "test"})
 
 
@@ -153,14 +176,18 @@ def server(
 ) -> AbstractContextManager[Counter[str]]:
     """A renderer in a thread, dialling the given (pose, image) ports."""
     return served(
-        serve, draw_with, FlightGogglesServerConfig(pose_port=client_ports[0], image_port=client_ports[1], **options)
+        serve,
+        draw_with,
+        FlightGogglesServerConfig(pose_port=client_ports[0], image_port=client_ports[1], **options),
     )
 
 
 @contextmanager
 def client(**options: Any) -> Iterator[FlightGogglesClient]:
     """A client on free ports."""
-    made = FlightGogglesClient("renderer", FlightGogglesConfig(**{"pose_port": 0, "image_port": 0, **options}))
+    made = FlightGogglesClient(
+        "renderer", FlightGogglesConfig(**{"pose_port": 0, "image_port": 0, **options})
+    )
     try:
         yield made
     finally:
@@ -183,12 +210,21 @@ class Pump:
         self.actors: tuple[ActorState, ...] = ()
 
     def until(
-        self, done: Callable[[], bool], timeout_s: float = PATIENCE_S, period_s: float = 0.004, asking: bool = True
+        self,
+        done: Callable[[], bool],
+        timeout_s: float = PATIENCE_S,
+        period_s: float = 0.004,
+        asking: bool = True,
     ) -> float:
-        """Turn until ``done()``; fails after the time-out. Returns the seconds that it took, by a stopwatch."""
+        """Turn until ``done()``; fails after the time-out.
+
+        Returns the seconds that it took, by a stopwatch.
+        """
         stopwatch, deadline = Stopwatch(), time.monotonic() + timeout_s
         while not done():
-            assert time.monotonic() < deadline, f"not in {timeout_s} s: {self.client.status.report()}"
+            assert time.monotonic() < deadline, (
+                f"not in {timeout_s} s: {self.client.status.report()}"
+            )
             if asking and self.client.ready():
                 self.asked += 1
                 self.client.request(ask(self.next_id, self.views, self.actors))
@@ -200,7 +236,9 @@ class Pump:
             stopwatch.turn()
         return stopwatch.seconds
 
-    def frames_reach(self, count: int, timeout_s: float = PATIENCE_S, period_s: float = 0.004) -> float:
+    def frames_reach(
+        self, count: int, timeout_s: float = PATIENCE_S, period_s: float = 0.004
+    ) -> float:
         """Turn until that many frames have come in total; returns what :meth:`until` does."""
         return self.until(lambda: len(self.frames) >= count, timeout_s, period_s)
 
@@ -216,7 +254,10 @@ def need(header: dict[str, Any], keys: dict[str, type | tuple[type, ...]]) -> No
 
 
 def strict_read(version: int, frames: Sequence[bytes]) -> tuple[dict[str, Any], list[ImageArray]]:
-    """Read an answer as the client of v1, v2 or v3 does: its keys, its byte counts, its row flip."""
+    """Read an answer as the client of v1, v2 or v3 does.
+
+    Its keys, its byte counts, its row flip.
+    """
     header = json.loads(frames[0])
     keys: dict[str, type | tuple[type, ...]] = {
         "camWidth": int,
@@ -240,5 +281,7 @@ def strict_read(version: int, frames: Sequence[bytes]) -> tuple[dict[str, Any], 
         per_pixel = {1: channels, 2: 3, 3: 2 if channels == 2 else 3}[version]
         assert len(data) == width * height * per_pixel
         wire: ImageArray = np.frombuffer(data, "<u2" if per_pixel == 2 else np.uint8)
-        pictures.append(np.flipud(wire.reshape((height, width, 3) if per_pixel == 3 else (height, width))))
+        pictures.append(
+            np.flipud(wire.reshape((height, width, 3) if per_pixel == 3 else (height, width)))
+        )
     return header, pictures

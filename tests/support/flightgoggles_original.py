@@ -1,7 +1,10 @@
-"""The original FlightGoggles clients of v2.0.4 and v3: their messages to the letter, and their way of reading answers.
+"""The original FlightGoggles clients of v2.0.4 and v3.
 
-They throw where the metadata lacks a key, compute how many bytes a picture has and copy these without looking at the
-size of the part, and compare nothing: what comes is taken for the newest picture.
+Their messages to the letter, and their way of reading answers.
+
+They throw where the metadata lacks a key, compute how many bytes a picture has and copy these
+without looking at the size of the part, and compare nothing: what comes is taken for the newest
+picture.
 """
 
 from __future__ import annotations
@@ -39,7 +42,10 @@ RGB, DEPTH = -1, 3
 
 
 class Camera(NamedTuple):
-    """One camera; ``position`` and ``rotation`` in Unity's frame, ``shader`` and ``due`` for v3 only."""
+    """One camera.
+
+    ``position`` and ``rotation`` in Unity's frame, ``shader`` and ``due`` for v3 only.
+    """
 
     ID: str
     position: Sequence[float]
@@ -77,7 +83,9 @@ class OriginalClient(AbstractContextManager["OriginalClient"]):
         taken: (pose, image) ports to bind again; None = free ones.
     """
 
-    def __init__(self, version: int, size: tuple[int, int], taken: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, version: int, size: tuple[int, int], taken: tuple[int, int] | None = None
+    ) -> None:
         self.version = version
         self.size = size
         self._context: Any = zmq.Context()
@@ -90,11 +98,16 @@ class OriginalClient(AbstractContextManager["OriginalClient"]):
         ports = []
         for socket, port in zip((self._poses, self._images), taken or ("*", "*"), strict=True):
             socket.bind(f"tcp://127.0.0.1:{port}")
-            ports.append(int(socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2].rstrip("\0")))
+            ports.append(
+                int(socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2].rstrip("\0"))
+            )
         self.taken = ports[0], ports[1]
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -102,8 +115,13 @@ class OriginalClient(AbstractContextManager["OriginalClient"]):
         """The ports are free when this returns."""
         self._context.destroy(linger=0)
 
-    def send(self, ntime: int, cameras: Sequence[Camera], objects: Sequence[dict[str, Any]] = ()) -> bool:
-        """Publish a pose; False where the queue was full, and the program would lose it without noticing."""
+    def send(
+        self, ntime: int, cameras: Sequence[Camera], objects: Sequence[dict[str, Any]] = ()
+    ) -> bool:
+        """Publish a pose.
+
+        False where the queue was full, and the program would lose it without noticing.
+        """
         message: dict[str, Any] = {
             "camDepthScale": 0.2,
             "camFOV": 70.0,
@@ -140,7 +158,10 @@ class OriginalClient(AbstractContextManager["OriginalClient"]):
         }
 
     def receive(self, timeout_s: float) -> Answer | None:
-        """The next answer; None when there is none in time. AssertionError where the program would have ended."""
+        """The next answer; None when there is none in time.
+
+        AssertionError where the program would have ended.
+        """
         if not self._images.poll(round(1e3 * timeout_s)):
             return None
         head, *parts = self._images.recv_multipart()

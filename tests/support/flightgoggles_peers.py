@@ -61,7 +61,10 @@ def answer_to(pose: list[bytes], fill: bytes = bytes(RED)) -> list[bytes]:
 
 
 def first_picture(pump: Pump, poses: Socket, images: Socket) -> list[bytes]:
-    """Answer poses until one answer has arrived (the first may find no subscription); returns it."""
+    """Answer poses until one answer has arrived (the first may find no subscription).
+
+    Returns it.
+    """
     answer: list[bytes] = []
     while not pump.frames:
         pump.until(lambda: bool(pump.frames) or poses.poll(0) > 0)

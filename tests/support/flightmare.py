@@ -1,7 +1,8 @@
-"""A bridge's requests, pictures that carry the number of their frame, both ends on free ports, and a lossy link.
+"""A bridge's requests, pictures that carry the number of their frame, both ends on free ports, and
+a lossy link.
 
-``python -m tests.support.flightmare POSE_PORT IMAGE_PORT`` is our server on the real wire, for the harness; it
-loses the first of its ready messages.
+``python -m tests.support.flightmare POSE_PORT IMAGE_PORT`` is our server on the real wire, for the
+harness; it loses the first of its ready messages.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ _TOP, _BOTTOM = 200, 20
 NO_HIT_M: Final = 100.0
 
 
-# --- pictures that carry the number of their frame --------------------------------------------------
+# --- pictures that carry the number of their frame ------------------------------------------------
 
 
 def painted(number: int, camera: str, width: int, height: int) -> ImageArray:
-    """Colours: red holds the bits of the number from the top left, green names the camera, blue falls downwards."""
+    """Colours: red holds the bits of the number from the top left, green names the camera, blue
+    falls downwards.
+    """
     pixels = np.zeros((height, width, 3), np.uint8)
     bits = np.array([(number >> i) & 1 for i in range(_BITS)], np.uint8)
     pixels.reshape(-1, 3)[:_BITS, 0] = 255 * bits
@@ -58,9 +61,14 @@ def mark_of(camera: str) -> int:
 
 
 def number_in(pixels: ImageArray, camera: str) -> int:
-    """The frame number in a picture; fails when it is another camera's, upside down, or of mixed colours."""
+    """The frame number in a picture.
+
+    Fails when it is another camera's, upside down, or of mixed colours.
+    """
     assert pixels.shape[2] == 3
-    assert (pixels[..., 1] == mark_of(camera)).all(), "the picture of another camera, or channels swapped"
+    assert (pixels[..., 1] == mark_of(camera)).all(), (
+        "the picture of another camera, or channels swapped"
+    )
     assert pixels[0, 0, 2] > pixels[-1, 0, 2], "upside down"
     bits = pixels.reshape(-1, 3)[:_BITS, 0]
     assert set(np.unique(bits).tolist()) <= {0, 255}
@@ -80,7 +88,9 @@ def picture(view: View, number: int) -> RenderedImage:
             pixels: ImageArray = np.full((height, width), depth_m(number), np.float32)
             pixels[0] = NO_HIT_M
         case Modality.INSTANCE:
-            pixels = np.arange(width * height, dtype=np.uint16).reshape(height, width) + np.uint16(number % 1000)
+            pixels = np.arange(width * height, dtype=np.uint16).reshape(height, width) + np.uint16(
+                number % 1000
+            )
         case Modality.FLOW:
             pixels = np.zeros((height, width, 2), np.float32)
             pixels[..., 0] = 0.5 * width
@@ -92,23 +102,32 @@ def picture(view: View, number: int) -> RenderedImage:
 
 def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
     """Every view with the number of the frame in it."""
-    return RenderedRequest(tuple(picture(view, snapshot.t_ns) for view in views), info={"renderer": "painter"})
+    return RenderedRequest(
+        tuple(picture(view, snapshot.t_ns) for view in views), info={"renderer": "painter"}
+    )
 
 
-# --- both ends --------------------------------------------------------------------------------------
+# --- both ends ------------------------------------------------------------------------------------
 
 
 def server(
     ports: tuple[int, int], draw_with: Any = draw, senses: Senses | None = None, **options: Any
 ) -> AbstractContextManager[Counter[str]]:
     """Our server in a thread, dialling the client's (pose, image) ports."""
-    return served(serve, draw_with, FlightmareServerConfig(pose_port=ports[0], image_port=ports[1], **options), senses)
+    return served(
+        serve,
+        draw_with,
+        FlightmareServerConfig(pose_port=ports[0], image_port=ports[1], **options),
+        senses,
+    )
 
 
 @contextmanager
 def client(**options: Any) -> Iterator[FlightmareClient]:
     """Our client on free ports."""
-    made = FlightmareClient("renderer", FlightmareConfig(**{"pose_port": 0, "image_port": 0, **options}))
+    made = FlightmareClient(
+        "renderer", FlightmareConfig(**{"pose_port": 0, "image_port": 0, **options})
+    )
     try:
         yield made
     finally:
@@ -128,7 +147,9 @@ class Pump(AnyPump):
         self._looked_at = 0
 
     def check_new(self) -> None:
-        """Every frame since the last call shows its own number, and no frame came twice or out of order."""
+        """Every frame since the last call shows its own number, and no frame came twice or out
+        of order.
+        """
         for frame in self.frames[self._looked_at :]:
             check_frame(frame)
         self._looked_at = len(self.frames)
@@ -150,17 +171,21 @@ def check_frame(frame: RenderedFrame) -> None:
                 assert abs(float(image.pixels[-1, 0]) - depth_m(number)) < 1e-4
 
 
-# --- a link that loses messages ---------------------------------------------------------------------
+# --- a link that loses messages -------------------------------------------------------------------
 
 
 @contextmanager
-def lossy(client_ports: tuple[int, int], lost: Callable[[str, Sequence[bytes]], bool]) -> Iterator[tuple[int, int]]:
+def lossy(
+    client_ports: tuple[int, int], lost: Callable[[str, Sequence[bytes]], bool]
+) -> Iterator[tuple[int, int]]:
     """A wire between client and renderer; yields the ports that the renderer dials.
 
     ``lost`` is asked of every message with "pose" or "image" and its parts.
     """
     context: Any = zmq.Context()
-    poses_in, poses_out, images_in, images_out = (context.socket(k) for k in (zmq.SUB, zmq.PUB, zmq.SUB, zmq.PUB))
+    poses_in, poses_out, images_in, images_out = (
+        context.socket(k) for k in (zmq.SUB, zmq.PUB, zmq.SUB, zmq.PUB)
+    )
     for each in (poses_in, images_in):
         each.subscribe(b"")
     taken = (

@@ -22,7 +22,9 @@ UNTURNED: Final = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
 _ALWAYS_ANSWERED: Final = 0
 
 
-def camera(name: str, dialect: str, width: int, height: int, layers: Sequence[bool], index: int) -> dict[str, Any]:
+def camera(
+    name: str, dialect: str, width: int, height: int, layers: Sequence[bool], index: int
+) -> dict[str, Any]:
     """A camera as the client of a dialect writes it."""
     made: dict[str, Any] = {
         "ID": name,
@@ -69,7 +71,13 @@ def vehicle(name: str, dialect: str, cameras: Sequence[dict[str, Any]]) -> dict[
     if dialect == "event_camera":
         event = camera(f"{name}_event_0", dialect, 16, 8, (False,) * 3, 0)
         del event["enabledLayers"]
-        parameters = {"Cm": 0.1, "Cp": 0.1, "sigma_Cp": 0.0, "sigma_Cm": 0.0, "refractory_period_ns": 0}
+        parameters = {
+            "Cm": 0.1,
+            "Cp": 0.1,
+            "sigma_Cp": 0.0,
+            "sigma_Cm": 0.0,
+            "refractory_period_ns": 0,
+        }
         made["eventcameras"] = [event | parameters | {"log_eps": 1e-4}]
     return made
 
@@ -95,7 +103,8 @@ class OldClient:
     Attributes:
         taken: the ports, (poses, frames).
         vehicles: settings and pose alike.
-        dropped: poses that its own socket lost, as one with this high-water mark does on a busy computer.
+        dropped: poses that its own socket lost, as one with this high-water mark does on a busy
+            computer.
     """
 
     def __init__(
@@ -145,13 +154,17 @@ class OldClient:
     def settings(self) -> dict[str, Any]:
         """The settings message of the dialect."""
         return {"scene_id": 1, **self._scene()} | (
-            {"render_offset": [0.0, 0.0, 0.0], "object_csv": "/dev/null"} if self.dialect == "2022" else {}
+            {"render_offset": [0.0, 0.0, 0.0], "object_csv": "/dev/null"}
+            if self.dialect == "2022"
+            else {}
         )
 
     def pose(self, number: int) -> dict[str, Any]:
         """The pose message of the dialect."""
         key = "ntime" if self.dialect == "agile_autonomy" else "frame_id"
-        return {key: number, **self._scene()} | ({"spawn_new_obj": True} if self.dialect == "avoidbench" else {})
+        return {key: number, **self._scene()} | (
+            {"spawn_new_obj": True} if self.dialect == "avoidbench" else {}
+        )
 
     def _scene(self) -> dict[str, Any]:
         if self.dialect == "2022":
@@ -196,7 +209,10 @@ class OldClient:
         self.send(topic, self.pose(number))
 
     def frame(self, number: int, **how: Any) -> list[Any]:
-        """One exchange in lock-step: the pictures of the pose just sent, which is sent again if it was dropped."""
+        """One exchange in lock-step.
+
+        The pictures of the pose just sent, which is sent again if it was dropped.
+        """
         self.render(number, **how)
         try:
             got, pictures = self.handle_output(1.0)
@@ -214,7 +230,9 @@ class OldClient:
         parts = self._sub.recv_multipart()
         if parts[0] == b"CollisionState":
             state = json.loads(parts[1])
-            self.collision_state = {key: state[key] for key in ("get_msg", "if_collision", "new_point")}
+            self.collision_state = {
+                key: state[key] for key in ("get_msg", "if_collision", "new_point")
+            }
             return self.handle_output(limit_s)
         header = json.loads(parts[0])
         if "ready" in header:  # the answer to settings that were sent before the first ready came
@@ -239,17 +257,25 @@ class OldClient:
         pictures = []
         for carrier in self.vehicles:
             for cam in carrier["cameras"]:
-                on = cam.get("enabledLayers", [i < len(cam.get("post_processing", ())) for i in range(3)])
+                on = cam.get(
+                    "enabledLayers", [i < len(cam.get("post_processing", ())) for i in range(3)]
+                )
                 for layer in range(4):
                     if layer == 0 or on[layer - 1]:
                         pictures.append(_copied(parts[at], cam, layer == 1))
                         at += 1
             for cam in carrier.get("eventcameras", ()):
                 events = json.loads(parts[at + 1])["events"]
-                assert all(isinstance(e[k], int) for e in events for k in ("coord_x", "coord_y", "polarity"))
+                assert all(
+                    isinstance(e[k], int)
+                    for e in events
+                    for k in ("coord_x", "coord_y", "polarity")
+                )
                 assert all(isinstance(e["time"], int | float) for e in events)
                 clock = json.loads(parts[at + 2])
-                assert isinstance(clock["current_time"], int) and isinstance(clock["next_timestep"], int)
+                assert isinstance(clock["current_time"], int) and isinstance(
+                    clock["next_timestep"], int
+                )
                 assert isinstance(clock["rgb_frame"], bool)
                 pictures += [_copied(parts[at], cam, False), events]
                 at += 3

@@ -1,4 +1,7 @@
-"""Unity's side of the Flightmare protocol as the original program plays it: states, time-outs, computed sizes."""
+"""Unity's side of the Flightmare protocol as the original program plays it.
+
+States, time-outs, computed sizes.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,12 @@ class Unity:
     """What the stand-in of the Unity program does, and what happened to it.
 
     Attributes:
-        timeout_s: silence after which it reloads (5 s in the original). reload_s: how long that takes.
+        timeout_s: silence after which it reloads (5 s in the original). reload_s: how long that
+            takes.
         lost_readies: ready messages that get lost. lost: whether the pose of a number gets lost.
         steps: set-up steps, each of which costs one settings message.
-        died: why it cannot make its scene, as the program of 2022 says when ``object_csv`` cannot be opened.
+        died: why it cannot make its scene, as the program of 2022 says when ``object_csv`` cannot
+            be opened.
     """
 
     dialect: str = "master"
@@ -174,19 +179,26 @@ def _unopened(path: str) -> str:
 def _check_settings(message: dict[str, Any], dialect: str) -> None:
     assert isinstance(message["scene_id"], int) and message["vehicles"]
     if dialect == "2022":
-        assert isinstance(message["static_objects"], list) and isinstance(message["dynamic_objects"], list)
+        assert isinstance(message["static_objects"], list) and isinstance(
+            message["dynamic_objects"], list
+        )
         assert len(message["render_offset"]) == 3 and isinstance(message["object_csv"], str)
     else:
         assert isinstance(message["objects"], list)
     for carrier in message["vehicles"]:
         assert [len(carrier[k]) for k in ("position", "rotation", "size")] == [3, 4, 3]
-        assert isinstance(carrier["lidars"], list) and isinstance(carrier["hasCollisionCheck"], bool)
+        assert isinstance(carrier["lidars"], list) and isinstance(
+            carrier["hasCollisionCheck"], bool
+        )
         for cam in carrier["cameras"]:
             assert len(cam["T_BC"]) == 16 and cam["channels"] == 3 and 0 < cam["fov"] < 180
             if dialect == "agile_autonomy":
                 assert isinstance(cam["post_processing"], list)
             else:
-                assert len(cam["nearClipPlane"]) == len(cam["farClipPlane"]) == 4 and len(cam["enabledLayers"]) == 3
+                assert (
+                    len(cam["nearClipPlane"]) == len(cam["farClipPlane"]) == 4
+                    and len(cam["enabledLayers"]) == 3
+                )
     names = [cam["ID"] for carrier in message["vehicles"] for cam in carrier["cameras"]]
     assert len(set(names)) == len(names)
 
@@ -202,11 +214,16 @@ def _check_pose(message: dict[str, Any], settings: dict[str, Any], dialect: str)
 
 
 def _states(settings: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"collision": carrier["hasCollisionCheck"], "lidar_ranges": []} for carrier in settings["vehicles"]]
+    return [
+        {"collision": carrier["hasCollisionCheck"], "lidar_ranges": []}
+        for carrier in settings["vehicles"]
+    ]
 
 
 def _world(carrier: dict[str, Any], cam: dict[str, Any]) -> Any:
-    """TRS(position, rotation, 1) T_BC, Unity's world from the camera (x right, y up, z forward), (4, 4)."""
+    """TRS(position, rotation, 1) T_BC, Unity's world from the camera (x right, y up, z forward),
+    (4, 4).
+    """
     x, y, z, w = np.array(carrier["rotation"]) / np.linalg.norm(carrier["rotation"])
     world = np.eye(4)
     world[:3, :3] = [

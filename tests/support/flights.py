@@ -1,7 +1,9 @@
-"""Seeded flights with the truth in closed form, and what a mocap system and an IMU would say of them.
+"""Seeded flights with the truth in closed form, and what a mocap system and an IMU would say of
+them.
 
-``python -m tests.support.flights --flights 40 --class aggressive`` flies them with the error-state filter and prints
-how well its stated uncertainty covers its errors. Nothing here integrates: positions and angles are sums of sines.
+``python -m tests.support.flights --flights 40 --class aggressive`` flies them with the error-state
+filter and prints how well its stated uncertainty covers its errors. Nothing here integrates:
+positions and angles are sums of sines.
 """
 
 from __future__ import annotations
@@ -54,7 +56,10 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoseSamples:
-    """Poses of the markers' body, n rows in the order of their arrival; both times by mocap's clock."""
+    """Poses of the markers' body, n rows in the order of their arrival.
+
+    Both times by mocap's clock.
+    """
 
     t_ns: Times
     arrival_ns: Times
@@ -64,7 +69,10 @@ class PoseSamples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImuSamples:
-    """Samples, m rows in the order of their arrival; ``t_ns`` by the IMU's clock, ``arrival_ns`` by mocap's."""
+    """Samples, m rows in the order of their arrival.
+
+    ``t_ns`` by the IMU's clock, ``arrival_ns`` by mocap's.
+    """
 
     t_ns: Times
     arrival_ns: Times
@@ -117,7 +125,10 @@ class _Sines:
     def __call__(self, s: Array) -> tuple[Array, Array, Array]:
         """Values and two derivatives at path times ``s`` (n,): shape (n, axes) each."""
         angle = s[:, None, None] * self._omega + self._phase
-        sine, cosine = self._amplitude * np.sin(angle), self._amplitude * self._omega * np.cos(angle)
+        sine, cosine = (
+            self._amplitude * np.sin(angle),
+            self._amplitude * self._omega * np.cos(angle),
+        )
         return sine.sum(axis=1), cosine.sum(axis=1), -(sine * self._omega**2).sum(axis=1)
 
 
@@ -130,7 +141,9 @@ class _Path:
     rest_s: float | None
 
     def at(self, t_s: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Attitude (n, 4), body rate, velocity, position and acceleration (n, 3) at times since the start."""
+        """Attitude (n, 4), body rate, velocity, position and acceleration (n, 3) at times since
+        the start.
+        """
         s, s1, s2 = _path_time(t_s, self.rest_s)
         p, dp, ddp = self.position_m(s)
         angles, dangles, _ = self.angles_rad(s)
@@ -140,7 +153,10 @@ class _Path:
 
 
 def _path_time(t_s: Array, rest_s: float | None) -> tuple[Array, Array, Array]:
-    """Path time and two derivatives: its rate climbs from 0 to 1 within two seconds after the rest, smoothly."""
+    """Path time and two derivatives.
+
+    Its rate climbs from 0 to 1 within two seconds after the rest, smoothly.
+    """
     if rest_s is None:
         return t_s, np.ones_like(t_s), np.zeros_like(t_s)
     u = np.clip((t_s - rest_s) / _RAMP_S, 0.0, 1.0)
@@ -149,7 +165,9 @@ def _path_time(t_s: Array, rest_s: float | None) -> tuple[Array, Array, Array]:
 
 
 def _euler(angles: Array, rates: Array) -> tuple[Array, Array]:
-    """Attitude (n, 4) and body rate (n, 3) of yaw, pitch, roll (n, 3), intrinsic Z-Y-X, and their rates."""
+    """Attitude (n, 4) and body rate (n, 3) of yaw, pitch, roll (n, 3), intrinsic Z-Y-X, and
+    their rates.
+    """
     axes = np.eye(3)[::-1]
     q_yaw, q_pitch, q_roll = (q_exp(angles[:, i, None] * axes[i]) for i in range(3))
     (dyaw, dpitch, droll), pitch, roll = rates.T, angles[:, 1], angles[:, 2]
@@ -225,7 +243,9 @@ def fly(kind: str, seed: int) -> Flight:
     walks = _walks(rng, errors, seconds)
     imu = _imu(rng, path, errors, walks, seconds)
     poses = _poses(rng, kind, path, errors, T_body_imu, seconds)
-    return Flight(kind, seed, aggressive, rested, seconds, T_body_imu, errors, poses, imu, path, walks)
+    return Flight(
+        kind, seed, aggressive, rested, seconds, T_body_imu, errors, poses, imu, path, walks
+    )
 
 
 def _path(rng: np.random.Generator, aggressive: bool, rest_s: float | None) -> _Path:
@@ -239,7 +259,10 @@ def _path(rng: np.random.Generator, aggressive: bool, rest_s: float | None) -> _
 
 
 def _errors(rng: np.random.Generator, kind: str) -> Errors:
-    """Draw a flight's errors; a half of the largest is their standard deviation, but where a class is about them."""
+    """Draw a flight's errors.
+
+    A half of the largest is their standard deviation, but where a class is about them.
+    """
 
     def drawn(largest: float, emphasised: bool) -> Array:
         if emphasised:
@@ -278,7 +301,9 @@ def _walked(walks: Array, t_s: Array, seconds: float) -> Array:
     return np.column_stack([np.interp(t_s, knots_s, column) for column in walks.T])
 
 
-def _imu(rng: np.random.Generator, path: _Path, errors: Errors, walks: Array, seconds: float) -> ImuSamples:
+def _imu(
+    rng: np.random.Generator, path: _Path, errors: Errors, walks: Array, seconds: float
+) -> ImuSamples:
     rate_hz = int(rng.choice([200, 250, 333, 500]))
     t_s = (np.arange(int(seconds * rate_hz)) + rng.random()) / rate_hz
     q, w_radps, _, _, a_mps2 = path.at(t_s)
@@ -295,7 +320,12 @@ def _imu(rng: np.random.Generator, path: _Path, errors: Errors, walks: Array, se
 
 
 def _poses(
-    rng: np.random.Generator, kind: str, path: _Path, errors: Errors, T_body_imu: Transform, seconds: float
+    rng: np.random.Generator,
+    kind: str,
+    path: _Path,
+    errors: Errors,
+    T_body_imu: Transform,
+    seconds: float,
 ) -> PoseSamples:
     rate_hz = int(rng.choice([100, 120, 150, 200]))
     t_s = (np.arange(int(seconds * rate_hz)) + rng.random()) / rate_hz
@@ -303,8 +333,12 @@ def _poses(
     q_imu, _, _, p_imu_m, _ = path.at(t_s)
     q_xyzw = q_mul(q_imu, q_conj(_mounted(T_body_imu, errors).q_xyzw))
     p_m = p_imu_m - q_rotate(q_xyzw, np.broadcast_to(T_body_imu.p_m, p_imu_m.shape))
-    noise = rng.standard_normal((len(t_s), 6)) * np.repeat([errors.attitude_rad, errors.position_m], 3)
-    latency_s, jitter_s = (rng.uniform(0.02, 0.1), 5e-3) if kind == "delays" else (rng.uniform(2e-3, 8e-3), 1e-3)
+    noise = rng.standard_normal((len(t_s), 6)) * np.repeat(
+        [errors.attitude_rad, errors.position_m], 3
+    )
+    latency_s, jitter_s = (
+        (rng.uniform(0.02, 0.1), 5e-3) if kind == "delays" else (rng.uniform(2e-3, 8e-3), 1e-3)
+    )
     arrival_s = np.maximum.accumulate(t_s + latency_s + jitter_s * rng.exponential(1.0, len(t_s)))
     return PoseSamples(
         _stamps(t_s),
@@ -340,7 +374,10 @@ def _main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first flight (default 0)")
     given = parser.parse_args()
     for kind in [given.kind] if given.kind else CLASSES:
-        sys.stdout.write(table(kind, [judged(f, BodyFilter) for f in flights(kind, given.flights, given.seed)]) + "\n")
+        sys.stdout.write(
+            table(kind, [judged(f, BodyFilter) for f in flights(kind, given.flights, given.seed)])
+            + "\n"
+        )
         sys.stdout.flush()
 
 

@@ -52,7 +52,10 @@ class Flown:
 
 @asynccontextmanager
 async def flying(model: str) -> AsyncIterator[Flown]:
-    """Yield a vehicle in the air, 10 m east and 20 m north of the origin: a multirotor, or a car (bicycle)."""
+    """Yield a vehicle in the air, 10 m east and 20 m north of the origin.
+
+    A multirotor, or a car (bicycle).
+    """
     described: dict[str, Any] = {"model": model, "p_m": (10.0, 20.0, 30.0)}
     if model == "airsim":
         sensors = {kind: {"type": kind} for kind in ("imu", "magnetometer")}
@@ -69,8 +72,12 @@ async def flying(model: str) -> AsyncIterator[Flown]:
     handler, bus = CommandHandler("sim", config, send), VehicleCommandBus()
     handler.begin(now_ns())
     kind = "multirotor" if model == "airsim" else "car"
-    served = ServedVehicle("D", "d", "d", kind, Transform.identity(), np.array([10.0, 20.0, 30.0]), {}, {})
-    vehicles = ServedVehicles([served], bus, World({"sim": Transform.identity()}, []), WallClock.of_run())
+    served = ServedVehicle(
+        "D", "d", "d", kind, Transform.identity(), np.array([10.0, 20.0, 30.0]), {}, {}
+    )
+    vehicles = ServedVehicles(
+        [served], bus, World({"sim": Transform.identity()}, []), WallClock.of_run()
+    )
     with bus.serving("sim", handler.subjects, handler):
         made = Flown(vehicles, handler, simulation, orders)
         await made.advance(lambda: bool(bus.state("d").mode))
@@ -79,9 +86,13 @@ async def flying(model: str) -> AsyncIterator[Flown]:
 
 
 def in_turned_room(flown: Flown) -> ServedVehicles:
-    """Return the vehicle in a room whose origin is 1 m east, 2 m north, 3 m up, its x axis north, its y axis west."""
+    """Return the vehicle in a room whose origin is 1 m east, 2 m north, 3 m up, its x axis
+    north, its y axis west.
+    """
     room = Transform.of((1.0, 2.0, 3.0), (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
-    served = replace(flown.vehicles.find("D"), T_world_room=room, origin_m=np.array([10.0, 20.0, 30.0]))
+    served = replace(
+        flown.vehicles.find("D"), T_world_room=room, origin_m=np.array([10.0, 20.0, 30.0])
+    )
     return ServedVehicles([served], flown.vehicles.bus, flown.vehicles.world, WallClock.of_run())
 
 

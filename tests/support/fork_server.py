@@ -1,18 +1,21 @@
-"""Fork server: a process that has imported our programs, from which tests fork them instead of executing each.
+"""Fork server: a process that has imported our programs, from which tests fork them instead of
+executing each.
 
-:func:`install` lets ``subprocess.Popen`` hand commands ``PYTHON -m MODULE`` of our own modules to the server. A program
-is a child of the process that asked for it: its end, its signals and its exit code are those of any child. It has its
-own descriptors, environment, folder, limits and command line. A program that starts others gets a server of its own,
-before its first thread. Everything else starts as usual: other interpreters, console scripts, terminals, and variables
-that an interpreter or a library reads when it starts. Libraries for matrices have one thread where none of these says
-how many.
+:func:`install` lets ``subprocess.Popen`` hand commands ``PYTHON -m MODULE`` of our own modules to
+the server. A program is a child of the process that asked for it: its end, its signals and its exit
+code are those of any child. It has its own descriptors, environment, folder, limits and command
+line. A program that starts others gets a server of its own, before its first thread. Everything
+else starts as usual: other interpreters, console scripts, terminals, and variables that an
+interpreter or a library reads when it starts. Libraries for matrices have one thread where none of
+these says how many.
 
-A forked program differs from an executed one in four ways: all our modules are imported already, its commands, the
-schemas of its HTTP application and the models of most scenes are made already, linear algebra has one thread unless
-more are asked for, and its end does not take modules down. Cases about these use the console script, or ``python -c``.
+A forked program differs from an executed one in four ways: all our modules are imported already,
+its commands, the schemas of its HTTP application and the models of most scenes are made already,
+linear algebra has one thread unless more are asked for, and its end does not take modules down.
+Cases about these use the console script, or ``python -c``.
 
-How a program becomes the asker's child: the server forks twice, and the asker adopts orphans for as long as it waits
-(``PR_SET_CHILD_SUBREAPER``, prctl(2)).
+How a program becomes the asker's child: the server forks twice, and the asker adopts orphans for as
+long as it waits (``PR_SET_CHILD_SUBREAPER``, prctl(2)).
 """
 
 from __future__ import annotations
@@ -46,7 +49,15 @@ import numpy
 
 from tests.support.import_all import modules_of
 
-__all__ = ["begin_counts", "counts", "executed", "install", "serve_forever", "variables", "without_forking"]
+__all__ = [
+    "begin_counts",
+    "counts",
+    "executed",
+    "install",
+    "serve_forever",
+    "variables",
+    "without_forking",
+]
 
 _COUNTS_VARIABLE: Final = "VIL_TEST_STARTS"
 """Environment variable with the file that gets a line for each start of a program."""
@@ -114,14 +125,19 @@ class _Request:
 
 
 class _Asker:
-    """A process's connection to its server, which is started at the first request where there is none.
+    """A process's connection to its server, which is started at the first request where there is
+    none.
 
     Args:
         connection: of a server that runs already; None = start one.
         await_end: waits for that server's end.
     """
 
-    def __init__(self, connection: socket.socket | None = None, await_end: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        connection: socket.socket | None = None,
+        await_end: Callable[[], object] = lambda: None,
+    ) -> None:
         self._connection = connection
         self._await_end = await_end
         self._lock = threading.Lock()
@@ -137,7 +153,9 @@ class _Asker:
             finally:
                 _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         if not answer:
-            raise RuntimeError("the fork server of the tests has ended: see its traceback on standard error")
+            raise RuntimeError(
+                "the fork server of the tests has ended: see its traceback on standard error"
+            )
         return int(answer)
 
     def close(self) -> None:
@@ -150,7 +168,13 @@ class _Asker:
         if self._connection is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                words = [sys.executable, "-m", __name__, str(theirs.fileno()), "-" * _COMMAND_LINE_BYTES]
+                words = [
+                    sys.executable,
+                    "-m",
+                    __name__,
+                    str(theirs.fileno()),
+                    "-" * _COMMAND_LINE_BYTES,
+                ]
                 with without_forking():
                     child = subprocess.Popen(
                         words,
@@ -177,7 +201,10 @@ _this_thread = threading.local()
 
 
 def install() -> None:
-    """Let this process fork our programs; none where something measures programs from their start."""
+    """Let this process fork our programs.
+
+    None where something measures programs from their start.
+    """
     global _asker
     if not _MEASURING.isdisjoint(os.environ):
         return
@@ -246,10 +273,20 @@ def _execute(
     start_new_session: bool,
     process_group: int,
 ) -> None:
-    """Do what ``Popen._execute_child`` does, whose arguments these are; fork where that gives the same program."""
-    ours = [os.fspath(word) for word in args] if isinstance(args, list | tuple) and not shell else []
+    """Do what ``Popen._execute_child`` does, whose arguments these are.
+
+    Fork where that gives the same program.
+    """
+    ours = (
+        [os.fspath(word) for word in args] if isinstance(args, list | tuple) and not shell else []
+    )
     command = _command(ours)
-    plain = (executable, preexec_fn, gid, gids, uid) == (None,) * 5 and umask < 0 and close_fds and restore_signals
+    plain = (
+        (executable, preexec_fn, gid, gids, uid) == (None,) * 5
+        and umask < 0
+        and close_fds
+        and restore_signals
+    )
     streams = {0: p2cread, 1: c2pwrite, 2: errwrite}
     environment = _ONE_THREAD | dict(os.environ if env is None else env)
     if (
@@ -263,8 +300,10 @@ def _execute(
     ):
         _count(command, ours)
         _execute_plainly(
-            self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
-            p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals, gid, gids, uid, umask,
+            self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
+            creationflags, shell,
+            p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals, gid, gids,
+            uid, umask,
             start_new_session, process_group,
         )  # fmt: skip
         return
@@ -303,7 +342,9 @@ class _Command:
 
 
 def _command(words: list[str]) -> _Command | None:
-    """Return what a command line runs of our modules, behind the prefixes that tests and product use; None = none."""
+    """Return what a command line runs of our modules, behind the prefixes that tests and product
+    use; None = none.
+    """
     rest = list(words)
     death_signal = 0
     niceness = 0
@@ -314,13 +355,19 @@ def _command(words: list[str]) -> _Command | None:
         rest = rest[2:]
     if rest[:2] == ["nice", "-n"]:
         rest, niceness = rest[3:], int(rest[2])
-    if rest[:2] != [sys.executable, "-m"] or len(rest) < 3 or rest[2].partition(".")[0] not in _PACKAGES:
+    if (
+        rest[:2] != [sys.executable, "-m"]
+        or len(rest) < 3
+        or rest[2].partition(".")[0] not in _PACKAGES
+    ):
         return None
     return _Command(rest[2], rest[3:], death_signal, niceness)
 
 
 def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in variables.items() if name.startswith(_INTERPRETER_VARIABLES)}
+    return {
+        name: value for name, value in variables.items() if name.startswith(_INTERPRETER_VARIABLES)
+    }
 
 
 def _limits() -> dict[str, tuple[int, int]]:
@@ -370,9 +417,12 @@ def _preload() -> None:
 
 
 def _serve(connection: socket.socket) -> _Request | None:
-    """Answer requests until the asker has closed its end; return None then, and in each program its request.
+    """Answer requests until the asker has closed its end.
 
-    An answer comes when the program has all properties that were asked for, as ``Popen`` returns after the execution.
+    Return None then, and in each program its request.
+
+    An answer comes when the program has all properties that were asked for, as ``Popen`` returns
+    after the execution.
     """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -409,11 +459,14 @@ def _serve(connection: socket.socket) -> _Request | None:
             os.close(fd)
         os.waitpid(between, 0)
         with os.fdopen(reading, "rb") as pipe, contextlib.suppress(BrokenPipeError):
-            connection.send(pipe.read())  # at the end of the pipe, when the program is what it was asked to be
+            # At the end of the pipe, when the program is what it was asked to be.
+            connection.send(pipe.read())
 
 
 def _place(descriptors: Sequence[int], places: Sequence[int], above: int) -> None:
-    """Give the received descriptors the program's numbers, by way of numbers that are above all of these."""
+    """Give the received descriptors the program's numbers, by way of numbers that are above all
+    of these.
+    """
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in descriptors]
     for fd in descriptors:
         os.close(fd)
@@ -423,7 +476,10 @@ def _place(descriptors: Sequence[int], places: Sequence[int], above: int) -> Non
 
 
 def _await_adoption(middle: int, parent: int) -> None:
-    """Wait until the process between server and program has ended; end where the asker has ended too."""
+    """Wait until the process between server and program has ended.
+
+    End where the asker has ended too.
+    """
     while os.getppid() == middle:
         time.sleep(0.0002)
     if os.getppid() != parent:
@@ -438,7 +494,9 @@ def _run(connection: socket.socket) -> NoReturn:
     if request.module in _STARTERS:
         _attach_server(request.places)
     module = sys.modules.get(request.module)
-    sys.modules.pop(f"{request.module}.__main__" if hasattr(module, "__path__") else request.module, None)
+    sys.modules.pop(
+        f"{request.module}.__main__" if hasattr(module, "__path__") else request.module, None
+    )
     try:
         runpy.run_module(request.module, run_name="__main__", alter_sys=True)
         sys.exit()
@@ -449,7 +507,9 @@ def _run(connection: socket.socket) -> NoReturn:
 
 
 def _end(code: int) -> None:
-    """End as an interpreter does, but leave the modules be: taking them down would copy all memory of the server.
+    """End as an interpreter does, but leave the modules be.
+
+    Taking them down would copy all memory of the server.
 
     Returns when a stream cannot be written to, which the interpreter then reports.
     """
@@ -525,7 +585,10 @@ def _open_streams() -> None:
 
 
 def _write_command_line(words: Sequence[str]) -> None:
-    """Write over the command line that the system shows of this process (``/proc/PID/cmdline``); zeros follow it."""
+    """Write over the command line that the system shows of this process (``/proc/PID/cmdline``).
+
+    Zeros follow it.
+    """
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     begin = int(fields[45])
     end = int(fields[46])

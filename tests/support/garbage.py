@@ -1,4 +1,7 @@
-"""Everything that does not belong on a bridge's ports: random bytes, truncations, messages of 10 MB."""
+"""Everything that does not belong on a bridge's ports.
+
+Random bytes, truncations, messages of 10 MB.
+"""
 
 from __future__ import annotations
 
@@ -46,27 +49,42 @@ ODD_JSON: Final = (
     b'{"type":"ping","v":1e999,"t1":1e999}',
 )
 MOST_MALFORMED: Final = 100
-"""Messages on one connection of the control channel; more are a flood, and a connection that goes on is ended."""
+"""Messages on one connection of the control channel.
+
+More are a flood, and a connection that goes on is ended.
+"""
 _GREETING: Final = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
-_SOCKET_TYPE: Final = {"control": b"DEALER", "data": b"DEALER", "poses": b"SUB", "images": b"PUB", "http": b"REQ"}
+_SOCKET_TYPE: Final = {
+    "control": b"DEALER",
+    "data": b"DEALER",
+    "poses": b"SUB",
+    "images": b"PUB",
+    "http": b"REQ",
+}
 _MORE, _LONG, _COMMAND = 1, 2, 4
 random_ = random.Random(5)
 _ports = random.SystemRandom()
 
 
 def _connected(port: int) -> socket.socket:
-    """Connect from a random port, and from another one where the bridge still waits for the end of its last connection.
+    """Connect from a random port, and from another one where the bridge still waits for the end of
+    its last connection.
 
-    The kernel takes neighbouring ports, one after another: those of an earlier crowd, which the bridge still holds.
+    The kernel takes neighbouring ports, one after another: those of an earlier crowd, which the
+    bridge still holds.
     """
     for _ in range(4):
         with contextlib.suppress(OSError):  # timed out, or the port is taken
-            return socket.create_connection(("127.0.0.1", port), 2.0, ("127.0.0.1", _ports.randrange(32768, 61000)))
+            return socket.create_connection(
+                ("127.0.0.1", port), 2.0, ("127.0.0.1", _ports.randrange(32768, 61000))
+            )
     return socket.create_connection(("127.0.0.1", port), timeout=10.0)
 
 
 class ZmtpPeer:
-    """A ZeroMQ peer written by hand, since libzmq on this side would share the other side's defects."""
+    """A ZeroMQ peer written by hand, since libzmq on this side would share the other side's
+    defects.
+    """
 
     def __init__(self, port: int, socket_type: bytes) -> None:
         self._socket = _connected(port)
@@ -84,7 +102,9 @@ class ZmtpPeer:
     def send(self, *parts: bytes) -> None:
         """One message. Raises OSError when the other side has hung up."""
         last = len(parts) - 1
-        self._socket.sendall(b"".join(_frame(_MORE * (i < last), part) for i, part in enumerate(parts)))
+        self._socket.sendall(
+            b"".join(_frame(_MORE * (i < last), part) for i, part in enumerate(parts))
+        )
 
     def frame(self) -> bytes:
         """The content of the next frame."""
@@ -115,7 +135,9 @@ def _frame(flags: int, content: bytes) -> bytes:
 
 
 def _ready(socket_type: bytes) -> bytes:
-    return _frame(_COMMAND, b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(socket_type)) + socket_type)
+    return _frame(
+        _COMMAND, b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(socket_type)) + socket_type
+    )
 
 
 def prefixes(*messages: bytes) -> list[bytes]:
@@ -134,12 +156,17 @@ def _handshake(socket_type: bytes) -> bytes:
 
 
 def natnet_messages(command_port: int) -> list[bytes]:
-    """What a real server sends: asked of the emulator on its own port, frames and models among it."""
+    """What a real server sends.
+
+    Asked of the emulator on its own port, frames and models among it.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         asker.settimeout(5.0)
         asker.bind(("127.0.0.1", 0))
         server = ("127.0.0.1", command_port)
-        asker.sendto(encode_connect(Connect("test", natnet_version=NEWEST, bitstream=NEWEST)), server)
+        asker.sendto(
+            encode_connect(Connect("test", natnet_version=NEWEST, bitstream=NEWEST)), server
+        )
         asker.sendto(encode(MessageId.REQUEST_MODELDEF, b"\xff" * 4), server)
         found: dict[int, bytes] = {}
         while not {MessageId.SERVERINFO, MessageId.MODELDEF, MessageId.FRAMEOFDATA} <= set(found):
@@ -161,11 +188,24 @@ class Thrower:
 
     def __init__(self, rig: Rig, serial: int) -> None:
         pid = rig.pid("daemon")
-        known = {rig.stream_port: "control", rig.pose_port: "poses", rig.image_port: "images", rig.http_port: "http"}
+        known = {
+            rig.stream_port: "control",
+            rig.pose_port: "poses",
+            rig.image_port: "images",
+            rig.http_port: "http",
+        }
         listening = [s.local_port for s in sockets_of(pid, "tcp") if s.listens]
         self.tcp = {port: known.get(port, "data") for port in listening}
         self.udp = [s.local_port for s in sockets_of(pid, "udp") if not s.remote_port]
-        assert sorted(self.tcp.values()) == ["control", "data", "data", "data", "http", "images", "poses"]
+        assert sorted(self.tcp.values()) == [
+            "control",
+            "data",
+            "data",
+            "data",
+            "http",
+            "images",
+            "poses",
+        ]
         assert len(self.udp) == 2
         self.serial = serial
         self.thrown: Counter[str] = Counter()
@@ -201,8 +241,17 @@ class Thrower:
 
     def _raw(self, port: int) -> Iterator[None]:
         whole = _handshake(_SOCKET_TYPE[self.tcp[port]])
-        oversized = [whole + b"\x02" + struct.pack(">Q", size) + b"x" * 999 for size in (HUGE, 1 << 40, (1 << 63) - 1)]
-        payloads = [*noise(30, 2000), *oversized, random_.randbytes(HUGE), whole + bytes(HUGE), b"GET / " + b"a" * HUGE]
+        oversized = [
+            whole + b"\x02" + struct.pack(">Q", size) + b"x" * 999
+            for size in (HUGE, 1 << 40, (1 << 63) - 1)
+        ]
+        payloads = [
+            *noise(30, 2000),
+            *oversized,
+            random_.randbytes(HUGE),
+            whole + bytes(HUGE),
+            b"GET / " + b"a" * HUGE,
+        ]
         payloads += [*prefixes(whole, HTTP), b"".join(self.pose), *self.natnet[:2]]
         with contextlib.ExitStack() as held:
             for i, payload in enumerate(payloads):
@@ -217,10 +266,12 @@ class Thrower:
 
     def _zmtp(self, port: int, name: str) -> Iterator[None]:
         for messages in self._messages(name):
-            # libzmq does not read to the end what a peer that left has sent, so they stay: except at the
-            # poses' port, where they would pass for renderers.
+            # libzmq does not read to the end what a peer that left has sent, so they stay: except
+            # at the poses' port, where they would pass for renderers.
             peer = ZmtpPeer(port, _SOCKET_TYPE[name])
-            with peer if name == "poses" else contextlib.nullcontext(self._held.enter_context(peer)):
+            with (
+                peer if name == "poses" else contextlib.nullcontext(self._held.enter_context(peer))
+            ):
                 for parts in messages:
                     peer.send(*parts)
                     self.thrown[name] += 1
@@ -249,7 +300,9 @@ class Thrower:
 
     def _datagrams(self, port: int) -> Iterator[None]:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
-            for i, data in enumerate([*noise(200, 3000), *noise(3, 65000), b"", *prefixes(*self.natnet)]):
+            for i, data in enumerate(
+                [*noise(200, 3000), *noise(3, 65000), b"", *prefixes(*self.natnet)]
+            ):
                 peer.sendto(data, ("127.0.0.1", port))
                 self.thrown["udp"] += 1
                 if i % 50 == 49:

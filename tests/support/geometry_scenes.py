@@ -1,4 +1,6 @@
-"""Small scenes of which everything is known in closed form, for rays, sensors, collisions and point clouds."""
+"""Small scenes of which everything is known in closed form, for rays, sensors, collisions and
+point clouds.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,32 @@ from vil_renderer.embedded.assets.model import Asset, Material, Node, Primitive
 from vil_renderer.embedded.scene import Beacon, Environment, Posed, Scene, SceneObject
 
 
-def primitive(p_m: npt.ArrayLike, triangles: npt.ArrayLike, normal: npt.ArrayLike | None = None) -> Primitive:
+def primitive(
+    p_m: npt.ArrayLike, triangles: npt.ArrayLike, normal: npt.ArrayLike | None = None
+) -> Primitive:
     """Triangles; without normals, flat ones pointing up."""
     points = np.asarray(p_m, np.float32)
     given = np.tile((0.0, 0.0, 1.0), (len(points), 1)) if normal is None else normal
     corners = np.asarray(triangles, np.uint32)
-    return Primitive(points, np.asarray(given, np.float32), np.zeros((len(points), 2), np.float32), corners, Material())
+    return Primitive(
+        points,
+        np.asarray(given, np.float32),
+        np.zeros((len(points), 2), np.float32),
+        corners,
+        Material(),
+    )
 
 
 def floor_asset(half_m: float = 10.0, cells: int = 4) -> Asset:
     """A square in z = 0 of ``cells`` x ``cells`` quads, facing up."""
     n = cells + 1
-    x, y = np.meshgrid(np.linspace(-half_m, half_m, n), np.linspace(-half_m, half_m, n), indexing="ij")
+    x, y = np.meshgrid(
+        np.linspace(-half_m, half_m, n), np.linspace(-half_m, half_m, n), indexing="ij"
+    )
     i = np.arange(n * n).reshape(n, n)[:-1, :-1].ravel()
-    triangles = np.concatenate((np.stack((i, i + n, i + n + 1), 1), np.stack((i, i + n + 1, i + 1), 1)))
+    triangles = np.concatenate(
+        (np.stack((i, i + n, i + n + 1), 1), np.stack((i, i + n + 1, i + 1), 1))
+    )
     return Asset.of("floor", [primitive(np.stack((x, y, 0 * x), -1).reshape(-1, 3), triangles)])
 
 
@@ -52,15 +66,23 @@ def box_primitive(half: npt.ArrayLike) -> Primitive:
 
 def sphere_primitive(radius: float, rings: int = 48) -> Primitive:
     """A sphere with the normals of the true one."""
-    lat, lon = np.meshgrid(np.linspace(0, np.pi, rings + 1), np.linspace(0, 2 * np.pi, 2 * rings + 1), indexing="ij")
-    n = np.stack((np.sin(lat) * np.cos(lon), np.sin(lat) * np.sin(lon), np.cos(lat)), -1).reshape(-1, 3)
+    lat, lon = np.meshgrid(
+        np.linspace(0, np.pi, rings + 1), np.linspace(0, 2 * np.pi, 2 * rings + 1), indexing="ij"
+    )
+    n = np.stack((np.sin(lat) * np.cos(lon), np.sin(lat) * np.sin(lon), np.cos(lat)), -1).reshape(
+        -1, 3
+    )
     w = 2 * rings + 1
     i = np.arange((rings + 1) * w).reshape(rings + 1, w)[:-1, :-1].ravel()
-    triangles = np.concatenate((np.stack((i, i + w, i + w + 1), 1), np.stack((i, i + w + 1, i + 1), 1)))
+    triangles = np.concatenate(
+        (np.stack((i, i + w, i + w + 1), 1), np.stack((i, i + w + 1, i + 1), 1))
+    )
     return primitive(radius * n, triangles, n)
 
 
-def place(p_m: npt.ArrayLike = (0.0, 0.0, 0.0), rotation: FloatArray | None = None, scale: float = 1.0) -> FloatArray:
+def place(
+    p_m: npt.ArrayLike = (0.0, 0.0, 0.0), rotation: FloatArray | None = None, scale: float = 1.0
+) -> FloatArray:
     """A matrix (4, 4)."""
     m = np.eye(4)
     m[:3, :3] = scale * (np.eye(3) if rotation is None else rotation)
@@ -85,7 +107,12 @@ def floor(**more: Any) -> SceneObject:
 
 def box(name: str, half: npt.ArrayLike, p_m: npt.ArrayLike, **more: Any) -> SceneObject:
     """A box: semantic 6, instance 20 unless said."""
-    return thing(name, Asset.of(name, [box_primitive(half)]), place(p_m), **({"semantic": 6, "instance": 20} | more))
+    return thing(
+        name,
+        Asset.of(name, [box_primitive(half)]),
+        place(p_m),
+        **({"semantic": 6, "instance": 20} | more),
+    )
 
 
 def posed(
@@ -97,14 +124,18 @@ def posed(
 ) -> Posed:
     """A rigid actor in its body axes: semantic 41, instance 77."""
     m = place(T_world_body.p_m, T_world_body.rotation())
-    return Posed(name, asset, m @ asset.asset_from_node(), 41, 77, T_world_body, half_size_m, **more)
+    return Posed(
+        name, asset, m @ asset.asset_from_node(), 41, 77, T_world_body, half_size_m, **more
+    )
 
 
 def human(name: str, capsules: npt.ArrayLike) -> Posed:
     """An actor of capsules only: semantic 42, instance 78."""
     asset = Asset(name, (Node("root"),))
     k = np.asarray(capsules, np.float64).reshape(-1, 8)
-    return Posed(name, asset, np.eye(4)[None], 42, 78, Transform.identity(), (0.3, 0.3, 0.9), capsules=k)
+    return Posed(
+        name, asset, np.eye(4)[None], 42, 78, Transform.identity(), (0.3, 0.3, 0.9), capsules=k
+    )
 
 
 def opened_points(path: Path) -> FloatArray:

@@ -23,7 +23,11 @@ class GltfFile:
 
     def __init__(self) -> None:
         self.binary = bytearray()
-        self.json: dict[str, Any] = {"asset": {"version": "2.0"}, "accessors": [], "bufferViews": []}
+        self.json: dict[str, Any] = {
+            "asset": {"version": "2.0"},
+            "accessors": [],
+            "bufferViews": [],
+        }
 
     def add(self, kind: str, item: dict[str, Any]) -> int:
         """Append an element, answer its index."""
@@ -35,22 +39,33 @@ class GltfFile:
         self.binary += bytes(-len(self.binary) % 4)
         start = len(self.binary)
         self.binary += data
-        return self.add("bufferViews", {"buffer": 0, "byteOffset": start, "byteLength": len(data), **more})
+        return self.add(
+            "bufferViews", {"buffer": 0, "byteOffset": start, "byteLength": len(data), **more}
+        )
 
     def accessor(self, values: Any, **more: Any) -> int:
         """Append an accessor over a tight view of its own."""
         array = np.asarray(values)
         array = array if array.ndim > 1 else array[:, None]
         kind = array.dtype.str[1:]
-        item = {"componentType": COMPONENTS[kind], "count": len(array), "type": TYPES[array.shape[1]]}
+        item = {
+            "componentType": COMPONENTS[kind],
+            "count": len(array),
+            "type": TYPES[array.shape[1]],
+        }
         return self.add("accessors", {"bufferView": self.view(array.tobytes()), **item, **more})
 
-    def mesh(self, positions: Any = SQUARE, indices: Any = None, mode: int = 4, **attributes: int) -> int:
+    def mesh(
+        self, positions: Any = SQUARE, indices: Any = None, mode: int = 4, **attributes: int
+    ) -> int:
         """Append a mesh of one primitive; a material is named ``material``."""
         primitive: dict[str, Any] = {"mode": mode}
         if "material" in attributes:
             primitive["material"] = attributes.pop("material")
-        primitive["attributes"] = {"POSITION": self.accessor(np.asarray(positions, "f4")), **attributes}
+        primitive["attributes"] = {
+            "POSITION": self.accessor(np.asarray(positions, "f4")),
+            **attributes,
+        }
         if indices is not None:
             primitive["indices"] = self.accessor(indices)
         return self.add("meshes", {"primitives": [primitive]})
@@ -63,7 +78,10 @@ class GltfFile:
         """Append a picture in a buffer view."""
         data = io.BytesIO()
         Image.fromarray(np.asarray(pixels, np.uint8)).save(data, kind)
-        return self.add("images", {"bufferView": self.view(data.getvalue()), "mimeType": f"image/{kind.lower()}"})
+        return self.add(
+            "images",
+            {"bufferView": self.view(data.getvalue()), "mimeType": f"image/{kind.lower()}"},
+        )
 
     def glb(self) -> bytes:
         """The file as GLB."""
@@ -86,14 +104,22 @@ class GltfFile:
 
 
 def textured_square() -> GltfFile:
-    """A square of 1 m with a picture, a normal map, a parent, a skin and an animation: a bit of everything."""
+    """A square of 1 m with a picture, a normal map, a parent, a skin and an animation.
+
+    A bit of everything.
+    """
     file = GltfFile()
     picture = np.zeros((4, 4, 3), np.uint8)
     picture[0] = (255, 0, 0)
-    texture = file.add("textures", {"source": file.image(picture), "sampler": file.add("samplers", {"wrapS": 33071})})
+    texture = file.add(
+        "textures",
+        {"source": file.image(picture), "sampler": file.add("samplers", {"wrapS": 33071})},
+    )
     use = {"index": texture}
     surface = {"baseColorTexture": use, "roughnessFactor": 0.5}
-    material = file.add("materials", {"pbrMetallicRoughness": surface, "normalTexture": use, "name": "paint"})
+    material = file.add(
+        "materials", {"pbrMetallicRoughness": surface, "normalTexture": use, "name": "paint"}
+    )
     mesh = file.mesh(
         SQUARE,
         SQUARE_INDICES,
@@ -107,7 +133,10 @@ def textured_square() -> GltfFile:
     file.node(name="lower", children=[0])
     skin = file.add("skins", {"joints": [1, 0], "inverseBindMatrices": file.accessor(bind)})
     file.node(name="square", mesh=mesh, skin=skin)
-    sampler = {"input": file.accessor(np.array([0, 1], "f4")), "output": file.accessor(np.eye(4, dtype="f4")[[3, 2]])}
+    sampler = {
+        "input": file.accessor(np.array([0, 1], "f4")),
+        "output": file.accessor(np.eye(4, dtype="f4")[[3, 2]]),
+    }
     channel = {"sampler": 0, "target": {"node": 0, "path": "rotation"}}
     file.add("animations", {"name": "turn", "samplers": [sampler], "channels": [channel]})
     file.add("scenes", {"nodes": [2, 1]})

@@ -1,4 +1,7 @@
-"""Pictures of glTF files: a camera before or behind a square of 1 m around the origin that faces along our x."""
+"""Pictures of glTF files.
+
+A camera before or behind a square of 1 m around the origin that faces along our x.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ CAMERA = CameraModel("cam", 64, 64, math.radians(40.0))
 AWAY_M = 1.0 / (2.0 * math.tan(math.radians(20.0)))
 """From here a square of 1 m fills the picture."""
 PROFILES = ("low", "medium", "high")
-WAYS = pytest.mark.parametrize(("profile", "movable"), [("low", False), ("medium", True), ("high", False)])
+WAYS = pytest.mark.parametrize(
+    ("profile", "movable"), [("low", False), ("medium", True), ("high", False)]
+)
 """Each profile, and both kinds of objects."""
 TWO_WAYS = pytest.mark.parametrize(("profile", "movable"), [("low", True), ("high", False)])
 CORNERS = SQUARE - np.array([0.5, 0.5, 0.0])
@@ -27,7 +32,8 @@ EVEN = {"sky": [0.5, 0.5, 0.5], "ground": [0.5, 0.5, 0.5], "sun": None}
 """The same light on every surface, half of what makes white."""
 _DIM = {"sky": [0.1, 0.1, 0.1], "ground": [0.1, 0.1, 0.1]}
 SUNNY, AWAY = (
-    {**_DIM, "sun": {"azimuth_deg": azimuth, "elevation_deg": 10, "light": [0.6, 0.6, 0.6]}} for azimuth in (90, 270)
+    {**_DIM, "sun": {"azimuth_deg": azimuth, "elevation_deg": 10, "light": [0.6, 0.6, 0.6]}}
+    for azimuth in (90, 270)
 )
 
 
@@ -55,7 +61,12 @@ def drawn(
 
 
 def add_square(
-    file: GltfFile, material: dict[str, Any], *, z: float = 0.0, size: float = 1.0, **attributes: int
+    file: GltfFile,
+    material: dict[str, Any],
+    *,
+    z: float = 0.0,
+    size: float = 1.0,
+    **attributes: int,
 ) -> int:
     """A node with a square of a material; ``z`` = how much nearer to the camera."""
     if "TEXCOORD_0" not in attributes:
@@ -71,10 +82,15 @@ def paint(*rgba: float, **more: Any) -> dict[str, Any]:
     return {"pbrMetallicRoughness": {"baseColorFactor": colour, "metallicFactor": 0.0}, **more}
 
 
-def picture_use(file: GltfFile, pixels: Any, sampler: dict[str, int] | None = None, **more: Any) -> dict[str, Any]:
+def picture_use(
+    file: GltfFile, pixels: Any, sampler: dict[str, int] | None = None, **more: Any
+) -> dict[str, Any]:
     """The use of a new texture."""
     source = {"source": file.image(pixels)}
-    texture = file.add("textures", source if sampler is None else source | {"sampler": file.add("samplers", sampler)})
+    texture = file.add(
+        "textures",
+        source if sampler is None else source | {"sampler": file.add("samplers", sampler)},
+    )
     return {"index": texture, **more}
 
 

@@ -16,7 +16,8 @@ CONFIG: Final = """
 version: 1
 name: guarded
 rooms: {hall: {}}
-sources: {flock: {type: simulated, room: hall, step_hz: 240, rate_hz: 20, vehicles: {drone: {model: flightgoggles}}}}
+sources: {flock: {type: simulated, room: hall, step_hz: 240, rate_hz: 20,
+    vehicles: {drone: {model: flightgoggles}}}}
 actors: {drone: {kind: vehicle, source: flock, subject: drone}}
 race: {course: slalom, racers: [drone], arcade: true}
 renderers: {absent: {type: flightgoggles, pose_port: 0, image_port: 0}}
@@ -59,11 +60,17 @@ def guarded_bridge(folder: Path, *arguments: str, stdout: int | None = None) -> 
         arguments: further ones of ``vil-bridge run``.
         stdout: descriptor of its standard output; None = the log.
     """
-    config, token_file, log = folder / "bridge.yaml", folder / "bridge.tokens", folder / "bridge.log"
+    config, token_file, log = (
+        folder / "bridge.yaml",
+        folder / "bridge.tokens",
+        folder / "bridge.log",
+    )
     new_tokens(token_file)
     config.write_text(CONFIG % (token_file, folder / "recordings"))
     with Program(*VIL_BRIDGE, "run", config, *arguments, log=log, stdout=stdout) as child:
         ready = child.await_text(r"status page (https?://\S+)/")
-        tokens = {role: read_token(token_file, role) for role in (Role.CONTROL, Role.VIEW, Role.METRICS)}
+        tokens = {
+            role: read_token(token_file, role) for role in (Role.CONTROL, Role.VIEW, Role.METRICS)
+        }
         yield Guarded(ready[1], tokens, config, token_file, log)
         assert child.end(limit_s=60.0) == 0, child.text()

@@ -1,7 +1,9 @@
-"""A whole bridge on loopback for tests: lab, renderer, daemon and client, each a process of its own.
+"""A whole bridge on loopback for tests.
 
-``python -m tests.support.harness POSE_PORT IMAGE_PORT`` is a renderer on the real wire whose pictures are
-noise, so that robustness is tested without paying for drawing.
+Lab, renderer, daemon and client, each a process of its own.
+
+``python -m tests.support.harness POSE_PORT IMAGE_PORT`` is a renderer on the real wire whose
+pictures are noise, so that robustness is tested without paying for drawing.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Rig:
         """
         self.folder = folder
         self._udp = free_ports(4, socket.SOCK_DGRAM)
-        self.pose_port, self.image_port, self.stream_port, self.http_port = free_ports(4, socket.SOCK_STREAM)
+        self.pose_port, self.image_port, self.stream_port, self.http_port = free_ports(
+            4, socket.SOCK_STREAM
+        )
         self.endpoint = f"tcp://127.0.0.1:{self.stream_port}"
         self.command_ports = (self._udp[0], self._udp[2])
         self._lab_imu = folder / "imu"
@@ -85,7 +89,15 @@ class Rig:
         return {
             "daemon": [*VIL_BRIDGE, "run", str(preset), *sets],
             "renderer": [sys.executable, "-m", "tests.support.harness", *ports],
-            "lab": [*VIL_BRIDGE, "lab", *rooms, "--imu", str(self._lab_imu), "--epoch-ns", str(self._epoch_ns)],
+            "lab": [
+                *VIL_BRIDGE,
+                "lab",
+                *rooms,
+                "--imu",
+                str(self._lab_imu),
+                "--epoch-ns",
+                str(self._epoch_ns),
+            ],
             "client": [
                 *(sys.executable, str(ROOT / "vil_bridge" / "client.py")),
                 *(self.endpoint, "--json", str(self.folder / "client.json")),
@@ -119,7 +131,10 @@ class Rig:
         self._children[name].kill()
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """Ask one to end; its exit code and the seconds in which it waited: no thread wanted a processor."""
+        """Ask one to end.
+
+        Its exit code and the seconds in which it waited: no thread wanted a processor.
+        """
         return self._children[name].end_waiting(number)
 
     def alive(self, name: str) -> bool:
@@ -151,7 +166,9 @@ class Rig:
 
     def get(self, path: str = "api/v1/status") -> dict[str, Any]:
         """A JSON answer of the daemon. Raises OSError."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/{path}", timeout=30.0) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.http_port}/{path}", timeout=30.0
+        ) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
@@ -179,14 +196,24 @@ def trouble(status: Mapping[str, Any]) -> list[str]:
         for name, part in status[kind].items()
         if part["report"]["state"] != "running"
     ]
-    found += [f"{name}: {actor['state']}" for name, actor in status["actors"].items() if actor["state"] != "tracked"]
-    found += [f"{name}: silent" for name, source in status["sources"].items() if (source["age_s"] or 9.0) > 0.5]
+    found += [
+        f"{name}: {actor['state']}"
+        for name, actor in status["actors"].items()
+        if actor["state"] != "tracked"
+    ]
+    found += [
+        f"{name}: silent"
+        for name, source in status["sources"].items()
+        if (source["age_s"] or 9.0) > 0.5
+    ]
     return found + ([] if status["streams"]["front"]["subscribers"] else ["front: no subscriber"])
 
 
 def delivered(status: Mapping[str, Any]) -> int:
     """Pictures of the front camera that readers have reported."""
-    count: int = status["cameras"]["front"]["latency"]["request_to_received"]["since_start"]["count"]
+    count: int = status["cameras"]["front"]["latency"]["request_to_received"]["since_start"][
+        "count"
+    ]
     return count
 
 
@@ -251,7 +278,8 @@ def render(pose_port: int, image_port: int) -> None:
             key = (view.modality, view.camera.height_px, view.camera.width_px)
             if view.due:
                 noise = pictures.setdefault(key, _noise(*key))
-                images.append(RenderedImage(view, np.roll(noise, next(drawn), axis=0)))  # none repeats another
+                # None repeats another.
+                images.append(RenderedImage(view, np.roll(noise, next(drawn), axis=0)))
         return RenderedRequest(tuple(images), info={"renderer": "noise"})
 
     stop = threading.Event()

@@ -1,6 +1,7 @@
 """House rules that tools can check: class names, first words of docstrings, banned words.
 
-``python -m tests.support.house [PATH ...]`` lists the violations below the paths, the whole product by default.
+``python -m tests.support.house [PATH ...]`` lists the violations below the paths, the whole product
+by default.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ __all__ = [
 PRODUCT: Final = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
 _COPIED: Final = ("vil_bridge/client.py", "vil_bridge/client_warp.py")
 """Files that a vehicle gets by copying: they cannot share a class."""
-_LITERAL: Final = ("renderer/vil_renderer/embedded/scenes/", "renderer/vil_renderer/embedded/scene.py")
+_LITERAL: Final = (
+    "renderer/vil_renderer/embedded/scenes/",
+    "renderer/vil_renderer/embedded/scene.py",
+)
 """Modules of scenes with real desks, where the word is meant literally."""
 _FURNITURE: Final = re.compile(r"_?desks?(_m)?", re.I)
 _OPENING: Final = re.compile(r"(What|Who|Whose|Whom|Whether|How|Which|Where|Whence|When|Why)\b")
@@ -40,7 +44,11 @@ _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def _banned() -> dict[re.Pattern[str], str]:
-    rows = [line for line in (ROOT / "scripts/banned_words.txt").read_text().splitlines() if line[:1] not in ("", "#")]
+    rows = [
+        line
+        for line in (ROOT / "scripts/banned_words.txt").read_text().splitlines()
+        if line[:1] not in ("", "#")
+    ]
     pairs = [row.split("\t") for row in rows]
     return {re.compile(rf"\b(?:{pattern})\b", re.I): cure for pattern, cure in pairs}
 
@@ -58,7 +66,12 @@ _LOADERS: Final = frozenset({"import_module", "load_native"})
 
 def python_files() -> list[Path]:
     """Return the product's Python files."""
-    return sorted(path for part in PRODUCT for path in (ROOT / part).rglob("*.py") if "node_modules" not in path.parts)
+    return sorted(
+        path
+        for part in PRODUCT
+        for path in (ROOT / part).rglob("*.py")
+        if "node_modules" not in path.parts
+    )
 
 
 def pages() -> list[Path]:
@@ -69,14 +82,19 @@ def pages() -> list[Path]:
 
 def configurations() -> list[Path]:
     """Return the configuration files that people copy."""
-    return [file for part in ("configs", "vil_bridge/config/presets") for file in sorted((ROOT / part).rglob("*.yaml"))]
+    return [
+        file
+        for part in ("configs", "vil_bridge/config/presets")
+        for file in sorted((ROOT / part).rglob("*.yaml"))
+    ]
 
 
 class _Facts(NamedTuple):
     """Facts of a module on which the rules judge.
 
     Attributes:
-        openings: line and first word of the docstrings, of constants too, that begin with a question word.
+        openings: line and first word of the docstrings, of constants too, that begin with a
+            question word.
         names: line and text of the names that the module gives.
         classes: public classes.
         imports: modules, by statement or by a literal name.
@@ -95,7 +113,11 @@ def _facts(text: str) -> _Facts:
     for node in ast.walk(ast.parse(text)):
         if type(node) not in _JUDGED:
             continue
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             match = _OPENING.match(node.value.value)
             if match:
                 facts.openings.append((node.lineno, match[0]))
@@ -103,8 +125,13 @@ def _facts(text: str) -> _Facts:
             facts.imports.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             facts.imports.append(node.module or "")
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _LOADERS:
-            facts.imports.extend(str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant))
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", getattr(node.func, "id", "")) in _LOADERS
+        ):
+            facts.imports.extend(
+                str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)
+            )
         elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             facts.classes.append(node.name)
         if type(node) in _NAMING:
@@ -119,12 +146,17 @@ def openings(path: Path) -> Iterator[str]:
 
 
 def imports(path: Path) -> list[str]:
-    """Return the modules that a file imports, by statement or by a literal name; relative ones left out."""
+    """Return the modules that a file imports, by statement or by a literal name.
+
+    Relative ones left out.
+    """
     return _facts(path.read_text()).imports
 
 
 def words(path: Path) -> Iterator[str]:
-    """Yield banned words in the names, docstrings, messages and comments of a module, or in the text of a page."""
+    """Yield banned words in the names, docstrings, messages and comments of a module, or in the
+    text of a page.
+    """
     text = path.read_text()
     if path.suffix == ".md":
         shown = _CODE_BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
@@ -145,11 +177,16 @@ def _cures(name: str) -> list[str]:
     parts = [part.lower() for piece in name.split("_") for part in _PART.findall(piece)]
     if len(parts) < 2:
         return []
-    return [cure for pattern, cure in _BANNED.items() if any(pattern.fullmatch(part) for part in parts)]
+    return [
+        cure for pattern, cure in _BANNED.items() if any(pattern.fullmatch(part) for part in parts)
+    ]
 
 
 _FIXED = frozenset({"tell"})
-"""Names of methods that a library fixes: the position in a file, which MCAP's asks for and MessagePack's has."""
+"""Names of methods that a library fixes.
+
+The position in a file, which MCAP's asks for and MessagePack's has.
+"""
 
 
 def duplicate_classes() -> list[str]:
@@ -160,12 +197,20 @@ def duplicate_classes() -> list[str]:
             continue
         for name in _facts(path.read_text()).classes:
             found[name].append(_name(path))
-    return [f"class {name}: {', '.join(where)}" for name, where in sorted(found.items()) if len(where) > 1]
+    return [
+        f"class {name}: {', '.join(where)}"
+        for name, where in sorted(found.items())
+        if len(where) > 1
+    ]
 
 
 def violations(paths: list[Path]) -> list[str]:
     """Return every violation in files and in all files below folders."""
-    files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.rglob("*.py")))]
+    files = [
+        file
+        for path in paths
+        for file in ([path] if path.is_file() else sorted(path.rglob("*.py")))
+    ]
     found = [line for file in files if file.suffix == ".py" for line in openings(file)]
     return found + [line for file in files for line in words(file)]
 

@@ -30,7 +30,10 @@ def main(packages: list[str]) -> None:
             if (exc.name or "").partition(".")[0] in packages:
                 raise
             counts[f"absent: {exc.name or exc}"] += 1
-    print(f"Python {sys.version.split()[0]}:", ", ".join(f"{count} {what}" for what, count in counts.items()))
+    print(
+        f"Python {sys.version.split()[0]}:",
+        ", ".join(f"{count} {what}" for what, count in counts.items()),
+    )
 
 
 if __name__ == "__main__":

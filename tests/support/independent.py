@@ -1,4 +1,5 @@
-"""PyPI ``motioncapture`` (libmotioncapture, the vendors' and the official libraries) as an independent reader.
+"""PyPI ``motioncapture`` (libmotioncapture, the vendors' and the official libraries) as an
+independent reader.
 
 It runs in a child process, since it has no time-out and would block the interpreter.
 """
@@ -28,7 +29,8 @@ mocap = motioncapture.connect(sys.argv[1], json.loads(sys.argv[2]))
 while True:
     mocap.waitForNextFrame()
     bodies = {
-        name: [*map(float, body.position), body.rotation.x, body.rotation.y, body.rotation.z, body.rotation.w]
+        name: [*map(float, body.position), body.rotation.x, body.rotation.y, body.rotation.z,
+            body.rotation.w]
         for name, body in mocap.rigidBodies.items()
     }
     os.write(out, (json.dumps(bodies) + "\\n").encode())
@@ -37,9 +39,16 @@ _TIMEOUT_S = 20.0
 
 
 @asynccontextmanager
-async def motioncapture_reads(system: str, keys: Mapping[str, str]) -> AsyncIterator[Callable[[], Awaitable[Bodies]]]:
-    """The client connected to a system; yields how to wait for its next frame (20 s for all of them)."""
-    with Program(sys.executable, "-c", _CLIENT, system, json.dumps(dict(keys)), split=True) as child:
+async def motioncapture_reads(
+    system: str, keys: Mapping[str, str]
+) -> AsyncIterator[Callable[[], Awaitable[Bodies]]]:
+    """The client connected to a system.
+
+    Yields how to wait for its next frame (20 s for all of them).
+    """
+    with Program(
+        sys.executable, "-c", _CLIENT, system, json.dumps(dict(keys)), split=True
+    ) as child:
         numbers = itertools.count(1)
 
         async def frame() -> Bodies:

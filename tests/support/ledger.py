@@ -14,7 +14,11 @@ NAMES = ("capture", "arrival", "request", "image", "warp", "encode", "send", "re
 
 def offered_header(frame_id: int, variant: str = "compensated", **stamps: int) -> FrameHeader:
     """What the ledger reads of a frame's header."""
-    compensation = {"method": "homography", "angle_rad": 0.01} if variant == "compensated" else {"method": "none"}
+    compensation = (
+        {"method": "homography", "angle_rad": 0.01}
+        if variant == "compensated"
+        else {"method": "none"}
+    )
     return frame_header(
         frame_id,
         variant=variant,
@@ -25,7 +29,10 @@ def offered_header(frame_id: int, variant: str = "compensated", **stamps: int) -
 
 
 def flown_ledger(frames: int = 600, rate_hz: float = 60.0, seed: int = 1) -> CameraLedger:
-    """Frames of a flight with one gap of nine frames in the middle; every tenth one is never reported back."""
+    """Frames of a flight with one gap of nine frames in the middle.
+
+    Every tenth one is never reported back.
+    """
     rng = np.random.default_rng(seed)
     scale_ms = np.array([4.0, 6.0, 9.0, 0.5, 1.5, 0.2, 3.0])
     rows = []
@@ -47,7 +54,9 @@ def flown_ledger(frames: int = 600, rate_hz: float = 60.0, seed: int = 1) -> Cam
             "imu_age_ns": int(rng.integers(0, 5_000_000)),
             "horizon_ns": int(rng.normal(0.0, 1_500_000)),
         }
-        rows.append(FrameRow(request_ns, "compensated", request_ns + 25_000_000, "tracked", told, stamps))
+        rows.append(
+            FrameRow(request_ns, "compensated", request_ns + 25_000_000, "tracked", told, stamps)
+        )
     head = CameraHead(
         bridge="lab",
         version="1.0",

@@ -1,4 +1,7 @@
-"""Pins of the lock files: ``requirements.lock``, and the part of it that ``make setup`` installs."""
+"""Pins of the lock files.
+
+``requirements.lock``, and the part of it that ``make setup`` installs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def lock_entries(lock: str) -> dict[str, str]:
 
 
 def modules_outside(lock: str) -> list[str]:
-    """Top-level modules that this interpreter has from distributions that a lock does not pin; ours left out."""
+    """Top-level modules that this interpreter has from distributions that a lock does not pin.
+
+    Ours left out.
+    """
     pinned = {*lock_entries(lock), "vil-bridge"}
     return [
         module

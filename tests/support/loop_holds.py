@@ -1,7 +1,10 @@
-"""Longest steps of a loop: ``python -m tests.support.loop_holds ARGUMENTS`` runs ``vil-bridge`` and measures.
+"""Longest steps of a loop.
 
-Each line on its standard input asks for the longest steps since the last one: JSON, milliseconds of processor time of
-the loop's thread, with what ran. A step is what the loop runs before it looks at anything else.
+``python -m tests.support.loop_holds ARGUMENTS`` runs ``vil-bridge`` and measures.
+
+Each line on its standard input asks for the longest steps since the last one: JSON, milliseconds of
+processor time of the loop's thread, with what ran. A step is what the loop runs before it looks at
+anything else.
 """
 
 from __future__ import annotations

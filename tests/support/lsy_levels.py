@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-GATES = [((0.5, 0.25, 0.7), -0.78), ((1.05, 0.75, 1.2), 2.35), ((-1.0, -0.25, 0.7), 3.14), ((0.0, -0.75, 1.2), 0.0)]
+GATES = [
+    ((0.5, 0.25, 0.7), -0.78),
+    ((1.05, 0.75, 1.2), 2.35),
+    ((-1.0, -0.25, 0.7), 3.14),
+    ((0.0, -0.75, 1.2), 0.0),
+]
 POLES = [(0.0, 0.75, 1.55), (1.0, 0.25, 1.55), (-1.5, -0.25, 1.55), (-0.5, -0.75, 1.55)]
 
 HEAD = """\
@@ -42,8 +47,14 @@ def level_text(level: int) -> str:
     for p_m, yaw in GATES:
         text += f"[[env.track.gates]]\npos = {list(p_m)}\nrpy = [0.0, 0.0, {yaw}]\n"
     text += "".join(f"[[env.track.obstacles]]\npos = {list(p_m)}\n" for p_m in POLES)
-    text += "[[env.track.drones]]\npos = [-1.5, 0.75, 0.01]\nrpy = [0, 0, 0]\nvel = [0, 0, 0]\nang_vel = [0, 0, 0]\n"
-    text += "[env.track.safety_limits]\npos_limit_low = [-2.5, -1.5, -1e-3]\npos_limit_high = [2.5, 1.5, 2.0]\n"
+    text += (
+        "[[env.track.drones]]\npos = [-1.5, 0.75, 0.01]\nrpy = [0, 0, 0]\nvel = [0, 0, 0]\n"
+        "ang_vel = [0, 0, 0]\n"
+    )
+    text += (
+        "[env.track.safety_limits]\npos_limit_low = [-2.5, -1.5, -1e-3]\npos_limit_high = "
+        "[2.5, 1.5, 2.0]\n"
+    )
     text += '[env.disturbances.action]\nfn = "normal"\nscale = 0.001\n'
     if level >= 1:
         text += uniform("drone_pos", [-0.1, -0.1, 0.0], [0.1, 0.1, 0.02])

@@ -41,7 +41,8 @@ cameras:
   front: {{actor: drone, renderer: drawn, width_px: 160, height_px: 120, fov_y_deg: 80, rate_hz: 10,
           modalities: [depth32], latency_compensation: none}}
 maps:
-  room: {{cameras: [front], min_m: {LOW_M.tolist()}, max_m: {HIGH_M.tolist()}, resolution_m: {RESOLUTION_M},
+  room: {{cameras: [front], min_m: {LOW_M.tolist()}, max_m: {HIGH_M.tolist()},
+      resolution_m: {RESOLUTION_M},
          range_m: {RANGE_M}}}
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: 0}}
@@ -85,7 +86,9 @@ def state(bridge: Bridge) -> VehicleState:
 async def fly(bridge: Bridge, stations: Sequence[tuple[float, float, float, float]]) -> None:
     """Fly to positions and headings, one after the other."""
     for x, y, z, yaw in stations:
-        bridge.context.for_sources.vehicles.command(VehicleCommand("drone", mode="position", values=[x, y, z, yaw]))
+        bridge.context.for_sources.vehicles.command(
+            VehicleCommand("drone", mode="position", values=[x, y, z, yaw])
+        )
 
         def arrived(goal: tuple[float, float, float] = (x, y, z), yaw: float = yaw) -> bool:
             now = state(bridge)
@@ -98,7 +101,8 @@ async def fly(bridge: Bridge, stations: Sequence[tuple[float, float, float, floa
 
 
 def seen_surfaces(camera: Camera, every_px: int = 2) -> FloatArray:
-    """Return points (n, 3) in the box, one for each voxel, where rays from the drawn poses meet the scene.
+    """Return points (n, 3) in the box, one for each voxel, where rays from the drawn poses meet the
+    scene.
 
     Another ray caster finds them.
     """
@@ -106,9 +110,15 @@ def seen_surfaces(camera: Camera, every_px: int = 2) -> FloatArray:
     found = np.zeros((0, 3))
     for view in camera.views:
         fx, fy, cx, cy = view.camera.intrinsics_px
-        rows, columns = np.arange(0, view.camera.height_px, every_px), np.arange(0, view.camera.width_px, every_px)
+        rows, columns = (
+            np.arange(0, view.camera.height_px, every_px),
+            np.arange(0, view.camera.width_px, every_px),
+        )
         v, u = (axis.ravel() for axis in np.meshgrid(rows, columns, indexing="ij"))
-        way = np.column_stack(((u - cx) / fx, (v - cy) / fy, np.ones(u.shape))) @ view.T_world_camera.rotation().T
+        way = (
+            np.column_stack(((u - cx) / fx, (v - cy) / fy, np.ones(u.shape)))
+            @ view.T_world_camera.rotation().T
+        )
         way /= np.linalg.norm(way, axis=1, keepdims=True)
         start = np.broadcast_to(view.T_world_camera.p_m, way.shape)
         _, distance = first_hits(SCENE, start, way)

@@ -1,4 +1,7 @@
-"""Help for the tests of the serial IMU: a motion, our emulator and a reference autopilot, a source at work."""
+"""Help for the tests of the serial IMU.
+
+A motion, our emulator and a reference autopilot, a source at work.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,11 @@ class Shaking:
     @staticmethod
     def sample(t_ns: int) -> tuple[int, FloatArray, FloatArray]:
         t = t_ns * 1e-9
-        return t_ns, np.array([np.sin(t), 2 * np.cos(t), -0.5]), np.array([1.5, -np.sin(3 * t), G + np.cos(t)])
+        return (
+            t_ns,
+            np.array([np.sin(t), 2 * np.cos(t), -0.5]),
+            np.array([1.5, -np.sin(3 * t), G + np.cos(t)]),
+        )
 
 
 class Noted(Shaking):
@@ -59,12 +66,16 @@ class Noted(Shaking):
         return samples
 
     def check_nothing_left_out(self) -> None:
-        """Fail unless it was asked for all of its time, but for what an emulator that was late leaves out."""
+        """Fail unless it was asked for all of its time, but for what an emulator that was late
+        leaves out.
+        """
         for (_, done_ns), (after_ns, until_ns) in pairwise(self.asked):
             assert after_ns == max(done_ns, until_ns - BACKLOG_NS)
 
     def steps(self, stamps_ns: list[int]) -> list[int]:
-        """Return by how many samples each stamp is after the one before, where none was left out in between."""
+        """Return by how many samples each stamp is after the one before, where none was left out
+        in between.
+        """
         places = [self.stamps_ns.index(t_ns) for t_ns in stamps_ns]
         return [
             after - before
@@ -141,7 +152,10 @@ def every(period_ms: int, action: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def terminal() -> Iterator[tuple[int, Path]]:
-    """A raw pseudo-terminal: its near end, which the running loop forgets in the end, and the far end's device."""
+    """A raw pseudo-terminal.
+
+    Its near end, which the running loop forgets in the end, and the far end's device.
+    """
     master, slave = os.openpty()
     tty.setraw(slave)
     try:

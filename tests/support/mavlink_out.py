@@ -1,4 +1,7 @@
-"""Help for the tests of the pose output: a world in which a drone circles, and its autopilot by pymavlink."""
+"""Help for the tests of the pose output.
+
+A world in which a drone circles, and its autopilot by pymavlink.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ TURN_RADPS = 1.0
 
 
 class Flight:
-    """A drone on a circle, nose along the way, seen at 125 Hz by a mocap system; the room is the world."""
+    """A drone on a circle, nose along the way, seen at 125 Hz by a mocap system.
+
+    The room is the world.
+    """
 
     def __init__(self) -> None:
         self.world = World({"mocap": Transform.identity()}, [vehicle()])
@@ -49,7 +55,10 @@ class Flight:
         self.world.ingest(SourceReset("mocap", "restarted"))
 
     def _look(self, due_ns: int, missed: int) -> None:
-        """Hand over the pictures since the last call: a busy machine makes them late, but leaves none out."""
+        """Hand over the pictures since the last call.
+
+        A busy machine makes them late, but leaves none out.
+        """
         for t_ns in range(due_ns - missed * PERIOD_NS, due_ns + 1, PERIOD_NS):
             if self.seen:
                 self.world.ingest(frame(t_ns, {"drone": self.truth(t_ns)[0]}))
@@ -103,7 +112,11 @@ class UdpAutopilot:
 
 
 def pose_output(**keys: Any) -> Output:
-    output = create("outputs", "fc", MavlinkPoseConfig(actors=("drone",), **{"port": 0, "rate_hz": 100.0} | keys))
+    output = create(
+        "outputs",
+        "fc",
+        MavlinkPoseConfig(actors=("drone",), **{"port": 0, "rate_hz": 100.0} | keys),
+    )
     assert isinstance(output, Output)
     return output
 

@@ -1,4 +1,7 @@
-"""A pilot with pymavlink: parameters, arming, take-off and set-points, while a simulation runs step by step."""
+"""A pilot with pymavlink.
+
+Parameters, arming, take-off and set-points, while a simulation runs step by step.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PyPI ``natnet`` as an independent client, in a child process: its threads outlive a reader that failed."""
+"""PyPI ``natnet`` as an independent client, in a child process.
+
+Its threads outlive a reader that failed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,11 @@ seen = {}
 
 def on_models(models):
     seen["names"] = {body.id_num: body.name for body in models.rigid_bodies}
-    seen["bones"] = [bone.name for skeleton in models.skeletons for bone in skeleton.rigid_body_descriptions]
+    seen["bones"] = [
+        bone.name
+        for skeleton in models.skeletons
+        for bone in skeleton.rigid_body_descriptions
+    ]
 
 def on_frame(frame):
     seen["bodies"] = {b.id_num: [*b.pos, *b.rot, b.tracking_valid] for b in frame.rigid_bodies}
@@ -41,7 +48,9 @@ os._exit(0)
 
 
 async def read_by_natnet(command_port: int, data_port: int, *, multicast: bool) -> dict[str, Any]:
-    """Return names, bones, poses and markers of the descriptions and a frame that the client reads."""
+    """Return names, bones, poses and markers of the descriptions and a frame that the client
+    reads.
+    """
     keys = {
         "server_ip_address": "127.0.0.1",
         "local_ip_address": "127.0.0.1",

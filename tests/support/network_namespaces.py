@@ -25,20 +25,38 @@ def ip(*words: str) -> None:
 
 @contextmanager
 def two_namespaces() -> Iterator[tuple[str, str]]:
-    """Join two namespaces by virtual cables with the addresses 10.213.7.1 and .2; skips where that is not permitted."""
+    """Join two namespaces by virtual cables with the addresses 10.213.7.1 and .2.
+
+    Skips where that is not permitted.
+    """
     names = f"vil{os.getpid()}a", f"vil{os.getpid()}b"
     try:
         try:
             for name in names:
                 ip("netns", "add", name)
             one, other = names
-            ip("-n", one, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", other)
+            ip(
+                "-n",
+                one,
+                "link",
+                "add",
+                "veth0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "veth0",
+                "netns",
+                other,
+            )
             for number, name in enumerate(names, 1):
                 ip("-n", name, "addr", "add", f"10.213.7.{number}/24", "dev", "veth0")
                 for device in ("lo", "veth0"):
                     ip("-n", name, "link", "set", device, "up")
         except (OSError, subprocess.CalledProcessError) as exc:
-            pytest.skip(f"network namespaces are not permitted: {getattr(exc, 'stderr', '') or exc}")
+            pytest.skip(
+                f"network namespaces are not permitted: {getattr(exc, 'stderr', '') or exc}"
+            )
         yield names
     finally:
         for name in names:
@@ -47,7 +65,10 @@ def two_namespaces() -> Iterator[tuple[str, str]]:
 
 
 def in_namespace(name: str, call: Callable[[], _Answer]) -> _Answer:
-    """Call in a network namespace, from a thread that lives there. Raises what the call raises, and OSError."""
+    """Call in a network namespace, from a thread that lives there.
+
+    Raises what the call raises, and OSError.
+    """
     return in_network(Path(f"/run/netns/{name}"), call)
 
 

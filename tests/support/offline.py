@@ -1,4 +1,7 @@
-"""Help for the tests of work without a clock: a short recording of a drone that loses sight of its room for a while."""
+"""Help for the tests of work without a clock.
+
+A short recording of a drone that loses sight of its room for a while.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,16 @@ ROOM = """
 scene: a small room
 objects:
   - {name: floor, plane: {size_m: [10, 10]}, material: {surface: mat}, class: floor}
-  - {name: north, box: {size_m: [10, 0.2, 4]}, p_m: [0, 4, 0], material: {surface: wall_block}, class: wall}
-  - {name: east, box: {size_m: [0.2, 10, 4]}, p_m: [4, 0, 0], material: {surface: wall_brick}, class: wall}
-  - {name: south, box: {size_m: [10, 0.2, 4]}, p_m: [0, -4, 0], material: {surface: wall_block}, class: wall}
-  - {name: west, box: {size_m: [0.2, 10, 4]}, p_m: [-4, 0, 0], material: {surface: wall_brick}, class: wall}
-  - {name: crate, box: {size_m: [0.8, 0.8, 0.8]}, p_m: [1.5, 1, 0.4], material: {surface: crate}, class: box}
+  - {name: north, box: {size_m: [10, 0.2, 4]}, p_m: [0, 4, 0], material: {surface: wall_block},
+        class: wall}
+  - {name: east, box: {size_m: [0.2, 10, 4]}, p_m: [4, 0, 0], material: {surface: wall_brick},
+        class: wall}
+  - {name: south, box: {size_m: [10, 0.2, 4]}, p_m: [0, -4, 0], material: {surface: wall_block},
+        class: wall}
+  - {name: west, box: {size_m: [0.2, 10, 4]}, p_m: [-4, 0, 0], material: {surface: wall_brick},
+        class: wall}
+  - {name: crate, box: {size_m: [0.8, 0.8, 0.8]}, p_m: [1.5, 1, 0.4], material: {surface: crate},
+        class: box}
 beacons: [{name: East_1, p_m: [3.85, 1, 1.6]}, {name: East_2, p_m: [-3.85, 0, 2]}]
 """
 
@@ -44,8 +52,10 @@ sources: {mocap: {type: optitrack, room: lab}, imu: {type: mavlink-imu, device: 
 actors: {drone: {kind: vehicle, source: mocap, subject: Drone}}
 renderers: {drawn: {type: flightgoggles}}
 cameras:
-  front: {actor: drone, renderer: drawn, width_px: 64, height_px: 48, rate_hz: 25, modalities: [gray, depth]}
-  still: {renderer: drawn, width_px: 48, height_px: 48, rate_hz: 12.5, T_body_camera: {p_m: [-3, 0, 1.5]}}
+  front: {actor: drone, renderer: drawn, width_px: 64, height_px: 48, rate_hz: 25,
+      modalities: [gray, depth]}
+  still: {renderer: drawn, width_px: 48, height_px: 48, rate_hz: 12.5,
+      T_body_camera: {p_m: [-3, 0, 1.5]}}
 """
 
 
@@ -58,11 +68,15 @@ def room_file(folder: Path) -> Path:
 
 def pose_at(t_s: float) -> Transform:
     """Where the drone really is, that long after the first event."""
-    return Transform.of((math.sin(t_s), 0.5 * t_s, 1.2), q_from_euler_zyx(0.8 * t_s, 0.05 * math.sin(3 * t_s), 0.0))
+    return Transform.of(
+        (math.sin(t_s), 0.5 * t_s, 1.2), q_from_euler_zyx(0.8 * t_s, 0.05 * math.sin(3 * t_s), 0.0)
+    )
 
 
 def flight(seconds: float = 1.5, latency_ns: int = LATENCY_NS) -> Iterator[SourceEvent]:
-    """Frames of the room, exchanges with its clock, and some samples of an IMU, in the order of arrival."""
+    """Frames of the room, exchanges with its clock, and some samples of an IMU, in the order of
+    arrival.
+    """
     for number in range(round(seconds * 1e9 / PERIOD_NS)):
         t_ns = T0_NS + number * PERIOD_NS
         if number % 20 == 0:

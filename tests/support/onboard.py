@@ -31,10 +31,16 @@ INFO: dict[str, Any] = {
     "T_body_camera": {"p_m": [0.10, 0.0, 0.05], "ypr_deg": [0.0, -20.0, 0.0]},
     "T_body_imu": {"p_m": [-0.05, 0.08, 0.02], "ypr_deg": [90.0, 10.0, 180.0]},
 }
-T_BODY_OPTICAL = Transform.of((0.10, 0.0, 0.05), q_from_euler_zyx(0.0, -20 * DEG, 0.0)) @ T_FLU_OPTICAL
+T_BODY_OPTICAL = (
+    Transform.of((0.10, 0.0, 0.05), q_from_euler_zyx(0.0, -20 * DEG, 0.0)) @ T_FLU_OPTICAL
+)
 T_BODY_IMU = Transform.of((-0.05, 0.08, 0.02), q_from_euler_zyx(90 * DEG, 10 * DEG, 180 * DEG))
 START = Transform.of((3.0, -2.0, 1.0), q_from_euler_zyx(40 * DEG, 10 * DEG, -5 * DEG))
-V_MPS, W_RADPS, F_MPS2 = np.array([2.0, -1.0, 0.5]), np.array([0.3, -0.5, 1.2]), np.array([0.2, -0.1, 9.9])
+V_MPS, W_RADPS, F_MPS2 = (
+    np.array([2.0, -1.0, 0.5]),
+    np.array([0.3, -0.5, 1.2]),
+    np.array([0.2, -0.1, 9.9]),
+)
 BIAS_RADPS = np.array([0.02, -0.03, 0.05])
 COLOUR, ALPHA = np.array([200, 60, 120]), 0.6  # of the sign that augments a picture
 
@@ -49,7 +55,10 @@ def truth(dt_ns: int) -> NavState:
 
 
 def sample() -> tuple[FloatArray, FloatArray]:
-    """What the IMU measures all the time: constant rate, and force with what its lever arm adds; biased."""
+    """What the IMU measures all the time: constant rate, and force with what its lever arm adds.
+
+    Biased.
+    """
     R_imu_body = T_BODY_IMU.rotation().T
     f_mps2 = F_MPS2 + np.cross(W_RADPS, np.cross(W_RADPS, T_BODY_IMU.p_m))
     return R_imu_body @ W_RADPS + BIAS_RADPS, R_imu_body @ f_mps2
@@ -93,14 +102,18 @@ def drawn(outline_px: FloatArray, size_px: tuple[int, int]) -> FloatArray:
     """Which part of each pixel the outline covers: eight times eight points each."""
     fine = np.zeros((size_px[1] * 8, size_px[0] * 8), np.uint8)
     cv2.fillPoly(fine, [np.rint((outline_px + 0.5) * 8 * 16 - 8).astype(np.int32)], 255, shift=4)
-    covered: FloatArray = np.asarray(cv2.resize(fine, size_px, interpolation=cv2.INTER_AREA), np.float64) / 255.0
+    covered: FloatArray = (
+        np.asarray(cv2.resize(fine, size_px, interpolation=cv2.INTER_AREA), np.float64) / 255.0
+    )
     return covered
 
 
 def rgba(cover: FloatArray) -> ImageArray:
     """What a renderer makes of the sign: premultiplied."""
     alpha = cover[..., None] * ALPHA
-    picture: ImageArray = np.rint(np.concatenate((COLOUR * alpha, 255 * alpha), axis=-1)).astype(np.uint8)
+    picture: ImageArray = np.rint(np.concatenate((COLOUR * alpha, 255 * alpha), axis=-1)).astype(
+        np.uint8
+    )
     return picture
 
 

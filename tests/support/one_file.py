@@ -12,7 +12,15 @@ from tests.support.programs import run
 def check_python_3_8(file: Path) -> None:
     """Fails where the file needs a newer Python, by grammar or by what it calls."""
     ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
-    done = run(sys.executable, "-c", "import vermin; vermin.main()", "-t=3.8-", "--no-tips", "--violations", file)
+    done = run(
+        sys.executable,
+        "-c",
+        "import vermin; vermin.main()",
+        "-t=3.8-",
+        "--no-tips",
+        "--violations",
+        file,
+    )
     assert done.returncode == 0, done.stdout
 
 

@@ -1,4 +1,7 @@
-"""OpenGL that the renderers of one process share: each program is compiled once, not once for each picture."""
+"""OpenGL that the renderers of one process share.
+
+Each program is compiled once, not once for each picture.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,11 @@ def opengl() -> OpenGL:
     return OpenGL()
 
 
-def drawing(scene: str | Path | Scene, profile: str | Profile = "low", *, baked: bool = False) -> EmbeddedRenderer:
-    """Return a new renderer on it. A case about contexts, devices or programs makes an EmbeddedRenderer of its own."""
+def drawing(
+    scene: str | Path | Scene, profile: str | Profile = "low", *, baked: bool = False
+) -> EmbeddedRenderer:
+    """Return a new renderer on it.
+
+    A case about contexts, devices or programs makes an EmbeddedRenderer of its own.
+    """
     return EmbeddedRenderer(scene, profile, device=opengl(), baked=baked)

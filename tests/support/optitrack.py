@@ -1,4 +1,7 @@
-"""Help for the OptiTrack tests: an independent writer of NatNet bytes, motions, a running source."""
+"""Help for the OptiTrack tests.
+
+An independent writer of NatNet bytes, motions, a running source.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ Version = tuple[int, int, int, int]
 
 def golden(name: str) -> bytes:
     """A vector of tests/golden/natnet."""
-    return bytes.fromhex((Path(__file__).parents[1] / "golden" / "natnet" / f"{name}.hex").read_text())
+    return bytes.fromhex(
+        (Path(__file__).parents[1] / "golden" / "natnet" / f"{name}.hex").read_text()
+    )
 
 
 # --- bytes, written straight from the layout ------------------------------------------------------
@@ -59,12 +64,19 @@ def _body(version: Version, identity: int, p: tuple[float, float, float], tracke
 
 
 def full_frame(version: Version) -> bytes:
-    """A frame with something in every section: bodies 7 and 8 (8 untracked), skeleton 3, one marker."""
+    """A frame with something in every section.
+
+    Bodies 7 and 8 (8 untracked), skeleton 3, one marker.
+    """
     channels = _i(2, 3) + _f(1, 2, 3) + _i(0)
     marker = _i(50007) + _f(0.1, 0.2, 0.3) + _f(0.02)
-    marker += (struct.pack("<h", 18) if version >= (2, 6) else b"") + (_f(0.0004) if version >= (3,) else b"")
+    marker += (struct.pack("<h", 18) if version >= (2, 6) else b"") + (
+        _f(0.0004) if version >= (3,) else b""
+    )
     bodies = _body(version, 7, (1.0, 2.0, -0.5), True) + _body(version, 8, (4.0, 5.0, 6.0), False)
-    bones = _body(version, 3 << 16 | 1, (0.0, 1.0, 0.0), True) + _body(version, 3 << 16 | 2, (0.0, 0.25, 0.0), True)
+    bones = _body(version, 3 << 16 | 1, (0.0, 1.0, 0.0), True) + _body(
+        version, 3 << 16 | 2, (0.0, 0.25, 0.0), True
+    )
     sections: list[tuple[int, bytes]] = [
         (2, b"all\0" + _i(1) + _f(1, 2, 3) + b"\0" + _i(0)),
         (1, _f(1, 2, 3)),
@@ -97,7 +109,9 @@ def suffix(version: Version, *, params: int = 1) -> bytes:
     return out + (struct.pack("<h", params) if version >= (2, 6) else b"") + _i(0)
 
 
-def _description(version: Version, name: str, identity: int, parent: int, y: float, markers: int) -> bytes:
+def _description(
+    version: Version, name: str, identity: int, parent: int, y: float, markers: int
+) -> bytes:
     out = name.encode() + b"\0" + _i(identity, parent) + _f(0.0, y, 0.0)
     if version >= (4, 2):
         out += _f(0.0, 0.0, 0.6, 0.8)
@@ -108,7 +122,10 @@ def _description(version: Version, name: str, identity: int, parent: int, y: flo
 
 
 def full_models(version: Version) -> bytes:
-    """Descriptions of every type: rigid body "cf7" (7), skeleton "Actor" (3: Hip, Ab) among others."""
+    """Descriptions of every type.
+
+    Rigid body "cf7" (7), skeleton "Actor" (3: Hip, Ab) among others.
+    """
     items = [
         (0, b"all\0" + _i(2) + b"one\0two\0"),
         (1, _description(version, "cf7", 7, -1, 0.0, 2)),
@@ -121,7 +138,9 @@ def full_models(version: Version) -> bytes:
         ),
     ]
     if version >= (3,):
-        items.append((3, _i(1) + b"serial\0" + _f(*[0.0] * (2 + 3 + 144 + 12)) + _i(1, 2, 1) + b"Fx\0"))
+        items.append(
+            (3, _i(1) + b"serial\0" + _f(*[0.0] * (2 + 3 + 144 + 12)) + _i(1, 2, 1) + b"Fx\0")
+        )
         items.append((4, _i(1) + b"NI\0serial\0" + _i(1, 2, 2) + b"a0\0a1\0"))
         items.append((5, b"Prime 13\0" + _f(*range(7))))
     if version >= (4, 1):
@@ -133,14 +152,16 @@ def full_models(version: Version) -> bytes:
     return datagram(5, payload)
 
 
-# --- motions ---------------------------------------------------------------------------------------
+# --- motions --------------------------------------------------------------------------------------
 
 
 ACTOR = SkeletonModel(
     name="Actor",
     bones=("Hip", "Ab", "Head", "LThigh", "LShin"),
     parents=(-1, 0, 1, 0, 3),
-    offsets_m=np.array([[0.0, 0.0, 0.93], [0.01, 0.0, 0.2], [0.0, 0.0, 0.5], [0.0, 0.1, -0.02], [0.0, 0.0, -0.42]]),
+    offsets_m=np.array(
+        [[0.0, 0.0, 0.93], [0.01, 0.0, 0.2], [0.0, 0.0, 0.5], [0.0, 0.1, -0.02], [0.0, 0.0, -0.42]]
+    ),
 )
 
 
@@ -148,7 +169,8 @@ ACTOR = SkeletonModel(
 class SpinMotion:
     """Bodies on circles and a skeleton that turns and bends; ``occluded`` ones are not tracked.
 
-    ``still_ns`` is an instant at which everything stands still, so that frames can be compared without a clock.
+    ``still_ns`` is an instant at which everything stands still, so that frames can be compared
+    without a clock.
     """
 
     subjects: tuple[str, ...] = ("drone", "gate")
@@ -159,17 +181,32 @@ class SpinMotion:
 
     def at(self, t_ns: int) -> MotionFrame:
         angle = 2.0 * (t_ns if self.still_ns is None else self.still_ns) * 1e-9
-        p_m = np.array([[math.cos(angle + i), math.sin(angle + i), 1.0 + i] for i in range(len(self.subjects))])
+        p_m = np.array(
+            [[math.cos(angle + i), math.sin(angle + i), 1.0 + i] for i in range(len(self.subjects))]
+        )
         q = np.array([q_from_euler_zyx(angle + i, 0.3, -0.2) for i in range(len(self.subjects))])
         tracked = np.array([name not in self.occluded for name in self.subjects], dtype=np.bool_)
         skeletons = (walking(angle, "Actor" not in self.occluded),)
-        return MotionFrame(self.subjects, p_m, q, tracked, skeletons, self._markers(p_m, q) if self.marked else None)
+        return MotionFrame(
+            self.subjects,
+            p_m,
+            q,
+            tracked,
+            skeletons,
+            self._markers(p_m, q) if self.marked else None,
+        )
 
     def _markers(self, p_m: FloatArray, q_xyzw: FloatArray) -> Markers:
-        """Three on each body, the first body's second one occluded, one on the actor, one on the floor."""
-        labels = [f"{name}/{corner}" for name in self.subjects for corner in ("tip", "left", "right")]
+        """Three on each body, the first body's second one occluded, one on the actor, one on the
+        floor.
+        """
+        labels = [
+            f"{name}/{corner}" for name in self.subjects for corner in ("tip", "left", "right")
+        ]
         corners = np.array([[0.1, 0.0, 0.02], [0.0, 0.1, 0.0], [0.0, -0.08, 0.0]])
-        places = np.concatenate([p + q_rotate(q, corners) for p, q in zip(p_m, q_xyzw, strict=True)])
+        places = np.concatenate(
+            [p + q_rotate(q, corners) for p, q in zip(p_m, q_xyzw, strict=True)]
+        )
         places = np.concatenate((places, [[2.0, 0.5, 1.7], [0.3, -0.4, 0.0]]))
         tracked = np.ones(len(places), dtype=np.bool_)
         tracked[1] = False
@@ -188,7 +225,7 @@ def walking(angle: float, tracked: bool) -> SkeletonFrame:
     return SkeletonFrame(ACTOR, p_m, q, np.full(5, tracked))
 
 
-# --- a running server and source -------------------------------------------------------------------
+# --- a running server and source ------------------------------------------------------------------
 
 
 def emulated(motion: SpinMotion | None = None, faults: str = "", **config: Any) -> MotiveEmulator:

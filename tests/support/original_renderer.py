@@ -1,4 +1,7 @@
-"""The original FlightGoggles programs as far as a client can tell: they read only the keys of their version."""
+"""The original FlightGoggles programs as far as a client can tell.
+
+They read only the keys of their version.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,15 @@ from tests.support.flightgoggles import BLUE, RED
 
 SEEN, UNSEEN = 255, 0
 
-_LENS: Final = ("camWidth", "camHeight", "camFOV", "camDepthScale", "sceneIsInternal", "sceneFilename", "cameras")
+_LENS: Final = (
+    "camWidth",
+    "camHeight",
+    "camFOV",
+    "camDepthScale",
+    "sceneIsInternal",
+    "sceneFilename",
+    "cameras",
+)
 _TOP: Final = {
     1: (*_LENS, "utime", "objects", "windows"),
     2: (*_LENS, "ntime", "objects"),
@@ -25,7 +36,13 @@ _PLACE: Final = ("ID", "position", "rotation")
 _CAMERA: Final = {
     1: (*_PLACE, "channels", "isDepth", "outputIndex"),
     2: (*_PLACE, "channels", "isDepth", "outputIndex", "hasCollisionCheck"),
-    3: (*_PLACE, "hasCollisionCheck", "outputShaderType", "motionBlurPercent", "shouldRenderThisFrame"),
+    3: (
+        *_PLACE,
+        "hasCollisionCheck",
+        "outputShaderType",
+        "motionBlurPercent",
+        "shouldRenderThisFrame",
+    ),
 }
 _V3_CHANNELS: Final = {-1: 3, 3: 2, 5: 1}
 
@@ -63,13 +80,18 @@ class OriginalRenderer:
         if version > 1:
             header |= {"hasCameraCollision": False, "landmarksInView": [], "lidarReturn": 21.0}
         size = (message["camHeight"], message["camWidth"])
-        return [json.dumps(header).encode(), *(self._picture(size, channels) for channels in header["channels"])]
+        return [
+            json.dumps(header).encode(),
+            *(self._picture(size, channels) for channels in header["channels"]),
+        ]
 
     def _picture(self, size: tuple[int, int], channels: int) -> bytes:
         pixels = np.empty((*size, 3), np.uint8)
         pixels[: size[0] // 2], pixels[size[0] // 2 :] = RED, BLUE
         for i, name in enumerate(self._names):
-            pixels[0, i] = SEEN if self._place.get(name, [0.0, -1000.0, 0.0])[1] > -500.0 else UNSEEN
+            pixels[0, i] = (
+                SEEN if self._place.get(name, [0.0, -1000.0, 0.0])[1] > -500.0 else UNSEEN
+            )
         if channels == 2:
             return bytes(2 * size[0] * size[1])
         narrow = self._version == 1 and channels == 1
@@ -83,7 +105,10 @@ def original_renderer(
     names: Sequence[str] = (),
     program: Callable[[int, Sequence[str]], OriginalRenderer] = OriginalRenderer,
 ) -> Iterator[list[Exception]]:
-    """The program in a thread, dialling the client's (pose, image) ports; yields what went wrong in it."""
+    """The program in a thread, dialling the client's (pose, image) ports.
+
+    Yields what went wrong in it.
+    """
     stop, failures = threading.Event(), list[Exception]()
     thread = threading.Thread(target=_run, args=(program(version, names), ports, stop, failures))
     thread.start()
@@ -96,7 +121,12 @@ def original_renderer(
     assert failures == []
 
 
-def _run(program: OriginalRenderer, ports: tuple[int, int], stop: threading.Event, failures: list[Exception]) -> None:
+def _run(
+    program: OriginalRenderer,
+    ports: tuple[int, int],
+    stop: threading.Event,
+    failures: list[Exception],
+) -> None:
     context: Any = zmq.Context()
     poses, images = context.socket(zmq.SUB), context.socket(zmq.PUB)
     poses.subscribe(b"Pose")

@@ -1,4 +1,7 @@
-"""A flight that outputs are to tell of: a world fed with what is known exactly, and pictures of one camera."""
+"""A flight that outputs are to tell of.
+
+A world fed with what is known exactly, and pictures of one camera.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ class Flight:
     """A drone that flies straight and turns evenly, filmed and felt when told so."""
 
     def __init__(self) -> None:
-        drone = Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu", T_body_imu=T_BODY_IMU)
+        drone = Actor(
+            "drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu", T_body_imu=T_BODY_IMU
+        )
         person = Actor("person", ActorKind.HUMAN, "mocap", "person")
         self.world = World({"mocap": Transform.identity()}, [drone, person])
         self.start_ns = now_ns()
@@ -61,7 +66,11 @@ class Flight:
         if tracked:
             self.filmed_ns.append(t_ns)
         flags = np.array([tracked])
-        self.world.ingest(SourceFrame("mocap", 0, None, t_ns, ("drone",), pose.p_m[None], pose.q_xyzw[None], flags))
+        self.world.ingest(
+            SourceFrame(
+                "mocap", 0, None, t_ns, ("drone",), pose.p_m[None], pose.q_xyzw[None], flags
+            )
+        )
 
     def feel(self) -> None:
         """One inertial sample of now, true but for what makes it unlike any other."""
@@ -74,7 +83,10 @@ class Flight:
 
     @asynccontextmanager
     async def flying(self, output: Output) -> AsyncIterator[asyncio.Task[None]]:
-        """The output runs while the drone flies: 100 mocap frames and 200 inertial samples a second."""
+        """The output runs while the drone flies.
+
+        100 mocap frames and 200 inertial samples a second.
+        """
 
         async def fly() -> None:
             for n in range(100_000):
@@ -127,7 +139,10 @@ def wall_offset_ns() -> int:
 
 
 def picture(frame: int) -> ImageArray:
-    """RGB pixels (48, 64, 3) of smooth colours that tell the frame; rows run upwards in memory, as from a renderer."""
+    """RGB pixels (48, 64, 3) of smooth colours that tell the frame.
+
+    Rows run upwards in memory, as from a renderer.
+    """
     v, u = np.mgrid[0:48, 0:64]
     rgb = np.stack((2 * u + frame % 8, 3 * v, 128 + u - v), axis=-1).astype(np.uint8)
     return np.ascontiguousarray(rgb[::-1])[::-1]

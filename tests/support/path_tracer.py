@@ -1,4 +1,7 @@
-"""A plain path tracer of matt triangles and one lamp: an oracle for baked light. It shares no code with it."""
+"""A plain path tracer of matt triangles and one lamp: an oracle for baked light.
+
+It shares no code with it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ class Surfaces:
     """Triangles: unit normals (m, 3), albedo (m, 3).
 
     Attributes:
-        forms: distance from the plane, and barycentrics of the second and third corner, of points, (4, 3 m).
+        forms: distance from the plane, and barycentrics of the second and third corner, of points,
+            (4, 3 m).
     """
 
     normal: FloatArray
@@ -42,11 +46,16 @@ class Surfaces:
         squared = (across**2).sum(axis=1)[:, None]
         normal = across / np.sqrt(squared)
         slopes = normal, np.cross(c - a, across) / squared, np.cross(across, b - a) / squared
-        forms = np.concatenate([np.column_stack((slope, -(slope * a).sum(axis=1))) for slope in slopes])
+        forms = np.concatenate(
+            [np.column_stack((slope, -(slope * a).sum(axis=1))) for slope in slopes]
+        )
         return cls(normal, np.concatenate(albedo), forms.T.copy())
 
     def first(self, origin: FloatArray, way: FloatArray) -> tuple[FloatArray, np.ndarray]:
-        """Return distance in lengths of the way and triangle of the first hit of rays (n, 3); infinite, -1 = none."""
+        """Return distance in lengths of the way and triangle of the first hit of rays (n, 3).
+
+        Infinite, -1 = none.
+        """
         best, which = np.full(len(origin), np.inf), np.full(len(origin), -1)
         m = len(self.normal)
         for part in (slice(begin, begin + _CHUNK) for begin in range(0, len(origin), _CHUNK)):
@@ -68,23 +77,32 @@ class Surfaces:
         return found
 
 
-def traced(surfaces: Surfaces, p_m: FloatArray, normal: FloatArray, lamp: Lamp, *, paths: int) -> FloatArray:
+def traced(
+    surfaces: Surfaces, p_m: FloatArray, normal: FloatArray, lamp: Lamp, *, paths: int
+) -> FloatArray:
     """Return irradiance over pi at a point of a surface, linear RGB, (3,)."""
     p = p_m[None] + _LIFT_M * normal
     n = normal[None]
     way = _about(n, _even(paths))
-    return np.asarray(direct(surfaces, p, n, lamp)[0] + _arriving(surfaces, p, way, lamp).mean(axis=0))
+    return np.asarray(
+        direct(surfaces, p, n, lamp)[0] + _arriving(surfaces, p, way, lamp).mean(axis=0)
+    )
 
 
-def traced_around(surfaces: Surfaces, p_m: FloatArray, normals: FloatArray, lamp: Lamp, *, paths: int) -> FloatArray:
-    """Return irradiance over pi of small surfaces at a point, (n, 3), without what comes straight from the lamp."""
+def traced_around(
+    surfaces: Surfaces, p_m: FloatArray, normals: FloatArray, lamp: Lamp, *, paths: int
+) -> FloatArray:
+    """Return irradiance over pi of small surfaces at a point, (n, 3), without what comes
+    straight from the lamp.
+    """
     way = _even(paths)
     facing = np.maximum(normals @ way.T, 0.0)
     return np.asarray(4.0 * facing @ _arriving(surfaces, p_m[None], way, lamp) / paths)
 
 
 def _arriving(surfaces: Surfaces, p: FloatArray, way: FloatArray, lamp: Lamp) -> FloatArray:
-    """Return the light from surfaces that arrives at a point (1, 3) against unit ways (n, 3), linear RGB, (n, 3).
+    """Return the light from surfaces that arrives at a point (1, 3) against unit ways (n, 3),
+    linear RGB, (n, 3).
 
     A path goes on from a surface with the probability of its greatest albedo (Russian roulette).
     """
@@ -112,11 +130,17 @@ def direct(surfaces: Surfaces, p: FloatArray, n: FloatArray, lamp: Lamp) -> Floa
     to = lamp.p_m - p
     r = np.linalg.norm(to, axis=1)
     strength = np.maximum(np.einsum("ni,ni->n", n, to) / r, 0.0) / r**2
-    return np.where(surfaces.hidden(p, np.tile(lamp.p_m, (len(p), 1))), 0.0, strength)[:, None] * lamp.light
+    return (
+        np.where(surfaces.hidden(p, np.tile(lamp.p_m, (len(p), 1))), 0.0, strength)[:, None]
+        * lamp.light
+    )
 
 
 def _about(n: FloatArray, spread: FloatArray) -> FloatArray:
-    """Return cosine-weighted directions about normals: each plus a point of the unit sphere, from vectors (n, 3)."""
+    """Return cosine-weighted directions about normals.
+
+    Each plus a point of the unit sphere, from vectors (n, 3).
+    """
     way = n + spread / np.linalg.norm(spread, axis=1)[:, None]
     unit: FloatArray = way / np.linalg.norm(way, axis=1)[:, None]
     return unit

@@ -22,7 +22,9 @@ class PersonFlight:
     """
 
     def __init__(self) -> None:
-        self.world = World({"mocap": T_WORLD_ROOM}, [Actor("ann-1", ActorKind.HUMAN, "mocap", "person")])
+        self.world = World(
+            {"mocap": T_WORLD_ROOM}, [Actor("ann-1", ActorKind.HUMAN, "mocap", "person")]
+        )
         self.seen: dict[int, SkeletonFrame] = {}
         self.unseen: tuple[int, ...] = ()
         self._dance = Dance(skeleton_models=(replace(DANCER, name="person"),))

@@ -1,4 +1,6 @@
-"""A captured Motive that plays again in time that the test holds, however late the source that follows it is."""
+"""A captured Motive that plays again in time that the test holds, however late the source that
+follows it is.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,15 @@ from vil_bridge.protocols.natnet.codec import MessageId, message_id
 from vil_bridge.recording.pcap import read_capture
 from vil_bridge.tools.lab.captures import CaptureSpec
 
-__all__ = ["HeldClock", "begin_ns", "came", "capture_in", "frame_datagrams", "in_common", "replayed"]
+__all__ = [
+    "HeldClock",
+    "begin_ns",
+    "came",
+    "capture_in",
+    "frame_datagrams",
+    "in_common",
+    "replayed",
+]
 
 _AT_ONCE: Final = 1e6
 """Rate of a held clock while it goes on."""
@@ -42,7 +52,9 @@ async def replayed(path: Path) -> AsyncIterator[Received]:
     assert isinstance(server, ReplayedMotive)
     playing = asyncio.create_task(server.run())
     try:
-        async with receiving(OptitrackSource("again", OptitrackConfig(command_port=server.port))) as again:
+        async with receiving(
+            OptitrackSource("again", OptitrackConfig(command_port=server.port))
+        ) as again:
             yield again
     finally:
         playing.cancel()
@@ -50,7 +62,9 @@ async def replayed(path: Path) -> AsyncIterator[Received]:
 
 
 class HeldClock:
-    """Time of a playback, which goes on from one captured frame to the next when the test says so."""
+    """Time of a playback, which goes on from one captured frame to the next when the test says
+    so.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._begun: list[int] = []
@@ -75,9 +89,12 @@ class HeldClock:
             while not self._begun:
                 bridge_clock().run(_AT_ONCE, NS_PER_MS)
                 await asyncio.sleep(0.001)
-            await again.until(lambda: again.status.facts)  # frames are passed over before the server is known
+            # Frames are passed over before the server is known.
+            await again.until(lambda: again.status.facts)
             for count, frame in enumerate(frames, 1):
-                bridge_clock().run(_AT_ONCE, max(0, self._begun[0] + frame.t_ns - begin_ns - now_ns()))
+                bridge_clock().run(
+                    _AT_ONCE, max(0, self._begun[0] + frame.t_ns - begin_ns - now_ns())
+                )
                 await again.until(lambda count=count: came(again) >= count)  # type: ignore[misc]
         finally:
             bridge_clock().real()
@@ -93,7 +110,9 @@ def frame_datagrams(path: Path) -> list[Datagram]:
     return [d for d in read_capture(path) if message_id(d.payload) == MessageId.FRAMEOFDATA]
 
 
-def in_common(first: list[SourceFrame], again: list[SourceFrame]) -> list[tuple[SourceFrame, SourceFrame]]:
+def in_common(
+    first: list[SourceFrame], again: list[SourceFrame]
+) -> list[tuple[SourceFrame, SourceFrame]]:
     by_number = {frame.frame_number: frame for frame in first}
     return [(by_number[f.frame_number], f) for f in again if f.frame_number in by_number]
 

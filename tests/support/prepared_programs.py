@@ -1,4 +1,6 @@
-"""Commands and schemas, which every program of ours builds at its start, built once for all that are forked."""
+"""Commands and schemas, which every program of ours builds at its start, built once for all that
+are forked.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def prepare_programs() -> None:
     share_schemas()
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(app)
-    with mock.patch.object(daemon, "freeze_heap", return_value=False):  # the settings of the heap would stay
+    # The settings of the heap would stay.
+    with mock.patch.object(daemon, "freeze_heap", return_value=False):
         empty = daemon.Bridge(load_text(_EMPTY, "bridge.yaml", resolve=resolve))
     try:
         empty.build_web()

@@ -1,4 +1,5 @@
-"""``python -m tests.support.process_facts WORD...`` prints what a program can see of its own process, as JSON.
+"""``python -m tests.support.process_facts WORD...`` prints what a program can see of its own
+process, as JSON.
 
 Ends with the number that follows ``--end-with``, or by the signal that follows ``--end-by``.
 """

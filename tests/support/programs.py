@@ -22,7 +22,8 @@ from tests.support.events import until
 __all__ = ["VIL_BRIDGE", "Program", "output", "queued_s", "run"]
 
 VIL_BRIDGE: Final = (sys.executable, "-m", "vil_bridge")
-# A killed test run takes its programs along. A shell lets its background programs ignore interrupts, `nohup` hang-ups.
+# A killed test run takes its programs along. A shell lets its background programs ignore
+# interrupts, `nohup` hang-ups.
 _PREFIX: Final = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT,HUP")
 _THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _TAIL: Final = 3000
@@ -66,7 +67,10 @@ class Program(subprocess.Popen[bytes]):
         )
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             if self.poll() is None:
@@ -98,18 +102,29 @@ class Program(subprocess.Popen[bytes]):
         assert found is not None
         return found
 
-    def await_that(self, condition: Callable[[], object], what: str, limit_s: float = PATIENCE_S) -> None:
+    def await_that(
+        self, condition: Callable[[], object], what: str, limit_s: float = PATIENCE_S
+    ) -> None:
         """Wait for a condition; fails when the program ends before."""
-        wait_until(lambda: self._met(condition, what), limit_s, lambda: f"{what}\n{self._tail()}", period_s=0.02)
+        wait_until(
+            lambda: self._met(condition, what),
+            limit_s,
+            lambda: f"{what}\n{self._tail()}",
+            period_s=0.02,
+        )
 
-    async def until(self, condition: Callable[[], object], what: str, limit_s: float = PATIENCE_S) -> None:
+    async def until(
+        self, condition: Callable[[], object], what: str, limit_s: float = PATIENCE_S
+    ) -> None:
         """Do the same in a test whose loop has other things to do."""
         await until(lambda: self._met(condition, what), limit_s)
 
     def _met(self, condition: Callable[[], object], what: str) -> bool:
         if condition():
             return True
-        assert self.poll() is None or condition(), f"not {what}, ended with {self.returncode}:\n{self._tail()}"
+        assert self.poll() is None or condition(), (
+            f"not {what}, ended with {self.returncode}:\n{self._tail()}"
+        )
         return False
 
     # --- its end -------------------------------------------------------------------------------
@@ -120,7 +135,10 @@ class Program(subprocess.Popen[bytes]):
         self.wait()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return its exit code once it has ended; TimeoutExpired has its log and where its threads wait as a note."""
+        """Return its exit code once it has ended.
+
+        TimeoutExpired has its log and where its threads wait as a note.
+        """
         try:
             return super().wait(timeout)
         except subprocess.TimeoutExpired as late:
@@ -128,14 +146,20 @@ class Program(subprocess.Popen[bytes]):
             raise
 
     def end(self, number: signal.Signals = signal.SIGTERM, limit_s: float = PATIENCE_S) -> int:
-        """Ask it to end and return its exit code; raises TimeoutExpired after the limit, and kills it."""
+        """Ask it to end and return its exit code.
+
+        Raises TimeoutExpired after the limit, and kills it.
+        """
         try:
             return self._stop(number, limit_s)
         finally:
             self.kill()
 
     def end_waiting(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """Ask it to end; its exit code and the seconds in which it waited: no thread wanted a processor."""
+        """Ask it to end.
+
+        Its exit code and the seconds in which it waited: no thread wanted a processor.
+        """
         stopwatch, waited_s, begun_s, pause = Stopwatch(), 0.0, time.monotonic(), threading.Event()
         self.send_signal(number)
         self.send_signal(signal.SIGCONT)
@@ -157,7 +181,10 @@ class Program(subprocess.Popen[bytes]):
 
 
 def run(
-    *words: object, limit_s: float = PATIENCE_S, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+    *words: object,
+    limit_s: float = PATIENCE_S,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; arguments as those of :class:`Program`."""
     return subprocess.run(
@@ -172,7 +199,12 @@ def run(
     )
 
 
-def output(*words: object, limit_s: float = PATIENCE_S, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> str:
+def output(
+    *words: object,
+    limit_s: float = PATIENCE_S,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+) -> str:
     """Run a program that must end well, and return its standard output."""
     done = run(*words, limit_s=limit_s, cwd=cwd, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -184,7 +216,9 @@ def _waits_in(pid: int) -> str:
     found = []
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         with contextlib.suppress(OSError):
-            found.append(f"{(thread / 'comm').read_text().strip()}: {(thread / 'wchan').read_text()}")
+            found.append(
+                f"{(thread / 'comm').read_text().strip()}: {(thread / 'wchan').read_text()}"
+            )
     return ", ".join(found)
 
 
@@ -197,7 +231,9 @@ def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def queued_s(pids: Iterable[int]) -> float:
-    """Return for how long threads of this process and of others have waited for a processor so far."""
+    """Return for how long threads of this process and of others have waited for a processor so
+    far.
+    """
     waited_ns = 0
     for pid in (os.getpid(), *pids):
         for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):

@@ -59,12 +59,24 @@ class PuppetBridge:
             message = json.loads(payload)
             if message["type"] == "ping":
                 t = now_ns() + self.ahead_ns
-                pong = {"type": "pong", "t1": message["t1"], "t2": t, "t3": t, "known": True, "in_flight": 0}
+                pong = {
+                    "type": "pong",
+                    "t1": message["t1"],
+                    "t2": t,
+                    "t3": t,
+                    "known": True,
+                    "in_flight": 0,
+                }
                 pong["simulated"] = self.simulated
                 self.control(json.dumps({**pong, "instance": self.instance}).encode())
             elif message["type"] == "register":
                 self.token += 1
-                answer = {"type": "registered", "token": str(self.token), "data_port": self._data_port, "camera": {}}
+                answer = {
+                    "type": "registered",
+                    "token": str(self.token),
+                    "data_port": self._data_port,
+                    "camera": {},
+                }
                 self.control(json.dumps(answer).encode())
             elif message["type"] == "credit":
                 self.credits.append(message["frame_id"])
@@ -99,7 +111,10 @@ class PuppetBridge:
         def decided() -> bool:
             nonlocal frame
             frame = receiver.next(0.01)
-            return frame is not None or receiver.counters["late"] + receiver.counters["malformed"] > refused
+            return (
+                frame is not None
+                or receiver.counters["late"] + receiver.counters["malformed"] > refused
+            )
 
         wait_until(decided)
         return frame
@@ -115,10 +130,14 @@ class PuppetBridge:
 
         wait_until_most(covered)
 
-    def send(self, receiver: Receiver, t_display_ns: int, frame_id: int = 5, **changes: object) -> None:
+    def send(
+        self, receiver: Receiver, t_display_ns: int, frame_id: int = 5, **changes: object
+    ) -> None:
         """Send a good picture as soon as the client is connected, and wait until it arrived."""
         size = {"width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
-        good = msgspec.json.encode({**header(frame_id, t_display_ns=t_display_ns).fields(), **size, **changes})
+        good = msgspec.json.encode(
+            {**header(frame_id, t_display_ns=t_display_ns).fields(), **size, **changes}
+        )
         seen = receiver.counters["received"]
         self.serve_until(lambda: self.picture(good, SMALL.tobytes()))
         wait_until(lambda: receiver.counters["received"] > seen)

@@ -1,4 +1,7 @@
-"""Flights with known truth for the race clock: laps of an oval, and random flight next to a gate; poses of a mocap."""
+"""Flights with known truth for the race clock: laps of an oval, and random flight next to a gate.
+
+Poses of a mocap.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ def oval(clock: ClockStart = "first_gate", laps: int = 3) -> Course:
 
 
 def lap_path(seed: int, pace: float = 1.0) -> Path:
-    """Laps of the oval at 4 to 11 m/s times ``pace``, with up to 10 m/s^2 times its square, off the gates' centres."""
+    """Laps of the oval at 4 to 11 m/s times ``pace``, with up to 10 m/s^2 times its square, off
+    the gates' centres.
+    """
     rng = np.random.default_rng(seed)
     rate = rng.uniform(0.6, 0.8)
     swing, phase = rng.uniform(0.1, 0.25), rng.uniform(0.0, 6.0, 4)
@@ -41,8 +46,20 @@ def lap_path(seed: int, pace: float = 1.0) -> Path:
 
 def gate_course(margin_m: float) -> Course:
     """One tilted gate of 1.2 x 1 m that is flown for ever."""
-    gate = CourseGate("Gate1", Transform.of((1.0, -2.0, 2.0), q_from_euler_zyx(0.6, 0.2, -0.1)), 1.2, 1.0, margin_m)
-    return Course("gate", (gate,), Transform.identity(), laps=10**6, rules=RaceRules("signal", collision="ignore"))
+    gate = CourseGate(
+        "Gate1",
+        Transform.of((1.0, -2.0, 2.0), q_from_euler_zyx(0.6, 0.2, -0.1)),
+        1.2,
+        1.0,
+        margin_m,
+    )
+    return Course(
+        "gate",
+        (gate,),
+        Transform.identity(),
+        laps=10**6,
+        rules=RaceRules("signal", collision="ignore"),
+    )
 
 
 def near_gate(seed: int, course: Course) -> Path:
@@ -60,8 +77,12 @@ def near_gate(seed: int, course: Course) -> Path:
     return path
 
 
-def crossing_times(path: Path, course: Course, gate: int, duration_s: float) -> tuple[FloatArray, FloatArray]:
-    """Return times at which a path crosses a gate's plane forwards, (k,), and positions in the gate's axes, (k, 3)."""
+def crossing_times(
+    path: Path, course: Course, gate: int, duration_s: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return times at which a path crosses a gate's plane forwards, (k,), and positions in the
+    gate's axes, (k, 3).
+    """
     axes, centre = course.axes[gate], course.centres_m[gate]
 
     def height(t_s: FloatArray) -> FloatArray:
@@ -69,7 +90,9 @@ def crossing_times(path: Path, course: Course, gate: int, duration_s: float) -> 
         return distances
 
     grid = np.arange(0.0, duration_s, 1e-3)
-    heights = np.concatenate([height(part) for part in np.array_split(grid, 1 + len(grid) // 200_000)])
+    heights = np.concatenate(
+        [height(part) for part in np.array_split(grid, 1 + len(grid) // 200_000)]
+    )
     at = np.flatnonzero((heights[:-1] < 0.0) & (heights[1:] >= 0.0))
     low, high = grid[at], grid[at + 1]
     for _ in range(30):
@@ -80,7 +103,9 @@ def crossing_times(path: Path, course: Course, gate: int, duration_s: float) -> 
 
 
 def is_clear(path: Path, course: Course, t_s: FloatArray) -> BoolArray:
-    """Return whether the flight comes from 8 cm before the gate's plane to 8 cm behind it at crossings (k,)."""
+    """Return whether the flight comes from 8 cm before the gate's plane to 8 cm behind it at
+    crossings (k,).
+    """
     axes, centre = course.axes[0], course.centres_m[0]
     steps = np.arange(1, 400) * 2.5e-3
 
@@ -89,7 +114,9 @@ def is_clear(path: Path, course: Course, t_s: FloatArray) -> BoolArray:
         far = np.flatnonzero(distances > _CLEAR_M)
         return bool(len(far)) and bool((distances[: far[0]] > 0.0).all())
 
-    heights = ((path(t + sign * steps) - centre) @ axes[:, 0] * sign for t in t_s for sign in (1.0, -1.0))
+    heights = (
+        (path(t + sign * steps) - centre) @ axes[:, 0] * sign for t in t_s for sign in (1.0, -1.0)
+    )
     sides = np.array([leaves(one) for one in heights]).reshape(-1, 2)
     return np.asarray(sides[:, 0] & sides[:, 1])
 
@@ -105,11 +132,15 @@ def poses(
     gaps_at_s: FloatArray | None = None,
     v_noise_mps: float | None = None,
 ) -> Iterator[tuple[int, FloatArray, FloatArray | None]]:
-    """Yield time, position and velocity (None without ``v_noise_mps``) as a mocap measures them, with gaps of 0.1 s."""
+    """Yield time, position and velocity (None without ``v_noise_mps``) as a mocap measures them,
+    with gaps of 0.1 s.
+    """
     rng = np.random.default_rng(seed)
     t_s: FloatArray = np.arange(rng.uniform(0.0, 1.0 / rate_hz), duration_s, 1.0 / rate_hz)
     gaps = rng.uniform(0.0, duration_s, rng.poisson(gaps_per_s * duration_s))
-    gaps = np.sort(gaps if gaps_at_s is None else gaps_at_s - rng.uniform(0.02, 0.08, len(gaps_at_s)))
+    gaps = np.sort(
+        gaps if gaps_at_s is None else gaps_at_s - rng.uniform(0.02, 0.08, len(gaps_at_s))
+    )
     if len(gaps):
         before = gaps[np.clip(np.searchsorted(gaps, t_s, side="right") - 1, 0, None)]
         t_s = t_s[~((t_s > before) & (t_s < before + 0.1))]

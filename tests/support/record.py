@@ -1,4 +1,7 @@
-"""Help for the tests of recordings: events to record, a recorder without a bridge, and what came of it."""
+"""Help for the tests of recordings.
+
+Events to record, a recorder without a bridge, and what came of it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ from vil_bridge.recording.recorder import Recorder
 from vil_bridge.recording.write_queue import WaitingPicture
 
 HERE = Transform.identity()
-CAMERA = CameraInfo(CameraModel("front", 32, 24, 1.2), "drone", HERE, HERE, 30.0, {"rgb": ("compensated", "raw")})
+CAMERA = CameraInfo(
+    CameraModel("front", 32, 24, 1.2), "drone", HERE, HERE, 30.0, {"rgb": ("compensated", "raw")}
+)
 FACTS = RecordingFacts(
     bridge="test",
     version="1.2.3",
@@ -37,12 +42,16 @@ FACTS = RecordingFacts(
     utc_offset_ns=WallClock.of_run().offset_ns,
     sources=("mocap", "imu"),
     actors=(
-        RecordedActor("drone", "mocap", "body", False, Transform.of((1.0, 2.0, 3.0)), HERE, "imu", HERE),
+        RecordedActor(
+            "drone", "mocap", "body", False, Transform.of((1.0, 2.0, 3.0)), HERE, "imu", HERE
+        ),
         RecordedActor("human", "mocap", "Actor", True, HERE, HERE),
     ),
     cameras=(CAMERA,),
 )
-MODEL = SkeletonModel("Actor", ("hip", "head"), (-1, 0), np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.7]]), 1.05)
+MODEL = SkeletonModel(
+    "Actor", ("hip", "head"), (-1, 0), np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.7]]), 1.05
+)
 
 
 def frame_at(number: int, t_ns: int) -> SourceFrame:
@@ -57,7 +66,11 @@ def frame_at(number: int, t_ns: int) -> SourceFrame:
         p_m=noise.normal(size=(2, 3)),
         q_xyzw=np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)),
         tracked=np.array([True, False]),
-        skeletons=(SkeletonFrame(MODEL, noise.normal(size=(2, 3)), noise.normal(size=(2, 4)), np.array([True, True])),),
+        skeletons=(
+            SkeletonFrame(
+                MODEL, noise.normal(size=(2, 3)), noise.normal(size=(2, 4)), np.array([True, True])
+            ),
+        ),
         markers=Markers(("body/1", ""), noise.normal(size=(2, 3)), np.array([True, False])),
         latency_ns=1_500_000,
     )
@@ -70,7 +83,11 @@ def some_events(count: int) -> list[SourceEvent]:
         t_ns = now_ns()
         noise = np.random.default_rng(1000 + i)
         events.append(frame_at(i, t_ns))
-        events.append(ImuSample("imu", None if i % 2 else t_ns, t_ns, noise.normal(size=3), noise.normal(size=3)))
+        events.append(
+            ImuSample(
+                "imu", None if i % 2 else t_ns, t_ns, noise.normal(size=3), noise.normal(size=3)
+            )
+        )
         if i % 10 == 0:
             events.append(ClockExchange("mocap", t_ns - 300, t_ns + 7_000_000_000, t_ns))
         if i % 50 == 49:
@@ -78,11 +95,15 @@ def some_events(count: int) -> list[SourceEvent]:
     return events
 
 
-def picture(frame_id: int, variant: str = "compensated", size: tuple[int, int] = (24, 32)) -> WaitingPicture:
+def picture(
+    frame_id: int, variant: str = "compensated", size: tuple[int, int] = (24, 32)
+) -> WaitingPicture:
     """A grey one whose brightness is its number."""
     pose = HeaderPose([float(frame_id), 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
     header = frame_header(frame_id, variant=variant, pose_rendered=pose, pose_display=pose)
-    return WaitingPicture("front", header, np.full((*size, 3), frame_id % 256, np.uint8), header.t_display_ns)
+    return WaitingPicture(
+        "front", header, np.full((*size, 3), frame_id % 256, np.uint8), header.t_display_ns
+    )
 
 
 @contextmanager
@@ -116,4 +137,8 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(_plain(v) for v in value)
     fields = getattr(type(value), "__dataclass_fields__", None)
-    return value if fields is None else (type(value), *(_plain(getattr(value, name)) for name in fields))
+    return (
+        value
+        if fields is None
+        else (type(value), *(_plain(getattr(value, name)) for name in fields))
+    )

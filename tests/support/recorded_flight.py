@@ -1,7 +1,9 @@
-"""A recorded flight through a bridge: the samples that its vehicle measured, a wall of dots, and the truth.
+"""A recorded flight through a bridge.
 
-Bridge time and the recording's differ by an offset that the bridge itself finds, since it maps mocap's stamps: the
-instant of a pose that it was given, minus that pose's time in the recording.
+The samples that its vehicle measured, a wall of dots, and the truth.
+
+Bridge time and the recording's differ by an offset that the bridge itself finds, since it maps
+mocap's stamps: the instant of a pose that it was given, minus that pose's time in the recording.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ F_PX: Final = 400.0
 CONFIG: Final = f"""
 version: 1
 rooms: {{{{room: {{{{}}}}}}}}
-sources: {{{{track: {{{{type: motion-file, path: "{{folder}}", subject: drone, room: room, loop: false}}}}, {{more}}}}}}
+sources: {{{{track: {{{{type: motion-file, path: "{{folder}}", subject: drone, room: room,
+    loop: false}}}}, {{more}}}}}}
 actors: {{{{drone: {{{{kind: vehicle, source: track, subject: drone, imu: {{imu}}}}}}}}}}
 renderers: {{{{drawn: {{{{type: flightgoggles, pose_port: 0, image_port: 0}}}}}}}}
 cameras:
@@ -55,7 +58,9 @@ http: {{{{port: 0}}}}
 realtime: {{{{fifo_priority: 0}}}}
 simulation: {{simulation}}
 """
-"""A bridge that plays the flight in ``folder``; the camera is that of `bench compensate`, and rendering is late.
+"""A bridge that plays the flight in ``folder``.
+
+The camera is that of `bench compensate`, and rendering is late.
 
 ``imu`` is the source of its samples, ``track`` or one that is defined by ``more``.
 """
@@ -137,8 +142,14 @@ def dots_px(T_world_camera: Transform, border_px: int = _HALF_PX) -> FloatArray:
 
 def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
     """Draw wall and dots as they are seen from the poses asked for."""
-    made = ((view, _depth if view.modality is Modality.DEPTH else _picture) for view in views if view.due)
-    return RenderedRequest(tuple(RenderedImage(view, drawn(view.T_world_camera)) for view, drawn in made))
+    made = (
+        (view, _depth if view.modality is Modality.DEPTH else _picture)
+        for view in views
+        if view.due
+    )
+    return RenderedRequest(
+        tuple(RenderedImage(view, drawn(view.T_world_camera)) for view, drawn in made)
+    )
 
 
 def _depth(T_world_camera: Transform) -> ImageArray:
@@ -147,7 +158,9 @@ def _depth(T_world_camera: Transform) -> ImageArray:
     inverse_per_m = (normal[0] * u / F_PX + normal[1] * v[:, None] / F_PX + normal[2]) / (
         _WALL_M - T_world_camera.p_m[0]
     )
-    units: ImageArray = np.rint(DEPTH_UNITS_PER_M / np.maximum(inverse_per_m, 0.011)).astype(np.uint16)
+    units: ImageArray = np.rint(DEPTH_UNITS_PER_M / np.maximum(inverse_per_m, 0.011)).astype(
+        np.uint16
+    )
     return units
 
 
@@ -155,21 +168,37 @@ def _picture(T_world_camera: Transform) -> ImageArray:
     picture = np.zeros(SIZE_PX[::-1])
     for u, v in dots_px(T_world_camera):
         column, row = round(u), round(v)
-        x, y = (np.exp(-0.5 * ((_AROUND + at - centre) / _SIGMA_PX) ** 2) for at, centre in ((column, u), (row, v)))
+        x, y = (
+            np.exp(-0.5 * ((_AROUND + at - centre) / _SIGMA_PX) ** 2)
+            for at, centre in ((column, u), (row, v))
+        )
         rows, columns = (slice(at - _HALF_PX, at + _HALF_PX + 1) for at in (row, column))
         picture[rows, columns] += 250.0 * np.outer(y, x)
     return np.minimum(np.rint(picture), 255).astype(np.uint8)
 
 
 def residuals_px(image: ImageArray, T_world_body: Transform) -> FloatArray:
-    """Return how far each dot of a picture is from where it truly is, (n,): centroids against projections."""
+    """Return how far each dot of a picture is from where it truly is, (n,).
+
+    Centroids against projections.
+    """
     found = []
     for true in dots_px(T_world_body @ T_BODY_OPTICAL, _BORDER_PX):
         at = true
         for _ in range(3):  # until the window is centred on the dot
-            column, row = (int(side) for side in np.clip(np.rint(at), _HALF_PX, np.array(SIZE_PX) - 1 - _HALF_PX))
-            patch = image[row - _HALF_PX : row + _HALF_PX + 1, column - _HALF_PX : column + _HALF_PX + 1].astype(float)
+            column, row = (
+                int(side)
+                for side in np.clip(np.rint(at), _HALF_PX, np.array(SIZE_PX) - 1 - _HALF_PX)
+            )
+            patch = image[
+                row - _HALF_PX : row + _HALF_PX + 1, column - _HALF_PX : column + _HALF_PX + 1
+            ].astype(float)
             weight = max(patch.sum(), 1.0)
-            at = np.array((column + patch.sum(axis=0) @ _AROUND / weight, row + patch.sum(axis=1) @ _AROUND / weight))
+            at = np.array(
+                (
+                    column + patch.sum(axis=0) @ _AROUND / weight,
+                    row + patch.sum(axis=1) @ _AROUND / weight,
+                )
+            )
         found.append(np.linalg.norm(at - true))
     return np.array(found)

@@ -1,4 +1,5 @@
-"""Scenes of which every pixel is known, cameras in them, and renderers of them, for the proofs of the renderer.
+"""Scenes of which every pixel is known, cameras in them, and renderers of them, for the proofs of
+the renderer.
 
 The plain camera here is the world: its optical axes are the world's (x right, y down, z ahead).
 """
@@ -83,7 +84,9 @@ def rays(model: CameraModel) -> FloatArray:
 
 def pixels_of(model: CameraModel) -> FloatArray:
     """(u, v) of every pixel, shape (h, w, 2)."""
-    u, v = np.meshgrid(np.arange(model.width_px, dtype=float), np.arange(model.height_px, dtype=float))
+    u, v = np.meshgrid(
+        np.arange(model.width_px, dtype=float), np.arange(model.height_px, dtype=float)
+    )
     return np.stack((u, v), axis=-1)
 
 
@@ -133,10 +136,14 @@ def shot(
     hide: tuple[str, ...] = (),
     layer: str = "",
 ) -> ImageArray:
-    return shots(renderer, model, (modality,), T_world_camera, snapshot, t_ns=t_ns, hide=hide, layer=layer)[0].pixels
+    return shots(
+        renderer, model, (modality,), T_world_camera, snapshot, t_ns=t_ns, hide=hide, layer=layer
+    )[0].pixels
 
 
-def moved(name: str, p_m: npt.ArrayLike, R: FloatArray | None = None, prefab: str = "") -> ActorState:
+def moved(
+    name: str, p_m: npt.ArrayLike, R: FloatArray | None = None, prefab: str = ""
+) -> ActorState:
     """Puts the scene's movable object of that name somewhere, or a model of the scene's."""
     return ActorState(name, ActorKind.PROP, TrackingState.TRACKED, 0, at(p_m, R), prefab=prefab)
 
@@ -164,7 +171,9 @@ def plate(
     r, w = np.array(right, float), np.array(up, float)
     s, t = (a.ravel() / cells for a in np.meshgrid(np.arange(cells + 1), np.arange(cells + 1)))
     first = (np.arange(cells)[:, None] * (cells + 1) + np.arange(cells)).ravel()
-    faces = np.stack((first, first + 1, first + cells + 2, first, first + cells + 2, first + cells + 1), axis=-1)
+    faces = np.stack(
+        (first, first + 1, first + cells + 2, first, first + cells + 2, first + cells + 1), axis=-1
+    )
     p = np.array(centre, float) + (2 * s - 1)[:, None] * r + (2 * t - 1)[:, None] * w
     normal = np.cross(r, w)
     return Primitive(
@@ -190,7 +199,12 @@ def facing(
 
 
 def thing(name: str, *parts: Primitive, instance: int = 1, **more: object) -> SceneObject:
-    return SceneObject(name, Asset.of(name, parts), np.eye(4), **({"semantic": 6, "instance": instance} | more))  # type: ignore[arg-type]
+    return SceneObject(
+        name,
+        Asset.of(name, parts),
+        np.eye(4),
+        **({"semantic": 6, "instance": instance} | more),  # type: ignore[arg-type]
+    )
 
 
 def scene_of(
@@ -201,7 +215,13 @@ def scene_of(
     **more: object,
 ) -> Scene:
     """Even light from everywhere, and what else is said."""
-    return Scene("proof", objects, Environment(np.full(3, ambient), np.full(3, ambient), sun), lamps, **more)  # type: ignore[arg-type]
+    return Scene(
+        "proof",
+        objects,
+        Environment(np.full(3, ambient), np.full(3, ambient), sun),
+        lamps,
+        **more,  # type: ignore[arg-type]
+    )
 
 
 # --- light -------------------------------------------------------------------------------------
@@ -210,7 +230,9 @@ def scene_of(
 def srgb(light: npt.ArrayLike) -> FloatArray:
     """Display level 0..255 of linear light."""
     c = np.clip(np.asarray(light, float), 0.0, 1.0)
-    shown: FloatArray = 255.0 * np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.maximum(c, 1e-9) ** (1 / 2.4) - 0.055)
+    shown: FloatArray = 255.0 * np.where(
+        c <= 0.0031308, 12.92 * c, 1.055 * np.maximum(c, 1e-9) ** (1 / 2.4) - 0.055
+    )
     return shown
 
 

@@ -1,6 +1,7 @@
 """ROS 2 messages as pycdr2 types, written from the message definitions of common_interfaces.
 
-No postponed annotations: pycdr2 reads them when a class is made. mypy reads its ``array[float64, 9]`` as a mistake.
+No postponed annotations: pycdr2 reads them when a class is made. mypy reads its ``array[float64,
+9]`` as a mistake.
 """
 # mypy: disable-error-code="type-arg,valid-type"
 

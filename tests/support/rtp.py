@@ -1,4 +1,7 @@
-"""What tests of the video output share: numbered pictures, a receiver by hand, players as child processes."""
+"""What tests of the video output share.
+
+Numbered pictures, a receiver by hand, players as child processes.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,15 @@ _BLOCK_PX: Final = 32
 
 
 def camera_info(
-    rate_hz: float = 100.0, offers: tuple[str, ...] = ("rgb",), size_px: tuple[int, int] = (WIDTH_PX, HEIGHT_PX)
+    rate_hz: float = 100.0,
+    offers: tuple[str, ...] = ("rgb",),
+    size_px: tuple[int, int] = (WIDTH_PX, HEIGHT_PX),
 ) -> CameraInfo:
     here = Transform.identity()
     model = CameraModel("front", *size_px, 1.2)
-    return CameraInfo(model, "world", here, here, rate_hz, dict.fromkeys(offers, ("compensated", "raw")))
+    return CameraInfo(
+        model, "world", here, here, rate_hz, dict.fromkeys(offers, ("compensated", "raw"))
+    )
 
 
 def header(frame_id: int, modality: str = "rgb", t_display_ns: int | None = None) -> FrameHeader:
@@ -50,18 +57,26 @@ def header(frame_id: int, modality: str = "rgb", t_display_ns: int | None = None
 
 
 def painted(number: int, *, gray: bool = False) -> ImageArray:
-    """A moving pattern with the number in a row of large blocks, and its complement in the row below."""
+    """A moving pattern with the number in a row of large blocks, and its complement in the row
+    below.
+    """
     y, x = np.mgrid[0:HEIGHT_PX, 0:WIDTH_PX]
     plane = (127 + 60 * np.sin((x + 3 * number) / 17) * np.cos(y / 13)).astype(np.uint8)
     bits = np.array([number >> i & 1 for i in range(_BITS)], np.uint8)
     rows = np.stack([bits, 1 - bits]) * 200 + 25
-    plane[: 2 * _BLOCK_PX, : _BITS * _BLOCK_PX] = np.kron(rows, np.ones((_BLOCK_PX, _BLOCK_PX), np.uint8))
+    plane[: 2 * _BLOCK_PX, : _BITS * _BLOCK_PX] = np.kron(
+        rows, np.ones((_BLOCK_PX, _BLOCK_PX), np.uint8)
+    )
     return plane if gray else np.stack([plane] * 3, axis=-1)
 
 
 def number_in(plane: ImageArray) -> int | None:
     """The number, None where it cannot be read beyond doubt."""
-    top = plane[: 2 * _BLOCK_PX, : _BITS * _BLOCK_PX].reshape(2, _BLOCK_PX, _BITS, _BLOCK_PX).mean(axis=(1, 3))
+    top = (
+        plane[: 2 * _BLOCK_PX, : _BITS * _BLOCK_PX]
+        .reshape(2, _BLOCK_PX, _BITS, _BLOCK_PX)
+        .mean(axis=(1, 3))
+    )
     if np.abs(top[0] - top[1]).min() < 100:
         return None
     return int(sum(1 << i for i in range(_BITS) if top[0, i] > top[1, i]))
@@ -91,7 +106,9 @@ def parse_packet(data: bytes) -> Packet:
     length = (element[0] & 15) + 1
     assert not any(element[1 + length :]), "padding is zero"
     frame_id, t_display_ns = struct.unpack(">QQ", element[1 : 1 + length])
-    return Packet(bool(second >> 7), sequence, ticks, ssrc, frame_id, t_display_ns, data[16 + 4 * words :])
+    return Packet(
+        bool(second >> 7), sequence, ticks, ssrc, frame_id, t_display_ns, data[16 + 4 * words :]
+    )
 
 
 def depacketized(payloads: Sequence[bytes], *, hevc: bool) -> list[bytes]:
@@ -128,7 +145,7 @@ def depacketized(payloads: Sequence[bytes], *, hevc: bool) -> list[bytes]:
     return found
 
 
-# --- players ---------------------------------------------------------------------------------------
+# --- players --------------------------------------------------------------------------------------
 
 
 def free_pair() -> int:
@@ -141,7 +158,18 @@ def free_pair() -> int:
 def ffmpeg(sdp: Path) -> list[str]:
     """Plays a description to its standard output, gray."""
     program = needs_program("ffmpeg", "ffmpeg")
-    low = ["-fflags", "nobuffer", "-flags", "low_delay", "-probesize", "32", "-fpsprobesize", "0", "-threads", "1"]
+    low = [
+        "-fflags",
+        "nobuffer",
+        "-flags",
+        "low_delay",
+        "-probesize",
+        "32",
+        "-fpsprobesize",
+        "0",
+        "-threads",
+        "1",
+    ]
     out = ["-fps_mode", "passthrough", "-pix_fmt", "gray", "-f", "rawvideo", "-"]
     return [
         program,
@@ -163,11 +191,23 @@ def gstreamer(sdp: Path, codec: str) -> list[str]:
     family = {"h264": "h264", "hevc": "h265"}[codec]
     elements = [f"rtp{family}depay", f"{family}parse", f"avdec_{family}", "videoconvert"]
     for element in ("sdpdemux", *elements):
-        if subprocess.run(["gst-inspect-1.0", "--exists", element], check=False, timeout=60.0).returncode:
+        if subprocess.run(
+            ["gst-inspect-1.0", "--exists", element], check=False, timeout=60.0
+        ).returncode:
             pytest.skip(f"GStreamer has no {element}: sh scripts/foreign.sh installs its plug-ins")
     chain = [part for element in elements for part in ("!", element)]
     sink = ["!", "video/x-raw,format=GRAY8", "!", "fdsink", "fd=1", "sync=false"]
-    return [program, "-q", "filesrc", f"location={sdp}", "!", "sdpdemux", "latency=20", *chain, *sink]
+    return [
+        program,
+        "-q",
+        "filesrc",
+        f"location={sdp}",
+        "!",
+        "sdpdemux",
+        "latency=20",
+        *chain,
+        *sink,
+    ]
 
 
 class Player:

@@ -54,12 +54,22 @@ def stage(*latencies_ms: float) -> StageView:
 
 _STAGE_TIMES_MS = (
     *((4.4, 4.6, 4.9), (2.0, 6.0, 12.0), (19.0, 21.0, 33.0), (0.9, 1.1, 1.4), (1.9, 2.0, 2.4)),
-    *((0.05, 0.06, 0.2), (0.6, 0.7, 1.9), (1.0, 1.2, 2.0), (26.0, 31.0, 47.0), (22.0, 25.0, 39.0), (29.0, 35.0, 55.0)),
+    *(
+        (0.05, 0.06, 0.2),
+        (0.6, 0.7, 1.9),
+        (1.0, 1.2, 2.0),
+        (26.0, 31.0, 47.0),
+        (22.0, 25.0, 39.0),
+        (29.0, 35.0, 55.0),
+    ),
 )
 
 
 def sample_snapshot() -> BridgeSnapshot:
-    """Two rooms, a drone and a human, two cameras, one renderer, one reader; the IMU's cable is out."""
+    """Two rooms, a drone and a human, two cameras, one renderer, one reader.
+
+    The IMU's cable is out.
+    """
     return BridgeSnapshot(
         t_ns=NOW_NS,
         name="two-rooms",
@@ -127,12 +137,24 @@ def sample_snapshot() -> BridgeSnapshot:
                 {"tracked": 1, "coasting": 1},
             ),
             "gate": ActorView(
-                ActorKind.PROP, "motive-flight", "gate", TrackingState.LOST, None, None, None, None, {"lost": 1}
+                ActorKind.PROP,
+                "motive-flight",
+                "gate",
+                TrackingState.LOST,
+                None,
+                None,
+                None,
+                None,
+                {"lost": 1},
             ),
         },
         renderers={
             "unity": RendererView(
-                report("unity", facts={"renderer": "llvmpipe", "protocol": "v3"}, counters={"duplicates": 2}),
+                report(
+                    "unity",
+                    facts={"renderer": "llvmpipe", "protocol": "v3"},
+                    counters={"duplicates": 2},
+                ),
                 type="flightgoggles",
                 in_flight=1,
             )
@@ -149,10 +171,16 @@ def sample_snapshot() -> BridgeSnapshot:
                 in_flight=1,
                 frames={"received": 990, "rgb/compensated": 985},
                 dropped={"renderer_busy": 10, "too_old": 5},
-                compensation=CompensationView("homography", 4.2, 0.031, 0.973, 3_100_000, 38_000_000),
-                landmarks=tuple(LandmarkView(f"Gate1_{i}", 100.0 * i, 50.0, 4.0) for i in range(1, 5)),
+                compensation=CompensationView(
+                    "homography", 4.2, 0.031, 0.973, 3_100_000, 38_000_000
+                ),
+                landmarks=tuple(
+                    LandmarkView(f"Gate1_{i}", 100.0 * i, 50.0, 4.0) for i in range(1, 5)
+                ),
                 range_m=1.58,
-                latency={name: stage(*times) for name, times in zip(STAGES, _STAGE_TIMES_MS, strict=True)},
+                latency={
+                    name: stage(*times) for name, times in zip(STAGES, _STAGE_TIMES_MS, strict=True)
+                },
             ),
             "observer": CameraView(
                 actor="world",

@@ -21,7 +21,9 @@ TRIANGLE = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
 
 def bare() -> Scene:
     """A base with nothing in it."""
-    return Scene("bare", (), Environment(np.full(3, 0.3), np.full(3, 0.1), exposure=2.0, latitude_deg=10.0))
+    return Scene(
+        "bare", (), Environment(np.full(3, 0.3), np.full(3, 0.1), exposure=2.0, latitude_deg=10.0)
+    )
 
 
 BASES = {"bare": bare}
@@ -41,7 +43,9 @@ def problems(folder: Path, text: str, bases: Mapping[str, Any] | None = None) ->
     return str(caught.value).replace(f"{folder}/", "").splitlines()
 
 
-def write_glb(path: Path, nodes: Sequence[Mapping[str, Any]], lights: Sequence[Mapping[str, Any]] = ()) -> None:
+def write_glb(
+    path: Path, nodes: Sequence[Mapping[str, Any]], lights: Sequence[Mapping[str, Any]] = ()
+) -> None:
     """A GLB with one triangle as mesh 0; nodes are glTF's."""
     data = TRIANGLE.tobytes()
     document = {
@@ -51,7 +55,14 @@ def write_glb(path: Path, nodes: Sequence[Mapping[str, Any]], lights: Sequence[M
         "nodes": list(nodes),
         "meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],
         "accessors": [
-            {"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3", "min": [0, 0, 0], "max": [1, 1, 0]}
+            {
+                "bufferView": 0,
+                "componentType": 5126,
+                "count": 3,
+                "type": "VEC3",
+                "min": [0, 0, 0],
+                "max": [1, 1, 0],
+            }
         ],
         "bufferViews": [{"buffer": 0, "byteLength": len(data)}],
         "buffers": [{"byteLength": len(data)}],
@@ -61,7 +72,12 @@ def write_glb(path: Path, nodes: Sequence[Mapping[str, Any]], lights: Sequence[M
         document["extensions"] = {"KHR_lights_punctual": {"lights": list(lights)}}
     text = json.dumps(document).encode()
     text += b" " * (-len(text) % 4)
-    chunks = struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(data), b"BIN\0") + data
+    chunks = (
+        struct.pack("<I4s", len(text), b"JSON")
+        + text
+        + struct.pack("<I4s", len(data), b"BIN\0")
+        + data
+    )
     path.write_bytes(struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks)
 
 
@@ -73,7 +89,9 @@ def write_obj(path: Path) -> None:
 def write_stl(path: Path) -> None:
     """One triangle as text."""
     vertices = "".join(f"vertex {x} {y} {z}\n" for x, y, z in 1000 * TRIANGLE)
-    path.write_text(f"solid s\nfacet normal 0 0 1\nouter loop\n{vertices}endloop\nendfacet\nendsolid s\n")
+    path.write_text(
+        f"solid s\nfacet normal 0 0 1\nouter loop\n{vertices}endloop\nendfacet\nendsolid s\n"
+    )
 
 
 def write_png(path: Path, colour: tuple[int, int, int] = (255, 0, 0)) -> None:

@@ -33,7 +33,9 @@ FREE: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] =
 
 @cache
 def timed(name: str) -> tuple[Scene, float]:
-    """A scene and the CPU seconds that it took, textures that no scene before it needed included."""
+    """A scene and the CPU seconds that it took, textures that no scene before it needed
+    included.
+    """
     started = time.process_time()
     scene = SCENES[name]()
     return scene, time.process_time() - started
@@ -61,7 +63,12 @@ def solid(name: str) -> trimesh.Trimesh:
     sizes = [len(part.triangles) for _, _, part in parts]
     return trimesh.Trimesh(
         np.concatenate([part.p_m @ m[:3, :3].T + m[:3, 3] for _, m, part in parts]),
-        np.concatenate([part.triangles.astype(np.int64) + n for (_, _, part), n in zip(parts, counts, strict=True)]),
+        np.concatenate(
+            [
+                part.triangles.astype(np.int64) + n
+                for (_, _, part), n in zip(parts, counts, strict=True)
+            ]
+        ),
         process=False,
         face_attributes={
             "owner": np.repeat([index for index, _, _ in parts], sizes),
@@ -82,7 +89,9 @@ def _embree(name: str) -> EmbreeScene:
     return scene
 
 
-def first_hits(name: str, origin: FloatArray, direction: FloatArray) -> tuple[npt.NDArray[np.int32], FloatArray]:
+def first_hits(
+    name: str, origin: FloatArray, direction: FloatArray
+) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Triangle (-1 = none) and distance (infinite = none) of what unit rays (n, 3) meet first."""
     found = _embree(name).run(origin.astype(np.float32), direction.astype(np.float32), output=1)
     triangle: npt.NDArray[np.int32] = found["primID"]

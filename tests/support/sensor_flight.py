@@ -1,4 +1,6 @@
-"""A world whose drone has sensors, in a room that is turned, fed with readings that differ from one another."""
+"""A world whose drone has sensors, in a room that is turned, fed with readings that differ from
+one another.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ class SensorFlight:
 
     def __init__(self) -> None:
         config = SimulatedConfig.model_validate(
-            {"type": "simulated", "vehicles": {"quad": {"model": "flightgoggles", "sensors": SENSORS}}}
+            {
+                "type": "simulated",
+                "vehicles": {"quad": {"model": "flightgoggles", "sensors": SENSORS}},
+            }
         )
         drone = Actor("drone", ActorKind.VEHICLE, "sim", "quad", sensors=config.sensors_of("quad"))
         bare = Actor("bare", ActorKind.VEHICLE, "sim", "other")
@@ -55,7 +60,9 @@ class SensorFlight:
         self.rows: dict[str, dict[int, FloatArray]] = {name: {} for name in SENSORS}
 
     def measure(self) -> None:
-        """One reading of each sensor, measured 20 ms ago, of the drone and of a vehicle that is no actor."""
+        """One reading of each sensor, measured 20 ms ago, of the drone and of a vehicle that is
+        no actor.
+        """
         for name, kind in KINDS.items():
             t_arrival_ns = now_ns()
             t_ns = t_arrival_ns - 20_000_000
@@ -66,26 +73,36 @@ class SensorFlight:
                 row[4] += 1e-6 * len(self.rows[name])
             values = np.stack((np.zeros(len(row)), row))
             self.rows[name][t_ns] = row
-            self.world.ingest(SensorReadings("sim", name, kind, t_ns, t_arrival_ns, ("stranger", "quad"), values))
+            self.world.ingest(
+                SensorReadings("sim", name, kind, t_ns, t_arrival_ns, ("stranger", "quad"), values)
+            )
 
 
 T_BODY_RING = Transform.of((0.2, 0.0, 0.1), (0.0, 0.0, _ROOT_HALF, _ROOT_HALF))
 BEAMS = {"down": (0.0, 0.0, -1.0), "left": (0.0, 1.0, 0.0)}
 POINTS = np.array([[0.5, 1.25, -2.0, 7.0], [10.0, -0.125, 3.5, 70_000.0]])
-"""Points of a turn in the lidar's axes, and their instances; the second one comes closer with each turn."""
+"""Points of a turn in the lidar's axes, and their instances.
+
+The second one comes closer with each turn.
+"""
 
 
 class RangingFlight:
-    """A drone with a distance sensor of two beams, of which the second one hits nothing, and a lidar.
+    """A drone with a distance sensor of two beams, of which the second one hits nothing, and a
+    lidar.
 
     Attributes:
-        ranges_m: of the first beam, by bridge time of the measurement. turns: points and instances likewise.
+        ranges_m: of the first beam, by bridge time of the measurement. turns: points and instances
+            likewise.
     """
 
     def __init__(self) -> None:
         around = SensorDescription("distance", variances=(0.04,))
         sensors = {"around": around, "ring": SensorDescription("lidar", T_BODY_RING)}
-        self.world = World({"sim": T_WORLD_ROOM}, [Actor("drone", ActorKind.VEHICLE, "sim", "quad", sensors=sensors)])
+        self.world = World(
+            {"sim": T_WORLD_ROOM},
+            [Actor("drone", ActorKind.VEHICLE, "sim", "quad", sensors=sensors)],
+        )
         self.ranges_m: dict[int, float] = {}
         self.turns: dict[int, FloatArray] = {}
 
@@ -95,7 +112,9 @@ class RangingFlight:
         self.ranges_m[t_ns] = range_m = 2.0 + 0.125 * (number % 100)
         beams = [*BEAMS["down"], range_m, *BEAMS["left"], 30.0]
         self._ingest("around", "distance", t_ns, [0.5, 30.0, 0.1, 0.0, -0.05, *beams])
-        self.turns[t_ns] = points = POINTS - np.array([[0, 0, 0, 0], [0.125 * (number % 50), 0, 0, 0]])
+        self.turns[t_ns] = points = POINTS - np.array(
+            [[0, 0, 0, 0], [0.125 * (number % 50), 0, 0, 0]]
+        )
         pose = [*T_BODY_RING.p_m, *T_BODY_RING.q_xyzw]
         self._ingest("ring", "lidar", t_ns, [*pose, *points.ravel(), *[np.nan] * 4])
 

@@ -43,4 +43,6 @@ def moving(t_ns: int, who: Sequence[int]) -> TrueState:
     v = np.concatenate((-np.sin(angle), np.cos(angle), 0.0 * i), axis=1)
     w = np.concatenate((0.1 * i, 0.2 + 0.0 * i, np.sin(angle)), axis=1)
     q = q_exp(np.concatenate((0.1 * np.sin(angle), 0.05 * i, angle), axis=1))
-    return TrueState(t_ns, p, v, -p, q, w, 0.1 * w, v + _WEIGHT_MPS2, 800.0 + 10.0 * np.repeat(i, 4, axis=1))
+    return TrueState(
+        t_ns, p, v, -p, q, w, 0.1 * w, v + _WEIGHT_MPS2, 800.0 + 10.0 * np.repeat(i, 4, axis=1)
+    )

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def served(serve: Callable[..., None], draw: object, config: object, *more: object) -> Iterator[Counter[str]]:
+def served(
+    serve: Callable[..., None], draw: object, config: object, *more: object
+) -> Iterator[Counter[str]]:
     """Run ``serve(draw, config, stop, counters, ...)`` of either protocol; its counters."""
     stop, counters = threading.Event(), Counter[str]()
     thread = threading.Thread(target=serve, args=(draw, config, stop, counters, *more))

@@ -1,6 +1,7 @@
 """Schemas of FastAPI's fields, shared by all applications of a process.
 
-An application has some 230 fields of some 60 types. Pydantic's adapters are immutable and depend on the type alone.
+An application has some 230 fields of some 60 types. Pydantic's adapters are immutable and depend on
+the type alone.
 """
 
 from __future__ import annotations

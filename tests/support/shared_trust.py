@@ -1,4 +1,7 @@
-"""The certificate authorities that httpx trusts, read once in a process of the tests: each client would read them."""
+"""The certificate authorities that httpx trusts, read once in a process of the tests.
+
+Each client would read them.
+"""
 
 from __future__ import annotations
 

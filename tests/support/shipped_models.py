@@ -1,4 +1,6 @@
-"""Models and textures that every renderer makes when it starts, made once before programs are forked."""
+"""Models and textures that every renderer makes when it starts, made once before programs are
+forked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from vil_renderer.embedded.scenes import SCENES
 
 
 def prepare(*scenes: str) -> None:
-    """Make the models of actors, and paint the textures of scenes; starts no thread, which a fork would not have."""
+    """Make the models of actors, and paint the textures of scenes.
+
+    Starts no thread, which a fork would not have.
+    """
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
     HumanModels()

@@ -1,4 +1,6 @@
-"""A bridge whose vehicles autopilots' programs fly, as a process with free ports, and strict stand-ins of them."""
+"""A bridge whose vehicles autopilots' programs fly, as a process with free ports, and strict
+stand-ins of them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from vil_bridge.tools.sitl_world import sitl_data
 
 STAND_IN: Final = (*VIL_BRIDGE, "lab", "autopilot")
 wait_until: Final = partial(common.wait_until, period_s=0.05)
-"""Wait for a condition of a bridge that steps as fast as it can: each question takes the time of some steps."""
+"""Wait for a condition of a bridge that steps as fast as it can.
+
+Each question takes the time of some steps.
+"""
 
 
 class SitlBridge:
@@ -51,7 +56,9 @@ class SitlBridge:
         return {name: int(counters.get(name, 0)) for name in ("steps", "late")}
 
     def stands(self, seconds: float = 0.3) -> bool:
-        """Return True if no step is made for some time, by default longer than a pose takes to be reported."""
+        """Return True if no step is made for some time, by default longer than a pose takes to
+        be reported.
+        """
         before = self.steps()
         time.sleep(seconds)
         return self.steps() == before
@@ -75,7 +82,9 @@ class SitlBridge:
 
     def vehicle(self, subject: str) -> dict[str, Any]:
         """Return the state of a vehicle, as REST has it."""
-        state: dict[str, Any] = self.web.get(f"/api/v1/vehicles/{subject}").raise_for_status().json()
+        state: dict[str, Any] = (
+            self.web.get(f"/api/v1/vehicles/{subject}").raise_for_status().json()
+        )
         return state
 
     def _reports(self) -> list[dict[str, Any]]:
@@ -96,12 +105,17 @@ def sitl_bridge(
     ``change``: of its configuration. ``autopilot``: further keys of every vehicle's autopilot.
     """
     http_port, port = free_ports(2, socket.SOCK_STREAM)
-    data = sitl_data(options) | {"http": {"port": http_port}, "stream": {"bind": "tcp://127.0.0.1:0"}}
+    data = sitl_data(options) | {
+        "http": {"port": http_port},
+        "stream": {"bind": "tcp://127.0.0.1:0"},
+    }
     if options.program != "betaflight":  # which a step that is late disturbs
         data["realtime"] = {"fifo_priority": 0}
     vehicles = [v for source in data["sources"].values() for v in source["vehicles"].values()]
     for vehicle in vehicles:
-        vehicle["autopilot"] |= ({} if options.program == "betaflight" else {"port": port}) | autopilot
+        vehicle["autopilot"] |= (
+            {} if options.program == "betaflight" else {"port": port}
+        ) | autopilot
     change(data)
     file = folder / "sitl.yaml"
     file.write_text(yaml.safe_dump(data), encoding="utf-8")
@@ -132,7 +146,8 @@ def stand_in(kind: str, port: int, *options: object) -> Program:
 def counters(program: Program) -> dict[str, Any]:
     """Return what a stand-in counted, once it has ended."""
     assert program.wait(300) in (0, 3), program.text()
-    lines = [line for line in program.text().splitlines() if line.startswith("{")]  # a violation's sentence follows
+    # A violation's sentence follows.
+    lines = [line for line in program.text().splitlines() if line.startswith("{")]
     assert lines, program.text()
     found: dict[str, Any] = json.loads(lines[-1])
     return found

@@ -1,4 +1,6 @@
-"""Flights of strict stand-ins, which are processes, with the steps made in the test, as fast as they answer."""
+"""Flights of strict stand-ins, which are processes, with the steps made in the test, as fast as
+they answer.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,18 @@ class SitlFlight:
         autopilot: further keys of its configuration.
 
     Attributes:
-        pilot_port: ArduPilot's SERIAL0. simulation: of the vehicle. program: the stand-in, once it flies.
+        pilot_port: ArduPilot's SERIAL0. simulation: of the vehicle. program: the stand-in, once it
+            flies.
         start_ns: bridge time of step 0.
     """
 
     def __init__(
-        self, kind: Kind, *, seed: int = 5, pose: dict[str, object] | None = None, **autopilot: object
+        self,
+        kind: Kind,
+        *,
+        seed: int = 5,
+        pose: dict[str, object] | None = None,
+        **autopilot: object,
     ) -> None:
         self._kind: Final[Kind] = kind
         self._port = free_port(socket.SOCK_STREAM if kind == "px4" else socket.SOCK_DGRAM)
@@ -60,7 +68,12 @@ class SitlFlight:
                 **autopilot,
             },
         }
-        source = {"type": "simulated", "step_hz": STEP_HZ[kind], "seed": seed, "vehicles": {"quad": entry}}
+        source = {
+            "type": "simulated",
+            "step_hz": STEP_HZ[kind],
+            "seed": seed,
+            "vehicles": {"quad": entry},
+        }
         self.simulation: Simulation = ready_simulation(SimulatedConfig.model_validate(source))
         self.program: Program | None = None
         self.start_ns = 0
@@ -71,7 +84,8 @@ class SitlFlight:
         """Fly until the stand-in ends; return what it counted.
 
         Args:
-            words: further options of the stand-in. orders: yields orders of each turn of the stepper.
+            words: further options of the stand-in. orders: yields orders of each turn of the
+                stepper.
             speed: simulated seconds per second, at most.
         """
         with self.started(*words) as program, closing(WakeupTimer()) as timer:
@@ -99,7 +113,15 @@ class SitlFlight:
     def started(self, *words: object) -> Iterator[Program]:
         """Start the stand-in, and connect to ArduPilot's SERIAL0, which it waits for."""
         if self._kind == "ardupilot":
-            words = ("--command-port", self.pilot_port, "--speedup", 0, "--rate", RATES_HZ["ardupilot"], *words)
+            words = (
+                "--command-port",
+                self.pilot_port,
+                "--speedup",
+                0,
+                "--rate",
+                RATES_HZ["ardupilot"],
+                *words,
+            )
         with stand_in(self._kind, self._port, *words) as self.program, socket.socket() as client:
             if self._kind == "ardupilot" and self.pilot_port:
                 wait_until(lambda: client.connect_ex(("127.0.0.1", self.pilot_port)) == 0)

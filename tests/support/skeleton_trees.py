@@ -1,4 +1,7 @@
-"""Skeletons of one person of 1.8 m as different programs describe them: names and tree of each, places of one body."""
+"""Skeletons of one person of 1.8 m as different programs describe them.
+
+Names and tree of each, places of one body.
+"""
 
 from __future__ import annotations
 
@@ -52,15 +55,20 @@ CONVENTIONS: Final[dict[str, _TRUNK_AND_LIMBS]] = {
     ),
     "cmu": (
         "Hips=hips LowerBack=spine Spine=spine1 Spine1=chest Neck=neck Neck1=neck1 Head=head",
-        "{side}Shoulder=collar {side}Arm=upper_arm {side}ForeArm=lower_arm {side}Hand=hand {side}FingerBase=finger"
+        "{side}Shoulder=collar {side}Arm=upper_arm {side}ForeArm=lower_arm "
+        "{side}Hand=hand {side}FingerBase=finger"
         " {side}HandIndex1=finger1",
-        "{s}HipJoint=hip_joint {side}UpLeg=upper_leg {side}Leg=lower_leg {side}Foot=foot {side}ToeBase=toe",
+        "{s}HipJoint=hip_joint {side}UpLeg=upper_leg {side}Leg=lower_leg {side}Foot=foot "
+        "{side}ToeBase=toe",
     ),
     "mixamo": (
-        "Armature=origin mixamorig:Hips=hips mixamorig:Spine=spine mixamorig:Spine1=spine1 mixamorig:Spine2=chest"
+        "Armature=origin mixamorig:Hips=hips mixamorig:Spine=spine "
+        "mixamorig:Spine1=spine1 mixamorig:Spine2=chest"
         " mixamorig:Neck=neck mixamorig:Head=head mixamorig:HeadTop_End=head_end",
-        "mixamorig:{side}Shoulder=collar mixamorig:{side}Arm=upper_arm mixamorig:{side}ForeArm=lower_arm"
-        " mixamorig:{side}Hand=hand mixamorig:{side}HandIndex1=finger mixamorig:{side}HandIndex2=finger1",
+        "mixamorig:{side}Shoulder=collar mixamorig:{side}Arm=upper_arm "
+        "mixamorig:{side}ForeArm=lower_arm"
+        " mixamorig:{side}Hand=hand mixamorig:{side}HandIndex1=finger "
+        "mixamorig:{side}HandIndex2=finger1",
         "mixamorig:{side}UpLeg=upper_leg mixamorig:{side}Leg=lower_leg mixamorig:{side}Foot=foot"
         " mixamorig:{side}ToeBase=toe mixamorig:{side}Toe_End=toe_end",
     ),
@@ -78,7 +86,10 @@ CONVENTIONS: Final[dict[str, _TRUNK_AND_LIMBS]] = {
 
 
 def tree_of(convention: str, *, named: bool = True) -> SkeletonModel:
-    """Return the skeleton as a program describes it, all axes parallel; ``named`` False numbers the bones."""
+    """Return the skeleton as a program describes it, all axes parallel.
+
+    ``named`` False numbers the bones.
+    """
     trunk, arm, leg = CONVENTIONS[convention]
     bones: list[str] = []
     places: list[str] = []
@@ -107,8 +118,12 @@ def tree_of(convention: str, *, named: bool = True) -> SkeletonModel:
 
 def expected_parts(convention: str) -> dict[str, str]:
     """Return the bone of each part that the convention has."""
-    trunk, arm, leg = (dict(entry.split("=")[::-1] for entry in chain.split()) for chain in CONVENTIONS[convention])
-    found: dict[str, str] = {part: trunk[part] for part in ("hips", "spine", "chest", "neck", "head") if part in trunk}
+    trunk, arm, leg = (
+        dict(entry.split("=")[::-1] for entry in chain.split()) for chain in CONVENTIONS[convention]
+    )
+    found: dict[str, str] = {
+        part: trunk[part] for part in ("hips", "spine", "chest", "neck", "head") if part in trunk
+    }
     limbs = ("collar", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toe")
     for side in ("Left", "Right"):
         for part in limbs:

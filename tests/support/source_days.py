@@ -1,4 +1,7 @@
-"""A day of each source: played once per name and day, all sources at the same time, and looked at by many tests."""
+"""A day of each source.
+
+Played once per name and day, all sources at the same time, and looked at by many tests.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ def load(name: str) -> SourceRig:
 
 
 class Standstills:
-    """Times beyond 30 ms in which this process stood still, between two turns of a loop that sleeps for 10 ms."""
+    """Times beyond 30 ms in which this process stood still, between two turns of a loop that
+    sleeps for 10 ms.
+    """
 
     def __init__(self) -> None:
         self._pieces_ns: list[tuple[int, int]] = []
@@ -81,19 +86,24 @@ class Play:
     def __str__(self) -> str:
         status = self.received.status
         return (
-            f"{self.rig.name}: {len(self.received.frames)} frames, {status.state} {status.report().reason!r}, "
+            f"{self.rig.name}: {len(self.received.frames)} frames, {status.state} "
+            f"{status.report().reason!r}, "
             f"counters {dict(status.counters)}, emulator {dict(self.counters)}"
         )
 
     def motion_ns(self, frame: SourceFrame) -> int | None:
-        """Time of the motion at which this was so, from the place of a tracked subject on its circle."""
+        """Time of the motion at which this was so, from the place of a tracked subject on its
+        circle.
+        """
         for index, name in enumerate(self.motion.subjects):
             if name in frame.subjects and frame.tracked[frame.subjects.index(name)]:
                 x, y, _ = frame.p_m[frame.subjects.index(name)]
                 return self._unwrapped(math.atan2(y, x) - index, frame)
         for skeleton in frame.skeletons:
             if skeleton.tracked[0]:
-                return self._unwrapped(math.atan2(skeleton.p_m[0, 1], skeleton.p_m[0, 0] - 2.0), frame)
+                return self._unwrapped(
+                    math.atan2(skeleton.p_m[0, 1], skeleton.p_m[0, 0] - 2.0), frame
+                )
         return None
 
     def _unwrapped(self, angle: float, frame: SourceFrame) -> int:
@@ -105,7 +115,9 @@ class Play:
 
 @dataclass(frozen=True)
 class Day:
-    """A kind of day, how long it may take a process that runs, and how to know that enough of it was seen."""
+    """A kind of day, how long it may take a process that runs, and how to know that enough of it
+    was seen.
+    """
 
     faults: str
     limit_s: float
@@ -146,7 +158,9 @@ def since_occlusion_ns(elapsed_ns: int) -> int | None:
 
 
 def stood_around_ns(stood: Standstills, started_ns: int, elapsed_ns: int) -> int:
-    """Return how long the process stood still since the subjects were seen before the newest occlusion."""
+    """Return how long the process stood still since the subjects were seen before the newest
+    occlusion.
+    """
     since_ns = since_occlusion_ns(elapsed_ns) or 0
     before_ns = OCCLUDED.period_ns - OCCLUDED.duration_ns
     return stood.within_ns(started_ns + elapsed_ns - since_ns - before_ns, started_ns + elapsed_ns)
@@ -172,15 +186,21 @@ DAYS = {
         20.0,
         occluded_often,
     ),
-    "restart": Day(f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", 12.0, restarted(DOWN_S[1])),
+    "restart": Day(
+        f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", 12.0, restarted(DOWN_S[1])
+    ),
     "short restart": Day("restart=0.4s@0.7s", 12.0, restarted(1.1)),
     "half-open": Day(
-        f"halfopen=1min@{SILENT_S}s", 12.0, lambda received, _, __: received.status.state is ComponentState.WAITING
+        f"halfopen=1min@{SILENT_S}s",
+        12.0,
+        lambda received, _, __: received.status.state is ComponentState.WAITING,
     ),
     "garbage": Day(
         "garbage=20%,seed=5",
         20.0,
-        lambda received, emulator, _: emulator.counters["garbage"] >= 15 and received.status.counters["malformed"] >= 2,
+        lambda received, emulator, _: (
+            emulator.counters["garbage"] >= 15 and received.status.counters["malformed"] >= 2
+        ),
     ),
 }
 

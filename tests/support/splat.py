@@ -1,4 +1,7 @@
-"""Gaussian splats written, and drawn by a second implementation: dense NumPy in double precision."""
+"""Gaussian splats written, and drawn by a second implementation.
+
+Dense NumPy in double precision.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +38,35 @@ class Splat:
     def stored(self) -> dict[str, float]:
         """The values that a 3DGS file has for it."""
         dc = (np.asarray(self.colour) - 0.5) / SH_C0
-        values = [*self.p, 0.0, 0.0, 0.0, *dc, np.log(self.opacity / (1.0 - self.opacity)), *np.log(self.scale)]
+        values = [
+            *self.p,
+            0.0,
+            0.0,
+            0.0,
+            *dc,
+            np.log(self.opacity / (1.0 - self.opacity)),
+            *np.log(self.scale),
+        ]
         named = dict(zip(FIELDS, [*values, *self.q_wxyz], strict=True))
         return named | {f"f_rest_{i}": value for i, value in enumerate(self.rest)}
 
 
-def header(count: int, fields: Sequence[str], form: str = "binary_little_endian 1.0", kind: str = "float") -> bytes:
+def header(
+    count: int, fields: Sequence[str], form: str = "binary_little_endian 1.0", kind: str = "float"
+) -> bytes:
     lines = ["ply", f"format {form}", "comment made by a test", f"element vertex {count}"]
-    return "\n".join([*lines, *(f"property {kind} {name}" for name in fields), "end_header\n"]).encode()
+    return "\n".join(
+        [*lines, *(f"property {kind} {name}" for name in fields), "end_header\n"]
+    ).encode()
 
 
 def ply(splats: Sequence[Splat], fields: Sequence[str] | None = None) -> bytes:
     """A file of splats, in the order of ``fields``."""
-    names = [*FIELDS, *(f"f_rest_{i}" for i in range(len(splats[0].rest)))] if fields is None else fields
+    names = (
+        [*FIELDS, *(f"f_rest_{i}" for i in range(len(splats[0].rest)))]
+        if fields is None
+        else fields
+    )
     rows = [struct.pack(f"<{len(names)}f", *map(s.stored().__getitem__, names)) for s in splats]
     return header(len(splats), names) + b"".join(rows)
 
@@ -57,11 +76,18 @@ def write(path: Path, splats: Sequence[Splat]) -> Path:
     return path
 
 
-def turned(yaw_deg: float, pitch_deg: float = 0.0, roll_deg: float = 0.0) -> tuple[float, float, float, float]:
+def turned(
+    yaw_deg: float, pitch_deg: float = 0.0, roll_deg: float = 0.0
+) -> tuple[float, float, float, float]:
     """w, x, y, z of the rotation that :func:`tests.support.embedded.rotation` writes out."""
     R = rotation(yaw_deg, pitch_deg, roll_deg)
     w = 0.5 * np.sqrt(1.0 + np.trace(R))
-    return w, (R[2, 1] - R[1, 2]) / (4 * w), (R[0, 2] - R[2, 0]) / (4 * w), (R[1, 0] - R[0, 1]) / (4 * w)
+    return (
+        w,
+        (R[2, 1] - R[1, 2]) / (4 * w),
+        (R[0, 2] - R[2, 0]) / (4 * w),
+        (R[1, 0] - R[0, 1]) / (4 * w),
+    )
 
 
 def matrix_of(q_wxyz: Sequence[float]) -> FloatArray:
@@ -85,7 +111,8 @@ def dense(
 ) -> npt.NDArray[np.float64]:
     """The formula at every pixel of every splat: premultiplied colour and alpha, (h, w, 4).
 
-    ``bounded`` takes J no farther aside than 1.3 times the picture's half, as the authors of 3DGS do.
+    ``bounded`` takes J no farther aside than 1.3 times the picture's half, as the authors of 3DGS
+    do.
     """
     m = np.eye(4) if T_world_splats is None else T_world_splats
     fx, fy, cx, cy = camera.intrinsics_px

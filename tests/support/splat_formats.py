@@ -1,4 +1,6 @@
-"""Splats written in the formats that the renderer reads, by second implementations of their descriptions."""
+"""Splats written in the formats that the renderer reads, by second implementations of their
+descriptions.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ FORMATS: Final = ("ply", "compressed.ply", "spz", "sog", "glb", "splat")
 
 @dataclass(frozen=True)
 class Stored:
-    """Splats as a trainer stores them, float64: p (n, 3), log_scale (n, 3), q_wxyz (n, 4), logit (n,), sh (n, k, 3)."""
+    """Splats as a trainer stores them, float64.
+
+    P (n, 3), log_scale (n, 3), q_wxyz (n, 4), logit (n,), sh (n, k, 3).
+    """
 
     p: _Floats
     log_scale: _Floats
@@ -51,14 +56,17 @@ class Stored:
         return np.asarray(self.sh[:, 1:].transpose(0, 2, 1).reshape(len(self.p), -1))
 
     def taken(self, order: npt.NDArray[np.integer]) -> Stored:
-        return Stored(*(getattr(self, key)[order] for key in ("p", "log_scale", "q_wxyz", "logit", "sh")))
+        return Stored(
+            *(getattr(self, key)[order] for key in ("p", "log_scale", "q_wxyz", "logit", "sh"))
+        )
 
 
 def write_format(path: Path, splats: Stored) -> Path:
     """Write a file in the format of its name, one of :data:`FORMATS`."""
     kind = path.name.partition(".")[2]
     writers = {
-        "ply": plain_ply, "compressed.ply": compressed_ply, "spz": spz, "sog": sog, "glb": glb, "splat": splat_rows,
+        "ply": plain_ply, "compressed.ply": compressed_ply, "spz": spz, "sog": sog, "glb": glb,
+        "splat": splat_rows,
     }  # fmt: skip
     path.write_bytes(writers[kind](splats))
     return path
@@ -66,7 +74,13 @@ def write_format(path: Path, splats: Stored) -> Path:
 
 def plain_ply(splats: Stored) -> bytes:
     names = [*FIELDS, *(f"f_rest_{i}" for i in range(splats.rest.shape[1]))]
-    columns = (splats.p, np.zeros_like(splats.p), splats.sh[:, 0], splats.logit[:, None], splats.log_scale)
+    columns = (
+        splats.p,
+        np.zeros_like(splats.p),
+        splats.sh[:, 0],
+        splats.logit[:, None],
+        splats.log_scale,
+    )
     rows = np.concatenate((*columns, splats.q_wxyz, splats.rest), axis=1)
     return header(len(rows), names) + rows.astype("<f4").tobytes()
 
@@ -89,9 +103,15 @@ def packed_ply(splats: Stored) -> bytes:
         scale, scale_bounds = _within(splats.log_scale[part])
         colour, colour_bounds = _within(splats.colour[part])
         bounds.append(np.concatenate((place_bounds, scale_bounds, colour_bounds)))
-        rgba = np.rint(255.0 * np.concatenate((colour, splats.opacity[part, None]), axis=1)).astype(np.uint32)
+        rgba = np.rint(255.0 * np.concatenate((colour, splats.opacity[part, None]), axis=1)).astype(
+            np.uint32
+        )
         colours = rgba @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.uint32)
-        words.append(np.stack((_bits(place), _largest_out(splats.unit_q[part]), _bits(scale), colours), axis=1))
+        words.append(
+            np.stack(
+                (_bits(place), _largest_out(splats.unit_q[part]), _bits(scale), colours), axis=1
+            )
+        )
     ends = [f"{end}_{axis}" for end in ("min", "max") for axis in "xyz"]
     scales = [f"{end}_scale_{axis}" for end in ("min", "max") for axis in "xyz"]
     colours_of = [f"{end}_{axis}" for end in ("min", "max") for axis in "rgb"]
@@ -101,14 +121,24 @@ def packed_ply(splats: Stored) -> bytes:
     lines += [f"property float {name}" for name in (*ends, *scales, *colours_of)]
     lines += [f"element vertex {count}", *(f"property uint {name}" for name in packed)]
     if rest.shape[1]:
-        lines += [f"element sh {count}", *(f"property uchar f_rest_{i}" for i in range(rest.shape[1]))]
+        lines += [
+            f"element sh {count}",
+            *(f"property uchar f_rest_{i}" for i in range(rest.shape[1])),
+        ]
     head = "\n".join([*lines, "end_header", ""]).encode()
-    return head + np.array(bounds, "<f4").tobytes() + np.concatenate(words).astype("<u4").tobytes() + rest.tobytes()
+    return (
+        head
+        + np.array(bounds, "<f4").tobytes()
+        + np.concatenate(words).astype("<u4").tobytes()
+        + rest.tobytes()
+    )
 
 
 def morton(p: _Floats) -> npt.NDArray[np.integer]:
     """The order of points along a Z curve."""
-    steps = np.clip((p - p.min(axis=0)) / np.ptp(p, axis=0).max() * 1023.0, 0, 1023).astype(np.int64)
+    steps = np.clip((p - p.min(axis=0)) / np.ptp(p, axis=0).max() * 1023.0, 0, 1023).astype(
+        np.int64
+    )
     key = np.zeros(len(p), np.int64)
     for bit in range(10):
         for axis in range(3):
@@ -145,7 +175,9 @@ def _dropped(q: _Floats) -> tuple[npt.NDArray[np.integer], _Floats]:
 
 
 def spz(splats: Stored, version: int = 3, flags: int = 0, bits: int = 12) -> bytes:
-    """Version 1 has half floats as positions, version 2 rotations in three bytes, version 4 zstd frames."""
+    """Version 1 has half floats as positions, version 2 rotations in three bytes, version 4 zstd
+    frames.
+    """
     count, degree = len(splats.p), {1: 0, 4: 1, 9: 2, 16: 3, 25: 4}[splats.sh.shape[1]]
     head = struct.pack("<4sIIBBB", b"NGSP", version, count, degree, bits, flags)
     blocks = _spz_blocks(splats, version, bits)
@@ -154,7 +186,9 @@ def spz(splats: Stored, version: int = 3, flags: int = 0, bits: int = 12) -> byt
         return packer.compress(head + bytes(1) + b"".join(blocks)) + packer.flush()
     filled = [block for block in blocks if block]
     frames = [zstandard.compress(block) for block in filled]
-    table = b"".join(struct.pack("<QQ", len(f), len(b)) for f, b in zip(frames, filled, strict=True))
+    table = b"".join(
+        struct.pack("<QQ", len(f), len(b)) for f, b in zip(frames, filled, strict=True)
+    )
     return head + struct.pack("<BI12x", len(filled), 32) + table + b"".join(frames)
 
 
@@ -168,13 +202,17 @@ def _spz_blocks(splats: Stored, version: int, bits: int) -> list[bytes]:
     rest = _byte((np.rint(splats.sh[:, 1:] * 128.0) + 128.0 + step // 2) // step * step)
     return [
         places, _byte(splats.opacity * 255.0), colours, _byte((splats.log_scale + 10.0) * 16.0),
-        _spz_words(xyzw) if version >= 3 else _byte((xyzw[:, :3] * np.sign(xyzw[:, 3:]) + 1.0) * 127.5), rest,
+        _spz_words(xyzw) if version >= 3 else _byte((xyzw[:,
+        :3] * np.sign(xyzw[:, 3:]) + 1.0) * 127.5), rest,
     ]  # fmt: skip
 
 
 def _spz_words(xyzw: _Floats) -> bytes:
     largest, others = _dropped(xyzw)
-    size = np.rint(np.abs(others) * np.sqrt(2.0) * 511.0).astype(np.uint32) | (others < 0).astype(np.uint32) << 9
+    size = (
+        np.rint(np.abs(others) * np.sqrt(2.0) * 511.0).astype(np.uint32)
+        | (others < 0).astype(np.uint32) << 9
+    )
     words = largest.astype(np.uint32) << 30 | size[:, 0] << 20 | size[:, 1] << 10 | size[:, 2]
     return bytes(words.astype("<u4").tobytes())
 
@@ -191,7 +229,9 @@ def sog_parts(splats: Stored) -> tuple[dict[str, Any], dict[str, npt.NDArray[np.
     count = len(splats.p)
     logs = np.sign(splats.p) * np.log1p(np.abs(splats.p))
     low, high = logs.min(axis=0), logs.max(axis=0)
-    steps = np.trunc((logs - low) / np.where(high > low, high - low, 1.0) * 65535.0).astype(np.uint32)
+    steps = np.trunc((logs - low) / np.where(high > low, high - low, 1.0) * 65535.0).astype(
+        np.uint32
+    )
     largest, others = _dropped(splats.unit_q)
     turns = np.trunc((others * np.sqrt(2.0) + 1.0) * 127.5)
     scales, scale_book = _coded(splats.log_scale)
@@ -201,11 +241,14 @@ def sog_parts(splats: Stored) -> tuple[dict[str, Any], dict[str, npt.NDArray[np.
         "means_u.webp": _texels(steps >> 8),
         "quats.webp": _texels(np.concatenate((turns, 252.0 + largest[:, None]), axis=1)),
         "scales.webp": _texels(scales),
-        "sh0.webp": _texels(np.concatenate((base, np.rint(255.0 * splats.opacity[:, None])), axis=1)),
+        "sh0.webp": _texels(
+            np.concatenate((base, np.rint(255.0 * splats.opacity[:, None])), axis=1)
+        ),
     }
     meta: dict[str, Any] = {
         "version": 2, "count": count,
-        "means": {"mins": low.tolist(), "maxs": high.tolist(), "files": ["means_l.webp", "means_u.webp"]},
+        "means": {"mins": low.tolist(), "maxs": high.tolist(),
+        "files": ["means_l.webp", "means_u.webp"]},
         "scales": {"codebook": scale_book, "files": ["scales.webp"]},
         "quats": {"files": ["quats.webp"]},
         "sh0": {"codebook": base_book, "files": ["sh0.webp"]},
@@ -219,7 +262,9 @@ def sog_parts(splats: Stored) -> tuple[dict[str, Any], dict[str, npt.NDArray[np.
         picture[..., :3] = palette.reshape(-1, 64 * terms, 3)
         index = np.arange(count)
         pictures["shN_centroids.webp"] = picture
-        pictures["shN_labels.webp"] = _texels(np.stack((index & 255, index >> 8, 0 * index), axis=1))
+        pictures["shN_labels.webp"] = _texels(
+            np.stack((index & 255, index >> 8, 0 * index), axis=1)
+        )
         bands = {3: 1, 8: 2, 15: 3}[terms]
         files = ["shN_centroids.webp", "shN_labels.webp"]
         meta["shN"] = {"count": count, "bands": bands, "codebook": book, "files": files}
@@ -260,7 +305,11 @@ def _texels(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return picture
 
 
-def glb(splats: Stored, node: Mapping[str, Any] | None = None, extension: Mapping[str, Any] | None = None) -> bytes:
+def glb(
+    splats: Stored,
+    node: Mapping[str, Any] | None = None,
+    extension: Mapping[str, Any] | None = None,
+) -> bytes:
     prefix = "KHR_gaussian_splatting:"
     arrays = {
         "POSITION": splats.p,
@@ -276,18 +325,31 @@ def glb(splats: Stored, node: Mapping[str, Any] | None = None, extension: Mappin
 
 
 def glb_of(
-    arrays: Mapping[str, _Floats], node: Mapping[str, Any] | None = None, extension: Mapping[str, Any] | None = None
+    arrays: Mapping[str, _Floats],
+    node: Mapping[str, Any] | None = None,
+    extension: Mapping[str, Any] | None = None,
 ) -> bytes:
     """A file of one primitive with these attributes, all float32."""
     data, views, accessors = b"", [], []
     for values in arrays.values():
         views.append({"buffer": 0, "byteOffset": len(data), "byteLength": values.size * 4})
         form = {1: "SCALAR", 3: "VEC3", 4: "VEC4"}[values.shape[1]]
-        accessors.append({"bufferView": len(views) - 1, "componentType": 5126, "count": len(values), "type": form})
+        accessors.append(
+            {
+                "bufferView": len(views) - 1,
+                "componentType": 5126,
+                "count": len(values),
+                "type": form,
+            }
+        )
         data += values.astype("<f4").tobytes()
     splatting = {"kernel": "ellipse", "colorSpace": "srgb_rec709_display", **(extension or {})}
     attributes = {name: i for i, name in enumerate(arrays)}
-    primitive = {"attributes": attributes, "mode": 0, "extensions": {"KHR_gaussian_splatting": splatting}}
+    primitive = {
+        "attributes": attributes,
+        "mode": 0,
+        "extensions": {"KHR_gaussian_splatting": splatting},
+    }
     document = {
         "asset": {"version": "2.0"}, "extensionsUsed": ["KHR_gaussian_splatting"],
         "extensionsRequired": ["KHR_gaussian_splatting"], "buffers": [{"byteLength": len(data)}],
@@ -296,7 +358,12 @@ def glb_of(
     }  # fmt: skip
     text = json.dumps(document).encode()
     text += b" " * (-len(text) % 4)
-    chunks = struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(data), b"BIN\0") + data
+    chunks = (
+        struct.pack("<I4s", len(text), b"JSON")
+        + text
+        + struct.pack("<I4s", len(data), b"BIN\0")
+        + data
+    )
     return struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks
 
 

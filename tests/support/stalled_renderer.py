@@ -1,7 +1,9 @@
-"""A flight whose renderer stalls, in simulated time: scheduler and relay of the bridge, pictures with measurable marks.
+"""A flight whose renderer stalls, in simulated time.
 
-``python -m tests.support.stalled_renderer`` prints how far the marks are from their true places, by the age of the
-rendering.
+Scheduler and relay of the bridge, pictures with measurable marks.
+
+``python -m tests.support.stalled_renderer`` prints how far the marks are from their true places, by
+the age of the rendering.
 """
 
 from __future__ import annotations
@@ -83,7 +85,10 @@ class _Reader:
 
 
 class _Renderer:
-    """Draws one request after the other, two at most, each in 12 ms; nothing gets ready during a stall."""
+    """Draws one request after the other, two at most, each in 12 ms.
+
+    Nothing gets ready during a stall.
+    """
 
     name = "drawn"
 
@@ -118,7 +123,9 @@ class _Renderer:
         _, request = self._asked.pop(0)
         if not self.frozen:
             self._last = room(request.views[0].camera, request.views[0].T_world_camera)
-        return RenderedFrame(request, t_ns, tuple(RenderedImage(v, self._last[v.modality]) for v in request.views))
+        return RenderedFrame(
+            request, t_ns, tuple(RenderedImage(v, self._last[v.modality]) for v in request.views)
+        )
 
     def keep_alive(self) -> None: ...
 
@@ -134,13 +141,20 @@ class _Renderer:
 def room(model: CameraModel, T_world_camera: Transform) -> dict[Modality, ImageArray]:
     """Gray and depth picture of a wall with marks every half metre, and a post 1.5 m before it."""
     fx, fy, cx, cy = model.intrinsics_px
-    u, v = np.arange(model.width_px, dtype=np.float32)[None], np.arange(model.height_px, dtype=np.float32)[:, None]
+    u, v = (
+        np.arange(model.width_px, dtype=np.float32)[None],
+        np.arange(model.height_px, dtype=np.float32)[:, None],
+    )
     R, p_m = T_world_camera.rotation().astype(np.float32), T_world_camera.p_m.astype(np.float32)
-    ray_x, ray_y, ray_z = (R[i, 0] * ((u - cx) / fx) + (R[i, 1] * ((v - cy) / fy) + R[i, 2]) for i in range(3))
+    ray_x, ray_y, ray_z = (
+        R[i, 0] * ((u - cx) / fx) + (R[i, 1] * ((v - cy) / fy) + R[i, 2]) for i in range(3)
+    )
     z_wall_m, z_post_m = (np.float32(x_m - p_m[0]) / ray_x for x_m in (WALL_X_M, POST_X_M))
     on_post = np.abs(p_m[1] + z_post_m * ray_y) < POST_HALF_M
     z_m = np.where(on_post, z_post_m, z_wall_m)
-    squared_m2 = sum(np.square(_from_mark(p_m[i] + z_m * ray)) for i, ray in ((1, ray_y), (2, ray_z)))
+    squared_m2 = sum(
+        np.square(_from_mark(p_m[i] + z_m * ray)) for i, ray in ((1, ray_y), (2, ray_z))
+    )
     gray = _LEVELS * np.exp(squared_m2 / np.float32(-2.0 * _SIGMA_M**2))
     assert (ray_x > 0.0).all(), "the camera looks past the wall"
     return {Modality.GRAY: np.rint(gray).astype(np.uint8), Modality.DEPTH32: z_m.astype(np.float32)}
@@ -151,28 +165,40 @@ def _from_mark(at_m: ImageArray) -> ImageArray:
 
 
 def marks_px(model: CameraModel, T_world_camera: Transform) -> FloatArray:
-    """True places of the marks in a picture, shape (n, 2), away from its borders and from the post's edges."""
+    """True places of the marks in a picture, shape (n, 2), away from its borders and from the
+    post's edges.
+    """
     grid = np.arange(-6.0, 6.0, SPACING_M) + 0.5 * SPACING_M
     wall = [(WALL_X_M, y, z) for y in grid for z in grid]
     post = [(POST_X_M, y, z) for y in (-0.25, 0.25) for z in grid]
     X = T_world_camera.inverse().apply(np.array([*wall, *post]))
     px = (X @ model.K.T)[:, :2] / X[:, 2:]
     edges = (
-        T_world_camera.inverse().apply(np.array([(POST_X_M, y, 1.6) for y in (-POST_HALF_M, POST_HALF_M)])) @ model.K.T
+        T_world_camera.inverse().apply(
+            np.array([(POST_X_M, y, 1.6) for y in (-POST_HALF_M, POST_HALF_M)])
+        )
+        @ model.K.T
     )
     left, right = sorted((edges[:, 0] / edges[:, 2]).tolist())
     on_wall = np.arange(len(X)) < len(wall)
     clear = np.where(on_wall, (px[:, 0] < left - 25) | (px[:, 0] > right + 25), True)
-    inside = (px > 25).all(axis=1) & (px[:, 0] < model.width_px - 25) & (px[:, 1] < model.height_px - 25)
+    inside = (
+        (px > 25).all(axis=1) & (px[:, 0] < model.width_px - 25) & (px[:, 1] < model.height_px - 25)
+    )
     return np.asarray(px[clear & inside & (X[:, 2] > 0.5)])
 
 
 def errors_px(pixels: ImageArray, px: FloatArray) -> FloatArray:
-    """Distances of marks from their true places by the centre of gravity around these; those not seen are left out."""
+    """Distances of marks from their true places by the centre of gravity around these.
+
+    Those not seen are left out.
+    """
     errors = []
     for u, v in px:
         column, row = round(u), round(v)
-        part = pixels[row - _WINDOW_PX : row + _WINDOW_PX + 1, column - _WINDOW_PX : column + _WINDOW_PX + 1]
+        part = pixels[
+            row - _WINDOW_PX : row + _WINDOW_PX + 1, column - _WINDOW_PX : column + _WINDOW_PX + 1
+        ]
         weight = part.astype(float)
         if weight.max() < 100.0:
             continue
@@ -183,7 +209,9 @@ def errors_px(pixels: ImageArray, px: FloatArray) -> FloatArray:
 
 
 class StalledFlight:
-    """A brisk flight, filmed at 50 Hz by a renderer that stalls after half a second; it ends 0.3 s after that.
+    """A brisk flight, filmed at 50 Hz by a renderer that stalls after half a second.
+
+    It ends 0.3 s after that.
 
     Args:
         stall_ms: for how long.
@@ -198,7 +226,11 @@ class StalledFlight:
         self.stall_ns = _START_NS + NS_PER_S // 2, _START_NS + NS_PER_S // 2 + stall_ms * NS_PER_MS
         keys: dict[str, Any] = {"modalities": (Modality.GRAY, Modality.DEPTH32), "margin_rad": 0.1}
         self.camera = BridgeCamera(
-            CameraModel("front", 320, 240, 1.2), "drone", Transform.of((0.1, 0.0, 0.03)), 50.0, **(keys | camera)
+            CameraModel("front", 320, 240, 1.2),
+            "drone",
+            Transform.of((0.1, 0.0, 0.03)),
+            50.0,
+            **(keys | camera),
         )
         limits = TrackingLimits(30 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S)
         self.world = World(
@@ -211,14 +243,19 @@ class StalledFlight:
         self.relay = CameraRelay(self.camera, self.world, sink, self.ledger, self.meter)
         self.delays_ns: list[int] = []
         self.seen = True
-        self._scheduler = Scheduler(self.renderer, [self.camera], self.world, lambda _: True, self._blank)
+        self._scheduler = Scheduler(
+            self.renderer, [self.camera], self.world, lambda _: True, self._blank
+        )
 
     @property
     def shown(self) -> list[Shown]:
         return self._reader.taken
 
     def fly(self, at: Callable[[int], object] = lambda _: None) -> None:
-        """Fly; ``at`` is called with each millisecond of simulated time since the start, before it happens."""
+        """Fly.
+
+        ``at`` is called with each millisecond of simulated time since the start, before it happens.
+        """
         clock = bridge_clock()
         try:
             for t_ns in range(_START_NS, self.stall_ns[1] + 300 * NS_PER_MS, _STEP_NS):
@@ -235,14 +272,18 @@ class StalledFlight:
 
     def errors_px(self, shown: Shown) -> FloatArray:
         """Errors of the marks in a picture at the instant that it shows."""
-        return errors_px(shown.pixels, marks_px(self.camera.model, self.true_camera(shown.header.t_display_ns)))
+        return errors_px(
+            shown.pixels, marks_px(self.camera.model, self.true_camera(shown.header.t_display_ns))
+        )
 
     def _step(self, t_ns: int) -> None:
         for t_imu_ns, w_radps, f_mps2 in self.motion.imu_between(t_ns - _STEP_NS, t_ns):
             self.world.ingest(ImuSample("imu", None, t_imu_ns, w_radps, f_mps2))
         if t_ns % (10 * NS_PER_MS) == 0 and self.seen:
             now = self.motion.at(t_ns)
-            self.world.ingest(SourceFrame("mocap", 0, None, t_ns, now.subjects, now.p_m, now.q_xyzw, now.tracked))
+            self.world.ingest(
+                SourceFrame("mocap", 0, None, t_ns, now.subjects, now.p_m, now.q_xyzw, now.tracked)
+            )
         if t_ns % PERIOD_NS == 0:
             self._scheduler.tick(t_ns, 0)
             self.delays_ns.append(self.camera.delay.value_ns)
@@ -254,8 +295,12 @@ class StalledFlight:
         self.relay.offer_blank(t_ns)
 
 
-def table(ages_ms: Sequence[int] = (0, 50, 100, 150, 200, 250)) -> dict[str, dict[int, tuple[float, float]]]:
-    """Mean and 95th percentile in pixels by method and greatest age of the rendering, over stalls of 300 ms and 1 s."""
+def table(
+    ages_ms: Sequence[int] = (0, 50, 100, 150, 200, 250),
+) -> dict[str, dict[int, tuple[float, float]]]:
+    """Mean and 95th percentile in pixels by method and greatest age of the rendering, over
+    stalls of 300 ms and 1 s.
+    """
     made: dict[str, dict[int, tuple[float, float]]] = {}
     for method in ("rotation", "homography", "reproject"):
         errors: dict[int, list[FloatArray]] = defaultdict(list)
@@ -266,7 +311,9 @@ def table(ages_ms: Sequence[int] = (0, 50, 100, 150, 200, 250)) -> dict[str, dic
                 age_ms = (shown.age_ns or 0) / NS_PER_MS
                 errors[min(a for a in ages_ms if age_ms <= a)].append(flight.errors_px(shown))
         joined = {age: np.concatenate(found) for age, found in sorted(errors.items())}
-        made[method] = {age: (float(e.mean()), float(np.percentile(e, 95))) for age, e in joined.items()}
+        made[method] = {
+            age: (float(e.mean()), float(np.percentile(e, 95))) for age, e in joined.items()
+        }
     return made
 
 
@@ -274,7 +321,9 @@ def main() -> int:
     """Print the table as Markdown."""
     found = table()
     ages = next(iter(found.values()))
-    sys.stdout.write("| px, mean (p95) | " + " | ".join("new" if not a else f"<= {a} ms" for a in ages) + " |\n")
+    sys.stdout.write(
+        "| px, mean (p95) | " + " | ".join("new" if not a else f"<= {a} ms" for a in ages) + " |\n"
+    )
     for method, errors in found.items():
         cells = (f"{mean:.2f} ({p95:.2f})" for mean, p95 in errors.values())
         sys.stdout.write(f"| `{method}` | " + " | ".join(cells) + " |\n")

@@ -1,4 +1,7 @@
-"""A network between a stream rig and its readers: one way down for all connections, as on a radio."""
+"""A network between a stream rig and its readers.
+
+One way down for all connections, as on a radio.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def udp_port(rig: StreamRig) -> int:
 
 def noise(size: int) -> ImageArray:
     """A raw gray picture of so many bytes, which no encoder makes smaller."""
-    picture: ImageArray = np.random.default_rng(1).integers(0, 256, (size // 400, 400)).astype(np.uint8)
+    picture: ImageArray = (
+        np.random.default_rng(1).integers(0, 256, (size // 400, 400)).astype(np.uint8)
+    )
     return picture
 
 
@@ -66,9 +71,13 @@ def radio(rig: StreamRig, rate_bps: float, buffer_bytes: int) -> Iterator[str]:
     Args:
         rig: the bridge.
         rate_bps: bits per second.
-        buffer_bytes: that wait in the link at most: datagrams beyond are lost, streams have to wait.
+        buffer_bytes: that wait in the link at most: datagrams beyond are lost, streams have to
+            wait.
     """
-    links = [LinkEmulator(LinkSpec.parse(f"{way}:down.rate={rate_bps / 1e3:.3f}kbit")) for way in _ways(rig)]
+    links = [
+        LinkEmulator(LinkSpec.parse(f"{way}:down.rate={rate_bps / 1e3:.3f}kbit"))
+        for way in _ways(rig)
+    ]
     for link in links[1:]:
         link.down = links[0].down
     with pytest.MonkeyPatch.context() as patch, running(*links):
@@ -79,8 +88,12 @@ def radio(rig: StreamRig, rate_bps: float, buffer_bytes: int) -> Iterator[str]:
 
 @contextmanager
 def long_way(rig: StreamRig, delay_ms: float) -> Iterator[str]:
-    """Yield the control channel's address behind a link that takes its time, each way, and carries everything."""
-    with running(*(LinkEmulator(LinkSpec.parse(f"{way}:delay={delay_ms}ms")) for way in _ways(rig))):
+    """Yield the control channel's address behind a link that takes its time, each way, and
+    carries everything.
+    """
+    with running(
+        *(LinkEmulator(LinkSpec.parse(f"{way}:delay={delay_ms}ms")) for way in _ways(rig))
+    ):
         yield _far(rig)
 
 
@@ -90,4 +103,7 @@ def _far(rig: StreamRig) -> str:
 
 def _ways(rig: StreamRig) -> list[str]:
     control, data, door = int(rig.endpoint.rpartition(":")[2]), rig.sink().port, udp_port(rig)
-    return [f"{kind}{FAR}:{port}=127.0.0.1:{port}" for kind, port in (("tcp:", control), ("tcp:", data), ("", door))]
+    return [
+        f"{kind}{FAR}:{port}=127.0.0.1:{port}"
+        for kind, port in (("tcp:", control), ("tcp:", data), ("", door))
+    ]

@@ -1,4 +1,7 @@
-"""A bridge's stream end for tests: hub in a loop's thread, one relay thread per camera, real sockets."""
+"""A bridge's stream end for tests.
+
+Hub in a loop's thread, one relay thread per camera, real sockets.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,18 @@ from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
 K = [457.0, 458.0, 319.5, 239.5]
 PATIENCE_NS = round(PATIENCE_S * NS_PER_S)
-INFO: dict[str, Any] = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}
-INFO |= {key: {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 0.0, 0.0]} for key in ("T_body_camera", "T_body_imu")}
+INFO: dict[str, Any] = {
+    "width": 640,
+    "height": 480,
+    "fx": 457.0,
+    "fy": 458.0,
+    "cx": 319.5,
+    "cy": 239.5,
+}
+INFO |= {
+    key: {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 0.0, 0.0]}
+    for key in ("T_body_camera", "T_body_imu")
+}
 INFO["distortion"] = None
 
 
@@ -66,7 +79,9 @@ class _Relay:
     def _next(self) -> Callable[[], None] | None:
         due_ns = self.due_ns
         try:
-            return self.jobs.get(timeout=None if due_ns is None else max(0, due_ns - now_ns()) / NS_PER_S)
+            return self.jobs.get(
+                timeout=None if due_ns is None else max(0, due_ns - now_ns()) / NS_PER_S
+            )
         except queue.Empty:
             return self.flush
 
@@ -152,7 +167,9 @@ class StreamRig:
             port=self._data_port,
             guard=self._guard,
             max_age_ns=self._max_age_ns,
-            on_sent=lambda frame_id, stamps: self.sent.append((frame_id, msgspec.to_builtins(stamps))),
+            on_sent=lambda frame_id, stamps: self.sent.append(
+                (frame_id, msgspec.to_builtins(stamps))
+            ),
             lens=self._lens,
         )
         relay = self._relays[name] = _Relay(sink)
@@ -230,7 +247,9 @@ async def _retry(start: Callable[[], Any]) -> None:
 class RawClient:
     """A client written by hand, to do what the real one never would."""
 
-    def __init__(self, endpoint: str, server_key: Path | None = None, secret_key: Path | None = None) -> None:
+    def __init__(
+        self, endpoint: str, server_key: Path | None = None, secret_key: Path | None = None
+    ) -> None:
         self._context = zmq.Context()
         self._keys = None
         if server_key is not None and secret_key is not None:
@@ -261,7 +280,14 @@ class RawClient:
 
     def register(self, **changes: Any) -> str:
         """Register and connect the data socket; returns the token."""
-        wish = {"type": "register", "v": 1, "camera": "front", "encoding": "raw", "color": "rgb", **changes}
+        wish = {
+            "type": "register",
+            "v": 1,
+            "camera": "front",
+            "encoding": "raw",
+            "color": "rgb",
+            **changes,
+        }
         answer = self.ask(**wish)
         assert answer["type"] == "registered", answer
         token: str = answer["token"]
@@ -278,7 +304,9 @@ class RawClient:
 
     def acknowledge(self, token: str, frame_id: int, t_received_ns: int | None = None) -> None:
         t_ns = t_received_ns or now_ns()
-        self.say(type="credit", token=token, frame_id=frame_id, t_received_ns=t_ns, uncertainty_ns=1000)
+        self.say(
+            type="credit", token=token, frame_id=frame_id, t_received_ns=t_ns, uncertainty_ns=1000
+        )
 
     def close(self) -> None:
         self.control.close(linger=0)
@@ -296,7 +324,10 @@ class RawClient:
 def photo(height_px: int = 480, width_px: int = 640) -> ImageArray:
     """A smooth RGB picture with edges, different in every row and channel; not writeable."""
     y, x = np.mgrid[0:height_px, 0:width_px].astype(np.float64)
-    waves = [127 + 90 * np.sin(x / 37 + k) * np.cos(y / 29 - k) + 30 * ((x // 80 + y // 60) % 2) for k in range(3)]
+    waves = [
+        127 + 90 * np.sin(x / 37 + k) * np.cos(y / 29 - k) + 30 * ((x // 80 + y // 60) % 2)
+        for k in range(3)
+    ]
     picture: ImageArray = np.clip(np.stack(waves, axis=-1), 0, 255).astype(np.uint8)
     picture.flags.writeable = False
     return picture
@@ -312,7 +343,10 @@ def first(receiver: Receiver, timeout_s: float = PATIENCE_S) -> Frame:
 
 
 def drain(rig: StreamRig, *receivers: Receiver, pixels: ImageArray = SMALL) -> None:
-    """Read until nothing offered before can come any more: what is offered last has come, and is acknowledged."""
+    """Read until nothing offered before can come any more.
+
+    What is offered last has come, and is acknowledged.
+    """
     last = header(9_999)
     rig.offer(pixels, last)
     for receiver in receivers:

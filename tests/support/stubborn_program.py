@@ -26,10 +26,13 @@ def numbers_in(output: Path) -> list[int]:
 
 
 def most_at_once(lives_ns: Sequence[Sequence[int]]) -> int:
-    """Return how many programs lived on together; one after another, each is gone before the next is asked.
+    """Return how many programs lived on together.
+
+    One after another, each is gone before the next is asked.
 
     Args:
-        lives_ns: of each program, the times that it wrote. One that stood still may have written none.
+        lives_ns: of each program, the times that it wrote. One that stood still may have written
+            none.
     """
     lives = [(times[0], times[-1]) for times in lives_ns if times]
     return max(sum(a <= t <= b for a, b in lives) for t, _ in lives)
@@ -38,6 +41,9 @@ def most_at_once(lives_ns: Sequence[Sequence[int]]) -> int:
 def is_gone(pid: int) -> bool:
     """Return True once a process has ended; one whose end nothing has read counts too."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+            == "Z"
+        )
     except (FileNotFoundError, ProcessLookupError):
         return True

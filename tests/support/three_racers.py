@@ -1,7 +1,10 @@
-"""Race of three kinds of racers on one course, in real processes: two bridges, each with its own log, and a renderer.
+"""Race of three kinds of racers on one course, in real processes.
 
-The bridge ``near`` plays a real recording of motion capture (racer ``real``), simulates ``own``, and receives ``far``
-from the other bridge. All three fly clockwise around (0.4, 0), the recorded one as a person walked.
+Two bridges, each with its own log, and a renderer.
+
+The bridge ``near`` plays a real recording of motion capture (racer ``real``), simulates ``own``,
+and receives ``far`` from the other bridge. All three fly clockwise around (0.4, 0), the recorded
+one as a person walked.
 """
 
 from __future__ import annotations
@@ -73,7 +76,8 @@ _NEAR: Final = (
     _COMMON
     + """
 sources:
-  gym: {type: motion-file, room: hall, path: "%(folder)s/walk.csv", subject: body, loop: false, start: first_picture}
+  gym: {type: motion-file, room: hall, path: "%(folder)s/walk.csv", subject: body, loop: false,
+      start: first_picture}
   sim: %(vehicle)s
   site: {type: federation, room: hall, site: far-hall, address: "tcp://127.0.0.1:%(far)d"}
 actors:
@@ -87,15 +91,21 @@ cameras:
 """
 )
 _CAMERA: Final = (
-    "  %s: {actor: %s, renderer: drawn, width_px: 320, height_px: 240, fov_y_deg: 90, rate_hz: 10, max_age_ms: 60000,"
+    "  %s: {actor: %s, renderer: drawn, width_px: 320, height_px: 240, fov_y_deg: 90, "
+    "rate_hz: 10, max_age_ms: 60000,"
     " modalities: [instance], latency_compensation: none, T_body_camera: {ypr_deg: %s}}"
 )
 _YPR_DEG: Final = {"real": [170, -25, 0], "own": [90, 0, 0], "far": [-90, 0, 0]}
-"""Of the cameras. With these and the speeds, each sees each for 2 s at least, wherever the racers are at the start."""
+"""Of the cameras.
+
+With these and the speeds, each sees each for 2 s at least, wherever the racers are at the start.
+"""
 
 
 def _octagon(radius_m: float, z_m: float) -> tuple[list[float], list[list[float]]]:
-    """Return the start of a clockwise octagon around (0.4, 0), south-west of it, and its other corners from there."""
+    """Return the start of a clockwise octagon around (0.4, 0), south-west of it, and its other
+    corners from there.
+    """
     angles = np.radians(-157.5) - 0.25 * math.pi * np.arange(8)
     corners = radius_m * np.column_stack((np.cos(angles), np.sin(angles), np.zeros(8)))
     start = corners[0] + np.array([0.4, 0.0, z_m])
@@ -107,7 +117,9 @@ def _written_walk(path: Path) -> None:
     with gzip.open(data_dir("tumvi_room1") / "dataset-room1_512_16.csv.gz", "rt") as file:
         head, *rows = file.read().splitlines()
     first_ns = int(rows[0].partition(",")[0])
-    chosen = [row for row in rows if _FIRST_S <= 1e-9 * (int(row.partition(",")[0]) - first_ns) <= _LAST_S]
+    chosen = [
+        row for row in rows if _FIRST_S <= 1e-9 * (int(row.partition(",")[0]) - first_ns) <= _LAST_S
+    ]
     path.write_text("\n".join((head, *chosen)) + "\n", encoding="utf-8")
 
 
@@ -115,7 +127,8 @@ class Poses(NamedTuple):
     """Poses of an actor, with strictly increasing times of capture.
 
     Attributes:
-        t_s, arrival_s: capture and arrival, seconds of the machine's clock, (n,). p_m: positions, (n, 3).
+        t_s, arrival_s: capture and arrival, seconds of the machine's clock, (n,). p_m: positions,
+            (n, 3).
     """
 
     t_s: FloatArray
@@ -144,7 +157,13 @@ class ThreeRacers:
         own, other = _octagon(2.6, 1.9), _octagon(3.4, 1.6)
         cameras = "\n".join(_CAMERA % (name, name, _YPR_DEG[name]) for name in RACERS)
         values: dict[str, object] = {"folder": folder, "far": far, "cameras": cameras}
-        near = {"name": "near", "http": self._http, "stream": stream, "poses": poses, "images": images}
+        near = {
+            "name": "near",
+            "http": self._http,
+            "stream": stream,
+            "poses": poses,
+            "images": images,
+        }
         near |= {"vehicle": _VEHICLE % ("own", own[0], 2.8, own[1])}
         there = {"name": "far", "http": far_http, "stream": far_stream}
         there |= {"vehicle": _VEHICLE % ("racer", other[0], 2.0, other[1])}
@@ -153,14 +172,19 @@ class ThreeRacers:
 
     def __enter__(self) -> ThreeRacers:
         try:
-            self._far = self._program("far", "run", self._folder / "far.yaml", "--record", self._folder / "far.mcap")
+            self._far = self._program(
+                "far", "run", self._folder / "far.yaml", "--record", self._folder / "far.mcap"
+            )
             self._near = self._program(
                 "near", "run", self._folder / "near.yaml", "--record", self._folder / "near.mcap"
             )
-            self._await_states(lambda states: "waiting" not in states)  # the recording begins with the pictures
+            # The recording begins with the pictures.
+            self._await_states(lambda states: "waiting" not in states)
             poses, images = self._renderer_ports
             scene = "--scene", self.scene
-            self._program("renderer", "renderer", "--input-port", poses, "--output-port", images, *scene)
+            self._program(
+                "renderer", "renderer", "--input-port", poses, "--output-port", images, *scene
+            )
         except BaseException:
             self._stack.close()
             raise
@@ -170,7 +194,9 @@ class ThreeRacers:
         self._stack.close()
 
     def _program(self, name: str, *words: object) -> Program:
-        return self._stack.enter_context(Program(*VIL_BRIDGE, *words, log=self._folder / f"{name}.log"))
+        return self._stack.enter_context(
+            Program(*VIL_BRIDGE, *words, log=self._folder / f"{name}.log")
+        )
 
     def _await_states(self, are_good: Callable[[set[str]], bool]) -> None:
         """Wait until the racers' states on the board are as wanted."""
@@ -188,7 +214,9 @@ class ThreeRacers:
 
     def board(self) -> dict[str, Any]:
         """Return the race as the bridge ``near`` serves it."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/api/v1/race", timeout=30.0) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self._http}/api/v1/race", timeout=30.0
+        ) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
@@ -205,11 +233,16 @@ class ThreeRacers:
         """Return an actor's poses from a recording, in the order of capture."""
         rows: list[tuple[float, float, FloatArray]] = []
         with Recording(self._folder / f"{bridge}.mcap") as recording:
-            placing = Placing(recording_metadata(recorded_config(recording), recording.utc_offset_ns).actors)
+            placing = Placing(
+                recording_metadata(recorded_config(recording), recording.utc_offset_ns).actors
+            )
             for event, _, t_ns in recording.stamped_events():
                 if isinstance(event, SourceFrame) and t_ns is not None:
                     of_actor = [one for one in placing.placed(event) if one.actor == actor]
-                    rows += [(1e-9 * t_ns, 1e-9 * event.t_arrival_ns, one.T_world_body.p_m) for one in of_actor]
+                    rows += [
+                        (1e-9 * t_ns, 1e-9 * event.t_arrival_ns, one.T_world_body.p_m)
+                        for one in of_actor
+                    ]
         t_s, arrival_s, p_m = (np.array(column) for column in zip(*rows, strict=True))
         first = np.diff(np.maximum.accumulate(t_s), prepend=-np.inf) > 0.0
         return Poses(t_s[first], arrival_s[first], p_m[first])
@@ -218,7 +251,8 @@ class ThreeRacers:
 def judged(t_s: FloatArray, p_m: FloatArray, after_s: float) -> FloatArray:
     """Return the times of all gates of the race, of the first pass of ``west`` after a time on.
 
-    It knows no race clock: it looks for roots of splines through the poses, and takes the gates in their order.
+    It knows no race clock: it looks for roots of splines through the poses, and takes the gates in
+    their order.
     """
     splines = CubicSpline(t_s, p_m)
     axes = {"west": (1, 1.0, 0.0, 0), "north": (0, 1.0, 0.4, 1), "south": (0, -1.0, 0.4, 1)}

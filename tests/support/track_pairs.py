@@ -17,7 +17,10 @@ from vil_bridge.world.tracks import TrackBank
 T_NS = 10**12
 MS = 1_000_000
 BODIES = ("one", "two", "three", "four")
-LIMITS = [TrackingLimits(max_speed_mps=speed, frozen_after_ns=50 * MS) for speed in (30.0, 5.0, 10.0, 30.0)]
+LIMITS = [
+    TrackingLimits(max_speed_mps=speed, frozen_after_ns=50 * MS)
+    for speed in (30.0, 5.0, 10.0, 30.0)
+]
 ROOM = Transform.of((1.0, -2.0, 0.5), (0.1, 0.2, 0.6, 0.7))
 
 
@@ -50,13 +53,20 @@ def frames(
     v_mps, w_radps = 2.0 * rng.standard_normal((n, 3)), 3.0 * rng.standard_normal((n, 3))
     p_m, q_xyzw = rng.standard_normal((n, 3)), q_normalize(rng.standard_normal((n, 4)))
     for number in range(count):
-        step_s = 1e-3 * step_ms * rng.uniform(0.9, 1.1) * (100.0 if rng.random() < hostility.gap else 1.0)
+        step_s = (
+            1e-3
+            * step_ms
+            * rng.uniform(0.9, 1.1)
+            * (100.0 if rng.random() < hostility.gap else 1.0)
+        )
         t_ns += round(1e9 * step_s)
         v_mps = v_mps + 10.0 * step_s * rng.standard_normal((n, 3))
         moves = (rng.random((n, 1)) >= hostility.repeated).astype(float)
         p_m = p_m + moves * step_s * v_mps
         q_xyzw = np.where(moves > 0.0, q_normalize(q_mul(q_xyzw, q_exp(step_s * w_radps))), q_xyzw)
-        p_m = np.where(rng.random((n, 1)) < hostility.jump, p_m + 20.0 * rng.standard_normal((n, 3)), p_m)
+        p_m = np.where(
+            rng.random((n, 1)) < hostility.jump, p_m + 20.0 * rng.standard_normal((n, 3)), p_m
+        )
         seen_p, seen_q = p_m.copy(), q_xyzw.copy()
         if hostility.invalid:
             _spoil(rng, hostility, seen_p, seen_q)
@@ -65,7 +75,9 @@ def frames(
         yield SourceFrame(source, number, stamp_ns, t_ns, subjects, seen_p, seen_q, tracked)
 
 
-def _spoil(rng: np.random.Generator, hostility: Hostility, p_m: FloatArray, q_xyzw: FloatArray) -> None:
+def _spoil(
+    rng: np.random.Generator, hostility: Hostility, p_m: FloatArray, q_xyzw: FloatArray
+) -> None:
     wrong = (np.nan, np.inf, -np.inf, 0.0, 1e300, 1.2)
     for values in (p_m, q_xyzw):
         for row in np.flatnonzero(rng.random(len(values)) < hostility.invalid):
@@ -115,13 +127,24 @@ class TrackPair:
             assert other.all_surely_tracked(now_ns) == one.all_surely_tracked(now_ns)
         for row in range(len(BODIES)):
             assert other.repeats.standing_ns(row) == one.repeats.standing_ns(row)
-            np.testing.assert_allclose(other.covariance(row, t_ns), one.covariance(row, t_ns), rtol=1e-6, atol=1e-12)
+            np.testing.assert_allclose(
+                other.covariance(row, t_ns), one.covariance(row, t_ns), rtol=1e-6, atol=1e-12
+            )
             for of in zip(other.twist(row, 0.03), one.twist(row, 0.03), strict=True):
                 np.testing.assert_allclose(*of, rtol=1e-9, atol=1e-6)
 
 
-def fly_both(seed: int, hostility: Hostility, markers: Transform, step_ms: float, asked_every: int, count: int) -> int:
-    """Feed and ask both for ``count`` frames of each of two sources, with shifts and resets; return the frames.
+def fly_both(
+    seed: int,
+    hostility: Hostility,
+    markers: Transform,
+    step_ms: float,
+    asked_every: int,
+    count: int,
+) -> int:
+    """Feed and ask both for ``count`` frames of each of two sources, with shifts and resets.
+
+    Return the frames.
 
     Raises:
         AssertionError: they differ.

@@ -1,4 +1,7 @@
-"""A bridge with an emulated Motive, a renderer and one reader, on real sockets; each of them can be made to fail."""
+"""A bridge with an emulated Motive, a renderer and one reader, on real sockets.
+
+Each of them can be made to fail.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,14 @@ from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import q_from_euler_zyx
-from vil_bridge.core.types import ImageArray, MotionFrame, RenderedImage, SkeletonModel, View, WorldSnapshot
+from vil_bridge.core.types import (
+    ImageArray,
+    MotionFrame,
+    RenderedImage,
+    SkeletonModel,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -42,13 +52,15 @@ CONFIG = """
 version: 1
 name: truth
 rooms: {flight: {}}
-sources: {motive: {type: optitrack, room: flight, server: 127.0.0.1, command_port: %(port)d, %(source)s}}
+sources: {motive: {type: optitrack, room: flight, server: 127.0.0.1, command_port: %(port)d,
+    %(source)s}}
 actors:
   drone: {kind: vehicle, source: motive, subject: cf1}
   other: {kind: prop, source: motive, subject: gate}
 renderers: {hall: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras:
-  front: {actor: drone, renderer: hall, width_px: 64, height_px: 48, rate_hz: 30, latency_compensation: none,
+  front: {actor: drone, renderer: hall, width_px: 64, height_px: 48, rate_hz: 30,
+      latency_compensation: none,
           %(camera)s}
 outputs: {mirror: {type: natnet, command_port: 0, data_port: 0}}
 stream: {bind: "tcp://127.0.0.1:0"}
@@ -59,7 +71,9 @@ realtime: {fifo_priority: 0}
 
 
 class LabMotion:
-    """Two bodies, of which the first sways and turns unless it is told otherwise; poses carry noise.
+    """Two bodies, of which the first sways and turns unless it is told otherwise.
+
+    Poses carry noise.
 
     Attributes:
         frozen: poses repeat to the bit. rests: the bodies stand still, with noise.
@@ -80,7 +94,9 @@ class LabMotion:
         if self.frozen and self._newest is not None:
             return self._newest
         t_s = 0.0 if self.rests else 1e-9 * t_ns
-        p_m = np.array([[math.sin(t_s), math.cos(t_s), 1.5], [2.0, 0.0, 1.0]]) + self._noise.normal(0.0, 5e-5, (2, 3))
+        p_m = np.array([[math.sin(t_s), math.cos(t_s), 1.5], [2.0, 0.0, 1.0]]) + self._noise.normal(
+            0.0, 5e-5, (2, 3)
+        )
         yaw, tilt = math.sin(t_s), self._noise.normal(0.0, 1e-4, (2, 2))
         q = np.array([q_from_euler_zyx(yaw, *tilt[0]), q_from_euler_zyx(0.0, *tilt[1])])
         tracked = np.array([name not in self.unseen for name in self.subjects], dtype=np.bool_)
@@ -92,7 +108,8 @@ class Painter:
     """Noise that the renderer draws, which differs from picture to picture.
 
     Attributes:
-        in_turn: it repeats its last pictures, so many in turn; 0 = it draws. delay_s: it takes so long for each.
+        in_turn: it repeats its last pictures, so many in turn; 0 = it draws. delay_s: it takes so
+            long for each.
     """
 
     def __init__(self) -> None:
@@ -127,7 +144,9 @@ class Seen:
     def words(self) -> str:
         """Return what decides, for a failure."""
         sources = {name: source["report"] for name, source in self.status["sources"].items()}
-        judged = f"alive {self.alive} {self.problem!r}, {self.readyz} {self.reasons}, {self.degraded}"
+        judged = (
+            f"alive {self.alive} {self.problem!r}, {self.readyz} {self.reasons}, {self.degraded}"
+        )
         return f"{judged}, modes {self.status['modes']}, {sources}, {self.camera}"
 
     @property
@@ -165,11 +184,15 @@ async def seen_of(bridge: Bridge, receiver: Receiver) -> Seen:
 class TruthRig:
     """The parts, running; ``motion`` and ``painter`` say what they do."""
 
-    def __init__(self, bridge: Bridge, motive: MotiveEmulator, motion: LabMotion, painter: Painter) -> None:
+    def __init__(
+        self, bridge: Bridge, motive: MotiveEmulator, motion: LabMotion, painter: Painter
+    ) -> None:
         self.bridge, self.motive, self.motion, self.painter = bridge, motive, motion, painter
         self._renderer = ExitStack()
         self._reader = threading.Event()
-        self.receiver = Receiver(bridge.context.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S)
+        self.receiver = Receiver(
+            bridge.context.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S
+        )
 
     async def start_renderer(self) -> None:
         """Start the renderer."""
@@ -220,8 +243,8 @@ class TruthRig:
     ) -> dict[str, Any]:
         """Wait for an event of a component with that text.
 
-        With ``before``, the newest one of the component may be older than ``after``: on a busy machine a state may
-        hold already when the test brings it about, and is not logged again.
+        With ``before``, the newest one of the component may be older than ``after``: on a busy
+        machine a state may hold already when the test brings it about, and is not logged again.
         """
         begun_s = time.monotonic()
         while True:
@@ -238,7 +261,10 @@ class TruthRig:
 async def truth_rig(
     folder: Path, camera: str = "max_age_ms: 1000", source: str = "", *, ready: bool = True
 ) -> AsyncIterator[TruthRig]:
-    """A bridge whose every part works, waited for if ``ready``; keys of camera and source in YAML's flow style."""
+    """A bridge whose every part works, waited for if ``ready``.
+
+    Keys of camera and source in YAML's flow style.
+    """
     motion, painter = LabMotion(), Painter()
     emulated = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=50.0)
     async with AsyncExitStack() as stack:
@@ -246,7 +272,12 @@ async def truth_rig(
         stack.callback(ours.setLevel, ours.level)
         ours.setLevel(logging.INFO)  # as vil-bridge run does
         motive = await stack.enter_async_context(MotiveEmulator(emulated, motion, now_ns()))
-        values = {"port": motive.command_port, "camera": camera, "source": source, "folder": folder / "recordings"}
+        values = {
+            "port": motive.command_port,
+            "camera": camera,
+            "source": source,
+            "folder": folder / "recordings",
+        }
         bridge = await stack.enter_async_context(running(CONFIG % values))
         rig = TruthRig(bridge, motive, motion, painter)
         stack.push_async_callback(rig.close)

@@ -1,6 +1,7 @@
 """The table of docs/concepts/reliability.md: all that vehicle and people see of a fault.
 
-``python -m tests.support.truth_table`` writes it into the page; ``tests/e2e/test_truth_table.py`` carries out each row.
+``python -m tests.support.truth_table`` writes it into the page; ``tests/e2e/test_truth_table.py``
+carries out each row.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Row:
         sees: what the vehicle sees.
         alive: of the reader.
         readyz: HTTP status; 0 = no answer.
-        header: part of a reason not to be ready, of an overload, or a mode; empty = "ready" and nothing else.
+        header: part of a reason not to be ready, of an overload, or a mode; empty = "ready" and
+            nothing else.
         log: component, part of the text, level; empty = no event.
         metric: name and value; empty = the bridge is not there to be asked.
         degraded: the bridge is ready and worse than asked.
@@ -47,7 +49,9 @@ class Row:
         log = "`{}: {}` ({})".format(*self.log) if self.log else "nothing"
         metric = f"`{self.metric[0]}` {self.metric[1]:g}" if self.metric else "none: scrape fails"
         code = str(self.readyz) if self.readyz else "no answer"
-        return f"| {self.fault} | {self.sees} | {self.alive} | {code} | {header} | {log} | {metric} |"
+        return (
+            f"| {self.fault} | {self.sees} | {self.alive} | {code} | {header} | {log} | {metric} |"
+        )
 
 
 _NO_MORE: Final = "no more pictures"
@@ -180,7 +184,9 @@ ROWS: Final = {
         (),
         ('vil_camera_up{camera="front"}', 1),
     ),
-    "bridge stopped": Row("bridge stopped", f"{_NO_MORE}; `problem`: no answer from the bridge", False, 0),
+    "bridge stopped": Row(
+        "bridge stopped", f"{_NO_MORE}; `problem`: no answer from the bridge", False, 0
+    ),
     "no camera": Row(
         "no camera configured",
         "registration is refused: no camera of that name",
@@ -190,7 +196,9 @@ ROWS: Final = {
         (),
         ("vil_ready", 0),
     ),
-    "replay": Row("replay of a recording", "the recorded flight", True, 200, "REPLAY", (), ("vil_ready", 1)),
+    "replay": Row(
+        "replay of a recording", "the recorded flight", True, 200, "REPLAY", (), ("vil_ready", 1)
+    ),
     "faults": Row(
         "faults injected: 5 % loss",
         "pictures, predicted over gaps",
@@ -205,7 +213,11 @@ ROWS: Final = {
 
 def table() -> str:
     """Return the table in Markdown."""
-    head = "| Fault | The vehicle sees | `alive` | `/readyz` | Header | Log | Metric |\n" + "| --- " * 7 + "|\n"
+    head = (
+        "| Fault | The vehicle sees | `alive` | `/readyz` | Header | Log | Metric |\n"
+        + "| --- " * 7
+        + "|\n"
+    )
     return head + "".join(row.cells() + "\n" for row in ROWS.values())
 
 

@@ -1,4 +1,6 @@
-"""A simulated "real" vehicle that is not what its pilot takes it for, tracked with noise, and its commands."""
+"""A simulated "real" vehicle that is not what its pilot takes it for, tracked with noise, and
+its commands.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,16 @@ def brisk_path(seed: int, seconds: float) -> Trajectory:
     """Random places of a room of 6 x 6 x 2 m, one every 1.2 s, with random headings."""
     rng = np.random.default_rng(seed)
     legs = int(seconds / _LEG_S)
-    places = np.vstack(([0.0, 0.0, 1.5], rng.uniform((-3.0, -3.0, 1.0), (3.0, 3.0, 3.0), (legs, 3))))
+    places = np.vstack(
+        ([0.0, 0.0, 1.5], rng.uniform((-3.0, -3.0, 1.0), (3.0, 3.0, 3.0), (legs, 3)))
+    )
     yaw_rad = np.cumsum(rng.uniform(-1.0, 1.0, legs + 1))
     return minimum_snap(places, times_s=_LEG_S * np.arange(legs + 1), yaw_rad=yaw_rad)
 
 
-def fly(real: Model, known: Model, delay_steps: int, path: Trajectory, seconds: float, seed: int) -> TrackedFlight:
+def fly(
+    real: Model, known: Model, delay_steps: int, path: Trajectory, seconds: float, seed: int
+) -> TrackedFlight:
     """Fly ``real`` with a controller for ``known``; 0.5 mm and 1 mrad of noise by axis."""
     controller = tracking(known, path)
     fleet = Fleet(real, 1, delay_s=delay_steps / STEPS_PER_S)

@@ -25,31 +25,49 @@ RATE_HZ = 100.0
 
 def golden(name: str) -> bytes:
     """A vector of tests/golden/vicon."""
-    return bytes.fromhex((Path(__file__).parents[1] / "golden" / "vicon" / f"{name}.hex").read_text())
+    return bytes.fromhex(
+        (Path(__file__).parents[1] / "golden" / "vicon" / f"{name}.hex").read_text()
+    )
 
 
 @dataclass
 class Marked(Dance):
-    """The dance with two markers on the drone (the second one hidden), one on the actor and one that is loose."""
+    """The dance with two markers on the drone (the second one hidden), one on the actor and one
+    that is loose.
+    """
 
     def at(self, t_ns: int) -> MotionFrame:
         frame = super().at(t_ns)
-        p_m = np.array([[0.05, 0.0, 0.1], [0.0, 0.05, 0.1], [0.0, 0.0, 1.7], [3.0, 2.0, 1.0]]) + frame.p_m[0]
+        p_m = (
+            np.array([[0.05, 0.0, 0.1], [0.0, 0.05, 0.1], [0.0, 0.0, 1.7], [3.0, 2.0, 1.0]])
+            + frame.p_m[0]
+        )
         labels = ("drone/front", "drone/left", "Actor/top", "")
         tracked = np.array([True, False, True, True])
         return MotionFrame(
-            frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked, frame.skeletons, Markers(labels, p_m, tracked)
+            frame.subjects,
+            frame.p_m,
+            frame.q_xyzw,
+            frame.tracked,
+            frame.skeletons,
+            Markers(labels, p_m, tracked),
         )
 
 
 @asynccontextmanager
 async def filmed(
-    motion: MocapMotion | None = None, faults: str = "", source: dict[str, Any] | None = None, **server: Any
+    motion: MocapMotion | None = None,
+    faults: str = "",
+    source: dict[str, Any] | None = None,
+    **server: Any,
 ) -> AsyncIterator[tuple[TrackerEmulator, Received]]:
     """An emulator on a free port and a source that receives from it."""
     config = TrackerEmulatorConfig(**{"port": 0, "rate_hz": RATE_HZ, "latency_ms": 1.0} | server)
     tracker = TrackerEmulator(config, motion or Dance(), now_ns(), Faults.parse(faults))
-    async with tracker, receiving(ViconSource("lab", ViconConfig(port=tracker.port, **source or {}))) as received:
+    async with (
+        tracker,
+        receiving(ViconSource("lab", ViconConfig(port=tracker.port, **source or {}))) as received,
+    ):
         yield tracker, received
 
 
@@ -62,7 +80,9 @@ def motion_ns(tracker: TrackerEmulator, frame: SourceFrame) -> int:
     return t_ns - tracker.epoch_ns
 
 
-def assert_true(tracker: TrackerEmulator, motion: Dance, frames: list[SourceFrame], tolerance_m: float) -> None:
+def assert_true(
+    tracker: TrackerEmulator, motion: Dance, frames: list[SourceFrame], tolerance_m: float
+) -> None:
     """Every pose is the motion's at the instant that the frame number tells."""
     assert frames
     for frame in frames:

@@ -24,7 +24,9 @@ def vehicle(name: str = "drone", **more: object) -> Actor:
     return Actor(name, ActorKind.VEHICLE, "mocap", name, **more)  # type: ignore[arg-type]
 
 
-def frame(t_ns: int, poses: dict[str, Transform], tracked: bool = True, number: int = 0) -> SourceFrame:
+def frame(
+    t_ns: int, poses: dict[str, Transform], tracked: bool = True, number: int = 0
+) -> SourceFrame:
     """A frame whose stamp is its arrival: capture time unknown."""
     return SourceFrame(
         "mocap",

@@ -1,4 +1,7 @@
-"""The disk of recordings in the virtual world: each flush takes a while, a write may fail, and it may become full."""
+"""The disk of recordings in the virtual world.
+
+Each flush takes a while, a write may fail, and it may become full.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ def install(chance: random.Random, full_bytes: int | None, breaks: bool) -> None
     """Let flushes of recordings wait, seldom for seconds.
 
     Args:
-        full_bytes: what would exceed this size is refused; None = nothing is. breaks: a write fails once.
+        full_bytes: what would exceed this size is refused; None = nothing is. breaks: a write fails
+            once.
     """
     from vil_bridge.recording import mcap_writer
 

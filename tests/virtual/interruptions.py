@@ -1,7 +1,9 @@
-"""Parts that end, hang and start again in the virtual world, besides the motion capture; a seed draws when.
+"""Parts that end, hang and start again in the virtual world, besides the motion capture.
 
-A source ends as when the network goes down. The bridge's event loop, its HTTP server and the renderer hang. The
-renderer and the autopilot end and start again.
+A seed draws when.
+
+A source ends as when the network goes down. The bridge's event loop, its HTTP server and the
+renderer hang. The renderer and the autopilot end and start again.
 """
 
 from __future__ import annotations
@@ -138,11 +140,16 @@ class Autopilot:
 
     def _take(self, datagram: bytes) -> None:
         """Check that capture times increase: a pose is never sent twice."""
-        if datagram[0] != _MAVLINK_2 or int.from_bytes(datagram[7:10], "little") != _VISION_POSITION_ESTIMATE:
+        if (
+            datagram[0] != _MAVLINK_2
+            or int.from_bytes(datagram[7:10], "little") != _VISION_POSITION_ESTIMATE
+        ):
             return
         (stamp_us,) = struct.unpack_from("<Q", datagram, _HEADER_BYTES)
         if stamp_us <= self._newest_us:
-            self._fail(f"autopilot: a pose of {stamp_us} us comes after one of {self._newest_us} us")
+            self._fail(
+                f"autopilot: a pose of {stamp_us} us comes after one of {self._newest_us} us"
+            )
         if 1000 * stamp_us > time.monotonic_ns():
             self._fail(f"autopilot: a pose of the future: {stamp_us} us")
         self._newest_us = stamp_us

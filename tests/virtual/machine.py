@@ -1,12 +1,16 @@
-"""A machine whose time and threads are simulated: one thread runs at a time, and time passes only while all wait.
+"""A machine whose time and threads are simulated.
 
-:func:`install` replaces what Python programs wait with (locks, threads, sleeping, polling, event loops, timers) and the
-clocks that they read, before any other module has taken them. The programs themselves run unchanged. Whenever a thread
-would wait, the machine hands over to one that can go on, chosen by a seed; where none can, time jumps to the earliest
-instant for which one waits. So a run depends on its seed alone, and takes as long as its computing.
+One thread runs at a time, and time passes only while all wait.
 
-Files, UDP and TCP are the system's: within one process a message is there as soon as it was sent. ZeroMQ delivers from
-threads of its own, so :mod:`tests.virtual.zeromq` keeps its messages within the process.
+:func:`install` replaces what Python programs wait with (locks, threads, sleeping, polling, event
+loops, timers) and the clocks that they read, before any other module has taken them. The programs
+themselves run unchanged. Whenever a thread would wait, the machine hands over to one that can go
+on, chosen by a seed; where none can, time jumps to the earliest instant for which one waits. So a
+run depends on its seed alone, and takes as long as its computing.
+
+Files, UDP and TCP are the system's: within one process a message is there as soon as it was sent.
+ZeroMQ delivers from threads of its own, so :mod:`tests.virtual.zeromq` keeps its messages within
+the process.
 
 Each reading of a clock takes 100 ns, so that a loop which waits for an instant by reading it ends.
 """
@@ -76,7 +80,9 @@ class Machine:
         self._timers: dict[int, tuple[int, int]] = {}
 
     def begin(self, seed: int) -> None:
-        """Let all chances depend on a seed, and time begin at the same instant, whatever ran before."""
+        """Let all chances depend on a seed, and time begin at the same instant, whatever ran
+        before.
+        """
         self._now_ns = _BEGIN_NS
         self._random.seed(seed)
         self._chance.seed(seed ^ 0x5EED)
@@ -106,7 +112,10 @@ class Machine:
         return self._now_ns + round(seconds * _NS_PER_S)
 
     def arm(self, fd: int, due_ns: int, period_ns: int = 0) -> None:
-        """Let a timer's descriptor become readable at an instant and every period after it; 0, 0 = never."""
+        """Let a timer's descriptor become readable at an instant and every period after it.
+
+        0, 0 = never.
+        """
         if due_ns:
             self._timers[fd] = due_ns, period_ns
         else:
@@ -119,8 +128,12 @@ class Machine:
 
     # --- threads -------------------------------------------------------------------------------
 
-    def wait(self, ready: Callable[[], object] | None, until_ns: int | None, lock: _Lock | None = None) -> None:
-        """Let others run until this thread can go on, or until an instant; None = however long that takes.
+    def wait(
+        self, ready: Callable[[], object] | None, until_ns: int | None, lock: _Lock | None = None
+    ) -> None:
+        """Let others run until this thread can go on, or until an instant.
+
+        None = however long that takes.
 
         Raises:
             StandstillError: no thread can ever go on.
@@ -136,7 +149,9 @@ class Machine:
         me.ready = None
         me.lock = None
 
-    def start(self, function: Callable[..., object], arguments: tuple[Any, ...], keywords: Any = None) -> int:
+    def start(
+        self, function: Callable[..., object], arguments: tuple[Any, ...], keywords: Any = None
+    ) -> int:
         """Start a thread; it runs when the others wait. Returns its identity."""
         thread = _Thread()
         thread.ready = lambda: True
@@ -242,7 +257,10 @@ class _Lock:
         return True
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if not self.held:
             raise RuntimeError("release unlocked lock")
@@ -257,7 +275,9 @@ class _Poll:
         self._unit_s = unit_s
 
     def poll(self, timeout: float | None = None, *limit: int) -> list[tuple[int, int]]:
-        until_ns = None if timeout is None or timeout < 0 else _machine.after_s(timeout * self._unit_s)
+        until_ns = (
+            None if timeout is None or timeout < 0 else _machine.after_s(timeout * self._unit_s)
+        )
         found: list[tuple[int, int]] = self._real.poll(0, *limit)
         if not found and timeout != 0:
             _machine.wait(functools.partial(self._real.poll, 0, *limit), until_ns)
@@ -295,7 +315,9 @@ def set_clock_of(kernel: ctypes.CDLL, now_ns: Callable[[], int]) -> None:
     """Let the compiled kernel read a clock: it has one of its own otherwise."""
     clock = ctypes.CFUNCTYPE(ctypes.c_int64)(now_ns)
     _clocks.append(clock)
-    ctypes.c_void_p.in_dll(kernel, "vil_machine_ns").value = ctypes.cast(clock, ctypes.c_void_p).value
+    ctypes.c_void_p.in_dll(kernel, "vil_machine_ns").value = ctypes.cast(
+        clock, ctypes.c_void_p
+    ).value
 
 
 _clocks: list[Any] = []
@@ -303,7 +325,10 @@ _clocks: list[Any] = []
 
 
 def install() -> Machine:
-    """Replace clocks, threads and waiting of this process; call it before other modules are imported."""
+    """Replace clocks, threads and waiting of this process.
+
+    Call it before other modules are imported.
+    """
     global _machine
     machine = _machine = Machine()
     _replace_clocks(machine)

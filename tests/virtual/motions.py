@@ -18,10 +18,12 @@ _RATES_RADPS: Final = np.array((0.7, 0.9, 1.3))
 
 
 class SwayingBodies:
-    """Bodies that sway about places of their own and turn about the vertical (implements ``MocapMotion``).
+    """Bodies that sway about places of their own and turn about the vertical.
 
-    Measured positions have noise that depends on the instant: poses that repeat to the bit are those of a system that
-    has frozen.
+    Implements ``MocapMotion``.
+
+    Measured positions have noise that depends on the instant: poses that repeat to the bit are
+    those of a system that has frozen.
 
     Args:
         subjects: names of the bodies. human: sways with them, in this posture.
@@ -40,7 +42,9 @@ class SwayingBodies:
         self._tracked = np.ones(len(subjects), np.bool_)
 
     def truth(self, subject: str, t_ns: int) -> FloatArray:
-        """Return the position of a body, or of a human's root, in its room at an instant, metres."""
+        """Return the position of a body, or of a human's root, in its room at an instant,
+        metres.
+        """
         row = self._rows[subject]
         place: FloatArray = self._centres_m[row] + _REACH_M * np.sin(self._turned(t_ns)[row])
         return place
@@ -55,7 +59,9 @@ class SwayingBodies:
         q_xyzw[:, 2] = np.sin(half_rad)
         q_xyzw[:, 3] = np.cos(half_rad)
         human = self._human
-        skeletons = () if human is None else (replace(human, p_m=human.p_m + (p_m[-1] - human.p_m[0])),)
+        skeletons = (
+            () if human is None else (replace(human, p_m=human.p_m + (p_m[-1] - human.p_m[0])),)
+        )
         return MotionFrame(self.subjects, p_m[:bodies], q_xyzw, self._tracked, skeletons)
 
     def _turned(self, t_ns: int) -> FloatArray:

@@ -1,8 +1,9 @@
-"""``python -m tests.virtual.nightly`` runs the virtual world for one seed after another, and names those that failed.
+"""``python -m tests.virtual.nightly`` runs the virtual world for one seed after another, and names
+those that failed.
 
-It ends after ``--seeds`` or ``--hours``, and says how many ran. The exit code is 1 when one failed. Each seed runs in a
-process that is forked from this one, which has imported everything once. ``--planted NAME`` ends with the first seed
-that finds that fault.
+It ends after ``--seeds`` or ``--hours``, and says how many ran. The exit code is 1 when one failed.
+Each seed runs in a process that is forked from this one, which has imported everything once.
+``--planted NAME`` ends with the first seed that finds that fault.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _LOG_BYTES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A seed that runs in a process of its own, and the files in memory that its result and its log go to."""
+    """A seed that runs in a process of its own, and the files in memory that its result and its
+    log go to.
+    """
 
     seed: int
     result: int
@@ -54,7 +57,9 @@ def main() -> int:
     execute_again("tests.virtual.nightly")
     monotonic_s = time.monotonic  # of the real machine
     words = ("git", "rev-parse", "--short", "HEAD")
-    commit = subprocess.run(words, cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    commit = subprocess.run(
+        words, cwd=_ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
     from tests.virtual.prepared import run_seed
 
     ends_s = monotonic_s() + 3600.0 * options.hours
@@ -65,7 +70,11 @@ def main() -> int:
     used_s = 0.0
     lines: list[str] = []
     while True:
-        while len(running) < options.jobs and monotonic_s() < ends_s and not (options.planted and failed):
+        while (
+            len(running) < options.jobs
+            and monotonic_s() < ends_s
+            and not (options.planted and failed)
+        ):
             seed = next(seeds, None)
             if seed is None:
                 break
@@ -85,10 +94,16 @@ def main() -> int:
             print(f"seed {run.seed} at {commit}: {failure}", flush=True)
     if options.json:
         Path(options.json).write_text("".join(lines), encoding="utf-8")
-    print(f"{ran} of {options.seeds} seeds ran for {options.seconds:g} s each, {len(failed)} failed", flush=True)
+    print(
+        f"{ran} of {options.seeds} seeds ran for {options.seconds:g} s each, {len(failed)} failed",
+        flush=True,
+    )
     print(f"each took {used_s / max(1, ran):.1f} s of a processor", flush=True)
     if failed:
-        print(f"failed: {', '.join(map(str, sorted(failed)))}; make seed SEED=N repeats one", flush=True)
+        print(
+            f"failed: {', '.join(map(str, sorted(failed)))}; make seed SEED=N repeats one",
+            flush=True,
+        )
     return int(bool(failed))
 
 

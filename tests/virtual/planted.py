@@ -1,4 +1,6 @@
-"""Faults of the product that are planted on purpose, to show that the virtual world's checks find them."""
+"""Faults of the product that are planted on purpose, to show that the virtual world's checks
+find them.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""A process that is prepared for virtual worlds: its machine is simulated, and all modules are imported.
+"""A process that is prepared for virtual worlds.
 
-:func:`repeatable` comes first. It executes the program again with the settings on which the order of sets depends. The
-import of this module then installs the machine before the product is imported. Nothing of a seed is in force until
-:func:`run_seed`, so that a process which has imported all that can be forked for each seed.
+Its machine is simulated, and all modules are imported.
+
+:func:`repeatable` comes first. It executes the program again with the settings on which the order
+of sets depends. The import of this module then installs the machine before the product is imported.
+Nothing of a seed is in force until :func:`run_seed`, so that a process which has imported all that
+can be forked for each seed.
 """
 
 # ruff: noqa: E402 - the machine comes before all other modules, which take clocks, locks and polls
@@ -21,7 +24,9 @@ from vil_bridge.core import clock
 from vil_bridge.world.kernel.library import KERNEL
 
 virtual_machine.replace(
-    clock, open_timerfd=lambda: os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC), arm_timerfd=MACHINE.arm
+    clock,
+    open_timerfd=lambda: os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
+    arm_timerfd=MACHINE.arm,
 )
 if KERNEL is not None:
     virtual_machine.set_clock_of(KERNEL, MACHINE.now_ns)
@@ -40,7 +45,11 @@ from tests.virtual.world import World
 
 __all__ = ["run_seed"]
 
-_IMPORTED_LATE: Final = ("vil_bridge.daemon.http_app", "vil_bridge.web.uvicorn_internals", "uvicorn.loops.auto")
+_IMPORTED_LATE: Final = (
+    "vil_bridge.daemon.http_app",
+    "vil_bridge.web.uvicorn_internals",
+    "uvicorn.loops.auto",
+)
 """Modules that a bridge imports once it runs."""
 
 for _name in _IMPORTED_LATE:
@@ -49,11 +58,14 @@ gc.collect()
 gc.freeze()
 
 
-def run_seed(seed: int, seconds: float, planted: str = "", trace_file: Path | None = None) -> dict[str, Any]:
+def run_seed(
+    seed: int, seconds: float, planted: str = "", trace_file: Path | None = None
+) -> dict[str, Any]:
     """Run the world of a seed in this process, which has done nothing else, and return its results.
 
     Args:
-        seconds: of simulated time. planted: fault of :mod:`tests.virtual.planted`. trace_file: gets events and headers.
+        seconds: of simulated time. planted: fault of :mod:`tests.virtual.planted`. trace_file: gets
+            events and headers.
     """
     enter_own_network()
     zeromq.install(MACHINE)

@@ -35,7 +35,10 @@ def check_recording(file: Path, view: Mapping[str, Any], *, may_fail: bool) -> I
                 if channel.topic not in _EVENTS:
                     continue
                 if message.publish_time < newest_ns[channel.topic]:
-                    yield f"{channel.topic}: {message.publish_time} comes after {newest_ns[channel.topic]}"
+                    yield (
+                        f"{channel.topic}: {message.publish_time} comes after "
+                        f"{newest_ns[channel.topic]}"
+                    )
                 if message.data == newest.get(channel.topic):
                     yield f"{channel.topic}: the event of {message.publish_time} comes twice"
                 newest_ns[channel.topic] = message.publish_time

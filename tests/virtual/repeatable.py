@@ -16,4 +16,6 @@ def execute_again(module: str) -> None:
     if all(os.environ.get(name) == value for name, value in _SETTINGS.items()):
         return
     os.environ |= _SETTINGS
-    os.execvp("setarch", ["setarch", "--addr-no-randomize", sys.executable, "-m", module, *sys.argv[1:]])
+    os.execvp(
+        "setarch", ["setarch", "--addr-no-randomize", sys.executable, "-m", module, *sys.argv[1:]]
+    )

@@ -1,8 +1,8 @@
 """``python -m tests.virtual.run --seed 7 --seconds 60`` runs a whole bridge in a virtual world.
 
-Everything runs in this process and in the time of its machine (:mod:`tests.virtual.machine`). The digest that it prints
-covers the bridge's events, the headers of the pictures that readers got and the recording: it is the same for the same
-seed. The exit code is 1 when something did not hold.
+Everything runs in this process and in the time of its machine (:mod:`tests.virtual.machine`). The
+digest that it prints covers the bridge's events, the headers of the pictures that readers got and
+the recording: it is the same for the same seed. The exit code is 1 when something did not hold.
 """
 
 from __future__ import annotations

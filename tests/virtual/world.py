@@ -1,10 +1,12 @@
-"""A whole bridge with the emulated lab, a renderer, readers and a visitor of its pages around it, in one process.
+"""A whole bridge with the emulated lab, a renderer, readers and a visitor of its pages around it,
+in one process.
 
-What goes wrong is drawn from the seed: loss, jitter, order and silence of the motion capture, its restarts and clocks,
-how long the renderer takes, when readers leave, hang and come back, how slow the disk is, when it breaks and when it is
-full, and what ends or hangs besides (:mod:`tests.virtual.interruptions`). The rest is the product, unchanged.
-:class:`World` checks each picture's header as it comes, all actors each second, and the whole at the end; what does not
-hold becomes a line of ``failures``.
+What goes wrong is drawn from the seed: loss, jitter, order and silence of the motion capture, its
+restarts and clocks, how long the renderer takes, when readers leave, hang and come back, how slow
+the disk is, when it breaks and when it is full, and what ends or hangs besides
+(:mod:`tests.virtual.interruptions`). The rest is the product, unchanged. :class:`World` checks each
+picture's header as it comes, all actors each second, and the whole at the end; what does not hold
+becomes a line of ``failures``.
 """
 
 from __future__ import annotations
@@ -33,7 +35,14 @@ from vil_bridge import client, registry
 from vil_bridge.config.load import load_text
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import FloatArray, ImageArray, RenderedImage, TrackingState, View, WorldSnapshot
+from vil_bridge.core.types import (
+    FloatArray,
+    ImageArray,
+    RenderedImage,
+    TrackingState,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.tools.lab.motions import LabMotions, RoomMotion
 from vil_bridge.tools.lab.run import LabConfig, run_lab
@@ -64,7 +73,8 @@ cameras:
 %s
 stream: {bind: "tcp://127.0.0.1:31600"}
 outputs:
-  autopilot: {type: mavlink-pose, actors: [drone], message: vision-position, rate_hz: 10, port: 31701, peer_port: 31700}
+  autopilot: {type: mavlink-pose, actors: [drone], message: vision-position, rate_hz: 10,
+      port: 31701, peer_port: 31700}
 record: {folder: recordings}
 http: {port: 31080}
 realtime: {fifo_priority: 0}
@@ -81,10 +91,15 @@ _RECORDED_SHARE: Final = 0.25
 _FARTHEST_M: Final = 0.1
 """Greatest distance of a measured pose from the true one at the same instant."""
 _LONGEST_GAP_S: Final = 2.5
-"""Between two pictures of a bridge that says that it is ready: it waits a second, and is asked each second."""
+"""Between two pictures of a bridge that says that it is ready.
+
+It waits a second, and is asked each second.
+"""
 _CAMERA_HZ: Final = 10.0
 _FEWEST_PICTURES: Final = 0.5
-"""Share of a camera's pictures that come in any case, but for the seconds in which readers and renderer are away."""
+"""Share of a camera's pictures that come in any case, but for the seconds in which readers and
+renderer are away.
+"""
 _AWAY_S: Final = 8.0
 _AGAIN_S: Final = 4.0
 """Length of the second recording."""
@@ -143,9 +158,13 @@ class World:
         logging.getLogger("vil_bridge").addHandler(events)
         rooms = {name: RoomMotion(motion, _ROOM_HZ) for name, motion in self._motions.items()}
         motions = LabMotions(rooms["flight"], rooms["actor"], None)
-        servers = tuple(replace(ServerSpec.parse("motive", text), faults=self._faults()) for text in _SERVERS)
+        servers = tuple(
+            replace(ServerSpec.parse("motive", text), faults=self._faults()) for text in _SERVERS
+        )
         tasks = [
-            asyncio.create_task(run_lab(motions, LabConfig(servers=servers, epoch_ns=self._epoch_ns)), name="lab"),
+            asyncio.create_task(
+                run_lab(motions, LabConfig(servers=servers, epoch_ns=self._epoch_ns)), name="lab"
+            ),
             asyncio.create_task(bridge.run(), name="bridge"),
             asyncio.create_task(self._hang(), name="hang"),
             asyncio.create_task(self._watch_http(bridge), name="watch"),
@@ -157,7 +176,10 @@ class World:
             threading.Thread(target=self._render, daemon=True),
             threading.Thread(target=autopilot.run, args=(self._stop, *away), daemon=True),
         ]
-        threads += [threading.Thread(target=self._read, args=(name, seconds), daemon=True) for name in _CAMERAS]
+        threads += [
+            threading.Thread(target=self._read, args=(name, seconds), daemon=True)
+            for name in _CAMERAS
+        ]
         for thread in threads:
             thread.start()
         await asyncio.sleep(_SETTLED_S)
@@ -199,7 +221,9 @@ class World:
         return Faults.parse(",".join([*texts, f"seed={chance.randrange(1 << 30)}"]))
 
     def _render(self) -> None:
-        """Run the renderer, which ends once for seconds and starts again, as a program that is killed, or hangs."""
+        """Run the renderer, which ends once for seconds and starts again, as a program that is
+        killed, or hangs.
+        """
         plan = self._plan
         config = FlightGogglesServerConfig(pose_port=31001, image_port=31002)
         if not plan.renderer_hangs:
@@ -258,7 +282,9 @@ class World:
             self._fail(f"{camera}: a picture of {header['camera']} came")
         shown_ns = header["t_display_ns"]
         if shown_ns <= self._last_t_ns[camera]:
-            self._fail(f"{camera}: a picture of {shown_ns} comes after one of {self._last_t_ns[camera]}")
+            self._fail(
+                f"{camera}: a picture of {shown_ns} comes after one of {self._last_t_ns[camera]}"
+            )
         self._last_t_ns[camera] = shown_ns
         stamps = [header["stamps_ns"][name] for name in _STAMPS]
         if any(before > after for before, after in zip(stamps, [*stamps[1:], now_ns], strict=True)):
@@ -274,7 +300,10 @@ class World:
         """Check where a subject was seen in its room, metres."""
         truth_m = self._motions[room].truth(subject, t_ns - self._epoch_ns)
         if np.linalg.norm(truth_m - p_m) > _FARTHEST_M:
-            self._fail(f"{subject}: seen at {p_m.round(3).tolist()} of its room, it was at {truth_m.round(3).tolist()}")
+            self._fail(
+                f"{subject}: seen at {p_m.round(3).tolist()} of its room, it was at "
+                f"{truth_m.round(3).tolist()}"
+            )
 
     def _check_actors(self, bridge: Bridge) -> None:
         """Check the newest pose of each body: the rooms' places in the world are turned back."""
@@ -306,19 +335,30 @@ class World:
         for camera in _CAMERAS:
             heard_ns = max(self._read_ns[camera], self._ready_since_ns)
             if self._read_ns[camera] and now_ns - heard_ns > _LONGEST_GAP_S * 1e9:
-                self._fail(f"{camera}: no picture for {(now_ns - heard_ns) / 1e9:.1f} s, and /readyz answers 200")
+                self._fail(
+                    f"{camera}: no picture for {(now_ns - heard_ns) / 1e9:.1f} s, and "
+                    "/readyz answers 200"
+                )
 
-    def _check_end(self, bridge: Bridge, seconds: float, settled: tuple[int, int], held: tuple[int, int]) -> None:
-        if self._visits < seconds - 2.0 * _SETTLED_S - self._plan.http_hang_s - self._plan.loop_hang_s:
+    def _check_end(
+        self, bridge: Bridge, seconds: float, settled: tuple[int, int], held: tuple[int, int]
+    ) -> None:
+        if (
+            self._visits
+            < seconds - 2.0 * _SETTLED_S - self._plan.http_hang_s - self._plan.loop_hang_s
+        ):
             self._fail(f"/readyz answered {self._visits} times in {seconds} s")
         for camera, runner in bridge.context.cameras.items():
             expected = max(1, round(_FEWEST_PICTURES * _CAMERA_HZ * (seconds - _AWAY_S)))
             if self.pictures[camera] < expected:
                 self._fail(
-                    f"{camera}: {self.pictures[camera]} pictures came in {seconds} s, expected {expected} or more"
+                    f"{camera}: {self.pictures[camera]} pictures came in {seconds} s, "
+                    f"expected {expected} or more"
                 )
             if self.pictures[camera] > runner.sink.sent:
-                self._fail(f"{camera}: {self.pictures[camera]} pictures came, {runner.sink.sent} were sent")
+                self._fail(
+                    f"{camera}: {self.pictures[camera]} pictures came, {runner.sink.sent} were sent"
+                )
         readers = sum(len(found) for found in bridge.context.hub.report().values())
         if readers > len(_CAMERAS):
             self._fail(f"{readers} readers have a seat, {len(_CAMERAS)} are there")
@@ -337,18 +377,26 @@ class World:
             return
         for name, runner in bridge.context.sources.items():
             if runner.status.state is not ComponentState.RUNNING:
-                self._fail(f"source {name} is {runner.status.state}, although nothing is wrong with it any more")
+                self._fail(
+                    f"source {name} is {runner.status.state}, although nothing is wrong "
+                    "with it any more"
+                )
         for actor in bridge.context.world.actors:
             state = bridge.context.world.state_of(actor.name)
             if state is not TrackingState.TRACKED:
                 self._fail(f"{actor.name} is {state}, although its motion capture works again")
 
     async def _watch_http(self, bridge: Bridge) -> None:
-        """Check that the bridge says when its HTTP server hangs, and no longer once it serves again."""
+        """Check that the bridge says when its HTTP server hangs, and no longer once it serves
+        again.
+        """
         plan = self._plan
         await asyncio.sleep(plan.http_s + _NOTICED_S)
         if plan.http_hang_s > _NOTICED_S and "hung" not in bridge.http.trouble:
-            self._fail(f"the HTTP server has hung for {_NOTICED_S} s, and its trouble is {bridge.http.trouble!r}")
+            self._fail(
+                f"the HTTP server has hung for {_NOTICED_S} s, and its trouble is "
+                f"{bridge.http.trouble!r}"
+            )
         await asyncio.sleep(max(0.0, plan.http_hang_s - _NOTICED_S) + 1.0 + plan.loop_hang_s)
         if bridge.http.trouble:
             self._fail(f"the HTTP server serves again, and its trouble is {bridge.http.trouble!r}")
@@ -400,7 +448,11 @@ class World:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write((head + body).encode())
         status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
-        sizes = [int(line.partition(":")[2]) for line in lines if line.lower().startswith("content-length:")]
+        sizes = [
+            int(line.partition(":")[2])
+            for line in lines
+            if line.lower().startswith("content-length:")
+        ]
         answer = await reader.readexactly(sizes[0])
         writer.close()
         return status.split()[1], answer.decode()
@@ -424,7 +476,10 @@ class _Events(logging.Handler):
 
 
 def _in_room(room: str, p_world_m: FloatArray) -> FloatArray:
-    """Return a place of the world in its room, metres: the actor room is 4 m away and turned by 120 degrees."""
+    """Return a place of the world in its room, metres.
+
+    The actor room is 4 m away and turned by 120 degrees.
+    """
     if room == "flight":
         return p_world_m
     x, y, z = p_world_m - np.array((4.0, 0.0, 0.0))

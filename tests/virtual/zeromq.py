@@ -1,7 +1,9 @@
-"""ZeroMQ within one process: addresses of TCP become names within one context, whose messages no other thread carries.
+"""ZeroMQ within one process.
 
-A peer that is not there yet is waited for, as with TCP. A peer that goes is not reported to the other side, and CURVE
-does not encrypt: cases about either need real sockets.
+Addresses of TCP become names within one context, whose messages no other thread carries.
+
+A peer that is not there yet is waited for, as with TCP. A peer that goes is not reported to the
+other side, and CURVE does not encrypt: cases about either need real sockets.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ class _Traffic:
         self._close = zmq.Socket.close
 
     def attend(self) -> None:
-        """Take the answers to those that leave; call it whenever something is sent or waited for."""
+        """Take the answers to those that leave.
+
+        Call it whenever something is sent or waited for.
+        """
         for socket, until_ns in list(self.leaving.items()):
             self._get(socket, zmq.EVENTS)
             if self._machine.after_s(0.0) >= until_ns:
@@ -79,7 +84,8 @@ def _replace_addresses(machine: Machine, traffic: _Traffic) -> None:
     ends: dict[Any, list[str]] = {}
     leaving = traffic.leaving
     bind, connect, unbind, disconnect, get, close = (
-        getattr(zmq.Socket, name) for name in ("bind", "connect", "unbind", "disconnect", "get", "close")
+        getattr(zmq.Socket, name)
+        for name in ("bind", "connect", "unbind", "disconnect", "get", "close")
     )
 
     def joining(self: Any, name: str) -> None:
@@ -141,7 +147,9 @@ def _replace_addresses(machine: Machine, traffic: _Traffic) -> None:
             return value.replace(_WITHIN.encode(), f"{_TCP}127.0.0.1:".encode())
         return value
 
-    replace(zmq.Socket, bind=binding, connect=connecting, unbind=unbinding, disconnect=disconnecting)
+    replace(
+        zmq.Socket, bind=binding, connect=connecting, unbind=unbinding, disconnect=disconnecting
+    )
     closed = vars(zmq.Socket).get("closed") or zmq.Socket.closed
     send = zmq.Socket.send
 
@@ -177,7 +185,10 @@ def _replace_waiting(machine: Machine, traffic: _Traffic) -> None:
 
 
 def _looking(real: Any, sockets: Any, traffic: _Traffic) -> Callable[[], object]:
-    """Return what looks for messages: at descriptors each time, at sockets once something was sent since."""
+    """Return what looks for messages.
+
+    At descriptors each time, at sockets once something was sent since.
+    """
     descriptors = real_poll()
     for entry, flags in sockets:
         if not isinstance(entry, zmq.Socket):

@@ -10,7 +10,8 @@ from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import ConfigPath, JsonWithPrompts, Sets, load_config, quiet_logs
 
 ActorName = Annotated[
-    str, typer.Argument(metavar="ACTOR", help="A rigid body of the configuration.", show_default=False)
+    str,
+    typer.Argument(metavar="ACTOR", help="A rigid body of the configuration.", show_default=False),
 ]
 
 
@@ -20,7 +21,9 @@ def refuse(reason: object) -> NoReturn:
     raise typer.Exit(Exit.CHECK_FAILED)
 
 
-def print_result(figures: dict[str, Any], text: str, keys: dict[str, Any], *, as_json: bool) -> None:
+def print_result(
+    figures: dict[str, Any], text: str, keys: dict[str, Any], *, as_json: bool
+) -> None:
     """Print a result with the keys to paste, as JSON or as text with YAML."""
     import json
 
@@ -37,14 +40,19 @@ def align(
     config: ConfigPath,
     actor: ActorName,
     sets: Sets = None,
-    timeout_s: Annotated[float, typer.Option("--timeout", min=5, help="Timeout for all moves, seconds.")] = 180.0,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=5, help="Timeout for all moves, seconds.")
+    ] = 180.0,
     as_json: JsonWithPrompts = False,
 ) -> None:
-    """Find axes, handedness and pivot of a body by moving it: 0 = found, 3 = refused with the reason.
+    """Find axes, handedness and pivot of a body by moving it.
 
-    It asks to hold the body still, then to move it forward, left and up, to turn it left and to tilt it. It
-    detects the end of each move, and prints the keys to paste into the configuration. Nothing is written,
-    and only the source of this actor is started: `vil-bridge align lab.yaml drone`.
+    0 = found, 3 = refused with the reason.
+
+    It asks to hold the body still, then to move it forward, left and up, to turn it left and to
+    tilt it. It detects the end of each move, and prints the keys to paste into the configuration.
+    Nothing is written, and only the source of this actor is started: `vil-bridge align lab.yaml
+    drone`.
     """
     import asyncio
     import functools
@@ -63,7 +71,9 @@ def align(
     try:
         say = functools.partial(typer.echo, err=True)
         mounting = mounting_of(asyncio.run(lead_moves(loaded, actor, say, timeout_s)))
-        proposal = propose(mounting, T_world_room=T_world_room, up_axis=getattr(source, "up_axis", None))
+        proposal = propose(
+            mounting, T_world_room=T_world_room, up_axis=getattr(source, "up_axis", None)
+        )
     except CalibrationError as exc:
         refuse(exc)
     rows = report.view(mounting, proposal, T_world_room.rotation(), body.T_body_markers.transform())
@@ -82,13 +92,15 @@ def calibrate(
     config: ConfigPath,
     actor: ActorName,
     sets: Sets = None,
-    seconds: Annotated[float, typer.Option(min=10, max=600, help="Length of the recording, seconds.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(min=10, max=600, help="Length of the recording, seconds.")
+    ] = 60.0,
     as_json: JsonWithPrompts = False,
 ) -> None:
     """Calibrate a body's markers against its IMU: 0 = found, 3 = refused with the reason.
 
-    Turn the body briskly about all of its axes while it records. The poses and the inertial samples give
-    rotation and translation, with their uncertainty, and the offset between the two clocks:
+    Turn the body briskly about all of its axes while it records. The poses and the inertial samples
+    give rotation and translation, with their uncertainty, and the offset between the two clocks:
     `vil-bridge calibrate lab.yaml drone`.
     """
     import asyncio
@@ -114,7 +126,13 @@ def calibrate(
         found = find(poses, imu)
     except CalibrationError as exc:
         refuse(exc)
-    keys = {"actors": {actor: {"T_body_markers": transform_keys(body.T_body_imu.transform() @ found.T_imu_markers)}}}
+    keys = {
+        "actors": {
+            actor: {
+                "T_body_markers": transform_keys(body.T_body_imu.transform() @ found.T_imu_markers)
+            }
+        }
+    }
     figures = {
         "sd_deg": math.degrees(found.sd_rad),
         "sd_m": found.sd_m,

@@ -22,7 +22,8 @@ def bench(
         str,
         typer.Argument(
             metavar="NAME",
-            help="path, poses, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, "
+            help="path, poses, fleet, ingest, stream, prediction, compensate, clocks, render, "
+            "klt, vehicles, "
             "dashboard, start, airsim, sitl, plan, splats, people, realism.",
         ),
     ],
@@ -30,14 +31,17 @@ def bench(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Measure the ratios only, with fewer repetitions (ingest, stream, render, vehicles)."
+            "--quick",
+            help="Measure the ratios only, with fewer repetitions (ingest, stream, render, "
+            "vehicles).",
         ),
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
             envvar="VIL_TEST_DATA",
-            help="Folder of recordings and assets (fleet, prediction, compensate, klt). Prediction and compensate take "
+            help="Folder of recordings and assets (fleet, prediction, compensate, klt). "
+            "Prediction and compensate take "
             f"any recording in EuRoC's layout, or a folder of several. Default {_DATA} if present.",
         ),
     ] = None,
@@ -49,7 +53,9 @@ def bench(
 
     benches = _benches(data or (_DATA if _DATA.is_dir() else None), quick=quick)
     if name not in benches:
-        raise typer.BadParameter(f"no {'quick ' * quick}benchmark named {name!r}; known: {', '.join(benches)}")
+        raise typer.BadParameter(
+            f"no {'quick ' * quick}benchmark named {name!r}; known: {', '.join(benches)}"
+        )
     try:
         rows = benches[name]()
         machine = gl_machine() if name in _DRAWN else {}

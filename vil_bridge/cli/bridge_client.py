@@ -29,9 +29,15 @@ class BridgeAddress(HttpConnection):
     """
 
     def __init__(
-        self, url: str, token: str | None = None, certificate: Path | None = None, timeout_s: float = 10.0
+        self,
+        url: str,
+        token: str | None = None,
+        certificate: Path | None = None,
+        timeout_s: float = 10.0,
     ) -> None:
-        super().__init__(url, token, _tls(certificate) if url.startswith("https:") else None, timeout_s)
+        super().__init__(
+            url, token, _tls(certificate) if url.startswith("https:") else None, timeout_s
+        )
         self._certificate = certificate
 
     @contextmanager
@@ -56,9 +62,14 @@ class BridgeAddress(HttpConnection):
         """
         reason = getattr(exc.__cause__, "reason", None)
         if isinstance(reason, ssl.SSLCertVerificationError):
-            raise ConfigError(f"{self.site}: CERTIFICATE_VERIFY_FAILED ({reason.verify_message}): {self._cure()}")
+            raise ConfigError(
+                f"{self.site}: CERTIFICATE_VERIFY_FAILED ({reason.verify_message}): {self._cure()}"
+            )
         if isinstance(exc, BridgeUnreachable):
-            return f"no bridge answers at {self.site} ({exc.__cause__ or exc}): is `vil-bridge run` up?"
+            return (
+                f"no bridge answers at {self.site} ({exc.__cause__ or exc}): is `vil-bridge "
+                "run` up?"
+            )
         if exc.status < 400:
             return f"what answers at {self.site} is not a bridge, or broke off ({exc})"
         return f"the bridge at {self.site} refuses: {exc.status}: {exc}"
@@ -71,12 +82,17 @@ class BridgeAddress(HttpConnection):
 
 
 def _tls(certificate: Path | None) -> ssl.SSLContext:
-    """Return a context that accepts exactly one certificate, whatever names it has; None = those of the system."""
+    """Return a context that accepts exactly one certificate, whatever names it has.
+
+    None = those of the system.
+    """
     if certificate is None:
         return ssl.create_default_context()
     end = "-----END CERTIFICATE-----"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cadata=certificate.read_text(encoding="ascii").partition(end)[0] + end)
+    context.load_verify_locations(
+        cadata=certificate.read_text(encoding="ascii").partition(end)[0] + end
+    )
     return context

@@ -16,10 +16,16 @@ def check(
     config: ConfigPath,
     sets: Sets = None,
     effective: Annotated[
-        bool, typer.Option("--effective", help="Print the configuration with every default and override.")
+        bool,
+        typer.Option(
+            "--effective", help="Print the configuration with every default and override."
+        ),
     ] = False,
 ) -> None:
-    """Validate a configuration, and that what it needs is installed: 0 = good, 2 = bad, with every problem."""
+    """Validate a configuration, and that what it needs is installed.
+
+    0 = good, 2 = bad, with every problem.
+    """
     import hashlib
 
     from vil_bridge.core.errors import ConfigError
@@ -29,7 +35,10 @@ def check(
     if effective:
         import yaml
 
-        typer.echo(yaml.safe_dump(loaded.model_dump(mode="json"), sort_keys=False, allow_unicode=True), nl=False)
+        typer.echo(
+            yaml.safe_dump(loaded.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
+            nl=False,
+        )
         return
     problems, warnings = needs_of(loaded)
     if problems:
@@ -50,7 +59,9 @@ def _summary(config: BridgeConfig) -> list[str]:
         "sources": [f"{name} ({source.type})" for name, source in config.sources.items()],
         "actors": [f"{name} ({actor.kind})" for name, actor in config.actors.items()],
         "renderers": [f"{name} ({renderer.type})" for name, renderer in config.renderers.items()],
-        "cameras": [f"{name} (on {camera.actor})" for name, camera in config.every_camera().items()],
+        "cameras": [
+            f"{name} (on {camera.actor})" for name, camera in config.every_camera().items()
+        ],
         "outputs": [f"{name} ({output.type})" for name, output in config.outputs.items()],
         "known source types": plugin_names("sources"),
         "known renderer types": plugin_names("renderers"),
@@ -60,7 +71,9 @@ def _summary(config: BridgeConfig) -> list[str]:
 
 
 def init(
-    preset: Annotated[str, typer.Argument(metavar="[PRESET]", help="Name of a preset; none lists them.")] = "",
+    preset: Annotated[
+        str, typer.Argument(metavar="[PRESET]", help="Name of a preset; none lists them.")
+    ] = "",
 ) -> None:
     """Print a commented configuration to start from: `vil-bridge init lab_optitrack > lab.yaml`."""
     from vil_bridge.config.presets import preset_names, preset_text
@@ -73,7 +86,9 @@ def init(
             typer.echo(f"{name:<16} {preset_text(name).partition(chr(10))[0].lstrip('# ')}")
         return
     if preset not in names:
-        raise ConfigError(f"no preset is named {preset!r}; known: {', '.join(names)}{similar(preset, names)}")
+        raise ConfigError(
+            f"no preset is named {preset!r}; known: {', '.join(names)}{similar(preset, names)}"
+        )
     typer.echo(preset_text(preset), nl=False)
 
 

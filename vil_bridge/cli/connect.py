@@ -1,4 +1,7 @@
-"""Arguments by which verbs find a running bridge: its address, the token, the certificate that it must show."""
+"""Arguments by which verbs find a running bridge.
+
+Its address, the token, the certificate that it must show.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
 
 Where = Annotated[
     str,
-    typer.Argument(metavar="[CONFIG|URL]", help="Configuration file of the bridge, or address of its status page."),
+    typer.Argument(
+        metavar="[CONFIG|URL]",
+        help="Configuration file of the bridge, or address of its status page.",
+    ),
 ]
 TokenFile = Annotated[
     Path | None,
@@ -44,7 +50,8 @@ def reach(
         timeout_s: for the next bytes of an answer.
 
     Raises:
-        ConfigError: the configuration or the tokens cannot be read, or the file leaves the port open.
+        ConfigError: the configuration or the tokens cannot be read, or the file leaves the port
+            open.
     """
     import re
 
@@ -62,7 +69,8 @@ def reach(
         http = load_config(Path(where), sets).http
         if http.port == 0:
             raise ConfigError(
-                f"{where} leaves the choice of the port to the system: give the address that `run` printed"
+                f"{where} leaves the choice of the port to the system: give the address "
+                "that `run` printed"
             )
         url = http_url(http.bind, http.port, tls=http.tls_certificate is not None)
         certificate, token_file = http.tls_certificate, token_file or http.token_file

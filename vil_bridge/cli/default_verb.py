@@ -1,4 +1,6 @@
-"""Groups of verbs that take what follows as arguments of their first verb, unless it names another one."""
+"""Groups of verbs that take what follows as arguments of their first verb, unless it names
+another one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ class DefaultVerbGroup(TyperGroup):
         return super().parse_args(ctx, self.named(args, ctx.help_option_names))
 
     def named(self, args: list[str], help_options: list[str]) -> list[str]:
-        """Return the arguments, with the name of the first verb in front unless they name one or ask for help."""
+        """Return the arguments, with the name of the first verb in front unless they name one or
+        ask for help.
+        """
         if not args or args[0] in self.commands or args[0] in help_options:
             return args
         return [next(iter(self.commands)), *args]

@@ -12,18 +12,29 @@ from vil_bridge.core.installation import install_command
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0, help="Length of the whole demo; 0 = until Ctrl-C.")] = 30.0,
-    json_path: Annotated[Path, typer.Option("--json", help="Where the summary goes.")] = Path("out/demo/summary.json"),
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Length of the whole demo; 0 = until Ctrl-C.")
+    ] = 30.0,
+    json_path: Annotated[Path, typer.Option("--json", help="Where the summary goes.")] = Path(
+        "out/demo/summary.json"
+    ),
     recording: Annotated[
-        Path | None, typer.Option(help="Folder of a real flight (EuRoC layout) instead of the simulated drone.")
+        Path | None,
+        typer.Option(help="Folder of a real flight (EuRoC layout) instead of the simulated drone."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Record everything into this new file (.mcap).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Record everything into this new file (.mcap)."),
     ] = None,
-    http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 0,
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")
+    ] = 0,
 ) -> None:
-    """Show everything without hardware: an emulated lab, the embedded renderer, the bridge and a client."""
+    """Show everything without hardware.
+
+    An emulated lab, the embedded renderer, the bridge and a client.
+    """
     import sys
     from importlib.util import find_spec
 

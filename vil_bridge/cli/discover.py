@@ -21,11 +21,17 @@ def discover(
     hosts: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[HOST[:PORT]...]", help="Computers to ask; none = search the network.", show_default=False
+            metavar="[HOST[:PORT]...]",
+            help="Computers to ask; none = search the network.",
+            show_default=False,
         ),
     ] = None,
-    timeout_s: Annotated[float, typer.Option("--timeout", min=0.2, max=60, help="How long to listen, seconds.")] = 3.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a configuration.")] = False,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.2, max=60, help="How long to listen, seconds.")
+    ] = 3.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of a configuration.")
+    ] = False,
 ) -> None:
     """Find mocap servers, their bodies and skeletons: 0 = found, 3 = no answer.
 
@@ -63,10 +69,16 @@ def _no_answer_text(result: Search, hosts: Sequence[str], timeout_s: float) -> s
     lines += [f"  left out: {name}: {reason}" for name, reason in result.failed.items()]
     lines += [f"  {host}: {_route_text(host)}" for host in hosts if host not in result.failed]
     if hosts:
-        lines.append("  next:  is streaming switched on there, on that port? Does its firewall let this computer in?")
+        lines.append(
+            "  next:  is streaming switched on there, on that port? Does its firewall "
+            "let this computer in?"
+        )
     else:
         lines.append("  next:  switch streaming on in the mocap program, or name its computer:")
-        lines.append("         `vil-bridge discover 192.168.1.10`; `vil-bridge doctor` looks at this computer")
+        lines.append(
+            "         `vil-bridge discover 192.168.1.10`; `vil-bridge doctor` looks at "
+            "this computer"
+        )
     return "\n".join(lines)
 
 
@@ -79,10 +91,14 @@ def _route_text(target: str) -> str:
     host, _, port = target.partition(":")
     route = route_to(host)
     if route.problem or not port:
-        return route.problem or f"route: {route.interface} ({route.local_ip}); it may use other ports"
+        return (
+            route.problem or f"route: {route.interface} ({route.local_ip}); it may use other ports"
+        )
     try:
         with socket.create_connection((route.host_ip, int(port)), _PROBE_S):
-            answer = "something listens there, and it speaks none of these protocols, or streams nothing"
+            answer = (
+                "something listens there, and it speaks none of these protocols, or streams nothing"
+            )
     except ConnectionRefusedError:
         answer = "refused: that computer is up, but nothing listens there by TCP"
     except OSError:

@@ -11,7 +11,10 @@ import typer
 
 
 class Exit(IntEnum):
-    """Exit code of the process; ``CONFIG`` also stands for something configured that is not available."""
+    """Exit code of the process.
+
+    ``CONFIG`` also stands for something configured that is not available.
+    """
 
     OK = 0
     BUG = 1

@@ -20,14 +20,23 @@ class _Kind(StrEnum):
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording (.mcap).", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Recording (.mcap).", show_default=False)
+    ],
     to: Annotated[_Kind, typer.Option(help="Format.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="New folder for it.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="New folder for it.", show_default=False)
+    ],
 ) -> None:
-    """Write a recording for other programs: EuRoC and TUM (evo, VIO), CSV, PNG, ROS 2 (a bag in MCAP)."""
+    """Write a recording for other programs.
+
+    EuRoC and TUM (evo, VIO), CSV, PNG, ROS 2 (a bag in MCAP).
+    """
     from vil_bridge.tools.export import export as write
 
-    with explained_disk_errors(out, "nothing was written: free some space, or choose another folder"):
+    with explained_disk_errors(
+        out, "nothing was written: free some space, or choose another folder"
+    ):
         written = write(file, to.value, out)
     for name, count in written.items():
         typer.echo(f"{out}/{name}: {count}" if to is not _Kind.ROS2 else f"{name}: {count}")

@@ -14,11 +14,15 @@ from vil_bridge.cli.options import Sets
 
 def fly(
     where: Where = "http://127.0.0.1:8080",
-    subject: Annotated[str, typer.Option(help="Name of the simulated vehicle in its source.")] = "drone",
+    subject: Annotated[
+        str, typer.Option(help="Name of the simulated vehicle in its source.")
+    ] = "drone",
     gamepad: Annotated[
         Path | None, typer.Option(help="Joystick device, such as /dev/input/js0; none = keys only.")
     ] = None,
-    axes: Annotated[str, typer.Option(help="Numbers of the gamepad's axes for forward, left, up, turn.")] = "4,3,1,0",
+    axes: Annotated[
+        str, typer.Option(help="Numbers of the gamepad's axes for forward, left, up, turn.")
+    ] = "4,3,1,0",
     speed: Annotated[float, typer.Option(min=0.01, max=50.0, help="At full stick, m/s.")] = 2.0,
     turn: Annotated[float, typer.Option(min=0.01, max=20.0, help="At full stick, rad/s.")] = 1.5,
     sets: Sets = None,

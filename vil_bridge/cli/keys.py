@@ -30,31 +30,51 @@ def new(
     from vil_bridge.tools.keys import new_keys
 
     public, secret = new_keys(folder, name or socket.gethostname().partition(".")[0])
-    print(f"public key: {public}. Copy it into the folder {folder} of every other bridge: one folder for all keys,")
-    print("            named by `federation.zmq.allowed_keys`, and by `server_key` as the file of the other bridge.")
+    print(
+        f"public key: {public}. Copy it into the folder {folder} of every other bridge: "
+        "one folder for all keys,"
+    )
+    print(
+        "            named by `federation.zmq.allowed_keys`, and by `server_key` as the "
+        "file of the other bridge."
+    )
     print("            A reader's goes into the folder `stream.allowed_keys`.")
     print(
-        f"secret key: {secret}. It stays here: `secret_key` of `federation.zmq`, of the federation source, of `stream`."
+        f"secret key: {secret}. It stays here: `secret_key` of `federation.zmq`, of the "
+        "federation source, of `stream`."
     )
     print("            A reader's goes to the vehicle.")
 
 
 @keys.command()
 def token(
-    file: Annotated[Path, typer.Argument(help="The file to write, mode 0600.")] = Path("vil-bridge.tokens"),
+    file: Annotated[Path, typer.Argument(help="The file to write, mode 0600.")] = Path(
+        "vil-bridge.tokens"
+    ),
 ) -> None:
-    """Create tokens for the status page, REST and metrics: one each for control, view and metrics."""
+    """Create tokens for the status page, REST and metrics.
+
+    One each for control, view and metrics.
+    """
     from vil_bridge.tools.keys import new_tokens
 
     new_tokens(file)
-    print(f"{file}: tokens for control, view and metrics; name it as `http.token_file` and restart the bridge.")
-    print("Programs send `Authorization: Bearer TOKEN`; `vil-bridge keys link CONFIG` lets a browser in.")
+    print(
+        f"{file}: tokens for control, view and metrics; name it as `http.token_file` and "
+        "restart the bridge."
+    )
+    print(
+        "Programs send `Authorization: Bearer TOKEN`; `vil-bridge keys link CONFIG` lets "
+        "a browser in."
+    )
 
 
 @keys.command()
 def link(
     where: Where = "http://127.0.0.1:8080",
-    control: Annotated[bool, typer.Option("--control", help="Let its user change things, not only look.")] = False,
+    control: Annotated[
+        bool, typer.Option("--control", help="Let its user change things, not only look.")
+    ] = False,
     sets: Sets = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -73,7 +93,9 @@ def tls(
     folder: Annotated[Path, typer.Argument(help="Folder for the three files; created if absent.")],
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Further name or address of this machine; may be repeated.", show_default=False),
+        typer.Option(
+            help="Further name or address of this machine; may be repeated.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Create a certificate for https, and the authority for browsers and headsets to trust."""

@@ -18,7 +18,9 @@ _PLACE = "[ROOM@][ADDRESS:]PORT"
 def _server(title: str) -> typer.models.OptionInfo:
     """Return an option that adds servers of one kind."""
     help_text = f"Emulate {title} there; ROOM is flight (default) or actor; may be repeated."
-    option: typer.models.OptionInfo = typer.Option(metavar=_PLACE, help=help_text, show_default=False)
+    option: typer.models.OptionInfo = typer.Option(
+        metavar=_PLACE, help=help_text, show_default=False
+    )
     return option
 
 
@@ -31,10 +33,17 @@ Recording = Annotated[
     ),
 ]
 Carried = Annotated[
-    bool, typer.Option("--carried", help="Move the drone as if carried through the moves of `align`, in a loop.")
+    bool,
+    typer.Option(
+        "--carried", help="Move the drone as if carried through the moves of `align`, in a loop."
+    ),
 ]
-Seconds = Annotated[float, typer.Option(min=0, help="Cut a folder's flight to its events; 0 = all, looped.")]
-_MOTIVE = "OptiTrack Motive (PORT is COMMAND[,DATA][,VERSION][,multicast], e.g. 1510,1511,3.0,multicast)"
+Seconds = Annotated[
+    float, typer.Option(min=0, help="Cut a folder's flight to its events; 0 = all, looped.")
+]
+_MOTIVE = (
+    "OptiTrack Motive (PORT is COMMAND[,DATA][,VERSION][,multicast], e.g. 1510,1511,3.0,multicast)"
+)
 Motive = Annotated[_Texts, _server(_MOTIVE)]
 Tracker = Annotated[_Texts, _server("Vicon Tracker's DataStream")]
 TrackerUdp = Annotated[_Texts, _server("the sender of Vicon Tracker's UDP objects")]
@@ -44,7 +53,8 @@ FaultTexts = Annotated[
     _Texts,
     typer.Option(
         metavar="[SERVER:]FAULTS",
-        help="Inject faults, e.g. motive:loss=5%,occlude=drone:1s@10s/30s; SERVER is a kind or a room, "
+        help="Inject faults, e.g. motive:loss=5%,occlude=drone:1s@10s/30s; SERVER is a kind "
+        "or a room, "
         "none = all; may be repeated.",
         show_default=False,
     ),
@@ -53,7 +63,8 @@ Link = Annotated[
     _Texts,
     typer.Option(
         metavar="[tcp:][HOST:]PORT=[HOST:]PORT[:FAULTS]",
-        help="Emulate a bad network from the first port to the second, e.g. tcp:7100=7000:delay=20ms±5,cut=1s@10s; "
+        help="Emulate a bad network from the first port to the second, e.g. "
+        "tcp:7100=7000:delay=20ms±5,cut=1s@10s; "
         "may be repeated.",
         show_default=False,
     ),
@@ -62,20 +73,31 @@ ReplayCapture = Annotated[
     _Texts,
     typer.Option(
         metavar="[ADDRESS:]PORT=FILE",
-        help="Replay a capture of `debug.packet_capture`, Wireshark or tcpdump: its Motive listens there, Tracker's "
+        help="Replay a capture of `debug.packet_capture`, Wireshark or tcpdump: its Motive "
+        "listens there, Tracker's "
         "UDP objects are sent there; may be repeated.",
         show_default=False,
     ),
 ]
-FlightPorts = Annotated[str, typer.Option(help="Ports of Motive in the flight room, without any server option.")]
-ActorPorts = Annotated[str, typer.Option(help="Ports of Motive in the actor room, without any server option.")]
+FlightPorts = Annotated[
+    str, typer.Option(help="Ports of Motive in the flight room, without any server option.")
+]
+ActorPorts = Annotated[
+    str, typer.Option(help="Ports of Motive in the actor room, without any server option.")
+]
 ImuPath = Annotated[Path, typer.Option(help="Path that appears as the vehicle's serial port.")]
 MspPath = Annotated[
     Path | None,
-    typer.Option(help="Path that appears as the serial port of a controller with MSP.", show_default=False),
+    typer.Option(
+        help="Path that appears as the serial port of a controller with MSP.", show_default=False
+    ),
 ]
-MspPort = Annotated[int | None, typer.Option(min=1, max=65535, help="TCP port of the same.", show_default=False)]
-Epoch = Annotated[int | None, typer.Option(help="Monotonic time of the motion's start; none = now.")]
+MspPort = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="TCP port of the same.", show_default=False)
+]
+Epoch = Annotated[
+    int | None, typer.Option(help="Monotonic time of the motion's start; none = now.")
+]
 
 
 @lab.callback(invoke_without_command=True)
@@ -99,7 +121,10 @@ def emulate(
     msp_port: MspPort = None,
     epoch_ns: Epoch = None,
 ) -> None:
-    """Emulate a lab on loopback: mocap servers, an IMU on a serial port, bad networks, until Ctrl-C."""
+    """Emulate a lab on loopback.
+
+    Mocap servers, an IMU on a serial port, bad networks, until Ctrl-C.
+    """
     if context.invoked_subcommand is not None:
         return
     import asyncio
@@ -110,14 +135,24 @@ def emulate(
     from vil_bridge.tools.lab.run import LabConfig, run_lab
     from vil_bridge.tools.lab.servers import ServerSpec, with_faults
 
-    wanted = {"motive": motive, "tracker": tracker, "tracker-udp": tracker_udp, "vrpn": vrpn, "qtm": qtm}
-    servers = [ServerSpec.parse(kind, text) for kind, texts in wanted.items() for text in texts or ()]
+    wanted = {
+        "motive": motive,
+        "tracker": tracker,
+        "tracker-udp": tracker_udp,
+        "vrpn": vrpn,
+        "qtm": qtm,
+    }
+    servers = [
+        ServerSpec.parse(kind, text) for kind, texts in wanted.items() for text in texts or ()
+    ]
     captures = tuple(CaptureSpec.parse(text) for text in replay_capture or ())
     if not servers and not captures:
         usual = (("flight", flight_ports), ("actor", actor_ports))
         servers = [ServerSpec.parse("motive", f"{room}@{ports}") for room, ports in usual]
     links = tuple(LinkSpec.parse(text) for text in link or ())
-    config = LabConfig(with_faults(servers, faults or ()), links, captures, imu, msp, msp_port, epoch_ns)
+    config = LabConfig(
+        with_faults(servers, faults or ()), links, captures, imu, msp, msp_port, epoch_ns
+    )
     motions = _motions(recording, seconds, carried=carried)
     _print_plan(config, motions)
     try:
@@ -131,9 +166,14 @@ def emulate(
 
 @lab.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
 def autopilot(
-    words: Annotated[list[str] | None, typer.Argument(metavar="px4|ardupilot|betaflight [OPTIONS]")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="px4|ardupilot|betaflight [OPTIONS]")
+    ] = None,
 ) -> None:
-    """Stand in for PX4, ArduPilot or Betaflight: answer a simulator, fly, end at the first violation."""
+    """Stand in for PX4, ArduPilot or Betaflight.
+
+    Answer a simulator, fly, end at the first violation.
+    """
     from vil_bridge.tools.lab.autopilots.command_line import run_stand_in
 
     raise typer.Exit(run_stand_in(words or ()))
@@ -163,7 +203,10 @@ def _print_plan(config: LabConfig, motions: LabMotions) -> None:
     for capture in config.captures:
         print(f"capture: {capture.title}")
     for link in config.links:
-        print(f"link: {link.protocol} {link.listen[0]}:{link.listen[1]} to {link.target[0]}:{link.target[1]}")
+        print(
+            f"link: {link.protocol} {link.listen[0]}:{link.listen[1]} to "
+            f"{link.target[0]}:{link.target[1]}"
+        )
     if motions.imu is not None:
         ways = [f"MAVLink on {config.imu_link}"]
         ways += [f"MSP on {config.msp_link}"] * (config.msp_link is not None)

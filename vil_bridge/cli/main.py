@@ -42,12 +42,16 @@ from vil_bridge.core.text import printable_lines
 from vil_bridge.monitoring.heap_profile import watch_heap
 
 _COLLECT_STARTING: Final = (10_000, 10, 10)
-"""Thresholds of the garbage collector: what a verb imports and builds stays, so look for garbage seldom."""
+"""Thresholds of the garbage collector.
+
+What a verb imports and builds stays, so look for garbage seldom.
+"""
 
 app = typer.Typer(
     name="vil-bridge",
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain text: the other form takes 0.1 s to import, for --help and every error
+    # Plain text: the other form takes 0.1 s to import, for --help and every error.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -87,14 +91,18 @@ app.add_typer(room, name="room")
 app.add_typer(scene, name="scene")
 for group in (app, keys, lab, race, room, scene):
     for command in group.registered_commands:
-        command.short_help = (command.callback.__doc__ or "").partition("\n")[0]  # whole lines, which plain text cuts
+        # Whole lines, which plain text cuts.
+        command.short_help = (command.callback.__doc__ or "").partition("\n")[0]
 
 
 @app.callback()
 def options(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Vehicle-in-the-loop motion-capture bridge: real drones fly through rendered worlds."""

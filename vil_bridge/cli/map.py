@@ -22,12 +22,14 @@ def map_(
     where: Where = "http://127.0.0.1:8080",
     name: Annotated[str | None, typer.Option(help="Name of the map; none = the only one.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write: .ot, .bt or .ply; none = list the maps.")
+        Path | None,
+        typer.Option("--out", "-o", help="File to write: .ot, .bt or .ply; none = list the maps."),
     ] = None,
     sets: Sets = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Fetch an occupancy map of a running bridge, for `vil-bridge plan --map` and programs that read OctoMap.
+    """Fetch an occupancy map of a running bridge, for `vil-bridge plan --map` and programs that
+    read OctoMap.
 
     Ends with 3 when no bridge answers or it has no such map.
     """
@@ -41,7 +43,10 @@ def map_(
     with bridge.explained():
         views = bridge.get(dict[str, MapView], path_of("maps"))
         if out is None:
-            typer.echo("\n".join(_line(known, view) for known, view in views.items()) or "the bridge has no maps")
+            typer.echo(
+                "\n".join(_line(known, view) for known, view in views.items())
+                or "the bridge has no maps"
+            )
             return
         chosen = _chosen(name, list(views))
         content = bridge.ask("GET", path_of("maps", chosen, f"map{out.suffix}"))
@@ -58,11 +63,15 @@ def _chosen(name: str | None, known: list[str]) -> str:
     """
     if name in known or (name is None and len(known) == 1):
         return name or known[0]
-    what = "name one with --name" if name is None and known else f"it has no map {name or ''}".rstrip()
+    what = (
+        "name one with --name" if name is None and known else f"it has no map {name or ''}".rstrip()
+    )
     listed = ", ".join(known) or "none: add the section `maps` to its configuration"
     typer.echo(f"{what}; the bridge's maps: {listed}", err=True)
     raise typer.Exit(Exit.CHECK_FAILED)
 
 
 def _line(name: str, view: MapView) -> str:
-    return f"{name}: {view.occupied} occupied and {view.free} free voxels of {view.resolution_m:g} m"
+    return (
+        f"{name}: {view.occupied} occupied and {view.free} free voxels of {view.resolution_m:g} m"
+    )

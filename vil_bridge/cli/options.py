@@ -10,12 +10,21 @@ import typer
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
 
-ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration file (YAML).", show_default=False)]
+ConfigPath = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="Configuration file (YAML).", show_default=False)
+]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the file; may be repeated.", show_default=False),
+    typer.Option(
+        "--set",
+        metavar="A.B=VALUE",
+        help="Override a key of the file; may be repeated.",
+        show_default=False,
+    ),
 ]
-JsonWithPrompts = Annotated[bool, typer.Option("--json", help="Print JSON; the prompts go to the error output.")]
+JsonWithPrompts = Annotated[
+    bool, typer.Option("--json", help="Print JSON; the prompts go to the error output.")
+]
 Profile = Annotated[str, typer.Option("--profile", help="Quality: low, medium, high, ultra.")]
 
 

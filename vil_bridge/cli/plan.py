@@ -35,10 +35,15 @@ _ELSEWHERE = "choose another place with --out or --map-out"
 _Scene = Annotated[str | None, typer.Option(help="Shipped scene, or a scene file (YAML).")]
 _MapFile = Annotated[
     Path | None,
-    typer.Option("--map", exists=True, dir_okay=False, help="OctoMap file (.ot, .bt) instead of a scene."),
+    typer.Option(
+        "--map", exists=True, dir_okay=False, help="OctoMap file (.ot, .bt) instead of a scene."
+    ),
 ]
 _Fly = Annotated[
-    bool, typer.Option("--fly", help="Fly it with a simulated quadcopter, and check the scene's surfaces.")
+    bool,
+    typer.Option(
+        "--fly", help="Fly it with a simulated quadcopter, and check the scene's surfaces."
+    ),
 ]
 
 
@@ -51,39 +56,61 @@ def plan(
     send: Send = None,
     token_file: TokenFile = None,
     through_unknown: Annotated[
-        bool, typer.Option("--through-unknown", help="Fly through space that the file does not know.")
+        bool,
+        typer.Option("--through-unknown", help="Fly through space that the file does not know."),
     ] = False,
     resolution_m: Annotated[
-        float, typer.Option("--resolution", min=0.01, max=10.0, help="Voxel of the scene's map, metres.")
+        float,
+        typer.Option("--resolution", min=0.01, max=10.0, help="Voxel of the scene's map, metres."),
     ] = 0.1,
-    radius_m: Annotated[float, typer.Option("--radius", min=0.01, max=10.0, help="Of the vehicle, metres.")] = 0.3,
-    speed_mps: Annotated[float, typer.Option("--speed", min=0.1, max=30.0, help="Largest speed, m/s.")] = 5.0,
+    radius_m: Annotated[
+        float, typer.Option("--radius", min=0.01, max=10.0, help="Of the vehicle, metres.")
+    ] = 0.3,
+    speed_mps: Annotated[
+        float, typer.Option("--speed", min=0.1, max=30.0, help="Largest speed, m/s.")
+    ] = 5.0,
     seed: Annotated[int, typer.Option(min=1, help="The same seed gives the same flight.")] = 1,
     look_at: LookAt = None,
     fov: Fov = "90,60",
     look_weight: LookWeight = 1.0,
     fly: _Fly = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Flight to write: .csv or .json.")] = None,
-    map_out: Annotated[Path | None, typer.Option("--map-out", help="Map to write: .ot, .bt or .ply.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Flight to write: .csv or .json.")
+    ] = None,
+    map_out: Annotated[
+        Path | None, typer.Option("--map-out", help="Map to write: .ot, .bt or .ply.")
+    ] = None,
 ) -> None:
     """Plan a flight through a scene or a map: a free path, made smooth and checked.
 
-    Ends with 0 when there is a flight, and it flew free; with 2 for a query that cannot be answered; else with 3.
+    Ends with 0 when there is a flight, and it flew free; with 2 for a query that cannot be
+    answered; else with 3.
     """
     bridge = None if send is None else bridge_flight(send, token_file)
     view, goal_m = view_goal(look_at, fov, look_weight), point_of(goal, "--to")
     if live_map is not None:
         if bridge is None or scene is not None or map_file is not None or start is not None or fly:
-            raise typer.BadParameter("it goes with --to and --send, and without another map", param_hint="--live-map")
-        fly_live(bridge, _live_query(bridge.actor, live_map, goal_m, radius_m, speed_mps, seed, through_unknown, view))
+            raise typer.BadParameter(
+                "it goes with --to and --send, and without another map", param_hint="--live-map"
+            )
+        fly_live(
+            bridge,
+            _live_query(
+                bridge.actor, live_map, goal_m, radius_m, speed_mps, seed, through_unknown, view
+            ),
+        )
         return
     place = _place(scene, map_file)
     _check_files(out, map_out)
     if fly and scene is None:
-        raise typer.BadParameter("--fly checks the surfaces of a scene: give --scene", param_hint="--fly")
+        raise typer.BadParameter(
+            "--fly checks the surfaces of a scene: give --scene", param_hint="--fly"
+        )
     start_m, yaw_rad = start_of(start, bridge)
     numbers = resolution_m, radius_m, speed_mps, seed, through_unknown
-    flight = _planned(start_m, goal_m, place, numbers, view, None if bridge is None else yaw_rad, out, map_out)
+    flight = _planned(
+        start_m, goal_m, place, numbers, view, None if bridge is None else yaw_rad, out, map_out
+    )
     if fly and scene is not None:
         _fly(flight, scene, radius_m)
     if bridge is not None:
@@ -107,16 +134,22 @@ def _planned(
     """
     from vil_bridge.tools.planning.query import FlightQuery, answer
 
-    found, flight = answer(FlightQuery(start_m, goal_m, place, *numbers, view=view, yaw_rad=yaw_rad))
+    found, flight = answer(
+        FlightQuery(start_m, goal_m, place, *numbers, view=view, yaw_rad=yaw_rad)
+    )
     _write(found, flight, out, map_out)
     if flight is None:
-        typer.echo("no free flight was found: try another --seed, a smaller --radius, or move the goal", err=True)
+        typer.echo(
+            "no free flight was found: try another --seed, a smaller --radius, or move the goal",
+            err=True,
+        )
         raise typer.Exit(Exit.CHECK_FAILED)
     if view is not None:
         from vil_bridge.tools.planning.visibility import share_in_view
 
         typer.echo(
-            f"the landmark is in view for {100.0 * share_in_view(found, view, flight.trajectory):.0f} % of the time"
+            "the landmark is in view for "
+            f"{100.0 * share_in_view(found, view, flight.trajectory):.0f} % of the time"
         )
     return flight
 
@@ -157,7 +190,9 @@ def _check_files(out: Path | None, map_out: Path | None) -> None:
         check_map_file(map_out)
 
 
-def _write(found: OccupancyMap, flight: PlannedFlight | None, out: Path | None, map_out: Path | None) -> None:
+def _write(
+    found: OccupancyMap, flight: PlannedFlight | None, out: Path | None, map_out: Path | None
+) -> None:
     """Print the flight and write the files that are asked for."""
     from vil_bridge.tools.planning.flight_file import write_flight
     from vil_bridge.world.occupancy.map_file import write_map
@@ -191,4 +226,9 @@ def _summary(flight: PlannedFlight) -> str:
     kind = "minimum snap" if flight.smooth else "straight legs with stops"
     length_m = float(np.linalg.norm(np.diff(flight.path_m, axis=0), axis=1).sum())
     lines = [f"{kind}: {flight.trajectory.duration_s:.2f} s, path {length_m:.2f} m, waypoints (m):"]
-    return "\n".join([*lines, *("  {:.2f}, {:.2f}, {:.2f}".format(*point) for point in flight.waypoints_m.tolist())])
+    return "\n".join(
+        [
+            *lines,
+            *("  {:.2f}, {:.2f}, {:.2f}".format(*point) for point in flight.waypoints_m.tolist()),
+        ]
+    )

@@ -22,24 +22,41 @@ Send = Annotated[
     str | None,
     typer.Option(
         metavar="BRIDGE/ACTOR",
-        help="Give the flight to an actor of a running bridge (address or configuration file): a simulated vehicle "
+        help="Give the flight to an actor of a running bridge (address or configuration "
+        "file): a simulated vehicle "
         "flies it, the pilot of a real one sees it.",
     ),
 ]
 LiveMap = Annotated[
-    str | None, typer.Option(help="Map of the bridge of --send: fly, and plan again whenever it blocks the flight.")
+    str | None,
+    typer.Option(
+        help="Map of the bridge of --send: fly, and plan again whenever it blocks the flight."
+    ),
 ]
 LookAt = Annotated[
     str | None,
-    typer.Option(metavar="X,Y,Z", help="Landmark to keep in view: turn to it, and prefer ways from which it is seen."),
+    typer.Option(
+        metavar="X,Y,Z",
+        help="Landmark to keep in view: turn to it, and prefer ways from which it is seen.",
+    ),
 ]
-Fov = Annotated[str, typer.Option(metavar="H,V", help="Field of view of the camera ahead, for --look-at, degrees.")]
+Fov = Annotated[
+    str,
+    typer.Option(metavar="H,V", help="Field of view of the camera ahead, for --look-at, degrees."),
+]
 LookWeight = Annotated[
-    float, typer.Option(min=0.0, max=100.0, help="Seconds of detour that a second of --look-at in view is worth.")
+    float,
+    typer.Option(
+        min=0.0, max=100.0, help="Seconds of detour that a second of --look-at in view is worth."
+    ),
 ]
 Start = Annotated[
     str | None,
-    typer.Option("--from", metavar="X,Y,Z", help="Start, world ENU, metres; none = where the actor of --send is."),
+    typer.Option(
+        "--from",
+        metavar="X,Y,Z",
+        help="Start, world ENU, metres; none = where the actor of --send is.",
+    ),
 ]
 
 
@@ -49,7 +66,9 @@ def bridge_flight(send: str, token_file: Path | None) -> BridgeFlight:
 
     where, _, actor = send.rpartition("/")
     if not where or not actor:
-        raise typer.BadParameter("write BRIDGE/ACTOR, such as http://127.0.0.1:8080/drone", param_hint="--send")
+        raise typer.BadParameter(
+            "write BRIDGE/ACTOR, such as http://127.0.0.1:8080/drone", param_hint="--send"
+        )
     return BridgeFlight(reach(where, token_file=token_file, role="control"), actor)
 
 
@@ -60,7 +79,9 @@ def start_of(start: str | None, bridge: BridgeFlight | None) -> tuple[FloatArray
             place_m, yaw_rad = bridge.place()
         return (place_m if start is None else point_of(start, "--from")), yaw_rad
     if start is None:
-        raise typer.BadParameter("give --from, or --send with the actor that is to fly", param_hint="--from")
+        raise typer.BadParameter(
+            "give --from, or --send with the actor that is to fly", param_hint="--from"
+        )
     return point_of(start, "--from"), 0.0
 
 
@@ -73,7 +94,10 @@ def give(bridge: BridgeFlight, flight: PlannedFlight, yaw_rad: float | None) -> 
     with _explained(bridge):
         given = bridge.give(flight_body(curve, yaw))
     if given.state in ("cancelled", "failed"):
-        typer.echo(f"{bridge.actor} does not fly it: {given.state}{f', {given.reason}' if given.reason else ''}")
+        typer.echo(
+            f"{bridge.actor} does not fly it: "
+            f"{given.state}{f', {given.reason}' if given.reason else ''}"
+        )
         raise typer.Exit(Exit.CHECK_FAILED)
     what = "is a real vehicle: its pilot decides" if given.state == "offered" else "flies it"
     typer.echo(f"{bridge.actor} {what}")
@@ -99,9 +123,12 @@ def view_goal(look_at: str | None, fov: str, weight: float) -> ViewGoal | None:
     if look_at is None:
         return None
     words = fov.split(",")
-    if len(words) != 2 or not all(word.strip().isdecimal() and 0 < int(word) < 180 for word in words):
+    if len(words) != 2 or not all(
+        word.strip().isdecimal() and 0 < int(word) < 180 for word in words
+    ):
         raise typer.BadParameter(
-            f"{fov!r} is not a field of view: write H,V in degrees, such as 90,60", param_hint="--fov"
+            f"{fov!r} is not a field of view: write H,V in degrees, such as 90,60",
+            param_hint="--fov",
         )
     horizontal, vertical = (math.radians(int(word)) for word in words)
     return ViewGoal(point_of(look_at, "--look-at"), (horizontal, vertical), weight)
@@ -126,5 +153,7 @@ def point_of(text: str, option: str) -> FloatArray:
     except ValueError:
         numbers = []
     if len(numbers) != 3 or not all(math.isfinite(number) for number in numbers):
-        raise typer.BadParameter(f"{text!r} is not a place: write X,Y,Z in metres, such as 1,2.5,1", param_hint=option)
+        raise typer.BadParameter(
+            f"{text!r} is not a place: write X,Y,Z in metres, such as 1,2.5,1", param_hint=option
+        )
     return np.array(numbers)

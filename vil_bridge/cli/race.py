@@ -22,7 +22,8 @@ PilotName = Annotated[
     typer.Option(
         help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest; "
         "vision = by pictures, IMU and range, without the true gates; "
-        "learned = the policy of --policy; keyboard, gamepad = you, on a page, in real time; or a plug-in's name."
+        "learned = the policy of --policy; keyboard, gamepad = you, on a page, in real "
+        "time; or a plug-in's name."
     ),
 ]
 JsonFile = Annotated[
@@ -30,7 +31,8 @@ JsonFile = Annotated[
     typer.Option(
         "--json",
         metavar="FILE",
-        help="Results to write, with tracks in a .tracks.npz file next to it; - = print results in place of a table.",
+        help="Results to write, with tracks in a .tracks.npz file next to it; - = print "
+        "results in place of a table.",
     ),
 ]
 
@@ -41,17 +43,24 @@ race = typer.Typer(cls=DefaultVerbGroup, no_args_is_help=True)
 
 @race.callback()
 def _races() -> None:
-    """Race simulated vehicles, and draw reports of races. `race COURSE` is short for `race fly COURSE`."""
+    """Race simulated vehicles, and draw reports of races.
+
+    `race COURSE` is short for `race fly COURSE`.
+    """
 
 
 @race.command()
 def fly(
     course: Annotated[
         str,
-        typer.Argument(metavar="COURSE", help="Shipped course, or file (YAML; TOML of lsy_drone_racing)."),
+        typer.Argument(
+            metavar="COURSE", help="Shipped course, or file (YAML; TOML of lsy_drone_racing)."
+        ),
     ],
     pilot: PilotName = "minimum-snap",
-    episodes: Annotated[int, typer.Option(min=1, max=1000, help="Races, each with its own gates.")] = 25,
+    episodes: Annotated[
+        int, typer.Option(min=1, max=1000, help="Races, each with its own gates.")
+    ] = 25,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -62,17 +71,21 @@ def fly(
     ] = None,
     json_file: JsonFile = None,
     policy: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Policy of the pilot `learned` (.npz of write_policy).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Policy of the pilot `learned` (.npz of write_policy)."),
     ] = None,
     http_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the page on which you fly; 0 = any free one.")
+        int,
+        typer.Option(min=0, max=65535, help="Port of the page on which you fly; 0 = any free one."),
     ] = 8080,
 ) -> None:
-    """Race simulated vehicles over a course, faster than real time, and rank them as FlightGoggles does.
+    """Race simulated vehicles over a course, faster than real time, and rank them as FlightGoggles
+    does.
 
-    Each seed moves the gates within their spreads. Pilots know the moved gates; `vision` knows the nominal course:
-    `vil-bridge race alphapilot --pilot time-optimal --json results.json`. The code is 0 however the races end.
-    With `--pilot keyboard` or `gamepad` a bridge and its renderer run until Ctrl-C, and you fly on a page.
+    Each seed moves the gates within their spreads. Pilots know the moved gates; `vision` knows the
+    nominal course: `vil-bridge race alphapilot --pilot time-optimal --json results.json`. The code
+    is 0 however the races end. With `--pilot keyboard` or `gamepad` a bridge and its renderer run
+    until Ctrl-C, and you fly on a page.
     """
     if pilot in ("keyboard", "gamepad"):
         _fly_on_page(course, pilot, seed, http_port)
@@ -85,7 +98,9 @@ def fly(
         typer.echo(results_text(result, loaded))
         return
     if json_file is not None:
-        with explained_disk_errors(json_file, "free some space, or choose another file with --json"):
+        with explained_disk_errors(
+            json_file, "free some space, or choose another file with --json"
+        ):
             write_results_file(result, loaded, json_file)
     typer.echo(_table(result))
 
@@ -106,7 +121,9 @@ def _pilot(name: str, policy: Path | None) -> PilotFactory:
     from vil_bridge.tools.race.policies import LearnedPilots, read_policy
 
     if (name == "learned") != (policy is not None):
-        raise typer.BadParameter("learned flies the policy of a file. Give both, `--pilot learned --policy FILE`")
+        raise typer.BadParameter(
+            "learned flies the policy of a file. Give both, `--pilot learned --policy FILE`"
+        )
     if policy is not None:
         return LearnedPilots(read_policy(policy))
     try:
@@ -115,7 +132,9 @@ def _pilot(name: str, policy: Path | None) -> PilotFactory:
         raise typer.BadParameter(str(exc)) from None
 
 
-def _simulated(loaded: Course, course: str, pilot: str, policy: Path | None, seeds: range) -> RaceResult:
+def _simulated(
+    loaded: Course, course: str, pilot: str, policy: Path | None, seeds: range
+) -> RaceResult:
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.race.simulated_race import race as fly_races
 
@@ -135,7 +154,9 @@ def _by_vision(course: Course, seeds: range) -> RaceResult:
     from vil_bridge.core.errors import ConfigError
 
     if absent := [module for module in ("cv2", "moderngl", "embreex") if find_spec(module) is None]:
-        raise ConfigError(f"the pilot 'vision' needs {' and '.join(absent)}: {install_command('gl')}")
+        raise ConfigError(
+            f"the pilot 'vision' needs {' and '.join(absent)}: {install_command('gl')}"
+        )
     from vil_bridge.tools.race.vision_race import race_by_vision
 
     typer.echo(_HEAD, err=True)

@@ -20,14 +20,17 @@ def report(
             help="Results of `vil-bridge race --json`, and recordings of bridges with `race`.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Page of HTML to write; tables as CSV next to it.")] = Path(
-        "race.html"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Page of HTML to write; tables as CSV next to it.")
+    ] = Path("race.html"),
 ) -> None:
-    """Draw a report of races: tracks, laps and splits, crossings, speeds, crashes, and the difference to the best run.
+    """Draw a report of races.
 
-    `vil-bridge race report results.json -o race.html` writes the page, and `race_laps.csv`, `race_crossings.csv` and
-    `race_summary.csv`. Several files are compared: `vil-bridge race report snap.json optimal.json flight.mcap`.
+    Tracks, laps and splits, crossings, speeds, crashes, and the difference to the best run.
+
+    `vil-bridge race report results.json -o race.html` writes the page, and `race_laps.csv`,
+    `race_crossings.csv` and `race_summary.csv`. Several files are compared: `vil-bridge race report
+    snap.json optimal.json flight.mcap`.
     """
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.race.report import race_page
@@ -45,4 +48,6 @@ def report(
         for file, text in tables.items():
             file.write_text(text, encoding="utf-8")
     count = sum(len(group.runs) for group in groups)
-    typer.echo(f"{out}: {count} runs of {len(runs)} files; {', '.join(file.name for file in tables)}")
+    typer.echo(
+        f"{out}: {count} runs of {len(runs)} files; {', '.join(file.name for file in tables)}"
+    )

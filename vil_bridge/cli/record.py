@@ -20,13 +20,20 @@ _CHECK_S = 1.0
 
 def record(
     where: Where = "http://127.0.0.1:8080",
-    seconds: Annotated[float, typer.Option(min=0, help="Length of the recording; 0 = until Ctrl-C.")] = 0.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Length of the recording; 0 = until Ctrl-C.")
+    ] = 0.0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Fetch the recording into this new file; none = leave it with the bridge."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Fetch the recording into this new file; none = leave it with the bridge.",
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the file in the bridge's folder; none = after the time.")
+        str | None,
+        typer.Option(help="Name of the file in the bridge's folder; none = after the time."),
     ] = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -43,7 +50,9 @@ def record(
         typer.echo(f"{out} exists: recordings never replace files, choose another name", err=True)
         raise typer.Exit(Exit.CHECK_FAILED)
     if out is not None and not out.absolute().parent.is_dir():
-        typer.echo(f"{out.parent} is not a folder: create it first, or choose another name", err=True)
+        typer.echo(
+            f"{out.parent} is not a folder: create it first, or choose another name", err=True
+        )
         raise typer.Exit(Exit.CHECK_FAILED)
     bridge, path = reach(where, token_file=token_file, role="control"), path_of("recording")
     with bridge.explained():

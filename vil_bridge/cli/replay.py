@@ -16,32 +16,53 @@ if TYPE_CHECKING:
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording (.mcap).", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Recording (.mcap).", show_default=False)
+    ],
     config: Annotated[
-        Path | None, typer.Option(help="Configuration to replay into; none = the recorded one, without its outputs.")
+        Path | None,
+        typer.Option(
+            help="Configuration to replay into; none = the recorded one, without its outputs."
+        ),
     ] = None,
     sets: Sets = None,
-    rate: Annotated[float, typer.Option(min=0.01, max=100, help="Recorded seconds per second.")] = 1.0,
+    rate: Annotated[
+        float, typer.Option(min=0.01, max=100, help="Recorded seconds per second.")
+    ] = 1.0,
     loop: Annotated[bool, typer.Option("--loop", help="Restart after the end.")] = False,
     fast: Annotated[
-        bool, typer.Option("--as-fast-as-possible", help="Replay without a clock, with the same result every time.")
+        bool,
+        typer.Option(
+            "--as-fast-as-possible", help="Replay without a clock, with the same result every time."
+        ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the result of --as-fast-as-possible.", show_default=False)
+        Path | None,
+        typer.Option(help="Folder for the result of --as-fast-as-possible.", show_default=False),
     ] = None,
     scene: Annotated[
-        str | None, typer.Option(help="Draw pictures of this scene (--as-fast-as-possible); none = poses only.")
+        str | None,
+        typer.Option(
+            help="Draw pictures of this scene (--as-fast-as-possible); none = poses only."
+        ),
     ] = None,
     camera: Annotated[
-        list[str] | None, typer.Option(help="Draw this camera only (--as-fast-as-possible); may be repeated.")
+        list[str] | None,
+        typer.Option(help="Draw this camera only (--as-fast-as-possible); may be repeated."),
     ] = None,
 ) -> None:
     """Replay a recording: feed its recorded events to the bridge and render them again."""
     if fast != (out is not None):
         raise ConfigError("--as-fast-as-possible and --out FOLDER go together")
     live = {"--config": config, "--set": sets, "--rate": rate != 1.0, "--loop": loop}
-    if useless := [name for name, value in (live if fast else {"--scene": scene, "--camera": camera}).items() if value]:
-        raise ConfigError(f"{useless[0]} goes {'without' if fast else 'with'} --as-fast-as-possible only")
+    if useless := [
+        name
+        for name, value in (live if fast else {"--scene": scene, "--camera": camera}).items()
+        if value
+    ]:
+        raise ConfigError(
+            f"{useless[0]} goes {'without' if fast else 'with'} --as-fast-as-possible only"
+        )
     if camera and scene is None:
         raise ConfigError("--camera needs --scene")
     if out is not None:
@@ -56,11 +77,14 @@ def replay(
     run_daemon(loaded)
 
 
-def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: float, loop: bool) -> BridgeConfig:
+def _config(
+    file: Path, config: Path | None, sets: list[str] | None, *, rate: float, loop: bool
+) -> BridgeConfig:
     """Return the configuration of the bridge to run.
 
     Raises:
-        ConfigError: the configuration given is wrong. RecordingError: the recording or its configuration is.
+        ConfigError: the configuration given is wrong. RecordingError: the recording or its
+            configuration is.
     """
     import tempfile
 
@@ -71,7 +95,9 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
     from vil_bridge.recording.reader import Recording
 
     with Recording(file) as recording:
-        own: dict[str, Any] | None = None if config is None else load_config(config, None).model_dump(mode="json")
+        own: dict[str, Any] | None = (
+            None if config is None else load_config(config, None).model_dump(mode="json")
+        )
         replayed = replay_config(recording, rate=rate, loop=loop, data=own)
     if not sets:
         return replayed
@@ -84,11 +110,14 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
 def _offline(file: Path, out: Path, scene: str | None, cameras: list[str] | None) -> None:
     from vil_bridge.tools.replay.replay import replay_offline
 
-    with explained_disk_errors(out, "nothing was written: free some space, or choose another folder"):
+    with explained_disk_errors(
+        out, "nothing was written: free some space, or choose another folder"
+    ):
         result = replay_offline(file, out, scene=scene, cameras=cameras)
     pictures = ", ".join(f"{name} {count}" for name, count in result.pictures.items()) or "none"
     typer.echo(
-        f"{result.recorded_s:.1f} s of {file.name} in {result.took_s:.1f} s: {result.events} events, "
+        f"{result.recorded_s:.1f} s of {file.name} in {result.took_s:.1f} s: "
+        f"{result.events} events, "
         f"pictures {pictures}"
     )
     typer.echo(f"{result.sha256}  {out}/SHA256SUMS")

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 def report(
     file: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="Recording or saved ledger; none = a running bridge."),
+        typer.Argument(
+            exists=True, dir_okay=False, help="Recording or saved ledger; none = a running bridge."
+        ),
     ] = None,
-    url: Annotated[str, typer.Option(help="Address of the running bridge's status page.")] = "http://127.0.0.1:8080",
+    url: Annotated[
+        str, typer.Option(help="Address of the running bridge's status page.")
+    ] = "http://127.0.0.1:8080",
     token_file: TokenFile = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("report.html"),
     save: Annotated[
@@ -30,9 +34,9 @@ def report(
 ) -> None:
     """Write a report of where the time of every frame went, as one page of HTML.
 
-    It shows the latency of each stage, glass to glass of every frame, gaps, drops by reason, the warp, and for a
-    recording the errors of the predicted poses: `vil-bridge report flight.mcap -o flight.html`, `vil-bridge report`,
-    `vil-bridge report --save flight.jsonl`.
+    It shows the latency of each stage, glass to glass of every frame, gaps, drops by reason, the
+    warp, and for a recording the errors of the predicted poses: `vil-bridge report flight.mcap -o
+    flight.html`, `vil-bridge report`, `vil-bridge report --save flight.jsonl`.
     """
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.monitoring.frame_records import ledger_lines, read_ledger
@@ -45,7 +49,11 @@ def report(
     if file is not None and is_recording(file):
         ledgers, errors = recorded_report(file)
     else:
-        lines = file.read_bytes().splitlines() if file is not None else _ledger_lines(reach(url, token_file=token_file))
+        lines = (
+            file.read_bytes().splitlines()
+            if file is not None
+            else _ledger_lines(reach(url, token_file=token_file))
+        )
         ledgers, errors = read_ledger(lines), {}
     page = report_page(ledgers, errors)
     with explained_disk_errors(out, "give it room, or another name"):

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 room = typer.Typer(help="Place tracked rooms in the shared world.", no_args_is_help=True)
 
-Body = Annotated[str, typer.Option(metavar="ACTOR", help="Body of the room; needed if the room has several.")]
+Body = Annotated[
+    str, typer.Option(metavar="ACTOR", help="Body of the room; needed if the room has several.")
+]
 
 
 @room.callback()
@@ -25,26 +27,34 @@ def _rooms() -> None:
 @room.command("align")
 def align_rooms(
     config: ConfigPath,
-    room_a: Annotated[str, typer.Argument(metavar="ROOM_A", help="Room that stays.", show_default=False)],
-    room_b: Annotated[str, typer.Argument(metavar="ROOM_B", help="Room to place.", show_default=False)],
+    room_a: Annotated[
+        str, typer.Argument(metavar="ROOM_A", help="Room that stays.", show_default=False)
+    ],
+    room_b: Annotated[
+        str, typer.Argument(metavar="ROOM_B", help="Room to place.", show_default=False)
+    ],
     sets: Sets = None,
     body_a: Body = "",
     body_b: Body = "",
-    wand: Annotated[bool, typer.Option("--wand", help="Carry one body that both rooms see.")] = False,
+    wand: Annotated[
+        bool, typer.Option("--wand", help="Carry one body that both rooms see.")
+    ] = False,
     spots: Annotated[int, typer.Option(min=2, max=20, help="Number of marks.")] = 3,
     seconds: Annotated[float, typer.Option(min=2, help="Time to carry the wand (seconds).")] = 20.0,
     timeout_s: Annotated[
         float, typer.Option("--timeout", min=5, help="Timeout for visiting all marks (seconds).")
     ] = 300.0,
     tilted: Annotated[
-        bool, typer.Option("--tilted", help="Fit all three angles, for a room whose z is not vertical.")
+        bool,
+        typer.Option("--tilted", help="Fit all three angles, for a room whose z is not vertical."),
     ] = False,
     as_json: JsonWithPrompts = False,
 ) -> None:
     """Place one room in another's world: 0 = found, 3 = refused with the reason.
 
-    Place a body at marks on the floor of each room, in the same order: the marks will coincide in the
-    world. Or carry a wand that both rooms see: `vil-bridge room align lab.yaml flight actor --wand`.
+    Place a body at marks on the floor of each room, in the same order: the marks will coincide in
+    the world. Or carry a wand that both rooms see: `vil-bridge room align lab.yaml flight actor
+    --wand`.
     """
     import asyncio
     import functools
@@ -60,7 +70,11 @@ def align_rooms(
     _check_rooms(loaded, room_a, room_b)
     bodies = _body(loaded, room_a, body_a), _body(loaded, room_b, body_b)
     say = functools.partial(typer.echo, err=True)
-    guide = record_wand(loaded, bodies, say, seconds) if wand else lead_spots(loaded, bodies, spots, say, timeout_s)
+    guide = (
+        record_wand(loaded, bodies, say, seconds)
+        if wand
+        else lead_spots(loaded, bodies, spots, say, timeout_s)
+    )
     try:
         p_a_m, p_b_m = asyncio.run(guide)
         p_world_m = loaded.rooms[room_a].T_world_room.transform().apply(p_a_m)
@@ -84,7 +98,9 @@ def _check_rooms(config: BridgeConfig, *rooms: str) -> None:
     for name in rooms:
         if name not in config.rooms:
             known = ", ".join(config.rooms) or "none"
-            raise ConfigError(f"no room is named {name!r}; known: {known}{similar(name, config.rooms)}")
+            raise ConfigError(
+                f"no room is named {name!r}; known: {known}{similar(name, config.rooms)}"
+            )
     if len(set(rooms)) < len(rooms):
         raise ConfigError(f"{rooms[0]!r} cannot be placed against itself: name two rooms")
 
@@ -106,7 +122,9 @@ def _body(config: BridgeConfig, name: str, body: str) -> str:
     ]
     if body:
         if rigid_actor(config, body) not in here:
-            raise ConfigError(f"{body!r} is not in room {name!r}; there: {', '.join(here) or 'no rigid body'}")
+            raise ConfigError(
+                f"{body!r} is not in room {name!r}; there: {', '.join(here) or 'no rigid body'}"
+            )
         return body
     if len(here) != 1:
         listed = f"{', '.join(here)}; name it with --body-a or --body-b" if here else "none"

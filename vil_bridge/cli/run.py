@@ -12,7 +12,9 @@ from vil_bridge.cli.options import ConfigPath, Sets, load_config
 
 
 def _fault_overrides(texts: list[str], sources: Collection[str]) -> list[str]:
-    """Return each ``SOURCE:FAULTS`` as an override of the configuration, those of one source together."""
+    """Return each ``SOURCE:FAULTS`` as an override of the configuration, those of one source
+    together.
+    """
     import json
 
     from vil_bridge.core.errors import ConfigError
@@ -21,9 +23,14 @@ def _fault_overrides(texts: list[str], sources: Collection[str]) -> list[str]:
     for text in texts:
         source, colon, more = text.partition(":")
         if not colon or source not in sources:
-            raise ConfigError(f"--faults {text}: write SOURCE:FAULTS; sources here: {', '.join(sources) or 'none'}")
+            raise ConfigError(
+                f"--faults {text}: write SOURCE:FAULTS; sources here: "
+                f"{', '.join(sources) or 'none'}"
+            )
         faults.setdefault(source, []).append(more)
-    return [f"sources.{source}.faults={json.dumps(','.join(items))}" for source, items in faults.items()]
+    return [
+        f"sources.{source}.faults={json.dumps(','.join(items))}" for source, items in faults.items()
+    ]
 
 
 def run(
@@ -39,12 +46,16 @@ def run(
     ] = None,
     inject: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Record everything into this new file (.mcap).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Record everything into this new file (.mcap)."),
     ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
 ) -> None:
-    """Run the bridge until Ctrl-C: 0 = ended well, 2 = bad configuration, 4 = lost a required source."""
+    """Run the bridge until Ctrl-C.
+
+    0 = ended well, 2 = bad configuration, 4 = lost a required source.
+    """
     import logging
     import sys
 
@@ -54,7 +65,9 @@ def run(
 
     setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
     if inject:
-        typer.echo("warning: --inject is now --faults; the old name works in this version only", err=True)
+        typer.echo(
+            "warning: --inject is now --faults; the old name works in this version only", err=True
+        )
     loaded = load_config(config, sets)
     if wanted := [*(faults or ()), *(inject or ())]:
         sets = [*(sets or ()), *_fault_overrides(wanted, loaded.sources)]

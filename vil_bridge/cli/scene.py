@@ -24,7 +24,9 @@ def _scenes() -> None:
 
 @scene.command()
 def check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Scene file (YAML), or a shipped scene.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Scene file (YAML), or a shipped scene.")
+    ],
 ) -> None:
     """Read a scene with all its files: 0 = good, 2 = bad, with every problem and its place."""
     from vil_renderer.embedded.scenefile import check_scene
@@ -46,21 +48,28 @@ def list_scenes() -> None:
 
 @scene.command()
 def cloud(
-    scene: Annotated[str, typer.Argument(metavar="SCENE", help="Scene file (YAML), or a shipped scene.")],
+    scene: Annotated[
+        str, typer.Argument(metavar="SCENE", help="Scene file (YAML), or a shipped scene.")
+    ],
     out: Annotated[Path, typer.Argument(metavar="FILE", help="PLY to write, binary.")],
     resolution_m: Annotated[
         float, typer.Option("--resolution", min=0.001, help="Cell, or spacing of points, metres.")
     ] = 0.1,
     voxels: Annotated[
-        bool, typer.Option("--voxels", help="Write centres of occupied cells instead of surface points.")
+        bool,
+        typer.Option("--voxels", help="Write centres of occupied cells instead of surface points."),
     ] = False,
     centre_m: Annotated[
-        tuple[float, float, float], typer.Option("--centre", help="Centre of the box, world, metres.")
+        tuple[float, float, float],
+        typer.Option("--centre", help="Centre of the box, world, metres."),
     ] = (0.0, 0.0, 0.0),
     size_m: Annotated[
-        tuple[float, float, float], typer.Option("--size", help="Full lengths of the box, metres; 0 0 0 = everything.")
+        tuple[float, float, float],
+        typer.Option("--size", help="Full lengths of the box, metres; 0 0 0 = everything."),
     ] = (0.0, 0.0, 0.0),
-    labels: Annotated[bool, typer.Option("--labels", help="Write normals and ids with the points.")] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Write normals and ids with the points.")
+    ] = False,
 ) -> None:
     """Write the solid surfaces of a scene, or of a box in it, as a point cloud."""
     import numpy as np
@@ -76,7 +85,9 @@ def cloud(
 
 @scene.command()
 def bake(
-    scene: Annotated[str, typer.Argument(metavar="SCENE", help="Scene file (YAML), or a shipped scene.")],
+    scene: Annotated[
+        str, typer.Argument(metavar="SCENE", help="Scene file (YAML), or a shipped scene.")
+    ],
 ) -> None:
     """Work out the light of a scene over all bounces and store it, for renderers with --baked."""
     from vil_renderer.embedded.engine.vertices import static_mesh
@@ -91,4 +102,6 @@ def bake(
     made = stored_light(loaded, static_mesh(loaded), show)
     typer.echo(err=True)
     lights = ", ".join(source.name for source in made.sources)
-    typer.echo(f"{loaded.name}: {len(made.light)} places, exposure x {made.gain:.2f}, lights: {lights}")
+    typer.echo(
+        f"{loaded.name}: {len(made.light)} places, exposure x {made.gain:.2f}, lights: {lights}"
+    )

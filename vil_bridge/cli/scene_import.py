@@ -15,18 +15,31 @@ if TYPE_CHECKING:
 
 def import_(
     source: Annotated[
-        Path, typer.Argument(metavar="FOLDER|FILM", help="Folder of COLMAP or nerfstudio, or a film of the hall.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER|FILM", help="Folder of COLMAP or nerfstudio, or a film of the hall."
+        ),
     ],
     measured: Annotated[
-        Path, typer.Argument(metavar="POINTS", help="CSV of points measured in the room: name,x_m,y_m,z_m,check.")
+        Path,
+        typer.Argument(
+            metavar="POINTS", help="CSV of points measured in the room: name,x_m,y_m,z_m,check."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="SCENE", help="Scene file to write.")],
     splats: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Splats as PLY; none = looked for in the folder.")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Splats as PLY; none = looked for in the folder."
+        ),
     ] = None,
     proxy: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Mesh of the same scan; none = looked for in the folder."),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Mesh of the same scan; none = looked for in the folder.",
+        ),
     ] = None,
     picks: Annotated[
         Path | None, typer.Option(help="CSV of points picked in pictures: name,picture,u_px,v_px.")
@@ -56,7 +69,9 @@ def import_(
     _show(scan, json_out=json_out)
     if scan.splats is None and scan.proxy is None and is_film(source):
         typer.echo(
-            f"train splats on {folder}, put them there as splat.ply, then: scene import {folder} {measured}", err=True
+            f"train splats on {folder}, put them there as splat.ply, then: scene import "
+            f"{folder} {measured}",
+            err=True,
         )
         raise typer.Exit(Exit.OK)
     write_scene(scan, out)

@@ -25,17 +25,28 @@ _FORMATS: Final = (".jpg", ".png")
 
 
 def sheet(
-    scene: Annotated[str, typer.Argument(metavar="SCENE", help="Scene file (YAML), or a shipped scene.")],
-    out: Annotated[Path, typer.Option("--out", help="Picture to write: .jpg or .png.")] = Path("out/sheet.jpg"),
-    at: Annotated[tuple[float, float, float], typer.Option("--at", help="Where the camera stands, world, metres.")] = (
+    scene: Annotated[
+        str, typer.Argument(metavar="SCENE", help="Scene file (YAML), or a shipped scene.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Picture to write: .jpg or .png.")] = Path(
+        "out/sheet.jpg"
+    ),
+    at: Annotated[
+        tuple[float, float, float],
+        typer.Option("--at", help="Where the camera stands, world, metres."),
+    ] = (
         -3.0,
         0.0,
         1.6,
     ),
-    yaw_deg: Annotated[float, typer.Option("--yaw", help="Where it looks: degrees from east to north.")] = 0.0,
+    yaw_deg: Annotated[
+        float, typer.Option("--yaw", help="Where it looks: degrees from east to north.")
+    ] = 0.0,
     pitch_deg: Annotated[float, typer.Option("--pitch", help="Degrees downwards.")] = 5.0,
     profile: Profile = "high",
-    baked: Annotated[bool, typer.Option("--baked", help="Light of all bounces; minutes, once.")] = False,
+    baked: Annotated[
+        bool, typer.Option("--baked", help="Light of all bounces; minutes, once.")
+    ] = False,
 ) -> None:
     """Draw a scene with a drone and a walking human in every modality, side by side."""
     import cv2
@@ -43,7 +54,9 @@ def sheet(
     from vil_renderer.embedded import EmbeddedRenderer
 
     if out.suffix.lower() not in _FORMATS:
-        raise typer.BadParameter(f"{out} is not a supported picture: give it the suffix .jpg or .png")
+        raise typer.BadParameter(
+            f"{out} is not a supported picture: give it the suffix .jpg or .png"
+        )
     with EmbeddedRenderer(scene, profile, baked=baked) as renderer:
         picture = _contact_sheet(renderer, at, yaw_deg, pitch_deg)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +76,12 @@ def _contact_sheet(
 
     camera = CameraModel("sheet", 480, 360, math.radians(70.0))
     fisheye = CameraModel(
-        "fisheye", 480, 360, 1.0, (230.0, 230.0, 239.5, 179.5), Distortion(LensModel.EQUIDISTANT, (0.01, 0.0, 0.0, 0.0))
+        "fisheye",
+        480,
+        360,
+        1.0,
+        (230.0, 230.0, 239.5, 179.5),
+        Distortion(LensModel.EQUIDISTANT, (0.01, 0.0, 0.0, 0.0)),
     )
     moving = replace(camera, name="shutter", effects=Effects(shutter=1.0))
     ground_m = _ground_m(renderer, at)
@@ -86,7 +104,10 @@ def _looking(p_m: tuple[float, float, float], yaw_deg: float, pitch_deg: float) 
     from vil_bridge.core.geometry import Transform, q_from_euler_zyx
     from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 
-    return Transform.of(p_m, q_from_euler_zyx(math.radians(yaw_deg), math.radians(pitch_deg), 0.0)) @ T_FLU_OPTICAL
+    return (
+        Transform.of(p_m, q_from_euler_zyx(math.radians(yaw_deg), math.radians(pitch_deg), 0.0))
+        @ T_FLU_OPTICAL
+    )
 
 
 def _ground_m(renderer: EmbeddedRenderer, at: tuple[float, float, float]) -> float:
@@ -98,15 +119,21 @@ def _ground_m(renderer: EmbeddedRenderer, at: tuple[float, float, float]) -> flo
     return at[2] - below if math.isfinite(below) else 0.0
 
 
-def _snapshot(at: tuple[float, float, float], yaw_deg: float, ground_m: float, t_ns: int) -> WorldSnapshot:
+def _snapshot(
+    at: tuple[float, float, float], yaw_deg: float, ground_m: float, t_ns: int
+) -> WorldSnapshot:
     """Return a drone ahead to the left and a human on the floor ahead to the right."""
     from vil_adapters.motions.walking_human import WalkMotion
     from vil_bridge.core.geometry import Transform, q_from_euler_zyx
     from vil_bridge.core.skeleton import place_of
     from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot
 
-    ahead = Transform.of((at[0], at[1], ground_m), q_from_euler_zyx(math.radians(yaw_deg), 0.0, 0.0))
-    drone = ahead @ Transform.of((1.6, 0.55, at[2] - ground_m - 0.1), q_from_euler_zyx(0.5, 0.1, 0.15))
+    ahead = Transform.of(
+        (at[0], at[1], ground_m), q_from_euler_zyx(math.radians(yaw_deg), 0.0, 0.0)
+    )
+    drone = ahead @ Transform.of(
+        (1.6, 0.55, at[2] - ground_m - 0.1), q_from_euler_zyx(0.5, 0.1, 0.15)
+    )
     human = WalkMotion("human").at(1_400_000_000 + t_ns).skeletons[0]
     placed = human.moved(Transform.of((-float(human.p_m[0, 0]), -float(human.p_m[0, 1]), 0.0)))
     turned = ahead @ Transform.of((3.2, -0.6, 0.0), q_from_euler_zyx(2.4, 0.0, 0.0))
@@ -115,7 +142,14 @@ def _snapshot(at: tuple[float, float, float], yaw_deg: float, ground_m: float, t
     return WorldSnapshot(
         t_ns,
         (
-            ActorState("drone", ActorKind.VEHICLE, TrackingState.TRACKED, 0, drone, size_m=(0.35, 0.35, 0.12)),
+            ActorState(
+                "drone",
+                ActorKind.VEHICLE,
+                TrackingState.TRACKED,
+                0,
+                drone,
+                size_m=(0.35, 0.35, 0.12),
+            ),
             ActorState("human", ActorKind.HUMAN, TrackingState.TRACKED, 0, root, placed),
         ),
     )
@@ -134,7 +168,9 @@ def _cell(image: RenderedImage) -> ImageArray:
     elif modality is Modality.DEPTH:
         shown = colours.depth_to_grey(pixels)
     elif modality is Modality.DEPTH32:
-        shown = colours.depth_to_grey(np.rint(np.minimum(pixels, 25.0) / 25.0 * 65535).astype(np.uint16))
+        shown = colours.depth_to_grey(
+            np.rint(np.minimum(pixels, 25.0) / 25.0 * 65535).astype(np.uint16)
+        )
     elif modality is Modality.NORMALS:
         shown = colours.normals_to_colour(pixels)
     elif modality in (Modality.SEMANTIC, Modality.INSTANCE):
@@ -148,7 +184,9 @@ def _cell(image: RenderedImage) -> ImageArray:
     names = {Modality.DEPTH: "depth (16 bit, 100 m)", Modality.DEPTH32: "depth32 (white = 25 m)"}
     names |= {Modality.RGBA: "rgba, layer 'actors'"}
     plain = names.get(modality, str(modality))
-    words = {"fisheye": "rgb, equidistant lens", "shutter": "rgb, motion blur"}.get(image.view.camera.name, plain)
+    words = {"fisheye": "rgb, equidistant lens", "shutter": "rgb, motion blur"}.get(
+        image.view.camera.name, plain
+    )
     return _labelled(np.asarray(shown), words)
 
 
@@ -169,5 +207,7 @@ def _labelled(rgb: ImageArray, words: str) -> ImageArray:
 
     marked = np.ascontiguousarray(rgb).copy()
     marked[:24] //= 3
-    cv2.putText(marked, words, (8, 17), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA)
+    cv2.putText(
+        marked, words, (8, 17), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA
+    )
     return marked

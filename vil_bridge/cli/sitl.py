@@ -10,34 +10,58 @@ from vil_bridge.tools.sitl_options import SitlOptions
 
 
 def sitl(
-    program: Annotated[Literal["px4", "ardupilot", "betaflight"], typer.Argument(help="The autopilot's program.")],
-    count: Annotated[int, typer.Option(min=1, max=50, help="Vehicles, each with a program of its own.")] = 1,
+    program: Annotated[
+        Literal["px4", "ardupilot", "betaflight"], typer.Argument(help="The autopilot's program.")
+    ],
+    count: Annotated[
+        int, typer.Option(min=1, max=50, help="Vehicles, each with a program of its own.")
+    ] = 1,
     command: Annotated[
-        str, typer.Option(help="Command line that starts the program; {instance} is filled in. Empty = you start it.")
+        str,
+        typer.Option(
+            help="Command line that starts the program; {instance} is filled in. Empty = you "
+            "start it."
+        ),
     ] = "",
     folder: Annotated[
         str, typer.Option(help="Folder in which the program runs; {vehicle} is filled in.")
     ] = "autopilots/{vehicle}",
     indoors: Annotated[
-        bool, typer.Option("--indoors", help="Motion capture instead of a satellite receiver (px4, ardupilot).")
+        bool,
+        typer.Option(
+            "--indoors", help="Motion capture instead of a satellite receiver (px4, ardupilot)."
+        ),
     ] = False,
-    scene: Annotated[str, typer.Option(help="Walls: a scene's name or file; empty = a floor only.")] = "",
+    scene: Annotated[
+        str, typer.Option(help="Walls: a scene's name or file; empty = a floor only.")
+    ] = "",
     rate_hz: Annotated[
-        int | None, typer.Option(min=50, max=4000, help="Samples per simulated second; none = the program's own.")
+        int | None,
+        typer.Option(
+            min=50, max=4000, help="Samples per simulated second; none = the program's own."
+        ),
     ] = None,
     speed: Annotated[
-        float, typer.Option(min=0.01, max=100, help="Simulated seconds per second (px4, ardupilot).")
+        float,
+        typer.Option(min=0.01, max=100, help="Simulated seconds per second (px4, ardupilot)."),
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 0,
-    http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 8080,
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")
+    ] = 8080,
     print_config: Annotated[
-        bool, typer.Option("--print-config", help="Print the configuration instead, to add cameras and outputs to it.")
+        bool,
+        typer.Option(
+            "--print-config",
+            help="Print the configuration instead, to add cameras and outputs to it.",
+        ),
     ] = False,
     print_parameters: Annotated[
         bool,
         typer.Option(
             "--print-parameters",
-            help="Print the parameters that fit the vehicle instead, as a file for the program (px4, ardupilot).",
+            help="Print the parameters that fit the vehicle instead, as a file for the "
+            "program (px4, ardupilot).",
         ),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,

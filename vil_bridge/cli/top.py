@@ -40,12 +40,14 @@ def top(
     sets: Sets = None,
     token_file: TokenFile = None,
     once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per sample.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON per sample.")
+    ] = False,
 ) -> None:
     """Watch a running bridge: rates, ages, latencies and losses, four times a second, until Ctrl-C.
 
-    A table on a terminal, plain lines elsewhere: `vil-bridge top lab.yaml`, `vil-bridge top --once`. Ends
-    with 0 when the bridge ends, with 3 when none answers.
+    A table on a terminal, plain lines elsewhere: `vil-bridge top lab.yaml`, `vil-bridge top
+    --once`. Ends with 0 when the bridge ends, with 3 when none answers.
     """
     import contextlib
     import sys
@@ -105,13 +107,15 @@ def _fetch(bridge: BridgeAddress) -> dict[str, Any]:
     try:
         status = bridge.get(dict[str, Any], path_of("status"))
     except NotAllowed as exc:
-        raise ConfigError(f"{bridge.site}: {exc.status}: {exc}; give --token-file, or its file") from None
+        raise ConfigError(
+            f"{bridge.site}: {exc.status}: {exc}; give --token-file, or its file"
+        ) from None
     if "sources" not in status:
         raise RestError(200, "the answer is not the status of a bridge")
     return status
 
 
-# --- table and lines --------------------------------------------------------------------------------
+# --- table and lines ------------------------------------------------------------------------------
 
 
 def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
@@ -119,9 +123,21 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name, source in status["sources"].items():
         report = source["report"]
-        lost = sum(report["counters"].get(reason, 0) for reason in ("lost", "malformed", "rejected"))
+        lost = sum(
+            report["counters"].get(reason, 0) for reason in ("lost", "malformed", "rejected")
+        )
         note = report["reason"] or source.get("degraded", "")
-        rows.append(_row("source", name, report["state"], source["rate_hz"], source["age_s"], lost=lost, note=note))
+        rows.append(
+            _row(
+                "source",
+                name,
+                report["state"],
+                source["rate_hz"],
+                source["age_s"],
+                lost=lost,
+                note=note,
+            )
+        )
     for name, actor in status["actors"].items():
         rows.append(
             _row(
@@ -135,8 +151,14 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         )
     for name, renderer in status["renderers"].items():
         report = renderer["report"]
-        note = report["reason"] or renderer["note"] or f"draws {', '.join(renderer['cameras']) or 'nothing'}"
-        rows.append(_row("renderer", name, report["state"], renderer["pictures_hz"], None, note=note))
+        note = (
+            report["reason"]
+            or renderer["note"]
+            or f"draws {', '.join(renderer['cameras']) or 'nothing'}"
+        )
+        rows.append(
+            _row("renderer", name, report["state"], renderer["pictures_hz"], None, note=note)
+        )
     for name, camera in status["cameras"].items():
         total = camera["latency"].get("capture_to_received", {})
         recent = total.get("last_10_s", {})
@@ -147,16 +169,31 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         rows.append(row | {"p50_ms": recent.get("p50_ms"), "p95_ms": recent.get("p95_ms")})
     for name, stream in status["streams"].items():
         readers = f"{len(stream['subscribers'])} readers"
-        rows.append(_row("stream", name, "", None, None, lost=sum(stream["dropped"].values()), note=readers))
+        rows.append(
+            _row("stream", name, "", None, None, lost=sum(stream["dropped"].values()), note=readers)
+        )
     for warning in status.get("warnings", ()):
-        row = _row("warning", " and ".join(warning["actors"]), warning["kind"], None, None, note=warning["text"])
+        row = _row(
+            "warning",
+            " and ".join(warning["actors"]),
+            warning["kind"],
+            None,
+            None,
+            note=warning["text"],
+        )
         rows.append(row)
     for name, twin in status.get("twins", {}).items():
         distance_m = twin["position_rms_m"]
-        note = "not seen together" if distance_m is None else f"{distance_m:.3f} m over {twin['compared_s']:.0f} s"
+        note = (
+            "not seen together"
+            if distance_m is None
+            else f"{distance_m:.3f} m over {twin['compared_s']:.0f} s"
+        )
         rows.append(_row("twin", name, "alarm" if twin["alarm"] else "", None, None, note=note))
     for name, racer in ((status.get("race") or {}).get("racers") or {}).items():
-        note = f"{racer['race_s']:.1f} s, {racer['passed']} gates, next {racer['next_gate'] or 'none'}"
+        note = (
+            f"{racer['race_s']:.1f} s, {racer['passed']} gates, next {racer['next_gate'] or 'none'}"
+        )
         rows.append(_row("racer", name, racer["state"], None, None, note=note))
     for name, found in (status.get("maps") or {}).items():
         note = found["problem"] or f"{found['occupied']:,} occupied, {found['free']:,} free voxels"
@@ -175,14 +212,23 @@ def _row(
     note: str = "",
 ) -> dict[str, Any]:
     age_ms = None if age_s is None else 1e3 * age_s
-    row: dict[str, Any] = {"kind": kind, "name": name, "state": state, "rate_hz": rate_hz, "age_ms": age_ms}
+    row: dict[str, Any] = {
+        "kind": kind,
+        "name": name,
+        "state": state,
+        "rate_hz": rate_hz,
+        "age_ms": age_ms,
+    }
     return row | {"p50_ms": None, "p95_ms": None, "lost": lost, "note": note}
 
 
 def _json_line(status: dict[str, Any]) -> str:
     import json
 
-    head = {key: status[key] for key in ("name", "t_ns", "uptime_s", "ready", "not_ready_because", "degraded_because")}
+    head = {
+        key: status[key]
+        for key in ("name", "t_ns", "uptime_s", "ready", "not_ready_because", "degraded_because")
+    }
     return json.dumps({**head, "rows": rows_of(status)})
 
 
@@ -202,7 +248,9 @@ def _headline(status: dict[str, Any]) -> str:
         ready = "not ready: " + "; ".join(status["not_ready_because"])
     elif status["degraded_because"]:
         ready = "degraded: " + "; ".join(status["degraded_because"])
-    return printable(f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}{_pace(status.get('simulation'))}")
+    return printable(
+        f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}{_pace(status.get('simulation'))}"
+    )
 
 
 def _pace(simulation: dict[str, Any] | None) -> str:
@@ -211,14 +259,21 @@ def _pace(simulation: dict[str, Any] | None) -> str:
         return ""
     if simulation["paused"]:
         return "; simulated time is paused"
-    return f"; simulated time at {simulation['reached']:.2f} of {simulation['speed']:g} s per second"
+    return (
+        f"; simulated time at {simulation['reached']:.2f} of {simulation['speed']:g} s per second"
+    )
 
 
 def _plain(status: dict[str, Any]) -> str:
     lines = [_headline(status)]
     for row in rows_of(status):
         kind, name, state, rate, age, latency, lost, note = _cells(row)
-        parts = [state, rate and f"{rate} Hz", age and f"age {age} ms", latency and f"latency {latency} ms"]
+        parts = [
+            state,
+            rate and f"{rate} Hz",
+            age and f"age {age} ms",
+            latency and f"latency {latency} ms",
+        ]
         parts += [lost and f"lost {lost}", note]
         lines.append(f"  {kind:<9}{name:<20}{', '.join(filter(None, parts))}")
     return "\n".join(lines)

@@ -11,20 +11,30 @@ from vil_bridge.cli.exit_codes import explained_disk_errors
 
 
 def twin(
-    first: Annotated[Path, typer.Argument(metavar="A", exists=True, help="Recording of the vehicle.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="A", exists=True, help="Recording of the vehicle.")
+    ],
     second: Annotated[
-        Path | None, typer.Argument(metavar="[B]", exists=True, help="Recording of the twin; none = the same file.")
+        Path | None,
+        typer.Argument(
+            metavar="[B]", exists=True, help="Recording of the twin; none = the same file."
+        ),
     ] = None,
     actor: Annotated[str, typer.Option(help="Body of A; empty = the first.")] = "",
     twin: Annotated[str, typer.Option(help="Body of B; empty = the first.")] = "",
     align: Annotated[
-        Literal["none", "posyaw"], typer.Option(help="posyaw = turn B about the vertical and shift it onto A first.")
+        Literal["none", "posyaw"],
+        typer.Option(help="posyaw = turn B about the vertical and shift it onto A first."),
     ] = "none",
     clock: Annotated[
-        Literal["same", "start"], typer.Option(help="start = each counts from its first pose; same = one clock.")
+        Literal["same", "start"],
+        typer.Option(help="start = each counts from its first pose; same = one clock."),
     ] = "same",
     longest_delay_s: Annotated[
-        float, typer.Option("--longest-delay", min=0, max=5, help="Search for B's delay, seconds; 0 = none.")
+        float,
+        typer.Option(
+            "--longest-delay", min=0, max=5, help="Search for B's delay, seconds; 0 = none."
+        ),
     ] = 0.5,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Page of HTML to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -45,7 +55,9 @@ def twin(
     if out is not None and out.exists() and any(out.samefile(file) for file in files):
         raise ConfigError(f"{out} is an input of the comparison: choose another name")
     if files[0] == files[1] and actor == twin:
-        raise ConfigError("A and B are the same body. Name two bodies with --actor and --twin, or a second file")
+        raise ConfigError(
+            "A and B are the same body. Name two bodies with --actor and --twin, or a second file"
+        )
     found = compare(*read_paths((files[0], actor), (files[1], twin), clock), align, longest_delay_s)
     if out is not None:
         with explained_disk_errors(out, "give it room, or another name"):

@@ -12,7 +12,8 @@ from vil_bridge import __version__
 def version() -> None:
     """Print the version of the bridge and of Python."""
     typer.echo(
-        f"vil-bridge {__version__} (Python {platform.python_version()}, {platform.system()} {platform.machine()})"
+        f"vil-bridge {__version__} (Python {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()})"
     )
 
 

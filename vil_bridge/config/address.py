@@ -1,4 +1,7 @@
-"""Addresses as configurations write them: numeric ones of this machine, and hosts by number or name."""
+"""Addresses as configurations write them.
+
+Numeric ones of this machine, and hosts by number or name.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,18 @@ def check_host(host: str) -> str:
         pass
     name, colon, port = host.partition(":")
     if colon and port.isdecimal():
-        raise custom(f"{host!r} has a port. Write the address alone: {name!r}; the port has a key of its own")
+        raise custom(
+            f"{host!r} has a port. Write the address alone: {name!r}; the port has a key of its own"
+        )
     _refuse_interface(host)
     if _DIGITS_AND_DOTS.fullmatch(host):
-        raise custom(f"{host!r} is not an address. Write four numbers from 0 to 255, such as 192.168.1.10")
+        raise custom(
+            f"{host!r} is not an address. Write four numbers from 0 to 255, such as 192.168.1.10"
+        )
     if not _NAME.fullmatch(host):
-        raise custom(f"{host!r} is not an address or a host name. Write one such as 192.168.1.10 or mocap-pc")
+        raise custom(
+            f"{host!r} is not an address or a host name. Write one such as 192.168.1.10 or mocap-pc"
+        )
     return host
 
 
@@ -61,7 +70,9 @@ def check_ipv4(address: str) -> str:
         return str(IPv4Address(address))
     except ValueError:
         _refuse_interface(address)
-        raise custom(f"{address[:80]!r} is not an IPv4 address. Write four numbers such as 192.168.1.10") from None
+        raise custom(
+            f"{address[:80]!r} is not an IPv4 address. Write four numbers such as 192.168.1.10"
+        ) from None
 
 
 def _refuse_interface(host: str) -> None:
@@ -77,7 +88,9 @@ def _or_auto(address: str) -> str:
 
 def _multicast(address: str) -> str:
     if not IPv4Address(check_ipv4(address)).is_multicast:
-        raise custom(f"{address!r} is not a multicast address. Write one from 224.0.0.0 to 239.255.255.255")
+        raise custom(
+            f"{address!r} is not a multicast address. Write one from 224.0.0.0 to 239.255.255.255"
+        )
     return address
 
 

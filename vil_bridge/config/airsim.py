@@ -14,21 +14,27 @@ _VehicleName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
 class AirsimConfig(StrictModel):
-    """Server of AirSim's RPC: programs written for AirSim read the vehicles and fly the simulated ones."""
+    """Server of AirSim's RPC.
+
+    Programs written for AirSim read the vehicles and fly the simulated ones.
+    """
 
     listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "tcp"),)
 
     insecure: bool = Field(
-        default=False, description="Allow an address that the network can reach: the protocol knows no keys."
+        default=False,
+        description="Allow an address that the network can reach: the protocol knows no keys.",
     )
     role: Literal["view", "control"] | None = Field(
         default=None,
-        description="What every program may do: view = read, control = change everything; none = control, and required"
+        description="What every program may do: view = read, control = change everything; none = "
+        "control, and required"
         " where http.token_file is set.",
     )
     folder: Path | None = Field(
         default=None,
-        description="Folder of the files that programs make; none = Recording.Folder of the settings, or"
+        description="Folder of the files that programs make; none = Recording.Folder of the "
+        "settings, or"
         " ~/Documents/AirSim.",
     )
     bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
@@ -39,24 +45,31 @@ class AirsimConfig(StrictModel):
         max_length=4096,
         description="What cameras and rays see: a scene's name or file.",
     )
-    profile: str = Field(default="low", min_length=1, max_length=32, description="Quality of the pictures.")
+    profile: str = Field(
+        default="low", min_length=1, max_length=32, description="Quality of the pictures."
+    )
     settings: str = Field(
-        default="{}", max_length=1 << 20, description="Text of AirSim's settings.json: cameras, sensors, origin."
+        default="{}",
+        max_length=1 << 20,
+        description="Text of AirSim's settings.json: cameras, sensors, origin.",
     )
     positions: Literal["start", "world"] = Field(
         default="start",
-        description="Where positions of vehicles are zero: start = each one's own, as AirSim's; world = the world's "
+        description="Where positions of vehicles are zero: start = each one's own, as AirSim's; "
+        "world = the world's "
         "origin, as those of objects, which programs of the drone racing lab expect.",
     )
     compat: bool = Field(
         default=False,
-        description="Multirotors that a program adds (simAddVehicle) fly as AirSim's own code does, its slips "
+        description="Multirotors that a program adds (simAddVehicle) fly as AirSim's own code "
+        "does, its slips "
         "included; the others say so by `compat` of their own.",
     )
     vehicles: dict[_VehicleName, str] = Field(
         default={},
         max_length=1000,
-        description="Actors by the names that programs use; vehicles that are not named here have their own.",
+        description="Actors by the names that programs use; vehicles that are not named here have "
+        "their own.",
     )
 
     @field_validator("bind")

@@ -39,7 +39,10 @@ def check_size(lengths_m: Sequence[float], what: str) -> None:
     """
     longest_m = max(map(abs, lengths_m))
     if longest_m > _LONGEST_M:
-        raise custom(f"{what} {longest_m:g} m. Lengths are metres: write {longest_m / 1000.0:g} for {longest_m:g} mm")
+        raise custom(
+            f"{what} {longest_m:g} m. Lengths are metres: write {longest_m / 1000.0:g} "
+            f"for {longest_m:g} mm"
+        )
 
 
 def check_faults(text: str) -> None:
@@ -53,7 +56,9 @@ def check_faults(text: str) -> None:
 
 
 def from_file_folder(path: Path, info: ValidationInfo) -> Path:
-    """Return a path as the configuration file means it: ``~`` is the home folder, a relative path begins at the file.
+    """Return a path as the configuration file means it.
+
+    ``~`` is the home folder, a relative path begins at the file.
 
     What comes from no file stays relative.
 
@@ -63,7 +68,9 @@ def from_file_folder(path: Path, info: ValidationInfo) -> Path:
     try:
         expanded = path.expanduser()
     except RuntimeError:
-        raise custom(f"{str(path)[:80]!r}: this user has no home folder. Write the whole path") from None
+        raise custom(
+            f"{str(path)[:80]!r}: this user has no home folder. Write the whole path"
+        ) from None
     folder: Path | None = (info.context or {}).get("folder")
     return expanded if folder is None else folder / expanded
 
@@ -76,7 +83,9 @@ def existing(path: Path, info: ValidationInfo) -> Path:
     """
     whole = from_file_folder(path, info)
     if (info.context or {}).get("find_inputs") and not whole.exists():
-        raise custom(f"{whole} does not exist. Write where it is, as seen from the folder of this file")
+        raise custom(
+            f"{whole} does not exist. Write where it is, as seen from the folder of this file"
+        )
     return path
 
 
@@ -103,7 +112,8 @@ class Listening(NamedTuple):
     """Key of a model that holds a port to listen on.
 
     Attributes:
-        key: a port, next to the model's ``bind``; or one endpoint ``SCHEME ADDRESS:PORT``, or several.
+        key: a port, next to the model's ``bind``; or one endpoint ``SCHEME ADDRESS:PORT``, or
+            several.
         transport: ``tcp``, ``udp``, or both as ``tcp udp``.
         each_camera: it is the first of as many ports as there are cameras.
     """
@@ -128,12 +138,16 @@ class StrictModel(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _as_written(cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    def _as_written(
+        cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
         found = read(value)
         if isinstance(found, Path):
             return from_file_folder(found, info)
         if isinstance(value, bool) and not isinstance(found, bool):
-            raise PydanticCustomError("number_type", "should be a number, got {text}", {"text": str(value).lower()})
+            raise PydanticCustomError(
+                "number_type", "should be a number, got {text}", {"text": str(value).lower()}
+            )
         return found
 
 
@@ -148,7 +162,8 @@ class SourceConfigBase(PluginConfig):
 
     Attributes:
         follows_bridge_time: its events happen in bridge time, so that a simulation may slow it.
-        poses_carry_noise: it measures, so that no pose repeats the one before to the bit unless it is frozen.
+        poses_carry_noise: it measures, so that no pose repeats the one before to the bit unless it
+            is frozen.
         fed_by_readers: its samples come from the readers of the stream; without a reader it waits.
     """
 
@@ -157,17 +172,22 @@ class SourceConfigBase(PluginConfig):
     fed_by_readers: ClassVar[bool] = False
 
     room: str | None = Field(
-        default=None, description="Room whose frame the poses are in; None for sources without poses."
+        default=None,
+        description="Room whose frame the poses are in; None for sources without poses.",
     )
     required_within_s: float | None = Field(
         default=None,
         gt=0,
-        description="The bridge ends with exit code 4 when this source is silent for longer, seconds; none = never.",
+        description="The bridge ends with exit code 4 when this source is silent for longer, "
+        "seconds; none = never.",
     )
-    faults: str = Field(default="", description="Fault injection, e.g. loss=5%,delay=20ms±5,occlude=drone:1s.")
+    faults: str = Field(
+        default="", description="Fault injection, e.g. loss=5%,delay=20ms±5,occlude=drone:1s."
+    )
     marker_template: Path | None = Field(
         default=None,
-        description="Segments of labelled marker sets (YAML, see docs/guides/humans.md): single markers become "
+        description="Segments of labelled marker sets (YAML, see docs/guides/humans.md): single "
+        "markers become "
         "skeletons and bodies; none = they do not.",
     )
 
@@ -175,7 +195,10 @@ class SourceConfigBase(PluginConfig):
         """Return why the source cannot follow simulated time; empty = it can."""
         if self.follows_bridge_time:
             return ""
-        return f"{self.type} measures the real world, whose time cannot be simulated: use `clock: real`"
+        return (
+            f"{self.type} measures the real world, whose time cannot be simulated: use "
+            "`clock: real`"
+        )
 
     @field_validator("faults")
     @classmethod
@@ -183,7 +206,9 @@ class SourceConfigBase(PluginConfig):
         try:
             check_faults(text)
         except ConfigError as exc:
-            raise PydanticCustomError("faults", "{text}", {"text": "; ".join(exc.problems)}) from None
+            raise PydanticCustomError(
+                "faults", "{text}", {"text": "; ".join(exc.problems)}
+            ) from None
         return text
 
 
@@ -196,14 +221,20 @@ class OutputConfigBase(PluginConfig):
 
     takes_humans: ClassVar[bool] = True
 
-    cameras: tuple[str, ...] = Field(default=(), description="Cameras whose pictures it sends; none named = none.")
-    actors: tuple[str, ...] = Field(default=(), description="Actors whose poses it sends; none named = none.")
+    cameras: tuple[str, ...] = Field(
+        default=(), description="Cameras whose pictures it sends; none named = none."
+    )
+    actors: tuple[str, ...] = Field(
+        default=(), description="Actors whose poses it sends; none named = none."
+    )
 
 
 class TransformConfig(StrictModel):
     """A rigid transform written as position and intrinsic Z-Y-X angles."""
 
-    p_m: tuple[float, float, float] = Field(default=(0.0, 0.0, 0.0), description="Translation, metres.")
+    p_m: tuple[float, float, float] = Field(
+        default=(0.0, 0.0, 0.0), description="Translation, metres."
+    )
     ypr_deg: tuple[float, float, float] = Field(
         default=(0.0, 0.0, 0.0), description="Yaw, pitch, roll (intrinsic Z-Y-X), degrees."
     )

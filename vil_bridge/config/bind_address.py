@@ -68,14 +68,21 @@ class CurveServerConfig(StrictModel):
 
     listens: ClassVar[tuple[Listening, ...]] = (Listening("bind", "tcp"),)
 
-    insecure: bool = Field(default=False, description="Allow an address that the network can reach without keys.")
+    insecure: bool = Field(
+        default=False, description="Allow an address that the network can reach without keys."
+    )
     secret_key: Path | None = Field(
-        default=None, description="File with this bridge's secret key (`vil-bridge keys new`); none = no encryption."
+        default=None,
+        description="File with this bridge's secret key (`vil-bridge keys new`); none = no "
+        "encryption.",
     )
     allowed_keys: Path | None = Field(
-        default=None, description="Folder with the public keys (*.key) of the clients that may connect."
+        default=None,
+        description="Folder with the public keys (*.key) of the clients that may connect.",
     )
-    bind: str = Field(description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one.")
+    bind: str = Field(
+        description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one."
+    )
 
     @property
     def host(self) -> str:
@@ -95,5 +102,8 @@ class CurveServerConfig(StrictModel):
     @model_validator(mode="after")
     def _complete_keys(self) -> Self:
         if (self.secret_key is None) != (self.allowed_keys is None):
-            raise custom("secret_key and allowed_keys go together: one's own secret key, and the keys of the clients")
+            raise custom(
+                "secret_key and allowed_keys go together: one's own secret key, and the "
+                "keys of the clients"
+            )
         return self

@@ -1,11 +1,16 @@
-"""Real cameras as defaults of a camera's keys; docs/reference/cameras.md names the source of every number."""
+"""Real cameras as defaults of a camera's keys.
+
+docs/reference/cameras.md names the source of every number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-CameraPreset = Literal["mt9v034", "d435", "d435_depth", "oak_d", "oak_d_depth", "rpi_global_shutter"]
+CameraPreset = Literal[
+    "mt9v034", "d435", "d435_depth", "oak_d", "oak_d_depth", "rpi_global_shutter"
+]
 
 CAMERA_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "mt9v034": {
@@ -66,7 +71,12 @@ CAMERA_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "fov_y_deg": 56.5,
         "rate_hz": 30.0,
         "modalities": ("depth",),
-        "stereo_depth": {"baseline_m": 0.05, "subpixel_px": 0.08, "most_disparity_px": 126.0, "most_m": 10.0},
+        "stereo_depth": {
+            "baseline_m": 0.05,
+            "subpixel_px": 0.08,
+            "most_disparity_px": 126.0,
+            "most_m": 10.0,
+        },
     },
     "oak_d": {
         "width_px": 1920,
@@ -139,7 +149,9 @@ def with_preset(given: Any) -> Any:
     name = given.get("preset") if isinstance(given, Mapping) else None
     if not isinstance(name, str) or (preset := CAMERA_PRESETS.get(name)) is None:
         return given
-    added = {key: dict(value) if isinstance(value, Mapping) else value for key, value in preset.items()}
+    added = {
+        key: dict(value) if isinstance(value, Mapping) else value for key, value in preset.items()
+    }
     lens = added.get("lens", {})
     if "fov_y_deg" in given:
         lens.pop("pinhole_px", None)
@@ -156,7 +168,9 @@ def with_preset(given: Any) -> Any:
     return made
 
 
-def _scaled(pinhole_px: tuple[float, ...], preset: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[float, ...]:
+def _scaled(
+    pinhole_px: tuple[float, ...], preset: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[float, ...]:
     """Return a calibration for the size that is given, which shows the same."""
     sizes = [(given.get(key, preset[key]), preset[key]) for key in ("width_px", "height_px")]
     if not all(isinstance(size, int) for size, _ in sizes):

@@ -1,4 +1,7 @@
-"""Files of race courses (docs/guides/racing.md): every problem at once, as ``file:line:column: key: reason``."""
+"""Files of race courses (docs/guides/racing.md).
+
+Every problem at once, as ``file:line:column: key: reason``.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,24 @@ Seconds = Annotated[float, Field(gt=0, le=100_000)]
 class PoseSpreadConfig(StrictModel):
     """Range of random offsets of a pose."""
 
-    low_m: Point = Field(default=(0.0, 0.0, 0.0), description="Least offset of the position, world axes, metres.")
-    high_m: Point = Field(default=(0.0, 0.0, 0.0), description="Largest offset of the position, metres.")
-    low_rpy_deg: _Angles = Field(default=(0.0, 0.0, 0.0), description="Least offset of roll, pitch, yaw, degrees.")
-    high_rpy_deg: _Angles = Field(default=(0.0, 0.0, 0.0), description="Largest offset of roll, pitch, yaw, degrees.")
+    low_m: Point = Field(
+        default=(0.0, 0.0, 0.0), description="Least offset of the position, world axes, metres."
+    )
+    high_m: Point = Field(
+        default=(0.0, 0.0, 0.0), description="Largest offset of the position, metres."
+    )
+    low_rpy_deg: _Angles = Field(
+        default=(0.0, 0.0, 0.0), description="Least offset of roll, pitch, yaw, degrees."
+    )
+    high_rpy_deg: _Angles = Field(
+        default=(0.0, 0.0, 0.0), description="Largest offset of roll, pitch, yaw, degrees."
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        pairs = zip((*self.low_m, *self.low_rpy_deg), (*self.high_m, *self.high_rpy_deg), strict=True)
+        pairs = zip(
+            (*self.low_m, *self.low_rpy_deg), (*self.high_m, *self.high_rpy_deg), strict=True
+        )
         if any(low > high for low, high in pairs):
             raise custom("a lower end is above the higher one; swap them")
         return self
@@ -61,33 +74,56 @@ class CourseGateConfig(PoseConfig):
     """An opening to fly through along its +x: a pose with a size, or four corners."""
 
     name: Label = Field(description="Unique among the gates.")
-    width_m: Length | None = Field(default=None, description="Width of the opening, along y, metres.")
-    height_m: Length | None = Field(default=None, description="Height of the opening, along z, metres.")
+    width_m: Length | None = Field(
+        default=None, description="Width of the opening, along y, metres."
+    )
+    height_m: Length | None = Field(
+        default=None, description="Height of the opening, along z, metres."
+    )
     corners_m: tuple[Point, Point, Point, Point] | None = Field(
-        default=None, description="Top left, top right, bottom right, bottom left as the pilot sees them, metres."
+        default=None,
+        description="Top left, top right, bottom right, bottom left as the pilot sees them, "
+        "metres.",
     )
     margin_m: Annotated[float, Field(ge=-10, le=100)] = Field(
-        default=0.0, description="Distance to the edge at which a pass counts, metres; negative = outside the edge."
+        default=0.0,
+        description="Distance to the edge at which a pass counts, metres; negative = outside the "
+        "edge.",
     )
     bar_m: Annotated[float, Field(ge=0, le=100)] = Field(
         default=0.3, description="Width of the solid frame around the opening, metres."
     )
-    spread: PoseSpreadConfig = Field(default=PoseSpreadConfig(), description="Random offsets of its pose.")
+    spread: PoseSpreadConfig = Field(
+        default=PoseSpreadConfig(), description="Random offsets of its pose."
+    )
 
     @model_validator(mode="after")
     def _one_shape(self) -> Self:
         sized = self.width_m is not None and self.height_m is not None
         if self.corners_m is None and not sized:
             raise custom("give width_m and height_m, or corners_m")
-        posed = self.model_fields_set & {"p_m", "yaw_deg", "ypr_deg", "q_xyzw", "width_m", "height_m"}
+        posed = self.model_fields_set & {
+            "p_m",
+            "yaw_deg",
+            "ypr_deg",
+            "q_xyzw",
+            "width_m",
+            "height_m",
+        }
         if self.corners_m is not None and posed:
-            raise custom(f"corners_m say where the gate is and how large: leave {', '.join(sorted(posed))} out")
+            raise custom(
+                "corners_m say where the gate is and how large: leave "
+                f"{', '.join(sorted(posed))} out"
+            )
         if self.corners_m is not None:
             self._check_corners(np.array(self.corners_m))
         gate = self.value()
         if 2.0 * self.margin_m >= min(gate.width_m, gate.height_m):
             size = f"{gate.width_m:g} x {gate.height_m:g} m"
-            raise custom(f"margin_m {self.margin_m:g} leaves nothing of an opening of {size}; give a smaller one")
+            raise custom(
+                f"margin_m {self.margin_m:g} leaves nothing of an opening of {size}; give "
+                "a smaller one"
+            )
         return self
 
     def _check_corners(self, corners_m: Any) -> None:
@@ -98,7 +134,9 @@ class CourseGateConfig(PoseConfig):
         off = np.linalg.norm(made - corners_m, axis=1)
         if off.max() > _SQUARE_M:
             order = "top left, top right, bottom right, bottom left"
-            raise custom(f"corners_m are {off.max():.2f} m off a rectangle; give them in the order {order}")
+            raise custom(
+                f"corners_m are {off.max():.2f} m off a rectangle; give them in the order {order}"
+            )
 
     def value(self) -> CourseGate:
         """Return the gate as a value."""
@@ -109,7 +147,9 @@ class CourseGateConfig(PoseConfig):
             assert self.width_m is not None
             assert self.height_m is not None
             pose, width, height = self.transform(), self.width_m, self.height_m
-        return CourseGate(self.name, pose, width, height, self.margin_m, self.bar_m, self.spread.value())
+        return CourseGate(
+            self.name, pose, width, height, self.margin_m, self.bar_m, self.spread.value()
+        )
 
 
 class CourseObstacleConfig(StrictModel):
@@ -118,13 +158,17 @@ class CourseObstacleConfig(StrictModel):
     name: Label = Field(description="Unique among the obstacles.")
     p_m: Point = Field(description="Its top, metres.")
     radius_m: Length = Field(description="Metres.")
-    spread: PoseSpreadConfig = Field(default=PoseSpreadConfig(), description="Random offsets of its place.")
+    spread: PoseSpreadConfig = Field(
+        default=PoseSpreadConfig(), description="Random offsets of its place."
+    )
 
 
 class CourseStartConfig(PoseConfig):
     """The vehicle at the start."""
 
-    spread: PoseSpreadConfig = Field(default=PoseSpreadConfig(), description="Random offsets of its pose.")
+    spread: PoseSpreadConfig = Field(
+        default=PoseSpreadConfig(), description="Random offsets of its pose."
+    )
 
 
 class CourseBoundsConfig(StrictModel):
@@ -148,14 +192,20 @@ class RaceRulesConfig(StrictModel):
     """Rules of a race."""
 
     clock: ClockStart = Field(
-        default="signal", description="What starts the time: the signal, the first motion after it, the first gate."
+        default="signal",
+        description="What starts the time: the signal, the first motion after it, the first gate.",
     )
-    missed: Consequence = Field(default="ignore", description="Consequence of a gate that is left out.")
+    missed: Consequence = Field(
+        default="ignore", description="Consequence of a gate that is left out."
+    )
     collision: Consequence = Field(default="stop", description="Consequence of a collision.")
     penalty_s: Annotated[float, Field(ge=0, le=100_000)] = Field(
-        default=3.0, description="Seconds for each gate left out and each collision, with `penalise`."
+        default=3.0,
+        description="Seconds for each gate left out and each collision, with `penalise`.",
     )
-    timeout_s: Seconds | None = Field(default=None, description="Longest time of the race, seconds; none = unlimited.")
+    timeout_s: Seconds | None = Field(
+        default=None, description="Longest time of the race, seconds; none = unlimited."
+    )
 
     def value(self) -> RaceRules:
         """Return the rules as a value."""
@@ -170,15 +220,21 @@ class CourseFile(StrictModel):
         description="Gates, in the order of the race unless `order` says another."
     )
     order: Annotated[tuple[str, ...], Field(max_length=1000)] = Field(
-        default=(), description="Names of the gates of one lap; a gate may come twice. None = all, as listed."
+        default=(),
+        description="Names of the gates of one lap; a gate may come twice. None = all, as listed.",
     )
     start: CourseStartConfig = Field(description="Pose of the vehicle at the start.")
     laps: Annotated[int, Field(ge=1, le=1000)] = Field(default=1, description="Laps of the race.")
-    obstacles: tuple[CourseObstacleConfig, ...] = Field(default=(), description="Poles on the course.")
-    bounds: CourseBoundsConfig | None = Field(default=None, description="Space that vehicles may use; none = all.")
+    obstacles: tuple[CourseObstacleConfig, ...] = Field(
+        default=(), description="Poles on the course."
+    )
+    bounds: CourseBoundsConfig | None = Field(
+        default=None, description="Space that vehicles may use; none = all."
+    )
     rules: RaceRulesConfig = Field(default=RaceRulesConfig(), description="Rules of the race.")
     layout: Layout = Field(
-        default="fixed", description="random = a seed places gates, obstacles and start anywhere within the bounds."
+        default="fixed",
+        description="random = a seed places gates, obstacles and start anywhere within the bounds.",
     )
 
     @model_validator(mode="after")
@@ -192,7 +248,8 @@ class CourseFile(StrictModel):
         index = {gate.name: number for number, gate in enumerate(self.gates)}
         bounds = None if self.bounds is None else self.bounds.value()
         obstacles = tuple(
-            CourseObstacle(one.name, np.array(one.p_m), one.radius_m, one.spread.value()) for one in self.obstacles
+            CourseObstacle(one.name, np.array(one.p_m), one.radius_m, one.spread.value())
+            for one in self.obstacles
         )
         return Course(
             self.course,
@@ -219,7 +276,9 @@ def load_course(name_or_path: str | FilePath) -> Course:
     """
     text = str(name_or_path)
     if isinstance(name_or_path, FilePath) or "/" in text or FilePath(text).suffix:
-        return _understood(read_tree(FilePath(name_or_path), "`course: NAME` and `gates:` make a course"))
+        return _understood(
+            read_tree(FilePath(name_or_path), "`course: NAME` and `gates:` make a course")
+        )
     if text not in course_names():
         hint = similar(text, course_names()) or "; a course file is named with its suffix (.yaml)"
         raise ConfigError(f"no course is named {text!r}; known: {', '.join(course_names())}{hint}")
@@ -269,7 +328,10 @@ def _names(data: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             order = data.get("order")
             for index, name in enumerate(order if isinstance(order, list) else ()):
                 if isinstance(name, str) and name not in seen:
-                    reason = f"no gate is named {name!r}; known: {', '.join(sorted(seen))}{similar(name, seen)}"
+                    reason = (
+                        f"no gate is named {name!r}; known: "
+                        f"{', '.join(sorted(seen))}{similar(name, seen)}"
+                    )
                     yield ("order", index), reason
 
 
@@ -277,13 +339,19 @@ def _names(data: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def write_course(course: Course) -> str:
-    """Return the text of a course file; lengths to a micrometre, angles to a millionth of a degree."""
+    """Return the text of a course file.
+
+    Lengths to a micrometre, angles to a millionth of a degree.
+    """
     data: dict[str, Any] = {"course": course.name, "laps": course.laps}
     if course.layout != "fixed":
         data["layout"] = course.layout
     data["start"] = {**_pose(course.start), **_spread(course.spread)}
     if course.bounds_m is not None:
-        data["bounds"] = {"low_m": _numbers(course.bounds_m[0]), "high_m": _numbers(course.bounds_m[1])}
+        data["bounds"] = {
+            "low_m": _numbers(course.bounds_m[0]),
+            "high_m": _numbers(course.bounds_m[1]),
+        }
     data["rules"] = {key: value for key, value in _rules(course.rules).items() if value is not None}
     if course.order != tuple(range(len(course.gates))):
         data["order"] = [course.gates[index].name for index in course.order]
@@ -296,7 +364,9 @@ def write_course(course: Course) -> str:
 
 def _inline(value: Any) -> str:
     """Return YAML on one line."""
-    text = yaml.safe_dump(value, sort_keys=False, default_flow_style=True, width=math.inf, allow_unicode=True)
+    text = yaml.safe_dump(
+        value, sort_keys=False, default_flow_style=True, width=math.inf, allow_unicode=True
+    )
     return text.removesuffix("...\n").strip()
 
 
@@ -318,7 +388,12 @@ def _gate(gate: CourseGate) -> dict[str, Any]:
 
 
 def _obstacle(one: CourseObstacle) -> dict[str, Any]:
-    return {"name": one.name, "p_m": _numbers(one.top_m), "radius_m": one.radius_m, **_spread(one.spread)}
+    return {
+        "name": one.name,
+        "p_m": _numbers(one.top_m),
+        "radius_m": one.radius_m,
+        **_spread(one.spread),
+    }
 
 
 def _pose(pose: Transform) -> dict[str, Any]:

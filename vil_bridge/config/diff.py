@@ -16,7 +16,10 @@ _MISSING: Final = object()
 
 
 def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], path: Key = ()) -> list[Key]:
-    """Return the keys, at most three deep, whose values differ; an entry that is new or gone counts as one."""
+    """Return the keys, at most three deep, whose values differ.
+
+    An entry that is new or gone counts as one.
+    """
     changes: list[Key] = []
     for name in dict.fromkeys((*before, *after)):
         old, new, here = before.get(name, _MISSING), after.get(name, _MISSING), (*path, name)
@@ -28,7 +31,9 @@ def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], path: Key 
     return changes
 
 
-def merged(before: Mapping[str, Any], after: Mapping[str, Any], keys: Iterable[Key]) -> dict[str, Any]:
+def merged(
+    before: Mapping[str, Any], after: Mapping[str, Any], keys: Iterable[Key]
+) -> dict[str, Any]:
     """Return ``before`` with those keys as in ``after``."""
     data = deepcopy(dict(before))
     for key in keys:

@@ -1,4 +1,7 @@
-"""Problems of a file as text: ``file:line:col: path: reason (did you mean 'x'?)``, all of them at once."""
+"""Problems of a file as text.
+
+``file:line:col: path: reason (did you mean 'x'?)``, all of them at once.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,11 @@ def read_tree(path: FilePath, cure: str) -> Tree:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
-            return Tree(problems=[(start, (), f"larger than {MAX_BYTES} bytes: this is not a configuration")])
+            return Tree(
+                problems=[
+                    (start, (), f"larger than {MAX_BYTES} bytes: this is not a configuration")
+                ]
+            )
         text = raw.decode("utf-8-sig")
     except OSError as exc:
         return Tree(problems=[(Place(0, 0, 0, str(path)), (), f"cannot be read: {exc.strerror}")])
@@ -52,7 +59,11 @@ def read_tree(path: FilePath, cure: str) -> Tree:
         return Tree(problems=[(start, (), f"is not UTF-8 text (byte {exc.start})")])
     tree = parse(text, str(path))
     if not tree.problems and not isinstance(tree.data, dict):
-        reason = "the file is empty" if tree.data is None else "the file must hold sections (`name: value`)"
+        reason = (
+            "the file is empty"
+            if tree.data is None
+            else "the file must hold sections (`name: value`)"
+        )
         tree.problems.append((start, (), f"{reason}; {cure}"))
     return tree
 
@@ -60,7 +71,11 @@ def read_tree(path: FilePath, cure: str) -> Tree:
 def written(problems: Iterable[Problem]) -> list[str]:
     """Return one line for each problem, in the order of the file, at most some hundreds."""
     ordered = sorted(set(problems), key=lambda p: (p[0], str(p[1])))
-    more = [f"and {len(ordered) - _MOST_WRITTEN} problems more"] if len(ordered) > _MOST_WRITTEN else []
+    more = (
+        [f"and {len(ordered) - _MOST_WRITTEN} problems more"]
+        if len(ordered) > _MOST_WRITTEN
+        else []
+    )
     return [_line(problem) for problem in ordered[:_MOST_WRITTEN]] + more
 
 
@@ -87,7 +102,9 @@ def explain(
         narrow: for sections whose model is known only from their content.
     """
     reasons: dict[Path, list[str]] = {}
-    unread = {path for _, path, _ in tree.problems if functools.reduce(entry, path, tree.data) is None}
+    unread = {
+        path for _, path, _ in tree.problems if functools.reduce(entry, path, tree.data) is None
+    }
     errors = exc.errors(include_url=False) if exc else []
     missing = [error for error in errors if error["type"] == "missing"]
     for error in errors:
@@ -96,7 +113,9 @@ def explain(
             continue
         reason = _reason(error, path, model, narrow)
         if error["type"] == "missing" and isinstance(error["loc"][-1], int):
-            wanted = 1 + max(int(e["loc"][-1]) for e in missing if e["loc"][:-1] == error["loc"][:-1])
+            wanted = 1 + max(
+                int(e["loc"][-1]) for e in missing if e["loc"][:-1] == error["loc"][:-1]
+            )
             reason = f"has {len(error['input'])} of {wanted} values"
         elif error["type"] == "missing":
             path = (*path, error["loc"][-1])
@@ -114,7 +133,9 @@ def explain(
 def _follows(error: ErrorDetails, errors: Iterable[ErrorDetails]) -> bool:
     """Return True for a list that is too short only since its wrong values do not count."""
     loc = error["loc"]
-    return error["type"] == "too_short" and any(e["loc"][: len(loc)] == loc != e["loc"] for e in errors)
+    return error["type"] == "too_short" and any(
+        e["loc"][: len(loc)] == loc != e["loc"] for e in errors
+    )
 
 
 def _known(loc: Path, places: Mapping[Path, Place]) -> Path:
@@ -130,12 +151,18 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
         listed = f"; known: {', '.join(known)}" if known else ""
         return f"unknown key{similar(path[-1], known) or listed}"
     if error["loc"][-1:] == ("[key]",) and error["type"].startswith("string_"):
-        return "a name has lower-case letters, digits, _ and -, begins with a letter and has at most 64 characters"
+        return (
+            "a name has lower-case letters, digits, _ and -, begins with a letter and has at "
+            "most 64 characters"
+        )
     limits = error.get("ctx", {})
     if error["type"] == "too_long" and "max_length" in limits:
         return f"has {limits['actual_length']} values, of which {limits['max_length']} are wanted"
     if error["type"] == "too_short":
-        return f"has {limits['actual_length']} values, of which at least {limits['min_length']} are wanted"
+        return (
+            f"has {limits['actual_length']} values, of which at least {limits['min_length']} "
+            "are wanted"
+        )
     message, value = _KINDS.get(error["type"], error["msg"]), error.get("input")
     if error["type"] == "string_type":
         return "should be text" if value is None else "should be text: put quotes around it"
@@ -153,18 +180,27 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
 
 
 def keys_at(path: Path, root: type[BaseModel], narrow: Narrow) -> list[str]:
-    """Return the keys of the model that describes the section at ``path``; empty where names are free."""
+    """Return the keys of the model that describes the section at ``path``.
+
+    Empty where names are free.
+    """
     model: Any = root
     for depth, part in enumerate(path):
         if _is_model(model) and part in model.model_fields:
             model = _inner(model.model_fields[part].annotation)
         elif typing.get_origin(model) in (dict, list, tuple):
-            arguments = [argument for argument in typing.get_args(model) if argument is not Ellipsis]
+            arguments = [
+                argument for argument in typing.get_args(model) if argument is not Ellipsis
+            ]
             model = _inner(arguments[-1])
         else:
             return []
         model = narrow(model, path[: depth + 1])
-    return [field.alias or name for name, field in model.model_fields.items()] if _is_model(model) else []
+    return (
+        [field.alias or name for name, field in model.model_fields.items()]
+        if _is_model(model)
+        else []
+    )
 
 
 def entry(data: Any, part: str | int) -> Any:

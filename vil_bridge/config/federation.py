@@ -18,7 +18,8 @@ class FederationZmqConfig(CurveServerConfig):
     """Publish over ZeroMQ: a LAN, CURVE keys."""
 
     bind: str = Field(
-        default="tcp://127.0.0.1:5570", description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one."
+        default="tcp://127.0.0.1:5570",
+        description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one.",
     )
 
 
@@ -28,17 +29,24 @@ class FederationZenohConfig(StrictModel):
     listens: ClassVar[tuple[Listening, ...]] = (Listening("listen", "tcp"),)
 
     users: Path | None = Field(
-        default=None, description="File of lines USER:PASSWORD, readable by its owner only; none = anybody."
+        default=None,
+        description="File of lines USER:PASSWORD, readable by its owner only; none = anybody.",
     )
-    certificate: Path | None = Field(default=None, description="This bridge's TLS certificate (PEM).")
-    private_key: Path | None = Field(default=None, description="The certificate's private key (PEM).")
+    certificate: Path | None = Field(
+        default=None, description="This bridge's TLS certificate (PEM)."
+    )
+    private_key: Path | None = Field(
+        default=None, description="The certificate's private key (PEM)."
+    )
     insecure: bool = Field(
-        default=False, description="Allow an address that the network can reach without TLS and users."
+        default=False,
+        description="Allow an address that the network can reach without TLS and users.",
     )
     listen: str = Field(
         default="tcp/127.0.0.1:7447",
         pattern=rf"^(tcp|tls|quic)/{HOST_PATTERN}:\d{{1,5}}$",
-        description="Endpoint to listen on: tcp/ADDRESS:PORT, tls/ADDRESS:PORT or quic/ADDRESS:PORT.",
+        description="Endpoint to listen on: tcp/ADDRESS:PORT, tls/ADDRESS:PORT or "
+        "quic/ADDRESS:PORT.",
     )
 
     @field_validator("listen")
@@ -57,9 +65,19 @@ class FederationZenohConfig(StrictModel):
 class FederationConfig(StrictModel):
     """Actors that bridges in other rooms receive, and over which links."""
 
-    site: str = Field(default="lab", pattern=_SITE, max_length=64, description="Name of this site among the others.")
-    actors: tuple[str, ...] = Field(
-        default=(), description="Actors to publish; none named = all whose source is not another bridge."
+    site: str = Field(
+        default="lab",
+        pattern=_SITE,
+        max_length=64,
+        description="Name of this site among the others.",
     )
-    zmq: FederationZmqConfig | None = Field(default=None, description="Publish over ZeroMQ; none = do not.")
-    zenoh: FederationZenohConfig | None = Field(default=None, description="Publish over zenoh; none = do not.")
+    actors: tuple[str, ...] = Field(
+        default=(),
+        description="Actors to publish; none named = all whose source is not another bridge.",
+    )
+    zmq: FederationZmqConfig | None = Field(
+        default=None, description="Publish over ZeroMQ; none = do not."
+    )
+    zenoh: FederationZenohConfig | None = Field(
+        default=None, description="Publish over zenoh; none = do not."
+    )

@@ -10,7 +10,9 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from vil_bridge.config.base import Listening, NameOrFile, StrictModel, custom
 from vil_bridge.config.bind_address import is_loopback, require_guard
 
-_Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)]
+_Host = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)
+]
 
 
 class HttpConfig(StrictModel):
@@ -18,25 +20,33 @@ class HttpConfig(StrictModel):
 
     listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "tcp"),)
 
-    insecure: bool = Field(default=False, description="Allow an address that the network can reach without tokens.")
+    insecure: bool = Field(
+        default=False, description="Allow an address that the network can reach without tokens."
+    )
     token_file: Path | None = Field(
         default=None,
-        description="File with access tokens (`vil-bridge keys token`); none = every caller may do everything.",
+        description="File with access tokens (`vil-bridge keys token`); none = every caller may do "
+        "everything.",
     )
     tls_certificate: Path | None = Field(
-        default=None, description="Certificate chain for https (PEM, `vil-bridge keys tls`); none = plain http."
+        default=None,
+        description="Certificate chain for https (PEM, `vil-bridge keys tls`); none = plain http.",
     )
-    tls_key: Path | None = Field(default=None, description="The certificate's private key (PEM), its owner's alone.")
+    tls_key: Path | None = Field(
+        default=None, description="The certificate's private key (PEM), its owner's alone."
+    )
     hosts: tuple[_Host, ...] = Field(
         default=(),
         max_length=64,
-        description="Names by which browsers may call this server, in addition to localhost and numeric addresses.",
+        description="Names by which browsers may call this server, in addition to localhost and "
+        "numeric addresses.",
     )
     scene: NameOrFile | None = Field(
         default=None,
         min_length=1,
         max_length=4096,
-        description="Name or file of the scene that pages show; none = the shipped one that a renderer draws.",
+        description="Name or file of the scene that pages show; none = the shipped one that a "
+        "renderer draws.",
     )
     bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8080, ge=0, le=65535, description="TCP port; 0 = any free one.")
@@ -50,7 +60,10 @@ class HttpConfig(StrictModel):
     @classmethod
     def _guarded(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if hosts and not (info.data.get("token_file") or info.data.get("insecure")):
-            raise custom("hosts are for callers on other computers: give token_file as well (`vil-bridge keys token`)")
+            raise custom(
+                "hosts are for callers on other computers: give token_file as well "
+                "(`vil-bridge keys token`)"
+            )
         return tuple(host.lower() for host in hosts)
 
     @field_validator("bind")

@@ -28,7 +28,8 @@ class WeatherConfig(StrictModel):
     ground_snow: _Amount = Field(default=0.0, description="Snow on what faces up.")
     ground_leaves: _Amount = Field(default=0.0, description="Leaves on what faces up.")
     wind_mps: tuple[_Speed, _Speed, _Speed] = Field(
-        default=(0.0, 0.0, 0.0), description="Wind in the world (east, north, up): moves what falls, and trees."
+        default=(0.0, 0.0, 0.0),
+        description="Wind in the world (east, north, up): moves what falls, and trees.",
     )
 
     def weather(self) -> Weather:
@@ -49,19 +50,27 @@ class LightingConfig(StrictModel):
     """Light and weather that differ from the scene's default; our renderers follow them."""
 
     time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(
-        default=None, description="Local solar time in hours, which places the sun; none = the scene's default."
+        default=None,
+        description="Local solar time in hours, which places the sun; none = the scene's default.",
     )
-    lamps: dict[Annotated[str, StringConstraints(min_length=1, max_length=256)], LampConfig] = Field(
-        default={}, max_length=256, description="Lamps by the name that the scene gives them."
+    lamps: dict[Annotated[str, StringConstraints(min_length=1, max_length=256)], LampConfig] = (
+        Field(
+            default={}, max_length=256, description="Lamps by the name that the scene gives them."
+        )
     )
-    weather: WeatherConfig | None = Field(default=None, description="Weather; none = the scene's default.")
+    weather: WeatherConfig | None = Field(
+        default=None, description="Weather; none = the scene's default."
+    )
 
     @classmethod
     def of(cls, lighting: Lighting | None) -> Self:
         """Return the configuration of a light; None = the scene's default."""
         if lighting is None:
             return cls()
-        lamps = {name: LampConfig(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()}
+        lamps = {
+            name: LampConfig(power=lamp.power, colour=lamp.colour)
+            for name, lamp in lighting.lamps.items()
+        }
         weather = None if lighting.weather is None else WeatherConfig(**asdict(lighting.weather))
         return cls(time_of_day_h=lighting.time_of_day_h, lamps=lamps, weather=weather)
 
@@ -70,4 +79,6 @@ class LightingConfig(StrictModel):
         if self.time_of_day_h is None and not self.lamps and self.weather is None:
             return None
         lamps = {n: LampState(lamp.power, lamp.colour) for n, lamp in self.lamps.items()}
-        return Lighting(self.time_of_day_h, lamps, None if self.weather is None else self.weather.weather())
+        return Lighting(
+            self.time_of_day_h, lamps, None if self.weather is None else self.weather.weather()
+        )

@@ -44,7 +44,10 @@ def port_problems(config: StrictModel, cameras: int) -> list[ReferenceProblem]:
 
 def _reason(place: _Place, earlier: _Place) -> str:
     holder = ".".join(map(str, earlier.path))
-    return f"{place.transport.upper()} port {place.port} is that of {holder}. Give one of them another port"
+    return (
+        f"{place.transport.upper()} port {place.port} is that of {holder}. Give one of them "
+        "another port"
+    )
 
 
 def _places(value: Any, path: tuple[str | int, ...], cameras: int) -> Iterator[_Place]:

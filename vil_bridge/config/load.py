@@ -1,7 +1,8 @@
 """Loader of a configuration: one file, then environment variables, then ``--set`` options.
 
-Every problem is reported at once, as ``file:line:col: path: reason (did you mean 'x'?)``. Old names of keys and values
-(:mod:`vil_bridge.config.renamed`) are replaced by the current ones, and logged as a warning, once each.
+Every problem is reported at once, as ``file:line:col: path: reason (did you mean 'x'?)``. Old names
+of keys and values (:mod:`vil_bridge.config.renamed`) are replaced by the current ones, and logged
+as a warning, once each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from vil_bridge.config.base import PluginConfig
-from vil_bridge.config.error_report import Narrow, Problem, entry, explain, keys_at, read_tree, written
+from vil_bridge.config.error_report import (
+    Narrow,
+    Problem,
+    entry,
+    explain,
+    keys_at,
+    read_tree,
+    written,
+)
 from vil_bridge.config.references import reference_problems
 from vil_bridge.config.renamed import current_path, rename
 from vil_bridge.config.root import BridgeConfig, Resolver, plugin_model
@@ -41,7 +50,8 @@ def load(
     Args:
         path: YAML file, at most 1 MiB.
         sets: overrides ``a.b=value``; the value is YAML.
-        env: environment; variables ``VIL_SECTION__KEY`` override the file. None = the process's own.
+        env: environment; variables ``VIL_SECTION__KEY`` override the file. None = the process's
+            own.
         resolve: gives the configuration models of the known plug-ins of a section.
         find_inputs: recordings and motion files that the configuration names have to be there.
 
@@ -55,11 +65,15 @@ def load(
         for key, text in sorted((os.environ if env is None else env).items()):
             if key.startswith(ENV_PREFIX) and "__" in key:
                 parts = key.removeprefix(ENV_PREFIX).split("__")
-                problems += _override(tree, key, _env_path(tree.data, parts, resolve), text, warnings)
+                problems += _override(
+                    tree, key, _env_path(tree.data, parts, resolve), text, warnings
+                )
         for item in sets:
             target, equals, text = item.partition("=")
             if equals and all(target.split(".")):
-                problems += _override(tree, f"--set {target}", tuple(target.split(".")), text, warnings)
+                problems += _override(
+                    tree, f"--set {target}", tuple(target.split(".")), text, warnings
+                )
             else:
                 problems.append((Place(1, 0, 0, f"--set {item}"), (), "must be written a.b=value"))
         before = len(tree.problems)
@@ -78,7 +92,9 @@ def _warn(line: str) -> None:
 
 
 def load_text(text: str, origin: str, *, resolve: Resolver) -> BridgeConfig:
-    """Validate a configuration that a recording holds; nothing overrides it, and old names cause no warning.
+    """Validate a configuration that a recording holds.
+
+    Nothing overrides it, and old names cause no warning.
 
     Args:
         text: the configuration (YAML).
@@ -99,7 +115,9 @@ def _validated(
     config = None
     if not problems or isinstance(tree.data, dict):
         try:
-            config = BridgeConfig.model_validate(tree.data, context={"resolve": resolve, **(context or {})})
+            config = BridgeConfig.model_validate(
+                tree.data, context={"resolve": resolve, **(context or {})}
+            )
         except ValidationError as exc:
             references = reference_problems(tree.data if isinstance(tree.data, dict) else {})
             problems += explain(exc, tree, BridgeConfig, references, _narrow(tree.data, resolve))
@@ -111,7 +129,9 @@ def _validated(
 # --- overrides -----------------------------------------------------------------------------------
 
 
-def _override(tree: Tree, origin: str, path: Path, text: str, warnings: list[Problem]) -> list[Problem]:
+def _override(
+    tree: Tree, origin: str, path: Path, text: str, warnings: list[Problem]
+) -> list[Problem]:
     """Put the YAML value ``text`` at ``path`` of the tree's data, creating sections on the way."""
     value = parse(text, origin, lines=False)
     place = Place(1, 0, 0, origin)
@@ -136,7 +156,10 @@ def _override(tree: Tree, origin: str, path: Path, text: str, warnings: list[Pro
 
 
 def _env_path(whole: Any, parts: Iterable[str], resolve: Resolver) -> Path:
-    """Return the path that upper-case variable parts mean: existing keys first, then the model's fields."""
+    """Return the path that upper-case variable parts mean.
+
+    Existing keys first, then the model's fields.
+    """
     path: Path = ()
     data = whole
     for part in parts:
@@ -153,12 +176,17 @@ def _folded(name: str) -> str:
 
 
 def _keys(path: Path, whole: Any, resolve: Resolver) -> list[str]:
-    """Return the keys of the section at ``path``, those of its plug-in included; empty where names are free."""
+    """Return the keys of the section at ``path``, those of its plug-in included.
+
+    Empty where names are free.
+    """
     return keys_at(path, BridgeConfig, _narrow(whole, resolve))
 
 
 def _narrow(whole: Any, resolve: Resolver) -> Narrow:
-    """Return a function that finds the model of a plug-in's section, from the ``type`` in the data."""
+    """Return a function that finds the model of a plug-in's section, from the ``type`` in the
+    data.
+    """
 
     def narrow(declared: Any, path: Path) -> Any:
         if declared is not PluginConfig:

@@ -1,4 +1,7 @@
-"""Template files: which labelled markers sit on which segments of a subject (docs/guides/humans.md)."""
+"""Template files: which labelled markers sit on which segments of a subject.
+
+docs/guides/humans.md.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,25 @@ Template = dict[str, tuple[Segment, ...]]
 class SegmentConfig(StrictModel):
     """One segment of a subject."""
 
-    markers: Annotated[tuple[str, ...], Field(min_length=3)] = Field(description="Labels of its markers.")
+    markers: Annotated[tuple[str, ...], Field(min_length=3)] = Field(
+        description="Labels of its markers."
+    )
     parent: str | None = Field(default=None, description="Segment that it hangs on; none = a root.")
     origin: tuple[str, ...] = Field(
-        default=(), description="Labels whose middle is its joint to the parent; none = its own markers."
+        default=(),
+        description="Labels whose middle is its joint to the parent; none = its own markers.",
     )
 
 
-_FILE: TypeAdapter[dict[str, dict[str, SegmentConfig]]] = TypeAdapter(dict[str, dict[str, SegmentConfig]])
+_FILE: TypeAdapter[dict[str, dict[str, SegmentConfig]]] = TypeAdapter(
+    dict[str, dict[str, SegmentConfig]]
+)
 
 
 def read_template(path: Path) -> Template:
-    """Read a template; labels are ``subject/marker`` afterwards, whether or not the file writes the subject.
+    """Read a template.
+
+    Labels are ``subject/marker`` afterwards, whether or not the file writes the subject.
 
     Raises:
         ConfigError: the file cannot be read, or its segments are wrong.
@@ -51,7 +61,9 @@ def _segments(path: Path, subject: str, configs: dict[str, SegmentConfig]) -> tu
     def full(labels: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(label if "/" in label else f"{subject}/{label}" for label in labels)
 
-    segments = tuple(Segment(name, full(c.markers), c.parent, full(c.origin)) for name, c in configs.items())
+    segments = tuple(
+        Segment(name, full(c.markers), c.parent, full(c.origin)) for name, c in configs.items()
+    )
     try:
         check_segments(subject, segments)
     except ValueError as exc:

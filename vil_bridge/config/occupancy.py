@@ -22,12 +22,19 @@ class OccupancyConfig(StrictModel):
         min_length=1, max_length=16, description="Cameras whose depth or depth32 pictures it takes."
     )
     min_m: _Corner = Field(description="Lowest corner of its box, world, metres.")
-    max_m: _Corner = Field(description="Highest corner of its box, world, metres; at most 30 million voxels.")
+    max_m: _Corner = Field(
+        description="Highest corner of its box, world, metres; at most 30 million voxels."
+    )
     resolution_m: float = Field(default=0.1, ge=0.01, le=10, description="Side of a voxel, metres.")
     range_m: float = Field(
-        default=10.0, gt=0, le=99, description="Longest trusted depth; longer ones clear the way up to it, metres."
+        default=10.0,
+        gt=0,
+        le=99,
+        description="Longest trusted depth; longer ones clear the way up to it, metres.",
     )
-    rate_hz: float = Field(default=10.0, gt=0, le=200, description="Pictures of each camera per second at most, hertz.")
+    rate_hz: float = Field(
+        default=10.0, gt=0, le=200, description="Pictures of each camera per second at most, hertz."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -36,5 +43,8 @@ class OccupancyConfig(StrictModel):
         except ConfigError as exc:
             raise custom(str(exc)) from None
         if self.range_m / self.resolution_m > _MOST_CELLS:
-            raise custom(f"a range of {self.range_m:g} m has more than {_MOST_CELLS} voxels: go coarser or nearer")
+            raise custom(
+                f"a range of {self.range_m:g} m has more than {_MOST_CELLS} voxels: go "
+                "coarser or nearer"
+            )
         return self

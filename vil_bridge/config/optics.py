@@ -11,7 +11,11 @@ from vil_bridge.config.base import StrictModel
 from vil_bridge.core.camera_model import Distortion, Effects, LensModel
 from vil_bridge.core.clock import NS_PER_S
 
-_COEFFICIENTS: Final = {"none": "", "plumb_bob": "k1, k2, p1, p2, k3", "equidistant": "k1, k2, k3, k4"}
+_COEFFICIENTS: Final = {
+    "none": "",
+    "plumb_bob": "k1, k2, p1, p2, k3",
+    "equidistant": "k1, k2, k3, k4",
+}
 _FocalPx = Annotated[float, Field(ge=1, le=100_000)]
 _PlacePx = Annotated[float, Field(ge=-100_000, le=100_000)]
 _Coefficient = Annotated[float, Field(ge=-1e6, le=1e6)]
@@ -22,10 +26,12 @@ class LensConfig(StrictModel):
 
     pinhole_px: tuple[_FocalPx, _FocalPx, _PlacePx, _PlacePx] | None = Field(
         default=None,
-        description="fx, fy, cx, cy in pixels, pixel centres at integers; none = an ideal lens with fov_y_deg.",
+        description="fx, fy, cx, cy in pixels, pixel centres at integers; none = an ideal lens "
+        "with fov_y_deg.",
     )
     distortion: Literal["none", "plumb_bob", "equidistant"] = Field(
-        default="none", description="Model of the distortion: none, plumb_bob (radtan) or equidistant (fisheye)."
+        default="none",
+        description="Model of the distortion: none, plumb_bob (radtan) or equidistant (fisheye).",
     )
     coefficients: tuple[_Coefficient, ...] = Field(
         default=(), description="plumb_bob: k1, k2, p1, p2, k3; equidistant: k1, k2, k3, k4."
@@ -51,14 +57,26 @@ class EffectsConfig(StrictModel):
     """Effects of sensor and lens on colour and gray pictures; the defaults add nothing."""
 
     shutter: float = Field(
-        default=0.0, ge=0, le=1, description="Share of the frame interval that the shutter is open: motion blur."
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of the frame interval that the shutter is open: motion blur.",
     )
-    exposure_ev: float = Field(default=0.0, ge=-20, le=20, description="Brightness in stops, +1 doubles the light.")
-    auto_exposure: bool = Field(default=False, description="Let the exposure settle to a middle-gray mean.")
+    exposure_ev: float = Field(
+        default=0.0, ge=-20, le=20, description="Brightness in stops, +1 doubles the light."
+    )
+    auto_exposure: bool = Field(
+        default=False, description="Let the exposure settle to a middle-gray mean."
+    )
     noise: float = Field(
-        default=0.0, ge=0, le=255, description="Standard deviation of the noise at middle gray, levels of 255."
+        default=0.0,
+        ge=0,
+        le=255,
+        description="Standard deviation of the noise at middle gray, levels of 255.",
     )
-    vignetting: float = Field(default=0.0, ge=0, le=1, description="Loss of light in the corners, as a share.")
+    vignetting: float = Field(
+        default=0.0, ge=0, le=1, description="Loss of light in the corners, as a share."
+    )
     dirt: float = Field(default=0.0, ge=0, le=1, description="Strength of the smudges on the lens.")
 
     def effects(self, rate_hz: float) -> Effects:

@@ -27,8 +27,12 @@ Angle = Annotated[float, Field(ge=-360, le=360)]
 class PoseConfig(StrictModel):
     """Place and rotation."""
 
-    p_m: Point = Field(default=(0.0, 0.0, 0.0), description="Position in the world (east, north, up), metres.")
-    yaw_deg: Angle | None = Field(default=None, description="Turn about the vertical, counter-clockwise, degrees.")
+    p_m: Point = Field(
+        default=(0.0, 0.0, 0.0), description="Position in the world (east, north, up), metres."
+    )
+    yaw_deg: Angle | None = Field(
+        default=None, description="Turn about the vertical, counter-clockwise, degrees."
+    )
     ypr_deg: tuple[Angle, Angle, Angle] | None = Field(
         default=None, description="Yaw, pitch, roll (intrinsic Z-Y-X), degrees."
     )
@@ -41,10 +45,14 @@ class PoseConfig(StrictModel):
         if sum(way is not None for way in (self.yaw_deg, self.ypr_deg, self.q_xyzw)) > 1:
             raise custom("give only one of yaw_deg, ypr_deg and q_xyzw")
         if self.q_xyzw is not None and abs(math.hypot(*self.q_xyzw) - 1.0) > 0.01:
-            raise custom(f"q_xyzw has length {math.hypot(*self.q_xyzw):.3g}; a rotation has length 1")
+            raise custom(
+                f"q_xyzw has length {math.hypot(*self.q_xyzw):.3g}; a rotation has length 1"
+            )
         return self
 
     def transform(self) -> Transform:
         """Return the pose as a :class:`Transform`."""
-        yaw, pitch, roll = (math.radians(a) for a in self.ypr_deg or (self.yaw_deg or 0.0, 0.0, 0.0))
+        yaw, pitch, roll = (
+            math.radians(a) for a in self.ypr_deg or (self.yaw_deg or 0.0, 0.0, 0.0)
+        )
         return Transform.of(self.p_m, self.q_xyzw or q_from_euler_zyx(yaw, pitch, roll))

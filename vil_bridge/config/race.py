@@ -17,17 +17,26 @@ MOST_GATES: Final = 64
 class RaceConfig(StrictModel):
     """A race on a course, and who takes part."""
 
-    course: NameOrFile = Field(max_length=4096, description="Name of a shipped course, or a course file.")
+    course: NameOrFile = Field(
+        max_length=4096, description="Name of a shipped course, or a course file."
+    )
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
-        default=None, description="Moves gates, obstacles and start within their spreads; none = the nominal course."
+        default=None,
+        description="Moves gates, obstacles and start within their spreads; none = the nominal "
+        "course.",
     )
     racers: tuple[str, ...] = Field(min_length=1, max_length=64, description="Actors that race.")
-    laps: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Laps; none = the course's.")
-    timeout_s: Seconds | None = Field(default=None, description="Longest time, seconds; none = the course's.")
+    laps: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="Laps; none = the course's."
+    )
+    timeout_s: Seconds | None = Field(
+        default=None, description="Longest time, seconds; none = the course's."
+    )
 
     arcade: bool = Field(
         default=False,
-        description="Let pages choose the course: its gates stand in the world, simulated racers begin at its start.",
+        description="Let pages choose the course: its gates stand in the world, simulated racers "
+        "begin at its start.",
     )
 
     @field_validator("course")
@@ -46,6 +55,7 @@ class RaceConfig(StrictModel):
             things = len(course.gates) + len(course.obstacles)
             if things > MOST_GATES:
                 raise custom(
-                    f"an arcade shows {MOST_GATES} gates and poles, this course has {things}; take a smaller one"
+                    f"an arcade shows {MOST_GATES} gates and poles, this course has "
+                    f"{things}; take a smaller one"
                 )
         return self

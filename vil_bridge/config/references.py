@@ -32,12 +32,15 @@ def similar(name: object, known: Iterable[str]) -> str:
     by_folded = {candidate.casefold(): candidate for candidate in known}
     folded = str(name).casefold()
     close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
-    close = close or [known for known in by_folded if len(folded) > 2 and known.startswith(folded)][:1]
+    close = (
+        close or [known for known in by_folded if len(folded) > 2 and known.startswith(folded)][:1]
+    )
     return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""
 
 
 def with_every_actor(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return plain data in which an actor with a ``count`` becomes NAME_1, NAME_2... of the subjects SUBJECT_1...
+    """Return plain data in which an actor with a ``count`` becomes NAME_1, NAME_2... of the
+    subjects SUBJECT_1...
 
     Wrong data stay unchanged, so that they are reported at their place.
     """
@@ -64,7 +67,9 @@ def _is_several(actor: Any) -> bool:
 
 
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
-    """Return all references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
+    """Return all references in ``config`` (plain data, possibly wrong in other ways) that lead
+    nowhere.
+    """
     config = with_every_actor(config)
     checks = (_rooms, _actors, _twins, _race, _renderers, _cameras, _maps, _federated, _outputs)
     return [problem for check in checks for problem in check(config)]
@@ -87,7 +92,9 @@ def _unknown(
     if name not in known:
         singular = kind.removesuffix("s")
         listed = f"known: {', '.join(map(str, known))}" if known else f"the file has no {kind}"
-        yield ReferenceProblem(path, f"no {singular} is named {name!r}; {listed}{similar(name, known)}")
+        yield ReferenceProblem(
+            path, f"no {singular} is named {name!r}; {listed}{similar(name, known)}"
+        )
 
 
 def _rooms(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
@@ -101,18 +108,25 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     for name, actor in _sections(config, "actors").items():
         path = ("actors", name)
         if name == WORLD:
-            yield ReferenceProblem(path, f"{WORLD!r} is the world itself; give the actor another name")
+            yield ReferenceProblem(
+                path, f"{WORLD!r} is the world itself; give the actor another name"
+            )
         source, subject = actor.get("source"), actor.get("subject")
         yield from _unknown(config, "sources", source, (*path, "source"))
         yield from _unknown(config, "sources", _source_of_imu(actor.get("imu")), (*path, "imu"))
         if not isinstance(source, str) or not isinstance(subject, str):
             continue
         if source in sources and sources[source].get("room") is None:
-            reason = f"source {source!r} has no room, so it gives no poses; add `room:` to sources.{source}"
+            reason = (
+                f"source {source!r} has no room, so it gives no poses; add `room:` to "
+                f"sources.{source}"
+            )
             yield ReferenceProblem((*path, "source"), reason)
         other = bound.setdefault((source, subject), name)
         if other != name:
-            yield ReferenceProblem((*path, "subject"), f"{subject!r} of {source!r} is already the actor {other!r}")
+            yield ReferenceProblem(
+                (*path, "subject"), f"{subject!r} of {source!r} is already the actor {other!r}"
+            )
 
 
 def _twins(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
@@ -120,7 +134,9 @@ def _twins(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         for key in ("vehicle", "twin"):
             yield from _unknown(config, "actors", pair.get(key), ("twins", name, key))
         if pair.get("vehicle") == pair.get("twin"):
-            yield ReferenceProblem(("twins", name, "twin"), "a twin is another actor than its vehicle")
+            yield ReferenceProblem(
+                ("twins", name, "twin"), "a twin is another actor than its vehicle"
+            )
 
 
 def _race(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
@@ -156,15 +172,22 @@ def _cameras(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         yield from _drawn_by(config, camera.get("renderer"), ("cameras", name, "renderer"))
         right = f"{name}{RIGHT}"
         if camera.get("stereo_baseline_m") is not None and right in _sections(config, "cameras"):
-            reason = f"the right camera of this pair is named {right!r}, as another camera: give that one another name"
+            reason = (
+                f"the right camera of this pair is named {right!r}, as another camera: give "
+                "that one another name"
+            )
             yield ReferenceProblem(("cameras", name, "stereo_baseline_m"), reason)
 
 
-def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -> Iterator[ReferenceProblem]:
+def _drawn_by(
+    config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]
+) -> Iterator[ReferenceProblem]:
     """Yield the problems of a camera's renderer: a name, a list of names, or ``auto`` for all."""
     if renderer == AUTO:
         if not _sections(config, "renderers"):
-            yield ReferenceProblem(path, f"{AUTO!r} chooses among the renderers; the file has no renderers")
+            yield ReferenceProblem(
+                path, f"{AUTO!r} chooses among the renderers; the file has no renderers"
+            )
         return
     several = isinstance(renderer, Sequence) and not isinstance(renderer, str)
     names = list(renderer) if several else [renderer]
@@ -180,7 +203,11 @@ def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -
 def _every_camera(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the cameras by name, those at the right of a pair too."""
     cameras = _sections(config, "cameras")
-    pairs = {f"{n}{RIGHT}": camera for n, camera in cameras.items() if camera.get("stereo_baseline_m") is not None}
+    pairs = {
+        f"{n}{RIGHT}": camera
+        for n, camera in cameras.items()
+        if camera.get("stereo_baseline_m") is not None
+    }
     return {**cameras, **pairs}
 
 
@@ -191,26 +218,42 @@ def _maps(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         for i, camera in enumerate(names if isinstance(names, list | tuple) else ()):
             path = ("maps", name, "cameras", i)
             yield from _unknown({"cameras": cameras}, "cameras", camera, path)
-            offered = cameras[camera].get("modalities") if isinstance(camera, str) and camera in cameras else None
-            if isinstance(offered, list | tuple) and not {"depth", "depth32"} & set(map(str, offered)):
-                yield ReferenceProblem(path, f"{camera!r} has no depth pictures; add depth32 to its modalities")
+            offered = (
+                cameras[camera].get("modalities")
+                if isinstance(camera, str) and camera in cameras
+                else None
+            )
+            if isinstance(offered, list | tuple) and not {"depth", "depth32"} & set(
+                map(str, offered)
+            ):
+                yield ReferenceProblem(
+                    path, f"{camera!r} has no depth pictures; add depth32 to its modalities"
+                )
 
 
 def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     federation = config.get("federation")
     names = federation.get("actors") if isinstance(federation, Mapping) else None
     actors, sources = _sections(config, "actors"), _sections(config, "sources")
-    for i, name in enumerate(names if isinstance(names, Sequence) and not isinstance(names, str) else ()):
+    for i, name in enumerate(
+        names if isinstance(names, Sequence) and not isinstance(names, str) else ()
+    ):
         path = ("federation", "actors", i)
         yield from _unknown(config, "actors", name, path)
         source = actors.get(name, {}).get("source") if isinstance(name, str) else None
         if isinstance(source, str) and sources.get(source, {}).get("type") == "federation":
-            yield ReferenceProblem(path, f"{name!r} comes from another bridge; only own actors can be published")
+            yield ReferenceProblem(
+                path, f"{name!r} comes from another bridge; only own actors can be published"
+            )
 
 
 def _outputs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     """Yield unknown cameras (a pair's right one is known), actors and maps that outputs name."""
-    known = {"cameras": _every_camera(config), "actors": config.get("actors"), "maps": config.get("maps")}
+    known = {
+        "cameras": _every_camera(config),
+        "actors": config.get("actors"),
+        "maps": config.get("maps"),
+    }
     for name, output in _sections(config, "outputs").items():
         for kind in known:
             names = output.get(kind)

@@ -1,4 +1,7 @@
-"""Keys, source types and values of the configuration that were renamed; the old ones are accepted for one version."""
+"""Keys, source types and values of the configuration that were renamed.
+
+The old ones are accepted for one version.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +45,13 @@ VALUES: Final = (
 
 
 def rename(tree: Tree) -> list[tuple[Place, Path, str]]:
-    """Replace old names in a file by the current ones; an old key next to its new one becomes a problem of the tree.
+    """Replace old names in a file by the current ones.
+
+    An old key next to its new one becomes a problem of the tree.
 
     Returns:
-        A warning for each old name: its place, its path as written, and the text that gives the new name.
+        A warning for each old name: its place, its path as written, and the text that gives the new
+            name.
     """
     warnings = []
     for row in KEYS:
@@ -55,7 +61,11 @@ def rename(tree: Tree) -> list[tuple[Place, Path, str]]:
             place, old_path = _place(tree, (*path, row.old)), (*path, row.old)
             if row.new in section:
                 tree.problems.append(
-                    (place, old_path, f"is the old name of {row.new!r}, which is given too: remove it")
+                    (
+                        place,
+                        old_path,
+                        f"is the old name of {row.new!r}, which is given too: remove it",
+                    )
                 )
                 del section[row.old]
             else:
@@ -66,21 +76,35 @@ def rename(tree: Tree) -> list[tuple[Place, Path, str]]:
             key = row.path[-1]
             if section.get(key) == row.old:
                 section[key] = row.new
-                warnings.append((_place(tree, (*path, key)), (*path, key), _text(f"the value {row.old!r}", row.new)))
+                warnings.append(
+                    (
+                        _place(tree, (*path, key)),
+                        (*path, key),
+                        _text(f"the value {row.old!r}", row.new),
+                    )
+                )
     return warnings
 
 
 def current_path(path: Path) -> tuple[Path, str]:
-    """Return the path of a key by the current names, and the warning if it has an old one; "" = it has none."""
+    """Return the path of a key by the current names, and the warning if it has an old one.
+
+    "" = it has none.
+    """
     for row in KEYS:
         depth = len(row.path)
         if len(path) > depth and path[depth] == row.old and _matches(path[:depth], row.path):
-            return (*path[:depth], row.new, *path[depth + 1 :]), _text(f"the key {row.old!r}", row.new)
+            return (*path[:depth], row.new, *path[depth + 1 :]), _text(
+                f"the key {row.old!r}", row.new
+            )
     return path, ""
 
 
 def with_current_names(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of plain data by the current names; where an old and a new key are given, the new one counts."""
+    """Return a copy of plain data by the current names.
+
+    Where an old and a new key are given, the new one counts.
+    """
     tree = Tree(copy.deepcopy(dict(data)))
     rename(tree)
     renamed: dict[str, Any] = tree.data
@@ -95,7 +119,9 @@ def _matches(path: Path, pattern: tuple[str, ...]) -> bool:
     return all(want in (_ANY, part) for part, want in zip(path, pattern, strict=True))
 
 
-def _sections(data: Any, pattern: tuple[str, ...], path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _sections(
+    data: Any, pattern: tuple[str, ...], path: Path = ()
+) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the sections that match a pattern, with their paths."""
     if not isinstance(data, dict):
         return

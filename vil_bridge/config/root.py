@@ -1,8 +1,8 @@
 """Configuration of a bridge: the model of one YAML file.
 
-Sections name each other (an actor its source, a camera its actor and renderer); those references are
-checked here. The sections of plug-ins are read by the plug-in's own model, found by ``type`` through
-the resolver that :func:`vil_bridge.config.load.load` passes as validation context.
+Sections name each other (an actor its source, a camera its actor and renderer); those references
+are checked here. The sections of plug-ins are read by the plug-in's own model, found by ``type``
+through the resolver that :func:`vil_bridge.config.load.load` passes as validation context.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.airsim import AirsimConfig
-from vil_bridge.config.base import PluginConfig, SourceConfigBase, StrictModel, TransformConfig, check_size, custom
+from vil_bridge.config.base import (
+    PluginConfig,
+    SourceConfigBase,
+    StrictModel,
+    TransformConfig,
+    check_size,
+    custom,
+)
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
@@ -32,7 +39,13 @@ from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.listening import port_problems
 from vil_bridge.config.occupancy import OccupancyConfig
 from vil_bridge.config.race import RaceConfig
-from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
+from vil_bridge.config.references import (
+    MOST_ACTORS,
+    RIGHT,
+    reference_problems,
+    similar,
+    with_every_actor,
+)
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
 from vil_bridge.config.twin import TwinConfig
@@ -53,7 +66,10 @@ __all__ = [
 ]
 
 Resolver = Callable[[str], Mapping[str, Callable[[], type[PluginConfig]]]]
-"""Section ("sources", "renderers", "outputs") to its known types; each value imports the type's model."""
+"""Section ("sources", "renderers", "outputs") to its known types.
+
+Each value imports the type's model.
+"""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 
@@ -61,8 +77,12 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_lengt
 class WallsConfig(StrictModel):
     """Box that a room's actors shall not leave."""
 
-    min_m: tuple[float, float, float] = Field(description="Its lower corner in the room's frame, metres.")
-    max_m: tuple[float, float, float] = Field(description="Its upper corner in the room's frame, metres.")
+    min_m: tuple[float, float, float] = Field(
+        description="Its lower corner in the room's frame, metres."
+    )
+    max_m: tuple[float, float, float] = Field(
+        description="Its upper corner in the room's frame, metres."
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -78,13 +98,16 @@ class RoomConfig(StrictModel):
         default=TransformConfig(), description="The room's frame (z up) in the shared world (ENU)."
     )
     walls: WallsConfig | None = Field(
-        default=None, description="Virtual walls: warned of when an actor is about to leave them; none = no walls."
+        default=None,
+        description="Virtual walls: warned of when an actor is about to leave them; none = no "
+        "walls.",
     )
     margin_m: float = Field(
         default=0.5,
         ge=0,
         le=100,
-        description="Warn when its actors come this near to those of another room in the virtual world, metres.",
+        description="Warn when its actors come this near to those of another room in the virtual "
+        "world, metres.",
     )
 
 
@@ -92,28 +115,45 @@ class TrackingPolicy(StrictModel):
     """Times at which a lost body changes state, and what its pictures do then."""
 
     coast_after_ms: float = Field(
-        default=30.0, gt=0, le=60_000, description="Age from which a body is `coasting` (predicted), milliseconds."
+        default=30.0,
+        gt=0,
+        le=60_000,
+        description="Age from which a body is `coasting` (predicted), milliseconds.",
     )
     stale_after_ms: float = Field(
-        default=250.0, gt=0, le=60_000, description="Age from which a body is `stale`, milliseconds."
+        default=250.0,
+        gt=0,
+        le=60_000,
+        description="Age from which a body is `stale`, milliseconds.",
     )
     lost_after_ms: float = Field(
-        default=1000.0, gt=0, le=600_000, description="Age from which a body is `lost`, milliseconds."
+        default=1000.0,
+        gt=0,
+        le=600_000,
+        description="Age from which a body is `lost`, milliseconds.",
     )
     max_speed_mps: float = Field(
-        default=30.0, gt=0, le=1000, description="A sample that asks for more is refused until others confirm it, m/s."
+        default=30.0,
+        gt=0,
+        le=1000,
+        description="A sample that asks for more is refused until others confirm it, m/s.",
     )
     max_rate_dps: float = Field(
-        default=2292.0, gt=0, le=36_000, description="The same for turning, degrees per second (flips, swapped labels)."
+        default=2292.0,
+        gt=0,
+        le=36_000,
+        description="The same for turning, degrees per second (flips, swapped labels).",
     )
     frozen_after_ms: Annotated[float, Field(gt=0, le=60_000)] | Literal["auto", "never"] = Field(
         default="auto",
-        description="A pose that repeats to the bit for longer is `frozen`, milliseconds; auto = 200 for systems whose "
+        description="A pose that repeats to the bit for longer is `frozen`, milliseconds; auto = "
+        "200 for systems whose "
         "poses carry noise (optitrack, vicon, vrpn, qualisys), never for others.",
     )
     on_loss: Literal["hold", "blank", "stop"] = Field(
         default="stop",
-        description="Cameras of a lost actor: hold the last pose, send a blank picture, or stop sending.",
+        description="Cameras of a lost actor: hold the last pose, send a blank picture, or stop "
+        "sending.",
     )
 
     @model_validator(mode="after")
@@ -128,28 +168,37 @@ class ActorConfig(StrictModel):
 
     kind: ActorKind = Field(description="What it is: vehicle, human (a skeleton) or prop.")
     source: str = Field(description="Name of the source that tracks it.")
-    subject: str = Field(min_length=1, max_length=255, description="Its name in the source, as Motive shows it.")
+    subject: str = Field(
+        min_length=1, max_length=255, description="Its name in the source, as Motive shows it."
+    )
     T_body_markers: TransformConfig = Field(
-        default=TransformConfig(), description="The tracked rigid body (its pivot and axes) in the body frame (FLU)."
+        default=TransformConfig(),
+        description="The tracked rigid body (its pivot and axes) in the body frame (FLU).",
     )
     count: int = Field(
         default=1,
         ge=1,
         le=MOST_ACTORS,
-        description="How many: several are the actors NAME_1, NAME_2... with the subjects SUBJECT_1, SUBJECT_2...",
+        description="How many: several are the actors NAME_1, NAME_2... with the subjects "
+        "SUBJECT_1, SUBJECT_2...",
     )
     imu: str | None = Field(
         default=None,
-        description="Name of the source with its inertial samples, SOURCE/SUBJECT where it has several; none = no IMU.",
+        description="Name of the source with its inertial samples, SOURCE/SUBJECT where it has "
+        "several; none = no IMU.",
     )
     T_body_imu: TransformConfig = Field(
         default=TransformConfig(), description="The IMU's axes (FLU) in the body frame (FLU)."
     )
-    prefab: str = Field(default="", max_length=255, description="Name of the renderer's model; empty = its default.")
+    prefab: str = Field(
+        default="", max_length=255, description="Name of the renderer's model; empty = its default."
+    )
     size_m: tuple[float, float, float] = Field(
         default=(0.35, 0.35, 0.12), description="Bounding box along the body's x, y, z, metres."
     )
-    tracking: TrackingPolicy = Field(default=TrackingPolicy(), description="What happens when tracking is lost.")
+    tracking: TrackingPolicy = Field(
+        default=TrackingPolicy(), description="What happens when tracking is lost."
+    )
 
     @field_validator("T_body_markers", "T_body_imu")
     @classmethod
@@ -170,10 +219,13 @@ class RecordConfig(StrictModel):
     """Folder and content of recordings; poses are always recorded."""
 
     folder: Path = Field(default=Path("recordings"), description="Folder for recordings.")
-    at_start: bool = Field(default=False, description="Record from the start of the bridge to its end.")
+    at_start: bool = Field(
+        default=False, description="Record from the start of the bridge to its end."
+    )
     pictures: Literal["compensated", "raw", "both", "none"] = Field(
         default="compensated",
-        description="Pictures to record: compensated (raw of cameras that have no others), raw, both or none.",
+        description="Pictures to record: compensated (raw of cameras that have no others), raw, "
+        "both or none.",
     )
 
 
@@ -182,7 +234,8 @@ class DebugConfig(StrictModel):
 
     packet_capture: Path | None = Field(
         default=None,
-        description="Folder for captures (pcap) of the datagrams of sources over UDP, at most 1 GiB each; none = none.",
+        description="Folder for captures (pcap) of the datagrams of sources over UDP, at most 1 "
+        "GiB each; none = none.",
     )
 
 
@@ -190,11 +243,16 @@ class RealtimeConfig(StrictModel):
     """Scheduling that the daemon requests from the operating system."""
 
     fifo_priority: int = Field(
-        default=20, ge=0, le=99, description="SCHED_FIFO priority where allowed; 0 = do not ask for it."
+        default=20,
+        ge=0,
+        le=99,
+        description="SCHED_FIFO priority where allowed; 0 = do not ask for it.",
     )
 
 
-def _read_plugin(value: Any, read_base: Callable[[Any], PluginConfig], info: ValidationInfo) -> PluginConfig:
+def _read_plugin(
+    value: Any, read_base: Callable[[Any], PluginConfig], info: ValidationInfo
+) -> PluginConfig:
     """Read one plug-in section with the model of its ``type``; its errors keep their places."""
     resolve: Resolver | None = (info.context or {}).get("resolve")
     if isinstance(value, PluginConfig) or not isinstance(value, Mapping) or resolve is None:
@@ -202,7 +260,11 @@ def _read_plugin(value: Any, read_base: Callable[[Any], PluginConfig], info: Val
     name = value.get("type")
     if name is None:
         meant = [(str(key), similar(str(key), ["type"])) for key in value if key != "type"]
-        wrong = [InitErrorDetails(type=custom(f"unknown key{hint}"), loc=(k,), input=k) for k, hint in meant if hint]
+        wrong = [
+            InitErrorDetails(type=custom(f"unknown key{hint}"), loc=(k,), input=k)
+            for k, hint in meant
+            if hint
+        ]
         missing = InitErrorDetails(type="missing", loc=("type",), input=value)
         raise ValidationError.from_exception_data("section", [missing, *wrong])
     section = str(info.field_name)
@@ -228,7 +290,9 @@ def plugin_model(section: str, name: object, resolve: Resolver) -> type[PluginCo
 
 
 def _error(kind: str | PydanticCustomError, loc: tuple[str, ...], value: object) -> ValidationError:
-    return ValidationError.from_exception_data("section", [InitErrorDetails(type=kind, loc=loc, input=value)])
+    return ValidationError.from_exception_data(
+        "section", [InitErrorDetails(type=kind, loc=loc, input=value)]
+    )
 
 
 Plugin = Annotated[SerializeAsAny[PluginConfig], WrapValidator(_read_plugin)]
@@ -238,22 +302,40 @@ class BridgeConfig(StrictModel):
     """Whole bridge: rooms, sources, actors, renderers, cameras, outputs and ports."""
 
     version: Literal[1] = Field(description="Version of the file format.")
-    name: str = Field(default="vil-bridge", min_length=1, max_length=64, description="Name shown on the status page.")
+    name: str = Field(
+        default="vil-bridge",
+        min_length=1,
+        max_length=64,
+        description="Name shown on the status page.",
+    )
     rooms: dict[Name, RoomConfig] = Field(default={}, description="Tracked rooms by name.")
     sources: dict[Name, Plugin] = Field(default={}, description="Mocap systems and IMUs by name.")
-    actors: dict[Name, ActorConfig] = Field(default={}, description="Bodies of the shared world by name.")
-    twins: dict[Name, TwinConfig] = Field(default={}, max_length=16, description="Vehicles and their twins by name.")
-    race: RaceConfig | None = Field(default=None, description="The race that the bridge judges; none = no race.")
+    actors: dict[Name, ActorConfig] = Field(
+        default={}, description="Bodies of the shared world by name."
+    )
+    twins: dict[Name, TwinConfig] = Field(
+        default={}, max_length=16, description="Vehicles and their twins by name."
+    )
+    race: RaceConfig | None = Field(
+        default=None, description="The race that the bridge judges; none = no race."
+    )
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
     maps: dict[Name, OccupancyConfig] = Field(
-        default={}, max_length=8, description="Occupancy maps by name, which grow from depth pictures."
+        default={},
+        max_length=8,
+        description="Occupancy maps by name, which grow from depth pictures.",
     )
     require_cameras: bool = Field(
-        default=True, description="false = this bridge is meant to have no camera, and is ready without one."
+        default=True,
+        description="false = this bridge is meant to have no camera, and is ready without one.",
     )
-    lighting: LightingConfig = Field(default=LightingConfig(), description="Light of the virtual world.")
-    stream: StreamConfig = Field(default=StreamConfig(), description="The stream to the onboard computers.")
+    lighting: LightingConfig = Field(
+        default=LightingConfig(), description="Light of the virtual world."
+    )
+    stream: StreamConfig = Field(
+        default=StreamConfig(), description="The stream to the onboard computers."
+    )
     outputs: dict[Name, Plugin] = Field(
         default={}, description="Outputs by name: video, ROS, LCM, poses to an autopilot."
     )
@@ -261,11 +343,19 @@ class BridgeConfig(StrictModel):
     federation: FederationConfig = Field(
         default=FederationConfig(), description="Actors that bridges in other rooms receive."
     )
-    record: RecordConfig = Field(default=RecordConfig(), description="Folder and content of recordings.")
-    debug: DebugConfig = Field(default=DebugConfig(), description="Data stored for the later analysis of a problem.")
+    record: RecordConfig = Field(
+        default=RecordConfig(), description="Folder and content of recordings."
+    )
+    debug: DebugConfig = Field(
+        default=DebugConfig(), description="Data stored for the later analysis of a problem."
+    )
     simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")
-    airsim: AirsimConfig | None = Field(default=None, description="The server for AirSim's programs; none = no server.")
-    realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
+    airsim: AirsimConfig | None = Field(
+        default=None, description="The server for AirSim's programs; none = no server."
+    )
+    realtime: RealtimeConfig = Field(
+        default=RealtimeConfig(), description="Scheduling of the daemon."
+    )
 
     def every_camera(self) -> dict[str, CameraConfig]:
         """Return the cameras by name, each stereo pair's right one after its left one."""
@@ -296,10 +386,16 @@ class BridgeConfig(StrictModel):
 
     @model_validator(mode="after")
     def _role_of_programs(self) -> Self:
-        if self.airsim is not None and self.airsim.role is None and self.http.token_file is not None:
+        if (
+            self.airsim is not None
+            and self.airsim.role is None
+            and self.http.token_file is not None
+        ):
             reason = (
-                "http.token_file asks for tokens, and AirSim's protocol knows none: say what every program that "
-                "reaches its port may do: `role: view` (read) or `role: control` (change everything)"
+                "http.token_file asks for tokens, and AirSim's protocol knows none: say "
+                "what every program that "
+                "reaches its port may do: `role: view` (read) or `role: control` (change "
+                "everything)"
             )
             raise _error(custom(reason), ("airsim", "role"), None)
         return self
@@ -309,7 +405,8 @@ class BridgeConfig(StrictModel):
         problems = [
             InitErrorDetails(
                 type=custom(
-                    f"{actor!r} is a human, who has no single pose: {output.type} sends rigid actors only."
+                    f"{actor!r} is a human, who has no single pose: {output.type} sends "
+                    "rigid actors only."
                     " Take it out; `ros2`, `ros-bag`, `lcm`, `foxglove` and recordings carry humans"
                 ),
                 loc=("outputs", name, "actors", i),

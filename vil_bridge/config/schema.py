@@ -18,8 +18,13 @@ def json_schema(plugins: Mapping[str, Iterable[type[PluginConfig]]]) -> dict[str
     Args:
         plugins: the models of every known plug-in by section ("sources", "renderers", "outputs").
     """
-    models: list[type[BaseModel]] = [BridgeConfig, *(model for section in plugins.values() for model in section)]
-    refs, shared = models_json_schema([(model, "validation") for model in models], title="VIL Bridge configuration")
+    models: list[type[BaseModel]] = [
+        BridgeConfig,
+        *(model for section in plugins.values() for model in section),
+    ]
+    refs, shared = models_json_schema(
+        [(model, "validation") for model in models], title="VIL Bridge configuration"
+    )
     definitions: dict[str, Any] = shared["$defs"]
     name_of = {model: refs[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
     root = definitions.pop(name_of[BridgeConfig])

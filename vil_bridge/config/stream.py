@@ -27,10 +27,14 @@ class StreamConfig(CurveServerConfig):
         default=0,
         ge=0,
         le=65535,
-        description="First TCP port for pictures; each further stream takes the next one. 0 = any free ports.",
+        description="First TCP port for pictures; each further stream takes the next one. 0 = any "
+        "free ports.",
     )
     udp_port: int = Field(
-        default=0, ge=0, le=65535, description="UDP port, opened when a reader asks for UDP; 0 = any free one."
+        default=0,
+        ge=0,
+        le=65535,
+        description="UDP port, opened when a reader asks for UDP; 0 = any free one.",
     )
     udp_rate_mbps: float = Field(
         default=100.0,

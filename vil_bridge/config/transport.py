@@ -17,20 +17,30 @@ class TransportConfig(StrictModel):
     listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "udp"),)
 
     device: str | None = Field(
-        default=None, description="Path of a serial device, best one of /dev/serial/by-id; none = UDP."
+        default=None,
+        description="Path of a serial device, best one of /dev/serial/by-id; none = UDP.",
     )
-    baud: int = Field(default=921600, ge=1200, le=12_000_000, description="Bits per second; USB ignores it.")
+    baud: int = Field(
+        default=921600, ge=1200, le=12_000_000, description="Bits per second; USB ignores it."
+    )
     peer: Host = Field(
         default="127.0.0.1",
         min_length=1,
         max_length=253,
-        description="UDP: address or name of the vehicle's computer; datagrams of other senders are dropped.",
+        description="UDP: address or name of the vehicle's computer; datagrams of other senders "
+        "are dropped.",
     )
     port: int = Field(
-        default=14540, ge=0, le=65535, description="UDP: local port that the vehicle sends to; 0 = any free one."
+        default=14540,
+        ge=0,
+        le=65535,
+        description="UDP: local port that the vehicle sends to; 0 = any free one.",
     )
     peer_port: int | None = Field(
-        default=None, ge=1, le=65535, description="UDP: port at which the vehicle listens; none = it sends first."
+        default=None,
+        ge=1,
+        le=65535,
+        description="UDP: port at which the vehicle listens; none = it sends first.",
     )
 
     @property

@@ -19,7 +19,9 @@ _MAX_NUMBER_CHARS: Final = 64
 
 Path = tuple[str | int, ...]
 
-_TAGS: Final = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "null", "bool", "int", "float", "str")}
+_TAGS: Final = {
+    f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "null", "bool", "int", "float", "str")
+}
 _NO_KEY: Final = (
     "could not find expected ':'",
     "did not find expected key",
@@ -69,11 +71,17 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
     try:
         root = _Loader(text).get_single_node()
     except yaml.reader.ReaderError as exc:
-        builder.tree.problems.append((start, (), f"not readable as YAML: {exc.reason} (byte {exc.position})"))
+        builder.tree.problems.append(
+            (start, (), f"not readable as YAML: {exc.reason} (byte {exc.position})")
+        )
     except UnicodeEncodeError as exc:
-        builder.tree.problems.append((start, (), f"not readable as YAML: half of a character (character {exc.start})"))
+        builder.tree.problems.append(
+            (start, (), f"not readable as YAML: half of a character (character {exc.start})")
+        )
     except yaml.MarkedYAMLError as exc:
-        builder.tree.problems.append((builder.place(_within(text, exc.problem_mark)), (), _unreadable(text, exc)))
+        builder.tree.problems.append(
+            (builder.place(_within(text, exc.problem_mark)), (), _unreadable(text, exc))
+        )
     except RecursionError:
         builder.tree.problems.append((start, (), f"nested deeper than {MAX_DEPTH} levels"))
     else:
@@ -89,10 +97,18 @@ def _unreadable(text: str, exc: yaml.MarkedYAMLError) -> str:
     context_mark, problem_mark = _within(text, exc.context_mark), _within(text, exc.problem_mark)
     if problem_mark is not None:
         line = text.splitlines()[problem_mark.line]
-        if "\t" in line[: len(line) - len(line.lstrip())] or line[problem_mark.column :].startswith("\t"):
+        if "\t" in line[: len(line) - len(line.lstrip())] or line[problem_mark.column :].startswith(
+            "\t"
+        ):
             return "a tab. YAML is indented with spaces: replace the tab by spaces"
-    begun = f"{exc.context} begun at line {context_mark.line + 1}: " if exc.context and context_mark else ""
-    cure = ". Write `name: value` with a space after the colon, and indent the keys of a section alike"
+    begun = (
+        f"{exc.context} begun at line {context_mark.line + 1}: "
+        if exc.context and context_mark
+        else ""
+    )
+    cure = (
+        ". Write `name: value` with a space after the colon, and indent the keys of a section alike"
+    )
     return f"not readable as YAML: {begun}{exc.problem}{cure if exc.problem in _NO_KEY else ''}"
 
 
@@ -102,11 +118,16 @@ def _within(text: str, mark: yaml.Mark | None) -> yaml.Mark | None:
         return None
     written = text.rstrip()
     line, column = written.count("\n"), len(written) - written.rfind("\n") - 1
-    return min(mark, yaml.Mark("", 0, line, column, None, 0), key=lambda mark: (mark.line, mark.column))
+    return min(
+        mark, yaml.Mark("", 0, line, column, None, 0), key=lambda mark: (mark.line, mark.column)
+    )
 
 
 class _Loader(Composer, yaml.CSafeLoader):
-    """Composer in Python above libyaml's parser, which stops early: nested nodes are nested calls."""
+    """Composer in Python above libyaml's parser, which stops early.
+
+    Nested nodes are nested calls.
+    """
 
     _depth = 0
 
@@ -138,7 +159,11 @@ class _Builder:
     def place(self, mark: yaml.Mark | None) -> Place:
         if not self._lines:
             return Place(1, 0, 0, self._origin)
-        return Place(0, mark.line + 1, mark.column + 1, self._origin) if mark else Place(0, 1, 1, self._origin)
+        return (
+            Place(0, mark.line + 1, mark.column + 1, self._origin)
+            if mark
+            else Place(0, 1, 1, self._origin)
+        )
 
     def build(self, node: yaml.Node, path: Path, place: Place) -> Any:
         """Return plain data of a node; problems leave None in its place."""
@@ -149,20 +174,31 @@ class _Builder:
                 self._problem(place, path, f"the file expands to more than {MAX_VALUES} values")
             return None
         if id(node) in self._begun:
-            return self._problem(place, path, f"an alias of what it is in: nested deeper than {MAX_DEPTH} levels")
+            return self._problem(
+                place, path, f"an alias of what it is in: nested deeper than {MAX_DEPTH} levels"
+            )
         if len(path) >= MAX_DEPTH:
             return self._problem(place, path, f"nested deeper than {MAX_DEPTH} levels")
         if node.tag not in _TAGS:
-            return self._problem(place, path, f"YAML type {node.tag.rpartition(':')[2]} is not used here; use quotes")
+            return self._problem(
+                place, path, f"YAML type {node.tag.rpartition(':')[2]} is not used here; use quotes"
+            )
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path, place)
         self._begun.add(id(node))
-        data = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
+        data = (
+            self._mapping(node, path)
+            if isinstance(node, yaml.MappingNode)
+            else self._sequence(node, path)
+        )
         self._begun.remove(id(node))
         return data
 
     def _sequence(self, node: yaml.Node, path: Path) -> list[Any]:
-        return [self.build(item, (*path, i), self.place(item.start_mark)) for i, item in enumerate(node.value)]
+        return [
+            self.build(item, (*path, i), self.place(item.start_mark))
+            for i, item in enumerate(node.value)
+        ]
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -174,14 +210,18 @@ class _Builder:
             key = key_node.value
             key_path = (*path, key)
             if key in data:
-                self._problem(place, key_path, f"duplicate key, first given at {self.tree.places[key_path]}")
+                self._problem(
+                    place, key_path, f"duplicate key, first given at {self.tree.places[key_path]}"
+                )
                 continue
             data[key] = self.build(value_node, key_path, place)
         return data
 
     def _scalar(self, node: yaml.Node, path: Path, place: Place) -> Any:
         if node.tag in _NUMBERS and len(node.value) > _MAX_NUMBER_CHARS:
-            return self._problem(place, path, f"a number has at most {_MAX_NUMBER_CHARS} characters")
+            return self._problem(
+                place, path, f"a number has at most {_MAX_NUMBER_CHARS} characters"
+            )
         try:
             return self._scalars.construct_object(node)
         except (ValueError, yaml.YAMLError):

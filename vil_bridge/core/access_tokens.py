@@ -1,6 +1,7 @@
 """Tokens of the HTTP server: who holds one, and what it allows.
 
-One file holds a line ``ROLE = TOKEN`` for each role that is given out; ``vil-bridge keys token`` writes it.
+One file holds a line ``ROLE = TOKEN`` for each role that is given out; ``vil-bridge keys token``
+writes it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class Tokens:
         self._digests = {role: digest(token) for role, token in by_role.items()}
 
     def role_of(self, token: str) -> Role:
-        """Return the role of a token, :attr:`Role.NONE` for a wrong one; the time is the same for either."""
+        """Return the role of a token, :attr:`Role.NONE` for a wrong one.
+
+        The time is the same for either.
+        """
         given, found = digest(token), Role.NONE
         for role, expected in self._digests.items():
             if hmac.compare_digest(given, expected):
@@ -65,13 +69,15 @@ def read_tokens(path: Path) -> Tokens:
     """Return all tokens of a file.
 
     Raises:
-        ConfigError: it cannot be read, others may read it, or a line of it is wrong; says how to make one.
+        ConfigError: it cannot be read, others may read it, or a line of it is wrong; says how to
+            make one.
     """
     return Tokens(_read(path))
 
 
 def read_token(path: Path, role: Role) -> str:
-    """Return the token with which a client does what a role may, ``control``'s where it has none of its own.
+    """Return the token with which a client does what a role may, ``control``'s where it has none of
+    its own.
 
     Raises:
         ConfigError: as for :func:`read_tokens`, or the file holds no such token.
@@ -90,9 +96,11 @@ def _read(path: Path) -> dict[Role, str]:
         if not entry or entry.startswith("#"):
             continue
         match = _LINE.fullmatch(entry)
-        if match is None or not _TOKEN.fullmatch(match[2]):  # the line itself is never shown: it may be a secret
+        # The line itself is never shown: it may be a secret.
+        if match is None or not _TOKEN.fullmatch(match[2]):
             raise ConfigError(
-                f"{path}:{number}: write ROLE = TOKEN, with the role control, view or metrics and 32 to 256 of"
+                f"{path}:{number}: write ROLE = TOKEN, with the role control, view or "
+                "metrics and 32 to 256 of"
                 " A-Z a-z 0-9 _ -; `vil-bridge keys token` makes such a file"
             )
         role = Role(match[1])
@@ -100,5 +108,7 @@ def _read(path: Path) -> dict[Role, str]:
             raise ConfigError(f"{path}:{number}: each role once, and no token for two of them")
         found[role] = match[2]
     if not found:
-        raise ConfigError(f"{path}: holds no token; `vil-bridge keys token` makes a file with one for each role")
+        raise ConfigError(
+            f"{path}: holds no token; `vil-bridge keys token` makes a file with one for each role"
+        )
     return found

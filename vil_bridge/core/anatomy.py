@@ -1,7 +1,10 @@
-"""Parts of a human found in the tree of a skeleton: two legs below the hips, two arms and a head above a spine.
+"""Parts of a human found in the tree of a skeleton.
 
-Names only help: they say which of two limbs is the left one, and which bone of a chain is which where
-the tree leaves a choice. Lengths of bones do not depend on the axes that a system gives to its bones.
+Two legs below the hips, two arms and a head above a spine.
+
+Names only help: they say which of two limbs is the left one, and which bone of a chain is which
+where the tree leaves a choice. Lengths of bones do not depend on the axes that a system gives to
+its bones.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ _ALIKE: Final = 0.1  # difference in length between a left and a right limb
 def has_human_parts(parts: Mapping[str, int]) -> bool:
     """Return True when the parts are enough to pose a human: hips, head and one whole limb."""
     limbs = ((f"{side}_{limb[0]}", f"{side}_{limb[2]}") for limb in (_ARM, _LEG) for side in _SIDES)
-    return {"hips", "head"} <= parts.keys() and any(first in parts and last in parts for first, last in limbs)
+    return {"hips", "head"} <= parts.keys() and any(
+        first in parts and last in parts for first, last in limbs
+    )
 
 
 def parts_by_tree(model: SkeletonModel, named: Mapping[str, int]) -> dict[str, int]:
@@ -39,7 +44,8 @@ def parts_by_tree(model: SkeletonModel, named: Mapping[str, int]) -> dict[str, i
     """
     tree = _Tree(model, named)
     found = filter(None, (tree.best_pair(bone, _LEG, _ARM) for bone in range(len(model.bones))))
-    # Rigs have chains of controls: what the names know comes first, then what is nearest to the root.
+    # Rigs have chains of controls: what the names know comes first, then what is nearest to the
+    # root.
     for legs in sorted(found, key=lambda pair: not pair.expected)[:_MOST_TRIED]:
         children = [child for child in tree.children[legs.parent] if child not in legs.roots]
         trunk = [bone for child in children for bone in tree.below(child)]
@@ -87,7 +93,10 @@ class _Tree:
         reach: list[tuple[float, int]] = [(0.0, 0)] * len(model.bones)
         for bone in reversed(range(len(model.bones))):
             if self.children[bone]:
-                ways = [(self._length_m[c] + reach[c][0], 1 + reach[c][1], -c) for c in self.children[bone]]
+                ways = [
+                    (self._length_m[c] + reach[c][0], 1 + reach[c][1], -c)
+                    for c in self.children[bone]
+                ]
                 length_m, count, below = max(ways)
                 reach[bone], self._next[bone] = (length_m, count), -below
         self._reach_m = [self._length_m[bone] + reach[bone][0] for bone in range(len(model.bones))]
@@ -109,11 +118,24 @@ class _Tree:
         return found
 
     def best_pair(self, parent: int, limb: Sequence[str], other: Sequence[str]) -> _Pair | None:
-        """Return the pair of chains at a bone that is most likely the limb named, None without one."""
-        limbs = [child for child in self.children[parent] if self._count[child] >= _FEWEST_BONES][:_MOST_CHILDREN]
+        """Return the pair of chains at a bone that is most likely the limb named, None without
+        one.
+        """
+        limbs = [child for child in self.children[parent] if self._count[child] >= _FEWEST_BONES][
+            :_MOST_CHILDREN
+        ]
         pairs = (self._pair(parent, a, b, limb) for a, b in combinations(limbs, 2))
-        wrong = {self._named[f"{side}_{part}"] for side in _SIDES for part in other if f"{side}_{part}" in self._named}
-        found = [p for p in pairs if p is not None and (p.expected or wrong.isdisjoint(p.chains[0] + p.chains[1]))]
+        wrong = {
+            self._named[f"{side}_{part}"]
+            for side in _SIDES
+            for part in other
+            if f"{side}_{part}" in self._named
+        }
+        found = [
+            p
+            for p in pairs
+            if p is not None and (p.expected or wrong.isdisjoint(p.chains[0] + p.chains[1]))
+        ]
         return max(found, key=_rank, default=None)
 
     def _pair(self, parent: int, a: int, b: int, limb: Sequence[str]) -> _Pair | None:
@@ -129,7 +151,9 @@ class _Tree:
         first, second = (self.chain(bone) for bone in ((b, a) if order < 0 else (a, b)))
         expected = {self._named.get(f"{side}_{part}", -1) for side in _SIDES for part in limb}
         length_m = self._reach_m[a] + self._reach_m[b]
-        return _Pair(parent, (first, second), bool(order), not expected.isdisjoint(first + second), length_m)
+        return _Pair(
+            parent, (first, second), bool(order), not expected.isdisjoint(first + second), length_m
+        )
 
     def _apart(self, a: list[int], b: list[int]) -> FloatArray:
         """Return the way from the middle of one chain at rest to that of another, (3,)."""
@@ -143,7 +167,9 @@ class _Tree:
         if not ups:
             return {}
         head_side = {self._named.get("neck"), self._named.get("head")}
-        neck = self.chain(max(ups, key=lambda up: (not head_side.isdisjoint(self.below(up)), self._reach_m[up])))
+        neck = self.chain(
+            max(ups, key=lambda up: (not head_side.isdisjoint(self.below(up)), self._reach_m[up]))
+        )
         head = self._head(neck)
         parts = {"hips": hips, "chest": chest, "head": head}
         spine = self._path(hips, chest)
@@ -177,7 +203,10 @@ class _Tree:
         return path[::-1]
 
     def _limb(self, side: str, limb: Sequence[str], chain: list[int]) -> dict[str, int]:
-        """Return where a chain begins, bends and ends: by names, else at the two longest bones in a row."""
+        """Return where a chain begins, bends and ends.
+
+        By names, else at the two longest bones in a row.
+        """
         named = {part: self._named.get(f"{side}_{part}", -1) for part in limb}
         places = {part: chain.index(bone) for part, bone in named.items() if bone in chain}
         order = [places.get(part, -1) for part in limb]
@@ -209,16 +238,23 @@ class _Tree:
         return np.asarray(np.cross(up, forward), dtype=np.float64)
 
     def _upright(self, parts: Mapping[str, int]) -> bool:
-        """Return True when the legs leave the hips away from the spine, which distinguishes a human from a dog."""
+        """Return True when the legs leave the hips away from the spine, which distinguishes a
+        human from a dog.
+        """
         rest_m = self._rest_m
         spine = rest_m[parts["chest"]] - rest_m[parts["hips"]]
-        legs = np.sum([rest_m[parts[f"{side}_foot"]] - rest_m[parts[f"{side}_upper_leg"]] for side in _SIDES], axis=0)
+        legs = np.sum(
+            [rest_m[parts[f"{side}_foot"]] - rest_m[parts[f"{side}_upper_leg"]] for side in _SIDES],
+            axis=0,
+        )
         size = float(np.linalg.norm(spine) * np.linalg.norm(legs))
         return size > 0.0 and float(spine @ legs) < -0.7 * size
 
 
 def _mirrored(a: str, b: str) -> int:
-    """Return 1 when names in lower case differ in their side only and a is the left one, -1 for the right, else 0."""
+    """Return 1 when names in lower case differ in their side only and a is the left one, -1 for
+    the right, else 0.
+    """
     for left, right, order in ((a, b, 1), (b, a, -1)):
         if "left" in left and left.replace("left", "right", 1) == right:
             return order

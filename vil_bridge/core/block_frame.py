@@ -1,4 +1,6 @@
-"""Frames whose poses are one block of bytes, which the compiled kernel reads and others see as arrays."""
+"""Frames whose poses are one block of bytes, which the compiled kernel reads and others see as
+arrays.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,11 @@ class BlockFrame(SourceFrame):
         """Return the frame of a block, in the room frame."""
         frame = cls.__new__(cls)
         frame.source, frame.frame_number, frame.subjects = source, frame_number, layout.subjects
-        frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns = t_foreign_ns, t_arrival_ns, latency_ns
+        frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns = (
+            t_foreign_ns,
+            t_arrival_ns,
+            latency_ns,
+        )
         frame.layout, frame.block, frame.markers = layout, block, None
         return frame
 
@@ -69,7 +75,9 @@ class BlockFrame(SourceFrame):
         skeletons = []
         for model, first in layout.skeletons:
             bones = slice(first, first + len(model.bones))
-            skeletons.append(SkeletonFrame(model, poses[bones, :3], poses[bones, 3:], tracked[bones]))
+            skeletons.append(
+                SkeletonFrame(model, poses[bones, :3], poses[bones, 3:], tracked[bones])
+            )
         self.skeletons = tuple(skeletons)
         return getattr(self, name)
 

@@ -33,12 +33,15 @@ class ActorTable(NamedTuple):
 
 
 class BlockSnapshot(WorldSnapshot):
-    """A snapshot that holds an array; a changed copy (``dataclasses.replace``) holds its actors alone.
+    """A snapshot that holds an array.
+
+    A changed copy (``dataclasses.replace``) holds its actors alone.
 
     Attributes:
         poses: shape (n, 7), position and attitude of each actor; None in a changed copy.
         table: names and the like; the same object in all snapshots of a world.
-        states, ages_ns, skeletons: of each actor, as :class:`~vil_bridge.core.types.ActorState` has them.
+        states, ages_ns, skeletons: of each actor, as :class:`~vil_bridge.core.types.ActorState` has
+            them.
     """
 
     __slots__ = ("ages_ns", "poses", "skeletons", "states", "table")

@@ -13,8 +13,9 @@ _T = TypeVar("_T")
 class BoundedQueue(Generic[_T]):
     """First-in, first-out queue with a limit; any thread.
 
-    A full queue drops its oldest entries, but never the one just added; with ``keep_oldest`` it refuses the new one.
-    An entry may be freed, and log, while the lock is held: the same thread may enter again.
+    A full queue drops its oldest entries, but never the one just added; with ``keep_oldest`` it
+    refuses the new one. An entry may be freed, and log, while the lock is held: the same thread may
+    enter again.
 
     Args:
         limit: total size of the entries that wait.

@@ -1,10 +1,14 @@
-"""The bridge's time: the machine's monotonic clock, or, in a simulation, one that runs slower, faster or stands.
+"""The bridge's time.
 
-Poses, ages, camera ticks and stamps follow bridge time, so that a slowed or paused world stays consistent in
-itself. Patience with peers (sockets, renderers, threads) follows the machine's clock, which never stands.
+The machine's monotonic clock, or, in a simulation, one that runs slower, faster or stands.
 
-Each bridge has a clock of its own. The clock in force belongs to the context (:mod:`contextvars`): tasks and
-callbacks inherit it, threads do where they are :class:`~vil_bridge.core.threads.ContextThread`.
+Poses, ages, camera ticks and stamps follow bridge time, so that a slowed or paused world stays
+consistent in itself. Patience with peers (sockets, renderers, threads) follows the machine's clock,
+which never stands.
+
+Each bridge has a clock of its own. The clock in force belongs to the context (:mod:`contextvars`):
+tasks and callbacks inherit it, threads do where they are
+:class:`~vil_bridge.core.threads.ContextThread`.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ machine_ns = time.monotonic_ns
 
 
 class TimeMapping(NamedTuple):
-    """Bridge time as a function of the machine's monotonic clock; plain numbers, so that it can cross a pipe.
+    """Bridge time as a function of the machine's monotonic clock.
+
+    Plain numbers, so that it can cross a pipe.
 
     Attributes:
         machine_ns, bridge_ns: an instant in both clocks.
@@ -40,12 +46,20 @@ class TimeMapping(NamedTuple):
         return t_ns if self.until_ns is None else min(t_ns, self.until_ns)
 
     def when(self, t_ns: int) -> int | None:
-        """Return the machine's time at which a bridge time is reached; None = not while this mapping holds."""
-        if t_ns > self.bridge_ns and (self.rate == 0.0 or (self.until_ns is not None and t_ns > self.until_ns)):
+        """Return the machine's time at which a bridge time is reached.
+
+        None = not while this mapping holds.
+        """
+        if t_ns > self.bridge_ns and (
+            self.rate == 0.0 or (self.until_ns is not None and t_ns > self.until_ns)
+        ):
             return None
         ahead_ns = t_ns - self.bridge_ns
-        # One more than the quotient: at that instant the bridge time has been reached, whatever was rounded.
-        return self.machine_ns + (ahead_ns if self.rate == 1.0 else int(ahead_ns / (self.rate or 1.0)) + 1)
+        # One more than the quotient: at that instant the bridge time has been reached, whatever was
+        # rounded.
+        return self.machine_ns + (
+            ahead_ns if self.rate == 1.0 else int(ahead_ns / (self.rate or 1.0)) + 1
+        )
 
 
 REAL_TIME: Final = TimeMapping()
@@ -74,7 +88,9 @@ class BridgeTime:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Make this the clock that :func:`now_ns` reads in this context, and in what is started from it."""
+        """Make this the clock that :func:`now_ns` reads in this context, and in what is started
+        from it.
+        """
         before = _IN_FORCE.get()
         _IN_FORCE.set(self)
         try:
@@ -92,12 +108,17 @@ class BridgeTime:
             raise ValueError(f"time does not run backwards: rate {rate}, for {for_ns} ns")
         with self._lock:
             self._rate = rate
-            self._until_ns = None if for_ns is None else max(self.now_ns(), self._until_ns or 0) + for_ns
+            self._until_ns = (
+                None if for_ns is None else max(self.now_ns(), self._until_ns or 0) + for_ns
+            )
             self._change()
         self._notify()
 
     def bound(self, holder: object, t_ns: int) -> None:
-        """Do not pass an instant until the holder sets a later one, or none; in the past = stand."""
+        """Do not pass an instant until the holder sets a later one, or none.
+
+        In the past = stand.
+        """
         with self._lock:
             self._bounds[holder] = t_ns
             self._change()
@@ -132,7 +153,10 @@ class BridgeTime:
         self._notify()
 
     def stand_at(self, t_ns: int) -> None:
-        """Stand at an instant, whatever it was before; for those whose events are the clock, until :meth:`real`."""
+        """Stand at an instant, whatever it was before.
+
+        For those whose events are the clock, until :meth:`real`.
+        """
         with self._lock:
             self._rate, self._until_ns = 0.0, None
             self._bounds.clear()
@@ -141,7 +165,10 @@ class BridgeTime:
         self._notify()
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Have ``changed`` called after every change, in the thread that made it; returns what ends that."""
+        """Have ``changed`` called after every change, in the thread that made it.
+
+        Returns what ends that.
+        """
         with self._lock:
             self._watchers.add(changed)
 
@@ -155,7 +182,9 @@ class BridgeTime:
         t_machine_ns = time.monotonic_ns()
         t_ns = self.mapping.at(t_machine_ns)
         ends = [*self._bounds.values(), *([] if self._until_ns is None else [self._until_ns])]
-        self.mapping = TimeMapping(t_machine_ns, t_ns, self._rate, max(t_ns, min(ends)) if ends else None)
+        self.mapping = TimeMapping(
+            t_machine_ns, t_ns, self._rate, max(t_ns, min(ends)) if ends else None
+        )
 
     def _notify(self) -> None:
         with self._lock:
@@ -164,11 +193,15 @@ class BridgeTime:
             watcher()
 
 
-_IN_FORCE: Final = ContextVar("bridge clock in force", default=BridgeTime())  # noqa: B039 - one for the whole process
+# One for the whole process.
+_IN_FORCE: Final = ContextVar("bridge clock in force", default=BridgeTime())  # noqa: B039
 
 
 def bridge_clock() -> BridgeTime:
-    """Return the clock in force; where no bridge set its own, the one of the process, which follows the machine's."""
+    """Return the clock in force.
+
+    Where no bridge set its own, the one of the process, which follows the machine's.
+    """
     return _IN_FORCE.get()
 
 

@@ -17,8 +17,13 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-OWNER: Final[contextvars.ContextVar[Bulkhead | None]] = contextvars.ContextVar("owner", default=None)
-"""The bulkhead in which a task or callback of the event loop was created; None = it belongs to the bridge itself."""
+OWNER: Final[contextvars.ContextVar[Bulkhead | None]] = contextvars.ContextVar(
+    "owner", default=None
+)
+"""The bulkhead in which a task or callback of the event loop was created.
+
+None = it belongs to the bridge itself.
+"""
 
 
 class Bulkhead:
@@ -29,7 +34,9 @@ class Bulkhead:
         on_failure: called with the exception with which it fails, in the thread that met it.
     """
 
-    def __init__(self, name: str, on_failure: Callable[[BaseException], None] | None = None) -> None:
+    def __init__(
+        self, name: str, on_failure: Callable[[BaseException], None] | None = None
+    ) -> None:
         self._name = name
         self._on_failure = on_failure
         self._error: BaseException | None = None
@@ -53,7 +60,8 @@ class Bulkhead:
         self._wake()
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run the part's coroutine function until it ends, or until :meth:`fail` is called, which cancels it.
+        """Run the part's coroutine function until it ends, or until :meth:`fail` is called, which
+        cancels it.
 
         Raises:
             VilBridgeError, OSError: as the part raised it.
@@ -91,10 +99,15 @@ class Bulkhead:
         self._raised = True
         if _expected(error):
             raise error
-        raise SinkError(f"bug: {describe(error)}. Report it with the traceback in the log") from error
+        raise SinkError(
+            f"bug: {describe(error)}. Report it with the traceback in the log"
+        ) from error
 
     def call(self, act: Callable[..., Any], *arguments: object) -> Any:
-        """Call a function of the part and return its result; None while the part has failed, or when it fails now."""
+        """Call a function of the part and return its result.
+
+        None while the part has failed, or when it fails now.
+        """
         if self.failed:
             return None
         try:
@@ -104,7 +117,10 @@ class Bulkhead:
             return None
 
     def owned(self, act: Callable[..., _T], *arguments: object) -> _T:
-        """Call a function, whose tasks, callbacks and sink threads then belong to the part. Raises what it raises."""
+        """Call a function, whose tasks, callbacks and sink threads then belong to the part.
+
+        Raises what it raises.
+        """
         return self._context().run(act, *arguments)
 
     def _context(self) -> contextvars.Context:
@@ -118,7 +134,9 @@ class Bulkhead:
 
 
 class GuardedSink:
-    """A :class:`~vil_bridge.core.ports.FrameSink` whose exceptions go to its bulkhead, not to the camera's relay."""
+    """A :class:`~vil_bridge.core.ports.FrameSink` whose exceptions go to its bulkhead, not to
+    the camera's relay.
+    """
 
     def __init__(self, sink: FrameSink, bulkhead: Bulkhead) -> None:
         self._sink = sink

@@ -1,7 +1,7 @@
 """Cameras as values: pinhole, lens distortion, and what a real sensor adds to a picture.
 
-Pixels are OpenCV's: integer coordinates are pixel centres. Normalised image coordinates are (x / z, y / z)
-of a point in the optical frame (x right, y down, z forward).
+Pixels are OpenCV's: integer coordinates are pixel centres. Normalised image coordinates are (x / z,
+y / z) of a point in the optical frame (x right, y down, z forward).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Distortion:
     """A lens.
 
     Attributes:
-        coefficients: plumb-bob (k1, k2, p1, p2, k3) as OpenCV orders them; equidistant (k1, k2, k3, k4).
+        coefficients: plumb-bob (k1, k2, p1, p2, k3) as OpenCV orders them; equidistant (k1, k2, k3,
+            k4).
     """
 
     model: LensModel
@@ -45,7 +46,8 @@ class Effects:
         noise: standard deviation of the noise at middle gray, in levels of 255.
         vignetting: loss of light in the corners, 0..1.
         dirt: strength of the smudges on the lens, 0..1.
-        frame_ns: the frame interval; 0 = the time since the camera's previous picture, however long that was.
+        frame_ns: the frame interval; 0 = the time since the camera's previous picture, however long
+            that was.
     """
 
     shutter: float = 0.0
@@ -91,7 +93,8 @@ class CameraModel:
         return self.f_px, self.f_px, 0.5 * (self.width_px - 1), 0.5 * (self.height_px - 1)
 
     @property
-    def K(self) -> npt.NDArray[np.float64]:  # noqa: N802 - the field's name for the intrinsic matrix
+    # The field's name for the intrinsic matrix.
+    def K(self) -> npt.NDArray[np.float64]:  # noqa: N802
         """Intrinsic matrix, shape (3, 3), pixels."""
         fx, fy, cx, cy = self.intrinsics_px
         return np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])

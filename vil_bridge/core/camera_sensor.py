@@ -1,4 +1,7 @@
-"""Image sensors and stereo depth sensors as values: what a real camera makes of the light that its lens gives it."""
+"""Image sensors and stereo depth sensors as values.
+
+What a real camera makes of the light that its lens gives it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ _LENS_TRANSMISSION: Final = 0.9
 
 
 class Mosaic(StrEnum):
-    """Colour filters of the pixels: none, or the first two rows of a Bayer pattern, read row by row."""
+    """Colour filters of the pixels.
+
+    None, or the first two rows of a Bayer pattern, read row by row.
+    """
 
     MONO = "mono"
     RGGB = "rggb"
@@ -32,7 +38,8 @@ class ImageSensor:
         full_well_e: electrons that a pixel holds; all bits of the ADC are used for them at 0 dB.
         read_noise_e: standard deviation.
         dark_current_e_s: electrons per second and pixel without light.
-        response_nonuniformity: standard deviation of the pixels' response, as a share: fixed pattern.
+        response_nonuniformity: standard deviation of the pixels' response, as a share: fixed
+            pattern.
         dark_nonuniformity_e: standard deviation of the pixels' offsets: fixed pattern.
         hot_pixels: share of the pixels whose dark current is 2000 times as large.
         adc_bits: 8..16.
@@ -44,7 +51,8 @@ class ImageSensor:
         channel_response: of the red, green and blue pixels to white light.
         white_balance: ``auto`` (gray world), ``fixed`` (to ``channel_response``) or ``off``.
         vignetting: loss of light in the corners, 0..1.
-        chromatic_aberration_px: by which red is farther from the middle than green in the corners, and blue nearer.
+        chromatic_aberration_px: by which red is farther from the middle than green in the corners,
+            and blue nearer.
         glare: share of the light that the lens scatters over the picture.
         jpeg_quality: of the JPEG that the camera compresses to; None = none.
     """
@@ -86,13 +94,14 @@ class StereoDepth:
     Attributes:
         baseline_m: distance of the two.
         subpixel_px: standard deviation of the disparity.
-        correlation_px: standard deviation of the Gaussian over which it is the same, from the matched windows.
+        correlation_px: standard deviation of the Gaussian over which it is the same, from the
+            matched windows.
         disparity_step_px: the disparity is a multiple of it.
         most_disparity_px: searched; what is nearer has no depth.
         most_m: what is farther has no depth.
         grazing_deg: surfaces seen more obliquely than this, from their normals, have no depth.
-        least_contrast: standard deviation of the levels of 255 in a window of 7x7 pixels, below which nothing is
-            matched; 0 = the camera projects a pattern of its own.
+        least_contrast: standard deviation of the levels of 255 in a window of 7x7 pixels, below
+            which nothing is matched; 0 = the camera projects a pattern of its own.
     """
 
     baseline_m: float
@@ -105,6 +114,9 @@ class StereoDepth:
     least_contrast: float = 0.0
 
     def sigma_m(self, z_m: float, f_px: float) -> float:
-        """Return the standard deviation of a depth: that of the disparity with its steps, times z^2 / (f b)."""
+        """Return the standard deviation of a depth.
+
+        That of the disparity with its steps, times z^2 / (f b).
+        """
         sigma_px: float = (self.subpixel_px**2 + self.disparity_step_px**2 / 12.0) ** 0.5
         return z_m**2 * sigma_px / (f_px * self.baseline_m)

@@ -100,12 +100,16 @@ def open_timerfd() -> int:
 
 
 def arm_timerfd(fd: int, due_ns: int, period_ns: int = 0) -> None:
-    """Let the timer expire at an instant of the machine's clock, and every period after it; 0, 0 = never.
+    """Let the timer expire at an instant of the machine's clock, and every period after it.
+
+    0, 0 = never.
 
     Raises:
         OSError: the system refuses.
     """
-    spec = _Itimerspec(_Timespec(*divmod(period_ns, NS_PER_S)), _Timespec(*divmod(due_ns, NS_PER_S)))
+    spec = _Itimerspec(
+        _Timespec(*divmod(period_ns, NS_PER_S)), _Timespec(*divmod(due_ns, NS_PER_S))
+    )
     if _LIBC.timerfd_settime(fd, _TFD_TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
         raise OSError(ctypes.get_errno(), "timerfd_settime failed")
 
@@ -113,8 +117,8 @@ def arm_timerfd(fd: int, due_ns: int, period_ns: int = 0) -> None:
 class Ticker:
     """Calls ``on_tick(due_ns, missed)`` in the running loop at an even period.
 
-    ``due_ns`` is the instant the tick was planned for, so that jitter of the wake-up never enters the
-    schedule; ``missed`` counts whole periods that passed unnoticed before it.
+    ``due_ns`` is the instant the tick was planned for, so that jitter of the wake-up never enters
+    the schedule; ``missed`` counts whole periods that passed unnoticed before it.
 
     Args:
         machine: tick by the machine's clock, also while bridge time is slowed or stands.
@@ -123,7 +127,9 @@ class Ticker:
         next_ns: when the next tick is due.
     """
 
-    def __init__(self, period_ns: int, on_tick: Callable[[int, int], None], *, machine: bool = False) -> None:
+    def __init__(
+        self, period_ns: int, on_tick: Callable[[int, int], None], *, machine: bool = False
+    ) -> None:
         if period_ns <= 0:
             raise ValueError(f"period must be positive, got {period_ns} ns")
         self._period_ns = period_ns
@@ -139,7 +145,9 @@ class Ticker:
         loop = asyncio.get_running_loop()
         self._clock = bridge_clock()
         self.next_ns = self._now_ns() + self._period_ns
-        self._stop = self._start_timerfd(loop) if sys.platform == "linux" else self._start_thread(loop)
+        self._stop = (
+            self._start_timerfd(loop) if sys.platform == "linux" else self._start_thread(loop)
+        )
 
     def stop(self) -> None:
         """End the ticks; may be called twice."""
@@ -148,7 +156,10 @@ class Ticker:
             self._stop = None
 
     def postpone(self, due_ns: int) -> None:
-        """Tick next at an instant, and every period after it; what would have been due before is not missed."""
+        """Tick next at an instant, and every period after it.
+
+        What would have been due before is not missed.
+        """
         self.next_ns = due_ns
         if self._stop is not None:
             self._rearm()
@@ -178,7 +189,8 @@ class Ticker:
             if mapping == REAL_TIME:
                 arm_timerfd(fd, self.next_ns, self._period_ns)
             else:
-                due_ns = mapping.when(self.next_ns)  # negative where a clock that stands was set far beyond it
+                # Negative where a clock that stands was set far beyond it.
+                due_ns = mapping.when(self.next_ns)
                 arm_timerfd(fd, 0 if due_ns is None else max(1, due_ns))
 
         def on_readable() -> None:

@@ -1,4 +1,6 @@
-"""Race courses as values: gates in their order, obstacles, start, bounds and rules; and the gates that a way passes.
+"""Race courses as values: gates in their order, obstacles, start, bounds and rules.
+
+And the gates that a way passes.
 
 World ENU. A gate's x leads through its opening in the direction of flight, y to the left, z up.
 """
@@ -13,7 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.elementary import sin_cos
-from vil_bridge.core.geometry import Transform, cross, q_from_euler_zyx, q_from_matrix, q_to_euler_zyx
+from vil_bridge.core.geometry import (
+    Transform,
+    cross,
+    q_from_euler_zyx,
+    q_from_matrix,
+    q_to_euler_zyx,
+)
 from vil_bridge.core.matrices import length, product
 from vil_bridge.core.types import BoolArray, FloatArray
 
@@ -35,7 +43,8 @@ class PoseSpread:
     """Range of uniform random numbers that are added to a pose.
 
     Attributes:
-        low_m, high_m: of the position, world axes. low_rpy_rad, high_rpy_rad: of roll, pitch and yaw (Z-Y-X).
+        low_m, high_m: of the position, world axes. low_rpy_rad, high_rpy_rad: of roll, pitch and
+            yaw (Z-Y-X).
     """
 
     low_m: Three = (0.0, 0.0, 0.0)
@@ -44,7 +53,9 @@ class PoseSpread:
     high_rpy_rad: Three = (0.0, 0.0, 0.0)
 
     def offsets(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return offsets of position and of roll, pitch, yaw, (3,) each, from numbers 0..1, (6,)."""
+        """Return offsets of position and of roll, pitch, yaw, (3,) each, from numbers 0..1,
+        (6,).
+        """
         low = np.array((*self.low_m, *self.low_rpy_rad))
         drawn = low + uniforms * (np.array((*self.high_m, *self.high_rpy_rad)) - low)
         return drawn[:3], drawn[3:]
@@ -56,7 +67,8 @@ class CourseGate:
 
     Attributes:
         T_world_gate: its origin is the centre of the opening. width_m, height_m: of the opening.
-        margin_m: distance to the opening's edge at which a pass counts; negative = outside the edge.
+        margin_m: distance to the opening's edge at which a pass counts; negative = outside the
+            edge.
         bar_m: width of the solid frame around the opening. spread: random offsets of the pose.
     """
 
@@ -70,7 +82,9 @@ class CourseGate:
 
     @classmethod
     def of_corners(cls, name: str, corners_m: npt.ArrayLike) -> CourseGate:
-        """Return the rectangle nearest to four corners, (4, 3): top left, top right, bottom right, bottom left.
+        """Return the rectangle nearest to four corners, (4, 3).
+
+        Top left, top right, bottom right, bottom left.
 
         Raises:
             ValueError: the corners are on one line.
@@ -84,7 +98,8 @@ class CourseGate:
         height = length(up)
         if not (min(width, height) > _LEAST_SIDE_M and size > 0.5 * width * height):
             raise ValueError(
-                f"corners of {name!r} span no opening. Give top left, top right, bottom right, bottom left"
+                f"corners of {name!r} span no opening. Give top left, top right, bottom "
+                "right, bottom left"
             )
         x, y = forward / size, left / width
         R = np.column_stack((x, y, cross(x, y)))
@@ -92,7 +107,10 @@ class CourseGate:
 
     @property
     def corners_m(self) -> FloatArray:
-        """Corners of the opening, (4, 3): top left, top right, bottom right, bottom left as the pilot sees them."""
+        """Corners of the opening, (4, 3).
+
+        Top left, top right, bottom right, bottom left as the pilot sees them.
+        """
         half = 0.5 * np.array((self.width_m, self.height_m))
         return self.T_world_gate.apply(np.column_stack((np.zeros(4), _CORNERS * half)))
 
@@ -116,8 +134,8 @@ class RaceRules:
     """Rules of a race.
 
     Attributes:
-        clock: the race's time starts at the signal, at the first motion after it, or at the first gate. With
-            ``first_gate`` a lap ends at the first gate again, otherwise at the last one.
+        clock: the race's time starts at the signal, at the first motion after it, or at the first
+            gate. With ``first_gate`` a lap ends at the first gate again, otherwise at the last one.
         missed: consequence of a gate that is left out. collision: consequence of a collision.
         penalty_s: for each gate left out or collision, with ``penalise``.
         timeout_s: longest time of the race; None = unlimited.
@@ -149,13 +167,16 @@ class Course:
     """Race course.
 
     Attributes:
-        gates: all that stand there. order: indices of those to fly through in one lap; () = all, as listed.
+        gates: all that stand there. order: indices of those to fly through in one lap; () = all, as
+            listed.
         start: pose of the vehicle at the start; spread: its random offsets.
         layout: ``random`` = a seed places gates, obstacles and start anywhere within the bounds.
-        bounds_m: lower and upper corner of the space that vehicles may use, (3,) each; None = unlimited.
+        bounds_m: lower and upper corner of the space that vehicles may use, (3,) each; None =
+            unlimited.
 
     Raises:
-        ValueError: no gate, no lap, an order of gates that do not exist, or a random layout without bounds.
+        ValueError: no gate, no lap, an order of gates that do not exist, or a random layout without
+            bounds.
     """
 
     name: str
@@ -171,11 +192,17 @@ class Course:
 
     def __post_init__(self) -> None:
         if self.layout == "random" and self.bounds_m is None:
-            raise ValueError("a random layout needs bounds. Give the space in which gates may stand")
+            raise ValueError(
+                "a random layout needs bounds. Give the space in which gates may stand"
+            )
         if not self.gates or self.laps < 1:
-            raise ValueError(f"a course has at least one gate and one lap, not {len(self.gates)} and {self.laps}")
+            raise ValueError(
+                f"a course has at least one gate and one lap, not {len(self.gates)} and {self.laps}"
+            )
         if not all(0 <= index < len(self.gates) for index in self.order):
-            raise ValueError(f"the order of a course names gates 0 to {len(self.gates) - 1}, got {self.order}")
+            raise ValueError(
+                f"the order of a course names gates 0 to {len(self.gates) - 1}, got {self.order}"
+            )
         if not self.order:
             object.__setattr__(self, "order", tuple(range(len(self.gates))))
 
@@ -205,9 +232,17 @@ class Course:
         """
         g = len(centres_m)
         if not g or [centres_m.shape, yaws_rad.shape, openings_m.shape] != [(g, 3), (g,), (g, 2)]:
-            raise ValueError("a course has centres (g, 3), yaws (g,) and openings (g, 2) of at least one gate")
+            raise ValueError(
+                "a course has centres (g, 3), yaws (g,) and openings (g, 2) of at least one gate"
+            )
         gates = tuple(
-            CourseGate(f"Gate{number}", _upright(centre, float(yaw)), float(width), float(height), bar_m=bar_m)
+            CourseGate(
+                f"Gate{number}",
+                _upright(centre, float(yaw)),
+                float(width),
+                float(height),
+                bar_m=bar_m,
+            )
             for number, (centre, yaw, (width, height)) in enumerate(
                 zip(centres_m, yaws_rad, openings_m, strict=True), start=1
             )
@@ -241,7 +276,10 @@ class Course:
 
     @property
     def room_m(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper corner of the space that vehicles may use, (3,) each: the bounds, or around the gates."""
+        """Lower and upper corner of the space that vehicles may use, (3,) each.
+
+        The bounds, or around the gates.
+        """
         if self.bounds_m is not None:
             return self.bounds_m
         places = np.vstack((self.centres_m, self.start.p_m))
@@ -266,7 +304,9 @@ class Course:
         return np.asarray(product(self.centres_m[:, None], self.axes)[:, 0])
 
     def outside_m(self, y_m: FloatArray, z_m: FloatArray) -> FloatArray:
-        """Return distances beyond the nearest edge of the opening, negative inside, for (..., g) in the plane."""
+        """Return distances beyond the nearest edge of the opening, negative inside, for (..., g)
+        in the plane.
+        """
         off_y = np.abs(y_m) - 0.5 * self.openings_m[:, 0]
         off: FloatArray = np.maximum(off_y, np.abs(z_m) - 0.5 * self.openings_m[:, 1])
         return off
@@ -274,9 +314,12 @@ class Course:
     def crossings(self, before_m: FloatArray, after_m: FloatArray) -> Crossings:
         """Return which gates are passed or hit between positions (n, 3), on straight lines.
 
-        The plane belongs to its far side: a way that ends on it has crossed it, one that begins on it has not.
+        The plane belongs to its far side: a way that ends on it has crossed it, one that begins on
+        it has not.
         """
-        (x0, y0, z0), (x1, y1, z1) = (np.moveaxis(self.from_gates(p_m), -1, 0) for p_m in (before_m, after_m))
+        (x0, y0, z0), (x1, y1, z1) = (
+            np.moveaxis(self.from_gates(p_m), -1, 0) for p_m in (before_m, after_m)
+        )
         forward, backward = (x0 < 0.0) & (x1 >= 0.0), (x0 >= 0.0) & (x1 < 0.0)
         crossed = forward | backward
         fraction = np.divide(x0, x0 - x1, out=np.ones_like(x0), where=crossed)
@@ -291,7 +334,9 @@ def moved(pose: Transform, spread: PoseSpread, uniforms: FloatArray) -> Transfor
         return pose
     p_m, (roll, pitch, yaw) = spread.offsets(uniforms)
     own_yaw, own_pitch, own_roll = q_to_euler_zyx(pose.q_xyzw)
-    return Transform(pose.p_m + p_m, q_from_euler_zyx(own_yaw + yaw, own_pitch + pitch, own_roll + roll))
+    return Transform(
+        pose.p_m + p_m, q_from_euler_zyx(own_yaw + yaw, own_pitch + pitch, own_roll + roll)
+    )
 
 
 def _upright(p_m: FloatArray, yaw_rad: float) -> Transform:

@@ -25,7 +25,8 @@ class DelayLine(Generic[_T]):
     unless ``deliver`` handles it.
 
     Attributes:
-        limit: items that may wait; more are refused, so that a stopped reader cannot fill the memory.
+        limit: items that may wait; more are refused, so that a stopped reader cannot fill the
+            memory.
     """
 
     def __init__(self, deliver: Callable[[_T], None], limit: int = 100_000) -> None:
@@ -73,7 +74,10 @@ class DelayLine(Generic[_T]):
             self._fd = -1
 
     def _arm(self) -> None:
-        """Wake when the earliest is due; while bridge time stands before that, its next change wakes."""
+        """Wake when the earliest is due.
+
+        While bridge time stands before that, its next change wakes.
+        """
         due_ns = self._clock.mapping.when(self._heap[0][0]) if self._heap else None
         if self._fd >= 0:
             arm_timerfd(self._fd, 0 if due_ns is None else max(1, due_ns))
@@ -81,7 +85,9 @@ class DelayLine(Generic[_T]):
         if self._handle is not None:
             self._handle.cancel()
         if due_ns is not None:
-            self._handle = self._loop.call_later(max(0, due_ns - machine_ns()) / NS_PER_S, self._on_due)
+            self._handle = self._loop.call_later(
+                max(0, due_ns - machine_ns()) / NS_PER_S, self._on_due
+            )
 
     def _on_timer(self) -> None:
         try:

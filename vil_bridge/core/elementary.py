@@ -1,9 +1,10 @@
-"""Elementary functions with the same bits on every machine, for NumPy arrays and, compiled, for single numbers.
+"""Elementary functions with the same bits on every machine, for NumPy arrays and, compiled, for
+single numbers.
 
-Only +, -, *, /, square roots and rounding, each correctly rounded by IEEE 754. Those of C libraries and of NumPy differ
-in their last digits between processors. Schemes and coefficients are those of fdlibm; the error is below 2 units in the
-last place. They call no other function than :func:`where`: so each compiles as it stands. Cached kernels are dropped
-when this file changes.
+Only +, -, *, /, square roots and rounding, each correctly rounded by IEEE 754. Those of C libraries
+and of NumPy differ in their last digits between processors. Schemes and coefficients are those of
+fdlibm; the error is below 2 units in the last place. They call no other function than
+:func:`where`: so each compiles as it stands. Cached kernels are dropped when this file changes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _SMALLEST: Final = 2.2250738585072014e-308
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """Return ``yes`` where the condition holds, else ``no``; compiled, of single numbers, without arrays on the way."""
+    """Return ``yes`` where the condition holds, else ``no``.
+
+    Compiled, of single numbers, without arrays on the way.
+    """
     return np.where(condition, yes, no)
 
 
@@ -34,10 +38,14 @@ def sin_cos(x: Any) -> Any:
     k = np.rint(x * _PER_QUARTER)
     r = ((x - k * _QUARTER_1) - k * _QUARTER_2) - k * _QUARTER_3
     z = r * r
-    high = 8.33333333332248946124e-03 + z * (-1.98412698298579493134e-04 + z * (2.75573137070700676789e-06))
+    high = 8.33333333332248946124e-03 + z * (
+        -1.98412698298579493134e-04 + z * (2.75573137070700676789e-06)
+    )
     high = high + z * z * z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)
     s = r + r * z * (-1.66666666666666324348e-01 + z * high)
-    tail = 4.16666666666666019037e-02 + z * (-1.38888888888741095749e-03 + z * 2.48015872894767294178e-05)
+    tail = 4.16666666666666019037e-02 + z * (
+        -1.38888888888741095749e-03 + z * 2.48015872894767294178e-05
+    )
     tail = tail + z * z * z * (
         -2.75573143513906633035e-07 + z * (2.08757232129817482790e-09 - z * 1.13596475577881948e-11)
     )
@@ -62,9 +70,13 @@ def arctan2(y: Any, x: Any) -> Any:
     t = where(beyond, above - below, above) / where(beyond, above + below, below)
     z = t * t
     w = z * z
-    odd = 1.42857142725034663711e-01 + w * (9.09088713343650656196e-02 + w * 6.66107313738753120669e-02)
+    odd = 1.42857142725034663711e-01 + w * (
+        9.09088713343650656196e-02 + w * 6.66107313738753120669e-02
+    )
     odd = odd + w * w * w * (4.97687799461593236017e-02 + w * 1.62858201153657823623e-02)
-    even = -1.11111104054623557880e-01 + w * (-7.69187620504482999495e-02 + w * -5.83357013379057348645e-02)
+    even = -1.11111104054623557880e-01 + w * (
+        -7.69187620504482999495e-02 + w * -5.83357013379057348645e-02
+    )
     even = -1.99999999998764832476e-01 + w * (even + w * w * w * -3.65315727442169155270e-02)
     angle = t - t * (z * (3.33333333333329318027e-01 + w * odd) + w * even)
     angle = where(beyond, 0.25 * _PI + angle, angle)
@@ -81,7 +93,9 @@ def exp(x: Any) -> Any:
     low = k * _LN2_2
     r = high - low
     z = r * r
-    c = 6.61375632143793436117e-05 + z * (-1.65339022054652515390e-06 + z * 4.13813679705723846039e-08)
+    c = 6.61375632143793436117e-05 + z * (
+        -1.65339022054652515390e-06 + z * 4.13813679705723846039e-08
+    )
     c = r - z * (1.66666666666666019037e-01 + z * (-2.77777777770155933842e-03 + z * c))
     y = 1.0 - ((low - (r * c) / (2.0 - c)) - high)
     return np.ldexp(y, np.int64(np.fmax(k, -2000.0)))
@@ -95,7 +109,9 @@ def expm1(x: Any) -> Any:
     low = k * _LN2_2
     r = high - low
     z = r * r
-    c = 6.61375632143793436117e-05 + z * (-1.65339022054652515390e-06 + z * 4.13813679705723846039e-08)
+    c = 6.61375632143793436117e-05 + z * (
+        -1.65339022054652515390e-06 + z * 4.13813679705723846039e-08
+    )
     c = r - z * (1.66666666666666019037e-01 + z * (-2.77777777770155933842e-03 + z * c))
     rest = high - (low - (r * c) / (2.0 - c))
     power = np.ldexp(1.0, np.int64(np.fmax(k, -2000.0)))

@@ -7,13 +7,14 @@ VilBridgeError
 │   ├── RequiredSourceLost   a source that the configuration requires stayed away: the bridge ends
 │   └── ProtocolError        received bytes are malformed: counted, never fatal
 ├── RendererError
-│   └── AssetError           a model or texture cannot be read; the message names file, element and cure
+│   └── AssetError           a model or texture is unreadable; the message says where, and the cure
 ├── SinkError
 ├── ValueRefused         a value that was asked for is wrong, whenever it is asked for
 └── RecordingError       a recording cannot be written or read; the message names place and cure
 
-Anything else that escapes a component is a bug. It ends the process non-zero, unless the component is accessory
-(an output, the recorder, the publisher): then it fails alone (:mod:`vil_bridge.core.bulkhead`).
+Anything else that escapes a component is a bug. It ends the process non-zero, unless the component
+is accessory (an output, the recorder, the publisher): then it fails alone
+(:mod:`vil_bridge.core.bulkhead`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class ProtocolError(SourceError):
         length: size of the message in bytes.
     """
 
-    def __init__(self, message: str, *, offset: int | None = None, length: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, offset: int | None = None, length: int | None = None
+    ) -> None:
         self.offset = offset
         self.length = length
         place = "" if offset is None else f" at byte {offset}"
@@ -72,11 +75,17 @@ class SinkError(VilBridgeError):
 
 
 class ValueRefused(VilBridgeError, ValueError):  # noqa: N818 - it says what happened
-    """A number or a name that was asked for is wrong; any other ValueError of a change means "not now"."""
+    """A number or a name that was asked for is wrong.
+
+    Any other ValueError of a change means "not now".
+    """
 
 
 class RecordingError(VilBridgeError):
-    """A recording cannot be written or read; the message names the file, the place in it and the cure."""
+    """A recording cannot be written or read.
+
+    The message names the file, the place in it and the cure.
+    """
 
 
 class CommandFormatError(ValueError):

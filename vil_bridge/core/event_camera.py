@@ -1,9 +1,9 @@
 """An event camera: pixels that become brighter or darker, and when, from successive pictures.
 
-Between two pictures the logarithm of each pixel's light is taken to change evenly (as ESIM does, Rebecq et al.
-2018); each time that it has gone a threshold away from where the pixel's last event left it, there is an event.
-Changes that begin and end between two pictures are missed: use pictures in which nothing moves by more than a pixel
-or two.
+Between two pictures the logarithm of each pixel's light is taken to change evenly (as ESIM does,
+Rebecq et al. 2018); each time that it has gone a threshold away from where the pixel's last event
+left it, there is an event. Changes that begin and end between two pictures are missed: use pictures
+in which nothing moves by more than a pixel or two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class Events:
 
 @dataclass(slots=True, eq=False)
 class _PixelState:
-    """State of each pixel (h * w,): its light now and at its last event, the time of that, its thresholds."""
+    """State of each pixel (h * w,).
+
+    Its light now and at its last event, the time of that, its thresholds.
+    """
 
     t_ns: int
     shape: tuple[int, int]
@@ -75,9 +78,13 @@ class EventCamera:
         sigma_threshold: float = 0.0,
         seed: int = 0,
     ) -> None:
-        if not (min(threshold_positive, threshold_negative) > 0.0 and min(refractory_s, sigma_threshold) >= 0.0):
+        if not (
+            min(threshold_positive, threshold_negative) > 0.0
+            and min(refractory_s, sigma_threshold) >= 0.0
+        ):
             raise RendererError(
-                "an event camera needs positive thresholds, and no negative refractory time or deviation"
+                "an event camera needs positive thresholds, and no negative refractory "
+                "time or deviation"
             )
         self._thresholds = threshold_positive, threshold_negative
         self._refractory_ns = math.ceil(refractory_s * 1e9)
@@ -85,7 +92,9 @@ class EventCamera:
         self._state: _PixelState | None = None
 
     def events(self, picture: npt.NDArray[np.uint8], t_ns: int) -> Events:
-        """Return events since the previous picture; none for the first, after a change of size, or when time goes back.
+        """Return events since the previous picture.
+
+        None for the first, after a change of size, or when time goes back.
 
         Args:
             picture: display values, gray (h, w) or RGB (h, w, 3).
@@ -110,7 +119,9 @@ class EventCamera:
         )
         seen = light.ravel()
         height, width = light.shape
-        return _PixelState(t_ns, (height, width), seen, seen.copy(), np.full(seen.size, _LONG_AGO_NS), up, down)
+        return _PixelState(
+            t_ns, (height, width), seen, seen.copy(), np.full(seen.size, _LONG_AGO_NS), up, down
+        )
 
     def _between(self, state: _PixelState, light: FloatArray, t_ns: int) -> Events:
         away = light - state.reference
@@ -131,19 +142,35 @@ class EventCamera:
             state.reference[pixels] = level
             left -= 1
             more = left > 0
-            pixels, step, level, ns_per_light = pixels[more], step[more], (level + step)[more], ns_per_light[more]
+            pixels, step, level, ns_per_light = (
+                pixels[more],
+                step[more],
+                (level + step)[more],
+                ns_per_light[more],
+            )
             left = left[more]
         return _sorted(made)
 
 
-def _sorted(made: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.intp], FloatArray, int]]) -> Events:
-    """Return events of instants, pixel numbers, polarities and the picture's width, in order of time."""
+def _sorted(
+    made: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.intp], FloatArray, int]],
+) -> Events:
+    """Return events of instants, pixel numbers, polarities and the picture's width, in order of
+    time.
+    """
     if not made:
-        return Events(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.uint16), np.zeros(0, np.int8))
+        return Events(
+            np.zeros(0, np.int64),
+            np.zeros(0, np.uint16),
+            np.zeros(0, np.uint16),
+            np.zeros(0, np.int8),
+        )
     t_ns, pixel, polarity = (np.concatenate([part[i] for part in made]) for i in range(3))
     order = np.lexsort((pixel, t_ns))
     y, x = np.divmod(pixel[order], made[0][3])
-    return Events(t_ns[order], x.astype(np.uint16), y.astype(np.uint16), polarity[order].astype(np.int8))
+    return Events(
+        t_ns[order], x.astype(np.uint16), y.astype(np.uint16), polarity[order].astype(np.int8)
+    )
 
 
 def _log_light(picture: npt.NDArray[np.uint8]) -> FloatArray:

@@ -1,4 +1,6 @@
-"""Event loops: failures that no caller awaits (callbacks, tasks, transports), and calls from other threads."""
+"""Event loops: failures that no caller awaits (callbacks, tasks, transports), and calls from
+other threads.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 class LoopErrors:
-    """The exception handler of a loop: a peer's failure is counted, a bug goes to the supervisor or its bulkhead.
+    """The exception handler of a loop.
+
+    A peer's failure is counted, a bug goes to the supervisor or its bulkhead.
 
     asyncio alone would log a failing callback and go on, for ever, its work undone.
 
     Attributes:
         counters: what came, by type of the exception ("other": without one).
-        failed: the first bug of the bridge itself: neither a ``VilBridgeError`` nor an ``OSError``, and not of a
-            part behind a bulkhead, which fails alone. Python 3.11 also reports stream servers' tasks that were
-            cancelled, which is none.
+        failed: the first bug of the bridge itself: neither a ``VilBridgeError`` nor an ``OSError``,
+            and not of a part behind a bulkhead, which fails alone. Python 3.11 also reports stream
+            servers' tasks that were cancelled, which is none.
     """
 
     def __init__(self) -> None:
@@ -61,7 +65,10 @@ class LoopErrors:
 
 
 class _OwnedTask(asyncio.Task[Any]):
-    """A task of a part behind a bulkhead; it may have no awaiter, and its context is private before Python 3.12."""
+    """A task of a part behind a bulkhead.
+
+    It may have no awaiter, and its context is private before Python 3.12.
+    """
 
     owner: Bulkhead
 
@@ -102,17 +109,21 @@ def in_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) ->
     """Have it done, and wait for that.
 
     Raises:
-        LoopBusyError: the loop does not get to it within 10 s; it is cancelled then. And whatever the work raises.
+        LoopBusyError: the loop does not get to it within 10 s; it is cancelled then. And whatever
+            the work raises.
     """
     given_up = threading.Event()
     doing = asyncio.run_coroutine_threadsafe(_done(work, given_up), loop)
     try:
         doing.result(_LIMIT_S)
     except TimeoutError:
-        given_up.set()  # or a loop that comes back would take its first step before it hears of the end
+        # Or a loop that comes back would take its first step before it hears of the end.
+        given_up.set()
         if not doing.cancel():  # it was done at the last moment
             return doing.result()
-        raise LoopBusyError(f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why") from None
+        raise LoopBusyError(
+            f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why"
+        ) from None
 
 
 async def _done(work: Coroutine[Any, Any, None], given_up: threading.Event) -> None:

@@ -5,10 +5,10 @@ A fault text is a list of ``name=value`` separated by commas, for example
 
 * on single messages, each with its probability: ``loss``, ``duplicate``, ``reorder``, ``garbage``;
 * on their way: ``delay=20ms±5`` (normal), ``jitter=2ms`` (exponential, added to it);
-* on subjects, in episodes: ``occlude=NAME:EPISODE``, ``flip=NAME:EPISODE`` (the mirrored solution of a
-  symmetric set of markers), ``swap=NAME+NAME:EPISODE`` (labels exchanged);
-* on the peer, in episodes: ``halfopen=EPISODE`` (silent, sockets open), ``burst=EPISODE`` (held back, then
-  all at once), ``restart=EPISODE`` (gone, then back with new ids; emulators only);
+* on subjects, in episodes: ``occlude=NAME:EPISODE``, ``flip=NAME:EPISODE`` (the mirrored solution
+  of a symmetric set of markers), ``swap=NAME+NAME:EPISODE`` (labels exchanged);
+* on the peer, in episodes: ``halfopen=EPISODE`` (silent, sockets open), ``burst=EPISODE`` (held
+  back, then all at once), ``restart=EPISODE`` (gone, then back with new ids; emulators only);
 * on its clock: ``drift=50ppm``, ``step=100ms@30s``.
 
 An EPISODE is ``DURATION@START/PERIOD``: it begins START after the start (5 s by default) and comes
@@ -58,7 +58,10 @@ class Episode:
         return turn if since < self.duration_ns else None
 
     def end_ns(self, elapsed_ns: int) -> int | None:
-        """Return the end of the repetition that is going on, counted from the start; None between them."""
+        """Return the end of the repetition that is going on, counted from the start.
+
+        None between them.
+        """
         turn = self.index(elapsed_ns)
         return None if turn is None else self.start_ns + turn * self.period_ns + self.duration_ns
 
@@ -137,7 +140,8 @@ class Delivery:
     """Delivery of each message of one peer: lost, late, duplicated or broken.
 
     Attributes:
-        counters: ``offered``, ``lost``, ``duplicated``, ``reordered``, ``garbage``, ``silenced``, ``held``.
+        counters: ``offered``, ``lost``, ``duplicated``, ``reordered``, ``garbage``, ``silenced``,
+            ``held``.
     """
 
     faults: Faults
@@ -148,7 +152,10 @@ class Delivery:
         self._random = random.Random(self.faults.seed)  # noqa: S311 - noise, not secrets
 
     def delays_ns(self, elapsed_ns: int) -> tuple[int, ...]:
-        """Return the travel time of each copy of a message sent now: none when it is lost, two when duplicated."""
+        """Return the travel time of each copy of a message sent now.
+
+        None when it is lost, two when duplicated.
+        """
         faults, chance = self.faults, self._random.random
         self.counters["offered"] += 1
         if faults.silent(elapsed_ns):
@@ -158,7 +165,8 @@ class Delivery:
             self.counters["lost"] += 1
             return ()
         held_ns = self._held_ns(elapsed_ns)
-        delay = held_ns + faults.delay_ns if held_ns else self._transit_ns()  # a queue keeps its order
+        # A queue keeps its order.
+        delay = held_ns + faults.delay_ns if held_ns else self._transit_ns()
         if chance() < faults.reorder:
             self.counters["reordered"] += 1
             delay += REORDER_NS
@@ -168,7 +176,10 @@ class Delivery:
         return (delay,)
 
     def garbage(self, elapsed_ns: int, message: bytes) -> bytes | None:
-        """Return a broken relative of the message (cut, flipped or random) to be sent too; mostly None."""
+        """Return a broken relative of the message (cut, flipped or random) to be sent too.
+
+        Mostly None.
+        """
         if self.faults.silent(elapsed_ns) or self._random.random() >= self.faults.garbage:
             return None
         self.counters["garbage"] += 1
@@ -177,7 +188,11 @@ class Delivery:
             return message[: self._random.randrange(len(message))]
         if kind == 1 and message:
             at = self._random.randrange(len(message))
-            return message[:at] + bytes([message[at] ^ (1 << self._random.randrange(8))]) + message[at + 1 :]
+            return (
+                message[:at]
+                + bytes([message[at] ^ (1 << self._random.randrange(8))])
+                + message[at + 1 :]
+            )
         return self._random.randbytes(self._random.randrange(1, 256))
 
     def _transit_ns(self) -> int:
@@ -207,7 +222,12 @@ class SubjectFaults:
     counters: Counter[str] = field(default_factory=Counter)
 
     def bodies(
-        self, elapsed_ns: int, subjects: tuple[str, ...], p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray
+        self,
+        elapsed_ns: int,
+        subjects: tuple[str, ...],
+        p_m: FloatArray,
+        q_xyzw: FloatArray,
+        tracked: BoolArray,
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return poses (n, 3), (n, 4) and flags (n,) as the faulty system would report them."""
         faults = self.faults
@@ -233,14 +253,22 @@ class SubjectFaults:
 
     def markers(self, elapsed_ns: int, markers: Markers | None) -> Markers | None:
         """Return the same for single markers: those of an occluded subject are occluded with it."""
-        hidden = tuple(f"{t.subjects[0]}/" for t in self.faults.occlude if t.episode.index(elapsed_ns) is not None)
+        hidden = tuple(
+            f"{t.subjects[0]}/"
+            for t in self.faults.occlude
+            if t.episode.index(elapsed_ns) is not None
+        )
         if markers is None or not hidden:
             return markers
         seen = np.array([not label.startswith(hidden) for label in markers.labels], dtype=np.bool_)
         return Markers(markers.labels, markers.p_m, markers.tracked & seen)
 
     def _struck(
-        self, troubles: tuple[SubjectEpisode, ...], elapsed_ns: int, reason: str, known: dict[str, int]
+        self,
+        troubles: tuple[SubjectEpisode, ...],
+        elapsed_ns: int,
+        reason: str,
+        known: dict[str, int],
     ) -> list[tuple[str, ...]]:
         struck = [
             t.subjects
@@ -277,7 +305,11 @@ def _span_ns(text: str) -> int:
 def _episode(text: str) -> Episode:
     rest, slash, period = text.partition("/")
     duration, at, start = rest.partition("@")
-    episode = Episode(_span_ns(duration), _span_ns(start) if at else DEFAULT_START_NS, _span_ns(period) if slash else 0)
+    episode = Episode(
+        _span_ns(duration),
+        _span_ns(start) if at else DEFAULT_START_NS,
+        _span_ns(period) if slash else 0,
+    )
     if slash and episode.period_ns <= episode.duration_ns:
         raise ValueError("its period must be longer than its duration")
     return episode
@@ -299,7 +331,9 @@ def _delay(text: str) -> dict[str, Any]:
     unit = re.sub(r"[-\d.]", "", base)
     return {
         "delay_ns": delay,
-        "delay_sd_ns": _span_ns(spread if spread[-1:].isalpha() else spread + unit) if spread else 0,
+        "delay_sd_ns": _span_ns(spread if spread[-1:].isalpha() else spread + unit)
+        if spread
+        else 0,
     }
 
 

@@ -1,4 +1,7 @@
-"""Metadata of a picture, from the relay to every output, and their JSON on the wire (docs/reference/stream.md)."""
+"""Metadata of a picture, from the relay to every output, and their JSON on the wire.
+
+docs/reference/stream.md.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,11 @@ class HeaderRace(msgspec.Struct, gc=False, frozen=True):
     """Race of a camera's carrier as its bridge knows it, plain numbers.
 
     Attributes:
-        state: waiting, ready, racing, or the outcome. next_gate: name of the gate that is due; empty after the end.
+        state: waiting, ready, racing, or the outcome. next_gate: name of the gate that is due;
+            empty after the end.
         passed: gates so far. lap: from 1. laps: of the race.
-        race_s: time of the race at the instant that the picture shows, without penalties. penalty_s: so far.
+        race_s: time of the race at the instant that the picture shows, without penalties.
+            penalty_s: so far.
     """
 
     state: str
@@ -57,7 +62,9 @@ class HeaderRace(msgspec.Struct, gc=False, frozen=True):
 
 
 class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
-    """Metadata of one picture of one camera; the order of the fields is that of the keys on the wire.
+    """Metadata of one picture of one camera.
+
+    The order of the fields is that of the keys on the wire.
 
     Attributes:
         width, height: of the picture, pixels. K: its intrinsics (fx, fy, cx, cy), pixels.
@@ -66,16 +73,18 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
         frame_id: of the request. t_display_ns: instant that the picture shows.
         tracking: state of the carrier, ``fixed`` for a camera without one.
         compensation: how the picture was warped, at least ``method``.
-        motion: twist of the carrier at ``t_display_ns``, what is known of its IMU, the covariance of its pose, and the
-            newest state that was measured; None = fixed, or not asked for.
+        motion: twist of the carrier at ``t_display_ns``, what is known of its IMU, the covariance
+            of its pose, and the newest state that was measured; None = fixed, or not asked for.
         race: of the carrier; absent where it does not race.
-        t_use_ns: when the picture is expected to be used. t_oldest_ns: instant from which its age counts.
-        t_expires_ns: when it is older than its camera's ``max_age_ms``; in what a reader of the stream gets.
-        blank: True for a black picture of a lost carrier; absent otherwise. Such a picture has no poses, no
-            collision, no landmarks and no range: None here, absent on the wire.
+        t_use_ns: when the picture is expected to be used. t_oldest_ns: instant from which its age
+            counts.
+        t_expires_ns: when it is older than its camera's ``max_age_ms``; in what a reader of the
+            stream gets.
+        blank: True for a black picture of a lost carrier; absent otherwise. Such a picture has no
+            poses, no collision, no landmarks and no range: None here, absent on the wire.
         t_render_ns: instant of ``pose_rendered``.
-        render_age_ns: only of a rendering that is shown again, since the next one is late: ``t_display_ns`` minus
-            ``t_render_ns``.
+        render_age_ns: only of a rendering that is shown again, since the next one is late:
+            ``t_display_ns`` minus ``t_render_ns``.
         collision: whether the carrier collided; None = not asked for.
         landmarks: beacons as name, column and row (pixels) and z-depth (metres).
         range_m: of the range finder; None = unknown.
@@ -126,12 +135,36 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
     def fields(self) -> dict[str, Any]:
         """Return the keys and values of the wire, in its order."""
         values: dict[str, Any] = msgspec.to_builtins(self)
-        return {name: values[name] for name in _BLANK_FIELDS if name in values} if self.blank else values
+        return (
+            {name: values[name] for name in _BLANK_FIELDS if name in values}
+            if self.blank
+            else values
+        )
 
 
 _BLANK_FIELDS: Final = (
-    *("camera", "width", "height", "K", "T_body_camera", "compensated", "frame_id", "t_display_ns", "tracking"),
-    *("compensation", "motion", "race", "modality", "variant", "blank", "t_use_ns", "t_oldest_ns", "stamps_ns"),
+    *(
+        "camera",
+        "width",
+        "height",
+        "K",
+        "T_body_camera",
+        "compensated",
+        "frame_id",
+        "t_display_ns",
+        "tracking",
+    ),
+    *(
+        "compensation",
+        "motion",
+        "race",
+        "modality",
+        "variant",
+        "blank",
+        "t_use_ns",
+        "t_oldest_ns",
+        "stamps_ns",
+    ),
     *("encoding", "format", "rows", "memory", "t_expires_ns"),
 )
 """Keys of a blank picture's header, which has fewer and in another order."""

@@ -20,7 +20,10 @@ GRAVITY_MPS2 = 9.80665
 
 
 def cross(a: _Array, b: _Array) -> _Array:
-    """Return the cross product of vectors (..., 3); np.cross costs twice as much for the few vectors of a frame."""
+    """Return the cross product of vectors (..., 3).
+
+    Np.cross costs twice as much for the few vectors of a frame.
+    """
     ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
     bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
     return np.stack((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx), axis=-1)
@@ -32,9 +35,10 @@ def yaw_matrix(yaw_rad: float) -> _Array:
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
-# Small arrays cost per call, not per element: products are written as matrix products, but only where no sum has more
-# than two terms that are not 0, and those are exact: these sums have the same bits in every order, on every processor.
-# Row 4 j + k of the table holds what a_j b_k adds to the components of a b.
+# Small arrays cost per call, not per element: products are written as matrix products, but only
+# where no sum has more than two terms that are not 0, and those are exact: these sums have the same
+# bits in every order, on every processor. Row 4 j + k of the table holds what a_j b_k adds to the
+# components of a b.
 _PRODUCT: _Array = np.zeros((4, 4, 4))
 for _i, _j, _k, _sign in (
     *((0, 3, 0, 1), (0, 0, 3, 1), (0, 1, 2, 1), (0, 2, 1, -1)),
@@ -45,8 +49,8 @@ for _i, _j, _k, _sign in (
     _PRODUCT[_j, _i, _k] = _sign
 _LEFT_FACTOR: _Array = _PRODUCT.reshape(4, 16)
 
-# Column 3 r + c of the tables holds what q_j q_k adds to entry (r, c) of the rotation matrix: two terms of every entry
-# in the first table, the others of the diagonal in the second.
+# Column 3 r + c of the tables holds what q_j q_k adds to entry (r, c) of the rotation matrix: two
+# terms of every entry in the first table, the others of the diagonal in the second.
 _MATRIX: _Array = np.zeros((2, 4, 4, 9))
 for _entry, _terms in enumerate(
     (
@@ -102,7 +106,11 @@ def turned(q_xyzw: Sequence[float], v: Sequence[float]) -> tuple[float, float, f
     x, y, z, w = q_xyzw
     vx, vy, vz = v
     tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
-    return vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx
+    return (
+        vx + w * tx + y * tz - z * ty,
+        vy + w * ty + z * tx - x * tz,
+        vz + w * tz + x * ty - y * tx,
+    )
 
 
 def q_to_matrix(q: _Array) -> _Array:
@@ -113,23 +121,43 @@ def q_to_matrix(q: _Array) -> _Array:
 
 
 def q_from_matrix(m: _Array) -> _Array:
-    """Return quaternions of rotation matrices (..., 3, 3), by the largest-pivot rule (Shepperd 1978)."""
+    """Return quaternions of rotation matrices (..., 3, 3), by the largest-pivot rule.
+
+    Shepperd 1978.
+    """
     entries = m.reshape(-1, 9)
-    products = (_UNIT_PRODUCTS + entries @ _PRODUCTS + entries @ _REST_OF_PRODUCTS).reshape(-1, 4, 4)
+    products = (_UNIT_PRODUCTS + entries @ _PRODUCTS + entries @ _REST_OF_PRODUCTS).reshape(
+        -1, 4, 4
+    )
     pivot = products[:, _DIAGONAL, _DIAGONAL].argmax(axis=1)
     return q_normalize(products[np.arange(len(products)), pivot]).reshape(*m.shape[:-2], 4)
 
 
-# Row r c of the table holds what entry (r, c) of a rotation matrix adds to the products 4 q_j q_k; the
-# constant part stands apart. Each row of the products is the quaternion, scaled by one component.
+# Row r c of the table holds what entry (r, c) of a rotation matrix adds to the products 4 q_j q_k;
+# the constant part stands apart. Each row of the products is the quaternion, scaled by one
+# component.
 _UNIT_PRODUCTS: _Array = np.eye(4).reshape(16)
 _PRODUCTS: _Array = np.zeros((9, 4, 4))
 for _row, _column, _j, _k, _sign in (
     *((0, 0, 0, 0, 1), (0, 0, 1, 1, -1), (0, 0, 2, 2, -1), (0, 0, 3, 3, 1)),
     *((1, 1, 0, 0, -1), (1, 1, 1, 1, 1), (1, 1, 2, 2, -1), (1, 1, 3, 3, 1)),
     *((2, 2, 0, 0, -1), (2, 2, 1, 1, -1), (2, 2, 2, 2, 1), (2, 2, 3, 3, 1)),
-    *((0, 1, 0, 1, 1), (1, 0, 0, 1, 1), (0, 2, 0, 2, 1), (2, 0, 0, 2, 1), (1, 2, 1, 2, 1), (2, 1, 1, 2, 1)),
-    *((2, 1, 0, 3, 1), (1, 2, 0, 3, -1), (0, 2, 1, 3, 1), (2, 0, 1, 3, -1), (1, 0, 2, 3, 1), (0, 1, 2, 3, -1)),
+    *(
+        (0, 1, 0, 1, 1),
+        (1, 0, 0, 1, 1),
+        (0, 2, 0, 2, 1),
+        (2, 0, 0, 2, 1),
+        (1, 2, 1, 2, 1),
+        (2, 1, 1, 2, 1),
+    ),
+    *(
+        (2, 1, 0, 3, 1),
+        (1, 2, 0, 3, -1),
+        (0, 2, 1, 3, 1),
+        (2, 0, 1, 3, -1),
+        (1, 0, 2, 3, 1),
+        (0, 1, 2, 3, -1),
+    ),
 ):
     _PRODUCTS[3 * _row + _column, _j, _k] = _PRODUCTS[3 * _row + _column, _k, _j] = _sign
 _PRODUCTS = _PRODUCTS.reshape(9, 16)
@@ -151,7 +179,9 @@ def q_log(q: _Array) -> _Array:
     w = q[..., 3:4]
     u = q[..., :3] * np.copysign(1.0, w)
     s = np.sqrt((u * u).sum(axis=-1, keepdims=True))
-    rotvec: _Array = u * np.divide(2.0 * np.arctan2(s, np.abs(w)), s, out=np.full_like(s, 2.0), where=s > 1e-9)
+    rotvec: _Array = u * np.divide(
+        2.0 * np.arctan2(s, np.abs(w)), s, out=np.full_like(s, 2.0), where=s > 1e-9
+    )
     return rotvec
 
 
@@ -161,7 +191,10 @@ def q_slerp(a: _Array, b: _Array, fraction: float) -> _Array:
 
 
 def q_from_euler_zyx(yaw_rad: float, pitch_rad: float, roll_rad: float) -> _Array:
-    """Return the quaternion of intrinsic Z-Y-X angles: yaw about z, pitch about the new y, roll about the new x."""
+    """Return the quaternion of intrinsic Z-Y-X angles.
+
+    Yaw about z, pitch about the new y, roll about the new x.
+    """
     (sy, sp, sr), (cy, cp, cr) = sin_cos(0.5 * np.array((yaw_rad, pitch_rad, roll_rad)))
     return np.array(
         [
@@ -189,7 +222,8 @@ def q_to_euler_zyx(q_xyzw: _Array) -> tuple[float, float, float]:
 class Transform:
     """A rigid transform ``T_a_b``: x_a = R(q) x_b + p. ``p_m`` shape (3,), ``q_xyzw`` shape (4,).
 
-    It is a value: code makes another one instead of changing it. A frozen dataclass takes three times as long to make.
+    It is a value: code makes another one instead of changing it. A frozen dataclass takes three
+    times as long to make.
     """
 
     p_m: _Array
@@ -203,7 +237,9 @@ class Transform:
     @classmethod
     def of(cls, p_m: npt.ArrayLike, q_xyzw: npt.ArrayLike = (0.0, 0.0, 0.0, 1.0)) -> Transform:
         """Make a transform from any sequences; the quaternion is normalised."""
-        return cls(np.asarray(p_m, dtype=np.float64), q_normalize(np.asarray(q_xyzw, dtype=np.float64)))
+        return cls(
+            np.asarray(p_m, dtype=np.float64), q_normalize(np.asarray(q_xyzw, dtype=np.float64))
+        )
 
     def __matmul__(self, other: Transform) -> Transform:
         """Return T_a_b @ T_b_c = T_a_c."""
@@ -249,11 +285,13 @@ class Transform:
         return m
 
 
-# --- frame conversions; each takes positions (..., 3) and quaternions (..., 4), or vectors (..., 3) ---
+# --- frame conversions; each takes positions (..., 3) and quaternions (..., 4), or vectors (..., 3)
 
 
 _YUP_TO_ZUP: _Array = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
-_Q_YUP_TO_ZUP: _Array = np.block([[_YUP_TO_ZUP, np.zeros((3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]])
+_Q_YUP_TO_ZUP: _Array = np.block(
+    [[_YUP_TO_ZUP, np.zeros((3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]]
+)
 _FLU_TO_FRD: _Array = np.array([1.0, -1.0, -1.0])
 
 
@@ -273,9 +311,9 @@ def flu_to_frd(v: _Array) -> _Array:
     return turned
 
 
-# Both sides of R_unity = A R B are improper, so that with the signs moved inside R_unity = (-A) R (-B) is a
-# product of rotations. The quaternions follow it, and since the outer two are constant, theirs is one
-# orthogonal 4x4 matrix, to be multiplied from the right.
+# Both sides of R_unity = A R B are improper, so that with the signs moved inside R_unity = (-A) R
+# (-B) is a product of rotations. The quaternions follow it, and since the outer two are constant,
+# theirs is one orthogonal 4x4 matrix, to be multiplied from the right.
 _ENU_TO_UNITY: _Array = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 _FLU_TO_UNITY: _Array = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 _EDN_TO_UNITY: _Array = np.diag([1.0, -1.0, 1.0])
@@ -286,7 +324,10 @@ _Q_FLU_TO_UNITY, _Q_EDN_TO_UNITY = (
 
 
 def enu_flu_to_unity(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Convert ENU world, FLU bodies to Unity's left-handed y-up world and bodies (x right, y up, z forward)."""
+    """Convert ENU world, FLU bodies to Unity's left-handed y-up world and bodies.
+
+    X right, y up, z forward.
+    """
     return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_FLU_TO_UNITY
 
 
@@ -296,7 +337,10 @@ def unity_to_enu_flu(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
 
 
 def optical_to_unity(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Convert ENU world and optical cameras (EDN) to Unity's world and cameras (x right, y up, z forward)."""
+    """Convert ENU world and optical cameras (EDN) to Unity's world and cameras.
+
+    X right, y up, z forward.
+    """
     return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_EDN_TO_UNITY
 
 

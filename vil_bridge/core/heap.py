@@ -9,15 +9,20 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _LARGEST_HEAP_BLOCK_BYTES: Final = 8 << 20
-"""A depth picture of 1920 x 1080 fits. Larger blocks between small ones would let the heap grow for hours."""
+"""A depth picture of 1920 x 1080 fits.
+
+Larger blocks between small ones would let the heap grow for hours.
+"""
 _FREE_HEAP_BYTES: Final = 16 << 20
 
 
 def freeze_heap() -> bool:
-    """Ask glibc not to return and re-fault the memory of every picture; False where there is no mallopt.
+    """Ask glibc not to return and re-fault the memory of every picture.
 
-    All threads share one heap: pictures are received in one and freed in another, and heaps of their
-    own would each keep room for the largest. To be called before the first thread starts.
+    False where there is no mallopt.
+
+    All threads share one heap: pictures are received in one and freed in another, and heaps of
+    their own would each keep room for the largest. To be called before the first thread starts.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

@@ -31,7 +31,8 @@ class Latch:
         loop, passed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # that loop has been closed, and its tasks with it
+            # That loop has been closed, and its tasks with it.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(passed.set)
 
         with self._lock:

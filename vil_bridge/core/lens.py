@@ -1,7 +1,10 @@
-"""Lenses of cameras: ideal and distorted coordinates, and the model to render for a camera whose pictures are warped.
+"""Lenses of cameras.
 
-The lens models are those of OpenCV: plumb-bob with (k1, k2, p1, p2, k3), equidistant with (k1, k2, k3, k4).
-A rendered picture shows more than its camera, without lens distortion. Coordinates are normalised.
+Ideal and distorted coordinates, and the model to render for a camera whose pictures are warped.
+
+The lens models are those of OpenCV: plumb-bob with (k1, k2, p1, p2, k3), equidistant with (k1, k2,
+k3, k4). A rendered picture shows more than its camera, without lens distortion. Coordinates are
+normalised.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ def distort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
 def undistort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
     """Return the ideal normalised coordinates (n, 2) of distorted ones, by Newton's method.
 
-    Where the lens puts nothing, beyond the edge at which its model folds back, they are not a number.
+    Where the lens puts nothing, beyond the edge at which its model folds back, they are not a
+    number.
     """
     if lens is None:
         return xy
@@ -53,7 +57,11 @@ def _plumb_bob(lens: Distortion, xy: FloatArray) -> FloatArray:
     radial = 1.0 + r2 * (k1 + r2 * (k2 + r2 * k3))
     across = 2.0 * x * y
     return np.stack(
-        (x * radial + p1 * across + p2 * (r2 + 2.0 * x * x), y * radial + p1 * (r2 + 2.0 * y * y) + p2 * across), axis=1
+        (
+            x * radial + p1 * across + p2 * (r2 + 2.0 * x * x),
+            y * radial + p1 * (r2 + 2.0 * y * y) + p2 * across,
+        ),
+        axis=1,
     )
 
 
@@ -108,11 +116,15 @@ def _undo_equidistant(lens: Distortion, xy: FloatArray) -> FloatArray:
         t2 = theta * theta
         error = theta * (1.0 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4)))) - bent
         slope = 1.0 + t2 * (3.0 * k1 + t2 * (5.0 * k2 + t2 * (7.0 * k3 + t2 * 9.0 * k4)))
-        theta = np.clip(theta - error / np.where(np.abs(slope) > 1e-6, slope, 1.0), 0.0, _WIDEST_RAD)
+        theta = np.clip(
+            theta - error / np.where(np.abs(slope) > 1e-6, slope, 1.0), 0.0, _WIDEST_RAD
+        )
         if np.abs(error).max(initial=0.0) < _EXACT:
             break
     ideal = xy * np.where(bent > 1e-9, np.tan(theta) / np.maximum(bent, 1e-9), 1.0)[:, None]
-    found = (slope > 0.0) & (np.abs(_equidistant(lens, ideal) - xy).max(axis=1, initial=0.0) < _ENOUGH)
+    found = (slope > 0.0) & (
+        np.abs(_equidistant(lens, ideal) - xy).max(axis=1, initial=0.0) < _ENOUGH
+    )
     ideal[~found] = np.nan
     return ideal
 
@@ -124,7 +136,8 @@ _BORDER_PX: Final = 1
 
 
 def rendered_model(shown: CameraModel, margin_rad: float, *, bends: bool) -> CameraModel:
-    """Return the model to render for a camera that may turn by an angle and still see something everywhere.
+    """Return the model to render for a camera that may turn by an angle and still see something
+    everywhere.
 
     An ideal pinhole stays one around its centre, which is all that the original renderers can draw.
 
@@ -154,13 +167,17 @@ def rendered_model(shown: CameraModel, margin_rad: float, *, bends: bool) -> Cam
 
 
 def _margin_px(f_px: float, half_px: float, margin_rad: float) -> int:
-    return math.ceil(f_px * math.tan(_widened(math.atan(half_px / f_px), margin_rad)) - half_px - 1e-9)
+    return math.ceil(
+        f_px * math.tan(_widened(math.atan(half_px / f_px), margin_rad)) - half_px - 1e-9
+    )
 
 
 def _widened(half_rad: float, margin_rad: float) -> float:
     if half_rad + margin_rad > _WIDEST_PLANE_RAD:
         text = f"with a margin of {math.degrees(margin_rad):g} degrees"
-        raise ValueError(f"sees {math.degrees(half_rad):.0f} degrees from its axis; {text} that is beyond 82")
+        raise ValueError(
+            f"sees {math.degrees(half_rad):.0f} degrees from its axis; {text} that is beyond 82"
+        )
     return half_rad + margin_rad
 
 
@@ -171,7 +188,10 @@ def _ideal_for_lens(shown: CameraModel, margin_rad: float) -> CameraModel:
     ideal = np.abs(undistort(shown.distortion, bent))
     if np.isnan(ideal).all():
         raise ValueError("nothing is seen through lens.coefficients")
-    half = [math.tan(_widened(math.atan(float(extent)), margin_rad)) for extent in np.nanmax(ideal, axis=0)]
+    half = [
+        math.tan(_widened(math.atan(float(extent)), margin_rad))
+        for extent in np.nanmax(ideal, axis=0)
+    ]
     limits = (min(_MOST_TIMES * n, _LONGEST_PX) / 2.0 for n in (shown.width_px, shown.height_px))
     f_px = min(fy, *(limit / extent for limit, extent in zip(limits, half, strict=True)))
     width_px, height_px = (2 * (math.ceil(extent * f_px) + _BORDER_PX) for extent in half)

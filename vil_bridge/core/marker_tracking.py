@@ -1,10 +1,10 @@
 """Humans and bodies from labelled markers alone: rigid segments that carry them, joined to a tree.
 
-A template is fitted once, from frames in which all its markers are seen: where each marker sits on its
-segment, and how far skin and clothes let it move there. Then every frame gives each segment the pose
-that fits its visible markers best (weighted least squares, Horn 1987). Segments that show too few of
-them follow their parents; markers that are hidden are expected where their segment carries them, and
-markers without labels are taken for hidden ones that are expected nearby.
+A template is fitted once, from frames in which all its markers are seen: where each marker sits on
+its segment, and how far skin and clothes let it move there. Then every frame gives each segment the
+pose that fits its visible markers best (weighted least squares, Horn 1987). Segments that show too
+few of them follow their parents; markers that are hidden are expected where their segment carries
+them, and markers without labels are taken for hidden ones that are expected nearby.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _GATE_M: Final = 0.03
 
 _IDENTITY: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
-# A rotation matrix is a quadratic form of its quaternion. Row r c of the table is the symmetric 4x4 matrix of entry
-# (r, c), so that the sum of (seen . R rest) over markers is q^T N q, with N = covariance @ table: the best q is the
-# eigenvector of N's largest eigenvalue.
+# A rotation matrix is a quadratic form of its quaternion. Row r c of the table is the symmetric 4x4
+# matrix of entry (r, c), so that the sum of (seen . R rest) over markers is q^T N q, with N =
+# covariance @ table: the best q is the eigenvector of N's largest eigenvalue.
 _A, _B = np.eye(4)[:, None], np.eye(4)[None]
 _HORN: Final[FloatArray] = (0.25 * (q_to_matrix(_A + _B) - q_to_matrix(_A - _B))).reshape(16, 9).T
 
@@ -48,7 +48,8 @@ class Segment:
     Attributes:
         markers: labels of those that it carries, at least three.
         parent: name of the segment that it hangs on; None = it is a root.
-        origin: labels whose middle is its joint to the parent, on whichever segments; empty = its own markers.
+        origin: labels whose middle is its joint to the parent, on whichever segments; empty = its
+            own markers.
     """
 
     name: str
@@ -70,7 +71,8 @@ class _Poses:
 class MarkerTemplate:
     """A subject as rigid segments with markers.
 
-    At rest, which is how the subject stood in the first fitted frame, the axes of all segments are the room's.
+    At rest, which is how the subject stood in the first fitted frame, the axes of all segments are
+    the room's.
 
     Attributes:
         model: the segments as bones.
@@ -88,7 +90,12 @@ class MarkerTemplate:
 
     @classmethod
     def fit(
-        cls, name: str, segments: Sequence[Segment], labels: Sequence[str], p_m: FloatArray, tracked: BoolArray
+        cls,
+        name: str,
+        segments: Sequence[Segment],
+        labels: Sequence[str],
+        p_m: FloatArray,
+        tracked: BoolArray,
     ) -> MarkerTemplate:
         """Fit from recorded markers.
 
@@ -100,28 +107,38 @@ class MarkerTemplate:
             tracked: shape (n, len(labels)).
 
         Raises:
-            ValueError: a label or parent is unknown, a label is used twice, or no frame shows all markers.
+            ValueError: a label or parent is unknown, a label is used twice, or no frame shows all
+                markers.
         """
         order = _ordered(segments)
         column = _columns(name, [segment for segment, _ in order], labels)
         needed = sorted({column[label] for s, _ in order for label in (*s.markers, *s.origin)})
         full = np.flatnonzero(tracked[:, needed].all(axis=1))
         if not len(full):
-            raise ValueError(f"{name}: no frame shows all {len(needed)} markers: leave out those that are hidden")
+            raise ValueError(
+                f"{name}: no frame shows all {len(needed)} markers: leave out those that are hidden"
+            )
         first_m = p_m[full[0]]
-        origins_m = np.array([first_m[[column[c] for c in s.origin or s.markers]].mean(axis=0) for s, _ in order])
+        origins_m = np.array(
+            [first_m[[column[c] for c in s.origin or s.markers]].mean(axis=0) for s, _ in order]
+        )
         parents = tuple(parent for _, parent in order)
-        above_m = np.array([origins_m[parent] if parent >= 0 else np.zeros(3) for parent in parents])
+        above_m = np.array(
+            [origins_m[parent] if parent >= 0 else np.zeros(3) for parent in parents]
+        )
         model = SkeletonModel(name, tuple(s.name for s, _ in order), parents, origins_m - above_m)
         carried = tuple(label for segment, _ in order for label in segment.markers)
         carriers = np.repeat(np.arange(len(order)), [len(s.markers) for s, _ in order])
         columns = np.array([column[label] for label in carried], dtype=np.intp)
-        start = cls(model, carried, carriers, first_m[columns] - origins_m[carriers], np.zeros(len(carried)))
+        start = cls(
+            model, carried, carriers, first_m[columns] - origins_m[carriers], np.zeros(len(carried))
+        )
         rows = full[np.linspace(0, len(full) - 1, min(len(full), _FIT_ROWS)).astype(np.intp)]
         return start.refined(p_m[rows][:, columns])
 
     def refined(self, p_m: FloatArray) -> MarkerTemplate:
-        """Return the same model with its markers where they sit on average over frames (n, k, 3) that show them all.
+        """Return the same model with its markers where they sit on average over frames (n, k, 3)
+        that show them all.
 
         Raises:
             ValueError: the markers of a segment lie on one line.
@@ -153,7 +170,9 @@ class MarkerTemplate:
         seen = np.where(shown, p_m - seen_mean[..., self.segments, :], 0.0)
         weighted = share[..., None] * rest[..., None, :, :]
         covariance = np.swapaxes(seen, -1, -2)[..., None, :, :] @ weighted
-        _, vectors = np.linalg.eigh((covariance.reshape(*total.shape, 9) @ _HORN).reshape(*total.shape, 4, 4))
+        _, vectors = np.linalg.eigh(
+            (covariance.reshape(*total.shape, 9) @ _HORN).reshape(*total.shape, 4, 4)
+        )
         q_xyzw = vectors[..., 3]
         spread = np.linalg.eigvalsh(np.swapaxes(rest, -1, -2)[..., None, :, :] @ weighted)[..., 1]
         known = (np.count_nonzero(W, axis=-1) >= _FEWEST) & (spread > _LEAST_SPREAD_M**2)
@@ -179,7 +198,9 @@ def _columns(name: str, segments: Sequence[Segment], labels: Sequence[str]) -> d
     column = {label: i for i, label in enumerate(labels) if label}
     absent = sorted({label for s in segments for label in (*s.markers, *s.origin)} - column.keys())
     if absent:
-        raise ValueError(f"{name}: no markers {', '.join(absent)}; there are {', '.join(sorted(column))}")
+        raise ValueError(
+            f"{name}: no markers {', '.join(absent)}; there are {', '.join(sorted(column))}"
+        )
     uses = Counter(label for segment in segments for label in segment.markers)
     twice = [label for label, count in uses.items() if count > 1]
     if twice:
@@ -200,8 +221,12 @@ def _ordered(segments: Sequence[Segment]) -> list[tuple[Segment, int]]:
         if segment.parent is not None and segment.parent not in index:
             raise ValueError(f"segment {segment.name}: no segment is named {segment.parent!r}")
         if len(segment.markers) < _FEWEST:
-            raise ValueError(f"segment {segment.name}: {len(segment.markers)} markers, {_FEWEST} fix a pose")
-    order = parents_first([(i, -1 if s.parent is None else index[s.parent], s) for i, s in enumerate(segments)])
+            raise ValueError(
+                f"segment {segment.name}: {len(segment.markers)} markers, {_FEWEST} fix a pose"
+            )
+    order = parents_first(
+        [(i, -1 if s.parent is None else index[s.parent], s) for i, s in enumerate(segments)]
+    )
     lost = [s.name for s, parent in order if parent < 0 and s.parent is not None]
     if lost:
         raise ValueError(f"segment {lost[0]}: hangs on itself")
@@ -233,7 +258,10 @@ class MarkerTracker:
         self._present = self._columns = self._loose = np.empty(0, np.intp)
 
     def follow(self, markers: Markers) -> SkeletonFrame:
-        """Return the segments as bones; ``tracked`` where enough markers of a segment are seen, else expected."""
+        """Return the segments as bones.
+
+        ``tracked`` where enough markers of a segment are seen, else expected.
+        """
         self._bind(markers.labels)
         template = self.template
         visible, p_m = np.zeros_like(self.seen), np.zeros_like(self.p_m)
@@ -259,12 +287,17 @@ class MarkerTracker:
             return
         column = {label: i for i, label in enumerate(labels)}
         self._labels = labels
-        found = [(i, column[label]) for i, label in enumerate(self.template.labels) if label in column]
+        found = [
+            (i, column[label]) for i, label in enumerate(self.template.labels) if label in column
+        ]
         self._present, self._columns = np.array(found, dtype=np.intp).reshape(-1, 2).T
         self._loose = np.array([i for i, label in enumerate(labels) if not label], dtype=np.intp)
 
     def _placed(self, poses: _Poses) -> _Poses:
-        """Place the segments that show too little relative to their parents as they last were; parents come first."""
+        """Place the segments that show too little relative to their parents as they last were.
+
+        Parents come first.
+        """
         p_m, q_xyzw = poses.p_m.copy(), poses.q_xyzw.copy()
         for i in np.flatnonzero(~poses.known):
             parent = self._above[i]
@@ -278,11 +311,17 @@ class MarkerTracker:
     def _expected(self, poses: _Poses) -> FloatArray:
         """Return the markers' positions on their segments, as these last carried them."""
         R = q_to_matrix(poses.q_xyzw)[self.template.segments]
-        carried: FloatArray = poses.p_m[self.template.segments] + np.einsum("kij,kj->ki", R, self._local_m)
+        carried: FloatArray = poses.p_m[self.template.segments] + np.einsum(
+            "kij,kj->ki", R, self._local_m
+        )
         return carried
 
-    def _match(self, expected_m: FloatArray, visible: BoolArray, loose_m: FloatArray) -> list[tuple[int, int]]:
-        """Return pairs of a hidden marker and an unlabeled one, the nearest first, each used once."""
+    def _match(
+        self, expected_m: FloatArray, visible: BoolArray, loose_m: FloatArray
+    ) -> list[tuple[int, int]]:
+        """Return pairs of a hidden marker and an unlabeled one, the nearest first, each used
+        once.
+        """
         hidden = np.flatnonzero(~visible)
         distance = np.linalg.norm(expected_m[hidden, None] - loose_m[None], axis=2)
         pairs: list[tuple[int, int]] = []
@@ -304,4 +343,6 @@ class MarkerTracker:
         self._p_rel[fresh] = q_rotate(back, poses.p_m[fresh] - up_p[fresh])
         self._q_rel[fresh] = q_mul(back, poses.q_xyzw[fresh])
         seen = visible & poses.known[segments]
-        self._local_m[seen] = q_rotate(q_conj(poses.q_xyzw)[segments[seen]], self.p_m[seen] - poses.p_m[segments[seen]])
+        self._local_m[seen] = q_rotate(
+            q_conj(poses.q_xyzw)[segments[seen]], self.p_m[seen] - poses.p_m[segments[seen]]
+        )

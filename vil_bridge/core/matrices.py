@@ -1,7 +1,10 @@
-"""Products and inverses of small matrices whose sums have a fixed order: the same bits on every processor.
+"""Products and inverses of small matrices whose sums have a fixed order.
 
-BLAS and LAPACK, behind NumPy's ``@`` and ``numpy.linalg``, choose the order of their sums and fused products by the
-processor and by the number of rows. What a seed promises is computed with these functions instead.
+The same bits on every processor.
+
+BLAS and LAPACK, behind NumPy's ``@`` and ``numpy.linalg``, choose the order of their sums and fused
+products by the processor and by the number of rows. What a seed promises is computed with these
+functions instead.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ def length(v: _Array) -> float:
 
 
 def inverse(a: _Array) -> _Array:
-    """Return the inverse of a matrix (k, k), by Gauss and Jordan with the largest pivot of each column.
+    """Return the inverse of a matrix (k, k), by Gauss and Jordan with the largest pivot of each
+    column.
 
     Raises:
         ValueError: the matrix is singular.

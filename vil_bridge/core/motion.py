@@ -35,12 +35,16 @@ class BodyMotion:
         w_body_radps: shape (3,), angular rate, body axes.
         method: how it was found: ``interpolated``, ``inertial`` or ``constant-twist``.
         imu_age_ns: the instant minus the newest inertial sample; None without an IMU.
-        gyro_bias_radps: shape (3,), estimate to subtract from the gyroscope, IMU axes; None without an IMU.
-        gyro_scale: shape (3,), estimate of true rate over measured rate without bias, less 1; None without an IMU.
-        accel_bias_mps2: shape (3,), estimate to subtract from the accelerometer, IMU axes; None without an IMU.
-        imu_late_ns: how much later the IMU's stamps are than mocap's of the same instant; None without an IMU.
-        covariance: shape (9, 9), of attitude (rad, a turn in the body's axes), velocity (m/s) and position (m),
-            both in world axes; None = not known.
+        gyro_bias_radps: shape (3,), estimate to subtract from the gyroscope, IMU axes; None without
+            an IMU.
+        gyro_scale: shape (3,), estimate of true rate over measured rate without bias, less 1; None
+            without an IMU.
+        accel_bias_mps2: shape (3,), estimate to subtract from the accelerometer, IMU axes; None
+            without an IMU.
+        imu_late_ns: how much later the IMU's stamps are than mocap's of the same instant; None
+            without an IMU.
+        covariance: shape (9, 9), of attitude (rad, a turn in the body's axes), velocity (m/s) and
+            position (m), both in world axes; None = not known.
     """
 
     t_ns: int
@@ -57,7 +61,10 @@ class BodyMotion:
 
 
 def pose_covariance(covariance: FloatArray) -> FloatArray:
-    """Return the part of :attr:`BodyMotion.covariance` that is the pose's: position, then attitude, shape (6, 6)."""
+    """Return the part of :attr:`BodyMotion.covariance` that is the pose's.
+
+    Position, then attitude, shape (6, 6).
+    """
     pose: FloatArray = covariance[np.ix_(_POSE, _POSE)]
     return pose
 
@@ -69,9 +76,13 @@ def pose_covariance_upper(covariance: FloatArray) -> list[float]:
 
 
 def velocity_covariance(covariance: FloatArray) -> FloatArray:
-    """Return the part of :attr:`BodyMotion.covariance` that is the velocity's, world axes, shape (3, 3)."""
+    """Return the part of :attr:`BodyMotion.covariance` that is the velocity's, world axes, shape
+    (3, 3).
+    """
     return covariance[3:6, 3:6]
 
 
 _POSE: Final = (6, 7, 8, 0, 1, 2)
-_POSE_UPPER: Final = np.array([9 * row + column for i, row in enumerate(_POSE) for column in _POSE[i:]])
+_POSE_UPPER: Final = np.array(
+    [9 * row + column for i, row in enumerate(_POSE) for column in _POSE[i:]]
+)

@@ -1,4 +1,6 @@
-"""Surfaces around a camera, as a renderer reports them, so that a simulated vehicle collides with them."""
+"""Surfaces around a camera, as a renderer reports them, so that a simulated vehicle collides
+with them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ class NearSurface:
 
     Attributes:
         camera: its name. other: whose surface, as the scene names it.
-        p_world_m: the point, (3,). normal_world: away from the surface, towards the camera, unit, (3,).
+        p_world_m: the point, (3,). normal_world: away from the surface, towards the camera, unit,
+            (3,).
     """
 
     camera: str

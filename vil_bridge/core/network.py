@@ -25,22 +25,27 @@ def host_and_port(target: str, default_port: int) -> tuple[str, int]:
     host, colon, text = target.partition(":")
     port = int(text) if text.isdecimal() and len(text) <= len(str(_PORTS[-1])) else 0
     if not host or (colon and port not in _PORTS):
-        raise ConfigError(f"{target!r} is neither HOST nor HOST:PORT with a port of 1 to {_PORTS[-1]}")
+        raise ConfigError(
+            f"{target!r} is neither HOST nor HOST:PORT with a port of 1 to {_PORTS[-1]}"
+        )
     return host, port or default_port
 
 
 async def resolve(host: str, port: int) -> str:
     """Return the IPv4 address of a name.
 
-    A thread of its own asks. A name server that is silent for long keeps neither the loop's own few threads busy,
-    which others need, nor the program from its end.
+    A thread of its own asks. A name server that is silent for long keeps neither the loop's own few
+    threads busy, which others need, nor the program from its end.
 
     Raises:
         OSError: it is unknown.
     """
     answer: Future[str] = Future()
-    answer.set_running_or_notify_cancel()  # so that a caller that gives up does not disturb the thread
-    threading.Thread(target=_look_up, args=(host, port, answer), name="resolve", daemon=True).start()
+    # So that a caller that gives up does not disturb the thread.
+    answer.set_running_or_notify_cancel()
+    threading.Thread(
+        target=_look_up, args=(host, port, answer), name="resolve", daemon=True
+    ).start()
     try:
         return await asyncio.wrap_future(answer)
     except UnicodeError as exc:  # an empty or overlong part between points
@@ -68,7 +73,10 @@ def local_address(ip: str, port: int) -> str:
 
 
 def http_url(bind: str, port: int, *, tls: bool = False) -> str:
-    """Return the URL of a server that listens on ``bind``; with the default route's address for all interfaces."""
+    """Return the URL of a server that listens on ``bind``.
+
+    With the default route's address for all interfaces.
+    """
     host = bind
     if bind == "::":
         host = "::1"

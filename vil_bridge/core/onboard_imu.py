@@ -17,7 +17,8 @@ class OnboardImuRouter:
 
     @contextmanager
     def receiving(self, reader: str, receive: Callable[[ImuWindow], None]) -> Iterator[None]:
-        """Give a reader's samples (bridge time, not necessarily in order) to ``receive`` for a while.
+        """Give a reader's samples (bridge time, not necessarily in order) to ``receive`` for a
+        while.
 
         Raises:
             SourceUnavailable: another source takes them.

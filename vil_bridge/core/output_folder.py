@@ -22,7 +22,9 @@ def begin_folder(folder: Path, what: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise ConfigError(f"{folder} is not empty: {what} wants a folder of its own, choose a new one")
+            raise ConfigError(
+                f"{folder} is not empty: {what} wants a folder of its own, choose a new one"
+            )
     except OSError as exc:
         raise ConfigError(f"{folder} cannot be made: {exc.strerror}") from exc
 

@@ -1,4 +1,7 @@
-"""Pacing for what the loop's :class:`~vil_bridge.core.clock.Ticker` does not serve: slots, limits, threads, bursts."""
+"""Pacing for what the loop's :class:`~vil_bridge.core.clock.Ticker` does not serve.
+
+Slots, limits, threads, bursts.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ class FrameRateLimiter:
 
 
 class SlotTimer:
-    """Timer that lets one pass in each slot of the machine's clock: all timers of one rate are due together."""
+    """Timer that lets one pass in each slot of the machine's clock.
+
+    All timers of one rate are due together.
+    """
 
     def __init__(self, rate_hz: float) -> None:
         self._period_ns = round(NS_PER_S / rate_hz)
@@ -79,7 +85,8 @@ class PeriodicTask:
     """Task that calls ``turn`` in each slot while it returns True; for one event loop.
 
     Args:
-        turn: serves all clients; False ends the calls until the next :meth:`start`. The first exception is logged.
+        turn: serves all clients; False ends the calls until the next :meth:`start`. The first
+            exception is logged.
         rate_hz: turns a second.
     """
 
@@ -151,8 +158,12 @@ async def call_periodically(name: str, rate_hz: float, step: Callable[[], None])
         thread.join()
 
 
-def in_bursts(items: Sequence[_T], begin_ns: int, duration_ns: float, burst: int = 1) -> Iterator[Sequence[_T]]:
-    """Yield ``burst`` items at a time, evenly over ``duration_ns`` from ``begin_ns``, machine clock; sleep between."""
+def in_bursts(
+    items: Sequence[_T], begin_ns: int, duration_ns: float, burst: int = 1
+) -> Iterator[Sequence[_T]]:
+    """Yield ``burst`` items at a time, evenly over ``duration_ns`` from ``begin_ns``, machine
+    clock; sleep between.
+    """
     for first in range(0, len(items), burst):
         wait_ns = begin_ns + duration_ns * first / len(items) - machine_ns()
         if wait_ns > 0:

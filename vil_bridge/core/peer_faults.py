@@ -94,7 +94,9 @@ class PeerFaults:
         if not self._logged.wait_s(""):
             self._logged.take("")
             peer, _ = _describe(key)
-            deed = f"{peer} {_DEEDS[reason]}" if reason in _DEEDS else f"refused a message of {peer}"
+            deed = (
+                f"{peer} {_DEEDS[reason]}" if reason in _DEEDS else f"refused a message of {peer}"
+            )
             logger.warning("%s: %s (%s); further ones are counted", self._port, deed, reason)
 
     def rows(self) -> tuple[PeerFault, ...]:
@@ -109,7 +111,8 @@ class PeerFaults:
     def warnings(self) -> tuple[str, ...]:
         """Return the senders of the last seconds in words. Any thread."""
         return tuple(
-            f"{row.port}: {row.peer} {_DEEDS.get(row.reason, _REFUSED)} ({row.reason}, {row.count} so far): "
+            f"{row.port}: {row.peer} {_DEEDS.get(row.reason, _REFUSED)} ({row.reason}, "
+            f"{row.count} so far): "
             f"{_CURES.get(row.reason, 'stop that program')}"
             for row in self.rows()
             if row.age_s * NS_PER_S < _RECENT_NS

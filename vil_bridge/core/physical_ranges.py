@@ -1,4 +1,7 @@
-"""Permitted ranges of the numbers that enter a bridge, by kind: one table for all doors and for the models' states."""
+"""Permitted ranges of the numbers that enter a bridge, by kind.
+
+One table for all doors and for the models' states.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,10 @@ _ROTORS: Final = "rotors_radps"
 
 
 def command_range(name: str, unit: str) -> PhysicalRange:
-    """Return the range of a command's numbers, by the field's name and unit; that of plug-ins' units is wide."""
+    """Return the range of a command's numbers, by the field's name and unit.
+
+    That of plug-ins' units is wide.
+    """
     if name == _ROTORS:
         return ROTOR_SPEED
     return _COMMANDS.get(unit, UNUSED)

@@ -1,4 +1,7 @@
-"""Memory layout of the pixels of each modality: one table for messages, shared memory and streams."""
+"""Memory layout of the pixels of each modality.
+
+One table for messages, shared memory and streams.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,16 @@ class PixelFormat(NamedTuple):
     def fits(self, pixels: ImageArray, valid: BoolArray | None = None) -> bool:
         """Return True when the arrays are a picture of this kind."""
         height_px, width_px = pixels.shape[:2]
-        mask_fits = valid is None if not self.masked else valid is not None and valid.shape == (height_px, width_px)
-        return pixels.dtype == _DTYPES[self.dtype] and pixels.shape == self.shape(width_px, height_px) and mask_fits
+        mask_fits = (
+            valid is None
+            if not self.masked
+            else valid is not None and valid.shape == (height_px, width_px)
+        )
+        return (
+            pixels.dtype == _DTYPES[self.dtype]
+            and pixels.shape == self.shape(width_px, height_px)
+            and mask_fits
+        )
 
 
 RGB8: Final = PixelFormat("rgb8", "u1", 3)
@@ -65,7 +76,9 @@ FORMAT_OF: Final[Mapping[Modality, PixelFormat]] = {
     Modality.FLOW: PixelFormat("flow32f", "<f4", 2, masked=True),
 }
 _DTYPES: Final = {format_.dtype: np.dtype(format_.dtype) for format_ in FORMAT_OF.values()}
-PIXEL_FORMATS: Final[Mapping[str, PixelFormat]] = {format_.name: format_ for format_ in FORMAT_OF.values()}
+PIXEL_FORMATS: Final[Mapping[str, PixelFormat]] = {
+    format_.name: format_ for format_ in FORMAT_OF.values()
+}
 
 
 def empty_picture(camera: CameraModel, modality: Modality) -> ImageArray:

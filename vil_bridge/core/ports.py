@@ -1,4 +1,7 @@
-"""The interfaces that adapters, renderers and outputs implement; the core knows them only by these."""
+"""The interfaces that adapters, renderers and outputs implement.
+
+The core knows them only by these.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +65,18 @@ class Discover(Protocol):
         """Ask the network.
 
         Args:
-            targets: ``host`` or ``host:port`` to ask directly; empty = broadcast, multicast and loopback
-                on the default ports.
+            targets: ``host`` or ``host:port`` to ask directly; empty = broadcast, multicast and
+                loopback on the default ports.
             timeout_s: how long to listen for answers and to measure rates.
         """
         ...
 
 
 class MocapMotion(Protocol):
-    """Ground truth that an emulated mocap system films; ``t_ns`` counts from the start of the motion."""
+    """Ground truth that an emulated mocap system films.
+
+    ``t_ns`` counts from the start of the motion.
+    """
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -91,7 +97,10 @@ class InertialMotion(Protocol):
     """Inertial measurements for an emulated IMU."""
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Return the samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in the IMU's FLU axes."""
+        """Return the samples with after < t <= until.
+
+        (t_ns, w_radps (3,), f_mps2 (3,)) in the IMU's FLU axes.
+        """
         ...
 
 
@@ -104,7 +113,8 @@ class SourceContext:
         vehicles: commands to simulated vehicles, and what renderers report of them; any thread.
         clock: bridge time; :func:`~vil_bridge.core.clock.now_ns` reads the same one.
         rays: casts the rays of simulated sensors; None = nothing casts rays here.
-        first_picture: released when the first picture of any renderer has come, with or without a reader.
+        first_picture: released when the first picture of any renderer has come, with or without a
+            reader.
     """
 
     onboard_imu: OnboardImuRouter = field(default_factory=OnboardImuRouter)
@@ -150,7 +160,10 @@ class DatagramSource(Protocol):
 
 @runtime_checkable
 class RendererClient(Protocol):
-    """One renderer connection. ``request`` belongs to the loop's thread, ``receive`` to one relay thread."""
+    """One renderer connection.
+
+    ``request`` belongs to the loop's thread, ``receive`` to one relay thread.
+    """
 
     name: str
     status: Status
@@ -165,11 +178,17 @@ class RendererClient(Protocol):
         ...
 
     def request(self, request: RenderRequest) -> None:
-        """Send a request now; never blocks. Without a due view it asks only whether the renderer works."""
+        """Send a request now; never blocks.
+
+        Without a due view it asks only whether the renderer works.
+        """
         ...
 
     def keep_alive(self) -> None:
-        """Repeat the last request when the renderer would otherwise reset; called a few times a second."""
+        """Repeat the last request when the renderer would otherwise reset.
+
+        Called a few times a second.
+        """
         ...
 
     def fileno(self) -> int:
@@ -177,7 +196,10 @@ class RendererClient(Protocol):
         ...
 
     def receive(self) -> RenderedFrame | None:
-        """Return the next answer, None when none is waiting. Malformed and duplicate ones are counted and skipped."""
+        """Return the next answer, None when none is waiting.
+
+        Malformed and duplicate ones are counted and skipped.
+        """
         ...
 
     def close(self) -> None:
@@ -198,7 +220,9 @@ class FrameSink(Protocol):
         ...
 
     def flush(self) -> int | None:
-        """Send what became possible since the last call (a reader gave credit); by default nothing waits.
+        """Send what became possible since the last call (a reader gave credit).
+
+        By default nothing waits.
 
         Returns:
             Bridge time at which it wants to be called again; None = when there is something to do.
@@ -212,7 +236,9 @@ class FrameSink(Protocol):
 
 @runtime_checkable
 class GraySink(Protocol):
-    """A :class:`FrameSink` that turns RGB to gray in any case; where all who want a picture do, the relay does it once.
+    """A :class:`FrameSink` that turns RGB to gray in any case.
+
+    Where all who want a picture do, the relay does it once.
 
     Such a sink gets RGB pictures as (h, w, 3) or as (h, w).
     """
@@ -240,7 +266,8 @@ class CameraInfo:
     rate_hz: float
     offers: Mapping[str, tuple[str, ...]]
 
-    def T_body_optical_at(self, T_body_camera: Transform) -> Transform:  # noqa: N802 - named as the attribute
+    # Named as the attribute.
+    def T_body_optical_at(self, T_body_camera: Transform) -> Transform:  # noqa: N802
         """Return its optical axes in its carrier once it has been moved there."""
         return T_body_camera @ self.T_body_camera.inverse() @ self.T_body_optical
 
@@ -258,11 +285,16 @@ class SensorsView(Protocol):
         ...
 
     def room_of(self, actor: str) -> Transform:
-        """T_world_room of the source that an actor comes from; the room's axes are east, north and up of its GPS."""
+        """T_world_room of the source that an actor comes from.
+
+        The room's axes are east, north and up of its GPS.
+        """
         ...
 
     def since(self, number: int, actors: Collection[str]) -> tuple[int, list[ActorReading]]:
-        """Return the number of the newest event, and the readings of some actors since an event, oldest first."""
+        """Return the number of the newest event, and the readings of some actors since an event,
+        oldest first.
+        """
         ...
 
 
@@ -275,9 +307,12 @@ class WorldView(Protocol):
         ...
 
     def watch(self, announce: Callable[[int], None]) -> Callable[[], None]:
-        """Call a function with the capture of each frame of poses, behind it; return the function that ends this.
+        """Call a function with the capture of each frame of poses, behind it.
 
-        Both in the event loop's thread. The function is short and raises nothing: sources wait for it.
+        Return the function that ends this.
+
+        Both in the event loop's thread. The function is short and raises nothing: sources wait for
+        it.
         """
         ...
 
@@ -290,7 +325,9 @@ class WorldView(Protocol):
         ...
 
     def twists(self) -> tuple[FloatArray, FloatArray]:
-        """Velocities (n, 3), world, and angular rates (n, 3), body, of all actors at their newest poses, by mocap."""
+        """Velocities (n, 3), world, and angular rates (n, 3), body, of all actors at their
+        newest poses, by mocap.
+        """
         ...
 
     def motion_at(self, actor: str, t_ns: int) -> BodyMotion:
@@ -298,11 +335,17 @@ class WorldView(Protocol):
         ...
 
     def newest(self, actor: str) -> tuple[Transform, int, int] | None:
-        """Newest tracked pose of a rigid actor, its capture and its arrival time; None = never seen."""
+        """Newest tracked pose of a rigid actor, its capture and its arrival time.
+
+        None = never seen.
+        """
         ...
 
     def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
-        """Newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
+        """Newest frame of a human whose hips were tracked, and its capture time.
+
+        None = never seen.
+        """
         ...
 
     def state_of(self, actor: str) -> TrackingState:
@@ -314,7 +357,10 @@ class WorldView(Protocol):
         ...
 
     def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
-        """Inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
+        """Inertial samples of an actor newer than ``t_ns``, its IMU's axes.
+
+        None = none, or no IMU.
+        """
         ...
 
 
@@ -330,7 +376,9 @@ class Output(Protocol):
     status: Status
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
-        """Return the sink for a camera's pictures, None = none. Called once for each camera, before :meth:`run`.
+        """Return the sink for a camera's pictures, None = none.
+
+        Called once for each camera, before :meth:`run`.
 
         Raises:
             SinkError: it cannot take this camera's pictures.

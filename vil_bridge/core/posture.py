@@ -19,13 +19,16 @@ _BELOW_M: Final = 0.5
 
 
 def skeleton_extent_m(skeleton: SkeletonFrame) -> tuple[float, float, float]:
-    """Return the size of the box around trunk, head and legs, else around all bones, along x, y, z, metres.
+    """Return the size of the box around trunk, head and legs, else around all bones, along x, y, z,
+    metres.
 
     Arms do not count: a person may hold them out.
     """
     bones: Sequence[int] = range(len(skeleton.p_m))
     if is_human(skeleton.model):
-        bones = [b for part, b in canonical_bones(skeleton.model).items() if not part.endswith(_ARM)]
+        bones = [
+            b for part, b in canonical_bones(skeleton.model).items() if not part.endswith(_ARM)
+        ]
     x, y, z = np.ptp(skeleton.p_m[bones], axis=0).tolist() if bones else (0.0, 0.0, 0.0)
     return x, y, z
 
@@ -48,15 +51,27 @@ def body_problem(T_room_body: Transform) -> str:
     up = float(np.clip(T_room_body.rotation()[2, 2], -1.0, 1.0))
     tilt_rad = math.acos(up)
     if tilt_rad > _TILTED_RAD:
-        return f"is tilted by {math.degrees(tilt_rad):.0f} degrees: it lies on its side, or the up axis is wrong"
+        return (
+            f"is tilted by {math.degrees(tilt_rad):.0f} degrees: it lies on its side, or the "
+            "up axis is wrong"
+        )
     below_m = -float(T_room_body.p_m[2])
     if below_m > _BELOW_M:
-        return f"is {below_m:.2f} m below the floor (z = 0): the up axis or the origin of the room is wrong"
+        return (
+            f"is {below_m:.2f} m below the floor (z = 0): the up axis or the origin of the "
+            "room is wrong"
+        )
     return ""
 
 
 def axis_cure(source: str, up_axis: str | None) -> str:
-    """Return the cure of a wrong up axis; ``up_axis`` is the configured one, None where there is no such key."""
+    """Return the cure of a wrong up axis.
+
+    ``up_axis`` is the configured one, None where there is no such key.
+    """
     if up_axis is None:
         return f"Set the up axis of {source} in the mocap program to z, or run `vil-bridge align`"
-    return f"Set `up_axis:` of sources.{source} (now {up_axis}) to that of the mocap program, or run `vil-bridge align`"
+    return (
+        f"Set `up_axis:` of sources.{source} (now {up_axis}) to that of the mocap program, or "
+        "run `vil-bridge align`"
+    )

@@ -15,7 +15,10 @@ _IPV6_SITE: Final = 64
 
 
 def peer_of(address: str) -> str:
-    """Return the peer of an address: the address itself, or its network where one host has many addresses."""
+    """Return the peer of an address.
+
+    The address itself, or its network where one host has many addresses.
+    """
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -52,7 +55,9 @@ class RateLimiter:
         clock: seconds that never run backwards.
     """
 
-    def __init__(self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._per_s, self._burst, self._clock = per_s, float(burst), clock
         self._lock = threading.Lock()
         self._full_at_s: OrderedDict[Hashable, float] = OrderedDict()
@@ -61,7 +66,9 @@ class RateLimiter:
         """Count one more, or something that costs as much as several."""
         now_s = self._clock()
         with self._lock:
-            self._full_at_s[peer] = max(self._full_at_s.get(peer, now_s), now_s) + cost / self._per_s
+            self._full_at_s[peer] = (
+                max(self._full_at_s.get(peer, now_s), now_s) + cost / self._per_s
+            )
             self._full_at_s.move_to_end(peer)
             if len(self._full_at_s) > _MOST_PEERS:
                 self._full_at_s.popitem(last=False)

@@ -20,7 +20,8 @@ class RayCaster(Protocol):
         directions: FloatArray,
         reach_m: float,
     ) -> RayHits:
-        """Return the first hits of a laser's rays from a vehicle, which they pass through, in the weather.
+        """Return the first hits of a laser's rays from a vehicle, which they pass through, in the
+        weather.
 
         Args:
             scene: its name or file, placed in the world as renderers place it.

@@ -1,8 +1,9 @@
 """Limits of what a datagram server sends to addresses that may be forged.
 
-Who sends a datagram may write another's address into it, so that the answer goes there. Until an address has answered
-something that was sent to it, it gets at most three times the bytes that came in its name. An answer proves an address
-only where it holds something that had to be read, a cookie: elsewhere a second forged datagram passes for one.
+Who sends a datagram may write another's address into it, so that the answer goes there. Until an
+address has answered something that was sent to it, it gets at most three times the bytes that came
+in its name. An answer proves an address only where it holds something that had to be read, a
+cookie: elsewhere a second forged datagram passes for one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class ReplyBudget:
         Args:
             address: its sender.
             size: bytes.
-            answers: it is what a peer sends once it has read what :meth:`asked` accounts, and not before.
+            answers: it is what a peer sends once it has read what :meth:`asked` accounts, and not
+                before.
         """
         account = self._accounts.pop(address, None) or _Account()
         self._accounts[address] = account
@@ -61,7 +63,9 @@ class ReplyBudget:
         return True
 
     def _least_wanted(self) -> Address:
-        """Return the address unheard longest, out of those that have not answered where there are any."""
+        """Return the address unheard longest, out of those that have not answered where there
+        are any.
+        """
         unproven = (address for address, account in self._accounts.items() if not account.proven)
         return next(unproven, next(iter(self._accounts)))
 

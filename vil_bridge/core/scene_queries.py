@@ -75,7 +75,10 @@ class SceneMesh:
 
 
 class MarkerKind(StrEnum):
-    """Kind of a marker: points, lines between the first and the second of two points each, or words."""
+    """Kind of a marker.
+
+    Points, lines between the first and the second of two points each, or words.
+    """
 
     POINTS = "points"
     LINES = "lines"
@@ -88,8 +91,10 @@ class SceneMarker:
 
     Attributes:
         p_m: float64 (n, 3), world; of lines an even number.
-        colour: RGB, 0..255. size_px: of a point, the thickness of a line, the height of letters; 1..64.
-        texts: one for each point of TEXT. until_ns: pictures from this instant on do not show it; None = all do.
+        colour: RGB, 0..255. size_px: of a point, the thickness of a line, the height of letters;
+            1..64.
+        texts: one for each point of TEXT. until_ns: pictures from this instant on do not show it;
+            None = all do.
     """
 
     kind: MarkerKind
@@ -103,8 +108,8 @@ class SceneMarker:
 class SceneQueries(Protocol):
     """A scene that answers questions one after another, first come, first served; loop thread.
 
-    A question whose asker is cancelled is skipped. Every question raises RendererError when the scene's process
-    ended or cannot answer it; the next question starts the process again.
+    A question whose asker is cancelled is skipped. Every question raises RendererError when the
+    scene's process ended or cannot answer it; the next question starts the process again.
     """
 
     @property
@@ -113,7 +118,10 @@ class SceneQueries(Protocol):
         ...
 
     async def open(self) -> None:
-        """Start the scene's process and wait until it answers; without it the first question waits for that."""
+        """Start the scene's process and wait until it answers.
+
+        Without it the first question waits for that.
+        """
         ...
 
     async def images(
@@ -121,8 +129,9 @@ class SceneQueries(Protocol):
     ) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order, all of the snapshot's instant.
 
-        DEPTH32 reaches as far as the scene is configured to, beyond the 100 m of other renderers. FLOW is the motion
-        since ``before``; None = since the last picture of a camera of that name, by any asker.
+        DEPTH32 reaches as far as the scene is configured to, beyond the 100 m of other renderers.
+        FLOW is the motion since ``before``; None = since the last picture of a camera of that name,
+        by any asker.
 
         Raises:
             RendererError: the scene's process ended, or cannot draw that.
@@ -137,7 +146,9 @@ class SceneQueries(Protocol):
         snapshot: WorldSnapshot,
         hide: Sequence[str] = (),
     ) -> RayHits:
-        """Return the first hits of rays; origins (n, 3) and unit directions (n, 3) in the world, actors included.
+        """Return the first hits of rays.
+
+        Origins (n, 3) and unit directions (n, 3) in the world, actors included.
 
         ``hide`` names actors and movable objects that the rays pass through.
         """
@@ -146,12 +157,15 @@ class SceneQueries(Protocol):
     async def objects(self, t_ns: int = 0) -> Mapping[str, QueriedObject]:
         """Return the scene's objects by name at an instant, without the actors of the world.
 
-        Some move by themselves on a path; where an actor has the name of a movable object, the actor's pose counts.
+        Some move by themselves on a path; where an actor has the name of a movable object, the
+        actor's pose counts.
         """
         ...
 
     async def instances(self) -> Mapping[str, int]:
-        """Return the instance ids of the scene's objects and of every actor drawn so far, by name."""
+        """Return the instance ids of the scene's objects and of every actor drawn so far, by
+        name.
+        """
         ...
 
     async def place(
@@ -163,8 +177,8 @@ class SceneQueries(Protocol):
     ) -> bool:
         """Move an object, scale it, or both; False = there is none of that name, or it cannot move.
 
-        One that falls begins again at ``t_ns``, and those that rested on it fall then. The first edit of one of the
-        scene's own objects takes about as long as the scene's start.
+        One that falls begins again at ``t_ns``, and those that rested on it fall then. The first
+        edit of one of the scene's own objects takes about as long as the scene's start.
         """
         ...
 
@@ -180,8 +194,8 @@ class SceneQueries(Protocol):
     ) -> QueriedObject:
         """Return another object, made of one of :meth:`assets`.
 
-        One that falls begins at ``t_ns``, as a box, and comes to rest on the surfaces of the scene and of its other
-        objects. Actors of the world do not stop it.
+        One that falls begins at ``t_ns``, as a box, and comes to rest on the surfaces of the scene
+        and of its other objects. Actors of the world do not stop it.
 
         Raises:
             RendererError: the name is taken, or there is no such asset.
@@ -196,15 +210,21 @@ class SceneQueries(Protocol):
         ...
 
     def watch_edits(self, changed: Callable[[SceneEdit], None]) -> None:
-        """Call ``changed`` with every object that is moved, scaled, spawned or destroyed from now on."""
+        """Call ``changed`` with every object that is moved, scaled, spawned or destroyed from
+        now on.
+        """
         ...
 
     async def assets(self) -> Sequence[str]:
         """Return the names that objects can be spawned from."""
         ...
 
-    async def occupied(self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]) -> BoolArray:
-        """Return which cubes of a grid a solid surface passes, of the given shape; without the actors of the world.
+    async def occupied(
+        self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]
+    ) -> BoolArray:
+        """Return which cubes of a grid a solid surface passes, of the given shape.
+
+        Without the actors of the world.
 
         ``first_m`` (3,) is the centre of the first cube in the world, ``cell_m`` the side of each.
 
@@ -214,15 +234,22 @@ class SceneQueries(Protocol):
         ...
 
     async def meshes(self) -> Sequence[SceneMesh]:
-        """Return the scene's objects as triangles, in the order of :meth:`objects`; movable ones as they rest."""
+        """Return the scene's objects as triangles, in the order of :meth:`objects`.
+
+        Movable ones as they rest.
+        """
         ...
 
     async def extents(self) -> tuple[FloatArray, FloatArray]:
-        """Return the lowest and the highest corner (3,) of the box around the scene's objects, in the world."""
+        """Return the lowest and the highest corner (3,) of the box around the scene's objects,
+        in the world.
+        """
         ...
 
     async def mark(self, markers: Sequence[SceneMarker]) -> None:
-        """Add markers to the pictures asked for from now on; when they are too many, the oldest are dropped.
+        """Add markers to the pictures asked for from now on.
+
+        When they are too many, the oldest are dropped.
 
         Raises:
             RendererError: one is malformed, or too large by itself.

@@ -29,10 +29,14 @@ def read_private(path: Path, what: str) -> str:
             refuse_shared(path, what, file.fileno())
             raw = file.read(_MAX_BYTES + 1)
         if len(raw) > _MAX_BYTES:
-            raise ConfigError(f"{path}: larger than {_MAX_BYTES} bytes, which is too large for {what}")
+            raise ConfigError(
+                f"{path}: larger than {_MAX_BYTES} bytes, which is too large for {what}"
+            )
         return raw.decode()
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
+        raise ConfigError(
+            f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}"
+        ) from None
 
 
 def refuse_shared(path: Path, what: str, descriptor: int | None = None) -> None:
@@ -41,10 +45,15 @@ def refuse_shared(path: Path, what: str, descriptor: int | None = None) -> None:
     Raises:
         ConfigError: others may. OSError: it is not there.
     """
-    mode = os.stat(path if descriptor is None else descriptor).st_mode  # noqa: PTH116 - an open file has no path
+    # An open file has no path.
+    mode = os.stat(path if descriptor is None else descriptor).st_mode  # noqa: PTH116
     allowed = stat.S_IRWXU
-    if str(path.parent) == os.environ.get("CREDENTIALS_DIRECTORY") or path.parent.parent == _CREDENTIALS:
-        allowed |= stat.S_IRGRP  # systemd hands credentials over by an ACL, which shows in the group's bits
+    if (
+        str(path.parent) == os.environ.get("CREDENTIALS_DIRECTORY")
+        or path.parent.parent == _CREDENTIALS
+    ):
+        # Systemd hands credentials over by an ACL, which shows in the group's bits.
+        allowed |= stat.S_IRGRP
     if stat.S_IMODE(mode) & 0o777 & ~allowed:
         raise ConfigError(f"{path}: others may read {what}; chmod 600 {path}")
 

@@ -70,7 +70,10 @@ class RatesSetpoint(NamedTuple):
 Setpoint = VelocitySetpoint | PositionSetpoint | ReferenceSetpoint | RatesSetpoint
 
 FlyActor = Callable[[str, Setpoint], None]
-"""Gives a set-point to the vehicle that an actor is. Raises ValueError: it is none, or cannot do that."""
+"""Gives a set-point to the vehicle that an actor is.
+
+Raises ValueError: it is none, or cannot do that.
+"""
 
 
 def command_of(state: VehicleState, setpoint: Setpoint, T_world_room: Transform) -> VehicleCommand:
@@ -97,19 +100,27 @@ def command_of(state: VehicleState, setpoint: Setpoint, T_world_room: Transform)
             modes, values = _REFERENCE_MODES, _reference(setpoint, T_world_room)
         case RatesSetpoint(w_body_radps=w, thrust=thrust):
             names = ("thrust_n", "thrust_mps2", "throttle")
-            modes, values = _RATES_MODES, {"w_body_radps": w, "rates_body_radps": w} | dict.fromkeys(names, thrust)
+            modes, values = (
+                _RATES_MODES,
+                {"w_body_radps": w, "rates_body_radps": w} | dict.fromkeys(names, thrust),
+            )
     for mode in modes:
         fields = [field.name for field in state.modes.get(mode, ())]
         if fields and all(name in values for name in fields):
             t_ns = setpoint.t_ns if isinstance(setpoint, ReferenceSetpoint) else None
-            return VehicleCommand(state.subject, "fly", mode, {name: values[name] for name in fields}, t_ns)
+            return VehicleCommand(
+                state.subject, "fly", mode, {name: values[name] for name in fields}, t_ns
+            )
     known = ", ".join(state.modes) or "none"
     raise ValueRefused(
-        f"{state.subject} has no mode {' or '.join(modes)} that holds this set-point; its modes: {known}"
+        f"{state.subject} has no mode {' or '.join(modes)} that holds this set-point; its "
+        f"modes: {known}"
     )
 
 
-def _velocity(state: VehicleState, setpoint: VelocitySetpoint, T_world_room: Transform) -> Mapping[str, float | Vector]:
+def _velocity(
+    state: VehicleState, setpoint: VelocitySetpoint, T_world_room: Transform
+) -> Mapping[str, float | Vector]:
     x, y, z, w = state.q_world_body
     yaw_rad = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
     ahead, left = (
@@ -117,7 +128,11 @@ def _velocity(state: VehicleState, setpoint: VelocitySetpoint, T_world_room: Tra
         np.array([-math.sin(yaw_rad), math.cos(yaw_rad), 0.0]),
     )
     if setpoint.in_heading:
-        v_room = setpoint.v_mps[0] * ahead + setpoint.v_mps[1] * left + np.array([0.0, 0.0, setpoint.v_mps[2]])
+        v_room = (
+            setpoint.v_mps[0] * ahead
+            + setpoint.v_mps[1] * left
+            + np.array([0.0, 0.0, setpoint.v_mps[2]])
+        )
     else:
         v_room = T_world_room.rotation().T @ np.array(setpoint.v_mps)
     rate = setpoint.yaw_radps

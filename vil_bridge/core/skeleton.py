@@ -23,15 +23,24 @@ _Bone = TypeVar("_Bone")
 
 @lru_cache(maxsize=64)
 def _levels(parents: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
-    """Return the indices of the bones one, two, three... steps below a root; parents come before children."""
+    """Return the indices of the bones one, two, three... steps below a root.
+
+    Parents come before children.
+    """
     depth: list[int] = []
     for parent in parents:
         depth.append(0 if parent < 0 else depth[parent] + 1)
-    return tuple(np.flatnonzero(np.array(depth) == level) for level in range(1, max(depth, default=0) + 1))
+    return tuple(
+        np.flatnonzero(np.array(depth) == level) for level in range(1, max(depth, default=0) + 1)
+    )
 
 
-def local_to_global(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Convert poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of the root."""
+def local_to_global(
+    p: FloatArray, q: FloatArray, parents: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Convert poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of
+    the root.
+    """
     p, q = p.copy(), q.copy()
     above = np.array(parents)
     for bones in _levels(parents):
@@ -41,7 +50,9 @@ def local_to_global(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> t
     return p, q
 
 
-def global_to_local(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+def global_to_local(
+    p: FloatArray, q: FloatArray, parents: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
     """Apply the inverse of :func:`local_to_global`."""
     child = np.flatnonzero(np.array(parents) >= 0)
     up = np.array(parents)[child]
@@ -53,7 +64,10 @@ def global_to_local(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> t
 
 
 def trusted_below(tracked: BoolArray, parents: tuple[int, ...]) -> BoolArray:
-    """Return the bones with a chain of tracked ones above them: a local pose is not better known than that."""
+    """Return the bones with a chain of tracked ones above them.
+
+    A local pose is not better known than that.
+    """
     trusted = tracked.copy()
     above = np.array(parents)
     for bones in _levels(parents):
@@ -68,7 +82,8 @@ def parents_first(bones: Sequence[tuple[int, int, _Bone]]) -> list[tuple[_Bone, 
         bones: (id, id of the parent, anything) of each bone.
 
     Returns:
-        Each bone with the index of its parent in the order returned; a bone whose parent is unknown,
+        Each bone with the index of its parent in the order returned; a bone whose parent is
+            unknown,
         or its own descendant, is a root (-1).
     """
     by_id = {identity: (parent, bone) for identity, parent, bone in bones}
@@ -89,12 +104,22 @@ def parents_first(bones: Sequence[tuple[int, int, _Bone]]) -> list[tuple[_Bone, 
 
 # --- names of bones ------------------------------------------------------------------------------
 
-# Names without sides, prefixes and separators, the preferred ones first; a spine of many bones gives its
-# lowest and its highest. Motive, FBX and Qualisys, CMU's library, Vicon (anatomical).
+# Names without sides, prefixes and separators, the preferred ones first; a spine of many bones
+# gives its lowest and its highest. Motive, FBX and Qualisys, CMU's library, Vicon (anatomical).
 _CENTRAL: Final = {
     "hips": ("hips", "hip", "pelvis", "root"),
     "spine": ("lowerback", "ab", "abdomen", "spine", "lowertorso", "lumbar", "spine1"),
-    "chest": ("chest", "upperchest", "thorax", "uppertorso", "torso", "spine4", "spine3", "spine2", "spine1"),
+    "chest": (
+        "chest",
+        "upperchest",
+        "thorax",
+        "uppertorso",
+        "torso",
+        "spine4",
+        "spine3",
+        "spine2",
+        "spine1",
+    ),
     "neck": ("neck", "neck1"),
     "head": ("head",),
 }
@@ -111,7 +136,9 @@ _SIDED: Final = {
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     **_CENTRAL,
     **{
-        f"{side}_{part}": tuple(form for n in names for form in (side + n, side[0] + n, n + side, n + side[0]))
+        f"{side}_{part}": tuple(
+            form for n in names for form in (side + n, side[0] + n, n + side, n + side[0])
+        )
         for side in ("left", "right")
         for part, names in _SIDED.items()
     },
@@ -121,13 +148,22 @@ CANONICAL_BONES: Final = tuple(_PARTS)
 
 
 def canonical_bones(model: SkeletonModel) -> dict[str, int]:
-    """Return which bone of a skeleton is which part of a human, for retargeting; parts that it has not are left out.
+    """Return which bone of a skeleton is which part of a human, for retargeting.
 
-    The tree decides: legs, spine, arms and head where they branch off. Names are hints, and decide alone where
-    the tree is not that of a whole human. Case, separators and prefixes (``mixamorig:``, the skeleton's own
-    name) do not matter.
+    Parts that it has not are left out.
+
+    The tree decides: legs, spine, arms and head where they branch off. Names are hints, and decide
+    alone where the tree is not that of a whole human. Case, separators and prefixes
+    (``mixamorig:``, the skeleton's own name) do not matter.
     """
-    return dict(_canonical(model.name, model.bones, model.parents, np.asarray(model.offsets_m, np.float64).tobytes()))
+    return dict(
+        _canonical(
+            model.name,
+            model.bones,
+            model.parents,
+            np.asarray(model.offsets_m, np.float64).tobytes(),
+        )
+    )
 
 
 def is_human(model: SkeletonModel) -> bool:
@@ -136,7 +172,9 @@ def is_human(model: SkeletonModel) -> bool:
 
 
 def place_of(skeleton: SkeletonFrame) -> Transform:
-    """Return the pose of the bone at which an actor stands: its hips, or the root where none are recognised.
+    """Return the pose of the bone at which an actor stands.
+
+    Its hips, or the root where none are recognised.
 
     Some programs hang the hips on a root that never leaves the origin.
     """
@@ -150,7 +188,9 @@ def place_bone(model: SkeletonModel) -> int:
 
 
 def body_parents(model: SkeletonModel) -> tuple[int, ...]:
-    """Return the parents with -1 where the parent lies above the bone of :func:`place_of`, as no part of the body."""
+    """Return the parents with -1 where the parent lies above the bone of :func:`place_of`, as no
+    part of the body.
+    """
     above: set[int] = set()
     bone = model.parents[place_bone(model)] if model.parents else -1
     while bone >= 0:
@@ -160,7 +200,9 @@ def body_parents(model: SkeletonModel) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=256)
-def _canonical(name: str, bones: tuple[str, ...], parents: tuple[int, ...], offsets_m: bytes) -> Mapping[str, int]:
+def _canonical(
+    name: str, bones: tuple[str, ...], parents: tuple[int, ...], offsets_m: bytes
+) -> Mapping[str, int]:
     model = SkeletonModel(name, bones, parents, np.frombuffer(offsets_m).reshape(-1, 3))
     named = _named_parts(model)
     return parts_by_tree(model, named) or named

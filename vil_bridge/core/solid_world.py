@@ -18,7 +18,8 @@ class SweptContact:
 
     Attributes:
         share: of the way until then, 0..1. point_world_m: on the surface, (3,).
-        normal_world: from the surface to the sphere's centre, unit, (3,). other: whose surface, as the scene names it.
+        normal_world: from the surface to the sphere's centre, unit, (3,). other: whose surface, as
+            the scene names it.
     """
 
     share: float
@@ -32,7 +33,8 @@ class SceneEdit(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         asset: what a spawned one is made of; empty = an object of the scene.
-        p_m, q_xyzw: of its own axes in the scene. scale: of its asset along them. gone: it was destroyed.
+        p_m, q_xyzw: of its own axes in the scene. scale: of its asset along them. gone: it was
+            destroyed.
     """
 
     name: str
@@ -47,7 +49,8 @@ class BodyMass(msgspec.Struct, array_like=True, frozen=True):
     """Mass and motion of a body that another simulation moves, as a collision with it needs them.
 
     Attributes:
-        p_m: its centre of mass in the vehicles' room. q_xyzw: attitude there. w_radps: body rates, its own axes.
+        p_m: its centre of mass in the vehicles' room. q_xyzw: attitude there. w_radps: body rates,
+            its own axes.
         mass_kg: mass. inertia_kgm2: principal moments. restitution, friction: of its surface.
     """
 
@@ -61,12 +64,15 @@ class BodyMass(msgspec.Struct, array_like=True, frozen=True):
 
 
 class MovingBody(msgspec.Struct, array_like=True, frozen=True):
-    """Body that the simulation of some vehicles does not move: spheres that these vehicles bounce off.
+    """Body that the simulation of some vehicles does not move.
+
+    Spheres that these vehicles bounce off.
 
     Attributes:
         t_ns: bridge time of its place. middles_m: of its spheres, in the vehicles' room.
         v_mps: in that room, until it is seen again.
-        mass: of a vehicle of another simulation; None = nothing moves the body, such as a tracked vehicle.
+        mass: of a vehicle of another simulation; None = nothing moves the body, such as a tracked
+            vehicle.
     """
 
     name: str
@@ -99,7 +105,8 @@ class VehicleBodies:
     """Vehicles of one source that collide, at one instant, in its room.
 
     Attributes:
-        t_ns: bridge time. names, shapes: of the vehicles. reach_m: from the origin to the farthest point, (n,).
+        t_ns: bridge time. names, shapes: of the vehicles. reach_m: from the origin to the farthest
+            point, (n,).
         p_m: (n, 3). v_mps: (n, 3). q_xyzw: (n, 4). w_radps: body axes, (n, 3).
     """
 
@@ -117,14 +124,17 @@ class SolidWorld(Protocol):
     """The surfaces of a scene, at rest between edits; one thread at a time."""
 
     def clearance_m(self, p_world_m: Place) -> float:
-        """Return the distance from a point (3,) to the nearest surface; infinity where there is none."""
+        """Return the distance from a point (3,) to the nearest surface.
+
+        Infinity where there is none.
+        """
         ...
 
     def first_contact(self, start_m: Place, goal_m: Place, radius_m: float) -> SweptContact | None:
         """Return the first surface that stops a sphere on its way from one point (3,) to another.
 
-        Surfaces have two sides; the sphere cannot pass them, however far the way is. A surface that it
-        overlaps or touches at the start stops it only if the way leads into it.
+        Surfaces have two sides; the sphere cannot pass them, however far the way is. A surface that
+        it overlaps or touches at the start stops it only if the way leads into it.
         """
         ...
 

@@ -1,4 +1,7 @@
-"""Texts of peers, on their way to people: terminals and spreadsheets run some of them as commands."""
+"""Texts of peers, on their way to people.
+
+Terminals and spreadsheets run some of them as commands.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,18 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return a text for a terminal: line breaks stay, each other control character becomes ``?``."""
+    """Return a text for a terminal.
+
+    Line breaks stay, each other control character becomes ``?``.
+    """
     return "\n".join(map(printable, text.split("\n")))
 
 
 def csv_line(cells: Iterable[object]) -> str:
     """Return a row of CSV (RFC 4180) with its newline.
 
-    Texts that hold separators, quotes or line breaks are quoted. A text that a spreadsheet takes for a formula gets
-    an apostrophe before it; numbers stay as they are.
+    Texts that hold separators, quotes or line breaks are quoted. A text that a spreadsheet takes
+    for a formula gets an apostrophe before it; numbers stay as they are.
     """
     line = StringIO()
     csv.writer(line, lineterminator="\n").writerow(map(_cell, cells))

@@ -12,7 +12,8 @@ _OWN_NAME: Final = Path("/proc/thread-self/comm")
 
 
 class ContextThread(threading.Thread):
-    """Thread that runs in a copy of the context in which it was started, as tasks and callbacks of a loop do.
+    """Thread that runs in a copy of the context in which it was started, as tasks and callbacks of
+    a loop do.
 
     The system knows it by the first 15 bytes of its name, in ``top -H`` for example.
     """

@@ -1,7 +1,10 @@
-"""Tone curve of pictures with baked light: linear in the mid tones, shadows lifted, highlights rolled off.
+"""Tone curve of pictures with baked light.
 
-It maps display values to display values, so that it is the same curve at every way of shading: light is encoded as
-without it, but not cut off at 1, and the curve brings what lies above white into the picture.
+Linear in the mid tones, shadows lifted, highlights rolled off.
+
+It maps display values to display values, so that it is the same curve at every way of shading:
+light is encoded as without it, but not cut off at 1, and the curve brings what lies above white
+into the picture.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ _STEPS: Final = 1 << 14
 
 
 def toned(display: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Return the values 0..1 of pictures for display values from 0 to any height; the same sum as in the shaders."""
+    """Return the values 0..1 of pictures for display values from 0 to any height.
+
+    The same sum as in the shaders.
+    """
     low = np.maximum(1.0 - display / TOE, 0.0)
     lifted = np.minimum(display, SHOULDER) + LIFT * display * low**2
     room = 1.0 - SHOULDER
@@ -54,6 +60,8 @@ def linear(display: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
 
 @lru_cache(maxsize=2)
 def light_of_levels(*, tone_curve: bool) -> npt.NDArray[np.float32]:
-    """Return the linear light of each level of a picture, 1 = white without the curve, float32 (256,)."""
+    """Return the linear light of each level of a picture, 1 = white without the curve, float32
+    (256,).
+    """
     levels = np.arange(256) / 255.0
     return linear(untoned(levels) if tone_curve else levels).astype(np.float32)

@@ -8,7 +8,8 @@ from enum import StrEnum
 class TrackingState(StrEnum):
     """Trust in a pose; an old pose is never shown as new.
 
-    FROZEN: poses go on coming and repeat, though the body cannot stand so still. New states come last.
+    FROZEN: poses go on coming and repeat, though the body cannot stand so still. New states come
+    last.
     """
 
     TRACKED = "tracked"

@@ -1,9 +1,10 @@
 """Values that travel between the rooms of the bridge.
 
-Conventions (docs/concepts/conventions.md): world ENU, body FLU, camera optical EDN, metres, radians,
-integer nanoseconds of the bridge's monotonic clock, quaternions Hamilton with the scalar last.
-Arrays are float64 unless a field says otherwise; values are never modified after they are emitted.
-(Most are frozen. The two that are made a thousand times a second are not: freezing triples what that costs.)
+Conventions (docs/concepts/conventions.md): world ENU, body FLU, camera optical EDN, metres,
+radians, integer nanoseconds of the bridge's monotonic clock, quaternions Hamilton with the scalar
+last. Arrays are float64 unless a field says otherwise; values are never modified after they are
+emitted. (Most are frozen. The two that are made a thousand times a second are not: freezing triples
+what that costs.)
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ ImageArray = npt.NDArray[Any]
 class Modality(StrEnum):
     """Content of an image; top row first, shapes (h, w) or (h, w, channels).
 
-    RGB, GRAY, RGBA: uint8, display values; RGBA is premultiplied, alpha 0 where the view's layer has nothing.
-    DEPTH: uint16 z-depth, metres x 655.35, 65535 = 100 m or no hit. DEPTH32: float32 z-depth, metres, 100 = no hit.
-    NORMALS: float16 (h, w, 3), optical axes of the camera, 0 = no surface.
-    SEMANTIC, INSTANCE: uint16 ids, 0 = none.
-    FLOW: float32 (h, w, 2), pixels, x right, y down: motion of the surface point from the camera's previous
-    picture to this one, at the pixel where it is now; 0 where :attr:`RenderedImage.valid` is False.
+    RGB, GRAY, RGBA: uint8, display values; RGBA is premultiplied, alpha 0 where the view's layer
+    has nothing. DEPTH: uint16 z-depth, metres x 655.35, 65535 = 100 m or no hit. DEPTH32: float32
+    z-depth, metres, 100 = no hit. NORMALS: float16 (h, w, 3), optical axes of the camera, 0 = no
+    surface. SEMANTIC, INSTANCE: uint16 ids, 0 = none. FLOW: float32 (h, w, 2), pixels, x right, y
+    down: motion of the surface point from the camera's previous picture to this one, at the pixel
+    where it is now; 0 where :attr:`RenderedImage.valid` is False.
     """
 
     RGB = "rgb"
@@ -95,7 +96,8 @@ class SkeletonModel:
     Attributes:
         bones: bone names, length m, a parent always before its children.
         parents: index of each bone's parent, length m.
-        offsets_m: shape (m, 3), each bone's origin in its parent's axes at rest, the subject's scale applied.
+        offsets_m: shape (m, 3), each bone's origin in its parent's axes at rest, the subject's
+            scale applied.
         scale: the subject's size relative to the system's template, 1 where unknown.
     """
 
@@ -123,7 +125,9 @@ class SkeletonFrame:
 
     def moved(self, T_a_b: Transform) -> SkeletonFrame:
         """Return the same in frame a, when this one is in frame b."""
-        return SkeletonFrame(self.model, T_a_b.apply(self.p_m), q_mul(T_a_b.q_xyzw, self.q_xyzw), self.tracked)
+        return SkeletonFrame(
+            self.model, T_a_b.apply(self.p_m), q_mul(T_a_b.q_xyzw, self.q_xyzw), self.tracked
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +149,10 @@ class SourceFrame:
     """All subjects of one mocap frame, in the room frame (z up, metres).
 
     Attributes:
-        t_foreign_ns: capture time (mid-exposure where known) in the source's own clock; None = unknown.
-        latency_ns: what the source knows of the time from capture to transmission; only one-way stamps
-            need it, to take the known part of the delay out of (arrival - stamp).
+        t_foreign_ns: capture time (mid-exposure where known) in the source's own clock; None =
+            unknown.
+        latency_ns: what the source knows of the time from capture to transmission; only one-way
+            stamps need it, to take the known part of the delay out of (arrival - stamp).
         t_arrival_ns: bridge clock, taken before parsing.
         subjects: rigid body names, length n.
         p_m: shape (n, 3). q_xyzw: shape (n, 4). tracked: shape (n,).
@@ -235,7 +240,8 @@ class ActorState:
     """An actor at one instant, in the world frame: a value, which code does not change.
 
     Attributes:
-        age_ns: instant asked for minus capture time of the newest *tracked* pose; None = never seen.
+        age_ns: instant asked for minus capture time of the newest *tracked* pose; None = never
+            seen.
         skeleton: world poses of a human's bones, None for rigid actors.
         prefab: name of the renderer's model; for humans the model used for every segment.
         size_m: bounding box (x, y, z) in body axes.
@@ -253,7 +259,10 @@ class ActorState:
 
 @dataclass(frozen=True, slots=True)
 class LampState:
-    """A lamp changed at run time: its light is the scene's times ``power`` times ``colour`` (linear RGB)."""
+    """A lamp changed at run time.
+
+    Its light is the scene's times ``power`` times ``colour`` (linear RGB).
+    """
 
     power: float = 1.0
     colour: tuple[float, float, float] = (1.0, 1.0, 1.0)
@@ -285,7 +294,9 @@ class WorldSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One image asked of a renderer: a camera, a modality, a pose and the time that the pose is for.
+    """One image asked of a renderer.
+
+    A camera, a modality, a pose and the time that the pose is for.
 
     Attributes:
         T_world_camera: optical axes (x right, y down, z forward) in the world.
@@ -293,7 +304,8 @@ class View:
         due: False keeps the camera in the request's list without asking for its picture now.
         pose_method: how the pose was found (``inertial``, ``constant-twist``, ``measured``...).
         hide: names of actors not drawn in this view: a vehicle must not hide its own camera.
-        layer: draw only what the scene assigns to this layer (``actors`` = all that moves); empty = all.
+        layer: draw only what the scene assigns to this layer (``actors`` = all that moves); empty =
+            all.
         reach_m: report the surfaces this near to the camera; 0 = none.
     """
 
@@ -311,7 +323,11 @@ class View:
     @property
     def key(self) -> str:
         """Name on the wire, unique for camera and modality."""
-        return self.camera.name if self.modality is Modality.RGB else f"{self.camera.name}/{self.modality}"
+        return (
+            self.camera.name
+            if self.modality is Modality.RGB
+            else f"{self.camera.name}/{self.modality}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +336,8 @@ class RenderRequest:
 
     Attributes:
         frame_id: unique, increasing, positive; travels as ``ntime``.
-        t_capture_ns, t_arrival_ns: of the newest pose behind the first due view; None = no pose yet.
+        t_capture_ns, t_arrival_ns: of the newest pose behind the first due view; None = no pose
+            yet.
     """
 
     frame_id: int
@@ -381,7 +398,8 @@ class Stamps:
     """The frame ledger's stamps of one image, bridge clock; None = not reached or unknown.
 
     Attributes:
-        output: the picture was complete and went to every output; an onboard reader's is encoded after that.
+        output: the picture was complete and went to every output; an onboard reader's is encoded
+            after that.
     """
 
     capture: int | None = None

@@ -1,4 +1,6 @@
-"""Commands and contacts of simulated vehicles, from pilots and renderers to the source that simulates them."""
+"""Commands and contacts of simulated vehicles, from pilots and renderers to the source that
+simulates them.
+"""
 
 from __future__ import annotations
 
@@ -63,17 +65,21 @@ class VehicleState:
 
     Attributes:
         t_ns: bridge time of the state. steps: made so far.
-        pilot: who flies it: ``autopilot``, ``command``, ``move``, or ``timeout`` after a pilot fell silent.
+        pilot: who flies it: ``autopilot``, ``command``, ``move``, or ``timeout`` after a pilot fell
+            silent.
         modes: what commands may hold, by mode. sensors: their kinds, by name.
         a_world_mps2, alpha_body_radps2: accelerations, linear and angular, contacts included.
         rotors: in the model's order; empty for models without AirSim's rotors.
         armed: its motors obey; one that an autopilot's program flies is armed by the program.
-        landed: True until it takes off and again once it stands with slow rotors, by AirSim's rule; of models with
-            AirSim's rotors, and of vehicles that an autopilot's program flies once they stand for 0.2 s.
+        landed: True until it takes off and again once it stands with slow rotors, by AirSim's rule;
+            of models with AirSim's rotors, and of vehicles that an autopilot's program flies once
+            they stand for 0.2 s.
         start_p_world_m, start_q_world_body: its start.
         placements: how often it was put elsewhere, resets included.
-        ended: why it flies no more until a reset, since its state was no longer physical; empty = it flies.
-        commands: taken so far. superseded: overtaken by a newer one before their step. collisions: contacts begun.
+        ended: why it flies no more until a reset, since its state was no longer physical; empty =
+            it flies.
+        commands: taken so far. superseded: overtaken by a newer one before their step. collisions:
+            contacts begun.
         clipped: readings of inertial sensors, an autopilot's included, beyond their range.
     """
 
@@ -154,7 +160,10 @@ class VehicleSimulator(Protocol):
         ...
 
     def pose_at(self, subject: str, t_ns: int, slack_ns: int = 0) -> Transform:
-        """Return where one of its vehicles was at an instant; see :meth:`VehicleCommandBus.pose_at`."""
+        """Return where one of its vehicles was at an instant.
+
+        See :meth:`VehicleCommandBus.pose_at`.
+        """
         ...
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:
@@ -162,7 +171,9 @@ class VehicleSimulator(Protocol):
         ...
 
     def origin(self, subject: str) -> GeoPlace:
-        """Return the place on Earth of the zero of a vehicle's room, whose axes are east, north and up there."""
+        """Return the place on Earth of the zero of a vehicle's room, whose axes are east, north
+        and up there.
+        """
         ...
 
     def has_reached(self, subject: str, t_ns: int) -> bool:
@@ -170,7 +181,10 @@ class VehicleSimulator(Protocol):
         ...
 
     def edit_scene(self, scene: str, edit: SceneEdit) -> None:
-        """Learn of an object that a program changed in a scene; vehicles that fly in it meet the object there."""
+        """Learn of an object that a program changed in a scene.
+
+        Vehicles that fly in it meet the object there.
+        """
         ...
 
     def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
@@ -181,7 +195,9 @@ class VehicleSimulator(Protocol):
         """Return its vehicles that collide, as they are now; None = none of them flies."""
         ...
 
-    def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
+    def on_contact(
+        self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool
+    ) -> None:
         """Take a renderer's report on a camera that a vehicle carries.
 
         Args:
@@ -202,7 +218,9 @@ class VehicleCommandBus:
         self._edits: dict[tuple[str, str], SceneEdit] = {}
 
     @contextmanager
-    def serving(self, source: str, subjects: Iterable[str], simulator: VehicleSimulator) -> Iterator[None]:
+    def serving(
+        self, source: str, subjects: Iterable[str], simulator: VehicleSimulator
+    ) -> Iterator[None]:
         """Hand what concerns these vehicles to ``simulator`` for a while.
 
         Raises:
@@ -211,13 +229,17 @@ class VehicleCommandBus:
         mine = dict.fromkeys(subjects, (source, simulator))
         with self._lock:
             for name in mine.keys() & self._simulators.keys():
-                raise SourceUnavailable(f"source {self._simulators[name][0]!r} simulates a vehicle {name!r} already")
+                raise SourceUnavailable(
+                    f"source {self._simulators[name][0]!r} simulates a vehicle {name!r} already"
+                )
             self._simulators |= mine
         try:
             yield
         finally:
             with self._lock:
-                for name in [name for name, (owner, _) in self._simulators.items() if owner == source]:
+                for name in [
+                    name for name, (owner, _) in self._simulators.items() if owner == source
+                ]:
                     del self._simulators[name]
 
     def add(self, source: str, subject: str, described: Mapping[str, Any]) -> None:
@@ -231,7 +253,8 @@ class VehicleCommandBus:
             described: an entry of the source's configuration.
 
         Raises:
-            ValueRefused: the name is taken, the entry is wrong, or the source cannot add such a vehicle.
+            ValueRefused: the name is taken, the entry is wrong, or the source cannot add such a
+                vehicle.
             ValueError: the source does not simulate now.
         """
         with self._lock:
@@ -246,7 +269,9 @@ class VehicleCommandBus:
                 self._simulators[subject] = source, simulator
 
     def edit_scene(self, scene: str, edit: SceneEdit) -> None:
-        """Let vehicles that fly in a scene meet an object where a program put it, those of later sources too."""
+        """Let vehicles that fly in a scene meet an object where a program put it, those of later
+        sources too.
+        """
         with self._lock:
             self._edits[scene, edit.name] = edit
             if edit.gone and edit.asset:
@@ -282,7 +307,8 @@ class VehicleCommandBus:
         """Pass a command on.
 
         Raises:
-            KeyError: no such vehicle. ValueError: it cannot do that: ValueRefused where it never can.
+            KeyError: no such vehicle. ValueError: it cannot do that: ValueRefused where it never
+                can.
         """
         self._simulators[command.subject][1].command(command)
 
@@ -294,12 +320,13 @@ class VehicleCommandBus:
         Args:
             subject: the vehicle.
             move: checked here.
-            ended: called once, from the loop's thread: when the move ended, was refused, was overtaken by another
-                order, or the source ended.
+            ended: called once, from the loop's thread: when the move ended, was refused, was
+                overtaken by another order, or the source ended.
 
         Raises:
             KeyError: no such vehicle.
-            ValueRefused: the vehicle cannot fly moves, or a number of the move is not finite or absurd.
+            ValueRefused: the vehicle cannot fly moves, or a number of the move is not finite or
+                absurd.
             ValueError: it cannot do that now.
         """
         self._simulators[subject][1].move(subject, move, ended)
@@ -316,12 +343,15 @@ class VehicleCommandBus:
         """Put a vehicle somewhere at once, at any state of the clock; its running move ends.
 
         Raises:
-            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
+            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError:
+                not now.
         """
         self._simulators[placement.subject][1].place(placement)
 
     def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
-        """Let wind, a force and broken rotors act on a vehicle, until others do; a reset leaves them.
+        """Let wind, a force and broken rotors act on a vehicle, until others do.
+
+        A reset leaves them.
 
         Raises:
             KeyError: no such vehicle.
@@ -334,7 +364,8 @@ class VehicleCommandBus:
         """Give a loop of a vehicle's flight controller other gains, for good: a reset leaves them.
 
         Raises:
-            KeyError: no such vehicle. ValueRefused: it has another controller, or a number is not finite or absurd.
+            KeyError: no such vehicle. ValueRefused: it has another controller, or a number is not
+                finite or absurd.
             ValueError: not now.
         """
         self._simulators[subject][1].set_gains(subject, loop, gains)
@@ -348,13 +379,16 @@ class VehicleCommandBus:
             until_ns: bridge time up to which they hold; None = for good.
 
         Raises:
-            KeyError: no such vehicle. ValueRefused: it flies no moves, or a stick is not between its ends.
+            KeyError: no such vehicle. ValueRefused: it flies no moves, or a stick is not between
+                its ends.
             ValueError: not now.
         """
         self._simulators[subject][1].set_sticks(subject, sticks, until_ns)
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
-        """Return a vehicle's newest contact since the last call with ``clear``; None = there was none.
+        """Return a vehicle's newest contact since the last call with ``clear``.
+
+        None = there was none.
 
         Raises KeyError: no such vehicle.
         """
@@ -367,8 +401,9 @@ class VehicleCommandBus:
     def pose_at(self, subject: str, t_ns: int, slack_ns: int = 0) -> Transform:
         """Return where a vehicle was at an instant of the last seconds, in its room.
 
-        A vehicle that was put elsewhere is in its old place until then, and for ``slack_ns`` after it. 512 poses are
-        retained; before the oldest of them a vehicle is in its place, after the newest one in that.
+        A vehicle that was put elsewhere is in its old place until then, and for ``slack_ns`` after
+        it. 512 poses are retained; before the oldest of them a vehicle is in its place, after the
+        newest one in that.
 
         Raises:
             KeyError: no such vehicle.
@@ -376,7 +411,9 @@ class VehicleCommandBus:
         return self._simulators[subject][1].pose_at(subject, t_ns, slack_ns)
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:
-        """Return the newest reading of each sensor of a vehicle by name; one without a reading yet is absent.
+        """Return the newest reading of each sensor of a vehicle by name.
+
+        One without a reading yet is absent.
 
         Raises:
             KeyError: no such vehicle.
@@ -384,7 +421,10 @@ class VehicleCommandBus:
         return self._simulators[subject][1].readings(subject)
 
     def origin(self, subject: str) -> GeoPlace:
-        """Return the place on Earth of the zero of a vehicle's room. Raises KeyError: no such vehicle."""
+        """Return the place on Earth of the zero of a vehicle's room.
+
+        Raises KeyError: no such vehicle.
+        """
         return self._simulators[subject][1].origin(subject)
 
     def has_reached(self, subject: str, t_ns: int) -> bool:
@@ -395,9 +435,18 @@ class VehicleCommandBus:
         return self._simulators[subject][1].has_reached(subject, t_ns)
 
     def on_contact(
-        self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool
+        self,
+        source: str,
+        subject: str,
+        t_pose_ns: int,
+        surfaces: Sequence[NearSurface] | None,
+        *,
+        hit: bool,
     ) -> None:
-        """Pass on a renderer's report on a subject's camera; dropped if the source does not simulate the subject."""
+        """Pass on a renderer's report on a subject's camera.
+
+        Dropped if the source does not simulate the subject.
+        """
         found = self._simulators.get(subject)
         if found is not None and found[0] == source:
             found[1].on_contact(subject, t_pose_ns, surfaces, hit=hit)

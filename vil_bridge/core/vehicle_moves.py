@@ -1,7 +1,9 @@
-"""Moves of simulated vehicles: goals that take a while and end by themselves. Room frame ENU, body FLU, SI units.
+"""Moves of simulated vehicles: goals that take a while and end by themselves.
 
-They are AirSim's (microsoft/AirSim, MultirotorApiBase.cpp), in this project's axes. The simulation flies
-them in its own time, so that they take as many simulated seconds at any speed of the clock.
+Room frame ENU, body FLU, SI units.
+
+They are AirSim's (microsoft/AirSim, MultirotorApiBase.cpp), in this project's axes. The simulation
+flies them in its own time, so that they take as many simulated seconds at any speed of the clock.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ class LoopGains(msgspec.Struct, frozen=True):
     """Gains of a loop along its axes.
 
     Attributes:
-        p, i, d: of the error, of its integral and of its rate of change. Axes of ``rate`` and ``angle``: roll, pitch,
-            yaw; of ``velocity``: ahead, left, up; of ``position``: x, y, z of the room.
+        p, i, d: of the error, of its integral and of its rate of change. Axes of ``rate`` and
+            ``angle``: roll, pitch, yaw; of ``velocity``: ahead, left, up; of ``position``: x, y, z
+            of the room.
     """
 
     p: Point
@@ -42,8 +45,8 @@ class YawGoal(msgspec.Struct, frozen=True):
 
     Attributes:
         value: rad/s counter-clockwise with ``by_rate``, else rad from the room's x axis.
-        ahead: the heading is relative to the course (AirSim's ForwardOnly). A path refuses it together with
-            ``by_rate``; elsewhere the rate holds then.
+        ahead: the heading is relative to the course (AirSim's ForwardOnly). A path refuses it
+            together with ``by_rate``; elsewhere the rate holds then.
     """
 
     value: float = 0.0
@@ -57,7 +60,8 @@ class PathMove(msgspec.Struct, frozen=True, tag="path"):
     Attributes:
         points_m: corners, room frame, at most :data:`MOST_POINTS`. timeout_s: simulated seconds.
         lookahead_m: distance of the point that is followed; negative = from the speed.
-        adaptive: AirSim's adaptive lookahead: share of the distance from the path that is added; 0 = none.
+        adaptive: AirSim's adaptive lookahead: share of the distance from the path that is added; 0
+            = none.
     """
 
     points_m: tuple[Point, ...]
@@ -72,8 +76,9 @@ class TrackerGains(msgspec.Struct, frozen=True):
     """Factors on the gains with which a vehicle follows a spline.
 
     Attributes:
-        cross, along: of the distance from the curve's point, across the way and along it. cross_speed, along_speed: of
-            the difference of the velocities. height: of the vertical distance.
+        cross, along: of the distance from the curve's point, across the way and along it.
+            cross_speed, along_speed: of the difference of the velocities. height: of the vertical
+            distance.
     """
 
     cross: float = 1.0
@@ -84,7 +89,9 @@ class TrackerGains(msgspec.Struct, frozen=True):
 
 
 class SplineMove(msgspec.Struct, frozen=True, tag="spline"):
-    """Fly along a smooth curve from the present motion through points, looking ahead; it ends at rest.
+    """Fly along a smooth curve from the present motion through points, looking ahead.
+
+    It ends at rest.
 
     Attributes:
         points_m: room frame, at most :data:`MOST_SPLINE_POINTS`.
@@ -188,11 +195,13 @@ class StickPositions(msgspec.Struct, frozen=True):
 
 
 class ManualMove(msgspec.Struct, frozen=True, tag="manual"):
-    """Fly as the sticks of the vehicle's remote control say, for a while; without sticks the vehicle stays.
+    """Fly as the sticks of the vehicle's remote control say, for a while.
+
+    Without sticks the vehicle stays.
 
     Attributes:
-        ahead_mps, right_mps: velocity in the heading at the start, at a stick of 1. up_m: height of the goal above the
-            vehicle, at a throttle of 1.
+        ahead_mps, right_mps: velocity in the heading at the start, at a stick of 1. up_m: height of
+            the goal above the vehicle, at a throttle of 1.
         yaw: turned further by the yaw stick, as AirSim's.
     """
 
@@ -254,12 +263,16 @@ class VehiclePlacement:
 
 
 class VehicleDisturbance(msgspec.Struct, frozen=True, array_like=True):
-    """Air, force and broken rotors of a simulated vehicle from now on, a reset included; None = unchanged.
+    """Air, force and broken rotors of a simulated vehicle from now on, a reset included.
+
+    None = unchanged.
 
     Attributes:
-        wind_world_mps: mean velocity of the air, room frame, instead of the configured one; gusts go on.
+        wind_world_mps: mean velocity of the air, room frame, instead of the configured one; gusts
+            go on.
         force_world_n: on the centre of gravity, room frame.
-        lost_shares: of thrust and torque that each rotor loses at once, 0 to 1, in the model's order.
+        lost_shares: of thrust and torque that each rotor loses at once, 0 to 1, in the model's
+            order.
     """
 
     wind_world_mps: Point | None = None
@@ -272,7 +285,8 @@ class VehicleCollision(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         t_ns: bridge time. normal_world: unit, out of the obstacle.
-        point_world_m: where they touch. p_world_m: the vehicle then. depth_m: how far it was inside.
+        point_world_m: where they touch. p_world_m: the vehicle then. depth_m: how far it was
+            inside.
         other: name of what it hit; empty = unknown.
     """
 
@@ -286,7 +300,9 @@ class VehicleCollision(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class RotorOutput:
-    """A rotor: thrust, torque about the upward axis (positive for clockwise rotors, as AirSim's), speed."""
+    """A rotor: thrust, torque about the upward axis (positive for clockwise rotors, as
+    AirSim's), speed.
+    """
 
     thrust_n: float
     torque_nm: float

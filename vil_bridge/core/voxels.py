@@ -40,7 +40,8 @@ class MapSnapshot:
     """A whole map.
 
     Attributes:
-        number: rises with each picture. t_ns: bridge time of the newest picture in it; 0 = none yet.
+        number: rises with each picture. t_ns: bridge time of the newest picture in it; 0 = none
+            yet.
         tree: OctoMap's binary file (``.bt``).
     """
 

@@ -1,4 +1,6 @@
-"""Weather of the virtual world: what falls, hangs in the air and lies on the ground, and the extinction of light.
+"""Weather of the virtual world.
+
+What falls, hangs in the air and lies on the ground, and the extinction of light.
 
 Extinction follows Beer and Lambert: a share exp(-extinction x distance) of the light arrives.
 """
@@ -10,7 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 KOSCHMIEDER: Final = 3.912
-"""-ln 0.02: at the visibility, a black object against the horizon has a contrast of 2 % (Koschmieder 1924)."""
+"""-ln 0.02: at the visibility, a black object against the horizon has a contrast of 2 %.
+
+Koschmieder 1924.
+"""
 VISIBLE_NM: Final = 550.0
 LIDAR_NM: Final = 905.0
 _DENSEST_FOG_M: Final = 30.0
@@ -20,7 +25,16 @@ _RAIN_MMPH: Final = 50.0
 _SNOW_MMPH: Final = 5.0
 """Rates at 1: violent rain, heavy snow as water."""
 _PER_M_OF_DB_PER_KM: Final = math.log(10.0) / 10.0 / 1000.0
-_LEVELS: Final = ("rain", "snow", "leaves", "dust", "fog", "ground_wetness", "ground_snow", "ground_leaves")
+_LEVELS: Final = (
+    "rain",
+    "snow",
+    "leaves",
+    "dust",
+    "fog",
+    "ground_wetness",
+    "ground_snow",
+    "ground_leaves",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,11 @@ class Weather:
 
     def under_roof(self) -> Weather:
         """Return what is left of it below a roof: fog, dust, and what lies on the ground."""
-        return replace(self, rain=0.0, snow=0.0, leaves=0.0) if self.falls or self.leaves > 0.0 else self
+        return (
+            replace(self, rain=0.0, snow=0.0, leaves=0.0)
+            if self.falls or self.leaves > 0.0
+            else self
+        )
 
 
 FINE: Final = Weather()
@@ -86,8 +104,9 @@ class Extinction(NamedTuple):
 def extinction_per_m(weather: Weather, wavelength_nm: float = VISIBLE_NM) -> Extinction:
     """Return the extinction of light.
 
-    Fog: Koschmieder's law, with Kim's exponent (2001) at other wavelengths. Rain: 1.58 R^0.63 dB/km, dry snow:
-    (5.42e-5 wavelength + 5.4958776) S^1.38 dB/km (Recommendation ITU-R P.1814). Dust is gray.
+    Fog: Koschmieder's law, with Kim's exponent (2001) at other wavelengths. Rain: 1.58 R^0.63
+    dB/km, dry snow: (5.42e-5 wavelength + 5.4958776) S^1.38 dB/km (Recommendation ITU-R P.1814).
+    Dust is gray.
     """
     fog = KOSCHMIEDER / _DENSEST_FOG_M * weather.fog**2
     if fog > 0.0 and wavelength_nm != VISIBLE_NM:
@@ -98,7 +117,10 @@ def extinction_per_m(weather: Weather, wavelength_nm: float = VISIBLE_NM) -> Ext
 
 
 def _kim_exponent(visibility_km: float) -> float:
-    """Return how extinction falls with the wavelength: not at all in dense fog, as in haze in thin one."""
+    """Return how extinction falls with the wavelength.
+
+    Not at all in dense fog, as in haze in thin one.
+    """
     if visibility_km > 50.0:
         return 1.6
     if visibility_km > 6.0:

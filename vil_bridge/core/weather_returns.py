@@ -1,7 +1,7 @@
 """Ranges of lasers in weather: attenuated returns, noise, returns from particles, lost returns.
 
-The model needs no data of a device. A sensor that sees a surface at its reach in clear air detects every return
-that is as strong as that one. Its threshold therefore is the power from the reach.
+The model needs no data of a device. A sensor that sees a surface at its reach in clear air detects
+every return that is as strong as that one. Its threshold therefore is the power from the reach.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from vil_bridge.core.types import BoolArray, FloatArray, WorldSnapshot
 from vil_bridge.core.weather import FINE, LIDAR_NM, Weather, extinction_per_m
 
 _LIDAR_RATIO_SR: Final = (18.8, 18.8, 25.0, 50.0)
-"""Extinction over backscatter of water drops (O'Connor 2004), ice and mineral dust; in the order of Extinction."""
+"""Extinction over backscatter of water drops (O'Connor 2004), ice and mineral dust.
+
+In the order of Extinction.
+"""
 _PULSE_M: Final = 0.75
 """Length of air that scatters at once: half of a pulse of 5 ns."""
 _FAINTEST: Final = 0.1
@@ -35,8 +38,10 @@ class WeatherReturns:
     """Returns of n beams.
 
     Attributes:
-        range_m: (n,), infinity = nothing. particle: (n,), the return is a particle's, not the surface's.
-        strength: (n,), share of the power that arrives: of the surface's in clear air, or of that of a white one.
+        range_m: (n,), infinity = nothing. particle: (n,), the return is a particle's, not the
+            surface's.
+        strength: (n,), share of the power that arrives: of the surface's in clear air, or of that
+            of a white one.
     """
 
     range_m: FloatArray
@@ -49,7 +54,8 @@ class LaserAir:
     """The air for a laser with a reach.
 
     Attributes:
-        extinction: 1/m. soft_reflectance: of the particles within a pulse, as if they were a white surface's.
+        extinction: 1/m. soft_reflectance: of the particles within a pulse, as if they were a white
+            surface's.
     """
 
     extinction: float
@@ -70,7 +76,10 @@ class LaserAir:
 
     @property
     def particle_m(self) -> float:
-        """Farthest particles that are detected: r exp(extinction r) = reach sqrt(soft reflectance / 0.1)."""
+        """Farthest particles that are detected.
+
+        R exp(extinction r) = reach sqrt(soft reflectance / 0.1).
+        """
         return self._range_of(self.reach_m * math.sqrt(self.soft_reflectance / _FAINTEST))
 
     def early_share(self, range_m: float) -> float:
@@ -78,9 +87,14 @@ class LaserAir:
         return 1.0 - math.exp(-self.extinction * min(range_m, self.particle_m))
 
     def noise_m(self, range_m: FloatArray) -> FloatArray:
-        """Return the deviation of ranges that the weather adds, (n,): it grows as the power falls."""
+        """Return the deviation of ranges that the weather adds, (n,).
+
+        It grows as the power falls.
+        """
         share = (range_m / self.reach_m) ** 2
-        return _NOISE_M * share * np.sqrt(np.maximum(np.expm1(4.0 * self.extinction * range_m), 0.0))
+        return (
+            _NOISE_M * share * np.sqrt(np.maximum(np.expm1(4.0 * self.extinction * range_m), 0.0))
+        )
 
     def _range_of(self, length_m: float) -> float:
         """Solve r exp(extinction r) = length, by Newton's steps from above on its logarithm."""
@@ -95,7 +109,9 @@ class LaserAir:
         return x / self.extinction
 
 
-def returns_in(weather: Weather, true_m: FloatArray, reach_m: float, rng: np.random.Generator) -> WeatherReturns:
+def returns_in(
+    weather: Weather, true_m: FloatArray, reach_m: float, rng: np.random.Generator
+) -> WeatherReturns:
     """Return what beams with true ranges (n,), infinity = nothing, return in a weather.
 
     Args:
@@ -116,7 +132,9 @@ def returns_in(weather: Weather, true_m: FloatArray, reach_m: float, rng: np.ran
     range_m = np.where(particle, met_m, np.where(seen, surface_m, np.inf))
     with np.errstate(invalid="ignore"):
         arriving = np.exp(-2.0 * air.extinction * np.where(particle, met_m, true_m))
-    return WeatherReturns(range_m, particle, arriving * np.where(particle, air.soft_reflectance, 1.0))
+    return WeatherReturns(
+        range_m, particle, arriving * np.where(particle, air.soft_reflectance, 1.0)
+    )
 
 
 def weather_at(snapshot: WorldSnapshot, info: Mapping[str, object]) -> Weather:
@@ -127,8 +145,13 @@ def weather_at(snapshot: WorldSnapshot, info: Mapping[str, object]) -> Weather:
     return msgspec.convert(info["weather"], Weather) if "weather" in info else FINE
 
 
-def rays_in(weather: Weather, origins_m: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the rays (n, 3) to cast for a laser; in rain and snow with one more, up from the first: to a roof."""
+def rays_in(
+    weather: Weather, origins_m: FloatArray, directions: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the rays (n, 3) to cast for a laser.
+
+    In rain and snow with one more, up from the first: to a roof.
+    """
     if not weather.falls or not len(origins_m):
         return origins_m, directions
     return np.concatenate((origins_m, origins_m[:1])), np.concatenate((directions, [_UP]))

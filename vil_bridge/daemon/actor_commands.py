@@ -17,7 +17,11 @@ class ActorCommands:
 
     def __init__(self, config: BridgeConfig, vehicles: VehicleCommandBus) -> None:
         rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
-        room_of = {name: rooms[room] for name, s in config.sources.items() if (room := getattr(s, "room", None))}
+        room_of = {
+            name: rooms[room]
+            for name, s in config.sources.items()
+            if (room := getattr(s, "room", None))
+        }
         self._actors = {
             name: (actor.source, actor.subject, room_of[actor.source])
             for name, actor in config.actors.items()
@@ -32,13 +36,15 @@ class ActorCommands:
         """Give a set-point to the vehicle that an actor is, and to its twins.
 
         Raises:
-            ValueRefused: neither the actor nor a twin is a simulated vehicle, or a model cannot hold the set-point.
+            ValueRefused: neither the actor nor a twin is a simulated vehicle, or a model cannot
+                hold the set-point.
             ValueError: it cannot do that now.
         """
         flown = [self._flown(name, setpoint) for name in (actor, *self._twins.get(actor, ()))]
         if not any(flown):
             raise ValueRefused(
-                f"{actor} is not a simulated vehicle that flies now; name an actor of a source of type simulated"
+                f"{actor} is not a simulated vehicle that flies now; name an actor of a "
+                "source of type simulated"
             )
 
     def is_simulated(self, actor: str) -> bool:

@@ -34,7 +34,9 @@ def make_airsim(context: BridgeContext, config: AirsimConfig) -> AirsimServer:
     """
     settings = parse_settings(config.settings)
     named = served_actors(context.config, config)
-    vehicles = [_served(name, actor, context.config, config, settings) for name, actor in named.items()]
+    vehicles = [
+        _served(name, actor, context.config, config, settings) for name, actor in named.items()
+    ]
     bus, scene = context.for_sources.vehicles, context.scenes.of(config.scene)
     scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
     served = ServedVehicles(vehicles, bus, context.world, WallClock.of_run(), settings.default)
@@ -60,7 +62,10 @@ def _race(race: RaceMonitor | None, seed: int) -> ServedRace | None:
 
     def standing(actor: str) -> RacerStanding:
         if actor not in race.racers:
-            raise LookupError(f"{actor} does not race. Name it in `race.racers`; they are {', '.join(race.racers)}")
+            raise LookupError(
+                f"{actor} does not race. Name it in `race.racers`; they are "
+                f"{', '.join(race.racers)}"
+            )
         return race.standing(actor)
 
     def is_out(actor: str) -> bool:
@@ -86,7 +91,9 @@ def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:
     for name, actor in airsim.vehicles.items():
         if actor not in flying:
             known = ", ".join(flying) or "none"
-            raise ConfigError(f"airsim.vehicles.{name}: no vehicle is named {actor!r}; known: {known}")
+            raise ConfigError(
+                f"airsim.vehicles.{name}: no vehicle is named {actor!r}; known: {known}"
+            )
     rest = {name: name for name in flying if name not in airsim.vehicles.values()}
     return {**airsim.vehicles, **rest}
 
@@ -94,7 +101,9 @@ def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:
 def _served(
     name: str, actor: str, config: BridgeConfig, airsim: AirsimConfig, settings: AirsimSettings
 ) -> ServedVehicle:
-    described = {vehicle.name: vehicle for vehicle in settings.vehicles}.get(name, settings.vehicles[0])
+    described = {vehicle.name: vehicle for vehicle in settings.vehicles}.get(
+        name, settings.vehicles[0]
+    )
     place = config.actors[actor]
     simulated = _simulated(place, config)
     room = config.rooms[getattr(config.sources[place.source], "room", "")].T_world_room.transform()
@@ -113,8 +122,12 @@ def _served(
     )
 
 
-def _simulated(actor: ActorConfig, config: BridgeConfig) -> tuple[str, tuple[float, float, float]] | None:
+def _simulated(
+    actor: ActorConfig, config: BridgeConfig
+) -> tuple[str, tuple[float, float, float]] | None:
     """Return model and start of a simulated vehicle; None = the actor is tracked."""
     source = config.sources[actor.source]
-    starts: Callable[[], Mapping[str, tuple[str, tuple[float, float, float]]]] = getattr(source, "starts", dict)
+    starts: Callable[[], Mapping[str, tuple[str, tuple[float, float, float]]]] = getattr(
+        source, "starts", dict
+    )
     return starts().get(actor.subject)

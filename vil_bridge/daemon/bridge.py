@@ -1,7 +1,7 @@
 """The composition root: builds the graph that a configuration describes and runs it.
 
-One asyncio loop holds sources, world, scheduler and control; relay threads hold the images; HTTP has
-its own thread. Shutdown runs against the arrows and takes at most 2 s.
+One asyncio loop holds sources, world, scheduler and control; relay threads hold the images; HTTP
+has its own thread. Shutdown runs against the arrows and takes at most 2 s.
 """
 
 from __future__ import annotations
@@ -47,15 +47,21 @@ logger = logging.getLogger(__name__)
 _CHECK_PERIOD_S: Final = 0.2
 _INTERRUPTED: Final = 130
 _BUILDING: Final = threading.Lock()
-"""Held while an HTTP application is built: pydantic cannot make the schema of one type in two threads at once."""
+"""Held while an HTTP application is built.
+
+Pydantic cannot make the schema of one type in two threads at once.
+"""
 
 
 class Bridge:
-    """A whole bridge, built and not yet running: its parts (``context``) and the services that work on them.
+    """A whole bridge, built and not yet running.
+
+    Its parts (``context``) and the services that work on them.
 
     Args:
         config: what to run.
-        reread: reads the configuration again, when people or SIGHUP ask for that; None = there is no file.
+        reread: reads the configuration again, when people or SIGHUP ask for that; None = there is
+            no file.
         record: file to record into from the start; None = as the configuration says.
 
     Attributes:
@@ -69,7 +75,10 @@ class Bridge:
     web: HttpApp
 
     def __init__(
-        self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
+        self,
+        config: BridgeConfig,
+        reread: Callable[[], BridgeConfig] | None = None,
+        record: Path | None = None,
     ) -> None:
         self._record = record
         judgement = Judgement(
@@ -82,7 +91,9 @@ class Bridge:
         self.controls = BridgeControls(self.context, reread)
         self.readiness = Readiness(self.context)
         self.recordings = RecordingService(self.context, self.controls.in_force)
-        self.reporter = StatusReporter(self.context, self.readiness, self.recordings, lambda: self.http, self._pages)
+        self.reporter = StatusReporter(
+            self.context, self.readiness, self.recordings, lambda: self.http, self._pages
+        )
         self.log = EventLog()
         self._web_is_built = False
         access, http = self.context.access, config.http
@@ -95,11 +106,16 @@ class Bridge:
         return self.reporter.snapshot()
 
     def build_web(self) -> FastAPI:
-        """Build the HTTP application; in the HTTP thread, since that and FastAPI take a third of a start."""
+        """Build the HTTP application.
+
+        In the HTTP thread, since that and FastAPI take a third of a start.
+        """
         from vil_bridge.daemon.http_app import HttpApp
 
         with _BUILDING:
-            self.web = HttpApp(self.context, self.controls, self.recordings, self.reporter, self.log)
+            self.web = HttpApp(
+                self.context, self.controls, self.recordings, self.reporter, self.log
+            )
         self._web_is_built = True
         exempt_from_collector()
         return self.web.app
@@ -138,9 +154,13 @@ class Bridge:
                     if context.config.airsim is not None:
                         server = context.airsim = self._make_airsim(context.config.airsim)
                         tasks.append(
-                            group.create_task(self._serve_airsim(server, context.config.airsim), name="airsim")
+                            group.create_task(
+                                self._serve_airsim(server, context.config.airsim), name="airsim"
+                            )
                         )
-                    logger.info("running: stream %s, status page %s", context.hub.endpoint, self.http.url)
+                    logger.info(
+                        "running: stream %s, status page %s", context.hub.endpoint, self.http.url
+                    )
                     show_login_link(context.access, self.http.url)
                     context.watchdog.ready()
                     await stop.wait()
@@ -172,7 +192,8 @@ class Bridge:
         context.startup |= prepare_process(context.config.realtime.fifo_priority)
         exempt_from_scheduler(self.http.thread)
         if context.stream_guard is not None:
-            stack.push_async_callback(asyncio.to_thread, context.stream_guard.end)  # aiozmq closes a turn later
+            # Aiozmq closes a turn later.
+            stack.push_async_callback(asyncio.to_thread, context.stream_guard.end)
         stack.callback(context.hub.close)
         for client in context.renderers.values():
             stack.callback(client.close)
@@ -190,19 +211,31 @@ class Bridge:
         stack.callback(context.watchdog.stop)
 
     def _make_airsim(self, config: AirsimConfig) -> AirsimServer:
-        """Make the AirSim server. Raises ConfigError: its settings cannot be read, or its extra is missing."""
+        """Make the AirSim server.
+
+        Raises ConfigError: its settings cannot be read, or its extra is missing.
+        """
         from vil_bridge.daemon.airsim_service import make_airsim  # needs an extra
 
         return make_airsim(self.context, config)
 
     async def _serve_airsim(self, server: AirsimServer, config: AirsimConfig) -> None:
-        """Serve AirSim's programs once the simulated vehicles fly. Raises SinkError: the port is taken."""
+        """Serve AirSim's programs once the simulated vehicles fly.
+
+        Raises SinkError: the port is taken.
+        """
         try:
             await server.until_ready()
             exempt_from_collector()  # what programs ask for has it run often
             port = await server.start(config.bind, config.port)
             may = " and may only read" if config.role == "view" else ""
-            logger.info("AirSim programs connect to %s port %d%s, scene %s", config.bind, port, may, config.scene)
+            logger.info(
+                "AirSim programs connect to %s port %d%s, scene %s",
+                config.bind,
+                port,
+                may,
+                config.scene,
+            )
             await asyncio.Event().wait()
         except OSError as exc:
             raise SinkError(f"airsim: {config.bind}:{config.port}: {exc}") from None
@@ -210,9 +243,16 @@ class Bridge:
             await server.close()
 
     def _start_sources(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Run each source; behind the gate its events go to the world first, then to those who look on."""
+        """Run each source.
+
+        Behind the gate its events go to the world first, then to those who look on.
+        """
         context = self.context
-        receivers: list[Emit] = [context.world.ingest, context.subject_check.record, self.recordings.record]
+        receivers: list[Emit] = [
+            context.world.ingest,
+            context.subject_check.record,
+            self.recordings.record,
+        ]
         if context.publisher is not None:
             receivers.append(context.publisher.on_event)
         return [
@@ -234,8 +274,12 @@ class Bridge:
             await asyncio.to_thread(context.twins.check)
             if context.race is not None:
                 await asyncio.to_thread(context.race.check)
-            await asyncio.to_thread(context.history.add, machine_ns(), lambda: camera_points(context))
-            context.subject_check.check({name: runner.status for name, runner in context.sources.items()})
+            await asyncio.to_thread(
+                context.history.add, machine_ns(), lambda: camera_points(context)
+            )
+            context.subject_check.check(
+                {name: runner.status for name, runner in context.sources.items()}
+            )
             context.overload.check(now_ns(), *dropped_frames(context))
             context.descriptors.check()
             self.readiness.check()
@@ -248,14 +292,17 @@ class Bridge:
                 silent_s = runner.silent_s(now_ns())
                 if limit_s is not None and silent_s > limit_s:
                     report = runner.status.report()
-                    raise RequiredSourceLost(f"source {name} is required and {report.state}: {report.reason}")
+                    raise RequiredSourceLost(
+                        f"source {name} is required and {report.state}: {report.reason}"
+                    )
 
 
 @contextlib.contextmanager
 def _signals(stop: asyncio.Event, on_hangup: Callable[[], object]) -> Iterator[None]:
     """Stop at SIGINT or SIGTERM, and end the process at once at a second one. SIGHUP is passed on.
 
-    SIGHUP stops the bridge too when it means that the terminal is gone in which the bridge was started.
+    SIGHUP stops the bridge too when it means that the terminal is gone in which the bridge was
+    started.
     """
     hangs_on_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
 
@@ -290,7 +337,9 @@ def _has_terminal() -> bool:
 
 
 def run_daemon(
-    config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
+    config: BridgeConfig,
+    reread: Callable[[], BridgeConfig] | None = None,
+    record: Path | None = None,
 ) -> None:
     """Run a bridge until a signal stops it; the arguments are those of :class:`Bridge`.
 
@@ -308,4 +357,7 @@ def run_daemon(
         if lost is None or bugs is not None:
             raise
         raise lost.exceptions[0] from None
-    logger.info("stopped: %s", json.dumps({n: dict(c.relay.delivered) for n, c in bridge.context.cameras.items()}))
+    logger.info(
+        "stopped: %s",
+        json.dumps({n: dict(c.relay.delivered) for n, c in bridge.context.cameras.items()}),
+    )

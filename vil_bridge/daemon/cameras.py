@@ -1,4 +1,6 @@
-"""Cameras of the running bridge, each with its way from the renderer to those that read its pictures."""
+"""Cameras of the running bridge, each with its way from the renderer to those that read its
+pictures.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class CameraRunner:
 
     Attributes:
         fan: hands its pictures to all that take them. tap: to the pages that watch.
-        details: geometry of the camera and of the IMU on its carrier, for readers that register; JSON types.
+        details: geometry of the camera and of the IMU on its carrier, for readers that register;
+            JSON types.
     """
 
     def __init__(
@@ -51,7 +54,9 @@ class CameraRunner:
         self.config = config
         self.camera = bridge_camera(name, config, bridge)
         if left is not None:
-            self.camera = replace(self.camera, delay=left.camera.delay, display_times=left.camera.display_times)
+            self.camera = replace(
+                self.camera, delay=left.camera.delay, display_times=left.camera.display_times
+            )
         self.ledger = FrameLedger()
         self.meter = Meter()
         offers = {str(m): self.camera.variants for m in config.modalities}
@@ -99,7 +104,10 @@ class CameraRunner:
             self.relay.headers.T_body_camera = place
 
     def preview_jpeg(self) -> bytes | None:
-        """Return the newest picture as JPEG; None without one that is fresh and not blank. Any thread."""
+        """Return the newest picture as JPEG; None without one that is fresh and not blank.
+
+        Any thread.
+        """
         newest = self.relay.newest
         if newest is None or newest[0].blank or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
             return None
@@ -126,11 +134,20 @@ class CameraRunner:
             **dict(zip(("fx", "fy", "cx", "cy"), model.intrinsics_px, strict=True)),
             "distortion": None
             if model.distortion is None
-            else {"model": str(model.distortion.model), "coefficients": list(model.distortion.coefficients)},
-            "modalities": {modality: list(variants) for modality, variants in self.sink.offers.items()},
+            else {
+                "model": str(model.distortion.model),
+                "coefficients": list(model.distortion.coefficients),
+            },
+            "modalities": {
+                modality: list(variants) for modality, variants in self.sink.offers.items()
+            },
             "rate_hz": self.camera.rate_hz,
             "actor": self.config.actor,
             "T_body_camera": self.config.T_body_camera.model_dump(),
-            "stereo": None if baseline_m is None else {"left": left, "right": left + RIGHT, "baseline_m": baseline_m},
-            "T_body_imu": actor.T_body_imu.model_dump() if actor is not None and actor.imu is not None else None,
+            "stereo": None
+            if baseline_m is None
+            else {"left": left, "right": left + RIGHT, "baseline_m": baseline_m},
+            "T_body_imu": actor.T_body_imu.model_dump()
+            if actor is not None and actor.imu is not None
+            else None,
         }

@@ -53,7 +53,8 @@ class Judgement:
     Attributes:
         status: states by name, for an onboard client's question.
         status_line: one line for ``systemctl status``.
-        camera_problem: why a camera's readers get no pictures, and True while what they would get is frozen.
+        camera_problem: why a camera's readers get no pictures, and True while what they would get
+            is frozen.
     """
 
     status: Callable[[], Mapping[str, Any]]
@@ -63,11 +64,14 @@ class Judgement:
 
 @dataclass(slots=True)
 class BridgeContext:
-    """A bridge's parts. Any thread may read; ``config`` and ``geofence`` are replaced while it runs.
+    """A bridge's parts.
+
+    Any thread may read; ``config`` and ``geofence`` are replaced while it runs.
 
     Attributes:
         startup: facts about the process, known once the bridge runs.
-        for_sources: what sources get besides their own configuration. scenes: that answer questions.
+        for_sources: what sources get besides their own configuration. scenes: that answer
+            questions.
         airsim: the AirSim server of a running bridge that has one.
         loop: runs the bridge; set when it starts.
     """
@@ -116,15 +120,25 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         ConfigError: a plug-in or an address cannot be had.
         SinkError: a stream's port cannot be bound.
     """
-    simulation, world, scenes = SimulationClock(config.simulation), build_world(config), SceneLibrary(config)
+    simulation, world, scenes = (
+        SimulationClock(config.simulation),
+        build_world(config),
+        SceneLibrary(config),
+    )
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
     outputs, race = _outputs(config, for_sources), make_race(config, world, for_sources.vehicles)
-    flights, access, guard = _flights(config, world, for_sources), make_access(config.http), make_guard(config.stream)
+    flights, access, guard = (
+        _flights(config, world, for_sources),
+        make_access(config.http),
+        make_guard(config.stream),
+    )
     cameras = _cameras(config, world, for_sources, guard, outputs, race)
     relays = {name: camera.relay for name, camera in cameras.items()}
     preferences = {name: camera.preference(config) for name, camera in cameras.items()}
-    pool = RendererPool(renderers, relays, preferences, world, waits=config.simulation.wait_for_cameras)
+    pool = RendererPool(
+        renderers, relays, preferences, world, waits=config.simulation.wait_for_cameras
+    )
     maps = make_maps(config, cameras)
     return BridgeContext(
         config=config,
@@ -163,7 +177,9 @@ def _outputs(config: BridgeConfig, for_sources: SourceContext) -> OutputManager:
 
 
 def _twins(config: BridgeConfig, world: World) -> TwinMonitor:
-    return TwinMonitor(world, [TwinPair(name, **twin.model_dump()) for name, twin in config.twins.items()])
+    return TwinMonitor(
+        world, [TwinPair(name, **twin.model_dump()) for name, twin in config.twins.items()]
+    )
 
 
 def _subject_check(config: BridgeConfig) -> SubjectCheck:
@@ -191,13 +207,16 @@ def _cameras(
     first = config.stream.data_port
     cameras: dict[str, CameraRunner] = {}
     if config.cameras:
-        if missing := registry.missing("cv2"):  # loads it too: none of the threads to come shall wait for that
+        # Loads it too: none of the threads to come shall wait for that.
+        if missing := registry.missing("cv2"):
             raise ConfigError(f"cameras: {missing}")
         cv2.setNumThreads(1)
     for i, (name, camera) in enumerate(config.every_camera().items()):
         left = cameras.get(config.left_of(name))
         port = first + i if first else 0
-        cameras[name] = CameraRunner(name, camera, config, world, for_sources, port, guard, outputs, race, left)
+        cameras[name] = CameraRunner(
+            name, camera, config, world, for_sources, port, guard, outputs, race, left
+        )
     return cameras
 
 
@@ -211,7 +230,9 @@ def _hub(
 ) -> StreamHub:
     hub = StreamHub(
         config.stream.bind,
-        on_received=lambda camera, frame_id, t_ns: cameras[camera].relay.record_reception(frame_id, t_ns),
+        on_received=lambda camera, frame_id, t_ns: cameras[camera].relay.record_reception(
+            frame_id, t_ns
+        ),
         status=judgement.status,
         commands=vehicle_commands(for_sources.vehicles),
         refuses_command=access.refuses_command,

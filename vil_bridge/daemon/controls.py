@@ -33,13 +33,22 @@ _MOST_NAMES: Final = 256
 """Renderers remember every object that they ever drew."""
 _LONGEST_M: Final = 1000.0
 _CAMERA_KEYS: Final = frozenset(
-    {"T_body_camera", "predict", "rolling_shutter_ms", "artificial_delay_ms", "artificial_jitter_ms", "max_age_ms"}
+    {
+        "T_body_camera",
+        "predict",
+        "rolling_shutter_ms",
+        "artificial_delay_ms",
+        "artificial_jitter_ms",
+        "max_age_ms",
+    }
 )
 _ROOM_KEYS: Final = frozenset({"walls", "margin_m"})
 
 
 class BridgeControls:
-    """The bridge's side of :class:`~vil_bridge.web.schemas.controls.Controls`; for any thread but the loop's.
+    """The bridge's side of :class:`~vil_bridge.web.schemas.controls.Controls`.
+
+    For any thread but the loop's.
 
     Args:
         reread: reads the configuration again, as it was read at the start; None = there is no file.
@@ -65,7 +74,9 @@ class BridgeControls:
         """
         left = self._context.config.left_of(camera) if camera in self._context.cameras else ""
         if left:
-            raise ValueError(f"{camera} is the right camera of {left} and moves with it: move {left}")
+            raise ValueError(
+                f"{camera} is the right camera of {left} and moves with it: move {left}"
+            )
         place = _place(_pose(mount))
         with self._lock:
             config = self.in_force()
@@ -88,7 +99,9 @@ class BridgeControls:
             config = self._context.config
             if hasattr(config.sources[source], "faults"):
                 faulty = config.sources[source].model_copy(update={"faults": text})
-                self._context.config = config.model_copy(update={"sources": {**config.sources, source: faulty}})
+                self._context.config = config.model_copy(
+                    update={"sources": {**config.sources, source: faulty}}
+                )
         logger.info("source %s: faults asked for: %s", source, text or "none")
 
     def props(self) -> Mapping[str, PropView]:
@@ -111,7 +124,9 @@ class BridgeControls:
             if name not in self._props and len(self._props) >= _MOST_PROPS:
                 raise ValueError(f"there are {_MOST_PROPS} obstacles already: remove one")
             if name not in self._named and len(self._named) >= _MOST_NAMES:
-                raise ValueError(f"{_MOST_NAMES} different names were used in this run: use one of them again")
+                raise ValueError(
+                    f"{_MOST_NAMES} different names were used in this run: use one of them again"
+                )
             self._named.add(name)
             self._show({**self._props, name: prop})
         return prop
@@ -143,18 +158,25 @@ class BridgeControls:
             if lively:
                 data = merged(self.effective(), wanted.model_dump(mode="json"), lively)
                 self._apply(data, lit=any(key[0] == "lighting" for key in lively))
-        applied, waiting = (tuple(".".join(k) for k in changes if (k in lively) is yes) for yes in (True, False))
+        applied, waiting = (
+            tuple(".".join(k) for k in changes if (k in lively) is yes) for yes in (True, False)
+        )
         logger.info("configuration read again: applied %s", ", ".join(applied) or "nothing")
         return ReloadView(applied, waiting)
 
     def on_hangup(self) -> None:
-        """Reload in the background (loop thread, SIGHUP), once more if asked during that; refusals are logged."""
+        """Reload in the background (loop thread, SIGHUP), once more if asked during that.
+
+        Refusals are logged.
+        """
         self._hangups = min(2, self._hangups + 1)
         if self._hangups == 1:
             self._reload_behind()
 
     def _reload_behind(self) -> None:
-        self._context.loop.run_in_executor(None, self._reload_and_log).add_done_callback(self._reloaded)
+        self._context.loop.run_in_executor(None, self._reload_and_log).add_done_callback(
+            self._reloaded
+        )
 
     def _reloaded(self, _done: asyncio.Future[None]) -> None:
         self._hangups -= 1
@@ -171,7 +193,9 @@ class BridgeControls:
                 logger.warning("%s was changed in the file and needs a restart", key)
 
     def in_force(self) -> BridgeConfig:
-        """Return the configuration with the light and the outputs of now, which change by themselves. Any thread."""
+        """Return the configuration with the light and the outputs of now, which change by
+        themselves. Any thread.
+        """
         light = LightingConfig.of(self._context.world.lighting)
         running = {name: config for name, (_, config) in self._context.outputs.outputs.items()}
         return self._context.config.model_copy(update={"lighting": light, "outputs": running})
@@ -182,14 +206,20 @@ class BridgeControls:
         except ValidationError as exc:
             first = exc.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
-            raise ValueError(f"nothing was applied: {place}: {first['msg']} before a restart takes the rest") from None
+            raise ValueError(
+                f"nothing was applied: {place}: {first['msg']} before a restart takes the rest"
+            ) from None
         self._in_loop(self._exchange(config))
         self._adopt(config, lit=lit)
 
     async def _exchange(self, config: BridgeConfig) -> None:
         cameras, old = config.every_camera(), self._context.config.every_camera()
         runners = self._context.cameras.items()
-        coming = {name: runner.info(cameras[name], config) for name, runner in runners if cameras[name] != old[name]}
+        coming = {
+            name: runner.info(cameras[name], config)
+            for name, runner in runners
+            if cameras[name] != old[name]
+        }
         try:
             await self._context.outputs.exchange(config.outputs, coming)
         except (SinkError, OSError) as exc:
@@ -213,12 +243,23 @@ class BridgeControls:
     def _show(self, props: dict[str, PropView]) -> None:
         self._props = props
         self._context.world.props = tuple(
-            ActorState(n, ActorKind.PROP, TrackingState.TRACKED, 0, _pose(p), prefab=p.prefab, size_m=p.size_m)
+            ActorState(
+                n,
+                ActorKind.PROP,
+                TrackingState.TRACKED,
+                0,
+                _pose(p),
+                prefab=p.prefab,
+                size_m=p.size_m,
+            )
             for n, p in props.items()
         )
 
     def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work in the loop. Raises ConfigError: an output cannot be had. ValueError: the loop is busy."""
+        """Run work in the loop. Raises ConfigError: an output cannot be had.
+
+        ValueError: the loop is busy.
+        """
         try:
             in_loop(self._context.loop, work)
         except LoopBusyError as exc:

@@ -43,7 +43,9 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         rate_hz=config.rate_hz,
         modalities=config.modalities,
         predict=config.predict,
-        compensate="reproject" if config.latency_compensation == "depth" else config.latency_compensation,
+        compensate="reproject"
+        if config.latency_compensation == "depth"
+        else config.latency_compensation,
         plane_depth_m=None if config.plane_depth_m == "auto" else config.plane_depth_m,
         moving_actors=config.moving_actors,
         margin_rad=math.radians(config.margin()),
@@ -51,7 +53,9 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         extra_delay_ns=round(config.artificial_delay_ms * _MS),
         extra_jitter_ns=round(config.artificial_jitter_ms * _MS),
         max_age_ns=round(config.max_age_ms * _MS),
-        repeat_ns=0 if bridge.simulation.wait_for_cameras else round(config.repeat_ms * _MS),  # then none is late
+        repeat_ns=0
+        if bridge.simulation.wait_for_cameras
+        else round(config.repeat_ms * _MS),  # then none is late
         on_loss=actor.tracking.on_loss if actor is not None else "hold",
         collision=config.collision,
         layer=config.layer,
@@ -74,16 +78,26 @@ def camera_info(camera: BridgeCamera) -> CameraInfo:
 
 
 def _reach_of(config: CameraConfig, bridge: BridgeConfig) -> float | None:
-    """Return the distance from which surfaces act on a camera's carrier: 0 = on contact, None = never."""
+    """Return the distance from which surfaces act on a camera's carrier.
+
+    0 = on contact, None = never.
+    """
     actor = bridge.actors.get(config.actor)
     reach_of = None if actor is None else getattr(bridge.sources[actor.source], "reach_of", None)
-    return None if actor is None or reach_of is None or not config.collision else reach_of(actor.subject)
+    return (
+        None
+        if actor is None or reach_of is None or not config.collision
+        else reach_of(actor.subject)
+    )
 
 
 def contact_reporter(
     name: str, config: CameraConfig, bridge: BridgeConfig, vehicles: VehicleCommandBus
 ) -> Callable[[RenderedFrame], None] | None:
-    """Return what reports collisions from a camera's renderer to its simulated carrier; None where it needs none."""
+    """Return what reports collisions from a camera's renderer to its simulated carrier.
+
+    None where it needs none.
+    """
     if _reach_of(config, bridge) is None:
         return None
     actor = bridge.actors[config.actor]
@@ -93,11 +107,15 @@ def contact_reporter(
 
     def report_contact(frame: RenderedFrame) -> None:
         near = [
-            replace(s, p_world_m=T_room_world.apply(s.p_world_m), normal_world=turn @ s.normal_world)
+            replace(
+                s, p_world_m=T_room_world.apply(s.p_world_m), normal_world=turn @ s.normal_world
+            )
             for s in frame.near or ()
             if s.camera == name
         ]
-        t_pose_ns = next(image.view.t_pose_ns for image in frame.images if image.view.camera.name == name)
+        t_pose_ns = next(
+            image.view.t_pose_ns for image in frame.images if image.view.camera.name == name
+        )
         surfaces = None if frame.near is None else near
         vehicles.on_contact(actor.source, actor.subject, t_pose_ns, surfaces, hit=frame.collision)
 
@@ -123,7 +141,9 @@ def build_world(config: BridgeConfig) -> World:
     """Make the shared world from its configuration."""
     rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
     room_of = {
-        name: rooms[room] for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None
+        name: rooms[room]
+        for name, s in config.sources.items()
+        if (room := getattr(s, "room", None)) is not None
     }
     actors = [
         Actor(
@@ -161,7 +181,9 @@ def make_guard(stream: StreamConfig) -> CurveAuthenticator | None:
     """
     if stream.secret_key is None or stream.allowed_keys is None:
         return None
-    return CurveAuthenticator(read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys))
+    return CurveAuthenticator(
+        read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys)
+    )
 
 
 def make_publisher(config: BridgeConfig, world: World, clock: BridgeTime) -> Publisher | None:
@@ -173,7 +195,9 @@ def make_publisher(config: BridgeConfig, world: World, clock: BridgeTime) -> Pub
     federation = config.federation
     if federation.zmq is None and federation.zenoh is None:
         return None
-    names = federation.actors or [n for n, a in config.actors.items() if config.sources[a.source].type != "federation"]
+    names = federation.actors or [
+        n for n, a in config.actors.items() if config.sources[a.source].type != "federation"
+    ]
     actors = [
         PublishedActor(ActorInfo(n, a.kind, a.prefab, a.size_m), a.source)
         for n, a in ((name, config.actors[name]) for name in names)
@@ -200,4 +224,6 @@ def _zenoh_link(config: FederationZenohConfig, site: str, answer: Answer) -> Pub
         from vil_bridge.protocols.federation.zenoh_link import ZenohPublisherLink
     except ModuleNotFoundError as exc:
         raise ConfigError(f"federation.zenoh: {explain_missing(exc)}") from exc
-    return ZenohPublisherLink(config.listen, site, answer, config.users, config.certificate, config.private_key)
+    return ZenohPublisherLink(
+        config.listen, site, answer, config.users, config.certificate, config.private_key
+    )

@@ -1,8 +1,9 @@
 """Fault injection: the events of a source pass through the faults that its configuration asks for.
 
-The events are decoded already, so a fault here is what a bad network, clock or tracking would have made
-of them: ``garbage`` is nonsense that decodes (not a number, no rotation, far away), which the world must
-survive. The source's counters ``injected_lost`` and so on count it, over all changes of the faults.
+The events are decoded already, so a fault here is what a bad network, clock or tracking would have
+made of them: ``garbage`` is nonsense that decodes (not a number, no rotation, far away), which the
+world must survive. The source's counters ``injected_lost`` and so on count it, over all changes of
+the faults.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.core.types import (
+    ClockExchange,
+    FloatArray,
+    ImuSample,
+    SourceEvent,
+    SourceFrame,
+    SourceReset,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +44,8 @@ class FaultInjector:
     """Faults in front of a stage, which can be changed while events pass; loop thread.
 
     Attributes:
-        text: the faults of now, as :meth:`~vil_bridge.core.faults.Faults.parse` reads them; empty = none.
+        text: the faults of now, as :meth:`~vil_bridge.core.faults.Faults.parse` reads them; empty =
+            none.
         emit: takes an event through the faults of now; the stage itself while there are none.
 
     Raises:
@@ -77,7 +86,8 @@ class EventFaultStage:
 
     Args:
         text: faults as :meth:`~vil_bridge.core.faults.Faults.parse` reads them.
-        status: of the source; what is counted is added to its counters, and the text becomes its fact ``injected``.
+        status: of the source; what is counted is added to its counters, and the text becomes its
+            fact ``injected``.
 
     Raises:
         ConfigError: the text says nothing.
@@ -105,7 +115,8 @@ class EventFaultStage:
         """
         if self._failure is not None:
             raise self._failure
-        if isinstance(event, SourceReset):  # the source itself starts over: what is on its way is of its past
+        # The source itself starts over: what is on its way is of its past.
+        if isinstance(event, SourceReset):
             self._counters["undelivered"] += self._delays.clear()
             self._emit(event)
         else:
@@ -118,7 +129,9 @@ class EventFaultStage:
         self._delays.close()
         self._report()
 
-    def _harm(self, event: SourceFrame | ClockExchange | ImuSample | SensorReadings, elapsed_ns: int) -> None:
+    def _harm(
+        self, event: SourceFrame | ClockExchange | ImuSample | SensorReadings, elapsed_ns: int
+    ) -> None:
         lost = self._counters["lost"]
         delays_ns = self._delivery.delays_ns(elapsed_ns)
         if isinstance(event, (SourceFrame, ImuSample)):
@@ -126,9 +139,15 @@ class EventFaultStage:
         if isinstance(event, SourceFrame):
             event = self._degrade_tracking(event, elapsed_ns)
         if not isinstance(event, SensorReadings) and event.t_foreign_ns is not None:
-            event = replace(event, t_foreign_ns=event.t_foreign_ns + self._faults.clock_error_ns(elapsed_ns))
-        # Before the event: a receiver that takes the nonsense would drop the truth of the same instant.
-        if not isinstance(event, ClockExchange) and self._delivery.garbage(elapsed_ns, b"") is not None:
+            event = replace(
+                event, t_foreign_ns=event.t_foreign_ns + self._faults.clock_error_ns(elapsed_ns)
+            )
+        # Before the event: a receiver that takes the nonsense would drop the truth of the same
+        # instant.
+        if (
+            not isinstance(event, ClockExchange)
+            and self._delivery.garbage(elapsed_ns, b"") is not None
+        ):
             self._deliver(self._nonsense(event), 0)
         for delay_ns in delays_ns:
             self._deliver(event, delay_ns)
@@ -153,18 +172,32 @@ class EventFaultStage:
             self._failure = exc
 
     def _degrade_tracking(self, frame: SourceFrame, elapsed_ns: int) -> SourceFrame:
-        p_m, q_xyzw, tracked = self._subjects.bodies(elapsed_ns, frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked)
+        p_m, q_xyzw, tracked = self._subjects.bodies(
+            elapsed_ns, frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked
+        )
         skeletons = tuple(self._subjects.skeleton(elapsed_ns, s) for s in frame.skeletons)
         markers = self._subjects.markers(elapsed_ns, frame.markers)
-        return replace(frame, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons, markers=markers)
+        return replace(
+            frame, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons, markers=markers
+        )
 
     def _nonsense(self, event: SourceFrame | ImuSample | SensorReadings) -> SourceEvent:
         if isinstance(event, SensorReadings):
             return replace(event, values=self._broken(event.values))
         if isinstance(event, ImuSample):
-            return replace(event, w_radps=self._broken(event.w_radps), f_mps2=self._broken(event.f_mps2))
-        skeletons = tuple(replace(s, p_m=self._broken(s.p_m), q_xyzw=self._broken(s.q_xyzw)) for s in event.skeletons)
-        return replace(event, p_m=self._broken(event.p_m), q_xyzw=self._broken(event.q_xyzw), skeletons=skeletons)
+            return replace(
+                event, w_radps=self._broken(event.w_radps), f_mps2=self._broken(event.f_mps2)
+            )
+        skeletons = tuple(
+            replace(s, p_m=self._broken(s.p_m), q_xyzw=self._broken(s.q_xyzw))
+            for s in event.skeletons
+        )
+        return replace(
+            event,
+            p_m=self._broken(event.p_m),
+            q_xyzw=self._broken(event.q_xyzw),
+            skeletons=skeletons,
+        )
 
     def _broken(self, values: FloatArray) -> FloatArray:
         """Return the values with nonsense in one column."""

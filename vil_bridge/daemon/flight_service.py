@@ -1,4 +1,7 @@
-"""Planned flights of a running bridge: simulated vehicles fly them, for real ones they are shown to pilots."""
+"""Planned flights of a running bridge.
+
+Simulated vehicles fly them, for real ones they are shown to pilots.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from vil_bridge.world.world import World
 
 _PERIOD_NS: Final = 20_000_000
 _AHEAD_NS: Final = 100_000_000
-"""Set-points are given so early, each with the instant at which it holds: their way to the vehicle costs nothing."""
+"""Set-points are given so early, each with the instant at which it holds.
+
+Their way to the vehicle costs nothing.
+"""
 _NEAR_M: Final = 0.5
 """A vehicle is this near to the point at which its flight begins."""
 _MOST_WAITING: Final = 8
@@ -35,7 +41,8 @@ class _Given:
     """A flight of an actor.
 
     Attributes:
-        before: the one that it flies until this one begins. holds_ns: when a cancelled one's vehicle is to stay.
+        before: the one that it flies until this one begins. holds_ns: when a cancelled one's
+            vehicle is to stay.
         sent_ns: instant of the newest set-point.
     """
 
@@ -54,7 +61,11 @@ class _Given:
 
     def without_past(self, t_ns: int) -> _Given:
         """Return this flight without those that end before an instant."""
-        before = None if self.before is None or t_ns >= self.begins_ns else self.before.without_past(t_ns)
+        before = (
+            None
+            if self.before is None or t_ns >= self.begins_ns
+            else self.before.without_past(t_ns)
+        )
         return replace(self, before=before)
 
     @property
@@ -68,9 +79,12 @@ class _Given:
 
 
 class FlightService:
-    """Flights by actor, in the world's frame; the newest takes the place of the one before. Any thread.
+    """Flights by actor, in the world's frame; the newest takes the place of the one before.
 
-    A simulated vehicle follows its flight in bridge time. A real one is never commanded: its flight stays ``offered``.
+    Any thread.
+
+    A simulated vehicle follows its flight in bridge time. A real one is never commanded: its flight
+    stays ``offered``.
 
     Args:
         world: where the actors are.
@@ -91,8 +105,8 @@ class FlightService:
         Raises:
             KeyError: there is no such actor.
             ValueRefused: the rows are no trajectory.
-            ValueError: the vehicle is not where the flight begins, or it begins too late, or too early for one that is
-                flying.
+            ValueError: the vehicle is not where the flight begins, or it begins too late, or too
+                early for one that is flying.
         """
         if actor not in {one.name for one in self._world.actors}:
             raise KeyError(actor)
@@ -106,20 +120,36 @@ class FlightService:
             flying = before if before is not None and before.state == "flying" else None
             sent_ns = 0 if flying is None else flying.sent_ns
             if begins_ns < sent_ns:
-                raise ValueError(f"{actor} is flying: let the next flight begin {_AHEAD_NS / NS_PER_S:g} s from now")
+                raise ValueError(
+                    f"{actor} is flying: let the next flight begin "
+                    f"{_AHEAD_NS / NS_PER_S:g} s from now"
+                )
             if flying is not None:
                 flying = flying.at(begins_ns).without_past(sent_ns)
                 if flying.waiting >= _MOST_WAITING:
-                    raise ValueError(f"{actor} has {_MOST_WAITING} flights to come: wait for one, or cancel them")
-                _check_near(actor, flying.reference(begins_ns).p_world_m[0], curve.at(0.0).p_world_m[0])
+                    raise ValueError(
+                        f"{actor} has {_MOST_WAITING} flights to come: wait for one, or cancel them"
+                    )
+                _check_near(
+                    actor, flying.reference(begins_ns).p_world_m[0], curve.at(0.0).p_world_m[0]
+                )
             elif simulated:
-                _check_near(actor, self._place(actor), curve.at((t_ns - begins_ns) / NS_PER_S).p_world_m[0])
-            holds_ns = None if before is None or (before.holds_ns or 0) > begins_ns else before.holds_ns
+                _check_near(
+                    actor, self._place(actor), curve.at((t_ns - begins_ns) / NS_PER_S).p_world_m[0]
+                )
+            holds_ns = (
+                None if before is None or (before.holds_ns or 0) > begins_ns else before.holds_ns
+            )
             state: Literal["flying", "offered"] = "flying" if simulated else "offered"
-            self._given[actor] = _Given(rows, curve, begins_ns, state, "", flying, holds_ns, sent_ns)
+            self._given[actor] = _Given(
+                rows, curve, begins_ns, state, "", flying, holds_ns, sent_ns
+            )
 
     def cancel(self, actor: str) -> None:
-        """End an actor's flight: its simulated vehicle holds its position. Raises KeyError: it has none."""
+        """End an actor's flight: its simulated vehicle holds its position.
+
+        Raises KeyError: it has none.
+        """
         with self._lock:
             given = self._given[actor]
             if given.state not in ("flying", "offered"):
@@ -158,7 +188,9 @@ class FlightService:
                     elif given.state == "flying":
                         self._given[actor] = self._flown(actor, given, t_ns)
                 except ValueError as exc:
-                    self._given[actor] = replace(given, state="failed", reason=str(exc), holds_ns=None)
+                    self._given[actor] = replace(
+                        given, state="failed", reason=str(exc), holds_ns=None
+                    )
 
     def _flown(self, actor: str, given: _Given, t_ns: int) -> _Given:
         """Return a flight after its set-points up to a little ahead were given.
@@ -199,7 +231,9 @@ def _check_near(actor: str, place_m: FloatArray, begin_m: FloatArray) -> None:
     """Check that an actor is, or will be, where its flight begins. Raises ValueError: it is not."""
     away_m = float(np.linalg.norm(place_m - begin_m))
     if away_m > _NEAR_M:
-        raise ValueError(f"{actor} is {away_m:.2f} m from the begin of the flight: plan it from where it is")
+        raise ValueError(
+            f"{actor} is {away_m:.2f} m from the begin of the flight: plan it from where it is"
+        )
 
 
 def curve_of(rows: Sequence[Sequence[float]]) -> Polynomials:
@@ -211,7 +245,9 @@ def curve_of(rows: Sequence[Sequence[float]]) -> Polynomials:
     values: FloatArray = np.array(rows, np.float64)
     lengths_s = np.diff(values[:, 0])
     if values[0, 0] != 0.0 or not (lengths_s > 1e-3).all():
-        raise ValueRefused("rows: the times must begin with 0 and increase by a millisecond at least")
+        raise ValueRefused(
+            "rows: the times must begin with 0 and increase by a millisecond at least"
+        )
     if not (np.abs(values) < _LARGEST).all():
         raise ValueRefused(f"rows: every number must be less than {_LARGEST:g}")
     motion = values[:, 1:13].reshape(-1, 4, 3)
@@ -225,7 +261,9 @@ def curve_of(rows: Sequence[Sequence[float]]) -> Polynomials:
 
 def _setpoint(found: Reference, t_ns: int) -> ReferenceSetpoint:
     p, v, a, j, s = (_vector(derivative) for derivative in found[:5])
-    return ReferenceSetpoint(p, v, a, j, s, float(found.yaw_rad[0]), float(found.yaw_radps[0]), t_ns)
+    return ReferenceSetpoint(
+        p, v, a, j, s, float(found.yaw_rad[0]), float(found.yaw_radps[0]), t_ns
+    )
 
 
 def _vector(rows: FloatArray) -> Vector:
@@ -235,6 +273,10 @@ def _vector(rows: FloatArray) -> Vector:
 
 def _shown(given: _Given, t_ns: int) -> FlightOut:
     duration_s = given.curve.duration_s
-    flown_s = min(max((t_ns - given.begins_ns) / NS_PER_S, 0.0), duration_s) if given.state != "offered" else 0.0
+    flown_s = (
+        min(max((t_ns - given.begins_ns) / NS_PER_S, 0.0), duration_s)
+        if given.state != "offered"
+        else 0.0
+    )
     rows = [list(row) for row in given.rows]
     return FlightOut(given.state, given.reason, given.begins_ns, duration_s, flown_s, rows)

@@ -24,7 +24,9 @@ def make_access(http: HttpConfig) -> Access:
 def show_login_link(access: Access, url: str) -> None:
     """Write a link for one browser to the terminal, where there is one: a log is not private."""
     if access.tokens is not None and sys.stdout.isatty():
-        sys.stdout.write(f"log in, once and within ten minutes: {url}{login_path(access, Role.CONTROL)}\n")
+        sys.stdout.write(
+            f"log in, once and within ten minutes: {url}{login_path(access, Role.CONTROL)}\n"
+        )
         sys.stdout.flush()
 
 

@@ -58,9 +58,13 @@ class HttpApp:
         self.log = log
         shipped = functools.partial(shipped_scene, context.renderers)
         self.models = SceneGeometryCache(shipped, context.config.http.scene)
-        self.scene = SceneRevisions(lambda: scene_of(context, controls.props(), self.models.newest()))
+        self.scene = SceneRevisions(
+            lambda: scene_of(context, controls.props(), self.models.newest())
+        )
         poses = context.world
-        world = CachedValue(lambda: (poses.snapshot(now_ns(), quick=True), poses.speeds_mps()), _WORLD_HZ)
+        world = CachedValue(
+            lambda: (poses.snapshot(now_ns(), quick=True), poses.speeds_mps()), _WORLD_HZ
+        )
         status = CachedValue(reporter.snapshot, _STATUS_HZ)
         self.live = LiveFeed(
             lambda: encode_poses(*world.get(), self.scene.revision()),
@@ -68,7 +72,9 @@ class HttpApp:
             {name: runner.camera.variants for name, runner in context.cameras.items()},
         )
         self.updates = Updates(
-            lambda: status_json(status.get()), lambda: msgspec.json.encode(recordings.recording()), self.log
+            lambda: status_json(status.get()),
+            lambda: msgspec.json.encode(recordings.recording()),
+            self.log,
         )
         self.plot = PlotFeed(world.get, status.get, context.wall_clock.offset_ns)
         self.app = self._app(context, controls, recordings, reporter)
@@ -117,7 +123,11 @@ class HttpApp:
         live, updates = self.live.counters, self.updates.counters
         skipped, refused = (live[what] + updates[what] for what in ("skipped", "refused"))
         return dict(
-            zip(PAGE_COUNTS, (self.live.clients, self.updates.readers, live["sent"], skipped, refused), strict=True)
+            zip(
+                PAGE_COUNTS,
+                (self.live.clients, self.updates.readers, live["sent"], skipped, refused),
+                strict=True,
+            )
         )
 
     def close(self) -> None:

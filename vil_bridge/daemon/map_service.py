@@ -1,4 +1,7 @@
-"""Occupancy maps of a bridge: depth pictures in, voxels out, in threads that no picture waits for."""
+"""Occupancy maps of a bridge.
+
+Depth pictures in, voxels out, in threads that no picture waits for.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +31,21 @@ _DEPTHS: Final = ("depth32", "depth")
 
 
 class MapRunner:
-    """A map and what fills it: one thread for each camera, with one slot in which the newest picture wins.
+    """A map and what fills it.
 
-    The pictures are those that the renderer drew, before any warp, with the pose that they were drawn for.
+    One thread for each camera, with one slot in which the newest picture wins.
+
+    The pictures are those that the renderer drew, before any warp, with the pose that they were
+    drawn for.
 
     Attributes:
-        map: takes the pictures. status: counts ``sent`` (pictures taken), ``superseded``, ``too_often`` and ``failed``.
+        map: takes the pictures. status: counts ``sent`` (pictures taken), ``superseded``,
+            ``too_often`` and ``failed``.
     """
 
-    def __init__(self, name: str, config: OccupancyConfig, cameras: Mapping[str, CameraRunner]) -> None:
+    def __init__(
+        self, name: str, config: OccupancyConfig, cameras: Mapping[str, CameraRunner]
+    ) -> None:
         self.config: Final = config
         self.map: Final = make_live_map(config)
         self.status: Final = Status(name)
@@ -79,7 +88,9 @@ class MapRunner:
                 self.status.counters["too_often"] += 1
 
         kinds = (depth_kind(runner.camera.modalities),)
-        sink = self._bulkhead.owned(lambda: SinkThread(f"map-{name}-{model.name}", kinds, take, self.status))
+        sink = self._bulkhead.owned(
+            lambda: SinkThread(f"map-{name}-{model.name}", kinds, take, self.status)
+        )
         runner.sinks.add(self._bulkhead.sink(sink))
 
     def _on_failure(self, error: BaseException) -> None:
@@ -102,12 +113,16 @@ class DepthInserter:
         self._rays: FloatArray | None = None
 
     def __call__(self, header: FrameHeader, pixels: ImageArray) -> bool:
-        """Insert a picture as rendered; return False for one that comes too early or shows nothing."""
+        """Insert a picture as rendered.
+
+        Return False for one that comes too early or shows nothing.
+        """
         pose, t_ns = header.pose_rendered, header.t_render_ns
         if pose is None or t_ns is None or not self._limiter.passes(t_ns):
             return False
         if self._rays is None:
-            self._rays = pixel_rays(self._model)  # takes a second with a lens, in the thread that has the time
+            # Takes a second with a lens, in the thread that has the time.
+            self._rays = pixel_rays(self._model)
         T_world_camera = Transform(np.array(pose.p_m), np.array(pose.q_xyzw))
         points_m = depth_points(depth_m(pixels), self._rays, T_world_camera)
         self._map.insert_points(points_m, T_world_camera.p_m, t_ns)
@@ -115,13 +130,17 @@ class DepthInserter:
 
 
 def depth_kind(modalities: Sequence[str]) -> tuple[str, str]:
-    """Return the kind of pictures (modality, variant) that maps take of a camera, the more exact depth first."""
+    """Return the kind of pictures (modality, variant) that maps take of a camera, the more exact
+    depth first.
+    """
     return next(depth for depth in _DEPTHS if depth in modalities), RAW
 
 
 def make_live_map(config: OccupancyConfig) -> LiveMap:
     """Return the empty map of a configuration."""
-    return LiveMap(config.resolution_m, np.array(config.min_m), np.array(config.max_m), config.range_m)
+    return LiveMap(
+        config.resolution_m, np.array(config.min_m), np.array(config.max_m), config.range_m
+    )
 
 
 def make_maps(config: BridgeConfig, cameras: Mapping[str, CameraRunner]) -> dict[str, MapRunner]:

@@ -17,13 +17,23 @@ from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.marker_tracking import MarkerTemplate, MarkerTracker, Segment
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import FloatArray, Markers, SkeletonFrame, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.core.types import (
+    FloatArray,
+    Markers,
+    SkeletonFrame,
+    SourceEvent,
+    SourceFrame,
+    SourceReset,
+)
 
 logger = logging.getLogger(__name__)
 
 _FIT_PERIOD_NS: Final = 50_000_000
 _FIT_COUNTS: Final = (1, 8, 32)
-"""A template is fitted to the first frame that shows all its markers, then to so many; more make it no better."""
+"""A template is fitted to the first frame that shows all its markers, then to so many.
+
+More make it no better.
+"""
 
 _PATIENCE_NS: Final = 3 * NS_PER_S
 _FARTHEST_M: Final = 10_000.0
@@ -33,8 +43,9 @@ class MarkerBodies:
     """The subjects of one template in the frames of one source.
 
     Args:
-        path: the template. status: of the source; gets the counters ``markers_followed``, ``markers_occluded``
-            and ``markers_assigned`` (unlabeled ones taken for hidden ones), and the fact ``template``.
+        path: the template. status: of the source; gets the counters ``markers_followed``,
+            ``markers_occluded`` and ``markers_assigned`` (unlabeled ones taken for hidden ones),
+            and the fact ``template``.
 
     Raises:
         ConfigError: the template cannot be read.
@@ -43,11 +54,16 @@ class MarkerBodies:
     def __init__(self, path: Path, status: Status) -> None:
         self._path = path
         self._status = status
-        self._subjects = {name: _Subject(name, segments) for name, segments in read_template(path).items()}
+        self._subjects = {
+            name: _Subject(name, segments) for name, segments in read_template(path).items()
+        }
         self._reported: dict[str, str] = {}
 
     def transformed(self, event: SourceEvent) -> SourceEvent:
-        """Return an event of the source with the template's subjects in it; a reset makes them start over."""
+        """Return an event of the source with the template's subjects in it.
+
+        A reset makes them start over.
+        """
         if isinstance(event, SourceFrame):
             return self.frame(event)
         if isinstance(event, SourceReset):
@@ -56,15 +72,26 @@ class MarkerBodies:
         return event
 
     def frame(self, frame: SourceFrame) -> SourceFrame:
-        """Return the frame with the template's subjects, which replace the source's own of the same names."""
+        """Return the frame with the template's subjects, which replace the source's own of the
+        same names.
+        """
         markers = frame.markers
         if markers is None:
-            self._report("", "the frames carry no markers: set `markers` of the source, and stream them", warn=True)
+            self._report(
+                "",
+                "the frames carry no markers: set `markers` of the source, and stream them",
+                warn=True,
+            )
             return frame
         near = (np.abs(markers.p_m) < _FARTHEST_M).all(axis=1)  # False for what is not a number
         markers = replace(markers, tracked=markers.tracked & near)
-        found = [self._follow(subject, markers, frame.t_arrival_ns) for subject in self._subjects.values()]
-        return _with_subjects(frame, self._subjects, [skeleton for skeleton in found if skeleton is not None])
+        found = [
+            self._follow(subject, markers, frame.t_arrival_ns)
+            for subject in self._subjects.values()
+        ]
+        return _with_subjects(
+            frame, self._subjects, [skeleton for skeleton in found if skeleton is not None]
+        )
 
     def _follow(self, subject: _Subject, markers: Markers, t_ns: int) -> SkeletonFrame | None:
         found = subject.follow(markers, t_ns)
@@ -83,13 +110,20 @@ class MarkerBodies:
         self._reported[subject] = text
         if subject:
             self._reported.pop("", None)
-        self._status.facts["template"] = [f"{name}: {said}" if name else said for name, said in self._reported.items()]
+        self._status.facts["template"] = [
+            f"{name}: {said}" if name else said for name, said in self._reported.items()
+        ]
         level = logging.WARNING if warn else logging.INFO
         logger.log(level, "%s: template %s: %s %s", self._status.name, self._path, subject, text)
 
 
-def _with_subjects(frame: SourceFrame, names: Container[str], found: list[SkeletonFrame]) -> SourceFrame:
-    """Replace a frame's subjects of these names by the found ones; those of one segment are bodies."""
+def _with_subjects(
+    frame: SourceFrame, names: Container[str], found: list[SkeletonFrame]
+) -> SourceFrame:
+    """Replace a frame's subjects of these names by the found ones.
+
+    Those of one segment are bodies.
+    """
     own = np.array([name not in names for name in frame.subjects], dtype=np.bool_)
     bodies = [skeleton for skeleton in found if len(skeleton.model.bones) == 1]
     others = (name for name, is_own in zip(frame.subjects, own.tolist(), strict=True) if is_own)
@@ -154,7 +188,10 @@ class _Subject:
             return None
         matched = self._tracker.matched
         found = self._tracker.follow(markers)
-        self.seen_and_assigned = int(np.count_nonzero(self._tracker.seen)), self._tracker.matched - matched
+        self.seen_and_assigned = (
+            int(np.count_nonzero(self._tracker.seen)),
+            self._tracker.matched - matched,
+        )
         return found
 
     def _find_labels(self, labels: tuple[str, ...]) -> bool:
@@ -175,7 +212,11 @@ class _Subject:
         self.trouble = ""
         names = self._streamed
         self._segments = tuple(
-            replace(s, markers=tuple(names[n] for n in s.markers), origin=tuple(names[n] for n in s.origin))
+            replace(
+                s,
+                markers=tuple(names[n] for n in s.markers),
+                origin=tuple(names[n] for n in s.origin),
+            )
             for s in self._segments
         )
         return True
@@ -204,8 +245,12 @@ class _Subject:
     def _fitted(self, names: list[str]) -> MarkerTemplate:
         p_m = np.array(self._rows)
         if self._template is None:
-            return MarkerTemplate.fit(self.name, self._segments, names, p_m, np.ones(p_m.shape[:2], dtype=np.bool_))
-        return self._template.refined(p_m[:, [names.index(label) for label in self._template.labels]])
+            return MarkerTemplate.fit(
+                self.name, self._segments, names, p_m, np.ones(p_m.shape[:2], dtype=np.bool_)
+            )
+        return self._template.refined(
+            p_m[:, [names.index(label) for label in self._template.labels]]
+        )
 
     def _check_patience(self, seen: int, t_ns: int) -> None:
         if self._template is not None or self.trouble:
@@ -213,4 +258,7 @@ class _Subject:
         if self._deadline_ns is None:
             self._deadline_ns = t_ns + _PATIENCE_NS
         elif t_ns > self._deadline_ns:
-            self.trouble = f"no frame has shown all {len(self._wanted)} markers at once ({seen} now): leave some out"
+            self.trouble = (
+                f"no frame has shown all {len(self._wanted)} markers at once ({seen} "
+                "now): leave some out"
+            )

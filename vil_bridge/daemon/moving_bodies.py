@@ -1,4 +1,7 @@
-"""Bodies that simulated vehicles bounce off: tracked vehicles, and the vehicles of other simulated sources."""
+"""Bodies that simulated vehicles bounce off.
+
+Tracked vehicles, and the vehicles of other simulated sources.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _PERIOD_S: Final = 0.01
 
 
 class BodySender:
-    """Sender that reports to each simulation of a bridge, a hundred times a second, where the bodies of others are.
+    """Sender that reports to each simulation of a bridge, a hundred times a second, where the
+    bodies of others are.
 
     Args:
         config: of the bridge. world: where the actors are. bus: leads to the simulations.
@@ -57,23 +61,35 @@ class BodySender:
 
     def send(self, t_ns: int) -> None:
         """Send where the bodies are at an instant, unless there are none, as before."""
-        seen = [name for name in self._spheres if self._world.state_of(name) is TrackingState.TRACKED]
+        seen = [
+            name for name in self._spheres if self._world.state_of(name) is TrackingState.TRACKED
+        ]
         motions = {name: self._world.motion_at(name, t_ns) for name in seen}
-        near = bodies_near(self._bus.bodies(), self._T_world_room) if len(self._T_world_room) > 1 else {}
+        near = (
+            bodies_near(self._bus.bodies(), self._T_world_room)
+            if len(self._T_world_room) > 1
+            else {}
+        )
         for source, T in self._T_room_world.items():
             bodies = near.get(source, [])
             for name, motion in motions.items():
                 radius_m, offsets_m = self._spheres[name]
                 middles = T.apply(motion.T_world_body.apply(offsets_m)).tolist()
                 vx, vy, vz = (T.rotation() @ motion.v_world_mps).tolist()
-                bodies.append(MovingBody(name, t_ns, radius_m, tuple((x, y, z) for x, y, z in middles), (vx, vy, vz)))
+                bodies.append(
+                    MovingBody(
+                        name, t_ns, radius_m, tuple((x, y, z) for x, y, z in middles), (vx, vy, vz)
+                    )
+                )
             if bodies or source in self._sent:
                 self._bus.set_bodies(source, bodies)
                 (self._sent.add if bodies else self._sent.discard)(source)
 
 
 def _spheres_of(size_m: tuple[float, float, float]) -> tuple[float, FloatArray]:
-    """Return radius and middles (k, 3), body axes, of a row of spheres that is as long and wide as a box."""
+    """Return radius and middles (k, 3), body axes, of a row of spheres that is as long and wide
+    as a box.
+    """
     ahead_m, left_m, _ = size_m
     along = int(left_m > ahead_m)
     length_m, width_m = max(ahead_m, left_m), min(ahead_m, left_m)

@@ -1,4 +1,6 @@
-"""Vehicles of simulated sources that are near those of another one, as bodies for that one's simulation."""
+"""Vehicles of simulated sources that are near those of another one, as bodies for that one's
+simulation.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,17 @@ from vil_bridge.core.solid_world import BodyMass, MovingBody, VehicleBodies
 from vil_bridge.core.types import FloatArray
 
 _HORIZON_S: Final = 0.25
-"""Vehicles that can meet in this time are near each other; in simulated time much of it passes between two looks."""
+"""Vehicles that can meet in this time are near each other.
+
+In simulated time much of it passes between two looks.
+"""
 _MARGIN_M: Final = 1.0
 _MOST_BODIES: Final = 1000
 
 
-def bodies_near(found: Mapping[str, VehicleBodies], places: Mapping[str, Transform]) -> dict[str, list[MovingBody]]:
+def bodies_near(
+    found: Mapping[str, VehicleBodies], places: Mapping[str, Transform]
+) -> dict[str, list[MovingBody]]:
     """Return the vehicles of other sources that are near the vehicles of each source, in its room.
 
     Args:
@@ -30,16 +37,24 @@ def bodies_near(found: Mapping[str, VehicleBodies], places: Mapping[str, Transfo
         return {}
     p_m = np.concatenate([places[name].apply(found[name].p_m) for name in names])
     speed_mps = np.concatenate([np.linalg.norm(found[name].v_mps, axis=1) for name in names])
-    reach_m = np.concatenate([found[name].reach_m for name in names]) + _HORIZON_S * speed_mps + 0.5 * _MARGIN_M
+    reach_m = (
+        np.concatenate([found[name].reach_m for name in names])
+        + _HORIZON_S * speed_mps
+        + 0.5 * _MARGIN_M
+    )
     counts = [len(found[name].names) for name in names]
-    owner, row = np.repeat(np.arange(len(names)), counts), np.concatenate([np.arange(count) for count in counts])
+    owner, row = (
+        np.repeat(np.arange(len(names)), counts),
+        np.concatenate([np.arange(count) for count in counts]),
+    )
     pairs = _near_pairs(p_m, reach_m, owner)
     bodies: dict[str, list[MovingBody]] = {}
     for s, name in enumerate(names):
         others = np.unique(pairs[1][owner[pairs[0]] == s])[:_MOST_BODIES].tolist()
         T_room_world = places[name].inverse() if others else Transform.identity()
         bodies[name] = [
-            _body_of(found[names[owner[k]]], int(row[k]), T_room_world @ places[names[owner[k]]]) for k in others
+            _body_of(found[names[owner[k]]], int(row[k]), T_room_world @ places[names[owner[k]]])
+            for k in others
         ]
     return bodies
 
@@ -47,11 +62,14 @@ def bodies_near(found: Mapping[str, VehicleBodies], places: Mapping[str, Transfo
 def _near_pairs(
     p_m: FloatArray, reach_m: FloatArray, owner: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return all pairs of spheres at (n, 3) with radii (n,) that overlap and have different owners, both ways."""
+    """Return all pairs of spheres at (n, 3) with radii (n,) that overlap and have different
+    owners, both ways.
+    """
     axis = int(np.argmax(np.ptp(p_m, axis=0)))
     order = np.argsort(p_m[:, axis] - reach_m)
     low, high = (p_m[:, axis] - reach_m)[order], (p_m[:, axis] + reach_m)[order]
-    counts = np.searchsorted(low, high, side="right") - np.arange(len(order)) - 1  # that begin before a sphere ends
+    # That begin before a sphere ends.
+    counts = np.searchsorted(low, high, side="right") - np.arange(len(order)) - 1
     first = np.repeat(np.arange(len(order)), counts)
     second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
     a, b = order[first], order[second]
@@ -72,6 +90,8 @@ def _body_of(bodies: VehicleBodies, row: int, T_room_own: Transform) -> MovingBo
     vx, vy, vz = (T_room_own.rotation() @ bodies.v_mps[row]).tolist()
     wx, wy, wz = bodies.w_radps[row].tolist()
     surface = shape.restitution, shape.friction
-    mass = BodyMass((px, py, pz), (qx, qy, qz, qw), (wx, wy, wz), shape.mass_kg, shape.inertia_kgm2, *surface)
+    mass = BodyMass(
+        (px, py, pz), (qx, qy, qz, qw), (wx, wy, wz), shape.mass_kg, shape.inertia_kgm2, *surface
+    )
     middles_m = tuple((x, y, z) for x, y, z in T_room_own.apply(in_own).tolist())
     return MovingBody(bodies.names[row], bodies.t_ns, shape.radius_m, middles_m, (vx, vy, vz), mass)

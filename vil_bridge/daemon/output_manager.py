@@ -1,4 +1,7 @@
-"""The outputs of a bridge: made, connected to their cameras, supervised, exchanged while the bridge runs."""
+"""The outputs of a bridge.
+
+Made, connected to their cameras, supervised, exchanged while the bridge runs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,15 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.bulkhead import Bulkhead, describe
 from vil_bridge.core.errors import SinkError, VilBridgeError
 from vil_bridge.core.planned_path import PlannedPaths
-from vil_bridge.core.ports import CameraInfo, CommandedOutput, FrameSink, MappedOutput, Output, PathOutput, WorldView
+from vil_bridge.core.ports import (
+    CameraInfo,
+    CommandedOutput,
+    FrameSink,
+    MappedOutput,
+    Output,
+    PathOutput,
+    WorldView,
+)
 from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.voxels import VoxelMap
@@ -61,10 +72,14 @@ class OutputManager:
     @property
     def outputs(self) -> dict[str, tuple[Output, PluginConfig]]:
         """Each with its configuration, by name; any thread."""
-        return {name: (running.output, running.config) for name, running in tuple(self._outputs.items())}
+        return {
+            name: (running.output, running.config) for name, running in tuple(self._outputs.items())
+        }
 
     def connect(self, camera: Callable[[], CameraInfo], fan: FanOut) -> None:
-        """Give a camera's pictures to those that list it, now and later; later ones get its state of then.
+        """Give a camera's pictures to those that list it, now and later.
+
+        Later ones get its state of then.
 
         Raises:
             SinkError: an output cannot take them.
@@ -74,7 +89,10 @@ class OutputManager:
             _connect(running, camera(), fan)
 
     def offer(self, maps: Mapping[str, VoxelMap], paths: PlannedPaths) -> Self:
-        """Give the bridge's maps and planned flights to those that send them, now and later; return itself."""
+        """Give the bridge's maps and planned flights to those that send them, now and later.
+
+        Return itself.
+        """
         self._maps, self._paths = maps, paths
         for running in self._outputs.values():
             _offer(running, maps, paths)
@@ -93,18 +111,23 @@ class OutputManager:
             if running.task is not None:
                 running.task.cancel()
 
-    async def exchange(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo] = _AS_NOW) -> None:
-        """Go over to other outputs; those whose configuration stays the same are not touched. Loop thread.
+    async def exchange(
+        self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo] = _AS_NOW
+    ) -> None:
+        """Go over to other outputs; those whose configuration stays the same are not touched.
 
-        A caller that is cancelled gets the outputs from before back too, once the steps under way are done.
+        Loop thread.
+
+        A caller that is cancelled gets the outputs from before back too, once the steps under way
+        are done.
 
         Args:
             configs: of all outputs from now on.
             coming: how cameras will be that are about to change, by name.
 
         Raises:
-            VilBridgeError, OSError: one cannot be made; those before are back, except for those that the log names.
-                Or the bridge is ending.
+            VilBridgeError, OSError: one cannot be made; those before are back, except for those
+                that the log names. Or the bridge is ending.
         """
         async with self._exchanging:
             self._check_open()
@@ -118,7 +141,10 @@ class OutputManager:
                 raise
 
     async def settle(self) -> None:
-        """No exchange begins any more, and one under way makes no further output; waits for it, but not for long."""
+        """No exchange begins any more, and one under way makes no further output.
+
+        Waits for it, but not for long.
+        """
         self._closed = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_S), self._exchanging:
@@ -134,7 +160,9 @@ class OutputManager:
         if self._closed:
             raise SinkError(_ENDING)
 
-    async def _change_to(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo]) -> None:
+    async def _change_to(
+        self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo]
+    ) -> None:
         await self._end_others(configs)
         for name, config in configs.items():
             if name not in self._outputs:
@@ -149,7 +177,11 @@ class OutputManager:
             try:
                 await self._add(name, config, _AS_NOW)
             except (VilBridgeError, OSError) as exc:
-                logger.error("output %s is lost: %s; read the configuration again to try once more", name, exc)
+                logger.error(
+                    "output %s is lost: %s; read the configuration again to try once more",
+                    name,
+                    exc,
+                )
                 await self._end_others({n: c for n, c in configs.items() if n != name})
 
     async def _end_others(self, configs: Mapping[str, PluginConfig]) -> None:
@@ -186,7 +218,8 @@ class OutputManager:
             work = _run_supervised(running, world)
             try:
                 running.task = group.create_task(work, name=name)
-            except RuntimeError:  # the group ends, by a failure or from outside: nothing starts any more
+            # The group ends, by a failure or from outside: nothing starts any more.
+            except RuntimeError:
                 work.close()
                 self._run = None
 
@@ -212,7 +245,10 @@ def _offer(running: _RunningOutput, maps: Mapping[str, VoxelMap], paths: Planned
 
 
 def _connect(running: _RunningOutput, camera: CameraInfo, fan: FanOut) -> None:
-    """Give a camera's pictures to an output. Raises VilBridgeError, OSError: it cannot take them; or it has a bug."""
+    """Give a camera's pictures to an output.
+
+    Raises VilBridgeError, OSError: it cannot take them; or it has a bug.
+    """
     if camera.model.name not in getattr(running.config, "cameras", ()):
         return
     try:
@@ -237,7 +273,9 @@ def _close(running: _RunningOutput) -> None:
 
 def _bug(name: str, error: BaseException) -> SinkError:
     logger.error("output %s has a bug", name, exc_info=error)
-    return SinkError(f"output {name} has a bug: {describe(error)}. Report it with the traceback in the log")
+    return SinkError(
+        f"output {name} has a bug: {describe(error)}. Report it with the traceback in the log"
+    )
 
 
 async def _run_supervised(running: _RunningOutput, world: WorldView) -> None:

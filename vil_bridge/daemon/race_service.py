@@ -32,7 +32,9 @@ _NEWEST: Final = 64
 """Splits and laps of a racer that a view has."""
 
 
-def make_race(config: BridgeConfig, world: World, vehicles: VehicleCommandBus) -> RaceMonitor | None:
+def make_race(
+    config: BridgeConfig, world: World, vehicles: VehicleCommandBus
+) -> RaceMonitor | None:
     """Return the race of a configuration; None = it has none.
 
     Raises:
@@ -53,7 +55,12 @@ def make_race(config: BridgeConfig, world: World, vehicles: VehicleCommandBus) -
         if newest is None:
             return Contacts(state.collisions, state.t_ns, "something")
         below = newest.normal_world[2] > _BELOW
-        return Contacts(state.collisions, newest.t_ns, newest.other or ("ground" if below else "something"), below)
+        return Contacts(
+            state.collisions,
+            newest.t_ns,
+            newest.other or ("ground" if below else "something"),
+            below,
+        )
 
     radii_m = {name: 0.5 * min(config.actors[name].size_m) for name in config.race.racers}
     race = config.race
@@ -73,7 +80,10 @@ def simulated_racer(config: BridgeConfig, vehicles: VehicleCommandBus, actor: st
 
 
 def header_race(race: RaceMonitor | None, actor: str) -> Callable[[int], HeaderRace] | None:
-    """Return the function that gives an actor's race at an instant, for headers; None = it does not race."""
+    """Return the function that gives an actor's race at an instant, for headers.
+
+    None = it does not race.
+    """
     if race is None or actor not in race.racers:
         return None
 
@@ -93,20 +103,27 @@ def header_race(race: RaceMonitor | None, actor: str) -> Callable[[int], HeaderR
 
 
 def ruled(course: Course, seed: int | None, laps: int | None, timeout_s: float | None) -> Course:
-    """Return a course with gates moved by a seed, and with other laps and another longest time; None = its own."""
+    """Return a course with gates moved by a seed, and with other laps and another longest time.
+
+    None = its own.
+    """
     moved = course if seed is None else perturbed(course, seed)
     longest_s = moved.rules.timeout_s if timeout_s is None else timeout_s
     return replace(moved, laps=laps or moved.laps, rules=replace(moved.rules, timeout_s=longest_s))
 
 
 def gate_props(course: Course) -> tuple[ActorState, ...]:
-    """Return the gates and poles of a course as renderers draw them: models ``gate`` whose openings are the gates'.
+    """Return the gates and poles of a course as renderers draw them.
+
+    Models ``gate`` whose openings are the gates'.
 
     Raises:
         ValueRefused: there are more than 64.
     """
     if len(course.gates) + len(course.obstacles) > MOST_GATES:
-        raise ValueRefused(f"course {course.name!r} has more than {MOST_GATES} gates and poles: choose another one")
+        raise ValueRefused(
+            f"course {course.name!r} has more than {MOST_GATES} gates and poles: choose another one"
+        )
     inner = 1.0 - 2.0 * _GATE_BAR
     gates = [
         ("gate", gate.T_world_gate, (_GATE_DEPTH_M, gate.width_m / inner, gate.height_m / inner))
@@ -114,11 +131,22 @@ def gate_props(course: Course) -> tuple[ActorState, ...]:
     ]
     for pole in course.obstacles:
         height_m = max(float(pole.top_m[2]), 2.0 * pole.radius_m)
-        middle = Transform(pole.top_m - np.array((0.0, 0.0, 0.5 * height_m)), np.array((0.0, 0.0, 0.0, 1.0)))
+        middle = Transform(
+            pole.top_m - np.array((0.0, 0.0, 0.5 * height_m)), np.array((0.0, 0.0, 0.0, 1.0))
+        )
         gates.append(("", middle, (2.0 * pole.radius_m, 2.0 * pole.radius_m, height_m)))
     return tuple(
-        # Renderers remember every name, so each race uses the same ones; no actor's name has a space.
-        ActorState(f"race {i}", ActorKind.PROP, TrackingState.TRACKED, 0, place, prefab=prefab, size_m=size_m)
+        # Renderers remember every name, so each race uses the same ones; no actor's name has a
+        # space.
+        ActorState(
+            f"race {i}",
+            ActorKind.PROP,
+            TrackingState.TRACKED,
+            0,
+            place,
+            prefab=prefab,
+            size_m=size_m,
+        )
         for i, (prefab, place, size_m) in enumerate(gates)
     )
 
@@ -128,8 +156,12 @@ def race_view(race: RaceMonitor | None, t_ns: int, *, arcade: bool = False) -> R
     if race is None:
         return None
     standings, course = race.standings(), race.course
-    racers = {one.name: _racer(one, standings[0], place, t_ns) for place, one in enumerate(standings, 1)}
-    return RaceView(course.name, course.laps, len(course.order), course.rules.timeout_s, racers, arcade)
+    racers = {
+        one.name: _racer(one, standings[0], place, t_ns) for place, one in enumerate(standings, 1)
+    }
+    return RaceView(
+        course.name, course.laps, len(course.order), course.rules.timeout_s, racers, arcade
+    )
 
 
 def _racer(one: RacerStanding, leader: RacerStanding, place: int, t_ns: int) -> RacerView:

@@ -1,4 +1,7 @@
-"""Races that people set up in a running bridge: the course, its gates in the world, racers at the start."""
+"""Races that people set up in a running bridge.
+
+The course, its gates in the world, racers at the start.
+"""
 
 from __future__ import annotations
 
@@ -66,10 +69,14 @@ class RaceSetup:
     def _choices(self) -> dict[str, Course]:
         """Nominal courses by their names, the configured one first: its file is not read again."""
         own = load_course(self._config.course)
-        return {own.name: own} | {name: load_course(name) for name in course_names() if name != own.name}
+        return {own.name: own} | {
+            name: load_course(name) for name in course_names() if name != own.name
+        }
 
     def set_up(self, course: str | None, laps: int | None, pilots: Mapping[str, str]) -> None:
-        """Set up a new race: gates in the world, simulated racers at the start; their poses until then do not count.
+        """Set up a new race: gates in the world, simulated racers at the start.
+
+        Their poses until then do not count.
 
         Raises:
             ValueRefused: there is no such course or racer.
@@ -77,17 +84,23 @@ class RaceSetup:
         """
         race, config = self._context.race, self._config
         if race is None or not config.arcade:
-            raise ValueError("this race has a fixed course. Set `race: {arcade: true}` to choose courses from pages")
+            raise ValueError(
+                "this race has a fixed course. Set `race: {arcade: true}` to choose "
+                "courses from pages"
+            )
         if course is not None and course not in self._choices:
             raise ValueRefused(f"no course is named {course!r}; known: {', '.join(self._choices)}")
         if unknown := sorted(pilots.keys() - set(config.racers)):
-            raise ValueRefused(f"pilots: {unknown[0]!r} does not race; racers: {', '.join(config.racers)}")
+            raise ValueRefused(
+                f"pilots: {unknown[0]!r} does not race; racers: {', '.join(config.racers)}"
+            )
         wanted = race.course
         if course is not None:
             own = course == next(iter(self._choices))
             seed, timeout_s = (config.seed, config.timeout_s) if own else (None, None)
             wanted = ruled(self._choices[course], seed, laps, timeout_s)
-        if not self._lock.acquire(blocking=False):  # requests that wait would take all worker threads
+        # Requests that wait would take all worker threads.
+        if not self._lock.acquire(blocking=False):
             raise ValueError("another race is being set up now: try again in a few seconds")
         try:
             gates = gate_props(wanted)
@@ -98,7 +111,10 @@ class RaceSetup:
             self._lock.release()
 
     def _place_racers(self, course: Course) -> int:
-        """Put the simulated racers side by side at the start; return the bridge time by which all are there."""
+        """Put the simulated racers side by side at the start.
+
+        Return the bridge time by which all are there.
+        """
         config, vehicles = self._context.config, self._context.for_sources.vehicles
         racers, after_ns = self._config.racers, -1
         for index, actor in enumerate(racers):
@@ -110,8 +126,11 @@ class RaceSetup:
             room = config.rooms[getattr(config.sources[config.actors[actor].source], "room", "")]
             place = room.T_world_room.transform().inverse() @ place
             before = vehicles.state(subject).placements
-            vehicles.command(VehicleCommand(subject, "reset"))  # armed, without a pilot's last command
-            vehicles.place(VehiclePlacement(subject, tuple(place.p_m.tolist()), tuple(place.q_xyzw.tolist())))
+            # Armed, without a pilot's last command.
+            vehicles.command(VehicleCommand(subject, "reset"))
+            vehicles.place(
+                VehiclePlacement(subject, tuple(place.p_m.tolist()), tuple(place.q_xyzw.tolist()))
+            )
             after_ns = max(after_ns, self._await_placement(subject, before + 2))
         return after_ns
 
@@ -120,7 +139,10 @@ class RaceSetup:
         until_s = time.monotonic() + _PATIENCE_S
         while (state := vehicles.state(subject)).placements < placements:
             if time.monotonic() > until_s:
-                raise ValueError(f"vehicle {subject!r} does not reach the start: its source simulates nothing now")
+                raise ValueError(
+                    f"vehicle {subject!r} does not reach the start: its source simulates "
+                    "nothing now"
+                )
             time.sleep(_LOOK_S)
         return state.t_ns
 

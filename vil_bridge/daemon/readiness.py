@@ -38,7 +38,9 @@ _CURES: Final = {
     "delay_line_full": "Lower its artificial_delay_ms or its rate_hz",
     "tracking_lost": "Check the markers of its carrier",
 }
-_LOST_CURE: Final = "Check the network between the server and the bridge, and the load of both computers"
+_LOST_CURE: Final = (
+    "Check the network between the server and the bridge, and the load of both computers"
+)
 _OTHER_CURE: Final = "See docs/concepts/reliability.md"
 _FLOW: Final = "flow"
 _SLOW: Final = "slow"
@@ -59,7 +61,9 @@ _DEGRADED_SHARE: Final = 0.9
 """Share of the asked pictures below which a camera is degraded."""
 _LEAST_SHARE: Final = 0.25
 _LEAST_HZ: Final = 5.0
-"""Below this share of the asked pictures, or below this rate where more were asked, one cannot fly on them."""
+"""Below this share of the asked pictures, or below this rate where more were asked, one cannot
+fly on them.
+"""
 _LOST_SHARE: Final = 0.05
 """Share of a source's frames that may be lost before it is degraded."""
 _LOST: Final = "lost"
@@ -70,7 +74,8 @@ class Readiness:
     """Judge of one context. Any thread may ask; :meth:`check` belongs to the loop.
 
     Attributes:
-        problems: by camera, the reason why its readers get no pictures, as of the last check; empty = it delivers.
+        problems: by camera, the reason why its readers get no pictures, as of the last check; empty
+            = it delivers.
     """
 
     def __init__(self, context: BridgeContext) -> None:
@@ -79,7 +84,9 @@ class Readiness:
         self._window = CountWindow(WINDOW_NS)
         self._pictures = CountWindow(_RATE_WINDOW_NS)
         self._frames = CountWindow(_RATE_WINDOW_NS)
-        self._progress: dict[str, tuple[int, int]] = dict.fromkeys(context.cameras, (0, machine_ns()))
+        self._progress: dict[str, tuple[int, int]] = dict.fromkeys(
+            context.cameras, (0, machine_ns())
+        )
         self._cameras = TransitionLog(logger, context.cameras, _UNKNOWN)
         self._sources = TransitionLog(logger, context.sources, "")
         self._actors = TransitionLog(logger, context.config.actors, TrackingState.LOST)
@@ -87,15 +94,25 @@ class Readiness:
     # --- a few times a second, in the loop ------------------------------------------------------
 
     def check(self) -> None:
-        """Judge again. Log the first and the last picture of each camera, and actors that are lost or found."""
+        """Judge again.
+
+        Log the first and the last picture of each camera, and actors that are lost or found.
+        """
         t_ns, cameras = machine_ns(), self._context.cameras
-        self._window.add(now_ns(), {name: self._counts(name, runner) for name, runner in cameras.items()})
+        self._window.add(
+            now_ns(), {name: self._counts(name, runner) for name, runner in cameras.items()}
+        )
         for name, runner in cameras.items():
             if self._progress[name][0] != runner.meter.count:
                 self._progress[name] = runner.meter.count, t_ns
-        self._pictures.add(now_ns(), {n: Counter({_SENT: r.meter.count}) for n, r in cameras.items() if self._flies(n)})
+        self._pictures.add(
+            now_ns(),
+            {n: Counter({_SENT: r.meter.count}) for n, r in cameras.items() if self._flies(n)},
+        )
         sources = self._context.sources.items()
-        self._frames.add(now_ns(), {n: _frames(runner) for n, runner in sources if _works(runner.status)})
+        self._frames.add(
+            now_ns(), {n: _frames(runner) for n, runner in sources if _works(runner.status)}
+        )
         self.problems = {name: self.problem_of(name) for name in cameras}
         for name in cameras:
             self._log_camera(name, t_ns)
@@ -112,7 +129,9 @@ class Readiness:
                 self._cameras.update(name, _SLOW, f"degraded: {slow}", logging.WARNING, t_ns)
             else:
                 self._cameras.update(name, _FLOW, "pictures flow", logging.INFO, t_ns)
-        elif self._context.cameras[name].meter.count or t_ns - self._context.started_ns >= _START_NS:
+        elif (
+            self._context.cameras[name].meter.count or t_ns - self._context.started_ns >= _START_NS
+        ):
             text = problem
             if not problem.startswith(_TOO_FEW):
                 text = f"pictures stopped: {problem.removeprefix('no pictures: ')}"
@@ -142,9 +161,16 @@ class Readiness:
     # --- asked by any thread --------------------------------------------------------------------
 
     def reasons(self) -> tuple[str, ...]:
-        """Return why the bridge is not ready, as sentences with the cure; empty when every camera delivers."""
+        """Return why the bridge is not ready, as sentences with the cure.
+
+        Empty when every camera delivers.
+        """
         context = self._context
-        found = [f"source {n} is {_words(s.status)}" for n, s in context.sources.items() if self._lacks_source(n)]
+        found = [
+            f"source {n} is {_words(s.status)}"
+            for n, s in context.sources.items()
+            if self._lacks_source(n)
+        ]
         found += [
             f"renderer {n} is {_words(r.status)}"
             for n, r in context.renderers.items()
@@ -156,7 +182,9 @@ class Readiness:
             state = context.world.state_of(actor)
             if state in _UNSEEN:
                 cameras = ", ".join(self._carried_by(actor))
-                found.append(f"actor {actor} is {self._why_unseen(actor, state)} (it carries {cameras})")
+                found.append(
+                    f"actor {actor} is {self._why_unseen(actor, state)} (it carries {cameras})"
+                )
         own = ((name, self._own_problem(name)) for name in context.cameras)
         found += [f"camera {name}: {problem}" for name, problem in own if problem]
         if not context.cameras and context.config.require_cameras:
@@ -164,23 +192,37 @@ class Readiness:
         return (*context.watchdog.hung(), *found)
 
     def degraded(self) -> tuple[str, ...]:
-        """Return what is worse than asked although vehicles can fly on it, as sentences; empty when nothing is."""
+        """Return what is worse than asked although vehicles can fly on it, as sentences.
+
+        Empty when nothing is.
+        """
         context = self._context
-        slow = ((name, self.slow_camera(name)) for name in context.cameras if not self.problem_of(name))
+        slow = (
+            (name, self.slow_camera(name)) for name in context.cameras if not self.problem_of(name)
+        )
         lossy = ((name, self.lossy_source(name)) for name in context.sources)
         found = [f"camera {name}: {words}" for name, words in slow if words]
         found += [f"source {name} {words}" for name, words in lossy if words]
-        found += [self._alarm(pair) for pair in context.twins.pairs if pair.name in context.twins.alarms]
+        found += [
+            self._alarm(pair) for pair in context.twins.pairs if pair.name in context.twins.alarms
+        ]
         return tuple(found)
 
     def _alarm(self, pair: TwinPair) -> str:
         distances = self._context.twins.distances[pair.name]
-        far = "" if distances is None else f": {distances.position_rms_m:.2f} m rms from {pair.vehicle}"
+        far = (
+            ""
+            if distances is None
+            else f": {distances.position_rms_m:.2f} m rms from {pair.vehicle}"
+        )
         ends = f"alarm_m is {pair.alarm_m:g} m, and it ends below {CALM_SHARE * pair.alarm_m:g} m"
         return f"twin {pair.name} is in alarm{far}; {ends}. Compare the two flights"
 
     def slow_camera(self, camera: str) -> str:
-        """Return why a camera that delivers is degraded: too few of the asked pictures; empty = it is not."""
+        """Return why a camera that delivers is degraded: too few of the asked pictures.
+
+        Empty = it is not.
+        """
         rate_hz = self._pictures_hz(camera)
         asked_hz = self._context.cameras[camera].camera.rate_hz
         if rate_hz is None or not is_degraded(rate_hz, asked_hz):
@@ -197,19 +239,31 @@ class Readiness:
         percent = 100.0 * lost / all_frames
         faults = self._context.sources[source].faults
         cure = f"Faults are injected: {faults}" if faults else _LOST_CURE
-        return f"loses {percent:.0f} % of its frames ({lost} of {all_frames} in {seconds:.0f} s). {cure}"
+        return (
+            f"loses {percent:.0f} % of its frames ({lost} of {all_frames} in {seconds:.0f} "
+            f"s). {cure}"
+        )
 
     def problem_of(self, camera: str) -> str:
-        """Return why a camera's readers get no pictures that one may fly on; empty = they get them."""
+        """Return why a camera's readers get no pictures that one may fly on.
+
+        Empty = they get them.
+        """
         runner, context = self._context.cameras[camera], self._context
-        if not runner.camera.fixed and (state := context.world.state_of(runner.camera.actor)) in _UNSEEN:
+        if (
+            not runner.camera.fixed
+            and (state := context.world.state_of(runner.camera.actor)) in _UNSEEN
+        ):
             return f"actor {runner.camera.actor} is {self._why_unseen(runner.camera.actor, state)}"
         if waits_for := self._waits_for(camera):
-            return "; ".join(f"renderer {n} is {_words(context.renderers[n].status)}" for n in waits_for)
+            return "; ".join(
+                f"renderer {n} is {_words(context.renderers[n].status)}" for n in waits_for
+            )
         return self._own_problem(camera)
 
     def for_readers(self, camera: str) -> tuple[str, bool]:
-        """Return the problem of a camera's readers as of the last check, and True while what they would get is frozen.
+        """Return the problem of a camera's readers as of the last check, and True while what they
+        would get is frozen.
 
         The latter is as of now, since ``alive`` of the readers ends by it.
         """
@@ -219,7 +273,9 @@ class Readiness:
         return self.problem_of(camera) if frozen else self.problems.get(camera, ""), frozen
 
     def _own_problem(self, camera: str) -> str:
-        """Return why a camera delivers nothing although its carrier is seen and its renderer works."""
+        """Return why a camera delivers nothing although its carrier is seen and its renderer
+        works.
+        """
         runner, context = self._context.cameras[camera], self._context
         if not runner.camera.usable(context.world) or self._waits_for(camera):
             return ""
@@ -236,19 +292,27 @@ class Readiness:
         if context.simulation.state().paused:
             return "no pictures: the simulation is paused"
         reason = max(recent, key=recent.__getitem__, default="")
-        if recent["too_old"]:  # what was drawn and not handed over says more than what was not asked for
+        # What was drawn and not handed over says more than what was not asked for.
+        if recent["too_old"]:
             age_ms = runner.relay.refused_age_ns / NS_PER_MS
             return (
-                f"no pictures: all are too old when they are drawn, age {age_ms:.0f} ms, limit {limit}. {_TOO_OLD_CURE}"
+                f"no pictures: all are too old when they are drawn, age {age_ms:.0f} ms, "
+                f"limit {limit}. {_TOO_OLD_CURE}"
             )
         if reason:
-            return f"no pictures: {recent[reason]} left out lately ({reason}). {_CURES.get(reason, _OTHER_CURE)}"
+            return (
+                f"no pictures: {recent[reason]} left out lately ({reason}). "
+                f"{_CURES.get(reason, _OTHER_CURE)}"
+            )
         age_s = runner.meter.age_s(now_ns())
         since = "no picture yet" if age_s is None else f"no pictures for {age_s:.1f} s"
         if self._waits_in_vain(quiet_ns := self._quiet_ns(camera, runner)):
             since = f"the simulation has waited for a picture for {quiet_ns / NS_PER_S:.0f} s"
         renderer = context.pool.assigner.place_of(camera).renderer
-        return f"{since}: renderer {renderer} works, but has not drawn this camera. See the renderer's log"
+        return (
+            f"{since}: renderer {renderer} works, but has not drawn this camera. See the "
+            "renderer's log"
+        )
 
     def _hardly_any(self, camera: str) -> str:
         """Return why a camera delivers too few pictures to fly on; empty = it delivers enough."""
@@ -259,49 +323,78 @@ class Readiness:
         return f"{_TOO_FEW}: {self._too_few(camera, rate_hz)}"
 
     def _too_few(self, camera: str, rate_hz: float) -> str:
-        """Return the sentence for a camera with too few pictures, with the most frequent reason and its cure."""
+        """Return the sentence for a camera with too few pictures, with the most frequent reason
+        and its cure.
+        """
         asked_hz = self._context.cameras[camera].camera.rate_hz
         text = f"{rate_hz:.1f} of {asked_hz:g} pictures a second"
         recent, _ = self._window.recent(camera)
-        reasons = {reason: count for reason, count in recent.items() if reason not in (_SENT, _UNSENT)}
+        reasons = {
+            reason: count for reason, count in recent.items() if reason not in (_SENT, _UNSENT)
+        }
         if not reasons:
             return f"{text}. {_OTHER_CURE}"
         reason = max(reasons, key=reasons.__getitem__)
         return f"{text} ({reason}). {_CURES.get(reason, _OTHER_CURE)}"
 
     def _pictures_hz(self, camera: str) -> float | None:
-        """Return the rate over the last 5 s, pictures a second of bridge time; None until there are 5 s to judge."""
+        """Return the rate over the last 5 s, pictures a second of bridge time.
+
+        None until there are 5 s to judge.
+        """
         counts, seconds = self._pictures.recent(camera)
         return counts[_SENT] / seconds if seconds >= _RATE_WINDOW_NS / NS_PER_S else None
 
     def _flies(self, camera: str) -> bool:
-        """Return True while a camera could deliver: its carrier is seen, its renderer works, time passes."""
+        """Return True while a camera could deliver.
+
+        Its carrier is seen, its renderer works, time passes.
+        """
         runner = self._context.cameras[camera]
         context = self._context
         paused = context.simulation.state().paused
         return runner.camera.usable(context.world) and not self._waits_for(camera) and not paused
 
     def _waits_for(self, camera: str) -> tuple[str, ...]:
-        """Return a camera's candidates while none of them works; empty while one does, or delivers all the same."""
+        """Return a camera's candidates while none of them works.
+
+        Empty while one does, or delivers all the same.
+        """
         renderer = self._context.pool.assigner.place_of(camera).renderer
         return () if self._delivers(renderer) else self._context.pool.waits_for(camera)
 
     def _delivers(self, renderer: str) -> bool:
-        """Return True for a renderer whose pictures go on although it does not work, since it is too slow."""
+        """Return True for a renderer whose pictures go on although it does not work, since it is
+        too slow.
+        """
         report = self._context.renderers[renderer].status.report()
-        cameras = {name: self._context.cameras[name] for name in self._context.pool.assigner.cameras_of(renderer)}
+        cameras = {
+            name: self._context.cameras[name]
+            for name in self._context.pool.assigner.cameras_of(renderer)
+        }
         slow = report.facts.get("too_slow", False) and bool(cameras)
-        newer = ((runner.meter.newest_ns or 0) > report.since_ns + _UNDER_WAY_NS for runner in cameras.values())
-        return slow and all(newer) and not any(self._silent(name, runner) for name, runner in cameras.items())
+        newer = (
+            (runner.meter.newest_ns or 0) > report.since_ns + _UNDER_WAY_NS
+            for runner in cameras.values()
+        )
+        return (
+            slow
+            and all(newer)
+            and not any(self._silent(name, runner) for name, runner in cameras.items())
+        )
 
     def _silent(self, camera: str, runner: CameraRunner) -> bool:
-        """Return True when no picture was handed over lately, neither in bridge time nor in the machine's."""
+        """Return True when no picture was handed over lately, neither in bridge time nor in the
+        machine's.
+        """
         newest_ns = runner.meter.newest_ns
         if newest_ns is None:
             return True
         patience_ns = max(_PATIENCE_NS, round(_PERIODS * NS_PER_S / runner.camera.rate_hz))
         quiet_ns = self._quiet_ns(camera, runner)
-        return quiet_ns > patience_ns and (now_ns() - newest_ns > patience_ns or self._waits_in_vain(quiet_ns))
+        return quiet_ns > patience_ns and (
+            now_ns() - newest_ns > patience_ns or self._waits_in_vain(quiet_ns)
+        )
 
     def _quiet_ns(self, camera: str, runner: CameraRunner) -> int:
         """Return for how long nothing was handed over, in the machine's time."""
@@ -309,11 +402,16 @@ class Readiness:
         return machine_ns() - t_counted_ns if count == runner.meter.count else 0
 
     def _waits_in_vain(self, quiet_ns: int) -> bool:
-        waits = self._context.config.simulation.wait_for_cameras and not self._context.simulation.state().paused
+        waits = (
+            self._context.config.simulation.wait_for_cameras
+            and not self._context.simulation.state().paused
+        )
         return waits and quiet_ns > _LONGEST_WAIT_NS
 
     def _lacks_source(self, name: str) -> bool:
-        """Return True for a source that does not run although a camera's carrier, or the configuration, needs it."""
+        """Return True for a source that does not run although a camera's carrier, or the
+        configuration, needs it.
+        """
         context, config = self._context, self._context.config.sources[name]
         if _works(context.sources[name].status):
             return False
@@ -321,11 +419,15 @@ class Readiness:
             return True
         if getattr(config, "fed_by_readers", False):  # a camera without a reader is not a reason
             return False
-        carriers = (context.config.actors.get(runner.camera.actor) for runner in context.cameras.values())
+        carriers = (
+            context.config.actors.get(runner.camera.actor) for runner in context.cameras.values()
+        )
         return any(a is not None and name in (a.source, source_of(a.imu or "")) for a in carriers)
 
     def _carried_by(self, actor: str) -> list[str]:
-        return [name for name, runner in self._context.cameras.items() if runner.camera.actor == actor]
+        return [
+            name for name, runner in self._context.cameras.items() if runner.camera.actor == actor
+        ]
 
     def _why_unseen(self, actor: str, state: TrackingState) -> str:
         """Return state, age and cause of an actor that is not seen, with the cure."""
@@ -345,7 +447,9 @@ class Readiness:
 
 
 def is_degraded(rate_hz: float, asked_hz: float) -> bool:
-    """Return True for a rate of pictures below the share of the asked one that a vehicle may expect."""
+    """Return True for a rate of pictures below the share of the asked one that a vehicle may
+    expect.
+    """
     return rate_hz < _DEGRADED_SHARE * asked_hz
 
 
@@ -363,9 +467,13 @@ def dropped_pictures(context: BridgeContext, camera: str) -> Counter[str]:
 
 
 def _frames(runner: SourceRunner) -> Counter[str]:
-    """Return the frames that a source received and lost since the start, those included that injected faults lost."""
+    """Return the frames that a source received and lost since the start, those included that
+    injected faults lost.
+    """
     counters = runner.status.counters
-    return Counter({_RECEIVED: runner.received, _LOST: counters["lost"] + counters[INJECTED_LOSSES]})
+    return Counter(
+        {_RECEIVED: runner.received, _LOST: counters["lost"] + counters[INJECTED_LOSSES]}
+    )
 
 
 def _works(status: Status) -> bool:

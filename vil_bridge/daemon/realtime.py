@@ -13,11 +13,17 @@ from vil_bridge.world.kernel.library import description
 
 SWITCH_INTERVAL_S: Final = 0.0005
 _COLLECT_EVERY: Final = (700, 10, 10)
-"""Thresholds of the garbage collector of a running bridge; the command line raises them until it has started."""
+"""Thresholds of the garbage collector of a running bridge.
+
+The command line raises them until it has started.
+"""
 
 
 def prepare_process(fifo_priority: int) -> dict[str, Any]:
-    """Short GIL slices, no collections of start-up objects, real-time scheduling; says what succeeded."""
+    """Short GIL slices, no collections of start-up objects, real-time scheduling.
+
+    Says what succeeded.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     exempt_from_collector()
     gc.set_threshold(*_COLLECT_EVERY)
@@ -40,18 +46,24 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
 def exempt_from_collector() -> None:
     """Let the garbage collector look at nothing that exists now.
 
-    It does not collect before: a start leaves a thousand objects to free, and looking for them takes 70 ms.
+    It does not collect before: a start leaves a thousand objects to free, and looking for them
+    takes 70 ms.
     """
     gc.freeze()
 
 
 def exempt_from_scheduler(thread: threading.Thread) -> None:
-    """Let no other program stop a thread that may hold the interpreter's lock, where ours are real-time ones.
+    """Let no other program stop a thread that may hold the interpreter's lock, where ours are
+    real-time ones.
 
-    A thread of normal priority that is put aside while it holds the lock keeps the loop waiting for as long.
-    The lowest real-time priority is enough; threads that it starts are normal again.
+    A thread of normal priority that is put aside while it holds the lock keeps the loop waiting for
+    as long. The lowest real-time priority is enough; threads that it starts are normal again.
     """
-    if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) == os.SCHED_FIFO and thread.native_id:
+    if (
+        hasattr(os, "sched_setscheduler")
+        and os.sched_getscheduler(0) == os.SCHED_FIFO
+        and thread.native_id
+    ):
         os.sched_setscheduler(
             thread.native_id,
             os.SCHED_FIFO | os.SCHED_RESET_ON_FORK,

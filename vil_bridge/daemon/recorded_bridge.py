@@ -21,11 +21,25 @@ from vil_bridge.registry import resolve
 
 logger = logging.getLogger(__name__)
 
-_NOT_AGAIN = ("outputs", "federation", "http", "stream", "record", "debug", "realtime", "simulation")
-"""Sections that a replay does not take over: it neither listens nor sends where the recorded bridge did."""
+_NOT_AGAIN = (
+    "outputs",
+    "federation",
+    "http",
+    "stream",
+    "record",
+    "debug",
+    "realtime",
+    "simulation",
+)
+"""Sections that a replay does not take over.
+
+It neither listens nor sends where the recorded bridge did.
+"""
 
 
-def recording_metadata(config: BridgeConfig, utc_offset_ns: int, version: str = __version__) -> RecordingFacts:
+def recording_metadata(
+    config: BridgeConfig, utc_offset_ns: int, version: str = __version__
+) -> RecordingFacts:
     """Return the metadata of a recording of a bridge.
 
     Args:
@@ -33,7 +47,9 @@ def recording_metadata(config: BridgeConfig, utc_offset_ns: int, version: str = 
         utc_offset_ns: Unix time minus bridge time.
         version: of the bridge.
     """
-    infos = [camera_info(bridge_camera(name, c, config)) for name, c in config.every_camera().items()]
+    infos = [
+        camera_info(bridge_camera(name, c, config)) for name, c in config.every_camera().items()
+    ]
     return RecordingFacts(
         bridge=config.name,
         version=version,
@@ -82,8 +98,12 @@ def recorded_config(recording: Recording) -> BridgeConfig:
     return _read(recording, _data_of(recording), f"install VIL Bridge {recording.version}")
 
 
-def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[str, Any] | None = None) -> BridgeConfig:
-    """Return the same world with the recording in place of its sources; it sends nothing to the recorded addresses.
+def replay_config(
+    recording: Recording, *, rate: float, loop: bool, data: dict[str, Any] | None = None
+) -> BridgeConfig:
+    """Return the same world with the recording in place of its sources.
+
+    It sends nothing to the recorded addresses.
 
     Args:
         recording: what to replay.
@@ -96,12 +116,21 @@ def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[s
     """
     cure = "change that configuration"
     if data is None:
-        data, cure = {k: v for k, v in _data_of(recording).items() if k not in _NOT_AGAIN}, "give another with --config"
+        data, cure = (
+            {k: v for k, v in _data_of(recording).items() if k not in _NOT_AGAIN},
+            "give another with --config",
+        )
     sources = dict(data.get("sources") or {})
     for name in recording.sources:
         live = sources.get(name)
         room = live.get("room") if isinstance(live, dict) else None
-        sources[name] = {"type": "replay", "path": str(recording.path), "room": room, "rate": rate, "loop": loop}
+        sources[name] = {
+            "type": "replay",
+            "path": str(recording.path),
+            "room": room,
+            "rate": rate,
+            "loop": loop,
+        }
     return _read(recording, {**data, "sources": sources}, cure)
 
 
@@ -109,7 +138,8 @@ def _data_of(recording: Recording) -> dict[str, Any]:
     if recording.changes:
         after_s = (recording.changes[0][0] - recording.started_utc_ns) / NS_PER_S
         logger.warning(
-            "%s: the configuration was changed %d times while it recorded, first after %.1f s; it is played as at the "
+            "%s: the configuration was changed %d times while it recorded, first after "
+            "%.1f s; it is played as at the "
             "start (the others are the metadata vil.configuration/1, ...)",
             recording.path,
             len(recording.changes),
@@ -118,7 +148,9 @@ def _data_of(recording: Recording) -> dict[str, Any]:
     try:
         data = yaml.safe_load(recording.config_text)
     except yaml.YAMLError as exc:
-        raise RecordingError(f"{recording.path}: its configuration is not YAML ({exc}); get a fresh copy") from exc
+        raise RecordingError(
+            f"{recording.path}: its configuration is not YAML ({exc}); get a fresh copy"
+        ) from exc
     if not isinstance(data, dict):
         raise RecordingError(f"{recording.path}: its configuration is empty; get a fresh copy")
     return with_current_names(data)
@@ -131,6 +163,7 @@ def _read(recording: Recording, data: dict[str, Any], cure: str) -> BridgeConfig
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise RecordingError(
-            f"{recording.path}, recorded by VIL Bridge {recording.version}: this version cannot run its sources with "
+            f"{recording.path}, recorded by VIL Bridge {recording.version}: this version "
+            "cannot run its sources with "
             f"that configuration: {place}: {first['msg']}; {cure}"
         ) from exc

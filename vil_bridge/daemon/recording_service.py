@@ -38,7 +38,10 @@ logger = logging.getLogger(__name__)
 _SUFFIX: Final = ".mcap"
 _MOST_LISTED: Final = 200
 _MOST_RECORDS: Final = 20_000
-"""Of a file that is listed: some 40 ms of work; the times of longer ones come from their summary."""
+"""Of a file that is listed: some 40 ms of work.
+
+The times of longer ones come from their summary.
+"""
 _NEWEST_ROWS: Final = 512
 _PATIENCE_S: Final = 8.0
 _CLOSE_S: Final = 1.0
@@ -87,17 +90,26 @@ class RecordingService:
         report = recorder.report()
         state = "idle" if report.state == "done" else report.state
         return RecordingView(
-            state, report.file.name, report.seconds, report.bytes, report.messages, report.lost, report.reason
+            state,
+            report.file.name,
+            report.seconds,
+            report.bytes,
+            report.messages,
+            report.lost,
+            report.reason,
         )
 
     def start(self, name: str | None) -> None:
         """Begin to record.
 
         Raises:
-            RecordingError: one is under way already, the file cannot be created, or the bridge is ending.
+            RecordingError: one is under way already, the file cannot be created, or the bridge is
+                ending.
         """
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        self.start_file(self._folder / _with_suffix(name or f"{_plain(self._context.config.name)}-{stamp}"))
+        self.start_file(
+            self._folder / _with_suffix(name or f"{_plain(self._context.config.name)}-{stamp}")
+        )
 
     def start_file(self, path: Path) -> None:
         """Begin to record into any file.
@@ -112,7 +124,9 @@ class RecordingService:
                 self._release()  # of one that failed
             config = _ConfigTap(self._in_force)
             facts = recording_metadata(config.recorded, context.wall_clock.offset_ns)
-            recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(context).lines, config.changed)
+            recorder = Recorder(
+                path, facts, self._capture_ns, _LedgerTap(context).lines, config.changed
+            )
             with self._lock:
                 self._attach(recorder)
                 closed = self._closed
@@ -126,7 +140,10 @@ class RecordingService:
         self._end(_PATIENCE_S)
 
     def close(self) -> None:
-        """Stop at the end of the bridge, which does not wait long; no recording begins after this."""
+        """Stop at the end of the bridge, which does not wait long.
+
+        No recording begins after this.
+        """
         self._reports.close()
         with self._lock:
             self._closed = True
@@ -137,7 +154,9 @@ class RecordingService:
         if self._closed:
             raise RecordingError(_ENDING)
         if self._recorder is not None and self._recorder.open:
-            raise RecordingError(f"{self._recorder.report().file.name} is being recorded: stop that first")
+            raise RecordingError(
+                f"{self._recorder.report().file.name} is being recorded: stop that first"
+            )
 
     def _attach(self, recorder: Recorder) -> None:
         self._log.open(recorder)
@@ -180,7 +199,10 @@ class RecordingService:
         return [(modality, variant) for variant in wanted]
 
     def _capture_ns(self, event: SourceEvent) -> int | None:
-        """Return an event's capture time by the world's clocks of now; called in the recorder's thread."""
+        """Return an event's capture time by the world's clocks of now.
+
+        Called in the recorder's thread.
+        """
         if isinstance(event, ClockExchange | SourceReset):
             return None
         if isinstance(event, SensorReadings):
@@ -265,7 +287,8 @@ class _LedgerTap:
 
     def __init__(self, context: BridgeContext) -> None:
         self._context = context
-        # The newest frame's picture may still be on its way to the sinks, and so into the recording.
+        # The newest frame's picture may still be on its way to the sinks, and so into the
+        # recording.
         self._recorded = {
             name: max((row.frame_id for row in runner.ledger.rows(2)[:-1]), default=0)
             for name, runner in context.cameras.items()
@@ -275,7 +298,9 @@ class _LedgerTap:
         """Yield camera and line of the frames since the last call."""
         for name, recorded in self._recorded.items():
             ledger = ledger_of(self._context, name, _NEWEST_ROWS)
-            lines, self._recorded[name] = settled_rows(ledger.rows, recorded, ledger.head, everything=everything)
+            lines, self._recorded[name] = settled_rows(
+                ledger.rows, recorded, ledger.head, everything=everything
+            )
             yield from ((name, line) for line in lines)
 
 
@@ -307,7 +332,10 @@ class _LogTap(logging.Handler):
         self._recorder: Recorder | None = None
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Without logging's lock: the inbox has its own, under which what is freed may log as well."""
+        """Without logging's lock.
+
+        The inbox has its own, under which what is freed may log as well.
+        """
         self.emit(record)
         return True
 
@@ -335,7 +363,9 @@ class _LogTap(logging.Handler):
 
 
 def _plain(name: str) -> str:
-    """Return a name as the beginning of a file name, without characters that a shell or a URL interprets."""
+    """Return a name as the beginning of a file name, without characters that a shell or a URL
+    interprets.
+    """
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "recording"
 
 
@@ -349,6 +379,8 @@ def _stored(path: Path, size: int, _mtime_ns: int) -> StoredView:
     try:
         with Recording(path, open_in(path.parent, path.name), _MOST_RECORDS) as recording:
             duration_s = recording.duration_s or None
-            return StoredView(path.name, size, duration_s, readable=True, truncated=recording.truncated)
+            return StoredView(
+                path.name, size, duration_s, readable=True, truncated=recording.truncated
+            )
     except (RecordingError, OSError) as exc:
         return StoredView(path.name, size, None, readable=False, reason=str(exc))

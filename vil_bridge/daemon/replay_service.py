@@ -1,4 +1,7 @@
-"""Replay in a running bridge: recorded events take the place of live ones, which are held back and counted."""
+"""Replay in a running bridge.
+
+Recorded events take the place of live ones, which are held back and counted.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +61,12 @@ class ReplayService:
         sources = frozenset(recording.sources) & self._context.sources.keys()
         if not sources:
             recording.close()
-            live, recorded = (", ".join(names) or "none" for names in (self._context.sources, recording.sources))
-            raise RecordingError(f"{path.name} holds {recorded}, this bridge has {live}: no source in common")
+            live, recorded = (
+                ", ".join(names) or "none" for names in (self._context.sources, recording.sources)
+            )
+            raise RecordingError(
+                f"{path.name} holds {recorded}, this bridge has {live}: no source in common"
+            )
         try:
             self._in_loop(self._begin(recording, sources, rate, loop))
         except RecordingError:
@@ -82,14 +89,21 @@ class ReplayService:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _begin(self, recording: Recording, sources: frozenset[str], rate: float, loop: bool) -> None:
+    async def _begin(
+        self, recording: Recording, sources: frozenset[str], rate: float, loop: bool
+    ) -> None:
         async with self._turn:
             await self._ended()
             self._replaced = tuple(self._context.sources[name] for name in sources)
-            self._view = ReplayView("playing", recording.path.name, 0.0, recording.duration_s, rate, loop)
+            self._view = ReplayView(
+                "playing", recording.path.name, 0.0, recording.duration_s, rate, loop
+            )
             self._player = Player(recording, sources, self._into_world, rate=rate)
-            self._task = asyncio.create_task(self._run(recording, self._player, loop), name="replay")
-            await asyncio.sleep(0)  # a task that is cancelled before its first step gives nothing back
+            self._task = asyncio.create_task(
+                self._run(recording, self._player, loop), name="replay"
+            )
+            # A task that is cancelled before its first step gives nothing back.
+            await asyncio.sleep(0)
 
     def _into_world(self, event: SourceEvent) -> None:
         self._context.sources[source_of(event.source)].into_world(event)
@@ -111,7 +125,9 @@ class ReplayService:
             self._give_back(name)
             view = self.view()
             self._player = None
-            self._view = ReplayView(state, name, view.position_s, view.duration_s, view.rate, view.loop, {}, reason)
+            self._view = ReplayView(
+                state, name, view.position_s, view.duration_s, view.rate, view.loop, {}, reason
+            )
             logger.info("replay of %s: %s%s", name, state, f" ({reason})" if reason else "")
 
     def _replace(self, file: str) -> None:
@@ -119,7 +135,11 @@ class ReplayService:
             runner.replaced, runner.held_back = True, 0
             runner.status.facts["replay"] = file
             _reset(runner, f"{file} takes its place")
-        logger.info("replay of %s in place of %s", file, ", ".join(sorted(r.status.name for r in self._replaced)))
+        logger.info(
+            "replay of %s in place of %s",
+            file,
+            ", ".join(sorted(r.status.name for r in self._replaced)),
+        )
 
     def _give_back(self, file: str) -> None:
         for runner in self._replaced:

@@ -1,4 +1,6 @@
-"""Reports of recordings for pages, made by the verb ``report`` in a child process, away from the realtime loop."""
+"""Reports of recordings for pages, made by the verb ``report`` in a child process, away from the
+realtime loop.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ _ELSEWHERE: Final = "fetch the file and run `vil-bridge report` on it"
 
 
 class ReportWorker:
-    """Maker of one report at a time, within bounds of time and memory. The loop may only close it."""
+    """Maker of one report at a time, within bounds of time and memory.
+
+    The loop may only close it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +40,8 @@ class ReportWorker:
         """Return the report of a recording, an open file that may still be written, as HTML.
 
         Raises:
-            RecordingError: it cannot be read, another report is being made, or this one needs too much.
+            RecordingError: it cannot be read, another report is being made, or this one needs too
+                much.
         """
         with tempfile.TemporaryDirectory(prefix="vil-report-") as folder:
             page = Path(folder) / "report.html"
@@ -46,7 +52,9 @@ class ReportWorker:
                 with self._lock:
                     self._child = None
             if page.stat().st_size > _MOST_BYTES:
-                raise RecordingError(f"the report of {name} is longer than {_MOST_BYTES} bytes: {_ELSEWHERE}")
+                raise RecordingError(
+                    f"the report of {name} is longer than {_MOST_BYTES} bytes: {_ELSEWHERE}"
+                )
             return page.read_bytes()
 
     def close(self) -> None:
@@ -62,7 +70,8 @@ class ReportWorker:
                 raise RecordingError("the bridge ends")
             if self._child is not None:
                 raise RecordingError("another report is being made: ask again in a minute")
-            self._child = subprocess.Popen(  # noqa: S603 - our own program, and a file of the bridge's own folder
+            # Our own program, and a file of the bridge's own folder.
+            self._child = subprocess.Popen(  # noqa: S603
                 [*_MAKER, f"/proc/self/fd/{file}", "-o", str(page)],
                 pass_fds=(file,),
                 stdin=subprocess.DEVNULL,
@@ -73,8 +82,11 @@ class ReportWorker:
                 import resource
 
                 with contextlib.suppress(OSError):  # it has ended already
-                    Path(f"/proc/{self._child.pid}/oom_score_adj").write_text("1000")  # before the bridge
-                resource.prlimit(self._child.pid, resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+                    # Before the bridge.
+                    Path(f"/proc/{self._child.pid}/oom_score_adj").write_text("1000")
+                resource.prlimit(
+                    self._child.pid, resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES)
+                )
             return self._child
 
     def _wait(self, name: str, child: subprocess.Popen[bytes]) -> None:
@@ -87,6 +99,8 @@ class ReportWorker:
                 f"the report of {name} was not made within {_PATIENCE_S:.0f} s: {_ELSEWHERE}"
             ) from None
         if child.returncode:
-            reason = (said.decode(errors="replace").splitlines() or [f"exit code {child.returncode}"])[-1]
+            reason = (
+                said.decode(errors="replace").splitlines() or [f"exit code {child.returncode}"]
+            )[-1]
             reason = re.sub(r"/proc/self/fd/\d+", name, reason)
             raise RecordingError(f"no report of {name} could be made ({reason}): {_ELSEWHERE}")

@@ -1,4 +1,6 @@
-"""Warnings of actors that are about to leave their room, or to meet actors of another room in the virtual world."""
+"""Warnings of actors that are about to leave their room, or to meet actors of another room in
+the virtual world.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,13 @@ def make_geofence(config: BridgeConfig, world: World) -> GeofenceMonitor:
         )
         for name, room in config.rooms.items()
     )
-    room_of = {name: getattr(config.sources[actor.source], "room", None) for name, actor in config.actors.items()}
-    return GeofenceMonitor(world, rooms, {name: room for name, room in room_of.items() if room is not None})
+    room_of = {
+        name: getattr(config.sources[actor.source], "room", None)
+        for name, actor in config.actors.items()
+    }
+    return GeofenceMonitor(
+        world, rooms, {name: room for name, room in room_of.items() if room is not None}
+    )
 
 
 class GeofenceMonitor:
@@ -40,13 +47,17 @@ class GeofenceMonitor:
         episodes: how many began so far, by kind.
     """
 
-    def __init__(self, world: World, rooms: tuple[RoomVolume, ...], room_of: dict[str, str]) -> None:
+    def __init__(
+        self, world: World, rooms: tuple[RoomVolume, ...], room_of: dict[str, str]
+    ) -> None:
         self.warnings: tuple[RoomWarning, ...] = ()
         self.episodes: Counter[str] = Counter()
         self._world = world
         self._rooms = rooms
         self._room_of = room_of
-        self._needed = len(set(room_of.values())) > 1 or any(room.walls is not None for room in rooms)
+        self._needed = len(set(room_of.values())) > 1 or any(
+            room.walls is not None for room in rooms
+        )
         self._last_ns: dict[tuple[str, tuple[str, ...]], int] = {}
 
     def check(self) -> None:
@@ -67,9 +78,13 @@ class GeofenceMonitor:
 def warning_text(warning: RoomWarning) -> str:
     """Return a warning as a sentence."""
     if warning.kind == "leaving":
-        return f"{warning.actors[0]} is about to leave room {warning.rooms[0]} (in {warning.in_s:.1f} s)"
+        return (
+            f"{warning.actors[0]} is about to leave room {warning.rooms[0]} (in "
+            f"{warning.in_s:.1f} s)"
+        )
     (one, other), (room, other_room) = warning.actors, warning.rooms
     return (
-        f"{one} (room {room}) and {other} (room {other_room}) come within {warning.distance_m:.2f} m"
+        f"{one} (room {room}) and {other} (room {other_room}) come within "
+        f"{warning.distance_m:.2f} m"
         f" of each other in the virtual world (in {warning.in_s:.1f} s)"
     )

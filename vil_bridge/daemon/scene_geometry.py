@@ -1,7 +1,8 @@
 """Geometry of the embedded renderer's scene for pages: a GLB, and the scene's gates.
 
-The renderer says which shipped scene it draws; the configuration may name another one. A child process
-makes the geometry of that scene once, at low priority; other programs' scenes are not to be had.
+The renderer says which shipped scene it draws; the configuration may name another one. A child
+process makes the geometry of that scene once, at low priority; other programs' scenes are not to be
+had.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ _HEADER: Final = struct.Struct("<4sIIII")
 _PATIENCE_S: Final = 600.0
 _AGAIN_S: Final = 60.0
 _MOST_NAMES: Final = 16
-_MAKER: Final = ("nice", "-n", "5", sys.executable, "-m", "vil_renderer.embedded.servers.browser_scene")
+_MAKER: Final = (
+    "nice",
+    "-n",
+    "5",
+    sys.executable,
+    "-m",
+    "vil_renderer.embedded.servers.browser_scene",
+)
 
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
@@ -88,7 +96,10 @@ def shipped_scene(renderers: Mapping[str, RendererClient]) -> str | None:
 
 
 def scene_lamps(renderers: Mapping[str, RendererClient]) -> dict[str, LampView] | None:
-    """Return the lamps of the renderers' scenes by name; None while a renderer does not list its own."""
+    """Return the lamps of the renderers' scenes by name.
+
+    None while a renderer does not list its own.
+    """
     known: dict[str, LampView] = {}
     for client in renderers.values():
         text = client.status.report().facts.get("info", {}).get("lamps")
@@ -127,7 +138,10 @@ class SceneGeometryCache:
         self._closed = False
 
     def newest(self) -> SceneModel | None:
-        """Return the model, None until it is made or without one; the first call starts the making. Any thread."""
+        """Return the model, None until it is made or without one; the first call starts the making.
+
+        Any thread.
+        """
         name = self._wanted()
         if name is None:
             return None
@@ -156,15 +170,21 @@ class SceneGeometryCache:
             return
         scene = (name,) if self._own is None else ("--scene", self._own)
         try:
-            self._child = subprocess.Popen(  # noqa: S603 - our own program, and a name that was checked
-                [*_MAKER, *scene], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            # Our own program, and a name that was checked.
+            self._child = subprocess.Popen(  # noqa: S603
+                [*_MAKER, *scene],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
         except OSError as exc:  # too many files are open, or there is no `nice`
             self._not_before_s = time.monotonic() + _AGAIN_S
             logger.warning("pages show no geometry of scene %s for %.0f s: %s", name, _AGAIN_S, exc)
             return
         self._asked.add(name)
-        ContextThread(target=self._make, args=(name, self._child), name="scene-model", daemon=True).start()
+        ContextThread(
+            target=self._make, args=(name, self._child), name="scene-model", daemon=True
+        ).start()
 
     def _make(self, name: str, child: subprocess.Popen[bytes]) -> None:
         model = None

@@ -1,4 +1,6 @@
-"""Scenes that answer questions, one process of each, and the rays of simulated vehicles through them."""
+"""Scenes that answer questions, one process of each, and the rays of simulated vehicles through
+them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class SceneLibrary:
         """Return a scene by its name or file. Raises ConfigError: the renderer is not installed."""
         if scene not in self._scenes:
             airsim = self._config.airsim
-            profile = airsim.profile if airsim is not None and airsim.scene == scene else _RAYS_PROFILE
+            profile = (
+                airsim.profile if airsim is not None and airsim.scene == scene else _RAYS_PROFILE
+            )
             model = registry.resolve("scene_queries")[_KIND]()
             described = model.model_validate({"type": _KIND, "scene": scene, "profile": profile})
             self._scenes[scene] = registry.create("scene_queries", scene, described)
@@ -68,14 +72,18 @@ class SceneRays:
         directions: FloatArray,
         reach_m: float,
     ) -> RayHits:
-        """Return the first hits of rays from a vehicle in its source's room, in the weather; actors are hit too.
+        """Return the first hits of rays from a vehicle in its source's room, in the weather.
+
+        Actors are hit too.
 
         Raises:
             RendererError: the scene cannot be had, or cannot answer.
         """
         source, subject = vehicle
         config = self._config
-        hide = [name for name, a in config.actors.items() if (a.source, a.subject) == (source, subject)]
+        hide = [
+            name for name, a in config.actors.items() if (a.source, a.subject) == (source, subject)
+        ]
         room = config.rooms.get(getattr(config.sources[source], "room", ""))
         T = Transform.identity() if room is None else room.T_world_room.transform()
         try:

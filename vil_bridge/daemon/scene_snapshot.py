@@ -32,7 +32,9 @@ from vil_bridge.web.schemas.scene import (
 from vil_bridge.world.actors import Actor
 
 
-def scene_of(context: BridgeContext, props: Mapping[str, PropView], model: SceneModel | None) -> SceneView:
+def scene_of(
+    context: BridgeContext, props: Mapping[str, PropView], model: SceneModel | None
+) -> SceneView:
     """Return everything that does not move by itself, as of now; revision 0.
 
     Args:
@@ -49,14 +51,22 @@ def scene_of(context: BridgeContext, props: Mapping[str, PropView], model: Scene
         cameras=tuple(_camera(name, runner) for name, runner in context.cameras.items()),
         gates=drawn if course is None else _gates(course),
         props=tuple(SceneProp.of(name, prop) for name, prop in props.items()),
-        model=None if model is None else f"{MODEL_PATH}?{quote(model.name)}",  # another scene, another address
+        model=None
+        if model is None
+        else f"{MODEL_PATH}?{quote(model.name)}",  # another scene, another address
         course=None if course is None else _course(course),
     )
 
 
 def _gates(course: Course) -> tuple[GateView, ...]:
     return tuple(
-        GateView(one.name, three(one.T_world_gate), quaternion(one.T_world_gate), one.width_m, one.height_m)
+        GateView(
+            one.name,
+            three(one.T_world_gate),
+            quaternion(one.T_world_gate),
+            one.width_m,
+            one.height_m,
+        )
         for one in course.gates
     )
 
@@ -81,9 +91,15 @@ def _room(room: RoomConfig) -> SceneRoom:
 
 def _actor(context: BridgeContext, actor: Actor) -> SceneActor:
     newest = context.world.newest_skeleton(actor.name) if actor.kind is ActorKind.HUMAN else None
-    skeleton = None if newest is None else SkeletonView(newest[0].model.bones, body_parents(newest[0].model))
+    skeleton = (
+        None
+        if newest is None
+        else SkeletonView(newest[0].model.bones, body_parents(newest[0].model))
+    )
     room = getattr(context.config.sources[actor.source], "room", None) or ""
-    return SceneActor(actor.name, actor.kind, actor.size_m, actor.source, room, actor.prefab, skeleton)
+    return SceneActor(
+        actor.name, actor.kind, actor.size_m, actor.source, room, actor.prefab, skeleton
+    )
 
 
 def _camera(name: str, runner: CameraRunner) -> SceneCamera:

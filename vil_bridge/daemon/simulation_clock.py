@@ -14,15 +14,17 @@ from vil_bridge.monitoring.snapshot import SimulationView
 
 _CHECK_NS: Final = 250 * NS_PER_MS
 _UPWARDS: Final = 1.25
-"""Time is offered more than it took lately, so that it finds out soon when pictures come faster again."""
+"""Time is offered more than it took lately, so that it finds out soon when pictures come faster
+again.
+"""
 _SLOWEST: Final = 0.05
 
 
 class SimulationClock:
     """Control of a bridge's clock; every method but :meth:`passing` is for any thread.
 
-    Pictures are waited for in two ways at once: schedulers bound the clock, which skips none, and the rate
-    follows what was reached lately, so that time passes evenly instead of in jerks.
+    Pictures are waited for in two ways at once: schedulers bound the clock, which skips none, and
+    the rate follows what was reached lately, so that time passes evenly instead of in jerks.
 
     Attributes:
         clock: the bridge's own.
@@ -39,7 +41,10 @@ class SimulationClock:
 
     @contextlib.contextmanager
     def passing(self) -> Iterator[None]:
-        """Put the clock in force and let time pass as configured, in the running loop; real time afterwards."""
+        """Put the clock in force and let time pass as configured, in the running loop.
+
+        Real time afterwards.
+        """
         with self.clock.in_force():
             if self._config.clock == "real":
                 yield
@@ -56,7 +61,9 @@ class SimulationClock:
 
     def state(self) -> SimulationView:
         """Return how time passes now."""
-        return SimulationView(self._config.clock, self._paused, self._speed, self._reached, self.clock.now_ns())
+        return SimulationView(
+            self._config.clock, self._paused, self._speed, self._reached, self.clock.now_ns()
+        )
 
     def set_pace(self, *, paused: bool | None = None, speed: float | None = None) -> None:
         """Pause, go on, or change the speed.
@@ -68,9 +75,11 @@ class SimulationClock:
             self._need_simulation()
             self._paused = self._paused if paused is None else paused
             self._speed = self._speed if speed is None else speed
-            if paused is not None or not self._paused:  # another speed does not end a step that is under way
+            # Another speed does not end a step that is under way.
+            if paused is not None or not self._paused:
                 self.clock.run(0.0 if self._paused else self._speed)
-                self._seen = machine_ns(), self.clock.now_ns()  # what was reached before says nothing of this pace
+                # What was reached before says nothing of this pace.
+                self._seen = machine_ns(), self.clock.now_ns()
 
     def step(self, duration_ns: int) -> None:
         """Let a paused world go on for a while, behind a step that is under way.
@@ -86,7 +95,10 @@ class SimulationClock:
 
     def _need_simulation(self) -> None:
         if self._config.clock == "real":
-            raise ValueError("this bridge runs in real time: set `simulation: {clock: simulated}` in its configuration")
+            raise ValueError(
+                "this bridge runs in real time: set `simulation: {clock: simulated}` in "
+                "its configuration"
+            )
 
     def _check(self) -> None:
         """Record what was reached; offer the world a rate that it can hold."""

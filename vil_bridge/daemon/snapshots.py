@@ -46,7 +46,9 @@ _LATE_S: Final = 0.05
 """At a hundred poses a second, five of them are on their way at once."""
 
 PAGE_COUNTS: Final = ("watching", "reading", "sent", "skipped", "refused")
-"""Numbers of pages that watch and readers of events, and of what was sent to them, left out and refused."""
+"""Numbers of pages that watch and readers of events, and of what was sent to them, left out and
+refused.
+"""
 
 
 class StatusReporter:
@@ -89,7 +91,9 @@ class StatusReporter:
             startup={**context.startup, "utc_offset_ns": context.wall_clock.offset_ns},
             sources={n: self._source(n, runner, t_ns) for n, runner in context.sources.items()},
             actors={a.name: _actor(context, a, t_ns) for a in context.world.snapshot(t_ns).actors},
-            renderers={n: _renderer(context, n, client, t_ns) for n, client in context.renderers.items()},
+            renderers={
+                n: _renderer(context, n, client, t_ns) for n, client in context.renderers.items()
+            },
             cameras={n: self._camera(n, runner, t_ns) for n, runner in context.cameras.items()},
             streams={n: _stream(n, runner) for n, runner in context.cameras.items()},
             outputs={
@@ -102,29 +106,44 @@ class StatusReporter:
                 for w in context.geofence.warnings
             ),
             twins=_twins(context),
-            race=race_view(context.race, t_ns, arcade=context.config.race is not None and context.config.race.arcade),
+            race=race_view(
+                context.race,
+                t_ns,
+                arcade=context.config.race is not None and context.config.race.arcade,
+            ),
             maps={name: runner.view() for name, runner in context.maps.items()},
             publish=None if context.publisher is None else context.publisher.report(),
             loop_lag_s=lag_s,
-            overload=(*_late(lag_s), *context.overload.words, *self._warned(), *context.descriptors.words),
+            overload=(
+                *_late(lag_s),
+                *context.overload.words,
+                *self._warned(),
+                *context.descriptors.words,
+            ),
             peer_faults=tuple(row for faults in self._peer_faults() for row in faults.rows()),
             process=process_view(context.watchdog.tasks),
-            simulation=context.simulation.state() if context.config.simulation.clock == "simulated" else None,
+            simulation=context.simulation.state()
+            if context.config.simulation.clock == "simulated"
+            else None,
             pages=self._pages(),
         )
 
     def modes(self) -> tuple[str, ...]:
         """Return the words of :attr:`BridgeSnapshot.modes` that are true now."""
         config, sources = self._context.config, self._context.sources
-        flown = {actor.source for actor in config.actors.values() if actor.kind is ActorKind.VEHICLE}
+        flown = {
+            actor.source for actor in config.actors.values() if actor.kind is ActorKind.VEHICLE
+        }
         recorded = any(
-            s.type == "replay" or (s.type == "motion-file" and n in flown) for n, s in config.sources.items()
+            s.type == "replay" or (s.type == "motion-file" and n in flown)
+            for n, s in config.sources.items()
         )
         modes = {
             "REPLAY": recorded or self._recordings.replay().state == "playing",
             "FAULTS": any(runner.faults for runner in sources.values()),
             "REC": self._recordings.recording().state == "recording",
-            "PAUSED": self._context.simulation.state().paused and config.simulation.clock == "simulated",
+            "PAUSED": self._context.simulation.state().paused
+            and config.simulation.clock == "simulated",
         }
         return tuple(word for word, is_true in modes.items() if is_true)
 
@@ -145,7 +164,12 @@ class StatusReporter:
     def status_line(self) -> str:
         """Return one line for ``systemctl status``."""
         now = self.snapshot()
-        problems = [*now.not_ready_because, *now.degraded_because, *now.overload, *filter(None, [self._http().trouble])]
+        problems = [
+            *now.not_ready_because,
+            *now.degraded_because,
+            *now.overload,
+            *filter(None, [self._http().trouble]),
+        ]
         return now.state + (f": {'; '.join(problems)}" if problems else "")
 
     def _faults(self) -> dict[str, dict[str, int]]:
@@ -165,7 +189,13 @@ class StatusReporter:
         cameras = [runner.sink.peer_faults for runner in context.cameras.values()]
         airsim = [] if context.airsim is None else [context.airsim.rpc.peer_faults]
         links_faults = (link.peer_faults for link in links)
-        return [context.hub.peer_faults, context.access.peer_faults, *cameras, *airsim, *links_faults]
+        return [
+            context.hub.peer_faults,
+            context.access.peer_faults,
+            *cameras,
+            *airsim,
+            *links_faults,
+        ]
 
     def _warned(self) -> list[str]:
         return [text for faults in self._peer_faults() for text in faults.warnings()]
@@ -175,7 +205,13 @@ class StatusReporter:
         fit = clock.line if clock is not None else None
         view = ClockView("none")
         if fit is not None:
-            view = ClockView(fit.method, fit.offset_at(t_ns), fit.uncertainty_at(t_ns), 1e6 * fit.drift, fit.samples)
+            view = ClockView(
+                fit.method,
+                fit.offset_at(t_ns),
+                fit.uncertainty_at(t_ns),
+                1e6 * fit.drift,
+                fit.samples,
+            )
         return SourceView(
             report=runner.status.report(),
             type=self._context.config.sources[name].type,
@@ -203,40 +239,64 @@ class StatusReporter:
             measured_hz=runner.meter.rate_hz(t_ns),
             age_s=runner.meter.age_s(t_ns),
             in_flight=context.renderers[place.renderer].in_flight,
-            frames={"received": relay.rendered, "repeated": relay.repeated, **relay.delivered, **relay.warped},
+            frames={
+                "received": relay.rendered,
+                "repeated": relay.repeated,
+                **relay.delivered,
+                **relay.warped,
+            },
             dropped=dict(dropped_pictures(context, name)),
             problem=problem,
             degraded="" if problem else self._readiness.slow_camera(name),
             compensation=None
             if header is None
             else CompensationView(
-                **{k: v for k, v in header.compensation.items() if k in CompensationView.__dataclass_fields__}
+                **{
+                    k: v
+                    for k, v in header.compensation.items()
+                    if k in CompensationView.__dataclass_fields__
+                }
             ),
             collision=None if header is None else header.collision,
-            landmarks=() if header is None else tuple(LandmarkView(*landmark) for landmark in header.landmarks),
+            landmarks=()
+            if header is None
+            else tuple(LandmarkView(*landmark) for landmark in header.landmarks),
             range_m=None if header is None else header.range_m,
-            latency={stage: histogram.view(t_ns) for stage, histogram in runner.ledger.stages.items()},
+            latency={
+                stage: histogram.view(t_ns) for stage, histogram in runner.ledger.stages.items()
+            },
         )
 
 
 def dropped_frames(context: BridgeContext) -> tuple[dict[str, Counter[str]], dict[str, float]]:
-    """Return dropped frames per camera and reason since startup, and camera rates in Hz; of working renderers only."""
+    """Return dropped frames per camera and reason since startup, and camera rates in Hz.
+
+    Of working renderers only.
+    """
     drawn = {
         name: runner
         for name, runner in context.cameras.items()
-        if context.renderers[context.pool.assigner.place_of(name).renderer].status.state is ComponentState.RUNNING
+        if context.renderers[context.pool.assigner.place_of(name).renderer].status.state
+        is ComponentState.RUNNING
     }
-    return {n: dropped_pictures(context, n) for n in drawn}, {n: r.camera.rate_hz for n, r in drawn.items()}
+    return {n: dropped_pictures(context, n) for n in drawn}, {
+        n: r.camera.rate_hz for n, r in drawn.items()
+    }
 
 
 def camera_points(context: BridgeContext) -> dict[str, CameraPoint]:
     """Return one row of every camera's history: the last second."""
     t_ns = now_ns()
-    ages_ns = {actor.name: actor.age_ns for actor in context.world.snapshot(t_ns, quick=True).actors}
+    ages_ns = {
+        actor.name: actor.age_ns for actor in context.world.snapshot(t_ns, quick=True).actors
+    }
 
     def point(runner: CameraRunner) -> CameraPoint:
         age_ns, stages = ages_ns.get(runner.config.actor), runner.ledger.stages
-        medians_ms = (stages[s].recent(t_ns, NS_PER_S).p50_ms for s in ("capture_to_output", "capture_to_received"))
+        medians_ms = (
+            stages[s].recent(t_ns, NS_PER_S).p50_ms
+            for s in ("capture_to_output", "capture_to_received")
+        )
         return CameraPoint(
             runner.meter.rate_hz(t_ns),
             runner.meter.age_s(t_ns),
@@ -266,7 +326,10 @@ def ledger_of(context: BridgeContext, camera: str, last: int) -> CameraLedger:
 def _late(lag_s: float | None) -> tuple[str, ...]:
     if lag_s is None or lag_s < _LATE_S:
         return ()
-    return (f"overloaded: the realtime loop is {1e3 * lag_s:.0f} ms late (99th percentile of 10 s): use a faster CPU",)
+    return (
+        f"overloaded: the realtime loop is {1e3 * lag_s:.0f} ms late (99th percentile of "
+        "10 s): use a faster CPU",
+    )
 
 
 def _actor(context: BridgeContext, state: ActorState, t_ns: int) -> ActorView:
@@ -290,7 +353,9 @@ def _actor(context: BridgeContext, state: ActorState, t_ns: int) -> ActorView:
     )
 
 
-def _stds(context: BridgeContext, state: ActorState, t_ns: int) -> dict[str, tuple[float, float, float]]:
+def _stds(
+    context: BridgeContext, state: ActorState, t_ns: int
+) -> dict[str, tuple[float, float, float]]:
     """Return the standard deviations of a rigid actor's pose, where they are known."""
     if state.kind is ActorKind.HUMAN or state.age_ns is None:
         return {}
@@ -338,12 +403,17 @@ def _shortfall(info: Mapping[str, Any]) -> str:
     profile, wanted = info.get("profile"), info.get("profile_wanted")
     if profile == wanted or not profile or not wanted:
         return ""
-    return f"draws with profile {profile} instead of {wanted}: {info.get('profile_reason') or 'it does not say why'}"
+    return (
+        f"draws with profile {profile} instead of {wanted}: "
+        f"{info.get('profile_reason') or 'it does not say why'}"
+    )
 
 
 def _stream(name: str, runner: CameraRunner) -> StreamView:
     reports = tuple(s.report() for s in runner.sink.subscribers)
-    return StreamView(camera=name, frames=runner.sink.sent, dropped=dict(runner.sink.dropped), subscribers=reports)
+    return StreamView(
+        camera=name, frames=runner.sink.sent, dropped=dict(runner.sink.dropped), subscribers=reports
+    )
 
 
 def _twins(context: BridgeContext) -> dict[str, TwinView]:
@@ -352,5 +422,7 @@ def _twins(context: BridgeContext) -> dict[str, TwinView]:
         distances = monitor.distances[pair.name]
         known = {} if distances is None else distances._asdict()
         alarm, episodes = pair.name in monitor.alarms, monitor.episodes[pair.name]
-        found[pair.name] = TwinView(pair.vehicle, pair.twin, pair.window_s, pair.alarm_m, alarm, episodes, **known)
+        found[pair.name] = TwinView(
+            pair.vehicle, pair.twin, pair.window_s, pair.alarm_m, alarm, episodes, **known
+        )
     return found

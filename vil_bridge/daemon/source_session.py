@@ -14,10 +14,13 @@ from vil_bridge.daemon.sources import SourceRunner
 
 
 @contextlib.asynccontextmanager
-async def listening(config: BridgeConfig, names: Iterable[str], receive: Emit) -> AsyncIterator[dict[str, Status]]:
+async def listening(
+    config: BridgeConfig, names: Iterable[str], receive: Emit
+) -> AsyncIterator[dict[str, Status]]:
     """Run the named sources, and no others, for the length of the block; gives their statuses.
 
-    Faults of the configuration are not injected. Events that a source emits while it ends are dropped.
+    Faults of the configuration are not injected. Events that a source emits while it ends are
+    dropped.
 
     Raises:
         ConfigError: a plug-in or a template cannot be had.

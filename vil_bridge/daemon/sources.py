@@ -35,7 +35,8 @@ class SourceRunner:
     A replay enters behind the gate, by :meth:`into_world`. Loop thread.
 
     Attributes:
-        faults: wanted ones, by the configuration or since. fault_injector: injects them while the source runs.
+        faults: wanted ones, by the configuration or since. fault_injector: injects them while the
+            source runs.
         replaced: True while a replay stands in for the source, whose events are held back.
         held_back: events held back in this or the last replay.
 
@@ -66,7 +67,9 @@ class SourceRunner:
         """
         self._receivers = tuple(receivers)
         run_source = run_of(self.source)
-        injector = self.fault_injector = FaultInjector(self.faults, self._behind_faults, self.status)
+        injector = self.fault_injector = FaultInjector(
+            self.faults, self._behind_faults, self.status
+        )
 
         def emit(event: SourceEvent) -> None:
             injector.emit(event)
@@ -92,7 +95,10 @@ class SourceRunner:
 
     @property
     def received(self) -> int:
-        """Frames and samples that came since the start: a source may take several at once, and hand on the newest."""
+        """Frames and samples that came since the start.
+
+        A source may take several at once, and hand on the newest.
+        """
         return self.meter.count + self.status.counters["superseded"]
 
     def set_faults(self, text: str) -> None:
@@ -109,15 +115,21 @@ class SourceRunner:
     def silent_s(self, t_ns: int) -> float:
         """Return for how long it has not run, seconds; to be asked every now and then.
 
-        Time between two calls counts for one second at most: this process may have stood still, and the source be well.
+        Time between two calls counts for one second at most: this process may have stood still, and
+        the source be well.
         """
         passed_ns, self._checked_ns = min(t_ns - self._checked_ns, _LONGEST_CHECK_NS), t_ns
-        self._silent_ns = 0 if self.status.state is ComponentState.RUNNING else self._silent_ns + passed_ns
+        self._silent_ns = (
+            0 if self.status.state is ComponentState.RUNNING else self._silent_ns + passed_ns
+        )
         return self._silent_ns / NS_PER_S
 
 
 def run_of(source: PoseSource) -> RunSource:
-    """Return a source's ``run``, adapted if it still has the signature without a context (until version 0.3)."""
+    """Return a source's ``run``, adapted if it still has the signature without a context.
+
+    Until version 0.3.
+    """
     run = cast("Callable[..., Awaitable[None]]", source.run)
     parameters = inspect.signature(run).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

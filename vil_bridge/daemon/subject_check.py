@@ -1,4 +1,7 @@
-"""Actors that their sources stream otherwise than configured: by another name or kind, or with a wrong up axis."""
+"""Actors that their sources stream otherwise than configured.
+
+By another name or kind, or with a wrong up axis.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,17 @@ logger = logging.getLogger(__name__)
 _PATIENCE_NS: Final = 2 * NS_PER_S
 _MOST_NAMES: Final = 1000
 NOT_HUMAN: Final = (
-    "its skeleton is not recognised as human: it wants hips with two legs, a spine with two arms and a head."
+    "its skeleton is not recognised as human: it wants hips with two legs, a spine with "
+    "two arms and a head."
     " It is drawn as bones; see docs/guides/humans.md"
 )
 
 
 class _Problem(NamedTuple):
-    """A kind of problem, logged once, and its text, which may hold live numbers; both empty = no problem."""
+    """A kind of problem, logged once, and its text, which may hold live numbers.
+
+    Both empty = no problem.
+    """
 
     kind: str = ""
     text: str = ""
@@ -58,8 +65,13 @@ class SubjectCheck:
         problems: actor to what is wrong, as of the last check.
     """
 
-    def __init__(self, actors: Mapping[str, ActorConfig], up_axes: Mapping[str, str] | None = None) -> None:
-        """Watch the actors; ``up_axes`` holds the configured up axis of each source that has one."""
+    def __init__(
+        self, actors: Mapping[str, ActorConfig], up_axes: Mapping[str, str] | None = None
+    ) -> None:
+        """Watch the actors.
+
+        ``up_axes`` holds the configured up axis of each source that has one.
+        """
         self.problems: dict[str, str] = {}
         self._actors = dict(actors)
         self._up_axes = dict(up_axes or {})
@@ -69,13 +81,17 @@ class SubjectCheck:
         self._newest_ns: dict[str, int] = {}
         self._bodies: dict[str, dict[str, None]] = {}
         self._skeletons: dict[str, dict[str, None]] = {}
-        # The newest frame that holds an actor's subject: a server may send each subject in a frame of its own.
+        # The newest frame that holds an actor's subject: a server may send each subject in a frame
+        # of its own.
         self._frames: dict[tuple[str, bool], dict[str, SourceFrame | None]] = {}
         for actor in actors.values():
             self._frames.setdefault(_stream(actor), {})[actor.subject] = None
 
     def record(self, event: SourceEvent) -> None:
-        """Record the subjects of an event; they are dropped when all of their source starts over."""
+        """Record the subjects of an event.
+
+        They are dropped when all of their source starts over.
+        """
         if isinstance(event, SourceReset):
             if event.subjects:
                 return
@@ -87,16 +103,22 @@ class SubjectCheck:
                 self._bodies[event.source], self._skeletons[event.source] = {}, {}
             self._newest_ns[event.source] = event.t_arrival_ns
             skeletons = tuple(s.model.name for s in event.skeletons)
-            for known, names, human in ((self._bodies, event.subjects, False), (self._skeletons, skeletons, True)):
+            for known, names, human in (
+                (self._bodies, event.subjects, False),
+                (self._skeletons, skeletons, True),
+            ):
                 _add(known[event.source], names)
                 frames = self._frames.get((event.source, human), {})
                 frames.update(dict.fromkeys(frames.keys() & names, event))
 
     def check(self, statuses: Mapping[str, Status]) -> None:
-        """Judge again. Log each kind of problem once until it is gone; a restart of the source does not end it.
+        """Judge again.
+
+        Log each kind of problem once until it is gone; a restart of the source does not end it.
 
         Args:
-            statuses: of the sources, whose facts list the subjects that are described and not seen yet.
+            statuses: of the sources, whose facts list the subjects that are described and not seen
+                yet.
         """
         found = {
             name: self._judge(name, actor, statuses[actor.source].facts)
@@ -106,10 +128,13 @@ class SubjectCheck:
         self.problems = {name: problem.text for name, problem in found.items() if problem.text}
         for name, (kind, text) in found.items():
             level = logging.WARNING if text else logging.INFO
-            self._log.update(_logged(name), kind, text or "no problem with its subject now", level, machine_ns())
+            self._log.update(
+                _logged(name), kind, text or "no problem with its subject now", level, machine_ns()
+            )
 
     def _judge(self, name: str, actor: ActorConfig, facts: Mapping[str, Any]) -> _Problem:
-        # Some servers list their subjects one by one; a pose can be judged at once, in a short loop of a file too.
+        # Some servers list their subjects one by one; a pose can be judged at once, in a short loop
+        # of a file too.
         if now_ns() - self._begun_ns[actor.source] < _PATIENCE_NS:
             return self._misshapen(name, actor)
         bodies = (*self._bodies[actor.source], *facts.get("subjects", ()))
@@ -119,14 +144,19 @@ class SubjectCheck:
         return self._misshapen(name, actor)
 
     def _misshapen(self, name: str, actor: ActorConfig) -> _Problem:
-        """Say what is wrong with an actor's newest pose, unless nothing is, or not for long enough."""
+        """Say what is wrong with an actor's newest pose, unless nothing is, or not for long
+        enough.
+        """
         frame = self._frames[_stream(actor)][actor.subject]
         problem = ""
         if frame is not None and self._newest_ns[actor.source] - frame.t_arrival_ns < _PATIENCE_NS:
             human = actor.kind is ActorKind.HUMAN
             names = [s.model.name for s in frame.skeletons] if human else frame.subjects
             if (count := names.count(actor.subject)) > 1:
-                text = f"{count} in the stream are named {actor.subject!r}: the first is used. Rename the others"
+                text = (
+                    f"{count} in the stream are named {actor.subject!r}: the first is used. "
+                    "Rename the others"
+                )
                 return _Problem("shared name", text)
             if human:
                 skeleton = frame.skeletons[names.index(actor.subject)]
@@ -141,16 +171,24 @@ class SubjectCheck:
         since_ns = self._tilted_ns.setdefault(name, frame.t_arrival_ns)
         if frame.t_arrival_ns - since_ns < _PATIENCE_NS:
             return _Problem()
-        return _Problem("posture", f"{problem}. {axis_cure(actor.source, self._up_axes.get(actor.source))}")
+        return _Problem(
+            "posture", f"{problem}. {axis_cure(actor.source, self._up_axes.get(actor.source))}"
+        )
 
     def _body_problem(self, actor: ActorConfig, frame: SourceFrame) -> str:
-        """Judge vehicles of sources with an up axis only: what rolls over in a simulation does so rightly."""
+        """Judge vehicles of sources with an up axis only.
+
+        What rolls over in a simulation does so rightly.
+        """
         if actor.kind is not ActorKind.VEHICLE or actor.source not in self._up_axes:
             return ""
         row = frame.subjects.index(actor.subject)
         if not frame.tracked[row]:
             return ""
-        T_room_body = Transform(frame.p_m[row], frame.q_xyzw[row]) @ actor.T_body_markers.transform().inverse()
+        T_room_body = (
+            Transform(frame.p_m[row], frame.q_xyzw[row])
+            @ actor.T_body_markers.transform().inverse()
+        )
         return body_problem(T_room_body)
 
 

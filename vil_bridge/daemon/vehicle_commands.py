@@ -18,7 +18,9 @@ class _StateRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def vehicle_commands(vehicles: VehicleCommandBus) -> Mapping[str, CommandHandler]:
-    """Return the handlers of ``vehicle_command``, ``vehicle_state`` and ``vehicles`` for one bridge's vehicles."""
+    """Return the handlers of ``vehicle_command``, ``vehicle_state`` and ``vehicles`` for one
+    bridge's vehicles.
+    """
 
     def command(args: dict[str, Any]) -> None:
         asked = _converted(args, VehicleCommand)
@@ -38,7 +40,11 @@ def vehicle_commands(vehicles: VehicleCommandBus) -> Mapping[str, CommandHandler
         except KeyError:
             raise _unknown(subject, vehicles) from None
 
-    return {"vehicle_command": command, "vehicle_state": state, "vehicles": lambda _args: vehicles.names()}
+    return {
+        "vehicle_command": command,
+        "vehicle_state": state,
+        "vehicles": lambda _args: vehicles.names(),
+    }
 
 
 def _converted(args: dict[str, Any], kind: type[_T]) -> _T:

@@ -1,8 +1,10 @@
-"""Learning environments: gymnasium's interface on the array tasks of :mod:`vil_bridge.vehicles.envs`.
+"""Learning environments: gymnasium's interface on the array tasks of
+:mod:`vil_bridge.vehicles.envs`.
 
-Importing this package registers ``vil/Hover-v0``, ``vil/ThreeRotors-v0``, ``vil/Gates-v0`` and ``vil/Race-v0``, and
-so does ``gymnasium.make("vil_bridge.learning:vil/Hover-v0")``. Extras: ``learn`` for the environments, ``gl`` for their
-pictures, ``train`` (several GB) for :mod:`vil_bridge.learning.stable`, ``ray`` for :mod:`vil_bridge.learning.rollouts`.
+Importing this package registers ``vil/Hover-v0``, ``vil/ThreeRotors-v0``, ``vil/Gates-v0`` and
+``vil/Race-v0``, and so does ``gymnasium.make("vil_bridge.learning:vil/Hover-v0")``. Extras:
+``learn`` for the environments, ``gl`` for their pictures, ``train`` (several GB) for
+:mod:`vil_bridge.learning.stable`, ``ray`` for :mod:`vil_bridge.learning.rollouts`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from vil_bridge.core.installation import install_command
 try:
     import gymnasium
 except ModuleNotFoundError as exc:
-    raise ModuleNotFoundError(f"learning environments need gymnasium: {install_command('learn')}") from exc
+    raise ModuleNotFoundError(
+        f"learning environments need gymnasium: {install_command('learn')}"
+    ) from exc
 
 from vil_bridge.learning.environment import TaskEnv
 from vil_bridge.learning.tasks import TASKS

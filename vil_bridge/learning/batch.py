@@ -1,4 +1,7 @@
-"""Shared parts of single and vector environments: a task, its spaces, its pictures, seeds and episodes."""
+"""Shared parts of single and vector environments.
+
+A task, its spaces, its pictures, seeds and episodes.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,10 @@ class TaskBatch:
     """n vehicles of one task with their gymnasium spaces.
 
     Args:
-        task: name of the task. observed: what an observation is: the ``state``, or a picture from the drone.
-        size_px: width and height of such pictures. options: of the task. autoreset: when :meth:`step` begins episodes.
+        task: name of the task. observed: what an observation is: the ``state``, or a picture from
+            the drone.
+        size_px: width and height of such pictures. options: of the task. autoreset: when
+            :meth:`step` begins episodes.
 
     Attributes:
         observation_space, action_space: of one vehicle.
@@ -45,7 +50,9 @@ class TaskBatch:
     ) -> None:
         kind = kind_named(task)
         if observed not in _PIXELS and observed != "state":
-            raise ValueError(f"no observation named {observed!r}; known: state, {', '.join(_PIXELS)}")
+            raise ValueError(
+                f"no observation named {observed!r}; known: state, {', '.join(_PIXELS)}"
+            )
         if not 8 <= size_px <= 2048:
             raise ValueError(f"size_px must be 8 to 2048, got {size_px}")
         self.task: Final = kind.make(n, autoreset=autoreset, **options)
@@ -54,12 +61,15 @@ class TaskBatch:
         self._kind: Final = kind
         self._eyes: Final = Eyes(kind.course(self.task), size_px)
         self._seeded = False
-        self._state = np.zeros((n, len(kind.reach)), np.float32)  # the task's own array, once it began
+        # The task's own array, once it began.
+        self._state = np.zeros((n, len(kind.reach)), np.float32)
         self._low, self._high = np.tile(-kind.reach, (n, 1)), np.tile(kind.reach, (n, 1))
         self.action_space: Final = spaces.Box(-1.0, 1.0, (self.task.action_size,), np.float32)
         self.observation_space: Final = _space(kind, observed, size_px)
 
-    def begin(self, which: BoolArray, seeds: Sequence[int] | None, fallback: np.random.Generator) -> None:
+    def begin(
+        self, which: BoolArray, seeds: Sequence[int] | None, fallback: np.random.Generator
+    ) -> None:
         """Begin new episodes.
 
         Args:
@@ -90,7 +100,9 @@ class TaskBatch:
     def observe(self, which: npt.NDArray[np.intp] | None = None) -> npt.NDArray[Any]:
         """Return observations of all vehicles, or of those of the given indices; a new array."""
         if self.observed != "state":
-            return self._eyes.see(self.observed, self.task.x if which is None else self.task.x[which])
+            return self._eyes.see(
+                self.observed, self.task.x if which is None else self.task.x[which]
+            )
         rows = self._state if which is None else self._state.take(which, axis=0)
         # As np.clip, at a third of its time.
         clipped: npt.NDArray[Any] = np.maximum(rows, self._low[: len(rows)])

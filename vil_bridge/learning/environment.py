@@ -12,7 +12,9 @@ from vil_bridge.learning.batch import Observed, TaskBatch
 
 
 class TaskEnv(gymnasium.Env[npt.NDArray[Any], npt.NDArray[np.float32]]):
-    """A vehicle that learns a task; the same bits as vehicle 0 of a vector environment with the same seed.
+    """A vehicle that learns a task.
+
+    The same bits as vehicle 0 of a vector environment with the same seed.
 
     Args:
         task: ``hover``, ``three_rotors``, ``gates`` or ``race``.
@@ -25,7 +27,8 @@ class TaskEnv(gymnasium.Env[npt.NDArray[Any], npt.NDArray[np.float32]]):
         ValueError: an unknown task, observation, or option.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 - gymnasium's own
+    # Gymnasium's own.
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
 
     def __init__(
         self,
@@ -51,14 +54,22 @@ class TaskEnv(gymnasium.Env[npt.NDArray[Any], npt.NDArray[np.float32]]):
         self._batch.begin(np.ones(1, np.bool_), None if seed is None else [seed], self.np_random)
         return self._batch.observe()[0], self._info()
 
-    def step(self, action: npt.ArrayLike) -> tuple[npt.NDArray[Any], float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: npt.ArrayLike
+    ) -> tuple[npt.NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Fly for 20 ms.
 
         Raises:
             ValueError: wrong shape or a value that is not finite.
         """
         reward, terminated, truncated = self._batch.step(np.asarray(action)[None])
-        return self._batch.observe()[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._info()
+        return (
+            self._batch.observe()[0],
+            float(reward[0]),
+            bool(terminated[0]),
+            bool(truncated[0]),
+            self._info(),
+        )
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return the vehicle from behind, (480, 640, 3); None without a render mode."""

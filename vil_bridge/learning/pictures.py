@@ -1,4 +1,7 @@
-"""Pictures of a task, drawn by the embedded renderer: a field with the task's gates, seen from the drones."""
+"""Pictures of a task, drawn by the embedded renderer.
+
+A field with the task's gates, seen from the drones.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ _MOST_VIEWS: Final = 64
 
 
 class Eyes:
-    """Cameras on n drones; each drone is alone in its world. The renderer is started by the first picture.
+    """Cameras on n drones; each drone is alone in its world.
+
+    The renderer is started by the first picture.
 
     Args:
         course: gates that stand in the field. size_px: width and height of what the drones see.
@@ -49,7 +54,9 @@ class Eyes:
         return self.__dict__ | {"_renderer": None}
 
     def see(self, observed: str, x: FloatArray) -> npt.NDArray[Any]:
-        """Return pictures from drones in states (n, dx), (n, size, size, channels): gray, rgb, or depth in metres.
+        """Return pictures from drones in states (n, dx), (n, size, size, channels).
+
+        Gray, rgb, or depth in metres.
 
         Raises:
             RendererError: no OpenGL; the message names what to install.
@@ -58,19 +65,25 @@ class Eyes:
         views = [View(self._camera, _MODALITIES[observed], pose, 0) for pose in poses]
         drawn: list[npt.NDArray[Any]] = []
         for start in range(0, len(views), _MOST_VIEWS):
-            images = self._started().render(views[start : start + _MOST_VIEWS], WorldSnapshot(0, ()))
+            images = self._started().render(
+                views[start : start + _MOST_VIEWS], WorldSnapshot(0, ())
+            )
             drawn += [image.pixels for image in images]
         return np.array(drawn).reshape(len(x), self._camera.height_px, self._camera.width_px, -1)
 
     def behind(self, x: FloatArray) -> npt.NDArray[np.uint8]:
         """Return a drone in state (dx,) from behind and above, level, (480, 640, 3)."""
         body = Transform(x[0:3], x[6:10])
-        drone = ActorState("drone", ActorKind.VEHICLE, TrackingState.TRACKED, 0, body, size_m=(0.4, 0.4, 0.15))
+        drone = ActorState(
+            "drone", ActorKind.VEHICLE, TrackingState.TRACKED, 0, body, size_m=(0.4, 0.4, 0.15)
+        )
         forward = body.rotation()[:, 0]
         half = 0.5 * math.atan2(forward[1], forward[0])
         level = Transform(x[0:3], np.array([0.0, 0.0, math.sin(half), math.cos(half)]))
         camera = level @ Transform.of(_BACK_M, _T_BODY_EYE.q_xyzw)
-        (image,) = self._started().render([View(_BEHIND, Modality.RGB, camera, 0)], WorldSnapshot(0, (drone,)))
+        (image,) = self._started().render(
+            [View(_BEHIND, Modality.RGB, camera, 0)], WorldSnapshot(0, (drone,))
+        )
         return np.array(image.pixels, np.uint8)
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""A vector environment whose vehicles fly in several processes or on several machines: Ray (extra ``ray``)."""
+"""A vector environment whose vehicles fly in several processes or on several machines.
+
+Ray (extra ``ray``).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ from vil_bridge.core.installation import install_command
 try:
     import ray
 except ModuleNotFoundError as exc:
-    raise ModuleNotFoundError(f"roll-outs over several machines need Ray: {install_command('ray')}") from exc
+    raise ModuleNotFoundError(
+        f"roll-outs over several machines need Ray: {install_command('ray')}"
+    ) from exc
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learning.batch import SEEDS
@@ -26,15 +31,18 @@ _Answer = tuple[Any, ...]
 
 
 class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDArray[Any]]):
-    """Ray actors with a :class:`~vil_bridge.learning.vector.TaskVectorEnv` each; the same bits as one of all vehicles.
+    """Ray actors with a :class:`~vil_bridge.learning.vector.TaskVectorEnv` each.
 
-    Call ``ray.init()`` (or ``ray.init(address=...)`` for a cluster whose machines all have this package) first.
-    An actor takes one CPU unless ``resources`` say otherwise.
+    The same bits as one of all vehicles.
+
+    Call ``ray.init()`` (or ``ray.init(address=...)`` for a cluster whose machines all have this
+    package) first. An actor takes one CPU unless ``resources`` say otherwise.
 
     Args:
         actors: how many. num_envs: vehicles of each.
         task, autoreset_mode, render_mode, options: as of :class:`TaskVectorEnv`.
-        timeout_s: a step or reset that takes longer fails. resources: options of Ray's actors (``num_cpus``...).
+        timeout_s: a step or reset that takes longer fails. resources: options of Ray's actors
+            (``num_cpus``...).
 
     Raises:
         ValueError: fewer than one actor or vehicle; or as :class:`TaskVectorEnv`.
@@ -54,7 +62,9 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         **options: Any,
     ) -> None:
         if actors < 1 or num_envs < 1:
-            raise ValueError(f"at least one actor with at least one vehicle, not {actors} with {num_envs}")
+            raise ValueError(
+                f"at least one actor with at least one vehicle, not {actors} with {num_envs}"
+            )
         if not ray.is_initialized():
             raise RuntimeError("call ray.init() first")
         mode = AutoresetMode(autoreset_mode)
@@ -71,7 +81,9 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         self._parts: Final = tuple(slice(k * num_envs, (k + 1) * num_envs) for k in range(actors))
         remote = ray.remote(TaskVectorEnv).options(**(resources or {"num_cpus": 1}))
         settings = {"autoreset_mode": mode.value, "render_mode": render_mode, **options}
-        self._actors: Final[tuple[Any, ...]] = tuple(remote.remote(num_envs, task, **settings) for _ in self._parts)
+        self._actors: Final[tuple[Any, ...]] = tuple(
+            remote.remote(num_envs, task, **settings) for _ in self._parts
+        )
         self._seeded = False
 
     def reset(
@@ -87,18 +99,28 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         seeds = seeds_of(seed, self.num_envs)
         which = masked(options, self.num_envs)
         if seeds is None and not self._seeded:
-            seeds, which = seeds_of(int(self.np_random.integers(SEEDS)), self.num_envs), np.ones_like(which)
+            seeds, which = (
+                seeds_of(int(self.np_random.integers(SEEDS)), self.num_envs),
+                np.ones_like(which),
+            )
         self._seeded = True
         answers = self._ask(
             "reset",
             [
-                {"seed": None if seeds is None else list(seeds[part]), "options": {"reset_mask": which[part]}}
+                {
+                    "seed": None if seeds is None else list(seeds[part]),
+                    "options": {"reset_mask": which[part]},
+                }
                 for part in self._parts
             ],
         )
-        return np.concatenate([answer[0] for answer in answers]), _joined([answer[1] for answer in answers])
+        return np.concatenate([answer[0] for answer in answers]), _joined(
+            [answer[1] for answer in answers]
+        )
 
-    def step(self, actions: npt.ArrayLike) -> tuple[npt.NDArray[Any], FloatArray, BoolArray, BoolArray, dict[str, Any]]:
+    def step(
+        self, actions: npt.ArrayLike
+    ) -> tuple[npt.NDArray[Any], FloatArray, BoolArray, BoolArray, dict[str, Any]]:
         """Step as :meth:`TaskVectorEnv.step`.
 
         Raises:
@@ -107,18 +129,30 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         """
         rows = np.asarray(actions)
         if rows.shape != self.action_space.shape:
-            raise ValueError(f"actions must have the shape {self.action_space.shape}, not {rows.shape}")
+            raise ValueError(
+                f"actions must have the shape {self.action_space.shape}, not {rows.shape}"
+            )
         answers = self._ask("step", [{"actions": rows[part]} for part in self._parts])
         observations, rewards, terminated, truncated = (
             np.concatenate([answer[column] for answer in answers]) for column in range(4)
         )
-        return observations, rewards, terminated, truncated, _joined([answer[4] for answer in answers])
+        return (
+            observations,
+            rewards,
+            terminated,
+            truncated,
+            _joined([answer[4] for answer in answers]),
+        )
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
         """Render as :meth:`TaskVectorEnv.render`."""
         if self.render_mode is None:
             return None
-        return tuple(picture for answer in self._ask("render", [{} for _ in self._parts]) for picture in answer)
+        return tuple(
+            picture
+            for answer in self._ask("render", [{} for _ in self._parts])
+            for picture in answer
+        )
 
     def close_extras(self, **_: Any) -> None:
         """End the actors."""
@@ -126,7 +160,10 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
             ray.kill(actor)
 
     def _ask(self, verb: str, arguments: list[dict[str, Any]]) -> list[_Answer]:
-        asked = [getattr(actor, verb).remote(**given) for actor, given in zip(self._actors, arguments, strict=True)]
+        asked = [
+            getattr(actor, verb).remote(**given)
+            for actor, given in zip(self._actors, arguments, strict=True)
+        ]
         answers: list[_Answer] = ray.get(asked, timeout=self._timeout_s)
         return answers
 

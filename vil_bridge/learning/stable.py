@@ -1,4 +1,7 @@
-"""Our vector environments as Stable-Baselines3 wants them (extra ``train``): no process, no copy per vehicle."""
+"""Our vector environments as Stable-Baselines3 wants them (extra ``train``).
+
+No process, no copy per vehicle.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,20 @@ try:
     # Not among the locked packages: gigabytes that no test needs.
     from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as exc:
-    raise ModuleNotFoundError(f"training needs Stable-Baselines3: {install_command('train')}") from exc
+    raise ModuleNotFoundError(
+        f"training needs Stable-Baselines3: {install_command('train')}"
+    ) from exc
 
 _Indices = int | Iterable[int] | None
 
 
-class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any where the extra is absent
+# It is Any where the extra is absent.
+class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]
     """A vector environment of ours, local or over Ray, for Stable-Baselines3's algorithms.
 
-    ``infos`` hold ``terminal_observation`` and ``TimeLimit.truncated`` where an episode ended, and ``episode`` with
-    its return ``r``, length ``l`` and what the environment's infos said at its end.
+    ``infos`` hold ``terminal_observation`` and ``TimeLimit.truncated`` where an episode ended, and
+    ``episode`` with its return ``r``, length ``l`` and what the environment's infos said at its
+    end.
 
     Args:
         env: resets in the mode ``SameStep``, as Stable-Baselines3 expects.
@@ -54,7 +61,9 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         return np.asarray(observations)
 
     def seed(self, seed: int | None = None) -> list[int | None]:
-        """Set the seed with which the next :meth:`reset` begins for the first vehicle, one more for each other."""
+        """Set the seed with which the next :meth:`reset` begins for the first vehicle, one more
+        for each other.
+        """
         self._seed = seed
         return [None if seed is None else seed + i for i in range(self.num_envs)]
 
@@ -64,7 +73,9 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
 
     def step_wait(
         self,
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]]:
+    ) -> tuple[
+        npt.NDArray[Any], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]
+    ]:
         """Fly: observations, rewards (n,), who ended (n,), infos."""
         observations, rewards, terminated, truncated, infos = self.env.step(self._actions)
         self._returns += rewards
@@ -88,7 +99,13 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         """Return an attribute of the vector environment, once for each vehicle."""
         return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
 
-    def set_attr(self, attr_name: str, value: Any, indices: _Indices = None) -> None:  # noqa: ARG002 - the interface
+    # The interface.
+    def set_attr(
+        self,
+        attr_name: str,
+        value: Any,  # noqa: ARG002
+        indices: _Indices = None,  # noqa: ARG002
+    ) -> None:
         """Raise AttributeError: vehicles have no attributes of their own."""
         raise AttributeError(f"vehicles of a vector environment have no {attr_name!r} of their own")
 
@@ -100,12 +117,20 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         **kwargs: Any,  # noqa: ARG002
     ) -> list[Any]:
         """Raise AttributeError: vehicles have no methods of their own."""
-        raise AttributeError(f"vehicles of a vector environment have no method {method_name!r} of their own")
+        raise AttributeError(
+            f"vehicles of a vector environment have no method {method_name!r} of their own"
+        )
 
-    def env_is_wrapped(self, wrapper_class: type[Env[Any, Any]], indices: _Indices = None) -> list[bool]:  # noqa: ARG002
+    def env_is_wrapped(
+        self,
+        wrapper_class: type[Env[Any, Any]],  # noqa: ARG002
+        indices: _Indices = None,
+    ) -> list[bool]:
         """Return False for each: vehicles are not wrapped."""
         return [False for _ in self._get_indices(indices)]
 
     def _episode(self, index: int, final: dict[str, Any]) -> dict[str, float]:
-        extra = {name: values[index].item() for name, values in final.items() if not name.startswith("_")}
+        extra = {
+            name: values[index].item() for name, values in final.items() if not name.startswith("_")
+        }
         return {"r": float(self._returns[index]), "l": int(self._lengths[index]), **extra}

@@ -66,7 +66,9 @@ def _around_goal(task: VehicleTask) -> Course:  # noqa: ARG001 - as every kind's
     """Return four gates that face the goal: something to see in every direction."""
     yaws = np.radians([0.0, 90.0, 180.0, 270.0])
     sides = 4.0 * np.stack((np.cos(yaws), np.sin(yaws), np.zeros(4)), axis=1)
-    return Course.upright(np.array(GOAL_WORLD_M) + sides, yaws, np.full((4, 2), 1.5), np.array(GOAL_WORLD_M))
+    return Course.upright(
+        np.array(GOAL_WORLD_M) + sides, yaws, np.full((4, 2), 1.5), np.array(GOAL_WORLD_M)
+    )
 
 
 def _of_race(task: RaceTask) -> Course:

@@ -22,13 +22,14 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
     """n vehicles of a task, stepped together.
 
     Observations, rewards and infos are those of :class:`gymnasium.vector.SyncVectorEnv` over n
-    :class:`~vil_bridge.learning.environment.TaskEnv`, to the bit, in each of the three modes of resetting.
+    :class:`~vil_bridge.learning.environment.TaskEnv`, to the bit, in each of the three modes of
+    resetting.
 
     Args:
         num_envs: vehicles. task, observed, size_px, render_mode, options: as of :class:`TaskEnv`.
-        autoreset_mode: ``NextStep`` = the step after an episode's last begins the next one; ``SameStep`` = the last
-            step itself does, and ``final_obs`` and ``final_info`` describe its end; ``Disabled`` = only
-            ``reset(options={"reset_mask": ...})`` does.
+        autoreset_mode: ``NextStep`` = the step after an episode's last begins the next one;
+            ``SameStep`` = the last step itself does, and ``final_obs`` and ``final_info`` describe
+            its end; ``Disabled`` = only ``reset(options={"reset_mask": ...})`` does.
 
     Raises:
         ValueError: an unknown mode, task, observation, or option.
@@ -79,14 +80,19 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         self._over[which] = False
         return self._look(which).copy(), self._infos(which)
 
-    def step(self, actions: npt.ArrayLike) -> tuple[_Observations, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
+    def step(
+        self, actions: npt.ArrayLike
+    ) -> tuple[_Observations, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
         """Fly for 20 ms.
 
         Raises:
-            ValueError: wrong shape, a value that is not finite, or resets are disabled and an episode is over.
+            ValueError: wrong shape, a value that is not finite, or resets are disabled and an
+                episode is over.
         """
         if self._mode is AutoresetMode.DISABLED and self._over.any():
-            raise ValueError(f"episodes of {np.flatnonzero(self._over)} are over: reset them with a reset_mask")
+            raise ValueError(
+                f"episodes of {np.flatnonzero(self._over)} are over: reset them with a reset_mask"
+            )
         reward, terminated, truncated = self._batch.step(actions)
         self._seen, over = self._batch.observe(), self._batch.task.finished
         final: dict[str, Any] = {}
@@ -107,7 +113,10 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         self._batch.close()
 
     def _restart(self, seen: _Observations, over: BoolArray) -> dict[str, Any]:
-        """Begin the episodes that follow, with their first observations in ``seen``; return how those before ended."""
+        """Begin the episodes that follow, with their first observations in ``seen``.
+
+        Return how those before ended.
+        """
         last = np.empty(self.num_envs, object)  # of None
         over, rows = over.copy(), np.flatnonzero(over)
         for index, row in zip(rows.tolist(), seen.take(rows, axis=0), strict=True):
@@ -118,7 +127,10 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         return ends | {f"_{name}": over.copy() for name in ends}
 
     def _look(self, which: BoolArray) -> _Observations:
-        """Return the newest observations of all vehicles; those of the given ones are made again."""
+        """Return the newest observations of all vehicles.
+
+        Those of the given ones are made again.
+        """
         if self._seen is None or which.all():
             self._seen = self._batch.observe()
         else:
@@ -137,7 +149,10 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
 
 
 def masked(options: dict[str, Any] | None, n: int) -> BoolArray:
-    """Return which of n vehicles gymnasium's options ask to reset. Raises ValueError: a mask of another shape."""
+    """Return which of n vehicles gymnasium's options ask to reset.
+
+    Raises ValueError: a mask of another shape.
+    """
     mask = np.asarray((options or {}).get("reset_mask", np.ones(n, np.bool_)), np.bool_)
     if mask.shape != (n,):
         raise ValueError(f"reset_mask must have the shape ({n},), not {mask.shape}")
@@ -145,7 +160,10 @@ def masked(options: dict[str, Any] | None, n: int) -> BoolArray:
 
 
 def seeds_of(seed: int | Sequence[int] | None, n: int) -> Sequence[int] | None:
-    """Return seeds of n vehicles from gymnasium's argument. Raises ValueError: a list of another length."""
+    """Return seeds of n vehicles from gymnasium's argument.
+
+    Raises ValueError: a list of another length.
+    """
     if seed is None:
         return None
     seeds = range(seed, seed + n) if isinstance(seed, int) else list(seed)

@@ -1,4 +1,6 @@
-"""Ten minutes of each camera's rate, age and latency, one row a second, so that a page opened late shows the past."""
+"""Ten minutes of each camera's rate, age and latency, one row a second, so that a page opened
+late shows the past.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class CameraHistory:
         rate_hz: pictures a second that went out.
         picture_age_s: since the newest picture came; black ones do not count.
         pose_age_s: since the newest tracked pose of the camera's carrier was captured.
-        output_ms: median over the second from the capture of the pose until the picture went to the outputs.
+        output_ms: median over the second from the capture of the pose until the picture went to the
+            outputs.
         received_ms: the same until the first onboard reader had it; null while no reader reports.
     """
 
@@ -70,4 +73,7 @@ class HistoryRing:
         utc_s = tuple(t_s for t_s, _ in rows)
         if not rows:
             return dict.fromkeys(self._cameras, CameraHistory())
-        return {n: CameraHistory(utc_s, *zip(*(points[n] for _, points in rows), strict=True)) for n in self._cameras}
+        return {
+            n: CameraHistory(utc_s, *zip(*(points[n] for _, points in rows), strict=True))
+            for n in self._cameras
+        }

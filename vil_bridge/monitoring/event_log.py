@@ -47,7 +47,8 @@ class EventView:
 class EventLog(logging.Handler):
     """Keeps the newest 1000 events; any thread writes and reads.
 
-    A message that begins as ``NAME: `` concerns the component of that name; others the module that logged them.
+    A message that begins as ``NAME: `` concerns the component of that name; others the module that
+    logged them.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Records of the frames that were handed over, and their form as lines of JSON.
 
-A ledger file holds, for each camera, one line that describes it (:class:`CameraHead`) and one for each
-frame (:class:`FrameRow`), oldest first. ``GET /api/v1/ledger/CAMERA`` answers the same lines.
+A ledger file holds, for each camera, one line that describes it (:class:`CameraHead`) and one for
+each frame (:class:`FrameRow`), oldest first. ``GET /api/v1/ledger/CAMERA`` answers the same lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "encode_to_send": ("encode", "send"),
     "send_to_received": ("send", "received"),
 }
-"""Stage name to its two stamps, in the order of the way; each begins where the one before it ends."""
+"""Stage name to its two stamps, in the order of the way.
+
+Each begins where the one before it ends.
+"""
 
 STAGES: Final[Mapping[str, tuple[str, str]]] = {
     **PARTS,
@@ -36,8 +39,9 @@ STAGES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The same with the totals, to the outputs and to the first reader that reports back.
 
-For a frame that no onboard reader gets, the parts up to ``image_to_warp`` and ``warp_to_output`` add up to
-``capture_to_output``; for one that was received, :data:`PARTS` add up to ``capture_to_received``.
+For a frame that no onboard reader gets, the parts up to ``image_to_warp`` and ``warp_to_output``
+add up to ``capture_to_output``; for one that was received, :data:`PARTS` add up to
+``capture_to_received``.
 """
 
 _LONGEST_LINE: Final = 1 << 16
@@ -100,7 +104,9 @@ def stage_ns(row: FrameRow, stage: str) -> int | None:
 def ledger_lines(ledger: CameraLedger) -> bytes:
     """As lines of JSON."""
     # Line by line, so that other threads get their turn.
-    return b"".join(msgspec.json.encode(value) + b"\n" for value in chain([ledger.head], ledger.rows))
+    return b"".join(
+        msgspec.json.encode(value) + b"\n" for value in chain([ledger.head], ledger.rows)
+    )
 
 
 def read_ledger(lines: Iterable[bytes]) -> list[CameraLedger]:
@@ -132,4 +138,7 @@ def read_ledger(lines: Iterable[bytes]) -> list[CameraLedger]:
 def _possible(value: CameraHead | FrameRow) -> bool:
     if isinstance(value, CameraHead):
         return 0.0 < value.rate_hz < _FASTEST_HZ
-    return all(t is None or abs(t) < _LATEST_NS for t in (value.t_display_ns, *dataclasses.astuple(value.stamps)))
+    return all(
+        t is None or abs(t) < _LATEST_NS
+        for t in (value.t_display_ns, *dataclasses.astuple(value.stamps))
+    )

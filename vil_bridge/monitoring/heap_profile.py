@@ -1,8 +1,8 @@
 """Lines of code that hold more and more memory: a switch to find a leak, off by default.
 
-``VIL_TRACEMALLOC=900 vil-bridge run lab.yaml`` notes what each line of the program holds 900 s after the
-start, and every 900 s from then on logs one JSON line with those that hold most more than then. Tracing
-costs up to half of the speed of Python code.
+``VIL_TRACEMALLOC=900 vil-bridge run lab.yaml`` notes what each line of the program holds 900 s
+after the start, and every 900 s from then on logs one JSON line with those that hold most more than
+then. Tracing costs up to half of the speed of Python code.
 """
 
 from __future__ import annotations
@@ -39,22 +39,30 @@ def watch_heap() -> None:
     except ValueError:
         wanted_s = 0.0
     if not 0.0 < wanted_s < threading.TIMEOUT_MAX:
-        logger.warning("%s=%s: write seconds, such as 900; memory is not traced", VARIABLE, period_s)
+        logger.warning(
+            "%s=%s: write seconds, such as 900; memory is not traced", VARIABLE, period_s
+        )
         return
     threading.Thread(target=_watch, args=(wanted_s,), name="heap", daemon=True).start()
 
 
 def held() -> Held:
-    """Return bytes and allocations of each traced line now. A snapshot itself would hold as much again."""
+    """Return bytes and allocations of each traced line now.
+
+    A snapshot itself would hold as much again.
+    """
     gc.collect()
     found = tracemalloc.take_snapshot().statistics("lineno")
-    return {str(s.traceback): (s.size, s.count) for s in found if s.traceback[0].filename not in _OWN}
+    return {
+        str(s.traceback): (s.size, s.count) for s in found if s.traceback[0].filename not in _OWN
+    }
 
 
 def growth_since(first: Held, now: Held) -> list[dict[str, Any]]:
     """Return the lines that grew most, with the growth in kB and allocations."""
     more = [
-        (size - first.get(at, (0, 0))[0], count - first.get(at, (0, 0))[1], at) for at, (size, count) in now.items()
+        (size - first.get(at, (0, 0))[0], count - first.get(at, (0, 0))[1], at)
+        for at, (size, count) in now.items()
     ]
     return [
         {"at": at, "kb": round(1e-3 * size, 1), "count": count}
@@ -70,5 +78,8 @@ def _watch(period_s: float) -> None:
     first, t_first_s = held(), time.monotonic()
     while True:
         time.sleep(period_s)
-        growth = {"since_s": round(time.monotonic() - t_first_s, 1), "lines": growth_since(first, held())}
+        growth = {
+            "since_s": round(time.monotonic() - t_first_s, 1),
+            "lines": growth_since(first, held()),
+        }
         logger.warning("heap growth: %s", json.dumps(growth))

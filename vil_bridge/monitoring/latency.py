@@ -37,7 +37,9 @@ def _upper_ns(bucket: int) -> int:
     return (bucket - (shift << _SUB_BITS) + 1) << shift
 
 
-_UPPER_NS: Final[npt.NDArray[np.int64]] = np.array([_upper_ns(b) for b in range(_BUCKETS)], dtype=np.int64)
+_UPPER_NS: Final[npt.NDArray[np.int64]] = np.array(
+    [_upper_ns(b) for b in range(_BUCKETS)], dtype=np.int64
+)
 
 
 def percentiles(values_ns: npt.NDArray[np.int64]) -> Percentiles:
@@ -78,13 +80,17 @@ class StageHistogram:
     def view(self, t_ns: int) -> StageView:
         """Return the distributions as of ``t_ns``."""
         cumulative = np.cumsum(np.array(self._buckets, dtype=np.int64))
-        return StageView(self.recent(t_ns, WINDOW_NS), self._total(cumulative), self._octaves(cumulative))
+        return StageView(
+            self.recent(t_ns, WINDOW_NS), self._total(cumulative), self._octaves(cumulative)
+        )
 
     def recent(self, t_ns: int, window_ns: int) -> Percentiles:
         """Return the distribution of the last ``window_ns``, at most 10 s."""
         filled = min(self._count, _RING)
         t_ring_ns = np.array(self._t_ns, dtype=np.int64)[:filled]
-        return percentiles(np.array(self._value_ns, dtype=np.int64)[:filled][t_ring_ns > t_ns - window_ns])
+        return percentiles(
+            np.array(self._value_ns, dtype=np.int64)[:filled][t_ring_ns > t_ns - window_ns]
+        )
 
     def _total(self, cumulative: npt.NDArray[np.int64]) -> Percentiles:
         count = int(cumulative[-1])
@@ -98,4 +104,6 @@ class StageHistogram:
         last_below = np.searchsorted(_UPPER_NS, _EDGES_NS, side="right") - 1
         counts = tuple(int(c) for c in cumulative[last_below])
         edges_s = tuple(edge / 1e9 for edge in _EDGES_NS)
-        return Histogram((*edges_s, float("inf")), (*counts, int(cumulative[-1])), self._sum_ns / 1e9)
+        return Histogram(
+            (*edges_s, float("inf")), (*counts, int(cumulative[-1])), self._sum_ns / 1e9
+        )

@@ -17,13 +17,18 @@ def setup_logging(*, level: int = logging.INFO, json_lines: bool = False) -> Non
     """Send all logs to stderr; replaces what was set up before."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        _JsonFormatter() if json_lines else _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        _JsonFormatter()
+        if json_lines
+        else _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
 def logging_words() -> tuple[str, ...]:
-    """Return how this process logs, as a child of it takes that on its command line; none = as Python does."""
+    """Return how this process logs, as a child of it takes that on its command line.
+
+    None = as Python does.
+    """
     root = logging.getLogger()
     formatter = next((handler.formatter for handler in root.handlers), None)
     if not isinstance(formatter, _TextFormatter | _JsonFormatter):

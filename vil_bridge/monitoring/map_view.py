@@ -10,9 +10,11 @@ class MapView:
     """An occupancy map now.
 
     Attributes:
-        min_m, max_m: corners of its box, world. number: rises with each picture that it takes and each reset.
+        min_m, max_m: corners of its box, world. number: rises with each picture that it takes and
+            each reset.
         t_ns: bridge time of the newest picture in it; 0 = none yet.
-        free, occupied: known voxels. pictures: that it took. superseded: pictures overtaken by newer ones.
+        free, occupied: known voxels. pictures: that it took. superseded: pictures overtaken by
+            newer ones.
         failed: pictures that could not be used. insert_ms: time that one takes, a running mean.
         problem: why it takes none any more; empty = it does.
     """

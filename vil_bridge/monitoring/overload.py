@@ -1,4 +1,6 @@
-"""Counts of the last seconds, and words for pictures that the machine or a renderer was too slow for."""
+"""Counts of the last seconds, and words for pictures that the machine or a renderer was too slow
+for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _LEAST: Final = 3
 
 
 class CountWindow:
-    """Counts of named things over the last seconds, from counts since the start; one thread adds, any thread reads.
+    """Counts of named things over the last seconds, from counts since the start.
+
+    One thread adds, any thread reads.
 
     Args:
         window_ns: length of the window, ns.
@@ -27,7 +31,10 @@ class CountWindow:
         self._counts: deque[tuple[int, Mapping[str, Counter[str]]]] = deque()
 
     def add(self, t_ns: int, counts: Mapping[str, Counter[str]]) -> None:
-        """Take the counts since the start, as of ``t_ns`` (bridge clock); a thing that is left out begins again."""
+        """Take the counts since the start, as of ``t_ns`` (bridge clock).
+
+        A thing that is left out begins again.
+        """
         if self._counts and self._counts[-1][0] == t_ns:  # simulated time stands
             self._counts.pop()
         self._counts.append((t_ns, counts))
@@ -52,23 +59,31 @@ class OverloadDetector:
     """Looks at what the cameras leave out, a few times a second.
 
     Attributes:
-        words: a sentence for each camera that leaves out a fifth of its pictures or more, for people.
+        words: a sentence for each camera that leaves out a fifth of its pictures or more, for
+            people.
     """
 
     def __init__(self) -> None:
         self.words: tuple[str, ...] = ()
         self._window = CountWindow(WINDOW_NS)
 
-    def check(self, t_ns: int, dropped: Mapping[str, Counter[str]], rates_hz: Mapping[str, float]) -> None:
+    def check(
+        self, t_ns: int, dropped: Mapping[str, Counter[str]], rates_hz: Mapping[str, float]
+    ) -> None:
         """Record the counts and find the cameras that leave out too much.
 
         Args:
             t_ns: now, bridge clock.
-            dropped: of each camera that a working renderer draws, the pictures left out since the start, by reason.
+            dropped: of each camera that a working renderer draws, the pictures left out since the
+                start, by reason.
             rates_hz: of the cameras.
         """
-        self._window.add(t_ns, {name: Counter({r: counts[r] for r in _SHED}) for name, counts in dropped.items()})
-        sentences = (_sentence(name, *self._window.recent(name), rates_hz[name]) for name in dropped)
+        self._window.add(
+            t_ns, {name: Counter({r: counts[r] for r in _SHED}) for name, counts in dropped.items()}
+        )
+        sentences = (
+            _sentence(name, *self._window.recent(name), rates_hz[name]) for name in dropped
+        )
         self.words = tuple(filter(None, sentences))
 
 
@@ -81,6 +96,7 @@ def _sentence(camera: str, shed: Counter[str], seconds: float, rate_hz: float) -
     if shed["too_old"]:
         cure += ", or raise its max_age_ms"
     return (
-        f"overloaded: camera {camera} left out {count} of {max(count, round(wanted))} pictures within {seconds:.0f} s"
+        f"overloaded: camera {camera} left out {count} of {max(count, round(wanted))} "
+        f"pictures within {seconds:.0f} s"
         f" ({reasons}): {cure}"
     )

@@ -16,7 +16,8 @@ logger = logging.getLogger(__name__)
 
 _SPARE_FILES: Final = 16
 _CURE: Final = (
-    "New connections are refused until some end. Raise the limit (LimitNOFILE= in the systemd unit, `ulimit -n 65536` "
+    "New connections are refused until some end. Raise the limit (LimitNOFILE= in the "
+    "systemd unit, `ulimit -n 65536` "
     "in a shell), or find out who connects so often"
 )
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -43,15 +44,26 @@ class ProcessView:
 def process_view(tasks: int) -> ProcessView:
     """Return the use of now; ``tasks`` as the loop counted them."""
     try:
-        rss_mb: float | None = round(int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MB, 1)
+        rss_mb: float | None = round(
+            int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MB, 1
+        )
         descriptors: int | None = sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:
         rss_mb = descriptors = None
-    return ProcessView(os.getpid(), round(time.process_time(), 2), threading.active_count(), tasks, rss_mb, descriptors)
+    return ProcessView(
+        os.getpid(),
+        round(time.process_time(), 2),
+        threading.active_count(),
+        tasks,
+        rss_mb,
+        descriptors,
+    )
 
 
 class DescriptorCheck:
-    """Warns when this process may open hardly any more files: every listener then turns peers away without a word.
+    """Warns when this process may open hardly any more files.
+
+    Every listener then turns peers away without a word.
 
     Attributes:
         words: a sentence with the cure while that is so, for people; else empty.

@@ -11,7 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from vil_bridge.core.supervisor import ComponentState
@@ -73,12 +78,24 @@ def _bridge(now: BridgeSnapshot) -> Iterator[Metric]:
     yield _gauge("ready", "1 while every camera delivers.", (), [((), now.ready)])
     degraded = bool(now.degraded_because)
     yield _gauge(
-        "degraded", "1 while something is worse than asked: rates, losses, twins in alarm.", (), [((), degraded)]
+        "degraded",
+        "1 while something is worse than asked: rates, losses, twins in alarm.",
+        (),
+        [((), degraded)],
     )
     yield _gauge("uptime_seconds", "Time since the start.", (), [((), now.uptime_s)])
-    yield _gauge("event_loop_lag_seconds", "Delay of the loop's wake-ups.", (), [((), now.loop_lag_s)])
-    faults: list[_Sample] = [((port, reason), n) for port, counts in now.faults.items() for reason, n in counts.items()]
-    yield _counter("port_faults", "Unwanted input at our own ports, ended connections.", ("port", "reason"), faults)
+    yield _gauge(
+        "event_loop_lag_seconds", "Delay of the loop's wake-ups.", (), [((), now.loop_lag_s)]
+    )
+    faults: list[_Sample] = [
+        ((port, reason), n) for port, counts in now.faults.items() for reason, n in counts.items()
+    ]
+    yield _counter(
+        "port_faults",
+        "Unwanted input at our own ports, ended connections.",
+        ("port", "reason"),
+        faults,
+    )
 
 
 def _sources(now: BridgeSnapshot) -> Iterator[Metric]:
@@ -87,17 +104,38 @@ def _sources(now: BridgeSnapshot) -> Iterator[Metric]:
     def counted(event: str) -> list[_Sample]:
         return [((name,), view.report.counters.get(event, 0)) for name, view in views]
 
-    yield _gauge("source_up", "1 while data flow.", label, [((n,), _running(v.report.state)) for n, v in views])
-    yield _counter("source_frames", "Frames or samples received.", label, [((n,), v.frames) for n, v in views])
+    yield _gauge(
+        "source_up",
+        "1 while data flow.",
+        label,
+        [((n,), _running(v.report.state)) for n, v in views],
+    )
+    yield _counter(
+        "source_frames", "Frames or samples received.", label, [((n,), v.frames) for n, v in views]
+    )
     yield _counter("source_gap_frames", "Frames missing in the numbering.", label, counted("lost"))
     yield _counter("source_bad_datagrams", "Malformed input.", label, counted("malformed"))
     events: list[_Sample] = [
-        ((name, event), count) for name, view in views for event, count in sorted(view.report.counters.items())
+        ((name, event), count)
+        for name, view in views
+        for event, count in sorted(view.report.counters.items())
     ]
     yield _counter("source_events", "Events by kind.", ("source", "event"), events)
-    yield _counter("source_retries", "Restarts of the source.", label, [((n,), v.report.retries) for n, v in views])
-    yield _gauge("source_rate_hertz", "Frames a second.", label, [((n,), v.rate_hz) for n, v in views])
-    yield _gauge("source_age_seconds", "Since the last frame arrived.", label, [((n,), v.age_s) for n, v in views])
+    yield _counter(
+        "source_retries",
+        "Restarts of the source.",
+        label,
+        [((n,), v.report.retries) for n, v in views],
+    )
+    yield _gauge(
+        "source_rate_hertz", "Frames a second.", label, [((n,), v.rate_hz) for n, v in views]
+    )
+    yield _gauge(
+        "source_age_seconds",
+        "Since the last frame arrived.",
+        label,
+        [((n,), v.age_s) for n, v in views],
+    )
     offsets: list[_Sample] = [((n,), _scaled(v.clock.offset_ns, _NS)) for n, v in views]
     yield _gauge("clock_offset_seconds", "Foreign clock minus bridge clock.", label, offsets)
     doubts: list[_Sample] = [((n,), _scaled(v.clock.uncertainty_ns, _NS)) for n, v in views]
@@ -108,43 +146,96 @@ def _sources(now: BridgeSnapshot) -> Iterator[Metric]:
 
 def _actors(now: BridgeSnapshot) -> Iterator[Metric]:
     views = now.actors.items()
-    yield _gauge("body_age_seconds", "Age of the newest tracked pose.", ("body",), [((n,), v.age_s) for n, v in views])
+    yield _gauge(
+        "body_age_seconds",
+        "Age of the newest tracked pose.",
+        ("body",),
+        [((n,), v.age_s) for n, v in views],
+    )
     states: list[_Sample] = [((n, s.value), v.state is s) for n, v in views for s in TrackingState]
     yield _gauge("body_state", "1 for the present tracking state.", ("body", "state"), states)
-    entries: list[_Sample] = [((n, s.value), v.seen.get(s.value, 0)) for n, v in views for s in TrackingState]
-    yield _counter("body_state_entries", "Entries into a tracking state.", ("body", "state"), entries)
+    entries: list[_Sample] = [
+        ((n, s.value), v.seen.get(s.value, 0)) for n, v in views for s in TrackingState
+    ]
+    yield _counter(
+        "body_state_entries", "Entries into a tracking state.", ("body", "state"), entries
+    )
 
 
 def _renderers(now: BridgeSnapshot) -> Iterator[Metric]:
     label, views = ("renderer",), now.renderers.items()
-    yield _gauge("renderer_up", "1 while pictures come.", label, [((n,), _running(v.report.state)) for n, v in views])
-    yield _gauge("render_inflight", "Requests unanswered.", label, [((n,), v.in_flight) for n, v in views])
-    yield _gauge("renderer_cameras", "Cameras that it draws now.", label, [((n,), len(v.cameras)) for n, v in views])
-    yield _gauge("renderer_pictures_hertz", "Pictures a second.", label, [((n,), v.pictures_hz) for n, v in views])
-    yield _gauge("renderer_busy_ratio", "Share of its time at work.", label, [((n,), v.utilisation) for n, v in views])
+    yield _gauge(
+        "renderer_up",
+        "1 while pictures come.",
+        label,
+        [((n,), _running(v.report.state)) for n, v in views],
+    )
+    yield _gauge(
+        "render_inflight", "Requests unanswered.", label, [((n,), v.in_flight) for n, v in views]
+    )
+    yield _gauge(
+        "renderer_cameras",
+        "Cameras that it draws now.",
+        label,
+        [((n,), len(v.cameras)) for n, v in views],
+    )
+    yield _gauge(
+        "renderer_pictures_hertz",
+        "Pictures a second.",
+        label,
+        [((n,), v.pictures_hz) for n, v in views],
+    )
+    yield _gauge(
+        "renderer_busy_ratio",
+        "Share of its time at work.",
+        label,
+        [((n,), v.utilisation) for n, v in views],
+    )
     events: list[_Sample] = [
-        ((name, event), count) for name, view in views for event, count in sorted(view.report.counters.items())
+        ((name, event), count)
+        for name, view in views
+        for event, count in sorted(view.report.counters.items())
     ]
     yield _counter("renderer_events", "Events by kind.", ("renderer", "event"), events)
 
 
 def _outputs(now: BridgeSnapshot) -> Iterator[Metric]:
     label, views = ("output",), now.outputs.items()
-    yield _gauge("output_up", "1 while it sends.", label, [((n,), _running(v.report.state)) for n, v in views])
+    yield _gauge(
+        "output_up",
+        "1 while it sends.",
+        label,
+        [((n,), _running(v.report.state)) for n, v in views],
+    )
     events: list[_Sample] = [
-        ((name, event), count) for name, view in views for event, count in sorted(view.report.counters.items())
+        ((name, event), count)
+        for name, view in views
+        for event, count in sorted(view.report.counters.items())
     ]
     yield _counter("output_events", "Events by kind.", ("output", "event"), events)
 
 
 def _cameras(now: BridgeSnapshot) -> Iterator[Metric]:
     label, views = ("camera",), now.cameras.items()
-    frames: list[_Sample] = [((n, what), count) for n, v in views for what, count in v.frames.items()]
-    yield _counter("camera_frames", "Pictures by what became of them.", ("camera", "outcome"), frames)
-    dropped: list[_Sample] = [((n, reason), count) for n, v in views for reason, count in v.dropped.items()]
+    frames: list[_Sample] = [
+        ((n, what), count) for n, v in views for what, count in v.frames.items()
+    ]
+    yield _counter(
+        "camera_frames", "Pictures by what became of them.", ("camera", "outcome"), frames
+    )
+    dropped: list[_Sample] = [
+        ((n, reason), count) for n, v in views for reason, count in v.dropped.items()
+    ]
     yield _counter("camera_dropped", "Pictures dropped, by reason.", ("camera", "reason"), dropped)
-    yield _gauge("camera_up", "1 while readers get pictures.", label, [((n,), not v.problem) for n, v in views])
-    yield _gauge("camera_rate_hertz", "Pictures a second.", label, [((n,), v.measured_hz) for n, v in views])
+    yield _gauge(
+        "camera_up",
+        "1 while readers get pictures.",
+        label,
+        [((n,), not v.problem) for n, v in views],
+    )
+    yield _gauge(
+        "camera_rate_hertz", "Pictures a second.", label, [((n,), v.measured_hz) for n, v in views]
+    )
     warps = [(name, view.compensation) for name, view in views if view.compensation is not None]
     angles: list[_Sample] = [((n,), c.angle_rad) for n, c in warps]
     yield _gauge("warp_angle_radians", "Rotation that the warp made up for.", label, angles)
@@ -159,16 +250,25 @@ def _latency(now: BridgeSnapshot) -> Metric:
         for stage, latency in view.latency.items():
             histogram = latency.histogram
             edges = ("+Inf" if math.isinf(edge) else repr(edge) for edge in histogram.edges_s)
-            family.add_metric((stage, camera), list(zip(edges, histogram.counts, strict=True)), histogram.sum_s)
+            family.add_metric(
+                (stage, camera), list(zip(edges, histogram.counts, strict=True)), histogram.sum_s
+            )
     return family
 
 
 def _streams(now: BridgeSnapshot) -> Iterator[Metric]:
     label, views = ("stream",), now.streams.items()
     yield _counter("stream_frames", "Pictures sent.", label, [((n,), v.frames) for n, v in views])
-    dropped: list[_Sample] = [((n, reason), count) for n, v in views for reason, count in v.dropped.items()]
+    dropped: list[_Sample] = [
+        ((n, reason), count) for n, v in views for reason, count in v.dropped.items()
+    ]
     yield _counter("stream_dropped", "Pictures not sent, by reason.", ("stream", "reason"), dropped)
-    yield _gauge("stream_subscribers", "Present readers.", label, [((n,), len(v.subscribers)) for n, v in views])
+    yield _gauge(
+        "stream_subscribers",
+        "Present readers.",
+        label,
+        [((n,), len(v.subscribers)) for n, v in views],
+    )
 
 
 def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
@@ -176,36 +276,80 @@ def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
     present: list[_Sample] = [((kind,), kinds[kind]) for kind in ("collision", "leaving")]
     yield _gauge("room_warnings", "Present warnings of virtual walls.", ("kind",), present)
     publish = now.publish or {}
-    events: list[_Sample] = [((event,), count) for event, count in sorted(publish.get("counters", {}).items())]
-    yield _counter("publish_events", "Frames to other bridges and refusals, by kind.", ("event",), events)
-    yield _gauge("publish_subscribers", "Bridges that listen.", (), [((), publish.get("subscribers"))])
+    events: list[_Sample] = [
+        ((event,), count) for event, count in sorted(publish.get("counters", {}).items())
+    ]
+    yield _counter(
+        "publish_events", "Frames to other bridges and refusals, by kind.", ("event",), events
+    )
+    yield _gauge(
+        "publish_subscribers", "Bridges that listen.", (), [((), publish.get("subscribers"))]
+    )
 
 
 def _twins(now: BridgeSnapshot) -> Iterator[Metric]:
     label, views = ("twin",), now.twins.items()
     yield _gauge(
-        "twin_alarm", "1 while the distance exceeds the threshold.", label, [((n,), v.alarm) for n, v in views]
+        "twin_alarm",
+        "1 while the distance exceeds the threshold.",
+        label,
+        [((n,), v.alarm) for n, v in views],
     )
-    yield _counter("twin_alarms", "Alarms since the start.", label, [((n,), v.episodes) for n, v in views])
+    yield _counter(
+        "twin_alarms", "Alarms since the start.", label, [((n,), v.episodes) for n, v in views]
+    )
     distances: list[_Sample] = [((n,), v.position_rms_m) for n, v in views]
-    yield _gauge("twin_distance_metres", "Root mean square distance over the window.", label, distances)
+    yield _gauge(
+        "twin_distance_metres", "Root mean square distance over the window.", label, distances
+    )
     angles: list[_Sample] = [((n,), v.attitude_rms_rad) for n, v in views]
     yield _gauge("twin_angle_radians", "Root mean square angle over the window.", label, angles)
     farthest: list[_Sample] = [((n,), v.hausdorff_m) for n, v in views]
-    yield _gauge("twin_hausdorff_metres", "Symmetric Hausdorff distance over the window.", label, farthest)
-    yield _gauge("twin_delay_seconds", "Delay of the twin.", label, [((n,), v.delay_s) for n, v in views])
+    yield _gauge(
+        "twin_hausdorff_metres", "Symmetric Hausdorff distance over the window.", label, farthest
+    )
+    yield _gauge(
+        "twin_delay_seconds", "Delay of the twin.", label, [((n,), v.delay_s) for n, v in views]
+    )
 
 
 def _race(now: BridgeSnapshot) -> Iterator[Metric]:
     label, views = ("racer",), {} if now.race is None else now.race.racers
     racers = views.items()
-    yield _gauge("race_seconds", "Clock of the racer, without penalties.", label, [((n,), v.race_s) for n, v in racers])
-    yield _gauge("race_penalty_seconds", "Penalties so far.", label, [((n,), v.penalty_s) for n, v in racers])
-    yield _gauge("race_gap_seconds", "Behind the leader at the last gate.", label, [((n,), v.gap_s) for n, v in racers])
+    yield _gauge(
+        "race_seconds",
+        "Clock of the racer, without penalties.",
+        label,
+        [((n,), v.race_s) for n, v in racers],
+    )
+    yield _gauge(
+        "race_penalty_seconds", "Penalties so far.", label, [((n,), v.penalty_s) for n, v in racers]
+    )
+    yield _gauge(
+        "race_gap_seconds",
+        "Behind the leader at the last gate.",
+        label,
+        [((n,), v.gap_s) for n, v in racers],
+    )
     yield _gauge("race_place", "1 for the leader.", label, [((n,), v.place) for n, v in racers])
-    yield _gauge("race_gates_passed", "Gates passed in this race.", label, [((n,), v.passed) for n, v in racers])
-    yield _gauge("race_gates_missed", "Gates missed in this race.", label, [((n,), v.missed) for n, v in racers])
-    yield _gauge("race_collisions", "Collisions in this race.", label, [((n,), v.collisions) for n, v in racers])
+    yield _gauge(
+        "race_gates_passed",
+        "Gates passed in this race.",
+        label,
+        [((n,), v.passed) for n, v in racers],
+    )
+    yield _gauge(
+        "race_gates_missed",
+        "Gates missed in this race.",
+        label,
+        [((n,), v.missed) for n, v in racers],
+    )
+    yield _gauge(
+        "race_collisions",
+        "Collisions in this race.",
+        label,
+        [((n,), v.collisions) for n, v in racers],
+    )
     finished: list[_Sample] = [((n,), v.state == "finished") for n, v in racers]
     yield _gauge("race_finished", "1 once the racer has finished.", label, finished)
 

@@ -10,12 +10,14 @@ class RacerView:
     """A racer now.
 
     Attributes:
-        state: waiting (for poses or the signal), ready (its time has not started), racing, or the outcome: finished,
-            missed, collision, out_of_bounds, timed_out.
+        state: waiting (for poses or the signal), ready (its time has not started), racing, or the
+            outcome: finished, missed, collision, out_of_bounds, timed_out.
         place: 1 = the leader. race_s: its clock, without penalties. penalty_s: so far.
         next_gate: that is due; empty once the race has ended.
-        laps_s, splits_s: the newest 64: times of laps, and race time at gates by their number in the race, from 0.
-        gap_s: behind the leader at the last gate, penalties included; None = there is none to compare.
+        laps_s, splits_s: the newest 64: times of laps, and race time at gates by their number in
+            the race, from 0.
+        gap_s: behind the leader at the last gate, penalties included; None = there is none to
+            compare.
         due: number of the next gate in the race, from 0. pilot: who flies; empty = unknown.
     """
 
@@ -39,7 +41,8 @@ class RaceView:
     """The race of a bridge.
 
     Attributes:
-        gates: of one lap. timeout_s: longest time; None = unlimited. racers: by actor, the leader first.
+        gates: of one lap. timeout_s: longest time; None = unlimited. racers: by actor, the leader
+            first.
         arcade: pages may choose the course.
     """
 

@@ -32,7 +32,11 @@ class Meter:
         recent = [t for t in list(self._recent) if t_ns - t < _WINDOW_NS]
         if len(recent) < 2:
             return 0.0
-        return 1e9 * (len(recent) - 1) / max(1, recent[-1] - recent[0], t_ns - recent[0] - _WINDOW_NS // 6)
+        return (
+            1e9
+            * (len(recent) - 1)
+            / max(1, recent[-1] - recent[0], t_ns - recent[0] - _WINDOW_NS // 6)
+        )
 
     def age_s(self, t_ns: int) -> float | None:
         """Time since the last event."""

@@ -65,7 +65,8 @@ class SourceView:
         frames: frames or samples received since the start.
         rate_hz: over the last seconds.
         age_s: since the last frame or sample arrived.
-        degraded: the reason why it is worse than it should be although data flow, with the cure; empty = it is not.
+        degraded: the reason why it is worse than it should be although data flow, with the cure;
+            empty = it is not.
     """
 
     report: StatusReport
@@ -82,7 +83,8 @@ class ImuView:
     """Estimates about an actor's IMU.
 
     Attributes:
-        late_s: how much later its stamps are than the mocap system's of the same instant, taken out.
+        late_s: how much later its stamps are than the mocap system's of the same instant, taken
+            out.
         gyro_bias_radps, accel_bias_mps2: taken out, IMU axes.
         gyro_bias_std_radps: standard deviation of the former, each axis.
     """
@@ -102,7 +104,8 @@ class ActorView:
         seen: entries into each tracking state since the start.
         problem: why it cannot be tracked as configured, empty while nothing speaks against it.
         imu: None where it has none.
-        position_std_m, attitude_std_rad: of the pose now, world axes and the body's; None = not known.
+        position_std_m, attitude_std_rad: of the pose now, world axes and the body's; None = not
+            known.
     """
 
     kind: ActorKind
@@ -126,8 +129,8 @@ class RendererView:
 
     Attributes:
         cameras: that it draws now.
-        pictures_hz, render_ms, utilisation: over the last 2 s; time per answer, share of its time that it
-            worked (0 to 1).
+        pictures_hz, render_ms, utilisation: over the last 2 s; time per answer, share of its time
+            that it worked (0 to 1).
         note: what is worse than it was asked to be, empty when nothing is.
     """
 
@@ -181,7 +184,11 @@ class Histogram:
     edges_s: Annotated[
         tuple[float, ...],
         BeforeValidator(lambda edges: [math.inf if edge is None else edge for edge in edges]),
-        PlainSerializer(lambda edges: (*edges[:-1], None), return_type=tuple[float | None, ...], when_used="json"),
+        PlainSerializer(
+            lambda edges: (*edges[:-1], None),
+            return_type=tuple[float | None, ...],
+            when_used="json",
+        ),
     ]
     counts: tuple[int, ...]
     sum_s: float
@@ -211,15 +218,18 @@ class CameraView:
     """A virtual camera and the way of its pictures.
 
     Attributes:
-        renderer: that draws it now. assigned: why this one: ``preferred``, ``load`` or ``fail-over from NAME``;
-            or which ones it waits for.
-        rate_hz: configured. measured_hz: pictures handed over in the last seconds, or that a reader would have got;
-            dropped and black ones do not count.
-        frames: pictures from the renderer ("received") and handed to the sink ("rgb/compensated"...), and ticks for
-            which a late renderer's last picture was warped again ("repeated", in no other count).
+        renderer: that draws it now. assigned: why this one: ``preferred``, ``load`` or ``fail-over
+            from NAME``; or which ones it waits for.
+        rate_hz: configured. measured_hz: pictures handed over in the last seconds, or that a reader
+            would have got; dropped and black ones do not count.
+        frames: pictures from the renderer ("received") and handed to the sink
+            ("rgb/compensated"...), and ticks for which a late renderer's last picture was warped
+            again ("repeated", in no other count).
         dropped: pictures dropped, by reason.
-        problem: the reason why readers get no pictures that one may fly on, with the cure; empty = it delivers.
-        degraded: the reason why readers get fewer pictures than asked, with the cure; empty = they get them.
+        problem: the reason why readers get no pictures that one may fly on, with the cure; empty =
+            it delivers.
+        degraded: the reason why readers get fewer pictures than asked, with the cure; empty = they
+            get them.
         age_s: since the newest picture came, read by somebody or not; black ones do not count.
         collision: None where the camera does not ask for it.
         landmarks: beacons in the newest picture; only a renderer's first camera has them.
@@ -291,7 +301,9 @@ class WarningView:
 
 @dataclass(frozen=True, slots=True)
 class TwinView:
-    """Distances of a vehicle's twin over its window; None = the two were not seen together, or too little moved.
+    """Distances of a vehicle's twin over its window.
+
+    None = the two were not seen together, or too little moved.
 
     Attributes:
         alarm: the root mean square distance is above ``alarm_m``. episodes: alarms so far.
@@ -338,9 +350,9 @@ class BridgeSnapshot:
     Attributes:
         not_ready_because: sentences for people, empty when ready.
         degraded_because: what is worse than asked although vehicles can fly on it, as sentences.
-        modes: the words that are true now, in this order: REPLAY (poses of a recording take the place of live
-            ones), FAULTS (faults are injected into a source), REC (a recording is written), PAUSED (simulated
-            time stands still).
+        modes: the words that are true now, in this order: REPLAY (poses of a recording take the
+            place of live ones), FAULTS (faults are injected into a source), REC (a recording is
+            written), PAUSED (simulated time stands still).
         startup: what the daemon asked of the system and whether it got it.
         faults: what came in at our own ports that should not have, by port ("control", "http",
             "stream/front"...) and reason; connections that ended included.
@@ -350,8 +362,9 @@ class BridgeSnapshot:
         overload: sentences for people, empty while everything follows.
         process: what the daemon uses; None = not measured.
         simulation: how time passes; None = it is real.
-        pages: who looks on over HTTP now, ``watching`` the live feed and ``reading`` the updates; messages
-            ``sent`` and ``skipped`` (a page did not read), subscriptions ``refused`` since the start.
+        pages: who looks on over HTTP now, ``watching`` the live feed and ``reading`` the updates;
+            messages ``sent`` and ``skipped`` (a page did not read), subscriptions ``refused`` since
+            the start.
     """
 
     t_ns: int

@@ -1,7 +1,7 @@
 """Messages to systemd from a service of ``Type=notify``: readiness, status, signs of life.
 
-The protocol is one datagram of ``NAME=value`` lines to the socket named by ``NOTIFY_SOCKET`` (sd_notify(3));
-nothing waits for an answer. Outside systemd every message is dropped.
+The protocol is one datagram of ``NAME=value`` lines to the socket named by ``NOTIFY_SOCKET``
+(sd_notify(3)); nothing waits for an answer. Outside systemd every message is dropped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,18 @@ class ServiceManager:
     """The service manager that started this process, if there is one.
 
     Attributes:
-        watchdog_s: it ends the process when :meth:`alive` was not said for so long; None = it does not.
+        watchdog_s: it ends the process when :meth:`alive` was not said for so long; None = it does
+            not.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         address = environ.get("NOTIFY_SOCKET", "")
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) if address else None
+        self._socket = (
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            if address
+            else None
+        )
         if self._socket is not None:
             self._socket.setblocking(False)
         period_us = environ.get("WATCHDOG_USEC", "")
@@ -70,5 +75,7 @@ class ServiceManager:
             pass  # its queue is full: the next message says the same, or newer words
         except OSError as exc:  # it may be back before it misses our signs of life
             if not self._deaf:
-                logger.warning("the service manager cannot be reached: %s; trying again", exc.strerror or exc)
+                logger.warning(
+                    "the service manager cannot be reached: %s; trying again", exc.strerror or exc
+                )
             self._deaf = True

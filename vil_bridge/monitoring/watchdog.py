@@ -21,8 +21,8 @@ _PINGS: Final = 4
 class Watchdog:
     """The heart of the realtime loop: ten beats a second, by the machine's clock.
 
-    The service manager gets its signs of life from these beats, and none while a thread hangs: then a new
-    process is the cure. Any thread may read.
+    The service manager gets its signs of life from these beats, and none while a thread hangs: then
+    a new process is the cure. Any thread may read.
 
     Args:
         busy_s: of each thread, how long it has been at what it does now.
@@ -73,14 +73,23 @@ class Watchdog:
         """Return what does not come back, as sentences."""
         beat_ns = self._beat_ns  # None from one look to the next when the bridge ends
         still_s = 0.0 if beat_ns is None else (machine_ns() - beat_ns) / NS_PER_S
-        found = [f"the realtime loop has not turned for {still_s:.1f} s"] if still_s > HUNG_S else []
+        found = (
+            [f"the realtime loop has not turned for {still_s:.1f} s"] if still_s > HUNG_S else []
+        )
         busy = ((name, s) for name, s in self._busy_s().items() if s > HUNG_S)
-        return (*found, *(f"thread {name} has been at one piece of work for {s:.1f} s" for name, s in busy))
+        return (
+            *found,
+            *(f"thread {name} has been at one piece of work for {s:.1f} s" for name, s in busy),
+        )
 
     def _beat(self, due_ns: int, _missed: int) -> None:
         t_ns = self._beat_ns = machine_ns()
         self.loop_lag.record(t_ns - due_ns, t_ns)
-        if self._ping_ns is not None and t_ns - self._pinged_ns >= self._ping_ns and not self.hung():
+        if (
+            self._ping_ns is not None
+            and t_ns - self._pinged_ns >= self._ping_ns
+            and not self.hung()
+        ):
             self._pinged_ns = t_ns
             self._service.alive()
         if t_ns - self._status_ns >= _STATUS_PERIOD_NS:

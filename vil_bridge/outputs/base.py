@@ -27,28 +27,39 @@ class SenderConfig(OutputConfigBase):
     """Form of the pictures and rate of the poses."""
 
     variant: Literal["compensated", "raw"] | None = Field(
-        default=None, description="compensated to the newest pose, or raw as rendered; none = the first that exists."
+        default=None,
+        description="compensated to the newest pose, or raw as rendered; none = the first that "
+        "exists.",
     )
     color: Literal["rgb", "gray"] = Field(default="rgb", description="Colour of the pictures.")
     quality: int = Field(default=90, ge=1, le=100, description="JPEG quality.")
-    rate_hz: float = Field(default=100.0, gt=0, le=1000.0, description="Poses per second at most; the IMU comes whole.")
+    rate_hz: float = Field(
+        default=100.0, gt=0, le=1000.0, description="Poses per second at most; the IMU comes whole."
+    )
 
 
 class RobotSenderConfig(SenderConfig):
     """Keys of outputs that robots read."""
 
-    depth: bool = Field(default=False, description="Send the depth pictures of cameras that have them too, in metres.")
+    depth: bool = Field(
+        default=False,
+        description="Send the depth pictures of cameras that have them too, in metres.",
+    )
 
 
 class OutputBase:
-    """Common part of outputs: the status, and a thread for each camera (implements ``Output`` but for ``run``)."""
+    """Common part of outputs.
+
+    The status, and a thread for each camera (implements ``Output`` but for ``run``).
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.status = Status(name)
         self._sinks: list[SinkThread] = []
 
-    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:  # noqa: ARG002 - as the port has it
+    # As the port has it.
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:  # noqa: ARG002
         """Return None: without more it takes no pictures."""
         return None
 
@@ -84,8 +95,11 @@ def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:
     raise SinkError(f"camera {camera.model.name} has no {wanted} pictures; it offers {offered}")
 
 
-def kinds_of(camera: CameraInfo, config: RobotSenderConfig) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
-    """Return the kinds of pictures and of depth to take of a camera, each None where it has none that is asked for.
+def kinds_of(
+    camera: CameraInfo, config: RobotSenderConfig
+) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+    """Return the kinds of pictures and of depth to take of a camera, each None where it has none
+    that is asked for.
 
     Raises:
         SinkError: it has neither.
@@ -95,7 +109,9 @@ def kinds_of(camera: CameraInfo, config: RobotSenderConfig) -> tuple[tuple[str, 
     return (kind_of(camera, config.variant) if depth is None else shown), depth
 
 
-def _first_offered(camera: CameraInfo, variant: str | None, modalities: Sequence[str]) -> tuple[str, str] | None:
+def _first_offered(
+    camera: CameraInfo, variant: str | None, modalities: Sequence[str]
+) -> tuple[str, str] | None:
     for modality in modalities:
         variants = camera.offers.get(modality, ())
         if variants and variant in (None, *variants):
@@ -104,7 +120,10 @@ def _first_offered(camera: CameraInfo, variant: str | None, modalities: Sequence
 
 
 def depth_m(pixels: ImageArray) -> ImageArray:
-    """Return z-depth in metres, float32 (h, w), contiguous, top row first; infinite where nothing was hit."""
+    """Return z-depth in metres, float32 (h, w), contiguous, top row first.
+
+    Infinite where nothing was hit.
+    """
     if pixels.dtype == np.uint16:
         metres = (pixels / np.float32(DEPTH_UNITS_PER_M)).astype(np.float32)
         return np.ascontiguousarray(np.where(pixels == DEPTH_NO_HIT, np.float32(np.inf), metres))

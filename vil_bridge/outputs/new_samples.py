@@ -13,7 +13,10 @@ from vil_bridge.core.sensor_readings import ActorReading
 from vil_bridge.core.types import ActorKind, SkeletonFrame, TrackingState
 
 LOOKS_HZ: Final = 100.0
-"""Least looks a second at what is new: inertial samples and readings wait 10 ms, and none is lost from memory."""
+"""Least looks a second at what is new.
+
+Inertial samples and readings wait 10 ms, and none is lost from memory.
+"""
 
 
 class PosePacing:
@@ -38,11 +41,12 @@ class PosePacing:
 
 
 class WorldNews:
-    """Measured poses, inertial samples and readings of some actors, each yielded once and stamped with its capture.
+    """Measured poses, inertial samples and readings of some actors, each yielded once and stamped
+    with its capture.
 
-    A body that is lost or frozen has no news: its last pose is never yielded again, whatever stamps the source gives
-    it. Stamps of an actor's poses, and of each of its sensors, strictly increase, also when its source's clock turns
-    out to run differently.
+    A body that is lost or frozen has no news: its last pose is never yielded again, whatever stamps
+    the source gives it. Stamps of an actor's poses, and of each of its sensors, strictly increase,
+    also when its source's clock turns out to run differently.
 
     Attributes:
         rigid: names of those that have a single pose. humans: names of those that have a skeleton.
@@ -61,7 +65,9 @@ class WorldNews:
         self._reading_ns: dict[tuple[str, str], int] = {}
 
     def motions(self) -> Iterator[tuple[str, BodyMotion]]:
-        """Yield the newest measured poses with their twists, of those actors that have a newer one."""
+        """Yield the newest measured poses with their twists, of those actors that have a newer
+        one.
+        """
         for actor, last_ns in self._pose_ns.items():
             newest = self._world.newest(actor)
             if newest is not None and newest[1] > last_ns and not self._is_frozen(actor):
@@ -69,7 +75,10 @@ class WorldNews:
                 yield actor, self._world.motion_at(actor, newest[1])
 
     def skeletons(self) -> Iterator[tuple[str, int, SkeletonFrame]]:
-        """Yield the newest skeletons, each with its capture, of those humans that have a newer one; world poses."""
+        """Yield the newest skeletons, each with its capture, of those humans that have a newer one.
+
+        World poses.
+        """
         for actor, last_ns in self._skeleton_ns.items():
             newest = self._world.newest_skeleton(actor)
             if newest is not None and newest[1] > last_ns and not self._is_frozen(actor):

@@ -23,18 +23,24 @@ _COMMANDS_AT_ONCE: Final = 500
 class PilotCommands:
     """Commands to the vehicles of some actors; any thread.
 
-    The first pilot owns a vehicle until it has been silent for a second: commands of others are refused. A vehicle
-    takes a thousand commands a second. What follows a pilot's silence is the vehicle's own ``on_timeout``.
+    The first pilot owns a vehicle until it has been silent for a second: commands of others are
+    refused. A vehicle takes a thousand commands a second. What follows a pilot's silence is the
+    vehicle's own ``on_timeout``.
 
     Args:
         actors: who may be commanded.
         fly: gives a set-point to an actor's vehicle.
-        status: counts ``commands`` passed on and ``commands_refused``; its fact ``refused`` is the newest reason.
+        status: counts ``commands`` passed on and ``commands_refused``; its fact ``refused`` is the
+            newest reason.
         clock: seconds that never run backwards.
     """
 
     def __init__(
-        self, actors: Collection[str], fly: FlyActor, status: Status, clock: Callable[[], float] = time.monotonic
+        self,
+        actors: Collection[str],
+        fly: FlyActor,
+        status: Status,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._actors = frozenset(actors)
         self._fly = fly
@@ -79,7 +85,8 @@ class PilotCommands:
         owner, last_s = self._owners.get(actor, (pilot, 0.0))
         if owner != pilot and self._clock() - last_s <= _OWNED_S:
             return f"another pilot flies {actor}; stop it, and send again {_OWNED_S:g} s later"
-        if self._limit.wait_s(actor):  # behind the owner's right: a stranger's flood takes none of its commands
+        # Behind the owner's right: a stranger's flood takes none of its commands.
+        if self._limit.wait_s(actor):
             return f"more than {_COMMANDS_PER_S:g} commands a second to {actor}; send fewer"
         self._limit.take(actor)
         return ""

@@ -1,4 +1,7 @@
-"""Common parts of outputs that serve poses as a mocap system does: all actors at one instant in each frame."""
+"""Common parts of outputs that serve poses as a mocap system does.
+
+All actors at one instant in each frame.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +28,33 @@ _IDLE_NS: Final = 100 * NS_PER_MS
 class PoseServerConfig(OutputConfigBase):
     """Keys of both servers of poses."""
 
-    actors: tuple[str, ...] = Field(default=(), description="Actors that it serves; none named = all.")
+    actors: tuple[str, ...] = Field(
+        default=(), description="Actors that it serves; none named = all."
+    )
     bind: Ipv4 = Field(default="127.0.0.1", description="Local IPv4 address to serve on.")
     insecure: bool = Field(
-        default=False, description="Allow an address that the network can reach: the protocol knows no keys."
+        default=False,
+        description="Allow an address that the network can reach: the protocol knows no keys.",
     )
-    up_axis: Literal["y", "z"] = Field(default="z", description="Up axis of what is sent; the world's is z.")
+    up_axis: Literal["y", "z"] = Field(
+        default="z", description="Up axis of what is sent; the world's is z."
+    )
     rate_hz: float | None = Field(
-        default=None, gt=0, le=1000.0, description="Frames per second at most; none = one for each new frame of poses."
+        default=None,
+        gt=0,
+        le=1000.0,
+        description="Frames per second at most; none = one for each new frame of poses.",
     )
-    max_clients: int = Field(default=16, ge=1, le=256, description="Clients at once; further ones are refused.")
+    max_clients: int = Field(
+        default=16, ge=1, le=256, description="Clients at once; further ones are refused."
+    )
 
     @model_validator(mode="after")
     def _private_and_blind(self) -> Self:
         if self.cameras:
-            raise custom(f"{self.type} sends poses. Remove `cameras`, and send the images by another output")
+            raise custom(
+                f"{self.type} sends poses. Remove `cameras`, and send the images by another output"
+            )
         require_guard(self.bind, guarded=self.insecure)
         return self
 
@@ -61,10 +76,11 @@ class PoseFrame(NamedTuple):
 
 
 class PoseFeed:
-    """Calls ``send`` with a frame for each new frame of poses in the world, and ten times a second without one.
+    """Calls ``send`` with a frame for each new frame of poses in the world, and ten times a second
+    without one.
 
-    Several frames of one turn of the event loop, or of one period, become one: the newest; others are counted as
-    ``superseded``.
+    Several frames of one turn of the event loop, or of one period, become one: the newest; others
+    are counted as ``superseded``.
 
     Attributes:
         names: of the actors, in the order of the frames. rows: of these in the world's snapshots.
@@ -128,7 +144,9 @@ class PoseFeed:
         poses = snapshot.poses[self.rows]
         tracked = np.array([state is TrackingState.TRACKED for state in snapshot.states], np.bool_)
         skeletons = tuple([snapshot.skeletons[row] for row in self.rows])
-        self._send(PoseFrame(snapshot.t_ns, poses[:, :3], poses[:, 3:], tracked[self.rows], skeletons))
+        self._send(
+            PoseFrame(snapshot.t_ns, poses[:, :3], poses[:, 3:], tracked[self.rows], skeletons)
+        )
 
 
 def cannot_serve(what: str, address: str, error: OSError) -> SinkError:

@@ -28,10 +28,12 @@ class SinkThread(FrameSink):
     Args:
         name: of the thread.
         kinds: kinds of pictures, (modality, variant), that ``send`` takes.
-        send: encodes and sends one picture; runs in the thread, and its time is its own. What it raises is counted
-            as ``failed``; anything but a ``VilBridgeError`` or ``OSError`` is a bug: the next :meth:`offer` raises it.
+        send: encodes and sends one picture; runs in the thread, and its time is its own. What it
+            raises is counted as ``failed``; anything but a ``VilBridgeError`` or ``OSError`` is a
+            bug: the next :meth:`offer` raises it.
         is_open: returns True while a picture of a kind would be sent; called by the camera's relay.
-        status: gets the counters ``sent``, ``superseded`` (a newer picture came before this one's turn) and ``failed``.
+        status: gets the counters ``sent``, ``superseded`` (a newer picture came before this one's
+            turn) and ``failed``.
     """
 
     def __init__(
@@ -50,7 +52,8 @@ class SinkThread(FrameSink):
         self._waiting: dict[tuple[str, str], tuple[FrameHeader, ImageArray]] = {}
         self._closing = False
         self._failure: BaseException | None = None
-        work = partial(contextvars.copy_context().run, self._run)  # its callbacks in the loop belong to the output
+        # Its callbacks in the loop belong to the output.
+        work = partial(contextvars.copy_context().run, self._run)
         self._thread = ContextThread(target=work, name=name, daemon=True)
         self._thread.start()
 

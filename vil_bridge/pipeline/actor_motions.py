@@ -7,7 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.types import ActorState, FloatArray, SkeletonFrame, TrackingState, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorState,
+    FloatArray,
+    SkeletonFrame,
+    TrackingState,
+    WorldSnapshot,
+)
 from vil_bridge.pipeline.warp.moving_actors import MovingActor
 
 _LEAST_M: Final = 1e-3
@@ -30,7 +36,9 @@ def moving_actors(
     return tuple(_moving(rendered, shown, hidden))
 
 
-def _moving(rendered: WorldSnapshot, shown: Sequence[WorldSnapshot], hidden: Collection[str]) -> Iterator[MovingActor]:
+def _moving(
+    rendered: WorldSnapshot, shown: Sequence[WorldSnapshot], hidden: Collection[str]
+) -> Iterator[MovingActor]:
     states = [{actor.name: actor for actor in snapshot.actors} for snapshot in shown]
     for before in rendered.actors:
         after = [known[before.name] for known in states if before.name in known]
@@ -59,7 +67,11 @@ def _rigid(before: ActorState, after: Sequence[ActorState]) -> MovingActor:
 def _human(before: ActorState, after: Sequence[ActorState]) -> MovingActor | None:
     skeleton = before.skeleton
     later = [actor.skeleton for actor in after if actor.skeleton is not None]
-    if skeleton is None or len(later) < len(after) or any(one.model is not skeleton.model for one in later):
+    if (
+        skeleton is None
+        or len(later) < len(after)
+        or any(one.model is not skeleton.model for one in later)
+    ):
         return None
     segments_m, part_of = _segments(skeleton)
     return MovingActor(
@@ -75,7 +87,10 @@ def _human(before: ActorState, after: Sequence[ActorState]) -> MovingActor | Non
 
 
 def _segments(skeleton: SkeletonFrame) -> tuple[FloatArray, list[int]]:
-    """Return what each bone spans: from its origin to those of its children, or its origin alone."""
+    """Return what each bone spans.
+
+    From its origin to those of its children, or its origin alone.
+    """
     p_m, parents = skeleton.p_m, skeleton.model.parents
     spans = [(parent, bone) for bone, parent in enumerate(parents) if parent >= 0]
     spans += [(bone, bone) for bone in range(len(parents)) if bone not in parents]

@@ -2,13 +2,14 @@
 
 A camera lists its renderers in order of preference, or leaves the choice among them to the load.
 
-- A renderer that stops working loses its cameras at once, each to its best working candidate. A camera
-  without one stays where it is, since asking is what wakes a renderer.
-- A renderer that failed is trusted again after it has worked for 3 s; each further failure within 60 s
-  doubles that, up to 60 s. Then cameras that prefer it return, and the load is balanced again.
-- The load of a renderer is the sum over its cameras of rate times measured time per picture. A camera
-  moves when the other renderer, with it, would still have a tenth less to do than its own has now. Then
-  nothing moves for 5 s, so that the next decision rests on measurements of the new order.
+- A renderer that stops working loses its cameras at once, each to its best working candidate. A
+  camera without one stays where it is, since asking is what wakes a renderer.
+- A renderer that failed is trusted again after it has worked for 3 s; each further failure within
+  60 s doubles that, up to 60 s. Then cameras that prefer it return, and the load is balanced again.
+- The load of a renderer is the sum over its cameras of rate times measured time per picture. A
+  camera moves when the other renderer, with it, would still have a tenth less to do than its own
+  has now. Then nothing moves for 5 s, so that the next decision rests on measurements of the new
+  order.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class _Health:
             self.ever_worked = True
         elif self.working and not working:
             lately = self._failed_ns is not None and t_ns - self._failed_ns < _LONGEST_TRUST_NS
-            self._trust_ns = min(2 * self._trust_ns, _LONGEST_TRUST_NS) if lately else _FIRST_TRUST_NS
+            self._trust_ns = (
+                min(2 * self._trust_ns, _LONGEST_TRUST_NS) if lately else _FIRST_TRUST_NS
+            )
             self._failed_ns = t_ns
         self.working = working
 
@@ -84,18 +87,29 @@ class _Health:
 
 
 class Assigner:
-    """Keeps every camera with one renderer; belongs to one thread, which calls :meth:`update` ten times a second."""
+    """Keeps every camera with one renderer.
+
+    Belongs to one thread, which calls :meth:`update` ten times a second.
+    """
 
     def __init__(self, preferences: Mapping[str, RendererPreference]) -> None:
         self._all = dict(preferences)
         self._preferences = {
-            camera: preference for camera, preference in preferences.items() if not preference.stereo_left
+            camera: preference
+            for camera, preference in preferences.items()
+            if not preference.stereo_left
         }
         self._places = {
-            camera: Assignment(preference.renderers[0], _BY_LOAD if preference.by_load else _PREFERRED)
+            camera: Assignment(
+                preference.renderers[0], _BY_LOAD if preference.by_load else _PREFERRED
+            )
             for camera, preference in self._preferences.items()
         }
-        self._health = {renderer: _Health() for preference in preferences.values() for renderer in preference.renderers}
+        self._health = {
+            renderer: _Health()
+            for preference in preferences.values()
+            for renderer in preference.renderers
+        }
         self._rest_until_ns = 0
 
     def place_of(self, camera: str) -> Assignment:
@@ -156,11 +170,18 @@ class Assigner:
         """Place a camera; for one with an order of preference the place itself says why."""
         preference = self._preferences[camera]
         if not preference.by_load:
-            why = _PREFERRED if renderer == preference.renderers[0] else f"fail-over from {preference.renderers[0]}"
+            why = (
+                _PREFERRED
+                if renderer == preference.renderers[0]
+                else f"fail-over from {preference.renderers[0]}"
+            )
         self._places[camera] = Assignment(renderer, why)
 
     def _balance(self, t_ns: int, costs: _Costs) -> bool:
-        """Move cameras from loaded to less loaded renderers as long as it pays; True when one moved."""
+        """Move cameras from loaded to less loaded renderers as long as it pays.
+
+        True when one moved.
+        """
         trusted = {renderer for renderer, health in self._health.items() if health.trusted(t_ns)}
         moved = False
         for _ in self._preferences:
@@ -173,7 +194,9 @@ class Assigner:
         return moved
 
     def _gains(self, trusted: Collection[str], costs: _Costs) -> Iterator[tuple[float, str, str]]:
-        """Worthwhile moves: by how much less the other renderer would then have to do, camera, that renderer."""
+        """Worthwhile moves: by how much less the other renderer would then have to do, camera,
+        that renderer.
+        """
         loads = self._loads(costs)
         for camera, preference in self._preferences.items():
             here = self._places[camera].renderer
@@ -196,7 +219,9 @@ class Assigner:
 class _Costs:
     """Cost of each camera on each renderer at one instant: measured there, else on others."""
 
-    def __init__(self, preferences: Mapping[str, RendererPreference], picture_ns: PictureTime) -> None:
+    def __init__(
+        self, preferences: Mapping[str, RendererPreference], picture_ns: PictureTime
+    ) -> None:
         self._preferences = preferences
         self._picture_ns = picture_ns
         self._together: dict[str, list[str]] = {}
@@ -215,6 +240,10 @@ class _Costs:
         preference = self._preferences[camera]
         cost_ns = self._picture_ns(camera, renderer)
         if cost_ns is None:
-            known = [ns for other in preference.renderers if (ns := self._picture_ns(camera, other)) is not None]
+            known = [
+                ns
+                for other in preference.renderers
+                if (ns := self._picture_ns(camera, other)) is not None
+            ]
             cost_ns = fmean(known) if known else _GUESS_NS_PER_PIXEL * preference.pixels
         return preference.rate_hz * cost_ns / NS_PER_S

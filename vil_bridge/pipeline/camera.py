@@ -50,16 +50,19 @@ IN_FLIGHT: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DisplayTarget:
-    """Instant and poses that the pictures of one frame are shown for; common to both cameras of a stereo pair.
+    """Instant and poses that the pictures of one frame are shown for.
+
+    Common to both cameras of a stereo pair.
 
     Attributes:
         t_ns: the instant.
         carriers: poses of the carrier over the readout, that of ``t_ns`` in the middle.
-        plane: the homography's, and that of readers who warp on; in the axes of the carrier at the pose rendered for;
-            None = none was looked for.
+        plane: the homography's, and that of readers who warp on; in the axes of the carrier at the
+            pose rendered for; None = none was looked for.
         mode: what to do, which is less than configured where ``fallback`` says why.
         fallback: why the frame is not warped, or not as configured; empty = it is.
-        actors: those that moved by themselves since the frame was rendered, as far as the camera heeds them.
+        actors: those that moved by themselves since the frame was rendered, as far as the camera
+            heeds them.
     """
 
     t_ns: int
@@ -71,7 +74,10 @@ class DisplayTarget:
 
 
 class DisplayTimes:
-    """Agreements on the newest frames; the two relays of a stereo pair share one, and who comes first decides."""
+    """Agreements on the newest frames.
+
+    The two relays of a stereo pair share one, and who comes first decides.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,9 +97,9 @@ class DisplayTimes:
 class RunningDelay:
     """Running median of a delay; one thread adds, any thread reads.
 
-    A hiccup delays a few pictures at once and does not change the estimate; a delay that stays is followed after
-    eight samples. The first guess counts as one sample; of two in the middle the shorter one counts, so that a slow
-    first picture is not believed.
+    A hiccup delays a few pictures at once and does not change the estimate; a delay that stays is
+    followed after eight samples. The first guess counts as one sample; of two in the middle the
+    shorter one counts, so that a slow first picture is not believed.
     """
 
     _SAMPLES: Final = 15
@@ -127,7 +133,9 @@ class CameraPose:
 
 @dataclass(slots=True, eq=False)
 class BridgeCamera:
-    """A camera of the bridge; what :data:`IN_FLIGHT` names may change while it looks, all else stays.
+    """A camera of the bridge.
+
+    What :data:`IN_FLIGHT` names may change while it looks, all else stays.
 
     Attributes:
         actor: carrier's name, ``world`` for a fixed camera.
@@ -135,24 +143,30 @@ class BridgeCamera:
         T_body_camera: place and attitude of the camera's body-like axes (x forward) in its carrier.
         predict: ask for the pose at the estimated time of use instead of the newest measured one.
         compensate: ``none``, ``rotation``, ``homography`` or ``reproject``.
-        plane_depth_m: the homography's plane, metres; None = median of the depth image, ``fit`` = fitted to it.
-        moving_actors: warp actors by their own motion, by instance ids that are rendered for that; ``reproject`` only.
+        plane_depth_m: the homography's plane, metres; None = median of the depth image, ``fit`` =
+            fitted to it.
+        moving_actors: warp actors by their own motion, by instance ids that are rendered for that;
+            ``reproject`` only.
         margin_rad: the picture is rendered wider by this angle at each border.
         rolling_shutter_ns: from reading the first row to reading the last; 0 = all at once.
         extra_delay_ns: artificial delay of the rendered image, for demonstrations.
         extra_jitter_ns: it differs from that by up to this much.
         max_age_ns: older images are not sent (capture, or request where unknown, to use).
-        repeat_ns: while the renderer is late, its last image is warped again for every tick until the instant shown
-            is this much later than the one rendered for; 0 = never.
+        repeat_ns: while the renderer is late, its last image is warped again for every tick until
+            the instant shown is this much later than the one rendered for; 0 = never.
         layer: draw only this layer of the scene; empty = all.
-        reach_m: surfaces this near are asked of the renderer, for a simulated carrier's contacts; 0 = none.
-        image_sensor: makes its RGB and gray pictures from the rendered ones; None = they are delivered as rendered.
-        depth_sensor: makes its depths from the rendered ones; None = they are delivered as rendered.
+        reach_m: surfaces this near are asked of the renderer, for a simulated carrier's contacts; 0
+            = none.
+        image_sensor: makes its RGB and gray pictures from the rendered ones; None = they are
+            delivered as rendered.
+        depth_sensor: makes its depths from the rendered ones; None = they are delivered as
+            rendered.
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
-        delay: from a request to the use of its image; the relay measures it. The two cameras of a stereo pair
-            share theirs, so that they are asked for the same instant.
+        delay: from a request to the use of its image; the relay measures it. The two cameras of a
+            stereo pair share theirs, so that they are asked for the same instant.
         display_times: what the frames are shown for; shared in the same way.
-        ticks: instants at which pictures were due and not shown yet; the scheduler appends, the relay removes.
+        ticks: instants at which pictures were due and not shown yet; the scheduler appends, the
+            relay removes.
         geometry: what is rendered for it, and how that is warped.
     """
 
@@ -189,7 +203,10 @@ class BridgeCamera:
         self.geometry = ViewGeometry(self.model, rendered)
 
     def retune(self, other: BridgeCamera) -> None:
-        """Take over what may change in flight; any thread. A picture under way is warped to the new mount."""
+        """Take over what may change in flight; any thread.
+
+        A picture under way is warped to the new mount.
+        """
         for name in (*IN_FLIGHT, "T_body_optical"):
             setattr(self, name, getattr(other, name))
 
@@ -210,7 +227,10 @@ class BridgeCamera:
 
     @property
     def drawn(self) -> tuple[Modality, ...]:
-        """Modalities that the renderer draws: the offered ones, and the instance ids that the warp needs."""
+        """Modalities that the renderer draws.
+
+        The offered ones, and the instance ids that the warp needs.
+        """
         wants_ids = self.moving_actors and Modality.INSTANCE not in self.modalities
         return (*self.modalities, Modality.INSTANCE) if wants_ids else self.modalities
 
@@ -227,7 +247,9 @@ class BridgeCamera:
     def pose_at(self, world: World, t_ns: int) -> CameraPose:
         """Return the best pose known for an instant."""
         carrier = self.carrier_at(world, t_ns)
-        return CameraPose(self.mounted(carrier.T_world_body), t_ns, carrier.method, carrier.imu_age_ns)
+        return CameraPose(
+            self.mounted(carrier.T_world_body), t_ns, carrier.method, carrier.imu_age_ns
+        )
 
     def carrier_at(self, world: World, t_ns: int) -> PredictedPose:
         """Return the pose of its carrier, which is the world itself for a fixed camera."""
@@ -236,7 +258,10 @@ class BridgeCamera:
         return world.pose_at(self.actor, t_ns)
 
     def pose_to_render(self, world: World, t_request_ns: int, delay_ns: int) -> CameraPose:
-        """Return the pose to ask the renderer for: predicted to the time of use, or the newest measured one."""
+        """Return the pose to ask the renderer for.
+
+        Predicted to the time of use, or the newest measured one.
+        """
         if self.predict or self.fixed:
             return self.pose_at(world, t_request_ns + delay_ns)
         newest = world.newest(self.actor)
@@ -245,15 +270,20 @@ class BridgeCamera:
         return CameraPose(self.mounted(newest[0]), newest[1], "measured", None)
 
     def usable(self, world: World) -> bool:
-        """Return False while the carrier's pose must not be shown: by its policy, or because its poses are frozen.
+        """Return False while the carrier's pose must not be shown.
 
-        ``hold`` shows the last pose of a body that mocap says it lost; what is frozen claims to be new.
+        By its policy, or because its poses are frozen.
+
+        ``hold`` shows the last pose of a body that mocap says it lost; what is frozen claims to be
+        new.
         """
         if self.fixed:
             return True
         state = world.state_of(self.actor)
         held = self.on_loss == "hold"
-        return state is not TrackingState.FROZEN and (held or state not in (TrackingState.STALE, TrackingState.LOST))
+        return state is not TrackingState.FROZEN and (
+            held or state not in (TrackingState.STALE, TrackingState.LOST)
+        )
 
     def mounted(self, T_world_body: Transform) -> Transform:
         """Return the world pose of the optical axes when the carrier is at ``T_world_body``."""

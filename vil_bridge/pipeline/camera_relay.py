@@ -1,4 +1,7 @@
-"""Rendered frames to the sinks: delay line, compensation, hand-over; one thread does all this for a camera."""
+"""Rendered frames to the sinks: delay line, compensation, hand-over.
+
+One thread does all this for a camera.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,13 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
-from vil_bridge.pipeline.compensation import CameraFrame, Compensation, HeaderWriter, RenderedPose, WarpedFrame
+from vil_bridge.pipeline.compensation import (
+    CameraFrame,
+    Compensation,
+    HeaderWriter,
+    RenderedPose,
+    WarpedFrame,
+)
 from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.late_ticks import LateTick, LateTicks
 from vil_bridge.pipeline.poll_thread import POLL_MS
@@ -49,13 +58,15 @@ class _Waiting:
 
 
 class CameraRelay:
-    """One camera's images from the renderers that may draw it to its sink, in the order in which they were asked for.
+    """One camera's images from the renderers that may draw it to its sink, in the order in which
+    they were asked for.
 
-    Where the renderer is late, its last image is warped once more for the tick that has none. Neither meter nor
-    ledger nor ``delivered`` count such a picture.
+    Where the renderer is late, its last image is warped once more for the tick that has none.
+    Neither meter nor ledger nor ``delivered`` count such a picture.
 
     Args:
-        meter: counts the pictures that were fit to be shown, with or without a reader; black ones are not.
+        meter: counts the pictures that were fit to be shown, with or without a reader; black ones
+            are not.
         on_rendered: gets every frame at once, before its delays (link threads).
 
     Attributes:
@@ -92,7 +103,8 @@ class CameraRelay:
         self.warped: Counter[str] = Counter()
         self.newest: tuple[FrameHeader, ImageArray, int] | None = None
         self._world = world
-        # The compensated picture is the one that a vehicle flies on: it does not wait for the other.
+        # The compensated picture is the one that a vehicle flies on: it does not wait for the
+        # other.
         self._kinds = tuple(kind for kind in (COMPENSATED, RAW) if kind in camera.variants)
         self._sink = sink
         self._wants_gray = _gray_test(sink)
@@ -128,7 +140,8 @@ class CameraRelay:
     def offer(self, frame: RenderedFrame) -> None:
         """Take this camera's part of a frame (link threads).
 
-        What a later request has overtaken is dropped: the last answers of a renderer that lost the camera.
+        What a later request has overtaken is dropped: the last answers of a renderer that lost the
+        camera.
         """
         images = tuple(i for i in frame.images if i.view.camera.name == self.camera.name)
         if not images:
@@ -141,19 +154,30 @@ class CameraRelay:
             if len(self._delay_line) >= _LINE_LIMIT:
                 self._delay_line.popleft()
                 self._drop("delay_line_full")
-            self._delay_line.append(_Waiting(self._due_ns(frame), CameraFrame(frame, images, self._newest_drawn)))
-            self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
+            self._delay_line.append(
+                _Waiting(self._due_ns(frame), CameraFrame(frame, images, self._newest_drawn))
+            )
+            self._newest_drawn = RenderedPose(
+                images[0].view.T_world_camera, images[0].view.t_pose_ns
+            )
         if self.on_rendered is not None:
             self.on_rendered(frame)
         if threading.get_ident() != self._thread:  # which calls step() anyhow
             self.wake()
 
     def _due_ns(self, frame: RenderedFrame) -> int:
-        """Return the end of the artificial delay; the jitter is that of both cameras of a pair and keeps the order."""
+        """Return the end of the artificial delay.
+
+        The jitter is that of both cameras of a pair and keeps the order.
+        """
         jitter_ns = self.camera.extra_jitter_ns
         if jitter_ns:
-            jitter_ns = int(np.random.default_rng(frame.request.frame_id).integers(-jitter_ns, jitter_ns))
-        self._last_due_ns = max(self._last_due_ns, frame.t_image_ns + self.camera.extra_delay_ns + jitter_ns)
+            jitter_ns = int(
+                np.random.default_rng(frame.request.frame_id).integers(-jitter_ns, jitter_ns)
+            )
+        self._last_due_ns = max(
+            self._last_due_ns, frame.t_image_ns + self.camera.extra_delay_ns + jitter_ns
+        )
         return self._last_due_ns
 
     def offer_blank(self, t_ns: int) -> None:
@@ -187,11 +211,17 @@ class CameraRelay:
         return self._wait_ms(sink_due_ns)
 
     def _wait_ms(self, sink_due_ns: int | None) -> int:
-        """Return when delay line or sink are due or a tick late, whichever is sooner; no tick is while time stands."""
+        """Return when delay line or sink are due or a tick late, whichever is sooner.
+
+        No tick is while time stands.
+        """
         due_ns = sooner(self.due_ns, sink_due_ns)
         late_ns = self._late_ticks.due_ns(self._delivery.value_ns)
         wait_ns = POLL_MS * NS_PER_MS if due_ns is None else due_ns - now_ns()
-        if late_ns is not None and (t_machine_ns := bridge_clock().mapping.when(late_ns)) is not None:
+        if (
+            late_ns is not None
+            and (t_machine_ns := bridge_clock().mapping.when(late_ns)) is not None
+        ):
             wait_ns = min(wait_ns, t_machine_ns - machine_ns())
         return min(POLL_MS, max(0, (wait_ns + NS_PER_MS - 1) // NS_PER_MS))
 
@@ -244,19 +274,25 @@ class CameraRelay:
             modality = image.view.modality
             wanted = [kind for kind in self._kinds if self._sink.wanted(str(modality), kind)]
             for_preview = (RAW,) if modality in _SHOWN else ()
-            sees_gray = modality is Modality.RGB and self._sensors is None  # a sensor makes gray from its colours
+            # A sensor makes gray from its colours.
+            sees_gray = modality is Modality.RGB and self._sensors is None
             if sees_gray and wanted and all(self._wants_gray(kind) for kind in wanted):
                 image = replace(image, pixels=as_gray(image.pixels))
-            made = [self._deliver(frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
+            made = [
+                self._deliver(frame, image, shown, k, stamps, k in wanted)
+                for k in wanted or for_preview
+            ]
             if modality in _SHOWN:
                 self.newest = (*made[0], now_ns())
         self._ledger.record_output(request.frame_id, stamps)
         self._meter.mark(now_ns())
 
     def _show_again(self, late: LateTick) -> None:
-        """Warp the last rendering to the instant of a late tick, for those that read compensated pictures.
+        """Warp the last rendering to the instant of a late tick, for those that read compensated
+        pictures.
 
-        Nothing that must not be shown as new is: too old, tracking lost, held, and after a frozen picture nothing.
+        Nothing that must not be shown as new is: too old, tracking lost, held, and after a frozen
+        picture nothing.
         """
         frame, images, _ = late.rendering
         t_warp_ns = now_ns()
@@ -285,7 +321,9 @@ class CameraRelay:
         """Make a picture and its header, and hand it over if it is wanted."""
         header, pixels = self._make(frame, image, shown, variant, stamps)
         if variant == COMPENSATED:
-            self.warped[f"{header.compensation['method']}/{header.compensation['pose_method']}"] += 1
+            self.warped[
+                f"{header.compensation['method']}/{header.compensation['pose_method']}"
+            ] += 1
         if wanted:
             self._hand_over(header, pixels, stamps)
             self.delivered[f"{header.modality}/{header.variant}"] += 1
@@ -294,7 +332,12 @@ class CameraRelay:
         return header, pixels
 
     def _make(
-        self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str, stamps: Stamps
+        self,
+        frame: RenderedFrame,
+        image: RenderedImage,
+        shown: WarpedFrame,
+        variant: str,
+        stamps: Stamps,
     ) -> tuple[FrameHeader, ImageArray]:
         compensated = variant == COMPENSATED
         pixels = shown.picture(image, compensated=compensated)
@@ -331,7 +374,13 @@ class CameraRelay:
 
 def _stamps(frame: RenderedFrame, t_warp_ns: int) -> Stamps:
     request = frame.request
-    return Stamps(request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, frame.t_image_ns, t_warp_ns)
+    return Stamps(
+        request.t_capture_ns,
+        request.t_arrival_ns,
+        request.t_request_ns,
+        frame.t_image_ns,
+        t_warp_ns,
+    )
 
 
 def _gray_test(sink: FrameSink) -> Callable[[str], bool]:
@@ -340,9 +389,11 @@ def _gray_test(sink: FrameSink) -> Callable[[str], bool]:
 
 
 class FanOut:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that hands each picture to those that want its kind.
+    """A :class:`~vil_bridge.core.ports.FrameSink` that hands each picture to those that want its
+    kind.
 
-    Sinks come and go while pictures flow, from any thread: one that was removed is not called any more.
+    Sinks come and go while pictures flow, from any thread: one that was removed is not called any
+    more.
     """
 
     def __init__(self, sinks: Sequence[FrameSink]) -> None:
@@ -364,7 +415,8 @@ class FanOut:
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Return True when one of the sinks wants this kind."""
-        for sink, _ in self._sinks:  # noqa: SIM110 - a generator costs more, several times for each picture
+        # A generator costs more, several times for each picture.
+        for sink, _ in self._sinks:  # noqa: SIM110
             if sink.wanted(modality, variant):
                 return True
         return False
@@ -372,7 +424,8 @@ class FanOut:
     def wants_gray(self, variant: str) -> bool:
         """Return True when gray suffices for all sinks that want RGB of this variant."""
         asked = False
-        for sink, wants_gray in self._sinks:  # plain loops here and below: generators cost more, for each picture
+        # Plain loops here and below: generators cost more, for each picture.
+        for sink, wants_gray in self._sinks:
             if sink.wanted(Modality.RGB, variant):
                 if not wants_gray(variant):
                     return False
@@ -380,7 +433,10 @@ class FanOut:
         return asked
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
-        """Hand a picture over; an RGB picture that became gray only to those for whom it suffices."""
+        """Hand a picture over.
+
+        An RGB picture that became gray only to those for whom it suffices.
+        """
         became_gray = header.modality == Modality.RGB and pixels.ndim == 2
         with self._lock:
             for sink, wants_gray in self._sinks:

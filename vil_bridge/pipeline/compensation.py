@@ -61,7 +61,9 @@ class CameraFrame(NamedTuple):
 
 
 class WarpedFrame:
-    """Frame with the instant that it is shown for; nothing is computed before a picture asks for it.
+    """Frame with the instant that it is shown for.
+
+    Nothing is computed before a picture asks for it.
 
     Attributes:
         frame_id: of its request, or a later one where a rendering is shown again.
@@ -98,7 +100,11 @@ class WarpedFrame:
     def _raw(self) -> FrameWarp:
         T_world_render = self.view.T_world_camera
         return FrameWarp(
-            self._camera.geometry, T_world_render, ShutterPoses((T_world_render,)), "none", depth=self._depth
+            self._camera.geometry,
+            T_world_render,
+            ShutterPoses((T_world_render,)),
+            "none",
+            depth=self._depth,
         )
 
     @cached_property
@@ -115,32 +121,51 @@ class WarpedFrame:
         T_world_render = self.view.T_world_camera
         moving = None if self._instance is None else MovingScene(target.actors, self._instance)
         return self._compensator.frame(
-            camera.geometry, T_world_render, self.exposure, target.mode, self._depth, self._plane, moving
+            camera.geometry,
+            T_world_render,
+            self.exposure,
+            target.mode,
+            self._depth,
+            self._plane,
+            moving,
         )
 
     @property
     def pose(self) -> CameraPose:
         """Pose of the camera at the instant shown; the pose rendered for when nothing is warped."""
         if self.target.mode == "none":
-            return CameraPose(self.view.T_world_camera, self.view.t_pose_ns, self.view.pose_method, None)
+            return CameraPose(
+                self.view.T_world_camera, self.view.t_pose_ns, self.view.pose_method, None
+            )
         carrier = self.target.carriers[len(self.target.carriers) // 2]
-        return CameraPose(self.exposure.middle, self.target.t_ns, carrier.method, carrier.imu_age_ns)
+        return CameraPose(
+            self.exposure.middle, self.target.t_ns, carrier.method, carrier.imu_age_ns
+        )
 
     def picture(self, image: RenderedImage, *, compensated: bool) -> ImageArray:
         """Return one picture as readers get it, without a mask: unknown values are not a number."""
         if not compensated and image.valid is None and self._camera.geometry.window is not None:
             return self._camera.geometry.cut(image.pixels)
         warp = self._compensated if compensated else self._raw
-        pixels, valid = warp.show(image.view.modality, image.pixels, image.valid, self._flow[compensated])
+        pixels, valid = warp.show(
+            image.view.modality, image.pixels, image.valid, self._flow[compensated]
+        )
         return pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
 
     def texture(self, *, compensated: bool) -> ImageArray | None:
         """Return the gray or RGB picture for a depth sensor to match; None = none was rendered."""
-        seen = [image for image in self._rendering.images if image.view.modality in (Modality.GRAY, Modality.RGB)]
+        seen = [
+            image
+            for image in self._rendering.images
+            if image.view.modality in (Modality.GRAY, Modality.RGB)
+        ]
         return self.picture(seen[0], compensated=compensated) if seen else None
 
     def landmarks(self, marks: tuple[Landmark, ...], *, compensated: bool) -> list[list[Any]]:
-        """Return beacons where the picture shows them: name, column and row in pixels, z-depth in metres."""
+        """Return beacons where the picture shows them.
+
+        Name, column and row in pixels, z-depth in metres.
+        """
         if not marks:
             return []
         warp = self._compensated if compensated else self._raw
@@ -150,7 +175,8 @@ class WarpedFrame:
     def header(self) -> dict[str, Any]:
         """Return what was done, for the frame's header; after the picture was made."""
         warp, pose = self._compensated, self.pose
-        plane = self._plane if warp.method == "reproject" else warp.plane  # there for readers that go on from here
+        # There for readers that go on from here.
+        plane = self._plane if warp.method == "reproject" else warp.plane
         lacking = "" if warp.method == self.target.mode else "no depth picture"
         if warp.method == "reproject" and self._camera.moving_actors and self._instance is None:
             lacking = "no instance picture"
@@ -168,7 +194,9 @@ class WarpedFrame:
             "margin_deg": round(math.degrees(self._camera.margin_rad), 6),
             "rolling_shutter_ms": self._camera.rolling_shutter_ns / 1e6,
         }
-        return done | {"moved_actors": list(warp.moved_actors)} if self._camera.moving_actors else done
+        return (
+            done | {"moved_actors": list(warp.moved_actors)} if self._camera.moving_actors else done
+        )
 
 
 class Compensation:
@@ -190,24 +218,33 @@ class Compensation:
         """
         target = self._camera.display_times.of(frame_id, lambda: self._decide(t_use_ns, rendering))
         shows_flow = any(image.view.modality is Modality.FLOW for image in rendering.images)
-        histories = self._histories(rendering.images[0].view, rendering.before if shows_flow else None)
+        histories = self._histories(
+            rendering.images[0].view, rendering.before if shows_flow else None
+        )
         return WarpedFrame(frame_id, self._camera, self._compensator, rendering, target, histories)
 
     def record_flow(self, shown: WarpedFrame) -> None:
         """Record that a warped flow picture was handed over: the next one looks back to it."""
-        exposure = shown.exposure if shown.target.mode != "none" else ShutterPoses((shown.view.T_world_camera,))
+        exposure = (
+            shown.exposure
+            if shown.target.mode != "none"
+            else ShutterPoses((shown.view.T_world_camera,))
+        )
         self._flow_shown = exposure, shown.view.t_pose_ns
 
     def _decide(self, t_ns: int, rendering: CameraFrame) -> DisplayTarget:
         camera = self._camera
         if camera.compensate == "none":
             return DisplayTarget(t_ns, (), "none", None, "")
-        carriers = tuple(camera.carrier_at(self._world, t_ns + offset_ns) for offset_ns in camera.row_offsets_ns)
+        carriers = tuple(
+            camera.carrier_at(self._world, t_ns + offset_ns) for offset_ns in camera.row_offsets_ns
+        )
         mode: Method = camera.compensate
         fallback = ""
         if not camera.fixed:
             state = self._world.state_of(camera.actor)
-            if state in (TrackingState.STALE, TrackingState.LOST):  # only seen here when old poses are held
+            # Only seen here when old poses are held.
+            if state in (TrackingState.STALE, TrackingState.LOST):
                 mode, fallback = "none", f"tracking {state}"
         plane = None
         if mode in ("homography", "reproject"):
@@ -216,11 +253,16 @@ class Compensation:
             plane = seen.seen_from(camera.T_body_optical.inverse())
         actors: tuple[MovingActor, ...] = ()
         if camera.moving_actors and mode == "reproject":
-            shown = [self._world.snapshot(t_ns + offset_ns, quick=True) for offset_ns in camera.row_offsets_ns]
+            shown = [
+                self._world.snapshot(t_ns + offset_ns, quick=True)
+                for offset_ns in camera.row_offsets_ns
+            ]
             actors = moving_actors(rendering.frame.request.snapshot, shown, camera.hides)
         return DisplayTarget(t_ns, carriers, mode, plane, fallback, actors)
 
-    def _histories(self, view: View, before: RenderedPose | None) -> tuple[FlowHistory | None, FlowHistory | None]:
+    def _histories(
+        self, view: View, before: RenderedPose | None
+    ) -> tuple[FlowHistory | None, FlowHistory | None]:
         """Return what flow looks back to, as rendered and as compensated."""
         if before is None:
             return None, None
@@ -237,7 +279,8 @@ class HeaderWriter:
     """Writer of one camera's headers, for its relay's thread.
 
     Attributes:
-        T_body_camera: mount of the camera, in every header once it has been moved; set by any thread.
+        T_body_camera: mount of the camera, in every header once it has been moved; set by any
+            thread.
         race: returns the carrier's race at an instant (bridge time); None = it does not race.
     """
 
@@ -249,15 +292,21 @@ class HeaderWriter:
         self._K = camera.model.intrinsics_px
         self._moved: tuple[int, dict[str, Any]] | None = None
 
-    def picture(self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str) -> FrameHeader:
-        """Return the header of a picture that was just made, without ``motion`` and ``stamps_ns``."""
+    def picture(
+        self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str
+    ) -> FrameHeader:
+        """Return the header of a picture that was just made, without ``motion`` and
+        ``stamps_ns``.
+        """
         view, pose = image.view, shown.pose
         compensated = variant == COMPENSATED
         # The protocol computes beacons and range for the first camera of the request.
         first = view.camera.name == frame.request.views[0].camera.name
         moved = compensated and pose.T_world_camera is not view.T_world_camera
         rendered = HeaderPose.of(view.T_world_camera)
-        header = self._base(shown.frame_id, pose.t_ns if compensated else view.t_pose_ns, view.modality, variant)
+        header = self._base(
+            shown.frame_id, pose.t_ns if compensated else view.t_pose_ns, view.modality, variant
+        )
         if compensated:
             header.compensation = shown.header()
         header.compensated = moved
@@ -280,7 +329,10 @@ class HeaderWriter:
         return header
 
     def complete(self, header: FrameHeader, stamps: Stamps) -> None:
-        """Add what only readers of the picture need: motion and race of the carrier, and the stamps."""
+        """Add what only readers of the picture need.
+
+        Motion and race of the carrier, and the stamps.
+        """
         if not self._camera.fixed:
             t_ns = header.t_display_ns
             if self._moved is None or self._moved[0] != t_ns:  # a frame's pictures say the same
@@ -288,15 +340,22 @@ class HeaderWriter:
             header.motion = self._moved[1]
         if self.race is not None:
             header.race = self.race(header.t_display_ns)
-        header.stamps_ns = FrameStamps(stamps.capture, stamps.arrival, stamps.request, stamps.image, stamps.warp)
+        header.stamps_ns = FrameStamps(
+            stamps.capture, stamps.arrival, stamps.request, stamps.image, stamps.warp
+        )
 
     def oldest_ns(self, request: RenderRequest) -> int:
-        """Return the instant from which a picture's age counts: the capture, unless old poses are shown on purpose."""
+        """Return the instant from which a picture's age counts.
+
+        The capture, unless old poses are shown on purpose.
+        """
         if self._camera.on_loss == "hold" or request.t_capture_ns is None:
             return request.t_request_ns
         return request.t_capture_ns
 
-    def _base(self, frame_id: int, t_display_ns: int, modality: Modality, variant: str) -> FrameHeader:
+    def _base(
+        self, frame_id: int, t_display_ns: int, modality: Modality, variant: str
+    ) -> FrameHeader:
         camera, model = self._camera, self._camera.model
         return FrameHeader(
             camera=model.name,
@@ -328,7 +387,8 @@ class HeaderWriter:
         }
 
     def _measured(self, motion: BodyMotion) -> dict[str, Any]:
-        """Return the carrier at the newest instant of which there are measurements, before or after ``motion``'s.
+        """Return the carrier at the newest instant of which there are measurements, before or after
+        ``motion``'s.
 
         Between two poses far apart, or beyond the newest ones, a pose is a guess.
         """

@@ -22,24 +22,35 @@ RETAINED_FRAMES: Final = 10_000
 _SENT: Final = frozenset({"encode", "send"})
 _RECEIVED: Final = frozenset({"received"})
 _MADE: Final = frozenset(end for _, end in STAGES.values()) - _SENT - _RECEIVED
-"""Ends of the stages that are accounted when the picture is complete; the other two when it left, and arrived."""
+"""Ends of the stages that are accounted when the picture is complete.
+
+The other two when it left, and arrived.
+"""
 _BATCH: Final = 32
-"""So many frames are accounted at once: one by one, each finds the code and the counts in no cache."""
+"""So many frames are accounted at once.
+
+One by one, each finds the code and the counts in no cache.
+"""
 
 _Stage = tuple[Callable[[Stamps], int | None], Callable[[Stamps], int | None], StageHistogram]
 
 
 class FrameLedger:
-    """One camera's frames: stage latencies since the start, and rows of the newest :data:`RETAINED_FRAMES`.
+    """One camera's frames.
 
-    The relay thread opens rows, the sender completes them, the control channel closes them when the far end reports.
+    Stage latencies since the start, and rows of the newest :data:`RETAINED_FRAMES`.
+
+    The relay thread opens rows, the sender completes them, the control channel closes them when the
+    far end reports.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: OrderedDict[int, FrameRow] = OrderedDict()
         self._histograms = {name: StageHistogram() for name in STAGES}
-        self._made, self._sent, self._received = (self._ending(ends) for ends in (_MADE, _SENT, _RECEIVED))
+        self._made, self._sent, self._received = (
+            self._ending(ends) for ends in (_MADE, _SENT, _RECEIVED)
+        )
         self._unaccounted: deque[tuple[Stamps, tuple[_Stage, ...]]] = deque()
 
     @property
@@ -49,7 +60,10 @@ class FrameLedger:
         return self._histograms
 
     def record_offer(self, header: FrameHeader) -> None:
-        """Record a picture that is handed over; of a frame's the first counts, or the first compensated one."""
+        """Record a picture that is handed over.
+
+        Of a frame's the first counts, or the first compensated one.
+        """
         with self._lock:
             row = self._rows.get(header.frame_id)
             if row is None:
@@ -73,12 +87,18 @@ class FrameLedger:
                 self._unaccounted.append((row.stamps, self._sent))
 
     def settle(self) -> None:
-        """Account the stages of the last frames once they are many: call it where no picture waits for that."""
+        """Account the stages of the last frames once they are many.
+
+        Call it where no picture waits for that.
+        """
         if len(self._unaccounted) >= _BATCH:
             self._account()
 
     def record_reception(self, frame_id: int, t_received_ns: int) -> Stamps | None:
-        """Record a reader's report and return the stamps; None = unknown, or not the frame's first reader."""
+        """Record a reader's report and return the stamps.
+
+        None = unknown, or not the frame's first reader.
+        """
         with self._lock:
             row = self._rows.get(frame_id)
             if row is None or row.stamps.send is None or row.stamps.received is not None:
@@ -123,11 +143,19 @@ def ledger_stamps(header: FrameHeader) -> Stamps:
 
 def frame_row(header: FrameHeader, stamps: Stamps) -> FrameRow:
     """Return the ledger's row of a picture."""
-    return FrameRow(header.frame_id, header.variant, header.t_display_ns, header.tracking, header.compensation, stamps)
+    return FrameRow(
+        header.frame_id,
+        header.variant,
+        header.t_display_ns,
+        header.tracking,
+        header.compensation,
+        stamps,
+    )
 
 
 class LedgerSink:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that records in the ledger what it hands on to another one.
+    """A :class:`~vil_bridge.core.ports.FrameSink` that records in the ledger what it hands on to
+    another one.
 
     A rendering that is shown again is not another frame, and has no row of its own.
     """

@@ -16,7 +16,8 @@ class LateTick(NamedTuple):
     """Tick whose picture is late.
 
     Attributes:
-        frame_id: of the picture that is shown instead: between those of two requests, the same for a stereo pair.
+        frame_id: of the picture that is shown instead: between those of two requests, the same for
+            a stereo pair.
         t_use_ns: instant for which the tick's own picture was to be shown.
     """
 
@@ -32,8 +33,8 @@ class LateTicks:
         camera: with its ticks, its usual delay and its limit.
 
     Attributes:
-        shown: newest picture that the renderer made for its and all earlier ticks, and the instant that it shows;
-            None = nothing may be shown again. The relay sets it.
+        shown: newest picture that the renderer made for its and all earlier ticks, and the instant
+            that it shows; None = nothing may be shown again. The relay sets it.
     """
 
     def __init__(self, camera: BridgeCamera) -> None:
@@ -46,7 +47,9 @@ class LateTicks:
         self._shown_ns = 0
 
     def due_ns(self, delivery_ns: int) -> int | None:
-        """Return when the next picture will be late, unless it comes before; None = nothing may be shown again.
+        """Return when the next picture will be late, unless it comes before.
+
+        None = nothing may be shown again.
 
         Args:
             delivery_ns: the part of the camera's delay after the warp.

@@ -1,4 +1,7 @@
-"""Measures of a renderer's answers: pictures a second, time per picture, share of its time, repeated pictures."""
+"""Measures of a renderer's answers.
+
+Pictures a second, time per picture, share of its time, repeated pictures.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,22 @@ from vil_bridge.pipeline.warp.plane_fit import DEFAULT_PLANE_DEPTH_M
 
 _WINDOW_NS: Final = 2 * NS_PER_S
 _REMEMBERED_NS: Final = 60 * NS_PER_S
-"""A camera's time per picture is forgotten after this, so that a renderer that was slow once is tried again."""
+"""A camera's time per picture is forgotten after this, so that a renderer that was slow once is
+tried again.
+"""
 _GAIN: Final = 0.1
 
 _EVERY: Final = 8
 _FEW: Final = 5
-"""Rows that show already that most pictures differ: those of a picture just received are in no cache yet."""
+"""Rows that show already that most pictures differ.
+
+Those of a picture just received are in no cache yet.
+"""
 _REMEMBERED: Final = 8
-"""Pictures among which a repetition is looked for: the longest that is found has so many in turn."""
+"""Pictures among which a repetition is looked for.
+
+The longest that is found has so many in turn.
+"""
 _LEAST_REPEATS: Final = 3
 _MOVED_PX: Final = 5.0
 _LEAST_SCALE: Final = 1e-3
@@ -76,7 +87,10 @@ class RendererLoad:
                 self._learn(name, busy_ns * count / sum(pixels.values()), frame.t_image_ns)
 
     def picture_ns(self, camera: str, t_ns: int) -> float | None:
-        """Mean time per picture of a camera, all modalities; None when it was not drawn here for 60 s."""
+        """Mean time per picture of a camera, all modalities.
+
+        None when it was not drawn here for 60 s.
+        """
         value, newest_ns = self._picture_ns.get(camera, (0.0, -_REMEMBERED_NS))
         return value if t_ns - newest_ns < _REMEMBERED_NS else None
 
@@ -92,7 +106,10 @@ class RendererLoad:
         )
 
     def _busy_ns(self, frame: RenderedFrame) -> int:
-        """Return how long the renderer worked: as it says, else since it had this request and nothing else to do."""
+        """Return how long the renderer worked.
+
+        As it says, else since it had this request and nothing else to do.
+        """
         longest_ns = frame.t_image_ns - frame.request.t_request_ns
         if frame.render_ns is None:
             return min(longest_ns, frame.t_image_ns - self._t_image_ns)
@@ -123,11 +140,13 @@ class _Known:
 
 
 class PictureFreeze:
-    """Judge of one camera's pictures, by a checksum of every eighth row where the bytes of a few rows repeat.
+    """Judge of one camera's pictures, by a checksum of every eighth row where the bytes of a few
+    rows repeat.
 
-    They are frozen when three in a row or more are among the newest eight that came before, in whatever order, and one
-    of them came first for a view that was 5 pixels away or more. The motion follows from poses and intrinsics. It must
-    be one that changes the picture: a camera at rest, plain sky, a horizon and a bare wall may repeat themselves.
+    They are frozen when three in a row or more are among the newest eight that came before, in
+    whatever order, and one of them came first for a view that was 5 pixels away or more. The motion
+    follows from poses and intrinsics. It must be one that changes the picture: a camera at rest,
+    plain sky, a horizon and a bare wall may repeat themselves.
 
     Args:
         plane_depth_m: distance at which a translation is judged.
@@ -146,7 +165,10 @@ class PictureFreeze:
         self._since_ns = 0
 
     def check(self, image: RenderedImage, t_ns: int) -> bool:
-        """Account the next picture, asked for at ``t_ns``; return True while pictures are frozen."""
+        """Account the next picture, asked for at ``t_ns``.
+
+        Return True while pictures are frozen.
+        """
         found = self._find(image)
         if found is None:
             self.description = ""
@@ -164,7 +186,10 @@ class PictureFreeze:
         self._moved_px = max(self._moved_px, self._needless_px(image, found))
         if self._moved_px < _MOVED_PX:
             return False
-        seconds = f"{(t_ns - self._since_ns) / NS_PER_S:.1f} s, while the view moved by {self._moved_px:.0f} px"
+        seconds = (
+            f"{(t_ns - self._since_ns) / NS_PER_S:.1f} s, while the view moved by "
+            f"{self._moved_px:.0f} px"
+        )
         if self._in_turn == 1:
             self.description = f"repeats its picture, the same for {seconds}"
         else:
@@ -191,7 +216,10 @@ class PictureFreeze:
         return None
 
     def _needless_px(self, image: RenderedImage, known: _Known) -> float:
-        """Return how far a picture should have moved since it came first, pixels; 0 for one without texture."""
+        """Return how far a picture should have moved since it came first, pixels.
+
+        0 for one without texture.
+        """
         moved_px = _moved_px(image, known.T_world_camera, self._plane_depth_m)
         if moved_px < _MOVED_PX:
             return 0.0
@@ -201,7 +229,10 @@ class PictureFreeze:
 
 
 def _few_rows(height: int) -> slice:
-    """Return a few of every eighth row, from the top to the bottom; of a low picture all of them."""
+    """Return a few of every eighth row, from the top to the bottom.
+
+    Of a low picture all of them.
+    """
     step = max(1, height // _FEW // _EVERY) * _EVERY
     return slice(step // 2 // _EVERY * _EVERY, None, step)
 
@@ -211,7 +242,8 @@ def _checksum(rows: ImageArray) -> int:
 
 
 def _moved_px(image: RenderedImage, before: Transform, plane_depth_m: float) -> float:
-    """Return the mean motion of nine points of a picture since the camera was at ``before``, pixels.
+    """Return the mean motion of nine points of a picture since the camera was at ``before``,
+    pixels.
 
     What left the view counts as the picture's width.
     """
@@ -219,7 +251,9 @@ def _moved_px(image: RenderedImage, before: Transform, plane_depth_m: float) -> 
     K = camera.K
     R_rn, dp_render_m = rotation_translation(before, image.view.T_world_camera)
     H = homography(K, R_rn, dp_render_m, plane_depth_m)
-    u_px, v_px = np.meshgrid(np.linspace(0.0, camera.width_px - 1.0, 3), np.linspace(0.0, camera.height_px - 1.0, 3))
+    u_px, v_px = np.meshgrid(
+        np.linspace(0.0, camera.width_px - 1.0, 3), np.linspace(0.0, camera.height_px - 1.0, 3)
+    )
     points = np.stack([u_px.ravel(), v_px.ravel(), np.ones(9)])
     seen = H @ points
     longest_px = float(camera.width_px)
@@ -231,9 +265,12 @@ def _moved_px(image: RenderedImage, before: Transform, plane_depth_m: float) -> 
 
 
 def _is_textured(pixels: ImageArray) -> bool:
-    """Return True when a picture changes by each shift of 5 pixels: not for plain sky, a horizon or one colour.
+    """Return True when a picture changes by each shift of 5 pixels.
 
-    A pixel changes when it becomes another than all its neighbours are, by more than a smooth shading.
+    Not for plain sky, a horizon or one colour.
+
+    A pixel changes when it becomes another than all its neighbours are, by more than a smooth
+    shading.
     """
     tolerance = _SHADING if pixels.dtype == np.uint8 else 0
     wide = pixels if pixels.dtype.kind == "f" else pixels.astype(np.int64)

@@ -1,7 +1,9 @@
-"""All renderers together: their schedulers and threads, what they do, and the renderer of each camera now.
+"""All renderers together.
 
-One thread per renderer connection receives. A camera that has its renderer for itself is relayed in that
-thread too; any other camera has a thread of its own, so that a slow one delays no other.
+Their schedulers and threads, what they do, and the renderer of each camera now.
+
+One thread per renderer connection receives. A camera that has its renderer for itself is relayed in
+that thread too; any other camera has a thread of its own, so that a slow one delays no other.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ class RendererPool:
         self.loads = {name: RendererLoad() for name in clients}
         self._schedulers: list[Scheduler] = []
         self._threads: list[PollThread] = []
-        fed_by = {name: [r for c, r in relays.items() if name in preferences[c].renderers] for name in clients}
+        fed_by = {
+            name: [r for c, r in relays.items() if name in preferences[c].renderers]
+            for name in clients
+        }
         alone = {
             name: fed[0]
             for name, fed in fed_by.items()
@@ -107,7 +112,13 @@ class RendererPool:
         """Ticks of a camera without a request, by reason."""
         total: Counter[str] = Counter()
         for scheduler in self._schedulers:
-            total.update({reason: count for (name, reason), count in dict(scheduler.skipped).items() if name == camera})
+            total.update(
+                {
+                    reason: count
+                    for (name, reason), count in dict(scheduler.skipped).items()
+                    if name == camera
+                }
+            )
         return total
 
     def waits_for(self, camera: str) -> tuple[str, ...]:
@@ -117,16 +128,27 @@ class RendererPool:
 
     def needs(self, renderer: str) -> bool:
         """Return True when a camera is with this renderer now, or when no camera may ever be."""
-        may_draw = any(renderer in preference.renderers for preference in self._preferences.values())
+        may_draw = any(
+            renderer in preference.renderers for preference in self._preferences.values()
+        )
         return not may_draw or bool(self.assigner.cameras_of(renderer))
 
     def _connect(
-        self, client: RendererClient, fed: Sequence[CameraRelay], alone: CameraRelay | None, world: World
+        self,
+        client: RendererClient,
+        fed: Sequence[CameraRelay],
+        alone: CameraRelay | None,
+        world: World,
     ) -> None:
-        """Make scheduler and receiving thread of a connection; the latter relays the camera that is alone with it."""
+        """Make scheduler and receiving thread of a connection.
+
+        The latter relays the camera that is alone with it.
+        """
         name = client.name
         cameras = [relay.camera for relay in fed]
-        scheduler = Scheduler(client, cameras, world, partial(self._draws, name), self._blank, waits=self._waits)
+        scheduler = Scheduler(
+            client, cameras, world, partial(self._draws, name), self._blank, waits=self._waits
+        )
         self._schedulers.append(scheduler)
         fds = [client.fileno()] if alone is None else [client.fileno(), alone.fileno()]
         work = partial(_receive, client, scheduler, fed, self.loads[name], alone)
@@ -141,7 +163,9 @@ class RendererPool:
     def _assign(self) -> None:
         now = now_ns()
         working = {name for name in self._clients if self._works(name)}
-        self.assigner.update(now, working, lambda camera, renderer: self.loads[renderer].picture_ns(camera, now))
+        self.assigner.update(
+            now, working, lambda camera, renderer: self.loads[renderer].picture_ns(camera, now)
+        )
 
     def _blank(self, camera: BridgeCamera, t_ns: int) -> None:
         self._relays[camera.name].offer_blank(t_ns)

@@ -19,14 +19,14 @@ class Scheduler:
     """Asks one renderer for the pictures of its cameras.
 
     All cameras that a renderer may ever draw share one message, whose camera list never changes; a
-    camera is *due* in its share of the messages, by its rate, and in none while another renderer draws it.
-    A renderer that stands by gets requests without a due camera.
+    camera is *due* in its share of the messages, by its rate, and in none while another renderer
+    draws it. A renderer that stands by gets requests without a due camera.
 
     Args:
         mine: True while this renderer draws the camera of that name.
         on_blank: asks for a black picture of a lost carrier's camera.
-        waits: bridge time stands while a picture is due and the renderer is busy, or poses of that instant are still to
-            come (simulations only).
+        waits: bridge time stands while a picture is due and the renderer is busy, or poses of that
+            instant are still to come (simulations only).
 
     Attributes:
         skipped: ticks without a request by (camera, reason).
@@ -62,7 +62,9 @@ class Scheduler:
         self._last_id = 0
         self.skipped: Counter[tuple[str, str]] = Counter()
         self._ticker = Ticker(round(NS_PER_S / rate_hz), self.tick)
-        self._keep_alive = Ticker(self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: self._check(), machine=True)
+        self._keep_alive = Ticker(
+            self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: self._check(), machine=True
+        )
 
     def start(self) -> None:
         """Begin ticking in the running loop."""
@@ -81,7 +83,10 @@ class Scheduler:
         self._unwatch()
 
     def _on_poses(self, _t_ns: int) -> None:
-        """Handle poses that time may stand for; they are in the world by the next turn of the loop."""
+        """Handle poses that time may stand for.
+
+        They are in the world by the next turn of the loop.
+        """
         if self._overdue and self._loop is not None:
             self._loop.call_soon(self._ask_again)
 
@@ -100,7 +105,8 @@ class Scheduler:
         self._ask_again()
 
     def _bound_time(self, *, overdue: bool) -> None:
-        """Bridge time does not pass the next tick before it was seen, nor this one while its picture is overdue.
+        """Bridge time does not pass the next tick before it was seen, nor this one while its
+        picture is overdue.
 
         A renderer that does not work delays no other.
         """
@@ -112,7 +118,10 @@ class Scheduler:
             self._clock.bound(self, now_ns() if overdue else self._ticker.next_ns)
 
     def tick(self, due_ns: int, missed: int) -> None:
-        """Ask for what is due at a tick, and for what waited; ``missed`` ticks passed unnoticed before it."""
+        """Ask for what is due at a tick, and for what waited.
+
+        ``missed`` ticks passed unnoticed before it.
+        """
         before, self._tick = self._tick, self._tick + 1 + missed
         for i, camera in enumerate(self._cameras):
             if not self._mine(camera.name):
@@ -131,14 +140,18 @@ class Scheduler:
         wanted = any(usable)
         may_ask, t_ns = self._client.ready(), now_ns()
         if self._waits and not self._working():
-            usable = [False] * len(usable)  # time passes until it works, and poses are behind it: for life only
+            # Time passes until it works, and poses are behind it: for life only.
+            usable = [False] * len(usable)
         elif self._waits:
-            # A renderer that draws the newest of what waits skips the other: a world that waits asks one by one.
+            # A renderer that draws the newest of what waits skips the other: a world that waits
+            # asks one by one.
             may_ask = may_ask and not self._client.in_flight and self._clock.is_reported(t_ns)
         if (wanted or self._asks_for_life()) and may_ask:
             self._client.request(self.build(t_ns, usable))
             self._drawing = any(usable)
-            self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
+            self._due = [
+                waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)
+            ]
             wanted = False
         if self._waits:
             self._bound_time(overdue=wanted)
@@ -146,8 +159,8 @@ class Scheduler:
     def _asks_for_life(self) -> bool:
         """Return True when a request for no picture is worth sending.
 
-        That is while the renderer could take over cameras if only it worked, and once when it lost its last
-        camera, since the newest request is what keeps it alive from then on.
+        That is while the renderer could take over cameras if only it worked, and once when it lost
+        its last camera, since the newest request is what keeps it alive from then on.
         """
         mine = [self._mine(camera.name) for camera in self._cameras]
         return (not self._working() and not all(mine)) or (self._drawing and not any(mine))
@@ -172,7 +185,8 @@ class Scheduler:
         views = []
         t_scene_ns: int | None = None
         newest = None
-        delays_ns = {camera.delay: camera.delay.value_ns for camera in self._cameras}  # a shared one is read once
+        # A shared one is read once.
+        delays_ns = {camera.delay: camera.delay.value_ns for camera in self._cameras}
         for camera, is_due in zip(self._cameras, due, strict=True):
             pose = camera.pose_to_render(self._world, t_request_ns, delays_ns[camera.delay])
             if is_due and t_scene_ns is None:

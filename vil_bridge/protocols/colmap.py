@@ -1,4 +1,7 @@
-"""Sparse models of COLMAP: cameras and poses of pictures, as text and as binary files (COLMAP 3, output formats)."""
+"""Sparse models of COLMAP.
+
+Cameras and poses of pictures, as text and as binary files (COLMAP 3, output formats).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,13 @@ from vil_bridge.core.types import FloatArray
 
 _MODELS: Final = (
     *(("SIMPLE_PINHOLE", 3), ("PINHOLE", 4), ("SIMPLE_RADIAL", 4), ("RADIAL", 5), ("OPENCV", 8)),
-    *(("OPENCV_FISHEYE", 8), ("FULL_OPENCV", 12), ("FOV", 5), ("SIMPLE_RADIAL_FISHEYE", 4), ("RADIAL_FISHEYE", 5)),
+    *(
+        ("OPENCV_FISHEYE", 8),
+        ("FULL_OPENCV", 12),
+        ("FOV", 5),
+        ("SIMPLE_RADIAL_FISHEYE", 4),
+        ("RADIAL_FISHEYE", 5),
+    ),
     ("THIN_PRISM_FISHEYE", 12),
 )
 """Names by their numbers, and how many parameters they have."""
@@ -39,7 +48,10 @@ class ColmapCamera:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PosedImage:
-    """Picture: number of its camera, and the pose of the world in the camera: ``x_camera = R(q) x + t``."""
+    """Picture: number of its camera, and the pose of the world in the camera.
+
+    ``x_camera = R(q) x + t``.
+    """
 
     name: str
     camera: int
@@ -48,7 +60,10 @@ class PosedImage:
 
 
 def model_files(folder: Path) -> tuple[Path, Path] | None:
-    """Return the files of cameras and pictures of a folder, the binary ones first; None = it has none."""
+    """Return the files of cameras and pictures of a folder, the binary ones first.
+
+    None = it has none.
+    """
     for suffix in (".bin", ".txt"):
         files = folder / f"cameras{suffix}", folder / f"images{suffix}"
         if all(file.is_file() for file in files):
@@ -64,17 +79,23 @@ def read_model(folder: Path) -> tuple[Mapping[int, ColmapCamera], list[PosedImag
     """
     files = model_files(folder)
     if files is None:
-        raise ConfigError(f"{folder} has no model of COLMAP: cameras.bin and images.bin, or both as .txt")
+        raise ConfigError(
+            f"{folder} has no model of COLMAP: cameras.bin and images.bin, or both as .txt"
+        )
     cameras_file, images_file = files
     try:
         if max(file.stat().st_size for file in files) > _LARGEST_BYTES:
             raise ConfigError(f"{folder}: a file is larger than {_LARGEST_BYTES >> 30} GiB")
         if cameras_file.suffix == ".bin":
-            return dict(_binary_cameras(cameras_file.read_bytes())), list(_binary_images(images_file.read_bytes()))
+            return dict(_binary_cameras(cameras_file.read_bytes())), list(
+                _binary_images(images_file.read_bytes())
+            )
         texts = [file.read_text(encoding="utf-8") for file in files]
         return dict(_text_cameras(texts[0])), list(_text_images(texts[1]))
     except (struct.error, ValueError, IndexError, OverflowError) as exc:
-        raise ConfigError(f"{folder}: a file is malformed: {exc}. Write the model again with COLMAP") from exc
+        raise ConfigError(
+            f"{folder}: a file is malformed: {exc}. Write the model again with COLMAP"
+        ) from exc
     except OSError as exc:
         raise ConfigError(f"{folder} cannot be read: {exc}") from exc
 
@@ -118,8 +139,13 @@ def _text_cameras(text: str) -> Iterator[tuple[int, ColmapCamera]]:
         if line.strip() and not line.startswith("#"):
             number, model, width, height, *params = line.split()
             if model not in parameters or len(params) != parameters[model]:
-                raise ValueError(f"camera {number} has the model {model} and {len(params)} parameters")
-            yield int(number), ColmapCamera(model, int(width), int(height), tuple(map(float, params)))
+                raise ValueError(
+                    f"camera {number} has the model {model} and {len(params)} parameters"
+                )
+            yield (
+                int(number),
+                ColmapCamera(model, int(width), int(height), tuple(map(float, params))),
+            )
 
 
 def _text_images(text: str) -> Iterator[PosedImage]:

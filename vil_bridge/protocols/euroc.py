@@ -1,9 +1,12 @@
-"""EuRoC's layout of a session (also TUM-VI, BROAD), which visual-inertial programs read: its files, read and written.
+"""EuRoC's layout of a session (also TUM-VI, BROAD), which visual-inertial programs read.
 
-Folder ``mav0`` holds ``data.csv`` and ``sensor.yaml`` in each of ``cam0`` (and pictures, ``data/<t_ns>.png``), ``imu0``
-and ``state_groundtruth_estimate0``; a tracking system's own poses stand in ``vicon0`` or ``mocap0``. Tables that are
-read may be gzipped. Burri et al., "The EuRoC micro aerial vehicle datasets", IJRR 2016. All times are integer
-nanoseconds of one clock; the body frame is the IMU's.
+Its files, read and written.
+
+Folder ``mav0`` holds ``data.csv`` and ``sensor.yaml`` in each of ``cam0`` (and pictures,
+``data/<t_ns>.png``), ``imu0`` and ``state_groundtruth_estimate0``; a tracking system's own poses
+stand in ``vicon0`` or ``mocap0``. Tables that are read may be gzipped. Burri et al., "The EuRoC
+micro aerial vehicle datasets", IJRR 2016. All times are integer nanoseconds of one clock; the body
+frame is the IMU's.
 """
 
 from __future__ import annotations
@@ -71,7 +74,8 @@ class EurocCamera:
 
     Attributes:
         model: size, intrinsics and lens of the pictures.
-        T_imu_camera: place and attitude of its optical axes (x right, y down, z forward) in the IMU's axes.
+        T_imu_camera: place and attitude of its optical axes (x right, y down, z forward) in the
+            IMU's axes.
         rate_hz: nominal.
     """
 
@@ -99,8 +103,9 @@ class EurocImu:
 class EurocWriter:
     """Writer of pictures, inertial samples and ground truth as they come; a context manager.
 
-    Times of each stream strictly increase: a row that does not follow the one before is left out and counted
-    in ``refused`` by the stream's name. Rows stand on the disk when the call returns, and a picture before its row.
+    Times of each stream strictly increase: a row that does not follow the one before is left out
+    and counted in ``refused`` by the stream's name. Rows stand on the disk when the call returns,
+    and a picture before its row.
     """
 
     def __init__(self, folder: Path, cameras: Mapping[str, EurocCamera], imu: EurocImu) -> None:
@@ -120,11 +125,20 @@ class EurocWriter:
         self._root = folder / ROOT
         sheets = {name: _camera_sheet(camera) for name, camera in cameras.items()}
         sheets[IMU] = _imu_sheet(imu)
-        sheets[_TRUTH] = {"sensor_type": "visual-inertial", "comment": "tracked pose of the IMU", **_T_BS(_HERE)}
+        sheets[_TRUTH] = {
+            "sensor_type": "visual-inertial",
+            "comment": "tracked pose of the IMU",
+            **_T_BS(_HERE),
+        }
         self._root.mkdir(parents=True)
         columns = dict.fromkeys(cameras, FILE_COLUMNS) | {IMU: _IMU_COLUMNS, _TRUTH: _TRUTH_COLUMNS}
-        self._tables = {name: self._open(name, sheets[name], head) for name, head in columns.items()}
-        self._sizes = {name: (camera.model.height_px, camera.model.width_px) for name, camera in cameras.items()}
+        self._tables = {
+            name: self._open(name, sheets[name], head) for name, head in columns.items()
+        }
+        self._sizes = {
+            name: (camera.model.height_px, camera.model.width_px)
+            for name, camera in cameras.items()
+        }
         self._last_ns: dict[str, int] = {}
         for name in cameras:
             (self._root / name / "data").mkdir()
@@ -153,7 +167,9 @@ class EurocWriter:
             OSError: it cannot be written.
         """
         if gray.shape != self._sizes[camera] or gray.dtype != np.uint8:
-            raise ValueError(f"{camera} takes uint8 {self._sizes[camera]}, got {gray.dtype} {gray.shape}")
+            raise ValueError(
+                f"{camera} takes uint8 {self._sizes[camera]}, got {gray.dtype} {gray.shape}"
+            )
         if not self._follows(camera, t_ns):
             return False
         path = self._root / camera / "data" / f"{t_ns}.png"
@@ -163,7 +179,10 @@ class EurocWriter:
         return True
 
     def add_imu(self, t_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> bool:
-        """Write a sample in the IMU's axes (x forward, y left, z up), shapes (3,); False when it was refused."""
+        """Write a sample in the IMU's axes (x forward, y left, z up), shapes (3,).
+
+        False when it was refused.
+        """
         if not self._follows(IMU, t_ns):
             return False
         self._row(IMU, t_ns, map(repr, [*w_radps.tolist(), *f_mps2.tolist()]))
@@ -181,15 +200,27 @@ class EurocWriter:
         if not self._follows(_TRUTH, t_ns):
             return False
         x, y, z, w = T_world_imu.q_xyzw.tolist()
-        biases = (np.zeros(3) if bias is None else bias for bias in (gyro_bias_radps, accel_bias_mps2))
-        values = [*T_world_imu.p_m.tolist(), w, x, y, z, *v_world_mps.tolist(), *np.concatenate((*biases,)).tolist()]
+        biases = (
+            np.zeros(3) if bias is None else bias for bias in (gyro_bias_radps, accel_bias_mps2)
+        )
+        values = [
+            *T_world_imu.p_m.tolist(),
+            w,
+            x,
+            y,
+            z,
+            *v_world_mps.tolist(),
+            *np.concatenate((*biases,)).tolist(),
+        ]
         self._row(_TRUTH, t_ns, map(repr, values))
         return True
 
     def _open(self, name: str, sheet: dict[str, object], columns: str) -> IO[str]:
         folder = self._root / name
         folder.mkdir()
-        (folder / _SHEET).write_text(yaml.safe_dump(sheet, sort_keys=False, default_flow_style=None))
+        (folder / _SHEET).write_text(
+            yaml.safe_dump(sheet, sort_keys=False, default_flow_style=None)
+        )
         table = (folder / TABLE).open("w", buffering=1, encoding="ascii", newline="\n")
         table.write(columns + "\n")
         return table
@@ -271,7 +302,9 @@ def find_mocap(folder: Path) -> Path:
         return _required([folder / ROOT / name for name in _POSE_FOLDERS])
     except ConfigError as exc:
         if (folder / ROOT / "leica0").is_dir():
-            raise ConfigError(f"{exc}. leica0 has positions only; a body's attitude is needed too") from None
+            raise ConfigError(
+                f"{exc}. leica0 has positions only; a body's attitude is needed too"
+            ) from None
         raise
 
 
@@ -290,7 +323,9 @@ def find_imu(folder: Path) -> Path | None:
 
 
 def read_placement(table: Path) -> Transform:
-    """Return T_body_sensor, the ``T_BS`` of the ``sensor.yaml`` next to a table; identity without that file or key.
+    """Return T_body_sensor, the ``T_BS`` of the ``sensor.yaml`` next to a table.
+
+    Identity without that file or key.
 
     OpenCV's form of YAML (``%YAML:1.0``, ``!!opencv-matrix``) is accepted.
 
@@ -307,11 +342,16 @@ def read_placement(table: Path) -> Transform:
             return _HERE
         matrix = np.array(T_BS["data"], dtype=np.float64).reshape(4, 4)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as exc:
-        raise ConfigError(f"{path}: T_BS cannot be read: {exc}. Give 16 numbers, row by row, under data") from exc
+        raise ConfigError(
+            f"{path}: T_BS cannot be read: {exc}. Give 16 numbers, row by row, under data"
+        ) from exc
     R = matrix[:3, :3]
     rigid = np.allclose(R @ R.T, np.eye(3), atol=_NORM_TOLERANCE) and np.linalg.det(R) > 0.0
     if not (rigid and np.array_equal(matrix[3], (0.0, 0.0, 0.0, 1.0))):
-        raise ConfigError(f"{path}: T_BS is not a rigid transform. Give a rotation, a position and the row 0, 0, 0, 1")
+        raise ConfigError(
+            f"{path}: T_BS is not a rigid transform. Give a rotation, a position and the "
+            "row 0, 0, 0, 1"
+        )
     return Transform(matrix[:3, 3], q_from_matrix(R))
 
 
@@ -328,7 +368,9 @@ def _required(folders: Sequence[Path]) -> Path:
 
 
 def read_rows(path: Path, values: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Return times (n,) and values (n, values) of a table, n >= 2; rows that repeat a time are left out.
+    """Return times (n,) and values (n, values) of a table, n >= 2.
+
+    Rows that repeat a time are left out.
 
     Raises:
         ConfigError: it cannot be read, or a line is malformed (``file:line``).
@@ -380,7 +422,8 @@ def _row(line: str, values: int) -> tuple[int, list[float]]:
     if not (time.isascii() and time.isdigit()):
         hint = " (a spreadsheet has destroyed its digits)" if "E" in time.upper() else ""
         raise ValueError(f"time {time!r} is not a whole number of nanoseconds{hint}")
-    # Twenty digits never fit; asking for the length first keeps int() from chewing on a huge number.
+    # Twenty digits never fit; asking for the length first keeps int() from chewing on a huge
+    # number.
     if len(time) > 19 or int(time) > _INT64_MAX:
         raise ValueError("time does not fit 64 bits")
     if values == POSE_VALUES and len(fields) == STATE_VALUES:

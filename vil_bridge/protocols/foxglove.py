@@ -1,4 +1,6 @@
-"""Foxglove's messages in protobuf, so that Foxglove, PlotJuggler and everything that reads MCAP shows a recording."""
+"""Foxglove's messages in protobuf, so that Foxglove, PlotJuggler and everything that reads MCAP
+shows a recording.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _LENS = {None: "", "plumb_bob": "plumb_bob", "equidistant": "kannala_brandt"}
 
 @functools.cache
 def schema_of(kind: Descriptor) -> tuple[str, str, bytes]:
-    """Return the name, encoding and description of a message with all that it is made of, as MCAP wants it."""
+    """Return the name, encoding and description of a message with all that it is made of, as
+    MCAP wants it.
+    """
     files = FileDescriptorSet()
     seen: set[str] = set()
 
@@ -59,7 +63,9 @@ def poses(t_utc_ns: int, frame: str, p_m: FloatArray, q_xyzw: FloatArray) -> Pos
     return PosesInFrame(timestamp=_time(t_utc_ns), frame_id=frame, poses=listed)
 
 
-def transform(t_utc_ns: int, parent: str, child: str, p_m: FloatArray, q_xyzw: FloatArray) -> FrameTransform:
+def transform(
+    t_utc_ns: int, parent: str, child: str, p_m: FloatArray, q_xyzw: FloatArray
+) -> FrameTransform:
     """Return the pose of a frame in another one."""
     return FrameTransform(
         timestamp=_time(t_utc_ns),
@@ -76,11 +82,15 @@ def transforms(several: list[FrameTransform]) -> FrameTransforms:
 
 
 def points(t_utc_ns: int, body: str, reading: LidarReading) -> PointCloud:
-    """Return a lidar's points with the instances that were hit; ``body`` is the frame of its vehicle."""
+    """Return a lidar's points with the instances that were hit.
+
+    ``body`` is the frame of its vehicle.
+    """
     rows = np.empty(len(reading.points_m), dtype=[("p", "<f4", 3), ("instance", "<u4")])
     rows["p"], rows["instance"] = reading.points_m, reading.instances
     fields = [
-        PackedElementField(name=name, offset=4 * i, type=PackedElementField.FLOAT32) for i, name in enumerate("xyz")
+        PackedElementField(name=name, offset=4 * i, type=PackedElementField.FLOAT32)
+        for i, name in enumerate("xyz")
     ]
     fields.append(PackedElementField(name="instance", offset=12, type=PackedElementField.UINT32))
     return PointCloud(
@@ -118,12 +128,14 @@ def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibrat
 
 def log_entry(t_utc_ns: int, level: int, component: str, text: str) -> Log:
     """Return a line of the log; the level as Python counts (10 = debug, 20 = info...)."""
-    message = text.encode(errors="backslashreplace").decode()  # names of files may hold bytes that are not text
+    # Names of files may hold bytes that are not text.
+    message = text.encode(errors="backslashreplace").decode()
     return Log(timestamp=_time(t_utc_ns), level=_level(level), name=component, message=message)
 
 
 def _level(level: int) -> Any:
-    return min(max(level // 10, 0), 5)  # Foxglove counts debug 1, info 2, warning 3, error 4, fatal 5
+    # Foxglove counts debug 1, info 2, warning 3, error 4, fatal 5.
+    return min(max(level // 10, 0), 5)
 
 
 def _time(t_utc_ns: int) -> Timestamp:

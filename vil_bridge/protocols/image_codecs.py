@@ -1,4 +1,7 @@
-"""Pictures to bytes, raw or JPEG. Calls release the GIL while they work; results are never modified afterwards."""
+"""Pictures to bytes, raw or JPEG.
+
+Calls release the GIL while they work; results are never modified afterwards.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ class RawPicture(NamedTuple):
 
 
 def stored_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
-    """Return the picture as it lies in memory, contiguous, and whether its rows are upside down there.
+    """Return the picture as it lies in memory, contiguous, and whether its rows are upside down
+    there.
 
     A renderer's wire buffer seen upright is a view with a negative stride. Its rows stay as they
     are and the reader turns them by a view of its own: copying a picture just received, which no
@@ -42,13 +46,19 @@ def stored_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
 
 
 def gray_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
-    """Do as :func:`stored_rows`, with RGB converted to gray by the luma weights of JPEG (BT.601)."""
+    """Do as :func:`stored_rows`, with RGB converted to gray by the luma weights of JPEG.
+
+    BT.601.
+    """
     stored, rows = stored_rows(pixels)
     return (cv2.cvtColor(stored, cv2.COLOR_RGB2GRAY) if stored.ndim == 3 else stored), rows
 
 
 def as_gray(pixels: ImageArray) -> ImageArray:
-    """Return a picture in gray, top row first; like the picture it may lie upside down in memory."""
+    """Return a picture in gray, top row first.
+
+    Like the picture it may lie upside down in memory.
+    """
     stored, rows = gray_rows(pixels)
     return stored[::-1] if rows == "bottom_up" else stored
 
@@ -83,8 +93,12 @@ def encode_jpeg(pixels: ImageArray, color: str, quality: int) -> tuple[bytes, st
     upright = cv2.flip(stored, 0) if rows == "bottom_up" else stored
     if upright.ndim == 2:
         plane = upright[:, :, None]
-        return simplejpeg.encode_jpeg(plane, quality=quality, colorspace="GRAY", colorsubsampling="Gray"), "gray8"
-    return simplejpeg.encode_jpeg(upright, quality=quality, colorspace="RGB", colorsubsampling="420"), "rgb8"
+        return simplejpeg.encode_jpeg(
+            plane, quality=quality, colorspace="GRAY", colorsubsampling="Gray"
+        ), "gray8"
+    return simplejpeg.encode_jpeg(
+        upright, quality=quality, colorspace="RGB", colorsubsampling="420"
+    ), "rgb8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +124,16 @@ class Encoded:
 
 
 def encode(pixels: ImageArray, options: EncodingOptions, modality: Modality) -> Encoded:
-    """Encode a picture of any modality, top row first; only RGB and gray have JPEG, which registration sees to."""
+    """Encode a picture of any modality, top row first.
+
+    Only RGB and gray have JPEG, which registration sees to.
+    """
     height_px, width_px = pixels.shape[:2]
     size: dict[str, str | int] = {"width": width_px, "height": height_px}
     if options.encoding == "jpeg":
         payload, pixel_format = encode_jpeg(pixels, options.color, options.quality)
-        return Encoded(payload, {"encoding": "jpeg", "format": pixel_format, "rows": "top_down", **size})
+        return Encoded(
+            payload, {"encoding": "jpeg", "format": pixel_format, "rows": "top_down", **size}
+        )
     raw = encode_raw(pixels, options.color, modality)
     return Encoded(raw.payload, {"encoding": "raw", "format": raw.format, "rows": raw.rows, **size})

@@ -1,9 +1,9 @@
 """MultiWii Serial Protocol, versions 1 and 2: bytes to messages and back, as pure functions.
 
 Version 1: ``$M``, direction, payload length u8, command u8, payload, XOR of all from the length on.
-Version 2: ``$X``, direction, flag u8, command u16, payload length u16, payload, CRC-8/DVB-S2 of all from
-the flag on. Directions: ``<`` request, ``>`` answer, ``!`` refusal.
-Source: the "MSP V2" page of INAV's wiki and Betaflight's src/main/msp/msp_serial.c.
+Version 2: ``$X``, direction, flag u8, command u16, payload length u16, payload, CRC-8/DVB-S2 of all
+from the flag on. Directions: ``<`` request, ``>`` answer, ``!`` refusal. Source: the "MSP V2" page
+of INAV's wiki and Betaflight's src/main/msp/msp_serial.c.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def encode(message: MspMessage) -> bytes:
     """
     version, direction, command, payload = message
     first = version == 1
-    body = (_HEAD_1.pack(len(payload), command) if first else _HEAD_2.pack(0, command, len(payload))) + payload
+    body = (
+        _HEAD_1.pack(len(payload), command) if first else _HEAD_2.pack(0, command, len(payload))
+    ) + payload
     return (b"$M" if first else b"$X") + direction.value + body + bytes((_checksum(version, body),))
 
 
@@ -107,9 +109,9 @@ _DIRECTIONS: Final = {direction.value[0]: direction for direction in MspDirectio
 class MspParser:
     """Parser of messages in a stream of bytes that may start anywhere and hold anything.
 
-    A frame whose checksum is wrong is given up from its second byte on, so that a good frame inside its
-    claimed length is still found. Who asks for short messages only says so, and no false length can then
-    hold back more than one of them.
+    A frame whose checksum is wrong is given up from its second byte on, so that a good frame inside
+    its claimed length is still found. Who asks for short messages only says so, and no false length
+    can then hold back more than one of them.
 
     Args:
         longest: bytes of payload; a frame that claims more is none.
@@ -126,7 +128,10 @@ class MspParser:
         self._pending = b""
 
     def feed(self, data: bytes) -> list[MspMessage]:
-        """Take the next bytes of the stream; returns the messages that they complete. Never raises."""
+        """Take the next bytes of the stream; returns the messages that they complete.
+
+        Never raises.
+        """
         data = self._pending + data
         messages: list[MspMessage] = []
         at = 0
@@ -155,9 +160,14 @@ class MspParser:
         self._pending = b""
 
     def _size(self, data: bytes, at: int) -> int | None:
-        """Return the size of the frame that starts at ``at``; None when its head is incomplete, 0 when it is none."""
+        """Return the size of the frame that starts at ``at``.
+
+        None when its head is incomplete, 0 when it is none.
+        """
         begin = data[at : at + _START]
-        if (len(begin) > 1 and begin[1] not in _VERSIONS) or (len(begin) > 2 and begin[2] not in _DIRECTIONS):
+        if (len(begin) > 1 and begin[1] not in _VERSIONS) or (
+            len(begin) > 2 and begin[2] not in _DIRECTIONS
+        ):
             return 0
         if len(begin) < _START:
             return None

@@ -1,7 +1,8 @@
 """OctoMap's files of occupancy: full trees (``.ot``) and binary ones (``.bt``), read and written.
 
-A tree is 16 levels deep. A voxel's key is ``floor(coordinate / resolution) + 32768`` along each axis; the file holds
-neither a frame nor an origin. Child ``x + 2 y + 4 z`` of a node has these bits of the key of its level.
+A tree is 16 levels deep. A voxel's key is ``floor(coordinate / resolution) + 32768`` along each
+axis; the file holds neither a frame nor an origin. Child ``x + 2 y + 4 z`` of a node has these bits
+of the key of its level.
 """
 
 from __future__ import annotations
@@ -19,17 +20,26 @@ from vil_bridge.core.voxel_box import DEPTH, MIDDLE
 
 MOST_NODES: Final = 20_000_000
 """Largest tree that is read: about 1 GB of memory."""
-CLAMPED_LOG_ODDS: Final = (np.float32(math.log(0.1192 / 0.8808)), np.float32(math.log(0.971 / 0.029)))
+CLAMPED_LOG_ODDS: Final = (
+    np.float32(math.log(0.1192 / 0.8808)),
+    np.float32(math.log(0.971 / 0.029)),
+)
 """Least and most log-odds of OctoMap, which stand for free and occupied in a binary tree."""
 
 _FULL: Final = b"# Octomap OcTree file"
 _BINARY: Final = b"# Octomap OcTree binary file"
-_COMMENT: Final = b"\n# (feel free to add / change comments, but leave the first line as %s!)\n#\n" % b"it is"
+_COMMENT: Final = (
+    b"\n# (feel free to add / change comments, but leave the first line as %s!)\n#\n" % b"it is"
+)
 _MOST_HEADER: Final = 65_536
 _RECORD: Final = np.dtype([("log_odds", "<f4"), ("children", "u1")])
-_NODE: Final = np.dtype([("code", "i8"), ("depth", "i8"), ("log_odds", "f4"), ("children", "i8"), ("pairs", "i8")])
-"""Nodes: fields of leaves, log-odds the largest of the children's; ``children``: bit k = child k exists; ``pairs``: two
-bits for each child, its kind."""
+_NODE: Final = np.dtype(
+    [("code", "i8"), ("depth", "i8"), ("log_odds", "f4"), ("children", "i8"), ("pairs", "i8")]
+)
+"""Nodes: fields of leaves, log-odds the largest of the children's.
+
+``children``: bit k = child k exists; ``pairs``: two bits for each child, its kind.
+"""
 _FREE, _OCCUPIED, _INNER = 1, 2, 3
 _COUNT: Final = np.array([bits.bit_count() for bits in range(256)], np.int64)
 
@@ -64,15 +74,24 @@ class Octree:
         """
         counts = np.int64(1) << 3 * (DEPTH - self.depth.astype(np.int64))
         if (total := int(counts.sum(dtype=np.float64))) > most:
-            raise ProtocolError(f"the tree covers {total:,} voxels, at most {most:,} fit: use a coarser map")
+            raise ProtocolError(
+                f"the tree covers {total:,} voxels, at most {most:,} fit: use a coarser map"
+            )
         first = np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(self.code, counts) + np.arange(total) - first, np.repeat(self.log_odds, counts)
+        return np.repeat(self.code, counts) + np.arange(total) - first, np.repeat(
+            self.log_odds, counts
+        )
 
 
 def codes_of(keys: npt.NDArray[np.integer]) -> Codes:
     """Return the codes (n,) of keys (n, 3)."""
     spread = keys.astype(np.int64)
-    for shift, mask in ((16, 0x0000FF0000FF), (8, 0x00F00F00F00F), (4, 0x0C30C30C30C3), (2, 0x249249249249)):
+    for shift, mask in (
+        (16, 0x0000FF0000FF),
+        (8, 0x00F00F00F00F),
+        (4, 0x0C30C30C30C3),
+        (2, 0x249249249249),
+    ):
         spread = (spread | spread << shift) & mask
     return np.asarray(spread[:, 0] | spread[:, 1] << 1 | spread[:, 2] << 2, np.int64)
 
@@ -80,13 +99,21 @@ def codes_of(keys: npt.NDArray[np.integer]) -> Codes:
 def keys_of(codes: Codes) -> Keys:
     """Return the keys (n, 3) of codes (n,)."""
     packed = codes[:, None] >> np.arange(3) & 0x249249249249
-    for shift, mask in ((2, 0x0C30C30C30C3), (4, 0x00F00F00F00F), (8, 0x0000FF0000FF), (16, 0x00000000FFFF)):
+    for shift, mask in (
+        (2, 0x0C30C30C30C3),
+        (4, 0x00F00F00F00F),
+        (8, 0x0000FF0000FF),
+        (16, 0x00000000FFFF),
+    ):
         packed = (packed | packed >> shift) & mask
     return packed.astype(np.uint16)
 
 
 def distinct(codes: Codes) -> Codes:
-    """Return codes ascending, each once; by sorting, which suits them better than NumPy's tables of hashes."""
+    """Return codes ascending, each once.
+
+    By sorting, which suits them better than NumPy's tables of hashes.
+    """
     ordered = np.sort(codes)
     return np.asarray(ordered[np.diff(ordered, prepend=-1) != 0], np.int64)
 
@@ -104,7 +131,9 @@ def octree(resolution_m: float, codes: Codes, log_odds: npt.NDArray[np.float32])
         codes: (n,), each once, ascending.
         log_odds: (n,).
     """
-    return _pruned(resolution_m, codes, np.full(len(codes), DEPTH, np.uint8), log_odds.astype(np.float32))
+    return _pruned(
+        resolution_m, codes, np.full(len(codes), DEPTH, np.uint8), log_odds.astype(np.float32)
+    )
 
 
 def write_full(tree: Octree) -> bytes:
@@ -121,7 +150,9 @@ def write_binary(tree: Octree) -> bytes:
     merged = _pruned(tree.resolution_m, tree.code, tree.depth, likely)
     if len(merged.depth) == 1 and merged.depth[0] == 0:  # the format has no leaf at its root
         eighth = np.arange(8, dtype=np.int64) << 3 * (DEPTH - 1)
-        merged = Octree(tree.resolution_m, eighth, np.ones(8, np.uint8), np.repeat(merged.log_odds, 8))
+        merged = Octree(
+            tree.resolution_m, eighth, np.ones(8, np.uint8), np.repeat(merged.log_odds, 8)
+        )
     nodes = _nodes(merged)
     pairs = nodes["pairs"][nodes["children"] > 0]
     return _header(_BINARY, merged, len(nodes)) + pairs.astype("<u2").tobytes()
@@ -156,7 +187,9 @@ def _read_header(content: bytes) -> tuple[bool, int, float, int]:
     end = content.find(b"\ndata\n", 0, _MOST_HEADER)
     lines = content[: max(end, 0)].split(b"\n")
     if lines[0].rstrip() not in (_FULL, _BINARY):
-        raise ProtocolError("not an OctoMap file: its first line must be '# Octomap OcTree (binary) file'")
+        raise ProtocolError(
+            "not an OctoMap file: its first line must be '# Octomap OcTree (binary) file'"
+        )
     found: dict[bytes, bytes] = {}
     for line in lines[1:]:
         if line.strip() and not line.startswith(b"#"):
@@ -164,15 +197,23 @@ def _read_header(content: bytes) -> tuple[bool, int, float, int]:
             found[name] = value.strip()
     kind = found.get(b"id", b"").decode("ascii", "replace")
     if kind != "OcTree":
-        raise ProtocolError(f"the tree is of the kind {kind!r}: only OcTree is read, convert it with convert_octree")
+        raise ProtocolError(
+            f"the tree is of the kind {kind!r}: only OcTree is read, convert it with convert_octree"
+        )
     try:
         size, resolution_m = int(found[b"size"]), float(found[b"res"])
     except (KeyError, ValueError):
-        raise ProtocolError("the header must give 'size' and 'res' as numbers: write the file again") from None
+        raise ProtocolError(
+            "the header must give 'size' and 'res' as numbers: write the file again"
+        ) from None
     if not (math.isfinite(resolution_m) and resolution_m > 0.0):
-        raise ProtocolError(f"the resolution must be positive, not {resolution_m}: write the file again")
+        raise ProtocolError(
+            f"the resolution must be positive, not {resolution_m}: write the file again"
+        )
     if not 0 <= size <= MOST_NODES:
-        raise ProtocolError(f"the tree has {size:,} nodes, at most {MOST_NODES:,} are read: use a coarser map")
+        raise ProtocolError(
+            f"the tree has {size:,} nodes, at most {MOST_NODES:,} are read: use a coarser map"
+        )
     return lines[0].rstrip() == _BINARY, size, resolution_m, end + len(b"\ndata\n")
 
 
@@ -207,7 +248,9 @@ def _read_binary(data: memoryview, size: int) -> tuple[Codes, Codes, npt.NDArray
     if not (kinds > 0).any(axis=1).all():
         raise ProtocolError("an inner node has no children: write the file again")
     if 1 + np.count_nonzero(kinds) != size:
-        raise ProtocolError(f"the data describe {1 + np.count_nonzero(kinds)} nodes, the header {size}")
+        raise ProtocolError(
+            f"the data describe {1 + np.count_nonzero(kinds)} nodes, the header {size}"
+        )
     inner = np.where(kinds == _INNER, 1 << np.arange(8), 0).sum(axis=1)
     ends = _ends(_COUNT[inner])
     found: list[tuple[Codes, Codes, npt.NDArray[np.float32]]] = []
@@ -215,7 +258,9 @@ def _read_binary(data: memoryview, size: int) -> tuple[Codes, Codes, npt.NDArray
     for depth in range(1, DEPTH + 1):
         node, child = np.nonzero((kinds[at] == _FREE) | (kinds[at] == _OCCUPIED))
         values = np.array(CLAMPED_LOG_ODDS)[kinds[at[node], child] - 1]
-        found.append(((code[node] * 8 + child) << 3 * (DEPTH - depth), np.full(len(node), depth), values))
+        found.append(
+            ((code[node] * 8 + child) << 3 * (DEPTH - depth), np.full(len(node), depth), values)
+        )
         at, code = _below(at, code, inner, ends)
     if len(at):
         raise ProtocolError(f"the tree is deeper than {DEPTH} levels: write the file again")
@@ -224,10 +269,11 @@ def _read_binary(data: memoryview, size: int) -> tuple[Codes, Codes, npt.NDArray
 
 
 def _ends(counts: Codes) -> Codes:
-    """Return where each node's part of the data ends, from the children of all nodes (n,), parents first.
+    """Return where each node's part of the data ends, from the children of all nodes (n,), parents
+    first.
 
-    After j nodes of a tree as many wait as the sum of (children - 1) says; a node's part ends when one less waits
-    than before it.
+    After j nodes of a tree as many wait as the sum of (children - 1) says; a node's part ends when
+    one less waits than before it.
 
     Raises:
         ProtocolError: nodes are missing or too many.
@@ -243,7 +289,9 @@ def _ends(counts: Codes) -> Codes:
 
 
 def _below(at: Codes, code: Codes, children: Codes, ends: Codes) -> tuple[Codes, Codes]:
-    """Return places and codes of the children of nodes, from the bits of theirs and the ends of all parts."""
+    """Return places and codes of the children of nodes, from the bits of theirs and the ends of
+    all parts.
+    """
     cursor = at + 1
     places, codes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for child in range(8):
@@ -255,7 +303,10 @@ def _below(at: Codes, code: Codes, children: Codes, ends: Codes) -> tuple[Codes,
 
 
 def _pruned(
-    resolution_m: float, code: Codes, depth: npt.NDArray[np.uint8], log_odds: npt.NDArray[np.float32]
+    resolution_m: float,
+    code: Codes,
+    depth: npt.NDArray[np.uint8],
+    log_odds: npt.NDArray[np.float32],
 ) -> Octree:
     """Return the tree whose eight leaves of one value are one leaf, at every depth."""
     for level in range(DEPTH, 0, -1):
@@ -280,7 +331,11 @@ def _nodes(tree: Octree) -> _Nodes:
     for depth in range(DEPTH, -1, -1):
         own = tree.depth == depth
         leaves = np.zeros(int(own.sum()), _NODE)
-        leaves["code"], leaves["depth"], leaves["log_odds"] = tree.code[own], depth, tree.log_odds[own]
+        leaves["code"], leaves["depth"], leaves["log_odds"] = (
+            tree.code[own],
+            depth,
+            tree.log_odds[own],
+        )
         level = np.concatenate((above, leaves))
         level = level[np.argsort(level["code"])]
         levels.append(level)
@@ -296,7 +351,9 @@ def _parents(level: _Nodes, depth: int) -> _Nodes:
     shift = 3 * (DEPTH - depth)
     parent, child = level["code"] >> shift + 3, level["code"] >> shift & 7
     first = np.flatnonzero(np.diff(parent, prepend=-1))
-    kind = np.where(level["children"] > 0, _INNER, np.where(level["log_odds"] >= 0.0, _OCCUPIED, _FREE))
+    kind = np.where(
+        level["children"] > 0, _INNER, np.where(level["log_odds"] >= 0.0, _OCCUPIED, _FREE)
+    )
     parents = np.zeros(len(first), _NODE)
     parents["code"], parents["depth"] = parent[first] << shift + 3, depth - 1
     parents["log_odds"] = np.maximum.reduceat(level["log_odds"], first)

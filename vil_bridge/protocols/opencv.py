@@ -1,7 +1,8 @@
 """OpenCV, imported at its first use: a bridge without cameras does without it (extra ``warp``).
 
-Use it as ``from vil_bridge.protocols import opencv as cv2``. The first use raises ModuleNotFoundError where OpenCV is
-absent, which :func:`vil_bridge.registry.explain_missing` turns into the command that installs it.
+Use it as ``from vil_bridge.protocols import opencv as cv2``. The first use raises
+ModuleNotFoundError where OpenCV is absent, which :func:`vil_bridge.registry.explain_missing` turns
+into the command that installs it.
 """
 
 from __future__ import annotations

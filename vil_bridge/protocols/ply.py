@@ -22,5 +22,12 @@ def ply_bytes(fields: Sequence[tuple[str, str]], columns: Sequence[npt.NDArray[A
     for (name, _), column in zip(fields, columns, strict=True):
         rows[name] = column
     properties = [f"property {_TYPES[kind]} {name}" for name, kind in fields]
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}", *properties, "end_header", ""]
+    header = [
+        "ply",
+        "format binary_little_endian 1.0",
+        f"element vertex {len(rows)}",
+        *properties,
+        "end_header",
+        "",
+    ]
     return "\n".join(header).encode() + rows.tobytes()

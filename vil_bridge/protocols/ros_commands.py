@@ -1,4 +1,7 @@
-"""Commands as ROS 2 messages: geometry_msgs/TwistStamped, PoseStamped, and mav_msgs/RateThrust of FlightGoggles."""
+"""Commands as ROS 2 messages.
+
+geometry_msgs/TwistStamped, PoseStamped, and mav_msgs/RateThrust of FlightGoggles.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ def register_commands(store: Typestore) -> None:
 
 
 def velocity_of(data: bytes, world: str) -> Setpoint:
-    """Read a geometry_msgs/TwistStamped; world axes where its frame is the world's, else the vehicle's heading.
+    """Read a geometry_msgs/TwistStamped.
+
+    World axes where its frame is the world's, else the vehicle's heading.
 
     Raises:
         CommandFormatError: it cannot be read so.

@@ -1,7 +1,8 @@
 """ROS messages as bytes: CDR for ROS 2, ROS 1's own form for ``noetic``.
 
-Definitions and type hashes come from rosbags' store of the distribution. Angles are radians, lengths metres;
-poses are REP-103's (body x forward, y left, z up; optical x right, y down, z forward).
+Definitions and type hashes come from rosbags' store of the distribution. Angles are radians,
+lengths metres; poses are REP-103's (body x forward, y left, z up; optical x right, y down, z
+forward).
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ class Messages:
         )
 
     def imu(self, stamp_ns: int, frame: str, w_radps: FloatArray, f_mps2: FloatArray) -> memoryview:
-        """Serialise a sensor_msgs/Imu without orientation; specific force +g on z at rest (REP-145), IMU axes."""
+        """Serialise a sensor_msgs/Imu without orientation.
+
+        Specific force +g on z at rest (REP-145), IMU axes.
+        """
         return self._bytes(
             "sensor_msgs/msg/Imu",
             header=self._header(stamp_ns, frame),
@@ -105,7 +109,10 @@ class Messages:
 
     def transforms(self, stamp_ns: int, links: Sequence[TransformLink]) -> memoryview:
         """Serialise a tf2_msgs/TFMessage."""
-        stamped, transform = self._make("geometry_msgs/msg/TransformStamped"), self._make("geometry_msgs/msg/Transform")
+        stamped, transform = (
+            self._make("geometry_msgs/msg/TransformStamped"),
+            self._make("geometry_msgs/msg/Transform"),
+        )
         return self._bytes(
             "tf2_msgs/msg/TFMessage",
             transforms=[
@@ -135,7 +142,11 @@ class Messages:
             header=self._header(stamp_ns, frame),
             height=height_px,
             width=width_px,
-            encoding="32FC1" if pixels.dtype == np.float32 else "rgb8" if pixels.ndim == 3 else "mono8",
+            encoding="32FC1"
+            if pixels.dtype == np.float32
+            else "rgb8"
+            if pixels.ndim == 3
+            else "mono8",
             is_bigendian=0,
             step=pixels.strides[0],
             data=pixels.reshape(-1).view(np.uint8),
@@ -145,7 +156,9 @@ class Messages:
         """Serialise a geometry_msgs/PoseArray of positions (n, 3) and attitudes (n, 4)."""
         rows = zip(p_m, q_xyzw, strict=True)
         poses = [self._pose(p_m_i, q_xyzw_i) for p_m_i, q_xyzw_i in rows]
-        return self._bytes("geometry_msgs/msg/PoseArray", header=self._header(stamp_ns, frame), poses=poses)
+        return self._bytes(
+            "geometry_msgs/msg/PoseArray", header=self._header(stamp_ns, frame), poses=poses
+        )
 
     def octomap(self, stamp_ns: int, frame: str, tree: bytes) -> memoryview:
         """Serialise an octomap_msgs/Octomap of a binary tree file: its data without the header."""
@@ -159,8 +172,13 @@ class Messages:
             data=np.frombuffer(data, np.int8),
         )
 
-    def path(self, stamp_ns: int, frame: str, t_ns: Sequence[int], p_m: FloatArray, q_xyzw: FloatArray) -> memoryview:
-        """Serialise a nav_msgs/Path of positions (n, 3) and attitudes (n, 4), each with its time (Unix)."""
+    def path(
+        self, stamp_ns: int, frame: str, t_ns: Sequence[int], p_m: FloatArray, q_xyzw: FloatArray
+    ) -> memoryview:
+        """Serialise a nav_msgs/Path of positions (n, 3) and attitudes (n, 4), each with its time.
+
+        Unix.
+        """
         stamped = self._make("geometry_msgs/msg/PoseStamped")
         rows = zip(t_ns, p_m, q_xyzw, strict=True)
         poses = [stamped(header=self._header(t, frame), pose=self._pose(p, q)) for t, p, q in rows]
@@ -179,10 +197,13 @@ class Messages:
             data=np.frombuffer(payload, np.uint8),
         )
 
-    def camera_info(self, stamp_ns: int, frame: str, camera: CameraModel, baseline_m: float = 0.0) -> memoryview:
+    def camera_info(
+        self, stamp_ns: int, frame: str, camera: CameraModel, baseline_m: float = 0.0
+    ) -> memoryview:
         """Serialise a sensor_msgs/CameraInfo; pixel centres at integers, as ROS has them.
 
-        The projection matrix of a stereo pair's right camera holds -fx times its distance to the left one.
+        The projection matrix of a stereo pair's right camera holds -fx times its distance to the
+        left one.
         """
         lens = camera.distortion
         K = camera.K
@@ -209,21 +230,29 @@ class Messages:
     def _bytes(self, type_name: str, **fields: Any) -> memoryview:
         message = self._make(type_name)(**fields)
         store = self.store
-        return store.serialize_ros1(message, type_name) if self.ros1 else store.serialize_cdr(message, type_name)
+        return (
+            store.serialize_ros1(message, type_name)
+            if self.ros1
+            else store.serialize_cdr(message, type_name)
+        )
 
     def _make(self, type_name: str) -> Any:
         return self.store.types[type_name]
 
     def _header(self, stamp_ns: int, frame: str) -> Any:
         sequence = {"seq": 0} if self.ros1 else {}
-        return self._make("std_msgs/msg/Header")(stamp=self._time(stamp_ns), frame_id=frame, **sequence)
+        return self._make("std_msgs/msg/Header")(
+            stamp=self._time(stamp_ns), frame_id=frame, **sequence
+        )
 
     def _time(self, stamp_ns: int) -> Any:
         return self._make("builtin_interfaces/msg/Time")(*divmod(stamp_ns, NS_PER_S))
 
     def _pose(self, p_m: FloatArray, q_xyzw: FloatArray) -> Any:
         position = self._make("geometry_msgs/msg/Point")(*p_m.tolist())
-        return self._make("geometry_msgs/msg/Pose")(position=position, orientation=self._quaternion(q_xyzw))
+        return self._make("geometry_msgs/msg/Pose")(
+            position=position, orientation=self._quaternion(q_xyzw)
+        )
 
     def _vector(self, v: FloatArray) -> Any:
         return self._make("geometry_msgs/msg/Vector3")(*v.tolist())

@@ -37,7 +37,10 @@ RANGE_TYPE: Final = "sensor_msgs/msg/Range"
 """Type of a beam of a distance sensor, whose reading has several."""
 
 TOPIC_TYPES: Final[Mapping[SensorKind, str]] = {**SENSOR_TYPES, "distance": RANGE_TYPE}
-"""Message type of each kind of sensor that has a standard one; a reading may be several messages."""
+"""Message type of each kind of sensor that has a standard one.
+
+A reading may be several messages.
+"""
 _INFRARED: Final = 1
 _NARROW_RAD: Final = 0.01
 _FLOAT32, _UINT32 = 7, 6
@@ -54,11 +57,14 @@ _AXES: Final = 3
 class SensorMessages(Messages):
     """Factory of serialised messages of one distribution, those of sensors included."""
 
-    def reading(self, stamp_ns: int, frame: str, reading: SensorReading, sensor: SensorDescription) -> memoryview:
+    def reading(
+        self, stamp_ns: int, frame: str, reading: SensorReading, sensor: SensorDescription
+    ) -> memoryview:
         """Serialise a reading; covariances are those of the white noise, zeros = unknown.
 
-        An Imu has the true attitude of its own axes in the world. A NavSatFix has the height above the ellipsoid.
-        Rotors are joints with speed and torque. A lidar's points are in its own axes, with the instance of each.
+        An Imu has the true attitude of its own axes in the world. A NavSatFix has the height above
+        the ellipsoid. Rotors are joints with speed and torque. A lidar's points are in its own
+        axes, with the instance of each.
 
         Raises:
             TypeError: its kind has no standard message.
@@ -70,7 +76,10 @@ class SensorMessages(Messages):
                 (variance,) = sensor.variances or (0.0,)
                 header = self._header(stamp_ns, frame)
                 return self._bytes(
-                    SENSOR_TYPES["barometer"], header=header, fluid_pressure=pressure_pa, variance=variance
+                    SENSOR_TYPES["barometer"],
+                    header=header,
+                    fluid_pressure=pressure_pa,
+                    variance=variance,
                 )
             case MagnetometerReading(b_body_t=field_t):
                 return self._bytes(
@@ -87,7 +96,9 @@ class SensorMessages(Messages):
                 return self._points(stamp_ns, frame, reading)
         raise TypeError(f"no standard message for {type(reading).__name__}")
 
-    def _imu(self, stamp_ns: int, frame: str, reading: ImuReading, sensor: SensorDescription) -> memoryview:
+    def _imu(
+        self, stamp_ns: int, frame: str, reading: ImuReading, sensor: SensorDescription
+    ) -> memoryview:
         return self._bytes(
             SENSOR_TYPES["imu"],
             header=self._header(stamp_ns, frame),
@@ -100,11 +111,23 @@ class SensorMessages(Messages):
         )
 
     def range(
-        self, stamp_ns: int, frame: str, reading: DistanceReading, range_m: float, sensor: SensorDescription
+        self,
+        stamp_ns: int,
+        frame: str,
+        reading: DistanceReading,
+        range_m: float,
+        sensor: SensorDescription,
     ) -> memoryview:
-        """Serialise one beam of a distance sensor, along the x axis of its frame; infinity = nothing within reach."""
+        """Serialise one beam of a distance sensor, along the x axis of its frame.
+
+        Infinity = nothing within reach.
+        """
         (variance,) = sensor.variances or (0.0,)
-        later = {"variance": variance} if "variance" in self._make(RANGE_TYPE).__dataclass_fields__ else {}
+        later = (
+            {"variance": variance}
+            if "variance" in self._make(RANGE_TYPE).__dataclass_fields__
+            else {}
+        )
         return self._bytes(
             RANGE_TYPE,
             header=self._header(stamp_ns, frame),
@@ -120,7 +143,9 @@ class SensorMessages(Messages):
         rows = np.empty(len(reading.points_m), dtype=[("p", "<f4", 3), ("instance", "<u4")])
         rows["p"], rows["instance"] = reading.points_m, reading.instances
         field = self._make("sensor_msgs/msg/PointField")
-        fields = [field(name=n, offset=4 * i, datatype=_FLOAT32, count=1) for i, n in enumerate("xyz")]
+        fields = [
+            field(name=n, offset=4 * i, datatype=_FLOAT32, count=1) for i, n in enumerate("xyz")
+        ]
         return self._bytes(
             SENSOR_TYPES["lidar"],
             header=self._header(stamp_ns, frame),
@@ -146,7 +171,9 @@ class SensorMessages(Messages):
 
     def _fix(self, stamp_ns: int, frame: str, reading: GpsReading) -> memoryview:
         has_fix = reading.valid and reading.fix > 0
-        status = self._make("sensor_msgs/msg/NavSatStatus")(status=_FIX if has_fix else _NO_FIX, service=_GPS)
+        status = self._make("sensor_msgs/msg/NavSatStatus")(
+            status=_FIX if has_fix else _NO_FIX, service=_GPS
+        )
         return self._bytes(
             SENSOR_TYPES["gps"],
             header=self._header(stamp_ns, frame),

@@ -1,15 +1,16 @@
-"""Pictures to another process of the same user on the same host, through memory that both have mapped.
+"""Pictures to another process of the same user on the same host, through memory that both have
+mapped.
 
-The writer owns an anonymous file (``memfd``) with a few slots, writes each message's pictures into the
-next slot and sends the reader the sequence number to fetch by other means. Nothing has a name in a file
-system: the reader opens ``/proc/PID/fd/FD``, which the kernel grants to the same user only, and the
-memory is gone with the last of the two processes, however they end. The file is sealed against
-shrinking, so that a reader is never killed by a page that went away.
+The writer owns an anonymous file (``memfd``) with a few slots, writes each message's pictures into
+the next slot and sends the reader the sequence number to fetch by other means. Nothing has a name
+in a file system: the reader opens ``/proc/PID/fd/FD``, which the kernel grants to the same user
+only, and the memory is gone with the last of the two processes, however they end. The file is
+sealed against shrinking, so that a reader is never killed by a page that went away.
 
-A slot holds (sequence, size) and the bytes. The writer clears the sequence before it touches the bytes and
-sets it when they are complete; the reader copies them out and looks at the sequence before and after, so that
-a picture that was overwritten during the copy is noticed and not used. As many slots as messages that can be
-unread, and two more, keep that from happening at all.
+A slot holds (sequence, size) and the bytes. The writer clears the sequence before it touches the
+bytes and sets it when they are complete; the reader copies them out and looks at the sequence
+before and after, so that a picture that was overwritten during the copy is noticed and not used. As
+many slots as messages that can be unread, and two more, keep that from happening at all.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class RingAddress(NamedTuple):
 
     Attributes:
         pid, fd: of the writer: its descriptor ``fd`` is the memory.
-        nonce: 32 hexadecimal digits that the memory holds: a process that finds them is on the same host.
+        nonce: 32 hexadecimal digits that the memory holds: a process that finds them is on the same
+            host.
     """
 
     pid: int
@@ -84,7 +86,9 @@ class RingWriter:
         self.address = RingAddress(os.getpid(), fd, nonce.hex())
 
     def write(self, arrays: Sequence[ImageArray]) -> int:
-        """Copy arrays of any strides, one after the other in C order, into the next slot; returns its sequence number.
+        """Copy arrays of any strides, one after the other in C order, into the next slot.
+
+        Returns its sequence number.
 
         Raises:
             ValueError: they are larger than a slot.
@@ -112,7 +116,8 @@ class RingReader:
     """The process that takes the pictures; not for several threads.
 
     Raises:
-        OSError: there is no such memory that this process may read: another host, user or container.
+        OSError: there is no such memory that this process may read: another host, user or
+            container.
         ProtocolError: it is not the ring that was announced.
     """
 
@@ -145,7 +150,9 @@ class RingReader:
             np.copyto(taken, np.frombuffer(self._map, np.uint8, size, at + _PAGE))
             if _SLOT_HEADER.unpack_from(self._map, at) == expected:
                 return taken
-        raise ProtocolError(f"number {sequence} is no longer, or was never, in the ring", length=size)
+        raise ProtocolError(
+            f"number {sequence} is no longer, or was never, in the ring", length=size
+        )
 
     def close(self) -> None:
         """Unmap; the ring must not be used again."""
@@ -157,7 +164,9 @@ def _pages(size: int) -> int:
 
 
 def _file_bytes(slot_bytes: int, slots: int) -> int:
-    """Return a page of header and the slots, each with a page of header, since pixels begin on a page."""
+    """Return a page of header and the slots, each with a page of header, since pixels begin on a
+    page.
+    """
     return _PAGE + slots * (_PAGE + slot_bytes)
 
 
@@ -166,20 +175,27 @@ def _slot_offset(sequence: int, slots: int, slot_bytes: int) -> int:
 
 
 def _open_ring(address: RingAddress) -> int:
-    """Return a descriptor of the announced memory; nothing else is ever opened, whatever was announced."""
+    """Return a descriptor of the announced memory.
+
+    Nothing else is ever opened, whatever was announced.
+    """
     if address.pid <= 0 or address.fd < 0:
         raise ProtocolError(f"process {address.pid} with descriptor {address.fd} cannot be")
     path = Path(f"/proc/{address.pid}/fd/{address.fd}")
     link = str(path.readlink())
     if not _LINK.fullmatch(link):
-        raise ProtocolError(f"descriptor {address.fd} of process {address.pid} is {link[:80]!r}, not a ring")
+        raise ProtocolError(
+            f"descriptor {address.fd} of process {address.pid} is {link[:80]!r}, not a ring"
+        )
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def _checked_size(fd: int) -> int:
     """Return the size of a ring's file after a check of owner, mode, seals and size."""
     found = os.fstat(fd)
-    private = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    private = (
+        stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    )
     if not private or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
         raise ProtocolError("the announced memory belongs to another user or can shrink")
     if not _file_bytes(_PAGE, 1) <= found.st_size <= MAX_RING_BYTES:

@@ -58,7 +58,9 @@ def multicast_receiver(group: str, port: int, local_ip: str) -> socket.socket:
             sock.close()
             raise
     except OSError as exc:
-        raise SourceUnavailable(f"cannot join {group}:{port} on {local_ip}: {exc.strerror}") from exc
+        raise SourceUnavailable(
+            f"cannot join {group}:{port} on {local_ip}: {exc.strerror}"
+        ) from exc
     return sock
 
 
@@ -89,7 +91,8 @@ def tcp_listener(host: str, port: int) -> socket.socket:
 def read_check(sock: socket.socket) -> Callable[[], bool]:
     """Return a function that returns whether something can be read now.
 
-    A millisecond after sleep it takes 2 us. The exception by which a read says that nothing is there takes 15.
+    A millisecond after sleep it takes 2 us. The exception by which a read says that nothing is
+    there takes 15.
     """
     poller = select.poll()
     poller.register(sock, select.POLLIN)
@@ -97,7 +100,8 @@ def read_check(sock: socket.socket) -> Callable[[], bool]:
 
 
 def waiting_datagrams(sock: socket.socket) -> Iterator[tuple[bytes, Address, int]]:
-    """Yield the datagrams that wait, 256 at most, each with its sender and its arrival in bridge time.
+    """Yield the datagrams that wait, 256 at most, each with its sender and its arrival in bridge
+    time.
 
     Ends when the socket is closed between two of them.
     """

@@ -145,8 +145,11 @@ class SerialTransport(_StreamTransport):
     """
 
     def __init__(self, device: str, baud: int, protocol: str) -> None:
-        # The inter-byte timeout sets VMIN to 1: only then does an empty read mean that the line hung up.
-        port = serial.Serial(device, baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
+        # The inter-byte timeout sets VMIN to 1: only then does an empty read mean that the line
+        # hung up.
+        port = serial.Serial(
+            device, baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True
+        )
         cure = f"check the baud rate and that {protocol} is enabled on the autopilot's port"
         super().__init__(port, f"{device} at {baud} baud", cure)
 
@@ -164,7 +167,9 @@ async def open_transport(address: TransportAddress, status: Status) -> Transport
         transport = UdpTransport(peer_ip, address.port, address.peer_port, status.counters)
     except OSError as exc:
         why = exc.strerror or exc
-        raise OSError(exc.errno, f"cannot listen on UDP port {address.port} to {address.peer}: {why}") from exc
+        raise OSError(
+            exc.errno, f"cannot listen on UDP port {address.port} to {address.peer}: {why}"
+        ) from exc
     status.facts.update(address=peer_ip, interface=f"{transport.local_ip}:{transport.port}")
     return transport
 
@@ -215,13 +220,16 @@ class TcpTransport(_StreamTransport):
 
 
 class UdpTransport:
-    """UDP to one vehicle (implements :class:`Transport`): it sends first, or listens at a known port.
+    """UDP to one vehicle (implements :class:`Transport`).
+
+    It sends first, or listens at a known port.
 
     Args:
         peer_ip: the vehicle's address; other senders are counted in ``foreign`` and dropped.
         port: local port, 0 = any free one.
-        peer_port: where the vehicle listens; None = it sends first. Its port is then that of the first MAVLink frame,
-            and answers go there, until it has been silent for 2 s; other ports are ``foreign`` too.
+        peer_port: where the vehicle listens; None = it sends first. Its port is then that of the
+            first MAVLink frame, and answers go there, until it has been silent for 2 s; other ports
+            are ``foreign`` too.
         counters: gets ``foreign`` and ``unsent``.
 
     Raises:
@@ -230,7 +238,9 @@ class UdpTransport:
 
     datagrams = True
 
-    def __init__(self, peer_ip: str, port: int, peer_port: int | None, counters: Counter[str]) -> None:
+    def __init__(
+        self, peer_ip: str, port: int, peer_port: int | None, counters: Counter[str]
+    ) -> None:
         self._counters = counters
         self._peer_ip = peer_ip
         self._peer: tuple[str, int] | None = None if peer_port is None else (peer_ip, peer_port)
@@ -263,7 +273,10 @@ class UdpTransport:
             return "refused: that computer is up, but no vehicle listens there"
         if self._stranger:
             return f"datagrams come from {self._stranger} instead: is that the vehicle's address?"
-        return "silent: does the vehicle send to this address and port, and does the firewall here let UDP in?"
+        return (
+            "silent: does the vehicle send to this address and port, and does the firewall "
+            "here let UDP in?"
+        )
 
     def fileno(self) -> int:
         """Implement :class:`Transport`."""
@@ -326,7 +339,8 @@ class TransportReader:
     Args:
         name: of the user of the reader, for the log.
         transport: to read.
-        on_data: called with what came at once, a whole datagram where there are such, and its arrival time.
+        on_data: called with what came at once, a whole datagram where there are such, and its
+            arrival time.
         on_read: called when all that waited was taken.
 
     Attributes:
@@ -351,7 +365,10 @@ class TransportReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         asyncio.get_running_loop().remove_reader(self._transport.fileno())
 

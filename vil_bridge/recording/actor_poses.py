@@ -31,8 +31,13 @@ class Placing:
             self._actors.setdefault(actor.source, []).append(actor)
             self._T_markers_body[actor.name] = actor.T_body_markers.inverse()
 
-    def placed(self, frame: SourceFrame, wanted: Callable[[str], bool] = lambda _actor: True) -> Iterator[RecordedPose]:
-        """Return the wanted actors that were tracked in this frame; poses that are not finite are left out."""
+    def placed(
+        self, frame: SourceFrame, wanted: Callable[[str], bool] = lambda _actor: True
+    ) -> Iterator[RecordedPose]:
+        """Return the wanted actors that were tracked in this frame.
+
+        Poses that are not finite are left out.
+        """
         for actor in self._actors.get(frame.source, ()):
             if not wanted(actor.name):
                 continue

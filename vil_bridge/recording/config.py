@@ -17,7 +17,9 @@ class McapConfig(SourceConfigBase):
     type: Literal["replay"] = "replay"
     path: ExistingPath = Field(description="The recording (.mcap).")
     source: str | None = Field(
-        default=None, min_length=1, description="Its name in the recording; none = this section's name."
+        default=None,
+        min_length=1,
+        description="Its name in the recording; none = this section's name.",
     )
     rate: float = Field(default=1.0, gt=0.0, le=100.0, description="Recorded seconds per second.")
     loop: bool = Field(default=False, description="Begin again after the end.")

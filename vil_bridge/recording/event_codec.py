@@ -1,6 +1,7 @@
 """Source events as bytes and back, exactly: every float64 and int64 as it was, in msgpack.
 
-A skeleton's model is written once, before the first frame that shows it, and by its number from then on.
+A skeleton's model is written once, before the first frame that shows it, and by its number from
+then on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from vil_bridge.core.types import (
 )
 
 _MOST_MODELS: Final = 256
-"""Numbers of skeleton models in use; one more and all are written again, so that the table stays bounded."""
+"""Numbers of skeleton models in use.
+
+One more and all are written again, so that the table stays bounded.
+"""
 
 
 class StampedEvent(NamedTuple):
@@ -136,7 +140,9 @@ class EventEncoder:
             case SensorReadings():
                 values = _floats(event.values)
                 times = event.t_ns, event.t_arrival_ns
-                records.append(_Sensor(event.sensor, event.kind, *times, event.subjects, values, event.labels))
+                records.append(
+                    _Sensor(event.sensor, event.kind, *times, event.subjects, values, event.labels)
+                )
             case ClockExchange():
                 records.append(_Clock(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns))
             case SourceReset():
@@ -179,7 +185,9 @@ class EventDecoder:
         self._subjects: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def decode(self, source: str, t_ns: int, data: bytes | memoryview) -> StampedEvent | None:
-        """Return the event that came at ``t_ns``; None where the message holds a skeleton model only.
+        """Return the event that came at ``t_ns``.
+
+        None where the message holds a skeleton model only.
 
         Raises:
             RecordingError: it is not an event of ours.
@@ -195,7 +203,9 @@ class EventDecoder:
                 return StampedEvent(self._frame(source, record), t_ns, record.t_capture_ns)
             case _Imu():
                 w, f = _array(record.w_radps), _array(record.f_mps2)
-                sample = ImuSample(source, record.t_foreign_ns, record.t_arrival_ns, w.reshape(3), f.reshape(3))
+                sample = ImuSample(
+                    source, record.t_foreign_ns, record.t_arrival_ns, w.reshape(3), f.reshape(3)
+                )
                 return StampedEvent(sample, t_ns, record.t_capture_ns)
             case _Sensor():
                 return StampedEvent(_sensor(source, record), t_ns, record.t_ns)
@@ -203,7 +213,9 @@ class EventDecoder:
                 times = record.t_sent_ns, record.t_foreign_ns, record.t_received_ns
                 return StampedEvent(ClockExchange(source, *times), t_ns, None)
             case _Reset():
-                return StampedEvent(SourceReset(source, record.reason, record.clock, record.subjects), t_ns, None)
+                return StampedEvent(
+                    SourceReset(source, record.reason, record.clock, record.subjects), t_ns, None
+                )
             case _Model():
                 self._models[record.number % _MOST_MODELS] = _model(record)
                 return None
@@ -236,7 +248,9 @@ class EventDecoder:
         return SkeletonFrame(model, p_m, q_xyzw, _bools(record.tracked).reshape(m))
 
 
-def _frame(event: SourceFrame, t_capture_ns: int | None, skeletons: tuple[_Skeleton, ...]) -> _Frame:
+def _frame(
+    event: SourceFrame, t_capture_ns: int | None, skeletons: tuple[_Skeleton, ...]
+) -> _Frame:
     m = event.markers
     return _Frame(
         event.frame_number,
@@ -256,15 +270,21 @@ def _frame(event: SourceFrame, t_capture_ns: int | None, skeletons: tuple[_Skele
 def _sensor(source: str, record: _Sensor) -> SensorReadings:
     n = len(record.subjects)
     if len(record.labels) not in (0, n):
-        raise ValueError(f"sensor {record.sensor!r} has {len(record.labels)} labels of {n} vehicles")
+        raise ValueError(
+            f"sensor {record.sensor!r} has {len(record.labels)} labels of {n} vehicles"
+        )
     values = table_of(record.kind, _array(record.values), n)
     times = record.t_ns, record.t_arrival_ns
-    return SensorReadings(source, record.sensor, record.kind, *times, record.subjects, values, record.labels)
+    return SensorReadings(
+        source, record.sensor, record.kind, *times, record.subjects, values, record.labels
+    )
 
 
 def _model(record: _Model) -> SkeletonModel:
     m = len(record.bones)
-    if len(record.parents) != m or not all(-1 <= parent < i for i, parent in enumerate(record.parents)):
+    if len(record.parents) != m or not all(
+        -1 <= parent < i for i, parent in enumerate(record.parents)
+    ):
         raise ValueError(f"skeleton {record.name!r}: its parents do not fit its {m} bones")
     offsets_m = _array(record.offsets_m).reshape(m, 3)
     return SkeletonModel(record.name, record.bones, record.parents, offsets_m, record.scale)
@@ -272,7 +292,9 @@ def _model(record: _Model) -> SkeletonModel:
 
 def _markers(record: _Markers) -> Markers:
     k = len(record.labels)
-    return Markers(record.labels, _array(record.p_m).reshape(k, 3), _bools(record.tracked).reshape(k))
+    return Markers(
+        record.labels, _array(record.p_m).reshape(k, 3), _bools(record.tracked).reshape(k)
+    )
 
 
 def _floats(values: FloatArray) -> bytes:

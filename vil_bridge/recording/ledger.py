@@ -26,13 +26,16 @@ def ledger_values(recording: Recording) -> Iterator[tuple[str, CameraHead | Fram
         try:
             yield camera, decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            raise RecordingError(f"{recording.path}: a line of the ledger of {camera} is damaged ({exc})") from exc
+            raise RecordingError(
+                f"{recording.path}: a line of the ledger of {camera} is damaged ({exc})"
+            ) from exc
 
 
 def settled_rows(
     rows: Iterable[FrameRow], after: int, head: CameraHead, *, everything: bool
 ) -> tuple[list[bytes], int]:
-    """Lines of JSON of the frames behind ``after`` that change no more, behind the line of their camera.
+    """Lines of JSON of the frames behind ``after`` that change no more, behind the line of their
+    camera.
 
     Returns:
         The lines, and the number of the last of those frames.

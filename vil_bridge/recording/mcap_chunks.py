@@ -43,7 +43,9 @@ class StoredMessage(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A chunk: where its compressed bytes stand, and the Unix times of its first and last message."""
+    """A chunk: where its compressed bytes stand, and the Unix times of its first and last
+    message.
+    """
 
     at: int
     start_ns: int
@@ -66,7 +68,9 @@ class McapChunks:
         RecordingError: it cannot be read, or is not an MCAP file.
     """
 
-    def __init__(self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None) -> None:
+    def __init__(
+        self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None
+    ) -> None:
         """Find the chunks.
 
         Args:
@@ -90,7 +94,10 @@ class McapChunks:
             self._file.close()
             raise
         starts_ns, ends_ns = ([p.start_ns for p in self._places], [p.end_ns for p in self._places])
-        self.start_ns, self.end_ns = summary_ns or (min(starts_ns, default=None), max(ends_ns, default=None))
+        self.start_ns, self.end_ns = summary_ns or (
+            min(starts_ns, default=None),
+            max(ends_ns, default=None),
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -106,10 +113,15 @@ class McapChunks:
             yield from self._messages_of(place, self._unpacked(place), wanted)
 
     def _scan(self) -> tuple[int | None, int | None] | None:
-        """Find the chunks; returns the summary's times (None = unknown) where there are too many records."""
+        """Find the chunks.
+
+        Returns the summary's times (None = unknown) where there are too many records.
+        """
         size = os.fstat(self._file.fileno()).st_size
         if self._file.read(len(_MAGIC)) != _MAGIC:
-            raise RecordingError(f"{self.path} is not an MCAP recording. Create one with: vil-bridge record")
+            raise RecordingError(
+                f"{self.path} is not an MCAP recording. Create one with: vil-bridge record"
+            )
         at, looked_at = len(_MAGIC), 0
         while at + _HEAD.size <= size:
             looked_at += 1
@@ -118,7 +130,8 @@ class McapChunks:
             self._file.seek(at)
             opcode, length = _HEAD.unpack(self._file.read(_HEAD.size))
             at += _HEAD.size
-            if length > size - at or not opcode:  # zeros: a power cut took what was not on the disk yet
+            # Zeros: a power cut took what was not on the disk yet.
+            if length > size - at or not opcode:
                 return None
             if opcode == Opcode.DATA_END:
                 self.truncated = False
@@ -137,7 +150,9 @@ class McapChunks:
         if len(end) < _END.size or not end.endswith(_MAGIC):
             return None, None
         opcode, length, at, *_ = _END.unpack(end)
-        for _ in range(_MOST_SUMMARY_RECORDS if (opcode, length) == (Opcode.FOOTER, 20) and at else 0):
+        for _ in range(
+            _MOST_SUMMARY_RECORDS if (opcode, length) == (Opcode.FOOTER, 20) and at else 0
+        ):
             if at >= size:
                 return None, None
             self._file.seek(at)
@@ -188,7 +203,9 @@ class McapChunks:
             raise self._damaged(place.at, "a chunk's checksum is wrong")
         return data
 
-    def _messages_of(self, place: _Place, data: bytes, wanted: str | tuple[str, ...]) -> Iterator[StoredMessage]:
+    def _messages_of(
+        self, place: _Place, data: bytes, wanted: str | tuple[str, ...]
+    ) -> Iterator[StoredMessage]:
         view, at = memoryview(data), 0
         try:
             while at < len(data):
@@ -200,7 +217,9 @@ class McapChunks:
                     channel, _, t_log_ns, t_publish_ns = _MESSAGE.unpack_from(data, at)
                     topic = self._channels[channel]
                     if topic.startswith(wanted):
-                        yield StoredMessage(topic, t_log_ns, t_publish_ns, view[at + _MESSAGE.size : at + length])
+                        yield StoredMessage(
+                            topic, t_log_ns, t_publish_ns, view[at + _MESSAGE.size : at + length]
+                        )
                 elif opcode == Opcode.CHANNEL:
                     channel_record = Channel.read(ReadDataStream(BytesIO(data[at : at + length])))
                     self._channels[channel_record.id] = channel_record.topic

@@ -1,7 +1,10 @@
-"""One MCAP file being written: whole chunks on the disk at every flush, bounded memory, honest after a full disk.
+"""One MCAP file being written.
 
-MCAP: mcap.dev/spec. Each flush ends the chunk, and the data reach the disk (fdatasync) before it returns: what
-was flushed survives a killed process and a power cut. A file that was not finished lacks only its index.
+Whole chunks on the disk at every flush, bounded memory, honest after a full disk.
+
+MCAP: mcap.dev/spec. Each flush ends the chunk, and the data reach the disk (fdatasync) before it
+returns: what was flushed survives a killed process and a power cut. A file that was not finished
+lacks only its index.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ class McapFile:
             ) from None
         except OSError as exc:
             raise RecordingError(f"cannot create {path}: {exc.strerror or exc}") from exc
-        self._writer = cast("Any", Writer(cast("IO[Any]", self._disk), _CHUNK_BYTES, CompressionType.ZSTD))
+        self._writer = cast(
+            "Any", Writer(cast("IO[Any]", self._disk), _CHUNK_BYTES, CompressionType.ZSTD)
+        )
         # The library keeps every chunk's index in memory until the end: megabytes an hour.
         self._writer._Writer__chunk_indices = self._index
         self._channels: dict[str, int] = {}
@@ -73,7 +78,9 @@ class McapFile:
         """
         self._writer.add_metadata(name, dict(values))
 
-    def channel(self, topic: str, encoding: str, schema: tuple[str, str, bytes] = ("", "", b"")) -> int:
+    def channel(
+        self, topic: str, encoding: str, schema: tuple[str, str, bytes] = ("", "", b"")
+    ) -> int:
         """Return the number of a topic's channel, made at its first use.
 
         Args:
@@ -86,10 +93,14 @@ class McapFile:
             name = schema[0]
             if name not in self._schemas:
                 self._schemas[name] = self._writer.register_schema(*schema)
-            found = self._channels[topic] = self._writer.register_channel(topic, encoding, self._schemas[name])
+            found = self._channels[topic] = self._writer.register_channel(
+                topic, encoding, self._schemas[name]
+            )
         return found
 
-    def write(self, channel: int, t_log_ns: int, data: bytes, t_publish_ns: int | None = None) -> None:
+    def write(
+        self, channel: int, t_log_ns: int, data: bytes, t_publish_ns: int | None = None
+    ) -> None:
         """Put a message into the chunk under way.
 
         Args:
@@ -103,7 +114,9 @@ class McapFile:
         """
         # Before 1970 there are no recordings, and the format has no sign.
         t_log_ns = max(0, t_log_ns)
-        self._writer.add_message(channel, t_log_ns, data, t_log_ns if t_publish_ns is None else max(0, t_publish_ns))
+        self._writer.add_message(
+            channel, t_log_ns, data, t_log_ns if t_publish_ns is None else max(0, t_publish_ns)
+        )
         self.messages += 1
 
     def flush(self) -> None:
@@ -127,7 +140,10 @@ class McapFile:
         self._index.close()
 
     def abandon(self) -> None:
-        """Close a file that cannot be written any more, cut behind what was whole; gone when nothing was."""
+        """Close a file that cannot be written any more, cut behind what was whole.
+
+        Gone when nothing was.
+        """
         with contextlib.suppress(OSError):
             self._disk.cut()
             if not self._disk.size:
@@ -137,7 +153,10 @@ class McapFile:
 
 
 class _Disk:
-    """File that the library writes to: unbuffered, so that after an error nothing waits to be written again."""
+    """File that the library writes to.
+
+    Unbuffered, so that after an error nothing waits to be written again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -187,7 +206,8 @@ class _SpilledIndex:
 
     def __init__(self, folder: Path) -> None:
         self._builder: Any = RecordBuilder()
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as the recording
+        # Lives as long as the recording.
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
     def append(self, index: ChunkIndex) -> None:
         index.write(self._builder)

@@ -1,4 +1,7 @@
-"""Values of the bridge to messages of a recording: each exactly for replay, and as Foxglove shows it."""
+"""Values of the bridge to messages of a recording.
+
+Each exactly for replay, and as Foxglove shows it.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ _JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "s
 def _schema_of(reading: type[Any]) -> tuple[str, str, bytes]:
     """Return the schema of a kind of readings: names of the fields hold their units."""
     numbers = {"type": "array", "items": {"type": "number"}}
-    properties: dict[str, object] = {"timestamp": {"type": "number", "description": "Unix time, seconds"}}
+    properties: dict[str, object] = {
+        "timestamp": {"type": "number", "description": "Unix time, seconds"}
+    }
     for field in fields(reading):
         kind = _JSON_TYPES.get(str(field.type))
         several = {"type": "array", "items": numbers} if "Vector," in str(field.type) else numbers
@@ -86,7 +91,9 @@ _READING_SCHEMAS: Final[Mapping[type[Any], tuple[str, str, bytes]]] = {
 class MessageWriter:
     """Writes into one file; one thread."""
 
-    def __init__(self, file: McapFile, facts: RecordingFacts, capture_ns: Callable[[SourceEvent], int | None]) -> None:
+    def __init__(
+        self, file: McapFile, facts: RecordingFacts, capture_ns: Callable[[SourceEvent], int | None]
+    ) -> None:
         self._file = file
         self._utc_offset_ns = facts.utc_offset_ns
         self._capture_ns = capture_ns
@@ -127,8 +134,15 @@ class MessageWriter:
         t_shown_ns = self._utc(header.t_display_ns)
         pixels = picture.pixels[:, :, :3] if picture.pixels.ndim == 3 else picture.pixels
         jpeg, _ = encode_jpeg(pixels, "rgb", _QUALITY)
-        self._file.write(self._file.channel(header_topic(camera, variant), "json"), t_log_ns, header.to_json())
-        self._show(picture_topic(camera, variant), t_log_ns, foxglove.image(t_shown_ns, frame, jpeg), t_shown_ns)
+        self._file.write(
+            self._file.channel(header_topic(camera, variant), "json"), t_log_ns, header.to_json()
+        )
+        self._show(
+            picture_topic(camera, variant),
+            t_log_ns,
+            foxglove.image(t_shown_ns, frame, jpeg),
+            t_shown_ns,
+        )
         if self._due(frame, picture.t_ns, _CALIBRATION_PERIOD_NS):
             self._viewed_ns[frame] = picture.t_ns
             model = self._cameras[camera].model
@@ -147,20 +161,29 @@ class MessageWriter:
             OSError: the disk is full.
         """
         t_utc_ns = self._utc(line.t_ns)
-        self._show(LOG, t_utc_ns, foxglove.log_entry(t_utc_ns, line.level, line.component, line.text), t_utc_ns)
+        self._show(
+            LOG,
+            t_utc_ns,
+            foxglove.log_entry(t_utc_ns, line.level, line.component, line.text),
+            t_utc_ns,
+        )
 
     def _frame(self, t_ns: int, frame: SourceFrame, t_capture_ns: int) -> None:
         """Measured poses in the world, for people."""
         t_log_ns, t_utc_ns = self._utc(t_ns), self._utc(t_capture_ns)
         moved = []
-        for placed in self._placing.placed(frame, lambda actor: self._due(actor, t_ns, _VIEW_PERIOD_NS)):
+        for placed in self._placing.placed(
+            frame, lambda actor: self._due(actor, t_ns, _VIEW_PERIOD_NS)
+        ):
             self._viewed_ns[placed.actor] = t_ns
             p_m, q_xyzw = placed.T_world_body.p_m, placed.T_world_body.q_xyzw
             shown: Message = foxglove.pose(t_utc_ns, foxglove.WORLD, p_m, q_xyzw)
             self._show(f"/actors/{placed.actor}/pose", t_log_ns, shown, t_utc_ns)
             moved.append(foxglove.transform(t_utc_ns, foxglove.WORLD, placed.actor, p_m, q_xyzw))
             if placed.skeleton is not None:
-                bones = foxglove.poses(t_utc_ns, foxglove.WORLD, placed.skeleton.p_m, placed.skeleton.q_xyzw)
+                bones = foxglove.poses(
+                    t_utc_ns, foxglove.WORLD, placed.skeleton.p_m, placed.skeleton.q_xyzw
+                )
                 self._show(f"/actors/{placed.actor}/skeleton", t_log_ns, bones, t_utc_ns)
         if moved:
             self._show("/tf", t_log_ns, foxglove.transforms(moved), t_utc_ns)

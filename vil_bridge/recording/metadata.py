@@ -16,7 +16,8 @@ class RecordedActor:
 
     Attributes:
         human: it is a skeleton.
-        T_body_imu: None = it has no IMU; ``imu`` is then empty. sensors: its further sensors by name.
+        T_body_imu: None = it has no IMU; ``imu`` is then empty. sensors: its further sensors by
+            name.
     """
 
     name: str

@@ -31,9 +31,9 @@ _JOIN_S: Final = 1.0
 class Capture:
     """Writes one source's datagrams; :meth:`enqueue` costs an append, a thread of its own writes.
 
-    What finds 16 MiB waiting is left out. When the file is full, or the disk refuses, the capture ends, and the log
-    and the source's fact ``capture`` say why; the source goes on. What is not written is counted
-    (``uncaptured``).
+    What finds 16 MiB waiting is left out. When the file is full, or the disk refuses, the capture
+    ends, and the log and the source's fact ``capture`` say why; the source goes on. What is not
+    written is counted (``uncaptured``).
 
     Args:
         path: file to create.
@@ -60,7 +60,9 @@ class Capture:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: IO[bytes] = path.open("xb", buffering=0)
         except OSError as exc:
-            raise RecordingError(f"debug.packet_capture: cannot create {path}: {exc.strerror or exc}") from exc
+            raise RecordingError(
+                f"debug.packet_capture: cannot create {path}: {exc.strerror or exc}"
+            ) from exc
         status.facts["capture"] = str(path)
         self._thread = ContextThread(target=self._run, name=f"capture {status.name}", daemon=True)
         self._thread.start()
@@ -83,7 +85,9 @@ class Capture:
 
     def _write_waiting(self) -> None:
         datagrams = self._queue.drain()
-        data = b"".join(encode_datagram(replace(d, t_ns=self._wall_clock.utc_ns(d.t_ns))) for d in datagrams)
+        data = b"".join(
+            encode_datagram(replace(d, t_ns=self._wall_clock.utc_ns(d.t_ns))) for d in datagrams
+        )
         if self._ended:
             self._leave_out(len(datagrams))
         elif self._file_bytes + len(data) > self._max_bytes:
@@ -108,7 +112,12 @@ class Capture:
         self._queue.close()
         self._leave_out(left_out)
         self._status.facts["capture"] = f"{self._path} ended: {reason}"
-        logger.warning("%s: the capture %s ended: %s; the source goes on", self._status.name, self._path, reason)
+        logger.warning(
+            "%s: the capture %s ended: %s; the source goes on",
+            self._status.name,
+            self._path,
+            reason,
+        )
 
     def _leave_out(self, count: int) -> None:
         with self._counting:
@@ -121,7 +130,9 @@ def _stored_bytes(datagram: Datagram) -> int:
 
 @contextlib.contextmanager
 def capturing(folder: Path | None, sources: Iterable[tuple[PoseSource, Status]]) -> Iterator[None]:
-    """Keep the datagrams of sources for a while, in a file ``SOURCE-TIME.pcap`` each; None = do not.
+    """Keep the datagrams of sources for a while, in a file ``SOURCE-TIME.pcap`` each.
+
+    None = do not.
 
     Sources whose data do not come over UDP are left alone; the log names them.
 
@@ -142,5 +153,8 @@ def capturing(folder: Path | None, sources: Iterable[tuple[PoseSource, Status]])
             stack.callback(capture.close)
             source.tap = capture.enqueue
         if outside:
-            logger.warning("debug.packet_capture: no datagrams of %s: not received over UDP", ", ".join(outside))
+            logger.warning(
+                "debug.packet_capture: no datagrams of %s: not received over UDP",
+                ", ".join(outside),
+            )
         yield

@@ -1,4 +1,7 @@
-"""Packets of pcap and pcapng files, whatever program wrote them (draft-ietf-opsawg-pcap, -pcapng)."""
+"""Packets of pcap and pcapng files, whatever program wrote them.
+
+draft-ietf-opsawg-pcap, -pcapng.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,10 @@ class Packet:
     """One captured packet.
 
     Attributes:
-        t_ns: Unix time. link: link type (LINKTYPE_ of tcpdump.org). place: byte of the file where its record begins.
-        data: with the headers of the link layer. whole: False when the capturing program stored less than was sent.
+        t_ns: Unix time. link: link type (LINKTYPE_ of tcpdump.org). place: byte of the file where
+            its record begins.
+        data: with the headers of the link layer. whole: False when the capturing program stored
+            less than was sent.
     """
 
     t_ns: int
@@ -57,13 +62,16 @@ def read_packets(name: str, file: IO[bytes]) -> Iterator[Packet]:
         yield from _pcapng(name, file)
     else:
         raise RecordingError(
-            f"{name}: not a capture. Give a pcap or pcapng file of `debug.packet_capture`, Wireshark, dumpcap or "
+            f"{name}: not a capture. Give a pcap or pcapng file of "
+            "`debug.packet_capture`, Wireshark, dumpcap or "
             "tcpdump"
         )
 
 
 def _nonsense(name: str, place: int) -> NoReturn:
-    raise RecordingError(f"{name}: nonsense at byte {place}; the first {place} bytes are a capture by themselves")
+    raise RecordingError(
+        f"{name}: nonsense at byte {place}; the first {place} bytes are a capture by themselves"
+    )
 
 
 def _pcap(name: str, file: IO[bytes], order: str, unit_ns: int) -> Iterator[Packet]:
@@ -138,7 +146,9 @@ def _interface(order: str, body: bytes) -> _Interface:
     return _Interface(link, units_per_s, offset_s)
 
 
-def _packet(order: str, kind: int, body: bytes, interfaces: list[_Interface], place: int) -> Packet | None:
+def _packet(
+    order: str, kind: int, body: bytes, interfaces: list[_Interface], place: int
+) -> Packet | None:
     """Read a packet block; None when it contradicts itself."""
     layout = Struct(order + ("IIIII" if kind == _PACKET_BLOCK else "HHIIII"))
     if len(body) < layout.size:

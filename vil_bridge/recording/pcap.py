@@ -1,8 +1,8 @@
 """Datagrams in capture files: written for Wireshark and tcpdump to read, read from theirs and ours.
 
-Written as pcap with nanoseconds, little-endian, link type RAW: a file header of 24 bytes, then for each datagram
-16 bytes (Unix time in s and ns, size twice) and an IPv4 packet with a UDP header (draft-ietf-opsawg-pcap,
-RFC 791, RFC 768). UDP checksums are left out (0), as the RFC allows.
+Written as pcap with nanoseconds, little-endian, link type RAW: a file header of 24 bytes, then for
+each datagram 16 bytes (Unix time in s and ns, size twice) and an IPv4 packet with a UDP header
+(draft-ietf-opsawg-pcap, RFC 791, RFC 768). UDP checksums are left out (0), as the RFC allows.
 """
 
 from __future__ import annotations
@@ -66,10 +66,13 @@ def _ip_checksum(header: bytes) -> int:
 
 
 def read_capture(path: Path) -> Iterator[Datagram]:
-    """Return the datagrams of a capture in its order, in Unix time; a last one that is not whole is passed over.
+    """Return the datagrams of a capture in its order, in Unix time.
 
-    Captures of other programs (pcap, pcapng; Ethernet, Linux cooked, loopback, raw IP) hold other packets too:
-    those are passed over, and fragments are put together. The bridge's own hold datagrams only.
+    A last one that is not whole is passed over.
+
+    Captures of other programs (pcap, pcapng; Ethernet, Linux cooked, loopback, raw IP) hold other
+    packets too: those are passed over, and fragments are put together. The bridge's own hold
+    datagrams only.
 
     Raises:
         RecordingError: it cannot be read, is not a capture, or holds nonsense.
@@ -91,10 +94,13 @@ def _datagrams(name: str, file: IO[bytes], *, own: bool) -> Iterator[Datagram]:
             yield datagram
         elif own:
             raise RecordingError(
-                f"{name}: no whole UDP datagram over IPv4 at byte {packet.place}; the bytes before are a capture"
+                f"{name}: no whole UDP datagram over IPv4 at byte {packet.place}; the "
+                "bytes before are a capture"
             )
     if reader.cut:
-        logger.warning("%s: %d packets were cut when captured. Capture with tcpdump -s 0", name, reader.cut)
+        logger.warning(
+            "%s: %d packets were cut when captured. Capture with tcpdump -s 0", name, reader.cut
+        )
     if reader.unknown_links:
         links = ", ".join(map(str, sorted(reader.unknown_links)))
         logger.warning("%s: packets of link type %s are not read", name, links)

@@ -1,7 +1,8 @@
 """A recording's events once more, with the spacing that they had, in bridge time.
 
-Both clocks of every stamp are mapped by a line: bridge times by where the replay begins, a source's own times by
-its first stamp, each at the replay's rate. So the clock models find the offset and the jitter that were there.
+Both clocks of every stamp are mapped by a line: bridge times by where the replay begins, a source's
+own times by its first stamp, each at the replay's rate. So the clock models find the offset and the
+jitter that were there.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class Player:
                 await self._pass()
                 if not loop or not self._heard:
                     return
-                self._start_ns += round(self._recording.duration_s * NS_PER_S / self._rate) + LEAD_NS
+                self._start_ns += (
+                    round(self._recording.duration_s * NS_PER_S / self._rate) + LEAD_NS
+                )
                 for source in sorted(self._heard):
                     self._line.enqueue(self._start_ns - 1, _Due(self._start_ns - 1, _again(source)))
         finally:
@@ -154,12 +157,16 @@ class Player:
                 )
             case ImuSample(t_foreign_ns=t_ns):
                 foreign_ns = None if t_ns is None else self._foreign(source, t_ns)
-                return ImuSample(source, foreign_ns, here(event.t_arrival_ns), event.w_radps, event.f_mps2)
+                return ImuSample(
+                    source, foreign_ns, here(event.t_arrival_ns), event.w_radps, event.f_mps2
+                )
             case SensorReadings():
                 return replace(event, t_ns=here(event.t_ns), t_arrival_ns=here(event.t_arrival_ns))
             case ClockExchange():
                 foreign_ns = self._foreign(source, event.t_foreign_ns)
-                return ClockExchange(source, here(event.t_sent_ns), foreign_ns, here(event.t_received_ns))
+                return ClockExchange(
+                    source, here(event.t_sent_ns), foreign_ns, here(event.t_received_ns)
+                )
             case SourceReset():
                 return event
 

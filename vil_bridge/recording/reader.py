@@ -1,4 +1,7 @@
-"""A recording as it can be read: whole, or up to the last whole chunk when its writer was killed."""
+"""A recording as it can be read.
+
+Whole, or up to the last whole chunk when its writer was killed.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +54,13 @@ class Recording:
         RecordingError: it is not a recording of a VIL Bridge; the message says what to do.
     """
 
-    def __init__(self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None) -> None:
-        """Read the head; the arguments are those of :class:`~vil_bridge.recording.mcap_chunks.McapChunks`."""
+    def __init__(
+        self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None
+    ) -> None:
+        """Read the head.
+
+        The arguments are those of :class:`~vil_bridge.recording.mcap_chunks.McapChunks`.
+        """
         self.path = path
         self._chunks = McapChunks(path, opened, most_records)
         try:
@@ -74,21 +82,34 @@ class Recording:
     def _read_head(self) -> None:
         head = self._chunks.metadata.get(RECORDING_META)
         if head is None:
-            raise RecordingError(f"{self.path} is not a recording of a VIL Bridge. Create one with: vil-bridge record")
+            raise RecordingError(
+                f"{self.path} is not a recording of a VIL Bridge. Create one with: "
+                "vil-bridge record"
+            )
         if head.get("format") != FORMAT:
             raise RecordingError(
-                f"{self.path} has format {head.get('format')!r}, this version reads {FORMAT}: install the "
+                f"{self.path} has format {head.get('format')!r}, this version reads "
+                f"{FORMAT}: install the "
                 f"VIL Bridge that wrote it ({head.get('version')}) or a newer one"
             )
         try:
             self.bridge, self.version = head["bridge"], head["version"]
-            self.started_utc_ns, self.utc_offset_ns = int(head["started_utc_ns"]), int(head["utc_offset_ns"])
+            self.started_utc_ns, self.utc_offset_ns = (
+                int(head["started_utc_ns"]),
+                int(head["utc_offset_ns"]),
+            )
             self.sources = tuple(filter(None, head["sources"].split(",")))
             self.config_text = self._chunks.metadata[CONFIG_META]["yaml"]
-            later = (facts for name, facts in self._chunks.metadata.items() if name.startswith(f"{CONFIG_META}/"))
+            later = (
+                facts
+                for name, facts in self._chunks.metadata.items()
+                if name.startswith(f"{CONFIG_META}/")
+            )
             self.changes = tuple((int(facts["changed_utc_ns"]), facts["yaml"]) for facts in later)
         except (KeyError, ValueError) as exc:
-            raise RecordingError(f"{self.path}: its metadata are damaged ({exc!r}); get a fresh copy") from exc
+            raise RecordingError(
+                f"{self.path}: its metadata are damaged ({exc!r}); get a fresh copy"
+            ) from exc
 
     @property
     def truncated(self) -> bool:
@@ -125,7 +146,9 @@ class Recording:
             if stamped is not None:
                 yield stamped
 
-    def pictures(self, camera: str, variant: str | None = None) -> Iterator[tuple[dict[str, Any], bytes]]:
+    def pictures(
+        self, camera: str, variant: str | None = None
+    ) -> Iterator[tuple[dict[str, Any], bytes]]:
         """Header and bytes (JPEG) of each picture.
 
         Args:
@@ -144,7 +167,9 @@ class Recording:
             header = headers.pop(message.topic.removeprefix(PICTURES), None)
             if header is not None:  # None: a topic next to pictures, such as calibration
                 if not isinstance(header.get("frame_id"), int):
-                    raise RecordingError(f"{self.path}: a picture of {camera} has no number; get a fresh copy")
+                    raise RecordingError(
+                        f"{self.path}: a picture of {camera} has no number; get a fresh copy"
+                    )
                 yield header, self._picture(message)
 
     def headers(self) -> Iterator[dict[str, Any]]:
@@ -165,7 +190,10 @@ class Recording:
 
     def ledger(self) -> Iterator[tuple[str, bytes]]:
         """Return camera and line of JSON of each frame, as ``GET /api/v1/ledger`` answers."""
-        return ((self._camera(m.topic.removeprefix(LEDGER)), bytes(m.data)) for m in self._chunks.messages(LEDGER))
+        return (
+            (self._camera(m.topic.removeprefix(LEDGER)), bytes(m.data))
+            for m in self._chunks.messages(LEDGER)
+        )
 
     def log(self) -> Iterator[tuple[int, str]]:
         """Return bridge time and text of each line of the log.
@@ -184,27 +212,38 @@ class Recording:
         return last
 
     def _camera(self, name: str) -> str:
-        """Return the name of a camera, which is that of files when it is exported; a path is refused."""
+        """Return the name of a camera, which is that of files when it is exported.
+
+        A path is refused.
+        """
         if not _CAMERA.fullmatch(name):
-            raise RecordingError(f"{self.path} has a camera named {name!r}, which no bridge has; get a fresh copy")
+            raise RecordingError(
+                f"{self.path} has a camera named {name!r}, which no bridge has; get a fresh copy"
+            )
         return name
 
     def _json(self, message: StoredMessage) -> dict[str, Any]:
         try:
             return msgspec.json.decode(message.data, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            raise RecordingError(f"{self.path}: a message of {message.topic} is not JSON ({exc})") from exc
+            raise RecordingError(
+                f"{self.path}: a message of {message.topic} is not JSON ({exc})"
+            ) from exc
 
     def _line(self, message: StoredMessage) -> str:
         try:
             text: str = Log.FromString(bytes(message.data)).message
         except DecodeError as exc:
-            raise RecordingError(f"{self.path}: a line of the log is damaged ({exc}); get a fresh copy") from exc
+            raise RecordingError(
+                f"{self.path}: a line of the log is damaged ({exc}); get a fresh copy"
+            ) from exc
         return text
 
     def _picture(self, message: StoredMessage) -> bytes:
         try:
             data: bytes = CompressedImage.FromString(bytes(message.data)).data
         except DecodeError as exc:
-            raise RecordingError(f"{self.path}: a message of {message.topic} is not a picture ({exc})") from exc
+            raise RecordingError(
+                f"{self.path}: a message of {message.topic} is not a picture ({exc})"
+            ) from exc
         return data

@@ -32,7 +32,10 @@ _FLUSH_NS: Final = NS_PER_S // 2
 _PICTURES_A_TURN: Final = 16
 
 Ledger = Callable[[bool], Iterable[tuple[str, bytes]]]
-"""Camera and line of the frames that are complete since the last call; True = the last call, all of them."""
+"""Camera and line of the frames that are complete since the last call.
+
+True = the last call, all of them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,11 @@ class Recorder:
     Args:
         path: of the new file.
         facts: written into it at once.
-        capture_ns: the capture of an event in bridge time, None where it has none; called in the thread.
+        capture_ns: the capture of an event in bridge time, None where it has none; called in the
+            thread.
         ledger: rows of the frame ledger; called in the thread twice a second.
-        changed: the effective configuration (YAML) when it is another than before, else None; called likewise.
+        changed: the effective configuration (YAML) when it is another than before, else None;
+            called likewise.
 
     Attributes:
         queue: where taps put what shall be recorded.
@@ -101,7 +106,9 @@ class Recorder:
     @property
     def open(self) -> bool:
         """True while it records."""
-        return self._state == "recording" and self._tap_error is None and not self._stopping.is_set()
+        return (
+            self._state == "recording" and self._tap_error is None and not self._stopping.is_set()
+        )
 
     def ask_to_stop(self) -> None:
         """Write what waits and finish the file; nothing more is taken."""
@@ -122,7 +129,13 @@ class Recorder:
         lost = {topic: count for topic, count in list(self.queue.lost.items()) if count}
         path = self._file.path
         return RecorderReport(
-            self._state, path, seconds, self._file.size_bytes, self._file.messages, lost, self._reason
+            self._state,
+            path,
+            seconds,
+            self._file.size_bytes,
+            self._file.messages,
+            lost,
+            self._reason,
         )
 
     def _write_head(self) -> None:
@@ -195,7 +208,9 @@ class Recorder:
         if text is not None:
             self._changes += 1
             t_utc_ns = now_ns() + self._facts.utc_offset_ns
-            self._file.metadata(f"{CONFIG_META}/{self._changes}", {"yaml": text, "changed_utc_ns": str(t_utc_ns)})
+            self._file.metadata(
+                f"{CONFIG_META}/{self._changes}", {"yaml": text, "changed_utc_ns": str(t_utc_ns)}
+            )
 
     def _write_ledger(self, last: bool) -> None:
         t_utc_ns = now_ns() + self._facts.utc_offset_ns
@@ -212,7 +227,11 @@ class Recorder:
     def _fail(self, error: Exception) -> None:
         self._file.abandon()
         words = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
-        rest = "what was written until then can be read" if self._file.size_bytes else "nothing was written"
+        rest = (
+            "what was written until then can be read"
+            if self._file.size_bytes
+            else "nothing was written"
+        )
         self._reason = f"{words}; {rest}: {self._file.path}"
         self._state = "failed"
         logger.error("recording failed: %s", self._reason)

@@ -1,4 +1,7 @@
-"""A recorded source as a source: what came over the wire then comes again, with the stamps of its own clock."""
+"""A recorded source as a source.
+
+What came over the wire then comes again, with the stamps of its own clock.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ class McapSource:
     def _check(self, recording: Recording) -> None:
         if self._recorded not in recording.sources:
             known = ", ".join(recording.sources) or "none"
-            raise RecordingError(f"{recording.path} holds no source {self._recorded!r}; it has: {known}")
+            raise RecordingError(
+                f"{recording.path} holds no source {self._recorded!r}; it has: {known}"
+            )
 
     async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Play until cancelled; after the end of a recording that does not loop, wait."""
@@ -50,18 +55,23 @@ class McapSource:
         def renamed(event: SourceEvent) -> None:
             status.facts["position_s"] = round(player.position_s, 3)
             status.running()
-            part = event.source.removeprefix(self._recorded)  # its subject, of a source with several IMUs
+            # Its subject, of a source with several IMUs.
+            part = event.source.removeprefix(self._recorded)
             emit(replace(event, source=self.name + part) if self.name != self._recorded else event)
 
         with Recording(config.path) as recording:
             status.facts.update(
-                recording=config.path.name, recorded_by=recording.bridge, duration_s=recording.duration_s
+                recording=config.path.name,
+                recorded_by=recording.bridge,
+                duration_s=recording.duration_s,
             )
             if self._played:
                 emit(SourceReset(self.name, "the recording begins again"))
             self._played = True
             start_ns = _TIMELINES.start_ns(config.path, config.rate)
-            player = Player(recording, {self._recorded}, renamed, rate=config.rate, start_ns=start_ns)
+            player = Player(
+                recording, {self._recorded}, renamed, rate=config.rate, start_ns=start_ns
+            )
             await player.play(loop=config.loop)
         status.waiting(f"{config.path.name} has ended; set loop to play it again")
         await asyncio.Event().wait()
@@ -75,10 +85,14 @@ class _Timelines:
         self._starts: dict[tuple[Path, float], tuple[int, int]] = {}
 
     def start_ns(self, path: Path, rate: float) -> int:
-        """Return the bridge time at which a recording begins, the same for all calls within a second."""
+        """Return the bridge time at which a recording begins, the same for all calls within a
+        second.
+        """
         t_ns = now_ns()
         with self._lock:
-            self._starts = {k: v for k, v in self._starts.items() if 0 <= t_ns - v[0] < _TOGETHER_NS}
+            self._starts = {
+                k: v for k, v in self._starts.items() if 0 <= t_ns - v[0] < _TOGETHER_NS
+            }
             return self._starts.setdefault((path, rate), (t_ns, t_ns + LEAD_NS))[1]
 
 

@@ -8,9 +8,14 @@ FORMAT: Final = "1"
 """Version of the layout."""
 
 RECORDING_META: Final = "vil.recording"
-"""Metadata: format, bridge, version, started_utc_ns, utc_offset_ns (Unix time minus bridge time), sources."""
+"""Metadata: format, bridge, version, started_utc_ns, utc_offset_ns (Unix time minus bridge
+time), sources.
+"""
 CONFIG_META: Final = "vil.configuration"
-"""Metadata: ``yaml``, the effective configuration; with /1, /2, ...: as it was changed, and ``changed_utc_ns``."""
+"""Metadata: ``yaml``, the effective configuration.
+
+With /1, /2, ...: as it was changed, and ``changed_utc_ns``.
+"""
 
 EVENTS: Final = "/vil/events/"
 """And the source's name: every event exactly, msgpack."""

@@ -75,7 +75,9 @@ class UdpReader:
             return None
         content: bytes | None = ip[begin:size]
         if fragment & (_MORE_FRAGMENTS | _OFFSET_MASK):
-            content = self._joined((sender, receiver, identity), fragment, ip[begin:size], packet.t_ns)
+            content = self._joined(
+                (sender, receiver, identity), fragment, ip[begin:size], packet.t_ns
+            )
         return None if content is None else _datagram(packet.t_ns, sender, receiver, content)
 
     def _ip_of(self, packet: Packet) -> bytes | None:
@@ -95,7 +97,9 @@ class UdpReader:
         return None
 
     def _once(self, direction: bytes, ip: bytes | None) -> bytes | None:
-        """Return a packet of the `any` device unless it is the received copy of one that this host sent."""
+        """Return a packet of the `any` device unless it is the received copy of one that this
+        host sent.
+        """
         if ip is None:
             return None
         if int.from_bytes(direction, "big") == _OUTGOING:
@@ -105,7 +109,9 @@ class UdpReader:
             return None
         return ip
 
-    def _joined(self, key: tuple[bytes, bytes, int], fragment: int, part: bytes, t_ns: int) -> bytes | None:
+    def _joined(
+        self, key: tuple[bytes, bytes, int], fragment: int, part: bytes, t_ns: int
+    ) -> bytes | None:
         """Record a fragment; return the content once it is whole."""
         partial = self._partial.get(key)
         if partial is None or t_ns - partial.t_ns > _PARTIAL_NS:
@@ -127,7 +133,9 @@ class UdpReader:
 
 
 def _behind_vlan(data: bytes, at: int) -> bytes | None:
-    """Return what follows an Ethernet type at an offset, behind up to four VLAN tags, if it is IPv4."""
+    """Return what follows an Ethernet type at an offset, behind up to four VLAN tags, if it is
+    IPv4.
+    """
     for _ in range(_MAX_VLAN_TAGS):
         if data[at : at + 2] not in _ETHERTYPES_VLAN:
             break

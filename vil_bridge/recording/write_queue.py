@@ -37,7 +37,8 @@ class LogLine(NamedTuple):
 class WriteQueue:
     """Queues of a recorder: pictures, source events and log lines.
 
-    Pictures and lines drop their oldest, beyond 64 MiB and 1,000; events refuse new ones once 20,000 wait.
+    Pictures and lines drop their oldest, beyond 64 MiB and 1,000; events refuse new ones once
+    20,000 wait.
 
     Attributes:
         lost: messages that were not recorded, by topic.
@@ -46,15 +47,23 @@ class WriteQueue:
     def __init__(self) -> None:
         self.lost: Counter[str] = Counter()
         self._events: BoundedQueue[tuple[int, SourceEvent]] = BoundedQueue(
-            _MOST_EVENTS, on_drop=lambda entry: self._lose(EVENTS + entry[1].source), keep_oldest=True
+            _MOST_EVENTS,
+            on_drop=lambda entry: self._lose(EVENTS + entry[1].source),
+            keep_oldest=True,
         )
-        self._lines: BoundedQueue[LogLine] = BoundedQueue(_MOST_LINES, on_drop=lambda _: self._lose(LOG))
+        self._lines: BoundedQueue[LogLine] = BoundedQueue(
+            _MOST_LINES, on_drop=lambda _: self._lose(LOG)
+        )
         self._pictures: BoundedQueue[WaitingPicture] = BoundedQueue(
             _MOST_PICTURE_BYTES,
             lambda picture: picture.pixels.nbytes,
             lambda picture: self._lose(picture_topic(picture.camera, picture.header.variant)),
         )
-        self.events, self.lines, self.picture = self._events.drain, self._lines.drain, self._pictures.pop
+        self.events, self.lines, self.picture = (
+            self._events.drain,
+            self._lines.drain,
+            self._pictures.pop,
+        )
 
     def enqueue_event(self, event: SourceEvent) -> None:
         """Add an event with the bridge time at which it comes (loop thread)."""

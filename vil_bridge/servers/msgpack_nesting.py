@@ -1,4 +1,6 @@
-"""Depth of MessagePack before it is unpacked: an unpacker allocates an array as soon as its header has come.
+"""Depth of MessagePack before it is unpacked.
+
+An unpacker allocates an array as soon as its header has come.
 
 Source: https://github.com/msgpack/msgpack/blob/master/spec.md
 """
@@ -19,10 +21,17 @@ _FIXED: Final[Mapping[int, int]] = {
     **dict(zip(range(0xD4, 0xD9), (2, 3, 5, 9, 17), strict=True)),
 }
 """Bytes after the header of floats, integers and extensions of a fixed size."""
-_SIZED: Final[Mapping[int, int]] = dict(zip((0xC4, 0xC5, 0xC6, 0xD9, 0xDA, 0xDB), (1, 2, 4, 1, 2, 4), strict=True))
+_SIZED: Final[Mapping[int, int]] = dict(
+    zip((0xC4, 0xC5, 0xC6, 0xD9, 0xDA, 0xDB), (1, 2, 4, 1, 2, 4), strict=True)
+)
 """Bytes of the length of bytes and texts."""
 _EXTENSIONS: Final[Mapping[int, int]] = {0xC7: 1, 0xC8: 2, 0xC9: 4}
-_CONTAINERS: Final[Mapping[int, tuple[int, int]]] = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+_CONTAINERS: Final[Mapping[int, tuple[int, int]]] = {
+    0xDC: (2, 1),
+    0xDD: (4, 1),
+    0xDE: (2, 2),
+    0xDF: (4, 2),
+}
 """Bytes of the count of arrays and maps, and items for each."""
 
 
@@ -74,7 +83,11 @@ class NestingLimit:
                     self._cut = data[begin:]
                     self._skipped_bytes = 0
                     return
-                place += size + int.from_bytes(data[place : place + size], "big") + (header in _EXTENSIONS)
+                place += (
+                    size
+                    + int.from_bytes(data[place : place + size], "big")
+                    + (header in _EXTENSIONS)
+                )
             if left:
                 left[-1] -= 1
             if items:

@@ -1,11 +1,13 @@
-"""MessagePack-RPC over TCP, as rpclib and msgpack-rpc speak it: a request is [0, id, method, arguments].
+"""MessagePack-RPC over TCP, as rpclib and msgpack-rpc speak it.
 
-A request that does not wait is answered at once. One that waits (a flight) is a task of its own and holds up no other.
-Requests of a connection begin in their order; answers leave whole, in the order in which they are ready. Bad bytes
-end their connection.
+A request is [0, id, method, arguments].
 
-The loop has other work. So a large request is unpacked, a large answer written, and what a request held freed, in
-pieces, each in a turn of its client (:mod:`vil_bridge.servers.turns`).
+A request that does not wait is answered at once. One that waits (a flight) is a task of its own and
+holds up no other. Requests of a connection begin in their order; answers leave whole, in the order
+in which they are ready. Bad bytes end their connection.
+
+The loop has other work. So a large request is unpacked, a large answer written, and what a request
+held freed, in pieces, each in a turn of its client (:mod:`vil_bridge.servers.turns`).
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ class Caller(Protocol):
 Handler = Callable[[Caller, str, Sequence[Any]], object]
 """Runs a method with its arguments for a caller and returns the result, or a coroutine that does.
 
-Arguments are emptied after the call. In a coroutine ``asyncio.sleep(0)`` waits for the caller's next turn.
-Raises RpcError: the text for the caller."""
+Arguments are emptied after the call. In a coroutine ``asyncio.sleep(0)`` waits for the caller's
+next turn. Raises RpcError: the text for the caller.
+"""
 
 _READ_BYTES: Final = 1 << 16
 _PIECE_BYTES: Final = 1 << 11
@@ -53,33 +56,49 @@ _MOST_KEYS: Final = 1 << 8
 _MOST_COLLECTED: Final = 1 << 12
 """Arrays, and maps with arrays or maps, of one request: the garbage collector looks at each."""
 _MOST_NESTED: Final = 12
-"""Arrays and maps in each other: those of AirSim stand six deep. The unpacker allocates each at its header."""
+"""Arrays and maps in each other: those of AirSim stand six deep.
+
+The unpacker allocates each at its header.
+"""
 _MOST_MAPS: Final = 1 << 16
 """Of one request: each takes 64 bytes of memory for one byte of the wire."""
 _LONGEST: Final = 1 << 16
 """Of a text or of bytes, in bytes: they are copied and decoded at once."""
 _SMALL_BYTES: Final = 1 << 12
-"""A request up to this size is freed at once, and no other client's requests or answers keep it waiting."""
+"""A request up to this size is freed at once, and no other client's requests or answers keep it
+waiting.
+"""
 _FREED_AT_ONCE: Final = 1 << 10
 """Elements of a request."""
 _WRITTEN_BYTES: Final = 1 << 18
 """Of answers, handed to the system at once."""
 _MOST_PENDING: Final = 256
-"""Requests of one connection that are under way or whose answers the client does not read; then it is not read."""
+"""Requests of one connection that are under way or whose answers the client does not read.
+
+Then it is not read.
+"""
 _MOST_AT_ONCE: Final = 16
 """Requests of one connection that are answered in a turn."""
 _MOST_PENDING_BYTES: Final = 1 << 24
-"""Large requests of all connections that are under way; one beyond them fails. One connection has up to half."""
+"""Large requests of all connections that are under way; one beyond them fails.
+
+One connection has up to half.
+"""
 _MOST_UNREAD_BYTES: Final = 1 << 30
-"""Large answers of all connections that are not sent yet; one beyond them becomes an error. One connection has up to
-half, and loses its seat to others' answers once it has not read for a while."""
+"""Large answers of all connections that are not sent yet; one beyond them becomes an error.
+
+One connection has up to half, and loses its seat to others' answers once it has not read for a
+while.
+"""
 _STALLED_S: Final = 5.0
 """Time without reading."""
 _MOST_OF_ADDRESS: Final = 48
 """Connections of one address, so that others find a seat."""
 _MUTE_S: Final = 60.0
-"""Time for the first request of a connection, in which a program may load its network. Before that a mute connection
-gives its seat to a new one where no seat is free."""
+"""Time for the first request of a connection, in which a program may load its network.
+
+Before that a mute connection gives its seat to a new one where no seat is free.
+"""
 _SILENT_S: Final = 30.0
 """A connection without a call for so long gives its seat to a new one where no seat is free."""
 _CLOSE_S: Final = 1.0
@@ -101,7 +120,9 @@ class RpcError(Exception):
 
 
 class Packed:
-    """A value that is MessagePack already, in buffers that follow each other; they are sent without a copy.
+    """A value that is MessagePack already, in buffers that follow each other.
+
+    They are sent without a copy.
 
     It may stand anywhere in a result.
     """
@@ -152,8 +173,8 @@ class RpcServer:
     Args:
         name: of the port, for the log.
         handler: runs a request.
-        most: connections at a time. Where no seat is free, a new connection takes that of the one that is silent for
-            longest; without a silent one it is closed at once.
+        most: connections at a time. Where no seat is free, a new connection takes that of the one
+            that is silent for longest; without a silent one it is closed at once.
         on_gone: called with a caller whose connection has ended.
         most_of_address: connections of one address at a time.
         shares: of the loop's time, for the clients.
@@ -161,7 +182,8 @@ class RpcServer:
     Attributes:
         counters: connections, requests, errors, malformed, refused, mute, idle, unread, slowed.
         turns: of the connections in the loop.
-        pending_bytes: size of the requests that are under way. unread_bytes: size of the answers that are not sent yet.
+        pending_bytes: size of the requests that are under way. unread_bytes: size of the answers
+            that are not sent yet.
         peer_faults: the senders of what was malformed or refused, and clients that were slowed.
         encoder: of all answers.
         buffer: for the next bytes of any connection, which takes them before another one reads.
@@ -247,7 +269,10 @@ class RpcServer:
         self.peer_faults.add(reason, connection.host)
 
     def make_room(self, size: int) -> bool:
-        """End connections that do not read, that with the most unread bytes first; False = there is still no room."""
+        """End connections that do not read, that with the most unread bytes first.
+
+        False = there is still no room.
+        """
         now_s = asyncio.get_running_loop().time()
         while self.unread_bytes + size > _MOST_UNREAD_BYTES:
             stalled = [one for one in self._connections if one.stalled_s(now_s) > _STALLED_S]
@@ -259,9 +284,14 @@ class RpcServer:
         return True
 
     def _free_seat(self, connections: Iterable[_Connection]) -> bool:
-        """Close the connection that is silent for longest, a mute one first; False = none is silent."""
+        """Close the connection that is silent for longest, a mute one first.
+
+        False = none is silent.
+        """
         now_s = asyncio.get_running_loop().time()
-        silent = [other for other in connections if other.is_mute or other.silent_s(now_s) > _SILENT_S]
+        silent = [
+            other for other in connections if other.is_mute or other.silent_s(now_s) > _SILENT_S
+        ]
         if not silent:
             return False
         longest = max(silent, key=lambda other: (other.is_mute, other.silent_s(now_s)))
@@ -275,7 +305,9 @@ class RpcServer:
         self.remove(connection)
 
     def _on_slowed(self, account: TurnAccount) -> None:
-        """Count a second for which calls had to wait, and name the program that used the most time."""
+        """Count a second for which calls had to wait, and name the program that used the most
+        time.
+        """
         self.counters["slowed"] += 1
         self.peer_faults.add("slowed", account.host, f"program on port {account.port}")
 
@@ -283,8 +315,9 @@ class RpcServer:
 class _Unpacked:
     """Arrays and maps of a request, so that they can be freed in pieces.
 
-    The unpacker holds it in place of its connection: so a connection that has ended is freed at once, with the
-    megabytes that its unpacker may hold, and does not wait for the garbage collector.
+    The unpacker holds it in place of its connection: so a connection that has ended is freed at
+    once, with the megabytes that its unpacker may hold, and does not wait for the garbage
+    collector.
     """
 
     def __init__(self) -> None:
@@ -310,7 +343,9 @@ class _Unpacked:
     def _count_collected(self) -> None:
         self._collected += 1
         if self._collected > _MOST_COLLECTED:
-            raise ValueError(f"a request has more than {_MOST_COLLECTED} arrays, or maps with others inside")
+            raise ValueError(
+                f"a request has more than {_MOST_COLLECTED} arrays, or maps with others inside"
+            )
 
     def restart(self) -> _Request:
         """Begin with the next request; returns what the last one holds."""
@@ -406,7 +441,11 @@ class _Connection(asyncio.BufferedProtocol):
         return self._server.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take bytes; those that do not have their turn now are copied, since the buffer is that of all connections."""
+        """Take bytes.
+
+        Those that do not have their turn now are copied, since the buffer is that of all
+        connections.
+        """
         self._received_bytes += nbytes
         self._data = self._server.buffer[:nbytes]
         self._ask(self._turns.ask_now)
@@ -451,7 +490,10 @@ class _Connection(asyncio.BufferedProtocol):
         return 0.0 if self._calls else now_s - self._called_s
 
     def close(self) -> None:
-        """Cancel the calls that are under way and close the socket; abort where the client does not read."""
+        """Cancel the calls that are under way and close the socket.
+
+        Abort where the client does not read.
+        """
         self._cancel()
         self._transport.close()
         if self._abort is None:
@@ -497,7 +539,9 @@ class _Connection(asyncio.BufferedProtocol):
     # --- requests ------------------------------------------------------------------------------
 
     def _ask(self, ask: Callable[[TurnAccount, Callable[[], object]], object]) -> None:
-        """Ask for a turn to take requests in, unless that was done, or there is nothing to take now."""
+        """Ask for a turn to take requests in, unless that was done, or there is nothing to take
+        now.
+        """
         if not self._asked and not self._is_busy() and not self._transport.is_closing():
             self._asked = True
             ask(self._account_of(), self._serve)
@@ -513,11 +557,14 @@ class _Connection(asyncio.BufferedProtocol):
             self._data = memoryview(b"")
             self._server.counters["malformed"] += 1
             self._server.peer_faults.add("malformed", self.host)
-            logger.debug("closed a connection of %s: not MessagePack-RPC: %s", self.host, str(exc)[:200])
+            logger.debug(
+                "closed a connection of %s: not MessagePack-RPC: %s", self.host, str(exc)[:200]
+            )
             self.close()
 
     def _take_some(self) -> None:
-        """Take requests until all bytes are taken, the turn ends, a call waits, or too many calls are under way.
+        """Take requests until all bytes are taken, the turn ends, a call waits, or too many calls
+        are under way.
 
         Raises:
             ValueError: bad bytes.
@@ -550,7 +597,10 @@ class _Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _feed(self, piece: memoryview) -> None:
-        """Give the unpacker bytes. Raises ValueError: they are nested too deep, or too many for a request."""
+        """Give the unpacker bytes.
+
+        Raises ValueError: they are nested too deep, or too many for a request.
+        """
         self._nesting.check(piece)
         try:
             self._unpacker.feed(piece)
@@ -558,7 +608,10 @@ class _Connection(asyncio.BufferedProtocol):
             raise ValueError(f"a request has more than {_MOST_BYTES} bytes") from exc
 
     def _next_message(self) -> object:
-        """Return the next message that is whole, or ``_NONE``. Raises ValueError: the unpacker raises whatever."""
+        """Return the next message that is whole, or ``_NONE``.
+
+        Raises ValueError: the unpacker raises whatever.
+        """
         try:
             return next(self._unpacker, _NONE)
         except Exception as exc:
@@ -607,7 +660,9 @@ class _Connection(asyncio.BufferedProtocol):
             return False
         server.pending_bytes += size
         self._pending_bytes += size
-        call = self._loop.create_task(self._finish(answer, method, result), name=f"rpc {method[:60]}")
+        call = self._loop.create_task(
+            self._finish(answer, method, result), name=f"rpc {method[:60]}"
+        )
         self._calls.add(call)
         call.add_done_callback(partial(self._ended, size, result, held))
         return True
@@ -616,9 +671,14 @@ class _Connection(asyncio.BufferedProtocol):
         """Raise RpcError where a request is too large next to those that are under way."""
         if self._pending_bytes + size > _MOST_PENDING_BYTES // 2:
             most = f"{_MOST_PENDING_BYTES // 2} bytes"
-            raise RpcError(f"calls of this client under way have more than {most}: wait until some have ended")
+            raise RpcError(
+                f"calls of this client under way have more than {most}: wait until some have ended"
+            )
         if self._server.pending_bytes + size > _MOST_PENDING_BYTES:
-            raise RpcError(f"calls under way have more than {_MOST_PENDING_BYTES} bytes: wait until some have ended")
+            raise RpcError(
+                f"calls under way have more than {_MOST_PENDING_BYTES} bytes: wait until "
+                "some have ended"
+            )
 
     def _note_request(self) -> None:
         self._server.counters["requests"] += 1
@@ -628,17 +688,25 @@ class _Connection(asyncio.BufferedProtocol):
             self._mute.cancel()
             self._mute = None
 
-    async def _finish(self, number: int | None, method: str, result: Coroutine[object, object, object]) -> None:
+    async def _finish(
+        self, number: int | None, method: str, result: Coroutine[object, object, object]
+    ) -> None:
         await self._turns.measured(self._account_of(), self._answer(number, method, result))
 
-    async def _answer(self, number: int | None, method: str, result: Coroutine[object, object, object]) -> None:
+    async def _answer(
+        self, number: int | None, method: str, result: Coroutine[object, object, object]
+    ) -> None:
         try:
             self._reply(number, await result)
         except Exception as exc:
             self._fail(number, method, exc)
 
     def _ended(
-        self, size: int, result: Coroutine[object, object, object], held: _Request, call: asyncio.Task[None]
+        self,
+        size: int,
+        result: Coroutine[object, object, object],
+        held: _Request,
+        call: asyncio.Task[None],
     ) -> None:
         result.close()  # a call that ended before its first step has not begun it
         self._server.pending_bytes -= size
@@ -695,13 +763,21 @@ class _Connection(asyncio.BufferedProtocol):
         """Return why an answer cannot wait until the client reads; empty = it can."""
         if self.unread_bytes + size > _MOST_UNREAD_BYTES // 2:
             most = f"{_MOST_UNREAD_BYTES >> 21} MiB"
-            return f"answers that this client has not read have more than {most}: read them, or ask for less at a time"
+            return (
+                f"answers that this client has not read have more than {most}: read them, or "
+                "ask for less at a time"
+            )
         if not self._server.make_room(size):
-            return f"answers that clients have not read have more than {_MOST_UNREAD_BYTES >> 20} MiB: ask again later"
+            return (
+                "answers that clients have not read have more than "
+                f"{_MOST_UNREAD_BYTES >> 20} MiB: ask again later"
+            )
         return ""
 
     def _write_some(self) -> None:
-        """Write of the answers that wait as much as the system gets at once, unless the client does not read."""
+        """Write of the answers that wait as much as the system gets at once, unless the client
+        does not read.
+        """
         left = _WRITTEN_BYTES
         while self._outgoing and not self._full and left:
             view = self._outgoing.popleft()

@@ -1,8 +1,10 @@
-"""Turns of a server's clients in the loop: short steps, those of the lightest client first, within a share of time.
+"""Turns of a server's clients in the loop.
 
-What a client asks for is done in steps of at most a millisecond, so that the rest of the loop runs between them. All
-clients together have a share of the loop's time, and one client a part of it. A client beyond its share waits, and is
-named.
+Short steps, those of the lightest client first, within a share of time.
+
+What a client asks for is done in steps of at most a millisecond, so that the rest of the loop runs
+between them. All clients together have a share of the loop's time, and one client a part of it. A
+client beyond its share waits, and is named.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ class Turns:
     """Order of the steps of all clients of a server; loop thread.
 
     Args:
-        on_slowed: called with the client that used the most, once for each second for which steps had to wait.
+        on_slowed: called with the client that used the most, once for each second for which steps
+            had to wait.
         shares: of the loop's time.
         now_s: seconds that never run backwards. cpu_s: processor time of this thread, seconds.
 
@@ -123,13 +126,20 @@ class Turns:
         self._waited_s = 0.0
 
     def account(self, host: str, port: int) -> TurnAccount:
-        """Open the account of a client. It goes on with the use of one of its host that has gone: with the most."""
+        """Open the account of a client.
+
+        It goes on with the use of one of its host that has gone: with the most.
+        """
         now_s = self._now_s()
         account = TurnAccount(host, port, self._shares.of_one, now_s)
         self._accounts.add(account)
         for gone in self._gone:
             gone.age(now_s)
-        before = max((gone for gone in self._gone if gone.host == host), key=lambda gone: gone.used_s, default=None)
+        before = max(
+            (gone for gone in self._gone if gone.host == host),
+            key=lambda gone: gone.used_s,
+            default=None,
+        )
         if before is not None:
             self._gone.remove(before)
             account.used_s = before.used_s
@@ -154,14 +164,24 @@ class Turns:
         self._plan()
 
     def ask_first(self, step: Step) -> None:
-        """Run a step of the server itself before those of its clients; the time counts as that of all clients."""
+        """Run a step of the server itself before those of its clients.
+
+        The time counts as that of all clients.
+        """
         self._first.append(step)
         self._plan()
 
     def ask_now(self, account: TurnAccount, step: Step) -> None:
-        """Run a step of a client at once where no step has to wait, otherwise in a later turn of the loop."""
+        """Run a step of a client at once where no step has to wait, otherwise in a later turn of
+        the loop.
+        """
         now_s = self._now_s()
-        if self._waiting or self._first or self._budget.wait_s(now_s) or account.budget.wait_s(now_s):
+        if (
+            self._waiting
+            or self._first
+            or self._budget.wait_s(now_s)
+            or account.budget.wait_s(now_s)
+        ):
             self.ask(account, step)
         else:
             self._run(account, step)
@@ -186,8 +206,13 @@ class Turns:
         self.longest_s = max(self.longest_s, cpu_s)
 
     @types.coroutine
-    def measured(self, account: TurnAccount, coroutine: Coroutine[Any, Any, Any]) -> Generator[object, None, object]:
-        """Run a coroutine to its end and charge a client for its steps; ``asyncio.sleep(0)`` waits for a turn."""
+    def measured(
+        self, account: TurnAccount, coroutine: Coroutine[Any, Any, Any]
+    ) -> Generator[object, None, object]:
+        """Run a coroutine to its end and charge a client for its steps.
+
+        ``asyncio.sleep(0)`` waits for a turn.
+        """
         error: BaseException | None = None
         while True:
             begun_s = self._cpu_s()
@@ -234,7 +259,9 @@ class Turns:
             if self._first:
                 self._run(None, self._first.popleft())
             else:
-                self._run_lightest([account for account, wait_s in own_s.items() if not wait_s], now_s)
+                self._run_lightest(
+                    [account for account, wait_s in own_s.items() if not wait_s], now_s
+                )
         finally:
             if self._waiting or self._first:
                 self._plan()

@@ -30,37 +30,48 @@ _THREADS: Final = 2
 
 
 @contextlib.contextmanager
-def ray_worlds(options: WorldOptions, address: str) -> Iterator[Callable[[int], Awaitable[ClusterWorld]]]:
+def ray_worlds(
+    options: WorldOptions, address: str
+) -> Iterator[Callable[[int], Awaitable[ClusterWorld]]]:
     """Yield a function that opens the world of a port on a host of a Ray cluster.
 
     Args:
         options: of every world.
-        address: of the cluster, as Ray writes it (``auto``, ``host:port``); this host is one of its hosts.
+        address: of the cluster, as Ray writes it (``auto``, ``host:port``); this host is one of its
+            hosts.
 
     Raises:
-        VilBridgeError: Ray is not installed, no cluster answers, or the options do not suit several hosts.
+        VilBridgeError: Ray is not installed, no cluster answers, or the options do not suit several
+            hosts.
     """
     if address.startswith("ray://"):
         raise VilBridgeError(
-            f"--ray {address}: a scene server runs on a host of the cluster. Start it there, --ray auto"
+            f"--ray {address}: a scene server runs on a host of the cluster. Start it "
+            "there, --ray auto"
         )
     if "/" in options.scene or PurePath(options.scene).suffix:
         raise VilBridgeError(
-            f"--scene {options.scene}: other hosts lack this file. Name a shipped scene, or omit --ray"
+            f"--scene {options.scene}: other hosts lack this file. Name a shipped scene, "
+            "or omit --ray"
         )
     with ray_cluster(address, log_to_driver=True) as ray:
         home = ray.get_runtime_context().get_node_id()
-        nodes = {node["NodeID"]: str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]}
+        nodes = {
+            node["NodeID"]: str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]
+        }
         others = sorted(host for node, host in nodes.items() if node != home)
         if not options.insecure and not all(map(is_loopback, others)):
             raise VilBridgeError(
-                f"worlds on {', '.join(others)} can be reached from the network and need no keys. Add --insecure on a "
+                f"worlds on {', '.join(others)} can be reached from the network and need "
+                "no keys. Add --insecure on a "
                 "private network, or omit --ray"
             )
         logger.info("worlds run on the Ray hosts %s", ", ".join(sorted(nodes.values())))
 
         async def open_world(port: int) -> ClusterWorld:
-            return ClusterWorld(ray, await asyncio.to_thread(_place, ray, options, port, home), options.bind, port)
+            return ClusterWorld(
+                ray, await asyncio.to_thread(_place, ray, options, port, home), options.bind, port
+            )
 
         yield open_world
 
@@ -81,7 +92,10 @@ class WorldActor:
         self._process: ForkServerProcess | None = None
 
     def start(self) -> Address:
-        """Start the world; return its address and port: on the scene server's host those that programs dial."""
+        """Start the world.
+
+        Return its address and port: on the scene server's host those that programs dial.
+        """
         import ray
 
         cluster: Any = ray  # some of its functions have no types
@@ -129,7 +143,10 @@ class ClusterWorld:
     async def stop(self) -> None:
         """See :class:`SceneWorld`."""
         if not self._placed and self.alive:
-            logger.warning("the world of port %d waited for a host with a free CPU (ray start --num-cpus)", self.port)
+            logger.warning(
+                "the world of port %d waited for a host with a free CPU (ray start --num-cpus)",
+                self.port,
+            )
         elif self.alive:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_S):
@@ -155,7 +172,10 @@ class ClusterWorld:
 
     @contextlib.asynccontextmanager
     async def _relayed(self, host: str, port: int) -> AsyncIterator[None]:
-        """Relay the world's port until the block is left, unless the world has it itself. Raises OSError."""
+        """Relay the world's port until the block is left, unless the world has it itself.
+
+        Raises OSError.
+        """
         if (host, port) == (self._bind, self.port):
             yield
             return
@@ -169,5 +189,7 @@ class ClusterWorld:
 
 def _place(ray: Any, options: WorldOptions, port: int, home: str) -> Any:
     """Return the handle of a new actor; Ray spreads actors over the hosts that have a CPU left."""
-    actor = ray.remote(WorldActor).options(num_cpus=1, max_concurrency=_THREADS, scheduling_strategy="SPREAD")
+    actor = ray.remote(WorldActor).options(
+        num_cpus=1, max_concurrency=_THREADS, scheduling_strategy="SPREAD"
+    )
     return actor.remote(options, port, home)

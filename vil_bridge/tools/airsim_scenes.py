@@ -1,7 +1,10 @@
-"""Scene server of the AirVLN family: opens AirSim worlds for a program, each a process with its own port.
+"""Scene server of the AirVLN family.
 
-Protocol of AirVLN, TravelUAV, UAV_ON and CityNavAgent (airsim_plugin/AirVLNSimulatorServerTool.py): ``ping``,
-``reopen_scenes``, ``close_scenes``, ``reopen_scene_from_port``. Worlds end when their owner is gone.
+Opens AirSim worlds for a program, each a process with its own port.
+
+Protocol of AirVLN, TravelUAV, UAV_ON and CityNavAgent (airsim_plugin/AirVLNSimulatorServerTool.py):
+``ping``, ``reopen_scenes``, ``close_scenes``, ``reopen_scene_from_port``. Worlds end when their
+owner is gone.
 """
 
 from __future__ import annotations
@@ -20,7 +23,12 @@ import msgspec
 from vil_bridge.core.errors import SinkError
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
 from vil_bridge.tools.airsim_ray import ray_worlds
-from vil_bridge.tools.airsim_world_process import LocalWorld, SceneWorld, WorldOptions, prepare_worlds
+from vil_bridge.tools.airsim_world_process import (
+    LocalWorld,
+    SceneWorld,
+    WorldOptions,
+    prepare_worlds,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -93,10 +101,16 @@ class SceneServer:
                 return True
             case "reopen_scene_from_port", [int(port)]:
                 return await self._reopen_one(caller, port)
-        raise RpcError(f"rpclib: server could not find function '{method[:60]}' with argument count {len(arguments)}.")
+        raise RpcError(
+            f"rpclib: server could not find function '{method[:60]}' with argument count "
+            f"{len(arguments)}."
+        )
 
     async def _reopen(self, caller: Caller, address: str | bytes, scenes: list[Any]) -> object:
-        """End the caller's worlds and open new ones; [True, [address, ports]] in the order of the scenes."""
+        """End the caller's worlds and open new ones.
+
+        [True, [address, ports]] in the order of the scenes.
+        """
         if len(scenes) > _MOST_WORLDS:
             raise RpcError(f"{len(scenes)} worlds: at most {_MOST_WORLDS}")
         async with self._lock:
@@ -131,7 +145,10 @@ class SceneServer:
             raise
 
     def _free_port(self) -> int:
-        """Return the lowest free port above the server's own; a port that anything listens on is left alone."""
+        """Return the lowest free port above the server's own.
+
+        A port that anything listens on is left alone.
+        """
         used = set(self.ports)
         for port in range(self._port + 1, 65536):
             if port not in used and _is_free(self._bind, port):
@@ -214,7 +231,10 @@ async def _end_when_open(opening: asyncio.Future[SceneWorld]) -> None:
 
 
 async def _answers(bind: str, port: int) -> bool:
-    """Return True if a world answers a ping; a connection with itself, which TCP may make, does not."""
+    """Return True if a world answers a ping.
+
+    A connection with itself, which TCP may make, does not.
+    """
     try:
         reader, writer = await asyncio.open_connection(bind, port)
     except OSError:

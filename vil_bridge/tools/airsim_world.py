@@ -18,7 +18,13 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.registry import resolve
 from vil_bridge.servers.airsim.added_vehicles import clear_start
 from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings
-from vil_bridge.servers.airsim.simulated_vehicles import SPACING_M, STEP_HZ, entry_of, look_of, unique_name
+from vil_bridge.servers.airsim.simulated_vehicles import (
+    SPACING_M,
+    STEP_HZ,
+    entry_of,
+    look_of,
+    unique_name,
+)
 
 _SOURCE: Final = "airsim"
 _ROOM: Final = "world"
@@ -27,7 +33,9 @@ _PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
     "ardupilot": ("arducopter", "arducoptersolo"),
 }
 """Programs of ``vil-bridge sitl``, and the types of vehicles that they fly."""
-_NORTH: Final = Transform.of((0.0, 0.0, 0.0), (0.0, 0.0, math.sin(math.pi / 4.0), math.cos(math.pi / 4.0)))
+_NORTH: Final = Transform.of(
+    (0.0, 0.0, 0.0), (0.0, 0.0, math.sin(math.pi / 4.0), math.cos(math.pi / 4.0))
+)
 
 
 def airsim_bridge(
@@ -55,26 +63,37 @@ def airsim_bridge(
         insecure: allow an address that the network can reach.
         http_port: of the status page; 0 = any free one.
         compat: multirotors fly as AirSim's own code does, its slips included.
-        course: name or file of a race course, as a level of the drone racing lab: its gates stand in the world,
-            vehicles at its start; None = there is no race.
+        course: name or file of a race course, as a level of the drone racing lab: its gates stand
+            in the world, vehicles at its start; None = there is no race.
         role: of every program, view or control; None = control.
         folder: of the files that programs make; None = as the settings say.
 
     Raises:
-        ConfigError: a setting has no meaning, the course cannot be read, or the address needs ``insecure``; names
-            the key.
+        ConfigError: a setting has no meaning, the course cannot be read, or the address needs
+            ``insecure``; names the key.
     """
     names = _unique_names(vehicle.name for vehicle in settings.vehicles)
     data: dict[str, Any] = {
         "version": 1,
         "name": "airsim",
         "rooms": {_ROOM: {}},
-        **_world(settings, names, scene, None if course is None else load_course(course).start, compat=compat),
-        **({} if course is None else {"race": {"course": course, "racers": list(names.values()), "arcade": True}}),
+        **_world(
+            settings,
+            names,
+            scene,
+            None if course is None else load_course(course).start,
+            compat=compat,
+        ),
+        **(
+            {}
+            if course is None
+            else {"race": {"course": course, "racers": list(names.values()), "arcade": True}}
+        ),
         "require_cameras": False,
         "http": {"port": http_port, "scene": scene},
         "stream": {"bind": "tcp://127.0.0.1:0"},  # several worlds live on one computer
-        "realtime": {"fifo_priority": 0},  # a world that is behind shall not take the computer from its programs
+        # A world that is behind shall not take the computer from its programs.
+        "realtime": {"fifo_priority": 0},
         "simulation": {"clock": "simulated", "speed": settings.clock_speed},
         "airsim": {
             "bind": bind,
@@ -93,11 +112,15 @@ def airsim_bridge(
     try:
         return BridgeConfig.model_validate(data, context={"resolve": resolve})
     except ValidationError as exc:
-        raise ConfigError([f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]) from None
+        raise ConfigError(
+            [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]
+        ) from None
 
 
 def autopilot_lines(settings: AirsimSettings, scene: str) -> list[str]:
-    """Return what stands for the autopilots of the settings, and the commands that connect them, a line each."""
+    """Return what stands for the autopilots of the settings, and the commands that connect them,
+    a line each.
+    """
     lines = []
     for program, kinds in _PROGRAMS.items():
         names = [vehicle.name for vehicle in settings.vehicles if vehicle.kind in kinds]
@@ -106,18 +129,29 @@ def autopilot_lines(settings: AirsimSettings, scene: str) -> list[str]:
             if settings.clock_speed != 1.0:
                 command += f" --speed {settings.clock_speed:g}"
             places = ", ".join(f"Vehicles.{name}" for name in names)
-            lines.append(f"{places}: {program} is not connected; simple_flight flies here. To connect it: {command}")
+            lines.append(
+                f"{places}: {program} is not connected; simple_flight flies here. To "
+                f"connect it: {command}"
+            )
     rovers = [vehicle.name for vehicle in settings.vehicles if vehicle.kind == "ardurover"]
-    lines += [f"Vehicles.{name}: ardupilot is not connected; a car's model drives here" for name in rovers]
+    lines += [
+        f"Vehicles.{name}: ardupilot is not connected; a car's model drives here" for name in rovers
+    ]
     return lines
 
 
 def _world(
-    settings: AirsimSettings, names: Mapping[str, str], scene: str, player: Transform | None, *, compat: bool
+    settings: AirsimSettings,
+    names: Mapping[str, str],
+    scene: str,
+    player: Transform | None,
+    *,
+    compat: bool,
 ) -> dict[str, Any]:
     """Return the sections of the vehicles: the simulated source, and their actors.
 
-    ``player``: the player's start, of which height and tilt do not count; None = the world's origin.
+    ``player``: the player's start, of which height and tilt do not count; None = the world's
+    origin.
     """
     vehicles: dict[str, Any] = {}
     size_m = look_of(settings.mode)["size_m"]
@@ -130,7 +164,9 @@ def _world(
             start = clear_start(start, size_m, taken_m)
         taken_m.append(start.p_m)
         vehicles[names[vehicle.name]] = entry_of(vehicle, start, settings, compat=compat)
-    origin = dict(zip(("latitude_deg", "longitude_deg", "altitude_m"), settings.origin_deg_m, strict=True))
+    origin = dict(
+        zip(("latitude_deg", "longitude_deg", "altitude_m"), settings.origin_deg_m, strict=True)
+    )
     source = {
         "type": "simulated",
         "room": _ROOM,
@@ -154,7 +190,10 @@ def _world(
 
 
 def _on_course(start: Transform | None, player: Transform) -> Transform:
-    """Return the start of a vehicle on a course: its own place counts from that of the player, who faces north."""
+    """Return the start of a vehicle on a course.
+
+    Its own place counts from that of the player, who faces north.
+    """
     x, y, _ = player.p_m.tolist()
     yaw = float(q_to_euler_zyx(player.q_xyzw)[0])
     level = Transform.of((x, y, 0.0), (0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)))

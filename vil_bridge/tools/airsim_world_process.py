@@ -1,4 +1,6 @@
-"""Processes of the worlds that a scene server opens, forked from one that has a bridge's code already."""
+"""Processes of the worlds that a scene server opens, forked from one that has a bridge's code
+already.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,18 @@ _PRELOADED: Final = (
     "vil_adapters.simulated.source",
     "vil_renderer.queries.client",
 )
-"""Modules that every world imports: 1.5 s of a core, once for all worlds; what is not installed is left out."""
+"""Modules that every world imports: 1.5 s of a core, once for all worlds.
+
+What is not installed is left out.
+"""
 _STOP_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """Options of every world of a scene server: AirSim's settings, what is drawn, and the address of all ports.
+    """Options of every world of a scene server.
+
+    AirSim's settings, what is drawn, and the address of all ports.
 
     Attributes:
         settings: text of AirSim's settings.json; worlds on other hosts cannot read the file.
@@ -90,7 +97,9 @@ def prepare_worlds() -> None:
 
 
 def start_world(options: WorldOptions, port: int) -> ForkServerProcess:
-    """Start a process that serves AirSim programs on a port until SIGTERM, or until this process is gone."""
+    """Start a process that serves AirSim programs on a port until SIGTERM, or until this process
+    is gone.
+    """
     process = _CONTEXT.Process(target=_serve, args=(options, port), name=f"world {port}")
     process.start()
     return process

@@ -29,9 +29,11 @@ _BUSY_SHARE: Final = 0.1
 
 
 def free_ports(count: int, kind: socket.SocketKind, host: str = "127.0.0.1") -> list[int]:
-    """Find free ports of an address of this host, all different, below those that the system assigns by itself.
+    """Find free ports of an address of this host, all different, below those that the system
+    assigns by itself.
 
-    Such a port stays free until its owner has started, or starts again: no socket without a port of its own gets it.
+    Such a port stays free until its owner has started, or starts again: no socket without a port of
+    its own gets it.
     """
     end = int(_ASSIGNED.read_text().split()[0]) if _ASSIGNED.exists() else _USUALLY_ASSIGNED
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -96,7 +98,9 @@ class ProcessGroup:
             if name in revivable and child.returncode < 0:
                 self.start(name, *self._arguments[name])
             else:
-                raise VilBridgeError(f"{name} ended with code {child.returncode}; {self._end_of_log(name)}")
+                raise VilBridgeError(
+                    f"{name} ended with code {child.returncode}; {self._end_of_log(name)}"
+                )
         return [name for name, _ in dead]
 
     def wait(
@@ -109,8 +113,8 @@ class ProcessGroup:
     ) -> _T:
         """Wait for something that children bring about, for as long as one of them makes progress.
 
-        Progress is a log that grows, and time that a child computes or waits for a processor: a busy machine makes
-        everything slow, and nothing idle.
+        Progress is a log that grows, and time that a child computes or waits for a processor: a
+        busy machine makes everything slow, and nothing idle.
 
         Args:
             what: is waited for, for people; said every 5 s.
@@ -131,7 +135,9 @@ class ProcessGroup:
             for name in self.check(revivable):
                 say(f"{name} was killed: started again")
             now_s = time.monotonic()
-            progress = [watch.progressed(self._children[name].pid, now_s) for name, watch in watches.items()]
+            progress = [
+                watch.progressed(self._children[name].pid, now_s) for name, watch in watches.items()
+            ]
             if any(progress):
                 progress_s = now_s
             if now_s - progress_s > self.idle_limit_s or now_s - begun_s > self.limit_s:
@@ -167,11 +173,15 @@ class ProcessGroup:
         lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
         return f"the end of {log}:\n" + "\n".join(lines or ["(empty)"])
 
-    def _give_up(self, what: str, children: Collection[str], waited_s: float, idle_s: float) -> None:
+    def _give_up(
+        self, what: str, children: Collection[str], waited_s: float, idle_s: float
+    ) -> None:
         who = " and ".join(children)
         idle = f"; {who} made no progress for {idle_s:.0f} s" if idle_s > self.idle_limit_s else ""
         ends = "\n".join(self._end_of_log(name) for name in children)
-        raise VilBridgeError(f"waited {waited_s:.0f} s for {what}{idle}. {ends[0].upper()}{ends[1:]}")
+        raise VilBridgeError(
+            f"waited {waited_s:.0f} s for {what}{idle}. {ends[0].upper()}{ends[1:]}"
+        )
 
 
 class _Watch:
@@ -184,7 +194,9 @@ class _Watch:
         self._looked_s = time.monotonic()
 
     def progressed(self, pid: int, now_s: float) -> bool:
-        """Return True if the log has grown, or a tenth of the time went to computing or waiting for a processor."""
+        """Return True if the log has grown, or a tenth of the time went to computing or waiting
+        for a processor.
+        """
         size, busy_s = self._log.stat().st_size, _busy_s(pid)
         share = (busy_s - self._busy_s) / max(now_s - self._looked_s, 1e-3)
         grown = size != self._size
@@ -193,7 +205,10 @@ class _Watch:
 
 
 def _busy_s(pid: int) -> float:
-    """Return the time that a process's threads have run or waited for a processor; 0 where that is unknown."""
+    """Return the time that a process's threads have run or waited for a processor.
+
+    0 where that is unknown.
+    """
     total_ns = 0
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():

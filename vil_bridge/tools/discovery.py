@@ -68,15 +68,24 @@ async def search(targets: Sequence[str], timeout_s: float) -> Search:
     return Search(
         tuple(source for source in heard if _DEVICE not in source.config),
         tuple(names),
-        unknown | {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, str)},
+        unknown
+        | {
+            name: answer
+            for name, answer in zip(names, answers, strict=True)
+            if isinstance(answer, str)
+        },
         tuple(dict.fromkeys((*serial_devices(), *lines))),
     )
 
 
 def _check_target(target: str) -> None:
     host, colon, port = target.partition(":")
-    if not host or (colon and not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16)):
-        raise ConfigError(f"{target!r}: write HOST or HOST:PORT, such as 192.168.1.10 or 192.168.1.10:1510")
+    if not host or (
+        colon and not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16)
+    ):
+        raise ConfigError(
+            f"{target!r}: write HOST or HOST:PORT, such as 192.168.1.10 or 192.168.1.10:1510"
+        )
 
 
 async def _unknown(target: str) -> str:
@@ -96,7 +105,9 @@ def _search_of(name: str) -> Discover | str:
         return str(exc)
 
 
-async def _ask(search_servers: Discover | str, targets: Sequence[str], timeout_s: float) -> list[FoundSource] | str:
+async def _ask(
+    search_servers: Discover | str, targets: Sequence[str], timeout_s: float
+) -> list[FoundSource] | str:
     """Return the servers that one adapter finds, or the reason that it cannot search."""
     if isinstance(search_servers, str):
         return search_servers
@@ -117,21 +128,24 @@ def serial_devices(dev: Path = Path("/dev")) -> list[str]:
     return [str(p) for p in (*lasting, *(p for p in others if p.resolve() not in known))]
 
 
-# --- the configuration -----------------------------------------------------------------------------
+# --- the configuration ----------------------------------------------------------------------------
 
 
 def config_name(text: str, taken: Collection[str]) -> str:
     """Return a name as the configuration wants it, near to ``text`` and not taken yet."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "body"
-    name = name if name[0].isalpha() else f"n{name}" if name[0].isdigit() else f"n-{name.lstrip('_')}"
+    name = (
+        name if name[0].isalpha() else f"n{name}" if name[0].isdigit() else f"n-{name.lstrip('_')}"
+    )
     name = name[: _NAME_LIMIT - 4]
     candidates = (name, *(f"{name}-{i}" for i in range(2, len(taken) + 3)))
     return next(c for c in candidates if c not in taken and c != WORLD)
 
 
 def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
-    """Return a configuration with a room for every server, an actor for every subject, a renderer and a camera.
+    """Return a configuration with a room for every server, an actor for every subject, a renderer
+    and a camera.
 
     The camera sits on the first vehicle; without one it looks into the world.
     """
@@ -142,13 +156,21 @@ def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
         room, source = config_name("room", rooms), config_name(server.type, sources)
         rooms[room] = {}
         sources[source] = {"type": server.type, "room": room, **server.config}
-        kinds = {name: "human" for name, _ in server.skeletons} | {name: "vehicle" for name, _ in server.bodies}
+        kinds = {name: "human" for name, _ in server.skeletons} | {
+            name: "vehicle" for name, _ in server.bodies
+        }
         for subject, kind in kinds.items():
             if 0 < len(subject) <= _SUBJECT_LIMIT:
-                actors[config_name(subject, actors)] = {"kind": kind, "source": source, "subject": subject}
+                actors[config_name(subject, actors)] = {
+                    "kind": kind,
+                    "source": source,
+                    "subject": subject,
+                }
     carrier = next((name for name, actor in actors.items() if actor["kind"] == "vehicle"), WORLD)
     place = {"p_m": [0.1, 0.0, 0.0] if carrier != WORLD else [-2.0, 0.0, 1.7]}
-    cameras = {"front": {"actor": carrier, "renderer": "unity", "T_body_camera": place}} if found else {}
+    cameras = (
+        {"front": {"actor": carrier, "renderer": "unity", "T_body_camera": place}} if found else {}
+    )
     renderers = {"unity": {"type": "flightgoggles"}} if found else {}
     return {
         "version": 1,
@@ -161,7 +183,10 @@ def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
 
 
 def as_yaml(result: Search) -> str:
-    """Return the table as comments, and the configuration: together a file that passes ``vil-bridge check``."""
+    """Return the table as comments, and the configuration.
+
+    Together a file that passes ``vil-bridge check``.
+    """
     body = yaml.safe_dump(as_config(result.found), sort_keys=False, allow_unicode=True)
     return "".join(f"# {line}\n" if line else "#\n" for line in _table(result)) + body
 
@@ -200,12 +225,16 @@ def _table(result: Search) -> list[str]:
                 rate = "rate unknown" if rate_hz is None else f"{rate_hz:.1f} Hz"
                 lines.append(printable(f"  {what:<9}{name:<24} {rate}"))
         if not server.bodies and not server.skeletons:
-            lines.append("  no bodies: define a rigid body in the mocap program and switch its streaming on")
+            lines.append(
+                "  no bodies: define a rigid body in the mocap program and switch its streaming on"
+            )
     lines += [printable(f"serial device {device}") for device in result.serial]
     lines += [printable(f"left out: {name}: {reason}") for name, reason in result.failed.items()]
     return [
         *lines,
         "",
-        "A room each, a body is a vehicle (or `prop`), a skeleton a human: rename and delete as you like.",
-        "The camera `front` sits on the first vehicle; `vil-bridge renderer` or FlightGoggles draws it.",
+        "A room each, a body is a vehicle (or `prop`), a skeleton a human: rename and "
+        "delete as you like.",
+        "The camera `front` sits on the first vehicle; `vil-bridge renderer` or "
+        "FlightGoggles draws it.",
     ]

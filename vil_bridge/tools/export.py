@@ -18,7 +18,8 @@ def export(file: Path, kind: str, out: Path) -> Counter[str]:
     Args:
         file: the recording.
         kind: one of :data:`FORMATS`.
-        out: the folder; what it holds is never replaced, and nothing is left in it when the export fails.
+        out: the folder; what it holds is never replaced, and nothing is left in it when the export
+            fails.
 
     Returns:
         How many rows, pictures or messages were written, by name.
@@ -29,7 +30,9 @@ def export(file: Path, kind: str, out: Path) -> Counter[str]:
         OSError: the disk is full.
     """
     with Recording(file) as recording:
-        facts = recording_metadata(recorded_config(recording), recording.utc_offset_ns, recording.version)
+        facts = recording_metadata(
+            recorded_config(recording), recording.utc_offset_ns, recording.version
+        )
         with new_folder(out, "an export"):
             written = FORMATS[kind](recording, facts, out)
             if not written:

@@ -1,4 +1,7 @@
-"""Piloting a simulated vehicle from a terminal: keys, a gamepad, and a running bridge's REST interface."""
+"""Piloting a simulated vehicle from a terminal.
+
+Keys, a gamepad, and a running bridge's REST interface.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,13 @@ _MOVES: Final[Mapping[bytes, tuple[str, float]]] = {
     b"\x1b[D": ("turn", 1.0),
     b"\x1b[C": ("turn", -1.0),
 }
-_ACTIONS: Final[Mapping[bytes, str]] = {b"m": "arm", b"0": "reset", b"h": "help", b"q": "quit", b"\x03": "quit"}
+_ACTIONS: Final[Mapping[bytes, str]] = {
+    b"m": "arm",
+    b"0": "reset",
+    b"h": "help",
+    b"q": "quit",
+    b"\x03": "quit",
+}
 
 
 @dataclass(slots=True)
@@ -68,7 +77,8 @@ class Keys:
     """Keys of a terminal, which reports presses and never releases: a pressed key fades away.
 
     Attributes:
-        sticks: as of the newest :meth:`fade`. actions: pressed since they were taken (arm, reset, help, quit).
+        sticks: as of the newest :meth:`fade`. actions: pressed since they were taken (arm, reset,
+            help, quit).
     """
 
     sticks: Sticks = field(default_factory=Sticks)
@@ -108,11 +118,14 @@ class Keys:
 
 
 class Gamepad:
-    """A joystick device of Linux: events of 8 bytes (time, value, type, number; Documentation/input/joystick-api).
+    """A joystick device of Linux.
+
+    Events of 8 bytes (time, value, type, number; Documentation/input/joystick-api).
 
     Args:
         path: the device, such as /dev/input/js0.
-        axes: numbers of the axes for forward, left, up and turn; pushed forward or left they are negative.
+        axes: numbers of the axes for forward, left, up and turn; pushed forward or left they are
+            negative.
 
     Attributes:
         sticks: as they stand. pressed: buttons pressed since they were taken: 0 = arm, 1 = reset.
@@ -129,7 +142,9 @@ class Gamepad:
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as exc:
-            raise VilBridgeError(f"gamepad {path}: {exc.strerror}; `ls /dev/input/js*` lists those there are") from None
+            raise VilBridgeError(
+                f"gamepad {path}: {exc.strerror}; `ls /dev/input/js*` lists those there are"
+            ) from None
 
     def fileno(self) -> int:
         """Return the descriptor, readable when an event waits."""
@@ -155,7 +170,11 @@ class Gamepad:
         for _, value, kind, number in _EVENT.iter_unpack(data[:whole]):
             if kind & ~_INITIAL == _AXIS and number in self._axes:
                 share = -value / _LARGEST
-                setattr(self.sticks, self._axes[number], 0.0 if abs(share) < _DEAD_ZONE else max(-1.0, share))
+                setattr(
+                    self.sticks,
+                    self._axes[number],
+                    0.0 if abs(share) < _DEAD_ZONE else max(-1.0, share),
+                )
             elif kind == _BUTTON and value:
                 self.pressed.append(number)
 
@@ -174,7 +193,8 @@ class HttpVehicleClient:
 
     Args:
         url: of the bridge's status page. subject: the vehicle.
-        headers: of each request, with the token. tls: checks the bridge's certificate; None = plain HTTP.
+        headers: of each request, with the token. tls: checks the bridge's certificate; None = plain
+            HTTP.
     """
 
     def __init__(
@@ -226,12 +246,18 @@ class HttpVehicleClient:
         if self._connection.sock is not None:  # else the answer ended the connection
             self._connection.sock.settimeout(_TIMEOUT_S)
         if answer.status != http.client.OK or not isinstance(found, dict):
-            raise VilBridgeError(str(found.get("detail", found)) if isinstance(found, dict) else str(found))
+            raise VilBridgeError(
+                str(found.get("detail", found)) if isinstance(found, dict) else str(found)
+            )
         return found
 
 
-def values_for(state: Mapping[str, Any], sticks: Sticks, speed_mps: float, turn_radps: float) -> dict[str, Any]:
-    """Return a command's mode and values: velocities along the vehicle's heading, or a car's speed and steering.
+def values_for(
+    state: Mapping[str, Any], sticks: Sticks, speed_mps: float, turn_radps: float
+) -> dict[str, Any]:
+    """Return a command's mode and values.
+
+    Velocities along the vehicle's heading, or a car's speed and steering.
 
     Raises:
         VilBridgeError: the model has no mode that hands can fly.
@@ -247,13 +273,30 @@ def values_for(state: Mapping[str, Any], sticks: Sticks, speed_mps: float, turn_
             speed_mps * sticks.up,
         ]
         rate = turn_radps * sticks.turn
-        own: dict[str, Any] = {"v_world_mps": v_world, "yaw_radps": rate, "yaw_rate_radps": rate, "yaw_by_rate": 1.0}
-        return {"mode": "velocity", "values": {f["name"]: own.get(f["name"], 0.0) for f in modes["velocity"]}}
+        own: dict[str, Any] = {
+            "v_world_mps": v_world,
+            "yaw_radps": rate,
+            "yaw_rate_radps": rate,
+            "yaw_by_rate": 1.0,
+        }
+        return {
+            "mode": "velocity",
+            "values": {f["name"]: own.get(f["name"], 0.0) for f in modes["velocity"]},
+        }
     if "speed" in modes:
         steer = turn_radps * max(-1.0, min(1.0, sticks.turn + sticks.left))
-        own = {"speed_mps": speed_mps * sticks.forward, "yaw_rate_radps": steer, "steering_rad": 0.5 * steer}
-        return {"mode": "speed", "values": {f["name"]: own.get(f["name"], 0.0) for f in modes["speed"]}}
-    raise VilBridgeError(f"model {state['model']!r} has neither velocity nor speed commands: hands cannot fly it")
+        own = {
+            "speed_mps": speed_mps * sticks.forward,
+            "yaw_rate_radps": steer,
+            "steering_rad": 0.5 * steer,
+        }
+        return {
+            "mode": "speed",
+            "values": {f["name"]: own.get(f["name"], 0.0) for f in modes["speed"]},
+        }
+    raise VilBridgeError(
+        f"model {state['model']!r} has neither velocity nor speed commands: hands cannot fly it"
+    )
 
 
 def fly(
@@ -267,11 +310,13 @@ def fly(
     """Fly until the pilot quits; returns why it ended.
 
     Raises:
-        VilBridgeError: no terminal and no gamepad; the vehicle is not there or cannot be flown so; the gamepad is gone.
+        VilBridgeError: no terminal and no gamepad; the vehicle is not there or cannot be flown so;
+            the gamepad is gone.
     """
     if gamepad is None and not sys.stdin.isatty():
         raise VilBridgeError(
-            "flying with keys needs a terminal, and standard input is not one. Start `vil-bridge fly` in a terminal "
+            "flying with keys needs a terminal, and standard input is not one. Start "
+            "`vil-bridge fly` in a terminal "
             "(`ssh -t`, `docker exec -it`), or fly with --gamepad /dev/input/js0"
         )
     keys, misses = Keys(), 0
@@ -281,7 +326,9 @@ def fly(
         while misses < _MISSES:
             try:
                 state = link.state()
-                for action in keys.pop_actions() + ([] if gamepad is None else gamepad.pop_actions()):
+                for action in keys.pop_actions() + (
+                    [] if gamepad is None else gamepad.pop_actions()
+                ):
                     if action == "quit":
                         return "hands off: the vehicle does what on_timeout says"
                     _act(action, state, link, screen)
@@ -309,7 +356,9 @@ def _stronger(keys: Sticks, pad: Sticks | None) -> Sticks:
     """Return the stronger deflection of each axis."""
     if pad is None:
         return keys
-    pick: Callable[[str], float] = lambda axis: max(getattr(keys, axis), getattr(pad, axis), key=abs)  # noqa: E731
+    pick: Callable[[str], float] = lambda axis: max(  # noqa: E731
+        getattr(keys, axis), getattr(pad, axis), key=abs
+    )
     return Sticks(*(pick(axis) for axis in ("forward", "left", "up", "turn")))
 
 
@@ -318,7 +367,10 @@ def _show(state: Mapping[str, Any], sticks: Sticks, screen: TextIO) -> None:
     speed = math.hypot(*state["v_world_mps"])
     armed = "armed" if state["armed"] else "DISARMED (m arms)"
     hands = f"{sticks.forward:+.1f} {sticks.left:+.1f} {sticks.up:+.1f} {sticks.turn:+.1f}"
-    line = f"{state['subject']}: {x:+7.2f} {y:+7.2f} {z:+6.2f} m  {speed:4.1f} m/s  {armed}  sticks {hands}"
+    line = (
+        f"{state['subject']}: {x:+7.2f} {y:+7.2f} {z:+6.2f} m  {speed:4.1f} m/s  {armed}  "
+        f"sticks {hands}"
+    )
     print(f"\r{line}  hits {state['collisions']}\x1b[K", end="", file=screen, flush=True)
 
 
@@ -331,7 +383,8 @@ def _read_until(due_s: float, terminal: int | None, keys: Keys, gamepad: Gamepad
             if one is gamepad and gamepad is not None:
                 gamepad.read()
             elif terminal is not None:
-                keys.press(os.read(terminal, 256) or b"q")  # the end of the terminal is the end of the flight
+                # The end of the terminal is the end of the flight.
+                keys.press(os.read(terminal, 256) or b"q")
         if time.monotonic() >= due_s or "quit" in keys.actions:
             return
 

@@ -15,11 +15,14 @@ _ATTEMPTS: Final = "2"
 
 
 @contextlib.contextmanager
-def ray_cluster(address: str, *, workers: int | None = None, log_to_driver: bool = False) -> Iterator[Any]:
+def ray_cluster(
+    address: str, *, workers: int | None = None, log_to_driver: bool = False
+) -> Iterator[Any]:
     """Yield the module ``ray``: connected already, or connected until the block is left.
 
     Args:
-        address: of a running cluster, as Ray writes it (``auto``, ``host:port``); ``local`` = a Ray of our own here.
+        address: of a running cluster, as Ray writes it (``auto``, ``host:port``); ``local`` = a Ray
+            of our own here.
         workers: processors of a Ray of our own; None = all of this machine.
         log_to_driver: print what Ray's processes print.
 
@@ -28,7 +31,8 @@ def ray_cluster(address: str, *, workers: int | None = None, log_to_driver: bool
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address != "local":
-        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", _ATTEMPTS)  # Ray reads it when it is imported
+        # Ray reads it when it is imported.
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", _ATTEMPTS)
     try:
         import ray
     except ModuleNotFoundError as exc:
@@ -41,7 +45,9 @@ def ray_cluster(address: str, *, workers: int | None = None, log_to_driver: bool
     try:
         ray.init(**options, log_to_driver=log_to_driver)
     except Exception as exc:  # Ray's own has no name
-        raise VilBridgeError(f"there is no Ray at {address!r}, or it did not start in time: {exc}") from exc
+        raise VilBridgeError(
+            f"there is no Ray at {address!r}, or it did not start in time: {exc}"
+        ) from exc
     try:
         yield ray
     finally:

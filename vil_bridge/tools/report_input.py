@@ -39,7 +39,9 @@ def recorded_report(file: Path) -> tuple[list[CameraLedger], dict[str, Predictio
         RecordingError: the file cannot be read.
     """
     with Recording(file) as recording:
-        facts = recording_metadata(recorded_config(recording), recording.utc_offset_ns, recording.version)
+        facts = recording_metadata(
+            recorded_config(recording), recording.utc_offset_ns, recording.version
+        )
         return _ledgers(recording), prediction_errors(recording, facts)
 
 
@@ -76,10 +78,12 @@ class _Track(NamedTuple):
 
 
 def prediction_errors(recording: Recording, facts: RecordingFacts) -> dict[str, PredictionErrors]:
-    """Compare the poses that pictures were rendered and shown for with the measured ones; by camera.
+    """Compare the poses that pictures were rendered and shown for with the measured ones.
 
-    A picture's instant lies in the future when its pose is predicted; later measurements show how far off
-    that was.
+    By camera.
+
+    A picture's instant lies in the future when its pose is predicted; later measurements show how
+    far off that was.
     """
     tracks = _tracks(recording, facts)
     found: dict[str, list[tuple[float, float, float, float]]] = {}
@@ -102,8 +106,12 @@ def _tracks(recording: Recording, facts: RecordingFacts) -> dict[str, _Track]:
     return {actor: _Track(*map(np.array, zip(*rows, strict=True))) for actor, rows in poses.items()}
 
 
-def _error(header: dict[str, Any], camera: CameraInfo, track: _Track) -> tuple[float, float, float, float] | None:
-    """Return the seconds from the start, position (mm) and angle (degrees) as rendered, angle as shown."""
+def _error(
+    header: dict[str, Any], camera: CameraInfo, track: _Track
+) -> tuple[float, float, float, float] | None:
+    """Return the seconds from the start, position (mm) and angle (degrees) as rendered, angle as
+    shown.
+    """
     drawn, shown = track.at(header["t_render_ns"]), track.at(header["t_display_ns"])
     if drawn is None or shown is None:
         return None

@@ -14,10 +14,14 @@ class SitlOptions:
 
     Attributes:
         program: that flies. count: vehicles, each with a program of its own.
-        command: the program's command line; empty = it is started elsewhere. folder: in which it runs.
-        indoors: motion capture's pose instead of a satellite receiver. scene: walls; empty = a floor only.
-        rate_hz: samples per second of simulated time, which the steps are a multiple of; None = the program's own.
-        speed: simulated seconds per second, at most. http_port: of the status page, 0 = any free one.
+        command: the program's command line; empty = it is started elsewhere. folder: in which it
+            runs.
+        indoors: motion capture's pose instead of a satellite receiver. scene: walls; empty = a
+            floor only.
+        rate_hz: samples per second of simulated time, which the steps are a multiple of; None = the
+            program's own.
+        speed: simulated seconds per second, at most. http_port: of the status page, 0 = any free
+            one.
     """
 
     program: Program

@@ -1,4 +1,6 @@
-"""Parameters of autopilots' programs that fit the simulated vehicle and what the bridge sends of it."""
+"""Parameters of autopilots' programs that fit the simulated vehicle and what the bridge sends of
+it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ _AID_VISION: Final = 24
 _OUTSIDE: Final = 6
 """ArduPilot's number of external navigation."""
 _SERIAL1_KBAUD: Final = 921
-"""ArduPilot takes off from a pose's arrival the time that its bytes need at this rate: 40 ms at its default of 57."""
+"""ArduPilot takes off from a pose's arrival the time that its bytes need at this rate.
+
+40 ms at its default of 57.
+"""
 _RECEIVER_DELAY_MS: Final = 130
 """Delay of the receiver of ArduPilot's own simulation, which ArduPilot takes for 100 ms.
 
@@ -63,7 +68,9 @@ def parameter_file(options: SitlOptions) -> list[str]:
         ConfigError: the program takes no such file.
     """
     if options.program == "betaflight":
-        raise ConfigError(["--print-parameters is for px4 and ardupilot: Betaflight needs none. Remove it"])
+        raise ConfigError(
+            ["--print-parameters is for px4 and ardupilot: Betaflight needs none. Remove it"]
+        )
     form = "param set {} {}" if options.program == "px4" else "{} {}"
     lines = [form.format(name, value_of(value)) for name, value in parameters_of(options).items()]
     older = older_parameters_of(options)
@@ -74,10 +81,15 @@ def parameter_file(options: SitlOptions) -> list[str]:
 
 
 def environment_of(options: SitlOptions) -> dict[str, str]:
-    """Return what PX4's start script reads of its environment, from PX4 1.14 on; empty for other programs."""
+    """Return what PX4's start script reads of its environment, from PX4 1.14 on.
+
+    Empty for other programs.
+    """
     if options.program != "px4":
         return {}
-    parameters = {f"PX4_PARAM_{name}": value_of(value) for name, value in parameters_of(options).items()}
+    parameters = {
+        f"PX4_PARAM_{name}": value_of(value) for name, value in parameters_of(options).items()
+    }
     return {"PX4_SIM_MODEL": PX4_MODEL} | parameters
 
 
@@ -87,10 +99,11 @@ def value_of(value: float) -> str:
 
 
 def px4_parameters(airframe: MulticopterParameters) -> dict[str, int | float]:
-    """Return the parameters that fit an airframe, whose outputs are speeds as shares of the highest.
+    """Return the parameters that fit an airframe, whose outputs are speeds as shares of the
+    highest.
 
-    Torque over thrust of each rotor, the output that hovers, and gains of the rate about z: PX4's own are for rotors
-    whose torque is 0.05 m times their thrust.
+    Torque over thrust of each rotor, the output that hovers, and gains of the rate about z: PX4's
+    own are for rotors whose torque is 0.05 m times their thrust.
     """
     ratio_m = airframe.nominal_of("torque_nms2") / airframe.nominal_of("thrust_ns2")
     most_n = airframe.nominal_of("thrust_ns2") * airframe.nominal_of("motor_max_radps") ** 2
@@ -98,7 +111,10 @@ def px4_parameters(airframe: MulticopterParameters) -> dict[str, int | float]:
     hover = sqrt(airframe.mass_kg * airframe.gravity_mps2 / (rotors * most_n))
     per_output_radps2 = rotors * ratio_m * 2.0 * most_n * hover / airframe.inertia_kgm2[2][2]
     yaw_p = _rounded(_YAW_PER_S / per_output_radps2)
-    turning = {f"CA_ROTOR{n}_KM": round(-rotor.direction * ratio_m, 3) for n, rotor in enumerate(airframe.rotors)}
+    turning = {
+        f"CA_ROTOR{n}_KM": round(-rotor.direction * ratio_m, 3)
+        for n, rotor in enumerate(airframe.rotors)
+    }
     return {
         **turning,
         "MC_YAWRATE_P": yaw_p,
@@ -108,7 +124,10 @@ def px4_parameters(airframe: MulticopterParameters) -> dict[str, int | float]:
 
 
 def _px4_sensors(options: SitlOptions) -> dict[str, int | float]:
-    """Return the parameters for what the bridge sends: poses of motion capture, or fixes as late as they are."""
+    """Return the parameters for what the bridge sends.
+
+    Poses of motion capture, or fixes as late as they are.
+    """
     if options.indoors:
         return {
             "EKF2_EV_CTRL": _EV_ALL,
@@ -128,7 +147,10 @@ def _px4_sensors(options: SitlOptions) -> dict[str, int | float]:
 
 
 def _ardupilot(options: SitlOptions) -> dict[str, int | float]:
-    """Return the parameters for the vehicle and its position; receivers have one name from 4.6 on, and one in 4.5."""
+    """Return the parameters for the vehicle and its position.
+
+    Receivers have one name from 4.6 on, and one in 4.5.
+    """
     vehicle: dict[str, int | float] = {
         "ATC_RAT_YAW_P": 0.05,
         "ATC_RAT_YAW_I": 0.005,

@@ -1,4 +1,6 @@
-"""A bridge's configuration for vehicles that autopilots' programs fly, and how to connect to the programs."""
+"""A bridge's configuration for vehicles that autopilots' programs fly, and how to connect to the
+programs.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +22,43 @@ _SIZE_M: Final = (0.35, 0.35, 0.12)
 
 
 def sitl_bridge(options: SitlOptions) -> BridgeConfig:
-    """Return the configuration. Raises ConfigError: a choice does not fit; names the option or the key."""
-    data = sitl_data(options) | {"stream": {"bind": "tcp://127.0.0.1:0"}}  # several worlds live on one computer
+    """Return the configuration.
+
+    Raises ConfigError: a choice does not fit; names the option or the key.
+    """
+    # Several worlds live on one computer.
+    data = sitl_data(options) | {"stream": {"bind": "tcp://127.0.0.1:0"}}
     try:
         return BridgeConfig.model_validate(data, context={"resolve": resolve})
     except ValidationError as exc:
-        raise ConfigError([f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]) from None
+        raise ConfigError(
+            [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]
+        ) from None
 
 
 def sitl_data(options: SitlOptions) -> dict[str, Any]:
-    """Return the configuration's sections, as a file has them. Raises ConfigError: an option does not fit."""
+    """Return the configuration's sections, as a file has them.
+
+    Raises ConfigError: an option does not fit.
+    """
     _check(options)
-    names = [options.program if options.count == 1 else f"{options.program}_{i + 1}" for i in range(options.count)]
+    names = [
+        options.program if options.count == 1 else f"{options.program}_{i + 1}"
+        for i in range(options.count)
+    ]
     real_time = options.program == "betaflight"
-    if real_time and options.count > 1:  # their ports are fixed: a network of its own for each, so a source for each
-        sources = {name: _source(options, {name: _vehicle(options, i)}) for i, name in enumerate(names)}
+    # Their ports are fixed: a network of its own for each, so a source for each.
+    if real_time and options.count > 1:
+        sources = {
+            name: _source(options, {name: _vehicle(options, i)}) for i, name in enumerate(names)
+        }
     else:
-        sources = {"sitl": _source(options, {name: _vehicle(options, i) for i, name in enumerate(names)})}
-    source_of = {subject: name for name, source in sources.items() for subject in source["vehicles"]}
+        sources = {
+            "sitl": _source(options, {name: _vehicle(options, i) for i, name in enumerate(names)})
+        }
+    source_of = {
+        subject: name for name, source in sources.items() for subject in source["vehicles"]
+    }
     return {
         "version": 1,
         "name": f"sitl-{options.program}",
@@ -47,14 +68,21 @@ def sitl_data(options: SitlOptions) -> dict[str, Any]:
         "simulation": {} if real_time else {"clock": "simulated", "speed": options.speed},
         "sources": sources,
         "actors": {
-            name: {"kind": "vehicle", "source": source_of[name], "subject": name, "size_m": list(_SIZE_M)}
+            name: {
+                "kind": "vehicle",
+                "source": source_of[name],
+                "subject": name,
+                "size_m": list(_SIZE_M),
+            }
             for name in names
         },
     }
 
 
 def connections(options: SitlOptions) -> list[str]:
-    """Return how to start each program and how to reach it, one line each, and what older versions need."""
+    """Return how to start each program and how to reach it, one line each, and what older
+    versions need.
+    """
     lines = []
     for i in range(options.count):
         match options.program:
@@ -64,12 +92,21 @@ def connections(options: SitlOptions) -> list[str]:
                 reach = f"ground station UDP 14550, programs UDP {14540 + i}, system {i + 1}"
             case "ardupilot":
                 speedup = "" if options.speed == 1.0 else f" --speedup {options.speed:g}"
-                start = f"arducopter --model JSON:127.0.0.1 -I {i}{speedup} --defaults copter.parm,vehicle.parm"
-                ports = (5760, 5763) if options.indoors else (5760, 5762, 5763)  # motion capture takes the second
-                reach = f"MAVLink TCP {', '.join(str(port + 10 * i) for port in ports)}; it waits for the first"
+                start = (
+                    f"arducopter --model JSON:127.0.0.1 -I {i}{speedup} --defaults "
+                    "copter.parm,vehicle.parm"
+                )
+                # Motion capture takes the second.
+                ports = (5760, 5763) if options.indoors else (5760, 5762, 5763)
+                reach = (
+                    f"MAVLink TCP {', '.join(str(port + 10 * i) for port in ports)}; it waits "
+                    "for the first"
+                )
             case "betaflight":
                 start = "betaflight_SITL.elf"
-                reach = "configurator TCP 5761" + (", in its network namespace" if options.count > 1 else "")
+                reach = "configurator TCP 5761" + (
+                    ", in its network namespace" if options.count > 1 else ""
+                )
         started = "" if options.command else f"start it: {start}; "
         lines.append(f"{options.program} {i}: {started}{reach}")
     return lines + _notes(options)
@@ -77,15 +114,22 @@ def connections(options: SitlOptions) -> list[str]:
 
 def _notes(options: SitlOptions) -> list[str]:
     """Return what the lines of the programs do not say."""
-    again = f"vil-bridge sitl {options.program}{' --indoors' if options.indoors else ''} --print-parameters"
+    again = (
+        f"vil-bridge sitl {options.program}{' --indoors' if options.indoors else ''} "
+        "--print-parameters"
+    )
     match options.program:
         case "px4":
-            return [f"PX4 1.13 and before: PX4_SIM_MODEL=iris, and {again} > ETC/init.d-posix/px4-rc.params"]
+            return [
+                f"PX4 1.13 and before: PX4_SIM_MODEL=iris, and {again} > "
+                "ETC/init.d-posix/px4-rc.params"
+            ]
         case "ardupilot":
             notes = [f"vehicle.parm, the parameters that fit the vehicle: {again} > vehicle.parm"]
             if options.speed != 1.0:
                 notes.append(
-                    f"ArduPilot keeps a time of its own: without its option --speedup {options.speed:g} it flies no "
+                    "ArduPilot keeps a time of its own: without its option --speedup "
+                    f"{options.speed:g} it flies no "
                     "faster than real time"
                 )
             return notes
@@ -95,13 +139,19 @@ def _notes(options: SitlOptions) -> list[str]:
 
 def _check(options: SitlOptions) -> None:
     if options.indoors and options.program == "betaflight":
-        raise ConfigError(["--indoors is for px4 and ardupilot: Betaflight takes no poses. Remove it"])
+        raise ConfigError(
+            ["--indoors is for px4 and ardupilot: Betaflight takes no poses. Remove it"]
+        )
     if options.speed != 1.0 and options.program == "betaflight":
-        raise ConfigError(["--speed is for px4 and ardupilot: Betaflight runs in real time. Remove it"])
+        raise ConfigError(
+            ["--speed is for px4 and ardupilot: Betaflight runs in real time. Remove it"]
+        )
     try:
         shlex.split(options.command)
     except ValueError as exc:
-        raise ConfigError([f"--command {options.command!r}: {exc}. Close the quote, or escape it"]) from None
+        raise ConfigError(
+            [f"--command {options.command!r}: {exc}. Close the quote, or escape it"]
+        ) from None
 
 
 def _source(options: SitlOptions, vehicles: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,9 @@ _FORCE, _TORQUE = ENVIRONMENT["force_world_n"], ENVIRONMENT["torque_body_nm"]
 
 
 class BrokenRotors:
-    """Rotors that lose a share of thrust and torque at any speed; the last of a fleet's disturbances.
+    """Rotors that lose a share of thrust and torque at any speed.
+
+    The last of a fleet's disturbances.
 
     What is lost in a step is that at the step's beginning.
 
@@ -31,9 +33,19 @@ class BrokenRotors:
         hubs_m, self._axes = model.rotor_places()
         self._levers_m = cross(hubs_m, self._axes)
 
-    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
+    # The port.
+    def apply(
+        self,
+        step: int,  # noqa: ARG002
+        dt_s: float,  # noqa: ARG002
+        x: FloatArray,
+        around: FloatArray,
+    ) -> None:
         """Add the opposite of what is lost."""
         outputs = self._model.rotor_outputs(x, around)
-        thrusts, torques = self._lost_shares * outputs[:, :, 0], self._lost_shares * outputs[:, :, 1]
+        thrusts, torques = (
+            self._lost_shares * outputs[:, :, 0],
+            self._lost_shares * outputs[:, :, 1],
+        )
         around[:, _FORCE] -= q_rotate(x[:, _Q], product(thrusts, self._axes))
         around[:, _TORQUE] -= product(thrusts, self._levers_m) + product(torques, self._axes)

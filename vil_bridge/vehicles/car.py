@@ -1,8 +1,8 @@
 """Cars on a plane: the Dubins car of FlightGoggles, and a kinematic bicycle.
 
-Forces do not accelerate a car: of its surroundings it feels the horizontal force alone, and yields to it like tyres
-that creep, with the velocity force / ``creep_nspm``. Wind, torque, density and gravity leave it alone. The mass counts
-in collisions.
+Forces do not accelerate a car: of its surroundings it feels the horizontal force alone, and yields
+to it like tyres that creep, with the velocity force / ``creep_nspm``. Wind, torque, density and
+gravity leave it alone. The mass counts in collisions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ _STREAM: Final = 2100
 
 
 class DubinsCar(Model):
-    """A speed along the heading and a yaw rate, both followed at once: carDynamicsSim of FlightGoggles.
+    """A speed along the heading and a yaw rate, both followed at once.
 
-    As there a step moves the car along the heading at its beginning, then turns it; what FlightGoggles calls
-    steering angle is the yaw rate. Its height never changes.
+    carDynamicsSim of FlightGoggles.
+
+    As there a step moves the car along the heading at its beginning, then turns it; what
+    FlightGoggles calls steering angle is the yaw rate. Its height never changes.
 
     Attributes:
         most_speed_mps: speeds are clipped to 0 ... this. most_yaw_rate_radps: yaw rates to +- this.
@@ -40,12 +42,19 @@ class DubinsCar(Model):
 
     state: StateLayout = StateLayout(*RIGID_BODY)
     commands: Mapping[str, StateLayout] = {
-        "speed": StateLayout(Field("speed_mps", 1, "m/s", "ahead"), Field("yaw_rate_radps", 1, "rad/s", "to the left"))
+        "speed": StateLayout(
+            Field("speed_mps", 1, "m/s", "ahead"),
+            Field("yaw_rate_radps", 1, "rad/s", "to the left"),
+        )
     }
     mode = "speed"
 
     def __init__(
-        self, *, most_speed_mps: float = 5.0, most_yaw_rate_radps: float = 1.0, creep_nspm: float = _CREEP_NSPM
+        self,
+        *,
+        most_speed_mps: float = 5.0,
+        most_yaw_rate_radps: float = 1.0,
+        creep_nspm: float = _CREEP_NSPM,
     ) -> None:
         self.most_speed_mps: Final = most_speed_mps
         self.most_yaw_rate_radps: Final = most_yaw_rate_radps
@@ -84,7 +93,8 @@ class BicycleParameters:
     Attributes:
         front_m, rear_m: from the centre of gravity to the axles; together the wheelbase.
         most_steering_rad, most_steering_rate_radps: of the front wheels, both ways.
-        steering_time_s, speed_time_s: angle and speed follow their commands with these lags, within the limits.
+        steering_time_s, speed_time_s: angle and speed follow their commands with these lags, within
+            the limits.
         least_speed_mps, most_speed_mps: reverse is negative.
         most_braking_mps2, most_acceleration_mps2: limits of the speed's change, down and up.
         creep_nspm, mass_kg: see the module.
@@ -117,10 +127,13 @@ class BicycleParameters:
 
 
 class KinematicBicycle(Model):
-    """Wheels that never slip: Kong, Pfeiffer, Schildbach, Borrelli, "Kinematic and dynamic vehicle models", 2015, (1).
+    """Wheels that never slip.
 
-    With L the wheelbase, r from the centre of gravity to the rear axle, steering d and speed v of the centre of
-    gravity: slip angle b = atan(r/L tan d), velocity v along heading + b, yaw rate v cos b tan d / L.
+    Kong, Pfeiffer, Schildbach, Borrelli, "Kinematic and dynamic vehicle models", 2015, (1).
+
+    With L the wheelbase, r from the centre of gravity to the rear axle, steering d and speed v of
+    the centre of gravity: slip angle b = atan(r/L tan d), velocity v along heading + b, yaw rate v
+    cos b tan d / L.
     """
 
     state: StateLayout = StateLayout(
@@ -130,7 +143,8 @@ class KinematicBicycle(Model):
     )
     commands: Mapping[str, StateLayout] = {
         "speed": StateLayout(
-            Field("speed_mps", 1, "m/s", "to reach"), Field("steering_rad", 1, "rad", "to reach, left positive")
+            Field("speed_mps", 1, "m/s", "to reach"),
+            Field("steering_rad", 1, "rad", "to reach, left positive"),
         )
     }
     mode = "speed"
@@ -144,9 +158,13 @@ class KinematicBicycle(Model):
         speed, steering = x[:, 13], x[:, 14]
         wanted_speed = np.clip(u[:, 0], p.least_speed_mps, p.most_speed_mps)
         wanted_steering = np.clip(u[:, 1], -p.most_steering_rad, p.most_steering_rad)
-        pull = np.clip((wanted_speed - speed) / p.speed_time_s, -p.most_braking_mps2, p.most_acceleration_mps2)
+        pull = np.clip(
+            (wanted_speed - speed) / p.speed_time_s, -p.most_braking_mps2, p.most_acceleration_mps2
+        )
         turn = np.clip(
-            (wanted_steering - steering) / p.steering_time_s, -p.most_steering_rate_radps, p.most_steering_rate_radps
+            (wanted_steering - steering) / p.steering_time_s,
+            -p.most_steering_rate_radps,
+            p.most_steering_rate_radps,
         )
         share = p.rear_m / (p.front_m + p.rear_m)
         slip = np.arctan(share * np.tan(steering))
@@ -166,7 +184,10 @@ class KinematicBicycle(Model):
         return rates
 
     def constrain(self, x: FloatArray) -> FloatArray:
-        """Return attitudes of unit length, velocity and yaw rate by speed and steering; changes x."""
+        """Return attitudes of unit length, velocity and yaw rate by speed and steering.
+
+        Changes x.
+        """
         x = super().constrain(x)
         x[:, 3:6], x[:, 10:13] = self._rolling(x)
         return x
@@ -198,7 +219,9 @@ class KinematicBicycle(Model):
 
 
 class CreepNoise:
-    """White noise of a car's velocity along and across it, as FlightGoggles' car has it: a disturbance.
+    """White noise of a car's velocity along and across it, as FlightGoggles' car has it.
+
+    A disturbance.
 
     Args:
         creep_nspm: that of the cars. seed, stream: of the numbers.

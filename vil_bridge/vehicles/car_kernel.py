@@ -60,7 +60,16 @@ def _rates(q: Any, speed: Any, steering: Any, wanted: Any, creep: Any, p: Any) -
 def _ahead(s: Any, h: Any, d: Any) -> Any:
     """Return a state moved along its derivatives."""
     q = _unit(s[2] + h * d[2], s[3] + h * d[3], s[4] + h * d[4], s[5] + h * d[5])
-    return (s[0] + h * d[0], s[1] + h * d[1], q[0], q[1], q[2], q[3], s[6] + h * d[6], s[7] + h * d[7])
+    return (
+        s[0] + h * d[0],
+        s[1] + h * d[1],
+        q[0],
+        q[1],
+        q[2],
+        q[3],
+        s[6] + h * d[6],
+        s[7] + h * d[7],
+    )
 
 
 @compiled()

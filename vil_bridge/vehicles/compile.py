@@ -15,10 +15,17 @@ from typing import Any, Final
 from vil_bridge.core import elementary
 
 LANES: Final = 16
-"""Vehicles in a tile: every loop over lanes has this constant length, so that all lanes run the same vector code."""
+"""Vehicles in a tile.
+
+Every loop over lanes has this constant length, so that all lanes run the same vector code.
+"""
 
 _FOLDER: Final = Path(__file__).parent
-_SHARED: Final = (_FOLDER / "random/philox.py", _FOLDER / "environment/formulas.py", Path(elementary.__file__))
+_SHARED: Final = (
+    _FOLDER / "random/philox.py",
+    _FOLDER / "environment/formulas.py",
+    Path(elementary.__file__),
+)
 """Formulas that NumPy and kernels share."""
 
 
@@ -35,9 +42,12 @@ def has_numba() -> bool:
 
 
 def _load_array_functions() -> None:
-    """Import numba's array functions without scipy.linalg: 0.4 s for a BLAS that no kernel here calls.
+    """Import numba's array functions without scipy.linalg.
 
-    They only check whether it is there, so a stand-in suffices during the import; matrix products import the real one.
+    0.4 s for a BLAS that no kernel here calls.
+
+    They only check whether it is there, so a stand-in suffices during the import; matrix products
+    import the real one.
     """
     name = "scipy.linalg.cython_blas"
     if "scipy.linalg" in sys.modules or find_spec("scipy") is None:
@@ -51,7 +61,10 @@ def _load_array_functions() -> None:
 
 
 def _compile_choices() -> None:
-    """Let kernels choose between two numbers by a branch; of ``np.where`` numba makes arrays on the heap."""
+    """Let kernels choose between two numbers by a branch.
+
+    Of ``np.where`` numba makes arrays on the heap.
+    """
     from numba.extending import overload
 
     @overload(elementary.where)
@@ -62,11 +75,14 @@ def _compile_choices() -> None:
         return choose
 
 
-def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that compiles with numba where it is installed, else returns the Python function.
+def compiled(
+    *, parallel: bool = False, inline: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that compiles with numba where it is installed, else returns the Python
+    function.
 
-    Without the GIL while it runs; no licence with floating point (the same bits for every tile and thread).
-    ``inline`` is for the small functions that kernels are made of.
+    Without the GIL while it runs; no licence with floating point (the same bits for every tile and
+    thread). ``inline`` is for the small functions that kernels are made of.
     """
 
     def make(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +96,8 @@ def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Calla
             return numba.njit(function, **options, inline="always")  # type: ignore[no-any-return]
         try:
             return numba.njit(function, cache=True, parallel=parallel, **options)  # type: ignore[no-any-return]
-        except RuntimeError:  # files may be written neither next to the sources nor in the home folder
+        # Files may be written neither next to the sources nor in the home folder.
+        except RuntimeError:
             return numba.njit(function, parallel=parallel, **options)  # type: ignore[no-any-return]
 
     return make
@@ -88,9 +105,12 @@ def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Calla
 
 @cache
 def _drop_stale() -> None:
-    """Delete kernels compiled before the newest kernel source: numba compares each with its own file only.
+    """Delete kernels compiled before the newest kernel source.
 
-    Code goes with its index: numba writes a new index first, and a reader of that index must not find old code.
+    Numba compares each with its own file only.
+
+    Code goes with its index: numba writes a new index first, and a reader of that index must not
+    find old code.
     """
     sources = (*_FOLDER.glob("**/*kernel*.py"), *_SHARED, Path(__file__))
     newest = max(path.stat().st_mtime_ns for path in sources)

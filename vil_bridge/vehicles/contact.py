@@ -43,7 +43,9 @@ class Collider(NamedTuple):
 
     def packed(self) -> FloatArray:
         """Return the same as the kernel takes it."""
-        return np.array((self.mass_kg, *self.inertia_kgm2, self.restitution, self.friction), dtype=np.float64)
+        return np.array(
+            (self.mass_kg, *self.inertia_kgm2, self.restitution, self.friction), dtype=np.float64
+        )
 
 
 class WorldContact(NamedTuple):
@@ -71,26 +73,31 @@ def collide(
     dt_s: float = 0.0,
     compiled: bool = True,
 ) -> FloatArray:
-    """Return states after a collision, a new array (n, dx); vehicles that do not touch, or leave, are unchanged.
+    """Return states after a collision, a new array (n, dx).
 
-    The normal impulse turns the contact's speed into the surface, u_n, into -restitution u_n; then the tangential
-    one stops what slides there, as far as friction times the normal impulse allows. Kinetic energy never grows.
-    The vehicle is moved out of the obstacle by its depth.
+    Vehicles that do not touch, or leave, are unchanged.
+
+    The normal impulse turns the contact's speed into the surface, u_n, into -restitution u_n; then
+    the tangential one stops what slides there, as far as friction times the normal impulse allows.
+    Kinetic energy never grows. The vehicle is moved out of the obstacle by its depth.
 
     Args:
         x: states (n, dx).
         layout: their columns, with those of a rigid body.
         body: mass and surface.
         contact: where they touch.
-        ground_lock: a vehicle that comes down on its own upper or lower side (within 0.25 of the normal's z) does not
-            bounce but lands as in AirSim: level, at rest, ``grounded`` if it has that column.
-        levels_rad: a vehicle that lands turns level by at most this angle, so that contacts of the following steps do
-            the rest, and only then is grounded; one that lies on its head is turned at once, as in AirSim.
-        compat: ``airsim`` = the original: no inertia in the normal angular impulse, mass in the wrong one of the
-            tangential impulses, friction without Coulomb's bound, the lever arm in world axes, spin reduced by a
-            tenth.
+        ground_lock: a vehicle that comes down on its own upper or lower side (within 0.25 of the
+            normal's z) does not bounce but lands as in AirSim: level, at rest, ``grounded`` if it
+            has that column.
+        levels_rad: a vehicle that lands turns level by at most this angle, so that contacts of the
+            following steps do the rest, and only then is grounded; one that lies on its head is
+            turned at once, as in AirSim.
+        compat: ``airsim`` = the original: no inertia in the normal angular impulse, mass in the
+            wrong one of the tangential impulses, friction without Coulomb's bound, the lever arm in
+            world axes, spin reduced by a tenth.
         dt_s: for compat, its step: the original looks one step ahead.
-        compiled: with numba where it is installed, except with compat; False = the reference of NumPy.
+        compiled: with numba where it is installed, except with compat; False = the reference of
+            NumPy.
 
     Raises:
         KeyError: the state is not a rigid body's; with compat also without acceleration columns.
@@ -99,8 +106,13 @@ def collide(
     if kernel is not None:
         moved = np.array(x, dtype=np.float64, order="C")
         lock = levels_rad if ground_lock else -1.0
-        where = (np.array(values, dtype=np.float64) for values in (contact.normal_world, contact.point_world_m))
-        kernel.collide(moved, grounded_column(layout), body.packed(), *where, np.array(contact.depth_m), lock)
+        where = (
+            np.array(values, dtype=np.float64)
+            for values in (contact.normal_world, contact.point_world_m)
+        )
+        kernel.collide(
+            moved, grounded_column(layout), body.packed(), *where, np.array(contact.depth_m), lock
+        )
         return moved
     s = layout.split(x)
     if compat == "airsim":
@@ -114,7 +126,10 @@ def collide(
 
 
 def lies_flat(q_xyzw: FloatArray, normal_world: FloatArray) -> bool:
-    """Return True if a surface is under a vehicle's own upper or lower side: normal within 0.25 of the body's z."""
+    """Return True if a surface is under a vehicle's own upper or lower side.
+
+    Normal within 0.25 of the body's z.
+    """
     up = q_rotate(q_xyzw[None], _UP[None])[0]
     return bool(abs(abs(dot(up, normal_world)) - 1.0) <= UPRIGHT_TOLERANCE)
 
@@ -125,12 +140,18 @@ def _compiled() -> ModuleType | None:
 
 
 def contact_kernel(layout: StateLayout) -> ModuleType | None:
-    """Return the compiled collisions of states with a layout; None = there is no numba, or they begin otherwise."""
+    """Return the compiled collisions of states with a layout.
+
+    None = there is no numba, or they begin otherwise.
+    """
     return _compiled() if layout.begins_rigid else None
 
 
 def load_kernel(layout: StateLayout) -> None:
-    """Compile what states with a layout need before time counts: a vehicle that touches nothing is enough."""
+    """Compile what states with a layout need before time counts.
+
+    A vehicle that touches nothing is enough.
+    """
     kernel = contact_kernel(layout)
     if kernel is not None:
         x, three = np.zeros((1, layout.size)), np.zeros((1, 3))
@@ -145,9 +166,18 @@ def grounded_column(layout: StateLayout) -> int:
 
 
 def velocity_changes(
-    before: FloatArray, x: FloatArray, layout: StateLayout, which: BoolArray, out: FloatArray, *, compiled: bool = True
+    before: FloatArray,
+    x: FloatArray,
+    layout: StateLayout,
+    which: BoolArray,
+    out: FloatArray,
+    *,
+    compiled: bool = True,
 ) -> None:
-    """Write changes of velocities and body rates of some vehicles into their rows of ``out`` (n, 6)."""
+    """Write changes of velocities and body rates of some vehicles into their rows of ``out``.
+
+    N, 6.
+    """
     kernel = contact_kernel(layout) if compiled else None
     if kernel is not None:
         kernel.changes(before, x, which, out)
@@ -160,8 +190,8 @@ class CollidingBody(NamedTuple):
     """One body of a collision of two.
 
     Attributes:
-        x: its state, (1, dx), changed in place. layout: columns. body: mass and surface; an infinite mass and inertia
-            make it immovable. point_world_m: where it is touched, (3,).
+        x: its state, (1, dx), changed in place. layout: columns. body: mass and surface; an
+            infinite mass and inertia make it immovable. point_world_m: where it is touched, (3,).
     """
 
     x: FloatArray
@@ -173,8 +203,8 @@ class CollidingBody(NamedTuple):
 def exchange(first: CollidingBody, second: CollidingBody, normal_world: FloatArray) -> None:
     """Let two bodies that touch bounce off each other by equal and opposite impulses.
 
-    As in :func:`collide` with the mean of both restitutions and frictions, as Unreal combines them. Bodies that
-    separate are unchanged.
+    As in :func:`collide` with the mean of both restitutions and frictions, as Unreal combines them.
+    Bodies that separate are unchanged.
 
     Args:
         first: one of them.
@@ -202,7 +232,9 @@ def _point_velocity(one: CollidingBody) -> FloatArray:
     """Return the velocity of a body's point, world, (3,)."""
     x, layout = one.x, one.layout
     spin = q_rotate(x[:, layout["q_world_body"]], x[:, layout["w_body_radps"]])
-    velocity: FloatArray = (x[:, layout["v_world_mps"]] + cross(spin, one.point_world_m - x[:, layout["p_world_m"]]))[0]
+    velocity: FloatArray = (
+        x[:, layout["v_world_mps"]] + cross(spin, one.point_world_m - x[:, layout["p_world_m"]])
+    )[0]
     return velocity
 
 
@@ -227,8 +259,12 @@ def _push_apart(first: CollidingBody, second: CollidingBody, impulse_ns: FloatAr
         x[:, rates] = w
 
 
-def with_contacts(truth: TrueState, change: FloatArray, dt_s: float, *, compiled: bool = True) -> TrueState:
-    """Return the truth after a step in which contacts changed velocities too: sensors measure support forces.
+def with_contacts(
+    truth: TrueState, change: FloatArray, dt_s: float, *, compiled: bool = True
+) -> TrueState:
+    """Return the truth after a step in which contacts changed velocities too.
+
+    Sensors measure support forces.
 
     Args:
         truth: of n vehicles, from forces without contacts; its arrays may be changed.
@@ -241,7 +277,12 @@ def with_contacts(truth: TrueState, change: FloatArray, dt_s: float, *, compiled
     kernel = _compiled() if compiled else None
     if kernel is not None:
         kernel.add_pushes(
-            change, dt_s, truth.q_world_body, truth.a_world_mps2, truth.alpha_body_radps2, truth.f_body_mps2
+            change,
+            dt_s,
+            truth.q_world_body,
+            truth.a_world_mps2,
+            truth.alpha_body_radps2,
+            truth.f_body_mps2,
         )
         return truth
     pushed, turned = change[:, :3] / dt_s, change[:, 3:] / dt_s
@@ -253,9 +294,16 @@ def with_contacts(truth: TrueState, change: FloatArray, dt_s: float, *, compiled
 
 
 def _bounce(
-    s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool, levels_rad: float
+    s: Mapping[str, FloatArray],
+    body: Collider,
+    contact: WorldContact,
+    ground_lock: bool,
+    levels_rad: float,
 ) -> tuple[dict[str, FloatArray], BoolArray]:
-    """Return new fields and which vehicles are hit, (n, 1); nothing is worked out that landing makes void."""
+    """Return new fields and which vehicles are hit, (n, 1).
+
+    Nothing is worked out that landing makes void.
+    """
     q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
     turn = q_to_matrix(q_conj(q))
     in_body = np.stack((contact.normal_world, contact.point_world_m - s["p_world_m"], v), axis=-1)
@@ -273,14 +321,19 @@ def _bounce(
 
 
 class _Touch(NamedTuple):
-    """Normals and arms (n, 3) of contacts in the bodies' axes; the points' speeds along the normals, (n, 1)."""
+    """Normals and arms (n, 3) of contacts in the bodies' axes.
+
+    The points' speeds along the normals, (n, 1).
+    """
 
     normal: FloatArray
     arm: FloatArray
     u_n: FloatArray
 
 
-def _pushed(q: FloatArray, v_body: FloatArray, w: FloatArray, body: Collider, touch: _Touch) -> dict[str, FloatArray]:
+def _pushed(
+    q: FloatArray, v_body: FloatArray, w: FloatArray, body: Collider, touch: _Touch
+) -> dict[str, FloatArray]:
     """Return velocities and rates after the impulses of :func:`collide`."""
     normal, arm, u_n = touch
     push = -(1.0 + body.restitution) * u_n / _mobility(body, arm, normal)
@@ -295,7 +348,11 @@ def _pushed(q: FloatArray, v_body: FloatArray, w: FloatArray, body: Collider, to
 
 
 def _bounce_as_airsim(
-    s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool, dt_s: float
+    s: Mapping[str, FloatArray],
+    body: Collider,
+    contact: WorldContact,
+    ground_lock: bool,
+    dt_s: float,
 ) -> tuple[dict[str, FloatArray], BoolArray]:
     """Return the original's response with its slips, see :func:`collide`."""
     q = s["q_world_body"]
@@ -314,11 +371,15 @@ def _bounce_as_airsim(
     along = np.divide(sliding, speed, out=np.zeros_like(sliding), where=speed > 0.0)
     drag = np.where(lands, 1.0, body.friction) * speed / _mobility(body, arm, along)
     v_after = v + contact.normal_world * push / body.mass_kg - q_rotate(q, along) * drag
-    w_after = SPIN_FACTOR * (w + cross(arm, normal) * push - cross(arm, along) * drag / body.mass_kg)
+    w_after = SPIN_FACTOR * (
+        w + cross(arm, normal) * push - cross(arm, along) * drag / body.mass_kg
+    )
     after = {
         "v_world_mps": v_after,
         "w_body_radps": w_after,
-        "p_world_m": s["p_world_m"] + contact.normal_world * contact.depth_m[:, None] + dt_s * v_after,
+        "p_world_m": s["p_world_m"]
+        + contact.normal_world * contact.depth_m[:, None]
+        + dt_s * v_after,
         "a_world_mps2": np.zeros_like(v),
         "alpha_body_radps2": np.zeros_like(w),
     }
@@ -333,14 +394,22 @@ def _bounce_as_airsim(
 def _lands(normal_body: FloatArray, v_world: FloatArray) -> BoolArray:
     """Return which vehicles come down on their upper or lower side, (n, 1)."""
     upright = np.abs(np.abs(normal_body[:, 2:]) - 1.0) <= UPRIGHT_TOLERANCE
-    lands: BoolArray = upright & (-v_world[:, 2:] > np.abs(v_world[:, :2]).max(axis=1, keepdims=True))
+    lands: BoolArray = upright & (
+        -v_world[:, 2:] > np.abs(v_world[:, :2]).max(axis=1, keepdims=True)
+    )
     return lands
 
 
 def _land(
-    after: dict[str, FloatArray], s: Mapping[str, FloatArray], lands: BoolArray, levels_rad: float = math.inf
+    after: dict[str, FloatArray],
+    s: Mapping[str, FloatArray],
+    lands: BoolArray,
+    levels_rad: float = math.inf,
 ) -> None:
-    """Set landing vehicles at rest, and turn them level by at most an angle; those that are level are grounded."""
+    """Set landing vehicles at rest, and turn them level by at most an angle.
+
+    Those that are level are grounded.
+    """
     q = s["q_world_body"]
     x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
     half_yaw = 0.5 * np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
@@ -362,12 +431,17 @@ def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _mobility(body: Collider, arm: FloatArray, along: FloatArray) -> FloatArray:
-    """Change of the contact's speed along a unit direction by a unit impulse along it, (n, 1); 1/kg."""
+    """Change of the contact's speed along a unit direction by a unit impulse along it, (n, 1).
+
+    1/kg.
+    """
     return 1.0 / body.mass_kg + _dot(cross(cross(arm, along) / body.inertia_kgm2, arm), along)
 
 
 def _kick(
     body: Collider, v_body: FloatArray, w: FloatArray, arm: FloatArray, impulse: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return velocity and rates (n, 3) after an impulse (n, 3) at the arm's end, all in the body's axes."""
+    """Return velocity and rates (n, 3) after an impulse (n, 3) at the arm's end, all in the
+    body's axes.
+    """
     return v_body + impulse / body.mass_kg, w + cross(arm, impulse) / body.inertia_kgm2

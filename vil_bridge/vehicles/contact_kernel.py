@@ -1,7 +1,9 @@
-"""Collisions of :mod:`vil_bridge.vehicles.contact` compiled, one vehicle after another; the same up to rounding.
+"""Collisions of :mod:`vil_bridge.vehicles.contact` compiled, one vehicle after another.
 
-States (n, dx) begin with the 13 columns of a rigid body. A body is packed as mass, principal moments (3), restitution,
-friction. Vectors are tuples of three numbers.
+The same up to rounding.
+
+States (n, dx) begin with the 13 columns of a rigid body. A body is packed as mass, principal
+moments (3), restitution, friction. Vectors are tuples of three numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ def _mobility(body: Any, arm: Any, along: Any) -> Any:
 
 @compiled()
 def _level(x: Any, i: Any, grounded: Any, levels_rad: Any) -> Any:
-    """Set a vehicle at rest, and turn it level by at most an angle; one that is level is grounded."""
+    """Set a vehicle at rest, and turn it level by at most an angle.
+
+    One that is level is grounded.
+    """
     a, b, c, d = x[i, 6], x[i, 7], x[i, 8], x[i, 9]
     half_yaw = 0.5 * arctan2(2.0 * (d * c + a * b), 1.0 - 2.0 * (b * b + c * c))
     sine, cosine = sin_cos(half_yaw)
@@ -53,7 +58,9 @@ def _level(x: Any, i: Any, grounded: Any, levels_rad: Any) -> Any:
 
 
 @compiled()
-def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, depth: Any, levels_rad: Any) -> Any:
+def _strike(
+    x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, depth: Any, levels_rad: Any
+) -> Any:
     """Let a vehicle bounce off, or land on, what it touches."""
     r, s = (x[i, 6], x[i, 7], x[i, 8]), x[i, 9]
     back = (-r[0], -r[1], -r[2])
@@ -85,15 +92,26 @@ def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, d
 
 
 @compiled()
-def collide(x: Any, grounded: Any, body: Any, normals: Any, points: Any, depths: Any, levels_rad: Any) -> Any:
+def collide(
+    x: Any, grounded: Any, body: Any, normals: Any, points: Any, depths: Any, levels_rad: Any
+) -> Any:
     """Change states as :func:`vil_bridge.vehicles.contact.collide` does.
 
-    ``grounded``: column of that field, -1 = none. Normals and points are (n, 3), depths (n,). ``levels_rad``: by which
-    those that land turn level, at most; below 0 = none lands.
+    ``grounded``: column of that field, -1 = none. Normals and points are (n, 3), depths (n,).
+    ``levels_rad``: by which those that land turn level, at most; below 0 = none lands.
     """
     for i in range(x.shape[0]):
         normal = (normals[i, 0], normals[i, 1], normals[i, 2])
-        _strike(x, i, grounded, body, normal, (points[i, 0], points[i, 1], points[i, 2]), depths[i], levels_rad)
+        _strike(
+            x,
+            i,
+            grounded,
+            body,
+            normal,
+            (points[i, 0], points[i, 1], points[i, 2]),
+            depths[i],
+            levels_rad,
+        )
 
 
 @compiled()
@@ -108,7 +126,10 @@ def lift(
     levels_rad: Any,
     rows: Any,
 ) -> Any:
-    """Lift active vehicles below ``lowest_m`` onto a floor; return how many, and write their numbers into ``rows``."""
+    """Lift active vehicles below ``lowest_m`` onto a floor.
+
+    Return how many, and write their numbers into ``rows``.
+    """
     count = 0
     for i in range(x.shape[0]):
         if active[i] and x[i, 2] < lowest_m:
@@ -122,7 +143,9 @@ def lift(
 
 
 @compiled()
-def note(rows: Any, step: Any, dt_s: Any, apart_s: Any, touched: Any, recorded: Any, begun: Any, out: Any) -> Any:
+def note(
+    rows: Any, step: Any, dt_s: Any, apart_s: Any, touched: Any, recorded: Any, begun: Any, out: Any
+) -> Any:
     """Note which vehicles touch something at a step; return how many of them are to be recorded.
 
     Args:
@@ -150,7 +173,10 @@ def note(rows: Any, step: Any, dt_s: Any, apart_s: Any, touched: Any, recorded: 
 
 @compiled()
 def changes(before: Any, x: Any, which: Any, out: Any) -> Any:
-    """Write changes of velocities and body rates of some vehicles into their rows of ``out`` (n, 6)."""
+    """Write changes of velocities and body rates of some vehicles into their rows of ``out``.
+
+    N, 6.
+    """
     for i in range(x.shape[0]):
         if which[i]:
             for k in range(3):
@@ -160,7 +186,9 @@ def changes(before: Any, x: Any, which: Any, out: Any) -> Any:
 
 @compiled()
 def add_pushes(change: Any, dt_s: Any, q: Any, a: Any, alpha: Any, f: Any) -> Any:
-    """Add what changes of velocities and rates (n, 6) over a step mean to accelerations and specific forces."""
+    """Add what changes of velocities and rates (n, 6) over a step mean to accelerations and
+    specific forces.
+    """
     for i in range(change.shape[0]):
         pushed = (change[i, 0] / dt_s, change[i, 1] / dt_s, change[i, 2] / dt_s)
         felt = turned((-q[i, 0], -q[i, 1], -q[i, 2]), q[i, 3], pushed)
@@ -172,7 +200,9 @@ def add_pushes(change: Any, dt_s: Any, q: Any, a: Any, alpha: Any, f: Any) -> An
 
 @compiled()
 def fall_s(x: Any, active: Any, floor_m: Any, hardest_mps2: Any) -> Any:
-    """Return the time for which no active vehicle reaches the floor, whatever accelerates it up to a limit."""
+    """Return the time for which no active vehicle reaches the floor, whatever accelerates it up
+    to a limit.
+    """
     least = math.inf
     for i in range(x.shape[0]):
         if active[i]:

@@ -11,7 +11,12 @@ SEA_LEVEL_DENSITY_KGPM3: Final = 1.225
 
 ENVIRONMENT: Final = StateLayout(
     Field("wind_world_mps", 3, "m/s", "velocity of the air, ENU"),
-    Field("force_world_n", 3, "N", "further force at the centre of gravity, ENU: process noise, downwash, contact"),
+    Field(
+        "force_world_n",
+        3,
+        "N",
+        "further force at the centre of gravity, ENU: process noise, downwash, contact",
+    ),
     Field("torque_body_nm", 3, "N m", "further torque, body FLU"),
     Field("density_kgpm3", 1, "kg/m^3", "of the air"),
     Field("gravity_mps2", 1, "m/s^2", "downwards"),
@@ -23,12 +28,20 @@ ENVIRONMENT: Final = StateLayout(
 def calm(n: int, gravity_mps2: float) -> FloatArray:
     """Return still air at sea level, shape (n, 12)."""
     return ENVIRONMENT.pack(
-        {"density_kgpm3": SEA_LEVEL_DENSITY_KGPM3, "gravity_mps2": gravity_mps2, "thrust_factor": 1.0}, n
+        {
+            "density_kgpm3": SEA_LEVEL_DENSITY_KGPM3,
+            "gravity_mps2": gravity_mps2,
+            "thrust_factor": 1.0,
+        },
+        n,
     )
 
 
 class Disturbance(Protocol):
-    """Wind, gusts, process noise, ground effect, downwash: something that changes the environment of vehicles."""
+    """Wind, gusts, process noise, ground effect, downwash.
+
+    Something that changes the environment of vehicles.
+    """
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:
         """Add to ``around`` (n, 12), calm air or as other disturbances left it.

@@ -29,23 +29,25 @@ _MOST_WAITING: Final = 100_000
 class Fleet:
     """n vehicles of one model, advanced together.
 
-    Time is the number of steps made: ``t_ns`` never drifts. A command takes effect in the first step that
-    begins at or after its own time plus the delay; of those that fall due together the newest wins, and one that
-    is due already when it comes wins over what was in effect.
+    Time is the number of steps made: ``t_ns`` never drifts. A command takes effect in the first
+    step that begins at or after its own time plus the delay; of those that fall due together the
+    newest wins, and one that is due already when it comes wins over what was in effect.
 
     Args:
         delay_s: from a command's time to its effect.
         disturbances: wind, noise, ground effect..., applied in this order before every step.
-        engine: ``native`` = compiled, ``numpy`` = the reference, ``auto`` = compiled where there is a kernel.
+        engine: ``native`` = compiled, ``numpy`` = the reference, ``auto`` = compiled where there is
+            a kernel.
 
     Attributes:
-        x: states (n, dx); may be changed or replaced between steps, never held across them: the NumPy engine makes
-            new ones. u: commands in effect (n, du).
+        x: states (n, dx); may be changed or replaced between steps, never held across them: the
+            NumPy engine makes new ones. u: commands in effect (n, du).
         around: environment of the newest step (n, 12). steps: made so far.
         disturbances: as given; the list may be changed between steps.
 
     Raises:
-        ValueError: no vehicles, a step that is not positive, a negative delay, or ``native`` without a kernel.
+        ValueError: no vehicles, a step that is not positive, a negative delay, or ``native``
+            without a kernel.
     """
 
     def __init__(
@@ -98,7 +100,9 @@ class Fleet:
         whole, rest = divmod(step * self._ns_per_step[0], self._ns_per_step[1])
         return whole + (2 * rest + whole % 2 > self._ns_per_step[1])
 
-    def command(self, u: object, which: int | Sequence[int] | None = None, t_ns: int | None = None) -> None:
+    def command(
+        self, u: object, which: int | Sequence[int] | None = None, t_ns: int | None = None
+    ) -> None:
         """Command all vehicles, or those of the given indices.
 
         Args:
@@ -107,14 +111,17 @@ class Fleet:
             t_ns: the command's own time; None = now.
 
         Raises:
-            ValueError: no such vehicle, the shape does not fit, a value is not finite, or too many commands are
-                under way.
+            ValueError: no such vehicle, the shape does not fit, a value is not finite, or too many
+                commands are under way.
         """
         index = self._index(which)
         rows = np.array(u, dtype=np.float64)
         size = self.u.shape[1]
         if rows.shape not in ((size,), (1, size), (len(index), size)):
-            raise ValueError(f"a command to {len(index)} vehicles is ({size},) or ({len(index)}, {size}): {rows.shape}")
+            raise ValueError(
+                f"a command to {len(index)} vehicles is ({size},) or ({len(index)}, "
+                f"{size}): {rows.shape}"
+            )
         if not np.isfinite(rows).all():
             raise ValueError("a command must be finite")
         now_ns = self.t_ns
@@ -129,13 +136,15 @@ class Fleet:
         heapq.heappush(self._waiting, (due_ns, self._order, index, rows))
 
     def place(self, which: int | Sequence[int] | None = None, **fields: object) -> None:
-        """Set fields of the state (``p_world_m=...``) of all vehicles, or those of the given indices.
+        """Set fields of the state (``p_world_m=...``) of all vehicles, or those of the given
+        indices.
 
         Attitudes are scaled to unit length.
 
         Raises:
             KeyError: no such field.
-            ValueError: no such vehicle, a shape does not fit, a value is not finite, or an attitude is zero.
+            ValueError: no such vehicle, a shape does not fit, a value is not finite, or an attitude
+                is zero.
         """
         index = self._index(which)
         for name, value in fields.items():
@@ -153,7 +162,8 @@ class Fleet:
         """Make steps.
 
         Raises:
-            ValueError: a negative number of them, or x, u or around were replaced by arrays of another shape.
+            ValueError: a negative number of them, or x, u or around were replaced by arrays of
+                another shape.
         """
         if steps < 0:
             raise ValueError(f"time does not go back: steps must not be negative, got {steps}")
@@ -186,12 +196,17 @@ class Fleet:
         if isinstance(which, int) and 0 <= which < self.n:
             return np.array([which])
         index = np.atleast_1d(np.asarray(which))
-        if index.size and not (index.dtype.kind in "iu" and index.min() >= 0 and index.max() < self.n):
+        if index.size and not (
+            index.dtype.kind in "iu" and index.min() >= 0 and index.max() < self.n
+        ):
             raise ValueError(f"vehicles are numbered from 0 to {self.n - 1}, got {which}")
         return index.astype(np.int64)
 
     def _check(self) -> None:
-        """Let x, u and around be such that kernels can take them; those that were there before are."""
+        """Let x, u and around be such that kernels can take them.
+
+        Those that were there before are.
+        """
         x, u, around = self._known
         if self.x is x and self.u is u and self.around is around:
             return
@@ -203,7 +218,9 @@ class Fleet:
     def _checked(self, name: str, rows: FloatArray, columns: int) -> FloatArray:
         """Return rows that kernels can take: kernels check neither type nor bounds."""
         if rows.shape != (self.n, columns):
-            raise ValueError(f"{name} of {self.n} vehicles has shape ({self.n}, {columns}), not {rows.shape}")
+            raise ValueError(
+                f"{name} of {self.n} vehicles has shape ({self.n}, {columns}), not {rows.shape}"
+            )
         return np.ascontiguousarray(rows, dtype=np.float64)
 
     def _apply_due_commands(self) -> None:

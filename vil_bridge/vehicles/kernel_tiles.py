@@ -10,7 +10,10 @@ from vil_bridge.vehicles.layout import LEAST
 
 @compiled(inline=True)
 def gather(t: Any, row: Any, table: Any, column: Any, count: Any, first: Any) -> None:
-    """Copy columns of a table's vehicles into rows from offset ``row`` on; the last vehicle fills spare lanes."""
+    """Copy columns of a table's vehicles into rows from offset ``row`` on.
+
+    The last vehicle fills spare lanes.
+    """
     last = table.shape[0] - 1
     for lane in range(LANES):
         vehicle = min(first + lane, last)
@@ -28,17 +31,27 @@ def scatter(t: Any, row: Any, table: Any, column: Any, count: Any, first: Any) -
 
 @compiled(inline=True)
 def flush_rows(t: Any, row: Any, count: Any) -> Any:
-    """Set numbers of rows from offset ``row`` on to 0 as :func:`vil_bridge.vehicles.layout.flush` does."""
+    """Set numbers of rows from offset ``row`` on to 0 as
+    :func:`vil_bridge.vehicles.layout.flush` does.
+    """
     for k in range(count * LANES):
         t[row + k] *= 0.0 if abs(t[row + k]) < LEAST else 1.0
 
 
 @compiled(inline=True)
-def put_truth(x: Any, around: Any, p: Any, v: Any, a: Any, q: Any, w: Any, f: Any, first: Any) -> None:
-    """Write pose, velocities and specific force of a tile's vehicles, (n, 3 or 4), from states and accelerations a."""
+def put_truth(
+    x: Any, around: Any, p: Any, v: Any, a: Any, q: Any, w: Any, f: Any, first: Any
+) -> None:
+    """Write pose, velocities and specific force of a tile's vehicles, (n, 3 or 4), from states
+    and accelerations a.
+    """
     for vehicle in range(first, min(first + LANES, x.shape[0])):
         for k in range(3):
-            p[vehicle, k], v[vehicle, k], w[vehicle, k] = x[vehicle, k], x[vehicle, 3 + k], x[vehicle, 10 + k]
+            p[vehicle, k], v[vehicle, k], w[vehicle, k] = (
+                x[vehicle, k],
+                x[vehicle, 3 + k],
+                x[vehicle, 10 + k],
+            )
         for k in range(4):
             q[vehicle, k] = x[vehicle, 6 + k]
         rx, ry, rz, s = -q[vehicle, 0], -q[vehicle, 1], -q[vehicle, 2], q[vehicle, 3]

@@ -13,15 +13,25 @@ from vil_bridge.vehicles.model import Model
 
 
 class KinematicBody(Model):
-    """A rigid body with the commanded twist; it stays where it is without a command. Forces and wind leave it alone."""
+    """A rigid body with the commanded twist; it stays where it is without a command.
+
+    Forces and wind leave it alone.
+    """
 
     state: StateLayout = StateLayout(*RIGID_BODY)
     commands: Mapping[str, StateLayout] = {
-        "twist": StateLayout(Field("v_world_mps", 3, "m/s", "ENU"), Field("w_body_radps", 3, "rad/s", "FLU"))
+        "twist": StateLayout(
+            Field("v_world_mps", 3, "m/s", "ENU"), Field("w_body_radps", 3, "rad/s", "FLU")
+        )
     }
     mode = "twist"
 
-    def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:  # noqa: ARG002
+    def derivative(
+        self,
+        x: FloatArray,
+        u: FloatArray,
+        around: FloatArray,  # noqa: ARG002
+    ) -> FloatArray:
         """Return the time derivative of x, (n, 13)."""
         rates = np.zeros_like(x)
         rates[:, 0:3] = u[:, 0:3]
@@ -29,7 +39,13 @@ class KinematicBody(Model):
         rates[:, 6:10] = 0.5 * q_mul(x[:, 6:10], spin)
         return rates
 
-    def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:  # noqa: ARG002
+    def step(
+        self,
+        x: FloatArray,
+        u: FloatArray,
+        around: FloatArray,  # noqa: ARG002
+        dt_s: float,
+    ) -> FloatArray:
         """Return states one step later, (n, 13): exact for the twist held."""
         moved = x.copy()
         moved[:, 0:3] += dt_s * u[:, 0:3]

@@ -56,7 +56,9 @@ class StateLayout:
             self._slices[field.name] = slice(start, start + field.size)
             start += field.size
         self.size: Final = start
-        self.begins_rigid: Final = [(field.name, field.size) for field in fields[: len(_RIGID)]] == _RIGID
+        self.begins_rigid: Final = [
+            (field.name, field.size) for field in fields[: len(_RIGID)]
+        ] == _RIGID
 
     def __getitem__(self, name: str) -> slice:
         """Return the columns of a field. Raises KeyError: no such field."""
@@ -73,7 +75,9 @@ class StateLayout:
         return {name: rows[..., columns] for name, columns in self._slices.items()}
 
     def pack(self, values: Mapping[str, object], n: int = 1) -> FloatArray:
-        """Return an array of shape (n, size) from fields, each broadcast over the vehicles; absent ones are 0.
+        """Return an array of shape (n, size) from fields, each broadcast over the vehicles.
+
+        Absent ones are 0.
 
         Raises:
             KeyError: a value has no field.
@@ -88,8 +92,8 @@ class StateLayout:
 LEAST: Final = 1e-30
 """Smaller numbers of a state become 0 at the end of a step.
 
-Speeds and rates that decay would else reach subnormal numbers, below 2.2e-308, which slow a step down up to tenfold.
-Products of up to ten numbers of a state stay above them.
+Speeds and rates that decay would else reach subnormal numbers, below 2.2e-308, which slow a step
+down up to tenfold. Products of up to ten numbers of a state stay above them.
 """
 
 

@@ -1,4 +1,6 @@
-"""The interface of every simulated vehicle, and the integrators of those that only state their derivative."""
+"""The interface of every simulated vehicle, and the integrators of those that only state their
+derivative.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ from vil_bridge.vehicles.layout import StateLayout, flush
 Integrator = Literal["euler", "rk4"]
 
 NativeStep = Callable[[FloatArray, FloatArray, FloatArray, float, int], None]
-"""``step(x, u, around, dt_s, steps)``: compiled; advances x (n, dx) in place by equal steps with u and around held.
+"""``step(x, u, around, dt_s, steps)``: compiled.
 
-Shapes are not checked: what does not fit reads and writes other memory. Fleets check them."""
+Advances x (n, dx) in place by equal steps with u and around held.
+
+Shapes are not checked: what does not fit reads and writes other memory. Fleets check them.
+"""
 
 _UP: Final = np.array([0.0, 0.0, 1.0])
 
@@ -46,7 +51,10 @@ class TrueState(NamedTuple):
 
 
 NativeTruth = Callable[[int, FloatArray, FloatArray, FloatArray], TrueState]
-"""``truth(t_ns, x, u, around)``: compiled; its arrays are new. Shapes are not checked, as of :data:`NativeStep`."""
+"""``truth(t_ns, x, u, around)``: compiled; its arrays are new.
+
+Shapes are not checked, as of :data:`NativeStep`.
+"""
 
 
 def empty_truth(t_ns: int, n: int, rotors: int) -> TrueState:
@@ -67,10 +75,12 @@ def empty_truth(t_ns: int, n: int, rotors: int) -> TrueState:
 
 
 class Model(ABC):
-    """Equations of motion of one kind of vehicle, for n vehicles at once: arrays (n, columns), one row a vehicle.
+    """Equations of motion of one kind of vehicle, for n vehicles at once.
 
-    A user's vehicle derives from this: it states its columns and :meth:`derivative`; everything else has a
-    default. Models hold parameters only; states, commands and noise belong to the fleet
+    Arrays (n, columns), one row a vehicle.
+
+    A user's vehicle derives from this: it states its columns and :meth:`derivative`; everything
+    else has a default. Models hold parameters only; states, commands and noise belong to the fleet
     (:class:`vil_bridge.vehicles.fleet.Fleet`).
 
     Attributes:
@@ -97,7 +107,9 @@ class Model(ABC):
 
     def initial(self, n: int) -> FloatArray:
         """Return states at rest at the origin, level, (n, dx)."""
-        return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0)} if "q_world_body" in self.state else {}, n)
+        return self.state.pack(
+            {"q_world_body": (0.0, 0.0, 0.0, 1.0)} if "q_world_body" in self.state else {}, n
+        )
 
     def neutral(self, n: int) -> FloatArray:
         """Return commands that hold before any command, (n, du)."""
@@ -112,7 +124,10 @@ class Model(ABC):
         """Return time derivative of x, (n, dx)."""
 
     def constrain(self, x: FloatArray) -> FloatArray:
-        """Return states that the equations allow: attitudes of unit length, speeds within limits. May change x."""
+        """Return states that the equations allow: attitudes of unit length, speeds within limits.
+
+        May change x.
+        """
         if "q_world_body" in self.state:
             columns = self.state["q_world_body"]
             x[:, columns] = q_normalize(x[:, columns])
@@ -129,7 +144,10 @@ class Model(ABC):
         return flush(self.constrain(x + dt_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)))
 
     def native(self) -> NativeStep | None:
-        """Return the compiled :meth:`step` for the mode in use; None = there is none, or numba is not installed."""
+        """Return the compiled :meth:`step` for the mode in use.
+
+        None = there is none, or numba is not installed.
+        """
         return None
 
     def native_truth(self) -> NativeTruth | None:
@@ -140,7 +158,8 @@ class Model(ABC):
         """Return what the rotors do, (n, rotors, 3).
 
         Returns:
-            Thrusts (N), torques about the axes (N m, positive for clockwise rotors), speeds (rad/s). NaN = unknown:
+            Thrusts (N), torques about the axes (N m, positive for clockwise rotors), speeds
+                (rad/s). NaN = unknown:
             this default knows the speeds alone.
         """
         speeds = x[:, self.state[self.rotors]] if self.rotors else np.zeros((len(x), 0))
@@ -148,7 +167,10 @@ class Model(ABC):
         return np.stack((unknown, unknown, speeds), axis=2)
 
     def rotor_places(self) -> tuple[FloatArray, FloatArray]:
-        """Return hubs and unit axes of thrust of the rotors, body FLU, (rotors, 3) each; (0, 3) = unknown."""
+        """Return hubs and unit axes of thrust of the rotors, body FLU, (rotors, 3) each.
+
+        (0, 3) = unknown.
+        """
         return np.zeros((0, 3)), np.zeros((0, 3))
 
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:

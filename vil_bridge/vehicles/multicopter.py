@@ -17,7 +17,10 @@ Vector3 = tuple[float, float, float]
 Matrix3 = tuple[Vector3, Vector3, Vector3]
 
 Numbering = Literal["ros", "python"]
-"""Order of FlightGoggles' rotors, from the front left one: ROS counter-clockwise seen from above, Python clockwise."""
+"""Order of FlightGoggles' rotors, from the front left one.
+
+ROS counter-clockwise seen from above, Python clockwise.
+"""
 
 _UP: Final = (0.0, 0.0, 1.0)
 
@@ -33,7 +36,8 @@ class Rotor:
 
     Attributes:
         p_body_m: hub, body FLU. axis_body: unit vector of positive thrust.
-        direction: +1: positive speed twists the body about +axis (the rotor turns about -axis); -1: the other way.
+        direction: +1: positive speed twists the body about +axis (the rotor turns about -axis); -1:
+            the other way.
 
     Raises:
         ValueError: the axis is not a unit vector, or the direction is neither 1 nor -1.
@@ -65,21 +69,28 @@ def quad_x(arm_m: float = 0.08, numbering: Numbering = "ros") -> tuple[Rotor, ..
 _DRONE_INERTIA: Final = diagonal(0.0049, 0.0049, 0.0069)
 _DRONE_DAMPING: Final = diagonal(0.003, 0.003, 0.003)
 _DRONE_ROTORS: Final = quad_x()
-_OF_MOTORS: Final = ("thrust_ns2", "torque_nms2", "motor_time_constant_s", "motor_min_radps", "motor_max_radps")
+_OF_MOTORS: Final = (
+    "thrust_ns2",
+    "torque_nms2",
+    "motor_time_constant_s",
+    "motor_min_radps",
+    "motor_max_radps",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MulticopterParameters:
     """A multicopter as FlightGoggles models it; the defaults are its drone.
 
-    Those of motors take one number, or one for each rotor. Controllers know nothing of the differences: they take every
-    motor for the median of those that turn.
+    Those of motors take one number, or one for each rotor. Controllers know nothing of the
+    differences: they take every motor for the median of those that turn.
 
     Attributes:
         mass_kg: all of it. inertia_kgm2: about the centre of gravity, body FLU.
         rotors: in the order of the commands.
         thrust_ns2: thrust = this n|n|, at sea level. torque_nms2: torque = this n|n|.
-        rotor_inertia_kgm2: of each rotor about its axis. motor_time_constant_s: speeds follow commands with this lag.
+        rotor_inertia_kgm2: of each rotor about its axis. motor_time_constant_s: speeds follow
+            commands with this lag.
         motor_min_radps, motor_max_radps: limits of commands and speeds; both 0 = the motor is dead.
         drag_ns2pm2: drag = this |v| v, v relative to the air.
         aero_moment_nms2: A of the moment -|w| A w.
@@ -109,7 +120,13 @@ class MulticopterParameters:
         if not self.rotors:
             raise ValueError("a multicopter has at least one rotor")
         values = {name: self.of_motors(name) for name in _OF_MOTORS}
-        others = ("mass_kg", "rotor_inertia_kgm2", "drag_ns2pm2", "force_noise_n2s", "moment_noise_n2m2s")
+        others = (
+            "mass_kg",
+            "rotor_inertia_kgm2",
+            "drag_ns2pm2",
+            "force_noise_n2s",
+            "moment_noise_n2m2s",
+        )
         values |= {name: np.array([getattr(self, name)]) for name in others}
         for name in ("mass_kg", "thrust_ns2", "motor_time_constant_s"):
             if not (values[name] > 0.0).all():
@@ -121,19 +138,25 @@ class MulticopterParameters:
         dead = (slowest == 0.0) & (fastest == 0.0)
         if dead.all() or not ((slowest < fastest) | dead).all():
             raise ValueError(
-                f"motor_min_radps must be less than motor_max_radps, or both 0 for a dead motor; at least one motor "
+                "motor_min_radps must be less than motor_max_radps, or both 0 for a dead "
+                "motor; at least one motor "
                 f"turns. Got {self.motor_min_radps} and {self.motor_max_radps}"
             )
         inertia = np.array(self.inertia_kgm2)
         if not (np.array_equal(inertia, inertia.T) and np.linalg.eigvalsh(inertia)[0] > 0.0):
-            raise ValueError(f"inertia_kgm2 must be symmetric and positive definite, got {self.inertia_kgm2}")
+            raise ValueError(
+                f"inertia_kgm2 must be symmetric and positive definite, got {self.inertia_kgm2}"
+            )
 
     def of_motors(self, name: str) -> FloatArray:
         """Return a parameter of the motors by its name, one number for each, shape (rotors,)."""
         return per_motor(name, getattr(self, name), len(self.rotors))
 
     def nominal_of(self, name: str) -> float:
-        """Return what controllers take a parameter of the motors for: the median of those that turn."""
+        """Return what controllers take a parameter of the motors for.
+
+        The median of those that turn.
+        """
         turning: BoolArray = self.of_motors("motor_min_radps") < self.of_motors("motor_max_radps")
         return nominal(self.of_motors(name), turning)
 
@@ -166,7 +189,9 @@ class MulticopterParameters:
         return sqrt(self.mass_kg * self.gravity_mps2 / (up * self.nominal_of("thrust_ns2")))
 
     def allocation(self) -> FloatArray:
-        """Return squared speeds n|n| of moments about x, y, z (N m) and thrust along z (N), shape (rotors, 4).
+        """Return squared speeds n|n| of moments about x, y, z (N m) and thrust along z (N), shape.
+
+        Rotors, 4.
 
         The least squares of speeds squared; for the quadcopter, what FlightGoggles writes out.
 
@@ -177,5 +202,8 @@ class MulticopterParameters:
         moments = kf * self.levers_m + kt * self.twists_body
         wrench = np.vstack([moments.T, kf * self.axes_body[:, 2]])
         if np.linalg.matrix_rank(wrench) < 4:
-            raise ValueError("these rotors cannot make three moments and thrust independently: command motor_speeds")
+            raise ValueError(
+                "these rotors cannot make three moments and thrust independently: "
+                "command motor_speeds"
+            )
         return right_inverse(wrench)

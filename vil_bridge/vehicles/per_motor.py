@@ -17,7 +17,9 @@ def per_motor(name: str, value: PerMotor, count: int) -> FloatArray:
     """
     values = np.array(value, dtype=np.float64)
     if values.shape not in ((), (count,)):
-        raise ValueError(f"{name} takes one number, or one for each of the {count} motors, got {values.size}")
+        raise ValueError(
+            f"{name} takes one number, or one for each of the {count} motors, got {values.size}"
+        )
     if np.isinf(values).any():
         raise ValueError(f"{name} must be finite, got {value}")
     return np.broadcast_to(values, (count,))

@@ -1,6 +1,7 @@
 """First contact of a moving sphere with triangles, compiled: one triangle after another.
 
-The same as :func:`vil_renderer.embedded.geometry.sweep.first_impact`; vectors are tuples of three numbers.
+The same as :func:`vil_renderer.embedded.geometry.sweep.first_impact`; vectors are tuples of three
+numbers.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def _entry(a: Any, b: Any, c: Any) -> Any:
 
 @compiled()
 def _share(start: Any, way: Any, radius: Any, corners: Any, i: Any, face: Any) -> Any:
-    """Return the share of the way at which the sphere meets a triangle that it does not touch yet."""
+    """Return the share of the way at which the sphere meets a triangle that it does not touch
+    yet.
+    """
     best = math.inf
     height, rate = dot(less(start, _corner(corners, i, 0)), face), dot(way, face)
     side = 1.0 if height >= 0.0 else -1.0
@@ -84,7 +87,9 @@ def _share(start: Any, way: Any, radius: Any, corners: Any, i: Any, face: Any) -
         length2 = max(dot(edge, edge), 1e-30)
         along, step = dot(from_a, edge) / length2, dot(edge, way) / length2
         across, motion = plus(from_a, -along, edge), plus(way, -step, edge)
-        share = _entry(dot(motion, motion), dot(across, motion), dot(across, across) - radius * radius)
+        share = _entry(
+            dot(motion, motion), dot(across, motion), dot(across, across) - radius * radius
+        )
         if share < best and 0.0 <= along + share * step <= 1.0:
             best = share
         corner = _entry(dot(way, way), dot(from_a, way), dot(from_a, from_a) - radius * radius)
@@ -104,7 +109,14 @@ def _contact_normal(start: Any, way: Any, corners: Any, i: Any, face: Any, touch
 
 @compiled()
 def sweep(
-    start_m: Any, way_m: Any, radius: Any, corners: Any, touching: Any, parallel: Any, shares: Any, out: Any
+    start_m: Any,
+    way_m: Any,
+    radius: Any,
+    corners: Any,
+    touching: Any,
+    parallel: Any,
+    shares: Any,
+    out: Any,
 ) -> Any:
     """Return the share of the way at which a sphere meets triangles, infinity = it passes.
 

@@ -40,5 +40,7 @@ def plus(a: Any, s: Any, b: Any) -> Any:
 
 @compiled(inline=True)
 def product(a: Any, s: Any, b: Any, t: Any) -> Any:
-    """Return vector part and scalar of the product of two quaternions with vector parts a, b and scalars s, t."""
+    """Return vector part and scalar of the product of two quaternions with vector parts a, b and
+    scalars s, t.
+    """
     return plus(plus(cross(a, b), s, b), t, a), s * t - dot(a, b)

@@ -1,4 +1,7 @@
-"""Acceptor of HTTP connections: limited in all and for each peer, each with a short TLS handshake."""
+"""Acceptor of HTTP connections.
+
+Limited in all and for each peer, each with a short TLS handshake.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ WRITE_TIMEOUT_MS: Final = 10_000
 """A peer that accepts no bytes for so long is disconnected."""
 _MAX_CONNECTIONS: Final = 256
 _MAX_OF_PEER: Final = 48
-"""Fewer than the requests that are answered at once, so that one peer cannot keep all others out."""
+"""Fewer than the requests that are answered at once, so that one peer cannot keep all others
+out.
+"""
 _HANDSHAKE_S: Final = 5.0
 _PAUSE_S: Final = 0.5
 
@@ -30,7 +35,8 @@ class ConnectionAcceptor:
         make: returns the protocol of a new connection.
         tls: None = plain.
         inside: protocols of the open connections; each has the peer's ``client`` address, or None.
-        counters: ``too_many`` for the connections that were closed at once, ``handshake`` for failed ones.
+        counters: ``too_many`` for the connections that were closed at once, ``handshake`` for
+            failed ones.
         peer_faults: gets the peers of the former.
     """
 
@@ -47,7 +53,9 @@ class ConnectionAcceptor:
         self._counters, self._peer_faults = counters, peer_faults
         self._arriving: dict[asyncio.Task[None], tuple[asyncio.Protocol, str]] = {}
         sock.setblocking(False)
-        self._task = asyncio.get_running_loop().create_task(self._accept(sock), name="http acceptor")
+        self._task = asyncio.get_running_loop().create_task(
+            self._accept(sock), name="http acceptor"
+        )
 
     def close(self) -> None:
         """Accept no more connections; may be called twice."""
@@ -79,7 +87,8 @@ class ConnectionAcceptor:
             task.add_done_callback(self._arriving.pop)
 
     def _is_full(self, peer: str) -> bool:
-        # A task ends some turns after its protocol is inside: no connection is counted twice during them.
+        # A task ends some turns after its protocol is inside: no connection is counted twice during
+        # them.
         arriving = [of for protocol, of in self._arriving.values() if protocol not in self._inside]
         if len(self._inside) + len(arriving) >= _MAX_CONNECTIONS:
             return True

@@ -18,7 +18,12 @@ from vil_bridge.web.auth.login import login_router
 from vil_bridge.web.auth.middleware import SecurityMiddleware
 from vil_bridge.web.openapi import describe
 from vil_bridge.web.pages import add_pages
-from vil_bridge.web.routes.lighting import LightingTarget, SceneLamps, lighting_router, no_lamps_known
+from vil_bridge.web.routes.lighting import (
+    LightingTarget,
+    SceneLamps,
+    lighting_router,
+    no_lamps_known,
+)
 from vil_bridge.web.routes.simulation import SimulationControl, simulation_router
 from vil_bridge.web.routes.status import Preview, api_router, health_router
 from vil_bridge.web.schemas.status import ErrorOut
@@ -51,7 +56,8 @@ def create_app(
     Args:
         snapshot: the bridge now; called in the server's thread for every request that needs it.
         metrics: what ``/metrics`` exposes.
-        preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
+        preview: a camera's newest picture as JPEG, None when there is none; called in the same
+            thread.
         light: holds the light of the world; used in the same thread.
         lamps: the lamps of the drawn scene, None while they are not known; from the same thread.
         clock: controls simulated time; used in the same thread.

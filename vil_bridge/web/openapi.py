@@ -10,7 +10,10 @@ from vil_bridge.core.access_tokens import Role
 from vil_bridge.web.auth.access import cookie_name, needed_role
 
 EXAMPLES: Final[dict[str, Any]] = {
-    "put_lighting": {"time_of_day_h": 18.5, "lamps": {"Lamp1": {"power": 0.2, "colour": [1.0, 0.8, 0.6]}}},
+    "put_lighting": {
+        "time_of_day_h": 18.5,
+        "lamps": {"Lamp1": {"power": 0.2, "colour": [1.0, 0.8, 0.6]}},
+    },
     "patch_lighting": {"lamps": {"Lamp1": {"power": 0.0}}, "weather": {"fog": 0.3}},
     "patch_simulation": {"paused": False, "speed": 2.0},
     "step_simulation": {"seconds": 0.5},
@@ -58,7 +61,8 @@ _SCHEMES: Final = {
         "type": "apiKey",
         "in": "cookie",
         "name": cookie_name({"server": ("", 8080)}),
-        "description": "The session of a browser that opened a login link; the name ends with the bridge's port.",
+        "description": "The session of a browser that opened a login link; the name ends with the "
+        "bridge's port.",
     },
 }
 
@@ -81,10 +85,14 @@ def describe(app: FastAPI) -> None:
 
 def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     role = needed_role("http", method, path)
-    operation["security"] = [] if role is Role.NONE else [{scheme: [str(role)]} for scheme in _SCHEMES]
+    operation["security"] = (
+        [] if role is Role.NONE else [{scheme: [str(role)]} for scheme in _SCHEMES]
+    )
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             section = path.split("/")[3]
             parameter["example"] = _PARAMETERS.get((section, parameter["name"]), "front")
     if "requestBody" in operation:
-        operation["requestBody"]["content"]["application/json"]["example"] = EXAMPLES[operation["operationId"]]
+        operation["requestBody"]["content"]["application/json"]["example"] = EXAMPLES[
+            operation["operationId"]
+        ]

@@ -19,7 +19,12 @@ _MEDIA_TYPES: Final = {
     "svg": "image/svg+xml",
     "txt": "text/plain",
 }
-_PLACES: Final = {"index.html": "/", "vr.html": "/vr", "arcade.html": "/arcade", "docs.html": "/docs"}
+_PLACES: Final = {
+    "index.html": "/",
+    "vr.html": "/vr",
+    "arcade.html": "/arcade",
+    "docs.html": "/docs",
+}
 
 
 def add_pages(app: FastAPI, folder: Traversable | None = None) -> None:

@@ -43,7 +43,8 @@ async def read_body(request: Request, model: type[_T]) -> _T:
     """Return the body as a value.
 
     Raises:
-        HTTPException: it is too long (413), too slow (408), incomplete (400) or wrong (422, with the place).
+        HTTPException: it is too long (413), too slow (408), incomplete (400) or wrong (422, with
+            the place).
     """
     body = bytearray()
     try:

@@ -44,7 +44,8 @@ def bind_http(address: str, port: int) -> socket.socket:
         sock = socket.create_server((address, port), family=family)
     except OSError as exc:
         raise ConfigError(f"http: cannot listen on {_bind_problem(address, port, exc)}") from exc
-    # Connections inherit both options, which bound the bytes that wait for one peer, and for how long.
+    # Connections inherit both options, which bound the bytes that wait for one peer, and for how
+    # long.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
     if sys.platform == "linux":
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, WRITE_TIMEOUT_MS)
@@ -55,23 +56,31 @@ def _bind_problem(address: str, port: int, exc: OSError) -> str:
     """Return the address or port that cannot be used, the reason, and the cure."""
     reason = (exc.strerror or str(exc)).partition(" (while attempting")[0]
     if exc.errno == errno.EADDRINUSE:
-        return f"port {port}: {reason}; is another bridge running? `--set http.port=0` takes a free port ({address})"
+        return (
+            f"port {port}: {reason}; is another bridge running? `--set http.port=0` takes a "
+            f"free port ({address})"
+        )
     if exc.errno == errno.EACCES:
         return f"port {port}: {reason}; ports below 1024 are for privileged programs, take 8080"
-    return f"{address}: {reason}; `http.bind` wants an address that this machine has now (`ip address`), or 0.0.0.0"
+    return (
+        f"{address}: {reason}; `http.bind` wants an address that this machine has now (`ip "
+        "address`), or 0.0.0.0"
+    )
 
 
 class HttpServer:
     """Serves an application on a listening socket until stopped; signals are left to the daemon.
 
-    FastAPI, uvicorn and the application take half a second to import and build. The thread of the server does both,
-    so that poses need not wait for it. Requests wait in the listening socket until then.
+    FastAPI, uvicorn and the application take half a second to import and build. The thread of the
+    server does both, so that poses need not wait for it. Requests wait in the listening socket
+    until then.
 
     Args:
         build: makes the application; called in the thread of the server.
         sock: listens.
         tls: None = plain HTTP.
-        counters: where refused requests are counted, by reason. peer_faults: where their senders are named.
+        counters: where refused requests are counted, by reason. peer_faults: where their senders
+            are named.
 
     Attributes:
         url: address for people. thread: where everything runs.
@@ -126,7 +135,8 @@ class HttpServer:
         log = logging.getLogger("uvicorn.error")
         log.addFilter(faults)
         try:
-            if self._server is not None and not self._ends:  # else stop() has come before the server
+            # Else stop() has come before the server.
+            if self._server is not None and not self._ends:
                 self._server.run()
         finally:
             log.removeFilter(faults)
@@ -143,7 +153,9 @@ class HttpServer:
         """Update ``trouble``, and log once when it has changed."""
         before, self.trouble = self.trouble, self._find_trouble()
         if self.trouble and not before:
-            logger.error("%s; dashboard and REST do not work; poses and pictures go on", self.trouble)
+            logger.error(
+                "%s; dashboard and REST do not work; poses and pictures go on", self.trouble
+            )
         elif before and not self.trouble:
             logger.warning("the HTTP server serves again")
 
@@ -155,7 +167,9 @@ class HttpServer:
         if self._server is None or not self._server.serving.is_set():
             starting_s = (machine_ns() - self._started_ns) / NS_PER_S
             return (
-                f"the HTTP server has been starting for {_START_LIMIT_S:.0f} s" if starting_s > _START_LIMIT_S else ""
+                f"the HTTP server has been starting for {_START_LIMIT_S:.0f} s"
+                if starting_s > _START_LIMIT_S
+                else ""
             )
         hung_s = (machine_ns() - self._server.turned_ns) / NS_PER_S
         return f"the HTTP server has hung for {_HANG_S:.0f} s and more" if hung_s > _HANG_S else ""

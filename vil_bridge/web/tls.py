@@ -35,7 +35,8 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as exc:
         reason = getattr(exc, "reason", None) or exc
         raise ConfigError(
-            f"{certificate}, {key}: not a certificate and its key in PEM without a password: {reason}"
+            f"{certificate}, {key}: not a certificate and its key in PEM without a "
+            f"password: {reason}"
         ) from None
     return context
 

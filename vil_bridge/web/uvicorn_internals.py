@@ -1,7 +1,9 @@
-"""Everything that depends on the inside of uvicorn: its server class, its protocols and the texts of its log.
+"""Everything that depends on the inside of uvicorn.
 
-None of this is a public interface of uvicorn. ``pyproject.toml`` therefore bounds its version, and a test names the
-versions that were checked.
+Its server class, its protocols and the texts of its log.
+
+None of this is a public interface of uvicorn. ``pyproject.toml`` therefore bounds its version, and
+a test names the versions that were checked.
 """
 
 from __future__ import annotations
@@ -83,10 +85,13 @@ class UvicornServer(uvicorn.Server):
         faults: counts what peers do wrong.
 
     Attributes:
-        serving: set once requests are answered. turned_ns: machine time of the event loop's last turn.
+        serving: set once requests are answered. turned_ns: machine time of the event loop's last
+            turn.
     """
 
-    def __init__(self, app: FastAPI, sock: socket.socket, tls: ssl.SSLContext | None, faults: LogFaults) -> None:
+    def __init__(
+        self, app: FastAPI, sock: socket.socket, tls: ssl.SSLContext | None, faults: LogFaults
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -94,7 +99,8 @@ class UvicornServer(uvicorn.Server):
                 http=_HttpProtocol,
                 ws=_WebSocketProtocol,
                 ws_max_size=_MAX_MESSAGE_BYTES,
-                ws_per_message_deflate=False,  # pictures do not shrink, and trying costs more than sending
+                # Pictures do not shrink, and trying costs more than sending.
+                ws_per_message_deflate=False,
                 lifespan="off",
                 log_config=None,
                 log_level="warning",
@@ -136,8 +142,8 @@ class UvicornServer(uvicorn.Server):
 class _WriteTimeout(asyncio.Protocol):
     """Disconnects peers that do not read what is sent to them.
 
-    TCP's own limit restarts with every byte that a full peer's kernel still accepts, and a regular shutdown of the
-    connection waits for the same bytes.
+    TCP's own limit restarts with every byte that a full peer's kernel still accepts, and a regular
+    shutdown of the connection waits for the same bytes.
     """
 
     _peer: asyncio.Transport
@@ -149,7 +155,9 @@ class _WriteTimeout(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._timeout = asyncio.get_running_loop().call_later(WRITE_TIMEOUT_MS / 1000, self._peer.abort)
+        self._timeout = asyncio.get_running_loop().call_later(
+            WRITE_TIMEOUT_MS / 1000, self._peer.abort
+        )
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -165,10 +173,12 @@ class _WriteTimeout(asyncio.Protocol):
 
 
 class _WebSocketProtocol(_WriteTimeout, WebSocketsSansIOProtocol):
-    """Sends the next message once the kernel has accepted all of the previous one, so that none grows old here.
+    """Sends the next message once the kernel has accepted all of the previous one, so that none
+    grows old here.
 
-    Feeds write one frame to many: through ASGI's layers each message costs ten times what the socket costs.
-    Nothing is read while something waits to be sent, and pings are limited, since each one is answered.
+    Feeds write one frame to many: through ASGI's layers each message costs ten times what the
+    socket costs. Nothing is read while something waits to be sent, and pings are limited, since
+    each one is answered.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -215,7 +225,9 @@ class _WebSocketProtocol(_WriteTimeout, WebSocketsSansIOProtocol):
         if len(self.frames) < _MAX_FRAGMENTS:
             super().handle_cont(event)
         elif not self.close_sent:
-            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message of more than {_MAX_FRAGMENTS} fragments")
+            self.conn.fail(
+                CloseCode.MESSAGE_TOO_BIG, f"a message of more than {_MAX_FRAGMENTS} fragments"
+            )
             self.handle_parser_exception()
 
     def post(self, frame: bytes) -> bool:

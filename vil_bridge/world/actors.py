@@ -12,13 +12,14 @@ from vil_bridge.core.types import ActorKind, TrackingState
 
 @dataclass(frozen=True, slots=True)
 class TrackingLimits:
-    """Ages at which a pose stops being fresh, from the arrival of the newest tracked one, and limits of motion.
+    """Ages at which a pose stops being fresh, from the arrival of the newest tracked one, and
+    limits of motion.
 
     Attributes:
-        max_speed_mps, max_rate_radps: a pose further from the one before is taken for a mistake of the
-            mocap system until it proves lasting.
-        frozen_after_ns: poses that repeat to the bit for longer come from a system that is frozen; None = they may
-            repeat, since they carry no noise (simulations, recordings).
+        max_speed_mps, max_rate_radps: a pose further from the one before is taken for a mistake of
+            the mocap system until it proves lasting.
+        frozen_after_ns: poses that repeat to the bit for longer come from a system that is frozen;
+            None = they may repeat, since they carry no noise (simulations, recordings).
     """
 
     coast_after_ns: int = 30_000_000
@@ -28,7 +29,9 @@ class TrackingLimits:
     max_rate_radps: float = 40.0
     frozen_after_ns: int | None = None
 
-    def state(self, silence_ns: int | None, flagged_tracked: bool, *, frozen: bool = False) -> TrackingState:
+    def state(
+        self, silence_ns: int | None, flagged_tracked: bool, *, frozen: bool = False
+    ) -> TrackingState:
         """Return the state of a body.
 
         Args:

@@ -1,9 +1,9 @@
 """One clock model per foreign clock: offset, drift and uncertainty (docs/concepts/timing.md).
 
-Offset means foreign minus bridge: ``t_bridge = t_foreign - offset``. Two-way exchanges feed a filter of
-offset and drift; where a peer answers none, the upper envelope of (stamp - arrival) over 30 s stands in,
-which hides the shortest transit in the offset. A step of the foreign clock starts either over, with the
-drift known before.
+Offset means foreign minus bridge: ``t_bridge = t_foreign - offset``. Two-way exchanges feed a
+filter of offset and drift; where a peer answers none, the upper envelope of (stamp - arrival) over
+30 s stands in, which hides the shortest transit in the offset. A step of the foreign clock starts
+either over, with the drift known before.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class ClockLine:
 
     def uncertainty_at(self, t_bridge_ns: int) -> int:
         """Bound of the error at a bridge time: grows while nothing new is heard."""
-        return self.uncertainty_ns + round(self.drift_uncertainty * abs(t_bridge_ns - self.t_ref_ns))
+        return self.uncertainty_ns + round(
+            self.drift_uncertainty * abs(t_bridge_ns - self.t_ref_ns)
+        )
 
     def to_bridge(self, t_foreign_ns: int) -> int:
         """Return the bridge time of a foreign stamp."""
@@ -89,14 +91,20 @@ class ClockModel:
         return None if self._line is None else self._line.to_bridge(t_foreign_ns)
 
     def usual(self, _t_foreign_ns: int, _t_arrival_ns: int, _latency_ns: int) -> int | None:
-        """Account a stamp and return its bridge time where a quicker way can; None = :meth:`add_stamp` has to."""
+        """Account a stamp and return its bridge time where a quicker way can.
+
+        None = :meth:`add_stamp` has to.
+        """
         return None
 
     def settle(self) -> None:
         """Let :meth:`usual` judge from here on: the histories are by the line of now."""
 
     def add_exchange(self, t_sent_ns: int, t_foreign_ns: int, t_received_ns: int) -> None:
-        """Account a peer's answer ``t_foreign_ns`` to a request; sent and received in bridge time."""
+        """Account a peer's answer ``t_foreign_ns`` to a request.
+
+        Sent and received in bridge time.
+        """
         exchanges, epoch = self._filter, self._filter.epoch
         middle_ns = (t_sent_ns + t_received_ns) // 2
         taken = exchanges.add(middle_ns, t_foreign_ns - t_received_ns, t_foreign_ns - t_sent_ns)
@@ -104,8 +112,11 @@ class ClockModel:
             self._restart_stamps()
         if not taken or exchanges.count < MIN_EXCHANGES:
             return
-        if t_sent_ns == t_received_ns:  # a source on the bridge's own clock or one apart from it by a constant
-            self._line = ClockLine(middle_ns, t_foreign_ns - middle_ns, 0.0, 0, "two-way", exchanges.count)
+        # A source on the bridge's own clock or one apart from it by a constant.
+        if t_sent_ns == t_received_ns:
+            self._line = ClockLine(
+                middle_ns, t_foreign_ns - middle_ns, 0.0, 0, "two-way", exchanges.count
+            )
         else:
             self._line = ClockLine(
                 exchanges.t_ref_ns,
@@ -118,7 +129,10 @@ class ClockModel:
             )
 
     def add_stamp(self, t_foreign_ns: int, t_arrival_ns: int) -> None:
-        """Account a one-way stamp: it carries the fit while exchanges are few, and shows a forward step at once."""
+        """Account a one-way stamp.
+
+        It carries the fit while exchanges are few, and shows a forward step at once.
+        """
         envelope, offset_ns = self._envelope, t_foreign_ns - t_arrival_ns
         verdict = envelope.judge(t_arrival_ns, offset_ns)
         if verdict is StampVerdict.SUSPECT:
@@ -134,15 +148,22 @@ class ClockModel:
             self._line = ClockLine(*fit[:4], "one-way", fit.samples, fit.drift_uncertainty)
 
     def _may_be_a_step(self, offset_ns: int, t_arrival_ns: int) -> bool:
-        """Return False where exchanges are in force and this stamp does not come from their future."""
+        """Return False where exchanges are in force and this stamp does not come from their
+        future.
+        """
         line = self._line
         if line is None or self._filter.count < MIN_EXCHANGES:
             return True
-        return offset_ns > line.offset_at(t_arrival_ns) + line.uncertainty_at(t_arrival_ns) + NS_PER_MS
+        return (
+            offset_ns > line.offset_at(t_arrival_ns) + line.uncertainty_at(t_arrival_ns) + NS_PER_MS
+        )
 
     def _restart_stamps(self) -> None:
         """Start the envelope over with the drift known before."""
         line = self._line
         self._envelope.clear()
         if line is not None:
-            self._drift_prior = line.drift, min(self._drift_prior[1], line.drift_uncertainty + _KNOWN_DRIFT_PRIOR)
+            self._drift_prior = (
+                line.drift,
+                min(self._drift_prior[1], line.drift_uncertainty + _KNOWN_DRIFT_PRIOR),
+            )

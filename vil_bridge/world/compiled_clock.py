@@ -17,11 +17,17 @@ class _State(ctypes.Structure):
     """``VilClock`` of ``clock.h``, which explains the fields."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("ready", "oldest_ns", "line_ref_ns", "line_offset_ns")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("ready", "oldest_ns", "line_ref_ns", "line_offset_ns")
+        ),
         ("line_drift", ctypes.c_double),
         *((name, ctypes.c_int64) for name in ("fit_ref_ns", "fit_offset_ns")),
         *((name, ctypes.c_double) for name in ("fit_drift", "most_over_ns", "least_over_ns")),
-        *((name, ctypes.c_int64) for name in ("second_start_ns", "second_offset_ns", "count", "sum_ns")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("second_start_ns", "second_offset_ns", "count", "sum_ns")
+        ),
     )
     ready: int
     count: int
@@ -35,10 +41,15 @@ class CompiledClock(ClockModel):
         super().__init__()
         self._state = _State(oldest_ns=OLDEST_NS)
         self._pointer = ctypes.c_void_p(ctypes.addressof(self._state))
-        self._stamp = function("vil_clock_stamp", ctypes.c_void_p, *[ctypes.c_int64] * 3, returns=ctypes.c_int64)
+        self._stamp = function(
+            "vil_clock_stamp", ctypes.c_void_p, *[ctypes.c_int64] * 3, returns=ctypes.c_int64
+        )
 
     def usual(self, t_foreign_ns: int, t_arrival_ns: int, latency_ns: int) -> int | None:
-        """Account a stamp that changes no line, and return its bridge time; None where it may be another."""
+        """Account a stamp that changes no line, and return its bridge time.
+
+        None where it may be another.
+        """
         t_ns: int = self._stamp(self._pointer, t_foreign_ns, t_arrival_ns, latency_ns)
         return None if t_ns < 0 else t_ns
 
@@ -59,7 +70,10 @@ class CompiledClock(ClockModel):
         super().reset()
 
     def add_exchange(self, t_sent_ns: int, t_foreign_ns: int, t_received_ns: int) -> None:
-        """Account a peer's answer ``t_foreign_ns`` to a request; sent and received in bridge time."""
+        """Account a peer's answer ``t_foreign_ns`` to a request.
+
+        Sent and received in bridge time.
+        """
         self._take_over()
         super().add_exchange(t_sent_ns, t_foreign_ns, t_received_ns)
 

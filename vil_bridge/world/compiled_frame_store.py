@@ -1,4 +1,7 @@
-"""Frames in a block into all of their tracks in one call of the compiled kernel (``world/kernel/frame_store.c``)."""
+"""Frames in a block into all of their tracks in one call of the compiled kernel.
+
+``world/kernel/frame_store.c``.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,16 @@ class _Feeds:
         self._layout, self._binding = layout, binding
         found = list(zip(layout.skeletons, tracks, strict=True))
         self.numbers = [number for number, (_, track) in enumerate(found) if track is not None]
-        self.tracks = [(track, track.use(model)) for (model, _), track in found if track is not None]
+        self.tracks = [
+            (track, track.use(model)) for (model, _), track in found if track is not None
+        ]
         self.refused = np.zeros(len(self.tracks), dtype=np.uint8)
         addresses = np.array([struct.address for _, struct in self.tracks], dtype=np.int64)
         firsts = np.array([layout.skeletons[number][1] for number in self.numbers], dtype=np.int64)
         parts = *bank.structs, arrays.struct
-        self._struct = Struct([layout.rows, len(self.tracks), *parts], [addresses, firsts, self.refused])
+        self._struct = Struct(
+            [layout.rows, len(self.tracks), *parts], [addresses, firsts, self.refused]
+        )
         self.pointer = self._struct.pointer
 
     def fit(self, layout: BlockLayout, binding: Binding) -> bool:
@@ -54,11 +61,19 @@ class _Feeds:
 class CompiledFrameStore(FrameStore[CompiledTrackBank, CompiledSkeletonTrack]):
     """A store that leaves blocks to the kernel; what that refuses, each track judges."""
 
-    def __init__(self, bank: CompiledTrackBank, skeletons: Mapping[tuple[str, str], CompiledSkeletonTrack]) -> None:
+    def __init__(
+        self, bank: CompiledTrackBank, skeletons: Mapping[tuple[str, str], CompiledSkeletonTrack]
+    ) -> None:
         super().__init__(bank, skeletons)
         self._feeds: dict[str, _Feeds] = {}
         self._add = function(
-            *("vil_frame_store_add", ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64),
+            *(
+                "vil_frame_store_add",
+                ctypes.c_void_p,
+                ctypes.c_char_p,
+                ctypes.c_int64,
+                ctypes.c_int64,
+            ),
             returns=ctypes.c_int64,
         )
 
@@ -68,12 +83,20 @@ class CompiledFrameStore(FrameStore[CompiledTrackBank, CompiledSkeletonTrack]):
             return super().add(frame, binding, t_ns)
         feeds = self._feeds.get(frame.source)
         if feeds is None or not feeds.fit(frame.layout, binding):
-            tracks = [self._skeletons.get((frame.source, model.name)) for model, _ in frame.layout.skeletons]
+            tracks = [
+                self._skeletons.get((frame.source, model.name))
+                for model, _ in frame.layout.skeletons
+            ]
             arrays = self._bank.frame_arrays(frame.source, binding)
-            feeds = self._feeds[frame.source] = _Feeds(frame.layout, binding, self._bank, arrays, tracks)
+            feeds = self._feeds[frame.source] = _Feeds(
+                frame.layout, binding, self._bank, arrays, tracks
+            )
         found = self._add(feeds.pointer, frame.block, t_ns, frame.t_arrival_ns)
         if found & _SKELETONS_REFUSED:
             for place in np.flatnonzero(feeds.refused).tolist():
-                track, tracked = feeds.tracks[place][0], frame.skeletons[feeds.numbers[place]].tracked
+                track, tracked = (
+                    feeds.tracks[place][0],
+                    frame.skeletons[feeds.numbers[place]].tracked,
+                )
                 track.judge(t_ns, frame.t_arrival_ns, tracked)
         return self._bank.account(found, frame, binding, t_ns)

@@ -1,4 +1,6 @@
-"""Track of a skeleton in the compiled kernel (``world/kernel/skeletons.c``), on the arrays of its twin."""
+"""Track of a skeleton in the compiled kernel (``world/kernel/skeletons.c``), on the arrays of
+its twin.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from vil_bridge.world.skeleton_tracks import CAPACITY, SkeletonTrack
 
 
 class CompiledSkeletonTrack(SkeletonTrack):
-    """A track whose usual frames and poses the kernel computes; the others are judged by :class:`SkeletonTrack`.
+    """A track whose usual frames and poses the kernel computes.
+
+    The others are judged by :class:`SkeletonTrack`.
 
     Attributes:
         struct: ``vil_skeleton``, another one for each model.
@@ -27,9 +31,14 @@ class CompiledSkeletonTrack(SkeletonTrack):
         super().__init__(limits)
         self._rooms: tuple[RoomFrame, Struct] | None = None
         self._store = function(
-            "vil_skeleton_store", *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2, returns=ctypes.c_int
+            "vil_skeleton_store",
+            *[ctypes.c_void_p] * 4,
+            *[ctypes.c_int64] * 2,
+            returns=ctypes.c_int,
         )
-        self._compute = function("vil_skeleton_at", ctypes.c_void_p, *[ctypes.c_int64] * 2, returns=ctypes.c_int)
+        self._compute = function(
+            "vil_skeleton_at", ctypes.c_void_p, *[ctypes.c_int64] * 2, returns=ctypes.c_int
+        )
 
     def use(self, model: SkeletonModel) -> Struct:
         """Return the struct of a model, whose history begins unless it has."""
@@ -43,19 +52,38 @@ class CompiledSkeletonTrack(SkeletonTrack):
         self._room = np.zeros((bones, 7))
         self._tracked, self._world_seen = np.zeros((2, bones), dtype=np.bool_)
         self._world = np.zeros((bones, 7))
-        numbers = [bones, CAPACITY, self._place_bone, *double_bits(limits.max_speed_mps, limits.max_rate_radps)]
+        numbers = [
+            bones,
+            CAPACITY,
+            self._place_bone,
+            *double_bits(limits.max_speed_mps, limits.max_rate_radps),
+        ]
         arrays = (
-            *(self._t, self._poses, self._seen, self._count, repeats.count, repeats.first_ns, repeats.newest_ns),
+            *(
+                self._t,
+                self._poses,
+                self._seen,
+                self._count,
+                repeats.count,
+                repeats.first_ns,
+                repeats.newest_ns,
+            ),
             *(self._world, self._world_seen),
         )
         self.struct = Struct([*numbers, ctypes.addressof(self.stamps)], arrays)
 
-    def append(self, t_ns: int, t_arrival_ns: int, skeleton: SkeletonFrame, room: RoomFrame) -> None:
+    def append(
+        self, t_ns: int, t_arrival_ns: int, skeleton: SkeletonFrame, room: RoomFrame
+    ) -> None:
         """Store a frame of a room; the subject counts as tracked while its hips are."""
         struct = self.use(skeleton.model)
         if self._rooms is None or self._rooms[0] is not room:
             self._rooms = room, room_struct(room)
-        self._room[:, :3], self._room[:, 3:], self._tracked[...] = skeleton.p_m, skeleton.q_xyzw, skeleton.tracked
+        self._room[:, :3], self._room[:, 3:], self._tracked[...] = (
+            skeleton.p_m,
+            skeleton.q_xyzw,
+            skeleton.tracked,
+        )
         rows = self._room.ctypes.data, self._tracked.ctypes.data
         if not self._store(struct.pointer, self._rooms[1].pointer, *rows, t_ns, t_arrival_ns):
             self.judge(t_ns, t_arrival_ns, skeleton.tracked)

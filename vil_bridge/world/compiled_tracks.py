@@ -1,4 +1,6 @@
-"""Tracks in the compiled kernel (``world/kernel/tracks.c``, ``twist_filter.c``), on the arrays of their twin."""
+"""Tracks in the compiled kernel (``world/kernel/tracks.c``, ``twist_filter.c``), on the arrays
+of their twin.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class FrameArrays:
     """Arrays between Python and the kernel of one binding's frames; the struct ``vil_frame``.
 
     Attributes:
-        room: shape (columns, 7), poses in the room. seen: shape (columns,). poses: shape (count, 7), in the world.
+        room: shape (columns, 7), poses in the room. seen: shape (columns,). poses: shape (count,
+            7), in the world.
     """
 
     def __init__(self, binding: Binding) -> None:
@@ -46,7 +49,8 @@ class FrameArrays:
 class CompiledTrackBank(TrackBank):
     """Tracks whose usual frames and poses the kernel computes.
 
-    Frames with a body where it cannot be, and all while one is suspected, are judged by :class:`TrackBank`.
+    Frames with a body where it cannot be, and all while one is suspected, are judged by
+    :class:`TrackBank`.
     """
 
     def __init__(self, limits: Sequence[TrackingLimits]) -> None:
@@ -58,27 +62,66 @@ class CompiledTrackBank(TrackBank):
         self._out = ctypes.c_void_p(self._ahead.ctypes.data)
         self._place = function("vil_frame_to_world", *[ctypes.c_void_p] * 2)
         self._append = function(
-            "vil_bank_append", *[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int64, returns=ctypes.c_int64
+            "vil_bank_append",
+            *[ctypes.c_void_p] * 4,
+            ctypes.c_int64,
+            ctypes.c_int64,
+            returns=ctypes.c_int64,
         )
         self._filter_rest = function("vil_bank_advance", *[ctypes.c_void_p] * 2)
-        self._move = function("vil_bank_shift", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
-        self._sure = function("vil_bank_sure", ctypes.c_void_p, ctypes.c_int64, returns=ctypes.c_int)
-        self._compute = function("vil_bank_poses", *[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p)
+        self._move = function(
+            "vil_bank_shift", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64
+        )
+        self._sure = function(
+            "vil_bank_sure", ctypes.c_void_p, ctypes.c_int64, returns=ctypes.c_int
+        )
+        self._compute = function(
+            "vil_bank_poses", *[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p
+        )
 
     def _bank_struct(self, rows: int) -> Struct:
         repeats = self.repeats
         arrays = (
-            *(self._t, self._moved_ns, self._poses, self._count, self._newest, self._gate_ns, self._max_speed_mps),
-            *(self._max_rate_radps, self._limit_ns, self._coast_ns, self.t_capture_ns, self.t_arrival_ns, self.tracked),
-            *(repeats.count, repeats.first_ns, repeats.newest_ns, self._done, self._filtered, self._turned_rad),
+            *(
+                self._t,
+                self._moved_ns,
+                self._poses,
+                self._count,
+                self._newest,
+                self._gate_ns,
+                self._max_speed_mps,
+            ),
+            *(
+                self._max_rate_radps,
+                self._limit_ns,
+                self._coast_ns,
+                self.t_capture_ns,
+                self.t_arrival_ns,
+                self.tracked,
+            ),
+            *(
+                repeats.count,
+                repeats.first_ns,
+                repeats.newest_ns,
+                self._done,
+                self._filtered,
+                self._turned_rad,
+            ),
         )
         return Struct([rows, CAPACITY, self._noisy, *double_bits(*self._slowest)], arrays)
 
     def store(self, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
-        """Store the bound bodies of a frame captured at ``t_ns``; True when one was lost or found."""
+        """Store the bound bodies of a frame captured at ``t_ns``.
+
+        True when one was lost or found.
+        """
         arrays = self.frame_arrays(frame.source, binding)
         pointer, room, seen = arrays.pointers
-        arrays.room[:, :3], arrays.room[:, 3:], arrays.seen[...] = frame.p_m, frame.q_xyzw, frame.tracked
+        arrays.room[:, :3], arrays.room[:, 3:], arrays.seen[...] = (
+            frame.p_m,
+            frame.q_xyzw,
+            frame.tracked,
+        )
         self._place(pointer, room)
         if self._suspects:
             return super().store(frame, binding, t_ns)
@@ -98,7 +141,10 @@ class CompiledTrackBank(TrackBank):
         return arrays
 
     def account(self, found: int, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
-        """Account the kernel's answer, and store what it refused; True when a body was lost or found."""
+        """Account the kernel's answer, and store what it refused.
+
+        True when a body was lost or found.
+        """
         if found & _REFUSED:
             return super().store(frame, binding, t_ns)
         if found & _STORED:
@@ -107,13 +153,19 @@ class CompiledTrackBank(TrackBank):
         return bool(found & _CHANGED)
 
     def _bodies(self, frame: SourceFrame, binding: Binding) -> FloatArray:
-        """Return what the kernel has computed: another way to round would hide that a pose repeats."""
+        """Return what the kernel has computed.
+
+        Another way to round would hide that a pose repeats.
+        """
         arrays = self._frames[frame.source]
         assert arrays.binding is binding, "store() has bound them"
         return arrays.poses.copy()
 
     def shift(self, rows: npt.NDArray[np.int64], by_ns: int) -> None:
-        """Move the capture times of some rows: the clock that they come from is known better now."""
+        """Move the capture times of some rows.
+
+        The clock that they come from is known better now.
+        """
         rows = np.ascontiguousarray(rows)
         self._move(*self._pointers, rows.ctypes.data, len(rows), by_ns)
         self._changed()
@@ -123,7 +175,10 @@ class CompiledTrackBank(TrackBank):
         return bool(self._sure(self._pointers[0], t_ns))
 
     def poses(self, t_ns: int) -> FloatArray:
-        """Return the poses (n, 7) of all rows at an instant: as measured in the past, else carried on."""
+        """Return the poses (n, 7) of all rows at an instant.
+
+        As measured in the past, else carried on.
+        """
         self._advance()
         self._compute(*self._pointers, t_ns, self._out)
         return self._ahead.copy()
@@ -142,7 +197,18 @@ def room_struct(room: RoomFrame) -> Struct:
 def _filter_struct(f: TwistFilter) -> Struct:
     steady, first, damping = steady_gains(), first_gains(), f.damping
     arrays = (
-        *(steady, first, f.t_ns, f.state, f.newest, f.step_s, f.age, f.variance, f.log_jerk, f.surprises),
+        *(
+            steady,
+            first,
+            f.t_ns,
+            f.state,
+            f.newest,
+            f.step_s,
+            f.age,
+            f.variance,
+            f.log_jerk,
+            f.surprises,
+        ),
         *(f.whitened, f.learnt_ns, f.learnt, f.unlearnt),
         *(damping.held_ns, damping.held, damping.sums, damping.lag_s, damping.log),
     )

@@ -27,11 +27,13 @@ _LEAST_DAMPING: Final = 0.02
 class Damping:
     """Part of velocity and acceleration that comes true, learnt for each row from its own past.
 
-    A regression of the way since about 100 ms ago on what velocity and acceleration said of it then, in which
-    every way has a weight of one over its length. The parts fall exponentially with the lead.
+    A regression of the way since about 100 ms ago on what velocity and acceleration said of it
+    then, in which every way has a weight of one over its length. The parts fall exponentially with
+    the lead.
 
     Attributes:
-        held_ns, held: times (n,), -1 = none, and states (3, 2, 3, n) that the next ones are compared with.
+        held_ns, held: times (n,), -1 = none, and states (3, 2, 3, n) that the next ones are
+            compared with.
         sums: shape (7, 2, n), of the regression (five), of squared errors and of their count.
         lag_s: shape (n,), mean of what was compared.
         log: shape (2, 2, n), logarithms of the parts of velocity and acceleration over the lag.
@@ -54,12 +56,15 @@ class Damping:
         self.held_ns[rows] += np.where(self.held_ns[rows] < 0, 0, by_ns)
 
     def factors(self, lead_s: FloatArray) -> FloatArray:
-        """Return the parts of velocity and acceleration that count after a time (n,), shape (2, 2, n)."""
+        """Return the parts of velocity and acceleration that count after a time (n,), shape (2,
+        2, n).
+        """
         factors: FloatArray = np.exp(self.log * (np.maximum(lead_s, 0.0) / self.lag_s))
         return factors
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
-        """Return the parts of one row whose velocity and acceleration an IMU measures, shape (2, 2).
+        """Return the parts of one row whose velocity and acceleration an IMU measures, shape (2,
+        2).
 
         What is lost of them begins later than that of estimates: with the square of the lead.
         """
@@ -67,13 +72,16 @@ class Damping:
         return parts
 
     def slowed(self, row: int, lead_s: float) -> FloatArray:
-        """Return the parts of velocity and acceleration in the velocity of one row after a time, shape (2, 2)."""
+        """Return the parts of velocity and acceleration in the velocity of one row after a time,
+        shape (2, 2).
+        """
         log = self.log[..., row] * (max(lead_s, 0.0) / self.lag_s[row])
         slowed: FloatArray = np.exp(log) * (1.0 + log * np.array([[1.0], [0.5]]))
         return slowed
 
     def covariance(self, row: int, lead_s: float) -> FloatArray:
-        """Return the covariance (2, 2, 2) of value and rate by which forecasts of a row were wrong lately, each axis.
+        """Return the covariance (2, 2, 2) of value and rate by which forecasts of a row were wrong
+        lately, each axis.
 
         The variance of the value grows with the power 2.5 of the lead.
         """
@@ -86,7 +94,10 @@ class Damping:
         return covariance
 
     def due(self, now_ns: _Times, settled: BoolArray) -> BoolArray:
-        """Return which rows (n,) to learn from: those held for long enough, and new ones that are ``settled``."""
+        """Return which rows (n,) to learn from.
+
+        Those held for long enough, and new ones that are ``settled``.
+        """
         due: BoolArray = np.where(self.held_ns < 0, settled, now_ns - self.held_ns >= _LAG_NS)
         return due
 

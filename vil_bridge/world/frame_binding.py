@@ -1,4 +1,7 @@
-"""Binding of a source's frames to the world's tracks: the room's frame, and the column of each actor."""
+"""Binding of a source's frames to the world's tracks.
+
+The room's frame, and the column of each actor.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,14 @@ class RoomFrame:
     """``T_world_room``, ready to be applied to whole frames.
 
     Attributes:
-        turn, shift: shapes (7, 7) and (7,): a pose in the room, as a row, times the one plus the other is in the world.
+        turn, shift: shapes (7, 7) and (7,): a pose in the room, as a row, times the one plus the
+            other is in the world.
         is_world: they change nothing.
     """
 
     def __init__(self, T_world_room: Transform) -> None:
-        # A row (x, y, z, qx, qy, qz, qw) times one matrix turns both; the shift adds nothing to attitudes.
+        # A row (x, y, z, qx, qy, qz, qw) times one matrix turns both; the shift adds nothing to
+        # attitudes.
         self.turn = np.zeros((7, 7))
         self.turn[:3, :3] = T_world_room.rotation().T
         self.turn[3:, 3:] = q_mul(T_world_room.q_xyzw, np.eye(4))
@@ -34,7 +39,10 @@ class RoomFrame:
         self.is_world = not self.shift.any() and np.array_equal(self.turn, np.eye(7))
 
     def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> FloatArray:
-        """Transform poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
+        """Transform poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape.
+
+        K, 7.
+        """
         poses = np.concatenate((p_m, q_xyzw), axis=1)
         if self.is_world:
             return poses
@@ -58,12 +66,13 @@ def indices(rows: Rows) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Columns of a source's frames, the rows of the bank that they feed, and the transform between them.
+    """Columns of a source's frames, the rows of the bank that they feed, and the transform between
+    them.
 
     Attributes:
         room: of the source.
-        p_markers_body_m, q_markers_body: shapes (count, 3) and (count, 4); ``markers_turned`` is False
-            when none of them does anything.
+        p_markers_body_m, q_markers_body: shapes (count, 3) and (count, 4); ``markers_turned`` is
+            False when none of them does anything.
         predictors: of the rows that have an IMU.
     """
 
@@ -88,13 +97,18 @@ class Binding:
 
 
 def bind(
-    frame: SourceFrame, room: RoomFrame, actors: Sequence[Actor], predictors: Mapping[str, InertialPredictor]
+    frame: SourceFrame,
+    room: RoomFrame,
+    actors: Sequence[Actor],
+    predictors: Mapping[str, InertialPredictor],
 ) -> Binding:
     """Return the binding of frames with the same subjects as this one; rows count the actors."""
     bound = [
         (frame.subjects.index(a.subject), row)
         for row, a in enumerate(actors)
-        if a.source == frame.source and a.kind is not ActorKind.HUMAN and a.subject in frame.subjects
+        if a.source == frame.source
+        and a.kind is not ActorKind.HUMAN
+        and a.subject in frame.subjects
     ]
     inverse = [actors[row].T_body_markers.inverse() for _, row in bound]
     return Binding(
@@ -106,5 +120,7 @@ def bind(
         p_markers_body_m=np.array([t.p_m for t in inverse]).reshape(-1, 3),
         q_markers_body=np.array([t.q_xyzw for t in inverse]).reshape(-1, 4),
         markers_turned=any(t.p_m.any() or t.q_xyzw[:3].any() for t in inverse),
-        predictors=tuple((row, predictors[actors[row].name]) for _, row in bound if actors[row].imu is not None),
+        predictors=tuple(
+            (row, predictors[actors[row].name]) for _, row in bound if actors[row].imu is not None
+        ),
     )

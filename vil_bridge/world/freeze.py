@@ -1,9 +1,9 @@
 """Poses that go on coming and say nothing: repeated to the bit, or contradicted by the body's IMU.
 
-A measured pose carries noise: in 71,900 poses of four recordings of real rooms none repeats the one before. A system
-that repeats all seven numbers does not measure. Three repetitions are needed as well as a time, so that a server that
-sends each pose several times is not suspected. Simulations and recordings may repeat poses; for them the IMU decides
-alone.
+A measured pose carries noise: in 71,900 poses of four recordings of real rooms none repeats the one
+before. A system that repeats all seven numbers does not measure. Three repetitions are needed as
+well as a time, so that a server that sends each pose several times is not suspected. Simulations
+and recordings may repeat poses; for them the IMU decides alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ class Repeats:
         self.newest_ns = np.zeros(rows, dtype=np.int64)
 
     def add(
-        self, rows: _Rows, t_before_ns: npt.NDArray[np.int64], t_arrival_ns: int, same: npt.NDArray[np.bool_]
+        self,
+        rows: _Rows,
+        t_before_ns: npt.NDArray[np.int64],
+        t_arrival_ns: int,
+        same: npt.NDArray[np.bool_],
     ) -> None:
         """Account one pose per row.
 
@@ -59,7 +63,10 @@ class Repeats:
         self.newest_ns[rows] = t_arrival_ns
 
     def standing_ns(self, row: int) -> int:
-        """Return the time from the first to the newest of equal poses; 0 while fewer than three repeated it."""
+        """Return the time from the first to the newest of equal poses.
+
+        0 while fewer than three repeated it.
+        """
         if self.count.item(row) < LEAST_REPEATS:
             return 0
         return self.newest_ns.item(row) - self.first_ns.item(row)
@@ -68,11 +75,13 @@ class Repeats:
 class PoseAgainstImu:
     """Comparison of a body's poses with its gyroscope.
 
-    The pose is frozen when it stands within 2 mm and 0.3 degrees for 0.3 s in which the gyroscope turned by 8.6
-    degrees. Accelerations are not compared: a wrongly mounted IMU would contradict a body at rest.
+    The pose is frozen when it stands within 2 mm and 0.3 degrees for 0.3 s in which the gyroscope
+    turned by 8.6 degrees. Accelerations are not compared: a wrongly mounted IMU would contradict a
+    body at rest.
 
     Args:
-        turned_rad: returns the net angle of the gyroscope, free of its bias, between two instants; None = unknown.
+        turned_rad: returns the net angle of the gyroscope, free of its bias, between two instants;
+            None = unknown.
 
     Attributes:
         frozen: as of the newest pose.
@@ -104,7 +113,9 @@ class PoseAgainstImu:
 class FreezeWatch:
     """Judge of one actor: by the bits of its poses, and by its IMU where it has one."""
 
-    def __init__(self, limits: TrackingLimits, repeats: Repeats, row: int, by_imu: PoseAgainstImu | None) -> None:
+    def __init__(
+        self, limits: TrackingLimits, repeats: Repeats, row: int, by_imu: PoseAgainstImu | None
+    ) -> None:
         self._limit_ns = limits.frozen_after_ns
         self._repeats, self._row = repeats, row
         self._by_imu = by_imu

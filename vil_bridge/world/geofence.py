@@ -39,7 +39,10 @@ class Walls:
 
 @dataclass(frozen=True, slots=True)
 class RoomVolume:
-    """A room in the world; a distance to actors of other rooms below ``margin_m`` causes a warning."""
+    """A room in the world.
+
+    A distance to actors of other rooms below ``margin_m`` causes a warning.
+    """
 
     name: str
     T_world_room: Transform
@@ -71,7 +74,8 @@ class ActorVolume:
     """Rounded boxes of one actor, world coordinates.
 
     Attributes:
-        center_m: shape (k, 3). axes: shape (k, 3, 3), unit axes in the columns. half_m: shape (k, 3).
+        center_m: shape (k, 3). axes: shape (k, 3, 3), unit axes in the columns. half_m: shape (k,
+            3).
         radius_m: of the rounding. v_mps: shape (3,), velocity of the whole.
     """
 
@@ -93,13 +97,17 @@ def shape_of(now: ActorState, later: ActorState, dt_s: float) -> ActorVolume:
     skeleton = now.skeleton
     if skeleton is None:
         half_m = 0.5 * np.array([now.size_m])
-        return ActorVolume(now.T_world_body.p_m[None], now.T_world_body.rotation()[None], half_m, 0.0, v_mps)
+        return ActorVolume(
+            now.T_world_body.p_m[None], now.T_world_body.rotation()[None], half_m, 0.0, v_mps
+        )
     parents = body_parents(skeleton.model)
     child = np.array([i for i, parent in enumerate(parents) if parent >= 0] or [0])
     parent = np.array([max(0, parents[i]) for i in child])
     start, end = skeleton.p_m[parent], skeleton.p_m[child]
     length_m = np.linalg.norm(end - start, axis=1)
-    along = np.divide(end - start, length_m[:, None], out=np.zeros_like(start), where=length_m[:, None] > 1e-9)
+    along = np.divide(
+        end - start, length_m[:, None], out=np.zeros_like(start), where=length_m[:, None] > 1e-9
+    )
     axes = np.zeros((len(child), 3, 3))
     axes[:, :, 0] = along
     half_m = np.zeros((len(child), 3))
@@ -117,13 +125,22 @@ def closest(a: ActorVolume, b: ActorVolume, horizon_s: float = HORIZON_S) -> tup
     speed_mps = float(np.linalg.norm(drift))
     apart_m = np.linalg.norm(a.center_m[:, None] - b.center_m[None], axis=2)
     # A pair counts that may come nearer than some pair's centres are now.
-    i, j = np.nonzero(apart_m - a.reach_m()[:, None] - b.reach_m()[None] - speed_mps * horizon_s <= apart_m.min())
+    i, j = np.nonzero(
+        apart_m - a.reach_m()[:, None] - b.reach_m()[None] - speed_mps * horizon_s <= apart_m.min()
+    )
     course = drift / speed_mps if speed_mps > 1e-9 else np.zeros(3)
     d = a.center_m[i] - b.center_m[j]
     directions = np.concatenate(
-        (a.axes[i].transpose(0, 2, 1), b.axes[j].transpose(0, 2, 1), np.broadcast_to(course, (len(i), 1, 3))), axis=1
+        (
+            a.axes[i].transpose(0, 2, 1),
+            b.axes[j].transpose(0, 2, 1),
+            np.broadcast_to(course, (len(i), 1, 3)),
+        ),
+        axis=1,
     )
-    upper = np.concatenate((a.half_m[i], b.half_m[j], np.full((len(i), 1), speed_mps * horizon_s)), axis=1)
+    upper = np.concatenate(
+        (a.half_m[i], b.half_m[j], np.full((len(i), 1), speed_mps * horizon_s)), axis=1
+    )
     lower = -upper
     lower[:, 6] = 0.0
     x = _nearest(d, directions, lower, upper)
@@ -133,8 +150,13 @@ def closest(a: ActorVolume, b: ActorVolume, horizon_s: float = HORIZON_S) -> tup
     return max(0.0, float(gap_m[best]) - a.radius_m - b.radius_m), in_s
 
 
-def _nearest(d: FloatArray, directions: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Solve bounded least squares for many small problems: d (n, 3), directions (n, 7, 3), bounds (n, 7)."""
+def _nearest(
+    d: FloatArray, directions: FloatArray, lower: FloatArray, upper: FloatArray
+) -> FloatArray:
+    """Solve bounded least squares for many small problems.
+
+    D (n, 3), directions (n, 7, 3), bounds (n, 7).
+    """
     x = np.clip(np.zeros_like(upper), lower, upper)
     y, momentum = x, 1.0
     for _ in range(_STEPS):
@@ -147,7 +169,10 @@ def _nearest(d: FloatArray, directions: FloatArray, lower: FloatArray, upper: Fl
 
 
 def room_warnings(
-    now: WorldSnapshot, later: WorldSnapshot, rooms: Iterable[RoomVolume], room_of: Mapping[str, str]
+    now: WorldSnapshot,
+    later: WorldSnapshot,
+    rooms: Iterable[RoomVolume],
+    room_of: Mapping[str, str],
 ) -> tuple[RoomWarning, ...]:
     """Return all warnings for the next half second.
 
@@ -165,7 +190,11 @@ def room_warnings(
         if state.state in _SHOWN and room_of.get(state.name) in known
     ]
     found = [_leaving(*each) for each in judged]
-    found += [_meeting(*one, *other) for one, other in itertools.combinations(judged, 2) if one[0] is not other[0]]
+    found += [
+        _meeting(*one, *other)
+        for one, other in itertools.combinations(judged, 2)
+        if one[0] is not other[0]
+    ]
     return tuple(warning for warning in found if warning is not None)
 
 
@@ -179,7 +208,9 @@ def _leaving(room: RoomVolume, name: str, shape: ActorVolume) -> RoomWarning | N
     inside = []
     for t_s in (0.0, HORIZON_S):
         p_m = center_m + t_s * (R @ shape.v_mps)
-        room_m = np.minimum(p_m - extent_m - room.walls.min_m, np.asarray(room.walls.max_m) - p_m - extent_m)
+        room_m = np.minimum(
+            p_m - extent_m - room.walls.min_m, np.asarray(room.walls.max_m) - p_m - extent_m
+        )
         inside.append(float(room_m.min()))
     if min(inside) >= 0.0:
         return None
@@ -188,7 +219,12 @@ def _leaving(room: RoomVolume, name: str, shape: ActorVolume) -> RoomWarning | N
 
 
 def _meeting(
-    room: RoomVolume, name: str, shape: ActorVolume, other: RoomVolume, other_name: str, other_shape: ActorVolume
+    room: RoomVolume,
+    name: str,
+    shape: ActorVolume,
+    other: RoomVolume,
+    other_name: str,
+    other_shape: ActorVolume,
 ) -> RoomWarning | None:
     margin_m = max(room.margin_m, other.margin_m)
     near_m = margin_m + HORIZON_S * float(np.linalg.norm(shape.v_mps - other_shape.v_mps))

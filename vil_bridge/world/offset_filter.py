@@ -13,14 +13,14 @@ import math
 class OffsetFilter:
     """Offset between two clocks, and its drift, from the bounds that exchanges of stamps give.
 
-    Each way of an exchange bounds the offset on one side, and the distance of the bounds is the round
-    trip. A way takes half of the least round trip and waits beyond that, exponentially distributed.
-    Three hypotheses run side by side: the drift stays, the clock is slewed, the clock is stepped. Each is
-    a Kalman filter of offset and drift with process noise of its own; each way updates them by matching
-    moments. Their likelihoods weigh them (interacting multiple model), and the
-    result is their mixture. An exchange that all of them exclude is suspect and left out; three that
-    agree prove a step, and the filter starts over with the path and the drift known. While the usual
-    waits are unknown, only the bounds of all exchanges together exclude one.
+    Each way of an exchange bounds the offset on one side, and the distance of the bounds is the
+    round trip. A way takes half of the least round trip and waits beyond that, exponentially
+    distributed. Three hypotheses run side by side: the drift stays, the clock is slewed, the clock
+    is stepped. Each is a Kalman filter of offset and drift with process noise of its own; each way
+    updates them by matching moments. Their likelihoods weigh them (interacting multiple model), and
+    the result is their mixture. An exchange that all of them exclude is suspect and left out; three
+    that agree prove a step, and the filter starts over with the path and the drift known. While the
+    usual waits are unknown, only the bounds of all exchanges together exclude one.
 
     Attributes:
         epoch: number of steps that started it over.
@@ -31,25 +31,30 @@ class OffsetFilter:
         covariance: of offset and drift: ns^2, ns, 1.
     """
 
-    _NOISE = ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6))  # by hypothesis: of drift, offset in ns; per sqrt(s)
+    # By hypothesis: of drift, offset in ns; per sqrt(s).
+    _NOISE = ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6))
     _STAY_S = (50.0, 2.0, 0.5)  # mean duration of each hypothesis
     _FIRST = (0.9, 0.05, 0.05)
     _DRIFT_PRIOR, _KNOWN_DRIFT, _MOST_DRIFT = 50e-6, 5e-6, 1e-3
     _FLOOR_NS, _LEAST_WAIT_NS = 20e3, 5e3
     _USUAL = 0.125  # share of both waits that one way waits at least, as a mean
     _WINDOW = 960  # round trips, of which the least counts: a minute at 16 exchanges per second
-    _RANK, _BEYOND = 8, 0.467  # the least of the round trips lies that share of its distance to the 8th above the bound
+    # The least of the round trips lies that share of its distance to the 8th above the bound.
+    _RANK, _BEYOND = 8, 0.467
     _MEMORY = 100  # exchanges over which waits are averaged
     _GATE, _AGREE_NS = 5.0, 1e5
     _PROOF = 3
-    _MANY = 32  # exchanges from which on the usual waits are known; before, only bounds exclude a clock
+    _MANY = (
+        32  # exchanges from which on the usual waits are known; before, only bounds exclude a clock
+    )
 
     def __init__(self) -> None:
         self.epoch = self.count = self.t_ref_ns = self.offset_ns = 0
         self.drift = 0.0
         self.covariance = (0.0, 0.0, 0.0)
         self._drift_std = self._DRIFT_PRIOR
-        self._states: list[list[float]] = []  # offset beyond offset_ns, drift, and their covariance, by hypothesis
+        # Offset beyond offset_ns, drift, and their covariance, by hypothesis.
+        self._states: list[list[float]] = []
         self._weights: list[float] = []
         self._low = self._high = 0.0  # bounds of the offset by all exchanges, beyond offset_ns
         self._waits_ns = [0.0, 0.0]
@@ -68,11 +73,12 @@ class OffsetFilter:
         return self.offset_ns + round(self.drift * (t_ns - self.t_ref_ns))
 
     def uncertainty_at(self, t_ns: int) -> int:
-        """Return half the best round trip (a lopsided path is not measurable) plus two standard deviations.
+        """Return half the best round trip (a lopsided path is not measurable) plus two standard
+        deviations.
 
-        It is at least the distance to the farther bound that the exchanges give together: while they are few, waits
-        on one way pull the offset to one side. A step may come with another path, as after a vehicle's sleep: only
-        round trips since then count.
+        It is at least the distance to the farther bound that the exchanges give together: while
+        they are few, waits on one way pull the offset to one side. A step may come with another
+        path, as after a vehicle's sleep: only round trips since then count.
         """
         c00, c01, c11 = self.covariance
         dt_ns, best_ns = float(t_ns - self.t_ref_ns), max(self.best_rtt_ns, self._least_ns)
@@ -89,7 +95,9 @@ class OffsetFilter:
         self._suspects = []
 
     def add(self, t_ns: int, low_ns: int, high_ns: int) -> bool:
-        """Account an exchange: at ``t_ns`` (local time, its middle) the offset was between the bounds.
+        """Account an exchange.
+
+        At ``t_ns`` (local time, its middle) the offset was between the bounds.
 
         Returns:
             False where the exchange is impossible, or suspect and left out.
@@ -106,7 +114,9 @@ class OffsetFilter:
         base_ns, soft_ns = self._path(rtt_ns)
         low = low_ns - self.offset_ns + 0.5 * base_ns
         high = high_ns - self.offset_ns - 0.5 * base_ns
-        excess = min(max(low - s[0], s[0] - high) / (s[2] + soft_ns * soft_ns) ** 0.5 for s in self._states)
+        excess = min(
+            max(low - s[0], s[0] - high) / (s[2] + soft_ns * soft_ns) ** 0.5 for s in self._states
+        )
         exchange, slack_ns = (t_ns, low_ns, high_ns), self._AGREE_NS + 4.0 * soft_ns - base_ns
         # One with a long way may fit both; only one that excludes the step absolves the clock.
         self._suspects = [s for s in self._suspects if self._agree(s, exchange, slack_ns)]
@@ -137,7 +147,9 @@ class OffsetFilter:
         return True
 
     def _excludes(self, low_ns: int, high_ns: int) -> bool:
-        """Return True if the bounds of an exchange leave nothing of those that the others give together."""
+        """Return True if the bounds of an exchange leave nothing of those that the others give
+        together.
+        """
         return low_ns - self.offset_ns > self._high or high_ns - self.offset_ns < self._low
 
     def _agree(self, a: tuple[int, int, int], b: tuple[int, int, int], slack_ns: float) -> bool:
@@ -145,7 +157,9 @@ class OffsetFilter:
         return max(a[1], b[1]) - min(a[2], b[2]) <= slack_ns + self._MOST_DRIFT * abs(a[0] - b[0])
 
     def _path(self, rtt_ns: int) -> tuple[float, float]:
-        """Return the round trip without any wait, and the standard deviation of bounds less half of it."""
+        """Return the round trip without any wait, and the standard deviation of bounds less half
+        of it.
+        """
         if not self._ranked:
             return rtt_ns, self._FLOOR_NS + 0.5 * rtt_ns
         least_ns, n = min(rtt_ns, self._ranked[0]), len(self._ranked)
@@ -165,7 +179,10 @@ class OffsetFilter:
             self._waits_ns[way] += gain * (max(0.0, wait_ns) - self._waits_ns[way])
 
     def _bound(self, low: float, high: float) -> None:
-        """Account the bounds; where a slewed clock leaves nothing between them and the others, they stand alone."""
+        """Account the bounds.
+
+        Where a slewed clock leaves nothing between them and the others, they stand alone.
+        """
         both = max(low, self._low), min(high, self._high)
         self._low, self._high = both if both[0] <= both[1] else (low, high)
 
@@ -175,7 +192,10 @@ class OffsetFilter:
         dt_s = 1e-9 * dt_ns
         moved, wider = self.drift * dt_ns, 2.0 * max(0.0, self.covariance[2]) ** 0.5 * dt_ns
         self._low, self._high = self._low + moved - wider, self._high + moved + wider
-        (a, b, c), (calm, slewed, stepped) = self._weights, (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S)
+        (a, b, c), (calm, slewed, stepped) = (
+            self._weights,
+            (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S),
+        )
         flows = [
             [a * calm, b * (1.0 - slewed), c * (1.0 - stepped)],
             [0.5 * a * (1.0 - calm), b * slewed, 0.0],
@@ -184,9 +204,14 @@ class OffsetFilter:
         self._weights = [max(1e-9, sum(flow)) for flow in flows]
         states = []
         for i, (drift_noise, offset_noise_ns) in enumerate(self._NOISE):
-            offset, drift, c00, c01, c11 = self._merged([share / self._weights[i] for share in flows[i]])
+            offset, drift, c00, c01, c11 = self._merged(
+                [share / self._weights[i] for share in flows[i]]
+            )
             q = drift_noise * drift_noise * dt_s
-            c00 += dt_ns * (2.0 * c01 + dt_ns * (c11 + q / 3.0)) + offset_noise_ns * offset_noise_ns * dt_s
+            c00 += (
+                dt_ns * (2.0 * c01 + dt_ns * (c11 + q / 3.0))
+                + offset_noise_ns * offset_noise_ns * dt_s
+            )
             c01 += dt_ns * (c11 + 0.5 * q)
             states.append([offset + dt_ns * drift, drift, c00, c01, c11 + q])
         self._states, self.t_ref_ns = states, t_ns
@@ -194,8 +219,9 @@ class OffsetFilter:
     def _update(self, low: float, high: float, soft_ns: float) -> None:
         """Account both ways in each hypothesis, and weigh them by their likelihoods.
 
-        The density of the two waits, as a function of the offset, is exponential by the difference of their rates,
-        and ends at both bounds, which normal noise blurs. A round trip far beyond the usual speaks for neither way.
+        The density of the two waits, as a function of the offset, is exponential by the difference
+        of their rates, and ends at both bounds, which normal noise blurs. A round trip far beyond
+        the usual speaks for neither way.
         """
         least_ns = max(self._LEAST_WAIT_NS, self._USUAL * (high - low))
         rates = [1.0 / max(least_ns, wait_ns) for wait_ns in self._waits_ns]
@@ -212,7 +238,10 @@ class OffsetFilter:
         self._weights = [likelihood / total for likelihood in likelihoods]
 
     def _cut(self, state: list[float], sign: float, edge_ns: float, soft_ns: float) -> float:
-        """Account that sign * offset is below the edge, but for normal noise; return the log of the probability."""
+        """Account that sign * offset is below the edge, but for normal noise.
+
+        Return the log of the probability.
+        """
         variance = state[2] + soft_ns * soft_ns
         std = variance**0.5
         z = (edge_ns - sign * state[0]) / std
@@ -222,11 +251,15 @@ class OffsetFilter:
             log, bend = math.log(mass), hazard * (z + hazard)
         else:  # the same by the asymptotic series of the normal tail
             hazard = -z - 1.0 / z + 2.0 / z**3
-            log, bend = -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard), 1.0 - 1.0 / z**2 + 6.0 / z**4
+            log, bend = (
+                -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard),
+                1.0 - 1.0 / z**2 + 6.0 / z**4,
+            )
         k0, k1 = state[2], state[3]
         state[0] -= k0 * sign * hazard / std
         state[1] -= k1 * sign * hazard / std
-        state[2] = max(1e-12 * k0, k0 - k0 * k0 * bend / variance)  # digits end where nothing was known
+        # Digits end where nothing was known.
+        state[2] = max(1e-12 * k0, k0 - k0 * k0 * bend / variance)
         state[3] -= k0 * k1 * bend / variance
         state[4] -= k1 * k1 * bend / variance
         return log

@@ -1,7 +1,7 @@
 """The line through the fastest packets: fit of a foreign clock by one-way stamps.
 
-A packet's seeming offset, stamp minus arrival, is the clock's offset less the packet's transit. Most
-of a window's packets say little; the largest seeming offset of each second says nearly all.
+A packet's seeming offset, stamp minus arrival, is the clock's offset less the packet's transit.
+Most of a window's packets say little; the largest seeming offset of each second says nearly all.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class EnvelopeFit(NamedTuple):
 
 
 class UsualStamps(NamedTuple):
-    """Stamps that change no more than a count and a sum: they lie under the largest of the newest second.
+    """Stamps that change no more than a count and a sum.
+
+    They lie under the largest of the newest second.
 
     Attributes:
         t_ref_ns, offset_ns, drift: the fit. most_over_ns, least_over_ns: between them beyond it.
@@ -98,9 +100,9 @@ class Envelope:
     def judge(self, t_arrival_ns: int, offset_ns: int) -> StampVerdict:
         """Judge a stamp of the foreign clock; only a usual one may be added.
 
-        Forward: three stamps in a row from later than now. Backward: for three seconds not one packet
-        came near the envelope; late ones alone (a stall, a burst) never last that long. The first
-        stamps, which may all be late, raise no suspicion.
+        Forward: three stamps in a row from later than now. Backward: for three seconds not one
+        packet came near the envelope; late ones alone (a stall, a burst) never last that long. The
+        first stamps, which may all be late, raise no suspicion.
         """
         usual = self.usual()
         if usual is None:
@@ -109,12 +111,21 @@ class Envelope:
         self._above = self._above + 1 if over_ns > usual.most_over_ns else 0
         if over_ns >= usual.least_over_ns:
             self._below = 0
-            return (StampVerdict.USUAL, StampVerdict.SUSPECT, StampVerdict.SUSPECT, StampVerdict.STEPPED)[self._above]
+            return (
+                StampVerdict.USUAL,
+                StampVerdict.SUSPECT,
+                StampVerdict.SUSPECT,
+                StampVerdict.STEPPED,
+            )[self._above]
         if not self._below:
             self._below_since_ns = t_arrival_ns
         self._below += 1
         lasting = t_arrival_ns - self._below_since_ns > _BACKWARD_NS
-        return StampVerdict.STEPPED if lasting and self._below >= _BACKWARD_STAMPS else StampVerdict.SUSPECT
+        return (
+            StampVerdict.STEPPED
+            if lasting and self._below >= _BACKWARD_STAMPS
+            else StampVerdict.SUSPECT
+        )
 
     def usual(self) -> UsualStamps | None:
         """Return the stamps that raise no suspicion; None while all are."""
@@ -124,10 +135,15 @@ class Envelope:
         far_ns = max(_BACKWARD_LEAST_NS, _BACKWARD_TRANSITS * self._transit_ns)
         limits = fit.uncertainty_ns + _FORWARD_SLACK_NS, -fit.uncertainty_ns - far_ns
         newest = self._seconds[-1]
-        return UsualStamps(fit.t_ref_ns, fit.offset_ns, fit.drift, *limits, newest.start_ns, newest.offset_ns)
+        return UsualStamps(
+            fit.t_ref_ns, fit.offset_ns, fit.drift, *limits, newest.start_ns, newest.offset_ns
+        )
 
     def add_usual(self, count: int, under_ns: int) -> None:
-        """Take in usual stamps: how many, and the sum of their offsets less the largest of the newest second."""
+        """Take in usual stamps.
+
+        How many, and the sum of their offsets less the largest of the newest second.
+        """
         newest = self._seconds[-1]
         newest.count += count
         newest.sum_ns += count * newest.offset_ns + under_ns
@@ -170,20 +186,37 @@ class Envelope:
         residual = y - drift * t
         top = float(residual.max())
         count = sum(s.count for s in seconds)
-        line = offset_ref + top + (drift + prior) * (np.array([s.start_ns for s in seconds]) + 0.5 * NS_PER_S - t_ref)
+        line = (
+            offset_ref
+            + top
+            + (drift + prior) * (np.array([s.start_ns for s in seconds]) + 0.5 * NS_PER_S - t_ref)
+        )
         late_ns = sum(float(at) * s.count - s.sum_ns for at, s in zip(line, seconds, strict=True))
         self._transit_ns = max(0.0, _PRIOR_TRANSIT_NS + late_ns) / count
         drift_uncertainty = 2.0 / information**0.5 + _WANDER
         raised_ns = top - float(weight @ residual / weight.sum())
-        uncertainty = _FLOOR_NS + _LUCK * self._transit_ns / count + raised_ns + drift_uncertainty * abs(float(dt[-1]))
+        uncertainty = (
+            _FLOOR_NS
+            + _LUCK * self._transit_ns / count
+            + raised_ns
+            + drift_uncertainty * abs(float(dt[-1]))
+        )
         self._fit = EnvelopeFit(
-            t_ref, offset_ref + round(top), drift + prior, round(uncertainty), len(seconds), drift_uncertainty
+            t_ref,
+            offset_ref + round(top),
+            drift + prior,
+            round(uncertainty),
+            len(seconds),
+            drift_uncertainty,
         )
         return self._fit
 
 
 def _hull_slope(t: list[float], y: list[float]) -> float:
-    """Return the slope of the edge of the upper hull over the middle of the points; 0 for a single one."""
+    """Return the slope of the edge of the upper hull over the middle of the points.
+
+    0 for a single one.
+    """
     hull: list[tuple[float, float]] = []
     for point in zip(t, y, strict=True):
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):

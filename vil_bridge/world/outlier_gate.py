@@ -20,7 +20,8 @@ _PROOF_NS: Final = 40 * NS_PER_MS
 
 
 def surely_reachable_step(dt_s: float, max_speed_mps: float, max_rate_radps: float) -> float:
-    """Return a bound on the change of x, y, z, qx, qy, qz and qw within which every pose is reachable.
+    """Return a bound on the change of x, y, z, qx, qy, qz and qw within which every pose is
+    reachable.
 
     A quick test for the usual frame: an attitude with the other sign merely seems far.
     """
@@ -36,7 +37,9 @@ def reachable(
     max_speed_mps: npt.ArrayLike,
     max_rate_radps: npt.ArrayLike,
 ) -> BoolArray:
-    """Return which bodies can have moved from ``before`` to ``poses`` within a time; False for an invalid pose.
+    """Return which bodies can have moved from ``before`` to ``poses`` within a time.
+
+    False for an invalid pose.
 
     Args:
         dt_s: the time, positive, shape (...) as the limits.
@@ -53,7 +56,9 @@ def reachable(
         half_turn_rad = np.minimum(np.multiply(max_rate_radps, dt_s) + _SLACK_RAD, np.pi) * 0.5
         norm2 = (poses[..., None, 3:] @ poses[..., 3:, None])[..., 0, 0]
         possible: BoolArray = (
-            (step2_m2 <= reach_m * reach_m) & (np.abs(products) >= np.cos(half_turn_rad)) & is_unit(norm2)
+            (step2_m2 <= reach_m * reach_m)
+            & (np.abs(products) >= np.cos(half_turn_rad))
+            & is_unit(norm2)
         )
     return possible
 

@@ -1,7 +1,7 @@
 """Poses of a vehicle with an IMU at instants that mocap has not seen yet.
 
-A filter of mocap and IMU gives the state at the newest pose; from there the samples, free of bias, are
-integrated, and beyond them the motion is forecast (docs/concepts/prediction.md).
+A filter of mocap and IMU gives the state at the newest pose; from there the samples, free of bias,
+are integrated, and beyond them the motion is forecast (docs/concepts/prediction.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _SAME_NS: Final = 100_000
 _OF_POSE: Final = np.array([0, 1, 2, 6, 7, 8]) * 10
 """Variances of attitude and position in a covariance (9, 9)."""
 IMU_SILENCE_NS: Final = 100_000_000
-"""An IMU that lags further behind the newest mocap pose has fallen silent and is not believed any more."""
+"""An IMU that lags further behind the newest mocap pose has fallen silent and is not believed
+any more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +63,30 @@ class InertialPredictor:
         """Account a sample: bridge time, IMU axes."""
         self.body.add_imu(t_ns, w_radps, f_mps2)
 
-    def add_pose(self, t_ns: int, p_world_body_m: FloatArray, q_world_body_xyzw: FloatArray) -> None:
+    def add_pose(
+        self, t_ns: int, p_world_body_m: FloatArray, q_world_body_xyzw: FloatArray
+    ) -> None:
         """Account a tracked pose, and compare it with the gyroscope."""
         self.against_pose.add(t_ns, p_world_body_m, q_world_body_xyzw)
         self.body.add_pose(t_ns, p_world_body_m, q_world_body_xyzw)
 
     def since(self, t_ns: int) -> ImuWindow | None:
-        """Return the measured samples after ``t_ns``, an instant by mocap's stamps; None when there is none.
+        """Return the measured samples after ``t_ns``, an instant by mocap's stamps.
 
-        The lateness changes a little from call to call: a sample that hardly differs from ``t_ns`` is not new.
+        None when there is none.
+
+        The lateness changes a little from call to call: a sample that hardly differs from ``t_ns``
+        is not new.
         """
         late_ns = self.body.sensors.late_ns
         samples = self.body.imu.since(t_ns + late_ns + _SAME_NS)
         return None if samples is None else samples._replace(t_ns=samples.t_ns - late_ns)
 
     def turned_rad(self, t0_ns: int, t1_ns: int) -> float | None:
-        """Return the net angle that the gyroscope turned by between two instants; None when it does not cover most."""
+        """Return the net angle that the gyroscope turned by between two instants.
+
+        None when it does not cover most.
+        """
         newest_ns, sensors = self._newest_imu_ns(), self.body.sensors
         t_end_ns = t1_ns if newest_ns is None else min(t1_ns, newest_ns)
         if t_end_ns - t0_ns < _MOST * (t1_ns - t0_ns):
@@ -115,24 +125,37 @@ class InertialPredictor:
         t_ns = min(t_ns, t_capture_ns + horizon_ns)
         key = t_ns, self.body.version
         if self._newest[0] != key:
-            state = carried(self.body, self.body.newest(), t_ns, parts_of) if self._covers(t_capture_ns) else None
+            state = (
+                carried(self.body, self.body.newest(), t_ns, parts_of)
+                if self._covers(t_capture_ns)
+                else None
+            )
             self._newest = key, None if state is None else body_of(state, self._q_imu_body_xyzw)
         return self._newest[1]
 
-    def covariance(self, t_capture_ns: int, t_ns: int, horizon_ns: int, *, measured: bool) -> FloatArray | None:
-        """Return the covariance (9, 9) of :meth:`estimate`: attitude (body axes), velocity and position (world).
+    def covariance(
+        self, t_capture_ns: int, t_ns: int, horizon_ns: int, *, measured: bool
+    ) -> FloatArray | None:
+        """Return the covariance (9, 9) of :meth:`estimate`.
+
+        Attitude (body axes), velocity and position (world).
 
         That of a pose as measured has the noise of mocap in addition.
         """
         if not self._covers(t_capture_ns):
             return None
-        covariance = covariance_at(self.body, min(t_ns, t_capture_ns + horizon_ns), self._q_imu_body_xyzw)
+        covariance = covariance_at(
+            self.body, min(t_ns, t_capture_ns + horizon_ns), self._q_imu_body_xyzw
+        )
         if measured and covariance is not None:
             covariance.flat[_OF_POSE] += self.body.mocap.variances
         return covariance
 
     def age_ns(self, t_ns: int) -> int | None:
-        """Return an instant minus the newest inertial sample, not negative; None without samples."""
+        """Return an instant minus the newest inertial sample, not negative.
+
+        None without samples.
+        """
         newest_ns = self._newest_imu_ns()
         return None if newest_ns is None else max(0, t_ns - newest_ns)
 

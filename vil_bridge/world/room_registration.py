@@ -36,7 +36,9 @@ class Placement:
         return float(np.sqrt(np.mean(self.residuals_m**2)))
 
 
-def place_by_points(p_world_m: npt.ArrayLike, p_room_m: npt.ArrayLike, *, yaw_only: bool = True) -> Placement:
+def place_by_points(
+    p_world_m: npt.ArrayLike, p_room_m: npt.ArrayLike, *, yaw_only: bool = True
+) -> Placement:
     """Return the placement that brings points of a room onto the same points in the world.
 
     Args:
@@ -49,7 +51,9 @@ def place_by_points(p_world_m: npt.ArrayLike, p_room_m: npt.ArrayLike, *, yaw_on
     """
     world, room = np.asarray(p_world_m, dtype=np.float64), np.asarray(p_room_m, dtype=np.float64)
     if world.ndim != 2 or world.shape[1:] != (3,) or world.shape != room.shape:
-        raise ValueError(f"points must come in pairs of x, y, z; got shapes {world.shape} and {room.shape}")
+        raise ValueError(
+            f"points must come in pairs of x, y, z; got shapes {world.shape} and {room.shape}"
+        )
     if not (np.isfinite(world).all() and np.isfinite(room).all()):
         raise ValueError("a point is not finite")
     _require_spread(world, yaw_only)
@@ -62,7 +66,8 @@ def place_by_points(p_world_m: npt.ArrayLike, p_room_m: npt.ArrayLike, *, yaw_on
 def place_by_poses(
     T_world_body: Sequence[Transform], T_room_body: Sequence[Transform], *, yaw_only: bool = True
 ) -> Placement:
-    """Return the placement from a body (a wand) whose pose was measured in both rooms, once or more often.
+    """Return the placement from a body (a wand) whose pose was measured in both rooms, once or more
+    often.
 
     Attitudes decide the rotation, since a single place gives one too; positions the translation.
 
@@ -70,7 +75,9 @@ def place_by_poses(
         ValueError: no pose, or not as many in one room as in the other.
     """
     if not T_world_body or len(T_world_body) != len(T_room_body):
-        raise ValueError(f"poses must come in pairs; got {len(T_world_body)} and {len(T_room_body)}")
+        raise ValueError(
+            f"poses must come in pairs; got {len(T_world_body)} and {len(T_room_body)}"
+        )
     world, room = (np.array([T.p_m for T in poses]) for poses in (T_world_body, T_room_body))
     q_world, q_room = (np.array([T.q_xyzw for T in poses]) for poses in (T_world_body, T_room_body))
     turns = (q_to_matrix(q_world) @ q_to_matrix(q_room).transpose(0, 2, 1)).sum(axis=0)
@@ -83,7 +90,9 @@ def _require_spread(points_m: FloatArray, yaw_only: bool) -> None:
     needed = 1 if yaw_only else 2
     if len(points_m) < needed + 1 or spread_m[needed - 1] < _MIN_SPREAD_M:
         apart = "apart on the floor" if yaw_only else "that are not in one line"
-        raise ValueError(f"at least {needed + 1} points {apart} are needed, {_MIN_SPREAD_M * 100:.0f} cm or more")
+        raise ValueError(
+            f"at least {needed + 1} points {apart} are needed, {_MIN_SPREAD_M * 100:.0f} cm or more"
+        )
 
 
 def _heading(covariance: FloatArray) -> FloatArray:

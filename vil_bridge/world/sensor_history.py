@@ -20,7 +20,9 @@ _MOST_BYTES: Final = 64 << 20
 
 
 class SensorHistory:
-    """Readings as sources emitted them, numbered from 1 in the order in which they came; any thread.
+    """Readings as sources emitted them, numbered from 1 in the order in which they came.
+
+    Any thread.
 
     Args:
         actors: whose they are.
@@ -56,11 +58,15 @@ class SensorHistory:
         return self._descriptions[actor]
 
     def room_of(self, actor: str) -> Transform:
-        """Return T_world_room of the source that an actor comes from; the identity where it has no room."""
+        """Return T_world_room of the source that an actor comes from.
+
+        The identity where it has no room.
+        """
         return self._rooms.get(self._source_of[actor], Transform.identity())
 
     def since(self, number: int, actors: Collection[str]) -> tuple[int, list[ActorReading]]:
-        """Return the number of the newest event, and the readings of some actors since an event, oldest first.
+        """Return the number of the newest event, and the readings of some actors since an event,
+        oldest first.
 
         Args:
             number: of the last event that is known already.
@@ -73,9 +79,14 @@ class SensorHistory:
         offset_ns = WallClock.of_run().offset_ns
         for event in reversed(events):
             names = [self._actor_of.get((event.source, subject)) for subject in event.subjects]
-            mine = [(row, name) for row, name in enumerate(names) if name in actors and name is not None]
+            mine = [
+                (row, name) for row, name in enumerate(names) if name in actors and name is not None
+            ]
             if mine:
                 room = self._rooms.get(event.source)
                 turned = event if room is None else event.in_world(room)
-                found += [ActorReading(name, event.sensor, turned.reading(row, offset_ns)) for row, name in mine]
+                found += [
+                    ActorReading(name, event.sensor, turned.reading(row, offset_ns))
+                    for row, name in mine
+                ]
         return newest, found

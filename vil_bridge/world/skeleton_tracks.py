@@ -33,7 +33,9 @@ class SkeletonStamps(ctypes.Structure):
         suspected: the hips are where they cannot be, and may prove to stay there.
     """
 
-    _fields_ = tuple((name, ctypes.c_int64) for name in ("t_capture_ns", "t_arrival_ns", "tracked", "suspected"))
+    _fields_ = tuple(
+        (name, ctypes.c_int64) for name in ("t_capture_ns", "t_arrival_ns", "tracked", "suspected")
+    )
     t_capture_ns: int
     t_arrival_ns: int
     tracked: int
@@ -58,30 +60,41 @@ class SkeletonTrack:
         self._model: SkeletonModel | None = None
         self._place_bone = 0
         self._t = np.zeros(CAPACITY, dtype=np.int64)
-        self._poses, self._seen = np.zeros((CAPACITY, 0, 7)), np.zeros((CAPACITY, 0), dtype=np.bool_)
+        self._poses, self._seen = (
+            np.zeros((CAPACITY, 0, 7)),
+            np.zeros((CAPACITY, 0), dtype=np.bool_),
+        )
         self._count = np.zeros(1, dtype=np.int64)
         self.stamps = SkeletonStamps(-1, -1)
         self.jumps = 0
         self.rejected = 0
         self.repeats = Repeats(1)
 
-    def append(self, t_ns: int, t_arrival_ns: int, skeleton: SkeletonFrame, room: RoomFrame) -> None:
+    def append(
+        self, t_ns: int, t_arrival_ns: int, skeleton: SkeletonFrame, room: RoomFrame
+    ) -> None:
         """Store a frame of a room; the subject counts as tracked while its hips are.
 
-        Hips are the bone of :func:`~vil_bridge.core.skeleton.place_of`, the root where none are recognised.
-        Bones that were not seen, or are no poses, keep their last pose relative to the parent. Hips that moved
-        further than a human can are rejected, or start the history over when they stay there.
+        Hips are the bone of :func:`~vil_bridge.core.skeleton.place_of`, the root where none are
+        recognised. Bones that were not seen, or are no poses, keep their last pose relative to the
+        parent. Hips that moved further than a human can are rejected, or start the history over
+        when they stay there.
         """
         if self._model is not skeleton.model:
             self._use(skeleton.model)
         with np.errstate(invalid="ignore", over="ignore"):  # an invalid pose counts as not seen
-            self._judge(t_ns, t_arrival_ns, room.poses(skeleton.p_m, skeleton.q_xyzw), skeleton.tracked)
+            self._judge(
+                t_ns, t_arrival_ns, room.poses(skeleton.p_m, skeleton.q_xyzw), skeleton.tracked
+            )
 
     def _use(self, model: SkeletonModel) -> None:
         """Begin a history of another model."""
         bones = len(model.bones)
         self._model, self._place_bone = model, place_bone(model)
-        self._poses, self._seen = np.zeros((CAPACITY, bones, 7)), np.zeros((CAPACITY, bones), dtype=np.bool_)
+        self._poses, self._seen = (
+            np.zeros((CAPACITY, bones, 7)),
+            np.zeros((CAPACITY, bones), dtype=np.bool_),
+        )
         self._count[0] = 0
 
     def _judge(self, t_ns: int, t_arrival_ns: int, poses: FloatArray, tracked: BoolArray) -> None:
@@ -99,7 +112,9 @@ class SkeletonTrack:
             return
         if not np.logical_and.reduce(tracked):
             poses = self._completed(poses, tracked)
-        same = bool(self._count[0]) and bool((poses[self._place_bone] == self._newest()[self._place_bone]).all())
+        same = bool(self._count[0]) and bool(
+            (poses[self._place_bone] == self._newest()[self._place_bone]).all()
+        )
         self.repeats.add(_FIRST, np.array([stamps.t_arrival_ns]), t_arrival_ns, np.array([same]))
         slot = self._count[0] % CAPACITY
         self._t[slot], self._poses[slot], self._seen[slot] = t_ns, poses, tracked
@@ -152,7 +167,9 @@ class SkeletonTrack:
         if t_ns <= times_ns[0]:
             return self._frame(slots[0])
         if t_ns >= newest_ns:
-            older = max(0, int(np.searchsorted(times_ns, newest_ns - TWIST_WINDOW_NS, side="right")) - 1)
+            older = max(
+                0, int(np.searchsorted(times_ns, newest_ns - TWIST_WINDOW_NS, side="right")) - 1
+            )
             later = len(slots) - 1
         else:
             later = int(np.searchsorted(times_ns, t_ns))
@@ -163,7 +180,9 @@ class SkeletonTrack:
         before, now = self._poses[slots[older]], self._poses[slots[later]]
         turn = q_log(q_mul(q_conj(before[:, 3:]), now[:, 3:]))
         p_m = now[:, :3] + past_later * (now[:, :3] - before[:, :3])
-        return self._framed(p_m, q_mul(now[:, 3:], q_exp(past_later * turn)), self._seen[slots[later]].copy())
+        return self._framed(
+            p_m, q_mul(now[:, 3:], q_exp(past_later * turn)), self._seen[slots[later]].copy()
+        )
 
     def _frame(self, slot: int) -> SkeletonFrame:
         poses = self._poses[slot].copy()
@@ -174,7 +193,9 @@ class SkeletonTrack:
         return SkeletonFrame(self._model, p_m, q_xyzw, seen)
 
     def _completed(self, poses: FloatArray, tracked: BoolArray) -> FloatArray:
-        """Place unseen bones where they last were relative to their parents, at rest when never seen."""
+        """Place unseen bones where they last were relative to their parents, at rest when never
+        seen.
+        """
         assert self._model is not None, "append() has set it"
         parents = self._model.parents
         poses = poses.copy()

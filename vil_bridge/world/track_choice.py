@@ -37,5 +37,7 @@ def frame_store(
 ) -> FrameStore[TrackBank, SkeletonTrack] | CompiledFrameStore:
     """Return a store of the tracks that the functions above made."""
     if isinstance(bank, CompiledTrackBank):
-        return CompiledFrameStore(bank, cast("Mapping[tuple[str, str], CompiledSkeletonTrack]", skeletons))
+        return CompiledFrameStore(
+            bank, cast("Mapping[tuple[str, str], CompiledSkeletonTrack]", skeletons)
+        )
     return FrameStore(bank, skeletons)

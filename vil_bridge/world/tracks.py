@@ -2,7 +2,8 @@
 
 The tracks share one set of arrays, so that a frame of many bodies is stored, and many bodies are
 predicted, in a handful of array operations. Times are capture times in the bridge's clock.
-:mod:`~vil_bridge.world.compiled_tracks` does the same on the same arrays, without numpy's many calls.
+:mod:`~vil_bridge.world.compiled_tracks` does the same on the same arrays, without numpy's many
+calls.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class TrackBank:
         t_capture_ns, t_arrival_ns: newest *tracked* sample per row, -1 = never.
         tracked: what the newest frame said, per row.
         repeats: since when poses repeat to the bit.
-        counters: ``out_of_order``, ``rejected`` (beyond what the body can do) and ``jumps`` (histories
-            given up since the body stayed in such a place) per bank.
+        counters: ``out_of_order``, ``rejected`` (beyond what the body can do) and ``jumps``
+            (histories given up since the body stayed in such a place) per bank.
         version: changes with every change of the samples.
     """
 
@@ -62,7 +63,8 @@ class TrackBank:
         rows = len(limits)
         # Samples of all rows with the same number lie together: a frame is written in one go.
         self._t = np.zeros(CAPACITY * rows, dtype=np.int64)
-        self._moved_ns = np.zeros(rows, dtype=np.int64)  # since they were stored, all samples of a row
+        # Since they were stored, all samples of a row.
+        self._moved_ns = np.zeros(rows, dtype=np.int64)
         self._poses = np.zeros((CAPACITY * rows, 7))
         self._poses[:, 6] = 1.0
         self._rows = np.arange(rows)
@@ -74,8 +76,13 @@ class TrackBank:
         self._limit_ns = np.array([limit.stale_after_ns for limit in limits], dtype=np.int64)
         self._coast_ns = np.array([limit.coast_after_ns for limit in limits], dtype=np.int64)
         self._max_speed_mps = np.array([limit.max_speed_mps for limit in limits], dtype=np.float64)
-        self._max_rate_radps = np.array([limit.max_rate_radps for limit in limits], dtype=np.float64)
-        self._slowest = min(self._max_speed_mps, default=0.0), min(self._max_rate_radps, default=0.0)
+        self._max_rate_radps = np.array(
+            [limit.max_rate_radps for limit in limits], dtype=np.float64
+        )
+        self._slowest = (
+            min(self._max_speed_mps, default=0.0),
+            min(self._max_rate_radps, default=0.0),
+        )
         self._suspects: set[int] = set()
         self.t_capture_ns = np.full(rows, -1, dtype=np.int64)
         self.t_arrival_ns = np.full(rows, -1, dtype=np.int64)
@@ -92,22 +99,32 @@ class TrackBank:
         self._turned_rad = np.zeros((3, rows))
 
     def store(self, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
-        """Store the bound bodies of a frame captured at ``t_ns``; True when one was lost or found."""
+        """Store the bound bodies of a frame captured at ``t_ns``.
+
+        True when one was lost or found.
+        """
         tracked = frame.tracked[binding.columns]
         changed = bool((self.tracked[binding.rows] != tracked).any())
-        with np.errstate(invalid="ignore", over="ignore"):  # they are refused, without a word on stderr
-            self.append(binding.rows, t_ns, frame.t_arrival_ns, self._bodies(frame, binding), tracked)
+        # They are refused, without a word on stderr.
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.append(
+                binding.rows, t_ns, frame.t_arrival_ns, self._bodies(frame, binding), tracked
+            )
         return changed
 
     def _bodies(self, frame: SourceFrame, binding: Binding) -> FloatArray:
         return binding.bodies(frame)
 
-    def append(self, rows: Rows, t_ns: int, t_arrival_ns: int, poses: FloatArray, tracked: BoolArray) -> None:
-        """Store one sample per row: ``poses`` (k, 7) as (x, y, z, qx, qy, qz, qw), ``tracked`` (k,).
+    def append(
+        self, rows: Rows, t_ns: int, t_arrival_ns: int, poses: FloatArray, tracked: BoolArray
+    ) -> None:
+        """Store one sample per row.
+
+        ``poses`` (k, 7) as (x, y, z, qx, qy, qz, qw), ``tracked`` (k,).
 
         Untracked samples only clear the flag; samples not newer than the last are counted and
-        dropped; an impossible step (a swapped label, a flip) is rejected, and one that lasts (a cut in
-        playback) starts the row's history over.
+        dropped; an impossible step (a swapped label, a flip) is rejected, and one that lasts (a cut
+        in playback) starts the row's history over.
         """
         self.tracked[rows] = tracked
         step = poses - self._newest[rows]
@@ -120,7 +137,12 @@ class TrackBank:
         self._t[slots] = t_ns - self._moved_ns[rows]
         self._poses[slots] = poses
         if self._noisy:
-            self.repeats.add(rows, self.t_arrival_ns[rows], t_arrival_ns, np.logical_and.reduce(step == 0.0, axis=1))
+            self.repeats.add(
+                rows,
+                self.t_arrival_ns[rows],
+                t_arrival_ns,
+                np.logical_and.reduce(step == 0.0, axis=1),
+            )
         self._newest[rows] = poses
         self._count[rows] += 1
         self.t_capture_ns[rows] = self._gate_ns[rows] = t_ns
@@ -135,9 +157,11 @@ class TrackBank:
         return slots
 
     def _plain(self, rows: Rows, t_ns: int, step: FloatArray, tracked: BoolArray) -> bool:
-        """Return True when all samples are tracked, newer, and nearer than the slowest body could move (``step``).
+        """Return True when all samples are tracked, newer, and nearer than the slowest body could
+        move (``step``).
 
-        For the usual frame, in as few steps as can be (ufuncs reduce without numpy's Python wrappers).
+        For the usual frame, in as few steps as can be (ufuncs reduce without numpy's Python
+        wrappers).
         """
         dt_ns = t_ns - int(np.maximum.reduce(self._gate_ns[rows]))
         if dt_ns <= 0 or not np.logical_and.reduce(tracked):
@@ -145,7 +169,9 @@ class TrackBank:
         longest = np.maximum.reduce(np.abs(step), axis=None)
         return bool(longest <= surely_reachable_step(1e-9 * dt_ns, *self._slowest))
 
-    def _accepted(self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray) -> tuple[_Index, BoolArray]:
+    def _accepted(
+        self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray
+    ) -> tuple[_Index, BoolArray]:
         """Return the rows as indices, and which of their samples are to be stored."""
         rows = self._rows[rows]
         dt_s = 1e-9 * (t_ns - self._gate_ns[rows])
@@ -155,7 +181,9 @@ class TrackBank:
         self._counted("out_of_order", int((tracked & ~newer).sum()))
         return rows, self._judge(rows, t_ns, poses, good, tracked & newer & ~good)
 
-    def _judge(self, rows: _Index, t_ns: int, poses: FloatArray, good: BoolArray, impossible: BoolArray) -> BoolArray:
+    def _judge(
+        self, rows: _Index, t_ns: int, poses: FloatArray, good: BoolArray, impossible: BoolArray
+    ) -> BoolArray:
         """Return the good samples, and those of the impossible ones that prove a new place."""
         self._clear_gates(rows[good])
         accepted = good.copy()
@@ -185,7 +213,10 @@ class TrackBank:
         self.t_arrival_ns[rows] = -1
 
     def shift(self, rows: _Index, by_ns: int) -> None:
-        """Move the capture times of some rows: the clock that they come from is known better now."""
+        """Move the capture times of some rows.
+
+        The clock that they come from is known better now.
+        """
         known = rows[self.t_capture_ns[rows] >= 0]
         self._moved_ns[known] += by_ns
         self.t_capture_ns[known] += by_ns
@@ -227,7 +258,8 @@ class TrackBank:
         return p, q_slerp(window.q_xyzw[before], window.q_xyzw[after], fraction)
 
     def motion(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return positions (n, 3), attitudes (n, 4), world velocities (n, 3), body rates (n, 3) of all rows.
+        """Return positions (n, 3), attitudes (n, 4), world velocities (n, 3), body rates (n, 3) of
+        all rows.
 
         Those at the newest sample, filtered. Cached until the next sample.
         """
@@ -238,17 +270,23 @@ class TrackBank:
         return self._motion
 
     def ahead(self, lead_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return positions (n, 3) and attitudes (n, 4) of all rows a time (n,) after their newest samples."""
+        """Return positions (n, 3) and attitudes (n, 4) of all rows a time (n,) after their
+        newest samples.
+        """
         self._advance()
         return self._posed(self._filter.ahead(lead_s))
 
     def poses(self, t_ns: int) -> FloatArray:
-        """Return the poses (n, 7) of all rows at an instant: as measured in the past, else carried on.
+        """Return the poses (n, 7) of all rows at an instant.
+
+        As measured in the past, else carried on.
 
         They are never carried further than a row's staleness limit.
         """
         t_capture_ns, limit_ns = self.t_capture_ns, self._limit_ns
-        lead_ns = np.where(t_capture_ns < 0, 0, np.minimum(np.maximum(t_ns - t_capture_ns, -limit_ns), limit_ns))
+        lead_ns = np.where(
+            t_capture_ns < 0, 0, np.minimum(np.maximum(t_ns - t_capture_ns, -limit_ns), limit_ns)
+        )
         poses = np.concatenate(self.ahead(1e-9 * lead_ns), axis=1)
         for row in np.flatnonzero(t_ns <= t_capture_ns).tolist():
             past = self.interpolate(row, t_ns)
@@ -261,7 +299,9 @@ class TrackBank:
         arrays = self.tracked, self.t_arrival_ns, self.repeats.count, self._coast_ns
         return [  # quicker than array operations, up to a hundred rows
             seen and 0 <= arrival_ns >= t_ns - coast_ns and repeats < LEAST_REPEATS
-            for seen, arrival_ns, repeats, coast_ns in zip(*(a.tolist() for a in arrays), strict=True)
+            for seen, arrival_ns, repeats, coast_ns in zip(
+                *(a.tolist() for a in arrays), strict=True
+            )
         ]
 
     def all_surely_tracked(self, t_ns: int) -> bool:
@@ -269,29 +309,38 @@ class TrackBank:
         return all(self.surely_tracked(t_ns))
 
     def twist(self, row: int, lead_s: float) -> tuple[FloatArray, FloatArray]:
-        """Return world velocity (3,) and body rate (3,) of one row a time after its newest sample."""
+        """Return world velocity (3,) and body rate (3,) of one row a time after its newest
+        sample.
+        """
         self._advance()
         v_mps, w_radps = self._filter.rates(row, lead_s)
         return v_mps, w_radps
 
     def covariance(self, row: int, t_ns: int, *, measured: bool = False) -> FloatArray:
-        """Return the covariance of one row's attitude (body axes), velocity and position at an instant, (9, 9).
+        """Return the covariance of one row's attitude (body axes), velocity and position at an
+        instant, (9, 9).
 
         That of a pose as measured has the noise of mocap in addition.
         """
         self._advance()
-        moved, turned = self._filter.covariance(row, 1e-9 * (t_ns - self.t_capture_ns.item(row))).tolist()
+        moved, turned = self._filter.covariance(
+            row, 1e-9 * (t_ns - self.t_capture_ns.item(row))
+        ).tolist()
         (position, with_rate), (_, rate) = moved
         (attitude, _), _ = turned
         if measured:
             position_m2, attitude_rad2 = self._filter.noise(row)
             position, attitude = position + position_m2, attitude + attitude_rad2
-        blocks = np.array(((attitude, 0.0, 0.0), (0.0, rate, with_rate), (0.0, with_rate, position)))
+        blocks = np.array(
+            ((attitude, 0.0, 0.0), (0.0, rate, with_rate), (0.0, with_rate, position))
+        )
         covariance: FloatArray = blocks[:, None, :, None] * _EACH_AXIS
         return covariance.reshape(9, 9)
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
-        """Return the parts of velocity and acceleration, of translation and rotation, that come true, shape (2, 2)."""
+        """Return the parts of velocity and acceleration, of translation and rotation, that come
+        true, shape (2, 2).
+        """
         self._advance()
         return self._filter.parts(row, lead_s)
 
@@ -317,11 +366,18 @@ class TrackBank:
         np.add.accumulate(turns_rad.swapaxes(1, 2), axis=0, out=values[:, 1])
         values[:, 1] += self._turned_rad
         self._filter.add(self._t[slots] + self._moved_ns, values, present)
-        self._turned_rad[...], self._filtered[...], self._done[...] = values[-1, 1], poses[-1], self._count
+        self._turned_rad[...], self._filtered[...], self._done[...] = (
+            values[-1, 1],
+            poses[-1],
+            self._count,
+        )
 
 
 def _small_turns(q_xyzw: FloatArray) -> FloatArray:
-    """Return rotation vectors (..., 3) of small rotations, exact to the third order: a third of the time of q_log."""
+    """Return rotation vectors (..., 3) of small rotations, exact to the third order.
+
+    A third of the time of q_log.
+    """
     u = q_xyzw[..., :3] * np.copysign(2.0, q_xyzw[..., 3:])
     turns_rad: FloatArray = u * (1.0 + np.add.reduce(u * u, axis=-1, keepdims=True) / 24.0)
     return turns_rad

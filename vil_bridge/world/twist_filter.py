@@ -1,10 +1,12 @@
-"""Kalman filters of bodies without an IMU: position and attitude with their velocities and accelerations.
+"""Kalman filters of bodies without an IMU.
 
-One filter for the translation and one for the rotation of each body. The jerk is white noise, errors are
-the same in all directions, and the gains are those of the steady state, so that they depend on one number:
-the jerk's density over the measurement's variance, in units of the step between two poses. A rotation is
-filtered as the sum of the turns from pose to pose, body axes. The compiled kernel does the same
-(``world/kernel/twist_filter.c``).
+Position and attitude with their velocities and accelerations.
+
+One filter for the translation and one for the rotation of each body. The jerk is white noise,
+errors are the same in all directions, and the gains are those of the steady state, so that they
+depend on one number: the jerk's density over the measurement's variance, in units of the step
+between two poses. A rotation is filtered as the sum of the turns from pose to pose, body axes. The
+compiled kernel does the same (``world/kernel/twist_filter.c``).
 """
 
 from __future__ import annotations
@@ -48,9 +50,11 @@ _PER_LOG: Final = 10.0
 
 @cache
 def steady_gains() -> FloatArray:
-    """Return gains of value, velocity and acceleration, innovation variance and velocity variance, shape (5, m).
+    """Return gains of value, velocity and acceleration, innovation variance and velocity variance,
+    shape (5, m).
 
-    By the logarithm of the index in steps of a tenth; the step is 1 s, the measurement's variance 1.
+    By the logarithm of the index in steps of a tenth; the step is 1 s, the measurement's variance
+    1.
     """
     low, high = _LOG_INDEX
     q = np.exp(np.linspace(low, high, round((high - low) * _PER_LOG) + 1))
@@ -69,16 +73,22 @@ def steady_gains() -> FloatArray:
 
 @cache
 def first_gains() -> FloatArray:
-    """Return the gains that fit a parabola to all poses, shape (3, m), by the number of poses before."""
+    """Return the gains that fit a parabola to all poses, shape (3, m), by the number of poses
+    before.
+    """
     m = np.arange(YOUNG + 1.0)
-    gains = np.stack((3.0 * (3.0 * m**2 + 3.0 * m + 2.0), 18.0 * (2.0 * m + 1.0), np.full_like(m, 60.0)))
+    gains = np.stack(
+        (3.0 * (3.0 * m**2 + 3.0 * m + 2.0), 18.0 * (2.0 * m + 1.0), np.full_like(m, 60.0))
+    )
     gains /= (m + 1.0) * (m + 2.0) * (m + 3.0)
     gains[:, 0], gains[:, 1] = (1.0, 0.0, 0.0), (1.0, 1.0, 0.0)
     return gains
 
 
 class TwistFilter:
-    """Filters of n bodies. Arrays hold translation (m) and rotation (rad), their three axes and the bodies, (2, 3, n).
+    """Filters of n bodies.
+
+    Arrays hold translation (m) and rotation (rad), their three axes and the bodies, (2, 3, n).
 
     Attributes:
         t_ns: shape (n,), newest pose; -1 = none.
@@ -89,8 +99,8 @@ class TwistFilter:
         surprises: shape (2, n), how many in a row; negative: poses that are still followed.
         whitened: shape (2, 3, n), newest innovation over its standard deviation.
         learnt_ns, learnt: shape (n,), when something was learnt, and from how many poses.
-        unlearnt: shape (5, n), sums of products of consecutive innovations (two) and of their squares less one
-            (two), and their count, since then.
+        unlearnt: shape (5, n), sums of products of consecutive innovations (two) and of their
+            squares less one (two), and their count, since then.
         damping: of forecasts.
     """
 
@@ -123,7 +133,10 @@ class TwistFilter:
         self.damping.shift(rows, by_ns)
 
     def add(self, t_ns: _Times, values: FloatArray, present: BoolArray) -> None:
-        """Account k frames: times (k, n), values (k, 2, 3, n) and whether a row has a pose in a frame (k, n)."""
+        """Account k frames.
+
+        Times (k, n), values (k, 2, 3, n) and whether a row has a pose in a frame (k, n).
+        """
         for frame in zip(t_ns, values, present, strict=True):
             self._account(*frame)
 
@@ -170,10 +183,14 @@ class TwistFilter:
         v += dv
 
     def _gains(self, step_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return gains (3, 2, n) and innovation variances (2, n), infinite while a filter settles."""
+        """Return gains (3, 2, n) and innovation variances (2, n), infinite while a filter
+        settles.
+        """
         low, high = _LOG_INDEX
         log_index = np.minimum(np.maximum(self.log_jerk + 5.0 * np.log(step_s), low), high)
-        found: FloatArray = steady_gains()[:4, ((log_index - low) * _PER_LOG + 0.5).astype(np.int64)]
+        found: FloatArray = steady_gains()[
+            :4, ((log_index - low) * _PER_LOG + 0.5).astype(np.int64)
+        ]
         gains, variance = found[:3], found[3] * self.variance
         age = self.age + 1
         young = age < YOUNG
@@ -186,12 +203,18 @@ class TwistFilter:
         return gains, variance
 
     def _trust(
-        self, nu: FloatArray, variance: FloatArray, values: FloatArray, step_s: FloatArray, present: BoolArray
+        self,
+        nu: FloatArray,
+        variance: FloatArray,
+        values: FloatArray,
+        step_s: FloatArray,
+        present: BoolArray,
     ) -> None:
-        """Make innovations (2, 3, n) smaller that no forecast explains, and begin again where they last.
+        """Make innovations (2, 3, n) smaller that no forecast explains, and begin again where they
+        last.
 
-        The first of them pull no more than one at a multiple of the limit. After some in a row the jerk is larger than
-        it was, and all innovations count for a while.
+        The first of them pull no more than one at a multiple of the limit. After some in a row the
+        jerk is larger than it was, and all innovations count for a while.
         """
         squared, limit = np.add.reduce(nu * nu, axis=1), _SURPRISE * variance
         beyond = squared > limit
@@ -216,7 +239,9 @@ class TwistFilter:
         known = present & (self.age + 1 >= _SETTLING)
         whitened = nu / np.sqrt(3.0 * variance)[:, None]
         self.unlearnt[:2] += np.add.reduce(whitened * self.whitened, axis=1) * known
-        self.unlearnt[2:4] += (np.minimum(np.add.reduce(whitened * whitened, axis=1), 3.0) - 1.0) * known
+        self.unlearnt[2:4] += (
+            np.minimum(np.add.reduce(whitened * whitened, axis=1), 3.0) - 1.0
+        ) * known
         self.unlearnt[4] += known
         np.copyto(self.whitened, whitened, where=known)
 
@@ -228,7 +253,9 @@ class TwistFilter:
         log_jerk = self.log_jerk + _JERK_GAIN * np.minimum(np.maximum(repeated, -9.0), 9.0)
         log_jerk = np.minimum(np.maximum(log_jerk, low - log_step), high - log_step)
         gain = np.maximum(_VARIANCE_GAIN, 1.0 / (self.learnt + count + 2.0))
-        variance = np.minimum(np.maximum(self.variance * np.exp(gain * squared), _LEAST_VARIANCE), _MOST_VARIANCE)
+        variance = np.minimum(
+            np.maximum(self.variance * np.exp(gain * squared), _LEAST_VARIANCE), _MOST_VARIANCE
+        )
         np.copyto(self.log_jerk, log_jerk, where=rows)
         np.copyto(self.variance, variance, where=rows)
         self.learnt += np.where(rows, count, 0.0)
@@ -236,14 +263,19 @@ class TwistFilter:
         np.copyto(self.learnt_ns, self.t_ns, where=rows)
 
     def ahead(self, lead_s: FloatArray) -> FloatArray:
-        """Return the values that each row will have after a time (n,), shape (2, 3, n): damped as its past was."""
+        """Return the values that each row will have after a time (n,), shape (2, 3, n).
+
+        Damped as its past was.
+        """
         of_v, of_a = self.damping.factors(lead_s)
         x, v, a = self.state
         ahead: FloatArray = x + lead_s * (of_v[:, None] * v + (0.5 * lead_s) * of_a[:, None] * a)
         return ahead
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
-        """Return the parts of velocity and acceleration (rows) of one row that come true after a time, shape (2, 2)."""
+        """Return the parts of velocity and acceleration (rows) of one row that come true after a
+        time, shape (2, 2).
+        """
         return self.damping.parts(row, lead_s)
 
     def rates(self, row: int, lead_s: float) -> FloatArray:
@@ -259,20 +291,29 @@ class TwistFilter:
         return moved, turned
 
     def covariance(self, row: int, lead_s: float) -> FloatArray:
-        """Return the covariances of value and rate of one row after a time, shape (2, 2, 2), of each axis.
+        """Return the covariances of value and rate of one row after a time, shape (2, 2, 2), of
+        each axis.
 
-        Those of the filter, and beyond the newest pose the errors that forecasts of this row had lately.
+        Those of the filter, and beyond the newest pose the errors that forecasts of this row had
+        lately.
         """
         covariances = [self._newest_covariance(kind, row, max(lead_s, 0.0)) for kind in range(2)]
         covariance: FloatArray = np.array(covariances) + self.damping.covariance(row, lead_s)
         return covariance
 
-    def _newest_covariance(self, kind: int, row: int, lead_s: float) -> tuple[tuple[float, float], ...]:
-        """Return the filter's covariance of value and rate, carried on; scalar arithmetic, for one row costs less."""
+    def _newest_covariance(
+        self, kind: int, row: int, lead_s: float
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the filter's covariance of value and rate, carried on.
+
+        Scalar arithmetic, for one row costs less.
+        """
         step_s, age = self.step_s.item(row), self.age.item(row)
         low, high = _LOG_INDEX
         log_index = min(max(self.log_jerk.item(kind, row) + 5.0 * math.log(step_s), low), high)
-        value, slope, _, _, rate = steady_gains()[:, int((log_index - low) * _PER_LOG + 0.5)].tolist()
+        value, slope, _, _, rate = steady_gains()[
+            :, int((log_index - low) * _PER_LOG + 0.5)
+        ].tolist()
         first_value, first_slope, _ = first_gains()[:, min(age, YOUNG)].tolist()
         variance = self.variance.item(kind, row)
         value = variance * max(value, first_value)

@@ -54,12 +54,14 @@ class World:
     """Rooms, clocks and tracks.
 
     Args:
-        T_world_room_of: source name to its room's frame in the world; frames of other sources are ignored.
+        T_world_room_of: source name to its room's frame in the world; frames of other sources are
+            ignored.
         actors: in the order in which snapshots list them.
 
     Attributes:
         lighting: goes with every snapshot, None = the scene's own; any thread may replace it.
-        props, gates: obstacles and a race's gates, not tracked; any thread may replace them. sensors: of the actors.
+        props, gates: obstacles and a race's gates, not tracked; any thread may replace them.
+            sensors: of the actors.
     """
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
@@ -76,15 +78,27 @@ class World:
         self._row = {a.name: i for i, a in enumerate(actors)}
         self._bank = track_bank([a.limits for a in actors])
         self._predicted: tuple[tuple[int, int], FloatArray] = ((-1, -1), np.zeros((0, 7)))
-        self._skeletons = {(a.source, a.subject): skeleton_track(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
-        self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
+        self._skeletons = {
+            (a.source, a.subject): skeleton_track(a.limits)
+            for a in actors
+            if a.kind is ActorKind.HUMAN
+        }
+        self._predictors = {
+            a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None
+        }
         self._store = frame_store(self._bank, self._skeletons)
         self._freezes = [self._freeze_watch(row, actor) for row, actor in enumerate(actors)]
         self._bindings: dict[str, Binding] = {}
         self._states = [TrackingState.LOST] * len(actors)
-        self._inertial = [row for row, a in enumerate(actors) if a.imu is not None and a.kind is not ActorKind.HUMAN]
+        self._inertial = [
+            row
+            for row, a in enumerate(actors)
+            if a.imu is not None and a.kind is not ActorKind.HUMAN
+        ]
         self._humans = [
-            (row, self._skeletons[a.source, a.subject]) for row, a in enumerate(actors) if a.kind is ActorKind.HUMAN
+            (row, self._skeletons[a.source, a.subject])
+            for row, a in enumerate(actors)
+            if a.kind is ActorKind.HUMAN
         ]
         self._by_time_alone = [a.imu is None for a in actors]
         self._table = ActorTable.of(actors)
@@ -94,7 +108,9 @@ class World:
         predictor = self._predictors.get(actor.name)
         by_imu = None if predictor is None else predictor.against_pose
         if actor.kind is ActorKind.HUMAN:
-            return FreezeWatch(actor.limits, self._skeletons[actor.source, actor.subject].repeats, 0, by_imu)
+            return FreezeWatch(
+                actor.limits, self._skeletons[actor.source, actor.subject].repeats, 0, by_imu
+            )
         return FreezeWatch(actor.limits, self._bank.repeats, row, by_imu)
 
     # --- in: called from the event loop ---------------------------------------------------------
@@ -124,11 +140,19 @@ class World:
                 self._reset_source(event.source, event.subjects)
 
     def _capture_ns(
-        self, source: str, clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0
+        self,
+        source: str,
+        clock: ClockModel,
+        t_foreign_ns: int | None,
+        t_arrival_ns: int,
+        latency_ns: int = 0,
     ) -> int:
-        """Return the capture time in bridge time; never later than the arrival, which stands in while unknown.
+        """Return the capture time in bridge time.
 
-        Stamps may be nonsense (a flipped bit): what no clock shows is unknown, and nothing is older than an hour.
+        Never later than the arrival, which stands in while unknown.
+
+        Stamps may be nonsense (a flipped bit): what no clock shows is unknown, and nothing is older
+        than an hour.
         """
         if t_foreign_ns is None or abs(t_foreign_ns) > _LAST_STAMP_NS:
             return t_arrival_ns
@@ -145,7 +169,9 @@ class World:
             if used is not None and used[0] != clock.epoch:
                 self._reset_source(source)  # stamped by a clock whose step was not known yet
             elif used is not None:
-                self._shift_source(source, used[1].offset_at(t_arrival_ns) - line.offset_at(t_arrival_ns))
+                self._shift_source(
+                    source, used[1].offset_at(t_arrival_ns) - line.offset_at(t_arrival_ns)
+                )
         clock.settle()
         return min(max(line.to_bridge(t_foreign_ns), t_arrival_ns - OLDEST_NS), t_arrival_ns)
 
@@ -154,25 +180,38 @@ class World:
         if room is None:
             return
         binding = self._bindings.get(frame.source)
-        if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
-            binding = self._bindings[frame.source] = bind(frame, room, self.actors, self._predictors)
+        if binding is None or (
+            binding.subjects is not frame.subjects and binding.subjects != frame.subjects
+        ):
+            binding = self._bindings[frame.source] = bind(
+                frame, room, self.actors, self._predictors
+            )
         with self._lock:
             if self._store.add(frame, binding, t_ns):
                 for row in indices(binding.rows).tolist():
-                    self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
+                    # So that a gap shorter than a camera's period is counted.
+                    self._state(row, frame.t_arrival_ns)
             for row, predictor in binding.predictors:
                 if self._bank.t_capture_ns[row] == t_ns:
                     predictor.add_pose(t_ns, *self._bank.newest(row))
 
     def _reset_source(self, source: str, subjects: tuple[str, ...] = ()) -> None:
         with self._lock:
-            moved = {a.name for a in self.actors if a.source == source and (not subjects or a.subject in subjects)}
+            moved = {
+                a.name
+                for a in self.actors
+                if a.source == source and (not subjects or a.subject in subjects)
+            }
             self._bank.reset(np.array([self._row[name] for name in moved], dtype=np.int64))
             for (owner, subject), track in self._skeletons.items():
                 if owner == source and (not subjects or subject in subjects):
                     track.reset()
             for actor in self.actors:
-                if not subjects and actor.imu is not None and source in (actor.imu, source_of(actor.imu)):
+                if (
+                    not subjects
+                    and actor.imu is not None
+                    and source in (actor.imu, source_of(actor.imu))
+                ):
                     self._predictors[actor.name].body.reset_imu()
                 elif actor.name in moved and actor.imu is not None:
                     self._predictors[actor.name].body.reset_poses()
@@ -182,8 +221,13 @@ class World:
         if not by_ns:
             return
         with self._lock:
-            self._bank.shift(np.array([self._row[a.name] for a in self.actors if a.source == source], np.int64), by_ns)
-            for track in (track for (owner, _), track in self._skeletons.items() if owner == source):
+            self._bank.shift(
+                np.array([self._row[a.name] for a in self.actors if a.source == source], np.int64),
+                by_ns,
+            )
+            for track in (
+                track for (owner, _), track in self._skeletons.items() if owner == source
+            ):
                 track.shift(by_ns)
             for actor in self.actors:
                 if actor.imu == source:
@@ -194,13 +238,18 @@ class World:
     # --- out: called from any thread ------------------------------------------------------------
 
     def watch(self, announce: Callable[[int], None]) -> Callable[[], None]:
-        """Call a function with the capture of each frame of poses, behind it; return the function that ends this."""
+        """Call a function with the capture of each frame of poses, behind it.
+
+        Return the function that ends this.
+        """
         return self._watchers.add(announce)
 
     def snapshot(self, t_ns: int, *, quick: bool = False) -> BlockSnapshot:
-        """Return all actors predicted for (or interpolated at) ``t_ns``, with the states they have now.
+        """Return all actors predicted for (or interpolated at) ``t_ns``, with the states they have
+        now.
 
-        ``quick``: those seen less than 20 ms ago go on as they did, without their IMU, in a third of the time.
+        ``quick``: those seen less than 20 ms ago go on as they did, without their IMU, in a third
+        of the time.
         """
         with self._lock:
             now, poses = now_ns(), self._extrapolated(t_ns).copy()
@@ -222,10 +271,17 @@ class World:
     def scene(self, t_ns: int) -> WorldSnapshot:
         """Return the actors and the obstacles, which renderers draw."""
         snapshot = self.snapshot(t_ns)
-        return replace(snapshot, actors=snapshot.actors + things) if (things := self.props + self.gates) else snapshot
+        return (
+            replace(snapshot, actors=snapshot.actors + things)
+            if (things := self.props + self.gates)
+            else snapshot
+        )
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
-        """Return one rigid actor's pose at an instant, by mocap and IMU. Raises KeyError: no such actor."""
+        """Return one rigid actor's pose at an instant, by mocap and IMU.
+
+        Raises KeyError: no such actor.
+        """
         with self._lock:
             return self._predict(self._row[actor], t_ns)
 
@@ -251,12 +307,17 @@ class World:
             return BodyMotion(*found, *known, stated)
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
-        """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`; raises what that does."""
+        """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`.
+
+        Raises what that does.
+        """
         with self._lock:
             return self._twist(self._row[actor], t_ns, inertial=True)
 
     def twists(self) -> tuple[FloatArray, FloatArray]:
-        """Return velocities (n, 3), world, and rates (n, 3), body, of all actors at their newest poses, by mocap."""
+        """Return velocities (n, 3), world, and rates (n, 3), body, of all actors at their newest
+        poses, by mocap.
+        """
         with self._lock:
             return self._bank.motion()[2].copy(), self._bank.motion()[3].copy()
 
@@ -266,7 +327,10 @@ class World:
         return None if predictor is None else predictor.T_body_imu
 
     def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
-        """Return the inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
+        """Return the inertial samples of an actor newer than ``t_ns``, its IMU's axes.
+
+        None = none, or no IMU.
+        """
         predictor = self._predictors.get(actor)
         return None if predictor is None else predictor.since(t_ns)
 
@@ -276,11 +340,17 @@ class World:
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
                 return None
-            t_capture_ns, t_arrival_ns = self._bank.t_capture_ns.item(row), self._bank.t_arrival_ns.item(row)
+            t_capture_ns, t_arrival_ns = (
+                self._bank.t_capture_ns.item(row),
+                self._bank.t_arrival_ns.item(row),
+            )
             return Transform(*self._bank.newest(row)), t_capture_ns, t_arrival_ns
 
     def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
-        """Return the newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
+        """Return the newest frame of a human whose hips were tracked, and its capture time.
+
+        None = never seen.
+        """
         human = self.actors[self._row[actor]]
         with self._lock:
             track = self._skeletons[human.source, human.subject]
@@ -294,7 +364,10 @@ class World:
             return self._state(self._row[actor], now_ns())
 
     def freeze_of(self, actor: str) -> str:
-        """Return what shows that an actor's poses are frozen, in words; empty while nothing does."""
+        """Return what shows that an actor's poses are frozen, in words.
+
+        Empty while nothing does.
+        """
         with self._lock:
             return self._freezes[self._row[actor]].reason()
 
@@ -310,12 +383,18 @@ class World:
             return np.where(self._bank.t_capture_ns < 0, np.nan, speeds_mps)
 
     def counters(self) -> dict[str, int]:
-        """Return samples dropped and histories given up, by reason; for humans and IMUs with the actor's name."""
+        """Return samples dropped and histories given up, by reason.
+
+        For humans and IMUs with the actor's name.
+        """
         counters = dict(self._bank.counters)
         for actor in self.actors:
             if actor.kind is ActorKind.HUMAN:
                 track = self._skeletons[actor.source, actor.subject]
-                counters |= {f"jumps/{actor.name}": track.jumps, f"rejected/{actor.name}": track.rejected}
+                counters |= {
+                    f"jumps/{actor.name}": track.jumps,
+                    f"rejected/{actor.name}": track.rejected,
+                }
         for name, predictor in self._predictors.items():
             counters |= {f"{reason}/{name}": n for reason, n in predictor.counters().items()}
         return counters
@@ -377,7 +456,11 @@ class World:
         """Return the tracking states of all actors; most rigid ones are tracked, and were."""
         tracked = TrackingState.TRACKED
         usual = [tracked] * len(self._states)
-        if self._states == usual and all(self._by_time_alone) and self._bank.all_surely_tracked(now):
+        if (
+            self._states == usual
+            and all(self._by_time_alone)
+            and self._bank.all_surely_tracked(now)
+        ):
             return usual
         rows = zip(self._states, self._bank.surely_tracked(now), self._by_time_alone, strict=True)
         return [
@@ -392,7 +475,10 @@ class World:
             arrival, tracked = stamps.t_arrival_ns, bool(stamps.tracked)
         else:
             arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
-        silence_ns, frozen = None if arrival < 0 else now - arrival, bool(self._freezes[row].reason())
+        silence_ns, frozen = (
+            None if arrival < 0 else now - arrival,
+            bool(self._freezes[row].reason()),
+        )
         state = actor.limits.state(silence_ns, tracked, frozen=frozen)
         if state is not self._states[row]:
             self._states[row] = state

@@ -1,4 +1,7 @@
-"""Search of the network: targets that are asked at the same time, and rates of the subjects that servers stream."""
+"""Search of the network.
+
+Targets that are asked at the same time, and rates of the subjects that servers stream.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ LOOPBACK: Final = "127.0.0.1"
 async def ask_each(
     targets: Sequence[str], port: int, ask: Callable[[str, int], Awaitable[FoundSource | None]]
 ) -> list[FoundSource]:
-    """Ask each target (``host`` or ``host:port``; none = this computer) and return those that answered.
+    """Ask each target (``host`` or ``host:port``; none = this computer) and return those that
+    answered.
 
     Raises:
         ConfigError: a target is neither.
@@ -45,7 +49,9 @@ class SubjectRates:
         self._last = event.frame_number, t_ns
         self._first = self._first or self._last
         self.frames += 1
-        self._tracked.update(name for name, seen in zip(event.subjects, event.tracked.tolist(), strict=True) if seen)
+        self._tracked.update(
+            name for name, seen in zip(event.subjects, event.tracked.tolist(), strict=True) if seen
+        )
         self._tracked.update(s.model.name for s in event.skeletons if s.tracked.any())
 
     @property
@@ -56,8 +62,13 @@ class SubjectRates:
         return (self._last[0] - self._first[0]) * NS_PER_S / (self._last[1] - self._first[1])
 
     def rates(self, names: Iterable[str]) -> tuple[tuple[str, float | None], ...]:
-        """Return the rate of each subject, hertz, 0 where it was never tracked; None where too few frames came."""
+        """Return the rate of each subject, hertz, 0 where it was never tracked.
+
+        None where too few frames came.
+        """
         rate_hz = self.rate_hz
         if rate_hz is None:
             return tuple((name, None) for name in names)
-        return tuple((name, round(rate_hz * self._tracked[name] / self.frames, 1)) for name in names)
+        return tuple(
+            (name, round(rate_hz * self._tracked[name] / self.frames, 1)) for name in names
+        )

@@ -30,7 +30,9 @@ DROPPED: Final = {
 
 SKIPPED: Final = 1000
 FASTEST_HZ: Final = 2000
-"""The next number is at most :data:`SKIPPED` further, and :data:`FASTEST_HZ` more for each second since the last."""
+"""The next number is at most :data:`SKIPPED` further, and :data:`FASTEST_HZ` more for each
+second since the last.
+"""
 
 _NEW: Final = FrameVerdict.NEW
 
@@ -48,16 +50,18 @@ class _Candidate(NamedTuple):
 class FrameOrder:
     """Sequence of frame numbers of one server.
 
-    A number that does not follow is either a late datagram or the first frame after a restart. One such frame
-    proves nothing and is dropped. A second one that follows it, with no frame of the old sequence between, proves
-    the restart: at most 8 numbers later, and 2000 more for each second between both (a server may send every tenth
-    frame). If it may be a late frame of the old sequence as well, the old sequence must have been silent for 0.5 s;
-    the second frame may then repeat the first (paused playback). A frame may be late when its number and its
-    capture time lie within what was received of this sequence or of the one before it.
+    A number that does not follow is either a late datagram or the first frame after a restart. One
+    such frame proves nothing and is dropped. A second one that follows it, with no frame of the old
+    sequence between, proves the restart: at most 8 numbers later, and 2000 more for each second
+    between both (a server may send every tenth frame). If it may be a late frame of the old
+    sequence as well, the old sequence must have been silent for 0.5 s; the second frame may then
+    repeat the first (paused playback). A frame may be late when its number and its capture time lie
+    within what was received of this sequence or of the one before it.
 
     Attributes:
         lost: skipped numbers so far; includes numbers that came late.
-        repeated: the number that the last frame shared with the one before it; None when it differed.
+        repeated: the number that the last frame shared with the one before it; None when it
+            differed.
     """
 
     _WINDOW: Final = 8
@@ -78,8 +82,15 @@ class FrameOrder:
 
     @property
     def newest(self) -> tuple[int, int | None, int] | None:
-        """Number, capture and arrival of the frame accepted last; None where any may be the first."""
-        return None if self._first is None else (self._newest.number, self._newest.t_capture_ns, self._t_newest_ns)
+        """Number, capture and arrival of the frame accepted last.
+
+        None where any may be the first.
+        """
+        return (
+            None
+            if self._first is None
+            else (self._newest.number, self._newest.t_capture_ns, self._t_newest_ns)
+        )
 
     def follow(self, number: int, t_capture_ns: int | None, t_arrival_ns: int, lost: int) -> None:
         """Go on behind new frames that were judged elsewhere; this is the last of them."""
@@ -87,7 +98,9 @@ class FrameOrder:
         self.lost = lost
         self._candidate = self.repeated = None
 
-    def judge(self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None) -> FrameVerdict:
+    def judge(
+        self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None
+    ) -> FrameVerdict:
         """Place a received frame.
 
         Args:
@@ -130,7 +143,9 @@ class FrameOrder:
         return (0 if silent else 1) <= step <= most and (silent or not self._may_be_late(frame))
 
     def _may_be_late(self, frame: _Frame) -> bool:
-        """Return whether the frame can belong to this sequence, as far as it came, or to the one before it."""
+        """Return whether the frame can belong to this sequence, as far as it came, or to the one
+        before it.
+        """
         assert self._first is not None
         spans = [(self._first, self._newest), *([] if self._previous is None else [self._previous])]
         return any(
@@ -146,7 +161,9 @@ def _before(t_ns: int | None, other_ns: int | None) -> bool:
 
 
 class FrameFilter:
-    """Frame order of one run of a source: counts what is dropped and reports restarts of the server.
+    """Frame order of one run of a source.
+
+    Counts what is dropped and reports restarts of the server.
 
     Counters of the status: ``lost`` and those of :data:`DROPPED`.
     """
@@ -156,7 +173,9 @@ class FrameFilter:
         self._resets = ResetReporter(source, emit, status)
         self._counters = status.counters
 
-    def judge(self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None) -> FrameVerdict | None:
+    def judge(
+        self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None
+    ) -> FrameVerdict | None:
         """Place a received frame as :meth:`FrameOrder.judge` does; None = it must not be used."""
         verdict = self._order.judge(number, t_arrival_ns, t_capture_ns)
         self._counters["lost"] = self._order.lost

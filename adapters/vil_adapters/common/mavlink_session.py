@@ -1,4 +1,7 @@
-"""Session with one autopilot: heartbeat, clock exchanges, requests for message rates and restarts."""
+"""Session with one autopilot.
+
+Heartbeat, clock exchanges, requests for message rates and restarts.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,10 @@ _ENOUGH: Final = 0.8
 class RateRequest(Generic[K]):
     """Requests that hold an autopilot at a rate.
 
-    PX4 obeys only requests with its own system id, every autopilot resets the rate when it restarts, and none knows all
-    messages. So the first request waits for a message of the autopilot. It is repeated every two seconds while too few
-    messages come, and changes to the next kind when the autopilot neither sends nor accepts the requested one.
+    PX4 obeys only requests with its own system id, every autopilot resets the rate when it
+    restarts, and none knows all messages. So the first request waits for a message of the
+    autopilot. It is repeated every two seconds while too few messages come, and changes to the next
+    kind when the autopilot neither sends nor accepts the requested one.
 
     Args:
         wanted: the messages of each suitable kind, best first.
@@ -99,9 +103,17 @@ class RateRequest(Generic[K]):
         return [self._command(message, self.peer) for message in messages]
 
     def answered(self, peer: Address, ack: mavlink.CommandAck) -> bool:
-        """Return whether this answers the last request; answers to other senders and repeats do not."""
+        """Return whether this answers the last request.
+
+        Answers to other senders and repeats do not.
+        """
         ours = (ack.target_system, ack.target_component) in _ADDRESSED_TO_US
-        if not (self._pending and ours and peer == self.peer and ack.command == mavlink.CMD_SET_MESSAGE_INTERVAL):
+        if not (
+            self._pending
+            and ours
+            and peer == self.peer
+            and ack.command == mavlink.CMD_SET_MESSAGE_INTERVAL
+        ):
             return False
         self._pending -= 1
         self._refused |= ack.result != mavlink.RESULT_ACCEPTED
@@ -109,7 +121,9 @@ class RateRequest(Generic[K]):
 
     def _command(self, message: type[mavlink.Body], peer: Address) -> mavlink.CommandLong:
         number, interval_us = float(mavlink.message_id(message)), 1e6 / self._rate_hz
-        return mavlink.CommandLong(number, interval_us, 0, 0, 0, 0, 0, mavlink.CMD_SET_MESSAGE_INTERVAL, *peer)
+        return mavlink.CommandLong(
+            number, interval_us, 0, 0, 0, 0, 0, mavlink.CMD_SET_MESSAGE_INTERVAL, *peer
+        )
 
 
 _HOUSEKEEPING_S: Final = 0.1
@@ -125,7 +139,10 @@ HEARTBEAT: Final = mavlink.Heartbeat(
 
 
 class MavlinkSource(ABC, Generic[C]):
-    """Autopilot on a serial line or UDP that may disappear and return while the bridge runs (``PoseSource``)."""
+    """Autopilot on a serial line or UDP that may disappear and return while the bridge runs.
+
+    ``PoseSource``.
+    """
 
     def __init__(self, name: str, config: C) -> None:
         self.name = name
@@ -139,7 +156,8 @@ class MavlinkSource(ABC, Generic[C]):
         """Wait for the device, read it until it disconnects, wait for it again; never returns.
 
         Raises:
-            SourceUnavailable: UDP: the other side is unknown, no interface leads there, or the port is taken.
+            SourceUnavailable: UDP: the other side is unknown, no interface leads there, or the port
+                is taken.
         """
         while True:
             try:
@@ -190,7 +208,12 @@ class MavlinkSession(ABC, Generic[K]):
         self._longest_step_ns = max(_SHORTEST_GAP_NS, round(_GAP_PERIODS * NS_PER_S / rate_hz))
         self._request = RateRequest(wanted, rate_hz)
         self._connection = MavlinkConnection(
-            name, transport, (OUR_SYSTEM, OUR_COMPONENT), status.counters, self._on_message, self.on_read
+            name,
+            transport,
+            (OUR_SYSTEM, OUR_COMPONENT),
+            status.counters,
+            self._on_message,
+            self.on_read,
         )
         self._own_requests: deque[int] = deque(maxlen=_OWN_REQUESTS)
         self._t_newest_ns: int | None = None
@@ -201,7 +224,7 @@ class MavlinkSession(ABC, Generic[K]):
         self._samples = 0
         self._rate_hz = 0.0
 
-    # --- for the subclass --------------------------------------------------------------------------
+    # --- for the subclass -------------------------------------------------------------------------
 
     @abstractmethod
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:
@@ -232,7 +255,8 @@ class MavlinkSession(ABC, Generic[K]):
     def fresh(self, t_foreign_ns: int, t_arrival_ns: int) -> bool:
         """Record a sample's stamp, report a restart; False when it is not newer than the last.
 
-        A stamp far in the past is a late datagram or the first one after a restart: the next sample decides.
+        A stamp far in the past is a late datagram or the first one after a restart: the next sample
+        decides.
         """
         before_ns, self._t_newest_ns = self._t_newest_ns, t_foreign_ns
         self._t_received_ns = t_arrival_ns
@@ -260,7 +284,7 @@ class MavlinkSession(ABC, Generic[K]):
             longest_ms = self._status.facts.get("longest_gap_ms", 0.0)
             self._status.facts["longest_gap_ms"] = max(longest_ms, step_ns / NS_PER_MS)
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Read in the loop; send clock requests, message requests and heartbeats."""
@@ -293,14 +317,20 @@ class MavlinkSession(ABC, Generic[K]):
     def _silence_reason(self) -> str:
         if self._request.peer is None:
             return f"no {self._what} on {self._transport.place}: {self._transport.cure}"
-        asked = ", ".join(f"{kind}: {answer}" for kind, answer in self._status.facts.get("requests", {}).items())
+        asked = ", ".join(
+            f"{kind}: {answer}" for kind, answer in self._status.facts.get("requests", {}).items()
+        )
         return (
-            f"the autopilot (system {self._request.peer[0]}) on {self._transport.place} sends no {self._what}, "
+            f"the autopilot (system {self._request.peer[0]}) on {self._transport.place} "
+            f"sends no {self._what}, "
             f"although they were requested ({asked})"
         )
 
     def _record_request(self, answer: str) -> None:
-        """Store the answer to the request for each kind of message; other threads read the dictionary."""
+        """Store the answer to the request for each kind of message.
+
+        Other threads read the dictionary.
+        """
         requests = self._status.facts.get("requests", {})
         kind = self._request.kind
         if answer != "no answer" or kind not in requests:
@@ -313,7 +343,7 @@ class MavlinkSession(ABC, Generic[K]):
             self._status.facts["rate_hz"] = round(self._rate_hz, 1)
         self._rate_start = (t_ns, self._samples)
 
-    # --- messages ----------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------
 
     def _on_message(self, message: framing.MavlinkMessage, t_arrival_ns: int) -> None:
         body = message.body
@@ -347,13 +377,21 @@ class MavlinkSession(ABC, Generic[K]):
         if not self._request.answered(sender, ack):
             return
         kind, before = self._request.kind, self._status.facts["requests"]
-        answer = mavlink.RESULTS[ack.result] if ack.result < len(mavlink.RESULTS) else f"result {ack.result}"
+        answer = (
+            mavlink.RESULTS[ack.result]
+            if ack.result < len(mavlink.RESULTS)
+            else f"result {ack.result}"
+        )
         self._record_request(answer)
         if ack.result != mavlink.RESULT_ACCEPTED:
             self._status.counters["refused"] += 1
             if before.get(kind) != answer:
                 logger.warning(
-                    "%s: the autopilot will not send %s at %g Hz: %s", self._name, kind, self._wanted_hz, answer
+                    "%s: the autopilot will not send %s at %g Hz: %s",
+                    self._name,
+                    kind,
+                    self._wanted_hz,
+                    answer,
                 )
 
     def _on_timesync(self, body: mavlink.TimeSync, t_arrival_ns: int) -> None:

@@ -13,6 +13,8 @@ FARTHEST_M: Final = 10_000.0
 
 
 def within_reach(p_m: FloatArray) -> BoolArray:
-    """Return for each position (n, 3), metres, whether it is finite and at most 10 km from the origin by axis."""
+    """Return for each position (n, 3), metres, whether it is finite and at most 10 km from the
+    origin by axis.
+    """
     near: BoolArray = np.abs(p_m).max(axis=1, initial=0.0) <= FARTHEST_M  # NaN compares as False
     return near

@@ -14,7 +14,8 @@ _FIRST_HOST: Final = int(IPv4Address("10.0.0.1"))
 
 
 class Pseudonyms:
-    """Replacements: for each name one of the same number of bytes, for each address one of 10.0.0.0/8.
+    """Replacements: for each name one of the same number of bytes, for each address one of
+    10.0.0.0/8.
 
     Attributes:
         names: pseudonyms by name. hosts: by address.
@@ -41,7 +42,8 @@ class Pseudonyms:
     def within(self, text: str) -> str:
         """Return a text in which the names known so far are replaced, in any case of letters.
 
-        Names of one or two letters are replaced where no letter or digit stands next to them (``Al`` in ``Al_Hips``).
+        Names of one or two letters are replaced where no letter or digit stands next to them
+        (``Al`` in ``Al_Hips``).
         """
         for name in sorted(self.names, key=len, reverse=True):
             pattern = re.escape(name)
@@ -51,7 +53,10 @@ class Pseudonyms:
         return text
 
     def address(self, address: Address) -> Address:
-        """Return the pseudonym of an address; loopback, multicast and general broadcast stay, and all ports."""
+        """Return the pseudonym of an address.
+
+        Loopback, multicast and general broadcast stay, and all ports.
+        """
         host, port = address
         ip = IPv4Address(host)
         if ip.is_loopback or ip.is_multicast or host == "255.255.255.255":

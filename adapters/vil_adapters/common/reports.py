@@ -1,4 +1,7 @@
-"""Reports of a source: drops, missing subjects and resets, with log lines that are limited in number."""
+"""Reports of a source.
+
+Drops, missing subjects and resets, with log lines that are limited in number.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,9 @@ _LOG_PERIOD_NS: Final = 10 * NS_PER_S
 
 
 class ResetReporter:
-    """Reporter of ``SourceReset`` events: emits and counts them (``resets``), the newest is fact ``last_reset``.
+    """Reporter of ``SourceReset`` events.
+
+    Emits and counts them (``resets``), the newest is fact ``last_reset``.
 
     At most one log line in 10 s; it gives the number of resets that were not logged.
     """

@@ -28,14 +28,14 @@ Decode = Callable[[bytes, int], SourceFrame | None]
 class UdpListener:
     """Receive loop for the datagrams of one server, which emits the newest waiting frame.
 
-    Counters of the status: ``foreign`` (datagrams of other senders), ``malformed``, ``superseded``. Facts: ``server``,
-    ``port``, ``interface``, ``subjects``.
+    Counters of the status: ``foreign`` (datagrams of other senders), ``malformed``, ``superseded``.
+    Facts: ``server``, ``port``, ``interface``, ``subjects``.
 
     Args:
         source: name of the source.
         subjects: names that must be there; a missing one is logged once.
-        decode: called with a datagram and its arrival; returns a frame, or None when it must not be emitted. Raises
-            ProtocolError for a malformed datagram.
+        decode: called with a datagram and its arrival; returns a frame, or None when it must not be
+            emitted. Raises ProtocolError for a malformed datagram.
         tap: called with every datagram.
     """
 
@@ -70,7 +70,8 @@ class UdpListener:
         """
         server_ip, _ = await find(server, port)
         try:
-            sock = udp_socket("", port)  # broadcasts reach only a socket that is bound to all addresses
+            # Broadcasts reach only a socket that is bound to all addresses.
+            sock = udp_socket("", port)
         except OSError as exc:
             raise SourceUnavailable(f"cannot listen on UDP port {port}: {exc.strerror}") from exc
         interface = route((server_ip, port))
@@ -82,8 +83,14 @@ class UdpListener:
             while not failed.done():
                 await asyncio.wait((failed,), timeout=_HOUSEKEEPING_S)
                 if now_ns() - self._emitted_ns > _WAITING_NS:
-                    other = f" ({self._foreign_ip} sends there; it is not the server)" if self._foreign_ip else ""
-                    self._status.waiting(f"no objects from {server_ip} on UDP port {port}{other}: {hint}")
+                    other = (
+                        f" ({self._foreign_ip} sends there; it is not the server)"
+                        if self._foreign_ip
+                        else ""
+                    )
+                    self._status.waiting(
+                        f"no objects from {server_ip} on UDP port {port}{other}: {hint}"
+                    )
             failed.result()
         finally:
             loop.remove_reader(sock)
@@ -93,10 +100,14 @@ class UdpListener:
         newest: SourceFrame | None = None
         for datagram, sender, t_arrival_ns in waiting_datagrams(sock):
             if self._tap is not None:
-                self._tap(Datagram(t_arrival_ns, sender, (interface, sock.getsockname()[1]), datagram))
+                self._tap(
+                    Datagram(t_arrival_ns, sender, (interface, sock.getsockname()[1]), datagram)
+                )
             if sender[0] != server_ip:
                 self._foreign_ip = sender[0]
-                self._drops.count("foreign", "a datagram from %s, which is not the server", sender[0])
+                self._drops.count(
+                    "foreign", "a datagram from %s, which is not the server", sender[0]
+                )
                 continue
             try:
                 frame = self._decode(datagram, t_arrival_ns)

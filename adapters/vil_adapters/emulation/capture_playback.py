@@ -75,7 +75,9 @@ class Playback:
 
     def _read_ahead(self) -> None:
         until_ns = self.capture_ns() + _AHEAD_NS
-        while self._next is not None and self._next.t_ns <= until_ns and len(self._line) < _MOST_AHEAD:
+        while (
+            self._next is not None and self._next.t_ns <= until_ns and len(self._line) < _MOST_AHEAD
+        ):
             self._foresee(self._next)
             self._line.enqueue(self._next.t_ns + self._lead_ns, self._next)
             self._next = self._read()
@@ -89,7 +91,10 @@ class Playback:
 
 
 class CapturedStream:
-    """Stream of a capture's datagrams to one address, once; for systems that stream without requests."""
+    """Stream of a capture's datagrams to one address, once.
+
+    For systems that stream without requests.
+    """
 
     def __init__(self, datagrams: Iterator[Datagram], host: str, port: int) -> None:
         self._datagrams = datagrams

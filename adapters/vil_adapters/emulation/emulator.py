@@ -1,7 +1,7 @@
 """Base of all emulators: frames of a motion on an even grid, with faults, sent at exact times.
 
-An emulator defines the layout of a frame and its destinations; the emulated server defines the times, the clock and
-the faults.
+An emulator defines the layout of a frame and its destinations; the emulated server defines the
+times, the clock and the faults.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class EmulatedFrame:
     """One captured instant.
 
     Attributes:
-        number: of the instant on the even grid of the rate, from 1 at each start of the emulated server.
+        number: of the instant on the even grid of the rate, from 1 at each start of the emulated
+            server.
         t_ns: mid-exposure, bridge clock.
         seen: what the faulty system measures, room frame.
     """
@@ -54,9 +55,9 @@ class EmulatedServer:
 
     Attributes:
         started_ns: origin of every fault, the first start; -1 before it.
-        counters: ``frames``, ``missed_ticks``, ``restarts``, those of the faults, and the fate of what was
-            sent: ``offered`` + ``duplicated`` + ``garbage`` = ``lost`` + ``silenced`` + ``delivered`` +
-            ``undelivered`` (lost when the server died) + ``overflow`` + in transit.
+        counters: ``frames``, ``missed_ticks``, ``restarts``, those of the faults, and the fate of
+            what was sent: ``offered`` + ``duplicated`` + ``garbage`` = ``lost`` + ``silenced`` +
+            ``delivered`` + ``undelivered`` (lost when the server died) + ``overflow`` + in transit.
         failed: done when a callback raised.
     """
 
@@ -124,12 +125,21 @@ class EmulatedServer:
         self._own[reason] += amount
 
     def foreign_ns(self, t_ns: int) -> int:
-        """Return the server's clock at a bridge time: its own offset and drift, then the injected errors."""
-        drift_ns = round((t_ns - self.epoch_ns) * self._drift_ppm * 1e-6)
-        return t_ns + self._offset_ns + drift_ns + self.faults.clock_error_ns(t_ns - self._origin_ns)
+        """Return the server's clock at a bridge time.
 
-    def send(self, send: Send, message: bytes, *, latency_ns: int = 0, datagram: bool = False) -> None:
-        """Give a message to the network, ``latency_ns`` from now; the faults decide what arrives, and when.
+        Its own offset and drift, then the injected errors.
+        """
+        drift_ns = round((t_ns - self.epoch_ns) * self._drift_ppm * 1e-6)
+        return (
+            t_ns + self._offset_ns + drift_ns + self.faults.clock_error_ns(t_ns - self._origin_ns)
+        )
+
+    def send(
+        self, send: Send, message: bytes, *, latency_ns: int = 0, datagram: bool = False
+    ) -> None:
+        """Give a message to the network, ``latency_ns`` from now.
+
+        The faults decide what arrives, and when.
 
         A ``datagram`` may overtake others, also in a stream.
         """
@@ -196,10 +206,14 @@ class EmulatedServer:
         self._on_frame(EmulatedFrame(self._number, t_ns, seen))
 
     def _with_faults(self, seen: MotionFrame, elapsed_ns: int) -> MotionFrame:
-        p_m, q_xyzw, tracked = self._subjects.bodies(elapsed_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked)
+        p_m, q_xyzw, tracked = self._subjects.bodies(
+            elapsed_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked
+        )
         skeletons = tuple(self._subjects.skeleton(elapsed_ns, s) for s in seen.skeletons)
         markers = self._subjects.markers(elapsed_ns, seen.markers)
-        return replace(seen, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons, markers=markers)
+        return replace(
+            seen, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons, markers=markers
+        )
 
     def guarded(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Return a loop callback whose exception ends :meth:`Emulator.run`."""
@@ -218,11 +232,12 @@ class EmulatedServer:
 class Emulator(ABC):
     """Life cycle of an emulated server: ``async with`` it, or ``run()`` it.
 
-    A subclass opens its sockets in ``listen`` and releases them in ``close``. ``close`` sends nothing to the clients,
-    as a killed server does, and retains the ports for the next start.
+    A subclass opens its sockets in ``listen`` and releases them in ``close``. ``close`` sends
+    nothing to the clients, as a killed server does, and retains the ports for the next start.
 
     Args:
-        motion: to stream. rate_hz: frames per second. epoch_ns: bridge time at which the motion began.
+        motion: to stream. rate_hz: frames per second. epoch_ns: bridge time at which the motion
+            began.
         stream: messages stay in order, as on a TCP connection.
         offset_s, drift_ppm: of the server's own clock.
 

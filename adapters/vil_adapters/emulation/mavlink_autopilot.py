@@ -1,4 +1,7 @@
-"""Behaviour of an emulated autopilot: it answers clock requests and obeys commands addressed to it."""
+"""Behaviour of an emulated autopilot.
+
+It answers clock requests and obeys commands addressed to it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ class EmulatedAutopilot:
         answered: clock requests answered.
     """
 
-    def __init__(self, clock_ns: Callable[[], int], intervals_ns: Mapping[type[mavlink.Body], int]) -> None:
+    def __init__(
+        self, clock_ns: Callable[[], int], intervals_ns: Mapping[type[mavlink.Body], int]
+    ) -> None:
         self.answered = 0
         self._clock_ns = clock_ns
         self._kinds = {float(mavlink.message_id(kind)): kind for kind in intervals_ns}
@@ -45,7 +50,9 @@ class EmulatedAutopilot:
         return self.frame(_HEARTBEAT)
 
     def due(self, kind: type[mavlink.Body], t_ns: int) -> bool:
-        """Return whether this message, rather than the next, is closest to one interval after the last."""
+        """Return whether this message, rather than the next, is closest to one interval after
+        the last.
+        """
         gap_ns = t_ns - self._t_offered_ns[kind]
         self._t_offered_ns[kind] = t_ns
         if t_ns - self._t_sent_ns[kind] < self._intervals_ns[kind] - gap_ns // 2:
@@ -65,8 +72,14 @@ class EmulatedAutopilot:
         return frames
 
     def _obey(self, command: mavlink.CommandLong, sender: tuple[int, int]) -> list[bytes]:
-        """Return the answer of PX4: none to other addressees, a failure for messages that it does not send."""
-        if command.target_system != SYSTEM or command.target_component not in (COMPONENT, _EVERY_COMPONENT):
+        """Return the answer of PX4.
+
+        None to other addressees, a failure for messages that it does not send.
+        """
+        if command.target_system != SYSTEM or command.target_component not in (
+            COMPONENT,
+            _EVERY_COMPONENT,
+        ):
             return []
         if command.command != mavlink.CMD_SET_MESSAGE_INTERVAL:
             return []

@@ -18,15 +18,16 @@ _UNREAD_LIMIT_BYTES: Final = 3600
 class PseudoTerminal:
     """An open terminal whose other side is at ``link_path``.
 
-    A lock file next to the link is locked for as long as the terminal is open; a killed process leaves it unlocked. It
-    holds where the link leads, because a number of a dead process or terminal is soon that of another one.
+    A lock file next to the link is locked for as long as the terminal is open; a killed process
+    leaves it unlocked. It holds where the link leads, because a number of a dead process or
+    terminal is soon that of another one.
 
     Attributes:
         dropped: how often unread bytes were dropped, or a message found no room.
 
     Raises:
-        FileExistsError: there is something at ``link_path`` that is not a link, or a link that is in use: its
-            terminal is open, or another program made it and it leads somewhere.
+        FileExistsError: there is something at ``link_path`` that is not a link, or a link that is
+            in use: its terminal is open, or another program made it and it leads somewhere.
         OSError: the system has no terminal left, or the link cannot be made.
     """
 
@@ -83,9 +84,17 @@ class PseudoTerminal:
             raise FileExistsError(f"{path} exists and is not a link. Choose another path")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self._lock_path)
-        if self._lock is None or (path.exists() and os.fsencode(path.readlink()) != _left_in(self._lock)):
-            reason = f"it leads to {path.readlink()}" if path.is_symlink() else f"{self._lock_path} is locked"
-            raise FileExistsError(f"{path} is in use: {reason}. Stop the other program, or choose another path")
+        if self._lock is None or (
+            path.exists() and os.fsencode(path.readlink()) != _left_in(self._lock)
+        ):
+            reason = (
+                f"it leads to {path.readlink()}"
+                if path.is_symlink()
+                else f"{self._lock_path} is locked"
+            )
+            raise FileExistsError(
+                f"{path} is in use: {reason}. Stop the other program, or choose another path"
+            )
         path.unlink(missing_ok=True)
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, os.fsencode(target), 0)
@@ -100,7 +109,8 @@ class PseudoTerminal:
 def _locked(path: Path) -> int | None:
     """Create, open and lock a file; None while another open file holds the lock.
 
-    The lock ends with the process, however that ends. Raises OSError: the file cannot be opened or locked.
+    The lock ends with the process, however that ends. Raises OSError: the file cannot be opened or
+    locked.
     """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)

@@ -1,4 +1,7 @@
-"""MAVLink's inertial messages (FRD, several units) to and from FLU, rad/s and m/s²; pure functions."""
+"""MAVLink's inertial messages (FRD, several units) to and from FLU, rad/s and m/s².
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
 
 ImuKind = Literal["highres", "scaled", "raw", "attitude"]
-InertialMessage = mavlink.HighresImu | mavlink.ScaledImu | mavlink.MavlinkRawImu | mavlink.AttitudeQuaternion
+InertialMessage = (
+    mavlink.HighresImu | mavlink.ScaledImu | mavlink.MavlinkRawImu | mavlink.AttitudeQuaternion
+)
 
 MESSAGE_OF: Final[Mapping[ImuKind, type[InertialMessage]]] = {
     "highres": mavlink.HighresImu,
@@ -37,10 +42,12 @@ _XYZW: Final = [1, 2, 3, 0]
 
 
 def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]:
-    """Return the sensor's time in nanoseconds since its boot, rate (3,) rad/s and specific force (3,) m/s², FLU.
+    """Return the sensor's time in nanoseconds since its boot, rate (3,) rad/s and specific force
+    (3,) m/s², FLU.
 
-    RAW_IMU is read in the units of ArduPilot, which are those of SCALED_IMU. An attitude comes with rates alone: the
-    force is the one that holds a body in that attitude against gravity, so that its integral has constant velocity.
+    RAW_IMU is read in the units of ArduPilot, which are those of SCALED_IMU. An attitude comes with
+    rates alone: the force is the one that holds a body in that attitude against gravity, so that
+    its integral has constant velocity.
 
     Raises:
         ProtocolError: a value is not finite or impossible, or the message says that it lacks one.
@@ -50,29 +57,44 @@ def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]
     values = np.array(message[1:7], dtype=np.float64)
     if isinstance(message, mavlink.HighresImu):
         if message.fields_updated & _ACC_AND_GYRO != _ACC_AND_GYRO:
-            raise ProtocolError(f"HIGHRES_IMU without acceleration or rate (fields {message.fields_updated:#x})")
+            raise ProtocolError(
+                f"HIGHRES_IMU without acceleration or rate (fields {message.fields_updated:#x})"
+            )
         # Written so that NaN fails too; no gyroscope or accelerometer made reaches these limits.
-        if not ((np.abs(values[:3]) < _MAX_ACC_MPS2).all() and (np.abs(values[3:]) < _MAX_RATE_RADPS).all()):
+        if not (
+            (np.abs(values[:3]) < _MAX_ACC_MPS2).all()
+            and (np.abs(values[3:]) < _MAX_RATE_RADPS).all()
+        ):
             raise ProtocolError("HIGHRES_IMU with values beyond any sensor")
         return message.time_usec * 1000, flu_to_frd(values[3:]), flu_to_frd(values[:3])
     w_radps, f_mps2 = values[3:] / _MRADPS_PER_RADPS, values[:3] / _MG_PER_MPS2
-    t_ns = message.time_boot_ms * NS_PER_MS if isinstance(message, mavlink.ScaledImu) else message.time_usec * 1000
+    t_ns = (
+        message.time_boot_ms * NS_PER_MS
+        if isinstance(message, mavlink.ScaledImu)
+        else message.time_usec * 1000
+    )
     return t_ns, flu_to_frd(w_radps), flu_to_frd(f_mps2)
 
 
 def _from_attitude(message: mavlink.AttitudeQuaternion) -> tuple[int, FloatArray, FloatArray]:
     q_ned_frd, w_frd_radps = np.array(message[1:5])[_XYZW], np.array(message[5:8])
-    if not ((np.abs(w_frd_radps) < _MAX_RATE_RADPS).all() and _NORM[0] < np.linalg.norm(q_ned_frd) < _NORM[1]):
+    if not (
+        (np.abs(w_frd_radps) < _MAX_RATE_RADPS).all()
+        and _NORM[0] < np.linalg.norm(q_ned_frd) < _NORM[1]
+    ):
         raise ProtocolError("ATTITUDE_QUATERNION with values that no vehicle has")
     f_frd_mps2 = q_rotate(q_conj(q_normalize(q_ned_frd)), _REST_NED_MPS2)
     return message.time_boot_ms * NS_PER_MS, flu_to_frd(w_frd_radps), flu_to_frd(f_frd_mps2)
 
 
-def to_message(kind: ImuKind, t_boot_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> InertialMessage:
+def to_message(
+    kind: ImuKind, t_boot_ns: int, w_radps: FloatArray, f_mps2: FloatArray
+) -> InertialMessage:
     """Return the message of an autopilot for FLU values; integers saturate.
 
     Args:
-        kind: message to build; an attitude is the one whose up is along the force, with any heading.
+        kind: message to build; an attitude is the one whose up is along the force, with any
+            heading.
         t_boot_ns: sensor's own time.
         w_radps: shape (3,), FLU.
         f_mps2: shape (3,), FLU.

@@ -16,9 +16,13 @@ class MavlinkImuConfig(TransportConfig, SourceConfigBase):
     type: Literal["mavlink-imu"] = "mavlink-imu"
     message: Literal["auto", "highres", "scaled", "raw", "attitude"] = Field(
         default="auto",
-        description="HIGHRES_IMU (PX4), SCALED_IMU or RAW_IMU (ArduPilot), or ATTITUDE_QUATERNION, which has no "
+        description="HIGHRES_IMU (PX4), SCALED_IMU or RAW_IMU (ArduPilot), or ATTITUDE_QUATERNION, "
+        "which has no "
         "acceleration; auto takes the best that comes.",
     )
     rate_hz: float = Field(
-        default=250.0, ge=1.0, le=1000.0, description="Rate requested of the autopilot; repeated while less comes."
+        default=250.0,
+        ge=1.0,
+        le=1000.0,
+        description="Rate requested of the autopilot; repeated while less comes.",
     )

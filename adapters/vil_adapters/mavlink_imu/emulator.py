@@ -1,4 +1,7 @@
-"""An autopilot's telemetry port: real MAVLink bytes on a real pseudo-terminal, driven by a motion."""
+"""An autopilot's telemetry port.
+
+Real MAVLink bytes on a real pseudo-terminal, driven by a motion.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ _BACKLOG_LIMIT_NS: Final = 100_000_000
 class SerialImuEmulator:
     """A flight controller that has been on for ``boot_offset_ns`` when the motion starts.
 
-    Its clock shows ``boot_offset_ns + (t - epoch_ns) * (1 + drift_ppm / 1e6)`` at bridge time ``t``.
-    Like PX4 it obeys only requests that are addressed to it, and sends a sample when it is due: at
-    ``initial_rate_hz`` (None = each one that the motion has) until another rate is asked for.
-    Use it as a context manager inside a running loop, or ``run`` it until cancelled.
+    Its clock shows ``boot_offset_ns + (t - epoch_ns) * (1 + drift_ppm / 1e6)`` at bridge time
+    ``t``. Like PX4 it obeys only requests that are addressed to it, and sends a sample when it is
+    due: at ``initial_rate_hz`` (None = each one that the motion has) until another rate is asked
+    for. Use it as a context manager inside a running loop, or ``run`` it until cancelled.
 
     Attributes:
         sent: inertial messages written.
@@ -48,7 +51,9 @@ class SerialImuEmulator:
         self._boot_offset_ns = boot_offset_ns
         self._drift = drift_ppm * 1e-6
         interval_ns = 0 if initial_rate_hz is None else round(NS_PER_S / initial_rate_hz)
-        self._autopilot = EmulatedAutopilot(lambda: self.clock_ns(now_ns()), {MESSAGE_OF[message]: interval_ns})
+        self._autopilot = EmulatedAutopilot(
+            lambda: self.clock_ns(now_ns()), {MESSAGE_OF[message]: interval_ns}
+        )
         self._ticker = Ticker(_TICK_NS, self._on_tick)
         self._parser = framing.MavlinkParser()
         self._terminal: PseudoTerminal | None = None
@@ -84,7 +89,10 @@ class SerialImuEmulator:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._ticker.stop()
         if self._terminal is not None:

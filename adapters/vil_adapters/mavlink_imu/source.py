@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from vil_adapters.common.mavlink_session import MavlinkSession, MavlinkSource
-from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, InertialMessage, from_message
+from vil_adapters.mavlink_imu.codec import (
+    KIND_OF,
+    MESSAGE_OF,
+    ImuKind,
+    InertialMessage,
+    from_message,
+)
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
@@ -22,7 +28,9 @@ class MavlinkImuSource(MavlinkSource[MavlinkImuConfig]):
 class _InertialSession(MavlinkSession[ImuKind]):
     """Samples of the best inertial message that comes."""
 
-    def __init__(self, name: str, config: MavlinkImuConfig, transport: Transport, emit: Emit, status: Status) -> None:
+    def __init__(
+        self, name: str, config: MavlinkImuConfig, transport: Transport, emit: Emit, status: Status
+    ) -> None:
         wanted: dict[ImuKind, tuple[type[InertialMessage], ...]] = {
             k: (m,) for k, m in MESSAGE_OF.items() if config.message in ("auto", k)
         }
@@ -45,7 +53,9 @@ class _InertialSession(MavlinkSession[ImuKind]):
             self._emit(sample)
 
     def on_restart(self) -> None:
-        """Emit the first sample of the new sequence, which was held back until a second one proved the restart."""
+        """Emit the first sample of the new sequence, which was held back until a second one
+        proved the restart.
+        """
         if self._held is not None:
             self._emit(self._held)
             self._held = None

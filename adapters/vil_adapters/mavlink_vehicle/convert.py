@@ -1,4 +1,7 @@
-"""MAVLink's frames and clocks (NED, FRD, boot time) to the room's (ENU, FLU) and back; pure functions."""
+"""MAVLink's frames and clocks (NED, FRD, boot time) to the room's (ENU, FLU) and back.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,13 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import FRAMES, Q_FRD_FLU, Q_ROOM_NED, in_frame, parallel_axes
+from vil_bridge.protocols.mavlink.frames import (
+    FRAMES,
+    Q_FRD_FLU,
+    Q_ROOM_NED,
+    in_frame,
+    parallel_axes,
+)
 
 _XYZW: Final = [1, 2, 3, 0]
 _FARTHEST_M: Final = 1e5
@@ -22,7 +31,10 @@ _OLDEST_ATTITUDE_NS: Final = 100 * NS_PER_MS
 
 
 class VehiclePose(NamedTuple):
-    """Pose of the vehicle at ``t_ns`` of its own clock (since boot): p (3,) metres, q (4,), body FLU in the room."""
+    """Pose of the vehicle at ``t_ns`` of its own clock (since boot).
+
+    P (3,) metres, q (4,), body FLU in the room.
+    """
 
     t_ns: int
     p_m: FloatArray
@@ -77,13 +89,20 @@ def from_local_position(
 
 
 def healthy(status: mavlink.EstimatorStatus) -> bool:
-    """Return whether the estimator knows attitude and position, rather than assuming a vehicle at rest."""
-    if status.flags & mavlink.ESTIMATE_CONSTANT_POSITION or not status.flags & mavlink.ESTIMATE_ATTITUDE:
+    """Return whether the estimator knows attitude and position, rather than assuming a vehicle
+    at rest.
+    """
+    if (
+        status.flags & mavlink.ESTIMATE_CONSTANT_POSITION
+        or not status.flags & mavlink.ESTIMATE_ATTITUDE
+    ):
         return False
     return bool(status.flags & mavlink.ESTIMATE_POSITION)
 
 
-def to_odometry(pose: VehiclePose, frame_id: int, reset_counter: int, *, tracked: bool) -> mavlink.Odometry:
+def to_odometry(
+    pose: VehiclePose, frame_id: int, reset_counter: int, *, tracked: bool
+) -> mavlink.Odometry:
     """Return the ODOMETRY of a pose, without velocities."""
     p, q_wxyz = in_frame(frame_id, pose.placed)
     quality = 100 if tracked else mavlink.QUALITY_FAILED
@@ -92,15 +111,21 @@ def to_odometry(pose: VehiclePose, frame_id: int, reset_counter: int, *, tracked
     return message._replace(frame_id=frame_id, reset_counter=reset_counter, quality=quality)
 
 
-def to_local_position(pose: VehiclePose) -> tuple[mavlink.AttitudeQuaternion, mavlink.LocalPositionNed]:
+def to_local_position(
+    pose: VehiclePose,
+) -> tuple[mavlink.AttitudeQuaternion, mavlink.LocalPositionNed]:
     """Return the two messages of a pose of a vehicle at rest (rates and velocities are zeros)."""
     p, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, pose.placed)
     t_ms = pose.t_ns // NS_PER_MS
     still = 0.0, 0.0, 0.0
-    return mavlink.AttitudeQuaternion(t_ms, *q_wxyz, *still), mavlink.LocalPositionNed(t_ms, *p, *still)
+    return mavlink.AttitudeQuaternion(t_ms, *q_wxyz, *still), mavlink.LocalPositionNed(
+        t_ms, *p, *still
+    )
 
 
-def _to_room(q_room_frame: FloatArray, p: FloatArray, q_frame_frd: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _to_room(
+    q_room_frame: FloatArray, p: FloatArray, q_frame_frd: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     # Written so that NaN fails too.
     if not ((np.abs(p) < _FARTHEST_M).all() and _NORM[0] < np.linalg.norm(q_frame_frd) < _NORM[1]):
         raise ProtocolError("a pose that no vehicle has")

@@ -39,7 +39,11 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
 
 def _serial_devices() -> list[FoundSource]:
     return [
-        FoundSource("mavlink-vehicle", {"device": port.device}, f"serial device, not opened: {port.description}")
+        FoundSource(
+            "mavlink-vehicle",
+            {"device": port.device},
+            f"serial device, not opened: {port.description}",
+        )
         for port in sorted(list_ports.comports(include_links=True))
     ]
 
@@ -52,14 +56,20 @@ async def _listen(target: str, timeout_s: float) -> list[FoundSource]:
         ip = await resolve(host, port)
     except OSError:
         return []
-    found = await asyncio.gather(*(_receive(host, ip, local, remote, timeout_s) for local, remote in ports))
+    found = await asyncio.gather(
+        *(_receive(host, ip, local, remote, timeout_s) for local, remote in ports)
+    )
     return [source for group in found for source in group]
 
 
-async def _receive(host: str, ip: str, port: int, peer_port: int | None, timeout_s: float) -> list[FoundSource]:
+async def _receive(
+    host: str, ip: str, port: int, peer_port: int | None, timeout_s: float
+) -> list[FoundSource]:
     with contextlib.ExitStack() as stack:
         try:
-            transport = stack.enter_context(contextlib.closing(UdpTransport(ip, port, peer_port, Counter())))
+            transport = stack.enter_context(
+                contextlib.closing(UdpTransport(ip, port, peer_port, Counter()))
+            )
         except OSError:
             return []  # no route, or the port is in use: by a bridge that is running, most likely
         systems: dict[int, int] = {}
@@ -73,9 +83,13 @@ async def _receive(host: str, ip: str, port: int, peer_port: int | None, timeout
                 for message in parser.feed(data):
                     if isinstance(message.body, mavlink.Heartbeat):
                         systems[message.system] = message.body.autopilot
-                    poses[message.system] += isinstance(message.body, mavlink.Odometry | mavlink.LocalPositionNed)
+                    poses[message.system] += isinstance(
+                        message.body, mavlink.Odometry | mavlink.LocalPositionNed
+                    )
             await asyncio.sleep(_POLL_S)
-    keys: dict[str, Any] = {"peer": host, "port": port} | ({} if peer_port is None else {"peer_port": peer_port})
+    keys: dict[str, Any] = {"peer": host, "port": port} | (
+        {} if peer_port is None else {"peer_port": peer_port}
+    )
     default: str = MavlinkVehicleConfig.model_fields["subject"].default
     return [
         FoundSource(

@@ -1,4 +1,7 @@
-"""Emulated vehicle that sends its pose: MAVLink over UDP or an emulated serial line, driven by a motion."""
+"""Emulated vehicle that sends its pose.
+
+MAVLink over UDP or an emulated serial line, driven by a motion.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +40,19 @@ _MAX_LISTENERS: Final = 8
 class VehicleEmulator(Emulator):
     """The first subject of ``motion`` as an autopilot's estimate of itself.
 
-    Its clock began ``boot_s`` before the epoch, and begins again at each restart. While its subject is occluded, the
-    estimator reports a failure.
+    Its clock began ``boot_s`` before the epoch, and begins again at each restart. While its subject
+    is occluded, the estimator reports a failure.
 
     Attributes:
         port: UDP port, known after the start.
     """
 
     def __init__(
-        self, config: VehicleEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: VehicleEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
         super().__init__(
             motion,
@@ -74,7 +81,7 @@ class VehicleEmulator(Emulator):
         """Let the estimate jump: increment the reset counter."""
         self._reset_counter = (self._reset_counter + 1) % 256
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     def listen(self) -> None:
         """Boot: bind, or open the terminal.
@@ -113,7 +120,7 @@ class VehicleEmulator(Emulator):
         intervals_ns[mavlink.EstimatorStatus] = _STATUS_INTERVAL_NS
         return EmulatedAutopilot(lambda: self.foreign_ns(now_ns()), intervals_ns)
 
-    # --- in ----------------------------------------------------------------------------------------
+    # --- in ---------------------------------------------------------------------------------------
 
     def _on_terminal(self) -> None:
         if self._terminal is not None:
@@ -136,11 +143,13 @@ class VehicleEmulator(Emulator):
             self._heartbeat_ns = 0  # the next frame sends one
         return address in self._listeners
 
-    def _answer(self, messages: list[framing.MavlinkMessage], send: Callable[[bytes], None]) -> None:
+    def _answer(
+        self, messages: list[framing.MavlinkMessage], send: Callable[[bytes], None]
+    ) -> None:
         for frame in self._autopilot.replies(messages):
             self.server.send(send, frame)
 
-    # --- out ---------------------------------------------------------------------------------------
+    # --- out --------------------------------------------------------------------------------------
 
     def _on_frame(self, frame: EmulatedFrame) -> None:
         if now_ns() - self._heartbeat_ns >= NS_PER_S:
@@ -161,7 +170,11 @@ class VehicleEmulator(Emulator):
         return status, to_odometry(pose, frame_id, self._reset_counter, tracked=tracked)
 
     def _send(self, frame: bytes) -> None:
-        for send in (self._terminal.write,) if self._terminal is not None else tuple(self._listeners.values()):
+        for send in (
+            (self._terminal.write,)
+            if self._terminal is not None
+            else tuple(self._listeners.values())
+        ):
             self.server.send(send, frame)
 
     def _send_to(self, address: Address, frame: bytes) -> None:

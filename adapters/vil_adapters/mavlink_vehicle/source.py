@@ -8,7 +8,12 @@ import numpy as np
 
 from vil_adapters.common.mavlink_session import MavlinkSession, MavlinkSource
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
-from vil_adapters.mavlink_vehicle.convert import VehiclePose, from_local_position, from_odometry, healthy
+from vil_adapters.mavlink_vehicle.convert import (
+    VehiclePose,
+    from_local_position,
+    from_odometry,
+    healthy,
+)
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
@@ -39,12 +44,19 @@ class _PoseSession(MavlinkSession[PoseKind]):
     """Poses of the best message that comes, the newest of those that wait."""
 
     def __init__(
-        self, name: str, config: MavlinkVehicleConfig, transport: Transport, emit: Emit, status: Status
+        self,
+        name: str,
+        config: MavlinkVehicleConfig,
+        transport: Transport,
+        emit: Emit,
+        status: Status,
     ) -> None:
         wanted: dict[PoseKind, tuple[type[mavlink.Body], ...]] = {
             k: m for k, m in MESSAGES_OF.items() if config.message in ("auto", k)
         }
-        super().__init__(name, transport, "poses", wanted, config.rate_hz, emit, status, system=config.system)
+        super().__init__(
+            name, transport, "poses", wanted, config.rate_hz, emit, status, system=config.system
+        )
         self._subjects = (config.subject,)
         self._stale_ns = max(_STALE_NS, round(_STALE_PERIODS * NS_PER_S / config.rate_hz))
         self._attitude: mavlink.AttitudeQuaternion | None = None
@@ -85,7 +97,9 @@ class _PoseSession(MavlinkSession[PoseKind]):
             self._waiting = None
             if pose is not None:
                 self._shown = pose.p_m[None], pose.q_xyzw[None]
-            self._emit_pose(t_ns, t_arrival_ns, tracked=pose is not None and self._trusted(t_arrival_ns))
+            self._emit_pose(
+                t_ns, t_arrival_ns, tracked=pose is not None and self._trusted(t_arrival_ns)
+            )
 
     def on_housekeeping(self, t_ns: int) -> None:
         """Mark a silent vehicle as untracked."""
@@ -118,4 +132,8 @@ class _PoseSession(MavlinkSession[PoseKind]):
         self._number += 1
         self._tracked, self._t_emitted_ns = tracked, t_arrival_ns
         flags = np.array([tracked])
-        self._emit(SourceFrame(self._name, self._number, t_ns, t_arrival_ns, self._subjects, *self._shown, flags))
+        self._emit(
+            SourceFrame(
+                self._name, self._number, t_ns, t_arrival_ns, self._subjects, *self._shown, flags
+            )
+        )

@@ -19,7 +19,9 @@ _TILT_S: Final = 4.0
 _BACK_S: Final = 3.0
 _CYCLE_S: Final = _FIRST_REST_S + 4 * (_MOVE_S + _REST_S) + _TILT_S + _REST_S + _BACK_S
 _START_M: Final = np.array([0.3, -0.2, 0.9])
-_T_BODY_MARKERS: Final = Transform.of((0.02, -0.01, 0.03), q_exp(np.array([0.0, 0.0, math.radians(30.0)])))
+_T_BODY_MARKERS: Final = Transform.of(
+    (0.02, -0.01, 0.03), q_exp(np.array([0.0, 0.0, math.radians(30.0)]))
+)
 
 
 def _ease(fraction: float) -> float:
@@ -29,9 +31,12 @@ def _ease(fraction: float) -> float:
 
 
 class CarriedMotion:
-    """Twenty seconds of rest, forward, left, up, a quarter turn, tilts, back (implements ``Motion``).
+    """Twenty seconds of rest, forward, left, up, a quarter turn, tilts, back.
 
-    The body's nose is along the room's x; its marker frame sits next to its middle, turned by 30 degrees.
+    Implements ``Motion``.
+
+    The body's nose is along the room's x; its marker frame sits next to its middle, turned by 30
+    degrees.
     """
 
     skeleton_models: tuple[SkeletonModel, ...] = ()
@@ -52,9 +57,16 @@ class CarriedMotion:
         forward, left, up, turn = (_ease((s - begin) / _MOVE_S) - back for begin in begins[:4])
         tilting = min(1.0, max(0.0, (s - begins[4]) / _TILT_S))
         swing = math.radians(40.0) * math.sin(math.pi * tilting)
-        roll, pitch = swing * math.sin(4 * math.pi * tilting), swing * math.cos(4 * math.pi * tilting)
+        roll, pitch = (
+            swing * math.sin(4 * math.pi * tilting),
+            swing * math.cos(4 * math.pi * tilting),
+        )
         tremor_m = 0.002 * np.sin(2 * np.pi * np.array([1.1, 1.3, 0.9]) * s + [0.0, 1.0, 2.0])
-        shake_rad = np.radians(1.0) * np.sin(2 * np.pi * np.array([0.7, 0.9, 0.5]) * s + [1.0, 0.0, 2.0])
+        shake_rad = np.radians(1.0) * np.sin(
+            2 * np.pi * np.array([0.7, 0.9, 0.5]) * s + [1.0, 0.0, 2.0]
+        )
         heading = q_exp(shake_rad + np.array([0.0, 0.0, math.radians(88.0) * turn]))
         moved = np.array([0.55 * forward, 0.55 * left, 0.5 * up])
-        return Transform(_START_M + moved + tremor_m, q_mul(heading, q_exp(np.array([roll, pitch, 0.0]))))
+        return Transform(
+            _START_M + moved + tremor_m, q_mul(heading, q_exp(np.array([roll, pitch, 0.0])))
+        )

@@ -57,7 +57,9 @@ BRISK: Final = SinePath(
     ),
     ((0.74, 0.096, 4.8), (0.40, 0.178, 2.9), (0.40, 0.179, 2.9)),
 )
-"""2.0 m/s rms and 1.0 rad/s in the mean, tilted by up to 40 degrees, in a volume of 3.6 x 4.5 x 1.6 m."""
+"""2.0 m/s rms and 1.0 rad/s in the mean, tilted by up to 40 degrees, in a volume of 3.6 x 4.5 x
+1.6 m.
+"""
 
 _MOTORS_HZ: Final = (57.0, 61.0, 64.0, 68.0)
 _RAMP_S: Final = 2.0
@@ -72,7 +74,8 @@ class ImuErrors:
         gyro_bias_radps: constant, body FLU.
         gyro_density: white noise, rad/s/sqrt(Hz).
         accel_density: white noise, m/s^2/sqrt(Hz).
-        gyro_vibration_radps, accel_vibration_mps2: root mean square of each axis' vibration from idling motors.
+        gyro_vibration_radps, accel_vibration_mps2: root mean square of each axis' vibration from
+            idling motors.
         seed: of the noise; the same seed gives the same samples.
     """
 
@@ -95,10 +98,11 @@ class _Kinematics:
 
 
 class DroneMotion:
-    """A multirotor that rests for a while, then flies a path, by default a patrol of 3 x 4 x 1 m looking to +x.
+    """A multirotor that rests for a while, then flies a path, by default a patrol of 3 x 4 x 1 m
+    looking to +x.
 
-    The attitude follows from the path (differential flatness): thrust points along acceleration minus
-    gravity, and the heading sweeps. The room frame is z up; the body is FLU.
+    The attitude follows from the path (differential flatness): thrust points along acceleration
+    minus gravity, and the heading sweeps. The room frame is z up; the body is FLU.
     """
 
     skeleton_models: tuple[SkeletonModel, ...] = ()
@@ -137,10 +141,12 @@ class DroneMotion:
         return Transform(k.p_room_m[0], q_from_matrix(k.R_room_body[0]))
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Return samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in body FLU axes.
+        """Return samples with after < t <= until.
 
-        Sample k is taken at k periods; its noise depends on k and the seed alone, however the samples
-        are asked for.
+        (t_ns, w_radps (3,), f_mps2 (3,)) in body FLU axes.
+
+        Sample k is taken at k periods; its noise depends on k and the seed alone, however the
+        samples are asked for.
         """
         first, last = max(0, after_ns // self._imu_period_ns + 1), until_ns // self._imu_period_ns
         samples = []
@@ -150,7 +156,10 @@ class DroneMotion:
         return samples
 
     def _make_imu_block(self, block: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Return samples ``block * _BLOCK`` and on; made together, since small arrays cost per call."""
+        """Return samples ``block * _BLOCK`` and on.
+
+        Made together, since small arrays cost per call.
+        """
         t_ns = (block * _BLOCK + np.arange(_BLOCK)) * self._imu_period_ns
         k = self._kinematics(t_ns)
         root_rate = math.sqrt(NS_PER_S / self._imu_period_ns)
@@ -163,9 +172,14 @@ class DroneMotion:
         return [(int(t), w, f) for t, w, f in zip(t_ns, w_radps, f_mps2, strict=True)]
 
     def _vibration(self, t_ns: _IntArray) -> FloatArray:
-        """Return the share of the motors, shape (n, 6); each turns at a rate of its own, so that they beat."""
+        """Return the share of the motors, shape (n, 6).
+
+        Each turns at a rate of its own, so that they beat.
+        """
         rms = np.repeat([self._imu.gyro_vibration_radps, self._imu.accel_vibration_mps2], 3)
-        phase_rad = np.random.default_rng(self._imu.seed).uniform(0.0, 2.0 * math.pi, (len(_MOTORS_HZ), 6))
+        phase_rad = np.random.default_rng(self._imu.seed).uniform(
+            0.0, 2.0 * math.pi, (len(_MOTORS_HZ), 6)
+        )
         angle_rad = 2.0 * math.pi * np.multiply.outer(t_ns / NS_PER_S, _MOTORS_HZ)
         waves = np.sin(angle_rad[..., None] + phase_rad).sum(axis=1)
         return np.asarray(rms * math.sqrt(2.0 / len(_MOTORS_HZ)) * waves)
@@ -182,10 +196,11 @@ class DroneMotion:
 
 
 def _path_time(t_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return time along the path and its three derivatives, shape (n, 1) each, at times since the end of the rest.
+    """Return time along the path and its three derivatives, shape (n, 1) each, at times since the
+    end of the rest.
 
-    The rate is 0 during the rest, 1 after the ramp, and between them the fifth-order smooth step, so
-    that the jerk (hence the body rate) is continuous.
+    The rate is 0 during the rest, 1 after the ramp, and between them the fifth-order smooth step,
+    so that the jerk (hence the body rate) is continuous.
     """
     u = np.clip(t_s[:, None] / _RAMP_S, 0.0, 1.0)
     after_ramp_s = np.maximum(t_s[:, None] - _RAMP_S, 0.0)
@@ -222,14 +237,17 @@ class _Sines:
 def _flat_attitude(
     a_mps2: FloatArray, jerk_mps3: FloatArray, yaw_rad: FloatArray, yaw_rate_radps: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return attitude (n, 3, 3) and body rate (n, 3) of a multirotor on a given path with a given heading.
+    """Return attitude (n, 3, 3) and body rate (n, 3) of a multirotor on a given path with a given
+    heading.
 
     Body z is the thrust direction, body x is horizontal-heading projected onto the rotor plane
     (Faessler, Franchi, Scaramuzza 2018, section III, without drag).
     """
     zero = np.zeros_like(yaw_rad)
     y_heading = np.stack((-np.sin(yaw_rad), np.cos(yaw_rad), zero), axis=-1)
-    y_heading1 = -yaw_rate_radps[:, None] * np.stack((np.cos(yaw_rad), np.sin(yaw_rad), zero), axis=-1)
+    y_heading1 = -yaw_rate_radps[:, None] * np.stack(
+        (np.cos(yaw_rad), np.sin(yaw_rad), zero), axis=-1
+    )
     z, z1 = _unit(a_mps2 + np.array([0.0, 0.0, GRAVITY_MPS2]), jerk_mps3)
     x, x1 = _unit(cross(y_heading, z), cross(y_heading1, z) + cross(y_heading, z1))
     y = cross(z, x)

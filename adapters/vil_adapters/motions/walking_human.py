@@ -1,7 +1,8 @@
 """A human who walks in a circle: procedural gait with planted feet, posed by forward kinematics.
 
-The skeleton has the bone names that Motive streams. At rest it stands in a T-pose facing +x with every
-bone's axes parallel to the room's (x forward, y left, z up), so joints carry translations only.
+The skeleton has the bone names that Motive streams. At rest it stands in a T-pose facing +x with
+every bone's axes parallel to the room's (x forward, y left, z up), so joints carry translations
+only.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ _ARM_DOWN_RAD: Final = 1.33
 
 
 class WalkMotion:
-    """One skeleton that walks counter-clockwise on a circle; the room frame is z up, the floor is z = 0.
+    """One skeleton that walks counter-clockwise on a circle.
+
+    The room frame is z up, the floor is z = 0.
 
     Attributes:
         skeleton_models: the one skeleton, named as the subject.
@@ -77,22 +80,30 @@ class WalkMotion:
         """Return the skeleton's global bone poses; always tracked."""
         p_m, R = self._pose(t_ns / NS_PER_S)
         skeleton = SkeletonFrame(
-            model=self._model, p_m=p_m, q_xyzw=q_from_matrix(R), tracked=np.ones(len(p_m), dtype=np.bool_)
+            model=self._model,
+            p_m=p_m,
+            q_xyzw=q_from_matrix(R),
+            tracked=np.ones(len(p_m), dtype=np.bool_),
         )
-        return MotionFrame((), np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_), (skeleton,))
+        return MotionFrame(
+            (), np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_), (skeleton,)
+        )
 
     def _path(self, t_s: float) -> tuple[FloatArray, float]:
         """Return point on the floor (3,) and heading (not wrapped) at a time."""
         angle = self._speed_mps / self._radius_m * t_s
         x, y = self._center_m
-        point_m = np.array([x + self._radius_m * math.cos(angle), y + self._radius_m * math.sin(angle), 0.0])
+        point_m = np.array(
+            [x + self._radius_m * math.cos(angle), y + self._radius_m * math.sin(angle), 0.0]
+        )
         return point_m, angle + 0.5 * math.pi
 
     def _pose(self, t_s: float) -> tuple[FloatArray, FloatArray]:
         """Return global bone origins (m, 3) and attitudes (m, 3, 3)."""
         phase = _STRIDE_HZ * t_s
         model = self._model
-        # Legs and root are global already (identity here, replaced below); all other bones are local.
+        # Legs and root are global already (identity here, replaced below); all other bones are
+        # local.
         R = _local_rotations(model, phase)
         p_m = model.offsets_m.copy()
         point_m, heading_rad = self._path(t_s)
@@ -111,12 +122,29 @@ class WalkMotion:
         return p_m, R
 
     def _footprint(self, stride: int, offset: float, lateral_m: float) -> tuple[FloatArray, float]:
-        """Return toe joint (3,) and heading of the foot planted in one stride: next to the path at mid-stance."""
-        point_m, heading_rad = self._path((stride + 0.5 * _STANCE - offset) / _STRIDE_HZ)
-        return point_m + yaw_matrix(heading_rad) @ (_TOE_AHEAD_M, lateral_m, _TOE_HEIGHT_M), heading_rad
+        """Return toe joint (3,) and heading of the foot planted in one stride.
 
-    def _step(self, side: str, phase: float, offset: float, y_room: FloatArray, p_m: FloatArray, R: FloatArray) -> None:
-        """Pose one leg, in place, so that its toe stands still during stance and swings to the next print."""
+        Next to the path at mid-stance.
+        """
+        point_m, heading_rad = self._path((stride + 0.5 * _STANCE - offset) / _STRIDE_HZ)
+        return point_m + yaw_matrix(heading_rad) @ (
+            _TOE_AHEAD_M,
+            lateral_m,
+            _TOE_HEIGHT_M,
+        ), heading_rad
+
+    def _step(
+        self,
+        side: str,
+        phase: float,
+        offset: float,
+        y_room: FloatArray,
+        p_m: FloatArray,
+        R: FloatArray,
+    ) -> None:
+        """Pose one leg, in place, so that its toe stands still during stance and swings to the
+        next print.
+        """
         stride = math.floor(phase)
         u = phase - stride
         lateral_m = _STEP_HALF_WIDTH_M if side == "L" else -_STEP_HALF_WIDTH_M
@@ -126,7 +154,11 @@ class WalkMotion:
             swing = (u - _STANCE) / (1.0 - _STANCE)
             next_m, next_yaw_rad = self._footprint(stride + 1, offset, lateral_m)
             blend = _smooth(swing)
-            toe_m = toe_m + blend * (next_m - toe_m) + (0.0, 0.0, _LIFT_M * math.sin(math.pi * swing) ** 2)
+            toe_m = (
+                toe_m
+                + blend * (next_m - toe_m)
+                + (0.0, 0.0, _LIFT_M * math.sin(math.pi * swing) ** 2)
+            )
             yaw_rad += blend * (next_yaw_rad - yaw_rad)
             pitch_rad = _TOE_OFF_RAD * (1.0 - _smooth(1.4 * swing))
         thigh, shin, foot, toe = (self._index[side + bone] for bone in _LEG_BONES)
@@ -153,7 +185,9 @@ def _skeleton(name: str) -> SkeletonModel:
 
 
 def _local_rotations(model: SkeletonModel, phase: float) -> FloatArray:
-    """Return rotations of trunk and arms relative to their parents (m, 3, 3) at a phase of the left stride."""
+    """Return rotations of trunk and arms relative to their parents (m, 3, 3) at a phase of the
+    left stride.
+    """
     swing = math.cos(2.0 * math.pi * phase)  # +1 when the left foot touches down in front
     R = np.tile(np.eye(3), (len(model.bones), 1, 1))
     local = {
@@ -175,7 +209,10 @@ def _local_rotations(model: SkeletonModel, phase: float) -> FloatArray:
 
 
 def _bend(hip_to_ankle_m: FloatArray, y_room: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return attitudes of thigh and shin that put the ankle there, the knee forward; too far = a straight leg."""
+    """Return attitudes of thigh and shin that put the ankle there, the knee forward.
+
+    Too far = a straight leg.
+    """
     reach_m = float(np.linalg.norm(hip_to_ankle_m))
     down = hip_to_ankle_m / reach_m
     reach_m = min(reach_m, _THIGH_M + _SHIN_M)
@@ -189,7 +226,9 @@ def _bend(hip_to_ankle_m: FloatArray, y_room: FloatArray) -> tuple[FloatArray, F
 
 
 def _limb_axes(along: FloatArray, y: FloatArray) -> FloatArray:
-    """Return attitude of a bone that hangs down at rest, from its direction and its sideways axis."""
+    """Return attitude of a bone that hangs down at rest, from its direction and its sideways
+    axis.
+    """
     return np.array((cross(along, y), y, -along)).T
 
 

@@ -1,4 +1,6 @@
-"""Counts of a flight controller's sensors to FLU, rad/s and m/s² and back, their scale, and their times; pure."""
+"""Counts of a flight controller's sensors to FLU, rad/s and m/s² and back, their scale, and
+their times; pure.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,21 @@ _EARLIEST: Final = 0.3
 _FOLLOW: Final = 0.2
 
 
-def from_counts(raw: MspRawImu, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> tuple[FloatArray, FloatArray]:
+def from_counts(
+    raw: MspRawImu, gyro_lsb_per_dps: float, acc_lsb_per_g: float
+) -> tuple[FloatArray, FloatArray]:
     """Return the angular rate (3,) rad/s and specific force (3,) m/s², FLU.
 
-    The sensors' axes after the firmware's own board alignment are forward, left, up: at rest z reads
-    +1 g, and rolling right, pitching down and yawing left are positive.
+    The sensors' axes after the firmware's own board alignment are forward, left, up: at rest z
+    reads +1 g, and rolling right, pitching down and yawing left are positive.
     """
     w_radps = np.radians(np.array(raw.gyro, dtype=np.float64)) / gyro_lsb_per_dps
     return w_radps, np.array(raw.acc, dtype=np.float64) * (GRAVITY_MPS2 / acc_lsb_per_g)
 
 
-def to_counts(w_radps: FloatArray, f_mps2: FloatArray, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> MspRawImu:
+def to_counts(
+    w_radps: FloatArray, f_mps2: FloatArray, gyro_lsb_per_dps: float, acc_lsb_per_g: float
+) -> MspRawImu:
     """Return the answer of a flight controller for FLU values."""
     gx, gy, gz = np.rint(np.degrees(w_radps) * gyro_lsb_per_dps).astype(int).tolist()
     ax, ay, az = np.rint(f_mps2 * (acc_lsb_per_g / GRAVITY_MPS2)).astype(int).tolist()
@@ -67,12 +73,18 @@ class RestScale:
             self._samples.clear()
 
     def _judge(self, counts: FloatArray, gyro_lsb_per_dps: float) -> None:
-        """Set the scale at rest: neither sensor's readings spread; a constant rate is the gyroscope's bias."""
+        """Set the scale at rest: neither sensor's readings spread.
+
+        A constant rate is the gyroscope's bias.
+        """
         if len(counts) < _FEWEST:
             return
         mean, std = counts.mean(axis=0), counts.std(axis=0)
         one_g = float(np.linalg.norm(mean[:3]))
-        still = math.radians(std[3:].max() / gyro_lsb_per_dps) < _REST_RADPS and std[:3].max() < _REST_OF_G * one_g
+        still = (
+            math.radians(std[3:].max() / gyro_lsb_per_dps) < _REST_RADPS
+            and std[:3].max() < _REST_OF_G * one_g
+        )
         if still and one_g >= _LEAST_LSB_PER_G:
             self.lsb_per_g = one_g
 
@@ -80,10 +92,10 @@ class RestScale:
 class AnswerTimes:
     """Times of the readings, from the times of request and answer.
 
-    A controller reads its sensors when its serial task gets to the question, and answers at once: the
-    arrival less the way of the bytes is the best guess, and never too early. What makes it late at
-    random, the waking of this computer, is smoothed by following the even beat of that task, within
-    what is certain: not before the question, not after the arrival.
+    A controller reads its sensors when its serial task gets to the question, and answers at once:
+    the arrival less the way of the bytes is the best guess, and never too early. What makes it late
+    at random, the waking of this computer, is smoothed by following the even beat of that task,
+    within what is certain: not before the question, not after the arrival.
     """
 
     def __init__(self) -> None:
@@ -93,7 +105,8 @@ class AnswerTimes:
     def stamp(self, t_asked_ns: int, t_answered_ns: int) -> int:
         """Return the time of a reading that was requested and answered at these times."""
         t_ns = t_answered_ns
-        if self._before is not None and t_answered_ns > self._before[1]:  # two may come in one piece
+        # Two may come in one piece.
+        if self._before is not None and t_answered_ns > self._before[1]:
             stamped_ns, answered_ns = self._before
             self._steps_ns.append(t_answered_ns - answered_ns)
             beat_ns = self._beat_ns()

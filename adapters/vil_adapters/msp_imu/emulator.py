@@ -1,4 +1,7 @@
-"""A flight controller that speaks MSP: real bytes on a pseudo-terminal or a TCP port, driven by a motion."""
+"""A flight controller that speaks MSP.
+
+Real bytes on a pseudo-terminal or a TCP port, driven by a motion.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ _MEMORY_NS: Final = NS_PER_S // 20
 
 
 class MspEmulator:
-    """Flight controller like Betaflight: its serial task reads the sensors and answers waiting requests.
+    """Flight controller like Betaflight.
+
+    Its serial task reads the sensors and answers waiting requests.
 
     Use it as a context manager inside a running loop, or ``run`` it until cancelled.
 
@@ -74,7 +79,10 @@ class MspEmulator:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._ticker.stop()
         for end in (self._terminal, self._client, self._listener):

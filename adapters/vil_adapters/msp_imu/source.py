@@ -1,4 +1,7 @@
-"""Inertial samples of a flight controller, asked for as fast as it answers (implements ``PoseSource``)."""
+"""Inertial samples of a flight controller, asked for as fast as it answers.
+
+Implements ``PoseSource``.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ class MspImuSource:
         self._scale = RestScale(config.acc_lsb_per_g)
 
     async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
-        """Wait for the controller, ask it until it disconnects, wait for it again; never returns."""
+        """Wait for the controller, ask it until it disconnects, wait for it again.
+
+        Never returns.
+        """
         while True:
             with closing(await self._open(status)) as transport:
                 await _Polling(self.name, self._config, transport, self._scale, emit, status).run()
@@ -52,7 +58,13 @@ class _Polling:
     """One open transport: one request at a time."""
 
     def __init__(
-        self, name: str, config: MspImuConfig, transport: Transport, scale: RestScale, emit: Emit, status: Status
+        self,
+        name: str,
+        config: MspImuConfig,
+        transport: Transport,
+        scale: RestScale,
+        emit: Emit,
+        status: Status,
     ) -> None:
         self._name = name
         self._config = config
@@ -60,7 +72,9 @@ class _Polling:
         self._scale = scale
         self._emit = emit
         self._status = status
-        self._question = msp.encode(msp.MspMessage(config.version, msp.MspDirection.REQUEST, msp.RAW_IMU, b""))
+        self._question = msp.encode(
+            msp.MspMessage(config.version, msp.MspDirection.REQUEST, msp.RAW_IMU, b"")
+        )
         self._byte_ns = _byte_ns(config)
         self._times = AnswerTimes()
         self._parser = msp.MspParser(_LONGEST_ANSWER)
@@ -122,7 +136,8 @@ class _Polling:
         except ProtocolError:
             self._status.counters["malformed"] += 1
             return
-        way_ns = self._byte_ns * (len(self._question) + len(message.payload))  # a question is an answer without payload
+        # A question is an answer without payload.
+        way_ns = self._byte_ns * (len(self._question) + len(message.payload))
         t_ns = self._times.stamp(self._t_asked_ns, max(self._t_asked_ns, t_arrival_ns - way_ns))
         self._next(t_arrival_ns)
         self._handle_reading(t_ns, raw)
@@ -141,7 +156,9 @@ class _Polling:
         known = self._scale.lsb_per_g
         self._scale.add(t_ns, raw, self._config.gyro_lsb_per_dps)
         if self._scale.lsb_per_g is None:
-            self._status.waiting("the accelerometer's scale is not known: let the vehicle stand still for a second")
+            self._status.waiting(
+                "the accelerometer's scale is not known: let the vehicle stand still for a second"
+            )
             return
         if known is None:
             self._status.facts["acc_lsb_per_g"] = round(self._scale.lsb_per_g, 1)
@@ -151,6 +168,9 @@ class _Polling:
 
 
 def _byte_ns(config: MspImuConfig) -> int:
-    """Return the transit time of a byte of an answer: it matters on a UART only, USB and TCP are quick."""
+    """Return the transit time of a byte of an answer.
+
+    It matters on a UART only, USB and TCP are quick.
+    """
     uart = config.device is not None and Path(config.device).resolve().name.startswith(_UARTS)
     return round(_BITS_PER_BYTE * NS_PER_S / config.baud) if uart else 0

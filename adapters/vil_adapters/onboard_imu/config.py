@@ -15,4 +15,6 @@ class OnboardImuConfig(SourceConfigBase):
     fed_by_readers: ClassVar[bool] = True
 
     type: Literal["onboard-imu"] = "onboard-imu"
-    reader: str = Field(min_length=1, max_length=64, description="Name under which the onboard client registers.")
+    reader: str = Field(
+        min_length=1, max_length=64, description="Name under which the onboard client registers."
+    )

@@ -1,7 +1,7 @@
 """Inertial samples from an onboard client (implements ``PoseSource``).
 
-They come on the client's control connection, in batches, stamped in bridge time by the client, which
-knows both clocks.
+They come on the client's control connection, in batches, stamped in bridge time by the client,
+which knows both clocks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class OnboardImuSource:
             while True:
                 if now_ns() - receiver.t_received_ns > _SILENT_NS:
                     status.waiting(
-                        f"no inertial samples from {self._reader!r}: is it registered so, and does it send any?"
+                        f"no inertial samples from {self._reader!r}: is it registered so, "
+                        "and does it send any?"
                     )
                 await asyncio.sleep(_HOUSEKEEPING_S)
 
@@ -66,7 +67,9 @@ class _SampleReceiver:
             self._emit(SourceReset(self._name, "the reader was away"))
             self._t_newest_ns = 0
         self.t_received_ns = t_now_ns
-        for t_ns, w_radps, f_mps2 in zip(samples.t_ns.tolist(), samples.w_radps, samples.f_mps2, strict=True):
+        for t_ns, w_radps, f_mps2 in zip(
+            samples.t_ns.tolist(), samples.w_radps, samples.f_mps2, strict=True
+        ):
             if not t_now_ns - _OLDEST_NS < t_ns < t_now_ns + _CLOCK_ERROR_NS:
                 self._status.counters["impossible_times"] += 1
             elif t_ns <= self._t_newest_ns:

@@ -28,12 +28,24 @@ from vil_bridge.protocols.natnet.reader import HEADER_BYTES
 
 _VERSIONS: Final[tuple[Version, ...]] = tuple(
     (major, minor, 0, 0)
-    for major, minor in ((4, 2), (4, 1), (4, 0), (3, 1), (3, 0), (2, 10), (2, 9), (2, 7), (2, 6), (2, 5))
+    for major, minor in (
+        (4, 2),
+        (4, 1),
+        (4, 0),
+        (3, 1),
+        (3, 0),
+        (2, 10),
+        (2, 9),
+        (2, 7),
+        (2, 6),
+        (2, 5),
+    )
 )
 _NAME_BYTES: Final = 256
 _ALL: Final = "all"
 _PLAIN: Final = re.compile(
-    r"-?[\d.]*|all|none|RigidBody|Skeleton|ForcePlate|Device|(Labeled|Markerset|LegacyUnlabeled)Markers|AllTypes"
+    r"-?[\d.]*|all|none|RigidBody|Skeleton|ForcePlate|Device|(Labeled|Markerset|"
+    r"LegacyUnlabeled)Markers|AllTypes"
 )
 _COMMAND: Final = re.compile(r"\w*")
 _NUMBER_BYTES: Final = 4
@@ -50,14 +62,20 @@ _WITHOUT_TEXT: Final = {
 
 
 class NatNetAnonymizer:
-    """Rewriting of messages. Bones and markers keep their names, except for subjects' names in them."""
+    """Rewriting of messages.
+
+    Bones and markers keep their names, except for subjects' names in them.
+    """
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         self._names = pseudonyms
         self._version = _VERSIONS[0]
 
     def rewrite(self, datagram: bytes) -> bytes | None:
-        """Return a message without names, of the same size; None when it cannot be read to its last byte."""
+        """Return a message without names, of the same size.
+
+        None when it cannot be read to its last byte.
+        """
         try:
             identity, payload = message_id(datagram), datagram[HEADER_BYTES:]
         except ProtocolError:
@@ -67,8 +85,13 @@ class NatNetAnonymizer:
         if identity == MessageId.MODELDEF:
             return self._rebuilt(datagram, self._models)
         if identity in (MessageId.CONNECT, MessageId.DISCOVERY, MessageId.SERVERINFO):
-            field = payload[:_NAME_BYTES].split(b"\0")[0]  # of the program; what stands behind it is left over
-            return datagram[:HEADER_BYTES] + field.ljust(min(_NAME_BYTES, len(payload)), b"\0") + payload[_NAME_BYTES:]
+            # Of the program; what stands behind it is left over.
+            field = payload[:_NAME_BYTES].split(b"\0")[0]
+            return (
+                datagram[:HEADER_BYTES]
+                + field.ljust(min(_NAME_BYTES, len(payload)), b"\0")
+                + payload[_NAME_BYTES:]
+            )
         if identity in (MessageId.REQUEST, MessageId.RESPONSE, MessageId.MESSAGESTRING):
             return encode(MessageId(identity), self._text(MessageId(identity), payload))
         if identity == MessageId.UNRECOGNIZED_REQUEST:
@@ -76,8 +99,12 @@ class NatNetAnonymizer:
         limit = _WITHOUT_TEXT.get(MessageId(identity)) if identity in _WITHOUT_TEXT else None
         return datagram if limit is not None and len(payload) <= limit else None
 
-    def _rebuilt(self, datagram: bytes, build: Callable[[bytes, Version, bool], bytes]) -> bytes | None:
-        """Return the rewritten message, by the first version of the layout that reproduces the original bytes."""
+    def _rebuilt(
+        self, datagram: bytes, build: Callable[[bytes, Version, bool], bytes]
+    ) -> bytes | None:
+        """Return the rewritten message, by the first version of the layout that reproduces the
+        original bytes.
+        """
         for version in (self._version, *_VERSIONS):
             try:
                 if build(datagram, version, False) == datagram:
@@ -97,16 +124,24 @@ class NatNetAnonymizer:
 
     def _models(self, datagram: bytes, version: Version, rename: bool) -> bytes:
         models = decode_models(datagram, version)
-        return encode_models(Models(tuple(map(self._described, models.items))) if rename else models, version)
+        return encode_models(
+            Models(tuple(map(self._described, models.items))) if rename else models, version
+        )
 
     def _described(self, item: Description) -> Description:
         match item:
             case MarkerSetDescription():
-                return replace(item, name=self._name(item.name), markers=tuple(map(self._names.within, item.markers)))
+                return replace(
+                    item,
+                    name=self._name(item.name),
+                    markers=tuple(map(self._names.within, item.markers)),
+                )
             case BodyDescription():
                 return replace(self._part(item), name=self._name(item.name))
             case SkeletonDescription():
-                return replace(item, name=self._name(item.name), bones=tuple(map(self._part, item.bones)))
+                return replace(
+                    item, name=self._name(item.name), bones=tuple(map(self._part, item.bones))
+                )
             case AssetDescription():
                 bodies = tuple(replace(self._part(b), name=self._name(b.name)) for b in item.bodies)
                 markers = tuple(replace(m, name=self._names.within(m.name)) for m in item.markers)
@@ -128,12 +163,19 @@ class NatNetAnonymizer:
 
     def _text(self, identity: MessageId, payload: bytes) -> bytes:
         """Return the text of a command, an answer or a message, its parameters renamed."""
-        if identity is MessageId.RESPONSE and len(payload) <= _NUMBER_BYTES and not _SHORT_TEXT.fullmatch(payload):
+        if (
+            identity is MessageId.RESPONSE
+            and len(payload) <= _NUMBER_BYTES
+            and not _SHORT_TEXT.fullmatch(payload)
+        ):
             return payload
         text, _, _ = payload.partition(b"\0")
         parts = text.decode("utf-8", "replace").split(",")
         command = identity is MessageId.REQUEST and _COMMAND.fullmatch(parts[0])
         unchanged = parts[:1] if command or parts[0] == "Bitstream" else []
-        renamed = [part if _PLAIN.fullmatch(part) else self._names.name(part) for part in parts[len(unchanged) :]]
+        renamed = [
+            part if _PLAIN.fullmatch(part) else self._names.name(part)
+            for part in parts[len(unchanged) :]
+        ]
         new = ",".join([*unchanged, *renamed]).encode()
         return new[: len(text)].ljust(len(text), b"x") + bytes(len(payload) - len(text))

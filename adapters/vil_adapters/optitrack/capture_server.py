@@ -1,9 +1,11 @@
-"""A captured NatNet server on real sockets: the same datagrams with the same spacing, to a new client.
+"""A captured NatNet server on real sockets.
 
-Frames, and all else that the server sent without a request or broken, are sent unchanged. The announcement,
-descriptions and answers to commands are those that the server gave to the same question at that time. Only echoes are
-new, since they return the client's own stamp. Their time is the captured server's clock, extrapolated from the echo
-with the smallest uncertainty.
+The same datagrams with the same spacing, to a new client.
+
+Frames, and all else that the server sent without a request or broken, are sent unchanged. The
+announcement, descriptions and answers to commands are those that the server gave to the same
+question at that time. Only echoes are new, since they return the client's own stamp. Their time is
+the captured server's clock, extrapolated from the echo with the smallest uncertainty.
 """
 
 from __future__ import annotations
@@ -123,7 +125,8 @@ class CapturedSession:
                 with contextlib.suppress(ProtocolError):
                     return cls(datagram, datagram.sender, client)
         raise ConfigError(
-            "no NatNet server announces itself in it: it never answered, or the beginning is missing. "
+            "no NatNet server announces itself in it: it never answered, or the "
+            "beginning is missing. "
             "Start the capture before the client connects"
         )
 
@@ -134,11 +137,15 @@ class CapturedSession:
                 self._asked(datagram)
             elif datagram.sender == self._server:
                 self._answered(datagram)
-            if _identity(datagram.payload) == MessageId.FRAMEOFDATA and self._is_for_client(datagram):
+            if _identity(datagram.payload) == MessageId.FRAMEOFDATA and self._is_for_client(
+                datagram
+            ):
                 self._learn(self._ports, datagram.sender[1])
 
     def streamed(self, datagram: Datagram) -> bool:
-        """Return whether the server sent it without a request, to the client or its group, from its own port."""
+        """Return whether the server sent it without a request, to the client or its group, from
+        its own port.
+        """
         own = datagram.sender[1] in self._ports or datagram.sender[1] == self._info.data_port
         return own and self._is_for_client(datagram) and _identity(datagram.payload) not in _ANSWERS
 
@@ -156,7 +163,10 @@ class CapturedSession:
             ports.add(port)
 
     def answer(self, asked: bytes, t_ns: int) -> bytes | None:
-        """Return the answer to a question at a time of the capture; None where the server gave none."""
+        """Return the answer to a question at a time of the capture.
+
+        None where the server gave none.
+        """
         identity = _identity(asked)
         if identity != MessageId.ECHOREQUEST:
             return self._answers.get((identity, asked if identity == MessageId.REQUEST else b""))
@@ -188,10 +198,15 @@ class CapturedSession:
             case MessageId.ECHORESPONSE:
                 reply = decode_echo_reply(datagram.payload)
                 if self._echo_asked is not None and self._echo_asked[0] == reply.client:
-                    self._learn_clock(_Echo.between(self._echo_asked[1], datagram.t_ns, reply.ticks))
+                    self._learn_clock(
+                        _Echo.between(self._echo_asked[1], datagram.t_ns, reply.ticks)
+                    )
 
     def _learn_clock(self, echo: _Echo) -> None:
-        """Use an echo unless the clock is known better; one that contradicts it shows that the clock was set."""
+        """Use an echo unless the clock is known better.
+
+        One that contradicts it shows that the clock was set.
+        """
         known = self._clock
         if known is not None:
             uncertainty_ns = known.uncertainty_ns_at(echo.t_ns)
@@ -226,7 +241,9 @@ class ReplayedMotive:
     async def run(self) -> None:
         """Serve until the capture ends."""
         loop = asyncio.get_running_loop()
-        playback = Playback(self._datagrams, self._session.begin_ns, self._send, self._session.record)
+        playback = Playback(
+            self._datagrams, self._session.begin_ns, self._send, self._session.record
+        )
         with self._command, self._data, contextlib.closing(playback):
             loop.add_reader(self._command, guarded(playback.ended, self._receive), playback)
             try:

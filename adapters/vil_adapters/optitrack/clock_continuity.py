@@ -34,7 +34,10 @@ class Due:
 
 
 def stamps_went_on(before: StreamedFrame | None, after: StreamedFrame, info: ServerInfo) -> bool:
-    """Return whether a frame was captured later than the one before it; its number may have gone back."""
+    """Return whether a frame was captured later than the one before it.
+
+    Its number may have gone back.
+    """
     if before is None:
         return False
     t_before_ns, t_after_ns = capture_ns(before.suffix, info), capture_ns(after.suffix, info)
@@ -78,7 +81,10 @@ class EchoClock:
         return encode_echo_request(now_ns)
 
     def reply(self, reply: EchoReply, t_received_ns: int, ticks_per_s: int) -> ClockExchange | None:
-        """Return the exchange that a reply completes; None where none is pending or its time exceeds 64 bits."""
+        """Return the exchange that a reply completes.
+
+        None where none is pending or its time exceeds 64 bits.
+        """
         t_foreign_ns = ticks_to_ns(reply.ticks, ticks_per_s)
         if reply.client not in self._pending or t_foreign_ns > LARGEST_NS:
             return None
@@ -90,7 +96,10 @@ class EchoClock:
         return exchange
 
     def age_ns(self, t_foreign_ns: int, t_ns: int) -> int | None:
-        """Return the age of a server stamp at a bridge time, by the best of the last exchanges; None = unknown."""
+        """Return the age of a server stamp at a bridge time, by the best of the last exchanges.
+
+        None = unknown.
+        """
         return None if self._offset_ns is None else t_ns - (t_foreign_ns - self._offset_ns)
 
     def jumped(self, exchange: ClockExchange) -> bool:
@@ -99,7 +108,9 @@ class EchoClock:
         if last is None:
             return False
         elapsed_ns = abs(exchange.t_received_ns - last.t_received_ns)
-        allowed_ns = self._JUMP_NS + _error_ns(exchange) + _error_ns(last) + self._DRIFT_LIMIT * elapsed_ns
+        allowed_ns = (
+            self._JUMP_NS + _error_ns(exchange) + _error_ns(last) + self._DRIFT_LIMIT * elapsed_ns
+        )
         return abs(_offset_ns(exchange) - _offset_ns(last)) > allowed_ns
 
 

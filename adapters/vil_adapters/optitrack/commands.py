@@ -31,7 +31,9 @@ _RATE_RANGE_HZ: Final = (1e-3, 1e5)
 
 
 class Commands:
-    """Commands sent through ``send``; the owner passes every RESPONSE and refusal to :meth:`answer`.
+    """Commands sent through ``send``.
+
+    The owner passes every RESPONSE and refusal to :meth:`answer`.
 
     All commands return None (or False) when the server refuses or does not answer.
     """
@@ -45,7 +47,8 @@ class Commands:
     def answer(self, datagram: bytes) -> bool:
         """Handle a RESPONSE or UNRECOGNIZED_REQUEST; False = it answers no pending command.
 
-        Answers do not name their command: one that does not fit may be a late copy of an earlier one.
+        Answers do not name their command: one that does not fit may be a late copy of an earlier
+        one.
         """
         if self._answer is None or self._answer.done() or self._read is None:
             return False
@@ -74,7 +77,10 @@ class Commands:
         return await self._ask(f"Bitstream,{version[0]}.{version[1]}", response_i32) == 0
 
     async def subscribe(self, kind: str, name: str) -> bool:
-        """Subscribe to assets of a kind and name (NatNet 4.0 and newer, unicast); adds to earlier ones."""
+        """Subscribe to assets of a kind and name (NatNet 4.0 and newer, unicast).
+
+        Adds to earlier ones.
+        """
         return await self._ask(f"SubscribeToData,{kind},{name}", response_i32) == 0
 
     async def unsubscribe(self) -> bool:
@@ -101,7 +107,9 @@ class Commands:
 def _within(reply: bytes, limits: tuple[float, float]) -> float:
     value = response_f32(reply)
     if not limits[0] <= value <= limits[1]:
-        raise ProtocolError(f"{value} is outside of {limits}", offset=HEADER_BYTES, length=len(reply))
+        raise ProtocolError(
+            f"{value} is outside of {limits}", offset=HEADER_BYTES, length=len(reply)
+        )
     return value
 
 

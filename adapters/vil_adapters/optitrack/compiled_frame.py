@@ -1,7 +1,10 @@
-"""Frames of NatNet 3.0 and newer through the compiled kernel (``vil_bridge/world/kernel/natnet.c``).
+"""Frames of NatNet 3.0 and newer through the compiled kernel.
 
-Twin of :mod:`~vil_adapters.optitrack.fast_codec` and of the conversion in :mod:`~vil_adapters.optitrack.convert`. One
-call checks a datagram before it is judged, another converts its poses into arrays whose addresses are looked up once.
+``vil_bridge/world/kernel/natnet.c``.
+
+Twin of :mod:`~vil_adapters.optitrack.fast_codec` and of the conversion in
+:mod:`~vil_adapters.optitrack.convert`. One call checks a datagram before it is judged, another
+converts its poses into arrays whose addresses are looked up once.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ _I32: Final = Struct("<i")
 _POSE_BYTES: Final = 56
 
 
-@dataclass(slots=True, eq=False)  # not frozen: that would make one of the costliest steps of a frame
+# Not frozen: that would make one of the costliest steps of a frame.
+@dataclass(slots=True, eq=False)
 class PackedFrame:
     """One frame whose layout was checked and whose poses are bytes still.
 
@@ -49,12 +53,17 @@ StreamedFrame = NatNetFrame | PackedFrame
 
 
 def read_frame(datagram: bytes, version: Version) -> StreamedFrame:
-    """Check a frame in the kernel; decode what is not plain, or all frames where the kernel is absent.
+    """Check a frame in the kernel.
+
+    Decode what is not plain, or all frames where the kernel is absent.
 
     Raises:
         ProtocolError: counts, sizes or the end mark contradict the datagram's length.
     """
-    if version < TICKS_SINCE or (unread := _scan(datagram, len(datagram), version >= SIZED_SINCE)) < 0:
+    if (
+        version < TICKS_SINCE
+        or (unread := _scan(datagram, len(datagram), version >= SIZED_SINCE)) < 0
+    ):
         return decode_poses(datagram, version)
     (number,) = _I32.unpack_from(datagram, HEADER_BYTES)
     return PackedFrame(number, last_suffix(datagram, version), unread, datagram, version)
@@ -65,16 +74,24 @@ class _Binding(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("words", "rows_out", "absent_count", "has_local")),
-        *((name, ctypes.c_void_p) for name in ("layout", "rows", "absent", "parents", "pose", "tracked")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("layout", "rows", "absent", "parents", "pose", "tracked")
+        ),
         *((name, ctypes.c_int64) for name in ("nonfinite", "implausible")),
-        *(("farthest_m", ctypes.c_double), ("factor", ctypes.c_double * 7), ("axis", ctypes.c_int32 * 7)),
+        *(
+            ("farthest_m", ctypes.c_double),
+            ("factor", ctypes.c_double * 7),
+            ("axis", ctypes.c_int32 * 7),
+        ),
     )
     nonfinite: int
     implausible: int
 
 
 class PoseRows:
-    """Rows of the poses of all frames of one layout, and the memory into which the kernel converts them.
+    """Rows of the poses of all frames of one layout, and the memory into which the kernel converts
+    them.
 
     Attributes:
         address: of ``VilNatNetBinding``.
@@ -83,18 +100,27 @@ class PoseRows:
     Args:
         frame: one of the layout.
         rows: row of each body, asset's body and bone of the frame in this order, -1 for none.
-        parents: for each row the row to which its pose is relative, -1 for none; parents come first.
+        parents: for each row the row to which its pose is relative, -1 for none; parents come
+            first.
         axes: factors by which streamed pose rows (n, 7) become room poses: one in each column.
     """
 
-    def __init__(self, frame: NatNetFrame, rows: Sequence[int], parents: Sequence[int], axes: FloatArray) -> None:
+    def __init__(
+        self, frame: NatNetFrame, rows: Sequence[int], parents: Sequence[int], axes: FloatArray
+    ) -> None:
         absent = sorted({*range(len(parents))}.difference(rows))
         poses, tracked = _POSE_BYTES * len(parents), len(parents)
         self._buffer = ctypes.create_string_buffer(poses + tracked)
         self._block = ctypes.addressof(self._buffer), poses + tracked
-        self.numbers = [np.array(values, np.int32) for values in (_layout(frame), rows, absent, parents)]
+        self.numbers = [
+            np.array(values, np.int32) for values in (_layout(frame), rows, absent, parents)
+        ]
         words, _, gaps, _ = map(len, self.numbers)
-        addresses = *(array.ctypes.data for array in self.numbers), self._block[0], self._block[0] + poses
+        addresses = (
+            *(array.ctypes.data for array in self.numbers),
+            self._block[0],
+            self._block[0] + poses,
+        )
         axis = np.abs(axes).argmax(axis=0)
         self._binding = _Binding(
             *(words, len(parents), gaps, any(parent >= 0 for parent in parents)),
@@ -112,7 +138,10 @@ class PoseRows:
         return bool(found >= 0)
 
     def block(self) -> bytes:
-        """Return the frame that was converted last: poses (n, 7) in the room, metres, and which are tracked (n,)."""
+        """Return the frame that was converted last.
+
+        Poses (n, 7) in the room, metres, and which are tracked (n,).
+        """
         return ctypes.string_at(*self._block)
 
     @property

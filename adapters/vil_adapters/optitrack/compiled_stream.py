@@ -1,6 +1,9 @@
-"""Frames from the socket to poses in one call of the compiled kernel (``vil_bridge/world/kernel/natnet_stream.c``).
+"""Frames from the socket to poses in one call of the compiled kernel.
 
-Twin of the usual case of :mod:`~vil_adapters.optitrack.source`, which judges every datagram that is anything else.
+``vil_bridge/world/kernel/natnet_stream.c``.
+
+Twin of the usual case of :mod:`~vil_adapters.optitrack.source`, which judges every datagram that is
+anything else.
 """
 
 from __future__ import annotations
@@ -27,7 +30,16 @@ _FRAME: Final = 1
 _ODD: Final = 2
 _IP_BYTES: Final = 4
 
-_GIVEN: Final = ("server_ip", "frame_port", "sized", "ticks_per_s", "most_skipped", "fastest_hz", "binding", "bytes")
+_GIVEN: Final = (
+    "server_ip",
+    "frame_port",
+    "sized",
+    "ticks_per_s",
+    "most_skipped",
+    "fastest_hz",
+    "binding",
+    "bytes",
+)
 _PLACES: Final = ("spare", "held", "shown", "held_size", "shown_size")
 _ORDER: Final = ("number", "t_capture_ns", "t_newest_ns", "lost", "taken")
 _FOUND: Final = ("superseded", "latency_ns", "params", "unread", "converted")
@@ -42,7 +54,8 @@ class StreamedBatch:
     """Result of one wake-up.
 
     Attributes:
-        number to unread: of the newest frame; its poses are in the arrays of the converter where ``converted``.
+        number to unread: of the newest frame; its poses are in the arrays of the converter where
+            ``converted``.
         lost: skipped numbers so far. superseded: older frames of this wake-up.
         has_frame: False when only ``odd`` came.
         odd: a datagram that was not judged, its sender and its arrival; more may wait behind it.
@@ -96,10 +109,18 @@ class CompiledStream:
         frame_port: int | None,
         order: FrameOrder,
     ) -> None:
-        """Expect frames that follow on the ones judged so far, or none where the kernel cannot take them."""
+        """Expect frames that follow on the ones judged so far, or none where the kernel cannot
+        take them.
+        """
         self._key = ()
         newest, rows = order.newest, None if converter is None else converter.settled_rows
-        if rows is None or info is None or newest is None or frame_port is None or version < TICKS_SINCE:
+        if (
+            rows is None
+            or info is None
+            or newest is None
+            or frame_port is None
+            or version < TICKS_SINCE
+        ):
             return
         if not 0 < info.ticks_per_s < _MOST_TICKS_PER_S:
             return
@@ -117,8 +138,13 @@ class CompiledStream:
             taken=0,
         )
 
-    def takes(self, converter: NatNetConverter | None, info: ServerInfo | None, version: Version) -> bool:
-        """Return whether the kernel can judge the frames of now: nothing has changed since :meth:`bind`."""
+    def takes(
+        self, converter: NatNetConverter | None, info: ServerInfo | None, version: Version
+    ) -> bool:
+        """Return whether the kernel can judge the frames of now.
+
+        Nothing has changed since :meth:`bind`.
+        """
         key = self._key
         return (
             bool(key)
@@ -129,7 +155,9 @@ class CompiledStream:
         )
 
     def receive(self, fd: int) -> StreamedBatch | None:
-        """Read what waits in a socket, up to the first datagram that is not a usual frame; None = nothing waited.
+        """Read what waits in a socket, up to the first datagram that is not a usual frame.
+
+        None = nothing waited.
 
         Raises:
             OSError: the socket failed.
@@ -139,9 +167,18 @@ class CompiledStream:
             if found < 0:
                 raise OSError(-found, os.strerror(-found))
             return None
-        number, t_capture_ns, t_newest_ns, lost, _, superseded, latency_ns, params, unread, converted = self._fields[
-            _OF_FRAME
-        ]
+        (
+            number,
+            t_capture_ns,
+            t_newest_ns,
+            lost,
+            _,
+            superseded,
+            latency_ns,
+            params,
+            unread,
+            converted,
+        ) = self._fields[_OF_FRAME]
         odd = self._odd() if found & _ODD else None
         done = odd is None and converted >= 0
         return StreamedBatch(
@@ -151,14 +188,20 @@ class CompiledStream:
 
     def _odd(self) -> tuple[bytes, Address, int]:
         size, ip, port, t_ns = self._fields[_AT["size"] :]
-        return self._datagram("spare", size), (socket.inet_ntoa(ip.to_bytes(_IP_BYTES, "little")), port), t_ns
+        return (
+            self._datagram("spare", size),
+            (socket.inet_ntoa(ip.to_bytes(_IP_BYTES, "little")), port),
+            t_ns,
+        )
 
     def _datagram(self, place: str, size: int) -> bytes:
         start = ctypes.addressof(self._buffers) + _DATAGRAM_BYTES * self._fields[_AT[place]]
         return ctypes.string_at(start, size)
 
     def frame(self, *, held: bool = False) -> PackedFrame:
-        """Return the frame converted last, or the newest one where that was ``held`` back unconverted."""
+        """Return the frame converted last, or the newest one where that was ``held`` back
+        unconverted.
+        """
         name = "held" if held else "shown"
         frame = read_frame(self._datagram(name, self._fields[_AT[f"{name}_size"]]), self._version)
         assert isinstance(frame, PackedFrame), "the kernel has checked it"
@@ -166,9 +209,13 @@ class CompiledStream:
 
     def update(self, order: FrameOrder) -> None:
         """Let the order go on behind the frames that the kernel took."""
-        number, t_capture_ns, t_newest_ns, lost, taken = self._fields[_AT["number"] : _AT["taken"] + 1]
+        number, t_capture_ns, t_newest_ns, lost, taken = self._fields[
+            _AT["number"] : _AT["taken"] + 1
+        ]
         if taken:
-            order.follow(number, None if t_capture_ns == _UNKNOWN_NS else t_capture_ns, t_newest_ns, lost)
+            order.follow(
+                number, None if t_capture_ns == _UNKNOWN_NS else t_capture_ns, t_newest_ns, lost
+            )
             self._set(taken=0)
 
 

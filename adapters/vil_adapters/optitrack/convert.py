@@ -21,7 +21,14 @@ from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
 from vil_adapters.optitrack.skeletons import StreamedSkeleton
 from vil_bridge.core.block_frame import BlockFrame, BlockLayout
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.core.types import (
+    BoolArray,
+    FloatArray,
+    Markers,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceFrame,
+)
 from vil_bridge.protocols.natnet.axes import UpAxis, pose_matrix
 from vil_bridge.protocols.natnet.codec import ServerInfo
 from vil_bridge.protocols.natnet.frame import BODY, TRACKED, NatNetFrame, Records, Suffix
@@ -51,8 +58,8 @@ def capture_ns(suffix: Suffix, info: ServerInfo) -> int | None:
     """Return the mid-exposure time in the server's clock.
 
     A camera without it leaves the next later stamp of the same clock. Servers before 3.0
-    have only the time since they started, which no echo refers to. None = no stamp at all, or one of more than
-    292 years, which 64 bits do not hold.
+    have only the time since they started, which no echo refers to. None = no stamp at all, or one
+    of more than 292 years, which 64 bits do not hold.
     """
     if info.ticks_per_s:
         ticks = suffix.mid_exposure or suffix.received or suffix.transmit
@@ -62,8 +69,15 @@ def capture_ns(suffix: Suffix, info: ServerInfo) -> int | None:
 
 
 def stamp_ns(stamp_s: float | None) -> int | None:
-    """Return seconds since the server started in nanoseconds; None where they are missing or impossible."""
-    return round(stamp_s * NS_PER_S) if stamp_s is not None and abs(stamp_s) < LARGEST_NS / NS_PER_S else None
+    """Return seconds since the server started in nanoseconds.
+
+    None where they are missing or impossible.
+    """
+    return (
+        round(stamp_s * NS_PER_S)
+        if stamp_s is not None and abs(stamp_s) < LARGEST_NS / NS_PER_S
+        else None
+    )
 
 
 def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
@@ -97,7 +111,8 @@ class _PackedBinding(NamedTuple):
     """Meaning of the poses that the kernel converts, valid for frames of one layout.
 
     Attributes:
-        rows, layout: those of the named bodies, then those of each described skeleton in its model's order.
+        rows, layout: those of the named bodies, then those of each described skeleton in its
+            model's order.
         skeletons: those of the layout, and whether their coordinates were known when this was made.
         settled: all were.
     """
@@ -110,7 +125,9 @@ class _PackedBinding(NamedTuple):
 
     def decided(self) -> bool:
         """Return whether a skeleton has found its coordinates since this was made."""
-        return any(not settled and skeleton.coordinates != "auto" for skeleton, settled in self.skeletons)
+        return any(
+            not settled and skeleton.coordinates != "auto" for skeleton, settled in self.skeletons
+        )
 
 
 class NatNetConverter:
@@ -120,10 +137,10 @@ class NatNetConverter:
 
     Attributes:
         unknown: the last frame held a body, skeleton or trained marker set that is not described.
-        implausible: poses of the last frame that were called tracked and lie more than 10 km from the
-            origin; they are handed on as untracked.
-        nonfinite: poses of the last frame that were called tracked but are none, since they hold NaN,
-            infinity or a zero quaternion; they are handed on as untracked.
+        implausible: poses of the last frame that were called tracked and lie more than 10 km from
+            the origin; they are handed on as untracked.
+        nonfinite: poses of the last frame that were called tracked but are none, since they hold
+            NaN, infinity or a zero quaternion; they are handed on as untracked.
     """
 
     def __init__(
@@ -145,10 +162,16 @@ class NatNetConverter:
         rigid = firsts(models.rigid)
         skeletons = firsts(models.skeletons)
         self._names = {body.id: body.name if body in rigid else _IGNORED for body in models.bodies}
-        self._asset_names = {asset.id: asset_body_names(asset) for asset in models.assets if asset in rigid}
-        self._skeletons = {s.id: StreamedSkeleton(s, scale_m, up_axis, coordinates) for s in skeletons}
+        self._asset_names = {
+            asset.id: asset_body_names(asset) for asset in models.assets if asset in rigid
+        }
+        self._skeletons = {
+            s.id: StreamedSkeleton(s, scale_m, up_axis, coordinates) for s in skeletons
+        }
         self._ignored_skeletons = {s.id for s in models.skeletons} - self._skeletons.keys()
-        self._labels = None if markers == "none" else MarkerLabels(models, unlabeled=markers == "all")
+        self._labels = (
+            None if markers == "none" else MarkerLabels(models, unlabeled=markers == "all")
+        )
         self._binding = _Binding(b"", None, ())
         self._packed: _PackedBinding | None = None
 
@@ -165,7 +188,7 @@ class NatNetConverter:
             return self._converted(frame, t_arrival_ns)
         return self._read(frame, t_arrival_ns)
 
-    # --- in the compiled kernel --------------------------------------------------------------------
+    # --- in the compiled kernel -------------------------------------------------------------------
 
     def _converted(self, frame: PackedFrame, t_arrival_ns: int) -> SourceFrame:
         binding = self._packed
@@ -175,16 +198,29 @@ class NatNetConverter:
                 return self._read(decoded, t_arrival_ns)
             binding.rows.convert(frame)
         self._packed = binding
-        stamps = capture_ns(frame.suffix, self._info), t_arrival_ns, latency_ns(frame.suffix, self._info)
+        stamps = (
+            capture_ns(frame.suffix, self._info),
+            t_arrival_ns,
+            latency_ns(frame.suffix, self._info),
+        )
         return self.streamed(frame.number, *stamps, all_poses=binding.rows.all_poses)
 
     @property
     def settled_rows(self) -> PoseRows | None:
-        """Return the arrays of the layout of now; None while there is none, or a skeleton's coordinates are unknown."""
+        """Return the arrays of the layout of now.
+
+        None while there is none, or a skeleton's coordinates are unknown.
+        """
         return None if self._packed is None or not self._packed.settled else self._packed.rows
 
     def streamed(
-        self, number: int, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int, *, all_poses: bool
+        self,
+        number: int,
+        t_foreign_ns: int | None,
+        t_arrival_ns: int,
+        latency_ns: int,
+        *,
+        all_poses: bool,
     ) -> SourceFrame:
         """Return the frame that the kernel has just converted into the arrays of the layout of now.
 
@@ -194,9 +230,17 @@ class NatNetConverter:
         assert binding is not None, "the kernel converted by it"
         self.unknown = binding.unknown
         rows = binding.rows
-        self.nonfinite, self.implausible = (0, 0) if all_poses else (rows.nonfinite, rows.implausible)
+        self.nonfinite, self.implausible = (
+            (0, 0) if all_poses else (rows.nonfinite, rows.implausible)
+        )
         frame = BlockFrame.of(
-            self._source, number, t_foreign_ns, t_arrival_ns, latency_ns, binding.layout, rows.block()
+            self._source,
+            number,
+            t_foreign_ns,
+            t_arrival_ns,
+            latency_ns,
+            binding.layout,
+            rows.block(),
         )
         return frame if binding.settled else self._placed(binding, frame)
 
@@ -211,7 +255,10 @@ class NatNetConverter:
         return replace(frame, skeletons=tuple(found))
 
     def _bind_packed(self, frame: NatNetFrame) -> _PackedBinding | None:
-        """Return the meaning of a layout's poses; None where its skeletons have more bones than one would stream."""
+        """Return the meaning of a layout's poses.
+
+        None where its skeletons have more bones than one would stream.
+        """
         names = self._row_names(frame)
         subjects = tuple(name for name in names if name)
         numbers = itertools.count()
@@ -226,8 +273,15 @@ class NatNetConverter:
                 unknown |= streamed.id not in self._ignored_skeletons
                 rows += [-1] * len(streamed.bones)
                 continue
-            rows += [start + slot if slot >= 0 else -1 for slot in skeleton.slots(streamed.bones["id"].tolist())]
-            above = skeleton.model.parents if skeleton.coordinates == "local" else (-1,) * len(skeleton.model.bones)
+            rows += [
+                start + slot if slot >= 0 else -1
+                for slot in skeleton.slots(streamed.bones["id"].tolist())
+            ]
+            above = (
+                skeleton.model.parents
+                if skeleton.coordinates == "local"
+                else (-1,) * len(skeleton.model.bones)
+            )
             parents += [start + parent if parent >= 0 else -1 for parent in above]
             skeletons.append((skeleton, skeleton.coordinates != "auto"))
             firsts.append((skeleton.model, start))
@@ -239,16 +293,19 @@ class NatNetConverter:
         return _PackedBinding(pose_rows, layout, tuple(skeletons), unknown, settled)
 
     def _row_names(self, frame: NatNetFrame) -> list[str | None]:
-        """Return the names of the rigid bodies, then those of the bodies of each trained marker set; None = unknown."""
+        """Return the names of the rigid bodies, then those of the bodies of each trained marker
+        set; None = unknown.
+        """
         names = [self._names.get(identity) for identity in frame.bodies["id"].tolist()]
         for asset in frame.assets:
             known = self._asset_names.get(asset.id, {})
             names += [known.get(identity & BONE_MASK) for identity in asset.bodies["id"].tolist()]
         return names
 
-    # --- in NumPy ----------------------------------------------------------------------------------
+    # --- in NumPy ---------------------------------------------------------------------------------
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
+    # Any bits may arrive; invalid poses are marked below.
+    @np.errstate(invalid="ignore", over="ignore")
     def _read(self, frame: NatNetFrame, t_arrival_ns: int) -> SourceFrame:
         records = _joined(frame)
         poses, all_tracked = self._poses(records)
@@ -267,21 +324,36 @@ class NatNetConverter:
             p_m=p_m,
             q_xyzw=q_xyzw,
             tracked=tracked,
-            skeletons=tuple(self._skeleton_frames(frame, poses, all_tracked, count)) if frame.skeletons else (),
+            skeletons=tuple(self._skeleton_frames(frame, poses, all_tracked, count))
+            if frame.skeletons
+            else (),
             markers=None if self._labels is None else self._markers(frame, self._labels),
             latency_ns=latency_ns(frame.suffix, self._info),
         )
 
     def _bind(self, frame: NatNetFrame, ids: _Ids) -> _Binding:
-        """Return the names of the rows: rigid bodies, then the bodies of each trained marker set."""
+        """Return the names of the rows.
+
+        Rigid bodies, then the bodies of each trained marker set.
+        """
         key = ids.tobytes()
         if frame.assets:
             key += b"".join(b"%d:%d," % (asset.id, len(asset.bodies)) for asset in frame.assets)
         if key != self._binding.ids:
             names = self._row_names(frame)
-            used = [(row, name) for row, name in enumerate(names) if name is not None and name != _IGNORED]
-            rows = None if len(used) == len(names) else np.array([row for row, _ in used], dtype=np.intp)
-            self._binding = _Binding(key, rows, tuple(name for _, name in used), unknown=None in names)
+            used = [
+                (row, name)
+                for row, name in enumerate(names)
+                if name is not None and name != _IGNORED
+            ]
+            rows = (
+                None
+                if len(used) == len(names)
+                else np.array([row for row, _ in used], dtype=np.intp)
+            )
+            self._binding = _Binding(
+                key, rows, tuple(name for _, name in used), unknown=None in names
+            )
         return self._binding
 
     def _poses(self, records: Records) -> tuple[FloatArray, BoolArray]:
@@ -291,7 +363,10 @@ class NatNetConverter:
         q = pose[:, 3:]
         norm2 = (q * q) @ _ONES
         # One sum for all of them: the common case is that every pose is one.
-        if not (math.isfinite(np.add.reduce(pose, axis=None)) and np.minimum.reduce(norm2, initial=1.0) > 0.0):
+        if not (
+            math.isfinite(np.add.reduce(pose, axis=None))
+            and np.minimum.reduce(norm2, initial=1.0) > 0.0
+        ):
             usable = np.isfinite(pose.sum(axis=1)) & (norm2 > 0.0)
             self.nonfinite += int(np.count_nonzero(tracked & ~usable))
             tracked &= usable
@@ -317,7 +392,9 @@ class NatNetConverter:
             if skeleton is None:
                 self.unknown |= streamed.id not in self._ignored_skeletons
                 continue
-            yield skeleton.frame(poses[rows, :3], poses[rows, 3:], tracked[rows], streamed.bones["id"].tobytes())
+            yield skeleton.frame(
+                poses[rows, :3], poses[rows, 3:], tracked[rows], streamed.bones["id"].tobytes()
+            )
 
     def _markers(self, frame: NatNetFrame, labels: MarkerLabels) -> Markers:
         names, p, tracked = labels.read(frame, before_3=not self._info.ticks_per_s)
@@ -327,7 +404,12 @@ class NatNetConverter:
 
 
 _PACKED_POSE: Final = np.dtype(
-    {"names": ["pose"], "formats": [("<f4", 7)], "offsets": [BODY["id"].itemsize], "itemsize": BODY.itemsize}
+    {
+        "names": ["pose"],
+        "formats": [("<f4", 7)],
+        "offsets": [BODY["id"].itemsize],
+        "itemsize": BODY.itemsize,
+    }
 )
 _MOST_ROWS: Final = 4096
 """Rows of poses that the kernel converts: twice what one datagram can stream."""
@@ -338,7 +420,10 @@ _NO_POSE: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 def _joined(frame: NatNetFrame) -> Records:
-    """Return all bodies and bones of a frame in one array without gaps: bodies, assets' bodies, bones."""
+    """Return all bodies and bones of a frame in one array without gaps.
+
+    Bodies, assets' bodies, bones.
+    """
     if not (frame.assets or frame.skeletons) and frame.bodies.flags.c_contiguous:
         return frame.bodies
     blocks = [frame.bodies, *(a.bodies for a in frame.assets), *(s.bones for s in frame.skeletons)]
@@ -346,7 +431,10 @@ def _joined(frame: NatNetFrame) -> Records:
 
 
 def asset_body_names(asset: AssetDescription) -> dict[int, str]:
-    """Return the subjects of a trained marker set by body id: a single body has the name of the set."""
+    """Return the subjects of a trained marker set by body id.
+
+    A single body has the name of the set.
+    """
     if len(asset.bodies) == 1:
         return {asset.bodies[0].id & BONE_MASK: asset.name}
     return {body.id & BONE_MASK: f"{asset.name}/{body.name}" for body in asset.bodies}

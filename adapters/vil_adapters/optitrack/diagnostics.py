@@ -83,15 +83,21 @@ class SilenceDiagnosis:
     stale_ms: float | None
 
 
-def silence_reason(link: NatNetSockets, info: ServerInfo | None, diagnosis: SilenceDiagnosis) -> str:
+def silence_reason(
+    link: NatNetSockets, info: ServerInfo | None, diagnosis: SilenceDiagnosis
+) -> str:
     """Return why nothing is emitted, what was tried, and what to check."""
     if diagnosis.frames and diagnosis.stale_ms is not None:
         return (
-            f"frames from {link.server_ip} were captured {diagnosis.stale_ms:.0f} ms before they arrive, longer than "
+            f"frames from {link.server_ip} were captured {diagnosis.stale_ms:.0f} ms "
+            "before they arrive, longer than "
             "max_age_ms: is the network congested (Wi-Fi), or does Motive smooth or buffer?"
         )
     if diagnosis.frames and diagnosis.repeated is not None:
-        return f"{link.server_ip} sends only repeats of frame {diagnosis.repeated}: is playback paused?"
+        return (
+            f"{link.server_ip} sends only repeats of frame {diagnosis.repeated}: is playback "
+            "paused?"
+        )
     if diagnosis.frames:
         asked = f"asked for every second on port {link.server_port}"
         return f"frames arrive from {link.server_ip}, but no descriptions of them: {asked}"
@@ -99,7 +105,8 @@ def silence_reason(link: NatNetSockets, info: ServerInfo | None, diagnosis: Sile
         return _streaming_reason(link, info)
     trouble = f" ({link.trouble})" if link.trouble else ""
     return (
-        f"no answer from {link.server_ip}:{link.server_port} via interface {link.local_ip}{trouble}: "
+        f"no answer from {link.server_ip}:{link.server_port} via interface "
+        f"{link.local_ip}{trouble}: "
         f"in Motive's streaming pane, is 'Enable' on and 'Local Interface' {link.server_ip}? "
         "Does the firewall there let UDP in?"
     )
@@ -108,11 +115,14 @@ def silence_reason(link: NatNetSockets, info: ServerInfo | None, diagnosis: Sile
 def _streaming_reason(link: NatNetSockets, info: ServerInfo) -> str:
     if info.multicast:
         return (
-            f"{link.server_ip} answers, but no frames of {info.group}:{info.data_port} reach {link.local_ip}: "
-            "is playback paused? Does the network pass multicast (over Wi-Fi set Motive to unicast)?"
+            f"{link.server_ip} answers, but no frames of {info.group}:{info.data_port} "
+            f"reach {link.local_ip}: "
+            "is playback paused? Does the network pass multicast (over Wi-Fi set Motive "
+            "to unicast)?"
         )
     return (
-        f"{link.server_ip} answers, but sends no frames from port {info.data_port} to interface {link.local_ip}: "
+        f"{link.server_ip} answers, but sends no frames from port {info.data_port} to "
+        f"interface {link.local_ip}: "
         "is playback paused? Does the firewall here let UDP in?"
     )
 

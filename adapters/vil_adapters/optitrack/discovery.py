@@ -49,10 +49,16 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
         ConfigError: a target is neither.
     """
     asked = [host_and_port(target, _PORT) for target in targets]
-    places = await _resolved(asked) if asked else [(LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
+    places = (
+        await _resolved(asked)
+        if asked
+        else [(LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
+    )
     servers = await _answers(places, _ANSWER_SHARE * timeout_s)
     left_s = (1.0 - _ANSWER_SHARE) * timeout_s
-    return list(await asyncio.gather(*(_watch(place, info, left_s) for place, info in servers.items())))
+    return list(
+        await asyncio.gather(*(_watch(place, info, left_s) for place, info in servers.items()))
+    )
 
 
 async def _resolved(places: Sequence[_Place]) -> list[_Place]:
@@ -102,7 +108,10 @@ async def _answers(places: Sequence[_Place], timeout_s: float) -> dict[_Place, S
 
 
 def _collect(sock: socket.socket, servers: dict[_Place, ServerInfo]) -> None:
-    """Read one answer; a server that is found twice (loopback and broadcast) stays twice, by its addresses."""
+    """Read one answer.
+
+    A server that is found twice (loopback and broadcast) stays twice, by its addresses.
+    """
     with contextlib.suppress(OSError, ProtocolError):
         datagram, place = sock.recvfrom(_DATAGRAM_BYTES)
         if message_id(datagram) == MessageId.SERVERINFO and len(servers) < _MAX_SERVERS:

@@ -1,8 +1,8 @@
 """Emulated Motive: the same bytes on real sockets, driven by simulated or recorded motion.
 
-Frames are captured on an even grid and transmitted one pipeline latency later, with true stamps of the server's own
-clock, which has an offset and drifts. The command and data sockets behave as those of Motive; injected network faults
-act in both directions.
+Frames are captured on an even grid and transmitted one pipeline latency later, with true stamps of
+the server's own clock, which has an offset and drifts. The command and data sockets behave as those
+of Motive; injected network faults act in both directions.
 """
 
 from __future__ import annotations
@@ -44,12 +44,16 @@ class MotiveEmulator(Emulator):
 
     Attributes:
         command_port, data_port: UDP ports, known after the start.
-        counters: those of the server, ``malformed`` requests, ``sent_frames`` (datagrams that left the
-            data port, duplicates included) and ``unsent`` (refused by the system).
+        counters: those of the server, ``malformed`` requests, ``sent_frames`` (datagrams that left
+            the data port, duplicates included) and ``unsent`` (refused by the system).
     """
 
     def __init__(
-        self, config: MotiveEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: MotiveEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
         super().__init__(
             motion,
@@ -73,7 +77,7 @@ class MotiveEmulator(Emulator):
         self._command: socket.socket | None = None
         self._data: socket.socket | None = None
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     @property
     def clients(self) -> tuple[Address, ...]:
@@ -105,7 +109,9 @@ class MotiveEmulator(Emulator):
         self._reset_clients()
 
     async def restart(self, version: str | None = None) -> None:
-        """Die and start again on the same ports, frame numbers from the beginning, maybe as another version."""
+        """Die and start again on the same ports, frame numbers from the beginning, maybe as
+        another version.
+        """
         self.stop()
         if version is not None:
             self._version = parse_version(version)
@@ -113,7 +119,10 @@ class MotiveEmulator(Emulator):
         await self.start()
 
     def set_motion(self, motion: MocapMotion, *, announce: bool = True) -> None:
-        """Stream another motion from now on; the next frame announces changed models if ``announce``."""
+        """Stream another motion from now on.
+
+        The next frame announces changed models if ``announce``.
+        """
         self.server.motion = motion
         self._generator = FrameGenerator(motion, self._config, self._first_id)
         self._models_changed = announce
@@ -141,7 +150,7 @@ class MotiveEmulator(Emulator):
     def _no_clients(self) -> ClientTable:
         return ClientTable(self._version, round(self._config.registration_timeout_s * NS_PER_S))
 
-    # --- frames ------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def _on_frame(self, frame: EmulatedFrame) -> None:
         """Transmit the frame after the latency of the pipeline, in order."""
@@ -157,16 +166,23 @@ class MotiveEmulator(Emulator):
         encoded: dict[object, bytes] = {}
         latency_ns = max(1, self._transmit_ns - now_ns())  # never past those that still wait
         for address, destination in listeners:
-            version, wanted = self._clients.version(address), self._clients.subscriptions(address) or _EVERYTHING
+            version, wanted = (
+                self._clients.version(address),
+                self._clients.subscriptions(address) or _EVERYTHING,
+            )
             bits = params | self._clients.announcement(address)
             key = version, bits, wanted.key
             if key not in encoded:
                 whole, generator = dated(streamed, version), self._generator
                 seen = subscribed(whole, generator.subjects, generator.skeletons, wanted)
-                encoded[key] = encode_frame(self._stamped(seen, frame.t_ns, self._transmit_ns, bits), version)
+                encoded[key] = encode_frame(
+                    self._stamped(seen, frame.t_ns, self._transmit_ns, bits), version
+                )
             self.server.send(self._to(self._data, destination), encoded[key], latency_ns=latency_ns)
 
-    def _stamped(self, frame: NatNetFrame, t_ns: int, t_transmit_ns: int, params: int) -> NatNetFrame:
+    def _stamped(
+        self, frame: NatNetFrame, t_ns: int, t_transmit_ns: int, params: int
+    ) -> NatNetFrame:
         since_start_s = (self.foreign_ns(t_ns) - self.foreign_ns(self.epoch_ns)) / NS_PER_S
         suffix = Suffix(
             timestamp_s=since_start_s,
@@ -201,7 +217,7 @@ class MotiveEmulator(Emulator):
         except OSError:
             self.server.count("unsent")
 
-    # --- commands ----------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------
 
     def _receive(self) -> None:
         if self._command is None:

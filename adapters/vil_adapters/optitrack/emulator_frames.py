@@ -43,7 +43,12 @@ from vil_bridge.protocols.natnet.model import (
     MarkerSetDescription,
     Models,
 )
-from vil_bridge.protocols.natnet.streamed import body_records, bone_ids, describe_skeleton, streamed_vectors
+from vil_bridge.protocols.natnet.streamed import (
+    body_records,
+    bone_ids,
+    describe_skeleton,
+    streamed_vectors,
+)
 
 _LABELED_PARAMS: Final = 10
 _UNLABELED_PARAMS: Final = 18
@@ -57,7 +62,8 @@ class SceneMarkers:
     """Markers of a motion, from its first frame; their labels are ``subject/marker``.
 
     Args:
-        opening: markers when the motion begins. ids: of each subject. bodies: rigid bodies, in their order.
+        opening: markers when the motion begins. ids: of each subject. bodies: rigid bodies, in
+            their order.
 
     Attributes:
         sets: one description for each subject with markers, and one named "all".
@@ -85,12 +91,19 @@ class SceneMarkers:
         for subject, rows in self._rows.items():
             self._ids[rows] = (ids.get(subject, 0) << 16) + np.arange(1, len(rows) + 1)
         self._ids[self._unlabeled] = _FIRST_UNLABELED_ID + np.arange(len(self._unlabeled))
-        sets = [MarkerSetDescription(s, tuple(self._names[row] for row in rows)) for s, rows in self._rows.items()]
-        every = tuple(f"{described.name}_{name}" for described in sets for name in described.markers)
+        sets = [
+            MarkerSetDescription(s, tuple(self._names[row] for row in rows))
+            for s, rows in self._rows.items()
+        ]
+        every = tuple(
+            f"{described.name}_{name}" for described in sets for name in described.markers
+        )
         self.sets = (*sets, MarkerSetDescription("all", every)) if labels else ()
 
     def of(self, seen: MotionFrame, subject: str) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return the positions of a subject's markers in the room, shape (k, 3), and their names."""
+        """Return the positions of a subject's markers in the room, shape (k, 3), and their
+        names.
+        """
         rows = self._rows.get(subject, [])
         return (seen.markers or _NONE).p_m[rows], tuple(self._names[row] for row in rows)
 
@@ -100,7 +113,9 @@ class SceneMarkers:
 
     def labeled(self, seen: MotionFrame, without: tuple[str, ...]) -> Records:
         """Return all markers but those of some subjects, unlabeled ones last."""
-        rows = [row for subject, rows in self._rows.items() if subject not in without for row in rows]
+        rows = [
+            row for subject, rows in self._rows.items() if subject not in without for row in rows
+        ]
         return self._labeled_records(seen, rows + self._unlabeled)
 
     def unlabeled(self, seen: MotionFrame) -> Points:
@@ -113,7 +128,10 @@ class SceneMarkers:
             return ()
         p = self._streamed(seen)
         every = [row for rows in self._rows.values() for row in rows]
-        return (*(MarkerSet(subject, p[rows]) for subject, rows in self._rows.items()), MarkerSet("all", p[every]))
+        return (
+            *(MarkerSet(subject, p[rows]) for subject, rows in self._rows.items()),
+            MarkerSet("all", p[every]),
+        )
 
     def inside_bodies(self, seen: MotionFrame) -> tuple[Records, ...]:
         """Return the markers inside each body, as servers of 2.x send them."""
@@ -143,7 +161,9 @@ class SceneMarkers:
     def _streamed(self, seen: MotionFrame) -> Points:
         p_m = (seen.markers or _NONE).p_m
         still = np.tile((0.0, 0.0, 0.0, 1.0), (len(p_m), 1))
-        return (zup_to_streamed(p_m, still, self._up_axis)[0] * self._units_per_m).astype(np.float32)
+        return (zup_to_streamed(p_m, still, self._up_axis)[0] * self._units_per_m).astype(
+            np.float32
+        )
 
 
 _MM_PER_M: Final = 1000.0
@@ -154,10 +174,13 @@ _SAMPLES_PER_FRAME: Final = 4
 
 
 class FrameGenerator:
-    """Generator of the frames of one motion. Bodies and skeletons are numbered in the motion's order.
+    """Generator of the frames of one motion.
+
+    Bodies and skeletons are numbered in the motion's order.
 
     Args:
-        first_id: id of the first body, skeleton and asset; a server that restarts may hand out others.
+        first_id: id of the first body, skeleton and asset; a server that restarts may hand out
+            others.
 
     Attributes:
         models: descriptions, with zero offsets for rigid bodies.
@@ -165,7 +188,9 @@ class FrameGenerator:
         skeletons: names of the streamed skeletons.
     """
 
-    def __init__(self, motion: MocapMotion, config: MotiveEmulatorConfig, first_id: int = 1) -> None:
+    def __init__(
+        self, motion: MocapMotion, config: MotiveEmulatorConfig, first_id: int = 1
+    ) -> None:
         self._config = config
         self._up_axis: UpAxis = config.up_axis
         self._local = config.skeleton_coordinates == "local"
@@ -180,19 +205,27 @@ class FrameGenerator:
         first = motion.at(0)
         self._markers = SceneMarkers(
             first.markers,
-            {name: first_id + i for names in (self.subjects, self.skeletons, assets) for i, name in enumerate(names)},
+            {
+                name: first_id + i
+                for names in (self.subjects, self.skeletons, assets)
+                for i, name in enumerate(names)
+            },
             self.subjects,
             self._up_axis,
             self._units_per_m,
         )
         self.models = Models(tuple(self._describe(motion, first, assets)))
 
-    # --- descriptions ------------------------------------------------------------------------------
+    # --- descriptions -----------------------------------------------------------------------------
 
-    def _describe(self, motion: MocapMotion, first: MotionFrame, assets: Sequence[str]) -> list[Description]:
+    def _describe(
+        self, motion: MocapMotion, first: MotionFrame, assets: Sequence[str]
+    ) -> list[Description]:
         items: list[Description] = [*self._markers.sets]
         for i, name in enumerate(self.subjects):
-            items.append(BodyDescription(name, self._first_id + i, markers=self._body_markers(first, name)))
+            items.append(
+                BodyDescription(name, self._first_id + i, markers=self._body_markers(first, name))
+            )
         items += [
             describe_skeleton(model, self._first_id + i, self._up_axis, self._units_per_m)
             for i, model in enumerate(motion.skeleton_models)
@@ -200,7 +233,9 @@ class FrameGenerator:
         for i in range(self._config.force_plates):
             zeros = (0.0,) * 144, (0.0,) * 12
             items.append(
-                ForcePlateDescription(i + 1, f"FP{i + 1}", 0.4, 0.6, (0.0, 0.0, 0.0), *zeros, 0, 0, _PLATE_CHANNELS)
+                ForcePlateDescription(
+                    i + 1, f"FP{i + 1}", 0.4, 0.6, (0.0, 0.0, 0.0), *zeros, 0, 0, _PLATE_CHANNELS
+                )
             )
         items += [
             DeviceDescription(i + 1, f"DAQ{i + 1}", f"S{i + 1}", 2, 0, _DEVICE_CHANNELS)
@@ -208,7 +243,9 @@ class FrameGenerator:
         ]
         for i, name in enumerate(assets):
             markers = self._body_markers(first, name)
-            described = tuple(AssetMarkerDescription(m.name, n, m.p) for n, m in enumerate(markers, start=1))
+            described = tuple(
+                AssetMarkerDescription(m.name, n, m.p) for n, m in enumerate(markers, start=1)
+            )
             bodies = (BodyDescription(name, 1, 0),)
             items.append(AssetDescription(name, self._first_id + i, bodies, described))
         return items
@@ -220,26 +257,39 @@ class FrameGenerator:
         p_body_m = q_rotate(q_conj(first.q_xyzw[row]), p_room_m - first.p_m[row])
         return tuple(
             MarkerDescription(p, 0, n)
-            for p, n in zip(streamed_vectors(p_body_m, self._up_axis, self._units_per_m), names, strict=True)
+            for p, n in zip(
+                streamed_vectors(p_body_m, self._up_axis, self._units_per_m), names, strict=True
+            )
         )
 
-    # --- frames ------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def frame(self, number: int, seen: MotionFrame) -> NatNetFrame:
-        """Return the frame of a server of the newest version; an untracked subject has its last tracked pose."""
+        """Return the frame of a server of the newest version.
+
+        An untracked subject has its last tracked pose.
+        """
         p_m, q_xyzw = self._hold(None, seen.p_m, seen.q_xyzw, seen.tracked)
         body_ids = self._first_id + np.arange(len(self._rows))
-        bodies = self._records(body_ids, p_m[self._rows], q_xyzw[self._rows], seen.tracked[self._rows])
+        bodies = self._records(
+            body_ids, p_m[self._rows], q_xyzw[self._rows], seen.tracked[self._rows]
+        )
         skeletons = []
         for i, skeleton in enumerate(seen.skeletons, start=self._first_id):
-            bones_p_m, bones_q = self._hold(skeleton.model.name, skeleton.p_m, skeleton.q_xyzw, skeleton.tracked)
+            bones_p_m, bones_q = self._hold(
+                skeleton.model.name, skeleton.p_m, skeleton.q_xyzw, skeleton.tracked
+            )
             if self._local:
                 bones_p_m, bones_q = global_to_local(bones_p_m, bones_q, skeleton.model.parents)
             ids = bone_ids(i, len(bones_p_m))
-            skeletons.append(SkeletonPose(i, self._records(ids, bones_p_m, bones_q, skeleton.tracked)))
+            skeletons.append(
+                SkeletonPose(i, self._records(ids, bones_p_m, bones_q, skeleton.tracked))
+            )
         assets = []
         for i, row in enumerate(self._asset_rows, start=self._first_id):
-            body = self._records(np.array([(i << 16) + 1]), p_m[[row]], q_xyzw[[row]], seen.tracked[[row]])
+            body = self._records(
+                np.array([(i << 16) + 1]), p_m[[row]], q_xyzw[[row]], seen.tracked[[row]]
+            )
             assets.append(AssetPose(i, body, self._markers.records(seen, seen.subjects[row])))
         return NatNetFrame(
             number,
@@ -264,7 +314,9 @@ class FrameGenerator:
         self._held[key] = p_m, q_xyzw
         return p_m, q_xyzw
 
-    def _records(self, ids: npt.NDArray[np.int64], p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray) -> Records:
+    def _records(
+        self, ids: npt.NDArray[np.int64], p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray
+    ) -> Records:
         return body_records(
             ids,
             p_m,
@@ -290,13 +342,15 @@ def _analog(count: int, channels: int, number: int) -> tuple[AnalogSamples, ...]
 def dated(frame: NatNetFrame, version: Version) -> NatNetFrame:
     """Return a frame as a server of a version sends it.
 
-    Before 3.0 unlabeled markers come in their own section only; before 2.6 only a pose of zeros marks an untracked
-    body.
+    Before 3.0 unlabeled markers come in their own section only; before 2.6 only a pose of zeros
+    marks an untracked body.
     """
     if version < TICKS_SINCE:
         frame = replace(frame, markers=frame.markers[(frame.markers["params"] & UNLABELED) == 0])
     if version < (2, 6):
-        skeletons = tuple(replace(skeleton, bones=_zeroed(skeleton.bones)) for skeleton in frame.skeletons)
+        skeletons = tuple(
+            replace(skeleton, bones=_zeroed(skeleton.bones)) for skeleton in frame.skeletons
+        )
         frame = replace(frame, bodies=_zeroed(frame.bodies), skeletons=skeletons)
     return frame
 

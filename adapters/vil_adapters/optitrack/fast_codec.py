@@ -14,8 +14,23 @@ import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.protocols.natnet.codec import SIZED_SINCE, Version
-from vil_bridge.protocols.natnet.frame import BODY, MARKER, NO_POINTS, AssetPose, NatNetFrame, Records, SkeletonPose
-from vil_bridge.protocols.natnet.frame_codec import decode_frame, fill, read_points, read_suffix, suffix_bytes, view
+from vil_bridge.protocols.natnet.frame import (
+    BODY,
+    MARKER,
+    NO_POINTS,
+    AssetPose,
+    NatNetFrame,
+    Records,
+    SkeletonPose,
+)
+from vil_bridge.protocols.natnet.frame_codec import (
+    decode_frame,
+    fill,
+    read_points,
+    read_suffix,
+    suffix_bytes,
+    view,
+)
 from vil_bridge.protocols.natnet.reader import HEADER_BYTES, DatagramReader
 
 _Section = tuple[int, int, int]
@@ -57,14 +72,26 @@ def _sized(datagram: bytes, version: Version) -> NatNetFrame:
     suffix = read_suffix(reader, version)
     reader.finish()
     unread = spare + unread_bodies + unread_markers + unread_skeletons + unread_assets
-    return NatNetFrame(number, body_records, skeleton_poses, marker_records, suffix, unread, asset_poses, (), points)
+    return NatNetFrame(
+        number,
+        body_records,
+        skeleton_poses,
+        marker_records,
+        suffix,
+        unread,
+        asset_poses,
+        (),
+        points,
+    )
 
 
 def _elements(datagram: bytes, section: _Section) -> DatagramReader:
     return DatagramReader(datagram, section[1], section[1] + section[2])
 
 
-def _records(datagram: bytes, section: _Section, layout: np.dtype[np.void], empty: Records) -> tuple[Records, int]:
+def _records(
+    datagram: bytes, section: _Section, layout: np.dtype[np.void], empty: Records
+) -> tuple[Records, int]:
     """Return a section of equal records, and its bytes that were not read."""
     if not section[0]:
         return empty, section[2]
@@ -84,7 +111,9 @@ def _skeletons(datagram: bytes, section: _Section) -> tuple[tuple[SkeletonPose, 
         offset += _ID_AND_COUNT.size
         if not 0 <= bones * BODY.itemsize <= end - offset:
             raise ProtocolError(
-                f"skeleton of {bones} bones in {end - offset} bytes", offset=offset, length=len(datagram)
+                f"skeleton of {bones} bones in {end - offset} bytes",
+                offset=offset,
+                length=len(datagram),
             )
         poses.append(SkeletonPose(identity, np.ndarray(bones, BODY, datagram, offset)))
         offset += bones * BODY.itemsize
@@ -109,7 +138,11 @@ def _sections(datagram: bytes) -> tuple[int, list[_Section], int]:
             count, size = _COUNT_AND_SIZE.unpack_from(datagram, offset)
             offset += _COUNT_AND_SIZE.size
             if not 0 <= count <= size <= len(datagram) - offset:
-                raise ProtocolError(f"section of {count} elements in {size} bytes", offset=offset, length=len(datagram))
+                raise ProtocolError(
+                    f"section of {count} elements in {size} bytes",
+                    offset=offset,
+                    length=len(datagram),
+                )
             sections.append((count, offset, size))
             offset += size
     except error:

@@ -21,8 +21,8 @@ class MarkerLabels:
 
     A streamed id is (model id << 16) | marker number, and ids of bodies, skeletons and trained sets
     may be the same: the model is then one that has a marker of this number, and of several markers
-    of one id the first is the body's, the next the skeleton's or the trained set's. A marker that the
-    descriptions do not name goes by its number.
+    of one id the first is the body's, the next the skeleton's or the trained set's. A marker that
+    the descriptions do not name goes by its number.
     """
 
     def __init__(self, models: Models, *, unlabeled: bool) -> None:
@@ -45,12 +45,17 @@ class MarkerLabels:
     def _add(self, identity: int, subject: str, markers: tuple[str, ...]) -> None:
         self._models.setdefault(identity, []).append((subject, markers))
 
-    def read(self, frame: NatNetFrame, *, before_3: bool) -> tuple[tuple[str, ...], FloatArray, BoolArray]:
-        """Return the labels, the positions (k, 3) in streamed units and axes, and which are seen (k,).
+    def read(
+        self, frame: NatNetFrame, *, before_3: bool
+    ) -> tuple[tuple[str, ...], FloatArray, BoolArray]:
+        """Return the labels, the positions (k, 3) in streamed units and axes, and which are seen.
+
+        K,.
 
         Args:
             frame: what was streamed.
-            before_3: a server of 2.x, which streams unlabeled markers in a section of their own only.
+            before_3: a server of 2.x, which streams unlabeled markers in a section of their own
+                only.
         """
         markers = frame.markers
         if not self._unlabeled:
@@ -69,7 +74,10 @@ class MarkerLabels:
         return labels, np.concatenate(places).astype(np.float64), np.concatenate(seen)
 
     def _labels(self, ids: bytes, params: bytes) -> tuple[str, ...]:
-        """Return the labels of a sequence of markers; the last result is cached, since sequences seldom change."""
+        """Return the labels of a sequence of markers.
+
+        The last result is cached, since sequences seldom change.
+        """
         kinds = np.frombuffer(params, MARKER["params"])
         bare = _unlabeled(numbers := np.frombuffer(ids, MARKER["id"]), kinds)
         key = ids + bare.tobytes()
@@ -83,10 +91,14 @@ class MarkerLabels:
         return self._bound[1]
 
     def _label(self, identity: int, before: int) -> str:
-        """Return the label of a marker by the number of markers with the same id before it in the frame."""
+        """Return the label of a marker by the number of markers with the same id before it in
+        the frame.
+        """
         number = identity & BONE_MASK
         models = self._models.get(identity >> 16, [])
-        fitting = [(subject, names) for subject, names in models if 0 < number <= len(names)] or models
+        fitting = [
+            (subject, names) for subject, names in models if 0 < number <= len(names)
+        ] or models
         if not fitting:
             return ""
         subject, names = fitting[min(before, len(fitting) - 1)]

@@ -1,7 +1,7 @@
 """Old unicast NatNet through PyPI ``natnetclient`` (extra ``optitrack-legacy``): rigid bodies only.
 
-Its limits are listed in docs/guides/mocap/optitrack.md. The client in ``source.py`` reads the same servers without
-them; this one is for comparisons.
+Its limits are listed in docs/guides/mocap/optitrack.md. The client in ``source.py`` reads the same
+servers without them; this one is for comparisons.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class LegacyOptitrackSource:
         """Receive until cancelled.
 
         Raises:
-            SourceUnavailable: the package is not installed, or gave up (it does so at anything unexpected).
+            SourceUnavailable: the package is not installed, or gave up (it does so at anything
+                unexpected).
         """
         config = self._config
         link = await NatNetSockets.open(config.server, config.command_port, config.interface)
@@ -84,7 +85,9 @@ class LegacyOptitrackSource:
                     continue
                 line, t_arrival_ns = reading.result(), now_ns()
                 if not line:
-                    raise SourceUnavailable(f"natnetclient gave up: {_last_line(await child.stderr.read(_TAIL_BYTES))}")
+                    raise SourceUnavailable(
+                        f"natnetclient gave up: {_last_line(await child.stderr.read(_TAIL_BYTES))}"
+                    )
                 self._handle(json.loads(line), t_arrival_ns, emit, status)
                 reading = asyncio.create_task(child.stdout.readline())
         finally:
@@ -95,7 +98,8 @@ class LegacyOptitrackSource:
         if "version" not in status.facts:
             return f"natnetclient asks {config.server}:{config.command_port} for its version"
         return (
-            f"no frames at {status.facts['interface']}:{config.data_port}, the only address that natnetclient reads: "
+            f"no frames at {status.facts['interface']}:{config.data_port}, the only "
+            "address that natnetclient reads: "
             "does the server send unicast there?"
         )
 
@@ -114,9 +118,16 @@ class LegacyOptitrackSource:
         p = np.array([body[1] for body in bodies], dtype=np.float64).reshape(-1, 3)
         q = np.array([body[2] for body in bodies], dtype=np.float64).reshape(-1, 4)
         scale_m = self._config.units_to_millimeters * 1e-3
-        tracked = np.array([body[3] for body in bodies], dtype=np.bool_) & np.isfinite(q).all(axis=1) & q.any(axis=1)
+        tracked = (
+            np.array([body[3] for body in bodies], dtype=np.bool_)
+            & np.isfinite(q).all(axis=1)
+            & q.any(axis=1)
+        )
         tracked &= within_reach(p * scale_m)
-        p, q = np.where(tracked[:, None], p, 0.0), np.where(tracked[:, None], q, (0.0, 0.0, 0.0, 1.0))
+        p, q = (
+            np.where(tracked[:, None], p, 0.0),
+            np.where(tracked[:, None], q, (0.0, 0.0, 0.0, 1.0)),
+        )
         p_m, q_xyzw = p * scale_m, q_normalize(q)
         if self._config.up_axis == "y":
             p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)

@@ -1,7 +1,7 @@
 """Process of ``legacy.py`` that runs PyPI ``natnetclient`` and prints one JSON line per frame.
 
-Its reader waits up to a minute for a frame, its thread cannot be stopped, and an unexpected byte ends it with any
-exception: this process contains all of that.
+Its reader waits up to a minute for a frame, its thread cannot be stopped, and an unexpected byte
+ends it with any exception: this process contains all of that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _KEEPALIVE_PERIOD_S: Final = 1.0
 class _Client(NatClient):  # type: ignore[misc]
     """Sockets and parser of the package, read by us.
 
-    Its own constructor takes one address for both ends and starts a thread that mixes the values of frames.
+    Its own constructor takes one address for both ends and starts a thread that mixes the values of
+    frames.
     """
 
     def __init__(self, server_ip: str, local_ip: str, command_port: int, data_port: int) -> None:
@@ -42,7 +43,11 @@ class _Client(NatClient):  # type: ignore[misc]
     def frame(self) -> dict[str, Any]:
         """Wait for the next frame."""
         self.get_data()
-        bodies = [(b.name, b.position, b.quaternion, b.seen) for b in self.rigid_bodies.values() if b.position]
+        bodies = [
+            (b.name, b.position, b.quaternion, b.seen)
+            for b in self.rigid_bodies.values()
+            if b.position
+        ]
         return {"number": self.iFrame, "timestamp_s": self.timestamp, "bodies": bodies}
 
 

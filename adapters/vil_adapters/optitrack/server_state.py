@@ -71,11 +71,17 @@ class ServerState:
     Attributes:
         info: what the server announced; None before. version: layout of what it sends.
         converter: None while descriptions or units are not known.
-        frame_ns: arrival of the last frame, set by the session. reply_ns: arrival of the last answer.
+        frame_ns: arrival of the last frame, set by the session. reply_ns: arrival of the last
+            answer.
     """
 
     def __init__(
-        self, name: str, config: OptitrackConfig, link: NatNetSockets, status: Status, listener: ServerCallbacks
+        self,
+        name: str,
+        config: OptitrackConfig,
+        link: NatNetSockets,
+        status: Status,
+        listener: ServerCallbacks,
     ) -> None:
         self.info: ServerInfo | None = None
         self.version: Version = NEWEST
@@ -118,7 +124,7 @@ class ServerState:
             task.cancel()
         self._tasks.clear()
 
-    # --- for the session -----------------------------------------------------------------------------
+    # --- for the session --------------------------------------------------------------------------
 
     def connect_again(self) -> None:
         """Connect again: the server may be another one than before."""
@@ -142,7 +148,7 @@ class ServerState:
         """Ask for the layout: a frame announced that it changed."""
         self._spawn(self._ask_bitstream())
 
-    # --- every 20 ms -------------------------------------------------------------------------------
+    # --- every 20 ms ------------------------------------------------------------------------------
 
     def housekeep(self, t_ns: int) -> None:
         """Send due requests.
@@ -171,14 +177,16 @@ class ServerState:
     def _ask_models(self, t_ns: int, info: ServerInfo) -> None:
         if self._models_wanted and self._models_due.now(t_ns):
             self._models_outdated = False
-            self._link.send(_REQUEST_MODELS if info.natnet_version >= _MODEL_KINDS_SINCE else _REQUEST_MODELS_3)
+            self._link.send(
+                _REQUEST_MODELS if info.natnet_version >= _MODEL_KINDS_SINCE else _REQUEST_MODELS_3
+            )
 
     def _reset_models(self) -> None:
         """Hold frames back until names and units of another server are known."""
         self.converter = self._models = self._scale_m = None
         self._described_by = None
 
-    # --- replies -----------------------------------------------------------------------------------
+    # --- replies ----------------------------------------------------------------------------------
 
     def _on_server_info(self, datagram: bytes, t_arrival_ns: int) -> None:
         info = self._as_configured(decode_server_info(datagram))
@@ -204,7 +212,9 @@ class ServerState:
         self._spawn(self._ask_settings(info))
 
     def _as_configured(self, info: ServerInfo) -> ServerInfo:
-        """Return the announcement with the configured values, those that servers before 3.0 lack included."""
+        """Return the announcement with the configured values, those that servers before 3.0 lack
+        included.
+        """
         config = self._config
         if info.natnet_version < TICKS_SINCE:
             info = replace(info, data_port=config.data_port, group=config.multicast_group)
@@ -231,7 +241,11 @@ class ServerState:
         if changed:
             self._listener.reset(f"described again: {', '.join(changed)}", False)
         if before is not None and before.by_name.keys() != models.by_name.keys():
-            logger.info("%s: the server now describes %s", self._name, ", ".join(models.by_name) or "no subject")
+            logger.info(
+                "%s: the server now describes %s",
+                self._name,
+                ", ".join(models.by_name) or "no subject",
+            )
         self._build_converter()
         self._spawn(self._subscribe(models, self.info))
 
@@ -252,7 +266,7 @@ class ServerState:
             self._listener.reset("the server's clock jumped", True)
         self._listener.exchange(exchange)
 
-    # --- questions ---------------------------------------------------------------------------------
+    # --- questions --------------------------------------------------------------------------------
 
     async def _ask_settings(self, info: ServerInfo) -> None:
         """Ask for units first: poses wait for them, for 0.2 s at most."""
@@ -283,7 +297,11 @@ class ServerState:
         if self._scale_m is None:
             self._set_units(_METRES_MM)
         used_mm = self._status.facts["units_mm"]
-        logger.warning("%s: the server does not answer for its units; %g mm per unit are used", self._name, used_mm)
+        logger.warning(
+            "%s: the server does not answer for its units; %g mm per unit are used",
+            self._name,
+            used_mm,
+        )
 
     def _set_units(self, units_mm: float) -> None:
         """Use units from now on; poses in other units begin a new history."""
@@ -307,7 +325,9 @@ class ServerState:
                     wanted.append(("RigidBody", name))
                 case SkeletonDescription():
                     wanted.append(("Skeleton", name))
-        done = [f"{kind} {name}" for kind, name in wanted if await self.commands.subscribe(kind, name)]
+        done = [
+            f"{kind} {name}" for kind, name in wanted if await self.commands.subscribe(kind, name)
+        ]
         self._status.facts["subscribed"] = done
 
     def _spawn(self, question: Coroutine[Any, Any, None]) -> None:
@@ -321,7 +341,7 @@ class ServerState:
         if error is not None:
             self._listener.failed(error)
 
-    # --- results -----------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     def _build_converter(self) -> None:
         if self._models is None or self._scale_m is None or self.info is None:

@@ -1,4 +1,7 @@
-"""Described skeletons of a NatNet server: streamed bones in the model's order, in global coordinates."""
+"""Described skeletons of a NatNet server.
+
+Streamed bones in the model's order, in global coordinates.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,15 @@ _LOCAL_TOLERANCE_M: Final = 0.02
 class StreamedSkeleton:
     """One described skeleton: its model and how its streamed bones map to it."""
 
-    def __init__(self, description: SkeletonDescription, scale_m: float, up_axis: UpAxis, coordinates: str) -> None:
-        order = parents_first([(bone.id & BONE_MASK, bone.parent_id, bone) for bone in description.bones])
-        offsets = np.array([bone.offset for bone, _ in order], dtype=np.float64).reshape(-1, 3) * scale_m
+    def __init__(
+        self, description: SkeletonDescription, scale_m: float, up_axis: UpAxis, coordinates: str
+    ) -> None:
+        order = parents_first(
+            [(bone.id & BONE_MASK, bone.parent_id, bone) for bone in description.bones]
+        )
+        offsets = (
+            np.array([bone.offset for bone, _ in order], dtype=np.float64).reshape(-1, 3) * scale_m
+        )
         offsets[~np.isfinite(offsets)] = 0.0  # described by no number: as good as not described
         identity = np.tile((0.0, 0.0, 0.0, 1.0), (len(order), 1))
         self.model = SkeletonModel(
@@ -35,12 +44,14 @@ class StreamedSkeleton:
         self._rows = self._slots = np.empty(0, np.intp)
         self._in_order = False
 
-    def frame(self, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray, ids: bytes) -> SkeletonFrame:
+    def frame(
+        self, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray, ids: bytes
+    ) -> SkeletonFrame:
         """Return the global poses of the streamed bones, in the model's order.
 
-        ``tracked`` is True only where a pose was streamed, is one, and everything that it depends on
-        is tracked too. Elsewhere the pose means nothing: a bone that was not streamed lies at the
-        origin, or at its parent's.
+        ``tracked`` is True only where a pose was streamed, is one, and everything that it depends
+        on is tracked too. Elsewhere the pose means nothing: a bone that was not streamed lies at
+        the origin, or at its parent's.
         """
         if ids != self._ids:
             self._bind(ids)
@@ -58,7 +69,9 @@ class StreamedSkeleton:
         return SkeletonFrame(self.model, p_m, q_xyzw, tracked)
 
     def slots(self, ids: list[int]) -> list[int]:
-        """Return the place of each streamed bone in the model's order, -1 for one that is not described."""
+        """Return the place of each streamed bone in the model's order, -1 for one that is not
+        described.
+        """
         return [self._index.get(identity & BONE_MASK, -1) for identity in ids]
 
     def _bind(self, ids: bytes) -> None:
@@ -68,15 +81,27 @@ class StreamedSkeleton:
         self._slots = np.array(slots, dtype=np.intp)[self._rows]
         self._in_order = slots == list(range(len(self.model.bones)))
 
-    def _ordered(self, p: FloatArray, q: FloatArray, tracked: BoolArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    def _ordered(
+        self, p: FloatArray, q: FloatArray, tracked: BoolArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
         count = len(self.model.bones)
-        p_m, q_xyzw, valid = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
+        p_m, q_xyzw, valid = (
+            np.zeros((count, 3)),
+            np.zeros((count, 4)),
+            np.zeros(count, dtype=np.bool_),
+        )
         q_xyzw[:, 3] = 1.0
-        p_m[self._slots], q_xyzw[self._slots], valid[self._slots] = p[self._rows], q[self._rows], tracked[self._rows]
+        p_m[self._slots], q_xyzw[self._slots], valid[self._slots] = (
+            p[self._rows],
+            q[self._rows],
+            tracked[self._rows],
+        )
         return p_m, q_xyzw, valid
 
     def _detect(self, p_m: FloatArray, tracked: BoolArray) -> BoolArray:
-        """Detect local coordinates: bones are at their described offsets. Until a frame decides, no bone is tracked.
+        """Detect local coordinates: bones are at their described offsets.
+
+        Until a frame decides, no bone is tracked.
 
         A frame decides when half of the bones are tracked: fingers or toes may never be.
         """

@@ -19,7 +19,8 @@ _KEEPALIVE: Final = encode(MessageId.KEEPALIVE)
 
 
 class NatNetSockets:
-    """One socket for commands, replies and unicast frames, and one for multicast frames when joined.
+    """One socket for commands, replies and unicast frames, and one for multicast frames when
+    joined.
 
     Attributes:
         server_ip, server_port: where commands go. local_ip: interface of the route there.
@@ -31,7 +32,9 @@ class NatNetSockets:
         tap: called with every datagram except probes.
     """
 
-    def __init__(self, server_ip: str, server_port: int, interface: str, tap: Tap | None = None) -> None:
+    def __init__(
+        self, server_ip: str, server_port: int, interface: str, tap: Tap | None = None
+    ) -> None:
         self.server_ip = server_ip
         self.server_port = server_port
         self.group: tuple[str, int] | None = None
@@ -50,7 +53,9 @@ class NatNetSockets:
         self._read_checks = {self.sock: read_check(self.sock)}
 
     @classmethod
-    async def open(cls, server: str, port: int, interface: str, tap: Tap | None = None) -> NatNetSockets:
+    async def open(
+        cls, server: str, port: int, interface: str, tap: Tap | None = None
+    ) -> NatNetSockets:
         """Resolve the server's name and open the sockets.
 
         Raises:
@@ -60,7 +65,9 @@ class NatNetSockets:
             return cls(await resolve(server, port), port, interface, tap)
         except OSError as exc:
             via = "" if interface == "auto" else f" via interface {interface}"
-            raise SourceUnavailable(f"cannot reach {server}:{port}{via}: {exc.strerror or exc}") from exc
+            raise SourceUnavailable(
+                f"cannot reach {server}:{port}{via}: {exc.strerror or exc}"
+            ) from exc
 
     def send(self, datagram: bytes) -> None:
         """Send a command; the next probe shows what the network refuses."""
@@ -87,12 +94,16 @@ class NatNetSockets:
             return None
         t_arrival_ns = now_ns()
         if self._tap is not None:
-            receiver = self.group if self.group is not None and sock is self.group_sock else self._here
+            receiver = (
+                self.group if self.group is not None and sock is self.group_sock else self._here
+            )
             self._tap(Datagram(t_arrival_ns, sender, receiver, datagram))
         return datagram, sender, t_arrival_ns
 
     def probe(self) -> None:
-        """Send a probe to the server; ``trouble`` then has the network's answer to the probe before.
+        """Send a probe to the server.
+
+        ``trouble`` then has the network's answer to the probe before.
 
         Raises:
             SourceUnavailable: another interface routes to the server now.
@@ -107,7 +118,9 @@ class NatNetSockets:
             local_ip = self.local_ip
         self.trouble = trouble_text(OSError(code, "")) if code else ""
         if local_ip != self.local_ip:
-            raise SourceUnavailable(f"the route to {self.server_ip} moved from {self.local_ip} to {local_ip}")
+            raise SourceUnavailable(
+                f"the route to {self.server_ip} moved from {self.local_ip} to {local_ip}"
+            )
 
     def join(self, group: str, port: int) -> socket.socket:
         """Receive a multicast group on the interface of the route; leave the one joined before.

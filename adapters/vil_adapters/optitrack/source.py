@@ -14,7 +14,12 @@ from vil_adapters.optitrack.compiled_frame import StreamedFrame, read_frame
 from vil_adapters.optitrack.compiled_stream import CompiledStream, StreamedBatch, compiled_stream
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.convert import NatNetConverter, capture_ns
-from vil_adapters.optitrack.diagnostics import FrameRate, SilenceDiagnosis, latency_facts, silence_reason
+from vil_adapters.optitrack.diagnostics import (
+    FrameRate,
+    SilenceDiagnosis,
+    latency_facts,
+    silence_reason,
+)
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
 from vil_adapters.optitrack.sockets import NatNetSockets
@@ -45,7 +50,9 @@ class NatNetSession:
         failed: done when a callback raised, so that ``run`` raises it.
     """
 
-    def __init__(self, name: str, config: OptitrackConfig, link: NatNetSockets, emit: Emit, status: Status) -> None:
+    def __init__(
+        self, name: str, config: OptitrackConfig, link: NatNetSockets, emit: Emit, status: Status
+    ) -> None:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._name = name
         self._link = link
@@ -54,14 +61,20 @@ class NatNetSession:
         self._resets = ResetReporter(name, emit, status)
         self._max_age_ns = round(config.max_age_ms * NS_PER_MS)
         self._server = ServerState(
-            name, config, link, status, ServerCallbacks(self._reset, emit, self._on_announcement, self._fail)
+            name,
+            config,
+            link,
+            status,
+            ServerCallbacks(self._reset, emit, self._on_announcement, self._fail),
         )
         self._order = FrameOrder()
         self._read = read_frame if config.markers == "none" else decode_poses
         self._frame_port: int | None = None
         self._emitted_ns = now_ns()
         self._facts_due = Due(_FACTS_PERIOD_NS)
-        self._stream = compiled_stream(link.server_ip, usable=config.markers == "none" and not link.tapped)
+        self._stream = compiled_stream(
+            link.server_ip, usable=config.markers == "none" and not link.tapped
+        )
         self._latest: StreamedFrame | CompiledStream | None = None
         self._stale_ms: float | None = None
         self._rate = FrameRate()
@@ -70,7 +83,7 @@ class NatNetSession:
         self._housekept_ns = 0
         status.facts.update(address=f"{link.server_ip}:{link.server_port}", interface=link.local_ip)
 
-    # --- receiving ---------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin receiving and asking."""
@@ -108,7 +121,10 @@ class NatNetSession:
         return self._latest
 
     def _drain(self, sock: socket.socket) -> None:
-        """Read what waits, act on it, emit the newest frame; usual frames in the kernel, where it is there."""
+        """Read what waits, act on it, emit the newest frame.
+
+        Usual frames in the kernel, where it is there.
+        """
         stream, server = self._stream, self._server
         if stream is None:
             self._drain_each(sock, None, None)
@@ -129,7 +145,8 @@ class NatNetSession:
         if batch.converted and converter is not None:
             self._latest = stream
             frame = converter.streamed(
-                *(batch.number, batch.t_foreign_ns, batch.t_arrival_ns, batch.latency_ns), all_poses=batch.all_poses
+                *(batch.number, batch.t_foreign_ns, batch.t_arrival_ns, batch.latency_ns),
+                all_poses=batch.all_poses,
             )
             self._hand_on(converter, frame, batch.params, batch.unread)
             return
@@ -156,7 +173,9 @@ class NatNetSession:
         newest: tuple[StreamedFrame, int] | None,
         received: tuple[bytes, Address, int] | None,
     ) -> None:
-        """Read each datagram that waits behind the received one and act on both, emit the newest frame."""
+        """Read each datagram that waits behind the received one and act on both, emit the newest
+        frame.
+        """
         for count in range(_MAX_DATAGRAMS_PER_WAKE):
             if received is None:
                 if count and not self._link.can_read(sock):
@@ -168,8 +187,12 @@ class NatNetSession:
             received = None
             try:
                 identity = message_id(datagram) if sender[0] == self._link.server_ip else None
-                if identity is None or not self._is_from_server(identity, sender[1], len(datagram), t_arrival_ns):
-                    self._drops.count("foreign", "a datagram from %s:%d, which is not the server", *sender)
+                if identity is None or not self._is_from_server(
+                    identity, sender[1], len(datagram), t_arrival_ns
+                ):
+                    self._drops.count(
+                        "foreign", "a datagram from %s:%d, which is not the server", *sender
+                    )
                     continue
                 frame = self._handle(identity, datagram, t_arrival_ns)
             except ProtocolError as exc:
@@ -183,10 +206,12 @@ class NatNetSession:
             self._deliver(*newest)
 
     def _is_from_server(self, identity: int, port: int, size: int, t_arrival_ns: int) -> bool:
-        """Return whether a datagram of the server's address comes from a port that the server uses for its kind.
+        """Return whether a datagram of the server's address comes from a port that the server uses
+        for its kind.
 
-        Answers come from the command port. Frames come from the announced data port; behind a relay or an address
-        translation that port is another one: then the first port that sends frames is it, until it is silent.
+        Answers come from the command port. Frames come from the announced data port; behind a relay
+        or an address translation that port is another one: then the first port that sends frames is
+        it, until it is silent.
 
         Raises:
             ProtocolError: the datagram comes from another port of the server than its kind.
@@ -198,12 +223,18 @@ class NatNetSession:
         if info is None and is_frame:
             return True
         silent = t_arrival_ns - self._server.frame_ns > _SILENCE_NS
-        if is_frame and info is not None and (self._frame_port is None or silent or port == info.data_port):
+        if (
+            is_frame
+            and info is not None
+            and (self._frame_port is None or silent or port == info.data_port)
+        ):
             self._frame_port = port
         if port == (self._frame_port if is_frame else self._link.server_port):
             return True
         if port in (self._frame_port, self._link.server_port):
-            raise ProtocolError(f"{'a frame' if is_frame else 'an answer'} from port {port}", length=size)
+            raise ProtocolError(
+                f"{'a frame' if is_frame else 'an answer'} from port {port}", length=size
+            )
         return False
 
     def _handle(self, identity: int, datagram: bytes, t_arrival_ns: int) -> StreamedFrame | None:
@@ -252,9 +283,13 @@ class NatNetSession:
         if converter is None or info is None:
             self._status.counters["undescribed"] += 1
             return
-        self._hand_on(converter, converter.frame(frame, t_arrival_ns), frame.suffix.params, frame.unread)
+        self._hand_on(
+            converter, converter.frame(frame, t_arrival_ns), frame.suffix.params, frame.unread
+        )
 
-    def _hand_on(self, converter: NatNetConverter, converted: SourceFrame, params: int, unread: int) -> None:
+    def _hand_on(
+        self, converter: NatNetConverter, converted: SourceFrame, params: int, unread: int
+    ) -> None:
         t_arrival_ns = converted.t_arrival_ns
         played_back = params & Suffix.PLAYBACK  # a recording has its old stamps
         if self._is_stale(None if played_back else converted.t_foreign_ns, t_arrival_ns):
@@ -268,21 +303,31 @@ class NatNetSession:
             self._report_bad_poses(converter)
         if unread:
             self._status.facts["unread_bytes"] = unread
-            self._drops.warn_once("unread", "%d bytes of each frame are of a newer layout and skipped", unread)
+            self._drops.warn_once(
+                "unread", "%d bytes of each frame are of a newer layout and skipped", unread
+            )
         self._status.running()
         if t_arrival_ns - self._housekept_ns >= _HOUSEKEEPING_NS:
-            self._ticker.postpone(t_arrival_ns + 2 * _HOUSEKEEPING_NS)  # frames come: no wake-up is needed for that
+            # Frames come: no wake-up is needed for that.
+            self._ticker.postpone(t_arrival_ns + 2 * _HOUSEKEEPING_NS)
             self._housekeep(t_arrival_ns)
 
     def _report_bad_poses(self, converter: NatNetConverter) -> None:
-        for reason, count in (("nonfinite", converter.nonfinite), ("implausible", converter.implausible)):
+        for reason, count in (
+            ("nonfinite", converter.nonfinite),
+            ("implausible", converter.implausible),
+        ):
             if count:
                 self._status.counters[reason] += count
-                self._drops.warn_once(reason, "%d poses of a frame are %s; their bodies are untracked", count, reason)
+                self._drops.warn_once(
+                    reason, "%d poses of a frame are %s; their bodies are untracked", count, reason
+                )
 
     def _is_stale(self, t_foreign_ns: int | None, t_arrival_ns: int) -> bool:
         """Return whether a frame was captured too long ago."""
-        age_ns = None if t_foreign_ns is None else self._server.echo.age_ns(t_foreign_ns, t_arrival_ns)
+        age_ns = (
+            None if t_foreign_ns is None else self._server.echo.age_ns(t_foreign_ns, t_arrival_ns)
+        )
         stale = age_ns is not None and age_ns > self._max_age_ns
         self._stale_ms = age_ns / NS_PER_MS if stale and age_ns is not None else None
         return stale
@@ -305,7 +350,7 @@ class NatNetSession:
             if wanted is not None:
                 self.listen(self._link.join(*wanted))
 
-    # --- every 20 ms, with the next frame after that where frames come --------------------------------
+    # --- every 20 ms, with the next frame after that where frames come ----------------------------
 
     def _on_tick(self, _due_ns: int, _missed: int) -> None:
         """Send due requests and update the status."""
@@ -351,10 +396,13 @@ class OptitrackSource:
         """Receive until cancelled.
 
         Raises:
-            SourceUnavailable: the server's name or interface is unknown, or a group cannot be joined.
+            SourceUnavailable: the server's name or interface is unknown, or a group cannot be
+                joined.
         """
         config = self._config
-        link = await NatNetSockets.open(config.server, config.command_port, config.interface, self.tap)
+        link = await NatNetSockets.open(
+            config.server, config.command_port, config.interface, self.tap
+        )
         session = NatNetSession(self.name, config, link, emit, status)
         try:
             session.start()

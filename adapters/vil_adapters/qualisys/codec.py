@@ -1,8 +1,8 @@
 """Packets of QTM's real-time protocol (little-endian port), both ways; pure functions.
 
-A packet is its size with this header (u32), a type (u32) and a body. A data packet holds a time stamp
-(i64, microseconds since the measurement began), a frame number (u32), a count of components (u32) and
-the components, each with its size and type in front.
+A packet is its size with this header (u32), a type (u32) and a body. A data packet holds a time
+stamp (i64, microseconds since the measurement began), a frame number (u32), a count of components
+(u32) and the components, each with its size and type in front.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from vil_bridge.core.errors import ProtocolError
 
 DISCOVERY_PORT: Final = 22226
 PACKET_LIMIT_BYTES: Final = 4 << 20
-"""More than any set of bodies, skeletons or parameters takes; a larger size means that the stream is broken."""
+"""More than any set of bodies, skeletons or parameters takes.
+
+A larger size means that the stream is broken.
+"""
 
 LARGEST_DATAGRAM_BYTES: Final = 65_507
 """Payload of the largest UDP datagram over IPv4."""
@@ -66,7 +69,8 @@ class DataFrame:
         t_us: since the measurement, or its playback, began.
         bodies: records ``p_mm`` and ``R_columns`` (world from body, column by column), NaN where
             untracked; None without this component.
-        skeletons: records ``id``, ``p_mm``, ``q_xyzw`` of each, empty where not solved; None as above.
+        skeletons: records ``id``, ``p_mm``, ``q_xyzw`` of each, empty where not solved; None as
+            above.
     """
 
     t_us: int
@@ -119,7 +123,9 @@ class Framing:
             while len(rest) - offset >= _HEADER.size:
                 size, kind = _HEADER.unpack_from(rest, offset)
                 if not _HEADER.size <= size <= PACKET_LIMIT_BYTES:
-                    raise ProtocolError(f"a packet of {size} bytes", offset=offset, length=len(rest))
+                    raise ProtocolError(
+                        f"a packet of {size} bytes", offset=offset, length=len(rest)
+                    )
                 if len(rest) - offset < size:
                     return
                 packet = bytes(rest[offset : offset + size])
@@ -138,7 +144,8 @@ def encode_data(frame: DataFrame) -> bytes:
 
 
 def encode_data_in_datagrams(frame: DataFrame) -> list[bytes]:
-    """Encode the bodies of the data packets of one frame, each with as many components as a datagram holds.
+    """Encode the bodies of the data packets of one frame, each with as many components as a
+    datagram holds.
 
     A component that is larger than a datagram is alone in its body.
     """
@@ -159,7 +166,9 @@ def _components(frame: DataFrame) -> list[bytes]:
         head = _6D.pack(len(frame.bodies), 0, 0)
         components.append((_COMPONENT_6D, head + frame.bodies.tobytes()))
     if frame.skeletons is not None:
-        skeletons = b"".join(_COUNT.pack(len(segments)) + segments.tobytes() for segments in frame.skeletons)
+        skeletons = b"".join(
+            _COUNT.pack(len(segments)) + segments.tobytes() for segments in frame.skeletons
+        )
         components.append((_COMPONENT_SKELETON, _COUNT.pack(len(frame.skeletons)) + skeletons))
     return [_HEADER.pack(_HEADER.size + len(body), kind) + body for kind, body in components]
 
@@ -243,13 +252,19 @@ def decode_discovery_request(datagram: bytes) -> int:
     Raises:
         ProtocolError: it is something else.
     """
-    if len(datagram) != _HEADER.size + _PORT.size or _HEADER.unpack_from(datagram) != (len(datagram), 7):
+    if len(datagram) != _HEADER.size + _PORT.size or _HEADER.unpack_from(datagram) != (
+        len(datagram),
+        7,
+    ):
         raise ProtocolError("no discovery request", length=len(datagram))
     return int(_PORT.unpack_from(datagram, _HEADER.size)[0])
 
 
 def encode_discovery_reply(info: str, base_port: int) -> bytes:
-    """Encode the answer of a server: its title and its base port, one below the little-endian one."""
+    """Encode the answer of a server.
+
+    Its title and its base port, one below the little-endian one.
+    """
     return encode_packet(PacketType.DISCOVER, info.encode() + b"\0" + _PORT.pack(base_port))
 
 

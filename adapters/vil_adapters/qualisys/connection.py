@@ -1,4 +1,7 @@
-"""One connection to a QTM server: the vendor's client, guarded against what would stop or fill it."""
+"""One connection to a QTM server.
+
+The vendor's client, guarded against what would stop or fill it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
         counters: ``malformed``, ``duplicates``, ``superseded``.
 
     Attributes:
-        closed: done when the connection has ended, with the exception of ``on_frame`` if there was one.
+        closed: done when the connection has ended, with the exception of ``on_frame`` if there was
+            one.
         version: of the protocol, as agreed.
         outdated: the server announced that its settings changed.
         refusal: its answer to the request for frames, empty without one.
@@ -54,13 +58,14 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
         self._framing = Framing()
         self._last: DataFrame | None = None
 
-    # --- commands ----------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------
 
     async def agree(self) -> str:
         """Agree on the newest version that both sides speak; return the server's title.
 
         Raises:
-            TimeoutError: it does not answer. ConnectionError: it disconnected. QRTCommandException: it refused.
+            TimeoutError: it does not answer. ConnectionError: it disconnected. QRTCommandException:
+                it refused.
         """
         for version in _VERSIONS:
             try:
@@ -106,15 +111,20 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
         if transport is not None:
             transport.abort()
 
-    # --- receiving ---------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         """Store the connection (called by the loop)."""
         super().connection_made(transport)
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail pending replies (called by the loop, with the exception of a callback if that was the end)."""
+        """Fail pending replies.
+
+        Called by the loop, with the exception of a callback if that was the end.
+        """
         super().connection_lost(exc)
         bug = None if isinstance(exc, OSError) else exc
         for waiting in self.request_queue:
@@ -180,7 +190,9 @@ async def connect(
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(REPLY_S):
-        _, link = await loop.create_connection(lambda: QualisysConnection(on_frame, counters), host, port)
+        _, link = await loop.create_connection(
+            lambda: QualisysConnection(on_frame, counters), host, port
+        )
     return link
 
 

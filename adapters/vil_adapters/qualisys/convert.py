@@ -1,6 +1,9 @@
-"""From QTM's values to the bridge's: names, metres, z up, quaternions, nanoseconds; and back for the emulator.
+"""From QTM's values to the bridge's: names, metres, z up, quaternions, nanoseconds.
 
-The only place where millimetres, column-major rotations, the order of bodies, axes and stamps are interpreted.
+And back for the emulator.
+
+The only place where millimetres, column-major rotations, the order of bodies, axes and stamps are
+interpreted.
 """
 
 from __future__ import annotations
@@ -14,7 +17,14 @@ from vil_adapters.qualisys.codec import DataFrame, Records, body_records, segmen
 from vil_adapters.qualisys.parameters import BodyInfo, Parameters, QualisysSegment, SkeletonInfo
 from vil_bridge.core.geometry import q_from_matrix, q_normalize, q_to_matrix, yup_to_zup, zup_to_yup
 from vil_bridge.core.skeleton import global_to_local, parents_first
-from vil_bridge.core.types import BoolArray, FloatArray, MotionFrame, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.core.types import (
+    BoolArray,
+    FloatArray,
+    MotionFrame,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceFrame,
+)
 
 UpAxis = Literal["y", "z"]
 
@@ -35,7 +45,10 @@ def stamp_us(t_ns: int) -> int:
 
 
 def up_axis(parameters: Parameters, configured: str) -> UpAxis:
-    """Return the configured up axis or, with ``auto``, the announced one; z where that is neither y nor z."""
+    """Return the configured up axis or, with ``auto``, the announced one.
+
+    Z where that is neither y nor z.
+    """
     if configured == "auto":
         return "y" if parameters.up_axis == "+Y" else "z"
     return "y" if configured == "y" else "z"
@@ -56,7 +69,9 @@ class _Skeleton:
     """One described skeleton: its model, and where each streamed segment stands in it."""
 
     def __init__(self, info: SkeletonInfo, up: UpAxis) -> None:
-        order = parents_first([(s.id, -1 if s.parent is None else s.parent, s) for s in info.segments])
+        order = parents_first(
+            [(s.id, -1 if s.parent is None else s.parent, s) for s in info.segments]
+        )
         offsets = np.array([s.p_mm for s, _ in order], dtype=np.float64).reshape(-1, 3) / _MM_PER_M
         self.model = SkeletonModel(
             name=info.name,
@@ -69,12 +84,19 @@ class _Skeleton:
         self._up: UpAxis = up
 
     def frame(self, records: Records) -> SkeletonFrame | None:
-        """Return global poses of all segments, untracked where not streamed; None with a segment not described."""
+        """Return global poses of all segments, untracked where not streamed.
+
+        None with a segment not described.
+        """
         slots = [self._slot.get(identity, -1) for identity in records["id"].tolist()]
         if -1 in slots:
             return None
         count = len(self.model.bones)
-        p_m, q_xyzw, tracked = np.zeros((count, 3)), np.tile(_IDENTITY, (count, 1)), np.zeros(count, dtype=np.bool_)
+        p_m, q_xyzw, tracked = (
+            np.zeros((count, 3)),
+            np.tile(_IDENTITY, (count, 1)),
+            np.zeros(count, dtype=np.bool_),
+        )
         p, q = records["p_mm"].astype(np.float64) / _MM_PER_M, records["q_xyzw"].astype(np.float64)
         norm2 = np.einsum("ij,ij->i", q, q)
         good = within_reach(p) & (norm2 > 0.0) & (norm2 < np.inf)
@@ -98,14 +120,20 @@ class QualisysConverter:
         self._up: UpAxis = up
         self._skeletons = [_Skeleton(info, up) for info in parameters.skeletons]
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
+    # Any bits may arrive; invalid poses are marked below.
+    @np.errstate(invalid="ignore", over="ignore")
     def frame(self, data: DataFrame, t_arrival_ns: int) -> SourceFrame | None:
-        """Return the frame's subjects in the room frame; None when it does not fit what was described."""
+        """Return the frame's subjects in the room frame.
+
+        None when it does not fit what was described.
+        """
         bodies = body_records(0) if data.bodies is None else data.bodies
         streamed = () if data.skeletons is None else data.skeletons
         if len(bodies) != len(self.subjects) or len(streamed) != len(self._skeletons):
             return None
-        skeletons = [known.frame(records) for known, records in zip(self._skeletons, streamed, strict=True)]
+        skeletons = [
+            known.frame(records) for known, records in zip(self._skeletons, streamed, strict=True)
+        ]
         if None in skeletons:
             return None
         p_m, q_xyzw, tracked = self._poses(bodies)
@@ -122,7 +150,10 @@ class QualisysConverter:
         )
 
     def _poses(self, bodies: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return positions (n, 3), attitudes (n, 4) and whether they are tracked (n,); always finite."""
+        """Return positions (n, 3), attitudes (n, 4) and whether they are tracked (n,).
+
+        Always finite.
+        """
         p = bodies["p_mm"].astype(np.float64) / _MM_PER_M
         R = bodies["R_columns"].astype(np.float64).reshape(-1, 3, 3).transpose(0, 2, 1)
         error = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2), initial=0.0)
@@ -136,15 +167,25 @@ class QualisysConverter:
 
 
 def describe(
-    subjects: tuple[str, ...], models: tuple[SkeletonModel, ...], up: UpAxis, disabled: tuple[str, ...] = ()
+    subjects: tuple[str, ...],
+    models: tuple[SkeletonModel, ...],
+    up: UpAxis,
+    disabled: tuple[str, ...] = (),
 ) -> Parameters:
     """Return the parameters of a server that streams these subjects; segment ids count from 1."""
     skeletons = []
     for model in models:
-        offsets_mm = _from_room(model.offsets_m, np.tile(_IDENTITY, (len(model.bones), 1)), up)[0] * _MM_PER_M
+        offsets_mm = (
+            _from_room(model.offsets_m, np.tile(_IDENTITY, (len(model.bones), 1)), up)[0]
+            * _MM_PER_M
+        )
         segments = tuple(
-            QualisysSegment(i + 1, bone, parent + 1 if parent >= 0 else None, (float(x), float(y), float(z)))
-            for i, (bone, parent, (x, y, z)) in enumerate(zip(model.bones, model.parents, offsets_mm, strict=True))
+            QualisysSegment(
+                i + 1, bone, parent + 1 if parent >= 0 else None, (float(x), float(y), float(z))
+            )
+            for i, (bone, parent, (x, y, z)) in enumerate(
+                zip(model.bones, model.parents, offsets_mm, strict=True)
+            )
         )
         skeletons.append(SkeletonInfo(model.name, segments, model.scale))
     bodies = tuple(BodyInfo(name, name not in disabled) for name in subjects)
@@ -152,12 +193,18 @@ def describe(
 
 
 def generate(
-    seen: MotionFrame, number: int, t_ns: int, up: UpAxis, disabled: tuple[str, ...], *, local: bool = False
+    seen: MotionFrame,
+    number: int,
+    t_ns: int,
+    up: UpAxis,
+    disabled: tuple[str, ...],
+    *,
+    local: bool = False,
 ) -> DataFrame:
     """Return the frame that a server streams of a motion: its enabled bodies and its skeletons.
 
-    ``t_ns`` counts from the begin of the measurement in the server's clock; ``local`` segments are relative
-    to their parents, as with ``skeleton`` instead of ``skeleton:global``.
+    ``t_ns`` counts from the begin of the measurement in the server's clock; ``local`` segments are
+    relative to their parents, as with ``skeleton`` instead of ``skeleton:global``.
     """
     rows = [i for i, name in enumerate(seen.subjects) if name not in disabled]
     p_m, q_xyzw = _from_room(seen.p_m[rows], seen.q_xyzw[rows], up)

@@ -34,8 +34,8 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
     """Find QTM servers with their bodies and skeletons, and the rate at which frames come.
 
     Args:
-        targets: ``host`` or ``host:port`` (the little-endian TCP port) to ask directly; empty = broadcast
-            and this machine.
+        targets: ``host`` or ``host:port`` (the little-endian TCP port) to ask directly; empty =
+            broadcast and this machine.
         timeout_s: for the whole search.
 
     Raises:
@@ -44,13 +44,19 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
     if targets:
         places, left_s = [host_and_port(target, _DEFAULT_PORT) for target in targets], timeout_s
     else:
-        places, left_s = list(await ask_around(_LISTEN_SHARE * timeout_s)), (1.0 - _LISTEN_SHARE) * timeout_s
+        places, left_s = (
+            list(await ask_around(_LISTEN_SHARE * timeout_s)),
+            (1.0 - _LISTEN_SHARE) * timeout_s,
+        )
     found = await asyncio.gather(*(_examine(host, port, left_s) for host, port in places))
     return [source for source in found if source is not None]
 
 
 class _Replies(asyncio.DatagramProtocol):
-    """Servers that answered. A server on this machine answers from several addresses; loopback is preferred."""
+    """Servers that answered.
+
+    A server on this machine answers from several addresses; loopback is preferred.
+    """
 
     def __init__(self) -> None:
         self.hosts: dict[tuple[str, int], str] = {}
@@ -64,10 +70,14 @@ class _Replies(asyncio.DatagramProtocol):
 
 
 async def ask_around(timeout_s: float, port: int = DISCOVERY_PORT) -> dict[tuple[str, int], str]:
-    """Return addresses and little-endian ports of the servers that answer a broadcast, with their titles."""
+    """Return addresses and little-endian ports of the servers that answer a broadcast, with
+    their titles.
+    """
     loop = asyncio.get_running_loop()
     everywhere = ("0.0.0.0", 0)  # noqa: S104 - answers come from any interface
-    transport, replies = await loop.create_datagram_endpoint(_Replies, everywhere, allow_broadcast=True)
+    transport, replies = await loop.create_datagram_endpoint(
+        _Replies, everywhere, allow_broadcast=True
+    )
     try:
         request = encode_discovery_request(transport.get_extra_info("sockname")[1])
         for address in ("255.255.255.255", _LOOPBACK):
@@ -89,7 +99,10 @@ async def _examine(host: str, port: int, timeout_s: float) -> FoundSource | None
                 title = await link.agree()
                 parameters = await link.describe()
                 link.stream(skeletons=bool(parameters.skeletons))
-                await asyncio.wait((link.closed,), timeout=_MEASURE_SHARE * (end_s - asyncio.get_running_loop().time()))
+                await asyncio.wait(
+                    (link.closed,),
+                    timeout=_MEASURE_SHARE * (end_s - asyncio.get_running_loop().time()),
+                )
             finally:
                 link.close()
     except (OSError, TimeoutError, ProtocolError, QRTCommandException):
@@ -97,21 +110,28 @@ async def _examine(host: str, port: int, timeout_s: float) -> FoundSource | None
     return _found(host, port, title, parameters, frames)
 
 
-def _found(host: str, port: int, title: str, parameters: Parameters, frames: list[DataFrame]) -> FoundSource:
+def _found(
+    host: str, port: int, title: str, parameters: Parameters, frames: list[DataFrame]
+) -> FoundSource:
     converter = QualisysConverter("discovery", parameters, up_axis(parameters, "auto"))
     seen = [frame for data in frames if (frame := converter.frame(data, 0)) is not None]
     span_s = (frames[-1].t_us - frames[0].t_us) / 1e6 if frames else 0.0
 
     def rate_hz(tracked: int) -> float | None:
         """Return the frames per second in which it was tracked."""
-        return tracked / len(seen) * (len(seen) - 1) / span_s if span_s > 0.0 and len(seen) > 1 else None
+        return (
+            tracked / len(seen) * (len(seen) - 1) / span_s
+            if span_s > 0.0 and len(seen) > 1
+            else None
+        )
 
     return FoundSource(
         type="qualisys",
         config={"server": host, "port": port},
         title=title,
         bodies=tuple(
-            (name, rate_hz(sum(bool(f.tracked[i]) for f in seen))) for i, name in enumerate(converter.subjects)
+            (name, rate_hz(sum(bool(f.tracked[i]) for f in seen)))
+            for i, name in enumerate(converter.subjects)
         ),
         skeletons=tuple(
             (name, rate_hz(sum(bool(f.skeletons[i].tracked.any()) for f in seen)))

@@ -41,7 +41,8 @@ _PORTS: Final = range(1023, 65536)
 def read_destination(argument: str, client: IPv4Address, server: IPv4Address) -> Destination:
     """Read ``udp[:address]:port`` of a StreamFrames command; without an address it is the client's.
 
-    Datagrams go to the client's own address, or to loopback for a client on this machine, never to a third party.
+    Datagrams go to the client's own address, or to loopback for a client on this machine, never to
+    a third party.
 
     Args:
         argument: in lower case.
@@ -49,7 +50,8 @@ def read_destination(argument: str, client: IPv4Address, server: IPv4Address) ->
         server: our address of that connection.
 
     Raises:
-        ProtocolError: the argument cannot be read, or its address is refused; the text is the reply.
+        ProtocolError: the argument cannot be read, or its address is refused; the text is the
+            reply.
     """
     try:
         word, *addresses, port = argument.split(":")
@@ -60,7 +62,9 @@ def read_destination(argument: str, client: IPv4Address, server: IPv4Address) ->
         raise ProtocolError("Parse error") from None
     on_this_machine = client.is_loopback or client == server
     if address != client and not (address.is_loopback and on_this_machine):
-        raise ProtocolError(f"UDP address {address} is not the client's. Leave the address out: UDP:{port}")
+        raise ProtocolError(
+            f"UDP address {address} is not the client's. Leave the address out: UDP:{port}"
+        )
     return str(address), int(port)
 
 
@@ -83,14 +87,21 @@ class QtmEmulator(Emulator):
 
     Attributes:
         port, discovery_port: TCP and UDP ports, known after the start.
-        counters: those of the server, ``malformed``, ``slow`` (frames not sent to a client that does not read),
-            ``refused`` (UDP destinations), ``oversized`` and ``unsent`` (datagrams).
+        counters: those of the server, ``malformed``, ``slow`` (frames not sent to a client that
+            does not read), ``refused`` (UDP destinations), ``oversized`` and ``unsent``
+            (datagrams).
     """
 
     def __init__(
-        self, config: QtmEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: QtmEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
-        super().__init__(motion, config.rate_hz, epoch_ns, faults, stream=True, drift_ppm=config.clock_drift_ppm)
+        super().__init__(
+            motion, config.rate_hz, epoch_ns, faults, stream=True, drift_ppm=config.clock_drift_ppm
+        )
         self.port = config.port
         self.discovery_port = config.discovery_port
         self.config = config
@@ -103,7 +114,7 @@ class QtmEmulator(Emulator):
         self._first_number = 0
         self._began_ns = 0
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Bind and listen.
@@ -115,7 +126,9 @@ class QtmEmulator(Emulator):
         bind = self.config.bind
         self._server = await loop.create_server(lambda: _Client(self), bind, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._discovery, _ = await loop.create_datagram_endpoint(lambda: _Discovery(self), (bind, self.discovery_port))
+        self._discovery, _ = await loop.create_datagram_endpoint(
+            lambda: _Discovery(self), (bind, self.discovery_port)
+        )
         self.discovery_port = self._discovery.get_extra_info("sockname")[1]
         self._datagrams = udp_socket(bind)
         self._first_number = 0
@@ -138,7 +151,9 @@ class QtmEmulator(Emulator):
     def listen(self) -> None:
         """Open the sockets in a task, after an injected restart."""
         self._opening = asyncio.get_running_loop().create_task(self.open())
-        self._opening.add_done_callback(lambda task: task.cancelled() or self.server.guarded(task.result)())
+        self._opening.add_done_callback(
+            lambda task: task.cancelled() or self.server.guarded(task.result)()
+        )
 
     def foreign_ns(self, t_ns: int) -> int:
         """Return the stamp of a bridge time: since the measurement began, the server's clock."""
@@ -155,7 +170,7 @@ class QtmEmulator(Emulator):
         self._first_number = 0 if self._latest is None else self._latest.number
         self._began_ns = self.server.foreign_ns(now_ns())
 
-    # --- for the clients ---------------------------------------------------------------------------
+    # --- for the clients --------------------------------------------------------------------------
 
     def join(self, client: _Client) -> None:
         """Add a connected client."""
@@ -168,7 +183,9 @@ class QtmEmulator(Emulator):
     def parameters(self) -> Parameters:
         """Return the described bodies and skeletons."""
         motion, config = self.server.motion, self.config
-        return describe(motion.subjects, motion.skeleton_models, config.up_axis, config.disabled_bodies)
+        return describe(
+            motion.subjects, motion.skeleton_models, config.up_axis, config.disabled_bodies
+        )
 
     def latest(self, components: frozenset[str]) -> bytes | None:
         """Return the body of a data packet with the newest frame; None before the first."""
@@ -205,7 +222,12 @@ class QtmEmulator(Emulator):
         number = max(1, frame.number - self._first_number)
         local = "skeleton" in components
         data = generate(
-            frame.seen, number, self.foreign_ns(frame.t_ns), config.up_axis, config.disabled_bodies, local=local
+            frame.seen,
+            number,
+            self.foreign_ns(frame.t_ns),
+            config.up_axis,
+            config.disabled_bodies,
+            local=local,
         )
         return replace(
             data,
@@ -264,7 +286,9 @@ class _Client(asyncio.Protocol):
         self._transport.write(encode_packet(PacketType.DATA, body))
 
     def send_datagram(self, body: bytes) -> None:
-        """Send a frame by UDP, unless the stream or the connection has ended since it was captured."""
+        """Send a frame by UDP, unless the stream or the connection has ended since it was
+        captured.
+        """
         if self._transport is not None and self.destination is not None:
             self._emulator.send_datagram(encode_packet(PacketType.DATA, body), self.destination)
 
@@ -275,7 +299,9 @@ class _Client(asyncio.Protocol):
                 if kind != PacketType.COMMAND:
                     self._emulator.server.count("malformed")
                     continue
-                command = packet[_HEADER_BYTES:].rstrip(b"\0").decode(errors="replace").lower().split()
+                command = (
+                    packet[_HEADER_BYTES:].rstrip(b"\0").decode(errors="replace").lower().split()
+                )
                 for reply in self._answer(command):
                     self.send(reply)
         except ProtocolError:
@@ -298,22 +324,35 @@ class _Client(asyncio.Protocol):
                 return [self._parameters(set(wanted))]
             case ["getcurrentframe", *wanted] if _COMPONENTS.issuperset(wanted):
                 body = self._emulator.latest(frozenset(wanted))
-                return [encode_packet(PacketType.NO_MORE_DATA if body is None else PacketType.DATA, body or b"")]
+                return [
+                    encode_packet(
+                        PacketType.NO_MORE_DATA if body is None else PacketType.DATA, body or b""
+                    )
+                ]
             case ["streamframes", "stop"]:
                 self.wanted, self.destination = frozenset(), None
                 return []
-            case ["streamframes", "allframes", *wanted] if wanted and _COMPONENTS.issuperset(wanted):
+            case ["streamframes", "allframes", *wanted] if wanted and _COMPONENTS.issuperset(
+                wanted
+            ):
                 self.wanted, self.destination = frozenset(wanted), None
                 return []
-            case ["streamframes", "allframes", to, *wanted] if wanted and _COMPONENTS.issuperset(wanted):
+            case ["streamframes", "allframes", to, *wanted] if wanted and _COMPONENTS.issuperset(
+                wanted
+            ):
                 return self._stream_to(to, frozenset(wanted))
         return [encode_text(PacketType.ERROR, "Parse error")]
 
     def _stream_to(self, argument: str, wanted: frozenset[str]) -> list[bytes]:
-        """Stream by UDP from now on; the frames are the reply, unless the destination is refused."""
+        """Stream by UDP from now on.
+
+        The frames are the reply, unless the destination is refused.
+        """
         if self._transport is None:
             return []
-        client, server = (self._transport.get_extra_info(name)[0] for name in ("peername", "sockname"))
+        client, server = (
+            self._transport.get_extra_info(name)[0] for name in ("peername", "sockname")
+        )
         try:
             self.destination = read_destination(argument, IPv4Address(client), IPv4Address(server))
         except ProtocolError as refusal:

@@ -1,4 +1,7 @@
-"""QTM's parameters: which bodies and skeletons a server streams, as XML, both ways; pure functions."""
+"""QTM's parameters: which bodies and skeletons a server streams, as XML, both ways.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,9 @@ def decode_parameters(xml: bytes) -> Parameters:
         skeletons = tuple(_skeleton(element) for element in root.iterfind(".//Skeletons/Skeleton"))
     except (ET.ParseError, ValueError, UnicodeError, RecursionError) as exc:
         raise ProtocolError(f"parameters cannot be read: {exc}", length=len(xml)) from exc
-    return Parameters(bodies, skeletons, (root.findtext(".//The_3D/AxisUpwards") or "").strip().upper())
+    return Parameters(
+        bodies, skeletons, (root.findtext(".//The_3D/AxisUpwards") or "").strip().upper()
+    )
 
 
 def _body(element: ET.Element) -> BodyInfo:
@@ -83,7 +88,9 @@ def _skeleton(element: ET.Element) -> SkeletonInfo:
     if len({segment.id for segment in segments}) != len(segments):
         raise ValueError("two segments have the same ID")
     scale = float(element.findtext("Scale") or 1.0)
-    return SkeletonInfo(element.get("Name", ""), segments, scale if math.isfinite(scale) and scale > 0.0 else 1.0)
+    return SkeletonInfo(
+        element.get("Name", ""), segments, scale if math.isfinite(scale) and scale > 0.0 else 1.0
+    )
 
 
 def _segments(element: ET.Element, parent: int | None, depth: int) -> Iterator[QualisysSegment]:
@@ -108,7 +115,10 @@ def _rest_mm(element: ET.Element) -> tuple[float, float, float]:
 
 
 def encode_parameters(parameters: Parameters, version: str, wanted: set[str]) -> str:
-    """Return the XML of the wanted parts (``3d``, ``6d``, ``skeleton``; ``general`` is always there)."""
+    """Return the XML of the wanted parts.
+
+    ``3d``, ``6d``, ``skeleton``; ``general`` is always there.
+    """
     root = ET.Element(f"QTM_Parameters_Ver_{version}")
     ET.SubElement(ET.SubElement(root, "General"), "Frequency").text = "100"
     if "3d" in wanted:
@@ -132,7 +142,9 @@ def _encode_skeleton(holder: ET.Element, skeleton: SkeletonInfo) -> None:
     ET.SubElement(element, "Scale").text = repr(skeleton.scale)
     places: dict[int | None, ET.Element] = {None: ET.SubElement(element, "Segments")}
     for segment in skeleton.segments:
-        place = ET.SubElement(places[segment.parent], "Segment", Name=segment.name, ID=str(segment.id))
+        place = ET.SubElement(
+            places[segment.parent], "Segment", Name=segment.name, ID=str(segment.id)
+        )
         x, y, z = map(repr, segment.p_mm)
         ET.SubElement(ET.SubElement(place, "DefaultTransform"), "Position", X=x, Y=y, Z=z)
         places[segment.id] = place

@@ -1,4 +1,7 @@
-"""Qualisys source: 6D bodies and skeletons from QTM, through the vendor's `qtm-rt` (extra `qualisys`)."""
+"""Qualisys source: 6D bodies and skeletons from QTM, through the vendor's `qtm-rt`.
+
+Extra `qualisys`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ _RATE_NS: Final = 1_000_000_000
 
 
 class QualisysSource:
-    """A QTM server that may start last, restart, and change what it streams (implements ``PoseSource``)."""
+    """A QTM server that may start last, restart, and change what it streams.
+
+    Implements ``PoseSource``.
+    """
 
     def __init__(self, name: str, config: QualisysConfig) -> None:
         self.name = name
@@ -47,7 +53,10 @@ class QualisysSource:
 
 
 class _Session:
-    """State that outlives a connection: the newest frame, its converter, the time of the last frame."""
+    """State that outlives a connection.
+
+    The newest frame, its converter, the time of the last frame.
+    """
 
     def __init__(self, name: str, config: QualisysConfig, emit: Emit, status: Status) -> None:
         self._name = name
@@ -69,25 +78,32 @@ class _Session:
         if now_ns() - self._emitted_ns > _WAITING_NS:
             self._status.waiting(trouble)
 
-    # --- one connection ----------------------------------------------------------------------------
+    # --- one connection ---------------------------------------------------------------------------
 
     async def attempt(self) -> str:
         """Use one connection from beginning to end; return why it ended."""
         try:
-            link = await connect(self._config.server, self._config.port, self._on_frame, self._status.counters)
+            link = await connect(
+                self._config.server, self._config.port, self._on_frame, self._status.counters
+            )
         except ConnectionRefusedError:
-            return f"{self._place} refuses connections: does QTM run there, with this port (base port plus one)?"
+            return (
+                f"{self._place} refuses connections: does QTM run there, with this port (base "
+                "port plus one)?"
+            )
         except (OSError, TimeoutError) as exc:
             route = local_address(self._config.server, self._config.port)
             cause = "no answer" if isinstance(exc, TimeoutError) else exc.strerror or str(exc)
             return (
-                f"cannot reach {self._place} {route}: {cause}; does the firewall there let TCP {self._config.port} in?"
+                f"cannot reach {self._place} {route}: {cause}; does the firewall there let "
+                f"TCP {self._config.port} in?"
             )
         try:
             return await self._follow(link)
         except TimeoutError:
             return (
-                f"{self._place} accepts the connection but does not answer: does QTM hang, or is another program there?"
+                f"{self._place} accepts the connection but does not answer: does QTM hang, or "
+                "is another program there?"
             )
         except ConnectionError as exc:
             return f"{self._place}: {exc}"
@@ -125,7 +141,9 @@ class _Session:
         """Ask for names and order, then for frames."""
         parameters = await link.describe()
         self._undescribed = False
-        self._converter = QualisysConverter(self._name, parameters, up_axis(parameters, self._config.up_axis))
+        self._converter = QualisysConverter(
+            self._name, parameters, up_axis(parameters, self._config.up_axis)
+        )
         self._report_subjects(parameters)
         link.stream(skeletons=self._wants_skeletons)
 
@@ -142,14 +160,18 @@ class _Session:
 
     def _silence(self, link: QualisysConnection) -> str:
         if self._undescribed:
-            return f"QTM at {self._place} sends frames that its parameters do not describe; asked again every second"
+            return (
+                f"QTM at {self._place} sends frames that its parameters do not describe; "
+                "asked again every second"
+            )
         refusal = f" (it says: {link.refusal})" if link.refusal else ""
         return (
-            f"QTM at {self._place} answers but sends no frames{refusal}: start a capture, the preview, "
+            f"QTM at {self._place} answers but sends no frames{refusal}: start a capture, "
+            "the preview, "
             "or real-time output of a file"
         )
 
-    # --- frames ------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def _on_frame(self, data: DataFrame, t_arrival_ns: int) -> None:
         before, self._newest = self._newest, data
@@ -173,18 +195,24 @@ class _Session:
         self._status.running()
 
     def _measure_rate(self, data: DataFrame) -> None:
-        """Measure the server's rate from its own numbers and stamps, so that losses do not lower it."""
+        """Measure the server's rate from its own numbers and stamps, so that losses do not lower
+        it.
+        """
         start = self._rate_start
         if start is None or data.number <= start.number:
             self._rate_start = data
         elif (data.t_us - start.t_us) * 1_000 >= _RATE_NS:
-            self._status.facts["frame_rate_hz"] = (data.number - start.number) * 1e6 / (data.t_us - start.t_us)
+            self._status.facts["frame_rate_hz"] = (
+                (data.number - start.number) * 1e6 / (data.t_us - start.t_us)
+            )
             self._rate_start = data
 
     def _report_subjects(self, parameters: Parameters) -> None:
         assert self._converter is not None
         subjects, skeletons = self._converter.subjects, self._converter.skeletons
-        self._status.facts.update(subjects=list(subjects), skeletons=list(skeletons), up_axis=parameters.up_axis)
+        self._status.facts.update(
+            subjects=list(subjects), skeletons=list(skeletons), up_axis=parameters.up_axis
+        )
         disabled = [body.name for body in parameters.bodies if not body.enabled]
         if disabled:
             self._status.facts["disabled"] = disabled

@@ -1,9 +1,9 @@
 """BVH files: a skeleton with its rest offsets and joint angles, posed by forward kinematics.
 
-The hierarchy gives each joint's offset from its parent and its channels in the order in which rotations
-are applied (intrinsic). Position channels replace the offset, axis by axis, on the root as on every joint:
-MotionBuilder, Blender and Mixamo write the same height into both.
-End sites are the tips of bones, hence no bones.
+The hierarchy gives each joint's offset from its parent and its channels in the order in which
+rotations are applied (intrinsic). Position channels replace the offset, axis by axis, on the root
+as on every joint: MotionBuilder, Blender and Mixamo write the same height into both. End sites are
+the tips of bones, hence no bones.
 """
 
 from __future__ import annotations
@@ -51,15 +51,20 @@ def read_bvh(path: Path, *, subject: str, unit_m: float | None, up_axis: str) ->
     """
     lines = read_lines(path)
     joints, motion = _Hierarchy(path, lines).read()
-    values, frame_time_s = _motion(path, lines, motion, sum(len(joint.channels) for joint in joints))
+    values, frame_time_s = _motion(
+        path, lines, motion, sum(len(joint.channels) for joint in joints)
+    )
     if unit_m is None:
         raise ConfigError(
-            f"{path}: BVH has no unit of length. Set unit_m, metres per unit: 0.01 for centimetres, 0.0254 for "
+            f"{path}: BVH has no unit of length. Set unit_m, metres per unit: 0.01 for "
+            "centimetres, 0.0254 for "
             "inches, 0.056444 for the CMU library"
         )
     model, bones = _pose(joints, values, subject, unit_m, up_axis)
     t_ns = np.rint(np.arange(len(values)) * (frame_time_s * NS_PER_S)).astype(np.int64)
-    return MotionFile(str(path), "bvh", t_ns, (), Bodies.none(len(values)), (RecordedSkeleton(model, bones),))
+    return MotionFile(
+        str(path), "bvh", t_ns, (), Bodies.none(len(values)), (RecordedSkeleton(model, bones),)
+    )
 
 
 # --- the hierarchy -------------------------------------------------------------------------------
@@ -86,11 +91,17 @@ class _Hierarchy:
             key = words[0].upper()
             if not begun:
                 if key != "HIERARCHY":
-                    raise wrong(self._path, number, "is not a BVH file: it does not begin with HIERARCHY")
+                    raise wrong(
+                        self._path, number, "is not a BVH file: it does not begin with HIERARCHY"
+                    )
                 begun = True
             elif key == "MOTION":
                 if self._open or not self._joints:
-                    raise wrong(self._path, number, f"{len(self._open)} braces of the hierarchy are not closed")
+                    raise wrong(
+                        self._path,
+                        number,
+                        f"{len(self._open)} braces of the hierarchy are not closed",
+                    )
                 return self._joints, number - 1
             else:
                 self._handle(number, key, words[1:])
@@ -136,8 +147,14 @@ class _Hierarchy:
             return
         names = [word.lower() for word in rest[1:]]
         kinds = [(name[1:], _AXES.lower().find(name[:1])) for name in names]
-        if rest[:1] != [str(len(names))] or any(k not in {"position", "rotation"} or axis < 0 for k, axis in kinds):
-            raise wrong(self._path, number, "CHANNELS wants their count and names such as Xposition or Zrotation")
+        if rest[:1] != [str(len(names))] or any(
+            k not in {"position", "rotation"} or axis < 0 for k, axis in kinds
+        ):
+            raise wrong(
+                self._path,
+                number,
+                "CHANNELS wants their count and names such as Xposition or Zrotation",
+            )
         joint.channels = kinds
 
 
@@ -146,23 +163,40 @@ class _Hierarchy:
 
 def _motion(path: Path, lines: list[str], start: int, channels: int) -> tuple[FloatArray, float]:
     """Return the values (frames, channels) and the time between frames, seconds."""
-    head = [(n, line.split()) for n, line in enumerate(lines[start + 1 : start + 9], start + 2) if line.strip()][:2]
+    head = [
+        (n, line.split())
+        for n, line in enumerate(lines[start + 1 : start + 9], start + 2)
+        if line.strip()
+    ][:2]
     if len(head) < 2:
         raise wrong(path, start + 1, "the file ends after MOTION")
     (frames_at, frames_words), (time_at, time_words) = head
-    if frames_words[0].lower() != "frames:" or len(frames_words) != 2 or not frames_words[1].isdecimal():
+    if (
+        frames_words[0].lower() != "frames:"
+        or len(frames_words) != 2
+        or not frames_words[1].isdecimal()
+    ):
         raise wrong(path, frames_at, "expected 'Frames: COUNT'")
     try:
         frame_time_s = float(time_words[-1])
     except ValueError:
         frame_time_s = 0.0
-    if [word.lower() for word in time_words[:-1]] != ["frame", "time:"] or not 1e-5 < frame_time_s < 1e3:
+    if [word.lower() for word in time_words[:-1]] != [
+        "frame",
+        "time:",
+    ] or not 1e-5 < frame_time_s < 1e3:
         raise wrong(path, time_at, "expected 'Frame Time: SECONDS'")
     values = table(path, lines[time_at:], time_at + 1, None, None)
     if values.shape[1] != channels:
-        raise wrong(path, time_at + 1, f"the hierarchy has {channels} channels, the frames have {values.shape[1]}")
+        raise wrong(
+            path,
+            time_at + 1,
+            f"the hierarchy has {channels} channels, the frames have {values.shape[1]}",
+        )
     if str(len(values)) != frames_words[1].lstrip("0"):
-        raise wrong(path, frames_at, f"{frames_words[1]} frames are announced, {len(values)} follow")
+        raise wrong(
+            path, frames_at, f"{frames_words[1]} frames are announced, {len(values)} follow"
+        )
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         numbers = [n for n, line in enumerate(lines[time_at:], time_at + 1) if line.strip()]

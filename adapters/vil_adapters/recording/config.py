@@ -22,7 +22,8 @@ class RecordingConfig(SourceConfigBase):
     subject: str | None = Field(
         default=None,
         min_length=1,
-        description="Name of the one body or skeleton in formats without names (EuRoC, TUM, BVH); none = the file's.",
+        description="Name of the one body or skeleton in formats without names (EuRoC, TUM, BVH); "
+        "none = the file's.",
     )
     unit_m: float | None = Field(
         default=None,
@@ -32,11 +33,15 @@ class RecordingConfig(SourceConfigBase):
     )
     up_axis: Literal["auto", "y", "z"] = Field(
         default="auto",
-        description="Up axis of the file; auto = as in the file, else y for BVH, TRC and Motive, z for the others.",
+        description="Up axis of the file; auto = as in the file, else y for BVH, TRC and Motive, z "
+        "for the others.",
     )
-    speed: float = Field(default=1.0, gt=0.0, le=100.0, description="How fast it is played; 1 = as it was recorded.")
+    speed: float = Field(
+        default=1.0, gt=0.0, le=100.0, description="How fast it is played; 1 = as it was recorded."
+    )
     start: Literal["at_once", "first_picture"] = Field(
         default="at_once",
-        description="When it begins; first_picture = once a renderer draws. Until then the first row is shown.",
+        description="When it begins; first_picture = once a renderer draws. Until then the first "
+        "row is shown.",
     )
     loop: bool = Field(default=True, description="Begin again after the end.")

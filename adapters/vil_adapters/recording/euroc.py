@@ -1,6 +1,7 @@
 """Motion of a recording in EuRoC's layout (also TUM-VI, BROAD): a tracked body with its IMU.
 
-The pose is that of the IMU in a world with z up; where the tracking system lost the body, rows are missing.
+The pose is that of the IMU in a world with z up; where the tracking system lost the body, rows are
+missing.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _LOSE_AFTER_S: Final = 3.0
 _SHORTEST_MOTION_S: Final = 2.0
 _REST_BEFORE_MOTION_S: Final = 0.5
 
-# Motion has begun when the mean over 0.1 s exceeds one of these: well above tracking noise of a body
-# at rest (6 mm/s, 0.06 rad/s in real recordings), well below a hand that lifts it.
+# Motion has begun when the mean over 0.1 s exceeds one of these: well above tracking noise of a
+# body at rest (6 mm/s, 0.06 rad/s in real recordings), well below a hand that lifts it.
 _SPEED_MPS: Final = 0.03
 _TURN_RADPS: Final = 0.15
 _DETECT_S: Final = 0.1
@@ -41,7 +42,10 @@ _IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A piece of a recording, in nanoseconds since the recording's first row; the end is excluded."""
+    """A piece of a recording, in nanoseconds since the recording's first row.
+
+    The end is excluded.
+    """
 
     start_ns: int
     end_ns: int
@@ -55,8 +59,9 @@ class Window:
 class EurocMotion:
     """A recording played as motion: real poses with their real gaps, and the IMU that felt them.
 
-    Run time counts from 0; windows of the recording are played one after another and then again from the
-    first. At a joint between two windows the pose jumps, as it does in any take that is cut or looped.
+    Run time counts from 0; windows of the recording are played one after another and then again
+    from the first. At a joint between two windows the pose jumps, as it does in any take that is
+    cut or looped.
 
     Attributes:
         duration_ns: of the recording, from its first row of either file to the last.
@@ -67,7 +72,9 @@ class EurocMotion:
 
     skeleton_models: tuple[SkeletonModel, ...] = ()
 
-    def __init__(self, folder: Path | str, subject: str = "drone", playlist: Sequence[Window] | None = None) -> None:
+    def __init__(
+        self, folder: Path | str, subject: str = "drone", playlist: Sequence[Window] | None = None
+    ) -> None:
         """Read the recording.
 
         Args:
@@ -76,7 +83,8 @@ class EurocMotion:
             playlist: windows to play; None plays the whole recording.
 
         Raises:
-            ConfigError: a file is absent or malformed (``file:line: reason``), or a window lies outside.
+            ConfigError: a file is absent or malformed (``file:line: reason``), or a window lies
+                outside.
         """
         self.subjects: tuple[str, ...] = (subject,)
         t_pose_ns, poses = read_rows(find_mocap(Path(folder)), POSE_VALUES)
@@ -107,9 +115,9 @@ class EurocMotion:
     def demo_playlist(self, seconds: float) -> tuple[Window, ...]:
         """Return the windows that show a recording's events within ``seconds``.
 
-        (a) The tracking system acquires the body; (b) the body rests, then moves; (c) tracking is lost
-        while the IMU goes on. Motion fills what (a) and (c) leave, at least 2 s. The whole recording is
-        returned for 0, and where it is no longer than ``seconds``.
+        (a) The tracking system acquires the body; (b) the body rests, then moves; (c) tracking is
+        lost while the IMU goes on. Motion fills what (a) and (c) leave, at least 2 s. The whole
+        recording is returned for 0, and where it is no longer than ``seconds``.
         """
         if seconds <= 0 or self.duration_ns <= seconds * NS_PER_S:
             return (Window(0, self.duration_ns + 1),)
@@ -122,13 +130,18 @@ class EurocMotion:
         return acquire, motion, lose
 
     def motion_begin_ns(self) -> int:
-        """Return the recording time at which the body first moves or turns; the first row's if it never does."""
+        """Return the recording time at which the body first moves or turns.
+
+        The first row's if it never does.
+        """
         step = max(1, round(_ns(_DETECT_S) / self._period_ns))
         if len(self._t_pose_ns) <= step:
             return int(self._t_pose_ns[0])
         dt_s = (self._t_pose_ns[step:] - self._t_pose_ns[:-step]) / NS_PER_S
         moved_m = np.linalg.norm(self._p_m[step:] - self._p_m[:-step], axis=1)
-        turned_rad = np.linalg.norm(q_log(q_mul(q_conj(self._q_xyzw[:-step]), self._q_xyzw[step:])), axis=1)
+        turned_rad = np.linalg.norm(
+            q_log(q_mul(q_conj(self._q_xyzw[:-step]), self._q_xyzw[step:])), axis=1
+        )
         moving = (moved_m > _SPEED_MPS * dt_s) | (turned_rad > _TURN_RADPS * dt_s)
         return int(self._t_pose_ns[int(np.argmax(moving))])
 
@@ -149,15 +162,21 @@ class EurocMotion:
         tracked = pose is not None
         if pose is None:
             row = int(np.searchsorted(self._t_pose_ns, t_rec_ns, side="right")) - 1
-            pose = Transform(self._p_m[row], self._q_xyzw[row]) if row >= 0 else Transform.identity()
+            pose = (
+                Transform(self._p_m[row], self._q_xyzw[row]) if row >= 0 else Transform.identity()
+            )
         return MotionFrame(
-            subjects=self.subjects, p_m=pose.p_m[None], q_xyzw=pose.q_xyzw[None], tracked=np.array([tracked])
+            subjects=self.subjects,
+            p_m=pose.p_m[None],
+            q_xyzw=pose.q_xyzw[None],
+            tracked=np.array([tracked]),
         )
 
     def phase(self, t_ns: int) -> str:
         """Return what is played at a run time: ``acquisition``, ``rest``, ``motion`` or ``loss``.
 
-        Without a pose it is acquisition before the first one, and loss after it. Rest ends when the body first moves.
+        Without a pose it is acquisition before the first one, and loss after it. Rest ends when the
+        body first moves.
         """
         t_rec_ns = self.recording_time_ns(t_ns)
         if self._interpolate(t_rec_ns) is None:
@@ -169,19 +188,25 @@ class EurocMotion:
         return self._interpolate(self.recording_time_ns(t_ns))
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Return the recorded samples with run times after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,))."""
+        """Return the recorded samples with run times after < t <= until.
+
+        (t_ns, w_radps (3,), f_mps2 (3,)).
+        """
         samples: list[tuple[int, FloatArray, FloatArray]] = []
         for run_ns, window in self._windows_between(max(after_ns, -1), until_ns):
             shift_ns = run_ns - window.start_ns
             first = np.searchsorted(self._t_imu_ns, max(window.start_ns, after_ns - shift_ns + 1))
             end = np.searchsorted(self._t_imu_ns, min(window.end_ns, until_ns - shift_ns + 1))
             samples.extend(
-                (int(self._t_imu_ns[i]) + shift_ns, self._imu[i, :3], self._imu[i, 3:]) for i in range(first, end)
+                (int(self._t_imu_ns[i]) + shift_ns, self._imu[i, :3], self._imu[i, 3:])
+                for i in range(first, end)
             )
         return samples
 
     def _windows_between(self, after_ns: int, until_ns: int) -> Iterator[tuple[int, Window]]:
-        """Yield the windows that may hold run times in (after, until], with the run time at which each begins."""
+        """Yield the windows that may hold run times in (after, until], with the run time at
+        which each begins.
+        """
         for loop in range((after_ns + 1) // self._round_ns, until_ns // self._round_ns + 1):
             for start_ns, window in zip(self._starts_ns, self.playlist, strict=True):
                 yield loop * self._round_ns + start_ns, window
@@ -205,7 +230,9 @@ class EurocMotion:
     def _play(self, playlist: Sequence[Window]) -> None:
         for window in playlist:
             if not 0 <= window.start_ns < window.end_ns <= self.duration_ns + 1:
-                raise ConfigError(f"{window} lies outside the recording of {self.duration_ns / NS_PER_S:.3f} s")
+                raise ConfigError(
+                    f"{window} lies outside the recording of {self.duration_ns / NS_PER_S:.3f} s"
+                )
         self.playlist = tuple(playlist)
         *starts_ns, self._round_ns = accumulate((w.duration_ns for w in playlist), initial=0)
         self._starts_ns = starts_ns

@@ -32,7 +32,9 @@ def _metres(read: Callable[..., MotionFile]) -> _Reader:
 
 
 def _bvh(path: Path, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
-    return read_bvh(path, subject=subject, unit_m=unit_m, up_axis="y" if up_axis == "auto" else up_axis)
+    return read_bvh(
+        path, subject=subject, unit_m=unit_m, up_axis="y" if up_axis == "auto" else up_axis
+    )
 
 
 def _named(read: Callable[..., MotionFile]) -> _Reader:
@@ -64,7 +66,8 @@ def open_recording(
     Args:
         path: a file, or a folder that holds ``mav0``.
         form: one of :data:`FORMATS`; auto = found by name and first line.
-        subject: name of the body or skeleton in formats that hold one without a name; None = the file's.
+        subject: name of the body or skeleton in formats that hold one without a name; None = the
+            file's.
         unit_m: metres per unit of length; None = as in the file.
         up_axis: ``y``, ``z``, or auto = as in the file, else as usual for the format.
 
@@ -80,21 +83,36 @@ def open_recording(
     with np.errstate(over="ignore", invalid="ignore"):  # judged below
         recording = FORMATS[form](path, name, unit_m, up_axis)
     tracks = [recording.bodies, *(track.bones for track in recording.skeletons), recording.markers]
-    if not all(np.abs(track.p_m).max(initial=0.0) < _FARTHEST_M for track in tracks if track is not None):
-        raise ConfigError(f"{path}: positions beyond {_FARTHEST_M:.0g} m. Check its numbers and unit_m")
+    if not all(
+        np.abs(track.p_m).max(initial=0.0) < _FARTHEST_M for track in tracks if track is not None
+    ):
+        raise ConfigError(
+            f"{path}: positions beyond {_FARTHEST_M:.0g} m. Check its numbers and unit_m"
+        )
     return recording
 
 
 def _recognise(path: Path) -> str:
     if path.is_dir():
         return "euroc"
-    by_suffix = {".bvh": "bvh", ".c3d": "c3d", ".trc": "trc", ".txt": "tum", ".tum": "tum", ".gz": "euroc"}
+    by_suffix = {
+        ".bvh": "bvh",
+        ".c3d": "c3d",
+        ".trc": "trc",
+        ".txt": "tum",
+        ".tum": "tum",
+        ".gz": "euroc",
+    }
     suffix = path.suffix.lower()
     if suffix == ".csv":
         with path.open("rb") as stream:
             start = stream.read(64).decode("utf-8-sig", errors="replace")
         return (
-            "motive-csv" if start.startswith("Format Version") else "nexus-csv" if start.startswith("Traj") else "euroc"
+            "motive-csv"
+            if start.startswith("Format Version")
+            else "nexus-csv"
+            if start.startswith("Traj")
+            else "euroc"
         )
     if suffix not in by_suffix:
         raise ConfigError(f"{path}: unknown format. Set format to one of {', '.join(FORMATS)}")

@@ -1,4 +1,7 @@
-"""Files of single markers: C3D (through the package `c3d`, extra `c3d`), TRC and the csv of Vicon Nexus."""
+"""Files of single markers.
+
+C3D (through the package `c3d`, extra `c3d`), TRC and the csv of Vicon Nexus.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,14 @@ from vil_bridge.core.geometry import yup_to_zup
 from vil_bridge.core.installation import install_command
 from vil_bridge.core.types import BoolArray, FloatArray
 
-METRES: Final = {"m": 1.0, "meters": 1.0, "cm": 0.01, "centimeters": 0.01, "mm": 0.001, "millimeters": 0.001}
+METRES: Final = {
+    "m": 1.0,
+    "meters": 1.0,
+    "cm": 0.01,
+    "centimeters": 0.01,
+    "mm": 0.001,
+    "millimeters": 0.001,
+}
 """Units as the formats write them, lower case."""
 
 _MOST_MARKERS: Final = 2000
@@ -47,7 +57,9 @@ def _unit_m(path: Path, line: int | None, unit: str, configured: float | None) -
     unit_m = METRES.get(unit.strip().lower()) if configured is None else configured
     if unit_m is None:
         place = f"{path}:{line}" if line else str(path)
-        raise ConfigError(f"{place}: the unit of length {unit.strip()!r} is unknown. Set unit_m, metres per unit")
+        raise ConfigError(
+            f"{place}: the unit of length {unit.strip()!r} is unknown. Set unit_m, metres per unit"
+        )
     return unit_m
 
 
@@ -63,7 +75,9 @@ def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     try:
         import c3d
     except ModuleNotFoundError as exc:
-        raise ConfigError(f"reading C3D needs the package c3d. Install it with: {install_command('c3d')}") from exc
+        raise ConfigError(
+            f"reading C3D needs the package c3d. Install it with: {install_command('c3d')}"
+        ) from exc
     try:
         with warnings.catch_warnings(), path.open("rb") as stream:
             warnings.simplefilter("ignore")
@@ -72,7 +86,8 @@ def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
             return _read_c3d(path, c3d.Reader(stream), unit_m, up_axis)
     except ConfigError:
         raise
-    except Exception as exc:  # that package believes what a file says: whatever it raises, the file is wrong
+    # That package believes what a file says: whatever it raises, the file is wrong.
+    except Exception as exc:
         raise ConfigError(f"{path}: cannot be read as C3D: {exc or type(exc).__name__}") from exc
 
 
@@ -117,7 +132,9 @@ def _c3d_up_axis(reader: Any) -> str:
 
 
 def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
-    """Read a TRC file (tabs or commas); it contains its units, not its up axis (y unless configured).
+    """Read a TRC file (tabs or commas).
+
+    It contains its units, not its up axis (y unless configured).
 
     Raises:
         ConfigError: the file is malformed (``file:line``).
@@ -131,10 +148,14 @@ def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     labels = [label for label in _cells(lines[3], delimiter)[2:] if label]
     start = 6 if not lines[5].replace(delimiter, "").strip() else 5
     cells = _marker_cells(path, lines, start, labels, 2, delimiter)
-    numbers = [n for n, line in enumerate(lines[start:], start + 1) if line.replace(delimiter, "").strip()]
+    numbers = [
+        n for n, line in enumerate(lines[start:], start + 1) if line.replace(delimiter, "").strip()
+    ]
     t_ns = increasing_ns(path, cells[:, 1], numbers)
     scale_m = _unit_m(path, 3, unit, unit_m)
-    return _text_markers(path, "trc", t_ns, labels, cells[:, 2:], scale_m, "y" if up_axis == "auto" else up_axis)
+    return _text_markers(
+        path, "trc", t_ns, labels, cells[:, 2:], scale_m, "y" if up_axis == "auto" else up_axis
+    )
 
 
 def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
@@ -155,11 +176,21 @@ def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionF
     labels = [label for label in _cells(lines[2], ",")[2:] if label]
     unit = next((cell for cell in _cells(lines[4], ",")[2:] if cell), "")
     # Another block, such as that of the devices, begins after an empty line.
-    end = next((i for i, line in enumerate(lines[5:], 5) if not line.replace(",", "").strip()), len(lines))
+    end = next(
+        (i for i, line in enumerate(lines[5:], 5) if not line.replace(",", "").strip()), len(lines)
+    )
     cells = _marker_cells(path, lines[:end], 5, labels, 2, ",")
     t_ns = increasing_ns(path, (cells[:, 0] - cells[0, 0]) / rate_hz, range(6, 6 + len(cells)))
     scale_m = _unit_m(path, 5, unit, unit_m)
-    return _text_markers(path, "nexus-csv", t_ns, labels, cells[:, 2:], scale_m, "z" if up_axis == "auto" else up_axis)
+    return _text_markers(
+        path,
+        "nexus-csv",
+        t_ns,
+        labels,
+        cells[:, 2:],
+        scale_m,
+        "z" if up_axis == "auto" else up_axis,
+    )
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -176,7 +207,13 @@ def _marker_cells(
 
 
 def _text_markers(
-    path: Path, form: str, t_ns: IntArray, labels: list[str], cells: FloatArray, unit_m: float, up_axis: str
+    path: Path,
+    form: str,
+    t_ns: IntArray,
+    labels: list[str],
+    cells: FloatArray,
+    unit_m: float,
+    up_axis: str,
 ) -> MotionFile:
     points = cells.reshape(len(cells), -1, 3)
     tracked: BoolArray = np.all(np.isfinite(points), axis=2)

@@ -13,7 +13,14 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_slerp
 from vil_bridge.core.motion import ImuWindow
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonFrame, SkeletonModel
+from vil_bridge.core.types import (
+    BoolArray,
+    FloatArray,
+    Markers,
+    MotionFrame,
+    SkeletonFrame,
+    SkeletonModel,
+)
 
 IntArray = npt.NDArray[np.int64]
 
@@ -21,7 +28,9 @@ _LONGEST_STEP: Final = 1.5  # nominal periods between two rows that may be inter
 
 
 def held(tracked: BoolArray) -> IntArray:
-    """Return the row whose values each row shows: itself where tracked, else the last, else the first tracked one.
+    """Return the row whose values each row shows.
+
+    Itself where tracked, else the last, else the first tracked one.
 
     ``tracked`` has shape (n, k); so has the result. Columns that are never tracked show row 0.
     """
@@ -52,7 +61,9 @@ class Bodies:
     @classmethod
     def none(cls, rows: int) -> Bodies:
         """Return no bodies at all."""
-        return cls(np.empty((rows, 0, 3)), np.empty((rows, 0, 4)), np.empty((rows, 0), dtype=np.bool_))
+        return cls(
+            np.empty((rows, 0, 3)), np.empty((rows, 0, 4)), np.empty((rows, 0), dtype=np.bool_)
+        )
 
     @classmethod
     def concatenated(cls, *parts: Bodies) -> Bodies:
@@ -64,7 +75,10 @@ class Bodies:
         )
 
     def between(self, row: int, fraction: float | None) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return poses and flags of a row, interpolated by a fraction to the next one; None = in a gap behind it."""
+        """Return poses and flags of a row, interpolated by a fraction to the next one.
+
+        None = in a gap behind it.
+        """
         p_m, q_xyzw, tracked = self.p_m[row], self.q_xyzw[row], self.tracked[row]
         if fraction is None:
             return p_m, q_xyzw, np.zeros_like(tracked)
@@ -122,7 +136,8 @@ class MotionFile:
         title: the file, for people. format: as in :data:`vil_adapters.recording.formats.FORMATS`.
         t_ns: shape (n,), the recording's own clock, strictly increasing.
         subjects: names of the bodies.
-        imu: samples in the same clock and the axes of the first body's IMU, None where there are none.
+        imu: samples in the same clock and the axes of the first body's IMU, None where there are
+            none.
     """
 
     title: str
@@ -155,10 +170,12 @@ class MotionFile:
         return NS_PER_S / self.period_ns
 
     def at(self, t_ns: int) -> MotionFrame:
-        """Return the subjects at a time after the first row; the motion repeats one period after the last row.
+        """Return the subjects at a time after the first row.
 
-        Between rows that follow each other poses are interpolated. Where rows are missing nothing is
-        tracked, and everything stays where it was last seen.
+        The motion repeats one period after the last row.
+
+        Between rows that follow each other poses are interpolated. Where rows are missing nothing
+        is tracked, and everything stays where it was last seen.
         """
         t_rec_ns = int(self.t_ns[0]) + t_ns % (self.duration_ns + self.period_ns)
         row = int(np.searchsorted(self.t_ns, t_rec_ns, side="right")) - 1
@@ -169,7 +186,9 @@ class MotionFile:
             p_m=p_m,
             q_xyzw=q_xyzw,
             tracked=tracked,
-            skeletons=tuple(SkeletonFrame(s.model, *s.bones.between(row, fraction)) for s in self.skeletons),
+            skeletons=tuple(
+                SkeletonFrame(s.model, *s.bones.between(row, fraction)) for s in self.skeletons
+            ),
             markers=None if self.markers is None else self.markers.between(row, fraction),
         )
 
@@ -183,7 +202,10 @@ class MotionFile:
         return since_ns / step_ns if step_ns <= _LONGEST_STEP * self.period_ns else None
 
     def instants(self) -> Iterator[int]:
-        """Yield the times of frames after the first row: each row, and in a gap each nominal period."""
+        """Yield the times of frames after the first row.
+
+        Each row, and in a gap each nominal period.
+        """
         last_ns = 0
         for t_ns in (self.t_ns - self.t_ns[0]).tolist():
             while t_ns - last_ns > _LONGEST_STEP * self.period_ns:

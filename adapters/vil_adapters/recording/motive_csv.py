@@ -1,7 +1,8 @@
 """The csv that Motive exports: rigid bodies, the bones of skeletons, and markers.
 
-The first line holds pairs of keys and values; then rows name the type, name, id (newer versions: parent)
-and quantity of each column, down to the row that begins with ``Frame``. Empty cells are lost tracking.
+The first line holds pairs of keys and values; then rows name the type, name, id (newer versions:
+parent) and quantity of each column, down to the row that begins with ``Frame``. Empty cells are
+lost tracking.
 """
 
 from __future__ import annotations
@@ -77,20 +78,37 @@ class _Header:
 
 
 def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
-    """Read an export with rotations as quaternions; it contains its units, not its up axis (y unless configured).
+    """Read an export with rotations as quaternions.
+
+    It contains its units, not its up axis (y unless configured).
 
     Raises:
         ConfigError: the file is malformed (``file:line``), or exported otherwise.
     """
     lines = read_lines(path)
     header = _header(path, lines)
-    scale_m = METRES.get(header.facts.get("Length Units", "Meters").lower()) if unit_m is None else unit_m
+    scale_m = (
+        METRES.get(header.facts.get("Length Units", "Meters").lower()) if unit_m is None else unit_m
+    )
     if scale_m is None:
-        raise wrong(path, 1, f"Length Units {header.facts['Length Units']!r} is unknown. Set unit_m, metres per unit")
-    wanted = [t for t in header.things if t.columns.keys() >= (set(_POSE) if t.kind in _POSED else set(_POINT))]
+        raise wrong(
+            path,
+            1,
+            f"Length Units {header.facts['Length Units']!r} is unknown. Set unit_m, "
+            "metres per unit",
+        )
+    wanted = [
+        t
+        for t in header.things
+        if t.columns.keys() >= (set(_POSE) if t.kind in _POSED else set(_POINT))
+    ]
     columns = [header.time_column, *(c for t in wanted for c in t.columns.values())]
     cells = table(path, lines[header.rows_from :], header.rows_from + 1, columns, ",")
-    numbers = [n for n, line in enumerate(lines[header.rows_from :], header.rows_from + 1) if line.strip(", \r")]
+    numbers = [
+        n
+        for n, line in enumerate(lines[header.rows_from :], header.rows_from + 1)
+        if line.strip(", \r")
+    ]
     t_ns = increasing_ns(path, cells[:, 0], numbers)
     place = {column: i for i, column in enumerate(columns)}
     sheet = _Sheet(cells, place, scale_m, "y" if up_axis == "auto" else up_axis)
@@ -138,9 +156,13 @@ def _split(path: Path, number: int, line: str) -> list[str]:
         raise wrong(path, number, f"no row of a csv: {exc}") from None
 
 
-def _columns(path: Path, number: int, facts: dict[str, str], rows: list[list[str]], axes: list[str]) -> _Header:
+def _columns(
+    path: Path, number: int, facts: dict[str, str], rows: list[list[str]], axes: list[str]
+) -> _Header:
     if len(rows) < 3:
-        raise wrong(path, number, "expected rows with type, name and quantity of each column above this one")
+        raise wrong(
+            path, number, "expected rows with type, name and quantity of each column above this one"
+        )
     named = {row[1]: row for row in rows if len(row) > 1 and row[1]}
     kinds, names, quantities = named.get("Type", rows[0]), named.get("Name", rows[1]), rows[-1]
     identities, parents = named.get("ID", []), named.get("Parent", [])
@@ -182,7 +204,9 @@ class _Sheet:
     def poses(self, things: list[_Thing]) -> Bodies:
         """Return the poses of things, in the room or relative to the parents, as in the file."""
         values = self.quantities(things, _POSE)
-        tracked = np.isfinite(values).all(axis=2) & (np.abs(np.linalg.norm(values[..., :4], axis=2) - 1.0) < 0.01)
+        tracked = np.isfinite(values).all(axis=2) & (
+            np.abs(np.linalg.norm(values[..., :4], axis=2) - 1.0) < 0.01
+        )
         values = np.where(tracked[..., None], values, 0.0)
         p_m, q_xyzw = values[..., 4:] * self.unit_m, q_normalize(values[..., :4])
         return Bodies(*(yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)), tracked)
@@ -211,20 +235,29 @@ def _skeleton(name: str, things: list[_Thing], sheet: _Sheet, *, local: bool) ->
     rows, parents = [row for row, _ in order], tuple(parent for _, parent in order)
     bones = sheet.poses([things[row] for row in rows])
     if local:
-        p_m, q_xyzw = local_to_global(bones.p_m.transpose(1, 0, 2), bones.q_xyzw.transpose(1, 0, 2), parents)
+        p_m, q_xyzw = local_to_global(
+            bones.p_m.transpose(1, 0, 2), bones.q_xyzw.transpose(1, 0, 2), parents
+        )
         tracked = np.array([trusted_below(row, parents) for row in bones.tracked])
         bones = Bodies(p_m.transpose(1, 0, 2), q_xyzw.transpose(1, 0, 2), tracked)
-    model = SkeletonModel(name, tuple(short[row] for row in rows), parents, _rest_offsets(bones, parents))
+    model = SkeletonModel(
+        name, tuple(short[row] for row in rows), parents, _rest_offsets(bones, parents)
+    )
     return RecordedSkeleton(model, bones)
 
 
 def _rest_offsets(bones: Bodies, parents: tuple[int, ...]) -> FloatArray:
-    """Return the offset of each bone in its parent's axes (median over rows): the export has none."""
+    """Return the offset of each bone in its parent's axes (median over rows).
+
+    The export has none.
+    """
     full = np.flatnonzero(bones.tracked.all(axis=1))
     if not len(full):
         return np.zeros((len(parents), 3))
     rows = full[np.linspace(0, len(full) - 1, min(len(full), _REST_ROWS)).astype(int)]
-    p_m, _ = global_to_local(bones.p_m[rows].transpose(1, 0, 2), bones.q_xyzw[rows].transpose(1, 0, 2), parents)
+    p_m, _ = global_to_local(
+        bones.p_m[rows].transpose(1, 0, 2), bones.q_xyzw[rows].transpose(1, 0, 2), parents
+    )
     offsets: FloatArray = np.median(p_m, axis=1)
     return offsets
 
@@ -236,6 +269,8 @@ def _markers(things: list[_Thing], sheet: _Sheet) -> MarkerTrack | None:
         return None
     points = sheet.quantities(found, _POINT)
     tracked: BoolArray = np.all(np.isfinite(points), axis=2)
-    labels = tuple("" if thing.name.startswith("Unlabeled") else slashed(thing.name) for thing in found)
+    labels = tuple(
+        "" if thing.name.startswith("Unlabeled") else slashed(thing.name) for thing in found
+    )
     p_m = markers_to_room(np.where(tracked[..., None], points, 0.0), sheet.unit_m, sheet.up_axis)
     return MarkerTrack(labels, p_m, tracked)

@@ -1,4 +1,7 @@
-"""Recordings as a source: played at their own pace, stamped in their own clock, with their own gaps."""
+"""Recordings as a source.
+
+Played at their own pace, stamped in their own clock, with their own gaps.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,11 @@ class RecordingSource:
         self.name = name
         self._config = config
         self.recording = open_recording(
-            config.path, config.format, subject=config.subject, unit_m=config.unit_m, up_axis=config.up_axis
+            config.path,
+            config.format,
+            subject=config.subject,
+            unit_m=config.unit_m,
+            up_axis=config.up_axis,
         )
         self._played = False
 
@@ -59,13 +66,20 @@ class RecordingSource:
                 await asyncio.Event().wait()
 
     async def _stand(self, emit: Emit, context: SourceContext) -> None:
-        """Show the first row at the nominal rate until a picture has come: cameras on its bodies need their poses."""
+        """Show the first row at the nominal rate until a picture has come.
+
+        Cameras on its bodies need their poses.
+        """
         recording, start_ns = self.recording, now_ns()
 
         def show(number: int) -> None:
             t_ns = now_ns()
             line.enqueue(max(t_ns, start_ns + number * recording.period_ns), number + 1)
-            emit(_frame(self.name, recording, number, 0, int(recording.t_ns[0]) + t_ns - start_ns, t_ns))
+            emit(
+                _frame(
+                    self.name, recording, number, 0, int(recording.t_ns[0]) + t_ns - start_ns, t_ns
+                )
+            )
 
         line = DelayLine(show)
         try:
@@ -78,7 +92,9 @@ class RecordingSource:
 class _Pass:
     """One time through the recording."""
 
-    def __init__(self, name: str, recording: MotionFile, speed: float, emit: Emit, status: Status) -> None:
+    def __init__(
+        self, name: str, recording: MotionFile, speed: float, emit: Emit, status: Status
+    ) -> None:
         self._name = name
         self._recording = recording
         self._speed = speed
@@ -88,11 +104,15 @@ class _Pass:
         self._number = 0
         # Felt at another speed, the same motion has other rates and forces.
         self._imu = recording.imu if speed == 1.0 else None
-        self._imu_row = 0 if self._imu is None else int(np.searchsorted(self._imu.t_ns, recording.t_ns[0]))
+        self._imu_row = (
+            0 if self._imu is None else int(np.searchsorted(self._imu.t_ns, recording.t_ns[0]))
+        )
         self._start_ns = now_ns()
-        status.facts["started_ns"] = self._start_ns  # bridge time of the first row, for those who compare with the file
+        # Bridge time of the first row, for those who compare with the file.
+        status.facts["started_ns"] = self._start_ns
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # One line for both, so that samples and frames come in one order of time on a busy machine too.
+        # One line for both, so that samples and frames come in one order of time on a busy machine
+        # too.
         self._line: DelayLine[Callable[[], None]] = DelayLine(self._deliver)
 
     async def play(self) -> None:
@@ -117,7 +137,9 @@ class _Pass:
             end_ns = self._recording.duration_ns + self._recording.period_ns
             self._line.enqueue(self._due_ns(end_ns), lambda: self._done.set_result(None))
         else:
-            self._line.enqueue(self._due_ns(instant_ns), lambda: self._await_frame(self._newest_due(instant_ns)))
+            self._line.enqueue(
+                self._due_ns(instant_ns), lambda: self._await_frame(self._newest_due(instant_ns))
+            )
 
     def _await_sample(self) -> None:
         """Wait for the next inertial sample, if one comes before the last frame."""
@@ -154,20 +176,31 @@ class _Pass:
         t_ns, w_radps, f_mps2 = self._imu
         end = int(np.searchsorted(t_ns, int(self._recording.t_ns[0]) + until_ns, side="right"))
         for row in range(self._imu_row, end):
-            self._emit(ImuSample(self._name, int(t_ns[row]), t_arrival_ns, w_radps[row], f_mps2[row]))
+            self._emit(
+                ImuSample(self._name, int(t_ns[row]), t_arrival_ns, w_radps[row], f_mps2[row])
+            )
         self._imu_row = max(self._imu_row, end)
 
     def _due_ns(self, instant_ns: int) -> int:
         return self._start_ns + round(instant_ns / self._speed)
 
     def _frame(self, instant_ns: int, t_arrival_ns: int) -> SourceFrame:
-        """Return a frame stamped in the recording's clock, which runs at the speed of the playback."""
+        """Return a frame stamped in the recording's clock, which runs at the speed of the
+        playback.
+        """
         t_foreign_ns = int(self._recording.t_ns[0]) + round(instant_ns / self._speed)
-        return _frame(self._name, self._recording, self._number, instant_ns, t_foreign_ns, t_arrival_ns)
+        return _frame(
+            self._name, self._recording, self._number, instant_ns, t_foreign_ns, t_arrival_ns
+        )
 
 
 def _frame(
-    source: str, recording: MotionFile, number: int, instant_ns: int, t_foreign_ns: int, t_arrival_ns: int
+    source: str,
+    recording: MotionFile,
+    number: int,
+    instant_ns: int,
+    t_foreign_ns: int,
+    t_arrival_ns: int,
 ) -> SourceFrame:
     """Return what the recording shows at an instant after its first row, with the stamps given."""
     seen = recording.at(instant_ns)

@@ -47,7 +47,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 def _chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
-    """Yield a stream in pieces, up to one beyond the limit; one read of that size would allocate all of it."""
+    """Yield a stream in pieces, up to one beyond the limit.
+
+    One read of that size would allocate all of it.
+    """
     for _ in range(LIMIT_BYTES // _CHUNK_BYTES + 1):
         chunk = stream.read(_CHUNK_BYTES)
         if not chunk:
@@ -58,7 +61,9 @@ def _chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
 def table(
     path: Path, lines: list[str], first_line: int, columns: list[int] | None, delimiter: str | None
 ) -> FloatArray:
-    """Return the numbers of some columns, shape (rows, columns); empty cells are NaN, empty lines are skipped.
+    """Return the numbers of some columns, shape (rows, columns).
+
+    Empty cells are NaN, empty lines are skipped.
 
     Args:
         path: the file, for messages.
@@ -68,9 +73,14 @@ def table(
         delimiter: None = any white space.
 
     Raises:
-        ConfigError: a cell is not a number, a row has too few cells (or another number), or there is no row.
+        ConfigError: a cell is not a number, a row has too few cells (or another number), or no
+            row exists.
     """
-    numbered = [(number, line) for number, line in enumerate(lines, first_line) if not _blank(line, delimiter)]
+    numbered = [
+        (number, line)
+        for number, line in enumerate(lines, first_line)
+        if not _blank(line, delimiter)
+    ]
     if not numbered:
         raise wrong(path, first_line, "no rows of numbers follow")
     rows = [line for _, line in numbered]
@@ -86,7 +96,8 @@ def table(
             return np.loadtxt(rows, delimiter=delimiter, usecols=columns, comments=None, ndmin=2)
     except ValueError as exc:
         found = re.search(r"at row (\d+)", str(exc))
-        cell = "convert" in str(exc)  # rows are counted from 0 for cells, from 1 for missing columns
+        # Rows are counted from 0 for cells, from 1 for missing columns.
+        cell = "convert" in str(exc)
         row = 0 if found is None else int(found[1]) - (not cell)
         problem = "fewer columns than are needed, or another number than above"
         if cell:
@@ -105,7 +116,9 @@ def increasing_ns(path: Path, t_s: FloatArray, numbers: Sequence[int]) -> IntArr
         ConfigError: one does not follow the one before, or is not a time.
     """
     if not (np.isfinite(t_s).all() and np.abs(t_s).max() < 2.0**33):
-        raise wrong(path, numbers[int(np.argmin(np.isfinite(t_s)))], "the time is not a number of seconds")
+        raise wrong(
+            path, numbers[int(np.argmin(np.isfinite(t_s)))], "the time is not a number of seconds"
+        )
     t_ns = np.rint(t_s * NS_PER_S).astype(np.int64)
     steps = np.diff(t_ns)
     if (steps <= 0).any():

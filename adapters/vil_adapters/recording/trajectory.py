@@ -1,4 +1,7 @@
-"""Trajectories of one body: EuRoC/ASL folders and csv files (also TUM-VI, BROAD), and TUM text files."""
+"""Trajectories of one body.
+
+EuRoC/ASL folders and csv files (also TUM-VI, BROAD), and TUM text files.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,21 @@ _NORM_TOLERANCE: Final = 0.01
 
 
 def read_euroc(path: Path, *, subject: str, up_axis: str) -> MotionFile:
-    """Read a folder that holds ``mav0``, or one data.csv (may be gzipped): time in ns, position, quaternion w x y z.
+    """Read a folder that holds ``mav0``, or one data.csv (may be gzipped).
 
-    The 17 columns of a ground-truth state are read as well: the first 8 are these. A folder's inertial
-    samples (``mav0/imu0``) are read where there are some.
+    Time in ns, position, quaternion w x y z.
+
+    The 17 columns of a ground-truth state are read as well: the first 8 are these. A folder's
+    inertial samples (``mav0/imu0``) are read where there are some.
 
     Raises:
         ConfigError: a file is absent or malformed (``file:line``).
     """
     file = find_mocap(path) if path.is_dir() else path
     t_ns, poses = read_rows(file, POSE_VALUES)
-    recording = _one_body(str(path), "euroc", t_ns, poses[:, [0, 1, 2, 4, 5, 6, 3]], subject, up_axis)
+    recording = _one_body(
+        str(path), "euroc", t_ns, poses[:, [0, 1, 2, 4, 5, 6, 3]], subject, up_axis
+    )
     samples = find_imu(path) if path.is_dir() else None
     if samples is None:
         return recording
@@ -68,7 +75,9 @@ def read_tum(path: Path, *, subject: str, up_axis: str) -> MotionFile:
     return _one_body(str(path), "tum", t_ns, values[fresh, 1:], subject, up_axis)
 
 
-def _one_body(title: str, form: str, t_ns: IntArray, poses: FloatArray, subject: str, up_axis: str) -> MotionFile:
+def _one_body(
+    title: str, form: str, t_ns: IntArray, poses: FloatArray, subject: str, up_axis: str
+) -> MotionFile:
     p_m, q_xyzw = poses[:, :3], q_normalize(poses[:, 3:])
     if up_axis == "y":
         p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)

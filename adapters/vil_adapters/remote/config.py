@@ -20,22 +20,32 @@ class RemoteConfig(SourceConfigBase):
 
     type: Literal["federation"] = "federation"
     site: str = Field(
-        pattern=_SITE, max_length=64, description="Name of the other bridge's site, its `federation.site`."
+        pattern=_SITE,
+        max_length=64,
+        description="Name of the other bridge's site, its `federation.site`.",
     )
     address: str = Field(
         max_length=300,
-        description="Where it publishes: tcp://HOST:PORT is ZeroMQ; tcp/, tls/ or quic/HOST:PORT is zenoh.",
+        description="Where it publishes: tcp://HOST:PORT is ZeroMQ; tcp/, tls/ or quic/HOST:PORT "
+        "is zenoh.",
     )
-    insecure: bool = Field(default=False, description="Allow an address beyond this machine without keys or TLS.")
+    insecure: bool = Field(
+        default=False, description="Allow an address beyond this machine without keys or TLS."
+    )
     secret_key: Path | None = Field(
-        default=None, description="ZeroMQ: file with this bridge's own secret key (`vil-bridge keys new`)."
+        default=None,
+        description="ZeroMQ: file with this bridge's own secret key (`vil-bridge keys new`).",
     )
-    server_key: Path | None = Field(default=None, description="ZeroMQ: file with the other bridge's public key.")
+    server_key: Path | None = Field(
+        default=None, description="ZeroMQ: file with the other bridge's public key."
+    )
     login: Path | None = Field(
-        default=None, description="Zenoh: file with one line USER:PASSWORD, readable by its owner only."
+        default=None,
+        description="Zenoh: file with one line USER:PASSWORD, readable by its owner only.",
     )
     ca_certificate: Path | None = Field(
-        default=None, description="Zenoh: certificates that the other bridge's TLS certificate is checked with."
+        default=None,
+        description="Zenoh: certificates that the other bridge's TLS certificate is checked with.",
     )
 
     @property
@@ -62,21 +72,32 @@ class RemoteConfig(SourceConfigBase):
     def _written_well(cls, address: str) -> str:
         found = _ADDRESS.fullmatch(address)
         if found is None or not 0 < int(found[3]) <= 65535:
-            raise custom(f"must be written tcp://HOST:PORT (ZeroMQ) or tls/HOST:PORT (zenoh), got {address[:80]!r}")
+            raise custom(
+                "must be written tcp://HOST:PORT (ZeroMQ) or tls/HOST:PORT (zenoh), got "
+                f"{address[:80]!r}"
+            )
         return address
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         if (self.secret_key is None) != (self.server_key is None):
-            raise custom("secret_key and server_key go together. Give this bridge's secret key, the other's public key")
+            raise custom(
+                "secret_key and server_key go together. Give this bridge's secret key, "
+                "the other's public key"
+            )
         if self.zenoh and self.secret_key is not None:
-            raise custom("secret_key and server_key are for ZeroMQ; zenoh takes login and ca_certificate")
+            raise custom(
+                "secret_key and server_key are for ZeroMQ; zenoh takes login and ca_certificate"
+            )
         if not self.zenoh and (self.login is not None or self.ca_certificate is not None):
-            raise custom("login and ca_certificate are for zenoh; ZeroMQ takes secret_key and server_key")
+            raise custom(
+                "login and ca_certificate are for zenoh; ZeroMQ takes secret_key and server_key"
+            )
         encrypted = self.secret_key is not None or self._scheme in ("tls/", "quic/")
         if not (encrypted or self.insecure or is_loopback(self.host)):
             raise custom(
-                f"{self.host} is another machine and nothing guards the way there. Give secret_key and server_key,"
+                f"{self.host} is another machine and nothing guards the way there. Give "
+                "secret_key and server_key,"
                 " use tls/, or add `insecure: true` on a private link"
             )
         return self
@@ -85,9 +106,17 @@ class RemoteConfig(SourceConfigBase):
 class RemoteEmulatorConfig(StrictModel):
     """A stand-in for a bridge in another room."""
 
-    bind: str = Field(default="tcp://127.0.0.1:0", description="Where it publishes; port 0 = any free one.")
+    bind: str = Field(
+        default="tcp://127.0.0.1:0", description="Where it publishes; port 0 = any free one."
+    )
     site: str = Field(default="far", pattern=_SITE, description="Name of its site.")
     rate_hz: float = Field(default=120.0, gt=0.0, le=2000.0, description="Frames per second.")
-    latency_ms: float = Field(default=6.0, ge=0.0, le=1000.0, description="From capture to publication.")
-    clock_offset_s: float = Field(default=2000.0, description="Its clock minus the bridge's at the start.")
-    clock_drift_ppm: float = Field(default=20.0, ge=-1000.0, le=1000.0, description="Its clock runs fast by this.")
+    latency_ms: float = Field(
+        default=6.0, ge=0.0, le=1000.0, description="From capture to publication."
+    )
+    clock_offset_s: float = Field(
+        default=2000.0, description="Its clock minus the bridge's at the start."
+    )
+    clock_drift_ppm: float = Field(
+        default=20.0, ge=-1000.0, le=1000.0, description="Its clock runs fast by this."
+    )

@@ -29,7 +29,8 @@ class _Binding(NamedTuple):
 
     Attributes:
         rows: of the rigid actors, then of all bones; the actors' records before the bones'.
-        rigid: number of those actors. skeletons: models and the places of their bones within the rows.
+        rigid: number of those actors. skeletons: models and the places of their bones within the
+            rows.
     """
 
     key: bytes
@@ -44,7 +45,8 @@ class FederationConverter:
 
     Attributes:
         description: the one that frames follow.
-        untrusted: poses so far that were sent as tracked and are invalid (not finite, or no rotation).
+        untrusted: poses so far that were sent as tracked and are invalid (not finite, or no
+            rotation).
     """
 
     def __init__(self, source: str, description: Description) -> None:
@@ -54,15 +56,20 @@ class FederationConverter:
         self._models: list[SkeletonModel | None] = [
             None
             if a.skeleton is None
-            else SkeletonModel(a.name, a.skeleton.bones, a.skeleton.parents, a.skeleton.offsets_m, a.skeleton.scale)
+            else SkeletonModel(
+                a.name, a.skeleton.bones, a.skeleton.parents, a.skeleton.offsets_m, a.skeleton.scale
+            )
             for a in description.actors
         ]
         self._humans = [a.kind is ActorKind.HUMAN for a in description.actors]
         self._binding = _Binding(b"", slice(0), (), 0, ())
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
+    # Any bits may arrive; invalid poses are marked below.
+    @np.errstate(invalid="ignore", over="ignore")
     def frame(self, frame: FrameMessage, t_arrival_ns: int) -> SourceFrame:
-        """Return the frame with actors as subjects; those that the other bridge tracks itself are tracked.
+        """Return the frame with actors as subjects.
+
+        Those that the other bridge tracks itself are tracked.
 
         Raises:
             ProtocolError: it does not fit the description.
@@ -80,12 +87,20 @@ class FederationConverter:
             p_m[:rigid],
             q_xyzw[:rigid],
             tracked[:rigid],
-            tuple([SkeletonFrame(model, p_m[rows], q_xyzw[rows], tracked[rows]) for model, rows in binding.skeletons]),
+            tuple(
+                [
+                    SkeletonFrame(model, p_m[rows], q_xyzw[rows], tracked[rows])
+                    for model, rows in binding.skeletons
+                ]
+            ),
             latency_ns=max(0, frame.t_sent_ns - frame.t_capture_ns),
         )
 
     def _bind(self, frame: FrameMessage) -> _Binding:
-        """Return the meaning of the frame's records; the last one is cached, since actors seldom change."""
+        """Return the meaning of the frame's records.
+
+        The last one is cached, since actors seldom change.
+        """
         actors, bones = frame.actors["actor"], frame.actors["bones"]
         key = actors.tobytes() + bones.tobytes()
         if key == self._binding.key:
@@ -98,12 +113,16 @@ class FederationConverter:
         for actor, count in zip(actors.tolist(), bones.tolist(), strict=True):
             model = self._models[actor]
             if count and (model is None or len(model.bones) != count):
-                raise ProtocolError(f"{count} bones of an actor whose skeleton is described otherwise")
+                raise ProtocolError(
+                    f"{count} bones of an actor whose skeleton is described otherwise"
+                )
             if count and model is not None:
                 skeletons.append((model, slice(start, start + count)))
             start += count
         rows = [*rigid, *range(len(actors), len(actors) + len(frame.bones))]
-        every = slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, dtype=np.intp)
+        every = (
+            slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, dtype=np.intp)
+        )
         subjects = tuple(self.description.actors[actor].name for actor in actors[rigid].tolist())
         self._binding = _Binding(key, every, subjects, len(rigid), tuple(skeletons))
         return self._binding

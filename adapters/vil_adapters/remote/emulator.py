@@ -25,14 +25,20 @@ from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 
 
 class RemoteEmulator(Emulator):
-    """Publisher of ``motion`` over ZeroMQ as a bridge does: bodies as vehicles, skeletons as humans.
+    """Publisher of ``motion`` over ZeroMQ as a bridge does.
+
+    Bodies as vehicles, skeletons as humans.
 
     Attributes:
         endpoint: where it publishes, known after the start.
     """
 
     def __init__(
-        self, config: RemoteEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: RemoteEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
         super().__init__(
             motion,
@@ -46,7 +52,10 @@ class RemoteEmulator(Emulator):
         self.endpoint = config.bind
         self._config = config
         actors = [ActorInfo(name, ActorKind.VEHICLE) for name in motion.subjects]
-        actors += [ActorInfo(model.name, ActorKind.HUMAN, skeleton=model) for model in motion.skeleton_models]
+        actors += [
+            ActorInfo(model.name, ActorKind.HUMAN, skeleton=model)
+            for model in motion.skeleton_models
+        ]
         self._description = Description(config.site, 1, tuple(actors))
         self._responder = self._new_responder()
         self._link: ZmqPublisherLink | None = None
@@ -55,7 +64,11 @@ class RemoteEmulator(Emulator):
     @property
     def counters(self) -> Counter[str]:
         """Return all counters so far, those of the connections included."""
-        return self.server.counters + self._former + (Counter() if self._link is None else self._link.counters)
+        return (
+            self.server.counters
+            + self._former
+            + (Counter() if self._link is None else self._link.counters)
+        )
 
     def close(self) -> None:
         """Release the address; the next start binds it again."""
@@ -76,7 +89,9 @@ class RemoteEmulator(Emulator):
         self.endpoint = self._link.endpoint
 
     def _new_responder(self) -> Responder:
-        return Responder(1 + secrets.randbits(63), self._description, lambda: self.foreign_ns(now_ns()))
+        return Responder(
+            1 + secrets.randbits(63), self._description, lambda: self.foreign_ns(now_ns())
+        )
 
     def _answer(self, request: bytes) -> bytes | None:
         return None if self.server.silent else self._responder.answer(request)
@@ -87,7 +102,9 @@ class RemoteEmulator(Emulator):
         seen = frame.seen
         poses = [
             ActorPose(i, state[tracked], p_m, q_xyzw)
-            for i, (p_m, q_xyzw, tracked) in enumerate(zip(seen.p_m, seen.q_xyzw, seen.tracked.tolist(), strict=True))
+            for i, (p_m, q_xyzw, tracked) in enumerate(
+                zip(seen.p_m, seen.q_xyzw, seen.tracked.tolist(), strict=True)
+            )
         ]
         for i, skeleton in enumerate(seen.skeletons, len(poses)):
             tracked = bool(skeleton.tracked.any())

@@ -1,4 +1,7 @@
-"""Session with another bridge: judges and emits its messages; outlives connections and its restarts."""
+"""Session with another bridge: judges and emits its messages.
+
+Outlives connections and its restarts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ from vil_bridge.protocols.federation.messages import (
 from vil_bridge.protocols.federation.zmq_link import SubscriberLink
 
 LATE_NS: Final = 250 * NS_PER_MS
-"""A frame that certainly spent longer on its way is dropped: it would be taken for new by its arrival."""
+"""A frame that certainly spent longer on its way is dropped.
+
+It would be taken for new by its arrival.
+"""
 _BURST: Final = 5
 _BURST_PERIOD_NS: Final = 20 * NS_PER_MS
 _CLOCK_PERIOD_NS: Final = 60 * NS_PER_MS
@@ -86,7 +92,11 @@ class FederationSession:
             self._clock_due_ns = t_ns + (_BURST_PERIOD_NS if self._burst_left else _CLOCK_PERIOD_NS)
             self._burst_left = max(0, self._burst_left - 1)
             self._pending.append(t_ns)
-        if self._description_wanted and t_ns >= self._describe_due_ns and link.ask(encode_describe()):
+        if (
+            self._description_wanted
+            and t_ns >= self._describe_due_ns
+            and link.ask(encode_describe())
+        ):
             self._describe_due_ns = t_ns + _DESCRIBE_PERIOD_NS
 
     def handle(self, data: bytes, t_arrival_ns: int) -> None:
@@ -115,7 +125,9 @@ class FederationSession:
             self._status.counters["undescribed"] += 1
             return
         if frame.sequence <= self._sequence:
-            self._status.counters["duplicates" if frame.sequence == self._sequence else "reordered"] += 1
+            self._status.counters[
+                "duplicates" if frame.sequence == self._sequence else "reordered"
+            ] += 1
             return
         if self._sequence >= 0 and frame.sequence != self._sequence + 1:
             self._status.counters["lost"] += frame.sequence - self._sequence - 1
@@ -133,17 +145,22 @@ class FederationSession:
         self._status.running()
 
     def _surely_late(self, t_sent_ns: int, t_arrival_ns: int) -> bool:
-        """Return whether the frame is late even by the most favourable reading of the last clock exchange."""
+        """Return whether the frame is late even by the most favourable reading of the last clock
+        exchange.
+        """
         if self._exchange is None:
             return False
-        # The answer was given before it was received: so the frame was sent at this bridge time at the latest.
+        # The answer was given before it was received: so the frame was sent at this bridge time at
+        # the latest.
         sent_ns = t_sent_ns - self._exchange.t_foreign_ns + self._exchange.t_received_ns
         return t_arrival_ns - sent_ns > LATE_NS
 
     def _handle_description(self, run: int, description: Description) -> None:
         if description.site != self._site:
             self._other_site = description.site
-            self._drops.count("foreign", "a message of the site %r; %r is wanted", description.site, self._site)
+            self._drops.count(
+                "foreign", "a message of the site %r; %r is wanted", description.site, self._site
+            )
             return
         self._other_site = None
         self._description_wanted = False
@@ -163,14 +180,19 @@ class FederationSession:
             self._status.counters["stray_answers"] += 1
             return
         self._pending.remove(clock.t_subscriber_ns)
-        if self._run is None or clock.run != self._run:  # the description in transit will report a restart
+        # The description in transit will report a restart.
+        if self._run is None or clock.run != self._run:
             self._description_wanted = True
             return
-        exchange = ClockExchange(self._name, clock.t_subscriber_ns, clock.t_publisher_ns, t_arrival_ns)
+        exchange = ClockExchange(
+            self._name, clock.t_subscriber_ns, clock.t_publisher_ns, t_arrival_ns
+        )
         if self._exchange is not None and _jumped(self._exchange, exchange):
             self._resets.report("the other bridge's clock jumped")
         self._exchange = exchange
-        self._status.facts["round_trip_ms"] = round((t_arrival_ns - clock.t_subscriber_ns) / NS_PER_MS, 2)
+        self._status.facts["round_trip_ms"] = round(
+            (t_arrival_ns - clock.t_subscriber_ns) / NS_PER_MS, 2
+        )
         self._emit(exchange)
 
 
@@ -178,6 +200,8 @@ def _jumped(before: ClockExchange, after: ClockExchange) -> bool:
     """Return whether the clock jumped between two answers (allowing 0.1 % of drift)."""
     change_ns, doubt_ns = 0, _JUMP_NS + (after.t_received_ns - before.t_received_ns) // 1000
     for exchange, sign in ((before, -1), (after, 1)):
-        change_ns += sign * (2 * exchange.t_foreign_ns - exchange.t_sent_ns - exchange.t_received_ns) // 2
+        change_ns += (
+            sign * (2 * exchange.t_foreign_ns - exchange.t_sent_ns - exchange.t_received_ns) // 2
+        )
         doubt_ns += (exchange.t_received_ns - exchange.t_sent_ns) // 2
     return abs(change_ns) > doubt_ns

@@ -15,14 +15,21 @@ from vil_bridge.core.errors import ConfigError, SourceUnavailable
 from vil_bridge.core.installation import install_command
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
-from vil_bridge.protocols.federation.zmq_link import OnMessage, Refusal, SubscriberLink, ZmqSubscriberLink
+from vil_bridge.protocols.federation.zmq_link import (
+    OnMessage,
+    Refusal,
+    SubscriberLink,
+    ZmqSubscriberLink,
+)
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
 _PATIENCE_S: Final = 1.0
 _CURES: Final = {
-    errno.ECONNREFUSED: "refused the connection: does the other bridge run, with `federation:` at this port?",
+    errno.ECONNREFUSED: "refused the connection: does the other bridge run, with `federation:` at "
+    "this port?",
     errno.ENETUNREACH: "cannot be reached, no route leads there: check the network and the address",
-    errno.EHOSTUNREACH: "cannot be reached, no machine answers there: check the network and the address",
+    errno.EHOSTUNREACH: "cannot be reached, no machine answers there: check the network and the "
+    "address",
 }
 
 
@@ -30,26 +37,34 @@ def refused(config: RemoteConfig, refusal: Refusal) -> str:
     """Say what to copy where after the other bridge refused this one's keys."""
     if config.secret_key is None or config.server_key is None:
         return (
-            "It wants keys: make a pair with `vil-bridge keys new` and set secret_key and server_key "
+            "It wants keys: make a pair with `vil-bridge keys new` and set secret_key "
+            "and server_key "
             "(docs/guides/rooms.md)"
         )
     own = config.secret_key.with_suffix(".key").name
     if refusal is Refusal.KEY_NOT_ALLOWED:
         return f"Copy {own} from here into its folder `federation.zmq.allowed_keys`, and restart it"
     return (
-        f"{config.server_key} is not its key, or it has none: copy the *.key there that belongs to its"
+        f"{config.server_key} is not its key, or it has none: copy the *.key there that "
+        "belongs to its"
         " `federation.zmq.secret_key`"
     )
 
 
 async def reached(host: str, port: int) -> str:
-    """Return the result of a connection to the port, the local address and what to check; takes 1 s at most."""
+    """Return the result of a connection to the port, the local address and what to check.
+
+    Takes 1 s at most.
+    """
     place = f"{host}:{port}"
     try:
         async with asyncio.timeout(_PATIENCE_S):
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
-        return f"{place} does not answer within {_PATIENCE_S:.0f} s{_route(host)}: check cable, firewall and address"
+        return (
+            f"{place} does not answer within {_PATIENCE_S:.0f} s{_route(host)}: check cable, "
+            "firewall and address"
+        )
     except socket.gaierror as exc:
         return f"the name {host!r} is unknown ({exc.strerror}): check `address`"
     except OSError as exc:
@@ -60,7 +75,8 @@ async def reached(host: str, port: int) -> str:
     with contextlib.suppress(OSError):
         await writer.wait_closed()
     return (
-        f"{place} accepts connections from {local} and says nothing: is a bridge behind it, are the keys or the login"
+        f"{place} accepts connections from {local} and says nothing: is a bridge behind "
+        "it, are the keys or the login"
         " the right ones, and is this bridge's key among those that it allows?"
     )
 
@@ -93,9 +109,13 @@ def _zenoh_link(config: RemoteConfig, on_message: OnMessage) -> SubscriberLink:
     try:
         from vil_bridge.protocols.federation.zenoh_link import ZenohSubscriberLink, read_login
     except ModuleNotFoundError as exc:
-        raise SourceUnavailable(f"zenoh is not installed. Run: {install_command('federation')}") from exc
+        raise SourceUnavailable(
+            f"zenoh is not installed. Run: {install_command('federation')}"
+        ) from exc
     login = None if config.login is None else read_login(config.login)
-    return ZenohSubscriberLink(config.address, config.site, on_message, login, config.ca_certificate)
+    return ZenohSubscriberLink(
+        config.address, config.site, on_message, login, config.ca_certificate
+    )
 
 
 _HOUSEKEEPING_S: Final = 0.02
@@ -106,8 +126,8 @@ _WAITING_NS: Final = 3 * NS_PER_S
 class RemoteSource:
     """The actors of another bridge (implements ``PoseSource``).
 
-    A connection that brought nothing for 0.8 s is given up for a new one: after a cut, TCP itself would
-    wait up to twice as long as the cut lasted.
+    A connection that brought nothing for 0.8 s is given up for a new one: after a cut, TCP itself
+    would wait up to twice as long as the cut lasted.
     """
 
     def __init__(self, name: str, config: RemoteConfig) -> None:
@@ -145,7 +165,9 @@ class RemoteSource:
                     session.connected()
                     while now_ns() - max(t_open_ns, session.t_received_ns) < _SILENCE_NS:
                         session.ask(link, now_ns())
-                        ended, _ = await asyncio.wait(ends, timeout=_HOUSEKEEPING_S, return_when="FIRST_COMPLETED")
+                        ended, _ = await asyncio.wait(
+                            ends, timeout=_HOUSEKEEPING_S, return_when="FIRST_COMPLETED"
+                        )
                         for end in ended:
                             end.result()
                         self._refusal = link.refusal() or self._refusal
@@ -164,14 +186,22 @@ class RemoteSource:
             if t_ns - session.t_frame_ns < _WAITING_NS:
                 continue
             if t_ns - session.t_received_ns > _WAITING_NS and self._refusal is not None:
-                status.waiting(f"{config.address} refuses this bridge. {refused(config, self._refusal)}")
+                status.waiting(
+                    f"{config.address} refuses this bridge. {refused(config, self._refusal)}"
+                )
             elif t_ns - session.t_received_ns > _WAITING_NS:
                 status.waiting(await reached(config.host, config.port))
             elif session.other_site is not None:
                 status.waiting(
-                    f"{config.address} is the site {session.other_site!r}, not {config.site!r}: check `site`"
+                    f"{config.address} is the site {session.other_site!r}, not "
+                    f"{config.site!r}: check `site`"
                 )
             elif session.described is not None and not session.described.actors:
-                status.waiting(f"site {config.site!r} answers and publishes no actor: check its `federation.actors`")
+                status.waiting(
+                    f"site {config.site!r} answers and publishes no actor: check its "
+                    "`federation.actors`"
+                )
             else:
-                status.waiting(f"site {config.site!r} answers and sends no frames: do its own sources run?")
+                status.waiting(
+                    f"site {config.site!r} answers and sends no frames: do its own sources run?"
+                )

@@ -25,11 +25,16 @@ DYNAMICS_COLUMNS: Final = 8
 
 
 def dynamics(fleet: Fleet) -> FloatArray:
-    """Return accelerations, density, thrust factor and the rotors' controls of all vehicles, (n, 8 + rotors)."""
+    """Return accelerations, density, thrust factor and the rotors' controls of all vehicles,.
+
+    N, 8 + rotors.
+    """
     state, x, around = fleet.model.state, fleet.x, fleet.around
     controls = x[:, state["rotors_output" if "rotors_output" in state else "rotors_control"]]
     air = around[:, ENVIRONMENT["density_kgpm3"]], around[:, ENVIRONMENT["thrust_factor"]]
-    return np.concatenate((x[:, state["a_world_mps2"]], x[:, state["alpha_body_radps2"]], *air, controls), axis=1)
+    return np.concatenate(
+        (x[:, state["a_world_mps2"]], x[:, state["alpha_body_radps2"]], *air, controls), axis=1
+    )
 
 
 def flight_state(fleet: Fleet, row: int) -> FlightState:
@@ -37,7 +42,8 @@ def flight_state(fleet: Fleet, row: int) -> FlightState:
     s = {name: values.tolist() for name, values in fleet.model.state.split(fleet.x[row]).items()}
     (px, py, pz), (vx, vy, vz) = s["p_world_m"], s["v_world_mps"]
     qx, qy, qz, qw = s["q_world_body"]
-    yaw_rad = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))  # faster than yaw_of
+    # Faster than yaw_of.
+    yaw_rad = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
     return FlightState(
         (px, py, pz),
         (vx, vy, vz),
@@ -75,21 +81,28 @@ def holds(fleet: Fleet, row: int) -> bool:
 
 
 def expect_command(fleet: Fleet, row: int, within_s: float = FOREVER_S) -> None:
-    """Let the flight controller hold the position unless a command comes within a time; other models do not."""
+    """Let the flight controller hold the position unless a command comes within a time.
+
+    Other models do not.
+    """
     if "command_left_s" in fleet.model.state:
         fleet.x[row, fleet.model.state["command_left_s"]] = within_s
 
 
 def hold_here(fleet: Fleet, row: int) -> None:
     """Let a flight controller that holds a position hold the present one."""
-    if "command_left_s" in fleet.model.state and fleet.x[row, fleet.model.state["command_left_s"]] <= 0.0:
+    if (
+        "command_left_s" in fleet.model.state
+        and fleet.x[row, fleet.model.state["command_left_s"]] <= 0.0
+    ):
         expect_command(fleet, row, 0.0)
 
 
 def landed_after(landed: BoolArray, x: FloatArray, state: StateLayout) -> BoolArray:
     """Return which vehicles stand on the ground, (n,), from which did before.
 
-    The original has no flag of the ground and counts a vehicle in the air as landed until it climbs or sinks.
+    The original has no flag of the ground and counts a vehicle in the air as landed until it climbs
+    or sinks.
     """
     throttle = x[:, state["rotors_control"]].mean(axis=1)
     driven = throttle > _IDLE_THROTTLE

@@ -1,4 +1,6 @@
-"""The autopilot: hovering, paths, and the set-points of pilots who say where to go rather than how."""
+"""The autopilot: hovering, paths, and the set-points of pilots who say where to go rather than
+how.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ Steer = Callable[[Reference, FloatArray], FloatArray]
 
 _FOLLOWING_PER_S: Final = 6.0
 _MOST_MPS2: Final = 8.0
-"""Bandwidth and greatest acceleration with which the set-point takes on a pilot's velocity: a vehicle can follow."""
+"""Bandwidth and greatest acceleration with which the set-point takes on a pilot's velocity.
+
+A vehicle can follow.
+"""
 _REACHED: Final = 1e-3
 _LEASH_M: Final = 1.0
 """Distance that the set-point runs ahead of a vehicle that cannot follow."""
@@ -49,7 +54,9 @@ class Autopilot:
         steers: which vehicles it flies, (n,).
     """
 
-    def __init__(self, mode: str, steer: Steer, vehicles: Sequence[Vehicle], period_s: float) -> None:
+    def __init__(
+        self, mode: str, steer: Steer, vehicles: Sequence[Vehicle], period_s: float
+    ) -> None:
         n = len(vehicles)
         self.mode: Final = mode
         self.steers = np.zeros(n, dtype=np.bool_)
@@ -89,10 +96,17 @@ class Autopilot:
             self.hold(row, body)
 
     def steer(self, row: int, mode: str, values: Sequence[float], body: FloatArray) -> None:
-        """Follow a pilot's set-point: a velocity and yaw rate, a place and heading, or a point of a trajectory."""
+        """Follow a pilot's set-point.
+
+        A velocity and yaw rate, a place and heading, or a point of a trajectory.
+        """
         if mode == "reference":
             self._aim(row, np.array(values[:3]), np.array(values[3:6]), values[15], values[16])
-            self._a[row], self._higher[row], self._led[row] = values[6:9], np.reshape(values[9:15], (2, 3)), True
+            self._a[row], self._higher[row], self._led[row] = (
+                values[6:9],
+                np.reshape(values[9:15], (2, 3)),
+                True,
+            )
             return
         if mode == "position":
             self._aim(row, np.array(values[:3]), np.zeros(3), values[3], 0.0)
@@ -116,36 +130,50 @@ class Autopilot:
         self._yaw[rows] += self._yaw_rate[rows] * self._period_s
         away = self._p[rows] - x[:, :3]
         far = np.linalg.norm(away, axis=1)
-        leash = np.where((far > _LEASH_M) & self._v[rows].any(axis=1), _LEASH_M / np.maximum(far, _LEASH_M), 1.0)
+        leash = np.where(
+            (far > _LEASH_M) & self._v[rows].any(axis=1), _LEASH_M / np.maximum(far, _LEASH_M), 1.0
+        )
         self._p[rows] = x[:, :3] + away * leash[:, None]
         return self._steer(self._reference(rows, t_s, higher), x)
 
     def _accelerate(self, rows: npt.NDArray[np.int64]) -> FloatArray:
-        """Bring set-points smoothly to the velocities that are wanted; return their jerks, (k, 3)."""
+        """Bring set-points smoothly to the velocities that are wanted.
+
+        Return their jerks, (k, 3).
+        """
         a, off = self._a[rows], self._wanted_mps[rows] - self._v[rows]
         after = a + self._period_s * _FOLLOWING_PER_S * (_FOLLOWING_PER_S * off - 2.0 * a)
         size = np.linalg.norm(after, axis=1, keepdims=True)
         after *= np.minimum(1.0, _MOST_MPS2 / np.maximum(size, _MOST_MPS2))
         reached = (np.abs(off).max(axis=1) < _REACHED) & (size[:, 0] < 10.0 * _REACHED)
         after[reached] = 0.0
-        self._v[rows] = np.where(reached[:, None], self._wanted_mps[rows], self._v[rows] + self._period_s * after)
+        self._v[rows] = np.where(
+            reached[:, None], self._wanted_mps[rows], self._v[rows] + self._period_s * after
+        )
         self._a[rows] = after
         self._p[rows] += self._v[rows] * self._period_s
         return (after - a) / self._period_s
 
     def _go_on(self, rows: npt.NDArray[np.int64]) -> FloatArray:
         """Move set-points along their trajectories; return their jerks and snaps, (k, 2, 3)."""
-        motion = np.stack((self._p[rows], self._v[rows], self._a[rows], *self._higher[rows].swapaxes(0, 1)), axis=1)
+        motion = np.stack(
+            (self._p[rows], self._v[rows], self._a[rows], *self._higher[rows].swapaxes(0, 1)),
+            axis=1,
+        )
         motion = product(self._ahead, motion)
         self._p[rows], self._v[rows], self._a[rows] = motion[:, 0], motion[:, 1], motion[:, 2]
         self._higher[rows] = motion[:, 3:]
         return np.asarray(motion[:, 3:])
 
-    def _reference(self, rows: npt.NDArray[np.int64], t_s: FloatArray, higher: FloatArray) -> Reference:
+    def _reference(
+        self, rows: npt.NDArray[np.int64], t_s: FloatArray, higher: FloatArray
+    ) -> Reference:
         on_path = self._on_path[rows]
         if not on_path.any():
             yaw = self._yaw[rows], self._yaw_rate[rows], np.zeros(len(rows))
-            return Reference(self._p[rows], self._v[rows], self._a[rows], higher[:, 0], higher[:, 1], *yaw)
+            return Reference(
+                self._p[rows], self._v[rows], self._a[rows], higher[:, 0], higher[:, 1], *yaw
+            )
         times = np.zeros(self._table.n)
         times[rows] = t_s
         path = Reference(*(values[rows].copy() for values in self._table.at(times)))
@@ -160,7 +188,9 @@ class Autopilot:
             path.yaw_rad[off], path.yaw_radps[off] = self._yaw[own], self._yaw_rate[own]
         return path
 
-    def _aim(self, row: int, p_m: FloatArray, v_mps: FloatArray, yaw_rad: float, yaw_radps: float) -> None:
+    def _aim(
+        self, row: int, p_m: FloatArray, v_mps: FloatArray, yaw_rad: float, yaw_radps: float
+    ) -> None:
         self.steers[row], self._on_path[row], self._led[row] = True, False, False
         self._p[row], self._v[row], self._a[row], self._wanted_mps[row] = p_m, v_mps, 0.0, v_mps
         self._yaw[row], self._yaw_rate[row] = yaw_rad, yaw_radps
@@ -172,11 +202,15 @@ def yaw_of(q_xyzw: FloatArray) -> float:
     return float(arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
 
 
-def autopilot_of(factory: ModelFactory, vehicles: Sequence[Vehicle], period_s: float) -> Autopilot | None:
+def autopilot_of(
+    factory: ModelFactory, vehicles: Sequence[Vehicle], period_s: float
+) -> Autopilot | None:
     """Return the autopilot of a group, None where it cannot fly the model."""
     if not factory.steered_mode or isinstance(vehicles[0].config.autopilot, AutopilotProgramConfig):
         return None
-    return Autopilot(factory.steered_mode, steer_of(factory.make(factory.steered_mode)), vehicles, period_s)
+    return Autopilot(
+        factory.steered_mode, steer_of(factory.make(factory.steered_mode)), vehicles, period_s
+    )
 
 
 def steer_of(model: Model) -> Steer:
@@ -207,10 +241,16 @@ def trajectory_of(vehicle: VehicleConfig, start_m: tuple[float, float, float]) -
         return Transformed(path, start_m, math.radians(vehicle.yaw_deg))
     if config.kind == "circle":
         path = circle(
-            config.radius_m, config.speed_mps, center_m=(-config.radius_m, 0.0, 0.0), turns=None, facing="fixed"
+            config.radius_m,
+            config.speed_mps,
+            center_m=(-config.radius_m, 0.0, 0.0),
+            turns=None,
+            facing="fixed",
         )
     elif config.kind == "lemniscate":
-        path = lemniscate(2.0 * config.radius_m, config.speed_mps, kind="gerono", turns=None, facing="fixed")
+        path = lemniscate(
+            2.0 * config.radius_m, config.speed_mps, kind="gerono", turns=None, facing="fixed"
+        )
     elif config.kind == "waypoints":
         origin = (0.0, 0.0, 0.0)
         curve = minimum_snap((origin, *config.points_m, origin), speed_mps=config.speed_mps)

@@ -1,4 +1,7 @@
-"""Vehicles that autopilots' own programs fly: their sensors, their links, and when the steps wait for them."""
+"""Vehicles that autopilots' own programs fly.
+
+Their sensors, their links, and when the steps wait for them.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,8 @@ class AutopilotPrograms:
     """Links of all vehicles of a source that programs fly.
 
     Args:
-        groups: of vehicles. vehicles: of each group. step_hz: steps per second. origin: place of the room's zero.
+        groups: of vehicles. vehicles: of each group. step_hz: steps per second. origin: place of
+            the room's zero.
         seed: of all noise.
 
     Attributes:
@@ -84,11 +88,16 @@ class AutopilotPrograms:
         return sum(link.strangers for link in self._links)
 
     def next_exchanges(self, step: int, due: int) -> list[int]:
-        """Return the step after which each group's next sample is taken; those in real time leave late ones out."""
+        """Return the step after which each group's next sample is taken.
+
+        Those in real time leave late ones out.
+        """
         return [flown.next_exchange(step, due) for flown in self._flown]
 
     def open(self, *, holds: bool) -> None:
-        """Open the links; ``holds``: no step is made before every program in lockstep has connected.
+        """Open the links.
+
+        ``holds``: no step is made before every program in lockstep has connected.
 
         Raises:
             SourceUnavailable: a port is taken.
@@ -122,7 +131,10 @@ class AutopilotPrograms:
                 flown.exchange(late=late)
 
     def ready(self, patience_ns: int) -> bool:
-        """Return True once no program owes an answer; waits for that no longer than ``patience_ns``."""
+        """Return True once no program owes an answer.
+
+        Waits for that no longer than ``patience_ns``.
+        """
         if not self._open:
             return True
         until_ns = machine_ns() + patience_ns
@@ -143,7 +155,9 @@ class AutopilotPrograms:
             for link in waiting:
                 link.receive()
                 link.check()
-            if machine_ns() >= until_ns and any(link.waiting or self._held(link) for link in waiting):
+            if machine_ns() >= until_ns and any(
+                link.waiting or self._held(link) for link in waiting
+            ):
                 self._apply()
                 return False
 
@@ -159,11 +173,18 @@ class _ProgramGroup:
     """Vehicles of one entry, each flown by a program of its own."""
 
     def __init__(
-        self, group: VehicleGroup, vehicles: Sequence[Vehicle], step_hz: int, origin: GeoOrigin, seed: int
+        self,
+        group: VehicleGroup,
+        vehicles: Sequence[Vehicle],
+        step_hz: int,
+        origin: GeoOrigin,
+        seed: int,
     ) -> None:
         config = vehicles[0].config.autopilot
         assert isinstance(config, AutopilotProgramConfig)
-        self.links: Final = [link_of(config, config.instance + i, origin) for i in range(len(vehicles))]
+        self.links: Final = [
+            link_of(config, config.instance + i, origin) for i in range(len(vehicles))
+        ]
         self.every: Final = step_hz // rate_of(config)
         self._lockstep = all(link.lockstep for link in self.links)
         self._config = config
@@ -197,7 +218,8 @@ class _ProgramGroup:
 
     def check(self) -> None:
         """Start programs again that have ended."""
-        for process, link in zip(self.processes, self.links, strict=False):  # there are as many, or no programs
+        # There are as many, or no programs.
+        for process, link in zip(self.processes, self.links, strict=False):
             if process.check():
                 link.program_ended()
 
@@ -241,11 +263,13 @@ def _unopened(config: AutopilotProgramConfig, instance: int, exc: OSError) -> st
     """Return why a link cannot be opened, and the cure."""
     if config.device is not None:
         return (
-            f"cannot open {config.device}: {exc.strerror or exc}. Connect the flight controller, or set another device"
+            f"cannot open {config.device}: {exc.strerror or exc}. Connect the flight "
+            "controller, or set another device"
         )
     port = port_of(config, instance)
     where = "its fixed ports" if port is None else f"port {port}"
     return (
-        f"cannot listen for {config.kind} on {config.bind}, {where}: {exc.strerror}. End the program that has it, or "
+        f"cannot listen for {config.kind} on {config.bind}, {where}: {exc.strerror}. End "
+        "the program that has it, or "
         "set another autopilot.instance or port"
     )

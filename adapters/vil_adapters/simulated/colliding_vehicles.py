@@ -20,7 +20,9 @@ class CollidingVehicles:
 
     def __init__(self, vehicles: Sequence[Vehicle], factories: Sequence[ModelFactory]) -> None:
         shapes: dict[int, tuple[BodyShape, float]] = {}
-        which = [i for i, vehicle in enumerate(vehicles) if vehicle.config.contact.response != "none"]
+        which = [
+            i for i, vehicle in enumerate(vehicles) if vehicle.config.contact.response != "none"
+        ]
         for i in which:
             config = vehicles[i].config
             if id(config) not in shapes:
@@ -38,7 +40,10 @@ class CollidingVehicles:
         self._reach_m: Final = np.array([reach_m for _, reach_m in found], dtype=np.float64)
 
     def at(self, t_ns: int, states: FloatArray) -> VehicleBodies:
-        """Return them at an instant, from the states of all vehicles: places, velocities, attitudes and body rates."""
+        """Return them at an instant, from the states of all vehicles.
+
+        Places, velocities, attitudes and body rates.
+        """
         rows = states[self._which]
         parts = rows[:, :3], rows[:, 3:6], rows[:, 6:10], rows[:, 10:13]
         return VehicleBodies(t_ns, self._names, self._shapes, self._reach_m, *parts)

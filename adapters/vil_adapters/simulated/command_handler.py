@@ -67,7 +67,9 @@ _AHEAD_NS: Final = 60 * NS_PER_S
 
 
 class CommandHandler:
-    """Implements :class:`~vil_bridge.core.vehicle_commands.VehicleSimulator` for one source; any thread.
+    """Implements :class:`~vil_bridge.core.vehicle_commands.VehicleSimulator` for one source.
+
+    Any thread.
 
     Args:
         send: passes an order on; False = too many wait.
@@ -117,17 +119,25 @@ class CommandHandler:
     def update(self, batch: VehicleBatch, states: FloatArray) -> None:
         """Store the newest states and readings, and report ends of moves; in the loop's thread."""
         with self._lock:
-            if batch.pose or self._states is None:  # so that a paused world shows one state, whatever sensors follow
+            # So that a paused world shows one state, whatever sensors follow.
+            if batch.pose or self._states is None:
                 if batch.t_ns > self._t_ns or batch.placed:
                     self._before = batch if batch.placed else self._batch
-                self._steps, self._t_ns, self._states, self._batch = batch.steps, batch.t_ns, states, batch
+                self._steps, self._t_ns, self._states, self._batch = (
+                    batch.steps,
+                    batch.t_ns,
+                    states,
+                    batch,
+                )
                 self._past.add(batch.t_ns, states, batch.placed)
             if batch.notes is not None:
                 self._notes = batch.notes
             self._placements.update(batch.placed)
             for report in batch.collisions:
                 t_ns = self._start_ns + report.collision.t_ns
-                self._collisions[report.vehicle] = msgspec.structs.replace(report.collision, t_ns=t_ns)
+                self._collisions[report.vehicle] = msgspec.structs.replace(
+                    report.collision, t_ns=t_ns
+                )
         self.newest_readings.update(batch.sensors)
         self._moves.report(batch.ends)
 
@@ -137,7 +147,10 @@ class CommandHandler:
         return self._table.subjects
 
     def send_added(self) -> None:
-        """Pass on the added vehicles that the steps lack; what does not fit into the queue waits for the next call."""
+        """Pass on the added vehicles that the steps lack.
+
+        What does not fit into the queue waits for the next call.
+        """
         with self._adding:
             self._send_added()
 
@@ -163,7 +176,11 @@ class CommandHandler:
             ValueRefused: the vehicle has no such mode or values.
             ValueError: it does not fly yet, or too many commands wait.
         """
-        number = self._started(command.subject) if command.action == "reset" else self._flying(command.subject)
+        number = (
+            self._started(command.subject)
+            if command.action == "reset"
+            else self._flying(command.subject)
+        )
         order: Order
         match command.action:
             case "arm" | "disarm":
@@ -205,13 +222,18 @@ class CommandHandler:
         vehicle = self._flying(placement.subject)
         check_placement(placement)
         pose = placement.p_world_m, placement.q_world_body
-        self._pass_on(PlaceOrder(vehicle, *pose, placement.v_world_mps, placement.w_body_radps, placement.sweep))
+        self._pass_on(
+            PlaceOrder(
+                vehicle, *pose, placement.v_world_mps, placement.w_body_radps, placement.sweep
+            )
+        )
 
     def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
         """Check wind, force and broken rotors, and pass them on.
 
         Raises:
-            ValueRefused: a number is not finite or absurd, or the model's rotors are not known. ValueError: not now.
+            ValueRefused: a number is not finite or absurd, or the model's rotors are not known.
+                ValueError: not now.
         """
         vehicle = self._started(subject)
         check_disturbance(disturbance, len(self._table.factories[vehicle].model.rotor_places()[0]))
@@ -221,7 +243,8 @@ class CommandHandler:
         """Check gains of a flight controller and pass them on.
 
         Raises:
-            ValueRefused: the vehicle has another controller, or a number is not finite or absurd. ValueError: not now.
+            ValueRefused: the vehicle has another controller, or a number is not finite or absurd.
+                ValueError: not now.
         """
         vehicle = self._started(subject)
         self._airsim_of(vehicle, "has no gains")
@@ -232,12 +255,15 @@ class CommandHandler:
         """Check the sticks of a remote control and pass them on.
 
         Raises:
-            ValueRefused: it flies no moves, or a stick is not between its ends. ValueError: not now.
+            ValueRefused: it flies no moves, or a stick is not between its ends. ValueError: not
+                now.
         """
         vehicle = self._flying(subject)
         self._airsim_of(vehicle, "has no remote control")
         check_sticks(sticks)
-        self._pass_on(SticksOrder(vehicle, sticks, None if until_ns is None else until_ns - self._start_ns))
+        self._pass_on(
+            SticksOrder(vehicle, sticks, None if until_ns is None else until_ns - self._start_ns)
+        )
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``."""
@@ -251,7 +277,12 @@ class CommandHandler:
         """Return the current state of a vehicle."""
         number = self._table.number(subject)
         with self._lock:
-            steps, t_ns, states, notes = self._steps, self._start_ns + self._t_ns, self._states, self._notes
+            steps, t_ns, states, notes = (
+                self._steps,
+                self._start_ns + self._t_ns,
+                self._states,
+                self._notes,
+            )
             batch, before, placements = self._batch, self._before, self._placements[number]
         factory = self._table.factories[number]
         if states is None or number >= min(len(states), len(notes)):
@@ -261,8 +292,13 @@ class CommandHandler:
         if factory.airsim is None:
             accelerations = batch.change_per_second(before, number)
         else:
-            accelerations, air, controls = batch.dynamics_of(number, len(factory.airsim.airframe.rotors))
-            rotors = tuple(RotorOutput(*rotor) for rotor in factory.airsim.rotor_states(controls, *air).tolist())
+            accelerations, air, controls = batch.dynamics_of(
+                number, len(factory.airsim.airframe.rotors)
+            )
+            rotors = tuple(
+                RotorOutput(*rotor)
+                for rotor in factory.airsim.rotor_states(controls, *air).tolist()
+            )
         ax, ay, az, bx, by, bz = accelerations.tolist()
         return VehicleState(
             **self._table.unchanging(number),
@@ -297,14 +333,21 @@ class CommandHandler:
         state = self.state(subject)
         return Transform.of(state.p_world_m, state.q_world_body)
 
-    def has_reached(self, subject: str, t_ns: int) -> bool:  # noqa: ARG002 - all vehicles of a source step together
-        """Return True once the newest state is the last one up to an instant: states come with the poses."""
+    # All vehicles of a source step together.
+    def has_reached(self, subject: str, t_ns: int) -> bool:  # noqa: ARG002
+        """Return True once the newest state is the last one up to an instant.
+
+        States come with the poses.
+        """
         times, steps = self._poses
         poses = (t_ns - self._start_ns) * self._step_hz // NS_PER_S * times // steps
         return self._steps >= -(-poses * steps // times)
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:
-        """Return the newest reading of each sensor of a vehicle by name; a sensor without one yet is absent."""
+        """Return the newest reading of each sensor of a vehicle by name.
+
+        A sensor without one yet is absent.
+        """
         return self.newest_readings.of(subject)
 
     def origin(self, subject: str) -> GeoPlace:  # noqa: ARG002 - all vehicles of a source share it
@@ -312,9 +355,16 @@ class CommandHandler:
         return self._origin
 
     def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
-        """Pass on where the bodies are that others move; one that is lost is followed by the next."""
+        """Pass on where the bodies are that others move.
+
+        One that is lost is followed by the next.
+        """
         start_ns = self._start_ns
-        self._send(BodiesUpdate(tuple(msgspec.structs.replace(body, t_ns=body.t_ns - start_ns) for body in bodies)))
+        self._send(
+            BodiesUpdate(
+                tuple(msgspec.structs.replace(body, t_ns=body.t_ns - start_ns) for body in bodies)
+            )
+        )
 
     def bodies(self) -> VehicleBodies | None:
         """Return the vehicles that collide, as they are now; None = none of them flies."""
@@ -332,9 +382,13 @@ class CommandHandler:
     def edit_scene(self, scene: str, edit: SceneEdit) -> None:
         """Pass on how an object of a scene is now, if the vehicles fly in it."""
         if scene == self._scene and not self._send(EditOrder(edit)):
-            logger.warning("vehicles do not meet an edited object name=%r: too many orders wait", edit.name)
+            logger.warning(
+                "vehicles do not meet an edited object name=%r: too many orders wait", edit.name
+            )
 
-    def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
+    def on_contact(
+        self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool
+    ) -> None:
         """Pass on what a renderer reports of a camera."""
         if surfaces is None and not hit:
             return
@@ -343,8 +397,14 @@ class CommandHandler:
             ContactReport(
                 self._table.number(subject),
                 t_pose_ns - self._start_ns,
-                tuple((float(s.p_world_m[0]), float(s.p_world_m[1]), float(s.p_world_m[2])) for s in near),
-                tuple((float(s.normal_world[0]), float(s.normal_world[1]), float(s.normal_world[2])) for s in near),
+                tuple(
+                    (float(s.p_world_m[0]), float(s.p_world_m[1]), float(s.p_world_m[2]))
+                    for s in near
+                ),
+                tuple(
+                    (float(s.normal_world[0]), float(s.normal_world[1]), float(s.normal_world[2]))
+                    for s in near
+                ),
                 hit,
                 surfaces is not None,
             )
@@ -375,11 +435,16 @@ class CommandHandler:
         return number
 
     def _airsim_of(self, number: int, refusal: str) -> AirsimMultirotor:
-        """Return the model of a vehicle with AirSim's flight controller. Raises ValueRefused: it has another one."""
+        """Return the model of a vehicle with AirSim's flight controller.
+
+        Raises ValueRefused: it has another one.
+        """
         airsim = self._table.factories[number].airsim
         if airsim is None:
             name, model = self.subjects[number], self._table.model_of(number)
-            raise ValueRefused(f"{name} {refusal}: model {model!r} lacks AirSim's modes. Use model airsim")
+            raise ValueRefused(
+                f"{name} {refusal}: model {model!r} lacks AirSim's modes. Use model airsim"
+            )
         return airsim
 
     def _pass_on(self, order: Order) -> None:

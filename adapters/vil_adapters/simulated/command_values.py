@@ -10,12 +10,15 @@ from vil_bridge.core.vehicle_commands import CommandField
 
 
 def command_values(
-    given: Sequence[float] | Mapping[str, float | Sequence[float]], fields: Sequence[CommandField], mode: str
+    given: Sequence[float] | Mapping[str, float | Sequence[float]],
+    fields: Sequence[CommandField],
+    mode: str,
 ) -> tuple[float, ...]:
     """Return values in the mode's order.
 
     Raises:
-        ValueRefused: a field is unknown, absent or of another size, or a value is beyond the range of its kind.
+        ValueRefused: a field is unknown, absent or of another size, or a value is beyond the range
+            of its kind.
     """
     wanted = ", ".join(f"{f.name} ({f.size}, {f.unit})" for f in fields)
     if isinstance(given, Mapping):
@@ -25,7 +28,9 @@ def command_values(
         rows = [[p] if isinstance(p, int | float) else list(p) for p in parts]
         for f, row in zip(fields, rows, strict=True):
             if len(row) != f.size:
-                raise ValueRefused(f"{f.name} of mode {mode!r} has {f.size} numbers ({f.unit}), not {len(row)}")
+                raise ValueRefused(
+                    f"{f.name} of mode {mode!r} has {f.size} numbers ({f.unit}), not {len(row)}"
+                )
         values = tuple(float(v) for row in rows for v in row)
     else:
         values = tuple(float(v) for v in given)

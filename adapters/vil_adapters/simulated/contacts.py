@@ -1,4 +1,6 @@
-"""Contacts of vehicles with the floor, a scene, and surfaces that a renderer reports, at every step."""
+"""Contacts of vehicles with the floor, a scene, and surfaces that a renderer reports, at every
+step.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from vil_bridge.core.matrices import dot, length
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
-from vil_bridge.vehicles.contact import Collider, WorldContact, collide, lies_flat, load_kernel, velocity_changes
+from vil_bridge.vehicles.contact import (
+    Collider,
+    WorldContact,
+    collide,
+    lies_flat,
+    load_kernel,
+    velocity_changes,
+)
 from vil_bridge.vehicles.contact_kernel import note
 from vil_bridge.vehicles.ground import Ground
 from vil_bridge.vehicles.layout import StateLayout
@@ -35,13 +44,19 @@ _APART_S: Final = 0.1
 RESTING_MPS: Final = 0.1
 """Slower than this nothing bounces."""
 LEVELLING_RADPS: Final = 1.0
-"""A vehicle that lands aslant turns level so fast: gyroscopes feel it, and it hardly turns during the impact."""
+"""A vehicle that lands aslant turns level so fast.
+
+Gyroscopes feel it, and it hardly turns during the impact.
+"""
 _MOST_BOUNCES: Final = 4
 """Surfaces that stop a vehicle in one step: a corner has three."""
 _MOST_NAMES: Final = 256
 """Things touched of which the times are remembered."""
 _SKIN_M: Final = 2e-6
-"""A sphere leaves a surface by this much: more than where it counts as touching, or its way would lead in again."""
+"""A sphere leaves a surface by this much.
+
+More than where it counts as touching, or its way would lead in again.
+"""
 _HOLD_M: Final = 1e-3
 """A surface bears a vehicle that moved less than this along it since it was found there."""
 _LEVEL: Final = 0.97
@@ -54,7 +69,10 @@ _NONE: Final = np.zeros(0, np.int64)
 
 @dataclass(slots=True, eq=False)
 class _Around:
-    """Tangent planes near a vehicle: points and normals (m, 3), and the step after which they are old."""
+    """Tangent planes near a vehicle.
+
+    Points and normals (m, 3), and the step after which they are old.
+    """
 
     points_m: FloatArray
     normals: FloatArray
@@ -77,20 +95,24 @@ class ContactModel:
 
     Attributes:
         collisions: begun so far, by row.
-        newest: contact of each row that touched something since the last batch, its time in simulation time; one
-            that lasts comes every tenth of a second.
+        newest: contact of each row that touched something since the last batch, its time in
+            simulation time; one that lasts comes every tenth of a second.
         shape: of each vehicle. body: its mass and surface. resting_body: the same without a bounce.
         to_reset: rows that a contact sends back to their start; the reader clears it.
     """
 
-    def __init__(self, config: ContactConfig, model: Model, rows: int, scene: SceneContacts | None = None) -> None:
+    def __init__(
+        self, config: ContactConfig, model: Model, rows: int, scene: SceneContacts | None = None
+    ) -> None:
         self._model: Final = model if "speed_mps" in model.state else None
         self.body: Final = collider_of(model, config)
         self.resting_body: Final = self.body._replace(restitution=0.0)
         self.collisions = np.zeros(rows, dtype=np.int64)
         self._config = config
         floor_m = config.floor_m
-        self._ground: Final = None if floor_m is None else Ground(floor_m, self.resting_body, model.state)
+        self._ground: Final = (
+            None if floor_m is None else Ground(floor_m, self.resting_body, model.state)
+        )
         self._scene = scene
         self.to_reset: list[int] = []
         self.shape: Final = SphereRow(config)
@@ -112,10 +134,12 @@ class ContactModel:
         return self._config.floor_m is not None or self._scene is not None or bool(self._around)
 
     def clear_steps(self, flown: Iterable[ModeFleet], step: int, dt_s: float) -> int | None:
-        """Return how many steps may be made before :meth:`respond` is next called, at least 1; None = any number.
+        """Return how many steps may be made before :meth:`respond` is next called, at least 1.
 
-        No vehicle meets anything before the last of them, unless it accelerates towards the floor harder than
-        ``HARDEST_MPS2``: then it is lifted onto the floor at the last one.
+        None = any number.
+
+        No vehicle meets anything before the last of them, unless it accelerates towards the floor
+        harder than ``HARDEST_MPS2``: then it is lifted onto the floor at the last one.
         """
         if not self.watches:
             return None
@@ -135,24 +159,42 @@ class ContactModel:
         if self._scene is not None:
             self._scene.forget(row)
 
-    def on_contact(self, row: int, report: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
-        """Apply what a renderer reports; return True if the vehicle returns to its start, disarmed."""
-        if self._scene is not None or self._config.response == "none" or step_of_picture <= self._reset_at[row]:
+    def on_contact(
+        self, row: int, report: ContactReport, step_of_picture: int, dt_s: Fraction
+    ) -> bool:
+        """Apply what a renderer reports.
+
+        Return True if the vehicle returns to its start, disarmed.
+        """
+        if (
+            self._scene is not None
+            or self._config.response == "none"
+            or step_of_picture <= self._reset_at[row]
+        ):
             return False
         if self._bounces and report.has_surfaces:
             self._around.pop(row, None)
             if report.points_m:
                 until = step_of_picture + round(_VALID_S / dt_s)
-                self._around[row] = _Around(np.array(report.points_m), np.array(report.normals), until)
+                self._around[row] = _Around(
+                    np.array(report.points_m), np.array(report.normals), until
+                )
             return False
         return report.hit
 
     def respond(
-        self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float, struck: FloatArray
+        self,
+        x: FloatArray,
+        state: StateLayout,
+        active: BoolArray,
+        step: int,
+        dt_s: float,
+        struck: FloatArray,
     ) -> int:
         """Keep vehicles out of what is solid; changes x (n, dx). Returns how many collisions began.
 
-        ``struck`` (n, 6): set to the changes of velocities and body rates of those that touched something.
+        ``struck`` (n, 6): set to the changes of velocities and body rates of those that touched
+        something.
         """
         before = x.copy()
         lifted: npt.NDArray[np.int64] = (
@@ -165,7 +207,13 @@ class ContactModel:
         counted = int(self.collisions.sum())
         if self._ground is not None and self._standing:
             p = before[lifted, state["p_world_m"]]
-            self.record(lifted, p, WorldContact(p, self._ups[: len(p)], self._ground.height_m - p[:, 2]), step, dt_s)
+            self.record(
+                lifted,
+                p,
+                WorldContact(p, self._ups[: len(p)], self._ground.height_m - p[:, 2]),
+                step,
+                dt_s,
+            )
         for row, around in list(self._around.items()):
             if step > around.until:
                 del self._around[row]
@@ -182,13 +230,21 @@ class ContactModel:
         return int(self.collisions.sum()) - counted
 
     def roll(self, x: FloatArray, state: StateLayout, rows: BoolArray) -> None:
-        """Let cars that touched something roll on with the part of their velocity that their wheels allow."""
+        """Let cars that touched something roll on with the part of their velocity that their
+        wheels allow.
+        """
         if self._model is not None and rows.any():
-            ahead = q_rotate(x[rows, state["q_world_body"]], np.broadcast_to(_AHEAD, (int(rows.sum()), 3)))
-            x[rows, state["speed_mps"]] = (x[rows, state["v_world_mps"]] * ahead).sum(axis=1, keepdims=True)
+            ahead = q_rotate(
+                x[rows, state["q_world_body"]], np.broadcast_to(_AHEAD, (int(rows.sum()), 3))
+            )
+            x[rows, state["speed_mps"]] = (x[rows, state["v_world_mps"]] * ahead).sum(
+                axis=1, keepdims=True
+            )
             x[rows] = self._model.constrain(x[rows])
 
-    def _among(self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
+    def _among(
+        self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float
+    ) -> None:
         """Collide one vehicle with the surfaces near it."""
         radius_m = self._config.radius_m
         for point_m, normal in zip(around.points_m, around.normals, strict=True):
@@ -203,10 +259,18 @@ class ContactModel:
             touched = (p - radius_m * normal)[None]
             contact = WorldContact(touched, normal[None], np.array([radius_m - height]))
             self.record(np.array([row]), p[None], contact, step, dt_s)
-            x[row] = collide(x[row : row + 1], state, self.resting_body if slow else self.body, contact)[0]
+            x[row] = collide(
+                x[row : row + 1], state, self.resting_body if slow else self.body, contact
+            )[0]
 
     def _in_scene(
-        self, row: int, scene: SceneContacts, x: FloatArray, state: StateLayout, step: int, dt_s: float
+        self,
+        row: int,
+        scene: SceneContacts,
+        x: FloatArray,
+        state: StateLayout,
+        step: int,
+        dt_s: float,
     ) -> None:
         """Collide one vehicle with all that stops its sphere on its way."""
         place = state["p_world_m"]
@@ -228,15 +292,20 @@ class ContactModel:
         scene.settle(row, goals_m, self._speed(x, state, row), step)
 
     def _rest(self, row: int, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
-        """Let the surface that bears a vehicle bear it in this step too, where something presses it there.
+        """Let the surface that bears a vehicle bear it in this step too, where something presses it
+        there.
 
-        A sphere that left a surface by :data:`_SKIN_M` takes some steps to fall back: an accelerometer must not see it.
+        A sphere that left a surface by :data:`_SKIN_M` takes some steps to fall back: an
+        accelerometer must not see it.
         """
         support = self._supports.pop(row)
         middle_m = self._middles(x, state, row)[support.sphere]
         away, normal = middle_m - support.hit.point_world_m, support.hit.normal_world
         height_m = dot(away, normal)
-        near = height_m <= self._config.radius_m + _SKIN_M and length(away - height_m * normal) <= _HOLD_M
+        near = (
+            height_m <= self._config.radius_m + _SKIN_M
+            and length(away - height_m * normal) <= _HOLD_M
+        )
         if near and dot(x[row, state["v_world_mps"]], normal) < 0.0:
             self._off_surface(row, support, middle_m, x, state, step, dt_s)
 
@@ -246,8 +315,13 @@ class ContactModel:
             self._supports.clear()
             self._scene.edit(edit)
 
-    def push_out(self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float) -> int:
-        """Move vehicles out of objects that were put onto them; returns how many collisions began."""
+    def push_out(
+        self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float
+    ) -> int:
+        """Move vehicles out of objects that were put onto them.
+
+        Returns how many collisions began.
+        """
         before = int(self.collisions.sum())
         if self._scene is None:
             return 0
@@ -256,7 +330,9 @@ class ContactModel:
             found = self._scene.overlap(middles_m)
             if found is not None:
                 sphere, hit = found
-                self._off_surface(row, _Support(hit, sphere), middles_m[sphere], x, state, step, dt_s)
+                self._off_surface(
+                    row, _Support(hit, sphere), middles_m[sphere], x, state, step, dt_s
+                )
                 self._scene.forget(row)
         self.roll(x, state, active & (self._touched_at == step))
         return int(self.collisions.sum()) - before
@@ -264,7 +340,9 @@ class ContactModel:
     def _middles(self, x: FloatArray, state: StateLayout, row: int) -> FloatArray:
         """Return the middles of a vehicle's spheres, (k, 3)."""
         rows = x[row : row + 1]
-        found: FloatArray = self.shape.middles(rows[:, state["p_world_m"]], rows[:, state["q_world_body"]])[0].copy()
+        found: FloatArray = self.shape.middles(
+            rows[:, state["p_world_m"]], rows[:, state["q_world_body"]]
+        )[0].copy()
         return found
 
     def _speed(self, x: FloatArray, state: StateLayout, row: int) -> float:
@@ -282,7 +360,10 @@ class ContactModel:
         step: int,
         dt_s: float,
     ) -> None:
-        """Let a vehicle bounce off a surface that its sphere at (3,) met in this step; it lands on level ones."""
+        """Let a vehicle bounce off a surface that its sphere at (3,) met in this step.
+
+        It lands on level ones.
+        """
         hit = support.hit
         place, normal = state["p_world_m"], hit.normal_world
         p = x[row, place].copy()
@@ -295,23 +376,35 @@ class ContactModel:
         slow = -dot(x[row, state["v_world_mps"]], normal) < RESTING_MPS
         body, level = self.resting_body if slow else self.body, bool(normal[2] > _LEVEL)
         below = contact._replace(
-            point_world_m=self._foot(middle_m, p, x[row, state["q_world_body"]], normal, depth_m)[None]
+            point_world_m=self._foot(middle_m, p, x[row, state["q_world_body"]], normal, depth_m)[
+                None
+            ]
         )
         levels_rad = LEVELLING_RADPS * dt_s
-        x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level, levels_rad=levels_rad)[0]
-        # A point that spins away from the surface gets no impulse; the sphere must not stay inside either.
-        x[row, place] += max(max(inside_m, -_SKIN_M) + _SKIN_M - dot(x[row, place] - p, normal), 0.0) * normal
+        x[row] = collide(
+            x[row : row + 1], state, body, below, ground_lock=level, levels_rad=levels_rad
+        )[0]
+        # A point that spins away from the surface gets no impulse; the sphere must not stay inside
+        # either.
+        x[row, place] += (
+            max(max(inside_m, -_SKIN_M) + _SKIN_M - dot(x[row, place] - p, normal), 0.0) * normal
+        )
         if slow:
             self._supports[row] = support
 
     def _foot(
-        self, middle_m: FloatArray, p_m: FloatArray, q_xyzw: FloatArray, normal: FloatArray, depth_m: float
+        self,
+        middle_m: FloatArray,
+        p_m: FloatArray,
+        q_xyzw: FloatArray,
+        normal: FloatArray,
+        depth_m: float,
     ) -> FloatArray:
         """Return where a surface's impulse acts on a vehicle's sphere, (3,).
 
-        That is below the sphere's middle, whatever way the vehicle went along the surface in the rest of the step.
-        An upright vehicle on a level surface stands on feet: friction does not roll it, so it acts at the height of
-        the vehicle's origin.
+        That is below the sphere's middle, whatever way the vehicle went along the surface in the
+        rest of the step. An upright vehicle on a level surface stands on feet: friction does not
+        roll it, so it acts at the height of the vehicle's origin.
         """
         if normal[2] > _LEVEL and lies_flat(q_xyzw, normal):
             foot: FloatArray = middle_m - dot(middle_m - p_m, normal) * normal
@@ -319,9 +412,17 @@ class ContactModel:
         return middle_m - (self._config.radius_m - depth_m) * normal
 
     def sweep(
-        self, row: int, start_m: FloatArray, goal_m: FloatArray, q_xyzw: FloatArray, step: int, dt_s: float
+        self,
+        row: int,
+        start_m: FloatArray,
+        goal_m: FloatArray,
+        q_xyzw: FloatArray,
+        step: int,
+        dt_s: float,
     ) -> FloatArray:
-        """Return how far a vehicle of an attitude gets on a straight way, (3,): up to the first contact.
+        """Return how far a vehicle of an attitude gets on a straight way, (3,).
+
+        Up to the first contact.
 
         The contact is recorded.
         """
@@ -365,17 +466,29 @@ class ContactModel:
         dt_s: float,
         other: str = "",
     ) -> None:
-        """Record contacts of vehicles at (n, 3); those that do not continue one with the same thing are collisions."""
+        """Record contacts of vehicles at (n, 3).
+
+        Those that do not continue one with the same thing are collisions.
+        """
         for i in self._note(rows, step, dt_s, other):
             row = int(rows[i])
-            where = (contact.normal_world[i].tolist(), contact.point_world_m[i].tolist(), p_m[i].tolist())
+            where = (
+                contact.normal_world[i].tolist(),
+                contact.point_world_m[i].tolist(),
+                p_m[i].tolist(),
+            )
             normal, point_m, vehicle_m = ((x, y, z) for x, y, z in where)
             depth_m = float(contact.depth_m[i])
             t_ns = round(step * dt_s * NS_PER_S)
             self.newest[row] = VehicleCollision(t_ns, normal, point_m, vehicle_m, depth_m, other)
 
-    def _note(self, rows: npt.NDArray[np.int64], step: int, dt_s: float, other: str = "") -> list[int]:
-        """Count contacts of vehicles with something; return the places in ``rows`` of those to be recorded."""
+    def _note(
+        self, rows: npt.NDArray[np.int64], step: int, dt_s: float, other: str = ""
+    ) -> list[int]:
+        """Count contacts of vehicles with something.
+
+        Return the places in ``rows`` of those to be recorded.
+        """
         if other not in self._times:
             if len(self._times) >= _MOST_NAMES:
                 self._times.clear()
@@ -388,7 +501,9 @@ class ContactModel:
 
 
 def collider_of(model: Model, config: ContactConfig) -> Collider:
-    """Return mass and surface of a model's vehicles; a solid ball of 1 kg where the model does not say.
+    """Return mass and surface of a model's vehicles.
+
+    A solid ball of 1 kg where the model does not say.
 
     Wheels that never slip hold a car's heading.
     """

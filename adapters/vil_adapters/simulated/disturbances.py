@@ -23,7 +23,14 @@ class ImposedAir:
         self.wind_mps = np.tile(wind_mps, (vehicles, 1))
         self.force_n = np.zeros((vehicles, 3))
 
-    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
+    # The port.
+    def apply(
+        self,
+        step: int,  # noqa: ARG002
+        dt_s: float,  # noqa: ARG002
+        x: FloatArray,  # noqa: ARG002
+        around: FloatArray,
+    ) -> None:
         """Add the wind and the force."""
         around[:, ENVIRONMENT["wind_world_mps"]] += self.wind_mps
         around[:, ENVIRONMENT["force_world_n"]] += self.force_n

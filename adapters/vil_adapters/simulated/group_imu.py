@@ -1,4 +1,7 @@
-"""Inertial sensors of a group's vehicles: they feel impacts over their time, and nothing of being put elsewhere."""
+"""Inertial sensors of a group's vehicles.
+
+They feel impacts over their time, and nothing of being put elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ class GroupImu:
     """Inertial sensors of a group's vehicles, read from now on.
 
     Args:
-        sensor: measures whenever it is called. group: lets it begin again where a vehicle is put elsewhere.
+        sensor: measures whenever it is called. group: lets it begin again where a vehicle is put
+            elsewhere.
     """
 
     def __init__(self, sensor: ImuSensor, group: VehicleGroup) -> None:

@@ -35,12 +35,19 @@ MESSAGE_BYTES: Final = 1 << 20
 BUFFER_BYTES: Final = 4 << 20
 _MOST_ORDERS: Final = 10_000
 _JOIN_NS: Final = 3 * NS_PER_S
-"""For the end of the steps and of the programs in their loop, which takes 1.4 s where they ignore the request."""
+"""For the end of the steps and of the programs in their loop, which takes 1.4 s where they
+ignore the request.
+"""
 _POLL_S: Final = 0.01
 _LOAD_S: Final = 120.0
 _LARGEST_HEAP_BLOCK_BYTES: Final = 1 << 17
-_HEAP: Final = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(_LARGEST_HEAP_BLOCK_BYTES))
-"""Meshes of edited scenes leave the process when they are dropped: glibc raises its own threshold until they stay."""
+_HEAP: Final = dict.fromkeys(
+    ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(_LARGEST_HEAP_BLOCK_BYTES)
+)
+"""Meshes of edited scenes leave the process when they are dropped.
+
+Glibc raises its own threshold until they stay.
+"""
 
 _COMPILING: Final = threading.Lock()
 """Imports and compiles for one source at a time: the compiler is not made for several threads."""
@@ -49,14 +56,20 @@ OnBatch = Callable[[VehicleBatch], None]
 
 
 def ready_simulation(config: SimulatedConfig) -> Simulation:
-    """Return a simulation at its start with compiled code: another one is rehearsed before, and is discarded."""
+    """Return a simulation at its start with compiled code.
+
+    Another one is rehearsed before, and is discarded.
+    """
     with _COMPILING:
         Simulation(config).rehearse()
         return Simulation(config)
 
 
 class ThreadHost:
-    """Thread of the bridge that makes a source's steps; used in the loop's thread, except for :meth:`send`."""
+    """Thread of the bridge that makes a source's steps.
+
+    Used in the loop's thread, except for :meth:`send`.
+    """
 
     def __init__(self, name: str, config: SimulatedConfig, on_batch: OnBatch) -> None:
         self._name = name
@@ -82,8 +95,12 @@ class ThreadHost:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._deliver, batch)
 
-        stepper = Stepper(self._simulation, start_ns, bridge_clock().mapping, self._take, give, self._timer)
-        self._thread = ContextThread(target=self._run, args=(stepper,), name=f"steps {self._name}", daemon=True)
+        stepper = Stepper(
+            self._simulation, start_ns, bridge_clock().mapping, self._take, give, self._timer
+        )
+        self._thread = ContextThread(
+            target=self._run, args=(stepper,), name=f"steps {self._name}", daemon=True
+        )
         self._thread.start()
 
     def send(self, order: Order) -> bool:
@@ -130,7 +147,9 @@ class ThreadHost:
 
 
 class ProcessHost:
-    """Child process that makes a source's steps, joined by a pair of sockets; it ends when ours is closed.
+    """Child process that makes a source's steps, joined by a pair of sockets.
+
+    It ends when ours is closed.
 
     Used in the loop's thread, except for :meth:`send`.
     """
@@ -162,7 +181,9 @@ class ProcessHost:
             async with asyncio.timeout(_LOAD_S):
                 await self._ready
         except TimeoutError:
-            raise SourceUnavailable(f"the process of {self._name} was not ready within {_LOAD_S:.0f} s") from None
+            raise SourceUnavailable(
+                f"the process of {self._name} was not ready within {_LOAD_S:.0f} s"
+            ) from None
 
     def start(self, start_ns: int) -> None:
         """Begin: step 0 is at this bridge time."""
@@ -236,7 +257,9 @@ class ProcessHost:
 
     def _gone(self, why: str) -> None:
         self._loop.remove_reader(self._ours)
-        gone = SourceUnavailable(f"the process that steps the vehicles of {self._name} is gone: {why}")
+        gone = SourceUnavailable(
+            f"the process that steps the vehicles of {self._name} is gone: {why}"
+        )
         self._failure = self._failure or gone
         if not self._ready.done():
             self._ready.set_exception(self._failure)

@@ -1,4 +1,7 @@
-"""Impacts as inertial sensors feel them: over some milliseconds, as bodies give way, not within a step."""
+"""Impacts as inertial sensors feel them.
+
+Over some milliseconds, as bodies give way, not within a step.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,22 @@ from vil_bridge.vehicles.contact import with_contacts
 from vil_bridge.vehicles.model import TrueState
 
 _IMPACT_S: Final = 0.01
-"""An impact is felt for this long, or for a step where that is longer; its beginning is that of its step."""
+"""An impact is felt for this long, or for a step where that is longer.
+
+Its beginning is that of its step.
+"""
 _SUPPORT_MPS2: Final = 50.0
-"""A contact that pushes no harder bears a vehicle, or presses against it: that is felt in its own step."""
+"""A contact that pushes no harder bears a vehicle, or presses against it.
+
+That is felt in its own step.
+"""
 
 
 class _Impact(NamedTuple):
-    """Impacts of one step: its number, the vehicles' rows, changes of velocities and body rates (k, 6)."""
+    """Impacts of one step.
+
+    Its number, the vehicles' rows, changes of velocities and body rates (k, 6).
+    """
 
     step: int
     rows: npt.NDArray[np.int64]
@@ -28,7 +40,8 @@ class _Impact(NamedTuple):
 class Impacts:
     """Changes of velocity that the inertial sensors of a group's vehicles have not felt yet.
 
-    A vehicle's velocity changes within the step of an impact. What its sensors feel is the same change, spread evenly.
+    A vehicle's velocity changes within the step of an impact. What its sensors feel is the same
+    change, spread evenly.
 
     Args:
         vehicles: how many. dt_s: a step.
@@ -42,7 +55,9 @@ class Impacts:
         self._under_way: list[_Impact] = []
 
     def add(self, change: FloatArray, step: int) -> None:
-        """Take changes of velocities and body rates (n, 6) by the contacts of the step that ends as number ``step``."""
+        """Take changes of velocities and body rates (n, 6) by the contacts of the step that ends
+        as number ``step``.
+        """
         if self._share == 1.0 or not change.any():
             return
         speed_mps = np.sqrt((change[:, :3] ** 2).sum(axis=1))
@@ -57,7 +72,9 @@ class Impacts:
             impact.change[impact.rows == row] = 0.0
 
     def felt(self, truth: TrueState, step: int) -> TrueState:
-        """Return what inertial sensors feel after a step, from the truth, contacts of the step included."""
+        """Return what inertial sensors feel after a step, from the truth, contacts of the step
+        included.
+        """
         self._drop_felt(step)
         if not self._under_way:
             return truth
@@ -79,7 +96,9 @@ class Impacts:
 
     def _drop_felt(self, step: int) -> None:
         """Remove the impacts that were felt to their end before a step."""
-        self._under_way = [impact for impact in self._under_way if self._left(step - impact.step - 1) > 0.0]
+        self._under_way = [
+            impact for impact in self._under_way if self._left(step - impact.step - 1) > 0.0
+        ]
 
     def _left(self, age: int) -> float:
         """Return the share of an impact that is not felt yet, so many steps after its own."""

@@ -1,4 +1,7 @@
-"""Messages between the loop and the steps: orders one way, batches of states the other; encodable for a pipe."""
+"""Messages between the loop and the steps: orders one way, batches of states the other.
+
+Encodable for a pipe.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
 
 
 class AddOrder(msgspec.Struct, tag="add", frozen=True):
-    """Add a vehicle at its start, with the next number; ``config``: its entry of the configuration, JSON."""
+    """Add a vehicle at its start, with the next number.
+
+    ``config``: its entry of the configuration, JSON.
+    """
 
     name: str
     config: str
@@ -71,7 +77,10 @@ class CancelOrder(msgspec.Struct, tag="cancel", frozen=True):
 
 
 class PlaceOrder(msgspec.Struct, tag="place", frozen=True):
-    """Put a vehicle into a pose and twist, room frame and body; ``sweep``: up to the first contact on the way."""
+    """Put a vehicle into a pose and twist, room frame and body.
+
+    ``sweep``: up to the first contact on the way.
+    """
 
     vehicle: int
     p_m: Point
@@ -154,7 +163,10 @@ class ClockUpdate(msgspec.Struct, tag="clock", frozen=True):
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):
-    """Make the steps up to an instant of simulation time, report them, and end; None = end at once."""
+    """Make the steps up to an instant of simulation time, report them, and end.
+
+    None = end at once.
+    """
 
     t_ns: int | None = None
 
@@ -187,7 +199,8 @@ class StatusUpdate(msgspec.Struct, array_like=True):
     """Values of one vehicle that change seldom.
 
     Attributes:
-        landed: it stands. link: to its program, in words. clipped: readings of its inertial sensors.
+        landed: it stands. link: to its program, in words. clipped: readings of its inertial
+            sensors.
         ended: why it flies no more; empty = it flies.
     """
 
@@ -222,7 +235,8 @@ class SensorValues(msgspec.Struct, array_like=True):
     """Readings of one sensor of all vehicles that share it.
 
     Attributes:
-        sensor: its number in the source (``fitted_sensors``). t_ns: of the measurement, simulation time.
+        sensor: its number in the source (``fitted_sensors``). t_ns: of the measurement, simulation
+            time.
         values: float64 (vehicles, columns of its kind). labels: as ``SensorReadings`` has them.
     """
 
@@ -241,14 +255,16 @@ class VehicleBatch(msgspec.Struct):
 
     Attributes:
         steps: made so far, by every vehicle. t_ns: simulation time.
-        late: steps that were made later than their own tick. behind_ns: of the newest step to its instant.
-        dropped: batches that the reader was too slow for. strangers: datagrams at the ports of programs that came from
-            elsewhere, so far.
+        late: steps that were made later than their own tick. behind_ns: of the newest step to its
+            instant.
+        dropped: batches that the reader was too slow for. strangers: datagrams at the ports of
+            programs that came from elsewhere, so far.
         bodies: float64 (vehicles, 13). pose: whether a pose is due. notes: None = as before.
-        dynamics: of AirSim's multirotors, float64 (vehicles, 8 + most rotors): accelerations, linear (world) and
-            angular (body), density, thrust factor, controls of the rotors; empty where there are none.
-        ends: of moves. collisions: newest of each vehicle that touched something. placed: vehicles that were put
-            elsewhere.
+        dynamics: of AirSim's multirotors, float64 (vehicles, 8 + most rotors): accelerations,
+            linear (world) and angular (body), density, thrust factor, controls of the rotors; empty
+            where there are none.
+        ends: of moves. collisions: newest of each vehicle that touched something. placed: vehicles
+            that were put elsewhere.
         sensors: readings that came out since the batch before, oldest first.
         failure: what ended the steps; empty = nothing.
     """
@@ -273,8 +289,12 @@ class VehicleBatch(msgspec.Struct):
         """Return first 13 columns of all vehicles, (vehicles, 13)."""
         return np.frombuffer(self.bodies, np.float64).reshape(-1, BODY_COLUMNS)
 
-    def dynamics_of(self, vehicle: int, rotors: int) -> tuple[FloatArray, tuple[float, float], FloatArray]:
-        """Return accelerations (6,), density and thrust factor, rotors' controls of one of AirSim's multirotors."""
+    def dynamics_of(
+        self, vehicle: int, rotors: int
+    ) -> tuple[FloatArray, tuple[float, float], FloatArray]:
+        """Return accelerations (6,), density and thrust factor, rotors' controls of one of
+        AirSim's multirotors.
+        """
         vehicles = len(self.bodies) // (8 * BODY_COLUMNS)
         row = np.frombuffer(self.dynamics, np.float64).reshape(vehicles, -1)[vehicle]
         density, factor = row[6:8].tolist()

@@ -40,15 +40,24 @@ class MocapModel:
 
     def __init__(self, vehicles: int, given: Mapping[str, Any], seed: int) -> None:
         wanted = mocap_parameters(given)
-        # Frames are due after whole steps, not on the sensor's own grid: it takes all of them, each as noisy as wished.
+        # Frames are due after whole steps, not on the sensor's own grid: it takes all of them, each
+        # as noisy as wished.
         quieter = math.sqrt(wanted.rate_hz / _ALL_HZ)
         every = dataclasses.replace(
-            wanted, rate_hz=_ALL_HZ, position_m=quieter * wanted.position_m, attitude_rad=quieter * wanted.attitude_rad
+            wanted,
+            rate_hz=_ALL_HZ,
+            position_m=quieter * wanted.position_m,
+            attitude_rad=quieter * wanted.attitude_rad,
         )
         self._mocap: Final = Mocap(vehicles, every, seed=seed)
 
-    def frames(self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]) -> Iterator[SourceFrame]:
-        """Yield the frames that have arrived by a simulation time with bodies (n, 13); times are simulation time."""
+    def frames(
+        self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]
+    ) -> Iterator[SourceFrame]:
+        """Yield the frames that have arrived by a simulation time with bodies (n, 13).
+
+        Times are simulation time.
+        """
         none = np.zeros((len(states), 3))
         p_m, v_mps, q_xyzw, w_radps = states[:, :3], states[:, 3:6], states[:, 6:10], states[:, 10:]
         truth = TrueState(t_ns, p_m, v_mps, none, q_xyzw, w_radps, none, none, none[:, :0])

@@ -44,7 +44,8 @@ class ModeFleet:
     """The fleet of one mode.
 
     Attributes:
-        parked: states of rows that are not flown, (n, dx). active: which rows are, (n,). flying: how many are.
+        parked: states of rows that are not flown, (n, dx). active: which rows are, (n,). flying:
+            how many are.
         sound: newest states that were physical, (n, dx).
     """
 
@@ -71,7 +72,9 @@ class ModeFleet:
         self.sound[row] = self.fleet.x[row]
 
     def keep_sound(self, ended: BoolArray) -> list[tuple[int, str]]:
-        """Hold rows that have ended where they are; put those that are no longer physical back to where they were.
+        """Hold rows that have ended where they are.
+
+        Put those that are no longer physical back to where they were.
 
         Returns the flown rows of the latter, and the field of the state that is not physical.
         """
@@ -84,7 +87,10 @@ class ModeFleet:
             np.copyto(sound, x)
             return []
         bad = ~inside.all(axis=1)
-        found = [(row, self._first_outside(row, inside[row])) for row in np.flatnonzero(bad & self.active).tolist()]
+        found = [
+            (row, self._first_outside(row, inside[row]))
+            for row in np.flatnonzero(bad & self.active).tolist()
+        ]
         x[bad] = sound[bad]
         np.copyto(sound, x)
         return found
@@ -116,7 +122,12 @@ class ModeFleets:
     """
 
     def __init__(
-        self, vehicles: Sequence[Vehicle], factory: ModelFactory, dt_s: Fraction, seed: int, step: int = 0
+        self,
+        vehicles: Sequence[Vehicle],
+        factory: ModelFactory,
+        dt_s: Fraction,
+        seed: int,
+        step: int = 0,
     ) -> None:
         self.step = step
         self._vehicles = tuple(vehicles)
@@ -146,7 +157,9 @@ class ModeFleets:
             sines, cosines = sin_cos(np.array(half_rad))
             fleet.place(
                 p_world_m=[vehicle.p_m for vehicle in self._vehicles],
-                q_world_body=[(0.0, 0.0, sine, cosine) for sine, cosine in zip(sines, cosines, strict=True)],
+                q_world_body=[
+                    (0.0, 0.0, sine, cosine) for sine, cosine in zip(sines, cosines, strict=True)
+                ],
             )
             self._fleets[mode, own] = ModeFleet(fleet, fleet.x.copy())
         return self._fleets[mode, own]
@@ -157,7 +170,10 @@ class ModeFleets:
         return self._flights.get(row, self._factory.airsim.flight)
 
     def set_gains(self, row: int, order: GainsOrder) -> SimpleFlight:
-        """Give the flight controller of a vehicle other gains of a loop; return all of them. Its command goes on."""
+        """Give the flight controller of a vehicle other gains of a loop; return all of them.
+
+        Its command goes on.
+        """
         before, gains = self.of_row(row), dict[str, Any]([(order.loop, order.gains)])
         flight = self._flights[row] = replace(self.flight_of(row), **gains)
         if self._factory.airsim is not None and flight == self._factory.airsim.flight:
@@ -187,22 +203,31 @@ class ModeFleets:
     def _disturbances(self, model: Model) -> list[Disturbance]:
         numbers = np.array([vehicle.index for vehicle in self._vehicles])
         found = disturbances_of(self._vehicles[0].config, numbers, self._seed, self._imposed)
-        return [*found, BrokenRotors(model, self._lost_shares)] if self._lost_shares.any() else found
+        return (
+            [*found, BrokenRotors(model, self._lost_shares)] if self._lost_shares.any() else found
+        )
 
     def keep_sound(self, ended: BoolArray) -> list[tuple[int, str]]:
-        """Return the rows whose states are no longer physical, and why; see :meth:`ModeFleet.keep_sound`."""
+        """Return the rows whose states are no longer physical, and why.
+
+        See :meth:`ModeFleet.keep_sound`.
+        """
         found = [mode_fleet.keep_sound(ended) for mode_fleet in self.flown()]
         return [row for rows in found for row in rows]
 
     def stand(self, row: int) -> None:
         """Take the motion out of a vehicle that has ended."""
-        next(mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row]).stand(row)
+        next(mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row]).stand(
+            row
+        )
 
     def flown(self) -> Iterator[ModeFleet]:
         """Yield the fleets in which a vehicle flies."""
         return (mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.flying)
 
-    def in_mode(self, mode: str, wanted: BoolArray) -> Iterator[tuple[Fleet, npt.NDArray[np.int64]]]:
+    def in_mode(
+        self, mode: str, wanted: BoolArray
+    ) -> Iterator[tuple[Fleet, npt.NDArray[np.int64]]]:
         """Yield the fleets of a mode, and which of the wanted rows fly in each."""
         for mode_fleet in self.flown():
             rows = np.flatnonzero(mode_fleet.active & wanted)
@@ -211,7 +236,9 @@ class ModeFleets:
 
     def of_row(self, row: int) -> Fleet:
         """Return the fleet in which a vehicle flies."""
-        return next(mode_fleet.fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row])
+        return next(
+            mode_fleet.fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row]
+        )
 
     def body(self, row: int) -> FloatArray:
         """Return first 13 columns of one vehicle."""
@@ -219,7 +246,10 @@ class ModeFleets:
         return np.concatenate([fleet.x[row, fleet.model.state[f.name]] for f in RIGID_BODY])
 
     def switch(self, row: int, mode: str) -> None:
-        """Fly a vehicle in another mode: fields that both states have are copied, the rest starts again."""
+        """Fly a vehicle in another mode.
+
+        Fields that both states have are copied, the rest starts again.
+        """
         mode_fleet = self.of(mode, row)
         if mode_fleet.active[row]:
             return
@@ -228,7 +258,11 @@ class ModeFleets:
                 here, there = other.fleet.model.state, mode_fleet.fleet.model.state
                 mode_fleet.fleet.x[row] = mode_fleet.parked[row]
                 for name in there:
-                    if name in here and here[name].stop - here[name].start == there[name].stop - there[name].start:
+                    if (
+                        name in here
+                        and here[name].stop - here[name].start
+                        == there[name].stop - there[name].start
+                    ):
                         mode_fleet.fleet.x[row, there[name]] = other.fleet.x[row, here[name]]
                 other.fly(row, flown=False)
                 other.fleet.x[row] = other.parked[row]
@@ -243,7 +277,8 @@ class ModeFleets:
             elif mode_fleet.flying == fleet.n:
                 fleet.advance(steps)
             else:
-                at_once = 1 if fleet.disturbances else steps  # gusts follow where a parked vehicle is, too
+                # Gusts follow where a parked vehicle is, too.
+                at_once = 1 if fleet.disturbances else steps
                 for _ in range(0, steps, at_once):
                     fleet.advance(at_once)
                     fleet.x[~active] = mode_fleet.parked[~active]
@@ -260,19 +295,27 @@ class ModeFleets:
         return found
 
     def dynamics(self, rotors: int) -> FloatArray:
-        """Return accelerations without contacts, and rotors, of AirSim's multirotors, (n, 8 + rotors)."""
+        """Return accelerations without contacts, and rotors, of AirSim's multirotors,.
+
+        N, 8 + rotors.
+        """
         found = np.empty((len(self._vehicles), DYNAMICS_COLUMNS + rotors))
         for mode_fleet in self.flown():
             found[mode_fleet.active] = dynamics(mode_fleet.fleet)[mode_fleet.active]
         return found
 
     def rotor_outputs(self) -> FloatArray:
-        """Return thrust, torque and speed of each rotor of every vehicle, broken ones too, (n, rotors, 3)."""
+        """Return thrust, torque and speed of each rotor of every vehicle, broken ones too,.
+
+        N, rotors, 3.
+        """
         first, *others = self.flown()
         found = first.fleet.model.rotor_outputs(first.fleet.x, first.fleet.around)
         for mode_fleet in others:
             fleet = mode_fleet.fleet
-            found[mode_fleet.active] = fleet.model.rotor_outputs(fleet.x, fleet.around)[mode_fleet.active]
+            found[mode_fleet.active] = fleet.model.rotor_outputs(fleet.x, fleet.around)[
+                mode_fleet.active
+            ]
         found[:, :, :2] *= 1.0 - self._lost_shares[:, :, None]
         return found
 
@@ -285,7 +328,9 @@ class ModeFleets:
         return found
 
     def commands(self) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return the commands in effect, (n, most fields), NaN after the last one of a vehicle, and their modes."""
+        """Return the commands in effect, (n, most fields), NaN after the last one of a vehicle,
+        and their modes.
+        """
         flown = list(self.flown())
         found = np.full((len(self._vehicles), max(m.fleet.u.shape[1] for m in flown)), np.nan)
         modes = np.empty(len(self._vehicles), dtype=object)

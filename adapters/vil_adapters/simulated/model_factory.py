@@ -47,7 +47,10 @@ _RC_FIELDS: Final = (
     *(CommandField(name, 1, "us") for name in ("roll_us", "pitch_us", "throttle_us", "yaw_us")),
     CommandField("switches_us", 4, "us"),
 )
-"""The only mode of a vehicle that an autopilot's program flies: its remote control, pulse widths from 1000 to 2000."""
+"""The only mode of a vehicle that an autopilot's program flies.
+
+Its remote control, pulse widths from 1000 to 2000.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,12 @@ class _Kind:
     """Location of a built-in model; all places are written "module:name".
 
     Attributes:
-        model: class, made with its parameters, and ``mode`` and ``compat`` where those are asked for.
-        parameters: dataclass that is its first argument; empty = it takes its parameters as arguments.
-        presets: mapping of named parameters; empty = there are none. default: name of the usual ones.
+        model: class, made with its parameters, and ``mode`` and ``compat`` where those are asked
+            for.
+        parameters: dataclass that is its first argument; empty = it takes its parameters as
+            arguments.
+        presets: mapping of named parameters; empty = there are none. default: name of the usual
+            ones.
         steered: the mode in which the autopilot flies it; empty = it cannot.
         motors: the mode of one command for each motor; empty = there is none.
     """
@@ -96,7 +102,9 @@ _BUILT_IN: Final[Mapping[str, _Kind]] = {
     ),
     "kinematic": _Kind("vil_bridge.vehicles.kinematic:KinematicBody"),
     "car": _Kind("vil_bridge.vehicles.car:DubinsCar"),
-    "bicycle": _Kind("vil_bridge.vehicles.car:KinematicBicycle", "vil_bridge.vehicles.car:BicycleParameters"),
+    "bicycle": _Kind(
+        "vil_bridge.vehicles.car:KinematicBicycle", "vil_bridge.vehicles.car:BicycleParameters"
+    ),
 }
 
 
@@ -124,7 +132,9 @@ class ModelFactory:
         self.model = self.make(config.mode)
         absent = [f.name for f in RIGID_BODY if f.name not in self.model.state]
         if absent:
-            raise ValueError(f"model {config.model!r} has no {absent[0]}: only rigid bodies can be seen")
+            raise ValueError(
+                f"model {config.model!r} has no {absent[0]}: only rigid bodies can be seen"
+            )
         self.autopilot_modes: Mapping[str, tuple[CommandField, ...]] = {
             mode: fields
             for mode, fields in AUTOPILOT_MODES.items()
@@ -138,7 +148,8 @@ class ModelFactory:
             if not self.motor_mode:
                 known = ", ".join(name for name, kind in _BUILT_IN.items() if kind.motors)
                 raise ValueError(
-                    f"model {config.model!r} has no motors for autopilot.kind {config.autopilot.kind}; take {known}"
+                    f"model {config.model!r} has no motors for autopilot.kind "
+                    f"{config.autopilot.kind}; take {known}"
                 )
             self.modes = {RC_MODE: _RC_FIELDS}
 
@@ -171,7 +182,9 @@ class ModelFactory:
         return self.model if isinstance(self.model, AirsimMultirotor) else None
 
     def make(self, mode: str, flight: SimpleFlight | None = None) -> Model:
-        """Return the model in a mode, empty = its default; ``flight``: of AirSim's flight controller.
+        """Return the model in a mode, empty = its default.
+
+        ``flight``: of AirSim's flight controller.
 
         Raises:
             ValueError: it has no such mode.
@@ -181,7 +194,8 @@ class ModelFactory:
         if mode and mode != made.mode:
             if mode not in made.commands:
                 raise ValueError(
-                    f"model {self._config.model!r} has no mode {mode!r}; known: {', '.join(made.commands)}"
+                    f"model {self._config.model!r} has no mode {mode!r}; known: "
+                    f"{', '.join(made.commands)}"
                 )
             made = self._made({"mode": mode, **own})
         return made
@@ -198,7 +212,10 @@ class ModelFactory:
             known = [name for name in signature(make).parameters if name != "mode"]
             for name in own | extra:
                 if name not in (*known, "mode"):
-                    raise ValueError(f"model {config.model!r} has no parameter {name!r}; known: {', '.join(known)}")
+                    raise ValueError(
+                        f"model {config.model!r} has no parameter {name!r}; known: "
+                        f"{', '.join(known)}"
+                    )
             made = make(*arguments, **own, **extra)
         if not isinstance(made, Model):
             raise ValueError(f"{config.model!r} is not a vil_bridge.vehicles.model.Model")
@@ -215,7 +232,9 @@ def _plugged_in(config: VehicleConfig) -> Any:
     if not found:
         raise ValueError(f"unknown model {config.model!r}; known: {', '.join(model_names())}")
     if config.preset or config.compat:
-        raise ValueError(f"model {config.model!r} is a plug-in: it has parameters, and neither preset nor compat")
+        raise ValueError(
+            f"model {config.model!r} is a plug-in: it has parameters, and neither preset nor compat"
+        )
     return found[0].load()
 
 
@@ -234,7 +253,9 @@ def _parameters_of(kind: _Kind, config: VehicleConfig) -> Any:
     known_names = [field.name for field in dataclasses.fields(cls)]
     for name in config.parameters:
         if name not in known_names:
-            raise ValueError(f"model {config.model!r} has no parameter {name!r}; known: {', '.join(known_names)}")
+            raise ValueError(
+                f"model {config.model!r} has no parameter {name!r}; known: {', '.join(known_names)}"
+            )
     try:
         return msgspec.convert(msgspec.to_builtins(base) | config.parameters, cls)
     except msgspec.ValidationError as exc:

@@ -81,16 +81,21 @@ def check_move(move: Move, rotors: int) -> None:
     """Check a move of a vehicle with so many rotors.
 
     Raises:
-        ValueRefused: a number is beyond the range of its kind, or there are too many or too few of them.
+        ValueRefused: a number is beyond the range of its kind, or there are too many or too few of
+            them.
     """
     if isinstance(move, PathMove) and len(move.points_m) > MOST_POINTS:
-        raise ValueRefused(f"a path has at most {MOST_POINTS} points, not {len(move.points_m)}; fly it in parts")
+        raise ValueRefused(
+            f"a path has at most {MOST_POINTS} points, not {len(move.points_m)}; fly it in parts"
+        )
     if isinstance(move, PathMove) and move.speed_mps < 0.0:
         raise ValueRefused(f"speed_mps must not be negative, got {move.speed_mps}")
     if isinstance(move, SplineMove):
         _check_spline(move)
     if isinstance(move, RotorsMove) and len(move.controls) != rotors:
-        raise ValueRefused(f"the vehicle has {rotors} rotors, not {len(move.controls)}: give one control for each")
+        raise ValueRefused(
+            f"the vehicle has {rotors} rotors, not {len(move.controls)}: give one control for each"
+        )
     for name in move.__struct_fields__:
         _check(name, getattr(move, name))
 
@@ -98,10 +103,13 @@ def check_move(move: Move, rotors: int) -> None:
 def _check_spline(move: SplineMove) -> None:
     if len(move.points_m) > MOST_SPLINE_POINTS:
         raise ValueRefused(
-            f"a spline has at most {MOST_SPLINE_POINTS} points, not {len(move.points_m)}; fly it in parts"
+            f"a spline has at most {MOST_SPLINE_POINTS} points, not {len(move.points_m)}; "
+            "fly it in parts"
         )
     if move.v_mps and len(move.v_mps) != len(move.points_m):
-        raise ValueRefused(f"{len(move.v_mps)} velocities for {len(move.points_m)} points: give one for each")
+        raise ValueRefused(
+            f"{len(move.v_mps)} velocities for {len(move.points_m)} points: give one for each"
+        )
     for name in ("speed_mps", "acceleration_mps2"):
         if not getattr(move, name) >= _SLOWEST:
             raise ValueRefused(f"{name} must be at least {_SLOWEST}, got {getattr(move, name)}")
@@ -127,7 +135,9 @@ def check_gains(gains: LoopGains) -> None:
 
 def check_sticks(sticks: StickPositions | None) -> None:
     """Check a remote control. Raises ValueRefused: a stick is not between its ends."""
-    if sticks is not None and not all(abs(value) <= 1.0 for value in msgspec.structs.astuple(sticks)):
+    if sticks is not None and not all(
+        abs(value) <= 1.0 for value in msgspec.structs.astuple(sticks)
+    ):
         raise ValueRefused(f"sticks must be from -1 to 1, not {sticks}")
 
 
@@ -135,7 +145,8 @@ def check_disturbance(disturbance: VehicleDisturbance, rotors: int) -> None:
     """Check what acts on a vehicle with so many rotors whose places are known.
 
     Raises:
-        ValueRefused: a number is beyond the range of its kind, or the shares are not one of each rotor from 0 to 1.
+        ValueRefused: a number is beyond the range of its kind, or the shares are not one of each
+            rotor from 0 to 1.
     """
     for name in disturbance.__struct_fields__:
         _check(name, getattr(disturbance, name))
@@ -143,9 +154,14 @@ def check_disturbance(disturbance: VehicleDisturbance, rotors: int) -> None:
     if shares is None:
         return
     if not rotors:
-        raise ValueRefused("lost_shares: the places of this model's rotors are not known; leave it out")
+        raise ValueRefused(
+            "lost_shares: the places of this model's rotors are not known; leave it out"
+        )
     if len(shares) != rotors or not all(0.0 <= share <= 1.0 for share in shares):
-        raise ValueRefused(f"lost_shares takes one number from 0 to 1 for each of the {rotors} rotors, got {shares}")
+        raise ValueRefused(
+            f"lost_shares takes one number from 0 to 1 for each of the {rotors} rotors, "
+            f"got {shares}"
+        )
 
 
 def _check(name: str, value: Any) -> None:
@@ -153,7 +169,8 @@ def _check(name: str, value: Any) -> None:
     permitted = _RANGES.get(name)
     if permitted is None:
         return
-    if name == "points_m":  # thousands, which are sought through one by one only where one of them is wrong
+    # Thousands, which are sought through one by one only where one of them is wrong.
+    if name == "points_m":
         rows = np.fromiter(chain.from_iterable(value), np.float64)
         if permitted.has_all(rows):
             return

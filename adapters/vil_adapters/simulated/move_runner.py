@@ -18,7 +18,9 @@ NEVER: Final = 1 << 62
 
 @dataclass(slots=True)
 class _Running:
-    """A move: its number, the step at which it began, its turns so far, the step of its next one."""
+    """A move: its number, the step at which it began, its turns so far, the step of its next
+    one.
+    """
 
     number: int
     flight: MoveFlight
@@ -39,12 +41,17 @@ class MoveRunner:
     """
 
     def __init__(
-        self, dt_s: Fraction, state_of: Callable[[int], FlightState], command: Callable[[int, FlightCommand], None]
+        self,
+        dt_s: Fraction,
+        state_of: Callable[[int], FlightState],
+        command: Callable[[int, FlightCommand], None],
     ) -> None:
         self.ends: list[MoveReport] = []
         self.due = NEVER
         self._step_s = dt_s.as_integer_ratio()
-        self._period = max(Fraction(PERIOD_S).limit_denominator(1000) / dt_s, Fraction(1)).as_integer_ratio()
+        self._period = max(
+            Fraction(PERIOD_S).limit_denominator(1000) / dt_s, Fraction(1)
+        ).as_integer_ratio()
         self._state_of = state_of
         self._command = command
         self._running: dict[int, _Running] = {}

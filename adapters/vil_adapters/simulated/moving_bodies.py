@@ -27,8 +27,8 @@ _LAYOUT: Final = StateLayout(*RIGID_BODY)
 class MovingBodies:
     """Bodies at the times of a simulation, each as it was last seen, on a straight line since.
 
-    A vehicle of another simulation bounces here and there, from the same motions and masses. So nothing that is
-    reported of it moves it back to before the bounce.
+    A vehicle of another simulation bounces here and there, from the same motions and masses. So
+    nothing that is reported of it moves it back to before the bounce.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,10 @@ class MovingBodies:
         return bool(self._later)
 
     def set(self, bodies: Sequence[MovingBody], t_ns: int) -> bool:
-        """Set all bodies at ``t_ns``, or at the later instant at which they were seen. Return True if now."""
+        """Set all bodies at ``t_ns``, or at the later instant at which they were seen.
+
+        Return True if now.
+        """
         seen_ns = max((body.t_ns for body in bodies), default=t_ns)
         if seen_ns <= t_ns:
             self._later.clear()
@@ -54,7 +57,10 @@ class MovingBodies:
         return False
 
     def reach(self, t_ns: int) -> bool:
-        """Go on to an instant. Return True if that changes which bodies there are, or how they move."""
+        """Go on to an instant.
+
+        Return True if that changes which bodies there are, or how they move.
+        """
         changed = False
         while self._later and self._later[0][0] <= t_ns:
             self._set(self._later.popleft()[1])
@@ -67,7 +73,9 @@ class MovingBodies:
     def middles_m(self, k: int, t_ns: int) -> FloatArray:
         """Return the middles of a body's spheres at an instant, (n, 3)."""
         body = self.now[k]
-        middles: FloatArray = np.array(body.middles_m) + (t_ns - body.t_ns) / NS_PER_S * np.array(body.v_mps)
+        middles: FloatArray = np.array(body.middles_m) + (t_ns - body.t_ns) / NS_PER_S * np.array(
+            body.v_mps
+        )
         return middles
 
     def speed_mps(self, k: int) -> float:
@@ -80,12 +88,23 @@ class MovingBodies:
         return speed + float(reach_m) * length(np.asarray(body.mass.w_radps))
 
     def colliding(self, k: int, point_m: FloatArray, like: Collider, t_ns: int) -> CollidingBody:
-        """Return a body that is touched at a point (3,); one that nothing moves has the surface of ``like``."""
+        """Return a body that is touched at a point (3,).
+
+        One that nothing moves has the surface of ``like``.
+        """
         body = self.now[k]
         mass = body.mass
         if mass is None:
-            x = _LAYOUT.pack({"p_world_m": body.middles_m[0], "v_world_mps": body.v_mps, "q_world_body": (0, 0, 0, 1)})
-            return CollidingBody(x, _LAYOUT, like._replace(mass_kg=np.inf, inertia_kgm2=np.full(3, np.inf)), point_m)
+            x = _LAYOUT.pack(
+                {
+                    "p_world_m": body.middles_m[0],
+                    "v_world_mps": body.v_mps,
+                    "q_world_body": (0, 0, 0, 1),
+                }
+            )
+            return CollidingBody(
+                x, _LAYOUT, like._replace(mass_kg=np.inf, inertia_kgm2=np.full(3, np.inf)), point_m
+            )
         p_m = np.array(mass.p_m) + (t_ns - body.t_ns) / NS_PER_S * np.array(body.v_mps)
         motion = {
             "p_world_m": p_m,
@@ -93,7 +112,9 @@ class MovingBodies:
             "q_world_body": mass.q_xyzw,
             "w_body_radps": mass.w_radps,
         }
-        surface = Collider(mass.mass_kg, np.array(mass.inertia_kgm2), mass.restitution, mass.friction)
+        surface = Collider(
+            mass.mass_kg, np.array(mass.inertia_kgm2), mass.restitution, mass.friction
+        )
         return CollidingBody(_LAYOUT.pack(motion), _LAYOUT, surface, point_m)
 
     def struck(self, k: int, x: FloatArray, moved_m: FloatArray, t_ns: int) -> None:
@@ -113,11 +134,16 @@ class MovingBodies:
             mass=msgspec.structs.replace(body.mass, p_m=(px, py, pz), w_radps=(wx, wy, wz)),
         )
         self.now = (*self.now[:k], after, *self.now[k + 1 :])
-        self._settled_ns.setdefault(body.name, t_ns + _SETTLED_NS)  # a lasting contact does not prolong it
+        # A lasting contact does not prolong it.
+        self._settled_ns.setdefault(body.name, t_ns + _SETTLED_NS)
 
     def _set(self, bodies: Sequence[MovingBody]) -> None:
-        """Set all bodies, but leave those that bounced a moment before they were seen as they are."""
-        settles = {body.name for body in bodies if body.t_ns < self._settled_ns.get(body.name, body.t_ns)}
+        """Set all bodies, but leave those that bounced a moment before they were seen as they
+        are.
+        """
+        settles = {
+            body.name for body in bodies if body.t_ns < self._settled_ns.get(body.name, body.t_ns)
+        }
         here = {body.name: body for body in self.now if body.name in settles}
         self._settled_ns = {name: t_ns for name, t_ns in self._settled_ns.items() if name in here}
         self.now = tuple(here.get(body.name, body) for body in bodies)

@@ -20,7 +20,8 @@ _INTERFACE: Final = struct.Struct("16sh22x")
 
 
 def enter_own_network() -> None:
-    """Move this process, which has one thread, and the children it starts, to a network with a loopback only.
+    """Move this process, which has one thread, and the children it starts, to a network with a
+    loopback only.
 
     Without root it becomes root of a user namespace of its own, where that is allowed.
 
@@ -32,8 +33,10 @@ def enter_own_network() -> None:
         _raise_loopback()
     except OSError as exc:
         raise SourceUnavailable(
-            f"a network namespace is not allowed here: {exc.strerror}. Start the bridge as root, allow user namespaces "
-            "(sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0), or take "
+            f"a network namespace is not allowed here: {exc.strerror}. Start the bridge "
+            "as root, allow user namespaces "
+            "(sysctl kernel.unprivileged_userns_clone=1, or "
+            "kernel.apparmor_restrict_unprivileged_userns=0), or take "
             "no namespace"
         ) from None
 

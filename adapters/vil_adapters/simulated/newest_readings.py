@@ -58,10 +58,16 @@ class NewestReadings:
 
     def kinds_of(self, subject: str) -> Mapping[str, SensorKind]:
         """Return the kinds of a vehicle's sensors by name."""
-        return {name: self.sensors[number].kind for name, (number, _) in self._places.get(subject, {}).items()}
+        return {
+            name: self.sensors[number].kind
+            for name, (number, _) in self._places.get(subject, {}).items()
+        }
 
     def of(self, subject: str) -> dict[str, SensorReading]:
-        """Return the newest reading of each sensor of a vehicle by name; a sensor without one yet is absent."""
+        """Return the newest reading of each sensor of a vehicle by name.
+
+        A sensor without one yet is absent.
+        """
         mine = self._places.get(subject, {})
         with self._lock:
             start_ns = self._start_ns
@@ -74,5 +80,7 @@ class NewestReadings:
                 sensor = self.sensors[number]
                 numbers = values.rows(len(sensor.vehicles))[row]
                 label = values.labels[row] if values.labels else ""
-                found[name] = reading_of(sensor.kind, start_ns + values.t_ns, offset_ns, numbers, label)
+                found[name] = reading_of(
+                    sensor.kind, start_ns + values.t_ns, offset_ns, numbers, label
+                )
         return found

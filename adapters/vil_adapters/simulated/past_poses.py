@@ -20,8 +20,8 @@ class _Past(NamedTuple):
     """All vehicles at an instant of simulation time.
 
     Attributes:
-        states: (vehicles, 13), the place first, the attitude in columns 6 to 9. placed: vehicles that were put
-            elsewhere since the instant before.
+        states: (vehicles, 13), the place first, the attitude in columns 6 to 9. placed: vehicles
+            that were put elsewhere since the instant before.
     """
 
     t_ns: int
@@ -34,7 +34,10 @@ class _Past(NamedTuple):
 
 
 class PastPoses:
-    """Poses of the vehicles of a source at instants of simulation time; the owner guards it with a lock."""
+    """Poses of the vehicles of a source at instants of simulation time.
+
+    The owner guards it with a lock.
+    """
 
     def __init__(self) -> None:
         self._past: deque[_Past] = deque(maxlen=_MOST)
@@ -44,15 +47,17 @@ class PastPoses:
         self._past.clear()
 
     def add(self, t_ns: int, states: FloatArray, placed: Sequence[int]) -> None:
-        """Store the newest states, (vehicles, 13), and which vehicles were put elsewhere for them."""
+        """Store the newest states, (vehicles, 13), and which vehicles were put elsewhere for
+        them.
+        """
         self._past.append(_Past(t_ns, states, frozenset(placed)))
 
     def at(self, number: int, t_ns: int, slack_ns: int = 0) -> Transform | None:
         """Return a vehicle's pose at an instant, None = it is not known yet.
 
-        Between two states it is interpolated. A vehicle that was put elsewhere is in its old place until then, at
-        that instant, and for ``slack_ns`` after it. Before the oldest state it is where that has it, after the newest
-        where that has it.
+        Between two states it is interpolated. A vehicle that was put elsewhere is in its old place
+        until then, at that instant, and for ``slack_ns`` after it. Before the oldest state it is
+        where that has it, after the newest where that has it.
         """
         known = [past for past in self._past if number < len(past.states)]
         if not known:

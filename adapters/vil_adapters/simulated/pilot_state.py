@@ -13,7 +13,8 @@ class PilotState:
     """Pilot of a vehicle: kind, mode and counters.
 
     Attributes:
-        climb_goal: what the newest command of a move leads to vertically, see :func:`climb_goal_of`; empty = none.
+        climb_goal: what the newest command of a move leads to vertically, see
+            :func:`climb_goal_of`; empty = none.
     """
 
     mode: str

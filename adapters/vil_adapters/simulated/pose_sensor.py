@@ -20,24 +20,33 @@ from vil_bridge.vehicles.sensors.components import LatencyLine, SampleSchedule
 
 _STREAM: Final = 1700
 _LEAST_SPREAD: Final = 0.01
-"""Standard deviation that a message states at least, metres, radians, m/s: with it PX4 and ArduPilot have flown."""
+"""Standard deviation that a message states at least, metres, radians, m/s.
+
+With it PX4 and ArduPilot have flown.
+"""
 
 
 def motions_of(truth: TrueState) -> list[TrueMotion]:
     """Return the true motion of each vehicle."""
     columns = truth.p_world_m, truth.v_world_mps, truth.q_world_body, truth.w_body_radps
-    return [TrueMotion(*(tuple(v) for v in row)) for row in zip(*(c.tolist() for c in columns), strict=True)]
+    return [
+        TrueMotion(*(tuple(v) for v in row))
+        for row in zip(*(c.tolist() for c in columns), strict=True)
+    ]
 
 
 class PoseSensor:
     """Motion capture of some vehicles that have the same.
 
     Args:
-        config: theirs. vehicles: in the order of the truth's rows. origin: place of the room's zero.
+        config: theirs. vehicles: in the order of the truth's rows. origin: place of the room's
+            zero.
         seed: of the noise.
     """
 
-    def __init__(self, config: AutopilotPose, vehicles: Sequence[Vehicle], origin: GeoOrigin, seed: int) -> None:
+    def __init__(
+        self, config: AutopilotPose, vehicles: Sequence[Vehicle], origin: GeoOrigin, seed: int
+    ) -> None:
         deviations = config.position_m, config.velocity_mps, config.attitude_rad
         self._config = config
         self._origin = origin
@@ -65,9 +74,14 @@ class PoseSensor:
             v_world_mps=truth.v_world_mps + errors[:, 3:6],
             q_world_body=_turned(truth.q_world_body, errors[:, 6:]),
         )
-        places = zip(*(values.tolist() for values in self._origin.to_geodetic(seen.p_world_m)), strict=True)
+        places = zip(
+            *(values.tolist() for values in self._origin.to_geodetic(seen.p_world_m)), strict=True
+        )
         kind, t_ns, spread = self._config.kind, truth.t_ns, self._spread
-        return [PoseSample(kind, t_ns, *both, spread) for both in zip(motions_of(seen), places, strict=True)]
+        return [
+            PoseSample(kind, t_ns, *both, spread)
+            for both in zip(motions_of(seen), places, strict=True)
+        ]
 
 
 def _turned(q_world_body: FloatArray, by_rad: FloatArray) -> FloatArray:

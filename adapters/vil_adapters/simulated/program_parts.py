@@ -1,4 +1,7 @@
-"""Further sensors of autopilots' programs, only where they are configured: battery, airspeed, range, optical flow."""
+"""Further sensors of autopilots' programs, only where they are configured.
+
+Battery, airspeed, range, optical flow.
+"""
 
 from __future__ import annotations
 
@@ -34,26 +37,44 @@ class ProgramParts:
     """Parts of some vehicles that have the same.
 
     Args:
-        config: theirs. group: of the vehicles. vehicles: in the order of its rows. seed: of all noise.
+        config: theirs. group: of the vehicles. vehicles: in the order of its rows. seed: of all
+            noise.
     """
 
     def __init__(
-        self, config: AutopilotProgramConfig, group: VehicleGroup, vehicles: Sequence[Vehicle], seed: int
+        self,
+        config: AutopilotProgramConfig,
+        group: VehicleGroup,
+        vehicles: Sequence[Vehicle],
+        seed: int,
     ) -> None:
         numbers = np.array([vehicle.index for vehicle in vehicles])
         radius_m = vehicles[0].config.rotor_radius_m
         self._group = group
-        self._batteries = None if config.battery is None else Batteries(config.battery, len(vehicles), radius_m)
+        self._batteries = (
+            None if config.battery is None else Batteries(config.battery, len(vehicles), radius_m)
+        )
         self._pitots = None if config.airspeed is None else _Pitots(config.airspeed, numbers, seed)
-        self._ranges = None if config.range_finder is None else _Ranges(config.range_finder, numbers, seed)
-        self._reach_m = max([part.max_m for part in (config.range_finder, config.optical_flow) if part], default=0.0)
-        self._flows = None if config.optical_flow is None else _Flows(config.optical_flow, numbers, seed)
+        self._ranges = (
+            None if config.range_finder is None else _Ranges(config.range_finder, numbers, seed)
+        )
+        self._reach_m = max(
+            [part.max_m for part in (config.range_finder, config.optical_flow) if part], default=0.0
+        )
+        self._flows = (
+            None if config.optical_flow is None else _Flows(config.optical_flow, numbers, seed)
+        )
 
     def added(self, samples: Sequence[AutopilotSample], truth: TrueState) -> list[AutopilotSample]:
-        """Return the samples with what these parts measure now; the motors' supply follows the batteries."""
+        """Return the samples with what these parts measure now.
+
+        The motors' supply follows the batteries.
+        """
         nothing = [None] * len(samples)
         fleets = self._group.fleets
-        air: Sequence[AirData | None] = nothing if self._pitots is None else self._pitots.readings(truth, fleets)
+        air: Sequence[AirData | None] = (
+            nothing if self._pitots is None else self._pitots.readings(truth, fleets)
+        )
         batteries: Sequence[BatteryState | None] = nothing
         if self._batteries is not None:
             batteries = self._batteries.states(truth.t_ns, fleets)
@@ -69,14 +90,21 @@ class ProgramParts:
         return [s._replace(air=a, battery=b, distance=r, flow=f) for s, a, b, r, f in rows]
 
     def _below_m(self, truth: TrueState) -> FloatArray:
-        """Return distances to surfaces below the vehicles along their own axes, (n,); inf = there is none."""
+        """Return distances to surfaces below the vehicles along their own axes, (n,).
+
+        Inf = there is none.
+        """
         down = q_rotate(truth.q_world_body, np.broadcast_to(_DOWN, truth.p_world_m.shape))
         below_m = np.full(len(down), np.inf)
         floor_m, scene = self._group.config.contact.floor_m, self._group.scene
         if floor_m is not None:
             floor_below_m = to_floor(truth.p_world_m - (0.0, 0.0, floor_m), down)
             below_m = np.minimum(below_m, floor_below_m)
-        return below_m if scene is None else np.minimum(below_m, scene.ranges_m(truth.p_world_m, down, self._reach_m))
+        return (
+            below_m
+            if scene is None
+            else np.minimum(below_m, scene.ranges_m(truth.p_world_m, down, self._reach_m))
+        )
 
 
 def parts_of(
@@ -90,7 +118,9 @@ def parts_of(
 class _Pitots:
     """Pitot tubes: the pressure of the air that comes from ahead."""
 
-    def __init__(self, config: AutopilotAirspeed, numbers: npt.NDArray[np.int64], seed: int) -> None:
+    def __init__(
+        self, config: AutopilotAirspeed, numbers: npt.NDArray[np.int64], seed: int
+    ) -> None:
         self._config = config
         self._numbers = numbers
         self._noise = NoiseStream(seed, _AIR_STREAM)
@@ -106,11 +136,15 @@ class _Pitots:
         around = fleets.around()
         wind, density = around[:, _WIND], around[:, _DENSITY][:, 0]
         ahead = q_rotate(q_conj(truth.q_world_body), truth.v_world_mps - wind)[:, 0]
-        errors = self._config.offset_pa + self._config.noise_pa * self._noise.normals(self._count, self._numbers, 1)
+        errors = self._config.offset_pa + self._config.noise_pa * self._noise.normals(
+            self._count, self._numbers, 1
+        )
         pressure_pa = 0.5 * density * ahead * np.abs(ahead) + errors[:, 0]
         speed_mps = np.sqrt(2.0 * np.maximum(pressure_pa, 0.0) / density)
         rows = zip(pressure_pa.tolist(), speed_mps.tolist(), wind.tolist(), strict=True)
-        self._newest = [AirData(truth.t_ns, pa, mps, (east, north, up)) for pa, mps, (east, north, up) in rows]
+        self._newest = [
+            AirData(truth.t_ns, pa, mps, (east, north, up)) for pa, mps, (east, north, up) in rows
+        ]
         return self._newest
 
 
@@ -131,9 +165,14 @@ class _Ranges:
         self._count += 1
         config = self._config
         read = below_m + config.noise_m * self._noise.normals(self._count, self._numbers, 1)[:, 0]
-        read = np.where(below_m <= config.max_m, np.clip(read, config.min_m, config.max_m), config.max_m)
+        read = np.where(
+            below_m <= config.max_m, np.clip(read, config.min_m, config.max_m), config.max_m
+        )
         bounds = config.min_m, config.max_m
-        return [DistanceReading(truth.t_ns, *bounds, (0.0, 0.0, 0.0), (_DOWN,), (m,)) for m in read.tolist()]
+        return [
+            DistanceReading(truth.t_ns, *bounds, (0.0, 0.0, 0.0), (_DOWN,), (m,))
+            for m in read.tolist()
+        ]
 
 
 class _Flows:
@@ -163,9 +202,13 @@ class _Flows:
         if not self._schedule.due(truth.t_ns) or not span_s:
             return [None] * len(below_m)
         self._count += 1
-        self._sums[:, :2] += self._config.noise_radps * span_s * self._noise.normals(self._count, self._numbers, 2)
+        self._sums[:, :2] += (
+            self._config.noise_radps * span_s * self._noise.normals(self._count, self._numbers, 2)
+        )
         rows = zip(self._sums.tolist(), self._seen.tolist(), strict=True)
-        found = [FlowReading(truth.t_ns, span_s, (x, y), (p, q, r), ok) for (x, y, p, q, r), ok in rows]
+        found = [
+            FlowReading(truth.t_ns, span_s, (x, y), (p, q, r), ok) for (x, y, p, q, r), ok in rows
+        ]
         self._begun_ns = truth.t_ns
         self._sums[:] = 0.0
         self._seen[:] = True

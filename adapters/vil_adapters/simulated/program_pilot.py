@@ -17,7 +17,9 @@ _SLOW: Final = 0.2
 """Mean output of motors that idle: 0.055 of Betaflight, 0.15 of ArduPilot."""
 _STILL: Final = 0.08
 _MOVING: Final = 0.2
-"""Velocities (m/s) and rates (rad/s) of a vehicle that stands, and of one that has left the ground."""
+"""Velocities (m/s) and rates (rad/s) of a vehicle that stands, and of one that has left the
+ground.
+"""
 _STANDS_S: Final = 0.2
 
 
@@ -25,13 +27,18 @@ class ProgramPilot:
     """Commands of programs to the vehicles of a group.
 
     Attributes:
-        mode: of the model, that the motors' commands are for. rc_us: remote control of each vehicle, None = no pilot.
+        mode: of the model, that the motors' commands are for. rc_us: remote control of each
+            vehicle, None = no pilot.
         states: of the links, in words. armed: which programs say that they are.
         supply: share of the highest rotor speeds that each battery gives, (n,).
     """
 
     def __init__(
-        self, factory: ModelFactory, fleets: ModeFleets, vehicles: int, config: AutopilotProgramConfig
+        self,
+        factory: ModelFactory,
+        fleets: ModeFleets,
+        vehicles: int,
+        config: AutopilotProgramConfig,
     ) -> None:
         self.mode: Final = factory.motor_mode
         self.rc_us: Final[list[tuple[int, ...] | None]] = [None] * vehicles
@@ -61,22 +68,26 @@ class ProgramPilot:
     def landed_after(self, landed: BoolArray, bodies: FloatArray, t_s: float) -> BoolArray:
         """Return which vehicles stand on the ground, (n,), from which did before.
 
-        A standing one has landed until it moves. A moving one has once it has stood for a while with slow motors:
-        at the top of a throw it stands for an instant too.
+        A standing one has landed until it moves. A moving one has once it has stood for a while
+        with slow motors: at the top of a throw it stands for an instant too.
 
         Args:
             landed: before, (n,).
             bodies: positions, velocities, attitudes and rates, (n, 13).
             t_s: simulated time.
         """
-        fastest = np.maximum(np.abs(bodies[:, 3:6]).max(axis=1), np.abs(bodies[:, 10:13]).max(axis=1))
+        fastest = np.maximum(
+            np.abs(bodies[:, 3:6]).max(axis=1), np.abs(bodies[:, 10:13]).max(axis=1)
+        )
         self._moved_s[fastest > _STILL] = t_s
         stood = self._slow & (t_s - self._moved_s >= _STANDS_S)
         after: BoolArray = np.where(landed, fastest <= _MOVING, stood)
         return after
 
 
-def program_pilot_of(factory: ModelFactory, fleets: ModeFleets, vehicles: Sequence[Vehicle]) -> ProgramPilot | None:
+def program_pilot_of(
+    factory: ModelFactory, fleets: ModeFleets, vehicles: Sequence[Vehicle]
+) -> ProgramPilot | None:
     """Return the pilot of a group, None where no program flies it."""
     config = vehicles[0].config.autopilot
     if not isinstance(config, AutopilotProgramConfig):

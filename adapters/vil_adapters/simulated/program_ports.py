@@ -1,4 +1,7 @@
-"""Ports, rates and command lines of autopilots' programs; plain numbers, which a configuration is checked with."""
+"""Ports, rates and command lines of autopilots' programs.
+
+Plain numbers, which a configuration is checked with.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +41,27 @@ def pose_port_of(config: AutopilotProgramConfig, instance: int) -> int | None:
     return (config.pose.port or _ARDUPILOT_SERIAL1) + _ARDUPILOT_STEP * instance
 
 
-def commands_of(config: AutopilotProgramConfig, vehicle: str, instance: int) -> list[tuple[tuple[str, ...], Path]]:
-    """Return the command line of a vehicle's program and its folder; empty = it is started elsewhere."""
+def commands_of(
+    config: AutopilotProgramConfig, vehicle: str, instance: int
+) -> list[tuple[tuple[str, ...], Path]]:
+    """Return the command line of a vehicle's program and its folder.
+
+    Empty = it is started elsewhere.
+    """
     if not config.command:
         return []
 
-    values = {"{vehicle}": vehicle, "{instance}": str(instance), "{port}": str(port_of(config, instance) or "")}
+    values = {
+        "{vehicle}": vehicle,
+        "{instance}": str(instance),
+        "{port}": str(port_of(config, instance) or ""),
+    }
 
     def filled(text: str) -> str:
         for name, value in values.items():
             text = text.replace(name, value)
         return text
 
-    return [(tuple(filled(part) for part in config.command), Path(filled(config.folder)).absolute())]
+    return [
+        (tuple(filled(part) for part in config.command), Path(filled(config.folder)).absolute())
+    ]

@@ -20,17 +20,20 @@ _RATE_HZ: Final = 100.0
 
 
 class Batteries:
-    """A battery of each of some vehicles: open voltage by charge, less the current's drop over its resistance.
+    """A battery of each of some vehicles.
 
-    The rotors take the power of ideal ones of the same thrust, T^1.5 / sqrt(2 rho A), over their efficiency. It does
-    not follow from a model's torques: FlightGoggles' constants ask for 1.5 kW at hover.
+    Open voltage by charge, less the current's drop over its resistance.
+
+    The rotors take the power of ideal ones of the same thrust, T^1.5 / sqrt(2 rho A), over their
+    efficiency. It does not follow from a model's torques: FlightGoggles' constants ask for 1.5 kW
+    at hover.
 
     Args:
         config: theirs. vehicles: how many. rotor_radius_m: of each rotor.
 
     Attributes:
-        voltage_v, current_a, charge: now, (n,). supply: share of the highest rotor speeds that the voltage gives, (n,);
-            0 once a battery is empty.
+        voltage_v, current_a, charge: now, (n,). supply: share of the highest rotor speeds that the
+            voltage gives, (n,); 0 once a battery is empty.
     """
 
     def __init__(self, config: AutopilotBattery, vehicles: int, rotor_radius_m: float) -> None:
@@ -55,21 +58,33 @@ class Batteries:
     def _update(self, t_ns: int, thrusts_n: FloatArray, density_kgpm3: FloatArray) -> None:
         """Go on to a time, with the thrusts (n, rotors) in air of a density (n,)."""
         config = self._config
-        self.charge -= self.current_a * (t_ns - self._t_ns) / (NS_PER_S * _S_PER_H * config.capacity_ah)
+        self.charge -= (
+            self.current_a * (t_ns - self._t_ns) / (NS_PER_S * _S_PER_H * config.capacity_ah)
+        )
         np.maximum(self.charge, 0.0, out=self.charge)
         self._t_ns = t_ns
-        ideal_w = (np.maximum(thrusts_n, 0.0) ** 1.5).sum(axis=1) / np.sqrt(2.0 * density_kgpm3 * self._disc_m2)
+        ideal_w = (np.maximum(thrusts_n, 0.0) ** 1.5).sum(axis=1) / np.sqrt(
+            2.0 * density_kgpm3 * self._disc_m2
+        )
         power_w, open_v = ideal_w / config.efficiency + config.load_w, self._open_v()
         # V (V_open - V) / R = P; more power than it can give halves the voltage.
-        self.voltage_v = 0.5 * (open_v + np.sqrt(np.maximum(open_v**2 - 4.0 * config.resistance_ohm * power_w, 0.0)))
-        self.current_a = np.minimum(power_w / self.voltage_v, _most_a(open_v, config.resistance_ohm))
+        self.voltage_v = 0.5 * (
+            open_v + np.sqrt(np.maximum(open_v**2 - 4.0 * config.resistance_ohm * power_w, 0.0))
+        )
+        self.current_a = np.minimum(
+            power_w / self.voltage_v, _most_a(open_v, config.resistance_ohm)
+        )
         self.supply = np.where(self.charge > 0.0, self.voltage_v / self._full_v, 0.0)
-        columns = zip(self.voltage_v.tolist(), self.current_a.tolist(), self.charge.tolist(), strict=True)
+        columns = zip(
+            self.voltage_v.tolist(), self.current_a.tolist(), self.charge.tolist(), strict=True
+        )
         self._states = [BatteryState(*row) for row in columns]
 
     def _open_v(self) -> FloatArray:
         config = self._config
-        return config.cells * (config.cell_empty_v + (config.cell_full_v - config.cell_empty_v) * self.charge)
+        return config.cells * (
+            config.cell_empty_v + (config.cell_full_v - config.cell_empty_v) * self.charge
+        )
 
 
 def _most_a(open_v: FloatArray, resistance_ohm: float) -> FloatArray | float:

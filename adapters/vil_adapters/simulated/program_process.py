@@ -1,4 +1,7 @@
-"""The process of an autopilot's program: started, watched, started again when it ends, ended with the source."""
+"""The process of an autopilot's program.
+
+Started, watched, started again when it ends, ended with the source.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,17 @@ class ProgramProcess:
     """One program; one thread uses it.
 
     Args:
-        name: of the vehicle. command: the program and its arguments. folder: in which it runs, made if absent; its
-            output goes to ``output.log`` there. environment: that it gets, where the bridge's own does not set it.
+        name: of the vehicle. command: the program and its arguments. folder: in which it runs, made
+            if absent; its output goes to ``output.log`` there. environment: that it gets, where the
+            bridge's own does not set it.
     """
 
     def __init__(
-        self, name: str, command: tuple[str, ...], folder: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: tuple[str, ...],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
         self._command = command
@@ -62,12 +70,17 @@ class ProgramProcess:
             self._spawn()
         except OSError as exc:
             raise SourceUnavailable(
-                f"{self._name}: cannot start {self._command[0]!r} in {self._folder}: {exc.strerror}. Set "
-                "autopilot.command to the program's path, and autopilot.folder to one that can be written"
+                f"{self._name}: cannot start {self._command[0]!r} in {self._folder}: "
+                f"{exc.strerror}. Set "
+                "autopilot.command to the program's path, and autopilot.folder to one "
+                "that can be written"
             ) from None
 
     def check(self) -> bool:
-        """Start the program again some time after it ended; call it often. Return True once when it has ended."""
+        """Start the program again some time after it ended; call it often.
+
+        Return True once when it has ended.
+        """
         now_ns = machine_ns()
         if now_ns - self._checked_ns < _CHECK_NS:
             return False
@@ -76,14 +89,18 @@ class ProgramProcess:
             if now_ns >= self._again_ns:
                 self._start_again()
         elif self._child is not None and self._child.poll() is not None:
-            with contextlib.suppress(OSError):  # what it has left would have the ports of the next one
+            # What it has left would have the ports of the next one.
+            with contextlib.suppress(OSError):
                 os.killpg(self._child.pid, signal.SIGKILL)
             self._start_later(f"ended code={self._child.returncode}")
             return True
         return False
 
     def signal(self, number: int) -> bool:
-        """Send a signal to the program and what it started; 0 only looks. Return True while any of them is there."""
+        """Send a signal to the program and what it started; 0 only looks.
+
+        Return True while any of them is there.
+        """
         if self._child is None:
             return False
         self._child.poll()  # one that has ended counts until then
@@ -124,11 +141,16 @@ class ProgramProcess:
             self._pause_ns = _FIRST_PAUSE_NS
         self._again_ns = now_ns + self._pause_ns
         pause_s, output = self._pause_ns / NS_PER_S, self._folder / "output.log"
-        logger.warning("program of %s %s again_in_s=%.1f output=%s", self._name, what, pause_s, output)
+        logger.warning(
+            "program of %s %s again_in_s=%.1f output=%s", self._name, what, pause_s, output
+        )
 
 
 def end_programs(programs: Iterable[ProgramProcess]) -> None:
-    """End programs and what they started, all at the same time: those that do not end when asked are killed."""
+    """End programs and what they started, all at the same time.
+
+    Those that do not end when asked are killed.
+    """
     left = list(programs)
     for number in (signal.SIGTERM, signal.SIGKILL):
         until_ns = machine_ns() + _PATIENCE_NS
@@ -139,7 +161,9 @@ def end_programs(programs: Iterable[ProgramProcess]) -> None:
 
 
 def _prepare_child() -> None:
-    """Have the kernel kill the child when the thread that started it is gone; leave our real-time priority to us.
+    """Have the kernel kill the child when the thread that started it is gone.
+
+    Leave our real-time priority to us.
 
     A program that ignores a request to end would outlive its starter otherwise.
     """

@@ -17,26 +17,41 @@ from vil_adapters.simulated.vehicle_config import (
 )
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading, SensorKind
+from vil_bridge.core.sensor_readings import (
+    BarometerReading,
+    GpsReading,
+    ImuReading,
+    MagnetometerReading,
+    SensorKind,
+)
 from vil_bridge.protocols.autopilots.link import AutopilotSample
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.barometer import Barometer, FleetBarometerReading
 from vil_bridge.vehicles.sensors.components import LatencyLine, SampleSchedule
 from vil_bridge.vehicles.sensors.gps import FleetGpsReading
-from vil_bridge.vehicles.sensors.imu import FleetImuReading, ImuParameters, ImuSensor, without_limits
+from vil_bridge.vehicles.sensors.imu import (
+    FleetImuReading,
+    ImuParameters,
+    ImuSensor,
+    without_limits,
+)
 from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
 _ORDINAL: Final = 50
-"""Number of a program's sensor among those of its kind, for its noise; the vehicle's own have smaller ones."""
+"""Number of a program's sensor among those of its kind, for its noise.
+
+The vehicle's own have smaller ones.
+"""
 
 
 class ProgramSensors:
     """Sensors of some vehicles that have the same.
 
     Args:
-        config: theirs. rate_hz: of the inertial sensor. group: theirs. vehicles: in the order of its rows.
+        config: theirs. rate_hz: of the inertial sensor. group: theirs. vehicles: in the order of
+            its rows.
         origin: place of the room's zero. seed: of all noise.
     """
 
@@ -50,9 +65,13 @@ class ProgramSensors:
         seed: int,
     ) -> None:
         def sensor(kind: SensorKind, config: AutopilotPart) -> tuple[Sensor[Any], SensorPart]:
-            own = SensorConfig(type=kind, preset=config.preset, parameters=config.parameters, rate_hz=rate_hz)
+            own = SensorConfig(
+                type=kind, preset=config.preset, parameters=config.parameters, rate_hz=rate_hz
+            )
             part = _unlimited(part_of(own), own)
-            made = sensor_of(FittedSensor(kind, kind, own, tuple(vehicles), _ORDINAL, False), part, origin, seed)
+            made = sensor_of(
+                FittedSensor(kind, kind, own, tuple(vehicles), _ORDINAL, False), part, origin, seed
+            )
             assert made is not None
             return made, part
 
@@ -63,10 +82,16 @@ class ProgramSensors:
         barometer, _ = sensor("barometer", config.barometer)
         assert isinstance(barometer, Barometer)
         self._barometer: Final = barometer
-        self._gps = None if config.gps is None else _Receiver(*sensor("gps", config.gps), config.gps_hz)
-        self._poses = None if config.pose is None else PoseSensor(config.pose, vehicles, origin, seed)
+        self._gps = (
+            None if config.gps is None else _Receiver(*sensor("gps", config.gps), config.gps_hz)
+        )
+        self._poses = (
+            None if config.pose is None else PoseSensor(config.pose, vehicles, origin, seed)
+        )
 
-    def samples(self, truth: TrueState, rc_us: Sequence[tuple[int, ...] | None]) -> list[AutopilotSample]:
+    def samples(
+        self, truth: TrueState, rc_us: Sequence[tuple[int, ...] | None]
+    ) -> list[AutopilotSample]:
         """Return what the program of each vehicle gets now; ``rc_us``: remote control of each."""
         t_ns = truth.t_ns
         imu: FleetImuReading | None = self._imu.sample(truth)
@@ -74,7 +99,8 @@ class ProgramSensors:
         barometer: FleetBarometerReading | None = self._barometer.sample(truth)
         gps = [None] * len(rc_us) if self._gps is None else self._gps.readings(truth)
         poses = [None] * len(rc_us) if self._poses is None else self._poses.samples(truth)
-        assert imu is not None and magnetometer is not None and barometer is not None  # they measure at every call
+        # They measure at every call.
+        assert imu is not None and magnetometer is not None and barometer is not None
         rates, forces = imu.w_radps.tolist(), imu.f_mps2.tolist()
         fields = magnetometer.field_sensor_t.tolist()
         heights, pressures = barometer.altitude_m.tolist(), barometer.pressure_pa.tolist()
@@ -97,14 +123,20 @@ class ProgramSensors:
 
 
 def _unlimited(part: SensorPart, config: SensorConfig) -> SensorPart:
-    """Return the part without the ranges of its preset: an impact beyond one never reaches the estimate.
+    """Return the part without the ranges of its preset.
+
+    An impact beyond one never reaches the estimate.
 
     A range that the parameters state holds.
     """
     if not isinstance(part.parameters, ImuParameters):
         return part
     free = without_limits(part.parameters)
-    stated = {name: getattr(part.parameters, name) for name in ("gyro", "accel") if name in config.parameters}
+    stated = {
+        name: getattr(part.parameters, name)
+        for name in ("gyro", "accel")
+        if name in config.parameters
+    }
     return replace(part, parameters=replace(free, **stated))
 
 
@@ -126,9 +158,13 @@ class _Receiver:
         found = self._line.release(truth.t_ns)
         if found is None:
             return [None] * len(truth.p_world_m)
-        places = zip(found.lat_deg.tolist(), found.lon_deg.tolist(), found.h_m.tolist(), strict=True)
+        places = zip(
+            found.lat_deg.tolist(), found.lon_deg.tolist(), found.h_m.tolist(), strict=True
+        )
         accuracy = found.horizontal_m, found.vertical_m
         return [
-            GpsReading(found.t_ns, *place, *accuracy, tuple(v), int(found.fix), True, found.t_ns // 1000)
+            GpsReading(
+                found.t_ns, *place, *accuracy, tuple(v), int(found.fix), True, found.t_ns // 1000
+            )
             for place, v in zip(places, found.v_world_mps.tolist(), strict=True)
         ]

@@ -1,4 +1,7 @@
-"""Distance sensors and lidars of simulated vehicles: rays from the poses that the simulation hands out."""
+"""Distance sensors and lidars of simulated vehicles.
+
+Rays from the poses that the simulation hands out.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ import numpy as np
 
 from vil_adapters.simulated.ipc import SensorValues
 from vil_adapters.simulated.newest_readings import NewestReadings
-from vil_adapters.simulated.sensor_parts import RANGING_KINDS, RangingParameters, noise_stream_of, part_of
+from vil_adapters.simulated.sensor_parts import (
+    RANGING_KINDS,
+    RangingParameters,
+    noise_stream_of,
+    part_of,
+)
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import q_rotate
@@ -23,7 +31,10 @@ from vil_bridge.vehicles.sensors.beams import BeamParameters, LidarParameters, n
 
 
 class _Measurement(NamedTuple):
-    """Poses (vehicles, 7) from which a sensor casts its rays; ``number`` counts its measurements."""
+    """Poses (vehicles, 7) from which a sensor casts its rays.
+
+    ``number`` counts its measurements.
+    """
 
     t_ns: int
     number: int
@@ -45,7 +56,8 @@ class RangingSensors:
 
     Args:
         source: its name. scene: that the rays meet. rays: casts them.
-        readings: takes the newest readings. emit: takes every reading. status: counts what is left out.
+        readings: takes the newest readings. emit: takes every reading. status: counts what is left
+            out.
         seed: of the noise.
     """
 
@@ -84,7 +96,9 @@ class RangingSensors:
         count = self._counts[number] = self._counts.get(number, 0) + 1
         if number in self._waiting:
             self._status.counters["rays_left_out"] += 1
-        self._waiting[number] = _Measurement(t_ns, count, values.rows(len(self._readings.sensors[number].vehicles)))
+        self._waiting[number] = _Measurement(
+            t_ns, count, values.rows(len(self._readings.sensors[number].vehicles))
+        )
         self._measured.set()
 
     def start(self) -> None:
@@ -116,10 +130,18 @@ class RangingSensors:
     async def _measure(self, number: int, measurement: _Measurement) -> None:
         fitted, t_ns = self._readings.sensors[number], measurement.t_ns
         for row, vehicle in enumerate(fitted.vehicles):
-            values = await self._row(number, vehicle.name, vehicle.index, measurement, measurement.poses[row])
+            values = await self._row(
+                number, vehicle.name, vehicle.index, measurement, measurement.poses[row]
+            )
             arrived_ns = max(now_ns(), t_ns)
             event = SensorReadings(
-                self._source, fitted.name, fitted.kind, t_ns, arrived_ns, (vehicle.name,), values[None]
+                self._source,
+                fitted.name,
+                fitted.kind,
+                t_ns,
+                arrived_ns,
+                (vehicle.name,),
+                values[None],
             )
             self._readings.store(number, row, event.reading(0, 0))
             self._emit(event)
@@ -134,6 +156,8 @@ class RangingSensors:
         directions = q_rotate(q_world_body, ahead_body)
         origins = np.broadcast_to(start, directions.shape)
         who = self._source, subject
-        hits = await self._rays.cast(self._scene, who, measurement.t_ns, origins, directions, parameters.reach_m)
+        hits = await self._rays.cast(
+            self._scene, who, measurement.t_ns, origins, directions, parameters.reach_m
+        )
         normals = noise_of(parameters, noise, measurement.number, vehicle)
         return parameters.row(hits.range_m, hits.instance, normals)

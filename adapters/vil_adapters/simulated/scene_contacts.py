@@ -17,21 +17,26 @@ from vil_bridge.core.types import BoolArray, FloatArray
 _RAY_M: Final = 1e-3
 """Radius of a sphere that is as thin as a ray."""
 HARDEST_MPS2: Final = 200.0
-"""Acceleration of a vehicle in flight, at most. One that exceeds it is stopped too, but later in its way."""
+"""Acceleration of a vehicle in flight, at most.
+
+One that exceeds it is stopped too, but later in its way.
+"""
 
 
 class SceneContacts:
     """Spheres of the vehicles of a group in a scene, k of each vehicle.
 
-    The scene is asked how far a vehicle is from everything. It is not asked again before the vehicle can
-    have flown as far. Then the whole way since the last question is checked.
+    The scene is asked how far a vehicle is from everything. It is not asked again before the
+    vehicle can have flown as far. Then the whole way since the last question is checked.
 
     Args:
         world: solid parts of the scene. T_room_scene: pose of the scene in the vehicles' room.
         shape: of each vehicle. rows: how many vehicles. dt_s: a step.
     """
 
-    def __init__(self, world: SolidWorld, T_room_scene: Transform, shape: SphereRow, rows: int, dt_s: float) -> None:
+    def __init__(
+        self, world: SolidWorld, T_room_scene: Transform, shape: SphereRow, rows: int, dt_s: float
+    ) -> None:
         self._world = world
         self._T_room_scene: Final = T_room_scene
         self._T_scene_room: Final = T_room_scene.inverse()
@@ -63,7 +68,8 @@ class SceneContacts:
         """Ask how far a vehicle with spheres at (k, 3) is from everything.
 
         Returns:
-            The beginnings of their ways since the last question, (k, 3), if something may have been on them; else None.
+            The beginnings of their ways since the last question, (k, 3), if something may have been
+                on them; else None.
         """
         free_m = self._free(row, middles_m)
         before_m = self._last_m[row].copy()
@@ -76,7 +82,10 @@ class SceneContacts:
         return None if flown_m <= free_m or math.isnan(flown_m) else before_m
 
     def _free(self, row: int, middles_m: FloatArray) -> float:
-        """Return how far a vehicle's spheres are from everything; one that stands is not asked for again."""
+        """Return how far a vehicle's spheres are from everything.
+
+        One that stands is not asked for again.
+        """
         if not np.array_equal(middles_m, self._asked_m[row]):
             places = self._T_scene_room.apply(middles_m)
             self._free_m[row] = min(self._world.clearance_m(p_m) for p_m in places) - self._radius_m
@@ -90,7 +99,10 @@ class SceneContacts:
         self._due[:] = self._next_due = 0
 
     def overlap(self, middles_m: FloatArray) -> tuple[int, SweptContact] | None:
-        """Return the sphere of a vehicle that lies deepest in a surface, (k, 3), room frame; None = none does."""
+        """Return the sphere of a vehicle that lies deepest in a surface, (k, 3), room frame.
+
+        None = none does.
+        """
         places = self._T_scene_room.apply(middles_m)
         hits = [self._world.overlap(p_m, self._radius_m) for p_m in places]
         found = [
@@ -103,9 +115,15 @@ class SceneContacts:
         _, k, hit = min(found, key=lambda entry: entry[:2])
         return k, self._in_room(hit)
 
-    def first_contact(self, starts_m: FloatArray, goals_m: FloatArray) -> tuple[int, SweptContact] | None:
-        """Return the first contact of a vehicle's spheres on their ways, (k, 3), room frame, and the sphere."""
-        ends = zip(self._T_scene_room.apply(starts_m), self._T_scene_room.apply(goals_m), strict=True)
+    def first_contact(
+        self, starts_m: FloatArray, goals_m: FloatArray
+    ) -> tuple[int, SweptContact] | None:
+        """Return the first contact of a vehicle's spheres on their ways, (k, 3), room frame, and
+        the sphere.
+        """
+        ends = zip(
+            self._T_scene_room.apply(starts_m), self._T_scene_room.apply(goals_m), strict=True
+        )
         hits = [self._world.first_contact(start, goal, self._radius_m) for start, goal in ends]
         found = [(hit.share, k, hit) for k, hit in enumerate(hits) if hit is not None]
         if not found:
@@ -114,13 +132,23 @@ class SceneContacts:
         return k, self._in_room(hit)
 
     def ranges_m(self, starts_m: FloatArray, directions: FloatArray, reach_m: float) -> FloatArray:
-        """Return distances along unit vectors to the first surface, (n,), room frame; inf = none within reach."""
-        ends = self._T_scene_room.apply(starts_m), self._T_scene_room.apply(starts_m + reach_m * directions)
-        hits = [self._world.first_contact(start, end, _RAY_M) for start, end in zip(*ends, strict=True)]
+        """Return distances along unit vectors to the first surface, (n,), room frame.
+
+        Inf = none within reach.
+        """
+        ends = (
+            self._T_scene_room.apply(starts_m),
+            self._T_scene_room.apply(starts_m + reach_m * directions),
+        )
+        hits = [
+            self._world.first_contact(start, end, _RAY_M) for start, end in zip(*ends, strict=True)
+        ]
         return np.array([math.inf if hit is None else hit.share * reach_m + _RAY_M for hit in hits])
 
     def _in_room(self, hit: SweptContact) -> SweptContact:
         T = self._T_room_scene
         return replace(
-            hit, point_world_m=T.apply(hit.point_world_m[None])[0], normal_world=product(T.rotation(), hit.normal_world)
+            hit,
+            point_world_m=T.apply(hit.point_world_m[None])[0],
+            normal_world=product(T.rotation(), hit.normal_world),
         )

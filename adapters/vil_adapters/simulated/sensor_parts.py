@@ -10,12 +10,22 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from vil_adapters.simulated.vehicle_config import IDEAL, IMU_NAME, SensorConfig, Vehicle, VehicleConfig
+from vil_adapters.simulated.vehicle_config import (
+    IDEAL,
+    IMU_NAME,
+    SensorConfig,
+    Vehicle,
+    VehicleConfig,
+)
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import SensorDescription, SensorKind
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.environment.geomagnetism import LocalField, airsim_dipole_ned_t, dipole_ned_t
+from vil_bridge.vehicles.environment.geomagnetism import (
+    LocalField,
+    airsim_dipole_ned_t,
+    dipole_ned_t,
+)
 from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
 from vil_bridge.vehicles.sensors.beacon_ranges import BeaconParameters, BeaconReceiver
 from vil_bridge.vehicles.sensors.beams import BeamParameters, LidarParameters
@@ -101,7 +111,10 @@ _STREAMS: Final[Mapping[SensorKind, int]] = {
     "lidar": 1500,
     "beacons": 1600,
 }
-"""Of kinds with errors. First number of a kind's noise; the next sensor of the kind has the next one."""
+"""Of kinds with errors.
+
+First number of a kind's noise; the next sensor of the kind has the next one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +143,23 @@ def part_of(config: SensorConfig) -> SensorPart:
     if config.preset != IDEAL and config.preset not in presets:
         known = f"{IDEAL}, {', '.join(sorted(presets))}"
         raise ValueError(f"no {_NOUNS[config.type]} {config.preset!r}; known: {known}")
-    part = _changed(_IDEAL[config.type] if config.preset == IDEAL else presets[config.preset], config)
+    part = _changed(
+        _IDEAL[config.type] if config.preset == IDEAL else presets[config.preset], config
+    )
     rate_hz = config.rate_hz or part.rate_hz or _RATE_HZ
     startup_s = part.startup_s if isinstance(part, _STARTING) else 0.0
     if not 0.0 <= part.latency_s <= _LONGEST_S:
         raise ValueError(f"latency_s must be from 0 to {_LONGEST_S:g}, got {part.latency_s}")
-    return SensorPart(replace(part, rate_hz=None, latency_s=0.0), rate_hz, part.latency_s, startup_s)
+    return SensorPart(
+        replace(part, rate_hz=None, latency_s=0.0), rate_hz, part.latency_s, startup_s
+    )
 
 
 def description_of(config: SensorConfig) -> SensorDescription:
-    """Return a sensor's mount and the variances of its white noise. Raises ValueError: as :func:`part_of`."""
+    """Return a sensor's mount and the variances of its white noise.
+
+    Raises ValueError: as :func:`part_of`.
+    """
     part = part_of(config)
     mount = SensorMount()
     variances: tuple[float, ...] = ()
@@ -151,20 +171,27 @@ def description_of(config: SensorConfig) -> SensorDescription:
             variances = (noise_pa**2,)
         case MagnetometerParameters(noise_t=noise_t, mounting=mount):
             variances = (noise_t**2,) * 3
-        case BeamParameters(noise_m=noise_m, mounting=mount) | LidarParameters(noise_m=noise_m, mounting=mount):
+        case (
+            BeamParameters(noise_m=noise_m, mounting=mount)
+            | LidarParameters(noise_m=noise_m, mounting=mount)
+        ):
             variances = (noise_m**2,)
         case BeaconParameters(noise_m=noise_m, mounting=mount):
             variances = (noise_m**2,)
         case GpsParameters() | StateParameters():
             pass  # a receiver's readings state their accuracy; a state has no errors
-    return SensorDescription(config.type, Transform.of(mount.p_body_m, mount.q_body_sensor), variances)
+    return SensorDescription(
+        config.type, Transform.of(mount.p_body_m, mount.q_body_sensor), variances
+    )
 
 
 def sensor_configs(config: VehicleConfig) -> dict[str, SensorConfig]:
     """Return all sensors of a vehicle by name, that of the key ``imu`` first."""
     own = {}
     if config.imu is not None:
-        own = {IMU_NAME: SensorConfig(type="imu", preset=config.imu.preset, rate_hz=config.imu.rate_hz)}
+        own = {
+            IMU_NAME: SensorConfig(type="imu", preset=config.imu.preset, rate_hz=config.imu.rate_hz)
+        }
     return own | config.sensors
 
 
@@ -174,7 +201,8 @@ class FittedSensor:
 
     Attributes:
         kind: of its readings. vehicles: that have it, in the order of its values' rows.
-        ordinal: among the sensors of its kind on each vehicle. feeds_filter: it is that of the key ``imu``.
+        ordinal: among the sensors of its kind on each vehicle. feeds_filter: it is that of the key
+            ``imu``.
     """
 
     name: str
@@ -193,13 +221,21 @@ def fitted_sensors(groups: Sequence[Sequence[Vehicle]]) -> list[FittedSensor]:
         ordinals: Counter[SensorKind] = Counter()
         for name, config in sensor_configs(own).items():
             feeds = own.imu is not None and name == IMU_NAME
-            found.append(FittedSensor(name, config.type, config, tuple(vehicles), ordinals[config.type], feeds))
+            found.append(
+                FittedSensor(
+                    name, config.type, config, tuple(vehicles), ordinals[config.type], feeds
+                )
+            )
             ordinals[config.type] += 1
     return found
 
 
-def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: int) -> Sensor[Any] | None:
-    """Return the library's sensor, which measures whenever it is called once it has started; None = it needs none.
+def sensor_of(
+    fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: int
+) -> Sensor[Any] | None:
+    """Return the library's sensor, which measures whenever it is called once it has started.
+
+    None = it needs none.
 
     Args:
         fitted: the sensor and its vehicles, to whose numbers its noise belongs.
@@ -225,7 +261,9 @@ def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: i
             return Barometer(vehicles, origin, parameters, seed=seed, stream=stream, compat=compat)
         case MagnetometerParameters() as parameters:
             field = LocalField(origin, dipole_ned_t if compat is None else airsim_dipole_ned_t)
-            return Magnetometer(vehicles, field.enu_t, parameters, seed=seed, stream=stream, compat=compat)
+            return Magnetometer(
+                vehicles, field.enu_t, parameters, seed=seed, stream=stream, compat=compat
+            )
         case GpsParameters() as parameters:
             return Gps(vehicles, origin, parameters, seed=seed, stream=stream, compat=compat)
 
@@ -242,9 +280,14 @@ def _changed(part: Parameters, config: SensorConfig) -> Parameters:
     known = [field.name for field in fields(part) if field.name != "rate_hz"]
     for name in config.parameters:
         if name not in known:
-            raise ValueError(f"a sensor of type {config.type} has no parameter {name!r}; known: {', '.join(known)}")
+            raise ValueError(
+                f"a sensor of type {config.type} has no parameter {name!r}; known: "
+                f"{', '.join(known)}"
+            )
     try:
-        changed: Parameters = msgspec.convert(msgspec.to_builtins(part) | config.parameters, type(part))
+        changed: Parameters = msgspec.convert(
+            msgspec.to_builtins(part) | config.parameters, type(part)
+        )
     except msgspec.ValidationError as exc:
         raise ValueError(f"parameters of a sensor of type {config.type}: {exc}") from None
     return changed

@@ -1,4 +1,7 @@
-"""All vehicles of a source, step by step: no clock, no threads, the same orders give the same flight."""
+"""All vehicles of a source, step by step.
+
+No clock, no threads, the same orders give the same flight.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +78,18 @@ class Simulation:
         self._every = math.ceil(config.step_hz / config.control_hz)
         self._poses = share_of(config.rate_hz, config.step_hz)
         parts = grouped(vehicles)
-        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every, scene_of(config, g)) for g in parts]
+        self.groups: Final = [
+            VehicleGroup(g, self.dt_s, config.seed, self._every, scene_of(config, g)) for g in parts
+        ]
         self._group_of = {int(i): group for group in self.groups for i in group.members}
         at = config.origin
         origin = GeoOrigin(at.latitude_deg, at.longitude_deg, at.altitude_m)
-        self._sensors = VehicleSensors(self.groups, fitted_sensors(parts), config.step_hz, origin, config.seed)
-        self.programs: Final = AutopilotPrograms(self.groups, parts, config.step_hz, origin, config.seed)
+        self._sensors = VehicleSensors(
+            self.groups, fitted_sensors(parts), config.step_hz, origin, config.seed
+        )
+        self.programs: Final = AutopilotPrograms(
+            self.groups, parts, config.step_hz, origin, config.seed
+        )
         self._waiting: list[tuple[int, int, VehicleOrder]] = []
         self._number = count()
         self._edits: dict[str, SceneEdit] = {}
@@ -103,7 +112,9 @@ class Simulation:
 
     def t_of(self, step: int) -> int:
         """Return simulation time at a step."""
-        return (2 * step * self._ns_per_step[0] + self._ns_per_step[1]) // (2 * self._ns_per_step[1])
+        return (2 * step * self._ns_per_step[0] + self._ns_per_step[1]) // (
+            2 * self._ns_per_step[1]
+        )
 
     def step_at(self, t_ns: int) -> int:
         """Return how many steps are due at a simulation time."""
@@ -131,11 +142,13 @@ class Simulation:
             heapq.heappush(self._waiting, (due, next(self._number), order))
         return True
 
-    def advance(self, until: int, due: int | None = None, until_ns: int | None = None) -> list[VehicleBatch]:
+    def advance(
+        self, until: int, due: int | None = None, until_ns: int | None = None
+    ) -> list[VehicleBatch]:
         """Make the steps up to a number of them; return batches to report, oldest first.
 
-        Fewer are made where an autopilot's program owes an answer, or once the machine's clock has reached
-        ``until_ns``. Of ``due`` steps, those before the last are late.
+        Fewer are made where an autopilot's program owes an answer, or once the machine's clock has
+        reached ``until_ns``. Of ``due`` steps, those before the last are late.
         """
         batches: list[VehicleBatch] = []
         due = until if due is None else due
@@ -174,9 +187,12 @@ class Simulation:
         return batches
 
     def rehearse(self) -> None:
-        """Make some steps and measure with every sensor, so that all code is compiled; then it is of no use any more.
+        """Make some steps and measure with every sensor, so that all code is compiled.
 
-        A sensor that compiles in flight would stop the world for seconds, on a busy computer for half a minute.
+        Then it is of no use any more.
+
+        A sensor that compiles in flight would stop the world for seconds, on a busy computer for
+        half a minute.
         """
         self.advance(2 * self._every)
         self._sensors.rehearse()
@@ -185,7 +201,9 @@ class Simulation:
         """Return the states of all vehicles now."""
         n = len(self.subjects)
         bodies, dynamics = np.empty((n, BODY_COLUMNS)), np.zeros((n, self._dynamics))
-        batch = VehicleBatch(self.steps, self.t_of(self.steps), b"", sensors=[], ends=[], collisions=[], placed=[])
+        batch = VehicleBatch(
+            self.steps, self.t_of(self.steps), b"", sensors=[], ends=[], collisions=[], placed=[]
+        )
         for group in self.groups:
             bodies[group.members] = group.bodies()
             known = group.dynamics()
@@ -203,7 +221,9 @@ class Simulation:
         return batch
 
     def _notes(self) -> list[StatusUpdate]:
-        notes = {int(i): note for g in self.groups for i, note in zip(g.members, g.notes(), strict=True)}
+        notes = {
+            int(i): note for g in self.groups for i, note in zip(g.members, g.notes(), strict=True)
+        }
         return [notes[i] for i in range(len(self.subjects))]
 
     def next_event(self, due: int = 0) -> int:
@@ -227,10 +247,16 @@ class Simulation:
         return max(event, now + 1)
 
     def _quiet(self, until: int, due: int) -> int:
-        """Return how many steps can be made at once: to the next event, and while nothing meets anything."""
+        """Return how many steps can be made at once.
+
+        To the next event, and while nothing meets anything.
+        """
         now = self.steps
         steps = min(until, self.next_event(due)) - now
-        for clear in (self._between.clear_steps(now), *(group.clear_steps() for group in self.groups)):
+        for clear in (
+            self._between.clear_steps(now),
+            *(group.clear_steps() for group in self.groups),
+        ):
             if clear is not None:
                 steps = min(steps, clear)
         return max(steps, 1)
@@ -269,7 +295,9 @@ class Simulation:
         try:
             group.edit_scene(edit)
         except RendererError as exc:  # the scene has changed since it was drawn
-            logger.warning("vehicles do not meet an edited object name=%r problem=%s", edit.name, exc)
+            logger.warning(
+                "vehicles do not meet an edited object name=%r problem=%s", edit.name, exc
+            )
 
     def _apply(self, order: VehicleOrder) -> None:
         group = self._group_of[order.vehicle]
@@ -304,7 +332,8 @@ class Simulation:
 
 
 def scene_of(config: SimulatedConfig, vehicles: Sequence[Vehicle]) -> SceneContacts | None:
-    """Return the scene around vehicles that share everything, None where none is configured or wanted.
+    """Return the scene around vehicles that share everything, None where none is configured or
+    wanted.
 
     Raises:
         RendererError, ConfigError: the scene or what it needs is not to be had.
@@ -320,8 +349,15 @@ def scene_of(config: SimulatedConfig, vehicles: Sequence[Vehicle]) -> SceneConta
 def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:
     """Return all vehicles at their starts."""
     starts = config.starts()
-    described = [(s, vehicle) for name, vehicle in config.vehicles.items() for s in names_of(name, vehicle.count)]
-    return [Vehicle(i, subject, vehicle, starts[subject][1]) for i, (subject, vehicle) in enumerate(described)]
+    described = [
+        (s, vehicle)
+        for name, vehicle in config.vehicles.items()
+        for s in names_of(name, vehicle.count)
+    ]
+    return [
+        Vehicle(i, subject, vehicle, starts[subject][1])
+        for i, (subject, vehicle) in enumerate(described)
+    ]
 
 
 def grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:
@@ -333,7 +369,16 @@ def grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:
 
 
 def _shared(config: VehicleConfig) -> str:
-    own = {"count", "spacing_m", "p_m", "yaw_deg", "armed", "command_timeout_ms", "on_timeout", "autopilot"}
+    own = {
+        "count",
+        "spacing_m",
+        "p_m",
+        "yaw_deg",
+        "armed",
+        "command_timeout_ms",
+        "on_timeout",
+        "autopilot",
+    }
     if isinstance(config.autopilot, AutopilotProgramConfig):
         own.remove("autopilot")
     return json.dumps(config.model_dump(mode="json", exclude=own), sort_keys=True)

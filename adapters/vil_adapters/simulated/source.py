@@ -24,7 +24,14 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import BoolArray, ClockExchange, FloatArray, ImuSample, SourceFrame, SourceReset
+from vil_bridge.core.types import (
+    BoolArray,
+    ClockExchange,
+    FloatArray,
+    ImuSample,
+    SourceFrame,
+    SourceReset,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +43,10 @@ _MARGIN_S: Final = 0.25
 _ROUNDING_NS: Final = 1000
 _SILENT_NS: Final = 2 * NS_PER_S
 _OWN_PROCESS_FROM: Final = 9
-"""Vehicles from which on the steps get a process of their own; docs/guides/simulated.md has the measurement."""
+"""Vehicles from which on the steps get a process of their own.
+
+docs/guides/simulated.md has the measurement.
+"""
 
 
 class SimulatedSource:
@@ -57,7 +67,9 @@ class SimulatedSource:
         except ValueError as exc:
             raise ConfigError(f"sources.{name}.{exc}") from None
         waits = bool(config.programs()) and not config.mocap
-        self._pose_period_ns = waits * math.ceil(config.step_hz / config.rate_hz) * NS_PER_S // config.step_hz
+        self._pose_period_ns = (
+            waits * math.ceil(config.step_hz / config.rate_hz) * NS_PER_S // config.step_hz
+        )
         own = len(self.handler.subjects) >= _OWN_PROCESS_FROM or bool(config.programs())
         self._own_process = own if config.process is None else config.process
 
@@ -65,20 +77,29 @@ class SimulatedSource:
         """Fly until cancelled.
 
         Raises:
-            SourceUnavailable: another source simulates a vehicle of the same name, or the process ended.
+            SourceUnavailable: another source simulates a vehicle of the same name, or the process
+                ended.
         """
         status.waiting("loads and compiles the models")
         status.facts.update(
-            subjects=list(self.handler.subjects), process=self._own_process, step_hz=self._config.step_hz
+            subjects=list(self.handler.subjects),
+            process=self._own_process,
+            step_hz=self._config.step_hz,
         )
         config, count = self._config, len(self.handler.subjects)
-        mocap = MocapModel(count, {"rate_hz": config.rate_hz, **config.mocap}, config.seed) if config.mocap else None
+        mocap = (
+            MocapModel(count, {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
+            if config.mocap
+            else None
+        )
         margin_ns = round(max(_MARGIN_S, 2.0 / config.rate_hz) * NS_PER_S)
         clock = context.clock
         emitter = _BatchEmitter(self.name, self.handler, emit, status, mocap, margin_ns, clock)
         emitter.ranging = self._ranging(emit, status, context)
         emitter.pose_period_ns = self._pose_period_ns
-        host: Host = (ProcessHost if self._own_process else ThreadHost)(self.name, config, emitter.emit_batch)
+        host: Host = (ProcessHost if self._own_process else ThreadHost)(
+            self.name, config, emitter.emit_batch
+        )
         unwatch = clock.watch(lambda: self._send_clock(clock))
         try:
             await host.load()
@@ -111,19 +132,24 @@ class SimulatedSource:
             await host.ended()
 
     def _ranging(self, emit: Emit, status: Status, context: SourceContext) -> RangingSensors | None:
-        """Return what casts the rays of distance sensors and lidars; None = nothing has such sensors here."""
+        """Return what casts the rays of distance sensors and lidars.
+
+        None = nothing has such sensors here.
+        """
         readings, contact = self.handler.newest_readings, self._config.contact
         if contact is None or not any(sensor.kind in RANGING_KINDS for sensor in readings.sensors):
             return None
         if context.rays is None:
             return None
-        return RangingSensors(self.name, contact.scene, context.rays, readings, emit, status, self._config.seed)
+        return RangingSensors(
+            self.name, contact.scene, context.rays, readings, emit, status, self._config.seed
+        )
 
     def _send_clock(self, clock: BridgeTime) -> None:
         """Send the steps how time passes now; repeated later if too many orders wait.
 
-        Any thread changes the clock. One sends at a time, so that what is sent last is the newest: the steps would
-        stand where an older one ends.
+        Any thread changes the clock. One sends at a time, so that what is sent last is the newest:
+        the steps would stand where an older one ends.
         """
         with self._sending_clock:
             self._clock_sent = self._send(ClockUpdate.of(clock.mapping))
@@ -137,7 +163,8 @@ class _BatchEmitter:
 
     Attributes:
         ranging: takes the poses of distance sensors and lidars; None = they are left out.
-        pose_period_ns: within it a pose comes in any case, and pictures in simulated time wait for it; 0 = they do not.
+        pose_period_ns: within it a pose comes in any case, and pictures in simulated time wait for
+            it; 0 = they do not.
         start_ns: bridge time of step 0. sources: names under which events were emitted.
     """
 
@@ -192,7 +219,11 @@ class _BatchEmitter:
         states = batch.states()
         self._handler.update(batch, states)
         counters = self._status.counters
-        counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
+        counters["steps"], counters["late"], counters["dropped"] = (
+            batch.steps,
+            batch.late,
+            batch.dropped,
+        )
         if batch.strangers:
             counters["foreign"] = batch.strangers
         if batch.notes is not None:
@@ -212,9 +243,14 @@ class _BatchEmitter:
             self._emitted_t_ns = batch.t_ns
             start_ns = self.start_ns
             for seen in self._mocap.frames(batch.t_ns, states, self._name, self._handler.subjects):
-                t_mocap_ns, arrived_ns = start_ns + (seen.t_foreign_ns or 0), start_ns + seen.t_arrival_ns
+                t_mocap_ns, arrived_ns = (
+                    start_ns + (seen.t_foreign_ns or 0),
+                    start_ns + seen.t_arrival_ns,
+                )
                 tracked = seen.tracked & self._flying(seen.subjects)
-                self._emit(replace(seen, t_foreign_ns=t_mocap_ns, t_arrival_ns=arrived_ns, tracked=tracked))
+                self._emit(
+                    replace(seen, t_foreign_ns=t_mocap_ns, t_arrival_ns=arrived_ns, tracked=tracked)
+                )
         elif batch.pose and self._mocap is None:
             self._emit_poses(batch, states, t_arrival_ns)
 
@@ -238,7 +274,10 @@ class _BatchEmitter:
             self.ranging.start()
 
     def check(self) -> None:
-        """Emit the clock, send vehicles that wait, and check that steps and rays go on; raises what ended the rays."""
+        """Emit the clock, send vehicles that wait, and check that steps and rays go on.
+
+        Raises what ended the rays.
+        """
         if self.ranging is not None:
             self.ranging.check()
         self.emit_clock()
@@ -256,20 +295,32 @@ class _BatchEmitter:
         silent_ns = machine_ns() - self._received_ns
         if silent_ns > _SILENT_NS and now_ns() - self._newest_ns >= self._margin_ns:
             links = [(subject, *link.split()) for subject, link in self._links.items()]
-            absent = [f"{program} of {subject}" for subject, program, state in links if state == "absent"]
+            absent = [
+                f"{program} of {subject}" for subject, program, state in links if state == "absent"
+            ]
             if absent:
-                self._status.waiting(f"waits for {', '.join(absent)}: start it; time stands until it has connected")
+                self._status.waiting(
+                    f"waits for {', '.join(absent)}: start it; time stands until it has connected"
+                )
                 return
-            self._status.waiting("steps are due, but the vehicles' process or thread makes none: is it stopped?")
+            self._status.waiting(
+                "steps are due, but the vehicles' process or thread makes none: is it stopped?"
+            )
 
     def _bound_time(self) -> None:
         """Let simulated time wait for vehicles that cannot keep up."""
-        if self._clock.mapping != REAL_TIME and self._newest_ns + self._margin_ns // 2 >= self._bound_ns:
+        if (
+            self._clock.mapping != REAL_TIME
+            and self._newest_ns + self._margin_ns // 2 >= self._bound_ns
+        ):
             self._bound_ns = self._newest_ns + self._margin_ns
             self._clock.bound(self, self._bound_ns)
 
     def _emit_readings(self, values: SensorValues, t_arrival_ns: int) -> None:
-        sensor, t_ns = self._handler.newest_readings.sensors[values.sensor], self.start_ns + values.t_ns
+        sensor, t_ns = (
+            self._handler.newest_readings.sensors[values.sensor],
+            self.start_ns + values.t_ns,
+        )
         if sensor.kind in RANGING_KINDS:
             if self.ranging is not None:
                 self.ranging.enqueue(values, t_ns)
@@ -279,7 +330,11 @@ class _BatchEmitter:
             subjects = tuple(vehicle.name for vehicle in sensor.vehicles)
             arrived_ns = max(t_arrival_ns, t_ns)
             times = t_ns, arrived_ns
-            self._emit(SensorReadings(self._name, sensor.name, sensor.kind, *times, subjects, rows, values.labels))
+            self._emit(
+                SensorReadings(
+                    self._name, sensor.name, sensor.kind, *times, subjects, rows, values.labels
+                )
+            )
             return
         for vehicle, row in zip(sensor.vehicles, rows, strict=True):
             source = f"{self._name}/{vehicle.name}"
@@ -292,7 +347,9 @@ class _BatchEmitter:
         if batch.placed:
             moved = sorted(set(batch.placed))
             names = tuple(subjects[i] for i in moved)
-            self._emit(SourceReset(self._name, "vehicles were put elsewhere", clock=False, subjects=names))
+            self._emit(
+                SourceReset(self._name, "vehicles were put elsewhere", clock=False, subjects=names)
+            )
             if batch.t_ns <= self._emitted_t_ns:
                 subjects, rows = names, states[moved]
         self._frames += 1

@@ -16,7 +16,8 @@ class SphereRow:
     """Spheres whose middles lie at most a radius apart.
 
     Attributes:
-        radius_m: of each. offsets_m: middles in the body's axes, (k, 3). reach_m: of the farthest from the origin.
+        radius_m: of each. offsets_m: middles in the body's axes, (k, 3). reach_m: of the farthest
+            from the origin.
     """
 
     def __init__(self, config: ContactConfig) -> None:
@@ -31,5 +32,8 @@ class SphereRow:
         if not self.reach_m:
             return p_m[:, None]
         count = len(self.offsets_m)
-        attitudes, offsets = np.repeat(q_xyzw, count, axis=0), np.tile(self.offsets_m, (len(p_m), 1))
+        attitudes, offsets = (
+            np.repeat(q_xyzw, count, axis=0),
+            np.tile(self.offsets_m, (len(p_m), 1)),
+        )
         return p_m[:, None] + q_rotate(attitudes, offsets).reshape(len(p_m), count, 3)

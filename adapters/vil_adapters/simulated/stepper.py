@@ -26,7 +26,9 @@ class WakeupTimer:
 
     def __init__(self, also_fd: int | None = None) -> None:
         self._timer = open_timerfd() if sys.platform == "linux" else -1
-        self._wake_end, self._wake_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if sys.platform == "linux" else os.pipe()
+        self._wake_end, self._wake_fd = (
+            os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if sys.platform == "linux" else os.pipe()
+        )
         self._poll = select.poll()
         for fd in (self._timer, self._wake_end, also_fd):
             if fd is not None and fd >= 0:
@@ -59,17 +61,21 @@ class WakeupTimer:
 
 
 class Stepper:
-    """Driver that advances a simulation as bridge time passes; runs in a thread or a process of its own.
+    """Driver that advances a simulation as bridge time passes.
 
-    It wakes when a step is due after which something is measured, commanded or reported, with all steps before, and
-    when an order comes: that takes effect in the first step that begins after it.
+    Runs in a thread or a process of its own.
+
+    It wakes when a step is due after which something is measured, commanded or reported, with all
+    steps before, and when an order comes: that takes effect in the first step that begins after it.
 
     Args:
-        simulation: at step 0. start_ns: bridge time of step 0. mapping: how bridge time follows the machine's.
+        simulation: at step 0. start_ns: bridge time of step 0. mapping: how bridge time follows the
+            machine's.
         orders: yields orders since the last call. on_batch: called with every batch.
 
     Attributes:
-        late: steps begun more than a period after the instant at which they were to be made, caught up with the next.
+        late: steps begun more than a period after the instant at which they were to be made, caught
+            up with the next.
     """
 
     def __init__(
@@ -124,13 +130,18 @@ class Stepper:
             self._timer.sleep(self._wakes_at(due))
 
     def _wakes_at(self, due: int) -> int | None:
-        """Return when to go on by the machine's clock: at the next step that matters; None while time stands still."""
+        """Return when to go on by the machine's clock: at the next step that matters.
+
+        None while time stands still.
+        """
         made, until_ns = self._simulation.steps, self._mapping.until_ns
         self._planned = made + 1 if due > made else self._simulation.next_event()
         if self._end is not None:
             self._planned = min(self._planned, self._end)
         if until_ns is not None:  # where it comes to stand, all steps before are made
-            self._planned = max(min(self._planned, self._simulation.step_at(until_ns - self._start_ns)), made + 1)
+            self._planned = max(
+                min(self._planned, self._simulation.step_at(until_ns - self._start_ns)), made + 1
+            )
         return self._mapping.when(self._start_ns + self._simulation.t_of(self._planned))
 
     def _begins_ns(self, order: Order) -> int:
@@ -144,7 +155,9 @@ class Stepper:
                 return NEVER
 
     def _due(self, until_ns: int) -> tuple[int, int]:
-        """Return bridge time since step 0, and the step that is due now, at ``until_ns`` at most."""
+        """Return bridge time since step 0, and the step that is due now, at ``until_ns`` at
+        most.
+        """
         due_ns = min(self._mapping.at(machine_ns()) - self._start_ns, until_ns)
         due = self._simulation.step_at(due_ns)
         return due_ns, due if self._end is None else min(due, self._end)

@@ -20,7 +20,10 @@ from vil_bridge.vehicles.contact import CollidingBody, WorldContact, exchange
 _HORIZON_S: Final = 0.05
 """Pairs are looked for this often, among all that can meet in this time."""
 _DRIFT: Final = 0.9
-"""Part of the depth in a body of others that stays at a bounce: places from two simulations drift into each other."""
+"""Part of the depth in a body of others that stays at a bounce.
+
+Places from two simulations drift into each other.
+"""
 
 _Indices = npt.NDArray[np.intp]
 
@@ -53,7 +56,8 @@ class _Meeting(NamedTuple):
     """Two spheres that met in a step.
 
     Attributes:
-        first, second: which. point_m: where, (3,). normal: from the second to the first, unit, (3,).
+        first, second: which. point_m: where, (3,). normal: from the second to the first, unit,
+            (3,).
         inside_m: depth to which they may stay in each other, since they began so.
     """
 
@@ -87,10 +91,15 @@ class VehicleContacts:
             self.add(group, names)
 
     def add(self, group: VehicleGroup, names: Sequence[str]) -> None:
-        """Let the vehicles of a further group meet the others; ``names``: of all vehicles, by number."""
+        """Let the vehicles of a further group meet the others.
+
+        ``names``: of all vehicles, by number.
+        """
         if group.config.contact.response != "none":
             self._groups.append(group)
-            self._members.extend(_Member(names[int(i)], group, row) for row, i in enumerate(group.members.tolist()))
+            self._members.extend(
+                _Member(names[int(i)], group, row) for row, i in enumerate(group.members.tolist())
+            )
             self._vehicle_spheres += len(group.members) * len(group.contacts.shape.offsets_m)
             self.forget()
 
@@ -105,16 +114,28 @@ class VehicleContacts:
     @property
     def watches(self) -> bool:
         """True if :meth:`respond` has anything to do."""
-        return bool(self._members) and (len(self._members) + len(self._bodies.now) > 1 or self._bodies.waits)
+        return bool(self._members) and (
+            len(self._members) + len(self._bodies.now) > 1 or self._bodies.waits
+        )
 
     def clear_steps(self, step: int) -> int | None:
-        """Return how many steps may be made before :meth:`respond` is next called, at least 1; None = any number."""
+        """Return how many steps may be made before :meth:`respond` is next called, at least 1.
+
+        None = any number.
+        """
         if not self.watches:
             return None
-        return 1 if len(self._pairs[0]) or self._other_bodies or self._bodies.waits else max(1, self._due - step)
+        return (
+            1
+            if len(self._pairs[0]) or self._other_bodies or self._bodies.waits
+            else max(1, self._due - step)
+        )
 
     def respond(self, step: int, t_ns: int) -> None:
-        """Let all that met in a step bounce; called after each one in which something may have met."""
+        """Let all that met in a step bounce.
+
+        Called after each one in which something may have met.
+        """
         if self._other_bodies or len(self._pairs[0]) or step >= self._due:
             spheres = self._spheres(step, t_ns)
             if self._other_bodies:
@@ -136,7 +157,10 @@ class VehicleContacts:
         self._due = spheres.step + max(1, int(_HORIZON_S / self._dt_s))
 
     def _before(self, last_m: FloatArray) -> FloatArray:
-        """Return where all spheres were after the step before; a body that is seen elsewhere has not flown there."""
+        """Return where all spheres were after the step before.
+
+        A body that is seen elsewhere has not flown there.
+        """
         bodies = [self._bodies.middles_m(k, self._last[1]) for k in range(len(self._bodies.now))]
         return np.concatenate((last_m, *bodies))
 
@@ -144,7 +168,9 @@ class VehicleContacts:
         middles, speeds, radii, counts = [], [], [], []
         for group in self._groups:
             rows, shape = group.bodies(), group.contacts.shape
-            speed = np.linalg.norm(rows[:, 3:6], axis=1) + shape.reach_m * np.linalg.norm(rows[:, 10:13], axis=1)
+            speed = np.linalg.norm(rows[:, 3:6], axis=1) + shape.reach_m * np.linalg.norm(
+                rows[:, 10:13], axis=1
+            )
             middles.append(shape.middles(rows[:, :3], rows[:, 6:10]).reshape(-1, 3))
             speeds.append(speed)
             radii += [shape.radius_m] * len(rows)
@@ -159,14 +185,21 @@ class VehicleContacts:
         return _Spheres(step, t_ns, *where, np.array(radii)[owner], owner)
 
     def _near(self, spheres: _Spheres) -> tuple[_Indices, _Indices]:
-        """Return the pairs of spheres of different owners that can meet within the horizon; one is a vehicle's."""
+        """Return the pairs of spheres of different owners that can meet within the horizon.
+
+        One is a vehicle's.
+        """
         p, horizon_s = spheres.middle_m, max(_HORIZON_S, self._dt_s)
         reach = spheres.radius_m + horizon_s * (spheres.speed + 0.5 * HARDEST_MPS2 * horizon_s)
         square = (p * p).sum(axis=1)
         near = square[:, None] + square - 2.0 * product(p, p.T) <= (reach[:, None] + reach) ** 2
         first, second = np.nonzero(np.triu(near, 1))
-        apart = (spheres.owner[first] != spheres.owner[second]) & (spheres.owner[first] < len(self._members))
-        ended = [group.ended for group in self._groups] + [np.zeros(len(self._bodies.now), np.bool_)]
+        apart = (spheres.owner[first] != spheres.owner[second]) & (
+            spheres.owner[first] < len(self._members)
+        )
+        ended = [group.ended for group in self._groups] + [
+            np.zeros(len(self._bodies.now), np.bool_)
+        ]
         stands = np.concatenate(ended)[spheres.owner]
         apart &= ~(stands[first] | stands[second])
         return first[apart], second[apart]
@@ -181,8 +214,12 @@ class VehicleContacts:
         c = (gap * gap).sum(axis=1) - reach * reach
         h = b * b - a * c
         meets = (b < 0.0) & ((c <= 0.0) | (h > 0.0))
-        share = np.where(meets & (c > 0.0), c / np.where(meets, np.sqrt(np.maximum(h, 0.0)) - b, 1.0), 0.0)
-        for k in np.flatnonzero(meets & (share <= 1.0))[np.argsort(share[meets & (share <= 1.0)])].tolist():
+        share = np.where(
+            meets & (c > 0.0), c / np.where(meets, np.sqrt(np.maximum(h, 0.0)) - b, 1.0), 0.0
+        )
+        for k in np.flatnonzero(meets & (share <= 1.0))[
+            np.argsort(share[meets & (share <= 1.0)])
+        ].tolist():
             at = gap[k] + share[k] * way[k]
             away_m = length(at)
             normal = at / away_m if away_m > 0.0 else -way[k] / np.sqrt(a[k])
@@ -197,17 +234,24 @@ class VehicleContacts:
         i, j = met.first, met.second
         owners = int(spheres.owner[i]), int(spheres.owner[j])
         depth_m = max(float(radii[i] + radii[j]) - dot(middles[i] - middles[j], normal), 0.0)
-        # Both are touched where they were when they met, whatever way they went in the rest of the step.
+        # Both are touched where they were when they met, whatever way they went in the rest of the
+        # step.
         one = self._colliding(owners[0], middles[i] - radii[i] * normal)
         at_m = middles[j] + radii[j] * normal
         other = (
             self._colliding(owners[1], at_m)
             if owners[1] < len(self._members)
-            else self._bodies.colliding(owners[1] - len(self._members), at_m, one.body, spheres.t_ns)
+            else self._bodies.colliding(
+                owners[1] - len(self._members), at_m, one.body, spheres.t_ns
+            )
         )
-        approach = dot(one.x[0, one.layout["v_world_mps"]] - other.x[0, other.layout["v_world_mps"]], normal)
+        approach = dot(
+            one.x[0, one.layout["v_world_mps"]] - other.x[0, other.layout["v_world_mps"]], normal
+        )
         if -approach < RESTING_MPS:
-            one, other = (part._replace(body=part.body._replace(restitution=0.0)) for part in (one, other))
+            one, other = (
+                part._replace(body=part.body._replace(restitution=0.0)) for part in (one, other)
+            )
         before = one.x.copy(), other.x.copy()
         exchange(one, other, normal)
         per_kg = 1.0 / one.body.mass_kg + 1.0 / other.body.mass_kg
@@ -220,13 +264,24 @@ class VehicleContacts:
             if owners[k] < len(self._members):
                 contact = WorldContact(met.point_m[None], sign * normal[None], np.array([depth_m]))
                 self._struck(
-                    self._members[owners[k]], part, before[k], contact, self._name(owners[1 - k]), spheres.step
+                    self._members[owners[k]],
+                    part,
+                    before[k],
+                    contact,
+                    self._name(owners[1 - k]),
+                    spheres.step,
                 )
             else:
                 self._bodies.struck(owners[k] - len(self._members), part.x, moved_m, spheres.t_ns)
 
     def _struck(
-        self, who: _Member, part: CollidingBody, was: FloatArray, contact: WorldContact, other: str, step: int
+        self,
+        who: _Member,
+        part: CollidingBody,
+        was: FloatArray,
+        contact: WorldContact,
+        other: str,
+        step: int,
     ) -> None:
         """Write a vehicle's new state back, and record its contact."""
         group, row, layout = who.group, who.row, part.layout
@@ -238,7 +293,9 @@ class VehicleContacts:
         for k, name in enumerate(("v_world_mps", "w_body_radps")):
             group.struck[row, 3 * k : 3 * k + 3] += x[row, layout[name]] - was[0, layout[name]]
         begun = int(group.contacts.collisions[row])
-        group.contacts.record(np.array([row]), was[:, layout["p_world_m"]], contact, step, self._dt_s, other)
+        group.contacts.record(
+            np.array([row]), was[:, layout["p_world_m"]], contact, step, self._dt_s, other
+        )
         group.revision += int(group.contacts.collisions[row]) - begun
         if group.config.contact.response == "reset":
             group.contacts.to_reset.append(row)
@@ -247,7 +304,9 @@ class VehicleContacts:
         """Return a copy of a vehicle's state."""
         _, group, row = self._members[owner]
         fleet = group.fleets.of_row(row)
-        return CollidingBody(fleet.x[row : row + 1].copy(), fleet.model.state, group.contacts.body, point_m)
+        return CollidingBody(
+            fleet.x[row : row + 1].copy(), fleet.model.state, group.contacts.body, point_m
+        )
 
     def _name(self, owner: int) -> str:
         count = len(self._members)

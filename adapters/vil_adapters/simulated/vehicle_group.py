@@ -1,4 +1,7 @@
-"""Vehicles of one model and the same parameters: one fleet for each mode in which some of them fly."""
+"""Vehicles of one model and the same parameters.
+
+One fleet for each mode in which some of them fly.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +57,18 @@ class VehicleGroup:
     """Some vehicles that share everything but their places and pilots.
 
     Args:
-        vehicles: the vehicles. dt_s: a step. seed: of all noise. control_every: steps between two of the autopilot's.
-        scene: surfaces around them, also an attribute; None = renderers report them. step: at which they begin.
+        vehicles: the vehicles. dt_s: a step. seed: of all noise. control_every: steps between two
+            of the autopilot's.
+        scene: surfaces around them, also an attribute; None = renderers report them. step: at which
+            they begin.
 
     Attributes:
         members: the vehicles' numbers in the source, (n,). config: what they share.
-        revision: grows whenever :meth:`notes` changes. moves: of the vehicles. placed: members that were put
-            elsewhere; the reader clears it. fleets, contacts: theirs. struck: change of velocities and body rates by
-            contacts in the newest step, (n, 6). imus: that its vehicles have. ended: which stand where they were until
-            a reset, since their states were no longer physical, (n,).
+        revision: grows whenever :meth:`notes` changes. moves: of the vehicles. placed: members that
+            were put elsewhere; the reader clears it. fleets, contacts: theirs. struck: change of
+            velocities and body rates by contacts in the newest step, (n, 6). imus: that its
+            vehicles have. ended: which stand where they were until a reset, since their states were
+            no longer physical, (n,).
 
     Raises:
         ValueError: the model does not accept its parameters, or has no such mode.
@@ -87,9 +93,13 @@ class VehicleGroup:
         self.scene: Final = scene
         self.factory: Final = ModelFactory(self.config)
         self.fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed, step)
-        self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)
+        self._autopilot: Autopilot | None = autopilot_of(
+            self.factory, vehicles, float(dt_s) * control_every
+        )
         self.program: Final = program_pilot_of(self.factory, self.fleets, vehicles)
-        self.contacts: Final = ContactModel(self.config.contact, self.factory.model, len(vehicles), scene)
+        self.contacts: Final = ContactModel(
+            self.config.contact, self.factory.model, len(vehicles), scene
+        )
         self._pilots = [PilotState(self._home_mode) for _ in vehicles]
         self._armed = np.zeros(len(vehicles), dtype=np.bool_)
         self.struck: Final = np.zeros((len(vehicles), 6))
@@ -122,7 +132,9 @@ class VehicleGroup:
         if not self._armed[row]:
             return
         self._take_over(row, "command")
-        self._deadline[row] = NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
+        self._deadline[row] = (
+            NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
+        )
         if self.program is not None:
             self.program.steer(row, order.values)
             return
@@ -147,7 +159,9 @@ class VehicleGroup:
         state, hover = self._flight_state(row), airsim.airframe.hover_control(airsim.gravity_mps2)
         home_m = self._vehicles[row].p_m
         compat = airsim.compat is not None
-        flight = flight_of(order.move, self.fleets.flight_of(row), state, home_m, hover, compat=compat)
+        flight = flight_of(
+            order.move, self.fleets.flight_of(row), state, home_m, hover, compat=compat
+        )
         self.moves.begin(row, order.number, flight, self.step)
 
     def place(self, row: int, order: PlaceOrder) -> None:
@@ -177,7 +191,10 @@ class VehicleGroup:
             self._autopilot.stay(row, body)
 
     def arm(self, row: int, armed: bool) -> None:
-        """Let the motors obey, or stop them; once armed, a vehicle without a command flies as configured."""
+        """Let the motors obey, or stop them.
+
+        Once armed, a vehicle without a command flies as configured.
+        """
         if armed == self._armed[row]:
             return
         self._armed[row] = armed
@@ -187,14 +204,19 @@ class VehicleGroup:
             self._stop(row)
         elif self.moves.runs(row):
             return
-        elif self._autopilot is not None and (self._pilots[row].kind == "autopilot" or config.kind == "none"):
+        elif self._autopilot is not None and (
+            self._pilots[row].kind == "autopilot" or config.kind == "none"
+        ):
             self._since_reset[row] = self.step
             self._autopilot.begin(row)
         elif self._autopilot is not None:
             self._autopilot.hold(row, self.fleets.body(row))
 
     def drive(self, row: int, motors: Sequence[float], state: str, *, armed: bool) -> None:
-        """Let the motors follow a program's outputs, 0 to 1; ``state``: of its link, in words; ``armed``: by itself."""
+        """Let the motors follow a program's outputs, 0 to 1; ``state``: of its link, in words.
+
+        ``armed``: by itself.
+        """
         assert self.program is not None
         self.program.drive(row, motors, armed=bool(self._armed[row]))
         if (self.program.states[row], self.program.armed[row]) != (state, armed):
@@ -232,7 +254,10 @@ class VehicleGroup:
     # --- time -----------------------------------------------------------------------------------
 
     def clear_steps(self) -> int | None:
-        """Return how many steps may be made at once, as no vehicle meets anything before the last; None = any."""
+        """Return how many steps may be made at once, as no vehicle meets anything before the last.
+
+        None = any.
+        """
         return self.contacts.clear_steps(self.fleets.flown(), self.step, self._step_s)
 
     def control(self) -> None:
@@ -242,11 +267,19 @@ class VehicleGroup:
         if self.factory.airsim is not None:
             self._check_landed(self.factory.airsim)
         elif self.program is not None:
-            self._note_landed(self.program.landed_after(self._landed, self.fleets.bodies(), self.step * self._step_s))
+            self._note_landed(
+                self.program.landed_after(
+                    self._landed, self.fleets.bodies(), self.step * self._step_s
+                )
+            )
         if self._autopilot is None:
             return
-        for fleet, rows in self.fleets.in_mode(self._autopilot.mode, self._autopilot.steers & self._armed):
-            t_s: FloatArray = (self.step - self._since_reset[rows]).astype(np.float64) * self._step_s
+        for fleet, rows in self.fleets.in_mode(
+            self._autopilot.mode, self._autopilot.steers & self._armed
+        ):
+            t_s: FloatArray = (self.step - self._since_reset[rows]).astype(
+                np.float64
+            ) * self._step_s
             u = self._autopilot.commands(rows, fleet.x[rows], t_s)
             fleet.command(u, rows.tolist())
 
@@ -260,15 +293,22 @@ class VehicleGroup:
                 x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
                 active = mode_fleet.active & ~self.ended
                 step = self.step
-                self.revision += self.contacts.respond(x, state, active, step, self._step_s, self.struck)
+                self.revision += self.contacts.respond(
+                    x, state, active, step, self._step_s, self.struck
+                )
             self.send_back()
 
     def feel(self) -> None:
-        """Let inertial sensors feel the contacts of the newest step, those with other vehicles included."""
+        """Let inertial sensors feel the contacts of the newest step, those with other vehicles
+        included.
+        """
         self._impacts.add(self.struck, self.step)
 
     def end_lost(self) -> None:
-        """End the vehicles whose states are no longer physical, whatever the cause; the others fly on."""
+        """End the vehicles whose states are no longer physical, whatever the cause.
+
+        The others fly on.
+        """
         for row, problem in self.fleets.keep_sound(self.ended):
             self._end(row, problem)
 
@@ -280,7 +320,10 @@ class VehicleGroup:
             self.placed.append(int(self.members[row]))  # who waits for it sees the state
 
     def edit_scene(self, edit: SceneEdit) -> None:
-        """Change an object, and push vehicles out of it. Raises RendererError: there is no such object or asset."""
+        """Change an object, and push vehicles out of it.
+
+        Raises RendererError: there is no such object or asset.
+        """
         self.contacts.edit_scene(edit)
         pushed = np.zeros_like(self.struck)
         for mode_fleet in self.fleets.flown():
@@ -323,7 +366,9 @@ class VehicleGroup:
         ]
 
     def dynamics(self) -> FloatArray | None:
-        """Return accelerations, contacts included, and rotors of every vehicle, as a batch has them; None = unknown."""
+        """Return accelerations, contacts included, and rotors of every vehicle, as a batch has
+        them; None = unknown.
+        """
         airsim = self.factory.airsim
         if airsim is None:
             return None
@@ -333,7 +378,10 @@ class VehicleGroup:
 
     def pop_collisions(self) -> list[CollisionReport]:
         """Return the newest contacts once."""
-        found = [CollisionReport(int(self.members[row]), hit) for row, hit in self.contacts.newest.items()]
+        found = [
+            CollisionReport(int(self.members[row]), hit)
+            for row, hit in self.contacts.newest.items()
+        ]
         self.contacts.newest.clear()
         return found
 
@@ -355,7 +403,9 @@ class VehicleGroup:
         """Let a vehicle stand where its state was physical, disarmed, until a reset."""
         name = self._vehicles[row].name
         self.ended[row] = True
-        self._ends[row] = f"{name} has ended, since its state is no longer physical ({problem}); reset it"
+        self._ends[row] = (
+            f"{name} has ended, since its state is no longer physical ({problem}); reset it"
+        )
         self.moves.cancel(row, self._ends[row])
         self._armed[row] = False
         self._deadline[row] = NEVER
@@ -399,7 +449,9 @@ class VehicleGroup:
         airsim, pilot = self.factory.airsim, self._pilots[row]
         if airsim is None or not self._armed[row]:
             return
-        goes_on = climb_goal_of(command) == ("position" if holds(self.fleets.of_row(row), row) else pilot.climb_goal)
+        goes_on = climb_goal_of(command) == (
+            "position" if holds(self.fleets.of_row(row), row) else pilot.climb_goal
+        )
         self.fleets.switch(row, command.mode)
         fleet = self.fleets.of_row(row)
         if airsim.compat is not None and not goes_on:
@@ -417,7 +469,10 @@ class VehicleGroup:
             expect_command(self.fleets.of_row(row), row, airsim.flight.timeout_s)
 
     def _check_landed(self, airsim: AirsimMultirotor) -> None:
-        """Update who stands on the ground; a vehicle that took off after its move ended holds its position."""
+        """Update who stands on the ground.
+
+        A vehicle that took off after its move ended holds its position.
+        """
         landed = self._landed.copy()
         for mode_fleet in self.fleets.flown():
             after = landed_after(landed, mode_fleet.fleet.x, mode_fleet.fleet.model.state)

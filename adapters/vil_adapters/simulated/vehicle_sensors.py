@@ -11,7 +11,13 @@ import numpy as np
 
 from vil_adapters.simulated.group_imu import GroupImu
 from vil_adapters.simulated.ipc import SensorValues
-from vil_adapters.simulated.sensor_parts import RANGING_KINDS, FittedSensor, SensorPart, part_of, sensor_of
+from vil_adapters.simulated.sensor_parts import (
+    RANGING_KINDS,
+    FittedSensor,
+    SensorPart,
+    part_of,
+    sensor_of,
+)
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.sensor_readings import SensorKind
@@ -48,17 +54,23 @@ def next_due(step: int, share: tuple[int, int]) -> int:
 
 
 def instant_ns(step: int, share: tuple[int, int], step_hz: int) -> int:
-    """Return the instant of what is due after a step, as it would be without steps: in that step, or at its end."""
+    """Return the instant of what is due after a step, as it would be without steps.
+
+    In that step, or at its end.
+    """
     times, steps = share
     count = step * times // steps * steps * NS_PER_S
     return (2 * count + times * step_hz) // (2 * times * step_hz)
 
 
 class VehicleSensors:
-    """Sensors of all groups. Inertial ones measure at their instants, the others at the end of the steps with those.
+    """Sensors of all groups.
+
+    Inertial ones measure at their instants, the others at the end of the steps with those.
 
     Args:
-        groups: of vehicles, in the order of ``fitted``. fitted: their sensors. step_hz: steps per second.
+        groups: of vehicles, in the order of ``fitted``. fitted: their sensors. step_hz: steps per
+            second.
         origin: place of the room's zero. seed: of all noise.
     """
 
@@ -80,10 +92,15 @@ class VehicleSensors:
         """Add the sensors of groups, with the next numbers."""
         group_of = {int(group.members[0]): group for group in groups}
         for number, one in enumerate(fitted, len(self._sensors)):
-            self._sensors.append(_running(number, group_of[one.vehicles[0].index], one, *self._of_source))
+            self._sensors.append(
+                _running(number, group_of[one.vehicles[0].index], one, *self._of_source)
+            )
 
     def rehearse(self) -> None:
-        """Let each sensor measure an hour later, so that its code is compiled; the simulation is of no use any more."""
+        """Let each sensor measure an hour later, so that its code is compiled.
+
+        The simulation is of no use any more.
+        """
         for sensor in self._sensors:
             if isinstance(sensor, _RunningSensor):
                 later = sensor.group.truth()
@@ -122,7 +139,12 @@ class VehicleSensors:
 
 
 def _running(
-    number: int, group: VehicleGroup, fitted: FittedSensor, step_hz: int, origin: GeoOrigin, seed: int
+    number: int,
+    group: VehicleGroup,
+    fitted: FittedSensor,
+    step_hz: int,
+    origin: GeoOrigin,
+    seed: int,
 ) -> _RunningSensor | _StateReader:
     """Return a sensor of a group of vehicles."""
     part = part_of(fitted.config)
@@ -136,7 +158,12 @@ class _StateReader:
     """Reader of rotors, controls, or the poses from which rays start, of a group of vehicles."""
 
     def __init__(
-        self, number: int, group: VehicleGroup, part: SensorPart, share: tuple[int, int], kind: SensorKind
+        self,
+        number: int,
+        group: VehicleGroup,
+        part: SensorPart,
+        share: tuple[int, int],
+        kind: SensorKind,
     ) -> None:
         self.share: Final = share
         self.latency_ns: Final = round(part.latency_s * NS_PER_S)
@@ -158,7 +185,12 @@ class _RunningSensor:
     """A sensor of a group of vehicles with errors of its own."""
 
     def __init__(
-        self, number: int, group: VehicleGroup, part: SensorPart, share: tuple[int, int], sensor: Sensor[Any]
+        self,
+        number: int,
+        group: VehicleGroup,
+        part: SensorPart,
+        share: tuple[int, int],
+        sensor: Sensor[Any],
     ) -> None:
         self.group: Final = group
         self.share: Final = share
@@ -171,7 +203,9 @@ class _RunningSensor:
 
     def measure(self, truth: TrueState, at_ns: int) -> SensorValues | None:
         """Return what it measures in the step that has ended, None before it has started."""
-        reading = self._sensor.sample(truth) if self._imu is None else self._imu.sample(truth, at_ns)
+        reading = (
+            self._sensor.sample(truth) if self._imu is None else self._imu.sample(truth, at_ns)
+        )
         if reading is None:
             return None
         values = self._values(reading, truth)
@@ -181,7 +215,10 @@ class _RunningSensor:
         return SensorValues(self._number, reading.t_ns, values.tobytes(), labels)
 
     def _values(self, reading: Any, truth: TrueState) -> FloatArray:
-        """Return the numbers of :mod:`vil_bridge.core.sensor_readings`, (n, columns of the kind)."""
+        """Return the numbers of :mod:`vil_bridge.core.sensor_readings`,.
+
+        N, columns of the kind.
+        """
         n = len(truth.p_world_m)
         match reading:
             case FleetImuReading():
@@ -200,5 +237,7 @@ class _RunningSensor:
             case FleetGpsReading():
                 accuracy = np.tile((reading.horizontal_m, reading.vertical_m), (n, 1))
                 place = np.stack((reading.lat_deg, reading.lon_deg, reading.h_m), axis=1)
-                return np.hstack((place, accuracy, reading.v_world_mps, np.full((n, 1), float(reading.fix))))
+                return np.hstack(
+                    (place, accuracy, reading.v_world_mps, np.full((n, 1), float(reading.fix)))
+                )
         raise TypeError(f"no reading of a sensor: {reading!r}")

@@ -1,4 +1,7 @@
-"""Vehicles of a source by number: those of its configuration, then those that were added while it runs."""
+"""Vehicles of a source by number.
+
+Those of its configuration, then those that were added while it runs.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,13 @@ from vil_bridge.core.vehicle_moves import Quaternion
 
 
 class VehicleTable:
-    """Models, sensors and starts of the vehicles; any thread may read it, and one at a time adds to it.
+    """Models, sensors and starts of the vehicles.
+
+    Any thread may read it, and one at a time adds to it.
 
     Attributes:
-        subjects: their names by number. added: orders that add those that are not configured, oldest first.
+        subjects: their names by number. added: orders that add those that are not configured,
+            oldest first.
         factories: of their models, by number. readings: of their sensors.
 
     Raises:
@@ -63,7 +69,10 @@ class VehicleTable:
     def colliding(self, count: int) -> CollidingVehicles:
         """Return those of the first ``count`` vehicles that collide; one thread at a time."""
         if self._colliding is None or self._colliding[0] != count:
-            self._colliding = count, CollidingVehicles(self._vehicles[:count], self.factories[:count])
+            self._colliding = (
+                count,
+                CollidingVehicles(self._vehicles[:count], self.factories[:count]),
+            )
         return self._colliding[1]
 
     def start_of(self, number: int, t_ns: int) -> VehicleState:
@@ -80,7 +89,8 @@ class VehicleTable:
             v_world_mps=(0.0, 0.0, 0.0),
             q_world_body=unchanging["start_q_world_body"],
             w_body_radps=(0.0, 0.0, 0.0),
-            landed=self.factories[number].airsim is not None or RC_MODE in self.factories[number].modes,
+            landed=self.factories[number].airsim is not None
+            or RC_MODE in self.factories[number].modes,
         )
 
     def add(self, subject: str, described: Mapping[str, Any]) -> None:
@@ -102,21 +112,33 @@ class VehicleTable:
         """Return the next vehicle from its entry. Raises ValueRefused: as :meth:`add`."""
         source = self._config
         if subject in self._number:
-            raise ValueRefused(f"source {self._source} simulates a vehicle {subject!r} already: take another name")
+            raise ValueRefused(
+                f"source {self._source} simulates a vehicle {subject!r} already: take another name"
+            )
         if len(self._vehicles) >= MOST_VEHICLES:
-            raise ValueRefused(f"source {self._source} has {MOST_VEHICLES} vehicles, the most of one source")
+            raise ValueRefused(
+                f"source {self._source} has {MOST_VEHICLES} vehicles, the most of one source"
+            )
         if source.mocap:
-            raise ValueRefused(f"source {self._source} has a mocap system, which sees the configured vehicles only")
-        tree = {**source.model_dump(mode="json", exclude={"vehicles"}), "vehicles": {subject: dict(described)}}
+            raise ValueRefused(
+                f"source {self._source} has a mocap system, which sees the configured vehicles only"
+            )
+        tree = {
+            **source.model_dump(mode="json", exclude={"vehicles"}),
+            "vehicles": {subject: dict(described)},
+        }
         try:
             config = SimulatedConfig.model_validate(tree).vehicles[subject]
         except ValidationError as exc:
             first = exc.errors(include_url=False)[0]
-            raise ValueRefused(": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))) from None
+            raise ValueRefused(
+                ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+            ) from None
         ranging = any(sensor.type in RANGING_KINDS for sensor in sensor_configs(config).values())
         if config.count > 1 or ranging or isinstance(config.autopilot, AutopilotProgramConfig):
             raise ValueRefused(
-                f"vehicles.{subject}: count, distance sensors, lidars and autopilots' programs need an entry of the "
+                f"vehicles.{subject}: count, distance sensors, lidars and autopilots' "
+                "programs need an entry of the "
                 "configuration; leave them out of a vehicle that is added"
             )
         return Vehicle(len(self._vehicles), subject, config, config.p_m)

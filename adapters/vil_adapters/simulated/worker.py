@@ -1,4 +1,7 @@
-"""The process that makes the steps: ``python -m vil_adapters.simulated.worker FD [LOGGING]``, started by its source."""
+"""The process that makes the steps.
+
+``python -m vil_adapters.simulated.worker FD [LOGGING]``, started by its source.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class _SourceSocket:
             yield decode_order(data)
 
     def send(self, batch: VehicleBatch) -> None:
-        """Send a batch unless the source does not read; the next one then carries what comes only once."""
+        """Send a batch unless the source does not read.
+
+        The next one then carries what comes only once.
+        """
         batch.dropped = self.dropped
         if self._unsent is not None:
             batch.carry(self._unsent)
@@ -62,7 +68,8 @@ class _SourceSocket:
 
 def main(fd: int) -> None:
     """Step until the source stops or is gone; report what prevents it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the bridge, which ends this process
+    # Ctrl-C is for the bridge, which ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     source = _SourceSocket(fd)
     try:
         _run(source)
@@ -84,7 +91,9 @@ def _run(source: _SourceSocket) -> None:
     order = decode_order(first) if first else Stop()
     if isinstance(order, Start):
         timer = WakeupTimer(source.socket.fileno())
-        Stepper(simulation, order.start_ns, order.clock.mapping(), source.orders, source.send, timer).run()
+        Stepper(
+            simulation, order.start_ns, order.clock.mapping(), source.orders, source.send, timer
+        ).run()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,3 @@
-"""Vicon: the DataStream of Tracker, Nexus, Shogun and Blade, Tracker's UDP object stream, native SDKs."""
+"""Vicon: the DataStream of Tracker, Nexus, Shogun and Blade, Tracker's UDP object stream, native
+SDKs.
+"""

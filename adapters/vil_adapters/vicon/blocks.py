@@ -1,4 +1,6 @@
-"""CGStream's data blocks (vicon_datastream.md section 4), millimetres and radians as on the wire."""
+"""CGStream's data blocks (vicon_datastream.md section 4), millimetres and radians as on the
+wire.
+"""
 
 from __future__ import annotations
 
@@ -98,14 +100,24 @@ class Quality:
 POSE: Final = np.dtype([("id", "<u4"), ("p", "<f8", 3), ("R", "<f8", (3, 3))])
 _LIGHT_POSE: Final = np.dtype([("id", "<u4"), ("p", "<f4", 3), ("rotvec", "<f4", 3)])
 SCALE: Final = np.dtype([("id", "<u4"), ("scale", "<f8", 3)])
-_RECON: Final = [("radius", "<f8"), ("p", "<f8", 3), ("covariance", "<f8", 9), ("trajectory", "<u4")]
+_RECON: Final = [
+    ("radius", "<f8"),
+    ("p", "<f8", 3),
+    ("covariance", "<f8", 9),
+    ("trajectory", "<u4"),
+]
 LABELED_RECON: Final = np.dtype([("subject", "<u4"), ("marker", "<u4"), *_RECON])
 UNLABELED_RECON: Final = np.dtype(_RECON)
 
 _U32, _F64 = number("I"), number("d")
 _SEGMENT = record(ViconSegment, _U32, _U32, numbers("6f"), TEXT)
 _SUBJECT = record(
-    SubjectInfo, _U32, TEXT, vector(_SEGMENT), vector(record(MarkerInfo, _U32, TEXT)), vector(numbers("2I"))
+    SubjectInfo,
+    _U32,
+    TEXT,
+    vector(_SEGMENT),
+    vector(record(MarkerInfo, _U32, TEXT)),
+    vector(numbers("2I")),
 )
 
 

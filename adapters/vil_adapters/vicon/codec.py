@@ -1,7 +1,7 @@
 """CGStream: packets of blocks over TCP, and what client and server ask of each other.
 
-Pure functions, bytes in, values out. Unknown blocks are stored by their type and skipped by their length
-(vicon_datastream.md section 3).
+Pure functions, bytes in, values out. Unknown blocks are stored by their type and skipped by their
+length (vicon_datastream.md section 3).
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Block(Generic[T]):
         return _HEADER.pack(self.type, len(body)) + body
 
     def first(self, blocks: Blocks) -> T | None:
-        """Return the first block of this type, None without one. Raises ProtocolError as ``decode``."""
+        """Return the first block of this type, None without one.
+
+        Raises ProtocolError as ``decode``.
+        """
         bodies = blocks.get(self.type)
         return self.decode(bodies[0]) if bodies else None
 
@@ -99,7 +102,9 @@ def _content_size(header: bytes | bytearray, at: int) -> int:
     if magic != _OBJECTS:
         raise ProtocolError(f"0x{magic:08x} begins no packet", offset=at)
     if size > MAX_PACKET_BYTES:
-        raise ProtocolError(f"a packet of {size} bytes is over the limit of {MAX_PACKET_BYTES}", offset=at)
+        raise ProtocolError(
+            f"a packet of {size} bytes is over the limit of {MAX_PACKET_BYTES}", offset=at
+        )
     return int(size)
 
 
@@ -148,7 +153,10 @@ class Deframer:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Table of contents of a packet: blocks by type, and the types that are not repeated since they did not change."""
+    """Table of contents of a packet.
+
+    Blocks by type, and the types that are not repeated since they did not change.
+    """
 
     counts: Mapping[int, int]
     unchanged: AbstractSet[int]
@@ -164,7 +172,9 @@ class MulticastSender:
 
 
 _U8, _U16, _U32, _U64 = number("B"), number("H"), number("I"), number("Q")
-_NOTHING: Final[ValueLayout[None]] = ValueLayout(lambda _data, at: (None, at), lambda _value: b"", 0)
+_NOTHING: Final[ValueLayout[None]] = ValueLayout(
+    lambda _data, at: (None, at), lambda _value: b"", 0
+)
 
 ENUMS: Final = Block(100001, set_of(_U32))
 """Server: types it supports. Client: types it wants."""

@@ -1,4 +1,6 @@
-"""Tracker's UDP object stream through the compiled kernel (``vil_bridge/world/kernel/vicon_objects.c``).
+"""Tracker's UDP object stream through the compiled kernel.
+
+``vil_bridge/world/kernel/vicon_objects.c``.
 
 Twin of :mod:`~vil_adapters.vicon.udp_codec` and :mod:`~vil_adapters.vicon.object_tracker`.
 """
@@ -33,7 +35,9 @@ class PackedObjects:
 
 
 def read_objects(datagram: bytes) -> PackedObjects | ObjectBlock:
-    """Check a datagram in the kernel; decode what is malformed, or all of them where the kernel is absent.
+    """Check a datagram in the kernel.
+
+    Decode what is malformed, or all of them where the kernel is absent.
 
     Raises:
         ProtocolError: the datagram is shorter than its own counts say.
@@ -49,14 +53,19 @@ class _Binding(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("objects", "rows_out", "repeats", "invalid")),
-        *((name, ctypes.c_void_p) for name in ("names", "rows", "last", "times", "pose", "tracked")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("names", "rows", "last", "times", "pose", "tracked")
+        ),
         *((name, ctypes.c_double) for name in ("farthest_m", "largest_rad")),
     )
     invalid: int
 
 
 class CompiledObjectTracker(ObjectTracker):
-    """Tracker of objects whose datagrams the kernel converts; the decoded ones of its twin go the twin's way.
+    """Tracker of objects whose datagrams the kernel converts.
+
+    The decoded ones of its twin go the twin's way.
 
     Attributes:
         numbers: names, and rows of the objects, as ``vicon_objects.h`` explains them.
@@ -110,7 +119,13 @@ class CompiledObjectTracker(ObjectTracker):
         self.numbers = [items["name"].copy(), rows]
         self._pose = np.zeros((len(self._subjects), 7))
         self._tracked = np.zeros(len(self._subjects), dtype=np.bool_)
-        arrays: list[npt.NDArray[Any]] = [*self.numbers, self._last, self._times, self._pose, self._tracked]
+        arrays: list[npt.NDArray[Any]] = [
+            *self.numbers,
+            self._last,
+            self._times,
+            self._pose,
+            self._tracked,
+        ]
         self._binding = _Binding(
             *(len(items), len(self._subjects), REPEATS, 0),
             *(block.ctypes.data for block in arrays),

@@ -28,16 +28,22 @@ class _Binding(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("segments", "rows_out", "y_up")),
         *((name, ctypes.c_void_p) for name in ("keys", "slots", "parents", "pose", "tracked")),
-        *(("invalid", ctypes.c_int64), ("farthest_m", ctypes.c_double), ("rotation_tolerance", ctypes.c_double)),
+        *(
+            ("invalid", ctypes.c_int64),
+            ("farthest_m", ctypes.c_double),
+            ("rotation_tolerance", ctypes.c_double),
+        ),
     )
     invalid: int
 
 
 class SegmentRows:
-    """Rows of the segments of all frames of one layout, and the arrays into which the kernel converts them.
+    """Rows of the segments of all frames of one layout, and the arrays into which the kernel
+    converts them.
 
     Attributes:
-        pose: shape (n, 7), position in metres and attitude in the room, of the frame that was converted last.
+        pose: shape (n, 7), position in metres and attitude in the room, of the frame that was
+            converted last.
         tracked: shape (n,).
         undescribed: segments without a row.
         numbers: keys, slots and parents, as ``vicon.h`` explains them.
@@ -45,8 +51,8 @@ class SegmentRows:
     Args:
         table: segments of one such frame.
         slots: row of each, -1 for none.
-        parents: for each row the row to which its pose is relative when it is lightweight, -1 for none; parents come
-            first.
+        parents: for each row the row to which its pose is relative when it is lightweight, -1 for
+            none; parents come first.
         light: the segments are lightweight.
         y_up: the server's world has its y axis up.
         rotation_tolerance: largest difference of an entry of a matrix from that of a rotation.
@@ -66,7 +72,11 @@ class SegmentRows:
         self.tracked: BoolArray = np.zeros(len(parents), dtype=np.bool_)
         self.undescribed = len(table) - sum(slot >= 0 for slot in slots)
         keys = np.stack((table["subject"], table["id"]), axis=-1).astype(np.uint32)
-        self.numbers: list[npt.NDArray[Any]] = [keys, np.array(slots, np.int32), np.array(parents, np.int32)]
+        self.numbers: list[npt.NDArray[Any]] = [
+            keys,
+            np.array(slots, np.int32),
+            np.array(parents, np.int32),
+        ]
         arrays = [*self.numbers, self.pose, self.tracked]
         self._light = light
         self._binding = _Binding(
@@ -81,7 +91,10 @@ class SegmentRows:
         return self._binding.invalid
 
     def convert(self, bodies: Sequence[bytes], *, light: bool) -> bool:
-        """Convert the bodies of a frame's segment blocks; False where these have another layout, or are malformed."""
+        """Convert the bodies of a frame's segment blocks.
+
+        False where these have another layout, or are malformed.
+        """
         if light != self._light:
             return False
         sizes = array("I", map(len, bodies)).tobytes()

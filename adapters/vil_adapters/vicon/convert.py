@@ -34,13 +34,22 @@ from vil_adapters.vicon.segments import LIGHT_ROW, ROW, Table, decode_segments
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_exp, q_from_matrix, q_to_matrix, yup_to_zup
 from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.core.types import (
+    BoolArray,
+    FloatArray,
+    Markers,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceFrame,
+)
 
 M_PER_MM: Final = 1e-3
 _ROTATION_TOLERANCE: Final = 1e-3
 _MAX_LATENCY_S: Final = 60.0
 _MIN_RATE_HZ: Final = 1e-3
-_STATIC: Final = tuple(b.type for b in (SUBJECT_INFO, SUBJECT_TOPOLOGY, SUBJECT_SCALE, APPLICATION_INFO))
+_STATIC: Final = tuple(
+    b.type for b in (SUBJECT_INFO, SUBJECT_TOPOLOGY, SUBJECT_SCALE, APPLICATION_INFO)
+)
 _Indices = npt.NDArray[np.intp]
 
 
@@ -48,7 +57,10 @@ _Indices = npt.NDArray[np.intp]
 
 
 def period_ticks(blocks: Blocks) -> int:
-    """Return the frame period in ticks of 135 MHz, from the stream's information or its rates; 0 = unknown."""
+    """Return the frame period in ticks of 135 MHz, from the stream's information or its rates.
+
+    0 = unknown.
+    """
     ticks = STREAM_INFO.first(blocks)
     if ticks is not None and ticks > 0:
         return ticks
@@ -84,7 +96,8 @@ class _Scene:
 
     Attributes:
         bodies: names of rigid bodies. body_slots: the segment of each.
-        segment_slot: (subject id, segment id) to slot. marker_slot: (subject id, marker id) to slot.
+        segment_slot: (subject id, segment id) to slot. marker_slot: (subject id, marker id) to
+            slot.
     """
 
     def __init__(self, blocks: Blocks, *, segments: bool) -> None:
@@ -108,7 +121,9 @@ class _Scene:
                 model = self._model(subject, order, rest.get(subject.id), scales.get(subject.id))
                 self.skeletons.append(_Skeleton(model, slice(first, first + len(order))))
                 if segments:
-                    bodies += [(f"{subject.name}/{s.name}", first + i) for i, (s, _) in enumerate(order)]
+                    bodies += [
+                        (f"{subject.name}/{s.name}", first + i) for i, (s, _) in enumerate(order)
+                    ]
             for marker in subject.markers:
                 self.marker_slot[subject.id, marker.id] = len(self.markers)
                 self.markers.append(f"{subject.name}/{marker.name}")
@@ -118,11 +133,15 @@ class _Scene:
 
     @property
     def parents(self) -> list[int]:
-        """Return the slot of each slot's parent, -1 for the root of a person and for a rigid body."""
+        """Return the slot of each slot's parent, -1 for the root of a person and for a rigid
+        body.
+        """
         parents = [-1] * len(self.segment_slot)
         for skeleton in self.skeletons:
             first = skeleton.slots.start
-            parents[skeleton.slots] = [first + above if above >= 0 else -1 for above in skeleton.model.parents]
+            parents[skeleton.slots] = [
+                first + above if above >= 0 else -1 for above in skeleton.model.parents
+            ]
         return parents
 
     def slots(self, table: Table) -> list[int]:
@@ -131,9 +150,16 @@ class _Scene:
         return [self.segment_slot.get(key, -1) for key in keys]
 
     def _model(
-        self, subject: SubjectInfo, order: Sequence[tuple[Any, int]], rest: Table | None, scale: Table | None
+        self,
+        subject: SubjectInfo,
+        order: Sequence[tuple[Any, int]],
+        rest: Table | None,
+        scale: Table | None,
     ) -> SkeletonModel:
-        """Return the names, parents and rest offsets; a bone's offset is scaled as its parent is."""
+        """Return the names, parents and rest offsets.
+
+        A bone's offset is scaled as its parent is.
+        """
         row = {segment.id: i for i, (segment, _) in enumerate(order)}
         parents = tuple(parent for _, parent in order)
         offsets, scales = np.zeros((len(order), 3)), np.ones((len(order), 3))
@@ -182,7 +208,8 @@ class ViconConverter:
         subjects: names that the server describes. bodies: names that are handed on as rigid bodies.
         skeletons: models of the subjects with several segments.
         undescribed: segments of the last frame that no description names.
-        invalid: segments of the last frame that were no pose: not finite, beyond 10 km, or no rotation.
+        invalid: segments of the last frame that were no pose: not finite, beyond 10 km, or no
+            rotation.
     """
 
     def __init__(self, source: str, *, segments: bool = False, markers: str = "none") -> None:
@@ -232,7 +259,12 @@ class ViconConverter:
         return True
 
     def frame(
-        self, blocks: Blocks, number: int, t_foreign_ns: int | None, latency_ns: int, t_arrival_ns: int
+        self,
+        blocks: Blocks,
+        number: int,
+        t_foreign_ns: int | None,
+        latency_ns: int,
+        t_arrival_ns: int,
     ) -> SourceFrame:
         """Return all described subjects in the room frame.
 
@@ -240,7 +272,9 @@ class ViconConverter:
             ProtocolError: segments or markers are malformed.
         """
         scene = self._scene
-        p_m, q_xyzw, tracked = self._compiled_poses(blocks) if IS_COMPILED else self._segment_poses(blocks)
+        p_m, q_xyzw, tracked = (
+            self._compiled_poses(blocks) if IS_COMPILED else self._segment_poses(blocks)
+        )
         return SourceFrame(
             source=self._source,
             frame_number=number,
@@ -251,7 +285,10 @@ class ViconConverter:
             q_xyzw=q_xyzw[scene.body_slots],
             tracked=tracked[scene.body_slots],
             skeletons=tuple(
-                [SkeletonFrame(s.model, p_m[s.slots], q_xyzw[s.slots], tracked[s.slots]) for s in scene.skeletons]
+                [
+                    SkeletonFrame(s.model, p_m[s.slots], q_xyzw[s.slots], tracked[s.slots])
+                    for s in scene.skeletons
+                ]
             ),
             markers=None if self._markers == "none" else self._marker_positions(blocks),
             latency_ns=latency_ns,
@@ -278,9 +315,13 @@ class ViconConverter:
         pose = rows.pose.copy()
         return pose[:, :3], pose[:, 3:], rows.tracked.copy()
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
+    # Any bits may arrive; invalid poses are marked below.
+    @np.errstate(invalid="ignore", over="ignore")
     def _segment_poses(self, blocks: Blocks) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return the global poses of all slots in the room; a segment that is missing is not tracked."""
+        """Return the global poses of all slots in the room.
+
+        A segment that is missing is not tracked.
+        """
         light = LIGHTWEIGHT_SEGMENTS.type in blocks
         kind, row = (LIGHTWEIGHT_SEGMENTS.type, LIGHT_ROW) if light else (GLOBAL_SEGMENTS.type, ROW)
         table = decode_segments(blocks.get(kind, ()), row)
@@ -289,10 +330,16 @@ class ViconConverter:
         if self.undescribed:
             table = table[binding.rows]
         count = len(self._scene.segment_slot)
-        p_m, q, tracked = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
+        p_m, q, tracked = (
+            np.zeros((count, 3)),
+            np.zeros((count, 4)),
+            np.zeros(count, dtype=np.bool_),
+        )
         q[:, 3] = 1.0
         p_read = table["p"].astype(np.float64) * M_PER_MM
-        q_read, good = _rotvec_attitudes(table["rotvec"]) if light else _matrix_attitudes(table["R"])
+        q_read, good = (
+            _rotvec_attitudes(table["rotvec"]) if light else _matrix_attitudes(table["R"])
+        )
         good &= within_reach(p_read)
         self.invalid = len(good) - int(np.count_nonzero(good))
         slots = binding.slots
@@ -326,7 +373,10 @@ class ViconConverter:
             p[slots[known]], tracked[slots[known]] = recons["p"][known] * M_PER_MM, True
         labels = tuple(scene.markers)
         if self._markers == "all":
-            loose = [r["p"][np.isfinite(r["p"]).all(axis=1)] * M_PER_MM for r in UNLABELED_RECONS.all(blocks)]
+            loose = [
+                r["p"][np.isfinite(r["p"]).all(axis=1)] * M_PER_MM
+                for r in UNLABELED_RECONS.all(blocks)
+            ]
             p = np.concatenate((p, *loose))
             labels += ("",) * (len(p) - len(labels))
             tracked = np.concatenate((tracked, np.ones(len(p) - len(tracked), dtype=np.bool_)))
@@ -336,7 +386,10 @@ class ViconConverter:
 
 
 def _matrix_attitudes(R: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Return the quaternions (k, 4) of matrices (k, 3, 3), and which of these are rotations (k,)."""
+    """Return the quaternions (k, 4) of matrices (k, 3, 3), and which of these are rotations.
+
+    K,.
+    """
     q = q_from_matrix(R)
     error = np.abs(q_to_matrix(q) - R).reshape(-1, 9).max(axis=1)
     return q, error < _ROTATION_TOLERANCE

@@ -1,8 +1,9 @@
 """Emulated DataStream server on real sockets: strict where known clients are tolerant.
 
-It greets with the types it supports, sends the contents first, repeats descriptions until a client has them, then
-lists them as unchanged, echoes pings in its next packet, and queues at most one packet per client. The stream carries
-no clock: a drift shows as frames that come faster than their stated period, a step as a jump of the frame number.
+It greets with the types it supports, sends the contents first, repeats descriptions until a client
+has them, then lists them as unchanged, echoes pings in its next packet, and queues at most one
+packet per client. The stream carries no clock: a drift shows as frames that come faster than their
+stated period, a step as a jump of the frame number.
 """
 
 from __future__ import annotations
@@ -39,11 +40,28 @@ from vil_bridge.protocols.sockets import send_multicast_from, tcp_listener, udp_
 
 _ID_STEP: Final = 100
 _UNKNOWN_TYPE: Final = 990_001
-_UNKNOWN_BLOCK: Final = _UNKNOWN_TYPE.to_bytes(4, "little") + (5).to_bytes(4, "little") + b"\xff\x00\x01\x2b\x1a"
+_UNKNOWN_BLOCK: Final = (
+    _UNKNOWN_TYPE.to_bytes(4, "little") + (5).to_bytes(4, "little") + b"\xff\x00\x01\x2b\x1a"
+)
 _OF_FRAMES: Final = tuple(
-    block.type for block in (FRAME_INFO, HARDWARE_FRAME_INFO, TIMECODE, LATENCY_INFO, FRAME_RATE_INFO, OBJECT_QUALITY)
+    block.type
+    for block in (
+        FRAME_INFO,
+        HARDWARE_FRAME_INFO,
+        TIMECODE,
+        LATENCY_INFO,
+        FRAME_RATE_INFO,
+        OBJECT_QUALITY,
+    )
 ) + tuple(
-    block.type for block in (LOCAL_SEGMENTS, GLOBAL_SEGMENTS, LIGHTWEIGHT_SEGMENTS, LABELED_RECONS, UNLABELED_RECONS)
+    block.type
+    for block in (
+        LOCAL_SEGMENTS,
+        GLOBAL_SEGMENTS,
+        LIGHTWEIGHT_SEGMENTS,
+        LABELED_RECONS,
+        UNLABELED_RECONS,
+    )
 )
 _LARGEST_DATAGRAM: Final = 65507
 
@@ -56,7 +74,11 @@ class TrackerEmulator(Emulator):
     """
 
     def __init__(
-        self, config: TrackerEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: TrackerEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
         rate = 1.0 + (config.clock_drift_ppm + (faults or Faults()).drift_ppm) * 1e-6
         super().__init__(motion, config.rate_hz * rate, epoch_ns, faults, stream=True)
@@ -95,9 +117,11 @@ class TrackerEmulator(Emulator):
     def foreign_ns(self, t_ns: int) -> int:
         """Return the server's clock, which its frame numbers count, at a bridge time."""
         steps = self._step_frames(t_ns) * NS_PER_S / self._config.rate_hz
-        return round((t_ns - self._first_ns) / self._period_ns * NS_PER_S / self._config.rate_hz + steps)
+        return round(
+            (t_ns - self._first_ns) / self._period_ns * NS_PER_S / self._config.rate_hz + steps
+        )
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Disconnect all clients at once; may be called twice."""
@@ -150,7 +174,7 @@ class TrackerEmulator(Emulator):
             client.greeted = True
             client.deliver(encode_packet(ENUMS.encode(self.supported)))
 
-    # --- frames ------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def _on_frame(self, frame: EmulatedFrame) -> None:
         self._first_ns = frame.t_ns - (frame.number - 1) * self._period_ns
@@ -161,14 +185,19 @@ class TrackerEmulator(Emulator):
         for client in tuple(self._clients):
             self._greet(client)
             if client is self._multicaster:
-                self.server.send(self._multicast, self._packet(encoded, client, b""), latency_ns=latency_ns)
+                self.server.send(
+                    self._multicast, self._packet(encoded, client, b""), latency_ns=latency_ns
+                )
             if client.pushing or client.pending:
                 client.pending = max(0, client.pending - 1)
                 packet = self._packet(encoded, client, client.described)
                 self.server.send(client.deliver, packet, latency_ns=latency_ns)
 
     def _step_frames(self, t_ns: int) -> int:
-        """Return by how many frames the injected steps have moved the frame number: back to 0 at most."""
+        """Return by how many frames the injected steps have moved the frame number.
+
+        Back to 0 at most.
+        """
         moved_ns = 0
         for size_ns, after_ns in self.server.faults.steps:
             at_ns = self.server.started_ns + after_ns
@@ -178,7 +207,9 @@ class TrackerEmulator(Emulator):
 
     def _packet(self, frame: EncodedFrame, client: Client, described: bytes) -> bytes:
         """Return one frame for one client: contents first, descriptions only until it has them."""
-        statics = {kind: found for kind, found in frame.generator.statics.items() if kind in client.wanted}
+        statics = {
+            kind: found for kind, found in frame.generator.statics.items() if kind in client.wanted
+        }
         descriptions = b"".join(encoded for _, encoded in statics.values())
         repeat = described != descriptions
         if repeat:
@@ -197,7 +228,7 @@ class TrackerEmulator(Emulator):
         unchanged = frozenset() if repeat else frozenset(statics)
         return encode_packet(CONTENTS.encode(Contents(counts, unchanged)), *parts)
 
-    # --- multicast ---------------------------------------------------------------------------------
+    # --- multicast --------------------------------------------------------------------------------
 
     @property
     def _multicaster(self) -> Client | None:
@@ -216,4 +247,6 @@ class TrackerEmulator(Emulator):
             self._group_sock = udp_socket(self._config.bind)
             send_multicast_from(self._group_sock, self._config.bind)
         with contextlib.suppress(OSError):
-            self._group_sock.sendto(packet, (str(IPv4Address(client.multicast.group)), client.multicast.port))
+            self._group_sock.sendto(
+                packet, (str(IPv4Address(client.multicast.group)), client.multicast.port)
+            )

@@ -49,12 +49,17 @@ class Client:
         wanted: types it asked for. filters: ids of subjects that pass, by type.
         pushing: gets every frame. pending: frames that it asked for one by one.
         greeted: was sent the supported types.
-        expected: encoded descriptions that it should have. described: those that were written to it.
+        expected: encoded descriptions that it should have. described: those that were written to
+            it.
         multicast: group that it asked for, None = none.
     """
 
     def __init__(
-        self, sock: socket.socket, split_bytes: int, remove: Callable[[Client], None], count: Callable[[str], None]
+        self,
+        sock: socket.socket,
+        split_bytes: int,
+        remove: Callable[[Client], None],
+        count: Callable[[str], None],
     ) -> None:
         self.wanted: AbstractSet[int] = frozenset()
         self.filters: Mapping[int, AbstractSet[int]] = {}
@@ -86,7 +91,7 @@ class Client:
             loop.remove_writer(self._sock)
             self._sock.close()
 
-    # --- in ----------------------------------------------------------------------------------------
+    # --- in ---------------------------------------------------------------------------------------
 
     def _read(self) -> None:
         try:
@@ -125,7 +130,7 @@ class Client:
         if STOP_MULTICAST.type in blocks:
             self.multicast = None
 
-    # --- out ---------------------------------------------------------------------------------------
+    # --- out --------------------------------------------------------------------------------------
 
     def deliver(self, packet: bytes) -> None:
         """Write a packet when the one before it is written."""

@@ -1,4 +1,7 @@
-"""Stream of an emulated Vicon server: descriptions of a motion once, blocks of each frame on demand."""
+"""Stream of an emulated Vicon server.
+
+Descriptions of a motion once, blocks of each frame on demand.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,9 @@ class BlockGenerator:
         names = dict.fromkeys((*motion.subjects, *(model.name for model in self._models)))
         names |= dict.fromkeys(label.partition("/")[0] for label in self.labels if label)
         self.ids = {name: first_id + i for i, name in enumerate(names)}
-        self._marker_ids = {label: i + 1 for i, label in enumerate(dict.fromkeys(filter(None, self.labels)))}
+        self._marker_ids = {
+            label: i + 1 for i, label in enumerate(dict.fromkeys(filter(None, self.labels)))
+        }
         self.statics = self._statics()
         bodies = [(self.ids[name], 1) for name in motion.subjects]
         bones = [(self.ids[m.name], i + 1) for m in self._models for i in range(len(m.bones))]
@@ -85,14 +90,29 @@ class BlockGenerator:
 
     def recons(self, markers: Markers) -> tuple[Table, Table]:
         """Return the labeled and unlabeled markers that are seen, in the server's axes."""
-        p = np.asarray(zup_to_yup(markers.p_m, np.zeros((len(markers.p_m), 4)))[0]) if self.y_up else markers.p_m
-        named = [i for i, label in enumerate(markers.labels) if label in self._marker_ids and markers.tracked[i]]
+        p = (
+            np.asarray(zup_to_yup(markers.p_m, np.zeros((len(markers.p_m), 4)))[0])
+            if self.y_up
+            else markers.p_m
+        )
+        named = [
+            i
+            for i, label in enumerate(markers.labels)
+            if label in self._marker_ids and markers.tracked[i]
+        ]
         loose = [i for i, label in enumerate(markers.labels) if not label and markers.tracked[i]]
-        labeled, unlabeled = np.zeros(len(named), LABELED_RECON), np.zeros(len(loose), UNLABELED_RECON)
+        labeled, unlabeled = (
+            np.zeros(len(named), LABELED_RECON),
+            np.zeros(len(loose), UNLABELED_RECON),
+        )
         labeled["subject"] = [self.ids[markers.labels[i].partition("/")[0]] for i in named]
         labeled["marker"] = [self._marker_ids[markers.labels[i]] for i in named]
         for table, rows in ((labeled, named), (unlabeled, loose)):
-            table["p"], table["radius"], table["trajectory"] = p[rows] / M_PER_MM, _MARKER_RADIUS_MM, rows
+            table["p"], table["radius"], table["trajectory"] = (
+                p[rows] / M_PER_MM,
+                _MARKER_RADIUS_MM,
+                rows,
+            )
         return labeled, unlabeled
 
     @property
@@ -102,14 +122,22 @@ class BlockGenerator:
 
     def _statics(self) -> dict[int, tuple[int, bytes]]:
         subjects = [self._subject(name) for name in self.ids]
-        health = [SUBJECT_HEALTH.encode(Health(identity, 0.1, 1.0)) for identity in self.ids.values()]
+        health = [
+            SUBJECT_HEALTH.encode(Health(identity, 0.1, 1.0)) for identity in self.ids.values()
+        ]
         models = self._models
         return {
             STREAM_INFO.type: (1, STREAM_INFO.encode(round(TICKS_PER_S / self._config.rate_hz))),
             APPLICATION_INFO.type: (1, APPLICATION_INFO.encode(int(self.y_up))),
             SUBJECT_INFO.type: (len(subjects), b"".join(map(SUBJECT_INFO.encode, subjects))),
-            SUBJECT_TOPOLOGY.type: (len(models), b"".join(SUBJECT_TOPOLOGY.encode(self._rest(m)) for m in models)),
-            SUBJECT_SCALE.type: (len(models), b"".join(SUBJECT_SCALE.encode(self._scale(m)) for m in models)),
+            SUBJECT_TOPOLOGY.type: (
+                len(models),
+                b"".join(SUBJECT_TOPOLOGY.encode(self._rest(m)) for m in models),
+            ),
+            SUBJECT_SCALE.type: (
+                len(models),
+                b"".join(SUBJECT_SCALE.encode(self._scale(m)) for m in models),
+            ),
             SUBJECT_HEALTH.type: (len(health), b"".join(health)),
         }
 
@@ -117,18 +145,30 @@ class BlockGenerator:
         segments = [(0, name)] if name in self.motion.subjects else []
         for model in self._models:
             if model.name == name:
-                segments = [(parent + 1, bone) for bone, parent in zip(model.bones, model.parents, strict=True)]
-        markers = {label: i for label, i in self._marker_ids.items() if label.partition("/")[0] == name}
+                segments = [
+                    (parent + 1, bone)
+                    for bone, parent in zip(model.bones, model.parents, strict=True)
+                ]
+        markers = {
+            label: i for label, i in self._marker_ids.items() if label.partition("/")[0] == name
+        }
         return SubjectInfo(
             self.ids[name],
             name,
-            tuple(ViconSegment(parent, i + 1, (0.0,) * 6, bone) for i, (parent, bone) in enumerate(segments)),
+            tuple(
+                ViconSegment(parent, i + 1, (0.0,) * 6, bone)
+                for i, (parent, bone) in enumerate(segments)
+            ),
             tuple(MarkerInfo(i, label.partition("/")[2]) for label, i in markers.items()),
         )
 
     def _rest(self, model: SkeletonModel) -> SubjectRows:
         rest = np.zeros(len(model.bones), POSE)
-        offsets = zup_to_yup(model.offsets_m, np.zeros((len(rest), 4)))[0] if self.y_up else model.offsets_m
+        offsets = (
+            zup_to_yup(model.offsets_m, np.zeros((len(rest), 4)))[0]
+            if self.y_up
+            else model.offsets_m
+        )
         child = (np.array(model.parents) >= 0)[:, None]
         rest["id"] = np.arange(1, len(rest) + 1)
         rest["p"] = np.where(child, offsets / model.scale, offsets) / M_PER_MM
@@ -144,7 +184,9 @@ class BlockGenerator:
 class EncodedFrame:
     """One frame: each type of block is encoded once, however many clients want it."""
 
-    def __init__(self, generator: BlockGenerator, frame_id: int, seen: MotionFrame, latency_ns: int) -> None:
+    def __init__(
+        self, generator: BlockGenerator, frame_id: int, seen: MotionFrame, latency_ns: int
+    ) -> None:
         self.generator = generator
         self._frame_id = frame_id
         self._seen = seen
@@ -152,7 +194,10 @@ class EncodedFrame:
         self._encoded: dict[tuple[int, frozenset[int]], tuple[int, bytes]] = {}
 
     def block(self, kind: int, passing: AbstractSet[int] = frozenset()) -> tuple[int, bytes]:
-        """Return number and bytes of the blocks of one type; ``passing``: ids of subjects, empty = all."""
+        """Return number and bytes of the blocks of one type.
+
+        ``passing``: ids of subjects, empty = all.
+        """
         key = kind, frozenset(passing)
         if key not in self._encoded:
             self._encoded[key] = self._block(*key)
@@ -179,9 +224,13 @@ class EncodedFrame:
             return HARDWARE_FRAME_INFO.encode(self._frame_id)
         if kind == LATENCY_INFO.type:
             total_s = self._latency_ns / NS_PER_S
-            return LATENCY_INFO.encode(tuple(LatencySample(name, part * total_s) for name, part in _LATENCY_PARTS))
+            return LATENCY_INFO.encode(
+                tuple(LatencySample(name, part * total_s) for name, part in _LATENCY_PARTS)
+            )
         if kind == FRAME_RATE_INFO.type:
-            return FRAME_RATE_INFO.encode(dict.fromkeys(("Camera", "Hardware"), self.generator.rate_hz))
+            return FRAME_RATE_INFO.encode(
+                dict.fromkeys(("Camera", "Hardware"), self.generator.rate_hz)
+            )
         if kind == TIMECODE.type:
             return TIMECODE.encode(Timecode(0, 0, 0, 0, 0, 0, _NO_STANDARD, 0, 0))
         if kind in (LABELED_RECONS.type, UNLABELED_RECONS.type) and self._seen.markers is not None:
@@ -194,7 +243,8 @@ class EncodedFrame:
         tracked: Sequence[Any] = self._seen.tracked.tolist()
         found = zip(self._seen.subjects, tracked, strict=True)
         blocks = [
-            OBJECT_QUALITY.encode(Quality(self.generator.ids[name], 0.9 if good else 0.0)) for name, good in found
+            OBJECT_QUALITY.encode(Quality(self.generator.ids[name], 0.9 if good else 0.0))
+            for name, good in found
         ]
         return len(blocks), b"".join(blocks)
 
@@ -204,7 +254,11 @@ class EncodedFrame:
         parts = [(seen.p_m, seen.q_xyzw)]
         for skeleton in seen.skeletons:
             pose = skeleton.p_m, skeleton.q_xyzw
-            parts.append(pose if kind == GLOBAL_SEGMENTS.type else global_to_local(*pose, skeleton.model.parents))
+            parts.append(
+                pose
+                if kind == GLOBAL_SEGMENTS.type
+                else global_to_local(*pose, skeleton.model.parents)
+            )
         p: FloatArray = np.concatenate([p for p, _ in parts])
         q: FloatArray = np.concatenate([q for _, q in parts])
         tracked = np.concatenate((seen.tracked, *(s.tracked for s in seen.skeletons)))

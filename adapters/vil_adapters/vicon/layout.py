@@ -26,7 +26,8 @@ class ValueLayout(Generic[T]):
     """One kind of value in bytes.
 
     Attributes:
-        read: (data, offset) to (value, offset behind it); raises ProtocolError when data are too short.
+        read: (data, offset) to (value, offset behind it); raises ProtocolError when data are too
+            short.
         write: value to bytes.
         smallest: fewest bytes that such a value takes; bounds counts before anything is allocated.
     """
@@ -104,7 +105,10 @@ def vector(item: ValueLayout[T]) -> ValueLayout[tuple[T, ...]]:
 
 
 def rows(dtype: np.dtype[Any]) -> ValueLayout[npt.NDArray[Any]]:
-    """Return a counted sequence of rows without variable parts, as a structured array (a view of the data)."""
+    """Return a counted sequence of rows without variable parts, as a structured array.
+
+    A view of the data.
+    """
 
     def read(data: bytes, at: int) -> tuple[npt.NDArray[Any], int]:
         count, at = _read_count(data, at, dtype.itemsize)
@@ -135,7 +139,11 @@ def mapping(key: ValueLayout[K], value: ValueLayout[T]) -> ValueLayout[Mapping[K
         found, at = value.read(data, at)
         return (name, found), at
 
-    pair = ValueLayout(read_pair, lambda both: key.write(both[0]) + value.write(both[1]), key.smallest + value.smallest)
+    pair = ValueLayout(
+        read_pair,
+        lambda both: key.write(both[0]) + value.write(both[1]),
+        key.smallest + value.smallest,
+    )
     pairs = vector(pair)
 
     def read(data: bytes, at: int) -> tuple[Mapping[K, T], int]:
@@ -161,6 +169,8 @@ def record(kind: type[T], *parts: ValueLayout[Any]) -> ValueLayout[T]:
         return kind(*values), at
 
     def write(value: T) -> bytes:
-        return b"".join(part.write(getattr(value, name)) for name, part in zip(names, parts, strict=True))
+        return b"".join(
+            part.write(getattr(value, name)) for name, part in zip(names, parts, strict=True)
+        )
 
     return ValueLayout(read, write, sum(part.smallest for part in parts))

@@ -1,4 +1,7 @@
-"""Source over a vendor's library, for servers that our own client does not get along with. Never run here."""
+"""Source over a vendor's library, for servers that our own client does not get along with.
+
+Never run here.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,10 @@ class ViconNativeSource:
         installed = [module for module in asked if find_spec(module) is not None]
         if not installed:
             raise ConfigError(
-                f"source {name!r}: {' and '.join(asked)} not installed. Use type vicon, which needs neither; "
-                "or install vicon_dssdk from Vicon's DataStream SDK; or pip install pyvicon-datastream, which needs "
+                f"source {name!r}: {' and '.join(asked)} not installed. Use type vicon, "
+                "which needs neither; "
+                "or install vicon_dssdk from Vicon's DataStream SDK; or pip install "
+                "pyvicon-datastream, which needs "
                 "a C++ compiler"
             )
         self._library = installed[0]
@@ -52,7 +57,11 @@ class ViconNativeSource:
         """
         config = self._config
         receiver = ViconReceiver(
-            self.name, ViconConverter(self.name, segments=config.segments), config.subjects, emit, status
+            self.name,
+            ViconConverter(self.name, segments=config.segments),
+            config.subjects,
+            emit,
+            status,
         )
         address = f"{config.server}:{config.port}"
         status.facts.update(address=address, library=self._library)
@@ -76,7 +85,10 @@ class ViconNativeSource:
                 async with asyncio.timeout(_SILENCE_S):
                     chunk = await child.stdout.read(_READ_BYTES)
             except TimeoutError:
-                status.waiting(f"{self._library} gets no frames from {self._config.server}: is the system live?")
+                status.waiting(
+                    f"{self._library} gets no frames from {self._config.server}: is the "
+                    "system live?"
+                )
                 continue
             if not chunk:
                 return

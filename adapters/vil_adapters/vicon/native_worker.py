@@ -1,7 +1,9 @@
-"""Child process of ``vicon-native``: reads a vendor's library, writes CGStream packets to its output.
+"""Child process of ``vicon-native``.
 
-The library holds the interpreter lock while it waits, so it gets an interpreter of its own. What goes
-wrong is said in one sentence on the error output; then the process ends.
+Reads a vendor's library, writes CGStream packets to its output.
+
+The library holds the interpreter lock while it waits, so it gets an interpreter of its own. What
+goes wrong is said in one sentence on the error output; then the process ends.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from vil_bridge.core.geometry import q_normalize, q_to_matrix
 SENTENCES: Final = {
     "InvalidHostName": "the server's name cannot be resolved",
     "ClientAlreadyConnected": "the library is connected already",
-    "ClientConnectionFailed": "the server does not accept the connection: is its DataStream on, and the port right?",
+    "ClientConnectionFailed": "the server does not accept the connection: is its DataStream on, "
+    "and the port right?",
     "NotConnected": "the connection to the server broke",
     "NoFrame": "the server sends no frames: is the system live?",
     "InvalidSubjectName": "the server no longer knows a subject that it named",
@@ -104,7 +107,11 @@ class _Dssdk:
         if not self._ask(client.GetFrame):
             raise NativeError("NoFrame")
         subjects = self._ask(client.GetSubjectNames)
-        found = [self._segment(s, name) for s in subjects for name in self._ask(client.GetSegmentNames, s)]
+        found = [
+            self._segment(s, name)
+            for s in subjects
+            for name in self._ask(client.GetSegmentNames, s)
+        ]
         return NativeFrame(
             self._ask(client.GetFrameNumber),
             self._ask(client.GetFrameRate),
@@ -117,8 +124,12 @@ class _Dssdk:
         with suppress(self._module.DataStreamException):  # a root has none
             parent = self._client.GetSegmentParentName(subject, name)
         p_mm, p_occluded = self._ask(self._client.GetSegmentGlobalTranslation, subject, name)
-        q_xyzw, q_occluded = self._ask(self._client.GetSegmentGlobalRotationQuaternion, subject, name)
-        return NativeSegment(subject, name, parent, None if p_occluded or q_occluded else (p_mm, q_xyzw))
+        q_xyzw, q_occluded = self._ask(
+            self._client.GetSegmentGlobalRotationQuaternion, subject, name
+        )
+        return NativeSegment(
+            subject, name, parent, None if p_occluded or q_occluded else (p_mm, q_xyzw)
+        )
 
 
 class _Pyvicon:
@@ -141,8 +152,14 @@ class _Pyvicon:
         client = self._client
         self._check(client.get_frame())
         subjects = [client.get_subject_name(i) for i in range(client.get_subject_count() or 0)]
-        counted = [(subject, i) for subject in subjects for i in range(client.get_segment_count(subject) or 0)]
-        segments = [self._segment(subject, client.get_segment_name(subject, i)) for subject, i in counted]
+        counted = [
+            (subject, i)
+            for subject in subjects
+            for i in range(client.get_segment_count(subject) or 0)
+        ]
+        segments = [
+            self._segment(subject, client.get_segment_name(subject, i)) for subject, i in counted
+        ]
         rate_hz, latency_s = client.get_frame_rate() or 0.0, client.get_latency_total() or 0.0
         return NativeFrame(client.get_frame_number(), rate_hz, latency_s, tuple(segments))
 
@@ -161,14 +178,18 @@ _LIBRARIES: Final[dict[str, type[_Dssdk] | type[_Pyvicon]]] = {
 
 
 def encode_frame(frame: NativeFrame) -> bytes:
-    """Return the frame as a CGStream packet with its descriptions, in the server's axes as the library turned them."""
+    """Return the frame as a CGStream packet with its descriptions, in the server's axes as the
+    library turned them.
+    """
     subjects: dict[str, list[NativeSegment]] = {}
     for segment in frame.segments:
         subjects.setdefault(segment.subject, []).append(segment)
     infos, rows = [], []
     for i, (subject, segments) in enumerate(subjects.items(), start=1):
         ids = {segment.name: k for k, segment in enumerate(segments, start=1)}
-        described = tuple(ViconSegment(ids.get(s.parent, 0), ids[s.name], (0.0,) * 6, s.name) for s in segments)
+        described = tuple(
+            ViconSegment(ids.get(s.parent, 0), ids[s.name], (0.0,) * 6, s.name) for s in segments
+        )
         infos.append(SUBJECT_INFO.encode(SubjectInfo(i, subject, described)))
         rows += [(i, ids[s.name], *s.pose) for s in segments if s.pose is not None]
     table = np.zeros(len(rows), ROW)

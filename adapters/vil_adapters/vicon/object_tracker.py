@@ -21,8 +21,8 @@ LARGEST_RAD: Final = 100.0
 class ObjectTracker:
     """Conversion of datagrams to frames, with the tracking flags that the stream lacks.
 
-    A measured pose never repeats to the last bit: five equal ones in a row are a lost object whose last pose is sent
-    again. A known object that is missing is lost as well.
+    A measured pose never repeats to the last bit: five equal ones in a row are a lost object whose
+    last pose is sent again. A known object that is missing is lost as well.
 
     Args:
         source: name of the source.
@@ -40,28 +40,40 @@ class ObjectTracker:
         self._rate_hz = rate_hz
         self._row: dict[str, int] = {}
         self._subjects: tuple[str, ...] = ()
-        self._poses: dict[str, tuple[bytes, int]] = {}  # bytes of the last pose, how often they came
+        # Bytes of the last pose, how often they came.
+        self._poses: dict[str, tuple[bytes, int]] = {}
 
     def restart(self) -> None:
         """Forget the poses: the server sends another sequence."""
         self._poses.clear()
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
+    # Any bits may arrive; invalid poses are marked below.
+    @np.errstate(invalid="ignore", over="ignore")
     def frame(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame:
         """Return the next frame with all known objects, in the room frame."""
         self._learn(block.names)
         count = len(self._subjects)
-        p_m, q_xyzw, tracked = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
+        p_m, q_xyzw, tracked = (
+            np.zeros((count, 3)),
+            np.zeros((count, 4)),
+            np.zeros(count, dtype=np.bool_),
+        )
         q_xyzw[:, 3] = 1.0
         numbers = np.hstack((block.items["p"], block.items["euler"]))
-        finite: BoolArray = np.isfinite(numbers).all(axis=1) & within_reach(block.items["p"] * M_PER_MM)
+        finite: BoolArray = np.isfinite(numbers).all(axis=1) & within_reach(
+            block.items["p"] * M_PER_MM
+        )
         finite &= np.abs(block.items["euler"]).max(axis=1, initial=0.0) < LARGEST_RAD
         self.invalid += int(np.count_nonzero(~finite))
         q_read = q_from_euler_xyz(np.where(finite[:, None], block.items["euler"], 0.0))
         for i, name in enumerate(block.names):
             row = self._row.get(name)
             if row is not None and self._moved(name, block.items[i].tobytes()) and finite[i]:
-                p_m[row], q_xyzw[row], tracked[row] = block.items["p"][i] * M_PER_MM, q_read[i], True
+                p_m[row], q_xyzw[row], tracked[row] = (
+                    block.items["p"][i] * M_PER_MM,
+                    q_read[i],
+                    True,
+                )
         return SourceFrame(
             source=self._source,
             frame_number=block.frame_number,

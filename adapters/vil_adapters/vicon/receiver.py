@@ -32,11 +32,12 @@ class BlockCache:
     """The last known blocks of a stream.
 
     Static and dynamic blocks are two groups. A packet without any block of a group leaves the whole
-    group as it was; otherwise a type that is missing stays only if the packet lists it as unchanged,
-    and is gone if not (vicon_datastream.md section 3).
+    group as it was; otherwise a type that is missing stays only if the packet lists it as
+    unchanged, and is gone if not (vicon_datastream.md section 3).
 
     Attributes:
-        blocks: bodies by type, packet and cache together. A list that did not change is the same object.
+        blocks: bodies by type, packet and cache together. A list that did not change is the same
+            object.
     """
 
     def __init__(self) -> None:
@@ -98,21 +99,31 @@ class FrameClock:
     def judge(self, frame_id: int, ticks: int, t_arrival_ns: int) -> FrameVerdict:
         """Place a frame after the ones before it.
 
-        A number that goes back, another period, or after a pause of the connection a number that does
-        not fit the time that passed, all mean that the clock is a new one.
+        A number that goes back, another period, or after a pause of the connection a number that
+        does not fit the time that passed, all mean that the clock is a new one.
         """
         last, before_ns = self._last, self._last_arrival_ns
-        verdict = FrameVerdict.NEW if self._order is None else self._order.judge(frame_id, t_arrival_ns)
+        verdict = (
+            FrameVerdict.NEW if self._order is None else self._order.judge(frame_id, t_arrival_ns)
+        )
         if frame_id == last and ticks == self.period_ticks:
             return FrameVerdict.DUPLICATE
         if verdict in DROPPED:
             return verdict
         if last is not None and verdict is FrameVerdict.NEW:
-            if frame_id < last or ticks != self.period_ticks or self._is_other_server(frame_id - last, t_arrival_ns):
+            if (
+                frame_id < last
+                or ticks != self.period_ticks
+                or self._is_other_server(frame_id - last, t_arrival_ns)
+            ):
                 verdict = FrameVerdict.RESTARTED
             else:
                 self.lost += frame_id - last - 1
-        self._last, self._last_arrival_ns, self._reconnected = frame_id, max(before_ns, t_arrival_ns), False
+        self._last, self._last_arrival_ns, self._reconnected = (
+            frame_id,
+            max(before_ns, t_arrival_ns),
+            False,
+        )
         self.period_ticks = ticks
         return verdict
 
@@ -130,9 +141,9 @@ class FrameClock:
 class PingTimes:
     """Round trips of pings, as a bound of the transit time.
 
-    The answer waits for the server's next packet, for up to a frame. The part of the shortest round trip of several
-    seconds beyond a frame is transit time for certain. A longer estimate would stay in the lower envelope of the
-    stamps, and not be corrected for long.
+    The answer waits for the server's next packet, for up to a frame. The part of the shortest round
+    trip of several seconds beyond a frame is transit time for certain. A longer estimate would stay
+    in the lower envelope of the stamps, and not be corrected for long.
     """
 
     def __init__(self) -> None:
@@ -155,7 +166,10 @@ class PingTimes:
 
 
 class _Frame(NamedTuple):
-    """A frame that is not handed on yet, with what was remembered when it came: a packet without one may follow."""
+    """A frame that is not handed on yet, with what was remembered when it came.
+
+    A packet without one may follow.
+    """
 
     id: int
     blocks: Blocks
@@ -243,10 +257,15 @@ class ViconReceiver:
             return
         transit_ns = self.pings.one_way_ns(ticks_to_ns(self.clock.period_ticks))
         known_ns = latency_ns(blocks) + transit_ns
-        frame = converter.frame(blocks, frame_id + 1, self.clock.stamp_ns(frame_id), known_ns, t_arrival_ns)
+        frame = converter.frame(
+            blocks, frame_id + 1, self.clock.stamp_ns(frame_id), known_ns, t_arrival_ns
+        )
         self._emit(frame)
         self.emitted_ns = t_arrival_ns
-        for reason, count in (("undescribed", converter.undescribed), ("invalid", converter.invalid)):
+        for reason, count in (
+            ("undescribed", converter.undescribed),
+            ("invalid", converter.invalid),
+        ):
             if count:
                 self._status.counters[reason] += count
         self._status.running()
@@ -264,7 +283,9 @@ class ViconReceiver:
         converter = self._converter
         skeletons = [model.name for model in converter.skeletons]
         self._status.facts.update(
-            subjects=list(converter.bodies), skeletons=skeletons, up_axis="y" if converter.y_up else "z"
+            subjects=list(converter.bodies),
+            skeletons=skeletons,
+            up_axis="y" if converter.y_up else "z",
         )
         self._expected.compare((*converter.subjects, *converter.bodies))
 
@@ -281,7 +302,9 @@ def _stream_facts(blocks: Blocks, ticks: int) -> dict[str, Any]:
     if rates:
         facts["rates_hz"] = dict(rates)
     names = {subject.id: subject.name for subject in SUBJECT_INFO.all(blocks)}
-    quality = {names[q.subject]: q.quality for q in OBJECT_QUALITY.all(blocks) if q.subject in names}
+    quality = {
+        names[q.subject]: q.quality for q in OBJECT_QUALITY.all(blocks) if q.subject in names
+    }
     if quality:
         facts["quality"] = quality
     timecode = TIMECODE.first(blocks)

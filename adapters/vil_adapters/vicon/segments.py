@@ -1,4 +1,7 @@
-"""Segments of all subjects of a frame as one table: the hot path, read and written by runs of equal blocks."""
+"""Segments of all subjects of a frame as one table.
+
+The hot path, read and written by runs of equal blocks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ Table = npt.NDArray[Any]
 
 ROW: Final = np.dtype([("subject", "<u4"), ("id", "<u4"), ("p", "<f8", 3), ("R", "<f8", (3, 3))])
 """Local and global segments: millimetres, row-major rotation (parent or world from segment)."""
-LIGHT_ROW: Final = np.dtype([("subject", "<u4"), ("id", "<u4"), ("p", "<f4", 3), ("rotvec", "<f4", 3)])
+LIGHT_ROW: Final = np.dtype(
+    [("subject", "<u4"), ("id", "<u4"), ("p", "<f4", 3), ("rotvec", "<f4", 3)]
+)
 """Lightweight segments: millimetres, rotation vector in radians, relative to the parent."""
 
 _HEAD: Final = Struct("<II")  # subject, count
@@ -35,7 +40,9 @@ def _block(row: np.dtype[Any], count: int, *, headed: bool) -> np.dtype[Any]:
     assert row.names is not None
     segment = np.dtype([(name, row[name]) for name in row.names[1:]])
     header = [("type", "<u4"), ("length", "<u4")] if headed else []
-    return np.dtype([*header, ("subject", "<u4"), ("count", "<u4"), ("segments", segment, (count,))])
+    return np.dtype(
+        [*header, ("subject", "<u4"), ("count", "<u4"), ("segments", segment, (count,))]
+    )
 
 
 def decode_segments(bodies: Sequence[bytes], row: np.dtype[Any]) -> Table:
@@ -74,7 +81,10 @@ def _decode_run(bodies: list[bytes], size: int, row: np.dtype[Any]) -> Table:
 
 
 def _decode_odd(bodies: list[bytes], row: np.dtype[Any]) -> Table:
-    """Return the bodies of one size with different counts: data was appended to them, or they are wrong."""
+    """Return the bodies of one size with different counts.
+
+    Data was appended to them, or they are wrong.
+    """
     cut = []
     for body in bodies:
         count: int = _HEAD.unpack_from(body)[1]
@@ -86,7 +96,10 @@ def _decode_odd(bodies: list[bytes], row: np.dtype[Any]) -> Table:
 
 
 def encode_segments(kind: int, table: Table) -> bytes:
-    """Return blocks of one type, one per run of rows of the same subject; inverse of :func:`decode_segments`."""
+    """Return blocks of one type, one per run of rows of the same subject.
+
+    Inverse of :func:`decode_segments`.
+    """
     if not len(table):
         return b""
     row = row_type(kind)

@@ -90,7 +90,10 @@ class ViconConnection:
         return chunks
 
     def send(self, packet: bytes) -> None:
-        """Send, or hold what the socket does not accept yet; a peer that accepts nothing is given up."""
+        """Send, or hold what the socket does not accept yet.
+
+        A peer that accepts nothing is given up.
+        """
         self._unsent += packet
         try:
             self._unsent = self._unsent[self.sock.send(self._unsent) :]
@@ -145,7 +148,10 @@ _ALWAYS: Final = types(
     SUBJECT_SCALE,
 )
 _START_PUSH: Final = encode_packet(REQUEST_FRAME.encode(1))
-_ASK_ONE: Final = {"pull": encode_packet(REQUEST_FRAME.encode(0)), "prefetch": encode_packet(NEXT_FRAME.encode(1))}
+_ASK_ONE: Final = {
+    "pull": encode_packet(REQUEST_FRAME.encode(0)),
+    "prefetch": encode_packet(NEXT_FRAME.encode(1)),
+}
 
 
 def wanted_types(config: ViconConfig, supported: frozenset[int]) -> frozenset[int]:
@@ -167,7 +173,9 @@ class ViconSession:
         trouble: why it is over.
     """
 
-    def __init__(self, config: ViconConfig, link: ViconConnection, receiver: ViconReceiver, status: Status) -> None:
+    def __init__(
+        self, config: ViconConfig, link: ViconConnection, receiver: ViconReceiver, status: Status
+    ) -> None:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.trouble = ""
         self._config = config
@@ -209,7 +217,10 @@ class ViconSession:
         self._link.close()
 
     def housekeep(self, t_ns: int) -> None:
-        """End the session when the server has fallen silent; ask again for a frame that never came."""
+        """End the session when the server has fallen silent.
+
+        Ask again for a frame that never came.
+        """
         quiet_ns = t_ns - self._packet_ns
         if quiet_ns > _SILENCE_NS:
             self._end(self.silence)
@@ -222,12 +233,15 @@ class ViconSession:
         if not self._greeted:
             return "connected, but it sends nothing: is that port a DataStream server's?"
         if not self._framed:
-            return "it answers, but sends no frames: is the system live, neither paused nor reviewing a recording?"
+            return (
+                "it answers, but sends no frames: is the system live, neither paused nor "
+                "reviewing a recording?"
+            )
         if now_ns() - self._packet_ns < _SILENCE_NS:
             return "frames arrive, but they describe no subject that could be read"
         return "connected, but silent: has the system paused, or the network broken?"
 
-    # --- receiving ---------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------
 
     def _end(self, trouble: str) -> None:
         if not self.over.done():
@@ -289,7 +303,7 @@ class ViconSession:
             self._packet_ns = t_arrival_ns
             self._receiver.malformed("a frame", exc)
 
-    # --- asking ------------------------------------------------------------------------------------
+    # --- asking -----------------------------------------------------------------------------------
 
     def _greet(self, supported: frozenset[int], t_ns: int) -> None:
         """Answer the server's greeting with the requested types, and start the stream."""
@@ -344,7 +358,9 @@ class ViconSource:
         config = self._config
         converter = ViconConverter(self.name, segments=config.segments, markers=config.markers)
         multicast = bool(config.multicast_group)
-        receiver = ViconReceiver(self.name, converter, config.subjects, emit, status, datagrams=multicast)
+        receiver = ViconReceiver(
+            self.name, converter, config.subjects, emit, status, datagrams=multicast
+        )
         receiver.emitted_ns = now_ns()
         while True:
             tried_ns = now_ns()
@@ -383,6 +399,7 @@ class ViconSource:
             return
         via = f" via interface {interface}" if (interface := status.facts.get("interface")) else ""
         status.waiting(
-            f"no frames from {status.facts['address']}{via} ({trouble}): does Tracker, Nexus or Shogun run there with "
+            f"no frames from {status.facts['address']}{via} ({trouble}): does Tracker, "
+            "Nexus or Shogun run there with "
             f"its DataStream on port {self._config.port}, and does its firewall let TCP in?"
         )

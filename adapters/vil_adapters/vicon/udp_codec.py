@@ -1,4 +1,7 @@
-"""Tracker's UDP object stream (vicon_datastream.md section 5): pure functions for both directions."""
+"""Tracker's UDP object stream (vicon_datastream.md section 5).
+
+Pure functions for both directions.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ def receiver_of_objects(datagrams: Iterable[Datagram]) -> Address | None:
 
 
 def renamed_objects(datagram: bytes, rename: Callable[[str], str]) -> bytes | None:
-    """Return a datagram with other names of its objects; None when it is not one, or holds anything else."""
+    """Return a datagram with other names of its objects.
+
+    None when it is not one, or holds anything else.
+    """
     try:
         block = decode_objects(datagram)
     except ProtocolError:

@@ -30,7 +30,11 @@ class TrackerUdpEmulator(Emulator):
     """
 
     def __init__(
-        self, config: TrackerUdpEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: TrackerUdpEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
         rate_hz = config.rate_hz * (1.0 + (faults or Faults()).drift_ppm * 1e-6)
         super().__init__(motion, rate_hz, epoch_ns, faults)
@@ -78,10 +82,15 @@ class TrackerUdpEmulator(Emulator):
         room = (self._config.block_bytes - _HEADER_BYTES) // _ITEM_BYTES
         self.server.count("unsent_objects", max(0, len(items) - room))
         datagram = encode_objects(ObjectBlock(frame.number, items[:room]), self._config.block_bytes)
-        self.server.send(self._send, datagram, latency_ns=round(self._config.latency_ms * NS_PER_MS))
+        self.server.send(
+            self._send, datagram, latency_ns=round(self._config.latency_ms * NS_PER_MS)
+        )
 
     def _objects(self, frame: EmulatedFrame) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the objects of one frame; a lost one is repeated or left out, one that was never seen is left out."""
+        """Return the objects of one frame.
+
+        A lost one is repeated or left out, one that was never seen is left out.
+        """
         seen = frame.seen
         if len(self._items) != len(seen.subjects):
             self._items = np.zeros(len(seen.subjects), ITEM)

@@ -13,7 +13,10 @@ from vil_bridge.core.types import SourceFrame
 
 
 class TrackerUdpSource:
-    """Rigid objects from Tracker's UDP object stream (implements ``PoseSource`` and ``DatagramSource``)."""
+    """Rigid objects from Tracker's UDP object stream.
+
+    Implements ``PoseSource`` and ``DatagramSource``.
+    """
 
     def __init__(self, name: str, config: TrackerUdpConfig) -> None:
         self.name = name
@@ -38,13 +41,17 @@ class TrackerUdpSource:
             if verdict is FrameVerdict.RESTARTED:
                 objects.restart()
             frame = objects.next_frame(block, t_arrival_ns)
-            status.counters["invalid"], status.counters["refused"] = objects.invalid, objects.refused
+            status.counters["invalid"], status.counters["refused"] = (
+                objects.invalid,
+                objects.refused,
+            )
             return frame
 
         listener = UdpListener(self.name, config.subjects, emit, status, decode, self.tap)
         await listener.run(
             config.server,
             config.port,
-            "in Tracker's UDP object stream, is it enabled, and sent to this computer (or broadcast) and this port? "
+            "in Tracker's UDP object stream, is it enabled, and sent to this computer "
+            "(or broadcast) and this port? "
             "Does the firewall here let UDP in?",
         )

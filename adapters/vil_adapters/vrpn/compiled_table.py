@@ -1,4 +1,5 @@
-"""Table of trackers in the compiled kernel (``vil_bridge/world/kernel/vrpn.c``), which reads poses from the bytes too.
+"""Table of trackers in the compiled kernel (``vil_bridge/world/kernel/vrpn.c``), which reads poses
+from the bytes too.
 
 Twin of :mod:`~vil_adapters.vrpn.tracker_table`, which explains the rules.
 """
@@ -41,15 +42,24 @@ class _Table(ctypes.Structure):
     """``VilVrpnTable`` of ``vrpn.h``, which explains the fields."""
 
     _fields_ = (
-        *((n, ctypes.c_int64) for n in ("trackers", "most_entries", "groups", "entries", "bound", "pose_type")),
+        *(
+            (n, ctypes.c_int64)
+            for n in ("trackers", "most_entries", "groups", "entries", "bound", "pose_type")
+        ),
         *((n, ctypes.c_int64) for n in ("has_suspect", "suspect_ns", "repeats_mean_lost", "y_up")),
         *((n, ctypes.c_int64) for n in ("repeated", "superseded", *_COUNTED)),
         *((n, ctypes.c_double) for n in ("scale_m", "farthest_m")),
         *((n, ctypes.c_void_p) for n in ("pose", "shown", "period_ns", "entry_pose", "frame_pose")),
         *((n, ctypes.c_void_p) for n in ("t_ns", "t_arrival_ns", "repeats", "messages")),
         *((n, ctypes.c_void_p) for n in ("group_t_ns", "group_arrival_ns", "group_start")),
-        *((n, ctypes.c_void_p) for n in ("entry_row", "frame_row", "bound_sender", "bound_sensor", "bound_row")),
-        *((n, ctypes.c_void_p) for n in ("tracked", "group_used", "entry_tracked", "frame_tracked", "covered")),
+        *(
+            (n, ctypes.c_void_p)
+            for n in ("entry_row", "frame_row", "bound_sender", "bound_sensor", "bound_row")
+        ),
+        *(
+            (n, ctypes.c_void_p)
+            for n in ("tracked", "group_used", "entry_tracked", "frame_tracked", "covered")
+        ),
     )
     trackers: int
     most_entries: int
@@ -82,15 +92,27 @@ _BY_ENTRY: Final = (
 
 
 def _columns() -> _Columns:
-    """Return the arrays of ``vrpn.h``; a body that has not come yet has no stamp, no pose and stands nowhere."""
+    """Return the arrays of ``vrpn.h``.
+
+    A body that has not come yet has no stamp, no pose and stands nowhere.
+    """
     by_type: dict[Any, tuple[str, ...]] = {
-        np.int64: ("repeats", "messages", "t_arrival_ns", "group_t_ns", "group_arrival_ns", "group_start"),
+        np.int64: (
+            "repeats",
+            "messages",
+            "t_arrival_ns",
+            "group_t_ns",
+            "group_arrival_ns",
+            "group_start",
+        ),
         np.int32: ("entry_row", "frame_row", "bound_sender", "bound_sensor", "bound_row"),
         np.bool_: ("tracked", "group_used", "entry_tracked", "frame_tracked"),
         np.uint8: ("covered",),
         np.float64: ("period_ns",),
     }
-    columns: _Columns = {n: np.zeros(MAX_SUBJECTS, kind) for kind, names in by_type.items() for n in names}
+    columns: _Columns = {
+        n: np.zeros(MAX_SUBJECTS, kind) for kind, names in by_type.items() for n in names
+    }
     columns["t_ns"] = np.full(MAX_SUBJECTS, UNKNOWN, np.int64)
     columns["pose"] = np.full((MAX_SUBJECTS, _POSE), np.nan)
     columns["shown"] = np.tile((0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), (MAX_SUBJECTS, 1))
@@ -101,7 +123,8 @@ def _columns() -> _Columns:
 class CompiledTrackerTable:
     """Table that reads and judges poses and groups them into frames, as ``TrackerTable`` does.
 
-    A body is bound to the ids of its messages when its first one was judged: :meth:`read` knows the following ones.
+    A body is bound to the ids of its messages when its first one was judged: :meth:`read` knows the
+    following ones.
 
     Args:
         source: name of the source.
@@ -132,7 +155,9 @@ class CompiledTrackerTable:
 
     @property
     def superseded(self) -> int:
-        """Return the frames that a newer one of the same bodies overtook before they were emitted."""
+        """Return the frames that a newer one of the same bodies overtook before they were
+        emitted.
+        """
         return self._table.superseded
 
     @property
@@ -145,7 +170,7 @@ class CompiledTrackerTable:
         """Return the bodies seen so far."""
         return tuple(self._rows)
 
-    # --- messages ----------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------
 
     def unbind(self) -> None:
         """Forget the ids of all bodies: the peer describes them again."""
@@ -159,7 +184,8 @@ class CompiledTrackerTable:
             pose_type: id of the messages.
             senders: ids of its device.
             sensor: number within that.
-            name: of a body that was judged; None = one that is not wanted, whose poses are counted only.
+            name: of a body that was judged; None = one that is not wanted, whose poses are counted
+                only.
         """
         row = _UNWANTED if name is None else self._rows.get(name)
         self._table.pose_type = pose_type
@@ -174,7 +200,10 @@ class CompiledTrackerTable:
             self._table.bound = at + 1
 
     def read(self, data: bytes, at: int, t_arrival_ns: int) -> int:
-        """Judge the messages from an offset on that are poses of bound bodies; return the offset of the first other."""
+        """Judge the messages from an offset on that are poses of bound bodies.
+
+        Return the offset of the first other.
+        """
         return int(_read(self._address, data, len(data), at, t_arrival_ns))
 
     def drops(self) -> list[tuple[str, int]]:
@@ -185,7 +214,10 @@ class CompiledTrackerTable:
         return drops
 
     def judge(self, name: str, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> PoseVerdict:
-        """Judge one pose; all but ``ACCEPTED`` and ``UNUSABLE`` leave no trace in the next frames."""
+        """Judge one pose.
+
+        All but ``ACCEPTED`` and ``UNUSABLE`` leave no trace in the next frames.
+        """
         row = self._rows.get(name)
         if row is None:
             if len(self._rows) >= MAX_SUBJECTS:
@@ -196,10 +228,12 @@ class CompiledTrackerTable:
         self._given[:3], self._given[3:] = pose.p, pose.q_xyzw
         return _VERDICTS[_judge(self._address, row, self._pose_address, t_ns, t_arrival_ns)]
 
-    # --- frames ------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def frames(self) -> list[SourceFrame]:
-        """Return the frames since the call before, oldest first, without those that newer poses replace."""
+        """Return the frames since the call before, oldest first, without those that newer poses
+        replace.
+        """
         count = _select(self._address)
         used = self._columns["group_used"][:count].tolist()
         frames = [self._frame_of(group) for group, is_used in enumerate(used) if is_used]
@@ -212,7 +246,9 @@ class CompiledTrackerTable:
 
     def _frame_of(self, group: int) -> SourceFrame:
         columns = self._columns
-        return self._make(group, columns["group_t_ns"].item(group), columns["group_arrival_ns"].item(group))
+        return self._make(
+            group, columns["group_t_ns"].item(group), columns["group_arrival_ns"].item(group)
+        )
 
     def _make(self, group: int, t_ns: int | None, t_arrival_ns: int) -> SourceFrame:
         columns = self._columns
@@ -223,15 +259,28 @@ class CompiledTrackerTable:
             self._frame_rows = rows
             self._subjects = tuple(names[row] for row in columns["frame_row"][:count].tolist())
         self._number += 1
-        pose, tracked = columns["frame_pose"][:count].copy(), columns["frame_tracked"][:count].copy()
+        pose, tracked = (
+            columns["frame_pose"][:count].copy(),
+            columns["frame_tracked"][:count].copy(),
+        )
         return SourceFrame(
-            self._source, self._number, t_ns, t_arrival_ns, self._subjects, pose[:, :3], pose[:, 3:], tracked
+            self._source,
+            self._number,
+            t_ns,
+            t_arrival_ns,
+            self._subjects,
+            pose[:, :3],
+            pose[:, 3:],
+            tracked,
         )
 
-    # --- all bodies --------------------------------------------------------------------------------
+    # --- all bodies -------------------------------------------------------------------------------
 
     def restart(self, *, clock: bool) -> None:
-        """Mark all bodies as lost until they come again; their stamps are void when the clock is another one."""
+        """Mark all bodies as lost until they come again.
+
+        Their stamps are void when the clock is another one.
+        """
         self._table.groups = self._table.entries = self._table.has_suspect = 0
         self._columns["tracked"][:] = False
         self._columns["repeats"][:] = 0

@@ -12,7 +12,9 @@ from vil_bridge.protocols.vrpn.codec import encode_connect_request
 from vil_bridge.protocols.vrpn.connection import OnData, OnMade, VrpnConnection
 
 
-async def connect(ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float) -> VrpnConnection:
+async def connect(
+    ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float
+) -> VrpnConnection:
     """Connect directly.
 
     Raises:
@@ -68,7 +70,8 @@ async def call_back(
 
 
 _CURES: Final = {
-    errno.ECONNREFUSED: "refuses: that computer is up, but nothing listens there; is VRPN streaming enabled?",
+    errno.ECONNREFUSED: "refuses: that computer is up, but nothing listens there; is VRPN "
+    "streaming enabled?",
     errno.ENETUNREACH: "is out of reach, no route: is this computer on the server's network?",
     errno.EHOSTUNREACH: "is not on this network: is it on, and is its address right?",
     errno.ECONNRESET: "ends each connection at once",

@@ -1,4 +1,7 @@
-"""The one place that knows a VRPN server's units and axes: to the room's (z up, metres) and back."""
+"""The one place that knows a VRPN server's units and axes.
+
+To the room's (z up, metres) and back.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ class VrpnFrame:
         return 1e-3 if self.units == "mm" else 1.0
 
     def to_room(self, p: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Convert streamed positions (n, 3) and quaternions (n, 4) to metres, z up and unit length."""
+        """Convert streamed positions (n, 3) and quaternions (n, 4) to metres, z up and unit
+        length.
+        """
         p_m, q_xyzw = p * self.scale_m, q_normalize(q_xyzw)
         return yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)
 
@@ -43,7 +48,10 @@ class VrpnFrame:
 
 
 def usable(pose: TrackerPose, scale_m: float) -> bool:
-    """Return whether the pose can be one: finite, within 10 km, a quaternion of about unit length."""
+    """Return whether the pose can be one.
+
+    Finite, within 10 km, a quaternion of about unit length.
+    """
     # Not a single comparison holds for NaN.
     near = all(abs(x) * scale_m < FARTHEST_M for x in pose.p)
     return near and _NORM[0] < math.hypot(*pose.q_xyzw) < _NORM[1]

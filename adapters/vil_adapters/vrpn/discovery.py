@@ -72,6 +72,9 @@ class _TrackerRates:
             return None
         elapsed_s = (self._last_ns - self._first_ns) / NS_PER_S
         bodies = tuple(
-            (name, round((count - 1) / elapsed_s, 1) if elapsed_s else None) for name, count in self._poses.items()
+            (name, round((count - 1) / elapsed_s, 1) if elapsed_s else None)
+            for name, count in self._poses.items()
         )
-        return FoundSource("vrpn", {"server": host, "port": port}, f"VRPN server {self._incoming.version}", bodies)
+        return FoundSource(
+            "vrpn", {"server": host, "port": port}, f"VRPN server {self._incoming.version}", bodies
+        )

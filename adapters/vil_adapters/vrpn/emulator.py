@@ -25,22 +25,29 @@ from vil_bridge.protocols.vrpn.server import VrpnHooks, VrpnServer
 _MAX_CLIENTS: Final = 16
 _STEP_NS: Final = NS_PER_MS
 _DITHER_M: Final = 1e-9
-"""A pose solved from images never repeats exactly; clients treat one that does as lost or frozen."""
+"""A pose solved from images never repeats exactly.
+
+Clients treat one that does as lost or frozen.
+"""
 _ZERO: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
 class VrpnEmulator(Emulator):
     """Server of the rigid bodies of ``motion`` as VRPN trackers, with velocities.
 
-    Clients connect by TCP or ask by UDP to be connected to. Messages of one instant form one chunk, to which the
-    faults apply as a whole.
+    Clients connect by TCP or ask by UDP to be connected to. Messages of one instant form one chunk,
+    to which the faults apply as a whole.
 
     Attributes:
         port: TCP and UDP port, known after the start.
     """
 
     def __init__(
-        self, config: VrpnEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: VrpnEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
         super().__init__(
             motion,
@@ -86,13 +93,15 @@ class VrpnEmulator(Emulator):
         )
         return VrpnServer(tuple(devices), hooks, _MAX_CLIENTS)
 
-    # --- frames ------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def _on_frame(self, frame: EmulatedFrame) -> None:
         chunk = self._poses(frame)
         for link in self._vrpn.clients:
             if chunk:
-                self.server.send(link.send, chunk, latency_ns=round(self._config.latency_ms * NS_PER_MS))
+                self.server.send(
+                    link.send, chunk, latency_ns=round(self._config.latency_ms * NS_PER_MS)
+                )
 
     def _poses(self, frame: EmulatedFrame) -> bytes:
         """Return the pose and velocity messages of one frame."""
@@ -106,7 +115,9 @@ class VrpnEmulator(Emulator):
             pose = TrackerPose(sensor, _three(p[i]), _four(q[i]))
             if seen.tracked[i]:
                 self._last[name] = pose
-                velocity = encode_velocity(Velocity(sensor, _three(v[i]), _four(turn[i]), _STEP_NS / NS_PER_S))
+                velocity = encode_velocity(
+                    Velocity(sensor, _three(v[i]), _four(turn[i]), _STEP_NS / NS_PER_S)
+                )
                 chunk.append(self._vrpn.message(sender, VELOCITY, t_ns, velocity))
             elif self._config.untracked == "omit":
                 continue
@@ -117,7 +128,9 @@ class VrpnEmulator(Emulator):
         return b"".join(chunk)
 
     def _rates(self, t_ns: int) -> tuple[FloatArray, FloatArray]:
-        """Return velocities (n, 3) in streamed units per second, and rotations (n, 4) within a millisecond."""
+        """Return velocities (n, 3) in streamed units per second, and rotations (n, 4) within a
+        millisecond.
+        """
         now, later = self.server.motion.at(t_ns), self.server.motion.at(t_ns + _STEP_NS)
         turn = q_mul(later.q_xyzw, q_conj(now.q_xyzw))
         return self._frame.from_room((later.p_m - now.p_m) * (NS_PER_S / _STEP_NS), turn)

@@ -17,7 +17,15 @@ from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
-from vil_bridge.protocols.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
+from vil_bridge.protocols.vrpn.codec import (
+    COOKIE,
+    PING,
+    PONG,
+    POSE,
+    VELOCITY,
+    decode_pose,
+    decode_velocity,
+)
 from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.id_mapping import CONTROL, Incoming, Outgoing, ResolvedMessage
 
@@ -73,7 +81,7 @@ class VrpnSession:
         self._trackers.unbind()
         return Incoming(self._read_poses, self._trackers.unbind)
 
-    # --- the connection ----------------------------------------------------------------------------
+    # --- the connection ---------------------------------------------------------------------------
 
     def connected(self, link: VrpnConnection) -> None:
         """Greet; descriptions of the peer's earlier connection are void."""
@@ -85,7 +93,10 @@ class VrpnSession:
         link.send(COOKIE)
 
     def disconnected(self, trouble: str) -> None:
-        """Record the end of a connection and its reason; the server's clock, that of its computer, may continue."""
+        """Record the end of a connection and its reason.
+
+        The server's clock, that of its computer, may continue.
+        """
         self.trouble = trouble
         if self._trackers.names:
             self._reset("the connection was lost", clock=False)
@@ -125,19 +136,33 @@ class VrpnSession:
     def check(self, t_ns: int, link: VrpnConnection) -> str:
         """Ping a silent server; return why the connection is dead, empty while it is not."""
         if self._incoming.version is None:
-            return "accepts connections but sends nothing" if t_ns - self._connected_ns > _GREETING_NS else ""
+            return (
+                "accepts connections but sends nothing"
+                if t_ns - self._connected_ns > _GREETING_NS
+                else ""
+            )
         device = next((name for name in self._incoming.senders.values() if name != CONTROL), None)
         if device is None or t_ns - self._received_ns < _PING_AFTER_NS:
             return ""
         if t_ns - self._pinged_ns > _PING_AFTER_NS:
             self._pinged_ns = t_ns
-            link.send(self._outgoing.describe((device,), (PING,)) + self._outgoing.message(device, PING, t_ns))
-        return "fell silent: is it hung, or the network cut?" if t_ns - self._received_ns > _DEAD_AFTER_NS else ""
+            link.send(
+                self._outgoing.describe((device,), (PING,))
+                + self._outgoing.message(device, PING, t_ns)
+            )
+        return (
+            "fell silent: is it hung, or the network cut?"
+            if t_ns - self._received_ns > _DEAD_AFTER_NS
+            else ""
+        )
 
-    # --- messages ----------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------
 
     def _handle(self, message: ResolvedMessage, t_arrival_ns: int) -> None:
-        """Handle a message; a malformed one is dropped alone, since the begin of the next one is known."""
+        """Handle a message.
+
+        A malformed one is dropped alone, since the begin of the next one is known.
+        """
         try:
             self._on_message(message, t_arrival_ns)
         except ProtocolError as exc:
@@ -168,7 +193,10 @@ class VrpnSession:
             self._status.counters["pongs"] += 1
 
     def _read_poses(self, data: bytes, at: int) -> int:
-        """Let the kernel read the poses of known bodies; return the offset of the first other message."""
+        """Let the kernel read the poses of known bodies.
+
+        Return the offset of the first other message.
+        """
         assert isinstance(self._trackers, CompiledTrackerTable)
         end = self._trackers.read(data, at, self._received_ns)
         if end != at:
@@ -178,8 +206,12 @@ class VrpnSession:
     def _bind(self, sender: str, sensor: int, name: str | None) -> None:
         """Let the kernel know the ids of a body."""
         if isinstance(self._trackers, CompiledTrackerTable):
-            pose_type = next(number for number, kind in self._incoming.kinds.items() if kind == POSE)
-            senders = [number for number, device in self._incoming.senders.items() if device == sender]
+            pose_type = next(
+                number for number, kind in self._incoming.kinds.items() if kind == POSE
+            )
+            senders = [
+                number for number, device in self._incoming.senders.items() if device == sender
+            ]
             self._trackers.bind(pose_type, senders, sensor, name)
 
     def _flush(self) -> None:
@@ -198,12 +230,16 @@ class VrpnSession:
         self._trackers.restart(clock=clock)
         self._resets.report(reason, clock=clock)
 
-    # --- status ------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------
 
     def _warn_of_missing(self, t_ns: int) -> None:
         """Log at once which wanted body is missing in the stream, and which bodies it has."""
         missing = self._wanted - self._seen
-        if self._connected_ns and missing - self._warned_of and t_ns - self._connected_ns > _MISSING_AFTER_NS:
+        if (
+            self._connected_ns
+            and missing - self._warned_of
+            and t_ns - self._connected_ns > _MISSING_AFTER_NS
+        ):
             if self._incoming.version is None:
                 return
             self._warned_of |= missing
@@ -218,7 +254,9 @@ class VrpnSession:
         self._facts_ns = t_ns
         facts = self._status.facts
         facts["subjects"] = list(self._trackers.names)
-        facts["rate_hz"] = {name: round(n / elapsed_s, 1) for name, n in self._trackers.counts().items()}
+        facts["rate_hz"] = {
+            name: round(n / elapsed_s, 1) for name, n in self._trackers.counts().items()
+        }
         if self._incoming.version is not None:
             facts["version"] = self._incoming.version
         if self._speeds_mps:
@@ -233,8 +271,13 @@ class VrpnSession:
             return f"{place} sends none of the wanted trackers: {self._mismatch(missing)}"
         announced = [name for name in self._incoming.senders.values() if name != CONTROL]
         if not announced:
-            return f"{place} announces no tracker: is a rigid body defined and VRPN streaming enabled?"
-        return f"{place} announces {', '.join(announced)} but sends no poses: is playback paused, is the body in sight?"
+            return (
+                f"{place} announces no tracker: is a rigid body defined and VRPN streaming enabled?"
+            )
+        return (
+            f"{place} announces {', '.join(announced)} but sends no poses: is playback "
+            "paused, is the body in sight?"
+        )
 
 
 _HOUSEKEEPING_S: Final = 0.02
@@ -270,7 +313,9 @@ class VrpnSource:
             session.housekeep(now_ns())
             await asyncio.sleep(_RETRY_S)
 
-    async def _connect(self, ip: str, session: VrpnSession, status: Status) -> VrpnConnection | None:
+    async def _connect(
+        self, ip: str, session: VrpnSession, status: Status
+    ) -> VrpnConnection | None:
         peer = ip, self._config.port, session.on_data, session.connected, _CONNECT_TIMEOUT_S
         try:
             if not self._config.connect_back:

@@ -1,8 +1,9 @@
 """Table of known trackers: which are tracked, and when their poses make a frame.
 
-VRPN sends bodies one by one and never marks one as lost: the server stops sending it, repeats its last pose or sends
-zeros. So a body counts as lost when others continue for three of its periods (or it alone falls silent), when more
-than five poses in a row are exactly the same, and when its pose is exactly zero.
+VRPN sends bodies one by one and never marks one as lost: the server stops sending it, repeats its
+last pose or sends zeros. So a body counts as lost when others continue for three of its periods (or
+it alone falls silent), when more than five poses in a row are exactly the same, and when its pose
+is exactly zero.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class PoseVerdict(Enum):
 
 @dataclass(slots=True)
 class _Tracker:
-    """State of one body; times of the server's clock except ``t_arrival_ns``; ``shown`` is always usable."""
+    """State of one body; times of the server's clock except ``t_arrival_ns``.
+
+    ``shown`` is always usable.
+    """
 
     pose: TrackerPose
     shown: TrackerPose
@@ -94,7 +98,10 @@ class TrackerTable:
         return tuple(self._trackers)
 
     def restart(self, *, clock: bool) -> None:
-        """Mark all bodies as lost until they come again; their stamps are void when the clock is another one."""
+        """Mark all bodies as lost until they come again.
+
+        Their stamps are void when the clock is another one.
+        """
         self._groups.clear()
         self._suspect_ns = None
         for tracker in self._trackers.values():
@@ -110,7 +117,10 @@ class TrackerTable:
         return counts
 
     def judge(self, name: str, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> PoseVerdict:
-        """Judge one pose; all but ``ACCEPTED`` and ``UNUSABLE`` leave no trace in the next frames."""
+        """Judge one pose.
+
+        All but ``ACCEPTED`` and ``UNUSABLE`` leave no trace in the next frames.
+        """
         before = self._trackers.get(name)
         if before is None and len(self._trackers) >= MAX_SUBJECTS:
             return PoseVerdict.TOO_MANY
@@ -119,7 +129,10 @@ class TrackerTable:
                 return PoseVerdict.DUPLICATE
             if not self._plausible(before, t_ns, t_arrival_ns):
                 return PoseVerdict.IMPLAUSIBLE_STAMP
-            if t_ns < before.t_ns or t_ns - before.t_ns - (t_arrival_ns - before.t_arrival_ns) > _JUMP_NS:
+            if (
+                t_ns < before.t_ns
+                or t_ns - before.t_ns - (t_arrival_ns - before.t_arrival_ns) > _JUMP_NS
+            ):
                 return PoseVerdict.CLOCK_JUMPED
         zero = not any(pose.p) and not any(pose.q_xyzw[:3])
         good = usable(pose, self._frame.scale_m)
@@ -134,7 +147,9 @@ class TrackerTable:
         return PoseVerdict.ACCEPTED if good or zero else PoseVerdict.UNUSABLE
 
     def frames(self) -> list[SourceFrame]:
-        """Return the frames since the call before, oldest first, without those that newer poses replace."""
+        """Return the frames since the call before, oldest first, without those that newer poses
+        replace.
+        """
         groups, self._groups = self._groups, []
         newest: list[_Group] = []
         covered: set[str] = set()
@@ -156,7 +171,10 @@ class TrackerTable:
         return self._make(None, t_now_ns, {}) if newly_lost else None
 
     def _plausible(self, before: _Tracker, t_ns: int, t_arrival_ns: int) -> bool:
-        """Return whether the stamp continued as the arrivals did, or a second one confirms it: one may be garbage."""
+        """Return whether the stamp continued as the arrivals did, or a second one confirms it.
+
+        One may be garbage.
+        """
         if abs(t_ns - before.t_ns - (t_arrival_ns - before.t_arrival_ns)) <= _JUMP_NS:
             self._suspect_ns = None
             return True
@@ -174,8 +192,13 @@ class TrackerTable:
                 tracker.tracked = False
         return self._make(group.t_ns, group.t_arrival_ns, group.poses)
 
-    def _make(self, t_ns: int | None, t_arrival_ns: int, poses: dict[str, tuple[TrackerPose, bool]]) -> SourceFrame:
-        """Return a frame with the poses of the group and the lost bodies; other bodies come with their own frame."""
+    def _make(
+        self, t_ns: int | None, t_arrival_ns: int, poses: dict[str, tuple[TrackerPose, bool]]
+    ) -> SourceFrame:
+        """Return a frame with the poses of the group and the lost bodies.
+
+        Other bodies come with their own frame.
+        """
         rows = [
             (name, *poses.get(name, (tracker.shown, False)))
             for name, tracker in self._trackers.items()
@@ -190,7 +213,9 @@ class TrackerTable:
         )
         tracked = np.array([ok for _, _, ok in rows], dtype=np.bool_)
         self._number += 1
-        return SourceFrame(self._source, self._number, t_ns, t_arrival_ns, self._subjects, p_m, q_xyzw, tracked)
+        return SourceFrame(
+            self._source, self._number, t_ns, t_arrival_ns, self._subjects, p_m, q_xyzw, tracked
+        )
 
 
 def _follow(before: _Tracker | None, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> _Tracker:

@@ -23,7 +23,9 @@ class StreamedBody(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StreamedFrame(msgspec.Struct, frozen=True):
-    """One frame: its number, its capture time in the server's clock (microseconds) and its bodies."""
+    """One frame: its number, its capture time in the server's clock (microseconds) and its
+    bodies.
+    """
 
     number: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
     t_us: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]

@@ -18,7 +18,9 @@ class ExampleConfig(MocapServerConfig):
 
     # TODO: one key for each thing that the stream does not contain: up axis, unit, ...
     type: Literal["example"] = "example"
-    port: int = Field(default=50100, ge=1, le=65535, description="UDP port here that the server sends to.")
+    port: int = Field(
+        default=50100, ge=1, le=65535, description="UDP port here that the server sends to."
+    )
 
 
 class ExampleEmulatorConfig(StrictModel):
@@ -26,5 +28,7 @@ class ExampleEmulatorConfig(StrictModel):
 
     bind: Ipv4 = Field(default="127.0.0.1", description="Local IPv4 address to send from.")
     target: Ipv4 = Field(default="127.0.0.1", description="IPv4 address that the datagrams go to.")
-    port: int = Field(default=50100, ge=0, le=65535, description="UDP port they go to; 0 = one that is free now.")
+    port: int = Field(
+        default=50100, ge=0, le=65535, description="UDP port they go to; 0 = one that is free now."
+    )
     rate_hz: float = Field(default=100.0, gt=0.0, le=2000.0, description="Frames per second.")

@@ -24,7 +24,11 @@ class ExampleEmulator(Emulator):
     """
 
     def __init__(
-        self, config: ExampleEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
+        self,
+        config: ExampleEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults | None = None,
     ) -> None:
         # TODO: offset and drift of the emulated server's clock, in seconds and ppm.
         super().__init__(motion, config.rate_hz, epoch_ns, faults, offset_s=1000.0, drift_ppm=20.0)

@@ -14,7 +14,10 @@ from vil_example.convert import to_frame
 __all__ = ["ExampleSource"]
 
 # TODO: the settings of the system that a user must check when nothing arrives.
-_HINT = "is streaming on, is it sent to this computer and this port, and does the firewall here let UDP in?"
+_HINT = (
+    "is streaming on, is it sent to this computer and this port, and does the firewall here "
+    "let UDP in?"
+)
 
 
 class ExampleSource:
@@ -33,10 +36,16 @@ class ExampleSource:
         order = FrameFilter(self.name, emit, status)
 
         def on_datagram(datagram: bytes, t_arrival_ns: int) -> SourceFrame | None:
-            # TODO: other messages of the system, such as names of bodies, are handled here and return None.
+            # TODO: other messages of the system, such as names of bodies, are handled here and
+            # return None.
             frame = to_frame(self.name, decode(datagram), t_arrival_ns)
-            return None if order.judge(frame.frame_number, t_arrival_ns, frame.t_foreign_ns) is None else frame
+            return (
+                None
+                if order.judge(frame.frame_number, t_arrival_ns, frame.t_foreign_ns) is None
+                else frame
+            )
 
-        # TODO: a system that must be asked for frames needs a loop of its own; vil_adapters.vrpn is a short one.
+        # TODO: a system that must be asked for frames needs a loop of its own; vil_adapters.vrpn is
+        # a short one.
         listener = UdpListener(self.name, self._config.subjects, emit, status, on_datagram)
         await listener.run(self._config.server, self._config.port, _HINT)

@@ -1,8 +1,10 @@
-"""The embedded renderer as a library: pictures and measurements of a scene, in the caller's process.
+"""The embedded renderer as a library.
 
-:class:`EmbeddedRenderer` draws with OpenGL; everything else here works without it. ``server`` is the process behind
-the wire protocols. Names are imported when they are first used: who only reads scenes needs no OpenGL, and who only
-draws needs neither Embree nor fcl.
+Pictures and measurements of a scene, in the caller's process.
+
+:class:`EmbeddedRenderer` draws with OpenGL; everything else here works without it. ``server`` is
+the process behind the wire protocols. Names are imported when they are first used: who only reads
+scenes needs no OpenGL, and who only draws needs neither Embree nor fcl.
 """
 
 from __future__ import annotations
@@ -18,22 +20,66 @@ if TYPE_CHECKING:
     from vil_renderer.embedded.engine.profiles import PROFILES, Profile
     from vil_renderer.embedded.geometry.collision import CollisionWorld, Overlap, box_at
     from vil_renderer.embedded.geometry.occupancy import OccupancyGrid
-    from vil_renderer.embedded.geometry.point_cloud import Box, Cloud, sample_cloud, voxel_cloud, write_ply
+    from vil_renderer.embedded.geometry.point_cloud import (
+        Box,
+        Cloud,
+        sample_cloud,
+        voxel_cloud,
+        write_ply,
+    )
     from vil_renderer.embedded.geometry.ray_world import Hits, RayWorld
     from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
     from vil_renderer.embedded.geometry.separation import OrientedBox, Sphere
     from vil_renderer.embedded.renderer import EmbeddedRenderer
     from vil_renderer.embedded.scene import Environment, Lamp, Posed, Scene, SceneObject, Sun
     from vil_renderer.embedded.scenefile import load_scene, scene_names
-    from vil_renderer.embedded.sensors import RangeFinder, RangeNoise, SpinningLidar, beam_cone, beam_grid, planar_fan
+    from vil_renderer.embedded.sensors import (
+        RangeFinder,
+        RangeNoise,
+        SpinningLidar,
+        beam_cone,
+        beam_grid,
+        planar_fan,
+    )
 
 __all__ = [
-    "PROFILES", "Asset", "Box", "Cloud", "CollisionWorld", "EmbeddedRenderer", "Environment", "EventCamera",
-    "Events", "Hits", "Lamp", "OccupancyGrid", "OpenGL", "OrientedBox", "Overlap", "Posed", "Profile", "RangeFinder",
-    "RangeNoise", "RayWorld", "RaycastRenderer", "Scene", "SceneObject", "Sphere", "SpinningLidar", "Sun",
-    "beam_cone", "beam_grid", "box_at", "load_asset", "load_scene", "planar_fan", "sample_cloud", "scene_names",
-    "voxel_cloud", "write_ply",
-]  # fmt: skip
+    "PROFILES",
+    "Asset",
+    "Box",
+    "Cloud",
+    "CollisionWorld",
+    "EmbeddedRenderer",
+    "Environment",
+    "EventCamera",
+    "Events",
+    "Hits",
+    "Lamp",
+    "OccupancyGrid",
+    "OpenGL",
+    "OrientedBox",
+    "Overlap",
+    "Posed",
+    "Profile",
+    "RangeFinder",
+    "RangeNoise",
+    "RayWorld",
+    "RaycastRenderer",
+    "Scene",
+    "SceneObject",
+    "Sphere",
+    "SpinningLidar",
+    "Sun",
+    "beam_cone",
+    "beam_grid",
+    "box_at",
+    "load_asset",
+    "load_scene",
+    "planar_fan",
+    "sample_cloud",
+    "scene_names",
+    "voxel_cloud",
+    "write_ply",
+]
 
 _HOMES: Final = {
     "assets.importers": "load_asset",

@@ -20,7 +20,10 @@ _MODE: Final = 0o644
 
 
 def cache_folder() -> Path:
-    """Return the folder of what takes long to work out: $VIL_BRIDGE_CACHE, or vil-bridge in the user's cache."""
+    """Return the folder of what takes long to work out.
+
+    $VIL_BRIDGE_CACHE, or vil-bridge in the user's cache.
+    """
     given = os.environ.get(FOLDER_VARIABLE)
     if given:
         return Path(given)
@@ -48,7 +51,8 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
                 part.unlink()
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
         try:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # no array is named allow_pickle
+            # No array is named allow_pickle.
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         except BaseException:
             Path(file.name).unlink()
             raise

@@ -27,7 +27,8 @@ class EditedObjects:
         scene: without edits.
 
     Attributes:
-        own: the scene's objects by name. prefabs: models of actors by name, those of edited objects included.
+        own: the scene's objects by name. prefabs: models of actors by name, those of edited objects
+            included.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -52,7 +53,9 @@ class EditedObjects:
         """
         if not state.asset:
             if state.name not in self.own:
-                raise RendererError(f"no object named {state.name!r}. Ask for objects() to list them")
+                raise RendererError(
+                    f"no object named {state.name!r}. Ask for objects() to list them"
+                )
             thing = self.own[state.name]
             key = _OWN + state.name
             self.prefabs.setdefault(key, Prefab(thing.asset, thing.semantic, "size"))
@@ -66,12 +69,17 @@ class EditedObjects:
         if name in BASIC_SHAPES:
             return Prefab(basic_shape(name), CLASSES["prop"], "size")
         if name not in self.assets:
-            raise RendererError(f"no asset named {name!r:.80}. Known assets: {', '.join(self.assets)}")
+            raise RendererError(
+                f"no asset named {name!r:.80}. Known assets: {', '.join(self.assets)}"
+            )
         prefab = self._scene.prefabs.get(name) or built_in(name, ActorKind.PROP)[1]
         return replace(prefab, fit="size", asset_from_body=np.eye(4))
 
     def thing(self, state: ObjectState) -> SceneObject:
-        """Return an edited object as one of a scene. Raises RendererError: it, or its asset, is unknown."""
+        """Return an edited object as one of a scene.
+
+        Raises RendererError: it, or its asset, is unknown.
+        """
         asset = self.asset_of(state)
         place: FloatArray = Transform.of(state.p_m, state.q_xyzw).matrix()
         place[:3, :3] *= state.scale

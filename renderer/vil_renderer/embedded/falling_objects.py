@@ -26,7 +26,10 @@ _MOVED_M: Final = 1e-3
 
 
 def fallen(state: ObjectState, t_ns: int) -> ObjectState:
-    """Return an object where it is at a time: on its way, at its begin before it, at rest after it."""
+    """Return an object where it is at a time.
+
+    On its way, at its begin before it, at rest after it.
+    """
     way = state.way
     i = bisect_right(way, t_ns, key=attrgetter("t_ns"))
     if i == len(way):
@@ -55,14 +58,18 @@ class Falls:
         resting: returns the surfaces of the scene with edited objects where they rest.
     """
 
-    def __init__(self, objects: EditedObjects, resting: Callable[[Sequence[ObjectState]], RayWorld]) -> None:
+    def __init__(
+        self, objects: EditedObjects, resting: Callable[[Sequence[ObjectState]], RayWorld]
+    ) -> None:
         self._objects = objects
         self._resting = resting
 
     def update(
         self, states: Sequence[ObjectState], before: Mapping[str, ObjectState], t_ns: int
     ) -> Sequence[ObjectState]:
-        """Return states with the ways of all that begin to fall at a time: the changed ones, and those next to one.
+        """Return states with the ways of all that begin to fall at a time.
+
+        The changed ones, and those next to one.
 
         Each falls once, the lowest first, between others where they come to rest.
         """
@@ -70,15 +77,23 @@ class Falls:
         changed = [name for name in now.keys() | before.keys() if now.get(name) != before.get(name)]
         places = [entry[name] for name in changed for entry in (now, before) if name in entry]
         waiting = {state.name for state in states if state.falls and not state.gone}
-        while woken := [now[name] for name in waiting if name in changed or self._is_near(now[name], places, t_ns)]:
+        while woken := [
+            now[name]
+            for name in waiting
+            if name in changed or self._is_near(now[name], places, t_ns)
+        ]:
             state = min(woken, key=lambda woken_one: fallen(woken_one, t_ns).p_m[2])
             waiting.discard(state.name)
-            now[state.name] = self._dropped(state, tuple(now.values()), t_ns, at_rest=state.name in changed)
+            now[state.name] = self._dropped(
+                state, tuple(now.values()), t_ns, at_rest=state.name in changed
+            )
             if math.dist(fallen(state, t_ns).p_m, now[state.name].p_m) > _MOVED_M:
                 places.append(state)
         return tuple(now.values())
 
-    def _dropped(self, state: ObjectState, states: Sequence[ObjectState], t_ns: int, *, at_rest: bool) -> ObjectState:
+    def _dropped(
+        self, state: ObjectState, states: Sequence[ObjectState], t_ns: int, *, at_rest: bool
+    ) -> ObjectState:
         """Return an object with its way from a time on; at rest = it begins without speed."""
         here = fallen(state, t_ns)
         middle, half_m = self._box(here)

@@ -20,7 +20,10 @@ class LruByteCache(Generic[_K, _V]):
     """
 
     def __init__(
-        self, limit_bytes: int, size_of: Callable[[_V], int], release: Callable[[_V], object] | None = None
+        self,
+        limit_bytes: int,
+        size_of: Callable[[_V], int],
+        release: Callable[[_V], object] | None = None,
     ) -> None:
         self._limit_bytes, self._size_of, self._release = limit_bytes, size_of, release
         self._values: dict[_K, _V] = {}

@@ -1,4 +1,7 @@
-"""Compiled packages that only some queries need: loaded when they are, with a message that says how to get them."""
+"""Compiled packages that only some queries need.
+
+Loaded when they are, with a message that says how to get them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ def load_native(module: str, package: str, purpose: str, *, extra: str = "gl") -
         return importlib.import_module(module)
     except ImportError as exc:
         raise RendererError(
-            f"{purpose} need the package {package} of the extra {extra} ({install_command(extra)}); where that"
-            f" installs without it, there is no wheel for this platform ({platform.system()} {platform.machine()},"
+            f"{purpose} need the package {package} of the extra {extra} "
+            f"({install_command(extra)}); where that"
+            " installs without it, there is no wheel for this platform "
+            f"({platform.system()} {platform.machine()},"
             f" Python {platform.python_version()}): {exc}"
         ) from exc

@@ -21,7 +21,8 @@ NO_CAPSULES: Final[FloatArray] = np.zeros((0, 8))
 
 def stretches(linear: FloatArray) -> FloatArray:
     """Return upper bounds on the stretch of any direction, by each matrix (k, 3, 3)."""
-    x, y, z = np.ascontiguousarray(linear.transpose(2, 1, 0))  # columns, (3, k) each: fast for many small matrices
+    # Columns, (3, k) each: fast for many small matrices.
+    x, y, z = np.ascontiguousarray(linear.transpose(2, 1, 0))
     xy, xz, yz = (np.abs((a * b).sum(axis=0)) for a, b in ((x, y), (x, z), (y, z)))
     xx, yy, zz = ((a * a).sum(axis=0) for a in (x, y, z))
     return np.asarray(np.sqrt(np.maximum(np.maximum(xx + xy + xz, xy + yy + yz), xz + yz + zz)))
@@ -94,7 +95,9 @@ class PosedGroup:
             layers,
             lights,
             capsules,
-            list(chain.from_iterable(g.every_morph() for g in groups)) if any(g.morphs for g in groups) else None,
+            list(chain.from_iterable(g.every_morph() for g in groups))
+            if any(g.morphs for g in groups)
+            else None,
         )
 
     def every_morph(self) -> Sequence[Mapping[int, FloatArray]]:
@@ -121,14 +124,22 @@ class PosedGroup:
 
     def single(self) -> Iterator[Posed]:
         """Yield the models one by one."""
-        columns = (self.names, self.world_from_node, self.ids.tolist(), self.bodies, self.half_size_m.tolist())
+        columns = (
+            self.names,
+            self.world_from_node,
+            self.ids.tolist(),
+            self.bodies,
+            self.half_size_m.tolist(),
+        )
         rest = (self.layers, self.joint_light, self.capsules, self.every_morph())
         for name, matrices, ids, body, (x, y, z), *more in zip(*columns, *rest, strict=True):
             yield Posed(name, self.asset, matrices, ids >> 16, ids & 0xFFFF, body, (x, y, z), *more)
 
 
 class PosedModels(Sequence[Posed]):
-    """Models of one instant, each asset's together; as a sequence, single ones in the order of the groups.
+    """Models of one instant, each asset's together.
+
+    As a sequence, single ones in the order of the groups.
 
     Attributes:
         groups: one for each asset.
@@ -166,7 +177,10 @@ class PosedModels(Sequence[Posed]):
     @cached_property
     def rows(self) -> dict[str, int]:
         """Place of each model in the sequence, by name."""
-        return {name: i for i, name in enumerate(chain.from_iterable(group.names for group in self.groups))}
+        return {
+            name: i
+            for i, name in enumerate(chain.from_iterable(group.names for group in self.groups))
+        }
 
     @cached_property
     def p_m(self) -> FloatArray:
@@ -179,16 +193,22 @@ class PosedModels(Sequence[Posed]):
         return np.concatenate([np.zeros((0, 3)), *(group.half_size_m for group in self.groups)])
 
     def shown(self, hide: Iterable[str], layer: str) -> BoolArray:
-        """Return which models a view shows, (n,): those of its layer (empty = all) that are not hidden."""
+        """Return which models a view shows, (n,).
+
+        Those of its layer (empty = all) that are not hidden.
+        """
         if layer:
-            shown = np.array([own == layer for group in self.groups for own in group.layers], np.bool_)
+            shown = np.array(
+                [own == layer for group in self.groups for own in group.layers], np.bool_
+            )
         else:
             shown = np.ones(len(self), np.bool_)
         shown[[self.rows[name] for name in hide if name in self.rows]] = False
         return shown
 
     def matrices_of(self, group: PosedGroup) -> tuple[FloatArray, BoolArray]:
-        """Return where the nodes of another instant's models are here, (k, n, 4, 4), and which are known, (k,).
+        """Return where the nodes of another instant's models are here, (k, n, 4, 4), and which are
+        known, (k,).
 
         Models are the same if name and number of nodes are.
         """

@@ -85,21 +85,26 @@ class EmbeddedRenderer:
 
     Args:
         scene: a procedural scene's name, a scene file, or a scene.
-        profile: quality, one of :data:`~.engine.profiles.PROFILES`, or one of your own, without plainer ones.
-        budget_s: time that the pictures of one request may take; a plainer profile is used while they take
-            more. None = whatever it takes.
-        device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
-            An :class:`~.engine.opengl.OpenGL` is shared: its programs are compiled once, and it stays open.
-        depth_reach_m: value of DEPTH32 pictures where nothing is hit; surfaces are drawn as far, at least 1000 m.
-        baked: static surfaces have the light of all bounces, from the cache or worked out now (minutes).
+        profile: quality, one of :data:`~.engine.profiles.PROFILES`, or one of your own, without
+            plainer ones.
+        budget_s: time that the pictures of one request may take; a plainer profile is used while
+            they take more. None = whatever it takes.
+        device: which GPU, in CUDA's order; None = the first one, else the CPU unless
+            CUDA_VISIBLE_DEVICES names a GPU. An :class:`~.engine.opengl.OpenGL` is shared: its
+            programs are compiled once, and it stays open.
+        depth_reach_m: value of DEPTH32 pictures where nothing is hit; surfaces are drawn as far, at
+            least 1000 m.
+        baked: static surfaces have the light of all bounces, from the cache or worked out now
+            (minutes).
 
     Attributes:
         scene: what is drawn.
-        info: renderer and version strings of OpenGL, its limits, the scene's name (``shipped_scene`` too
-            where it is one), and the profile in use.
+        info: renderer and version strings of OpenGL, its limits, the scene's name
+            (``shipped_scene`` too where it is one), and the profile in use.
 
     Raises:
-        RendererError: no such scene, profile or GPU, or no OpenGL; the message names what to install.
+        RendererError: no such scene, profile or GPU, or no OpenGL; the message names what to
+            install.
         AssetError: the scene's splats cannot be read.
     """
 
@@ -132,7 +137,11 @@ class EmbeddedRenderer:
         self._posed: tuple[WorldSnapshot, PosedModels] | None = None
         with self._ctx:
             self._splats = SplatLayer(self._ctx, self.scene) if self.scene.splats else None
-            self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
+            self.info: dict[str, Any] = {
+                **describe(self._ctx),
+                "scene": self.scene.name,
+                "rays": self.rays is not None,
+            }
             if scene in scene_names():
                 self.info["shipped_scene"] = scene
             if baked:
@@ -148,7 +157,10 @@ class EmbeddedRenderer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -169,15 +181,22 @@ class EmbeddedRenderer:
     @property
     def instances(self) -> Mapping[str, int]:
         """Instance ids in the pictures by name: the scene's objects and every actor seen so far."""
-        return {thing.name: thing.instance for thing in self.scene.objects} | dict(self._actors.instances)
+        return {thing.name: thing.instance for thing in self.scene.objects} | dict(
+            self._actors.instances
+        )
 
     def reserve_instance(self, name: str, instance: int | None) -> None:
-        """Give the actor of a name an instance id; None = one of its own, above those of the scene's objects."""
+        """Give the actor of a name an instance id.
+
+        None = one of its own, above those of the scene's objects.
+        """
         self._actors.reserve(name, instance)
         self._posed = None
 
     def take_out(self, names: frozenset[str]) -> None:
-        """Draw the scene without some of its objects from now on, in a fraction of the time of a new renderer."""
+        """Draw the scene without some of its objects from now on, in a fraction of the time of a
+        new renderer.
+        """
         moved = any(thing.movable and thing.name in names for thing in self.scene.objects)
         self._static.take_out(names)
         self.scene = self._static.scene
@@ -193,8 +212,9 @@ class EmbeddedRenderer:
     ) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order.
 
-        Views of one camera and pose (RGB and depth, say) are drawn once. Flow is the motion since ``before``. None =
-        since the camera's previous picture, the one of the last call that drew a camera of that name.
+        Views of one camera and pose (RGB and depth, say) are drawn once. Flow is the motion since
+        ``before``. None = since the camera's previous picture, the one of the last call that drew a
+        camera of that name.
         """
         started_s = time.perf_counter()
         posed = self.pose(snapshot)
@@ -245,31 +265,44 @@ class EmbeddedRenderer:
     # --- questions about the geometry ----------------------------------------------------------
 
     def collision(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> bool:
-        """Return whether a sphere of 0.15 m at the camera touches the scene or an actor that the view shows."""
+        """Return whether a sphere of 0.15 m at the camera touches the scene or an actor that the
+        view shows.
+        """
         world, hide = self.collisions(snapshot), frozenset(view.hide)
         return world.touches_sphere(view.T_world_camera.p_m, COLLISION_RADIUS_M, hide)
 
     def near(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> list[NearSurface]:
-        """Return at most 16 surfaces within the view's reach of the camera, nearest first, shown actors included."""
+        """Return at most 16 surfaces within the view's reach of the camera, nearest first, shown
+        actors included.
+        """
         sphere = Sphere(view.T_world_camera.p_m, view.reach_m)
         found = self.collisions(snapshot).contacts("", sphere, frozenset(view.hide))
         nearest = sorted(found, key=lambda contact: -contact.depth_m)[:MOST_SURFACES]
-        return [NearSurface(view.camera.name, c.other, c.p_world_m, c.normal_world) for c in nearest]
+        return [
+            NearSurface(view.camera.name, c.other, c.p_world_m, c.normal_world) for c in nearest
+        ]
 
     def range_m(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> float | None:
-        """Return the range along the camera's down axis, metres; None beyond 20 m or without rays."""
+        """Return the range along the camera's down axis, metres.
+
+        None beyond 20 m or without rays.
+        """
         self.pose(snapshot)
         if self.rays is None:
             return None
         weather, t_ns = self.weather(snapshot), view.t_pose_ns
-        return range_below_m(self.rays, view.T_world_camera, frozenset(view.hide), weather=weather, t_ns=t_ns)
+        return range_below_m(
+            self.rays, view.T_world_camera, frozenset(view.hide), weather=weather, t_ns=t_ns
+        )
 
     def landmarks(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> tuple[Landmark, ...]:
         """Return the IR beacons that the camera sees; none without rays."""
         posed = self.pose(snapshot)
         if self.rays is None:
             return ()
-        return visible_beacons(self.rays, posed, view.camera, view.T_world_camera, frozenset(view.hide))
+        return visible_beacons(
+            self.rays, posed, view.camera, view.T_world_camera, frozenset(view.hide)
+        )
 
     def collisions(self, snapshot: WorldSnapshot = NO_ACTORS) -> CollisionWorld:
         """Return the collision world at a snapshot; built on the first call."""
@@ -288,12 +321,18 @@ class EmbeddedRenderer:
         shade: GroundShade,
     ) -> list[dict[Modality, tuple[ImageArray, BoolArray | None]]]:
         """Return the pictures of passes, each of views that differ in their modality only."""
-        requests = [self._request(same, was, posed, shade) for same, was in zip(passes, seen, strict=True)]
+        requests = [
+            self._request(same, was, posed, shade) for same, was in zip(passes, seen, strict=True)
+        ]
         rendered = self._scene_pass().draw(requests, posed)
         return [self._images(*each) for each in zip(passes, rendered, seen, strict=True)]
 
     def _request(
-        self, views: tuple[View, ...], seen: _PreviousView | None, posed: PosedModels, shade: GroundShade
+        self,
+        views: tuple[View, ...],
+        seen: _PreviousView | None,
+        posed: PosedModels,
+        shade: GroundShade,
     ) -> ViewRequest:
         view = views[0]
         camera = view.camera
@@ -309,7 +348,8 @@ class EmbeddedRenderer:
             previous=None if seen is None else seen.T_world_camera,
             layer=view.layer,
             alpha=any(view.modality is Modality.RGBA for view in views),
-            gain=2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0),
+            gain=2.0**camera.effects.exposure_ev
+            * (exposure.gain if camera.effects.auto_exposure else 1.0),
             blobs=shade.of(shown),
             t_ns=view.t_pose_ns,
             before_ns=view.t_pose_ns if seen is None else seen.t_ns,
@@ -337,7 +377,10 @@ class EmbeddedRenderer:
         )
 
     def _warm_up(self) -> None:
-        """Draw once, small: programs are compiled and textures sent before the first request, not during it."""
+        """Draw once, small.
+
+        Programs are compiled and textures sent before the first request, not during it.
+        """
         camera = CameraModel("warm-up", 16, 16, 1.0)
         outputs = outputs_for((Modality.RGB, Modality.DEPTH))
         self._scene_pass().prepare(self._actors.expected)
@@ -355,7 +398,8 @@ class EmbeddedRenderer:
         return self._passes[name]
 
     def _set_light(self, lighting: Lighting | None) -> None:
-        light = None if lighting is None else replace(lighting, weather=None)  # the light of both is the same
+        # The light of both is the same.
+        light = None if lighting is None else replace(lighting, weather=None)
         if light != self._lighting and (light, self._lighting) != (Lighting(), None):
             self._lighting = light
             self._bake()
@@ -380,12 +424,22 @@ class EmbeddedRenderer:
     def _report_profile(self) -> None:
         quality = self._quality
         if self.info.get("profile") != quality.profile and "profile" in self.info:
-            logger.warning("quality profile %s: %s", quality.profile, quality.reason or "the budget holds again")
-        self.info |= {"profile": quality.profile, "profile_wanted": quality.wanted, "profile_reason": quality.reason}
+            logger.warning(
+                "quality profile %s: %s",
+                quality.profile,
+                quality.reason or "the budget holds again",
+            )
+        self.info |= {
+            "profile": quality.profile,
+            "profile_wanted": quality.wanted,
+            "profile_reason": quality.reason,
+        }
 
     # --- the previous picture -----------------------------------------------------------------
 
-    def _seen(self, views: Sequence[View], before: PictureBefore | None) -> list[_PreviousView | None]:
+    def _seen(
+        self, views: Sequence[View], before: PictureBefore | None
+    ) -> list[_PreviousView | None]:
         """Return what the picture of each view looks back to."""
         if before is None:
             return [self._previous_of(view) for view in views]
@@ -393,7 +447,10 @@ class EmbeddedRenderer:
         return [_PreviousView(T, before.snapshot.t_ns, posed) for T in before.T_world_cameras]
 
     def _previous_of(self, view: View) -> _PreviousView | None:
-        """Return the camera's previous picture; None after a leap or a pause, since the motion is unknown then."""
+        """Return the camera's previous picture.
+
+        None after a leap or a pause, since the motion is unknown then.
+        """
         seen = self._previous.get(view.camera.name)
         if seen is None or not 0 <= view.t_pose_ns - seen.t_ns <= _PAUSE_NS:
             return None
@@ -415,7 +472,9 @@ class EmbeddedRenderer:
 
 def _models(scene: Scene) -> tuple[ActorModels, MovingObjects | None]:
     """Return the models of actors, and of objects that move if there are any."""
-    return ActorModels(scene), MovingObjects(scene) if any(o.movable for o in scene.objects) else None
+    return ActorModels(scene), MovingObjects(scene) if any(
+        o.movable for o in scene.objects
+    ) else None
 
 
 def _pass_key(view: View) -> tuple[object, ...]:

@@ -78,8 +78,10 @@ class Lamp:
     """A light in the scene.
 
     Attributes:
-        p_m: shape (3,). light: linear RGB at 1 m on its axis, shape (3,); falls with the square of the distance.
-        direction: of a spot, unit vector; None = shines everywhere. cone_rad: its inner and outer half angle.
+        p_m: shape (3,). light: linear RGB at 1 m on its axis, shape (3,); falls with the square of
+            the distance.
+        direction: of a spot, unit vector; None = shines everywhere. cone_rad: its inner and outer
+            half angle.
         range_m: it ends there smoothly; 0 = unlimited.
     """
 
@@ -116,7 +118,8 @@ class Clip:
     """An animation of an object's own model that plays over and over.
 
     Attributes:
-        animation: its name. speed: times faster, negative = backwards. phase_s: where in the clip it is at time 0.
+        animation: its name. speed: times faster, negative = backwards. phase_s: where in the clip
+            it is at time 0.
     """
 
     animation: str
@@ -133,7 +136,8 @@ class SceneObject:
         semantic, instance: ids in the pictures, 0..65535.
         movable: follows the actor of the same name as soon as there is one.
         solid: stops rays, hides beacons, collides.
-        collider: shape for rays and vehicles when solid: its triangles, or the box around it (in its own axes).
+        collider: shape for rays and vehicles when solid: its triangles, or the box around it (in
+            its own axes).
         path: of a movable one without an actor. clip: what it plays during that time.
     """
 
@@ -180,8 +184,9 @@ class Prefab:
 
     Attributes:
         asset_from_body: (4, 4): usually the identity.
-        fit: ``size`` scales the asset's bounding box to the actor's size, about the pose; ``standing`` the same,
-            with the pose in the middle of its underside; ``none`` keeps its own.
+        fit: ``size`` scales the asset's bounding box to the actor's size, about the pose;
+            ``standing`` the same, with the pose in the middle of its underside; ``none`` keeps its
+            own.
         spin: nodes that turn, name to revolutions per second about the node's own ``spin_axis``.
     """
 
@@ -199,7 +204,8 @@ class SplatSet:
 
     Attributes:
         path: of the file. T_world_splats: (4, 4), place, rotation and a uniform scale.
-        proxy: names of the objects that replace the splats in depth, ids, rays and collisions, never in colour.
+        proxy: names of the objects that replace the splats in depth, ids, rays and collisions,
+            never in colour.
         arranged: what the file holds, where it was read already.
     """
 
@@ -233,14 +239,17 @@ class Scene:
 
 @dataclass(slots=True, eq=False)
 class Posed:
-    """A model at one instant, usually an actor's. Not frozen, since a thousand are made for each picture.
+    """A model at one instant, usually an actor's.
+
+    Not frozen, since a thousand are made for each picture.
 
     Attributes:
         name: the actor's; identifies it in the previous picture.
         world_from_node: (n, 4, 4) for the nodes of ``asset``.
-        joint_light: (n,), share of its own colour at each node when it is a joint (a limb that is not tracked is
-            greyer); None = 1.
-        capsules: (k, 8): two ends and two radii in the world, what rays hit instead of a skinned mesh.
+        joint_light: (n,), share of its own colour at each node when it is a joint (a limb that is
+            not tracked is greyer); None = 1.
+        capsules: (k, 8): two ends and two radii in the world, what rays hit instead of a skinned
+            mesh.
         morph: weights of morph targets beyond those at rest, (t,), by node.
         half_size_m: half of the box around it in body axes, T_world_body its pose: for collisions.
     """
@@ -263,7 +272,8 @@ class Triangles:
     """Triangles in the world.
 
     Attributes:
-        p_m: float32 (n, 3). triangles: uint32 (m, 3). owner: intp (m,), index into the objects they came from.
+        p_m: float32 (n, 3). triangles: uint32 (m, 3). owner: intp (m,), index into the objects they
+            came from.
     """
 
     p_m: npt.NDArray[np.float32]
@@ -282,7 +292,10 @@ _BOX_TRIANGLES: Final = np.array(
 
 
 def collider_parts(thing: SceneObject) -> list[_Part]:
-    """Return an object's shape for rays and vehicles, in its asset's axes at rest: float32 (n, 3), uint32 (m, 3)."""
+    """Return an object's shape for rays and vehicles, in its asset's axes at rest.
+
+    float32 (n, 3), uint32 (m, 3).
+    """
     parts = _parts(thing.asset)
     if thing.collider == "mesh" or not parts:
         return parts
@@ -295,7 +308,10 @@ def collider_parts(thing: SceneObject) -> list[_Part]:
 def _parts(asset: Asset) -> list[_Part]:
     parts: list[_Part] = []
     for node, m in zip(asset.nodes, asset.asset_from_node(), strict=True):
-        parts += [((part.p_m @ m[:3, :3].T + m[:3, 3]).astype(np.float32), part.triangles) for part in node.primitives]
+        parts += [
+            ((part.p_m @ m[:3, :3].T + m[:3, 3]).astype(np.float32), part.triangles)
+            for part in node.primitives
+        ]
     return parts
 
 
@@ -320,5 +336,7 @@ def static_triangles(scene: Scene, *, solid_only: bool = True) -> Triangles:
             owners.append(np.full(len(faces), index, np.intp))
             count += len(p_m)
     if not points:
-        return Triangles(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint32), np.zeros(0, np.intp))
+        return Triangles(
+            np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint32), np.zeros(0, np.intp)
+        )
     return Triangles(np.concatenate(points), np.concatenate(triangles), np.concatenate(owners))

@@ -1,7 +1,8 @@
 """A scene whose objects are moved, scaled, spawned and destroyed while it is drawn.
 
-An edited object leaves the scene and comes back as an actor of its name, which costs nothing when it moves. The way of
-one that falls is computed when it begins; its pose is then a function of the snapshot's time.
+An edited object leaves the scene and comes back as an actor of its name, which costs nothing when
+it moves. The way of one that falls is computed when it begins; its pose is then a function of the
+snapshot's time.
 """
 
 from __future__ import annotations
@@ -53,10 +54,12 @@ class EditedScene:
 
         Args:
             states: of all edited objects.
-            t_ns: when they are edited, so that objects begin to fall; None = those that fall have their ways.
+            t_ns: when they are edited, so that objects begin to fall; None = those that fall have
+                their ways.
 
         Raises:
-            RendererError: an object or an asset is unknown, or nothing can fall here: Embree is not installed.
+            RendererError: an object or an asset is unknown, or nothing can fall here: Embree is not
+                installed.
         """
         before = self._states
         self._set(states)
@@ -71,7 +74,10 @@ class EditedScene:
         return list(self._states.values())
 
     def _resting_world(self, states: Sequence[ObjectState], t_ns: int) -> RayWorld:
-        """Return what stops a falling object: the scene with edited objects where they come to rest."""
+        """Return what stops a falling object.
+
+        The scene with edited objects where they come to rest.
+        """
         self._set([msgspec.structs.replace(state, way=()) for state in states])
         self.renderer.pose(self.with_edits(WorldSnapshot(t_ns, ())))
         return self.renderer.rays or RayWorld(self.renderer.scene)  # which says what to install
@@ -80,7 +86,9 @@ class EditedScene:
         found = {state.name: state for state in states}
         for state in states:
             self._objects.asset_of(state)
-        gone, before = (frozenset(names) & frozenset(self._objects.own) for names in (found, self._states))
+        gone, before = (
+            frozenset(names) & frozenset(self._objects.own) for names in (found, self._states)
+        )
         if gone != before:
             self._take_out(gone, before)
             self._states = {}  # their instance ids are reserved again
@@ -94,7 +102,10 @@ class EditedScene:
         self._actors = tuple(self._actor(state) for state in present if not state.way)
 
     def with_edits(self, snapshot: WorldSnapshot) -> WorldSnapshot:
-        """Return a snapshot with the edited objects; where an actor has the name of one, the actor counts."""
+        """Return a snapshot with the edited objects.
+
+        Where an actor has the name of one, the actor counts.
+        """
         falling = (self._actor(fallen(state, snapshot.t_ns)) for state in self._falling)
         edited = (*self._actors, *falling)
         return replace(snapshot, actors=(*edited, *snapshot.actors)) if edited else snapshot
@@ -114,10 +125,15 @@ class EditedScene:
         now = self._with(fallen(state, t_ns) for state in self._states.values())
         falling = {state.name for state in self._falling if t_ns < state.way[-1].t_ns}
         rows = [object_row(thing, t_ns, movable=thing.name not in fixed) for thing in now.objects]
-        return [msgspec.structs.replace(row, moves=True) if row.name in falling else row for row in rows]
+        return [
+            msgspec.structs.replace(row, moves=True) if row.name in falling else row for row in rows
+        ]
 
     def _take_out(self, gone: frozenset[str], before: frozenset[str]) -> None:
-        """Draw the scene without some of its own objects; another renderer draws one that comes back."""
+        """Draw the scene without some of its own objects.
+
+        Another renderer draws one that comes back.
+        """
         if gone > before:
             self.renderer.take_out(gone - before)
             return
@@ -136,4 +152,12 @@ class EditedScene:
         middle = Transform(T.apply(0.5 * scale * (low + high)), T.q_xyzw)
         x, y, z = (scale * (high - low)).tolist()
         prefab = self._objects.prefab_of(state)
-        return ActorState(state.name, ActorKind.PROP, TrackingState.TRACKED, 0, middle, prefab=prefab, size_m=(x, y, z))
+        return ActorState(
+            state.name,
+            ActorKind.PROP,
+            TrackingState.TRACKED,
+            0,
+            middle,
+            prefab=prefab,
+            size_m=(x, y, z),
+        )

@@ -1,4 +1,7 @@
-"""Geometry of a scene's objects as arrays: meshes in their own axes, and the cells of a grid that surfaces pass."""
+"""Geometry of a scene's objects as arrays.
+
+Meshes in their own axes, and the cells of a grid that surfaces pass.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ _HALF_DIAGONAL = 0.5 * 3.0**0.5
 
 
 def mesh_of(thing: SceneObject) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]]:
-    """Return an object's drawn vertices, float32 (n, 3), scaled and in its own axes, and triangles, uint32 (m, 3)."""
+    """Return an object's drawn vertices, float32 (n, 3), scaled and in its own axes, and
+    triangles, uint32 (m, 3).
+    """
     scale = scale_of(thing.world_from_asset)
     points, corners = [np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.uint32)]
     count = 0
@@ -28,7 +33,9 @@ def mesh_of(thing: SceneObject) -> tuple[npt.NDArray[np.float32], npt.NDArray[np
     return np.concatenate(points), np.concatenate(corners)
 
 
-def occupied_cells(scene: Scene, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]) -> BoolArray:
+def occupied_cells(
+    scene: Scene, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]
+) -> BoolArray:
     """Return which cubes of a grid a solid surface passes; the inside of a closed object is free.
 
     Args:
@@ -42,7 +49,9 @@ def occupied_cells(scene: Scene, first_m: FloatArray, cell_m: float, shape: tupl
     """
     cells = int(np.prod(shape, dtype=np.float64))
     if min(shape) < 1 or cells > MOST_CELLS or not cell_m > 0.0:
-        raise RendererError(f"a grid of {shape} cells of {cell_m:g} m. Ask for 1 to {MOST_CELLS:,} cells")
+        raise RendererError(
+            f"a grid of {shape} cells of {cell_m:g} m. Ask for 1 to {MOST_CELLS:,} cells"
+        )
     grid = Grid(first_m, cell_m, shape)
     near = near_cells(all_triangles(scene), grid, _HALF_DIAGONAL * cell_m)
     aside = np.abs(near.surface_m - grid.centres(near.cell)).max(axis=1)

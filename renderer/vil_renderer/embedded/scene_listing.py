@@ -20,7 +20,10 @@ def place_of(thing: SceneObject, t_ns: int) -> FloatArray:
 
 
 def scale_of(place: FloatArray) -> FloatArray:
-    """Return the scale along each axis of a place (4, 4), shape (3,); a mirrored one is negative along x."""
+    """Return the scale along each axis of a place (4, 4), shape (3,).
+
+    A mirrored one is negative along x.
+    """
     scale = np.linalg.norm(place[:3, :3], axis=0)
     if np.linalg.det(place[:3, :3]) < 0.0:
         scale[0] = -scale[0]
@@ -29,7 +32,10 @@ def scale_of(place: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=4096)
 def bounds_m(asset: Asset) -> tuple[FloatArray, FloatArray]:
-    """Return the lowest and the highest corner (3,) of an asset at rest, in its own axes; zeros without a mesh."""
+    """Return the lowest and the highest corner (3,) of an asset at rest, in its own axes.
+
+    Zeros without a mesh.
+    """
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
     for node, m in zip(asset.nodes, asset.asset_from_node(), strict=True):
         for part in node.primitives:

@@ -1,6 +1,7 @@
 """Paths of objects that move by themselves: functions of the snapshot's time, without state.
 
-Each is a rigid motion of the world by time, the identity at time 0, that is applied to an object's place at rest.
+Each is a rigid motion of the world by time, the identity at time 0, that is applied to an object's
+place at rest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _NS: Final = 1_000_000_000
 
 
 def seconds_into(period_s: float, t_ns: int) -> float:
-    """Return the time since the current round began, 0 to |period|; with a negative period time runs backwards.
+    """Return the time since the current round began, 0 to |period|.
+
+    With a negative period time runs backwards.
 
     Counted in whole nanoseconds, so that it is as exact after a month as in the first second.
     """
@@ -31,7 +34,8 @@ class Circle:
     """Rounds about a vertical; the front keeps its angle to the path.
 
     Attributes:
-        centre_m: a point of the vertical, (3,). period_s: of one round, negative = clockwise seen from above.
+        centre_m: a point of the vertical, (3,). period_s: of one round, negative = clockwise seen
+            from above.
     """
 
     centre_m: FloatArray
@@ -71,7 +75,8 @@ class LineMotion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tour:
-    """Through poses in the world at their times, straight and evenly between them, then again from the first.
+    """Through poses in the world at their times, straight and evenly between them, then again from
+    the first.
 
     Attributes:
         times_s: (k,), k >= 2, from 0 upwards; the last one is the period. stops: poses, k of them.

@@ -1,4 +1,7 @@
-"""Solid parts of a scene for a simulation (implements ``vil_bridge.core.solid_world.SolidWorld``)."""
+"""Solid parts of a scene for a simulation.
+
+Implements ``vil_bridge.core.solid_world.SolidWorld``.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ class _Surfaces:
     """Triangles of some objects, searched by fcl; they can be moved as a whole.
 
     Attributes:
-        corners_m: (k, 3, 3), world, before they are moved. middle_m, reach_m: of a ball around them, where they are.
+        corners_m: (k, 3, 3), world, before they are moved. middle_m, reach_m: of a ball around
+            them, where they are.
     """
 
     def __init__(self, things: Sequence[SceneObject], floor_m: float | None) -> None:
@@ -47,7 +51,9 @@ class _Surfaces:
         self._has_floor = bool(in_floor.any())
         self.corners_m, self._owner = self.corners_m[~in_floor], self._owner[~in_floor]
         points = self.corners_m.reshape(-1, 3)
-        self.middle_m: FloatArray = 0.5 * (points.min(axis=0) + points.max(axis=0)) if len(points) else np.zeros(3)
+        self.middle_m: FloatArray = (
+            0.5 * (points.min(axis=0) + points.max(axis=0)) if len(points) else np.zeros(3)
+        )
         self._built_middle_m: Final = self.middle_m
         self._motion = Transform.identity()
         self.reach_m = float(np.linalg.norm(points - self.middle_m, axis=1).max(initial=0.0))
@@ -66,11 +72,16 @@ class _Surfaces:
         return np.asarray((np.abs(corners_m[:, :, 2] - self._floor_m) <= _FLOOR_M).all(axis=1))
 
     def move(self, motion: Transform) -> bool:
-        """Put everything elsewhere, from where it was built; False = a part is in the floor: build it again.
+        """Put everything elsewhere, from where it was built.
+
+        False = a part is in the floor: build it again.
 
         Building takes a hundred times as long for a mesh of thousands of triangles.
         """
-        if self._has_floor or self._in_floor(motion.apply(self.corners_m.reshape(-1, 3)).reshape(-1, 3, 3)).any():
+        if (
+            self._has_floor
+            or self._in_floor(motion.apply(self.corners_m.reshape(-1, 3)).reshape(-1, 3, 3)).any()
+        ):
             return False
         self._motion = motion
         self.middle_m = motion.apply(self._built_middle_m)
@@ -80,12 +91,23 @@ class _Surfaces:
 
     def at_least_m(self, p_m: FloatArray) -> float:
         """Return a distance that no surface is nearer than; infinity where there is none."""
-        return math.dist(p_m.tolist(), self.middle_m.tolist()) - self.reach_m if len(self.corners_m) else math.inf
+        return (
+            math.dist(p_m.tolist(), self.middle_m.tolist()) - self.reach_m
+            if len(self.corners_m)
+            else math.inf
+        )
 
     def clearance_m(self, p_m: FloatArray) -> float:
         """Return the distance from a point (3,) to the nearest surface."""
         request, result = self._fcl.DistanceRequest(), self._fcl.DistanceResult()
-        return float(self._fcl.distance(self._model, self._ball.of(Sphere(p_m, _POINT_M)), request, result)) + _POINT_M
+        return (
+            float(
+                self._fcl.distance(
+                    self._model, self._ball.of(Sphere(p_m, _POINT_M)), request, result
+                )
+            )
+            + _POINT_M
+        )
 
     def near(self, p_m: FloatArray, reach_m: float) -> tuple[FloatArray, list[str]]:
         """Return the triangles (k, 3, 3) that a ball overlaps, and whose each is."""
@@ -96,7 +118,9 @@ class _Surfaces:
             self._fcl.collide(self._model, self._ball.of(Sphere(p_m, reach_m)), request, result)
             if len(result.contacts) < most:
                 found = np.array([contact.b1 for contact in result.contacts], np.intp)
-                corners_m = self._motion.apply(self.corners_m[found].reshape(-1, 3)).reshape(-1, 3, 3)
+                corners_m = self._motion.apply(self.corners_m[found].reshape(-1, 3)).reshape(
+                    -1, 3, 3
+                )
                 return corners_m, [self._names[k] for k in self._owner[found].tolist()]
             most *= 8
 
@@ -106,7 +130,8 @@ class SceneSolids:
 
     Args:
         scene: the scene.
-        floor_m: height of a floor that is not part of this: triangles in it are left out; None = none are.
+        floor_m: height of a floor that is not part of this: triangles in it are left out; None =
+            none are.
 
     Raises:
         RendererError: python-fcl is not installed.
@@ -123,7 +148,9 @@ class SceneSolids:
             first_impact(self._rest.corners_m[0, 0], np.ones(3), 1.0, self._rest.corners_m[:1])
 
     def edit(self, edit: SceneEdit) -> None:
-        """Move, scale, add or remove an object; the first edit of one of the scene's own takes longer.
+        """Move, scale, add or remove an object.
+
+        The first edit of one of the scene's own takes longer.
 
         Raises:
             RendererError: there is no such object or asset.
@@ -151,15 +178,22 @@ class SceneSolids:
         return self._edited[edit.name].move(now @ before.inverse())
 
     def clearance_m(self, p_world_m: FloatArray) -> float:
-        """Return the distance from a point (3,) to the nearest surface; infinity where there is none."""
+        """Return the distance from a point (3,) to the nearest surface.
+
+        Infinity where there is none.
+        """
         least_m = math.inf
         for surfaces in self._all():
             if surfaces.at_least_m(p_world_m) < least_m:
                 least_m = min(least_m, surfaces.clearance_m(p_world_m))
         return least_m
 
-    def first_contact(self, start_m: FloatArray, goal_m: FloatArray, radius_m: float) -> SweptContact | None:
-        """Return the first surface that stops a sphere on its way from one point (3,) to another."""
+    def first_contact(
+        self, start_m: FloatArray, goal_m: FloatArray, radius_m: float
+    ) -> SweptContact | None:
+        """Return the first surface that stops a sphere on its way from one point (3,) to
+        another.
+        """
         way = goal_m - start_m
         length_m = float(np.linalg.norm(way))
         gone_m = 0.0
@@ -221,7 +255,9 @@ def load_solids(scene: str, floor_m: float | None) -> SceneSolids:
 
 
 def _solid_triangles(things: Sequence[SceneObject]) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Return the triangles (m, 3, 3) of all solid objects and per triangle the index of its object."""
+    """Return the triangles (m, 3, 3) of all solid objects and per triangle the index of its
+    object.
+    """
     corners, owners = [np.zeros((0, 3, 3))], [np.zeros(0, np.intp)]
     for index, thing in enumerate(things):
         if not thing.solid:

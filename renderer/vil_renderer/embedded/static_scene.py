@@ -1,4 +1,7 @@
-"""Static part of a scene: its mesh, the light on it, and the world for rays; objects can be taken out of it."""
+"""Static part of a scene: its mesh, the light on it, and the world for rays.
+
+Objects can be taken out of it.
+"""
 
 from __future__ import annotations
 
@@ -54,16 +57,24 @@ class StaticScene:
         self._build(np.full(len(self.mesh.vertices), _EVERYWHERE))
 
     def take_out(self, names: frozenset[str]) -> None:
-        """Remove objects: they are no longer drawn and cast no shadow; only vertices near them are studied again."""
+        """Remove objects: they are no longer drawn and cast no shadow.
+
+        Only vertices near them are studied again.
+        """
         chunks = self.mesh.chunks
         gone = np.array([name in names for name in chunks.name], np.bool_)
         chunks.gone[gone] = True
-        self.scene = replace(self.scene, objects=tuple(o for o in self.scene.objects if o.name not in names))
+        self.scene = replace(
+            self.scene, objects=tuple(o for o in self.scene.objects if o.name not in names)
+        )
         self._build(self._near(gone))
 
     @property
     def sky_cover(self) -> SkyCover | None:
-        """Roofs, worked out when they are first needed; None without Embree: it then rains everywhere."""
+        """Roofs, worked out when they are first needed.
+
+        None without Embree: it then rains everywhere.
+        """
         if self.rays is None:
             return None
         if self._sky_cover is _NOT_YET:
@@ -71,7 +82,10 @@ class StaticScene:
         return self._sky_cover
 
     def _build(self, changed: BoolArray) -> None:
-        """Build rays and light; ambient occlusion by all solid objects where it has changed, (n,)."""
+        """Build rays and light.
+
+        Ambient occlusion by all solid objects where it has changed, (n,).
+        """
         self._sky_cover = _NOT_YET
         self.rays = _ray_world(self.scene)
         if self._baked is not None:
@@ -97,7 +111,9 @@ class StaticScene:
         """Return which vertices some chunks can take light from, (n,)."""
         p_m = self.mesh.vertices["p"]
         near = np.zeros(len(p_m), np.bool_)
-        for start, stop in zip(self.mesh.chunks.start[chunks], self.mesh.chunks.stop[chunks], strict=True):
+        for start, stop in zip(
+            self.mesh.chunks.start[chunks], self.mesh.chunks.stop[chunks], strict=True
+        ):
             own = p_m[self.mesh.triangles[start:stop].reshape(-1)]
             low, high = own.min(axis=0) - REACH_M, own.max(axis=0) + REACH_M
             near |= ((p_m >= low) & (p_m <= high)).all(axis=1)
@@ -105,7 +121,10 @@ class StaticScene:
 
 
 class _Shadows:
-    """Static solid objects that cast shadows: light comes in through the others. Gathered when light first asks."""
+    """Static solid objects that cast shadows: light comes in through the others.
+
+    Gathered when light first asks.
+    """
 
     def __init__(self, scene: Scene, rays: RayWorld) -> None:
         self._scene = scene
@@ -125,7 +144,10 @@ class _Shadows:
 
 
 def _ray_world(scene: Scene) -> RayWorld | None:
-    """Return the scene for rays; None without Embree, which costs shade and sensors, not pictures."""
+    """Return the scene for rays.
+
+    None without Embree, which costs shade and sensors, not pictures.
+    """
     try:
         return RayWorld(scene)
     except RendererError as exc:

@@ -11,12 +11,17 @@ from vil_renderer.embedded.postprocess.images import drawn_camera
 
 _TOGETHER: Final = 8
 _TOGETHER_PX: Final = 1 << 23
-"""Bound on the pictures, and on their pixels, that are drawn before the first is read: each has its framebuffer."""
+"""Bound on the pictures, and on their pixels, that are drawn before the first is read.
+
+Each has its framebuffer.
+"""
 _TOGETHER_EARLY: Final = 64
 """Bound on the pictures where reading begins early, and they share a framebuffer."""
 
 
-def view_batches(views: Sequence[View], groups: Iterable[list[int]], *, early: bool) -> Iterator[list[list[int]]]:
+def view_batches(
+    views: Sequence[View], groups: Iterable[list[int]], *, early: bool
+) -> Iterator[list[list[int]]]:
     """Yield groups of views that are drawn together: one picture, or several within the bounds.
 
     Args:

@@ -1,7 +1,7 @@
 """The bridge's end of the protocol: requests images of FlightGoggles or the embedded renderer.
 
-A renderer that is *opening* gets poses slowly: it drops the first ones, and must not collect a queue while it loads
-a scene.
+A renderer that is *opening* gets poses slowly: it drops the first ones, and must not collect a
+queue while it loads a scene.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _INFO_LIMIT: Final = 32
 class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
     """One FlightGoggles connection.
 
-    Counters besides those of :class:`RendererConnection`: ``duplicates`` (an unrequested answer), ``swallowed`` (before
-    the first answer).
+    Counters besides those of :class:`RendererConnection`: ``duplicates`` (an unrequested answer),
+    ``swallowed`` (before the first answer).
     """
 
     topic = TOPIC
@@ -79,7 +79,9 @@ class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
 
     def _picture_bytes(self, view: View) -> int:
         width_px, height_px = view.camera.width_px, view.camera.height_px
-        return max(RGB8.nbytes(width_px, height_px), FORMAT_OF[view.modality].nbytes(width_px, height_px))
+        return max(
+            RGB8.nbytes(width_px, height_px), FORMAT_OF[view.modality].nbytes(width_px, height_px)
+        )
 
     def _encode(self, message: PoseMessage | WrittenPose, number: int) -> list[bytes]:
         if isinstance(message, WrittenPose):
@@ -107,8 +109,10 @@ class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
                 return
             facts[_HIDDEN_FACT] = hidden
         logger.warning(
-            "%s: this renderer cannot hide %s from one camera and show it to another, so pictures that are asked for "
-            "together with the one that hides it do not show it: give each such vehicle its own renderer connection",
+            "%s: this renderer cannot hide %s from one camera and show it to another, so "
+            "pictures that are asked for "
+            "together with the one that hides it do not show it: give each such vehicle "
+            "its own renderer connection",
             self.name,
             ", ".join(hidden),
         )
@@ -123,14 +127,17 @@ class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
 
     def _why_nothing_comes(self) -> str:
         return (
-            "a renderer is connected and has not answered: it loads its scene, is stopped or cut off, or its image "
+            "a renderer is connected and has not answered: it loads its scene, is "
+            "stopped or cut off, or its image "
             f"port is not {self.image_port}"
         )
 
     def _how_to_start(self) -> str:
         return (
-            f"`vil-bridge renderer --input-port {self.pose_port} --output-port {self.image_port}` or FlightGoggles "
-            f"with -client-ip <this host> -input-port {self.pose_port} -output-port {self.image_port}"
+            f"`vil-bridge renderer --input-port {self.pose_port} --output-port "
+            f"{self.image_port}` or FlightGoggles "
+            f"with -client-ip <this host> -input-port {self.pose_port} -output-port "
+            f"{self.image_port}"
         )
 
     # --- the relay thread's side ---------------------------------------------------------------
@@ -164,7 +171,9 @@ class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
         self._judge(frame, problems)
         return frame
 
-    def _accept(self, header: ImageHeader, t_image_ns: int) -> PendingRequest[PoseMessage | WrittenPose] | None:
+    def _accept(
+        self, header: ImageHeader, t_image_ns: int
+    ) -> PendingRequest[PoseMessage | WrittenPose] | None:
         """Return the request if this is its first answer, else None."""
         counters = self.status.counters
         with self._lock:
@@ -198,10 +207,15 @@ class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
         self._works()
 
     def _record_info(self, info: Mapping[str, str | float | None]) -> None:
-        """Record the renderer's information (lock held); a change of its quality profile is logged."""
+        """Record the renderer's information (lock held).
+
+        A change of its quality profile is logged.
+        """
         before = self.status.facts.get(_INFO_FACT, {})
         self.status.facts[_INFO_FACT] = dict(islice(info.items(), _INFO_LIMIT))
         profile, wanted = info.get("profile"), info.get("profile_wanted")
         if profile is not None and profile != before.get("profile"):
             level = logging.INFO if profile == wanted else logging.WARNING
-            logger.log(level, "%s: draws with profile %s, %s was asked for", self.name, profile, wanted)
+            logger.log(
+                level, "%s: draws with profile %s, %s was asked for", self.name, profile, wanted
+            )

@@ -30,7 +30,13 @@ from vil_renderer.flightgoggles.messages import (
     PoseExtension,
     PoseMessage,
 )
-from vil_renderer.flightgoggles.pictures import ImageLayout, PixelImage, from_slot, from_wire, to_wire
+from vil_renderer.flightgoggles.pictures import (
+    ImageLayout,
+    PixelImage,
+    from_slot,
+    from_wire,
+    to_wire,
+)
 
 TOPIC: Final = b"Pose"
 MAX_MESSAGE_BYTES: Final = 16 << 20
@@ -45,8 +51,8 @@ class WireView:
 
     Attributes:
         index: place in the request's camera list, None when the renderer does not say (v1, v2).
-        pixels: as one of :mod:`vil_bridge.core.pixel_formats`; what came as a message part is a view of the received
-            buffer, its rows flipped by a negative stride, except for depth16.
+        pixels: as one of :mod:`vil_bridge.core.pixel_formats`; what came as a message part is a
+            view of the received buffer, its rows flipped by a negative stride, except for depth16.
         valid: mask of a picture that has one, (h, w).
     """
 
@@ -68,7 +74,9 @@ RING: Final = b"\4"
 
 @dataclass(frozen=True, slots=True)
 class WrittenPose:
-    """A pose message that is JSON already, with marks for its number and for the nonce of shared memory."""
+    """A pose message that is JSON already, with marks for its number and for the nonce of shared
+    memory.
+    """
 
     text: bytes
     number: int
@@ -90,7 +98,9 @@ def encode_pose(message: PoseMessage | WrittenPose) -> list[bytes]:
     if isinstance(message, WrittenPose):  # within the limits, or it would not have been written
         return [TOPIC, message.body]
     if not 1 <= len(message.cameras) <= MAX_CAMERAS:
-        raise RendererError(f"a renderer takes 1 to {MAX_CAMERAS} cameras, not {len(message.cameras)}")
+        raise RendererError(
+            f"a renderer takes 1 to {MAX_CAMERAS} cameras, not {len(message.cameras)}"
+        )
     if len(message.objects) > MAX_OBJECTS:
         raise RendererError(f"a renderer takes {MAX_OBJECTS} objects, not {len(message.objects)}")
     if not (1 <= message.camWidth <= MAX_SIDE_PX and 1 <= message.camHeight <= MAX_SIDE_PX):
@@ -111,7 +121,9 @@ def decode_pose(frames: Sequence[bytes | memoryview]) -> PoseMessage:
         ProtocolError: it is malformed.
     """
     if len(frames) != 2 or frames[0] != TOPIC:
-        raise ProtocolError(f"a pose message has the two frames 'Pose' and JSON, not {len(frames)} others")
+        raise ProtocolError(
+            f"a pose message has the two frames 'Pose' and JSON, not {len(frames)} others"
+        )
     message = _decode(_POSE_DECODER, frames[1], MAX_MESSAGE_BYTES)
     if message.ntime is UNSET and message.utime is UNSET:
         raise ProtocolError("a pose message without ntime or utime")
@@ -123,10 +135,13 @@ def decode_pose(frames: Sequence[bytes | memoryview]) -> PoseMessage:
 
 
 def encode_images(header: ImageHeader, pictures: Sequence[PixelImage]) -> list[bytes | memoryview]:
-    """Encode the frames of an answer: JSON, then one new buffer per picture with its bottom row first.
+    """Encode the frames of an answer.
+
+    JSON, then one new buffer per picture with its bottom row first.
 
     Args:
-        header: its lists run parallel to ``pictures``; without ``vil.formats``, ``channels`` = 2 says depth16.
+        header: its lists run parallel to ``pictures``; without ``vil.formats``, ``channels`` = 2
+            says depth16.
         pictures: what they are to be on the wire.
 
     Raises:
@@ -134,11 +149,20 @@ def encode_images(header: ImageHeader, pictures: Sequence[PixelImage]) -> list[b
     """
     head = encode_header(header)
     forms = _formats(header) or list(map(_form_of, pictures, header.channels))
-    if not len(pictures) == len(header.cameraIDs) == len(header.channels) == len(forms) == len(_sizes(header)):
+    if (
+        not len(pictures)
+        == len(header.cameraIDs)
+        == len(header.channels)
+        == len(forms)
+        == len(_sizes(header))
+    ):
         raise RendererError("each picture needs its camera ID, channel count, size and format")
     for form, picture, (width, height) in zip(forms, pictures, _sizes(header), strict=True):
         if not ImageLayout(form, width, height).fits(picture):
-            raise RendererError(f"a picture of {picture.pixels.shape} where {width}x{height} {form.name} was announced")
+            raise RendererError(
+                f"a picture of {picture.pixels.shape} where {width}x{height} {form.name} "
+                "was announced"
+            )
     return [head, *map(to_wire, pictures, forms)]
 
 
@@ -160,7 +184,9 @@ def decode_images(frames: Sequence[bytes | memoryview]) -> tuple[ImageHeader, tu
         ProtocolError: it is malformed.
     """
     if not 1 <= len(frames) <= 1 + MAX_CAMERAS:
-        raise ProtocolError(f"an answer has metadata and up to {MAX_CAMERAS} pictures, not {len(frames)} frames")
+        raise ProtocolError(
+            f"an answer has metadata and up to {MAX_CAMERAS} pictures, not {len(frames)} frames"
+        )
     header = decode_header(frames[0])
     return header, decode_pictures(header, frames[1:])
 
@@ -175,8 +201,12 @@ def decode_header(frame: bytes | memoryview) -> ImageHeader:
     if header.ntime is UNSET and header.utime is UNSET:
         raise ProtocolError("an answer without ntime or utime")
     count = len(header.cameraIDs)
-    if len(header.channels) != count or (header.cameraIndexes is not UNSET and len(header.cameraIndexes) != count):
-        raise ProtocolError(f"metadata lists {count} cameras and other numbers of indexes or channels")
+    if len(header.channels) != count or (
+        header.cameraIndexes is not UNSET and len(header.cameraIndexes) != count
+    ):
+        raise ProtocolError(
+            f"metadata lists {count} cameras and other numbers of indexes or channels"
+        )
     if header.vil is not UNSET:
         _check_version(header.vil.v)
         if any(given and len(given) != count for given in (header.vil.sizes, header.vil.formats)):
@@ -186,14 +216,18 @@ def decode_header(frame: bytes | memoryview) -> ImageHeader:
     return header
 
 
-def decode_pictures(header: ImageHeader, parts: Sequence[bytes | memoryview]) -> tuple[WireView, ...]:
+def decode_pictures(
+    header: ImageHeader, parts: Sequence[bytes | memoryview]
+) -> tuple[WireView, ...]:
     """Read the parts that follow; without a format the byte count distinguishes grey from colour.
 
     Raises:
         ProtocolError: they are not what the metadata announces.
     """
     if len(parts) != len(header.cameraIDs):
-        raise ProtocolError(f"metadata lists {len(header.cameraIDs)} cameras and {len(parts)} pictures came")
+        raise ProtocolError(
+            f"metadata lists {len(header.cameraIDs)} cameras and {len(parts)} pictures came"
+        )
     if max(map(len, parts), default=0) > MAX_IMAGE_BYTES:
         raise ProtocolError("a picture is too large", length=max(map(len, parts)))
     sizes = _sizes(header)
@@ -231,7 +265,8 @@ def _decode(decoder: msgspec.json.Decoder[_T], data: bytes | memoryview, limit: 
 def _check_version(version: int) -> None:
     if version != EXTENSION_VERSION:
         raise ProtocolError(
-            f"the other end speaks version {version} of the extension 'vil' and this one {EXTENSION_VERSION}: "
+            f"the other end speaks version {version} of the extension 'vil' and this one "
+            f"{EXTENSION_VERSION}: "
             "run bridge and renderer from the same vil-bridge"
         )
 
@@ -266,7 +301,10 @@ def _form_of(picture: PixelImage, channels: int) -> PixelFormat:
 
 
 def _form_from(size: int, channels: int, count: int) -> PixelFormat:
-    """Return the format of a part with ``size`` bytes and ``count`` pixels; grey of v2 and v3 has three bytes each."""
+    """Return the format of a part with ``size`` bytes and ``count`` pixels.
+
+    Grey of v2 and v3 has three bytes each.
+    """
     if channels == 2:
         return _DEPTH16
     if channels not in (1, 3):
@@ -275,7 +313,9 @@ def _form_from(size: int, channels: int, count: int) -> PixelFormat:
 
 
 def _views(header: ImageHeader, pictures: Sequence[PixelImage]) -> tuple[WireView, ...]:
-    indexes: Sequence[int | None] = [None] * len(pictures) if header.cameraIndexes is UNSET else header.cameraIndexes
+    indexes: Sequence[int | None] = (
+        [None] * len(pictures) if header.cameraIndexes is UNSET else header.cameraIndexes
+    )
     rows = zip(header.cameraIDs, indexes, pictures, strict=True)
     return tuple([WireView(name, index, *picture) for name, index, picture in rows])
 
@@ -318,4 +358,6 @@ def _answer_numbers(header: ImageHeader) -> Iterator[float]:
     yield 0.0 if header.lidarReturn is None else header.lidarReturn
     yield from chain.from_iterable(landmark.position for landmark in header.landmarksInView)
     if header.vil is not UNSET and header.vil.near is not UNSET:
-        yield from chain.from_iterable((*surface.position, *surface.normal) for surface in header.vil.near)
+        yield from chain.from_iterable(
+            (*surface.position, *surface.normal) for surface in header.vil.near
+        )

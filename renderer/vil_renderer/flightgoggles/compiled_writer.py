@@ -1,7 +1,8 @@
 """Pose messages whose numbers the compiled kernel writes (``world/kernel/numbers.c``).
 
-From message to message of the same cameras and rigid actors, only poses and times differ: their text is made once, with
-gaps for these. Numbers have nine decimals: a nanometre, and a billionth of an attitude.
+From message to message of the same cameras and rigid actors, only poses and times differ: their
+text is made once, with gaps for these. Numbers have nine decimals: a nanometre, and a billionth of
+an attitude.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _LOST: Final = TrackingState.LOST
 
 
 def _turn(convert: Any) -> FloatArray:
-    """Return the matrix (7, 7) that does to a pose, as a row, what a conversion does to position and attitude."""
+    """Return the matrix (7, 7) that does to a pose, as a row, what a conversion does to position
+    and attitude.
+    """
     turn = np.zeros((_ROW, _ROW))
     turn[:3, :3], turn[3:, 3:] = convert(np.eye(3), np.eye(4))
     return turn
@@ -46,7 +49,10 @@ class _PoseText(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("bodies", "cameras", "gaps", "capacity")),
-        *((name, ctypes.c_void_p) for name in ("body_turn", "camera_turn", "poses", "indices", "values", "out")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("body_turn", "camera_turn", "poses", "indices", "values", "out")
+        ),
     )
 
 
@@ -54,13 +60,18 @@ class _Template:
     """Text of the messages of one form.
 
     Args:
-        text: JSON with gaps. rows: of the poses in the order of their gaps. bodies, cameras: number of poses.
+        text: JSON with gaps. rows: of the poses in the order of their gaps. bodies, cameras: number
+            of poses.
         meant: objects whose identity is part of the form.
     """
 
-    def __init__(self, text: bytes, rows: Sequence[int], bodies: int, cameras: int, meant: Sequence[object]) -> None:
+    def __init__(
+        self, text: bytes, rows: Sequence[int], bodies: int, cameras: int, meant: Sequence[object]
+    ) -> None:
         self._text, self._bodies, self._meant = text, bodies, meant
-        indices = (_ROW * np.array(rows, dtype=np.int32)[:, None] + np.arange(_ROW, dtype=np.int32)).ravel()
+        indices = (
+            _ROW * np.array(rows, dtype=np.int32)[:, None] + np.arange(_ROW, dtype=np.int32)
+        ).ravel()
         self._poses, values = (np.zeros((bodies + cameras, _ROW)) for _ in range(2))
         self._out = np.zeros(len(text) + (indices.size + 2) * _MOST_CHARACTERS, dtype=np.uint8)
         self._arrays = _BODY, _CAMERA, self._poses, indices, values, self._out
@@ -99,7 +110,11 @@ class CompiledPoseWriter(PoseWriter):
         if not request.views:
             return super().message(request)
         snapshot = request.snapshot
-        block = snapshot if isinstance(snapshot, BlockSnapshot) and snapshot.poses is not None else _block(snapshot)
+        block = (
+            snapshot
+            if isinstance(snapshot, BlockSnapshot) and snapshot.poses is not None
+            else _block(snapshot)
+        )
         assert block.poses is not None, "it is a block"
         if not block.states or any(block.skeletons):
             return self._structured(request)
@@ -120,7 +135,10 @@ class CompiledPoseWriter(PoseWriter):
     def _key(self, request: RenderRequest, block: BlockSnapshot) -> tuple[object, ...]:
         """Return what messages of one form share."""
         table = block.table if block is request.snapshot else None
-        views = tuple((id(v.camera), v.modality, v.due, v.collision, v.hide, v.layer, v.reach_m) for v in request.views)
+        views = tuple(
+            (id(v.camera), v.modality, v.due, v.collision, v.hide, v.layer, v.reach_m)
+            for v in request.views
+        )
         lost = tuple(state is _LOST for state in block.states) if _LOST in block.states else ()
         known = id(table) if table is not None else block.table
         return known, lost, views, id(request.snapshot.lighting), len(self._known)
@@ -153,8 +171,14 @@ def _block(snapshot: WorldSnapshot) -> BlockSnapshot:
     poses = np.zeros((len(actors), _ROW))
     for pose, actor in zip(poses, actors, strict=True):
         pose[:3], pose[3:] = actor.T_world_body.p_m, actor.T_world_body.q_xyzw
-    states, ages_ns, skeletons = [a.state for a in actors], [a.age_ns for a in actors], [a.skeleton for a in actors]
-    return BlockSnapshot.of(snapshot.t_ns, ActorTable.of(actors), poses, states, ages_ns, skeletons, snapshot.lighting)
+    states, ages_ns, skeletons = (
+        [a.state for a in actors],
+        [a.age_ns for a in actors],
+        [a.skeleton for a in actors],
+    )
+    return BlockSnapshot.of(
+        snapshot.t_ns, ActorTable.of(actors), poses, states, ages_ns, skeletons, snapshot.lighting
+    )
 
 
 def pose_writer(scene: str, prefabs: Mapping[ActorKind, str]) -> PoseWriter:

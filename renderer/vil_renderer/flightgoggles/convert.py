@@ -15,7 +15,12 @@ from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.camera_model import NO_EFFECTS
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.geometry import enu_flu_to_unity, flu_to_unity, optical_to_unity, unity_to_enu_flu
+from vil_bridge.core.geometry import (
+    enu_flu_to_unity,
+    flu_to_unity,
+    optical_to_unity,
+    unity_to_enu_flu,
+)
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
 from vil_bridge.core.tone_curve import TONE_CURVE
@@ -71,7 +76,10 @@ SHADER_OF: Final = {
     Modality.GRAY: 5,
     Modality.FLOW: 6,
 }
-"""Shaders of v3; its pictures of ids, normals and flow are colour codes, which only a v3 client can use."""
+"""Shaders of v3.
+
+Its pictures of ids, normals and flow are colour codes, which only a v3 client can use.
+"""
 _PLAIN_SHADER: Final = SHADER_OF[Modality.RGB]
 _NARROW: Final = (Modality.GRAY, Modality.DEPTH)
 _OUT_OF_SIGHT_M: Final[Vec3] = (0.0, -1000.0, 0.0)
@@ -81,14 +89,14 @@ _UPRIGHT: Final[Quat] = (0.0, 0.0, 0.0, 1.0)
 class PoseWriter:
     """Writer of the pose messages of one connection.
 
-    A renderer never removes an object, so every ID is sent in all later messages: while its actor is lost, absent or
-    hidden it is 1000 m below the floor. All cameras of a message see the same objects; only ``vil`` lists what each of
-    them does not show.
+    A renderer never removes an object, so every ID is sent in all later messages: while its actor
+    is lost, absent or hidden it is 1000 m below the floor. All cameras of a message see the same
+    objects; only ``vil`` lists what each of them does not show.
 
     Attributes:
         without_prefab: names of actors that are sent under ``vil`` only, since they have no model.
-        disputed: names of actors that one due view of a message hid and another one did not: as objects they were
-            hidden, since a camera inside its own vehicle would see nothing else.
+        disputed: names of actors that one due view of a message hid and another one did not: as
+            objects they were hidden, since a camera inside its own vehicle would see nothing else.
     """
 
     def __init__(self, scene: str, prefabs: Mapping[ActorKind, str]) -> None:
@@ -116,7 +124,9 @@ class PoseWriter:
         positions, rotations = _vectors(p_unity_m), _quaternions(q_unity_xyzw)
         objects = self._objects(actors, hidden, positions, rotations)
         extended = list(map(self._extended_actor, actors, positions, rotations))
-        return self._assembled(request, objects, extended, list(self._skeletons(actors, positions, rotations)))
+        return self._assembled(
+            request, objects, extended, list(self._skeletons(actors, positions, rotations))
+        )
 
     def _assembled(
         self,
@@ -149,7 +159,10 @@ class PoseWriter:
         return actor.prefab or self._prefabs[actor.kind]
 
     def _hidden(self, actors: Sequence[ActorState], views: Sequence[View]) -> set[str]:
-        """Return the actors that are not objects of this message: one of the requested images must not show them."""
+        """Return the actors that are not objects of this message.
+
+        One of the requested images must not show them.
+        """
         due = [set(view.hide) for view in views if view.due]
         hidden = set[str]().union(*due)
         disputed = {name for name in hidden if not all(name in hide for hide in due)}
@@ -157,7 +170,11 @@ class PoseWriter:
         return hidden
 
     def _objects(
-        self, actors: Sequence[ActorState], hidden: set[str], positions: list[Vec3], rotations: list[Quat]
+        self,
+        actors: Sequence[ActorState],
+        hidden: set[str],
+        positions: list[Vec3],
+        rotations: list[Quat],
     ) -> list[FlightGogglesObject]:
         posed: dict[str, FlightGogglesObject] = {}
         for actor, rows in _rows(actors):
@@ -175,7 +192,9 @@ class PoseWriter:
                 known.setdefault(name, thing.prefabID)
         return [
             posed.get(name)
-            or FlightGogglesObject(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=_UPRIGHT)
+            or FlightGogglesObject(
+                ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=_UPRIGHT
+            )
             for name, prefab in known.items()
         ]
 
@@ -210,7 +229,10 @@ class PoseWriter:
 
 
 def _unity_poses(actors: Sequence[ActorState]) -> tuple[FloatArray, FloatArray]:
-    """Return positions and attitudes in Unity: a row per actor, then the bones of each skeleton (:func:`_rows`)."""
+    """Return positions and attitudes in Unity.
+
+    A row per actor, then the bones of each skeleton (:func:`_rows`).
+    """
     if not actors:
         return np.empty((0, 3)), np.empty((0, 4))
     p_m = np.array([a.T_world_body.p_m for a in actors])
@@ -243,7 +265,8 @@ def _object_ids(actor: ActorState) -> Sequence[str]:
 
 def _write_cameras(views: Sequence[View]) -> list[FlightGogglesCamera]:
     p_unity_m, q_unity_xyzw = optical_to_unity(
-        np.array([view.T_world_camera.p_m for view in views]), np.array([view.T_world_camera.q_xyzw for view in views])
+        np.array([view.T_world_camera.p_m for view in views]),
+        np.array([view.T_world_camera.q_xyzw for view in views]),
     )
     poses = zip(_vectors(p_unity_m), _quaternions(q_unity_xyzw), strict=True)
     return [
@@ -276,7 +299,9 @@ def _extended_camera(view: View) -> ExtendedCamera:
         pinhole=UNSET if camera.pinhole_px is None else camera.pinhole_px,
         distortion=UNSET
         if camera.distortion is None
-        else DistortionMessage(model=camera.distortion.model, coefficients=list(camera.distortion.coefficients)),
+        else DistortionMessage(
+            model=camera.distortion.model, coefficients=list(camera.distortion.coefficients)
+        ),
         effects=UNSET if camera.effects == NO_EFFECTS else EffectsMessage(**asdict(camera.effects)),
         reach=view.reach_m or UNSET,
     )
@@ -287,7 +312,10 @@ def _write_lighting(lighting: Lighting | None) -> LightingMessage | UnsetType:
         return UNSET
     return LightingMessage(
         time=UNSET if lighting.time_of_day_h is None else lighting.time_of_day_h,
-        lamps={name: LampMessage(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()},
+        lamps={
+            name: LampMessage(power=lamp.power, colour=lamp.colour)
+            for name, lamp in lighting.lamps.items()
+        },
         weather=UNSET if lighting.weather is None else _write_weather(lighting.weather),
     )
 
@@ -300,7 +328,8 @@ def _write_weather(weather: Weather) -> WeatherMessage:
 def read_answer(
     header: ImageHeader, pictures: Sequence[WireView], request: RenderRequest, t_image_ns: int
 ) -> tuple[RenderedFrame, list[str]]:
-    """Return an answer to ``request`` as a frame, and what is wrong with the pictures that had to be left out.
+    """Return an answer to ``request`` as a frame, and what is wrong with the pictures that had to
+    be left out.
 
     Pictures of cameras that were not due are left out without a word: v2 always draws all.
     """
@@ -319,7 +348,9 @@ def read_answer(
         view = request.views[index]
         pixels = _pixels_of(view, picture)
         if pixels is None or (header.vil is UNSET and not _is_plain(view, first)):
-            problems.append(f"{view.key!r}: the renderer cannot draw this modality, size, lens or field of view")
+            problems.append(
+                f"{view.key!r}: the renderer cannot draw this modality, size, lens or field of view"
+            )
         elif view.due:
             images.append(RenderedImage(view, pixels, picture.valid))
     missed = header.lidarReturn is None or header.lidarReturn >= NO_RETURN_M
@@ -340,7 +371,10 @@ def read_answer(
 def _read_surfaces(
     surfaces: Sequence[SurfaceMessage] | UnsetType, request: RenderRequest
 ) -> tuple[NearSurface, ...] | None:
-    """Return the surfaces near the cameras, None when the renderer sends none; impossible ones are left out."""
+    """Return the surfaces near the cameras, None when the renderer sends none.
+
+    Impossible ones are left out.
+    """
     if surfaces is UNSET:
         return None
     known = [s for s in surfaces if s.camera < len(request.views) and _is_surface(s)]
@@ -353,13 +387,22 @@ def _read_surfaces(
 
 
 def _is_surface(surface: SurfaceMessage) -> bool:
-    return max(map(abs, surface.position)) < _FARTHEST_M and abs(math.hypot(*surface.normal) - 1.0) < _UNIT_TOLERANCE
+    return (
+        max(map(abs, surface.position)) < _FARTHEST_M
+        and abs(math.hypot(*surface.normal) - 1.0) < _UNIT_TOLERANCE
+    )
 
 
 def _is_plain(view: View, first: CameraModel) -> bool:
-    """Return True when an original renderer, which has one ideal lens for all cameras, draws what the view means."""
+    """Return True when an original renderer, which has one ideal lens for all cameras, draws
+    what the view means.
+    """
     camera = view.camera
-    return camera.fov_y_rad == first.fov_y_rad and camera.pinhole_px is None and camera.distortion is None
+    return (
+        camera.fov_y_rad == first.fov_y_rad
+        and camera.pinhole_px is None
+        and camera.distortion is None
+    )
 
 
 def _pixels_of(view: View, picture: WireView) -> ImageArray | None:

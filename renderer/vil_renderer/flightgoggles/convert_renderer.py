@@ -43,7 +43,12 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.core.weather import Weather
-from vil_renderer.colour_views import depth_to_grey, flow_to_colour, ids_to_colour, normals_to_colour
+from vil_renderer.colour_views import (
+    depth_to_grey,
+    flow_to_colour,
+    ids_to_colour,
+    normals_to_colour,
+)
 from vil_renderer.flightgoggles.convert import SHADER_OF
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
@@ -70,9 +75,9 @@ from vil_renderer.flightgoggles.messages import (
 from vil_renderer.flightgoggles.pictures import PixelImage
 
 _COMPRESSED_DEPTH: Final = 2
-_MODALITY_OF: Final[Mapping[int, str]] = {shader: modality for modality, shader in SHADER_OF.items()} | {
-    _COMPRESSED_DEPTH: Modality.DEPTH
-}
+_MODALITY_OF: Final[Mapping[int, str]] = {
+    shader: modality for modality, shader in SHADER_OF.items()
+} | {_COMPRESSED_DEPTH: Modality.DEPTH}
 _MODALITIES: Final = {modality.value: modality for modality in Modality}
 _KINDS: Final = {kind.value: kind for kind in ActorKind}
 _LENSES: Final = {lens.value: lens for lens in LensModel}
@@ -116,14 +121,18 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
     """
     cameras, vil = message.cameras, message.vil
     t_ns = message.stamp if vil is UNSET else vil.t_ns
-    p_m, q_xyzw = unity_to_optical(_array([c.position for c in cameras], 3), _attitudes([c.rotation for c in cameras]))
+    p_m, q_xyzw = unity_to_optical(
+        _array([c.position for c in cameras], 3), _attitudes([c.rotation for c in cameras])
+    )
     views = []
     for i, camera in enumerate(cameras):
         extended = _plain_camera(message, camera) if vil is UNSET else vil.cameras[i]
         modality = _MODALITIES.get(extended.modality)
         views.append(
             View(
-                camera=_camera_model(camera.ID if vil is UNSET else _camera_name(camera.ID, modality), extended),
+                camera=_camera_model(
+                    camera.ID if vil is UNSET else _camera_name(camera.ID, modality), extended
+                ),
                 modality=modality or Modality.RGB,
                 T_world_camera=Transform(p_m[i], q_xyzw[i]),
                 t_pose_ns=t_ns,
@@ -143,10 +152,13 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
 
 
 def _check_sizes(views: Sequence[View]) -> None:
-    sizes = [FORMAT_OF[v.modality].nbytes(v.camera.width_px, v.camera.height_px) for v in views if v.due]
+    sizes = [
+        FORMAT_OF[v.modality].nbytes(v.camera.width_px, v.camera.height_px) for v in views if v.due
+    ]
     if max(sizes, default=0) > MAX_IMAGE_BYTES or sum(sizes) > MAX_ANSWER_BYTES:
         raise ProtocolError(
-            f"pictures of {sum(sizes) >> 20} MiB are asked for, where {MAX_IMAGE_BYTES >> 20} for one and "
+            f"pictures of {sum(sizes) >> 20} MiB are asked for, where "
+            f"{MAX_IMAGE_BYTES >> 20} for one and "
             f"{MAX_ANSWER_BYTES >> 20} for all are drawn"
         )
 
@@ -154,7 +166,8 @@ def _check_sizes(views: Sequence[View]) -> None:
 def _plain_camera(message: PoseMessage, camera: FlightGogglesCamera) -> ExtendedCamera:
     if camera.outputShaderType is not UNSET:
         modality = _MODALITY_OF.get(camera.outputShaderType, _UNKNOWN)
-    elif camera.isDepth and message.ntime is UNSET:  # the renderer of v2 draws such a camera in colour
+    # The renderer of v2 draws such a camera in colour.
+    elif camera.isDepth and message.ntime is UNSET:
         modality = Modality.DEPTH
     else:
         modality = Modality.GRAY if camera.channels == 1 else Modality.RGB
@@ -176,7 +189,9 @@ def _camera_model(name: str, extended: ExtendedCamera) -> CameraModel:
         math.radians(extended.fov),
         None if extended.pinhole is UNSET else extended.pinhole,
         None if extended.distortion is UNSET else _read_distortion(extended.distortion),
-        NO_EFFECTS if extended.effects is UNSET else Effects(**msgspec.structs.asdict(extended.effects)),
+        NO_EFFECTS
+        if extended.effects is UNSET
+        else Effects(**msgspec.structs.asdict(extended.effects)),
     )
 
 
@@ -185,7 +200,9 @@ def _read_distortion(message: DistortionMessage) -> Distortion:
     if model is None:
         raise ProtocolError(f"unknown lens {message.model!r}. Known: {', '.join(sorted(_LENSES))}")
     if len(message.coefficients) != _COEFFICIENTS[model]:
-        raise ProtocolError(f"{model} has {_COEFFICIENTS[model]} coefficients, not {len(message.coefficients)}")
+        raise ProtocolError(
+            f"{model} has {_COEFFICIENTS[model]} coefficients, not {len(message.coefficients)}"
+        )
     return Distortion(model, tuple(message.coefficients))
 
 
@@ -193,7 +210,9 @@ def _read_lighting(message: LightingMessage | UnsetType) -> Lighting | None:
     if message is UNSET:
         return None
     lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in message.lamps.items()}
-    return Lighting(None if message.time is UNSET else message.time, lamps, _read_weather(message.weather))
+    return Lighting(
+        None if message.time is UNSET else message.time, lamps, _read_weather(message.weather)
+    )
 
 
 def _read_weather(message: WeatherMessage | UnsetType) -> Weather | None:
@@ -212,7 +231,9 @@ def _read_objects(message: PoseMessage) -> tuple[ActorState, ...]:
     things = [
         *message.objects,
         *(
-            FlightGogglesObject(ID=w.ID, prefabID="window", position=w.position, rotation=w.rotation, size=w.size)
+            FlightGogglesObject(
+                ID=w.ID, prefabID="window", position=w.position, rotation=w.rotation, size=w.size
+            )
             for w in windows
         ),
     ]
@@ -233,7 +254,12 @@ def _read_actors(vil: PoseExtension) -> tuple[ActorState, ...]:
 
 
 def _actor(
-    name: str, kind: str, pose: Transform, prefab: str, size: Vec3, skeleton: SkeletonFrame | None = None
+    name: str,
+    kind: str,
+    pose: Transform,
+    prefab: str,
+    size: Vec3,
+    skeleton: SkeletonFrame | None = None,
 ) -> ActorState:
     right_m, up_m, forward_m = _array([size], 3)[0]
     return ActorState(
@@ -277,8 +303,8 @@ def write_answer(
 ) -> tuple[ImageHeader, list[PixelImage]]:
     """Return the metadata for clients of v1 to v3, and the images in the form that they parse.
 
-    Our own client gets every image unchanged. Others get grey with one byte per pixel (v1) or three (v2, v3),
-    depth as 16 bits (to v1 as grey), and everything else as colours.
+    Our own client gets every image unchanged. Others get grey with one byte per pixel (v1) or three
+    (v2, v3), depth as 16 bits (to v1 as grey), and everything else as colours.
 
     Raises:
         RendererError: a picture is not what its modality says.
@@ -288,8 +314,13 @@ def write_answer(
     indexes = [index_of[image.view.key] for image in images]
     for image in images:
         if not FORMAT_OF[image.view.modality].fits(image.pixels, image.valid):
-            raise RendererError(f"{image.view.key!r}: {image.pixels.dtype} {image.pixels.shape} was drawn")
-    outgoing = [_outgoing(message, message.cameras[i], image) for i, image in zip(indexes, images, strict=True)]
+            raise RendererError(
+                f"{image.view.key!r}: {image.pixels.dtype} {image.pixels.shape} was drawn"
+            )
+    outgoing = [
+        _outgoing(message, message.cameras[i], image)
+        for i, image in zip(indexes, images, strict=True)
+    ]
     first = views[0].camera
     stamp = message.stamp
     info = dict(drawn.info)
@@ -324,16 +355,25 @@ def _write_surfaces(near: Sequence[NearSurface], views: Sequence[View]) -> list[
     points = np.array([surface.p_world_m for surface in near]).reshape(-1, 3)
     normals = np.array([surface.normal_world for surface in near]).reshape(-1, 3)
     rows = zip(
-        enu_flu_to_unity(points, _NO_TURN)[0].tolist(), enu_flu_to_unity(normals, _NO_TURN)[0].tolist(), strict=True
+        enu_flu_to_unity(points, _NO_TURN)[0].tolist(),
+        enu_flu_to_unity(normals, _NO_TURN)[0].tolist(),
+        strict=True,
     )
     return [
-        SurfaceMessage(camera=index_of[surface.camera], name=surface.other, position=(px, py, pz), normal=(nx, ny, nz))
+        SurfaceMessage(
+            camera=index_of[surface.camera],
+            name=surface.other,
+            position=(px, py, pz),
+            normal=(nx, ny, nz),
+        )
         for surface, ((px, py, pz), (nx, ny, nz)) in zip(near, rows, strict=True)
     ]
 
 
 class _Outgoing(NamedTuple):
-    """A picture, its pixels' format, and the modality as which the metadata's ``channels`` announce it."""
+    """A picture, its pixels' format, and the modality as which the metadata's ``channels``
+    announce it.
+    """
 
     picture: PixelImage
     form: PixelFormat
@@ -370,7 +410,10 @@ def _coloured(image: RenderedImage) -> ImageArray:
 
 
 def _v1_depth(depth: ImageArray, scale: float) -> ImageArray:
-    """Convert depth as the debug view of v1 does: linear in z, white at the far plane times ``scale`` and beyond."""
+    """Convert depth as the debug view of v1 does.
+
+    Linear in z, white at the far plane times ``scale`` and beyond.
+    """
     white = DEPTH_UNITS_PER_M * _V1_FAR_M * max(scale, _V1_LEAST_SCALE)
     grey = np.minimum(depth * (255.0 / white), 255.0)
     grey[depth == DEPTH_NO_HIT] = 255.0

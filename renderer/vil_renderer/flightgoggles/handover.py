@@ -1,8 +1,10 @@
-"""Transport of the pixels: shared memory where both ends are one user on one host, else message parts.
+"""Transport of the pixels.
 
-Nothing is configured. A renderer that connects to a loopback address offers a ring in each answer. A client that can
-open it sends the ring's nonce in its poses; answers to such poses have their images in the ring. After a restart both
-begin with message parts again.
+Shared memory where both ends are one user on one host, else message parts.
+
+Nothing is configured. A renderer that connects to a loopback address offers a ring in each answer.
+A client that can open it sends the ring's nonce in its poses; answers to such poses have their
+images in the ring. After a restart both begin with message parts again.
 """
 
 from __future__ import annotations
@@ -47,7 +49,11 @@ class HandoverWriter:
         self._ring: RingWriter | None = None
 
     def frames(
-        self, message: PoseMessage, views: Sequence[View], header: ImageHeader, pictures: Sequence[PixelImage]
+        self,
+        message: PoseMessage,
+        views: Sequence[View],
+        header: ImageHeader,
+        pictures: Sequence[PixelImage],
     ) -> list[bytes | memoryview]:
         """Return the frames of an answer.
 
@@ -61,8 +67,12 @@ class HandoverWriter:
         slot: SlotMessage | UnsetType = UNSET
         if message.vil.ring == nonce and pictures:
             arrays = slot_arrays(pictures)
-            slot = SlotMessage(number=ring.write(arrays), bytes=sum(array.nbytes for array in arrays))
-        vil = msgspec.structs.replace(header.vil, ring=RingMessage(pid=pid, fd=fd, nonce=nonce), slot=slot)
+            slot = SlotMessage(
+                number=ring.write(arrays), bytes=sum(array.nbytes for array in arrays)
+            )
+        vil = msgspec.structs.replace(
+            header.vil, ring=RingMessage(pid=pid, fd=fd, nonce=nonce), slot=slot
+        )
         header = msgspec.structs.replace(header, vil=vil)
         if slot is UNSET:
             return encode_images(header, pictures)
@@ -76,8 +86,13 @@ class HandoverWriter:
             self._ring = None
 
     def _ring_for(self, views: Sequence[View]) -> RingWriter | None:
-        """Return a ring whose slots hold the pictures of all views, due or not; None where there can be none."""
-        size = sum(FORMAT_OF[v.modality].nbytes(v.camera.width_px, v.camera.height_px) for v in views)
+        """Return a ring whose slots hold the pictures of all views, due or not.
+
+        None where there can be none.
+        """
+        size = sum(
+            FORMAT_OF[v.modality].nbytes(v.camera.width_px, v.camera.height_px) for v in views
+        )
         if self._local and (self._ring is None or self._ring.slot_bytes < size):
             self.close()
             try:
@@ -89,7 +104,9 @@ class HandoverWriter:
 
 
 class HandoverReader:
-    """The client's end; belongs to the receiving thread; any thread may read ``nonce`` and ``transport``.
+    """The client's end; belongs to the receiving thread.
+
+    Any thread may read ``nonce`` and ``transport``.
 
     Attributes:
         nonce: of the ring that is open, for the next poses; empty = none.
@@ -113,7 +130,9 @@ class HandoverReader:
         elif self._reader is None:
             raise ProtocolError("the pictures are in shared memory that is not open")
         else:
-            found = decode_slot(header, self._reader.read(header.vil.slot.number, header.vil.slot.bytes))
+            found = decode_slot(
+                header, self._reader.read(header.vil.slot.number, header.vil.slot.bytes)
+            )
         if header.vil is not UNSET and header.vil.ring is not UNSET:
             ring = header.vil.ring
             self._follow(RingAddress(ring.pid, ring.fd, ring.nonce))
@@ -128,7 +147,9 @@ class HandoverReader:
 
     def _follow(self, address: RingAddress) -> None:
         """Open the ring that is offered, once."""
-        if address == self._refused or (self._reader is not None and address == self._reader.address):
+        if address == self._refused or (
+            self._reader is not None and address == self._reader.address
+        ):
             return
         self.close()
         try:

@@ -23,7 +23,10 @@ MAX_ANSWER_BYTES: Final = 512 << 20
 """Largest pictures of one answer together."""
 MAX_LAMPS: Final = 256
 EXTENSION_VERSION: Final = 2
-"""2 added all modalities, lenses, effects, layers, lighting and shared memory; both ends must have the same."""
+"""2 added all modalities, lenses, effects, layers, lighting and shared memory.
+
+Both ends must have the same.
+"""
 NO_RETURN_M: Final = 21.0
 """Reading of the range finder when it hits nothing within its 20 m."""
 
@@ -99,9 +102,9 @@ class EffectsMessage(Struct, kw_only=True):
 class ExtendedCamera(Struct, kw_only=True):
     """Properties that the original camera message lacks, in the order of ``cameras``.
 
-    ``pinhole`` is fx, fy, cx, cy in pixels, integers being pixel centres and y pointing down; without it the
-    principal point is the picture's centre and ``fov`` gives the focal length. ``reach`` asks for the surfaces this
-    near to the camera, in metres.
+    ``pinhole`` is fx, fy, cx, cy in pixels, integers being pixel centres and y pointing down;
+    without it the principal point is the picture's centre and ``fov`` gives the focal length.
+    ``reach`` asks for the surfaces this near to the camera, in metres.
     """
 
     width: _Side
@@ -117,7 +120,10 @@ class ExtendedCamera(Struct, kw_only=True):
 
 
 class ExtendedActor(Struct, kw_only=True):
-    """An actor that is in sight; ``size`` in metres along Unity's body axes (right, up, forward)."""
+    """An actor that is in sight.
+
+    ``size`` in metres along Unity's body axes (right, up, forward).
+    """
 
     name: _Name
     kind: _Name
@@ -130,7 +136,8 @@ class ExtendedActor(Struct, kw_only=True):
 class ExtendedSkeleton(Struct, kw_only=True):
     """The bones of the actor of the same name; ``offsets`` in Unity's axes of each bone's parent.
 
-    A bone that is not ``tracked`` has its last known place on its parent; an empty list means that all are.
+    A bone that is not ``tracked`` has its last known place on its parent; an empty list means that
+    all are.
     """
 
     name: _Name
@@ -166,7 +173,10 @@ class WeatherMessage(Struct, kw_only=True):
 
 
 class LightingMessage(Struct, kw_only=True):
-    """Light and weather that differ from the scene's own, which absent ones are; ``time``: local solar time, hours."""
+    """Light and weather that differ from the scene's own, which absent ones are.
+
+    ``time``: local solar time, hours.
+    """
 
     time: Annotated[float, Meta(ge=0.0, le=24.0)] | UnsetType = UNSET
     lamps: Annotated[dict[_Name, LampMessage], Meta(max_length=MAX_LAMPS)] = {}
@@ -176,8 +186,8 @@ class LightingMessage(Struct, kw_only=True):
 class PoseExtension(Struct, kw_only=True):
     """Our key in the pose message.
 
-    ``t_ns`` is the instant that the poses are for; ``ring`` the nonce of the shared memory through which the
-    client can take the pictures.
+    ``t_ns`` is the instant that the poses are for; ``ring`` the nonce of the shared memory through
+    which the client can take the pictures.
     """
 
     v: int
@@ -190,7 +200,10 @@ class PoseExtension(Struct, kw_only=True):
 
 
 class _Stamped(Struct, kw_only=True):
-    """Common part of request and answer: ``ntime`` is opaque to the renderer, v1 has ``utime`` instead."""
+    """Common part of request and answer.
+
+    ``ntime`` is opaque to the renderer, v1 has ``utime`` instead.
+    """
 
     ntime: _Int64 | UnsetType = UNSET
     utime: _Int64 | UnsetType = UNSET
@@ -227,7 +240,10 @@ class LandmarkMessage(Struct, kw_only=True):
 
 
 class SurfaceMessage(Struct, kw_only=True):
-    """The nearest point of something near a camera (its place in ``cameras``); the normal points to the camera."""
+    """The nearest point of something near a camera (its place in ``cameras``).
+
+    The normal points to the camera.
+    """
 
     camera: Annotated[int, Meta(ge=0, lt=MAX_CAMERAS)]
     name: _Name
@@ -236,7 +252,10 @@ class SurfaceMessage(Struct, kw_only=True):
 
 
 class RingMessage(Struct, kw_only=True):
-    """Address of the renderer's shared memory (``vil_bridge.protocols.shared_memory.RingAddress``)."""
+    """Address of the renderer's shared memory.
+
+    ``vil_bridge.protocols.shared_memory.RingAddress``.
+    """
 
     pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     fd: Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -244,7 +263,10 @@ class RingMessage(Struct, kw_only=True):
 
 
 class SlotMessage(Struct, kw_only=True):
-    """All pictures of this answer lie in the ring under this number, in order; none follow as message parts."""
+    """All pictures of this answer lie in the ring under this number, in order.
+
+    None follow as message parts.
+    """
 
     number: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     bytes: Annotated[int, Meta(ge=0, le=2**40)]
@@ -253,9 +275,9 @@ class SlotMessage(Struct, kw_only=True):
 class AnswerExtension(Struct, kw_only=True):
     """Our key in the answer.
 
-    The renderer, its render time, size (w, h) and format (``vil_bridge.core.pixel_formats``) of each image,
-    the ring buffer that is offered, the slot that holds the images, and the surfaces near the cameras that
-    asked for them.
+    The renderer, its render time, size (w, h) and format (``vil_bridge.core.pixel_formats``) of
+    each image, the ring buffer that is offered, the slot that holds the images, and the surfaces
+    near the cameras that asked for them.
     """
 
     v: int
@@ -265,7 +287,9 @@ class AnswerExtension(Struct, kw_only=True):
     formats: Annotated[list[_Name], Meta(max_length=MAX_CAMERAS)] = []
     ring: RingMessage | UnsetType = UNSET
     slot: SlotMessage | UnsetType = UNSET
-    near: Annotated[list[SurfaceMessage], Meta(max_length=MAX_CAMERAS * MOST_SURFACES)] | UnsetType = UNSET
+    near: (
+        Annotated[list[SurfaceMessage], Meta(max_length=MAX_CAMERAS * MOST_SURFACES)] | UnsetType
+    ) = UNSET
     info: dict[str, str | int | float | bool | None] = {}
 
 

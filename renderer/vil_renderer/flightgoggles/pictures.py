@@ -1,7 +1,8 @@
 """Pictures to the bytes of a message part or of a shared-memory slot, and back. Pure functions.
 
-Message parts are the original protocol's: bottom row first, depth16 with 0 for "no hit". Slots hold pictures
-as they are inside: top row first, 65535 for "no hit". A validity mask follows its picture, one byte per pixel.
+Message parts are the original protocol's: bottom row first, depth16 with 0 for "no hit". Slots hold
+pictures as they are inside: top row first, 65535 for "no hit". A validity mask follows its picture,
+one byte per pixel.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _KNOWN_LAYOUTS: Final = 256
 
 
 class PixelImage(NamedTuple):
-    """Pixels in one of the formats of :mod:`vil_bridge.core.pixel_formats`, top row first, and where they are valid."""
+    """Pixels in one of the formats of :mod:`vil_bridge.core.pixel_formats`, top row first, and
+    where they are valid.
+    """
 
     pixels: ImageArray
     valid: BoolArray | None = None
@@ -47,7 +50,10 @@ class ImageLayout(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """A layout as NumPy needs it; ``is_plain``: any bytes are pixels as they are, without a mask."""
+    """A layout as NumPy needs it.
+
+    ``is_plain``: any bytes are pixels as they are, without a mask.
+    """
 
     nbytes: int
     dtype: np.dtype[Any]
@@ -81,7 +87,9 @@ def from_wire(data: bytes | memoryview, layout: ImageLayout) -> PixelImage:
     memory = _memory_of(layout)
     if len(data) != memory.nbytes:
         form, width, height = layout
-        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {memory.nbytes} bytes", length=len(data))
+        raise ProtocolError(
+            f"a picture of {width}x{height} {form.name} has {memory.nbytes} bytes", length=len(data)
+        )
     if memory.is_plain:
         return PixelImage(np.ndarray(memory.shape, memory.dtype, data)[::-1])
     pixels, valid = _picture_at(np.frombuffer(data, np.uint8), layout)

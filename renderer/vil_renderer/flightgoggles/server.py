@@ -1,7 +1,7 @@
 """A renderer's end of the protocol: connects to the client, draws the requested images, answers.
 
-The embedded renderer and the tests use it. It can imitate Unity: poses that only drive the loading of the scene, a
-queue in strict order, and the reset after two silent seconds.
+The embedded renderer and the tests use it. It can imitate Unity: poses that only drive the loading
+of the scene, a queue in strict order, and the reset after two silent seconds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class FlightGogglesServerConfig:
 
 
 def serve(
-    draw: Draw, config: FlightGogglesServerConfig, stop: threading.Event, counters: Counter[str] | None = None
+    draw: Draw,
+    config: FlightGogglesServerConfig,
+    stop: threading.Event,
+    counters: Counter[str] | None = None,
 ) -> None:
     """Answer poses until ``stop`` is set; clients may connect, disconnect and send garbage.
 
@@ -67,9 +70,10 @@ def serve(
         draw: makes the pictures.
         config: peer and behaviour.
         stop: looked at least every 50 ms between two drawings.
-        counters: each of the ``poses`` is then counted as ``answered`` (``by_ring`` of them through shared memory
-            since the last reset), ``swallowed``, ``superseded``, ``malformed``, ``failed``, ``undelivered`` (the
-            client does not read) or ``abandoned`` (it went away); ``resets`` and garbage (``malformed``) as well.
+        counters: each of the ``poses`` is then counted as ``answered`` (``by_ring`` of them through
+            shared memory since the last reset), ``swallowed``, ``superseded``, ``malformed``,
+            ``failed``, ``undelivered`` (the client does not read) or ``abandoned`` (it went away);
+            ``resets`` and garbage (``malformed``) as well.
     """
     counters = Counter() if counters is None else counters
     refusals = RefusalLog(logger, f"client {config.client_ip}:{config.pose_port}")
@@ -132,7 +136,8 @@ class _Session:
     def run(self, stop: threading.Event) -> None:
         """Answer until stopped, or until the client has gone or been silent for ``reset_s``.
 
-        Poses and images that wait when a client goes are dropped: the next client must not see them.
+        Poses and images that wait when a client goes are dropped: the next client must not see
+        them.
         """
         reset_s = self._config.reset_s
         received_ns: int | None = None
@@ -142,7 +147,11 @@ class _Session:
                 message = self._receive()
                 if message is not None:
                     self._handle(message, stop)
-            elif reset_s is not None and received_ns is not None and now_ns() - received_ns > reset_s * NS_PER_S:
+            elif (
+                reset_s is not None
+                and received_ns is not None
+                and now_ns() - received_ns > reset_s * NS_PER_S
+            ):
                 return
 
     def _receive(self) -> PoseMessage | None:
@@ -189,7 +198,10 @@ class _Session:
             self._counters["by_ring"] = self._handover.by_ring
 
     def _send(self, frames: Sequence[bytes | memoryview], stop: threading.Event) -> str:
-        """Hand an answer over; in strict order, wait for a client that does not read. Returns what came of it."""
+        """Hand an answer over; in strict order, wait for a client that does not read.
+
+        Returns what came of it.
+        """
         while not stop.is_set() and not self._client_gone():
             try:
                 self._images.send_multipart(frames, copy=False)

@@ -1,7 +1,7 @@
 """Flightmare's axes: world and bodies with x to Unity's x, y to its z, z to its y.
 
-Not FlightGoggles' mapping of bodies: there the body's x becomes Unity's z. A camera of Flightmare looks
-along its y, with x right and z up; ours are optical (x right, y down, z forward).
+Not FlightGoggles' mapping of bodies: there the body's x becomes Unity's z. A camera of Flightmare
+looks along its y, with x right and z up; ours are optical (x right, y down, z forward).
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def matrix_to_unity(T_body_camera: Transform) -> list[float]:
 
 
 def matrix_from_unity(values: Sequence[float | None]) -> Transform:
-    """Invert :func:`matrix_to_unity`; the newest results are cached, since clients repeat their matrices.
+    """Invert :func:`matrix_to_unity`.
+
+    The newest results are cached, since clients repeat their matrices.
 
     Raises:
         ProtocolError: the matrix is not a pose, for example was never set.

@@ -1,8 +1,9 @@
 """The bridge's end of the protocol: requests images of Flightmare or the embedded renderer.
 
-A renderer that is new or was silent needs the settings several times before it accepts poses, and reports once, over a
-lossy socket, that it is ready: the settings are repeated until ready or any frame arrives. Then at most two poses are
-unanswered, each with its number; a frame with another number is foreign.
+A renderer that is new or was silent needs the settings several times before it accepts poses, and
+reports once, over a lossy socket, that it is ready: the settings are repeated until ready or any
+frame arrives. Then at most two poses are unanswered, each with its number; a frame with another
+number is foreign.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _SETTINGS_PERIOD_NS: Final = NS_PER_S // 50
 class FlightmareClient(RendererConnection[SceneMessage]):
     """One Flightmare connection.
 
-    Counters besides those of :class:`RendererConnection`: ``settings`` (sent), ``foreign`` (an unrequested frame: of a
-    settings message, of another bridge, or late), ``restarts`` (back to the settings).
+    Counters besides those of :class:`RendererConnection`: ``settings`` (sent), ``foreign`` (an
+    unrequested frame: of a settings message, of another bridge, or late), ``restarts`` (back to the
+    settings).
     """
 
     topic = TOPIC
@@ -116,7 +118,10 @@ class FlightmareClient(RendererConnection[SceneMessage]):
         super()._reopen(lost)
 
     def _check_timeouts(self, now: int) -> None:
-        """Give up what was not answered in time; after a longer silence the renderer has started over."""
+        """Give up what was not answered in time.
+
+        After a longer silence the renderer has started over.
+        """
         if self._opening:
             return
         if now - self._t_heard_ns > self._silence_ns:
@@ -125,14 +130,17 @@ class FlightmareClient(RendererConnection[SceneMessage]):
             self._give_up("unanswered")
             self.status.waiting(
                 self._too_slow
-                or f"the renderer has answered no pose for {self._config.answer_timeout_s:g} s: it is busy, stopped, "
+                or f"the renderer has answered no pose for {self._config.answer_timeout_s:g} "
+                "s: it is busy, stopped, "
                 f"or cut off; after {self._config.silence_s:g} s the settings are sent again"
             )
 
     def _why_nothing_comes(self) -> str:
         reasons = ["it loads its scene", f"its frames do not reach port {self.image_port}"]
         if self._config.dialect == "2022":
-            reasons.append(f"it cannot open object_csv = {self._config.object_csv!r} on its own host")
+            reasons.append(
+                f"it cannot open object_csv = {self._config.object_csv!r} on its own host"
+            )
         return (
             "a renderer is connected and gets the settings, but nothing has come back yet: "
             f"{', '.join(reasons[:-1])}, or {reasons[-1]}"
@@ -141,7 +149,8 @@ class FlightmareClient(RendererConnection[SceneMessage]):
     def _how_to_start(self) -> str:
         ports = f"-input-port {self.pose_port} -output-port {self.image_port}"
         return (
-            f"`vil-bridge renderer --protocol flightmare {ports.replace('-i', '--i').replace('-o', '--o')}` or "
+            "`vil-bridge renderer --protocol flightmare "
+            f"{ports.replace('-i', '--i').replace('-o', '--o')}` or "
             f"Flightmare's program with -client-ip <this host> {ports}"
         )
 
@@ -153,7 +162,9 @@ class FlightmareClient(RendererConnection[SceneMessage]):
             asked = self._accept(answer, t_image_ns)
             if asked is None:
                 return None
-            frame, problems = read_frame(answer, pictures, asked.message.vehicles, asked.request, t_image_ns)
+            frame, problems = read_frame(
+                answer, pictures, asked.message.vehicles, asked.request, t_image_ns
+            )
             self._judge(frame, problems)
             return frame
         if isinstance(answer, ReadyMessage) and answer.ready:
@@ -161,7 +172,9 @@ class FlightmareClient(RendererConnection[SceneMessage]):
                 self._connected(t_image_ns)
         return None
 
-    def _accept(self, header: FlightmareHeader, t_image_ns: int) -> PendingRequest[SceneMessage] | None:
+    def _accept(
+        self, header: FlightmareHeader, t_image_ns: int
+    ) -> PendingRequest[SceneMessage] | None:
         counters = self.status.counters
         with self._lock:
             self._connected(t_image_ns)
@@ -170,7 +183,9 @@ class FlightmareClient(RendererConnection[SceneMessage]):
                 return None
             asked = self._settle(header.stamp)
             self._ours = header.vil is not UNSET
-            self.status.facts["renderer"] = "original" if header.vil is UNSET else header.vil.renderer
+            self.status.facts["renderer"] = (
+                "original" if header.vil is UNSET else header.vil.renderer
+            )
             if header.vil is not UNSET and header.vil.refused:
                 self.status.facts["renderer_refused"] = header.vil.refused
             else:

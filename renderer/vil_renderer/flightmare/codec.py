@@ -1,7 +1,8 @@
 """Flightmare messages: bytes to values and back. Pure functions, no sockets.
 
-The first part of a frame does not say what pictures follow: that is in the settings, so that pictures
-stay bytes here and :func:`colours_from_wire` and :func:`depth_from_wire` read them once their size is known.
+The first part of a frame does not say what pictures follow: that is in the settings, so that
+pictures stay bytes here and :func:`colours_from_wire` and :func:`depth_from_wire` read them once
+their size is known.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _FRAME: Final = msgspec.json.Decoder(FlightmareHeader)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-# --- client to renderer ----------------------------------------------------------------------------
+# --- client to renderer ---------------------------------------------------------------------------
 
 
 def encode_scene(message: SceneMessage) -> list[bytes]:
@@ -135,7 +136,7 @@ def dialect_of(message: SceneMessage) -> Dialect:
     return Dialect.MASTER
 
 
-# --- renderer to client ----------------------------------------------------------------------------
+# --- renderer to client ---------------------------------------------------------------------------
 
 
 def encode_answer(answer: Answer, parts: Sequence[Part] = ()) -> list[Part]:
@@ -193,7 +194,7 @@ def decode_time(data: Part) -> TimeMessage:
     return _decode(_TIME, data)
 
 
-# --- pictures --------------------------------------------------------------------------------------
+# --- pictures -------------------------------------------------------------------------------------
 
 
 def colours_to_wire(pixels: ImageArray) -> memoryview:
@@ -202,7 +203,9 @@ def colours_to_wire(pixels: ImageArray) -> memoryview:
 
 
 def depth_to_wire(depth_m: ImageArray, far_m: float, no_hit_m: float) -> memoryview:
-    """Convert depth (h, w) in metres to float32 shares of ``far_m``, 1 beyond it and where nothing was hit."""
+    """Convert depth (h, w) in metres to float32 shares of ``far_m``, 1 beyond it and where
+    nothing was hit.
+    """
     share = np.minimum(depth_m[::-1] / np.float32(far_m), np.float32(1.0), dtype="<f4")
     share[depth_m[::-1] >= no_hit_m] = 1.0
     return np.ascontiguousarray(share).data.cast("B")
@@ -226,7 +229,9 @@ def depth_from_wire(data: Part, width_px: int, height_px: int) -> npt.NDArray[np
     """
     _check_size(data, 4 * width_px * height_px)
     share = np.frombuffer(data, "<f4").reshape(height_px, width_px)[::-1]
-    clipped: npt.NDArray[np.float32] = np.where(share < 1.0, np.maximum(share, 0.0), np.float32(1.0))
+    clipped: npt.NDArray[np.float32] = np.where(
+        share < 1.0, np.maximum(share, 0.0), np.float32(1.0)
+    )
     return clipped
 
 
@@ -238,7 +243,9 @@ def _check_size(data: Part, wanted: int) -> None:
 def _decode(decoder: msgspec.json.Decoder[_T], data: Part) -> _T:
     size = len(data)
     if not _MIN_JSON_BYTES <= size <= MAX_MESSAGE_BYTES:
-        raise ProtocolError(f"a JSON part has {_MIN_JSON_BYTES} to {MAX_MESSAGE_BYTES} bytes", length=size)
+        raise ProtocolError(
+            f"a JSON part has {_MIN_JSON_BYTES} to {MAX_MESSAGE_BYTES} bytes", length=size
+        )
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
@@ -258,4 +265,7 @@ def _numbers(message: SceneMessage) -> Iterator[float]:
     for vehicle in message.vehicles:
         yield from (*vehicle.position, *vehicle.rotation, *vehicle.size)
         for camera in vehicle.cameras:
-            yield from (camera.fov, *(math.nan if value is None else value for value in camera.T_BC))
+            yield from (
+                camera.fov,
+                *(math.nan if value is None else value for value in camera.T_BC),
+            )

@@ -17,7 +17,8 @@ def _colour_table() -> npt.NDArray[np.uint8]:
     """Return the colours (65536, 3) of the non-negative instance numbers of 16 bits.
 
     The number is doubled (odd ones are for negative numbers); the bits of its three low bytes are
-    reversed and dealt out in turn to the 24 bits of the colour, so that near numbers get far colours.
+    reversed and dealt out in turn to the 24 bits of the colour, so that near numbers get far
+    colours.
     """
     u = 2 * np.arange(_IDS, dtype=np.uint32)
     mixed = np.zeros(_IDS, np.uint32)
@@ -38,7 +39,10 @@ def colours_of_ids(ids: ImageArray) -> npt.NDArray[np.uint8]:
 
 
 def ids_of_colours(colours: ImageArray) -> npt.NDArray[np.uint16]:
-    """Return the instance numbers (h, w) of the colours of :func:`colours_of_ids`; 0 for any other colour."""
+    """Return the instance numbers (h, w) of the colours of :func:`colours_of_ids`.
+
+    0 for any other colour.
+    """
     codes = colours.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
     at = _ORDER[np.minimum(np.searchsorted(_CODES, codes, sorter=_ORDER), _IDS - 1)]
     return np.where(_CODES[at] == codes, at, 0).astype(np.uint16)
@@ -48,7 +52,8 @@ def flow_colours(flow_px: ImageArray, valid: BoolArray | None) -> npt.NDArray[np
     """Return the optical-flow layer (h, w, 3): hue shows the direction, value the length.
 
     Args:
-        flow_px: (h, w, 2), pixels, x right, y down; Unity's motion is in fractions of the picture, y up.
+        flow_px: (h, w, 2), pixels, x right, y down; Unity's motion is in fractions of the picture,
+            y up.
         valid: (h, w), where the flow is known; black elsewhere.
     """
     height, width = flow_px.shape[:2]

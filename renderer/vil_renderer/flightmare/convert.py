@@ -67,7 +67,9 @@ _LAYER_OF: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SceneSetup:
-    """Part of the scene that the settings fix: a renderer needs new settings before any of it changes.
+    """Part of the scene that the settings fix.
+
+    A renderer needs new settings before any of it changes.
 
     Attributes:
         carriers: of each vehicle its name and cameras, every camera with its layers.
@@ -79,15 +81,19 @@ class SceneSetup:
 class SceneWriter:
     """Writer of the messages of one connection.
 
-    A renderer never removes an object, so every ID is sent in all later messages: while its actor is lost or hidden it
-    is 1000 m below the floor. Lost vehicles shrink to nothing.
+    A renderer never removes an object, so every ID is sent in all later messages: while its actor
+    is lost or hidden it is 1000 m below the floor. Lost vehicles shrink to nothing.
 
     Attributes:
         without_prefab: names of actors that are not sent, since no model is named.
     """
 
     def __init__(
-        self, dialect: Dialect, scene_id: int, prefabs: Mapping[ActorKind, str], object_csv: str = NO_OBJECTS
+        self,
+        dialect: Dialect,
+        scene_id: int,
+        prefabs: Mapping[ActorKind, str],
+        object_csv: str = NO_OBJECTS,
     ) -> None:
         self._dialect = dialect
         self._object_csv = object_csv
@@ -112,16 +118,23 @@ class SceneWriter:
             if camera.name not in cameras:
                 cameras[camera.name] = (camera, set())
                 on.setdefault(_carrier(view, vehicles), []).append(camera.name)
-            cameras[camera.name][1].update([_LAYER_OF[view.modality]] if view.modality in _LAYER_OF else [])
+            cameras[camera.name][1].update(
+                [_LAYER_OF[view.modality]] if view.modality in _LAYER_OF else []
+            )
         bare = [name for name in vehicles if name not in on]
         # The vehicle in the middle gives the layers their size, so that it must have a camera.
         middle = (len(bare) + len(on)) // 2
         order = [*bare[:middle], *on, *bare[middle:]]
         return SceneSetup(
-            tuple((name, tuple((cameras[c][0], frozenset(cameras[c][1])) for c in on.get(name, ()))) for name in order)
+            tuple(
+                (name, tuple((cameras[c][0], frozenset(cameras[c][1])) for c in on.get(name, ())))
+                for name in order
+            )
         )
 
-    def message(self, setup: SceneSetup, request: RenderRequest, stamp: int | None = None) -> SceneMessage:
+    def message(
+        self, setup: SceneSetup, request: RenderRequest, stamp: int | None = None
+    ) -> SceneMessage:
         """Return the settings message, or with a stamp the pose message of that number.
 
         A pose repeats all of the settings: a renderer that has started over takes it for settings.
@@ -162,10 +175,13 @@ class SceneWriter:
                     rotation=rotation,
                     size=_WHOLE if shown else _UNSEEN,
                     cameras=[
-                        self._camera(i, model, layers, pose.inverse() @ views[model.name].T_world_camera)
+                        self._camera(
+                            i, model, layers, pose.inverse() @ views[model.name].T_world_camera
+                        )
                         for i, (model, layers) in enumerate(cameras)
                     ],
-                    hasCollisionCheck=actor is not None or any(model.name in checked for model, _ in cameras),
+                    hasCollisionCheck=actor is not None
+                    or any(model.name in checked for model, _ in cameras),
                 )
             )
         return written
@@ -206,10 +222,14 @@ class SceneWriter:
                     self._known.setdefault(name, prefab)
                 if seen and name in self._known:
                     position, rotation = pose_to_unity(pose)
-                    posed[name] = FlightmareObject(ID=name, prefabID=prefab, position=position, rotation=rotation)
+                    posed[name] = FlightmareObject(
+                        ID=name, prefabID=prefab, position=position, rotation=rotation
+                    )
         return [
             posed.get(name)
-            or FlightmareObject(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=(0.0, 0.0, 0.0, 1.0))
+            or FlightmareObject(
+                ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=(0.0, 0.0, 0.0, 1.0)
+            )
             for name, prefab in self._known.items()
         ]
 
@@ -229,7 +249,7 @@ def _bodies(actor: ActorState) -> list[tuple[str, Transform]]:
     ]
 
 
-# --- frames ----------------------------------------------------------------------------------------
+# --- frames ---------------------------------------------------------------------------------------
 
 
 def read_frame(
@@ -239,7 +259,8 @@ def read_frame(
     request: RenderRequest,
     t_image_ns: int,
 ) -> tuple[RenderedFrame, list[str]]:
-    """Return a frame as the answer to ``request``, and what is wrong with the pictures that had to be left out.
+    """Return a frame as the answer to ``request``, and what is wrong with the pictures that had to
+    be left out.
 
     Args:
         header: first part of the frame.
@@ -254,9 +275,13 @@ def read_frame(
     slots = slots_of(vehicles)
     if len(parts) != sum(slot.parts for slot in slots) or len(header.pub_vehicles) != len(vehicles):
         raise ProtocolError(
-            f"{len(parts)} pictures of {len(header.pub_vehicles)} vehicles came for {len(slots)} of {len(vehicles)}"
+            f"{len(parts)} pictures of {len(header.pub_vehicles)} vehicles came for "
+            f"{len(slots)} of {len(vehicles)}"
         )
-    found = {(vehicles[s.vehicle].cameras[s.camera].ID, s.layer): (s, p) for s, p in zip(slots, parts, strict=True)}
+    found = {
+        (vehicles[s.vehicle].cameras[s.camera].ID, s.layer): (s, p)
+        for s, p in zip(slots, parts, strict=True)
+    }
     images: list[RenderedImage] = []
     problems: list[str] = []
     for view in request.views:
@@ -273,10 +298,14 @@ def read_frame(
         for state, vehicle in zip(header.pub_vehicles, vehicles, strict=True)
     )
     render_ns = None if header.vil is UNSET else header.vil.render_ns
-    return RenderedFrame(request, t_image_ns, tuple(images), collision=hit, render_ns=render_ns), problems
+    return RenderedFrame(
+        request, t_image_ns, tuple(images), collision=hit, render_ns=render_ns
+    ), problems
 
 
-def _read_picture(view: View, found: Mapping[tuple[str, Layer], tuple[Slot, Part]], ours: bool) -> ImageArray | str:
+def _read_picture(
+    view: View, found: Mapping[tuple[str, Layer], tuple[Slot, Part]], ours: bool
+) -> ImageArray | str:
     """Return the picture of a view, or why there is none."""
     camera = view.camera
     layer = _LAYER_OF.get(view.modality)
@@ -288,11 +317,17 @@ def _read_picture(view: View, found: Mapping[tuple[str, Layer], tuple[Slot, Part
         return "the colours of Flightmare's segmentation are no instance ids"
     slot, data = found[camera.name, layer]
     if (slot.width_px, slot.height_px) != (camera.width_px, camera.height_px):
-        return f"layers come in {slot.width_px}x{slot.height_px}: give all cameras of this connection one size"
+        return (
+            f"layers come in {slot.width_px}x{slot.height_px}: give all cameras of this "
+            "connection one size"
+        )
     if layer is Layer.DEPTH:
         if len(data) == 3 * slot.width_px * slot.height_px:
             return "its depth has 8 bits: this program is older than November 2020"
-        return _depth_of(view.modality, depth_from_wire(data, slot.width_px, slot.height_px) * np.float32(slot.far_m))
+        return _depth_of(
+            view.modality,
+            depth_from_wire(data, slot.width_px, slot.height_px) * np.float32(slot.far_m),
+        )
     colours = colours_from_wire(data, slot.width_px, slot.height_px)
     if layer is Layer.SEGMENTATION:
         return ids_of_colours(colours)

@@ -25,7 +25,12 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_renderer.flightmare.axes import T_CAMERA_OPTICAL, matrix_from_unity, pose_from_unity, swapped
+from vil_renderer.flightmare.axes import (
+    T_CAMERA_OPTICAL,
+    matrix_from_unity,
+    pose_from_unity,
+    swapped,
+)
 from vil_renderer.flightmare.codec import Part, colours_to_wire, depth_to_wire
 from vil_renderer.flightmare.colours import colours_of_ids, flow_colours
 from vil_renderer.flightmare.layout import Layer, Slot, slots_of
@@ -54,7 +59,10 @@ _UNMOVED: Final[Vec3] = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """One picture to make: its place in the frame and its view. ``events``: the event camera's parameters."""
+    """One picture to make: its place in the frame and its view.
+
+    ``events``: the event camera's parameters.
+    """
 
     slot: Slot
     view: View
@@ -85,7 +93,8 @@ class Task:
     Attributes:
         vehicles: names in the order of the wire; those in ``checked`` want to know of collisions.
         fans: of each vehicle, None = it has no lidar.
-        unset: IDs of the cameras whose ``T_BC`` is not a pose; they look from the body's origin along its y.
+        unset: IDs of the cameras whose ``T_BC`` is not a pose; they look from the body's origin
+            along its y.
     """
 
     requests: tuple[ImageRequest, ...]
@@ -101,8 +110,12 @@ class Task:
         return tuple(request.view for request in self.requests)
 
 
-def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtures: Sequence[ActorState] = ()) -> Task:
-    """Return what to draw for a pose message; a settings message can be checked by reading it as well.
+def read_scene(
+    message: SceneMessage, settings: SceneMessage, stamp: int, fixtures: Sequence[ActorState] = ()
+) -> Task:
+    """Return what to draw for a pose message.
+
+    A settings message can be checked by reading it as well.
 
     Args:
         message: it describes vehicles and cameras completely.
@@ -113,7 +126,9 @@ def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtur
     Raises:
         ProtocolError: a value makes no sense.
     """
-    offset = np.array(swapped(_UNMOVED if settings.render_offset is UNSET else settings.render_offset))
+    offset = np.array(
+        swapped(_UNMOVED if settings.render_offset is UNSET else settings.render_offset)
+    )
     slots = slots_of(message.vehicles)
     poses = [_moved(pose_from_unity(v.position, v.rotation), offset) for v in message.vehicles]
     actors = [
@@ -153,7 +168,12 @@ def _read_object(thing: FlightmareObject, offset_m: FloatArray) -> ActorState:
 
 
 def _actor(
-    name: str, kind: ActorKind, pose: Transform, prefab: str, scale: Vec3, size_m: tuple[float, float, float]
+    name: str,
+    kind: ActorKind,
+    pose: Transform,
+    prefab: str,
+    scale: Vec3,
+    size_m: tuple[float, float, float],
 ) -> ActorState:
     x, y, z = (abs(s) * m for s, m in zip(swapped(scale), size_m, strict=True))
     return ActorState(name, kind, TrackingState.TRACKED, 0, pose, None, prefab, (x, y, z))
@@ -163,8 +183,13 @@ def _moved(pose: Transform, offset_m: FloatArray) -> Transform:
     return Transform(pose.p_m + offset_m, pose.q_xyzw)
 
 
-def _read_request(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int) -> tuple[ImageRequest, bool]:
-    """Return the picture of a slot, and False when its camera's pose was never set: flightlib leaves it as it was."""
+def _read_request(
+    slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int
+) -> tuple[ImageRequest, bool]:
+    """Return the picture of a slot, and False when its camera's pose was never set.
+
+    Flightlib leaves it as it was.
+    """
     vehicle = message.vehicles[slot.vehicle]
     camera: FlightmareCamera | EventCameraMessage
     events: EventCameraMessage | None = None
@@ -189,7 +214,14 @@ def _read_request(slot: Slot, message: SceneMessage, T_world_body: Transform, st
 
 def _read_fan(vehicle: str, lidar: LidarMessage, T_world_body: Transform) -> Fan:
     T_world_sensor = T_world_body @ matrix_from_unity(lidar.T_BS)
-    return Fan(vehicle, T_world_sensor, lidar.start_angle, lidar.end_angle, lidar.num_beams, lidar.max_distance)
+    return Fan(
+        vehicle,
+        T_world_sensor,
+        lidar.start_angle,
+        lidar.end_angle,
+        lidar.num_beams,
+        lidar.max_distance,
+    )
 
 
 def write_picture(request: ImageRequest, images: Mapping[str, RenderedImage]) -> Part:

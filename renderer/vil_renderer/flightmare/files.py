@@ -1,6 +1,9 @@
-"""The files of the protocol: point clouds that the renderer writes, and lists of objects that it reads.
+"""The files of the protocol.
 
-Their names come from the network, so that they lead out of the renderer's folder only where that was allowed.
+Point clouds that the renderer writes, and lists of objects that it reads.
+
+Their names come from the network, so that they lead out of the renderer's folder only where that
+was allowed.
 """
 
 from __future__ import annotations
@@ -36,8 +39,9 @@ class PointCloudBox:
     """Volume of a point cloud: cells with centres from origin - range / 2 + resolution / 2 on.
 
     Attributes:
-        origin_m: its centre, shape (3,), world. range_m: its lengths, shape (3,). resolution_m: of a cell; a cell
-            belongs to the cloud when a sphere of this *radius* around its centre touches something.
+        origin_m: its centre, shape (3,), world. range_m: its lengths, shape (3,). resolution_m: of
+            a cell; a cell belongs to the cloud when a sphere of this *radius* around its centre
+            touches something.
     """
 
     origin_m: FloatArray
@@ -46,8 +50,10 @@ class PointCloudBox:
 
 
 PointCloud = Callable[[PointCloudBox, Path], None]
-"""Writes the centres of the occupied cells of a box as binary PLY (x, y, z as float), whole or not at all, since
-clients wait for the file to exist. Runs in a thread of its own; raises RendererError when it cannot."""
+"""Writes the centres of the occupied cells of a box as binary PLY (x, y, z as float), whole or
+not at all, since clients wait for the file to exist. Runs in a thread of its own; raises
+RendererError when it cannot.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +81,13 @@ class Folder:
 class PointClouds:
     """Writer of one point cloud at a time, in parallel to images."""
 
-    def __init__(self, write: PointCloud | None, folder: Folder | None, counters: Counter[str]) -> None:
-        """Count ``point_clouds``, ``point_clouds_failed`` and ``point_clouds_busy`` (requested during another)."""
+    def __init__(
+        self, write: PointCloud | None, folder: Folder | None, counters: Counter[str]
+    ) -> None:
+        """Count ``point_clouds``, ``point_clouds_failed`` and ``point_clouds_busy``.
+
+        Requested during another.
+        """
         self._write = write
         self._folder = folder
         self._counters = counters
@@ -102,7 +113,10 @@ class PointClouds:
         self._reported, self._saved = False, False
 
     def state(self) -> PointCloudStateMessage:
-        """Return the state for AvoidBench in every frame: requested until one frame reported the end, then saved."""
+        """Return the state for AvoidBench in every frame.
+
+        Requested until one frame reported the end, then saved.
+        """
         asked = not self._reported
         if self._job is not None and self._job.done():
             self._reported, self._saved = True, self._job.result()
@@ -128,7 +142,9 @@ def _box(message: PointCloudMessage) -> PointCloudBox:
     cells = 1.0
     for length_m, centre_m in zip(message.range, message.origin, strict=True):
         if not (0.0 < length_m <= LARGEST and abs(centre_m) <= LARGEST):
-            raise ProtocolError("a side of the point cloud's box is not positive, or beyond all measure")
+            raise ProtocolError(
+                "a side of the point cloud's box is not positive, or beyond all measure"
+            )
         cells *= math.ceil(length_m / message.resolution)
     if cells > _MAX_CELLS:
         raise ProtocolError(f"a point cloud of {cells:.2g} cells exceeds {_MAX_CELLS}")
@@ -136,7 +152,9 @@ def _box(message: PointCloudMessage) -> PointCloudBox:
 
 
 def read_object_csv(path: Path) -> tuple[ActorState, ...]:
-    """Read a list of objects: prefab, x, y, z (z up), qw, qx, qy, qz, scale (Unity's axes); skip the first row.
+    """Read a list of objects: prefab, x, y, z (z up), qw, qx, qy, qz, scale (Unity's axes).
+
+    Skip the first row.
 
     Raises:
         RendererError: the file is missing, or a row is not of this form.

@@ -36,7 +36,8 @@ class Slot:
     """One picture of a frame.
 
     Attributes:
-        vehicle: index in the settings. camera: index on that vehicle, among event cameras for ``EVENTS``.
+        vehicle: index in the settings. camera: index on that vehicle, among event cameras for
+            ``EVENTS``.
         far_m: depth that is 1 in the picture.
     """
 
@@ -56,8 +57,8 @@ class Slot:
 def slots_of(vehicles: Sequence[VehicleMessage]) -> list[Slot]:
     """Return the slots of a frame, in the order of its parts.
 
-    Pictures of colours have their camera's size, layers that of the first camera of the main vehicle,
-    which is the one in the middle of the list.
+    Pictures of colours have their camera's size, layers that of the first camera of the main
+    vehicle, which is the one in the middle of the list.
 
     Raises:
         ProtocolError: the images exceed the size limits.
@@ -68,9 +69,15 @@ def slots_of(vehicles: Sequence[VehicleMessage]) -> list[Slot]:
         for c, camera in enumerate(vehicle.cameras):
             slots.append(Slot(v, c, Layer.COLOUR, camera.width, camera.height))
             sized = main[0] if main else camera
-            slots += [Slot(v, c, layer, sized.width, sized.height, _far_m(camera)) for layer in _layers(camera)]
+            slots += [
+                Slot(v, c, layer, sized.width, sized.height, _far_m(camera))
+                for layer in _layers(camera)
+            ]
         if vehicle.eventcameras is not UNSET:
-            slots += [Slot(v, c, Layer.EVENTS, e.width, e.height) for c, e in enumerate(vehicle.eventcameras)]
+            slots += [
+                Slot(v, c, Layer.EVENTS, e.width, e.height)
+                for c, e in enumerate(vehicle.eventcameras)
+            ]
     sizes = [4 * slot.width_px * slot.height_px for slot in slots]
     if max(sizes, default=0) > MAX_IMAGE_BYTES or sum(sizes) > _MAX_FRAME_BYTES:
         raise ProtocolError(f"pictures of {sum(sizes) >> 20} MiB are asked for")
@@ -80,10 +87,19 @@ def slots_of(vehicles: Sequence[VehicleMessage]) -> list[Slot]:
 def _layers(camera: FlightmareCamera) -> Iterator[Layer]:
     if camera.post_processing is not UNSET:
         for i, name in enumerate(camera.post_processing):
-            # The renderer's names are its own; its client takes the first one for depth whatever it says.
-            yield Layer.DEPTH if i == 0 else Layer.FLOW if "flow" in name.lower() else Layer.SEGMENTATION
+            # The renderer's names are its own; its client takes the first one for depth whatever it
+            # says.
+            yield (
+                Layer.DEPTH
+                if i == 0
+                else Layer.FLOW
+                if "flow" in name.lower()
+                else Layer.SEGMENTATION
+            )
     elif camera.enabledLayers is not UNSET:
-        for on, layer in zip(camera.enabledLayers, (Layer.DEPTH, Layer.SEGMENTATION, Layer.FLOW), strict=False):
+        for on, layer in zip(
+            camera.enabledLayers, (Layer.DEPTH, Layer.SEGMENTATION, Layer.FLOW), strict=False
+        ):
             if on:
                 yield layer
 

@@ -1,8 +1,8 @@
 """The values that Flightmare messages hold, named as on the wire.
 
 The structures are unions of the keys of all dialects: unknown keys are skipped, keys that only some
-dialects send have defaults. Positions, attitudes, sizes and matrices are in Unity's left-handed y-up
-axes, except where a text says otherwise; :mod:`axes` maps them.
+dialects send have defaults. Positions, attitudes, sizes and matrices are in Unity's left-handed
+y-up axes, except where a text says otherwise; :mod:`axes` maps them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ MAX_IMAGE_BYTES: Final = 64 << 20
 """Largest picture: 4096 x 4096 pixels of depth."""
 MAX_PARTS: Final = 2 + 4 * MAX_VEHICLES * MAX_CAMERAS
 NO_OBJECTS: Final = "/dev/null"
-"""An ``object_csv`` without a line, which the program of 2022 can open; it dies of an empty path."""
+"""An ``object_csv`` without a line, which the program of 2022 can open.
+
+It dies of an empty path.
+"""
 LAYERS: Final = 3
 """After the colours: depth, segmentation, optical flow, always in this order."""
 
@@ -43,7 +46,9 @@ _Floats: TypeAlias = Annotated[list[float], Meta(max_length=3)]
 
 
 class Dialect(StrEnum):
-    """Versions of the protocol that differ on the wire, named after their repositories' branches."""
+    """Versions of the protocol that differ on the wire, named after their repositories'
+    branches.
+    """
 
     MASTER = "master"
     V2022 = "2022"
@@ -53,7 +58,10 @@ class Dialect(StrEnum):
 
 
 class _AnyCamera(Struct, kw_only=True):
-    """Properties of cameras of both kinds; ``fov`` is vertical, degrees; ``T_BC`` places it on the body."""
+    """Properties of cameras of both kinds; ``fov`` is vertical, degrees.
+
+    ``T_BC`` places it on the body.
+    """
 
     ID: _Name
     channels: int = 3
@@ -69,7 +77,8 @@ class _AnyCamera(Struct, kw_only=True):
 class FlightmareCamera(_AnyCamera, kw_only=True):
     """One camera; clip planes in the order colour, depth, segmentation, flow, metres.
 
-    ``post_processing`` stands for ``enabledLayers`` in agile-autonomy: names, the first one means depth.
+    ``post_processing`` stands for ``enabledLayers`` in agile-autonomy: names, the first one means
+    depth.
     """
 
     nearClipPlane: _Planes | UnsetType = UNSET
@@ -79,7 +88,10 @@ class FlightmareCamera(_AnyCamera, kw_only=True):
 
 
 class EventCameraMessage(_AnyCamera, kw_only=True):
-    """An event camera: contrast thresholds (mean and deviation), refractory period, and log(eps + I)."""
+    """An event camera.
+
+    Contrast thresholds (mean and deviation), refractory period, and log(eps + I).
+    """
 
     Cm: float = 0.1
     Cp: float = 0.1
@@ -108,7 +120,9 @@ class VehicleMessage(Struct, kw_only=True):
     rotation: Quat
     size: Vec3 = (1.0, 1.0, 1.0)
     cameras: Annotated[list[FlightmareCamera], Meta(max_length=MAX_CAMERAS)] = []
-    eventcameras: Annotated[list[EventCameraMessage], Meta(max_length=MAX_CAMERAS)] | UnsetType = UNSET
+    eventcameras: Annotated[list[EventCameraMessage], Meta(max_length=MAX_CAMERAS)] | UnsetType = (
+        UNSET
+    )
     lidars: Annotated[list[LidarMessage], Meta(max_length=MAX_CAMERAS)] = []
     hasCollisionCheck: bool = True
 
@@ -143,8 +157,8 @@ _Objects: TypeAlias = Annotated[list[FlightmareObject], Meta(max_length=MAX_OBJE
 class SceneMessage(Struct, kw_only=True):
     """Settings and pose alike: what stands where, and who looks at it from where.
 
-    One with ``frame_id`` (``ntime`` in agile-autonomy) is a pose, one without is a settings message.
-    ``vil`` is our own key: the client knows that it may be answered with keys of ours.
+    One with ``frame_id`` (``ntime`` in agile-autonomy) is a pose, one without is a settings
+    message. ``vil`` is our own key: the client knows that it may be answered with keys of ours.
     """
 
     scene_id: int = 0
@@ -202,7 +216,10 @@ class VehicleStateMessage(Struct, kw_only=True):
 
 
 class FrameExtension(Struct, kw_only=True):
-    """Our key in a frame: who drew it, how long that took, and what of this client was refused so far."""
+    """Our key in a frame.
+
+    Who drew it, how long that took, and what of this client was refused so far.
+    """
 
     renderer: _Name
     render_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0

@@ -29,7 +29,10 @@ _INDOORS: Final = frozenset({"industrial", "warehouse", "warehouse kit", "tunnel
 
 
 def our_scene(dialect: Dialect, scene_id: int) -> str:
-    """Return our most similar scene: ``hall``, ``garage`` or ``yard``; an unknown number is the first scene."""
+    """Return our most similar scene: ``hall``, ``garage`` or ``yard``.
+
+    An unknown number is the first scene.
+    """
     names = SCENE_NAMES[dialect]
     name = names.get(scene_id, names[0])
     if name == "garage":

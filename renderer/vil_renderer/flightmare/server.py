@@ -1,7 +1,7 @@
 """A renderer's end of the protocol: connects to the client, draws the requested images, answers.
 
-The embedded renderer and the tests use it. It respects the limits of the original clients: ready is repeated seldom,
-a settings message never gets a frame, frames are at least a millisecond apart.
+The embedded renderer and the tests use it. It respects the limits of the original clients: ready is
+repeated seldom, a settings message never gets a frame, frames are at least a millisecond apart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from vil_renderer.flightmare.codec import (
     encode_answer,
     encode_json,
 )
-from vil_renderer.flightmare.convert_renderer import Fan, ImageRequest, Task, read_scene, write_picture
+from vil_renderer.flightmare.convert_renderer import (
+    Fan,
+    ImageRequest,
+    Task,
+    read_scene,
+    write_picture,
+)
 from vil_renderer.flightmare.files import Folder, PointCloud, PointClouds, read_object_csv
 from vil_renderer.flightmare.layout import Layer
 from vil_renderer.flightmare.messages import (
@@ -59,8 +65,10 @@ __all__ = ["Draw", "FlightmareServerConfig", "RenderedRequest", "Senses", "serve
 logger = logging.getLogger(__name__)
 
 Draw = Callable[[tuple[View, ...], WorldSnapshot], RenderedRequest]
-"""Draws views of RGB, DEPTH32, INSTANCE and FLOW. Runs in the thread of :func:`serve`; raises RendererError
-when it cannot."""
+"""Draws views of RGB, DEPTH32, INSTANCE and FLOW.
+
+Runs in the thread of :func:`serve`; raises RendererError when it cannot.
+"""
 
 _Request = TypeVar("_Request", SceneMessage, PointCloudMessage, CollisionCheckMessage)
 _POLL_MS: Final = 50
@@ -71,7 +79,8 @@ _IMAGE_HWM: Final = 4
 _SUBSCRIPTION_BYTES: Final = 256
 _NAME_LIMIT: Final = 256
 _UNSET_POSE: Final = (
-    "T_BC is not the matrix of a pose, the body's origin is taken. Set the camera's relative pose before you connect"
+    "T_BC is not the matrix of a pose, the body's origin is taken. Set the "
+    "camera's relative pose before you connect"
 )
 _NO_NUMBER: Final = 0
 """Frame number of clients that do not count; any other one is answered once."""
@@ -85,7 +94,8 @@ class FlightmareServerConfig:
         folder: of point clouds that it asks for and lists of objects that it names; None = neither.
         any_folder: take any absolute path, as the original program does.
         ready_period_s: least time between two ready messages.
-        reply_gap_s: least time between two messages: an old client loses poses in a quicker exchange.
+        reply_gap_s: least time between two messages: an old client loses poses in a quicker
+            exchange.
     """
 
     client_ip: str = "127.0.0.1"
@@ -104,7 +114,8 @@ class Senses:
     Attributes:
         load_scene: change to the scene of this name; raises RendererError.
         collides: whether the vehicle of this name touches something.
-        ranges: lengths of a fan's rays in metres, shape (n,), the limit and 1 m more where they hit nothing.
+        ranges: lengths of a fan's rays in metres, shape (n,), the limit and 1 m more where they hit
+            nothing.
         occupied: whether a sphere at a point (3,) of a radius in metres touches something.
         point_cloud: see :data:`~vil_renderer.flightmare.files.PointCloud`.
         events: what an event camera saw between its last picture and this one.
@@ -115,7 +126,9 @@ class Senses:
     ranges: Callable[[Fan, WorldSnapshot], FloatArray] | None = None
     occupied: Callable[[FloatArray, float], bool] | None = None
     point_cloud: PointCloud | None = None
-    events: Callable[[RenderedImage, EventCameraMessage, WorldSnapshot], Sequence[EventMessage]] | None = None
+    events: (
+        Callable[[RenderedImage, EventCameraMessage, WorldSnapshot], Sequence[EventMessage]] | None
+    ) = None
 
 
 def serve(
@@ -131,13 +144,16 @@ def serve(
         draw: makes the pictures.
         config: peer and behaviour.
         stop: looked at least every 50 ms between two drawings.
-        counters: ``settings``, ``ready``, ``poses``, ``answered``, ``superseded``, ``repeated``, ``malformed``,
-            ``failed``, ``unset_poses`` (settings with a camera whose ``T_BC`` is not a pose), ``checked`` and those
-            of :class:`~vil_renderer.flightmare.files.PointClouds` are counted here.
+        counters: ``settings``, ``ready``, ``poses``, ``answered``, ``superseded``, ``repeated``,
+            ``malformed``, ``failed``, ``unset_poses`` (settings with a camera whose ``T_BC`` is not
+            a pose), ``checked`` and those of :class:`~vil_renderer.flightmare.files.PointClouds`
+            are counted here.
         senses: what there is beyond pictures.
     """
     context = zmq.Context()
-    server = _Server(context, draw, config, stop, Counter() if counters is None else counters, senses or Senses())
+    server = _Server(
+        context, draw, config, stop, Counter() if counters is None else counters, senses or Senses()
+    )
     try:
         server.run()
     finally:
@@ -214,7 +230,10 @@ class _Server:
                 return
 
     def _reset_on_disconnect(self) -> None:
-        """Reset after a disconnection: the next client is another one, even if its settings are the same."""
+        """Reset after a disconnection.
+
+        The next client is another one, even if its settings are the same.
+        """
         while self._monitor.poll(0):
             self._monitor.recv_multipart()
             self._refusals.reset()
@@ -246,7 +265,10 @@ class _Server:
         return newest
 
     def _decode(self, parts: list[bytes]) -> Request:
-        """Read a request; clients repeat their settings byte for byte until ready, which costs no second reading."""
+        """Read a request.
+
+        Clients repeat their settings byte for byte until ready, which costs no second reading.
+        """
         if parts != self._repeated[0]:
             request = decode_request(parts)
             if not isinstance(request, SceneMessage) or request.stamp is not None:
@@ -269,12 +291,15 @@ class _Server:
     def _greet(self, settings: SceneMessage) -> None:
         """Take settings, and say that we are ready unless that was just said.
 
-        Settings that came while others were taken wait for as long as that took: they are no second question.
+        Settings that came while others were taken wait for as long as that took: they are no second
+        question.
         """
         if settings is not self._settings:
             started_ns = now_ns()
             self._adopt(settings)
-            self._ready_gap_ns = max(round(self._config.ready_period_s * NS_PER_S), now_ns() - started_ns)
+            self._ready_gap_ns = max(
+                round(self._config.ready_period_s * NS_PER_S), now_ns() - started_ns
+            )
         self._stamp = None
         if self._subscribed and now_ns() - self._t_ready_ns >= self._ready_gap_ns:
             self._counters["ready"] += 1
@@ -295,7 +320,11 @@ class _Server:
         self._settings = settings
 
     def _listed(self, settings: SceneMessage) -> tuple[ActorState, ...]:
-        if settings.object_csv is UNSET or settings.object_csv in ("", NO_OBJECTS) or self._folder is None:
+        if (
+            settings.object_csv is UNSET
+            or settings.object_csv in ("", NO_OBJECTS)
+            or self._folder is None
+        ):
             return ()
         try:
             return read_object_csv(self._folder.place(settings.object_csv))
@@ -307,18 +336,25 @@ class _Server:
         if self._senses.occupied is None:
             raise RendererError("this renderer checks no points")
         hit = self._senses.occupied(np.array(request.checked_point), 0.5 * request.drone_width)
-        answer = CollisionStateMessage(get_msg=True, if_collision=hit, new_point=request.checked_point)
+        answer = CollisionStateMessage(
+            get_msg=True, if_collision=hit, new_point=request.checked_point
+        )
         self._send(encode_answer(answer))
         self._counters["checked"] += 1
 
     def _render(self, message: SceneMessage) -> None:
-        """Answer a pose; the first one after a start may come without settings and stands in for them."""
+        """Answer a pose.
+
+        The first one after a start may come without settings and stands in for them.
+        """
         stamp = message.stamp
         assert stamp is not None
         if stamp != _NO_NUMBER and stamp == self._stamp:
             self._counters["repeated"] += 1
             return
-        if self._settings is None or [v.ID for v in self._settings.vehicles] != [v.ID for v in message.vehicles]:
+        if self._settings is None or [v.ID for v in self._settings.vehicles] != [
+            v.ID for v in message.vehicles
+        ]:
             self._adopt(message)
             assert self._settings is not None
         task = read_scene(message, self._settings, stamp, self._fixtures)
@@ -329,17 +365,22 @@ class _Server:
         if message.vil is not UNSET:
             name = str(drawn.info.get("renderer", "vil"))[:_NAME_LIMIT]
             refused = self._refusals.summary()
-            header.vil = FrameExtension(renderer=name, render_ns=now_ns() - started_ns, refused=refused)
+            header.vil = FrameExtension(
+                renderer=name, render_ns=now_ns() - started_ns, refused=refused
+            )
         self._send(encode_answer(header, pictures))
         self._stamp = stamp
         self._counters["answered"] += 1
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _header(self, message: SceneMessage, task: Task, drawn: RenderedRequest) -> FlightmareHeader:
+    def _header(
+        self, message: SceneMessage, task: Task, drawn: RenderedRequest
+    ) -> FlightmareHeader:
         changed: bool | UnsetType = UNSET
         if dialect_of(message) is Dialect.AVOIDBENCH:
-            # Our scenes are ready when they are asked for. Published clients read this key at the top.
+            # Our scenes are ready when they are asked for. Published clients read this key at the
+            # top.
             changed = message.spawn_new_obj is True
         states = [
             VehicleStateMessage(
@@ -359,7 +400,11 @@ class _Server:
     def _collides(self, vehicle: str, task: Task, drawn: RenderedRequest) -> bool:
         if vehicle not in task.checked:
             return False
-        return drawn.collision if self._senses.collides is None else self._senses.collides(vehicle, task.snapshot)
+        return (
+            drawn.collision
+            if self._senses.collides is None
+            else self._senses.collides(vehicle, task.snapshot)
+        )
 
     def _ranges(self, fan: Fan | None, snapshot: WorldSnapshot) -> list[float]:
         if fan is None or self._senses.ranges is None:
@@ -367,7 +412,9 @@ class _Server:
         ranges_m: list[float] = self._senses.ranges(fan, snapshot).tolist()
         return ranges_m
 
-    def _pictures(self, message: SceneMessage, task: Task, images: dict[str, RenderedImage]) -> list[Part]:
+    def _pictures(
+        self, message: SceneMessage, task: Task, images: dict[str, RenderedImage]
+    ) -> list[Part]:
         parts: list[Part] = []
         if dialect_of(message) is Dialect.AVOIDBENCH:
             parts.append(encode_json(self._clouds.state()))
@@ -377,7 +424,9 @@ class _Server:
                 parts += self._events(request, images[request.view.key], task.snapshot)
         return parts
 
-    def _events(self, request: ImageRequest, image: RenderedImage, snapshot: WorldSnapshot) -> list[Part]:
+    def _events(
+        self, request: ImageRequest, image: RenderedImage, snapshot: WorldSnapshot
+    ) -> list[Part]:
         seen: Sequence[EventMessage] = ()
         if self._senses.events is not None and request.events is not None:
             seen = self._senses.events(image, request.events, snapshot)

@@ -1,1 +1,4 @@
-"""Questions to a scene that a process of its own answers: client, messages and shared memory; no OpenGL."""
+"""Questions to a scene that a process of its own answers: client, messages and shared memory.
+
+No OpenGL.
+"""

@@ -1,7 +1,8 @@
 """Memory that a scene's process and its owner share: one message at a time, and its arrays.
 
-The memory has no name (``memfd``): it is gone with the last of the two processes, however they end. It is allocated
-when it grows, since memory that is absent later would kill the process that touches it.
+The memory has no name (``memfd``): it is gone with the last of the two processes, however they end.
+It is allocated when it grows, since memory that is absent later would kill the process that touches
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_renderer.queries.messages import MOST_BYTES, ArrayPlace, QueryMessage, decode_message, encode
+from vil_renderer.queries.messages import (
+    MOST_BYTES,
+    ArrayPlace,
+    QueryMessage,
+    decode_message,
+    encode,
+)
 
 BLOCK_BYTES: Final = 4 << 20
 """Size at the start, and after an answer that took much more."""
@@ -60,7 +67,9 @@ class SharedBlock:
         if size <= self.size:
             return
         if size > MOST_BYTES + _MESSAGE_BYTES:
-            raise RendererError(f"{size} bytes exceed {MOST_BYTES}: ask for fewer or smaller pictures")
+            raise RendererError(
+                f"{size} bytes exceed {MOST_BYTES}: ask for fewer or smaller pictures"
+            )
         size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         try:
             os.posix_fallocate(self.fd, 0, size)
@@ -78,7 +87,8 @@ class SharedBlock:
             return
         if not 0 < size <= os.fstat(self.fd).st_size:
             raise ProtocolError("the shared memory is smaller than announced", length=size)
-        self._map, self.size = mmap.mmap(self.fd, size), size  # arrays may still need the old mapping
+        # Arrays may still need the old mapping.
+        self._map, self.size = mmap.mmap(self.fd, size), size
 
     def trim(self) -> None:
         """Give much memory back; nothing in it is needed any more."""
@@ -91,7 +101,9 @@ class SharedBlock:
         self._map = None
         os.close(self.fd)
 
-    def write(self, body: bytes, arrays: Sequence[Array] = (), error: str = "", work_ns: int = 0) -> tuple[int, int]:
+    def write(
+        self, body: bytes, arrays: Sequence[Array] = (), error: str = "", work_ns: int = 0
+    ) -> tuple[int, int]:
         """Copy a message with its arrays into the memory; returns its offset and length.
 
         Raises:
@@ -116,7 +128,9 @@ class SharedBlock:
             ProtocolError: there is none.
         """
         if self._map is None or not 0 <= offset <= offset + length <= self.size:
-            raise ProtocolError("a message lies outside of the shared memory", offset=offset, length=length)
+            raise ProtocolError(
+                "a message lies outside of the shared memory", offset=offset, length=length
+            )
         return decode_message(self._map[offset : offset + length])
 
     def view(self, place: ArrayPlace) -> Array:
@@ -130,7 +144,9 @@ class SharedBlock:
         try:
             return np.ndarray(place.shape, np.dtype(place.dtype), self._map, place.offset)
         except (TypeError, ValueError) as exc:
-            raise ProtocolError(f"an array lies outside of the shared memory: {exc}", offset=place.offset) from exc
+            raise ProtocolError(
+                f"an array lies outside of the shared memory: {exc}", offset=place.offset
+            ) from exc
 
 
 def places_of(arrays: Iterable[Array]) -> Iterable[ArrayPlace]:

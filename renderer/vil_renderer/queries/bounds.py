@@ -73,17 +73,26 @@ def check_views(views: Sequence[View]) -> None:
     total = 0
     for view in views:
         camera, T = view.camera, view.T_world_camera
-        if not (0 < camera.width_px <= MOST_PIXELS_ALONG and 0 < camera.height_px <= MOST_PIXELS_ALONG):
+        if not (
+            0 < camera.width_px <= MOST_PIXELS_ALONG and 0 < camera.height_px <= MOST_PIXELS_ALONG
+        ):
             size = f"{camera.width_px}x{camera.height_px}"
-            raise RendererError(f"{camera.name}: {size} pixels. Ask for 1x1 to {MOST_PIXELS_ALONG}x{MOST_PIXELS_ALONG}")
+            raise RendererError(
+                f"{camera.name}: {size} pixels. Ask for 1x1 to "
+                f"{MOST_PIXELS_ALONG}x{MOST_PIXELS_ALONG}"
+            )
         q_xyzw = T.q_xyzw.tolist()
         if not (all(map(math.isfinite, (*T.p_m.tolist(), *q_xyzw))) and any(q_xyzw)):
             raise RendererError(f"{camera.name}: the camera's pose is not finite. Give numbers")
         if not all(map(math.isfinite, camera.intrinsics_px)):
-            raise RendererError(f"{camera.name}: the focal length is not finite. Choose another field of view")
+            raise RendererError(
+                f"{camera.name}: the focal length is not finite. Choose another field of view"
+            )
         total += camera.width_px * camera.height_px * _BYTES_PER_PIXEL[view.modality]
     if total > MOST_BYTES:
-        raise RendererError(f"pictures of {total >> 20} MiB in a request. Ask for at most {MOST_BYTES >> 20} MiB")
+        raise RendererError(
+            f"pictures of {total >> 20} MiB in a request. Ask for at most {MOST_BYTES >> 20} MiB"
+        )
 
 
 def checked_rays(vectors: FloatArray) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -110,7 +119,9 @@ def check_marker(marker: SceneMarker) -> None:
     """
     p_m, count = marker.p_m, len(marker.p_m)
     if p_m.ndim != 2 or p_m.shape[1] != 3 or not np.isfinite(p_m).all():
-        raise RendererError(f"a marker with points of shape {p_m.shape}. Give (n, 3), and finite numbers")
+        raise RendererError(
+            f"a marker with points of shape {p_m.shape}. Give (n, 3), and finite numbers"
+        )
     if count > MOST_MARKED_POINTS:
         raise RendererError(f"a marker of {count} points. Give at most {MOST_MARKED_POINTS}")
     if marker.kind is MarkerKind.LINES and count % 2:
@@ -119,7 +130,12 @@ def check_marker(marker: SceneMarker) -> None:
         len(marker.texts) != count or max(map(len, marker.texts), default=0) > _LONGEST_TEXT
     ):
         raise RendererError(
-            f"{len(marker.texts)} texts at {count} points. Give one for each, {_LONGEST_TEXT} letters long"
+            f"{len(marker.texts)} texts at {count} points. Give one for each, "
+            f"{_LONGEST_TEXT} letters long"
         )
-    if not 1 <= marker.size_px <= _LARGEST_MARKER_PX or not all(0 <= level <= 255 for level in marker.colour):
-        raise RendererError(f"a marker of {marker.size_px} px in {marker.colour}. Give 1..64 and levels of 0..255")
+    if not 1 <= marker.size_px <= _LARGEST_MARKER_PX or not all(
+        0 <= level <= 255 for level in marker.colour
+    ):
+        raise RendererError(
+            f"a marker of {marker.size_px} px in {marker.colour}. Give 1..64 and levels of 0..255"
+        )

@@ -15,9 +15,22 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import PictureBefore, QueriedObject, RayHits, SceneMarker, SceneMesh
+from vil_bridge.core.scene_queries import (
+    PictureBefore,
+    QueriedObject,
+    RayHits,
+    SceneMarker,
+    SceneMesh,
+)
 from vil_bridge.core.solid_world import SceneEdit
-from vil_bridge.core.types import BoolArray, FloatArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import (
+    BoolArray,
+    FloatArray,
+    Modality,
+    RenderedImage,
+    View,
+    WorldSnapshot,
+)
 from vil_renderer.queries.bounds import (
     check_marker,
     check_views,
@@ -112,7 +125,10 @@ class EmbeddedSceneQueries:
         answer = await self.process.ask(Images(due, self._snapshot(snapshot), before))
         arrays = iter(answer.arrays)
         return tuple(
-            RenderedImage(view, next(arrays), next(arrays) if view.modality is Modality.FLOW else None) for view in due
+            RenderedImage(
+                view, next(arrays), next(arrays) if view.modality is Modality.FLOW else None
+            )
+            for view in due
         )
 
     async def cast(
@@ -130,12 +146,16 @@ class EmbeddedSceneQueries:
         """
         rays = checked_rays(origins_m), checked_rays(directions)
         if rays[0].shape != rays[1].shape:
-            raise RendererError(f"{len(rays[0])} origins and {len(rays[1])} directions. Give one direction for each")
+            raise RendererError(
+                f"{len(rays[0])} origins and {len(rays[1])} directions. Give one direction for each"
+            )
         if not reach_m > 0.0:
             raise RendererError(f"rays reach {reach_m} m. Give a positive length")
         answer = await self.process.ask(Cast(reach_m, tuple(hide), self._snapshot(snapshot)), rays)
         ranges, instance, normal = answer.arrays
-        return RayHits(ranges.astype(np.float64), instance.astype(np.uint32), normal.astype(np.float64))
+        return RayHits(
+            ranges.astype(np.float64), instance.astype(np.uint32), normal.astype(np.float64)
+        )
 
     async def objects(self, t_ns: int = 0) -> Mapping[str, QueriedObject]:
         """Return the scene's objects by name at an instant, without the actors of the world.
@@ -174,8 +194,12 @@ class EmbeddedSceneQueries:
 
     # --- geometry ------------------------------------------------------------------------------
 
-    async def occupied(self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]) -> BoolArray:
-        """Return which cubes of a grid a solid surface passes, of the given shape; without the actors of the world.
+    async def occupied(
+        self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]
+    ) -> BoolArray:
+        """Return which cubes of a grid a solid surface passes, of the given shape.
+
+        Without the actors of the world.
 
         Raises:
             RendererError: the grid is too large or too fine, or the process ended.
@@ -187,7 +211,9 @@ class EmbeddedSceneQueries:
         return found
 
     async def meshes(self) -> Sequence[SceneMesh]:
-        """Return the scene's objects as triangles, in the order of :meth:`objects`; movable ones as they rest.
+        """Return the scene's objects as triangles, in the order of :meth:`objects`.
+
+        Movable ones as they rest.
 
         Raises:
             RendererError: they are too large, or the process ended.
@@ -197,20 +223,26 @@ class EmbeddedSceneQueries:
         return [SceneMesh(name, next(arrays), next(arrays)) for name in decode_names(answer.value)]
 
     async def extents(self) -> tuple[FloatArray, FloatArray]:
-        """Return the lowest and the highest corner (3,) of the box around the scene's objects, in the world.
+        """Return the lowest and the highest corner (3,) of the box around the scene's objects, in
+        the world.
 
         Raises:
             RendererError: the process ended.
         """
         found = (await self.objects()).values()
-        corners = [thing.T_world_object.apply(thing.centre_m + 0.5 * _CORNERS * thing.size_m) for thing in found]
+        corners = [
+            thing.T_world_object.apply(thing.centre_m + 0.5 * _CORNERS * thing.size_m)
+            for thing in found
+        ]
         every = np.concatenate(corners or [np.zeros((1, 3))])
         return every.min(axis=0), every.max(axis=0)
 
     # --- markers -------------------------------------------------------------------------------
 
     async def mark(self, markers: Sequence[SceneMarker]) -> None:
-        """Add markers to the pictures asked for from now on; when they are too many, the oldest are dropped.
+        """Add markers to the pictures asked for from now on.
+
+        When they are too many, the oldest are dropped.
 
         Raises:
             RendererError: one is malformed or too large by itself, or the process ended.
@@ -284,13 +316,24 @@ class EmbeddedSceneQueries:
         async with self._editing:
             objects = await self.objects()
             if name in objects or not name:
-                raise RendererError(f"an object cannot be named {name!r}: the name is taken. Choose another one")
+                raise RendererError(
+                    f"an object cannot be named {name!r}: the name is taken. Choose another one"
+                )
             used = {found.instance for found in objects.values()}
-            instance = next((number for number in range(1, _FIRST_ACTOR) if number not in used), None)
+            instance = next(
+                (number for number in range(1, _FIRST_ACTOR) if number not in used), None
+            )
             if instance is None or not asset:
-                raise RendererError("the asset has no name, or the scene has no instance id left. Destroy objects")
+                raise RendererError(
+                    "the asset has no name, or the scene has no instance id left. Destroy objects"
+                )
             state = ObjectState(
-                name, asset, scale=checked_scale(scale), instance=instance, falls=falls, **pose_fields(T_world_object)
+                name,
+                asset,
+                scale=checked_scale(scale),
+                instance=instance,
+                falls=falls,
+                **pose_fields(T_world_object),
             )
             await self._set(state, t_ns)
             return (await self.objects(t_ns))[name]
@@ -309,7 +352,9 @@ class EmbeddedSceneQueries:
         return True
 
     def watch_edits(self, changed: Callable[[SceneEdit], None]) -> None:
-        """Call ``changed`` with every object that is moved, scaled, spawned or destroyed from now on."""
+        """Call ``changed`` with every object that is moved, scaled, spawned or destroyed from
+        now on.
+        """
         self._watchers.append(changed)
 
     async def assets(self) -> Sequence[str]:
@@ -321,16 +366,27 @@ class EmbeddedSceneQueries:
         return decode_names((await self.process.ask(Assets())).value)
 
     async def _state(self, name: str) -> ObjectState | None:
-        """Return an object's present state; None = there is none of that name, or it cannot be edited."""
+        """Return an object's present state.
+
+        None = there is none of that name, or it cannot be edited.
+        """
         if name in self._edits:
             return None if self._edits[name].gone else self._edits[name]
         found = (await self.objects()).get(name)
         if found is None or not found.movable:
             return None
-        return ObjectState(name, "", scale=found.scale, instance=found.instance, **pose_fields(found.T_world_object))
+        return ObjectState(
+            name,
+            "",
+            scale=found.scale,
+            instance=found.instance,
+            **pose_fields(found.T_world_object),
+        )
 
     async def _set(self, state: ObjectState, t_ns: int) -> None:
-        """Apply a state at a time; it is stored for the next start of the process if the process accepts it.
+        """Apply a state at a time.
+
+        It is stored for the next start of the process if the process accepts it.
 
         Objects that lose their hold fall, too.
         """
@@ -345,14 +401,23 @@ class EmbeddedSceneQueries:
         self._listed = None
         for found in {state.name: state, **self._edits}.values():
             if found != before.get(found.name):
-                edit = SceneEdit(found.name, found.asset, found.p_m, found.q_xyzw, found.scale, found.gone)
+                edit = SceneEdit(
+                    found.name, found.asset, found.p_m, found.q_xyzw, found.scale, found.gone
+                )
                 for changed in self._watchers:
                     changed(edit)
 
     def _load(self) -> Load:
         config = self._config
         states = tuple(self._edits.values())
-        return Load(config.scene, config.profile, config.device, config.depth_reach_m, states, tuple(self._markers))
+        return Load(
+            config.scene,
+            config.profile,
+            config.device,
+            config.depth_reach_m,
+            states,
+            tuple(self._markers),
+        )
 
     async def close(self) -> None:
         """End the process and release its memory; may be called twice."""

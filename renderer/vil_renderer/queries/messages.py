@@ -39,7 +39,8 @@ class ObjectState(msgspec.Struct, array_like=True, frozen=True):
         asset: what a spawned one is made of; empty = an object of the scene.
         p_m, q_xyzw: of its own axes in the world, at rest. scale: of its asset.
         gone: it was destroyed.
-        falls: it falls until something stops it. way: its poses until it rests, oldest first; empty = it rests.
+        falls: it falls until something stops it. way: its poses until it rests, oldest first; empty
+            = it rests.
     """
 
     name: str
@@ -67,8 +68,8 @@ class Load(msgspec.Struct, tag="load", frozen=True):
 class SetObjects(msgspec.Struct, tag="set", frozen=True):
     """Set the edits of objects, all of them: one that is not named is as the scene has it.
 
-    Those that fall and have changed begin to fall at ``t_ns``, and so do those that rested on a changed one. The answer
-    is a list of all states with their ways.
+    Those that fall and have changed begin to fall at ``t_ns``, and so do those that rested on a
+    changed one. The answer is a list of all states with their ways.
     """
 
     states: tuple[ObjectState, ...]
@@ -83,7 +84,8 @@ class Images(msgspec.Struct, tag="images", frozen=True):
     """Draw views. The answer holds an array for each, and a mask for each picture of flow.
 
     Attributes:
-        before: snapshot that flow looks back to, and the cameras then; None = the last picture of each camera.
+        before: snapshot that flow looks back to, and the cameras then; None = the last picture of
+            each camera.
     """
 
     views: tuple[View, ...]
@@ -92,7 +94,10 @@ class Images(msgspec.Struct, tag="images", frozen=True):
 
 
 class Cast(msgspec.Struct, tag="cast", frozen=True):
-    """Cast the rays of two float32 arrays (n, 3). The answer holds ranges, instance ids and normals."""
+    """Cast the rays of two float32 arrays (n, 3).
+
+    The answer holds ranges, instance ids and normals.
+    """
 
     reach_m: float
     hide: tuple[str, ...]
@@ -128,11 +133,25 @@ class AddMarkers(msgspec.Struct, tag="markers", frozen=True):
     dropped: int = 0
 
 
-Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | ListMeshes | AddMarkers
+Question = (
+    Load
+    | Images
+    | Cast
+    | Objects
+    | Instances
+    | SetObjects
+    | Assets
+    | Occupied
+    | ListMeshes
+    | AddMarkers
+)
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
-    """One object, as :class:`vil_bridge.core.scene_queries.QueriedObject` has it; ``moves`` by itself, on a path."""
+    """One object, as :class:`vil_bridge.core.scene_queries.QueriedObject` has it.
+
+    ``moves`` by itself, on a path.
+    """
 
     name: str
     p_m: tuple[float, float, float]
@@ -157,7 +176,8 @@ class QueryMessage(msgspec.Struct, array_like=True, frozen=True):
     """A question or an answer with its arrays.
 
     Attributes:
-        body: a :data:`Question`, or the value of the answer. error: why there is no answer; empty = there is one.
+        body: a :data:`Question`, or the value of the answer. error: why there is no answer; empty =
+            there is one.
         work_ns: time that the answer took in the scene's process, without its transport.
     """
 
@@ -234,7 +254,9 @@ def _to_array(_type: Any, value: Sequence[Any]) -> Any:
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_from_array)
-_QUESTIONS: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Question, dec_hook=_to_array)
+_QUESTIONS: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(
+    Question, dec_hook=_to_array
+)
 _SNAPSHOTS: Final = msgspec.msgpack.Decoder(WorldSnapshot, dec_hook=_to_array)
 _MESSAGES: Final = msgspec.msgpack.Decoder(QueryMessage)
 _OBJECTS: Final = msgspec.msgpack.Decoder(list[ObjectRow])

@@ -45,7 +45,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A question that waits: bytes, arrays, and the future of its answer; None = it loads the scene."""
+    """A question that waits: bytes, arrays, and the future of its answer.
+
+    None = it loads the scene.
+    """
 
     body: bytes
     arrays: Sequence[Array]
@@ -71,7 +74,8 @@ class SceneProcess:
         load: returns the first question of each start.
 
     Attributes:
-        starts: how often it was started. questions: how many were answered. cancelled: how many were skipped.
+        starts: how often it was started. questions: how many were answered. cancelled: how many
+            were skipped.
         work_ns: time that the last answer took in the process, without its transport.
         info: the answer to the last ``load`` as bytes; None = not loaded.
     """
@@ -125,7 +129,11 @@ class SceneProcess:
                 continue
             if self._child is None and not self._start():
                 return
-            question = _Waiting(encode(self._load()), (), None) if self.info is None else self._questions.popleft()
+            question = (
+                _Waiting(encode(self._load()), (), None)
+                if self.info is None
+                else self._questions.popleft()
+            )
             if self._send(question):
                 return
 
@@ -217,7 +225,9 @@ class SceneProcess:
                 self._socket = ours
                 fds = theirs.fileno(), self._block.fd
                 self._child = subprocess.Popen(  # noqa: S603 - our own module
-                    [sys.executable, "-m", _MODULE, *map(str, fds)], stdin=subprocess.DEVNULL, pass_fds=fds
+                    [sys.executable, "-m", _MODULE, *map(str, fds)],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=fds,
                 )
         except (OSError, RendererError) as exc:
             self._end(RendererError(f"the scene's process cannot be started: {exc}"))
@@ -237,10 +247,17 @@ class SceneProcess:
         status = self._end(None)
         reason = why or f"exit code {status}"
         logger.error("scene process ended pid=%s: %s", pid, reason)
-        self._fail_all(RendererError(f"the scene's process ended: {reason}. Ask again: the next question starts it"))
+        self._fail_all(
+            RendererError(
+                f"the scene's process ended: {reason}. Ask again: the next question starts it"
+            )
+        )
 
     def _end(self, error: RendererError | None) -> int | None:
-        """End the process, fail all that wait with an error if there is one; returns the exit code."""
+        """End the process, fail all that wait with an error if there is one.
+
+        Returns the exit code.
+        """
         if self._deadline is not None:
             self._deadline.cancel()
         if self._socket is not None:
@@ -248,7 +265,13 @@ class SceneProcess:
             self._socket.close()
         if self._block is not None:
             self._block.close()
-        child, self._child, self._socket, self._block, self.info = self._child, None, None, None, None
+        child, self._child, self._socket, self._block, self.info = (
+            self._child,
+            None,
+            None,
+            None,
+            None,
+        )
         if error is not None:
             self._fail_all(error)
         if child is None:

@@ -59,7 +59,11 @@ def _lcm_messages() -> Iterator[bytes]:
     fingerprints = (0x586C6383D055B3BB, 0xDC5610B6F3097590, 0xBD8554D9F85754C4)
     for number, fingerprint in enumerate(fingerprints):
         tail = b"\1" if number == 0 else b""
-        yield bytes((number,)) + struct.pack(">QqI4s4d", fingerprint, 5, 4, b"ann\0", 1.0, 2.0, 3.0, 0.5) + tail
+        yield (
+            bytes((number,))
+            + struct.pack(">QqI4s4d", fingerprint, 5, 4, b"ann\0", 1.0, 2.0, 3.0, 0.5)
+            + tail
+        )
 
 
 TARGETS: Final = (

@@ -1,4 +1,7 @@
-"""Lines to autopilots, other bridges and helper processes: MAVLink, MSP, federation, rings in shared memory."""
+"""Lines to autopilots, other bridges and helper processes.
+
+MAVLink, MSP, federation, rings in shared memory.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,9 @@ def _mavlink_messages(data: bytes) -> None:
     for piece in split(data):
         if len(piece) > 1:
             kind, payload = _KINDS[piece[0] % len(_KINDS)], piece[2:255]
-            frames.append(_sealed(kind, payload, version_1=piece[1] & 1 > 0, signed=piece[1] & 2 > 0))
+            frames.append(
+                _sealed(kind, payload, version_1=piece[1] & 1 > 0, signed=piece[1] & 2 > 0)
+            )
     _LOOP.run_until_complete(_mavlink(frames))
 
 
@@ -114,7 +119,13 @@ def _sealed(kind: Any, payload: bytes, *, version_1: bool, signed: bool) -> byte
     else:
         head = bytes((len(payload), signed, 0, 0, 1, 1)) + kind.id.to_bytes(3, "little")
         magic, tail = b"\xfd", bytes(13) if signed else b""
-    return magic + head + payload + framing._checksum(head + payload, kind.crc_extra).to_bytes(2, "little") + tail
+    return (
+        magic
+        + head
+        + payload
+        + framing._checksum(head + payload, kind.crc_extra).to_bytes(2, "little")
+        + tail
+    )
 
 
 def _bodies() -> list[Any]:
@@ -184,7 +195,9 @@ _TOLD: Final = Description(
 
 
 def _federation(data: bytes) -> None:
-    """Pieces are messages with a right checksum (kind, run, payload), or as they are when the first byte is 255."""
+    """Pieces are messages with a right checksum (kind, run, payload), or as they are when the
+    first byte is 255.
+    """
     session = FederationSession("far", "far", lambda _: None, Status("far"), 0)
     responder = Responder(_RUN, _TOLD, lambda: 5)
     for t_ns, piece in enumerate(split(data)):
@@ -223,7 +236,9 @@ def _simulated(data: bytes) -> None:
 def _simulated_messages() -> Iterator[bytes]:
     note = simulated.StatusUpdate("position", "hover", True, 3, 2, 1)
     sensor = simulated.SensorValues(0, 1, np.zeros(10).tobytes())
-    yield simulated.encode(simulated.VehicleBatch(5, 6, np.zeros(26).tobytes(), notes=[note], sensors=[sensor]))
+    yield simulated.encode(
+        simulated.VehicleBatch(5, 6, np.zeros(26).tobytes(), notes=[note], sensors=[sensor])
+    )
     clock = simulated.ClockUpdate(1, 2, 1.0, None)
     for order in (
         simulated.FlyCommand(0, "velocity", (1.0, 0.0, 0.0)),
@@ -241,7 +256,9 @@ _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def _ring(data: bytes) -> None:
-    """Sequence and size that a message told (16 bytes), then the memory itself, read by both readers."""
+    """Sequence and size that a message told (16 bytes), then the memory itself, read by both
+    readers.
+    """
     sequence, size = struct.unpack("<QQ", data[:16].ljust(16, b"\0"))
     memory = data[16:]
     fd = os.memfd_create("vil-ring", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -24,7 +24,11 @@ def _read(data: bytes) -> None:
 def _seeds() -> Iterator[bytes]:
     tree = read_octree((_GOLDEN / "wall.bt").read_bytes())
     yield write_binary(tree)
-    yield b"# Octomap OcTree file\nid OcTree\nsize 3\nres 0.1\ndata\n" + b"\0\0\0?\3" + b"\0\0\0?\0" * 2
+    yield (
+        b"# Octomap OcTree file\nid OcTree\nsize 3\nres 0.1\ndata\n"
+        + b"\0\0\0?\3"
+        + b"\0\0\0?\0" * 2
+    )
 
 
 TARGETS: Final = (Target("octomap", _read, (ProtocolError,), _seeds, 4096, limit_ms=500),)

@@ -120,7 +120,10 @@ def _natnet_pairs() -> Iterator[bytes]:
 # --- Vicon ---------------------------------------------------------------------------------------
 
 _BLOCKS: Final[tuple[codec.Block[Any], ...]] = tuple(
-    value for module in (codec, blocks) for value in vars(module).values() if isinstance(value, codec.Block)
+    value
+    for module in (codec, blocks)
+    for value in vars(module).values()
+    if isinstance(value, codec.Block)
 )
 _VICON_READERS: Final[tuple[Callable[[bytes], object], ...]] = (
     *(block.decode for block in _BLOCKS),
@@ -134,7 +137,9 @@ _VICON_READERS: Final[tuple[Callable[[bytes], object], ...]] = (
 def _vicon_stream(data: bytes) -> None:
     """A TCP stream in pieces, followed to the frames that it brings."""
     status = Status("lab")
-    receiver = ViconReceiver("lab", ViconConverter("lab", segments=True, markers="all"), (), lambda _: None, status)
+    receiver = ViconReceiver(
+        "lab", ViconConverter("lab", segments=True, markers="all"), (), lambda _: None, status
+    )
     deframer = codec.Deframer()
     for t_ns, piece in enumerate(split(data)):
         deframer.feed(piece)
@@ -145,8 +150,12 @@ def _vicon_stream(data: bytes) -> None:
 
 
 def _vicon_convert(data: bytes) -> None:
-    """The same from blocks without a packet around them, so that lengths need not fit each other."""
-    receiver = ViconReceiver("lab", ViconConverter("lab", markers="labeled"), ("drone",), lambda _: None, Status("lab"))
+    """The same from blocks without a packet around them, so that lengths need not fit each
+    other.
+    """
+    receiver = ViconReceiver(
+        "lab", ViconConverter("lab", markers="labeled"), ("drone",), lambda _: None, Status("lab")
+    )
     for t_ns, piece in enumerate(split(data)):
         with contextlib.suppress(ProtocolError):
             receiver.handle(codec.split_packet(piece), t_ns)
@@ -209,10 +218,19 @@ def _vrpn_talk() -> Iterator[bytes]:
     pose = vrpn.encode_pose(vrpn.TrackerPose(0, (1.0, 2.0, 1.5), (0.0, 0.0, 0.0, 1.0)))
     velocity = vrpn.encode_velocity(vrpn.Velocity(0, (1.0, 2.0, 1.5), (0.0, 0.0, 0.0, 1.0), 0.1))
     head = vrpn.COOKIE + out.describe(("cf7",), (vrpn.POSE, vrpn.VELOCITY, vrpn.PONG))
-    yield join(head, out.message("cf7", vrpn.POSE, 10**15, pose), out.message("cf7", vrpn.VELOCITY, 10**15, velocity))
+    yield join(
+        head,
+        out.message("cf7", vrpn.POSE, 10**15, pose),
+        out.message("cf7", vrpn.VELOCITY, 10**15, velocity),
+    )
     yield head + out.message("cf7", vrpn.PONG, 10**15)
     yield from _golden("vrpn")
-    yield from (pose, velocity, vrpn.encode_name("drone"), vrpn.encode_connect_request("127.0.0.1", 3883))
+    yield from (
+        pose,
+        velocity,
+        vrpn.encode_name("drone"),
+        vrpn.encode_connect_request("127.0.0.1", 3883),
+    )
 
 
 # --- QTM -----------------------------------------------------------------------------------------
@@ -248,14 +266,26 @@ def _qtm_parameters(data: bytes) -> None:
 TARGETS: Final = (
     Target("natnet-frame", _of_version(decode_frame), (ProtocolError,), _versions_of(full_frame)),
     Target("natnet-lean", _of_version(decode_poses), (ProtocolError,), _versions_of(full_frame)),
-    Target("natnet-models", _of_version(decode_models), (ProtocolError,), _versions_of(full_models)),
+    Target(
+        "natnet-models", _of_version(decode_models), (ProtocolError,), _versions_of(full_models)
+    ),
     Target("natnet-dialogue", lambda data: _each(_DIALOGUE, data), (), _dialogue, 512),
     Target("natnet-convert", _natnet_convert, (ProtocolError,), _natnet_pairs),
     Target(
-        "vicon-stream", _vicon_stream, (ProtocolError,), lambda: [join(*_vicon_packets()[4:]), *_vicon_packets()], 8192
+        "vicon-stream",
+        _vicon_stream,
+        (ProtocolError,),
+        lambda: [join(*_vicon_packets()[4:]), *_vicon_packets()],
+        8192,
     ),
     Target("vicon-blocks", lambda data: _each(_VICON_READERS, data), (), _vicon_bodies, 1024),
-    Target("vicon-convert", _vicon_convert, (), lambda: [join(*(p[8:] for p in _vicon_packets()))], 8192),
+    Target(
+        "vicon-convert",
+        _vicon_convert,
+        (),
+        lambda: [join(*(p[8:] for p in _vicon_packets()))],
+        8192,
+    ),
     Target("tracker-udp", _tracker, (), lambda: [join(*[golden("object_stream")] * 3)], 2048),
     Target("vrpn", _vrpn, (), _vrpn_talk, 2048),
     Target("qualisys-data", _qtm_data, (ProtocolError,), _qtm_frames),

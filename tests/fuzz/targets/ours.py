@@ -35,7 +35,16 @@ from vil_bridge.recording.event_codec import EventDecoder, EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.recording.reader import Recording
-from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, HEADERS, LEDGER, LOST, PICTURES, RECORDING_META
+from vil_bridge.recording.topics import (
+    CONFIG_META,
+    EVENTS,
+    FORMAT,
+    HEADERS,
+    LEDGER,
+    LOST,
+    PICTURES,
+    RECORDING_META,
+)
 from vil_bridge.web.live.codec import decode_live, encode_preview
 from vil_bridge.web.schemas.live import Subscription
 
@@ -55,7 +64,12 @@ _META: Final = {
 def _read_whole(path: Path) -> None:
     with Recording(path) as recording:
         _ = recording.duration_s, recording.truncated, recording.lost()
-        for walk in (recording.events(), recording.pictures("front"), recording.headers(), recording.ledger()):
+        for walk in (
+            recording.events(),
+            recording.pictures("front"),
+            recording.headers(),
+            recording.ledger(),
+        ):
             with contextlib.suppress(RecordingError):
                 for _found in walk:
                     pass
@@ -68,7 +82,9 @@ def _file(data: bytes) -> None:
 
 
 def _chunk(data: bytes) -> None:
-    """The records of a chunk that is not compressed and tells no checksum, in a file that is right."""
+    """The records of a chunk that is not compressed and tells no checksum, in a file that is
+    right.
+    """
     body = struct.pack("<QQQII", 1, 2, len(data), 0, 0) + struct.pack("<Q", len(data)) + data
     path = _FOLDER / "chunk.mcap"
     path.write_bytes(_HEAD + struct.pack("<BQ", 6, len(body)) + body)
@@ -92,7 +108,9 @@ def _captures() -> Iterator[bytes]:
     client, server = ("127.0.0.1", 40000), ("127.0.0.1", 1510)
     said = (
         encode_connect(Connect("lab")),
-        encode_server_info(ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000, 1511, multicast=False)),
+        encode_server_info(
+            ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000, 1511, multicast=False)
+        ),
         encode_text(MessageId.REQUEST, "FrameRate"),
         encode(MessageId.RESPONSE, struct.pack("<f", 240.0)),
         encode_echo_request(5),
@@ -102,7 +120,9 @@ def _captures() -> Iterator[bytes]:
         encode(MessageId.FRAMEOFDATA, bytes(40)),
     )
     ends = (client, server)
-    datagrams = [Datagram(10**9 + i, ends[i % 2], ends[1 - i % 2], text) for i, text in enumerate(said)]
+    datagrams = [
+        Datagram(10**9 + i, ends[i % 2], ends[1 - i % 2], text) for i, text in enumerate(said)
+    ]
     yield PREAMBLE + b"".join(map(encode_datagram, datagrams))
     yield PREAMBLE + encode_datagram(Datagram(1, client, server, b"objects"))
     ethernet = [bytes(12) + b"\x08\x00" + encode_datagram(datagram)[16:] for datagram in datagrams]
@@ -112,7 +132,9 @@ def _captures() -> Iterator[bytes]:
 
 def _dance() -> list[SourceEvent]:
     seen = Dance().at(10**9)
-    frame = SourceFrame("lab", 1, 5, 6, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, seen.skeletons)
+    frame = SourceFrame(
+        "lab", 1, 5, 6, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, seen.skeletons
+    )
     imu = ImuSample("lab", 5, 6, np.zeros(3), np.ones(3))
     return [frame, imu, ClockExchange("lab", 1, 2, 3), SourceReset("lab", "it restarted"), frame]
 
@@ -131,7 +153,9 @@ def _records() -> list[tuple[str, bytes]]:
 
 
 def _stages() -> tuple[bytes, bytes, bytes]:
-    """A recording's bytes when only its head is written, when its writer is killed, and when it ended well."""
+    """A recording's bytes when only its head is written, when its writer is killed, and when it
+    ended well.
+    """
     path = _FOLDER / "seed.mcap"
     file = McapFile(path)
     file.start()
@@ -151,7 +175,9 @@ _HEAD, _KILLED, _WHOLE = _stages()
 
 def _chunks() -> Iterator[bytes]:
     """The records of the first chunk, as one chunk and each event alone."""
-    numbers = {topic: i + 1 for i, topic in enumerate(dict.fromkeys(topic for topic, _ in _records()))}
+    numbers = {
+        topic: i + 1 for i, topic in enumerate(dict.fromkeys(topic for topic, _ in _records()))
+    }
     channels = {topic: _channel(number, topic) for topic, number in numbers.items()}
     messages = [channels[topic] + _message(numbers[topic], data) for topic, data in _records()]
     yield b"".join(messages)
@@ -179,7 +205,11 @@ def _subscriptions() -> Iterator[bytes]:
 
 
 def _live() -> Iterator[bytes]:
-    poses = struct.pack("<BBHIq", 1, 1, 1, 4, 10**9) + struct.pack("<HBB9f", 0, 0, 0, *range(9)) + struct.pack("<H", 1)
+    poses = (
+        struct.pack("<BBHIq", 1, 1, 1, 4, 10**9)
+        + struct.pack("<HBB9f", 0, 0, 0, *range(9))
+        + struct.pack("<H", 1)
+    )
     yield poses + struct.pack("<HH14f", 0, 2, *range(14))
     yield encode_preview({"camera": "front", "frame_id": 1}, b"jpeg")
 
@@ -187,10 +217,20 @@ def _live() -> Iterator[bytes]:
 TARGETS: Final = (
     Target("recording-file", _file, (RecordingError,), lambda: [_KILLED, _WHOLE], 4096),
     Target("recording-chunk", _chunk, (RecordingError,), _chunks, 4096),
-    Target("recording-events", _events, (RecordingError,), lambda: [d for t, d in _records() if t.startswith(EVENTS)]),
+    Target(
+        "recording-events",
+        _events,
+        (RecordingError,),
+        lambda: [d for t, d in _records() if t.startswith(EVENTS)],
+    ),
     Target("capture", _capture, (RecordingError, ConfigError), _captures),
     Target(
-        "live-subscription", Subscription.model_validate_json, (ValidationError,), _subscriptions, 1024, is_json=True
+        "live-subscription",
+        Subscription.model_validate_json,
+        (ValidationError,),
+        _subscriptions,
+        1024,
+        is_json=True,
     ),
     Target("live-messages", decode_live, (ProtocolError,), _live, 1024),
 )

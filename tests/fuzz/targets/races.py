@@ -55,8 +55,24 @@ def _log(data: bytes) -> None:
 
 TARGETS: Final = (
     Target("course", _course, (ConfigError,), lambda: [COURSE.encode()], 2048, limit_ms=500),
-    Target("lsy-level", _level, (ConfigError,), lambda: [level_text(k).encode() for k in (0, 3)], 4096, limit_ms=500),
-    Target("alphapilot-gates", _gates, (ConfigError,), lambda: [GATES.encode()], 2048, limit_ms=500),
-    Target("alphapilot-challenge", _challenge, (ConfigError,), lambda: [CHALLENGE.encode()], 1024, limit_ms=500),
+    Target(
+        "lsy-level",
+        _level,
+        (ConfigError,),
+        lambda: [level_text(k).encode() for k in (0, 3)],
+        4096,
+        limit_ms=500,
+    ),
+    Target(
+        "alphapilot-gates", _gates, (ConfigError,), lambda: [GATES.encode()], 2048, limit_ms=500
+    ),
+    Target(
+        "alphapilot-challenge",
+        _challenge,
+        (ConfigError,),
+        lambda: [CHALLENGE.encode()],
+        1024,
+        limit_ms=500,
+    ),
     Target("alphapilot-log", _log, (ConfigError,), lambda: [LOG.encode()], 1024, limit_ms=500),
 )

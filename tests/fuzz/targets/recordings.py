@@ -30,8 +30,12 @@ def _reader(name: str, form: str) -> Callable[[bytes], None]:
     return partial(_played, name, form)
 
 
-_EUROC: Final = "#time,x,y,z,qw,qx,qy,qz\n" + "".join(f"{10**18 + i * 10**7},{i},2,3,1,0,0,0\n" for i in range(4))
-_TUM: Final = "# time x y z qx qy qz qw\n" + "".join(f"{i / 100} {i} 2 3 0 0 0 1\n" for i in range(4))
+_EUROC: Final = "#time,x,y,z,qw,qx,qy,qz\n" + "".join(
+    f"{10**18 + i * 10**7},{i},2,3,1,0,0,0\n" for i in range(4)
+)
+_TUM: Final = "# time x y z qx qy qz qw\n" + "".join(
+    f"{i / 100} {i} 2 3 0 0 0 1\n" for i in range(4)
+)
 _BVH: Final = """HIERARCHY
 ROOT Hips
 {
@@ -55,7 +59,8 @@ Frame Time: 0.01
 """
 _TRC: Final = (
     "PathFileType\t4\t(X/Y/Z)\ta.trc\n"
-    "DataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\tOrigDataRate\tOrigDataStartFrame\tOrigNumFrames\n"
+    "DataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\tOrigDataRate\tOrigDataStartFrame"
+    "\tOrigNumFrames\n"
     "100\t100\t2\t2\tmm\t100\t1\t2\n"
     "Frame#\tTime\ta\t\t\tb\t\t\n"
     "\t\tX1\tY1\tZ1\tX2\tY2\tZ2\n"
@@ -67,9 +72,11 @@ _NEXUS: Final = (
     "1,0,1,2,3,4,5,6\n2,0,1,2,3,,,\n"
 )
 _MOTIVE: Final = (
-    "Format Version,1.23,Take Name,a,Capture Frame Rate,100,Rotation Type,Quaternion,Length Units,Meters\n"
+    "Format Version,1.23,Take Name,a,Capture Frame Rate,100,Rotation "
+    "Type,Quaternion,Length Units,Meters\n"
     "\n"
-    ",,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Marker,Marker,Marker\n"
+    ",,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid "
+    "Body,Marker,Marker,Marker\n"
     ",,drone,drone,drone,drone,drone,drone,drone,m1,m1,m1\n"
     ',,"7","7","7","7","7","7","7","8","8","8"\n'
     ",,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,Position,Position,Position\n"
@@ -80,8 +87,13 @@ _MOTIVE: Final = (
 
 
 def _c3d() -> bytes:
-    """Two points in two frames, float32, Intel: header, one block of parameters, data (c3d.org's user guide)."""
-    header = struct.pack("<BBHHHHHfHHf", 2, 0x50, 2, 0, 1, 2, 0, -1.0, 4, 0, 100.0).ljust(512, b"\0")
+    """Two points in two frames, float32, Intel.
+
+    Header, one block of parameters, data (c3d.org's user guide).
+    """
+    header = struct.pack("<BBHHHHHfHHf", 2, 0x50, 2, 0, 1, 2, 0, -1.0, 4, 0, 100.0).ljust(
+        512, b"\0"
+    )
     groups = b"".join(
         (
             _c3d_group(1, b"POINT"),
@@ -102,7 +114,9 @@ def _c3d_group(number: int, name: bytes) -> bytes:
     return struct.pack("<bb", len(name), -number) + name + struct.pack("<hB", 3, 0)
 
 
-def _c3d_parameter(group: int, name: bytes, kind: int, shape: tuple[int, ...], values: bytes) -> bytes:
+def _c3d_parameter(
+    group: int, name: bytes, kind: int, shape: tuple[int, ...], values: bytes
+) -> bytes:
     body = struct.pack("<bB", kind, len(shape)) + bytes(shape) + values + b"\0"
     return struct.pack("<bb", len(name), group) + name + struct.pack("<h", len(body) + 2) + body
 
@@ -113,6 +127,14 @@ TARGETS: Final = (
     Target("bvh", _reader("a.bvh", "bvh"), (ConfigError,), lambda: [_BVH.encode()], 2048),
     Target("c3d", _reader("a.c3d", "c3d"), (ConfigError,), lambda: [_c3d()], 4096),
     Target("trc", _reader("a.trc", "trc"), (ConfigError,), lambda: [_TRC.encode()], 2048),
-    Target("nexus-csv", _reader("a.csv", "nexus-csv"), (ConfigError,), lambda: [_NEXUS.encode()], 2048),
-    Target("motive-csv", _reader("a.csv", "motive-csv"), (ConfigError,), lambda: [_MOTIVE.encode()], 2048),
+    Target(
+        "nexus-csv", _reader("a.csv", "nexus-csv"), (ConfigError,), lambda: [_NEXUS.encode()], 2048
+    ),
+    Target(
+        "motive-csv",
+        _reader("a.csv", "motive-csv"),
+        (ConfigError,),
+        lambda: [_MOTIVE.encode()],
+        2048,
+    ),
 )

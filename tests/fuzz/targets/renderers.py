@@ -79,7 +79,14 @@ def _answer(data: bytes) -> None:
 def _answers() -> Iterator[bytes]:
     key = _ASKED.views[0].key
     for modality, channels in ((Modality.RGB, 3), (Modality.DEPTH, 2), (Modality.GRAY, 1)):
-        header = ImageHeader(camWidth=8, camHeight=6, cameraIDs=[key], channels=[channels], cameraIndexes=[0], ntime=1)
+        header = ImageHeader(
+            camWidth=8,
+            camHeight=6,
+            cameraIDs=[key],
+            channels=[channels],
+            cameraIndexes=[0],
+            ntime=1,
+        )
         pictures = [PixelImage(picture(modality, 8, 6))]
         yield join(*map(bytes, encode_images(header, pictures)))
         header.vil = AnswerExtension(v=EXTENSION_VERSION, formats=[FORMAT_OF[modality].name])
@@ -114,12 +121,24 @@ def _objects(data: bytes) -> None:
     read_object_csv(_FILE)
 
 
-_CSV: Final = b"prefab,x,y,z,qw,qx,qy,qz,sx,sy,sz\nrpg_gate,1,2,3,1,0,0,0,1,1,1\ncrate,4.5,5,6,0.7,0,0,0.7,2,2,2\n"
+_CSV: Final = (
+    b"prefab,x,y,z,qw,qx,qy,qz,sx,sy,sz\nrpg_gate,1,2,3,1,0,0,0,1,1,1\n"
+    b"crate,4.5,5,6,0.7,0,0,0.7,2,2,2\n"
+)
 
 TARGETS: Final = (
     Target("flightgoggles-pose", _pose, (ProtocolError,), _poses, 8192, is_json=True),
     Target("flightgoggles-answer", _answer, (ProtocolError,), _answers, is_json=True),
-    Target("flightmare-request", _request, (ProtocolError,), lambda: [join(*r) for r in REQUESTS], 8192, is_json=True),
-    Target("flightmare-answer", _frame, (ProtocolError,), lambda: [join(*FRAME)], 8192, is_json=True),
+    Target(
+        "flightmare-request",
+        _request,
+        (ProtocolError,),
+        lambda: [join(*r) for r in REQUESTS],
+        8192,
+        is_json=True,
+    ),
+    Target(
+        "flightmare-answer", _frame, (ProtocolError,), lambda: [join(*FRAME)], 8192, is_json=True
+    ),
     Target("flightmare-objects", _objects, (RendererError,), lambda: [_CSV], 2048),
 )

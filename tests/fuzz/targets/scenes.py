@@ -71,7 +71,8 @@ lights:
 beacons:
   - {name: c, p_m: [1, 0, 0], carrier: mobile}
 gates:
-  - {name: g, p_m: [4, 0, 2], yaw_deg: 90, width_m: 2, height_m: 1, frame: {bar_m: 0.2, legs: false}}
+  - {name: g, p_m: [4, 0, 2], yaw_deg: 90, width_m: 2, height_m: 1,
+        frame: {bar_m: 0.2, legs: false}}
 """,
 )
 _MOVES: Final = "# moves\nGate0: 0.5,-0.25,12\nGate1: 1,2,-30\n"
@@ -86,15 +87,20 @@ _COLLADA: Final = """<?xml version="1.0"?>
 <vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
 <triangles count="1"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 2</p></triangles>
 </mesh></geometry></library_geometries>
-<library_visual_scenes><visual_scene id="s"><node><instance_geometry url="#g"/></node></visual_scene>
+<library_visual_scenes><visual_scene id="s"><node><instance_geometry url="#g"/></node>
+  </visual_scene>
 </library_visual_scenes>
 <scene><instance_visual_scene url="#s"/></scene></COLLADA>
 """
 _PLY: Final = (
-    b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n"
-    b"element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+    b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n"
+    b"property float z\n"
+    b"element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 "
+    b"1 0\n3 0 1 2\n"
 )
-_OBJ: Final = b"o a\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 0 1\nvn 0 0 1\nf 1/1/1 2/2/1 3/3/1\n"
+_OBJ: Final = (
+    b"o a\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 0 1\nvn 0 0 1\nf 1/1/1 2/2/1 3/3/1\n"
+)
 
 
 def _plys() -> Iterator[bytes]:
@@ -107,7 +113,11 @@ def _stls() -> Iterator[bytes]:
     path = _FOLDER / "seed.stl"
     write_stl(path)
     yield path.read_bytes()
-    yield bytes(80) + struct.pack("<I", 1) + struct.pack("<12fH", 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0)
+    yield (
+        bytes(80)
+        + struct.pack("<I", 1)
+        + struct.pack("<12fH", 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0)
+    )
 
 
 def _splats() -> Iterator[bytes]:
@@ -136,11 +146,25 @@ TARGETS: Final = (
     Target("perturbation", _file(read_moves, "moves.txt"), (), lambda: [_MOVES.encode()], 1024),
     Target("splats", _file(read_splats, "splats.ply"), (AssetError,), _splats, 2048),
     Target("splats-spz", _file(read_splats, "a.spz"), (AssetError,), _spz, 2048),
-    Target("splats-sog", _file(read_splats, "a.sog"), (AssetError,), lambda: [formats.sog(formats.golden())], 4096),
-    Target("splats-glb", _file(read_splats, "a.glb"), (AssetError,), lambda: [formats.glb(formats.golden())], 8192),
+    Target(
+        "splats-sog",
+        _file(read_splats, "a.sog"),
+        (AssetError,),
+        lambda: [formats.sog(formats.golden())],
+        4096,
+    ),
+    Target(
+        "splats-glb",
+        _file(read_splats, "a.glb"),
+        (AssetError,),
+        lambda: [formats.glb(formats.golden())],
+        8192,
+    ),
     Target("splats-rows", _file(read_splats, "a.splat"), (AssetError,), lambda: [_ROWS], 2048),
     Target("obj", _file(load_asset, "model.obj"), (AssetError,), lambda: [_OBJ], 1024),
     Target("ply", _file(load_asset, "model.ply"), (AssetError,), _plys, 1024),
     Target("stl", _file(load_asset, "model.stl"), (AssetError,), _stls, 1024),
-    Target("collada", _file(load_asset, "model.dae"), (AssetError,), lambda: [_COLLADA.encode()], 4096),
+    Target(
+        "collada", _file(load_asset, "model.dae"), (AssetError,), lambda: [_COLLADA.encode()], 4096
+    ),
 )

@@ -1,4 +1,6 @@
-"""What readers and receivers send to the bridge, and what the reader's own file takes from a bridge."""
+"""What readers and receivers send to the bridge, and what the reader's own file takes from a
+bridge.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,19 @@ def _control(data: bytes) -> None:
 
 
 def _requests() -> Iterator[bytes]:
-    imu = {"type": "imu", "token": "a", "t_ns": [1, 2], "w_radps": [[0, 0, 1]] * 2, "f_mps2": [[0, 0, 9.8]] * 2}
-    for request in (*REQUESTS, imu, {"type": "status", "id": 1}, {"type": "unregister", "token": "a"}):
+    imu = {
+        "type": "imu",
+        "token": "a",
+        "t_ns": [1, 2],
+        "w_radps": [[0, 0, 1]] * 2,
+        "f_mps2": [[0, 0, 9.8]] * 2,
+    }
+    for request in (
+        *REQUESTS,
+        imu,
+        {"type": "status", "id": 1},
+        {"type": "unregister", "token": "a"},
+    ):
         yield json.dumps(request).encode()
 
 
@@ -51,7 +64,9 @@ def _report(data: bytes) -> None:
 
 
 def _reports() -> Iterator[bytes]:
-    yield _Packets._REPORT.pack(b"VILR", stream_id(_TOKEN), 1, 46, 6, 77, -5, 6, bytes(16)) + bytes(16)
+    yield _Packets._REPORT.pack(b"VILR", stream_id(_TOKEN), 1, 46, 6, 77, -5, 6, bytes(16)) + bytes(
+        16
+    )
 
 
 def _rtcp_reports() -> Iterator[bytes]:
@@ -117,8 +132,22 @@ def _client_control(data: bytes) -> None:
 
 def _answers() -> Iterator[bytes]:
     camera = {"width": 8, "height": 6, "fx": 4.0, "fy": 4.0, "cx": 3.5, "cy": 2.5}
-    registered = {"type": "registered", "token": _TOKEN, "data_port": 5561, "udp_port": 5562, "camera": camera}
-    pong = {"type": "pong", "t1": 5, "t2": 6, "t3": 7, "instance": "a", "in_flight": 0, "known": False}
+    registered = {
+        "type": "registered",
+        "token": _TOKEN,
+        "data_port": 5561,
+        "udp_port": 5562,
+        "camera": camera,
+    }
+    pong = {
+        "type": "pong",
+        "t1": 5,
+        "t2": 6,
+        "t3": 7,
+        "instance": "a",
+        "in_flight": 0,
+        "known": False,
+    }
     error = {"type": "error", "reason": "no such camera", "known": ["front"]}
     answers = [
         pong,
@@ -166,7 +195,9 @@ def _pictures() -> Iterator[bytes]:
     rgb = np.repeat(gray[..., None], 3, axis=2)
     yield join(json.dumps(_header()).encode(), gray.tobytes())
     yield join(json.dumps(_header(encoding="jpeg")).encode(), encode_jpeg(gray, "gray", 90)[0])
-    yield join(json.dumps(_header(encoding="jpeg", format="rgb8")).encode(), encode_jpeg(rgb, "rgb", 90)[0])
+    yield join(
+        json.dumps(_header(encoding="jpeg", format="rgb8")).encode(), encode_jpeg(rgb, "rgb", 90)[0]
+    )
     yield join(json.dumps(_header(format="flow32f", rows="bottom_up")).encode(), bytes(384))
     memory = {"pid": 1, "fd": 3, "nonce": "00" * 16, "sequence": 1, "size": 48}
     yield join(json.dumps(_header(memory=memory)).encode(), b"")
@@ -206,10 +237,14 @@ def _clock(data: bytes) -> None:
 TARGETS: Final = (
     Target("stream-control", _control, (ProtocolError,), _requests, 2048, is_json=True),
     Target("udp-report", _report, (ProtocolError,), _reports, 256),
-    Target("rtcp", lambda data: receiver_reports(data, 1, 10**18), (ProtocolError,), _rtcp_reports, 512),
+    Target(
+        "rtcp", lambda data: receiver_reports(data, 1, 10**18), (ProtocolError,), _rtcp_reports, 512
+    ),
     Target("ledger", _ledger, (ProtocolError,), lambda: [ledger_lines(flown_ledger(3))], 4096),
     Target("client-control", _client_control, (), _answers, 2048, is_json=True),
     Target("client-picture", _client_picture, (), _pictures, 4096, is_json=True),
     Target("client-packets", _client_packets, (), _datagrams, 2048),
-    Target("client-clock", _clock, (), lambda: [struct.pack("<8q", 1, 2, 3, 4, 11, 12, 13, 14)], 1024),
+    Target(
+        "client-clock", _clock, (), lambda: [struct.pack("<8q", 1, 2, 3, 4, 11, 12, 13, 14)], 1024
+    ),
 )

@@ -20,7 +20,8 @@ from vil_bridge.tools.lab.link_spec import LinkSpec
 __all__ = ["TARGETS"]
 
 _FOLDER: Final = scratch()
-_RESOLVE: Final = functools.cache(resolve)  # looking for installed plug-ins reads folders, not foreign bytes
+# Looking for installed plug-ins reads folders, not foreign bytes.
+_RESOLVE: Final = functools.cache(resolve)
 
 
 def _text(data: bytes) -> str:
@@ -86,7 +87,10 @@ TARGETS: Final = (
         "link",
         lambda data: LinkSpec.parse(_text(data)),
         (ConfigError,),
-        lambda: [b"tcp:7100=127.0.0.1:7000:delay=20ms,up.rate=2Mbit", b"7100=192.0.2.7:7000:loss=5%,down.jitter=2ms"],
+        lambda: [
+            b"tcp:7100=127.0.0.1:7000:delay=20ms,up.rate=2Mbit",
+            b"7100=192.0.2.7:7000:loss=5%,down.jitter=2ms",
+        ],
         256,
     ),
     Target("curve-keys", _curve_keys, (ConfigError,), _key_files, 512),

@@ -1,6 +1,7 @@
 """Calls of AirVLN, CityNavAgent, TravelUAV and UAV_ON in their order, run with AirSim's own client.
 
-Run as `python agents.py PROGRAM PORT FOLDER`. Each program uses the vehicle that it names, with its own cameras.
+Run as `python agents.py PROGRAM PORT FOLDER`. Each program uses the vehicle that it names, with its
+own cameras.
 """
 
 import math
@@ -25,7 +26,9 @@ def shown(response, size):
 def look(client, vehicle, scene_px, depth_px, depth_type, compress):
     """One step of a program that only sees: a pose, then colours and depth of front_0."""
     for x in range(3):
-        pose = airsim.Pose(airsim.Vector3r(float(x), 0.0, -3.0), airsim.to_quaternion(0.0, 0.0, 0.2 * x))
+        pose = airsim.Pose(
+            airsim.Vector3r(float(x), 0.0, -3.0), airsim.to_quaternion(0.0, 0.0, 0.2 * x)
+        )
         client.simSetVehiclePose(pose, True, vehicle)
         scene, depth = client.simGetImages(
             [
@@ -39,7 +42,10 @@ def look(client, vehicle, scene_px, depth_px, depth_type, compress):
         assert abs(scene.camera_position.x_val - (x + 0.5 * math.cos(0.2 * x))) < 0.05
         if compress:
             gray = airsim.string_to_uint8_array(depth.image_data_uint8)
-            assert gray[:4].tobytes() == b"\x89PNG" and (depth.height, depth.width) == (depth_px, depth_px)
+            assert gray[:4].tobytes() == b"\x89PNG" and (depth.height, depth.width) == (
+                depth_px,
+                depth_px,
+            )
         else:
             assert shown(depth, depth_px).max() > 0
 
@@ -56,12 +62,17 @@ def city_nav_agent(client, folder):
 
 
 def sides(client, vehicle, size, depths):
-    """Pictures of five cameras of a paused world, in their order; depths as floats of the first ones."""
+    """Pictures of five cameras of a paused world, in their order.
+
+    Depths as floats of the first ones.
+    """
     requests = []
     for camera in SIDES:
         requests.append(airsim.ImageRequest(camera, airsim.ImageType.Scene, False, False))
         if len(requests) <= 2 * depths:
-            requests.append(airsim.ImageRequest(camera, airsim.ImageType.DepthPerspective, True, False))
+            requests.append(
+                airsim.ImageRequest(camera, airsim.ImageType.DepthPerspective, True, False)
+            )
     responses = client.simGetImages(requests, vehicle_name=vehicle)
     assert [r.camera_name for r in responses] == [r.camera_name for r in requests]
     assert len({r.time_stamp for r in responses}) == 1
@@ -71,7 +82,9 @@ def sides(client, vehicle, size, depths):
 
 
 def travel_uav(client, folder):
-    """TravelUAV: reset, pictures, a path watched by polling until its waypoints have passed, objects."""
+    """TravelUAV: reset, pictures, a path watched by polling until its waypoints have passed,
+    objects.
+    """
     name = "Drone_1"
     client.simPause(False)
     state = client.simGetGroundTruthKinematics(name)
@@ -88,7 +101,14 @@ def travel_uav(client, folder):
     client.simSetKinematics(state, False, name)
     points = [airsim.Vector3r(2.0 + x, 0.0, -6.0) for x in range(6)]
     client.moveOnPathAsync(
-        points, 1, 3e38, airsim.DrivetrainType.ForwardOnly, airsim.YawMode(is_rate=False), 3, 1, vehicle_name=name
+        points,
+        1,
+        3e38,
+        airsim.DrivetrainType.ForwardOnly,
+        airsim.YawMode(is_rate=False),
+        3,
+        1,
+        vehicle_name=name,
     )
     client.simGetCollisionInfo(name)
     passed, before, limit = 0, math.inf, time.monotonic() + 100
@@ -105,7 +125,9 @@ def travel_uav(client, folder):
     place = airsim.Pose(airsim.Vector3r(12.0, 1.0, -6.0), airsim.Quaternionr())
     for number in (1, 2):
         client.simDestroyObject(f"my_object_{number - 1}")
-        made = client.simSpawnObject(f"my_object_{number}", "1M_Cube_Chamfer", place, airsim.Vector3r(1, 1, 1), False)
+        made = client.simSpawnObject(
+            f"my_object_{number}", "1M_Cube_Chamfer", place, airsim.Vector3r(1, 1, 1), False
+        )
         assert made == f"my_object_{number}"
     assert client.simListSceneObjects("my_object_.*") == ["my_object_2"]
     assert client.simDestroyObject("my_object_2")
@@ -119,7 +141,9 @@ def uav_on(client, folder):
     client.simPause(False)
     client.enableApiControl(True, name)
     client.armDisarm(True, name)
-    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0.0, 0.0, -5.0), airsim.Quaternionr()), True, name)
+    client.simSetVehiclePose(
+        airsim.Pose(airsim.Vector3r(0.0, 0.0, -5.0), airsim.Quaternionr()), True, name
+    )
     client.simSetObjectScale(client.listVehicles()[0], airsim.Vector3r(0.5, 0.5, 0.5))
     client.simContinueForFrames(50)
     client.simPause(True)
@@ -134,7 +158,9 @@ def uav_on(client, folder):
     client.rotateToYawAsync(30, vehicle_name=name)
     client.simContinueForFrames(150)
     client.simPause(True)
-    yaw = airsim.to_eularian_angles(client.getMultirotorState(name).kinematics_estimated.orientation)[2]
+    yaw = airsim.to_eularian_angles(
+        client.getMultirotorState(name).kinematics_estimated.orientation
+    )[2]
     assert abs(yaw - math.radians(30)) < math.radians(6), yaw
     assert not client.simGetCollisionInfo(name).has_collided
     sides(client, name, 512, 1)
@@ -143,7 +169,9 @@ def uav_on(client, folder):
     client.cancelLastTask(name)
 
 
-PROGRAMS = {function.__name__: function for function in (air_vln, city_nav_agent, travel_uav, uav_on)}
+PROGRAMS = {
+    function.__name__: function for function in (air_vln, city_nav_agent, travel_uav, uav_on)
+}
 
 if __name__ == "__main__":
     program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])

@@ -36,18 +36,25 @@ def hello_car(client, folder):
 
 
 def steer_to(client, goal, throttle):
-    """Steer to a point (north, east) for 50 ms and return the distance to it; positive steering is to the right."""
+    """Steer to a point (north, east) for 50 ms and return the distance to it.
+
+    Positive steering is to the right.
+    """
     place = client.getCarState().kinematics_estimated
     north, east = goal[0] - place.position.x_val, goal[1] - place.position.y_val
     yaw = airsim.to_eularian_angles(place.orientation)[2]
     turn = (math.atan2(east, north) - yaw + math.pi) % (2 * math.pi) - math.pi
-    client.setCarControls(airsim.CarControls(throttle=throttle, steering=max(-1.0, min(1.0, 2 * turn))))
+    client.setCarControls(
+        airsim.CarControls(throttle=throttle, steering=max(-1.0, min(1.0, 2 * turn)))
+    )
     client.simContinueForTime(0.05)
     return math.hypot(north, east)
 
 
 def course(client, folder):
-    """Round a course between the pillars, past each corner once, then into a pillar, from which the car rolls back."""
+    """Round a course between the pillars, past each corner once, then into a pillar, from which
+    the car rolls back.
+    """
     client.enableApiControl(True)
     client.reset()
     client.simPause(True)

@@ -1,4 +1,6 @@
-"""Programs that fly a multirotor by attitudes, rates, rotors, gains and sticks, run with AirSim's own client."""
+"""Programs that fly a multirotor by attitudes, rates, rotors, gains and sticks, run with
+AirSim's own client.
+"""
 
 import time
 
@@ -22,7 +24,10 @@ def manual_levels(client, folder):
 
 
 def gains(client, folder):
-    """Velocity gains of a tenth: it gains speed slowly; the default ones again; each of the four loops; wrong ones."""
+    """Velocity gains of a tenth: it gains speed slowly; the default ones again.
+
+    Each of the four loops; wrong ones.
+    """
     client.armDisarm(True)
     client.takeoffAsync().join()
 
@@ -31,19 +36,25 @@ def gains(client, folder):
         return client.getMultirotorState().kinematics_estimated.linear_velocity.x_val
 
     pid = airsim.PIDGains
-    client.setVelocityControllerGains(airsim.VelocityControllerGains(pid(0.02, 0, 0), pid(0.02, 0, 0), pid(2, 2, 0)))
+    client.setVelocityControllerGains(
+        airsim.VelocityControllerGains(pid(0.02, 0, 0), pid(0.02, 0, 0), pid(2, 2, 0))
+    )
     slow = speed()
     client.setVelocityControllerGains()
     client.moveByVelocityAsync(0, 0, 0, 3).join()
     assert 0 < slow < 0.4 * speed()
-    client.setAngleRateControllerGains(airsim.AngleRateControllerGains(*[pid(0.2, 0.01, 0.001)] * 3))
+    client.setAngleRateControllerGains(
+        airsim.AngleRateControllerGains(*[pid(0.2, 0.01, 0.001)] * 3)
+    )
     client.setAngleLevelControllerGains(airsim.AngleLevelControllerGains(*[pid(2, 0, 0)] * 3))
     client.setPositionControllerGains(airsim.PositionControllerGains(*[pid(0.2, 0, 0)] * 3))
     client.moveToPositionAsync(4, 2, -3, 2).join()
     near(client, 4, 2, -3)
     for wrong in (float("nan"), 1e30, "far"):
         try:
-            client.setAngleRateControllerGains(airsim.AngleRateControllerGains(roll_gains=pid(wrong, 0, 0)))
+            client.setAngleRateControllerGains(
+                airsim.AngleRateControllerGains(roll_gains=pid(wrong, 0, 0))
+            )
         except Exception as exc:
             assert "threw an exception" in str(exc), exc
         else:
@@ -75,7 +86,10 @@ def sticks(client, folder):
     while client.getMultirotorState().timestamp < before.timestamp + 1e9:
         time.sleep(0.02)
     assert position(client).z_val < before.kinematics_estimated.position.z_val - 1
-    for wrong in (airsim.RCData(pitch=2.0, is_valid=True), airsim.RCData(timestamp=5, is_valid=True)):
+    for wrong in (
+        airsim.RCData(pitch=2.0, is_valid=True),
+        airsim.RCData(timestamp=5, is_valid=True),
+    ):
         try:
             client.moveByRC(wrong)
         except Exception as exc:

@@ -1,7 +1,7 @@
 """Flights with the reference's acceptance numbers through the RPC, run with AirSim's own client.
 
-Run as `python flights.py PROGRAM PORT FOLDER`. Tracks are read in steps of simulated time, so that neither the speed
-of the computer nor that of the clock counts.
+Run as `python flights.py PROGRAM PORT FOLDER`. Tracks are read in steps of simulated time, so that
+neither the speed of the computer nor that of the clock counts.
 """
 
 import math
@@ -26,7 +26,9 @@ def airborne(client, height_m=5.0):
     client.reset()
     client.enableApiControl(True)
     client.armDisarm(True)
-    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -height_m), airsim.Quaternionr()), True)
+    client.simSetVehiclePose(
+        airsim.Pose(airsim.Vector3r(0, 0, -height_m), airsim.Quaternionr()), True
+    )
     client.moveByVelocityAsync(0, 0, 0, 0.5).join()
 
 
@@ -40,7 +42,10 @@ def seconds(client):
 
 
 def track(client, duration_s, step_s=0.1):
-    """Return places (n, 3) while a move is under way, in steps of simulated time; the world is paused in between."""
+    """Return places (n, 3) while a move is under way, in steps of simulated time.
+
+    The world is paused in between.
+    """
     begun = seconds(client)
     places = [place(client)]
     while seconds(client) - begun < duration_s:
@@ -137,13 +142,18 @@ def rotate(client, folder):
         assert client.rotateToYawAsync(yaw, 30, 5).get()
         found = airsim.to_eularian_angles(client.simGetGroundTruthKinematics().orientation)[2]
         away = abs(math.remainder(found - math.radians(yaw), math.tau))
-        print(f"rotateToYaw {yaw}: {math.degrees(away):.2f} degrees, {np.linalg.norm(place(client) - before):.3f} m")
+        print(
+            f"rotateToYaw {yaw}: {math.degrees(away):.2f} degrees, "
+            f"{np.linalg.norm(place(client) - before):.3f} m"
+        )
         assert away <= math.radians(5) and np.linalg.norm(place(client) - before) < 0.3
     assert client.rotateByYawRateAsync(30, 1).get()
 
 
 def heights(client, folder):
-    """Moves to a height end true within 0.5 m at the speeds of the reference, with less overshoot than AirSim's."""
+    """Moves to a height end true within 0.5 m at the speeds of the reference, with less
+    overshoot than AirSim's.
+    """
     for speed, lowest_m in ((1, 9.62), (3, 10.41), (5, 11.69), (10, 13.13)):
         airborne(client, 2.0)
         client.simPause(True)
@@ -163,7 +173,8 @@ def path_results(client, folder):
     assert client.moveOnPathAsync([], 3).get()
     assert client.moveOnPathAsync(there, 3, 60, FORWARD, NORTH).get()
     assert np.linalg.norm(place(client) - (6, 0, -5)) <= 0.5
-    assert not client.moveOnPathAsync([airsim.Vector3r(0, 0, -5)], 3, 0.5, FREE, NORTH).get()  # timed out
+    # Timed out.
+    assert not client.moveOnPathAsync([airsim.Vector3r(0, 0, -5)], 3, 0.5, FREE, NORTH).get()
     for arguments, text in (
         ((there, 3, 60, FREE, NORTH, 0, 1), "lookahead distance cannot be 0"),
         ((there, 3, 60, FREE, NORTH, 0.3, 1), "smaller than drone's distance accuracy"),
@@ -188,7 +199,8 @@ def path_results(client, folder):
 
 
 PROGRAMS = {
-    function.__name__: function for function in (circle, square, takeoff_and_land, hover, rotate, heights, path_results)
+    function.__name__: function
+    for function in (circle, square, takeoff_and_land, hover, rotate, heights, path_results)
 }
 
 if __name__ == "__main__":

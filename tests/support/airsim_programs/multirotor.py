@@ -1,6 +1,9 @@
-"""Programs for a multirotor, run with AirSim's own client: the calls of the stock scripts, in their order.
+"""Programs for a multirotor, run with AirSim's own client.
 
-Run as `python multirotor.py PROGRAM PORT FOLDER`; exits with 0 when everything was as AirSim has it.
+The calls of the stock scripts, in their order.
+
+Run as `python multirotor.py PROGRAM PORT FOLDER`; exits with 0 when everything was as AirSim has
+it.
 """
 
 import math
@@ -47,7 +50,9 @@ def hello_drone(client, folder):
         assert (response.width, response.height) == (256, 144)
         name = str(folder / str(index))
         if response.pixels_as_float:
-            assert len(response.image_data_float) == 256 * 144 and min(response.image_data_float) > 0.1
+            assert (
+                len(response.image_data_float) == 256 * 144 and min(response.image_data_float) > 0.1
+            )
             airsim.write_pfm(name + ".pfm", airsim.get_pfm_array(response))
         elif response.compress:
             assert response.image_data_uint8[:4] == b"\x89PNG"
@@ -67,8 +72,11 @@ def box(client, folder):
     client.moveToZAsync(-4, 3).join()
     start = position(client)
     for vx, vy in ((2, 0), (0, 2), (-2, 0), (0, -2)):
-        client.moveByVelocityZAsync(vx, vy, -4, 2, airsim.DrivetrainType.ForwardOnly, airsim.YawMode(False, 0)).join()
-    near(client, start.x_val, start.y_val, -4, within=2.5)  # each leg begins with the speed of the last
+        client.moveByVelocityZAsync(
+            vx, vy, -4, 2, airsim.DrivetrainType.ForwardOnly, airsim.YawMode(False, 0)
+        ).join()
+    # Each leg begins with the speed of the last.
+    near(client, start.x_val, start.y_val, -4, within=2.5)
     client.moveByVelocityAsync(0, 0, -1, 1).join()
     client.moveByVelocityBodyFrameAsync(1, 0, 0, 1).join()
     client.rotateToYawAsync(90).join()
@@ -85,7 +93,9 @@ def path(client, folder):
     corners = [airsim.Vector3r(12, 0, -5), airsim.Vector3r(12, -8, -5), airsim.Vector3r(0, -8, -5)]
     corners.append(airsim.Vector3r(0, 0, -5))
     mode = airsim.YawMode(False, 0)
-    assert client.moveOnPathAsync(corners, 4, 120, airsim.DrivetrainType.ForwardOnly, mode, 6, 1).get()
+    assert client.moveOnPathAsync(
+        corners, 4, 120, airsim.DrivetrainType.ForwardOnly, mode, 6, 1
+    ).get()
     near(client, 0, 0, -5, within=1.0)
     client.moveToPositionAsync(0, 0, -1.5, 1).join()
     assert client.landAsync().get()
@@ -127,7 +137,9 @@ def teleport(client, folder):
     near(client, 5, -3, -7, within=0.01)
     assert abs(airsim.to_eularian_angles(found.orientation)[2] - math.pi / 2) < 0.01
     first = client.simGetImages([airsim.ImageRequest("0", 0, False, False)])[0]
-    assert abs(first.camera_position.x_val - 5) < 0.1 and abs(first.camera_position.y_val + 2.54) < 0.1
+    assert (
+        abs(first.camera_position.x_val - 5) < 0.1 and abs(first.camera_position.y_val + 2.54) < 0.1
+    )
     state = client.simGetGroundTruthKinematics()
     state.linear_velocity = airsim.Vector3r(2, 0, 0)
     client.simSetKinematics(state, True)
@@ -142,7 +154,9 @@ def state(client, folder):
     assert client.ping() and client.getServerVersion() == 1 and client.listVehicles()[0]
     assert "SettingsVersion" in client.getSettingsString()
     environment = client.simGetGroundTruthEnvironment()
-    assert abs(environment.air_pressure - 99_870) < 500 and abs(environment.gravity.z_val - 9.8) < 0.02
+    assert (
+        abs(environment.air_pressure - 99_870) < 500 and abs(environment.gravity.z_val - 9.8) < 0.02
+    )
     assert abs(client.getHomeGeoPoint().altitude - 122) < 1
     assert len(client.getRotorStates().rotors) == 4
     client.simGetCollisionInfo()
@@ -165,13 +179,18 @@ def state(client, folder):
 
 
 def weather(client, folder):
-    """A lidar in dense fog: no far points, near ones of the fog, with the id of nothing; and again as before."""
+    """A lidar in dense fog: no far points, near ones of the fog, with the id of nothing.
+
+    And again as before.
+    """
 
     def ranges():
         scan = client.getLidarData("Lidar")
         points = np.array(scan.point_cloud).reshape(-1, 3)
         p = scan.pose.position
-        return np.linalg.norm(points - (p.x_val, p.y_val, p.z_val), axis=1), np.array(scan.segmentation)
+        return np.linalg.norm(points - (p.x_val, p.y_val, p.z_val), axis=1), np.array(
+            scan.segmentation
+        )
 
     client.reset()
     client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -8), airsim.Quaternionr()), True)
@@ -210,7 +229,10 @@ def multi_agent(client, folder):
 
 
 def add_drone(client, folder):
-    """A drone is added: it is listed, measures, sees, is seen, flies next to the first; wrong ones are refused."""
+    """A drone is added: it is listed, measures, sees, is seen, flies next to the first.
+
+    Wrong ones are refused.
+    """
     added, flying = "Drone9", ("Drone1", "Drone9")
     segments = [airsim.ImageRequest("0", airsim.ImageType.Segmentation, False, False)]
     before = client.simGetImages(segments, "Drone1")[0].image_data_uint8
@@ -219,7 +241,11 @@ def add_drone(client, folder):
     assert client.simAddVehicle(added, "simpleflight", south)
     assert client.listVehicles() == [*listed, added] and added in client.simListSceneObjects()
     after = client.simGetImages(segments, "Drone1")[0].image_data_uint8
-    changed = (np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)).reshape(-1, 3).any(axis=1)
+    changed = (
+        (np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))
+        .reshape(-1, 3)
+        .any(axis=1)
+    )
     assert changed.sum() > 50, changed.sum()
     place = client.simGetObjectPose(added).position
     assert math.dist((place.x_val, place.y_val), (1.5, 0.2)) < 0.1
@@ -231,9 +257,15 @@ def add_drone(client, folder):
     assert 0 < client.getBarometerData(vehicle_name=added).altitude < 300
     assert abs(client.getMagnetometerData(vehicle_name=added).magnetic_field_body.z_val) > 0.1
     assert client.getGpsData(vehicle_name=added).time_stamp > 0
-    wanted = [airsim.ImageRequest("front_center", 0, False, False), airsim.ImageRequest("3", 2, True)]
+    wanted = [
+        airsim.ImageRequest("front_center", 0, False, False),
+        airsim.ImageRequest("3", 2, True),
+    ]
     scene, depth = client.simGetImages(wanted, added)
-    assert np.frombuffer(scene.image_data_uint8, np.uint8).std() > 10 and len(depth.image_data_float) == 256 * 144
+    assert (
+        np.frombuffer(scene.image_data_uint8, np.uint8).std() > 10
+        and len(depth.image_data_float) == 256 * 144
+    )
     assert client.simAddVehicle("Drone10", "Submarine", south) is False
     assert client.simAddVehicle("Drone10", "PhysXCar", south) is False
     try:
@@ -281,12 +313,18 @@ def wall(client, folder):
     client.moveByVelocityAsync(10, 0, 0, 2.5).join()
     hit = client.simGetCollisionInfo()
     assert hit.has_collided and hit.object_name == "PulsingCone"
-    assert hit.normal.x_val < -0.7 and 27.5 < hit.impact_point.x_val < 30 and hit.penetration_depth < 0.05
+    assert (
+        hit.normal.x_val < -0.7
+        and 27.5 < hit.impact_point.x_val < 30
+        and hit.penetration_depth < 0.05
+    )
     assert position(client).x_val < 30
 
 
 def obstacles(client, folder):
-    """A spawned box stops a vehicle, a box that is moved away does not, and neither does a destroyed one."""
+    """A spawned box stops a vehicle, a box that is moved away does not, and neither does a
+    destroyed one.
+    """
     client.reset()
     client.enableApiControl(True)
     client.armDisarm(True)
@@ -314,7 +352,10 @@ def obstacles(client, folder):
 
 
 def two_vehicles(client, folder):
-    """A vehicle that flies into another one is thrown back, and so is the other; both collisions name the other."""
+    """A vehicle that flies into another one is thrown back, and so is the other.
+
+    Both collisions name the other.
+    """
     client.reset()
     for name in ("Drone1", "Drone2"):
         client.enableApiControl(True, name)
@@ -322,7 +363,8 @@ def two_vehicles(client, folder):
     moves = [client.takeoffAsync(vehicle_name=name) for name in ("Drone1", "Drone2")]
     for move in moves:
         move.join()
-    moves = [client.moveToZAsync(-3, 1, vehicle_name=name) for name in ("Drone1", "Drone2")]  # Drone2 is 4 m north
+    # Drone2 is 4 m north.
+    moves = [client.moveToZAsync(-3, 1, vehicle_name=name) for name in ("Drone1", "Drone2")]
     for move in moves:
         move.join()
     for name in ("Drone1", "Drone2"):

@@ -1,7 +1,9 @@
-"""Programs one after the other, each in a process of its own, forked from one that has imported the client.
+"""Programs one after the other, each in a process of its own, forked from one that has imported the
+client.
 
-Run as `python serve.py airsim` or `python serve.py cosysairsim`. A line of standard input is a program, as JSON: its
-file's name without `.py`, its arguments, and a file for what it prints. The answer is a line with its exit code.
+Run as `python serve.py airsim` or `python serve.py cosysairsim`. A line of standard input is a
+program, as JSON: its file's name without `.py`, its arguments, and a file for what it prints. The
+answer is a line with its exit code.
 """
 
 import importlib

@@ -1,6 +1,9 @@
-"""The methods that public programs call, most used first: 72 methods in ten steps, run with AirSim's own client.
+"""The methods that public programs call, most used first.
 
-Run as `python steps.py STEP PORT FOLDER CAR_PORT`: calls the methods of the first STEP sets, in their order.
+72 methods in ten steps, run with AirSim's own client.
+
+Run as `python steps.py STEP PORT FOLDER CAR_PORT`: calls the methods of the first STEP sets, in
+their order.
 """
 
 import sys
@@ -12,17 +15,24 @@ ADDED = (
     "confirmConnection simGetImages simSetVehiclePose",
     "getLidarData reset simGetCameraInfo simGetObjectPose simSetObjectPose",
     "armDisarm enableApiControl moveByVelocityBodyFrameAsync simSetCameraPose",
-    "moveByVelocityAsync simGetCollisionInfo simGetVehiclePose takeoffAsync getMultirotorState simListSceneObjects",
-    "simGetImage simLoadLevel isApiControlEnabled hoverAsync simPause landAsync rotateByYawRateAsync simSetWind",
-    "simDestroyObject simSetSegmentationObjectID simSpawnObject moveOnPathAsync moveToPositionAsync rotateToYawAsync "
+    "moveByVelocityAsync simGetCollisionInfo simGetVehiclePose takeoffAsync "
+    "getMultirotorState simListSceneObjects",
+    "simGetImage simLoadLevel isApiControlEnabled hoverAsync simPause landAsync "
+    "rotateByYawRateAsync simSetWind",
+    "simDestroyObject simSetSegmentationObjectID simSpawnObject moveOnPathAsync "
+    "moveToPositionAsync rotateToYawAsync "
     "moveToZAsync moveByVelocityZAsync",
-    "simGetGroundTruthKinematics simPlotPoints moveByAngleThrottleAsync getDistanceSensorData simPrintLogMessage "
+    "simGetGroundTruthKinematics simPlotPoints moveByAngleThrottleAsync "
+    "getDistanceSensorData simPrintLogMessage "
     "getCarState setCarControls simCreateVoxelGrid simSetCameraFov stopRecording",
     "getImuData simContinueForFrames simSetKinematics listVehicles simSetObjectScale",
     "getClientVersion getServerVersion ping cancelLastTask simFlushPersistentMarkers "
-    "simTestLineOfSightBetweenPoints getBarometerData getGpsData getMagnetometerData simPlotLineList",
-    "simGetObjectScale simGetSegmentationObjectID simPlotLineStrip simPlotStrings simTestLineOfSightToPoint "
-    "getRotorStates moveByAngleRatesThrottleAsync moveByMotorPWMsAsync simEnableWeather simSetWeatherParameter "
+    "simTestLineOfSightBetweenPoints getBarometerData getGpsData getMagnetometerData "
+    "simPlotLineList",
+    "simGetObjectScale simGetSegmentationObjectID simPlotLineStrip simPlotStrings "
+    "simTestLineOfSightToPoint "
+    "getRotorStates moveByAngleRatesThrottleAsync moveByMotorPWMsAsync simEnableWeather "
+    "simSetWeatherParameter "
     "simSetObjectMaterial simSetTimeOfDay simSetTraceLine",
 )
 ONE = airsim.Vector3r(1.0, 1.0, 1.0)
@@ -57,11 +67,20 @@ class Caller:
         client = self.client
         state = client.simGetGroundTruthKinematics() if name == "simSetKinematics" else None
         home = client.getHomeGeoPoint() if name.startswith("simTestLine") else None
-        move = {"drivetrain": airsim.DrivetrainType.MaxDegreeOfFreedom, "yaw_mode": airsim.YawMode(False, 0)}
-        path = {"drivetrain": airsim.DrivetrainType.ForwardOnly, "yaw_mode": airsim.YawMode(False, 0)}
+        move = {
+            "drivetrain": airsim.DrivetrainType.MaxDegreeOfFreedom,
+            "yaw_mode": airsim.YawMode(False, 0),
+        }
+        path = {
+            "drivetrain": airsim.DrivetrainType.ForwardOnly,
+            "yaw_mode": airsim.YawMode(False, 0),
+        }
         ahead = [airsim.Vector3r(3, 0, -4), airsim.Vector3r(3, 3, -4)]
         table = {
-            "simGetImages": (([airsim.ImageRequest("0", airsim.ImageType.Scene, False, False)],), {}),
+            "simGetImages": (
+                ([airsim.ImageRequest("0", airsim.ImageType.Scene, False, False)],),
+                {},
+            ),
             "simSetVehiclePose": ((HIGH, True), {}),
             "getLidarData": ((), {"lidar_name": "Lidar"}),
             "simGetCameraInfo": ((0,), {}),
@@ -70,7 +89,10 @@ class Caller:
             "armDisarm": ((True,), {}),
             "enableApiControl": ((True,), {}),
             "moveByVelocityBodyFrameAsync": ((1, 0, 0, 0.3), {}),
-            "simSetCameraPose": (("0", airsim.Pose(airsim.Vector3r(0.46, 0, 0), airsim.Quaternionr())), {}),
+            "simSetCameraPose": (
+                ("0", airsim.Pose(airsim.Vector3r(0.46, 0, 0), airsim.Quaternionr())),
+                {},
+            ),
             "moveByVelocityAsync": ((1, 0, -1, 0.3), move),
             "simGetImage": (("0", airsim.ImageType.Scene), {}),
             "simLoadLevel": (("blocks",), {}),
@@ -100,7 +122,10 @@ class Caller:
             "simTestLineOfSightToPoint": ((home,), {}),
             "simPlotLineList": ((LINE, GREEN, 5.0, 1.0, False), {}),
             "simPlotLineStrip": ((LINE, GREEN, 5.0, 1.0, False), {}),
-            "simPlotStrings": ((["a", "b"], LINE), {"scale": 1, "color_rgba": GREEN, "duration": 1.0}),
+            "simPlotStrings": (
+                (["a", "b"], LINE),
+                {"scale": 1, "color_rgba": GREEN, "duration": 1.0},
+            ),
             "simGetObjectScale": (("OrangeBall",), {}),
             "simGetSegmentationObjectID": (("ground",), {}),
             "moveByAngleRatesThrottleAsync": ((0, 0, 0.2, 0.6, 0.2), {}),

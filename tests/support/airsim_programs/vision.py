@@ -16,10 +16,15 @@ def cv_mode(client, folder):
     for x in range(3):
         pose = airsim.Pose(airsim.Vector3r(x, 0, -2), airsim.to_quaternion(0, 0, 0.3 * x))
         client.simSetVehiclePose(pose, True)
-        responses = client.simGetImages([airsim.ImageRequest("0", kind, False, False) for kind in kinds])
+        responses = client.simGetImages(
+            [airsim.ImageRequest("0", kind, False, False) for kind in kinds]
+        )
         for kind, response in zip(kinds, responses, strict=True):
             assert response.image_type == kind and response.width == 256, response.message
-            assert abs(response.camera_position.x_val - x) < 0.6 and abs(response.camera_position.z_val + 2) < 0.01
+            assert (
+                abs(response.camera_position.x_val - x) < 0.6
+                and abs(response.camera_position.z_val + 2) < 0.01
+            )
             assert len(response.image_data_uint8) == 256 * 144 * 3
         found = client.simGetVehiclePose()
         assert abs(found.position.x_val - x) < 1e-3
@@ -27,9 +32,14 @@ def cv_mode(client, folder):
 
 
 def depth(client, folder):
-    """Depth along the axis and along the ray agree with geometry: a camera that looks straight down."""
+    """Depth along the axis and along the ray agree with geometry.
+
+    A camera that looks straight down.
+    """
     client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -10), airsim.Quaternionr()), True)
-    client.simSetCameraPose("0", airsim.Pose(airsim.Vector3r(0, 0, 0), airsim.to_quaternion(-math.pi / 2, 0, 0)))
+    client.simSetCameraPose(
+        "0", airsim.Pose(airsim.Vector3r(0, 0, 0), airsim.to_quaternion(-math.pi / 2, 0, 0))
+    )
     planar, perspective = client.simGetImages(
         [airsim.ImageRequest("0", 1, True, False), airsim.ImageRequest("0", 2, True, False)]
     )
@@ -44,11 +54,17 @@ def depth(client, folder):
 
 def ground_truth(client, folder):
     """Kinematics and camera info."""
-    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(3, 2, -1), airsim.to_quaternion(0, 0, 0)), True)
+    client.simSetVehiclePose(
+        airsim.Pose(airsim.Vector3r(3, 2, -1), airsim.to_quaternion(0, 0, 0)), True
+    )
     state = client.simGetGroundTruthKinematics()
     assert abs(state.position.x_val - 3) < 1e-3 and abs(state.position.y_val - 2) < 1e-3
     info = client.simGetCameraInfo("front_center")
-    assert info.fov == 90 and abs(info.pose.position.z_val + 1) < 0.5 and len(info.proj_mat.matrix) == 4
+    assert (
+        info.fov == 90
+        and abs(info.pose.position.z_val + 1) < 0.5
+        and len(info.proj_mat.matrix) == 4
+    )
 
 
 def fov_change(client, folder):
@@ -64,8 +80,13 @@ def fov_change(client, folder):
 
 
 def external_camera(client, folder):
-    """Cameras that stand in the world: pose in NED, whatever the vehicle does; it sees the vehicle."""
-    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(3, 1, -2), airsim.to_quaternion(0, 0, 1)), True)
+    """Cameras that stand in the world: pose in NED, whatever the vehicle does.
+
+    It sees the vehicle.
+    """
+    client.simSetVehiclePose(
+        airsim.Pose(airsim.Vector3r(3, 1, -2), airsim.to_quaternion(0, 0, 1)), True
+    )
     info = client.simGetCameraInfo("fixed", external=True)
     p = info.pose.position
     assert max(abs(p.x_val - 1), abs(p.y_val - 2), abs(p.z_val + 3)) < 1e-6 and info.fov == 80
@@ -76,7 +97,9 @@ def external_camera(client, folder):
     for x in (3, 5):
         client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(x, 1, -2), airsim.Quaternionr()), True)
         (response,) = client.simGetImages([request], external=True)
-        assert (response.width, response.height) == (64, 48) and abs(response.camera_position.z_val + 10) < 1e-6
+        assert (response.width, response.height) == (64, 48) and abs(
+            response.camera_position.z_val + 10
+        ) < 1e-6
         assert abs(np.median(response.image_data_float) - 10) < 0.05
     assert client.simGetImage("fixed", airsim.ImageType.Scene, external=True)[:4] == b"\x89PNG"
     client.simSetCameraFov("fixed", 60, external=True)
@@ -108,8 +131,12 @@ def segmentation(client, folder):
     assert client.simSetSegmentationObjectID("Ground", 20)
     assert client.simGetSegmentationObjectID("ground") == 20
     assert not client.simSetSegmentationObjectID("No Such Thing", 2)
-    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -2), airsim.to_quaternion(0, 0, 0)), True)
-    response = client.simGetImages([airsim.ImageRequest("0", airsim.ImageType.Segmentation, False, False)])[0]
+    client.simSetVehiclePose(
+        airsim.Pose(airsim.Vector3r(0, 0, -2), airsim.to_quaternion(0, 0, 0)), True
+    )
+    response = client.simGetImages(
+        [airsim.ImageRequest("0", airsim.ImageType.Segmentation, False, False)]
+    )[0]
     flat = np.frombuffer(response.image_data_uint8, np.uint8).reshape(-1, 3)
     colours = np.unique(flat, axis=0)
     assert 1 <= len(colours) <= 2, colours
@@ -120,7 +147,10 @@ def create_objects(client, folder):
     assert "1M_Cube_Chamfer" in client.simListAssets()
     pose = airsim.Pose(airsim.Vector3r(8, 0, -2), airsim.Quaternionr())
     name = client.simSpawnObject("box", "1M_Cube_Chamfer", pose, airsim.Vector3r(1, 1, 1))
-    assert name in client.simListSceneObjects() and abs(client.simGetObjectScale(name).x_val - 1) < 1e-6
+    assert (
+        name in client.simListSceneObjects()
+        and abs(client.simGetObjectScale(name).x_val - 1) < 1e-6
+    )
     other = client.simSpawnObject("box", "1M_Cube_Chamfer", pose, airsim.Vector3r(1, 1, 1))
     assert other != name and client.simDestroyObject(other)
     client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -2), airsim.Quaternionr()), True)
@@ -184,18 +214,25 @@ def geometry(client, folder):
     assert len(cells) == 16**3 and 50 < sum(cells) < 2000
     meshes = {mesh.name: mesh for mesh in client.simGetMeshPositionVertexBuffers()}
     cone = np.array(meshes["PulsingCone"].vertices).reshape(-1, 3)
-    assert np.allclose(cone.mean(axis=0)[:2], (30, -12), atol=0.5) and abs(cone[:, 2].min() + 5) < 0.01
+    assert (
+        np.allclose(cone.mean(axis=0)[:2], (30, -12), atol=0.5) and abs(cone[:, 2].min() + 5) < 0.01
+    )
 
 
 def weather(client, folder):
-    """Fog that is set shows in the picture, more of it more, and not in depth and segmentation; off is as before."""
+    """Fog that is set shows in the picture, more of it more, and not in depth and segmentation.
+
+    Off is as before.
+    """
     pose = airsim.Pose(airsim.Vector3r(-5, 0, -2), airsim.to_quaternion(0, 0, 0))
     client.simSetVehiclePose(pose, True)
 
     def seen(*kinds):
         requests = [airsim.ImageRequest("0", kind, kind == 1, False) for kind in kinds]
         found = client.simGetImages(requests)
-        return [np.array(r.image_data_float) if r.pixels_as_float else r.image_data_uint8 for r in found]
+        return [
+            np.array(r.image_data_float) if r.pixels_as_float else r.image_data_uint8 for r in found
+        ]
 
     def contrast():
         (picture,) = seen(0)
@@ -228,10 +265,16 @@ def recording(client, folder):
     place = Path(json.loads(client.getSettingsString())["Recording"]["Folder"])
     rows = []
     while len(rows) < 3:
-        rows = [line for file in place.glob("*/airsim_rec.txt") for line in file.read_text().splitlines()]
+        rows = [
+            line
+            for file in place.glob("*/airsim_rec.txt")
+            for line in file.read_text().splitlines()
+        ]
         time.sleep(0.02)
     client.stopRecording()
-    assert rows[0].split("\t")[:2] == ["VehicleName", "TimeStamp"] and rows[1].startswith("ComputerVision\t")
+    assert rows[0].split("\t")[:2] == ["VehicleName", "TimeStamp"] and rows[1].startswith(
+        "ComputerVision\t"
+    )
     (file,) = place.glob("*/images/" + rows[1].split("\t")[-1])
     assert file.read_bytes()[:4] == b"\x89PNG"
     assert not client.isRecording()

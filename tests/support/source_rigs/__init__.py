@@ -1,7 +1,8 @@
 """What the contract suite needs of each adapter: its emulator, its source, and how exact they are.
 
 Every module of this folder holds one ``RIG``; ``tests/contract/test_sources.py`` runs the same
-promises against all of them. The package of another project calls :func:`use` before it imports that suite.
+promises against all of them. The package of another project calls :func:`use` before it imports
+that suite.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ class SourceRig:
 
     Attributes:
         name: the adapter's ``type``.
-        emulator: opens the emulator for a motion that began at a bridge time, on free loopback ports.
+        emulator: opens the emulator for a motion that began at a bridge time, on free loopback
+            ports.
         source: a source configured for that running emulator.
         tolerance_m, tolerance_rad: what the wire loses (float32, millimetres, rotation vectors).
         skeletons: the wire carries humans.
-        flags_loss: the wire says which body is not tracked in the very frame (else it is found out later).
-        flags_return: it says so of a body that is tracked again, too (else a message of its own does, later).
+        flags_loss: the wire says which body is not tracked in the very frame (else it is found out
+            later).
+        flags_return: it says so of a body that is tracked again, too (else a message of its own
+            does, later).
         clock: ``two-way`` or ``one-way`` where the wire carries stamps, ``none`` without any.
         markers: the wire carries single markers.
     """

@@ -18,7 +18,9 @@ def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> MotiveEmula
 
 def _source(emulator: Emulator) -> PoseSource:
     assert isinstance(emulator, MotiveEmulator)
-    return OptitrackSource("optitrack", OptitrackConfig(command_port=emulator.command_port, markers="all"))
+    return OptitrackSource(
+        "optitrack", OptitrackConfig(command_port=emulator.command_port, markers="all")
+    )
 
 
 RIG = SourceRig(

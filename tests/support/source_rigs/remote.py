@@ -20,4 +20,6 @@ def _source(emulator: Emulator) -> PoseSource:
     return RemoteSource("lab", RemoteConfig(site="far", address=emulator.endpoint))
 
 
-RIG = SourceRig("remote", _emulator, _source, tolerance_m=1e-12, tolerance_rad=1e-12, clock="two-way")
+RIG = SourceRig(
+    "remote", _emulator, _source, tolerance_m=1e-12, tolerance_rad=1e-12, clock="two-way"
+)

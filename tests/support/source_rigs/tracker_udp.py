@@ -16,7 +16,9 @@ _RATE_HZ = 100.0
 
 
 def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> TrackerUdpEmulator:
-    return TrackerUdpEmulator(TrackerUdpEmulatorConfig(port=0, rate_hz=_RATE_HZ), motion, epoch_ns, faults)
+    return TrackerUdpEmulator(
+        TrackerUdpEmulatorConfig(port=0, rate_hz=_RATE_HZ), motion, epoch_ns, faults
+    )
 
 
 def _source(emulator: Emulator) -> TrackerUdpSource:

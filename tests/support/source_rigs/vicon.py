@@ -22,4 +22,11 @@ def _source(emulator: Emulator) -> ViconSource:
     return ViconSource("lab", ViconConfig(port=emulator.port, markers="all"))
 
 
-RIG = SourceRig(name="vicon", emulator=_emulator, source=_source, tolerance_m=1e-9, tolerance_rad=1e-7, markers=True)
+RIG = SourceRig(
+    name="vicon",
+    emulator=_emulator,
+    source=_source,
+    tolerance_m=1e-9,
+    tolerance_rad=1e-7,
+    markers=True,
+)

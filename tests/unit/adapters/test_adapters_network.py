@@ -57,8 +57,11 @@ def silent_name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Ev
     answers.set()
 
 
-async def test_a_silent_name_server_keeps_no_thread_of_the_loop_busy(silent_name_server: threading.Event) -> None:
-    asked = [asyncio.create_task(resolve("127.0.0.1", 801)) for _ in range(40)]  # more than any loop's threads
+async def test_a_silent_name_server_keeps_no_thread_of_the_loop_busy(
+    silent_name_server: threading.Event,
+) -> None:
+    # More than any loop's threads.
+    asked = [asyncio.create_task(resolve("127.0.0.1", 801)) for _ in range(40)]
     await asyncio.sleep(0)
     async with asyncio.timeout(60):
         assert await asyncio.to_thread(sum, (1, 2)) == 3
@@ -92,7 +95,9 @@ def test_a_silent_name_server_keeps_no_program_from_its_end(
     assert not caplog.records  # a loop that is gone is no trouble for who answers late
 
 
-def test_a_missing_subject_is_named_once_for_each_time_that_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_subject_is_named_once_for_each_time_that_it_goes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     wanted = ExpectedSubjects("lab", ("cf1", "wand"))
     with caplog.at_level(logging.WARNING):
         for seen in (("CF1", "wand"), ("CF1", "wand"), (), ("cf1", "wand"), ("wand",)):

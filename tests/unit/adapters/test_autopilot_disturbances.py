@@ -1,4 +1,7 @@
-"""Wind and broken rotors in what an autopilot is sent, over real sockets: sign and size against the vehicle model."""
+"""Wind and broken rotors in what an autopilot is sent, over real sockets.
+
+Sign and size against the vehicle model.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,19 @@ LOST = 0.3
 FRONT_RIGHT, REAR_LEFT, FRONT_LEFT, REAR_RIGHT = range(4)
 ARM_M = 0.08
 TWIST_M = DRONE.nominal_of("torque_nms2") / DRONE.nominal_of("thrust_ns2")
-SIGNS = {FRONT_RIGHT: (1, -1, -1), REAR_LEFT: (-1, 1, -1), FRONT_LEFT: (-1, -1, 1), REAR_RIGHT: (1, 1, 1)}
+SIGNS = {
+    FRONT_RIGHT: (1, -1, -1),
+    REAR_LEFT: (-1, 1, -1),
+    FRONT_LEFT: (-1, -1, 1),
+    REAR_RIGHT: (1, 1, 1),
+}
 """Of roll, pitch and yaw accelerations, forward right down, where a rotor pushes less."""
 
 
 def change(before: HilSensor, after: HilSensor) -> list[float]:
-    """Return the angular acceleration between two samples, of which each is a mean over its period."""
+    """Return the angular acceleration between two samples, of which each is a mean over its
+    period.
+    """
     dt_s = 1e-6 * (after.time_usec - before.time_usec)
     return [(b - a) / dt_s for a, b in zip(before[4:7], after[4:7], strict=True)]
 
@@ -39,7 +49,9 @@ def test_a_broken_rotor_turns_the_vehicle_in_the_next_samples(rotor: int) -> Non
     at_order = samples[-11]
     assert at_order[1:7] == pytest.approx((0.0, 0.0, -DRONE.gravity_mps2, 0.0, 0.0, 0.0), abs=1e-3)
     lost_n = LOST * WEIGHT_N / 4.0
-    assert samples[-10].zacc_mps2 == pytest.approx(-(WEIGHT_N - lost_n) / DRONE.mass_kg, rel=1e-3), "at once"
+    assert samples[-10].zacc_mps2 == pytest.approx(
+        -(WEIGHT_N - lost_n) / DRONE.mass_kg, rel=1e-3
+    ), "at once"
     (ixx, _, _), (_, iyy, _), (_, _, izz) = DRONE.inertia_kgm2
     sizes = lost_n * ARM_M / ixx, lost_n * ARM_M / iyy, lost_n * TWIST_M / izz
     assert change(samples[-10], samples[-1]) == pytest.approx(
@@ -60,9 +72,12 @@ def test_a_mended_rotor_pushes_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wind_mps", "axis", "sign"), [((5.0, 0.0, 0.0), 0, 1), ((0.0, 5.0, 0.0), 1, -1), ((0.0, 0.0, 5.0), 2, -1)]
+    ("wind_mps", "axis", "sign"),
+    [((5.0, 0.0, 0.0), 0, 1), ((0.0, 5.0, 0.0), 1, -1), ((0.0, 0.0, 5.0), 2, -1)],
 )
-def test_wind_pushes_the_accelerometer_by_the_drag(wind_mps: tuple[float, float, float], axis: int, sign: int) -> None:
+def test_wind_pushes_the_accelerometer_by_the_drag(
+    wind_mps: tuple[float, float, float], axis: int, sign: int
+) -> None:
     """Ahead is east: wind to the east pushes ahead, to the north to the left, upwards up."""
     with recorded("ardupilot", {}) as (simulation, peer):
         settle(simulation)
@@ -72,4 +87,6 @@ def test_wind_pushes_the_accelerometer_by_the_drag(wind_mps: tuple[float, float,
     push_mps2 = DRONE.drag_ns2pm2 * 5.0**2 / DRONE.mass_kg
     differences = [b - a for a, b in zip(before, after, strict=True)]
     assert differences[axis] == pytest.approx(sign * push_mps2, rel=0.01)
-    assert [d for i, d in enumerate(differences) if i != axis] == pytest.approx([0.0, 0.0], abs=1e-3)
+    assert [d for i, d in enumerate(differences) if i != axis] == pytest.approx(
+        [0.0, 0.0], abs=1e-3
+    )

@@ -1,4 +1,6 @@
-"""Battery, motor curve, airspeed, range and optical flow in what an autopilot is sent, over real sockets."""
+"""Battery, motor curve, airspeed, range and optical flow in what an autopilot is sent, over real
+sockets.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,12 @@ def test_a_battery_sags_under_the_rotors_power_and_the_thrust_with_it(output: fl
     volts, amperes = line["battery"]["voltage"], line["battery"]["current"]
     up_mps2 = -line["imu"]["accel_body"][2]
     assert volts * amperes == pytest.approx(power_w(up_mps2), rel=1e-3)
-    assert volts == pytest.approx(FULL_V - RESISTANCE_OHM * amperes, abs=0.01), "0.3 s take little of the charge"
-    assert up_mps2 == pytest.approx(G * (output / HOVER * volts / FULL_V) ** 2, rel=2e-3), "speeds follow the voltage"
+    assert volts == pytest.approx(FULL_V - RESISTANCE_OHM * amperes, abs=0.01), (
+        "0.3 s take little of the charge"
+    )
+    assert up_mps2 == pytest.approx(G * (output / HOVER * volts / FULL_V) ** 2, rel=2e-3), (
+        "speeds follow the voltage"
+    )
     assert up_mps2 < G * (output / HOVER) ** 2
 
 
@@ -75,7 +81,9 @@ def test_motors_follow_their_curve() -> None:
         ({"preset": "airsim", "dead_band": 0.1}, {0.1: 0.0, 0.55: math.sqrt(0.5)}),
     ],
 )
-def test_motors_follow_a_published_curve(motors: dict[str, Any], shares: dict[float, float]) -> None:
+def test_motors_follow_a_published_curve(
+    motors: dict[str, Any], shares: dict[float, float]
+) -> None:
     with recorded("px4", {"motors": motors}) as (simulation, peer):
         for output, share in shares.items():
             peer.motors = [output] * 4
@@ -86,8 +94,13 @@ def test_motors_follow_a_published_curve(motors: dict[str, Any], shares: dict[fl
 
 def test_a_curve_of_rotor_speeds_is_refused_where_commands_are_thrusts() -> None:
     vehicle = {"model": "airsim", "autopilot": {"kind": "px4", "motors": {"preset": "gazebo_iris"}}}
-    with pytest.raises(ValidationError, match="model 'airsim' takes thrusts; set dead_band, idle and exponent instead"):
-        SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}})
+    with pytest.raises(
+        ValidationError,
+        match="model 'airsim' takes thrusts; set dead_band, idle and exponent instead",
+    ):
+        SimulatedConfig.model_validate(
+            {"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}}
+        )
 
 
 def test_airspeed_is_that_of_the_wind_ahead() -> None:
@@ -108,7 +121,10 @@ def test_airspeed_is_that_of_the_wind_ahead() -> None:
 
 
 def place(
-    simulation: Simulation, q: tuple[float, float, float, float], v: tuple[float, ...], w: tuple[float, ...]
+    simulation: Simulation,
+    q: tuple[float, float, float, float],
+    v: tuple[float, ...],
+    w: tuple[float, ...],
 ) -> None:
     """Put the vehicle to 10 m, and fly until the next reading."""
     simulation.order(PlaceOrder(0, (0.0, 0.0, 10.0), q, (v[0], v[1], v[2]), (w[0], w[1], w[2])))
@@ -141,7 +157,9 @@ def test_flow_is_that_of_a_push_and_of_a_turn(
     found = newest.integrated_x_rad, newest.integrated_y_rad
     assert found == pytest.approx([SPAN_S * rate for rate in flow_radps], rel=0.05, abs=1e-3)
     turn = newest.integrated_xgyro_rad, newest.integrated_ygyro_rad, newest.integrated_zgyro_rad
-    assert turn == pytest.approx([SPAN_S * w[0], -SPAN_S * w[1], -SPAN_S * w[2]], rel=0.05, abs=1e-3)
+    assert turn == pytest.approx(
+        [SPAN_S * w[0], -SPAN_S * w[1], -SPAN_S * w[2]], rel=0.05, abs=1e-3
+    )
 
 
 def ranges(peer: RecordingPeer) -> list[float]:
@@ -163,20 +181,31 @@ def test_the_range_is_along_the_tilted_body_and_ends_at_its_reach() -> None:
 
 def test_ranges_end_at_objects_of_the_scene(tmp_path: Path) -> None:
     path = tmp_path / "column.yaml"
-    path.write_text("scene: c\nobjects:\n  - {name: c, box: {size_m: [2.0, 2.0, 4.0]}, p_m: [0.0, 0.0, 0.0]}\n")
+    path.write_text(
+        "scene: c\nobjects:\n  - {name: c, box: {size_m: [2.0, 2.0, 4.0]}, p_m: [0.0, 0.0, 0.0]}\n"
+    )
     parts = {"range_finder": {"noise_m": 0.0}}
-    with recorded("ardupilot", parts, source={"contact": {"scene": str(path)}}) as (simulation, peer):
+    with recorded("ardupilot", parts, source={"contact": {"scene": str(path)}}) as (
+        simulation,
+        peer,
+    ):
         settle(simulation)
         found = [line["rng_1"] for line in peer.sent if "rng_1" in line]
     assert found[-1] == pytest.approx(6.0, abs=0.01)
 
 
 def test_the_same_seed_gives_the_same_messages() -> None:
-    parts: dict[str, Any] = {name: {} for name in ("battery", "airspeed", "range_finder", "optical_flow")}
+    parts: dict[str, Any] = {
+        name: {} for name in ("battery", "airspeed", "range_finder", "optical_flow")
+    }
     flown = []
     for seed in (3, 3, 4):
         with recorded("px4", parts, source={"seed": seed}) as (simulation, peer):
-            simulation.order(DisturbOrder(0, VehicleDisturbance((3.0, 0.0, 0.0), lost_shares=(0.1, 0.0, 0.0, 0.0))))
+            simulation.order(
+                DisturbOrder(
+                    0, VehicleDisturbance((3.0, 0.0, 0.0), lost_shares=(0.1, 0.0, 0.0, 0.0))
+                )
+            )
             settle(simulation)
             flown.append(list(peer.sent))
     assert flown[0] == flown[1]
@@ -188,7 +217,10 @@ def test_the_same_seed_gives_the_same_messages() -> None:
     [
         ({"kind": "betaflight", "airspeed": {}}, "Betaflight's simulator takes neither"),
         ({"kind": "ardupilot", "optical_flow": {}}, "optical_flow is for kind: px4"),
-        ({"kind": "px4", "battery": {"cell_full_v": 3.0}}, "cell_empty_v must be less than cell_full_v"),
+        (
+            {"kind": "px4", "battery": {"cell_full_v": 3.0}},
+            "cell_empty_v must be less than cell_full_v",
+        ),
         ({"kind": "px4", "range_finder": {"min_m": 20}}, "min_m must be less than max_m"),
         ({"kind": "px4", "motors": {"dead_band": 1.0}}, "less than 1"),
     ],
@@ -196,4 +228,6 @@ def test_the_same_seed_gives_the_same_messages() -> None:
 def test_wrong_parts_are_refused(autopilot: dict[str, Any], problem: str) -> None:
     vehicle = {"model": "flightgoggles", "autopilot": autopilot}
     with pytest.raises(ValidationError, match=problem):
-        SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1200, "vehicles": {"quad": vehicle}})
+        SimulatedConfig.model_validate(
+            {"type": "simulated", "step_hz": 1200, "vehicles": {"quad": vehicle}}
+        )

@@ -1,4 +1,7 @@
-"""The server of all emulators: what it captures, when it sends, and that every message is accounted for."""
+"""The server of all emulators.
+
+What it captures, when it sends, and that every message is accounted for.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ class Line:
 
     def at(self, t_ns: int) -> MotionFrame:
         p_m = np.array([[t_ns * 1e-9, 0.0, 0.0]])
-        return MotionFrame(self.subjects, p_m, np.array([[0.0, 0.0, 0.0, 1.0]]), np.ones(1, dtype=np.bool_))
+        return MotionFrame(
+            self.subjects, p_m, np.array([[0.0, 0.0, 0.0, 1.0]]), np.ones(1, dtype=np.bool_)
+        )
 
 
 class Counting(Emulator):
@@ -62,7 +67,9 @@ class Counting(Emulator):
 
     def _on_frame(self, frame: EmulatedFrame) -> None:
         self.frames.append(frame)
-        self.server.send(self.deliver, frame.number.to_bytes(4, "big") * 2, latency_ns=self.latency_ns)
+        self.server.send(
+            self.deliver, frame.number.to_bytes(4, "big") * 2, latency_ns=self.latency_ns
+        )
 
     def deliver(self, message: bytes) -> None:
         self.sent.append((now_ns(), message))
@@ -70,7 +77,9 @@ class Counting(Emulator):
     @property
     def numbers(self) -> list[int]:
         """Of the frames that arrived unbroken."""
-        return [int.from_bytes(m[:4], "big") for _, m in self.sent if len(m) == 8 and m[:4] == m[4:]]
+        return [
+            int.from_bytes(m[:4], "big") for _, m in self.sent if len(m) == 8 and m[:4] == m[4:]
+        ]
 
 
 @pytest.fixture
@@ -93,7 +102,9 @@ async def tick(emulator: Counting, count: int) -> None:
 def assert_accounted(emulator: Counting) -> None:
     c = emulator.counters
     on_its_way = c["offered"] + c["duplicated"] + c["garbage"]
-    assert on_its_way == c["lost"] + c["silenced"] + c["delivered"] + c["undelivered"] + c["overflow"]
+    assert (
+        on_its_way == c["lost"] + c["silenced"] + c["delivered"] + c["undelivered"] + c["overflow"]
+    )
     assert c["delivered"] == len(emulator.sent)
 
 
@@ -150,11 +161,15 @@ async def test_a_burst_comes_at_once_and_in_order(standing: None) -> None:
             emulator.latency_ns = latency_ms * MS
             await tick(emulator, 1)
     begin_ns, end_ns = (emulator.server.started_ns + ms * MS for ms in (100, 300))
-    caught = {frame.number for frame in emulator.frames if begin_ns <= frame.t_ns <= end_ns - 10 * MS}
+    caught = {
+        frame.number for frame in emulator.frames if begin_ns <= frame.t_ns <= end_ns - 10 * MS
+    }
     held = [n for n in emulator.numbers if n in caught]
     assert len(held) == len(caught) == 39
     assert held == sorted(held)
-    assert {at_ns for n, (at_ns, _) in zip(emulator.numbers, emulator.sent, strict=True) if n in caught} == {end_ns}
+    assert {
+        at_ns for n, (at_ns, _) in zip(emulator.numbers, emulator.sent, strict=True) if n in caught
+    } == {end_ns}
 
 
 async def test_a_restart_begins_again_with_frame_one(standing: None) -> None:
@@ -178,7 +193,9 @@ async def test_a_commanded_restart_goes_on_with_the_same_faults() -> None:
         assert emulator.server.foreign_ns(t_ns) == t_ns + 10**6
     async with Counting("drift=1000ppm", own_clock=True) as emulator:
         t_ns = emulator.server.started_ns + 10**9
-        assert emulator.foreign_ns(t_ns) == t_ns + 10**6 + 100 * 10**9 + round((t_ns - emulator.server.epoch_ns) * 1e-5)
+        assert emulator.foreign_ns(t_ns) == t_ns + 10**6 + 100 * 10**9 + round(
+            (t_ns - emulator.server.epoch_ns) * 1e-5
+        )
 
 
 async def test_subjects_are_troubled_as_told() -> None:

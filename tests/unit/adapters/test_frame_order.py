@@ -48,11 +48,16 @@ def steady(*numbers: int, offset_ms: int = 10_000) -> Sequence[tuple[int, int | 
 def test_losses_repeats_and_overtaken_frames(numbers: list[int], verdicts: str, lost: int) -> None:
     for stamped in (True, False):
         order = FrameOrder()
-        assert judged(order, steady(*numbers) if stamped else [(number, None) for number in numbers]) == verdicts
+        assert (
+            judged(order, steady(*numbers) if stamped else [(number, None) for number in numbers])
+            == verdicts
+        )
         assert order.lost == lost
 
 
-@pytest.mark.parametrize("copies", [[20], [20] * 5, [20, 21], [20, 21, 22, 23], [200, 199, 20, 21, 150]])
+@pytest.mark.parametrize(
+    "copies", [[20], [20] * 5, [20, 21], [20, 21, 22, 23], [200, 199, 20, 21, 150]]
+)
 def test_late_copies_never_prove_a_restart(copies: list[int]) -> None:
     order = FrameOrder()
     assert judged(order, steady(*range(10, 301))) == "N" * 291
@@ -79,14 +84,25 @@ def test_a_restart_is_proved_by_a_server_that_sends_every_twentieth_frame() -> N
 def test_a_frame_of_the_old_sequence_between_refutes_the_restart() -> None:
     order = FrameOrder()
     judged(order, steady(100, 101))
-    mixed = [*steady(102), (0, 90_000), *steady(103), (1, 90_010), *steady(104), (2, 90_020), (3, 90_030)]
+    mixed = [
+        *steady(102),
+        (0, 90_000),
+        *steady(103),
+        (1, 90_010),
+        *steady(104),
+        (2, 90_020),
+        (3, 90_030),
+    ]
     assert judged(order, mixed, 20) == "NONONO!"
 
 
 def test_late_frames_of_the_old_sequence_do_not_follow_a_restart() -> None:
     order = FrameOrder()
     judged(order, steady(*range(10, 301)))
-    assert judged(order, [(0, 20_000), (1, 20_010), *steady(299, 300), (2, 20_020), (3, 20_030)], 3000) == "O!OONN"
+    assert (
+        judged(order, [(0, 20_000), (1, 20_010), *steady(299, 300), (2, 20_020), (3, 20_030)], 3000)
+        == "O!OONN"
+    )
 
 
 def test_what_may_be_late_is_proved_by_the_silence_of_the_old_sequence() -> None:

@@ -25,7 +25,10 @@ box:
 """
 RIGID_M = np.array([[0.0, 0.0, 0.0], [0.3, 0.0, 0.0], [0.1, 0.08, 0.0], [0.12, 0.0, 0.09]])
 REST_M = np.vstack((RIGID_M, np.add(RIGID_M, (0.4, 0.0, 0.0)), np.add(RIGID_M, (0.0, 2.0, 0.0))))
-LABELS = (*(f"anna/{part}{i}" for part in "AB" for i in range(1, 5)), *(f"box/C{i}" for i in range(1, 5)))
+LABELS = (
+    *(f"anna/{part}{i}" for part in "AB" for i in range(1, 5)),
+    *(f"box/C{i}" for i in range(1, 5)),
+)
 PERIOD_NS = 10_000_000
 ROOT_M = REST_M[:4].mean(axis=0)
 
@@ -41,7 +44,9 @@ def turned_m(number: int) -> np.ndarray:
     return q_rotate(q_from_euler_zyx(0.01 * number, 0.0, 0.0), REST_M)
 
 
-def frame(number: int, *hidden: str, labels: tuple[str, ...] = LABELS, p_m: np.ndarray | None = None) -> SourceFrame:
+def frame(
+    number: int, *hidden: str, labels: tuple[str, ...] = LABELS, p_m: np.ndarray | None = None
+) -> SourceFrame:
     places = turned_m(number) if p_m is None else p_m
     tracked = np.array([label not in hidden for label in labels], dtype=np.bool_)
     return SourceFrame(
@@ -69,7 +74,9 @@ def test_markers_become_a_human_and_a_body_beside_those_of_the_source(tmp_path: 
         seen = subjects.frame(frame(number))
         assert seen.subjects == ("gate", "box") and seen.tracked.all()
         assert seen.p_m[0].tolist() == [1.0, 2.0, 3.0]
-        assert seen.p_m[1] == pytest.approx(turned_m(number)[8:].mean(axis=0), abs=1e-9), "the template's box"
+        assert seen.p_m[1] == pytest.approx(turned_m(number)[8:].mean(axis=0), abs=1e-9), (
+            "the template's box"
+        )
         (anna,) = seen.skeletons
         assert (anna.model.bones, anna.model.parents) == (("upper", "lower"), (-1, 0))
         assert anna.tracked.all()
@@ -110,7 +117,9 @@ def test_labels_without_the_subject_are_found(tmp_path: Path) -> None:
     assert len(seen.skeletons) == 1 and seen.subjects == ("gate", "box")
 
 
-def test_labels_that_never_come_are_told_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_labels_that_never_come_are_told_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     status = Status("lab")
     subjects = MarkerBodies(template_file(tmp_path, TEMPLATE.replace("A3", "A9")), status)
     told = "anna: no markers anna/A9; the stream has anna/A1, anna/A2, anna/A3, anna/A4, anna/B1"
@@ -163,7 +172,10 @@ def test_markers_that_are_no_places_are_not_seen(tmp_path: Path, nonsense: float
     broken_m = turned_m(1)
     broken_m[4:] = nonsense
     seen = subjects.frame(frame(1, p_m=broken_m))
-    assert seen.skeletons[0].tracked.tolist() == [True, False] and seen.tracked.tolist() == [True, False]
+    assert seen.skeletons[0].tracked.tolist() == [True, False] and seen.tracked.tolist() == [
+        True,
+        False,
+    ]
     assert np.isfinite(seen.skeletons[0].p_m).all() and np.isfinite(seen.p_m).all()
 
 
@@ -183,9 +195,13 @@ def test_other_events_pass_and_a_reset_forgets_where_a_subject_was(tmp_path: Pat
     assert events[0] is exchange and events[3] is reset
     before, after = events[2], events[4]
     assert isinstance(before, SourceFrame) and isinstance(after, SourceFrame)
-    assert before.skeletons[0].p_m[0] == pytest.approx(q_rotate(q_from_euler_zyx(0.5, 0.0, 0.0), ROOT_M), abs=1e-9)
+    assert before.skeletons[0].p_m[0] == pytest.approx(
+        q_rotate(q_from_euler_zyx(0.5, 0.0, 0.0), ROOT_M), abs=1e-9
+    )
     assert not after.skeletons[0].tracked.any()
-    assert after.skeletons[0].p_m[0] == pytest.approx(ROOT_M, abs=1e-9), "as in the template, not as before the reset"
+    assert after.skeletons[0].p_m[0] == pytest.approx(ROOT_M, abs=1e-9), (
+        "as in the template, not as before the reset"
+    )
 
 
 @pytest.mark.parametrize(

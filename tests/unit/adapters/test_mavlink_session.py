@@ -8,7 +8,12 @@ import pytest
 
 from vil_adapters.common.mavlink_session import RateRequest
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind
-from vil_bridge.protocols.mavlink.messages import AttitudeQuaternion, CommandAck, LocalPositionNed, Odometry
+from vil_bridge.protocols.mavlink.messages import (
+    AttitudeQuaternion,
+    CommandAck,
+    LocalPositionNed,
+    Odometry,
+)
 
 MS = 1_000_000
 FC = (7, 1)
@@ -22,7 +27,11 @@ def request() -> RateRequest[ImuKind]:
 
 
 def asked(
-    asking: RateRequest[ImuKind], times_ms: Iterable[int], flowing: ImuKind | None, rate_hz: float, heard: bool = True
+    asking: RateRequest[ImuKind],
+    times_ms: Iterable[int],
+    flowing: ImuKind | None,
+    rate_hz: float,
+    heard: bool = True,
 ) -> list[tuple[int, str]]:
     """When and for what it asks while this comes."""
     questions = []
@@ -59,7 +68,9 @@ def test_without_an_answer_the_next_message_has_its_turn() -> None:
 
 
 @pytest.mark.parametrize(("result", "then"), [(0, "highres"), (4, "scaled")])
-def test_what_was_agreed_to_is_waited_for_and_what_was_refused_is_not(result: int, then: str) -> None:
+def test_what_was_agreed_to_is_waited_for_and_what_was_refused_is_not(
+    result: int, then: str
+) -> None:
     asking = request()
     asked(asking, [0], None, 0.0)
     assert asking.answered(FC, CommandAck(511, result, **US))
@@ -102,8 +113,12 @@ def test_only_the_answer_to_our_question_counts_and_only_once() -> None:
     assert not asking.answered(FC, good)
 
 
-@pytest.mark.parametrize(("results", "then"), [((0, 0), [32.0, 31.0]), ((0,), [331.0]), ((0, 4), [331.0])])
-def test_a_kind_of_two_messages_is_agreed_to_when_both_are(results: tuple[int, ...], then: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("results", "then"), [((0, 0), [32.0, 31.0]), ((0,), [331.0]), ((0, 4), [331.0])]
+)
+def test_a_kind_of_two_messages_is_agreed_to_when_both_are(
+    results: tuple[int, ...], then: list[float]
+) -> None:
     asking = RateRequest({"both": (LocalPositionNed, AttitudeQuaternion), "one": (Odometry,)}, 50.0)
     asking.received(FC, 0)
     assert [command.param1 for command in asking.due(0, None, 0.0)] == [32.0, 31.0]

@@ -20,14 +20,21 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.messages import AttitudeQuaternion, EstimatorStatus, LocalPositionNed, Odometry
+from vil_bridge.protocols.mavlink.messages import (
+    AttitudeQuaternion,
+    EstimatorStatus,
+    LocalPositionNed,
+    Odometry,
+)
 
 NED, ENU, FRD, FLU = 1, 4, 20, 21
 NOT_GIVEN = (math.nan,) * 6
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
 
-def odometry(frame: int, q_wxyz: tuple[float, ...] = UPRIGHT, p: tuple[float, ...] = (1.0, 2.0, -3.0)) -> Odometry:
+def odometry(
+    frame: int, q_wxyz: tuple[float, ...] = UPRIGHT, p: tuple[float, ...] = (1.0, 2.0, -3.0)
+) -> Odometry:
     x, y, z = p
     return Odometry(5_000_123, x, y, z, q_wxyz, *NOT_GIVEN, frame_id=frame)
 
@@ -42,7 +49,9 @@ def test_a_vehicle_that_looks_north_has_its_nose_along_y() -> None:
     assert pose is not None
     assert pose.t_ns == 5_000_123_000
     assert pose.p_m == pytest.approx([2.0, 1.0, 3.0])
-    assert axes(pose.q_xyzw) == pytest.approx(np.array([[0, 1, 0], [-1, 0, 0], [0, 0, 1]]), abs=1e-12)
+    assert axes(pose.q_xyzw) == pytest.approx(
+        np.array([[0, 1, 0], [-1, 0, 0], [0, 0, 1]]), abs=1e-12
+    )
 
 
 def test_a_vehicle_that_looks_along_the_labs_x_is_not_turned() -> None:
@@ -70,7 +79,9 @@ def test_upright_in_a_frame_with_z_up_the_attitude_is_half_a_roll(frame: int) ->
     ],
     ids=["yaw to the east", "nose up", "right side down"],
 )
-def test_turns_in_ned(euler_ned: tuple[float, float, float], nose: list[int], left: list[int]) -> None:
+def test_turns_in_ned(
+    euler_ned: tuple[float, float, float], nose: list[int], left: list[int]
+) -> None:
     x, y, z, w = Rotation.from_euler("ZYX", euler_ned, degrees=True).as_quat()
     pose = from_odometry(odometry(NED, (w, x, y, z)))
     assert pose is not None
@@ -79,7 +90,9 @@ def test_turns_in_ned(euler_ned: tuple[float, float, float], nose: list[int], le
 
 @pytest.mark.parametrize("frame", [NED, ENU, FRD, FLU])
 def test_poses_survive_both_ways(frame: int) -> None:
-    pose = VehiclePose(7_000_000_000, np.array([1.5, -2.5, 0.75]), q_from_euler_zyx(0.5, -0.25, 2.0))
+    pose = VehiclePose(
+        7_000_000_000, np.array([1.5, -2.5, 0.75]), q_from_euler_zyx(0.5, -0.25, 2.0)
+    )
     back = from_odometry(to_odometry(pose, frame, 0, tracked=True))
     assert back is not None
     assert back.t_ns == pose.t_ns
@@ -102,7 +115,9 @@ def test_an_attitude_is_carried_to_the_time_of_the_position() -> None:
     assert from_local_position(position._replace(time_boot_ms=1_101), attitude) is None
     assert from_local_position(position, None) is None
     with pytest.raises(ProtocolError, match="values that are not finite"):
-        from_local_position(position, AttitudeQuaternion(1_000, math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0))
+        from_local_position(
+            position, AttitudeQuaternion(1_000, math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0)
+        )
 
 
 def test_a_failed_estimate_is_no_pose() -> None:

@@ -28,7 +28,9 @@ def test_the_drone_rests_level_for_a_second_and_is_always_tracked() -> None:
     assert start.subjects == motion.subjects == ("alpha",)
     np.testing.assert_array_equal(start.p_m, later.p_m)
     np.testing.assert_array_equal(start.q_xyzw, later.q_xyzw)
-    np.testing.assert_allclose(q_rotate(start.q_xyzw[0], np.array([0.0, 0.0, 1.0])), [0.0, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(
+        q_rotate(start.q_xyzw[0], np.array([0.0, 0.0, 1.0])), [0.0, 0.0, 1.0], atol=1e-12
+    )
     assert start.tracked.all() and motion.at(50 * S).tracked.all()
     w, f = np.array(DroneMotion(imu=PERFECT).imu_between(0, S)[-1][1:])
     np.testing.assert_allclose(w, 0.0, atol=1e-12)
@@ -45,11 +47,15 @@ def test_the_flight_stays_in_its_volume_at_a_walking_pace_and_looks_ahead() -> N
     assert 1.0 < np.sqrt(np.mean(speed_mps**2)) < 1.5
     w_radps = np.linalg.norm([w for _, w, _ in motion.imu_between(4 * S, 100 * S)], axis=1)
     assert 0.5 < w_radps.mean() < 1.0
-    ahead = np.array([q_rotate(motion.truth(t).q_xyzw, np.array([1.0, 0.0, 0.0])) for t in times_ns])
+    ahead = np.array(
+        [q_rotate(motion.truth(t).q_xyzw, np.array([1.0, 0.0, 0.0])) for t in times_ns]
+    )
     assert ahead[:, 0].min() > np.cos(0.65)
 
 
-def _integrate(motion: DroneMotion, begin_ns: int, end_ns: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _integrate(
+    motion: DroneMotion, begin_ns: int, end_ns: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Strap-down integration by the trapezoidal rule, from the true state at ``begin_ns``."""
     samples = motion.imu_between(begin_ns - 1, end_ns)
     start = motion.truth(begin_ns)
@@ -90,7 +96,8 @@ def test_bias_and_noise_have_the_stated_size() -> None:
 def test_idling_motors_shake_the_imu_and_not_the_mean() -> None:
     motors = replace(PERFECT, gyro_vibration_radps=0.05, accel_vibration_mps2=1.0)
     clean, shaken = (
-        DroneMotion(rest_s=30.0, imu=imu, imu_rate_hz=250).imu_between(0, 20 * S) for imu in (PERFECT, motors)
+        DroneMotion(rest_s=30.0, imu=imu, imu_rate_hz=250).imu_between(0, 20 * S)
+        for imu in (PERFECT, motors)
     )
     gyro = np.array([w for _, w, _ in shaken]) - [w for _, w, _ in clean]
     accel = np.array([f for _, _, f in shaken]) - [f for _, _, f in clean]
@@ -102,7 +109,9 @@ def test_idling_motors_shake_the_imu_and_not_the_mean() -> None:
 
 
 def test_the_seed_decides_the_noise() -> None:
-    one, same, other = (DroneMotion(imu=ImuErrors(seed=seed)).imu_between(0, S // 10) for seed in (1, 1, 2))
+    one, same, other = (
+        DroneMotion(imu=ImuErrors(seed=seed)).imu_between(0, S // 10) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal([w for _, w, _ in one], [w for _, w, _ in same])
     assert not np.array_equal([w for _, w, _ in one], [w for _, w, _ in other])
 

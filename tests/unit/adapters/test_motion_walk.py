@@ -29,7 +29,9 @@ def test_the_skeleton_is_a_tree_of_21_named_bones_of_an_adult(walk: WalkMotion) 
     (model,) = walk.skeleton_models
     assert model.name == "Actor"
     assert len(model.bones) == len(set(model.bones)) == len(model.parents) == 21
-    assert {"Hip", "Chest", "Head", "LUArm", "RHand", "LThigh", "RShin", "LFoot", "RToe"} <= set(model.bones)
+    assert {"Hip", "Chest", "Head", "LUArm", "RHand", "LThigh", "RShin", "LFoot", "RToe"} <= set(
+        model.bones
+    )
     assert model.parents[0] == -1
     assert all(0 <= parent < i for i, parent in enumerate(model.parents[1:], start=1))
     rest_m = np.zeros((21, 3))
@@ -44,13 +46,17 @@ def test_the_skeleton_is_a_tree_of_21_named_bones_of_an_adult(walk: WalkMotion) 
 def test_a_frame_holds_the_skeleton_and_no_rigid_body(walk: WalkMotion) -> None:
     frame = walk.at(0)
     assert walk.subjects == frame.subjects == ()
-    assert frame.p_m.shape == (0, 3) and frame.q_xyzw.shape == (0, 4) and frame.tracked.shape == (0,)
+    assert (
+        frame.p_m.shape == (0, 3) and frame.q_xyzw.shape == (0, 4) and frame.tracked.shape == (0,)
+    )
     (skeleton,) = frame.skeletons
     assert skeleton.model is walk.skeleton_models[0]
     assert skeleton.tracked.all() and skeleton.p_m.shape == (21, 3)
 
 
-def test_every_bone_follows_from_its_parent(walk: WalkMotion, poses: tuple[FloatArray, FloatArray]) -> None:
+def test_every_bone_follows_from_its_parent(
+    walk: WalkMotion, poses: tuple[FloatArray, FloatArray]
+) -> None:
     p_m, q_xyzw = poses
     model = walk.skeleton_models[0]
     np.testing.assert_allclose(np.linalg.norm(q_xyzw, axis=-1), 1.0, atol=1e-12)
@@ -78,7 +84,9 @@ def test_a_foot_stands_still_on_the_floor_for_more_than_half_of_each_stride(
     assert poses[0][:, :, 2].min() >= 0.0199
 
 
-def test_legs_never_over_stretch_and_knees_bend_forward(walk: WalkMotion, poses: tuple[FloatArray, FloatArray]) -> None:
+def test_legs_never_over_stretch_and_knees_bend_forward(
+    walk: WalkMotion, poses: tuple[FloatArray, FloatArray]
+) -> None:
     bones = walk.skeleton_models[0].bones
     p_m, q_xyzw = poses
     for side in "LR":
@@ -109,10 +117,15 @@ def test_the_hip_walks_a_circle_facing_along_it(walk: WalkMotion) -> None:
         assert forward[:2] @ along > np.cos(0.15)
 
 
-def test_arms_swing_against_the_legs(walk: WalkMotion, poses: tuple[FloatArray, FloatArray]) -> None:
+def test_arms_swing_against_the_legs(
+    walk: WalkMotion, poses: tuple[FloatArray, FloatArray]
+) -> None:
     bones = walk.skeleton_models[0].bones
     p_m, q_xyzw = poses
     forward = q_rotate(q_xyzw[:, 0], np.array([1.0, 0.0, 0.0]))
-    ahead = {b: ((p_m[:, bones.index(b)] - p_m[:, 0]) * forward).sum(-1) for b in ("LHand", "RHand", "LFoot", "RFoot")}
+    ahead = {
+        b: ((p_m[:, bones.index(b)] - p_m[:, 0]) * forward).sum(-1)
+        for b in ("LHand", "RHand", "LFoot", "RFoot")
+    }
     assert np.corrcoef(ahead["LHand"], ahead["LFoot"])[0, 1] < -0.7
     assert np.corrcoef(ahead["RHand"], ahead["RFoot"])[0, 1] < -0.7

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from tests.support.common import data_dir
-from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models, golden, suffix
+from tests.support.optitrack import (
+    OLD_VERSIONS,
+    VERSIONS,
+    Version,
+    datagram,
+    full_frame,
+    full_models,
+    golden,
+    suffix,
+)
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.protocols.natnet.codec import (
@@ -34,7 +43,12 @@ from vil_bridge.protocols.natnet.codec import (
 )
 from vil_bridge.protocols.natnet.frame import BODY, AnalogSamples, NatNetFrame, SkeletonPose, Suffix
 from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
-from vil_bridge.protocols.natnet.model import BodyDescription, MarkerDescription, Models, SkeletonDescription
+from vil_bridge.protocols.natnet.model import (
+    BodyDescription,
+    MarkerDescription,
+    Models,
+    SkeletonDescription,
+)
 from vil_bridge.protocols.natnet.model_codec import decode_models, encode_models
 from vil_bridge.protocols.natnet.reader import DatagramReader
 
@@ -51,10 +65,12 @@ def bodies(*rows: tuple[int, tuple[float, ...], tuple[float, ...], float, int]) 
     return np.array(list(rows), dtype=BODY)
 
 
-# --- golden vectors --------------------------------------------------------------------------------
+# --- golden vectors -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "version"), [("frame_30_one_body", V30), ("frame_41_one_body", V41)])
+@pytest.mark.parametrize(
+    ("name", "version"), [("frame_30_one_body", V30), ("frame_41_one_body", V41)]
+)
 def test_golden_body_frame(name: str, version: Version) -> None:
     frame = decode_frame(golden(name), version)
     assert frame.number == 1001
@@ -64,7 +80,9 @@ def test_golden_body_frame(name: str, version: Version) -> None:
     assert frame.bodies["error"][0] == np.float32(0.0005)
     assert frame.bodies["params"].tolist() == [1]
     assert (frame.suffix, frame.skeletons, frame.unread) == (VECTOR_SUFFIX, (), 0)
-    written = NatNetFrame(1001, bodies((7, (1, 2, -0.5), (0, 0, 0, 1), 0.0005, 1)), suffix=VECTOR_SUFFIX)
+    written = NatNetFrame(
+        1001, bodies((7, (1, 2, -0.5), (0, 0, 0, 1), 0.0005, 1)), suffix=VECTOR_SUFFIX
+    )
     assert encode_frame(written, version) == golden(name)
 
 
@@ -75,9 +93,9 @@ def test_golden_skeleton_frame() -> None:
     assert (skeleton.bones["id"] & 0xFFFF).tolist() == [1, 2]
     assert skeleton.bones["p"].tolist() == [[0.0, 1.0, 0.0], [0.0, 0.25, 0.0]]
     assert skeleton.bones["params"].tolist() == [1, 1]
-    assert encode_frame(NatNetFrame(1001, skeletons=(skeleton,), suffix=VECTOR_SUFFIX), V41) == golden(
-        "frame_41_skeleton"
-    )
+    assert encode_frame(
+        NatNetFrame(1001, skeletons=(skeleton,), suffix=VECTOR_SUFFIX), V41
+    ) == golden("frame_41_skeleton")
 
 
 def test_golden_models() -> None:
@@ -94,14 +112,19 @@ def test_golden_server_info() -> None:
     assert len(written) == 4 + 279
     assert b"left over" in written
     assert decode_server_info(written) == info
-    assert decode_server_info(datagram(1, written[4:] + bytes(8))) == info, "longer ones are accepted"
+    assert decode_server_info(datagram(1, written[4:] + bytes(8))) == info, (
+        "longer ones are accepted"
+    )
 
 
-# --- nine packets of a real Motive 2.1 -------------------------------------------------------------
+# --- nine packets of a real Motive 2.1 ------------------------------------------------------------
 
 
 def test_real_handshake() -> None:
-    for name, identity in (("connect_packet", MessageId.CONNECT), ("discovery_packet", MessageId.DISCOVERY)):
+    for name, identity in (
+        ("connect_packet", MessageId.CONNECT),
+        ("discovery_packet", MessageId.DISCOVERY),
+    ):
         packet = real(name)
         assert message_id(packet) == identity
         connect = decode_connect(packet)
@@ -118,7 +141,10 @@ def test_real_handshake() -> None:
 
 def test_real_echo_and_request() -> None:
     request, reply = real("echorequest_packet"), real("echoresponse_packet")
-    assert (message_id(request), message_id(reply)) == (MessageId.ECHOREQUEST, MessageId.ECHORESPONSE)
+    assert (message_id(request), message_id(reply)) == (
+        MessageId.ECHOREQUEST,
+        MessageId.ECHORESPONSE,
+    )
     sent = decode_echo_request(request)
     answer = decode_echo_reply(reply)
     assert answer.client == sent == int.from_bytes(request[4:], "little")
@@ -152,7 +178,9 @@ def test_real_frame() -> None:
     assert frame.markers["params"].tolist() == [10, 10, 10, 10, 10, 18]
     assert frame.suffix.timestamp_s == pytest.approx(1356.1166667)
     assert frame.suffix.mid_exposure < frame.suffix.received < frame.suffix.transmit
-    assert (frame.suffix.received - frame.suffix.mid_exposure) / 3312787 == pytest.approx(4.6e-3, abs=0.2e-3)
+    assert (frame.suffix.received - frame.suffix.mid_exposure) / 3312787 == pytest.approx(
+        4.6e-3, abs=0.2e-3
+    )
     assert frame.unread == 0
 
 
@@ -167,7 +195,7 @@ def test_real_occluded_frame() -> None:
     assert (frame.markers["id"] >> 16).tolist() == [7, 7, 7, 7]
 
 
-# --- every section, every version ------------------------------------------------------------------
+# --- every section, every version -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", VERSIONS + OLD_VERSIONS)
@@ -181,7 +209,10 @@ def test_full_frame(version: Version) -> None:
     assert frame.skeletons[0].id == 3
     assert frame.skeletons[0].bones["p"].tolist() == [[0.0, 1.0, 0.0], [0.0, 0.25, 0.0]]
     assert frame.markers["id"].tolist() == [50007]
-    assert [(m.name, m.p.tolist()) for m in frame.marker_sets] == [("all", [[1.0, 2.0, 3.0]]), ("", [])]
+    assert [(m.name, m.p.tolist()) for m in frame.marker_sets] == [
+        ("all", [[1.0, 2.0, 3.0]]),
+        ("", []),
+    ]
     assert frame.other_markers.tolist() == [[1.0, 2.0, 3.0]]
     assert [len(block) for block in frame.body_markers] == ([2, 2] if version < (3,) else [])
     channels = [[1.0, 2.0, 3.0], []]
@@ -191,7 +222,9 @@ def test_full_frame(version: Version) -> None:
     assert [(d.id, [c.tolist() for c in d.channels]) for d in frame.devices] == (
         [(10, channels)] * 2 if version >= (3,) else []
     )
-    assert [(a.id, len(a.bodies), len(a.markers)) for a in frame.assets] == ([(5, 1, 1)] if version >= (4, 1) else [])
+    assert [(a.id, len(a.bodies), len(a.markers)) for a in frame.assets] == (
+        [(5, 1, 1)] if version >= (4, 1) else []
+    )
     assert frame.suffix.timestamp_s == (12.5 if version >= (2, 6) else None)
     assert frame.suffix.params == (1 if version >= (2, 6) else 0)
     assert frame.suffix.mid_exposure == (1000 if version >= (3,) else 0)
@@ -204,7 +237,11 @@ def test_full_frame(version: Version) -> None:
 def test_full_models(version: Version) -> None:
     models = decode_models(full_models(version), version)
     (body,), (skeleton,) = models.bodies, models.skeletons
-    turn = (0.0, 0.0, float(np.float32(0.6)), float(np.float32(0.8))) if version >= (4, 2) else (0.0, 0.0, 0.0, 1.0)
+    turn = (
+        (0.0, 0.0, float(np.float32(0.6)), float(np.float32(0.8)))
+        if version >= (4, 2)
+        else (0.0, 0.0, 0.0, 1.0)
+    )
     name = "mark" if version >= (4,) else ""
     places = ((0.0, 1.0, 2.0), (3.0, 4.0, 5.0)) if version >= (3,) else ()
     markers = tuple(MarkerDescription(p, 0, name) for p in places)
@@ -216,12 +253,17 @@ def test_full_models(version: Version) -> None:
         *(("Asset", "Unknown") if version >= (4, 1) else ()),
     ]
     assert (encode_models(models, version), models.unread) == (full_models(version), 0)
-    assert [(b.name, b.id, b.parent_id, b.offset[1]) for b in skeleton.bones] == [("Hip", 1, 0, 0), ("Ab", 2, 1, 0.25)]
+    assert [(b.name, b.id, b.parent_id, b.offset[1]) for b in skeleton.bones] == [
+        ("Hip", 1, 0, 0),
+        ("Ab", 2, 1, 0.25),
+    ]
 
 
 @pytest.mark.parametrize("version", VERSIONS + OLD_VERSIONS)
 def test_every_truncation_is_refused(version: Version) -> None:
-    """Cut anywhere, with a header that knows of the cut or not, a message is never taken for a whole one."""
+    """Cut anywhere, with a header that knows of the cut or not, a message is never taken for a
+    whole one.
+    """
     for whole, decode in (
         (full_frame(version), decode_frame),
         (full_frame(version), decode_poses),
@@ -242,7 +284,11 @@ def test_unknown_sections_before_the_suffix_are_passed_over() -> None:
     newer = datagram(7, known[4:end] + b"a section of 4.9" + known[end:])
     for decode in (decode_frame, decode_poses):
         frame = decode(newer, V41)
-        assert (frame.unread, frame.suffix.mid_exposure, frame.bodies["id"].tolist()) == (16, 1000, [7, 8])
+        assert (frame.unread, frame.suffix.mid_exposure, frame.bodies["id"].tolist()) == (
+            16,
+            1000,
+            [7, 8],
+        )
     assert encode_frame(decode_frame(newer, V41), V41) == newer
     with pytest.raises(ProtocolError):
         decode_frame(datagram(7, full_frame(V30)[4:] + bytes(4)), V30)
@@ -292,7 +338,8 @@ def test_a_hostile_count_anywhere_is_refused_as_one(version: Version) -> None:
 @pytest.mark.parametrize(("count", "least_bytes"), [(-1, 4), (-0x80000000, 1), (26, 4), (101, 1)])
 def test_a_count_is_between_none_and_what_fits(count: int, least_bytes: int) -> None:
     with pytest.raises(
-        ProtocolError, match=f"count {count} of elements of {least_bytes} bytes or more, 100 bytes left"
+        ProtocolError,
+        match=f"count {count} of elements of {least_bytes} bytes or more, 100 bytes left",
     ):
         DatagramReader(struct.pack("<i", count) + bytes(100), 0).count(least_bytes)
     assert DatagramReader(struct.pack("<i", 25) + bytes(100), 0).count(4) == 25
@@ -300,12 +347,15 @@ def test_a_count_is_between_none_and_what_fits(count: int, least_bytes: int) -> 
 
 def test_more_channels_than_fit_are_refused_by_their_count() -> None:
     """Each takes four bytes at least; the suffix of 46 bytes is all that follows."""
-    whole = encode_frame(NatNetFrame(5, devices=(AnalogSamples(10, ()),), suffix=VECTOR_SUFFIX), V30)
+    whole = encode_frame(
+        NatNetFrame(5, devices=(AnalogSamples(10, ()),), suffix=VECTOR_SUFFIX), V30
+    )
     at = len(whole) - len(suffix(V30)) - 4
     hostile = whole[:at] + struct.pack("<i", 12) + whole[at + 4 :]
     for decode in (decode_frame, decode_poses):
         with pytest.raises(
-            ProtocolError, match=f"count 12 of elements of 4 bytes or more, 46 bytes left at byte {at} of"
+            ProtocolError,
+            match=f"count 12 of elements of 4 bytes or more, 46 bytes left at byte {at} of",
         ):
             decode(hostile, V30)
 
@@ -315,7 +365,7 @@ def test_end_mark_is_checked() -> None:
         decode_frame(golden("frame_41_one_body")[:-4] + b"\1\0\0\0", V41)
 
 
-# --- small messages --------------------------------------------------------------------------------
+# --- small messages -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 264, 269, 270, 300])
@@ -323,14 +373,18 @@ def test_connect_sizes_that_clients_send(size: int) -> None:
     wanted = Connect("app", (1, 2, 3, 4), V41, True, (4, 0, 0, 0))
     payload = encode_connect(wanted)[4:].ljust(size, b"\0")[:size]
     connect = decode_connect(datagram(0, payload))
-    assert connect == (Connect() if not size else wanted if size > 264 else Connect("app", (1, 2, 3, 4), V41))
+    assert connect == (
+        Connect() if not size else wanted if size > 264 else Connect("app", (1, 2, 3, 4), V41)
+    )
 
 
 def test_a_connect_may_be_one_word() -> None:
     assert decode_connect(datagram(0, b"Ping\0")) == Connect("Ping")
 
 
-@pytest.mark.parametrize("payload", [b"Ping", b"Ping\0\0", bytes(256), bytes(263), bytes(265), bytes(268)])
+@pytest.mark.parametrize(
+    "payload", [b"Ping", b"Ping\0\0", bytes(256), bytes(263), bytes(265), bytes(268)]
+)
 def test_connects_that_nobody_sends(payload: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_connect(datagram(0, payload))
@@ -384,6 +438,10 @@ def test_layouts_before_2_5_are_refused() -> None:
 def test_written_skeletons_are_read_back_by_every_version() -> None:
     bones = bodies(*((3 << 16 | i, (i, 0, 0), (0, 0, 0, 1), 0.0, 1) for i in (1, 2, 3)))
     for version in VERSIONS:
-        frame = decode_frame(encode_frame(NatNetFrame(7, skeletons=(SkeletonPose(3, bones),)), version), version)
+        frame = decode_frame(
+            encode_frame(NatNetFrame(7, skeletons=(SkeletonPose(3, bones),)), version), version
+        )
         assert np.array_equal(frame.skeletons[0].bones, bones)
-    assert decode_echo_reply(encode_echo_reply(EchoReply(2**63, 2**64 - 1))) == EchoReply(2**63, 2**64 - 1)
+    assert decode_echo_reply(encode_echo_reply(EchoReply(2**63, 2**64 - 1))) == EchoReply(
+        2**63, 2**64 - 1
+    )

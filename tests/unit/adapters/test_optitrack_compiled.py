@@ -1,4 +1,7 @@
-"""NatNet frames through the compiled kernel against their twin: the same poses, counters and errors."""
+"""NatNet frames through the compiled kernel against their twin.
+
+The same poses, counters and errors.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,15 @@ from tests.fuzz.kernel_against_twin import compare, compare_streams
 from tests.fuzz.natnet_frames import Stream
 from tests.fuzz.twins import Agreement
 from tests.support.common import data_dir
-from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models, golden
+from tests.support.optitrack import (
+    OLD_VERSIONS,
+    VERSIONS,
+    Version,
+    datagram,
+    full_frame,
+    full_models,
+    golden,
+)
 from tests.support.recorded_body import RecordedBody
 from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
@@ -26,13 +37,17 @@ from vil_bridge.protocols.natnet.model_codec import decode_models
 from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.kernel import library
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 V41: Version = (4, 1, 0, 0)
 ALL_VERSIONS = OLD_VERSIONS + VERSIONS
 
 
-def stream(models: Models, *datagrams: bytes, version: Version = V41, coordinates: str = "auto") -> Stream:
+def stream(
+    models: Models, *datagrams: bytes, version: Version = V41, coordinates: str = "auto"
+) -> Stream:
     return Stream(version, models, 1.0, "y", coordinates, datagrams, 0)
 
 
@@ -70,18 +85,30 @@ def test_a_section_that_its_records_do_not_share_evenly_is_refused() -> None:
         at += 8 + int(struct.unpack_from("<i", whole, at + 4)[0])
     count, size = struct.unpack_from("<2i", whole, at)
     end = at + 8 + size
-    uneven = whole[4 : at + 4] + struct.pack("<i", size + 1) + whole[at + 8 : end] + b"\0" + whole[end:]
+    uneven = (
+        whole[4 : at + 4] + struct.pack("<i", size + 1) + whole[at + 8 : end] + b"\0" + whole[end:]
+    )
     assert size % count == 0 and count > 1
     on = agree(stream(decode_models(full_models(V41), V41), whole, datagram(7, uneven)))
     assert (on.compiled, on.refused) == (1, 1)
 
 
-@given(st.sampled_from(ALL_VERSIONS), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12))
+@given(
+    st.sampled_from(ALL_VERSIONS),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12),
+)
 def test_damaged_frames(version: Version, damage: list[tuple[int, int]]) -> None:
     data = bytearray(full_frame(version))
     for place, value in damage:
         data[4 + place % (len(data) - 4)] = value
-    agree(stream(decode_models(full_models(version), version), full_frame(version), bytes(data), version=version))
+    agree(
+        stream(
+            decode_models(full_models(version), version),
+            full_frame(version),
+            bytes(data),
+            version=version,
+        )
+    )
 
 
 @given(st.sampled_from(ALL_VERSIONS), st.binary(max_size=400))
@@ -106,18 +133,24 @@ def test_any_pose(pose: list[float], params: int, scale_m: float, up_axis: str) 
 
 
 def test_a_frame_of_another_layout_is_bound_again() -> None:
-    models = Models((BodyDescription("a", 1), BodyDescription("b", 2), SkeletonDescription("S", 1, ())))
+    models = Models(
+        (BodyDescription("a", 1), BodyDescription("b", 2), SkeletonDescription("S", 1, ()))
+    )
     sequences: tuple[list[int], ...] = ([1, 2], [2, 1], [1], [], [1, 2], [2, 9, 1])
     frames = []
     for ids in sequences:
         bodies = np.zeros(len(ids), BODY)
         bodies["id"], bodies["p"], bodies["q"] = ids, np.array([ids] * 3).T, 0.5
         frames.append(NatNetFrame(1, bodies))
-    assert agree(stream(models, *[encode_frame(frame, V41) for frame in frames])).compiled == len(sequences)
+    assert agree(stream(models, *[encode_frame(frame, V41) for frame in frames])).compiled == len(
+        sequences
+    )
 
 
 def test_more_bones_than_a_datagram_streams_are_left_to_the_twin() -> None:
-    """One that describes thousands of bones streams the same skeleton again and again, without bones."""
+    """One that describes thousands of bones streams the same skeleton again and again, without
+    bones.
+    """
     bones = tuple(BodyDescription(f"b{i}", i + 1, i) for i in range(1000))
     frame = NatNetFrame(1, skeletons=(SkeletonPose(1, np.zeros(0, BODY)),) * 9)
     data = encode_frame(frame, V41)
@@ -133,33 +166,49 @@ def test_values_are_not_changed_by_the_next_frame() -> None:
     convert = stream(models).converter()
     first = convert.frame(read_frame(full_frame(V41), V41), 0)
     before = first.p_m.copy(), first.tracked.copy()
-    other = NatNetFrame(2, np.array([(7, (9.0,) * 3, (1.0,) * 4, 0.0, 0), (8, (8.0,) * 3, (1.0,) * 4, 0.0, 1)], BODY))
+    other = NatNetFrame(
+        2,
+        np.array([(7, (9.0,) * 3, (1.0,) * 4, 0.0, 0), (8, (8.0,) * 3, (1.0,) * 4, 0.0, 1)], BODY),
+    )
     convert.frame(read_frame(encode_frame(other, V41), V41), 0)
     assert (first.p_m.tolist(), first.tracked.tolist()) == (before[0].tolist(), before[1].tolist())
 
 
-# --- real bytes and recordings ---------------------------------------------------------------------
+# --- real bytes and recordings --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "version"), [("frame_30_one_body", VERSIONS[0]), ("frame_41_one_body", V41)])
+@pytest.mark.parametrize(
+    ("name", "version"), [("frame_30_one_body", VERSIONS[0]), ("frame_41_one_body", V41)]
+)
 def test_golden_frames(name: str, version: Version) -> None:
-    assert agree(stream(decode_models(full_models(version), version), golden(name), version=version)).compiled == 1
+    assert (
+        agree(
+            stream(decode_models(full_models(version), version), golden(name), version=version)
+        ).compiled
+        == 1
+    )
 
 
 def test_real_packets() -> None:
     folder = data_dir("natnet_v3_packets")
     models = decode_models((folder / "modeldef_packet_v3.bin").read_bytes(), VERSIONS[0])
-    frames = [(folder / f"mocapframe_packet{kind}_v3.bin").read_bytes() for kind in ("", "_occluded")]
+    frames = [
+        (folder / f"mocapframe_packet{kind}_v3.bin").read_bytes() for kind in ("", "_occluded")
+    ]
     assert agree(stream(models, *frames, version=VERSIONS[0])).compiled == 2
 
 
-@pytest.mark.parametrize("name", ["broad_12_slow_translation", "broad_07_fast_rotation", "tumvi_room1"])
+@pytest.mark.parametrize(
+    "name", ["broad_12_slow_translation", "broad_07_fast_rotation", "tumvi_room1"]
+)
 @pytest.mark.parametrize("version", ["3.0", "4.1"])
 def test_real_recordings(name: str, version: str) -> None:
     motion, numbers = RecordedBody(BenchRecording.load(data_dir(name))), range(RecordedBody.ROWS)
     generator = FrameGenerator(motion, MotiveEmulatorConfig(version=version))
     layout = parse_version(version)
-    datagrams = [encode_frame(generator.frame(number, motion.at(number)), layout) for number in numbers]
+    datagrams = [
+        encode_frame(generator.frame(number, motion.at(number)), layout) for number in numbers
+    ]
     on = agree(stream(generator.models, *datagrams, version=layout))
     assert on.compiled == len(numbers)
     assert on.worst < 1e-15

@@ -40,16 +40,20 @@ def converter(models: Models = MODELS, **changes: object) -> NatNetConverter:
 
 
 def described(bones: list[tuple[str, int, int]]) -> Models:
-    described = tuple(BodyDescription(name, i, parent, (0.0, 0.1 * i, 0.0)) for name, i, parent in bones)
+    described = tuple(
+        BodyDescription(name, i, parent, (0.0, 0.1 * i, 0.0)) for name, i, parent in bones
+    )
     return Models((SkeletonDescription("Actor", 3, described),))
 
 
-# --- axes, units, names ----------------------------------------------------------------------------
+# --- axes, units, names ---------------------------------------------------------------------------
 
 
 def test_y_up_becomes_z_up_for_position_and_attitude() -> None:
     """Streamed (1, 2, -0.5) is 2 m high; a turn about the streamed up axis is a yaw."""
-    frame = NatNetFrame(1, records((7, (1.0, 2.0, -0.5), (0.0, S45, 0.0, S45), 1)), suffix=Suffix(0.0, 1000))
+    frame = NatNetFrame(
+        1, records((7, (1.0, 2.0, -0.5), (0.0, S45, 0.0, S45), 1)), suffix=Suffix(0.0, 1000)
+    )
     emitted = converter().frame(frame, 123)
     assert emitted.subjects == ("drone",)
     assert emitted.p_m == pytest.approx(np.array([[1.0, 0.5, 2.0]]))
@@ -66,21 +70,28 @@ def test_z_up_and_millimetres() -> None:
 
 def test_bodies_are_named_by_id_in_any_order() -> None:
     convert = converter()
-    one, two = (7, (1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1), (3, (2.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 0)
+    one, two = (
+        (7, (1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1),
+        (3, (2.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 0),
+    )
     first = convert.frame(NatNetFrame(1, records(one, two)), 0)
     swapped = convert.frame(NatNetFrame(2, records(two, one)), 0)
     assert (first.subjects, swapped.subjects) == (("drone", "gate"), ("gate", "drone"))
     assert (first.p_m[:, 0].tolist(), swapped.p_m[:, 0].tolist()) == ([1.0, 2.0], [2.0, 1.0])
     assert (first.tracked.tolist(), swapped.tracked.tolist()) == ([True, False], [False, True])
     assert not convert.unknown
-    stranger = convert.frame(NatNetFrame(3, records(one, (99, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1))), 0)
+    stranger = convert.frame(
+        NatNetFrame(3, records(one, (99, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1))), 0
+    )
     assert (stranger.subjects, convert.unknown) == (("drone",), True)
 
 
 def test_a_lost_body_with_a_zero_pose_and_one_with_nan_stay_harmless() -> None:
     convert = converter()
     nan = (float("nan"), 0.0, 0.0)
-    frame = NatNetFrame(1, records((7, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), 0), (3, nan, (0.0, 0.0, 0.0, 1.0), 1)))
+    frame = NatNetFrame(
+        1, records((7, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), 0), (3, nan, (0.0, 0.0, 0.0, 1.0), 1))
+    )
     emitted = convert.frame(frame, 0)
     assert emitted.tracked.tolist() == [False, False]
     assert np.linalg.norm(emitted.q_xyzw, axis=1) == pytest.approx([1.0, 1.0])
@@ -90,16 +101,20 @@ def test_a_lost_body_with_a_zero_pose_and_one_with_nan_stay_harmless() -> None:
 
 def test_a_body_without_an_attitude_is_not_tracked_whatever_the_stream_says() -> None:
     convert = converter()
-    (tracked,) = convert.frame(NatNetFrame(1, records((7, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 0.0), 1))), 0).tracked
+    (tracked,) = convert.frame(
+        NatNetFrame(1, records((7, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 0.0), 1))), 0
+    ).tracked
     assert (bool(tracked), convert.nonfinite) == (False, 1)
 
 
 def test_changed_subjects_are_those_described_differently() -> None:
-    after = Models((BodyDescription("drone", 7), BodyDescription("gate", 4), BodyDescription("new", 5)))
+    after = Models(
+        (BodyDescription("drone", 7), BodyDescription("gate", 4), BodyDescription("new", 5))
+    )
     assert changed_subjects(MODELS, after) == ["gate"]
 
 
-# --- skeletons -------------------------------------------------------------------------------------
+# --- skeletons ------------------------------------------------------------------------------------
 
 
 def test_local_and_global_are_inverse() -> None:
@@ -116,7 +131,9 @@ def test_bones_are_put_parents_first_and_ids_are_masked() -> None:
     convert = converter(models, up_axis="z", coordinates="global")
     identity = (0.0, 0.0, 0.0, 1.0)
     rows = [(3 << 16 | i, (float(i), 0.0, 0.0), identity, 1) for i in (3, 1)]
-    (skeleton,) = convert.frame(NatNetFrame(1, skeletons=(SkeletonPose(3, records(*rows)),)), 0).skeletons
+    (skeleton,) = convert.frame(
+        NatNetFrame(1, skeletons=(SkeletonPose(3, records(*rows)),)), 0
+    ).skeletons
     assert (skeleton.model.bones, skeleton.model.parents) == (("Root", "Arm", "Hand"), (-1, 0, 1))
     assert skeleton.model.offsets_m[:, 1] == pytest.approx([0.1, 0.2, 0.3])
     assert skeleton.p_m[:, 0].tolist() == [1.0, 0.0, 3.0]
@@ -124,7 +141,9 @@ def test_bones_are_put_parents_first_and_ids_are_masked() -> None:
 
 
 def test_offsets_become_z_up_too() -> None:
-    models = Models((SkeletonDescription("A", 1, (BodyDescription("Hip", 1, 0, (100.0, 900.0, -50.0)),)),))
+    models = Models(
+        (SkeletonDescription("A", 1, (BodyDescription("Hip", 1, 0, (100.0, 900.0, -50.0)),)),)
+    )
     convert = converter(models, scale_m=0.001)
     pose = SkeletonPose(1, records((1 << 16 | 1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1)))
     (skeleton,) = convert.frame(NatNetFrame(1, skeletons=(pose,)), 0).skeletons
@@ -132,11 +151,14 @@ def test_offsets_become_z_up_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "bones", [[("A", 1, 2), ("B", 2, 1)], [("A", 1, 1)], [("A", 1, 77)], [("A", 1, 0), ("again", 1, 0)], []]
+    "bones",
+    [[("A", 1, 2), ("B", 2, 1)], [("A", 1, 1)], [("A", 1, 77)], [("A", 1, 0), ("again", 1, 0)], []],
 )
 def test_impossible_hierarchies_end(bones: list[tuple[str, int, int]]) -> None:
     convert = converter(described(bones), coordinates="local")
-    (skeleton,) = convert.frame(NatNetFrame(1, skeletons=(SkeletonPose(3, records()),)), 0).skeletons
+    (skeleton,) = convert.frame(
+        NatNetFrame(1, skeletons=(SkeletonPose(3, records()),)), 0
+    ).skeletons
     assert all(parent < i for i, parent in enumerate(skeleton.model.parents))
     assert not skeleton.tracked.any()
 
@@ -149,7 +171,9 @@ def actor_pose(p: FloatArray, q: FloatArray, params: list[int]) -> NatNetFrame:
 def actor_models() -> Models:
     bones = tuple(
         BodyDescription(name, i + 1, parent + 1, (float(x), float(y), float(z)))
-        for i, (name, parent, (x, y, z)) in enumerate(zip(ACTOR.bones, ACTOR.parents, ACTOR.offsets_m, strict=True))
+        for i, (name, parent, (x, y, z)) in enumerate(
+            zip(ACTOR.bones, ACTOR.parents, ACTOR.offsets_m, strict=True)
+        )
     )
     return Models((SkeletonDescription("Actor", 3, bones),))
 
@@ -212,20 +236,24 @@ def test_a_bone_without_a_pose_is_untracked_and_finite(coordinates: str, bad: st
     assert seen.p_m[seen.tracked] == pytest.approx(truth.p_m[seen.tracked], abs=1e-6)
 
 
-# --- time ------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 def test_ticks_stay_exact_after_weeks() -> None:
     month_ns = 30 * 86_400 * 10**9 + 1
     assert ticks_to_ns(month_ns // 100, 10_000_000) == month_ns - 1
-    assert ticks_to_ns(ns_to_ticks(month_ns, 3_312_787), 3_312_787) == pytest.approx(month_ns, abs=302)
+    assert ticks_to_ns(ns_to_ticks(month_ns, 3_312_787), 3_312_787) == pytest.approx(
+        month_ns, abs=302
+    )
 
 
 def test_capture_time_falls_back_within_one_clock() -> None:
     old = ServerInfo("Tracking", (1, 9, 0, 0), (2, 9, 0, 0))
     assert capture_ns(Suffix(12.5, 1000, 1100, 1200), INFO) == 100_000
     assert capture_ns(Suffix(12.5, 0, 1100, 1200), INFO) == 110_000
-    assert capture_ns(Suffix(12.5), INFO) is None, "seconds since start are another clock than the ticks"
+    assert capture_ns(Suffix(12.5), INFO) is None, (
+        "seconds since start are another clock than the ticks"
+    )
     assert capture_ns(Suffix(12.5), old) == 12_500_000_000
     assert capture_ns(Suffix(None), old) is None
     assert capture_ns(Suffix(float("nan")), old) is None

@@ -38,8 +38,12 @@ def conversation() -> CapturedSession:
     return CapturedSession.find(iter(begin))
 
 
-def echo(t_ns: int, way_there_ns: int, way_back_ns: int, ahead_ns: int = AHEAD_NS) -> Iterator[Datagram]:
-    """Yield question and answer of one exchange, with a server whose clock leads by ``ahead_ns``."""
+def echo(
+    t_ns: int, way_there_ns: int, way_back_ns: int, ahead_ns: int = AHEAD_NS
+) -> Iterator[Datagram]:
+    """Yield question and answer of one exchange, with a server whose clock leads by
+    ``ahead_ns``.
+    """
     yield Datagram(t_ns, CLIENT, SERVER, encode_echo_request(t_ns))
     t_server_ns = t_ns + way_there_ns
     reply = EchoReply(t_ns, (t_server_ns + ahead_ns) // NS_PER_TICK)
@@ -61,12 +65,20 @@ def heard(conversation: CapturedSession, *exchanges: Iterator[Datagram]) -> None
 
 
 def test_an_echo_that_was_held_up_does_not_move_the_clock(conversation: CapturedSession) -> None:
-    heard(conversation, echo(2 * NS_PER_S, NS_PER_MS, NS_PER_MS), echo(3 * NS_PER_S, NS_PER_MS, 400 * NS_PER_MS))
+    heard(
+        conversation,
+        echo(2 * NS_PER_S, NS_PER_MS, NS_PER_MS),
+        echo(3 * NS_PER_S, NS_PER_MS, 400 * NS_PER_MS),
+    )
     assert ahead_ns(conversation, 4 * NS_PER_S) == pytest.approx(AHEAD_NS, abs=NS_PER_MS)
 
 
 def test_a_better_echo_moves_the_clock(conversation: CapturedSession) -> None:
-    heard(conversation, echo(2 * NS_PER_S, NS_PER_MS, 400 * NS_PER_MS), echo(3 * NS_PER_S, NS_PER_MS, NS_PER_MS))
+    heard(
+        conversation,
+        echo(2 * NS_PER_S, NS_PER_MS, 400 * NS_PER_MS),
+        echo(3 * NS_PER_S, NS_PER_MS, NS_PER_MS),
+    )
     assert ahead_ns(conversation, 4 * NS_PER_S) == pytest.approx(AHEAD_NS, abs=NS_PER_MS)
 
 
@@ -79,14 +91,21 @@ def test_a_clock_that_was_set_is_followed_by_a_slow_echo_too(conversation: Captu
     assert ahead_ns(conversation, 4 * NS_PER_S) == pytest.approx(AHEAD_NS + NS_PER_S, abs=NS_PER_MS)
 
 
-def test_a_clock_that_drifts_is_followed_by_echoes_of_one_quality(conversation: CapturedSession) -> None:
+def test_a_clock_that_drifts_is_followed_by_echoes_of_one_quality(
+    conversation: CapturedSession,
+) -> None:
     """10 s at 50 ppm are 0.5 ms."""
     seconds = range(2, 12)
     heard(
         conversation,
-        *(echo(s * NS_PER_S, 100_000, 100_000 + s % 2 * 20_000, AHEAD_NS + s * 50_000) for s in seconds),
+        *(
+            echo(s * NS_PER_S, 100_000, 100_000 + s % 2 * 20_000, AHEAD_NS + s * 50_000)
+            for s in seconds
+        ),
     )
-    assert ahead_ns(conversation, 12 * NS_PER_S) == pytest.approx(AHEAD_NS + 12 * 50_000, abs=300_000)
+    assert ahead_ns(conversation, 12 * NS_PER_S) == pytest.approx(
+        AHEAD_NS + 12 * 50_000, abs=300_000
+    )
 
 
 def test_without_an_echo_there_is_no_clock(conversation: CapturedSession) -> None:

@@ -28,14 +28,17 @@ def killed_owner(link: Path) -> None:
     with Program(sys.executable, "-c", OWNER, link) as owner:
         owner.await_text("linked")
         with pytest.raises(
-            FileExistsError, match=rf"is in use: it leads to {link.readlink()}\. Stop the other program"
+            FileExistsError,
+            match=rf"is in use: it leads to {link.readlink()}\. Stop the other program",
         ):
             PseudoTerminal(link)
         owner.kill()
 
 
 @pytest.mark.process
-def test_the_link_of_a_killed_process_is_replaced_though_its_terminal_is_anothers(tmp_path: Path) -> None:
+def test_the_link_of_a_killed_process_is_replaced_though_its_terminal_is_anothers(
+    tmp_path: Path,
+) -> None:
     link = tmp_path / "imu"
     killed_owner(link)
     others: list[int] = []
@@ -57,7 +60,9 @@ def test_the_link_of_a_killed_process_is_replaced_though_its_terminal_is_another
 def test_a_link_that_another_program_made_is_not_taken(tmp_path: Path) -> None:
     link = tmp_path / "imu"
     link.symlink_to("/dev/null")
-    with pytest.raises(FileExistsError, match=r"is in use: it leads to /dev/null\. Stop the other program"):
+    with pytest.raises(
+        FileExistsError, match=r"is in use: it leads to /dev/null\. Stop the other program"
+    ):
         PseudoTerminal(link)
     assert list(tmp_path.iterdir()) == [link]
 

@@ -1,4 +1,6 @@
-"""QTM bytes: vectors written from the published layout, both ways, and everything that is wrong with bytes."""
+"""QTM bytes: vectors written from the published layout, both ways, and everything that is wrong
+with bytes.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,17 @@ def test_every_truncation_is_refused(length: int) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "value"),
-    [(12, 99), (16, 7), (16, 2**31), (24, -1), (24, 2**31 - 1), (128, 9), (136, 2**30), (136, -5), (140, 2**30)],
+    [
+        (12, 99),
+        (16, 7),
+        (16, 2**31),
+        (24, -1),
+        (24, 2**31 - 1),
+        (128, 9),
+        (136, 2**30),
+        (136, -5),
+        (140, 2**30),
+    ],
 )
 def test_counts_and_sizes_that_lie_are_refused(offset: int, value: int) -> None:
     lying = EXAMPLE[:offset] + struct.pack("<q", value)[:4] + EXAMPLE[offset + 4 :]
@@ -97,7 +109,12 @@ def test_counts_and_sizes_that_lie_are_refused(offset: int, value: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_random_bytes_raise_only_protocol_errors(data: bytes) -> None:
-    for decode in (decode_data, decode_discovery_reply, decode_discovery_request, decode_parameters):
+    for decode in (
+        decode_data,
+        decode_discovery_reply,
+        decode_discovery_request,
+        decode_parameters,
+    ):
         try:
             decode(data)
         except ProtocolError:
@@ -110,7 +127,10 @@ def test_random_bytes_raise_only_protocol_errors(data: bytes) -> None:
 
 @given(st.lists(st.integers(1, 40), max_size=30))
 def test_framing_does_not_depend_on_how_bytes_arrive(cuts: list[int]) -> None:
-    packets = [encode_text(PacketType.COMMAND, "version 1.25"), encode_packet(PacketType.DATA, EXAMPLE)]
+    packets = [
+        encode_text(PacketType.COMMAND, "version 1.25"),
+        encode_packet(PacketType.DATA, EXAMPLE),
+    ]
     stream = b"".join(packets)
     framing = Framing()
     found = []
@@ -138,12 +158,13 @@ def test_discovery_has_the_published_layout() -> None:
             decode_discovery_reply(reply[:length])
 
 
-# --- parameters ------------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 
 XML = b"""<QTM_Parameters_Ver_1.25>
   <The_3D><AxisUpwards>+Y</AxisUpwards></The_3D>
   <The_6D>
-    <Body><Name>drone</Name><Enabled>true</Enabled><Points><Point X="1" Y="2" Z="3"/></Points></Body>
+    <Body><Name>drone</Name><Enabled>true</Enabled><Points><Point X="1" Y="2" Z="3"/></Points>
+      </Body>
     <Body><Name>spare &amp; old</Name><Enabled>False</Enabled></Body>
     <Body><Name>gate</Name></Body>
     <Euler><First>Yaw</First></Euler>
@@ -152,7 +173,8 @@ XML = b"""<QTM_Parameters_Ver_1.25>
     <Segment Name="Hips" ID="4">
       <Transform><Position X="0" Y="0" Z="9"/></Transform>
       <DefaultTransform><Position X="1" Y="2" Z="930.5"/></DefaultTransform>
-      <Segment Name="Spine" ID="2"><Position X="0" Y="0" Z="100"/><Segment Name="Head" ID="9"/></Segment>
+      <Segment Name="Spine" ID="2"><Position X="0" Y="0" Z="100"/><Segment Name="Head" ID="9"/>
+        </Segment>
     </Segment>
   </Segments></Skeleton></Skeletons>
 </QTM_Parameters_Ver_1.25>\0"""
@@ -161,7 +183,11 @@ XML = b"""<QTM_Parameters_Ver_1.25>
 def test_parameters_are_read() -> None:
     parameters = decode_parameters(XML)
     assert parameters.up_axis == "+Y"
-    assert parameters.bodies == (BodyInfo("drone"), BodyInfo("spare & old", enabled=False), BodyInfo("gate"))
+    assert parameters.bodies == (
+        BodyInfo("drone"),
+        BodyInfo("spare & old", enabled=False),
+        BodyInfo("gate"),
+    )
     (anna,) = parameters.skeletons
     assert (anna.name, anna.scale) == ("Anna", 1.1)
     assert anna.segments == (
@@ -175,7 +201,9 @@ def test_parameters_make_the_round_trip() -> None:
     parameters = decode_parameters(XML)
     xml = encode_parameters(parameters, "1.25", {"3d", "6d", "skeleton"})
     assert decode_parameters(xml.encode()) == parameters
-    assert decode_parameters(encode_parameters(parameters, "1.19", {"6d"}).encode()) == Parameters(parameters.bodies)
+    assert decode_parameters(encode_parameters(parameters, "1.19", {"6d"}).encode()) == Parameters(
+        parameters.bodies
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,10 +212,16 @@ def test_parameters_make_the_round_trip() -> None:
         b"",
         b"<a><b></a>",
         b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
-        b'<a><Skeletons><Skeleton><Segments><Segment Name="x"/></Segments></Skeleton></Skeletons></a>',
-        b'<a><Skeletons><Skeleton><Segments><Segment ID="1"/><Segment ID="1"/></Segments></Skeleton></Skeletons></a>',
-        b'<a><Skeletons><Skeleton><Segment ID="1"><Position X="nan"/></Segment></Skeleton></Skeletons></a>',
-        b"<a><Skeletons><Skeleton>" + b'<Segment ID="1">' * 400 + b"</Segment>" * 400 + b"</Skeleton></Skeletons></a>",
+        b"<a><Skeletons><Skeleton><Segments><Segment "
+        b'Name="x"/></Segments></Skeleton></Skeletons></a>',
+        b'<a><Skeletons><Skeleton><Segments><Segment ID="1"/><Segment '
+        b'ID="1"/></Segments></Skeleton></Skeletons></a>',
+        b'<a><Skeletons><Skeleton><Segment ID="1"><Position '
+        b'X="nan"/></Segment></Skeleton></Skeletons></a>',
+        b"<a><Skeletons><Skeleton>"
+        + b'<Segment ID="1">' * 400
+        + b"</Segment>" * 400
+        + b"</Skeleton></Skeletons></a>",
     ],
 )
 def test_parameters_that_cannot_be_are_refused(xml: bytes) -> None:
@@ -209,6 +243,12 @@ def test_records_hold_what_the_layout_says() -> None:
 
 
 def test_a_skeleton_of_any_shape_survives() -> None:
-    chain = tuple(QualisysSegment(i, f"s{i}", i - 1 if i > 1 else None, (0.0, 0.0, 1.5 * i)) for i in range(1, 30))
+    chain = tuple(
+        QualisysSegment(i, f"s{i}", i - 1 if i > 1 else None, (0.0, 0.0, 1.5 * i))
+        for i in range(1, 30)
+    )
     parameters = Parameters(skeletons=(SkeletonInfo("chain", chain, 0.9),))
-    assert decode_parameters(encode_parameters(parameters, "1.25", {"skeleton"}).encode()) == parameters
+    assert (
+        decode_parameters(encode_parameters(parameters, "1.25", {"skeleton"}).encode())
+        == parameters
+    )

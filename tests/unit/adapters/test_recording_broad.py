@@ -45,7 +45,9 @@ def test_broad_07_shows_its_real_events_within_thirty_seconds() -> None:
 
 
 def test_the_real_gyroscope_agrees_with_the_real_poses(broad_12: EurocMotion) -> None:
-    """Wrong axes, quaternion order, time or joints would each turn the two apart by tens of degrees."""
+    """Wrong axes, quaternion order, time or joints would each turn the two apart by tens of
+    degrees.
+    """
     motion = broad_12
     rest = motion.imu_between(-1, 2 * S)
     bias_radps = np.mean([w for _, w, _ in rest], axis=0)

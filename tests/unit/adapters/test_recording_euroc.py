@@ -16,8 +16,13 @@ from vil_bridge.protocols.euroc import find_mocap, read_rows
 S = 1_000_000_000
 MS = 1_000_000
 T0 = 1_403_715_273_262_142_976  # a real EuRoC epoch: 19 digits that float64 cannot hold
-POSE_HEADER = "#timestamp [ns],p_RS_R_x [m],p_RS_R_y [m],p_RS_R_z [m],q_RS_w [],q_RS_x [],q_RS_y [],q_RS_z []\n"
-IMU_HEADER = "#timestamp [ns],w_RS_S_x [rad s^-1],w_RS_S_y,w_RS_S_z,a_RS_S_x [m s^-2],a_RS_S_y,a_RS_S_z\n"
+POSE_HEADER = (
+    "#timestamp [ns],p_RS_R_x [m],p_RS_R_y [m],p_RS_R_z [m],q_RS_w [],q_RS_x [],q_RS_y "
+    "[],q_RS_z []\n"
+)
+IMU_HEADER = (
+    "#timestamp [ns],w_RS_S_x [rad s^-1],w_RS_S_y,w_RS_S_z,a_RS_S_x [m s^-2],a_RS_S_y,a_RS_S_z\n"
+)
 
 
 def pose_row(t_ns: int, x_m: float = 0.0, yaw_rad: float = 0.0) -> str:
@@ -52,7 +57,9 @@ def test_poses_are_interpolated_and_gaps_are_not(short: Path) -> None:
     frame = motion.at(306 * MS)
     assert frame.subjects == ("wand",) and frame.tracked.tolist() == [True]
     np.testing.assert_allclose(frame.p_m, [[0.306, 2.0, 1.5]], atol=1e-9)
-    np.testing.assert_allclose(frame.q_xyzw, [[0.0, 0.0, math.sin(0.153), math.cos(0.153)]], atol=1e-8)
+    np.testing.assert_allclose(
+        frame.q_xyzw, [[0.0, 0.0, math.sin(0.153), math.cos(0.153)]], atol=1e-8
+    )
     truth = motion.truth(306 * MS)
     assert truth is not None
     np.testing.assert_array_equal(truth.p_m, frame.p_m[0])
@@ -69,10 +76,15 @@ def test_outside_the_tracked_times_the_body_is_untracked_and_frozen(short: Path)
         assert motion.at(t_ms * MS).tracked[0], t_ms
 
 
-def test_a_step_of_one_and_a_half_periods_is_bridged_and_a_longer_one_is_a_gap(tmp_path: Path) -> None:
-    rows = [*range(0, 100, 10), 105, *range(120, 200, 10)]  # steps of 15 ms, then a row late enough to be a gap
+def test_a_step_of_one_and_a_half_periods_is_bridged_and_a_longer_one_is_a_gap(
+    tmp_path: Path,
+) -> None:
+    # Steps of 15 ms, then a row late enough to be a gap.
+    rows = [*range(0, 100, 10), 105, *range(120, 200, 10)]
     rows.remove(130)
-    motion = EurocMotion(write(tmp_path, "".join(pose_row(t * MS) for t in rows), imu_row(0) + imu_row(200 * MS)))
+    motion = EurocMotion(
+        write(tmp_path, "".join(pose_row(t * MS) for t in rows), imu_row(0) + imu_row(200 * MS))
+    )
     assert motion.truth(97 * MS) is not None
     assert motion.truth(110 * MS) is not None
     assert motion.truth(130 * MS) is None
@@ -91,7 +103,15 @@ def test_imu_samples_keep_their_times_and_values(short: Path) -> None:
 def test_windows_play_in_order_and_then_again(short: Path) -> None:
     motion = EurocMotion(short, playlist=[Window(600 * MS, 700 * MS), Window(100 * MS, 300 * MS)])
     assert motion.cuts_ns == (100 * MS,)
-    for run_ms, recording_ms in ((0, 600), (99, 699), (100, 100), (299, 299), (300, 600), (399, 699), (400, 100)):
+    for run_ms, recording_ms in (
+        (0, 600),
+        (99, 699),
+        (100, 100),
+        (299, 299),
+        (300, 600),
+        (399, 699),
+        (400, 100),
+    ):
         assert motion.recording_time_ns(run_ms * MS) == recording_ms * MS
     assert motion.at(50 * MS).p_m[0, 0] == pytest.approx(0.65)
     assert not motion.at(150 * MS).tracked[0]
@@ -117,10 +137,15 @@ def test_a_whole_recording_loops(short: Path) -> None:
 
 @pytest.fixture
 def long(tmp_path: Path) -> Path:
-    """60 s: poses from 2.5 s to 57 s, at rest until 20 s, then moving at 0.2 m/s; IMU throughout."""
+    """60 s: poses from 2.5 s to 57 s, at rest until 20 s, then moving at 0.2 m/s.
+
+    IMU throughout.
+    """
     times_ms = range(2500, 57001, 10)
     poses = "".join(pose_row(t * MS, x_m=max(0.0, 0.0002 * (t - 20000))) for t in times_ms)
-    return write(tmp_path, poses, "".join(imu_row(t * MS) for t in range(0, 60001, 5)), mocap="vicon0")
+    return write(
+        tmp_path, poses, "".join(imu_row(t * MS) for t in range(0, 60001, 5)), mocap="vicon0"
+    )
 
 
 def test_the_demo_shows_acquisition_then_motion_then_loss_within_its_time(long: Path) -> None:
@@ -140,7 +165,9 @@ def test_the_demo_shows_acquisition_then_motion_then_loss_within_its_time(long: 
 def test_the_demo_says_what_is_shown(long: Path) -> None:
     motion = EurocMotion.demo(long, 20)
     phases = [motion.phase(t * MS) for t in range(0, 20000, 10)]
-    changes = [(10 * i, phase) for i, phase in enumerate(phases) if i == 0 or phase != phases[i - 1]]
+    changes = [
+        (10 * i, phase) for i, phase in enumerate(phases) if i == 0 or phase != phases[i - 1]
+    ]
     assert [phase for _, phase in changes] == ["acquisition", "rest", "motion", "loss"]
     assert [t_ms for t_ms, _ in changes][1::2] == [1200, 17010]
 
@@ -156,9 +183,13 @@ def test_a_demo_longer_than_the_recording_plays_all_of_it(short: Path) -> None:
 
 
 def test_turning_on_the_spot_is_motion_and_a_body_at_rest_has_none(tmp_path: Path) -> None:
-    turning = "".join(pose_row(t * MS, yaw_rad=max(0.0, 0.001 * (t - 5000))) for t in range(1000, 9000, 10))
+    turning = "".join(
+        pose_row(t * MS, yaw_rad=max(0.0, 0.001 * (t - 5000))) for t in range(1000, 9000, 10)
+    )
     imu = imu_row(0) + imu_row(9000 * MS)
-    assert EurocMotion(write(tmp_path / "a", turning, imu)).motion_begin_ns() == pytest.approx(4920 * MS, abs=20 * MS)
+    assert EurocMotion(write(tmp_path / "a", turning, imu)).motion_begin_ns() == pytest.approx(
+        4920 * MS, abs=20 * MS
+    )
     resting = "".join(pose_row(t * MS) for t in range(1000, 9000, 10))
     assert EurocMotion(write(tmp_path / "b", resting, imu)).motion_begin_ns() == S
     two_rows = pose_row(S) + pose_row(S + 10 * MS)
@@ -174,7 +205,9 @@ def test_line_ends_blanks_gzip_and_a_byte_order_mark_are_read(short: Path, tmp_p
         with gzip.open(other / "mav0" / sub / "data.csv.gz", "wb") as file:
             file.write(foreign.encode())
     for t_ns in (0, 306 * MS, 450 * MS):
-        np.testing.assert_array_equal(EurocMotion(short).at(t_ns).p_m, EurocMotion(other).at(t_ns).p_m)
+        np.testing.assert_array_equal(
+            EurocMotion(short).at(t_ns).p_m, EurocMotion(other).at(t_ns).p_m
+        )
 
 
 GOOD = pose_row(0) + pose_row(10 * MS)
@@ -196,7 +229,9 @@ GOOD = pose_row(0) + pose_row(10 * MS)
         (pose_row(5) + pose_row(4), 3, "does not follow"),
     ],
 )
-def test_a_malformed_row_is_named_with_its_line(tmp_path: Path, rows: str, line: int, reason: str) -> None:
+def test_a_malformed_row_is_named_with_its_line(
+    tmp_path: Path, rows: str, line: int, reason: str
+) -> None:
     folder = write(tmp_path, rows, imu_row(0) + imu_row(MS))
     with pytest.raises(ConfigError, match=reason) as error:
         EurocMotion(folder)
@@ -204,13 +239,18 @@ def test_a_malformed_row_is_named_with_its_line(tmp_path: Path, rows: str, line:
 
 
 def test_a_state_estimate_serves_where_there_is_no_tracking_system(tmp_path: Path) -> None:
-    """Its 17 columns begin with those of a tracking system; the real one comes first where there is one."""
+    """Its 17 columns begin with those of a tracking system.
+
+    The real one comes first where there is one.
+    """
     folder = write(tmp_path / "both", GOOD, imu_row(0) + imu_row(MS))
     poses = folder / "mav0" / "mocap0" / "data.csv"
     states = folder / "mav0" / "state_groundtruth_estimate0" / "data.csv"
     states.parent.mkdir()
     more = ",1.5,-2.5,0.25,0.01,0.02,0.03,0.1,0.2,0.3"
-    states.write_text("".join(f"{row}{more}\n" for row in (pose_row(20 * MS) + pose_row(30 * MS)).splitlines()))
+    states.write_text(
+        "".join(f"{row}{more}\n" for row in (pose_row(20 * MS) + pose_row(30 * MS)).splitlines())
+    )
     assert EurocMotion(folder).truth(0) is not None
     assert find_mocap(folder) == poses
     poses.unlink()
@@ -219,8 +259,12 @@ def test_a_state_estimate_serves_where_there_is_no_tracking_system(tmp_path: Pat
     np.testing.assert_array_equal(motion.at(30 * MS).p_m, read_rows(states, 7)[1][1:, :3])
 
 
-def test_rows_that_repeat_a_time_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    twice = write(tmp_path / "twice", pose_row(0) * 3 + pose_row(10 * MS) * 2, imu_row(0) + imu_row(MS))
+def test_rows_that_repeat_a_time_are_left_out_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    twice = write(
+        tmp_path / "twice", pose_row(0) * 3 + pose_row(10 * MS) * 2, imu_row(0) + imu_row(MS)
+    )
     t_ns, values = read_rows(find_mocap(twice), 7)
     assert (len(t_ns), len(values)) == (2, 2)
     assert "left out 3 rows that repeat a time" in caplog.text
@@ -238,7 +282,9 @@ def test_files_that_cannot_serve_are_named(tmp_path: Path) -> None:
         EurocMotion(no_imu)
     cut = write(tmp_path / "cut", GOOD, imu_row(0))
     (cut / "mav0" / "imu0" / "data.csv").unlink()
-    (cut / "mav0" / "imu0" / "data.csv.gz").write_bytes(gzip.compress(IMU_HEADER.encode() * 100)[:-20])
+    (cut / "mav0" / "imu0" / "data.csv.gz").write_bytes(
+        gzip.compress(IMU_HEADER.encode() * 100)[:-20]
+    )
     with pytest.raises(ConfigError, match="cannot be read"):
         EurocMotion(cut)
     binary = write(tmp_path / "binary", GOOD, imu_row(0))

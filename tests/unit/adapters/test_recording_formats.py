@@ -20,7 +20,7 @@ from vil_bridge.core.types import FloatArray
 S = 1_000_000_000
 
 
-# --- BVH -------------------------------------------------------------------------------------------
+# --- BVH ------------------------------------------------------------------------------------------
 
 ROTATION_FIRST = """HIERARCHY
 ROOT Hips
@@ -55,18 +55,32 @@ def axis_turn(axis: str, degrees: float) -> FloatArray:
 
 
 def test_bvh_channels_in_any_order(tmp_path: Path) -> None:
-    recording = open_recording(write(tmp_path, "take.bvh", ROTATION_FIRST), unit_m=0.01, up_axis="z")
+    recording = open_recording(
+        write(tmp_path, "take.bvh", ROTATION_FIRST), unit_m=0.01, up_axis="z"
+    )
     (track,) = recording.skeletons
-    assert (track.model.name, track.model.bones, track.model.parents) == ("take", ("Hips", "Spine"), (-1, 0))
+    assert (track.model.name, track.model.bones, track.model.parents) == (
+        "take",
+        ("Hips", "Spine"),
+        (-1, 0),
+    )
     assert recording.t_ns.tolist() == [0, 41_708_375], "the frame time at full precision"
-    assert track.bones.p_m[0, 0] == pytest.approx([0.05, 0.2, -0.03]), "the root's channels replace its offset"
-    assert track.bones.p_m[0, 1] == pytest.approx([0.05 - 0.1, 0.2, -0.03]), "turned by 90 degrees about z"
+    assert track.bones.p_m[0, 0] == pytest.approx([0.05, 0.2, -0.03]), (
+        "the root's channels replace its offset"
+    )
+    assert track.bones.p_m[0, 1] == pytest.approx([0.05 - 0.1, 0.2, -0.03]), (
+        "turned by 90 degrees about z"
+    )
     x, y, z = (q_rotate(track.bones.q_xyzw[1, 1], axis) for axis in np.eye(3))
     R = axis_turn("Y", 90) @ axis_turn("X", 90) @ axis_turn("Z", 0)
-    assert np.column_stack((x, y, z)) == pytest.approx(R, abs=1e-12), "the first channel is the outermost"
+    assert np.column_stack((x, y, z)) == pytest.approx(R, abs=1e-12), (
+        "the first channel is the outermost"
+    )
 
 
-def test_a_bvh_root_with_its_height_in_offset_and_channels_walks_on_the_floor(tmp_path: Path) -> None:
+def test_a_bvh_root_with_its_height_in_offset_and_channels_walks_on_the_floor(
+    tmp_path: Path,
+) -> None:
     """MotionBuilder, Blender and Mixamo write the hips' height into both."""
     text = ROTATION_FIRST.replace("OFFSET 1.0 0.0 0.0", "OFFSET 0.0 92.0 0.0").replace(
         " 5.0 20.0 -3.0", " 5.0 92.0 -3.0"
@@ -74,8 +88,12 @@ def test_a_bvh_root_with_its_height_in_offset_and_channels_walks_on_the_floor(tm
     (track,) = open_recording(write(tmp_path, "a.bvh", text), unit_m=0.01).skeletons
     assert track.bones.p_m[:, 0, 2] == pytest.approx([0.92, 0.92])
     without = text.replace("CHANNELS 6", "CHANNELS 3").replace(" Xposition Yposition Zposition", "")
-    (track,) = open_recording(write(tmp_path, "b.bvh", without.replace(" 5.0 92.0 -3.0", "")), unit_m=0.01).skeletons
-    assert track.bones.p_m[:, 0, 2] == pytest.approx([0.92, 0.92]), "without channels the offset holds"
+    (track,) = open_recording(
+        write(tmp_path, "b.bvh", without.replace(" 5.0 92.0 -3.0", "")), unit_m=0.01
+    ).skeletons
+    assert track.bones.p_m[:, 0, 2] == pytest.approx([0.92, 0.92]), (
+        "without channels the offset holds"
+    )
 
 
 def test_bvh_y_up_becomes_z_up(tmp_path: Path) -> None:
@@ -88,7 +106,9 @@ def test_bvh_y_up_becomes_z_up(tmp_path: Path) -> None:
 
 
 def test_bvh_positions_of_other_joints_replace_their_offset(tmp_path: Path) -> None:
-    text = ROTATION_FIRST.replace("CHANNELS 3 Yr", "CHANNELS 4 Yposition Yr").replace(" 0.0 0.0 0.0\n", " 12.0 0 0 0\n")
+    text = ROTATION_FIRST.replace("CHANNELS 3 Yr", "CHANNELS 4 Yposition Yr").replace(
+        " 0.0 0.0 0.0\n", " 12.0 0 0 0\n"
+    )
     text = text.replace(" 90.0 90.0 0.0\n", " 12.0 90.0 90.0 0.0\n")
     (track,) = open_recording(write(tmp_path, "a.bvh", text), unit_m=1.0, up_axis="z").skeletons
     assert track.bones.p_m[1, 1] - track.bones.p_m[1, 0] == pytest.approx([0.0, 12.0, 0.0])
@@ -130,7 +150,7 @@ def test_every_truncation_of_a_bvh_is_refused_or_shorter(tmp_path: Path) -> None
             open_recording(write(tmp_path, "cut.bvh", ROTATION_FIRST[:length]), unit_m=0.01)
 
 
-# --- trajectories ----------------------------------------------------------------------------------
+# --- trajectories ---------------------------------------------------------------------------------
 
 TUM = """# timestamp tx ty tz qx qy qz qw
 10.0 1.0 2.0 3.0 0.0 0.0 0.6 0.8
@@ -148,7 +168,9 @@ def test_tum(tmp_path: Path) -> None:
     assert recording.bodies.q_xyzw[0, 0].tolist() == [0.0, 0.0, 0.6, 0.8]
 
 
-def test_tum_rows_that_repeat_a_time_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tum_rows_that_repeat_a_time_are_left_out_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     once = open_recording(write(tmp_path, "once.txt", TUM))
     line = next(row for row in TUM.splitlines(keepends=True) if row.startswith("10.01 "))
     twice = open_recording(write(tmp_path, "twice.txt", TUM.replace(line, line * 3)))
@@ -188,20 +210,29 @@ def test_euroc_as_folder_and_as_packed_file(tmp_path: Path) -> None:
         open_recording(packed, unit_m=0.001)
 
 
-# --- Motive ----------------------------------------------------------------------------------------
+# --- Motive ---------------------------------------------------------------------------------------
 
 
 def motive_csv(
-    motion: Dance, *, rows: int = 20, hide: tuple[int, ...] = (), parents: bool = True, units: str = "Meters"
+    motion: Dance,
+    *,
+    rows: int = 20,
+    hide: tuple[int, ...] = (),
+    parents: bool = True,
+    units: str = "Meters",
 ) -> str:
-    """What Motive would export of a motion, y up, 100 Hz, with one measured and one unlabeled marker."""
+    """What Motive would export of a motion, y up, 100 Hz, with one measured and one unlabeled
+    marker.
+    """
     model = motion.skeleton_models[0]
     bones = [f"Actor:{bone}" for bone in model.bones]
     names = [*motion.subjects, *bones]
     kinds = ["Rigid Body"] * len(motion.subjects) + ["Bone"] * len(bones)
     above = ["" for _ in motion.subjects] + [bones[p] if p >= 0 else "" for p in model.parents]
     head = [[""], [""], [""], [""], [""], ["Frame"]]
-    for row, label in zip(head, ["Type", "Name", "ID", "Parent", "", "Time (Seconds)"], strict=True):
+    for row, label in zip(
+        head, ["Type", "Name", "ID", "Parent", "", "Time (Seconds)"], strict=True
+    ):
         row.append(label)
     for kind, name, parent in zip(kinds, names, above, strict=True):
         for quantity, axes in (("Rotation", "XYZW"), ("Position", "XYZ")):
@@ -209,11 +240,15 @@ def motive_csv(
                 cells = (kind, f'"{name}"', f"id-{name}", f'"{parent}"', quantity, axis)
                 for row, cell in zip(head, cells, strict=True):
                     row.append(cell)
-        for row, cell in zip(head, (kind, name, f"id-{name}", parent, "Mean Marker Error", ""), strict=True):
+        for row, cell in zip(
+            head, (kind, name, f"id-{name}", parent, "Mean Marker Error", ""), strict=True
+        ):
             row.append(cell)
     for name in ("Actor:HEAD", "Unlabeled 7"):
         for axis in "XYZ":
-            for row, cell in zip(head, ("Marker", name, f"id-{name}", "", "Position", axis), strict=True):
+            for row, cell in zip(
+                head, ("Marker", name, f"id-{name}", "", "Position", axis), strict=True
+            ):
                 row.append(cell)
     if not parents:
         del head[3]
@@ -227,7 +262,11 @@ def motive_csv(
         q = np.vstack((seen.q_xyzw, seen.skeletons[0].q_xyzw))
         values = [str(number), f"{number / 100:.6f}"]
         for p_y, q_y in zip(*zup_to_yup(p, q), strict=True):
-            values += [""] * 8 if number in hide else [f"{v:.9f}" for v in (*q_y, *(p_y * scale))] + ["0.0001"]
+            values += (
+                [""] * 8
+                if number in hide
+                else [f"{v:.9f}" for v in (*q_y, *(p_y * scale))] + ["0.0001"]
+            )
         values += [f"{v:.6f}" for v in np.array([0.1, 1.7, -0.2]) * scale] + [""] * 3
         lines.append(",".join(values))
     return "\n".join(lines) + "\n"
@@ -237,7 +276,9 @@ def assert_same(recording: MotionFile, motion: Dance, rows: range, atol: float =
     for row in rows:
         truth, shown = motion.at(row * 10_000_000), recording.at(row * 10_000_000)
         assert shown.p_m == pytest.approx(truth.p_m, abs=atol)
-        assert np.abs((shown.q_xyzw * truth.q_xyzw).sum(axis=1)) == pytest.approx(np.ones(len(truth.p_m)), abs=1e-7)
+        assert np.abs((shown.q_xyzw * truth.q_xyzw).sum(axis=1)) == pytest.approx(
+            np.ones(len(truth.p_m)), abs=1e-7
+        )
         assert shown.skeletons[0].p_m == pytest.approx(truth.skeletons[0].p_m, abs=atol)
         assert shown.tracked.all() and shown.skeletons[0].tracked.all()
 
@@ -249,7 +290,11 @@ def test_motive_csv(tmp_path: Path, units: str) -> None:
     assert (recording.format, recording.subjects) == ("motive-csv", ("drone", "gate"))
     assert_same(recording, motion, range(20))
     (model,) = recording.skeleton_models
-    assert (model.name, model.bones, model.parents) == ("Actor", motion.skeleton_models[0].bones, (-1, 0, 1, 0, 3))
+    assert (model.name, model.bones, model.parents) == (
+        "Actor",
+        motion.skeleton_models[0].bones,
+        (-1, 0, 1, 0, 3),
+    )
     assert model.offsets_m[1:] == pytest.approx(motion.skeleton_models[0].offsets_m[1:], abs=1e-7)
     assert recording.markers is not None
     assert recording.markers.labels == ("Actor/HEAD", "")
@@ -260,7 +305,10 @@ def test_motive_csv(tmp_path: Path, units: str) -> None:
 def test_motive_csv_without_parents_knows_motives_own(tmp_path: Path) -> None:
     recording = open_recording(write(tmp_path, "take.csv", motive_csv(Dance(), parents=False)))
     (model,) = recording.skeleton_models
-    above = {bone: model.bones[p] if p >= 0 else "" for bone, p in zip(model.bones, model.parents, strict=True)}
+    above = {
+        bone: model.bones[p] if p >= 0 else ""
+        for bone, p in zip(model.bones, model.parents, strict=True)
+    }
     assert above["Ab"] == "Hip" and above["LThigh"] == "Hip" and above["LShin"] == "LThigh"
 
 
@@ -286,7 +334,9 @@ def test_empty_cells_are_lost_tracking(tmp_path: Path) -> None:
         ("0.050000,", "0.010000,", ":14: time 0.010000 does not follow"),
     ],
 )
-def test_a_broken_motive_csv_is_told_with_its_line(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_broken_motive_csv_is_told_with_its_line(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
     path = write(tmp_path, "take.csv", motive_csv(Dance()).replace(old, new, 1))
     with pytest.raises(ConfigError, match=told):
         open_recording(path, "motive-csv")

@@ -28,7 +28,10 @@ T0 = 1_403_715_273_262_142_976
 
 
 def flown(folder: Path, seconds: float, imu: bool = True, mocap: str = "mocap0") -> Path:
-    """A simulated flight as a EuRoC folder: 100 Hz poses from half a second on, the IMU from the start."""
+    """A simulated flight as a EuRoC folder.
+
+    100 Hz poses from half a second on, the IMU from the start.
+    """
     motion = DroneMotion(imu_rate_hz=250)
     end_ns = round(seconds * S)
     poses = []
@@ -52,7 +55,9 @@ def _write(file: Path, rows: list[str]) -> None:
 
 
 async def played(source: RecordingSource) -> Received:
-    """Return all that a source emits, while bridge time goes on in steps of 2 ms as fast as it can follow."""
+    """Return all that a source emits, while bridge time goes on in steps of 2 ms as fast as it
+    can follow.
+    """
     bridge_clock().stand_at(now_ns())
     try:
         async with receiving(source) as got:
@@ -70,7 +75,9 @@ async def test_samples_are_played_between_the_poses_in_their_clock(tmp_path: Pat
     assert got.status.facts["imu"] is True
     samples = got.of(ImuSample)
     stamps = [s.t_foreign_ns or 0 for s in samples]
-    assert stamps == list(range(T0 + S // 2, T0 + 1490 * MS + 1, 4 * MS)), "from the first pose to the last"
+    assert stamps == list(range(T0 + S // 2, T0 + 1490 * MS + 1, 4 * MS)), (
+        "from the first pose to the last"
+    )
     truth = {t: (w, f) for t, w, f in DroneMotion(imu_rate_hz=250).imu_between(-1, 2 * S)}
     for sample, stamp in zip(samples, stamps, strict=True):
         np.testing.assert_allclose(sample.w_radps, truth[stamp - T0][0])
@@ -84,15 +91,24 @@ async def test_samples_are_played_between_the_poses_in_their_clock(tmp_path: Pat
 
 
 async def test_another_speed_and_a_folder_without_samples_have_none(tmp_path: Path) -> None:
-    for path, speed in ((flown(tmp_path / "a", 0.8), 2.0), (flown(tmp_path / "b", 0.8, imu=False), 1.0)):
-        got = await played(RecordingSource("rec", RecordingConfig(path=path, loop=False, speed=speed)))
+    for path, speed in (
+        (flown(tmp_path / "a", 0.8), 2.0),
+        (flown(tmp_path / "b", 0.8, imu=False), 1.0),
+    ):
+        got = await played(
+            RecordingSource("rec", RecordingConfig(path=path, loop=False, speed=speed))
+        )
         assert got.frames and not got.of(ImuSample)
 
 
 async def test_a_replayed_flight_is_predicted_by_its_own_imu(tmp_path: Path) -> None:
     """Poses and samples of one source, one clock: 60 ms ahead the pose is right to millimetres."""
-    source = RecordingSource("rec", RecordingConfig(path=flown(tmp_path, 5.0, mocap="vicon0"), loop=False, subject="d"))
-    world = World({"rec": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "rec", "d", imu="rec")])
+    source = RecordingSource(
+        "rec", RecordingConfig(path=flown(tmp_path, 5.0, mocap="vicon0"), loop=False, subject="d")
+    )
+    world = World(
+        {"rec": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "rec", "d", imu="rec")]
+    )
     motion, errors_m, methods, before_ns = DroneMotion(imu_rate_hz=250), [], set(), 0
     got = await played(source)
     for number, event in enumerate(got.events):
@@ -102,7 +118,8 @@ async def test_a_replayed_flight_is_predicted_by_its_own_imu(tmp_path: Path) -> 
             continue
         assert event.t_foreign_ns is not None
         gap_ns, before_ns = event.t_foreign_ns - before_ns, event.t_foreign_ns
-        if gap_ns > 30 * MS:  # a busy machine leaves frames out, and one alone says nothing of velocity
+        # A busy machine leaves frames out, and one alone says nothing of velocity.
+        if gap_ns > 30 * MS:
             continue
         t_ns = newest[1] + 60 * MS
         found = world.pose_at("drone", t_ns)
@@ -113,12 +130,16 @@ async def test_a_replayed_flight_is_predicted_by_its_own_imu(tmp_path: Path) -> 
     assert np.median(errors_m) < 0.006
     predictor = world.predictor("drone")
     assert predictor is not None
-    np.testing.assert_allclose(predictor.body.sensors.gyro_bias_radps, (0.01, -0.02, 0.015), atol=0.008)
+    np.testing.assert_allclose(
+        predictor.body.sensors.gyro_bias_radps, (0.01, -0.02, 0.015), atol=0.008
+    )
 
 
 @pytest.mark.parametrize("name", ["broad_12_slow_translation", "broad_07_fast_rotation"])
 def test_real_samples_turn_with_the_real_poses(name: str) -> None:
-    """Wrong axes, units, order or clock would turn the two apart by tens of degrees within seconds."""
+    """Wrong axes, units, order or clock would turn the two apart by tens of degrees within
+    seconds.
+    """
     recording = open_recording(data_dir(name), subject="wand")
     assert recording.imu is not None
     t_ns, w, f = recording.imu

@@ -38,7 +38,8 @@ Devices
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("take.trc", TRC), ("take.csv", NEXUS), ("commas.trc", TRC.replace("\t", ","))]
+    ("name", "text"),
+    [("take.trc", TRC), ("take.csv", NEXUS), ("commas.trc", TRC.replace("\t", ","))],
 )
 def test_marker_tables(tmp_path: Path, name: str, text: str) -> None:
     recording = open_recording(write(tmp_path, name, text))
@@ -47,9 +48,13 @@ def test_marker_tables(tmp_path: Path, name: str, text: str) -> None:
     assert [label.rpartition("/")[2] for label in track.labels] == ["HEAD", "TOE"]
     assert recording.t_ns.tolist() == [0, 10_000_000]
     sign = -1.0 if name.endswith("trc") else 1.0  # y-up: forward in the file is backward in y
-    assert track.p_m[:, 0] == pytest.approx(np.array([[1.0, sign * 0.003, 1.7], [1.001, sign * 0.004, 1.701]]))
+    assert track.p_m[:, 0] == pytest.approx(
+        np.array([[1.0, sign * 0.003, 1.7], [1.001, sign * 0.004, 1.701]])
+    )
     assert track.tracked.tolist() == [[True, True], [True, False]]
-    assert track.p_m[1, 1].tolist() == track.p_m[0, 1].tolist(), "a hidden marker stays where it was seen"
+    assert track.p_m[1, 1].tolist() == track.p_m[0, 1].tolist(), (
+        "a hidden marker stays where it was seen"
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +69,9 @@ def test_marker_tables(tmp_path: Path, name: str, text: str) -> None:
         ("a.csv", NEXUS.replace("1001", "x"), ":7: .*'x'"),
     ],
 )
-def test_broken_marker_tables_are_told_with_their_line(tmp_path: Path, name: str, text: str, told: str) -> None:
+def test_broken_marker_tables_are_told_with_their_line(
+    tmp_path: Path, name: str, text: str, told: str
+) -> None:
     with pytest.raises(ConfigError, match=told):
         open_recording(write(tmp_path, name, text))
 
@@ -109,12 +116,16 @@ def test_a_broken_c3d_is_refused(tmp_path: Path) -> None:
             open_recording(path)
     with pytest.raises(ConfigError, match="unit_m"):
         open_recording(c3d_file(tmp_path / "odd.c3d", units="ells"))
-    (tmp_path / "many.c3d").write_bytes((CORPORA / "c3d" / "labels_of_many_dimensions").read_bytes())
+    (tmp_path / "many.c3d").write_bytes(
+        (CORPORA / "c3d" / "labels_of_many_dimensions").read_bytes()
+    )
     with pytest.raises(ConfigError, match="LABELS is not a list of names"):
         open_recording(tmp_path / "many.c3d")
 
 
-def test_without_the_extra_c3d_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_c3d_the_cure_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "c3d", None)
     with pytest.raises(ConfigError, match=r"\.\[c3d\]"):
         open_recording(write(tmp_path, "take.c3d", "x"))

@@ -24,12 +24,18 @@ def example(t_ms: list[int], lost: tuple[int, ...] = ()) -> MotionFile:
     model = SkeletonModel("Anna", ("Hip",), (-1,), np.zeros((1, 3)))
     markers = MarkerTrack(("Anna/HEAD",), p_m, tracked)
     t_ns = np.array(t_ms) * MS + 5_000_000_000
-    return MotionFile("x", "tum", t_ns, ("drone",), bodies, (RecordedSkeleton(model, bodies),), markers)
+    return MotionFile(
+        "x", "tum", t_ns, ("drone",), bodies, (RecordedSkeleton(model, bodies),), markers
+    )
 
 
 def test_rows_are_shown_as_they_are_and_between_them_interpolated() -> None:
     recording = example([0, 10, 20, 30])
-    assert (recording.period_ns, recording.duration_ns, recording.rate_hz) == (10 * MS, 30 * MS, 100.0)
+    assert (recording.period_ns, recording.duration_ns, recording.rate_hz) == (
+        10 * MS,
+        30 * MS,
+        100.0,
+    )
     for t_ms in (0, 4, 10, 25, 30):
         seen = recording.at(t_ms * MS)
         assert seen.tracked.all() and seen.skeletons[0].tracked.all()
@@ -56,7 +62,13 @@ def test_missing_rows_are_a_gap_that_is_filmed_untracked() -> None:
 
 def test_untracked_samples_hold_the_pose_before() -> None:
     recording = example([0, 10, 20, 30, 40], lost=(0, 2))
-    assert [recording.at(t).tracked[0] for t in recording.instants()] == [False, True, False, True, True]
+    assert [recording.at(t).tracked[0] for t in recording.instants()] == [
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
     assert recording.at(20 * MS).p_m[0, 0] == pytest.approx(0.010)
     assert recording.at(0).p_m[0, 0] == pytest.approx(0.010), "before it was seen: where it will be"
     assert not recording.at(15 * MS).tracked.any() and not recording.at(25 * MS).tracked.any()
@@ -80,5 +92,7 @@ def test_held_rows() -> None:
 
 
 def test_what_is_never_seen_is_still_finite() -> None:
-    bodies = Bodies(np.full((3, 1, 3), np.nan), np.full((3, 1, 4), np.nan), np.zeros((3, 1), dtype=np.bool_))
+    bodies = Bodies(
+        np.full((3, 1, 3), np.nan), np.full((3, 1, 4), np.nan), np.zeros((3, 1), dtype=np.bool_)
+    )
     assert np.isfinite(bodies.p_m).all() and bodies.q_xyzw[0, 0].tolist() == [0.0, 0.0, 0.0, 1.0]

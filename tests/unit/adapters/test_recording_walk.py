@@ -1,4 +1,7 @@
-"""Real recordings of humans: the CMU walk through forward kinematics, and names of bones everywhere."""
+"""Real recordings of humans.
+
+The CMU walk through forward kinematics, and names of bones everywhere.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,11 @@ def walk() -> MotionFile:
 def test_the_cmu_walk_has_constant_bones(walk: MotionFile) -> None:
     (track,) = walk.skeletons
     model, p_m = track.model, track.bones.p_m
-    assert len(model.bones) == 31 and len(walk.t_ns) == 524 and walk.rate_hz == pytest.approx(120.0, rel=1e-4)
+    assert (
+        len(model.bones) == 31
+        and len(walk.t_ns) == 524
+        and walk.rate_hz == pytest.approx(120.0, rel=1e-4)
+    )
     parents = np.array(model.parents)
     child = parents >= 0
     lengths_m = np.linalg.norm(p_m[:, child] - p_m[:, parents[child]], axis=2)
@@ -32,7 +39,9 @@ def test_the_cmu_walk_has_constant_bones(walk: MotionFile) -> None:
 
 
 def test_the_cmu_walk_stands_on_the_floor(walk: MotionFile) -> None:
-    """The lower foot's toe joint stays a few centimetres above the floor, the head high above it."""
+    """The lower foot's toe joint stays a few centimetres above the floor, the head high above
+    it.
+    """
     (track,) = walk.skeletons
     index = canonical_bones(track.model)
     p_m = track.bones.p_m
@@ -43,7 +52,9 @@ def test_the_cmu_walk_stands_on_the_floor(walk: MotionFile) -> None:
     assert np.ptp(p_m[:, 0, 2]) < 0.1
     standing = np.flatnonzero(p_m[:, index["left_toe"], 2] < toe_m.min() + 0.01)
     speed_mps = np.linalg.norm(np.diff(p_m[:, index["left_toe"]], axis=0), axis=1) * walk.rate_hz
-    assert np.median(speed_mps[standing[standing < len(speed_mps)]]) < 0.3 * speed_mps.max(), "a planted toe"
+    assert np.median(speed_mps[standing[standing < len(speed_mps)]]) < 0.3 * speed_mps.max(), (
+        "a planted toe"
+    )
 
 
 def test_the_cmu_walk_is_a_motion(walk: MotionFile) -> None:
@@ -55,7 +66,9 @@ def test_the_cmu_walk_is_a_motion(walk: MotionFile) -> None:
     middle_m = 0.5 * (track.bones.p_m[10] + track.bones.p_m[11])
     assert between.p_m == pytest.approx(middle_m, abs=1e-6)
     p_m, _ = global_to_local(between.p_m, between.q_xyzw, track.model.parents)
-    assert p_m[1:] == pytest.approx(track.model.offsets_m[1:], abs=1e-3), "interpolated joints stay together"
+    assert p_m[1:] == pytest.approx(track.model.offsets_m[1:], abs=1e-3), (
+        "interpolated joints stay together"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,8 +89,15 @@ def test_parser_corner_cases(name: str, joints: int, frames: int, period_ns: int
 
 
 def test_the_rotation_first_root_stands_where_its_channels_say() -> None:
-    (track,) = open_recording(data_dir("skeleton") / "rotation_first_root.bvh", unit_m=1.0, up_axis="z").skeletons
-    assert track.bones.p_m[:, 0].tolist() == [[10, 50, -20], [11, 51, -19], [12, 52, -18], [13, 53, -17]]
+    (track,) = open_recording(
+        data_dir("skeleton") / "rotation_first_root.bvh", unit_m=1.0, up_axis="z"
+    ).skeletons
+    assert track.bones.p_m[:, 0].tolist() == [
+        [10, 50, -20],
+        [11, 51, -19],
+        [12, 52, -18],
+        [13, 53, -17],
+    ]
 
 
 def test_other_real_recordings_are_read() -> None:
@@ -98,16 +118,26 @@ def test_the_same_capture_as_c3d_and_as_csv() -> None:
     assert binary is not None and text is not None
     assert binary.labels == text.labels
     assert (binary.tracked == text.tracked).all()
-    np.testing.assert_allclose(binary.p_m[binary.tracked], text.p_m[text.tracked], rtol=0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        binary.p_m[binary.tracked], text.p_m[text.tracked], rtol=0.0, atol=1e-5
+    )
     trc = open_recording(data_dir("markers") / "markers.trc", up_axis="z").markers
     assert trc is not None and trc.labels[:2] == ("ASISl", "ASISr")
 
 
-# --- names of bones --------------------------------------------------------------------------------
+# --- names of bones -------------------------------------------------------------------------------
 
-FBX = "Hips Spine Spine1 Spine2 Neck Head LeftShoulder LeftArm LeftForeArm LeftHand RightShoulder RightArm RightForeArm"
-FBX += " RightHand LeftUpLeg LeftLeg LeftFoot LeftToeBase RightUpLeg RightLeg RightFoot RightToeBase"
-VICON = "Pelvis Thorax Head LClavicle LHumerus LRadius LHand RClavicle RHumerus RRadius RHand LFemur LTibia LFoot LToes"
+FBX = (
+    "Hips Spine Spine1 Spine2 Neck Head LeftShoulder LeftArm LeftForeArm LeftHand "
+    "RightShoulder RightArm RightForeArm"
+)
+FBX += (
+    " RightHand LeftUpLeg LeftLeg LeftFoot LeftToeBase RightUpLeg RightLeg RightFoot RightToeBase"
+)
+VICON = (
+    "Pelvis Thorax Head LClavicle LHumerus LRadius LHand RClavicle RHumerus RRadius RHand "
+    "LFemur LTibia LFoot LToes"
+)
 VICON += " RFemur RTibia RFoot RToes"
 
 
@@ -124,7 +154,11 @@ def test_motives_names() -> None:
     found = named(WalkMotion("Actor").skeleton_models[0])
     assert set(found) == set(CANONICAL_BONES)
     assert found["hips"] == "Hip" and found["spine"] == "Ab" and found["chest"] == "Chest"
-    assert found["left_upper_arm"] == "LUArm" and found["right_lower_leg"] == "RShin" and found["left_toe"] == "LToe"
+    assert (
+        found["left_upper_arm"] == "LUArm"
+        and found["right_lower_leg"] == "RShin"
+        and found["left_toe"] == "LToe"
+    )
 
 
 def test_cmu_names(walk: MotionFile) -> None:
@@ -137,25 +171,47 @@ def test_cmu_names(walk: MotionFile) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "mixamorig:", "Anna_", "Anna:"])
 def test_fbx_and_qualisys_names(prefix: str) -> None:
-    found = {part: bone.removeprefix(prefix) for part, bone in named(model_of(FBX, prefix=prefix)).items()}
+    found = {
+        part: bone.removeprefix(prefix)
+        for part, bone in named(model_of(FBX, prefix=prefix)).items()
+    }
     assert set(found) == set(CANONICAL_BONES)
-    assert (found["spine"], found["chest"], found["left_lower_arm"]) == ("Spine", "Spine2", "LeftForeArm")
+    assert (found["spine"], found["chest"], found["left_lower_arm"]) == (
+        "Spine",
+        "Spine2",
+        "LeftForeArm",
+    )
 
 
 def test_vicon_names() -> None:
     found = named(model_of(VICON))
     assert set(CANONICAL_BONES) - set(found) == {"spine", "neck"}
-    assert (found["hips"], found["chest"], found["left_shoulder"]) == ("Pelvis", "Thorax", "LClavicle")
-    assert (found["right_upper_arm"], found["right_lower_arm"], found["left_foot"]) == ("RHumerus", "RRadius", "LFoot")
+    assert (found["hips"], found["chest"], found["left_shoulder"]) == (
+        "Pelvis",
+        "Thorax",
+        "LClavicle",
+    )
+    assert (found["right_upper_arm"], found["right_lower_arm"], found["left_foot"]) == (
+        "RHumerus",
+        "RRadius",
+        "LFoot",
+    )
 
 
 def test_separators_and_sides_behind() -> None:
-    found = named(model_of("pelvis spine_01 upper_arm.L upper_arm.R thigh_l thigh_r left_hand Right Hand"))
+    found = named(
+        model_of("pelvis spine_01 upper_arm.L upper_arm.R thigh_l thigh_r left_hand Right Hand")
+    )
     assert found["left_upper_arm"] == "upper_arm.L" and found["right_upper_leg"] == "thigh_r"
     assert found["left_hand"] == "left_hand" and "head" not in found
 
 
 def test_no_bone_is_two_parts(walk: MotionFile) -> None:
-    for model in (walk.skeleton_models[0], model_of(FBX), model_of(VICON), model_of("Hips Spine1 Head")):
+    for model in (
+        walk.skeleton_models[0],
+        model_of(FBX),
+        model_of(VICON),
+        model_of("Hips Spine1 Head"),
+    ):
         bones = list(canonical_bones(model).values())
         assert len(bones) == len(set(bones))

@@ -37,9 +37,9 @@ def test_rows_follow_the_actors_of_each_frame(actors: tuple[int, ...]) -> None:
         rigid = [actor for actor in sent.actors["actor"].tolist() if actor != 1]
         assert found.subjects == tuple(ACTORS[actor].name for actor in rigid)
         assert found.p_m[:, 0].tolist() == rigid
-        assert [s.p_m[:, 0].tolist() for s in found.skeletons] == [[10.0 + i for i in range(BONES)]] * (
-            1 in sent.actors["actor"]
-        )
+        assert [s.p_m[:, 0].tolist() for s in found.skeletons] == [
+            [10.0 + i for i in range(BONES)]
+        ] * (1 in sent.actors["actor"])
         assert found.tracked.all()
         assert found.latency_ns == 4
 

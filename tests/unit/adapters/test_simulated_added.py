@@ -42,7 +42,9 @@ def entry(x_m: float, **more: Any) -> dict[str, Any]:
 
 
 def config(vehicles: dict[str, Any], **source: Any) -> SimulatedConfig:
-    return SimulatedConfig.model_validate({"type": "simulated", "step_hz": 320, "vehicles": vehicles, **source})
+    return SimulatedConfig.model_validate(
+        {"type": "simulated", "step_hz": 320, "vehicles": vehicles, **source}
+    )
 
 
 def order(name: str, described: dict[str, Any]) -> AddOrder:
@@ -112,10 +114,19 @@ def test_it_meets_the_others_and_what_was_edited_before() -> None:
     made.order(order("b", entry(3.0)))
     made.order(PlaceOrder(1, (3.0, 0.0, 2.0), LEVEL, (-8.0, 0.0, 3.0), STILL))
     made.order(PlaceOrder(0, (1.0, 0.0, 2.0), LEVEL, (0.0, 0.0, 3.0), STILL))
-    hits = {hit.vehicle: hit.collision.other for b in made.advance(made.steps + 160) for hit in b.collisions}
+    hits = {
+        hit.vehicle: hit.collision.other
+        for b in made.advance(made.steps + 160)
+        for hit in b.collisions
+    }
     assert hits == {0: "b", 1: "a"}
     made.order(PlaceOrder(1, (6.0, 0.0, 0.6), LEVEL, (15.0, 0.0, 0.0), STILL))
-    others = {hit.collision.other for b in made.advance(made.steps + 160) for hit in b.collisions if hit.vehicle == 1}
+    others = {
+        hit.collision.other
+        for b in made.advance(made.steps + 160)
+        for hit in b.collisions
+        if hit.vehicle == 1
+    }
     assert "box" in others
     assert made.batch().states()[1, 0] < 9.0
 
@@ -128,11 +139,17 @@ def test_it_takes_commands_and_measures_once_the_steps_have_it() -> None:
         made.report(made.simulation.batch())
         made.advance(64)
         made.open = False
-        made.bus.add("sim", "second", entry(3.0, yaw_deg=90.0, sensors={"Baro": {"type": "barometer"}}))
+        made.bus.add(
+            "sim", "second", entry(3.0, yaw_deg=90.0, sensors={"Baro": {"type": "barometer"}})
+        )
         made.bus.add("sim", "third", entry(6.0))
         assert made.bus.names() == ["first", "second", "third"]
         assert made.bus.bodies()["sim"].names == ("first",)
-        assert made.bus.state("second").mode == "" and made.bus.state("second").p_world_m == (3.0, 0.0, 0.15)
+        assert made.bus.state("second").mode == "" and made.bus.state("second").p_world_m == (
+            3.0,
+            0.0,
+            0.15,
+        )
         with pytest.raises(ValueError, match="second does not fly yet"):
             made.bus.command(VehicleCommand("second", "reset"))
         made.open = True
@@ -140,8 +157,12 @@ def test_it_takes_commands_and_measures_once_the_steps_have_it() -> None:
         made.handler.send_added()
         made.report(made.simulation.batch(pose=False))
         assert made.simulation.subjects == made.handler.subjects == ("first", "second", "third")
-        assert made.bus.state("second").mode == "rotors" and made.bus.state("second").placements == 1
-        assert made.bus.bodies()["sim"].names == ("first", "second", "third"), "other sources meet them"
+        assert (
+            made.bus.state("second").mode == "rotors" and made.bus.state("second").placements == 1
+        )
+        assert made.bus.bodies()["sim"].names == ("first", "second", "third"), (
+            "other sources meet them"
+        )
         made.advance(64)
         reading = made.bus.readings("second")["Baro"]
         assert isinstance(reading, BarometerReading) and 100.0 < reading.altitude_m < 150.0
@@ -178,7 +199,9 @@ def test_it_is_there_again_after_a_restart_of_the_source() -> None:
         ("x", {"model": "airsim", "autopilot": {"kind": "px4"}}, "leave them out"),
     ],
 )
-def test_what_cannot_be_added_is_refused_in_words(name: str, described: dict[str, Any], problem: str) -> None:
+def test_what_cannot_be_added_is_refused_in_words(
+    name: str, described: dict[str, Any], problem: str
+) -> None:
     made = Joined(contact={"scene": "empty"}, step_hz=1000)
     made.report(made.simulation.batch())
     with made.bus.serving("sim", made.handler.subjects, made.handler):
@@ -192,5 +215,7 @@ def test_what_cannot_be_added_is_refused_in_words(name: str, described: dict[str
 def test_a_source_with_a_mocap_system_refuses() -> None:
     made = Joined(mocap={"latency_s": 0.01})
     made.report(made.simulation.batch())
-    with pytest.raises(ValueRefused, match="a mocap system, which sees the configured vehicles only"):
+    with pytest.raises(
+        ValueRefused, match="a mocap system, which sees the configured vehicles only"
+    ):
         made.handler.add("x", entry(1.0))

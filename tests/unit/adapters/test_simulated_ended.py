@@ -1,4 +1,7 @@
-"""A vehicle whose state is no longer physical ends alone, by name, whatever the cause; a reset lets it fly again."""
+"""A vehicle whose state is no longer physical ends alone, by name, whatever the cause.
+
+A reset lets it fly again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,13 @@ from vil_adapters.simulated.ipc import (
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.physical_ranges import STATE_RANGES
 from vil_bridge.core.vehicle_commands import VehicleCommand
-from vil_bridge.core.vehicle_moves import HoverMove, LoopGains, VehicleDisturbance, VehiclePlacement, VelocityMove
+from vil_bridge.core.vehicle_moves import (
+    HoverMove,
+    LoopGains,
+    VehicleDisturbance,
+    VehiclePlacement,
+    VelocityMove,
+)
 
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 STILL = (0.0, 0.0, 0.0)
@@ -31,8 +40,13 @@ STILL = (0.0, 0.0, 0.0)
 def two(model: str = "airsim") -> SimulatedConfig:
     """Return two vehicles of one model, 5 m apart and high above the floor."""
     entry = {"model": model, "autopilot": {"kind": "none"}}
-    vehicles = {"one": {**entry, "p_m": [0.0, 0.0, 50.0]}, "two": {**entry, "p_m": [5.0, 0.0, 50.0]}}
-    return SimulatedConfig.model_validate({"type": "simulated", "step_hz": 320, "rate_hz": 160, "vehicles": vehicles})
+    vehicles = {
+        "one": {**entry, "p_m": [0.0, 0.0, 50.0]},
+        "two": {**entry, "p_m": [5.0, 0.0, 50.0]},
+    }
+    return SimulatedConfig.model_validate(
+        {"type": "simulated", "step_hz": 320, "rate_hz": 160, "vehicles": vehicles}
+    )
 
 
 def newest(simulation: Simulation, steps: int = 64) -> VehicleBatch:
@@ -47,7 +61,10 @@ def newest(simulation: Simulation, steps: int = 64) -> VehicleBatch:
 
 
 def spoil(simulation: Simulation, field: str, value: float) -> None:
-    """Give the first vehicle a state that no order may: what a bug of a model, or of anything else, leaves."""
+    """Give the first vehicle a state that no order may.
+
+    What a bug of a model, or of anything else, leaves.
+    """
     fleet = simulation.groups[0].fleets.of_row(0)
     fleet.x[0, fleet.model.state[field]] = value
 
@@ -60,17 +77,23 @@ def test_a_spin_that_the_model_cannot_follow_ends_that_vehicle_alone(rate: float
     last = newest(simulation)
     assert last.notes is not None
     one, other = last.notes
-    assert one.ended.startswith("one has ended, since its state is no longer physical (w_body_radps is ")
+    assert one.ended.startswith(
+        "one has ended, since its state is no longer physical (w_body_radps is "
+    )
     assert not one.armed and not other.ended and other.armed
     after = last.states()
     assert after[1, 2] < before[1, 2] - 0.01  # the other one falls on
     assert not after[0, 3:6].any() and not after[0, 10:].any()
 
 
-@pytest.mark.parametrize("model", ["airsim", "flightgoggles", "flightmare", "kinematic", "car", "bicycle"])
+@pytest.mark.parametrize(
+    "model", ["airsim", "flightgoggles", "flightmare", "kinematic", "car", "bicycle"]
+)
 @pytest.mark.parametrize("field", list(STATE_RANGES))
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e30])
-def test_whatever_leaves_a_state_that_is_not_physical_ends_its_vehicle(model: str, field: str, value: float) -> None:
+def test_whatever_leaves_a_state_that_is_not_physical_ends_its_vehicle(
+    model: str, field: str, value: float
+) -> None:
     simulation = Simulation(two(model))
     newest(simulation)
     spoil(simulation, field, value)
@@ -124,7 +147,9 @@ def test_a_move_that_ends_with_its_vehicle_says_why() -> None:
     newest(simulation)
     spoil(simulation, "w_body_radps", 1e9)
     ends = [end for batch in simulation.advance(simulation.steps + 64) for end in batch.ends]
-    assert [(end.number, end.reached) for end in ends] == [(4, False)] and "one has ended" in ends[0].problem
+    assert [(end.number, end.reached) for end in ends] == [(4, False)] and "one has ended" in ends[
+        0
+    ].problem
 
 
 def test_commands_to_a_vehicle_that_has_ended_are_refused_in_words() -> None:
@@ -147,7 +172,9 @@ def test_commands_to_a_vehicle_that_has_ended_are_refused_in_words() -> None:
         lambda: handler.place(VehiclePlacement("one", STILL, LEVEL)),
         lambda: handler.move("one", HoverMove(), lambda _: None),
     ):
-        with pytest.raises(ValueError, match=r"one has ended, since its state is no longer physical .*; reset it"):
+        with pytest.raises(
+            ValueError, match=r"one has ended, since its state is no longer physical .*; reset it"
+        ):
             refused()  # type: ignore[no-untyped-call]
     handler.command(VehicleCommand("one", "reset"))
     assert orders == [Reset(0)]

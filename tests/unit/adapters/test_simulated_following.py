@@ -1,4 +1,7 @@
-"""Velocities of pilots: the vehicle takes them on without overshoot, and stops without swinging back."""
+"""Velocities of pilots.
+
+The vehicle takes them on without overshoot, and stops without swinging back.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,20 @@ def rig(model: str) -> Rig:
     autopilot = autopilot_of(factory, [Vehicle(0, "drone", config, (0.0, 0.0, 20.0))], PERIOD_S)
     assert autopilot is not None
     fleet = Fleet(factory.make(factory.steered_mode), 1)
-    fleet.place(p_world_m=np.array([[0.0, 0.0, 20.0]]), q_world_body=np.array([[0.0, 0.0, 0.0, 1.0]]))
+    fleet.place(
+        p_world_m=np.array([[0.0, 0.0, 20.0]]), q_world_body=np.array([[0.0, 0.0, 0.0, 1.0]])
+    )
     autopilot.hold(0, fleet.x[0])
     return Rig(autopilot, fleet)
 
 
 @pytest.mark.parametrize("model", ["flightgoggles", "flightmare"])
-@pytest.mark.parametrize("wanted_mps", [(4.0, 0.0, 0.0), (0.0, -3.0, 2.0), (0.0, 0.0, -2.0), (9.0, 0.0, 0.0)])
-def test_a_velocity_is_taken_on_and_given_up_smoothly(model: str, wanted_mps: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize(
+    "wanted_mps", [(4.0, 0.0, 0.0), (0.0, -3.0, 2.0), (0.0, 0.0, -2.0), (9.0, 0.0, 0.0)]
+)
+def test_a_velocity_is_taken_on_and_given_up_smoothly(
+    model: str, wanted_mps: tuple[float, float, float]
+) -> None:
     one, wanted, speed = rig(model), np.array(wanted_mps), float(np.linalg.norm(wanted_mps))
     one.autopilot.steer(0, "velocity", [*wanted_mps, 0.0], one.fleet.x[0])
     along = one.fly(4.0) @ wanted / speed

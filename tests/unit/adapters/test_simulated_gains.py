@@ -67,7 +67,10 @@ def test_a_vehicle_flies_with_integral_and_derivative_gains(loop: Loop, gains: L
 
 
 def test_a_loop_without_a_gain_does_not_act() -> None:
-    """Roll and pitch are not controlled by the velocity then: the vehicle stays level and only turns."""
+    """Roll and pitch are not controlled by the velocity then.
+
+    The vehicle stays level and only turns.
+    """
     aviary = in_air()
     aviary.order(GainsOrder(0, "velocity", LoopGains((0.0, 0.0, 2.0), (0.0, 0.0, 2.0))))
     aviary.fly(EAST)
@@ -95,7 +98,9 @@ def handled(model: str = "airsim") -> tuple[CommandHandler, list[Order]]:
         orders.append(decode_order(encode(order)))
         return True
 
-    config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"drone": {"model": model}}})
+    config = SimulatedConfig.model_validate(
+        {"type": "simulated", "vehicles": {"drone": {"model": model}}}
+    )
     handler = CommandHandler("source", config, send)
     handler._states = np.zeros((1, 13))
     return handler, orders
@@ -110,7 +115,11 @@ def test_gains_pass_the_pipe() -> None:
 @pytest.mark.parametrize("odd", [(np.nan, 0.0, 0.0), (0.0, np.inf, 0.0), (0.0, 0.0, 2e6)])
 def test_absurd_gains_are_refused(odd: Point) -> None:
     handler, orders = handled()
-    for gains in (LoopGains(odd), LoopGains((1.0, 1.0, 1.0), odd), LoopGains((1.0, 1.0, 1.0), d=odd)):
+    for gains in (
+        LoopGains(odd),
+        LoopGains((1.0, 1.0, 1.0), odd),
+        LoopGains((1.0, 1.0, 1.0), d=odd),
+    ):
         with pytest.raises(ValueRefused, match=r"must be from -1e\+06 to 1e\+06, not"):
             handler.set_gains("drone", "rate", gains)
     assert not orders

@@ -1,4 +1,7 @@
-"""Floors, walls and other vehicles as inertial sensors feel them: the change of velocity, over some milliseconds."""
+"""Floors, walls and other vehicles as inertial sensors feel them.
+
+The change of velocity, over some milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +34,36 @@ objects:
 
 
 def fallen(
-    imus: dict[str, float], model: str = "flightgoggles", step_hz: int = 1000, seconds: float = 1.2, **keys: Any
+    imus: dict[str, float],
+    model: str = "flightgoggles",
+    step_hz: int = 1000,
+    seconds: float = 1.2,
+    **keys: Any,
 ) -> tuple[Simulation, TruePoses, dict[str, tuple[list[int], list[FloatArray]]]]:
-    """Return a simulation after a fall, the true poses of its first vehicle, and the samples of its sensors.
+    """Return a simulation after a fall, the true poses of its first vehicle, and the samples of its
+    sensors.
 
     A sample comes with the end of its period; it is stamped at the middle.
-    ``orders``: places of the vehicles at the start, and their motions; the rest are keys of the vehicle.
+    ``orders``: places of the vehicles at the start, and their motions; the rest are keys of the
+    vehicle.
     """
     orders = keys.pop("orders")
     source = keys.pop("source", {})
     fitted = {name: {"type": "imu", "rate_hz": rate_hz} for name, rate_hz in imus.items()}
-    entry = {"model": model, "armed": False, "autopilot": {"kind": "none"}, "sensors": fitted, **keys}
-    tree = {"type": "simulated", "step_hz": step_hz, "rate_hz": step_hz, "control_hz": 10, "vehicles": {"quad": entry}}
+    entry = {
+        "model": model,
+        "armed": False,
+        "autopilot": {"kind": "none"},
+        "sensors": fitted,
+        **keys,
+    }
+    tree = {
+        "type": "simulated",
+        "step_hz": step_hz,
+        "rate_hz": step_hz,
+        "control_hz": 10,
+        "vehicles": {"quad": entry},
+    }
     made = Simulation(SimulatedConfig.model_validate(tree | source))
     for order in orders:
         made.order(order)
@@ -66,13 +87,17 @@ RATES = {f"imu_{rate}": float(rate) for rate in (20, 50, 100, 150, 200, 333, 400
 
 
 @pytest.mark.parametrize("q_xyzw", [LEVEL, (0.08, 0.0, 0.0, 0.9968)], ids=["level", "aslant"])
-@pytest.mark.parametrize(("model", "step_hz"), [("flightgoggles", 1000), ("airsim", 1000), ("flightgoggles", 960)])
+@pytest.mark.parametrize(
+    ("model", "step_hz"), [("flightgoggles", 1000), ("airsim", 1000), ("flightgoggles", 960)]
+)
 def test_a_drop_to_the_floor_is_felt_at_every_rate(
     model: str, step_hz: int, q_xyzw: tuple[float, float, float, float]
 ) -> None:
     dropped = PlaceOrder(0, (0.0, 0.0, 2.3), q_xyzw, STILL, STILL)
     contact = {"floor_m": 0.0, "radius_m": 0.15}
-    _, poses, samples = fallen(RATES | {"each": float(step_hz)}, model, step_hz, orders=[dropped], contact=contact)
+    _, poses, samples = fallen(
+        RATES | {"each": float(step_hz)}, model, step_hz, orders=[dropped], contact=contact
+    )
     assert np.array(poses.states)[:, 5].min() < -6.0, "it fell"
     for times_ns, forces in samples.values():
         assert_felt(poses, times_ns, forces, G_MPS2[model])
@@ -81,7 +106,9 @@ def test_a_drop_to_the_floor_is_felt_at_every_rate(
 
 def test_airsims_inertial_sensor_feels_the_floor_between_its_steps() -> None:
     dropped = PlaceOrder(0, (0.0, 0.0, 2.3), LEVEL, STILL, STILL)
-    _, poses, samples = fallen({"imu": 200.0}, "airsim", 320, orders=[dropped], contact={"floor_m": 0.0})
+    _, poses, samples = fallen(
+        {"imu": 200.0}, "airsim", 320, orders=[dropped], contact={"floor_m": 0.0}
+    )
     times_ns, forces = samples["imu"]
     assert times_ns == [5_000_000 * k for k in range(1, len(times_ns) + 1)], "of their instants"
     assert_felt(poses, times_ns, forces, G_MPS2["airsim"])
@@ -113,7 +140,9 @@ def test_two_vehicles_that_meet_feel_each_other_at_every_rate() -> None:
         PlaceOrder(1, (2.0, 0.1, 50.0), LEVEL, (-4.0, 0.0, 0.0), STILL),
     ]
     contact = {"floor_m": None, "radius_m": 0.2, "restitution": 0.5}
-    _, poses, samples = fallen(RATES, seconds=0.6, orders=meeting, contact=contact, count=2, spacing_m=5.0)
+    _, poses, samples = fallen(
+        RATES, seconds=0.6, orders=meeting, contact=contact, count=2, spacing_m=5.0
+    )
     assert poses.states[-1][3] < 0.0, "it bounced"
     for times_ns, forces in samples.values():
         assert_felt(poses, times_ns, forces, 9.81)
@@ -143,7 +172,10 @@ def test_an_autopilot_feels_the_floor(kind: str, rate_hz: int) -> None:
     if kind == "px4":
         found = [(1000 * s.time_usec, (s.xacc_mps2, -s.yacc_mps2, -s.zacc_mps2)) for s in sent]
     else:
-        found = [(round(1e9 * s["timestamp"]), np.array(s["imu"]["accel_body"]) * (1.0, -1.0, -1.0)) for s in sent]  # type: ignore[misc]
+        found = [
+            (round(1e9 * s["timestamp"]), np.array(s["imu"]["accel_body"]) * (1.0, -1.0, -1.0))  # type: ignore[misc]
+            for s in sent
+        ]
     times_ns = [t_ns for t_ns, _ in found]
     assert np.array(poses.states)[:, 5].min() < -5.0, "it fell"
     assert_felt(poses, times_ns, [np.array(force) for _, force in found], 9.81)
@@ -158,7 +190,9 @@ def test_a_sensor_beyond_its_range_is_counted() -> None:
     (note,) = made.groups[0].notes()
     assert 8 <= note.clipped <= 12, "while the impact lasts"
     limit = IMU_PRESETS["bmi088"].accel.limit
-    assert limit == pytest.approx(24.0 * 9.80665) and IMU_PRESETS["bmi088"].gyro.limit == math.radians(2000.0)
+    assert limit == pytest.approx(24.0 * 9.80665) and IMU_PRESETS[
+        "bmi088"
+    ].gyro.limit == math.radians(2000.0)
 
 
 def test_impacts_that_no_sensor_asks_for_take_no_memory() -> None:

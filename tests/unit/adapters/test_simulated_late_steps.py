@@ -55,10 +55,17 @@ def test_every_step_behind_a_late_answer_is_late() -> None:
     orders = iter([[Stop(100 * NS_PER_MS)]])
     timer = WakeupTimer()
     stepper = Stepper(
-        simulation, start_ns, TimeMapping(start_ns, start_ns), lambda: next(orders, []), lambda _batch: None, timer
+        simulation,
+        start_ns,
+        TimeMapping(start_ns, start_ns),
+        lambda: next(orders, []),
+        lambda _batch: None,
+        timer,
     )
     stepper.run()
     timer.close()
     peer.join(60.0)
     assert simulation.steps == 100
-    assert stepper.late >= 100 - sampled[0] - 1, "all behind the first sample; the end bounds the last one"
+    assert stepper.late >= 100 - sampled[0] - 1, (
+        "all behind the first sample; the end bounds the last one"
+    )

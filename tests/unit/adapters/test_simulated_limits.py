@@ -1,4 +1,7 @@
-"""Simulated vehicles against what should not come: huge commands, far futures, slow readers, walls told late."""
+"""Simulated vehicles against what should not come.
+
+Huge commands, far futures, slow readers, walls told late.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
     taken: list[VehicleOrder] = []
 
     def take(order: Order) -> bool:
-        assert not isinstance(order, AddOrder | BodiesUpdate | ClockUpdate | EditOrder | Start | Stop)
+        assert not isinstance(
+            order, AddOrder | BodiesUpdate | ClockUpdate | EditOrder | Start | Stop
+        )
         taken.append(order)
         return True
 
@@ -65,8 +70,12 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
             (last,) = simulation.advance(simulation.steps + 24)[-1:]
             assert abs(last.states()).max() < 1e6
         for value in (1e99, float("inf"), float("nan")):
-            with pytest.raises(ValueError, match=re.escape(f"{fields[0].name} of mode '{mode}' must be from")):
-                handler.command(VehicleCommand("drone", mode=mode, values=[value] * len(ends_of(fields))))
+            with pytest.raises(
+                ValueError, match=re.escape(f"{fields[0].name} of mode '{mode}' must be from")
+            ):
+                handler.command(
+                    VehicleCommand("drone", mode=mode, values=[value] * len(ends_of(fields)))
+                )
 
 
 def test_no_command_waits_for_ever() -> None:
@@ -110,8 +119,13 @@ def test_notes_that_a_slow_reader_missed_come_with_the_next_batch() -> None:
 
 @pytest.mark.parametrize("speed_mps", [5.0, 20.0, 30.0])
 def test_a_wall_that_is_told_too_late_still_gives_the_vehicle_back(speed_mps: float) -> None:
-    """The wall is x = 4; pictures at 30 Hz, answered after two of their periods, show it from where the camera was."""
-    simulation = Simulation(config(autopilot={"kind": "none"}, contact={"reach_m": 1.5, "floor_m": None}))
+    """The wall is x = 4.
+
+    Pictures at 30 Hz, answered after two of their periods, show it from where the camera was.
+    """
+    simulation = Simulation(
+        config(autopilot={"kind": "none"}, contact={"reach_m": 1.5, "floor_m": None})
+    )
     simulation.groups[0].fleets.of("rates").fleet.x[0, 3] = speed_mps
     on_the_way: list[ContactReport] = []
     for _ in range(45):
@@ -119,7 +133,9 @@ def test_a_wall_that_is_told_too_late_still_gives_the_vehicle_back(speed_mps: fl
         near = [(4.0, y, z)] if abs(x - 4.0) < 1.5 else []
         away = [(-1.0 if x < 4.0 else 1.0, 0.0, 0.0)] * len(near)
         on_the_way.append(
-            ContactReport(0, simulation.t_of(simulation.steps), tuple(near), tuple(away), has_surfaces=True)
+            ContactReport(
+                0, simulation.t_of(simulation.steps), tuple(near), tuple(away), has_surfaces=True
+            )
         )
         if len(on_the_way) > 2:
             simulation.order(on_the_way.pop(0))

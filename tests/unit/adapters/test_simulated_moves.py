@@ -62,7 +62,9 @@ UP = (0.0, 0.0, 1.0)
         *(
             MoveOrder(3, 70, move)
             for move in (
-                PathMove(((1.0, 2.0, 3.0),), 1.0, 3e38, YawGoal(1.0, by_rate=False, ahead=True), 3.0, 0.0),
+                PathMove(
+                    ((1.0, 2.0, 3.0),), 1.0, 3e38, YawGoal(1.0, by_rate=False, ahead=True), 3.0, 0.0
+                ),
                 VelocityMove(STILL, 1.0, z_m=2.0, in_heading=True),
                 AttitudeMove(0.1, 0.2, YawGoal(), 1.0, throttle=0.5),
                 RatesMove(STILL, 1.0, z_m=1.0),
@@ -104,7 +106,13 @@ async def test_pending_moves_are_called_back_once() -> None:
     moves.begin()
     first, second, dropped = (waiting(name) for name in ("first", "second", "dropped"))
     moves.discard(dropped)
-    moves.report([MoveReport(second, reached=True), MoveReport(second, reached=False), MoveReport(99, reached=True)])
+    moves.report(
+        [
+            MoveReport(second, reached=True),
+            MoveReport(second, reached=False),
+            MoveReport(99, reached=True),
+        ]
+    )
     moves.report([MoveReport(dropped, reached=True)])
     moves.end()
     moves.report([MoveReport(first, reached=True)])
@@ -115,7 +123,10 @@ async def test_pending_moves_are_called_back_once() -> None:
 
 
 class Pumped:
-    """A command handler and its simulation in one thread: every order and batch is encoded on its way."""
+    """A command handler and its simulation in one thread.
+
+    Every order and batch is encoded on its way.
+    """
 
     def __init__(self, **vehicles: dict[str, Any]) -> None:
         config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": vehicles})
@@ -179,11 +190,16 @@ async def test_a_falling_vehicle_falls_by_g_and_its_hit_is_latched() -> None:
 def test_a_lasting_contact_is_reported_ten_times_a_second() -> None:
     made = Simulation(
         SimulatedConfig.model_validate(
-            {"type": "simulated", "vehicles": {"drone": {"model": "airsim", "p_m": [0, 0, 1], "mode": "velocity"}}}
+            {
+                "type": "simulated",
+                "vehicles": {"drone": {"model": "airsim", "p_m": [0, 0, 1], "mode": "velocity"}},
+            }
         )
     )
     made.advance(96)
-    made.order(ContactReport(0, 100_000_000, ((0.2, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), has_surfaces=True))
+    made.order(
+        ContactReport(0, 100_000_000, ((0.2, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), has_surfaces=True)
+    )
     made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)))
     hits = [report for batch in made.advance(96 + 960) for report in batch.collisions]
     assert 2 < len(hits) <= 10
@@ -198,7 +214,9 @@ def test_a_sweep_stops_at_the_first_surface_and_no_sweep_passes_it() -> None:
         made.order(PlaceOrder(0, (2.2, 0.0, 1.0), LEVEL, STILL, STILL, sweep))
         batch = made.simulation.batch()
         np.testing.assert_allclose(batch.states()[0, :3], (there, 0.0, 1.0))
-        assert [report.collision.point_world_m[0] for report in batch.collisions] == ([2.0] if sweep else [])
+        assert [report.collision.point_world_m[0] for report in batch.collisions] == (
+            [2.0] if sweep else []
+        )
         assert batch.placed == [0]
 
 
@@ -230,7 +248,9 @@ def test_a_vehicle_that_hovers_stays_where_it_is_put(model: str) -> None:
     made.order(PlaceOrder(0, (5.0, 6.0, 7.0), (0.0, 0.0, 2.0, 2.0), STILL, STILL))
     made.advance(2.0)
     np.testing.assert_allclose(made.state[:3], (5.0, 6.0, 7.0), atol=0.05)
-    np.testing.assert_allclose(made.state[6:10], (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)), atol=0.02)
+    np.testing.assert_allclose(
+        made.state[6:10], (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)), atol=0.02
+    )
 
 
 def test_a_flight_controller_that_holds_its_position_holds_the_new_one() -> None:
@@ -269,7 +289,9 @@ def test_whatever_comes_between_each_move_ends_exactly_once(seed: int) -> None:
     for _ in range(150):
         if random.random() < 0.5:
             started += 1
-            made.order(MoveOrder(int(random.integers(2)), started, moves[random.integers(len(moves))]))
+            made.order(
+                MoveOrder(int(random.integers(2)), started, moves[random.integers(len(moves))])
+            )
         else:
             made.order(orders[random.integers(len(orders))])
         made.advance(float(random.exponential(0.05)))

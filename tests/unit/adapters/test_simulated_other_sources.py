@@ -20,16 +20,32 @@ from vil_bridge.daemon.near_vehicles import bodies_near
 STILL = (0.0, 0.0, 0.0)
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 PERIOD_NS = 10 * NS_PER_MS
-ROOMS = {"one": Transform.identity(), "two": Transform.of((3.0, -2.0, 1.0), (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)))}
+ROOMS = {
+    "one": Transform.identity(),
+    "two": Transform.of((3.0, -2.0, 1.0), (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5))),
+}
 
 
 class Source:
-    """A source's simulation and its handler, without a clock; world frame, while its room is another one."""
+    """A source's simulation and its handler, without a clock.
+
+    World frame, while its room is another one.
+    """
 
     def __init__(self, name: str, step_hz: int, T_world_room: Transform, **entry: Any) -> None:
-        contact = {"radius_m": 0.2, "restitution": 0.5, "friction": 0.0, "floor_m": None} | entry.pop("contact", {})
+        contact = {
+            "radius_m": 0.2,
+            "restitution": 0.5,
+            "friction": 0.0,
+            "floor_m": None,
+        } | entry.pop("contact", {})
         vehicle = {"model": "airsim", "armed": False, **entry, "contact": contact}
-        tree = {"type": "simulated", "vehicles": {name: vehicle}, "step_hz": step_hz, "control_hz": 10}
+        tree = {
+            "type": "simulated",
+            "vehicles": {name: vehicle},
+            "step_hz": step_hz,
+            "control_hz": 10,
+        }
         config = SimulatedConfig.model_validate(tree | {"rate_hz": min(step_hz, 200)})
         self.simulation = Simulation(config)
         self.updates = 0
@@ -45,7 +61,10 @@ class Source:
     def throw(self, p_m: tuple[float, float, float], v_mps: tuple[float, float, float]) -> None:
         """Put the first vehicle somewhere, with a velocity."""
         T = self._T.inverse()
-        (px, py, pz), (vx, vy, vz) = T.apply(np.array(p_m)).tolist(), (T.rotation() @ np.array(v_mps)).tolist()
+        (px, py, pz), (vx, vy, vz) = (
+            T.apply(np.array(p_m)).tolist(),
+            (T.rotation() @ np.array(v_mps)).tolist(),
+        )
         self.simulation.order(PlaceOrder(0, (px, py, pz), LEVEL, (vx, vy, vz), STILL, False))
 
     def advance(self, t_ns: int) -> None:
@@ -71,14 +90,22 @@ def pair(first_hz: int = 960, second_hz: int = 960, **second: Any) -> tuple[Sour
     return Source("one", first_hz, ROOMS["one"]), Source("two", second_hz, ROOMS["two"], **second)
 
 
-def fly(one: Source, two: Source, until_s: float, lag_ns: int = 0, rooms: Mapping[str, Transform] = ROOMS) -> None:
+def fly(
+    one: Source,
+    two: Source,
+    until_s: float,
+    lag_ns: int = 0,
+    rooms: Mapping[str, Transform] = ROOMS,
+) -> None:
     """Let both fly and hear of each other every 10 ms; the second may be late by a constant."""
     start_ns = one.simulation.t_of(one.simulation.steps) // PERIOD_NS * PERIOD_NS
     for t_ns in range(start_ns, start_ns + round(until_s * NS_PER_S) + 1, PERIOD_NS):
         one.advance(t_ns)
         two.advance(max(t_ns - lag_ns, 0))
         found = {"one": one.handler.bodies(), "two": two.handler.bodies()}
-        near = bodies_near({name: bodies for name, bodies in found.items() if bodies is not None}, rooms)
+        near = bodies_near(
+            {name: bodies for name, bodies in found.items() if bodies is not None}, rooms
+        )
         for source, name in ((one, "one"), (two, "two")):
             source.handler.set_bodies(near.get(name, []))
 
@@ -86,7 +113,9 @@ def fly(one: Source, two: Source, until_s: float, lag_ns: int = 0, rooms: Mappin
 @pytest.mark.parametrize("rates", [(960, 960), (1000, 960), (250, 100), (100, 960)])
 @pytest.mark.parametrize("mass", [1.0, 5.0])
 @pytest.mark.parametrize("lag_ms", [0, 7, 60])
-def test_both_bounce_once_with_the_momentum_that_they_had(rates: tuple[int, int], mass: float, lag_ms: int) -> None:
+def test_both_bounce_once_with_the_momentum_that_they_had(
+    rates: tuple[int, int], mass: float, lag_ms: int
+) -> None:
     """Head on at 8 m/s, each step of each at its own time: the closing speed is halved."""
     one, two = pair(*rates, parameters={"mass_kg": mass})
     one.throw((-1.0, 0.0, 50.0), (4.0, 0.0, 0.0))
@@ -107,7 +136,9 @@ def test_a_car_of_another_source_pushes_a_drone_as_one_of_the_same_source_does()
     """A contact that lasts: the drone slides ahead of the car, which accelerates."""
     car = {"radius_m": 0.85, "length_m": 2.6, "height_m": 0.9, "floor_m": 0.0, "restitution": 0.0}
     one = Source("one", 160, ROOMS["one"], contact={"floor_m": 0.9, "restitution": 0.0})
-    two = Source("two", 160, ROOMS["one"], model="bicycle", armed=True, on_timeout="hold", contact=car)
+    two = Source(
+        "two", 160, ROOMS["one"], model="bicycle", armed=True, on_timeout="hold", contact=car
+    )
     rooms = dict.fromkeys(ROOMS, ROOMS["one"])
     one.throw((4.0, 0.0, 0.9), STILL)
     two.throw((0.0, 0.0, 0.0), (2.0, 0.0, 0.0))
@@ -122,7 +153,9 @@ def test_a_car_of_another_source_pushes_a_drone_as_one_of_the_same_source_does()
     assert two.simulation.groups[0].contacts.collisions.tolist() == [1]
 
 
-def test_vehicles_that_pass_or_are_placed_beyond_each_other_or_do_not_collide_are_left_alone() -> None:
+def test_vehicles_that_pass_or_are_placed_beyond_each_other_or_do_not_collide_are_left_alone() -> (
+    None
+):
     one, two = pair()
     one.throw((-1.0, 0.0, 50.0), (4.0, 0.0, 0.0))
     two.throw((1.0, 0.41, 50.0), (-4.0, 0.0, 0.0))

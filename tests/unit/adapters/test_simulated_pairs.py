@@ -21,14 +21,30 @@ RATES = [10, 30, 100, 960]
 def simulation(step_hz: int = 960, **entries: dict[str, Any]) -> Simulation:
     contact = {"radius_m": 0.2, "restitution": 0.5, "friction": 0.0, "floor_m": None}
     vehicles = {
-        name: {"model": "flightgoggles", "armed": False, **entry, "contact": contact | entry.get("contact", {})}
+        name: {
+            "model": "flightgoggles",
+            "armed": False,
+            **entry,
+            "contact": contact | entry.get("contact", {}),
+        }
         for name, entry in entries.items()
     }
-    tree = {"type": "simulated", "vehicles": vehicles, "step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz}
+    tree = {
+        "type": "simulated",
+        "vehicles": vehicles,
+        "step_hz": step_hz,
+        "control_hz": 10,
+        "rate_hz": step_hz,
+    }
     return Simulation(SimulatedConfig.model_validate(tree))
 
 
-def throw(made: Simulation, vehicle: int, p_m: tuple[float, float, float], v_mps: tuple[float, float, float]) -> None:
+def throw(
+    made: Simulation,
+    vehicle: int,
+    p_m: tuple[float, float, float],
+    v_mps: tuple[float, float, float],
+) -> None:
     made.order(PlaceOrder(vehicle, p_m, LEVEL, v_mps, STILL, False))
 
 
@@ -51,7 +67,9 @@ def test_two_vehicles_bounce_with_the_momentum_that_they_had(step_hz: int, other
     while not (hits := flown(made, 1)):
         pass
     after = bodies(made)
-    pushes = [group.contacts.body.mass_kg * group.struck[:, :3].sum(axis=0) for group in made.groups]
+    pushes = [
+        group.contacts.body.mass_kg * group.struck[:, :3].sum(axis=0) for group in made.groups
+    ]
     assert np.abs(pushes).max() > 1.0 or len(pushes) == 1
     np.testing.assert_allclose(sum(pushes), 0.0, atol=1e-9)
     first, second = sorted(hits, key=lambda report: report.vehicle)
@@ -72,8 +90,13 @@ def test_two_vehicles_bounce_with_the_momentum_that_they_had(step_hz: int, other
 
 
 def test_vehicles_of_one_group_conserve_momentum_and_spin_to_the_last_digits() -> None:
-    """Off centre, with friction, in weightless quiet: two steps before and after, forces of nothing but contact."""
-    made = simulation(960, drone={"model": "airsim", "count": 2, "spacing_m": 5.0, "contact": {"friction": 0.5}})
+    """Off centre, with friction, in weightless quiet.
+
+    Two steps before and after, forces of nothing but contact.
+    """
+    made = simulation(
+        960, drone={"model": "airsim", "count": 2, "spacing_m": 5.0, "contact": {"friction": 0.5}}
+    )
     (group,) = made.groups
     throw(made, 0, (0.0, 0.0, 50.0), (1.0, 0.2, 0.0))
     throw(made, 1, (0.45, 0.2, 50.0), (-1.0, 0.0, 0.0))
@@ -86,8 +109,11 @@ def test_vehicles_of_one_group_conserve_momentum_and_spin_to_the_last_digits() -
     np.testing.assert_allclose(mass_kg * change[:, :3].sum(axis=0), 0.0, atol=1e-12)
     x = bodies(made)
     middle = x[:, 0:3].mean(axis=0)
-    spin = np.cross(x[:, 0:3] - middle, mass_kg * change[:, :3]).sum(axis=0) + (inertia * change[:, 3:]).sum(axis=0)
-    # The step goes on for a moment after the contact: their places then are not quite those at which they met.
+    spin = np.cross(x[:, 0:3] - middle, mass_kg * change[:, :3]).sum(axis=0) + (
+        inertia * change[:, 3:]
+    ).sum(axis=0)
+    # The step goes on for a moment after the contact: their places then are not quite those at
+    # which they met.
     np.testing.assert_allclose(spin, 0.0, atol=2e-3 * mass_kg)
 
 
@@ -98,7 +124,8 @@ def test_vehicles_that_pass_or_leave_or_do_not_collide_are_left_alone() -> None:
         throw(made, 1, (5.0, y_m, 50.0), (-10.0, 0.0, 0.0))
         assert flown(made, 60) == []
         assert bodies(made)[0, 0] > bodies(made)[1, 0] + 1.0
-    made = simulation(100, a={"p_m": (0, 0, 50)}, b={"p_m": (0.1, 0, 50)})  # they begin inside each other
+    # They begin inside each other.
+    made = simulation(100, a={"p_m": (0, 0, 50)}, b={"p_m": (0.1, 0, 50)})
     assert flown(made, 50) == []
 
 
@@ -110,7 +137,9 @@ def test_a_vehicle_that_is_placed_beyond_another_has_not_flown_through_it() -> N
 
 
 def test_contacts_reset_a_vehicle_where_they_do() -> None:
-    made = simulation(100, a={"p_m": (0, 0, 50), "contact": {"response": "reset"}}, b={"p_m": (5, 0, 50)})
+    made = simulation(
+        100, a={"p_m": (0, 0, 50), "contact": {"response": "reset"}}, b={"p_m": (5, 0, 50)}
+    )
     throw(made, 0, (0.0, 0.0, 50.0), (10.0, 0.0, 0.0))
     while not flown(made, 1):
         pass
@@ -122,7 +151,13 @@ def test_a_car_pushes_a_drone_aside_and_hardly_feels_it() -> None:
     car = {"radius_m": 0.85, "length_m": 2.6, "height_m": 0.9, "floor_m": 0.0}
     made = simulation(
         160,
-        car={"model": "bicycle", "p_m": (0, 0, 0), "armed": True, "on_timeout": "hold", "contact": car},
+        car={
+            "model": "bicycle",
+            "p_m": (0, 0, 0),
+            "armed": True,
+            "on_timeout": "hold",
+            "contact": car,
+        },
         drone={"model": "airsim", "p_m": (5, 0, 0.9), "contact": {"floor_m": 0.9}},
     )
     throw(made, 0, STILL, (10.0, 0.0, 0.0))
@@ -154,13 +189,17 @@ def test_a_body_that_others_move_throws_a_vehicle_back(step_hz: int) -> None:
 
 def test_a_body_that_is_seen_no_more_is_gone() -> None:
     made = simulation(100, a={"p_m": (0, 0, 50)})
-    made.order(BodiesUpdate((MovingBody("tracked", 0, 0.3, ((-6.0, 0.0, 50.0),), (8.0, 0.0, 0.0)),)))
+    made.order(
+        BodiesUpdate((MovingBody("tracked", 0, 0.3, ((-6.0, 0.0, 50.0),), (8.0, 0.0, 0.0)),))
+    )
     assert flown(made, 100) == []
     assert bodies(made)[0, 3] == 0.0
 
 
 def test_a_thousand_vehicles_are_asked_for_seldom() -> None:
-    made = simulation(960, swarm={"count": 400, "model": "kinematic", "p_m": (0, 0, 5), "armed": True})
+    made = simulation(
+        960, swarm={"count": 400, "model": "kinematic", "p_m": (0, 0, 5), "armed": True}
+    )
     asked = 0
 
     between = made._between

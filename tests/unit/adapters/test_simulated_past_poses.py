@@ -1,4 +1,7 @@
-"""Poses of simulated vehicles in the past: between states, at placements, and outside what is known."""
+"""Poses of simulated vehicles in the past.
+
+Between states, at placements, and outside what is known.
+"""
 
 from __future__ import annotations
 
@@ -50,5 +53,9 @@ def test_a_vehicle_that_was_put_elsewhere_is_in_its_old_place_until_then() -> No
     past.add(30, states((61.0, 0.0), (3.0, 0.0)), [])
     assert [at(past, 0, t_ns)[0] for t_ns in (11, 19, 20)] == [1.0, 1.0, 1.0]
     assert at(past, 0, 22)[0] == pytest.approx(60.2)
-    assert at(past, 0, 22, slack_ns=2)[0] == 1.0 and at(past, 0, 23, slack_ns=2)[0] == pytest.approx(60.3)
-    assert at(past, 1, 15)[0] == pytest.approx(1.5) and at(past, 1, 22, slack_ns=2)[0] == pytest.approx(2.2)
+    assert at(past, 0, 22, slack_ns=2)[0] == 1.0 and at(past, 0, 23, slack_ns=2)[
+        0
+    ] == pytest.approx(60.3)
+    assert at(past, 1, 15)[0] == pytest.approx(1.5) and at(past, 1, 22, slack_ns=2)[
+        0
+    ] == pytest.approx(2.2)

@@ -20,7 +20,12 @@ OUTPUTS = (0.25, 0.5, 0.75, 1.0)
 
 def simulation() -> Simulation:
     autopilot = {"kind": "ardupilot", "rate_hz": 500}
-    vehicle = {"model": "flightgoggles", "p_m": [0, 0, 0], "autopilot": autopilot, "command_timeout_ms": 10}
+    vehicle = {
+        "model": "flightgoggles",
+        "p_m": [0, 0, 0],
+        "autopilot": autopilot,
+        "command_timeout_ms": 10,
+    }
     config = {"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}}
     return Simulation(SimulatedConfig.model_validate(config))
 
@@ -96,7 +101,9 @@ def test_remote_control_is_whole_microseconds_until_its_pilot_is_silent() -> Non
     made = simulation()
     (group,) = made.groups
     assert group.program is not None
-    made.order(FlyCommand(0, "rc", (1500.4, 1499.6, -20.0, 70_000.0, 1900.0, 1000.0, 1000.0, 1000.0)))
+    made.order(
+        FlyCommand(0, "rc", (1500.4, 1499.6, -20.0, 70_000.0, 1900.0, 1000.0, 1000.0, 1000.0))
+    )
     assert group.program.rc_us == [(1500, 1500, 0, 65_535, 1900, 1000, 1000, 1000)]
     made.advance(9)
     assert group.program.rc_us[0] is not None
@@ -115,7 +122,8 @@ probe = socket.create_server(("127.0.0.1", 0))
 port = probe.getsockname()[1]
 probe.close()
 vehicle = {"model": "flightgoggles", "autopilot": {"kind": "px4", "port": port}}
-made = Simulation(SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}}))
+made = Simulation(SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000,
+    "vehicles": {"quad": vehicle}}))
 while os.dup(0) < 1100:
     pass
 made.programs.open(holds=True)

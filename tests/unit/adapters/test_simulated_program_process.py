@@ -1,4 +1,7 @@
-"""Processes of autopilots' programs: real ones, which end, leave others behind, or cannot be started."""
+"""Processes of autopilots' programs.
+
+Real ones, which end, leave others behind, or cannot be started.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,8 @@ def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
 def test_programs_that_ignore_the_request_to_end_share_one_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program_process, "_PATIENCE_NS", 3 * NS_PER_S)  # a busy machine lets a program wait
+    # A busy machine lets a program wait.
+    monkeypatch.setattr(program_process, "_PATIENCE_NS", 3 * NS_PER_S)
     made = [ProgramProcess(f"quad_{i}", python(STUBBORN), tmp_path / str(i)) for i in range(6)]
     outputs = [tmp_path / str(i) / "output.log" for i in range(6)]
     for one in made:
@@ -92,7 +96,9 @@ def test_what_a_program_left_behind_ends_before_it_starts_again(tmp_path: Path) 
         wait_until(lambda: is_gone(int(first)))
 
 
-def test_a_program_that_is_missing_for_a_while_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_program_that_is_missing_for_a_while_is_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     binary = tmp_path / "px4"
     binary.write_text("#!/bin/sh\necho up\n", encoding="ascii")
     binary.chmod(0o755)
@@ -100,7 +106,9 @@ def test_a_program_that_is_missing_for_a_while_is_waited_for(tmp_path: Path, cap
         wait_until(lambda: lines(tmp_path / "run" / "output.log") == ["up"])
         script = binary.read_bytes()
         binary.unlink()  # compiled again
-        checked(made, lambda: "cannot be started problem='No such file or directory'" in caplog.text)
+        checked(
+            made, lambda: "cannot be started problem='No such file or directory'" in caplog.text
+        )
         binary.write_bytes(script)
         binary.chmod(0o755)
         checked(made, lambda: lines(tmp_path / "run" / "output.log") == ["up"] * 2)
@@ -143,7 +151,12 @@ def test_a_program_has_no_real_time_priority_and_ends_with_its_starter(tmp_path:
         f"made.start()\n{noted}\n"
     )
     with program(tmp_path, python(starter)):
-        wait_until(lambda: bool(lines(tmp_path / "run" / "output.log")) and bool(lines(tmp_path / "output.log")))
+        wait_until(
+            lambda: (
+                bool(lines(tmp_path / "run" / "output.log"))
+                and bool(lines(tmp_path / "output.log"))
+            )
+        )
         (first,), (second,) = lines(tmp_path / "output.log"), lines(tmp_path / "run" / "output.log")
         assert os.sched_getscheduler(int(second)) == os.SCHED_OTHER
         assert os.getpgid(int(second)) == int(second), "of a group of its own"
@@ -153,15 +166,19 @@ def test_a_program_has_no_real_time_priority_and_ends_with_its_starter(tmp_path:
 
 def test_a_program_that_is_not_there_is_refused_with_its_cure(tmp_path: Path) -> None:
     with pytest.raises(
-        SourceUnavailable, match=r"quad: cannot start '/none/px4' in .*: No such file.*autopilot\.command"
+        SourceUnavailable,
+        match=r"quad: cannot start '/none/px4' in .*: No such file.*autopilot\.command",
     ):
         ProgramProcess("quad", ("/none/px4",), tmp_path).start()
 
 
-def test_its_environment_goes_behind_the_bridges_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_environment_goes_behind_the_bridges_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PX4_SIM_MODEL", "iris")
     noted = (
-        "import os; open('env', 'w').write(os.environ['PX4_SIM_MODEL'] + os.environ['PX4_PARAM_MC_YAWRATE_P'] + '\\n')"
+        "import os; open('env', 'w').write(os.environ['PX4_SIM_MODEL'] + "
+        "os.environ['PX4_PARAM_MC_YAWRATE_P'] + '\\n')"
     )
     environment = {"PX4_SIM_MODEL": "none_iris", "PX4_PARAM_MC_YAWRATE_P": "0.05"}
     made = ProgramProcess("quad", python(noted), tmp_path, environment)

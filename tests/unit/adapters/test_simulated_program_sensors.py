@@ -1,4 +1,7 @@
-"""Sensors of autopilots' programs: when readings come, of which instant they are, and how much noise they have."""
+"""Sensors of autopilots' programs.
+
+When readings come, of which instant they are, and how much noise they have.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ def truth(t_ns: int, vehicles: int) -> TrueState:
     return TrueState(t_ns, p_m, v_mps, zeros, level, zeros, zeros, up, np.zeros((vehicles, 4)))
 
 
-def measured(seconds: float, vehicles: int = 2, seed: int = 5, **keys: Any) -> list[list[AutopilotSample]]:
+def measured(
+    seconds: float, vehicles: int = 2, seed: int = 5, **keys: Any
+) -> list[list[AutopilotSample]]:
     """Return the samples of each instant; the sensors have no noise but what the keys say."""
     ideal = {"preset": "ideal"}
     parts = {"imu": ideal, "magnetometer": ideal, "barometer": ideal, "gps": None}
@@ -45,7 +50,12 @@ def measured(seconds: float, vehicles: int = 2, seed: int = 5, **keys: Any) -> l
     flown = [Vehicle(i, f"quad_{i}", own, (0.0, 0.0, 0.0)) for i in range(vehicles)]
     group = VehicleGroup(flown, Fraction(1, 1000), 0, 1)
     for i in range(vehicles):
-        group.place(i, PlaceOrder(i, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (SPEED_MPS, 0.0, 0.0), (0.0, 0.0, 0.0)))
+        group.place(
+            i,
+            PlaceOrder(
+                i, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (SPEED_MPS, 0.0, 0.0), (0.0, 0.0, 0.0)
+            ),
+        )
     sensors = ProgramSensors(config, RATE_HZ, group, flown, ORIGIN, seed)
     return [
         sensors.samples(truth(i * 1000 * MS // RATE_HZ, vehicles), [None] * vehicles)
@@ -56,7 +66,9 @@ def measured(seconds: float, vehicles: int = 2, seed: int = 5, **keys: Any) -> l
 def test_the_inertial_sensor_the_magnetometer_and_the_barometer_are_read_every_time() -> None:
     for samples in measured(0.1):
         for sample in samples:
-            assert sample.imu.t_ns == sample.magnetometer.t_ns == sample.barometer.t_ns == sample.t_ns
+            assert (
+                sample.imu.t_ns == sample.magnetometer.t_ns == sample.barometer.t_ns == sample.t_ns
+            )
             assert sample.imu.f_body_mps2 == pytest.approx((0.0, 0.0, 9.81))
             assert sample.barometer.altitude_m == pytest.approx(400.0, abs=1.0)
             assert 90_000.0 < sample.barometer.pressure_pa < 100_000.0, "pascals"
@@ -80,16 +92,24 @@ def test_satellite_readings_come_late_and_have_the_time_of_their_places() -> Non
 def test_poses_come_late_with_the_time_of_their_capture() -> None:
     exact = {"position_m": 0.0, "velocity_mps": 0.0, "attitude_rad": 0.0}
     pose = {"rate_hz": 50.0, "delay_ms": 20.0} | exact
-    seen = [(samples[0].t_ns, samples[0].pose) for samples in measured(1.0, pose=pose) if samples[0].pose is not None]
+    seen = [
+        (samples[0].t_ns, samples[0].pose)
+        for samples in measured(1.0, pose=pose)
+        if samples[0].pose is not None
+    ]
     assert len(seen) == pytest.approx(49, abs=1)
     for t_ns, found in seen:
         assert found is not None
         assert t_ns - found.t_ns == 20 * MS
-        assert found.motion.p_world_m == pytest.approx((SPEED_MPS * 1e-9 * found.t_ns, 0.0, 0.0), abs=1e-12)
+        assert found.motion.p_world_m == pytest.approx(
+            (SPEED_MPS * 1e-9 * found.t_ns, 0.0, 0.0), abs=1e-12
+        )
         assert found.motion.v_world_mps == (SPEED_MPS, 0.0, 0.0)
 
 
-def errors(position_m: float, attitude_rad: float, seed: int = 5) -> np.ndarray[Any, np.dtype[np.float64]]:
+def errors(
+    position_m: float, attitude_rad: float, seed: int = 5
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return errors of poses, shape (instants, vehicles, 6): metres and radians."""
     pose = {"rate_hz": RATE_HZ, "position_m": position_m, "attitude_rad": attitude_rad}
     found = []

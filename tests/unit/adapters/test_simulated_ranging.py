@@ -29,7 +29,11 @@ SENSORS = {
     "ring": {
         "type": "lidar",
         "rate_hz": 10.0,
-        "parameters": {"channels": 2, "points_per_turn": 72, "mounting": {"p_body_m": [0.0, 0.0, -0.1]}},
+        "parameters": {
+            "channels": 2,
+            "points_per_turn": 72,
+            "mounting": {"p_body_m": [0.0, 0.0, -0.1]},
+        },
     },
 }
 START_NS = 5_000_000_000
@@ -68,7 +72,10 @@ class Rig:
 
     def __init__(self) -> None:
         vehicle: dict[str, Any] = {"model": "kinematic", "sensors": SENSORS}
-        places: dict[str, Any] = {"low": {**vehicle, "p_m": [0, 0, 2]}, "high": {**vehicle, "p_m": [5, 0, 3]}}
+        places: dict[str, Any] = {
+            "low": {**vehicle, "p_m": [0, 0, 2]},
+            "high": {**vehicle, "p_m": [5, 0, 3]},
+        }
         self.config = SimulatedConfig.model_validate(
             {"type": "simulated", "vehicles": places, "contact": {"scene": "empty"}, "seed": 4}
         )
@@ -77,7 +84,13 @@ class Rig:
         self.events: list[SourceEvent] = []
         self.rays, self.status = FloorRays(), Status("sim")
         self.ranging = RangingSensors(
-            "sim", "empty", self.rays, self.handler.newest_readings, self.events.append, self.status, 4
+            "sim",
+            "empty",
+            self.rays,
+            self.handler.newest_readings,
+            self.events.append,
+            self.status,
+            4,
         )
         self.ranging.start()
 
@@ -147,5 +160,9 @@ async def test_slow_rays_leave_out_older_measurements_and_failures_are_counted()
 
 
 def test_rays_need_a_scene() -> None:
-    with pytest.raises(ValidationError, match=r"vehicles.a.sensors.down needs a scene for its rays"):
-        SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"a": {"model": "car", "sensors": SENSORS}}})
+    with pytest.raises(
+        ValidationError, match=r"vehicles.a.sensors.down needs a scene for its rays"
+    ):
+        SimulatedConfig.model_validate(
+            {"type": "simulated", "vehicles": {"a": {"model": "car", "sensors": SENSORS}}}
+        )

@@ -1,4 +1,6 @@
-"""The handler knows which state is the last one up to an instant, at any rates of steps and poses."""
+"""The handler knows which state is the last one up to an instant, at any rates of steps and
+poses.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from vil_bridge.core.clock import NS_PER_S
 START_NS = 123_456_789
 
 
-@pytest.mark.parametrize(("step_hz", "rate_hz"), [(960, 200), (320, 160), (1000, 333.3), (100, 100)])
+@pytest.mark.parametrize(
+    ("step_hz", "rate_hz"), [(960, 200), (320, 160), (1000, 333.3), (100, 100)]
+)
 def test_an_instant_is_reached_with_the_last_pose_up_to_it(step_hz: int, rate_hz: float) -> None:
     rates = {"step_hz": step_hz, "rate_hz": rate_hz, "control_hz": 50}
     vehicles = {"v": {"model": "kinematic"}}

@@ -1,4 +1,7 @@
-"""Code that a simulation needs is compiled before it starts: a world that compiles in flight stands for seconds."""
+"""Code that a simulation needs is compiled before it starts.
+
+A world that compiles in flight stands for seconds.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,10 @@ from vil_adapters.simulated.hosts import ready_simulation
 
 def compiled():
     from numba.core.dispatcher import Dispatcher
-    ours = [module for name, module in list(sys.modules.items()) if name.startswith("vil_bridge.vehicles")]
-    found = {id(one): one for module in ours for one in vars(module).values() if isinstance(one, Dispatcher)}
+    ours = [module for name,
+        module in list(sys.modules.items()) if name.startswith("vil_bridge.vehicles")]
+    found = {id(one): one for module in ours for one in vars(module).values() if isinstance(one,
+        Dispatcher)}
     return sum(len(one.signatures) for one in found.values())
 
 sensors = {kind: {"type": kind} for kind in ("imu", "barometer", "magnetometer", "gps")}
@@ -33,8 +38,13 @@ print(before, compiled(), len(measured))
 
 
 def test_nothing_compiles_once_a_simulation_is_ready() -> None:
-    """Sensors measure seldom, and some start late: a few steps before the start do not reach them."""
+    """Sensors measure seldom, and some start late.
+
+    A few steps before the start do not reach them.
+    """
     pytest.importorskip("numba")
-    before, after, measured = map(int, output(sys.executable, "-c", PROGRAM, limit_s=300.0).split()[-3:])
+    before, after, measured = map(
+        int, output(sys.executable, "-c", PROGRAM, limit_s=300.0).split()[-3:]
+    )
     assert before == after > 10
     assert measured == 4

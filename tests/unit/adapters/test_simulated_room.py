@@ -1,4 +1,7 @@
-"""Simulated vehicles through the eyes of a motion-capture room: frames come out when they arrive."""
+"""Simulated vehicles through the eyes of a motion-capture room.
+
+Frames come out when they arrive.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _MS = 1_000_000
 
 
 def test_frames_that_jitter_come_out_with_the_first_one_after_their_arrival() -> None:
-    """5 ms on average on top of 15, at 100 Hz: sometimes three arrive together; none waits for those behind it."""
+    """5 ms on average on top of 15, at 100 Hz: sometimes three arrive together.
+
+    None waits for those behind it.
+    """
     room = MocapModel(1, {"rate_hz": 100.0, "latency_s": 0.015, "jitter_s": 0.005}, seed=3)
     states = np.zeros((1, 13))
     states[:, 9] = 1.0

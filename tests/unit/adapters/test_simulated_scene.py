@@ -1,4 +1,7 @@
-"""Simulated vehicles in a scene without a renderer: walls, tables, corners, and what questions cost."""
+"""Simulated vehicles in a scene without a renderer.
+
+Walls, tables, corners, and what questions cost.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +45,27 @@ def scene(tmp_path: Path) -> str:
 def simulation(scene: str, source: dict[str, Any] | None = None, **vehicle: Any) -> Simulation:
     contact = {"radius_m": 0.2, "restitution": 0.5, "friction": 0.0, **vehicle.pop("contact", {})}
     entry = {"model": "flightgoggles", "armed": False, "contact": contact, **vehicle}
-    tree = {"type": "simulated", "contact": {"scene": scene}, "vehicles": {"drone": entry}, **(source or {})}
+    tree = {
+        "type": "simulated",
+        "contact": {"scene": scene},
+        "vehicles": {"drone": entry},
+        **(source or {}),
+    }
     return Simulation(SimulatedConfig.model_validate(tree))
 
 
-def thrown(made: Simulation, p_m: tuple[float, float, float], v_mps: tuple[float, float, float]) -> None:
+def thrown(
+    made: Simulation, p_m: tuple[float, float, float], v_mps: tuple[float, float, float]
+) -> None:
     made.order(PlaceOrder(0, p_m, LEVEL, v_mps, STILL, False))
 
 
 def flown(made: Simulation, steps: int) -> list[VehicleCollision]:
-    return [report.collision for batch in made.advance(made.steps + steps) for report in batch.collisions]
+    return [
+        report.collision
+        for batch in made.advance(made.steps + steps)
+        for report in batch.collisions
+    ]
 
 
 def body(made: Simulation) -> FloatArray:
@@ -60,7 +74,9 @@ def body(made: Simulation) -> FloatArray:
 
 
 @pytest.mark.parametrize("step_hz", [10, 30, 100, 960])
-def test_no_wall_is_passed_at_ten_metres_a_second_at_any_rate_of_steps(scene: str, step_hz: int) -> None:
+def test_no_wall_is_passed_at_ten_metres_a_second_at_any_rate_of_steps(
+    scene: str, step_hz: int
+) -> None:
     made = simulation(scene, {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz})
     thrown(made, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
     hits: list[VehicleCollision] = []
@@ -99,10 +115,21 @@ def test_a_car_that_drives_on_stays_in_front_of_the_wall(scene: str) -> None:
 CAR_CONTACT = {"radius_m": 0.85, "length_m": 2.6, "height_m": 0.9}
 
 
-def car(scene: str, p_m: tuple[float, float, float], step_hz: int = 160, **vehicle: Any) -> Simulation:
-    place = {"p_m": p_m, "armed": True, "on_timeout": "hold", "contact": {**CAR_CONTACT, **vehicle.pop("contact", {})}}
+def car(
+    scene: str, p_m: tuple[float, float, float], step_hz: int = 160, **vehicle: Any
+) -> Simulation:
+    place = {
+        "p_m": p_m,
+        "armed": True,
+        "on_timeout": "hold",
+        "contact": {**CAR_CONTACT, **vehicle.pop("contact", {})},
+    }
     return simulation(
-        scene, {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz}, model="bicycle", **place, **vehicle
+        scene,
+        {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz},
+        model="bicycle",
+        **place,
+        **vehicle,
     )
 
 
@@ -152,9 +179,17 @@ def test_a_vehicle_in_a_corner_touches_both_walls_and_leaves_neither(scene: str)
 def test_a_vehicle_that_is_pushed_against_an_edge_slides_off_it(tmp_path: Path) -> None:
     """A wind of 8 N against the edge of a column, 2 cm off its middle; gravity is held off."""
     path = tmp_path / "column.yaml"
-    column = "{name: column, box: {size_m: [1.0, 1.0, 60.0]}, p_m: [5.0, 0.0, -30.0], ypr_deg: [45.0, 0.0, 0.0]}"
+    column = (
+        "{name: column, box: {size_m: [1.0, 1.0, 60.0]}, p_m: [5.0, 0.0, -30.0], ypr_deg: "
+        "[45.0, 0.0, 0.0]}"
+    )
     path.write_text(f"scene: column\nobjects:\n  - {column}\n")
-    made = simulation(str(path), {"step_hz": 320, "control_hz": 10}, p_m=(4.0, 0.02, 3.0), contact={"floor_m": None})
+    made = simulation(
+        str(path),
+        {"step_hz": 320, "control_hz": 10},
+        p_m=(4.0, 0.02, 3.0),
+        contact={"floor_m": None},
+    )
     force = 8.0, 0.0, 9.81 * made.groups[0].contacts.body.mass_kg
     made.order(DisturbOrder(0, VehicleDisturbance(force_world_n=force)))
     hits = flown(made, 320)
@@ -194,13 +229,21 @@ def test_a_sweep_ends_at_the_wall_and_a_placement_beyond_it_does_not(scene: str)
     assert body(made)[0] > 8.9
 
 
-def edited(name: str, p_m: tuple[float, float, float], asset: str = "", *, gone: bool = False) -> EditOrder:
+def edited(
+    name: str, p_m: tuple[float, float, float], asset: str = "", *, gone: bool = False
+) -> EditOrder:
     return EditOrder(SceneEdit(name, asset, p_m, LEVEL, (1.0, 1.0, 1.0), gone))
 
 
 @pytest.mark.parametrize("step_hz", [10, 960])
-def test_objects_that_are_moved_spawned_and_destroyed_stop_vehicles_where_they_are(scene: str, step_hz: int) -> None:
-    made = simulation(scene, {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz}, contact={"floor_m": -100.0})
+def test_objects_that_are_moved_spawned_and_destroyed_stop_vehicles_where_they_are(
+    scene: str, step_hz: int
+) -> None:
+    made = simulation(
+        scene,
+        {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz},
+        contact={"floor_m": -100.0},
+    )
 
     def met() -> VehicleCollision | None:
         thrown(made, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
@@ -254,7 +297,12 @@ def test_edits_are_a_simulations_own_and_unknown_objects_are_logged(
 
 
 def test_a_scene_stands_in_the_room_as_configured(scene: str) -> None:
-    placed = {"contact": {"scene": scene, "T_room_scene": {"p_m": [1.0, 0.0, 0.0], "ypr_deg": [90.0, 0.0, 0.0]}}}
+    placed = {
+        "contact": {
+            "scene": scene,
+            "T_room_scene": {"p_m": [1.0, 0.0, 0.0], "ypr_deg": [90.0, 0.0, 0.0]},
+        }
+    }
     made = simulation(scene, placed)
     thrown(made, (1.0, 3.0, 3.0), (0.0, 10.0, 0.0))
     (hit,) = flown(made, 250)
@@ -276,11 +324,17 @@ class CountedPlane:
         self.asked += 1
         return abs(5.0 - float(p_world_m[0]))
 
-    def first_contact(self, start_m: FloatArray, goal_m: FloatArray, radius_m: float) -> SweptContact | None:
+    def first_contact(
+        self, start_m: FloatArray, goal_m: FloatArray, radius_m: float
+    ) -> SweptContact | None:
         self.asked += 1
         share = (5.0 - radius_m - float(start_m[0])) / float(goal_m[0] - start_m[0])
         point = start_m + share * (goal_m - start_m) + (radius_m, 0.0, 0.0)
-        return SweptContact(share, point, np.array((-1.0, 0.0, 0.0)), "plane") if 0.0 <= share <= 1.0 else None
+        return (
+            SweptContact(share, point, np.array((-1.0, 0.0, 0.0)), "plane")
+            if 0.0 <= share <= 1.0
+            else None
+        )
 
     def overlap(self, p_world_m: FloatArray, radius_m: float) -> SweptContact | None:
         raise AssertionError("not asked here")
@@ -291,7 +345,9 @@ class CountedPlane:
 
 def test_a_scene_is_asked_seldom_far_from_its_walls_and_in_time_near_them() -> None:
     plane, active, dt_s = CountedPlane(), np.ones(1, np.bool_), 1.0 / 960
-    scene = SceneContacts(plane, Transform.identity(), SphereRow(ContactConfig(radius_m=0.2)), 1, dt_s)
+    scene = SceneContacts(
+        plane, Transform.identity(), SphereRow(ContactConfig(radius_m=0.2)), 1, dt_s
+    )
     asked = []
     for step in range(481):
         p_m = np.array(((10.0 * step * dt_s, 0.0, 0.0),))
@@ -321,7 +377,9 @@ class MovedPlane(CountedPlane):
 
 def test_a_vehicle_that_stands_is_asked_for_once_until_it_moves_or_the_scene_is_edited() -> None:
     plane = MovedPlane()
-    scene = SceneContacts(plane, Transform.identity(), SphereRow(ContactConfig(radius_m=0.2)), 1, 1e-3)
+    scene = SceneContacts(
+        plane, Transform.identity(), SphereRow(ContactConfig(radius_m=0.2)), 1, 1e-3
+    )
     here_m = np.array(((4.8, 0.0, 0.0),))
     there_m = here_m - (0.001, 0.0, 0.0)
     for step in range(5):

@@ -12,7 +12,14 @@ from pydantic import ValidationError
 from tests.support.sensors import at_rest
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import DisturbOrder, FlyCommand, Order, SensorValues, decode_report, encode
+from vil_adapters.simulated.ipc import (
+    DisturbOrder,
+    FlyCommand,
+    Order,
+    SensorValues,
+    decode_report,
+    encode,
+)
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ValueRefused
@@ -45,7 +52,9 @@ AIRSIM = {
 
 def config(source: dict[str, Any] | None = None, **vehicle: Any) -> SimulatedConfig:
     entry = {"model": "flightgoggles", **vehicle}
-    return SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"drone": entry}, **(source or {})})
+    return SimulatedConfig.model_validate(
+        {"type": "simulated", "vehicles": {"drone": entry}, **(source or {})}
+    )
 
 
 def flown(of: SimulatedConfig, steps: int, chunk: int = 10_000) -> list[SensorValues]:
@@ -88,8 +97,11 @@ def test_ideal_sensors_read_the_truth_of_their_vehicle() -> None:
     assert barometer.qnh_hpa == pytest.approx(1013.25)
 
     magnetometer = found["magnetometer"]
-    assert isinstance(magnetometer, MagnetometerReading)  # the dipole in Redmond: 18.2 north, 4.0 east, 50.0 down
-    assert np.multiply(magnetometer.b_body_t, 1e6) == pytest.approx((3.994, 18.201, -50.043), abs=0.1)
+    # The dipole in Redmond: 18.2 north, 4.0 east, 50.0 down.
+    assert isinstance(magnetometer, MagnetometerReading)
+    assert np.multiply(magnetometer.b_body_t, 1e6) == pytest.approx(
+        (3.994, 18.201, -50.043), abs=0.1
+    )
 
     gps = found["gps"]
     assert isinstance(gps, GpsReading)
@@ -101,7 +113,12 @@ def test_ideal_sensors_read_the_truth_of_their_vehicle() -> None:
 
 
 def test_each_sensor_keeps_its_rate_whatever_the_steps() -> None:
-    of = config(sensors={"fast": {"type": "imu", "rate_hz": 333.0}, "slow": {"type": "barometer", "rate_hz": 7.0}})
+    of = config(
+        sensors={
+            "fast": {"type": "imu", "rate_hz": 333.0},
+            "slow": {"type": "barometer", "rate_hz": 7.0},
+        }
+    )
     found = flown(of, SECOND)
     assert len([v for v in found if v.sensor == 0]) == 333
     slow = [v.t_ns for v in found if v.sensor == 1]
@@ -123,10 +140,17 @@ def test_a_receiver_starts_late_and_its_readings_come_with_its_latency() -> None
 
 
 def test_noise_has_the_size_of_the_part_and_repeats_with_the_seed() -> None:
-    still: dict[str, Any] = {"model": "car", "sensors": AIRSIM, "count": 30, "contact": {"floor_m": None}}
+    still: dict[str, Any] = {
+        "model": "car",
+        "sensors": AIRSIM,
+        "count": 30,
+        "contact": {"floor_m": None},
+    }
     first, again = flown(config(**still), SECOND), flown(config(**still), SECOND, chunk=370)
     other = flown(config({"seed": 5}, **still), 10)
-    assert [(v.sensor, v.t_ns, v.values) for v in first] == [(v.sensor, v.t_ns, v.values) for v in again]
+    assert [(v.sensor, v.t_ns, v.values) for v in first] == [
+        (v.sensor, v.t_ns, v.values) for v in again
+    ]
     assert first[0].values != other[0].values
     gyro = rows(first, 0, 30)[:, :, 4:7]
     assert gyro.std() == pytest.approx(8.7266e-5 * math.sqrt(200.0), rel=0.05)
@@ -146,8 +170,13 @@ def test_two_sensors_of_a_kind_have_noise_of_their_own() -> None:
 
 
 def test_single_values_of_a_part_are_replaced() -> None:
-    mount = {"p_body_m": [0.0, 0.0, 0.1], "q_body_sensor": [0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)]}
-    of = config(sensors={"m": {"type": "magnetometer", "parameters": {"mounting": mount, "scale": 2.0}}})
+    mount = {
+        "p_body_m": [0.0, 0.0, 0.1],
+        "q_body_sensor": [0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)],
+    }
+    of = config(
+        sensors={"m": {"type": "magnetometer", "parameters": {"mounting": mount, "scale": 2.0}}}
+    )
     turned = handler_after(of, 40).readings("drone")["m"]
     assert isinstance(turned, MagnetometerReading)
     assert np.multiply(turned.b_body_t, 1e6) == pytest.approx((36.402, -7.988, -100.086), abs=0.2)
@@ -187,11 +216,15 @@ def test_the_state_of_an_airsim_vehicle_has_the_rotors_of_the_reading() -> None:
     reading, state = handler.readings("drone")["rotors"], handler.state("drone")
     assert isinstance(reading, RotorsReading) and reading.t_ns == state.t_ns
     shown = [(r.thrust_n, r.torque_nm, r.speed_radps) for r in state.rotors]
-    assert shown == list(zip(reading.thrusts_n, reading.torques_nm, reading.speeds_radps, strict=True))
+    assert shown == list(
+        zip(reading.thrusts_n, reading.torques_nm, reading.speeds_radps, strict=True)
+    )
 
 
 def test_controls_are_the_command_that_each_model_obeys_in_its_own_mode() -> None:
-    of = config(model="flightmare", count=2, sensors={"controls": {"type": "controls", "rate_hz": 960.0}})
+    of = config(
+        model="flightmare", count=2, sensors={"controls": {"type": "controls", "rate_hz": 960.0}}
+    )
     handler, made = CommandHandler("sim", of, lambda _order: True), Simulation(of)
     handler.begin(START_NS)
     made.order(FlyCommand(1, "thrusts", (1.0, 2.0, 3.0, 2.0)))
@@ -203,14 +236,22 @@ def test_controls_are_the_command_that_each_model_obeys_in_its_own_mode() -> Non
     assert (flown.mode, len(flown.values)) == ("rates", 4)  # of the autopilot
     assert flown.values[0] == pytest.approx(9.81, abs=0.5)
     assert (commanded.mode, commanded.values) == ("thrusts", (1.0, 2.0, 3.0, 2.0))
-    car = handler_after(config(model="car", sensors={"controls": {"type": "controls"}}), 10).readings("drone")
+    car = handler_after(
+        config(model="car", sensors={"controls": {"type": "controls"}}), 10
+    ).readings("drone")
     assert car["controls"] == ControlsReading(START_NS + 10_416_667, "speed", (0.0, 0.0))
 
 
 def test_ranges_to_beacons_are_those_of_the_pose_within_reach() -> None:
     beacons = {"near": [0.0, 4.0, 1.0], "far": [100.0, 0.0, 0.0], "up": [0.0, 0.0, 3.5]}
-    receiver = {"type": "beacons", "rate_hz": 20.0, "parameters": {"beacons": beacons, "max_m": 30.0, "bias_m": 0.1}}
-    of = config(model="kinematic", count=2, spacing_m=3.0, p_m=[0.0, 0.0, 1.0], sensors={"uwb": receiver})
+    receiver = {
+        "type": "beacons",
+        "rate_hz": 20.0,
+        "parameters": {"beacons": beacons, "max_m": 30.0, "bias_m": 0.1},
+    }
+    of = config(
+        model="kinematic", count=2, spacing_m=3.0, p_m=[0.0, 0.0, 1.0], sensors={"uwb": receiver}
+    )
     handler = handler_after(of, 48)
     first, second = (handler.readings(name)["uwb"] for name in ("drone_1", "drone_2"))
     assert isinstance(first, BeaconsReading) and isinstance(second, BeaconsReading)
@@ -221,7 +262,11 @@ def test_ranges_to_beacons_are_those_of_the_pose_within_reach() -> None:
 
 
 def test_noise_of_beacons_has_its_size_and_repeats() -> None:
-    receiver = {"type": "beacons", "rate_hz": 960.0, "parameters": {"beacons": {"A": [0, 0, 5]}, "noise_m": 0.1}}
+    receiver = {
+        "type": "beacons",
+        "rate_hz": 960.0,
+        "parameters": {"beacons": {"A": [0, 0, 5]}, "noise_m": 0.1},
+    }
     of = config(model="kinematic", count=20, spacing_m=0.1, sensors={"uwb": receiver})
     ranges = rows(flown(of, 100), 0, 20)[:, :, 3]
     assert (ranges - ranges.mean(axis=0)).std() == pytest.approx(0.1, rel=0.05)
@@ -231,15 +276,24 @@ def test_noise_of_beacons_has_its_size_and_repeats() -> None:
 def test_a_range_is_never_negative_and_the_reach_includes_its_end() -> None:
     beacons = {"end": (3.0, 4.0, 0.0), "near": (0.0, 0.0, 0.3), "beyond": (0.0, 5.001, 0.0)}
     receiver = BeaconReceiver(1, BeaconParameters(beacons=beacons, max_m=5.0, bias_m=-0.5))
-    np.testing.assert_allclose(receiver.measure(at_rest(1, 0)).ranges_m, [[4.5, 0.0, np.nan]], atol=1e-12)
+    np.testing.assert_allclose(
+        receiver.measure(at_rest(1, 0)).ranges_m, [[4.5, 0.0, np.nan]], atol=1e-12
+    )
 
 
 def test_noise_at_a_beacon_is_cut_at_zero() -> None:
-    """A normal distribution of deviation 0.1 m without its negative half: mean 0.1 / sqrt(2 pi), half of it zeros."""
-    receiver = BeaconReceiver(5_000, BeaconParameters(beacons={"here": (0.0, 0.0, 0.0)}, noise_m=0.1), seed=3)
+    """A normal distribution of deviation 0.1 m without its negative half.
+
+    Mean 0.1 / sqrt(2 pi), half of it zeros.
+    """
+    receiver = BeaconReceiver(
+        5_000, BeaconParameters(beacons={"here": (0.0, 0.0, 0.0)}, noise_m=0.1), seed=3
+    )
     ranges_m = receiver.measure(at_rest(5_000, 0)).ranges_m
     assert (ranges_m == 0.0).mean() == pytest.approx(0.5, abs=0.03)
-    assert ranges_m.min() == 0.0 and ranges_m.mean() == pytest.approx(0.1 / math.sqrt(2.0 * math.pi), rel=0.08)
+    assert ranges_m.min() == 0.0 and ranges_m.mean() == pytest.approx(
+        0.1 / math.sqrt(2.0 * math.pi), rel=0.08
+    )
 
 
 def test_wind_forces_and_broken_rotors_are_checked_and_passed_on() -> None:
@@ -277,17 +331,34 @@ def test_wind_forces_and_broken_rotors_are_checked_and_passed_on() -> None:
     [
         ({"sensors": {"s": {"type": "sonar"}}}, "imu"),
         ({"sensors": {"s": {"type": "gps", "preset": "ms5611"}}}, "known: ideal, airsim"),
-        ({"sensors": {"s": {"type": "gps", "parameters": {"white": 1}}}}, "known: accuracy_first_m"),
+        (
+            {"sensors": {"s": {"type": "gps", "parameters": {"white": 1}}}},
+            "known: accuracy_first_m",
+        ),
         ({"sensors": {"s": {"type": "gps", "parameters": {"latency_s": -1}}}}, "latency_s"),
-        ({"sensors": {"s": {"type": "gps", "parameters": {"accuracy_s": 0}}}}, "accuracy_s must be positive"),
-        ({"sensors": {"s": {"type": "barometer", "parameters": {"drift_s": 0}}}}, "tau_s must be positive"),
-        ({"model": "car", "sensors": {"r": {"type": "rotors"}}}, "sensors.r: model 'car' has no rotors"),
+        (
+            {"sensors": {"s": {"type": "gps", "parameters": {"accuracy_s": 0}}}},
+            "accuracy_s must be positive",
+        ),
+        (
+            {"sensors": {"s": {"type": "barometer", "parameters": {"drift_s": 0}}}},
+            "tau_s must be positive",
+        ),
+        (
+            {"model": "car", "sensors": {"r": {"type": "rotors"}}},
+            "sensors.r: model 'car' has no rotors",
+        ),
         ({"sensors": {"r": {"type": "controls", "preset": "ms5611"}}}, "known: ideal"),
         ({"sensors": {"u": {"type": "beacons"}}}, "needs some; set beacons"),
-        ({"sensors": {"u": {"type": "beacons", "parameters": {"beacons": {"a,b": [0, 0, 0]}}}}}, "without commas"),
+        (
+            {"sensors": {"u": {"type": "beacons", "parameters": {"beacons": {"a,b": [0, 0, 0]}}}}},
+            "without commas",
+        ),
         ({"imu": {}, "sensors": {"imu": {"type": "imu"}}}, "two sensors of one name"),
     ],
 )
-def test_a_wrong_sensor_is_refused_with_what_there_is(vehicle: dict[str, Any], problem: str) -> None:
+def test_a_wrong_sensor_is_refused_with_what_there_is(
+    vehicle: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ValidationError, match=problem):
         config(**vehicle)

@@ -61,12 +61,19 @@ def test_poses_come_at_their_rate_with_the_exact_times_of_their_steps() -> None:
 
 
 @pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])
-def test_a_flight_depends_on_its_orders_and_not_on_how_many_steps_are_made_at_once(model: str) -> None:
+def test_a_flight_depends_on_its_orders_and_not_on_how_many_steps_are_made_at_once(
+    model: str,
+) -> None:
     wind = {"mean_mps": [1.0, 0.0, 0.0], "gusts_mps": 5.0}
     ends = []
     for chunk in (1, 37, 10_000):
         made = simulation(
-            {"seed": 3}, model=model, count=3, wind=wind, autopilot={"kind": "circle"}, command_delay_ms=20
+            {"seed": 3},
+            model=model,
+            count=3,
+            wind=wind,
+            autopilot={"kind": "circle"},
+            command_delay_ms=20,
         )
         made.order(FlyCommand(1, "velocity", _velocity(model, 1.0), t_ns=100_000_000))
         made.order(ContactReport(2, 0, ((3.5, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), has_surfaces=True))
@@ -101,7 +108,9 @@ def test_without_a_pilot_it_hovers_and_a_path_is_followed(model: str) -> None:
     still.advance(2 * SECOND)
     assert np.linalg.norm(body(still)[:3] - (0.0, 0.0, 1.0)) < 0.02
     circling = simulation(
-        model=model, autopilot={"kind": "circle", "radius_m": 2.0, "speed_mps": 1.0}, p_m=[2.0, 0.0, 1.0]
+        model=model,
+        autopilot={"kind": "circle", "radius_m": 2.0, "speed_mps": 1.0},
+        p_m=[2.0, 0.0, 1.0],
     )
     circling.advance(6 * SECOND)
     there = [b.states()[0, :3] for b in circling.advance(10 * SECOND)]
@@ -110,7 +119,9 @@ def test_without_a_pilot_it_hovers_and_a_path_is_followed(model: str) -> None:
 
 
 @pytest.mark.parametrize("compat", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize(("model", "preset"), [*(("airsim", f) for f in FRAMES), *(("flightmare", p) for p in PRESETS)])
+@pytest.mark.parametrize(
+    ("model", "preset"), [*(("airsim", f) for f in FRAMES), *(("flightmare", p) for p in PRESETS)]
+)
 def test_every_shipped_vehicle_holds_its_position(model: str, preset: str, compat: bool) -> None:
     made = simulation(model=model, preset=preset, compat=compat, p_m=[0.0, 0.0, 2.0])
     made.advance(2 * SECOND)
@@ -146,7 +157,11 @@ def test_a_command_switches_the_mode_and_a_silent_pilot_is_taken_over() -> None:
     assert np.linalg.norm(body(made)[3:6]) < 0.1
     made.order(FlyCommand(0, "motor_speeds", (1200.0,) * 4))
     made.advance(made.steps + 100)
-    assert (note(made).mode, note(made).pilot, note(made).commands) == ("motor_speeds", "command", 2)
+    assert (note(made).mode, note(made).pilot, note(made).commands) == (
+        "motor_speeds",
+        "command",
+        2,
+    )
     assert body(made)[5] > 0.05
 
 
@@ -209,7 +224,10 @@ def test_a_command_may_be_for_later_and_too_many_are_refused() -> None:
     assert note(made).commands == 0
     made.advance(481)
     assert note(made).commands == 1
-    taken = sum(made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=10**12)) for _ in range(10_001))
+    taken = sum(
+        made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=10**12))
+        for _ in range(10_001)
+    )
     assert taken == 10_000
 
 
@@ -222,7 +240,9 @@ def test_a_surface_that_the_renderer_tells_is_never_passed() -> None:
     made = simulation(command_timeout_ms=60_000, contact={"reach_m": 3.0, "radius_m": 0.2})
     furthest = 0.0
     for k in range(40):
-        made.order(ContactReport(0, made.t_of(made.steps), WALL.points_m, WALL.normals, has_surfaces=True))
+        made.order(
+            ContactReport(0, made.t_of(made.steps), WALL.points_m, WALL.normals, has_surfaces=True)
+        )
         made.order(FlyCommand(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
         made.advance(made.steps + 96)
         furthest = max(furthest, body(made)[0])
@@ -238,8 +258,14 @@ def test_a_bare_hit_resets_and_disarms_unless_it_is_of_before_the_reset() -> Non
     for response in ("bounce", "reset"):
         made = simulation(contact={"response": response}, autopilot={"kind": "circle"})
         made.advance(2 * SECOND)
-        made.order(ContactReport(0, made.t_of(made.steps), hit=True, has_surfaces=response == "reset"))
-        assert (note(made).armed, note(made).collisions, note(made).pilot) == (False, 1, "autopilot")
+        made.order(
+            ContactReport(0, made.t_of(made.steps), hit=True, has_surfaces=response == "reset")
+        )
+        assert (note(made).armed, note(made).collisions, note(made).pilot) == (
+            False,
+            1,
+            "autopilot",
+        )
         assert body(made)[:3].tolist() == [0.0, 0.0, 1.0]
         made.order(ContactReport(0, made.t_of(made.steps - 50), hit=True))
         assert note(made).collisions == 1
@@ -264,7 +290,9 @@ def test_a_fall_onto_the_floor_does_not_depend_on_how_many_steps_are_made_at_onc
     ends = []
     for chunk in (1, SECOND):
         made = simulation({"rate_hz": 1.0}, p_m=[0.0, 0.0, 1.5], armed=False)
-        made.order(PlaceOrder(0, (0.0, 0.0, 1.5), (0.6, 0.0, 0.0, 0.8), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)))
+        made.order(
+            PlaceOrder(0, (0.0, 0.0, 1.5), (0.6, 0.0, 0.0, 0.8), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+        )
         while made.steps < 2 * SECOND:
             made.advance(made.steps + chunk)
         ends.append((body(made).tolist(), note(made).collisions))
@@ -277,7 +305,9 @@ def test_a_vehicle_near_the_floor_takes_single_steps_and_one_far_from_it_many() 
     (low_group,), (high_group,) = at_floor.groups, high.groups
     assert low_group.clear_steps() == 1
     steps = high_group.clear_steps()
-    assert steps == math.floor(math.sqrt(2.0 * 5.0 / 200.0) * SECOND), "it falls no harder than 200 m/s^2"
+    assert steps == math.floor(math.sqrt(2.0 * 5.0 / 200.0) * SECOND), (
+        "it falls no harder than 200 m/s^2"
+    )
     assert simulation(contact={"floor_m": None}).groups[0].clear_steps() is None
 
 
@@ -315,7 +345,13 @@ def test_orders_and_batches_survive_the_pipe() -> None:
 @pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])
 def test_inertial_sensors_feel_the_floor_and_how_hard_it_was_hit(model: str) -> None:
     """Dropped from 5 cm: what was felt in all is the floor's push, gravity over the whole time."""
-    made = simulation(model=model, p_m=(0.0, 0.0, 0.05), armed=False, imu={"rate_hz": 960}, contact={"floor_m": 0.0})
+    made = simulation(
+        model=model,
+        p_m=(0.0, 0.0, 0.05),
+        armed=False,
+        imu={"rate_hz": 960},
+        contact={"floor_m": 0.0},
+    )
     f_z = np.concatenate([s.rows(1)[:, 9] for batch in made.advance(960) for s in batch.sensors])
     resting = f_z[-1]
     assert resting == pytest.approx(9.81, abs=0.01)
@@ -327,7 +363,11 @@ def test_inertial_sensors_feel_the_floor_and_how_hard_it_was_hit(model: str) -> 
 
 
 def test_wind_set_at_run_time_takes_the_place_of_the_configured_one() -> None:
-    windy: dict[str, Any] = {"autopilot": {"kind": "none"}, "armed": False, "contact": {"floor_m": None}}
+    windy: dict[str, Any] = {
+        "autopilot": {"kind": "none"},
+        "armed": False,
+        "contact": {"floor_m": None},
+    }
     ends = []
     for mean, late in (
         ((4.0, 0.0, 0.0), None),

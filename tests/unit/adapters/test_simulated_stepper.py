@@ -1,4 +1,7 @@
-"""Steps in bridge time: made where something happens, and all those before an order or a standstill."""
+"""Steps in bridge time.
+
+Made where something happens, and all those before an order or a standstill.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ def test_all_steps_before_a_standstill_are_made() -> None:
 
 @pytest.mark.parametrize("changed_at", [None, 3])
 def test_an_order_takes_effect_after_the_steps_before_it(changed_at: int | None) -> None:
-    """The clock stands after 7 steps; another order of the same turn may say that it stood after 3 already."""
+    """The clock stands after 7 steps.
+
+    Another order of the same turn may say that it stood after 3 already.
+    """
     disarm: list[Order] = [ArmCommand(0, False)]
     if changed_at is not None:
         disarm.append(ClockUpdate(0, changed_at * MS, 0.0, None))

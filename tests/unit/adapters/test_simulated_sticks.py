@@ -40,7 +40,9 @@ def test_the_throttle_lifts_and_lowers_it() -> None:
 def test_the_yaw_stick_turns_it_clockwise() -> None:
     rate = flown(StickPositions(yaw=1.0), move=ManualMove(0.0, 0.0, 0.0, 4.0)).state[12]
     assert rate < -math.radians(1.0)  # 0.01 degrees per second more with each of 200 commands
-    held = flown(StickPositions(), move=ManualMove(0.0, 0.0, 0.0, 4.0, YawGoal(0.7, by_rate=False))).state
+    held = flown(
+        StickPositions(), move=ManualMove(0.0, 0.0, 0.0, 4.0, YawGoal(0.7, by_rate=False))
+    ).state
     assert 2.0 * math.atan2(held[8], held[9]) == pytest.approx(0.7, abs=0.05)
 
 

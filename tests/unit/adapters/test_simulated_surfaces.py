@@ -1,4 +1,7 @@
-"""Surfaces near a camera: through the wire's extension and back, silence of those who do not know it."""
+"""Surfaces near a camera.
+
+Through the wire's extension and back, silence of those who do not know it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,13 @@ def test_who_has_no_reach_sends_what_it_always_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"camera": 5}, {"position": [1.0, 2.0, 1e300]}, {"normal": [0.0, 0.0, 0.0]}, {"normal": [0.0, 3.0, 0.0]}]
+    "change",
+    [
+        {"camera": 5},
+        {"position": [1.0, 2.0, 1e300]},
+        {"normal": [0.0, 0.0, 0.0]},
+        {"normal": [0.0, 3.0, 0.0]},
+    ],
 )
 def test_surfaces_that_make_no_sense_are_left_out(change: dict[str, Any]) -> None:
     request = ask(1, [replace(view(), reach_m=1.5)])

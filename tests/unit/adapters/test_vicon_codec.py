@@ -1,4 +1,7 @@
-"""CGStream and the object stream: vectors, framing, the rule of unchanged blocks, segments, limits."""
+"""CGStream and the object stream.
+
+Vectors, framing, the rule of unchanged blocks, segments, limits.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,14 @@ from tests.support.vicon import golden
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.receiver import BlockCache
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
-from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects, euler_xyz, q_from_euler_xyz
+from vil_adapters.vicon.udp_codec import (
+    ITEM,
+    ObjectBlock,
+    decode_objects,
+    encode_objects,
+    euler_xyz,
+    q_from_euler_xyz,
+)
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 
@@ -20,7 +30,7 @@ def packet(*encoded: bytes) -> codec.Blocks:
     return codec.split_datagram(codec.encode_packet(*encoded))
 
 
-# --- vectors -----------------------------------------------------------------------------------------
+# --- vectors --------------------------------------------------------------------------------------
 
 
 def test_the_servers_enums() -> None:
@@ -46,7 +56,11 @@ def test_a_frame_with_one_object() -> None:
     assert (table["subject"].tolist(), table["id"].tolist()) == ([1], [1])
     np.testing.assert_array_equal(table["p"], [[1000.0, 0.0, 1500.0]])
     np.testing.assert_array_equal(table["R"], [np.eye(3)])
-    written = (blocks.SUBJECT_INFO.encode(subject), blocks.FRAME_INFO.encode(41), encode_segments(9, table))
+    written = (
+        blocks.SUBJECT_INFO.encode(subject),
+        blocks.FRAME_INFO.encode(41),
+        encode_segments(9, table),
+    )
     assert codec.encode_packet(*written) == data
 
 
@@ -63,13 +77,17 @@ def test_a_datagram_of_the_object_stream() -> None:
 def test_the_layout_of_blocks_with_several_kinds_of_fields() -> None:
     """Written out by hand from the layout."""
     code = blocks.Timecode(1, 2, 3, 4, 5, 6, 0xFFFFFFFF, 7, 1)
-    assert blocks.TIMECODE.encode(code)[8:] == bytes((1, 2, 3, 4, 5, 0, 6, 0)) + b"\xff" * 4 + bytes((7, 0, 0, 0, 1))
+    assert blocks.TIMECODE.encode(code)[8:] == bytes(
+        (1, 2, 3, 4, 5, 0, 6, 0)
+    ) + b"\xff" * 4 + bytes((7, 0, 0, 0, 1))
     assert str(code) == "01:02:03:04"
     rates = {"b": 2.0, "a": 1.0}
     body = struct.pack("<II1sdI1sd", 2, 1, b"a", 1.0, 1, b"b", 2.0)
     assert blocks.FRAME_RATE_INFO.encode(rates)[8:] == body, "maps are written by ascending keys"
     sender = codec.MulticastSender(0xEF010203, 0x7F000001, 44801)
-    assert codec.START_MULTICAST.encode(sender)[8:] == struct.pack("<IIH", 0xEF010203, 0x7F000001, 44801)
+    assert codec.START_MULTICAST.encode(sender)[8:] == struct.pack(
+        "<IIH", 0xEF010203, 0x7F000001, 44801
+    )
     contents = codec.Contents({9: 2}, frozenset((5, 1)))
     assert codec.CONTENTS.encode(contents)[8:] == struct.pack("<6I", 1, 9, 2, 2, 1, 5)
     assert codec.FILTER.encode({9: {3, 1}})[8:] == struct.pack("<5I", 1, 9, 2, 1, 3)
@@ -77,7 +95,7 @@ def test_the_layout_of_blocks_with_several_kinds_of_fields() -> None:
     assert (blocks.LABELED_RECON.itemsize, blocks.UNLABELED_RECON.itemsize) == (116, 108)
 
 
-# --- framing -----------------------------------------------------------------------------------------
+# --- framing --------------------------------------------------------------------------------------
 
 
 def test_packets_come_out_whole_however_they_are_cut() -> None:
@@ -128,7 +146,7 @@ def test_unknown_blocks_are_passed_over() -> None:
     assert blocks.FRAME_INFO.first(found) == 5
 
 
-# --- what a packet leaves out --------------------------------------------------------------------------
+# --- what a packet leaves out ---------------------------------------------------------------------
 
 PERIOD, SUBJECT, FRAME, LATENCY = 1, 2, 5, 26
 STREAM = blocks.STREAM_INFO.encode(1_350_000)
@@ -150,7 +168,12 @@ def remembered(*packets: tuple[bytes, ...]) -> set[int]:
 
 def test_a_packet_without_a_group_leaves_the_whole_group() -> None:
     first = (listing(), STREAM, CF7, blocks.FRAME_INFO.encode(1), LATENCIES)
-    assert remembered(first, (listing(), blocks.FRAME_INFO.encode(2), LATENCIES)) == {PERIOD, SUBJECT, FRAME, LATENCY}
+    assert remembered(first, (listing(), blocks.FRAME_INFO.encode(2), LATENCIES)) == {
+        PERIOD,
+        SUBJECT,
+        FRAME,
+        LATENCY,
+    }
     assert remembered(first, (listing(), STREAM, CF7)) == {PERIOD, SUBJECT, FRAME, LATENCY}
     assert remembered(first, (listing(),)) == {PERIOD, SUBJECT, FRAME, LATENCY}
 
@@ -161,7 +184,12 @@ def test_in_a_group_that_came_only_what_is_listed_as_unchanged_stays() -> None:
     assert remembered(first, (listing(), QUALITY)) == {40, FRAME, LATENCY}
     assert remembered(first, (QUALITY,)) == {40, FRAME, LATENCY}, "no contents, nothing unchanged"
     assert remembered(first, (listing(), blocks.FRAME_INFO.encode(2))) == {PERIOD, SUBJECT, FRAME}
-    assert remembered(first, (listing(LATENCY), blocks.FRAME_INFO.encode(2))) == {PERIOD, SUBJECT, FRAME, LATENCY}
+    assert remembered(first, (listing(LATENCY), blocks.FRAME_INFO.encode(2))) == {
+        PERIOD,
+        SUBJECT,
+        FRAME,
+        LATENCY,
+    }
 
 
 def test_unchanged_blocks_are_the_packets_before() -> None:
@@ -178,7 +206,7 @@ def test_unchanged_blocks_are_the_packets_before() -> None:
     assert blocks.FRAME_INFO.first(memory.blocks) == 2
 
 
-# --- segments ------------------------------------------------------------------------------------------
+# --- segments -------------------------------------------------------------------------------------
 
 
 def rows(*counts: int, light: bool = False) -> np.ndarray:
@@ -191,15 +219,21 @@ def rows(*counts: int, light: bool = False) -> np.ndarray:
 
 @pytest.mark.parametrize("counts", [(1,), (1, 1, 1), (1, 1, 21, 21, 1), (3, 2, 2)])
 @pytest.mark.parametrize("kind", [8, 9, 901])
-def test_segments_of_several_subjects_are_one_block_each(kind: int, counts: tuple[int, ...]) -> None:
+def test_segments_of_several_subjects_are_one_block_each(
+    kind: int, counts: tuple[int, ...]
+) -> None:
     table = rows(*counts, light=kind == 901)
     bodies = packet(encode_segments(kind, table))[kind]
     assert [len(body) for body in bodies] == [8 + n * (28 if kind == 901 else 100) for n in counts]
     assert decode_segments(bodies, table.dtype).tobytes() == table.tobytes()
-    block = {8: blocks.LOCAL_SEGMENTS, 9: blocks.GLOBAL_SEGMENTS, 901: blocks.LIGHTWEIGHT_SEGMENTS}[kind]
+    block = {8: blocks.LOCAL_SEGMENTS, 9: blocks.GLOBAL_SEGMENTS, 901: blocks.LIGHTWEIGHT_SEGMENTS}[
+        kind
+    ]
     one_by_one = [block.decode(body) for body in bodies]
     assert [part.subject for part in one_by_one] == list(range(1, len(counts) + 1))
-    np.testing.assert_array_equal(np.concatenate([part.rows["p"] for part in one_by_one]), table["p"])
+    np.testing.assert_array_equal(
+        np.concatenate([part.rows["p"] for part in one_by_one]), table["p"]
+    )
 
 
 def test_what_newer_servers_append_to_segments_is_passed_over() -> None:
@@ -207,7 +241,10 @@ def test_what_newer_servers_append_to_segments_is_passed_over() -> None:
     bodies = [body + b"more" for body in packet(encode_segments(9, table))[9]]
     assert decode_segments(bodies, ROW).tobytes() == table.tobytes()
     # Bodies of one size with different counts: the first one has an appendix as long as a segment.
-    odd = [packet(encode_segments(9, rows(1)))[9][0] + bytes(100), packet(encode_segments(9, rows(2)))[9][0]]
+    odd = [
+        packet(encode_segments(9, rows(1)))[9][0] + bytes(100),
+        packet(encode_segments(9, rows(2)))[9][0],
+    ]
     assert decode_segments(odd, ROW)["id"].tolist() == [1, 1, 2]
 
 
@@ -217,7 +254,7 @@ def test_no_segments_at_all() -> None:
     assert len(decode_segments([struct.pack("<II", 4, 0)], ROW)) == 0
 
 
-# --- the object stream -----------------------------------------------------------------------------------
+# --- the object stream ----------------------------------------------------------------------------
 
 
 def test_angles_are_intrinsic_x_y_z() -> None:
@@ -233,7 +270,9 @@ def test_angles_are_intrinsic_x_y_z() -> None:
     expected = [turn(0, x) @ turn(1, y) @ turn(2, z) for x, y, z in euler]
     np.testing.assert_allclose(q_to_matrix(q), expected, atol=1e-12)
     some = q_normalize(np.random.default_rng(1).normal(size=(200, 4)))
-    np.testing.assert_allclose(q_to_matrix(q_from_euler_xyz(euler_xyz(some))), q_to_matrix(some), atol=1e-9)
+    np.testing.assert_allclose(
+        q_to_matrix(q_from_euler_xyz(euler_xyz(some))), q_to_matrix(some), atol=1e-9
+    )
 
 
 def test_items_that_are_no_objects_are_passed_over_by_their_size() -> None:

@@ -1,4 +1,7 @@
-"""Vicon segments through the compiled kernel against their twin: the same poses, counters and errors."""
+"""Vicon segments through the compiled kernel against their twin.
+
+The same poses, counters and errors.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.kernel import library
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 KINDS = (GLOBAL_SEGMENTS.type, LIGHTWEIGHT_SEGMENTS.type)
 
@@ -41,7 +46,10 @@ def generated(
     config = TrackerEmulatorConfig(lightweight=kind == LIGHTWEIGHT_SEGMENTS.type, up_axis=up_axis)
     generator = BlockGenerator(motion, config, 3)
     statics = split_packet(b"".join(encoded for _, encoded in generator.statics.values()))
-    frames = [EncodedFrame(generator, number, motion.at(t_ns), 0) for number, t_ns in enumerate(instants_ns)]
+    frames = [
+        EncodedFrame(generator, number, motion.at(t_ns), 0)
+        for number, t_ns in enumerate(instants_ns)
+    ]
     return [{**statics, **split_packet(frame.block(kind)[1])} for frame in frames]
 
 
@@ -59,7 +67,10 @@ def test_objects_and_persons(kind: int, up_axis: Literal["y", "z"], segments: bo
     assert agree(*frames, segments=segments).compiled == len(frames)
 
 
-@given(st.sampled_from(KINDS), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12))
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12),
+)
 def test_damaged_bodies(kind: int, damage: list[tuple[int, int]]) -> None:
     (blocks,) = generated(Dance(), kind, range(1))
     bodies = [bytearray(body) for body in blocks[kind]]
@@ -90,7 +101,9 @@ def test_any_rotation_vector(numbers: list[float]) -> None:
     agree({**blocks, LIGHTWEIGHT_SEGMENTS.type: bodies})
 
 
-@pytest.mark.parametrize("name", ["broad_12_slow_translation", "broad_07_fast_rotation", "tumvi_room1"])
+@pytest.mark.parametrize(
+    "name", ["broad_12_slow_translation", "broad_07_fast_rotation", "tumvi_room1"]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_real_recordings(name: str, kind: int) -> None:
     motion = RecordedBody(BenchRecording.load(data_dir(name)))

@@ -1,4 +1,7 @@
-"""Tracker's object stream through the compiled kernel against its twin: the same poses, counters and errors."""
+"""Tracker's object stream through the compiled kernel against its twin.
+
+The same poses, counters and errors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from vil_adapters.vicon.object_tracker import MAX_OBJECTS
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, encode_objects
 from vil_bridge.world.kernel import library
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 
 def agree(*datagrams: bytes) -> Agreement:
@@ -48,7 +53,10 @@ def test_every_truncation() -> None:
     agree(*(whole[:size] for size in range(len(whole))))
 
 
-@given(st.integers(0, 50), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12))
+@given(
+    st.integers(0, 50),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=12),
+)
 def test_damaged_streams(which: int, damage: list[tuple[int, int]]) -> None:
     (datagrams,) = itertools.islice(object_streams(which), 1)
     broken = [bytearray(datagram) for datagram in datagrams if datagram]
@@ -73,4 +81,6 @@ def test_any_pose(numbers: list[float]) -> None:
 
 def test_objects_beyond_those_that_are_remembered_are_counted() -> None:
     batches = [[f"{batch}-{i}" for i in range(200)] for batch in range(MAX_OBJECTS // 200 + 1)]
-    agree(*(named(number, names) for number, names in enumerate([*batches, batches[-1], batches[0]])))
+    agree(
+        *(named(number, names) for number, names in enumerate([*batches, batches[-1], batches[0]]))
+    )

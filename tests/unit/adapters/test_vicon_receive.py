@@ -45,7 +45,9 @@ def test_gaps_are_counted_and_repeats_are_known() -> None:
 
 
 @pytest.mark.parametrize(("frame_id", "ticks"), [(99, TICKS), (101, 2 * TICKS), (100, 2 * TICKS)])
-def test_a_number_that_goes_back_or_another_period_is_a_new_clock(frame_id: int, ticks: int) -> None:
+def test_a_number_that_goes_back_or_another_period_is_a_new_clock(
+    frame_id: int, ticks: int
+) -> None:
     clock = clock_at(100)
     assert clock.judge(frame_id, ticks, 101 * PERIOD_NS) is FrameVerdict.RESTARTED
     assert (clock.lost, clock.period_ticks) == (0, ticks)
@@ -59,21 +61,30 @@ def test_late_datagrams_do_not_make_a_new_clock() -> None:
     assert clock.judge(101, TICKS, 102 * PERIOD_NS) is FrameVerdict.REORDERED
     assert clock.judge(103, TICKS, 103 * PERIOD_NS) is FrameVerdict.NEW
     for late, new in ((98, 104), (5, 105), (6, 106), (5, 107)):
-        assert clock.judge(late, TICKS, new * PERIOD_NS) in (FrameVerdict.REORDERED, FrameVerdict.OUT_OF_SEQUENCE)
+        assert clock.judge(late, TICKS, new * PERIOD_NS) in (
+            FrameVerdict.REORDERED,
+            FrameVerdict.OUT_OF_SEQUENCE,
+        )
         assert clock.judge(new, TICKS, new * PERIOD_NS) is FrameVerdict.NEW
     assert clock.judge(5, TICKS, 108 * PERIOD_NS) is FrameVerdict.OUT_OF_SEQUENCE
-    assert clock.judge(6, TICKS, 109 * PERIOD_NS) is FrameVerdict.RESTARTED, "nothing of the old clock came between"
+    assert clock.judge(6, TICKS, 109 * PERIOD_NS) is FrameVerdict.RESTARTED, (
+        "nothing of the old clock came between"
+    )
     assert clock.judge(7, TICKS, 110 * PERIOD_NS) is FrameVerdict.NEW
 
 
 @pytest.mark.parametrize(
-    ("frame_id", "verdict"), [(600, FrameVerdict.NEW), (605, FrameVerdict.NEW), (200, FrameVerdict.RESTARTED)]
+    ("frame_id", "verdict"),
+    [(600, FrameVerdict.NEW), (605, FrameVerdict.NEW), (200, FrameVerdict.RESTARTED)],
 )
-def test_after_an_outage_a_number_must_fit_the_time_that_passed(frame_id: int, verdict: FrameVerdict) -> None:
+def test_after_an_outage_a_number_must_fit_the_time_that_passed(
+    frame_id: int, verdict: FrameVerdict
+) -> None:
     clock = clock_at(100)
     clock.reconnected()
     assert clock.judge(frame_id, TICKS, 600 * PERIOD_NS) is verdict
-    # Without an outage a jump is a loss: numbers are not compared to arrivals, which may come in bursts.
+    # Without an outage a jump is a loss: numbers are not compared to arrivals, which may come in
+    # bursts.
     clock = clock_at(100)
     assert clock.judge(200, TICKS, 600 * PERIOD_NS) is FrameVerdict.NEW
 
@@ -109,9 +120,12 @@ def test_the_period_comes_from_the_rates_where_the_stream_does_not_tell_it() -> 
 
 
 @pytest.mark.parametrize(
-    ("parts", "expected"), [((0.001, 0.0025), 3_500_000), ((-1.0,), 0), ((float("nan"),), 0), ((1e9,), 0), ((), 0)]
+    ("parts", "expected"),
+    [((0.001, 0.0025), 3_500_000), ((-1.0,), 0), ((float("nan"),), 0), ((1e9,), 0), ((), 0)],
 )
-def test_the_latency_is_the_sum_of_its_parts_or_unknown(parts: tuple[float, ...], expected: int) -> None:
+def test_the_latency_is_the_sum_of_its_parts_or_unknown(
+    parts: tuple[float, ...], expected: int
+) -> None:
     block = blocks.LATENCY_INFO.encode(tuple(blocks.LatencySample("a", s) for s in parts))
     assert latency_ns(codec.split_datagram(codec.encode_packet(block))) == expected
 
@@ -129,7 +143,9 @@ def frame(frame_id: int, *more: bytes) -> codec.Blocks:
 def test_the_newest_of_several_frames_is_emitted_with_what_was_unchanged() -> None:
     taker, events, status = receiver()
     stream = blocks.STREAM_INFO.encode(TICKS)
-    assert not taker.handle(codec.split_datagram(codec.encode_packet(stream)), 1), "no frame of its own"
+    assert not taker.handle(codec.split_datagram(codec.encode_packet(stream)), 1), (
+        "no frame of its own"
+    )
     assert taker.handle(codec.split_datagram(golden("one_object")), 5)
     taker.deliver()
     assert taker.handle(frame(42), 7)
@@ -140,14 +156,23 @@ def test_the_newest_of_several_frames_is_emitted_with_what_was_unchanged() -> No
     assert isinstance(first, SourceFrame)
     assert isinstance(second, SourceFrame)
     np.testing.assert_array_equal(first.p_m, [[1.0, 0.0, 1.5]])
-    assert (first.frame_number, first.subjects, first.tracked.tolist(), first.t_arrival_ns) == (42, ("cf7",), [True], 5)
-    assert first.t_foreign_ns is None, "the group of descriptions came again without the period: it is gone"
+    assert (first.frame_number, first.subjects, first.tracked.tolist(), first.t_arrival_ns) == (
+        42,
+        ("cf7",),
+        [True],
+        5,
+    )
+    assert first.t_foreign_ns is None, (
+        "the group of descriptions came again without the period: it is gone"
+    )
     assert (second.frame_number, second.tracked.tolist()) == (46, [False])
     assert (status.counters["superseded"], status.counters["lost"]) == (1, 2)
 
 
 def test_a_packet_without_a_frame_takes_nothing_from_the_frame_before_it() -> None:
-    """A ping that comes back alone leaves out every segment, but it is no frame in which all are lost."""
+    """A ping that comes back alone leaves out every segment, but it is no frame in which all are
+    lost.
+    """
     taker, events, status = receiver()
     assert taker.handle(codec.split_datagram(golden("one_object")), 5)
     assert not taker.handle(codec.split_datagram(codec.encode_packet(codec.PING.encode(7))), 6)
@@ -182,11 +207,17 @@ def test_offsets_are_the_scaled_rest_pose_and_the_scale_is_told() -> None:
     for up_axis in ("z", "y"):
         film = BlockGenerator(motion, TrackerEmulatorConfig.model_validate({"up_axis": up_axis}), 1)
         topology, scale = (film.statics[kind][1] for kind in (28, 28001))
-        rest = blocks.SUBJECT_TOPOLOGY.all(codec.split_datagram(codec.encode_packet(topology, scale)))[0].rows
-        assert np.linalg.norm(rest["p"][1]) == pytest.approx(np.linalg.norm(DANCER.offsets_m[1]) * 1e3 / 1.25)
+        rest = blocks.SUBJECT_TOPOLOGY.all(
+            codec.split_datagram(codec.encode_packet(topology, scale))
+        )[0].rows
+        assert np.linalg.norm(rest["p"][1]) == pytest.approx(
+            np.linalg.norm(DANCER.offsets_m[1]) * 1e3 / 1.25
+        )
         converter = ViconConverter("lab")
         exposure = EncodedFrame(film, 0, motion.at(0), 0)
-        encoded = [block for _, block in film.statics.values()] + [exposure.block(kind)[1] for kind in (5, 9)]
+        encoded = [block for _, block in film.statics.values()] + [
+            exposure.block(kind)[1] for kind in (5, 9)
+        ]
         assert converter.describe(codec.split_datagram(codec.encode_packet(*encoded)))
         (found,) = converter.skeletons
         assert found.scale == pytest.approx(1.25)
@@ -194,13 +225,18 @@ def test_offsets_are_the_scaled_rest_pose_and_the_scale_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [(9, [True, False, True, True, True]), (901, [True, False, False, True, True])]
+    ("kind", "expected"),
+    [(9, [True, False, True, True, True]), (901, [True, False, False, True, True])],
 )
-def test_a_local_pose_is_known_no_better_than_those_above_it(kind: int, expected: list[bool]) -> None:
+def test_a_local_pose_is_known_no_better_than_those_above_it(
+    kind: int, expected: list[bool]
+) -> None:
     seen = Dance().at(0)
     seen.skeletons[0].tracked[1] = False
     film = BlockGenerator(Dance(), TrackerEmulatorConfig(), 1)
-    encoded = [block for _, block in film.statics.values()] + [EncodedFrame(film, 0, seen, 0).block(kind)[1]]
+    encoded = [block for _, block in film.statics.values()] + [
+        EncodedFrame(film, 0, seen, 0).block(kind)[1]
+    ]
     packet = codec.split_datagram(codec.encode_packet(*encoded))
     converter = ViconConverter("lab")
     converter.describe(packet)
@@ -219,9 +255,13 @@ def test_a_local_pose_is_known_no_better_than_those_above_it(kind: int, expected
         (ViconConfig(markers="all"), {6, 7, 9}, {8}),
     ],
 )
-def test_nothing_is_asked_for_that_is_not_needed(config: ViconConfig, asked: set[int], not_asked: set[int]) -> None:
+def test_nothing_is_asked_for_that_is_not_needed(
+    config: ViconConfig, asked: set[int], not_asked: set[int]
+) -> None:
     everything = frozenset(range(2000)) | {28001, 100004}
     wanted = wanted_types(config, everything)
     assert asked <= wanted
     assert not not_asked & wanted
-    assert wanted_types(config, everything - {901, 28}) == (wanted - {901, 28}) | ({9} if config.lightweight else set())
+    assert wanted_types(config, everything - {901, 28}) == (wanted - {901, 28}) | (
+        {9} if config.lightweight else set()
+    )

@@ -1,4 +1,7 @@
-"""VRPN conversations through the compiled table of trackers against its twin: the same events, counters and errors."""
+"""VRPN conversations through the compiled table of trackers against its twin.
+
+The same events, counters and errors.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ from vil_bridge.protocols.vrpn.codec import POSE, TrackerPose, VrpnMessage
 from vil_bridge.protocols.vrpn.id_mapping import Outgoing
 from vil_bridge.world.kernel import library
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 T_NS = 1_700_000_000 * NS_PER_S
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
@@ -38,8 +43,14 @@ def test_generated_conversations() -> None:
     assert compare_vrpn(3000, seed=3).compiled >= 3000
 
 
-@given(st.integers(0, 50), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=12), st.data())
-def test_damaged_streams_in_any_pieces(which: int, damage: list[tuple[int, int]], data: st.DataObject) -> None:
+@given(
+    st.integers(0, 50),
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=12),
+    st.data(),
+)
+def test_damaged_streams_in_any_pieces(
+    which: int, damage: list[tuple[int, int]], data: st.DataObject
+) -> None:
     (conversation,) = itertools.islice(conversations(which), 1)
     stream = bytearray(b"".join(piece for piece, _ in conversation.pieces))
     for place, value in damage:
@@ -49,14 +60,20 @@ def test_damaged_streams_in_any_pieces(which: int, damage: list[tuple[int, int]]
     agree(*(bytes(stream[a:b]) for a, b in itertools.pairwise(edges)), **conversation.options)
 
 
-@given(st.lists(st.floats(), min_size=7, max_size=7), st.sampled_from(("m", "mm")), st.sampled_from("yz"))
+@given(
+    st.lists(st.floats(), min_size=7, max_size=7),
+    st.sampled_from(("m", "mm")),
+    st.sampled_from("yz"),
+)
 def test_any_pose(numbers: list[float], units: str, up_axis: str) -> None:
     out = Outgoing()
     head = codec.COOKIE + out.describe(("a",), (POSE,))
     x, y, z, qx, qy, qz, qw = numbers
     poses = [TrackerPose(0, (1.0, 2.0, 3.0), UPRIGHT), TrackerPose(0, (x, y, z), (qx, qy, qz, qw))]
     sent = [codec.encode_pose(pose) for pose in (*poses, poses[1], poses[0])]
-    pieces = [out.message("a", POSE, T_NS + i * 5 * NS_PER_MS, payload) for i, payload in enumerate(sent)]
+    pieces = [
+        out.message("a", POSE, T_NS + i * 5 * NS_PER_MS, payload) for i, payload in enumerate(sent)
+    ]
     assert agree(head, *pieces, units=units, up_axis=up_axis).compiled == len(sent)
 
 
@@ -68,12 +85,15 @@ def test_names_that_move_to_other_ids() -> None:
         return codec.encode_message(VrpnMessage(0, sender, T_NS + t_ms * NS_PER_MS, payload))
 
     def described(sender: int, name: str) -> bytes:
-        return codec.encode_message(VrpnMessage(codec.SENDER_DESCRIPTION, sender, 0, codec.encode_name(name)))
+        return codec.encode_message(
+            VrpnMessage(codec.SENDER_DESCRIPTION, sender, 0, codec.encode_name(name))
+        )
 
     kind = codec.encode_message(VrpnMessage(codec.TYPE_DESCRIPTION, 0, 0, codec.encode_name(POSE)))
     head = codec.COOKIE + kind + described(0, "a") + described(1, "b")
     agree(
-        head + pose(0, 5) + pose(1, 5), pose(0, 10) + pose(1, 10) + described(0, "b") + described(1, "a") + pose(0, 15)
+        head + pose(0, 5) + pose(1, 5),
+        pose(0, 10) + pose(1, 10) + described(0, "b") + described(1, "a") + pose(0, 15),
     )
 
 
@@ -82,7 +102,10 @@ def test_more_poses_in_one_piece_than_there_is_room_for() -> None:
     head = codec.COOKIE + out.describe(("a",), (POSE,))
     payload = codec.encode_pose(TrackerPose(0, (1.0, 2.0, 3.0), UPRIGHT))
     count = MAX_SUBJECTS + 100
-    agree(head, b"".join(out.message("a", POSE, T_NS + i * NS_PER_MS // 10, payload) for i in range(count)))
+    agree(
+        head,
+        b"".join(out.message("a", POSE, T_NS + i * NS_PER_MS // 10, payload) for i in range(count)),
+    )
 
 
 def test_the_most_bodies() -> None:

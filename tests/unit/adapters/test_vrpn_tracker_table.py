@@ -27,7 +27,9 @@ UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 class Wire:
     """A server whose clock is ahead by ``SERVER_NS``; what is sent at one time arrives at once."""
 
-    def __init__(self, table: type[TrackerTable | CompiledTrackerTable], *, repeats_mean_lost: bool = True) -> None:
+    def __init__(
+        self, table: type[TrackerTable | CompiledTrackerTable], *, repeats_mean_lost: bool = True
+    ) -> None:
         self.table = table("lab", VrpnFrame("m", "z"), repeats_mean_lost=repeats_mean_lost)
         self.verdicts: list[PoseVerdict] = []
 
@@ -39,7 +41,13 @@ class Wire:
         return self.table.frames()
 
     def put(
-        self, t_ms: float, name: str, *, x: float | None = None, q: tuple[float, ...] = UPRIGHT, step_ms: float = 0.0
+        self,
+        t_ms: float,
+        name: str,
+        *,
+        x: float | None = None,
+        q: tuple[float, ...] = UPRIGHT,
+        step_ms: float = 0.0,
     ) -> None:
         pose = TrackerPose(0, (t_ms if x is None else x, 0.5, 0.25), (q[0], q[1], q[2], q[3]))
         stamp_ns = SERVER_NS + round((t_ms + step_ms) * MS)
@@ -53,7 +61,9 @@ TABLES = [
     TrackerTable,
     pytest.param(
         CompiledTrackerTable,
-        marks=pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"),
+        marks=pytest.mark.skipif(
+            library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+        ),
     ),
 ]
 
@@ -91,7 +101,9 @@ def test_newest_wins_and_the_overtaken_are_counted(wire: Wire) -> None:
     for t_ms, name in ((40, "a"), (40, "b"), (50, "a")):
         wire.put(t_ms, name)
     older, newer = wire.table.frames()
-    assert (older.subjects, newer.subjects) == (("a", "b"), ("a",)), "the pose of b is not lost to the newer one of a"
+    assert (older.subjects, newer.subjects) == (("a", "b"), ("a",)), (
+        "the pose of b is not lost to the newer one of a"
+    )
 
 
 def test_a_body_of_a_later_message_is_neither_repeated_nor_lost(wire: Wire) -> None:
@@ -127,7 +139,9 @@ def test_a_pose_repeated_more_than_five_times_is_an_old_one(wire: Wire) -> None:
     assert wire.send(90, "a", x=1.0 + 1e-12)[0].tracked.all()
 
 
-@pytest.mark.parametrize(("limit_ms", "state"), [(200, TrackingState.FROZEN), (None, TrackingState.TRACKED)])
+@pytest.mark.parametrize(
+    ("limit_ms", "state"), [(200, TrackingState.FROZEN), (None, TrackingState.TRACKED)]
+)
 def test_bodies_that_rest_without_noise_are_judged_by_the_world_where_repeats_do_not_mean_lost(
     monkeypatch: pytest.MonkeyPatch,
     table: type[TrackerTable | CompiledTrackerTable],
@@ -137,7 +151,10 @@ def test_bodies_that_rest_without_noise_are_judged_by_the_world_where_repeats_do
     t_ms, simulator = 0, Wire(table, repeats_mean_lost=False)
     monkeypatch.setattr(world_module, "now_ns", lambda: t_ms * MS)
     limits = TrackingLimits(frozen_after_ns=None if limit_ms is None else limit_ms * MS)
-    world = World({"lab": Transform.identity()}, (Actor("drone", ActorKind.VEHICLE, "lab", "a", limits=limits),))
+    world = World(
+        {"lab": Transform.identity()},
+        (Actor("drone", ActorKind.VEHICLE, "lab", "a", limits=limits),),
+    )
     for t_ms in range(10, 500, 10):
         (frame,) = simulator.send(t_ms, "a", x=1.0)
         assert frame.tracked.all()

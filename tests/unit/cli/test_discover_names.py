@@ -10,7 +10,14 @@ import yaml
 from vil_bridge.config.load import load
 from vil_bridge.core.ports import FoundSource
 from vil_bridge.registry import resolve
-from vil_bridge.tools.discovery import Search, as_config, as_json, as_yaml, config_name, serial_devices
+from vil_bridge.tools.discovery import (
+    Search,
+    as_config,
+    as_json,
+    as_yaml,
+    config_name,
+    serial_devices,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,9 @@ NASTY = Search(
             ),
             (("Actor", 60.0), ("Åsa Ö", None), ("line\nbreak", 1.0)),
         ),
-        FoundSource("vrpn", {"server": "127.0.0.1", "port": 3883}, "VRPN server 07.35", (("cf1", 100.0),)),
+        FoundSource(
+            "vrpn", {"server": "127.0.0.1", "port": 3883}, "VRPN server 07.35", (("cf1", 100.0),)
+        ),
         FoundSource("optitrack", {"server": "10.0.0.2"}, "Motive 2.1"),
     ),
     ("optitrack", "qualisys", "vrpn"),

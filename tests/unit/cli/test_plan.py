@@ -35,7 +35,9 @@ def test_a_scene_is_mapped_planned_and_flown(tmp_path: Path) -> None:
     assert 2.0 < speed.max() <= 3.001
 
     unknown = plan(*ENDS, "--map", octomap)
-    assert isinstance(unknown.exception, ConfigError) and "no 0.40 m of room" in str(unknown.exception)
+    assert isinstance(unknown.exception, ConfigError) and "no 0.40 m of room" in str(
+        unknown.exception
+    )
     waypoints = tmp_path / "flight.json"
     again = plan(*ENDS, "--map", octomap, "--through-unknown", "--out", waypoints)
     assert again.exit_code == 0, again.output
@@ -79,14 +81,19 @@ def test_a_query_is_two_places_and_one_scene(words: tuple[str, ...], message: st
     ],
 )
 def test_files_that_are_not_written_are_refused_first(words: tuple[str, ...], message: str) -> None:
-    done = plan("--from=1,2,3", "--to=4,5,6", *words, *(() if "--map" in words else ("--scene", "empty")))
+    done = plan(
+        "--from=1,2,3", "--to=4,5,6", *words, *(() if "--map" in words else ("--scene", "empty"))
+    )
     assert isinstance(done.exception, ConfigError) and message in str(done.exception)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--look-at=1,2,3", "--fov", "wide"), "'wide' is not a field of view: write H,V in degrees"),
+        (
+            ("--look-at=1,2,3", "--fov", "wide"),
+            "'wide' is not a field of view: write H,V in degrees",
+        ),
         (("--send", "drone"), "write BRIDGE/ACTOR, such as http://127.0.0.1:8080/drone"),
         (("--live-map", "hall"), "it goes with --to and --send, and without another map"),
     ],

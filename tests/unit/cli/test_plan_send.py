@@ -24,7 +24,13 @@ class Peer(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         flight = msgspec.json.decode(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = {"state": self.state, "reason": "low battery", "begins_t_ns": 1, "duration_s": 1.0, "flown_s": 0.0}
+        answer = {
+            "state": self.state,
+            "reason": "low battery",
+            "begins_t_ns": 1,
+            "duration_s": 1.0,
+            "flown_s": 0.0,
+        }
         body = msgspec.json.encode(answer | {"rows": flight["rows"]})
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -44,7 +50,9 @@ class Peer(BaseHTTPRequestHandler):
         ("cancelled", "drone does not fly it: cancelled, low battery"),
     ],
 )
-def test_every_answer_to_a_flight_is_said(state: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_answer_to_a_flight_is_said(
+    state: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     ends = np.array([[0.0, 0.0, 1.0], [2.0, 0.0, 1.0]])
     flight = PlannedFlight(ends, ends, minimum_snap(ends), smooth=True)
     handler = type("Answering", (Peer,), {"state": state})

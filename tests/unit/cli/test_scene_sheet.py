@@ -1,4 +1,7 @@
-"""``vil-bridge scene sheet``: every modality of a scene on one picture; the sheets that the documentation shows."""
+"""``vil-bridge scene sheet``: every modality of a scene on one picture.
+
+The sheets that the documentation shows.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ CELL = (360, 480)
 def test_a_sheet_shows_every_modality(tmp_path: Path) -> None:
     needs_gl()
     out = tmp_path / "deep" / "sheet.png"
-    done = CliRunner().invoke(app, ["scene", "sheet", "empty", "--profile", "low", "--out", str(out)])
+    done = CliRunner().invoke(
+        app, ["scene", "sheet", "empty", "--profile", "low", "--out", str(out)]
+    )
     assert done.exit_code == 0, done.output
     assert done.output == f"wrote {out}\n"
     picture = read(out).astype(float)
@@ -59,14 +64,18 @@ def cell(sheet: ImageArray, number: int) -> ImageArray:
 
 
 def test_a_format_that_is_not_written_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["scene", "sheet", "empty", "--out", str(tmp_path / "sheet.tga")])
+    done = CliRunner().invoke(
+        app, ["scene", "sheet", "empty", "--out", str(tmp_path / "sheet.tga")]
+    )
     assert done.exit_code == 2
     assert ".jpg or .png" in done.output
 
 
 def test_the_documentation_shows_a_sheet_of_every_shipped_scene() -> None:
     page = (ROOT / "docs" / "guides" / "scenes.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"!\[[^]]+\]\(\.\./figures/sheets/(\w+)\.jpg\)", page)) == scene_names()
+    assert (
+        sorted(re.findall(r"!\[[^]]+\]\(\.\./figures/sheets/(\w+)\.jpg\)", page)) == scene_names()
+    )
     assert sorted(re.findall(r"vil-bridge scene sheet (\w+)", page)) == scene_names()
     for name in scene_names():
         assert 20_000 < (SHEETS / f"{name}.jpg").stat().st_size < 350_000

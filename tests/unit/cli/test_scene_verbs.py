@@ -15,7 +15,21 @@ from vil_bridge.cli.scene import scene
 @pytest.mark.parametrize("voxels", [False, True])
 def test_a_box_of_the_empty_field_is_its_ground(tmp_path: Path, voxels: bool) -> None:
     path = tmp_path / "ground.ply"
-    words = ["cloud", "empty", str(path), "--resolution", "0.25", "--centre", "0", "0", "0", "--size", "4", "4", "2"]
+    words = [
+        "cloud",
+        "empty",
+        str(path),
+        "--resolution",
+        "0.25",
+        "--centre",
+        "0",
+        "0",
+        "0",
+        "--size",
+        "4",
+        "4",
+        "2",
+    ]
     answer = CliRunner().invoke(scene, [*words, *(["--voxels"] if voxels else [])])
     assert answer.exit_code == 0, answer.output
     points = opened_points(path)

@@ -32,11 +32,27 @@ def problems_of(folder: Path, *sets: str) -> list[str]:
 @pytest.mark.parametrize(
     ("key", "value", "cure"),
     [
-        ("sources.motive.server", "192.168.0.300", "is not an address. Write four numbers from 0 to 255"),
-        ("sources.motive.server", "192.168.1", "is not an address. Write four numbers from 0 to 255"),
+        (
+            "sources.motive.server",
+            "192.168.0.300",
+            "is not an address. Write four numbers from 0 to 255",
+        ),
+        (
+            "sources.motive.server",
+            "192.168.1",
+            "is not an address. Write four numbers from 0 to 255",
+        ),
         ("sources.motive.server", "my motive pc", "is not an address or a host name"),
-        ("sources.motive.server", "'10.0.0.1:1510'", "has a port. Write the address alone: '10.0.0.1'"),
-        ("sources.motive.server", "eth0", "is a network interface. Write its address: `ip -4 addr show eth0`"),
+        (
+            "sources.motive.server",
+            "'10.0.0.1:1510'",
+            "has a port. Write the address alone: '10.0.0.1'",
+        ),
+        (
+            "sources.motive.server",
+            "eth0",
+            "is a network interface. Write its address: `ip -4 addr show eth0`",
+        ),
         ("sources.motive.server", "wlan1", "is a network interface"),
         ("sources.motive.server", "enp0s31f6", "is a network interface"),
         ("sources.motive.server", "wlx00c0ca123456", "is a network interface"),
@@ -49,27 +65,57 @@ def problems_of(folder: Path, *sets: str) -> list[str]:
         ("cameras.front.T_body_camera.p_m", "[0.1, 0]", "p_m: has 2 of 3 values"),
         ("actors.drone.size_m", "[0.1]", "size_m: has 1 of 3 values"),
         ("actors.drone.size_m", "[1, 1, 1, 1]", "size_m: has 4 values, of which 3 are wanted"),
-        ("actors.drone.size_m", "[350, 350, 120]", "a side of 350 m. Lengths are metres: write 0.35 for 350 mm"),
-        ("actors.drone.T_body_markers.p_m", "[0, 0, 45]", "lies off the body by 45 m. Lengths are metres"),
-        ("cameras.front.T_body_camera.p_m", "[100, 0, 0]", "lies off the body by 100 m. Lengths are metres"),
+        (
+            "actors.drone.size_m",
+            "[350, 350, 120]",
+            "a side of 350 m. Lengths are metres: write 0.35 for 350 mm",
+        ),
+        (
+            "actors.drone.T_body_markers.p_m",
+            "[0, 0, 45]",
+            "lies off the body by 45 m. Lengths are metres",
+        ),
+        (
+            "cameras.front.T_body_camera.p_m",
+            "[100, 0, 0]",
+            "lies off the body by 100 m. Lengths are metres",
+        ),
         ("cameras.front.modalities", "[RGB]", "modalities.0: should be 'rgb', 'gray'"),
         ("cameras.front.modalities", "[]", "has 0 values, of which at least 1 are wanted"),
-        ("outputs.bag", "{type: ros-bag, path: a, cameras: [front, fornt]}", "cameras.1: no camera is named 'fornt'"),
+        (
+            "outputs.bag",
+            "{type: ros-bag, path: a, cameras: [front, fornt]}",
+            "cameras.1: no camera is named 'fornt'",
+        ),
         ("stream.bind", "tcp://127.0.0.1:70000", "there is no port 70000. Write one up to 65535"),
         ("federation.zmq", "{bind: 'tcp://127.0.0.1:65536'}", "there is no port 65536"),
         ("federation.zenoh", "{listen: 'tcp/127.0.0.1:99999'}", "there is no port 99999"),
         ("outputs.ros", "{type: ros2, listen: ['tcp/127.0.0.1:70000']}", "there is no port 70000"),
         ("outputs.ros", "{type: ros2, connect: ['tcp/127.0.0.1:70000']}", "there is no port 70000"),
         ("cameras.front.fov_y_deg", "1.2", "Angles are degrees: write 68.75 for 1.2 rad"),
-        ("stream.bind", "tcp://127.0.0.1:8080", "TCP port 8080 is that of stream.bind. Give one of them another port"),
-        ("renderers.unity.image_port", "10253", "TCP port 10253 is that of renderers.unity.pose_port"),
+        (
+            "stream.bind",
+            "tcp://127.0.0.1:8080",
+            "TCP port 8080 is that of stream.bind. Give one of them another port",
+        ),
+        (
+            "renderers.unity.image_port",
+            "10253",
+            "TCP port 10253 is that of renderers.unity.pose_port",
+        ),
         ("outputs.fox", "{type: foxglove, port: 5560}", "TCP port 5560 is that of stream.bind"),
-        ("federation.zmq", "{bind: 'tcp://0.0.0.0:8080', insecure: true}", "TCP port 8080 is that of http.port"),
+        (
+            "federation.zmq",
+            "{bind: 'tcp://0.0.0.0:8080', insecure: true}",
+            "TCP port 8080 is that of http.port",
+        ),
         ("cameras.front.fov", "90", "unknown key (did you mean 'fov_y_deg'?)"),
         ("actors.drone.team", "a", "unknown key; known: kind, source, subject, T_body_markers"),
     ],
 )
-def test_a_wrong_value_is_refused_with_its_cure(tmp_path: Path, key: str, value: str, cure: str) -> None:
+def test_a_wrong_value_is_refused_with_its_cure(
+    tmp_path: Path, key: str, value: str, cure: str
+) -> None:
     (problem,) = problems_of(tmp_path, f"{key}={value}")
     assert cure in problem
 
@@ -84,7 +130,9 @@ def test_a_wrong_value_is_refused_with_its_cure(tmp_path: Path, key: str, value:
 def test_addresses_and_names_of_hosts_are_taken(tmp_path: Path, server: str) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text(preset_text("lab_optitrack"))
-    config = load(path, sets=[f"sources.motive.server='{server}'"], env={}, resolve=registry.resolve)
+    config = load(
+        path, sets=[f"sources.motive.server='{server}'"], env={}, resolve=registry.resolve
+    )
     assert config.sources["motive"].server == server  # type: ignore[attr-defined]
 
 
@@ -99,18 +147,26 @@ def test_a_tab_is_named(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("rooms:\n  lab:{}\n  gym: {}\n", "rooms:\n  lab:{} # ours\n  gym: {}\n", "rooms: {}\n name: a\n"),
+        *(
+            "rooms:\n  lab:{}\n  gym: {}\n",
+            "rooms:\n  lab:{} # ours\n  gym: {}\n",
+            "rooms: {}\n name: a\n",
+        ),
         "rooms:\n    lab: {}\n  gym: {}\n",
     ],
 )
 def test_a_missing_space_and_a_wrong_indentation_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text(f"version: 1\n{text}http: {{}}\n")
-    with pytest.raises(ConfigError, match="a space after the colon, and indent the keys of a section alike"):
+    with pytest.raises(
+        ConfigError, match="a space after the colon, and indent the keys of a section alike"
+    ):
         load(path, env={}, resolve=registry.resolve)
 
 
-@pytest.mark.parametrize("text", ['name: "a\tb', 'name: "a\tb"}\n', "name: a # left\tright\nrooms: [\n"])
+@pytest.mark.parametrize(
+    "text", ['name: "a\tb', 'name: "a\tb"}\n', "name: a # left\tright\nrooms: [\n"]
+)
 def test_a_tab_within_a_text_is_not_blamed(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text(f"version: 1\n{text}")
@@ -130,17 +186,25 @@ def test_outputs_of_single_poses_refuse_humans(tmp_path: Path) -> None:
 
 def check(path: Path) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["check", str(path)])
-    return result.exit_code, result.output if result.exception is None else f"{result.output}{result.exception}"
+    return (
+        result.exit_code,
+        result.output if result.exception is None else f"{result.output}{result.exception}",
+    )
 
 
-def test_check_names_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_names_the_extra_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "lab.yaml"
-    path.write_text(preset_text("lab_optitrack") + "\noutputs:\n  out: {type: lcm, actors: [drone]}\n")
+    path.write_text(
+        preset_text("lab_optitrack") + "\noutputs:\n  out: {type: lcm, actors: [drone]}\n"
+    )
     monkeypatch.setitem(sys.modules, "lcm", None)
     monkeypatch.delitem(sys.modules, "vil_bridge.outputs.lcm.output", raising=False)
     problems, _ = needs_of(load(path, env={}, resolve=registry.resolve))
     assert problems == [
-        "outputs.out: type 'lcm': the Python module 'lcm' is not installed: pip install '.[lcm]' in the source folder"
+        "outputs.out: type 'lcm': the Python module 'lcm' is not installed: pip install "
+        "'.[lcm]' in the source folder"
     ]
 
 
@@ -148,7 +212,8 @@ def test_check_warns_of_a_motion_file_without_a_human(tmp_path: Path) -> None:
     file = data_dir("skeleton") / "sinusoidal.bvh"
     path = tmp_path / "file.yaml"
     path.write_text(
-        f"version: 1\nrooms: {{a: {{}}}}\nsources:\n  s: {{type: motion-file, room: a, path: {file}, unit_m: 0.01}}\n"
+        f"version: 1\nrooms: {{a: {{}}}}\nsources:\n  s: {{type: motion-file, room: a, "
+        f"path: {file}, unit_m: 0.01}}\n"
         "actors:\n  anna: {kind: human, source: s, subject: sinusoidal}\n"
         "  ben: {kind: human, source: s, subject: ben}\n"
     )
@@ -158,7 +223,11 @@ def test_check_warns_of_a_motion_file_without_a_human(tmp_path: Path) -> None:
     assert "warning: actors.ben: config wants 'ben'; stream has 'sinusoidal'" in text
     path.write_text(path.read_text().replace("sinusoidal.bvh", "absent.bvh"))
     problems, _ = needs_of(load(path, env={}, resolve=registry.resolve))
-    assert len(problems) == 1 and problems[0].startswith("sources.s: ") and "no such recording" in problems[0]
+    assert (
+        len(problems) == 1
+        and problems[0].startswith("sources.s: ")
+        and "no such recording" in problems[0]
+    )
 
 
 PATHS = """
@@ -173,7 +242,9 @@ outputs:
 """
 
 
-def test_paths_begin_at_the_folder_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_begin_at_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", "/home/pilot")
     folder = tmp_path / "lab"
     (folder / "takes").mkdir(parents=True)
@@ -181,7 +252,9 @@ def test_paths_begin_at_the_folder_of_the_file(tmp_path: Path, monkeypatch: pyte
     (folder / "lab.yaml").write_text(PATHS)
     monkeypatch.chdir(folder)
     for path in (Path("lab.yaml"), folder / "lab.yaml"):
-        config = load(path, env={}, sets=["debug.packet_capture=captures"], resolve=registry.resolve)
+        config = load(
+            path, env={}, sets=["debug.packet_capture=captures"], resolve=registry.resolve
+        )
         assert config.sources["take"].model_dump()["path"] == folder / "takes" / "walk.tum"
         assert config.http.token_file == folder / "tokens"
         assert config.http.scene == str(folder / "scenes" / "hall.yaml")
@@ -214,7 +287,10 @@ def test_ports_of_tcp_and_udp_and_of_two_addresses_do_not_meet(tmp_path: Path) -
     ("sets", "words"),
     [
         (
-            ["sources.a={type: mavlink-imu, peer: 10.0.0.2}", "sources.b={type: mavlink-imu, peer: 10.0.0.2}"],
+            [
+                "sources.a={type: mavlink-imu, peer: 10.0.0.2}",
+                "sources.b={type: mavlink-imu, peer: 10.0.0.2}",
+            ],
             "sources.b: UDP port 14540 is that of sources.a.port",
         ),
         (
@@ -230,11 +306,16 @@ def test_ports_of_tcp_and_udp_and_of_two_addresses_do_not_meet(tmp_path: Path) -
             "TCP port 5562 is that of stream.data_port",
         ),
         (
-            ["sources.t={type: tracker-udp, room: flight}", "sources.a={type: mavlink-imu, port: 51001}"],
+            [
+                "sources.t={type: tracker-udp, room: flight}",
+                "sources.a={type: mavlink-imu, port: 51001}",
+            ],
             "UDP port 51001 is that of",
         ),
     ],
     ids=["one computer", "this computer", "one for each camera", "tracker"],
 )
 def test_ports_that_meet_are_refused(tmp_path: Path, sets: list[str], words: str) -> None:
-    assert any(words in problem for problem in problems_of(tmp_path, *sets)), problems_of(tmp_path, *sets)
+    assert any(words in problem for problem in problems_of(tmp_path, *sets)), problems_of(
+        tmp_path, *sets
+    )

@@ -31,14 +31,24 @@ cameras:
 
 
 def read(
-    folder: Path, text: str | bytes, *, sets: Sequence[str] = (), env: Mapping[str, str] | None = None
+    folder: Path,
+    text: str | bytes,
+    *,
+    sets: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
 ) -> BridgeConfig:
     path = folder / "test.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return load(path, sets=sets, env=env or {}, resolve=resolve)
 
 
-def problems(folder: Path, text: str | bytes, *, sets: Sequence[str] = (), env: Mapping[str, str] | None = None) -> str:
+def problems(
+    folder: Path,
+    text: str | bytes,
+    *,
+    sets: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> str:
     with pytest.raises(ConfigError) as caught:
         read(folder, text, sets=sets, env=env)
     return "\n".join(caught.value.problems).replace(f"{folder}/", "")
@@ -79,7 +89,12 @@ def test_options_override_the_environment_which_overrides_the_file(tmp_path: Pat
         "VIL_TEST_DATA": "/somewhere",
         "PATH": "/bin",
     }
-    config = read(tmp_path, GOOD + "http: {port: 9000}\n", env=env, sets=["http.port=9002", "actors.drone.imu=null"])
+    config = read(
+        tmp_path,
+        GOOD + "http: {port: 9000}\n",
+        env=env,
+        sets=["http.port=9002", "actors.drone.imu=null"],
+    )
     assert config.http.port == 9002
     assert config.sources["motive-1"].model_dump()["server"] == "10.0.0.7"
     assert config.cameras["front"].T_body_camera.p_m == (1.0, 2.0, 3.0)
@@ -91,12 +106,19 @@ def test_problems_of_overrides_name_the_override(tmp_path: Path) -> None:
         tmp_path,
         GOOD,
         env={"VIL_HTTP__PROT": "1"},
-        sets=["cameras.front.rate_hz=-1", "nonsense", "http.port=[1", "name.first=x", "http.host=\udcff"],
+        sets=[
+            "cameras.front.rate_hz=-1",
+            "nonsense",
+            "http.port=[1",
+            "name.first=x",
+            "http.host=\udcff",
+        ],
     )
     assert text.splitlines() == [
         "--set cameras.front.rate_hz: cameras.front.rate_hz: should be greater than 0, got '-1'",
         "--set http.host: http.host: not readable as YAML: half of a character (character 0)",
-        "--set http.port: http.port: not readable as YAML: while parsing a flow sequence begun at line 1:"
+        "--set http.port: http.port: not readable as YAML: while parsing a flow sequence "
+        "begun at line 1:"
         " did not find expected ',' or ']'",
         "--set name.first: name: should be text: put quotes around it",
         "--set nonsense: must be written a.b=value",
@@ -106,7 +128,9 @@ def test_problems_of_overrides_name_the_override(tmp_path: Path) -> None:
 
 def test_an_override_of_a_wrong_value_mends_the_file(tmp_path: Path) -> None:
     broken = GOOD + "http: {port: none}\n"
-    assert "test.yaml:12:8: http.port: should be a valid integer, got 'none'" in problems(tmp_path, broken)
+    assert "test.yaml:12:8: http.port: should be a valid integer, got 'none'" in problems(
+        tmp_path, broken
+    )
     assert read(tmp_path, broken, sets=["http.port=0"]).http.port == 0
 
 
@@ -118,7 +142,10 @@ def test_an_override_of_a_wrong_value_mends_the_file(tmp_path: Path) -> None:
         (b"version: 1\xff", "test.yaml:1:1: is not UTF-8 text (byte 10)"),
         ("#" * (1 << 20) + "\n", "test.yaml:1:1: larger than 1048576 bytes"),
         ("version: 1\n---\nversion: 1\n", "but found another document"),
-        ("version: \x01", "test.yaml:1:1: not readable as YAML: control characters are not allowed (byte 9)"),
+        (
+            "version: \x01",
+            "test.yaml:1:1: not readable as YAML: control characters are not allowed (byte 9)",
+        ),
         ("[" * 1200, "test.yaml:1:1: nested deeper than 32 levels"),
         ("a: " + "[" * 40 + "]" * 40, "nested deeper than 32 levels"),
         ("a: &a [*a]", "a.0: an alias of what it is in: nested deeper than 32 levels"),
@@ -127,7 +154,9 @@ def test_an_override_of_a_wrong_value_mends_the_file(tmp_path: Path) -> None:
         ("name: *nobody", "found undefined alias 'nobody'"),
     ],
 )
-def test_what_is_no_configuration_is_refused_with_a_reason(tmp_path: Path, text: str | bytes, reason: str) -> None:
+def test_what_is_no_configuration_is_refused_with_a_reason(
+    tmp_path: Path, text: str | bytes, reason: str
+) -> None:
     assert reason in problems(tmp_path, text)
 
 
@@ -170,15 +199,21 @@ def test_an_absent_file_is_a_problem_of_the_configuration(tmp_path: Path) -> Non
         ("renderers: {unity: {type: flightgoggles, bind: 10.0.0.5, insecure: true}}", True),
     ],
 )
-def test_what_the_network_can_reach_must_be_asked_for(tmp_path: Path, section: str, good: bool) -> None:
+def test_what_the_network_can_reach_must_be_asked_for(
+    tmp_path: Path, section: str, good: bool
+) -> None:
     text = f"version: 1\n{section}\n"
     if good:
         read(tmp_path, text)
     else:
-        assert "can be reached from the network and nothing guards it yet" in problems(tmp_path, text)
+        assert "can be reached from the network and nothing guards it yet" in problems(
+            tmp_path, text
+        )
 
 
-def test_mistakes_beside_an_open_address_or_a_mistyped_type_are_told_as_well(tmp_path: Path) -> None:
+def test_mistakes_beside_an_open_address_or_a_mistyped_type_are_told_as_well(
+    tmp_path: Path,
+) -> None:
     text = (
         "version: 1\nfederation:\n  zmq: {bind: 'tcp://0.0.0.0:1', secret_ky: x}\n"
         "  zenoh: {listen: 'tcp/0.0.0.0:1', usrs: x}\nsources:\n  lab: {tpye: optitrack}\n"
@@ -196,8 +231,8 @@ def test_mistakes_beside_an_open_address_or_a_mistyped_type_are_told_as_well(tmp
 def test_depth_is_needed_to_reproject(tmp_path: Path) -> None:
     text = GOOD.replace("[rgb, depth]", "[rgb], latency_compensation: depth")
     assert (
-        "test.yaml:11:3: cameras.front: latency_compensation: depth needs depth or depth32 among the modalities"
-        in problems(tmp_path, text)
+        "test.yaml:11:3: cameras.front: latency_compensation: depth needs depth or "
+        "depth32 among the modalities" in problems(tmp_path, text)
     )
 
 
@@ -213,5 +248,10 @@ def test_depth_is_needed_to_reproject(tmp_path: Path) -> None:
         ("rooms=[lab]", "rooms: should hold keys (`name: value`)"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_told_what_to_write(override: str, reason: str, tmp_path: Path) -> None:
-    assert f"--set {override.partition('=')[0]}: {reason}" in problems(tmp_path, GOOD, sets=[override]).splitlines()
+def test_a_value_of_the_wrong_kind_is_told_what_to_write(
+    override: str, reason: str, tmp_path: Path
+) -> None:
+    assert (
+        f"--set {override.partition('=')[0]}: {reason}"
+        in problems(tmp_path, GOOD, sets=[override]).splitlines()
+    )

@@ -46,7 +46,9 @@ def test_every_file_in_configs_is_valid(path: Path) -> None:
 
 def written_and_read(config: BridgeConfig) -> BridgeConfig:
     """As `--effective` and recordings write it, and reloads and replays read it."""
-    return BridgeConfig.model_validate(config.model_dump(mode="json"), context={"resolve": registry.resolve})
+    return BridgeConfig.model_validate(
+        config.model_dump(mode="json"), context={"resolve": registry.resolve}
+    )
 
 
 def test_a_calibrated_lens_is_written_as_it_can_be_read(tmp_path: Path) -> None:
@@ -64,7 +66,9 @@ def test_presets_and_files_of_the_same_name_are_identical() -> None:
     names = preset_names()
     assert {"two_rooms", "lab_optitrack"} <= set(names)
     for name in names:
-        assert (ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf-8") == preset_text(name), name
+        assert (ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf-8") == preset_text(
+            name
+        ), name
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -76,7 +80,11 @@ def test_every_preset_has_a_camera_and_its_renderer_or_says_that_it_has_none(nam
 @pytest.mark.wire
 @pytest.mark.parametrize(
     ("name", "kind", "source"),
-    [("lab_vicon", "tracker", "vicon"), ("lab_vrpn", "vrpn", "vrpn"), ("lab_qualisys", "qtm", "qtm")],
+    [
+        ("lab_vicon", "tracker", "vicon"),
+        ("lab_vrpn", "vrpn", "vrpn"),
+        ("lab_qualisys", "qtm", "qtm"),
+    ],
 )
 async def test_a_labs_preset_hears_the_emulated_server(name: str, kind: str, source: str) -> None:
     if name == "lab_qualisys":
@@ -84,7 +92,10 @@ async def test_a_labs_preset_hears_the_emulated_server(name: str, kind: str, sou
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = load(
-        ROOT / "configs" / f"{name}.yaml", sets=[f"sources.{source}.port={port}"], env={}, resolve=registry.resolve
+        ROOT / "configs" / f"{name}.yaml",
+        sets=[f"sources.{source}.port={port}"],
+        env={},
+        resolve=registry.resolve,
     )
     server = ServerSpec.parse(kind, str(port)).open(DroneMotion(), 100.0, now_ns())
     watch = SubjectCheck(config.actors, {source: getattr(config.sources[source], "up_axis", "z")})
@@ -108,10 +119,17 @@ async def test_a_labs_preset_hears_the_emulated_server(name: str, kind: str, sou
 
 def test_two_rooms_shows_every_key() -> None:
     data = yaml.safe_load(preset_text("two_rooms"))
-    flight, drone, front = data["rooms"]["flight"], data["actors"]["drone"], data["cameras"]["front"]
+    flight, drone, front = (
+        data["rooms"]["flight"],
+        data["actors"]["drone"],
+        data["cameras"]["front"],
+    )
     written: dict[str, tuple[dict[str, object], type[StrictModel]]] = {
         "root": (data, BridgeConfig),
-        **{name: (data[name], type(getattr(BridgeConfig(version=1), name))) for name in ("stream", "http", "realtime")},
+        **{
+            name: (data[name], type(getattr(BridgeConfig(version=1), name)))
+            for name in ("stream", "http", "realtime")
+        },
     }
     root = load(ROOT / "configs" / "two_rooms.yaml", env={}, resolve=registry.resolve)
     written |= {
@@ -146,7 +164,10 @@ def test_the_schema_knows_every_section_and_plugin() -> None:
     assert set(schema["properties"]) == set(BridgeConfig.model_fields)
     assert schema["additionalProperties"] is False
     (sources,) = schema["properties"]["sources"]["patternProperties"].values()
-    types = {definitions[ref["$ref"].rpartition("/")[2]]["properties"]["type"]["const"] for ref in sources["oneOf"]}
+    types = {
+        definitions[ref["$ref"].rpartition("/")[2]]["properties"]["type"]["const"]
+        for ref in sources["oneOf"]
+    }
     assert types == set(registry.plugin_names("sources"))
     for definition in definitions.values():
         for key, value in definition.get("properties", {}).items():
@@ -160,7 +181,10 @@ def test_listing_plugins_imports_none_of_them() -> None:
         "print(sorted(resolve('sources')) == plugin_names('sources'), plugin_names('renderers'));"
         "print([m for m in sys.modules if m.startswith(('vil_adapters', 'vil_renderer'))])"
     )
-    assert output(sys.executable, "-c", code).splitlines() == ["True ['flightgoggles', 'flightmare']", "[]"]
+    assert output(sys.executable, "-c", code).splitlines() == [
+        "True ['flightgoggles', 'flightmare']",
+        "[]",
+    ]
 
 
 def test_every_built_in_can_be_imported_and_constructed() -> None:
@@ -203,7 +227,9 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, *entries: tuple[str, 
     monkeypatch.delitem(sys.modules, "brand_plugin", raising=False)
 
 
-def test_a_third_partys_plugin_is_found_read_and_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_third_partys_plugin_is_found_read_and_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     install(monkeypatch, tmp_path, ("brand", "brand_plugin:plugin"))
     assert "brand" in registry.plugin_names("sources")
     assert "brand_plugin" not in sys.modules
@@ -212,17 +238,23 @@ def test_a_third_partys_plugin_is_found_read_and_made(monkeypatch: pytest.Monkey
     config = load(path, env={}, resolve=registry.resolve)
     assert registry.create("sources", "mine", config.sources["mine"]).level == 7
     path.write_text("version: 1\nsources: {mine: {type: brand, levle: 7}}\n")
-    with pytest.raises(ConfigError, match=r"2:31: sources\.mine\.levle: unknown key \(did you mean 'level'\?\)"):
+    with pytest.raises(
+        ConfigError, match=r"2:31: sources\.mine\.levle: unknown key \(did you mean 'level'\?\)"
+    ):
         load(path, env={}, resolve=registry.resolve)
 
 
 def test_the_same_name_twice_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     install(monkeypatch, tmp_path, ("optitrack", "brand_plugin:plugin"))
-    with pytest.raises(ConfigError, match="two sources are named 'optitrack': the bridge itself and brand_plugin"):
+    with pytest.raises(
+        ConfigError, match="two sources are named 'optitrack': the bridge itself and brand_plugin"
+    ):
         registry.plugin_names("sources")
 
 
-def test_a_missing_module_is_named_where_the_type_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_module_is_named_where_the_type_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     install(monkeypatch, tmp_path, ("brand", "absent_brand:plugin"))
     path = tmp_path / "c.yaml"
     path.write_text("version: 1\ncolour: red\nsources:\n  mine: {type: brand}\n")
@@ -230,7 +262,8 @@ def test_a_missing_module_is_named_where_the_type_is_written(monkeypatch: pytest
         load(path, env={}, resolve=registry.resolve)
     assert [problem.replace(str(path), "c.yaml") for problem in caught.value.problems] == [
         f"c.yaml:2:1: colour: unknown key; known: {', '.join(BridgeConfig.model_fields)}",
-        "c.yaml:4:10: sources.mine.type: type 'brand': the Python module 'absent_brand' is not installed:"
+        "c.yaml:4:10: sources.mine.type: type 'brand': the Python module 'absent_brand' "
+        "is not installed:"
         " install the package that provides 'absent_brand'",
     ]
 

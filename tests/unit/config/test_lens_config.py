@@ -52,17 +52,27 @@ def test_a_calibrated_lens() -> None:
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ("lens: {distortion: plumb_bob}", "plumb_bob needs the coefficients k1, k2, p1, p2, k3, got 0"),
+        (
+            "lens: {distortion: plumb_bob}",
+            "plumb_bob needs the coefficients k1, k2, p1, p2, k3, got 0",
+        ),
         ("lens: {distortion: equidistant, coefficients: [1, 2, 3]}", "k1, k2, k3, k4, got 3"),
         ("lens: {coefficients: [1, 2, 3, 4]}", "none has no coefficients, got 4"),
-        ("lens: {distortion: fisheye}", "should be 'none', 'plumb_bob' or 'equidistant', got 'fisheye'"),
+        (
+            "lens: {distortion: fisheye}",
+            "should be 'none', 'plumb_bob' or 'equidistant', got 'fisheye'",
+        ),
         ("lens: {pinhole_px: [400, 0, 1, 1]}", "lens.pinhole_px.1"),
         ("lens: {pinhole_px: [400, 400, 319.5, 239.5]}\n    fov_y_deg: 60", "leave out one"),
         (
-            "lens: {pinhole_px: [400, 400, 9000, 9000], distortion: plumb_bob, coefficients: [-0.3, 0, 0, 0, 0]}",
+            "lens: {pinhole_px: [400, 400, 9000, 9000], distortion: plumb_bob, "
+            "coefficients: [-0.3, 0, 0, 0, 0]}",
             "nothing is seen through lens.coefficients",
         ),
-        ("fov_y_deg: 150\n    margin_deg: 10", "sees 79 degrees from its axis; with a margin of 10 degrees"),
+        (
+            "fov_y_deg: 150\n    margin_deg: 10",
+            "sees 79 degrees from its axis; with a margin of 10 degrees",
+        ),
         ("margin_deg: wide", "margin_deg"),
         ("latency_compensation: none\n    margin_deg: 2", "need the warp"),
         ("latency_compensation: none\n    rolling_shutter_ms: 10", "need the warp"),

@@ -1,4 +1,6 @@
-"""Labelled templates: exact on rigid segments, sure of what it cannot know, and true to a real capture."""
+"""Labelled templates: exact on rigid segments, sure of what it cannot know, and true to a real
+capture.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def angle_deg(a: FloatArray, b: FloatArray) -> float:
 def test_rigid_segments_are_found_exactly() -> None:
     template = fitted()
     assert (template.model.bones, template.model.parents) == (("upper", "lower"), (-1, 0))
-    assert template.model.offsets_m[1] == pytest.approx(UPPER[1], abs=1e-9), "the elbow, in the upper arm's axes"
+    assert template.model.offsets_m[1] == pytest.approx(UPPER[1], abs=1e-9), (
+        "the elbow, in the upper arm's axes"
+    )
     assert template.rest_m[:4] == pytest.approx(UPPER, abs=1e-9)
     assert template.rest_m[4:] == pytest.approx(LOWER, abs=1e-9)
     assert template.wobble_m == pytest.approx(np.zeros(7), abs=1e-9)
@@ -59,7 +63,10 @@ def test_rigid_segments_are_found_exactly() -> None:
         shoulder, q_upper, elbow, q_lower = pose(t)
         assert frame.tracked.all()
         assert frame.p_m == pytest.approx(np.array([shoulder, elbow]), abs=1e-9)
-        assert angle_deg(frame.q_xyzw[0], q_upper) < 1e-5 and angle_deg(frame.q_xyzw[1], q_lower) < 1e-5
+        assert (
+            angle_deg(frame.q_xyzw[0], q_upper) < 1e-5
+            and angle_deg(frame.q_xyzw[1], q_lower) < 1e-5
+        )
 
 
 @pytest.mark.parametrize("hidden", [[0], [1], [3]])
@@ -108,13 +115,18 @@ def test_nothing_seen_at_all_stays_where_it_was() -> None:
 
 
 def test_unlabeled_markers_are_taken_for_the_hidden_ones_nearby() -> None:
-    """Two labels are lost; their markers come without, in another order, with a third one far away."""
+    """Two labels are lost.
+
+    Their markers come without, in another order, with a third one far away.
+    """
     labels = (*LABELS[:4], "", "", "")
     tracker = MarkerTracker(MarkerTemplate.fit("arm", ARM, LABELS, TRUTH, SEEN))
     tracker.follow(Markers(LABELS, TRUTH[0], SEEN[0]))
     for row in range(1, len(TRUTH)):
         loose = TRUTH[row][[6, 4, 5]]
-        frame = tracker.follow(Markers(labels, np.vstack((TRUTH[row][:4], loose)), np.ones(7, dtype=np.bool_)))
+        frame = tracker.follow(
+            Markers(labels, np.vstack((TRUTH[row][:4], loose)), np.ones(7, dtype=np.bool_))
+        )
         assert frame.tracked.all(), row
         assert tracker.p_m == pytest.approx(TRUTH[row][:7], abs=1e-9)
     assert tracker.matched == 3 * (len(TRUTH) - 1)
@@ -125,7 +137,10 @@ def test_far_unlabeled_markers_are_left_alone() -> None:
     tracker = MarkerTracker(fitted())
     tracker.follow(Markers(LABELS, TRUTH[0], SEEN[0]))
     p_m = np.vstack((TRUTH[1][:4], TRUTH[1][4:7] + 0.2))
-    assert tracker.follow(Markers(labels, p_m, np.ones(7, dtype=np.bool_))).tracked.tolist() == [True, False]
+    assert tracker.follow(Markers(labels, p_m, np.ones(7, dtype=np.bool_))).tracked.tolist() == [
+        True,
+        False,
+    ]
     assert tracker.matched == 0
 
 
@@ -136,7 +151,10 @@ def test_far_unlabeled_markers_are_left_alone() -> None:
         ((Segment("a", ("S", "E")),), "2 markers, 3 fix a pose"),
         ((Segment("a", ("S", "E", "B")), Segment("b", ("S", "F", "G"))), "on two segments: S"),
         ((Segment("a", ("S", "E", "B"), "z"),), "no segment is named 'z'"),
-        ((Segment("a", ("S", "E", "B"), "b"), Segment("b", ("F", "G", "H"), "a")), "hangs on itself"),
+        (
+            (Segment("a", ("S", "E", "B"), "b"), Segment("b", ("F", "G", "H"), "a")),
+            "hangs on itself",
+        ),
         ((Segment("a", ("S", "E", "B")), Segment("a", ("F", "G", "H"))), "names of their own"),
     ],
 )
@@ -150,7 +168,7 @@ def test_a_template_needs_one_frame_that_shows_everything() -> None:
         MarkerTemplate.fit("arm", ARM, LABELS, TRUTH, SEEN & (np.arange(8) != 2))
 
 
-# --- a real capture --------------------------------------------------------------------------------
+# --- a real capture -------------------------------------------------------------------------------
 
 PERSON = {
     "pelvis": (None, "ASISr ASISl PSISr PSISl"),
@@ -173,13 +191,17 @@ def capture() -> tuple[tuple[str, ...], FloatArray, BoolArray]:
     return track.labels, track.p_m, track.tracked
 
 
-def both_subjects(labels: tuple[str, ...], p_m: FloatArray, tracked: BoolArray) -> list[MarkerTemplate]:
+def both_subjects(
+    labels: tuple[str, ...], p_m: FloatArray, tracked: BoolArray
+) -> list[MarkerTemplate]:
     person = [
-        Segment(name, tuple(f"Daphnee/{m}" for m in names.split()), parent) for name, (parent, names) in PERSON.items()
+        Segment(name, tuple(f"Daphnee/{m}" for m in names.split()), parent)
+        for name, (parent, names) in PERSON.items()
     ]
     box = [Segment("box", tuple(label for label in labels if label.startswith("boite/")))]
     return [
-        MarkerTemplate.fit(name, segments, labels, p_m, tracked) for name, segments in (("p", person), ("box", box))
+        MarkerTemplate.fit(name, segments, labels, p_m, tracked)
+        for name, segments in (("p", person), ("box", box))
     ]
 
 
@@ -197,7 +219,9 @@ def test_a_real_capture_is_followed_through_its_occlusions() -> None:
         seen = tracked[:, columns]
         real_m = steps_m[seen[1:] & seen[:-1]].max()
         at_edges_m = steps_m[seen[1:] != seen[:-1]]
-        print(f"{template.model.name}: largest step at an occlusion {1e3 * at_edges_m.max():.1f} mm")
+        print(
+            f"{template.model.name}: largest step at an occlusion {1e3 * at_edges_m.max():.1f} mm"
+        )
         assert at_edges_m.max() < real_m, "no jump where a marker goes or comes"
         assert np.mean(known) > 0.995
 
@@ -206,7 +230,9 @@ def test_markers_hidden_on_purpose_are_expected_within_millimetres() -> None:
     """Half-second occlusions of up to all but three markers of every segment at once."""
     labels, p_m, tracked = capture()
     random = np.random.default_rng(1)
-    for template, median_mm, p95_mm in zip(both_subjects(labels, p_m, tracked), (5.0, 1.0), (25.0, 5.0), strict=True):
+    for template, median_mm, p95_mm in zip(
+        both_subjects(labels, p_m, tracked), (5.0, 1.0), (25.0, 5.0), strict=True
+    ):
         columns = np.array([labels.index(label) for label in template.labels])
         errors_m: list[FloatArray] = []
         for _ in range(2):
@@ -222,8 +248,13 @@ def test_markers_hidden_on_purpose_are_expected_within_millimetres() -> None:
             for row in range(len(p_m)):
                 tracker.follow(Markers(labels, p_m[row], visible[row]))
                 known = hidden[row] & tracked[row, columns]
-                errors_m.append(np.linalg.norm(tracker.p_m[known] - p_m[row, columns][known], axis=1))
+                errors_m.append(
+                    np.linalg.norm(tracker.p_m[known] - p_m[row, columns][known], axis=1)
+                )
         errors_mm = 1e3 * np.concatenate(errors_m)
         median, p95 = np.percentile(errors_mm, (50, 95))
-        print(f"{template.model.name}: {len(errors_mm)} hidden, median {median:.2f} mm, p95 {p95:.2f} mm")
+        print(
+            f"{template.model.name}: {len(errors_mm)} hidden, median {median:.2f} mm, p95 "
+            f"{p95:.2f} mm"
+        )
         assert median < median_mm and p95 < p95_mm

@@ -1,4 +1,7 @@
-"""Old names of the configuration: accepted for one version, each with a warning that gives the new name."""
+"""Old names of the configuration.
+
+Accepted for one version, each with a warning that gives the new name.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,11 @@ SAYS = [
     (15, "cameras.front.compensate", "the key 'compensate' is now 'latency_compensation'"),
     (15, "cameras.front.latency_compensation", "the value 'reproject' is now 'depth'"),
     (16, "cameras.front.extra_delay_ms", "the key 'extra_delay_ms' is now 'artificial_delay_ms'"),
-    (17, "cameras.front.extra_jitter_ms", "the key 'extra_jitter_ms' is now 'artificial_jitter_ms'"),
+    (
+        17,
+        "cameras.front.extra_jitter_ms",
+        "the key 'extra_jitter_ms' is now 'artificial_jitter_ms'",
+    ),
     (18, "publish", "the key 'publish' is now 'federation'"),
     (19, "debug.capture", "the key 'capture' is now 'packet_capture'"),
 ]
@@ -55,7 +62,15 @@ OLD_IN_PRESETS = {
     "demo": {"compensate", "extra_delay_ms", "extra_jitter_ms"},
     "two_hosts_actor": {"remote", "publish"},
     "two_hosts_flight": {"remote", "publish"},
-    "two_rooms": {"inject", "template", "compensate", "extra_delay_ms", "extra_jitter_ms", "publish", "capture"},
+    "two_rooms": {
+        "inject",
+        "template",
+        "compensate",
+        "extra_delay_ms",
+        "extra_jitter_ms",
+        "publish",
+        "capture",
+    },
 }
 
 
@@ -73,14 +88,25 @@ def read(path: Path, *sets: str, env: dict[str, str] | None = None) -> BridgeCon
     return load(path, sets=sets, env=env or {}, resolve=resolve)
 
 
-def test_every_old_name_is_accepted_and_named_with_its_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_old_name_is_accepted_and_named_with_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = written(tmp_path, EVERY_OLD_NAME)
     config = read(path)
     lab: Any = config.sources["lab"]
     front = config.cameras["front"]
     assert (lab.faults, lab.marker_template) == ("loss=1%", tmp_path / "anna.yaml")
-    assert [source.type for source in config.sources.values()] == ["optitrack", "federation", "motion-file", "replay"]
-    assert (front.latency_compensation, front.artificial_delay_ms, front.artificial_jitter_ms) == ("depth", 30.0, 10.0)
+    assert [source.type for source in config.sources.values()] == [
+        "optitrack",
+        "federation",
+        "motion-file",
+        "replay",
+    ]
+    assert (front.latency_compensation, front.artificial_delay_ms, front.artificial_jitter_ms) == (
+        "depth",
+        30.0,
+        10.0,
+    )
     assert (config.federation.site, config.debug.packet_capture) == ("here", tmp_path / "captures")
     said = warnings_of(caplog)
     assert len(said) == len(SAYS) == len(KEYS) + len(VALUES)
@@ -102,7 +128,9 @@ def test_an_old_and_a_new_key_together_are_an_error(tmp_path: Path, row: Any) ->
         if "{" not in old:
             both = old.replace(f"{row.old}:", f"{row.new}: {value}\n    {row.old}:", 1)
         text = text.replace(old, both)
-    with pytest.raises(ConfigError, match=f"is the old name of '{row.new}', which is given too: remove it"):
+    with pytest.raises(
+        ConfigError, match=f"is the old name of '{row.new}', which is given too: remove it"
+    ):
         read(written(tmp_path, text + twice))
 
 
@@ -119,9 +147,13 @@ def test_overrides_take_old_names_too(tmp_path: Path, caplog: pytest.LogCaptureF
     assert lab.faults == "loss=7%"
     assert config.cameras["front"].latency_compensation == "depth"
     assert config.cameras["front"].artificial_delay_ms == 40.0
-    assert (config.federation.site, config.debug.packet_capture) == ("there", tmp_path / "elsewhere")
-    assert "--set sources.lab.inject: the key 'inject' is now 'faults'; the old name works in this version only" in (
-        warnings_of(caplog)
+    assert (config.federation.site, config.debug.packet_capture) == (
+        "there",
+        tmp_path / "elsewhere",
+    )
+    assert (
+        "--set sources.lab.inject: the key 'inject' is now 'faults'; the old name works "
+        "in this version only" in (warnings_of(caplog))
     )
 
 
@@ -137,7 +169,11 @@ def test_what_a_recording_holds_is_read_in_silence(caplog: pytest.LogCaptureFixt
 
 
 def test_plain_data_gets_the_current_names_and_the_given_stays() -> None:
-    given = {"sources": {"a": {"type": "mcap", "inject": ""}}, "publish": {"site": "x"}, "cameras": None}
+    given = {
+        "sources": {"a": {"type": "mcap", "inject": ""}},
+        "publish": {"site": "x"},
+        "cameras": None,
+    }
     assert with_current_names(given) == {
         "sources": {"a": {"type": "replay", "faults": ""}},
         "federation": {"site": "x"},
@@ -154,20 +190,28 @@ def test_an_old_preset_loads_and_its_old_keys_are_named(
     path.write_text((OLD_PRESETS / path.name).read_text())
     config = read(path)
     said = warnings_of(caplog)
-    named = {row.old for row in (*KEYS, *VALUES) if any(f" {row.old!r} is now {row.new!r};" in line for line in said)}
+    named = {
+        row.old
+        for row in (*KEYS, *VALUES)
+        if any(f" {row.old!r} is now {row.new!r};" in line for line in said)
+    }
     assert named == OLD_IN_PRESETS.get(name, set())
     assert all(line.startswith(f"{path}:") for line in said)
     caplog.clear()
     path.write_text(preset_text(name))
     new = read(path)
-    assert config.model_dump(mode="json") == new.model_dump(mode="json"), "the presets say the same by the new names"
+    assert config.model_dump(mode="json") == new.model_dump(mode="json"), (
+        "the presets say the same by the new names"
+    )
 
 
 def test_no_old_type_is_known_any_more() -> None:
     assert not {row.old for row in VALUES} & set(plugin_names("sources"))
 
 
-def test_the_presets_have_current_names_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_presets_have_current_names_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for name in preset_names():
         read(written(tmp_path, preset_text(name)))
     assert warnings_of(caplog) == []

@@ -51,7 +51,9 @@ def test_a_waiting_reader_gets_all_entries_and_then_the_end() -> None:
 
 
 def test_an_entry_that_is_dropped_may_enter_the_queue_again() -> None:
-    queue: BoundedQueue[int] = BoundedQueue(1, on_drop=lambda number: queue.enqueue(7) if number == 0 else None)
+    queue: BoundedQueue[int] = BoundedQueue(
+        1, on_drop=lambda number: queue.enqueue(7) if number == 0 else None
+    )
     queue.enqueue(0)
     queue.enqueue(1)
     assert queue.drain() == [7]

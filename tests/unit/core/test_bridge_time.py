@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.events import until
-from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime, TimeMapping, bridge_clock, machine_ns, now_ns
+from vil_bridge.core.bridge_time import (
+    REAL_TIME,
+    BridgeTime,
+    TimeMapping,
+    bridge_clock,
+    machine_ns,
+    now_ns,
+)
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.threads import ContextThread
@@ -133,7 +140,10 @@ async def test_ticks_follow_bridge_time() -> None:
     bridge_clock().run(10.0, 35 * NS_PER_MS)
     await until(lambda: now_ns() == t_ns + 35 * NS_PER_MS)
     await until(lambda: sum(1 + missed for _, missed in ticks) == 3)
-    assert all(due == sum(1 + m for _, m in ticks[: i + 1]) * 10 * NS_PER_MS for i, (due, _) in enumerate(ticks))
+    assert all(
+        due == sum(1 + m for _, m in ticks[: i + 1]) * 10 * NS_PER_MS
+        for i, (due, _) in enumerate(ticks)
+    )
     bridge_clock().run(1.0)
     await until(lambda: len(ticks) > 3)
     ticker.stop()
@@ -166,7 +176,10 @@ async def test_deliveries_wait_while_time_stands() -> None:
 
 
 async def test_the_clock_in_force_is_that_of_the_context() -> None:
-    """Tasks, threads of the pool and context threads inherit it; plain threads have the clock of the machine."""
+    """Tasks, threads of the pool and context threads inherit it.
+
+    Plain threads have the clock of the machine.
+    """
     clock = BridgeTime()
     clock.stand_at(7)
     seen: dict[str, int] = {}
@@ -180,7 +193,10 @@ async def test_the_clock_in_force_is_that_of_the_context() -> None:
     with clock.in_force():
         await asyncio.create_task(task())
         await asyncio.to_thread(look, "pool")
-        threads = [ContextThread(target=look, args=("context",)), Thread(target=look, args=("plain",))]
+        threads = [
+            ContextThread(target=look, args=("context",)),
+            Thread(target=look, args=("plain",)),
+        ]
         for thread in threads:
             thread.start()
             thread.join()
@@ -193,7 +209,9 @@ async def test_the_clock_in_force_is_that_of_the_context() -> None:
 def test_the_system_knows_a_thread_by_its_name() -> None:
     seen: list[str] = []
     name = "link-" + 20 * "x"
-    thread = ContextThread(target=lambda: seen.append(Path("/proc/thread-self/comm").read_text()), name=name)
+    thread = ContextThread(
+        target=lambda: seen.append(Path("/proc/thread-self/comm").read_text()), name=name
+    )
     thread.start()
     thread.join()
     assert seen == [name[:15] + "\n"]

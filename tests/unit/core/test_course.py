@@ -19,10 +19,14 @@ DIAGONAL = 0.25 * math.pi
 
 def one_gate(yaw_rad: float = 0.0) -> Course:
     """An opening 2 m wide and 1 m high at (5, 0, 2), frame 0.3 m."""
-    return Course.upright(np.array([[5.0, 0.0, 2.0]]), np.array([yaw_rad]), np.array([[2.0, 1.0]]), np.zeros(3))
+    return Course.upright(
+        np.array([[5.0, 0.0, 2.0]]), np.array([yaw_rad]), np.array([[2.0, 1.0]]), np.zeros(3)
+    )
 
 
-def way(x0: float, y0: float, z0: float, x1: float, y1: float, z1: float) -> tuple[FloatArray, FloatArray]:
+def way(
+    x0: float, y0: float, z0: float, x1: float, y1: float, z1: float
+) -> tuple[FloatArray, FloatArray]:
     return np.array([[x0, y0, z0]]), np.array([[x1, y1, z1]])
 
 
@@ -30,7 +34,8 @@ def way(x0: float, y0: float, z0: float, x1: float, y1: float, z1: float) -> tup
     ("there", "passed", "hit"),
     [
         (way(4.9, 0.0, 2.0, 5.1, 0.0, 2.0), True, False),
-        (way(-20.0, 0.9, 2.4, 30.0, 0.9, 2.4), True, False),  # far beyond it on both sides within one step
+        # Far beyond it on both sides within one step.
+        (way(-20.0, 0.9, 2.4, 30.0, 0.9, 2.4), True, False),
         (way(5.1, 0.0, 2.0, 4.9, 0.0, 2.0), False, False),  # backwards
         (way(4.9, 1.1, 2.0, 5.1, 1.1, 2.0), False, True),
         (way(5.1, 1.1, 2.0, 4.9, 1.1, 2.0), False, True),  # the frame is as hard from behind
@@ -38,10 +43,13 @@ def way(x0: float, y0: float, z0: float, x1: float, y1: float, z1: float) -> tup
         (way(4.9, 1.4, 2.0, 5.1, 1.4, 2.0), False, False),
         (way(4.9, 0.0, 1.1, 5.1, 0.0, 1.1), False, False),
         (way(4.0, -2.0, 2.0, 6.0, 2.0, 2.0), True, False),  # slanting, through the middle
-        (way(4.0, 0.0, 2.0, 6.0, 2.2, 2.0), False, True),  # ends outside; at the plane 1.1 m from the middle
+        # Ends outside; at the plane 1.1 m from the middle.
+        (way(4.0, 0.0, 2.0, 6.0, 2.2, 2.0), False, True),
         (way(4.8, 0.0, 2.0, 4.9, 0.0, 2.0), False, False),  # inside FlightGoggles' box, not through
-        (way(4.9, 0.0, 2.0, 5.0, 0.0, 2.0), True, False),  # a way that ends on the plane has crossed it,
-        (way(5.0, 0.0, 2.0, 5.1, 0.0, 2.0), False, False),  # one that begins there has done so before
+        # A way that ends on the plane has crossed it,.
+        (way(4.9, 0.0, 2.0, 5.0, 0.0, 2.0), True, False),
+        # One that begins there has done so before.
+        (way(5.0, 0.0, 2.0, 5.1, 0.0, 2.0), False, False),
     ],
 )
 def test_the_way_decides(there: tuple[FloatArray, FloatArray], passed: bool, hit: bool) -> None:
@@ -75,7 +83,9 @@ def test_a_course_can_be_flown_straight_from_gate_to_gate(name: str) -> None:
 
 
 def test_corners_give_the_gate_and_the_gate_its_corners() -> None:
-    tilted = CourseGate("Gate1", Transform.of((1.0, 2.0, 3.0), q_from_euler_zyx(0.7, -0.3, 0.2)), 1.4, 0.9)
+    tilted = CourseGate(
+        "Gate1", Transform.of((1.0, 2.0, 3.0), q_from_euler_zyx(0.7, -0.3, 0.2)), 1.4, 0.9
+    )
     again = CourseGate.of_corners("Gate1", tilted.corners_m)
     assert again.T_world_gate.matrix() == pytest.approx(tilted.T_world_gate.matrix(), abs=1e-12)
     assert (again.width_m, again.height_m) == pytest.approx((1.4, 0.9))
@@ -83,8 +93,12 @@ def test_corners_give_the_gate_and_the_gate_its_corners() -> None:
     assert top_left == pytest.approx([0.0, 0.7, 0.45], abs=1e-12)  # y is left, z is up
 
 
-@pytest.mark.parametrize(("margin_m", "y_m", "passed"), [(0.2, 0.79, True), (0.2, 0.81, False), (-0.2, 1.19, True)])
-def test_a_margin_narrows_the_opening_and_a_negative_one_widens_it(margin_m: float, y_m: float, passed: bool) -> None:
+@pytest.mark.parametrize(
+    ("margin_m", "y_m", "passed"), [(0.2, 0.79, True), (0.2, 0.81, False), (-0.2, 1.19, True)]
+)
+def test_a_margin_narrows_the_opening_and_a_negative_one_widens_it(
+    margin_m: float, y_m: float, passed: bool
+) -> None:
     course = replace(one_gate(), gates=(replace(one_gate().gates[0], margin_m=margin_m),))
     crossings = course.crossings(*way(4.9, y_m, 2.0, 5.1, y_m, 2.0))
     assert (crossings.passed.item(), crossings.hit.item()) == (passed, not passed)

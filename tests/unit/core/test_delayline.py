@@ -25,9 +25,17 @@ def descriptors_kept() -> Iterator[None]:
 
 async def test_items_come_when_due_the_earliest_first() -> None:
     got: list[tuple[str, int]] = []
-    with descriptors_kept(), closing(DelayLine[str](lambda item: got.append((item, now_ns())))) as line:
+    with (
+        descriptors_kept(),
+        closing(DelayLine[str](lambda item: got.append((item, now_ns())))) as line,
+    ):
         t_ns = now_ns()
-        due = {"late": t_ns + 30 * MS, "soon": t_ns + 10 * MS, "past": t_ns - 5 * MS, "middle": t_ns + 20 * MS}
+        due = {
+            "late": t_ns + 30 * MS,
+            "soon": t_ns + 10 * MS,
+            "past": t_ns - 5 * MS,
+            "middle": t_ns + 20 * MS,
+        }
         assert all(line.enqueue(due_ns, name) for name, due_ns in due.items())
         assert len(line) == 4
         await until(lambda: len(got) == 4)
@@ -96,7 +104,9 @@ async def test_a_delivery_may_put_more() -> None:
 async def test_a_failing_delivery_does_not_stop_the_others() -> None:
     got: list[int] = []
     told: list[BaseException | None] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context.get("exception")))
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: told.append(context.get("exception"))
+    )
 
     def deliver(item: int) -> None:
         if item == 1:

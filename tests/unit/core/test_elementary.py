@@ -14,7 +14,9 @@ from vil_bridge.vehicles.compile import compiled, has_numba
 
 RANDOM = np.random.default_rng(7)
 ANGLES = np.concatenate([RANDOM.uniform(-span, span, 20000) for span in (0.1, 4.0, 300.0, 1e6)])
-EXPONENTS = np.concatenate([RANDOM.uniform(-span, span, 20000) for span in (1e-6, 0.5, 40.0, 699.0)])
+EXPONENTS = np.concatenate(
+    [RANDOM.uniform(-span, span, 20000) for span in (1e-6, 0.5, 40.0, 699.0)]
+)
 
 
 def units_off(found: FloatArray, exact: Any) -> float:
@@ -53,7 +55,8 @@ def test_compiled_functions_have_the_bits_of_numpy() -> None:
     assert has_numba()
     make = compiled()
     sin_cos, exp, expm1, arctan2 = (
-        make(function) for function in (elementary.sin_cos, elementary.exp, elementary.expm1, elementary.arctan2)
+        make(function)
+        for function in (elementary.sin_cos, elementary.exp, elementary.expm1, elementary.arctan2)
     )
     for angle, exponent in zip(ANGLES[::97].tolist(), EXPONENTS[::97].tolist(), strict=True):
         assert sin_cos(angle) == elementary.sin_cos(angle)

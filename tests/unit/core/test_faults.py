@@ -9,7 +9,14 @@ import pytest
 
 from vil_bridge.config.base import SourceConfigBase
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.faults import REORDER_NS, Delivery, Episode, Faults, SubjectEpisode, SubjectFaults
+from vil_bridge.core.faults import (
+    REORDER_NS,
+    Delivery,
+    Episode,
+    Faults,
+    SubjectEpisode,
+    SubjectFaults,
+)
 from vil_bridge.core.geometry import q_from_euler_zyx, q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel
 
@@ -22,8 +29,10 @@ MS = 1_000_000
 
 def test_every_switch_is_read() -> None:
     text = (
-        "loss=5%, duplicate=1%,reorder=0.5%,garbage=2%,delay=20ms±5,jitter=2ms,drift=-50ppm,step=100ms@30s,"
-        "step=-1s,halfopen=2s@3s,burst=100ms@1s/2s,restart=1s,occlude=drone:1s@5s/30s,flip=cf 1:50ms@0s,"
+        "loss=5%, duplicate=1%,reorder=0.5%,garbage=2%,delay=20ms±5,jitter=2ms,"
+        "drift=-50ppm,step=100ms@30s,"
+        "step=-1s,halfopen=2s@3s,burst=100ms@1s/2s,restart=1s,occlude=drone:1s@5s/30s,"
+        "flip=cf 1:50ms@0s,"
         "swap=a+b:1min@1s/2min,seed=9"
     )
     assert Faults.parse(text) == Faults(
@@ -80,7 +89,10 @@ def test_a_wrong_item_is_named_with_its_cure(item: str, cure: str) -> None:
 def test_all_wrong_items_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         Faults.parse("loss=x,delay=20ms,drift=y")
-    assert [problem.split(":")[0] for problem in caught.value.problems] == ["fault 'loss=x'", "fault 'drift=y'"]
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "fault 'loss=x'",
+        "fault 'drift=y'",
+    ]
 
 
 def test_a_configuration_refuses_wrong_faults_and_restarts_of_what_is_not_ours() -> None:
@@ -96,9 +108,28 @@ def test_a_configuration_refuses_wrong_faults_and_restarts_of_what_is_not_ours()
 
 def test_episodes_begin_end_and_repeat() -> None:
     once, often = Episode(S, 5 * S), Episode(S, 5 * S, 30 * S)
-    assert [once.index(t * S) for t in (0, 4.999, 5, 5.999, 6, 100)] == [None, None, 0, 0, None, None]  # type: ignore[arg-type]
-    assert [often.index(t * S) for t in (4, 5, 6, 34, 35, 36, 65)] == [None, 0, None, None, 1, None, 2]
-    assert (once.end_ns(5 * S), often.end_ns(35 * S + 1), often.end_ns(6 * S)) == (6 * S, 36 * S, None)
+    assert [once.index(t * S) for t in (0, 4.999, 5, 5.999, 6, 100)] == [  # type: ignore[arg-type]
+        None,
+        None,
+        0,
+        0,
+        None,
+        None,
+    ]
+    assert [often.index(t * S) for t in (4, 5, 6, 34, 35, 36, 65)] == [
+        None,
+        0,
+        None,
+        None,
+        1,
+        None,
+        2,
+    ]
+    assert (once.end_ns(5 * S), often.end_ns(35 * S + 1), often.end_ns(6 * S)) == (
+        6 * S,
+        36 * S,
+        None,
+    )
 
 
 def test_the_clock_drifts_and_steps() -> None:
@@ -122,7 +153,9 @@ def test_restarts_and_silence_are_different_troubles() -> None:
 # --- messages -----------------------------------------------------------------------------------
 
 
-def fates(text: str, count: int = 20_000, elapsed_ns: int = 0) -> tuple[list[tuple[int, ...]], Counter[str]]:
+def fates(
+    text: str, count: int = 20_000, elapsed_ns: int = 0
+) -> tuple[list[tuple[int, ...]], Counter[str]]:
     delivery = Delivery(Faults.parse(text))
     return [delivery.delays_ns(elapsed_ns) for _ in range(count)], delivery.counters
 
@@ -137,19 +170,30 @@ def test_chances_are_as_told_and_add_up() -> None:
     delays, counters = fates("loss=5%,duplicate=3%,reorder=2%,seed=1")
     copies = Counter(len(d) for d in delays)
     assert counters["offered"] == len(delays) == 20_000
-    assert copies == {0: counters["lost"], 2: counters["duplicated"], 1: 20_000 - counters["lost"] - copies[2]}
+    assert copies == {
+        0: counters["lost"],
+        2: counters["duplicated"],
+        1: 20_000 - counters["lost"] - copies[2],
+    }
     assert sum(d[0] == REORDER_NS for d in delays if d) == counters["reordered"]
     # Within five standard deviations of a binomial share.
     for name, share in (("lost", 0.05), ("duplicated", 0.0285), ("reordered", 0.019)):
-        assert counters[name] == pytest.approx(20_000 * share, abs=5 * (20_000 * share) ** 0.5), name
+        assert counters[name] == pytest.approx(20_000 * share, abs=5 * (20_000 * share) ** 0.5), (
+            name
+        )
 
 
 def test_delay_is_normal_and_jitter_exponential() -> None:
     delays_ms = np.array([d[0] for d in fates("delay=20ms±5,seed=2")[0]]) / MS
-    assert (delays_ms.mean(), delays_ms.std()) == (pytest.approx(20.0, abs=0.3), pytest.approx(5.0, abs=0.3))
+    assert (delays_ms.mean(), delays_ms.std()) == (
+        pytest.approx(20.0, abs=0.3),
+        pytest.approx(5.0, abs=0.3),
+    )
     jitter_ms = np.array([d[0] for d in fates("delay=1ms,jitter=2ms,seed=2")[0]]) / MS
     assert jitter_ms.min() >= 1.0
-    assert np.quantile(jitter_ms, [0.5, 0.99]) == pytest.approx(1.0 + 2.0 * np.log([2.0, 100.0]), rel=0.1)
+    assert np.quantile(jitter_ms, [0.5, 0.99]) == pytest.approx(
+        1.0 + 2.0 * np.log([2.0, 100.0]), rel=0.1
+    )
 
 
 def test_a_negative_delay_is_none() -> None:
@@ -188,11 +232,17 @@ def test_garbage_is_cut_flipped_or_random() -> None:
     broken = [found for _ in range(2000) if (found := delivery.garbage(0, message)) is not None]
     assert len(broken) == delivery.counters["garbage"] == pytest.approx(1000, abs=120)
     cut = [b for b in broken if len(b) < 100 and message.startswith(b)]
-    flipped = [b for b in broken if len(b) == 100 and sum(x != y for x, y in zip(b, message, strict=True)) == 1]
+    flipped = [
+        b
+        for b in broken
+        if len(b) == 100 and sum(x != y for x, y in zip(b, message, strict=True)) == 1
+    ]
     assert len(cut) > 250
     assert len(flipped) > 250
     assert len(broken) - len(cut) - len(flipped) > 250
-    assert delivery.garbage(0, b"") is None or delivery.counters["garbage"] > len(broken), "an empty one is survived"
+    assert delivery.garbage(0, b"") is None or delivery.counters["garbage"] > len(broken), (
+        "an empty one is survived"
+    )
 
 
 def test_a_seed_repeats_the_day() -> None:
@@ -208,7 +258,9 @@ P_M = np.arange(9.0).reshape(3, 3)
 Q_XYZW = np.array([q_from_euler_zyx(0.3 * i, 0.1, -0.2) for i in range(3)])
 
 
-def troubled(text: str, *elapsed_ns: int) -> tuple[list[tuple[FloatArray, FloatArray, BoolArray]], Counter[str]]:
+def troubled(
+    text: str, *elapsed_ns: int
+) -> tuple[list[tuple[FloatArray, FloatArray, BoolArray]], Counter[str]]:
     faults = SubjectFaults(Faults.parse(text))
     before = P_M.copy(), Q_XYZW.copy()
     tracked = np.ones(3, dtype=np.bool_)
@@ -221,7 +273,11 @@ def troubled(text: str, *elapsed_ns: int) -> tuple[list[tuple[FloatArray, FloatA
 
 def test_occlusion_comes_and_goes() -> None:
     seen, counters = troubled("occlude=b:1s@1s", 0, S, 2 * S)
-    assert [tracked.tolist() for _, _, tracked in seen] == [[True] * 3, [True, False, True], [True] * 3]
+    assert [tracked.tolist() for _, _, tracked in seen] == [
+        [True] * 3,
+        [True, False, True],
+        [True] * 3,
+    ]
     assert counters == Counter(occluded=1)
 
 
@@ -252,7 +308,9 @@ def test_subjects_that_are_not_there_are_left_out() -> None:
 
 def test_skeletons_and_markers_are_occluded_with_their_subject() -> None:
     model = SkeletonModel("Actor", ("hip", "head"), (-1, 0), np.zeros((2, 3)))
-    frame = SkeletonFrame(model, np.ones((2, 3)), np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)), np.ones(2, dtype=np.bool_))
+    frame = SkeletonFrame(
+        model, np.ones((2, 3)), np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)), np.ones(2, dtype=np.bool_)
+    )
     markers = Markers(("Actor/1", "a/1", ""), np.ones((3, 3)), np.array([True, True, True]))
     faults = SubjectFaults(Faults.parse("occlude=Actor:1s@0s"))
     assert not faults.skeleton(0, frame).tracked.any()

@@ -29,7 +29,9 @@ async def test_what_the_work_raises_comes_back() -> None:
         await asyncio.to_thread(in_loop, loop, work(""))
 
 
-async def test_what_was_called_not_done_is_not_done_when_the_loop_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_called_not_done_is_not_done_when_the_loop_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     done: list[str] = []
     told: list[str] = []
 

@@ -27,7 +27,8 @@ def test_a_loop_that_was_closed_holds_nobody_up(caplog: pytest.LogCaptureFixture
 
     asyncio.run(released())
     assert not forgotten.done()
-    with caplog.at_level(logging.CRITICAL, "asyncio"):  # it reports a task that is destroyed: here, in no other test
+    # It reports a task that is destroyed: here, in no other test.
+    with caplog.at_level(logging.CRITICAL, "asyncio"):
         del forgotten
         gc.collect()
 

@@ -13,7 +13,14 @@ RANDOM = np.random.default_rng(5)
 
 @pytest.mark.parametrize(
     ("a", "b"),
-    [((3,), (3,)), ((4,), (4, 2)), ((5, 3), (3,)), ((5, 3), (3, 2)), ((7, 5, 3), (7, 3, 2)), ((3, 3), (7, 3, 1))],
+    [
+        ((3,), (3,)),
+        ((4,), (4, 2)),
+        ((5, 3), (3,)),
+        ((5, 3), (3, 2)),
+        ((7, 5, 3), (7, 3, 2)),
+        ((3, 3), (7, 3, 1)),
+    ],
 )
 def test_products_are_those_of_numpy(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     left = RANDOM.normal(size=a)

@@ -1,4 +1,6 @@
-"""Datagrams to an address that may be forged stay within three times what came in its name, until it answers."""
+"""Datagrams to an address that may be forged stay within three times what came in its name,
+until it answers.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,16 @@ def test_a_single_root_and_no_bone_at_all() -> None:
 
 def test_trust_ends_below_an_untracked_bone() -> None:
     tracked = np.array([True, False, True, True, True, True, True, True])
-    assert trusted_below(tracked, PARENTS).tolist() == [True, False, False, False, True, True, True, True]
+    assert trusted_below(tracked, PARENTS).tolist() == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
     assert tracked[2], "the input is left alone"
 
 
@@ -68,7 +77,9 @@ def test_trust_ends_below_an_untracked_bone() -> None:
         ([], []),
     ],
 )
-def test_parents_come_first(bones: list[tuple[int, int, str]], ordered: list[tuple[str, int]]) -> None:
+def test_parents_come_first(
+    bones: list[tuple[int, int, str]], ordered: list[tuple[str, int]]
+) -> None:
     assert parents_first(bones) == ordered
 
 

@@ -14,7 +14,9 @@ from vil_bridge.core.text import csv_line, printable, printable_lines
 
 def test_a_row_of_csv_comes_back_as_it_was() -> None:
     cells = ["a,b", 'say "hi"', "two\nlines", "Hip", 3, -1.5, ""]
-    assert next(csv.reader(io.StringIO(csv_line(cells), newline=""))) == [str(cell) for cell in cells]
+    assert next(csv.reader(io.StringIO(csv_line(cells), newline=""))) == [
+        str(cell) for cell in cells
+    ]
     assert csv_line(["plain", 1, "-2.5e-3", None]) == "plain,1,-2.5e-3,\n"
 
 

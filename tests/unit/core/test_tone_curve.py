@@ -1,4 +1,7 @@
-"""Tone curve of pictures with baked light: its shape, its inverse, and the pictures that have it."""
+"""Tone curve of pictures with baked light.
+
+Its shape, its inverse, and the pictures that have it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ def test_it_is_monotone_linear_in_the_mid_tones_and_lifts_shadows_only() -> None
     middle = (display >= TOE) & (display <= SHOULDER)
     np.testing.assert_allclose(shown[middle], display[middle], atol=1e-12)
     shadows = (display > 0.0) & (display < TOE)
-    assert (shown[shadows] > display[shadows]).all() and (shown[shadows] < display[shadows] + 0.06).all()
+    assert (shown[shadows] > display[shadows]).all() and (
+        shown[shadows] < display[shadows] + 0.06
+    ).all()
     assert (shown[display > SHOULDER] < display[display > SHOULDER]).all()
     assert shown[0] == 0.0
     np.testing.assert_allclose(toned(np.array([WHITE, 5.0])), 1.0)

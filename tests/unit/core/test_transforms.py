@@ -17,10 +17,15 @@ def test_plain_numbers_give_what_arrays_give() -> None:
         np.testing.assert_allclose(inverse.p_m, -q_rotate(q_inverse, T.p_m), atol=1e-14)
         np.testing.assert_allclose((T @ inverse).p_m, 0.0, atol=1e-14)
         np.testing.assert_allclose(T.rotation(), q_to_matrix(T.q_xyzw), atol=1e-15)
-        np.testing.assert_allclose(turned(T.q_xyzw.tolist(), v.tolist()), q_rotate(T.q_xyzw, v), atol=1e-14)
+        np.testing.assert_allclose(
+            turned(T.q_xyzw.tolist(), v.tolist()), q_rotate(T.q_xyzw, v), atol=1e-14
+        )
 
 
 def test_the_upper_triangle_of_a_poses_covariance_has_its_rows_in_order() -> None:
     root = np.random.default_rng(4).normal(size=(9, 9))
     covariance = root @ root.T
-    assert pose_covariance_upper(covariance) == pose_covariance(covariance)[np.triu_indices(6)].tolist()
+    assert (
+        pose_covariance_upper(covariance)
+        == pose_covariance(covariance)[np.triu_indices(6)].tolist()
+    )

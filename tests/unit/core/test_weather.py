@@ -9,9 +9,15 @@ import pytest
 from vil_bridge.core.weather import FINE, LIDAR_NM, Weather, extinction_per_m
 
 
-@pytest.mark.parametrize(("fog", "visibility_m"), [(1.0, 30.0), (0.5, 120.0), (0.3, 333.3), (0.1, 3000.0)])
-def test_at_the_visibility_two_percent_of_the_contrast_are_left(fog: float, visibility_m: float) -> None:
-    assert math.exp(-extinction_per_m(Weather(fog=fog)).fog * visibility_m) == pytest.approx(0.02, rel=2e-3)
+@pytest.mark.parametrize(
+    ("fog", "visibility_m"), [(1.0, 30.0), (0.5, 120.0), (0.3, 333.3), (0.1, 3000.0)]
+)
+def test_at_the_visibility_two_percent_of_the_contrast_are_left(
+    fog: float, visibility_m: float
+) -> None:
+    assert math.exp(-extinction_per_m(Weather(fog=fog)).fog * visibility_m) == pytest.approx(
+        0.02, rel=2e-3
+    )
 
 
 @pytest.mark.parametrize("rain", [0.1, 0.3, 1.0])
@@ -44,7 +50,9 @@ def test_infrared_light_passes_haze_as_kim_has_it(fog: float, ratio: float) -> N
 
 def test_fine_weather_takes_nothing() -> None:
     assert extinction_per_m(FINE) == (0.0, 0.0, 0.0, 0.0)
-    assert sum(extinction_per_m(Weather(leaves=1.0, ground_snow=1.0, wind_mps=(9.0, 0.0, 0.0)))) == 0.0
+    assert (
+        sum(extinction_per_m(Weather(leaves=1.0, ground_snow=1.0, wind_mps=(9.0, 0.0, 0.0)))) == 0.0
+    )
 
 
 @pytest.mark.parametrize("amounts", [{"fog": 1.1}, {"rain": -0.1}, {"ground_snow": math.nan}])

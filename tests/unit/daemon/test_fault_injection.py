@@ -40,7 +40,9 @@ def frame(number: int = 1) -> SourceFrame:
     seen = np.ones(2, dtype=np.bool_)
     hip = SkeletonFrame(ACTOR, np.ones((1, 3)), q, seen[:1])
     p_m = np.array([[0.001 * number, 0.0, 1.0], [0.0, 2.0, 1.0]])
-    return SourceFrame("lab", number, t_ns + 10**12, t_ns, ("drone", "gate"), p_m, np.tile(q, (2, 1)), seen, (hip,))
+    return SourceFrame(
+        "lab", number, t_ns + 10**12, t_ns, ("drone", "gate"), p_m, np.tile(q, (2, 1)), seen, (hip,)
+    )
 
 
 def imu() -> ImuSample:
@@ -104,9 +106,14 @@ async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFix
 
 
 async def test_counters_grow_over_every_change_and_reconcile() -> None:
-    """What is on its way at a change is dropped and counted; before and after, all that was offered has a fate."""
+    """What is on its way at a change is dropped and counted.
+
+    Before and after, all that was offered has a fate.
+    """
     listener = Listener()
-    with closing(FaultInjector("loss=30%,delay=10s,seed=1", listener.emit, listener.status)) as injector:
+    with closing(
+        FaultInjector("loss=30%,delay=10s,seed=1", listener.emit, listener.status)
+    ) as injector:
         for text in ("loss=100%", "duplicate=50%,seed=2", "", "loss=20%,garbage=20%,seed=3"):
             before = dict(listener.status.counters)
             for number in range(50):
@@ -119,7 +126,9 @@ async def test_counters_grow_over_every_change_and_reconcile() -> None:
     n = listener.count
     assert n("offered") == 200, "without faults nothing is offered to them"
     assert n("lost") > 50 and n("undelivered") > 0
-    assert n("offered") + n("duplicated") + n("garbage") == n("lost") + n("delivered") + n("undelivered")
+    assert n("offered") + n("duplicated") + n("garbage") == n("lost") + n("delivered") + n(
+        "undelivered"
+    )
     assert len(listener.events) == n("delivered") + 50
 
 
@@ -148,12 +157,17 @@ async def test_wrong_faults_are_refused() -> None:
 
 
 async def test_every_event_is_accounted_for() -> None:
-    async with listening("loss=20%,duplicate=20%,reorder=10%,garbage=10%,jitter=1ms,seed=3") as (faults, listener):
+    async with listening("loss=20%,duplicate=20%,reorder=10%,garbage=10%,jitter=1ms,seed=3") as (
+        faults,
+        listener,
+    ):
         for number in range(500):
             faults.emit(frame(number))
             if number % 20 == 0:
                 await asyncio.sleep(0)
-        handed = 500 - listener.count("lost") + listener.count("duplicated") + listener.count("garbage")
+        handed = (
+            500 - listener.count("lost") + listener.count("duplicated") + listener.count("garbage")
+        )
         await until(lambda: len(listener.events) == handed)
         faults.emit(SourceReset("lab", "told"))
         assert listener.count("offered") == 500
@@ -174,7 +188,9 @@ async def test_a_delay_moves_the_arrival_stamps_along() -> None:
         await until(lambda: len(listener.events) == 3)
         for event, at_ns in zip(listener.events, listener.at_ns, strict=True):
             assert not isinstance(event, SourceReset)
-            arrived_ns = event.t_received_ns if isinstance(event, ClockExchange) else event.t_arrival_ns
+            arrived_ns = (
+                event.t_received_ns if isinstance(event, ClockExchange) else event.t_arrival_ns
+            )
             assert t_ns + 30 * MS <= arrived_ns <= at_ns
         assert [stamp(event) for event in listener.events] == [stamp(event) for event in sent]
 
@@ -202,7 +218,10 @@ async def test_the_clock_drifts_and_steps_in_stamps_and_exchanges() -> None:
 
 
 async def test_subjects_are_occluded_and_swapped() -> None:
-    async with listening("occlude=Actor:1s@0s,occlude=gate:1s@0s,swap=drone+gate:1s@0s") as (faults, listener):
+    async with listening("occlude=Actor:1s@0s,occlude=gate:1s@0s,swap=drone+gate:1s@0s") as (
+        faults,
+        listener,
+    ):
         given = frame(7)
         faults.emit(given)
         (seen,) = listener.frames
@@ -261,12 +280,22 @@ async def test_the_world_survives_nonsense() -> None:
     try:
         for number in range(60):
             faults.emit(frame(number))
-            faults.emit(ImuSample("lab", None, now_ns(), np.array([0.1, 0.0, 0.0]), np.array([0.0, 0.0, 9.8])))
+            faults.emit(
+                ImuSample(
+                    "lab", None, now_ns(), np.array([0.1, 0.0, 0.0]), np.array([0.0, 0.0, 9.8])
+                )
+            )
             await asyncio.sleep(0.001)
             for actor in world.snapshot(now_ns()).actors:
                 poses = [actor.T_world_body.p_m, actor.T_world_body.q_xyzw]
-                poses += [actor.skeleton.p_m, actor.skeleton.q_xyzw] if actor.skeleton is not None else []
-                assert all(np.isfinite(pose).all() and np.abs(pose).max() < 100.0 for pose in poses), actor
+                poses += (
+                    [actor.skeleton.p_m, actor.skeleton.q_xyzw]
+                    if actor.skeleton is not None
+                    else []
+                )
+                assert all(
+                    np.isfinite(pose).all() and np.abs(pose).max() < 100.0 for pose in poses
+                ), actor
     finally:
         faults.close()
     assert listener.count("garbage") == 120

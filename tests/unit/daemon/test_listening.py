@@ -18,12 +18,16 @@ pytestmark = pytest.mark.wire
 
 
 async def test_what_a_source_says_on_its_way_out_is_not_heard() -> None:
-    """QTM's client tells of a reset when it is stopped, which would undo the clock that was found."""
+    """QTM's client tells of a reset when it is stopped, which would undo the clock that was
+    found.
+    """
     pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
     from vil_adapters.qualisys.config import QtmEmulatorConfig
     from vil_adapters.qualisys.emulator import QtmEmulator
 
-    async with QtmEmulator(QtmEmulatorConfig(port=0, discovery_port=0), DroneMotion("drone"), now_ns()) as qtm:
+    async with QtmEmulator(
+        QtmEmulatorConfig(port=0, discovery_port=0), DroneMotion("drone"), now_ns()
+    ) as qtm:
         source = {"type": "qualisys", "room": "lab", "port": qtm.port}
         sections = {"version": 1, "rooms": {"lab": {}}, "sources": {"qtm": source}}
         config = BridgeConfig.model_validate(sections, context={"resolve": resolve})

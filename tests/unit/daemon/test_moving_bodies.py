@@ -60,14 +60,18 @@ def test_a_tracked_vehicle_is_a_row_of_spheres_in_the_room_of_the_simulated_ones
         for i in range(31):
             at_ns = t_ns + i * 10 * NS_PER_MS
             p_m = np.array([[4.0, 0.02 * i, 0.3]])
-            world.ingest(SourceFrame("real", i, None, at_ns, ("real",), p_m, north, np.ones(1, np.bool_)))
+            world.ingest(
+                SourceFrame("real", i, None, at_ns, ("real",), p_m, north, np.ones(1, np.bool_))
+            )
         newest_ns = t_ns + 300 * NS_PER_MS
         sender.send(newest_ns)
     (order,) = orders
     assert isinstance(order, BodiesUpdate)
     (body,) = order.bodies
     assert (body.name, body.t_ns, body.radius_m) == ("kart", newest_ns, 0.5)
-    np.testing.assert_allclose(body.middles_m, [(0.1, 6.0, 0.3), (0.6, 6.0, 0.3), (1.1, 6.0, 0.3)], atol=0.05)
+    np.testing.assert_allclose(
+        body.middles_m, [(0.1, 6.0, 0.3), (0.6, 6.0, 0.3), (1.1, 6.0, 0.3)], atol=0.05
+    )
     assert body.v_mps == pytest.approx((2.0, 0.0, 0.0), abs=0.1)
 
 
@@ -79,7 +83,9 @@ def test_a_bridge_without_tracked_vehicles_needs_no_sender() -> None:
 def test_vehicles_of_other_sources_are_near_when_they_can_meet_soon() -> None:
     """Against the distances of all pairs, in rooms that stand elsewhere."""
     random = np.random.default_rng(1)
-    rooms = {f"s{i}": Transform.of(random.uniform(-5, 5, 3), random.normal(size=4)) for i in range(3)}
+    rooms = {
+        f"s{i}": Transform.of(random.uniform(-5, 5, 3), random.normal(size=4)) for i in range(3)
+    }
     shape = BodyShape(0.2, np.zeros((1, 3)), 1.0, (0.01, 0.01, 0.02), 0.5, 0.5)
     found: dict[str, VehicleBodies] = {}
     world: dict[str, tuple[FloatArray, FloatArray]] = {}
@@ -87,8 +93,12 @@ def test_vehicles_of_other_sources_are_near_when_they_can_meet_soon() -> None:
         p_m, v_mps = random.uniform(-6, 6, (40, 3)), random.normal(size=(40, 3))
         names = tuple(f"{name}_{i}" for i in range(40))
         q = np.tile([0.0, 0.0, 0.0, 1.0], (40, 1))
-        found[name] = VehicleBodies(7, names, (shape,) * 40, np.full(40, 0.2), p_m, v_mps, q, np.zeros((40, 3)))
-        world |= {n: (T.apply(p), T.rotation() @ v) for n, p, v in zip(names, p_m, v_mps, strict=True)}
+        found[name] = VehicleBodies(
+            7, names, (shape,) * 40, np.full(40, 0.2), p_m, v_mps, q, np.zeros((40, 3))
+        )
+        world |= {
+            n: (T.apply(p), T.rotation() @ v) for n, p, v in zip(names, p_m, v_mps, strict=True)
+        }
     near = bodies_near(found, rooms)
     for name, T in rooms.items():
         expected = {

@@ -29,7 +29,9 @@ class New:
         emit(SourceReset(self.name, "new"))
 
 
-async def test_an_old_signature_works_and_the_log_names_the_new_one(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_old_signature_works_and_the_log_names_the_new_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     events: list[SourceEvent] = []
     await run_of(Old())(events.append, Status("lab"), SourceContext())  # type: ignore[arg-type]
     assert [event.reason for event in events if isinstance(event, SourceReset)] == ["old"]
@@ -37,7 +39,9 @@ async def test_an_old_signature_works_and_the_log_names_the_new_one(caplog: pyte
     assert "source lab: Old.run" in caplog.text
 
 
-async def test_a_new_signature_gets_the_context_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_new_signature_gets_the_context_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     source, context = New(), SourceContext()
     await run_of(source)(lambda _event: None, Status("lab"), context)
     assert source.given is context

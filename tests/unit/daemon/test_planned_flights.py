@@ -1,4 +1,7 @@
-"""Planned flights of actors: set-points in time, also between two flights, after a cancelled one, and at no jump."""
+"""Planned flights of actors.
+
+set-points in time, also between two flights, after a cancelled one, and at no jump.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,18 @@ class Rig:
     def __init__(self, clock: BridgeTime) -> None:
         self._clock = clock
         self.given: list[Setpoint] = []
-        world = World({"sim": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "sim", "drone")])
+        world = World(
+            {"sim": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "sim", "drone")]
+        )
         t_ns = START_NS - NS_PER_MS
-        world.ingest(SourceFrame("sim", 1, t_ns, t_ns, ("drone",), np.zeros((1, 3)), np.eye(4)[3:], np.array([True])))
-        self.flights = FlightService(world, lambda _actor, one: self.given.append(one), lambda _actor: True)
+        world.ingest(
+            SourceFrame(
+                "sim", 1, t_ns, t_ns, ("drone",), np.zeros((1, 3)), np.eye(4)[3:], np.array([True])
+            )
+        )
+        self.flights = FlightService(
+            world, lambda _actor, one: self.given.append(one), lambda _actor: True
+        )
 
     def go(self, until_s: float) -> None:
         """Give the set-points until so many seconds after the start."""
@@ -59,7 +70,10 @@ def line(from_m: float, to_m: float, end_mps: float = 0.0) -> list[list[float]]:
 
 
 def on_line(t_s: float) -> float:
-    """Return the share of a line after a time: the polynomial of degree 7 that rests at 0 and 1 to the third order."""
+    """Return the share of a line after a time.
+
+    The polynomial of degree 7 that rests at 0 and 1 to the third order.
+    """
     s = t_s / 2.0
     return s**4 * (35.0 - 84.0 * s + 70.0 * s**2 - 20.0 * s**3)
 
@@ -69,7 +83,10 @@ def instants_ms(references: list[ReferenceSetpoint]) -> list[float]:
 
 
 def test_a_service_that_was_held_up_gives_no_set_point_of_the_past_and_none_twice(rig: Rig) -> None:
-    """Set-points come 20 ms apart, up to 100 ms ahead; the service does not run from 0.5 s to 1.3 s."""
+    """Set-points come 20 ms apart, up to 100 ms ahead.
+
+    The service does not run from 0.5 s to 1.3 s.
+    """
     rig.flights.give("drone", line(0.0, 2.0), START_NS)
     rig.go(0.5)
     assert instants_ms(rig.references()) == [20.0 * k for k in range(1, 31)]
@@ -88,17 +105,23 @@ def test_a_flight_that_began_before_it_was_given_goes_on_where_it_is_now(rig: Ri
     rig.go(0.02)
     assert instants_ms(rig.references()) == [20.0, 40.0, 60.0, 80.0, 100.0, 120.0]
     x_m = [one.p_world_m[0] for one in rig.references()]
-    assert x_m == pytest.approx([2.0 * on_line(1.0 + 0.02 * k) - 1.0 for k in range(1, 7)], abs=1e-9)
+    assert x_m == pytest.approx(
+        [2.0 * on_line(1.0 + 0.02 * k) - 1.0 for k in range(1, 7)], abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(("begins_ms", "first_ms"), [(260, 260.0), (261, 280.0), (279, 280.0)])
-def test_a_flight_has_no_set_point_before_it_begins(rig: Rig, begins_ms: int, first_ms: float) -> None:
+def test_a_flight_has_no_set_point_before_it_begins(
+    rig: Rig, begins_ms: int, first_ms: float
+) -> None:
     rig.flights.give("drone", line(0.0, 2.0), START_NS + begins_ms * NS_PER_MS)
     rig.go(0.14)
     assert rig.references() == []
     rig.go(0.4)
     assert instants_ms(rig.references())[0] == first_ms
-    assert rig.references()[0].p_world_m[0] == pytest.approx(2.0 * on_line((first_ms - begins_ms) / 1e3), abs=1e-9)
+    assert rig.references()[0].p_world_m[0] == pytest.approx(
+        2.0 * on_line((first_ms - begins_ms) / 1e3), abs=1e-9
+    )
 
 
 def test_a_vehicle_rests_between_two_flights(rig: Rig) -> None:
@@ -128,7 +151,9 @@ def test_a_cancelled_vehicle_holds_although_its_next_flight_begins_later(rig: Ri
 def test_a_flight_that_begins_elsewhere_is_refused_in_flight_too(rig: Rig) -> None:
     rig.flights.give("drone", line(0.0, 2.0), START_NS)
     rig.go(0.5)
-    with pytest.raises(ValueError, match=r"drone is 3\.00 m from the begin of the flight: plan it from where it is"):
+    with pytest.raises(
+        ValueError, match=r"drone is 3\.00 m from the begin of the flight: plan it from where it is"
+    ):
         rig.flights.give("drone", line(5.0, 6.0), START_NS + 3 * NS_PER_S)
     with pytest.raises(ValueError, match=r"is 1\.00 m from the begin"):
         rig.flights.give("drone", line(2.0, 3.0), START_NS + NS_PER_S)
@@ -142,7 +167,9 @@ def test_a_flight_that_is_done_stays_done(rig: Rig) -> None:
     assert rig.flights.flights()["drone"].state == "done"
 
 
-def test_flights_follow_one_another_and_an_earlier_one_takes_the_place_of_later_ones(rig: Rig) -> None:
+def test_flights_follow_one_another_and_an_earlier_one_takes_the_place_of_later_ones(
+    rig: Rig,
+) -> None:
     rig.flights.give("drone", line(0.0, 2.0), START_NS)
     rig.go(1.0)
     for number, (begin_m, end_m) in enumerate([(2.0, 3.0), (3.0, 1.0)]):
@@ -163,7 +190,9 @@ def test_flights_to_come_are_bounded(rig: Rig) -> None:
     rig.go(0.1)
     for number in range(1, 9):
         rig.flights.give("drone", line(0.0, 0.0), START_NS + number * NS_PER_S)
-    with pytest.raises(ValueError, match="drone has 8 flights to come: wait for one, or cancel them"):
+    with pytest.raises(
+        ValueError, match="drone has 8 flights to come: wait for one, or cancel them"
+    ):
         rig.flights.give("drone", line(0.0, 0.0), START_NS + 9 * NS_PER_S)
     rig.go(1.5)
     rig.flights.give("drone", line(0.0, 0.0), START_NS + 9 * NS_PER_S)

@@ -72,11 +72,17 @@ def test_the_facts_name_the_ptp_clocks_and_the_compiled_kernel() -> None:
     told = told_by("0")["all"]
     assert isinstance(told, dict) and told["ptp_clocks"] == ptp_clocks()
     assert told["kernel"] == description()
-    assert told["kernel"] == "compiled" if KERNEL is not None else told["kernel"].startswith("absent (")
+    assert (
+        told["kernel"] == "compiled"
+        if KERNEL is not None
+        else told["kernel"].startswith("absent (")
+    )
 
 
 def told_by(priority: str) -> dict[str, object]:
-    child = subprocess.run([sys.executable, "-c", CHILD, priority], capture_output=True, text=True, timeout=PATIENCE_S)
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, priority], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert child.returncode == 0, child.stderr
     told: dict[str, object] = json.loads(child.stdout)
     return told

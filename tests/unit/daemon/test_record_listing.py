@@ -1,4 +1,7 @@
-"""The folder of recordings: no links are followed, and a crafted file costs no more than a real one."""
+"""The folder of recordings.
+
+No links are followed, and a crafted file costs no more than a real one.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ def test_times_of_a_long_recording_come_from_its_summary(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("ahead", "found"), [(9_999, True), (10_000, False)])
-def test_a_summary_is_looked_through_for_10_000_records(tmp_path: Path, ahead: int, found: bool) -> None:
+def test_a_summary_is_looked_through_for_10_000_records(
+    tmp_path: Path, ahead: int, found: bool
+) -> None:
     path = tmp_path / "flight.mcap"
     record(path, some_events(200))
     whole = path.read_bytes()

@@ -20,22 +20,35 @@ sources:
   far: {type: remote, room: far, site: far, address: "tcp://127.0.0.1:5570"}
 actors: {drone: {kind: vehicle, source: lab, subject: drone}}
 renderers: {unity: {type: flightgoggles}}
-cameras: {front: {renderer: unity, modalities: [rgb, depth], compensate: reproject, extra_delay_ms: 30}}
+cameras: {front: {renderer: unity, modalities: [rgb, depth], compensate: reproject,
+    extra_delay_ms: 30}}
 publish: {site: here, actors: [drone]}
 debug: {capture: captures}
 """
 
 
 def recording() -> Recording:
-    names = {"config_text": OLD, "changes": (), "version": "0.1.0", "path": Path("old.mcap"), "sources": ("lab",)}
+    names = {
+        "config_text": OLD,
+        "changes": (),
+        "version": "0.1.0",
+        "path": Path("old.mcap"),
+        "sources": ("lab",),
+    }
     return cast(Recording, SimpleNamespace(**names))
 
 
-def test_the_configuration_of_an_old_recording_is_read_by_its_old_names(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_configuration_of_an_old_recording_is_read_by_its_old_names(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO)
     config = recorded_config(recording())
     lab: Any = config.sources["lab"]
-    assert (lab.type, lab.faults, config.sources["far"].type) == ("motion-file", "loss=1%", "federation")
+    assert (lab.type, lab.faults, config.sources["far"].type) == (
+        "motion-file",
+        "loss=1%",
+        "federation",
+    )
     assert (config.federation.site, config.debug.packet_capture) == ("here", Path("captures"))
     assert config.cameras["front"].latency_compensation == "depth"
     assert caplog.records == []

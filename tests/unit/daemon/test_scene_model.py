@@ -1,4 +1,7 @@
-"""The geometry of the renderer's scene for pages: the same triangles, few bytes, made outside the bridge."""
+"""The geometry of the renderer's scene for pages.
+
+The same triangles, few bytes, made outside the bridge.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ def corners(p_m: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     return np.asarray(flat[np.lexsort(flat.T)])
 
 
-def test_a_reader_of_gltf_sees_every_triangle_where_it_is_in_the_world(tmp_path: Path, lab: Scene, glb: bytes) -> None:
+def test_a_reader_of_gltf_sees_every_triangle_where_it_is_in_the_world(
+    tmp_path: Path, lab: Scene, glb: bytes
+) -> None:
     path = tmp_path / "lab.glb"
     path.write_bytes(glb)
     asset = load_gltf(path)
@@ -55,12 +60,19 @@ def test_a_reader_of_gltf_sees_every_triangle_where_it_is_in_the_world(tmp_path:
     )
 
 
-def test_normals_colours_and_pictures_are_those_of_the_scene(tmp_path: Path, lab: Scene, glb: bytes) -> None:
+def test_normals_colours_and_pictures_are_those_of_the_scene(
+    tmp_path: Path, lab: Scene, glb: bytes
+) -> None:
     path = tmp_path / "lab.glb"
     path.write_bytes(glb)
-    floors = {part.material.name: part for node in load_gltf(path).nodes for part in node.primitives}
+    floors = {
+        part.material.name: part for node in load_gltf(path).nodes for part in node.primitives
+    }
     drawn = {
-        part.material.name: part for thing in lab.objects for node in thing.asset.nodes for part in node.primitives
+        part.material.name: part
+        for thing in lab.objects
+        for node in thing.asset.nodes
+        for part in node.primitives
     }
     assert floors.keys() == drawn.keys()
     for name, part in floors.items():
@@ -91,7 +103,8 @@ def test_an_empty_scene_is_a_file_without_triangles(tmp_path: Path, lab: Scene) 
 
 
 @pytest.mark.parametrize(
-    "glb", [b"", b"glTF", b"GIF89a" + bytes(40), struct.pack("<4sIIII", b"glTF", 2, 24, 4, 0) + b"{{{{"]
+    "glb",
+    [b"", b"glTF", b"GIF89a" + bytes(40), struct.pack("<4sIIII", b"glTF", 2, 24, 4, 0) + b"{{{{"],
 )
 def test_what_is_no_model_is_refused(glb: bytes) -> None:
     with pytest.raises(ValueError):
@@ -105,15 +118,22 @@ def test_only_shipped_scenes_are_made(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def scanned_hall(folder: Path) -> Path:
-    """Scene file of a red splat on the floor and a green one a metre above, in a unit of 2 m, y down."""
+    """Scene file of a red splat on the floor and a green one a metre above, in a unit of 2 m, y
+    down.
+    """
     flat = (0.2, 0.2, 0.01)
-    write(folder / "hall.ply", [Splat((1, 0, 0), flat, (1, 0, 0), 0.9), Splat((1, -0.5, 0), flat, (0, 0.5, 0), 0.9)])
+    write(
+        folder / "hall.ply",
+        [Splat((1, 0, 0), flat, (1, 0, 0), 0.9), Splat((1, -0.5, 0), flat, (0, 0.5, 0), 0.9)],
+    )
     path = folder / "my hall.yaml"
     path.write_text("scene: mine\nsplats: {file: hall.ply, scale: 2, up: -y, p_m: [0, 0, 0.5]}\n")
     return path
 
 
-def test_splats_are_their_surface_in_their_colours(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_splats_are_their_surface_in_their_colours(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     assert main(["--scene", str(scanned_hall(tmp_path))]) == 0
     path = tmp_path / "hall.glb"
     path.write_bytes(capfdbinary.readouterr().out)
@@ -129,7 +149,9 @@ def test_splats_are_their_surface_in_their_colours(tmp_path: Path, capfdbinary: 
         assert mine.sum() >= 4
 
 
-def test_a_broken_scene_file_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_scene_file_is_refused_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("scene: mine\nobjects: 3\n")
     assert main(["--scene", str(path)]) == 2

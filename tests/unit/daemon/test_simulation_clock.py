@@ -1,4 +1,7 @@
-"""Pace of a simulation: what was reached lately, and what is offered. The machine's clock is the test's."""
+"""Pace of a simulation: what was reached lately, and what is offered.
+
+The machine's clock is the test's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ class Machine:
         monkeypatch.setattr(simulation_clock, "machine_ns", lambda: self.t_ns)
 
     def look(self, control: SimulationClock, after_ns: int = _LOOK_NS) -> tuple[float, float]:
-        """Let time pass and the clock look at it; returns the pace reached and the one offered from then on."""
+        """Let time pass and the clock look at it.
+
+        Returns the pace reached and the one offered from then on.
+        """
         self.t_ns += after_ns
         control._check()
         return control.state().reached, control.clock.mapping.rate
@@ -34,7 +40,8 @@ async def test_the_pace_is_that_of_the_last_look(monkeypatch: pytest.MonkeyPatch
     control = SimulationClock(SimulationConfig(clock="simulated", speed=4.0))
     with control.passing():
         assert [machine.look(control) for _ in range(8)] == [(4.0, 4.0)] * 8
-        control.clock.bound("camera", control.clock.now_ns() + _LOOK_NS)  # of the second of a fourfold look
+        # Of the second of a fourfold look.
+        control.clock.bound("camera", control.clock.now_ns() + _LOOK_NS)
         assert machine.look(control) == (1.0, 4.0)
         assert machine.look(control) == (0.0, 4.0)
         control.clock.unbound("camera")
@@ -44,7 +51,9 @@ async def test_the_pace_is_that_of_the_last_look(monkeypatch: pytest.MonkeyPatch
         assert machine.look(control, 1) == (0.0, 4.0)
 
 
-async def test_a_world_that_waits_is_offered_a_quarter_more_than_it_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_world_that_waits_is_offered_a_quarter_more_than_it_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     machine = Machine(monkeypatch)
     control = SimulationClock(SimulationConfig(clock="simulated", speed=4.0, wait_for_cameras=True))
     with control.passing():
@@ -57,9 +66,13 @@ async def test_a_world_that_waits_is_offered_a_quarter_more_than_it_reached(monk
         assert machine.look(control) == (0.0625, 0.078125)
 
 
-async def test_what_was_reached_before_a_pace_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_reached_before_a_pace_says_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     machine = Machine(monkeypatch)
-    control = SimulationClock(SimulationConfig(clock="simulated", speed=2.0, paused=True, wait_for_cameras=True))
+    control = SimulationClock(
+        SimulationConfig(clock="simulated", speed=2.0, paused=True, wait_for_cameras=True)
+    )
     with control.passing():
         assert machine.look(control, 10 * NS_PER_S) == (0.0, 0.0)
         machine.t_ns += _LOOK_NS - 1

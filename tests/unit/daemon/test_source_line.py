@@ -39,7 +39,10 @@ def test_a_process_that_stood_still_blames_no_source() -> None:
 
 
 def test_what_a_source_read_and_did_not_hand_on_is_received() -> None:
-    """Of five frames at one wake-up a source hands on the newest; a share of lost ones is of all of them."""
+    """Of five frames at one wake-up a source hands on the newest.
+
+    A share of lost ones is of all of them.
+    """
     imu = line()
     imu.into_world(ImuSample("imu", None, now_ns(), np.zeros(3), np.zeros(3)))
     imu.status.counters["superseded"] += 4

@@ -30,7 +30,17 @@ def frame(*subjects: str, age_s: float) -> SourceFrame:
     q = np.tile((0.0, 0.0, 0.0, 1.0), (count, 1))
     skeleton = posed_by(PERSON)
     t_ns = now_ns() - round(age_s * NS_PER_S)
-    return SourceFrame("motive", 1, None, t_ns, subjects, np.zeros((count, 3)), q, np.ones(count, bool), (skeleton,))
+    return SourceFrame(
+        "motive",
+        1,
+        None,
+        t_ns,
+        subjects,
+        np.zeros((count, 3)),
+        q,
+        np.ones(count, bool),
+        (skeleton,),
+    )
 
 
 def test_names_and_kinds_that_the_stream_does_not_have(caplog: pytest.LogCaptureFixture) -> None:
@@ -56,10 +66,17 @@ def test_names_and_kinds_that_the_stream_does_not_have(caplog: pytest.LogCapture
         for _ in range(3):
             watch.check({"motive": status})
     assert set(watch.problems) == {"case", "kind", "person"}
-    assert watch.problems["case"] == "config wants 'cf1'; stream has 'CF1', 'gate', 'Actor' (did you mean 'CF1'?)"
+    assert (
+        watch.problems["case"]
+        == "config wants 'cf1'; stream has 'CF1', 'gate', 'Actor' (did you mean 'CF1'?)"
+    )
     assert watch.problems["kind"] == "'Actor' is a skeleton, which only `kind: human` can be"
     assert watch.problems["person"] == "'CF1' is a rigid body, and `kind: human` wants a skeleton"
-    assert sorted(r.message.partition(":")[0] for r in caplog.records) == ["actor case", "actor kind", "actor person"]
+    assert sorted(r.message.partition(":")[0] for r in caplog.records) == [
+        "actor case",
+        "actor kind",
+        "actor person",
+    ]
     watch.record(frame("CF1", "cf1", age_s=0.0))
     watch.check({"motive": status})
     assert set(watch.problems) == {"kind", "person"}, "who appears later is welcome"
@@ -72,14 +89,20 @@ LYING = Transform.of((0.0, 0.0, 0.3), q_from_euler_zyx(0.0, 0.0, np.pi / 2))
 
 
 def seen(
-    watch: SubjectCheck, t_s: float, body: Transform | None = None, *skeletons: SkeletonFrame, subject: str = "CF1"
+    watch: SubjectCheck,
+    t_s: float,
+    body: Transform | None = None,
+    *skeletons: SkeletonFrame,
+    subject: str = "CF1",
 ) -> None:
     """One frame at a time since now."""
     subjects, pose = ((), []) if body is None else ((subject,), [body])
     p_m = np.array([T.p_m for T in pose]).reshape(-1, 3)
     q = np.array([T.q_xyzw for T in pose]).reshape(-1, 4)
     t_ns = now_ns() + round((t_s - 60.0) * NS_PER_S)
-    watch.record(SourceFrame("motive", 1, None, t_ns, subjects, p_m, q, np.ones(len(pose), bool), skeletons))
+    watch.record(
+        SourceFrame("motive", 1, None, t_ns, subjects, p_m, q, np.ones(len(pose), bool), skeletons)
+    )
     watch.check({"motive": Status("motive")})
 
 
@@ -87,12 +110,18 @@ def test_a_person_who_lies_for_two_seconds_is_a_wrong_up_axis() -> None:
     watch = SubjectCheck({"anna": actor("Actor", "human")}, {"motive": "z"})
     standing = posed_by(PERSON)
     lying = standing.moved(LYING)
-    for t_s, skeleton, said in ((0, standing, False), (1, lying, False), (2, lying, False), (3.5, lying, True)):
+    for t_s, skeleton, said in (
+        (0, standing, False),
+        (1, lying, False),
+        (2, lying, False),
+        (3.5, lying, True),
+    ):
         seen(watch, t_s, None, skeleton)
         assert bool(watch.problems) is said, t_s
     assert watch.problems["anna"] == (
         "measures 0.13 x 1.58 x 0.20 m along x, y, z: it lies, or the up axis is wrong."
-        " Set `up_axis:` of sources.motive (now z) to that of the mocap program, or run `vil-bridge align`"
+        " Set `up_axis:` of sources.motive (now z) to that of the mocap program, or run "
+        "`vil-bridge align`"
     )
     seen(watch, 4.0, None, standing)
     assert watch.problems == {}
@@ -102,11 +131,16 @@ def test_a_person_who_lies_for_two_seconds_is_a_wrong_up_axis() -> None:
     ("pose", "problem"),
     [
         (Transform.of((0.0, 0.0, 1.0), q_from_euler_zyx(0.4, 0.3, -0.3)), ""),
-        (Transform.of((0.0, 0.0, 1.0), q_from_euler_zyx(0.0, np.pi / 2, 0.0)), "is tilted by 90 degrees"),
+        (
+            Transform.of((0.0, 0.0, 1.0), q_from_euler_zyx(0.0, np.pi / 2, 0.0)),
+            "is tilted by 90 degrees",
+        ),
         (Transform.of((0.0, 1.0, -1.2)), "is 1.20 m below the floor (z = 0)"),
     ],
 )
-def test_a_vehicle_on_its_side_or_below_the_floor_is_a_wrong_up_axis(pose: Transform, problem: str) -> None:
+def test_a_vehicle_on_its_side_or_below_the_floor_is_a_wrong_up_axis(
+    pose: Transform, problem: str
+) -> None:
     watch = SubjectCheck({"drone": actor("CF1"), "box": actor("CF1", "prop")}, {"motive": "y"})
     other = SubjectCheck({"drone": actor("CF1")})
     for t_s in (0, 1, 2, 3):
@@ -141,7 +175,9 @@ def test_a_file_that_loops_every_second_is_judged_too() -> None:
 
 def test_a_name_that_two_of_the_stream_have() -> None:
     """OptiTrack's frames hold the first one only; its source warns by the descriptions."""
-    watch = SubjectCheck({"drone": actor("CF1"), "anna": actor("Actor", "human"), "box": actor("CF2", "prop")})
+    watch = SubjectCheck(
+        {"drone": actor("CF1"), "anna": actor("Actor", "human"), "box": actor("CF2", "prop")}
+    )
     both = frame("CF1", "CF2", "CF1", age_s=0.0)
     watch.record(replace(both, skeletons=both.skeletons * 3))
     watch.check({"motive": Status("motive")})

@@ -111,7 +111,9 @@ async def test_a_bridge_that_ends_in_the_midst_of_an_exchange_closes_what_it_mad
             await ending.wait()
 
     running = asyncio.create_task(bridge())
-    exchange = asyncio.create_task(ways.exchange({"new": TriedConfig(slow=True), "more": TriedConfig()}))
+    exchange = asyncio.create_task(
+        ways.exchange({"new": TriedConfig(slow=True), "more": TriedConfig()})
+    )
     assert await asyncio.to_thread(TriedOutput.begun.wait, 10.0)
     running.cancel()
     await asyncio.wait([running])

@@ -31,7 +31,10 @@ def test_the_checker_has_nothing_to_say(id_: str) -> None:
 
 @pytest.mark.parametrize(
     ("id_", "settings"),
-    [("vil/Hover-v0", {"reward": "flightmare"}), ("vil/Race-v0", {"course": "alphapilot", "laps": 1})],
+    [
+        ("vil/Hover-v0", {"reward": "flightmare"}),
+        ("vil/Race-v0", {"course": "alphapilot", "laps": 1}),
+    ],
 )
 def test_nor_of_the_variants(id_: str, settings: dict[str, Any]) -> None:
     check_env(made(id_, **settings), skip_render_check=True)
@@ -81,7 +84,8 @@ def test_pictures_are_those_of_single_environments_and_show_the_gates() -> None:
         mine = ours.step(fall)
         assert data_equivalence(mine, theirs.step(fall), exact=True)
     assert depth.shape == (2, 48, 48, 1)
-    # 4 m ahead of the start stands the first gate, on legs, and behind the camera's edge the field goes on.
+    # 4 m ahead of the start stands the first gate, on legs, and behind the camera's edge the field
+    # goes on.
     assert depth.min() < 4.0
     assert ((depth > 3.2) & (depth < 4.3)).sum() > 20
     assert depth.max() == 100.0
@@ -114,7 +118,9 @@ def test_the_courses_gates_stand_in_the_field() -> None:
     course = load_course("oval")
     gates = field_with(course).gates
     assert len(gates) == 8
-    for gate, centre, axes, opening in zip(gates, course.centres_m, course.axes, course.openings_m, strict=True):
+    for gate, centre, axes, opening in zip(
+        gates, course.centres_m, course.axes, course.openings_m, strict=True
+    ):
         assert gate.T_world_gate.p_m == pytest.approx(centre)
         assert gate.T_world_gate.rotation() == pytest.approx(axes)
         assert (gate.width_m, gate.height_m) == pytest.approx(tuple(opening))
@@ -154,7 +160,10 @@ def test_episodes_are_flown_once_each() -> None:
     ],
 )
 def test_absent_packages_are_named_with_their_extra(absent: str, module: str, extra: str) -> None:
-    code = f"import sys; sys.modules[{absent!r}] = None; import vil_bridge.vehicles.envs.race; import {module}"
+    code = (
+        f"import sys; sys.modules[{absent!r}] = None; import vil_bridge.vehicles.envs.race; "
+        f"import {module}"
+    )
     done = run(sys.executable, "-c", code, limit_s=100)
     assert done.stderr.splitlines()[-1].endswith(f"pip install '.[{extra}]' in the source folder")
 
@@ -165,6 +174,7 @@ def test_making_one_by_its_module_needs_no_import_and_no_graphics() -> None:
         "import sys, gymnasium\n"
         "env = gymnasium.make('vil_bridge.learning:vil/Race-v0')\n"
         "env.reset(seed=1)\n"
-        "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'torch', 'ray', 'stable_baselines3')])\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'torch', "
+        "'ray', 'stable_baselines3')])\n"
     )
     assert output(sys.executable, "-c", code, limit_s=100).split() == ["[]"]

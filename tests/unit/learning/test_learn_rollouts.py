@@ -1,4 +1,7 @@
-"""Roll-outs over Ray are those of one process, to the bit; training's bridge tells what Stable-Baselines3 asks for."""
+"""Roll-outs over Ray are those of one process, to the bit.
+
+Training's bridge tells what Stable-Baselines3 asks for.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,12 @@ def test_over_ray_the_bits_are_the_same(tmp_path: Path) -> None:
     env = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _OVER_RAY], env=env, capture_output=True, text=True, timeout=240, check=False
+            [sys.executable, "-c", _OVER_RAY],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
         )
     except subprocess.TimeoutExpired as late:
         if b"started" in (late.stdout or b""):
@@ -75,9 +83,13 @@ def test_the_training_example_runs(tmp_path: Path) -> None:
     script = ROOT / "examples" / "learning" / "train_hover.py"
     command = [sys.executable, str(script), str(tmp_path), "--steps", "1", "--threads", "1"]
     env = os.environ | {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert re.search(r"\d+ of 100 episodes with unseen seeds end within 0.2 m of the goal", done.stdout)
+    assert re.search(
+        r"\d+ of 100 episodes with unseen seeds end within 0.2 m of the goal", done.stdout
+    )
     made = {path.name for path in tmp_path.iterdir()}
     assert made == {"policy.zip", "normalisation.pkl", "curve.csv", "learning_curve.png"}
 

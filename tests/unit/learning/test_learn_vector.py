@@ -34,11 +34,18 @@ def wild(env: Envs, rng: np.random.Generator) -> npt.NDArray[np.float32]:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_vector_is_as_many_single_ones(id_: str, mode: str) -> None:
     n = 5
-    settings = {"time_limit_s": 0.5} if id_ == "vil/Hover-v0" else {}  # some are truncated, others terminated
-    ours, theirs = native(id_, n, autoreset_mode=mode, **settings), singles(id_, n, mode, **settings)
+    # Some are truncated, others terminated.
+    settings = {"time_limit_s": 0.5} if id_ == "vil/Hover-v0" else {}
+    ours, theirs = (
+        native(id_, n, autoreset_mode=mode, **settings),
+        singles(id_, n, mode, **settings),
+    )
     assert ours.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"]
     assert ours.single_observation_space == theirs.single_observation_space
-    assert (ours.observation_space, ours.action_space) == (theirs.observation_space, theirs.action_space)
+    assert (ours.observation_space, ours.action_space) == (
+        theirs.observation_space,
+        theirs.action_space,
+    )
     assert data_equivalence(ours.reset(seed=11), theirs.reset(seed=11), exact=True)
     rng = np.random.default_rng(4)
     ends = 0
@@ -50,7 +57,9 @@ def test_a_vector_is_as_many_single_ones(id_: str, mode: str) -> None:
         ends += int(over.sum())
         if mode == "Disabled" and over.any():
             assert data_equivalence(
-                ours.reset(options={"reset_mask": over}), theirs.reset(options={"reset_mask": over}), exact=True
+                ours.reset(options={"reset_mask": over}),
+                theirs.reset(options={"reset_mask": over}),
+                exact=True,
             )
     assert ends >= n
     assert data_equivalence(ours.reset(), theirs.reset(), exact=True)
@@ -71,7 +80,10 @@ def test_any_split_of_the_vehicles_gives_the_same_bits(id_: str) -> None:
     for _ in range(30):
         actions = wild(whole, rng)
         expected = whole.step(actions)
-        got = [part.step(actions[start : start + part.num_envs]) for part, start in zip(parts, starts, strict=True)]
+        got = [
+            part.step(actions[start : start + part.num_envs])
+            for part, start in zip(parts, starts, strict=True)
+        ]
         for column in range(4):
             assert (np.concatenate([each[column] for each in got]) == expected[column]).all()
 
@@ -88,7 +100,9 @@ def test_truncation_is_not_termination_and_the_last_observation_is_kept() -> Non
     assert truncated.all()
     assert not terminated.any()
     last = np.stack(list(infos["final_obs"]))
-    assert np.linalg.norm(last[:, :3], axis=1) == pytest.approx(infos["final_info"]["distance_m"], rel=1e-6)
+    assert np.linalg.norm(last[:, :3], axis=1) == pytest.approx(
+        infos["final_info"]["distance_m"], rel=1e-6
+    )
     assert (last != observation).any(axis=1).all()
     assert (observation[:, 15:18] == 0.0).all()  # new episodes begin without body rates
 
@@ -119,7 +133,9 @@ def test_what_is_given_back_is_the_callers_own() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    with pytest.raises(ValueError, match="no task named 'hoover'; known: hover, three_rotors, gates, race"):
+    with pytest.raises(
+        ValueError, match="no task named 'hoover'; known: hover, three_rotors, gates, race"
+    ):
         TaskVectorEnv(1, "hoover")
     with pytest.raises(ValueError, match="no observation named 'infrared'; known: state, gray"):
         TaskVectorEnv(1, observed="infrared")  # type: ignore[arg-type]

@@ -79,7 +79,11 @@ def test_the_compensated_picture_describes_the_frame() -> None:
     ledger.record_offer(offered_header(2, "compensated"))
     ledger.record_offer(offered_header(2, "raw"))
     first, second = ledger.rows()
-    assert (first.variant, first.compensation["angle_rad"], first.stamps.send) == ("compensated", 0.01, 21)
+    assert (first.variant, first.compensation["angle_rad"], first.stamps.send) == (
+        "compensated",
+        0.01,
+        21,
+    )
     assert second.variant == "compensated"
 
 

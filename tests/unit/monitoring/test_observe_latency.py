@@ -23,7 +23,9 @@ def test_an_empty_stage_says_that_it_knows_nothing() -> None:
 
 
 @given(st.lists(st.integers(0, 200_000_000), min_size=1, max_size=300))
-def test_percentiles_of_the_window_are_exact_and_of_the_run_within_a_sixteenth(values_ns: list[int]) -> None:
+def test_percentiles_of_the_window_are_exact_and_of_the_run_within_a_sixteenth(
+    values_ns: list[int],
+) -> None:
     stage = StageHistogram()
     for value_ns in values_ns:
         stage.record(value_ns, S)

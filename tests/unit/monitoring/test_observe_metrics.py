@@ -65,7 +65,11 @@ def test_latency_is_a_histogram_per_stage_and_camera() -> None:
 
 
 def test_what_is_unknown_has_no_sample() -> None:
-    names = {key for key in scrape(sample_snapshot()) if key[1] in ((("body", "gate"),), (("source", "imu"),))}
+    names = {
+        key
+        for key in scrape(sample_snapshot())
+        if key[1] in ((("body", "gate"),), (("source", "imu"),))
+    }
     assert ("vil_body_age_seconds", (("body", "gate"),)) not in names
     assert ("vil_source_age_seconds", (("source", "imu"),)) not in names
     assert ("vil_clock_offset_seconds", (("source", "imu"),)) not in names
@@ -103,12 +107,19 @@ def test_logs_are_json_lines_when_asked_for(capsys: pytest.CaptureFixture[str]) 
         setup_logging(level=logging.WARNING)
         logging.getLogger("vil.test").info("unseen")
         logging.getLogger("vil.test").error("plain")
-        logging.getLogger("vil.test").error("a body named %s", "\x1b[2J\u009bfake\n2026-01-01 ERROR forged")
+        logging.getLogger("vil.test").error(
+            "a body named %s", "\x1b[2J\u009bfake\n2026-01-01 ERROR forged"
+        )
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
     first, second, third, fourth, fifth = capsys.readouterr().err.splitlines()
-    assert json.loads(first).items() >= {"level": "WARNING", "logger": "vil.test", "message": "dropped 3 of é"}.items()
+    assert (
+        json.loads(first).items()
+        >= {"level": "WARNING", "logger": "vil.test", "message": "dropped 3 of é"}.items()
+    )
     assert "ValueError: why" in json.loads(second)["exception"]
     assert third.endswith("ERROR   vil.test: plain")
-    assert fourth.endswith(r"a body named \x1b[2J\x9bfake") and fifth == "    2026-01-01 ERROR forged", "a peer's words"
+    assert (
+        fourth.endswith(r"a body named \x1b[2J\x9bfake") and fifth == "    2026-01-01 ERROR forged"
+    ), "a peer's words"

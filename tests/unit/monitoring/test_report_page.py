@@ -28,7 +28,9 @@ def test_figures_are_the_rows() -> None:
     assert np.isfinite(figures.total_ms).sum() == len(figures.parts_t_s) == 540
     assert (figures.unreported, figures.never_sent) == (60, 0)
     together = np.sum(list(figures.parts_ms.values()), axis=0)
-    np.testing.assert_allclose(together, figures.total_ms[np.isfinite(figures.total_ms)], rtol=1e-12)
+    np.testing.assert_allclose(
+        together, figures.total_ms[np.isfinite(figures.total_ms)], rtol=1e-12
+    )
     (gap,) = figures.gaps
     assert gap.missing == 9
     assert gap.end_s - gap.begin_s == pytest.approx(10 / 60)
@@ -36,7 +38,9 @@ def test_figures_are_the_rows() -> None:
     first = ledger.rows[0]
     assert first.stamps.capture is not None
     assert figures.ahead_ms[0] == (first.t_display_ns - first.stamps.capture) / 1e6
-    assert figures.angle_deg[3] == pytest.approx(np.degrees(ledger.rows[3].compensation["angle_rad"]))
+    assert figures.angle_deg[3] == pytest.approx(
+        np.degrees(ledger.rows[3].compensation["angle_rad"])
+    )
 
 
 def test_the_page_says_every_stage_gap_and_drop() -> None:
@@ -51,7 +55,10 @@ def test_the_page_says_every_stage_gap_and_drop() -> None:
     assert "not handed over: superseded" not in page  # none were
     total_ms = figures_of(ledger).total_ms
     known = np.sort(total_ms[np.isfinite(total_ms)])
-    assert f"Glass to glass {known[269]:.1f} (median), {known[512]:.1f} (95 %), {known[-1]:.1f} (longest)" in page
+    assert (
+        f"Glass to glass {known[269]:.1f} (median), {known[512]:.1f} (95 %), "
+        f"{known[-1]:.1f} (longest)" in page
+    )
     assert len(charts_of(page)) == 2 + len(STAGES) + 1 + 5
 
 
@@ -123,18 +130,27 @@ def test_the_stack_of_means_is_as_high_as_the_mean_of_the_totals() -> None:
 
 def test_dots_bars_and_bands_are_where_the_values_are() -> None:
     chart = ET.fromstring(
-        timeline(np.array([0.0, 1.0, 2.0]), np.array([0.0, np.nan, 5.0]), "ms", "x", gaps=[(0, 1, "g")])
+        timeline(
+            np.array([0.0, 1.0, 2.0]), np.array([0.0, np.nan, 5.0]), "ms", "x", gaps=[(0, 1, "g")]
+        )
     )
     svg = "{http://www.w3.org/2000/svg}"
     dots = next(p for p in chart.iter(f"{svg}path") if p.attrib["class"] == "dots few").attrib["d"]
-    (x0, y0), (x2, y2) = [tuple(map(float, dot.split())) for dot in re.findall(r"M([\d. ]+)h0", dots)]
+    (x0, y0), (x2, y2) = [
+        tuple(map(float, dot.split())) for dot in re.findall(r"M([\d. ]+)h0", dots)
+    ]
     assert x0 == 52
     assert x2 == 928
     assert y2 < y0 == 184
     band = next(chart.iter(f"{svg}rect"))
     assert float(band.attrib["width"]) == pytest.approx((x2 - x0) / 2)
-    counted = ET.fromstring(histogram(np.array([1.0, 1.0, 9.0]), "s0", "x", [("median", 1.0), ("99 %", 9.0)]))
+    counted = ET.fromstring(
+        histogram(np.array([1.0, 1.0, 9.0]), "s0", "x", [("median", 1.0), ("99 %", 9.0)])
+    )
     counts = [int((r[0].text or "").rsplit(" ", 1)[1]) for r in counted.iter(f"{svg}rect")]
     assert counts == [2, 1]
-    widths = [float(r.attrib["width"]) for r in ET.fromstring(bars([("a", 10), ("b", 5)], "x")).iter(f"{svg}rect")]
+    widths = [
+        float(r.attrib["width"])
+        for r in ET.fromstring(bars([("a", 10), ("b", 5)], "x")).iter(f"{svg}rect")
+    ]
     assert widths[0] == 2 * widths[1]

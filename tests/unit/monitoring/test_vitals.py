@@ -51,7 +51,8 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(
 
     busy["relay-front"] = HUNG_S + 1.25
     assert vitals.hung() == ("thread relay-front has been at one piece of work for 3.2 s",)
-    while await next_sign() != "STATUS=ready":  # said after the thread hung: what went out before it is read
+    # Said after the thread hung: what went out before it is read.
+    while await next_sign() != "STATUS=ready":
         pass
     assert await next_sign() == "STATUS=ready", "no sign of life between two words four beats apart"
 
@@ -62,7 +63,9 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(
     ears.close()
 
 
-async def test_a_loop_that_does_not_turn_is_seen_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_does_not_turn_is_seen_from_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ahead_ns = 0
     monkeypatch.setattr(vitals_module, "machine_ns", lambda: machine_ns() + ahead_ns)
     vitals = Watchdog(dict, str, ServiceManager({}))
@@ -85,7 +88,9 @@ async def test_a_loop_that_does_not_turn_is_seen_from_outside(monkeypatch: pytes
     assert vitals.hung() == ()
 
 
-async def test_a_bug_in_a_callback_is_kept_and_a_peers_trouble_counted(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_a_callback_is_kept_and_a_peers_trouble_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
     errors = LoopErrors()
@@ -94,7 +99,11 @@ async def test_a_bug_in_a_callback_is_kept_and_a_peers_trouble_counted(caplog: p
         raise error
 
     with errors.caught():
-        for error in (ProtocolError("short"), ConnectionResetError("gone"), ConnectionResetError("gone")):
+        for error in (
+            ProtocolError("short"),
+            ConnectionResetError("gone"),
+            ConnectionResetError("gone"),
+        ):
             loop.call_soon(fail, error)
         await asyncio.sleep(0)
         loop.call_exception_handler({"message": "told without an exception"})
@@ -105,7 +114,13 @@ async def test_a_bug_in_a_callback_is_kept_and_a_peers_trouble_counted(caplog: p
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert errors.failed is bug
-    kinds = {"ProtocolError": 1, "ConnectionResetError": 2, "other": 1, "ZeroDivisionError": 1, "KeyError": 1}
+    kinds = {
+        "ProtocolError": 1,
+        "ConnectionResetError": 2,
+        "other": 1,
+        "ZeroDivisionError": 1,
+        "KeyError": 1,
+    }
     assert errors.counters == kinds
     assert loop.get_exception_handler() is before
     assert [r.levelname for r in caplog.records] == ["WARNING", "WARNING", "WARNING", "ERROR"]
@@ -194,7 +209,11 @@ def test_a_simulation_that_stands_costs_no_memory_and_keeps_the_words() -> None:
 def test_a_few_pictures_left_out_are_no_overload_and_a_camera_may_come_and_go() -> None:
     watch = OverloadDetector()
     watch.check(0, {"slow": Counter()}, {"slow": 0.5})
-    watch.check(NS_PER_S, {"slow": Counter(superseded=2), "new": Counter(superseded=900)}, {"slow": 0.5, "new": 1.0})
+    watch.check(
+        NS_PER_S,
+        {"slow": Counter(superseded=2), "new": Counter(superseded=900)},
+        {"slow": 0.5, "new": 1.0},
+    )
     assert watch.words == ()
     watch.check(2 * NS_PER_S, {"new": Counter(superseded=901)}, {"new": 1.0})
     assert watch.words == ()

@@ -51,7 +51,8 @@ def test_one_exchange_is_enough_to_begin_with() -> None:
     [
         (lambda rng: 100e3 + rng.exponential(50e3), 15),  # wired
         (lambda rng: 800e3 + rng.exponential(700e3), 120),  # good Wi-Fi
-        (lambda rng: 1e6 + rng.exponential(500e3) + 30e6 * (rng.random() < 0.2), 200),  # with spikes
+        # With spikes.
+        (lambda rng: 1e6 + rng.exponential(500e3) + 30e6 * (rng.random() < 0.2), 200),
     ],
 )
 def test_a_drifting_clock_is_followed_within_the_stated_uncertainty(
@@ -91,7 +92,9 @@ def test_a_jump_of_the_clock_starts_over_after_three_exchanges_and_a_spike_does_
     spike = round(10.1 * S)
     sync.add(spike + 5 * S, spike + 90_000_000, spike + 90_000_000, spike + 5 * S + 180_000_000)
     assert sync.epoch == 0
-    vehicle = exchanges(sync, 2, offset_ns=9 * S, delay_ns=lambda rng: 100e3 + rng.exponential(20e3), start_s=10.2)
+    vehicle = exchanges(
+        sync, 2, offset_ns=9 * S, delay_ns=lambda rng: 100e3 + rng.exponential(20e3), start_s=10.2
+    )
     assert sync.epoch == 1
     assert abs(sync.to_vehicle_ns(12 * S) - vehicle(12 * S)) < 100_000
 

@@ -45,7 +45,9 @@ def test_png_reads_back_with_another_library(image: ImageArray, tmp_path: Path) 
     assert np.array_equal(read[:, :, ::-1] if image.ndim == 3 else read, image)
 
 
-@pytest.mark.parametrize("endpoint", ["bridge:5560", "ipc:///tmp/x", "tcp://bridge", "tcp://bridge:port"])
+@pytest.mark.parametrize(
+    "endpoint", ["bridge:5560", "ipc:///tmp/x", "tcp://bridge", "tcp://bridge:port"]
+)
 def test_a_wrong_endpoint_is_a_clear_error(endpoint: str) -> None:
     with pytest.raises(ValueError, match="endpoint must be tcp://host:port"):
         client.Receiver(endpoint)

@@ -1,4 +1,6 @@
-"""The onboard warp as a file, its copies of the bridge's functions, and the golden values for them."""
+"""The onboard warp as a file, its copies of the bridge's functions, and the golden values for
+them.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,24 @@ _Wrong = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 # Golden values: rotation vector, dp, d, and where centre, upper left and lower right go.
 GOLDEN: dict[str, tuple[_Triple, _Triple, float, list[tuple[float, float]]]] = {
     "G1": ((0, 0, 0), (0, 0, 0), 5, [CENTRE, UPPER_LEFT, LOWER_RIGHT]),
-    "G2": ((0, 10 * DEG, 0), (0, 0, 0), 5, [(263.075366, 239.5), (5.610676, 20.600976), (513.578309, 380.658314)]),
-    "G3": ((5 * DEG, 0, 0), (0, 0, 0), 5, [(319.5, 267.496372), (110.014904, 85.951664), (613.994173, 436.647404)]),
-    "G4": ((0, 0, 20 * DEG), (0, 0, 0), 5, [CENTRE, (48.424653, 136.50167), (637.978013, 294.384015)]),
+    "G2": (
+        (0, 10 * DEG, 0),
+        (0, 0, 0),
+        5,
+        [(263.075366, 239.5), (5.610676, 20.600976), (513.578309, 380.658314)],
+    ),
+    "G3": (
+        (5 * DEG, 0, 0),
+        (0, 0, 0),
+        5,
+        [(319.5, 267.496372), (110.014904, 85.951664), (613.994173, 436.647404)],
+    ),
+    "G4": (
+        (0, 0, 20 * DEG),
+        (0, 0, 0),
+        5,
+        [CENTRE, (48.424653, 136.50167), (637.978013, 294.384015)],
+    ),
     "G5": ((0, 0, 0), (0, 0, 0.5), 5, [CENTRE, (75.611111, 28.944444), (631.166667, 417.833333)]),
     "G6": ((0, 0, 0), (0.1, 0, 0), 2, [(303.5, 239.5), (84, 50), (584, 400)]),
     "G7": ((0, 0, 0), (0, 0.2, 0), 4, [(319.5, 223.5), (100, 34), (600, 384)]),
@@ -93,7 +110,9 @@ def test_rotations_are_the_bridges() -> None:
         np.testing.assert_allclose(ours.q_xyzw, theirs.q_xyzw, atol=1e-12)
     for rotvec in (np.zeros(3), np.array([1e-12, 0, 0]), *rng.normal(size=(20, 3))):
         np.testing.assert_allclose(onboard.q_exp(rotvec), geometry.q_exp(rotvec), atol=1e-12)
-    np.testing.assert_allclose(onboard.q_to_matrix(onboard.T_FLU_OPTICAL.q_xyzw), T_FLU_OPTICAL.rotation(), atol=1e-12)
+    np.testing.assert_allclose(
+        onboard.q_to_matrix(onboard.T_FLU_OPTICAL.q_xyzw), T_FLU_OPTICAL.rotation(), atol=1e-12
+    )
 
 
 def test_homographies_are_the_bridges() -> None:
@@ -165,13 +184,18 @@ def test_lenses_are_the_bridges(model: str, coefficients: tuple[float, ...]) -> 
     xy = np.random.default_rng(5).uniform(-0.8, 0.8, (200, 2))
     bent = onboard.distort(model, coefficients, xy)
     np.testing.assert_allclose(bent, distort(lens, xy), atol=1e-12)
-    np.testing.assert_allclose(onboard.undistort(model, coefficients, bent), undistort(lens, bent), atol=1e-9)
+    np.testing.assert_allclose(
+        onboard.undistort(model, coefficients, bent), undistort(lens, bent), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
-    ("model", "coefficients"), [("radtan", (-0.3, 0.0, 0.0, 0.0)), ("equidistant", (0.0, 0.0, 0.0, 0.0))]
+    ("model", "coefficients"),
+    [("radtan", (-0.3, 0.0, 0.0, 0.0)), ("equidistant", (0.0, 0.0, 0.0, 0.0))],
 )
-def test_nothing_is_seen_beyond_the_edge_of_a_lens(model: str, coefficients: tuple[float, ...]) -> None:
+def test_nothing_is_seen_beyond_the_edge_of_a_lens(
+    model: str, coefficients: tuple[float, ...]
+) -> None:
     outside = np.array([[0.8, 0.8], [9.0, 9.0]])
     seen = np.isnan(onboard.undistort(model, coefficients, outside)).all(axis=1)
     assert seen.tolist() == [model == "radtan", True]
@@ -184,7 +208,9 @@ def test_nothing_is_seen_beyond_the_edge_of_a_lens(model: str, coefficients: tup
 def test_golden_homographies(case: str) -> None:
     R, dp, d_m = golden_motion(case)
     H = onboard.homography(K, R, dp, Plane(d_m))
-    np.testing.assert_allclose(mapped(H, [CENTRE, UPPER_LEFT, LOWER_RIGHT]), GOLDEN[case][3], atol=1e-6)
+    np.testing.assert_allclose(
+        mapped(H, [CENTRE, UPPER_LEFT, LOWER_RIGHT]), GOLDEN[case][3], atol=1e-6
+    )
 
 
 def test_a_plane_is_the_same_from_elsewhere() -> None:
@@ -206,7 +232,9 @@ def test_the_grid_maps_backwards_what_the_homography_maps_forwards(case: str) ->
     R, dp, d_m = golden_motion(case)
     grid = onboard.grid_map(CAMERA, CAMERA, R, dp, Plane(d_m))
     back = mapped(onboard.homography(K, R, dp, Plane(d_m)), grid[10, 10:60].tolist())
-    np.testing.assert_allclose(back, [(8 * column - 4.5, 8 * 10 - 4.5) for column in range(10, 60)], atol=1e-9)
+    np.testing.assert_allclose(
+        back, [(8 * column - 4.5, 8 * 10 - 4.5) for column in range(10, 60)], atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +252,9 @@ def test_wrong_variants_are_told_apart(wrong: _Wrong, image: tuple[float, float]
     turn, t = wrong(R, dp)
     H = K @ (turn + np.outer(t, E3) / d_m) @ np.linalg.inv(K)
     np.testing.assert_allclose(mapped(H, [UPPER_LEFT]), [image], atol=1e-6)
-    assert np.abs(mapped(onboard.homography(K, R, dp, Plane(d_m)), [UPPER_LEFT]) - image).max() > 0.5
+    assert (
+        np.abs(mapped(onboard.homography(K, R, dp, Plane(d_m)), [UPPER_LEFT]) - image).max() > 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,7 +265,9 @@ def test_wrong_variants_are_told_apart(wrong: _Wrong, image: tuple[float, float]
         (LOWER_RIGHT, 1.5, (693.719310, 457.155778)),
     ],
 )
-def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: float, now_px: tuple[float, float]) -> None:
+def test_depth_aware_single_points(
+    render_px: tuple[float, float], depth_m: float, now_px: tuple[float, float]
+) -> None:
     R, dp, _ = golden_motion("G8")
     camera = onboard._Camera((320.0, 320.0, 319.5, 239.5), (960, 640), None, onboard.T_FLU_OPTICAL)
     units = np.full((640, 960), round(depth_m * DEPTH_UNITS_PER_M), np.uint16)
@@ -244,4 +276,6 @@ def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: floa
     fx, fy = now_px[0] - column, now_px[1] - row
     weights = np.outer([1 - fy, fy], [1 - fx, fx])
     for plane, expected in zip((x, y), render_px, strict=True):
-        assert float(np.sum(weights * plane[row : row + 2, column : column + 2])) == pytest.approx(expected, abs=0.02)
+        assert float(np.sum(weights * plane[row : row + 2, column : column + 2])) == pytest.approx(
+            expected, abs=0.02
+        )

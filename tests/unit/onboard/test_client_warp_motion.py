@@ -1,4 +1,7 @@
-"""From the vehicle's own samples to a camera's motion: golden value G9, and every reason to fall back."""
+"""From the vehicle's own samples to a camera's motion.
+
+Golden value G9, and every reason to fall back.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,9 @@ def moved(late: Warped) -> tuple[FloatArray, FloatArray]:
     return rotation_translation(Pose(pose.p_m, pose.q_xyzw), late.pose_display)
 
 
-def warped(imu: ImuRing, t_ns: int = T0_NS + DT_NS, info: dict[str, Any] | None = None, **changes: Any) -> Warped:
+def warped(
+    imu: ImuRing, t_ns: int = T0_NS + DT_NS, info: dict[str, Any] | None = None, **changes: Any
+) -> Warped:
     return LateWarper(imu).warp(rig.frame(SMALL, **changes), info or rig.INFO, t_ns)
 
 
@@ -61,7 +66,12 @@ def error_px(late: Warped) -> float:
 
 def test_inertial_samples_to_homography() -> None:
     late = warped(rig.ring())
-    assert (late.motion, late.problem, late.t_ns, late.imu_age_ns) == ("inertial", "", T0_NS + DT_NS, 0)
+    assert (late.motion, late.problem, late.t_ns, late.imu_age_ns) == (
+        "inertial",
+        "",
+        T0_NS + DT_NS,
+        0,
+    )
     R, dp_m = moved(late)
     np.testing.assert_allclose(R, R_G9, atol=1e-8)
     np.testing.assert_allclose(dp_m, DP_G9_M, atol=1e-8)
@@ -82,21 +92,33 @@ def test_wrong_variants_of_the_samples_show() -> None:
     no_lever = {**rig.INFO, "T_body_imu": {**rig.INFO["T_body_imu"], "p_m": [0, 0, 0]}}
     assert np.linalg.norm(moved(warped(rig.ring(), info=no_lever))[1] - DP_G9_M) > 1e-4
     still = warped(rig.ring(), motion=replace(motion, v_world_mps=np.zeros(3)))
-    assert np.linalg.norm(moved(still)[1] - DP_G9_M) == pytest.approx(np.linalg.norm(rig.V_MPS) * 0.056, rel=1e-6)
+    assert np.linalg.norm(moved(still)[1] - DP_G9_M) == pytest.approx(
+        np.linalg.norm(rig.V_MPS) * 0.056, rel=1e-6
+    )
 
 
 def test_what_the_bridge_foretold_is_left_out() -> None:
-    """The samples go on from the newest instant that was measured, however wrong the bridge's forecast from there."""
+    """The samples go on from the newest instant that was measured, however wrong the bridge's
+    forecast from there.
+    """
     begun = rig.truth(0)
     pose = client.Pose(begun.T_world_body.p_m, begun.T_world_body.q_xyzw)
     measured = MeasuredBody(T0_NS, pose, begun.v_world_mps, rig.W_RADPS)
     foretold = replace(
-        right_motion(), v_world_mps=np.ones(3), w_body_radps=np.ones(3), measured=measured, imu_late_ns=0
+        right_motion(),
+        v_world_mps=np.ones(3),
+        w_body_radps=np.ones(3),
+        measured=measured,
+        imu_late_ns=0,
     )
     wrong = client.Pose(np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]))
     late = warped(rig.ring(), motion=foretold, pose_display=wrong, t_ns=T0_NS + DT_NS)
     now = rig.truth(DT_NS)
-    assert late.pose_display is not None and late.v_world_mps is not None and late.w_body_radps is not None
+    assert (
+        late.pose_display is not None
+        and late.v_world_mps is not None
+        and late.w_body_radps is not None
+    )
     camera = now.T_world_body @ rig.T_BODY_OPTICAL
     np.testing.assert_allclose(late.pose_display.p_m, camera.p_m, atol=1e-8)
     np.testing.assert_allclose(q_to_matrix(late.pose_display.q_xyzw), camera.rotation(), atol=1e-8)
@@ -104,14 +126,18 @@ def test_what_the_bridge_foretold_is_left_out() -> None:
     np.testing.assert_allclose(late.w_body_radps, rig.W_RADPS, atol=1e-12)
 
 
-def test_the_accelerometers_bias_the_gyroscopes_gain_and_the_lateness_of_the_stamps_are_taken_out() -> None:
+def test_accelerometer_bias_gyroscope_gain_and_lateness_are_taken_out() -> None:
     bias_mps2, scale = np.array([0.3, -0.2, 0.1]), np.array([0.02, -0.01, 0.03])
     imu, late_ns = ImuRing(), 4 * MS
     for t_ns in range(T0_NS - 10 * MS, T0_NS + DT_NS + 1, rig.STEP_NS):
         w_radps, f_mps2 = rig.sample()
         w_radps = rig.BIAS_RADPS + (w_radps - rig.BIAS_RADPS) / (1.0 + scale)
-        imu.append(t_ns + late_ns, w_radps * (1.0 if t_ns >= T0_NS - 2 * MS else 5.0), f_mps2 + bias_mps2)
-    motion = replace(right_motion(), accel_bias_mps2=bias_mps2, gyro_scale=scale, imu_late_ns=late_ns)
+        imu.append(
+            t_ns + late_ns, w_radps * (1.0 if t_ns >= T0_NS - 2 * MS else 5.0), f_mps2 + bias_mps2
+        )
+    motion = replace(
+        right_motion(), accel_bias_mps2=bias_mps2, gyro_scale=scale, imu_late_ns=late_ns
+    )
     late = warped(imu, motion=motion)
     assert (late.motion, late.imu_age_ns) == ("inertial", 0)
     np.testing.assert_allclose(moved(late)[1], DP_G9_M, atol=1e-8)
@@ -120,7 +146,9 @@ def test_the_accelerometers_bias_the_gyroscopes_gain_and_the_lateness_of_the_sta
     told = LateWarper(imu, imu_late_ns=late_ns).warp(unsynchronised, rig.INFO, T0_NS + DT_NS)
     np.testing.assert_array_equal(moved(told)[1], moved(late)[1])
     unaware = warped(imu, motion=replace(motion, accel_bias_mps2=None))
-    assert np.linalg.norm(moved(unaware)[1] - DP_G9_M) == pytest.approx(0.5 * 0.056**2 * 0.374, rel=0.01)
+    assert np.linalg.norm(moved(unaware)[1] - DP_G9_M) == pytest.approx(
+        0.5 * 0.056**2 * 0.374, rel=0.01
+    )
 
 
 def right_motion() -> Motion:
@@ -132,7 +160,9 @@ def right_motion() -> Motion:
 def test_what_the_vehicle_knows_itself_comes_first() -> None:
     motion = replace(right_motion(), gyro_bias_radps=np.ones(3))
     unknown = {**rig.INFO, "T_body_imu": None}
-    warper = LateWarper(rig.ring(), T_body_imu=rig.INFO["T_body_imu"], gyro_bias_radps=rig.BIAS_RADPS)
+    warper = LateWarper(
+        rig.ring(), T_body_imu=rig.INFO["T_body_imu"], gyro_bias_radps=rig.BIAS_RADPS
+    )
     assert error_px(warper.warp(rig.frame(SMALL, motion=motion), unknown, T0_NS + DT_NS)) < 1e-4
 
 
@@ -189,10 +219,15 @@ def test_without_a_mounting_the_rate_is_held() -> None:
 
 
 def test_what_the_bridge_measured_long_ago_is_no_beginning() -> None:
-    long_ago = MeasuredBody(T0_NS - 450 * MS, client.Pose(np.zeros(3), np.array([0, 0, 0, 1.0])), *np.zeros((2, 3)))
+    long_ago = MeasuredBody(
+        T0_NS - 450 * MS, client.Pose(np.zeros(3), np.array([0, 0, 0, 1.0])), *np.zeros((2, 3))
+    )
     motion = replace(right_motion(), measured=long_ago)
     late = warped(rig.ring(first_ns=T0_NS - 600 * MS), motion=motion)
-    assert (late.motion, late.problem) == ("constant-rate", "the bridge measured the vehicle 506 ms before")
+    assert (late.motion, late.problem) == (
+        "constant-rate",
+        "the bridge measured the vehicle 506 ms before",
+    )
 
 
 def test_too_far_ahead_the_picture_stays_and_so_does_its_stamp() -> None:
@@ -209,7 +244,10 @@ def test_a_fixed_camera_is_left_alone() -> None:
 
 
 def test_samples_that_come_in_bursts_are_held_and_have_no_trend() -> None:
-    """Of two that are 20 us apart the slope is that of their noise: 9 ms later it would be hundreds of times that."""
+    """Of two that are 20 us apart the slope is that of their noise.
+
+    9 ms later it would be hundreds of times that.
+    """
     imu, rng = ImuRing(), np.random.default_rng(1)
     for burst_ns in range(0, 60 * MS, 12 * MS):
         for sample_ns in (burst_ns, burst_ns + MS // 50):

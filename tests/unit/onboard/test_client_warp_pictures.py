@@ -1,4 +1,7 @@
-"""The onboard warp's pictures, with cv2 and without it; the augmented picture against its formula."""
+"""The onboard warp's pictures, with cv2 and without it.
+
+The augmented picture against its formula.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ def test_a_ramp_moves_as_the_homography_says(library: str) -> None:
     late = LateWarper(rig.ring(), d_m=3.0).warp(rig.frame(ramps()), INFO, T0_NS + DT_NS)
     assert late.pose_display is not None and late.method == "homography" and late.d_m == 3.0
     T_render = onboard.Pose(late.frame.pose_display.p_m, late.frame.pose_display.q_xyzw)
-    H = onboard.homography(late.K, *onboard.rotation_translation(T_render, late.pose_display), onboard.Plane(3.0))
+    H = onboard.homography(
+        late.K, *onboard.rotation_translation(T_render, late.pose_display), onboard.Plane(3.0)
+    )
     v, u = np.mgrid[0:768, 0:1024]
     source = np.stack((u, v, np.ones_like(u)), axis=-1) @ np.linalg.inv(H).T
     source = source[..., :2] / source[..., 2:]
@@ -54,7 +59,9 @@ def test_a_ramp_moves_as_the_homography_says(library: str) -> None:
     for i in (0, 1):
         error_px = 4.0 * late.image[..., i][inside] + 1.5 - source[..., i][inside]
         assert abs(error_px.mean()) < 0.05 and np.abs(error_px).max() < 4.0
-    assert np.all(late.image[~cv2.dilate(late.valid.astype(np.uint8), np.ones((5, 5))).astype(bool)] == 0)
+    assert np.all(
+        late.image[~cv2.dilate(late.valid.astype(np.uint8), np.ones((5, 5))).astype(bool)] == 0
+    )
     assert late.valid_fraction == pytest.approx(late.valid.mean(), abs=0.01)
     assert late.valid.mean() == pytest.approx(inside.mean(), abs=0.01)
 
@@ -70,7 +77,9 @@ def test_numpy_draws_what_cv2_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wide_camera_that_turned_far_shows_nothing_of_what_lies_behind(library: str) -> None:
-    """With 120 degrees of view and a turn by 80, a homography also maps what lies behind the rendered camera."""
+    """With 120 degrees of view and a turn by 80, a homography also maps what lies behind the
+    rendered camera.
+    """
     wide = {**INFO, "fx": 295.6, "fy": 295.6}
     motion = Motion(np.zeros(3), np.array([0.0, 0.0, math.radians(80.0) / 0.056]), np.zeros(3))
     late = LateWarper(ImuRing()).warp(
@@ -111,7 +120,9 @@ def test_the_plane_that_the_bridge_fitted_is_taken_with_its_slant() -> None:
     frame = rig.frame(photo(768, 1024), compensation=told, pose_rendered=rendered.pose_rendered)
     late = LateWarper(rig.ring()).warp(frame, INFO, T0_NS + DT_NS)
     assert frame.pose_display is not None and rendered.pose_display is not None
-    shown, was = (onboard.Pose(p.p_m, p.q_xyzw) for p in (frame.pose_display, rendered.pose_display))
+    shown, was = (
+        onboard.Pose(p.p_m, p.q_xyzw) for p in (frame.pose_display, rendered.pose_display)
+    )
     plane = onboard.Plane(3.0, normal).seen_from(was.inverse() @ shown)
     assert late.d_m == pytest.approx(plane.d_m) and abs(plane.d_m - 3.0) > 0.01
     assert late.pose_display is not None
@@ -122,38 +133,68 @@ def test_the_plane_that_the_bridge_fitted_is_taken_with_its_slant() -> None:
 
 def test_what_cannot_be_moved_is_refused() -> None:
     with pytest.raises(ValueError, match="flow pictures cannot be moved"):
-        LateWarper(rig.ring()).warp(rig.frame(np.zeros((768, 1024, 2), np.float32), modality="flow"), INFO, T0_NS)
+        LateWarper(rig.ring()).warp(
+            rig.frame(np.zeros((768, 1024, 2), np.float32), modality="flow"), INFO, T0_NS
+        )
 
 
 def test_a_lost_carrier_leaves_black() -> None:
-    late = LateWarper(rig.ring()).warp(rig.frame(photo(768, 1024), pose_display=None), INFO, T0_NS + DT_NS)
-    assert not late.image.any() and late.problem == "no pose" and late.t_ns == T0_NS and not late.valid.any()
+    late = LateWarper(rig.ring()).warp(
+        rig.frame(photo(768, 1024), pose_display=None), INFO, T0_NS + DT_NS
+    )
+    assert (
+        not late.image.any()
+        and late.problem == "no pose"
+        and late.t_ns == T0_NS
+        and not late.valid.any()
+    )
 
 
-def test_a_picture_of_another_size_than_its_camera_stays_and_another_camera_sees_nothing_of_it() -> None:
+def test_a_picture_of_another_size_than_its_camera_stays_and_changes_no_other_camera() -> None:
     made = rig.frame(photo(48, 64))
-    own, other = (LateWarper(rig.ring()).warp(made, INFO, T0_NS + DT_NS, to_camera=to) for to in (None, INFO))
+    own, other = (
+        LateWarper(rig.ring()).warp(made, INFO, T0_NS + DT_NS, to_camera=to) for to in (None, INFO)
+    )
     problem = "the camera is described with 1024 x 768 pixels, not 64 x 48"
-    assert own.image is made.image and own.problem == problem and own.t_ns == T0_NS and own.valid.all()
-    assert other.image.shape == (768, 1024, 3) and other.problem == problem and not other.image.any()
+    assert (
+        own.image is made.image and own.problem == problem and own.t_ns == T0_NS and own.valid.all()
+    )
+    assert (
+        other.image.shape == (768, 1024, 3) and other.problem == problem and not other.image.any()
+    )
 
 
-# --- augmented reality -------------------------------------------------------------------------------
+# --- augmented reality ----------------------------------------------------------------------------
 
 MOUNT = {"p_m": [0.12, -0.03, 0.04], "ypr_deg": [3.0, -17.0, 2.0]}
 T_BODY_REAL = (
-    Transform.of((0.12, -0.03, 0.04), q_from_euler_zyx(3 * rig.DEG, -17 * rig.DEG, 2 * rig.DEG)) @ T_FLU_OPTICAL
+    Transform.of((0.12, -0.03, 0.04), q_from_euler_zyx(3 * rig.DEG, -17 * rig.DEG, 2 * rig.DEG))
+    @ T_FLU_OPTICAL
 )
-REAL: dict[str, Any] = {"width": 752, "height": 480, "fx": 458.0, "fy": 457.0, "cx": 367.2, "cy": 248.4}
+REAL: dict[str, Any] = {
+    "width": 752,
+    "height": 480,
+    "fx": 458.0,
+    "fy": 457.0,
+    "cx": 367.2,
+    "cy": 248.4,
+}
 REAL["T_body_camera"] = {"p_m": [0.12, -0.03, 0.04], "ypr_deg": [3.0, -17.0, 2.0]}
 
 
 def quad(slant_m: float) -> FloatArray:
-    """A sign's outline (n, 3) in the world, 4 m before the virtual camera; ``slant_m`` nearer on its right side."""
+    """A sign's outline (n, 3) in the world, 4 m before the virtual camera.
+
+    ``slant_m`` nearer on its right side.
+    """
     side = np.linspace(-1.0, 1.0, 60)
-    outline = np.array([*((s, -0.8) for s in side), *((1, 0.8 * s) for s in side), *((-s, 0.8) for s in side)])
+    outline = np.array(
+        [*((s, -0.8) for s in side), *((1, 0.8 * s) for s in side), *((-s, 0.8) for s in side)]
+    )
     outline = np.concatenate((outline, [(-1, -0.8 * s) for s in side]))
-    points = np.column_stack((0.9 * outline[:, 0], 0.9 * outline[:, 1], 4.0 - slant_m * outline[:, 0]))
+    points = np.column_stack(
+        (0.9 * outline[:, 0], 0.9 * outline[:, 1], 4.0 - slant_m * outline[:, 0])
+    )
     return (rig.truth(0).T_world_body @ rig.T_BODY_OPTICAL).apply(points)
 
 
@@ -187,11 +228,14 @@ def expected_cover(slant_m: float, lens: dict[str, Any] | None, dt_ns: int) -> F
     ],
     indirect=["library"],
 )
-def test_an_augmented_picture_is_its_formula(lens: str | None, slant_m: float, library: str) -> None:
+def test_an_augmented_picture_is_its_formula(
+    lens: str | None, slant_m: float, library: str
+) -> None:
     """A sign on the homography's plane, and a slanted one with a depth picture."""
     frame, depth = rig.frame(layer(slant_m), modality="rgba"), None
     if slant_m:
-        rays = (np.arange(1024) - INFO["cx"]) / INFO["fx"]  # z = 4 - slant x / 0.9 along each column
+        # Z = 4 - slant x / 0.9 along each column.
+        rays = (np.arange(1024) - INFO["cx"]) / INFO["fx"]
         z_m = np.clip(4.0 / (1.0 + slant_m / 0.9 * rays), 0.5, 50.0)
         units = np.rint(z_m * DEPTH_UNITS_PER_M).astype(np.uint16)
         depth = rig.frame(np.tile(units, (768, 1)), modality="depth")
@@ -208,7 +252,10 @@ def test_an_augmented_picture_is_its_formula(lens: str | None, slant_m: float, l
 def test_a_real_picture_older_than_the_layer_is_met_backwards() -> None:
     earlier_ns = T0_NS - 40_000_000
     moved = LateWarper(rig.ring(), d_m=4.0).warp(
-        rig.frame(layer(0.0), modality="rgba"), INFO, earlier_ns, to_camera={**REAL, "distortion": None}
+        rig.frame(layer(0.0), modality="rgba"),
+        INFO,
+        earlier_ns,
+        to_camera={**REAL, "distortion": None},
     )
     assert moved.t_ns == earlier_ns
     real = photo(480, 752)

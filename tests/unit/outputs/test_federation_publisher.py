@@ -77,7 +77,17 @@ class Room:
         t_ns = now_ns()
         tracked = np.array([drone])
         self.world.ingest(
-            SourceFrame("mocap", 1, None, t_ns, seen.subjects, seen.p_m, seen.q_xyzw, tracked, seen.skeletons)
+            SourceFrame(
+                "mocap",
+                1,
+                None,
+                t_ns,
+                seen.subjects,
+                seen.p_m,
+                seen.q_xyzw,
+                tracked,
+                seen.skeletons,
+            )
         )
         self.publisher.on_frame("mocap")
         return self.wire.frames[-1]
@@ -136,7 +146,7 @@ def test_nobody_listens_and_nothing_is_made() -> None:
     assert room.publisher.report()["subscribers"] == 0
 
 
-# --- configuration ---------------------------------------------------------------------------------
+# --- configuration --------------------------------------------------------------------------------
 
 BASE = """\
 version: 1
@@ -166,16 +176,25 @@ def problems(folder: Path, publish: str, base: str = BASE) -> str:
     [
         ("{site: here, zmq: {}}", ""),
         ("{site: here, actors: [drone], zmq: {}}", ""),
-        ("{site: here, actors: [eva], zmq: {}}", "'eva' comes from another bridge; only own actors"),
+        (
+            "{site: here, actors: [eva], zmq: {}}",
+            "'eva' comes from another bridge; only own actors",
+        ),
         ("{site: here, actors: [dron], zmq: {}}", "no actor is named 'dron'"),
-        ("{zmq: {bind: 'tcp://0.0.0.0:5570'}}", "can be reached from the network and nothing guards it"),
+        (
+            "{zmq: {bind: 'tcp://0.0.0.0:5570'}}",
+            "can be reached from the network and nothing guards it",
+        ),
         ("{zmq: {bind: 'tcp://0.0.0.0:5570', insecure: true}}", ""),
         ("{zmq: {bind: 'tcp://0.0.0.0:5570', secret_key: a, allowed_keys: b}}", ""),
         ("{zmq: {secret_key: a}}", "secret_key and allowed_keys go together"),
         ("{zmq: {bind: 'udp://1.2.3.4:1'}}", "must be written tcp://ADDRESS:PORT"),
         ("{zenoh: {}}", ""),
         ("{zenoh: {listen: 'tls/0.0.0.0:7447', users: a}}", "needs certificate and private_key"),
-        ("{zenoh: {listen: 'tls/0.0.0.0:7447', certificate: a, private_key: b}}", "can be reached from the network"),
+        (
+            "{zenoh: {listen: 'tls/0.0.0.0:7447', certificate: a, private_key: b}}",
+            "can be reached from the network",
+        ),
         ("{zenoh: {listen: 'tls/0.0.0.0:7447', certificate: a, private_key: b, users: c}}", ""),
         ("{zenoh: {listen: 'tcp/0.0.0.0:7447', users: a}}", "can be reached from the network"),
     ],
@@ -185,7 +204,9 @@ def test_what_may_be_published_where(tmp_path: Path, publish: str, said: str) ->
     assert (said in found) if said else (found == "")
 
 
-@pytest.mark.parametrize(("wanted", "published"), [("", ["drone", "gate"]), ("actors: [gate], ", ["gate"])])
+@pytest.mark.parametrize(
+    ("wanted", "published"), [("", ["drone", "gate"]), ("actors: [gate], ", ["gate"])]
+)
 async def test_what_came_from_another_bridge_is_not_published_again(
     tmp_path: Path, wanted: str, published: list[str]
 ) -> None:
@@ -203,7 +224,11 @@ async def test_what_came_from_another_bridge_is_not_published_again(
     assert answer is not None
     assert [a.name for a in decode_description(answer)[1].actors] == published
     assert (
-        make_publisher(load(ROOT / "configs" / "two_rooms.yaml", env={}, resolve=resolve), World({}, ()), BridgeTime())
+        make_publisher(
+            load(ROOT / "configs" / "two_rooms.yaml", env={}, resolve=resolve),
+            World({}, ()),
+            BridgeTime(),
+        )
         is None
     )
 

@@ -29,8 +29,9 @@ COS15, SIN15 = math.cos(math.radians(15)), math.sin(math.radians(15))
 SPREAD = Spread(0.01, 0.02, 0.05)
 DIAGONAL = (0, 6, 11, 15, 18, 20)
 
-# Yaw, pitch, roll of the body (FLU, degrees) in the world; then position and attitude (w, x, y, z) told of
-# (1, 2, 3). Nose up is a negative pitch in FLU and a positive one in FRD; a roll to the right is positive in both.
+# Yaw, pitch, roll of the body (FLU, degrees) in the world; then position and attitude (w, x, y, z)
+# told of (1, 2, 3). Nose up is a negative pitch in FLU and a positive one in FRD; a roll to the
+# right is positive in both.
 BY_HAND = [
     ("frd", (0, 0, 0), (1, -2, -3), (1, 0, 0, 0)),
     ("frd", (90, 0, 0), (1, -2, -3), (S, 0, 0, -S)),
@@ -44,11 +45,15 @@ BY_HAND = [
 
 
 def read(body: mavlink.Body) -> Any:
-    (message,) = reference.MAVLink(None).parse_buffer(framing.encode(body, 0, system=1, component=197))
+    (message,) = reference.MAVLink(None).parse_buffer(
+        framing.encode(body, 0, system=1, component=197)
+    )
     return message
 
 
-def pose(ypr_deg: tuple[float, ...], v_mps: Any = None, w_radps: Any = None, resets: int = 0) -> Measured:
+def pose(
+    ypr_deg: tuple[float, ...], v_mps: Any = None, w_radps: Any = None, resets: int = 0
+) -> Measured:
     T = Transform.of((1.0, 2.0, 3.0), q_from_euler_zyx(*np.radians(ypr_deg)))
     return Measured(7_654_321_987, T, v_mps, w_radps, resets)
 
@@ -72,26 +77,41 @@ def test_pose_in_the_local_frame(frame: str, ypr_deg: Any, p: Any, q: Any) -> No
     np.testing.assert_allclose((vision.x, vision.y, vision.z), p, atol=1e-6)
     roll, pitch, yaw = 0.5 * vision.roll, 0.5 * vision.pitch, 0.5 * vision.yaw
     composed = (
-        math.cos(yaw) * math.cos(pitch) * math.cos(roll) + math.sin(yaw) * math.sin(pitch) * math.sin(roll),
-        math.cos(yaw) * math.cos(pitch) * math.sin(roll) - math.sin(yaw) * math.sin(pitch) * math.cos(roll),
-        math.cos(yaw) * math.sin(pitch) * math.cos(roll) + math.sin(yaw) * math.cos(pitch) * math.sin(roll),
-        math.sin(yaw) * math.cos(pitch) * math.cos(roll) - math.cos(yaw) * math.sin(pitch) * math.sin(roll),
+        math.cos(yaw) * math.cos(pitch) * math.cos(roll)
+        + math.sin(yaw) * math.sin(pitch) * math.sin(roll),
+        math.cos(yaw) * math.cos(pitch) * math.sin(roll)
+        - math.sin(yaw) * math.sin(pitch) * math.cos(roll),
+        math.cos(yaw) * math.sin(pitch) * math.cos(roll)
+        + math.sin(yaw) * math.cos(pitch) * math.sin(roll),
+        math.sin(yaw) * math.cos(pitch) * math.cos(roll)
+        - math.cos(yaw) * math.sin(pitch) * math.sin(roll),
     )
     assert same_turn(composed, q)
 
 
 def test_twist_is_the_bodys_own_forward_right_down() -> None:
     told = read(
-        message_of("odometry", 20, pose((40, 5, 6), np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])), SPREAD)
+        message_of(
+            "odometry",
+            20,
+            pose((40, 5, 6), np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])),
+            SPREAD,
+        )
     )
     np.testing.assert_allclose((told.vx, told.vy, told.vz), (1, -2, -3))
-    np.testing.assert_allclose((told.rollspeed, told.pitchspeed, told.yawspeed), (0.1, -0.2, -0.3), rtol=1e-6)
-    np.testing.assert_allclose([told.velocity_covariance[i] for i in DIAGONAL[:3]], 0.0025, rtol=1e-6)
+    np.testing.assert_allclose(
+        (told.rollspeed, told.pitchspeed, told.yawspeed), (0.1, -0.2, -0.3), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        [told.velocity_covariance[i] for i in DIAGONAL[:3]], 0.0025, rtol=1e-6
+    )
 
 
 def test_what_is_not_known_is_not_a_number() -> None:
     told = read(message_of("odometry", 20, pose((0, 0, 0)), SPREAD))
-    assert np.isnan([told.vx, told.vy, told.vz, told.rollspeed, told.pitchspeed, told.yawspeed]).all()
+    assert np.isnan(
+        [told.vx, told.vy, told.vz, told.rollspeed, told.pitchspeed, told.yawspeed]
+    ).all()
     assert math.isnan(told.velocity_covariance[0])
     vision = read(message_of("vision-position", 20, pose((0, 0, 0)), SPREAD))
     assert math.isnan(vision.covariance[0])
@@ -100,7 +120,9 @@ def test_what_is_not_known_is_not_a_number() -> None:
 
 def test_covariance_is_a_diagonal_and_estimator_is_what_px4_fuses() -> None:
     told = read(message_of("odometry", 20, pose((0, 0, 0), resets=259), SPREAD))
-    np.testing.assert_allclose([told.pose_covariance[i] for i in DIAGONAL], [1e-4] * 3 + [4e-4] * 3, rtol=1e-6)
+    np.testing.assert_allclose(
+        [told.pose_covariance[i] for i in DIAGONAL], [1e-4] * 3 + [4e-4] * 3, rtol=1e-6
+    )
     assert not any(v for i, v in enumerate(told.pose_covariance) if i not in DIAGONAL)
     assert (told.estimator_type, told.quality, told.reset_counter) == (2, 100, 3)
 
@@ -115,7 +137,9 @@ def seen(frame_id: int, T: Transform, v_world_mps: FloatArray) -> tuple[FloatArr
 @pytest.mark.parametrize("frame", FRAME_IDS)
 @pytest.mark.parametrize("ypr_deg", [(0, 0, 0), (70, 0, 0), (130, -35, 50)])
 def test_an_estimated_covariance_is_that_of_the_numbers_sent(frame: str, ypr_deg: Any) -> None:
-    """By differences: each small error of attitude, velocity and position, as the estimate has them."""
+    """By differences: each small error of attitude, velocity and position, as the estimate has
+    them.
+    """
     root = np.random.default_rng(1).normal(0, 1e-2, (9, 9))
     P, v, told = root @ root.T, np.array([1.0, 2.0, 3.0]), pose(ypr_deg, np.zeros(3), np.zeros(3))
     frame_id, T, h = FRAME_IDS[frame], told.T_world_body, 1e-6
@@ -135,23 +159,35 @@ def test_an_estimated_covariance_is_that_of_the_numbers_sent(frame: str, ypr_deg
     assert list(mocap.covariance) == list(sent.pose_covariance)
 
 
-@pytest.mark.parametrize("wrong", [{}, {"actors": ("a", "b")}, {"actors": ("a",), "cameras": ("front",)}])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"actors": ("a", "b")}, {"actors": ("a",), "cameras": ("front",)}]
+)
 def test_one_autopilot_one_actor_no_camera(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="one actor"):
         MavlinkPoseConfig(**wrong)
 
 
 def test_two_poses_of_one_microsecond_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wire counts microseconds: a second pose of the same one would have the time of the first."""
+    """The wire counts microseconds.
+
+    A second pose of the same one would have the time of the first.
+    """
     t_ns = 10 * NS_PER_S
     monkeypatch.setattr(world_module, "now_ns", lambda: t_ns + 1000)
-    world = World({"mocap": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "mocap", "cf1")])
+    world = World(
+        {"mocap": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "mocap", "cf1")]
+    )
     status = Status("fc")
     poses = _Poses("drone", status)
     sent = []
     for after_ns in (100, 900, 1100):
-        p_m, q_xyzw = np.array([[1.0, 2.0, 3.0 + 1e-9 * after_ns]]), np.array([[0.0, 0.0, 0.0, 1.0]])
-        world.ingest(SourceFrame("mocap", 0, None, t_ns + after_ns, ("cf1",), p_m, q_xyzw, np.array([True])))
+        p_m, q_xyzw = (
+            np.array([[1.0, 2.0, 3.0 + 1e-9 * after_ns]]),
+            np.array([[0.0, 0.0, 0.0, 1.0]]),
+        )
+        world.ingest(
+            SourceFrame("mocap", 0, None, t_ns + after_ns, ("cf1",), p_m, q_xyzw, np.array([True]))
+        )
         found = poses.next(world)
         sent.append(None if found is None else found.t_ns - t_ns)
     assert sent == [100, None, 1100]
@@ -162,11 +198,15 @@ def test_a_frozen_pose_is_not_sent_whatever_its_stamp(monkeypatch: pytest.Monkey
     t_ns = 10 * NS_PER_S
     monkeypatch.setattr(world_module, "now_ns", lambda: t_ns)
     limits = TrackingLimits(frozen_after_ns=NS_PER_S // 5)
-    world = World({"mocap": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "mocap", "cf1", limits=limits)])
+    world = World(
+        {"mocap": Transform.identity()},
+        [Actor("drone", ActorKind.VEHICLE, "mocap", "cf1", limits=limits)],
+    )
     poses, sent = _Poses("drone", Status("fc")), []
     for step in range(100):
         t_ns += NS_PER_S // 100
-        p_m = np.array([[1.0, 2.0, 3.0 + 1e-4 * min(step, 50)]])  # from half a second on it repeats to the bit
+        # From half a second on it repeats to the bit.
+        p_m = np.array([[1.0, 2.0, 3.0 + 1e-4 * min(step, 50)]])
         q_xyzw, seen = np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
         world.ingest(SourceFrame("mocap", step, None, t_ns, ("cf1",), p_m, q_xyzw, seen))
         sent.append(poses.next(world) is not None)

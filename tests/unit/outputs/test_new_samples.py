@@ -1,4 +1,7 @@
-"""Poses that outputs send once each: none of a body that is frozen or lost, whatever stamps its source gives it."""
+"""Poses that outputs send once each.
+
+None of a body that is frozen or lost, whatever stamps its source gives it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ import pytest
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel, SourceFrame, TrackingState
+from vil_bridge.core.types import (
+    ActorKind,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceFrame,
+    TrackingState,
+)
 from vil_bridge.outputs import new_samples
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.world import world as world_module
@@ -15,7 +24,9 @@ from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
 NOISY = TrackingLimits(frozen_after_ns=200 * NS_PER_MS)
-PERSON = SkeletonModel("anna", ("hips", "head"), (-1, 0), np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.7]]))
+PERSON = SkeletonModel(
+    "anna", ("hips", "head"), (-1, 0), np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.7]])
+)
 
 
 class Hall:
@@ -41,13 +52,17 @@ class Hall:
             upright = np.tile((0.0, 0.0, 0.0, 1.0), (2, 1))
             bones = SkeletonFrame(PERSON, bones_m, upright, np.full(2, tracked))
             seen = np.array([tracked])
-            self.world.ingest(SourceFrame("mocap", 0, None, self.t_ns, ("cf1",), p_m, upright[:1], seen, (bones,)))
+            self.world.ingest(
+                SourceFrame("mocap", 0, None, self.t_ns, ("cf1",), p_m, upright[:1], seen, (bones,))
+            )
             poses += len(list(self.news.motions()))
             skeletons += len(list(self.news.skeletons()))
         return poses, skeletons
 
 
-def test_frozen_bodies_have_no_news_though_their_stamps_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frozen_bodies_have_no_news_though_their_stamps_are_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hall = Hall(monkeypatch)
     assert hall.film(50, noise_m=1e-4) == (50, 50)
     hall.film(30, noise_m=0.0)

@@ -1,4 +1,7 @@
-"""A bug in an output stays in it: its reason is in its status, it starts again, and all else goes on."""
+"""A bug in an output stays in it.
+
+Its reason is in its status, it starts again, and all else goes on.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,9 @@ class BuggyOutput:
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         self.meet("frame_sink")
-        thread = SinkThread(f"{self.name}-thread", {("rgb", "compensated")}, self._send, self.status)
+        thread = SinkThread(
+            f"{self.name}-thread", {("rgb", "compensated")}, self._send, self.status
+        )
         return _Sink(self, thread)
 
     def _send(self, header: FrameHeader, pixels: ImageArray) -> None:
@@ -169,11 +174,23 @@ async def outputs() -> AsyncIterator[Running]:
     ways.close()
 
 
-PLACES: Final = ("run", "task", "callback", "callback of send", "reader", "wanted", "offer", "flush", "send")
+PLACES: Final = (
+    "run",
+    "task",
+    "callback",
+    "callback of send",
+    "reader",
+    "wanted",
+    "offer",
+    "flush",
+    "send",
+)
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), Panic("a bug")], ids=["bug", "panic"])
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("a bug"), Panic("a bug")], ids=["bug", "panic"]
+)
 async def test_a_bug_anywhere_stays_in_the_output(
     outputs: Running, place: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -225,8 +242,12 @@ async def test_an_output_whose_run_is_no_coroutine_fails_alone(
     assert outputs.errors.failed is None and outputs.other.status.report().retries == 0
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), Panic("a bug")], ids=["bug", "panic"])
-async def test_an_output_whose_end_has_a_bug_holds_up_no_other(outputs: Running, error: BaseException) -> None:
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("a bug"), Panic("a bug")], ids=["bug", "panic"]
+)
+async def test_an_output_whose_end_has_a_bug_holds_up_no_other(
+    outputs: Running, error: BaseException
+) -> None:
     for place in ("close", "sink.close", "end of run"):
         outputs.buggy.bugs[place] = error
     await outputs.ways.exchange({"other": BuggyConfig()})
@@ -249,7 +270,9 @@ async def test_an_output_that_waits_to_start_again_is_exchanged_at_once(
     await until(lambda: all(thread.name != "buggy-thread" for thread in threading.enumerate()))
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), Panic("a bug")], ids=["bug", "panic"])
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("a bug"), Panic("a bug")], ids=["bug", "panic"]
+)
 async def test_an_output_that_cannot_be_made_because_of_a_bug_is_refused(
     outputs: Running, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,7 +281,9 @@ async def test_an_output_that_cannot_be_made_because_of_a_bug_is_refused(
 
     monkeypatch.setattr(BuggyOutput, "frame_sink", broken)
     with pytest.raises(SinkError, match=f"output new has a bug: {type(error).__name__}: a bug"):
-        await outputs.ways.exchange({"new": BuggyConfig(), "buggy": BuggyConfig(), "other": BuggyConfig()})
+        await outputs.ways.exchange(
+            {"new": BuggyConfig(), "buggy": BuggyConfig(), "other": BuggyConfig()}
+        )
     assert set(outputs.ways.outputs) == {"buggy", "other"}
 
 
@@ -275,7 +300,9 @@ async def test_a_flight_goes_on_though_an_output_has_bugs() -> None:
             buggy.bugs[place] = ZeroDivisionError(place)
             await until(partial(_more, lambda: buggy.runs, buggy.runs))
             await until(partial(_more, relay.delivered.total, relay.delivered.total() + 5))
-            assert f"ZeroDivisionError: {place}" in str(bridge.snapshot().outputs["buggy"].report.last_error)
+            assert f"ZeroDivisionError: {place}" in str(
+                bridge.snapshot().outputs["buggy"].report.last_error
+            )
         assert bridge.context.pool.failed is None and bridge.context.loop_errors.failed is None
 
 
@@ -286,7 +313,10 @@ def _publisher() -> Publisher:
 
 async def test_the_loop_gets_its_handlers_back() -> None:
     loop = asyncio.get_running_loop()
-    handlers = (lambda loop, context: None), (lambda loop, coro, **options: asyncio.Task(coro, loop=loop, **options))
+    handlers = (
+        (lambda loop, context: None),
+        (lambda loop, coro, **options: asyncio.Task(coro, loop=loop, **options)),
+    )
     loop.set_exception_handler(handlers[0])
     loop.set_task_factory(handlers[1])
     with LoopErrors().caught():
@@ -312,9 +342,18 @@ async def test_a_bug_of_the_publisher_silences_it_alone(monkeypatch: pytest.Monk
         keeping = asyncio.create_task(publisher.run())
         asking = ZmqSubscriberLink(link.endpoint, lambda data, _t_ns: received.append(data))
         await asking.open()
-        await until(lambda: (asking.ask(encode_describe()), publisher.status.report().retries > 0)[1])
-        assert str(publisher.status.report().last_error).startswith("bug: ZeroDivisionError: a bug.")
-        await until(lambda: (asking.ask(encode_describe()), publisher.report()["state"] == "running" and received)[1])
+        await until(
+            lambda: (asking.ask(encode_describe()), publisher.status.report().retries > 0)[1]
+        )
+        assert str(publisher.status.report().last_error).startswith(
+            "bug: ZeroDivisionError: a bug."
+        )
+        await until(
+            lambda: (
+                asking.ask(encode_describe()),
+                publisher.report()["state"] == "running" and received,
+            )[1]
+        )
         monkeypatch.setattr(publisher._world, "state_of", lambda _name: 1 / 0)
         publisher.on_frame("mocap")
         await until(lambda: publisher.status.report().retries > 1)

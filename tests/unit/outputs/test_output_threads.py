@@ -1,4 +1,7 @@
-"""Threads that pictures are handed to: a bug in one of them is not silent, and what they keep is bounded."""
+"""Threads that pictures are handed to.
+
+A bug in one of them is not silent, and what they keep is bounded.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,9 @@ def test_no_video_where_the_system_has_no_such_addresses(monkeypatch: pytest.Mon
 
 async def test_a_description_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    output = RtpOutput("video", RtpConfig(cameras=("front",), hardware=False, sdp_folder=tmp_path / "file" / "sdp"))
+    output = RtpOutput(
+        "video", RtpConfig(cameras=("front",), hardware=False, sdp_folder=tmp_path / "file" / "sdp")
+    )
     with pytest.raises(SinkError, match="cannot write the description of a video"):
         await output.run(World({}, ()))
     output.close()

@@ -1,4 +1,7 @@
-"""Further ways out: the thread that never delays the relay, the fan, references, and the twist that readers get."""
+"""Further ways out.
+
+The thread that never delays the relay, the fan, references, and the twist that readers get.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,9 @@ def test_outputs_name_cameras_and_actors_that_exist() -> None:
         "actors": {"drone": {}},
         "cameras": {"front": {"actor": "world", "stereo_baseline_m": 0.3, "renderer": "auto"}},
         "renderers": {"hall": {}},
-        "outputs": {"tower": {"cameras": ["front", "front_right", "frond"], "actors": ["drone", "dron"]}},
+        "outputs": {
+            "tower": {"cameras": ["front", "front_right", "frond"], "actors": ["drone", "dron"]}
+        },
     }
     found = {p.path: p.reason for p in reference_problems(config) if p.path[0] == "outputs"}
     assert set(found) == {("outputs", "tower", "cameras", 2), ("outputs", "tower", "actors", 1)}
@@ -114,7 +119,14 @@ V_WORLD = np.array([1.0, -0.5, 0.25])
 
 def turning_world(imu: bool) -> tuple[World, int]:
     """A body that flies straight and turns evenly, seen at 100 Hz and felt at 500 Hz for 0.3 s."""
-    actor = Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu" if imu else None, T_body_imu=T_BODY_IMU)
+    actor = Actor(
+        "drone",
+        ActorKind.VEHICLE,
+        "mocap",
+        "drone",
+        imu="imu" if imu else None,
+        T_body_imu=T_BODY_IMU,
+    )
     world = World({"mocap": Transform.identity()}, [actor])
     w_imu = T_BODY_IMU.rotation().T @ W_BODY
     lever = T_BODY_IMU.p_m
@@ -141,7 +153,9 @@ def test_the_twist_is_the_body_origins_in_the_axes_that_its_names_say(imu: bool)
     np.testing.assert_allclose(motion.v_world_mps, V_WORLD, atol=2e-3)
     np.testing.assert_allclose(motion.w_body_radps, W_BODY, atol=2e-3)
     assert (motion.gyro_bias_radps is not None) is imu
-    for told, alone in zip((motion.v_world_mps, motion.w_body_radps), world.twist_at("drone", t_ns), strict=True):
+    for told, alone in zip(
+        (motion.v_world_mps, motion.w_body_radps), world.twist_at("drone", t_ns), strict=True
+    ):
         assert np.array_equal(told, alone)
 
 
@@ -161,7 +175,8 @@ def test_people_are_told_what_was_learnt_of_the_imu() -> None:
     bridge = build(
         "version: 1\n"
         "rooms: {room: {}}\n"
-        "sources: {mocap: {type: optitrack, room: room}, imu: {type: onboard-imu, reader: jetson}}\n"
+        "sources: {mocap: {type: optitrack, room: room}, imu: {type: onboard-imu, "
+        "reader: jetson}}\n"
         "actors:\n"
         "  drone: {kind: vehicle, source: mocap, subject: drone, imu: imu}\n"
         "  box: {kind: prop, source: mocap, subject: box}\n"
@@ -179,6 +194,8 @@ def test_people_are_told_what_was_learnt_of_the_imu() -> None:
     actors = bridge.snapshot().actors
     bridge.http.stop()  # it listens since it was built
     not_yet_radps = tuple(predictor.body.sensors.gyro_bias_std_radps.tolist())
-    assert actors["drone"].imu == ImuView(0.004, (0.01, 0.02, -0.03), not_yet_radps, (0.1, 0.0, -0.2))
+    assert actors["drone"].imu == ImuView(
+        0.004, (0.01, 0.02, -0.03), not_yet_radps, (0.1, 0.0, -0.2)
+    )
     assert min(not_yet_radps) > 0.01, "nothing was observed"
     assert actors["box"].imu is None

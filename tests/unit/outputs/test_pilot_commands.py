@@ -19,7 +19,9 @@ class Pilots:
         self.now_s = 100.0
         self.flown: list[tuple[str, Setpoint]] = []
         self.status = Status("ros")
-        self.commands = PilotCommands(("drone", "rover"), self._fly, self.status, lambda: self.now_s)
+        self.commands = PilotCommands(
+            ("drone", "rover"), self._fly, self.status, lambda: self.now_s
+        )
 
     def _fly(self, actor: str, setpoint: Setpoint) -> None:
         self.flown.append((actor, setpoint))

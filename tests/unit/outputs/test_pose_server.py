@@ -1,4 +1,7 @@
-"""Frames of served poses: one instant each, measured where it was filmed, and flags of what is lost."""
+"""Frames of served poses.
+
+One instant each, measured where it was filmed, and flags of what is lost.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ async def test_each_new_frame_of_poses_is_sent_as_it_was_filmed() -> None:
         if frame.t_ns in room.filmed:
             p_m, q_xyzw = room.filmed[frame.t_ns]
             np.testing.assert_allclose(frame.p_m, p_m, atol=1e-9)
-            np.testing.assert_allclose(np.abs(np.sum(frame.q_xyzw * q_xyzw, axis=1)), 1.0, atol=1e-12)
+            np.testing.assert_allclose(
+                np.abs(np.sum(frame.q_xyzw * q_xyzw, axis=1)), 1.0, atol=1e-12
+            )
             assert frame.tracked.all()
     assert all(a.t_ns < b.t_ns for a, b in pairwise(fed.frames))
 
@@ -77,7 +82,10 @@ async def test_several_frames_of_one_turn_become_one() -> None:
 
 
 async def test_an_older_capture_is_not_sent_and_takes_no_newer_ones_place() -> None:
-    """Captures of 10, 20 and 30 ms; one of 25 ms comes alone, then 50 ms and 40 ms in one turn, then 50 ms again."""
+    """Captures of 10, 20 and 30 ms.
+
+    One of 25 ms comes alone, then 50 ms and 40 ms in one turn, then 50 ms again.
+    """
     clock = BridgeTime()
     with clock.in_force():
         clock.stand_at(NS_PER_S)

@@ -37,12 +37,18 @@ def topics_of(tmp_path: Path, *sensors: str) -> list[str]:
 
 
 def test_sensors_whose_topics_are_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SinkError, match="sensors baro-2 and baro_2 of drone become one topic in ROS"):
+    with pytest.raises(
+        SinkError, match="sensors baro-2 and baro_2 of drone become one topic in ROS"
+    ):
         topics_of(tmp_path, "baro-2", "baro_2")
     with pytest.raises(SinkError, match="sensor base of drone has the frame of its body in ROS"):
         topics_of(tmp_path, "base")
     names = topics_of(tmp_path, "baro-2", "baro_3", "Base")
-    assert names[2:5] == ["/vil/drone/sensors/baro_2", "/vil/drone/sensors/baro_3", "/vil/drone/sensors/Base"]
+    assert names[2:5] == [
+        "/vil/drone/sensors/baro_2",
+        "/vil/drone/sensors/baro_3",
+        "/vil/drone/sensors/Base",
+    ]
 
 
 def test_the_first_two_names_that_become_one() -> None:
@@ -57,8 +63,13 @@ def test_the_first_two_names_that_become_one() -> None:
         ({"drone": "odd"}, "sensors of drone"),
     ],
 )
-def test_an_export_does_not_mix_what_ros_cannot_tell_apart(tmp_path: Path, subjects: dict[str, str], said: str) -> None:
-    actors = [f"  {name}: {{kind: vehicle, source: sim, subject: {subject}}}" for name, subject in subjects.items()]
+def test_an_export_does_not_mix_what_ros_cannot_tell_apart(
+    tmp_path: Path, subjects: dict[str, str], said: str
+) -> None:
+    actors = [
+        f"  {name}: {{kind: vehicle, source: sim, subject: {subject}}}"
+        for name, subject in subjects.items()
+    ]
     text = """
 version: 1
 rooms: {hall: {}}
@@ -71,7 +82,9 @@ sources:
       odd: {model: flightgoggles, sensors: {a-b: {type: gps}, a_b: {type: rotors}}}
 actors:
 """
-    facts = recording_metadata(load_text(text + "\n".join(actors), "bridge.yaml", resolve=registry.resolve), 0)
+    facts = recording_metadata(
+        load_text(text + "\n".join(actors), "bridge.yaml", resolve=registry.resolve), 0
+    )
     recorder = Recorder(tmp_path / "flight.mcap", facts, lambda _event: None)
     recorder.stop(5.0)
     with pytest.raises(RecordingError, match=f"{said}: a-b and a_b become one topic in ROS"):

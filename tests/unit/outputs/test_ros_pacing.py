@@ -18,10 +18,15 @@ from vil_bridge.outputs.ros.topics import RosFeed
 
 
 def emitted(path: Path, rate_hz: float) -> tuple[float, Counter[str]]:
-    """Looks a second, and messages of five looks by topic; at each there is a new pose and a new sample."""
+    """Looks a second, and messages of five looks by topic.
+
+    At each there is a new pose and a new sample.
+    """
     flight, found = Flight(), Counter[str]()
     config = RosBagConfig(path=path, actors=("drone",), rate_hz=rate_hz, clock=True)
-    feed = RosFeed(config, "jazzy", lambda topic, _message: found.update([topic.name]), Status("ros"))
+    feed = RosFeed(
+        config, "jazzy", lambda topic, _message: found.update([topic.name]), Status("ros")
+    )
     look = feed.watch(flight.world)
     for _ in range(5):
         flight.film()

@@ -1,4 +1,7 @@
-"""The video output's bytes: by the RFCs' figures, reports of receivers, descriptions, what is refused."""
+"""The video output's bytes.
+
+By the RFCs' figures, reports of receivers, descriptions, what is refused.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,21 @@ def test_small_units_travel_together_and_large_ones_in_parts() -> None:
 
 
 def test_hevc_headers() -> None:
-    vps, slice_ = b"\x40\x01v", b"\x2a\x0a" + bytes(range(1, 60))  # VPS; CRA (21) of layer 1, temporal id 2
+    # VPS; CRA (21) of layer 1, temporal id 2.
+    vps, slice_ = b"\x40\x01v", b"\x2a\x0a" + bytes(range(1, 60))
     ap, *parts = payloads([vps, vps, slice_], HEVC, 40)
     assert ap == b"\x60\x01" + 2 * (b"\0\3" + vps)
     assert [p[:3] for p in parts] == [b"\x62\x0a\x95", b"\x62\x0a\x55"]
 
 
 def test_a_packet() -> None:
-    told = {"sequence": 65537, "ticks": 2**32 + 7, "ssrc": 0xCAFE, "frame_id": 2**62, "t_display_ns": 123}
+    told = {
+        "sequence": 65537,
+        "ticks": 2**32 + 7,
+        "ssrc": 0xCAFE,
+        "frame_id": 2**62,
+        "t_display_ns": 123,
+    }
     packet = parse_packet(rtp_packet(b"abc", marker=True, **told))
     assert packet == (True, 1, 7, 0xCAFE, 2**62, 123, b"abc")
     assert rtp_ticks(1_000_000_000) == 90_000
@@ -56,7 +66,9 @@ def test_a_packet() -> None:
 def test_sender_report_tells_one_instant_on_two_clocks() -> None:
     t_ns = 5_000_000_000
     report = sender_report(7, 1_700_000_000_500_000_000, rtp_ticks(t_ns), 3, 4000, "vil-bridge")
-    head, kind, words, ssrc, seconds, fraction, ticks, packets, sent = struct.unpack_from(">BBHIIIIII", report)
+    head, kind, words, ssrc, seconds, fraction, ticks, packets, sent = struct.unpack_from(
+        ">BBHIIIIII", report
+    )
     assert (head, kind, words, ssrc) == (0x80, 200, 6, 7)
     assert (seconds, fraction) == (1_700_000_000 + 2_208_988_800, 1 << 31)
     assert (ticks, packets, sent) == (450_000, 3, 4000)
@@ -72,7 +84,11 @@ def receiver_report(ssrc: int, last: int, since: int) -> bytes:
 def test_receiver_reports() -> None:
     utc_ns = 1_700_000_000_000_000_000
     sent = ntp_time(utc_ns - 250_000_000) >> 16 & 0xFFFF_FFFF
-    data = receiver_report(9, sent, 65536 // 5) + struct.pack(">BBH", 0x80, 203, 0) + receiver_report(8, 1, 1)
+    data = (
+        receiver_report(9, sent, 65536 // 5)
+        + struct.pack(">BBH", 0x80, 203, 0)
+        + receiver_report(8, 1, 1)
+    )
     (report,) = receiver_reports(data, 9, utc_ns)
     assert report.lost_fraction == 0.25
     assert report.jitter_s == 0.002
@@ -87,10 +103,15 @@ def test_description() -> None:
     told: Any = {"port": 5600, "bitrate_bps": 6e6, "rate_hz": 59.94, "session": 5}
     h264 = describe("front", host="127.0.0.1", syntax=H264, parameter_sets=[SPS, PPS], **told)
     sets = f"{base64.b64encode(SPS).decode()},{base64.b64encode(PPS).decode()}"
-    assert f"a=fmtp:96 packetization-mode=1;profile-level-id=42c01e;sprop-parameter-sets={sets}\r\n" in h264
+    assert (
+        f"a=fmtp:96 packetization-mode=1;profile-level-id=42c01e;sprop-parameter-sets={sets}\r\n"
+        in h264
+    )
     assert "c=IN IP4 127.0.0.1\r\n" in h264
     assert "m=video 5600 RTP/AVP 96\r\n" in h264
-    hevc = describe("front", host="239.1.2.3", syntax=HEVC, parameter_sets=[b"v", b"s", b"p"], **told)
+    hevc = describe(
+        "front", host="239.1.2.3", syntax=HEVC, parameter_sets=[b"v", b"s", b"p"], **told
+    )
     assert "c=IN IP4 239.1.2.3/1\r\n" in hevc
     assert "sprop-vps=dg==;sprop-sps=cw==;sprop-pps=cA==\r\n" in hevc
 
@@ -138,7 +159,9 @@ def test_an_encoder_that_is_listed_and_does_not_open_is_told() -> None:
     assert encoder.name == "libx264" or not instead
     if encoder.name == "libx264":
         assert "h264_nvenc" in instead
-    plain, instead = open_encoder(RtpConfig(cameras=("front",), hardware=False), (64, 48), 30.0, full_range=False)
+    plain, instead = open_encoder(
+        RtpConfig(cameras=("front",), hardware=False), (64, 48), 30.0, full_range=False
+    )
     assert (plain.name, instead) == ("libx264", "")
 
 
@@ -159,11 +182,14 @@ def test_planes_of_pictures_upside_down_scaled_and_gray() -> None:
 def test_one_in_one_out_and_parameter_sets_every_second() -> None:
     config = RtpConfig(cameras=("front",), hardware=False, bitrate_mbps=1.0)
     encoder, _ = open_encoder(config, (WIDTH_PX, HEIGHT_PX), 30.0, full_range=True)
-    pictures = [encoder.encode(i420(painted(n, gray=True), (WIDTH_PX, HEIGHT_PX))) for n in range(61)]
+    pictures = [
+        encoder.encode(i420(painted(n, gray=True), (WIDTH_PX, HEIGHT_PX))) for n in range(61)
+    ]
     kinds = [[H264.type_of(nal) for nal in units] for units in pictures]
     assert [i for i, found in enumerate(kinds) if 7 in found] == [0, 30, 60]
     assert all(1 in found or 5 in found for found in kinds)
-    assert [i for i, found in enumerate(kinds) if 5 in found] == [0]  # refreshed in stripes, no key frames
+    # Refreshed in stripes, no key frames.
+    assert [i for i, found in enumerate(kinds) if 5 in found] == [0]
     sizes = [sum(map(len, units)) for units in pictures[2:]]
     assert max(sizes) < 4 * np.mean(sizes)
     for units in pictures:

@@ -1,4 +1,7 @@
-"""Details of served poses that no client of ours reads: stamps, rates, flags, time-outs and directions of turn."""
+"""Details of served poses that no client of ours reads.
+
+Stamps, rates, flags, time-outs and directions of turn.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,9 @@ class Receiver:
         self.port: int = self._sock.getsockname()[1]
 
     def send(self, datagram: bytes, made: NatNetOutput) -> None:
-        self._sock.sendto(datagram, (LOOPBACK, int(made.status.facts["address"].rpartition(":")[2])))
+        self._sock.sendto(
+            datagram, (LOOPBACK, int(made.status.facts["address"].rpartition(":")[2]))
+        )
 
     async def next(self, kind: MessageId) -> bytes:
         async with asyncio.timeout(PATIENCE_S):
@@ -184,7 +189,8 @@ class TurningPair:
     def __init__(self) -> None:
         self._names = "one", "two"
         self.world = World(
-            {"mocap": Transform.identity()}, [Actor(n, ActorKind.VEHICLE, "mocap", n) for n in self._names]
+            {"mocap": Transform.identity()},
+            [Actor(n, ActorKind.VEHICLE, "mocap", n) for n in self._names],
         )
         self._start_ns = now_ns()
 
@@ -194,7 +200,9 @@ class TurningPair:
             t_s = 1e-9 * (t_ns - self._start_ns)
             q = q_mul(self.q_start, q_exp(self.w_body_radps * t_s))
             tracked = np.ones(2, np.bool_)
-            self.world.ingest(SourceFrame("mocap", 0, None, t_ns, self._names, self.v_mps * t_s, q, tracked))
+            self.world.ingest(
+                SourceFrame("mocap", 0, None, t_ns, self._names, self.v_mps * t_s, q, tracked)
+            )
             await asyncio.sleep(0.005)
 
 
@@ -211,7 +219,9 @@ async def test_velocities_are_each_actors_own_and_turn_in_the_world() -> None:
     pair, made = TurningPair(), VrpnOutput("poses", VrpnOutputConfig(port=0, actors=("two",)))
     tasks = [asyncio.create_task(made.run(pair.world)), asyncio.create_task(pair.film())]
     await until(lambda: "address" in made.status.facts)
-    reader, writer = await asyncio.open_connection(LOOPBACK, int(made.status.facts["address"].rpartition(":")[2]))
+    reader, writer = await asyncio.open_connection(
+        LOOPBACK, int(made.status.facts["address"].rpartition(":")[2])
+    )
     writer.write(COOKIE)
     sender, velocity = (await velocities(reader, 100))[-1]
     writer.close()

@@ -1,4 +1,6 @@
-"""Rates of the control channel's senders, their seats and names, with the clock in the test's hand."""
+"""Rates of the control channel's senders, their seats and names, with the clock in the test's
+hand.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from vil_bridge.outputs.stream import reader_registry as seats_module
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.messages import Ping, Register, decode_request
-from vil_bridge.outputs.stream.reader_registry import MAX_SUBSCRIBERS, SEATS_OF_ONE, Camera, RegisteredReader, Seats
+from vil_bridge.outputs.stream.reader_registry import (
+    MAX_SUBSCRIBERS,
+    SEATS_OF_ONE,
+    Camera,
+    RegisteredReader,
+    Seats,
+)
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
@@ -32,7 +40,9 @@ class Clock:
         return self.now_s
 
 
-def admitted(limits: MessageLimits, kind: Sender, identity: bytes, messages: int, senders: int = 1) -> int:
+def admitted(
+    limits: MessageLimits, kind: Sender, identity: bytes, messages: int, senders: int = 1
+) -> int:
     """Send messages of cost 1; returns how many came through."""
     n = 0
     for _ in range(messages):
@@ -49,7 +59,9 @@ def test_a_stranger_has_a_burst_then_its_rate_and_no_other_pays_for_it() -> None
     assert admitted(limits, Sender.STRANGER, b"b", 100) == 100
     clock.now_s += 1.0
     assert admitted(limits, Sender.STRANGER, b"a", 10_000) == 150
-    assert admitted(limits, Sender.READER, b"a", 1) == 1, "once registered it is another kind of sender"
+    assert admitted(limits, Sender.READER, b"a", 1) == 1, (
+        "once registered it is another kind of sender"
+    )
 
 
 def test_a_connection_that_goes_on_refused_is_over_once_and_a_patient_one_never() -> None:
@@ -96,7 +108,9 @@ def test_readers_that_use_more_than_all_may_leave_the_others_their_share() -> No
 
 
 def test_names_have_64_characters_at_most() -> None:
-    assert decode_request(b'{"type":"register","v":1,"camera":"%s"}' % (b"c" * 64)) == Register(v=1, camera="c" * 64)
+    assert decode_request(b'{"type":"register","v":1,"camera":"%s"}' % (b"c" * 64)) == Register(
+        v=1, camera="c" * 64
+    )
     with pytest.raises(ProtocolError):
         decode_request(b'{"type":"register","v":1,"camera":"%s"}' % (b"c" * 65))
 
@@ -113,7 +127,7 @@ def test_a_long_message_costs_what_it_weighs() -> None:
     assert cost_of(None) == 1.0
 
 
-# --- seats -----------------------------------------------------------------------------------------
+# --- seats ----------------------------------------------------------------------------------------
 
 
 class Hall:
@@ -158,7 +172,10 @@ def test_one_address_cannot_take_all_seats(hall: Hall) -> None:
 def test_one_key_cannot_take_all_seats_from_many_addresses(hall: Hall) -> None:
     for i in range(SEATS_OF_ONE):
         assert hall.register(str(i), peer(i, f"10.0.1.{i}", "logger"), "logger") is None
-    assert hall.register("x", peer(998, "10.0.2.1", "logger"), "logger") == "64 subscribers of the key 'logger' already"
+    assert (
+        hall.register("x", peer(998, "10.0.2.1", "logger"), "logger")
+        == "64 subscribers of the key 'logger' already"
+    )
     assert hall.register("y", peer(999, "10.0.1.1", "jetson")) is None
 
 
@@ -179,7 +196,9 @@ def test_inertial_samples_come_from_the_first_that_registered_the_name(hall: Hal
     hall.register("owner", peer(1))
     hall.register("thief", peer(2))
     owner, thief = hall.seats.get("owner"), hall.seats.get("thief")
-    assert hall.seats.may_speak(owner) and not hall.seats.may_speak(thief), "although the owner has said nothing"
+    assert hall.seats.may_speak(owner) and not hall.seats.may_speak(thief), (
+        "although the owner has said nothing"
+    )
     hall.seats.remove(owner)
     assert hall.seats.may_speak(thief)
 
@@ -201,10 +220,12 @@ def test_a_token_counts_only_with_the_key_that_registered_it(hall: Hall) -> None
     assert b"3" in hall.seats and b"1" not in hall.seats
 
 
-# --- names of senders --------------------------------------------------------------------------------
+# --- names of senders -----------------------------------------------------------------------------
 
 
-def test_senders_are_named_once_in_the_log_and_always_in_the_rows(caplog: pytest.LogCaptureFixture) -> None:
+def test_senders_are_named_once_in_the_log_and_always_in_the_rows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     faults = PeerFaults("control")
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
@@ -215,4 +236,6 @@ def test_senders_are_named_once_in_the_log_and_always_in_the_rows(caplog: pytest
     assert len(caplog.records) == 10, "a flood of senders is no flood of lines"
     assert len(faults.rows()) == 64
     assert faults.rows()[0].peer == "10.0.1.249" and faults.rows()[0].count == 1
-    assert any("10.0.1.249 sends what is refused (flood, 1 so far)" in line for line in faults.warnings())
+    assert any(
+        "10.0.1.249 sends what is refused (flood, 1 so far)" in line for line in faults.warnings()
+    )

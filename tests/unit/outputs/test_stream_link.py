@@ -1,4 +1,7 @@
-"""A reader's link in simulated time: what it carries arrives fresh, and what would arrive too old is not sent."""
+"""A reader's link in simulated time.
+
+What it carries arrives fresh, and what would arrive too old is not sent.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ MS = 1_000_000
 
 
 class NarrowLink:
-    """A link that carries one picture after the other, and a sender that looks every millisecond, as the relay does.
+    """A link that carries one picture after the other, and a sender that looks every millisecond,
+    as the relay does.
 
     Attributes:
         busy_ms: with one picture. delay_ms: each way. jitter: share by which ``busy_ms`` varies.
@@ -28,11 +32,17 @@ class NarrowLink:
     """
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, busy_ms: float, max_age_ms: float, adaptive: bool = False
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        busy_ms: float,
+        max_age_ms: float,
+        adaptive: bool = False,
     ) -> None:
         self.t_ns = 10**12
         monkeypatch.setattr(subscriber, "now_ns", lambda: self.t_ns)
-        self.reader: Subscriber[int] = Subscriber("token", Register(v=1, camera="front", adaptive=adaptive))
+        self.reader: Subscriber[int] = Subscriber(
+            "token", Register(v=1, camera="front", adaptive=adaptive)
+        )
         self.busy_ms, self.delay_ms, self.jitter = busy_ms, 0.0, 0.0
         self.ages_ms: list[tuple[float, float]] = []
         self.kept_back = self.sent = 0
@@ -74,10 +84,16 @@ class NarrowLink:
 
 @pytest.mark.parametrize(("hz", "max_age_ms"), [(30.0, 500.0), (60.0, 200.0), (20.0, 500.0)])
 @pytest.mark.parametrize(
-    ("delay_share", "jitter", "carried"), [(0.0, 0.0, 0.98), (0.2, 0.0, 0.95), (0.5, 0.0, 0.7), (0.1, 0.4, 0.85)]
+    ("delay_share", "jitter", "carried"),
+    [(0.0, 0.0, 0.98), (0.2, 0.0, 0.95), (0.5, 0.0, 0.7), (0.1, 0.4, 0.85)],
 )
 def test_a_third_of_the_demand_arrives_fresh(
-    hz: float, max_age_ms: float, delay_share: float, jitter: float, carried: float, monkeypatch: pytest.MonkeyPatch
+    hz: float,
+    max_age_ms: float,
+    delay_share: float,
+    jitter: float,
+    carried: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The link's own delay is a share of the time that it needs for a picture."""
     link = NarrowLink(monkeypatch, 3e3 / hz, max_age_ms)
@@ -88,7 +104,9 @@ def test_a_third_of_the_demand_arrives_fresh(
     assert np.median(ages_ms) <= max_age_ms / 2
     assert (ages_ms > max_age_ms).mean() <= 0.01
     queued_ms = ages_ms - link.busy_ms * (1 + jitter) - link.delay_ms - 1e3 / hz
-    assert np.median(queued_ms) < 0.3 * link.busy_ms, "no picture waits in the link for a whole other one"
+    assert np.median(queued_ms) < 0.3 * link.busy_ms, (
+        "no picture waits in the link for a whole other one"
+    )
 
 
 def test_a_link_that_is_quick_enough_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +118,17 @@ def test_a_link_that_is_quick_enough_keeps_nothing_back(monkeypatch: pytest.Monk
     assert link.sent - before == 500 and not link.reader.dropped, "a delay alone takes no picture"
 
 
-def test_a_link_that_is_full_at_hundreds_of_pictures_a_second_has_both_credits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_is_full_at_hundreds_of_pictures_a_second_has_both_credits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     link = NarrowLink(monkeypatch, 3.0, 500.0)
     link.run(3.0, 500.0)
     assert link.kept_back == 0 and link.sent >= 0.98 * 1000
 
 
-def test_what_is_under_way_counts_when_a_picture_would_arrive_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_under_way_counts_when_a_picture_would_arrive_too_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Fresh enough for a link that is free, and not for the rest of the picture before."""
     link = NarrowLink(monkeypatch, 100.0, 118.0)
     link.run(5.0, 100.0)
@@ -144,23 +166,33 @@ def test_a_reader_that_stood_still_is_no_quick_link_and_no_slow_one() -> None:
         assert estimate.busy_ns(t_ns, under_way=True) == 100 * MS
 
 
-@pytest.mark.parametrize(("busy_ms", "fewest", "most"), [(300.0, 14, 16), (1000.0, 9, 11), (3000.0, 4, 6)])
+@pytest.mark.parametrize(
+    ("busy_ms", "fewest", "most"), [(300.0, 14, 16), (1000.0, 9, 11), (3000.0, 4, 6)]
+)
 def test_pictures_that_would_arrive_too_old_are_not_sent_and_the_link_is_tried_again(
     busy_ms: float, fewest: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit of 200 ms: a second after each picture another one shows whether the link is still so slow."""
+    """A limit of 200 ms.
+
+    A second after each picture another one shows whether the link is still so slow.
+    """
     link = NarrowLink(monkeypatch, busy_ms, 200.0)
     link.run(5 * busy_ms / 1e3 + 5.0, 30.0)
     before = link.sent
     while link.sent - before < most and link.t_ns < 10**12 + (5 * busy_ms / 1e3 + 25.0) * 1e9:
         link.run(0.01, 30.0)
-        assert link.reader.in_flight <= 1, "one that is certainly too old behind it finds out nothing"
+        assert link.reader.in_flight <= 1, (
+            "one that is certainly too old behind it finds out nothing"
+        )
     assert fewest <= link.sent - before <= most
     assert link.reader.dropped["too_old"] > 200
     link.busy_ms, begun_s = 20.0, link.t_ns / 1e9
     link.ages_ms.clear()
     link.run(busy_ms / 1e3 + 1.2, 30.0)
-    assert min(t_s for t_s, age in link.ages_ms if age < 60 and t_s > begun_s) < begun_s + busy_ms / 1e3 + 1.1
+    assert (
+        min(t_s for t_s, age in link.ages_ms if age < 60 and t_s > begun_s)
+        < begun_s + busy_ms / 1e3 + 1.1
+    )
 
 
 def test_quality_falls_where_pictures_would_arrive_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,8 +202,13 @@ def test_quality_falls_where_pictures_would_arrive_too_old(monkeypatch: pytest.M
     assert link.reader.encoding_options.quality == 30
 
 
-def test_a_picture_given_up_still_teaches_how_slow_the_link_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By UDP a picture is given up after 300 ms; where every one takes longer, they would pile up in the link."""
+def test_a_picture_given_up_still_teaches_how_slow_the_link_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By UDP a picture is given up after 300 ms.
+
+    Where every one takes longer, they would pile up in the link.
+    """
     t_ns = 10**12
     monkeypatch.setattr(subscriber, "now_ns", lambda: t_ns)
     reader: Subscriber[str] = Subscriber("token", Register(v=1, camera="front", transport="udp"))
@@ -198,20 +235,29 @@ def test_a_picture_given_up_still_teaches_how_slow_the_link_is(monkeypatch: pyte
 
 
 class PacedLink:
-    """A UDP reader's link with a delay each way and a camera at 30 Hz; packets are spread by the sender itself.
+    """A UDP reader's link with a delay each way and a camera at 30 Hz.
+
+    Packets are spread by the sender itself.
 
     Attributes:
-        busy_ms: with one picture; 0 = no limit. delay_ms: each way. late_ms: by which last packets are beyond that.
+        busy_ms: with one picture; 0 = no limit. delay_ms: each way. late_ms: by which last packets
+            are beyond that.
         ages_ms: of pictures on arrival.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, delay_ms: float, late_ms: float = 0.0) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, delay_ms: float, late_ms: float = 0.0
+    ) -> None:
         self.t_ns = self._due_ns = 10**12
         monkeypatch.setattr(subscriber, "now_ns", lambda: self.t_ns)
         for module in (udp_sink, pacing):
             monkeypatch.setattr(module, "machine_ns", lambda: self.t_ns)
-        monkeypatch.setattr("time.sleep", lambda seconds: self._pass(self.t_ns + round(1e9 * seconds)))
-        self.reader: Subscriber[int] = Subscriber("token", Register(v=1, camera="front", transport="udp"))
+        monkeypatch.setattr(
+            "time.sleep", lambda seconds: self._pass(self.t_ns + round(1e9 * seconds))
+        )
+        self.reader: Subscriber[int] = Subscriber(
+            "token", Register(v=1, camera="front", transport="udp")
+        )
         door: Any = SimpleNamespace(send=lambda *_: None)
         self._thread = UdpSubscriberThread(self.reader, SimpleNamespace(), door, 1e8)  # type: ignore[arg-type]
         self.busy_ms, self.delay_ms, self.late_ms = 0.0, delay_ms, late_ms
@@ -234,7 +280,9 @@ class PacedLink:
             self._credits.append((received_ns + round(self.delay_ms * MS), popped[0], received_ns))
 
     def _pass(self, t_ns: int) -> None:
-        while (event_ns := min([self._due_ns, *(due_ns for due_ns, _, _ in self._credits)])) <= t_ns:
+        while (
+            event_ns := min([self._due_ns, *(due_ns for due_ns, _, _ in self._credits)])
+        ) <= t_ns:
             self.t_ns = max(self.t_ns, event_ns)
             if event_ns == self._due_ns:
                 self._frame_id += 1
@@ -249,7 +297,9 @@ class PacedLink:
         self._thread.close()
 
 
-@pytest.mark.parametrize(("delay_ms", "late_ms", "carried_hz"), [(20, 0, 30), (20, 4, 30), (60, 0, 13), (60, 4, 13)])
+@pytest.mark.parametrize(
+    ("delay_ms", "late_ms", "carried_hz"), [(20, 0, 30), (20, 4, 30), (60, 0, 13), (60, 4, 13)]
+)
 def test_a_delay_is_no_slow_link_and_spreads_no_packets(
     delay_ms: float, late_ms: float, carried_hz: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

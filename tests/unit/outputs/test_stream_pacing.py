@@ -20,10 +20,15 @@ from vil_bridge.outputs.stream.udp_rate_control import RateControl
 MS = 1_000_000
 
 
-def passed(limiter: FrameRateLimiter, rate_hz: float, seconds: float, jitter_ns: int = 0) -> list[int]:
+def passed(
+    limiter: FrameRateLimiter, rate_hz: float, seconds: float, jitter_ns: int = 0
+) -> list[int]:
     """Indices of the pictures that got through."""
     period_ns = 1e9 / rate_hz
-    times = [round(i * period_ns) + (jitter_ns if i % 3 else -jitter_ns) for i in range(round(seconds * rate_hz))]
+    times = [
+        round(i * period_ns) + (jitter_ns if i % 3 else -jitter_ns)
+        for i in range(round(seconds * rate_hz))
+    ]
     return [i for i, t_ns in enumerate(times) if limiter.passes(t_ns)]
 
 
@@ -79,7 +84,9 @@ def test_a_single_lost_credit_costs_no_quality() -> None:
     assert low.value == 20, "who wants less than the floor gets that"
 
 
-def reports(rate: RateControl, share_lost: float, seconds: float, start_s: float = 0.0, per_s: int = 1500) -> None:
+def reports(
+    rate: RateControl, share_lost: float, seconds: float, start_s: float = 0.0, per_s: int = 1500
+) -> None:
     for i in range(int(seconds * 30)):
         t_s = start_s + i / 30
         sent = int(per_s * t_s)
@@ -100,7 +107,12 @@ def test_the_rate_has_a_floor_and_nonsense_changes_nothing() -> None:
     reports(rate, 1.0, 60.0)
     assert rate.rate_bps == 0.5e6
     other = RateControl(20e6)
-    for t, highest, received in ((1, 10**18, 5), (10**9, 3, 2**63), (2 * 10**9, 10, 2**60), (3 * 10**9, 0, 0)):
+    for t, highest, received in (
+        (1, 10**18, 5),
+        (10**9, 3, 2**63),
+        (2 * 10**9, 10, 2**60),
+        (3 * 10**9, 0, 0),
+    ):
         other.reported(t, highest, received)
     assert other.rate_bps >= 0.5e6
 
@@ -128,12 +140,16 @@ def test_a_credit_that_does_not_come_back_costs_pictures_for_a_while_only(
 ) -> None:
     t_ns = 10**12
     monkeypatch.setattr(subscriber, "now_ns", lambda: t_ns)
-    reader: Subscriber[str] = Subscriber("token", Register(v=1, camera="front", transport=transport))
+    reader: Subscriber[str] = Subscriber(
+        "token", Register(v=1, camera="front", transport=transport)
+    )
     for frame_id in range(CREDIT + 1):
         reader.enqueue(frame_id, t_ns + frame_id * 10 * MS, "picture")
         assert (reader.pop() is not None) is (frame_id < CREDIT)
     t_ns += limit_ms * MS
-    assert reader.pop() is None and reader.due_ns == t_ns + 1, "no newer picture may come to ask again"
+    assert reader.pop() is None and reader.due_ns == t_ns + 1, (
+        "no newer picture may come to ask again"
+    )
     t_ns += 1
     assert reader.pop() == (CREDIT, "picture")
     assert reader.dropped == {"lost": CREDIT}

@@ -15,9 +15,14 @@ PIXELS = 640 * 480
 
 
 class Simulation:
-    """Renderers that take their time per picture and may fail; an assigner that looks ten times a second."""
+    """Renderers that take their time per picture and may fail.
 
-    def __init__(self, preferences: Mapping[str, RendererPreference], picture_ms: Mapping[str, float]) -> None:
+    An assigner that looks ten times a second.
+    """
+
+    def __init__(
+        self, preferences: Mapping[str, RendererPreference], picture_ms: Mapping[str, float]
+    ) -> None:
         self.assigner = Assigner(preferences)
         self.working = set(picture_ms)
         self.moves: Counter[str] = Counter()
@@ -31,7 +36,9 @@ class Simulation:
             self._t_ns += NS_PER_S // 10
             before = self.places
             self.assigner.update(self._t_ns, self.working, lambda *key: self._measured.get(key))
-            self.moves.update(camera for camera, place in self.places.items() if place != before[camera])
+            self.moves.update(
+                camera for camera, place in self.places.items() if place != before[camera]
+            )
             for camera, renderer in self.places.items():
                 if renderer in self.working:
                     self._measured[camera, renderer] = self._picture_ms[renderer] * MS
@@ -112,7 +119,9 @@ def test_tiny_loads_are_left_alone() -> None:
 
 
 def test_what_others_draw_counts_as_load() -> None:
-    preferences = by_load(2, "a", "b") | {f"own{i}": RendererPreference(("a",), False, 30.0, PIXELS) for i in range(3)}
+    preferences = by_load(2, "a", "b") | {
+        f"own{i}": RendererPreference(("a",), False, 30.0, PIXELS) for i in range(3)
+    }
     world = Simulation(preferences, {"a": 4.0, "b": 4.0})
     world.run(5.0)
     assert {world.places["cam0"], world.places["cam1"]} == {"b"}
@@ -132,7 +141,10 @@ def test_a_dead_renderer_hands_over_at_once_and_gets_work_back_when_trusted() ->
     assert world.drawn == {"b": 4}
     world.run(0.4)
     assert world.drawn == {"a": 2, "b": 2}
-    assert [world.why(camera) for camera, renderer in world.places.items() if renderer == "a"] == ["load", "load"]
+    assert [world.why(camera) for camera, renderer in world.places.items() if renderer == "a"] == [
+        "load",
+        "load",
+    ]
 
 
 def test_cameras_of_a_dead_renderer_are_spread_over_the_others() -> None:
@@ -181,7 +193,9 @@ def test_a_renderer_that_keeps_dying_is_trusted_ever_later() -> None:
     assert world.places == {"front": "a"}, "two minutes without a failure restore the trust"
 
 
-def test_at_the_start_whoever_works_draws_and_the_preferred_one_takes_over_without_a_pause() -> None:
+def test_at_the_start_whoever_works_draws_and_the_preferred_one_takes_over_without_a_pause() -> (
+    None
+):
     world = Simulation(preferring("a", "b"), {"a": 4.0, "b": 4.0})
     world.working = {"b"}
     world.run(0.1)

@@ -1,4 +1,7 @@
-"""What a configuration says about who draws a camera; what a renderer's answers say about its load."""
+"""What a configuration says about who draws a camera.
+
+What a renderer's answers say about its load.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,9 @@ def read(folder: Path, renderer: str) -> BridgeConfig:
         ("auto", ("unity", "hall"), True),
     ],
 )
-def test_a_camera_names_its_renderers(tmp_path: Path, written: str, candidates: tuple[str, ...], by_load: bool) -> None:
+def test_a_camera_names_its_renderers(
+    tmp_path: Path, written: str, candidates: tuple[str, ...], by_load: bool
+) -> None:
     config = read(tmp_path, written)
     camera = config.cameras["front"]
     assert (camera.candidates(config.renderers), camera.by_load) == (candidates, by_load)
@@ -74,32 +79,47 @@ def test_a_camera_names_its_renderers(tmp_path: Path, written: str, candidates: 
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("[hall, untiy]", "no renderer is named 'untiy'; known: unity, hall (did you mean 'unity'?)"),
+        (
+            "[hall, untiy]",
+            "no renderer is named 'untiy'; known: unity, hall (did you mean 'unity'?)",
+        ),
         ("[hall, hall]", "'hall' is listed twice"),
         ("[]", "name at least one renderer"),
     ],
 )
-def test_a_wrong_list_is_told_once_with_its_line(tmp_path: Path, written: str, problem: str) -> None:
+def test_a_wrong_list_is_told_once_with_its_line(
+    tmp_path: Path, written: str, problem: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, written)
-    assert caught.value.problems == [f"{tmp_path}/bridge.yaml:4:11: cameras.front.renderer: {problem}"]
+    assert caught.value.problems == [
+        f"{tmp_path}/bridge.yaml:4:11: cameras.front.renderer: {problem}"
+    ]
 
 
 def test_auto_is_no_renderers_name_and_needs_one(tmp_path: Path) -> None:
     path = tmp_path / "bridge.yaml"
     path.write_text("version: 1\nrenderers: {auto: {type: flightgoggles}}\n")
-    with pytest.raises(ConfigError, match=r"renderers\.auto: 'auto' as a camera's renderer means all of them"):
+    with pytest.raises(
+        ConfigError, match=r"renderers\.auto: 'auto' as a camera's renderer means all of them"
+    ):
         load(path, env={}, resolve=registry.resolve)
     path.write_text("version: 1\ncameras: {front: {renderer: auto}}\n")
-    with pytest.raises(ConfigError, match=r"front\.renderer: 'auto' chooses among the renderers; the file has no"):
+    with pytest.raises(
+        ConfigError, match=r"front\.renderer: 'auto' chooses among the renderers; the file has no"
+    ):
         load(path, env={}, resolve=registry.resolve)
 
 
-# --- load ------------------------------------------------------------------------------------------
+# --- load -----------------------------------------------------------------------------------------
 
 
 def answer(
-    *cameras: tuple[str, int, int], asked_ms: float, came_ms: float, render_ms: float | None, frame_id: int = 1
+    *cameras: tuple[str, int, int],
+    asked_ms: float,
+    came_ms: float,
+    render_ms: float | None,
+    frame_id: int = 1,
 ) -> RenderedFrame:
     """An answer with a picture for each (name, width, height)."""
     images = tuple(
@@ -109,7 +129,9 @@ def answer(
         )
         for name, width, height in cameras
     )
-    request = RenderRequest(frame_id, round(asked_ms * MS), tuple(i.view for i in images), WorldSnapshot(0, ()))
+    request = RenderRequest(
+        frame_id, round(asked_ms * MS), tuple(i.view for i in images), WorldSnapshot(0, ())
+    )
     render_ns = None if render_ms is None else round(render_ms * MS)
     return RenderedFrame(request, round(came_ms * MS), images, render_ns=render_ns)
 
@@ -129,8 +151,11 @@ def test_load_is_what_the_renderer_tells_shared_by_pixels() -> None:
 
 def test_load_of_a_renderer_that_tells_nothing_is_the_time_since_it_had_something_to_do() -> None:
     load_of = RendererLoad()
-    for i in range(5):  # asked 15 ms ahead of each answer, and busy with the one before for 10 of them
-        load_of.add(answer(("front", 4, 4), asked_ms=1000 + 10 * i, came_ms=1015 + 10 * i, render_ms=None))
+    # Asked 15 ms ahead of each answer, and busy with the one before for 10 of them.
+    for i in range(5):
+        load_of.add(
+            answer(("front", 4, 4), asked_ms=1000 + 10 * i, came_ms=1015 + 10 * i, render_ms=None)
+        )
     report = load_of.report(1100 * MS)
     assert report.render_ns == pytest.approx((15 + 4 * 10) / 5 * MS)
 
@@ -152,7 +177,7 @@ def test_old_figures_are_forgotten() -> None:
     assert load_of.report(61 * NS_PER_S).render_ns is None
 
 
-# --- pacing ----------------------------------------------------------------------------------------
+# --- pacing ---------------------------------------------------------------------------------------
 
 
 class Ready:
@@ -186,13 +211,17 @@ class Ready:
 
 def fixed(name: str, rate_hz: float = 30.0) -> BridgeCamera:
     """A small camera that nothing carries and nothing warps."""
-    return BridgeCamera(CameraModel(name, 8, 8, 1.0), "world", Transform.identity(), rate_hz, compensate="none")
+    return BridgeCamera(
+        CameraModel(name, 8, 8, 1.0), "world", Transform.identity(), rate_hz, compensate="none"
+    )
 
 
 def test_a_slower_camera_is_due_at_once_and_then_in_its_share_of_the_ticks() -> None:
     client = Ready("unity")
     cameras = [fixed("fast", 40.0), fixed("slow", 10.0)]
-    scheduler = Scheduler(client, cameras, World({}, []), lambda _camera: True, lambda _camera, _t_ns: None)
+    scheduler = Scheduler(
+        client, cameras, World({}, []), lambda _camera: True, lambda _camera, _t_ns: None
+    )
     for _ in range(12):
         scheduler.tick(now_ns(), 0)
     assert [tick for tick, due in enumerate(client.due, 1) if "slow" in due] == [1, 4, 8, 12]
@@ -216,8 +245,14 @@ def test_only_a_camera_with_a_renderer_for_itself_needs_no_thread(
     renderers_of: dict[str, tuple[str, ...]], threads: set[str]
 ) -> None:
     world = World({}, [])
-    relays = {name: CameraRelay(fixed(name), world, Collected(), FrameLedger(), Meter()) for name in renderers_of}
-    preferences = {name: RendererPreference(renderers, False, 30.0, 64) for name, renderers in renderers_of.items()}
+    relays = {
+        name: CameraRelay(fixed(name), world, Collected(), FrameLedger(), Meter())
+        for name in renderers_of
+    }
+    preferences = {
+        name: RendererPreference(renderers, False, 30.0, 64)
+        for name, renderers in renderers_of.items()
+    }
     clients = {name: Ready(name) for name in "ab"}
     assert RendererPool(clients, relays, preferences, world, waits=False).busy_s().keys() == threads
     for relay in relays.values():
@@ -241,7 +276,7 @@ async def test_a_stopped_pool_wakes_the_threads_that_wait(monkeypatch: pytest.Mo
     client.close()
 
 
-# --- hand-over -------------------------------------------------------------------------------------
+# --- hand-over ------------------------------------------------------------------------------------
 
 
 class Collected:
@@ -284,8 +319,17 @@ def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
     sink = Collected()
     relay = CameraRelay(fixed("front"), World({}, []), sink, FrameLedger(), Meter())
     now_ms = now_ns() / MS
-    for frame_id in (10, 12, 11, 12, 13):  # 11 is the last answer of the renderer that lost the camera
-        relay.offer(answer(("front", 8, 8), asked_ms=now_ms, came_ms=now_ms + 1e-3, render_ms=1, frame_id=frame_id))
+    # 11 is the last answer of the renderer that lost the camera.
+    for frame_id in (10, 12, 11, 12, 13):
+        relay.offer(
+            answer(
+                ("front", 8, 8),
+                asked_ms=now_ms,
+                came_ms=now_ms + 1e-3,
+                render_ms=1,
+                frame_id=frame_id,
+            )
+        )
         relay.step()
     relay.close()
     assert sink.ids == [10, 12, 13]
@@ -298,7 +342,15 @@ def test_wakes_of_other_threads_cost_one_step_and_a_frame_of_its_own_none() -> N
     now_ms = now_ns() / MS
 
     def offer(frame_id: int) -> None:
-        relay.offer(answer(("front", 8, 8), asked_ms=now_ms, came_ms=now_ms + 1e-3, render_ms=1, frame_id=frame_id))
+        relay.offer(
+            answer(
+                ("front", 8, 8),
+                asked_ms=now_ms,
+                came_ms=now_ms + 1e-3,
+                render_ms=1,
+                frame_id=frame_id,
+            )
+        )
 
     wakers = [threading.Thread(target=relay.wake) for _ in range(8)]
     for thread in wakers:

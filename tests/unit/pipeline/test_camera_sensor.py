@@ -22,7 +22,11 @@ from vil_bridge.pipeline.sensor.pixel_array import PixelArray
 from vil_bridge.pipeline.sensor.stage import SensorStage
 
 MODEL = CameraModel("front", 320, 240, 1.2)
-EVEN: dict[str, Any] = {"response_nonuniformity": 0.0, "dark_nonuniformity_e": 0.0, "dark_current_e_s": 0.0}
+EVEN: dict[str, Any] = {
+    "response_nonuniformity": 0.0,
+    "dark_nonuniformity_e": 0.0,
+    "dark_current_e_s": 0.0,
+}
 FINE = ImageSensor(**EVEN, adc_bits=16, full_well_e=12_000.0, read_noise_e=8.0)
 """Its ADC adds nothing to see."""
 
@@ -31,7 +35,9 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(seed))
 
 
-def electrons(sensor: ImageSensor, mean_e: float, seeds: tuple[int, int] = (1, 2)) -> list[FloatArray]:
+def electrons(
+    sensor: ImageSensor, mean_e: float, seeds: tuple[int, int] = (1, 2)
+) -> list[FloatArray]:
     """Two pictures of an even surface that gives each pixel that many electrons."""
     pixels = PixelArray(sensor, MODEL, 7)
     exposure = Exposure(0.01, 1.0)
@@ -48,7 +54,8 @@ def test_photon_transfer_has_the_slope_of_the_gain_and_the_read_noise_at_zero() 
     means_e = np.array([0.0, 50.0, 200.0, 1000.0, 3000.0, 6000.0, 9000.0])
     measured = [electrons(FINE, mean) for mean in means_e]
     mean = np.array([np.mean(pair) for pair in measured])
-    variance = np.array([0.5 * np.var(a - b) for a, b in measured])  # of the difference: without the fixed pattern
+    # Of the difference: without the fixed pattern.
+    variance = np.array([0.5 * np.var(a - b) for a, b in measured])
     assert mean == pytest.approx(means_e, rel=0.002, abs=0.2)
     slope, intercept = np.polyfit(mean, variance, 1, w=1.0 / variance)
     assert slope == pytest.approx(1.0, rel=0.01)
@@ -99,10 +106,14 @@ def test_the_well_is_full_and_the_adc_has_its_bits() -> None:
 
 @pytest.mark.parametrize("mosaic", [m for m in Mosaic if m is not Mosaic.MONO])
 @pytest.mark.parametrize("balance", ["fixed", "off"])
-def test_demosaiced_colours_of_an_even_patch_are_those_that_were_drawn(mosaic: Mosaic, balance: str) -> None:
+def test_demosaiced_colours_of_an_even_patch_are_those_that_were_drawn(
+    mosaic: Mosaic, balance: str
+) -> None:
     drawn = full(0, 3)
     drawn[...] = (200, 120, 60)
-    sensor = replace(FINE, mosaic=mosaic, white_balance=balance, exposure_s=FINE.full_well_e / FINE.white_e_s)
+    sensor = replace(
+        FINE, mosaic=mosaic, white_balance=balance, exposure_s=FINE.full_well_e / FINE.white_e_s
+    )
     made = ImageChain(sensor, MODEL, 1).picture(drawn, 0, rng(1))
     assert made.shape == drawn.shape
     response = np.ones(3) if balance == "fixed" else np.array(sensor.channel_response)
@@ -133,7 +144,9 @@ def test_automatic_exposure_follows_with_its_time_constant() -> None:
     chain.picture(full(188), 0, rng(1))
     light = [linear(chain.picture(full(137), k * 100_000_000, rng(k))).mean() for k in range(1, 6)]
     missing_ev = np.log2(0.18 / np.array(light))
-    assert missing_ev[1:] / missing_ev[:-1] == pytest.approx(np.full(4, math.exp(-1.0 / 3.0)), abs=0.05)
+    assert missing_ev[1:] / missing_ev[:-1] == pytest.approx(
+        np.full(4, math.exp(-1.0 / 3.0)), abs=0.05
+    )
 
 
 def test_vignetting_takes_its_share_of_light_from_the_corners() -> None:
@@ -164,7 +177,8 @@ def test_glare_leaves_even_light_alone_and_lifts_the_black_next_to_a_window() ->
     half = np.zeros((240, 320), np.float32)
     half[:, :160] = 0.5
     veiled = with_glare(half.copy(), 0.1)
-    # Half of the share is a Gaussian of a quarter of the width; its integral beyond a distance is an error function.
+    # Half of the share is a Gaussian of a quarter of the width; its integral beyond a distance is
+    # an error function.
     expected = 0.5 * 0.1 * 0.5 * 0.5 * math.erfc(80.0 / 80.0 / math.sqrt(2.0))
     assert veiled[120, 240] == pytest.approx(expected, rel=0.1)
 
@@ -187,16 +201,25 @@ def test_a_white_sky_throws_no_ghosts() -> None:
 
 
 def test_photons_are_those_of_the_light_before_the_tone_curve() -> None:
-    """A drawn level that the curve rolled off has the electrons of its light; noise-free it comes back to a level."""
+    """A drawn level that the curve rolled off has the electrons of its light.
+
+    noise-free it comes back to a level.
+    """
     lights = np.array([0.02, 0.1, 0.3, 1.0, 2.0])
-    shown = np.rint(255.0 * toned(np.where(lights > 0, 1.055 * lights ** (1.0 / 2.4) - 0.055, 0.0))).astype(np.uint8)
+    shown = np.rint(
+        255.0 * toned(np.where(lights > 0, 1.055 * lights ** (1.0 / 2.4) - 0.055, 0.0))
+    ).astype(np.uint8)
     sensor = replace(FINE, full_well_e=1e6, read_noise_e=0.0, exposure_s=0.2 * 1e6 / FINE.white_e_s)
     chain = ImageChain(sensor, MODEL, 7)
     for light, level in zip(lights.tolist(), shown.tolist(), strict=True):
         raw = chain.raw(full(level), 0, rng(1), tone_curve=True).astype(float) - chain.pixels.black
         next_level = abs(float(np.diff(light_of_levels(tone_curve=True)[level - 1 : level + 1])[0]))
-        assert raw.mean() / chain.pixels.raw_per_e == pytest.approx(0.2e6 * light, abs=0.2e6 * next_level)
-        assert raw.std() / chain.pixels.raw_per_e == pytest.approx(math.sqrt(0.2e6 * light), rel=0.1)
+        assert raw.mean() / chain.pixels.raw_per_e == pytest.approx(
+            0.2e6 * light, abs=0.2e6 * next_level
+        )
+        assert raw.std() / chain.pixels.raw_per_e == pytest.approx(
+            math.sqrt(0.2e6 * light), rel=0.1
+        )
 
 
 def test_a_bright_sky_below_the_white_of_the_tone_curve_is_no_lamp() -> None:
@@ -216,20 +239,26 @@ def test_jpeg_costs_what_its_quality_says(quality: int, least_db: float) -> None
     assert made.shape == pixels.shape and not np.array_equal(made, pixels)
     error = np.mean((made.astype(float) - pixels) ** 2)
     assert 10.0 * math.log10(255.0**2 / error) > least_db
-    sizes = [len(simplejpeg.encode_jpeg(pixels, quality=q, colorsubsampling="420")) for q in (30, 75, 95)]
+    sizes = [
+        len(simplejpeg.encode_jpeg(pixels, quality=q, colorsubsampling="420")) for q in (30, 75, 95)
+    ]
     assert sizes == sorted(sizes)
 
 
 def test_the_same_instant_has_the_same_bits_and_each_camera_its_own_noise() -> None:
     sensor = replace(FINE, exposure_s=0.005)
-    stages = [SensorStage(replace(MODEL, name=name), sensor, None) for name in ("front", "front", "back")]
+    stages = [
+        SensorStage(replace(MODEL, name=name), sensor, None) for name in ("front", "front", "back")
+    ]
     one, again, other = (s.picture(Modality.GRAY, full(128), 5, lambda: None) for s in stages)
     later = stages[0].picture(Modality.GRAY, full(128), 6, lambda: None)
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other) and not np.array_equal(one, later)
 
 
-@pytest.mark.parametrize(("mosaic", "modality"), [(Mosaic.MONO, Modality.RGB), (Mosaic.RGGB, Modality.GRAY)])
+@pytest.mark.parametrize(
+    ("mosaic", "modality"), [(Mosaic.MONO, Modality.RGB), (Mosaic.RGGB, Modality.GRAY)]
+)
 def test_a_picture_has_the_shape_of_what_was_asked_for(mosaic: Mosaic, modality: Modality) -> None:
     stage = SensorStage(MODEL, replace(FINE, mosaic=mosaic), None)
     rendered = full(128, 3 if modality is Modality.RGB else 0)

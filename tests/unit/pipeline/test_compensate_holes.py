@@ -1,4 +1,7 @@
-"""Filling of holes: the farthest neighbour in sight of each, and the way back to the edge of the background."""
+"""Filling of holes.
+
+The farthest neighbour in sight of each, and the way back to the edge of the background.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ _Float32 = npt.NDArray[np.float32]
 
 
 def by_hand(holes: BoolArray, z_m: _Float32, row: int, column: int) -> tuple[int, int] | None:
-    """Go left, right, up and down from a hole until something is known; of the far ones the nearest."""
+    """Go left, right, up and down from a hole until something is known.
+
+    Of the far ones the nearest.
+    """
     met = []
     for down, right in ((0, -1), (0, 1), (-1, 0), (1, 0)):
         r, c, steps = row, column, 0
@@ -49,25 +55,44 @@ def test_the_background_of_every_hole_is_found() -> None:
 
 
 def test_behind_a_post_the_wall_goes_on_though_the_post_is_nearer() -> None:
-    """A row: post, hole, hole, hole, wall. Every hole belongs to the wall; with walls at both ends, to the nearer."""
+    """A row: post, hole, hole, hole, wall.
+
+    Every hole belongs to the wall; with walls at both ends, to the nearer.
+    """
     holes = np.array([[False, True, True, True, False]])
-    for depths, edges in (([1, 0, 0, 0, 6], [4, 4, 4]), ([6, 0, 0, 0, 1], [0, 0, 0]), ([6, 0, 0, 0, 5.7], [0, 0, 4])):
+    for depths, edges in (
+        ([1, 0, 0, 0, 6], [4, 4, 4]),
+        ([6, 0, 0, 0, 1], [0, 0, 0]),
+        ([6, 0, 0, 0, 5.7], [0, 0, 4]),
+    ):
         for turned in (False, True):
             z_m = np.array([depths], np.float32)
             found = background_of(holes.T, z_m.T) if turned else background_of(holes, z_m)
-            along, across = (found.edge_row, found.edge_column) if turned else (found.edge_column, found.edge_row)
+            along, across = (
+                (found.edge_row, found.edge_column)
+                if turned
+                else (found.edge_column, found.edge_row)
+            )
             assert along.tolist()[::2] == edges[::2] and not across.any()
             assert along[1] in {edges[1], 4 if depths[4] == 5.7 else edges[1]}
 
 
 def test_a_picture_that_is_one_hole_has_no_background() -> None:
-    assert all(len(part) == 0 for part in background_of(np.ones((4, 5), np.bool_), np.ones((4, 5), np.float32)))
+    assert all(
+        len(part) == 0
+        for part in background_of(np.ones((4, 5), np.bool_), np.ones((4, 5), np.float32))
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("ends_px", [(40.0, 100.0), (100.0, 40.0)])
-def test_the_background_is_taken_where_it_first_comes_into_sight(axis: int, ends_px: tuple[float, float]) -> None:
-    """On the way from behind a post, 30 to 70 pixels, to the edge: the first of the wall, within a 15th of the way."""
+def test_the_background_is_taken_where_it_first_comes_into_sight(
+    axis: int, ends_px: tuple[float, float]
+) -> None:
+    """On the way from behind a post, 30 to 70 pixels, to the edge.
+
+    The first of the wall, within a 15th of the way.
+    """
 
     def depth_m_at(x: _Float32, y: _Float32) -> _Float32:
         place = y if axis else x
@@ -86,6 +111,17 @@ def test_the_background_is_taken_where_it_first_comes_into_sight(axis: int, ends
 def test_a_point_in_sight_stays_and_one_never_in_sight_takes_the_edge() -> None:
     hidden, edge = np.array([[10.0], [20.0]], np.float32), np.array([[40.0], [5.0]], np.float32)
     z_m = np.array([6.0], np.float32)
-    for depth_m, expected in ((6.0, hidden), (5.6, hidden), (9.0, hidden), (2.0, edge), (5.0, edge)):
-        found = last_visible(lambda x, y, m=depth_m: np.full(x.shape, m, np.float32), hidden, edge, z_m)  # type: ignore[misc]
+    for depth_m, expected in (
+        (6.0, hidden),
+        (5.6, hidden),
+        (9.0, hidden),
+        (2.0, edge),
+        (5.0, edge),
+    ):
+        found = last_visible(
+            lambda x, y, m=depth_m: np.full(x.shape, m, np.float32),
+            hidden,
+            edge,
+            z_m,  # type: ignore[misc]
+        )
         np.testing.assert_array_equal(found, expected)

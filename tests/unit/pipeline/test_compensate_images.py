@@ -1,4 +1,7 @@
-"""The late warp on pictures: ramps, flipped buffers, depth pictures, and a scene seen from two places."""
+"""The late warp on pictures.
+
+Ramps, flipped buffers, depth pictures, and a scene seen from two places.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,12 @@ from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import CameraModel, FloatArray, Modality
 from vil_bridge.pipeline.warp.compensator import Compensator, Method
 from vil_bridge.pipeline.warp.depth_reprojection import render_map
-from vil_bridge.pipeline.warp.homography import homography, rotation_translation, valid_fraction, warp
+from vil_bridge.pipeline.warp.homography import (
+    homography,
+    rotation_translation,
+    valid_fraction,
+    warp,
+)
 from vil_bridge.pipeline.warp.opencv_remap import by_homography, by_map
 from vil_bridge.pipeline.warp.plane_fit import FittedPlane, median_depth
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
@@ -51,7 +59,9 @@ def test_warped_ramp_shows_the_coordinates_of_the_map() -> None:
         valid = valid_fraction(H, SIZE, SIZE)
         warped = warp(ramp, H, SIZE, valid, cv2.INTER_LINEAR)
         assert np.abs(warped - expected)[ok].max() < tolerance
-    assert valid == pytest.approx(((x > -0.5) & (x < 319.5) & (y > -0.5) & (y < 239.5)).mean(), abs=0.01)
+    assert valid == pytest.approx(
+        ((x > -0.5) & (x < 319.5) & (y > -0.5) & (y < 239.5)).mean(), abs=0.01
+    )
 
 
 def test_coarse_grid_of_a_plane_equals_its_homography() -> None:
@@ -72,7 +82,10 @@ WALL_M, BOX_M = 6.0, 2.5  # z-planes of the render camera; the box covers -0.8 <
 
 
 def cast(T_render_camera: Transform) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16]]:
-    """RGB and depth of a wall and a box, seen from anywhere; smooth colours in the render camera's axes."""
+    """RGB and depth of a wall and a box, seen from anywhere.
+
+    Smooth colours in the render camera's axes.
+    """
     u, v = ramps()
     rays = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ np.linalg.inv(K).T
     R, p = T_render_camera.rotation(), T_render_camera.p_m
@@ -126,7 +139,9 @@ def test_flipped_buffers_give_the_same_picture(mode: Method) -> None:
     flipped, flipped_depth = PICTURE[::-1].copy()[::-1], DEPTH[::-1].copy()[::-1]
     assert flipped.strides[0] < 0
     for image, upright in ((flipped, PICTURE), (flipped_depth, DEPTH)):
-        got = Compensator().compensate(image, K, RENDER, NOW, mode, flipped_depth).pixels.astype(int)
+        got = (
+            Compensator().compensate(image, K, RENDER, NOW, mode, flipped_depth).pixels.astype(int)
+        )
         expected = Compensator().compensate(upright, K, RENDER, NOW, mode, DEPTH).pixels.astype(int)
         # Equal but for rounding: nearest neighbours may tie, blends may round.
         close = np.abs(got - expected) <= 1
@@ -154,7 +169,9 @@ def test_missing_depth_falls_back_and_says_so() -> None:
     blind = compensator.compensate(PICTURE, K, RENDER, NOW, "reproject")
     assert (blind.method, blind.d_m) == ("homography", 8.0)
     compensator.compensate(PICTURE, K, RENDER, NOW, "homography", DEPTH)
-    assert compensator.compensate(PICTURE, K, RENDER, NOW, "homography").d_m == pytest.approx(WALL_M, rel=1e-3)
+    assert compensator.compensate(PICTURE, K, RENDER, NOW, "homography").d_m == pytest.approx(
+        WALL_M, rel=1e-3
+    )
     assert Compensator(5.0).compensate(PICTURE, K, RENDER, NOW, "homography", DEPTH).d_m == 5.0
 
 
@@ -176,14 +193,22 @@ def test_metres_are_a_depth_picture_too(modality: Modality | None) -> None:
 
 
 def test_numbers_of_things_are_not_mixed_when_named_so() -> None:
-    """16 bits without a name are depths; instances are numbers, and none comes up that was not there."""
+    """16 bits without a name are depths.
+
+    Instances are numbers, and none comes up that was not there.
+    """
     numbers = np.where(DEPTH < 4 * 655.35, 700, 9000).astype(np.uint16)
-    result = Compensator(WALL_M).compensate(numbers, K, RENDER, NOW, "homography", DEPTH, modality=Modality.INSTANCE)
+    result = Compensator(WALL_M).compensate(
+        numbers, K, RENDER, NOW, "homography", DEPTH, modality=Modality.INSTANCE
+    )
     assert set(np.unique(result.pixels).tolist()) == {0, 700, 9000}
 
 
 def test_each_camera_matrix_and_size_counts() -> None:
-    """One compensator, pictures of several cameras in turn: unequal focal lengths and a centre off the middle."""
+    """One compensator, pictures of several cameras in turn.
+
+    Unequal focal lengths and a centre off the middle.
+    """
     compensator = Compensator(4.0)
     for width, height, fx, fy, cx, cy in (
         (320, 240, 300.0, 200.0, 150.0, 130.0),
@@ -193,7 +218,8 @@ def test_each_camera_matrix_and_size_counts() -> None:
         matrix = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
         u, v = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
         ray = np.stack(((u - cx) / fx, (v - cy) / fy, np.ones_like(u)), axis=-1)
-        # A smooth pattern on the plane; at each pixel shown, the point of the plane that its ray meets.
+        # A smooth pattern on the plane; at each pixel shown, the point of the plane that its ray
+        # meets.
         there = ray @ MOTION.rotation().T
         met = MOTION.p_m + there * ((4.0 - MOTION.p_m[2]) / there[..., 2])[..., None]
         image, expected = (
@@ -226,7 +252,10 @@ def test_corner_of_gray_picture_with_depth_of_constant_plane() -> None:
 
 @pytest.mark.parametrize("flipped", [False, True], ids=["upright", "upside-down"])
 def test_rgb_is_sampled_as_opencv_does_bit_by_bit(flipped: bool) -> None:
-    """Four channels at once is only a quicker way; also with another size after it, from kept memory."""
+    """Four channels at once is only a quicker way.
+
+    Also with another size after it, from kept memory.
+    """
     rng = np.random.default_rng(5)
     H = np.array([[0.97, 0.03, 4.0], [-0.02, 1.01, -3.0], [2e-5, -1e-5, 1.0]])
     for height, width in ((48, 64), (96, 80), (48, 64)):
@@ -234,18 +263,26 @@ def test_rgb_is_sampled_as_opencv_does_bit_by_bit(flipped: bool) -> None:
         given = image[::-1].copy()[::-1] if flipped else image
         first = by_homography(given, H, (width, height), cv2.INTER_LINEAR)
         want = cv2.warpPerspective(image, H, (width, height))
-        assert np.abs(first.astype(int) - want).max() <= flipped  # a flip is folded into the numbers of H
+        # A flip is folded into the numbers of H.
+        assert np.abs(first.astype(int) - want).max() <= flipped
         u, v = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
         x, y = 0.9 * u + 3.3, 0.9 * v + 0.01 * u - 2.2
         mapped = by_map(given, x, y, cv2.INTER_LINEAR, (0, 0, 0, 0))
-        assert np.abs(mapped.astype(int) - cv2.remap(image, x, y, cv2.INTER_LINEAR)).max() <= flipped
+        assert (
+            np.abs(mapped.astype(int) - cv2.remap(image, x, y, cv2.INTER_LINEAR)).max() <= flipped
+        )
         again = by_homography(given, np.eye(3), (width, height), cv2.INTER_LINEAR)
         np.testing.assert_array_equal(again, image)
-        assert np.abs(first.astype(int) - want).max() <= flipped, "a delivered picture is not overwritten"
+        assert np.abs(first.astype(int) - want).max() <= flipped, (
+            "a delivered picture is not overwritten"
+        )
 
 
 def test_an_upside_down_picture_is_not_copied() -> None:
-    """OpenCV copies what does not lie in memory row after row; the result is all that needs memory."""
+    """OpenCV copies what does not lie in memory row after row.
+
+    The result is all that needs memory.
+    """
     image = np.zeros((1000, 1000), np.uint8)[::-1]
     tracemalloc.start()
     by_homography(image, np.eye(3), (1000, 1000), cv2.INTER_LINEAR)

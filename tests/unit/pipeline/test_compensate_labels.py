@@ -30,12 +30,16 @@ def checkered(low: int, high: int) -> ImageArray:
 def test_no_id_appears_that_was_not_there(method: Method, flipped: bool) -> None:
     ids = checkered(3, 60_000)
     stored = np.ascontiguousarray(ids[::-1])[::-1] if flipped else ids
-    got = Compensator(3.0).compensate(stored, K, HERE, TURNED, method, DEPTH, modality=Modality.SEMANTIC)
+    got = Compensator(3.0).compensate(
+        stored, K, HERE, TURNED, method, DEPTH, modality=Modality.SEMANTIC
+    )
     assert got.method == method and got.pixels.dtype == np.uint16
     assert set(np.unique(got.pixels).tolist()) <= {0, 3, 60_000}
     # The ids lie where a picture of the same squares shows them.
     gray = (
-        Compensator(3.0).compensate(np.where(ids == 3, 0, 255).astype(np.uint8), K, HERE, TURNED, method, DEPTH).pixels
+        Compensator(3.0)
+        .compensate(np.where(ids == 3, 0, 255).astype(np.uint8), K, HERE, TURNED, method, DEPTH)
+        .pixels
     )
     inside = np.s_[6:-6, 8:-8]
     clear = (gray < 30) | (gray > 225)
@@ -46,8 +50,12 @@ def test_no_id_appears_that_was_not_there(method: Method, flipped: bool) -> None
 @pytest.mark.parametrize(("method", "plane_m"), [("rotation", 8.0), ("homography", 3.0)])
 def test_an_id_is_not_a_depth(method: Method, plane_m: float) -> None:
     compensator = Compensator()
-    compensator.compensate(checkered(1, 2), K, HERE, TURNED, method, DEPTH, modality=Modality.SEMANTIC)
-    after = compensator.compensate(checkered(1, 2), K, HERE, TURNED, "homography", modality=Modality.SEMANTIC)
+    compensator.compensate(
+        checkered(1, 2), K, HERE, TURNED, method, DEPTH, modality=Modality.SEMANTIC
+    )
+    after = compensator.compensate(
+        checkered(1, 2), K, HERE, TURNED, "homography", modality=Modality.SEMANTIC
+    )
     assert after.d_m == pytest.approx(plane_m, rel=1e-3)
 
 

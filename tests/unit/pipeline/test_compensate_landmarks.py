@@ -1,4 +1,7 @@
-"""Beacons of a warped picture stand where the warped camera sees them: projected by OpenCV, and row by row."""
+"""Beacons of a warped picture stand where the warped camera sees them.
+
+Projected by OpenCV, and row by row.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ T_NOW = Transform(
 )
 
 
-def seen(camera: CameraModel, T_world_camera: Transform, p_world_m: FloatArray) -> tuple[float, float, float]:
+def seen(
+    camera: CameraModel, T_world_camera: Transform, p_world_m: FloatArray
+) -> tuple[float, float, float]:
     """Pixel and z-depth by OpenCV."""
     X = T_world_camera.inverse().apply(p_world_m)
     bent = np.zeros(5) if camera.distortion is None else np.array(camera.distortion.coefficients)
@@ -38,7 +43,9 @@ def rendered_of(camera: CameraModel) -> CameraModel:
     return rendered_model(camera, math.radians(5.0), bends=True)
 
 
-@pytest.mark.parametrize("lens", [None, Distortion(LensModel.PLUMB_BOB, RADTAN)], ids=["pinhole", "radtan"])
+@pytest.mark.parametrize(
+    "lens", [None, Distortion(LensModel.PLUMB_BOB, RADTAN)], ids=["pinhole", "radtan"]
+)
 def test_a_beacon_moves_with_the_picture(lens: Distortion | None) -> None:
     camera = replace(CAMERA, distortion=lens)
     rendered = rendered_of(camera)
@@ -53,7 +60,9 @@ def test_a_beacon_moves_with_the_picture(lens: Distortion | None) -> None:
 def test_a_beacon_belongs_to_the_row_that_shows_it() -> None:
     turn = np.array([0.0, 0.08, 0.0])
     poses = tuple(
-        Transform(T_RENDER.p_m, np.asarray(q_mul(T_RENDER.q_xyzw, q_exp(turn * (k / (KNOTS - 1) - 0.5)))))
+        Transform(
+            T_RENDER.p_m, np.asarray(q_mul(T_RENDER.q_xyzw, q_exp(turn * (k / (KNOTS - 1) - 0.5))))
+        )
         for k in range(KNOTS)
     )
     p_world_m = T_RENDER.apply(np.array([0.4, -1.2, 3.0]))
@@ -67,9 +76,15 @@ def test_a_beacon_belongs_to_the_row_that_shows_it() -> None:
 
 
 def test_a_beacon_that_left_the_picture_has_no_place() -> None:
-    T_turned = Transform(T_RENDER.p_m, np.asarray(q_mul(T_RENDER.q_xyzw, q_exp(np.array([0.0, 1.0, 0.0])))))
-    warp = Compensator(4.0).frame(ViewGeometry(CAMERA), T_RENDER, ShutterPoses((T_turned,)), "homography")
+    T_turned = Transform(
+        T_RENDER.p_m, np.asarray(q_mul(T_RENDER.q_xyzw, q_exp(np.array([0.0, 1.0, 0.0]))))
+    )
+    warp = Compensator(4.0).frame(
+        ViewGeometry(CAMERA), T_RENDER, ShutterPoses((T_turned,)), "homography"
+    )
     assert warp.place(20.0, 240.0, 3.0) is None
     T_behind = Transform(T_RENDER.apply(np.array([0.0, 0.0, 5.0])), T_RENDER.q_xyzw)
-    warp = Compensator(4.0).frame(ViewGeometry(CAMERA), T_RENDER, ShutterPoses((T_behind,)), "homography")
+    warp = Compensator(4.0).frame(
+        ViewGeometry(CAMERA), T_RENDER, ShutterPoses((T_behind,)), "homography"
+    )
     assert warp.place(320.0, 240.0, 3.0) is None

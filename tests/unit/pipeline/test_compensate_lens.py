@@ -51,7 +51,9 @@ def by_opencv(model: CameraModel, rays: FloatArray) -> FloatArray:
     if model.distortion.model is LensModel.PLUMB_BOB:
         seen: Any = cv2.projectPoints(rays, np.zeros(3), np.zeros(3), model.K, coefficients)[0]
     else:
-        seen = cv2.fisheye.projectPoints(rays[:, None], np.zeros(3), np.zeros(3), model.K, coefficients)[0]
+        seen = cv2.fisheye.projectPoints(
+            rays[:, None], np.zeros(3), np.zeros(3), model.K, coefficients
+        )[0]
     pixels: FloatArray = np.asarray(seen, np.float64).reshape(-1, 2)
     return pixels
 
@@ -77,13 +79,17 @@ def test_the_map_undoes_opencvs_lens(lens: str, moves: bool) -> None:
     now, plane = (NOW, FittedPlane(3.0)) if moves else (HERE, None)
     motion = ShutterPoses((now,)).motion_from(HERE, geometry.nodes.rows, shown.height_px)
     found = render_map(geometry, motion, plane)
-    u, v = np.meshgrid(np.linspace(5, rendered.width_px - 6, 40), np.linspace(5, rendered.height_px - 6, 30))
+    u, v = np.meshgrid(
+        np.linspace(5, rendered.width_px - 6, 40), np.linspace(5, rendered.height_px - 6, 30)
+    )
     source = np.stack((u.ravel(), v.ravel()), axis=1)
     rays = np.column_stack((source, np.ones(len(source)))) @ np.linalg.inv(rendered.K).T
     R_rn, dp = rotation_translation(HERE, now)
     X_now = (rays * 3.0 - dp) @ R_rn
     pixels = by_opencv(shown, X_now)
-    inside = (pixels > 1).all(axis=1) & (pixels < (shown.width_px - 2, shown.height_px - 2)).all(axis=1)
+    inside = (pixels > 1).all(axis=1) & (pixels < (shown.width_px - 2, shown.height_px - 2)).all(
+        axis=1
+    )
     assert inside.mean() > 0.5
     for axis, plane_px in enumerate((found.x_px, found.y_px)):
         assert np.abs(sampled(plane_px, pixels[inside]) - source[inside, axis]).max() < 0.02
@@ -123,7 +129,12 @@ def test_a_lens_without_distortion_is_the_homography() -> None:
 
 @pytest.mark.parametrize(
     ("margin_deg", "size_px", "fov_deg", "area"),
-    [(2, (1098, 827), 74, 1.15), (3, (1137, 857), 76, 1.24), (5, (1220, 920), 80, 1.43), (8, (1356, 1023), 86, 1.76)],
+    [
+        (2, (1098, 827), 74, 1.15),
+        (3, (1137, 857), 76, 1.24),
+        (5, (1220, 920), 80, 1.43),
+        (8, (1356, 1023), 86, 1.76),
+    ],
 )
 def test_margins_are_those_of_the_table(
     margin_deg: float, size_px: tuple[int, int], fov_deg: float, area: float
@@ -153,9 +164,13 @@ def rotated(rotvec_deg: tuple[float, float, float]) -> Transform:
     return HERE @ Transform(np.zeros(3), q_exp(np.radians(rotvec_deg)))
 
 
-@pytest.mark.parametrize("model", [CameraModel("f", 320, 240, 1.2), LENSES["plumb_bob"]], ids=["ideal", "lens"])
+@pytest.mark.parametrize(
+    "model", [CameraModel("f", 320, 240, 1.2), LENSES["plumb_bob"]], ids=["ideal", "lens"]
+)
 @pytest.mark.parametrize("rotvec_deg", [(4, 0, 0), (-4, 0, 0), (0, 4, 0), (0, -4, 0)])
-def test_no_border_is_black_within_the_margin(model: CameraModel, rotvec_deg: tuple[float, float, float]) -> None:
+def test_no_border_is_black_within_the_margin(
+    model: CameraModel, rotvec_deg: tuple[float, float, float]
+) -> None:
     now = rotated(rotvec_deg)
     covered = []
     for margin_deg in (0.0, 4.0):
@@ -180,7 +195,9 @@ def test_the_raw_picture_is_a_view_of_the_wide_one() -> None:
     # The pixel on the optical axis is the same one.
     rx, ry = geometry.rendered.intrinsics_px[2:]
     assert geometry.window is not None
-    assert (rx - geometry.window[1].start, ry - geometry.window[0].start) == pytest.approx((150.0, 130.25))
+    assert (rx - geometry.window[1].start, ry - geometry.window[0].start) == pytest.approx(
+        (150.0, 130.25)
+    )
 
 
 @pytest.mark.parametrize("mode", ["rotation", "homography", "reproject"])

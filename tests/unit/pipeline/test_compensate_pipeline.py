@@ -1,4 +1,7 @@
-"""The late warp where frames pass: pairs, margins, fallbacks, beacons, artificial delays and their estimate."""
+"""The late warp where frames pass.
+
+Pairs, margins, fallbacks, beacons, artificial delays and their estimate.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,14 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.monitoring.rate_meter import Meter
-from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, DisplayTarget, DisplayTimes, RunningDelay
+from vil_bridge.pipeline.camera import (
+    COMPENSATED,
+    RAW,
+    BridgeCamera,
+    DisplayTarget,
+    DisplayTimes,
+    RunningDelay,
+)
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.world.actors import Actor, TrackingLimits
@@ -70,17 +80,23 @@ class Reader:
     def close(self) -> None: ...
 
     def newest(self, variant: str, modality: str = "gray") -> tuple[dict[str, Any], ImageArray]:
-        return [f for f in self.frames if (f[0]["variant"], f[0]["modality"]) == (variant, modality)][-1]
+        return [
+            f for f in self.frames if (f[0]["variant"], f[0]["modality"]) == (variant, modality)
+        ][-1]
 
 
 def flying(imu: tuple[int, int] | None, lost: bool = False) -> tuple[World, int]:
-    """A vehicle seen at 100 Hz for the last 300 ms, or until 2 s ago; felt at 500 Hz in that part of them (ms).
+    """A vehicle seen at 100 Hz for the last 300 ms, or until 2 s ago.
+
+    Felt at 500 Hz in that part of them (ms).
 
     Returns:
         The world and the time of the newest pose.
     """
     limits = TrackingLimits(30 * MS, 900 * MS, 1000 * MS, max_speed_mps=1e3, max_rate_radps=1e3)
-    actor = Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu" if imu else None, limits=limits)
+    actor = Actor(
+        "drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu" if imu else None, limits=limits
+    )
     world = World({"mocap": Transform.identity()}, [actor])
     end_ns = now_ns() - (2000 * MS if lost else 0)
     for step in range(0, 301, 2):
@@ -91,7 +107,9 @@ def flying(imu: tuple[int, int] | None, lost: bool = False) -> tuple[World, int]
             world.ingest(ImuSample("imu", None, t_ns, W_BODY, f))
         if step % 10 == 0:
             p = (V_WORLD * 1e-9 * (t_ns - end_ns))[None]
-            world.ingest(SourceFrame("mocap", 0, None, t_ns, ("drone",), p, q[None], np.ones(1, np.bool_)))
+            world.ingest(
+                SourceFrame("mocap", 0, None, t_ns, ("drone",), p, q[None], np.ones(1, np.bool_))
+            )
     return world, end_ns
 
 
@@ -106,19 +124,28 @@ def relay_of(made: BridgeCamera, world: World) -> tuple[CameraRelay, Reader]:
 
 
 def frame_for(
-    made: BridgeCamera, world: World, t_pose_ns: int, pictures: dict[Modality, ImageArray], **more: Any
+    made: BridgeCamera,
+    world: World,
+    t_pose_ns: int,
+    pictures: dict[Modality, ImageArray],
+    **more: Any,
 ) -> RenderedFrame:
     pose = made.pose_at(world, t_pose_ns)
     views = tuple(
-        View(made.geometry.rendered, m, pose.T_world_camera, t_pose_ns, pose_method=pose.method) for m in pictures
+        View(made.geometry.rendered, m, pose.T_world_camera, t_pose_ns, pose_method=pose.method)
+        for m in pictures
     )
-    request = RenderRequest(more.pop("frame_id", now_ns()), now_ns(), views, WorldSnapshot(t_pose_ns, ()))
+    request = RenderRequest(
+        more.pop("frame_id", now_ns()), now_ns(), views, WorldSnapshot(t_pose_ns, ())
+    )
     images = tuple(RenderedImage(v, p) for v, p in zip(views, pictures.values(), strict=True))
     return RenderedFrame(request, more.pop("t_image_ns", now_ns()), images, **more)
 
 
 def white(made: BridgeCamera) -> ImageArray:
-    return np.full((made.geometry.rendered.height_px, made.geometry.rendered.width_px), 255, np.uint8)
+    return np.full(
+        (made.geometry.rendered.height_px, made.geometry.rendered.width_px), 255, np.uint8
+    )
 
 
 def passed(made: BridgeCamera, world: World, frame: RenderedFrame) -> tuple[CameraRelay, Reader]:
@@ -142,7 +169,9 @@ def test_without_a_fresh_imu_the_twist_carries_on_and_the_header_says_so(
 ) -> None:
     world, t_ns = flying(imu)
     made = camera()
-    relay, reader = passed(made, world, frame_for(made, world, t_ns - 20 * MS, {Modality.GRAY: white(made)}))
+    relay, reader = passed(
+        made, world, frame_for(made, world, t_ns - 20 * MS, {Modality.GRAY: white(made)})
+    )
     header, _ = reader.newest(COMPENSATED)
     told = header["compensation"]
     assert header["compensated"] is True
@@ -162,12 +191,16 @@ def test_an_imu_whose_time_jumps_is_not_believed(jump_ms: int) -> None:
     _, reader = passed(made, world, frame)
     header, _ = reader.newest(COMPENSATED)
     truth = Transform(
-        V_WORLD * 1e-9 * (header["t_display_ns"] - t_ns), q_exp(W_BODY * 1e-9 * (header["t_display_ns"] - t_ns))
+        V_WORLD * 1e-9 * (header["t_display_ns"] - t_ns),
+        q_exp(W_BODY * 1e-9 * (header["t_display_ns"] - t_ns)),
     )
     shown = header["pose_display"]
     expected = truth @ made.T_body_optical
     assert np.abs(np.array(shown["p_m"]) - expected.p_m).max() < 0.02
-    assert np.abs(Transform.of(shown["p_m"], shown["q_xyzw"]).rotation() - expected.rotation()).max() < 0.02
+    assert (
+        np.abs(Transform.of(shown["p_m"], shown["q_xyzw"]).rotation() - expected.rotation()).max()
+        < 0.02
+    )
 
 
 def test_samples_out_of_order_change_nothing() -> None:
@@ -217,7 +250,10 @@ def test_a_frame_is_output_when_its_first_picture_is_complete() -> None:
     relay.close()
     (row,) = ledger.rows()
     assert row.stamps.warp is not None and row.stamps.output is not None
-    assert len(offered_ns) == 2 and row.stamps.warp < row.stamps.output <= offered_ns[0] < offered_ns[1]
+    assert (
+        len(offered_ns) == 2
+        and row.stamps.warp < row.stamps.output <= offered_ns[0] < offered_ns[1]
+    )
 
 
 # --- margins and beacons -----------------------------------------------------------------------
@@ -267,7 +303,11 @@ def test_beacons_are_where_each_picture_shows_them() -> None:
 
 def blob(model: CameraModel, pixel: ImageArray) -> ImageArray:
     v, u = np.mgrid[0 : model.height_px, 0 : model.width_px]
-    return np.asarray(np.rint(250.0 * np.exp(-((u - pixel[0]) ** 2 + (v - pixel[1]) ** 2) / 18.0)).astype(np.uint8))
+    return np.asarray(
+        np.rint(250.0 * np.exp(-((u - pixel[0]) ** 2 + (v - pixel[1]) ** 2) / 18.0)).astype(
+            np.uint8
+        )
+    )
 
 
 def centre(pixels: ImageArray) -> ImageArray:
@@ -286,7 +326,9 @@ def test_a_pair_is_warped_to_one_instant_and_stays_rectified(compensate: str) ->
 def check_pair(compensate: str) -> None:
     world, t_ns = flying((0, 300))
     left = camera(compensate=compensate, margin_rad=0.1)
-    shifted = T_BODY_CAMERA @ Transform(np.array([0.0, -BASELINE_M, 0.0]), np.array([0.0, 0.0, 0.0, 1.0]))
+    shifted = T_BODY_CAMERA @ Transform(
+        np.array([0.0, -BASELINE_M, 0.0]), np.array([0.0, 0.0, 0.0, 1.0])
+    )
     right = replace(left, model=replace(MODEL, name="front_right"), T_body_camera=shifted)
     assert right.display_times is left.display_times and right.delay is left.delay
     Z_m = 4.0
@@ -300,7 +342,9 @@ def check_pair(compensate: str) -> None:
             Modality.GRAY: blob(model, (model.K @ X / Z_m)[:2]),
             Modality.DEPTH32: np.full((model.height_px, model.width_px), Z_m, np.float32),
         }
-        readers.append(passed(made, world, frame_for(made, world, t_render_ns, pictures, frame_id=frame_id))[1])
+        readers.append(
+            passed(made, world, frame_for(made, world, t_render_ns, pictures, frame_id=frame_id))[1]
+        )
     headers, pixels = zip(*(reader.newest(COMPENSATED) for reader in readers), strict=True)
     assert headers[0]["t_display_ns"] == headers[1]["t_display_ns"]
     poses = [Transform.of(h["pose_display"]["p_m"], h["pose_display"]["q_xyzw"]) for h in headers]
@@ -325,10 +369,17 @@ def test_a_pair_shares_the_plane_of_the_camera_that_comes_first(shared_m: float)
     left = camera(plane_depth_m=None)
     right = replace(left, model=replace(MODEL, name="front_right"))
     for made, z_m in ((left, shared_m), (right, 6.0)):
-        pictures = {Modality.GRAY: white(made), Modality.DEPTH32: np.full((240, 320), z_m, np.float32)}
-        relay, reader = passed(made, world, frame_for(made, world, t_ns - 20 * MS, pictures, frame_id=1))
+        pictures = {
+            Modality.GRAY: white(made),
+            Modality.DEPTH32: np.full((240, 320), z_m, np.float32),
+        }
+        relay, reader = passed(
+            made, world, frame_for(made, world, t_ns - 20 * MS, pictures, frame_id=1)
+        )
         assert reader.newest(COMPENSATED)[0]["compensation"]["d_m"] == pytest.approx(shared_m)
-        assert relay.newest is not None and relay.newest[0].modality == "gray", "people look at no depths"
+        assert relay.newest is not None and relay.newest[0].modality == "gray", (
+            "people look at no depths"
+        )
 
 
 def test_agreements_on_the_newest_eight_frames_are_kept() -> None:
@@ -347,10 +398,19 @@ def test_agreements_on_the_newest_eight_frames_are_kept() -> None:
 def test_artificial_jitter_keeps_the_order_and_is_the_same_for_a_pair() -> None:
     bridge_clock().run(1.0)
     world, t_ns = flying((0, 300))
-    made = camera(extra_delay_ns=20 * MS, extra_jitter_ns=10 * MS, compensate="none", on_loss="hold")
+    made = camera(
+        extra_delay_ns=20 * MS, extra_jitter_ns=10 * MS, compensate="none", on_loss="hold"
+    )
     first_ns = now_ns()
     frames = [
-        frame_for(made, world, t_ns, {Modality.GRAY: white(made)}, frame_id=k + 1, t_image_ns=first_ns + k * 5 * MS)
+        frame_for(
+            made,
+            world,
+            t_ns,
+            {Modality.GRAY: white(made)},
+            frame_id=k + 1,
+            t_image_ns=first_ns + k * 5 * MS,
+        )
         for k in range(20)
     ]
     orders = []
@@ -360,7 +420,9 @@ def test_artificial_jitter_keeps_the_order_and_is_the_same_for_a_pair() -> None:
             relay.offer(frame)
         came: list[tuple[int, int]] = []
 
-        def step(relay: CameraRelay = relay, reader: Reader = reader, came: list[tuple[int, int]] = came) -> bool:
+        def step(
+            relay: CameraRelay = relay, reader: Reader = reader, came: list[tuple[int, int]] = came
+        ) -> bool:
             relay.step()
             came += [(header["frame_id"], now_ns()) for header, _ in reader.frames[len(came) :]]
             return len(came) + relay.dropped["superseded"] == len(frames)
@@ -393,7 +455,9 @@ def test_the_delay_is_soon_known_and_not_shaken_by_jitter() -> None:
 def test_rolling_shutter_rows_are_told() -> None:
     world, t_ns = flying((0, 300))
     made = camera(rolling_shutter_ns=12_500_000, margin_rad=0.1)
-    _, reader = passed(made, world, frame_for(made, world, t_ns - 20 * MS, {Modality.GRAY: white(made)}))
+    _, reader = passed(
+        made, world, frame_for(made, world, t_ns - 20 * MS, {Modality.GRAY: white(made)})
+    )
     header = reader.newest(COMPENSATED)[0]["compensation"]
     assert header["rolling_shutter_ms"] == 12.5 and header["method"] == "homography"
     assert made.row_offsets_ns == (-6_250_000, -3_125_000, 0, 3_125_000, 6_250_000)

@@ -84,13 +84,20 @@ def test_what_is_no_plane_is_a_distance() -> None:
 def seen_as(z_m: FloatArray, kind: type) -> ImageArray:
     """A depth picture of z-depths; negative ones, and those of 100 m and more, are sky."""
     full = np.where((z_m <= 0.0) | (z_m > 100.0), 100.0, z_m)
-    return np.rint(full * 655.35).astype(np.uint16) if kind is np.uint16 else full.astype(np.float32)
+    return (
+        np.rint(full * 655.35).astype(np.uint16) if kind is np.uint16 else full.astype(np.float32)
+    )
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.float32])
-@pytest.mark.parametrize(("sky_share", "found"), [(0.0, True), (0.4, True), (0.6, True), (0.7, True), (0.8, False)])
+@pytest.mark.parametrize(
+    ("sky_share", "found"), [(0.0, True), (0.4, True), (0.6, True), (0.7, True), (0.8, False)]
+)
 def test_sky_is_not_a_surface(kind: type, sky_share: float, found: bool) -> None:
-    """A slope below the sky: the plane is the slope, unless it fills less than a quarter of the picture."""
+    """A slope below the sky.
+
+    The plane is the slope, unless it fills less than a quarter of the picture.
+    """
     normal = unit(0.3, 0.1, 1)
     z_m = 5.0 / (rays() @ normal)
     z_m[: round(480 * sky_share)] = 100.0
@@ -103,7 +110,10 @@ def test_sky_is_not_a_surface(kind: type, sky_share: float, found: bool) -> None
 
 @pytest.mark.parametrize("pitch_rad", [0.0, 0.25, 0.9])
 def test_a_floor_with_its_horizon_in_the_picture_is_no_plane(pitch_rad: float) -> None:
-    """A floor 1.5 m below; above its horizon, sky. What lies there must not be taken for a point behind the camera."""
+    """A floor 1.5 m below; above its horizon, sky.
+
+    What lies there must not be taken for a point behind the camera.
+    """
     normal = unit(0.0, math.cos(pitch_rad), math.sin(pitch_rad))
     horizon_seen = bool(((rays() @ normal) <= 0.0).any())
     assert horizon_seen == (pitch_rad < 0.6)
@@ -114,7 +124,10 @@ def test_a_floor_with_its_horizon_in_the_picture_is_no_plane(pitch_rad: float) -
 
 
 def test_pixels_without_depth_and_near_things_leave_a_far_plane_exact() -> None:
-    """A wall 30 m away, of which a fifth is hidden by things at 20 m; pixels of depth 0 hold no measurement."""
+    """A wall 30 m away, of which a fifth is hidden by things at 20 m.
+
+    Pixels of depth 0 hold no measurement.
+    """
     normal = unit(0.25, 0.0, 1)
     z_m = 30.0 / (rays() @ normal)
     z_m[120:360, :260] = 20.0
@@ -129,7 +142,9 @@ def test_pixels_without_depth_and_near_things_leave_a_far_plane_exact() -> None:
 @pytest.mark.parametrize("size", [(20, 28), (33, 65), (480, 640)])
 def test_a_plane_is_found_in_pictures_of_every_size(size: tuple[int, int]) -> None:
     height, width = size
-    small = CameraModel("", width, height, 1.0, (0.9 * width, 1.1 * height, 0.45 * width, 0.6 * height))
+    small = CameraModel(
+        "", width, height, 1.0, (0.9 * width, 1.1 * height, 0.45 * width, 0.6 * height)
+    )
     v, u = np.mgrid[0:height, 0:width]
     normal = unit(-0.2, 0.3, 1)
     z_m = 4.0 / (np.stack((u, v, np.ones_like(u)), axis=-1) @ np.linalg.inv(small.K).T @ normal)
@@ -139,7 +154,9 @@ def test_a_plane_is_found_in_pictures_of_every_size(size: tuple[int, int]) -> No
     np.testing.assert_allclose(plane.normal, normal, atol=1e-5)
 
 
-@pytest.mark.parametrize(("near_share", "median_m"), [(0.0, 9.0), (0.42, 9.0), (0.58, 2.0), (1.0, 2.0)])
+@pytest.mark.parametrize(
+    ("near_share", "median_m"), [(0.0, 9.0), (0.42, 9.0), (0.58, 2.0), (1.0, 2.0)]
+)
 def test_the_median_is_the_depth_of_the_greater_half(near_share: float, median_m: float) -> None:
     depth = np.full((480, 640), 9.0, np.float32)
     depth.reshape(-1)[np.random.default_rng(3).random(depth.size) < near_share] = 2.0
@@ -156,11 +173,16 @@ def test_the_median_is_of_every_eighth_pixel_of_every_eighth_row() -> None:
 
 
 def test_a_plane_keeps_its_distance_from_the_camera() -> None:
-    """A distance of 0 would move the picture infinitely far: at a touched wall 10 cm, elsewhere the truth."""
+    """A distance of 0 would move the picture infinitely far.
+
+    At a touched wall 10 cm, elsewhere the truth.
+    """
     for z_m, expected_m in ((0.0, 0.1), (0.04, 0.1), (0.12, 0.12), (0.3, 0.3), (50.0, 50.0)):
         for choice in (None, "fit"):
             compensator = Compensator(choice)
-            assert compensator.plane(np.full((480, 640), z_m, np.float32), K).d_m == pytest.approx(expected_m)
+            assert compensator.plane(np.full((480, 640), z_m, np.float32), K).d_m == pytest.approx(
+                expected_m
+            )
 
 
 @pytest.mark.parametrize("wrong", [0, 0.0, -1, -0.5, math.nan, -math.inf])
@@ -201,7 +223,9 @@ def test_a_plane_seen_by_the_other_camera_is_the_same_points() -> None:
     there = plane.seen_from(T_here_there)
     points = rays()[::60, ::60].reshape(-1, 3)
     points = points * (3.0 / (points @ plane.normal))[:, None]
-    np.testing.assert_allclose(T_here_there.inverse().apply(points) @ there.normal, there.d_m, atol=1e-12)
+    np.testing.assert_allclose(
+        T_here_there.inverse().apply(points) @ there.normal, there.d_m, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.float32])
@@ -210,7 +234,7 @@ def test_median_of_both_kinds_of_depth(kind: type) -> None:
     assert median_depth(depth) == pytest.approx(4.0, rel=1e-3)
 
 
-# --- from the IMU to the pixel: extrinsics and bias ------------------------------------------------
+# --- from the IMU to the pixel: extrinsics and bias -----------------------------------------------
 
 T_BODY_OPTICAL = Transform(
     np.array([0.10, 0.02, 0.05]),
@@ -224,17 +248,29 @@ DELAY_S = 0.112
 
 
 def error_px(T_body_camera: Transform, bias_radps: FloatArray) -> float:
-    """Largest error at points of a plane at 3 m after 112 ms, with that extrinsic and that bias taken off."""
+    """Largest error at points of a plane at 3 m after 112 ms, with that extrinsic and that bias
+    taken off.
+    """
     t_ns = np.arange(0, 112_000_001, 1_000_000)
     w, f = np.array([0.4, -0.8, 1.2]), np.array([0.5, -0.4, 9.9])
     samples_w, samples_f = np.tile(w + BIAS_RADPS, (len(t_ns), 1)), np.tile(f, (len(t_ns), 1))
-    render = NavState(0, Transform(np.array([3.0, -2, 1]), q_from_euler_zyx(0.7, 0.1, -0.1)), np.array([2.0, -1, 0.5]))
+    render = NavState(
+        0,
+        Transform(np.array([3.0, -2, 1]), q_from_euler_zyx(0.7, 0.1, -0.1)),
+        np.array([2.0, -1, 0.5]),
+    )
     truth = propagate(render, preintegrate(t_ns, samples_w - BIAS_RADPS, samples_f))
     found = propagate(render, preintegrate(t_ns, samples_w - bias_radps, samples_f))
     H = homography(
-        K, *rotation_translation(render.T_world_body @ T_body_camera, found.T_world_body @ T_body_camera), 3.0
+        K,
+        *rotation_translation(
+            render.T_world_body @ T_body_camera, found.T_world_body @ T_body_camera
+        ),
+        3.0,
     )
-    R, dp = rotation_translation(render.T_world_body @ T_BODY_OPTICAL, truth.T_world_body @ T_BODY_OPTICAL)
+    R, dp = rotation_translation(
+        render.T_world_body @ T_BODY_OPTICAL, truth.T_world_body @ T_BODY_OPTICAL
+    )
     grid = rays()[40:-40:80, 40:-40:80].reshape(-1, 3)
     X_now = (grid * 3.0 - dp) @ R
     expected = (X_now @ K.T)[:, :2] / X_now[:, 2:]
@@ -245,9 +281,13 @@ def error_px(T_body_camera: Transform, bias_radps: FloatArray) -> float:
 def test_missing_extrinsics_and_a_raw_bias_fail_where_the_right_one_passes() -> None:
     assert error_px(T_BODY_OPTICAL, BIAS_RADPS) < 1e-6
     assert error_px(T_BODY_OPTICAL, np.zeros(3)) > 1.0, "the gyroscope's bias left in"
-    untilted = Transform(T_BODY_OPTICAL.p_m, q_from_matrix(np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]])))
+    untilted = Transform(
+        T_BODY_OPTICAL.p_m, q_from_matrix(np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]]))
+    )
     assert error_px(untilted, BIAS_RADPS) > 1.0, "the camera's tilt forgotten"
-    assert error_px(Transform(np.zeros(3), T_BODY_OPTICAL.q_xyzw), BIAS_RADPS) > 1.0, "the lever arm forgotten"
+    assert error_px(Transform(np.zeros(3), T_BODY_OPTICAL.q_xyzw), BIAS_RADPS) > 1.0, (
+        "the lever arm forgotten"
+    )
 
 
 def test_a_beacon_lands_on_its_point() -> None:
@@ -257,7 +297,9 @@ def test_a_beacon_lands_on_its_point() -> None:
     u, v = ((K @ X) / X[2])[:2].tolist()
     X_now = now.inverse().apply(X)
     expected = ((K @ X_now) / X_now[2])[:2]
-    frame = FrameWarp(ViewGeometry(MODEL), here, ShutterPoses((now,)), "homography", FittedPlane(8.0))
+    frame = FrameWarp(
+        ViewGeometry(MODEL), here, ShutterPoses((now,)), "homography", FittedPlane(8.0)
+    )
     assert frame.place(u, v, 3.0) == pytest.approx((*expected, X_now[2]), abs=1e-9)
     assert frame.place(u, v, -1.0) is None
     pixels, mask = frame.show(Modality.FLOW, np.zeros((480, 640, 2), np.float32))

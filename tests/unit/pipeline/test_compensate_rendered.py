@@ -52,7 +52,12 @@ def cloudy(seed: int) -> ImageArray:
     picture = np.full((256, 256, 3), 127.0)
     for channel in range(3):
         for _ in range(4):
-            a, b, height, phase = rng.integers(1, 9), rng.integers(1, 9), rng.uniform(10, 26), rng.uniform(0, 6)
+            a, b, height, phase = (
+                rng.integers(1, 9),
+                rng.integers(1, 9),
+                rng.uniform(10, 26),
+                rng.uniform(0, 6),
+            )
             picture[..., channel] += height * np.sin(2 * np.pi * (a * u + b * v) + phase)
     return np.asarray(np.clip(picture, 0, 255).astype(np.uint8))
 
@@ -74,7 +79,8 @@ def box(half_m: FloatArray, material: Material) -> list[Primitive]:
 def room() -> Scene:
     """A room of 12 x 6 x 8 m in the plain camera's axes, with boxes in it."""
     sides = (
-        ((0, 0, 8), (6, 0, 0), (0, -3, 0)), ((-6, 0, 2), (0, 0, 6), (0, -3, 0)), ((6, 0, 2), (0, 0, -6), (0, -3, 0)),
+        ((0, 0, 8), (6, 0, 0), (0, -3, 0)), ((-6, 0, 2), (0, 0, 6), (0, -3, 0)),
+        ((6, 0, 2), (0, 0, -6), (0, -3, 0)),
         ((0, 3, 2), (6, 0, 0), (0, 0, 6)), ((0, -3, 2), (6, 0, 0), (0, 0, -6)),
     )  # fmt: skip
     walls = [plate(c, r, u, painted(i)) for i, (c, r, u) in enumerate(sides)]
@@ -121,7 +127,9 @@ def inner(pixels: ImageArray) -> ImageArray:
     return pixels[48:-48, 64:-64]
 
 
-def both_see(pictures: Mapping[Modality, RenderedImage], truth: Mapping[Modality, RenderedImage]) -> BoolArray:
+def both_see(
+    pictures: Mapping[Modality, RenderedImage], truth: Mapping[Modality, RenderedImage]
+) -> BoolArray:
     """Pixels of the truth whose point the rendered picture shows too, away from edges of depth."""
     z_m = truth[Modality.DEPTH32].pixels.astype(float)
     v, u = np.mgrid[0:480, 0:640]
@@ -145,7 +153,10 @@ def test_the_better_method_is_nearer_to_the_truth(renderers: Renderers) -> None:
     pictures, truth = drawn(renderers, ROOM, HERE), drawn(renderers, ROOM, NOW)
     seen = both_see(pictures, truth)
     methods: tuple[Method, ...] = ("none", "rotation", "homography", "reproject")
-    found = [psnr_db(warped(pictures, m)[1][Modality.RGB], truth[Modality.RGB].pixels, seen) for m in methods]
+    found = [
+        psnr_db(warped(pictures, m)[1][Modality.RGB], truth[Modality.RGB].pixels, seen)
+        for m in methods
+    ]
     # The table of pictures warped over 56 ms: 14.6, 20.3, 25.6 and 34.2 dB.
     assert found == sorted(found)
     assert found[3] > 34.2
@@ -164,10 +175,14 @@ def test_values_are_those_that_the_camera_shown_sees(renderers: Renderers) -> No
     for modality in (Modality.SEMANTIC, Modality.INSTANCE):
         assert np.mean(inner(made[modality] == truth[modality].pixels)[seen]) > 0.97
         assert set(np.unique(made[modality])) <= {0, *np.unique(pictures[modality].pixels).tolist()}
-    apart = np.abs(made[Modality.NORMALS].astype(float) - truth[Modality.NORMALS].pixels).max(axis=-1)
+    apart = np.abs(made[Modality.NORMALS].astype(float) - truth[Modality.NORMALS].pixels).max(
+        axis=-1
+    )
     assert made[Modality.NORMALS].dtype == np.float16
     assert np.mean(inner(apart)[seen] < 5e-3) > 0.95
-    unturned = np.abs(pictures[Modality.NORMALS].pixels.astype(float) - truth[Modality.NORMALS].pixels).max(axis=-1)
+    unturned = np.abs(
+        pictures[Modality.NORMALS].pixels.astype(float) - truth[Modality.NORMALS].pixels
+    ).max(axis=-1)
     assert np.mean(inner(unturned)[seen] < 5e-3) < 0.1
 
 
@@ -208,7 +223,9 @@ def test_holes_show_the_background(renderers: Renderers) -> None:
     assert math.sqrt(float((difference**2).mean())) < 14.0
     share = float(strip.sum()) / strip.size
     outside = MODEL.f_px * 0.14 / 6.0 / 640.0
-    assert 1.0 - frame.valid_fraction == pytest.approx(share + outside, rel=0.5), "holes are not valid"
+    assert 1.0 - frame.valid_fraction == pytest.approx(share + outside, rel=0.5), (
+        "holes are not valid"
+    )
 
 
 # --- flow --------------------------------------------------------------------------------------
@@ -221,7 +238,14 @@ def flows(
     model = named(MODEL, f"flow{next(NUMBER)}")
     asked = (Modality.FLOW, Modality.DEPTH, Modality.INSTANCE)
     image, depth, ids = [
-        shots(renderers.of(CARD), model, asked, pose, everybody(moved("card", card_m), t_ns=t_ns), t_ns=t_ns)
+        shots(
+            renderers.of(CARD),
+            model,
+            asked,
+            pose,
+            everybody(moved("card", card_m), t_ns=t_ns),
+            t_ns=t_ns,
+        )
         for pose, card_m, t_ns in zip(poses, cards_m, (0, PERIOD_NS), strict=True)
     ][-1]
     return image, depth.pixels, ids.pixels
@@ -234,12 +258,19 @@ def away_from_edges(where: BoolArray) -> BoolArray:
 
 
 RENDERED = (at((0.0, 0.0, 0.0)), at((0.04, 0.01, 0.05), turn((0, 1, 0), 1.5)))
-SHOWN = (at((0.05, -0.02, 0.02), turn((1, 0, 0), 1.0)), at((0.1, 0.0, 0.09), turn((0, 1, 0.5), 2.5)))
+SHOWN = (
+    at((0.05, -0.02, 0.02), turn((1, 0, 0), 1.0)),
+    at((0.1, 0.0, 0.09), turn((0, 1, 0.5), 2.5)),
+)
 
 
 @pytest.mark.parametrize("step_m", [(0.0, 0.0, 0.0), (0.08, -0.03, 0.0)])
-def test_flow_is_between_the_pictures_shown(renderers: Renderers, step_m: tuple[float, float, float]) -> None:
-    """Against flow rendered at the poses shown, with the card where it was when each picture was rendered."""
+def test_flow_is_between_the_pictures_shown(
+    renderers: Renderers, step_m: tuple[float, float, float]
+) -> None:
+    """Against flow rendered at the poses shown, with the card where it was when each picture was
+    rendered.
+    """
     cards = np.array([0.1, 0.0, 2.5]), np.array([0.1, 0.0, 2.5]) + step_m
     image, depth, ids = flows(renderers, RENDERED, cards)
     truth, _, true_ids = flows(renderers, SHOWN, cards)
@@ -249,7 +280,9 @@ def test_flow_is_between_the_pictures_shown(renderers: Renderers, step_m: tuple[
     shown_ids, _ = frame.show(Modality.INSTANCE, ids)
     assert valid is not None and truth.valid is not None
     for instance in (1, 2):
-        on = inner(away_from_edges(valid & truth.valid & (shown_ids == instance) & (true_ids == instance)))
+        on = inner(
+            away_from_edges(valid & truth.valid & (shown_ids == instance) & (true_ids == instance))
+        )
         error = np.abs(inner(got) - inner(truth.pixels)).max(axis=-1)[on]
         assert on.sum() > 5000
         assert np.percentile(error, 95) < 0.05
@@ -263,21 +296,31 @@ def test_flow_of_a_plane_without_depth(renderers: Renderers) -> None:
     image, _, _ = flows(renderers, (at(), at((0.04, 0.01, 0.0))), (away, away))
     shown = at((0.05, -0.02, 0.0)), at((0.1, 0.0, 0.0))
     truth, _, _ = flows(renderers, shown, (away, away))
-    frame = FrameWarp(SIGHT, at((0.04, 0.01, 0.0)), ShutterPoses((shown[1],)), "homography", FittedPlane(6.0))
-    got, valid = frame.show(Modality.FLOW, image.pixels, image.valid, FlowHistory(at(), ShutterPoses((shown[0],))))
+    frame = FrameWarp(
+        SIGHT, at((0.04, 0.01, 0.0)), ShutterPoses((shown[1],)), "homography", FittedPlane(6.0)
+    )
+    got, valid = frame.show(
+        Modality.FLOW, image.pixels, image.valid, FlowHistory(at(), ShutterPoses((shown[0],)))
+    )
     assert valid is not None and inner(valid).all()
     np.testing.assert_allclose(inner(got), inner(truth.pixels), atol=0.02)
 
 
 def test_flow_over_pictures_that_were_not_delivered(renderers: Renderers) -> None:
-    """The delivered picture is two steps back, the renderer's flow one: the card's own motion counts twice."""
+    """The delivered picture is two steps back, the renderer's flow one.
+
+    The card's own motion counts twice.
+    """
     step = np.array([0.03, -0.02, 0.0])
     cards = [np.array([0.1, 0.0, 2.5]) + k * step for k in range(3)]
     image, depth, ids = flows(renderers, (RENDERED[0], RENDERED[1]), (cards[1], cards[2]))
     truth, _, true_ids = flows(renderers, SHOWN, (cards[0], cards[2]))
     frame = Compensator().frame(SIGHT, RENDERED[1], ShutterPoses((SHOWN[1],)), "reproject", depth)
     got, valid = frame.show(
-        Modality.FLOW, image.pixels, image.valid, FlowHistory(RENDERED[0], ShutterPoses((SHOWN[0],)), 2.0)
+        Modality.FLOW,
+        image.pixels,
+        image.valid,
+        FlowHistory(RENDERED[0], ShutterPoses((SHOWN[0],)), 2.0),
     )
     shown_ids, _ = frame.show(Modality.INSTANCE, ids)
     assert valid is not None and truth.valid is not None

@@ -27,10 +27,14 @@ DEPTH_M = 4.0
 METHODS: list[Method] = ["rotation", "homography", "reproject"]
 
 
-def swept(w_radps: tuple[float, float, float], v_mps: tuple[float, float, float], readout_ns: int) -> ShutterPoses:
+def swept(
+    w_radps: tuple[float, float, float], v_mps: tuple[float, float, float], readout_ns: int
+) -> ShutterPoses:
     """The poses over the readout of a camera that turns and moves evenly, in its own axes."""
     steps = [1e-9 * offset_ns for offset_ns in knot_offsets_ns(readout_ns)]
-    return ShutterPoses(tuple(HERE @ Transform(np.array(v_mps) * s, q_exp(np.array(w_radps) * s)) for s in steps))
+    return ShutterPoses(
+        tuple(HERE @ Transform(np.array(v_mps) * s, q_exp(np.array(w_radps) * s)) for s in steps)
+    )
 
 
 def row_times_s() -> FloatArray:
@@ -44,11 +48,16 @@ def test_the_top_row_comes_first_and_the_middle_is_the_instant() -> None:
     offsets = knot_offsets_ns(READOUT_NS)
     assert len(offsets) == KNOTS and offsets[0] == -15_000_000 and offsets[-1] == 15_000_000
     assert offsets[len(offsets) // 2] == 0
-    assert swept((0, YAW_RADPS, 0), (0, 0, 0), READOUT_NS).middle.q_xyzw == pytest.approx(HERE.q_xyzw)
+    assert swept((0, YAW_RADPS, 0), (0, 0, 0), READOUT_NS).middle.q_xyzw == pytest.approx(
+        HERE.q_xyzw
+    )
 
 
 def test_yaw_shears_the_picture() -> None:
-    """Turning right: row by row what was at x_r is seen at the angle less by w t: x = f tan(atan(x_r) - w t)."""
+    """Turning right: row by row what was at x_r is seen at the angle less by w t.
+
+    X = f tan(atan(x_r) - w t).
+    """
     exposure = swept((0, YAW_RADPS, 0), (0, 0, 0), READOUT_NS)
     motion = exposure.motion_from(HERE, SIGHT.nodes.rows, 240)
     found = render_map(SIGHT, motion, None)
@@ -92,7 +101,12 @@ def test_a_readout_of_no_time_is_a_global_shutter(method: Method) -> None:
     shown = []
     for exposure in (ShutterPoses((now,)), ShutterPoses((now,) * KNOTS)):
         frame = FrameWarp(SIGHT, HERE, exposure, method, FittedPlane(4.0), depth)
-        shown.append([frame.show(m, p)[0].astype(int) for m, p in ((Modality.GRAY, picture), (Modality.DEPTH, depth))])
+        shown.append(
+            [
+                frame.show(m, p)[0].astype(int)
+                for m, p in ((Modality.GRAY, picture), (Modality.DEPTH, depth))
+            ]
+        )
     for at_once, by_rows in zip(*shown, strict=True):
         close = np.abs(at_once - by_rows) <= 2
         assert close.mean() > 0.999
@@ -100,7 +114,9 @@ def test_a_readout_of_no_time_is_a_global_shutter(method: Method) -> None:
 
 @pytest.mark.parametrize("row", [0, 60, 120, 239])
 def test_each_row_is_the_picture_of_its_own_pose(row: int) -> None:
-    """Colour, depth and normals of one row of a rolling picture, against the whole picture at that row's pose."""
+    """Colour, depth and normals of one row of a rolling picture, against the whole picture at
+    that row's pose.
+    """
     picture, depth = scenery()
     normals = np.broadcast_to(np.array([0.6, 0.0, -0.8], np.float16), (240, 320, 3)).copy()
     w, v = (0.4, 1.2, 0.6), (1.5, -0.5, 1.0)
@@ -113,7 +129,9 @@ def test_each_row_is_the_picture_of_its_own_pose(row: int) -> None:
         (Modality.DEPTH, depth, 12.0),
         (Modality.NORMALS, normals, 1e-3),
     ):
-        got, expected = (warp.show(modality, pixels)[0][row].astype(float) for warp in (rolling, at_once))
+        got, expected = (
+            warp.show(modality, pixels)[0][row].astype(float) for warp in (rolling, at_once)
+        )
         inner = slice(40, -40)
         assert np.abs(got - expected)[inner].max() <= most, modality
 
@@ -126,14 +144,18 @@ def test_a_beacon_is_where_its_row_sees_it() -> None:
     f, _, cx, cy = MODEL.intrinsics_px
     moved = Transform(np.array([SPEED_MPS * t_s, 0, 0]), q_exp(np.array([0, YAW_RADPS * t_s, 0])))
     X = moved.inverse().apply(np.array([(200.0 - cx) / f, (20.0 - cy) / f, 1.0]) * DEPTH_M)
-    assert (u, v, z_m) == pytest.approx((f * X[0] / X[2] + cx, f * X[1] / X[2] + cy, X[2]), abs=1e-3)
+    assert (u, v, z_m) == pytest.approx(
+        (f * X[0] / X[2] + cx, f * X[1] / X[2] + cy, X[2]), abs=1e-3
+    )
     assert frame.place(0.0, 20.0, DEPTH_M) is not None
     assert frame.place(-60.0, 20.0, DEPTH_M) is None
 
 
 @pytest.mark.parametrize("preset", ["d435", "oak_d"])
 @pytest.mark.parametrize("yaw_radps", [0.5, -1.5])
-def test_an_upright_edge_is_skewed_by_the_turn_between_the_rows_of_a_preset(preset: str, yaw_radps: float) -> None:
+def test_an_upright_edge_is_skewed_by_the_turn_between_the_rows_of_a_preset(
+    preset: str, yaw_radps: float
+) -> None:
     """Edges at atan(x) are seen at x - (1 + x^2) w t: row for row by a line time more."""
     config = CameraConfig.model_validate({"renderer": "drawn", "preset": preset})
     model = config.camera_model(preset)
@@ -144,7 +166,11 @@ def test_an_upright_edge_is_skewed_by_the_turn_between_the_rows_of_a_preset(pres
     steps = [1e-9 * offset_ns for offset_ns in knot_offsets_ns(readout_ns)]
     turn = np.array((0.0, yaw_radps, 0.0))
     turning = ShutterPoses(tuple(HERE @ Transform(np.zeros(3), q_exp(turn * s)) for s in steps))
-    seen = FrameWarp(sight, HERE, turning, "rotation", None, None).show(Modality.GRAY, picture)[0].astype(float)
+    seen = (
+        FrameWarp(sight, HERE, turning, "rotation", None, None)
+        .show(Modality.GRAY, picture)[0]
+        .astype(float)
+    )
     rows = np.arange(10, h - 10)  # the first and last ones show what was not rendered
     inner = slice(w // 4, -w // 4)
     edge = np.array([np.interp(100.0, seen[v, inner], np.arange(w)[inner]) for v in rows])

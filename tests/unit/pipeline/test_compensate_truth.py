@@ -1,4 +1,7 @@
-"""Late warp against scenes that are cast by hand: sky, holes next to a post, and what lies behind a camera."""
+"""Late warp against scenes that are cast by hand.
+
+Sky, holes next to a post, and what lies behind a camera.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class Rectangle(NamedTuple):
 
 
 class Cast(NamedTuple):
-    """One camera's view: number of the rectangle and z-depth (h, w), points (h, w, 3) in the render camera's axes."""
+    """One camera's view.
+
+    Number of the rectangle and z-depth (h, w), points (h, w, 3) in the render camera's axes.
+    """
 
     number: ImageArray
     z_m: FloatArray
@@ -78,27 +84,44 @@ def cast(scene: tuple[Rectangle, ...], T_render_camera: Transform = HERE) -> Cas
         z = (rectangle.z_m - p_m[2]) / direction[..., 2]
         x, y = p_m[0] + z * direction[..., 0], p_m[1] + z * direction[..., 1]
         on = (z > 0.0) & (z < z_m)
-        on &= (rectangle.x_m[0] < x) & (x < rectangle.x_m[1]) & (rectangle.y_m[0] < y) & (y < rectangle.y_m[1])
+        on &= (
+            (rectangle.x_m[0] < x)
+            & (x < rectangle.x_m[1])
+            & (rectangle.y_m[0] < y)
+            & (y < rectangle.y_m[1])
+        )
         z_m[on], number[on] = z[on], rectangle.number
     return Cast(number, z_m, p_m + direction * np.where(np.isinf(z_m), 1.0, z_m)[..., None])
 
 
-def moved(p_m: tuple[float, float, float], rotvec: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Transform:
+def moved(
+    p_m: tuple[float, float, float], rotvec: tuple[float, float, float] = (0.0, 0.0, 0.0)
+) -> Transform:
     return Transform(np.array(p_m), q_exp(np.array(rotvec)))
 
 
-def found_by(scene: FittedPlane | ImageArray | None, now: Transform, geometry: ViewGeometry = SIGHT) -> RenderMap:
+def found_by(
+    scene: FittedPlane | ImageArray | None, now: Transform, geometry: ViewGeometry = SIGHT
+) -> RenderMap:
     motion = ShutterPoses((now,)).motion_from(HERE, geometry.nodes.rows, geometry.size_px[1])
     return render_map(geometry, motion, scene)
 
 
 def at_found(pixels: ImageArray, found: RenderMap) -> ImageArray:
-    return np.asarray(cv2.remap(pixels, found.x_px, found.y_px, cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE))
+    return np.asarray(
+        cv2.remap(
+            pixels, found.x_px, found.y_px, cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE
+        )
+    )
 
 
 def eroded(where: BoolArray, side: int = 11) -> BoolArray:
     """Without what lies within half a side of an edge: the map is solved at every fourth pixel."""
-    return np.asarray(cv2.erode(where.astype(np.uint8), np.ones((side, side), np.uint8), borderValue=0).astype(bool))
+    return np.asarray(
+        cv2.erode(where.astype(np.uint8), np.ones((side, side), np.uint8), borderValue=0).astype(
+            bool
+        )
+    )
 
 
 FRONT = Rectangle(WALL, 6.0, (-90.0, 90.0), (-1.0, 90.0))
@@ -109,15 +132,23 @@ TURNED = moved((0.08, -0.03, -0.06), (0.02, -0.03, 0.04))
 
 @pytest.mark.parametrize("kind", [np.uint16, np.float32])
 @pytest.mark.parametrize("now", [TURNED, moved((-0.06, 0.04, 0.08))], ids=["turned", "ahead"])
-def test_each_pixel_is_found_where_the_rendered_camera_saw_its_point(kind: type, now: Transform) -> None:
+def test_each_pixel_is_found_where_the_rendered_camera_saw_its_point(
+    kind: type, now: Transform
+) -> None:
     here, there = cast((FRONT, PILLAR)), cast((FRONT, PILLAR), now)
     found = found_by(here.depth(kind), now)
     assert len(np.unique(there.number)) == 3
     sky_px = pixels_of(rays() @ now.rotation().T)
     expected = np.where((there.number == SKY)[..., None], sky_px, pixels_of(there.X_render_m))
-    column, row = np.clip(np.rint(expected), 0, (WIDTH_PX - 1, HEIGHT_PX - 1)).astype(int)[..., 0:2].T
+    column, row = (
+        np.clip(np.rint(expected), 0, (WIDTH_PX - 1, HEIGHT_PX - 1)).astype(int)[..., 0:2].T
+    )
     visible = in_picture(expected) & (here.number[row.T, column.T] == there.number)
-    for number, most_px in ((SKY, 1.3 * FX * float(np.linalg.norm(now.p_m)) / 100.0), (WALL, 0.05), (POST, 0.05)):
+    for number, most_px in (
+        (SKY, 1.3 * FX * float(np.linalg.norm(now.p_m)) / 100.0),
+        (WALL, 0.05),
+        (POST, 0.05),
+    ):
         on = eroded(visible & (there.number == number))
         assert on.sum() > 1500
         apart = np.hypot(found.x_px - expected[..., 0], found.y_px - expected[..., 1])
@@ -125,7 +156,10 @@ def test_each_pixel_is_found_where_the_rendered_camera_saw_its_point(kind: type,
 
 
 def test_a_steep_slope_after_a_wide_step_aside_has_no_holes() -> None:
-    """A wall at 53 degrees to the picture, and a step of a fifth of its distance: every round of the search counts."""
+    """A wall at 53 degrees to the picture, and a step of a fifth of its distance.
+
+    Every round of the search counts.
+    """
     normal, now = np.array([0.8, 0.0, 0.6]), moved((0.4, 0.0, 0.0), (0.02, -0.03, 0.04))
     ray = rays() @ now.rotation().T
     was = pixels_of(now.p_m + ray * ((2.0 - now.p_m @ normal) / (ray @ normal))[..., None])
@@ -137,13 +171,19 @@ def test_a_steep_slope_after_a_wide_step_aside_has_no_holes() -> None:
 
 @pytest.mark.parametrize("kind", [np.uint16, np.float32])
 @pytest.mark.parametrize("method", ["rotation", "homography", "reproject"])
-def test_sky_stays_sky_and_surfaces_get_the_depth_of_the_camera_shown(kind: type, method: Method) -> None:
-    """No pixel of the sky gets a distance that depends on the motion, nor does a wall at 97 m become sky."""
+def test_sky_stays_sky_and_surfaces_get_the_depth_of_the_camera_shown(
+    kind: type, method: Method
+) -> None:
+    """No pixel of the sky gets a distance that depends on the motion, nor does a wall at 97 m
+    become sky.
+    """
     far = (Rectangle(WALL, 97.0, (-900.0, 900.0), (0.0, 900.0)),)
     now = moved((0.3, 0.1, -1.4), (0.03, 0.02, 0.05))
     here, there = cast(far), cast(far, now)
     frame = Compensator(97.0).frame(SIGHT, HERE, ShutterPoses((now,)), method, here.depth(kind))
-    shown, _ = frame.show(Modality.DEPTH if kind is np.uint16 else Modality.DEPTH32, here.depth(kind))
+    shown, _ = frame.show(
+        Modality.DEPTH if kind is np.uint16 else Modality.DEPTH32, here.depth(kind)
+    )
     assert shown.dtype == kind
     z_m = shown.astype(float) / (655.35 if kind is np.uint16 else 1.0)
     sky, wall = eroded(there.number == SKY), eroded(there.number == WALL)
@@ -156,7 +196,12 @@ def test_sky_stays_sky_and_surfaces_get_the_depth_of_the_camera_shown(kind: type
     assert seen.mean() > 0.75, "the rest was outside of the rendered picture"
 
 
-SIDES = {"right": (0.09, 0.0, 0.0), "left": (-0.09, 0.0, 0.0), "down": (0.0, 0.09, 0.0), "up": (0.0, -0.09, 0.0)}
+SIDES = {
+    "right": (0.09, 0.0, 0.0),
+    "left": (-0.09, 0.0, 0.0),
+    "down": (0.0, 0.09, 0.0),
+    "up": (0.0, -0.09, 0.0),
+}
 BLOCK = Rectangle(POST, 2.0, (-0.1, 0.5), (-0.25, 0.25))
 BLOCK_CX = CX + FX * 0.2 / 2.0
 
@@ -164,7 +209,10 @@ BLOCK_CX = CX + FX * 0.2 / 2.0
 @pytest.mark.parametrize("behind", ["wall", "sky"])
 @pytest.mark.parametrize("side", SIDES)
 def test_what_comes_into_view_shows_the_background(side: str, behind: str) -> None:
-    """The camera moves aside; the strip that the block hid is background, and next to the block's edge."""
+    """The camera moves aside.
+
+    The strip that the block hid is background, and next to the block's edge.
+    """
     back = (Rectangle(WALL, 20.0, (-90.0, 90.0), (-90.0, 90.0)),) if behind == "wall" else ()
     now = moved(SIDES[side])
     here, there = cast((*back, BLOCK)), cast((*back, BLOCK), now)
@@ -178,39 +226,59 @@ def test_what_comes_into_view_shows_the_background(side: str, behind: str) -> No
     assert hidden.sum() == pytest.approx(strip_px * length_px, rel=0.15)
     # Away from the strip's ends, where the map passes between two sides of the block.
     v, u = np.mgrid[0:HEIGHT_PX, 0:WIDTH_PX]
-    middle = np.abs(v - CY) < 0.5 * length_px - 24 if now.p_m[0] else np.abs(u - BLOCK_CX) < 0.5 * length_px - 24
+    middle = (
+        np.abs(v - CY) < 0.5 * length_px - 24
+        if now.p_m[0]
+        else np.abs(u - BLOCK_CX) < 0.5 * length_px - 24
+    )
     core = eroded(hidden, 9) & middle
     assert core.sum() > 0.1 * hidden.sum()
     assert (at_found(here.number, found)[core] != POST).all(), "background, not foreground"
-    filled = SIGHT.enlarged((found.filled if found.filled is not None else np.zeros(1)).astype(np.float32)) > 0.5
+    filled = (
+        SIGHT.enlarged(
+            (found.filled if found.filled is not None else np.zeros(1)).astype(np.float32)
+        )
+        > 0.5
+    )
     assert filled[core].all()
     assert (filled & ~hidden).sum() < 0.35 * hidden.sum()
     # What is shown is the background next to the block, not some from far away.
-    edge_px = np.maximum(np.abs(found.x_px - BLOCK_CX) - FX * 0.15, np.abs(found.y_px - CY) - FY * 0.125)
+    edge_px = np.maximum(
+        np.abs(found.x_px - BLOCK_CX) - FX * 0.15, np.abs(found.y_px - CY) - FY * 0.125
+    )
     assert edge_px[core].min() > -1.0 and edge_px[core].max() < 0.5 * strip_px
     lost = 1.0 - float(in_picture(was)[there.number != POST].mean())
-    assert 1.0 - found.valid_fraction == pytest.approx(hidden.mean() + lost, abs=0.02), "holes are not valid"
+    assert 1.0 - found.valid_fraction == pytest.approx(hidden.mean() + lost, abs=0.02), (
+        "holes are not valid"
+    )
     frame = FrameWarp(SIGHT, HERE, ShutterPoses((now,)), "reproject", None, here.depth())
     still, all_known = np.zeros((*SIZE, 2), np.float32), np.ones(SIZE, np.bool_)
     _, known = frame.show(Modality.FLOW, still, all_known, FlowHistory(HERE, ShutterPoses((now,))))
-    assert known is not None and known.any() and not known[core].any(), "nor has the flow of another place"
+    assert known is not None and known.any() and not known[core].any(), (
+        "nor has the flow of another place"
+    )
     for mask, before in ((all_known, None), (None, FlowHistory(HERE, ShutterPoses((now,))))):
         _, known = frame.show(Modality.FLOW, still, mask, before)
         assert known is not None and not known.any()
 
 
-# --- behind a camera -------------------------------------------------------------------------------
+# --- behind a camera ------------------------------------------------------------------------------
 
 WIDE = CameraModel("wide", 160, 120, math.radians(110.0))
 FLOOR = FittedPlane(1.5, np.array([0.0, 1.0, 0.0]))
 
 
-@pytest.mark.parametrize("turn_deg", [(0.0, 50.0, 0.0), (0.0, 70.0, 0.0), (0.0, 95.0, 0.0), (70.0, 10.0, 0.0)])
+@pytest.mark.parametrize(
+    "turn_deg", [(0.0, 50.0, 0.0), (0.0, 70.0, 0.0), (0.0, 95.0, 0.0), (70.0, 10.0, 0.0)]
+)
 @pytest.mark.parametrize("method", ["rotation", "homography", "reproject"])
 def test_a_wide_camera_that_turned_shows_nothing_from_behind(
     method: Method, turn_deg: tuple[float, float, float]
 ) -> None:
-    """A fast flip: pixels that look more than 90 degrees away from the rendered axis are black, not mirrored."""
+    """A fast flip.
+
+    Pixels that look more than 90 degrees away from the rendered axis are black, not mirrored.
+    """
     turned = Transform(np.array([0.01, 0.0, -0.02]), q_exp(np.radians(turn_deg)))
     geometry = ViewGeometry(WIDE)
     depth = np.full((120, 160), 40.0, np.float32)
@@ -218,19 +286,26 @@ def test_a_wide_camera_that_turned_shows_nothing_from_behind(
     shown, _ = frame.show(Modality.RGB, np.full((120, 160, 3), 255, np.uint8))
     direction = rays(WIDE) @ turned.rotation().T
     ahead = direction[..., 2] > 0.02
-    px = direction[..., :2] / np.where(ahead, direction[..., 2], 1.0)[..., None] * WIDE.f_px + (79.5, 59.5)
+    px = direction[..., :2] / np.where(ahead, direction[..., 2], 1.0)[..., None] * WIDE.f_px + (
+        79.5,
+        59.5,
+    )
     visible = ahead & np.all((px > -0.5) & (px < (159.5, 119.5)), axis=-1)
     assert 0.2 < visible.mean() < 0.7 and (direction[..., 2] < -0.02).any()
     assert (shown[eroded(visible, 5)] == 255).all()
     assert not shown[eroded(~visible, 13)].any()
     assert frame.valid_fraction == pytest.approx(visible.mean(), abs=0.02)
     z_m, _ = frame.show(Modality.DEPTH32, depth)
-    assert (z_m[eroded(visible, 13)] < 99.0).all() and (z_m[eroded(~visible, 13)] == 100.0).all(), "as the picture"
+    assert (z_m[eroded(visible, 13)] < 99.0).all() and (z_m[eroded(~visible, 13)] == 100.0).all(), (
+        "as the picture"
+    )
 
 
 @pytest.mark.parametrize("back_m", [0.0, 2.5, 6.0, 14.0])
 def test_a_floor_is_seen_below_its_horizon_and_ahead_of_the_rendered_camera(back_m: float) -> None:
-    """After the camera moved back, the nearest floor in its picture lies behind the rendered camera."""
+    """After the camera moved back, the nearest floor in its picture lies behind the rendered
+    camera.
+    """
     now = moved((0.1, 0.2, -back_m))
     ray = rays()
     below = ray[..., 1] > 0.01
@@ -243,7 +318,9 @@ def test_a_floor_is_seen_below_its_horizon_and_ahead_of_the_rendered_camera(back
     assert on.sum() > 300 and off.sum() > 3000
     assert shown[on].all() and not shown[off].any()
     apart = np.hypot(found.x_px - was[..., 0], found.y_px - was[..., 1])
-    assert np.percentile(apart[eroded(visible, 11)], 75) < 1.0, "the floor bends between two nodes near its horizon"
+    assert np.percentile(apart[eroded(visible, 11)], 75) < 1.0, (
+        "the floor bends between two nodes near its horizon"
+    )
     frame = FrameWarp(SIGHT, HERE, ShutterPoses((now,)), "homography", FLOOR)
     white = frame.show(Modality.GRAY, np.full(SIZE, 255, np.uint8))[0] == 255
     assert white[on].all() and not white[off & below].any(), "as the map, without one"
@@ -251,12 +328,18 @@ def test_a_floor_is_seen_below_its_horizon_and_ahead_of_the_rendered_camera(back
 
 
 def test_a_low_floor_behind_the_rendered_camera_is_not_shown_mirrored() -> None:
-    """The camera moved back by 1.5 m, 15 cm above the floor: a mirrored point would lie in the rendered picture."""
+    """The camera moved back by 1.5 m, 15 cm above the floor.
+
+    A mirrored point would lie in the rendered picture.
+    """
     now = moved((0.0, 0.0, -1.5))
     found = found_by(FittedPlane(0.15, np.array([0.0, 1.0, 0.0])), now)
     shown = in_picture(np.stack((found.x_px, found.y_px), axis=-1))
     X = now.p_m + rays() * (0.15 / np.maximum(rays()[..., 1], 1e-3))[..., None]
-    behind, ahead = eroded(X[..., 2] < 0.0), eroded(in_picture(pixels_of(X)) & (rays()[..., 1] > 0.01))
+    behind, ahead = (
+        eroded(X[..., 2] < 0.0),
+        eroded(in_picture(pixels_of(X)) & (rays()[..., 1] > 0.01)),
+    )
     assert behind.sum() > 10_000 and not shown[behind].any()
     assert ahead.sum() > 1000 and shown[ahead].all()
 
@@ -274,10 +357,17 @@ def test_a_camera_in_or_behind_the_wall_sees_nothing_of_it(ahead_m: float) -> No
 
 @pytest.mark.parametrize("row_px", [-0.4, 60.0, HEIGHT_PX - 0.6])
 @pytest.mark.parametrize("column_px", [-0.4, 80.0, WIDTH_PX - 0.6])
-def test_a_beacon_is_in_the_picture_up_to_half_a_pixel_beyond_its_centres(column_px: float, row_px: float) -> None:
+def test_a_beacon_is_in_the_picture_up_to_half_a_pixel_beyond_its_centres(
+    column_px: float, row_px: float
+) -> None:
     frame = FrameWarp(SIGHT, HERE, ShutterPoses((HERE,)), "rotation")
     assert frame.place(column_px, row_px, 3.0) == pytest.approx((column_px, row_px, 3.0))
-    for outside in ((-0.6, row_px), (WIDTH_PX - 0.4, row_px), (column_px, -0.6), (column_px, HEIGHT_PX - 0.4)):
+    for outside in (
+        (-0.6, row_px),
+        (WIDTH_PX - 0.4, row_px),
+        (column_px, -0.6),
+        (column_px, HEIGHT_PX - 0.4),
+    ):
         assert frame.place(*outside, 3.0) is None
 
 
@@ -298,8 +388,12 @@ def test_flow_of_a_point_behind_an_earlier_camera_is_unknown(
     flow = (offset - offset * 2.0 / (2.0 - rendered_z_m)).astype(np.float32)
     wall = np.full(SIZE, 2.0, np.float32)
     here = ShutterPoses((HERE,))
-    frame = FrameWarp(SIGHT, HERE, here, "homography" if by == "plane" else "reproject", FittedPlane(2.0), wall)
-    before = FlowHistory(moved((0.0, 0.0, rendered_z_m)), ShutterPoses((moved((0.0, 0.0, delivered_z_m)),)))
+    frame = FrameWarp(
+        SIGHT, HERE, here, "homography" if by == "plane" else "reproject", FittedPlane(2.0), wall
+    )
+    before = FlowHistory(
+        moved((0.0, 0.0, rendered_z_m)), ShutterPoses((moved((0.0, 0.0, delivered_z_m)),))
+    )
     mask = np.ones(SIZE, np.bool_)
     mask[:, :20] = False
     got, valid = frame.show(Modality.FLOW, flow, mask, before)
@@ -307,12 +401,17 @@ def test_flow_of_a_point_behind_an_earlier_camera_is_unknown(
     assert valid[:, 20:].all() if known else not valid.any()
     assert not valid[:, :20].any() and not got[~valid].any()
     expected = offset - offset * 2.0 / (2.0 - delivered_z_m)
-    np.testing.assert_allclose(got[valid], expected[valid], atol=0.02 + 1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        got[valid], expected[valid], atol=0.02 + 1e-5 * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("scene", ["plane", "sky"])
 def test_flow_without_a_depth_picture(scene: str) -> None:
-    """On a slope, and of a sky so far away that only the cameras' turns count: the flow is known exactly."""
+    """On a slope, and of a sky so far away that only the cameras' turns count.
+
+    The flow is known exactly.
+    """
     normal = np.array([0.2, 0.3, 1.0]) / math.sqrt(1.13)
     drawn, now = moved((0.1, 0.05, 0.1), (0.0, 0.02, -0.01)), moved((0.05, 0.0, 0.1))
     delivered = moved((-0.1, 0.1, 0.05), (0.02, 0.01, 0.03))
@@ -325,7 +424,9 @@ def test_flow_without_a_depth_picture(scene: str) -> None:
     flow = (here_px - pixels_of((X_rendered - drawn.p_m) @ drawn.rotation())).astype(np.float32)
     expected = here_px - pixels_of((X_shown - delivered.p_m) @ delivered.rotation())
     method: Method = "homography" if scene == "plane" else "rotation"
-    frame = FrameWarp(SIGHT, HERE, ShutterPoses((now,)), method, FittedPlane(4.0, normal, fitted=True))
+    frame = FrameWarp(
+        SIGHT, HERE, ShutterPoses((now,)), method, FittedPlane(4.0, normal, fitted=True)
+    )
     before = FlowHistory(drawn, ShutterPoses((delivered,)))
     got, valid = frame.show(Modality.FLOW, flow, np.ones(SIZE, np.bool_), before)
     assert valid is not None

@@ -1,6 +1,7 @@
 """Bytes of frame headers on the wire: keys, their order and their values, against a stored table.
 
-``python -m tests.unit.pipeline.test_frame_header_wire`` writes the table again; do so only when the format changes.
+``python -m tests.unit.pipeline.test_frame_header_wire`` writes the table again; do so only when the
+format changes.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class _Reader:
 def _world(imu: bool) -> World:
     """A vehicle seen at 100 Hz for the last 300 ms."""
     limits = TrackingLimits(30 * MS, 900 * MS, 1000 * MS, max_speed_mps=1e3, max_rate_radps=1e3)
-    actor = Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu" if imu else None, limits=limits)
+    actor = Actor(
+        "drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu" if imu else None, limits=limits
+    )
     world = World({"mocap": Transform.identity()}, [actor])
     w_body, v_world = np.array([0.3, -0.4, 1.2]), np.array([1.0, -0.5, 0.25])
     for step in range(0, 301, 2):
@@ -79,11 +82,15 @@ def _world(imu: bool) -> World:
             world.ingest(ImuSample("imu", None, t_ns, w_body, f))
         if step % 10 == 0:
             p = (v_world * 1e-9 * (t_ns - START_NS))[None]
-            world.ingest(SourceFrame("mocap", 0, None, t_ns, ("drone",), p, q[None], np.ones(1, np.bool_)))
+            world.ingest(
+                SourceFrame("mocap", 0, None, t_ns, ("drone",), p, q[None], np.ones(1, np.bool_))
+            )
     return world
 
 
-def _camera(name: str = "front", actor: str = "drone", y_m: float = 0.02, **more: Any) -> BridgeCamera:
+def _camera(
+    name: str = "front", actor: str = "drone", y_m: float = 0.02, **more: Any
+) -> BridgeCamera:
     keys: dict[str, Any] = {"modalities": (Modality.RGB,), "plane_depth_m": 4.0}
     place = Transform.of((0.1, y_m, 0.05), T_BODY_CAMERA.q_xyzw.tolist())
     return BridgeCamera(CameraModel(name, 32, 24, 1.2), actor, place, 60.0, **(keys | more))
@@ -98,7 +105,9 @@ def _pixels(camera: BridgeCamera, modality: Modality) -> ImageArray:
     return np.full((*shape, 3) if modality is Modality.RGB else shape, 200, np.uint8)
 
 
-def _frame(world: World, cameras: tuple[BridgeCamera, ...], frame_id: int, **more: Any) -> RenderedFrame:
+def _frame(
+    world: World, cameras: tuple[BridgeCamera, ...], frame_id: int, **more: Any
+) -> RenderedFrame:
     t_pose_ns = START_NS - 20 * MS
     images = []
     for camera in cameras:
@@ -113,15 +122,26 @@ def _frame(world: World, cameras: tuple[BridgeCamera, ...], frame_id: int, **mor
                 collision=camera.collision,
             )
             valid = np.ones((view.camera.height_px, view.camera.width_px), np.bool_)
-            images.append(RenderedImage(view, _pixels(camera, modality), valid if modality is Modality.FLOW else None))
+            images.append(
+                RenderedImage(
+                    view, _pixels(camera, modality), valid if modality is Modality.FLOW else None
+                )
+            )
     views = tuple(image.view for image in images)
     request = RenderRequest(
-        frame_id, START_NS - 18 * MS, views, WorldSnapshot(t_pose_ns, ()), START_NS - 25 * MS, START_NS - 22 * MS
+        frame_id,
+        START_NS - 18 * MS,
+        views,
+        WorldSnapshot(t_pose_ns, ()),
+        START_NS - 25 * MS,
+        START_NS - 22 * MS,
     )
     return RenderedFrame(request, START_NS - 5 * MS, tuple(images), **more)
 
 
-def _passed(camera: BridgeCamera, world: World, *frames: RenderedFrame, blank_ns: int | None = None) -> _Reader:
+def _passed(
+    camera: BridgeCamera, world: World, *frames: RenderedFrame, blank_ns: int | None = None
+) -> _Reader:
     reader = _Reader()
     relay = CameraRelay(camera, world, reader, FrameLedger(), Meter())
     if camera.layer == "moved":
@@ -144,7 +164,9 @@ def _cases() -> Iterator[tuple[str, FrameHeader]]:
     right.display_times = left.display_times
     pair = _frame(felt, (left, right), 9, landmarks=MARKS, range_m=2.5, collision=True)
     flow = _camera(modalities=(Modality.FLOW,), compensate="rotation")
-    wide = _camera(modalities=depth, compensate="reproject", margin_rad=0.1, rolling_shutter_ns=10 * MS)
+    wide = _camera(
+        modalities=depth, compensate="reproject", margin_rad=0.1, rolling_shutter_ns=10 * MS
+    )
     still = _camera("wall", actor="world", compensate="none")
     moved = _camera(layer="moved", modalities=(Modality.GRAY,), plane_depth_m=None)
     readers = {
@@ -152,7 +174,9 @@ def _cases() -> Iterator[tuple[str, FrameHeader]]:
         "inertial": _passed(_camera(), felt, _frame(felt, (_camera(),), 4)),
         "depth": _passed(wide, world, _frame(world, (wide,), 5)),
         "no-depth": _passed(
-            _camera(compensate="reproject"), world, _frame(world, (_camera(compensate="reproject"),), 6)
+            _camera(compensate="reproject"),
+            world,
+            _frame(world, (_camera(compensate="reproject"),), 6),
         ),
         "flow": _passed(flow, world, _frame(world, (flow,), 7), _frame(world, (flow,), 8)),
         "left": _passed(left, felt, pair),
@@ -168,7 +192,10 @@ def _cases() -> Iterator[tuple[str, FrameHeader]]:
             if header.modality in ("rgb", "depth"):
                 encoding = "jpeg" if header.modality == "rgb" else "raw"
                 picture = EncodedPicture(header, pixels, 500_000_000)
-                yield f"{name}/{number}/stream", picture.message(EncodingOptions(encoding, "gray", 90)).header
+                yield (
+                    f"{name}/{number}/stream",
+                    picture.message(EncodingOptions(encoding, "gray", 90)).header,
+                )
 
 
 def _rounded(match: re.Match[bytes]) -> bytes:
@@ -197,14 +224,18 @@ def _lines() -> list[bytes]:
 def test_headers_are_byte_for_byte_those_of_the_table() -> None:
     expected = TABLE.read_bytes().splitlines()
     found = _lines()
-    assert [line.partition(b" ")[0] for line in found] == [line.partition(b" ")[0] for line in expected]
+    assert [line.partition(b" ")[0] for line in found] == [
+        line.partition(b" ")[0] for line in expected
+    ]
     for made, stored in zip(found, expected, strict=True):
         assert made == stored
 
 
 @pytest.mark.parametrize("key", ["blank", "T_body_camera", "encoding", "memory", "race"])
 def test_optional_keys_are_left_out(key: str) -> None:
-    keys = {line.partition(b" ")[0]: msgspec.json.decode(line.partition(b" ")[2]) for line in _lines()}
+    keys = {
+        line.partition(b" ")[0]: msgspec.json.decode(line.partition(b" ")[2]) for line in _lines()
+    }
     assert key not in keys[b"homography/0"]
 
 

@@ -1,4 +1,7 @@
-"""A renderer that repeats its pictures while the camera moves is frozen; cameras at rest, sky and walls are not."""
+"""A renderer that repeats its pictures while the camera moves is frozen.
+
+Cameras at rest, sky and walls are not.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,22 @@ class Flight:
         self._number = 0
         self._rate_hz = rate_hz
 
-    def fly(self, pictures: list[ImageArray], rate_dps: float = 0.0, speed_mps: float = 0.0) -> list[bool]:
+    def fly(
+        self, pictures: list[ImageArray], rate_dps: float = 0.0, speed_mps: float = 0.0
+    ) -> list[bool]:
         held = []
         for pixels in pictures:
             self._number += 1
             t_s = self._number / self._rate_hz
-            pose = Transform.of((speed_mps * t_s, 0.0, 1.0), q_exp(np.radians([0.0, rate_dps * t_s, 0.0])))
+            pose = Transform.of(
+                (speed_mps * t_s, 0.0, 1.0), q_exp(np.radians([0.0, rate_dps * t_s, 0.0]))
+            )
             t_ns = round(t_s * NS_PER_S)
-            held.append(self.freeze.check(RenderedImage(View(CAMERA, Modality.RGB, pose, t_ns), pixels), t_ns))
+            held.append(
+                self.freeze.check(
+                    RenderedImage(View(CAMERA, Modality.RGB, pose, t_ns), pixels), t_ns
+                )
+            )
         return held
 
 
@@ -56,7 +67,9 @@ def test_repeated_pixels_of_a_moving_camera_are_found_within_half_a_second(
 
 @pytest.mark.parametrize("in_turn", [1, 2, 3, 8])
 @pytest.mark.parametrize("rate_dps", [20.0, 60.0])
-def test_pictures_in_turn_are_found_once_the_view_has_moved_by_5_px(in_turn: int, rate_dps: float) -> None:
+def test_pictures_in_turn_are_found_once_the_view_has_moved_by_5_px(
+    in_turn: int, rate_dps: float
+) -> None:
     flight = Flight()
     assert not any(flight.fly(list(OTHERS), rate_dps))
     first = OTHERS[-in_turn:]
@@ -84,7 +97,9 @@ def test_more_pictures_in_turn_than_are_remembered_are_new() -> None:
 
 
 @pytest.mark.parametrize(("plane_depth_m", "pictures"), [(4.0, 14), (8.0, 28), (16.0, 55)])
-def test_a_translation_is_judged_at_the_depth_of_the_cameras_plane(plane_depth_m: float, pictures: int) -> None:
+def test_a_translation_is_judged_at_the_depth_of_the_cameras_plane(
+    plane_depth_m: float, pictures: int
+) -> None:
     step_px = F_PX * 0.5 / 30.0 / plane_depth_m
     assert pictures == math.ceil(5.0 / step_px)
     held = Flight(plane_depth_m=plane_depth_m).fly([NOISE] * 80, speed_mps=0.5)

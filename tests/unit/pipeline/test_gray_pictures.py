@@ -1,4 +1,7 @@
-"""RGB that every reader turns to gray becomes gray once, before the warp; who wants colour gets colour."""
+"""RGB that every reader turns to gray becomes gray once, before the warp.
+
+Who wants colour gets colour.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +49,15 @@ class Grays(Colours):
 
 
 def relayed(*sinks: Colours, latency_compensation: str = "homography") -> None:
-    """Let a camera's relay hand one picture, upside down in memory as from the wire, to the sinks."""
+    """Let a camera's relay hand one picture, upside down in memory as from the wire, to the
+    sinks.
+    """
     made: Any = camera(modalities=(Modality.RGB,), compensate=latency_compensation, margin_rad=0.05)
     world, end_ns = flying((0, 300))
     rendered = made.geometry.rendered
-    pixels = np.random.default_rng(1).integers(1, 255, (rendered.height_px, rendered.width_px, 3), np.uint8)
+    pixels = np.random.default_rng(1).integers(
+        1, 255, (rendered.height_px, rendered.width_px, 3), np.uint8
+    )
     pixels = cv2.GaussianBlur(pixels, (0, 0), 3.0)[::-1]
     ledger = FrameLedger()
     relay = CameraRelay(made, world, FanOut((LedgerSink(FanOut(sinks), ledger),)), ledger, Meter())
@@ -73,7 +80,8 @@ def test_gray_readers_get_the_same_picture_from_one_channel() -> None:
 @pytest.mark.parametrize("variant", ["compensated", "raw"])
 def test_a_reader_of_colour_keeps_it_for_all(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     t_ns = now_ns()
-    monkeypatch.setattr("vil_bridge.pipeline.camera_relay.now_ns", lambda: t_ns)  # both are shown for one instant
+    # Both are shown for one instant.
+    monkeypatch.setattr("vil_bridge.pipeline.camera_relay.now_ns", lambda: t_ns)
     monkeypatch.setattr("tests.unit.pipeline.test_compensate_pipeline.now_ns", lambda: t_ns)
     colours, with_colours, alone = Colours(variant), Grays(variant), Grays(variant)
     relayed(colours, with_colours)
@@ -91,7 +99,8 @@ def test_who_comes_between_the_question_and_the_picture_gets_none_in_gray() -> N
     fan.add(late)
     assert not fan.wants_gray("raw") and not fan.wants_gray("compensated")
     header = FrameHeader(
-        camera="front", width=4, height=3, K=(1.0, 1.0, 0.0, 0.0), frame_id=1, t_display_ns=1, tracking="fixed",
+        camera="front", width=4, height=3, K=(1.0, 1.0, 0.0, 0.0), frame_id=1, t_display_ns=1,
+        tracking="fixed",
         compensation={"method": "none"}, modality="rgb", variant="raw",
     )  # fmt: skip
     fan.offer(header, np.zeros((3, 4), np.uint8))

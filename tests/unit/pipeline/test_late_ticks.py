@@ -1,4 +1,7 @@
-"""A renderer that stalls: its last picture is shown again for each tick, marked, and never where that would deceive."""
+"""A renderer that stalls.
+
+Its last picture is shown again for each tick, marked, and never where that would deceive.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +46,17 @@ def test_the_stream_has_no_gap_up_to_the_limit(flight: StalledFlight) -> None:
     gaps = [(b.t_display_ns - a.t_display_ns, a) for a, b in pairwise(shown)]
     assert all(gap_ns > 0 for gap_ns, _ in gaps)
     reached_ns = {a.frame_id: a.t_display_ns - (a.t_render_ns or 0) for _, a in gaps}
-    assert all(gap_ns <= PERIOD_NS + JITTER_NS or reached_ns[a.frame_id] > LIMIT_NS - PERIOD_NS for gap_ns, a in gaps)
+    assert all(
+        gap_ns <= PERIOD_NS + JITTER_NS or reached_ns[a.frame_id] > LIMIT_NS - PERIOD_NS
+        for gap_ns, a in gaps
+    )
     begin_ns, end_ns = flight.stall_ns
     again = [h for h in shown if h.render_age_ns is not UNSET]
     assert len(again) >= LIMIT_NS // PERIOD_NS - 1
     assert max(h.t_display_ns - (h.t_render_ns or 0) for h in again) <= LIMIT_NS
-    assert all(begin_ns < h.t_display_ns < end_ns + 2 * PERIOD_NS for h in again), "and none while the renderer works"
+    assert all(begin_ns < h.t_display_ns < end_ns + 2 * PERIOD_NS for h in again), (
+        "and none while the renderer works"
+    )
     assert len({h.frame_id for h in shown}) == len(shown)
 
 
@@ -60,7 +68,9 @@ def test_each_picture_of_an_old_rendering_is_marked_with_its_age(flight: Stalled
             assert header.render_age_ns == header.t_display_ns - header.t_render_ns > 0
             assert header.fields()["render_age_ns"] == header.render_age_ns
             assert header.t_oldest_ns is not None and header.stamps_ns.request is not None
-            assert header.t_oldest_ns <= header.stamps_ns.request, "its age counts from the rendering's pose"
+            assert header.t_oldest_ns <= header.stamps_ns.request, (
+                "its age counts from the rendering's pose"
+            )
         else:
             assert "render_age_ns" not in header.fields()
         known.add(header.t_render_ns)
@@ -70,7 +80,12 @@ def test_only_rendered_pictures_count(flight: StalledFlight) -> None:
     again = sum(s.age_ns is not None for s in flight.shown)
     rendered = len(flight.shown) - again
     assert flight.relay.repeated == again
-    assert flight.meter.count == rendered == len(flight.ledger.rows()) == sum(flight.relay.warped.values())
+    assert (
+        flight.meter.count
+        == rendered
+        == len(flight.ledger.rows())
+        == sum(flight.relay.warped.values())
+    )
     assert flight.relay.delivered == {"gray/compensated": rendered}
     assert flight.relay.newest is not None and flight.relay.newest[0].render_age_ns is UNSET
 
@@ -82,7 +97,9 @@ def test_pictures_are_asked_for_no_farther_ahead_after_the_stall(flight: Stalled
 
 def test_marks_stay_in_place_at_every_age(flight: StalledFlight) -> None:
     for again in (False, True):
-        errors_px = np.concatenate([flight.errors_px(s) for s in flight.shown if (s.age_ns is not None) == again])
+        errors_px = np.concatenate(
+            [flight.errors_px(s) for s in flight.shown if (s.age_ns is not None) == again]
+        )
         assert errors_px.size > 200
         assert np.median(errors_px) < 0.15 and errors_px.mean() < 0.25
 
@@ -112,7 +129,9 @@ def test_a_lost_carrier_is_not_shown_as_if_it_was_seen() -> None:
     flight.fly(lambda ms: setattr(flight, "seen", ms < 520))
     lost_ns = flight.stall_ns[0] + 20 * NS_PER_MS + 100 * NS_PER_MS
     again = [s for s in flight.shown if s.age_ns is not None]
-    assert again and all(s.header.stamps_ns.warp is not None and s.header.stamps_ns.warp <= lost_ns for s in again)
+    assert again and all(
+        s.header.stamps_ns.warp is not None and s.header.stamps_ns.warp <= lost_ns for s in again
+    )
 
 
 def test_a_held_pose_is_not_shown_again() -> None:
@@ -139,13 +158,20 @@ def test_both_pictures_of_a_pair_show_the_same_ticks() -> None:
         request = RenderRequest(asked_ns, asked_ns, (view,), WorldSnapshot(asked_ns, ()))
         image = RenderedImage(view, np.zeros((6, 8), np.uint8))
         made = LateTicks(camera)
-        made.shown = CameraFrame(RenderedFrame(request, asked_ns, (image,)), (image,), None), asked_ns + delay_ns
+        made.shown = (
+            CameraFrame(RenderedFrame(request, asked_ns, (image,)), (image,), None),
+            asked_ns + delay_ns,
+        )
         camera.ticks.extend(asked_ns + k * PERIOD_NS for k in range(1, 20))
-        found = [made.next(t_ns, 0) for t_ns in range(asked_ns, asked_ns + 500 * NS_PER_MS, NS_PER_MS)]
+        found = [
+            made.next(t_ns, 0) for t_ns in range(asked_ns, asked_ns + 500 * NS_PER_MS, NS_PER_MS)
+        ]
         late[camera.name] = [(tick.frame_id, tick.t_use_ns) for tick in found if tick is not None]
         assert made.due_ns(0) is None, "nothing wakes the relay beyond the limit"
     assert late["left"] == late["right"]
-    assert [t_ns for _, t_ns in late["left"]] == [asked_ns + delay_ns + k * PERIOD_NS for k in range(1, 13)]
+    assert [t_ns for _, t_ns in late["left"]] == [
+        asked_ns + delay_ns + k * PERIOD_NS for k in range(1, 13)
+    ]
     assert len({frame_id for frame_id, _ in late["left"]} - {asked_ns}) == 12
 
 

@@ -1,4 +1,7 @@
-"""A human and a vehicle cross while a picture is late: their pixels go where they are by now; the ground is filled."""
+"""A human and a vehicle cross while a picture is late: their pixels go where they are by now.
+
+The ground is filled.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ WALK = WalkMotion(center_m=(3.5, 0.0), radius_m=1.2, speed_mps=1.3)
 
 def drone(t_ns: int) -> Transform:
     t_s = 1e-9 * (t_ns - NOW_NS)
-    return Transform.of((-1.0 + 0.8 * t_s, -0.3 + 0.6 * t_s, 1.3), q_from_euler_zyx(0.35 * t_s, 0.1 * t_s, 0.0))
+    return Transform.of(
+        (-1.0 + 0.8 * t_s, -0.3 + 0.6 * t_s, 1.3), q_from_euler_zyx(0.35 * t_s, 0.1 * t_s, 0.0)
+    )
 
 
 def cart(t_ns: int) -> Transform:
@@ -77,11 +82,15 @@ class Scene(NamedTuple):
         """Source of each shown pixel in the rendered picture, shape (h, w, 2)."""
         view = self.rendered[Modality.RGB].view
         v, u = np.mgrid[0 : view.camera.height_px, 0 : view.camera.width_px].astype(np.float32)
-        planes = [self.shown.picture(RenderedImage(view, plane), compensated=True) for plane in (u, v)]
+        planes = [
+            self.shown.picture(RenderedImage(view, plane), compensated=True) for plane in (u, v)
+        ]
         return np.stack(planes, axis=-1).astype(float)
 
     def errors_px(self, where: BoolArray) -> FloatArray:
-        """Distances of where pixels come from and where the renderer says that their points were."""
+        """Distances of where pixels come from and where the renderer says that their points
+        were.
+        """
         flow = self.truth[Modality.FLOW]
         assert flow.valid is not None
         v, u = np.mgrid[0 : where.shape[0], 0 : where.shape[1]]
@@ -102,7 +111,17 @@ def world_until(world: World, first_ns: int, last_ns: int) -> None:
         p_m, q = np.array([T.p_m for T in poses]), np.array([T.q_xyzw for T in poses])
         tracked = np.ones(2, np.bool_)
         world.ingest(
-            SourceFrame("mocap", 0, None, t_ns, ("drone", "cart"), p_m, q, tracked, skeletons=(skeleton(t_ns),))
+            SourceFrame(
+                "mocap",
+                0,
+                None,
+                t_ns,
+                ("drone", "cart"),
+                p_m,
+                q,
+                tracked,
+                skeletons=(skeleton(t_ns),),
+            )
         )
 
 
@@ -120,8 +139,12 @@ def hall() -> Iterator[EmbeddedRenderer]:
         yield renderer
 
 
-def late_picture(hall: EmbeddedRenderer, row_ns: int = 0, delay_ns: int = DELAY_NS, **camera: Any) -> Scene:
-    """Film the scene some time before the instant shown, and again at that instant, or that of a row."""
+def late_picture(
+    hall: EmbeddedRenderer, row_ns: int = 0, delay_ns: int = DELAY_NS, **camera: Any
+) -> Scene:
+    """Film the scene some time before the instant shown, and again at that instant, or that of a
+    row.
+    """
     limits = TrackingLimits(30 * NS_PER_MS, 500 * NS_PER_MS, 2 * NS_PER_S)
     actors = [
         Actor("drone", ActorKind.VEHICLE, "mocap", "drone", limits=limits),
@@ -129,7 +152,11 @@ def late_picture(hall: EmbeddedRenderer, row_ns: int = 0, delay_ns: int = DELAY_
         Actor("visitor", ActorKind.HUMAN, "mocap", "Actor", limits=limits),
     ]
     world = World({"mocap": Transform.identity()}, actors)
-    keys: dict[str, Any] = {"modalities": MODALITIES, "compensate": "reproject", "moving_actors": True}
+    keys: dict[str, Any] = {
+        "modalities": MODALITIES,
+        "compensate": "reproject",
+        "moving_actors": True,
+    }
     model = CameraModel("front", 640, 480, math.radians(60.0))
     made = BridgeCamera(model, "drone", Transform.of((0.1, 0, 0)), 50.0, **(keys | camera))
     shown_ns = NOW_NS + AHEAD_NS
@@ -138,7 +165,9 @@ def late_picture(hall: EmbeddedRenderer, row_ns: int = 0, delay_ns: int = DELAY_
     try:
         clock.stand_at(render_ns)
         world_until(world, START_NS, render_ns)
-        images, request = filmed(hall, made, made.pose_at(world, render_ns).T_world_camera, world.scene(render_ns))
+        images, request = filmed(
+            hall, made, made.pose_at(world, render_ns).T_world_camera, world.scene(render_ns)
+        )
         clock.stand_at(NOW_NS)
         world_until(world, render_ns + 10 * NS_PER_MS, NOW_NS)
         frame = CameraFrame(RenderedFrame(request, NOW_NS, images), images, None)
@@ -159,7 +188,9 @@ def filmed(
         View(made.geometry.rendered, m, T_world_camera, snapshot.t_ns, hide=("drone",))
         for m in dict.fromkeys(modalities)
     )
-    return hall.render(views, snapshot), RenderRequest(snapshot.t_ns, snapshot.t_ns, views, snapshot)
+    return hall.render(views, snapshot), RenderRequest(
+        snapshot.t_ns, snapshot.t_ns, views, snapshot
+    )
 
 
 @functools.cache
@@ -207,7 +238,10 @@ def test_what_stands_still_does_so(hall: EmbeddedRenderer) -> None:
     moved, still = crossing(hall), crossing(hall, moving_actors=False)
     static = ~(moved.of("visitor") | moved.of("cart"))
     assert np.median(moved.errors_px(static)) < 0.05
-    assert np.percentile(moved.errors_px(static), 95) < np.percentile(still.errors_px(static), 95) + 0.1
+    assert (
+        np.percentile(moved.errors_px(static), 95)
+        < np.percentile(still.errors_px(static), 95) + 0.1
+    )
     fractions = [scene.shown.header()["valid_fraction"] for scene in (moved, still)]
     assert 0.95 < fractions[0] < fractions[1]
 
@@ -216,7 +250,10 @@ def test_what_stands_still_does_so(hall: EmbeddedRenderer) -> None:
 def test_depth_is_that_of_the_actor_where_it_is(hall: EmbeddedRenderer) -> None:
     scene = crossing(hall)
     where = cv2.erode(scene.of("visitor").astype(np.uint8), np.ones((5, 5))) > 0
-    shown, truth = scene.picture(Modality.DEPTH32)[where], scene.truth[Modality.DEPTH32].pixels[where]
+    shown, truth = (
+        scene.picture(Modality.DEPTH32)[where],
+        scene.truth[Modality.DEPTH32].pixels[where],
+    )
     assert np.median(np.abs(shown / truth - 1.0)) < 0.002
     assert np.percentile(np.abs(shown / truth - 1.0), 90) < 0.02
 
@@ -230,7 +267,9 @@ def test_flow_of_what_was_moved_is_unknown(hall: EmbeddedRenderer) -> None:
 
 @pytest.mark.gl
 @pytest.mark.parametrize("row", [200, 340])
-def test_a_rolling_shutter_shows_each_row_of_a_human_at_its_own_time(hall: EmbeddedRenderer, row: int) -> None:
+def test_a_rolling_shutter_shows_each_row_of_a_human_at_its_own_time(
+    hall: EmbeddedRenderer, row: int
+) -> None:
     readout_ns = 80 * NS_PER_MS
     row_ns = round(((row + 0.5) / 480 - 0.5) * readout_ns)
     scene = late_picture(hall, row_ns, rolling_shutter_ns=readout_ns)
@@ -238,7 +277,9 @@ def test_a_rolling_shutter_shows_each_row_of_a_human_at_its_own_time(hall: Embed
     band[row - 3 : row + 4] = True
     error_px = np.median(scene.errors_px(scene.of("visitor") & band))
     at_once = crossing(hall)._replace(truth=scene.truth)
-    assert error_px < 0.7 and 2.0 * error_px < np.median(at_once.errors_px(scene.of("visitor") & band))
+    assert error_px < 0.7 and 2.0 * error_px < np.median(
+        at_once.errors_px(scene.of("visitor") & band)
+    )
 
 
 @pytest.mark.gl
@@ -248,7 +289,7 @@ def test_without_instance_ids_the_header_says_so(hall: EmbeddedRenderer) -> None
     assert scene.shown.header()["moved_actors"] == []
 
 
-# --- without a renderer ----------------------------------------------------------------------------
+# --- without a renderer ---------------------------------------------------------------------------
 
 WALL_M, POST_M, BOX_M = 6.0, 2.0, 4.0
 SIGHT_OF = ViewGeometry(CameraModel("front", 160, 120, math.radians(60.0)))
@@ -270,12 +311,26 @@ def box_that_moved(by_m: float) -> MovingActor:
     still = np.array([[0.0, 0.0, 0.0, 1.0]])
     half_m = np.array([10.5, 20.5, 4.0]) * BOX_M / SIGHT_OF.K_rendered[0, 0]
     no_segments, no_parts = np.zeros((0, 2, 3)), np.zeros(0, np.intp)
-    return MovingActor("box", half_m, no_segments, no_parts, X[None], still, X[None, None] + (by_m, 0, 0), still[None])
+    return MovingActor(
+        "box",
+        half_m,
+        no_segments,
+        no_parts,
+        X[None],
+        still,
+        X[None, None] + (by_m, 0, 0),
+        still[None],
+    )
 
 
-def solved(depth: ImageArray, ids: ImageArray, *actors: MovingActor) -> tuple[SeenActors, RenderMap]:
+def solved(
+    depth: ImageArray, ids: ImageArray, *actors: MovingActor
+) -> tuple[SeenActors, RenderMap]:
     here = Transform.identity()
-    seen, exposure = SeenActors(MovingScene(actors, ids), Sight(SIGHT_OF, here, depth)), ShutterPoses((here,))
+    seen, exposure = (
+        SeenActors(MovingScene(actors, ids), Sight(SIGHT_OF, here, depth)),
+        ShutterPoses((here,)),
+    )
     motion = exposure.motion_from(here, SIGHT_OF.nodes.rows, 120)
     found = render_map(SIGHT_OF, motion, seen.static_depth)
     return seen, seen.drawn_into(found, exposure) if seen.names else found
@@ -307,7 +362,9 @@ def test_a_post_next_to_an_actor_that_leaves_stays_whole() -> None:
     seen, found = solved(depth, ids, box_that_moved(-0.4))
     assert seen.names == ("box",)
     assert (columns(found)[66:76] == np.arange(66, 76)).all()
-    assert (seen.static_depth[60, 66:76] == POST_M).all() and (seen.static_depth[60, 42:66] == WALL_M).all()
+    assert (seen.static_depth[60, 66:76] == POST_M).all() and (
+        seen.static_depth[60, 42:66] == WALL_M
+    ).all()
 
 
 @pytest.mark.parametrize("missing", ["actor", "picture", "id"])
@@ -336,9 +393,19 @@ def test_a_body_of_the_scene_may_be_an_actor() -> None:
 def test_ids_are_asked_for_in_addition_and_offered_to_nobody() -> None:
     model = CameraModel("front", 32, 24, 1.0)
     asked = (Modality.RGB, Modality.DEPTH)
-    made = BridgeCamera(model, "world", Transform.identity(), 50.0, asked, compensate="reproject", moving_actors=True)
+    made = BridgeCamera(
+        model,
+        "world",
+        Transform.identity(),
+        50.0,
+        asked,
+        compensate="reproject",
+        moving_actors=True,
+    )
     assert made.drawn == (*asked, Modality.INSTANCE) and made.modalities == asked
-    with_ids = BridgeCamera(model, "world", Transform.identity(), 50.0, (*asked, Modality.INSTANCE), moving_actors=True)
+    with_ids = BridgeCamera(
+        model, "world", Transform.identity(), 50.0, (*asked, Modality.INSTANCE), moving_actors=True
+    )
     assert with_ids.drawn == with_ids.modalities
 
 
@@ -346,5 +413,8 @@ def test_actors_are_only_moved_where_depth_is_known() -> None:
     with pytest.raises(ValueError, match="moving_actors needs latency_compensation: depth"):
         CameraConfig(renderer="drawn", moving_actors=True)
     assert CameraConfig(
-        renderer="drawn", moving_actors=True, modalities=(Modality.RGB, Modality.DEPTH), latency_compensation="depth"
+        renderer="drawn",
+        moving_actors=True,
+        modalities=(Modality.RGB, Modality.DEPTH),
+        latency_compensation="depth",
     ).moving_actors

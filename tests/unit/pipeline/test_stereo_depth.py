@@ -43,7 +43,8 @@ def wall(z_m: float) -> FloatArray:
     ("z_m", "modality"),
     [
         *((z_m, Modality.DEPTH32) for z_m in (0.5, 1.0, 2.0, 4.0, 8.0)),
-        *((z_m, Modality.DEPTH) for z_m in (2.0, 4.0, 8.0)),  # its unit is 1.5 mm, the error at 1 m is 3.6 mm
+        # Its unit is 1.5 mm, the error at 1 m is 3.6 mm.
+        *((z_m, Modality.DEPTH) for z_m in (2.0, 4.0, 8.0)),
     ],
 )
 def test_the_error_of_a_wall_is_that_of_the_data_sheet(z_m: float, modality: Modality) -> None:
@@ -84,10 +85,14 @@ def test_the_shadow_of_a_near_object_lies_to_its_left() -> None:
     assert shadow_px > 15.0
     width = 400 - np.flatnonzero(row[:400])[-1] - 1
     assert width == pytest.approx(shadow_px, abs=2.0)
-    assert row[403:497].all() and row[503:].all(), "all else is seen twice, but the edges themselves"
+    assert row[403:497].all() and row[503:].all(), (
+        "all else is seen twice, but the edges themselves"
+    )
 
 
-@pytest.mark.parametrize(("angle_deg", "filled"), [(0.0, True), (60.0, True), (78.0, True), (83.0, False)])
+@pytest.mark.parametrize(
+    ("angle_deg", "filled"), [(0.0, True), (60.0, True), (78.0, True), (83.0, False)]
+)
 def test_surfaces_at_grazing_angles_have_no_depth(angle_deg: float, filled: bool) -> None:
     model, sensor = d435()
     fx, _, cx, _ = model.intrinsics_px

@@ -45,11 +45,15 @@ def ardupilot() -> Iterator[tuple[ArduPilotLink, socket.socket]]:
 
 def servos(frame: int, *pulses: int, channels: int = 16) -> bytes:
     magic = 18458 if channels == 16 else 29569
-    return struct.pack(f"<HHI{channels}H", magic, 1200, frame, *pulses, *[0] * (channels - len(pulses)))
+    return struct.pack(
+        f"<HHI{channels}H", magic, 1200, frame, *pulses, *[0] * (channels - len(pulses))
+    )
 
 
 @pytest.mark.parametrize("channels", [16, 32])
-def test_ardupilots_pulses_become_outputs(ardupilot: tuple[ArduPilotLink, socket.socket], channels: int) -> None:
+def test_ardupilots_pulses_become_outputs(
+    ardupilot: tuple[ArduPilotLink, socket.socket], channels: int
+) -> None:
     link, peer = ardupilot
     peer.send(servos(0, 1000, 1500, 2000, 2200, 0, channels=channels))
     until(link, lambda: has_state(link, "running"))
@@ -59,7 +63,9 @@ def test_ardupilots_pulses_become_outputs(ardupilot: tuple[ArduPilotLink, socket
     assert peer.recv(2048).startswith(b"\n{")
 
 
-def test_a_repeated_frame_gets_the_same_line_and_no_step(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+def test_a_repeated_frame_gets_the_same_line_and_no_step(
+    ardupilot: tuple[ArduPilotLink, socket.socket],
+) -> None:
     link, peer = ardupilot
     peer.send(servos(0))
     until(link, lambda: link.answers == 1)
@@ -73,7 +79,9 @@ def test_a_repeated_frame_gets_the_same_line_and_no_step(ardupilot: tuple[ArduPi
     assert (link.sent, link.answers) == (1, 1)
 
 
-def test_an_ardupilot_that_starts_again_is_answered(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+def test_an_ardupilot_that_starts_again_is_answered(
+    ardupilot: tuple[ArduPilotLink, socket.socket],
+) -> None:
     link, peer = ardupilot
     for frame in (0, 1, 2, 0):
         peer.send(servos(frame))
@@ -83,7 +91,9 @@ def test_an_ardupilot_that_starts_again_is_answered(ardupilot: tuple[ArduPilotLi
     assert link.sent == 4
 
 
-def test_another_program_does_not_take_the_vehicle(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+def test_another_program_does_not_take_the_vehicle(
+    ardupilot: tuple[ArduPilotLink, socket.socket],
+) -> None:
     link, peer = ardupilot
     peer.send(servos(5, 1100))
     until(link, lambda: link.answers == 1)
@@ -106,7 +116,9 @@ def test_another_program_does_not_take_the_vehicle(ardupilot: tuple[ArduPilotLin
         assert b'"timestamp":0.002' in stranger.recv(2048)
 
 
-def test_frames_of_another_address_stop_no_motor(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+def test_frames_of_another_address_stop_no_motor(
+    ardupilot: tuple[ArduPilotLink, socket.socket],
+) -> None:
     link, peer = ardupilot
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forger:
         forger.bind(("127.0.0.2", peer.getsockname()[1]))
@@ -182,7 +194,9 @@ def test_a_frame_is_answered_once(ardupilot: tuple[ArduPilotLink, socket.socket]
     until(link, lambda: link.answers == 2)
 
 
-def test_frames_beyond_many_wait_for_the_next_step(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+def test_frames_beyond_many_wait_for_the_next_step(
+    ardupilot: tuple[ArduPilotLink, socket.socket],
+) -> None:
     link, peer = ardupilot
     for _ in range(READS_AT_ONCE + 1):
         peer.send(b"?")
@@ -197,8 +211,12 @@ def test_remote_control_has_twelve_channels_for_ardupilot() -> None:
     assert line["rc"] == {f"rc_{i}": 999 + i for i in range(1, 13)}
 
 
-@pytest.mark.parametrize("data", [b"", b"\x1a\x48", servos(1)[:-1], servos(1) + b"x", b"\xff" * 40, bytes(2000)])
-def test_other_datagrams_are_no_frames(ardupilot: tuple[ArduPilotLink, socket.socket], data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data", [b"", b"\x1a\x48", servos(1)[:-1], servos(1) + b"x", b"\xff" * 40, bytes(2000)]
+)
+def test_other_datagrams_are_no_frames(
+    ardupilot: tuple[ArduPilotLink, socket.socket], data: bytes
+) -> None:
     link, peer = ardupilot
     peer.send(data)
     peer.send(servos(7))
@@ -207,7 +225,9 @@ def test_other_datagrams_are_no_frames(ardupilot: tuple[ArduPilotLink, socket.so
 
 
 def test_the_line_is_what_ardupilots_search_for_keys_finds() -> None:
-    nose_up = TrueMotion((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), tuple(q_from_euler_zyx(math.pi / 2, -0.2, 0.0)), (0, 0, 0))
+    nose_up = TrueMotion(
+        (1.0, 2.0, 3.0), (4.0, 5.0, 6.0), tuple(q_from_euler_zyx(math.pi / 2, -0.2, 0.0)), (0, 0, 0)
+    )
     line = state_line(sample(1_234_567_891, nose_up, rc_us=(1500, 1501, 1000, 1499, 2000))).decode()
     assert line[0] == line[-1] == "\n"
     assert not re.search(r'":\s', line), "a blank behind a colon is an error"

@@ -70,14 +70,18 @@ def test_vision_position_estimate_is_north_east_down() -> None:
     body = pose_message(seen("VISION_POSITION_ESTIMATE"))
     assert isinstance(body, mavlink.VisionPositionEstimate)
     assert (body.usec, *body[1:4]) == pytest.approx((4000, 2.0, 1.0, -3.0))
-    assert body[4:7] == pytest.approx((0.0, 0.0, math.pi / 2)), "a body along the room's x looks east"
+    assert body[4:7] == pytest.approx((0.0, 0.0, math.pi / 2)), (
+        "a body along the room's x looks east"
+    )
 
 
 def test_gps_input_has_the_place_the_accuracies_and_the_heading() -> None:
     body = pose_message(seen("GPS_INPUT"))
     assert isinstance(body, GpsInput)
     assert (body.lat_e7, body.lon_e7, body.alt_m) == (471_000_000, 82_000_000, 456.5)
-    assert body[7:13] == pytest.approx((0.2, 0.1, -0.3, 0.05, 0.002, 0.002)), "north, east, down, accuracies"
+    assert body[7:13] == pytest.approx((0.2, 0.1, -0.3, 0.05, 0.002, 0.002)), (
+        "north, east, down, accuracies"
+    )
     assert (body.ignore_flags, body.fix_type, body.yaw_cdeg, body.time_week_ms) == (0, 3, 9000, 4)
     north = STILL._replace(q_world_body=tuple(q_from_euler_zyx(math.pi / 2, 0.0, 0.0)))
     body = pose_message(seen("GPS_INPUT", north))
@@ -93,7 +97,12 @@ def test_it_connects_and_sends_a_sign_of_life_and_poses(peer: Peer) -> None:
     heartbeat, odometry = peer.bodies(2)
     assert isinstance(heartbeat, mavlink.Heartbeat)
     assert (heartbeat.type, heartbeat.autopilot) == (18, 8)
-    assert odometry == MavlinkParser().feed(encode(pose_message(seen("ODOMETRY")), 0, system=1, component=197))[0].body
+    assert (
+        odometry
+        == MavlinkParser()
+        .feed(encode(pose_message(seen("ODOMETRY")), 0, system=1, component=197))[0]
+        .body
+    )
 
 
 def test_the_origin_is_sent_each_second_until_ardupilot_has_one(peer: Peer) -> None:
@@ -110,7 +119,10 @@ def test_the_origin_is_sent_each_second_until_ardupilot_has_one(peer: Peer) -> N
     peer.port.exchange(HOST, 3 * NS_PER_S, None)
     assert len(peer.bodies(1)) == 1
     peer.port.exchange(HOST, 4 * NS_PER_S, seen("VISION_POSITION_ESTIMATE"))
-    assert [type(body) for body in peer.bodies(2)] == [mavlink.Heartbeat, mavlink.VisionPositionEstimate]
+    assert [type(body) for body in peer.bodies(2)] == [
+        mavlink.Heartbeat,
+        mavlink.VisionPositionEstimate,
+    ]
 
 
 def test_clock_requests_are_answered_in_simulated_time(peer: Peer) -> None:
@@ -123,7 +135,10 @@ def test_clock_requests_are_answered_in_simulated_time(peer: Peer) -> None:
 
 
 def test_an_answer_to_a_clock_request_is_not_answered(peer: Peer) -> None:
-    """A request has a zero in tc1, an answer the clock of its sender; two sides that answer answers never end."""
+    """A request has a zero in tc1, an answer the clock of its sender.
+
+    Two sides that answer answers never end.
+    """
     peer.port.exchange(HOST, 0, None)
     peer.accept()
     peer.bodies(1)

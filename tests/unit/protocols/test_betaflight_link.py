@@ -36,8 +36,12 @@ def test_a_state_has_betaflights_signs() -> None:
     numbers = struct.unpack("<18d", state_packet(sample(2_000 * MS, gps=GPS)))
     assert numbers[0] == 2.0
     assert numbers[1:4] == pytest.approx((0.1, -0.2, -0.3))
-    assert numbers[4:7] == pytest.approx((-0.5, -0.6, -9.81)), "minus the specific force, forward, left, up"
-    assert abs(numbers[7]) == pytest.approx(math.sqrt(0.5)), "body axes along the room's x face east"
+    assert numbers[4:7] == pytest.approx((-0.5, -0.6, -9.81)), (
+        "minus the specific force, forward, left, up"
+    )
+    assert abs(numbers[7]) == pytest.approx(math.sqrt(0.5)), (
+        "body axes along the room's x face east"
+    )
     assert numbers[11:14] == (0.1, 0.2, 0.3)
     assert numbers[14:18] == (8.5, 47.5, 430.0, 99_900.0)
     indoors = struct.unpack("<18d", state_packet(sample(0)))
@@ -50,7 +54,9 @@ def test_remote_control_has_sixteen_channels() -> None:
 
 
 def first_state(link: BetaflightLink, states: socket.socket) -> int:
-    """Return the size of the first datagram that is no probe, which comes a second after the port opened."""
+    """Return the size of the first datagram that is no probe, which comes a second after the
+    port opened.
+    """
     begun_s = time.monotonic()
     while True:
         link.send(sample(0))
@@ -63,7 +69,9 @@ def first_state(link: BetaflightLink, states: socket.socket) -> int:
 
 def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
     pid = os.getpid()
-    host = f"127.23.{pid >> 8 & 255}.{pid & 255}"  # a loopback address of its own: the ports are fixed
+    host = (
+        f"127.23.{pid >> 8 & 255}.{pid & 255}"  # a loopback address of its own: the ports are fixed
+    )
     link = BetaflightLink(host, timeout_s=0.05)
     link.open()
     try:
@@ -83,7 +91,9 @@ def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
             link.send(sample(3 * MS, rc_us=(1600,) * 8))
             place = struct.unpack("<18d", states.recv(2048))[14:17]
             assert place == (8.5, 47.5, 430.0), "the newest reading, until there is another"
-            assert struct.unpack_from("<dH", rc.recv(2048)) == (0.003, 1600), "a stick that moves is not held back"
+            assert struct.unpack_from("<dH", rc.recv(2048)) == (0.003, 1600), (
+                "a stick that moves is not held back"
+            )
             for t_ms in range(4, 14):
                 link.send(sample(t_ms * MS, rc_us=(1600,) * 8))
                 assert len(states.recv(2048)) == 144
@@ -121,20 +131,28 @@ def test_no_state_spoils_the_rate_of_betaflights_clock() -> None:
 
             begun_ns = machine_ns()
             first_state(link, states)
-            assert taken_ns(link) - begun_ns > 1020 * MS, "the one after a state that it drops is no pair with it"
+            assert taken_ns(link) - begun_ns > 1020 * MS, (
+                "the one after a state that it drops is no pair with it"
+            )
             sent_ns(21)
-            assert link.takes(late=False), "without answers, as while it starts, the next one goes out"
+            assert link.takes(late=False), (
+                "without answers, as while it starts, the next one goes out"
+            )
             states.sendto(struct.pack("<4f", *[0.1] * 4), (host, 9002))
             until(link, lambda: has_state(link, "running"))
             before_ns, _ = sent_ns(22)
-            assert taken_ns(link) - before_ns > 20 * MS, "nothing says that it has read the state before"
+            assert taken_ns(link) - before_ns > 20 * MS, (
+                "nothing says that it has read the state before"
+            )
             _, after_ns = sent_ns(43)
             time.sleep(0.008)
             answers, answered_ns = link.answers, machine_ns()
             states.sendto(struct.pack("<4f", *[0.2] * 4), (host, 9002))
             until(link, lambda: link.answers > answers)
             now_ns = taken_ns(link)
-            assert 4 * (now_ns - answered_ns) >= now_ns - after_ns, "it may have read the state just now"
+            assert 4 * (now_ns - answered_ns) >= now_ns - after_ns, (
+                "it may have read the state just now"
+            )
     finally:
         link.close()
 

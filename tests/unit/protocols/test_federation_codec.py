@@ -52,7 +52,9 @@ DRONE = record(3, 0, 0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.6, 0.8)
 HUMAN = record(4, 1, 2, 5.0, 6.0, 0.9, 0.0, 0.0, 0.0, 1.0)
 HIP = record(4, 1, 0, 5.0, 6.0, 0.9, 0.0, 0.0, 0.0, 1.0)
 HEAD = record(4, 3, 0, 5.0, 6.0, 1.7, 0.0, 0.0, 0.0, 1.0)
-FRAME = by_hand(1, struct.pack("<QIHHqq", 77, 2, 2, 2, 10**15, 10**15 + 5) + DRONE + HUMAN + HIP + HEAD)
+FRAME = by_hand(
+    1, struct.pack("<QIHHqq", 77, 2, 2, 2, 10**15, 10**15 + 5) + DRONE + HUMAN + HIP + HEAD
+)
 
 
 def test_a_frame_written_by_hand_is_read() -> None:
@@ -106,11 +108,22 @@ def test_a_description_comes_back() -> None:
     assert found.actors[0] == told.actors[0]
     read = found.actors[1].skeleton
     assert read is not None
-    assert (read.name, read.bones, read.parents, read.scale) == (model.name, model.bones, model.parents, model.scale)
+    assert (read.name, read.bones, read.parents, read.scale) == (
+        model.name,
+        model.bones,
+        model.parents,
+        model.scale,
+    )
     np.testing.assert_array_equal(read.offsets_m, model.offsets_m)
 
 
-SKELETON = {"name": "s", "bones": ["a", "b"], "parents": [-1, 0], "offsets_m": [[0, 0, 0], [0, 0, 1]], "scale": 1.0}
+SKELETON = {
+    "name": "s",
+    "bones": ["a", "b"],
+    "parents": [-1, 0],
+    "offsets_m": [[0, 0, 0], [0, 0, 1]],
+    "scale": 1.0,
+}
 EVA = {"name": "Eva", "kind": "human", "prefab": "", "size_m": [1, 1, 1], "skeleton": SKELETON}
 
 
@@ -148,7 +161,10 @@ def test_descriptions_that_contradict_themselves(actor: dict[str, object], said:
         (by_hand(1, struct.pack("<QIHHqq", 1, 1, 2, 0, 0, 0) + DRONE), "do not fit"),
         (by_hand(1, struct.pack("<QIHHqq", 1, 1, 65535, 65535, 0, 0)), "do not fit"),
         (by_hand(1, struct.pack("<QIHHqq", 1, 1, 1, 0, 0, 0) + HUMAN), "bones"),
-        (by_hand(1, struct.pack("<QIHHqq", 1, 1, 1, 0, 0, 0) + record(0, 4, 0, *[0.0] * 7)), "tracking state"),
+        (
+            by_hand(1, struct.pack("<QIHHqq", 1, 1, 1, 0, 0, 0) + record(0, 4, 0, *[0.0] * 7)),
+            "tracking state",
+        ),
         (by_hand(3, bytes(16)), "not a message of kind FRAME"),
     ],
 )
@@ -160,7 +176,13 @@ def test_frames_that_are_none(message: bytes, said: str) -> None:
 def test_every_truncation_is_refused() -> None:
     for message in (FRAME, encode_clock(ClockMessage(1, 2)), encode_ack(3)):
         for length in range(len(message)):
-            for decode in (decode_frame, decode_clock, decode_ack, decode_description, message_kind):
+            for decode in (
+                decode_frame,
+                decode_clock,
+                decode_ack,
+                decode_description,
+                message_kind,
+            ):
                 with pytest.raises(ProtocolError):
                     decode(message[:length])
 

@@ -16,16 +16,47 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
 from vil_bridge.protocols.mavlink.messages import KINDS, Body
 
-# Each body beside the same message as the reference builds it (floats that single precision holds exactly).
+# Each body beside the same message as the reference builds it (floats that single precision holds
+# exactly).
 PAIRS: list[tuple[Body, Any]] = [
     (mavlink.Heartbeat(7, 18, 8, 129, 4), reference.MAVLink_heartbeat_message(18, 8, 129, 7, 4, 3)),
     (mavlink.TimeSync(-5, 2**61 + 3), reference.MAVLink_timesync_message(-5, 2**61 + 3)),
     (
         mavlink.HighresImu(
-            2**40, 0.5, -1.25, -9.75, 0.125, -2.5, 3.0, 0.25, -0.5, 0.75, 1013.25, 1.5, -2.0, 21.5, 0x3F, 2
+            2**40,
+            0.5,
+            -1.25,
+            -9.75,
+            0.125,
+            -2.5,
+            3.0,
+            0.25,
+            -0.5,
+            0.75,
+            1013.25,
+            1.5,
+            -2.0,
+            21.5,
+            0x3F,
+            2,
         ),
         reference.MAVLink_highres_imu_message(
-            2**40, 0.5, -1.25, -9.75, 0.125, -2.5, 3.0, 0.25, -0.5, 0.75, 1013.25, 1.5, -2.0, 21.5, 0x3F, 2
+            2**40,
+            0.5,
+            -1.25,
+            -9.75,
+            0.125,
+            -2.5,
+            3.0,
+            0.25,
+            -0.5,
+            0.75,
+            1013.25,
+            1.5,
+            -2.0,
+            21.5,
+            0x3F,
+            2,
         ),
     ),
     (
@@ -46,10 +77,14 @@ PAIRS: list[tuple[Body, Any]] = [
     ),
     (
         mavlink.CommandLong(105.0, 4000.0, 0.0, 0.0, 0.0, 0.0, 0.0, 511, 1, 1, 0),
-        reference.MAVLink_command_long_message(1, 1, 511, 0, 105.0, 4000.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        reference.MAVLink_command_long_message(
+            1, 1, 511, 0, 105.0, 4000.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        ),
     ),
     (
-        mavlink.AttitudeQuaternion(123456, 0.5, -0.5, 0.25, 0.75, 1.5, -2.5, 3.5, 1.0, 0.125, 0.25, 0.5),
+        mavlink.AttitudeQuaternion(
+            123456, 0.5, -0.5, 0.25, 0.75, 1.5, -2.5, 3.5, 1.0, 0.125, 0.25, 0.5
+        ),
         reference.MAVLink_attitude_quaternion_message(
             123456, 0.5, -0.5, 0.25, 0.75, 1.5, -2.5, 3.5, [1.0, 0.125, 0.25, 0.5]
         ),
@@ -61,37 +96,100 @@ PAIRS: list[tuple[Body, Any]] = [
     (
         mavlink.Odometry(
             *(2**40, 1.5, -2.5, 3.5, (0.5, -0.5, 0.25, 0.75), 0.1875, 0.25, 0.375, 1.0, 2.0, 3.0),
-            *(tuple(k + 0.5 for k in range(21)), tuple(-k - 0.25 for k in range(21)), 20, 12, 7, 3, -1),
+            *(
+                tuple(k + 0.5 for k in range(21)),
+                tuple(-k - 0.25 for k in range(21)),
+                20,
+                12,
+                7,
+                3,
+                -1,
+            ),
         ),
         reference.MAVLink_odometry_message(
-            *(2**40, 20, 12, 1.5, -2.5, 3.5, [0.5, -0.5, 0.25, 0.75], 0.1875, 0.25, 0.375, 1.0, 2.0, 3.0),
+            *(
+                2**40,
+                20,
+                12,
+                1.5,
+                -2.5,
+                3.5,
+                [0.5, -0.5, 0.25, 0.75],
+                0.1875,
+                0.25,
+                0.375,
+                1.0,
+                2.0,
+                3.0,
+            ),
             *([k + 0.5 for k in range(21)], [-k - 0.25 for k in range(21)], 7, 3, -1),
         ),
     ),
     (
         mavlink.EstimatorStatus(2**40, 0.5, 0.25, 0.125, 1.5, 2.5, 3.5, 0.75, 0.0625, 0x83F),
-        reference.MAVLink_estimator_status_message(2**40, 0x83F, 0.5, 0.25, 0.125, 1.5, 2.5, 3.5, 0.75, 0.0625),
+        reference.MAVLink_estimator_status_message(
+            2**40, 0x83F, 0.5, 0.25, 0.125, 1.5, 2.5, 3.5, 0.75, 0.0625
+        ),
     ),
     (
         hil.GpsInput(
-            *(2**40, 604_799_999, 473977420, -85455940, 488.5, 0.5, 0.75, 1.5, -2.5, 3.5, 0.25, 0.125, 0.0625),
+            *(
+                2**40,
+                604_799_999,
+                473977420,
+                -85455940,
+                488.5,
+                0.5,
+                0.75,
+                1.5,
+                -2.5,
+                3.5,
+                0.25,
+                0.125,
+                0.0625,
+            ),
             *(9, 2400, 1, 3, 16, 36_000),
         ),
         reference.MAVLink_gps_input_message(
-            *(2**40, 1, 9, 604_799_999, 2400, 3, 473977420, -85455940, 488.5, 0.5, 0.75, 1.5, -2.5, 3.5),
+            *(
+                2**40,
+                1,
+                9,
+                604_799_999,
+                2400,
+                3,
+                473977420,
+                -85455940,
+                488.5,
+                0.5,
+                0.75,
+                1.5,
+                -2.5,
+                3.5,
+            ),
             *(0.25, 0.125, 0.0625, 16, 36_000),
         ),
     ),
     (
         mavlink.VisionPositionEstimate(
-            2**40, 1.5, -2.5, 3.5, 0.25, -0.5, 0.75, tuple(k + 0.5 for k in range(21)), reset_counter=3
+            2**40,
+            1.5,
+            -2.5,
+            3.5,
+            0.25,
+            -0.5,
+            0.75,
+            tuple(k + 0.5 for k in range(21)),
+            reset_counter=3,
         ),
         reference.MAVLink_vision_position_estimate_message(
             2**40, 1.5, -2.5, 3.5, 0.25, -0.5, 0.75, [k + 0.5 for k in range(21)], 3
         ),
     ),
     (
-        mavlink.AttPosMocap(2**40, (0.5, -0.5, 0.25, 0.75), 1.5, -2.5, 3.5, tuple(k + 0.5 for k in range(21))),
+        mavlink.AttPosMocap(
+            2**40, (0.5, -0.5, 0.25, 0.75), 1.5, -2.5, 3.5, tuple(k + 0.5 for k in range(21))
+        ),
         reference.MAVLink_att_pos_mocap_message(
             2**40, [0.5, -0.5, 0.25, 0.75], 1.5, -2.5, 3.5, [k + 0.5 for k in range(21)]
         ),
@@ -106,16 +204,68 @@ PAIRS: list[tuple[Body, Any]] = [
     ),
     (
         hil.HilSensor(
-            *(2**40, 0.5, -1.25, -9.75, 0.125, -2.5, 3.0, 0.25, -0.5, 0.75, 1013.25, 1.5, -2.0, 21.5, 0x1BFF, 2)
+            *(
+                2**40,
+                0.5,
+                -1.25,
+                -9.75,
+                0.125,
+                -2.5,
+                3.0,
+                0.25,
+                -0.5,
+                0.75,
+                1013.25,
+                1.5,
+                -2.0,
+                21.5,
+                0x1BFF,
+                2,
+            )
         ),
         reference.MAVLink_hil_sensor_message(
-            *(2**40, 0.5, -1.25, -9.75, 0.125, -2.5, 3.0, 0.25, -0.5, 0.75, 1013.25, 1.5, -2.0, 21.5, 0x1BFF, 2)
+            *(
+                2**40,
+                0.5,
+                -1.25,
+                -9.75,
+                0.125,
+                -2.5,
+                3.0,
+                0.25,
+                -0.5,
+                0.75,
+                1013.25,
+                1.5,
+                -2.0,
+                21.5,
+                0x1BFF,
+                2,
+            )
         ),
     ),
     (
-        hil.HilGps(2**40, 473977420, -85455940, 488123, 30, 40, 500, -300, 400, -7, 9000, 3, 255, 1, 36000),
+        hil.HilGps(
+            2**40, 473977420, -85455940, 488123, 30, 40, 500, -300, 400, -7, 9000, 3, 255, 1, 36000
+        ),
         reference.MAVLink_hil_gps_message(
-            *(2**40, 3, 473977420, -85455940, 488123, 30, 40, 500, -300, 400, -7, 9000, 255, 1, 36000)
+            *(
+                2**40,
+                3,
+                473977420,
+                -85455940,
+                488123,
+                30,
+                40,
+                500,
+                -300,
+                400,
+                -7,
+                9000,
+                255,
+                1,
+                36000,
+            )
         ),
     ),
     (
@@ -129,15 +279,22 @@ PAIRS: list[tuple[Body, Any]] = [
         reference.MAVLink_hil_actuator_controls_message(2**40, [i / 16 for i in range(16)], 129, 1),
     ),
     (
-        hil.DistanceSensor(123456, 20, 4000, 175, 0, 64, 100, 255, 0.25, 0.5, (0.5, -0.5, 0.25, 0.75), 100),
+        hil.DistanceSensor(
+            123456, 20, 4000, 175, 0, 64, 100, 255, 0.25, 0.5, (0.5, -0.5, 0.25, 0.75), 100
+        ),
         reference.MAVLink_distance_sensor_message(
             *(123456, 20, 4000, 175, 0, 64, 100, 255, 0.25, 0.5, [0.5, -0.5, 0.25, 0.75], 100)
         ),
     ),
-    (mavlink.CommandAck(511, 4, 7, -9, 1, 191), reference.MAVLink_command_ack_message(511, 4, 7, -9, 1, 191)),
+    (
+        mavlink.CommandAck(511, 4, 7, -9, 1, 191),
+        reference.MAVLink_command_ack_message(511, 4, 7, -9, 1, 191),
+    ),
     (
         flight.SysStatus(0x23, 0x22, 0x21, 500, 12600, -1, 1, 2, 3, 4, 5, 6, 87),
-        reference.MAVLink_sys_status_message(0x23, 0x22, 0x21, 500, 12600, -1, 87, 1, 2, 3, 4, 5, 6),
+        reference.MAVLink_sys_status_message(
+            0x23, 0x22, 0x21, 500, 12600, -1, 87, 1, 2, 3, 4, 5, 6
+        ),
     ),
     (flight.SetMode(4, 1, 1), reference.MAVLink_set_mode_message(1, 1, 4)),
     (
@@ -159,7 +316,9 @@ PAIRS: list[tuple[Body, Any]] = [
     ),
     (
         flight.GlobalPositionInt(123456, 473977420, -85455940, 488123, 1500, 10, -20, 30, 9000),
-        reference.MAVLink_global_position_int_message(123456, 473977420, -85455940, 488123, 1500, 10, -20, 30, 9000),
+        reference.MAVLink_global_position_int_message(
+            123456, 473977420, -85455940, 488123, 1500, 10, -20, 30, 9000
+        ),
     ),
     (
         flight.RcChannels(123456, tuple(range(1000, 1018)), 18, 254),
@@ -171,28 +330,108 @@ PAIRS: list[tuple[Body, Any]] = [
     ),
     (
         hil.HilStateQuaternion(
-            2**40, (0.5, -0.5, 0.5, -0.5), 0.125, -2.5, 3.0, 473977420, -85455940, 488123, 10, -20, 30, 1, 2, 3, -4, 5
+            2**40,
+            (0.5, -0.5, 0.5, -0.5),
+            0.125,
+            -2.5,
+            3.0,
+            473977420,
+            -85455940,
+            488123,
+            10,
+            -20,
+            30,
+            1,
+            2,
+            3,
+            -4,
+            5,
         ),
         reference.MAVLink_hil_state_quaternion_message(
-            2**40, [0.5, -0.5, 0.5, -0.5], 0.125, -2.5, 3.0, 473977420, -85455940, 488123, 10, -20, 30, 1, 2, 3, -4, 5
+            2**40,
+            [0.5, -0.5, 0.5, -0.5],
+            0.125,
+            -2.5,
+            3.0,
+            473977420,
+            -85455940,
+            488123,
+            10,
+            -20,
+            30,
+            1,
+            2,
+            3,
+            -4,
+            5,
         ),
     ),
     (
         flight.SetPositionTargetLocalNed(
-            *(123456, 1.5, -2.5, -3.5, 0.25, 0.5, 0.75, 0.125, 2.0, 4.0, -1.5, 0.0625, 0x9F8, 2, 1, 1)
+            *(
+                123456,
+                1.5,
+                -2.5,
+                -3.5,
+                0.25,
+                0.5,
+                0.75,
+                0.125,
+                2.0,
+                4.0,
+                -1.5,
+                0.0625,
+                0x9F8,
+                2,
+                1,
+                1,
+            )
         ),
         reference.MAVLink_set_position_target_local_ned_message(
-            *(123456, 2, 1, 1, 0x9F8, 1.5, -2.5, -3.5, 0.25, 0.5, 0.75, 0.125, 2.0, 4.0, -1.5, 0.0625)
+            *(
+                123456,
+                2,
+                1,
+                1,
+                0x9F8,
+                1.5,
+                -2.5,
+                -3.5,
+                0.25,
+                0.5,
+                0.75,
+                0.125,
+                2.0,
+                4.0,
+                -1.5,
+                0.0625,
+            )
         ),
     ),
     (
-        flight.HomePosition(473977420, -85455940, 488123, 1.5, -2.5, 3.5, (1.0, 0.5, 0.25, 0.125), 4.0, 5.0, 6.0, 7),
+        flight.HomePosition(
+            473977420, -85455940, 488123, 1.5, -2.5, 3.5, (1.0, 0.5, 0.25, 0.125), 4.0, 5.0, 6.0, 7
+        ),
         reference.MAVLink_home_position_message(
-            *(473977420, -85455940, 488123, 1.5, -2.5, 3.5, [1.0, 0.5, 0.25, 0.125], 4.0, 5.0, 6.0, 7)
+            *(
+                473977420,
+                -85455940,
+                488123,
+                1.5,
+                -2.5,
+                3.5,
+                [1.0, 0.5, 0.25, 0.125],
+                4.0,
+                5.0,
+                6.0,
+                7,
+            )
         ),
     ),
     (
-        flight.AutopilotVersion(0x4000, 12345, 0x01020300, 2, 3, 4, 5, 6, b"abcdefgh", b"ijklmnop", b"qrstuvwx"),
+        flight.AutopilotVersion(
+            0x4000, 12345, 0x01020300, 2, 3, 4, 5, 6, b"abcdefgh", b"ijklmnop", b"qrstuvwx"
+        ),
         reference.MAVLink_autopilot_version_message(
             *(
                 0x4000,
@@ -233,7 +472,11 @@ def test_reference_reads_what_we_write(body: Body, expected: Any) -> None:
     frame = encode(body, 260, system=1, component=191)
     (message,) = peer().parse_buffer(frame)
     assert message.get_msgId() == expected.get_msgId() == mavlink.message_id(type(body))
-    assert (message.get_srcSystem(), message.get_srcComponent(), message.get_seq()) == (1, 191, 260 % 256)
+    assert (message.get_srcSystem(), message.get_srcComponent(), message.get_seq()) == (
+        1,
+        191,
+        260 % 256,
+    )
     for name in expected.get_fieldnames():
         assert getattr(message, name) == getattr(expected, name), name
 
@@ -251,7 +494,9 @@ def test_we_read_what_the_reference_writes(body: Body, message: Any) -> None:
 IN_VERSION_1 = [pair for pair in PAIRS if mavlink.message_id(type(pair[0])) < 256]
 
 
-@pytest.mark.parametrize(("body", "message"), IN_VERSION_1, ids=[type(body).__name__ for body, _ in IN_VERSION_1])
+@pytest.mark.parametrize(
+    ("body", "message"), IN_VERSION_1, ids=[type(body).__name__ for body, _ in IN_VERSION_1]
+)
 def test_we_read_version_1(body: Body, message: Any) -> None:
     old_class = getattr(reference_1, type(message).__name__)
     values = (getattr(message, name) for name in old_class.fieldnames)
@@ -277,7 +522,10 @@ def test_no_message_of_ours_is_left_out_here() -> None:
 
 
 def test_fields_that_are_not_given_are_zero() -> None:
-    """As MAVLink 2 reads extension fields that a sender leaves out; but for these, which have a meaning."""
+    """As MAVLink 2 reads extension fields that a sender leaves out.
+
+    But for these, which have a meaning.
+    """
     given = {
         (kind.__name__, name): default
         for kind in KINDS
@@ -305,7 +553,10 @@ def test_signed_frames_are_read_without_their_signature() -> None:
     signed = bytes(PAIRS[3][1].pack(sender))
     plain = encode(PAIRS[0][0], 1, system=1, component=1)
     parser = MavlinkParser()
-    assert [type(m.body) for m in parser.feed(signed + plain)] == [mavlink.ScaledImu, mavlink.Heartbeat]
+    assert [type(m.body) for m in parser.feed(signed + plain)] == [
+        mavlink.ScaledImu,
+        mavlink.Heartbeat,
+    ]
     assert parser.garbage == 0
 
 
@@ -334,7 +585,9 @@ def test_every_flipped_bit_is_noticed() -> None:
     for bit in range(8 * len(good)):
         broken = bytearray(good)
         broken[bit // 8] ^= 1 << bit % 8
-        assert not [m for m in MavlinkParser().feed(bytes(broken) + bytes(300)) if m.body == PAIRS[4][0]]
+        assert not [
+            m for m in MavlinkParser().feed(bytes(broken) + bytes(300)) if m.body == PAIRS[4][0]
+        ]
 
 
 def test_messages_of_other_kinds_are_skipped_whole() -> None:
@@ -343,7 +596,9 @@ def test_messages_of_other_kinds_are_skipped_whole() -> None:
     text = reference.MAVLink_encapsulated_data_message(0, list(inner.ljust(253, b"\1")))
     foreign = bytes(text.pack(peer()))
     parser = MavlinkParser()
-    assert [m.body for m in parser.feed(foreign + encode(PAIRS[1][0], 0, system=1, component=1))] == [PAIRS[1][0]]
+    assert [
+        m.body for m in parser.feed(foreign + encode(PAIRS[1][0], 0, system=1, component=1))
+    ] == [PAIRS[1][0]]
     assert (parser.unknown, parser.garbage) == (1, 0)
 
 
@@ -352,7 +607,9 @@ def test_fields_newer_than_our_tables_are_left_out() -> None:
     head = bytes((len(payload), 0, 0, 0, 1, 1)) + (111).to_bytes(3, "little")
     crc = reference.x25crc(head + payload + b"\x22").crc
     (got,) = MavlinkParser().feed(b"\xfd" + head + payload + crc.to_bytes(2, "little"))
-    assert got.body == mavlink.TimeSync(*(int.from_bytes(payload[i : i + 8], "little") for i in (0, 8)))
+    assert got.body == mavlink.TimeSync(
+        *(int.from_bytes(payload[i : i + 8], "little") for i in (0, 8))
+    )
 
 
 def test_memory_stays_bounded_on_endless_garbage() -> None:

@@ -44,13 +44,19 @@ def test_frames_by_hand(message: MspMessage, frame: bytes) -> None:
 def test_the_long_example_of_the_protocols_page() -> None:
     """With a flag set, which says nothing to us."""
     frame = b"$X<\xa5\x42\x42\x12\x00Hello flying world\x82"
-    assert MspParser().feed(frame) == [MspMessage(2, MspDirection.REQUEST, 0x4242, b"Hello flying world")]
+    assert MspParser().feed(frame) == [
+        MspMessage(2, MspDirection.REQUEST, 0x4242, b"Hello flying world")
+    ]
 
 
 def test_a_reading_by_hand() -> None:
     assert msp.pack_raw_imu(READING) == PAYLOAD
     assert msp.unpack_raw_imu(PAYLOAD) == READING
-    assert msp.unpack_raw_imu(msp.pack_raw_imu(MspRawImu((99999, 0, -99999), (0, 0, 0)))).acc == (32767, 0, -32768)
+    assert msp.unpack_raw_imu(msp.pack_raw_imu(MspRawImu((99999, 0, -99999), (0, 0, 0)))).acc == (
+        32767,
+        0,
+        -32768,
+    )
     with pytest.raises(ProtocolError):
         msp.unpack_raw_imu(PAYLOAD[:-1])
 
@@ -88,7 +94,9 @@ def test_every_flipped_bit_is_noticed(version: msp.Version) -> None:
         broken[bit // 8] ^= 1 << bit % 8
         parser = MspParser(32)
         found = parser.feed(bytes(broken) + bytes(64))
-        assert not [m for m in found if m.direction is MspDirection.ANSWER and m.command == msp.RAW_IMU]
+        assert not [
+            m for m in found if m.direction is MspDirection.ANSWER and m.command == msp.RAW_IMU
+        ]
 
 
 def test_what_was_given_up_is_counted_and_not_continued() -> None:
@@ -103,19 +111,26 @@ def test_what_was_given_up_is_counted_and_not_continued() -> None:
 
 
 def test_axes_and_scales_by_hand() -> None:
-    """164 counts at 16.4 a degree per second are 10 degrees per second; nothing changes its sign."""
+    """164 counts at 16.4 a degree per second are 10 degrees per second.
+
+    Nothing changes its sign.
+    """
     w, f = from_counts(MspRawImu((512, 0, 256), (164, -164, 328)), 16.4, 256.0)
     np.testing.assert_allclose(w, np.radians([10.0, -10.0, 20.0]))
     np.testing.assert_allclose(f, [2 * G, 0.0, G])
     assert to_counts(w, f, 16.4, 256.0) == MspRawImu((512, 0, 256), (164, -164, 328))
 
 
-def fed(scale: RestScale, acc: float, gyro_noise: float, acc_noise: float = 0.0, tilt: float = 0.3) -> RestScale:
+def fed(
+    scale: RestScale, acc: float, gyro_noise: float, acc_noise: float = 0.0, tilt: float = 0.3
+) -> RestScale:
     rng = np.random.default_rng(1)
     for k in range(111):
         a = acc * np.array([np.sin(tilt), 0.0, np.cos(tilt)]) + acc_noise * rng.normal(size=3)
         g = np.array([16.0, -8.0, 4.0]) + gyro_noise * rng.normal(size=3)
-        raw = MspRawImu(tuple(np.rint(a).astype(int).tolist()), tuple(np.rint(g).astype(int).tolist()))
+        raw = MspRawImu(
+            tuple(np.rint(a).astype(int).tolist()), tuple(np.rint(g).astype(int).tolist())
+        )
         scale.add(k * 10 * MS, raw, 16.4)
     return scale
 
@@ -127,12 +142,17 @@ def test_the_scale_is_found_at_rest_in_any_attitude() -> None:
 
 
 @pytest.mark.parametrize("moving", [(2048.0, 100.0, 8.0), (2048.0, 5.0, 200.0), (0.0, 1.0, 0.0)])
-def test_no_scale_is_found_while_it_moves_or_without_a_sensor(moving: tuple[float, float, float]) -> None:
+def test_no_scale_is_found_while_it_moves_or_without_a_sensor(
+    moving: tuple[float, float, float],
+) -> None:
     assert fed(RestScale(), *moving).lsb_per_g is None
 
 
 def test_times_follow_the_beat_within_what_is_certain() -> None:
-    """A task every 10 ms, and a computer that wakes up to 3 ms late, now and then 8: nearly half of the jitter goes."""
+    """A task every 10 ms, and a computer that wakes up to 3 ms late, now and then 8.
+
+    Nearly half of the jitter goes.
+    """
     rng = np.random.default_rng(2)
     times, raw, smooth = AnswerTimes(), [], []
     asked, before = 0, -1

@@ -30,7 +30,9 @@ HIT = np.float32(np.log(0.7 / 0.3))
 
 
 def golden(name: str) -> bytes:
-    """The wall of 220 points at x = 2.05, seen once from (0.05, 0.05, 0.55), as OctoMap 1.10 writes it."""
+    """The wall of 220 points at x = 2.05, seen once from (0.05, 0.05, 0.55), as OctoMap 1.10
+    writes it.
+    """
     return (GOLDEN / name).read_bytes()
 
 
@@ -56,7 +58,9 @@ def test_golden_trees_are_written_byte_by_byte() -> None:
 def test_a_binary_tree_has_the_clamped_values() -> None:
     tree = read_octree(golden("wall.bt"))
     assert set(tree.log_odds.tolist()) == {float(v) for v in CLAMPED_LOG_ODDS}
-    assert CLAMPED_LOG_ODDS[1] == pytest.approx(3.5110307) and CLAMPED_LOG_ODDS[0] == pytest.approx(-2.0, abs=1e-3)
+    assert CLAMPED_LOG_ODDS[1] == pytest.approx(3.5110307) and CLAMPED_LOG_ODDS[0] == pytest.approx(
+        -2.0, abs=1e-3
+    )
     full, likely = read_octree(golden("wall.ot")).voxels(10_000), tree.voxels(10_000)
     assert np.array_equal(full[0], likely[0]) and np.array_equal(full[1] > 0, likely[1] > 0)
     assert write_binary(tree) == golden("wall.bt")
@@ -71,8 +75,13 @@ voxel_sets = st.dictionaries(
 
 @given(voxel_sets, st.floats(1e-3, 10.0))
 @example({(x, y, z): 0.5 for x in (0, 1) for y in (0, 1) for z in (0, 1)}, 0.1)
-def test_what_is_written_is_read(voxels: dict[tuple[int, int, int], float], resolution_m: float) -> None:
-    keys, log_odds = np.array(list(voxels)).reshape(-1, 3), np.array(list(voxels.values()), np.float32)
+def test_what_is_written_is_read(
+    voxels: dict[tuple[int, int, int], float], resolution_m: float
+) -> None:
+    keys, log_odds = (
+        np.array(list(voxels)).reshape(-1, 3),
+        np.array(list(voxels.values()), np.float32),
+    )
     codes = codes_of(keys)
     assert np.array_equal(keys_of(codes), keys)
     order = np.argsort(codes)
@@ -125,8 +134,18 @@ def changed(name: str, old: bytes, new: bytes) -> bytes:
         (changed("wall.bt", b"size 959", b"size 960"), "the header 960"),
         (changed("wall.ot", b"\x83\xe8X?\xa0", b"\x83\xe8X?\xa1"), "the data are not one tree"),
         (changed("wall.ot", b"\x83\xe8X?\xa0", b"\x00\x00\xc0\x7f\xa0"), "not finite"),
-        (b"# Octomap OcTree file\nid OcTree\nsize 18\nres 1\ndata\n" + b"\0\0\0\0\1" * 17 + bytes(5), "deeper than 16"),
-        (b"# Octomap OcTree binary file\nid OcTree\nsize 18\nres 1\ndata\n" + b"\3\0" * 16 + b"\1\0", "deeper than 16"),
+        (
+            b"# Octomap OcTree file\nid OcTree\nsize 18\nres 1\ndata\n"
+            + b"\0\0\0\0\1" * 17
+            + bytes(5),
+            "deeper than 16",
+        ),
+        (
+            b"# Octomap OcTree binary file\nid OcTree\nsize 18\nres 1\ndata\n"
+            + b"\3\0" * 16
+            + b"\1\0",
+            "deeper than 16",
+        ),
     ],
 )
 def test_a_malformed_file_is_refused_in_words(content: bytes, message: str) -> None:
@@ -149,7 +168,10 @@ def test_any_changed_file_is_read_or_refused(name: str, data: st.DataObject) -> 
 
 
 def test_octomap_writes_the_same_bytes() -> None:
-    """Random voxels, hit or missed several times each; the whole neighbourhood of a corner, which is pruned."""
+    """Random voxels, hit or missed several times each.
+
+    The whole neighbourhood of a corner, which is pruned.
+    """
     pyoctomap = pytest.importorskip("pyoctomap", reason="the package is not installed (extra dev)")
     rng = np.random.default_rng(0)
     p_m = np.concatenate((rng.normal(0.0, 1.5, (20_000, 3)), rng.uniform(4.0, 4.8, (20_000, 3))))
@@ -168,7 +190,9 @@ def test_octomap_writes_the_same_bytes() -> None:
 
 def output_of(*command: object) -> str:
     """Return the output of a program."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=True, timeout=60
+    )
     return done.stdout + done.stderr
 
 

@@ -30,7 +30,9 @@ def test_a_reading_of_the_pitot_tube_is_new_in_the_one_sample_of_its_time() -> N
         measured_ms = t_ms - (t_ms - 4) % 20
         air = AirData(measured_ms * MS, readings[measured_ms], 10.0, (0.0, 0.0, 0.0))
         (sent[t_ms],) = hil_sensors(frames.of(sample(t_ms * MS, air=air)))
-    new = {t_ms: one.diff_pressure for t_ms, one in sent.items() if one.fields_updated & DIFF_PRESSURE}
+    new = {
+        t_ms: one.diff_pressure for t_ms, one in sent.items() if one.fields_updated & DIFF_PRESSURE
+    }
     assert new == {4: pytest.approx(0.6125), 24: 0.0, 44: pytest.approx(2.45)}  # hPa
     assert {one.fields_updated & ~DIFF_PRESSURE for one in sent.values()} == {OTHERS}
 

@@ -35,7 +35,12 @@ from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.flight_messages import RcChannels, RcChannelsOverride
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
-from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilGps, HilSensor, HilStateQuaternion
+from vil_bridge.protocols.mavlink.hil_messages import (
+    HilActuatorControls,
+    HilGps,
+    HilSensor,
+    HilStateQuaternion,
+)
 
 pytestmark = pytest.mark.wire
 
@@ -51,12 +56,16 @@ def px4() -> Iterator[tuple[Px4Link, socket.socket]]:
     link.close()
 
 
-def answer(peer: socket.socket, time_usec: int, controls: tuple[float, ...], mode: int = 129) -> None:
+def answer(
+    peer: socket.socket, time_usec: int, controls: tuple[float, ...], mode: int = 129
+) -> None:
     body = HilActuatorControls(time_usec, 1, controls + (0.0,) * (16 - len(controls)), mode)
     peer.sendall(encode(body, 0, system=1, component=1))
 
 
-def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4Link, socket.socket]) -> None:
+def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(
+    px4: tuple[Px4Link, socket.socket],
+) -> None:
     link, peer = px4
     link.send(sample(4 * MS, gps=GPS, pose=POSE))
     bodies = [m.body for m in MavlinkParser().feed(peer.recv(4096))]
@@ -76,16 +85,26 @@ def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4L
 
 
 def test_px4s_odometry_turns_with_the_body() -> None:
-    yawed = TrueMotion((0.0, 0.0, 0.0), (1.0, 0.0, 0.5), tuple(q_from_euler_zyx(math.pi / 2, 0, 0)), (0.1, 0.2, 0.3))
+    yawed = TrueMotion(
+        (0.0, 0.0, 0.0),
+        (1.0, 0.0, 0.5),
+        tuple(q_from_euler_zyx(math.pi / 2, 0, 0)),
+        (0.1, 0.2, 0.3),
+    )
     found = pose_message(POSE._replace(t_ns=7_999, motion=yawed))
     assert isinstance(found, mavlink.Odometry)
-    assert (found.vx_mps, found.vy_mps, found.vz_mps) == pytest.approx((0.0, 1.0, -0.5)), "east is to the right"
+    assert (found.vx_mps, found.vy_mps, found.vz_mps) == pytest.approx((0.0, 1.0, -0.5)), (
+        "east is to the right"
+    )
     rates = found.rollspeed_radps, found.pitchspeed_radps, found.yawspeed_radps
     assert rates == pytest.approx((0.1, -0.2, -0.3))
     w, *axis = found.q_wxyz
     assert np.sign(w) * np.array(axis) == pytest.approx((0.0, 0.0, -math.sqrt(0.5)), abs=1e-12)
     assert (found.time_usec, found.quality) == (7, 100)
-    for covariance, first, second in ((found.pose_covariance, 4e-6, 9e-6), (found.velocity_covariance, 25e-4, 25e-4)):
+    for covariance, first, second in (
+        (found.pose_covariance, 4e-6, 9e-6),
+        (found.velocity_covariance, 25e-4, 25e-4),
+    ):
         triangle = np.zeros((6, 6))
         triangle[np.triu_indices(6)] = covariance
         np.testing.assert_allclose(triangle, np.diag([first] * 3 + [second] * 3))
@@ -99,7 +118,9 @@ def test_px4s_frames_are_numbered(px4: tuple[Px4Link, socket.socket]) -> None:
     assert numbers == [1, 2, 3], "a receiver counts gaps as losses"
 
 
-def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4Link, socket.socket]) -> None:
+def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(
+    px4: tuple[Px4Link, socket.socket],
+) -> None:
     link, peer = px4
     link.send(sample(4 * MS))
     assert link.waiting
@@ -107,7 +128,9 @@ def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4L
     answer(peer, 4000, (0.1, 0.2, 1.3, math.nan))
     until(link, lambda: not link.waiting)
     assert has_state(link, "running")
-    assert link.motors[:5] == pytest.approx((0.1, 0.2, 1.0, 0.0, 0.0)), "within bounds, and never a NaN"
+    assert link.motors[:5] == pytest.approx((0.1, 0.2, 1.0, 0.0, 0.0)), (
+        "within bounds, and never a NaN"
+    )
     link.send(sample(8 * MS))
     answer(peer, 8000, (0.5,) * 4, mode=1)
     until(link, lambda: not link.waiting)
@@ -115,13 +138,20 @@ def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4L
 
 
 def started(link: Px4Link, peer: socket.socket, unanswered: int) -> int:
-    """Send samples until PX4, which answers none of the first ones, runs; return how many it was sent."""
+    """Send samples until PX4, which answers none of the first ones, runs.
+
+    Return how many it was sent.
+    """
     parser = MavlinkParser()
     got = 0
     while link.state != "running":
         if not link.waiting:
             link.send(sample((link.sent + 1) * MS // 10))
-        bodies = [m.body for m in parser.feed(peer.recv(65536))] if select.select([peer], (), (), 0)[0] else []
+        bodies = (
+            [m.body for m in parser.feed(peer.recv(65536))]
+            if select.select([peer], (), (), 0)[0]
+            else []
+        )
         for body in bodies:
             if isinstance(body, HilSensor):
                 got += 1
@@ -133,7 +163,9 @@ def started(link: Px4Link, peer: socket.socket, unanswered: int) -> int:
 
 
 @pytest.mark.parametrize("unanswered", [1, 11, 12, 122, 500])
-def test_any_number_of_first_samples_may_stay_unanswered(px4: tuple[Px4Link, socket.socket], unanswered: int) -> None:
+def test_any_number_of_first_samples_may_stay_unanswered(
+    px4: tuple[Px4Link, socket.socket], unanswered: int
+) -> None:
     link, peer = px4
     assert started(link, peer, unanswered) > unanswered
     link.receive()
@@ -156,7 +188,9 @@ def test_first_samples_go_out_at_the_pace_of_time(px4: tuple[Px4Link, socket.soc
     assert (gaps_ns[1:] >= 40 * MS).all(), "one that is late is not followed by a burst"
 
 
-def test_the_first_answer_may_be_to_a_sample_before_the_newest(px4: tuple[Px4Link, socket.socket]) -> None:
+def test_the_first_answer_may_be_to_a_sample_before_the_newest(
+    px4: tuple[Px4Link, socket.socket],
+) -> None:
     link, peer = px4
     for i in (1, 2, 3):
         link.send(sample(i * MS // 10))
@@ -170,7 +204,9 @@ def test_the_first_answer_may_be_to_a_sample_before_the_newest(px4: tuple[Px4Lin
     assert link.motors[0] == pytest.approx(0.6)
 
 
-def test_a_px4_that_starts_again_is_not_waited_for_at_first(px4: tuple[Px4Link, socket.socket]) -> None:
+def test_a_px4_that_starts_again_is_not_waited_for_at_first(
+    px4: tuple[Px4Link, socket.socket],
+) -> None:
     link, peer = px4
     started(link, peer, 3)
     peer.close()
@@ -222,7 +258,9 @@ def test_a_px4_that_reads_nothing_loses_whole_samples(px4: tuple[Px4Link, socket
         link.send(sample(t_ns, gps=GPS, pose=POSE))
     parser = MavlinkParser()
     while link.state == "starting":
-        times_us = [m.body.time_usec for m in parser.feed(peer.recv(65536)) if isinstance(m.body, HilSensor)]
+        times_us = [
+            m.body.time_usec for m in parser.feed(peer.recv(65536)) if isinstance(m.body, HilSensor)
+        ]
         if times_us:
             answer(peer, times_us[-1], (0.5,) * 4)
         t_ns += MS
@@ -238,7 +276,9 @@ class NarrowSocket(socket.socket):
         return super().send(memoryview(data)[:100], flags)
 
 
-def test_a_sample_that_went_out_in_part_goes_out_to_its_end(px4: tuple[Px4Link, socket.socket]) -> None:
+def test_a_sample_that_went_out_in_part_goes_out_to_its_end(
+    px4: tuple[Px4Link, socket.socket],
+) -> None:
     link, peer = px4
     assert link._peer is not None
     link._peer = NarrowSocket(fileno=link._peer.detach())
@@ -274,7 +314,8 @@ def test_a_silent_peer_gives_way_to_another() -> None:
     link = Px4Link("127.0.0.1", port, timeout_s=0.01)
     link.open()
     try:
-        with socket.create_connection(("127.0.0.1", port)):  # no autopilot, or one whose computer is gone
+        # No autopilot, or one whose computer is gone.
+        with socket.create_connection(("127.0.0.1", port)):
             until(link, lambda: has_state(link, "starting"))
             for i in range(1, 13):
                 link.send(sample(4 * i * MS))
@@ -343,8 +384,12 @@ def test_the_ground_truth_comes_as_often_as_px4_asks() -> None:
                 last = 0
                 while last < 1000 * times_ms[-1]:
                     for message in parser.feed(peer.recv(65536)):
-                        found += [message.body] if isinstance(message.body, HilStateQuaternion) else []
-                        last = message.body.time_usec if isinstance(message.body, HilSensor) else last
+                        found += (
+                            [message.body] if isinstance(message.body, HilStateQuaternion) else []
+                        )
+                        last = (
+                            message.body.time_usec if isinstance(message.body, HilSensor) else last
+                        )
                 return found
 
             def ask(number: float, interval_us: float) -> None:
@@ -364,7 +409,11 @@ def test_the_ground_truth_comes_as_often_as_px4_asks() -> None:
             times_ms = [m.time_usec // 1000 for m in found]
             assert times_ms == [1000, 1008, 1012, 1016, 1020, 1028, 1032, 1036]
             second = found[1]
-            assert (second.lat_e7, second.lon_e7, second.alt_mm) == (480_000_000, 100_000_000, 403_000)
+            assert (second.lat_e7, second.lon_e7, second.alt_mm) == (
+                480_000_000,
+                100_000_000,
+                403_000,
+            )
             assert (second.vx_cmps, second.vy_cmps, second.vz_cmps) == (20, 10_080, -30)
             assert (second.xacc, second.yacc, second.zacc) == (0, 32_767, 0), "100 m/s2 do not fit"
             assert abs(second.q_wxyz[0]) == pytest.approx(math.sqrt(0.5)), "the room's x is east"
@@ -374,7 +423,9 @@ def test_the_ground_truth_comes_as_often_as_px4_asks() -> None:
         link.close()
 
 
-def test_remote_control_reaches_px4_fifty_times_a_second(px4: tuple[Px4Link, socket.socket]) -> None:
+def test_remote_control_reaches_px4_fifty_times_a_second(
+    px4: tuple[Px4Link, socket.socket],
+) -> None:
     link, peer = px4
     sticks = (1510, 1520, 1030, 1540, 1900)
     for t_ms in range(4, 64, 4):
@@ -409,7 +460,9 @@ def test_a_flight_controller_on_a_serial_line_flies_in_real_time(tmp_path: Path)
             while len(bodies) < 3:
                 bodies += [m.body for m in parser.feed(terminal.read())]
             assert [type(body) for body in bodies] == [HilGps, RcChannelsOverride, HilSensor]
-            assert bodies[1].channels_us[:4] == (1510, 1500, 1000, 1500), "its receiver knows no RC_CHANNELS"
+            assert bodies[1].channels_us[:4] == (1510, 1500, 1000, 1500), (
+                "its receiver knows no RC_CHANNELS"
+            )
             assert bodies[2].time_usec == 8000
             controls = HilActuatorControls(8100, 0, (0.25,) * 4 + (0.0,) * 12, 129)
             terminal.write(encode(controls, 0, system=1, component=1))
@@ -437,7 +490,9 @@ def test_a_flight_controller_that_starts_again_is_opened_again(tmp_path: Path) -
             until(link, lambda: has_state(link, "starting"))
             link.send(sample(12 * MS))
             assert link.sent == sent + 1
-            again.write(encode(HilActuatorControls(0, 0, (0.25,) * 16, 129), 0, system=1, component=1))
+            again.write(
+                encode(HilActuatorControls(0, 0, (0.25,) * 16, 129), 0, system=1, component=1)
+            )
             until(link, lambda: has_state(link, "running"))
     finally:
         link.close()

@@ -17,9 +17,16 @@ from tests.support.common import PATIENCE_S, wait_until
 from tests.support.programs import Program
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ImageArray
-from vil_bridge.protocols.shared_memory import MAX_RING_BYTES, SLOTS, RingAddress, RingReader, RingWriter
+from vil_bridge.protocols.shared_memory import (
+    MAX_RING_BYTES,
+    SLOTS,
+    RingAddress,
+    RingReader,
+    RingWriter,
+)
 
-# Prints its address, then writes pictures of one value each; it waits for about as long as it writes.
+# Prints its address, then writes pictures of one value each; it waits for about as long as it
+# writes.
 WRITER = """
 import sys
 import time
@@ -58,7 +65,9 @@ def memory(name: str, size: int, seals: int = 0) -> Iterator[int]:
 
 def newest_of(reader: RingReader) -> int:
     """The largest number in four slots of three pages, which follow a page of header."""
-    return max(int.from_bytes(reader._map[at : at + 8], "little") for at in range(4096, 4 * 12288, 12288))
+    return max(
+        int.from_bytes(reader._map[at : at + 8], "little") for at in range(4096, 4 * 12288, 12288)
+    )
 
 
 def descriptors() -> int:
@@ -166,7 +175,11 @@ def test_nobody_else_may_open_it_and_nothing_stays_open() -> None:
 def test_only_the_announced_ring_is_opened(tmp_path: Path) -> None:
     with closing(RingWriter(100)) as writer:
         pid, fd, nonce = writer.address
-        for wrong in (RingAddress(pid, fd, "0" * 32), RingAddress(0, fd, nonce), RingAddress(pid, -1, nonce)):
+        for wrong in (
+            RingAddress(pid, fd, "0" * 32),
+            RingAddress(0, fd, nonce),
+            RingAddress(pid, -1, nonce),
+        ):
             with pytest.raises(ProtocolError):
                 RingReader(wrong)
         for absent in (RingAddress(pid, 9999, nonce), RingAddress(2**22 + 1, fd, nonce)):
@@ -187,8 +200,13 @@ def test_only_the_announced_ring_is_opened(tmp_path: Path) -> None:
         ("vil-ring", 1 << 16, 0),  # may shrink under its reader
         ("vil-ring", 1 << 16, fcntl.F_SEAL_SHRINK),
         ("vil-ring", 100, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL),
-        ("vil-ring", MAX_RING_BYTES + 4096, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL),
-        ("vil-ring", 1 << 16, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL),  # no header
+        (
+            "vil-ring",
+            MAX_RING_BYTES + 4096,
+            fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL,
+        ),
+        # No header.
+        ("vil-ring", 1 << 16, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL),
         ("other", 1 << 16, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL),
     ],
 )

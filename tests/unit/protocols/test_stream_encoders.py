@@ -17,13 +17,20 @@ RAW_RGB, RAW_GRAY = EncodingOptions("raw", "rgb", 90), EncodingOptions("raw", "g
 
 def decoded(payload: bytes | memoryview | zmq.Frame, fields: dict[str, str | int]) -> ImageArray:
     payload = payload.buffer if isinstance(payload, zmq.Frame) else payload
-    dtype, channels = {"gray8": ("u1", ()), "rgb8": ("u1", (3,)), "depth16": ("<u2", ())}[str(fields["format"])]
-    image = np.frombuffer(payload, dtype).reshape(int(fields["height"]), int(fields["width"]), *channels)
+    dtype, channels = {"gray8": ("u1", ()), "rgb8": ("u1", (3,)), "depth16": ("<u2", ())}[
+        str(fields["format"])
+    ]
+    image = np.frombuffer(payload, dtype).reshape(
+        int(fields["height"]), int(fields["width"]), *channels
+    )
     return image[::-1] if fields["rows"] == "bottom_up" else image
 
 
 def bottom_up(pixels: ImageArray) -> ImageArray:
-    """The same picture as a renderer's codec hands it over: upright view of an upside-down buffer."""
+    """The same picture as a renderer's codec hands it over.
+
+    Upright view of an upside-down buffer.
+    """
     wire = np.ascontiguousarray(pixels[::-1])
     return wire[::-1]
 
@@ -32,7 +39,9 @@ def psnr_db(a: ImageArray, b: ImageArray) -> float:
     return float(10 * np.log10(255.0**2 / np.mean((a.astype(float) - b.astype(float)) ** 2)))
 
 
-@pytest.mark.parametrize("view", [lambda p: p, bottom_up, lambda p: np.repeat(p, 2, axis=1)[:, ::2]])
+@pytest.mark.parametrize(
+    "view", [lambda p: p, bottom_up, lambda p: np.repeat(p, 2, axis=1)[:, ::2]]
+)
 def test_raw_is_bit_exact_whatever_the_memory_layout(view: object) -> None:
     rgb = photo()
     pixels = view(rgb)  # type: ignore[operator]
@@ -63,7 +72,12 @@ def test_a_received_picture_is_sent_on_as_the_message_part_that_it_was() -> None
 
 
 def test_gray_weights_are_those_of_luma() -> None:
-    for rgb, gray in (((255, 0, 0), 76), ((0, 255, 0), 150), ((0, 0, 255), 29), ((255, 255, 255), 255)):
+    for rgb, gray in (
+        ((255, 0, 0), 76),
+        ((0, 255, 0), 150),
+        ((0, 0, 255), 29),
+        ((255, 255, 255), 255),
+    ):
         pixels = np.full((8, 8, 3), rgb, np.uint8)
         got = encode(pixels, RAW_GRAY, Modality.RGB)
         assert decoded(got.payload, got.fields).tolist() == [[gray] * 8] * 8
@@ -73,7 +87,13 @@ def test_depth_keeps_all_sixteen_bits() -> None:
     depth = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64) * 21
     for wants in (RAW_RGB, RAW_GRAY):
         got = encode(bottom_up(depth), wants, Modality.DEPTH)
-        assert got.fields == {"encoding": "raw", "format": "depth16", "rows": "bottom_up", "width": 64, "height": 48}
+        assert got.fields == {
+            "encoding": "raw",
+            "format": "depth16",
+            "rows": "bottom_up",
+            "width": 64,
+            "height": 48,
+        }
         assert np.array_equal(decoded(got.payload, got.fields), depth)
 
 
@@ -91,7 +111,10 @@ def test_jpeg_is_upright_and_close(color: str) -> None:
 
 
 def test_jpeg_quality_is_obeyed() -> None:
-    sizes = [len(encode(photo(), EncodingOptions("jpeg", "gray", q), Modality.RGB).payload) for q in (30, 60, 90)]
+    sizes = [
+        len(encode(photo(), EncodingOptions("jpeg", "gray", q), Modality.RGB).payload)
+        for q in (30, 60, 90)
+    ]
     assert sizes == sorted(sizes) and sizes[0] < 0.7 * sizes[2]
 
 
@@ -100,4 +123,6 @@ def test_a_gray_picture_stays_gray() -> None:
     got = encode(gray, RAW_RGB, Modality.RGB)
     assert got.fields["format"] == "gray8"
     assert np.array_equal(decoded(got.payload, got.fields), gray)
-    assert encode(gray, EncodingOptions("jpeg", "rgb", 90), Modality.RGB).fields["format"] == "gray8"
+    assert (
+        encode(gray, EncodingOptions("jpeg", "rgb", 90), Modality.RGB).fields["format"] == "gray8"
+    )

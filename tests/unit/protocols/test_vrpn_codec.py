@@ -67,7 +67,9 @@ def test_the_vectors_are_a_conversation() -> None:
 def test_any_cut_of_the_stream_gives_the_same_messages() -> None:
     outgoing = Outgoing()
     stream = COOKIE + outgoing.describe(("a", "bc"), (POSE,))
-    stream += outgoing.message("bc", POSE, STAMP_NS, encode_pose(STANDING)) + outgoing.message("a", POSE, 5)
+    stream += outgoing.message("bc", POSE, STAMP_NS, encode_pose(STANDING)) + outgoing.message(
+        "a", POSE, 5
+    )
     whole = list(Incoming().feed(stream))
     assert [heard.sender for heard in whole] == ["bc", "a"]
     for cut in range(len(stream)):
@@ -107,7 +109,9 @@ def test_ids_that_were_never_described_are_passed_over(id_at: int) -> None:
     assert incoming.undescribed == 1
 
 
-@pytest.mark.parametrize("cookie", [b"HTTP/1.1 400 Bad Request\r", COOKIE.replace(b"07.", b"06."), b"\0" * 24])
+@pytest.mark.parametrize(
+    "cookie", [b"HTTP/1.1 400 Bad Request\r", COOKIE.replace(b"07.", b"06."), b"\0" * 24]
+)
 def test_other_peers_are_told_apart(cookie: bytes) -> None:
     with pytest.raises(ProtocolError, match="cookie"):
         list(Incoming().feed(cookie[:COOKIE_BYTES]))
@@ -115,7 +119,13 @@ def test_other_peers_are_told_apart(cookie: bytes) -> None:
 
 def test_names_are_bounded() -> None:
     assert decode_name(encode_name("Kopf é")) == "Kopf é"
-    for payload in (b"", b"\0\0\0\4abc", b"\0\0\0\3abc", b"\xff\xff\xff\xffa\0", (600).to_bytes(4, "big") + b"a" * 600):
+    for payload in (
+        b"",
+        b"\0\0\0\4abc",
+        b"\0\0\0\3abc",
+        b"\xff\xff\xff\xffa\0",
+        (600).to_bytes(4, "big") + b"a" * 600,
+    ):
         with pytest.raises(ProtocolError):
             decode_name(payload)
 
@@ -130,6 +140,14 @@ def test_a_sensor_that_no_device_has_is_refused(number: int) -> None:
 def test_a_server_may_be_asked_to_connect_back() -> None:
     assert encode_connect_request("10.0.0.7", 4711) == b"10.0.0.7 4711\0"
     assert decode_connect_request(b"10.0.0.7 4711\0stale") == ("10.0.0.7", 4711)
-    for datagram in (b"", b"10.0.0.7", b"10.0.0.7 x", b"10.0.0.7 0", b"10.0.0.7 65536", b"a b c", b"\xff\xfe 12"):
+    for datagram in (
+        b"",
+        b"10.0.0.7",
+        b"10.0.0.7 x",
+        b"10.0.0.7 0",
+        b"10.0.0.7 65536",
+        b"a b c",
+        b"\xff\xfe 12",
+    ):
         with pytest.raises(ProtocolError):
             decode_connect_request(datagram)

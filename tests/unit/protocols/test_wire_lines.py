@@ -21,7 +21,8 @@ def test_a_serial_line_that_takes_no_more_says_so() -> None:
     far, near = pty.openpty()
     with contextlib.closing(SerialTransport(os.ttyname(near), 115200, "MAVLink")) as wire:
         assert wire.send(b"first")
-        wait_until(lambda: not (wire.send(bytes(4096)) or wire.send(b"x")))  # the kernel carries on for a while
+        # The kernel carries on for a while.
+        wait_until(lambda: not (wire.send(bytes(4096)) or wire.send(b"x")))
         wait_until(lambda: os.read(far, 4096) and wire.send(b"x"))
     for end in (far, near):
         os.close(end)
@@ -45,7 +46,9 @@ def test_another_port_of_the_vehicles_computer_is_not_the_vehicle() -> None:
     heartbeat = encode(mavlink.Heartbeat(0, 2, 12, 1, 3), 0, system=1, component=1)
     with contextlib.ExitStack() as stack:
         wire = stack.enter_context(contextlib.closing(UdpTransport("127.0.0.1", 0, None, counters)))
-        vehicle, forger = (stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2))
+        vehicle, forger = (
+            stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2)
+        )
         for one in (vehicle, forger):
             one.connect(("127.0.0.1", wire.port))
             one.settimeout(10)

@@ -39,12 +39,22 @@ def test_what_was_written_is_read(some: Path) -> None:
 
 
 def test_the_file_is_as_the_specification_says(some: Path) -> None:
-    assert packets_by_hand(some.read_bytes()) == [(d.t_ns, d.sender, d.receiver, d.payload) for d in SOME]
+    assert packets_by_hand(some.read_bytes()) == [
+        (d.t_ns, d.sender, d.receiver, d.payload) for d in SOME
+    ]
 
 
 @pytest.mark.process
 def test_tcpdump_reads_it(some: Path) -> None:
-    told = output(needs_program("tcpdump", "tcpdump"), "-nn", "-v", "--time-stamp-precision=nano", "-tt", "-r", some)
+    told = output(
+        needs_program("tcpdump", "tcpdump"),
+        "-nn",
+        "-v",
+        "--time-stamp-precision=nano",
+        "-tt",
+        "-r",
+        some,
+    )
     assert "1700000000.123456789 IP" in told
     assert "10.0.0.2.40000 > 10.0.0.1.1510" in told
     assert "bad" not in told
@@ -62,7 +72,10 @@ def test_a_cut_file_is_read_up_to_the_cut(some: Path) -> None:
     [
         (b"", "not a capture"),
         (b"\x89MCAP0\r\n" * 10, "not a capture"),
-        (struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"\xff" * 32, "nonsense at byte 24"),
+        (
+            struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"\xff" * 32,
+            "nonsense at byte 24",
+        ),
         (PREAMBLE + b"\xff" * 32, "nonsense at byte 24"),
         (
             PREAMBLE + struct.pack("<IIII", 0, 0, 28, 28) + b"\x60" + bytes(27),
@@ -152,7 +165,9 @@ class OverTcp:
     name = "tracker"
 
 
-def test_sources_without_datagrams_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_sources_without_datagrams_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with capturing(tmp_path, [(OverTcp(), Status("tracker"))]):  # type: ignore[list-item]
         pass
     assert "no datagrams of tracker" in caplog.text
@@ -161,5 +176,8 @@ def test_sources_without_datagrams_are_named(tmp_path: Path, caplog: pytest.LogC
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RecordingError, match=r"debug\.packet_capture: cannot create .*file/.*a\.pcap: Not a directory"):
+    with pytest.raises(
+        RecordingError,
+        match=r"debug\.packet_capture: cannot create .*file/.*a\.pcap: Not a directory",
+    ):
         Capture(tmp_path / "file" / "new" / "a.pcap", Status("mocap"))

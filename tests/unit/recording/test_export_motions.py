@@ -1,4 +1,7 @@
-"""Motions and readings of a recording for exports: rates in the body's axes, the IMU's speed, nothing twice."""
+"""Motions and readings of a recording for exports.
+
+Rates in the body's axes, the IMU's speed, nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,11 @@ def turning(tmp_path: Path) -> Path:
     )
     begin_ns = now_ns()
     for step in range(40):
-        t_ns, p_m, q_xyzw = begin_ns + step * PERIOD_NS, np.array([[1.0, 2.0, 3.0]]), attitude(step)[None]
+        t_ns, p_m, q_xyzw = (
+            begin_ns + step * PERIOD_NS,
+            np.array([[1.0, 2.0, 3.0]]),
+            attitude(step)[None],
+        )
         frame = SourceFrame("mocap", step, None, t_ns, ("body",), p_m, q_xyzw, np.array([True]))
         values = np.array([[1.0, 2.0, float(step)]])
         reading = SensorReadings("mocap", "baro", "barometer", t_ns, t_ns, ("body",), values)

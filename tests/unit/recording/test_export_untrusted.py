@@ -36,7 +36,9 @@ def crafted(folder: Path, camera: str, frame_id: object) -> Path:
     """A recording with one picture of such a camera and number."""
     path = folder / "crafted.mcap"
     facts = replace(FACTS, cameras=(replace(CAMERA, model=replace(CAMERA.model, name=camera)),))
-    header = structs.replace(picture(1).header, camera=camera, frame_id=frame_id, width=32, height=24)
+    header = structs.replace(
+        picture(1).header, camera=camera, frame_id=frame_id, width=32, height=24
+    )
     recorder = Recorder(path, facts, lambda event: getattr(event, "t_arrival_ns", None))
     for event in some_events(3):
         recorder.queue.enqueue_event(event)

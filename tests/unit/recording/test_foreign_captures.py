@@ -1,4 +1,7 @@
-"""Captures of other programs, made by hand from the specifications: containers, link layers, fragments."""
+"""Captures of other programs, made by hand from the specifications.
+
+Containers, link layers, fragments.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.captures_by_hand import ETHERNET, T_S, T_US, WHOLE, fragments, ipv4, pcap, pcapng, udp
+from tests.support.captures_by_hand import (
+    ETHERNET,
+    T_S,
+    T_US,
+    WHOLE,
+    fragments,
+    ipv4,
+    pcap,
+    pcapng,
+    udp,
+)
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.recording.pcap import read_capture
@@ -51,7 +64,9 @@ def test_every_container(tmp_path: Path, order: str) -> None:
     assert abs(binary.t_ns - WHOLE.t_ns) < 100
     assert read(tmp_path, pcapng(1, packets, order, kind=2)) == [WHOLE]
     assert read(tmp_path, pcapng(1, packets, order, offset_s=1_000_000_000)) == [WHOLE]
-    assert read(tmp_path, pcapng(1, packets, order) + pcapng(1, packets, ">")) == [WHOLE] * 2, "two sections"
+    assert read(tmp_path, pcapng(1, packets, order) + pcapng(1, packets, ">")) == [WHOLE] * 2, (
+        "two sections"
+    )
 
 
 def test_fragments_in_any_order_and_doubled(tmp_path: Path) -> None:
@@ -66,14 +81,18 @@ def test_incomplete_datagrams_are_bounded(tmp_path: Path) -> None:
     begun = [ETHERNET + ipv4(udp()[:1480], identity=i, more=True) for i in range(1000)]
     last = ETHERNET + ipv4(udp()[1480:], identity=999, at=1480)
     first = ETHERNET + ipv4(udp()[1480:], identity=0, at=1480)
-    assert read(tmp_path, pcap(1, [*begun, last, first])) == [WHOLE], "of the first nothing is remembered"
+    assert read(tmp_path, pcap(1, [*begun, last, first])) == [WHOLE], (
+        "of the first nothing is remembered"
+    )
     assert read(tmp_path, pcap(1, [*begun[:64], first])) == [WHOLE]
     assert read(tmp_path, pcap(1, [*begun[:65], first])) == []
     beyond = [ETHERNET + ipv4(bytes(1480), at=8 * 8191, more=True)]
     assert read(tmp_path, pcap(1, beyond)) == []
 
 
-def test_what_is_not_a_udp_datagram_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_not_a_udp_datagram_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     strangers = [
         b"",
         ETHERNET,
@@ -102,7 +121,9 @@ def test_packets_that_were_cut_are_named(tmp_path: Path, caplog: pytest.LogCaptu
 def test_what_this_host_sent_itself_is_there_once_on_the_any_device(tmp_path: Path) -> None:
     sent = struct.pack("!2sHIHBB8s", b"\x08\x00", 0, 1, 772, 4, 6, bytes(8)) + ipv4(udp())
     received = struct.pack("!2sHIHBB8s", b"\x08\x00", 0, 1, 772, 0, 6, bytes(8)) + ipv4(udp())
-    assert read(tmp_path, pcap(276, [sent, received, received])) == [WHOLE] * 2, "the second was really sent twice"
+    assert read(tmp_path, pcap(276, [sent, received, received])) == [WHOLE] * 2, (
+        "the second was really sent twice"
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +135,9 @@ def test_what_this_host_sent_itself_is_there_once_on_the_any_device(tmp_path: Pa
         (lambda data: data[:28] + struct.pack("<II", 1, 16) + bytes(8), 28),
     ],
 )
-def test_nonsense_in_pcapng_is_named_with_its_place(tmp_path: Path, change: object, place: int) -> None:
+def test_nonsense_in_pcapng_is_named_with_its_place(
+    tmp_path: Path, change: object, place: int
+) -> None:
     assert callable(change)
     with pytest.raises(RecordingError, match=f"nonsense at byte {place};"):
         read(tmp_path, change(pcapng(1, [ETHERNET + ipv4(udp())])))
@@ -123,7 +146,9 @@ def test_nonsense_in_pcapng_is_named_with_its_place(tmp_path: Path, change: obje
 @pytest.mark.parametrize("offset_s", [-(2**62), -T_S - 1, 2**32 - T_S, 2**62])
 def test_a_time_that_pcap_cannot_hold_is_nonsense(tmp_path: Path, offset_s: int) -> None:
     data = pcapng(1, [ETHERNET + ipv4(udp())], offset_s=T_S)
-    moved = data.replace(struct.pack("<HHq", 14, 8, T_S), struct.pack("<HHq", 14, 8, T_S + offset_s))
+    moved = data.replace(
+        struct.pack("<HHq", 14, 8, T_S), struct.pack("<HHq", 14, 8, T_S + offset_s)
+    )
     with pytest.raises(RecordingError, match="nonsense at byte"):
         read(tmp_path, moved)
 

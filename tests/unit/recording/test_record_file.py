@@ -25,7 +25,14 @@ from tests.support.record import FACTS, frame_at, picture, record, recorder, sam
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.sensor_readings import SensorReadings
-from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.core.types import (
+    ClockExchange,
+    FloatArray,
+    ImuSample,
+    SourceEvent,
+    SourceFrame,
+    SourceReset,
+)
 from vil_bridge.recording.event_codec import EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
 from vil_bridge.recording.message_writer import MessageWriter
@@ -40,7 +47,11 @@ def test_every_event_comes_back_to_the_bit_in_the_order_of_arrival(tmp_path: Pat
     assert (told.state, told.lost) == ("done", {})
     with Recording(tmp_path / "a.mcap") as recording:
         assert not recording.truncated
-        assert (recording.bridge, recording.version, recording.config_text) == ("test", "1.2.3", "version: 1\n")
+        assert (recording.bridge, recording.version, recording.config_text) == (
+            "test",
+            "1.2.3",
+            "version: 1\n",
+        )
         read = list(recording.events())
         stamped = list(recording.stamped_events())
     assert len(read) == len(events)
@@ -92,41 +103,68 @@ def test_readings_of_sensors_come_back_and_are_shown_by_vehicle(tmp_path: Path) 
     with (tmp_path / "a.mcap").open("rb") as file:
         ((schema, _, message),) = make_reader(file).iter_messages(topics="/sensors/sim/b/baro")
     assert schema is not None
-    assert (schema.name, message.publish_time) == ("vil.BarometerReading", t_ns + FACTS.utc_offset_ns)
+    assert (schema.name, message.publish_time) == (
+        "vil.BarometerReading",
+        t_ns + FACTS.utc_offset_ns,
+    )
     assert msgspec.json.decode(schema.data)["properties"]["pressure_pa"] == {"type": "number"}
     shown = msgspec.json.decode(message.data)
-    assert (shown["t_ns"], shown["altitude_m"], shown["pressure_pa"], shown["qnh_hpa"]) == (t_ns, 3.0, 4.0, 1013.25)
+    assert (shown["t_ns"], shown["altitude_m"], shown["pressure_pa"], shown["qnh_hpa"]) == (
+        t_ns,
+        3.0,
+        4.0,
+        1013.25,
+    )
 
 
-def test_samples_and_poses_are_published_at_their_capture_and_logged_at_their_arrival(tmp_path: Path) -> None:
-    recording = Recorder(tmp_path / "a.mcap", FACTS, lambda event: getattr(event, "t_arrival_ns", 0) - 5_000_000)
+def test_samples_and_poses_are_published_at_their_capture_and_logged_at_their_arrival(
+    tmp_path: Path,
+) -> None:
+    recording = Recorder(
+        tmp_path / "a.mcap", FACTS, lambda event: getattr(event, "t_arrival_ns", 0) - 5_000_000
+    )
     t_ns = now_ns()
     recording.queue.enqueue_event(frame_at(1, t_ns))
     recording.queue.enqueue_event(ImuSample("imu", None, t_ns, np.ones(3), np.ones(3)))
     recording.stop(30.0)
     topics = ("/imu/imu", "/actors/drone/pose", "/actors/human/skeleton", "/tf")
     with (tmp_path / "a.mcap").open("rb") as file:
-        found = {channel.topic: message for _, channel, message in make_reader(file).iter_messages(topics=topics)}
+        found = {
+            channel.topic: message
+            for _, channel, message in make_reader(file).iter_messages(topics=topics)
+        }
     assert set(found) == set(topics)
     for message in found.values():
         assert message.publish_time == t_ns - 5_000_000 + FACTS.utc_offset_ns
         assert message.log_time >= t_ns + FACTS.utc_offset_ns
-    assert msgspec.json.decode(found["/imu/imu"].data)["timestamp"] == found["/imu/imu"].publish_time / NS_PER_S
+    assert (
+        msgspec.json.decode(found["/imu/imu"].data)["timestamp"]
+        == found["/imu/imu"].publish_time / NS_PER_S
+    )
 
 
 def test_controls_of_different_modes_come_back_with_their_modes(tmp_path: Path) -> None:
     t_ns = now_ns()
     values = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, np.nan]])
-    event = SensorReadings("sim", "u", "controls", t_ns, t_ns, ("a", "b"), values, ("rates", "speed"))
-    rotors = SensorReadings("sim", "rotors", "rotors", t_ns, t_ns, ("a",), np.array([[1.0, -0.1, 500.0] * 4]))
-    beacons = SensorReadings("sim", "uwb", "beacons", t_ns, t_ns, ("a",), np.array([[1.0, 2.0, 3.0, 7.5]]), ("tag",))
+    event = SensorReadings(
+        "sim", "u", "controls", t_ns, t_ns, ("a", "b"), values, ("rates", "speed")
+    )
+    rotors = SensorReadings(
+        "sim", "rotors", "rotors", t_ns, t_ns, ("a",), np.array([[1.0, -0.1, 500.0] * 4])
+    )
+    beacons = SensorReadings(
+        "sim", "uwb", "beacons", t_ns, t_ns, ("a",), np.array([[1.0, 2.0, 3.0, 7.5]]), ("tag",)
+    )
     record(tmp_path / "a.mcap", [event, rotors, beacons])
     with Recording(tmp_path / "a.mcap") as recording:
         read = list(recording.events())
     assert all(same(a, b) for a, b in zip(read, (event, rotors, beacons), strict=True))
     with (tmp_path / "a.mcap").open("rb") as file:
         topics = ("/sensors/sim/b/u", "/sensors/sim/a/rotors", "/sensors/sim/a/uwb")
-        shown = {c.topic: msgspec.json.decode(m.data) for _, c, m in make_reader(file).iter_messages(topics=topics)}
+        shown = {
+            c.topic: msgspec.json.decode(m.data)
+            for _, c, m in make_reader(file).iter_messages(topics=topics)
+        }
     assert (shown[topics[0]]["mode"], shown[topics[0]]["values"]) == ("speed", [4.0])
     assert shown[topics[1]]["speeds_radps"] == [500.0] * 4
     assert shown[topics[1]]["torques_nm"] == [-0.1] * 4
@@ -167,7 +205,9 @@ def test_nonsense_that_a_source_may_tell_is_kept_or_counted(tmp_path: Path) -> N
         assert recording.lost() == {"/vil/events/mocap": 1}
 
 
-def test_a_skeleton_first_shown_by_a_frame_that_no_file_holds_is_told_by_the_next_one(tmp_path: Path) -> None:
+def test_a_skeleton_first_shown_by_a_frame_that_no_file_holds_is_told_by_the_next_one(
+    tmp_path: Path,
+) -> None:
     huge, good = (e for e in some_events(2) if isinstance(e, SourceFrame))
     huge.t_foreign_ns = 1 << 70
     told = record(tmp_path / "a.mcap", [huge, good]).report()
@@ -215,7 +255,8 @@ def test_pictures_that_wait_take_64_mib_and_the_oldest_make_room() -> None:
     assert [found.header.frame_id for found in waiting] == list(range(4, 25))
     assert sum(found.pixels.nbytes for found in waiting) == 63 << 20
     assert queue.lost.total() == 4
-    queue.enqueue_picture(picture(30, size=(8192, 4096)))  # alone it is beyond the limit, and must not be lost
+    # Alone it is beyond the limit, and must not be lost.
+    queue.enqueue_picture(picture(30, size=(8192, 4096)))
     found = queue.picture()
     assert found is not None and found.pixels.nbytes == 96 << 20
 
@@ -223,11 +264,18 @@ def test_pictures_that_wait_take_64_mib_and_the_oldest_make_room() -> None:
 def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:
     """As trackers of VRPN come: each frame tells of some of them."""
     t_ns = now_ns()
-    here, both = np.zeros((1, 3)), (replace(FACTS.actors[0], name=name, subject=name) for name in ("one", "two"))
+    here, both = (
+        np.zeros((1, 3)),
+        (replace(FACTS.actors[0], name=name, subject=name) for name in ("one", "two")),
+    )
     q_xyzw, seen = np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
-    recording = Recorder(tmp_path / "a.mcap", replace(FACTS, actors=tuple(both)), lambda _event: t_ns)
+    recording = Recorder(
+        tmp_path / "a.mcap", replace(FACTS, actors=tuple(both)), lambda _event: t_ns
+    )
     for i, name in enumerate(("one", "two")):
-        recording.queue.enqueue_event(SourceFrame("mocap", i, None, t_ns, (name,), here, q_xyzw, seen))
+        recording.queue.enqueue_event(
+            SourceFrame("mocap", i, None, t_ns, (name,), here, q_xyzw, seen)
+        )
     recording.stop(30.0)
     with (tmp_path / "a.mcap").open("rb") as file:
         shown = {channel.topic for _, channel, _ in make_reader(file).iter_messages()}
@@ -235,7 +283,9 @@ def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rate_hz", "shown"), [(60.0, 60), (62.5, 31), (120.0, 60), (240.0, 60)])
-def test_of_an_actor_at_most_60_poses_a_second_are_shown(tmp_path: Path, rate_hz: float, shown: int) -> None:
+def test_of_an_actor_at_most_60_poses_a_second_are_shown(
+    tmp_path: Path, rate_hz: float, shown: int
+) -> None:
     file, t0_ns = McapFile(tmp_path / "a.mcap"), now_ns()
     file.start()
     transcript = MessageWriter(file, FACTS, lambda _event: t0_ns)
@@ -243,7 +293,9 @@ def test_of_an_actor_at_most_60_poses_a_second_are_shown(tmp_path: Path, rate_hz
         transcript.event(t0_ns + round(i * 1e9 / rate_hz), frame_at(i, t0_ns))
     file.finish()
     with (tmp_path / "a.mcap").open("rb") as written:
-        assert sum(1 for _ in make_reader(written).iter_messages(topics="/actors/drone/pose")) == shown
+        assert (
+            sum(1 for _ in make_reader(written).iter_messages(topics="/actors/drone/pose")) == shown
+        )
 
 
 def test_pictures_come_back_with_their_headers(tmp_path: Path) -> None:
@@ -360,7 +412,8 @@ def test_what_is_no_recording_says_so(tmp_path: Path, content: bytes, words: str
 
 
 @pytest.mark.parametrize(
-    ("size", "words"), [(16 << 20, "not a recording of a VIL Bridge"), ((16 << 20) + 1, "metadata of 16777217 bytes")]
+    ("size", "words"),
+    [(16 << 20, "not a recording of a VIL Bridge"), ((16 << 20) + 1, "metadata of 16777217 bytes")],
 )
 def test_metadata_of_more_than_16_mib_are_not_read(tmp_path: Path, size: int, words: str) -> None:
     path = tmp_path / "a.mcap"

@@ -39,7 +39,9 @@ def test_a_full_disk_ends_the_recording_and_leaves_it_readable(small_disk: Path)
             recording.queue.enqueue_event(event)
         wait_until(lambda: path.stat().st_size > head)
         while recording.open:
-            full = picture(1, size=(480, 640))._replace(pixels=noise.integers(0, 256, (480, 640, 3), np.uint8))
+            full = picture(1, size=(480, 640))._replace(
+                pixels=noise.integers(0, 256, (480, 640, 3), np.uint8)
+            )
             recording.queue.enqueue_picture(full)
             wait_until(lambda: not recording.queue.waiting or not recording.open)
         wait_until(lambda: recording.report().state == "failed")

@@ -1,4 +1,7 @@
-"""Replays of a recording: the spacing that the events had, once, or again and again after a reset."""
+"""Replays of a recording.
+
+The spacing that the events had, once, or again and again after a reset.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ async def test_a_replay_begins_when_it_shall_keeps_the_spacing_and_ends(tmp_path
         begin_ns = recording.started_utc_ns - recording.utc_offset_ns
         *_, last = recording.stamped_events()
     assert len(receiver.events) == len(events)
-    assert arrivals_ns(receiver.events) == [t_ns - begin_ns + start_ns for t_ns in arrivals_ns(events)]
+    assert arrivals_ns(receiver.events) == [
+        t_ns - begin_ns + start_ns for t_ns in arrivals_ns(events)
+    ]
     assert player.position_s == pytest.approx((last.t_ns - begin_ns) / 1e9)
 
 
@@ -86,7 +91,9 @@ async def test_a_source_plays_once_by_default_and_tells_its_restart(tmp_path: Pa
     source = McapSource("mocap", McapConfig(path=tmp_path / "a.mcap"))
     for again in (False, True):
         async with receiving(source) as received:
-            await received.until(lambda: "has ended" in received.status.report().reason or len(received.frames) > 3)
+            await received.until(
+                lambda: "has ended" in received.status.report().reason or len(received.frames) > 3
+            )
         assert len(received.frames) == 3
         assert isinstance(received.events[0], SourceReset) is again
 

@@ -1,4 +1,6 @@
-"""Sessions in EuRoC's layout, read by evo, by our own source, and by a parser that knows only the format."""
+"""Sessions in EuRoC's layout, read by evo, by our own source, and by a parser that knows only
+the format.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def strict_rows(path: Path, columns: int) -> tuple[list[int], list[list[str]]]:
     cells = [line.split(",") for line in lines]
     assert all(len(row) == columns and row[0].isdigit() for row in cells)
     times = [int(row[0]) for row in cells]
-    assert all(0 <= a < b < 2**63 for a, b in itertools.pairwise(times)), "times strictly increase and fit int64"
+    assert all(0 <= a < b < 2**63 for a, b in itertools.pairwise(times)), (
+        "times strictly increase and fit int64"
+    )
     return times, [row[1:] for row in cells]
 
 
@@ -75,7 +79,9 @@ def test_a_parser_that_knows_only_the_format_reads_all_back(session: Path) -> No
     times, cells = strict_rows(mav / "imu0" / "data.csv", 7)
     samples = MOTION.imu_between(-1, SECONDS * 10**9)
     assert times == [START_NS + t for t, _, _ in samples]
-    assert np.array_equal(np.array(cells, float), [np.concatenate((w, f)) for _, w, f in samples]), "not a digit lost"
+    assert np.array_equal(
+        np.array(cells, float), [np.concatenate((w, f)) for _, w, f in samples]
+    ), "not a digit lost"
     times, cells = strict_rows(mav / "state_groundtruth_estimate0" / "data.csv", 17)
     for t_ns, row in zip(times, np.array(cells, float), strict=True):
         T = MOTION.truth(t_ns - START_NS)
@@ -87,7 +93,11 @@ def test_a_parser_that_knows_only_the_format_reads_all_back(session: Path) -> No
 
 def test_the_sheet_of_the_camera_projects_as_the_renderer_does(session: Path) -> None:
     sheet = yaml.safe_load((session / "mav0" / "cam0" / "sensor.yaml").read_text())
-    assert (sheet["sensor_type"], sheet["camera_model"], sheet["resolution"]) == ("camera", "pinhole", list(SIZE_PX))
+    assert (sheet["sensor_type"], sheet["camera_model"], sheet["resolution"]) == (
+        "camera",
+        "pinhole",
+        list(SIZE_PX),
+    )
     assert tuple(sheet["intrinsics"]) == MODEL.intrinsics_px
     assert sheet["intrinsics"][2:] == [31.5, 23.5], "pixel centres are integers"
     assert (sheet["distortion_model"], sheet["distortion_coefficients"]) == (
@@ -101,7 +111,12 @@ def test_the_sheet_of_the_camera_projects_as_the_renderer_does(session: Path) ->
     imu = yaml.safe_load((session / "mav0" / "imu0" / "sensor.yaml").read_text())
     assert imu["sensor_type"] == "imu" and imu["rate_hz"] == 200.0
     assert np.array_equal(np.array(imu["T_BS"]["data"]).reshape(4, 4), np.eye(4))
-    assert 0 < imu["gyroscope_random_walk"] < imu["gyroscope_noise_density"] < imu["accelerometer_noise_density"]
+    assert (
+        0
+        < imu["gyroscope_random_walk"]
+        < imu["gyroscope_noise_density"]
+        < imu["accelerometer_noise_density"]
+    )
 
 
 def test_evo_reads_the_ground_truth(session: Path) -> None:
@@ -135,13 +150,18 @@ def test_what_does_not_follow_is_left_out_and_counted(tmp_path: Path) -> None:
             assert writer.add_image("cam0", t_ns, picture(0)) is taken
         with pytest.raises(ValueError, match="cam0 takes uint8"):
             writer.add_image("cam0", 7, picture(0).T.copy())
-        rows = strict_rows(tmp_path / "mav0" / "imu0" / "data.csv", 7)[0]  # on the disk before it is closed
-        assert rows == [5, 6] and writer.refused == {"imu0": 3, "cam0": 3} and writer.rows["cam0"] == 2
+        # On the disk before it is closed.
+        rows = strict_rows(tmp_path / "mav0" / "imu0" / "data.csv", 7)[0]
+        assert (
+            rows == [5, 6] and writer.refused == {"imu0": 3, "cam0": 3} and writer.rows["cam0"] == 2
+        )
     with pytest.raises(FileExistsError):
         EurocWriter(tmp_path, {"cam0": camera}, EurocImu(200.0))
 
 
-def test_a_lens_for_which_the_layout_has_no_words_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_lens_for_which_the_layout_has_no_words_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
     lens = Distortion(LensModel.PLUMB_BOB, (-0.28, 0.07, 0.0, 0.0, 0.01))
     model = CameraModel("front", *SIZE_PX, 1.2, distortion=lens)
     with pytest.raises(ValueError, match="no third radial term"):
@@ -156,4 +176,6 @@ def test_normal_motion_is_what_papers_call_normal() -> None:
     assert 1.9 < np.sqrt(np.mean(speed_mps**2)) < 2.1
     assert 0.9 < w_radps.mean() < 1.1
     p_m = np.array([MOTION.truth(t).p_m for t in times])
-    assert (p_m > [-3.4, -2.4, 0.7]).all() and (p_m < [0.4, 2.4, 2.4]).all(), "the hall keeps that volume free"
+    assert (p_m > [-3.4, -2.4, 0.7]).all() and (p_m < [0.4, 2.4, 2.4]).all(), (
+        "the hall keeps that volume free"
+    )

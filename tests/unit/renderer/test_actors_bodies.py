@@ -12,7 +12,13 @@ from tests.support.actors import human, model_of, points, pose_one, posed_by, sc
 from tests.support.embedded import person, rotation
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_rotate
-from vil_bridge.core.types import ActorState, FloatArray, SkeletonFrame, SkeletonModel, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorState,
+    FloatArray,
+    SkeletonFrame,
+    SkeletonModel,
+    WorldSnapshot,
+)
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.retarget import UNSEEN_LIGHT
@@ -23,7 +29,9 @@ HEXAPOD = SkeletonModel(
     "beast",
     ("Thorax0", "Thorax1", "L1", "L2", "L3", "Tail"),
     (-1, 0, 0, 2, 3, 1),
-    np.array([(0.0, 0, 0.4), (0.3, 0, 0), (0, 0.1, 0), (0, 0.2, 0.1), (0, 0.1, -0.3), (0.25, 0, 0)]),
+    np.array(
+        [(0.0, 0, 0.4), (0.3, 0, 0), (0, 0.1, 0), (0, 0.2, 0.1), (0, 0.1, -0.3), (0.25, 0, 0)]
+    ),
 )
 
 
@@ -40,20 +48,30 @@ def standing(*bones: str, at_origin: bool = False) -> ActorState:
 
 
 def light_of(posed: Posed, node: str) -> float:
-    return 1.0 if posed.joint_light is None else float(posed.joint_light[posed.asset.node_named(node)])
+    return (
+        1.0 if posed.joint_light is None else float(posed.joint_light[posed.asset.node_named(node)])
+    )
 
 
 def test_what_is_not_tracked_stays_in_place_and_is_darker() -> None:
-    whole, part = (pose_one(ActorModels(scene()), standing(*bones)) for bones in ((), ("LUArm", "LHand")))
+    whole, part = (
+        pose_one(ActorModels(scene()), standing(*bones)) for bones in ((), ("LUArm", "LHand"))
+    )
     assert np.array_equal(whole.world_from_node, part.world_from_node)
     assert whole.joint_light is None
-    assert [light_of(part, name) for name in ("LeftArm", "LeftForeArm", "LeftHand")] == [UNSEEN_LIGHT] * 3
+    assert [light_of(part, name) for name in ("LeftArm", "LeftForeArm", "LeftHand")] == [
+        UNSEEN_LIGHT
+    ] * 3
     assert [light_of(part, name) for name in ("RightArm", "Chest", "Head", "LeftLeg")] == [1.0] * 4
 
 
-@pytest.mark.parametrize("gone", [("LHand",), ("LUArm",), ("Head",), ("LThigh", "LFoot"), ("Hip",), ("Hip", "Chest")])
+@pytest.mark.parametrize(
+    "gone", [("LHand",), ("LUArm",), ("Head",), ("LThigh", "LFoot"), ("Hip",), ("Hip", "Chest")]
+)
 def test_no_limb_reaches_to_the_origin(gone: tuple[str, ...]) -> None:
-    whole, part = (pose_one(ActorModels(scene()), standing(*bones, at_origin=True)) for bones in ((), gone))
+    whole, part = (
+        pose_one(ActorModels(scene()), standing(*bones, at_origin=True)) for bones in ((), gone)
+    )
     low, high = (f(points(whole), axis=0) for f in (np.min, np.max))
     now = points(part)
     assert np.all(now > low - 1e-9)
@@ -70,8 +88,12 @@ def test_no_limb_reaches_to_the_origin(gone: tuple[str, ...]) -> None:
 def test_a_bone_that_is_not_a_number_is_as_good_as_lost() -> None:
     actor = standing("LHand", at_origin=True)
     assert actor.skeleton is not None
-    q = np.where(np.isin(actor.skeleton.model.bones, ["LHand"])[:, None], np.nan, actor.skeleton.q_xyzw)
-    p = np.where(np.isin(actor.skeleton.model.bones, ["LHand"])[:, None], np.inf, actor.skeleton.p_m)
+    q = np.where(
+        np.isin(actor.skeleton.model.bones, ["LHand"])[:, None], np.nan, actor.skeleton.q_xyzw
+    )
+    p = np.where(
+        np.isin(actor.skeleton.model.bones, ["LHand"])[:, None], np.inf, actor.skeleton.p_m
+    )
     broken = replace(actor, skeleton=replace(actor.skeleton, p_m=p, q_xyzw=q))
     first, second = (pose_one(ActorModels(scene()), a) for a in (actor, broken))
     assert np.array_equal(first.world_from_node, second.world_from_node)
@@ -84,7 +106,9 @@ def test_a_human_of_whom_nothing_is_seen_is_not_drawn_when_its_bones_are_not_num
     assert not ActorModels(scene()).pose(WorldSnapshot(0, (replace(actor, skeleton=gone),)))
 
 
-@pytest.mark.parametrize("bones", list(itertools.combinations(("Hip", "Chest", "Head", "LUArm", "RThigh", "LFoot"), 2)))
+@pytest.mark.parametrize(
+    "bones", list(itertools.combinations(("Hip", "Chest", "Head", "LUArm", "RThigh", "LFoot"), 2))
+)
 def test_whatever_is_lost_what_remains_is_finite(bones: tuple[str, str]) -> None:
     for actor in (standing(*bones, at_origin=True), standing(*bones)):
         posed = pose_one(ActorModels(scene()), actor)
@@ -97,13 +121,17 @@ def test_whatever_is_lost_what_remains_is_finite(bones: tuple[str, str]) -> None
 
 
 def distance_to_capsules(p_m: FloatArray, capsules: FloatArray) -> FloatArray:
-    """Signed distance (n,) of points to the nearest tapered capsule, its radius taken at the foot of the point."""
+    """Signed distance (n,) of points to the nearest tapered capsule, its radius taken at the
+    foot of the point.
+    """
     nearest = np.full(len(p_m), np.inf)
     for row in capsules:
         a, b, (ra, rb) = row[:3], row[3:6], row[6:]
         along = b - a
         t = np.clip((p_m - a) @ along / max(along @ along, 1e-12), 0.0, 1.0)
-        nearest = np.minimum(nearest, np.linalg.norm(p_m - a - t[:, None] * along, axis=1) - (ra + t * (rb - ra)))
+        nearest = np.minimum(
+            nearest, np.linalg.norm(p_m - a - t[:, None] * along, axis=1) - (ra + t * (rb - ra))
+        )
     return nearest
 
 
@@ -154,7 +182,10 @@ def test_a_beasts_lost_bone_is_not_drawn() -> None:
 def test_many_bones_are_split_over_skins() -> None:
     count = 300
     chain = SkeletonModel(
-        "snake", tuple(f"b{i}" for i in range(count)), tuple(range(-1, count - 1)), np.full((count, 3), 0.02)
+        "snake",
+        tuple(f"b{i}" for i in range(count)),
+        tuple(range(-1, count - 1)),
+        np.full((count, 3), 0.02),
     )
     posed = pose_one(ActorModels(scene()), human(posed_by(chain)))
     skins = [node.skin for node in posed.asset.nodes if node.skin is not None]
@@ -177,7 +208,9 @@ def test_the_shipped_humans_joints_mirror_each_other() -> None:
     place = figure().asset_from_node()[:, :3, 3]
     for node in figure().nodes:
         if node.name.startswith("Left"):
-            left, right = (place[figure().node_named(side + node.name[4:])] for side in ("Left", "Right"))
+            left, right = (
+                place[figure().node_named(side + node.name[4:])] for side in ("Left", "Right")
+            )
             assert left == pytest.approx(right * (1.0, -1.0, 1.0), abs=1e-9)
 
 

@@ -8,7 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.actors import RIGS, human, model_of, points, pose_one, posed_by, rig, scene, step_of, walk
+from tests.support.actors import (
+    RIGS,
+    human,
+    model_of,
+    points,
+    pose_one,
+    posed_by,
+    rig,
+    scene,
+    step_of,
+    walk,
+)
 from tests.support.embedded import rotation
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_mul
@@ -24,13 +35,17 @@ from vil_renderer.embedded.scene import Posed, Prefab
 LIMB_PARTS = ("upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot")
 
 FBX = {
-    "Hip": "mixamorig:Hips", "Ab": "mixamorig:Spine", "Chest": "mixamorig:Spine1", "Neck": "mixamorig:Neck",
-    "Head": "mixamorig:Head", "Shoulder": "Shoulder", "UArm": "Arm", "FArm": "ForeArm", "Hand": "Hand",
+    "Hip": "mixamorig:Hips", "Ab": "mixamorig:Spine", "Chest": "mixamorig:Spine1",
+    "Neck": "mixamorig:Neck",
+    "Head": "mixamorig:Head", "Shoulder": "Shoulder", "UArm": "Arm", "FArm": "ForeArm",
+    "Hand": "Hand",
     "Thigh": "UpLeg", "Shin": "Leg", "Foot": "Foot", "Toe": "ToeBase",
 }  # fmt: skip
 VICON = {
-    "Hip": "Pelvis", "Ab": "LowerTorso", "Chest": "Thorax", "Neck": "Neck", "Head": "Head", "Shoulder": "Clavicle",
-    "UArm": "Humerus", "FArm": "Radius", "Hand": "Hand", "Thigh": "Femur", "Shin": "Tibia", "Foot": "Foot",
+    "Hip": "Pelvis", "Ab": "LowerTorso", "Chest": "Thorax", "Neck": "Neck", "Head": "Head",
+    "Shoulder": "Clavicle",
+    "UArm": "Humerus", "FArm": "Radius", "Hand": "Hand", "Thigh": "Femur", "Shin": "Tibia",
+    "Foot": "Foot",
     "Toe": "Toes",
 }  # fmt: skip
 
@@ -105,18 +120,27 @@ def up(model: SkeletonModel, bone: int) -> list[int]:
 def test_names_make_no_difference(bones: dict[str, str]) -> None:
     motive = WalkMotion().at(700_000_000).skeletons[0]
     sides = {"L": "Left", "R": "Right"} if bones is FBX else {"L": "L", "R": "R"}
-    names = tuple(bones[n] if n in bones else sides[n[0]] + bones[n[1:]] for n in motive.model.bones)
+    names = tuple(
+        bones[n] if n in bones else sides[n[0]] + bones[n[1:]] for n in motive.model.bones
+    )
     renamed = replace(motive, model=replace(motive.model, bones=names))
     first, second = (pose_one(ActorModels(scene()), human(s)) for s in (motive, renamed))
     assert np.array_equal(first.world_from_node, second.world_from_node)
 
 
-@pytest.mark.parametrize("axes", [rotation(-90.0), rotation(90.0, 90.0), rotation(180.0, 0.0, 90.0)])
+@pytest.mark.parametrize(
+    "axes", [rotation(-90.0), rotation(90.0, 90.0), rotation(180.0, 0.0, 90.0)]
+)
 def test_axes_of_bones_make_no_difference(axes: FloatArray) -> None:
-    """Motive faces -y at rest once its y-up world is turned, Vicon has z along the body: same human."""
+    """Motive faces -y at rest once its y-up world is turned, Vicon has z along the body.
+
+    Same human.
+    """
     plain = WalkMotion().at(1_234_000_000).skeletons[0]
     model = replace(plain.model, offsets_m=plain.model.offsets_m @ axes)
-    turned = SkeletonFrame(model, plain.p_m, q_mul(plain.q_xyzw, q_from_matrix(axes)), plain.tracked)
+    turned = SkeletonFrame(
+        model, plain.p_m, q_mul(plain.q_xyzw, q_from_matrix(axes)), plain.tracked
+    )
     first, second = (pose_one(ActorModels(scene()), human(s)) for s in (plain, turned))
     assert np.abs(first.world_from_node - second.world_from_node).max() < 1e-9
 
@@ -136,14 +160,21 @@ def test_bones_with_odd_axes_of_their_own_still_reach_their_places() -> None:
         a, b = (joint(posed, f"{side}_foot") for posed in (first, second))
         assert a[:3, 3] == pytest.approx(b[:3, 3], abs=1e-9)
         between = np.arccos(
-            np.clip((np.trace(a[:3, :3].T @ b[:3, :3]) / np.cbrt(np.linalg.det(a[:3, :3])) ** 2 - 1) / 2, -1, 1)
+            np.clip(
+                (np.trace(a[:3, :3].T @ b[:3, :3]) / np.cbrt(np.linalg.det(a[:3, :3])) ** 2 - 1)
+                / 2,
+                -1,
+                1,
+            )
         )
         assert math.degrees(between) < 20.0
 
 
 @pytest.mark.parametrize("name", RIGS)
 def test_a_real_walk_is_walked(name: str) -> None:
-    """Joints where the recording has them, knees and toes forward, head up, left on the left, feet on the floor."""
+    """Joints where the recording has them, knees and toes forward, head up, left on the left,
+    feet on the floor.
+    """
     track, asset = walk(), model_for(name)
     bones = anatomy(track.model)
     cast = own_cast(asset)
@@ -189,14 +220,19 @@ def knee_is_forward(posed: Posed, side: str) -> None:
     thigh, shin = knee - hip, ankle - knee
     straight = (thigh @ shin) / np.linalg.norm(thigh) / np.linalg.norm(shin)
     if straight < math.cos(math.radians(15.0)):
-        assert (thigh / np.linalg.norm(thigh) - shin / np.linalg.norm(shin)) @ forward > 0.0, "the knee bends forward"
+        assert (thigh / np.linalg.norm(thigh) - shin / np.linalg.norm(shin)) @ forward > 0.0, (
+            "the knee bends forward"
+        )
     if (toe - ankle)[2] > -0.6 * np.linalg.norm(toe - ankle):
         assert (toe - ankle) @ forward > 0.0, "unless it pushes off, the toes point forward"
 
 
 def test_the_shipped_human_stands_on_the_floor_all_the_way() -> None:
     motion, cast = WalkMotion(), ActorModels(scene())
-    lowest = [points(pose_one(cast, human(motion.at(k * 53_000_000).skeletons[0])))[:, 2].min() for k in range(20)]
+    lowest = [
+        points(pose_one(cast, human(motion.at(k * 53_000_000).skeletons[0])))[:, 2].min()
+        for k in range(20)
+    ]
     assert max(map(abs, lowest)) < 0.01
 
 
@@ -209,8 +245,12 @@ def without_bones(frame: SkeletonFrame, *words: str) -> SkeletonFrame:
         chain = up(model, i)
         above = next((k for k in chain[1:] if k in keep), -1)
         parents.append(keep.index(above) if above >= 0 else -1)
-        offsets_m.append(model.offsets_m[chain[: chain.index(above) if above >= 0 else 1]].sum(axis=0))
-    less = SkeletonModel("less", tuple(model.bones[i] for i in keep), tuple(parents), np.array(offsets_m))
+        offsets_m.append(
+            model.offsets_m[chain[: chain.index(above) if above >= 0 else 1]].sum(axis=0)
+        )
+    less = SkeletonModel(
+        "less", tuple(model.bones[i] for i in keep), tuple(parents), np.array(offsets_m)
+    )
     return SkeletonFrame(less, frame.p_m[keep], frame.q_xyzw[keep], frame.tracked[keep])
 
 
@@ -218,16 +258,24 @@ def test_a_missing_elbow_and_knee_lie_on_the_way() -> None:
     frame = without_bones(WalkMotion().at(0).skeletons[0], "FArm", "Shin")
     posed = pose_one(ActorModels(scene()), human(frame))
     for side in ("left", "right"):
-        for upper, lower, end in (("upper_arm", "lower_arm", "hand"), ("upper_leg", "lower_leg", "foot")):
+        for upper, lower, end in (
+            ("upper_arm", "lower_arm", "hand"),
+            ("upper_leg", "lower_leg", "foot"),
+        ):
             a, b, c = (joint(posed, f"{side}_{part}")[:3, 3] for part in (upper, lower, end))
             assert c == pytest.approx(frame.p_m[anatomy(frame.model)[f"{side}_{end}"]], abs=1e-9)
-            assert np.linalg.norm(b - a) + np.linalg.norm(c - b) == pytest.approx(np.linalg.norm(c - a))
+            assert np.linalg.norm(b - a) + np.linalg.norm(c - b) == pytest.approx(
+                np.linalg.norm(c - a)
+            )
 
 
 def test_a_skeleton_without_hands_and_neck_has_them_hang_straight_on() -> None:
     whole = WalkMotion().at(0).skeletons[0]
     frame = without_bones(whole, "Hand", "Neck", "Toe", "Shoulder")
-    posed, as_is = pose_one(ActorModels(scene()), human(frame)), pose_one(ActorModels(scene()), human(whole))
+    posed, as_is = (
+        pose_one(ActorModels(scene()), human(frame)),
+        pose_one(ActorModels(scene()), human(whole)),
+    )
     for side in ("left", "right"):
         elbow, wrist = (joint(posed, f"{side}_{part}")[:3, 3] for part in ("lower_arm", "hand"))
         assert 0.2 < np.linalg.norm(wrist - elbow) < 0.3
@@ -236,7 +284,10 @@ def test_a_skeleton_without_hands_and_neck_has_them_hang_straight_on() -> None:
 
 
 def test_a_twist_of_the_spine_is_spread() -> None:
-    """A human whose chest is turned by 40 degrees: the spine's joint in between has turned by a part of it."""
+    """A human whose chest is turned by 40 degrees.
+
+    The spine's joint in between has turned by a part of it.
+    """
     model = model_of(figure())
     _, prefab = built_in("human", human(posed_by(model)).kind)
     posed = pose_one(ActorModels(scene()), human(posed_by(model, {"Chest": rotation(40.0)})))

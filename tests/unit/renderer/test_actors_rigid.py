@@ -1,4 +1,7 @@
-"""Vehicles, props and scene objects that actors drive: where they are, what they are called, how they turn."""
+"""Vehicles, props and scene objects that actors drive.
+
+Where they are, what they are called, how they turn.
+"""
 
 from __future__ import annotations
 
@@ -106,11 +109,18 @@ def _check_outsides(asset: Asset) -> None:
             assert np.mean(out > 0.0) > (0.9 if "rotor" in node.name else 0.999)
 
 
-@pytest.mark.parametrize(("name", "rotors", "reach_m"), [("hexarotor", 6, 0.150), ("octorotor", 8, 0.185)])
+@pytest.mark.parametrize(
+    ("name", "rotors", "reach_m"), [("hexarotor", 6, 0.150), ("octorotor", 8, 0.185)]
+)
 def test_larger_multirotors(name: str, rotors: int, reach_m: float) -> None:
-    """Rotors on a ring, the front two at the same angle to x, blades that never touch; neighbours turn apart."""
+    """Rotors on a ring, the front two at the same angle to x, blades that never touch.
+
+    Neighbours turn apart.
+    """
     cast = ActorModels(scene())
-    still, later = (pose_one(cast, replace(drone("d", (0, 0, 1)), prefab=name), t) for t in (0, 10_000_000))
+    still, later = (
+        pose_one(cast, replace(drone("d", (0, 0, 1)), prefab=name), t) for t in (0, 10_000_000)
+    )
     made = still.asset
     hubs = np.array([made.nodes[made.node_named(f"rotor{k}")].p for k in range(rotors)])
     assert np.linalg.norm(hubs[:, :2], axis=1) == pytest.approx(np.full(rotors, reach_m))
@@ -133,33 +143,50 @@ def test_an_aeroplane_fills_its_size_and_turns_its_propeller() -> None:
     assert cast.missing_prefabs == set()
     assert still.semantic == CLASSES["vehicle"]
     p = points(still)
-    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([2.4, -0.8, 1.8, 3.6, 0.8, 2.2], abs=1e-5)
+    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx(
+        [2.4, -0.8, 1.8, 3.6, 0.8, 2.2], abs=1e-5
+    )
     propeller = still.asset.node_named("propeller")
     place = still.world_from_node[propeller]
     assert place[0, 3] > 3.5, "at the nose"
     ratio = np.linalg.inv(place) @ later.world_from_node[propeller]
-    assert math.atan2(ratio[2, 1], ratio[1, 1]) == pytest.approx(2 * math.pi * 0.01 * PROPELLER_REV_PER_S["propeller"])
+    assert math.atan2(ratio[2, 1], ratio[1, 1]) == pytest.approx(
+        2 * math.pi * 0.01 * PROPELLER_REV_PER_S["propeller"]
+    )
     assert np.array_equal(still.world_from_node[0], later.world_from_node[0])
-    # Left and right wing mirror each other, apart from pitot tube, aerial and the colours of the lights.
+    # Left and right wing mirror each other, apart from pitot tube, aerial and the colours of the
+    # lights.
     wings = np.abs(p[:, 1]) > 0.66
     left, right = (p[wings & (sign * p[:, 1] > 0.0)] * (1.0, sign, 1.0) for sign in (1.0, -1.0))
     assert left.min(axis=0) == pytest.approx(right.min(axis=0), abs=1e-3)
     assert left.max(axis=0) == pytest.approx(right.max(axis=0), abs=1e-3)
     _check_outsides(still.asset)
-    assert 4000 < sum(len(part.triangles) for node in still.asset.nodes for part in node.primitives) < 10000
+    assert (
+        4000
+        < sum(len(part.triangles) for node in still.asset.nodes for part in node.primitives)
+        < 10000
+    )
 
 
 def test_a_rover_stands_on_four_wheels() -> None:
     cast = ActorModels(scene())
-    posed = pose_one(cast, replace(drone("r", (3.0, 0.0, 0.5)), prefab="rover", size_m=(0.6, 0.53, 0.53)))
+    posed = pose_one(
+        cast, replace(drone("r", (3.0, 0.0, 0.5)), prefab="rover", size_m=(0.6, 0.53, 0.53))
+    )
     p = points(posed)
-    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([2.7, -0.265, 0.5, 3.3, 0.265, 1.03], abs=1e-5)
+    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx(
+        [2.7, -0.265, 0.5, 3.3, 0.265, 1.03], abs=1e-5
+    )
     low = p[p[:, 2] < 0.52]
     corners = {(x > 3.0, y > 0.0) for x, y in low[:, :2].tolist()}
     assert len(corners) == 4
     assert (np.abs(low[:, 1]) > 0.18).all(), "nothing but wheels comes near the ground"
     _check_outsides(posed.asset)
-    assert 4000 < sum(len(part.triangles) for node in posed.asset.nodes for part in node.primitives) < 10000
+    assert (
+        4000
+        < sum(len(part.triangles) for node in posed.asset.nodes for part in node.primitives)
+        < 10000
+    )
 
 
 def test_the_documentation_lists_vehicles_with_their_sizes() -> None:
@@ -173,9 +200,13 @@ def test_the_documentation_lists_vehicles_with_their_sizes() -> None:
 
 @pytest.mark.parametrize("bevel_m", [0.0, 0.1])
 def test_a_bevelled_box(bevel_m: float) -> None:
-    """It fills its size, is closed, and loses at each edge a prism, with the corners counted once."""
+    """It fills its size, is closed, and loses at each edge a prism, with the corners counted
+    once.
+    """
     made = bevelled((1.0, 2.0, 3.0), bevel_m)
-    assert [*made.p_m.min(axis=0), *made.p_m.max(axis=0)] == pytest.approx([-0.5, -1.0, 0.0, 0.5, 1.0, 3.0])
+    assert [*made.p_m.min(axis=0), *made.p_m.max(axis=0)] == pytest.approx(
+        [-0.5, -1.0, 0.0, 0.5, 1.0, 3.0]
+    )
     a, b, c = (made.p_m[made.triangles[:, k]] for k in range(3))
     volume = float((np.cross(b, c) * a).sum()) / 6.0
     cut = 4 * 0.5 * bevel_m**2 * (1.0 + 2.0 + 3.0 - 6.0 * bevel_m) + 8 * (5.0 / 6.0) * bevel_m**3
@@ -187,9 +218,13 @@ def test_a_car_stands_on_its_wheels() -> None:
     triangles = sum(len(part.triangles) for node in made.nodes for part in node.primitives)
     assert 500 < triangles < 2500
     cast = ActorModels(scene())
-    posed = pose_one(cast, replace(drone("c", (3.0, 0.0, 0.5)), prefab="car", size_m=(4.3, 2.0, 1.5)))
+    posed = pose_one(
+        cast, replace(drone("c", (3.0, 0.0, 0.5)), prefab="car", size_m=(4.3, 2.0, 1.5))
+    )
     p = points(posed)
-    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([0.85, -1.0, 0.5, 5.15, 1.0, 2.0], abs=1e-5)
+    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx(
+        [0.85, -1.0, 0.5, 5.15, 1.0, 2.0], abs=1e-5
+    )
     assert posed.half_size_m == pytest.approx((2.15, 1.0, 1.5))
     _check_outsides(made)
 
@@ -200,7 +235,10 @@ def test_ids_are_given_in_order_of_appearance_and_stay() -> None:
     assert cast.instances == {"b": FIRST_INSTANCE, "a": FIRST_INSTANCE + 1}
     assert {p.name: p.semantic for p in first} == {"b": CLASSES["prop"], "a": CLASSES["vehicle"]}
     second = cast.pose(WorldSnapshot(1, (prop("new", (0, 0, 0)), drone("a", (1, 0, 0)))))
-    assert {p.name: p.instance for p in second} == {"new": FIRST_INSTANCE + 2, "a": FIRST_INSTANCE + 1}
+    assert {p.name: p.instance for p in second} == {
+        "new": FIRST_INSTANCE + 2,
+        "a": FIRST_INSTANCE + 1,
+    }
     assert all(p.layer == "actors" for p in first)
 
 
@@ -258,7 +296,9 @@ def test_names_without_end_do_not_fill_the_memory() -> None:
     cast = ActorModels(scene())
     template = prop("p", (0, 0, 0))
     for start in range(0, 40_000, 8_000):
-        cast.pose(WorldSnapshot(0, tuple(replace(template, name=f"p{start + i}") for i in range(8_000))))
+        cast.pose(
+            WorldSnapshot(0, tuple(replace(template, name=f"p{start + i}") for i in range(8_000)))
+        )
     assert len(cast.instances) < 32_769
     assert all(FIRST_INSTANCE <= instance <= 65_535 for instance in cast.instances.values())
 
@@ -266,10 +306,15 @@ def test_names_without_end_do_not_fill_the_memory() -> None:
 def test_many_are_posed_as_one_by_one() -> None:
     rng = np.random.default_rng(3)
     actors = tuple(
-        replace(prop(f"p{i}", rng.normal(size=3), rng.normal(size=4)), size_m=tuple(rng.uniform(0.1, 2.0, 3)))
+        replace(
+            prop(f"p{i}", rng.normal(size=3), rng.normal(size=4)),
+            size_m=tuple(rng.uniform(0.1, 2.0, 3)),
+        )
         for i in range(50)
     )
-    together = {p.name: p.world_from_node for p in ActorModels(scene()).pose(WorldSnapshot(0, actors))}
+    together = {
+        p.name: p.world_from_node for p in ActorModels(scene()).pose(WorldSnapshot(0, actors))
+    }
     for actor in actors:
         alone = pose_one(ActorModels(scene()), actor).world_from_node
         assert together[actor.name] == pytest.approx(alone, abs=1e-12)
@@ -280,11 +325,18 @@ def test_many_are_posed_as_one_by_one() -> None:
 
 def test_a_pose_may_be_a_part_of_a_table_and_in_single_floats() -> None:
     table = np.array([[1.0, 9.0], [2.0, 9.0], [3.0, 9.0]])
-    places: tuple[Any, ...] = (table[:, 0], np.array([1.0, 2.0, 3.0], np.float32), np.array([1, 2, 3]))
+    places: tuple[Any, ...] = (
+        table[:, 0],
+        np.array([1.0, 2.0, 3.0], np.float32),
+        np.array([1, 2, 3]),
+    )
     level = np.array([0.0, 0.0, 0.0, 1.0])
     expected = pose_one(ActorModels(scene()), prop("a", (1.0, 2.0, 3.0))).world_from_node
     for p_m in places:
-        pair = tuple(replace(prop(name, (0.0, 0.0, 0.0)), T_world_body=Transform(p_m, level)) for name in ("a", "b"))
+        pair = tuple(
+            replace(prop(name, (0.0, 0.0, 0.0)), T_world_body=Transform(p_m, level))
+            for name in ("a", "b")
+        )
         for posed in ActorModels(scene()).pose(WorldSnapshot(0, pair)):
             assert posed.T_world_body.p_m.tolist() == [1.0, 2.0, 3.0]
             assert posed.world_from_node == pytest.approx(expected, abs=1e-12)

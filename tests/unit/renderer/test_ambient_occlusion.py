@@ -23,13 +23,18 @@ def test_open_sky_leaves_everything() -> None:
 
 def test_a_high_wall_takes_half_at_its_foot_and_less_farther_off() -> None:
     scene = scene_of(floor(), box("wall", (0.5, 9, 40), (5.5, 0, 0)))
-    near, middle, far = bake_ao(*on_floor((4.98, 0), (4.0, 0), (2.0, 0)), scene, rays=4096, reach_m=2.5)
+    near, middle, far = bake_ao(
+        *on_floor((4.98, 0), (4.0, 0), (2.0, 0)), scene, rays=4096, reach_m=2.5
+    )
     assert near == pytest.approx(0.52, abs=0.03)
     assert near < middle < far == 1.0
 
 
 def test_a_lid_takes_by_its_height() -> None:
-    """Under a wide lid at h a cosine-weighted ray of slope c sees h / c of the reach: the mean of min(h / (c r), 1)."""
+    """Under a wide lid at h a cosine-weighted ray of slope c sees h / c of the reach.
+
+    The mean of min(h / (c r), 1).
+    """
     scene = scene_of(box("lid", (9, 9, 0.1), (0, 0, 1.1)))
     share = (0.99 / 2.5) / np.sqrt(np.random.default_rng(0).random(200000))
     got = bake_ao(*on_floor((0, 0)), scene, rays=4096, reach_m=2.5)
@@ -72,4 +77,7 @@ def test_sideways_and_downward_normals() -> None:
 
 
 def test_nothing_to_bake() -> None:
-    assert len(bake_ao(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), scene_of(floor()))) == 0
+    assert (
+        len(bake_ao(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), scene_of(floor())))
+        == 0
+    )

@@ -14,9 +14,26 @@ import pytest
 from tests.support.actors import human, points, pose_one, rig, step_of, walk
 from tests.support.assets import CAMERA, S, scene_file
 from tests.support.embedded import looking
-from tests.support.render import Renderers, camera, linear, plate, projected, rays, scene_of, shots, thing
+from tests.support.render import (
+    Renderers,
+    camera,
+    linear,
+    plate,
+    projected,
+    rays,
+    scene_of,
+    shots,
+    thing,
+)
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import ActorState, FloatArray, ImageArray, Modality, SkeletonFrame, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorState,
+    FloatArray,
+    ImageArray,
+    Modality,
+    SkeletonFrame,
+    WorldSnapshot,
+)
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.assets.animation import sample
@@ -38,7 +55,7 @@ PLACES = {
 }
 
 
-# --- the warehouse -----------------------------------------------------------------------------------
+# --- the warehouse --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +83,8 @@ def test_the_warehouse_is_all_around_and_the_right_way_up(
     assert (ids == 9).mean() > 0.995, "it fills the picture"
     smooth = _smooth(traced.depth32) & _smooth(depth.astype(np.float32))
     assert smooth.mean() > 0.5
-    # Its boxes hang a little into each other and lines lie 0.1 mm over the floor: not all agree on who is in front.
+    # Its boxes hang a little into each other and lines lie 0.1 mm over the floor: not all agree on
+    # who is in front.
     error = np.abs(depth.astype(float) - traced.depth32) / traced.depth32
     assert (error[smooth] < 1e-3).mean() > 0.998
     R_world_camera = PLACES[place].rotation()
@@ -102,13 +120,20 @@ def _smooth(depth: ImageArray) -> ImageArray:
 def test_the_warehouses_textures_are_where_they_belong(
     renderers: Renderers, warehouse: Scene, place: str, profile: str
 ) -> None:
-    """Colour of every pixel against its texture looked up by rays: light and shade change how bright it is only."""
+    """Colour of every pixel against its texture looked up by rays.
+
+    Light and shade change how bright it is only.
+    """
     (image,) = shots(renderers.of(warehouse, profile), CAMERA, (Modality.RGB,), PLACES[place])
     texels, known = _texels(warehouse, PLACES[place])
     # The plainest profile multiplies what is displayed, the others light.
-    shown, expected = (p.astype(float) if profile == "low" else linear(p) for p in (image.pixels, texels))
+    shown, expected = (
+        p.astype(float) if profile == "low" else linear(p) for p in (image.pixels, texels)
+    )
     found, wanted = (cv2.blur(p, (3, 3)) for p in (shown, expected))
-    hue = [p[known] / np.maximum(p[known].sum(axis=-1, keepdims=True), 1e-6) for p in (found, wanted)]
+    hue = [
+        p[known] / np.maximum(p[known].sum(axis=-1, keepdims=True), 1e-6) for p in (found, wanted)
+    ]
     assert known.mean() > 0.97
     error = np.abs(hue[0] - hue[1]).max(axis=-1)
     # Highlights have the colour of the light.
@@ -124,7 +149,9 @@ def _texels(scene: Scene, T_world_camera: Transform) -> tuple[ImageArray, ImageA
     """The texture's colour in every pixel, the mean of 3 x 3 rays, and where there is any."""
     corners, uv, owner = [], [], []
     textures: list[ImageArray] = []
-    for node, m in zip(scene.objects[0].asset.nodes, scene.objects[0].asset.asset_from_node(), strict=True):
+    for node, m in zip(
+        scene.objects[0].asset.nodes, scene.objects[0].asset.asset_from_node(), strict=True
+    ):
         for part in node.primitives:
             assert part.material.base is not None
             corners.append((part.p_m @ m[:3, :3].T + m[:3, 3])[part.triangles])
@@ -150,7 +177,7 @@ def _texels(scene: Scene, T_world_camera: Transform) -> tuple[ImageArray, ImageA
     return mean, np.asarray((hit.reshape(size) >= 0).all(axis=(1, 3)))
 
 
-# --- people ------------------------------------------------------------------------------------------
+# --- people ---------------------------------------------------------------------------------------
 
 
 FLOOR = plate((0, 0, 0), (6, 0, 0), (0, 6, 0), Material(base_colour=(0.3, 0.3, 0.3, 1.0)), 12)
@@ -176,7 +203,9 @@ def ahead_deg(row: int) -> float:
 
 
 def around(row: int, side_deg: float, distance_m: float = 3.0) -> Transform:
-    """A camera that looks at the middle from where the walker has its front (0), left (90) or back (180)."""
+    """A camera that looks at the middle from where the walker has its front (0), left (90) or
+    back (180).
+    """
     yaw = math.radians(ahead_deg(row) + side_deg)
     place = (distance_m * math.cos(yaw), distance_m * math.sin(yaw), 0.9)
     return looking(place, math.degrees(yaw) + 180.0)
@@ -193,7 +222,9 @@ def test_people_stand_on_the_floor_with_hands_at_the_ends_of_their_arms(
         for side in (0.0, 90.0, 180.0):
             T = around(row, side)
             asked = (Modality.INSTANCE, Modality.DEPTH32, Modality.RGB)
-            ids, depth, rgb = (i.pixels for i in shots(renderer, TALL, asked, T, WorldSnapshot(0, (actor,))))
+            ids, depth, rgb = (
+                i.pixels for i in shots(renderer, TALL, asked, T, WorldSnapshot(0, (actor,)))
+            )
             seen = ids == renderer.instances["h"]
             assert 0.03 < seen.mean() < 0.3
             _stands(seen, actor, T)
@@ -223,8 +254,12 @@ def _stands(seen: ImageArray, actor: ActorState, T_world_camera: Transform) -> N
     assert v.max() == pytest.approx(pixel[:, 1].max(), abs=1.5)
 
 
-def _has_hands(seen: ImageArray, depth: ImageArray, actor: ActorState, T_world_camera: Transform) -> None:
-    """Where the recording has the hands, the picture has the person, at the hands' depth where nothing hides them."""
+def _has_hands(
+    seen: ImageArray, depth: ImageArray, actor: ActorState, T_world_camera: Transform
+) -> None:
+    """Where the recording has the hands, the picture has the person, at the hands' depth where
+    nothing hides them.
+    """
     assert actor.skeleton is not None
     bones = actor.skeleton.model.bones
     hidden = 0
@@ -238,7 +273,7 @@ def _has_hands(seen: ImageArray, depth: ImageArray, actor: ActorState, T_world_c
     assert hidden <= 1
 
 
-# --- a character's own clips -------------------------------------------------------------------------
+# --- a character's own clips ----------------------------------------------------------------------
 
 
 CLIPS = ("Walking_A", "Jump_Full_Long", "1H_Melee_Attack_Chop")
@@ -256,14 +291,17 @@ objects:
 """
     for index, clip in enumerate(CLIPS):
         text += f"""\
-  - {{name: rogue{index}, file: ASSETS/kaykit_rogue.glb, class: human, instance: {5 + index}, animation: {clip},
+  - {{name: rogue{index}, file: ASSETS/kaykit_rogue.glb, class: human, instance: {5 + index},
+        animation: {clip},
      yaw_deg: 20, p_m: [0, {APART_M * index}, 0]}}
 """
     return scene_file(tmp_path_factory.mktemp("rogues"), text)
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-def test_the_character_plays_its_own_clips(renderers: Renderers, rogues: Scene, profile: str) -> None:
+def test_the_character_plays_its_own_clips(
+    renderers: Renderers, rogues: Scene, profile: str
+) -> None:
     renderer = renderers.of(rogues, profile)
     for index, clip in enumerate(CLIPS):
         rogue = rogues.objects[index]
@@ -272,7 +310,10 @@ def test_the_character_plays_its_own_clips(renderers: Renderers, rogues: Scene, 
         shapes = []
         for t_s in (0.0, 0.3, 0.55):
             snapshot = WorldSnapshot(round(t_s * S), ())
-            ids, rgb = (i.pixels for i in shots(renderer, CAMERA, (Modality.INSTANCE, Modality.RGB), T, snapshot))
+            ids, rgb = (
+                i.pixels
+                for i in shots(renderer, CAMERA, (Modality.INSTANCE, Modality.RGB), T, snapshot)
+            )
             seen = ids == rogue.instance
             vertices = _posed_points(rogue.asset, clip, t_s) @ m[:3, :3].T + m[:3, 3]
             pixel = projected(CAMERA, T.inverse().apply(vertices))
@@ -300,7 +341,10 @@ def test_rays_meet_the_character_where_it_is_drawn(renderers: Renderers, rogues:
     renderer = renderers.of(scene)
     T = looking((5.0, 0.0, 1.2), 180.0)
     ids, depth = (
-        i.pixels for i in shots(renderer, CAMERA, (Modality.INSTANCE, Modality.DEPTH32), T, WorldSnapshot(S // 3, ()))
+        i.pixels
+        for i in shots(
+            renderer, CAMERA, (Modality.INSTANCE, Modality.DEPTH32), T, WorldSnapshot(S // 3, ())
+        )
     )
     traced = RaycastRenderer(scene).render_aux(CAMERA, T, MovingObjects(scene).pose(S // 3))
     drawn, met = ids == 5, traced.instance == 5

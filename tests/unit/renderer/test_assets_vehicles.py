@@ -1,4 +1,7 @@
-"""The quadrotor and the gate that strangers made: their size, their propellers, a gate that stands upright and open."""
+"""The quadrotor and the gate that strangers made.
+
+Their size, their propellers, a gate that stands upright and open.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,9 @@ def test_vehicles_and_gate_have_their_size(renderers: Renderers, name: str, prof
         T = looking((float(place[0]), float(place[1]), float(place[2])), yaw, pitch)
         (ids,) = (i.pixels for i in shots(renderer, model, (Modality.INSTANCE,), T))
         seen = ids == 5
-        across = np.array([np.ptp(np.nonzero(seen.any(axis=k))[0]) + 1 for k in (0, 1)]) * distance / f
+        across = (
+            np.array([np.ptp(np.nonzero(seen.any(axis=k))[0]) + 1 for k in (0, 1)]) * distance / f
+        )
         expected = {0: size[[1, 2]], 1: size[[0, 2]], 2: size[[1, 0]]}[axis]
         np.testing.assert_allclose(across, expected, rtol=0.03, atol=2.0 * distance / f)
 
@@ -98,10 +103,15 @@ def _propeller_middles(asset: Asset) -> FloatArray:
 
 
 def test_the_gate_stands_upright_and_open(renderers: Renderers) -> None:
-    (ids,) = (i.pixels for i in shots(renderers.of(lone("gate_square")), CAMERA, (Modality.INSTANCE,), GATE_AHEAD))
+    (ids,) = (
+        i.pixels
+        for i in shots(renderers.of(lone("gate_square")), CAMERA, (Modality.INSTANCE,), GATE_AHEAD)
+    )
     f, _, cx, cy = CAMERA.intrinsics_px
     half = f * 0.7 / 3.44
-    assert not ids[round(cy - half + 2) : round(cy + half - 1), round(cx - half + 2) : round(cx + half - 1)].any()
+    assert not ids[
+        round(cy - half + 2) : round(cy + half - 1), round(cx - half + 2) : round(cx + half - 1)
+    ].any()
     for du, dv in ((1, 0), (-1, 0), (0, 1), (0, -1)):
         assert ids[round(cy + 1.2 * dv * half), round(cx + 1.2 * du * half)] == 5
 
@@ -109,17 +119,25 @@ def test_the_gate_stands_upright_and_open(renderers: Renderers) -> None:
 GATE_AHEAD = looking((-3.5, 0.0, 0.0))
 
 
-def test_the_quadrotor_turns_its_propellers_as_a_prefab(renderers: Renderers, tmp_path: Path) -> None:
-    """Its file looks along glTF's x: turned by -90 degrees its camera is ahead, and its propellers turn."""
+def test_the_quadrotor_turns_its_propellers_as_a_prefab(
+    renderers: Renderers, tmp_path: Path
+) -> None:
+    """Its file looks along glTF's x.
+
+    Turned by -90 degrees its camera is ahead, and its propellers turn.
+    """
     text = """\
 scene: prefab
 prefabs:
-  quad: {file: ASSETS/quad_250.glb, yaw_deg: -90, spin: {prop_0: 3, prop_1: -3, prop_2: 3, prop_3: -3}}
+  quad: {file: ASSETS/quad_250.glb, yaw_deg: -90, spin: {prop_0: 3, prop_1: -3, prop_2: 3,
+      prop_3: -3}}
 """
     scene = scene_file(tmp_path, text)
     prefab = scene.prefabs["quad"]
     cast = ActorModels(scene)
-    start, later = (pose_one(cast, prop("quad", (1.0, 2.0, 3.0), prefab="quad"), t_ns) for t_ns in (0, S // 18))
+    start, later = (
+        pose_one(cast, prop("quad", (1.0, 2.0, 3.0), prefab="quad"), t_ns) for t_ns in (0, S // 18)
+    )
     lens, blades = (prefab.asset.node_named(name) for name in ("camera", "prop_0"))
     (part,) = prefab.asset.nodes[lens].primitives
     place = start.world_from_node[lens]
@@ -127,6 +145,8 @@ prefabs:
     np.testing.assert_allclose(middle - (1.0, 2.0, 3.0), (0.055, 0.0, 0.016), atol=0.003)
     turned = np.linalg.inv(start.world_from_node[blades]) @ later.world_from_node[blades]
     # A sixth of a turn about its own axis, which stands upright.
-    assert np.degrees(np.arccos(0.5 * (np.trace(turned[:3, :3]) - 1.0))) == pytest.approx(60.0, abs=1e-3)
+    assert np.degrees(np.arccos(0.5 * (np.trace(turned[:3, :3]) - 1.0))) == pytest.approx(
+        60.0, abs=1e-3
+    )
     axis = start.world_from_node[blades][:3, 2]
     assert abs(axis[2]) > 0.999

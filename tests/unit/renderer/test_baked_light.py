@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.geometry_scenes import box, box_primitive, floor_asset, primitive, scene_of, sphere_primitive, thing
+from tests.support.geometry_scenes import (
+    box,
+    box_primitive,
+    floor_asset,
+    primitive,
+    scene_of,
+    sphere_primitive,
+    thing,
+)
 from tests.support.path_tracer import Surfaces, traced
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive
@@ -35,7 +43,9 @@ def painted(part: Primitive, colour: tuple[float, float, float]) -> Primitive:
     return replace(part, material=Material(base_colour=(*colour, 1.0)))
 
 
-def inside_out(half_m: tuple[float, float, float], colours: list[tuple[float, float, float]]) -> Asset:
+def inside_out(
+    half_m: tuple[float, float, float], colours: list[tuple[float, float, float]]
+) -> Asset:
     """A room seen from within, its sides -x, x, -y, y, -z, z in their colours."""
     whole = box_primitive(half_m)
     parts = []
@@ -47,7 +57,9 @@ def inside_out(half_m: tuple[float, float, float], colours: list[tuple[float, fl
 
 
 def baked(scene: Scene, receivers: int = 6000, rays: int = 256) -> BakedLight:
-    return bake(scene, static_mesh(scene), lambda _step, _share: None, receivers=receivers, rays=rays)
+    return bake(
+        scene, static_mesh(scene), lambda _step, _share: None, receivers=receivers, rays=rays
+    )
 
 
 def near(places: Receivers, p_m: FloatArray, normal: FloatArray, radius_m: float) -> np.ndarray:
@@ -56,8 +68,12 @@ def near(places: Receivers, p_m: FloatArray, normal: FloatArray, radius_m: float
     return np.flatnonzero(close & (places.normal @ normal > 0.9))
 
 
-def at_point(places: Receivers, light: np.ndarray, p_m: FloatArray, normal: FloatArray) -> FloatArray:
-    """Return the light at a point of a surface, from the plane that fits the receivers around it."""
+def at_point(
+    places: Receivers, light: np.ndarray, p_m: FloatArray, normal: FloatArray
+) -> FloatArray:
+    """Return the light at a point of a surface, from the plane that fits the receivers around
+    it.
+    """
     around = near(places, p_m, normal, 0.08)
     terms = np.column_stack((np.ones(len(around)), places.p_m[around] - p_m))
     fitted: FloatArray = np.linalg.lstsq(terms, light[around], rcond=None)[0][0]
@@ -75,7 +91,9 @@ def test_rectangles_do_not_overlap_and_waste_little() -> None:
 
 
 def test_each_side_of_a_box_is_a_chart_and_small_ones_have_none() -> None:
-    scene = scene_of(box("large", (1.0, 0.5, 0.25), (0, 0, 1)), box("small", (0.01, 0.01, 0.01), (3, 0, 1)))
+    scene = scene_of(
+        box("large", (1.0, 0.5, 0.25), (0, 0, 1)), box("small", (0.01, 0.01, 0.01), (3, 0, 1))
+    )
     mesh = static_mesh(scene)
     layout = lay_out(mesh.vertices["p"].astype(float), mesh.triangles.astype(np.intp), 0.05)
     assert sorted(np.unique(layout.chart).tolist()) == [-1, 0, 1, 2, 3, 4, 5]
@@ -86,7 +104,10 @@ def test_each_side_of_a_box_is_a_chart_and_small_ones_have_none() -> None:
 
 
 def test_strips_narrower_than_a_texel_and_ends_that_stick_in_things_have_light() -> None:
-    """A bar as thin as a pipe has texels; the vertices of a rod are looked at outside of the blocks that hold it."""
+    """A bar as thin as a pipe has texels.
+
+    The vertices of a rod are looked at outside of the blocks that hold it.
+    """
     from vil_renderer.embedded.lighting.baked.receivers import receivers_of
 
     bar, rod = box("bar", (4.0, 0.02, 0.02), (0, 0, 1)), box("rod", (0.01, 0.01, 0.25), (0, 2, 1))
@@ -117,7 +138,10 @@ def test_a_sphere_under_half_a_sky_gets_half_of_one_plus_the_cosine() -> None:
 
 
 def test_a_closed_room_takes_in_all_light_of_its_lamp() -> None:
-    """The room takes in A E (1 - albedo): as much as a lamp of 1 at 1 m gives out, 4 pi in units of pi."""
+    """The room takes in A E (1 - albedo).
+
+    As much as a lamp of 1 at 1 m gives out, 4 pi in units of pi.
+    """
     grey = (0.5, 0.5, 0.5)
     room = thing("room", inside_out((2.0, 1.5, 1.0), [grey] * 6))
     lamp = Lamp("lamp", np.array((0.4, -0.2, 0.3)), np.ones(3))
@@ -128,11 +152,16 @@ def test_a_closed_room_takes_in_all_light_of_its_lamp() -> None:
 
 
 def test_a_furnace_is_as_bright_everywhere_as_its_albedo_says() -> None:
-    """A closed room in a uniform light of 1 has 1 / (1 - albedo) after all bounces: nothing leaks, nothing is added."""
+    """A closed room in a uniform light of 1 has 1 / (1 - albedo) after all bounces.
+
+    Nothing leaks, nothing is added.
+    """
     from vil_renderer.embedded.lighting.baked.receivers import receivers_of
     from vil_renderer.embedded.lighting.baked.transport import LightTransport, look_around
 
-    crate = thing("crate", Asset.of("crate", [painted(box_primitive((0.4, 0.3, 0.5)), (0.8,) * 3)]), np.eye(4))
+    crate = thing(
+        "crate", Asset.of("crate", [painted(box_primitive((0.4, 0.3, 0.5)), (0.8,) * 3)]), np.eye(4)
+    )
     scene = scene_of(thing("room", inside_out((2.0, 1.5, 1.0), [(0.8,) * 3] * 6)), crate)
     mesh = static_mesh(scene)
     layout = lay_out(mesh.vertices["p"].astype(float), mesh.triangles.astype(np.intp), 0.1)
@@ -150,7 +179,10 @@ def test_a_cornell_box_is_lit_as_a_path_tracer_says() -> None:
     crate = Asset.of("crate", [painted(box_primitive((0.25, 0.25, 0.4)), WHITE)])
     place = np.eye(4)
     place[:3, 3] = (-0.35, 0.3, -0.6)
-    objects = (thing("room", inside_out((1, 1, 1), [RED, GREEN, WHITE, WHITE, WHITE, WHITE])), thing("b", crate, place))
+    objects = (
+        thing("room", inside_out((1, 1, 1), [RED, GREEN, WHITE, WHITE, WHITE, WHITE])),
+        thing("b", crate, place),
+    )
     scene = replace(scene_of(*objects), environment=DARK, lamps=(lamp,))
     made = baked(scene, receivers=15_000, rays=128)
     light = made.mixed(DARK, (lamp,))
@@ -170,26 +202,36 @@ def test_a_cornell_box_is_lit_as_a_path_tracer_says() -> None:
 
 def test_nothing_leaks_into_a_closed_box_from_outside() -> None:
     walls = [box(f"w{i}", half, p) for i, (half, p) in enumerate((
-        ((1.1, 1.1, 0.05), (0, 0, 1.05)), ((1.1, 1.1, 0.05), (0, 0, -1.05)), ((0.05, 1.1, 1.1), (1.05, 0, 0)),
-        ((0.05, 1.1, 1.1), (-1.05, 0, 0)), ((1.1, 0.05, 1.1), (0, 1.05, 0)), ((1.1, 0.05, 1.1), (0, -1.05, 0)),
+        ((1.1, 1.1, 0.05), (0, 0, 1.05)), ((1.1, 1.1, 0.05), (0, 0, -1.05)),
+        ((0.05, 1.1, 1.1), (1.05, 0, 0)),
+        ((0.05, 1.1, 1.1), (-1.05, 0, 0)), ((1.1, 0.05, 1.1), (0, 1.05, 0)),
+        ((1.1, 0.05, 1.1), (0, -1.05, 0)),
     ))]  # fmt: skip
     made = baked(replace(scene_of(*walls), environment=Environment(np.ones(3), np.ones(3))))
     light = made.mixed(Environment(np.ones(3), np.ones(3)), ())
     p_m = made.receivers.p_m
-    within = (np.abs(p_m) < 1.001).all(axis=1) & (np.abs(p_m).max(axis=1) > 0.99) & (np.abs(p_m).max(axis=1) < 1.001)
+    within = (
+        (np.abs(p_m) < 1.001).all(axis=1)
+        & (np.abs(p_m).max(axis=1) > 0.99)
+        & (np.abs(p_m).max(axis=1) < 1.001)
+    )
     assert within.sum() > 100
     assert light[within].max() < 0.01
 
 
 def test_the_light_of_now_is_mixed_of_what_was_baked() -> None:
-    lamps = tuple(Lamp(name, np.array((x, 0.0, 0.5)), np.ones(3)) for name, x in (("a", -0.5), ("b", 0.5)))
+    lamps = tuple(
+        Lamp(name, np.array((x, 0.0, 0.5)), np.ones(3)) for name, x in (("a", -0.5), ("b", 0.5))
+    )
     room = thing("room", inside_out((1, 1, 1), [WHITE] * 6))
     made = baked(replace(scene_of(room), environment=DARK, lamps=lamps), receivers=3000, rays=64)
     both, none = made.mixed(DARK, lamps), made.mixed(DARK, ())
     one = made.mixed(DARK, lamps[:1])
     dimmed = made.mixed(DARK, (lamps[0], replace(lamps[1], light=np.array((0.5, 0.0, 0.0)))))
     assert none.max() == 0.0
-    np.testing.assert_allclose(dimmed[:, 0], one[:, 0] + 0.5 * (both - one)[:, 0], rtol=2e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        dimmed[:, 0], one[:, 0] + 0.5 * (both - one)[:, 0], rtol=2e-3, atol=1e-4
+    )
     np.testing.assert_allclose(dimmed[:, 1], one[:, 1], rtol=2e-3)
 
 
@@ -199,7 +241,9 @@ def test_the_sun_between_two_baked_ones_is_their_mixture() -> None:
     scene = replace(scene_of(red, ground), environment=replace(DARK, latitude_deg=47.4))
     made = baked(scene, receivers=4000, rays=64)
     suns = [source for source in made.sources if source.to_sun is not None]
-    assert [source.name for source in suns] == [f"sun at {hour} h" for hour in ("7", "9.5", "12", "14.5", "17")]
+    assert [source.name for source in suns] == [
+        f"sun at {hour} h" for hour in ("7", "9.5", "12", "14.5", "17")
+    ]
     at = [
         made.mixed(replace(scene.environment, sun=Sun(sun.to_sun, np.ones(3))), ())  # type: ignore[arg-type]
         for sun in suns[1:3]
@@ -213,7 +257,11 @@ def test_the_sun_between_two_baked_ones_is_their_mixture() -> None:
 
 def test_the_exposure_is_as_if_nothing_hid_the_sun() -> None:
     """In the open it stays; a room is exposed for its lamp as the open floor is for sky and sun."""
-    sky = Environment(np.full(3, 0.2), np.full(3, 0.2), sun=Sun.towards(np.array((0.2, 0.0, 1.0)), np.full(3, 0.8)))
+    sky = Environment(
+        np.full(3, 0.2),
+        np.full(3, 0.2),
+        sun=Sun.towards(np.array((0.2, 0.0, 1.0)), np.full(3, 0.8)),
+    )
     open_floor = replace(scene_of(thing("floor", floor_asset(3.0))), environment=sky)
     assert baked(open_floor, receivers=2000, rays=64).gain == pytest.approx(1.0, abs=0.02)
     room = thing("room", inside_out((4, 4, 1), [WHITE] * 6))
@@ -226,7 +274,10 @@ def test_the_exposure_is_as_if_nothing_hid_the_sun() -> None:
 
 
 def test_the_exposure_leaves_room_for_the_sky_and_sunlit_ground() -> None:
-    """Below a wide roof it is dark: a camera that sees the sky beside it is not opened until that is burnt."""
+    """Below a wide roof it is dark.
+
+    A camera that sees the sky beside it is not opened until that is burnt.
+    """
     sun = Sun.towards(np.array((0.2, 0.0, 1.0)), np.full(3, 0.8))
     light = Environment(np.full(3, 0.2), np.full(3, 0.05), sun=sun)
     objects = thing("floor", floor_asset(6.0)), box("roof", (4.5, 4.5, 0.1), (0, 0, 3.0))
@@ -236,7 +287,10 @@ def test_the_exposure_leaves_room_for_the_sky_and_sunlit_ground() -> None:
 
 
 def _small(half_m: float = 0.5) -> Scene:
-    objects: tuple[SceneObject, ...] = (thing("floor", floor_asset(3.0)), box("b", (half_m,) * 3, (0, 0, half_m)))
+    objects: tuple[SceneObject, ...] = (
+        thing("floor", floor_asset(3.0)),
+        box("b", (half_m,) * 3, (0, 0, half_m)),
+    )
     return scene_of(*objects)
 
 
@@ -260,7 +314,9 @@ def test_light_is_stored_and_read_back(cache: Path, monkeypatch: pytest.MonkeyPa
     whole = file.read_bytes()
     flipped = bytearray(whole)
     name_bytes, extra_bytes = whole[26] | whole[27] << 8, whole[28] | whole[29] << 8
-    flipped[30 + name_bytes + extra_bytes] = 0xFF  # the first packed block: of a kind that does not exist
+    flipped[30 + name_bytes + extra_bytes] = (
+        0xFF  # the first packed block: of a kind that does not exist
+    )
     for damaged in (whole[:1000], bytes(flipped)):
         file.write_bytes(damaged)
         steps.clear()
@@ -272,7 +328,9 @@ def test_light_is_stored_and_read_back(cache: Path, monkeypatch: pytest.MonkeyPa
     assert len(list(cache.glob("*"))) == 2
 
 
-def test_a_bake_that_was_killed_goes_on_where_it_was(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bake_that_was_killed_goes_on_where_it_was(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "RECEIVERS", 5000)
     monkeypatch.setattr(store, "RAYS", 8)
     monkeypatch.setattr(transport, "_CHUNK", 1000)
@@ -303,7 +361,10 @@ def test_a_bake_that_was_killed_goes_on_where_it_was(cache: Path, monkeypatch: p
 def test_two_processes_that_bake_one_scene_at_once_do_not_spoil_each_others_rows(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second begins after the first chunk of the first; both are killed, and a third one goes on."""
+    """The second begins after the first chunk of the first.
+
+    Both are killed, and a third one goes on.
+    """
     monkeypatch.setattr(store, "RECEIVERS", 5000)
     monkeypatch.setattr(store, "RAYS", 8)
     monkeypatch.setattr(transport, "_CHUNK", 1000)
@@ -331,7 +392,9 @@ def test_two_processes_that_bake_one_scene_at_once_do_not_spoil_each_others_rows
     np.testing.assert_array_equal(made.light, fresh.light)
 
 
-def test_rows_that_no_bake_wrote_are_not_taken(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_no_bake_wrote_are_not_taken(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "RECEIVERS", 500)
     monkeypatch.setattr(store, "RAYS", 8)
     scene = _small()
@@ -343,7 +406,9 @@ def test_rows_that_no_bake_wrote_are_not_taken(cache: Path, monkeypatch: pytest.
     np.testing.assert_array_equal(again.light, made.light)
 
 
-def test_what_has_the_name_of_a_lamp_makes_another_light(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_the_name_of_a_lamp_makes_another_light(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such an object does not hide the lamp; the same box with another name does."""
     monkeypatch.setattr(store, "RECEIVERS", 500)
     monkeypatch.setattr(store, "RAYS", 8)

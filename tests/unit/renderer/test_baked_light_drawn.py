@@ -1,4 +1,7 @@
-"""Baked light in the picture: as the formula where nothing hides anything, and changed with the light of now."""
+"""Baked light in the picture.
+
+As the formula where nothing hides anything, and changed with the light of now.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,14 @@ from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import WHITE, inside_out, painted
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.tone_curve import TONE_CURVE, light_of_levels, toned, untoned
-from vil_bridge.core.types import ActorKind, ActorState, LampState, Lighting, TrackingState, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    LampState,
+    Lighting,
+    TrackingState,
+    WorldSnapshot,
+)
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.baked import store
 from vil_renderer.embedded.scene import Environment, Lamp, Scene, Sun
@@ -33,16 +43,23 @@ def small(run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "RAYS", 64)
 
 
-def picture(scene: Scene, profile: str, *, baked: bool, lighting: Lighting | None = None) -> np.ndarray:
+def picture(
+    scene: Scene, profile: str, *, baked: bool, lighting: Lighting | None = None
+) -> np.ndarray:
     snapshot = WorldSnapshot(0, (), lighting)
     with drawing(scene, profile, baked=baked) as renderer:
-        return np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=DOWN, snapshot=snapshot)).astype(int)
+        return np.asarray(
+            shot(renderer, camera(size=(96, 72)), T_world_camera=DOWN, snapshot=snapshot)
+        ).astype(int)
 
 
 def ground(**light: object) -> Scene:
     grey = replace(floor_asset(4.0, 8), nodes=floor_asset(4.0, 8).nodes)
     (part,) = grey.nodes[0].primitives
-    return replace(scene_of(thing("floor", Asset.of("floor", [painted(part, (0.5, 0.5, 0.5))]))), **light)  # type: ignore[arg-type]
+    return replace(
+        scene_of(thing("floor", Asset.of("floor", [painted(part, (0.5, 0.5, 0.5))]))),
+        **light,  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize("profile", ["low", "medium", "high"])
@@ -58,7 +75,9 @@ def test_open_ground_looks_the_same_baked_or_not(profile: str) -> None:
 def test_lamps_of_a_room_are_dimmed_with_all_their_bounces(profile: str) -> None:
     lamp = Lamp("lamp", np.array((0.5, 0.0, 1.5)), np.ones(3))
     room = thing("room", inside_out((2.0, 2.0, 2.5), [WHITE] * 6))
-    scene = replace(scene_of(room), environment=Environment(np.zeros(3), np.zeros(3)), lamps=(lamp,))
+    scene = replace(
+        scene_of(room), environment=Environment(np.zeros(3), np.zeros(3)), lamps=(lamp,)
+    )
     full = picture(scene, profile, baked=True)
     half = picture(scene, profile, baked=True, lighting=Lighting(lamps={"lamp": LampState(0.5)}))
     off = picture(scene, profile, baked=True, lighting=Lighting(lamps={"lamp": LampState(0.0)}))
@@ -86,15 +105,29 @@ def test_a_model_in_a_dark_room_is_dark() -> None:
     room = thing("room", inside_out((2.0, 2.0, 2.5), [WHITE] * 6))
     sun = Sun.towards((0.1, 0.1, 1.0), (1.0, 1.0, 1.0))
     scene = replace(scene_of(room), environment=replace(SKY, sun=sun))
-    drone = ActorState("d", ActorKind.VEHICLE, TrackingState.TRACKED, 0, Transform.of((0.0, 0.0, 1.0), (0, 0, 0, 1.0)))
+    drone = ActorState(
+        "d",
+        ActorKind.VEHICLE,
+        TrackingState.TRACKED,
+        0,
+        Transform.of((0.0, 0.0, 1.0), (0, 0, 0, 1.0)),
+    )
     with drawing(scene, "low", baked=True) as renderer:
-        seen = shot(renderer, camera(size=(96, 72)), T_world_camera=DOWN, snapshot=WorldSnapshot(0, (drone,)))
+        seen = shot(
+            renderer,
+            camera(size=(96, 72)),
+            T_world_camera=DOWN,
+            snapshot=WorldSnapshot(0, (drone,)),
+        )
     assert np.asarray(seen).max() <= 2
 
 
 @pytest.mark.parametrize("profile", ["low", "medium", "high"])
 def test_bright_places_roll_off_with_baked_light_alone(profile: str) -> None:
-    """One ground at four brightnesses: without baked light it is cut off at white, with it it has the tone curve."""
+    """One ground at four brightnesses.
+
+    Without baked light it is cut off at white, with it it has the tone curve.
+    """
     for brightness in (0.03, 0.5, 1.5, 2.4):
         scene = ground(environment=Environment(np.full(3, brightness), np.full(3, brightness)))
         plain, shown = (picture(scene, profile, baked=baked)[36, 48, 0] for baked in (False, True))

@@ -41,12 +41,18 @@ def _painted(part: Primitive, grey: float) -> Primitive:
 
 
 def _glazed(part: Primitive, windows: tuple[tuple[float, float, float, float], ...]) -> Primitive:
-    uv = np.stack((0.5 + part.p_m[:, 1] / 3.0, 0.5 - part.p_m[:, 2] / 2.0), axis=1).astype(np.float32)
-    return replace(part, uv=uv, material=Material(base_colour=(0.5, 0.5, 0.5, 1.0), windows=windows))
+    uv = np.stack((0.5 + part.p_m[:, 1] / 3.0, 0.5 - part.p_m[:, 2] / 2.0), axis=1).astype(
+        np.float32
+    )
+    return replace(
+        part, uv=uv, material=Material(base_colour=(0.5, 0.5, 0.5, 1.0), windows=windows)
+    )
 
 
 def from_window(p_m: FloatArray, normal: FloatArray) -> FloatArray:
-    """Return the light at a point of a matt lamp as large as the window, as bright as half of each half of the sky."""
+    """Return the light at a point of a matt lamp as large as the window, as bright as half of
+    each half of the sky.
+    """
     y, z = np.meshgrid(np.arange(-1.195, 1.2, 0.01), np.arange(-0.195, 0.8, 0.01))
     to = np.stack((np.full(y.size, 2.0), y.ravel(), z.ravel()), axis=1) - p_m
     r2 = (to**2).sum(axis=1)
@@ -73,10 +79,14 @@ def test_a_window_lights_a_room_as_a_matt_lamp_of_the_skys_brightness() -> None:
     assert light[beyond].max() < 1e-3, "a wall does not see itself"
 
 
-def test_windows_follow_the_sky_and_are_part_of_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_follow_the_sky_and_are_part_of_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
     monkeypatch.setattr(store, "RECEIVERS", 500)
-    with_one, without = (store.stored_light(scene, static_mesh(scene)) for scene in (room(GLASS), room()))
+    with_one, without = (
+        store.stored_light(scene, static_mesh(scene)) for scene in (room(GLASS), room())
+    )
     evening = Environment(0.25 * SKY, 0.25 * GROUND)
     day, dusk = (with_one.mixed(e, ()).max(axis=0) for e in (Environment(SKY, GROUND), evening))
     np.testing.assert_allclose(dusk, 0.25 * day, rtol=1e-3)

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.geometry_scenes import box, box_primitive, floor, floor_asset, human, place, posed, scene_of, thing
+from tests.support.geometry_scenes import (
+    box,
+    box_primitive,
+    floor,
+    floor_asset,
+    human,
+    place,
+    posed,
+    scene_of,
+    thing,
+)
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
@@ -21,7 +31,9 @@ def only(contacts: list[Overlap]) -> Overlap:
     return contacts[0]
 
 
-def check(contact: Overlap, other: str, depth: float, normal: FloatArray | list[float], p: list[float]) -> None:
+def check(
+    contact: Overlap, other: str, depth: float, normal: FloatArray | list[float], p: list[float]
+) -> None:
     assert (contact.name, contact.other) == ("v", other)
     assert contact.depth_m == pytest.approx(depth, abs=1e-6)
     np.testing.assert_allclose(contact.normal_world, normal, atol=1e-5)
@@ -32,7 +44,11 @@ def check(contact: Overlap, other: str, depth: float, normal: FloatArray | list[
 def test_sphere_on_a_floor_however_fine(cells: int) -> None:
     world = CollisionWorld(scene_of(thing("floor", floor_asset(10.0, cells))))
     check(
-        only(world.contacts("v", Sphere(np.array([0.31, 0.12, 0.27]), 0.3))), "floor", 0.03, [0, 0, 1], [0.31, 0.12, 0]
+        only(world.contacts("v", Sphere(np.array([0.31, 0.12, 0.27]), 0.3))),
+        "floor",
+        0.03,
+        [0, 0, 1],
+        [0.31, 0.12, 0],
     )
     assert not world.contacts("v", Sphere(np.array([0.31, 0.12, 0.31]), 0.3))
 
@@ -51,7 +67,13 @@ def test_sphere_on_a_tilted_plane() -> None:
 def test_box_flat_on_a_floor_however_fine(cells: int) -> None:
     world = CollisionWorld(scene_of(thing("floor", floor_asset(10.0, cells))))
     body = Transform.of((0.4, 0.3, 0.09), q_exp(np.array([0, 0, 0.4])))
-    check(only(world.contacts("v", box_at(body, (0.4, 0.3, 0.1)))), "floor", 0.01, [0, 0, 1], [0.4, 0.3, 0.0])
+    check(
+        only(world.contacts("v", box_at(body, (0.4, 0.3, 0.1)))),
+        "floor",
+        0.01,
+        [0, 0, 1],
+        [0.4, 0.3, 0.0],
+    )
 
 
 def test_box_on_its_corner() -> None:
@@ -84,9 +106,15 @@ def test_box_against_the_side_of_a_table_is_pushed_sideways() -> None:
 def test_corner_of_an_obstacle_in_the_face_of_a_box() -> None:
     """The face of the vehicle, not that of the obstacle, says the way out."""
     tilt = Transform.of((0, 0, 0), DIAGONAL[0]) @ Transform.of((0, 0, 0), DIAGONAL[1])
-    crate = thing("crate", Asset.of("c", [box_primitive((0.5, 0.5, 0.5))]), place((0, 0, 0), tilt.rotation()))
+    crate = thing(
+        "crate", Asset.of("c", [box_primitive((0.5, 0.5, 0.5))]), place((0, 0, 0), tilt.rotation())
+    )
     top = 0.5 * np.sqrt(3.0)
-    contact = only(CollisionWorld(scene_of(crate)).contacts("v", box_at(Transform.of((0, 0, top + 0.19)), (1, 1, 0.2))))
+    contact = only(
+        CollisionWorld(scene_of(crate)).contacts(
+            "v", box_at(Transform.of((0, 0, top + 0.19)), (1, 1, 0.2))
+        )
+    )
     assert contact.depth_m == pytest.approx(0.01, abs=1e-6)
     np.testing.assert_allclose(contact.normal_world, [0, 0, 1], atol=1e-5)
 
@@ -111,7 +139,10 @@ def test_moved_out_along_the_normal_it_only_touches() -> None:
 def test_vehicles_against_each_other() -> None:
     world = CollisionWorld(scene_of(floor()))
     asset = Asset.of("v", [box_primitive((0.5, 0.5, 0.5))])
-    v, w = (posed(n, asset, Transform.of((x, 0, 2)), (0.5, 0.5, 0.5)) for n, x in (("v", 0.0), ("w", 0.9)))
+    v, w = (
+        posed(n, asset, Transform.of((x, 0, 2)), (0.5, 0.5, 0.5))
+        for n, x in (("v", 0.0), ("w", 0.9))
+    )
     world.update([v, w])
     contact = only(world.contacts("v", box_at(v.T_world_body, v.half_size_m)))
     check(contact, "w", 0.1, [-1, 0, 0], [0.4, 0.0, 2.0])
@@ -138,7 +169,9 @@ def test_sphere_and_box_against_a_human(radii: tuple[float, float]) -> None:
     gap = brick.distance(centres)[0] - radius
     contact = only(world.contacts("v", brick))
     assert contact.depth_m == pytest.approx(-gap.min(), abs=1e-6)
-    assert np.linalg.norm(contact.p_world_m - centres[gap.argmin()]) == pytest.approx(radius[gap.argmin()], abs=1e-3)
+    assert np.linalg.norm(contact.p_world_m - centres[gap.argmin()]) == pytest.approx(
+        radius[gap.argmin()], abs=1e-3
+    )
 
 
 def test_a_movable_gate_is_its_mesh_where_its_actor_is() -> None:
@@ -159,7 +192,9 @@ def test_a_movable_gate_is_its_mesh_where_its_actor_is() -> None:
     world = CollisionWorld(scene_of(gate))
     assert not world.contacts("v", Sphere(np.array([0, 0, 2.0]), 0.5))
     assert only(world.contacts("v", Sphere(np.array([0, 0, 3.2]), 0.15))).other == "gate"
-    world.update([posed("gate", asset, Transform.of((5, 0, 2), q_exp(np.array([0, 0, 0.5 * np.pi]))))])
+    world.update(
+        [posed("gate", asset, Transform.of((5, 0, 2), q_exp(np.array([0, 0, 0.5 * np.pi]))))]
+    )
     assert not world.contacts("v", Sphere(np.array([0, 0, 3.2]), 0.15))
     assert not world.contacts("v", Sphere(np.array([5, 0, 2.0]), 0.5))
     contact = only(world.contacts("v", Sphere(np.array([5 + 1.2, 0, 2.0]), 0.15)))
@@ -187,7 +222,9 @@ def test_closest_points_by_sampling() -> None:
     u, v = np.meshgrid(np.linspace(0, 1, 151), np.linspace(0, 1, 151))
     u, v = u[u + v <= 1.0], v[u + v <= 1.0]
     grid = (
-        (1 - u - v)[:, None, None] * corners[:, 0] + u[:, None, None] * corners[:, 1] + v[:, None, None] * corners[:, 2]
+        (1 - u - v)[:, None, None] * corners[:, 0]
+        + u[:, None, None] * corners[:, 1]
+        + v[:, None, None] * corners[:, 2]
     )
     sampled = np.linalg.norm(grid - p, axis=2).min(axis=0)
     exact = np.linalg.norm(closest_on_triangles(p, corners) - p, axis=1)

@@ -55,12 +55,18 @@ def test_gpus_are_counted_as_cuda_counts(
 
 @pytest.mark.parametrize(
     ("device", "environment", "asked"),
-    [(None, VISIBLE, "CUDA_VISIBLE_DEVICES=5,GPU-4a3f"), (0, {}, "--device 0"), (7, VISIBLE, "--device 7")],
+    [
+        (None, VISIBLE, "CUDA_VISIBLE_DEVICES=5,GPU-4a3f"),
+        (0, {}, "--device 0"),
+        (7, VISIBLE, "--device 7"),
+    ],
 )
 def test_a_gpu_that_is_not_there_is_refused_with_the_cure(
     device: int | None, environment: dict[str, str], asked: str
 ) -> None:
-    with pytest.raises(RendererError, match=f"{asked} asks for a GPU, and EGL shows 0 of them") as refused:
+    with pytest.raises(
+        RendererError, match=f"{asked} asks for a GPU, and EGL shows 0 of them"
+    ) as refused:
         chosen_device(device, [HIDDEN, CPU] if environment else [CPU], environment)
     assert "libnvidia-gl" in str(refused.value)
     assert "leave --device out" in str(refused.value)
@@ -78,7 +84,9 @@ def test_a_driver_that_falls_back_to_the_cpu_is_refused(monkeypatch: pytest.Monk
 
 
 @pytest.mark.gl
-def test_the_cpu_is_not_taken_in_silence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_cpu_is_not_taken_in_silence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     needs_gl()
     if not all(device.software for device in egl_devices()):
         pytest.skip("this computer has a GPU")
@@ -106,7 +114,8 @@ static unsigned devices(int most, void **list, int *count) {
 }
 static const char *text(void *device, int name) {
     if (name != 0x3055) return NULL;
-    return device == &software ? "EGL_MESA_device_software EGL_X" : "EGL_NV_device_cuda EGL_EXT_device_drm";
+    return device == &software ? "EGL_MESA_device_software EGL_X"
+        : "EGL_NV_device_cuda EGL_EXT_device_drm";
 }
 static unsigned attribute(void *device, int name, intptr_t *value) {
     if (device != &shown || name != 0x323A) return 0;
@@ -122,7 +131,9 @@ void *eglGetProcAddress(const char *name) {
 
 
 @pytest.mark.process
-def test_devices_are_read_as_nvidia_describes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_are_read_as_nvidia_describes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler: apt-get install gcc")

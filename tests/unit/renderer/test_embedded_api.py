@@ -28,6 +28,7 @@ def test_looking_at_it_and_reading_scenes_needs_no_graphics_and_no_embree() -> N
         "assert not [m for m in sys.modules if m.startswith('vil_renderer.embedded.')]\n"
         "assert len(e.load_scene('empty').objects) > 0\n"
         "e.Scene, e.load_asset, e.RangeFinder, e.write_ply\n"
-        "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'glcontext', 'embreex', 'fcl')])\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'glcontext', "
+        "'embreex', 'fcl')])\n"
     )
     assert output(sys.executable, "-c", code).split() == ["[]"]

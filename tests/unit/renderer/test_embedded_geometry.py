@@ -43,12 +43,16 @@ def test_near_and_far_bound_the_clip_space(depth_m: float, z_ndc: float) -> None
 def test_encoders_follow_their_formulas() -> None:
     metres = np.array([[0.0, 0.0007, 0.0008, 1.0, 99.9985, 99.9995, 100.0, 1e6]], np.float32)
     assert depth16(metres).tolist() == [[0, 0, 1, 655, 65534, 65535, 65535, 65535]]
-    colours = np.array([[[255, 255, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255], [10, 20, 30]]], np.uint8)
+    colours = np.array(
+        [[[255, 255, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255], [10, 20, 30]]], np.uint8
+    )
     expected = [(77 * r + 150 * g + 29 * b) // 256 for r, g, b in colours[0].tolist()]
     assert gray8(colours).tolist() == [expected]
     assert expected[0] == 255
 
 
 def test_an_unknown_scene_is_refused_by_name() -> None:
-    with pytest.raises(RendererError, match=r"moon.*course, empty, forest, garage, hall, lab, street, yard"):
+    with pytest.raises(
+        RendererError, match=r"moon.*course, empty, forest, garage, hall, lab, street, yard"
+    ):
         load_scene("moon")

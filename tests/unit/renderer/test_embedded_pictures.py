@@ -45,7 +45,10 @@ HALF_LSB = 0.5 + 0.02
 
 
 def snapped_px(scene: str) -> float:
-    """Largest error of a vertex on OpenGL: half of a sub-pixel; llvmpipe rounds coverage to that, and nothing else."""
+    """Largest error of a vertex on OpenGL: half of a sub-pixel.
+
+    Llvmpipe rounds coverage to that, and nothing else.
+    """
     info = renderer(scene)._ctx.info
     return 0.0 if is_software(info["GL_RENDERER"]) else 0.5 ** info["GL_SUBPIXEL_BITS"] / 2
 
@@ -63,7 +66,9 @@ def polygon_centroid(corners: FloatArray) -> FloatArray:
     x, y = corners.T
     nx, ny = np.roll(corners, -1, axis=0).T
     cross = x * ny - nx * y
-    middle: FloatArray = np.array([((x + nx) * cross).sum(), ((y + ny) * cross).sum()]) / (3.0 * cross.sum())
+    middle: FloatArray = np.array([((x + nx) * cross).sum(), ((y + ny) * cross).sum()]) / (
+        3.0 * cross.sum()
+    )
     return middle
 
 
@@ -86,15 +91,28 @@ def test_a_world_point_lands_on_its_hand_computed_pixel(
     centre = np.array([0.5 * (camera.width_px - 1), 0.5 * (camera.height_px - 1)])
     half_m = 12.0 * 3.0 / f  # about 24 px wide
     spin = rotation(0.0, 0.0, 17.0)  # so that its edges cross the pixel grid
-    square = np.array([(0.0, 1, 1), (0.0, -1, 1), (0.0, -1, -1), (0.0, 1, -1)]) * half_m @ spin.T @ R_BODY_OPTICAL
-    for middle in ((0.0, 0.0, 3.0), (1.4, 0.9, 3.0), (-1.2, 0.8, 3.2), (0.3, -1.0, 3.0), (1.5, -0.2, 3.1)):
+    square = (
+        np.array([(0.0, 1, 1), (0.0, -1, 1), (0.0, -1, -1), (0.0, 1, -1)])
+        * half_m
+        @ spin.T
+        @ R_BODY_OPTICAL
+    )
+    for middle in (
+        (0.0, 0.0, 3.0),
+        (1.4, 0.9, 3.0),
+        (-1.2, 0.8, 3.2),
+        (0.3, -1.0, 3.0),
+        (1.5, -0.2, 3.1),
+    ):
         corners = square + middle
         expected = polygon_centroid(f * corners[:, :2] / corners[:, 2:] + centre)
         # A plate, its thin axis along the optical axis, its front face the square.
         behind = np.add(middle, (0.0, 0.0, 0.0005))
         place, attitude = R_world_camera @ behind + np.array(p_m), rotation(*ypr_deg) @ spin
         mask = changed(
-            "empty", view(pose, camera=camera), prop("plate", place, (0.001, 2 * half_m, 2 * half_m), attitude)
+            "empty",
+            view(pose, camera=camera),
+            prop("plate", place, (0.001, 2 * half_m, 2 * half_m), attitude),
         )
         v, u = np.nonzero(mask)
         assert len(u) > 100
@@ -103,7 +121,9 @@ def test_a_world_point_lands_on_its_hand_computed_pixel(
 
 @pytest.mark.parametrize("camera", [CAMERA, ODD], ids=lambda c: c.name)
 @pytest.mark.parametrize("distance_m", [0.6, 2.0, 7.3456, 31.7])
-def test_a_wall_across_the_view_has_one_depth_everywhere(camera: CameraModel, distance_m: float) -> None:
+def test_a_wall_across_the_view_has_one_depth_everywhere(
+    camera: CameraModel, distance_m: float
+) -> None:
     wall = prop("wall", (distance_m + 0.1, 0.0, 50.0), (0.2, 90.0, 90.0))
     depth = shoot("empty", view(looking((0.0, 0.0, 50.0)), Modality.DEPTH, camera), wall)
     assert depth.dtype == np.uint16
@@ -167,7 +187,9 @@ def test_the_same_request_gives_the_same_picture() -> None:
     first = shoot("hall", asked, *actors, t_ns=12_345_678)
     shoot("hall", view(looking((1.0, 0.0, 1.0), 120.0)), t_ns=99)
     assert np.array_equal(first, shoot("hall", asked, *actors, t_ns=12_345_678))
-    assert not np.array_equal(first, shoot("hall", asked, *actors, t_ns=20_000_000)), "the propellers stand still"
+    assert not np.array_equal(first, shoot("hall", asked, *actors, t_ns=20_000_000)), (
+        "the propellers stand still"
+    )
 
 
 def test_a_vehicle_is_hidden_from_its_own_camera_only() -> None:
@@ -176,7 +198,9 @@ def test_a_vehicle_is_hidden_from_its_own_camera_only() -> None:
     nobody = shoot("hall", view(pose))
     assert not np.array_equal(shoot("hall", view(pose), inside), nobody)
     assert np.array_equal(shoot("hall", view(pose, hide=("own",)), inside), nobody)
-    both = renderer("hall").render((view(pose, hide=("own",)), view(pose)), WorldSnapshot(0, (inside, ahead)))
+    both = renderer("hall").render(
+        (view(pose, hide=("own",)), view(pose)), WorldSnapshot(0, (inside, ahead))
+    )
     assert np.array_equal(both[0].pixels, shoot("hall", view(pose), ahead))
     assert not np.array_equal(both[0].pixels, both[1].pixels)
 
@@ -192,7 +216,8 @@ def test_a_human_is_seen_where_the_skeleton_is() -> None:
     f = CAMERA.f_px
     u, v = np.nonzero(mask)[1], np.nonzero(mask)[0]
     assert u.mean() == pytest.approx(319.5, abs=2.0)
-    # Arms reach 0.7 m to both sides and a hand beyond; the head grows from the chest, so the helmet ends at 1.75 m.
+    # Arms reach 0.7 m to both sides and a hand beyond; the head grows from the chest, so the helmet
+    # ends at 1.75 m.
     assert np.ptp(u) == pytest.approx(2 * 0.84 / 4.0 * f, abs=8.0)
     assert v.min() == pytest.approx(239.5 - (1.75 - 1.2) / 4.0 * f, abs=6.0)
     moved = changed("empty", asked, person("p", (4.0, 0.6, 0.0)))
@@ -213,7 +238,10 @@ def test_moving_one_hand_changes_the_picture_around_that_hand_only() -> None:
 @pytest.mark.parametrize("field", ["state", "position", "attitude"])
 def test_what_has_no_pose_is_not_drawn(field: str) -> None:
     pose, bad = Transform.of((2.0, 0.0, 1.5)), np.full(3, np.nan)
-    broken = {"position": Transform(bad, pose.q_xyzw), "attitude": Transform(pose.p_m, np.full(4, np.inf))}
+    broken = {
+        "position": Transform(bad, pose.q_xyzw),
+        "attitude": Transform(pose.p_m, np.full(4, np.inf)),
+    }
     state = TrackingState.LOST if field == "state" else TrackingState.TRACKED
     ghost = ActorState("ghost", drone("x", (0, 0, 0)).kind, state, 0, broken.get(field, pose))
     assert not changed("hall", view(looking((0.0, 0.0, 1.5))), ghost).any()
@@ -236,17 +264,23 @@ def test_corners_move_as_depth_predicts() -> None:
         after = looking((-1.47, 0.42, 1.51), yaw + 0.7, 2.3, 0.3)
         grey, depth = (
             i.pixels
-            for i in renderer("hall").render((view(before, Modality.GRAY), view(before, Modality.DEPTH)), NOBODY)
+            for i in renderer("hall").render(
+                (view(before, Modality.GRAY), view(before, Modality.DEPTH)), NOBODY
+            )
         )
         grey_after = shoot("hall", view(after, Modality.GRAY))
         corners = cv2.goodFeaturesToTrack(grey, 300, 0.01, 10)
         found, ok, _ = track(grey, grey_after, corners)
         back, ok_back, _ = track(grey_after, grey, found)
-        good = (ok & ok_back).astype(bool)[:, 0] & (np.linalg.norm(back - corners, axis=2)[:, 0] < 0.5)
+        good = (ok & ok_back).astype(bool)[:, 0] & (
+            np.linalg.norm(back - corners, axis=2)[:, 0] < 0.5
+        )
         assert len(corners) == 300
         pixel = corners[:, 0].astype(np.float64)
         z = depth[np.rint(pixel[:, 1]).astype(int), np.rint(pixel[:, 0]).astype(int)] / LSB_PER_M
-        p_camera = z[:, None] * np.column_stack(((pixel - (319.5, 239.5)) / CAMERA.f_px, np.ones(len(z))))
+        p_camera = z[:, None] * np.column_stack(
+            ((pixel - (319.5, 239.5)) / CAMERA.f_px, np.ones(len(z)))
+        )
         p_after = after.inverse().apply(before.apply(p_camera))
         expected = CAMERA.f_px * p_after[:, :2] / p_after[:, 2:] + (319.5, 239.5)
         tracked.append(good.mean())
@@ -266,7 +300,9 @@ def test_beacons_are_reported_where_the_picture_shows_them() -> None:
         mark = marks[name]
         r, g, b = picture[round(mark.v_px), round(mark.u_px)]
         assert r > 180 and r > 2 * g and r > 2 * b
-        assert depth[round(mark.v_px), round(mark.u_px)] / LSB_PER_M == pytest.approx(mark.depth_m, abs=0.03)
+        assert depth[round(mark.v_px), round(mark.u_px)] / LSB_PER_M == pytest.approx(
+            mark.depth_m, abs=0.03
+        )
 
 
 def test_beacons_behind_something_or_seen_from_behind_are_not_reported() -> None:

@@ -9,7 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.render import AHEAD, Renderers, camera, everybody, linear, moved, plate, scene_of, shot, thing
+from tests.support.render import (
+    AHEAD,
+    Renderers,
+    camera,
+    everybody,
+    linear,
+    moved,
+    plate,
+    scene_of,
+    shot,
+    thing,
+)
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.event_camera import EventCamera, Events
 from vil_bridge.core.types import Modality
@@ -32,9 +43,13 @@ def watch(eye: EventCamera, levels: list[int]) -> list[Events]:
     return [eye.events(flat(level), i * DT_NS) for i, level in enumerate(levels)]
 
 
-@pytest.mark.parametrize(("levels", "sign"), [([30, 60, 61, 62, 120, 230], 1), ([230, 90, 89, 88, 20], -1)])
+@pytest.mark.parametrize(
+    ("levels", "sign"), [([30, 60, 61, 62, 120, 230], 1), ([230, 90, 89, 88, 20], -1)]
+)
 @pytest.mark.parametrize("threshold", [0.07, 0.2, 0.55])
-def test_a_ramp_makes_as_many_events_as_thresholds_fit_into_it(levels: list[int], sign: int, threshold: float) -> None:
+def test_a_ramp_makes_as_many_events_as_thresholds_fit_into_it(
+    levels: list[int], sign: int, threshold: float
+) -> None:
     eye = EventCamera(threshold, threshold)
     seen = watch(eye, levels)
     assert len(seen[0].t_ns) == 0
@@ -68,7 +83,9 @@ def test_events_come_when_the_interpolated_light_crosses_its_level() -> None:
         instants = events.t_ns[(events.x == 3) & (events.y == 2)]
         for t_ns in instants:
             level += 0.15
-            assert t_ns == pytest.approx((number + (level - before) / (after - before)) * DT_NS, abs=1.0)
+            assert t_ns == pytest.approx(
+                (number + (level - before) / (after - before)) * DT_NS, abs=1.0
+            )
             assert t_ns > last
             last = int(t_ns)
         assert level + 0.15 > after
@@ -106,7 +123,9 @@ def test_an_edge_leaves_its_events_where_it_passed() -> None:
 def test_a_pixel_rests_after_each_event() -> None:
     rest_s = 0.4e-3
     free, resting = (watch(EventCamera(0.02, 0.02, rest), [20, 120, 240]) for rest in (0.0, rest_s))
-    pixel = [np.concatenate([e.t_ns[(e.x == 1) & (e.y == 1)] for e in seen]) for seen in (free, resting)]
+    pixel = [
+        np.concatenate([e.t_ns[(e.x == 1) & (e.y == 1)] for e in seen]) for seen in (free, resting)
+    ]
     assert len(pixel[1]) < len(pixel[0]) / 3
     assert min(b - a for a, b in pairwise(pixel[1])) >= rest_s * 1e9
     assert set(pixel[1].tolist()) <= set(pixel[0].tolist())
@@ -128,7 +147,9 @@ def test_thresholds_scatter_from_pixel_to_pixel_as_told() -> None:
     assert not np.array_equal(first, other)
     thresholds = change / (first + 0.5)
     assert np.median(thresholds) == pytest.approx(mean, rel=0.03)
-    assert np.percentile(thresholds, 84) - np.percentile(thresholds, 16) == pytest.approx(2 * sigma, rel=0.1)
+    assert np.percentile(thresholds, 84) - np.percentile(thresholds, 16) == pytest.approx(
+        2 * sigma, rel=0.1
+    )
 
 
 def test_colours_count_by_their_luminance() -> None:
@@ -168,13 +189,24 @@ def test_a_drawn_edge_that_moves_right_brightens_on_one_side_and_darkens_on_the_
     renderers = Renderers()
     bar = plate((0, 0, 0), (0.25, 0, 0), (0, -4, 0), Material(base_colour=(0.6, 0.6, 0.6, 1.0)))
     back = plate((0, 0, 5), (20, 0, 0), (0, -20, 0), Material(base_colour=(0.05, 0.05, 0.05, 1.0)))
-    renderer = renderers.of(scene_of(thing("back", back), thing("bar", bar, instance=2, movable=True)), "medium")
+    renderer = renderers.of(
+        scene_of(thing("back", back), thing("bar", bar, instance=2, movable=True)), "medium"
+    )
     model, eye = camera(size=(160, 120)), EventCamera(0.3, 0.3)
     px_m = 2.0 / model.f_px  # one pixel at 2 m
-    first, last = (79.5 + (side * 0.25 + np.array([0.0, 8.0]) * px_m) / px_m for side in (-1.0, 1.0))
+    first, last = (
+        79.5 + (side * 0.25 + np.array([0.0, 8.0]) * px_m) / px_m for side in (-1.0, 1.0)
+    )
     seen = [
         eye.events(
-            shot(renderer, model, Modality.GRAY, AHEAD, everybody(moved("bar", (i * 0.5 * px_m, 0.0, 2.0)))), i * DT_NS
+            shot(
+                renderer,
+                model,
+                Modality.GRAY,
+                AHEAD,
+                everybody(moved("bar", (i * 0.5 * px_m, 0.0, 2.0))),
+            ),
+            i * DT_NS,
         )
         for i in range(17)
     ]

@@ -42,7 +42,9 @@ def pose(**changes: Any) -> PoseMessage:
 
 
 def header(**changes: Any) -> ImageHeader:
-    plain = ImageHeader(camWidth=4, camHeight=3, cameraIDs=["front"], channels=[3], ntime=5, cameraIndexes=[0])
+    plain = ImageHeader(
+        camWidth=4, camHeight=3, cameraIDs=["front"], channels=[3], ntime=5, cameraIndexes=[0]
+    )
     return msgspec.structs.replace(plain, **changes)
 
 
@@ -56,8 +58,17 @@ def as_json(message: PoseMessage | ImageHeader, **changes: Any) -> bytes:
 def test_reads_what_the_v2_client_sends() -> None:
     message = decode_pose(golden("pose_v2.json"))
     assert message.ntime == message.stamp == 1795199186488295359
-    assert (message.camWidth, message.camHeight, message.camFOV, message.camDepthScale) == (640, 480, 70.0, 0.2)
-    assert message.sceneFilename == "Abandoned_Factory_Morning" and message.sceneIsInternal and message.objects == []
+    assert (message.camWidth, message.camHeight, message.camFOV, message.camDepthScale) == (
+        640,
+        480,
+        70.0,
+        0.2,
+    )
+    assert (
+        message.sceneFilename == "Abandoned_Factory_Morning"
+        and message.sceneIsInternal
+        and message.objects == []
+    )
     (camera,) = message.cameras
     assert camera.position == (-2.0, -1.5, 1.06)
     assert camera.rotation == (0.0, -0.0499791692706783, 0.0, 0.998750260394966)
@@ -68,7 +79,11 @@ def test_reads_what_the_v2_client_sends() -> None:
 
 def test_reads_what_the_v3_client_sends() -> None:
     (camera,) = decode_pose(golden("pose_v3.json")).cameras
-    assert (camera.ID, camera.outputShaderType, camera.motionBlurPercent) == ("Camera_Right", 3, 0.0)
+    assert (camera.ID, camera.outputShaderType, camera.motionBlurPercent) == (
+        "Camera_Right",
+        3,
+        0.0,
+    )
     assert camera.rotation == (0.0, 0.0699428473375328, 0.0, 0.99755100025328)
 
 
@@ -87,9 +102,9 @@ def test_writes_the_keys_of_all_versions() -> None:
         *("sceneIsInternal", "sceneFilename", "obstaclePerturbationFile"),
     }
     assert message["objects"] == []
-    camera = json.loads(encode_pose(pose(cameras=[msgspec.structs.replace(CAMERA, outputShaderType=5)]))[1])["cameras"][
-        0
-    ]
+    camera = json.loads(
+        encode_pose(pose(cameras=[msgspec.structs.replace(CAMERA, outputShaderType=5)]))[1]
+    )["cameras"][0]
     assert camera.keys() == {
         *("ID", "position", "rotation", "channels", "isDepth", "outputIndex", "hasCollisionCheck"),
         *("doesLandmarkVisCheck", "outputShaderType", "motionBlurPercent", "shouldRenderThisFrame"),
@@ -128,13 +143,15 @@ def test_every_truncation_of_a_pose_is_refused(name: str) -> None:
         {"cameras": [msgspec.to_builtins(CAMERA)] * 2},
         {
             "cameras": [
-                {"ID": str(i)} | {k: v for k, v in msgspec.to_builtins(CAMERA).items() if k != "ID"} for i in range(65)
+                {"ID": str(i)} | {k: v for k, v in msgspec.to_builtins(CAMERA).items() if k != "ID"}
+                for i in range(65)
             ]
         },
         {"cameras": [{"ID": "front", "position": [0, 0], "rotation": [0, 0, 0, 1]}]},
         {
             "objects": [
-                {"ID": str(i), "prefabID": "", "position": [0, 0, 0], "rotation": [0, 0, 0, 1]} for i in range(4097)
+                {"ID": str(i), "prefabID": "", "position": [0, 0, 0], "rotation": [0, 0, 0, 1]}
+                for i in range(4097)
             ]
         },
         {"ntime": 2**63},
@@ -152,7 +169,13 @@ def test_a_pose_that_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"parents": [-1, 5]}, {"parents": [0, 0]}, {"parents": [-1]}, {"offsets": []}, {"rotations": [[0, 0, 0, 1]]}],
+    [
+        {"parents": [-1, 5]},
+        {"parents": [0, 0]},
+        {"parents": [-1]},
+        {"offsets": []},
+        {"rotations": [[0, 0, 0, 1]]},
+    ],
 )
 def test_a_broken_skeleton_is_refused(change: dict[str, Any]) -> None:
     good: dict[str, Any] = {
@@ -189,7 +212,9 @@ def test_malformed_json_is_refused(body: bytes) -> None:
         decode_images([body])
 
 
-@pytest.mark.parametrize("frames", [[], [TOPIC], [as_json(pose())], [TOPIC, as_json(pose()), b""], [b"pose", b"{}"]])
+@pytest.mark.parametrize(
+    "frames", [[], [TOPIC], [as_json(pose())], [TOPIC, as_json(pose()), b""], [b"pose", b"{}"]]
+)
 def test_a_pose_has_two_frames(frames: list[bytes]) -> None:
     with pytest.raises(ProtocolError):
         decode_pose(frames)
@@ -197,13 +222,23 @@ def test_a_pose_has_two_frames(frames: list[bytes]) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_non_finite_numbers_are_never_sent(bad: float) -> None:
-    thing = FlightGogglesObject(ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, bad))
+    thing = FlightGogglesObject(
+        ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, bad)
+    )
     camera = msgspec.structs.replace(CAMERA, position=(0.0, bad, 0.0))
     extended = [ExtendedCamera(width=4, height=3, fov=bad, modality="rgb")]
     origin, level = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
-    actor = ExtendedActor(name="a", kind="prop", prefab="", position=origin, rotation=level, size=(1.0, bad, 1.0))
+    actor = ExtendedActor(
+        name="a", kind="prop", prefab="", position=origin, rotation=level, size=(1.0, bad, 1.0)
+    )
     skeleton = ExtendedSkeleton(
-        name="a", prefab="", bones=["b"], parents=[-1], offsets=[origin], positions=[(0.0, bad, 0.0)], rotations=[level]
+        name="a",
+        prefab="",
+        bones=["b"],
+        parents=[-1],
+        offsets=[origin],
+        positions=[(0.0, bad, 0.0)],
+        rotations=[level],
     )
     for message in (
         pose(camFOV=bad),
@@ -227,8 +262,15 @@ def test_a_name_may_look_like_a_missing_number() -> None:
 
 
 def test_limits_hold_when_writing() -> None:
-    thing = FlightGogglesObject(ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
-    for message in (pose(cameras=[]), pose(cameras=[CAMERA] * 65), pose(objects=[thing] * 4097), pose(camWidth=8193)):
+    thing = FlightGogglesObject(
+        ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0)
+    )
+    for message in (
+        pose(cameras=[]),
+        pose(cameras=[CAMERA] * 65),
+        pose(objects=[thing] * 4097),
+        pose(camWidth=8193),
+    ):
         with pytest.raises(RendererError):
             encode_pose(message)
 
@@ -266,7 +308,9 @@ def test_no_hit_is_zero_on_the_wire_only() -> None:
     ("channels", "size", "shape"),
     [(1, 12, (3, 4)), (1, 36, (3, 4, 3)), (3, 36, (3, 4, 3)), (2, 24, (3, 4))],
 )
-def test_the_byte_count_tells_grey_from_colour(channels: int, size: int, shape: tuple[int, ...]) -> None:
+def test_the_byte_count_tells_grey_from_colour(
+    channels: int, size: int, shape: tuple[int, ...]
+) -> None:
     _, (view,) = decode_images([as_json(header(channels=[channels])), bytes(size)])
     assert view.pixels.shape == shape
 
@@ -281,7 +325,9 @@ def test_every_other_byte_count_is_refused(channels: int) -> None:
 
 def test_every_truncation_of_an_answer_is_refused() -> None:
     vil = AnswerExtension(v=2, renderer="x", render_ns=3, sizes=[(4, 3)], info={"a": 1})
-    frames = [bytes(f) for f in encode_images(header(vil=vil), [PixelImage(picture(Modality.RGB, 4, 3))])]
+    frames = [
+        bytes(f) for f in encode_images(header(vil=vil), [PixelImage(picture(Modality.RGB, 4, 3))])
+    ]
     for part, whole in enumerate(frames):
         for size in range(len(whole)):
             with pytest.raises(ProtocolError):
@@ -320,7 +366,10 @@ def test_answers_need_a_stamp() -> None:
 def test_sizes_of_the_extension_override_the_common_one() -> None:
     small, large = picture(Modality.RGB, 4, 3), picture(Modality.GRAY, 6, 2)
     two = header(
-        cameraIDs=["a", "b"], channels=[3, 1], cameraIndexes=[0, 2], vil=AnswerExtension(v=2, sizes=[(4, 3), (6, 2)])
+        cameraIDs=["a", "b"],
+        channels=[3, 1],
+        cameraIndexes=[0, 2],
+        vil=AnswerExtension(v=2, sizes=[(4, 3), (6, 2)]),
     )
     _, views = decode_images(encode_images(two, [PixelImage(small), PixelImage(large)]))
     assert [v.index for v in views] == [0, 2]

@@ -19,7 +19,9 @@ from vil_renderer.flightgoggles.compiled_writer import CompiledPoseWriter
 from vil_renderer.flightgoggles.convert import PoseWriter
 from vil_renderer.flightgoggles.messages import PoseMessage
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 
 class Pair:
@@ -68,7 +70,9 @@ def drawn(rng: np.random.Generator, name: str, scale_m: float) -> ActorState:
 def test_the_kernel_writes_what_the_structures_say(scale_m: float) -> None:
     rng, pair = np.random.default_rng(0), Pair()
     for number in range(1, 40):
-        actors = [drawn(rng, name, scale_m) for name in ("one", 'quote " and \\ and \x01', "ünï", "four")]
+        actors = [
+            drawn(rng, name, scale_m) for name in ("one", 'quote " and \\ and \x01', "ünï", "four")
+        ]
         _, written = pair.assert_same(ask(number, actors=actors))
         assert isinstance(written, WrittenPose)
 
@@ -76,11 +80,15 @@ def test_the_kernel_writes_what_the_structures_say(scale_m: float) -> None:
 def test_actors_come_go_hide_and_change() -> None:
     rng, pair = np.random.default_rng(1), Pair()
     for number in range(1, 200):
-        actors = [drawn(rng, name, 3.0) for name in ("one", "two", "three", "four") if rng.random() < 0.8]
+        actors = [
+            drawn(rng, name, 3.0) for name in ("one", "two", "three", "four") if rng.random() < 0.8
+        ]
         if actors and rng.random() < 0.2:
             actors[0] = replace(actors[0], state=TrackingState.LOST)
         if actors and rng.random() < 0.2:
-            actors[-1] = replace(actors[-1], size_m=(1.0, 2.0, 3.0), prefab=str(rng.choice(["Gate", "Box"])))
+            actors[-1] = replace(
+                actors[-1], size_m=(1.0, 2.0, 3.0), prefab=str(rng.choice(["Gate", "Box"]))
+            )
         if rng.random() < 0.2:
             actors.append(replace(drawn(rng, "prop", 3.0), kind=ActorKind.PROP, prefab=""))
         if rng.random() < 0.2:
@@ -105,7 +113,9 @@ def test_blocks_give_the_messages_of_their_actors() -> None:
     names, rear = ("one", "two", "three"), replace(FRONT, name="rear")
     table = ActorTable(names, (ActorKind.VEHICLE,) * 3, ("", "Gate", ""), ((0.3, 0.2, 0.1),) * 3)
     for number in range(1, 100):
-        poses = np.concatenate((3.0 * rng.standard_normal((3, 3)), q_normalize(rng.standard_normal((3, 4)))), axis=1)
+        poses = np.concatenate(
+            (3.0 * rng.standard_normal((3, 3)), q_normalize(rng.standard_normal((3, 4)))), axis=1
+        )
         states = [TrackingState(str(rng.choice(["tracked", "lost"]))) for _ in names]
         lighting = Lighting(12.0) if rng.random() < 0.3 else None
         snapshot = BlockSnapshot.of(number, table, poses, states, [0] * 3, [None] * 3, lighting)
@@ -117,7 +127,9 @@ def test_blocks_give_the_messages_of_their_actors() -> None:
 
 
 def test_a_written_message_has_the_number_and_ring_of_its_sending() -> None:
-    written = CompiledPoseWriter("Hall", PREFABS).message(ask(7, actors=[drone("d", pose_at(0.0, 0.0, 1.0))]))
+    written = CompiledPoseWriter("Hall", PREFABS).message(
+        ask(7, actors=[drone("d", pose_at(0.0, 0.0, 1.0))])
+    )
     assert isinstance(written, WrittenPose)
     first = decode_pose(encode_pose(written))
     again = decode_pose(encode_pose(WrittenPose(written.text, 8, "0" * 32)))

@@ -54,7 +54,9 @@ LOST = TrackingState.LOST
 
 def wire(request: RenderRequest, writer: PoseWriter | None = None) -> dict[str, Any]:
     """The JSON that a renderer gets."""
-    result: dict[str, Any] = json.loads(encode_pose((writer or PoseWriter("Hall", PREFABS)).message(request))[1])
+    result: dict[str, Any] = json.loads(
+        encode_pose((writer or PoseWriter("Hall", PREFABS)).message(request))[1]
+    )
     return result
 
 
@@ -88,7 +90,10 @@ def test_segments_of_a_walking_skeleton_have_the_reference_pose() -> None:
             assert thing["prefabID"] == "Bone"
             assert np.abs(np.array(thing["position"]) - WORLD @ skeleton.p_m[i]).max() < 1e-6
             assert_rotation(thing["rotation"], WORLD @ R_world_bone @ BODY)
-            assert (sent["positions"][i], sent["rotations"][i]) == (thing["position"], thing["rotation"])
+            assert (sent["positions"][i], sent["rotations"][i]) == (
+                thing["position"],
+                thing["rotation"],
+            )
 
 
 def test_the_skeleton_for_our_renderer() -> None:
@@ -99,7 +104,9 @@ def test_the_skeleton_for_our_renderer() -> None:
 
 
 def test_vehicles_and_props_are_objects() -> None:
-    gate = ActorState("gate", ActorKind.PROP, TrackingState.STALE, 9, pose_at(5, 1, 2, 0.5), None, "Square_Gate")
+    gate = ActorState(
+        "gate", ActorKind.PROP, TrackingState.STALE, 9, pose_at(5, 1, 2, 0.5), None, "Square_Gate"
+    )
     bare = ActorState("crate", ActorKind.PROP, TrackingState.TRACKED, 9, pose_at(5, 1, 2))
     other = ActorState("other", ActorKind.VEHICLE, TrackingState.COASTING, 9, pose_at(1, 2, 3))
     writer = PoseWriter("Hall", PREFABS)
@@ -109,7 +116,9 @@ def test_vehicles_and_props_are_objects() -> None:
         ("other", "Quad", [1.0, 1.0, 1.0]),
     ]
     assert message["objects"][0]["position"] == [5.0, 2.0, 1.0]
-    assert_rotation(message["objects"][0]["rotation"], WORLD @ Rotation.from_euler("z", 0.5).as_matrix() @ BODY)
+    assert_rotation(
+        message["objects"][0]["rotation"], WORLD @ Rotation.from_euler("z", 0.5).as_matrix() @ BODY
+    )
     assert writer.without_prefab == {"crate"}
     assert [a["name"] for a in message["vil"]["actors"]] == ["gate", "crate", "other"]
     assert message["sceneFilename"] == "Hall"
@@ -125,7 +134,9 @@ def test_what_was_sent_once_is_sent_for_ever_and_hidden_while_lost() -> None:
         message = wire(ask(2, actors=actors), writer)
         assert [o["ID"] for o in message["objects"]] == ids
         assert [o["position"][1] for o in message["objects"]] == [-1000.0] * len(BONES) + [3.0]
-        assert message["vil"]["skeletons"] == [] and [a["name"] for a in message["vil"]["actors"]] == ["a"]
+        assert message["vil"]["skeletons"] == [] and [
+            a["name"] for a in message["vil"]["actors"]
+        ] == ["a"]
     again = wire(ask(3, actors=[drone("b", there), human(0.2), drone("a", there, LOST)]), writer)
     assert [o["ID"] for o in again["objects"]] == [*ids, "b"]
     assert [o["position"][1] > 0.0 for o in again["objects"]] == [True] * len(BONES) + [False, True]
@@ -138,7 +149,9 @@ def test_an_actor_that_was_never_seen_is_not_sent() -> None:
 
 def test_the_carrier_of_a_camera_is_hidden_from_it() -> None:
     views = [view(hide=("ego",)), view(CameraModel("chase", 8, 6, 1.0))]
-    message = wire(ask(1, views, [drone("ego", pose_at(0, 0, 1)), drone("other", pose_at(1, 0, 1))]))
+    message = wire(
+        ask(1, views, [drone("ego", pose_at(0, 0, 1)), drone("other", pose_at(1, 0, 1))])
+    )
     assert [o["ID"] for o in message["objects"]] == ["other"]
     assert [a["name"] for a in message["vil"]["actors"]] == ["ego", "other"]
     assert [c["hide"] for c in message["vil"]["cameras"]] == [["ego"], []]
@@ -149,7 +162,11 @@ def test_the_carrier_of_a_camera_is_hidden_from_it() -> None:
 
 def test_cameras_carry_the_keys_of_v2_and_v3() -> None:
     pose = pose_at(1.0, 2.0, 3.0, 0.4, -0.2, 0.1)
-    views = [view(pose=pose), view(modality=Modality.DEPTH, pose=pose), view(modality=Modality.GRAY, due=False)]
+    views = [
+        view(pose=pose),
+        view(modality=Modality.DEPTH, pose=pose),
+        view(modality=Modality.GRAY, due=False),
+    ]
     message = wire(ask(2**53 + 1, views))
     rgb, depth, grey = message["cameras"]
     assert message["ntime"] == 2**53 + 1
@@ -167,9 +184,11 @@ def test_cameras_carry_the_keys_of_v2_and_v3() -> None:
 
 
 def test_a_camera_that_looks_ahead_is_unitys_identity_at_identity() -> None:
-    # An optical camera looking along world +y (north, Unity's +z) with its x axis east is not turned in Unity.
+    # An optical camera looking along world +y (north, Unity's +z) with its x axis east is not
+    # turned in Unity.
     looking_north = geometry.Transform(
-        np.array([0.0, 0.0, 1.0]), geometry.q_from_matrix(np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]]))
+        np.array([0.0, 0.0, 1.0]),
+        geometry.q_from_matrix(np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])),
     )
     (camera,) = wire(ask(1, [view(pose=looking_north)]))["cameras"]
     assert np.allclose(np.abs(camera["rotation"]), [0, 0, 0, 1], atol=1e-12)
@@ -177,9 +196,15 @@ def test_a_camera_that_looks_ahead_is_unitys_identity_at_identity() -> None:
 
 def test_requests_survive_the_way_to_our_renderer() -> None:
     down = CameraModel("down", 10, 4, math.radians(91.0))
-    views = [view(hide=("ego",)), view(down, Modality.DEPTH, pose_at(0, 1, 2, 3)), view(down, Modality.GRAY, due=False)]
+    views = [
+        view(hide=("ego",)),
+        view(down, Modality.DEPTH, pose_at(0, 1, 2, 3)),
+        view(down, Modality.GRAY, due=False),
+    ]
     request = ask(9, views, [drone("ego", pose_at(1, 2, 3, 0.3)), human(0.7)])
-    read_views, snapshot = read_pose(decode_pose(encode_pose(PoseWriter("Hall", PREFABS).message(request))))
+    read_views, snapshot = read_pose(
+        decode_pose(encode_pose(PoseWriter("Hall", PREFABS).message(request)))
+    )
     assert snapshot.t_ns == request.snapshot.t_ns
     for got, sent in zip(read_views, views, strict=True):
         assert (got.key, got.modality, got.due, got.collision, got.hide) == (
@@ -191,7 +216,9 @@ def test_requests_survive_the_way_to_our_renderer() -> None:
         )
         assert np.allclose(got.camera.K, sent.camera.K, rtol=1e-12)
         assert np.allclose(got.T_world_camera.p_m, sent.T_world_camera.p_m)
-        assert np.allclose(got.T_world_camera.rotation(), sent.T_world_camera.rotation(), atol=1e-12)
+        assert np.allclose(
+            got.T_world_camera.rotation(), sent.T_world_camera.rotation(), atol=1e-12
+        )
     for actor, was in zip(snapshot.actors, request.snapshot.actors, strict=True):
         assert (actor.name, actor.kind, actor.prefab) == (was.name, was.kind, was.prefab)
         assert actor.size_m == pytest.approx(was.size_m)
@@ -232,12 +259,17 @@ def test_original_clients_are_understood() -> None:
 @pytest.mark.parametrize("shader", [7, 99, -2])
 def test_shaders_that_we_lack_are_left_out_of_the_answer(shader: int) -> None:
     message = decode_pose(golden("pose_v3.json"))
-    message.cameras.append(msgspec.structs.replace(message.cameras[0], ID="other", outputShaderType=shader))
+    message.cameras.append(
+        msgspec.structs.replace(message.cameras[0], ID="other", outputShaderType=shader)
+    )
     views, snapshot = read_pose(message)
     assert [v.due for v in views] == [True, False]
     header, images = write_answer(message, views, draw(views, snapshot), 1)
     assert (header.cameraIDs, header.cameraIndexes, len(images)) == (["Camera_Right"], [0], 1)
-    assert header.vil is not msgspec.UNSET and (header.vil.renderer, header.vil.render_ns) == ("test", 1)
+    assert header.vil is not msgspec.UNSET and (header.vil.renderer, header.vil.render_ns) == (
+        "test",
+        1,
+    )
 
 
 def test_attitudes_of_other_lengths_are_normalised() -> None:
@@ -253,8 +285,16 @@ def test_attitudes_of_other_lengths_are_normalised() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"objects": [{"ID": "a", "prefabID": "b", "position": [1e9, 0, 0], "rotation": [0, 0, 0, 1]}]},
-        {"objects": [{"ID": "a", "prefabID": "b", "position": [0, 0, 0], "rotation": [0, 0, 0, 1e200]}]},
+        {
+            "objects": [
+                {"ID": "a", "prefabID": "b", "position": [1e9, 0, 0], "rotation": [0, 0, 0, 1]}
+            ]
+        },
+        {
+            "objects": [
+                {"ID": "a", "prefabID": "b", "position": [0, 0, 0], "rotation": [0, 0, 0, 1e200]}
+            ]
+        },
     ],
 )
 def test_numbers_beyond_all_measure_are_refused(change: dict[str, Any]) -> None:
@@ -288,7 +328,9 @@ def test_pictures_come_back_as_drawn() -> None:
     assert [image.view for image in frame.images] == [views[0], views[2], views[3]]
     for image in frame.images:
         camera = image.view.camera
-        assert np.array_equal(image.pixels, picture(image.view.modality, camera.width_px, camera.height_px))
+        assert np.array_equal(
+            image.pixels, picture(image.view.modality, camera.width_px, camera.height_px)
+        )
     assert (frame.t_image_ns, frame.request.frame_id) == (99, 4)
 
 
@@ -297,11 +339,15 @@ def test_side_channels_come_back() -> None:
     frame, _ = through(ask(1), RenderedRequest((), True, marks, 3.25))
     assert frame.collision and frame.range_m == 3.25 and frame.images == ()
     for got, was in zip(frame.landmarks, marks, strict=True):
-        assert (got.name, got.u_px, got.v_px, got.depth_m) == pytest.approx((was.name, was.u_px, was.v_px, was.depth_m))
+        assert (got.name, got.u_px, got.v_px, got.depth_m) == pytest.approx(
+            (was.name, was.u_px, was.v_px, was.depth_m)
+        )
     assert through(ask(1), RenderedRequest(()))[0].range_m is None
 
 
-def answered(request: RenderRequest, header: dict[str, Any], *pictures: bytes) -> tuple[Any, list[str]]:
+def answered(
+    request: RenderRequest, header: dict[str, Any], *pictures: bytes
+) -> tuple[Any, list[str]]:
     """What the bridge makes of an original renderer's answer."""
     keys = {"ntime": request.frame_id, "camWidth": 8, "camHeight": 6, "camDepthScale": 0.2} | header
     return read_answer(*decode_images([json.dumps(keys).encode(), *pictures]), request, 1)
@@ -332,7 +378,9 @@ def test_cameras_are_matched_by_index_else_by_name() -> None:
     by_name = {"cameraIDs": ["second", "front"], "channels": [3, 3]}
     frame, problems = answered(ask(1, views), by_name, rgb_on_the_wire(), rgb_on_the_wire())
     assert [i.view for i in frame.images] == views[::-1] and not problems
-    frame, problems = answered(ask(1, views), {"cameraIDs": ["third"], "channels": [3]}, rgb_on_the_wire())
+    frame, problems = answered(
+        ask(1, views), {"cameraIDs": ["third"], "channels": [3]}, rgb_on_the_wire()
+    )
     assert frame.images == () and len(problems) == 1
     frame, problems = answered(ask(1, views), by_index | {"cameraIndexes": [2]}, rgb_on_the_wire())
     assert frame.images == () and len(problems) == 1
@@ -368,8 +416,12 @@ def test_grey_with_three_or_one_byte_per_pixel(data: bytes) -> None:
         (view(CameraModel("front", 4, 3, 1.0)), 3, 144),
     ],
 )
-def test_pictures_that_are_not_what_was_asked_for_are_left_out(asked: View, channels: int, size: int) -> None:
-    frame, problems = answered(ask(1, [asked]), {"cameraIDs": [asked.key], "channels": [channels]}, bytes(size))
+def test_pictures_that_are_not_what_was_asked_for_are_left_out(
+    asked: View, channels: int, size: int
+) -> None:
+    frame, problems = answered(
+        ask(1, [asked]), {"cameraIDs": [asked.key], "channels": [channels]}, bytes(size)
+    )
     assert frame.images == () and len(problems) == 1
 
 

@@ -36,7 +36,13 @@ from vil_renderer.flightgoggles.convert import read_answer
 from vil_renderer.flightgoggles.convert_renderer import RenderedRequest, read_pose, write_answer
 
 WIDE = CameraModel(
-    "wide", 10, 6, 1.2, None, Distortion(LensModel.PLUMB_BOB, (-0.28, 0.07, 0.0002, 1.8e-5, 0.0)), Effects(noise=1.0)
+    "wide",
+    10,
+    6,
+    1.2,
+    None,
+    Distortion(LensModel.PLUMB_BOB, (-0.28, 0.07, 0.0002, 1.8e-5, 0.0)),
+    Effects(noise=1.0),
 )
 EVENING = Lighting(19.25, {"north": LampState(0.25, (1.0, 0.8, 0.6)), "south": LampState(0.0)})
 
@@ -50,7 +56,9 @@ def received(request: RenderRequest) -> tuple[tuple[View, ...], WorldSnapshot]:
 
 def answered(request: RenderRequest) -> tuple[RenderedFrame, list[str]]:
     views, _ = received(request)
-    header, pictures = write_answer(message_of(request), views, RenderedRequest(tuple(map(drawing, views))), 7)
+    header, pictures = write_answer(
+        message_of(request), views, RenderedRequest(tuple(map(drawing, views))), 7
+    )
     return read_answer(*decode_images(encode_images(header, pictures)), request, 99)
 
 
@@ -89,7 +97,15 @@ def test_an_ideal_camera_says_no_more_than_it_did() -> None:
 
 @pytest.mark.parametrize(
     "lighting",
-    [None, Lighting(), EVENING, Lighting(None, EVENING.lamps), Lighting(0.0), STORM, Lighting(weather=Weather())],
+    [
+        None,
+        Lighting(),
+        EVENING,
+        Lighting(None, EVENING.lamps),
+        Lighting(0.0),
+        STORM,
+        Lighting(weather=Weather()),
+    ],
 )
 def test_the_light_arrives(lighting: Lighting | None) -> None:
     request = ask(1)
@@ -145,12 +161,23 @@ def test_light_that_cannot_be_is_refused(lighting: dict[str, Any]) -> None:
 def test_light_and_lenses_that_are_not_finite_are_not_sent(bad: float) -> None:
     request = ask(1)
     dark = replace(request.snapshot, lighting=Lighting(bad))
-    lamp = replace(request.snapshot, lighting=Lighting(None, {"a": LampState(1.0, (1.0, bad, 1.0))}))
+    lamp = replace(
+        request.snapshot, lighting=Lighting(None, {"a": LampState(1.0, (1.0, bad, 1.0))})
+    )
     for asked in (
         replace(request, snapshot=dark),
         replace(request, snapshot=lamp),
         ask(1, [view(replace(FRONT, pinhole_px=(400.0, 400.0, bad, 3.0)))]),
-        ask(1, [view(replace(FRONT, distortion=Distortion(LensModel.EQUIDISTANT, (bad, 0.0, 0.0, 0.0))))]),
+        ask(
+            1,
+            [
+                view(
+                    replace(
+                        FRONT, distortion=Distortion(LensModel.EQUIDISTANT, (bad, 0.0, 0.0, 0.0))
+                    )
+                )
+            ],
+        ),
         ask(1, [view(replace(FRONT, effects=Effects(noise=bad)))]),
     ):
         with pytest.raises(RendererError, match="not finite"):
@@ -160,9 +187,18 @@ def test_light_and_lenses_that_are_not_finite_are_not_sent(bad: float) -> None:
 def test_another_version_is_told_apart_in_words() -> None:
     topic, body = encode_pose(message_of(ask(1)))
     for frames in ([topic, body.replace(b'"vil":{"v":2', b'"vil":{"v":1')],):
-        with pytest.raises(ProtocolError, match=r"speaks version 1 .* and this one 2: run bridge and renderer from"):
+        with pytest.raises(
+            ProtocolError, match=r"speaks version 1 .* and this one 2: run bridge and renderer from"
+        ):
             decode_pose(frames)
-    header = {"ntime": 1, "camWidth": 1, "camHeight": 1, "cameraIDs": [], "channels": [], "vil": {"v": 3}}
+    header = {
+        "ntime": 1,
+        "camWidth": 1,
+        "camHeight": 1,
+        "cameraIDs": [],
+        "channels": [],
+        "vil": {"v": 3},
+    }
     with pytest.raises(ProtocolError, match="speaks version 3"):
         decode_images([json.dumps(header).encode()])
 
@@ -185,7 +221,9 @@ def test_every_modality_comes_back_as_it_was_drawn() -> None:
 def test_the_bytes_of_each_modality_on_the_wire() -> None:
     request = ask(1, [view(FISHEYE, modality) for modality in Modality])
     views, _ = received(request)
-    header, pictures = write_answer(message_of(request), views, RenderedRequest(tuple(map(drawing, views))), 7)
+    header, pictures = write_answer(
+        message_of(request), views, RenderedRequest(tuple(map(drawing, views))), 7
+    )
     _, *parts = encode_images(header, pictures)
     sizes = {v.modality: len(part) / 60 for v, part in zip(views, parts, strict=True)}
     assert sizes == {
@@ -210,7 +248,10 @@ def test_an_id_of_no_hit_is_an_id() -> None:
     ids = np.full((6, 8), 65535, np.uint16)
     ids[0] = 0
     header, pictures = write_answer(
-        message_of(request), request.views, RenderedRequest((RenderedImage(request.views[0], ids),)), 1
+        message_of(request),
+        request.views,
+        RenderedRequest((RenderedImage(request.views[0], ids),)),
+        1,
     )
     frame, _ = read_answer(*decode_images(encode_images(header, pictures)), request, 0)
     assert np.array_equal(frame.images[0].pixels, ids)
@@ -238,7 +279,9 @@ def test_numbers_that_are_not_finite_are_refused(modality: Modality, bad: float)
     request = ask(1, [view(modality=modality)])
     drawn = drawing(request.views[0])
     drawn.pixels[2, 3] = bad
-    header, pictures = write_answer(message_of(request), request.views, RenderedRequest((drawn,)), 1)
+    header, pictures = write_answer(
+        message_of(request), request.views, RenderedRequest((drawn,)), 1
+    )
     with pytest.raises(ProtocolError, match="not finite"):
         decode_images(encode_images(header, pictures))
 

@@ -1,4 +1,6 @@
-"""What clients of the original FlightGoggles get of modalities and shutters that they do not know."""
+"""What clients of the original FlightGoggles get of modalities and shutters that they do not
+know.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.support.flightgoggles import FISHEYE, FRONT, ask, drawing, golden, message_of, pose_at, strict_read, view
+from tests.support.flightgoggles import (
+    FISHEYE,
+    FRONT,
+    ask,
+    drawing,
+    golden,
+    message_of,
+    pose_at,
+    strict_read,
+    view,
+)
 from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.types import (
     BoolArray,
@@ -19,7 +31,12 @@ from vil_bridge.core.types import (
     Modality,
     RenderedImage,
 )
-from vil_renderer.colour_views import depth_to_grey, flow_to_colour, ids_to_colour, normals_to_colour
+from vil_renderer.colour_views import (
+    depth_to_grey,
+    flow_to_colour,
+    ids_to_colour,
+    normals_to_colour,
+)
 from vil_renderer.flightgoggles.codec import (
     decode_images,
     decode_pose,
@@ -37,10 +54,14 @@ def stranger(version: int, **camera: Any) -> PoseMessage:
     return message
 
 
-def for_stranger(message: PoseMessage, draw: ImageArray, valid: BoolArray | None = None) -> tuple[ImageArray, int]:
+def for_stranger(
+    message: PoseMessage, draw: ImageArray, valid: BoolArray | None = None
+) -> tuple[ImageArray, int]:
     """What the strict reader of v3 gets, and the channels that were announced."""
     (one,), _ = read_pose(message)
-    header, pictures = write_answer(message, (one,), RenderedRequest((RenderedImage(one, draw, valid),)), 1)
+    header, pictures = write_answer(
+        message, (one,), RenderedRequest((RenderedImage(one, draw, valid),)), 1
+    )
     told, (pixels,) = strict_read(3, [bytes(frame) for frame in encode_images(header, pictures)])
     return pixels, told["channels"][0]
 
@@ -57,7 +78,13 @@ def test_a_lens_is_more_than_an_original_renderer_can_draw() -> None:
 
 @pytest.mark.parametrize(
     ("shader", "modality"),
-    [(0, Modality.INSTANCE), (1, Modality.SEMANTIC), (2, Modality.DEPTH), (4, Modality.NORMALS), (6, Modality.FLOW)],
+    [
+        (0, Modality.INSTANCE),
+        (1, Modality.SEMANTIC),
+        (2, Modality.DEPTH),
+        (4, Modality.NORMALS),
+        (6, Modality.FLOW),
+    ],
 )
 def test_strangers_get_three_bytes_per_pixel(shader: int, modality: Modality) -> None:
     message = stranger(3, outputShaderType=shader)
@@ -75,7 +102,9 @@ def test_strangers_get_three_bytes_per_pixel(shader: int, modality: Modality) ->
     assert np.array_equal(pixels, views[shader]())
 
 
-@pytest.mark.parametrize(("percent", "shutter"), [(0.0, 0.0), (0.25, 0.25), (7.0, 1.0), (-1.0, 0.0)])
+@pytest.mark.parametrize(
+    ("percent", "shutter"), [(0.0, 0.0), (0.25, 0.25), (7.0, 1.0), (-1.0, 0.0)]
+)
 def test_motion_blur_of_v3_is_a_shutter(percent: float, shutter: float) -> None:
     (one,), _ = read_pose(stranger(3, motionBlurPercent=percent))
     assert one.camera.effects == Effects(shutter=shutter)
@@ -88,7 +117,10 @@ def test_our_shutter_is_the_motion_blur_of_v3() -> None:
 
 def test_the_shaders_asked_of_an_original_renderer() -> None:
     cameras = message_of(ask(1, [view(modality=modality) for modality in Modality])).cameras
-    asked = {modality: camera.outputShaderType for modality, camera in zip(Modality, cameras, strict=True)}
+    asked = {
+        modality: camera.outputShaderType
+        for modality, camera in zip(Modality, cameras, strict=True)
+    }
     assert asked == {
         Modality.RGB: -1,
         Modality.GRAY: 5,
@@ -106,7 +138,11 @@ def test_the_shaders_asked_of_an_original_renderer() -> None:
 
 
 def test_each_id_has_a_colour_of_its_own() -> None:
-    colours = ids_to_colour(np.arange(65536, dtype=np.uint16).reshape(256, 256)).reshape(-1, 3).astype(np.int64)
+    colours = (
+        ids_to_colour(np.arange(65536, dtype=np.uint16).reshape(256, 256))
+        .reshape(-1, 3)
+        .astype(np.int64)
+    )
     assert len({tuple(c) for c in colours.tolist()}) == 65536
     assert colours[0].tolist() == [0, 0, 0]
     assert np.abs(np.diff(colours[:64], axis=0)).max(axis=1).min() > 60, "neighbours differ visibly"
@@ -130,9 +166,13 @@ def test_flow_is_hue_and_brightness(angle_deg: int) -> None:
 def test_normals_and_depth_as_bytes() -> None:
     normals = np.zeros((1, 4, 3), np.float16)
     normals[0, 0], normals[0, 1], normals[0, 2] = (1, 0, 0), (0, -1, 0), (0, 0, -1)
-    assert normals_to_colour(normals).tolist() == [[[255, 128, 128], [128, 0, 128], [128, 128, 0], [128] * 3]]
+    assert normals_to_colour(normals).tolist() == [
+        [[255, 128, 128], [128, 0, 128], [128, 128, 0], [128] * 3]
+    ]
     depth = np.array([[65535, 0, 4096]], np.uint16)
-    assert depth_to_grey(depth).tolist() == [[[255] * 3, [0] * 3, [round(255 * (4096 / 65535) ** 0.25)] * 3]]
+    assert depth_to_grey(depth).tolist() == [
+        [[255] * 3, [0] * 3, [round(255 * (4096 / 65535) ** 0.25)] * 3]
+    ]
 
 
 def test_a_stranger_may_call_a_camera_as_it_likes() -> None:

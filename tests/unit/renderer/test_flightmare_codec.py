@@ -44,10 +44,12 @@ from vil_renderer.flightmare.messages import (
 
 # The minimal exchange of the protocol's description.
 SETTINGS = (
-    b'{"scene_id":1,"vehicles":[{"ID":"quadrotor0","position":[0,0,0],"rotation":[0,0,0,1],"size":[1,1,1],'
+    b'{"scene_id":1,"vehicles":[{"ID":"quadrotor0","position":[0,0,0],"rotation":[0,0,0,'
+    b'1],"size":[1,1,1],'
     b'"cameras":[{"ID":"quadrotor0_0","channels":3,"width":64,"height":48,"fov":90,'
     b'"nearClipPlane":[0.01,0.01,0.01,0.01],"farClipPlane":[1000,100,1000,1000],'
-    b'"T_BC":[0,0,1,0.1,0,1,0,0.3,-1,0,0,0.2,0,0,0,1],"isDepth":false,"enabledLayers":[true,false,false],'
+    b'"T_BC":[0,0,1,0.1,0,1,0,0.3,-1,0,0,0.2,0,0,0,1],"isDepth":false,'
+    b'"enabledLayers":[true,false,false],'
     b'"depthScale":0.2,"outputIndex":0}],"lidars":[],"hasCollisionCheck":true}],"objects":[]}'
 )
 POSE = b'{"frame_id":1,' + SETTINGS.removeprefix(b'{"scene_id":1,')
@@ -65,12 +67,19 @@ def test_the_minimal_exchange() -> None:
     assert settings.stamp is None and pose.stamp == 1
     assert settings.vehicles == pose.vehicles and settings.scene_id == 1
     camera = settings.vehicles[0].cameras[0]
-    assert (camera.width, camera.height, camera.fov, camera.enabledLayers) == (64, 48, 90.0, [True, False, False])
+    assert (camera.width, camera.height, camera.fov, camera.enabledLayers) == (
+        64,
+        48,
+        90.0,
+        [True, False, False],
+    )
     header, parts = decode_answer([FRAME, bytes(9216), bytes(12288)])
     assert isinstance(header, FlightmareHeader) and header.stamp == 1 and len(parts) == 2
     assert decode_answer([b'{"ready":true}']) == (ReadyMessage(ready=True), ())
     assert encode_answer(ReadyMessage(ready=True)) == [b'{"ready":true}']
-    again = FlightmareHeader(frame_id=1, pub_vehicles=[VehicleStateMessage(collision=False, lidar_ranges=[])])
+    again = FlightmareHeader(
+        frame_id=1, pub_vehicles=[VehicleStateMessage(collision=False, lidar_ranges=[])]
+    )
     assert encode_answer(again, [b"picture"]) == [FRAME, b"picture"]
 
 
@@ -79,7 +88,9 @@ def test_what_is_read_is_written_again(body: bytes) -> None:
     topic, written = encode_scene(scene(body))
     assert topic == b"Pose"
     read, was = json.loads(written), json.loads(body)
-    assert {key: read[key] for key in was if key != "vehicles"} == {k: was[k] for k in was if k != "vehicles"}
+    assert {key: read[key] for key in was if key != "vehicles"} == {
+        k: was[k] for k in was if k != "vehicles"
+    }
     assert read["vehicles"] == was["vehicles"]
 
 
@@ -102,10 +113,15 @@ def test_dialects_are_told_apart(dialect: str) -> None:
 
 
 def test_point_clouds_and_collision_checks() -> None:
-    body = b'{"range":[20,10,5],"origin":[1,2,3],"resolution":0.15,"path":"point_clouds_data/","file_name":"default"}'
+    body = (
+        b'{"range":[20,10,5],"origin":[1,2,3],"resolution":0.15,"path":"point_clouds_data/",'
+        b'"file_name":"default"}'
+    )
     asked = PointCloudMessage(range=(20.0, 10.0, 5.0), origin=(1.0, 2.0, 3.0))
     assert decode_request([b"PointCloud", body]) == asked
-    check = CollisionCheckMessage(checked_point=(1.0, 2.0, 3.0), drone_width=0.8, if_start_point=True)
+    check = CollisionCheckMessage(
+        checked_point=(1.0, 2.0, 3.0), drone_width=0.8, if_start_point=True
+    )
     for request in (asked, check):
         assert decode_request(encode_request(request)) == request
     state = CollisionStateMessage(get_msg=True, if_collision=False, new_point=(1.0, 2.0, 3.0))
@@ -206,7 +222,14 @@ def test_every_truncation_is_malformed() -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [[], [b'{"pub_vehicles":[]}'], [b'{"ready":true}', b"x"], [b'{"ready":1}'], [FRAME] * (MAX_PARTS + 1)]
+    "parts",
+    [
+        [],
+        [b'{"pub_vehicles":[]}'],
+        [b'{"ready":true}', b"x"],
+        [b'{"ready":1}'],
+        [FRAME] * (MAX_PARTS + 1),
+    ],
 )
 def test_answers_that_are_none(parts: list[bytes]) -> None:
     with pytest.raises(ProtocolError):

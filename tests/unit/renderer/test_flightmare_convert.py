@@ -1,4 +1,7 @@
-"""Axes, layouts and colours of the Flightmare protocol; the vectors are those of its running client."""
+"""Axes, layouts and colours of the Flightmare protocol.
+
+The vectors are those of its running client.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,12 @@ from vil_renderer.flightmare.config import FlightmareConfig
 from vil_renderer.flightmare.convert import VIEWPOINT, SceneWriter, read_frame
 from vil_renderer.flightmare.convert_renderer import read_scene, write_picture
 from vil_renderer.flightmare.layout import Layer, slots_of
-from vil_renderer.flightmare.messages import Dialect, FlightmareHeader, SceneMessage, VehicleStateMessage
+from vil_renderer.flightmare.messages import (
+    Dialect,
+    FlightmareHeader,
+    SceneMessage,
+    VehicleStateMessage,
+)
 from vil_renderer.flightmare.scenes import our_scene
 
 P = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
@@ -47,11 +55,13 @@ def written(request: RenderRequest, dialect: Dialect = Dialect.MASTER) -> SceneM
     return made.message(made.setup_of(request), request, request.frame_id)
 
 
-# --- axes -------------------------------------------------------------------------------------------
+# --- axes -----------------------------------------------------------------------------------------
 
 
 def test_vectors_of_the_running_client() -> None:
-    position, rotation = pose_to_unity(Transform.of((1, 2, 3), (0, 0, math.sin(0.3), math.cos(0.3))))
+    position, rotation = pose_to_unity(
+        Transform.of((1, 2, 3), (0, 0, math.sin(0.3), math.cos(0.3)))
+    )
     assert position == (1.0, 3.0, 2.0)
     assert rotation == pytest.approx((0.0, -0.29552, 0.0, 0.95534), abs=5e-6)
     T_BC = matrix_to_unity(Transform.of((0.1, 0.2, 0.3), q_from_euler_zyx(-math.pi / 2, 0, 0)))
@@ -73,20 +83,28 @@ def test_rotations_are_those_of_the_swapped_axes() -> None:
     """R_unity = P R P, by matrices."""
     pose = Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(0.5, -0.4, 1.1))
     _, (x, y, z, w) = pose_to_unity(pose)
-    assert Transform.of((0, 0, 0), (x, y, z, w)).rotation() == pytest.approx(P @ pose.rotation() @ P)
+    assert Transform.of((0, 0, 0), (x, y, z, w)).rotation() == pytest.approx(
+        P @ pose.rotation() @ P
+    )
     matrix = np.array(matrix_to_unity(pose)).reshape(4, 4)
     assert matrix[:3, :3] == pytest.approx(P @ pose.rotation() @ P)
 
 
 def test_the_usual_camera_looks_along_the_bodys_x() -> None:
-    T_body_optical = Transform.of((0, 0, 0), q_from_euler_zyx(-math.pi / 2, 0, 0)) @ T_CAMERA_OPTICAL
+    T_body_optical = (
+        Transform.of((0, 0, 0), q_from_euler_zyx(-math.pi / 2, 0, 0)) @ T_CAMERA_OPTICAL
+    )
     right, down, ahead = T_body_optical.rotation().T
     assert ahead == pytest.approx([1, 0, 0]) and right == pytest.approx([0, -1, 0])
     assert down == pytest.approx([0, 0, -1])
-    assert T_CAMERA_OPTICAL.rotation() @ [0, 0, 1] == pytest.approx([0, 1, 0]), "unturned it looks along y"
+    assert T_CAMERA_OPTICAL.rotation() @ [0, 0, 1] == pytest.approx([0, 1, 0]), (
+        "unturned it looks along y"
+    )
 
 
-@pytest.mark.parametrize("values", [[0.0] * 16, [2.0, *[0.0] * 15], np.diag([1.0, 1.0, -1.0, 1.0]).ravel().tolist()])
+@pytest.mark.parametrize(
+    "values", [[0.0] * 16, [2.0, *[0.0] * 15], np.diag([1.0, 1.0, -1.0, 1.0]).ravel().tolist()]
+)
 def test_a_matrix_that_is_no_pose(values: list[float]) -> None:
     with pytest.raises(ProtocolError, match="matrix of a pose"):
         matrix_from_unity(values)
@@ -106,7 +124,9 @@ def test_a_request_comes_out_at_the_other_end(dialect: Dialect) -> None:
     views = (
         view(FRONT, pose=pose_at(1.2, 2.5, 3.1, 0.4, -0.2, 0.1), hide=("d",)),
         view(FRONT, Modality.DEPTH, pose=pose_at(1.2, 2.5, 3.1, 0.4, -0.2, 0.1), hide=("d",)),
-        view(replace(FRONT, name="wall", fov_y_rad=0.7), pose=pose_at(-4.0, 2.0, 3.8, -1.1, 0.3, 0.2)),
+        view(
+            replace(FRONT, name="wall", fov_y_rad=0.7), pose=pose_at(-4.0, 2.0, 3.8, -1.1, 0.3, 0.2)
+        ),
     )
     d = drone("d", pose_at(1.0, 2.0, 3.0, 2.5, 1.2, -0.7))
     message = written(ask(9, views, (d,)), dialect)
@@ -124,24 +144,40 @@ def test_a_request_comes_out_at_the_other_end(dialect: Dialect) -> None:
     assert (actor.name, actor.kind, actor.size_m) == ("d", ActorKind.VEHICLE, (0.35, 0.35, 0.12))
     assert actor.T_world_body.p_m == pytest.approx(d.T_world_body.p_m)
     assert actor.T_world_body.rotation() == pytest.approx(d.T_world_body.rotation())
-    assert by_key["front/depth32"].slot.far_m == (1000.0 if dialect is Dialect.AGILE_AUTONOMY else 100.0)
+    assert by_key["front/depth32"].slot.far_m == (
+        1000.0 if dialect is Dialect.AGILE_AUTONOMY else 100.0
+    )
 
 
-# --- what the client writes -------------------------------------------------------------------------
+# --- what the client writes -----------------------------------------------------------------------
 
 
 def test_keys_of_each_dialect() -> None:
-    request = ask(9, (view(FRONT, Modality.DEPTH), view(FRONT, Modality.INSTANCE)), (drone("d", pose_at(0, 0, 1)),))
-    master, modern, agile = (
-        written(request, dialect) for dialect in (Dialect.MASTER, Dialect.V2022, Dialect.AGILE_AUTONOMY)
+    request = ask(
+        9,
+        (view(FRONT, Modality.DEPTH), view(FRONT, Modality.INSTANCE)),
+        (drone("d", pose_at(0, 0, 1)),),
     )
-    cameras = [next(c for v in message.vehicles for c in v.cameras) for message in (master, modern, agile)]
+    master, modern, agile = (
+        written(request, dialect)
+        for dialect in (Dialect.MASTER, Dialect.V2022, Dialect.AGILE_AUTONOMY)
+    )
+    cameras = [
+        next(c for v in message.vehicles for c in v.cameras) for message in (master, modern, agile)
+    ]
     assert master.frame_id == modern.frame_id == agile.ntime == 9 and agile.frame_id is UNSET
     assert cameras[0].enabledLayers == cameras[1].enabledLayers == [True, True, False]
     assert cameras[0].farClipPlane == [1000.0, 100.0, 1000.0, 1000.0]
-    assert cameras[2].post_processing == ["depth", "object_segment"] and cameras[2].enabledLayers is UNSET
+    assert (
+        cameras[2].post_processing == ["depth", "object_segment"]
+        and cameras[2].enabledLayers is UNSET
+    )
     assert master.objects == agile.objects == modern.dynamic_objects == modern.static_objects == []
-    assert modern.objects is UNSET and modern.object_csv == "/dev/null" and modern.render_offset == (0.0, 0.0, 0.0)
+    assert (
+        modern.objects is UNSET
+        and modern.object_csv == "/dev/null"
+        and modern.render_offset == (0.0, 0.0, 0.0)
+    )
     assert master.scene_id == 2
 
 
@@ -187,19 +223,23 @@ def test_objects_of_2022_are_those_of_the_settings() -> None:
     alone, both = ask(1, (view(FRONT),)), ask(2, (view(FRONT),), (human(0.1, prefab=""),))
     shape = made.setup_of(alone)
     assert made.message(shape, alone).dynamic_objects == []
-    assert made.message(shape, both, 2).dynamic_objects == [], "the program stops at an unknown object"
+    assert made.message(shape, both, 2).dynamic_objects == [], (
+        "the program stops at an unknown object"
+    )
     assert len(made.message(shape, both).dynamic_objects or []) == 4
     assert len(made.message(shape, both, 3).dynamic_objects or []) == 4
 
 
-# --- frames -----------------------------------------------------------------------------------------
+# --- frames ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.wire
 def test_parts_follow_vehicles_cameras_and_layers() -> None:
     with OldClient("event_camera", cameras=2, layers=(True, False, True)) as old:
         old.vehicles.append(old.vehicles[0] | {"ID": "second", "cameras": [], "eventcameras": []})
-        message = decode_request([b"Pose", json.dumps(old.pose(1)).encode().replace(b'"second"', b'"second"')])
+        message = decode_request(
+            [b"Pose", json.dumps(old.pose(1)).encode().replace(b'"second"', b'"second"')]
+        )
     assert isinstance(message, SceneMessage)
     order = [(slot.camera, slot.layer, slot.parts) for slot in slots_of(message.vehicles)]
     both = [(Layer.COLOUR, 1), (Layer.DEPTH, 1), (Layer.FLOW, 1)]
@@ -223,7 +263,9 @@ def test_a_frame_of_another_layout_is_malformed() -> None:
         read_frame(replace_states(header, 2), parts, message.vehicles, request, 77)
     old_depth = [parts[0], bytes(3 * 16 * 8)]
     frame, problems = read_frame(header, old_depth, message.vehicles, request, 77)
-    assert [i.view.key for i in frame.images] == ["front"] and "older than November 2020" in problems[0]
+    assert [i.view.key for i in frame.images] == [
+        "front"
+    ] and "older than November 2020" in problems[0]
 
 
 def replace_states(header: FlightmareHeader, count: int) -> FlightmareHeader:
@@ -235,22 +277,33 @@ def test_a_picture_that_was_not_drawn_as_asked_is_no_frame() -> None:
     (shot,) = read_scene(message, message, 3).requests
     with pytest.raises(RendererError, match="not drawn"):
         write_picture(shot, {})
-    small = draw((replace(shot.view, camera=replace(FRONT, width_px=32)),), ask(3).snapshot).images[0]
+    small = draw((replace(shot.view, camera=replace(FRONT, width_px=32)),), ask(3).snapshot).images[
+        0
+    ]
     with pytest.raises(RendererError, match="another size"):
         write_picture(shot, {shot.view.key: small})
 
 
-# --- colours, scenes, configuration -----------------------------------------------------------------
+# --- colours, scenes, configuration ---------------------------------------------------------------
 
 
 def test_colours_of_instances() -> None:
     """Red, green and blue of the first ids: the bits of 2 id, reversed and dealt out."""
-    expected = {0: (0, 0, 0), 1: (0, 4, 0), 2: (128, 0, 0), 3: (128, 4, 0), 64: (0, 0, 1), 128: (0, 64, 0)}
+    expected = {
+        0: (0, 0, 0),
+        1: (0, 4, 0),
+        2: (128, 0, 0),
+        3: (128, 4, 0),
+        64: (0, 0, 1),
+        128: (0, 64, 0),
+    }
     ids = np.array([list(expected)], np.uint16)
     assert [tuple(c) for c in colours_of_ids(ids)[0].tolist()] == list(expected.values())
     every = np.arange(65536, dtype=np.uint16).reshape(256, 256)
     assert np.array_equal(ids_of_colours(colours_of_ids(every)), every)
-    assert ids_of_colours(np.array([[[0, 32, 0], [7, 7, 7]]], np.uint8)).tolist() == [[0, 0]], "nobody's colours"
+    assert ids_of_colours(np.array([[[0, 32, 0], [7, 7, 7]]], np.uint8)).tolist() == [[0, 0]], (
+        "nobody's colours"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,13 @@ from vil_renderer.embedded.servers.flightmare import FlightmareServer
 from vil_renderer.flightmare.messages import EventCameraMessage
 
 _CAMERA = EventCameraMessage(
-    ID="e", width=CAMERA.width_px, height=CAMERA.height_px, fov=70.0, T_BC=[0.0] * 16, Cp=0.15, Cm=0.15
+    ID="e",
+    width=CAMERA.width_px,
+    height=CAMERA.height_px,
+    fov=70.0,
+    T_BC=[0.0] * 16,
+    Cp=0.15,
+    Cm=0.15,
 )
 
 

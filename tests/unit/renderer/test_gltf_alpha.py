@@ -1,4 +1,7 @@
-"""Alpha of glTF materials as drawn: cut out pixel by pixel, blended by the formula and in the right order."""
+"""Alpha of glTF materials as drawn.
+
+Cut out pixel by pixel, blended by the formula and in the right order.
+"""
 
 from __future__ import annotations
 
@@ -48,37 +51,64 @@ def checks(alpha: Any) -> Any:
     return pixels
 
 
-def textured(file: GltfFile, pixels: Any, factor: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0), **more: Any) -> Any:
-    surface = {"baseColorFactor": factor, "metallicFactor": 0.0, "baseColorTexture": picture_use(file, pixels)}
+def textured(
+    file: GltfFile, pixels: Any, factor: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0), **more: Any
+) -> Any:
+    surface = {
+        "baseColorFactor": factor,
+        "metallicFactor": 0.0,
+        "baseColorTexture": picture_use(file, pixels),
+    }
     return {"pbrMetallicRoughness": surface, **more}
 
 
 def inner(pixels: Any) -> Any:
-    """The picture without the pixels at the edges of its 8 x 8 fields, where filters mix them: (8, 8, 4, 4, c)."""
+    """The picture without the pixels at the edges of its 8 x 8 fields, where filters mix them.
+
+    (8, 8, 4, 4, c).
+    """
     return pixels.reshape(8, 8, 8, 8, -1).swapaxes(1, 2)[:, :, 2:6, 2:6]
 
 
 @pytest.mark.parametrize(
     ("profile", "cutoff", "factor"),
-    [("low", 0.5, 1.0), ("medium", 0.3, 0.5), ("high", 0.5, 1.0), ("low", 0.0, 1.0), ("low", 1.1, 1.0)],
+    [
+        ("low", 0.5, 1.0),
+        ("medium", 0.3, 0.5),
+        ("high", 0.5, 1.0),
+        ("low", 0.0, 1.0),
+        ("low", 1.1, 1.0),
+    ],
 )
-def test_a_mask_cuts_pixel_by_pixel(profile: str, cutoff: float, factor: float, tmp_path: Path) -> None:
+def test_a_mask_cuts_pixel_by_pixel(
+    profile: str, cutoff: float, factor: float, tmp_path: Path
+) -> None:
     file = before_black()
-    add_square(file, textured(file, checks(LEVELS), (1, 1, 1, factor), alphaMode="MASK", alphaCutoff=cutoff))
+    add_square(
+        file,
+        textured(file, checks(LEVELS), (1, 1, 1, factor), alphaMode="MASK", alphaCutoff=cutoff),
+    )
     seen = inner(drawn(tmp_path, file, EVEN, profile)).max(axis=4) > 20
     expected = np.broadcast_to((LEVELS / 255.0 * factor >= cutoff)[:, :, None, None], seen.shape)
     np.testing.assert_array_equal(seen, expected)
 
 
 @pytest.mark.parametrize(
-    ("profile", "movable", "unlit"), [("low", False, True), ("medium", True, False), ("high", False, False)]
+    ("profile", "movable", "unlit"),
+    [("low", False, True), ("medium", True, False), ("high", False, False)],
 )
-def test_the_alpha_of_vertices_cuts_too(profile: str, movable: bool, unlit: bool, tmp_path: Path) -> None:
+def test_the_alpha_of_vertices_cuts_too(
+    profile: str, movable: bool, unlit: bool, tmp_path: Path
+) -> None:
     """From 0 at the bottom to 1 at the top; cut off below 0.75, the upper quarter remains."""
     file = before_black()
     colour = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1]], "f4")
     more = UNLIT if unlit else {}
-    add_square(file, paint(1, 1, 1, alphaMode="MASK", alphaCutoff=0.75, **more), COLOR_0=file.accessor(colour))
+    add_square(
+        file,
+        paint(1, 1, 1, alphaMode="MASK", alphaCutoff=0.75, **more),
+        COLOR_0=file.accessor(colour),
+    )
     red = drawn(tmp_path, file, EVEN, profile, movable=movable)[:, 32, 0] > 20
     assert red[:15].all() and not red[17:].any()
     depth = drawn(tmp_path, file, EVEN, profile, movable=movable, modality=Modality.DEPTH32)[:, 32]
@@ -98,7 +128,9 @@ def test_opaque_materials_ignore_alpha(profile: str, movable: bool, tmp_path: Pa
     ("profile", "movable", "of_vertices"),
     [("low", False, True), ("medium", True, False), ("high", False, False), ("high", True, True)],
 )
-def test_blending_follows_the_formula(profile: str, movable: bool, of_vertices: bool, tmp_path: Path) -> None:
+def test_blending_follows_the_formula(
+    profile: str, movable: bool, of_vertices: bool, tmp_path: Path
+) -> None:
     """In display values, as glTF viewers show it: front alpha + back (1 - alpha)."""
     file = before_black()
     add_square(file, paint(0.5, 0.0, 0.0, **UNLIT), size=2.0, z=-0.5)
@@ -114,7 +146,9 @@ def test_blending_follows_the_formula(profile: str, movable: bool, of_vertices: 
 
 @TWO_WAYS
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
-def test_the_far_ones_are_blended_first(profile: str, order: tuple[int, ...], movable: bool, tmp_path: Path) -> None:
+def test_the_far_ones_are_blended_first(
+    profile: str, order: tuple[int, ...], movable: bool, tmp_path: Path
+) -> None:
     """Three panes of a half, in any order of the file: the nearest one weighs most."""
     file = before_black()
     for which in order:
@@ -128,7 +162,9 @@ def test_still_and_moving_panes_are_sorted_together(tmp_path: Path) -> None:
     objects = []
     for which, movable in enumerate((False, True, False)):
         file = before_black() if which == 2 else GltfFile()
-        add_square(file, paint(*np.eye(3)[which].tolist(), 0.5, alphaMode="BLEND", **UNLIT), size=1.5)
+        add_square(
+            file, paint(*np.eye(3)[which].tolist(), 0.5, alphaMode="BLEND", **UNLIT), size=1.5
+        )
         name = f"pane{which}"
         file.write(tmp_path, f"{name}.glb")
         place = {"p_m": [-0.3 * which, 0, 0], "movable": movable}
@@ -160,7 +196,10 @@ def test_the_back_of_something_translucent_is_drawn_before_its_front(
 
 
 def test_a_translucent_pane_casts_no_shadow_and_a_mask_its_own(tmp_path: Path) -> None:
-    """The sun shines along -x onto a wall; a pane before it, out of the camera's way, hides the sun."""
+    """The sun shines along -x onto a wall.
+
+    A pane before it, out of the camera's way, hides the sun.
+    """
     sun = {**SUNNY, "sun": {"azimuth_deg": 90, "elevation_deg": 30, "light": [0.6, 0.6, 0.6]}}
 
     def wall_with(material: dict[str, Any] | None, alpha: float = 1.0) -> float:
@@ -168,7 +207,9 @@ def test_a_translucent_pane_casts_no_shadow_and_a_mask_its_own(tmp_path: Path) -
         add_square(file, paint(0.8, 0.8, 0.8))
         if material is not None:
             colour = np.tile(np.array([1, 1, 1, alpha], "f4"), (4, 1))
-            node = add_square(file, {**paint(0.8, 0.8, 0.8), **material}, z=1.0, COLOR_0=file.accessor(colour))
+            node = add_square(
+                file, {**paint(0.8, 0.8, 0.8), **material}, z=1.0, COLOR_0=file.accessor(colour)
+            )
             # Above the line of sight, in the way of the sun.
             file.json["nodes"][node]["translation"][1] = 1.0 * np.tan(np.radians(30.0))
             file.json["nodes"][node]["scale"] = [0.6, 0.6, 0.6]

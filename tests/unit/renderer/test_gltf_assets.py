@@ -1,4 +1,7 @@
-"""glTF files that nobody here made: a warehouse, people, a character with clips, two vehicles, a gate."""
+"""glTF files that nobody here made.
+
+A warehouse, people, a character with clips, two vehicles, a gate.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ FILES = {
     "kaykit_rogue": (54, 6377, 1, 76),
     "quad_250": (24, 1488, 6, 0),
 }
-PEOPLE = {"human_female_cmu": (31, 1.60), "human_male_cmu": (31, 1.74), "human_male_fingers": (53, 1.74)}
+PEOPLE = {
+    "human_female_cmu": (31, 1.60),
+    "human_male_cmu": (31, 1.74),
+    "human_male_fingers": (53, 1.74),
+}
 
 
 @cache
@@ -42,7 +49,9 @@ def parts(of: Asset) -> Iterator[tuple[Node, Primitive, Any]]:
 
 
 def corners(of: Asset) -> Any:
-    """Positions of all corners of all triangles in our axes, (m, 3, 3), float64, skins left aside."""
+    """Positions of all corners of all triangles in our axes, (m, 3, 3), float64, skins left
+    aside.
+    """
     found = [(p.p_m.astype(float) @ m[:3, :3].T + m[:3, 3])[p.triangles] for _, p, m in parts(of)]
     return np.concatenate(found)
 
@@ -61,9 +70,13 @@ def test_every_file_loads(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_independent_reader_sees_the_same(name: str) -> None:
-    """Corners of all triangles, texture coordinates and base colours against trimesh's glTF reader."""
+    """Corners of all triangles, texture coordinates and base colours against trimesh's glTF
+    reader.
+    """
     found = asset(name)
-    scene = trimesh.load_scene(data_dir("assets") / f"{name}.glb", process=False, merge_primitives=False)
+    scene = trimesh.load_scene(
+        data_dir("assets") / f"{name}.glb", process=False, merge_primitives=False
+    )
     theirs, their_uv = [], []
     for place in scene.graph.nodes_geometry:
         matrix, key = scene.graph[place]
@@ -77,12 +90,15 @@ def test_an_independent_reader_sees_the_same(name: str) -> None:
     assert ours.shape == expected.shape
     order, their_order = by_place(ours), by_place(expected)
     np.testing.assert_allclose(ours[order], expected[their_order], atol=2e-5)
-    # Triangles in the same place (both sides of a sheet) have no order of their own: compare them all together.
+    # Triangles in the same place (both sides of a sheet) have no order of their own: compare them
+    # all together.
     np.testing.assert_allclose(
         np.sort(our_uv.reshape(-1, 2), 0), np.sort(np.vstack(their_uv).reshape(-1, 2), 0), atol=1e-5
     )
     for part, mesh in (
-        (part, scene.geometry[node.name]) for node, part, _ in parts(found) if node.name in scene.geometry
+        (part, scene.geometry[node.name])
+        for node, part, _ in parts(found)
+        if node.name in scene.geometry
     ):
         factor = mesh.visual.material.baseColorFactor
         if factor is not None:
@@ -110,7 +126,9 @@ def test_warehouse() -> None:
 
 def test_warehouse_with_small_textures() -> None:
     small = load_gltf(data_dir("assets") / "aws_small_warehouse.glb", texture_limit_px=64)
-    sides = {max(p.material.base.texture.pixels.shape) for _, p, _ in parts(small) if p.material.base}
+    sides = {
+        max(p.material.base.texture.pixels.shape) for _, p, _ in parts(small) if p.material.base
+    }
     assert sides and max(sides) <= 64
 
 
@@ -167,7 +185,9 @@ def test_clips_of_the_character_move_its_joints_continuously() -> None:
     for name in ("Idle", "Walking_A", "Running_A", "Jump_Full_Long"):
         clip = found.animations[name]
         times = np.arange(0.0, clip.duration_s, 1 / 60)
-        path = np.array([found.asset_from_node(sample(found, clip, t))[joints, :3, 3] for t in times])
+        path = np.array(
+            [found.asset_from_node(sample(found, clip, t))[joints, :3, 3] for t in times]
+        )
         assert np.isfinite(path).all()
         assert np.ptp(path, axis=0).max() > 0.02, f"{name} does not move"
         # A joint of a character of 2 m is slower than 20 m/s.
@@ -177,7 +197,11 @@ def test_clips_of_the_character_move_its_joints_continuously() -> None:
 def test_walking_begins_where_it_ends() -> None:
     found = asset("kaykit_rogue")
     clip = found.animations["Walking_A"]
-    start, end = (found.asset_from_node(sample(found, clip, t, loop=False)) for t in (0.0, clip.duration_s))
+    start, end = (
+        found.asset_from_node(sample(found, clip, t, loop=False)) for t in (0.0, clip.duration_s)
+    )
     np.testing.assert_allclose(start, end, atol=1e-2)
     again = found.asset_from_node(sample(found, clip, 2.3 * clip.duration_s))
-    np.testing.assert_allclose(again, found.asset_from_node(sample(found, clip, 0.3 * clip.duration_s)), atol=1e-9)
+    np.testing.assert_allclose(
+        again, found.asset_from_node(sample(found, clip, 0.3 * clip.duration_s)), atol=1e-9
+    )

@@ -59,7 +59,9 @@ def test_a_strip_is_its_list(tmp_path: Path) -> None:
         file = GltfFile()
         file.node(mesh=file.mesh(WAVE, indices.astype("u2"), mode=mode))
         found.append(corners(load_gltf(file.write(tmp_path))))
-    np.testing.assert_array_equal(np.sort(found[0].reshape(-1, 9), axis=0), np.sort(found[1].reshape(-1, 9), axis=0))
+    np.testing.assert_array_equal(
+        np.sort(found[0].reshape(-1, 9), axis=0), np.sort(found[1].reshape(-1, 9), axis=0)
+    )
 
 
 def test_quantised_places_are_within_the_quantum(tmp_path: Path) -> None:
@@ -71,7 +73,9 @@ def test_quantised_places_are_within_the_quantum(tmp_path: Path) -> None:
     stored = np.rint((WAVE - low) / size * 65535).astype("<u2")
     place = {"bufferView": file.view(np.pad(stored, ((0, 0), (0, 1))).tobytes(), byteStride=8)}
     described = {"componentType": 5123, "count": 9, "type": "VEC3", "normalized": True}
-    file.json["meshes"][mesh]["primitives"][0]["attributes"]["POSITION"] = file.add("accessors", place | described)
+    file.json["meshes"][mesh]["primitives"][0]["attributes"]["POSITION"] = file.add(
+        "accessors", place | described
+    )
     file.json["extensionsRequired"] = ["KHR_mesh_quantization"]
     file.node(mesh=mesh, translation=low.tolist(), scale=size.tolist())
     plain = GltfFile()
@@ -86,7 +90,9 @@ def test_sparse_is_dense(tmp_path: Path) -> None:
     triangles = np.array(grid_strip()[0], "u2").ravel()
     sparse, dense = GltfFile(), GltfFile()
     mesh = sparse.mesh(WAVE, triangles)
-    accessor = sparse.json["accessors"][sparse.json["meshes"][mesh]["primitives"][0]["attributes"]["POSITION"]]
+    accessor = sparse.json["accessors"][
+        sparse.json["meshes"][mesh]["primitives"][0]["attributes"]["POSITION"]
+    ]
     indices = {"bufferView": sparse.view(np.array([2, 7], "u1").tobytes()), "componentType": 5121}
     values = {"bufferView": sparse.view(changed[[2, 7]].tobytes())}
     accessor["sparse"] = {"count": 2, "indices": indices, "values": values}
@@ -96,7 +102,9 @@ def test_sparse_is_dense(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_texture_without_its_coordinates_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_texture_without_its_coordinates_warns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = GltfFile()
     texture = file.add("textures", {"source": file.image(np.zeros((2, 2, 3)))})
     look = file.add("materials", {"emissiveTexture": {"index": texture, "texCoord": 1}})
@@ -118,12 +126,16 @@ def test_instances_are_nodes(tmp_path: Path) -> None:
     attributes["ROTATION"] = file.accessor(np.rint(q * 32767).astype("<i2"), normalized=True)
     mesh = file.mesh(SQUARE, SQUARE_INDICES, NORMAL=file.accessor(UP))
     own = {"EXT_mesh_gpu_instancing": {"attributes": attributes}}
-    below = file.node(mesh=mesh, translation=[0, 0, 5], scale=[1, -1, 1], extensions=own, name="tree")
+    below = file.node(
+        mesh=mesh, translation=[0, 0, 5], scale=[1, -1, 1], extensions=own, name="tree"
+    )
     file.node(children=[below], translation=[1, 0, 0])
     file.json["extensionsRequired"] = ["EXT_mesh_gpu_instancing"]
     mesh = plain.mesh(SQUARE, SQUARE_INDICES, NORMAL=plain.accessor(UP))
     for k in range(3):
-        plain.node(mesh=mesh, translation=p[k].tolist(), rotation=q[k].tolist(), scale=scale[k].tolist())
+        plain.node(
+            mesh=mesh, translation=p[k].tolist(), rotation=q[k].tolist(), scale=scale[k].tolist()
+        )
     plain.node(children=[0, 1, 2], translation=[0, 0, 5], scale=[1, -1, 1])
     plain.node(children=[3], translation=[1, 0, 0])
     found, expected = (load_gltf(f.write(tmp_path)) for f in (file, plain))
@@ -142,7 +154,10 @@ def test_instances_are_checked(
 
     three, two = np.zeros((3, 3), "f4"), np.ones((2, 3), "f4")
     for file, said in (
-        (instanced(TRANSLATION=three, SCALE=two), r"node 0: attributes of its instances differ in length"),
+        (
+            instanced(TRANSLATION=three, SCALE=two),
+            r"node 0: attributes of its instances differ in length",
+        ),
         (instanced(TRANSLATION=np.zeros((3, 2), "f4")), "holds VEC2, VEC3 belongs there"),
         (instanced(ROTATION=np.zeros((3, 4), "f4")), "a rotation of its instances has no length"),
         (instanced(_ID=three), "are absent"),
@@ -198,14 +213,21 @@ def test_a_skin_at_rest_is_where_its_joints_are(tmp_path: Path) -> None:
 # --- claims ------------------------------------------------------------------------------------
 
 
-def test_what_a_file_uses_and_we_leave_out_is_said_in_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_file_uses_and_we_leave_out_is_said_in_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = GltfFile()
     file.node(mesh=file.mesh())
-    file.json["extensionsUsed"] = ["KHR_materials_iridescence", "VENDOR_secret", "KHR_materials_clearcoat"]
+    file.json["extensionsUsed"] = [
+        "KHR_materials_iridescence",
+        "VENDOR_secret",
+        "KHR_materials_clearcoat",
+    ]
     with caplog.at_level(logging.WARNING):
         load_gltf(file.write(tmp_path))
     assert [record.getMessage() for record in caplog.records] == [
-        "model.glb: extensionsUsed: KHR_materials_iridescence is not supported: thin films have no colours",
+        "model.glb: extensionsUsed: KHR_materials_iridescence is not supported: thin "
+        "films have no colours",
         "model.glb: extensionsUsed: VENDOR_secret is not supported: what it describes is left out",
     ]
 
@@ -236,13 +258,17 @@ def test_pictures_of_other_formats(tmp_path: Path) -> None:
         file = GltfFile()
         Image.fromarray(colour).save(tmp_path / "look.bin", kind, quality=95)
         named = {f"EXT_texture_{kind.lower()}": {"source": file.add("images", {"uri": "look.bin"})}}
-        texture = file.add("textures", {"extensions": named, "source": file.image(np.zeros((2, 2, 3)))})
+        texture = file.add(
+            "textures", {"extensions": named, "source": file.image(np.zeros((2, 2, 3)))}
+        )
         look = {"pbrMetallicRoughness": {"baseColorTexture": {"index": texture}}}
         file.node(mesh=file.mesh(material=file.add("materials", look)))
         file.json["extensionsRequired"] = list(named)
         (part,) = parts(load_gltf(file.write(tmp_path)))
         assert part.material.base is not None
-        np.testing.assert_allclose(part.material.base.texture.pixels.astype(int)[4, 4], (200, 100, 50), atol=8)
+        np.testing.assert_allclose(
+            part.material.base.texture.pixels.astype(int)[4, 4], (200, 100, 50), atol=8
+        )
 
 
 def test_ktx2_is_refused_in_words(tmp_path: Path) -> None:
@@ -250,5 +276,7 @@ def test_ktx2_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "look.ktx2").write_bytes(b"\xabKTX 20\xbb\r\n\x1a\n" + bytes(100))
     texture = file.add("textures", {"source": file.add("images", {"uri": "look.ktx2"})})
     file.node(mesh=file.mesh(material=file.add("materials", {"normalTexture": {"index": texture}})))
-    with pytest.raises(AssetError, match=r"image 0: a KTX2 texture is not read\. Convert it to PNG or JPEG"):
+    with pytest.raises(
+        AssetError, match=r"image 0: a KTX2 texture is not read\. Convert it to PNG or JPEG"
+    ):
         load_gltf(file.write(tmp_path))

@@ -1,4 +1,7 @@
-"""Finishes of glTF materials as drawn: mirror, varnish, fibres, glass, glow, and maps with coordinates of their own."""
+"""Finishes of glTF materials as drawn.
+
+Mirror, varnish, fibres, glass, glow, and maps with coordinates of their own.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,16 @@ from vil_renderer.embedded.lighting.baked import store
 pytestmark = pytest.mark.gl
 
 K = "KHR_materials_"
-GLOSS: dict[str, Any] = {"baseColorFactor": [0.3, 0.2, 0.1, 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.4}
+GLOSS: dict[str, Any] = {
+    "baseColorFactor": [0.3, 0.2, 0.1, 1.0],
+    "metallicFactor": 0.0,
+    "roughnessFactor": 0.4,
+}
 
 
-def seen(folder: Path, material: dict[str, Any], profile: str = "high", light: Any = EVEN, **more: Any) -> Any:
+def seen(
+    folder: Path, material: dict[str, Any], profile: str = "high", light: Any = EVEN, **more: Any
+) -> Any:
     """The linear light of the middle of a square of a material."""
     file = GltfFile()
     add_square(file, material)
@@ -40,7 +49,10 @@ def seen(folder: Path, material: dict[str, Any], profile: str = "high", light: A
 
 
 def with_finish(pbr: dict[str, Any] = GLOSS, **extensions: Any) -> dict[str, Any]:
-    return {"pbrMetallicRoughness": pbr, "extensions": {K + name: value for name, value in extensions.items()}}
+    return {
+        "pbrMetallicRoughness": pbr,
+        "extensions": {K + name: value for name, value in extensions.items()},
+    }
 
 
 # --- glow --------------------------------------------------------------------------------------
@@ -56,13 +68,19 @@ def test_emissive_strength_scales_linear_light(strength: float, tmp_path: Path) 
 
 
 @WAYS
-def test_unlit_shows_its_colour_whatever_the_light(profile: str, movable: bool, tmp_path: Path) -> None:
+def test_unlit_shows_its_colour_whatever_the_light(
+    profile: str, movable: bool, tmp_path: Path
+) -> None:
     """Neither sun nor glow change it; the colours of vertices do."""
     file = GltfFile()
     look = paint(0.4, 0.2, 0.1, emissiveFactor=[1, 1, 1], extensions={K + "unlit": {}})
     half = file.accessor(np.tile(np.array([0.5, 0.5, 0.5], "f4"), (4, 1)))
     add_square(file, look, COLOR_0=half)
-    expected = to_display([0.2, 0.1, 0.05]) if profile != "low" else 255 * np.array([0.2, 0.1, 0.05]) ** (1 / 2.2)
+    expected = (
+        to_display([0.2, 0.1, 0.05])
+        if profile != "low"
+        else 255 * np.array([0.2, 0.1, 0.05]) ** (1 / 2.2)
+    )
     for light in (EVEN, SUNNY):
         found = middle(drawn(tmp_path, file, light, profile, movable=movable))
         np.testing.assert_allclose(found, expected, atol=2.5)
@@ -78,17 +96,24 @@ def test_the_default_index_of_refraction_changes_nothing(tmp_path: Path) -> None
 
 
 def test_the_mirror_grows_with_the_index_of_refraction(tmp_path: Path) -> None:
-    """Face on, even light of 0.5: a share f0 (1 - rough / 2) of it is mirrored, besides a rim that all have."""
+    """Face on, even light of 0.5.
+
+    A share f0 (1 - rough / 2) of it is mirrored, besides a rim that all have.
+    """
     rough = GLOSS["roughnessFactor"]
 
     def mirrored(n: float, **specular: Any) -> Any:
-        return seen(tmp_path, with_finish(ior={"ior": n}, specular=specular)) - 0.5 * np.array([0.3, 0.2, 0.1])
+        return seen(tmp_path, with_finish(ior={"ior": n}, specular=specular)) - 0.5 * np.array(
+            [0.3, 0.2, 0.1]
+        )
 
     for n in (1.5, 2.0, 3.0):
         f0 = ((n - 1) / (n + 1)) ** 2
         np.testing.assert_allclose(mirrored(n), 0.5 * f0 * (1 - rough / 2), atol=0.006)
     tinted = mirrored(3.0, specularColorFactor=[1.0, 0.5, 0.0], specularFactor=0.5)
-    np.testing.assert_allclose(tinted, 0.5 * 0.25 * 0.5 * np.array([1, 0.5, 0]) * (1 - rough / 2), atol=0.006)
+    np.testing.assert_allclose(
+        tinted, 0.5 * 0.25 * 0.5 * np.array([1, 0.5, 0]) * (1 - rough / 2), atol=0.006
+    )
     np.testing.assert_allclose(mirrored(2.0, specularFactor=0.0), 0.0, atol=0.004)
 
 
@@ -104,12 +129,17 @@ def test_specular_maps_are_factors(tmp_path: Path) -> None:
     np.testing.assert_allclose(shown(half_weight, "specularTexture"), expected, atol=0.004)
     colour = np.full((4, 4, 3), (255, 188, 0), np.uint8)
     factor = to_linear([255, 188, 0]).tolist()
-    expected = seen(tmp_path, with_finish(ior={"ior": 3.0}, specular={"specularColorFactor": factor}))
+    expected = seen(
+        tmp_path, with_finish(ior={"ior": 3.0}, specular={"specularColorFactor": factor})
+    )
     np.testing.assert_allclose(shown(colour, "specularColorTexture"), expected, atol=0.004)
 
 
 def test_specular_glossiness_is_the_same_metal(tmp_path: Path) -> None:
-    """A metal, written in either workflow, with the sun's highlight; and its maps against its factors."""
+    """A metal, written in either workflow, with the sun's highlight.
+
+    And its maps against its factors.
+    """
     gold, rough = [0.9, 0.6, 0.3], 0.5
     metal = {"baseColorFactor": [*gold, 1.0], "metallicFactor": 1.0, "roughnessFactor": rough}
     expected = seen(tmp_path, {"pbrMetallicRoughness": metal}, light=SUNNY)
@@ -136,7 +166,9 @@ def test_varnish_mirrors_over_what_it_covers(tmp_path: Path) -> None:
         found = seen(tmp_path, with_finish({**GLOSS, "roughnessFactor": 0.9}, clearcoat=coat))
         expected = bare * (1 - 0.04 * factor) + factor * 0.5 * 0.04 * (1 - 0.5 * rough)
         np.testing.assert_allclose(found, expected, atol=0.006)
-    none = seen(tmp_path, with_finish({**GLOSS, "roughnessFactor": 0.9}, clearcoat={"clearcoatFactor": 0.0}))
+    none = seen(
+        tmp_path, with_finish({**GLOSS, "roughnessFactor": 0.9}, clearcoat={"clearcoatFactor": 0.0})
+    )
     np.testing.assert_allclose(none, bare, atol=1e-6)
 
 
@@ -149,22 +181,33 @@ def test_varnish_maps_are_factors(tmp_path: Path) -> None:
         return to_linear(middle(drawn(tmp_path, file, SUNNY, "high")))
 
     half = np.full((4, 4, 3), (128, 0, 0), np.uint8)
-    expected = seen(tmp_path, with_finish(base, clearcoat={"clearcoatFactor": 128 / 255}), light=SUNNY)
-    np.testing.assert_allclose(shown("clearcoatTexture", half, clearcoatFactor=1.0), expected, atol=0.004)
+    expected = seen(
+        tmp_path, with_finish(base, clearcoat={"clearcoatFactor": 128 / 255}), light=SUNNY
+    )
+    np.testing.assert_allclose(
+        shown("clearcoatTexture", half, clearcoatFactor=1.0), expected, atol=0.004
+    )
     half = np.full((4, 4, 3), (0, 128, 0), np.uint8)
     coat = {"clearcoatFactor": 1.0, "clearcoatRoughnessFactor": 0.8 * 128 / 255}
     expected = seen(tmp_path, with_finish(base, clearcoat=coat), light=SUNNY)
-    found = shown("clearcoatRoughnessTexture", half, clearcoatFactor=1.0, clearcoatRoughnessFactor=0.8)
+    found = shown(
+        "clearcoatRoughnessTexture", half, clearcoatFactor=1.0, clearcoatRoughnessFactor=0.8
+    )
     np.testing.assert_allclose(found, expected, atol=0.004)
     flat = np.full((4, 4, 3), (128, 128, 255), np.uint8)
     expected = seen(tmp_path, with_finish(base, clearcoat={"clearcoatFactor": 1.0}), light=SUNNY)
-    np.testing.assert_allclose(shown("clearcoatNormalTexture", flat, clearcoatFactor=1.0), expected, atol=0.004)
+    np.testing.assert_allclose(
+        shown("clearcoatNormalTexture", flat, clearcoatFactor=1.0), expected, atol=0.004
+    )
 
 
 def test_fibres_shine_aside_and_take_from_what_is_below(tmp_path: Path) -> None:
     matt = {**GLOSS, "roughnessFactor": 1.0}
     sheen = {"sheenColorFactor": [0.8, 0.0, 0.0], "sheenRoughnessFactor": 0.5}
-    bare, face_on = seen(tmp_path, with_finish(matt, ior={})), seen(tmp_path, with_finish(matt, sheen=sheen))
+    bare, face_on = (
+        seen(tmp_path, with_finish(matt, ior={})),
+        seen(tmp_path, with_finish(matt, sheen=sheen)),
+    )
     aside = seen(tmp_path, with_finish(matt, sheen=sheen), ypr_deg=[75.0, 0.0, 0.0])
     bare_aside = seen(tmp_path, with_finish(matt, ior={}), ypr_deg=[75.0, 0.0, 0.0])
     gained, lost = aside - bare_aside, bare_aside - aside
@@ -183,26 +226,43 @@ def test_sheen_maps_are_factors(tmp_path: Path) -> None:
     pixels = np.full((4, 4, 4), (188, 255, 255, 128), np.uint8)
     use = picture_use(file, pixels)
     sheen: dict[str, Any] = {"sheenColorFactor": [1, 1, 1], "sheenRoughnessFactor": 1.0}
-    add_square(file, with_finish(matt, sheen={**sheen, "sheenColorTexture": use, "sheenRoughnessTexture": use}))
+    add_square(
+        file,
+        with_finish(matt, sheen={**sheen, "sheenColorTexture": use, "sheenRoughnessTexture": use}),
+    )
     found = to_linear(middle(drawn(tmp_path, file, SUNNY, "high")))
-    same = {"sheenColorFactor": to_linear([188, 255, 255]).tolist(), "sheenRoughnessFactor": 128 / 255}
-    np.testing.assert_allclose(found, seen(tmp_path, with_finish(matt, sheen=same), light=SUNNY), atol=0.006)
+    same = {
+        "sheenColorFactor": to_linear([188, 255, 255]).tolist(),
+        "sheenRoughnessFactor": 128 / 255,
+    }
+    np.testing.assert_allclose(
+        found, seen(tmp_path, with_finish(matt, sheen=same), light=SUNNY), atol=0.006
+    )
 
 
 # --- glass -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("profile", "movable", "volume"), [("low", False, True), ("medium", True, True), ("medium", False, False)]
+    ("profile", "movable", "volume"),
+    [("low", False, True), ("medium", True, True), ("medium", False, False)],
 )
-def test_glass_filters_what_is_behind(profile: str, movable: bool, volume: bool, tmp_path: Path) -> None:
+def test_glass_filters_what_is_behind(
+    profile: str, movable: bool, volume: bool, tmp_path: Path
+) -> None:
     """Light that passes is multiplied with base colour and tint, in linear values."""
     file = GltfFile()
     add_square(file, paint(0.8, 0.8, 0.8, extensions={K + "unlit": {}}), z=-0.5, size=2.0)
-    glass = with_finish(paint(0.5, 1.0, 0.25)["pbrMetallicRoughness"], transmission={"transmissionFactor": 1.0})
+    glass = with_finish(
+        paint(0.5, 1.0, 0.25)["pbrMetallicRoughness"], transmission={"transmissionFactor": 1.0}
+    )
     tint = np.ones(3)
     if volume:
-        through = {"thicknessFactor": 2.0, "attenuationDistance": 1.0, "attenuationColor": [0.9, 0.5, 1.0]}
+        through = {
+            "thicknessFactor": 2.0,
+            "attenuationDistance": 1.0,
+            "attenuationColor": [0.9, 0.5, 1.0],
+        }
         glass["extensions"][K + "volume"] = through
         tint = np.array([0.81, 0.25, 1.0])
     add_square(file, glass)
@@ -218,7 +278,9 @@ def test_glass_that_lets_nothing_through_is_paint(profile: str, tmp_path: Path) 
     file = GltfFile()
     add_square(file, paint(1, 0, 0), z=-0.5, size=2.0)
     black = picture_use(file, np.zeros((4, 4, 3), np.uint8))
-    add_square(file, with_finish(transmission={"transmissionFactor": 1.0, "transmissionTexture": black}))
+    add_square(
+        file, with_finish(transmission={"transmissionFactor": 1.0, "transmissionTexture": black})
+    )
     found = to_linear(middle(drawn(tmp_path, file, EVEN, profile)))
     np.testing.assert_allclose(found, bare, atol=0.004)
 
@@ -226,7 +288,11 @@ def test_glass_that_lets_nothing_through_is_paint(profile: str, tmp_path: Path) 
 # --- coordinates -------------------------------------------------------------------------------
 
 QUADRANTS = np.zeros((64, 64, 3), np.uint8)
-QUADRANTS[:32, :32], QUADRANTS[:32, 32:], QUADRANTS[32:, :32] = (250, 40, 40), (40, 250, 40), (40, 40, 250)
+QUADRANTS[:32, :32], QUADRANTS[:32, 32:], QUADRANTS[32:, :32] = (
+    (250, 40, 40),
+    (40, 250, 40),
+    (40, 40, 250),
+)
 TRANSFORM: dict[str, Any] = {"offset": [0.25, 0.1], "rotation": 0.7, "scale": [1.5, -0.5]}
 
 
@@ -246,9 +312,14 @@ def test_a_transform_is_the_same_as_transformed_coordinates(
     pictures = []
     for transformed in (False, True):
         file = GltfFile()
-        more: dict[str, Any] = {"extensions": {"KHR_texture_transform": TRANSFORM}} if transformed else {}
+        more: dict[str, Any] = (
+            {"extensions": {"KHR_texture_transform": TRANSFORM}} if transformed else {}
+        )
         look: dict[str, Any] = {
-            "pbrMetallicRoughness": {"metallicFactor": 0.0, "baseColorTexture": picture_use(file, QUADRANTS, **more)}
+            "pbrMetallicRoughness": {
+                "metallicFactor": 0.0,
+                "baseColorTexture": picture_use(file, QUADRANTS, **more),
+            }
         }
         if own:
             # No light of its own, but a map with other coordinates.
@@ -264,10 +335,16 @@ def test_a_transform_is_the_same_as_transformed_coordinates(
 
 
 @pytest.mark.parametrize(
-    ("profile", "movable", "mirror"), [("low", False, True), ("medium", True, True), ("high", False, False)]
+    ("profile", "movable", "mirror"),
+    [("low", False, True), ("medium", True, True), ("high", False, False)],
 )
-def test_maps_have_coordinates_of_their_own(profile: str, movable: bool, mirror: bool, tmp_path: Path) -> None:
-    """Glow by the second coordinates, over black by the first: the same as glow by the first alone."""
+def test_maps_have_coordinates_of_their_own(
+    profile: str, movable: bool, mirror: bool, tmp_path: Path
+) -> None:
+    """Glow by the second coordinates, over black by the first.
+
+    The same as glow by the first alone.
+    """
     other = (np.asarray(SQUARE_UV) * 2 - 0.3).astype("f4")
     sampler = {"wrapS": 33648, "wrapT": 33648} if mirror else None
     pictures = []
@@ -293,13 +370,22 @@ def test_second_coordinates_follow_their_vertices_into_baked_light(
     monkeypatch.setattr(store, "RECEIVERS", 2000)
     monkeypatch.setattr(store, "RAYS", 16)
     file = GltfFile()
-    surface = {"metallicFactor": 0.0, "baseColorFactor": [0, 0, 0, 1], "baseColorTexture": picture_use(file, QUADRANTS)}
-    glow = {"emissiveTexture": picture_use(file, QUADRANTS, texCoord=1), "emissiveFactor": [1, 1, 1]}
+    surface = {
+        "metallicFactor": 0.0,
+        "baseColorFactor": [0, 0, 0, 1],
+        "baseColorTexture": picture_use(file, QUADRANTS),
+    }
+    glow = {
+        "emissiveTexture": picture_use(file, QUADRANTS, texCoord=1),
+        "emissiveFactor": [1, 1, 1],
+    }
     other = file.accessor((np.asarray(SQUARE_UV) * 2 - 0.3).astype("f4"))
     # Another surface before it, so that the numbers of its vertices change.
     add_square(file, paint(0.5, 0.5, 0.5), z=-0.5, size=3.0)
     add_square(file, {**glow, "pbrMetallicRoughness": surface}, TEXCOORD_1=other)
-    plain, baked = (drawn(tmp_path, file, EVEN, "low", baked=baked).astype(int) for baked in (False, True))
+    plain, baked = (
+        drawn(tmp_path, file, EVEN, "low", baked=baked).astype(int) for baked in (False, True)
+    )
     assert np.percentile(np.abs(255.0 * toned(plain / 255.0) - baked).max(axis=2), 97) <= 3
     assert plain.std(axis=(0, 1)).max() > 40
 
@@ -326,13 +412,19 @@ def test_a_mask_by_the_second_coordinates_cuts_in_all_passes(tmp_path: Path) -> 
 def test_the_nearest_filter_keeps_edges(profile: str, tmp_path: Path) -> None:
     """Two pixels on 64: a step if the sampler says nearest, else a slope."""
     levels = {}
-    for name, sampler in (("nearest", {"magFilter": 9728}), ("linear", {"magFilter": 9729}), ("none", None)):
+    for name, sampler in (
+        ("nearest", {"magFilter": 9728}),
+        ("linear", {"magFilter": 9729}),
+        ("none", None),
+    ):
         file = GltfFile()
         pixels = np.zeros((1, 2, 3), np.uint8)
         pixels[:, 1] = 255
         use = picture_use(file, pixels, {"wrapS": 33071, "wrapT": 33071, **(sampler or {})})
         add_square(
-            file, paint(1, 1, 1, extensions={K + "unlit": {}}) | {"pbrMetallicRoughness": {"baseColorTexture": use}}
+            file,
+            paint(1, 1, 1, extensions={K + "unlit": {}})
+            | {"pbrMetallicRoughness": {"baseColorTexture": use}},
         )
         row = drawn(tmp_path, file, EVEN, profile)[32, :, 0]
         levels[name] = len(np.unique(row))

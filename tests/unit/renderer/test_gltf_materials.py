@@ -23,7 +23,9 @@ from vil_renderer.embedded.assets.model import Material, TextureUse
 RAMP = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
 
 
-def read(file: GltfFile, folder: Path, material: dict[str, Any] | None, limit_px: int | None = None) -> Material:
+def read(
+    file: GltfFile, folder: Path, material: dict[str, Any] | None, limit_px: int | None = None
+) -> Material:
     more = {} if material is None else {"material": file.add("materials", material)}
     file.node(mesh=file.mesh(**more))
     (part,) = load_gltf(file.write(folder), limit_px).nodes[0].primitives
@@ -41,9 +43,16 @@ def encoded(pixels: Any, kind: str = "PNG", **more: Any) -> bytes:
 def test_defaults_of_the_specification(tmp_path: Path, described: dict[str, Any] | None) -> None:
     found = read(GltfFile(), tmp_path, described)
     assert found.base_colour == (1.0, 1.0, 1.0, 1.0)
-    assert (found.metallic, found.roughness, found.alpha, found.alpha_cutoff) == (1.0, 1.0, "opaque", 0.5)
+    assert (found.metallic, found.roughness, found.alpha, found.alpha_cutoff) == (
+        1.0,
+        1.0,
+        "opaque",
+        0.5,
+    )
     assert not found.double_sided and not found.unlit
-    assert found.base is found.normal is found.occlusion is found.emissive is found.metal_rough is None
+    assert (
+        found.base is found.normal is found.occlusion is found.emissive is found.metal_rough is None
+    )
 
 
 def test_everything_a_material_says(tmp_path: Path) -> None:
@@ -71,14 +80,31 @@ def test_everything_a_material_says(tmp_path: Path) -> None:
             "alphaMode": "MASK",
             "alphaCutoff": 0.3,
             "doubleSided": True,
-            "extensions": {"KHR_materials_unlit": {}, "KHR_materials_emissive_strength": {"emissiveStrength": 4}},
+            "extensions": {
+                "KHR_materials_unlit": {},
+                "KHR_materials_emissive_strength": {"emissiveStrength": 4},
+            },
         },
     )
-    assert (found.name, found.base_colour, found.metallic, found.roughness) == ("paint", (0.1, 0.2, 0.3, 0.4), 0.6, 0.7)
-    assert (found.alpha, found.alpha_cutoff, found.double_sided, found.unlit) == ("mask", 0.3, True, True)
+    assert (found.name, found.base_colour, found.metallic, found.roughness) == (
+        "paint",
+        (0.1, 0.2, 0.3, 0.4),
+        0.6,
+        0.7,
+    )
+    assert (found.alpha, found.alpha_cutoff, found.double_sided, found.unlit) == (
+        "mask",
+        0.3,
+        True,
+        True,
+    )
     assert found.emissive_light == (4.0, 2.0, 0.0)
     assert found.base and found.metal_rough and found.normal and found.occlusion and found.emissive
-    assert (found.metal_rough.uv_set, found.normal.strength, found.occlusion.strength) == (1, 0.8, 0.9)
+    assert (found.metal_rough.uv_set, found.normal.strength, found.occlusion.strength) == (
+        1,
+        0.8,
+        0.9,
+    )
     assert found.base.texture.wrap == ("clamp", "mirror")
     assert found.normal.texture.wrap == ("repeat", "repeat")
     assert found.base.texture is found.emissive.texture
@@ -109,13 +135,19 @@ def test_texture_transform(tmp_path: Path) -> None:
 def test_transform_chooses_the_coordinates(tmp_path: Path) -> None:
     file = GltfFile()
     texture = file.add("textures", {"source": file.image(RAMP)})
-    use = {"index": texture, "texCoord": 0, "extensions": {"KHR_texture_transform": {"texCoord": 1}}}
+    use = {
+        "index": texture,
+        "texCoord": 0,
+        "extensions": {"KHR_texture_transform": {"texCoord": 1}},
+    }
     found = read(file, tmp_path, {"emissiveTexture": use}).emissive
     assert found is not None
     assert found.uv_set == 1
 
 
-def test_what_we_cannot_apply_is_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_we_cannot_apply_is_left_out_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = GltfFile()
     dds = file.add("textures", {"extensions": {"MSFT_texture_dds": {"source": 0}}})
     far = file.add("textures", {"source": file.image(RAMP)})
@@ -129,13 +161,19 @@ def test_what_we_cannot_apply_is_left_out_with_a_warning(tmp_path: Path, caplog:
 
 def test_pictures_in_files(tmp_path: Path) -> None:
     (tmp_path / "looks").mkdir()
-    (tmp_path / "looks" / "red paint.jpg").write_bytes(encoded(np.full((8, 8, 3), (200, 0, 0), np.uint8), "JPEG"))
+    (tmp_path / "looks" / "red paint.jpg").write_bytes(
+        encoded(np.full((8, 8, 3), (200, 0, 0), np.uint8), "JPEG")
+    )
     file = GltfFile()
     image = file.add("images", {"uri": "looks/red%20paint.jpg"})
     texture = file.add("textures", {"source": image})
-    found = read(file, tmp_path, {"pbrMetallicRoughness": {"baseColorTexture": {"index": texture}}}).base
+    found = read(
+        file, tmp_path, {"pbrMetallicRoughness": {"baseColorTexture": {"index": texture}}}
+    ).base
     assert found is not None
-    np.testing.assert_allclose(found.texture.pixels.astype(int), np.tile((200, 0, 0), (8, 8, 1)), atol=3)
+    np.testing.assert_allclose(
+        found.texture.pixels.astype(int), np.tile((200, 0, 0), (8, 8, 1)), atol=3
+    )
     assert found.texture.name == "looks/red%20paint.jpg"
 
 
@@ -186,7 +224,9 @@ def test_a_picture_of_billions_of_pixels_is_refused_unread() -> None:
         decode_image(bytes(data), "look.glb: image 3")
 
 
-@pytest.mark.parametrize("data", [b"", b"GIF89a" + bytes(40), encoded(RAMP)[:50], encoded(RAMP)[:-20] + bytes(8)])
+@pytest.mark.parametrize(
+    "data", [b"", b"GIF89a" + bytes(40), encoded(RAMP)[:50], encoded(RAMP)[:-20] + bytes(8)]
+)
 def test_broken_pictures_are_refused(data: bytes) -> None:
     with pytest.raises(AssetError, match=r"look\.glb: image 3: "):
         decode_image(data, "look.glb: image 3")
@@ -212,7 +252,11 @@ def test_gltf_text_with_a_picture_in_a_data_uri(tmp_path: Path) -> None:
 def wide_png(width_px: int, height_px: int, *, pixels: bool = False) -> bytes:
     """A black picture of one bit a pixel, or its header alone."""
     rows = zlib.compress(bytes((1 + width_px // 8) * height_px) if pixels else b"")
-    chunks = (b"IHDR" + struct.pack(">IIBBBBB", width_px, height_px, 1, 0, 0, 0, 0), b"IDAT" + rows, b"IEND")
+    chunks = (
+        b"IHDR" + struct.pack(">IIBBBBB", width_px, height_px, 1, 0, 0, 0, 0),
+        b"IDAT" + rows,
+        b"IEND",
+    )
     framed = (struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks)
     return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
 
@@ -229,13 +273,20 @@ def test_pictures_that_would_take_too_much_are_refused_before_one_is_decoded(
     file = GltfFile()
     data = wide_png(8192, 8192)
     for k in range(64):
-        source = file.add("images", {"bufferView": file.view(data), "mimeType": "image/png", "name": f"wall{k}"})
+        source = file.add(
+            "images", {"bufferView": file.view(data), "mimeType": "image/png", "name": f"wall{k}"}
+        )
         file.add("textures", {"source": source})
-    with pytest.raises(AssetError, match=r"model.glb: image 21 \(wall21\): 8192 x 8192 pixels: .* 1,024 MiB .* Scale"):
+    with pytest.raises(
+        AssetError,
+        match=r"model.glb: image 21 \(wall21\): 8192 x 8192 pixels: .* 1,024 MiB .* Scale",
+    ):
         read(file, tmp_path, {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}})
 
 
-def test_a_scene_has_one_budget_for_all_its_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scene_has_one_budget_for_all_its_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(images, "MAX_PICTURES_BYTES", 3 * 48 + 1)
     surface = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
     budget = images.PictureBudget()

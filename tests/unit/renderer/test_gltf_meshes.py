@@ -26,7 +26,10 @@ def shown(file: GltfFile, mesh: int, folder: Path) -> Primitive:
 
 
 def corners(part: Primitive) -> list[list[list[float]]]:
-    """Corner positions of each triangle, begun at its least corner, sorted: what does not depend on numbering."""
+    """Corner positions of each triangle, begun at its least corner, sorted.
+
+    What does not depend on numbering.
+    """
     found = []
     for triangle in part.p_m[part.triangles].tolist():
         start = triangle.index(min(triangle))
@@ -41,7 +44,9 @@ TWO = [[[0, 0, 0], [1, 0, 0], [1, 1, 0]], [[0, 0, 0], [1, 1, 0], [0, 1, 0]]]
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4"])
 def test_indices_of_every_type(tmp_path: Path, dtype: str) -> None:
     file = GltfFile()
-    part = shown(file, file.mesh(SQUARE, SQUARE_INDICES.astype(dtype), NORMAL=file.accessor(UP)), tmp_path)
+    part = shown(
+        file, file.mesh(SQUARE, SQUARE_INDICES.astype(dtype), NORMAL=file.accessor(UP)), tmp_path
+    )
     assert part.triangles.tolist() == [[0, 1, 2], [0, 2, 3]]
     assert part.triangles.dtype == np.uint32
     np.testing.assert_array_equal(part.p_m, SQUARE)
@@ -102,7 +107,9 @@ def test_normals_are_made_unit_and_those_without_length_repaired(tmp_path: Path)
     np.testing.assert_allclose(part.normal, [[0, 0, 1], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
 
 
-@pytest.mark.parametrize(("dtype", "largest"), [("i1", 127), ("u1", 255), ("i2", 32767), ("u2", 65535)])
+@pytest.mark.parametrize(
+    ("dtype", "largest"), [("i1", 127), ("u1", 255), ("i2", 32767), ("u2", 65535)]
+)
 def test_quantised_attributes(tmp_path: Path, dtype: str, largest: int) -> None:
     """KHR_mesh_quantization: integers as they are, or as parts of the largest."""
     file = GltfFile()
@@ -113,7 +120,9 @@ def test_quantised_attributes(tmp_path: Path, dtype: str, largest: int) -> None:
     file.json["extensionsRequired"] = ["KHR_mesh_quantization"]
     part = shown(file, mesh, tmp_path)
     np.testing.assert_array_equal(part.p_m, [[0, 0, 0], [2, 0, 0], [0, 3, 0]])
-    np.testing.assert_allclose(part.uv, np.array([[0, 0], [1, 0], [0, largest // 2 / largest]]), atol=1e-6)
+    np.testing.assert_allclose(
+        part.uv, np.array([[0, 0], [1, 0], [0, largest // 2 / largest]]), atol=1e-6
+    )
 
 
 def test_signed_integers_reach_minus_one_and_no_further(tmp_path: Path) -> None:
@@ -129,8 +138,18 @@ def test_interleaved_vertices(tmp_path: Path) -> None:
     file = GltfFile()
     view = file.view(b"head" + rows.tobytes(), byteStride=32)
     attributes = {}
-    for name, offset, kind in (("POSITION", 4, "VEC3"), ("NORMAL", 16, "VEC3"), ("TEXCOORD_0", 28, "VEC2")):
-        place = {"bufferView": view, "byteOffset": offset, "componentType": 5126, "count": 4, "type": kind}
+    for name, offset, kind in (
+        ("POSITION", 4, "VEC3"),
+        ("NORMAL", 16, "VEC3"),
+        ("TEXCOORD_0", 28, "VEC2"),
+    ):
+        place = {
+            "bufferView": view,
+            "byteOffset": offset,
+            "componentType": 5126,
+            "count": 4,
+            "type": kind,
+        }
         attributes[name] = file.add("accessors", place)
     indices = file.accessor(SQUARE_INDICES)
     file.add("meshes", {"primitives": [{"attributes": attributes, "indices": indices}]})
@@ -146,7 +165,9 @@ def test_sparse_accessors(tmp_path: Path, based: bool) -> None:
     where = file.view(np.array([1, 3], "u2").tobytes())
     values = file.view(np.array([[5, 0, 0], [0, 7, 0]], "f4").tobytes())
     mesh = file.mesh(SQUARE, SQUARE_INDICES, NORMAL=file.accessor(UP))
-    accessor = file.json["accessors"][file.json["meshes"][0]["primitives"][0]["attributes"]["POSITION"]]
+    accessor = file.json["accessors"][
+        file.json["meshes"][0]["primitives"][0]["attributes"]["POSITION"]
+    ]
     if not based:
         del accessor["bufferView"]
     indices = {"bufferView": where, "componentType": 5123}
@@ -168,7 +189,9 @@ def test_sparse_accessors(tmp_path: Path, based: bool) -> None:
 )
 def test_colours(tmp_path: Path, values: Any, more: dict[str, Any], expected: list[int]) -> None:
     file = GltfFile()
-    part = shown(file, file.mesh(SQUARE, SQUARE_INDICES, COLOR_0=file.accessor(values, **more)), tmp_path)
+    part = shown(
+        file, file.mesh(SQUARE, SQUARE_INDICES, COLOR_0=file.accessor(values, **more)), tmp_path
+    )
     assert part.colour is not None
     assert part.colour.tolist() == [expected] * 4
 
@@ -176,7 +199,9 @@ def test_colours(tmp_path: Path, values: Any, more: dict[str, Any], expected: li
 def test_second_texture_coordinates(tmp_path: Path) -> None:
     file = GltfFile()
     second = file.accessor(SQUARE_UV * 3)
-    part = shown(file, file.mesh(SQUARE, NORMAL=file.accessor(UP), TEXCOORD_1=second, mode=6), tmp_path)
+    part = shown(
+        file, file.mesh(SQUARE, NORMAL=file.accessor(UP), TEXCOORD_1=second, mode=6), tmp_path
+    )
     assert part.uv1 is not None
     np.testing.assert_array_equal(part.uv1, SQUARE_UV * 3)
     np.testing.assert_array_equal(part.uv, np.zeros((4, 2)))
@@ -210,7 +235,9 @@ def test_tangents_follow_the_picture(tmp_path: Path, uv: Any, expected: list[flo
 def test_tangents_of_a_turned_texture_and_without_coordinates(tmp_path: Path) -> None:
     file = GltfFile()
     turn = {"extensions": {"KHR_texture_transform": {"rotation": np.pi / 2}}}
-    mesh = file.mesh(SQUARE, mode=6, TEXCOORD_0=file.accessor(SQUARE_UV), material=normal_mapped(file, **turn))
+    mesh = file.mesh(
+        SQUARE, mode=6, TEXCOORD_0=file.accessor(SQUARE_UV), material=normal_mapped(file, **turn)
+    )
     part = shown(file, mesh, tmp_path)
     assert part.tangent is not None
     # u' = v, and v falls along y.
@@ -225,7 +252,11 @@ def test_tangents_of_a_turned_texture_and_without_coordinates(tmp_path: Path) ->
 def test_tangents_of_the_file_are_kept(tmp_path: Path) -> None:
     file = GltfFile()
     given = np.tile(np.array([0, 1, 0, -1], "f4"), (4, 1))
-    attributes = {"NORMAL": file.accessor(UP), "TANGENT": file.accessor(given), "material": normal_mapped(file)}
+    attributes = {
+        "NORMAL": file.accessor(UP),
+        "TANGENT": file.accessor(given),
+        "material": normal_mapped(file),
+    }
     part = shown(file, file.mesh(SQUARE, mode=6, **attributes), tmp_path)
     assert part.tangent is not None
     np.testing.assert_array_equal(part.tangent, given)
@@ -245,7 +276,9 @@ def test_a_mirrored_node_shows_the_outside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scale", [[1, 1, 1], [-1, 1, 1], [1, -1, 1], [-2, 3, 1]])
 def test_the_picture_of_a_mirrored_node_rises_against_v(tmp_path: Path, scale: list[float]) -> None:
-    """u grows along the x axis of the square, v falls along its y axis, wherever the node puts them."""
+    """u grows along the x axis of the square, v falls along its y axis, wherever the node puts
+    them.
+    """
     file = GltfFile()
     place = file.accessor(SQUARE_UV)
     mesh = file.mesh(SQUARE, SQUARE_INDICES, TEXCOORD_0=place, material=normal_mapped(file))
@@ -291,10 +324,18 @@ def test_buffers_in_files_and_in_the_text(tmp_path: Path) -> None:
 
 
 def morphed(folder: Path, **node: Any) -> Primitive:
-    """A square whose two targets raise it and turn its normals; its mesh weighs the first by a half."""
+    """A square whose two targets raise it and turn its normals.
+
+    Its mesh weighs the first by a half.
+    """
     file = GltfFile()
-    raised, turned = np.tile(np.array([0, 0, 2], "f4"), (4, 1)), np.tile(np.array([1, 0, -1], "f4"), (4, 1))
-    mesh = file.mesh(SQUARE, SQUARE_INDICES, NORMAL=file.accessor(np.tile(np.array([0, 0, 1], "f4"), (4, 1))))
+    raised, turned = (
+        np.tile(np.array([0, 0, 2], "f4"), (4, 1)),
+        np.tile(np.array([1, 0, -1], "f4"), (4, 1)),
+    )
+    mesh = file.mesh(
+        SQUARE, SQUARE_INDICES, NORMAL=file.accessor(np.tile(np.array([0, 0, 1], "f4"), (4, 1)))
+    )
     targets = [{"POSITION": file.accessor(raised)}, {"NORMAL": file.accessor(turned)}]
     file.json["meshes"][mesh]["primitives"][0]["targets"] = targets
     file.json["meshes"][mesh]["weights"] = [0.5, 0.0]

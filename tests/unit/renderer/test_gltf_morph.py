@@ -1,4 +1,7 @@
-"""Animated morph targets and mirrored nodes as drawn: against plain files with the targets added."""
+"""Animated morph targets and mirrored nodes as drawn.
+
+Against plain files with the targets added.
+"""
 
 from __future__ import annotations
 
@@ -25,25 +28,42 @@ LEAN = np.array([[0.6, 0, -0.4]] * 4, "f4")
 UP = np.tile(np.array([0, 0, 1], "f4"), (4, 1))
 
 
-def morphed(weights: Any, *, rest: Any = (0.0, 0.0), interpolation: str = "LINEAR", **attributes: Any) -> GltfFile:
-    """A small square that two targets move aside and towards the camera; weights (k, 2) at 0, 1, 2 ... s."""
+def morphed(
+    weights: Any, *, rest: Any = (0.0, 0.0), interpolation: str = "LINEAR", **attributes: Any
+) -> GltfFile:
+    """A small square that two targets move aside and towards the camera.
+
+    Weights (k, 2) at 0, 1, 2 ... s.
+    """
     file = GltfFile()
     look = file.add("materials", paint(0.8, 0.4, 0.2, doubleSided=True))
     skinned = attributes.pop("skinned", False)
     if skinned:
         attributes["JOINTS_0"] = file.accessor(np.zeros((4, 4), "u1"))
         attributes["WEIGHTS_0"] = file.accessor(np.tile(np.array([1, 0, 0, 0], "f4"), (4, 1)))
-    mesh = file.mesh(0.5 * CORNERS, SQUARE_INDICES, material=look, NORMAL=file.accessor(UP), **attributes)
-    targets = [{"POSITION": file.accessor(SIDE), "NORMAL": file.accessor(LEAN)}, {"POSITION": file.accessor(TOWARDS)}]
+    mesh = file.mesh(
+        0.5 * CORNERS, SQUARE_INDICES, material=look, NORMAL=file.accessor(UP), **attributes
+    )
+    targets = [
+        {"POSITION": file.accessor(SIDE), "NORMAL": file.accessor(LEAN)},
+        {"POSITION": file.accessor(TOWARDS)},
+    ]
     file.json["meshes"][mesh]["primitives"][0]["targets"] = targets
     file.json["meshes"][mesh]["weights"] = list(rest)
     node = file.node(mesh=mesh)
     if skinned:
         file.json["nodes"][node]["skin"] = file.add("skins", {"joints": [file.node()]})
     keys = np.arange(len(weights) if interpolation == "LINEAR" else len(weights) // 3, dtype="f4")
-    sampler = {"input": file.accessor(keys), "output": file.accessor(np.asarray(weights, "f4").ravel())}
+    sampler = {
+        "input": file.accessor(keys),
+        "output": file.accessor(np.asarray(weights, "f4").ravel()),
+    }
     channel = {"sampler": 0, "target": {"node": node, "path": "weights"}}
-    described = {"name": "talk", "samplers": [{**sampler, "interpolation": interpolation}], "channels": [channel]}
+    described = {
+        "name": "talk",
+        "samplers": [{**sampler, "interpolation": interpolation}],
+        "channels": [channel],
+    }
     file.add("animations", described)
     return file
 
@@ -53,7 +73,12 @@ def plain(weights: tuple[float, float]) -> GltfFile:
     file = GltfFile()
     look = file.add("materials", paint(0.8, 0.4, 0.2, doubleSided=True))
     p = 0.5 * CORNERS + weights[0] * SIDE + weights[1] * TOWARDS
-    mesh = file.mesh(p, SQUARE_INDICES, material=look, NORMAL=file.accessor((UP + weights[0] * LEAN).astype("f4")))
+    mesh = file.mesh(
+        p,
+        SQUARE_INDICES,
+        material=look,
+        NORMAL=file.accessor((UP + weights[0] * LEAN).astype("f4")),
+    )
     file.node(mesh=mesh)
     return file
 
@@ -62,7 +87,13 @@ def test_weights_of_a_clip(tmp_path: Path) -> None:
     asset = load_gltf(morphed([[0, 0], [1, 0.5], [0, -2]], rest=(0.25, 0.0)).write(tmp_path))
     (node,) = asset.nodes
     np.testing.assert_allclose(node.weights, [0.25, 0.0])
-    for t_s, expected in ((0.0, [0, 0]), (0.5, [0.5, 0.25]), (1.0, [1, 0.5]), (1.5, [0.5, -0.75]), (2.5, [0.5, 0.25])):
+    for t_s, expected in (
+        (0.0, [0, 0]),
+        (0.5, [0.5, 0.25]),
+        (1.0, [1, 0.5]),
+        (1.5, [0.5, -0.75]),
+        (2.5, [0.5, 0.25]),
+    ):
         beyond = morph_weights(asset, asset.animations["talk"], t_s)[0]
         np.testing.assert_allclose(beyond + np.array([0.25, 0.0]), expected, atol=1e-6)
     np.testing.assert_allclose(most_morphed(asset, 0), [0.75, 2.0])
@@ -83,7 +114,9 @@ def test_what_cannot_be_morphed_is_refused(tmp_path: Path) -> None:
     target = file.json["meshes"][0]["primitives"][0]["targets"][0]
     file.json["meshes"][0]["primitives"][0]["targets"] = [target] * 65
     file.json["meshes"][0]["weights"] = []
-    with pytest.raises(AssetError, match=r"65 morph targets that an animation moves; 64 are drawn\. Leave out some"):
+    with pytest.raises(
+        AssetError, match=r"65 morph targets that an animation moves; 64 are drawn\. Leave out some"
+    ):
         load_gltf(file.write(tmp_path))
     file = morphed([[0, 0], [1, 1], [0, 0]])
     file.json["meshes"][0]["primitives"][0]["targets"].pop()
@@ -121,7 +154,9 @@ def test_a_morph_that_leaves_its_place_at_rest_is_still_drawn(tmp_path: Path) ->
     targets = file.json["meshes"][0]["primitives"][0]["targets"]
     targets[0]["POSITION"] = file.accessor(-far)
     file.json["nodes"][0]["translation"] = [0, 5.0, 0]
-    depth = drawn(tmp_path, file, EVEN, "low", t_s=0.99999, animation="talk", modality=Modality.DEPTH32)
+    depth = drawn(
+        tmp_path, file, EVEN, "low", t_s=0.99999, animation="talk", modality=Modality.DEPTH32
+    )
     assert middle(depth.reshape(64, 64, 1)) == pytest.approx(AWAY_M, abs=1e-3)
 
 
@@ -144,12 +179,16 @@ def test_the_flow_of_a_morph(skinned: bool, tmp_path: Path) -> None:
 @pytest.mark.gl
 @pytest.mark.parametrize("movable", [False, True])
 @pytest.mark.parametrize(
-    ("scale", "front"), [((1, 1, 1), True), ((-1, 1, 1), True), ((1, 1, -1), False), ((-1, -1, -1), False)]
+    ("scale", "front"),
+    [((1, 1, 1), True), ((-1, 1, 1), True), ((1, 1, -1), False), ((-1, -1, -1), False)],
 )
 def test_mirrored_nodes_show_their_outside(
     movable: bool, scale: tuple[int, int, int], front: bool, tmp_path: Path
 ) -> None:
-    """Mirrored aside, the square still faces us; mirrored along our line of sight, it turns its back."""
+    """Mirrored aside, the square still faces us.
+
+    Mirrored along our line of sight, it turns its back.
+    """
     file = GltfFile()
     look = file.add("materials", paint(0.8, 0.1, 0.1))
     node = file.node(mesh=file.mesh(CORNERS, SQUARE_INDICES, material=look), scale=list(scale))

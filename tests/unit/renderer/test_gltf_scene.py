@@ -41,13 +41,19 @@ def test_parents_come_first_and_their_transforms_apply(tmp_path: Path) -> None:
     file.node(name="arm", children=[0], rotation=[0, HALF, 0, HALF], scale=[2, 2, 2])
     file.node(name="base", children=[1], translation=[10, 0, 0])
     asset = load_gltf(file.write(tmp_path))
-    assert [(node.name, node.parent) for node in asset.nodes] == [("base", -1), ("arm", 0), ("tip", 1)]
+    assert [(node.name, node.parent) for node in asset.nodes] == [
+        ("base", -1),
+        ("arm", 0),
+        ("tip", 1),
+    ]
     # z is turned to x, doubled, and 10 along x: 12 along the file's x, our y.
     np.testing.assert_allclose(asset.asset_from_node()[2, :3, 3], [0, 12, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [(1, 1, 1), (2, 3, 0.5), (-1, 1, 1), (1, -2, 3), (-1, -2, -3)])
-def test_matrices_become_translation_rotation_scale(tmp_path: Path, scale: tuple[float, float, float]) -> None:
+def test_matrices_become_translation_rotation_scale(
+    tmp_path: Path, scale: tuple[float, float, float]
+) -> None:
     matrix = np.eye(4)
     matrix[:3, :3] = q_to_matrix(q_exp(np.array([0.3, -1.2, 0.7]))) * scale
     matrix[:3, 3] = (4, 5, 6)
@@ -65,7 +71,9 @@ def test_matrices_become_translation_rotation_scale(tmp_path: Path, scale: tuple
         ({"scenes": [{"nodes": [0]}, {"nodes": [2, 1]}], "scene": 1}, ["c", "b"]),
     ],
 )
-def test_only_the_default_scene_is_read(tmp_path: Path, scenes: dict[str, Any], expected: list[str]) -> None:
+def test_only_the_default_scene_is_read(
+    tmp_path: Path, scenes: dict[str, Any], expected: list[str]
+) -> None:
     file = GltfFile()
     for name in "abc":
         file.node(name=name)
@@ -75,16 +83,30 @@ def test_only_the_default_scene_is_read(tmp_path: Path, scenes: dict[str, Any], 
 
 def test_lights(tmp_path: Path) -> None:
     spot = {"type": "spot", "spot": {"innerConeAngle": 0.2, "outerConeAngle": 0.6}, "name": "beam"}
-    lights = [{**spot, "color": [1, 0.5, 0], "intensity": 40, "range": 9}, {"type": "directional"}, {"type": "point"}]
+    lights = [
+        {**spot, "color": [1, 0.5, 0], "intensity": 40, "range": 9},
+        {"type": "directional"},
+        {"type": "point"},
+    ]
     file = GltfFile()
     file.json["extensions"] = {"KHR_lights_punctual": {"lights": lights}}
     for index in range(3):
         file.node(extensions={"KHR_lights_punctual": {"light": index}})
     first, second, third = (node.light for node in load_gltf(file.write(tmp_path)).nodes)
     assert first is not None and second is not None and third is not None
-    assert (first.kind, first.colour, first.intensity, first.range_m) == ("spot", (1.0, 0.5, 0.0), 40.0, 9.0)
+    assert (first.kind, first.colour, first.intensity, first.range_m) == (
+        "spot",
+        (1.0, 0.5, 0.0),
+        40.0,
+        9.0,
+    )
     assert (first.cone_rad, first.name) == ((0.2, 0.6), "beam")
-    assert (second.kind, third.kind, third.range_m, third.intensity) == ("directional", "point", 0.0, 1.0)
+    assert (second.kind, third.kind, third.range_m, third.intensity) == (
+        "directional",
+        "point",
+        0.0,
+        1.0,
+    )
     assert third.cone_rad == pytest.approx((0.0, np.pi / 4))
 
 
@@ -103,13 +125,19 @@ def test_skin_follows_the_reordered_nodes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(part.weights, [[0.5, 0.5, 0, 0]] * len(part.p_m))
 
 
-def skinned(file: GltfFile, joints: int, inverse_bind: int | None = None, **attributes: int) -> None:
+def skinned(
+    file: GltfFile, joints: int, inverse_bind: int | None = None, **attributes: int
+) -> None:
     for _ in range(joints):
         file.node()
     skin: dict[str, Any] = {"joints": list(range(joints))}
     if inverse_bind is not None:
         skin["inverseBindMatrices"] = inverse_bind
-    file.node(name="skinned", mesh=file.mesh(SQUARE, SQUARE_INDICES, **attributes), skin=file.add("skins", skin))
+    file.node(
+        name="skinned",
+        mesh=file.mesh(SQUARE, SQUARE_INDICES, **attributes),
+        skin=file.add("skins", skin),
+    )
 
 
 def rows(*row: float, dtype: str = "f4") -> Any:
@@ -141,9 +169,14 @@ def test_eight_weights_become_the_best_four(tmp_path: Path) -> None:
         (rows(0, 0, 0, 0), {}, [1, 0, 0, 0]),
     ],
 )
-def test_weights_are_normalised(tmp_path: Path, weights: Any, more: dict[str, Any], expected: list[float]) -> None:
+def test_weights_are_normalised(
+    tmp_path: Path, weights: Any, more: dict[str, Any], expected: list[float]
+) -> None:
     file = GltfFile()
-    place = {"JOINTS_0": file.accessor(rows(0, 1, 99, 99, dtype="u1")), "WEIGHTS_0": file.accessor(weights, **more)}
+    place = {
+        "JOINTS_0": file.accessor(rows(0, 1, 99, 99, dtype="u1")),
+        "WEIGHTS_0": file.accessor(weights, **more),
+    }
     skinned(file, 2, **place)
     node = by_name(load_gltf(file.write(tmp_path)))["skinned"]
     (part,) = node.primitives
@@ -157,7 +190,10 @@ def test_inverse_bind_matrices_are_written_by_columns(tmp_path: Path) -> None:
     matrix = np.eye(4, dtype="f4")
     matrix[:3, 3] = (1, 2, 3)
     file = GltfFile()
-    place = {"JOINTS_0": file.accessor(rows(0, 0, 0, 0, dtype="u1")), "WEIGHTS_0": file.accessor(rows(1, 0, 0, 0))}
+    place = {
+        "JOINTS_0": file.accessor(rows(0, 0, 0, 0, dtype="u1")),
+        "WEIGHTS_0": file.accessor(rows(1, 0, 0, 0)),
+    }
     skinned(file, 1, file.accessor(matrix.T.reshape(1, 16).copy()), **place)
     skin = by_name(load_gltf(file.write(tmp_path)))["skinned"].skin
     assert skin is not None
@@ -194,7 +230,9 @@ def at(asset: Asset, t_s: float, loop: bool = False) -> Any:
 
 
 def test_linear_translation(tmp_path: Path) -> None:
-    asset = animated(tmp_path, "translation", "LINEAR", [1, 2, 4], [[0, 0, 0], [1, 2, 3], [5, 2, 3]])
+    asset = animated(
+        tmp_path, "translation", "LINEAR", [1, 2, 4], [[0, 0, 0], [1, 2, 3], [5, 2, 3]]
+    )
     assert asset.animations["clip"].duration_s == 4.0
     for t_s, x in ((0, 0), (1, 0), (1.25, 0.25), (2, 1), (3, 3), (4, 5), (9, 5)):
         assert at(asset, t_s)[0, 3] == pytest.approx(x)
@@ -241,10 +279,14 @@ def test_cubic_rotations_stay_rotations(tmp_path: Path) -> None:
 
 def test_one_key_and_nodes_left_alone(tmp_path: Path) -> None:
     asset = animated(tmp_path, "scale", "LINEAR", [0], [[2, 2, 2]])
-    np.testing.assert_allclose(at(asset, 0.7, loop=True), [[2, 0, 0, 9], [0, 2, 0, 9], [0, 0, 2, 9], [0, 0, 0, 1]])
+    np.testing.assert_allclose(
+        at(asset, 0.7, loop=True), [[2, 0, 0, 9], [0, 2, 0, 9], [0, 0, 2, 9], [0, 0, 0, 1]]
+    )
 
 
-def test_names_of_clips_and_what_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_names_of_clips_and_what_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = textured_square()
     first = file.json["animations"][0]
     weights = {"sampler": 0, "target": {"node": 2, "path": "weights"}}
@@ -252,7 +294,11 @@ def test_names_of_clips_and_what_is_left_out(tmp_path: Path, caplog: pytest.LogC
     file.json["animations"] += [{**first, "name": ""}, {**first, "channels": [weights, nobody]}]
     with caplog.at_level(logging.WARNING):
         clips = load_gltf(file.write(tmp_path)).animations
-    assert {name: len(clip.channels) for name, clip in clips.items()} == {"turn": 1, "animation 1": 1, "turn (2)": 0}
+    assert {name: len(clip.channels) for name, clip in clips.items()} == {
+        "turn": 1,
+        "animation 1": 1,
+        "turn (2)": 0,
+    }
     assert "model.glb: animation 2: channels of weights" in caplog.text
     assert clips["turn (2)"].duration_s == 0.0
 
@@ -268,13 +314,17 @@ def test_a_scene_without_nodes_is_nothing_at_all(tmp_path: Path) -> None:
 def test_channels_of_nodes_outside_the_scene_are_left_out(tmp_path: Path) -> None:
     file = textured_square()
     file.json["nodes"].append({"name": "elsewhere"})
-    file.json["animations"][0]["channels"].append({"sampler": 0, "target": {"node": 3, "path": "rotation"}})
+    file.json["animations"][0]["channels"].append(
+        {"sampler": 0, "target": {"node": 3, "path": "rotation"}}
+    )
     asset = load_gltf(file.write(tmp_path))
     (channel,) = asset.animations["turn"].channels
     assert asset.nodes[channel.node].name == "upper"
 
 
-def test_nodes_below_others_that_a_scene_lists_are_drawn_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_nodes_below_others_that_a_scene_lists_are_drawn_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """As exporters of game assets write it: every node in the list."""
     file = GltfFile()
     file.node(name="wheel", translation=[1, 0, 0], mesh=file.mesh())
@@ -285,10 +335,13 @@ def test_nodes_below_others_that_a_scene_lists_are_drawn_once(tmp_path: Path, ca
     asset = load_gltf(file.write(tmp_path))
     places = {
         node.name: matrix[:3, 3].tolist()
-        for node, matrix in zip(asset.nodes, np.linalg.inv(asset.root) @ asset.asset_from_node(), strict=True)
+        for node, matrix in zip(
+            asset.nodes, np.linalg.inv(asset.root) @ asset.asset_from_node(), strict=True
+        )
     }
     assert places == {"car": [0, 5, 0], "wheel": [1, 5, 0], "hat": [0, 0, 1]}
     assert [record.getMessage() for record in caplog.records] == [
-        "model.glb: scene 0 lists node 0 (wheel), which is not a root: its place below its parent is taken",
+        "model.glb: scene 0 lists node 0 (wheel), which is not a root: its place below "
+        "its parent is taken",
         "model.glb: scene 0 lists node 3 (hat), which is not a root: it is taken for a root",
     ]

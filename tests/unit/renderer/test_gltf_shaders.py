@@ -1,4 +1,7 @@
-"""Shaders of glTF's features: every pair of features compiles, with and without weather, shadow and baked light."""
+"""Shaders of glTF's features.
+
+Every pair of features compiles, with and without weather, shadow and baked light.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,11 @@ FEATURES = (
     ("UNLIT",),
 )
 CLEAR: dict[str, Any] = {}
-STORM: dict[str, Any] = {"air": True, "ground": ("GROUND_WETNESS", "GROUND_SNOW", "GROUND_LEAVES"), "wind": True}
+STORM: dict[str, Any] = {
+    "air": True,
+    "ground": ("GROUND_WETNESS", "GROUND_SNOW", "GROUND_LEAVES"),
+    "wind": True,
+}
 
 
 def fits(features: set[str]) -> bool:
@@ -41,7 +48,12 @@ def test_every_pair_of_features_compiles(shading: int) -> None:
     needs_gl()
     ctx = open_context()
     programs = Programs(ctx)
-    kinds = (("STATIC",), ("STATIC", "LIGHTMAP"), ("INSTANCED", "MORPH=3"), ("SKINNED", "UNTRACKED", "MORPH=3"))
+    kinds = (
+        ("STATIC",),
+        ("STATIC", "LIGHTMAP"),
+        ("INSTANCED", "MORPH=3"),
+        ("SKINNED", "UNTRACKED", "MORPH=3"),
+    )
     outputs = int(PassOutput.COLOUR | PassOutput.FLOW | PassOutput.NORMAL)
     count = 0
     for index, pair in enumerate(combinations(FEATURES, 2)):
@@ -50,7 +62,9 @@ def test_every_pair_of_features_compiles(shading: int) -> None:
             continue
         vertices, *more = kinds[index % len(kinds)]
         for weather in (CLEAR, STORM):
-            options = PassOptions(shading, outputs, shadow=shading > 0, lamps=True, probed=True, **weather)
+            options = PassOptions(
+                shading, outputs, shadow=shading > 0, lamps=True, probed=True, **weather
+            )
             programs.of(options, vertices, (*sorted(features), *more))
             count += 1
         programs.of(PassOptions(0, 0), vertices, (*sorted(features), *more))

@@ -1,4 +1,6 @@
-"""Humans of every convention are recognised by their trees, stand at their hips, and are drawn as humans."""
+"""Humans of every convention are recognised by their trees, stand at their hips, and are drawn
+as humans.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def test_a_tree_without_a_known_name_is_recognised(convention: str) -> None:
     swapped = {"left": "right", "right": "left"}
     for part, bone in wanted.items():
         side, _, name = part.partition("_")
-        assert canonical_bones(mirrored)[f"{swapped[side]}_{name}" if side in swapped else part] == bone
+        assert (
+            canonical_bones(mirrored)[f"{swapped[side]}_{name}" if side in swapped else part]
+            == bone
+        )
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
@@ -56,7 +61,9 @@ def test_every_convention_is_drawn_as_a_human(convention: str) -> None:
     for side in ("left", "right"):
         for part in LIMB_PARTS:
             node = canonical_node(part, side)
-            assert posed.world_from_node[node, :3, 3] == pytest.approx(skeleton.p_m[parts[f"{side}_{part}"]], abs=2e-3)
+            assert posed.world_from_node[node, :3, 3] == pytest.approx(
+                skeleton.p_m[parts[f"{side}_{part}"]], abs=2e-3
+            )
     low, high = points(posed).min(axis=0), points(posed).max(axis=0)
     assert abs(low[2]) < 0.03
     assert 1.6 < high[2] < 1.9
@@ -98,7 +105,9 @@ def test_the_world_has_a_human_whose_root_stays_at_the_origin_at_its_hips() -> N
         world.ingest(replace(frame(t_ns, {}), skeletons=(walking(model, k),)))
     for ahead_ms, walked_m in ((0, 0.20), (50, 0.25), (-100, 0.10)):
         (state,) = world.snapshot(t0_ns + (200 + ahead_ms) * MS).actors
-        assert state.T_world_body.p_m == pytest.approx(ROOM.apply(np.array([walked_m, 0.0, 0.98])), abs=1e-6)
+        assert state.T_world_body.p_m == pytest.approx(
+            ROOM.apply(np.array([walked_m, 0.0, 0.98])), abs=1e-6
+        )
     world.ingest(replace(frame(t0_ns + 210 * MS, {}), skeletons=(walking(model, 2100),)))
     assert world.counters()["rejected/human"] == 1, "20 m in 10 ms"
 
@@ -111,7 +120,9 @@ def test_walls_do_not_see_a_bone_from_the_origin_to_the_hips() -> None:
 
 
 def test_what_has_no_human_tree_is_not_a_human() -> None:
-    chain = SkeletonModel("snake", tuple(f"b{i}" for i in range(9)), tuple(range(-1, 8)), np.full((9, 3), 0.1))
+    chain = SkeletonModel(
+        "snake", tuple(f"b{i}" for i in range(9)), tuple(range(-1, 8)), np.full((9, 3), 0.1)
+    )
     assert not is_human(chain)
     # A dog has the tree of a human, but its legs do not leave the hips away from the spine.
     human_tree = tree_of("xsens", named=False)
@@ -139,7 +150,9 @@ def test_a_rigs_chains_of_controls_are_not_its_legs() -> None:
 
 
 def with_ankles(height_m: float, forward_m: float) -> SkeletonModel:
-    """The tree of Xsens with ankles this high above the floor and toes this far ahead, 2 cm above it."""
+    """The tree of Xsens with ankles this high above the floor and toes this far ahead, 2 cm
+    above it.
+    """
     model = tree_of("xsens")
     parts = canonical_bones(model)
     offsets_m = model.offsets_m.copy()
@@ -183,5 +196,7 @@ def test_a_large_tree_takes_no_longer_than_a_moment() -> None:
     """A thousand bones that hold no human: the number of pairs tried is bounded."""
     rng = np.random.default_rng(3)
     parents = (-1, *(int(rng.integers(max(0, i - 12), i)) for i in range(1, 1000)))
-    tangle = SkeletonModel("tangle", tuple(f"b{i}" for i in range(1000)), parents, rng.normal(size=(1000, 3)))
+    tangle = SkeletonModel(
+        "tangle", tuple(f"b{i}" for i in range(1000)), parents, rng.normal(size=(1000, 3))
+    )
     assert set(canonical_bones(tangle).values()) <= set(range(1000))

@@ -58,7 +58,9 @@ def test_gltf_takes_the_same_way(tmp_path: Path) -> None:
     file.node(mesh=file.mesh(), translation=[1, 2, 3])
     path = file.write(tmp_path, "square.glb")
     np.testing.assert_array_equal(load_asset(path).asset_from_node()[0, :3, 3], [3, 1, 2])
-    np.testing.assert_array_equal(load_asset(path, unit_m=2.0).asset_from_node()[0, :3, 3], [6, 2, 4])
+    np.testing.assert_array_equal(
+        load_asset(path, unit_m=2.0).asset_from_node()[0, :3, 3], [6, 2, 4]
+    )
 
 
 def test_sharp_edges_stay_sharp_where_no_normals_are_written(tmp_path: Path) -> None:
@@ -175,7 +177,9 @@ def test_what_lies_further_up_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     Image.fromarray(RED_TOP).save(tmp_path / "private.png")
     path = written(tmp_path / "model", MTL.replace("../textures/red top.png", "../../private.png"))
-    with pytest.raises(AssetError, match=r"wall\.obj: refers to '\.\./\.\./private\.png', which is not in"):
+    with pytest.raises(
+        AssetError, match=r"wall\.obj: refers to '\.\./\.\./private\.png', which is not in"
+    ):
         load_asset(path)
 
 
@@ -213,7 +217,10 @@ def test_ply_colours_of_faces(tmp_path: Path) -> None:
     assert of_faces[:, 0].tolist() == [[255, 0, 0, 255], [0, 0, 255, 255]] * 6
 
 
-PLY = "ply\nformat ascii 1.0\nelement vertex 3\n{}element face {}\nproperty list uchar int vertex_indices\nend_header\n"
+PLY = (
+    "ply\nformat ascii 1.0\nelement vertex 3\n{}element face {}\nproperty list uchar int "
+    "vertex_indices\nend_header\n"
+)
 XYZ = "property float x\nproperty float y\nproperty float z\n"
 
 
@@ -222,7 +229,13 @@ XYZ = "property float x\nproperty float y\nproperty float z\n"
     [
         (PLY.format(XYZ, 0) + "0 0 0\n" * 3, "3 points and no faces"),
         (
-            PLY.format(XYZ + "".join(f"property float {f}\n" for f in ("f_dc_0", "opacity", "scale_0", "rot_0")), 0),
+            PLY.format(
+                XYZ
+                + "".join(
+                    f"property float {f}\n" for f in ("f_dc_0", "opacity", "scale_0", "rot_0")
+                ),
+                0,
+            ),
             None,
         ),
         (PLY.format(XYZ, 10**9) + "0 0 0\n" * 3, "element face: 1,000,000,000 of them exceed"),
@@ -243,7 +256,9 @@ def test_ply_files_that_are_no_mesh(tmp_path: Path, text: str, reason: str | Non
 
 
 @pytest.mark.parametrize("suffix", ["obj", "stl", "ply", "dae", "glb", "gltf"])
-@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"solid x\nvertex a b c\nendsolid x", b"v 1 2\nf 1 2 3"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00" * 100, b"solid x\nvertex a b c\nendsolid x", b"v 1 2\nf 1 2 3"]
+)
 def test_nonsense_is_refused_by_name(tmp_path: Path, suffix: str, content: bytes) -> None:
     path = tmp_path / f"thing.{suffix}"
     path.write_bytes(content)
@@ -265,7 +280,9 @@ def test_cut_files_are_refused_or_read(tmp_path: Path, suffix: str) -> None:
         assert np.isfinite(placed(asset)[0]).all()
 
 
-MANY = OBJ.replace("mtllib look.mtl\n", "").replace("f 1/1 2/2 3/3\n", "f 1//1 2//1 3//1\nf -1 -2 -3\n")
+MANY = OBJ.replace("mtllib look.mtl\n", "").replace(
+    "f 1/1 2/2 3/3\n", "f 1//1 2//1 3//1\nf -1 -2 -3\n"
+)
 
 
 @pytest.mark.parametrize("kind", ["obj", "stl", "ply", "dae", "text.ply", "text.stl", "hand.obj"])

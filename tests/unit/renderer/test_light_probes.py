@@ -1,4 +1,7 @@
-"""Light around models that move: against a path tracer, on the way from light to dark, and in the picture."""
+"""Light around models that move.
+
+Against a path tracer, on the way from light to dark, and in the picture.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,15 @@ from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import DARK, GREEN, RED, WHITE, baked, inside_out, painted
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.tone_curve import linear, untoned
-from vil_bridge.core.types import ActorKind, ActorState, FloatArray, LampState, Lighting, TrackingState, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    FloatArray,
+    LampState,
+    Lighting,
+    TrackingState,
+    WorldSnapshot,
+)
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.model_light import LightField
@@ -43,13 +54,22 @@ def light_at(levels: FloatArray) -> FloatArray:
 
 
 def two_halves(*, lamps: tuple[Lamp, ...] = (LAMP,)) -> Scene:
-    """A room of 4 m by 2 m by 2 m, its lamp in one half; a wall between them leaves a gap below the ceiling."""
+    """A room of 4 m by 2 m by 2 m, its lamp in one half.
+
+    A wall between them leaves a gap below the ceiling.
+    """
     room = thing("room", inside_out((2.0, 1.0, 1.0), [RED, GREEN, WHITE, WHITE, WHITE, WHITE]))
-    wall = thing("wall", Asset.of("wall", [painted(box_primitive((0.05, 1.0, 0.6)), WHITE)]), place((0, 0, -0.4)))
+    wall = thing(
+        "wall",
+        Asset.of("wall", [painted(box_primitive((0.05, 1.0, 0.6)), WHITE)]),
+        place((0, 0, -0.4)),
+    )
     return replace(scene_of(room, wall), environment=DARK, lamps=lamps)
 
 
-def around(made: BakedLight, environment: Environment = DARK, lamps: tuple[Lamp, ...] = (LAMP,)) -> LightField:
+def around(
+    made: BakedLight, environment: Environment = DARK, lamps: tuple[Lamp, ...] = (LAMP,)
+) -> LightField:
     return made.probes.field(made.colours(environment, lamps), np.float32(1.0))
 
 
@@ -90,7 +110,9 @@ def test_the_light_of_probes_is_that_of_the_lamps_of_now() -> None:
     both, one, none = (around(made, lamps=lit).at(p_m)[:, :3, :3] for lit in (lamps, lamps[:1], ()))
     assert none.max() == 0.0
     assert (one[0] < 0.5 * both[0]).all()
-    dimmed = around(made, lamps=(lamps[0], replace(lamps[1], light=0.5 * lamps[1].light))).at(p_m)[:, :3, :3]
+    dimmed = around(made, lamps=(lamps[0], replace(lamps[1], light=0.5 * lamps[1].light))).at(p_m)[
+        :, :3, :3
+    ]
     np.testing.assert_allclose(dimmed, one + 0.5 * (both - one), rtol=2e-3)
 
 
@@ -117,7 +139,9 @@ def test_a_model_below_a_roof_gets_less_of_the_sun_the_farther_in_it_is() -> Non
 DOWN = Transform.of((0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))
 
 
-def seen_from_above(renderer: EmbeddedRenderer, x_m: float, lighting: Lighting | None = None) -> FloatArray:
+def seen_from_above(
+    renderer: EmbeddedRenderer, x_m: float, lighting: Lighting | None = None
+) -> FloatArray:
     """Return the mean colour of a white prop in the middle of a picture from 0.5 m above it."""
     body = Transform.of((x_m, 0.0, 0.4), (0, 0, 0, 1.0))
     prop = ActorState("p", ActorKind.PROP, TrackingState.TRACKED, 0, body, size_m=(0.4, 0.4, 0.2))
@@ -133,17 +157,28 @@ def seen_from_above(renderer: EmbeddedRenderer, x_m: float, lighting: Lighting |
 def test_a_prop_is_drawn_in_the_light_at_its_place(profile: str) -> None:
     """One half of a shed is open to the sky; nobody else lights it."""
     roof = box("roof", (2.0, 2.0, 0.05), (2.0, 0.0, 2.0))
-    walls = (box("back", (0.05, 2.0, 1.0), (4.0, 0.0, 1.0)), box("side", (2.0, 0.05, 1.0), (2.0, 2.0, 1.0)))
+    walls = (
+        box("back", (0.05, 2.0, 1.0), (4.0, 0.0, 1.0)),
+        box("side", (2.0, 0.05, 1.0), (2.0, 2.0, 1.0)),
+    )
     other = box("other", (2.0, 0.05, 1.0), (2.0, -2.0, 1.0))
-    scene = replace(scene_of(box("floor", (4, 2, 0.1), (0, 0, -0.1)), roof, *walls, other), environment=SKY)
+    scene = replace(
+        scene_of(box("floor", (4, 2, 0.1), (0, 0, -0.1)), roof, *walls, other), environment=SKY
+    )
     with drawing(scene, profile, baked=True) as renderer:
         colours = np.array([seen_from_above(renderer, x_m) for x_m in np.linspace(-3.0, 3.5, 14)])
         made = store.stored_light(scene, static_mesh(scene))
     grey = colours.mean(axis=1)
     assert (np.diff(grey) < 1.5).all()
-    light = untoned(colours / 255.0).mean(axis=1) ** 2.2 if profile == "low" else light_at(colours).mean(axis=1)
+    light = (
+        untoned(colours / 255.0).mean(axis=1) ** 2.2
+        if profile == "low"
+        else light_at(colours).mean(axis=1)
+    )
     p_m = np.column_stack((np.linspace(-3.0, 3.5, 14), np.zeros(14), np.full(14, 0.4)))
-    want = np.array([on_surface(terms, np.array((0, 0, 1.0))).mean() for terms in around(made, SKY, ()).at(p_m)])
+    want = np.array(
+        [on_surface(terms, np.array((0, 0, 1.0))).mean() for terms in around(made, SKY, ()).at(p_m)]
+    )
     assert light[-1] < 0.6 * light[0]
     if profile != "high":  # there is a mirror in it
         np.testing.assert_allclose(light / light[0], want / want[0], atol=0.03)
@@ -154,7 +189,8 @@ def test_a_prop_is_drawn_in_the_light_at_its_place(profile: str) -> None:
 def test_a_prop_in_a_room_follows_the_lamps_of_now(profile: str) -> None:
     with drawing(two_halves(), profile, baked=True) as renderer:
         full, half, off = (
-            seen_from_above(renderer, 1.0, Lighting(lamps={"lamp": LampState(level)})) for level in (1.0, 0.5, 0.0)
+            seen_from_above(renderer, 1.0, Lighting(lamps={"lamp": LampState(level)}))
+            for level in (1.0, 0.5, 0.0)
         )
     assert off.max() == 0.0
     if profile == "low":
@@ -175,7 +211,9 @@ def test_the_floor_of_a_hall_with_a_roof_gets_all_of_the_sun_that_comes_in() -> 
         lit = replace(scene, environment=Environment(np.zeros(3), np.zeros(3), sun=sun))
         with drawing(lit, "medium", baked=True) as renderer:
             eye = replace(DOWN, p_m=np.array((-3.0, 0.0, 1.0)))
-            seen = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=eye)).astype(float)
+            seen = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=eye)).astype(
+                float
+            )
             gain = store.stored_light(lit, static_mesh(lit)).gain
         places.append(light_at(seen[30:42, 42:54]).mean() / gain)
     assert places[1] == pytest.approx(places[0], rel=0.03)

@@ -1,4 +1,7 @@
-"""Renderers on one OpenGL: the pictures of renderers that have their own, in any order, and nothing left behind."""
+"""Renderers on one OpenGL.
+
+The pictures of renderers that have their own, in any order, and nothing left behind.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,12 @@ from vil_renderer.queries.messages import Load, ObjectState, SetObjects
 pytestmark = pytest.mark.gl
 
 EYE = looking((0.0, 0.0, 1.5), pitch_deg=10.0)
-CHECKS = texture(np.kron(np.indices((8, 8)).sum(axis=0) % 2, np.ones((4, 4)))[..., None].repeat(3, axis=2) * 255)
-FLOOR = thing("floor", plate((5.0, 0.0, 0.0), (5.0, 0.0, 0.0), (0.0, 5.0, 0.0), Material(base=CHECKS)))
+CHECKS = texture(
+    np.kron(np.indices((8, 8)).sum(axis=0) % 2, np.ones((4, 4)))[..., None].repeat(3, axis=2) * 255
+)
+FLOOR = thing(
+    "floor", plate((5.0, 0.0, 0.0), (5.0, 0.0, 0.0), (0.0, 5.0, 0.0), Material(base=CHECKS))
+)
 ROOF = thing("roof", plate((6.0, 0.0, 3.0), (0.0, 2.0, 0.0), (2.0, 0.0, 0.0)), instance=2)
 GLASS = Material(base_colour=(0.2, 0.9, 0.3, 0.5), alpha="blend")
 PANE = thing("pane", plate((2.0, 0.4, 1.3), (0.0, -0.4, 0.0), (0.0, 0.0, 0.4), GLASS), instance=3)
@@ -42,7 +49,9 @@ _MOST_NAMES = 3000
 def sunny() -> tuple[Scene, WorldSnapshot]:
     """A shadow map, mipmaps, a pane that blends, skinned and rigid models."""
     lamp = Lamp("lamp", np.array((3.0, -1.0, 2.0)), np.ones(3))
-    scene = scene_of(FLOOR, PANE, ambient=0.3, sun=Sun.towards((-0.3, 0.4, 0.8), (0.6, 0.6, 0.5)), lamps=(lamp,))
+    scene = scene_of(
+        FLOOR, PANE, ambient=0.3, sun=Sun.towards((-0.3, 0.4, 0.8), (0.6, 0.6, 0.5)), lamps=(lamp,)
+    )
     return scene, WorldSnapshot(0, (person("human", (4.0, -0.5, 0.0)), drone("d", (3.0, 0.3, 1.0))))
 
 
@@ -54,13 +63,19 @@ def stormy() -> tuple[Scene, WorldSnapshot]:
 
 def scanned(folder: Path) -> tuple[Scene, WorldSnapshot]:
     """Splats with a proxy, and a model between them."""
-    path = write(folder / "scan.ply", [Splat((3.0 + i, 0.3 * i - 0.5, 1.2), (0.4, 0.2, 0.1)) for i in range(5)])
+    path = write(
+        folder / "scan.ply",
+        [Splat((3.0 + i, 0.3 * i - 0.5, 1.2), (0.4, 0.2, 0.1)) for i in range(5)],
+    )
     scene = replace(scene_of(FLOOR, ambient=0.7), splats=SplatSet(path, np.eye(4), ("floor",)))
     return scene, WorldSnapshot(0, (drone("d", (2.5, 0.0, 1.2)),))
 
 
 def pictures(renderer: EmbeddedRenderer, snapshot: WorldSnapshot) -> list[ImageArray]:
-    return [np.array(image.pixels) for image in shots(renderer, camera(size=(96, 72)), MODALITIES, EYE, snapshot)]
+    return [
+        np.array(image.pixels)
+        for image in shots(renderer, camera(size=(96, 72)), MODALITIES, EYE, snapshot)
+    ]
 
 
 def assert_same(ours: list[ImageArray], theirs: list[ImageArray]) -> None:
@@ -75,7 +90,9 @@ def opengl() -> Iterator[OpenGL]:
         yield opened
 
 
-def test_the_pictures_are_those_of_renderers_of_their_own_in_any_order(opengl: OpenGL, tmp_path: Path) -> None:
+def test_the_pictures_are_those_of_renderers_of_their_own_in_any_order(
+    opengl: OpenGL, tmp_path: Path
+) -> None:
     pytest.importorskip("numba")
     alone: list[tuple[Scene, str, WorldSnapshot, list[ImageArray]]] = []
     for scene, snapshot in (sunny(), stormy(), scanned(tmp_path)):
@@ -87,7 +104,9 @@ def test_the_pictures_are_those_of_renderers_of_their_own_in_any_order(opengl: O
             assert_same(pictures(shared, snapshot), expected)
 
 
-def test_one_that_closes_releases_its_memory_and_leaves_the_others_theirs(opengl: OpenGL, tmp_path: Path) -> None:
+def test_one_that_closes_releases_its_memory_and_leaves_the_others_theirs(
+    opengl: OpenGL, tmp_path: Path
+) -> None:
     pytest.importorskip("numba")
     if isinstance(opengl.readback, RingReadback):
         pytest.skip("buffers of pictures stay for the next ones")
@@ -128,7 +147,9 @@ def test_an_object_that_comes_back_is_drawn_on_the_opengl_of_before() -> None:
     needs_gl()
     answers = SceneAnswers(Load("empty", "low", None, 100.0))
     first = answers._scene.renderer
-    gone = ObjectState("Floor1", "", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0), 1, gone=True)
+    gone = ObjectState(
+        "Floor1", "", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0), 1, gone=True
+    )
     answers.answer(SetObjects((gone,), 0), ())
     answers.answer(SetObjects((), 0), ())
     assert answers._scene.renderer is not first
@@ -141,5 +162,7 @@ def _names_in_use(opengl: OpenGL) -> int:
     assert egl is not None
     asked = (b"glIsBuffer", b"glIsTexture", b"glIsFramebuffer", b"glIsVertexArray")
     with opengl.ctx:
-        functions = [gl_function(egl, function, ctypes.c_ubyte, ctypes.c_uint) for function in asked]
+        functions = [
+            gl_function(egl, function, ctypes.c_ubyte, ctypes.c_uint) for function in asked
+        ]
         return sum(bool(exists(name)) for exists in functions for name in range(1, _MOST_NAMES))

@@ -1,4 +1,6 @@
-"""Shipped humans: meshes, feet on the floor and untwisted limbs for every human and every convention of skeletons."""
+"""Shipped humans: meshes, feet on the floor and untwisted limbs for every human and every
+convention of skeletons.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,23 @@ CHAINS = {
     "shin": ("UpLeg", "Leg", "Foot"),
     "foot": ("Leg", "Foot", ""),
 }
-"""Joint above, joint, joint at the bone's other end; hands and feet turn about the bone above them."""
+"""Joint above, joint, joint at the bone's other end.
 
-MOST_DEG = {"upper arm": 90.0, "forearm": 20.0, "hand": 90.0, "thigh": 45.0, "shin": 30.0, "foot": 30.0}
-"""Twists of a human: rotation of the shoulder and of the hip, pronation, rotation of a bent knee, of an ankle."""
+Hands and feet turn about the bone above them.
+"""
+
+MOST_DEG = {
+    "upper arm": 90.0,
+    "forearm": 20.0,
+    "hand": 90.0,
+    "thigh": 45.0,
+    "shin": 30.0,
+    "foot": 30.0,
+}
+"""Twists of a human.
+
+Rotation of the shoulder and of the hip, pronation, rotation of a bent knee, of an ankle.
+"""
 
 
 def mesh_of(name: str) -> Primitive:
@@ -96,7 +111,8 @@ def wide_at(name: str, z_m: float) -> float:
 def test_a_face_looks_forward_and_hands_have_five_fingers(name: str) -> None:
     p_m = mesh_of(name).p_m / BUILDS[name].size
     nose, cheek = (
-        p_m[(np.abs(p_m[:, 2] - z) < 0.006) & (np.abs(p_m[:, 1]) < y)] for z, y in ((1.600, 0.01), (1.57, 0.02))
+        p_m[(np.abs(p_m[:, 2] - z) < 0.006) & (np.abs(p_m[:, 1]) < y)]
+        for z, y in ((1.600, 0.01), (1.57, 0.02))
     )
     assert nose[:, 0].max() > cheek[:, 0].max() + 0.008, "the nose stands out"
     joints = mesh_of(name).joints
@@ -110,7 +126,10 @@ def solids(mesh: Primitive, which: BoolArray) -> int:
     """Number of closed solids of which all vertices are chosen, (n,)."""
     a, b, c = mesh.triangles.T
     count = len(mesh.p_m)
-    sides = coo_array((np.ones(2 * len(a)), (np.concatenate((a, b)), np.concatenate((b, c)))), shape=(count, count))
+    sides = coo_array(
+        (np.ones(2 * len(a)), (np.concatenate((a, b)), np.concatenate((b, c)))),
+        shape=(count, count),
+    )
     solid = connected_components(sides, directed=False)[1]
     drawn = np.isin(np.arange(count), mesh.triangles)
     return len(set(solid[which & drawn]) - set(solid[~which & drawn]))
@@ -145,7 +164,10 @@ def stances(convention: str) -> dict[str, SkeletonFrame]:
     """The skeleton standing, with hanging arms, and with bent elbows and turned palms."""
     model = tree_of(convention)
     parts = {part: model.bones[bone] for part, bone in canonical_bones(model).items()}
-    hang = {parts["left_upper_arm"]: rotation(0.0, 0.0, -80.0), parts["right_upper_arm"]: rotation(0.0, 0.0, 80.0)}
+    hang = {
+        parts["left_upper_arm"]: rotation(0.0, 0.0, -80.0),
+        parts["right_upper_arm"]: rotation(0.0, 0.0, 80.0),
+    }
     bent = {
         **hang,
         parts["left_lower_arm"]: rotation(-90.0),
@@ -155,7 +177,11 @@ def stances(convention: str) -> dict[str, SkeletonFrame]:
         parts["left_upper_leg"]: rotation(0.0, -60.0),
         parts["left_lower_leg"]: rotation(0.0, 70.0),
     }
-    return {"standing": posed_by(model), "hanging": posed_by(model, hang), "bent": posed_by(model, bent)}
+    return {
+        "standing": posed_by(model),
+        "hanging": posed_by(model, hang),
+        "bent": posed_by(model, bent),
+    }
 
 
 def turns_of(posed: Posed) -> FloatArray:
@@ -170,7 +196,9 @@ def twists_deg(posed: Posed) -> dict[str, float]:
     found: dict[str, float] = {}
     for side in ("Left", "Right"):
         for kind, names in CHAINS.items():
-            above, joint, end = (posed.asset.node_named(n if n in ("Chest", "Hips") else side + n) for n in names)
+            above, joint, end = (
+                posed.asset.node_named(n if n in ("Chest", "Hips") else side + n) for n in names
+            )
             bone = rest[end] - rest[joint] if names[2] else rest[joint] - rest[above]
             angle = twist_rad(turns[above].T @ turns[joint], bone / np.linalg.norm(bone))
             found[kind] = max(found.get(kind, 0.0), abs(math.degrees(float(angle))))
@@ -207,7 +235,9 @@ def edge_ratios(name: str, now_m: FloatArray) -> FloatArray:
 def long_edges(name: str) -> tuple[npt.NDArray[np.intp], FloatArray]:
     """Ends (n, 2) and lengths (n,) at rest of the mesh's edges beyond 2 mm."""
     mesh = mesh_of(name)
-    sides = np.sort(np.concatenate([mesh.triangles[:, pair] for pair in ([0, 1], [1, 2], [2, 0])]), axis=1)
+    sides = np.sort(
+        np.concatenate([mesh.triangles[:, pair] for pair in ([0, 1], [1, 2], [2, 0])]), axis=1
+    )
     pairs: npt.NDArray[np.intp] = np.unique(sides, axis=0).astype(np.intp)
     was = np.linalg.norm(np.diff(mesh.p_m[pairs].astype(np.float64), axis=1)[:, 0], axis=1)
     long = was > 0.002
@@ -222,10 +252,16 @@ def test_a_turned_palm_twists_the_forearm_evenly() -> None:
     for side, sign in (("Left", 1.0), ("Right", -1.0)):
         turns = turns_of(posed)
         rest = figure().asset_from_node()[:, :3, 3]
-        joints = [figure().node_named(f"{side}ForeArm{end}") for end in ("", "Twist0", "Twist50", "Twist100")]
+        joints = [
+            figure().node_named(f"{side}ForeArm{end}")
+            for end in ("", "Twist0", "Twist50", "Twist100")
+        ]
         bone = rest[figure().node_named(f"{side}Hand")] - rest[joints[0]]
         along = bone / np.linalg.norm(bone)
-        angles = [math.degrees(float(twist_rad(turns[joints[0]].T @ turns[joint], along))) for joint in joints[1:]]
+        angles = [
+            math.degrees(float(twist_rad(turns[joints[0]].T @ turns[joint], along)))
+            for joint in joints[1:]
+        ]
         assert angles == pytest.approx([0.0, 0.5 * angles[2], angles[2]], abs=1.0)
         assert abs(angles[2]) == pytest.approx(80.0, abs=3.0), sign
 
@@ -235,10 +271,15 @@ def test_a_shoulder_that_turns_an_arm_does_not_wring_it() -> None:
     model = tree_of("motive")
     posed = posed_as("human", posed_by(model, {"LUArm": rotation(0.0, 70.0)}))
     turns, rest = turns_of(posed), figure().asset_from_node()[:, :3, 3]
-    chest, arm, low, middle = (figure().node_named(n) for n in ("Chest", "LeftArm", "LeftArmTwist0", "LeftArmTwist50"))
+    chest, arm, low, middle = (
+        figure().node_named(n) for n in ("Chest", "LeftArm", "LeftArmTwist0", "LeftArmTwist50")
+    )
     bone = rest[figure().node_named("LeftForeArm")] - rest[arm]
     along = bone / np.linalg.norm(bone)
-    angles = [math.degrees(float(twist_rad(turns[chest].T @ turns[node], along))) for node in (low, middle, arm)]
+    angles = [
+        math.degrees(float(twist_rad(turns[chest].T @ turns[node], along)))
+        for node in (low, middle, arm)
+    ]
     assert angles[0] == pytest.approx(0.0, abs=1e-6)
     assert angles[1] == pytest.approx(0.5 * angles[2], abs=0.5)
     assert abs(angles[2]) > 50.0

@@ -27,16 +27,26 @@ from vil_renderer.embedded.geometry.occupancy import OccupancyGrid
 from vil_renderer.embedded.geometry.point_cloud import Box, sample_cloud, voxel_cloud, write_ply
 from vil_renderer.embedded.geometry.separation import OrientedBox
 
-BALL = thing("ball", Asset.of("ball", [sphere_primitive(1.0, 64)]), place((0, 0, 1.5)), semantic=7, instance=3)
+BALL = thing(
+    "ball",
+    Asset.of("ball", [sphere_primitive(1.0, 64)]),
+    place((0, 0, 1.5)),
+    semantic=7,
+    instance=3,
+)
 
 
 def test_voxels_are_the_cells_whose_sphere_meets_the_surface() -> None:
-    """All cells of a box about a ball, each judged by the ball's equation, but for those at the very edge."""
+    """All cells of a box about a ball, each judged by the ball's equation, but for those at the
+    very edge.
+    """
     cell = 0.1
     area = Box(np.array([0.1, 0.0, 1.5]), np.array([2.6, 2.4, 2.6]))
     cloud = voxel_cloud(scene_of(BALL), cell, area)
     n = [26, 24, 26]
-    steps = [area.centre_m[i] - 0.5 * area.size_m[i] + cell * (np.arange(n[i]) + 0.5) for i in range(3)]
+    steps = [
+        area.centre_m[i] - 0.5 * area.size_m[i] + cell * (np.arange(n[i]) + 0.5) for i in range(3)
+    ]
     grid = np.stack(np.meshgrid(*steps, indexing="ij"), -1).reshape(-1, 3)
     gap = np.abs(np.linalg.norm(grid - (0, 0, 1.5), axis=1) - 1.0)
     sure, never = grid[gap < cell - 2e-3], gap > cell + 2e-3
@@ -54,19 +64,25 @@ def test_voxels_of_one_sloped_triangle_by_brute_force() -> None:
     cloud = voxel_cloud(scene, cell, Box(np.zeros(3), np.full(3, 8.0)))
     u, v = np.meshgrid(np.linspace(0, 1, 201), np.linspace(0, 1, 201))
     u, v = u[u + v <= 1], v[u + v <= 1]
-    on = corners[0] + u[:, None] * (corners[1] - corners[0]) + v[:, None] * (corners[2] - corners[0])
+    on = (
+        corners[0] + u[:, None] * (corners[1] - corners[0]) + v[:, None] * (corners[2] - corners[0])
+    )
     steps = np.arange(-4 + cell / 2, 4, cell)
     tree = KDTree(on)
     grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3)
     distance = tree.query(grid)[0]
     got = {tuple(p) for p in np.round(cloud.p_m * 1000).astype(int)}
     assert got.issuperset(tuple(p) for p in np.round(grid[distance <= cell] * 1000).astype(int))
-    assert got.isdisjoint(tuple(p) for p in np.round(grid[distance > cell + 0.02] * 1000).astype(int))
+    assert got.isdisjoint(
+        tuple(p) for p in np.round(grid[distance > cell + 0.02] * 1000).astype(int)
+    )
 
 
 def test_box_has_flightmares_number_of_cells() -> None:
     """20 m in steps of 0.15 m: 133 cells, the last centre at +9.875 m."""
-    wide = thing("plane", Asset.of("p", [primitive([[-50, -50, 0], [50, -50, 0], [0, 90, 0]], [[0, 1, 2]])]))
+    wide = thing(
+        "plane", Asset.of("p", [primitive([[-50, -50, 0], [50, -50, 0], [0, 90, 0]], [[0, 1, 2]])])
+    )
     cloud = voxel_cloud(scene_of(wide), 0.15, Box(np.zeros(3), np.array([20.0, 20.0, 0.3])))
     x = np.unique(cloud.p_m[:, 0])
     assert len(x) == 133
@@ -104,9 +120,15 @@ def test_trimesh_opens_the_file(tmp_path: Path, labels: bool) -> None:
     ball = np.abs(np.linalg.norm(p_m - (0, 0, 1.5), axis=1) - 1.0)
     assert np.minimum(ball, np.abs(p_m[:, 2])).max() <= cell
     header = path.read_bytes().split(b"end_header\n")[0].decode().splitlines()
-    assert header[:3] == ["ply", "format binary_little_endian 1.0", f"element vertex {len(cloud.p_m)}"]
+    assert header[:3] == [
+        "ply",
+        "format binary_little_endian 1.0",
+        f"element vertex {len(cloud.p_m)}",
+    ]
     assert len(header) == 3 + (8 if labels else 3)
-    assert path.stat().st_size == len("\n".join(header)) + 12 + len(cloud.p_m) * (28 if labels else 12)
+    assert path.stat().st_size == len("\n".join(header)) + 12 + len(cloud.p_m) * (
+        28 if labels else 12
+    )
     assert [p.name for p in path.parent.iterdir()] == ["cloud.ply"]
 
 
@@ -156,7 +178,9 @@ def test_occupancy_agrees_with_the_true_distance() -> None:
     rng = np.random.default_rng(8)
     p = rng.uniform(-1.5, 2.5, (3000, 3))
     brick = OrientedBox(np.array([0.2, 0.1, 0.0]), rotation.T, np.array([0.5, 0.4, 0.3]))
-    true = np.minimum(np.abs(brick.distance(p)[0]), np.abs(np.linalg.norm(p - (0, 0, 1.5), axis=1) - 1.0))
+    true = np.minimum(
+        np.abs(brick.distance(p)[0]), np.abs(np.linalg.norm(p - (0, 0, 1.5), axis=1) - 1.0)
+    )
     error = np.abs(grid.distance_m(p) - np.minimum(true, 0.6))
     assert error.max() < 0.1
     assert np.median(error) < 0.01

@@ -18,10 +18,17 @@ PAIR = Asset("pair", (Node("a", primitives=(box_primitive((1, 1, 1)),)), Node("b
 
 
 def model(name: str, asset: Asset, x_m: float, layer: str = "actors") -> Posed:
-    return replace(posed(name, asset, Transform.of((x_m, 0.0, 1.0))), layer=layer, instance=int(x_m))
+    return replace(
+        posed(name, asset, Transform.of((x_m, 0.0, 1.0))), layer=layer, instance=int(x_m)
+    )
 
 
-SINGLE = [model("a", BOX, 1.0), model("b", BALL, 2.0), model("c", BOX, 3.0, "doors"), model("d", PAIR, 4.0)]
+SINGLE = [
+    model("a", BOX, 1.0),
+    model("b", BALL, 2.0),
+    model("c", BOX, 3.0, "doors"),
+    model("d", PAIR, 4.0),
+]
 
 
 def assert_same(ours: Posed, theirs: Posed) -> None:
@@ -53,7 +60,9 @@ def test_single_models_come_back_in_the_order_of_their_assets() -> None:
         (("a",), "actors", "bd"),
     ],
 )
-def test_a_view_shows_its_layer_without_what_it_hides(hide: tuple[str, ...], layer: str, shown: str) -> None:
+def test_a_view_shows_its_layer_without_what_it_hides(
+    hide: tuple[str, ...], layer: str, shown: str
+) -> None:
     models = PosedModels.of(SINGLE)
     mask = models.shown(hide, layer)
     assert "".join(p.name for p, there in zip(models, mask, strict=True) if there) == shown

@@ -28,12 +28,15 @@ from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
 CAMERA = CameraModel("cam", 160, 120, math.radians(60.0))
 U, V = np.meshgrid(np.arange(160.0), np.arange(120.0))
 X, Y = (U - 79.5) / CAMERA.f_px, (V - 59.5) / CAMERA.f_px
-# In these tests the camera looks along the world's z with x right and y down: its axes are the world's.
+# In these tests the camera looks along the world's z with x right and y down: its axes are the
+# world's.
 EYE = Transform.identity()
 
 
 def plane(z: float, rotation: FloatArray | None = None) -> RaycastRenderer:
-    return RaycastRenderer(scene_of(thing("plane", floor_asset(80.0, 40), place((0, 0, z), rotation), semantic=4)))
+    return RaycastRenderer(
+        scene_of(thing("plane", floor_asset(80.0, 40), place((0, 0, z), rotation), semantic=4))
+    )
 
 
 def test_a_plane_ahead_has_one_depth_in_the_corners_too() -> None:
@@ -54,7 +57,13 @@ def test_tilted_plane() -> None:
 
 
 def test_sphere() -> None:
-    ball = thing("ball", Asset.of("ball", [sphere_primitive(1.0, 96)]), place((0.2, 0.1, 4.0)), semantic=7, instance=9)
+    ball = thing(
+        "ball",
+        Asset.of("ball", [sphere_primitive(1.0, 96)]),
+        place((0.2, 0.1, 4.0)),
+        semantic=7,
+        instance=9,
+    )
     got = RaycastRenderer(scene_of(ball)).render_aux(CAMERA, EYE)
     c = np.array([0.2, 0.1, 4.0])
     d = np.stack((X, Y, np.ones_like(X)), axis=-1)
@@ -73,7 +82,9 @@ def test_sphere() -> None:
 
 def test_flow_of_a_turning_camera_does_not_depend_on_depth() -> None:
     turn = Transform.of((0, 0, 0), q_exp(np.array([0.02, -0.03, 0.05])))
-    got = plane(5.0, q_to_matrix(q_exp(np.array([0.2, 0.3, 0.0])))).render_aux(CAMERA, turn, (), (EYE, ()))
+    got = plane(5.0, q_to_matrix(q_exp(np.array([0.2, 0.3, 0.0])))).render_aux(
+        CAMERA, turn, (), (EYE, ())
+    )
     before = np.stack((X, Y, np.ones_like(X)), axis=-1) @ turn.rotation().T
     u = CAMERA.f_px * before[..., 0] / before[..., 2] + 79.5
     v = CAMERA.f_px * before[..., 1] / before[..., 2] + 59.5
@@ -97,7 +108,9 @@ def test_flow_of_a_moving_and_turning_object_is_its_own() -> None:
     got = renderer.render_aux(CAMERA, EYE, [now], (EYE, [was]))
     on = got.instance == 77
     assert 850 < on.sum() < 950
-    np.testing.assert_allclose(got.flow[on], CAMERA.f_px / got.depth32[on][:, None] * (0.1, 0.0), atol=2e-3)
+    np.testing.assert_allclose(
+        got.flow[on], CAMERA.f_px / got.depth32[on][:, None] * (0.1, 0.0), atol=2e-3
+    )
     assert got.valid.all()
     np.testing.assert_allclose(got.flow[~on], 0.0, atol=1e-4)
     rolled = posed("v", asset, Transform.of((0, 0, 4.0), q_exp(np.array([0, 0, 0.1]))))
@@ -105,7 +118,9 @@ def test_flow_of_a_moving_and_turning_object_is_its_own() -> None:
     on = got.instance == 77
     x, y = U[on] - 79.5, V[on] - 59.5
     c, s = math.cos(-0.1), math.sin(-0.1)
-    np.testing.assert_allclose(got.flow[on], np.stack((x - c * x + s * y, y - s * x - c * y), axis=-1), atol=2e-3)
+    np.testing.assert_allclose(
+        got.flow[on], np.stack((x - c * x + s * y, y - s * x - c * y), axis=-1), atol=2e-3
+    )
 
 
 def test_who_was_not_there_before_has_no_flow() -> None:
@@ -139,12 +154,17 @@ def test_a_lens_bends_pictures_as_opencv_says(lens: Distortion) -> None:
     camera = CameraModel("cam", 160, 120, 1.0, (100.0, 105.0, 80.0, 58.0), lens)
     corner = np.array([0.9, 0.6, 3.0])
     quadrant = thing(
-        "q", Asset.of("q", [box_primitive((5, 5, 0.001))]), place(corner + np.array([5, 5, 0.001])), semantic=2
+        "q",
+        Asset.of("q", [box_primitive((5, 5, 0.001))]),
+        place(corner + np.array([5, 5, 0.001])),
+        semantic=2,
     )
     seen = RaycastRenderer(scene_of(quadrant)).render_aux(camera, EYE).semantic == 2
     model = cv2 if lens.model is LensModel.PLUMB_BOB else cv2.fisheye
     none = np.zeros(3)
-    pixels, _ = model.projectPoints(corner.reshape(1, 1, 3), none, none, camera.K, np.array(lens.coefficients))
+    pixels, _ = model.projectPoints(
+        corner.reshape(1, 1, 3), none, none, camera.K, np.array(lens.coefficients)
+    )
     u, v = pixels.ravel()
     assert seen[math.ceil(v) + 1, math.ceil(u) + 1]
     assert not seen[math.floor(v) - 1, math.floor(u) + 1]
@@ -163,5 +183,7 @@ def test_movable_object_flows_when_it_is_carried_off() -> None:
     carried = posed("gate", gate.asset, Transform.of((0.1, 0, 4)))
     got = RaycastRenderer(scene_of(floor(), gate)).render_aux(CAMERA, EYE, [carried], (EYE, ()))
     on = got.instance == 77
-    np.testing.assert_allclose(got.flow[on], CAMERA.f_px / got.depth32[on][:, None] * (0.1, 0.0), atol=2e-3)
+    np.testing.assert_allclose(
+        got.flow[on], CAMERA.f_px / got.depth32[on][:, None] * (0.1, 0.0), atol=2e-3
+    )
     assert got.valid[on].all()

@@ -35,7 +35,9 @@ def unit(v: np.ndarray) -> np.ndarray:
 
 def test_tilted_plane() -> None:
     rotation = q_to_matrix(q_exp(np.array([0.4, -0.3, 0.2])))
-    world = RayWorld(scene_of(thing("plane", floor_asset(50.0), place((0.0, 0.0, 1.0), rotation), semantic=4)))
+    world = RayWorld(
+        scene_of(thing("plane", floor_asset(50.0), place((0.0, 0.0, 1.0), rotation), semantic=4))
+    )
     rng = np.random.default_rng(1)
     o = rng.uniform(-2.0, 2.0, (500, 3)) + np.array([0.0, 0.0, 8.0])
     d = unit(rng.normal(size=(500, 3)) * 0.5 + (0.0, 0.0, -1.0))
@@ -51,7 +53,8 @@ def test_tilted_plane() -> None:
 
 def test_sphere_within_its_tessellation_and_smooth_normals() -> None:
     world = RayWorld(
-        scene_of(thing("ball", Asset.of("ball", [sphere_primitive(1.0)]), place((3.0, 0.0, 0.0)))), drawn=True
+        scene_of(thing("ball", Asset.of("ball", [sphere_primitive(1.0)]), place((3.0, 0.0, 0.0)))),
+        drawn=True,
     )
     rng = np.random.default_rng(2)
     o = np.tile((0.0, 0.0, 0.0), (400, 1))
@@ -64,9 +67,13 @@ def test_sphere_within_its_tessellation_and_smooth_normals() -> None:
     assert np.all(hits.distance_m - expected > -1e-5)
     assert np.all(hits.distance_m - expected < 2.0 * sagitta)
     true_normal = expected[:, None] * d - (3.0, 0.0, 0.0)
-    assert np.degrees(np.arccos(np.clip((hits.normal_world * true_normal).sum(1), -1, 1))).max() < 0.2
+    assert (
+        np.degrees(np.arccos(np.clip((hits.normal_world * true_normal).sum(1), -1, 1))).max() < 0.2
+    )
     flat = world.cast(o, d)
-    assert np.degrees(np.arccos(np.clip((flat.normal_world * true_normal).sum(1), -1, 1))).max() > 0.5
+    assert (
+        np.degrees(np.arccos(np.clip((flat.normal_world * true_normal).sum(1), -1, 1))).max() > 0.5
+    )
 
 
 def test_normals_face_the_ray_on_both_sides() -> None:
@@ -77,7 +84,9 @@ def test_normals_face_the_ray_on_both_sides() -> None:
 
 def test_misses_say_nothing_and_far_ends_the_ray() -> None:
     world = RayWorld(scene_of(floor()))
-    hits = world.cast(np.array([[0, 0, 2.0], [0, 0, 2.0]]), np.array([[0, 0, 1.0], [0, 0, -1.0]]), 1.5)
+    hits = world.cast(
+        np.array([[0, 0, 2.0], [0, 0, 2.0]]), np.array([[0, 0, 1.0], [0, 0, -1.0]]), 1.5
+    )
     assert np.isinf(hits.distance_m).all()
     assert hits.owner.tolist() == hits.part.tolist() == [-1, -1]
     assert not hits.semantic.any()
@@ -92,7 +101,9 @@ def test_distance_counts_in_lengths_of_the_direction() -> None:
 
 
 def test_ids_names_and_solidity() -> None:
-    scene = scene_of(floor(), box("crate", (1, 1, 1), (0, 0, 1)), box("ghost", (1, 1, 1), (5, 0, 1), solid=False))
+    scene = scene_of(
+        floor(), box("crate", (1, 1, 1), (0, 0, 1)), box("ghost", (1, 1, 1), (5, 0, 1), solid=False)
+    )
     down, o = np.tile((0, 0, -1.0), (2, 1)), np.array([[0.2, 0.1, 5], [5.2, 0.1, 5]])
     hits, drawn = RayWorld(scene).cast(o, down), RayWorld(scene, drawn=True).cast(o, down)
     np.testing.assert_allclose(hits.distance_m, [3, 5], rtol=1e-6)
@@ -103,7 +114,9 @@ def test_ids_names_and_solidity() -> None:
 
 def test_movable_object_rests_until_its_actor_comes() -> None:
     asset = Asset.of("gate", [box_primitive((1, 1, 1))])
-    scene = scene_of(floor(), thing("gate", asset, place((0, 0, 1)), semantic=9, instance=30, movable=True))
+    scene = scene_of(
+        floor(), thing("gate", asset, place((0, 0, 1)), semantic=9, instance=30, movable=True)
+    )
     world = RayWorld(scene)
     o, down = np.array([[0, 0, 5.0], [4, 0, 5.0]]), np.tile((0, 0, -1.0), (2, 1))
     np.testing.assert_allclose(world.cast(o, down).distance_m, [3, 5], rtol=1e-6)
@@ -111,13 +124,18 @@ def test_movable_object_rests_until_its_actor_comes() -> None:
     moved = world.cast(o, down)
     np.testing.assert_allclose(moved.distance_m, [5, 3], rtol=1e-6)
     assert moved.instance.tolist() == [10, 77]
-    np.testing.assert_allclose(world.cast(o, down, hide=frozenset({"gate"})).distance_m, [5, 5], rtol=1e-6)
+    np.testing.assert_allclose(
+        world.cast(o, down, hide=frozenset({"gate"})).distance_m, [5, 5], rtol=1e-6
+    )
     world.update(())
     np.testing.assert_allclose(world.cast(o, down).distance_m, [3, 5], rtol=1e-6)
 
 
 def test_nodes_turn_and_scale_on_their_own() -> None:
-    """A body and an arm whose node is turned, moved and stretched: hits and normals in closed form."""
+    """A body and an arm whose node is turned, moved and stretched.
+
+    Hits and normals in closed form.
+    """
     arm = Node("arm", parent=0, primitives=(box_primitive((1, 0.1, 0.1)),))
     asset = Asset("vehicle", (Node("body", primitives=(box_primitive((0.2, 0.2, 0.2)),)), arm))
     turned = q_to_matrix(q_exp(np.array([0, 0, 0.5 * np.pi])))
@@ -169,11 +187,19 @@ def test_a_ray_from_within_a_capsule_leaves_it() -> None:
 def test_occlusion_and_who_is_hidden() -> None:
     asset = Asset.of("v", [box_primitive((0.5, 0.5, 0.5))])
     world = RayWorld(scene_of(floor()))
-    world.update([posed("v", asset, Transform.of((0, 0, 2))), human("h", [4, 0, 1, 4, 0, 2, 0.2, 0.2])])
+    world.update(
+        [posed("v", asset, Transform.of((0, 0, 2))), human("h", [4, 0, 1, 4, 0, 2, 0.2, 0.2])]
+    )
     o = np.array([[-3, 0, 2], [-3, 2, 2], [3, 0, 1.5], [0, 0, 1.0], [6, 6, 0.0]])
     to = np.array([[3, 0, 2], [3, 2, 2], [5, 0, 1.5], [0, 0, -1.0], [6, 6, 3.0]])
     assert world.occluded(o, to).tolist() == [True, False, True, True, False]
-    assert world.occluded(o, to, frozenset({"v", "h"})).tolist() == [False, False, False, True, False]
+    assert world.occluded(o, to, frozenset({"v", "h"})).tolist() == [
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_an_empty_scene_is_hit_nowhere() -> None:
@@ -185,7 +211,10 @@ def test_an_empty_scene_is_hit_nowhere() -> None:
 
 def test_a_mirrored_object_has_its_outside_outside() -> None:
     world = RayWorld(
-        scene_of(thing("b", Asset.of("b", [box_primitive((1, 1, 1))]), np.diag([-1.0, 1.0, 1.0, 1.0]))), drawn=True
+        scene_of(
+            thing("b", Asset.of("b", [box_primitive((1, 1, 1))]), np.diag([-1.0, 1.0, 1.0, 1.0]))
+        ),
+        drawn=True,
     )
     hits = world.cast(np.array([[5.0, 0.2, 0.1]]), np.array([[-1.0, 0, 0]]), smooth=True)
     np.testing.assert_allclose(hits.normal_world, [[1, 0, 0]], atol=1e-6)
@@ -200,23 +229,41 @@ def test_degenerate_triangles_are_harmless() -> None:
 
 
 def test_missing_package_is_told_with_its_extra() -> None:
-    with pytest.raises(RendererError, match=r"rays need the package embreex of the extra gl .*no wheel"):
+    with pytest.raises(
+        RendererError, match=r"rays need the package embreex of the extra gl .*no wheel"
+    ):
         load_native("embreex_that_is_not_there", "embreex", "rays")
 
 
 def test_parts_are_those_of_each_model_with_a_ball_around_them() -> None:
-    pair = Asset("pair", (Node("a", primitives=(box_primitive((0.2, 0.3, 0.4)),)), Node("b", 0, p=np.ones(3))))
-    pair = replace(pair, nodes=(pair.nodes[0], replace(pair.nodes[1], primitives=(sphere_primitive(0.5, 8),))))
+    pair = Asset(
+        "pair",
+        (Node("a", primitives=(box_primitive((0.2, 0.3, 0.4)),)), Node("b", 0, p=np.ones(3))),
+    )
+    pair = replace(
+        pair, nodes=(pair.nodes[0], replace(pair.nodes[1], primitives=(sphere_primitive(0.5, 8),)))
+    )
     crate = box("crate", (1, 1, 1), (0, 0, 0), movable=True, collider="box")
     ghost = box("ghost", (1, 1, 1), (0, 0, 0), movable=True, solid=False)
     world = RayWorld(scene_of(floor(), crate, ghost, thing("door", pair, movable=True)))
     rng = np.random.default_rng(7)
-    spread = [posed(f"p{i}", pair, Transform.of(rng.normal(size=3), q_exp(rng.normal(size=3)))) for i in range(3)]
-    driven = [posed("ghost", ghost.asset, Transform.identity()), posed("crate", crate.asset, Transform.of((5, 5, 5)))]
+    spread = [
+        posed(f"p{i}", pair, Transform.of(rng.normal(size=3), q_exp(rng.normal(size=3))))
+        for i in range(3)
+    ]
+    driven = [
+        posed("ghost", ghost.asset, Transform.identity()),
+        posed("crate", crate.asset, Transform.of((5, 5, 5))),
+    ]
     world.update([*driven, *spread, human("h", [0, 0, 1, 0, 0, 2, 0.2, 0.2])])
     parts = world.parts
     assert sorted((part.name, part.node) for part in parts) == sorted(
-        [("", -1), ("crate", -1), ("h", -1), *((name, node) for name in ("door", "p0", "p1", "p2") for node in (0, 1))]
+        [
+            ("", -1),
+            ("crate", -1),
+            ("h", -1),
+            *((name, node) for name in ("door", "p0", "p1", "p2") for node in (0, 1)),
+        ]
     )
     assert parts[0].owner == -1
     assert parts[-1] is parts[len(parts) - 1]

@@ -41,7 +41,9 @@ def test_edges_are_short_and_the_surface_is_the_same(limit_m: float) -> None:
     assert len(part.triangles) > len(whole.triangles)
     # Vector areas add up: nothing is lost, doubled or turned over.
     np.testing.assert_allclose(areas(part).sum(axis=0), areas(whole).sum(axis=0), atol=1e-3)
-    np.testing.assert_allclose(np.linalg.norm(areas(part), axis=1).sum(), np.linalg.norm(areas(whole), axis=1).sum())
+    np.testing.assert_allclose(
+        np.linalg.norm(areas(part), axis=1).sum(), np.linalg.norm(areas(whole), axis=1).sum()
+    )
     np.testing.assert_allclose(part.uv, part.p_m[:, :2] @ [[2.0, 0.5], [-1.0, 3.0]], atol=1e-4)
     assert part.colour is not None and np.all(part.colour == 77)
     np.testing.assert_allclose(np.linalg.norm(part.normal, axis=1), 1.0, atol=1e-6)
@@ -51,12 +53,16 @@ def test_edges_are_short_and_the_surface_is_the_same(limit_m: float) -> None:
 def test_neighbours_still_meet_without_gaps() -> None:
     """Edges that two triangles share are shared by two pieces each; the rim's by one."""
     part = refined(Asset.of("a", [strip()]), 0.7).nodes[0].primitives[0]
-    edges = np.sort(np.stack((part.triangles, part.triangles[:, (1, 2, 0)]), axis=-1).reshape(-1, 2), axis=1)
+    edges = np.sort(
+        np.stack((part.triangles, part.triangles[:, (1, 2, 0)]), axis=-1).reshape(-1, 2), axis=1
+    )
     _, shared = np.unique(edges, axis=0, return_counts=True)
     assert shared.max() == 2
     # Every piece of the rim lies on the rim of the whole: its length is unchanged.
     rim = strip()
-    whole = np.sort(np.stack((rim.triangles, rim.triangles[:, (1, 2, 0)]), axis=-1).reshape(-1, 2), axis=1)
+    whole = np.sort(
+        np.stack((rim.triangles, rim.triangles[:, (1, 2, 0)]), axis=-1).reshape(-1, 2), axis=1
+    )
     long, times = np.unique(whole, axis=0, return_counts=True)
     lone = np.unique(edges, axis=0)[shared == 1]
     ends, pieces = rim.p_m.astype(float)[long[times == 1]], part.p_m.astype(float)[lone]
@@ -68,7 +74,9 @@ def test_neighbours_still_meet_without_gaps() -> None:
 def test_scale_counts_and_small_or_bound_parts_stay() -> None:
     asset = Asset.of("a", [strip()])
     half = refined(asset, 1.0, np.diag([0.5, 0.5, 0.5, 1.0]))
-    assert np.array_equal(half.nodes[0].primitives[0].p_m, refined(asset, 2.0).nodes[0].primitives[0].p_m)
+    assert np.array_equal(
+        half.nodes[0].primitives[0].p_m, refined(asset, 2.0).nodes[0].primitives[0].p_m
+    )
     assert len(refined(asset, 20.0).nodes[0].primitives[0].triangles) == 6
     huge = refined(asset, 1.0, np.diag([1e4, 1e4, 1e4, 1.0]))
     assert len(huge.nodes[0].primitives[0].triangles) < 100_000
@@ -78,11 +86,14 @@ def test_scene_files_cut_models_that_stand_still(tmp_path: Path) -> None:
     (tmp_path / "hall.obj").write_text("v 0 0 0\nv 8 0 0\nv 8 6 0\nv 0 6 0\nf 1 2 3 4\n")
     still, moving = read(
         tmp_path,
-        "scene: s\nobjects:\n  - {name: still, file: hall.obj}\n  - {name: moving, file: hall.obj, movable: true}\n",
+        "scene: s\nobjects:\n  - {name: still, file: hall.obj}\n  - {name: moving, file: "
+        "hall.obj, movable: true}\n",
     ).objects
     assert len(moving.asset.nodes[0].primitives[0].triangles) == 2
     p = still.asset.nodes[0].primitives[0].p_m
-    assert len(p) > 60 and p.min(axis=0).tolist() == [0, 0, 0] and p.max(axis=0).tolist() == [8, 6, 0]
+    assert (
+        len(p) > 60 and p.min(axis=0).tolist() == [0, 0, 0] and p.max(axis=0).tolist() == [8, 6, 0]
+    )
 
 
 @pytest.mark.gl
@@ -97,10 +108,14 @@ def test_a_lamp_reaches_the_middle_of_a_large_floor() -> None:
     )
     lamp = Lamp("lamp", np.array([0.0, 0.0, 2.0]), np.full(3, 2.0))
     scene = scene_of(thing("floor", floor), ambient=0.05, lamps=(lamp,))
-    lit = replace(scene, objects=(replace(scene.objects[0], asset=refined(scene.objects[0].asset, 0.5)),))
+    lit = replace(
+        scene, objects=(replace(scene.objects[0], asset=refined(scene.objects[0].asset, 0.5)),)
+    )
     below = at((0, 0, 1.0), turn((1, 0, 0), 180.0))
     dark, bright = (
-        float(shot(renderers.of(s, "medium"), camera(size=(64, 48)), T_world_camera=below)[24, 32, 0])
+        float(
+            shot(renderers.of(s, "medium"), camera(size=(64, 48)), T_world_camera=below)[24, 32, 0]
+        )
         for s in (scene, lit)
     )
     renderers.close()

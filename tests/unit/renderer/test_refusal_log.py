@@ -1,4 +1,7 @@
-"""Refusals of a renderer's messages: all are counted, and a peer that comes again and again does not fill the log."""
+"""Refusals of a renderer's messages.
+
+All are counted, and a peer that comes again and again does not fill the log.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from vil_bridge.core.rates import RateLimiter
 from vil_renderer.refusals import RefusalLog
 
 
-def test_a_peer_that_connects_again_and_again_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_peer_that_connects_again_and_again_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING)
     refusals = RefusalLog(logging.getLogger("vil_renderer.test"), "hall")
     for _ in range(50):
@@ -22,7 +27,10 @@ def test_a_peer_that_connects_again_and_again_does_not_fill_the_log(caplog: pyte
         assert set(refusals.counts().values()) == {3} and len(refusals.counts()) == 3
     lines = [record.getMessage() for record in caplog.records]
     assert 16 <= len(lines) <= 18
-    assert all(any(kind in line for line in lines[:3]) for kind in ("no JSON", "no picture", "no subscription"))
+    assert all(
+        any(kind in line for line in lines[:3])
+        for kind in ("no JSON", "no picture", "no subscription")
+    )
 
 
 def test_a_kind_that_found_no_room_in_the_log_is_logged_later(

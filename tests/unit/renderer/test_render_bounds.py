@@ -70,12 +70,16 @@ def test_kept_gives_up_what_was_used_longest_ago() -> None:
     for key, size in (("a", 4), ("b", 4), ("a", 4), ("c", 4)):
         assert kept.get(key, lambda k=key, n=size: k.encode() * n) == key.encode() * size  # type: ignore[misc]
     assert gone == [b"bbbb"] and len(kept) == 2
-    assert kept.get("d", lambda: b"d" * 99) == b"d" * 99, "one that is too large alone is kept alone"
+    assert kept.get("d", lambda: b"d" * 99) == b"d" * 99, (
+        "one that is too large alone is kept alone"
+    )
     assert gone == [b"bbbb", b"aaaa", b"cccc"] and len(kept) == 1
     assert kept.get("d", bytes) == b"d" * 99, "and not made anew"
 
 
-def test_targets_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch, renderers: Renderers) -> None:
+def test_targets_are_bounded_by_their_memory(
+    monkeypatch: pytest.MonkeyPatch, renderers: Renderers
+) -> None:
     monkeypatch.setattr(targets, "_TARGET_BYTES", 1 << 20)
     ctx = renderers.of(WALL)._ctx
     with ctx:
@@ -100,7 +104,10 @@ def test_skeletons_without_end_leave_nothing_behind(monkeypatch: pytest.MonkeyPa
     pictures = []
     for i in range(8):
         model = SkeletonModel(
-            "s", ("a", "b", "c"), (-1, 0, 1), np.array([[0, 0, 0], [0, -0.5, 0], [0.3, -0.5, 0.001 * i]])
+            "s",
+            ("a", "b", "c"),
+            (-1, 0, 1),
+            np.array([[0, 0, 0], [0, -0.5, 0], [0.3, -0.5, 0.001 * i]]),
         )
         frame = SkeletonFrame(model, rows, still, np.ones(3, bool))
         somebody = ActorState("s", ActorKind.PROP, TrackingState.TRACKED, 0, at(), frame)
@@ -118,7 +125,9 @@ def test_vehicles_are_drawn_at_any_distance_and_of_no_size(renderers: Renderers)
     renderer = renderers.of(WALL)
     for z_m in (2.0, 5.0, 9.0):
         for size_m in ((0.3, 0.3, 0.1), (0.01, 0.01, 0.01), (0.0, 0.0, 0.0), (0.5, 0.5, 0.0)):
-            drone = ActorState("d", ActorKind.VEHICLE, TrackingState.TRACKED, 0, at((0, 0, z_m)), None, "", size_m)
+            drone = ActorState(
+                "d", ActorKind.VEHICLE, TrackingState.TRACKED, 0, at((0, 0, z_m)), None, "", size_m
+            )
             snapshot = everybody(drone)
             view = View(camera(), Modality.RGB, at(R=turn((1, 0, 0), 90.0)), 0)
             shot(renderer, camera(), snapshot=snapshot)
@@ -126,12 +135,26 @@ def test_vehicles_are_drawn_at_any_distance_and_of_no_size(renderers: Renderers)
             renderer.collision(view, snapshot)
     for far_m in (30.0, 60.0, 120.0, 500.0):
         drone = ActorState("d", ActorKind.VEHICLE, TrackingState.TRACKED, 0, at((0, 0, -far_m)))
-        shot(renderer, camera(), T_world_camera=at(R=turn((0, 1, 0), 180.0)), snapshot=everybody(drone))
+        shot(
+            renderer,
+            camera(),
+            T_world_camera=at(R=turn((0, 1, 0), 180.0)),
+            snapshot=everybody(drone),
+        )
 
 
 def test_of_two_with_one_name_the_last_is_drawn(renderers: Renderers) -> None:
     first, last = (
-        ActorState("d", ActorKind.PROP, TrackingState.TRACKED, 0, at((x_m, 0, 4.0)), None, "crate", (0.5, 0.5, 0.5))
+        ActorState(
+            "d",
+            ActorKind.PROP,
+            TrackingState.TRACKED,
+            0,
+            at((x_m, 0, 4.0)),
+            None,
+            "crate",
+            (0.5, 0.5, 0.5),
+        )
         for x_m in (-1.0, 1.0)
     )
     ids = shot(renderers.of(WALL), camera(), Modality.INSTANCE, snapshot=everybody(first, last))
@@ -157,15 +180,24 @@ def crowd(seed: int) -> WorldSnapshot:
     ]
     walker = human(0.1 * seed)
     assert walker.skeleton is not None
-    moved_m = Transform.of(rng.uniform(-2.0, 2.0, 3) - walker.T_world_body.p_m, (0.0, 0.0, 0.0, 1.0))
-    there = replace(walker, skeleton=walker.skeleton.moved(moved_m), T_world_body=moved_m @ walker.T_world_body)
+    moved_m = Transform.of(
+        rng.uniform(-2.0, 2.0, 3) - walker.T_world_body.p_m, (0.0, 0.0, 0.0, 1.0)
+    )
+    there = replace(
+        walker, skeleton=walker.skeleton.moved(moved_m), T_world_body=moved_m @ walker.T_world_body
+    )
     return WorldSnapshot(0, (*actors, there))
 
 
-def test_what_is_left_out_would_not_be_seen(monkeypatch: pytest.MonkeyPatch, renderers: Renderers) -> None:
+def test_what_is_left_out_would_not_be_seen(
+    monkeypatch: pytest.MonkeyPatch, renderers: Renderers
+) -> None:
     renderer = renderers.of(WALL)
     rng = np.random.default_rng(3)
-    poses = [at(rng.uniform(-1.0, 1.0, 3), turn(rng.normal(size=3), rng.uniform(0.0, 360.0))) for _ in range(12)]
+    poses = [
+        at(rng.uniform(-1.0, 1.0, 3), turn(rng.normal(size=3), rng.uniform(0.0, 360.0)))
+        for _ in range(12)
+    ]
     drawn: list[int] = []
     send = models.ModelBatch._send_rows
 
@@ -177,10 +209,15 @@ def test_what_is_left_out_would_not_be_seen(monkeypatch: pytest.MonkeyPatch, ren
 
     def pictures() -> list[Any]:
         drawn.clear()
-        return [shot(renderer, camera(), Modality.INSTANCE, pose, crowd(i)) for i, pose in enumerate(poses)]
+        return [
+            shot(renderer, camera(), Modality.INSTANCE, pose, crowd(i))
+            for i, pose in enumerate(poses)
+        ]
 
     culled, few = pictures(), sum(drawn)
-    monkeypatch.setattr(detail.ViewPoints, "sees", lambda self, carried, *_: np.ones((1, len(carried)), bool))
+    monkeypatch.setattr(
+        detail.ViewPoints, "sees", lambda self, carried, *_: np.ones((1, len(carried)), bool)
+    )
     monkeypatch.setattr(detail.ViewPoints, "sees_blended", lambda *_: np.ones(1, bool))
     whole, all_of_them = pictures(), sum(drawn)
     np.testing.assert_array_equal(culled, whole)
@@ -194,7 +231,9 @@ def test_what_stands_before_a_wall_is_drawn_before_it(renderers: Renderers) -> N
     with renderer._ctx as ctx:
         passed = ctx.query(samples=True)
         with passed:
-            (view,) = renderer._scene_pass().draw([ViewRequest(camera(), AHEAD, PassOutput.IDS)], PosedModels())
+            (view,) = renderer._scene_pass().draw(
+                [ViewRequest(camera(), AHEAD, PassOutput.IDS)], PosedModels()
+            )
         instances = view.ids() & 0xFFFF
         assert np.unique(instances).tolist() == [1, 2]
         assert passed.samples == instances.size, "no pixel of the wall is shaded that the box hides"
@@ -213,7 +252,11 @@ def test_beyond_the_fold_of_a_lens_nothing_is_seen(renderers: Renderers) -> None
     edge = (2 / 3) ** 0.5 * (2 / 3)
     rays = pixel_rays(model).reshape(240, 320, 3)
     seen = ~np.isnan(rays[..., 0])
-    assert (seen[radius < edge - 2 / f]).all() and not seen[radius > edge + 1e-3 / f].any() and not seen.all()
+    assert (
+        (seen[radius < edge - 2 / f]).all()
+        and not seen[radius > edge + 1e-3 / f].any()
+        and not seen.all()
+    )
     again = distort(lens, rays[seen][:, :2])
     np.testing.assert_allclose(again, np.stack((u[seen], v[seen]), axis=1) / f, atol=1e-6)
     assert (rays[seen][:, :2] * again >= 0.0).all(), "nothing is seen on the other side"
@@ -221,7 +264,9 @@ def test_beyond_the_fold_of_a_lens_nothing_is_seen(renderers: Renderers) -> None
     wanted = (Modality.DEPTH, Modality.INSTANCE, Modality.RGB, Modality.NORMALS, Modality.DEPTH32)
     depth, ids, rgb, normals, depth32 = (image.pixels for image in shots(renderer, model, wanted))
     inner = radius < edge - 3 / f
-    assert (depth[~seen] == 65535).all() and (depth32[~seen] == 100.0).all() and not ids[~seen].any()
+    assert (
+        (depth[~seen] == 65535).all() and (depth32[~seen] == 100.0).all() and not ids[~seen].any()
+    )
     assert not normals[~seen].any() and not rgb[radius > edge + 2 / f].any()
     assert np.abs(depth[inner].astype(int) - 6554).max() <= 1 and (ids[inner] == 1).all()
     oracle = RaycastRenderer(WALL).render_aux(model, at())
@@ -230,7 +275,9 @@ def test_beyond_the_fold_of_a_lens_nothing_is_seen(renderers: Renderers) -> None
 
 
 def test_a_lens_that_shows_nothing_says_so(renderers: Renderers) -> None:
-    model = camera(distortion=Distortion(LensModel.EQUIDISTANT, (-1e6, 0.0, 0.0, 0.0)), size=(32, 24))
+    model = camera(
+        distortion=Distortion(LensModel.EQUIDISTANT, (-1e6, 0.0, 0.0, 0.0)), size=(32, 24)
+    )
     with pytest.raises(RendererError, match="coefficients"):
         shot(renderers.of(WALL), model)
 
@@ -241,13 +288,15 @@ def test_a_lens_that_shows_nothing_says_so(renderers: Renderers) -> None:
 def test_alpha_of_a_layer_is_that_of_a_premultiplied_picture(renderers: Renderers) -> None:
     glass = Material(base_colour=(1.0, 1.0, 1.0, 0.5), alpha="blend")
     scene = scene_of(
-        thing("pane", facing(2.0, 0.5, glass)), thing("wall", facing(3.0, 0.9, at_m=(0.9, 0.0)), instance=2)
+        thing("pane", facing(2.0, 0.5, glass)),
+        thing("wall", facing(3.0, 0.9, at_m=(0.9, 0.0)), instance=2),
     )
     renderer = renderers.of(scene, "medium")
     rgba = shot(renderer, camera(), Modality.RGBA, layer="scene")
     beside, before = rgba[120, 140], rgba[120, 180]
     assert abs(int(beside[3]) - 128) <= 1 and np.abs(beside[:3].astype(int) - 128).max() <= 1
-    # OpenGL may round both products of a blend to the eight bits of the picture, up or down; llvmpipe's are exact.
+    # OpenGL may round both products of a blend to the eight bits of the picture, up or down;
+    # llvmpipe's are exact.
     least = 254 if is_software(renderer.info["gl_renderer"]) else 254 - 2
     assert before[3] == 255 and before[:3].min() >= least, "a pane takes nothing from what is solid"
 
@@ -272,14 +321,23 @@ def test_shadows_do_not_depend_on_what_was_drawn_before(renderers: Renderers) ->
     picture(Lighting(9.0))
     again = picture(None)
     np.testing.assert_array_equal(first, again)
-    assert abs(float(first.min()) - srgb(0.2)) < 2 and abs(float(first.max()) - srgb(0.8)) < 2, "shade and sun"
+    assert abs(float(first.min()) - srgb(0.2)) < 2 and abs(float(first.max()) - srgb(0.8)) < 2, (
+        "shade and sun"
+    )
 
 
 def test_what_flies_above_everything_casts_a_shadow(renderers: Renderers) -> None:
     renderer = renderers.of(ground(), "ultra")
     down = at((0.0, 0.0, 6.0), turn((1, 0, 0), 180.0))
     crate = ActorState(
-        "c", ActorKind.PROP, TrackingState.TRACKED, 0, at((0.0, 0.0, 8.0)), None, "crate", (1.0, 1.0, 1.0)
+        "c",
+        ActorKind.PROP,
+        TrackingState.TRACKED,
+        0,
+        at((0.0, 0.0, 8.0)),
+        None,
+        "crate",
+        (1.0, 1.0, 1.0),
     )
     lit = shot(renderer, camera(), T_world_camera=down)
     shaded = shot(renderer, camera(), T_world_camera=down, snapshot=everybody(crate))
@@ -292,10 +350,21 @@ def test_what_flies_above_everything_casts_a_shadow(renderers: Renderers) -> Non
 
 
 def asked(sizes: list[tuple[int, int]], **camera_keys: Any) -> list[bytes]:
-    cameras = [{"ID": f"c{i}", "position": [0, 0, 0], "rotation": [0, 0, 0, 1]} for i in range(len(sizes))]
-    extended = [{"width": w, "height": h, "fov": 70.0, "modality": "rgb", **camera_keys} for w, h in sizes]
+    cameras = [
+        {"ID": f"c{i}", "position": [0, 0, 0], "rotation": [0, 0, 0, 1]} for i in range(len(sizes))
+    ]
+    extended = [
+        {"width": w, "height": h, "fov": 70.0, "modality": "rgb", **camera_keys} for w, h in sizes
+    ]
     vil = {"v": 2, "cameras": extended}
-    message = {"ntime": 1, "camWidth": 4, "camHeight": 4, "camFOV": 70.0, "cameras": cameras, "vil": vil}
+    message = {
+        "ntime": 1,
+        "camWidth": 4,
+        "camHeight": 4,
+        "camFOV": 70.0,
+        "cameras": cameras,
+        "vil": vil,
+    }
     return [b"Pose", json.dumps(message).encode()]
 
 
@@ -316,7 +385,12 @@ def test_two_renderers_take_turns_and_one_survives_the_other(renderers: Renderer
         gone = EmbeddedRenderer(near, "low")
         for _ in range(2):
             for renderer, z_m in ((gone, 2.0), (stays, 4.0)):
-                depth = shot(renderer, camera(), Modality.DEPTH32, snapshot=everybody(moved("x", (0, 0, 1.5 * z_m))))
+                depth = shot(
+                    renderer,
+                    camera(),
+                    Modality.DEPTH32,
+                    snapshot=everybody(moved("x", (0, 0, 1.5 * z_m))),
+                )
                 assert abs(float(depth[120, 160]) - z_m) < 1e-3
         gone.close()
         assert abs(float(shot(stays, camera(), Modality.DEPTH32)[120, 160]) - 4.0) < 1e-3

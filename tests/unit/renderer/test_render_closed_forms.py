@@ -1,4 +1,6 @@
-"""Depth, normals, ids, layers and grey of the drawn picture against closed forms, at every quality."""
+"""Depth, normals, ids, layers and grey of the drawn picture against closed forms, at every
+quality.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,10 @@ BALL = scene_of(_ball())
 
 
 def _grid() -> Scene:
-    """Twelve squares 2 m ahead, side by side; one behind a big one; one beyond the picture's edge."""
+    """Twelve squares 2 m ahead, side by side; one behind a big one.
+
+    One beyond the picture's edge.
+    """
     squares = [
         thing(
             f"s{row}{column}",
@@ -80,7 +85,13 @@ def test_a_wall_across_the_view_has_one_depth_in_every_pixel(
 ) -> None:
     for model in (CAMERA, OFFSET):
         renderer = renderers.of(WALL, profile)
-        asked = (Modality.DEPTH, Modality.DEPTH32, Modality.NORMALS, Modality.INSTANCE, Modality.SEMANTIC)
+        asked = (
+            Modality.DEPTH,
+            Modality.DEPTH32,
+            Modality.NORMALS,
+            Modality.INSTANCE,
+            Modality.SEMANTIC,
+        )
         pictures = shots(renderer, model, asked, at((1.5, -0.7, -distance_m)))
         depth, metres, normals, ids, classes = (p.pixels for p in pictures)
         assert np.abs(depth - distance_m * LSB_PER_M).max() <= HALF_LSB
@@ -91,7 +102,9 @@ def test_a_wall_across_the_view_has_one_depth_in_every_pixel(
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-@pytest.mark.parametrize(("axis", "angle_deg"), [((0, 1, 0), 40.0), ((1, 0.3, 0), -25.0), ((0.2, 1, 1), 35.0)])
+@pytest.mark.parametrize(
+    ("axis", "angle_deg"), [((0, 1, 0), 40.0), ((1, 0.3, 0), -25.0), ((0.2, 1, 1), 35.0)]
+)
 def test_a_tilted_plane_follows_its_formula(
     renderers: Renderers, profile: str, axis: tuple[float, float, float], angle_deg: float
 ) -> None:
@@ -99,14 +112,20 @@ def test_a_tilted_plane_follows_its_formula(
     for model in (CAMERA, OFFSET):
         asked = (Modality.DEPTH, Modality.NORMALS)
         depth, normals = (
-            p.pixels for p in shots(renderers.of(WALL, profile), model, asked, at((2, 1, -4), R_world_camera))
+            p.pixels
+            for p in shots(
+                renderers.of(WALL, profile), model, asked, at((2, 1, -4), R_world_camera)
+            )
         )
         n_camera = R_world_camera.T @ (0.0, 0.0, 1.0)
         z_m = 4.0 / (rays(model) @ n_camera)
         near = z_m < 60.0
         assert near.mean() > 0.9
         # Steep parts add the rounding of a pixel's place to that of its depth.
-        assert np.abs(depth - z_m * LSB_PER_M)[near].max() <= HALF_LSB + 2e-6 * z_m[near].max() ** 2 * LSB_PER_M
+        assert (
+            np.abs(depth - z_m * LSB_PER_M)[near].max()
+            <= HALF_LSB + 2e-6 * z_m[near].max() ** 2 * LSB_PER_M
+        )
         assert np.abs(normals.astype(float) + n_camera).max() < 1e-3
 
 
@@ -116,7 +135,9 @@ def test_a_ball_is_the_root_of_the_ray_and_shows_its_normals(
     renderers: Renderers, profile: str, centre: tuple[float, float, float]
 ) -> None:
     actors = everybody(moved("ball", centre, turn((1, 2, 3), 50.0)))
-    pictures = shots(renderers.of(BALL, profile), CAMERA, (Modality.DEPTH, Modality.NORMALS), AHEAD, actors)
+    pictures = shots(
+        renderers.of(BALL, profile), CAMERA, (Modality.DEPTH, Modality.NORMALS), AHEAD, actors
+    )
     depth, normals = (p.pixels for p in pictures)
     d, c = rays(CAMERA), np.array(centre)
     square, along = (d * d).sum(axis=-1), d @ c
@@ -126,7 +147,8 @@ def test_a_ball_is_the_root_of_the_ray_and_shows_its_normals(
     steepness = -(n * d).sum(axis=-1) / np.sqrt(square)
     inside = (root > 0.0) & (steepness > 0.3)
     assert inside.sum() > 3000
-    # Facets lie below the ball by r (1 - cos(step / 2)) in each of two directions, more along a slanting ray.
+    # Facets lie below the ball by r (1 - cos(step / 2)) in each of two directions, more along a
+    # slanting ray.
     sagitta_m = 2.0 * BALL_RADIUS_M * (1.0 - np.cos(0.5 * np.pi / BALL_RINGS))
     error = depth[inside] / LSB_PER_M - z_m[inside]
     assert error.min() >= -HALF_LSB / LSB_PER_M
@@ -160,10 +182,16 @@ def test_ids_are_those_of_what_is_seen_and_nothing_else(renderers: Renderers, pr
 
 
 def test_a_pixel_is_what_its_centre_sees(renderers: Renderers) -> None:
-    """Rasterisation without a half-pixel shift: exactly the pixels whose centres lie in the square."""
+    """Rasterisation without a half-pixel shift.
+
+    Exactly the pixels whose centres lie in the square.
+    """
     ids = shot(renderers.of(GRID), CAMERA, Modality.INSTANCE)
     p = pixels_of(CAMERA)
-    low, high = (projected(CAMERA, np.array([-0.6 + s, -0.4 + s, 2.0])) for s in (-0.5 * SIDE_M, 0.5 * SIDE_M))
+    low, high = (
+        projected(CAMERA, np.array([-0.6 + s, -0.4 + s, 2.0]))
+        for s in (-0.5 * SIDE_M, 0.5 * SIDE_M)
+    )
     assert np.array_equal(ids == 1, np.all((p > low) & (p < high), axis=-1))
 
 
@@ -183,18 +211,31 @@ def test_where_nothing_is_every_modality_says_so(renderers: Renderers, profile: 
 
 def test_beyond_full_scale_depth_is_full_scale(renderers: Renderers) -> None:
     renderer = renderers.of(WALL)
-    for distance_m, level, metres in ((99.99, 65528, 99.99), (100.01, 65535, 100.0), (300.0, 65535, 100.0)):
+    for distance_m, level, metres in (
+        (99.99, 65528, 99.99),
+        (100.01, 65535, 100.0),
+        (300.0, 65535, 100.0),
+    ):
         depth, exact = (
             p.pixels
-            for p in shots(renderer, camera(fov_deg=20), (Modality.DEPTH, Modality.DEPTH32), at((0, 0, -distance_m)))
+            for p in shots(
+                renderer,
+                camera(fov_deg=20),
+                (Modality.DEPTH, Modality.DEPTH32),
+                at((0, 0, -distance_m)),
+            )
         )
         assert abs(int(depth[120, 160]) - level) <= 1
         assert exact[120, 160] == pytest.approx(metres, abs=2e-3)
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-def test_grey_is_the_weighted_sum_of_the_colours_beside_it(renderers: Renderers, profile: str) -> None:
-    grey, rgb = (p.pixels for p in shots(renderers.of(GRID, profile), CAMERA, (Modality.GRAY, Modality.RGB)))
+def test_grey_is_the_weighted_sum_of_the_colours_beside_it(
+    renderers: Renderers, profile: str
+) -> None:
+    grey, rgb = (
+        p.pixels for p in shots(renderers.of(GRID, profile), CAMERA, (Modality.GRAY, Modality.RGB))
+    )
     wide = rgb.astype(int)
     assert np.array_equal(grey, (77 * wide[..., 0] + 150 * wide[..., 1] + 29 * wide[..., 2]) // 256)
     assert np.ptp(grey) > 50
@@ -203,7 +244,15 @@ def test_grey_is_the_weighted_sum_of_the_colours_beside_it(renderers: Renderers,
 LAYERS = scene_of(
     thing("back", facing(5.0, 20.0), instance=1),
     thing("left", facing(2.0, 0.3, at_m=(-0.5, 0.0)), instance=2, layer="augmented"),
-    SceneObject("right", Asset.of("right", [facing(0.0, 0.3)]), np.eye(4), 6, 3, layer="augmented", movable=True),
+    SceneObject(
+        "right",
+        Asset.of("right", [facing(0.0, 0.3)]),
+        np.eye(4),
+        6,
+        3,
+        layer="augmented",
+        movable=True,
+    ),
     thing("before", facing(1.0, 0.08, at_m=(-0.25, 0.0)), instance=4),
 )
 
@@ -213,7 +262,9 @@ def test_a_layer_holds_its_own_things_over_nothing(renderers: Renderers, profile
     renderer = renderers.of(LAYERS, profile)
     snapshot = everybody(moved("right", (0.5, 0.0, 2.0)))
     asked = (Modality.RGBA, Modality.INSTANCE, Modality.DEPTH)
-    rgba, ids, depth = (p.pixels for p in shots(renderer, CAMERA, asked, AHEAD, snapshot, layer="augmented"))
+    rgba, ids, depth = (
+        p.pixels for p in shots(renderer, CAMERA, asked, AHEAD, snapshot, layer="augmented")
+    )
     everything = shot(renderer, CAMERA, Modality.INSTANCE, AHEAD, snapshot)
     assert set(np.unique(everything).tolist()) == {1, 2, 3, 4}
     assert set(np.unique(ids).tolist()) == {0, 2, 3}
@@ -227,12 +278,16 @@ def test_a_layer_holds_its_own_things_over_nothing(renderers: Renderers, profile
     assert np.all(rgba[(ids == 0) & ~border] == 0)
     assert np.all(rgba[(ids > 0) & ~border] == 255)
     # Over an edge colours are premultiplied: white things are as bright as they are opaque.
-    assert np.abs(rgba[..., :3].astype(int) - rgba[..., 3:]).max() <= (0 if profile in ("low", "medium") else 1)
+    assert np.abs(rgba[..., :3].astype(int) - rgba[..., 3:]).max() <= (
+        0 if profile in ("low", "medium") else 1
+    )
     assert np.array_equal(depth == 65535, ids == 0)
 
 
 def _widened(mask: BoolArray) -> BoolArray:
     padded = np.pad(mask, 1)
     h, w = mask.shape
-    near: BoolArray = np.any([padded[i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=0)
+    near: BoolArray = np.any(
+        [padded[i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=0
+    )
     return near

@@ -46,7 +46,13 @@ INTRINSICS = (410.5, 408.25, 321.75, 236.5)
 
 
 def bent_camera(name: str, **more: object) -> CameraModel:
-    return camera(f"{name}{len(more)}", (640, 480), pinhole_px=INTRINSICS, distortion=LENSES[name], **more)  # type: ignore[arg-type]
+    return camera(
+        f"{name}{len(more)}",
+        (640, 480),
+        pinhole_px=INTRINSICS,
+        distortion=LENSES[name],
+        **more,  # type: ignore[arg-type]
+    )
 
 
 # --- lenses ------------------------------------------------------------------------------------
@@ -71,7 +77,11 @@ def test_a_lens_is_opencvs_and_its_inverse_undoes_it(name: str) -> None:
     assert np.abs(project(model, ideal) - pixels_of(model).reshape(-1, 2)).max() < 0.05
     assert np.abs(project(model, ideal) - through_opencv(model, ideal)).max() < 1e-6
     assert (
-        np.abs(undistort(model.distortion, distort(model.distortion, ideal[:, :2])) - ideal[:, :2]).max() * 410 < 0.05
+        np.abs(
+            undistort(model.distortion, distort(model.distortion, ideal[:, :2])) - ideal[:, :2]
+        ).max()
+        * 410
+        < 0.05
     )
     assert model.intrinsics_px == INTRINSICS
 
@@ -88,7 +98,8 @@ def _board() -> Scene:
     half = (0.5 * CELL_M * (CELLS[0] + 2), 0.5 * CELL_M * (CELLS[1] + 2))
     material = Material(base=texture(np.repeat(board[..., None], 3, axis=2)))
     part = plate((0, 0, 0), (half[0], 0, 0), (0, -half[1], 0), material, 12)
-    return scene_of(thing("wall", facing(9.0, 60.0, Material(base_colour=(0.3, 0.3, 0.3, 1))), instance=1),
+    return scene_of(thing("wall", facing(9.0, 60.0, Material(base_colour=(0.3, 0.3, 0.3, 1))),
+    instance=1),
                     thing("board", part, instance=2, movable=True))  # fmt: skip
 
 
@@ -101,17 +112,30 @@ def test_the_corners_of_a_chessboard_are_found_where_they_are_projected(
     renderers: Renderers, name: str, profile: str
 ) -> None:
     model = bent_camera(name)
-    for place, R in (((0.0, 0.0, 1.2), turn((1, 1, 0), 12.0)), ((0.15, -0.1, 1.35), turn((0, 1, 0), -15.0))):
-        picture = shot(renderers.of(BOARD, profile), model, Modality.GRAY, AHEAD, everybody(moved("board", place, R)))
+    for place, R in (
+        ((0.0, 0.0, 1.2), turn((1, 1, 0), 12.0)),
+        ((0.15, -0.1, 1.35), turn((0, 1, 0), -15.0)),
+    ):
+        picture = shot(
+            renderers.of(BOARD, profile),
+            model,
+            Modality.GRAY,
+            AHEAD,
+            everybody(moved("board", place, R)),
+        )
         size = (CELLS[0] - 1, CELLS[1] - 1)
         ok, found = cv2.findChessboardCornersSB(picture, size, flags=cv2.CALIB_CB_ACCURACY)
         assert ok
         v, u = np.indices(size[::-1]).reshape(2, -1)
-        corners = np.stack((u - 0.5 * (size[0] - 1), v - 0.5 * (size[1] - 1), 0 * u), axis=1) * CELL_M
+        corners = (
+            np.stack((u - 0.5 * (size[0] - 1), v - 0.5 * (size[1] - 1), 0 * u), axis=1) * CELL_M
+        )
         expected = through_opencv(model, corners @ R.T + place)
         apart = np.linalg.norm(expected[:, None] - found.reshape(-1, 2), axis=-1).min(axis=1)
         assert np.quantile(apart, 0.95) < 0.1
-        nearest = found.reshape(-1, 2)[np.linalg.norm(expected[:, None] - found.reshape(-1, 2), axis=-1).argmin(axis=1)]
+        nearest = found.reshape(-1, 2)[
+            np.linalg.norm(expected[:, None] - found.reshape(-1, 2), axis=-1).argmin(axis=1)
+        ]
         assert np.abs((nearest - expected).mean(axis=0)).max() < 0.04
 
 
@@ -120,7 +144,9 @@ def test_a_lens_never_mixes_what_is_no_colour(renderers: Renderers, name: str) -
     model = bent_camera(name)
     snapshot = everybody(moved("board", (0.3, 0.1, 1.3), turn((0, 0, 1), 20.0)))
     asked = (Modality.INSTANCE, Modality.DEPTH32, Modality.NORMALS, Modality.RGB)
-    ids, depth, normals, _ = (i.pixels for i in shots(renderers.of(BOARD), model, asked, AHEAD, snapshot))
+    ids, depth, normals, _ = (
+        i.pixels for i in shots(renderers.of(BOARD), model, asked, AHEAD, snapshot)
+    )
     assert set(np.unique(ids).tolist()) == {1, 2}
     assert np.allclose(depth, np.where(ids == 2, 1.3, 9.0), atol=1e-4)
     assert np.all(normals == (0.0, 0.0, -1.0))
@@ -134,7 +160,9 @@ def test_a_lens_never_mixes_what_is_no_colour(renderers: Renderers, name: str) -
 
 
 @pytest.mark.parametrize("name", LENSES)
-def test_flow_through_a_lens_is_the_difference_of_what_it_shows(renderers: Renderers, name: str) -> None:
+def test_flow_through_a_lens_is_the_difference_of_what_it_shows(
+    renderers: Renderers, name: str
+) -> None:
     model = bent_camera(name, fov_deg=71.0)
     renderer = renderers.of(BOARD)
     aside = everybody(moved("board", (0.0, 0.0, -5.0)))
@@ -189,13 +217,17 @@ def test_a_moving_edge_becomes_a_ramp_of_the_shutters_share(
 
 
 @pytest.mark.parametrize("missed", [3, 15])
-def test_after_a_gap_an_edge_is_blurred_by_its_motion_in_one_frame_interval(renderers: Renderers, missed: int) -> None:
+def test_after_a_gap_an_edge_is_blurred_by_its_motion_in_one_frame_interval(
+    renderers: Renderers, missed: int
+) -> None:
     v_px, shutter, gap = 6.0, 0.8, missed + 1
     model = camera(f"gap{missed}", effects=Effects(shutter=shutter, frame_ns=PERIOD_NS))
     step_m = v_px / model.f_px * 4.0
     for number in (0, gap):
         actors = everybody(moved("edge", ((number - gap) * step_m, 0.0, 4.0)))
-        picture = shot(renderers.of(EDGE), model, Modality.RGB, AHEAD, actors, t_ns=number * PERIOD_NS)
+        picture = shot(
+            renderers.of(EDGE), model, Modality.RGB, AHEAD, actors, t_ns=number * PERIOD_NS
+        )
     expected = np.clip((np.arange(320) - 159.5) / (shutter * v_px) + 0.5, 0.0, 1.0)
     assert np.abs(linear(picture[120, :, 1]) - expected).max() < 1.2 / (shutter * v_px) + 0.01
 
@@ -204,7 +236,10 @@ def test_what_stands_still_stays_sharp_behind_an_open_shutter(renderers: Rendere
     blurring, plain = camera("open", effects=Effects(shutter=1.0)), camera("shut")
     for t_ns in (0, PERIOD_NS):
         actors = everybody(moved("edge", (0.1, 0.0, 4.0)))
-        one, other = (shot(renderers.of(EDGE), m, Modality.RGB, AHEAD, actors, t_ns=t_ns) for m in (blurring, plain))
+        one, other = (
+            shot(renderers.of(EDGE), m, Modality.RGB, AHEAD, actors, t_ns=t_ns)
+            for m in (blurring, plain)
+        )
         assert np.array_equal(one, other)
 
 
@@ -212,7 +247,9 @@ def test_what_stands_still_stays_sharp_behind_an_open_shutter(renderers: Rendere
 
 
 def _grey(albedo: float) -> Scene:
-    return scene_of(thing("card", facing(2.0, 5.0, Material(base_colour=(albedo, albedo, albedo, 1.0)))))
+    return scene_of(
+        thing("card", facing(2.0, 5.0, Material(base_colour=(albedo, albedo, albedo, 1.0))))
+    )
 
 
 GREY = _grey(0.18)
@@ -220,23 +257,37 @@ GREY = _grey(0.18)
 
 @pytest.mark.parametrize("profile", ["low", "medium"])
 @pytest.mark.parametrize("wrong_ev", [-3.0, 3.0])
-def test_automatic_exposure_settles_on_middle_gray(renderers: Renderers, profile: str, wrong_ev: float) -> None:
+def test_automatic_exposure_settles_on_middle_gray(
+    renderers: Renderers, profile: str, wrong_ev: float
+) -> None:
     """From three stops off, within a second and a half of pictures at 20 Hz, and there it stays."""
-    model = camera(f"auto{wrong_ev}", (160, 120), effects=Effects(auto_exposure=True, exposure_ev=wrong_ev))
+    model = camera(
+        f"auto{wrong_ev}", (160, 120), effects=Effects(auto_exposure=True, exposure_ev=wrong_ev)
+    )
     renderer = renderers.of(GREY, profile)
-    levels = [float(shot(renderer, model, Modality.GRAY, t_ns=i * 50_000_000).mean()) for i in range(40)]
-    assert levels[0] == pytest.approx(srgb(0.18 * 2.0**wrong_ev), abs=5.0 if profile == "low" else 1.5)
+    levels = [
+        float(shot(renderer, model, Modality.GRAY, t_ns=i * 50_000_000).mean()) for i in range(40)
+    ]
+    assert levels[0] == pytest.approx(
+        srgb(0.18 * 2.0**wrong_ev), abs=5.0 if profile == "low" else 1.5
+    )
     assert all(abs(level - 118.0) <= 2.0 for level in levels[30:]), levels
     assert np.all(np.sign(wrong_ev) * np.diff(levels) <= 1.0), "it overshoots"
 
 
-def test_the_first_pictures_of_automatic_exposure_come_closer_by_its_time_constant(renderers: Renderers) -> None:
+def test_the_first_pictures_of_automatic_exposure_come_closer_by_its_time_constant(
+    renderers: Renderers,
+) -> None:
     model = camera("auto", (160, 120), effects=Effects(auto_exposure=True, exposure_ev=-2.0))
     renderer = renderers.of(GREY, "medium")
-    light = [linear(shot(renderer, model, Modality.GRAY, t_ns=i * 100_000_000).mean()) for i in range(8)]
+    light = [
+        linear(shot(renderer, model, Modality.GRAY, t_ns=i * 100_000_000).mean()) for i in range(8)
+    ]
     missing_ev = np.log2(0.18 / np.array(light))
     assert missing_ev[0] == pytest.approx(2.0, abs=0.05)
-    assert missing_ev[2:6] / missing_ev[1:5] == pytest.approx(np.full(4, math.exp(-1.0 / 3.0)), abs=0.06)
+    assert missing_ev[2:6] / missing_ev[1:5] == pytest.approx(
+        np.full(4, math.exp(-1.0 / 3.0)), abs=0.06
+    )
 
 
 def test_noise_has_the_deviation_it_is_given(renderers: Renderers) -> None:
@@ -254,7 +305,9 @@ def test_noise_has_the_deviation_it_is_given(renderers: Renderers) -> None:
     assert first.std() == pytest.approx(expected, rel=0.03)
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.02, "the noise stands still"
     assert np.array_equal(second, again), "the same instant has the same noise"
-    assert abs(np.corrcoef(first[:, :-1].ravel(), first[:, 1:].ravel())[0, 1]) < 0.02, "the noise is smeared"
+    assert abs(np.corrcoef(first[:, :-1].ravel(), first[:, 1:].ravel())[0, 1]) < 0.02, (
+        "the noise is smeared"
+    )
 
 
 def test_vignetting_darkens_the_corners_by_its_share_of_light(renderers: Renderers) -> None:
@@ -272,7 +325,10 @@ def test_dirt_changes_smudges_and_nothing_else(renderers: Renderers) -> None:
     renderer = renderers.of(GREY)
     clean, dirty, again = (
         shot(
-            renderer, camera(f"glass{i}", effects=Effects(dirt=dirt)), Modality.RGB, AHEAD if i < 2 else at((0.3, 0, 0))
+            renderer,
+            camera(f"glass{i}", effects=Effects(dirt=dirt)),
+            Modality.RGB,
+            AHEAD if i < 2 else at((0.3, 0, 0)),
         )
         for i, dirt in enumerate((0.0, 0.8, 0.8))
     )
@@ -280,7 +336,8 @@ def test_dirt_changes_smudges_and_nothing_else(renderers: Renderers) -> None:
     assert 0.02 < changed.mean() < 0.6
     assert np.array_equal(dirty, again), "dirt sticks to the lens"
     ids, plain = (
-        shot(renderer, camera(f"ids{dirt}", effects=Effects(dirt=dirt)), Modality.INSTANCE) for dirt in (0.8, 0.0)
+        shot(renderer, camera(f"ids{dirt}", effects=Effects(dirt=dirt)), Modality.INSTANCE)
+        for dirt in (0.8, 0.0)
     )
     assert np.array_equal(ids, plain)
 

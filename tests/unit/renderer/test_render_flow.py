@@ -59,7 +59,10 @@ def _room() -> Scene:
     objects = [thing("walls", *walls, instance=1)]
     for i in range(14):
         m = np.eye(4)
-        m[:3, :3], m[:3, 3] = turn(rng.normal(size=3), rng.uniform(0, 180)), rng.uniform((-2, -2, 2), (2, 2, 7))
+        m[:3, :3], m[:3, 3] = (
+            turn(rng.normal(size=3), rng.uniform(0, 180)),
+            rng.uniform((-2, -2, 2), (2, 2, 7)),
+        )
         asset = Asset.of("block", [box_primitive(rng.uniform(0.1, 0.5, 3))])
         objects.append(SceneObject(f"block{i}", asset, m, 6, 10 + i))
     return scene_of(*objects)
@@ -93,10 +96,17 @@ def flow(
 ) -> tuple[FloatArray, BoolArray, FloatArray, FloatArray]:
     """Flow (h, w, 2), where it is known, z-depth, ids."""
     asked = (Modality.FLOW, Modality.DEPTH32, Modality.INSTANCE)
-    made = shots(renderer, model, asked, T_world_camera, snapshot or WorldSnapshot(t_ns, ()), t_ns=t_ns)
+    made = shots(
+        renderer, model, asked, T_world_camera, snapshot or WorldSnapshot(t_ns, ()), t_ns=t_ns
+    )
     assert made[0].valid is not None
     assert np.all(made[0].pixels[~made[0].valid] == 0.0)
-    return made[0].pixels.astype(np.float64), made[0].valid, made[1].pixels.astype(np.float64), made[2].pixels
+    return (
+        made[0].pixels.astype(np.float64),
+        made[0].valid,
+        made[1].pixels.astype(np.float64),
+        made[2].pixels,
+    )
 
 
 def after(
@@ -110,14 +120,17 @@ def after(
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(
-    ("axis", "angle_deg"), [((0, 1, 0), 4.0), ((1, 0, 0), -3.0), ((0, 0, 1), 10.0), ((1, 2, -1), 6.0)]
+    ("axis", "angle_deg"),
+    [((0, 1, 0), 4.0), ((1, 0, 0), -3.0), ((0, 0, 1), 10.0), ((1, 2, -1), 6.0)],
 )
 def test_flow_of_a_turning_camera_does_not_depend_on_depth(
     renderers: Renderers, profile: str, axis: tuple[float, float, float], angle_deg: float
 ) -> None:
     place = (0.3, -0.2, 0.5)
     R_before, R_now = turn((0, 1, 0), 5.0), turn((0, 1, 0), 5.0) @ turn(axis, angle_deg)
-    made, valid, z_m, model = after(renderers.of(ROOM, profile), at(place, R_before), at(place, R_now))
+    made, valid, z_m, model = after(
+        renderers.of(ROOM, profile), at(place, R_before), at(place, R_now)
+    )
     # X_now = R X_before, so the point seen now was at K R^T K^-1 p.
     was = projected(model, rays(model) @ (R_before.T @ R_now).T)
     assert valid.all()
@@ -126,7 +139,9 @@ def test_flow_of_a_turning_camera_does_not_depend_on_depth(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("step_m", [(0.0, 0.0, 0.4), (0.0, 0.0, -0.25), (0.15, 0.0, 0.0), (0.0, -0.2, 0.0)])
+@pytest.mark.parametrize(
+    "step_m", [(0.0, 0.0, 0.4), (0.0, 0.0, -0.25), (0.15, 0.0, 0.0), (0.0, -0.2, 0.0)]
+)
 def test_flow_of_a_camera_moving_before_a_wall(
     renderers: Renderers, profile: str, step_m: tuple[float, float, float]
 ) -> None:
@@ -150,7 +165,9 @@ def test_a_moving_thing_has_flow_and_the_rest_has_exactly_none(
     aside = moved("second", (1.2, 0.5, 3.0))
     was_m, now_m = np.array([0.2, 0.1, 3.0]), np.array([0.2, 0.1, 3.0]) + step_m
     flow(renderer, model, AHEAD, 0, everybody(moved("card", was_m), aside))
-    made, valid, _, ids = flow(renderer, model, AHEAD, PERIOD_NS, everybody(moved("card", now_m), aside))
+    made, valid, _, ids = flow(
+        renderer, model, AHEAD, PERIOD_NS, everybody(moved("card", now_m), aside)
+    )
     on = ids == 2
     assert valid.all()
     assert on.sum() > 2500
@@ -169,7 +186,9 @@ def test_a_turning_thing_moves_as_its_surface_does(renderers: Renderers, profile
     R_was, R_now = turn((0, 1, 0.2), 20.0), turn((0, 1, 0.2), 26.0) @ turn((0, 0, 1), 5.0)
     T_was, T_now = at((0.0, 0.1, 0.0), turn((0, 1, 0), 1.0)), at((0.02, 0.1, 0.03))
     flow(renderer, model, T_was, 0, everybody(moved("card", place, R_was)))
-    made, valid, z_m, ids = flow(renderer, model, T_now, PERIOD_NS, everybody(moved("card", place, R_now)))
+    made, valid, z_m, ids = flow(
+        renderer, model, T_now, PERIOD_NS, everybody(moved("card", place, R_now))
+    )
     on = ids == 2
     world_m = T_now.apply((rays(model) * z_m[..., None])[on])
     was_m = T_was.inverse().apply((world_m - place) @ R_now @ R_was.T + place)
@@ -183,20 +202,29 @@ REV_PER_S = 0.9
 
 
 def _arm() -> Prefab:
-    """A tube along x that hangs on two joints; the second, in the middle, spins about z and bends it."""
+    """A tube along x that hangs on two joints.
+
+    The second, in the middle, spins about z and bends it.
+    """
     rings, around = 33, 24
-    s, a = np.meshgrid(np.linspace(-0.8, 0.8, rings), np.linspace(0, 2 * np.pi, around + 1), indexing="ij")
+    s, a = np.meshgrid(
+        np.linspace(-0.8, 0.8, rings), np.linspace(0, 2 * np.pi, around + 1), indexing="ij"
+    )
     normal = np.stack((0 * s, np.cos(a), np.sin(a)), -1).reshape(-1, 3)
     p = 0.15 * normal + np.stack((s, 0 * s, 0 * s), -1).reshape(-1, 3)
     i = np.arange(rings * (around + 1)).reshape(rings, around + 1)[:-1, :-1].ravel()
     faces = np.concatenate(
-        (np.stack((i, i + around + 1, i + 1), 1), np.stack((i + 1, i + around + 1, i + around + 2), 1))
+        (
+            np.stack((i, i + around + 1, i + 1), 1),
+            np.stack((i + 1, i + around + 1, i + around + 2), 1),
+        )
     )
     share = np.clip(s.ravel() / 0.3 + 0.5, 0.0, 1.0)
     weights = np.stack((1 - share, share, 0 * share, 0 * share), -1).astype(np.float32)
     joints = np.tile(np.array([0, 1, 0, 0], np.uint16), (len(p), 1))
     skin_of = Primitive(
-        p.astype(np.float32), normal.astype(np.float32), np.zeros((len(p), 2), np.float32), faces.astype(np.uint32),
+        p.astype(np.float32), normal.astype(np.float32), np.zeros((len(p), 2), np.float32),
+        faces.astype(np.uint32),
         Material(double_sided=True), joints=joints, weights=weights,
     )  # fmt: skip
     nodes = (
@@ -204,7 +232,9 @@ def _arm() -> Prefab:
         Node("elbow", parent=0, p=np.array([0.8, 0.0, 0.0])),
         Node("skin", primitives=(skin_of,)),
     )
-    skin = Skin((0, 1), np.asarray(np.linalg.inv(Asset("arm", nodes).asset_from_node())[:2], np.float64))
+    skin = Skin(
+        (0, 1), np.asarray(np.linalg.inv(Asset("arm", nodes).asset_from_node())[:2], np.float64)
+    )
     asset = Asset("arm", (*nodes[:2], replace(nodes[2], skin=skin)))
     return Prefab(asset, 44, spin={"elbow": REV_PER_S})
 
@@ -216,7 +246,10 @@ R_ARM = turn((1, 0.4, 0.2), 30.0)
 
 
 def _skinned_m(t_ns: int) -> FloatArray:
-    """Where the vertices are at an instant: each half turns about the elbow by its weight's share of the matrices."""
+    """Where the vertices are at an instant.
+
+    Each half turns about the elbow by its weight's share of the matrices.
+    """
     part = ARM.asset.nodes[2].primitives[0]
     assert part.weights is not None
     turned = part.p_m.astype(float) @ turn((0, 0, 1), 360.0 * REV_PER_S * t_ns * 1e-9).T
@@ -260,21 +293,33 @@ def test_a_skin_moves_as_its_bones_carry_it(renderers: Renderers, profile: str) 
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-def test_the_first_picture_and_the_one_after_a_leap_know_no_flow(renderers: Renderers, profile: str) -> None:
+def test_the_first_picture_and_the_one_after_a_leap_know_no_flow(
+    renderers: Renderers, profile: str
+) -> None:
     renderer, model = renderers.of(ROOM, profile), fresh()
     assert not flow(renderer, model, AHEAD, 0)[1].any()
     assert flow(renderer, model, at((0.01, 0, 0)), PERIOD_NS)[1].all()
-    assert not flow(renderer, model, at((0.0, 0.0, 4.0)), 2 * PERIOD_NS)[1].any()  # four metres in one period
+    # Four metres in one period.
+    assert not flow(renderer, model, at((0.0, 0.0, 4.0)), 2 * PERIOD_NS)[1].any()
     assert flow(renderer, model, at((0.0, 0.0, 4.01)), 3 * PERIOD_NS)[1].all()
-    assert not flow(renderer, model, at((0.0, 0.0, 4.01), turn((0, 1, 0), 120.0)), 4 * PERIOD_NS)[1].any()
-    assert not flow(renderer, model, at((0.0, 0.0, 4.01), turn((0, 1, 0), 120.0)), 10**10)[1].any()  # a pause
-    assert not flow(renderer, model, at((0.0, 0.0, 4.01), turn((0, 1, 0), 120.0)), 10**9)[1].any()  # time went back
+    assert not flow(renderer, model, at((0.0, 0.0, 4.01), turn((0, 1, 0), 120.0)), 4 * PERIOD_NS)[
+        1
+    ].any()
+    # A pause.
+    assert not flow(renderer, model, at((0.0, 0.0, 4.01), turn((0, 1, 0), 120.0)), 10**10)[1].any()
+    # Time went back.
+    assert not flow(renderer, model, at((0.0, 0.0, 4.01), turn((0, 1, 0), 120.0)), 10**9)[1].any()
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-def test_what_appears_or_leaps_has_no_flow_and_the_rest_has(renderers: Renderers, profile: str) -> None:
+def test_what_appears_or_leaps_has_no_flow_and_the_rest_has(
+    renderers: Renderers, profile: str
+) -> None:
     renderer, model = renderers.of(ARMS, profile), fresh()
-    arm, spare = moved("new", PLACE, R_ARM, prefab="arm"), moved("old", (-0.9, 0.3, 3.0), prefab="arm")
+    arm, spare = (
+        moved("new", PLACE, R_ARM, prefab="arm"),
+        moved("old", (-0.9, 0.3, 3.0), prefab="arm"),
+    )
     flow(renderer, model, AHEAD, 0, everybody(spare))
     for t_ns, actors in (
         (PERIOD_NS, (spare, arm)),
@@ -286,7 +331,9 @@ def test_what_appears_or_leaps_has_no_flow_and_the_rest_has(renderers: Renderers
         assert not valid[on].any()
         assert valid[~on].all()
         assert (ids == renderer.instances["old"]).sum() > 300
-    _, valid, _, _ = flow(renderer, model, AHEAD, 3 * PERIOD_NS, everybody(*actors, t_ns=3 * PERIOD_NS))
+    _, valid, _, _ = flow(
+        renderer, model, AHEAD, 3 * PERIOD_NS, everybody(*actors, t_ns=3 * PERIOD_NS)
+    )
     assert valid.all()
 
 
@@ -307,14 +354,18 @@ def test_each_camera_moves_from_its_own_previous_picture(renderers: Renderers) -
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_depth_and_flow_agree_in_a_scene_of_many_things(renderers: Renderers, profile: str) -> None:
-    """Every point, put back by its depth and seen from the previous place, lies where its flow says."""
+    """Every point, put back by its depth and seen from the previous place, lies where its flow
+    says.
+    """
     renderer, model = renderers.of(ROOM, profile), fresh()
     T_was = at((0.2, 0.1, -0.3), turn((0.2, 1, 0.1), -8.0))
     T_now = at((0.32, 0.05, -0.2), turn((0.3, 1, -0.1), -5.0))
     _, _, z_was, _ = flow(renderer, model, T_was, 0)
     made, valid, z_now, _ = flow(renderer, model, T_now, PERIOD_NS)
     before_m = (
-        T_was.inverse().apply(T_now.apply((rays(model) * z_now[..., None]).reshape(-1, 3))).reshape(*z_now.shape, 3)
+        T_was.inverse()
+        .apply(T_now.apply((rays(model) * z_now[..., None]).reshape(-1, 3)))
+        .reshape(*z_now.shape, 3)
     )
     assert valid.all()
     assert np.abs(made - (pixels_of(model) - projected(model, before_m))).max() <= BOUND_PX

@@ -48,9 +48,13 @@ def paint(albedo: float) -> Material:
 def halves(
     material: Material, z_m: float = 2.0, half_m: float = 4.0, cells: int = 16
 ) -> tuple[SceneObject, SceneObject]:
-    """A wall across the view: its left half stands still, its right half is something that may move."""
+    """A wall across the view.
+
+    Its left half stands still, its right half is something that may move.
+    """
     left, right = (
-        plate((side * half_m / 2, 0, z_m), (half_m / 2, 0, 0), (0, -half_m, 0), material, cells) for side in (-1, 1)
+        plate((side * half_m / 2, 0, z_m), (half_m / 2, 0, 0), (0, -half_m, 0), material, cells)
+        for side in (-1, 1)
     )
     return thing("left", left), thing("right", right, instance=2, movable=True)
 
@@ -63,7 +67,10 @@ def patches(picture: ImageArray) -> FloatArray:
     """Mean colours on both sides of the middle of a picture, (2, 3)."""
     h, w = picture.shape[:2]
     mean: FloatArray = np.array(
-        [picture[h // 2 - 4 : h // 2 + 4, u : u + 8].mean(axis=(0, 1)) for u in (w // 2 - 12, w // 2 + 4)]
+        [
+            picture[h // 2 - 4 : h // 2 + 4, u : u + 8].mean(axis=(0, 1))
+            for u in (w // 2 - 12, w // 2 + 4)
+        ]
     )
     return mean
 
@@ -74,7 +81,8 @@ def patches(picture: ImageArray) -> FloatArray:
 @pytest.mark.parametrize("profile", LINEAR)
 def test_a_grey_card_is_as_bright_as_predicted(renderers: Renderers, profile: str) -> None:
     for albedo, ambient, sunlight, slant_deg, exposure in (
-        (0.18, 1.0, 0.0, 0.0, 1.0), (0.5, 0.3, 0.6, 40.0, 1.0), (0.03, 0.0, 1.0, 0.0, 1.0), (0.4, 0.4, 0.3, 60.0, 1.7),
+        (0.18, 1.0, 0.0, 0.0, 1.0), (0.5, 0.3, 0.6, 40.0, 1.0), (0.03, 0.0, 1.0, 0.0, 1.0),
+        (0.4, 0.4, 0.3, 60.0, 1.7),
     ):  # fmt: skip
         sun = Sun(turn((1, 0, 0), slant_deg) @ TO_CARD, np.full(3, sunlight)) if sunlight else None
         scene = card(paint(albedo), ambient=ambient, sun=sun)
@@ -94,11 +102,15 @@ def test_the_plainest_profile_multiplies_display_values(renderers: Renderers) ->
 
 @pytest.mark.parametrize("profile", ALL)
 def test_a_stop_doubles_the_light(renderers: Renderers, profile: str) -> None:
-    renderer = renderers.of(card(Material(base=texture(np.full((2, 2, 3), 118))), ambient=0.5), profile)
+    renderer = renderers.of(
+        card(Material(base=texture(np.full((2, 2, 3), 118))), ambient=0.5), profile
+    )
     for ev in (-1.0, 0.0, 1.0, 2.0):
         model = camera(f"ev{ev}", effects=Effects(exposure_ev=ev))
         expected = srgb(linear(118) * 0.5 * 2.0**ev)
-        assert np.abs(patches(shot(renderer, model)) - expected).max() <= (3.0 if profile == "low" else 1.0)
+        assert np.abs(patches(shot(renderer, model)) - expected).max() <= (
+            3.0 if profile == "low" else 1.0
+        )
 
 
 # --- lamps and sun -----------------------------------------------------------------------------
@@ -126,7 +138,10 @@ def test_a_spot_ends_at_its_cone(renderers: Renderers) -> None:
     seen = shot(renderers.of(scene, "medium"), CAMERA)[..., 0].astype(float)
     d = rays(CAMERA)
     cosine = 1.0 / np.linalg.norm(d, axis=-1)
-    share = np.clip((cosine - math.cos(cone[1])) / (math.cos(cone[0]) - math.cos(cone[1])), 0.0, 1.0) ** 2
+    share = (
+        np.clip((cosine - math.cos(cone[1])) / (math.cos(cone[0]) - math.cos(cone[1])), 0.0, 1.0)
+        ** 2
+    )
     received = 7.2 * cosine**3 / 9.0 * share
     assert np.all(seen[np.arccos(cosine) > cone[1] + 0.01] == 0.0)
     lit = received > 0.03
@@ -167,12 +182,19 @@ def _shadow_edge_m(picture: ImageArray) -> float:
 CLOSE = camera("close", (640, 240), pinhole_px=(900.0, 900.0, 319.5, 119.5))
 
 
-@pytest.mark.parametrize(("profile", "movable"), [("medium", False), ("high", False), ("ultra", True)])
-def test_a_shadow_ends_where_the_sun_says(renderers: Renderers, profile: str, movable: bool) -> None:
+@pytest.mark.parametrize(
+    ("profile", "movable"), [("medium", False), ("high", False), ("ultra", True)]
+)
+def test_a_shadow_ends_where_the_sun_says(
+    renderers: Renderers, profile: str, movable: bool
+) -> None:
     picture = shot(renderers.of(_yard(movable=movable), profile), CLOSE, Modality.RGB, DOWN)
     # The upper edge on the far side of the box from the sun casts the end of the shadow.
     height_m = BOX_M[2] + (HALF_BOX_M[2] if TO_SUN[0] > 0 else -HALF_BOX_M[2])
-    ends = [BOX_M[0] + HALF_BOX_M[0] - TO_SUN[0] / TO_SUN[2] * h for h in (height_m, BOX_M[2] + HALF_BOX_M[2])]
+    ends = [
+        BOX_M[0] + HALF_BOX_M[0] - TO_SUN[0] / TO_SUN[2] * h
+        for h in (height_m, BOX_M[2] + HALF_BOX_M[2])
+    ]
     texel_m = 2.0 * math.hypot(FLOOR_M, FLOOR_M) / (4096 if profile == "ultra" else 2048)
     assert _shadow_edge_m(picture) == pytest.approx(max(ends), abs=2.0 * texel_m)
 
@@ -182,16 +204,20 @@ def test_what_moves_casts_no_shadow_below_ultra(renderers: Renderers, profile: s
     """Fixed shadows are drawn once; at low they are baked into the vertices."""
     fixed = shot(renderers.of(_yard(movable=False), profile), CLOSE, Modality.RGB, DOWN)
     moving = shot(renderers.of(_yard(movable=True), profile), CLOSE, Modality.RGB, DOWN)
-    u = round(CLOSE.intrinsics_px[2] + (0.3 - 1.0) / 4.0 * 900.0)  # x = 0.3 m lies in the shadow, beside the box
+    # X = 0.3 m lies in the shadow, beside the box.
+    u = round(CLOSE.intrinsics_px[2] + (0.3 - 1.0) / 4.0 * 900.0)
     light = 0.2 + 0.8 * TO_SUN[2]
     assert fixed[120, u, 1] == pytest.approx(srgb(0.5 * 0.2), abs=3.0)
-    assert moving[120, u, 1] == pytest.approx(srgb(0.5 * light), abs=3.0 if profile == "low" else 1.0)
+    assert moving[120, u, 1] == pytest.approx(
+        srgb(0.5 * light), abs=3.0 if profile == "low" else 1.0
+    )
 
 
 # --- materials ---------------------------------------------------------------------------------
 
 GLYPH = np.kron(
-    np.array([[3, 0, 0, 0], [3, 0, 1, 0], [3, 0, 0, 0], [3, 3, 2, 0]], np.uint8), np.ones((16, 16), np.uint8)
+    np.array([[3, 0, 0, 0], [3, 0, 1, 0], [3, 0, 0, 0], [3, 3, 2, 0]], np.uint8),
+    np.ones((16, 16), np.uint8),
 )
 INKS = np.array([[235, 235, 235], [200, 40, 40], [40, 160, 60], [30, 50, 180]], np.uint8)
 PRINT = INKS[GLYPH]
@@ -222,7 +248,9 @@ def test_a_texture_is_the_right_way_round(renderers: Renderers, profile: str) ->
 
 @pytest.mark.parametrize("profile", ALL)
 def test_colours_of_vertices_are_linear_factors(renderers: Renderers, profile: str) -> None:
-    left, right = (facing(2.0, 1.0, paint(0.8), 8, (x, 0.0), (200, 90, 30, 255)) for x in (-1.0, 1.0))
+    left, right = (
+        facing(2.0, 1.0, paint(0.8), 8, (x, 0.0), (200, 90, 30, 255)) for x in (-1.0, 1.0)
+    )
     scene = scene_of(thing("left", left), thing("right", right, movable=True))
     expected = srgb(0.8 * np.array([200, 90, 30]) / 255.0)
     error = patches(shot(renderers.of(scene, profile), CAMERA)) - expected
@@ -230,11 +258,15 @@ def test_colours_of_vertices_are_linear_factors(renderers: Renderers, profile: s
 
 
 @pytest.mark.parametrize(("profile", "movable"), [("low", False), ("low", True), ("high", False)])
-def test_one_sees_through_the_holes_of_a_mask(renderers: Renderers, profile: str, movable: bool) -> None:
+def test_one_sees_through_the_holes_of_a_mask(
+    renderers: Renderers, profile: str, movable: bool
+) -> None:
     pixels = np.full((64, 64, 4), 255, np.uint8)
     pixels[16:48, 8:24, 3] = 0
     fence = facing(2.0, 1.0, Material(base=texture(pixels), alpha="mask"))
-    scene = scene_of(thing("back", facing(4.0, 9.0)), thing("fence", fence, instance=2, movable=movable))
+    scene = scene_of(
+        thing("back", facing(4.0, 9.0)), thing("fence", fence, instance=2, movable=movable)
+    )
     asked = (Modality.INSTANCE, Modality.DEPTH32)
     ids, depth = (i.pixels for i in shots(renderers.of(scene, profile), CAMERA, asked))
     p = (rays(CAMERA) * 2.0)[..., :2]
@@ -256,7 +288,9 @@ def test_panes_are_blended_the_far_one_first(
 ) -> None:
     def pane(z_m: float, rgb: tuple[float, float, float], instance: int) -> SceneObject:
         material = Material(base_colour=(*rgb, 0.5), alpha="blend")
-        return thing(f"pane{instance}", facing(z_m, 0.5 * z_m, material), instance=instance, movable=movable)
+        return thing(
+            f"pane{instance}", facing(z_m, 0.5 * z_m, material), instance=instance, movable=movable
+        )
 
     panes = [pane(2.0, (0.0, 0.6, 0.0), 2), pane(3.0, (0.6, 0.0, 0.0), 3)]
     things = panes if near_first else panes[::-1]
@@ -272,7 +306,9 @@ def test_panes_are_blended_the_far_one_first(
 
 
 @pytest.mark.parametrize("profile", ALL)
-def test_what_glows_needs_no_light_and_what_is_unlit_takes_none(renderers: Renderers, profile: str) -> None:
+def test_what_glows_needs_no_light_and_what_is_unlit_takes_none(
+    renderers: Renderers, profile: str
+) -> None:
     glow = Material(base_colour=(0.0, 0.0, 0.0, 1.0), emissive_light=(0.5, 0.2, 0.05))
     mapped = replace(glow, emissive=texture(np.full((2, 2, 3), 188)))
     unlit = replace(paint(0.4), unlit=True)
@@ -282,13 +318,16 @@ def test_what_glows_needs_no_light_and_what_is_unlit_takes_none(renderers: Rende
         ((unlit, glow), (np.full(3, 0.4), light)),
     ):
         sides = [thing("left", facing(2.0, 1.0, materials[0], at_m=(-1.0, 0.0))),
-                 thing("right", facing(2.0, 1.0, materials[1], at_m=(1.0, 0.0)), movable=True)]  # fmt: skip
+                 thing("right", facing(2.0, 1.0, materials[1], at_m=(1.0, 0.0)),
+                 movable=True)]  # fmt: skip
         seen = patches(shot(renderers.of(scene_of(*sides, ambient=0.0), profile), CAMERA))
         assert np.abs(seen - srgb(expected)).max() <= (5.0 if profile == "low" else 1.0)
 
 
 @pytest.mark.parametrize(("profile", "movable"), [("low", False), ("high", True)])
-def test_both_sides_of_a_sheet_face_whoever_looks(renderers: Renderers, profile: str, movable: bool) -> None:
+def test_both_sides_of_a_sheet_face_whoever_looks(
+    renderers: Renderers, profile: str, movable: bool
+) -> None:
     sheet = Material(double_sided=True)
     scene = scene_of(
         thing("two", facing(2.0, 0.5, sheet, at_m=(-0.6, 0.0)), instance=2, movable=movable),
@@ -296,7 +335,10 @@ def test_both_sides_of_a_sheet_face_whoever_looks(renderers: Renderers, profile:
     )
     renderer = renderers.of(scene, profile)
     asked = (Modality.NORMALS, Modality.INSTANCE)
-    for T_world_camera, seen in ((AHEAD, {0, 2, 3}), (at((0, 0, 4), turn((0, 1, 0), 180.0)), {0, 2})):
+    for T_world_camera, seen in (
+        (AHEAD, {0, 2, 3}),
+        (at((0, 0, 4), turn((0, 1, 0), 180.0)), {0, 2}),
+    ):
         normals, ids = (i.pixels for i in shots(renderer, CAMERA, asked, T_world_camera))
         assert set(np.unique(ids).tolist()) == seen
         assert np.abs(normals[ids > 0].astype(float) - (0.0, 0.0, -1.0)).max() < 1e-6
@@ -305,5 +347,7 @@ def test_both_sides_of_a_sheet_face_whoever_looks(renderers: Renderers, profile:
 def test_pixels_and_projection_agree() -> None:
     """The support's own pinhole, by hand: 0.5 m aside at 2 m is a quarter of the focal length."""
     fx, fy, cx, cy = CAMERA.intrinsics_px
-    assert projected(CAMERA, np.array([0.5, -0.5, 2.0])) == pytest.approx((cx + 0.25 * fx, cy - 0.25 * fy))
+    assert projected(CAMERA, np.array([0.5, -0.5, 2.0])) == pytest.approx(
+        (cx + 0.25 * fx, cy - 0.25 * fy)
+    )
     assert np.allclose(projected(CAMERA, rays(CAMERA)), pixels_of(CAMERA))

@@ -15,7 +15,14 @@ from vil_bridge.core.types import ActorKind, ImageArray, Modality
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
-from vil_renderer.embedded.engine.detail import CLOSEST, DetailMemory, ViewPoints, details_of, extent_of, simpler
+from vil_renderer.embedded.engine.detail import (
+    CLOSEST,
+    DetailMemory,
+    ViewPoints,
+    details_of,
+    extent_of,
+    simpler,
+)
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.scene import SceneObject
 
@@ -37,14 +44,20 @@ def test_a_simplified_ball_is_a_ball_of_fewer_triangles() -> None:
     made = simplified(BALL, 0.05)
     assert len(made.triangles) < len(BALL.triangles) / 6
     assert made.material is BALL.material
-    # Its vertices are vertices of the ball, each with the place and the normal of its neighbourhood.
+    # Its vertices are vertices of the ball, each with the place and the normal of its
+    # neighbourhood.
     assert np.abs(np.linalg.norm(made.p_m, axis=1) - 0.5).max() < 1e-6
     used = np.unique(made.triangles)
-    assert np.linalg.norm(made.p_m[used] - 0.5 * made.normal[used], axis=1).max() <= 0.05 * np.sqrt(3)
-    # Closed, without a hole: each edge is there both ways. Where normals differ, vertices share one place.
+    assert np.linalg.norm(made.p_m[used] - 0.5 * made.normal[used], axis=1).max() <= 0.05 * np.sqrt(
+        3
+    )
+    # Closed, without a hole: each edge is there both ways. Where normals differ, vertices share one
+    # place.
     _, place = np.unique(made.p_m, axis=0, return_inverse=True)
     corners = place.reshape(-1)[made.triangles]
-    edges = {(int(a), int(b)) for t in corners for a, b in ((t[0], t[1]), (t[1], t[2]), (t[2], t[0]))}
+    edges = {
+        (int(a), int(b)) for t in corners for a, b in ((t[0], t[1]), (t[1], t[2]), (t[2], t[0]))
+    }
     assert all((b, a) in edges for a, b in edges)
     assert _volume(made) == pytest.approx(4 / 3 * np.pi * 0.5**3, rel=0.03)
 
@@ -74,9 +87,13 @@ def test_what_hangs_on_different_joints_is_never_merged() -> None:
     assert skin.weights is not None
     assert len(made.triangles) < len(skin.triangles) / 4
     assert np.allclose(made.weights.sum(axis=1), 1.0, atol=1e-5)
-    originals = {row.tobytes() for row in np.column_stack((skin.p_m, skin.joints, skin.weights)).astype(np.float64)}
+    originals = {
+        row.tobytes()
+        for row in np.column_stack((skin.p_m, skin.joints, skin.weights)).astype(np.float64)
+    }
     assert all(
-        r.tobytes() in originals for r in np.column_stack((made.p_m, made.joints, made.weights)).astype(np.float64)
+        r.tobytes() in originals
+        for r in np.column_stack((made.p_m, made.joints, made.weights)).astype(np.float64)
     )
 
 
@@ -97,7 +114,9 @@ def test_detail_follows_the_size_in_the_picture() -> None:
             m[2, 3] = 300.0 * scale * radius_m / radius_px + scale * radius_m
             placed = (m @ asset.asset_from_node())[None]
             views = ViewPoints(np.zeros((2, 3)), np.array([300.0, 30000.0]), np.zeros((2, 3)))
-            assert details_of(placed, extent, views, LIMITS_PX).tolist() == [[level], [0]], "each view has its own"
+            assert details_of(placed, extent, views, LIMITS_PX).tolist() == [[level], [0]], (
+                "each view has its own"
+            )
             assert details_of(placed, extent, CLOSEST, LIMITS_PX).tolist() == [[0]]
 
 
@@ -108,7 +127,9 @@ def test_levels_change_once_where_the_size_goes_to_and_fro() -> None:
         m = np.eye(4)
         m[2, 3] = extent.radius * (1.0 + 300.0 / radius_px)
         views = ViewPoints(np.zeros((1, 3)), np.array([300.0]), np.zeros((1, 3)))
-        found = details_of((m @ asset.asset_from_node())[None], extent, views, LIMITS_PX, np.array([[before]]))
+        found = details_of(
+            (m @ asset.asset_from_node())[None], extent, views, LIMITS_PX, np.array([[before]])
+        )
         return int(found[0, 0])
 
     # Never coarser than is right for the size, and finer only until it is smaller by a seventh.
@@ -138,7 +159,11 @@ def test_each_camera_remembers_its_own_levels() -> None:
 
 def test_a_node_of_another_scale_gets_cells_of_its_own_size() -> None:
     small = Asset(
-        "small", (Node("root"), Node("ball", 0, scale=np.full(3, 0.01), primitives=(simplified(BALL, 1e-6),)))
+        "small",
+        (
+            Node("root"),
+            Node("ball", 0, scale=np.full(3, 0.01), primitives=(simplified(BALL, 1e-6),)),
+        ),
     )
     large = Asset.of("ball", [BALL])
     (one,) = simpler(large, extent_of(large), 1, 40.0).nodes[0].primitives
@@ -161,7 +186,9 @@ def _near_edge(ids: ImageArray) -> ImageArray:
 
 @pytest.mark.gl
 @pytest.mark.parametrize("distance_m", [9.0, 25.0])
-def test_a_far_ball_looks_the_same_but_for_a_pixel_at_its_edge(renderers: Renderers, distance_m: float) -> None:
+def test_a_far_ball_looks_the_same_but_for_a_pixel_at_its_edge(
+    renderers: Renderers, distance_m: float
+) -> None:
     model = camera(size=(640, 480))
     asked = everybody(moved("ball", (0.4, -0.3, distance_m)))
     (ids, depth), (full_ids, full_depth) = (
@@ -173,13 +200,17 @@ def test_a_far_ball_looks_the_same_but_for_a_pixel_at_its_edge(renderers: Render
     assert not np.array_equal(depth, full_depth), "the coarse ball was not drawn"
     assert not (differs & ~_near_edge(full_ids)).any()
     inside = (ids == 5) & (full_ids == 5) & ~_near_edge(full_ids)
-    assert np.abs(depth - full_depth)[inside].max() < 2.0 * distance_m / model.f_px  # less than two pixels are wide
+    # Less than two pixels are wide.
+    assert np.abs(depth - full_depth)[inside].max() < 2.0 * distance_m / model.f_px
 
 
 @pytest.mark.gl
 def test_a_near_ball_is_drawn_in_full(renderers: Renderers) -> None:
     asked = everybody(moved("ball", (0.4, -0.3, 3.0)))
-    near, full = (shots(renderers.of(SCENE, p), camera(size=(640, 480)), ASKED, AHEAD, asked) for p in ("low", "ultra"))
+    near, full = (
+        shots(renderers.of(SCENE, p), camera(size=(640, 480)), ASKED, AHEAD, asked)
+        for p in ("low", "ultra")
+    )
     for one, other in zip(near, full, strict=True):
         assert np.array_equal(one.pixels, other.pixels)
 
@@ -188,10 +219,15 @@ def test_a_near_ball_is_drawn_in_full(renderers: Renderers) -> None:
 @pytest.mark.parametrize("distance_m", [1.2, 2.4, 4.0, 7.0])
 def test_a_human_looks_the_same_at_every_level(renderers: Renderers, distance_m: float) -> None:
     model, pose = camera(size=(640, 480)), looking((-distance_m, 0.0, 1.2))
-    asked, modalities = everybody(person("p", (0.0, 0.0, 0.0))), (Modality.RGB, Modality.INSTANCE, Modality.DEPTH32)
+    asked, modalities = (
+        everybody(person("p", (0.0, 0.0, 0.0))),
+        (Modality.RGB, Modality.INSTANCE, Modality.DEPTH32),
+    )
     (rgb, ids, depth), (full_rgb, full_ids, full_depth) = (
         tuple(i.pixels for i in shots(renderers.of(SCENE, p), model, modalities, pose, asked))
-        for p in (replace(PROFILES["low"], name=f"lod{lod_px}", lod_px=lod_px) for lod_px in (40.0, 0.0))
+        for p in (
+            replace(PROFILES["low"], name=f"lod{lod_px}", lod_px=lod_px) for lod_px in (40.0, 0.0)
+        )
     )
     human = full_ids >= 32768
     assert human.sum() > 1000
@@ -205,7 +241,8 @@ def test_a_human_looks_the_same_at_every_level(renderers: Renderers, distance_m:
     assert differs.sum() < 0.04 * human.sum()
     inside = human & ~_near_edge(full_ids)
     assert np.abs(rgb.astype(float) - full_rgb)[inside].mean() < 4.0
-    # A pixel, but where an arm hangs before the trunk and its outline is another by a fraction of one.
+    # A pixel, but where an arm hangs before the trunk and its outline is another by a fraction of
+    # one.
     assert (np.abs(depth - full_depth)[inside] < distance_m / model.f_px).mean() > 0.97
 
 
@@ -214,7 +251,9 @@ def test_a_far_human_keeps_its_outline(renderers: Renderers) -> None:
     scene = scene_of(SceneObject("ball", Asset.of("ball", [BALL]), np.eye(4), 6, 5, movable=True))
     model, pose = camera(size=(640, 480)), looking((-14.0, 0.0, 1.2))
     asked = everybody(person("p", (0.0, 0.0, 0.0)), moved("ball", (-30.0, 0.0, 0.0)))
-    ids, full = (shots(renderers.of(scene, p), model, ASKED, pose, asked)[0].pixels for p in ("low", "ultra"))
+    ids, full = (
+        shots(renderers.of(scene, p), model, ASKED, pose, asked)[0].pixels for p in ("low", "ultra")
+    )
     assert full.max() >= 32768
     assert (full > 0).sum() > 300
     differs = (ids > 0) != (full > 0)

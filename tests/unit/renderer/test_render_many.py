@@ -1,4 +1,7 @@
-"""What makes many things cheap changes nothing about them: drawing order, rays among a crowd, shade on the ground."""
+"""What makes many things cheap changes nothing about them.
+
+Drawing order, rays among a crowd, shade on the ground.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.geometry_scenes import box_primitive, floor, human, posed, scene_of, sphere_primitive
+from tests.support.geometry_scenes import (
+    box_primitive,
+    floor,
+    human,
+    posed,
+    scene_of,
+    sphere_primitive,
+)
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset, Primitive
@@ -19,10 +29,16 @@ from vil_renderer.embedded.posed_models import PosedModels
 
 
 def corners(part: Primitive) -> FloatArray:
-    """Positions, normals and texture coordinates at each triangle's corners, (m, 3, 8), in an order of their own."""
-    rows = np.concatenate((part.p_m, part.normal, part.uv), axis=1)[part.triangles].astype(np.float64)
+    """Positions, normals and texture coordinates at each triangle's corners, (m, 3, 8), in an
+    order of their own.
+    """
+    rows = np.concatenate((part.p_m, part.normal, part.uv), axis=1)[part.triangles].astype(
+        np.float64
+    )
     first = rows[:, :, :3].round(6) @ np.array([1.0, 1e3, 1e6])
-    turned = np.array([np.roll(row, -int(np.argmin(key)), axis=0) for row, key in zip(rows, first, strict=True)])
+    turned = np.array(
+        [np.roll(row, -int(np.argmin(key)), axis=0) for row, key in zip(rows, first, strict=True)]
+    )
     ordered: FloatArray = turned[np.lexsort(turned.reshape(len(turned), -1).T)]
     return ordered
 
@@ -59,7 +75,10 @@ def test_few_rays_among_a_crowd_hit_what_many_rays_hit() -> None:
     rng = np.random.default_rng(11)
     asset = Asset.of("ball", [box_primitive((0.1, 0.2, 0.3))])
     world = RayWorld(scene_of(floor()))
-    crowd = [posed(f"p{i}", asset, Transform.of(rng.uniform((-4, -4, 0.5), (4, 4, 4)))) for i in range(300)]
+    crowd = [
+        posed(f"p{i}", asset, Transform.of(rng.uniform((-4, -4, 0.5), (4, 4, 4))))
+        for i in range(300)
+    ]
     world.update(crowd)
     o, d = rng.uniform((-4, -4, 4.5), (4, 4, 5), (600, 3)), rng.standard_normal((600, 3))
     d[::2, 2] = -np.abs(d[::2, 2])  # half of them into the crowd
@@ -94,14 +113,22 @@ def test_shade_lies_on_the_ground_below_those_who_are_shown() -> None:
 
 @pytest.mark.parametrize("sunk_m", [0.0, 0.02])
 def test_what_stands_on_the_ground_is_shaded_along_its_length(sunk_m: float) -> None:
-    """A box of 4 m by 1 m, turned: its patches lie under it and reach out on both sides; the same one above has one."""
+    """A box of 4 m by 1 m, turned: its patches lie under it and reach out on both sides.
+
+    The same one above has one.
+    """
     asset = Asset.of("box", [box_primitive((2.0, 0.5, 0.5))])
     turned = Transform.of((1, 2, 0.5 - sunk_m), (0, 0, math.sin(0.3), math.cos(0.3)))
-    boxes = [posed(n, asset, T, (2.0, 0.5, 0.5)) for n, T in (("on", turned), ("up", Transform.of((-2, -2, 1.5))))]
+    boxes = [
+        posed(n, asset, T, (2.0, 0.5, 0.5))
+        for n, T in (("on", turned), ("up", Transform.of((-2, -2, 1.5))))
+    ]
     models = PosedModels.of(boxes)
     shade = GroundShade(models, RayWorld(scene_of(floor())))
     rows = shade.of(models.shown(("up",), ""))
-    in_box = (rows[:, :2] - (1, 2)) @ np.array([[math.cos(0.6), -math.sin(0.6)], [math.sin(0.6), math.cos(0.6)]])
+    in_box = (rows[:, :2] - (1, 2)) @ np.array(
+        [[math.cos(0.6), -math.sin(0.6)], [math.sin(0.6), math.cos(0.6)]]
+    )
     np.testing.assert_allclose(in_box, [[-1.5, 0], [-0.5, 0], [0.5, 0], [1.5, 0]], atol=1e-5)
     np.testing.assert_allclose(rows[:, 2], 0.0, atol=1e-5)
     assert (rows[:, 3] > 0.6).all()
@@ -122,7 +149,10 @@ def test_feet_have_patches_of_their_own() -> None:
     T = Transform.of((0.2, 0.0, 0.9))
     person = replace(human("person", [*feet, trunk]), T_world_body=T, half_size_m=(0.3, 0.3, 0.9))
     models = PosedModels.of(
-        [person, posed("box", Asset.of("box", [box_primitive((0.2,) * 3)]), Transform.of((3, 3, 1)))]
+        [
+            person,
+            posed("box", Asset.of("box", [box_primitive((0.2,) * 3)]), Transform.of((3, 3, 1))),
+        ]
     )
     rows = GroundShade(models, RayWorld(scene_of(floor()))).of(models.shown(("box",), ""))
     wide, near = rows[rows[:, 3] > 0.2], rows[rows[:, 3] < 0.2]

@@ -123,15 +123,22 @@ def test_profiles_go_from_plain_to_rich() -> None:
         assert plain.samples <= rich.samples
         assert plain.shadow_px <= rich.shadow_px
         assert plain.texture_limit_px < rich.texture_limit_px
-    with pytest.raises(RendererError, match="no quality profile named 'best'; known: low, medium, high, ultra"):
+    with pytest.raises(
+        RendererError, match="no quality profile named 'best'; known: low, medium, high, ultra"
+    ):
         profile_named("best")
 
 
 @pytest.mark.gl
-def test_a_renderer_that_cannot_hold_its_budget_falls_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_renderer_that_cannot_hold_its_budget_falls_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     needs_gl()
     scene = scene_of(thing("card", facing(2.0, 5.0)))
-    with EmbeddedRenderer(scene, "high", budget_s=1e-9) as renderer, caplog.at_level(logging.WARNING):
+    with (
+        EmbeddedRenderer(scene, "high", budget_s=1e-9) as renderer,
+        caplog.at_level(logging.WARNING),
+    ):
         assert renderer.info["profile"] == "high"
         assert renderer.info["profile_reason"] == ""
         seen = []
@@ -146,7 +153,9 @@ def test_a_renderer_that_cannot_hold_its_budget_falls_and_says_so(caplog: pytest
 
 
 @pytest.mark.gl
-def test_a_renderer_comes_back_to_its_profile_and_draws_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renderer_comes_back_to_its_profile_and_draws_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The clock is the test's: each picture takes as long as it says."""
     needs_gl()
     clock = {"now_s": 0.0, "cost_s": 0.001}

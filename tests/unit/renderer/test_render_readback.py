@@ -1,4 +1,7 @@
-"""Reading through mapped buffers, as on a GPU: the same pixels as read directly, and memory that outlives its use."""
+"""Reading through mapped buffers, as on a GPU.
+
+The same pixels as read directly, and memory that outlives its use.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,12 @@ from vil_renderer.embedded.engine import readback
 
 pytestmark = pytest.mark.gl
 
-SCENE = scene_of(*(thing(f"card{i}", facing(3.0 + i, 0.4, at_m=(0.4 * i, 0.0)), instance=i + 1) for i in range(3)))
+SCENE = scene_of(
+    *(
+        thing(f"card{i}", facing(3.0 + i, 0.4, at_m=(0.4 * i, 0.0)), instance=i + 1)
+        for i in range(3)
+    )
+)
 MODALITIES = tuple(m for m in Modality if m is not Modality.GRAY)
 
 
@@ -45,7 +53,11 @@ def _views(count: int, modalities: tuple[Modality, ...], t_ns: int = 0) -> list[
     sizes = ((64, 48), (33, 21), (80, 60))
     cameras = [camera(f"c{i}", size=sizes[i % 3]) for i in range(count)]
     places = [at((0.05 * i + 1e-8 * t_ns, 0.0, 0.0)) for i in range(count)]
-    return [View(c, m, place, t_ns) for c, place in zip(cameras, places, strict=True) for m in modalities]
+    return [
+        View(c, m, place, t_ns)
+        for c, place in zip(cameras, places, strict=True)
+        for m in modalities
+    ]
 
 
 def _copies(images: tuple[RenderedImage, ...]) -> list[ImageArray]:
@@ -60,13 +72,17 @@ def test_mapped_buffers_hold_the_pixels_that_are_read_directly(
         assert isinstance(direct._opengl.readback, readback.DirectReadback)
         for t_ns in (0, 1_000_000):
             views, snapshot = _views(12, MODALITIES, t_ns), WorldSnapshot(t_ns, ())
-            for a, b in zip(ring.render(views, snapshot), direct.render(views, snapshot), strict=True):
+            for a, b in zip(
+                ring.render(views, snapshot), direct.render(views, snapshot), strict=True
+            ):
                 assert a.pixels.dtype == b.pixels.dtype and a.pixels.flags.c_contiguous
                 np.testing.assert_array_equal(a.pixels, b.pixels, err_msg=a.view.key)
                 np.testing.assert_array_equal(a.valid, b.valid)
 
 
-def test_a_picture_stays_while_it_is_held_and_its_memory_is_used_again(ring: EmbeddedRenderer) -> None:
+def test_a_picture_stays_while_it_is_held_and_its_memory_is_used_again(
+    ring: EmbeddedRenderer,
+) -> None:
     views = _views(4, (Modality.RGB, Modality.FLOW))
     held = ring.render(views, NOBODY)
     expected = _copies(held)
@@ -90,7 +106,9 @@ def test_pictures_outlive_their_renderer(ring: EmbeddedRenderer) -> None:
     np.testing.assert_array_equal(picture, expected)
     del picture
     gc.collect()
-    assert isinstance(ring._ctx.mglo, InvalidObject), "with the last picture the context is released"
+    assert isinstance(ring._ctx.mglo, InvalidObject), (
+        "with the last picture the context is released"
+    )
 
 
 def test_more_pictures_than_the_ring_holds_are_read_all_the_same(

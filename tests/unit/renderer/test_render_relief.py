@@ -1,4 +1,7 @@
-"""Normal maps: bumps are lit from the side where the light is, on whatever is turned however; painted relief."""
+"""Normal maps: bumps are lit from the side where the light is, on whatever is turned however.
+
+Painted relief.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.render import Renderers, at, camera, facing, plate, scene_of, shot, srgb, texture, thing, turn
+from tests.support.render import (
+    Renderers,
+    at,
+    camera,
+    facing,
+    plate,
+    scene_of,
+    shot,
+    srgb,
+    texture,
+    thing,
+    turn,
+)
 from vil_bridge.core.types import FloatArray, ImageArray
 from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.scene import Scene, Sun
@@ -25,7 +40,11 @@ SIDES = (RIGHT, LEFT, UP, DOWN)
 def sunlit(*parts: object, side: tuple[int, int], ambient: float = 0.2) -> Scene:
     """A sun before the wall, 40 degrees to one side of the picture: (to the right, up)."""
     s, c = math.sin(SUN), math.cos(SUN)
-    return scene_of(*parts, ambient=ambient, sun=Sun(np.array([side[0] * s, -side[1] * s, -c]), np.full(3, 0.6)))  # type: ignore[arg-type]
+    return scene_of(
+        *parts,
+        ambient=ambient,
+        sun=Sun(np.array([side[0] * s, -side[1] * s, -c]), np.full(3, 0.6)),  # type: ignore[arg-type]
+    )
 
 
 def encoded(normal: FloatArray) -> npt.NDArray[np.uint8]:
@@ -66,35 +85,58 @@ def test_a_turned_or_mirrored_texture_turns_its_slopes(renderers: Renderers) -> 
     """The map's x runs along the plate's own right: up in the picture, or to the left."""
     bright, dark = (srgb(0.5 * (0.2 + 0.6 * math.cos(SUN + a))) for a in (-SLOPE, SLOPE))
     turned = thing("wall", plate((0, 0, 2), (0, -2, 0), (-2, 0, 0), sloped(RIGHT)))
-    assert middle(shot(renderers.of(sunlit(turned, side=UP), "high"), CAMERA)) == pytest.approx(bright, abs=1.5)
-    assert middle(shot(renderers.of(sunlit(turned, side=DOWN), "high"), CAMERA)) == pytest.approx(dark, abs=1.5)
+    assert middle(shot(renderers.of(sunlit(turned, side=UP), "high"), CAMERA)) == pytest.approx(
+        bright, abs=1.5
+    )
+    assert middle(shot(renderers.of(sunlit(turned, side=DOWN), "high"), CAMERA)) == pytest.approx(
+        dark, abs=1.5
+    )
     wall = facing(2.0, 2.0, sloped(RIGHT))
     mirrored = thing("wall", replace(wall, uv=wall.uv * (-1, 1) + (1, 0)))
-    assert middle(shot(renderers.of(sunlit(mirrored, side=LEFT), "high"), CAMERA)) == pytest.approx(bright, abs=1.5)
+    assert middle(shot(renderers.of(sunlit(mirrored, side=LEFT), "high"), CAMERA)) == pytest.approx(
+        bright, abs=1.5
+    )
 
 
 @pytest.mark.gl
 def test_plainer_profiles_know_no_normal_maps(renderers: Renderers) -> None:
-    wall, flat = (thing("wall", facing(2.0, 2.0, m)) for m in (sloped(LEFT), replace(sloped(LEFT), normal=None)))
+    wall, flat = (
+        thing("wall", facing(2.0, 2.0, m))
+        for m in (sloped(LEFT), replace(sloped(LEFT), normal=None))
+    )
     for profile in ("low", "medium"):
-        pictures = [shot(renderers.of(sunlit(one, side=RIGHT), profile), CAMERA) for one in (wall, flat)]
+        pictures = [
+            shot(renderers.of(sunlit(one, side=RIGHT), profile), CAMERA) for one in (wall, flat)
+        ]
         assert np.array_equal(pictures[0], pictures[1])
 
 
 @pytest.mark.gl
 def test_light_from_all_around_follows_slopes_too(renderers: Renderers) -> None:
-    """Sky above (the world's z, ahead here), ground below: a slope sees more of one and less of the other."""
+    """Sky above (the world's z, ahead here), ground below.
+
+    A slope sees more of one and less of the other.
+    """
     scene = scene_of(thing("wall", plate((0, 2, 2), (2, 0, 0), (0, 0, 2), sloped(UP))))
     sky, ground = 0.8, 0.2
-    lit = replace(scene, environment=replace(scene.environment, sky=np.full(3, sky), ground=np.full(3, ground)))
-    seen = middle(shot(renderers.of(lit, "high"), CAMERA, T_world_camera=at((0, 0, 2), turn((1, 0, 0), -90.0))))
+    lit = replace(
+        scene,
+        environment=replace(scene.environment, sky=np.full(3, sky), ground=np.full(3, ground)),
+    )
+    seen = middle(
+        shot(
+            renderers.of(lit, "high"), CAMERA, T_world_camera=at((0, 0, 2), turn((1, 0, 0), -90.0))
+        )
+    )
     expected = srgb(0.5 * (ground + (sky - ground) * (0.5 + 0.5 * math.sin(SLOPE))))
     assert seen == pytest.approx(expected, abs=1.5)
 
 
 @pytest.mark.gl
 @pytest.mark.parametrize("light", SIDES)
-def test_a_painted_bump_is_bright_where_it_faces_the_light(renderers: Renderers, light: tuple[int, int]) -> None:
+def test_a_painted_bump_is_bright_where_it_faces_the_light(
+    renderers: Renderers, light: tuple[int, int]
+) -> None:
     canvas = Canvas(np.random.default_rng(1), (128, 128, 128), 0.0, 256)
     canvas.level(64, 64, 128, 128, 6.0)
     use = texture(canvas.normals(0.0))
@@ -139,13 +181,16 @@ def test_relief_is_painted_when_it_is_looked_at_and_flat_where_nothing_is() -> N
     np.testing.assert_allclose(normal.mean(axis=(0, 1)), (0.0, 0.0, 1.0), atol=0.06)
     assert 0.5 < normal[..., 2].min() < 0.95
     assert np.array_equal(use.texture.pixels, use.texture.pixels)
-    # The upper edge of a row of bricks looks up, the lower one down: rows are 32 px, of which the map has half.
+    # The upper edge of a row of bricks looks up, the lower one down: rows are 32 px, of which the
+    # map has half.
     rows = normal[..., 1].mean(axis=1).reshape(-1, 16).mean(axis=0)
     assert rows[1:4].mean() > 0.05 and rows[-4:-1].mean() < -0.05
     assert material("screen_code").normal is None
 
 
-@pytest.mark.parametrize("name", sorted(name for name, surface in SURFACES.items() if surface.bump_px is not None))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, surface in SURFACES.items() if surface.bump_px is not None)
+)
 def test_every_relief_is_gentle(name: str) -> None:
     use = material(name).normal
     assert use is not None

@@ -11,7 +11,15 @@ import pytest
 
 from tests.support.opengl import drawing, opengl
 from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
-from vil_bridge.tools.bench.render.yardstick import CAMERA, FIVE, STEP_NS, camera_pose, crowd, stage_scene, walker
+from vil_bridge.tools.bench.render.yardstick import (
+    CAMERA,
+    FIVE,
+    STEP_NS,
+    camera_pose,
+    crowd,
+    stage_scene,
+    walker,
+)
 from vil_renderer.embedded import view_batches
 from vil_renderer.embedded.engine import static
 
@@ -21,7 +29,10 @@ SCENE = stage_scene()
 
 def cameras() -> list[CameraModel]:
     """More than are drawn at once, of three sizes."""
-    return [replace(SMALL, name=f"c{i}", width_px=80 - 8 * (i % 3)) for i in range(view_batches._TOGETHER + 3)]
+    return [
+        replace(SMALL, name=f"c{i}", width_px=80 - 8 * (i % 3))
+        for i in range(view_batches._TOGETHER + 3)
+    ]
 
 
 def views(n: int) -> list[View]:
@@ -29,7 +40,9 @@ def views(n: int) -> list[View]:
     t_ns, asked = n * STEP_NS, []
     for i, camera in enumerate(cameras()):
         pose, hide = camera_pose(n, -6.0 + i), ("p1", "p3") if i == 1 else ()
-        asked += [View(camera, m, pose, t_ns, hide=hide, layer="actors" if i == 2 else "") for m in FIVE]
+        asked += [
+            View(camera, m, pose, t_ns, hide=hide, layer="actors" if i == 2 else "") for m in FIVE
+        ]
     return asked
 
 
@@ -68,7 +81,11 @@ def test_many_cameras_in_one_request_see_what_each_sees_alone(profile: str) -> N
                 for image in one_by_one.render(asked[first : first + len(FIVE)], snapshot(n))
             ]
             assert_same(images, alone)
-            known = [i.valid.any() for i in images if i.view.modality is Modality.FLOW and i.valid is not None]
+            known = [
+                i.valid.any()
+                for i in images
+                if i.view.modality is Modality.FLOW and i.valid is not None
+            ]
             assert known == [n > 0] * len(cameras()), "motion is known in the second picture"
 
 
@@ -84,7 +101,9 @@ def test_without_indirect_draws_the_pictures_are_the_same(monkeypatch: pytest.Mo
 
 
 @pytest.mark.gl
-def test_large_pictures_do_not_wait_for_each_other_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_pictures_do_not_wait_for_each_other_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = [view for view in views(0) if view.modality is Modality.RGB]
     images = [image for image in together("low")[0] if image.view.modality is Modality.RGB]
     monkeypatch.setattr(view_batches, "_TOGETHER_PX", 2 * 80 * 60)

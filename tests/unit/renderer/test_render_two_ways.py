@@ -1,4 +1,7 @@
-"""The rasteriser against the ray caster: two implementations that share the scene and nothing else."""
+"""The rasteriser against the ray caster.
+
+Two implementations that share the scene and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ class Case:
     """Two pictures of a moving camera among moving props; the first is only there to move from.
 
     Attributes:
-        unsure: share of the pixels that may see the other of two faces of one thing, a finger's breadth behind.
+        unsure: share of the pixels that may see the other of two faces of one thing, a finger's
+            breadth behind.
     """
 
     scene: Scene
@@ -40,8 +44,18 @@ class Case:
 
 def _props(step: float) -> tuple[ActorState, ...]:
     return (
-        prop("crate", (-4.0 + 0.06 * step, 0.8, 1.2), (0.8, 0.5, 0.6), rotation(20.0 + 3.0 * step, 10.0)),
-        prop("plank", (-2.5, -0.6 - 0.04 * step, 2.0), (1.8, 0.2, 0.1), rotation(-30.0, 25.0 + 2.0 * step, 4.0 * step)),
+        prop(
+            "crate",
+            (-4.0 + 0.06 * step, 0.8, 1.2),
+            (0.8, 0.5, 0.6),
+            rotation(20.0 + 3.0 * step, 10.0),
+        ),
+        prop(
+            "plank",
+            (-2.5, -0.6 - 0.04 * step, 2.0),
+            (1.8, 0.2, 0.1),
+            rotation(-30.0, 25.0 + 2.0 * step, 4.0 * step),
+        ),
         prop("post", (-1.0, 0.3, 1.0), (0.2, 0.2, 2.0)),
     )
 
@@ -77,13 +91,19 @@ def both_ways(
     return {image.view.modality: image.pixels for image in made}, valid, traced
 
 
-@pytest.mark.parametrize(("name", "profile"), [("yardstick", "low"), ("yardstick", "high"), ("hall", "low")])
+@pytest.mark.parametrize(
+    ("name", "profile"), [("yardstick", "low"), ("yardstick", "high"), ("hall", "low")]
+)
 def test_raster_and_rays_see_the_same(renderers: Renderers, name: str, profile: str) -> None:
     case = CASES[name]()
     drawn, valid, traced = both_ways(renderers, case, profile)
-    same = (drawn[Modality.INSTANCE] == traced.instance) & (drawn[Modality.SEMANTIC] == traced.semantic)
+    same = (drawn[Modality.INSTANCE] == traced.instance) & (
+        drawn[Modality.SEMANTIC] == traced.semantic
+    )
     assert same.mean() >= 0.999
-    assert len(set(np.unique(drawn[Modality.INSTANCE])) & {32768, 32769, 32770}) >= 2, "the props are not in view"
+    assert len(set(np.unique(drawn[Modality.INSTANCE])) & {32768, 32769, 32770}) >= 2, (
+        "the props are not in view"
+    )
     # Over edges within one object (a box's, say) the two may fall to different sides.
     depth_traced = traced.depth32.astype(np.float64)
     inside = _inside(drawn[Modality.INSTANCE]) & same & ~_creased(traced.normals, depth_traced)
@@ -112,7 +132,10 @@ def _inside(ids: ImageArray) -> ImageArray:
 def _creased(normals: ImageArray, z_m: ImageArray) -> ImageArray:
     """Pixels beside an edge between faces of one object, or beside a step in its depth."""
     kernel = np.ones((3, 3), np.uint8)
-    bend = np.max([cv2.dilate(n, kernel) - cv2.erode(n, kernel) for n in np.moveaxis(normals, -1, 0).copy()], axis=0)
+    bend = np.max(
+        [cv2.dilate(n, kernel) - cv2.erode(n, kernel) for n in np.moveaxis(normals, -1, 0).copy()],
+        axis=0,
+    )
     step = cv2.dilate(z_m, kernel) / np.maximum(cv2.erode(z_m, kernel), 1e-6)
     edges: ImageArray = (bend > 0.05) | (step > 1.2)
     return edges

@@ -1,4 +1,7 @@
-"""Weather in pictures: extinction over depth, drops as functions of time, and what weather does not touch."""
+"""Weather in pictures.
+
+Extinction over depth, drops as functions of time, and what weather does not touch.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,24 @@ from tests.support.render import (
 )
 from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import FloatArray, ImageArray, Lighting, Modality, RenderedImage, WorldSnapshot
+from vil_bridge.core.types import (
+    FloatArray,
+    ImageArray,
+    Lighting,
+    Modality,
+    RenderedImage,
+    WorldSnapshot,
+)
 from vil_bridge.core.weather import Weather, extinction_per_m
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Material, Primitive
-from vil_renderer.embedded.engine.particles import CUBES_M, RAIN, Particles, drop_speed_mps, particles_at
+from vil_renderer.embedded.engine.particles import (
+    CUBES_M,
+    RAIN,
+    Particles,
+    drop_speed_mps,
+    particles_at,
+)
 from vil_renderer.embedded.scene import CLASSES, Scene, Sun
 
 pytestmark = pytest.mark.gl
@@ -43,7 +59,14 @@ AMBIENT = 0.5
 DARK = Material(base_colour=(0.0, 0.0, 0.0, 1.0), unlit=True)
 BRIGHT = Material(base_colour=(0.8, 0.8, 0.8, 1.0), unlit=True)
 STAMP_NS = 123_456_789_012_345
-TRUTH = (Modality.DEPTH, Modality.DEPTH32, Modality.NORMALS, Modality.SEMANTIC, Modality.INSTANCE, Modality.FLOW)
+TRUTH = (
+    Modality.DEPTH,
+    Modality.DEPTH32,
+    Modality.NORMALS,
+    Modality.SEMANTIC,
+    Modality.INSTANCE,
+    Modality.FLOW,
+)
 EVERYTHING = Weather(1.0, 1.0, 1.0, 0.5, 0.5, 1.0, 0.5, 1.0)
 
 
@@ -69,7 +92,9 @@ def weathered(weather: Weather | None, t_ns: int = 0) -> WorldSnapshot:
 
 def levels(light: FloatArray, profile: str) -> FloatArray:
     """Return the display levels of linear light at a profile."""
-    shown: FloatArray = 255.0 * np.clip(light, 0.0, 1.0) ** (1.0 / 2.2) if profile == "low" else srgb(light)
+    shown: FloatArray = (
+        255.0 * np.clip(light, 0.0, 1.0) ** (1.0 / 2.2) if profile == "low" else srgb(light)
+    )
     return shown
 
 
@@ -108,9 +133,12 @@ def test_at_the_visibility_two_percent_of_a_contrast_are_left(renderers: Rendere
 
 
 @pytest.mark.parametrize(
-    ("weather", "share"), [(Weather(rain=1.0), 0.365e-3 * 50.0**0.63), (Weather(snow=1.0), 11.73e-3)]
+    ("weather", "share"),
+    [(Weather(rain=1.0), 0.365e-3 * 50.0**0.63), (Weather(snow=1.0), 11.73e-3)],
 )
-def test_rain_and_snow_take_light_over_depth(renderers: Renderers, weather: Weather, share: float) -> None:
+def test_rain_and_snow_take_light_over_depth(
+    renderers: Renderers, weather: Weather, share: float
+) -> None:
     """Most pixels have no drop in front: their median is the air's."""
     for distance_m in (30.0, 90.0):
         seen = ahead(renderers.of(wall(distance_m, DARK), "medium"), weathered(weather))
@@ -122,18 +150,27 @@ def test_rain_and_snow_take_light_over_depth(renderers: Renderers, weather: Weat
 def test_dust_is_brown_and_fog_is_gray(renderers: Renderers) -> None:
     scene = wall(100.0, DARK)
     for weather, least in ((Weather(dust=1.0), 15), (Weather(fog=1.0), 0)):
-        red, green, blue = ahead(renderers.of(scene, "medium"), weathered(weather))[120, 160].tolist()
+        red, green, blue = ahead(renderers.of(scene, "medium"), weathered(weather))[
+            120, 160
+        ].tolist()
         assert red - green >= least and green - blue >= least and red - blue <= 4 * least
 
 
-def test_the_sky_fades_into_the_fog_at_the_horizon_and_shines_through_a_thin_one_above(renderers: Renderers) -> None:
+def test_the_sky_fades_into_the_fog_at_the_horizon_and_shines_through_a_thin_one_above(
+    renderers: Renderers,
+) -> None:
     renderer = renderers.of(scene_of(ambient=AMBIENT), "medium")
     level, up = looking((0.0, 0.0, 2.0)), looking((0.0, 0.0, 2.0), pitch_deg=-88.0)
     thin = weathered(Weather(fog=0.1))
-    above, blue = (shot(renderer, CAMERA, T_world_camera=up, snapshot=s)[120, 160] for s in (thin, weathered(None)))
+    above, blue = (
+        shot(renderer, CAMERA, T_world_camera=up, snapshot=s)[120, 160]
+        for s in (thin, weathered(None))
+    )
     left = math.exp(-extinction_per_m(Weather(fog=0.1)).fog * 250.0)
     assert np.abs(linear(above) - (left * linear(blue) + (1.0 - left) * AMBIENT)).max() < 0.02
-    horizon = shot(renderer, CAMERA, T_world_camera=level, snapshot=weathered(Weather(fog=0.5)))[118:122]
+    horizon = shot(renderer, CAMERA, T_world_camera=level, snapshot=weathered(Weather(fog=0.5)))[
+        118:122
+    ]
     assert np.abs(horizon - srgb(AMBIENT)).max() < 2.0
 
 
@@ -153,18 +190,30 @@ DRIZZLE = Weather(rain=0.03)
 SHARP = camera("sharp", (640, 480), effects=Effects(shutter=0.004 / 0.02, frame_ns=20_000_000))
 
 
-def drops(renderers: Renderers, T: Transform, t_ns: int, effects: Effects = SHARP.effects) -> FloatArray:
+def drops(
+    renderers: Renderers, T: Transform, t_ns: int, effects: Effects = SHARP.effects
+) -> FloatArray:
     """Return the levels (h, w) that drops add to the wall."""
     model = replace(SHARP, effects=effects)
-    seen = shot(renderers.of(ROOM, "medium"), model, T_world_camera=T, snapshot=weathered(DRIZZLE, t_ns), t_ns=t_ns)
+    seen = shot(
+        renderers.of(ROOM, "medium"),
+        model,
+        T_world_camera=T,
+        snapshot=weathered(DRIZZLE, t_ns),
+        t_ns=t_ns,
+    )
     away = np.linalg.norm(rays(SHARP), axis=-1) * 8.0
     air = srgb(AMBIENT * (1.0 - np.exp(-sum(extinction_per_m(DRIZZLE)) * away)))
     added: FloatArray = seen[..., 0] - air
     return added
 
 
-def near_ones(T: Transform, t_ns: int, within_m: float = 3.0) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return places in optical axes (k, 3), speeds (k,) and diameters (k,) of the drops well within the picture."""
+def near_ones(
+    T: Transform, t_ns: int, within_m: float = 3.0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return places in optical axes (k, 3), speeds (k,) and diameters (k,) of the drops well
+    within the picture.
+    """
     found = particles_at(DRIZZLE, t_ns)
     assert found is not None
     rows = found.around(T.p_m, T.rotation()[:, 2], 0.5).astype(np.float64)
@@ -182,11 +231,16 @@ def test_drops_are_where_their_fall_says_and_nowhere_else(renderers: Renderers) 
     for u, v in projected(SHARP, places):
         assert added[round(v) - 1 : round(v) + 2, round(u) - 1 : round(u) + 2].max() > 4.0
     everywhere, _, _ = near_ones(LEVEL, STAMP_NS, within_m=5.0)
-    assert 0.0 < (added > 2.0).mean() < 0.01 and np.median(np.abs(added)) < 1.0 and len(everywhere) > len(places)
+    assert (
+        0.0 < (added > 2.0).mean() < 0.01
+        and np.median(np.abs(added)) < 1.0
+        and len(everywhere) > len(places)
+    )
 
 
 def test_the_same_stamp_gives_the_same_picture_in_any_renderer() -> None:
-    one, other = Renderers(), Renderers()  # no picture before, whose time would be that of the shutter
+    # No picture before, whose time would be that of the shutter.
+    one, other = Renderers(), Renderers()
     first = drops(one, LEVEL, STAMP_NS)
     assert not np.array_equal(drops(one, LEVEL, STAMP_NS + 20_000_000), first)
     assert np.array_equal(drops(one, LEVEL, STAMP_NS), first)
@@ -195,13 +249,17 @@ def test_the_same_stamp_gives_the_same_picture_in_any_renderer() -> None:
     other.close()
 
 
-def test_two_cameras_see_the_same_drops_with_the_parallax_of_their_depth(renderers: Renderers) -> None:
+def test_two_cameras_see_the_same_drops_with_the_parallax_of_their_depth(
+    renderers: Renderers,
+) -> None:
     beside = LEVEL @ Transform.of((0.12, 0.0, 0.0))  # to the right
     added = drops(renderers, beside, STAMP_NS)
     places, _, _ = near_ones(LEVEL, STAMP_NS)
     moved_px = projected(SHARP, places - (0.12, 0.0, 0.0))
     fx = SHARP.intrinsics_px[0]
-    assert moved_px[:, 0] == pytest.approx(projected(SHARP, places)[:, 0] - fx * 0.12 / places[:, 2])
+    assert moved_px[:, 0] == pytest.approx(
+        projected(SHARP, places)[:, 0] - fx * 0.12 / places[:, 2]
+    )
     inside = (moved_px[:, 0] > 5.0) & (moved_px[:, 0] < 630.0)
     assert inside.sum() >= 4
     for u, v in moved_px[inside]:
@@ -219,12 +277,16 @@ def test_drops_fall_from_picture_to_picture_with_their_own_speed(renderers: Rend
 
 
 @pytest.mark.parametrize("open_s", [0.002, 0.004, 0.010])
-def test_a_streak_is_as_long_as_the_drop_falls_while_the_shutter_is_open(renderers: Renderers, open_s: float) -> None:
+def test_a_streak_is_as_long_as_the_drop_falls_while_the_shutter_is_open(
+    renderers: Renderers, open_s: float
+) -> None:
     added = drops(renderers, LEVEL, STAMP_NS, Effects(shutter=open_s / 0.02, frame_ns=20_000_000))
     places, speeds, diameters = near_ones(LEVEL, STAMP_NS, within_m=3.0)
     everyone, _, _ = near_ones(LEVEL, STAMP_NS, within_m=5.0)
     all_px, f_px, measured = projected(SHARP, everyone), SHARP.f_px, 0
-    for p, speed, diameter, (u, v) in zip(places, speeds, diameters, projected(SHARP, places), strict=True):
+    for p, speed, diameter, (u, v) in zip(
+        places, speeds, diameters, projected(SHARP, places), strict=True
+    ):
         length_px = f_px * (speed * open_s + diameter) / p[2]
         if (np.abs(all_px[:, 0] - u) < 6.0).sum() > 1 or not length_px < v < 479.0 - length_px:
             continue  # another one is near, or it leaves the picture
@@ -245,7 +307,9 @@ def test_drops_fall_as_fast_as_was_measured(mm: float, mps: float) -> None:
 def test_drops_are_hidden_by_what_is_nearer(renderers: Renderers) -> None:
     near = thing("near", plate((0.4, 0.0, 0.0), (0.0, -3.0, 0.0), (0.0, 0.0, 3.0), DARK))
     renderer = renderers.of(scene_of(near, ambient=AMBIENT), "medium")
-    seen = shot(renderer, SHARP, T_world_camera=LEVEL, snapshot=weathered(Weather(rain=0.3), 5), t_ns=5)
+    seen = shot(
+        renderer, SHARP, T_world_camera=LEVEL, snapshot=weathered(Weather(rain=0.3), 5), t_ns=5
+    )
     assert seen.max() < 60  # of that nearer than 0.4 m, faded out, little is left
 
 
@@ -262,7 +326,9 @@ def test_nothing_pops_where_the_cube_of_drops_repeats() -> None:
     stayed = np.abs(jumps).max(axis=1) < 1e-5
     assert stayed.mean() > 0.999 and len(same) > 0.99 * len(here)
     # The others come and go at the edge, where all are faded out.
-    others = [was[key] for key in was.keys() - now.keys()] + [now[key] for key in now.keys() - was.keys()]
+    others = [was[key] for key in was.keys() - now.keys()] + [
+        now[key] for key in now.keys() - was.keys()
+    ]
     assert np.linalg.norm(others, axis=1).min() > 0.499 * CUBES_M[RAIN] - 0.01
 
 
@@ -270,7 +336,9 @@ def test_nothing_pops_where_the_cube_of_drops_repeats() -> None:
 
 GRAY = Material(base_colour=(0.3, 0.3, 0.3, 1.0))
 FLOOR = thing("floor", plate((0.0, 0.0, 0.0), (40.0, 0.0, 0.0), (0.0, 40.0, 0.0), GRAY))
-UPRIGHT = thing("upright", plate((6.0, 0.0, 1.0), (0.0, -1.0, 0.0), (0.0, 0.0, 1.0), GRAY), instance=9)
+UPRIGHT = thing(
+    "upright", plate((6.0, 0.0, 1.0), (0.0, -1.0, 0.0), (0.0, 0.0, 1.0), GRAY), instance=9
+)
 OUTSIDE = scene_of(FLOOR, UPRIGHT, ambient=0.8)
 DOWN = looking((0.0, 0.0, 2.0), pitch_deg=13.0)
 
@@ -282,7 +350,9 @@ def lying(kind: str, amount: float) -> Weather:
 
 @pytest.mark.parametrize("profile", ["low", "medium", "high"])
 @pytest.mark.parametrize("kind", ["ground_snow", "ground_wetness", "ground_leaves"])
-def test_what_lies_on_the_ground_lies_on_what_faces_up(renderers: Renderers, profile: str, kind: str) -> None:
+def test_what_lies_on_the_ground_lies_on_what_faces_up(
+    renderers: Renderers, profile: str, kind: str
+) -> None:
     renderer = renderers.of(OUTSIDE, profile)
     ids = shot(renderer, CAMERA, Modality.INSTANCE, DOWN)
     clear, some, full = (
@@ -301,7 +371,8 @@ def test_what_lies_on_the_ground_lies_on_what_faces_up(renderers: Renderers, pro
     if kind == "ground_snow":
         assert full[floor].mean() == pytest.approx(0.8 * 0.88, abs=0.03)
     if kind == "ground_wetness":
-        assert full[floor & (np.indices(ids.shape)[0] > 200)].mean() < 0.75 * clear[floor].mean()  # darker near by
+        # Darker near by.
+        assert full[floor & (np.indices(ids.shape)[0] > 200)].mean() < 0.75 * clear[floor].mean()
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
@@ -329,7 +400,10 @@ def test_ground_truth_is_untouched(renderers: Renderers, profile: str) -> None:
 
 def test_a_layer_alone_has_no_weather(renderers: Renderers) -> None:
     renderer = renderers.of(OUTSIDE, "low")
-    clear, wet = (shot(renderer, CAMERA, Modality.RGBA, DOWN, weathered(w), layer="scene") for w in (None, EVERYTHING))
+    clear, wet = (
+        shot(renderer, CAMERA, Modality.RGBA, DOWN, weathered(w), layer="scene")
+        for w in (None, EVERYTHING)
+    )
     assert np.array_equal(clear, wet)
 
 
@@ -343,13 +417,18 @@ def test_fine_weather_is_drawn_by_the_programs_of_before() -> None:
         shot(renderer, CAMERA, T_world_camera=DOWN, snapshot=weathered(EVERYTHING))
         assert any(key[0] == "particles" for key in programs)
         assert np.array_equal(shot(renderer, CAMERA, T_world_camera=DOWN), clear)
-        assert np.array_equal(shot(renderer, CAMERA, T_world_camera=DOWN, snapshot=weathered(Weather())), clear)
+        assert np.array_equal(
+            shot(renderer, CAMERA, T_world_camera=DOWN, snapshot=weathered(Weather())), clear
+        )
 
 
 def test_wind_moves_trees_and_their_flow_says_so(renderers: Renderers) -> None:
     parts = [
         thing(
-            what, plate((9.0, y, 5.0), (0.0, -1.0, 0.0), (0.0, 0.0, 5.0), cells=10), instance=i, semantic=CLASSES[what]
+            what,
+            plate((9.0, y, 5.0), (0.0, -1.0, 0.0), (0.0, 0.0, 5.0), cells=10),
+            instance=i,
+            semantic=CLASSES[what],
         )
         for i, (what, y) in enumerate((("vegetation", 2.5), ("pole", -2.5)), 1)
     ]
@@ -358,7 +437,10 @@ def test_wind_moves_trees_and_their_flow_says_so(renderers: Renderers) -> None:
     storm = Weather(wind_mps=(0.0, 15.0, 0.0))
     asked = (Modality.INSTANCE, Modality.FLOW, Modality.DEPTH32)
     seen = [
-        [p.pixels.copy() for p in shots(renderer, CAMERA, asked, above, weathered(storm, t), t_ns=t)]
+        [
+            p.pixels.copy()
+            for p in shots(renderer, CAMERA, asked, above, weathered(storm, t), t_ns=t)
+        ]
         for t in (400_000_000, 1_100_000_000)
     ]
     (was, _, _), (now, flow, depth) = seen
@@ -378,6 +460,11 @@ def test_a_scenes_own_weather_holds_until_another_is_set(renderers: Renderers) -
     renderer = renderers.of(scene, "medium")
     assert renderer.info["weather"]["fog"] == 0.5
     foggy = ahead(renderer, WorldSnapshot(0, ()))[120, 160]
-    assert np.abs(foggy - srgb(AMBIENT * (1.0 - math.exp(-extinction_per_m(scene.weather).fog * 50.0)))).max() < 1.5
+    assert (
+        np.abs(
+            foggy - srgb(AMBIENT * (1.0 - math.exp(-extinction_per_m(scene.weather).fog * 50.0)))
+        ).max()
+        < 1.5
+    )
     assert ahead(renderer, weathered(Weather())).max() == 0
     assert np.array_equal(ahead(renderer, WorldSnapshot(0, (), Lighting()))[120, 160], foggy)

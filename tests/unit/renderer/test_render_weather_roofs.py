@@ -1,4 +1,7 @@
-"""Roofs in weather: below them nothing falls or lies, fog has the light of the room, and snow does not burn out."""
+"""Roofs in weather.
+
+Below them nothing falls or lies, fog has the light of the room, and snow does not burn out.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,14 @@ FLOOR = thing("floor", plate((0.0, 0.0, 0.0), (40.0, 0.0, 0.0), (0.0, 40.0, 0.0)
 ROOF = thing("roof", plate((10.0, 0.0, 5.0), (10.0, 0.0, 0.0), (0.0, 10.0, 0.0), GRAY), instance=2)
 """It covers x from 0 to 20 m and y from -10 to 10 m."""
 TREE = thing(
-    "tree", plate((-10.0, 0.0, 4.0), (4.0, 0.0, 0.0), (0.0, 4.0, 0.0)), instance=3, semantic=CLASSES["vegetation"]
+    "tree",
+    plate((-10.0, 0.0, 4.0), (4.0, 0.0, 0.0), (0.0, 4.0, 0.0)),
+    instance=3,
+    semantic=CLASSES["vegetation"],
 )
-CABLE = thing("cable", plate((-20.0, 0.0, 4.0), (0.02, 0.0, 0.0), (0.0, 20.0, 0.0)), instance=4, semantic=1)
+CABLE = thing(
+    "cable", plate((-20.0, 0.0, 4.0), (0.02, 0.0, 0.0), (0.0, 20.0, 0.0)), instance=4, semantic=1
+)
 SHED = scene_of(FLOOR, ROOF, TREE, CABLE, ambient=0.5)
 
 
@@ -44,14 +52,26 @@ def weathered(weather: Weather) -> WorldSnapshot:
     return WorldSnapshot(0, (), Lighting(weather=weather))
 
 
-def seen(renderers: Renderers, scene: Scene, pose: Transform, weather: Weather, profile: str = "medium") -> ImageArray:
-    return shot(renderers.of(scene, profile), CAMERA, T_world_camera=pose, snapshot=weathered(weather))
+def seen(
+    renderers: Renderers, scene: Scene, pose: Transform, weather: Weather, profile: str = "medium"
+) -> ImageArray:
+    return shot(
+        renderers.of(scene, profile), CAMERA, T_world_camera=pose, snapshot=weathered(weather)
+    )
 
 
 def test_roofs_cover_what_is_below_them_and_trees_and_cables_do_not() -> None:
     cover = cover_of(SHED)
     below = np.array([(10.0, 0.0, 1.0), (10.0, 0.0, 4.6), (0.4, 9.6, 0.0)])
-    open_sky = np.array([(10.0, 0.0, 5.1), (-0.4, 0.0, 1.0), (-10.0, 0.0, 1.0), (-20.0, 0.0, 1.0), (90.0, 0.0, -5.0)])
+    open_sky = np.array(
+        [
+            (10.0, 0.0, 5.1),
+            (-0.4, 0.0, 1.0),
+            (-10.0, 0.0, 1.0),
+            (-20.0, 0.0, 1.0),
+            (90.0, 0.0, -5.0),
+        ]
+    )
     assert cover.over(below).all() and not cover.over(open_sky).any()
     shares = cover.share_over(np.array([(10.0, 0.0, 1.0), (0.0, 0.0, 1.0), (-5.0, 0.0, 1.0)]))
     assert shares == pytest.approx([1.0, 0.5, 0.0], abs=0.1)
@@ -80,16 +100,22 @@ def test_particles_fall_in_the_open_alone() -> None:
 
 
 @pytest.mark.parametrize("profile", ["low", "medium", "high"])
-@pytest.mark.parametrize("weather", [Weather(ground_snow=1.0), Weather(ground_wetness=1.0), Weather(ground_leaves=1.0)])
+@pytest.mark.parametrize(
+    "weather", [Weather(ground_snow=1.0), Weather(ground_wetness=1.0), Weather(ground_leaves=1.0)]
+)
 def test_nothing_lies_below_a_roof(renderers: Renderers, profile: str, weather: Weather) -> None:
     for x, changes in ((12.0, False), (-12.0, True)):
         down = looking((x, 0.0, 2.0), pitch_deg=89.0)
-        clear, covered = (linear(seen(renderers, SHED, down, w, profile)) for w in (Weather(), weather))
+        clear, covered = (
+            linear(seen(renderers, SHED, down, w, profile)) for w in (Weather(), weather)
+        )
         assert bool(np.abs(covered - clear).max() > 0.02) == changes
 
 
 def test_rain_takes_light_along_the_open_part_of_the_way(renderers: Renderers) -> None:
-    far = thing("far", plate((24.0, 0.0, 0.0), (0.0, -90.0, 0.0), (0.0, 0.0, 90.0), DARK), instance=5)
+    far = thing(
+        "far", plate((24.0, 0.0, 0.0), (0.0, -90.0, 0.0), (0.0, 0.0, 90.0), DARK), instance=5
+    )
     scene = scene_of(FLOOR, ROOF, far, ambient=0.5)
     share = sum(extinction_per_m(Weather(rain=1.0)))
     for x, open_share in ((2.0, 0.25), (-16.0, 0.5), (21.0, 1.0)):
@@ -103,17 +129,23 @@ def test_rain_takes_light_along_the_open_part_of_the_way(renderers: Renderers) -
 
 
 def _glow(scene: Scene, x_m: float) -> float:
-    """Return the air's light at a place: of a closed room, walls send back 0.4 of the ambient light."""
+    """Return the air's light at a place.
+
+    Of a closed room, walls send back 0.4 of the ambient light.
+    """
     under = float(cover_of(scene).share_over(np.array([[x_m, 0.0, 2.0]]))[0])
     return 0.5 * (1.0 - 0.6 * under)
 
 
 def test_fog_in_a_room_has_the_light_of_the_room(renderers: Renderers) -> None:
     sun = Sun.towards((0.0, 0.0, 1.0), (0.6, 0.6, 0.6))
-    walls = [thing("far", plate((19.0, 0.0, 2.0), (0.0, -9.0, 0.0), (0.0, 0.0, 2.0), DARK), instance=5)]
+    walls = [
+        thing("far", plate((19.0, 0.0, 2.0), (0.0, -9.0, 0.0), (0.0, 0.0, 2.0), DARK), instance=5)
+    ]
     scene = scene_of(FLOOR, ROOF, *walls, ambient=0.3, sun=sun)
     inside, outside = (
-        seen(renderers, scene, looking((x, 0.0, 2.0)), Weather(fog=1.0))[118:122, 158:162].mean() for x in (10.0, -80.0)
+        seen(renderers, scene, looking((x, 0.0, 2.0)), Weather(fog=1.0))[118:122, 158:162].mean()
+        for x in (10.0, -80.0)
     )
     air = 1.0 - math.exp(-extinction_per_m(Weather(fog=1.0)).fog * 9.0)
     assert inside == pytest.approx(float(srgb(0.4 * 0.3 * air)), abs=2.0)
@@ -124,12 +156,20 @@ def test_fog_in_a_room_has_the_light_of_the_room(renderers: Renderers) -> None:
 def test_snow_at_noon_is_exposed_for_and_has_grain(renderers: Renderers, profile: str) -> None:
     sun = Sun.towards((0.3, 0.2, 1.0), (1.0, 0.98, 0.95))
     scene = scene_of(FLOOR, ROOF, ambient=0.5, sun=sun)
-    picture = seen(renderers, scene, looking((-12.0, 0.0, 2.0), pitch_deg=60.0), Weather(ground_snow=1.0), profile)
+    picture = seen(
+        renderers,
+        scene,
+        looking((-12.0, 0.0, 2.0), pitch_deg=60.0),
+        Weather(ground_snow=1.0),
+        profile,
+    )
     assert picture.max() < 255 and 200 < picture.mean() < 235
     assert picture.astype(float).std(axis=(0, 1)).min() > 1.5
     # Below the roof nothing is exposed for the snow outside.
     inside = looking((10.0, 0.0, 2.0), pitch_deg=60.0)
-    clear, snowy = (seen(renderers, scene, inside, w, profile) for w in (Weather(), Weather(ground_snow=1.0)))
+    clear, snowy = (
+        seen(renderers, scene, inside, w, profile) for w in (Weather(), Weather(ground_snow=1.0))
+    )
     assert np.array_equal(clear, snowy)
 
 
@@ -139,16 +179,26 @@ SPLAT = Splat((8.0, 0.0, 1.0), (0.05, 9.0, 9.0), (0.9, 0.3, 0.1), 0.999, (1.0, 0
 def scan(folder: Path) -> Scene:
     path = write(folder / "scan.ply", [SPLAT])
     board = plate((8.0, 0.0, 1.0), (0.0, -12.0, 0.0), (0.0, 0.0, 12.0))
-    light = Environment(np.full(3, 0.5), np.full(3, 0.5), zenith=(0.2, 0.3, 0.5), horizon=(0.2, 0.3, 0.5))
-    return Scene("scan", (thing("proxy", board),), light, splats=SplatSet(path, np.eye(4), ("proxy",)))
+    light = Environment(
+        np.full(3, 0.5), np.full(3, 0.5), zenith=(0.2, 0.3, 0.5), horizon=(0.2, 0.3, 0.5)
+    )
+    return Scene(
+        "scan", (thing("proxy", board),), light, splats=SplatSet(path, np.eye(4), ("proxy",))
+    )
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
 def test_fog_takes_light_from_splats(renderers: Renderers, tmp_path: Path, profile: str) -> None:
     pytest.importorskip("numba", reason="numba (extra splat) is not installed")
-    renderer, pose, fog = renderers.of(scan(tmp_path), profile), looking((0.0, 0.0, 1.0)), Weather(fog=0.7)
+    renderer, pose, fog = (
+        renderers.of(scan(tmp_path), profile),
+        looking((0.0, 0.0, 1.0)),
+        Weather(fog=0.7),
+    )
     clear, foggy = (
-        shot(renderer, CAMERA, T_world_camera=pose, snapshot=weathered(w))[118:122, 158:162].reshape(-1, 3).mean(axis=0)
+        shot(renderer, CAMERA, T_world_camera=pose, snapshot=weathered(w))[118:122, 158:162]
+        .reshape(-1, 3)
+        .mean(axis=0)
         for w in (Weather(), fog)
     )
     left = math.exp(-extinction_per_m(fog).fog * 8.0)
@@ -162,7 +212,9 @@ def _linear(levels: FloatArray, profile: str) -> FloatArray:
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-def test_flakes_fall_before_splats_and_not_behind(renderers: Renderers, tmp_path: Path, profile: str) -> None:
+def test_flakes_fall_before_splats_and_not_behind(
+    renderers: Renderers, tmp_path: Path, profile: str
+) -> None:
     pytest.importorskip("numba", reason="numba (extra splat) is not installed")
     renderer, snow = renderers.of(scan(tmp_path), profile), Weather(leaves=1.0)
     changed = {}
@@ -170,7 +222,11 @@ def test_flakes_fall_before_splats_and_not_behind(renderers: Renderers, tmp_path
         pose = looking((x, 0.0, 1.0))
         clear, falling, depth = (
             shot(renderer, CAMERA, modality, pose, weathered(w))
-            for w, modality in ((Weather(), Modality.RGB), (snow, Modality.RGB), (snow, Modality.DEPTH32))
+            for w, modality in (
+                (Weather(), Modality.RGB),
+                (snow, Modality.RGB),
+                (snow, Modality.DEPTH32),
+            )
         )
         assert np.isfinite(depth).all()
         changed[x] = (np.abs(falling.astype(float) - clear).max(axis=-1) > 25.0).mean()

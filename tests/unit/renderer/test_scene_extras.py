@@ -77,13 +77,19 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 def test_a_circle_is_where_its_angle_says(moving: Scene, t_s: float, rounds: int) -> None:
     angle = 2.0 * math.pi * t_s / 8.0
     now = at(moving, "round", t_s + 8 * rounds).world_from_node[0]
-    np.testing.assert_allclose(now[:3, 3], (2 + 3 * math.cos(angle), 1 + 3 * math.sin(angle), 0.5), atol=1e-9)
+    np.testing.assert_allclose(
+        now[:3, 3], (2 + 3 * math.cos(angle), 1 + 3 * math.sin(angle), 0.5), atol=1e-9
+    )
     np.testing.assert_allclose(now[:3, :3], yaw_matrix(math.radians(30.0) + angle), atol=1e-9)
     back = place(moving, "back", t_s)
-    np.testing.assert_allclose(back[:3, 3], (-5 - 2 * math.sin(angle), 2 - 2 * math.cos(angle), 0.0), atol=1e-9)
+    np.testing.assert_allclose(
+        back[:3, 3], (-5 - 2 * math.sin(angle), 2 - 2 * math.cos(angle), 0.0), atol=1e-9
+    )
 
 
-@pytest.mark.parametrize(("t_s", "z_m"), [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0), (0.5, 1.2929)])
+@pytest.mark.parametrize(
+    ("t_s", "z_m"), [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0), (0.5, 1.2929)]
+)
 def test_a_line_is_gentle_at_its_ends(moving: Scene, t_s: float, z_m: float) -> None:
     now = place(moving, "lift", t_s)
     np.testing.assert_allclose(now[:3, 3], (0.0, -4.0, z_m), atol=1e-4)
@@ -92,9 +98,18 @@ def test_a_line_is_gentle_at_its_ends(moving: Scene, t_s: float, z_m: float) -> 
 
 @pytest.mark.parametrize(
     ("t_s", "x_m", "yaw_deg"),
-    [(0.0, 0.0, 0.0), (0.5, 1.0, 0.0), (2.0, 4.0, 0.0), (2.5, 4.0, 45.0), (3.5, 2.0, 135.0), (4.5, 1.0, 0.0)],
+    [
+        (0.0, 0.0, 0.0),
+        (0.5, 1.0, 0.0),
+        (2.0, 4.0, 0.0),
+        (2.5, 4.0, 45.0),
+        (3.5, 2.0, 135.0),
+        (4.5, 1.0, 0.0),
+    ],
 )
-def test_a_tour_goes_straight_and_evenly_and_then_anew(moving: Scene, t_s: float, x_m: float, yaw_deg: float) -> None:
+def test_a_tour_goes_straight_and_evenly_and_then_anew(
+    moving: Scene, t_s: float, x_m: float, yaw_deg: float
+) -> None:
     now = place(moving, "cart", t_s)
     np.testing.assert_allclose(now[:3, 3], (x_m, 8.0, 0.0), atol=1e-9)
     np.testing.assert_allclose(now[:3, :3], yaw_matrix(math.radians(yaw_deg)), atol=1e-9)
@@ -109,7 +124,8 @@ def test_time_in_a_round_is_exact_after_a_month() -> None:
 def test_a_perturbation_moves_the_way_too(tmp_path: Path) -> None:
     (tmp_path / "moves.txt").write_text("round: 0.5,0,-90\ncart: 0,-1,0\nlift: 0,0,-90\n")
     scene = read(tmp_path, SCENE + "obstacle_perturbation: moves.txt\n")
-    # 0.5 m north, turned by +90 degrees about its own origin: the circle's middle is south of it now.
+    # 0.5 m north, turned by +90 degrees about its own origin: the circle's middle is south of it
+    # now.
     np.testing.assert_allclose(place(scene, "round", 4.0)[:3, 3], (5.0, 1.5 - 6.0, 0.5), atol=1e-9)
     np.testing.assert_allclose(place(scene, "cart", 0.5)[:3, 3], (2.0, 8.0, 0.0), atol=1e-9)
     np.testing.assert_allclose(place(scene, "lift", 2.0)[:3, 3], (0.0, -4.0, 3.0), atol=1e-9)
@@ -117,7 +133,9 @@ def test_a_perturbation_moves_the_way_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("speed", "phase_s"), [(1.0, 0.0), (0.5, 0.2), (-2.0, 0.1), (0.0, 0.7)])
 @pytest.mark.parametrize("t_s", [0.0, 0.4, 1.3, 1e6 + 0.25])
-def test_a_clip_is_its_animation_at_that_time(tmp_path: Path, speed: float, phase_s: float, t_s: float) -> None:
+def test_a_clip_is_its_animation_at_that_time(
+    tmp_path: Path, speed: float, phase_s: float, t_s: float
+) -> None:
     textured_square().write(tmp_path, "square.glb")
     scene = read(
         tmp_path,
@@ -166,8 +184,13 @@ objects:
         7: "belong to `animation`",
         8: "path.line.period_s",
     }.items():
-        assert any(text.startswith(f"test.yaml:{line}:") and words in text for text in said), (words, said)
-    (unknown,) = problems(tmp_path, "scene: s\nobjects:\n  - {name: d, file: square.glb, animation: trun}\n")
+        assert any(text.startswith(f"test.yaml:{line}:") and words in text for text in said), (
+            words,
+            said,
+        )
+    (unknown,) = problems(
+        tmp_path, "scene: s\nobjects:\n  - {name: d, file: square.glb, animation: trun}\n"
+    )
     assert unknown.startswith("test.yaml:3:") and "'trun' (did you mean 'turn'?)" in unknown
     with pytest.raises(RendererError, match="no animation 'x'; known: none"):
         MovingObjects(scene_of(thing("a", facing(2, 1), movable=True, clip=Clip("x"))))
@@ -179,7 +202,7 @@ def test_an_actor_takes_an_object_over_and_gives_it_back(moving: Scene) -> None:
     assert [p.name for p in extras.pose(0)] == ["round", "back", "lift", "cart"]
 
 
-# --- what follows ----------------------------------------------------------------------------------
+# --- what follows ---------------------------------------------------------------------------------
 
 
 CAMERA = camera("still", (160, 120))
@@ -199,7 +222,9 @@ def shift(t_s: float) -> float:
 
 
 @pytest.mark.gl
-def test_flow_of_a_moving_obstacle_under_a_still_camera(renderers: Renderers, obstacle: Scene) -> None:
+def test_flow_of_a_moving_obstacle_under_a_still_camera(
+    renderers: Renderers, obstacle: Scene
+) -> None:
     renderer = renderers.of(obstacle)
     asked = (Modality.FLOW, Modality.INSTANCE)
     before, now = WorldSnapshot(21 * S // 4, ()), WorldSnapshot(43 * S // 8, ())
@@ -208,17 +233,24 @@ def test_flow_of_a_moving_obstacle_under_a_still_camera(renderers: Renderers, ob
     f = CAMERA.intrinsics_px[0]
     expected = f * (shift(5.375) - shift(5.25)) / Z_M
     on = ids.pixels == 2
-    assert flow.valid is not None and flow.valid.all() and on.sum() == pytest.approx((f * 1.0 / Z_M) ** 2, rel=0.06)
+    assert (
+        flow.valid is not None
+        and flow.valid.all()
+        and on.sum() == pytest.approx((f * 1.0 / Z_M) ** 2, rel=0.06)
+    )
     assert abs(expected) > 1.0
     assert np.abs(flow.pixels[on] - (expected, 0.0)).max() < 0.01
     assert np.all(flow.pixels[~on] == 0.0)
 
 
 @pytest.mark.gl
-def test_the_same_time_gives_the_same_picture_and_an_actor_comes_first(renderers: Renderers, obstacle: Scene) -> None:
+def test_the_same_time_gives_the_same_picture_and_an_actor_comes_first(
+    renderers: Renderers, obstacle: Scene
+) -> None:
     renderer = renderers.of(obstacle)
     first, _, again = (
-        shots(renderer, CAMERA, (Modality.INSTANCE,), snapshot=everybody(t_ns=t))[0].pixels for t in (S, 3 * S // 2, S)
+        shots(renderer, CAMERA, (Modality.INSTANCE,), snapshot=everybody(t_ns=t))[0].pixels
+        for t in (S, 3 * S // 2, S)
     )
     assert np.array_equal(first, again)
     driven = everybody(moved("square", (0.0, 0.4, 0.0)), t_ns=S)
@@ -232,7 +264,10 @@ def test_the_same_time_gives_the_same_picture_and_an_actor_comes_first(renderers
 @pytest.mark.parametrize("collider", ["mesh", "box"])
 @pytest.mark.parametrize("t_s", [0.0, 0.6, 1.0])
 def test_rays_and_collisions_follow(obstacle: Scene, t_s: float, collider: str) -> None:
-    scene = replace(obstacle, objects=tuple(replace(o, collider=collider) for o in obstacle.objects))  # type: ignore[arg-type]
+    scene = replace(
+        obstacle,
+        objects=tuple(replace(o, collider=collider) for o in obstacle.objects),  # type: ignore[arg-type]
+    )
     posed = MovingObjects(scene).pose(round(t_s * S))
     rays, bumps = RayWorld(scene), CollisionWorld(scene)
     rays.update(posed)
@@ -252,13 +287,23 @@ def test_rays_and_collisions_follow(obstacle: Scene, t_s: float, collider: str) 
 
 def test_what_hangs_on_joints_is_round_cones_that_follow_the_clip() -> None:
     human = built_in("", ActorKind.HUMAN)[1].asset
-    arm = next(i for i, node in enumerate(human.nodes) if "arm" in node.name.lower() and "l" in node.name.lower()[:4])
+    arm = next(
+        i
+        for i, node in enumerate(human.nodes)
+        if "arm" in node.name.lower() and "l" in node.name.lower()[:4]
+    )
     q = np.array([[0.0, 0.0, 0.0, 1.0], [math.sin(math.pi / 4), 0.0, 0.0, math.cos(math.pi / 4)]])
     raise_arm = Animation("raise", (Channel(arm, "rotation", "linear", np.array([0.0, 1.0]), q),))
     place_m = np.eye(4)
     place_m[:3, 3] = (3.0, 1.0, 0.0)
     statue = SceneObject(
-        "statue", replace(human, animations={"raise": raise_arm}), place_m, 42, 7, movable=True, clip=Clip("raise")
+        "statue",
+        replace(human, animations={"raise": raise_arm}),
+        place_m,
+        42,
+        7,
+        movable=True,
+        clip=Clip("raise"),
     )
     scene = scene_of(statue)
     extras, rays, bumps = MovingObjects(scene), RayWorld(scene), CollisionWorld(scene)

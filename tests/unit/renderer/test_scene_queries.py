@@ -35,7 +35,9 @@ on_one_loop = pytest.mark.asyncio(loop_scope="module")
 
 SCENE = "hall"
 CAMERA = CameraModel("front", 96, 54, math.radians(60.0))
-BENT = replace(CAMERA, name="bent", distortion=Distortion(LensModel.PLUMB_BOB, (-0.3, 0.1, 0.0, 0.0, 0.0)))
+BENT = replace(
+    CAMERA, name="bent", distortion=Distortion(LensModel.PLUMB_BOB, (-0.3, 0.1, 0.0, 0.0, 0.0))
+)
 BOX = prop("box", (2.0, 0.0, 1.5), (0.4, 0.6, 0.8))
 LIT = Lighting(lamps={"Lamp1": LampState(power=0.2)})
 
@@ -69,7 +71,9 @@ def own() -> EmbeddedRenderer:
     return EmbeddedRenderer(SCENE, depth_reach_m=FARTHEST_DEPTH_M)
 
 
-def view(camera: CameraModel = CAMERA, modality: Modality = Modality.RGB, t_ns: int = 0, x_m: float = 0.0) -> View:
+def view(
+    camera: CameraModel = CAMERA, modality: Modality = Modality.RGB, t_ns: int = 0, x_m: float = 0.0
+) -> View:
     return View(camera, modality, looking((x_m, 0.1, 1.4), yaw_deg=4.0), t_ns)
 
 
@@ -80,8 +84,14 @@ async def test_pictures_of_all_modalities_equal_the_renderers_own_to_the_bit(
     for step in range(2):  # the second one has flow
         t_ns = step * 20_000_000
         at = [view(camera, m, t_ns, 0.01 * step) for camera in (CAMERA, BENT) for m in Modality]
-        views = [*at, replace(at[0], hide=("box",)), replace(at[0], layer="actors", modality=Modality.RGBA)]
-        snapshot = WorldSnapshot(t_ns, (BOX, drone("other", (3.0, 0.5, 1.2))), LIT if step else None)
+        views = [
+            *at,
+            replace(at[0], hide=("box",)),
+            replace(at[0], layer="actors", modality=Modality.RGBA),
+        ]
+        snapshot = WorldSnapshot(
+            t_ns, (BOX, drone("other", (3.0, 0.5, 1.2))), LIT if step else None
+        )
         theirs, ours = await scene.images(views, snapshot), own.render(views, snapshot)
         assert len(theirs) == len(views)
         for image, expected, asked in zip(theirs, ours, views, strict=True):
@@ -119,7 +129,9 @@ async def test_rays_meet_the_sides_of_a_box(scene: EmbeddedSceneQueries) -> None
     np.testing.assert_allclose(hits.range_m, expected, rtol=1e-5)
     rows = np.arange(len(axis))
     assert len(set(hits.instance.tolist())) == 1
-    np.testing.assert_allclose(hits.normal_world[rows, axis], -np.sign(directions[rows, axis]), atol=1e-5)
+    np.testing.assert_allclose(
+        hits.normal_world[rows, axis], -np.sign(directions[rows, axis]), atol=1e-5
+    )
     through = await scene.cast(origins, directions, 20.0, snapshot, hide=("box",))
     assert (through.range_m > expected + 0.1).all()
     short = await scene.cast(origins, directions, 1.0, snapshot)
@@ -132,26 +144,34 @@ async def test_rays_meet_the_sides_of_a_box(scene: EmbeddedSceneQueries) -> None
 @on_one_loop
 async def test_rays_and_pictures_of_one_snapshot_agree(scene: EmbeddedSceneQueries) -> None:
     snapshot = WorldSnapshot(0, (BOX,))
-    depth, ids = await scene.images([view(modality=Modality.DEPTH32), view(modality=Modality.INSTANCE)], snapshot)
+    depth, ids = await scene.images(
+        [view(modality=Modality.DEPTH32), view(modality=Modality.INSTANCE)], snapshot
+    )
     v, u = np.array([10, 27, 40]), np.array([20, 48, 80])
     fx, fy, cx, cy = CAMERA.intrinsics_px
     rays = np.stack(((u - cx) / fx, (v - cy) / fy, np.ones(3)), axis=1)
     length = np.linalg.norm(rays, axis=1)
     T = depth.view.T_world_camera
-    hits = await scene.cast(np.tile(T.p_m, (3, 1)), (rays / length[:, None]) @ T.rotation().T, 100.0, snapshot)
+    hits = await scene.cast(
+        np.tile(T.p_m, (3, 1)), (rays / length[:, None]) @ T.rotation().T, 100.0, snapshot
+    )
     np.testing.assert_allclose(hits.range_m / length, depth.pixels[v, u], rtol=2e-3)
     assert hits.instance.tolist() == ids.pixels[v, u].tolist()
 
 
 @on_one_loop
-async def test_objects_have_stable_unique_names_and_poses(scene: EmbeddedSceneQueries, own: EmbeddedRenderer) -> None:
+async def test_objects_have_stable_unique_names_and_poses(
+    scene: EmbeddedSceneQueries, own: EmbeddedRenderer
+) -> None:
     objects = await scene.objects()
     assert list(objects) == [thing.name for thing in own.scene.objects]
     assert all(name.isidentifier() for name in objects)
     gate = objects["Gate1"]
     truth = own.scene.gates[0]
     np.testing.assert_allclose(gate.T_world_object.p_m, truth.T_world_gate.p_m)
-    np.testing.assert_allclose(gate.T_world_object.rotation(), truth.T_world_gate.rotation(), atol=1e-9)
+    np.testing.assert_allclose(
+        gate.T_world_object.rotation(), truth.T_world_gate.rotation(), atol=1e-9
+    )
     assert gate.instance == own.instances["Gate1"]
     assert gate.size_m[1] > truth.width_m
     assert gate.size_m[2] > truth.height_m
@@ -169,7 +189,9 @@ async def test_the_registry_makes_it_and_it_fits_the_protocol(scene: EmbeddedSce
 
 
 @on_one_loop
-async def test_questions_are_answered_in_order_and_cancelled_ones_are_skipped(scene: EmbeddedSceneQueries) -> None:
+async def test_questions_are_answered_in_order_and_cancelled_ones_are_skipped(
+    scene: EmbeddedSceneQueries,
+) -> None:
     done: list[int] = []
     before = scene.process.cancelled
 
@@ -187,7 +209,9 @@ async def test_questions_are_answered_in_order_and_cancelled_ones_are_skipped(sc
 
 
 @on_one_loop
-async def test_many_askers_and_large_pictures(scene: EmbeddedSceneQueries, own: EmbeddedRenderer) -> None:
+async def test_many_askers_and_large_pictures(
+    scene: EmbeddedSceneQueries, own: EmbeddedRenderer
+) -> None:
     large = replace(CAMERA, name="large", width_px=1600, height_px=1200)
     views, snapshot = [view(large)], WorldSnapshot(0, (BOX,))
     pictures = await asyncio.gather(*(scene.images(views, snapshot) for _ in range(3)))
@@ -207,7 +231,9 @@ async def test_many_askers_and_large_pictures(scene: EmbeddedSceneQueries, own: 
         ([replace(view(), T_world_camera=Transform.of((math.nan, 0.0, 0.0)))], "not finite"),
     ],
 )
-async def test_bounds_of_pictures(scene: EmbeddedSceneQueries, views: list[View], words: str) -> None:
+async def test_bounds_of_pictures(
+    scene: EmbeddedSceneQueries, views: list[View], words: str
+) -> None:
     starts = scene.process.starts
     with pytest.raises(RendererError, match=words):
         await scene.images(views, WorldSnapshot(0, ()))
@@ -230,11 +256,15 @@ async def test_bounds_of_rays(scene: EmbeddedSceneQueries) -> None:
 
 
 @on_one_loop
-async def test_a_lens_that_cannot_be_drawn_is_refused_and_the_process_goes_on(scene: EmbeddedSceneQueries) -> None:
+async def test_a_lens_that_cannot_be_drawn_is_refused_and_the_process_goes_on(
+    scene: EmbeddedSceneQueries,
+) -> None:
     wide = replace(CAMERA, distortion=Distortion(LensModel.EQUIDISTANT, (9.0, 0.0, 0.0, 0.0)))
     starts = scene.process.starts
     with pytest.raises(RendererError):
-        await scene.images([view(replace(wide, pinhole_px=(1.0, 1.0, 48.0, 27.0)))], WorldSnapshot(0, ()))
+        await scene.images(
+            [view(replace(wide, pinhole_px=(1.0, 1.0, 48.0, 27.0)))], WorldSnapshot(0, ())
+        )
     await scene.images([view()], WorldSnapshot(0, ()))
     assert scene.process.starts == starts
 

@@ -1,4 +1,6 @@
-"""Objects of a scene's real process that are moved, scaled, spawned and destroyed, seen by rays and pictures."""
+"""Objects of a scene's real process that are moved, scaled, spawned and destroyed, seen by rays
+and pictures.
+"""
 
 from __future__ import annotations
 
@@ -47,19 +49,25 @@ async def ranges_along_x(
     return hits.range_m.tolist(), hits.instance.tolist()
 
 
-async def test_a_spawned_box_is_hit_seen_listed_scaled_moved_and_destroyed(scene: EmbeddedSceneQueries) -> None:
+async def test_a_spawned_box_is_hit_seen_listed_scaled_moved_and_destroyed(
+    scene: EmbeddedSceneQueries,
+) -> None:
     (empty_m,), _ = await ranges_along_x(scene, (4.0,))
     made = await scene.spawn("crate_7", "1M_Cube_Chamfer", ABOVE, (0.5, 1.0, 0.4))
     assert made.size_m == pytest.approx((0.5, 1.0, 0.4))
     assert made.centre_m == pytest.approx((0.0, 0.0, 0.0))
     assert made.scale == (0.5, 1.0, 0.4)
     others = await scene.objects()
-    assert [name for name, found in others.items() if found.instance == made.instance] == ["crate_7"]
+    assert [name for name, found in others.items() if found.instance == made.instance] == [
+        "crate_7"
+    ]
     (range_m, over_m), (instance, _) = await ranges_along_x(scene, (4.15, 4.25))
     assert range_m == pytest.approx(1.75, rel=1e-5)
     assert instance == made.instance
     assert over_m > 3.0
-    (ids,) = await scene.images([View(CAMERA, Modality.INSTANCE, looking((-1.0, 0.5, 4.0)), 0)], NOW)
+    (ids,) = await scene.images(
+        [View(CAMERA, Modality.INSTANCE, looking((-1.0, 0.5, 4.0)), 0)], NOW
+    )
     assert ids.pixels[32, 32] == made.instance
     assert await scene.place("crate_7", Transform.of((2.0, 0.5, 4.0)), (1.0, 1.0, 1.0))
     (range_m, over_m), _ = await ranges_along_x(scene, (4.15, 4.45))
@@ -70,8 +78,12 @@ async def test_a_spawned_box_is_hit_seen_listed_scaled_moved_and_destroyed(scene
     assert (await ranges_along_x(scene, (4.0,)))[0] == [empty_m]
 
 
-@pytest.mark.parametrize(("asset", "expected_m"), [("Sphere", 1.5), ("Cylinder", 1.5), ("Cone", 1.75), ("Cube", 1.5)])
-async def test_shapes_have_their_form(scene: EmbeddedSceneQueries, asset: str, expected_m: float) -> None:
+@pytest.mark.parametrize(
+    ("asset", "expected_m"), [("Sphere", 1.5), ("Cylinder", 1.5), ("Cone", 1.75), ("Cube", 1.5)]
+)
+async def test_shapes_have_their_form(
+    scene: EmbeddedSceneQueries, asset: str, expected_m: float
+) -> None:
     await scene.spawn("shape", asset, ABOVE)
     (range_m,), _ = await ranges_along_x(scene, (4.0,))
     assert range_m == pytest.approx(expected_m, abs=0.01)
@@ -81,7 +93,9 @@ async def test_shapes_have_their_form(scene: EmbeddedSceneQueries, asset: str, e
     assert await scene.destroy("shape")
 
 
-async def test_an_object_of_the_scene_moves_turns_grows_and_goes(scene: EmbeddedSceneQueries) -> None:
+async def test_an_object_of_the_scene_moves_turns_grows_and_goes(
+    scene: EmbeddedSceneQueries,
+) -> None:
     before = (await scene.objects())["Crate1"]
     turned = Transform.of((1.0, 0.5, 3.0), q_from_matrix(rotation(90.0)))
     assert before.movable
@@ -97,7 +111,9 @@ async def test_an_object_of_the_scene_moves_turns_grows_and_goes(scene: Embedded
     assert instance == before.instance
     assert await scene.place("Crate1", scale=(2.0, 2.0, 2.0))
     grown = (await scene.objects())["Crate1"]
-    assert grown.size_m == pytest.approx([2.0 / before.scale[i] * before.size_m[i] for i in range(3)], rel=1e-5)
+    assert grown.size_m == pytest.approx(
+        [2.0 / before.scale[i] * before.size_m[i] for i in range(3)], rel=1e-5
+    )
     assert await scene.destroy("Crate1")
     assert "Crate1" not in await scene.objects()
     assert not await scene.place("Crate1", turned)
@@ -134,7 +150,9 @@ async def test_an_actor_of_the_same_name_counts(scene: EmbeddedSceneQueries) -> 
     await scene.destroy("ball")
 
 
-async def test_what_cannot_be_made_is_refused_and_changes_nothing(scene: EmbeddedSceneQueries) -> None:
+async def test_what_cannot_be_made_is_refused_and_changes_nothing(
+    scene: EmbeddedSceneQueries,
+) -> None:
     before = list(await scene.objects())
     for name, asset, T, scale, words in (
         ("new", "Teapot", ABOVE, (1.0, 1.0, 1.0), "no asset named 'Teapot'"),

@@ -48,17 +48,22 @@ def level(T: Transform) -> bool:
     return bool(np.abs(T.rotation()[2]).max() > 0.9999)
 
 
-async def test_a_box_falls_freely_bounces_a_little_and_rests_on_the_floor(scene: EmbeddedSceneQueries) -> None:
+async def test_a_box_falls_freely_bounces_a_little_and_rests_on_the_floor(
+    scene: EmbeddedSceneQueries,
+) -> None:
     edits: list[SceneEdit] = []
     scene.watch_edits(edits.append)
-    await scene.spawn("box", CUBE, Transform.of((1.0, 2.0, 3.0)), (0.4, 0.6, 0.8), falls=True, t_ns=START_NS)
+    await scene.spawn(
+        "box", CUBE, Transform.of((1.0, 2.0, 3.0)), (0.4, 0.6, 0.8), falls=True, t_ns=START_NS
+    )
     for after_s in (-1.0, 0.0, 0.1, 0.35, 0.6):
         wanted_m = 3.0 - 0.5 * G_MPS2 * max(after_s, 0.0) ** 2
         found_m = await height_m(scene, "box", START_NS + round(after_s * NS_PER_S))
         assert found_m == pytest.approx(wanted_m, abs=CLOSE_M)
     landed_s = math.sqrt(2.0 * 2.6 / G_MPS2)
     heights_m = [
-        await height_m(scene, "box", START_NS + round((landed_s + t) * NS_PER_S)) for t in np.arange(0, 1, 0.02)
+        await height_m(scene, "box", START_NS + round((landed_s + t) * NS_PER_S))
+        for t in np.arange(0, 1, 0.02)
     ]
     assert 0.41 < max(heights_m[3:]) < 0.6  # 0.2 of the speed is left: 0.04 of the height
     rest = await place_of(scene, "box", REST_NS)
@@ -67,8 +72,12 @@ async def test_a_box_falls_freely_bounces_a_little_and_rests_on_the_floor(scene:
     await scene.destroy("box", REST_NS)
 
 
-async def test_rays_meet_a_falling_box_where_it_is_at_their_time(scene: EmbeddedSceneQueries) -> None:
-    await scene.spawn("box", CUBE, Transform.of((0.0, 0.0, 5.0)), (1.0, 1.0, 1.0), falls=True, t_ns=START_NS)
+async def test_rays_meet_a_falling_box_where_it_is_at_their_time(
+    scene: EmbeddedSceneQueries,
+) -> None:
+    await scene.spawn(
+        "box", CUBE, Transform.of((0.0, 0.0, 5.0)), (1.0, 1.0, 1.0), falls=True, t_ns=START_NS
+    )
     origin = np.array([[0.2, 0.2, 9.0]])
     down = np.array([[0.0, 0.0, -1.0]])
     found_m = []
@@ -89,11 +98,17 @@ async def test_a_tilted_box_lands_on_a_side(scene: EmbeddedSceneQueries) -> None
     await scene.destroy("tilted", REST_NS)
 
 
-async def test_a_box_rests_on_another_and_falls_when_that_is_taken_away(scene: EmbeddedSceneQueries) -> None:
+async def test_a_box_rests_on_another_and_falls_when_that_is_taken_away(
+    scene: EmbeddedSceneQueries,
+) -> None:
     table = Transform.of((-3.0, 1.0, 0.5))
     await scene.spawn("table", CUBE, table, (1.0, 1.0, 1.0))
-    await scene.spawn("cup", CUBE, Transform.of((-3.0, 1.0, 2.0)), (0.2, 0.2, 0.2), falls=True, t_ns=START_NS)
-    await scene.spawn("far", CUBE, Transform.of((5.0, 5.0, 1.0)), (0.2, 0.2, 0.2), falls=True, t_ns=START_NS)
+    await scene.spawn(
+        "cup", CUBE, Transform.of((-3.0, 1.0, 2.0)), (0.2, 0.2, 0.2), falls=True, t_ns=START_NS
+    )
+    await scene.spawn(
+        "far", CUBE, Transform.of((5.0, 5.0, 1.0)), (0.2, 0.2, 0.2), falls=True, t_ns=START_NS
+    )
     assert await height_m(scene, "cup", REST_NS) == pytest.approx(1.1, abs=CLOSE_M)
     far = await place_of(scene, "far", REST_NS)
     await scene.destroy("table", REST_NS)
@@ -118,7 +133,9 @@ async def test_a_thin_plate_from_high_up_passes_no_thin_floor(scene: EmbeddedSce
 
 async def test_what_finds_no_floor_falls_for_ten_seconds(scene: EmbeddedSceneQueries) -> None:
     await scene.spawn("lost", CUBE, Transform.of((1.0, 1.0, -3.0)), falls=True, t_ns=START_NS)
-    assert await height_m(scene, "lost", REST_NS) == pytest.approx(-3.0 - 0.5 * G_MPS2 * 100.0, abs=0.1)
+    assert await height_m(scene, "lost", REST_NS) == pytest.approx(
+        -3.0 - 0.5 * G_MPS2 * 100.0, abs=0.1
+    )
     assert await scene.destroy("lost", REST_NS)
 
 

@@ -57,7 +57,9 @@ async def test_meshes_are_in_their_own_axes_with_their_scale(scene: EmbeddedScen
     np.testing.assert_allclose(box.p_m.min(axis=0), (-2.0, -1.0, -1.5))
     np.testing.assert_allclose(box.p_m.max(axis=0), (2.0, 1.0, 1.5))
     a, b, c = (box.p_m[box.triangles[:, i]].astype(float) for i in range(3))
-    assert np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0 == pytest.approx(24.0), "volume, wound outwards"
+    assert np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0 == pytest.approx(24.0), (
+        "volume, wound outwards"
+    )
     assert await scene.place("box", PLACE)
 
 
@@ -67,20 +69,25 @@ async def test_the_extents_hold_the_field_and_the_box(scene: EmbeddedSceneQuerie
     np.testing.assert_allclose(high, (100.0, 100.0, 11.5), atol=1e-6)
 
 
-async def test_depth_reaches_far_and_is_largest_where_nothing_is_hit(scene: EmbeddedSceneQueries) -> None:
+async def test_depth_reaches_far_and_is_largest_where_nothing_is_hit(
+    scene: EmbeddedSceneQueries,
+) -> None:
     down = Transform.of((0.0, 0.0, 1500.0), (1.0, 0.0, 0.0, 0.0))
     lens = Distortion(LensModel.PLUMB_BOB, (-0.3, 0.0, 0.0, 0.0, 0.0))
     wide = CameraModel("wide", 101, 101, math.radians(40.0))
     folded = replace(wide, name="folded", pinhole_px=(60.0, 60.0, 50.0, 50.0), distortion=lens)
     for camera in (wide, folded):
-        (depth,) = await scene.images([View(camera, Modality.DEPTH32, down, 0)], WorldSnapshot(0, ()))
+        (depth,) = await scene.images(
+            [View(camera, Modality.DEPTH32, down, 0)], WorldSnapshot(0, ())
+        )
         assert depth.pixels[50, 50] == pytest.approx(1500.0, rel=1e-5)
         assert depth.pixels[0, 0] == FARTHEST_DEPTH_M == np.finfo(np.float16).max
         assert set(np.unique(depth.pixels.round(1)).tolist()) == {1500.0, FARTHEST_DEPTH_M}
 
 
 @pytest.mark.parametrize(
-    ("cell_m", "shape"), [(0.1, (1000, 1000, 1000)), (0.0, (2, 2, 2)), (0.1, (0, 2, 2)), (math.nan, (2, 2, 2))]
+    ("cell_m", "shape"),
+    [(0.1, (1000, 1000, 1000)), (0.0, (2, 2, 2)), (0.1, (0, 2, 2)), (math.nan, (2, 2, 2))],
 )
 async def test_grids_without_bounds_are_refused(
     scene: EmbeddedSceneQueries, cell_m: float, shape: tuple[int, int, int]

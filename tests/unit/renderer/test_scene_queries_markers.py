@@ -28,7 +28,9 @@ pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scop
 
 RED = (255, 0, 3)
 CAMERA = CameraModel("front", 161, 121, math.radians(60.0))
-LENS = replace(CAMERA, name="lens", distortion=Distortion(LensModel.PLUMB_BOB, (-0.2, 0.02, 0.0, 0.0, 0.0)))
+LENS = replace(
+    CAMERA, name="lens", distortion=Distortion(LensModel.PLUMB_BOB, (-0.2, 0.02, 0.0, 0.0, 0.0))
+)
 POSE = looking((0.0, 0.0, 1.5))
 NOW = WorldSnapshot(100, ())
 
@@ -53,9 +55,13 @@ def marker(kind: MarkerKind, *p_m: tuple[float, float, float], **more: object) -
     return replace(SceneMarker(kind, np.array(p_m, np.float64).reshape(-1, 3), RED), **more)  # type: ignore[arg-type]
 
 
-async def test_points_are_where_the_lens_shows_them_and_behind_what_is_nearer(scene: EmbeddedSceneQueries) -> None:
+async def test_points_are_where_the_lens_shows_them_and_behind_what_is_nearer(
+    scene: EmbeddedSceneQueries,
+) -> None:
     rng = np.random.default_rng(4)
-    p_m = np.column_stack((rng.uniform(2.0, 9.0, 40), rng.uniform(-1.0, 1.0, 40), rng.uniform(1.2, 2.0, 40)))
+    p_m = np.column_stack(
+        (rng.uniform(2.0, 9.0, 40), rng.uniform(-1.0, 1.0, 40), rng.uniform(1.2, 2.0, 40))
+    )
     await scene.mark([SceneMarker(MarkerKind.POINTS, p_m, RED)])
     for camera in (CAMERA, LENS):
         expected = np.rint(project(camera, POSE.inverse().apply(p_m))).astype(int)[:, ::-1]
@@ -63,14 +69,18 @@ async def test_points_are_where_the_lens_shows_them_and_behind_what_is_nearer(sc
         assert set(map(tuple, found.tolist())) == set(map(tuple, expected.tolist()))
     wall = WorldSnapshot(100, (prop("wall", (5.0, 0.0, 1.5), (0.2, 20.0, 20.0)),))
     hidden = await red_pixels(scene, CAMERA, wall)
-    before = np.rint(project(CAMERA, POSE.inverse().apply(p_m[p_m[:, 0] < 4.9]))).astype(int)[:, ::-1]
+    before = np.rint(project(CAMERA, POSE.inverse().apply(p_m[p_m[:, 0] < 4.9]))).astype(int)[
+        :, ::-1
+    ]
     assert set(map(tuple, hidden.tolist())) == set(map(tuple, before.tolist()))
     assert 0 < len(hidden) < len(found)
     await scene.clear_markers()
     assert not len(await red_pixels(scene))
 
 
-async def test_lines_are_unbroken_and_cut_at_the_camera_and_the_picture(scene: EmbeddedSceneQueries) -> None:
+async def test_lines_are_unbroken_and_cut_at_the_camera_and_the_picture(
+    scene: EmbeddedSceneQueries,
+) -> None:
     across = marker(MarkerKind.LINES, (4.0, -1e4, 1.7), (4.0, 1e4, 1.7))
     await scene.mark([across])
     fx, fy, cx, cy = CAMERA.intrinsics_px
@@ -93,7 +103,17 @@ async def test_lines_are_unbroken_and_cut_at_the_camera_and_the_picture(scene: E
 async def test_words_stand_right_of_their_point(scene: EmbeddedSceneQueries) -> None:
     views = [View(CAMERA, Modality.RGB, POSE, 100)]
     (without,) = await scene.images(views, NOW)
-    await scene.mark([marker(MarkerKind.TEXT, (4.0, 0.0, 1.5), (-4.0, 0.0, 1.5), texts=("gate", "unseen"), size_px=11)])
+    await scene.mark(
+        [
+            marker(
+                MarkerKind.TEXT,
+                (4.0, 0.0, 1.5),
+                (-4.0, 0.0, 1.5),
+                texts=("gate", "unseen"),
+                size_px=11,
+            )
+        ]
+    )
     (marked,) = await scene.images(views, NOW)
     await scene.clear_markers()
     # Letters have soft edges.
@@ -103,7 +123,9 @@ async def test_words_stand_right_of_their_point(scene: EmbeddedSceneQueries) -> 
     assert 60 - 11 <= rows.min() <= rows.max() <= 60 + 5
 
 
-async def test_markers_end_at_their_instant_and_outlive_a_crash(scene: EmbeddedSceneQueries) -> None:
+async def test_markers_end_at_their_instant_and_outlive_a_crash(
+    scene: EmbeddedSceneQueries,
+) -> None:
     await scene.mark([marker(MarkerKind.POINTS, (4.0, 0.0, 1.5), until_ns=200)])
     await scene.mark([marker(MarkerKind.POINTS, (4.0, 0.5, 1.5))])
     assert len(await red_pixels(scene, snapshot=WorldSnapshot(199, ()))) == 2
@@ -143,7 +165,9 @@ async def test_only_colour_shows_markers(scene: EmbeddedSceneQueries) -> None:
         SceneMarker(MarkerKind.POINTS, np.zeros(3), RED),
     ],
 )
-async def test_malformed_markers_are_refused(scene: EmbeddedSceneQueries, wrong: SceneMarker) -> None:
+async def test_malformed_markers_are_refused(
+    scene: EmbeddedSceneQueries, wrong: SceneMarker
+) -> None:
     with pytest.raises(RendererError, match=r"Give"):
         await scene.mark([wrong])
 

@@ -8,10 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.scenefile import bare, points, problems, read, write_glb, write_obj, write_png, write_stl
+from tests.support.scenefile import (
+    bare,
+    points,
+    problems,
+    read,
+    write_glb,
+    write_obj,
+    write_png,
+    write_stl,
+)
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_renderer.embedded.scene import Beacon, Gate, Scene, SceneObject, collider_parts, static_triangles
+from vil_renderer.embedded.scene import (
+    Beacon,
+    Gate,
+    Scene,
+    SceneObject,
+    collider_parts,
+    static_triangles,
+)
 from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.embedded.scenes import SCENES
 
@@ -34,7 +50,9 @@ objects:
         ("sphere", (-2, -2, 1), (2, 2, 9)),
     ],
 )
-def test_shapes_stand_where_they_are_put(tmp_path: Path, name: str, low: tuple[float], high: tuple[float]) -> None:
+def test_shapes_stand_where_they_are_put(
+    tmp_path: Path, name: str, low: tuple[float], high: tuple[float]
+) -> None:
     vertices = points(read(tmp_path, SHAPES), name)
     np.testing.assert_allclose(vertices.min(axis=0), low, atol=1e-6)
     np.testing.assert_allclose(vertices.max(axis=0), high, atol=1e-6)
@@ -42,7 +60,11 @@ def test_shapes_stand_where_they_are_put(tmp_path: Path, name: str, low: tuple[f
 
 def test_shapes_are_closed_and_their_triangles_face_outwards(tmp_path: Path) -> None:
     scene = read(tmp_path, SHAPES)
-    volumes = {"box": 8.0, "cylinder": 3.0 * math.pi * 0.25, "sphere": 2.0 * 4.0 / 3.0 * math.pi * 8.0}
+    volumes = {
+        "box": 8.0,
+        "cylinder": 3.0 * math.pi * 0.25,
+        "sphere": 2.0 * 4.0 / 3.0 * math.pi * 8.0,
+    }
     for thing in scene.objects:
         if thing.name not in volumes:
             continue
@@ -51,22 +73,35 @@ def test_shapes_are_closed_and_their_triangles_face_outwards(tmp_path: Path) -> 
         volume = float((a * np.cross(b, c)).sum() / 6.0)
         assert volume == pytest.approx(volumes[thing.name], rel=0.02), thing.name
         faces = np.cross(part.p_m[part.triangles[:, 1]] - part.p_m[part.triangles[:, 0]],
-                         part.p_m[part.triangles[:, 2]] - part.p_m[part.triangles[:, 0]])  # fmt: skip
+                         part.p_m[part.triangles[:, 2]] - part.p_m[part.triangles[:,
+                         0]])  # fmt: skip
         assert ((faces * part.normal[part.triangles[:, 0]]).sum(axis=1) > 0.0).all()
 
 
-def test_large_surfaces_have_vertices_every_half_metre_and_huge_ones_stay_small(tmp_path: Path) -> None:
-    text = "scene: s\nobjects:\n  - {name: a, plane: {size_m: [10, 4]}}\n  - {name: b, plane: {size_m: [9000, 9000]}}\n"
+def test_large_surfaces_have_vertices_every_half_metre_and_huge_ones_stay_small(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "scene: s\nobjects:\n  - {name: a, plane: {size_m: [10, 4]}}\n  - {name: b, plane: "
+        "{size_m: [9000, 9000]}}\n"
+    )
     scene = read(tmp_path, text)
     assert len(scene.objects[0].asset.nodes[0].primitives[0].triangles) == 2 * 20 * 8
     assert len(scene.objects[1].asset.nodes[0].primitives[0].triangles) == 2 * 64 * 64
 
 
-@pytest.mark.parametrize("rotation", ["yaw_deg: 90", "ypr_deg: [90, 0, 0]", "q_xyzw: [0, 0, 0.70710678, 0.70710678]"])
+@pytest.mark.parametrize(
+    "rotation", ["yaw_deg: 90", "ypr_deg: [90, 0, 0]", "q_xyzw: [0, 0, 0.70710678, 0.70710678]"]
+)
 def test_the_three_ways_to_turn_agree(tmp_path: Path, rotation: str) -> None:
-    text = f"scene: s\nobjects:\n  - {{name: a, plane: {{size_m: [1, 1]}}, p_m: [1, 2, 3], {rotation}, scale: 2}}\n"
+    text = (
+        f"scene: s\nobjects:\n  - {{name: a, plane: {{size_m: [1, 1]}}, p_m: [1, 2, 3], "
+        f"{rotation}, scale: 2}}\n"
+    )
     expected = [[0, -2, 0, 1], [2, 0, 0, 2], [0, 0, 2, 3], [0, 0, 0, 1]]
-    np.testing.assert_allclose(read(tmp_path, text).objects[0].world_from_asset, expected, atol=1e-7)
+    np.testing.assert_allclose(
+        read(tmp_path, text).objects[0].world_from_asset, expected, atol=1e-7
+    )
 
 
 def test_positive_pitch_looks_down(tmp_path: Path) -> None:
@@ -133,15 +168,20 @@ objects:
     assert (none.casts_shadow, none.layer, mesh.layer) == (False, "net", "scene")
     ((corners, faces),) = collider_parts(box)
     assert (len(corners), len(faces)) == (8, 12)
-    volume = sum(float(np.dot(*(corners[f[0]], np.cross(corners[f[1]], corners[f[2]])))) for f in faces) / 6.0
+    volume = (
+        sum(float(np.dot(*(corners[f[0]], np.cross(corners[f[1]], corners[f[2]])))) for f in faces)
+        / 6.0
+    )
     assert volume == pytest.approx(8.0, rel=1e-5)
     solid = static_triangles(scene)
     assert np.bincount(solid.owner, minlength=3).tolist() == [960, 12, 0]
-    np.testing.assert_allclose(solid.p_m[solid.triangles[solid.owner == 1]].max(axis=(0, 1)), [6, 1, 2], atol=1e-6)
+    np.testing.assert_allclose(
+        solid.p_m[solid.triangles[solid.owner == 1]].max(axis=(0, 1)), [6, 1, 2], atol=1e-6
+    )
     assert np.bincount(static_triangles(scene, solid_only=False).owner).tolist() == [960, 960, 960]
 
 
-# --- beacons, gates, perturbations -----------------------------------------------------------------
+# --- beacons, gates, perturbations ----------------------------------------------------------------
 
 
 def test_beacons_on_what_stands_still_are_fixed_and_the_others_travel(tmp_path: Path) -> None:
@@ -174,7 +214,8 @@ def test_a_gates_frame_surrounds_its_opening_and_carries_beacons(tmp_path: Path)
     text = """\
 scene: s
 gates:
-  - {name: Gate1, p_m: [4, 0, 2], yaw_deg: 90, width_m: 2, height_m: 1, frame: {bar_m: 0.2, legs: false}}
+  - {name: Gate1, p_m: [4, 0, 2], yaw_deg: 90, width_m: 2, height_m: 1,
+        frame: {bar_m: 0.2, legs: false}}
 """
     scene = read(tmp_path, text)
     (gate,) = scene.gates
@@ -205,7 +246,9 @@ gates:
 
 
 def test_perturbations_are_north_west_and_clockwise(tmp_path: Path) -> None:
-    (tmp_path / "moves.txt").write_text("# today\nGate1: 1.0,2.0,90\n\nbox : 0,0,-45  # turns only\n")
+    (tmp_path / "moves.txt").write_text(
+        "# today\nGate1: 1.0,2.0,90\n\nbox : 0,0,-45  # turns only\n"
+    )
     text = """\
 scene: s
 objects:
@@ -229,7 +272,9 @@ obstacle_perturbation: moves.txt
     old = {b.name: b.p_m for b in before.beacons}
     new = {b.name: b.p_m for b in after.beacons}
     back = before.gates[0].T_world_gate.inverse()
-    np.testing.assert_allclose(gate.inverse().apply(new["Gate1_2"]), back.apply(old["Gate1_2"]), atol=1e-12)
+    np.testing.assert_allclose(
+        gate.inverse().apply(new["Gate1_2"]), back.apply(old["Gate1_2"]), atol=1e-12
+    )
     np.testing.assert_array_equal(new["Gate11_1"], old["Gate11_1"])
     np.testing.assert_allclose(new["mark"], [3 + math.sqrt(0.5), 3 + math.sqrt(0.5), 0], atol=1e-12)
 
@@ -240,8 +285,14 @@ def test_a_bases_gates_are_perturbed_with_their_beacons(tmp_path: Path) -> None:
     (tmp_path / "moves.txt").write_text(f"{name}: 0.5,0,0\n")
     text = "scene: s\nbase: hall\nobstacle_perturbation: moves.txt\n"
     scene = read(tmp_path, text, {"hall": lambda: shipped})
-    assert named(scene, name).world_from_asset[1, 3] == pytest.approx(named(shipped, name).world_from_asset[1, 3] + 0.5)
-    moved = [b.name for a, b in zip(shipped.beacons, scene.beacons, strict=True) if not np.array_equal(a.p_m, b.p_m)]
+    assert named(scene, name).world_from_asset[1, 3] == pytest.approx(
+        named(shipped, name).world_from_asset[1, 3] + 0.5
+    )
+    moved = [
+        b.name
+        for a, b in zip(shipped.beacons, scene.beacons, strict=True)
+        if not np.array_equal(a.p_m, b.p_m)
+    ]
     assert moved == [f"{name}_{corner}" for corner in range(1, 5)]
 
 
@@ -249,7 +300,7 @@ def named(scene: Scene, name: str) -> SceneObject:
     return next(thing for thing in scene.objects if thing.name == name)
 
 
-# --- files -----------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_files_are_placed_scaled_and_turned(tmp_path: Path) -> None:
@@ -303,10 +354,18 @@ prefabs:
 """
     prefabs = read(tmp_path, text).prefabs
     quad, crate = prefabs["quad"], prefabs["crate"]
-    assert (quad.semantic, quad.fit, quad.spin, quad.spin_axis) == (41, "none", {"rotor": -80}, (0.0, 1.0, 0.0))
+    assert (quad.semantic, quad.fit, quad.spin, quad.spin_axis) == (
+        41,
+        "none",
+        {"rotor": -80},
+        (0.0, 1.0, 0.0),
+    )
     assert (crate.semantic, crate.fit) == (40, "size")
-    # The model's origin is half a metre below the body's, and one of its metres is two of the body's.
-    np.testing.assert_allclose(np.linalg.inv(quad.asset_from_body) @ [0, 0, 1, 1], [0, 0, 1.5, 1], atol=1e-12)
+    # The model's origin is half a metre below the body's, and one of its metres is two of the
+    # body's.
+    np.testing.assert_allclose(
+        np.linalg.inv(quad.asset_from_body) @ [0, 0, 1, 1], [0, 0, 1.5, 1], atol=1e-12
+    )
 
 
 def test_splats_and_their_proxy_lie_in_the_same_axes(tmp_path: Path) -> None:
@@ -314,11 +373,15 @@ def test_splats_and_their_proxy_lie_in_the_same_axes(tmp_path: Path) -> None:
     write_obj(tmp_path / "mesh.obj")
     text = """\
 scene: s
-splats: {file: hall.ply, proxy: mesh.obj, up: y, scale: 2, p_m: [1, 0, 0], yaw_deg: 90, class: building}
+splats: {file: hall.ply, proxy: mesh.obj, up: y, scale: 2, p_m: [1, 0, 0], yaw_deg: 90,
+    class: building}
 """
     scene = read(tmp_path, text)
     assert scene.splats is not None
-    assert (scene.splats.path, scene.splats.proxy) == ((tmp_path / "hall.ply").resolve(), ("splats",))
+    assert (scene.splats.path, scene.splats.proxy) == (
+        (tmp_path / "hall.ply").resolve(),
+        ("splats",),
+    )
     assert named(scene, "splats").semantic == 15
     corner = scene.splats.T_world_splats @ [0, 1, 0, 1]
     np.testing.assert_allclose(corner[:3], [1, 0, 2], atol=1e-6)
@@ -340,7 +403,10 @@ def test_splats_have_the_axes_that_the_file_or_its_format_names(
 ) -> None:
     (tmp_path / file).write_bytes(b"")
     write_obj(tmp_path / "mesh.obj")
-    scene = read(tmp_path, f"scene: s\nsplats: {{file: {file}, proxy: mesh.obj{f', up: {up}' if up else ''}}}\n")
+    scene = read(
+        tmp_path,
+        f"scene: s\nsplats: {{file: {file}, proxy: mesh.obj{f', up: {up}' if up else ''}}}\n",
+    )
     assert scene.splats is not None
     turn = scene.splats.T_world_splats[:3, :3]
     np.testing.assert_allclose(turn @ ahead, [1, 0, 0], atol=1e-12)
@@ -351,7 +417,9 @@ def test_splats_have_the_axes_that_the_file_or_its_format_names(
 def test_names_and_paths_are_told_apart(tmp_path: Path) -> None:
     made = bare()
     assert load_scene("bare", {"bare": lambda: made}) is made
-    with pytest.raises(RendererError, match=r"no scene is named 'bar'; known: bare \(did you mean 'bare'\?\)"):
+    with pytest.raises(
+        RendererError, match=r"no scene is named 'bar'; known: bare \(did you mean 'bare'\?\)"
+    ):
         load_scene("bar", {"bare": bare})
     with pytest.raises(RendererError, match=r"bare\.yaml: cannot be read: No such file"):
         load_scene("bare.yaml", {"bare": bare})
@@ -368,7 +436,8 @@ def test_names_of_a_base_are_taken(tmp_path: Path) -> None:
         gates=(Gate("g", Transform.identity(), 1.0, 1.0),),
     )
     text = (
-        "scene: s\nbase: b\ngates:\n  - {name: g, width_m: 1, height_m: 1}\nbeacons:\n  - {name: x, p_m: [0, 0, 0]}\n"
+        "scene: s\nbase: b\ngates:\n  - {name: g, width_m: 1, height_m: 1}\nbeacons:\n  - "
+        "{name: x, p_m: [0, 0, 0]}\n"
     )
     assert problems(tmp_path, text, {"b": lambda: base}) == [
         "test.yaml:4:6: gates.0.name: another gate is named 'g' already, in the base 'b'",

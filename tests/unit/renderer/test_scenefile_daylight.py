@@ -16,10 +16,14 @@ EAST, NORTH, UP = np.eye(3)
 
 
 @pytest.mark.parametrize("latitude_deg", [-60.0, -33.9, 0.0, 23.5, 47.4, 89.0])
-def test_at_noon_the_sun_stands_at_90_degrees_minus_the_latitude_towards_the_equator(latitude_deg: float) -> None:
+def test_at_noon_the_sun_stands_at_90_degrees_minus_the_latitude_towards_the_equator(
+    latitude_deg: float,
+) -> None:
     sun = sun_at(12.0, latitude_deg)
     assert sun is not None
-    assert math.degrees(math.asin(sun.to_sun[2])) == pytest.approx(90.0 - abs(latitude_deg), abs=1e-6)
+    assert math.degrees(math.asin(sun.to_sun[2])) == pytest.approx(
+        90.0 - abs(latitude_deg), abs=1e-6
+    )
     assert sun.to_sun[0] == pytest.approx(0.0, abs=1e-12)
     assert np.sign(round(float(sun.to_sun[1]), 9)) == -np.sign(latitude_deg)
 
@@ -45,7 +49,9 @@ def test_its_height_follows_the_hour_angle() -> None:
 def test_a_bearing_is_that_of_a_compass() -> None:
     for azimuth_deg, expected in ((0.0, NORTH), (90.0, EAST), (180.0, -NORTH), (270.0, -EAST)):
         np.testing.assert_allclose(to_sun(azimuth_deg, 0.0), expected, atol=1e-12)
-    np.testing.assert_allclose(to_sun(90.0, 30.0), math.cos(math.pi / 6) * EAST + 0.5 * UP, atol=1e-12)
+    np.testing.assert_allclose(
+        to_sun(90.0, 30.0), math.cos(math.pi / 6) * EAST + 0.5 * UP, atol=1e-12
+    )
 
 
 def test_low_light_is_dimmer_and_redder_and_air_masses_are_the_published_ones() -> None:
@@ -54,7 +60,8 @@ def test_low_light_is_dimmer_and_redder_and_air_masses_are_the_published_ones() 
     assert low is not None
     assert (low.light < high.light).all()
     assert low.light[0] / low.light[2] > 2.0 * high.light[0] / high.light[2]
-    # Kasten and Young give 5.5841 at 10 degrees; the difference of the logarithms is the depth times that.
+    # Kasten and Young give 5.5841 at 10 degrees; the difference of the logarithms is the depth
+    # times that.
     ten = sun_at(6.0 + 10.0 / 15.0, 0.0)
     assert ten is not None
     depth = np.log(high.light / ten.light)
@@ -82,7 +89,9 @@ LAMPS = (
 
 def test_lamps_are_dimmed_coloured_and_switched_off_by_name() -> None:
     environment = daylight(9.0, 40.0)
-    lighting = Lighting(lamps={"b": LampState(0.5, (1.0, 0.5, 0.0)), "c": LampState(0.0), "nobody": LampState(9.0)})
+    lighting = Lighting(
+        lamps={"b": LampState(0.5, (1.0, 0.5, 0.0)), "c": LampState(0.0), "nobody": LampState(9.0)}
+    )
     same, lamps = lit(environment, LAMPS, lighting)
     assert same is environment
     assert [lamp.name for lamp in lamps] == ["a", "b"]
@@ -96,6 +105,8 @@ def test_an_hour_moves_the_sun_and_keeps_exposure_and_latitude() -> None:
     assert lamps == LAMPS
     assert (later.exposure, later.latitude_deg) == (1.7, -35.0)
     assert later.sun is not None
-    np.testing.assert_allclose(later.sun.to_sun, [0.0, math.sin(math.radians(35)), math.cos(math.radians(35))])
+    np.testing.assert_allclose(
+        later.sun.to_sun, [0.0, math.sin(math.radians(35)), math.cos(math.radians(35))]
+    )
     assert lit(environment, LAMPS, Lighting(time_of_day_h=0.0))[0].sun is None
     assert lit(environment, LAMPS, None) == (environment, LAMPS)

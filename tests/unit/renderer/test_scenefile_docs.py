@@ -54,7 +54,9 @@ def test_a_scanned_hall_is_good_once_its_files_are_there(tmp_path: Path) -> None
     path = Path(shutil.copy(SCENES / "scanned_hall.yaml", tmp_path))
     with pytest.raises(RendererError) as caught:
         load_scene(path)
-    missing = re.findall(r"scanned_hall\.yaml:\d+:\d+: ([\w.]+): there is no file '\S+/(\S+)'", str(caught.value))
+    missing = re.findall(
+        r"scanned_hall\.yaml:\d+:\d+: ([\w.]+): there is no file '\S+/(\S+)'", str(caught.value)
+    )
     assert missing == [
         ("splats.file", "hall.ply"),
         ("splats.proxy", "hall_mesh.obj"),

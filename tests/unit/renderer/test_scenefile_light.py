@@ -26,10 +26,17 @@ def test_without_a_word_it_is_morning(tmp_path: Path) -> None:
 
 
 def test_the_base_gives_what_is_not_written(tmp_path: Path) -> None:
-    made = environment(tmp_path, "sky: [1, 2, 3], zenith: [0.1, 0.2, 0.3]", "base: bare").environment
+    made = environment(
+        tmp_path, "sky: [1, 2, 3], zenith: [0.1, 0.2, 0.3]", "base: bare"
+    ).environment
     np.testing.assert_array_equal(made.sky, [1, 2, 3])
     np.testing.assert_array_equal(made.ground, bare().environment.ground)
-    assert (made.zenith, made.exposure, made.latitude_deg, made.sun) == ((0.1, 0.2, 0.3), 2.0, 10.0, None)
+    assert (made.zenith, made.exposure, made.latitude_deg, made.sun) == (
+        (0.1, 0.2, 0.3),
+        2.0,
+        10.0,
+        None,
+    )
 
 
 def test_an_hour_gives_sun_and_sky_and_keeps_what_is_written(tmp_path: Path) -> None:
@@ -45,7 +52,9 @@ def test_an_hour_gives_sun_and_sky_and_keeps_what_is_written(tmp_path: Path) -> 
 
 
 def test_a_sun_stands_at_its_bearing(tmp_path: Path) -> None:
-    sun = environment(tmp_path, "sun: {azimuth_deg: 180, elevation_deg: 30, light: [1, 2, 3]}").environment.sun
+    sun = environment(
+        tmp_path, "sun: {azimuth_deg: 180, elevation_deg: 30, light: [1, 2, 3]}"
+    ).environment.sun
     assert sun is not None
     np.testing.assert_allclose(sun.to_sun, [0.0, -math.cos(math.pi / 6), 0.5], atol=1e-12)
     np.testing.assert_array_equal(sun.light, [1, 2, 3])
@@ -77,14 +86,30 @@ def test_lights_in_a_file_become_lamps_in_their_place(tmp_path: Path) -> None:
         tmp_path / "lit.glb",
         [
             {"name": "mesh", "mesh": 0},
-            {"name": "n1", "translation": [0, 2, 0], "extensions": {"KHR_lights_punctual": {"light": 0}}},
+            {
+                "name": "n1",
+                "translation": [0, 2, 0],
+                "extensions": {"KHR_lights_punctual": {"light": 0}},
+            },
             # glTF looks along -z; turned about x by -90 degrees that is down.
-            {"name": "n2", "rotation": [-half, 0, 0, half], "extensions": {"KHR_lights_punctual": {"light": 1}}},
-            {"name": "n3", "rotation": [-half, 0, 0, half], "extensions": {"KHR_lights_punctual": {"light": 2}}},
+            {
+                "name": "n2",
+                "rotation": [-half, 0, 0, half],
+                "extensions": {"KHR_lights_punctual": {"light": 1}},
+            },
+            {
+                "name": "n3",
+                "rotation": [-half, 0, 0, half],
+                "extensions": {"KHR_lights_punctual": {"light": 2}},
+            },
         ],
         [
             {"type": "point", "name": "bulb", "intensity": 10, "color": [1, 0.5, 0]},
-            {"type": "spot", "intensity": 1, "spot": {"innerConeAngle": 0.1, "outerConeAngle": 0.2}},
+            {
+                "type": "spot",
+                "intensity": 1,
+                "spot": {"innerConeAngle": 0.1, "outerConeAngle": 0.2},
+            },
             {"type": "directional", "intensity": 2},
         ],
     )

@@ -39,7 +39,18 @@ everywhere = pytest.mark.parametrize("name", sorted(SCENES))
 
 
 def test_these_scenes_are_shipped() -> None:
-    names = {"alphapilot", "blocks", "course", "empty", "forest", "garage", "hall", "lab", "street", "yard"}
+    names = {
+        "alphapilot",
+        "blocks",
+        "course",
+        "empty",
+        "forest",
+        "garage",
+        "hall",
+        "lab",
+        "street",
+        "yard",
+    }
     assert set(SCENES) == set(TRIANGLES) == names
     assert all(built(name).name == name for name in SCENES)
 
@@ -80,7 +91,10 @@ def test_textures_are_painted_the_same_at_every_start() -> None:
 @pytest.mark.parametrize("name", sorted(SURFACES))
 def test_a_surface_is_a_bright_enough_picture_of_at_most_1024_pixels(name: str) -> None:
     surface, made = SURFACES[name], material(name)
-    assert 0.0 <= made.roughness <= 1.0 and made.double_sided == (made.alpha == "mask") == surface.cut_out
+    assert (
+        0.0 <= made.roughness <= 1.0
+        and made.double_sided == (made.alpha == "mask") == surface.cut_out
+    )
     if made.base is None:
         return
     pixels = made.base.texture.pixels
@@ -108,14 +122,18 @@ def test_triangles_are_finite_within_budget_and_wound_like_their_normals(name: s
     parts = primitives(built(name))
     assert sum(len(part.triangles) for _, _, part in parts) <= TRIANGLES[name]
     for _, matrix, part in parts:
-        assert np.isfinite(part.p_m).all() and np.isfinite(part.uv).all() and np.isfinite(matrix).all()
+        assert (
+            np.isfinite(part.p_m).all() and np.isfinite(part.uv).all() and np.isfinite(matrix).all()
+        )
         assert part.triangles.max() < len(part.p_m) == len(part.normal) == len(part.uv)
         assert np.allclose(np.linalg.norm(part.normal, axis=1), 1.0, atol=1e-5)
         a, b, c = (part.p_m[part.triangles[:, k]].astype(np.float64) for k in range(3))
         face = np.cross(b - a, c - a)
         area = np.linalg.norm(face, axis=1)
         assert area.min() > 1e-7, part.material.name
-        along = np.einsum("mi,mki->mk", face / area[:, None], part.normal[part.triangles].astype(np.float64))
+        along = np.einsum(
+            "mi,mki->mk", face / area[:, None], part.normal[part.triangles].astype(np.float64)
+        )
         assert along.min() > 0.0, part.material.name
 
 
@@ -155,7 +173,10 @@ def test_textures_are_dense_enough_for_a_camera_that_flies_by(name: str) -> None
         *(("hall", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
         *(("lab", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
         *(("course", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
-        *(("yard", kind, n) for kind, n in (("Asphalt", 1), ("Ground", 1), ("Country", 1), ("Facade", 4))),
+        *(
+            ("yard", kind, n)
+            for kind, n in (("Asphalt", 1), ("Ground", 1), ("Country", 1), ("Facade", 4))
+        ),
         *(("yard", kind, n) for kind, n in (("Fence", 3), ("Wall", 1))),
         *(("garage", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
         *(("street", kind, n) for kind, n in (("Road", 1), ("Pavement", 1), ("Country", 1))),

@@ -35,7 +35,9 @@ def shoot(scene: str, p_m: tuple[float, float, float], yaw_deg: float) -> Pictur
 
 
 def followed(before: Picture, after: Picture) -> tuple[npt.NDArray[np.float32], float]:
-    """Corners (n, 2) of the first picture, and the share that forward and backward tracking agree on."""
+    """Corners (n, 2) of the first picture, and the share that forward and backward tracking
+    agree on.
+    """
     a, b = (cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) for picture in (before, after))
     start = cv2.goodFeaturesToTrack(a[20:-20, 20:-20].copy(), 1500, 0.01, 8) + np.float32(20.0)
     there, found, _ = track(a, b, start)
@@ -53,7 +55,11 @@ def test_pictures_are_well_exposed_and_full_of_corners(
     assert (before.min(axis=-1) >= 254).mean() < 0.02, "burnt out"
     assert (before.max(axis=-1) <= 12).mean() < 0.04, "black"
     yaw = math.radians(yaw_deg)
-    moved = (p_m[0] + 0.02 * math.cos(yaw + 1.0), p_m[1] + 0.02 * math.sin(yaw + 1.0), p_m[2] + 0.005)
+    moved = (
+        p_m[0] + 0.02 * math.cos(yaw + 1.0),
+        p_m[1] + 0.02 * math.sin(yaw + 1.0),
+        p_m[2] + 0.005,
+    )
     corners, share = followed(before, shoot(scene, moved, yaw_deg + 1.0))
     assert len(corners) > 400 and share > 0.94
     tiles = {tuple(tile) for tile in (corners // 80).astype(int).tolist()}

@@ -25,7 +25,9 @@ def test_the_final_has_the_challenges_gates_and_beacons() -> None:
     assert len(beacons) == 44
     for gate, same in zip(scene.gates, course.gates, strict=True):
         assert gate.T_world_gate.matrix() == pytest.approx(same.T_world_gate.matrix())
-        assert np.array([beacons[f"{gate.name}_{k}"] for k in (1, 2, 3, 4)]) == pytest.approx(same.corners_m)
+        assert np.array([beacons[f"{gate.name}_{k}"] for k in (1, 2, 3, 4)]) == pytest.approx(
+            same.corners_m
+        )
     assert beacons["Gate2_1"] == pytest.approx([-27.868, 4.434, 4.160], abs=1e-3)
 
 
@@ -34,9 +36,13 @@ def test_the_finals_gates_are_open_and_their_beacons_seen() -> None:
     for gate in scene.gates:
         forward = gate.T_world_gate.rotation()[:, 0]
         y, z = (np.linspace(-0.5, 0.5, 9) * (size - 0.16) for size in (gate.width_m, gate.height_m))
-        opening = gate.T_world_gate.apply(np.stack(np.meshgrid([0.0], y, z), axis=-1).reshape(-1, 3))
+        opening = gate.T_world_gate.apply(
+            np.stack(np.meshgrid([0.0], y, z), axis=-1).reshape(-1, 3)
+        )
         for sign in (1.0, -1.0):
-            _, distance = first_hits("alphapilot", opening, np.tile(sign * forward, (len(opening), 1)))
+            _, distance = first_hits(
+                "alphapilot", opening, np.tile(sign * forward, (len(opening), 1))
+            )
             assert distance.min() > 3.0, gate.name
         corners = np.array([b.p_m for b in scene.beacons if b.name.rpartition("_")[0] == gate.name])
         pilot = gate.T_world_gate.apply(np.array([-3.0, 0.0, 0.0]))
@@ -74,7 +80,9 @@ def test_any_course_stands_in_any_scene(base: str, course: str, tmp_path: Path) 
     assert {thing.name for thing in scene.objects if thing.semantic == CLASSES["gate"]} == {
         gate.name for gate in wanted.gates
     }
-    assert {b.name for b in scene.beacons} == {f"{gate.name}_{k}" for gate in wanted.gates for k in (1, 2, 3, 4)}
+    assert {b.name for b in scene.beacons} == {
+        f"{gate.name}_{k}" for gate in wanted.gates for k in (1, 2, 3, 4)
+    }
     assert_sound(scene)
 
 
@@ -87,7 +95,8 @@ def assert_sound(scene: Scene) -> None:
 def test_a_file_of_a_course_its_seed_and_its_poles(tmp_path: Path) -> None:
     (tmp_path / "yard.yaml").write_text(
         "course: yard\nstart: {}\ngates:\n"
-        "  - {name: A, p_m: [3, 0, 1.5], ypr_deg: [90, 20, 0], width_m: 1.2, height_m: 1, bar_m: 0,\n"
+        "  - {name: A, p_m: [3, 0, 1.5], ypr_deg: [90, 20, 0], width_m: 1.2, height_m: "
+        "1, bar_m: 0,\n"
         "     spread: {low_m: [-1, 0, 0], high_m: [1, 0, 0]}}\n"
         "obstacles: [{name: pole, p_m: [1, 2, 1.5], radius_m: 0.1}]\n",
         encoding="utf-8",
@@ -113,7 +122,11 @@ def test_a_file_of_a_course_its_seed_and_its_poles(tmp_path: Path) -> None:
         ("course: slalo\n", "3:1: course", "no course is named 'slalo'; known: alphapilot, "),
         ("course: none.yaml\n", "3:1: course", "none.yaml: cannot be read"),
         ("course_seed: 3\n", "1:1", "course_seed belongs to a course; name one"),
-        ("course: oval\ngates: [{name: A, width_m: 1, height_m: 1}]\n", "1:1", "give gates or course, not both"),
+        (
+            "course: oval\ngates: [{name: A, width_m: 1, height_m: 1}]\n",
+            "1:1",
+            "give gates or course, not both",
+        ),
     ],
 )
 def test_mistakes_are_named(text: str, place: str, cure: str, tmp_path: Path) -> None:

@@ -9,12 +9,24 @@ import pytest
 import trimesh
 
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
-from vil_renderer.embedded.scenes.shapes import STANDING, MeshBuilder, box, extrude, join, lathe, panel, terrain, tube
+from vil_renderer.embedded.scenes.shapes import (
+    STANDING,
+    MeshBuilder,
+    box,
+    extrude,
+    join,
+    lathe,
+    panel,
+    terrain,
+    tube,
+)
 
 
 def closed(mesh: MeshBuilder) -> trimesh.Trimesh:
     """The same surface with its vertices merged, as a solid."""
-    return trimesh.Trimesh(mesh.p_m.round(9), mesh.triangles, process=False).process(merge_norm=True, merge_tex=True)
+    return trimesh.Trimesh(mesh.p_m.round(9), mesh.triangles, process=False).process(
+        merge_norm=True, merge_tex=True
+    )
 
 
 def test_a_box_is_a_solid_of_its_size_that_stands_on_its_base() -> None:
@@ -28,7 +40,10 @@ def test_a_panel_shows_the_texture_upright_and_is_cut_into_cells() -> None:
     sheet = panel((1.0, 2.0, 0.0), (2.0, 0.0, 0.0), (0.0, 0.0, 1.2), cell_m=0.5)
     assert len(sheet.triangles) == 2 * 4 * 3
     assert np.allclose(sheet.normal, (0.0, -1.0, 0.0))
-    uv = {tuple(p): tuple(uv) for p, uv in zip(sheet.p_m.round(6).tolist(), sheet.uv.round(6).tolist(), strict=True)}
+    uv = {
+        tuple(p): tuple(uv)
+        for p, uv in zip(sheet.p_m.round(6).tolist(), sheet.uv.round(6).tolist(), strict=True)
+    }
     assert uv[(1.0, 2.0, 1.2)] == (0.0, 0.0), "the picture's first row is on top"
     assert uv[(3.0, 2.0, 0.0)] == (1.0, 1.0)
     metres = panel((0.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.0, 0.0, 1.0), uv=4.0)
@@ -40,7 +55,9 @@ def test_a_turned_profile_is_a_cylinder_or_a_cone() -> None:
     drum = closed(lathe([(0.0, 0.0), (0.5, 0.0), (0.5, 2.0), (0.0, 2.0)], sides))
     assert drum.is_watertight and drum.volume == pytest.approx(0.25 * area * 2.0)
     tip = lathe([(0.0, 0.0), (0.3, 0.0), (0.0, 0.9)], sides)
-    assert closed(tip).is_watertight and closed(tip).volume == pytest.approx(0.09 * area * 0.9 / 3.0)
+    assert closed(tip).is_watertight and closed(tip).volume == pytest.approx(
+        0.09 * area * 0.9 / 3.0
+    )
     ball = [(math.cos(a), math.sin(a)) for a in np.linspace(-0.5 * math.pi, 0.5 * math.pi, 13)]
     smooth = lathe([(abs(r) if abs(r) > 1e-9 else 0.0, z) for r, z in ball], 24, smooth=True)
     inner = np.abs(smooth.p_m[:, 2]) < 0.9
@@ -76,12 +93,19 @@ def test_join_and_turn_keep_shapes_whole() -> None:
 
 def test_the_builder_numbers_things_and_keeps_one_primitive_for_each_surface() -> None:
     builder = SceneBuilder("toy")
-    thing = Thing().add(box((1.0, 1.0, 1.0)), "crate", (0.5, 1.0, 0.0)).add(box((1.0, 1.0, 1.0)).at(2, 0, 0), "crate")
+    thing = (
+        Thing()
+        .add(box((1.0, 1.0, 1.0)), "crate", (0.5, 1.0, 0.0))
+        .add(box((1.0, 1.0, 1.0)).at(2, 0, 0), "crate")
+    )
     thing.add(box((0.1, 0.1, 0.1)).at(0, 0, 3), "beacon")
     names = [builder.put("Crate", "box", thing, (k, 0.0, 0.0)).name for k in range(2)]
     assert names == ["Crate1", "Crate2"] and [o.instance for o in builder.objects] == [1, 2]
     crate, beacon = builder.objects[0].asset.nodes[0].primitives
     assert crate.colour is not None and len(crate.triangles) == 2 * 6 * 2 * 4
     linear = round(255 * 0.5**2.2)
-    assert sorted({tuple(c) for c in crate.colour.tolist()}) == [(linear, 255, 0, 255), (255, 255, 255, 255)]
+    assert sorted({tuple(c) for c in crate.colour.tolist()}) == [
+        (linear, 255, 0, 255),
+        (255, 255, 255, 255),
+    ]
     assert beacon.material.base is None and beacon.material.emissive_light[0] > 0.5

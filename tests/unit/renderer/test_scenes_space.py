@@ -8,7 +8,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.support.scenes import FREE, INDOORS, built, directions, first_hits, of_faces, owners, solid
+from tests.support.scenes import (
+    FREE,
+    INDOORS,
+    built,
+    directions,
+    first_hits,
+    of_faces,
+    owners,
+    solid,
+)
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scene import CLASSES, Gate
 
@@ -28,19 +37,25 @@ def test_flight_volumes_are_free(name: str) -> None:
 def test_nothing_stands_where_the_human_walks() -> None:
     angle = np.linspace(0.0, 2 * np.pi, 60, endpoint=False)
     for radius in (0.0, 0.6, 1.2):
-        origin = np.stack((4.0 + radius * np.cos(angle), radius * np.sin(angle), np.full(60, 0.05)), axis=-1)
+        origin = np.stack(
+            (4.0 + radius * np.cos(angle), radius * np.sin(angle), np.full(60, 0.05)), axis=-1
+        )
         _, distance = first_hits("hall", origin, np.tile((0.0, 0.0, 1.0), (60, 1)))
         assert distance.min() > 2.2
 
 
 @pytest.mark.parametrize("name", INDOORS)
 def test_a_room_has_no_crack(name: str) -> None:
-    """Rays to everywhere, and along all the edges where sections meet, hit something that faces them."""
+    """Rays to everywhere, and along all the edges where sections meet, hit something that faces
+    them.
+    """
     mesh = solid(name)
     to_all = directions(60_000)
     rng = np.random.default_rng(1)
     # A millimetre beside them: through a very corner, even rays at one flat grid slip now and then.
-    seams = mesh.vertices[rng.integers(0, len(mesh.vertices), 60_000)] + rng.normal(0.0, 1e-3, (60_000, 3))
+    seams = mesh.vertices[rng.integers(0, len(mesh.vertices), 60_000)] + rng.normal(
+        0.0, 1e-3, (60_000, 3)
+    )
     for eye in ((0.0, 0.0, 1.3), (-1.0, 1.0, 2.0)):
         to_seams = seams - eye
         to_seams /= np.linalg.norm(to_seams, axis=1, keepdims=True)
@@ -78,14 +93,21 @@ def test_what_one_sees_from_the_flight_volume_faces_one(name: str) -> None:
 )
 def test_there_is_ground_everywhere(name: str, reach: tuple[float, float]) -> None:
     xy = np.random.default_rng(4).uniform(-1.0, 1.0, (30_000, 2)) * reach
-    origin = np.column_stack((xy, np.full(len(xy), 40.0 if name in ("yard", "forest", "street") else 1e-3)))
+    origin = np.column_stack(
+        (xy, np.full(len(xy), 40.0 if name in ("yard", "forest", "street") else 1e-3))
+    )
     below, _ = first_hits(name, origin, np.tile((0.0, 0.0, -1.0), (len(xy), 1)))
     assert (below >= 0).all()
 
 
-@pytest.mark.parametrize("name", ["hall", "lab", "course", "yard", "alphapilot", "garage", "street"])
+@pytest.mark.parametrize(
+    "name", ["hall", "lab", "course", "yard", "alphapilot", "garage", "street"]
+)
 def test_what_stands_stands_on_something(name: str) -> None:
-    """Crates, furniture, machines and props: below the middle of each is a surface that they touch."""
+    """Crates, furniture, machines and props.
+
+    Below the middle of each is a surface that they touch.
+    """
     standing = [CLASSES[c] for c in ("box", "furniture", "prop", "container")]
     mesh = solid(name)
     owner = of_faces(name, "owner")
@@ -131,12 +153,17 @@ def test_beacons_sit_on_the_corners_of_their_gates(name: str) -> None:
     beacons = {b.name: b for b in scene.beacons}
     assert set(beacons) == {f"{gate.name}_{k}" for gate in scene.gates for k in (1, 2, 3, 4)}
     for gate in scene.gates:
-        corners = [gate.T_world_gate.inverse().apply(beacons[f"{gate.name}_{k}"].p_m) for k in (1, 2, 3, 4)]
+        corners = [
+            gate.T_world_gate.inverse().apply(beacons[f"{gate.name}_{k}"].p_m) for k in (1, 2, 3, 4)
+        ]
         signs = [(math.copysign(1, y), math.copysign(1, z)) for _, y, z in corners]
         assert signs == [(1, 1), (-1, 1), (-1, -1), (1, -1)]
         for x, y, z in corners:
             assert x < 0.0, "seen on the way to the gate"
-            assert 0.0 < abs(y) - 0.5 * gate.width_m < 0.15 and 0.0 < abs(z) - 0.5 * gate.height_m < 0.15
+            assert (
+                0.0 < abs(y) - 0.5 * gate.width_m < 0.15
+                and 0.0 < abs(z) - 0.5 * gate.height_m < 0.15
+            )
         forward = gate.T_world_gate.rotation()[:, 0]
         p_m = np.array([beacons[f"{gate.name}_{k}"].p_m for k in (1, 2, 3, 4)])
         _, ahead = first_hits(name, p_m, np.tile(forward, (4, 1)))
@@ -170,7 +197,15 @@ def test_the_way_between_gates_of_the_course_is_free() -> None:
             (2 * t**3 - 3 * t**2 + 1) * a.p_m + (t**3 - 2 * t**2 + t) * pull * a.rotation()[:, 0]
             + (3 * t**2 - 2 * t**3) * b.p_m + (t**3 - t**2) * pull * b.rotation()[:, 0]
         )  # fmt: skip
-        for offset in ((0, 0, 0), (0, 0, 0.4), (0, 0, -0.4), (0, 0.4, 0), (0, -0.4, 0), (0.4, 0, 0), (-0.4, 0, 0)):
+        for offset in (
+            (0, 0, 0),
+            (0, 0, 0.4),
+            (0, 0, -0.4),
+            (0, 0.4, 0),
+            (0, -0.4, 0),
+            (0.4, 0, 0),
+            (-0.4, 0, 0),
+        ):
             line = path + np.array(offset)
             step = np.diff(line, axis=0)
             length = np.linalg.norm(step, axis=1)

@@ -56,7 +56,8 @@ def test_range_noise_is_seeded_and_has_the_given_spread() -> None:
     beams = np.tile((1.0, 0.0, 0.0), (20000, 1))
     noise = RangeNoise(sigma_m=0.03, sigma_share=0.02, drop_out=0.1)
     runs = [
-        RangeFinder(down, beams, noise=noise, seed=seed).measure(world, Transform.of((0, 0, 2.0))) for seed in (5, 5, 6)
+        RangeFinder(down, beams, noise=noise, seed=seed).measure(world, Transform.of((0, 0, 2.0)))
+        for seed in (5, 5, 6)
     ]
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
@@ -69,7 +70,11 @@ def test_range_noise_is_seeded_and_has_the_given_spread() -> None:
 def test_zones_and_cones() -> None:
     zones = beam_grid(math.radians(40.0), math.radians(20.0), 4, 2)
     first = (math.radians(15.0), math.radians(5.0))
-    expected = [math.cos(first[1]) * math.cos(first[0]), math.cos(first[1]) * math.sin(first[0]), math.sin(first[1])]
+    expected = [
+        math.cos(first[1]) * math.cos(first[0]),
+        math.cos(first[1]) * math.sin(first[0]),
+        math.sin(first[1]),
+    ]
     np.testing.assert_allclose(zones[0], expected, atol=1e-12)
     np.testing.assert_allclose(zones[-1], np.array(expected) * (1, -1, -1), atol=1e-12)
     cone = beam_cone(math.radians(12.0), 500)
@@ -85,7 +90,9 @@ def test_flightgoggles_range_finder_looks_down_the_camera() -> None:
     world = RayWorld(scene_of(floor()))
     assert range_below_m(world, Transform.of((0, 0, 1.7), LOOK_X)) == pytest.approx(1.7, abs=1e-5)
     assert range_below_m(world, Transform.of((0, 0, 20.5), LOOK_X)) is None
-    rolled = Transform.of((0, 0, 2.0), q_exp(np.array([0.5, 0, 0]))) @ Transform.of((0, 0, 0), LOOK_X)
+    rolled = Transform.of((0, 0, 2.0), q_exp(np.array([0.5, 0, 0]))) @ Transform.of(
+        (0, 0, 0), LOOK_X
+    )
     assert range_below_m(world, rolled) == pytest.approx(2.0 / math.cos(0.5), rel=1e-5)
 
 
@@ -105,14 +112,22 @@ def test_lidar_in_a_box_room() -> None:
     assert (set(points["semantic"]), set(points["instance"])) == ({6}, {31})
     way = points["p_m"] / points["range_m"][:, None]
     wall = np.abs(on / half).argmax(axis=1)
-    np.testing.assert_allclose(points["intensity"], np.abs(way[np.arange(len(way)), wall]), atol=1e-5)
+    np.testing.assert_allclose(
+        points["intensity"], np.abs(way[np.arange(len(way)), wall]), atol=1e-5
+    )
 
 
 def test_lidar_moves_during_the_turn() -> None:
-    """A sensor that flies along x at 3 m/s while it turns: each range is that from where it was at that time."""
+    """A sensor that flies along x at 3 m/s while it turns.
+
+    Each range is that from where it was at that time.
+    """
     world = RayWorld(scene_of(box("room", (10, 4, 2), (0, 0, 0))))
     lidar = SpinningLidar(np.zeros(1), 400, turns_per_s=10.0)
-    knots = [Transform.of((x, 0, 0), q_exp(np.array([0, 0, yaw]))) for x, yaw in ((0, 0), (0.15, 0.1), (0.3, 0.2))]
+    knots = [
+        Transform.of((x, 0, 0), q_exp(np.array([0, 0, yaw])))
+        for x, yaw in ((0, 0), (0.15, 0.1), (0.3, 0.2))
+    ]
     points = lidar.sweep(world, knots)
     t = points["t_ns"] * 1e-9
     assert t[-1] == pytest.approx(0.1 * 399 / 400)
@@ -124,8 +139,12 @@ def test_lidar_moves_during_the_turn() -> None:
 
 
 def test_lidar_loses_what_is_too_near_or_too_far() -> None:
-    world = RayWorld(scene_of(box("room", (5, 5, 5), (0, 0, 0)), box("post", (0.1, 0.1, 1), (0.4, 0, 0))))
-    points = SpinningLidar(np.zeros(1), 720, min_m=0.5, max_m=6.0).sweep(world, [Transform.identity()])
+    world = RayWorld(
+        scene_of(box("room", (5, 5, 5), (0, 0, 0)), box("post", (0.1, 0.1, 1), (0.4, 0, 0)))
+    )
+    points = SpinningLidar(np.zeros(1), 720, min_m=0.5, max_m=6.0).sweep(
+        world, [Transform.identity()]
+    )
     assert points["range_m"].min() >= 0.5
     assert points["range_m"].max() <= 6.0
     # The post takes 2 atan(0.1 / 0.3), the corners four times 2 (45 deg - acos(5 / 6)).
@@ -140,7 +159,9 @@ def test_flightmare_fan() -> None:
     expected = np.where(np.abs(angles) < 1.0, 3.0 / np.cos(angles), 6.0)
     np.testing.assert_allclose(ranges, expected, rtol=1e-5)
     turned = Transform.of((1.0, 0, 0), q_exp(np.array([0, 0, 0.5])))
-    np.testing.assert_allclose(planar_fan(world, turned, 0.2, 9.0, 1, 5.0), [3.0 / math.cos(0.7)], rtol=1e-5)
+    np.testing.assert_allclose(
+        planar_fan(world, turned, 0.2, 9.0, 1, 5.0), [3.0 / math.cos(0.7)], rtol=1e-5
+    )
 
 
 def test_beacons_are_hidden_by_a_box_and_by_their_own_wall() -> None:
@@ -172,7 +193,9 @@ def test_beacons_ride_on_actors_and_objects() -> None:
     scene = scene_of(box("box", (1, 1, 1), (6, 2, 1), movable=True), beacons=beacons)
     world = RayWorld(scene)
     eye = Transform.of((0, 0, 1), LOOK_X)
-    assert {s.name: round(s.depth_m, 6) for s in visible_beacons(world, (), CAMERA, eye)} == {"on box": 5.0}
+    assert {s.name: round(s.depth_m, 6) for s in visible_beacons(world, (), CAMERA, eye)} == {
+        "on box": 5.0
+    }
     turned = posed("v", asset, Transform.of((3, 0, 1), q_exp(np.array([0, 0, 0.3]))))
     moved = posed("box", scene.objects[0].asset, Transform.of((8, -2, 1)))
     world.update([turned, moved])

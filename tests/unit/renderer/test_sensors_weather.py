@@ -27,8 +27,11 @@ def lidar(seed: int = 0) -> SpinningLidar:
 def ring() -> RayWorld:
     """Return walls on four sides, their middles 9 m away."""
     sides = [((9.5, 0.0, 0.0), (0.5, 30.0, 30.0)), ((-9.5, 0.0, 0.0), (0.5, 30.0, 30.0)),
-             ((0.0, 9.5, 0.0), (30.0, 0.5, 30.0)), ((0.0, -9.5, 0.0), (30.0, 0.5, 30.0))]  # fmt: skip
-    return RayWorld(scene_of(*(box(f"w{i}", half, p, instance=i + 1) for i, (p, half) in enumerate(sides))))
+             ((0.0, 9.5, 0.0), (30.0, 0.5, 30.0)),
+             ((0.0, -9.5, 0.0), (30.0, 0.5, 30.0))]  # fmt: skip
+    return RayWorld(
+        scene_of(*(box(f"w{i}", half, p, instance=i + 1) for i, (p, half) in enumerate(sides)))
+    )
 
 
 def test_a_lidar_loses_returns_and_finds_particles() -> None:
@@ -41,11 +44,16 @@ def test_a_lidar_loses_returns_and_finds_particles() -> None:
     expected = np.mean([air.early_share(float(r)) for r in clear["range_m"]])
     near = 1.0 - math.exp(-air.extinction * 0.3)  # nearer than the lidar measures
     assert particle.mean() == pytest.approx((expected - near) / (1.0 - near), abs=0.015)
-    assert np.all(foggy["semantic"][particle] == 0) and foggy["range_m"][particle].max() < air.particle_m
+    assert (
+        np.all(foggy["semantic"][particle] == 0)
+        and foggy["range_m"][particle].max() < air.particle_m
+    )
     assert np.linalg.norm(foggy["p_m"], axis=1) == pytest.approx(foggy["range_m"], rel=1e-5)
     surface = foggy[~particle]
     facing = np.abs(surface["p_m"][:, :2]).max(axis=1) / surface["range_m"]
-    assert surface["intensity"] == pytest.approx(facing * np.exp(-2.0 * air.extinction * surface["range_m"]), rel=0.02)
+    assert surface["intensity"] == pytest.approx(
+        facing * np.exp(-2.0 * air.extinction * surface["range_m"]), rel=0.02
+    )
     assert foggy["intensity"][particle].max() <= air.soft_reflectance
     dense = lidar().sweep(world, still, weather=Weather(fog=1.0))
     assert LaserAir.of(Weather(fog=1.0), REACH_M).surface_m < 13.0
@@ -82,10 +90,15 @@ def test_the_range_below_is_that_of_its_time() -> None:
 
 
 def test_below_a_roof_a_lidar_meets_no_rain_and_snow() -> None:
-    walls = [box(f"w{i}", (0.5, 30.0, 30.0), (x, 0.0, 0.0), instance=i) for i, x in ((1, 9.5), (2, -9.5))]
+    walls = [
+        box(f"w{i}", (0.5, 30.0, 30.0), (x, 0.0, 0.0), instance=i) for i, x in ((1, 9.5), (2, -9.5))
+    ]
     still, storm = [Transform.identity()], Weather(rain=1.0, snow=1.0)
     roof = box("roof", (30.0, 30.0, 0.1), (0.0, 0.0, 4.0), instance=3)
     outside = lidar().sweep(RayWorld(scene_of(*walls)), still, weather=storm)
-    inside, clear = (lidar().sweep(RayWorld(scene_of(*walls, roof)), still, weather=w) for w in (storm, Weather()))
+    inside, clear = (
+        lidar().sweep(RayWorld(scene_of(*walls, roof)), still, weather=w)
+        for w in (storm, Weather())
+    )
     assert (outside["instance"] == 0).any()
     assert np.array_equal(inside, clear)

@@ -14,7 +14,14 @@ from tests.support.embedded import looking, rotation
 from tests.support.splat import Splat, dense, turned, write
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_renderer.embedded.splats import arranged, kernels, project, rasterise, read_splats, tile_kernels
+from vil_renderer.embedded.splats import (
+    arranged,
+    kernels,
+    project,
+    rasterise,
+    read_splats,
+    tile_kernels,
+)
 
 pytest.importorskip("numba", reason="numba (extra splat) is not installed")
 
@@ -61,7 +68,9 @@ def many(count: int, seed: int = 1) -> tuple[Splat, ...]:
 
 @pytest.mark.parametrize("camera", [CAMERA, SKEWED], ids=lambda c: c.name)
 @pytest.mark.parametrize("pose", [AHEAD, ELSEWHERE], ids=["ahead", "elsewhere"])
-def test_three_splats_follow_the_formula(tmp_path: Path, camera: CameraModel, pose: Transform) -> None:
+def test_three_splats_follow_the_formula(
+    tmp_path: Path, camera: CameraModel, pose: Transform
+) -> None:
     expected = dense(THREE, camera, pose)
     assert expected[..., 3].max() > 0.7
     np.testing.assert_allclose(drawn(tmp_path, THREE, camera, pose), expected, atol=1e-3)
@@ -130,7 +139,8 @@ def test_what_is_behind_beside_or_too_near_is_not_drawn(tmp_path: Path) -> None:
 
 
 def test_a_near_splat_beside_the_picture_does_not_smear_over_it(tmp_path: Path) -> None:
-    # 80 degrees aside and 0.25 m ahead: by the bare formula its derivative spreads it over everything.
+    # 80 degrees aside and 0.25 m ahead: by the bare formula its derivative spreads it over
+    # everything.
     beside = Splat((0.25, 1.42, 1.0), (0.1, 0.1, 0.1), (1.0, 1.0, 1.0), 0.99)
     assert dense([beside], CAMERA, AHEAD)[..., 3].max() > 0.05
     assert drawn(tmp_path, (beside,))[..., 3].max() < 0.02
@@ -141,21 +151,26 @@ def test_a_near_splat_beside_the_picture_does_not_smear_over_it(tmp_path: Path) 
 def test_huge_and_thin_splats_stay_finite(
     tmp_path: Path, p: tuple[float, float, float], scale: tuple[float, float, float]
 ) -> None:
-    picture = drawn(tmp_path, (Splat(p, scale, (0.3, 0.6, 0.9), 0.9, turned(20.0, 30.0, 40.0)), *THREE))
+    picture = drawn(
+        tmp_path, (Splat(p, scale, (0.3, 0.6, 0.9), 0.9, turned(20.0, 30.0, 40.0)), *THREE)
+    )
     assert np.isfinite(picture).all()
     assert picture.min() >= 0.0
     assert picture.max() <= 1.0
 
 
 def test_a_long_thin_splat_whose_middle_is_far_outside_is_still_straight(tmp_path: Path) -> None:
-    # A cable in the picture's plane, 400 m long with its middle 100 m to the left: one line across the picture.
+    # A cable in the picture's plane, 400 m long with its middle 100 m to the left: one line across
+    # the picture.
     cable = Splat((4.0, 100.0, 1.0), (0.001, 200.0, 0.001), (1.0, 1.0, 1.0), 0.9)
     picture = drawn(tmp_path, (cable,))
     f = 35.0 / math.tan(math.radians(30.0))
     sigma2 = (0.001 * f / 4.0) ** 2 + 0.3
     rows = np.exp(-0.5 * (np.arange(70) - 34.5) ** 2 / sigma2)
     along = 0.9 * math.exp(-0.5 * (100.0 / 200.0) ** 2)
-    np.testing.assert_allclose(picture[:, 10:80, 3], np.repeat(along * rows[:, None], 70, axis=1), atol=0.02)
+    np.testing.assert_allclose(
+        picture[:, 10:80, 3], np.repeat(along * rows[:, None], 70, axis=1), atol=0.02
+    )
 
 
 def test_more_splats_than_there_is_room_for_are_taken_in_portions(
@@ -168,8 +183,12 @@ def test_more_splats_than_there_is_room_for_are_taken_in_portions(
 
 
 def test_stopping_early_costs_less_than_a_third_of_a_level(tmp_path: Path) -> None:
-    # A hundred opaque veils over the whole picture, white behind black: whatever is left out is white.
-    veils = tuple(Splat((2.0 + 0.05 * i, 0.0, 1.0), (0.001, 9.0, 9.0), (float(i > 8),) * 3, 0.6) for i in range(100))
+    # A hundred opaque veils over the whole picture, white behind black: whatever is left out is
+    # white.
+    veils = tuple(
+        Splat((2.0 + 0.05 * i, 0.0, 1.0), (0.001, 9.0, 9.0), (float(i > 8),) * 3, 0.6)
+        for i in range(100)
+    )
     picture = drawn(tmp_path, veils)
     expected = dense(veils, CAMERA, AHEAD)
     assert np.abs(picture - expected).max() < 1e-3
@@ -181,7 +200,9 @@ def test_stopping_early_costs_less_than_a_third_of_a_level(tmp_path: Path) -> No
 def test_colour_depends_on_the_side_one_looks_from(tmp_path: Path, terms: int) -> None:
     rng = np.random.default_rng(terms)
     rest = rng.normal(0.0, 0.15, (3, terms - 1))
-    splat = Splat((4.0, 0.3, 1.2), (0.3, 0.3, 0.3), (0.5, 0.4, 0.6), 0.9, rest=rest.ravel().tolist())
+    splat = Splat(
+        (4.0, 0.3, 1.2), (0.3, 0.3, 0.3), (0.5, 0.4, 0.6), 0.9, rest=rest.ravel().tolist()
+    )
     m = np.eye(4)
     m[:3, :3] = rotation(35.0, -20.0, 50.0)
     p_world = m[:3, :3] @ splat.p
@@ -190,7 +211,9 @@ def test_colour_depends_on_the_side_one_looks_from(tmp_path: Path, terms: int) -
         ahead = p_world - eye
         yaw, pitch = math.atan2(ahead[1], ahead[0]), -math.asin(ahead[2] / np.linalg.norm(ahead))
         camera = replace(CAMERA, width_px=91, height_px=71)
-        picture = drawn(tmp_path, (splat,), camera, looking(eye, math.degrees(yaw), math.degrees(pitch)), m)
+        picture = drawn(
+            tmp_path, (splat,), camera, looking(eye, math.degrees(yaw), math.degrees(pitch)), m
+        )
         direction = m[:3, :3].T @ ahead / np.linalg.norm(ahead)
         expected = np.clip(splat.colour + rest @ harmonics(direction)[1:terms], 0.0, 1.0)
         middle = picture[35, 45]
@@ -198,7 +221,9 @@ def test_colour_depends_on_the_side_one_looks_from(tmp_path: Path, terms: int) -
 
 
 def harmonics(d: FloatArray) -> FloatArray:
-    """Real spherical harmonics of degrees 0 to 3 by m = -l..l, with the Condon-Shortley phase, from SciPy's."""
+    """Real spherical harmonics of degrees 0 to 3 by m = -l..l, with the Condon-Shortley phase,
+    from SciPy's.
+    """
     from scipy.special import sph_harm_y
 
     theta, phi = math.acos(d[2]), math.atan2(d[1], d[0])

@@ -1,4 +1,6 @@
-"""Formats of splats against the bytes and values of the reference page, and what is broken in them."""
+"""Formats of splats against the bytes and values of the reference page, and what is broken in
+them.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +59,20 @@ def refused(folder: Path, name: str, data: bytes) -> str:
 
 
 def check_third(
-    cloud: SplatCloud, p: Any, log_scale: Any, q_wxyz: Any, base: Any, opacity: float, red: Any, index: int = 3
+    cloud: SplatCloud,
+    p: Any,
+    log_scale: Any,
+    q_wxyz: Any,
+    base: Any,
+    opacity: float,
+    red: Any,
+    index: int = 3,
 ) -> None:
     """Compare a splat with decoded values of the reference page, which have six digits."""
     np.testing.assert_allclose(cloud.p[index], p, atol=2e-6)
-    np.testing.assert_allclose(np.linalg.norm(cloud.axes[index], axis=0), np.exp(log_scale), rtol=2e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(cloud.axes[index], axis=0), np.exp(log_scale), rtol=2e-6
+    )
     turn = cloud.axes[index] / np.exp(log_scale)
     np.testing.assert_allclose(turn, matrix_of(q_wxyz), atol=5e-6)
     np.testing.assert_allclose(cloud.sh[index, 0], base, atol=2e-6)
@@ -78,14 +89,19 @@ def test_compressed_ply_has_the_words_and_values_of_two_other_programs(tmp_path:
     assert list(body[18 * 4 + 8 * 16 + 27 :][:9]) == [134, 128, 121, 132, 126, 120, 131, 124, 136]
     check_third(
         read(tmp_path, "golden.ply", data),
-        (-0.250489, 0.140459, -0.449756), (-3.700098, -3.5, -3.599805), (0.931329, 0.27994, -0.140315, 0.185935),
+        (-0.250489, 0.140459, -0.449756), (-3.700098, -3.5, -3.599805),
+        (0.931329, 0.27994, -0.140315, 0.185935),
         (0.299216, -0.150392, 0.100784), 0.376471, (0.203125, 0.015625, -0.203125),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("version", "turn", "q_wxyz"),
-    [(2, "a36e97", None), (3, "8794a9cc", (0.931363, 0.279522, -0.139761, 0.186809)), (4, None, None)],
+    [
+        (2, "a36e97", None),
+        (3, "8794a9cc", (0.931363, 0.279522, -0.139761, 0.186809)),
+        (4, None, None),
+    ],
 )
 def test_spz_has_the_bytes_and_values_of_its_library(
     tmp_path: Path, version: int, turn: str | None, q_wxyz: Any
@@ -103,19 +119,30 @@ def test_spz_has_the_bytes_and_values_of_its_library(
         assert raw[16 + 128 + 3 * size :][:size].hex() == turn
     else:
         assert data[12:20].hex() == "010c000620000000"
-        assert [struct.unpack_from("<Q", data, 40 + 16 * i)[0] for i in range(6)] == [72, 8, 24, 24, 32, 72]
+        assert [struct.unpack_from("<Q", data, 40 + 16 * i)[0] for i in range(6)] == [
+            72,
+            8,
+            24,
+            24,
+            32,
+            72,
+        ]
     cloud = read(tmp_path, "golden.spz", data)
     if q_wxyz is not None:
         base, red = (0.300654, -0.143791, 0.091503), (0.1875, 0.0, -0.1875)
         place = (-0.25, 0.1411133, -0.4499512)
         check_third(cloud, place, (-3.6875, -3.5, -3.625), q_wxyz, base, 96 / 255, red)
     third = read(tmp_path, "third.spz", spz(GOLDEN, 3))
-    turned, expected = (made.axes / np.linalg.norm(made.axes, axis=1, keepdims=True) for made in (cloud, third))
+    turned, expected = (
+        made.axes / np.linalg.norm(made.axes, axis=1, keepdims=True) for made in (cloud, third)
+    )
     np.testing.assert_allclose(turned, expected, atol=0.02 if version == 2 else 1e-6)
     np.testing.assert_array_equal(cloud.sh, third.sh)
 
 
-def test_spz_of_version_one_has_half_floats_and_flags_say_how_it_was_trained(tmp_path: Path) -> None:
+def test_spz_of_version_one_has_half_floats_and_flags_say_how_it_was_trained(
+    tmp_path: Path,
+) -> None:
     cloud = read(tmp_path, "old.spz", spz(GOLDEN, 1, flags=1))
     np.testing.assert_array_equal(cloud.p, GOLDEN.p.astype("<f2"))
     assert cloud.antialiased
@@ -138,7 +165,9 @@ def test_sog_has_the_texels_and_values_of_its_writer(tmp_path: Path) -> None:
     cloud = read(tmp_path, "golden.sog", sog(GOLDEN))
     np.testing.assert_allclose(cloud.p, GOLDEN.p, atol=6.5e-5)
     turn = cloud.axes[3] / np.linalg.norm(cloud.axes[3], axis=0)
-    np.testing.assert_allclose(turn, matrix_of((0.932802, 0.274524, -0.141421, 0.185789)), atol=5e-6)
+    np.testing.assert_allclose(
+        turn, matrix_of((0.932802, 0.274524, -0.141421, 0.185789)), atol=5e-6
+    )
     np.testing.assert_allclose(cloud.sh, GOLDEN.sh, atol=2.1e-3)
     assert cloud.opacity[3] == pytest.approx(96 / 255)
 
@@ -158,7 +187,9 @@ def test_sog_lies_in_folders_too(tmp_path: Path) -> None:
 def test_splat_has_the_bytes_and_values_of_its_writer(tmp_path: Path) -> None:
     data = splat_rows(GOLDEN)
     assert data[96:108].hex() == "000080bec381103e6666e6be"
-    np.testing.assert_allclose(np.frombuffer(data, "<f4", 3, 108), np.frombuffer(SCALES, "<f4"), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.frombuffer(data, "<f4", 3, 108), np.frombuffer(SCALES, "<f4"), rtol=1e-6
+    )
     assert data[120:128].hex() == "95748660f7a36e97"
     check_third(
         read(tmp_path, "golden.splat", data), GOLDEN.p[3], (-3.7, -3.5, -3.6),
@@ -180,7 +211,10 @@ def test_glb_is_placed_by_its_node_and_its_colours_turn_with_it(tmp_path: Path) 
     rng = np.random.default_rng(3)
     rich = replace(GOLDEN, sh=rng.normal(0.0, 0.2, (8, 16, 3)))
     node = {"translation": [1, 2, 3], "rotation": np.roll(q_wxyz, -1).tolist(), "scale": [2, 2, 2]}
-    cloud, plain = read(tmp_path, "moved.glb", glb(rich, node)), read(tmp_path, "plain.ply", plain_ply(rich))
+    cloud, plain = (
+        read(tmp_path, "moved.glb", glb(rich, node)),
+        read(tmp_path, "plain.ply", plain_ply(rich)),
+    )
     R = matrix_of(q_wxyz.tolist())
     np.testing.assert_allclose(cloud.p, 2.0 * plain.p @ R.T + (1, 2, 3), atol=1e-5)
     np.testing.assert_allclose(cloud.axes, 2.0 * R @ plain.axes, atol=1e-6)
@@ -190,10 +224,14 @@ def test_glb_is_placed_by_its_node_and_its_colours_turn_with_it(tmp_path: Path) 
 
     for own in d:
         seen = np.einsum("k,nkc->nc", harmonics(R @ own), cloud.sh)
-        np.testing.assert_allclose(seen, np.einsum("k,nkc->nc", harmonics(own), plain.sh), atol=1e-5)
+        np.testing.assert_allclose(
+            seen, np.einsum("k,nkc->nc", harmonics(own), plain.sh), atol=1e-5
+        )
 
 
-def test_glb_with_logarithms_as_scales_is_repaired(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_glb_with_logarithms_as_scales_is_repaired(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     prefix = "KHR_gaussian_splatting:"
     arrays = {
         "POSITION": GOLDEN.p, f"{prefix}ROTATION": np.roll(GOLDEN.unit_q, -1, axis=1),
@@ -201,7 +239,9 @@ def test_glb_with_logarithms_as_scales_is_repaired(tmp_path: Path, caplog: pytes
         f"{prefix}SH_DEGREE_0_COEF_0": GOLDEN.sh[:, 0],
     }  # fmt: skip
     cloud = read(tmp_path, "logs.glb", glb_of(arrays))
-    np.testing.assert_allclose(np.linalg.norm(cloud.axes, axis=1), np.exp(GOLDEN.log_scale), rtol=1e-5)
+    np.testing.assert_allclose(
+        np.linalg.norm(cloud.axes, axis=1), np.exp(GOLDEN.log_scale), rtol=1e-5
+    )
     assert "SCALE holds logarithms" in caplog.text
 
 
@@ -209,7 +249,9 @@ def test_glb_with_logarithms_as_scales_is_repaired(tmp_path: Path, caplog: pytes
 def test_comments_say_how_a_scan_was_trained(tmp_path: Path, comment: str) -> None:
     data = plain_ply(GOLDEN)
     assert not read(tmp_path, "plain.ply", data).antialiased
-    assert read(tmp_path, "mip.ply", data.replace(b"comment made by a test", f"comment {comment}".encode())).antialiased
+    assert read(
+        tmp_path, "mip.ply", data.replace(b"comment made by a test", f"comment {comment}".encode())
+    ).antialiased
 
 
 def empty() -> Stored:
@@ -217,7 +259,8 @@ def empty() -> Stored:
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("none.splat", b""), ("none.spz", spz(empty())), ("none.spz", spz(empty(), 4))]
+    ("name", "data"),
+    [("none.splat", b""), ("none.spz", spz(empty())), ("none.spz", spz(empty(), 4))],
 )
 def test_an_empty_scan_is_empty(tmp_path: Path, name: str, data: bytes) -> None:
     assert read(tmp_path, name, data).p.shape == (0, 3)
@@ -257,7 +300,10 @@ FOUR = spz(GOLDEN, 4)
         (b"PK\3\4", "no gzip stream"),
         (gzipped(b"NGSP"), "SPZ header: absent or cut short"),
         (gzipped(changed(RAW, 0, b"x")), "SPZ header: absent or cut short"),
-        (gzipped(changed(RAW, 4, b"\7")), "SPZ version 7, versions 1 to 4 are read. Export it as one of these"),
+        (
+            gzipped(changed(RAW, 4, b"\7")),
+            "SPZ version 7, versions 1 to 4 are read. Export it as one of these",
+        ),
         (gzipped(changed(RAW, 4, b"\4")), "version 4 within gzip"),
         (gzipped(changed(RAW, 8, b"\xff\xff\xff\xff")), "4,294,967,295 splats in"),
         (gzipped(changed(RAW, 8, struct.pack("<I", 5000))), "232 of 145,000 bytes"),
@@ -266,7 +312,10 @@ FOUR = spz(GOLDEN, 4)
         (changed(FOUR, 4, b"\3"), "version 3, 6 streams where 6 are expected"),
         (changed(FOUR, 15, b"\5"), "5 streams where 6 are expected"),
         (changed(FOUR, 16, b"\xff\xff\xff\xff"), "or cut short"),
-        (changed(FOUR, 40, struct.pack("<Q", 1 << 60)), "1,152,921,504,606,846,976 bytes where 72 are expected"),
+        (
+            changed(FOUR, 40, struct.pack("<Q", 1 << 60)),
+            "1,152,921,504,606,846,976 bytes where 72 are expected",
+        ),
         (changed(FOUR, 32, struct.pack("<Q", 1 << 60)), "of 1,152,921,504,606,846,976 packed ones"),
         (changed(FOUR, 128, b"x"), "no zstd frame"),
     ],
@@ -290,21 +339,39 @@ def small(side: int) -> bytes:
     ("data", "said"),
     [
         (b"no zip", "no zip file"),
-        (edited(lambda m, f: m.update(version=1)), "SOG version 1, only version 2 is read. Convert it"),
+        (
+            edited(lambda m, f: m.update(version=1)),
+            "SOG version 1, only version 2 is read. Convert it",
+        ),
         (edited(lambda m, f: m.pop("version")), "SOG version 1"),
         (edited(lambda m, f: m.update(count=-1)), "meta.json: Expected `int` >= 0"),
-        (edited(lambda m, f: m.update(count=10**12)), "1,000,000,000,000 splats, more than 10,000,000 are not read"),
+        (
+            edited(lambda m, f: m.update(count=10**12)),
+            "1,000,000,000,000 splats, more than 10,000,000 are not read",
+        ),
         (edited(lambda m, f: m.update(count=100)), "sh0.webp: 8 texels for 100 splats"),
-        (edited(lambda m, f: m["scales"].update(codebook=[0.0])), "scales: entry 255 of 1 in the codebook"),
+        (
+            edited(lambda m, f: m["scales"].update(codebook=[0.0])),
+            "scales: entry 255 of 1 in the codebook",
+        ),
         (edited(lambda m, f: m["scales"].update(codebook=[1e300] * 256)), "has no finite scale"),
         (edited(lambda m, f: m["means"].update(maxs=[1e308] * 3)), "has no finite position"),
-        (edited(lambda m, f: m["quats"].update(files=["../quats.webp"])), "'../quats.webp' is not a file next to it"),
+        (
+            edited(lambda m, f: m["quats"].update(files=["../quats.webp"])),
+            "'../quats.webp' is not a file next to it",
+        ),
         (edited(lambda m, f: m["shN"].update(count=3)), "entry 7 of a palette of 3"),
-        (edited(lambda m, f: m["shN"].update(bands=3)), "192 x 1 texels where 960 x 1 are expected"),
+        (
+            edited(lambda m, f: m["shN"].update(bands=3)),
+            "192 x 1 texels where 960 x 1 are expected",
+        ),
         (edited(lambda m, f: f.pop("sh0.webp")), "holds no sh0.webp, but means_l.webp"),
         (edited(lambda m, f: f.update({"quats.webp": b"RIFF"})), "quats.webp: no WEBP"),
         (edited(lambda m, f: f.update({"quats.webp": f["quats.webp"][:60]})), "quats.webp"),
-        (edited(lambda m, f: f.update({"quats.webp": webp(np.zeros((4, 4, 4), np.uint8))})), "is not a rotation"),
+        (
+            edited(lambda m, f: f.update({"quats.webp": webp(np.zeros((4, 4, 4), np.uint8))})),
+            "is not a rotation",
+        ),
         (edited(lambda m, f: f.update({"sh0.webp": small(2)})), "sh0.webp: 4 texels for 8 splats"),
     ],
 )
@@ -313,14 +380,19 @@ def test_a_broken_sog_is_named(tmp_path: Path, data: bytes, said: str) -> None:
 
 
 def test_a_packed_sog_is_read_within_the_sizes_that_it_announces(tmp_path: Path) -> None:
-    """A zip bomb announces little; other methods than deflate unpack without a bound, and are refused."""
+    """A zip bomb announces little.
+
+    Other methods than deflate unpack without a bound, and are refused.
+    """
     bomb = zip_of("meta.json", b" " * (64 << 20), zipfile.ZIP_DEFLATED)
     announced = bomb.replace(struct.pack("<I", 64 << 20), struct.pack("<I", 1000))
     tracemalloc.start()
     assert refused(tmp_path, "a.sog", announced)
     assert tracemalloc.get_traced_memory()[1] < 16 << 20
     tracemalloc.stop()
-    assert "meta.json: packed by method 12" in refused(tmp_path, "b.sog", zip_of("meta.json", b"{}", zipfile.ZIP_BZIP2))
+    assert "meta.json: packed by method 12" in refused(
+        tmp_path, "b.sog", zip_of("meta.json", b"{}", zipfile.ZIP_BZIP2)
+    )
     broken = bytearray(zip_of("meta.json", b"{}" * 100, zipfile.ZIP_DEFLATED))
     broken[30 + len("meta.json")] = 0xFF  # a block of a kind that does not exist
     assert "SOG: no zip file" in refused(tmp_path, "c.sog", bytes(broken))
@@ -340,25 +412,41 @@ PACKED = compressed_ply(GOLDEN)
     ("data", "said"),
     [
         (PACKED.replace(b"chunk 1", b"chunk 2"), "element chunk: 2 rows where 8 splats need 1"),
-        (PACKED.replace(b"element sh 8", b"element sh 7"), "element sh: 7 rows where 8 splats need 8"),
+        (
+            PACKED.replace(b"element sh 8", b"element sh 7"),
+            "element sh: 7 rows where 8 splats need 8",
+        ),
         (
             PACKED.replace(b"element sh 8", b"element face 8"),
             "elements chunk, vertex, face, expected chunk",
         ),
-        (PACKED.replace(b"uint packed_scale", b"float packed_scale"), "types are not uint (vertex) and uchar (sh)"),
-        (PACKED.replace(b"uchar f_rest_0", b"char f_rest_0"), "types are not uint (vertex) and uchar (sh)"),
+        (
+            PACKED.replace(b"uint packed_scale", b"float packed_scale"),
+            "types are not uint (vertex) and uchar (sh)",
+        ),
+        (
+            PACKED.replace(b"uchar f_rest_0", b"char f_rest_0"),
+            "types are not uint (vertex) and uchar (sh)",
+        ),
         (PACKED.replace(b"packed_color", b"packed_color2"), "no property packed_color"),
         (PACKED.replace(b"f_rest_8", b"f_rest_9"), "properties f_rest: 0, 9, 24 or 45"),
-        (PACKED.replace(b"vertex 8", b"vertex " + b"9" * 12), "element chunk: 1 rows where 999,999,999,999 splats"),
+        (
+            PACKED.replace(b"vertex 8", b"vertex " + b"9" * 12),
+            "element chunk: 1 rows where 999,999,999,999 splats",
+        ),
     ],
 )
 def test_a_broken_compressed_ply_is_named(tmp_path: Path, data: bytes, said: str) -> None:
     assert said in refused(tmp_path, "a.ply", data)
 
 
-@pytest.mark.parametrize(("number", "field"), [(0, "min_x"), (5, "max_z"), (6, "min_scale_x"), (17, "max_b")])
+@pytest.mark.parametrize(
+    ("number", "field"), [(0, "min_x"), (5, "max_z"), (6, "min_scale_x"), (17, "max_b")]
+)
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
-def test_bounds_that_are_not_finite_are_named(tmp_path: Path, number: int, field: str, value: float) -> None:
+def test_bounds_that_are_not_finite_are_named(
+    tmp_path: Path, number: int, field: str, value: float
+) -> None:
     """A share of infinity, and none of it, would be no number."""
     head, end, rows = PACKED.partition(b"end_header\n")
     broken = rows[: 4 * number] + struct.pack("<f", value) + rows[4 * (number + 1) :]
@@ -373,16 +461,22 @@ def with_scale(scale: float) -> bytes:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (glb(GOLDEN, extension={"kernel": "box"}), "kernel 'box' is not rendered. Export it with 'ellipse'"),
-        (glb(GOLDEN, extension={"colorSpace": "lin_rec709_display"}), "'lin_rec709_display' is not rendered"),
+        (glb(GOLDEN, extension={"kernel": "box"}),
+        "kernel 'box' is not rendered. Export it with 'ellipse'"),
+        (glb(GOLDEN, extension={"colorSpace": "lin_rec709_display"}),
+        "'lin_rec709_display' is not rendered"),
         (
             glb(GOLDEN, extension={"extensions": {"KHR_gaussian_splatting_compression_spz_2": {}}}),
-            "is compressed by KHR_gaussian_splatting_compression_spz_2. Export it without compression, or as .spz",
+            "is compressed by KHR_gaussian_splatting_compression_spz_2. Export it "
+            "without compression, or as .spz",
         ),
         (glb(GOLDEN, {"scale": [1, 1, -1]}), "its node mirrors or flattens splats"),
-        (glb(GOLDEN).replace(b'splatting:OPACITY"', b'splatting:OPACITE"'), "no attribute KHR_gaussian_splatting:O"),
-        (glb(GOLDEN).replace(b"SH_DEGREE_1_COEF_2", b"SH_DEGREE_1_COEF_9"), "no attribute KHR_gaussian_splatting:SH"),
-        (glb(GOLDEN).replace(b'"extensions": {"KHR_gaussian', b'"extensions": {"KHR_qaussian'), "no primitive has KHR"),
+        (glb(GOLDEN).replace(b'splatting:OPACITY"', b'splatting:OPACITE"'),
+        "no attribute KHR_gaussian_splatting:O"),
+        (glb(GOLDEN).replace(b"SH_DEGREE_1_COEF_2", b"SH_DEGREE_1_COEF_9"),
+        "no attribute KHR_gaussian_splatting:SH"),
+        (glb(GOLDEN).replace(b'"extensions": {"KHR_gaussian', b'"extensions": {"KHR_qaussian'),
+        "no primitive has KHR"),
         (with_scale(20.0), "splat 0 is larger than 1e+06 units"),
     ],
 )  # fmt: skip
@@ -392,12 +486,18 @@ def test_a_broken_glb_is_named(tmp_path: Path, data: bytes, said: str) -> None:
 
 def test_a_model_reader_says_where_such_a_glb_belongs(tmp_path: Path) -> None:
     path = write_format(tmp_path / "scan.glb", GOLDEN)
-    with pytest.raises(AssetError, match="these are Gaussian splats, not a mesh: name the file under `splats`"):
+    with pytest.raises(
+        AssetError, match="these are Gaussian splats, not a mesh: name the file under `splats`"
+    ):
         load_gltf(path)
 
 
 def test_broken_rows_are_named(tmp_path: Path) -> None:
     assert "33 bytes are not a multiple of 32" in refused(tmp_path, "a.splat", bytes(33))
     row = splat_rows(GOLDEN)
-    assert "splat 0 has a negative scale (1 such)" in refused(tmp_path, "a.splat", changed(row, 12, b"\0\0\x80\xbf"))
-    assert "splat 0 has no finite position" in refused(tmp_path, "a.splat", changed(row, 0, b"\0\0\xc0\x7f"))
+    assert "splat 0 has a negative scale (1 such)" in refused(
+        tmp_path, "a.splat", changed(row, 12, b"\0\0\x80\xbf")
+    )
+    assert "splat 0 has no finite position" in refused(
+        tmp_path, "a.splat", changed(row, 0, b"\0\0\xc0\x7f")
+    )

@@ -1,4 +1,6 @@
-"""Splats in pictures against the reference functions of PyPI's gsplat, where that and PyTorch are installed."""
+"""Splats in pictures against the reference functions of PyPI's gsplat, where that and PyTorch
+are installed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ CAMERA = CameraModel("small", 160, 120, math.radians(70.0))
 POSE = looking((-7.0, -1.0, 1.6), 15.0, 5.0)
 
 
-def reference(splats: Stored, camera: CameraModel, T_world_camera: Transform, *, mip: bool) -> npt.NDArray[np.float64]:
+def reference(
+    splats: Stored, camera: CameraModel, T_world_camera: Transform, *, mip: bool
+) -> npt.NDArray[np.float64]:
     """Colour over black, (h, w, 3): gsplat's covariance, projection and harmonics."""
     import torch
 
@@ -35,25 +39,40 @@ def reference(splats: Stored, camera: CameraModel, T_world_camera: Transform, *,
         return torch.as_tensor(np.asarray(values, np.float64))
 
     fx, fy, cx, cy = camera.intrinsics_px
-    K = tensor([[fx, 0.0, cx + 0.5], [0.0, fy, cy + 0.5], [0.0, 0.0, 1.0]])  # gsplat samples at integers + 0.5
+    # Gsplat samples at integers + 0.5.
+    K = tensor([[fx, 0.0, cx + 0.5], [0.0, fy, cy + 0.5], [0.0, 0.0, 1.0]])
     width, height = camera.width_px, camera.height_px
-    covariance, _ = gs._quat_scale_to_covar_preci(tensor(splats.unit_q), tensor(np.exp(splats.log_scale)))
+    covariance, _ = gs._quat_scale_to_covar_preci(
+        tensor(splats.unit_q), tensor(np.exp(splats.log_scale))
+    )
     view = tensor(T_world_camera.inverse().matrix())
     radii, means, depths, conics, factors = gs._fully_fused_projection(
-        tensor(splats.p), covariance, view[None], K[None], width, height, near_plane=0.2, calc_compensations=mip
+        tensor(splats.p),
+        covariance,
+        view[None],
+        K[None],
+        width,
+        height,
+        near_plane=0.2,
+        calc_compensations=mip,
     )
     d = splats.p - T_world_camera.p_m
     degree = round(math.sqrt(splats.sh.shape[1])) - 1
-    colours = gs._spherical_harmonics(degree, tensor(d / np.linalg.norm(d, axis=1, keepdims=True)), tensor(splats.sh))
+    colours = gs._spherical_harmonics(
+        degree, tensor(d / np.linalg.norm(d, axis=1, keepdims=True)), tensor(splats.sh)
+    )
     opacities = tensor(splats.opacity) * (factors[0] if mip else 1.0)
     order = torch.argsort(depths[0])
     order = order[(radii[0] > 0).all(dim=-1)[order]]
     shades = (colours + 0.5).clamp(0.0, 1.0)[order]
     x, lines = torch.arange(width) + 0.5, []
-    for y in range(height):  # gsplat's own blending needs CUDA; alphas and weights are those of its `accumulate`
+    # Gsplat's own blending needs CUDA; alphas and weights are those of its `accumulate`.
+    for y in range(height):
         du, dv = x[:, None] - means[0][order][None, :, 0], y + 0.5 - means[0][order][None, :, 1]
         a, b, c = conics[0][order].T[:, None]
-        alpha = (opacities[order] * torch.exp(-0.5 * (a * du**2 + c * dv**2) - b * du * dv)).clamp_max(0.999)
+        alpha = (
+            opacities[order] * torch.exp(-0.5 * (a * du**2 + c * dv**2) - b * du * dv)
+        ).clamp_max(0.999)
         alpha = torch.where(alpha >= 1.0 / 255.0, alpha, 0.0)
         through = torch.cumprod(1.0 - alpha, dim=1)
         weight = alpha * torch.cat([torch.ones(width, 1), through[:, :-1]], dim=1)
@@ -68,7 +87,9 @@ def test_a_hall_looks_as_gsplat_shows_it(tmp_path: Path, degree: int, mip: bool)
     splats = Stored(*(np.asarray(a, np.float64) for a in (s.p, s.log_scale, s.q_wxyz, logit, s.sh)))
     path = write_format(tmp_path / "hall.ply", splats)
     if mip:
-        path.write_bytes(path.read_bytes().replace(b"comment made by a test", b"comment SplatRenderMode: mip"))
+        path.write_bytes(
+            path.read_bytes().replace(b"comment made by a test", b"comment SplatRenderMode: mip")
+        )
     depth = np.full((CAMERA.height_px, CAMERA.width_px), 1e6, np.float32)
     ours = rasterise(project(arranged(read_splats(path)), CAMERA, POSE, np.eye(4)), depth)[..., :3]
     theirs = reference(splats, CAMERA, POSE, mip=mip)

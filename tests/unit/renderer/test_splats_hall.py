@@ -46,7 +46,10 @@ def psnr_db(made: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> f
 @pytest.mark.parametrize("degree", [0, 3])
 def test_all_formats_show_the_same_hall(tmp_path: Path, degree: int) -> None:
     splats = stored(20_000, degree)
-    fields = {kind: arranged(read_splats(write_format(tmp_path / f"hall.{kind}", splats))) for kind in FORMATS}
+    fields = {
+        kind: arranged(read_splats(write_format(tmp_path / f"hall.{kind}", splats)))
+        for kind in FORMATS
+    }
     for pose in POSES:
         wanted = picture(fields["ply"], pose)
         assert wanted.mean() > 60.0
@@ -64,7 +67,9 @@ def test_levels_of_detail_show_the_same_hall_with_fewer_splats() -> None:
     field = arranged(cloud_of(hall_splats(300_000), "hall"))
     for pose in POSES:
         wanted, made = picture(field, pose), picture(field, pose, DETAIL_PX)
-        count = [len(project(field, CAMERA, pose, np.eye(4), detail_px=d).rows) for d in (0.0, DETAIL_PX)]
+        count = [
+            len(project(field, CAMERA, pose, np.eye(4), detail_px=d).rows) for d in (0.0, DETAIL_PX)
+        ]
         assert count[1] < 0.5 * count[0]
         assert psnr_db(made, wanted) > 32.0
 

@@ -30,11 +30,15 @@ def test_values_mean_what_trainers_store(tmp_path: Path) -> None:
     cloud = read_splats(path)
     np.testing.assert_allclose(cloud.p, [ONE.p, TWO.p], atol=1e-6)
     np.testing.assert_allclose(cloud.opacity, [0.25, 0.99], atol=1e-6)
-    np.testing.assert_allclose(0.5 + 0.28209479 * cloud.sh[:, 0], [ONE.colour, TWO.colour], atol=1e-6)
+    np.testing.assert_allclose(
+        0.5 + 0.28209479 * cloud.sh[:, 0], [ONE.colour, TWO.colour], atol=1e-6
+    )
     assert cloud.sh.shape == (2, 1, 3)
     for axes, splat in zip(cloud.axes, (ONE, TWO), strict=True):
         R = matrix_of(splat.q_wxyz)
-        np.testing.assert_allclose(axes @ axes.T, R @ np.diag(np.square(splat.scale)) @ R.T, atol=1e-6)
+        np.testing.assert_allclose(
+            axes @ axes.T, R @ np.diag(np.square(splat.scale)) @ R.T, atol=1e-6
+        )
 
 
 def test_properties_stand_in_any_order_and_type(tmp_path: Path) -> None:
@@ -45,7 +49,9 @@ def test_properties_stand_in_any_order_and_type(tmp_path: Path) -> None:
     lines += [f"property {kind} {name}" for kind, name in zip(kinds, names, strict=True)]
     code = "<" + "".join("d" if kind == "double" else "f" for kind in kinds)
     values = [ONE.stored()[name] for name in names]
-    text = "\r\n".join([*lines, "element face 0", "property list uchar int vertex_indices", "end_header", ""])
+    text = "\r\n".join(
+        [*lines, "element face 0", "property list uchar int vertex_indices", "end_header", ""]
+    )
     path.write_bytes(text.encode() + struct.pack(code, *values))
     np.testing.assert_allclose(read_splats(path).p, [ONE.p], atol=1e-6)
 
@@ -94,11 +100,20 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
         (b"ply\n" + b"comment x\n" * 20_000, "PLY header: absent or cut short"),
         (header(1, FIELDS, "ascii 1.0") + b"0 " * 17, "'format ascii 1.0': export as binary PLY"),
         (header(1, FIELDS, "binary_big_endian 1.0") + bytes(68), "export as binary PLY"),
-        (header(10**9, FIELDS) + bytes(68), "element vertex: 1,000,000,000 splats of 68 bytes, but 68 bytes"),
+        (
+            header(10**9, FIELDS) + bytes(68),
+            "element vertex: 1,000,000,000 splats of 68 bytes, but 68 bytes",
+        ),
         (header(10**17, FIELDS) + bytes(68), "cut short"),
-        (header(1, FIELDS).replace(b"vertex 1", b"vertex -1"), "line 4: 'element vertex -1' is not understood"),
+        (
+            header(1, FIELDS).replace(b"vertex 1", b"vertex -1"),
+            "line 4: 'element vertex -1' is not understood",
+        ),
         (header(1, FIELDS).replace(b"vertex 1", b"vertex " + b"9" * 30), "is not understood"),
-        (header(1, FIELDS).replace(b"property float x", b"propertyfloat x"), "line 5: 'propertyfloat x' is not"),
+        (
+            header(1, FIELDS).replace(b"property float x", b"propertyfloat x"),
+            "line 5: 'propertyfloat x' is not",
+        ),
         (header(1, FIELDS[1:]), "element vertex: no property x: no Gaussian splats"),
         (header(1, ("x", "y", "z")), "no property f_dc_0, f_dc_1, f_dc_2, opacity, scale_0"),
         (header(1, (*FIELDS, "x")), "element vertex: twice x"),
@@ -109,10 +124,17 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
         ),
         (header(1, [f"p{i}" for i in range(300)]), "is not understood"),
         (header(1, (*FIELDS, "f_rest_0")) + bytes(72), "properties f_rest: 0, 9, 24 or 45, from"),
-        (header(1, (*FIELDS, *(f"f_rest_{i}" for i in range(1, 10)))) + bytes(104), "from f_rest_0 on"),
-        (b"ply\nformat binary_little_endian 1.0\nend_header\n", "nothing where element vertex is expected"),
         (
-            b"ply\nformat binary_little_endian 1.0\nelement chunk 4\nproperty float min_x\nend_header\n",
+            header(1, (*FIELDS, *(f"f_rest_{i}" for i in range(1, 10)))) + bytes(104),
+            "from f_rest_0 on",
+        ),
+        (
+            b"ply\nformat binary_little_endian 1.0\nend_header\n",
+            "nothing where element vertex is expected",
+        ),
+        (
+            b"ply\nformat binary_little_endian 1.0\nelement chunk 4\nproperty float "
+            b"min_x\nend_header\n",
             "compressed PLY: elements chunk, expected chunk, vertex, sh. Export it again",
         ),
     ],
@@ -132,7 +154,9 @@ def test_what_is_broken_is_named(tmp_path: Path, data: bytes, said: str) -> None
         ("rot_0", 0.0, "vertex 1 has no rotation"),
     ],
 )
-def test_values_that_mean_nothing_are_named(tmp_path: Path, name: str, value: float, said: str) -> None:
+def test_values_that_mean_nothing_are_named(
+    tmp_path: Path, name: str, value: float, said: str
+) -> None:
     rows = [TWO.stored(), TWO.stored() | {name: value}]
     data = b"".join(struct.pack("<17f", *(row[field] for field in FIELDS)) for row in rows)
     assert said in refused(tmp_path, header(2, FIELDS) + data)

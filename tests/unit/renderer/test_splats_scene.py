@@ -1,4 +1,7 @@
-"""Scenes with splats: what meshes hide, what the proxy stands for, and a scan beside the room it was taken of."""
+"""Scenes with splats.
+
+What meshes hide, what the proxy stands for, and a scan beside the room it was taken of.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,9 @@ def scene_with(
 ) -> Scene:
     path = write(folder / "scan.ply", list(splats))
     light = Environment(np.ones(3), np.ones(3), zenith=(0.2, 0.3, 0.5), horizon=(0.2, 0.3, 0.5))
-    return Scene("scan", objects, light, splats=SplatSet(path, np.eye(4) if m is None else m, proxy))
+    return Scene(
+        "scan", objects, light, splats=SplatSet(path, np.eye(4) if m is None else m, proxy)
+    )
 
 
 def pictures(
@@ -100,8 +105,11 @@ def test_three_splats_lie_over_the_picture_of_the_meshes(tmp_path: Path, profile
 
 
 @pytest.mark.parametrize("profile", ["low", "high"])
-def test_meshes_hide_the_splats_behind_them_and_are_covered_by_those_before(tmp_path: Path, profile: str) -> None:
-    crate = box("crate", (0.4, 0.5, 0.4), (4.4, 0.1, 1.0))  # its front is at 4.0 m, THREE at 3, 4 and 5
+def test_meshes_hide_the_splats_behind_them_and_are_covered_by_those_before(
+    tmp_path: Path, profile: str
+) -> None:
+    # Its front is at 4.0 m, THREE at 3, 4 and 5.
+    crate = box("crate", (0.4, 0.5, 0.4), (4.4, 0.1, 1.0))
     crate = replace(crate, world_from_asset=place((4.5, 0.1, 1.0)))
     with opened(scene_with(tmp_path, THREE, crate), profile) as scan:
         rgb, z_m, ids = pictures(scan, Modality.RGB, Modality.DEPTH32, Modality.INSTANCE)
@@ -116,7 +124,9 @@ def test_meshes_hide_the_splats_behind_them_and_are_covered_by_those_before(tmp_
     assert off[inside].max() < ROUNDING
     without = over(dense(THREE, CAMERA, AHEAD), background)
     assert np.abs(without - expected).max() > 0.3, "the crate does hide something"
-    assert np.abs(expected - background / 255.0)[ids == 20].max() > 0.2, "and is covered by something"
+    assert np.abs(expected - background / 255.0)[ids == 20].max() > 0.2, (
+        "and is covered by something"
+    )
 
 
 def _away_from_edges(ids: ImageArray) -> npt.NDArray[np.bool_]:
@@ -129,7 +139,11 @@ def _away_from_edges(ids: ImageArray) -> npt.NDArray[np.bool_]:
 
 def test_a_vehicle_moves_behind_and_before_a_scanned_wall(tmp_path: Path) -> None:
     grid = np.arange(-2.0, 2.01, 0.1)
-    sheet = tuple(Splat((4.0, y, 1.0 + z), (0.01, 0.1, 0.1), (0.9, 0.9, 0.2), 0.98) for y in grid for z in grid)
+    sheet = tuple(
+        Splat((4.0, y, 1.0 + z), (0.01, 0.1, 0.1), (0.9, 0.9, 0.2), 0.98)
+        for y in grid
+        for z in grid
+    )
     scanned = scene_with(tmp_path, sheet, wall("proxy", 4.05, 9), proxy=("proxy",))
     with opened(scanned) as scan:
         ids = {}
@@ -151,7 +165,14 @@ def test_a_vehicle_moves_behind_and_before_a_scanned_wall(tmp_path: Path) -> Non
 
 def test_the_proxy_stands_for_splats_in_everything_but_colour(tmp_path: Path) -> None:
     proxy = wall("proxy", 4.05, 9)  # its front is 4 m away; THREE lie before, in and behind it
-    seen = (Modality.DEPTH, Modality.DEPTH32, Modality.NORMALS, Modality.SEMANTIC, Modality.INSTANCE, Modality.FLOW)
+    seen = (
+        Modality.DEPTH,
+        Modality.DEPTH32,
+        Modality.NORMALS,
+        Modality.SEMANTIC,
+        Modality.INSTANCE,
+        Modality.FLOW,
+    )
     with opened(scene_with(tmp_path, THREE, proxy, proxy=("proxy",))) as scan:
         rgb, *rest = pictures(scan, Modality.RGB, *seen)
         view = View(CAMERA, Modality.RGB, AHEAD, 0)
@@ -195,7 +216,9 @@ def test_exposure_darkens_splats_as_it_does_meshes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "movable", "said"), [("wall", False, "is not in the scene"), ("proxy", True, "moves")]
 )
-def test_a_proxy_that_cannot_be_one_is_named(tmp_path: Path, name: str, movable: bool, said: str) -> None:
+def test_a_proxy_that_cannot_be_one_is_named(
+    tmp_path: Path, name: str, movable: bool, said: str
+) -> None:
     stand_in = replace(wall("proxy", 4.0, 9), movable=movable)
     with pytest.raises(RendererError, match=f"'{name}', the proxy of its splats, {said}"):
         opened(scene_with(tmp_path, THREE, stand_in, proxy=(name,)))
@@ -204,7 +227,9 @@ def test_a_proxy_that_cannot_be_one_is_named(tmp_path: Path, name: str, movable:
 def test_a_scene_file_with_splats_is_drawn(tmp_path: Path) -> None:
     write(tmp_path / "hall.ply", [replace(s, p=(s.p[1], s.p[2], s.p[0])) for s in THREE])
     (tmp_path / "mesh.obj").write_text("v -3 -3 4\nv 3 -3 4\nv 3 3 4\nf 1 3 2\n")
-    (tmp_path / "scan.yaml").write_text("scene: s\nsplats: {file: hall.ply, proxy: mesh.obj, up: y}\n")
+    (tmp_path / "scan.yaml").write_text(
+        "scene: s\nsplats: {file: hall.ply, proxy: mesh.obj, up: y}\n"
+    )
     with opened(load_scene(tmp_path / "scan.yaml")) as scan:
         assert scan.scene.splats is not None
         rgb, ids = pictures(scan, Modality.RGB, Modality.INSTANCE, camera=CAMERA)
@@ -220,14 +245,15 @@ def test_without_numba_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     try:
         with pytest.raises(
             RendererError,
-            match=r"Gaussian splats need .* extra splat \(pip install '\.\[splat\]' in the source folder\)",
+            match=r"Gaussian splats need .* extra splat \(pip install '\.\[splat\]' in the "
+            r"source folder\)",
         ):
             opened(scene_with(tmp_path, THREE))
     finally:
         module.compiled.cache_clear()
 
 
-# --- a synthetic scan ---------------------------------------------------------------------------------
+# --- a synthetic scan -----------------------------------------------------------------------------
 
 HALF = np.array([2.5, 2.0, 1.25])
 CENTRE = np.array([0.0, 0.0, 1.25])
@@ -236,7 +262,10 @@ CENTRE = np.array([0.0, 0.0, 1.25])
 def painted(p: FloatArray) -> FloatArray:
     """Display colour of the room at points (n, 3) of its surface: soft blobs of about a metre."""
     k = 2.0 * np.pi / np.array([2.2, 2.6, 1.8])
-    shades = [0.5 + 0.35 * np.sin(p @ np.roll(k, i) + i) * np.cos(p[:, (i + 1) % 3] * 2.0 + 2.0 * i) for i in range(3)]
+    shades = [
+        0.5 + 0.35 * np.sin(p @ np.roll(k, i) + i) * np.cos(p[:, (i + 1) % 3] * 2.0 + 2.0 * i)
+        for i in range(3)
+    ]
     return np.stack(shades, axis=-1)
 
 
@@ -277,7 +306,10 @@ def scanned_room(spacing_m: float = 0.14) -> tuple[Splat, ...]:
         steps = [np.linspace(-1.0, 1.0, round(2.0 * a / spacing_m) + 1) for a in across]
         for sign in (-1.0, 1.0):
             p = side(axis, sign, *np.meshgrid(*steps)).reshape(-1, 3)
-            splats += [Splat(tuple(q), tuple(thick), tuple(c), 0.98) for q, c in zip(p, painted(p), strict=True)]
+            splats += [
+                Splat(tuple(q), tuple(thick), tuple(c), 0.98)
+                for q, c in zip(p, painted(p), strict=True)
+            ]
     return tuple(splats)
 
 
@@ -295,7 +327,9 @@ def test_a_scan_looks_like_the_room_that_it_was_taken_of(tmp_path: Path) -> None
         opened(scene_with(tmp_path, splats, room(), proxy=("room",))) as scan,
     ):
         for pose in poses:
-            wanted, z_wanted = pictures(mesh, Modality.RGB, Modality.DEPTH32, pose=pose, camera=camera)
+            wanted, z_wanted = pictures(
+                mesh, Modality.RGB, Modality.DEPTH32, pose=pose, camera=camera
+            )
             made, z_made = pictures(scan, Modality.RGB, Modality.DEPTH32, pose=pose, camera=camera)
             np.testing.assert_array_equal(z_made, z_wanted)
             error = np.mean((made.astype(float) - wanted) ** 2)

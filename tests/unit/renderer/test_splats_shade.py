@@ -1,4 +1,7 @@
-"""Shade of actors on splats: that of the same floor as a mesh, only below them, only where the splats have depth."""
+"""Shade of actors on splats.
+
+That of the same floor as a mesh, only below them, only where the splats have depth.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ def floor(name: str = "floor") -> SceneObject:
 @cache
 def sheet() -> tuple[Splat, ...]:
     """An opaque grey floor of splats at z = 0."""
-    return tuple(Splat((x, y, 0.0), (0.12, 0.12, 0.004), (0.7, 0.7, 0.7), 0.98) for x in GRID for y in GRID)
+    return tuple(
+        Splat((x, y, 0.0), (0.12, 0.12, 0.004), (0.7, 0.7, 0.7), 0.98) for x in GRID for y in GRID
+    )
 
 
 @cache
@@ -57,7 +62,10 @@ def scanned(folder: Path, *objects: SceneObject, proxy: tuple[str, ...] = ("floo
 
 
 def pictures(
-    drawer: EmbeddedRenderer, *actors: ActorState, pose: Transform = AHEAD, hide: tuple[str, ...] = ()
+    drawer: EmbeddedRenderer,
+    *actors: ActorState,
+    pose: Transform = AHEAD,
+    hide: tuple[str, ...] = (),
 ) -> tuple[ImageArray, ImageArray]:
     """Colours, and the pixels of the floor."""
     views = [View(CAMERA, m, pose, 0, hide=hide) for m in (Modality.RGB, Modality.INSTANCE)]
@@ -79,7 +87,9 @@ def below(pose: Transform, radius_m: float) -> npt.NDArray[np.bool_]:
     v, u = np.mgrid[: CAMERA.height_px, : CAMERA.width_px]
     rays = np.stack(((u - cx) / fx, (v - cy) / fy, np.ones(u.shape)), axis=-1) @ pose.rotation().T
     away = -pose.p_m[2] / np.minimum(rays[..., 2], -1e-9)
-    near: npt.NDArray[np.bool_] = np.linalg.norm(pose.p_m[:2] + away[..., None] * rays[..., :2], axis=-1) < radius_m
+    near: npt.NDArray[np.bool_] = (
+        np.linalg.norm(pose.p_m[:2] + away[..., None] * rays[..., :2], axis=-1) < radius_m
+    )
     return near
 
 
@@ -105,9 +115,16 @@ def test_splats_are_shaded_as_the_same_floor_of_a_mesh(
 
 
 def test_the_sun_casts_shadows_on_splats_as_on_a_mesh(tmp_path: Path) -> None:
-    """The share of the sky in the scene's light is left where the sun is hidden; splats cast no shadow themselves."""
+    """The share of the sky in the scene's light is left where the sun is hidden.
+
+    Splats cast no shadow themselves.
+    """
     slanting = np.array([0.5, 0.3, 0.8])
-    light = Environment(np.full(3, 0.3), np.full(3, 0.3), sun=Sun(slanting / np.linalg.norm(slanting), np.full(3, 0.4)))
+    light = Environment(
+        np.full(3, 0.3),
+        np.full(3, 0.3),
+        sun=Sun(slanting / np.linalg.norm(slanting), np.full(3, 0.4)),
+    )
     factors, floors = [], []
     for scene in (scanned(tmp_path, floor()), Scene("mesh", (floor(),), LIGHT)):
         with opened(replace(scene, environment=light), "ultra") as drawer:
@@ -121,8 +138,12 @@ def test_the_sun_casts_shadows_on_splats_as_on_a_mesh(tmp_path: Path) -> None:
     dark = factors[0][inside].min(axis=1) < 0.8
     assert 100 < dark.sum() < 0.1 * inside.sum()
     facing = slanting[2] / np.linalg.norm(slanting)
-    assert np.median(factors[0][inside][dark]) == pytest.approx((0.3 / (0.3 + 0.4 * facing)) ** (1 / 2.2), abs=0.01)
-    assert (factors[0][inside][~dark] == 1.0).all(axis=1).mean() > 0.98, "splats do not shade themselves"
+    assert np.median(factors[0][inside][dark]) == pytest.approx(
+        (0.3 / (0.3 + 0.4 * facing)) ** (1 / 2.2), abs=0.01
+    )
+    assert (factors[0][inside][~dark] == 1.0).all(axis=1).mean() > 0.98, (
+        "splats do not shade themselves"
+    )
 
 
 def test_an_actor_above_the_camera_shades_what_it_sees(tmp_path: Path) -> None:
@@ -145,9 +166,16 @@ def test_splats_without_depth_are_not_shaded(tmp_path: Path) -> None:
 def test_a_wall_behind_an_actor_is_not_shaded_by_its_patch(tmp_path: Path) -> None:
     """The wall's surface lies far above the patch, and the floor behind it is hidden."""
     wall = box("wall", (0.02, 3.0, 1.0), (-0.6, 0.0, 1.0), semantic=2, instance=FLOOR + 1)
-    upright = [Splat((-0.62, y, z), (0.004, 0.12, 0.12), (0.7, 0.7, 0.7), 0.98) for y in GRID for z in GRID if z > 0.0]
+    upright = [
+        Splat((-0.62, y, z), (0.004, 0.12, 0.12), (0.7, 0.7, 0.7), 0.98)
+        for y in GRID
+        for z in GRID
+        if z > 0.0
+    ]
     path = write(tmp_path / "wall.ply", [*sheet(), *upright])
-    scene = Scene("scan", (floor(), wall), LIGHT, splats=SplatSet(path, np.eye(4), ("floor", "wall")))
+    scene = Scene(
+        "scan", (floor(), wall), LIGHT, splats=SplatSet(path, np.eye(4), ("floor", "wall"))
+    )
     with opened(scene) as drawer:
         free, shaded = pictures(drawer)[0], pictures(drawer, crate(0.4))[0]
     np.testing.assert_array_equal(shaded, free)

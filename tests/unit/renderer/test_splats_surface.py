@@ -1,4 +1,7 @@
-"""The surface that splats themselves give: depth, ids, rays and collisions of a scan without a proxy mesh."""
+"""The surface that splats themselves give.
+
+Depth, ids, rays and collisions of a scan without a proxy mesh.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,18 @@ def joined(asset: Asset) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32
     """All corners and triangles of an asset of one node."""
     parts = asset.nodes[0].primitives
     starts = np.cumsum([0, *(len(part.p_m) for part in parts)])
-    triangles = [part.triangles + np.uint32(start) for part, start in zip(parts, starts[:-1], strict=True)]
+    triangles = [
+        part.triangles + np.uint32(start) for part, start in zip(parts, starts[:-1], strict=True)
+    ]
     return np.concatenate([part.p_m for part in parts]), np.concatenate(triangles)
 
 
 def squares(folder: Path, *splats: Splat) -> Primitive:
-    return surface_of(arranged(read_splats(write(folder / "a.ply", list(splats)))), "splats").nodes[0].primitives[0]
+    return (
+        surface_of(arranged(read_splats(write(folder / "a.ply", list(splats)))), "splats")
+        .nodes[0]
+        .primitives[0]
+    )
 
 
 def hall(folder: Path, count: int, text: str = "") -> Path:
@@ -55,10 +64,14 @@ def test_rays_meet_the_hall_within_two_percent(count: int) -> None:
     pytest.importorskip("embreex")
     rng = np.random.default_rng(0)
     directions: FloatArray = rng.normal(size=(10_000, 3))
-    surface = TriangleSurface(*joined(surface_of(arranged(cloud_of(hall_splats(count), "hall")), "splats")))
+    surface = TriangleSurface(
+        *joined(surface_of(arranged(cloud_of(hall_splats(count), "hall")), "splats"))
+    )
     reach = np.full(len(directions), 1e3, np.float32)
     found, primitive, *_ = surface.strike(
-        np.tile(PLACE.astype(np.float32), (len(directions), 1)), directions.astype(np.float32), reach
+        np.tile(PLACE.astype(np.float32), (len(directions), 1)),
+        directions.astype(np.float32),
+        reach,
     )
     hit, truth = primitive >= 0, hall_range_m(PLACE, directions)
     error = np.abs(found - truth) / truth
@@ -78,7 +91,9 @@ def test_a_disc_is_one_square_and_a_blob_three(tmp_path: Path) -> None:
 
 def test_neighbours_are_parts_of_a_small_extent() -> None:
     """A view of a corner of the hall draws few of them."""
-    parts = surface_of(arranged(cloud_of(hall_splats(20_000), "hall")), "splats").nodes[0].primitives
+    parts = (
+        surface_of(arranged(cloud_of(hall_splats(20_000), "hall")), "splats").nodes[0].primitives
+    )
     extents = np.array([np.ptp(part.p_m, axis=0) for part in parts])
     whole = np.ptp(np.concatenate([part.p_m for part in parts]), axis=0)
     assert len(parts) >= 20
@@ -92,9 +107,14 @@ def test_faint_splats_are_no_surface(tmp_path: Path) -> None:
 @pytest.mark.gl
 def test_a_scan_without_a_proxy_has_depth_ids_range_and_collisions(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="numba (extra splat) is not installed")
-    views = [View(CAMERA, m, POSE, 0) for m in (Modality.RGB, Modality.DEPTH32, Modality.INSTANCE, Modality.NORMALS)]
+    views = [
+        View(CAMERA, m, POSE, 0)
+        for m in (Modality.RGB, Modality.DEPTH32, Modality.INSTANCE, Modality.NORMALS)
+    ]
     with drawing(load_scene(hall(tmp_path, 20_000))) as renderer:
-        rgb, z_m, ids, normals = (image.pixels for image in renderer.render(views, WorldSnapshot(0, ())))
+        rgb, z_m, ids, normals = (
+            image.pixels for image in renderer.render(views, WorldSnapshot(0, ()))
+        )
         number = renderer.instances["splats"]
         level = View(CAMERA, Modality.RGB, looking((-7.0, -1.0, 1.6)), 0)
         down = renderer.range_m(level)
@@ -119,7 +139,9 @@ def test_a_broken_scan_is_named_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "hall.ply").write_bytes(b"ply\n")
     path = tmp_path / "s.yaml"
     path.write_text("scene: s\nsplats: {file: hall.ply}\n")
-    with pytest.raises(RendererError, match=r"splats\.file: hall\.ply: PLY header: absent or cut short"):
+    with pytest.raises(
+        RendererError, match=r"splats\.file: hall\.ply: PLY header: absent or cut short"
+    ):
         load_scene(path)
 
 

@@ -1,4 +1,7 @@
-"""Light on actors between splats: tinted by the splats' colours, from below and from above, as bright as without."""
+"""Light on actors between splats.
+
+Tinted by the splats' colours, from below and from above, as bright as without.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,11 @@ def test_a_crate_takes_the_colour_of_the_floor(tmp_path: Path, profile: str) -> 
     crates = [prop(f"c{x:+.0f}", (x, 0.0, 1.0), (0.5, 0.5, 0.5)) for x in (-2.0, 2.0)]
     camera = CameraModel("c", 64, 64, math.radians(20.0))
     means = {}
-    for name, splats in {"tinted": room(RED, BLUE, GREY), "grey": room(GREY, GREY, GREY), "none": []}.items():
+    for name, splats in {
+        "tinted": room(RED, BLUE, GREY),
+        "grey": room(GREY, GREY, GREY),
+        "none": [],
+    }.items():
         path = write(tmp_path / f"{name}.ply", splats or room(GREY, GREY, GREY))
         scene = Scene("s", (), light, splats=SplatSet(path, np.eye(4), ()) if splats else None)
         views = [
@@ -79,10 +86,14 @@ def test_a_crate_takes_the_colour_of_the_floor(tmp_path: Path, profile: str) -> 
             for m in (Modality.RGB, Modality.INSTANCE)
         ]
         with drawing(scene, profile) as drawer:
-            west, west_ids, east, east_ids = (i.pixels for i in drawer.render(views, WorldSnapshot(0, tuple(crates))))
+            west, west_ids, east, east_ids = (
+                i.pixels for i in drawer.render(views, WorldSnapshot(0, tuple(crates)))
+            )
         means[name] = np.array([west[west_ids > 0].mean(axis=0), east[east_ids > 0].mean(axis=0)])
     np.testing.assert_allclose(means["grey"], means["none"], atol=1.0)
     west, east = means["tinted"] / means["none"]
     assert west[0] > 1.05 * west[2]
     assert east[2] > 1.05 * east[0]
-    assert (means["tinted"] @ LUMINANCE) / (means["none"] @ LUMINANCE) == pytest.approx([1.0, 1.0], abs=0.05)
+    assert (means["tinted"] @ LUMINANCE) / (means["none"] @ LUMINANCE) == pytest.approx(
+        [1.0, 1.0], abs=0.05
+    )

@@ -62,7 +62,9 @@ def test_a_plate_hides_a_lamp_if_it_casts_a_shadow_and_while_it_is_there() -> No
         return int(levels[vertex, 0])
 
     shading, clear = (
-        StaticScene(scene_of(floor(), box("plate", (1.0, 1.0, 0.05), (0.0, 0.0, 1.5), casts_shadow=casts)))
+        StaticScene(
+            scene_of(floor(), box("plate", (1.0, 1.0, 0.05), (0.0, 0.0, 1.5), casts_shadow=casts))
+        )
         for casts in (True, False)
     )
     assert light_below(shading) == 0

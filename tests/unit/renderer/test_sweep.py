@@ -23,7 +23,10 @@ TRIANGLE = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
 
 def passes(start: list[float], way: list[float], radius_m: float = 0.1) -> Impact | None:
     """The answer of both implementations."""
-    found, reference = (f(np.array(start), np.array(way), radius_m, TRIANGLE) for f in (first_impact, reference_impact))
+    found, reference = (
+        f(np.array(start), np.array(way), radius_m, TRIANGLE)
+        for f in (first_impact, reference_impact)
+    )
     assert_same(found, reference)
     return found
 
@@ -105,7 +108,9 @@ def test_no_way_among_many_triangles_ends_inside_one() -> None:
 def _gap(places: FloatArray, corners: FloatArray) -> float:
     """The least distance of triangles from any of the places, (3,) or (n, 3)."""
     around = corners - places.reshape(-1, 1, 1, 3)
-    return float(np.linalg.norm(closest_on_triangles(np.zeros(3), around.reshape(-1, 3, 3)), axis=1).min())
+    return float(
+        np.linalg.norm(closest_on_triangles(np.zeros(3), around.reshape(-1, 3, 3)), axis=1).min()
+    )
 
 
 def test_the_solids_of_a_scene_answer_how_far_and_where() -> None:
@@ -134,7 +139,9 @@ def test_a_spawned_object_that_is_gone_leaves_nothing_behind() -> None:
 
     before = searched()
     for number in range(20):
-        there = SceneEdit(f"box{number}", "Cube", (0.0, 0.0, 3.0), (0.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0))
+        there = SceneEdit(
+            f"box{number}", "Cube", (0.0, 0.0, 3.0), (0.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0)
+        )
         solids.edit(there)
         assert solids.clearance_m(place) < 2.0
         solids.edit(msgspec.structs.replace(there, gone=True))

@@ -1,4 +1,7 @@
-"""Skinned models of fewer triangles: how far the surface moves, what the vertices carry, and that no hole opens."""
+"""Skinned models of fewer triangles.
+
+How far the surface moves, what the vertices carry, and that no hole opens.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ def _posed(asset: Asset, part: Primitive, turned_rad: float) -> FloatArray:
     turns = np.random.default_rng(1).normal(0.0, turned_rad, (len(asset.nodes), 3))
     local = np.array([trs_matrix(np.zeros(3), q_exp(turn[None])[0], np.ones(3)) for turn in turns])
     index = next(i for i, node in enumerate(asset.nodes) if node.skin is not None)
-    return skinned(asset.asset_from_node(asset.rest_local() @ local), asset.nodes[index].skin, index, part)
+    return skinned(
+        asset.asset_from_node(asset.rest_local() @ local), asset.nodes[index].skin, index, part
+    )
 
 
 def _samples(p_m: FloatArray, part: Primitive, step_m: float) -> FloatArray:
@@ -77,7 +82,9 @@ def _open_edges(part: Primitive) -> set[tuple[bytes, bytes]]:
 def test_the_surface_stays_within_the_error_at_rest_and_bent(build: str, turned_rad: float) -> None:
     asset = figure(build)
     full = _part(asset)
-    before = KDTree(_samples(_posed(asset, full, turned_rad), full, 0.003), leafsize=32, balanced_tree=False)
+    before = KDTree(
+        _samples(_posed(asset, full, turned_rad), full, 0.003), leafsize=32, balanced_tree=False
+    )
     for limit_m, made in zip(LIMITS_M, thinned(asset, 1.0, LIMITS_M), strict=True):
         part = _part(made)
         p_m = _posed(asset, part, turned_rad)
@@ -113,7 +120,8 @@ def test_no_hole_opens(build: str) -> None:
     openings = _open_edges(full)
     border = {end for edge in openings for end in edge}
     for made in thinned(figure(build), 1.0, LIMITS_M):
-        # Sleeves and hems are open; their edges become fewer, and none opens elsewhere, as along seams of the texture.
+        # Sleeves and hems are open; their edges become fewer, and none opens elsewhere, as along
+        # seams of the texture.
         left = _open_edges(_part(made))
         assert len(left) <= len(openings)
         assert {end for edge in left for end in edge} <= border
@@ -121,11 +129,14 @@ def test_no_hole_opens(build: str) -> None:
 
 def test_a_ball_stays_closed_and_round() -> None:
     ball = sphere_primitive(0.5, 48)
-    ball = replace(ball, p_m=np.round(ball.p_m, 6) + np.float32(0.0))  # both ends of each ring at one place
+    # Both ends of each ring at one place.
+    ball = replace(ball, p_m=np.round(ball.p_m, 6) + np.float32(0.0))
     assert not _open_edges(ball)
     p_m, limits_m = ball.p_m.astype(np.float64), (0.002, 0.01)
     fixed = np.zeros(len(p_m), np.bool_)
-    made = collapsed(p_m, 0.01 * ball.normal.astype(np.float64), ball.triangles.astype(np.intp), limits_m, fixed)
+    made = collapsed(
+        p_m, 0.01 * ball.normal.astype(np.float64), ball.triangles.astype(np.intp), limits_m, fixed
+    )
     for limit_m, triangles in zip(limits_m, made, strict=True):
         assert 20 < len(triangles) < 0.7 * len(ball.triangles)
         assert not _open_edges(replace(ball, triangles=triangles.astype(np.uint32)))
@@ -141,7 +152,9 @@ def test_a_part_far_below_the_error_or_without_a_surface_does_no_harm(radius_m: 
     rim_m = radius_m * np.column_stack([np.cos(turns), np.sin(turns), np.zeros(8)]) + full.p_m[0]
     disc = np.array([(0, k, k + 1) for k in range(1, 7)], np.uint32)
     values = np.zeros((8, 3))
-    for triangles in collapsed(rim_m, values, disc.astype(np.intp), (0.001, 0.01, 0.1), np.zeros(8, np.bool_)):
+    for triangles in collapsed(
+        rim_m, values, disc.astype(np.intp), (0.001, 0.01, 0.1), np.zeros(8, np.bool_)
+    ):
         assert len(triangles) <= len(disc)
     eight = _cut(full, np.array([(0, 1, 2), (3, 4, 5), (5, 6, 7)]))
     small = replace(eight, triangles=disc, p_m=rim_m.astype(np.float32))
@@ -157,7 +170,10 @@ def _some(full: Primitive) -> Primitive:
 
 def _with_parts(*parts: Primitive) -> Asset:
     asset = figure("human")
-    return replace(asset, nodes=tuple(n if n.skin is None else replace(n, primitives=parts) for n in asset.nodes))
+    return replace(
+        asset,
+        nodes=tuple(n if n.skin is None else replace(n, primitives=parts) for n in asset.nodes),
+    )
 
 
 def test_no_crack_opens_between_two_parts() -> None:
@@ -178,7 +194,9 @@ def _places(part: Primitive) -> set[bytes]:
 def test_a_place_where_thousands_of_triangles_meet_takes_little_memory() -> None:
     count = 20_000
     turns = np.linspace(0.0, 2.0 * np.pi, count, endpoint=False)
-    p_m = np.concatenate([np.zeros((1, 3)), np.column_stack([np.cos(turns), np.sin(turns), 0.0 * turns])])
+    p_m = np.concatenate(
+        [np.zeros((1, 3)), np.column_stack([np.cos(turns), np.sin(turns), 0.0 * turns])]
+    )
     fan = np.array([(0, 1 + k, 1 + (k + 1) % count) for k in range(count)], np.intp)
     (left,) = collapsed(p_m, np.zeros((count + 1, 1)), fan, (0.01,), np.zeros(count + 1, np.bool_))
     assert len(left) <= count
@@ -233,7 +251,9 @@ def _file_of(level: npt.NDArray[np.uint32]) -> bytes:
     return file.getvalue()
 
 
-def test_a_folder_that_takes_no_files_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_takes_no_files_costs_time_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path / "file"))
     some = _some(_part(figure("human")))

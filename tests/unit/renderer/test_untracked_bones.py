@@ -22,7 +22,10 @@ DEPTH = replace(ASKED, modality=Modality.DEPTH)
 
 
 def without(actor: ActorState, *bones: str, at_origin: bool = False) -> ActorState:
-    """The actor with some bones not tracked; ``at_origin``: with the pose that such bones have on the mocap wire."""
+    """The actor with some bones not tracked.
+
+    ``at_origin``: with the pose that such bones have on the mocap wire.
+    """
     skeleton = actor.skeleton
     assert skeleton is not None
     lost = np.isin(skeleton.model.bones, bones)
@@ -70,13 +73,18 @@ def greyness(picture: ImageArray, mask: ImageArray) -> float:
 
 
 def test_a_remembered_limb_stays_in_place_and_is_greyer() -> None:
-    whole, part = scene.shoot("empty", ASKED, person()), scene.shoot("empty", ASKED, person("LUArm", "LHand"))
+    whole, part = (
+        scene.shoot("empty", ASKED, person()),
+        scene.shoot("empty", ASKED, person("LUArm", "LHand")),
+    )
     assert np.array_equal(
         scene.shoot("empty", DEPTH, person()), scene.shoot("empty", DEPTH, person("LUArm", "LHand"))
     ), "where it is, is the world's to say"
     different = np.any(whole != part, axis=2)
     u = np.nonzero(different)[1]
-    assert len(u) > 300 and u.max() < 330, "the left arm is on the left of the picture, and nothing else changes"
+    assert len(u) > 300 and u.max() < 330, (
+        "the left arm is on the left of the picture, and nothing else changes"
+    )
     assert greyness(part, different) < 0.5 * greyness(whole, different)
 
 
@@ -88,12 +96,18 @@ def test_a_remembered_head_is_greyer() -> None:
     assert different[helmet].mean() > 0.9
 
 
-@pytest.mark.parametrize("lost", [("LHand",), ("LUArm",), ("Head",), ("LThigh", "LFoot"), ("Hip",), ("Hip", "Chest")])
+@pytest.mark.parametrize(
+    "lost", [("LHand",), ("LUArm",), ("Head",), ("LThigh", "LFoot"), ("Hip",), ("Hip", "Chest")]
+)
 def test_no_limb_reaches_to_the_origin(lost: tuple[str, ...]) -> None:
     broken = person(*lost, at_origin=True)
     nobody = scene.shoot("empty", DEPTH)
-    drawn, silhouette = (scene.shoot("empty", DEPTH, actor) != nobody for actor in (broken, person()))
+    drawn, silhouette = (
+        scene.shoot("empty", DEPTH, actor) != nobody for actor in (broken, person())
+    )
     assert drawn.sum() > 0.25 * silhouette.sum(), "the rest is still there"
     assert not (drawn & ~silhouette).any()
     here = WorldSnapshot(0, (broken,))
-    assert scene.renderer("empty").range_m(ASKED, here) == pytest.approx(1.2), "something lies below the camera"
+    assert scene.renderer("empty").range_m(ASKED, here) == pytest.approx(1.2), (
+        "something lies below the camera"
+    )

@@ -1,4 +1,7 @@
-"""The judgement of attacks: a bridge that loses pictures, or does not see who attacks, does not pass."""
+"""The judgement of attacks.
+
+A bridge that loses pictures, or does not see who attacks, does not pass.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ def _rounds(*pictures: tuple[int, int]) -> list[Round]:
 
 def test_pictures_lost_to_an_attacker_are_a_problem() -> None:
     assert judge_rate(_rounds((48, 60), (50, 60)), 0.8) == []
-    assert judge_rate(_rounds((2, 60), (50, 60)), 0.8) == ["43% of the reference picture rate, less than 80%"]
+    assert judge_rate(_rounds((2, 60), (50, 60)), 0.8) == [
+        "43% of the reference picture rate, less than 80%"
+    ]
     assert judge_rate(_rounds((0, 60)), 0.8) == ["0% of the reference picture rate, less than 80%"]
 
 
@@ -35,8 +40,16 @@ def test_a_machine_without_pictures_proves_nothing() -> None:
 
 
 def test_only_counters_that_grew_show_an_attacker() -> None:
-    before = {"outputs": {"a": {"malformed": 3, "ok": True}}, "faults": {"http": {}}, "list": [{"refused": 1}]}
-    after = {"outputs": {"a": {"malformed": 5, "ok": False}}, "faults": {"http": {"late": 2}}, "list": [{"refused": 1}]}
+    before = {
+        "outputs": {"a": {"malformed": 3, "ok": True}},
+        "faults": {"http": {}},
+        "list": [{"refused": 1}],
+    }
+    after = {
+        "outputs": {"a": {"malformed": 5, "ok": False}},
+        "faults": {"http": {"late": 2}},
+        "list": [{"refused": 1}],
+    }
     assert growth(before, after) == {"outputs.a.malformed": 2, "faults.http.late": 2}
     assert seen(before, after, "malformed") == "outputs.a.malformed +2"
     assert seen(before, after, "refused") == ""
@@ -46,7 +59,10 @@ def test_the_words_say_who_failed() -> None:
     assert Verdict("flood", "", _rounds((60, 60)), "x +1", []).words == (
         "flood: held, 1 rounds, 100% of the reference picture rate; status: x +1"
     )
-    assert Verdict("flood", "", [], "", ["dead"]).words == "flood: FAILED, 0 rounds, no round; status: nothing"
+    assert (
+        Verdict("flood", "", [], "", ["dead"]).words
+        == "flood: FAILED, 0 rounds, no round; status: nothing"
+    )
 
 
 @pytest.mark.process

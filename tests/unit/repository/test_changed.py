@@ -1,4 +1,7 @@
-"""`make test-changed` selects the test files that a change reaches: small trees and recordings by hand."""
+"""`make test-changed` selects the test files that a change reaches.
+
+Small trees and recordings by hand.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +31,34 @@ PRODUCT = {
         "def hover():\n    Limits()\n    return 0\n"
     ),
     "vil_bridge/numbers.py": (
-        "BASE = 9\nG = BASE + 0.81\nH = 2\nclass Limits:\n    low: int = 1\n    def low_m(self):\n        return 3\n"
+        "BASE = 9\nG = BASE + 0.81\nH = 2\nclass Limits:\n    low: int = 1\n    def "
+        "low_m(self):\n        return 3\n"
     ),
     "vil_bridge/shapes.py": "class Shape:\n    height: int = 1\n    width: int = 2\n",
-    "vil_bridge/registry.py": "TABLE = {'cone': 'vil_bridge.cone:Cone'}\ndef resolve():\n    return TABLE\n",
+    "vil_bridge/registry.py": "TABLE = {'cone': 'vil_bridge.cone:Cone'}\ndef resolve():\n    "
+    "return TABLE\n",
     "vil_bridge/cone.py": "class Cone:\n    steep = 1\n",
 }
 TESTS = {
     "tests/conftest.py": "",
-    "tests/support/programs.py": "COMMAND = ('python', '-m', 'vil_bridge')\ndef start():\n    return COMMAND\n",
+    "tests/support/programs.py": "COMMAND = ('python', '-m', 'vil_bridge')\ndef start():\n    "
+    "return COMMAND\n",
     "tests/unit/test_fly.py": "from vil_bridge.flight import fly\n",
     "tests/unit/test_hover.py": "from vil_bridge.flight import hover\n",
-    "tests/unit/test_land.py": "from vil_bridge.flight import land\nfrom vil_bridge.shapes import Shape\n",
+    "tests/unit/test_land.py": "from vil_bridge.flight import land\nfrom vil_bridge.shapes import "
+    "Shape\n",
     "tests/unit/test_cone.py": "from vil_bridge.registry import resolve\n",
-    "tests/unit/test_pages.py": "from pathlib import Path\nPAGES = list((Path() / 'docs').glob('*.md'))\n",
+    "tests/unit/test_pages.py": "from pathlib import Path\nPAGES = list((Path() / "
+    "'docs').glob('*.md'))\n",
     "tests/e2e/test_program.py": "from tests.support.programs import start\n",
 }
-TREE = {**PRODUCT, **TESTS, "docs/index.md": "Text.\n", "docs/other.md": "Text.\n", "LICENSE": "Text.\n"}
+TREE = {
+    **PRODUCT,
+    **TESTS,
+    "docs/index.md": "Text.\n",
+    "docs/other.md": "Text.\n",
+    "LICENSE": "Text.\n",
+}
 RAN = {
     "test_fly": {("numbers", "-"), ("flight", "-"), ("flight", "fly")},
     "test_hover": {("numbers", "-"), ("flight", "-"), ("flight", "hover")},
@@ -67,12 +81,19 @@ class Hand:
 def recording() -> Recording:
     found = Recording()
     whole = [
-        (path, name) for path, text in PRODUCT.items() for name, part in parts(text).items() if part.kind == "function"
+        (path, name)
+        for path, text in PRODUCT.items()
+        for name, part in parts(text).items()
+        if part.kind == "function"
     ]
-    found.hold([*whole, *((path, "-") for path in PRODUCT), ("docs/index.md", "="), ("docs/other.md", "=")])
+    found.hold(
+        [*whole, *((path, "-") for path in PRODUCT), ("docs/index.md", "="), ("docs/other.md", "=")]
+    )
     for name, ran in RAN.items():
         file = f"tests/unit/{name}.py"
-        found.note(file, TREE[file], 1.0, [(f"vil_bridge/{module}.py", part) for module, part in ran])
+        found.note(
+            file, TREE[file], 1.0, [(f"vil_bridge/{module}.py", part) for module, part in ran]
+        )
     pages = [("docs/index.md", "="), ("docs/other.md", "="), ("docs", "=")]
     found.note("tests/unit/test_pages.py", TREE["tests/unit/test_pages.py"], 1.0, pages)
     found.note(
@@ -81,14 +102,20 @@ def recording() -> Recording:
         5.0,
         [
             *((f"vil_bridge/{module}.py", "-") for module in ("cli", "flight", "numbers")),
-            *(("vil_bridge/cli.py", "main"), ("vil_bridge/flight.py", "fly"), ("tests/support/programs.py", "start")),
+            *(
+                ("vil_bridge/cli.py", "main"),
+                ("vil_bridge/flight.py", "fly"),
+                ("tests/support/programs.py", "start"),
+            ),
         ],
     )
     return found
 
 
 def selected(
-    changes: Mapping[str, str | None], known: Recording | None = None, tree: Mapping[str, str] = TREE
+    changes: Mapping[str, str | None],
+    known: Recording | None = None,
+    tree: Mapping[str, str] = TREE,
 ) -> Selection:
     after = {path: text for path, text in {**tree, **changes}.items() if text is not None}
     graph = Graph({path: facts(path, text) for path, text in after.items()}, after)
@@ -104,7 +131,7 @@ def replaced(path: str, old: str, new: str) -> dict[str, str]:
     return {path: TREE[path].replace(old, new)}
 
 
-# --- with a recording -------------------------------------------------------------------------------
+# --- with a recording -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -118,7 +145,12 @@ def replaced(path: str, old: str, new: str) -> dict[str, str]:
         ("numbers", "BASE = 9", "BASE = 8", {"test_fly", "test_program"}),
         ("numbers", "H = 2", "H = 3", set()),
         ("numbers", "low: int = 1", "low: int = 2", {"test_hover"}),
-        ("numbers", "class Limits:", "class Limits(int):", {"test_fly", "test_hover", "test_land", "test_program"}),
+        (
+            "numbers",
+            "class Limits:",
+            "class Limits(int):",
+            {"test_fly", "test_hover", "test_land", "test_program"},
+        ),
         ("numbers", "H = 2", "print()", {"test_fly", "test_hover", "test_land", "test_program"}),
         ("numbers", "return 3", "return 4", set()),
         ("shapes", "height: int = 1", "height: int = 2", {"test_land"}),
@@ -126,7 +158,9 @@ def replaced(path: str, old: str, new: str) -> dict[str, str]:
         ("registry", "'cone'", "'tip'", {"test_cone"}),
     ],
 )
-def test_a_change_of_a_part_selects_what_ran_it(path: str, old: str, new: str, expected: set[str]) -> None:
+def test_a_change_of_a_part_selects_what_ran_it(
+    path: str, old: str, new: str, expected: set[str]
+) -> None:
     assert names(selected(replaced(f"vil_bridge/{path}.py", old, new))) == expected
 
 
@@ -142,22 +176,40 @@ def test_a_changed_attribute_selects_what_ran_code_that_reads_it() -> None:
 
 
 def test_a_changed_test_and_a_new_one_are_selected() -> None:
-    found = selected({"tests/unit/test_hover.py": "import vil_bridge.flight\n", "tests/unit/test_new.py": ""})
+    found = selected(
+        {"tests/unit/test_hover.py": "import vil_bridge.flight\n", "tests/unit/test_new.py": ""}
+    )
     assert names(found) == {"test_hover", "test_new"}
     assert names(selected({"tests/unit/test_hover.py": None})) == set()
 
 
 def test_an_override_is_a_change_of_its_class() -> None:
-    tree = {**TREE, "vil_bridge/cone.py": "from vil_bridge.numbers import Limits\nclass Cone(Limits):\n    steep = 1\n"}
-    more = {"vil_bridge/cone.py": tree["vil_bridge/cone.py"] + "    def low_m(self):\n        return 4\n"}
-    other = {"vil_bridge/cone.py": tree["vil_bridge/cone.py"] + "    def _else(self):\n        return 4\n"}
+    tree = {
+        **TREE,
+        "vil_bridge/cone.py": "from vil_bridge.numbers import Limits\nclass Cone(Limits):\n    "
+        "steep = 1\n",
+    }
+    more = {
+        "vil_bridge/cone.py": tree["vil_bridge/cone.py"]
+        + "    def low_m(self):\n        return 4\n"
+    }
+    other = {
+        "vil_bridge/cone.py": tree["vil_bridge/cone.py"]
+        + "    def _else(self):\n        return 4\n"
+    }
     assert names(selected(more, tree=tree)) == {"test_cone"}
     assert names(selected(other, tree=tree)) == set()
 
 
 def test_a_function_newer_than_the_recording_selects_what_ran_its_module() -> None:
-    tree = {**TREE, "vil_bridge/flight.py": TREE["vil_bridge/flight.py"] + "def late():\n    return 1\n"}
-    found = selected({"vil_bridge/flight.py": tree["vil_bridge/flight.py"].replace("return 1", "return 2")}, tree=tree)
+    tree = {
+        **TREE,
+        "vil_bridge/flight.py": TREE["vil_bridge/flight.py"] + "def late():\n    return 1\n",
+    }
+    found = selected(
+        {"vil_bridge/flight.py": tree["vil_bridge/flight.py"].replace("return 1", "return 2")},
+        tree=tree,
+    )
     assert names(found) == {"test_fly", "test_hover", "test_land", "test_program"}
 
 
@@ -168,7 +220,9 @@ def test_a_module_newer_than_the_recording_selects_what_ran_its_importers() -> N
         "vil_bridge/late.py": "def x():\n    return 1\n",
         "vil_bridge/registry.py": more + TREE["vil_bridge/registry.py"],
     }
-    assert names(selected({"vil_bridge/late.py": "def x():\n    return 2\n"}, tree=tree)) == {"test_cone"}
+    assert names(selected({"vil_bridge/late.py": "def x():\n    return 2\n"}, tree=tree)) == {
+        "test_cone"
+    }
 
 
 def test_a_test_newer_than_its_recording_is_also_selected_by_its_imports() -> None:
@@ -200,30 +254,42 @@ def test_pages_select_what_reads_them() -> None:
             "[tool.pytest.ini_options]\ntimeout = 2\n",
             True,
         ),
-        ("pyproject.toml", "[tool.ruff]\nline-length = 1\n", "[tool.ruff]\nline-length = 2\n", False),
+        (
+            "pyproject.toml",
+            "[tool.ruff]\nline-length = 1\n",
+            "[tool.ruff]\nline-length = 2\n",
+            False,
+        ),
         ("requirements.lock", "a==1\n", "a==2\n", True),
         ("requirements.lock", "a==1\n", "a==1\nb==1\n", False),
     ],
 )
-def test_what_every_test_runs_with_selects_everything(path: str, before: str, after: str, everything: bool) -> None:
+def test_what_every_test_runs_with_selects_everything(
+    path: str, before: str, after: str, everything: bool
+) -> None:
     found = selected({path: after}, tree={**TREE, path: before})
     assert (found.everything == path, len(found.files) == 6) == (everything, everything)
 
 
-# --- without ----------------------------------------------------------------------------------------
+# --- without --------------------------------------------------------------------------------------
 
 
 def test_without_a_recording_the_graph_decides() -> None:
     """Lazy imports and programs lead on, imports for type checkers do not."""
     nothing = Recording()
     changed_flight = replaced("vil_bridge/flight.py", "return 0", "return 1")
-    assert names(selected(changed_flight, nothing)) == {"test_fly", "test_hover", "test_land", "test_program"}
+    assert names(selected(changed_flight, nothing)) == {
+        "test_fly",
+        "test_hover",
+        "test_land",
+        "test_program",
+    }
     assert names(selected(replaced("vil_bridge/shapes.py", "2", "3"), nothing)) == {"test_land"}
     assert names(selected(replaced("vil_bridge/cone.py", "1", "2"), nothing)) == {"test_cone"}
     assert names(selected({"docs/index.md": "Other text.\n"}, nothing)) == {"test_pages"}
 
 
-# --- parts ------------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
 def test_facts_of_a_file() -> None:
@@ -264,7 +330,7 @@ def test_marked_are_functions_outside_functions() -> None:
     assert not is_blind("vil_bridge/world/kernel/library.py")
 
 
-# --- stored -----------------------------------------------------------------------------------------
+# --- stored ---------------------------------------------------------------------------------------
 
 
 def test_a_recording_is_stored_and_read_again() -> None:
@@ -279,7 +345,11 @@ def test_a_recording_is_stored_and_read_again() -> None:
 def test_sets_of_every_size_are_stored() -> None:
     found = Recording()
     for number in range(700):
-        parts = [("m.py", part) for part, every in (("a", 1), ("b", 2), ("c", 100), ("d", 699)) if number % every == 0]
+        parts = [
+            ("m.py", part)
+            for part, every in (("a", 1), ("b", 2), ("c", 100), ("d", 699))
+            if number % every == 0
+        ]
         found.note(f"tests/test_{number}.py", "", 1.0, parts)
     stored = found.text()
     assert Recording.parse(stored).ran == found.ran
@@ -288,16 +358,24 @@ def test_sets_of_every_size_are_stored() -> None:
 
 def test_test_files_keep_their_ids() -> None:
     before = Recording.parse(recording().text())
-    first = {line.split()[3]: line.split()[0] for line in before.text().splitlines() if line.count(" ") == 3}
+    first = {
+        line.split()[3]: line.split()[0]
+        for line in before.text().splitlines()
+        if line.count(" ") == 3
+    }
     before.note("tests/a_test.py", "", 1.0, [])
     before.forget("tests/unit/test_fly.py")
     before.note("tests/b_test.py", "", 1.0, [])
-    second = {line.split()[3]: line.split()[0] for line in before.text().splitlines() if line.count(" ") == 3}
+    second = {
+        line.split()[3]: line.split()[0]
+        for line in before.text().splitlines()
+        if line.count(" ") == 3
+    }
     assert all(second[file] == key for file, key in first.items() if file in second)
     assert len(set(second.values())) == len(second)
 
 
-# --- time -------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 def test_the_longest_run_first_and_the_estimate_is_that_of_two_workers() -> None:
@@ -312,15 +390,24 @@ def test_the_nearest_run_when_not_all_fit() -> None:
     found = selected(replaced("vil_bridge/flight.py", "return G", "return -G"), known)
     assert names(found) == {"test_fly", "test_program"}
     assert nearest(found, known, (), 90.0) == found.files.keys()
-    assert nearest(found, known, (), 9.0) == {"tests/unit/test_fly.py"}, "it imports the changed module"
-    assert nearest(found, known, ["tests/e2e/test_program.py"], 8.0) == {"tests/e2e/test_program.py"}, "it has changed"
+    assert nearest(found, known, (), 9.0) == {"tests/unit/test_fly.py"}, (
+        "it imports the changed module"
+    )
+    assert nearest(found, known, ["tests/e2e/test_program.py"], 8.0) == {
+        "tests/e2e/test_program.py"
+    }, "it has changed"
     everything = selected({"tests/conftest.py": "x = 1\n"}, known)
     assert nearest(everything, known, (), 9.0) == everything.files.keys()
 
 
 def test_of_those_equally_near_the_ones_with_few_modules_run() -> None:
     known = recording()
-    known.note("tests/e2e/test_program.py", "", 1.0, [("vil_bridge/cli.py", "main"), ("vil_bridge/flight.py", "fly")])
+    known.note(
+        "tests/e2e/test_program.py",
+        "",
+        1.0,
+        [("vil_bridge/cli.py", "main"), ("vil_bridge/flight.py", "fly")],
+    )
     narrow = {"tests/unit/test_fly.py", "tests/unit/test_hover.py"}
     found = Selection(dict.fromkeys(["tests/e2e/test_program.py", *narrow], "x"))
     assert nearest(found, known, (), 9.0) == narrow, "two workers have a second each"

@@ -1,4 +1,6 @@
-"""Everything that the product imports is declared in pyproject.toml, by the name of its distribution."""
+"""Everything that the product imports is declared in pyproject.toml, by the name of its
+distribution.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,17 @@ ABSENT = {
 VENDORS = {"vicon_dssdk", "pyvicon_datastream"}
 """Come with a vendor's program and are on no index."""
 APART = {"mediapipe"}
-"""Imported by files that an interpreter of another environment runs (``VIL_BENCH_PYTHON``): their pins exclude ours."""
+"""Imported by files that an interpreter of another environment runs (``VIL_BENCH_PYTHON``).
+
+Their pins exclude ours.
+"""
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Top-level modules that a file imports, by statement or by a literal name; ours and Python's left out."""
+    """Top-level modules that a file imports, by statement or by a literal name.
+
+    Ours and Python's left out.
+    """
     for name in imports(path):
         module = name.partition(".")[0]
         if module not in sys.stdlib_module_names and module not in OURS:
@@ -43,7 +51,10 @@ def normalized(name: str) -> str:
 
 
 def declared(project: dict[str, Any]) -> set[str]:
-    needs = [*project["dependencies"], *(n for extra in project["optional-dependencies"].values() for n in extra)]
+    needs = [
+        *project["dependencies"],
+        *(n for extra in project["optional-dependencies"].values() for n in extra),
+    ]
     return {normalized(re.split(r"[\[<>=; ]", need)[0]) for need in needs}
 
 
@@ -56,7 +67,10 @@ def test_everything_imported_is_declared() -> None:
         for module in imported(path):
             found.add(module)
             owners = distributions.get(module) or [ABSENT.get(module, f"unknown: {module}")]
-            if module not in VENDORS | APART and not {normalized(owner) for owner in owners} & known:
+            if (
+                module not in VENDORS | APART
+                and not {normalized(owner) for owner in owners} & known
+            ):
                 missing[module] = str(path)
     assert missing == {}
     assert len(found) > 30

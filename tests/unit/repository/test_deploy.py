@@ -18,7 +18,9 @@ DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -36,14 +38,20 @@ def test_every_alert_fires_on_what_it_is_meant_for() -> None:
 
 
 def test_whoever_is_turned_away_counts_as_unwanted() -> None:
-    rules = yaml.safe_load((DEPLOY / "prometheus" / "vil_rules.yml").read_text())["groups"][0]["rules"]
+    rules = yaml.safe_load((DEPLOY / "prometheus" / "vil_rules.yml").read_text())["groups"][0][
+        "rules"
+    ]
     expression = next(rule["expr"] for rule in rules if rule["alert"] == "VilUnwantedInput")
     wanted = re.search(r'reason=~"([^"]+)"', expression)
     assert wanted is not None
     guard = (ROOT / "vil_bridge" / "web" / "auth" / "middleware.py").read_text()
     reasons = set(re.findall(r'_Refusal\(\s*\d+,\s*"([a-z_]+)"', guard))
     assert {"unauthorized", "foreign_host", "foreign_origin", "too_often"} <= reasons
-    unseen = {reason for reason in {*reasons, "refused_key", "bad_handshake"} if not re.fullmatch(wanted[1], reason)}
+    unseen = {
+        reason
+        for reason in {*reasons, "refused_key", "bad_handshake"}
+        if not re.fullmatch(wanted[1], reason)
+    }
     assert unseen == {"too_many"}, "that is people's own pages"
 
 
@@ -53,7 +61,9 @@ def test_units_are_valid_and_hardened(unit: str, tmp_path: Path) -> None:
     analyze = needs_program("systemd-analyze", "systemd")
     text = (DEPLOY / "systemd" / f"{unit}.service").read_text()
     # The program is not installed where the test runs; any that is will do.
-    (tmp_path / f"{unit}.service").write_text(text.replace("/opt/vil-bridge/bin/vil-bridge", "/bin/true"))
+    (tmp_path / f"{unit}.service").write_text(
+        text.replace("/opt/vil-bridge/bin/vil-bridge", "/bin/true")
+    )
     told = run(analyze, "verify", "--recursive-errors=no", tmp_path / f"{unit}.service")
     assert unit not in told.stderr, told.stderr
     level = run(analyze, "security", "--offline=true", tmp_path / f"{unit}.service").stdout
@@ -66,7 +76,9 @@ def test_units_are_valid_and_hardened(unit: str, tmp_path: Path) -> None:
 def test_drop_ins_are_read(tmp_path: Path) -> None:
     analyze = needs_program("systemd-analyze", "systemd")
     text = (DEPLOY / "systemd" / "vil-bridge.service").read_text()
-    (tmp_path / "vil-bridge.service").write_text(text.replace("/opt/vil-bridge/bin/vil-bridge", "/bin/true"))
+    (tmp_path / "vil-bridge.service").write_text(
+        text.replace("/opt/vil-bridge/bin/vil-bridge", "/bin/true")
+    )
     folder = tmp_path / "vil-bridge.service.d"
     folder.mkdir()
     for path in (DEPLOY / "systemd" / "vil-bridge.service.d").iterdir():
@@ -78,7 +90,11 @@ def test_drop_ins_are_read(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_the_dockerfile_is_clean_and_calls_scripts_only() -> None:
     run(needs_program("hadolint", "hadolint"), DOCKERFILE)
-    lines = [line.removeprefix("RUN ") for line in DOCKERFILE.read_text().splitlines() if line.startswith("RUN ")]
+    lines = [
+        line.removeprefix("RUN ")
+        for line in DOCKERFILE.read_text().splitlines()
+        if line.startswith("RUN ")
+    ]
     commands = [command for line in lines for command in line.split(" && ")]
     for command in commands:
         called = re.fullmatch(r"sh (?:/tmp|/src/deploy/docker)/(\w+\.sh)(?: \S+)*", command)
@@ -90,8 +106,14 @@ def test_the_dockerfile_is_clean_and_calls_scripts_only() -> None:
 def test_what_images_copy_and_containers_mount_exists() -> None:
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE)
     composition = yaml.safe_load((DOCKERFILE.with_name("compose.yaml")).read_text())
-    mounted = [mount for service in composition["services"].values() for mount in service.get("volumes", ())]
-    sources = [mount["source"] if isinstance(mount, dict) else mount.rsplit(":", 2)[0] for mount in mounted]
+    mounted = [
+        mount
+        for service in composition["services"].values()
+        for mount in service.get("volumes", ())
+    ]
+    sources = [
+        mount["source"] if isinstance(mount, dict) else mount.rsplit(":", 2)[0] for mount in mounted
+    ]
     paths = [re.sub(r"\$\{\w+:-(.*)\}", r"\1", source) for source in sources]
     here = [DOCKERFILE.parent / path for path in paths if path not in composition["volumes"]]
     needed = [ROOT / path for line in copied for path in line.split()] + here
@@ -101,7 +123,9 @@ def test_what_images_copy_and_containers_mount_exists() -> None:
 
 def test_the_bridges_image_has_every_extra_of_the_daemon_and_its_page_names_them() -> None:
     text = DOCKERFILE.read_text()
-    bridge, renderer = (set(found.split(",")) for found in re.findall(r"install\.sh /wheels (\S+)", text))
+    bridge, renderer = (
+        set(found.split(",")) for found in re.findall(r"install\.sh /wheels (\S+)", text)
+    )
     offline = {"learn", "train", "ray", "plan", "sfm"}
     assert bridge == set(EXTRA_OF_MODULE.values()) - renderer - offline
     page = (ROOT / "docs" / "guides" / "deploy" / "docker.md").read_text()
@@ -110,7 +134,12 @@ def test_the_bridges_image_has_every_extra_of_the_daemon_and_its_page_names_them
 
 @pytest.mark.process
 def test_the_composition_is_valid() -> None:
-    done = run(needs_program("docker-compose", "docker-compose"), "-f", DEPLOY / "docker" / "compose.yaml", "config")
+    done = run(
+        needs_program("docker-compose", "docker-compose"),
+        "-f",
+        DEPLOY / "docker" / "compose.yaml",
+        "config",
+    )
     services = yaml.safe_load(done.stdout)["services"]
     assert services.keys() == {"bridge", "renderer", "prometheus", "grafana"}
     assert all(service["network_mode"] == "host" for service in services.values())
@@ -123,7 +152,9 @@ def test_the_board_is_whole() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in panels:
         place = panel["gridPos"]
-        cells = {(place["x"] + i, place["y"] + j) for i in range(place["w"]) for j in range(place["h"])}
+        cells = {
+            (place["x"] + i, place["y"] + j) for i in range(place["w"]) for j in range(place["h"])
+        }
         assert not cells & taken, panel["title"]
         assert place["x"] + place["w"] <= 24
         taken |= cells

@@ -1,4 +1,7 @@
-"""The pages' examples are true: each is run, loaded or parsed, as tests/support/examples.py describes."""
+"""The pages' examples are true.
+
+Each is run, loaded or parsed, as tests/support/examples.py describes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.common import ROOT, needs_gl
-from tests.support.examples import DOCUMENTS, TOUR, Example, examples, load_yaml, parse, run_commands
+from tests.support.examples import (
+    DOCUMENTS,
+    TOUR,
+    Example,
+    examples,
+    load_yaml,
+    parse,
+    run_commands,
+)
 from tests.support.programs import run
 
 EXAMPLES = [example for page in DOCUMENTS if page != TOUR for example in examples(page)]
@@ -20,7 +31,11 @@ WITHOUT_EXAMPLE = re.compile(r"docs/decisions/|renderer/")
 
 
 def of(kind: str, *checks: str) -> list[Example]:
-    return [example for example in EXAMPLES if example.kind == kind and (example.check in checks or not checks)]
+    return [
+        example
+        for example in EXAMPLES
+        if example.kind == kind and (example.check in checks or not checks)
+    ]
 
 
 def pages_of(cases: list[Example]) -> list[str]:
@@ -59,8 +74,12 @@ def test_what_is_not_run_parses(example: Example, tmp_path: Path) -> None:
     parse(example, tmp_path)
 
 
-@pytest.mark.parametrize("example", [e for e in of("yaml") if not e.check.startswith("tests/")], ids=str)
-def test_the_pages_files_load(example: Example, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "example", [e for e in of("yaml") if not e.check.startswith("tests/")], ids=str
+)
+def test_the_pages_files_load(
+    example: Example, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     load_yaml(example, tmp_path)
     assert caplog.messages == []  # no old name of a key
 
@@ -82,7 +101,9 @@ def test_every_example_says_what_it_is() -> None:
         assert example.kind in CODE | ANYTHING | {""}, example
         assert example.check in known or example.check.startswith("tests/"), example
         if example.kind in ("", "text"):
-            assert not re.search(r"^(?:vil-bridge|make|python|from|import) ", example.text, re.M), example
+            assert not re.search(r"^(?:vil-bridge|make|python|from|import) ", example.text, re.M), (
+                example
+            )
 
 
 @pytest.mark.parametrize("page", [page for page in DOCUMENTS if not WITHOUT_EXAMPLE.match(page)])
@@ -90,20 +111,34 @@ def test_a_page_begins_with_a_sentence_and_an_example(page: str) -> None:
     beginning = (ROOT / page).read_text(encoding="utf-8").partition("\n## ")[0]
     title, sentence, *rest = beginning.split("\n\n")
     assert title.startswith("# ")
-    assert page == "README.md" or re.fullmatch(r"[^|`<!\[][^|]*[.:]", sentence.strip(), re.S) or sentence[0] == "`"
+    assert (
+        page == "README.md"
+        or re.fullmatch(r"[^|`<!\[][^|]*[.:]", sentence.strip(), re.S)
+        or sentence[0] == "`"
+    )
     if page != "README.md":
         assert len(re.findall(r"\.(?:\s|$)", sentence)) == 1, f"one sentence: {sentence}"
-        assert re.search(r"^```(?:sh|python|yaml|text)$", "\n".join(rest), re.M), f"{page} begins without an example"
+        assert re.search(r"^```(?:sh|python|yaml|text)$", "\n".join(rest), re.M), (
+            f"{page} begins without an example"
+        )
 
 
 @pytest.mark.process
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_tour_can_be_walked(tmp_path: Path) -> None:
-    # The walk runs this too: where there is something to do, it would install its own folder into this environment.
+    # The walk runs this too: where there is something to do, it would install its own folder into
+    # this environment.
     assert run("make", "setup", limit_s=600).returncode == 0
     for path in ROOT.iterdir():  # the walk writes files: into a folder that looks like the checkout
         if path.name not in ("configs", "examples", "out", ".git"):
             (tmp_path / path.name).symlink_to(path)
-    walked = run(sys.executable, ROOT / "scripts" / "tour.py", ROOT / TOUR, "--check", limit_s=880, cwd=tmp_path)
+    walked = run(
+        sys.executable,
+        ROOT / "scripts" / "tour.py",
+        ROOT / TOUR,
+        "--check",
+        limit_s=880,
+        cwd=tmp_path,
+    )
     assert walked.returncode == 0, walked.stderr

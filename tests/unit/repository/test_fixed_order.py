@@ -1,4 +1,7 @@
-"""Rooms whose results a seed promises do without BLAS and LAPACK: their last digits hang on the processor."""
+"""Rooms whose results a seed promises do without BLAS and LAPACK.
+
+Their last digits hang on the processor.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +31,72 @@ ROOMS = (
     "vil_bridge/tools/race/routes.py",
     "vil_bridge/tools/race/simulated_race.py",
 )
-PRODUCTS = {"dot", "matmul", "inner", "vdot", "einsum", "tensordot", "vecdot", "matvec", "vecmat", "roots", "polyfit"}
+PRODUCTS = {
+    "dot",
+    "matmul",
+    "inner",
+    "vdot",
+    "einsum",
+    "tensordot",
+    "vecdot",
+    "matvec",
+    "vecmat",
+    "roots",
+    "polyfit",
+}
 
 PERMITTED = {
-    ("vil_bridge/core/geometry.py", "@"): "sums of two exact terms, which have one result in every order",
+    (
+        "vil_bridge/core/geometry.py",
+        "@",
+    ): "sums of two exact terms, which have one result in every order",
     ("vil_bridge/vehicles/multicopter.py", "linalg.eigvalsh"): "a check",
     ("vil_bridge/vehicles/multicopter.py", "linalg.matrix_rank"): "a check",
     ("vil_bridge/vehicles/control/airframe.py", "linalg.matrix_rank"): "a check",
     ("vil_bridge/vehicles/flightmare/parameters.py", "linalg.det"): "a check",
     ("vil_bridge/vehicles/sensors/mocap.py", "linalg.matrix_rank"): "a check",
-    ("vil_bridge/vehicles/trajectories/trajectory.py", "linalg.inv"): "rounded to the exact fractions",
-    ("vil_bridge/world/race/curve.py", "linalg.lstsq"): "poses without velocities, which no simulation has",
+    (
+        "vil_bridge/vehicles/trajectories/trajectory.py",
+        "linalg.inv",
+    ): "rounded to the exact fractions",
+    (
+        "vil_bridge/world/race/curve.py",
+        "linalg.lstsq",
+    ): "poses without velocities, which no simulation has",
 }
 """Places and what stands there, with the reason."""
 
 
 ELEMENTARY = {
-    *("sin", "cos", "tan", "sinc", "asin", "acos", "atan", "atan2", "arcsin", "arccos", "arctan", "arctan2"),
-    *("sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "power", "cbrt"),
+    *(
+        "sin",
+        "cos",
+        "tan",
+        "sinc",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "arctan2",
+    ),
+    *(
+        "sinh",
+        "cosh",
+        "tanh",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "pow",
+        "power",
+        "cbrt",
+    ),
 }
 """Functions of the C library or of NumPy whose last digits hang on the processor."""
 
@@ -54,9 +105,12 @@ _EARTH = "the Earth's shape, air and magnetic field: barometers, receivers, magn
 
 PERMITTED_ELEMENTARY = {
     "adapters/vil_adapters/simulated/airsim_state.py": "AirSim's moves",
-    "adapters/vil_adapters/simulated/autopilot_parts.py": "motors of vehicles that autopilots' programs fly",
-    "adapters/vil_adapters/simulated/program_pilot.py": "motors of vehicles that autopilots' programs fly",
-    "adapters/vil_adapters/simulated/program_power.py": "batteries of vehicles that autopilots' programs fly",
+    "adapters/vil_adapters/simulated/autopilot_parts.py": "motors of vehicles that autopilots' "
+    "programs fly",
+    "adapters/vil_adapters/simulated/program_pilot.py": "motors of vehicles that autopilots' "
+    "programs fly",
+    "adapters/vil_adapters/simulated/program_power.py": "batteries of vehicles that autopilots' "
+    "programs fly",
     "vil_bridge/core/geometry.py": "rotation vectors",
     "vil_bridge/vehicles/airsim/model.py": _REFERENCE,
     "vil_bridge/vehicles/airsim/moves.py": "AirSim's moves",
@@ -75,7 +129,10 @@ PERMITTED_ELEMENTARY = {
     "vil_bridge/vehicles/sensors/imu.py": "of constants",
     "vil_bridge/vehicles/sensors/kernel.py": _EARTH,
 }
-"""Files with such functions, with what they are for: ADR 0017 names these under what it does not cover."""
+"""Files with such functions, with what they are for.
+
+ADR 0017 names these under what it does not cover.
+"""
 
 
 def found(tree: ast.AST) -> Iterator[str]:
@@ -103,9 +160,15 @@ def places() -> set[tuple[str, str]]:
 
 
 def elementary(tree: ast.AST) -> Iterator[str]:
-    """Yield calls of elementary functions of NumPy and of the C library, and powers that are no squares."""
+    """Yield calls of elementary functions of NumPy and of the C library, and powers that are no
+    squares.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not _is_square_or_constant(node):
+        if (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Pow)
+            and not _is_square_or_constant(node)
+        ):
             yield "**"
         if isinstance(node, ast.ImportFrom) and node.module == "math":
             yield from (alias.name for alias in node.names if alias.name in ELEMENTARY)
@@ -119,7 +182,9 @@ def elementary(tree: ast.AST) -> Iterator[str]:
 def _is_square_or_constant(node: ast.BinOp) -> bool:
     """Return True for a square, which is a product, and for a power of a literal."""
     square = isinstance(node.right, ast.Constant) and node.right.value == 2
-    literals = isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant | ast.UnaryOp)
+    literals = isinstance(node.left, ast.Constant) and isinstance(
+        node.right, ast.Constant | ast.UnaryOp
+    )
     return square or literals
 
 
@@ -152,7 +217,9 @@ def test_norms_along_an_axis_are_sums_of_numpy() -> None:
 
 
 def test_seeded_computations_have_elementary_functions_of_their_own() -> None:
-    """Use the functions of vil_bridge/core/elementary.py, or add the file here and in ADR 0017 with its reason."""
+    """Use the functions of vil_bridge/core/elementary.py, or add the file here and in ADR 0017
+    with its reason.
+    """
     files = sorted({path for room in ROOMS for path in ROOT.glob(room)})
     assert {str(path.relative_to(ROOT)) for path in files if any(elementary(_parsed(path)))} == set(
         PERMITTED_ELEMENTARY

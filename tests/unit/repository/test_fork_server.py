@@ -43,12 +43,21 @@ def own_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda options: ",".join(options) or "plain",
 )
 @pytest.mark.parametrize("prefix", [(), ("nice", "-n", "3")], ids=["", "nice"])
-def test_a_forked_program_sees_what_a_started_one_sees(prefix: tuple[str, ...], options: dict[str, Any]) -> None:
+def test_a_forked_program_sees_what_a_started_one_sees(
+    prefix: tuple[str, ...], options: dict[str, Any]
+) -> None:
     def facts() -> tuple[dict[str, Any], str]:
         more = {"stdin": subprocess.DEVNULL} if "input" not in options else {}
-        given = {"cwd": ROOT} | more | options | {"env": fork_server.variables() | options.get("env", {})}
+        given = (
+            {"cwd": ROOT}
+            | more
+            | options
+            | {"env": fork_server.variables() | options.get("env", {})}
+        )
         words = [*prefix, *FACTS, "one", "", "two words", "ü"]
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60.0, **given)
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=True, timeout=60.0, **given
+        )
         return json.loads(done.stdout), done.stderr
 
     before, _ = fork_server.counts()
@@ -71,13 +80,20 @@ def test_descriptors_keep_their_numbers() -> None:
     high = os.dup2(os.open(os.devnull, os.O_RDONLY), 150)
     words = [*FACTS]
     done = subprocess.run(
-        words, stdin=0, capture_output=True, pass_fds=(high,), env=fork_server.variables(), check=True
+        words,
+        stdin=0,
+        capture_output=True,
+        pass_fds=(high,),
+        env=fork_server.variables(),
+        check=True,
     )
     os.close(high)
     assert 150 in json.loads(done.stdout)["descriptors"]
 
 
-@pytest.mark.parametrize(("words", "code"), [(("--end-with", 7), 7), (("--end-by", 9), -9), (("--end-by", 15), -15)])
+@pytest.mark.parametrize(
+    ("words", "code"), [(("--end-with", 7), 7), (("--end-by", 9), -9), (("--end-by", 15), -15)]
+)
 def test_the_end_is_the_programs_own(words: tuple[object, ...], code: int) -> None:
     assert run(*FACTS, *words).returncode == code
 
@@ -100,7 +116,9 @@ def test_many_threads_start_programs_at_once() -> None:
 
 
 def test_no_program_outlives_the_one_that_asked() -> None:
-    """A killed process takes its server along, and what it started with the prefix of the tests' programs."""
+    """A killed process takes its server along, and what it started with the prefix of the tests'
+    programs.
+    """
     code = (
         "from tests.support import fork_server; fork_server.install()\n"
         "from tests.support.programs import Program, VIL_BRIDGE\n"
@@ -119,9 +137,15 @@ def test_no_program_outlives_the_one_that_asked() -> None:
 def test_a_program_starts_its_own_from_a_server_of_its_own(tmp_path: Path) -> None:
     """The worker of a simulated source is the bridge's child, and is forked."""
     file = tmp_path / "bridge.yaml"
-    sources = "{sim: {type: simulated, room: hall, process: true, vehicles: {quad: {model: flightgoggles}}}}"
+    sources = (
+        "{sim: {type: simulated, room: hall, process: true, vehicles: {quad: {model: "
+        "flightgoggles}}}}"
+    )
     actors = "{quad: {kind: vehicle, source: sim, subject: quad}}"
-    file.write_text(f"version: 1\nhttp: {{port: 0}}\nrooms: {{hall: {{}}}}\nsources: {sources}\nactors: {actors}\n")
+    file.write_text(
+        f"version: 1\nhttp: {{port: 0}}\nrooms: {{hall: {{}}}}\nsources: {sources}\n"
+        f"actors: {actors}\n"
+    )
     before, started = fork_server.counts()
     with Program(*VIL_BRIDGE, "run", file) as bridge:
         bridge.await_that(lambda: len(_workers_of(bridge.pid)) == 1, "a worker of its own")
@@ -148,7 +172,9 @@ def test_a_folder_that_is_not_there_is_refused_as_usual(tmp_path: Path) -> None:
 def _children(pid: int) -> list[int]:
     """Return the processes that are children of a process now."""
     return [
-        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
     ]
 
 

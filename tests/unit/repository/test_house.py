@@ -1,4 +1,7 @@
-"""The house rules that a tool can judge hold: class names, first words of docstrings, banned words."""
+"""The house rules that a tool can judge hold.
+
+Class names, first words of docstrings, banned words.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,23 @@ def of_room(room: str) -> list[Path]:
 
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize("check", [house.openings, house.words])
-def test_the_code_follows_the_house_rules(room: str, check: Callable[[Path], Iterator[str]]) -> None:
+def test_the_code_follows_the_house_rules(
+    room: str, check: Callable[[Path], Iterator[str]]
+) -> None:
     assert [line for path in of_room(room) for line in check(path)] == []
 
 
 def test_pages_and_configurations_have_no_banned_word() -> None:
-    assert [line for file in (*house.pages(), *house.configurations()) for line in house.words(file)] == []
+    assert [
+        line for file in (*house.pages(), *house.configurations()) for line in house.words(file)
+    ] == []
 
 
 def test_the_examples_follow_the_house_rules() -> None:
     examples = sorted((ROOT / "examples").rglob("*.py"))
-    assert [line for path in examples for check in (house.openings, house.words) for line in check(path)] == []
+    assert [
+        line for path in examples for check in (house.openings, house.words) for line in check(path)
+    ] == []
 
 
 def test_a_public_class_is_defined_once() -> None:

@@ -1,4 +1,6 @@
-"""No page, message or test names this project's distribution to a package index, where nothing of ours is published."""
+"""No page, message or test names this project's distribution to a package index, where nothing
+of ours is published.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,22 @@ _SUFFIXES = {".md", ".py", ".yaml", ".sh", ".ts", ".toml"}
 
 
 def _texts() -> list[Path]:
-    folders = ("vil_bridge", "adapters", "renderer", "configs", "deploy", "docs", "examples", "scripts", "tests")
+    folders = (
+        "vil_bridge",
+        "adapters",
+        "renderer",
+        "configs",
+        "deploy",
+        "docs",
+        "examples",
+        "scripts",
+        "tests",
+    )
     below = (path for folder in folders for path in (ROOT / folder).rglob("*"))
     listed = [
-        path for path in (*ROOT.glob("*"), *below) if path.suffix in _SUFFIXES and "node_modules" not in path.parts
+        path
+        for path in (*ROOT.glob("*"), *below)
+        if path.suffix in _SUFFIXES and "node_modules" not in path.parts
     ]
     return [path for path in listed if path.name != "CHANGELOG.md" and path.is_file()]
 
@@ -40,7 +54,11 @@ def test_the_pattern_finds_what_would_ask_an_index() -> None:
         f"pip install -U {distribution}",
     ):
         assert _FROM_AN_INDEX.search(command), command
-    for command in ("pip install '.[gl]'", f"pip install dist/{distribution}-0.1.0.whl", f"cd {distribution}"):
+    for command in (
+        "pip install '.[gl]'",
+        f"pip install dist/{distribution}-0.1.0.whl",
+        f"cd {distribution}",
+    ):
         assert not _FROM_AN_INDEX.search(command), command
 
 

@@ -1,4 +1,7 @@
-"""Layers of the tests: a mark that is not true fails, and the end of a run says what took time and what was skipped."""
+"""Layers of the tests.
+
+A mark that is not true fails, and the end of a run says what took time and what was skipped.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("case", ["pure_binds", "pure_starts", "pure_binds_with_zeromq", "wire_starts"])
+@pytest.mark.parametrize(
+    "case", ["pure_binds", "pure_starts", "pure_binds_with_zeromq", "wire_starts"]
+)
 def test_a_mark_that_is_not_true_fails(case: str, output: str) -> None:
     assert re.search(rf"^FAILED \S+::test_{case}(?!\w)", output, re.MULTILINE), output
 
@@ -72,7 +77,9 @@ def test_a_mark_that_is_not_true_fails(case: str, output: str) -> None:
 def test_the_others_pass_and_each_layer_is_counted(output: str) -> None:
     assert "4 failed, 3 passed, 2 skipped" in output, output
     for layer, cases in (("pure", 6), ("wire", 2), ("process", 1), ("browser", 0)):
-        assert any(line.split()[:3] == [layer, str(cases), "cases"] for line in output.splitlines()), output
+        assert any(
+            line.split()[:3] == [layer, str(cases), "cases"] for line in output.splitlines()
+        ), output
 
 
 def test_skipped_cases_name_the_package(output: str) -> None:
@@ -87,12 +94,26 @@ def test_of_four_workers_two_stand_back_and_take_what_computes(tmp_path: Path) -
         "def test_where(worker_id):\n"
         "    time.sleep(0.1)\n"
         f"    with open({str(tmp_path / 'notes')!r}, 'a') as notes:\n"
-        "        print(pathlib.Path(__file__).stem, worker_id, os.getpriority(os.PRIO_PROCESS, 0), file=notes)\n"
+        "        print(pathlib.Path(__file__).stem, worker_id, "
+        "os.getpriority(os.PRIO_PROCESS, 0), file=notes)\n"
     )
     for number in range(6):
         (tmp_path / f"test_computes{number}.py").write_text(note)
-        (tmp_path / f"test_waits{number}.py").write_text(note.replace("def", "@pytest.mark.wire\ndef"))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "-n", "4"]
+        (tmp_path / f"test_waits{number}.py").write_text(
+            note.replace("def", "@pytest.mark.wire\ndef")
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "-n",
+        "4",
+    ]
     done = run(*command, "--rootdir", tmp_path, tmp_path, limit_s=100.0, cwd=ROOT)
     assert "12 passed" in done.stdout, done.stdout
     notes = [line.split() for line in (tmp_path / "notes").read_text().splitlines()]
@@ -105,9 +126,13 @@ def test_of_four_workers_two_stand_back_and_take_what_computes(tmp_path: Path) -
 
 
 def test_files_that_wait_are_spread_among_those_that_compute() -> None:
-    files = {f"tests/e2e/test_w{n}.py": ["wire"] for n in range(2)} | {f"tests/unit/test_p{n}.py": [] for n in range(4)}
+    files = {f"tests/e2e/test_w{n}.py": ["wire"] for n in range(2)} | {
+        f"tests/unit/test_p{n}.py": [] for n in range(4)
+    }
     files["tests/browser/test_b0.py"] = ["browser"]
-    items: list[Any] = [SimpleNamespace(nodeid=f"{f}::{c}", keywords=k) for f, k in files.items() for c in "ab"]
+    items: list[Any] = [
+        SimpleNamespace(nodeid=f"{f}::{c}", keywords=k) for f, k in files.items() for c in "ab"
+    ]
     spread(items)
     assert [item.nodeid[-1] for item in items] == ["a", "b"] * len(files), "files stay whole"
     order = [item.nodeid.partition("/test_")[2][:2] for item in items[::2]]

@@ -127,7 +127,10 @@ def test_a_line_is_known_by_what_encloses_it_and_runs_with_its_statement() -> No
     assert line_of("LIMIT:") not in places(MODULE)
     first = line_of("return (")
     assert span(MODULE, line_of("+ 1")) == (range(first, first + 4), False)
-    assert span(MODULE, line_of("if a >")) == (range(line_of("if a >"), line_of("if a >") + 1), False)
+    assert span(MODULE, line_of("if a >")) == (
+        range(line_of("if a >"), line_of("if a >") + 1),
+        False,
+    )
     for at_import in ("LIMIT:", "x: int", "a: int", "@router"):
         assert span(MODULE, line_of(at_import))[1], at_import
 
@@ -135,7 +138,10 @@ def test_a_line_is_known_by_what_encloses_it_and_runs_with_its_statement() -> No
 def find(file: str, source: str) -> dict[int, list[Mutant]]:
     """One mutant for each `+`, and one that changes nothing."""
     return {
-        number: [Mutant(file, number, "", line.strip(), operator, number, 0) for operator in ("Sub", "Nothing")]
+        number: [
+            Mutant(file, number, "", line.strip(), operator, number, 0)
+            for operator in ("Sub", "Nothing")
+        ]
         for number, line in enumerate(source.splitlines(), 1)
         if "+" in line
     }
@@ -164,8 +170,12 @@ def test_the_sample_depends_on_the_seed_and_on_nothing_that_stands_next_to_it() 
     assert len(first) == 8
     assert first == drawn(dict(reversed(SOURCES.items())), 1)
     assert first != drawn(SOURCES, 2)
-    assert {mutant.operator for mutant in first} == {"Sub"}, "a mutant that changes nothing is not drawn"
-    moved = {file.replace("room", "house"): "import x\n\n" + source for file, source in SOURCES.items()}
+    assert {mutant.operator for mutant in first} == {"Sub"}, (
+        "a mutant that changes nothing is not drawn"
+    )
+    moved = {
+        file.replace("room", "house"): "import x\n\n" + source for file, source in SOURCES.items()
+    }
     assert [(mutant.text, mutant.operator) for mutant in drawn(moved, 1)] == [
         (mutant.text, mutant.operator) for mutant in first
     ]
@@ -192,7 +202,12 @@ def test_each_listed_mutant_names_a_line_that_exists() -> None:
 
 def product_files() -> list[str]:
     folders = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
-    found = [path for folder in folders for path in (ROOT / folder).glob("**/*.py") if "node_modules" not in path.parts]
+    found = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).glob("**/*.py")
+        if "node_modules" not in path.parts
+    ]
     return sorted(str(path.relative_to(ROOT)) for path in [*found, *(ROOT / KERNEL).glob("*.[ch]")])
 
 
@@ -283,7 +298,9 @@ def test_mutants_of_c_change_comparisons_signs_logic_constants_and_statements() 
     assert {operator for operator, _ in c_mutants("pair->count")} == {"Statement"}
 
 
-@pytest.mark.parametrize("text", ["#define", "#include", "count, size", "Pair;", "char *name", "/* Return", "return"])
+@pytest.mark.parametrize(
+    "text", ["#define", "#include", "count, size", "Pair;", "char *name", "/* Return", "return"]
+)
 def test_comments_texts_the_preprocessor_declarations_and_jumps_have_no_mutants(text: str) -> None:
     assert c_mutants(text) == set()
 
@@ -291,7 +308,9 @@ def test_comments_texts_the_preprocessor_declarations_and_jumps_have_no_mutants(
 def test_a_line_of_c_is_known_by_its_function() -> None:
     around = C.places(SOURCE)
     inside = [
-        number for number, line in enumerate(SOURCE.splitlines(), 1) if line.startswith("    ") and "size" not in line
+        number
+        for number, line in enumerate(SOURCE.splitlines(), 1)
+        if line.startswith("    ") and "size" not in line
     ]
     assert {around[number] for number in inside} == {"vil_less"}
     assert set(around) - set(inside) == {11, 12, 22}, "its head, its braces and nothing before"
@@ -299,7 +318,9 @@ def test_a_line_of_c_is_known_by_its_function() -> None:
 
 def test_the_sample_of_c_does_not_depend_on_what_stands_next_to_it() -> None:
     def drawn_lines(source: str) -> list[tuple[str, str]]:
-        sample = draw({"less.c": source}, 1, 4, language=lambda _: C._replace(same=lambda *_: False))
+        sample = draw(
+            {"less.c": source}, 1, 4, language=lambda _: C._replace(same=lambda *_: False)
+        )
         return [(mutant.text, mutant.operator) for mutant in sample.mutants]
 
     assert len(drawn_lines(SOURCE)) == 4
@@ -419,7 +440,10 @@ def test_the_tests_of_a_changed_file_are_the_recorded_ones_and_those_that_import
         "tests/test_user.py": "from p.user import g",
         "tests/test_far.py": "",
     }
-    recorded = {"tests/test_far.py": {"tests": {"one": {"lines": {"p/c.py": "1-2"}}}}, "tests/test_c.py": {"tests": {}}}
+    recorded = {
+        "tests/test_far.py": {"tests": {"one": {"lines": {"p/c.py": "1-2"}}}},
+        "tests/test_c.py": {"tests": {}},
+    }
     near = [near_tests("p/c.py", distance, Imports(texts), recorded) for distance in range(3)]
     assert near == [{"tests/test_far.py"}, {"tests/test_c.py"}, {"tests/test_user.py"}]
     assert near_tests("k/less.c", 1, Imports(texts), recorded) == {"tests/test_less.py"}
@@ -488,7 +512,9 @@ def reach() -> Reach:
                 "tests/test_c.py::wrong": note(0.1, {"p/c.py": f"{first}-{first}"}, "failed"),
             }
         },
-        "tests/test_far.py": {"tests": {"tests/test_far.py::quick": note(0.01, {"p/c.py": f"{first}-{first}"})}},
+        "tests/test_far.py": {
+            "tests": {"tests/test_far.py::quick": note(0.01, {"p/c.py": f"{first}-{first}"})}
+        },
     }
     texts = {"p/c.py": MODULE, "tests/test_c.py": "from p.c import f", "tests/test_far.py": ""}
     return Reach(stored, Imports(texts))
@@ -504,7 +530,11 @@ def test_tests_of_a_line_are_those_that_pass_and_reach_its_statement_the_cheapes
 
 def test_a_line_that_runs_at_import_is_reached_by_what_uses_or_names_the_module() -> None:
     names = [test.name for test in reach().tests("p/c.py", line_of("LIMIT:"))]
-    assert set(names) == {"tests/test_far.py::quick", "tests/test_c.py::slow", "tests/test_c.py::other"}
+    assert set(names) == {
+        "tests/test_far.py::quick",
+        "tests/test_c.py::slow",
+        "tests/test_c.py::other",
+    }
 
 
 def test_parts_grow_and_end_at_the_budget() -> None:
@@ -527,7 +557,10 @@ def test_the_report_counts_and_names_survivors() -> None:
             "left": 1,
         }
 
-    entries = [made(status) for status in ("killed", "killed", "killed", "timeout", "survived", "unreached")]
+    entries = [
+        made(status)
+        for status in ("killed", "killed", "killed", "timeout", "survived", "unreached")
+    ]
     assert round(score(entries)) == 67
     assert "| room | 6 | 3 | 1 | 1 | 1 | 67 % | 2 |" in table({"room": entries}, {"room": 2})
     named = survivors(entries)
@@ -537,6 +570,12 @@ def test_the_report_counts_and_names_survivors() -> None:
 
 
 def test_former_survivors_name_cases_that_exist() -> None:
-    named = re.findall(r"`((?:unit|property|contract|e2e)/[\w/]+\.py)::(\w+)", SURVIVORS.read_text())
+    named = re.findall(
+        r"`((?:unit|property|contract|e2e)/[\w/]+\.py)::(\w+)", SURVIVORS.read_text()
+    )
     assert len(named) > 10
-    assert [(file, case) for file, case in named if f"def {case}(" not in (ROOT / "tests" / file).read_text()] == []
+    assert [
+        (file, case)
+        for file, case in named
+        if f"def {case}(" not in (ROOT / "tests" / file).read_text()
+    ] == []

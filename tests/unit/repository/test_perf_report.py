@@ -13,7 +13,11 @@ _COST = Bar("b", "cost", AT_MOST, 2.0)
 
 
 def _said(samples: int = 5, **values: float | None) -> dict[str, Any]:
-    return {"rows": [{"name": name, "value": v, "unit": "", "samples": samples} for name, v in values.items()]}
+    return {
+        "rows": [
+            {"name": name, "value": v, "unit": "", "samples": samples} for name, v in values.items()
+        ]
+    }
 
 
 @pytest.mark.parametrize(
@@ -30,7 +34,10 @@ def test_a_row_without_a_value_has_failed(said: dict[str, Any], reason: str) -> 
     line = judged(_COST, said, {"lines": [{"bench": "b", "row": "cost", "now": 1.0}]})
     assert line["now"] is None
     assert not line["met"]
-    assert table([line]).splitlines()[2] == f"| b: `cost` | at most 2 | 1 | - | - | **failed**: {reason} |"
+    assert (
+        table([line]).splitlines()[2]
+        == f"| b: `cost` | at most 2 | 1 | - | - | **failed**: {reason} |"
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,9 @@ def test_a_bar_is_met_or_missed(bar: Bar, met: bool) -> None:
 
 def test_a_missed_bar_says_by_how_much_it_changed() -> None:
     line = judged(_COST, _said(cost=3.0), {"lines": [{"bench": "b", "row": "cost", "now": 2.0}]})
-    assert table([line]).splitlines()[2] == "| b: `cost` | at most 2 | 2 | 3 | +50.0 % | **missed** |"
+    assert (
+        table([line]).splitlines()[2] == "| b: `cost` | at most 2 | 2 | 3 | +50.0 % | **missed** |"
+    )
 
 
 def test_without_a_previous_report_nothing_is_compared() -> None:
@@ -66,7 +75,9 @@ def test_without_a_previous_report_nothing_is_compared() -> None:
 
 def test_what_the_speed_of_the_machine_decides_is_not_compared() -> None:
     line = judged(
-        Bar("b", "age", AT_MOST, 9.0, "ms"), _said(age=3.0), {"lines": [{"bench": "b", "row": "age", "now": 1}]}
+        Bar("b", "age", AT_MOST, 9.0, "ms"),
+        _said(age=3.0),
+        {"lines": [{"bench": "b", "row": "age", "now": 1}]},
     )
     assert table([line]).splitlines()[2] == "| b: `age` | at most 9 ms | - | 3 | - | yes |"
 

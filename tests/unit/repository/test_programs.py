@@ -1,4 +1,7 @@
-"""The ways of tests to start programs: what is said, how they end, and that none outlives its test run."""
+"""The ways of tests to start programs.
+
+What is said, how they end, and that none outlives its test run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from tests.support.programs import Program
 pytestmark = pytest.mark.process
 
 PYTHON = (sys.executable, "-c")
-STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
+STUBBORN = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', "
+    "flush=True); signal.pause()"
+)
 
 
 def test_a_program_that_ends_too_early_shows_its_last_words() -> None:
@@ -51,7 +57,8 @@ def test_the_end_of_the_block_asks_first_and_then_kills(monkeypatch: pytest.Monk
 
 def test_no_program_outlives_a_killed_test_run() -> None:
     code = (
-        "from tests.support.programs import Program; child = Program('sh', '-c', 'echo up; exec sleep 600');"
+        "from tests.support.programs import Program; child = Program('sh', '-c', 'echo "
+        "up; exec sleep 600');"
         "child.await_text('up'); print(child.pid, flush=True); input()"
     )
     with Program(*PYTHON, code, stdin=subprocess.PIPE) as run:
@@ -67,9 +74,14 @@ def _runs(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("work", "waits"), [("time.sleep(1.0)", True), ("sum(range(20_000_000))", False)])
+@pytest.mark.parametrize(
+    ("work", "waits"), [("time.sleep(1.0)", True), ("sum(range(20_000_000))", False)]
+)
 def test_an_end_tells_how_long_the_program_waited(work: str, waits: bool) -> None:
-    code = f"import signal, sys, time; signal.signal(15, lambda *_: ({work}, sys.exit(3))); print('up', flush=True)"
+    code = (
+        f"import signal, sys, time; signal.signal(15, lambda *_: ({work}, sys.exit(3))); "
+        "print('up', flush=True)"
+    )
     with Program(sys.executable, "-c", f"{code}; signal.pause()") as program:
         program.await_text("up")
         ended, waited_s = program.end_waiting()

@@ -1,4 +1,7 @@
-"""What the repository says about itself is true: sizes, pins, links, commands, quality declarations."""
+"""What the repository says about itself is true.
+
+Sizes, pins, links, commands, quality declarations.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,13 @@ from tests.support.common import ROOT
 from tests.support.locks import ALL, DEMO, lock_entries
 from vil_bridge.cli.main import app
 
-PACKAGES = [ROOT / "vil_bridge", ROOT / "adapters" / "vil_adapters", ROOT / "renderer" / "vil_renderer"]
-# Rivals, measured from an environment of their own; what `make mutants` installs; 140 MB for films; gigabytes of torch.
+PACKAGES = [
+    ROOT / "vil_bridge",
+    ROOT / "adapters" / "vil_adapters",
+    ROOT / "renderer" / "vil_renderer",
+]
+# Rivals, measured from an environment of their own; what `make mutants` installs; 140 MB for films;
+# gigabytes of torch.
 UNLOCKED_EXTRAS = {"bench", "mutants", "sfm", "train"}
 
 DOCUMENTS = [
@@ -30,7 +38,14 @@ DOCUMENTS = [
     ROOT / "renderer" / "README.md",
 ]
 
-QUALITY_RULES = {"transport", "codec_limits", "malformed_counted", "restart", "units_converted_at_edge", "emulator"}
+QUALITY_RULES = {
+    "transport",
+    "codec_limits",
+    "malformed_counted",
+    "restart",
+    "units_converted_at_edge",
+    "emulator",
+}
 QUALITY_RULES |= {"golden_vectors", "docs"}
 SOURCE_RULES = {"clock_sync", "tracking_flag"}
 # Said only by plug-ins that can use a vendor's library.
@@ -55,9 +70,15 @@ def test_a_lock_pins_with_hashes_and_names_no_address(lock: str) -> None:
 
 def test_the_lock_holds_every_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = {name: needs for name, needs in project["optional-dependencies"].items() if name not in UNLOCKED_EXTRAS}
+    extras = {
+        name: needs
+        for name, needs in project["optional-dependencies"].items()
+        if name not in UNLOCKED_EXTRAS
+    }
     declared = [*project["dependencies"], *(need for needs in extras.values() for need in needs)]
-    names = {re.split(r"[\[<>=; ]", requirement)[0].lower().replace("_", "-") for requirement in declared}
+    names = {
+        re.split(r"[\[<>=; ]", requirement)[0].lower().replace("_", "-") for requirement in declared
+    }
     assert names - lock_entries(ALL).keys() == {project["name"]}, "extras that name others"
 
 
@@ -71,7 +92,10 @@ def test_the_demonstrations_lock_has_the_pins_and_hashes_of_the_lock() -> None:
 
 
 def needs_of(need: Requirement) -> Iterator[Requirement]:
-    """Return the needs of a distribution here, by its own words; those of this project are in pyproject.toml."""
+    """Return the needs of a distribution here, by its own words.
+
+    Those of this project are in pyproject.toml.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     if need.name == project["name"]:
         extras = [project["optional-dependencies"][extra] for extra in need.extras]
@@ -79,7 +103,9 @@ def needs_of(need: Requirement) -> Iterator[Requirement]:
     else:
         needs = requires(need.name) or []
     for other in map(Requirement, needs):
-        if other.marker is None or any(other.marker.evaluate({"extra": extra}) for extra in {"", *need.extras}):
+        if other.marker is None or any(
+            other.marker.evaluate({"extra": extra}) for extra in {"", *need.extras}
+        ):
             other.marker = None
             yield other
 
@@ -94,14 +120,18 @@ def test_the_demonstrations_lock_holds_what_it_needs_and_nothing_else() -> None:
     needed = {canonicalize_name(need.name) for need in seen} - {"vil-bridge"}
     entries = lock_entries(DEMO)
     assert needed - entries.keys() == set()
-    others = [Requirement(entries[name].splitlines()[0].rstrip(" \\")) for name in entries.keys() - needed]
+    others = [
+        Requirement(entries[name].splitlines()[0].rstrip(" \\")) for name in entries.keys() - needed
+    ]
     assert [other for other in others if other.marker is None or other.marker.evaluate()] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
 def test_links_lead_to_files(document: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
-    missing = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    missing = [
+        link for link in links if "://" not in link and not (document.parent / link).exists()
+    ]
     assert missing == []
 
 
@@ -109,8 +139,14 @@ def test_links_lead_to_files(document: Path) -> None:
 def test_documents_name_commands_that_exist(document: Path) -> None:
     text = document.read_text()
     # In code only: prose also says "vil-bridge".
-    code = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`([^`\n]+)`", text))
-    verbs = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    code = "\n".join(
+        re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
+    )
+    verbs = {
+        command.name or command.callback.__name__
+        for command in app.registered_commands
+        if command.callback
+    }
     verbs |= {group.name for group in app.registered_groups if group.name}
     assert set(re.findall(r"\bvil-bridge ([a-z]+)", code)) - verbs == set()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -121,7 +157,9 @@ def test_documents_name_commands_that_exist(document: Path) -> None:
 
 def test_setup_comes_again_when_a_source_of_the_kernel_changes() -> None:
     named = re.findall(r"\$\(KERNEL\)/([\w.]+)", (ROOT / "Makefile").read_text())
-    assert sorted(named) == sorted(path.name for path in (ROOT / "vil_bridge" / "world" / "kernel").glob("*.[ch]"))
+    assert sorted(named) == sorted(
+        path.name for path in (ROOT / "vil_bridge" / "world" / "kernel").glob("*.[ch]")
+    )
 
 
 def test_each_promise_names_tests_that_exist() -> None:
@@ -141,7 +179,9 @@ def test_each_promise_names_tests_that_exist() -> None:
             assert not function or f"def {function}(" in path.read_text(), (promise, name)
 
 
-PLUGINS = sorted(config.parent for package in PACKAGES[1:] for config in package.glob("*/config.py"))
+PLUGINS = sorted(
+    config.parent for package in PACKAGES[1:] for config in package.glob("*/config.py")
+)
 
 
 @pytest.mark.parametrize("folder", PLUGINS, ids=relative)
@@ -177,14 +217,18 @@ def test_the_architecture_has_every_room() -> None:
 def test_the_pictures_are_small() -> None:
     pictures = [path for path in (ROOT / "docs" / "figures").rglob("*") if path.is_file()]
     assert len(pictures) > 10
-    large = {relative(path): path.stat().st_size for path in pictures if path.stat().st_size > 300_000}
+    large = {
+        relative(path): path.stat().st_size for path in pictures if path.stat().st_size > 300_000
+    }
     assert large.keys() <= {"docs/figures/demo.webp"}
     assert large["docs/figures/demo.webp"] < 2_000_000
 
 
 def test_test_modules_outside_packages_have_names_of_their_own() -> None:
     names = Counter(
-        path.name for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()
+        path.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if not (path.parent / "__init__.py").exists()
     )
     assert len(names) > 500
     assert [name for name, count in names.items() if count > 1] == []

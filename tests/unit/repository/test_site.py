@@ -1,4 +1,7 @@
-"""The documentation as a site: every page is in it, every link leads somewhere, nothing comes from elsewhere."""
+"""The documentation as a site.
+
+Every page is in it, every link leads somewhere, nothing comes from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,16 @@ pytest.importorskip("mkdocs")
 @pytest.mark.process
 @pytest.mark.long
 def test_the_site_is_built_whole_and_from_the_host_alone(tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", tmp_path)
+    command = (
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "--site-dir",
+        tmp_path,
+    )
     built = run(*command, limit_s=110, env={"NO_MKDOCS_2_WARNING": "1"})
     assert built.returncode == 0, built.stderr
     pages = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*.html")}
@@ -43,7 +55,8 @@ def test_the_tour_names_what_it_expects() -> None:
     """Steps that are left running, or fail on purpose, say so: the script relies on it."""
     tour = runpy.run_path(str(ROOT / "scripts" / "tour.py"))
     steps = [
-        tour["step_of"](match) for match in tour["_BLOCK"].finditer((ROOT / "docs" / "start" / "tour.md").read_text())
+        tour["step_of"](match)
+        for match in tour["_BLOCK"].finditer((ROOT / "docs" / "start" / "tour.md").read_text())
     ]
     assert len(steps) > 10
     assert {step.exit_code for step in steps} == {0, 2}

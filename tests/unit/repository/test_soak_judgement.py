@@ -23,7 +23,9 @@ from vil_bridge.tools.child_processes import free_ports
 
 def _samples(rss_mb: float, slope_mb_per_s: float, **counts: int) -> list[Sample]:
     seen = {"descriptors": 20, "sockets": 5, "threads": 4} | counts
-    return [Sample(float(t), rss_mb + slope_mb_per_s * t, cpu_s=1.0, **seen) for t in range(0, 3600, 5)]
+    return [
+        Sample(float(t), rss_mb + slope_mb_per_s * t, cpu_s=1.0, **seen) for t in range(0, 3600, 5)
+    ]
 
 
 def test_a_slow_leak_is_found_and_a_warm_up_is_none() -> None:
@@ -32,14 +34,22 @@ def test_a_slow_leak_is_found_and_a_warm_up_is_none() -> None:
     assert leak.grown_mb == 6.29
     assert list(leak.problems(5.0)) == ["daemon: resident memory grew by 6.29 MB"]
     late = [*_samples(100.0, 0.0)[:360], *_samples(100.0, 0.0, sockets=9)[360:]]
-    assert list(growth("readers", late, 3600.0).problems(5.0)) == ["readers: sockets grew from 5 to 9"]
+    assert list(growth("readers", late, 3600.0).problems(5.0)) == [
+        "readers: sockets grew from 5 to 9"
+    ]
     start = [*_samples(50.0, 0.0)[:170], *_samples(100.0, 0.0)[170:]]
     assert list(growth("daemon", start, 3600.0).problems(5.0)) == []
 
 
 def test_a_process_is_sampled_while_it_is_there() -> None:
     own = sampled(os.getpid(), 1.0, tasks=3)
-    assert own is not None and own.rss_mb > 10.0 and own.descriptors >= 3 and own.threads >= 1 and own.tasks == 3
+    assert (
+        own is not None
+        and own.rss_mb > 10.0
+        and own.descriptors >= 3
+        and own.threads >= 1
+        and own.tasks == 3
+    )
     assert sampled(2**22 + 1, 1.0) is None
 
 
@@ -64,7 +74,10 @@ def test_a_process_that_closes_descriptors_is_still_there() -> None:
 def test_the_lines_that_hold_more_are_read_from_the_log() -> None:
     assert heap_growth("nothing") == []
     lines = [{"at": "a.py:3", "kb": 250.0, "count": 9}]
-    told = [f"WARNING heap growth: {json.dumps({'since_s': s, 'lines': found})}" for s, found in ((1, []), (2, lines))]
+    told = [
+        f"WARNING heap growth: {json.dumps({'since_s': s, 'lines': found})}"
+        for s, found in ((1, []), (2, lines))
+    ]
     assert heap_growth("\n".join(told)) == lines
 
 
@@ -81,8 +94,20 @@ def test_growth_names_the_line() -> None:
 def _page(t_s: float, **more: int) -> Page:
     """A bridge that has been right for so long, but for the counters given."""
     n = round(100 * t_s)
-    counts = {"frames": n, "lost": 0, "sent": n, "answered": n, "received": n, "sent_frames": n} | more
-    renderer = {"sent": counts["sent"], "answered": counts["answered"], "repeats": 3, "unanswered": 3}
+    counts = {
+        "frames": n,
+        "lost": 0,
+        "sent": n,
+        "answered": n,
+        "received": n,
+        "sent_frames": n,
+    } | more
+    renderer = {
+        "sent": counts["sent"],
+        "answered": counts["answered"],
+        "repeats": 3,
+        "unanswered": 3,
+    }
     front = {
         "frames": {"received": counts["received"]},
         "dropped": {"renderer_busy": 0},
@@ -91,7 +116,10 @@ def _page(t_s: float, **more: int) -> Page:
     status: dict[str, Any] = {
         "t_ns": round(1e9 * t_s),
         "sources": {
-            "motive_flight": {"frames": counts["frames"], "report": {"counters": {"lost": counts["lost"]}}},
+            "motive_flight": {
+                "frames": counts["frames"],
+                "report": {"counters": {"lost": counts["lost"]}},
+            },
             "imu": {"frames": n, "report": {"counters": {}}},
         },
         "renderers": {"hall": {"report": {"counters": renderer}}},
@@ -137,7 +165,9 @@ def test_slack_is_for_what_is_on_its_way_only() -> None:
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize("drawn", [20_000, 32_700], ids=["low", "too near the ports that the system gives away"])
+@pytest.mark.parametrize(
+    "drawn", [20_000, 32_700], ids=["low", "too near the ports that the system gives away"]
+)
 def test_the_radio_leads_to_the_port_that_the_bridge_was_told(
     drawn: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,7 @@
-"""The page about a vehicle of one's own keeps its promise; test_examples.py runs the code of all pages."""
+"""The page about a vehicle of one's own keeps its promise.
+
+test_examples.py runs the code of all pages.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ SETTINGS = """{
 
 def methods(settings: str = "{}") -> AddVehicleMethods:
     """Return the methods of a bridge that tracks a vehicle and simulates none."""
-    world = World({"real": Transform.identity()}, [Actor("tracked", ActorKind.VEHICLE, "real", "body")])
+    world = World(
+        {"real": Transform.identity()}, [Actor("tracked", ActorKind.VEHICLE, "real", "body")]
+    )
     still = Transform.identity()
     tracked = ServedVehicle("tracked", "tracked", None, "multirotor", still, np.zeros(3), {}, {})
     vehicles = ServedVehicles([tracked], VehicleCommandBus(), world, WallClock.of_run())
@@ -43,10 +45,16 @@ def methods(settings: str = "{}") -> AddVehicleMethods:
 
 def test_it_has_what_the_settings_give_to_every_vehicle() -> None:
     found = added_vehicle(parse_settings(SETTINGS), "Drone2", "SimpleFlight")
-    assert found is not None and (found.name, found.kind, found.start) == ("Drone2", "simpleflight", None)
+    assert found is not None and (found.name, found.kind, found.start) == (
+        "Drone2",
+        "simpleflight",
+        None,
+    )
     assert {camera.capture(0).width_px for camera in found.cameras.values()} == {64}
     assert "bottom_center" in found.cameras
-    assert [(name, sensor.kind) for name, sensor in found.sensors.items()] == [("Baro", "barometer")]
+    assert [(name, sensor.kind) for name, sensor in found.sensors.items()] == [
+        ("Baro", "barometer")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +70,9 @@ def test_it_has_what_the_settings_give_to_every_vehicle() -> None:
     ],
 )
 def test_a_mode_has_its_types(mode: str, kind: str, fits: bool) -> None:
-    assert (added_vehicle(parse_settings(f'{{"SimMode": "{mode}"}}'), "x", kind) is not None) is fits
+    assert (
+        added_vehicle(parse_settings(f'{{"SimMode": "{mode}"}}'), "x", kind) is not None
+    ) is fits
 
 
 def test_an_unknown_type_is_false_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,14 +88,17 @@ def test_an_unknown_type_is_false_and_logged_once(caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize(
     ("north_m", "east_m", "up_m", "found_m"),
     [
-        (0.0, 0.0, 0.0, 6.0),  # not on the first, and not on the second, which stands 3 m east of it
+        # Not on the first, and not on the second, which stands 3 m east of it.
+        (0.0, 0.0, 0.0, 6.0),
         (4.0, 0.0, 0.0, 6.0),  # its tail in the nose of the first: cars are 4.3 m long and 2 m wide
         (5.0, 0.0, 0.0, 0.0),
         (0.0, -2.1, 0.0, -2.1),
         (0.0, 0.0, 3.0, 0.0),
     ],
 )
-def test_a_car_stands_where_no_other_does(north_m: float, east_m: float, up_m: float, found_m: float) -> None:
+def test_a_car_stands_where_no_other_does(
+    north_m: float, east_m: float, up_m: float, found_m: float
+) -> None:
     north = Transform.of((east_m, north_m, up_m), (0.0, 0.0, 0.5**0.5, 0.5**0.5))
     others = [np.array((0.0, 0.0, 0.1)), np.array((3.0, 0.0, 0.1))]
     start = clear_start(north, (4.3, 2.0, 1.5), others)
@@ -99,7 +112,10 @@ def test_a_car_stands_where_no_other_does(north_m: float, east_m: float, up_m: f
         ("x" * 256, "1 to 255 printable characters"),
         ("a\nb", "1 to 255 printable characters"),
         ("tracked", "a vehicle is named tracked already"),
-        ("Drone2", "this bridge simulates no vehicle: configure a source of type simulated with one"),
+        (
+            "Drone2",
+            "this bridge simulates no vehicle: configure a source of type simulated with one",
+        ),
     ],
 )
 def test_what_cannot_be_added_is_an_error(name: str, problem: str) -> None:
@@ -127,10 +143,16 @@ async def test_the_wind_of_the_world_blows_on_it_too() -> None:
         served_vehicles = ServedVehicles([served], bus, world, WallClock.of_run())
         methods = WorldMethods(served_vehicles, "empty")
         adding = AddVehicleMethods(served_vehicles, parse_settings("{}"), methods)
-        assert await adding.add_vehicle("calm", "SimpleFlight", GivenPose(Vector3r(4.0, 0.0, -7.0))) is True
+        assert (
+            await adding.add_vehicle("calm", "SimpleFlight", GivenPose(Vector3r(4.0, 0.0, -7.0)))
+            is True
+        )
         assert not any(isinstance(order, DisturbOrder) for order in orders)
         methods.set_wind(WindNed(0.0, 5.0, 0.0))
-        assert await adding.add_vehicle("Blown", "SimpleFlight", GivenPose(Vector3r(8.0, 0.0, -7.0))) is True
+        assert (
+            await adding.add_vehicle("Blown", "SimpleFlight", GivenPose(Vector3r(8.0, 0.0, -7.0)))
+            is True
+        )
         assert orders[-1] == DisturbOrder(2, VehicleDisturbance(wind_world_mps=(5.0, 0.0, 0.0)))
         assert served_vehicles.names == ["first", "calm", "Blown"]
         assert served_vehicles.find("Blown").origin_m.tolist() == pytest.approx([0.0, 8.0, 7.15])

@@ -39,6 +39,11 @@ def test_boxes_are_those_of_the_pixels() -> None:
 
 
 def test_numbers_are_arrays_on_the_wire() -> None:
-    assert msgpack.unpackb(bytes(packed_floats(np.array([[1.5, -2.0], [0.0, 4.0]])))) == [1.5, -2.0, 0.0, 4.0]
+    assert msgpack.unpackb(bytes(packed_floats(np.array([[1.5, -2.0], [0.0, 4.0]])))) == [
+        1.5,
+        -2.0,
+        0.0,
+        4.0,
+    ]
     assert msgpack.unpackb(bytes(packed_indices(np.array([0, 1 << 31], np.uint32)))) == [0, 1 << 31]
     assert msgpack.unpackb(bytes(packed_ids(np.array([-1, 255], np.int16)))) == [-1, 255]

@@ -1,4 +1,7 @@
-"""Cameras as programs change them: names and numbers, field of view, lens, mount, and the view of a picture."""
+"""Cameras as programs change them.
+
+Names and numbers, field of view, lens, mount, and the view of a picture.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,19 @@ HERE = Transform.identity()
 
 def vehicle(*names: str) -> ServedVehicle:
     """Return a vehicle that starts 1 m east, with cameras 1 m, 2 m... ahead of its middle."""
-    cameras = {name: CameraSettings(Transform.of((i, 0.0, 0.0)), CAPTURES) for i, name in enumerate(names, 1)}
+    cameras = {
+        name: CameraSettings(Transform.of((i, 0.0, 0.0)), CAPTURES)
+        for i, name in enumerate(names, 1)
+    }
     return ServedVehicle("D", "d", None, "multirotor", HERE, np.array([1.0, 0.0, 0.0]), cameras, {})
 
 
 def test_a_number_is_the_camera_of_its_place() -> None:
     cameras = ServedCameras({})
     own = vehicle("front_center", "back_center", "4")
-    named = {name: cameras.key(own, name)[1] for name in ("", "0", "1", "2", "3", "4", "back_center")}
+    named = {
+        name: cameras.key(own, name)[1] for name in ("", "0", "1", "2", "3", "4", "back_center")
+    }
     assert named == {
         "": "front_center",
         "0": "front_center",
@@ -49,10 +57,20 @@ def test_a_number_is_the_camera_of_its_place() -> None:
 def test_a_view_has_the_size_field_and_lens_of_its_kind_of_picture() -> None:
     cameras, own = ServedCameras({}), vehicle("c")
     view = cameras.view(own, "c", 0, Modality.RGB, HERE, 7)
-    assert (view.camera.width_px, view.camera.height_px, view.t_pose_ns, view.hide) == (200, 100, 7, ("d",))
-    assert view.camera.fov_y_rad == pytest.approx(2.0 * math.atan(0.5)) and view.camera.distortion is None
-    assert view.T_world_camera.rotation() @ (0.0, 0.0, 1.0) == pytest.approx((1.0, 0.0, 0.0))  # ahead
-    assert view.T_world_camera.rotation() @ (1.0, 0.0, 0.0) == pytest.approx((0.0, -1.0, 0.0))  # right
+    assert (view.camera.width_px, view.camera.height_px, view.t_pose_ns, view.hide) == (
+        200,
+        100,
+        7,
+        ("d",),
+    )
+    assert (
+        view.camera.fov_y_rad == pytest.approx(2.0 * math.atan(0.5))
+        and view.camera.distortion is None
+    )
+    # Ahead.
+    assert view.T_world_camera.rotation() @ (0.0, 0.0, 1.0) == pytest.approx((1.0, 0.0, 0.0))
+    # Right.
+    assert view.T_world_camera.rotation() @ (1.0, 0.0, 0.0) == pytest.approx((0.0, -1.0, 0.0))
     assert cameras.view(own, "c", 5, Modality.INSTANCE, HERE, 0).camera.width_px == 64
     for key, value in {"K1": 0.1, "K2": 0.2, "K3": 0.3, "P1": 0.4, "P2": 0.5}.items():
         cameras.set_distortion(own, "c", key, value)
@@ -69,7 +87,8 @@ def test_a_field_of_view_is_that_of_all_pictures_of_one_camera() -> None:
     x = 1.0 / math.tan(math.radians(60.0))
     assert info.fov == 120.0 and info.proj_mat.matrix[0][0] == pytest.approx(x)
     assert info.proj_mat.matrix[1][1] == pytest.approx(2.0 * x)
-    assert (info.pose.position.x_val, info.pose.position.y_val) == (0.0, 0.0)  # 1 m east of the start's zero
+    # 1 m east of the start's zero.
+    assert (info.pose.position.x_val, info.pose.position.y_val) == (0.0, 0.0)
     wide = cameras.view(own, "a", 5, Modality.INSTANCE, HERE, 0).camera.fov_y_rad
     assert wide == pytest.approx(math.radians(120.0)) and cameras.info(own, "b", HERE).fov == 90.0
 

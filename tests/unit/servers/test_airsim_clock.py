@@ -20,7 +20,9 @@ from vil_bridge.servers.airsim.vehicles import ServedVehicles
 async def test_a_step_that_another_program_ends_is_answered(ended_by: str) -> None:
     nothing: Any = None
     control = SimulationClock(SimulationConfig(clock="simulated", paused=True))
-    methods = ClockMethods(ServedVehicles([], VehicleCommandBus(), nothing, WallClock.of_run()), control)
+    methods = ClockMethods(
+        ServedVehicles([], VehicleCommandBus(), nothing, WallClock.of_run()), control
+    )
     with control.passing():
         begun_ns = control.clock.now_ns()
         step = asyncio.create_task(methods.continue_for_time(1000.0))
@@ -32,11 +34,17 @@ async def test_a_step_that_another_program_ends_is_answered(ended_by: str) -> No
     assert control.clock.now_ns() < begun_ns + 1000 * NS_PER_S
 
 
-@pytest.mark.parametrize(("speed", "frames", "seconds"), [(1.0, 30, 1.0), (4.0, 15, 2.0), (1.0, 0, 0.0)])
-async def test_frames_last_a_thirtieth_of_a_second_of_the_machine(speed: float, frames: int, seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("speed", "frames", "seconds"), [(1.0, 30, 1.0), (4.0, 15, 2.0), (1.0, 0, 0.0)]
+)
+async def test_frames_last_a_thirtieth_of_a_second_of_the_machine(
+    speed: float, frames: int, seconds: float
+) -> None:
     nothing: Any = None
     control = SimulationClock(SimulationConfig(clock="simulated", paused=True, speed=speed))
-    methods = ClockMethods(ServedVehicles([], VehicleCommandBus(), nothing, WallClock.of_run()), control)
+    methods = ClockMethods(
+        ServedVehicles([], VehicleCommandBus(), nothing, WallClock.of_run()), control
+    )
     with control.passing():
         begun_ns = control.clock.now_ns()
         await methods.continue_for_frames(frames)
@@ -48,6 +56,8 @@ async def test_frames_last_a_thirtieth_of_a_second_of_the_machine(speed: float, 
 async def test_steps_without_a_meaning_are_refused(seconds: float) -> None:
     nothing: Any = None
     control = SimulationClock(SimulationConfig(clock="simulated", paused=True))
-    methods = ClockMethods(ServedVehicles([], VehicleCommandBus(), nothing, WallClock.of_run()), control)
+    methods = ClockMethods(
+        ServedVehicles([], VehicleCommandBus(), nothing, WallClock.of_run()), control
+    )
     with pytest.raises(ValueError, match="a step must last from 0 to 86400 s"):
         await methods.continue_for_time(seconds)

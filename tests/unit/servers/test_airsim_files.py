@@ -19,12 +19,19 @@ def test_files_go_into_the_folder_by_relative_and_absolute_names(tmp_path: Path)
     made.write("a.binvox", b"1")
     made.write(str(tmp_path / "files" / "b.binvox"), b"2")
     made.write("a.binvox", b"3")
-    assert {path.name: path.read_bytes() for path in made.folder.iterdir()} == {"a.binvox": b"3", "b.binvox": b"2"}
+    assert {path.name: path.read_bytes() for path in made.folder.iterdir()} == {
+        "a.binvox": b"3",
+        "b.binvox": b"2",
+    }
 
 
-@pytest.mark.parametrize("name", ["../other/a", "/etc/a", "b/../../a", "", ".", "..", "other/../..", "\0"])
+@pytest.mark.parametrize(
+    "name", ["../other/a", "/etc/a", "b/../../a", "", ".", "..", "other/../..", "\0"]
+)
 def test_names_that_lead_out_are_refused_with_the_cure(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=r"leads out of .*airsim.folder|cannot be the name|Is a directory"):
+    with pytest.raises(
+        ValueError, match=r"leads out of .*airsim.folder|cannot be the name|Is a directory"
+    ):
         try:
             files(tmp_path).write(name, b"")
         except IsADirectoryError as exc:

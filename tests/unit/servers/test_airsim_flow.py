@@ -1,4 +1,7 @@
-"""Optical flow of AirSim's pictures: the motion since the frame before, drawn or not, against the closed form."""
+"""Optical flow of AirSim's pictures.
+
+The motion since the frame before, drawn or not, against the closed form.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,9 @@ FOV_DEG: Final = 80.0
 BOUND_PX: Final = 0.02
 DOWN: Final = Transform.of((0.1, 0.0, -0.2), (0.0, math.sqrt(0.5), 0.0, math.sqrt(0.5)))
 """A camera below the body that looks down; the top of its picture is ahead."""
-OPTICAL: Final = Transform(np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])))
+OPTICAL: Final = Transform(
+    np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
+)
 START: Final = Transform.of((0.3, -0.2, 4.0), (0.0, 0.0, math.sin(0.2), math.cos(0.2)))
 V_MPS: Final = (4.0, -2.5, 1.5)
 W_RADPS: Final = (0.9, -0.6, 1.2)
@@ -100,19 +105,28 @@ class Flyer:
 
 
 def floats(answer: ImageResponse) -> FloatArray:
-    """Return the values of a picture of floats, (h, w); the wire has a tag and four bytes for each."""
+    """Return the values of a picture of floats, (h, w).
+
+    The wire has a tag and four bytes for each.
+    """
     assert not answer.message
     raw = bytes(answer.image_data_float)[5:]
     values = np.frombuffer(raw, np.dtype([("tag", "u1"), ("value", ">f4")]))["value"]
     return values.reshape(answer.height, answer.width).astype(np.float64)
 
 
-def expected_px(T_now: Transform, T_before: Transform, mount: Transform = DOWN, was: Transform = DOWN) -> FloatArray:
-    """Return the horizontal motion of the floor in the picture of a camera, (h, w), in closed form."""
+def expected_px(
+    T_now: Transform, T_before: Transform, mount: Transform = DOWN, was: Transform = DOWN
+) -> FloatArray:
+    """Return the horizontal motion of the floor in the picture of a camera, (h, w), in closed
+    form.
+    """
     now = T_now @ mount @ OPTICAL
     before = T_before @ was @ OPTICAL
     f_px = 0.5 * WIDTH_PX / math.tan(math.radians(0.5 * FOV_DEG))
-    u, v = np.meshgrid(np.arange(WIDTH_PX) + 0.5 - 0.5 * WIDTH_PX, np.arange(HEIGHT_PX) + 0.5 - 0.5 * HEIGHT_PX)
+    u, v = np.meshgrid(
+        np.arange(WIDTH_PX) + 0.5 - 0.5 * WIDTH_PX, np.arange(HEIGHT_PX) + 0.5 - 0.5 * HEIGHT_PX
+    )
     rays = np.stack((u / f_px, v / f_px, np.ones_like(u)), axis=-1) @ now.rotation().T
     floor = now.p_m + rays * (-now.p_m[2] / rays[..., 2:])
     seen = (floor - before.p_m) @ before.rotation()
@@ -143,7 +157,9 @@ def flying(scene: ServedScene) -> Iterator[Flyer]:
             "type": "simulated",
             "step_hz": STEP_HZ,
             "rate_hz": STEP_HZ // 2,
-            "vehicles": {"seer": {"model": "kinematic", "on_timeout": "hold", "command_timeout_ms": 10_000}},
+            "vehicles": {
+                "seer": {"model": "kinematic", "on_timeout": "hold", "command_timeout_ms": 10_000}
+            },
         }
     )
     simulation = Simulation(config)
@@ -155,7 +171,14 @@ def flying(scene: ServedScene) -> Iterator[Flyer]:
     world.ingest(SourceFrame("sim", 0, None, now_ns(), ("seer",), np.zeros((1, 3)), level, known))
     camera = CameraSettings(DOWN, {8: CaptureSettings(WIDTH_PX, HEIGHT_PX, FOV_DEG)})
     vehicle = ServedVehicle(
-        "V", "seer", "seer", "computervision", Transform.identity(), np.zeros(3), {"down": camera}, {}
+        "V",
+        "seer",
+        "seer",
+        "computervision",
+        Transform.identity(),
+        np.zeros(3),
+        {"down": camera},
+        {},
     )
     bus = VehicleCommandBus()
     with bus.serving("sim", handler.subjects, handler):
@@ -170,7 +193,9 @@ def flying(scene: ServedScene) -> Iterator[Flyer]:
         yield flyer
 
 
-async def test_the_first_picture_shows_the_motion_since_the_frame_before(scene: ServedScene) -> None:
+async def test_the_first_picture_shows_the_motion_since_the_frame_before(
+    scene: ServedScene,
+) -> None:
     with flying(scene) as flyer:
         flyer.fly()
         flyer.advance(0.3)
@@ -190,7 +215,9 @@ async def test_a_frozen_world_shows_its_last_motion_to_every_program(scene: Serv
         assert all(np.abs(found - wanted).max() < BOUND_PX for found in pictures)
 
 
-async def test_a_picture_that_another_program_took_in_between_changes_nothing(scene: ServedScene) -> None:
+async def test_a_picture_that_another_program_took_in_between_changes_nothing(
+    scene: ServedScene,
+) -> None:
     with flying(scene) as flyer:
         flyer.fly()
         flyer.advance(0.3)
@@ -213,10 +240,15 @@ async def test_flow_is_the_same_next_to_a_picture_with_markers(scene: ServedScen
 
 
 @pytest.mark.parametrize("steps", [0, 10, 12])
-async def test_a_vehicle_that_was_placed_shows_its_way_for_a_frame(steps: int, scene: ServedScene) -> None:
-    """A program places a vehicle and lets the world go on by a frame, 10 or 12 steps, or leaves it frozen."""
+async def test_a_vehicle_that_was_placed_shows_its_way_for_a_frame(
+    steps: int, scene: ServedScene
+) -> None:
+    """A program places a vehicle and lets the world go on by a frame, 10 or 12 steps, or leaves
+    it frozen.
+    """
     there = Transform.of(
-        START.p_m + np.array([0.1, -0.05, 0.02]), q_mul(START.q_xyzw, q_exp(np.array([0.0, 0.0, 0.05])))
+        START.p_m + np.array([0.1, -0.05, 0.02]),
+        q_mul(START.q_xyzw, q_exp(np.array([0.0, 0.0, 0.05]))),
     )
     with flying(scene) as flyer:
         flyer.place(there)
@@ -239,21 +271,27 @@ async def test_a_camera_that_was_turned_shows_its_turn_for_a_frame(scene: Served
         assert np.abs(await flyer.flow_px()).max() < BOUND_PX
 
 
-async def test_an_object_with_physics_falls_in_simulated_time_and_flow_shows_it(scene: ServedScene) -> None:
+async def test_an_object_with_physics_falls_in_simulated_time_and_flow_shows_it(
+    scene: ServedScene,
+) -> None:
     """It falls below the camera, towards the floor, and stands still while the world is paused."""
     ahead = DOWN.apply(np.zeros(3))
     with flying(scene) as flyer:
         over = START.apply(ahead)
         pose = GivenPose(Vector3r(float(over[1]), float(over[0]), -2.5), Quaternionr())
         one = GivenScale(0.5, 0.5, 0.5)
-        name = await flyer.objects.spawn_object("crate", "1M_Cube_Chamfer", pose, one, physics_enabled=True)
+        name = await flyer.objects.spawn_object(
+            "crate", "1M_Cube_Chamfer", pose, one, physics_enabled=True
+        )
         begun_ns = flyer.bus.state("seer").t_ns
         for _ in range(2):
             assert (await flyer.objects.object_pose(name)).position.z_val == pytest.approx(-2.5)
         flyer.advance(0.4)
         fallen_s = (flyer.bus.state("seer").t_ns - begun_ns) / NS_PER_S
         depth_m = -2.5 + 0.5 * 9.81 * fallen_s**2
-        assert (await flyer.objects.object_pose(name)).position.z_val == pytest.approx(depth_m, abs=2e-3)
+        assert (await flyer.objects.object_pose(name)).position.z_val == pytest.approx(
+            depth_m, abs=2e-3
+        )
         found = await flyer.flow_px()
         again = await flyer.flow_px()
         assert np.array_equal(found, again)
@@ -263,5 +301,7 @@ async def test_an_object_with_physics_falls_in_simulated_time_and_flow_shows_it(
         assert left.max() > 10 * BOUND_PX > -10 * BOUND_PX > right.min()  # what goes away shrinks
         assert left.min() > -BOUND_PX and right.max() < BOUND_PX
         flyer.advance(3.0)
-        assert (await flyer.objects.object_pose(name)).position.z_val == pytest.approx(-0.25, abs=2e-3)
+        assert (await flyer.objects.object_pose(name)).position.z_val == pytest.approx(
+            -0.25, abs=2e-3
+        )
         assert await flyer.objects.destroy_object(name)

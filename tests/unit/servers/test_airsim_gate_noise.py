@@ -10,7 +10,10 @@ from vil_bridge.servers.airsim.race_methods import GateNoise
 
 
 def gates(count: int) -> list[CourseGate]:
-    return [CourseGate(f"Gate{i}", Transform.of((i, 0.0, 2.0)), width_m=2.0, height_m=1.2) for i in range(count)]
+    return [
+        CourseGate(f"Gate{i}", Transform.of((i, 0.0, 2.0)), width_m=2.0, height_m=1.2)
+        for i in range(count)
+    ]
 
 
 def test_errors_leave_the_middle_half_of_an_opening_never() -> None:

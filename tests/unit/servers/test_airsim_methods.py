@@ -16,7 +16,9 @@ from vil_bridge.servers.msgpack_rpc import RpcError
 
 class Methods:
     @method("move")
-    async def move(self, x: float, pose: Pose, names: list[str], yaw: YawMode, vehicle_name: str = "") -> list[Any]:
+    async def move(
+        self, x: float, pose: Pose, names: list[str], yaw: YawMode, vehicle_name: str = ""
+    ) -> list[Any]:
         return [x, pose.position.x_val, names, yaw.yaw_or_rate, vehicle_name]
 
     @method("fail")
@@ -86,20 +88,38 @@ async def test_what_is_wrong_in_a_long_list_is_named_with_its_place() -> None:
     with pytest.raises(RpcError, match=r"argument 1 \(path\[700\]\.x_val\) is wrong: .*not 'far'"):
         await call("fly", path, [])
     path[700] = {"x_val": 2e6}
-    with pytest.raises(RpcError, match=r"argument 1 \(path\[700\]\.x_val\) must be from .* m, not 2e\+06"):
+    with pytest.raises(
+        RpcError, match=r"argument 1 \(path\[700\]\.x_val\) must be from .* m, not 2e\+06"
+    ):
         await call("fly", path, [])
 
 
 async def test_trailing_arguments_may_be_absent_or_more() -> None:
-    assert await call("move", 1, POSE, [], {"yaw_or_rate": -3}, "D", False, "annotation") == [1.0, 3.0, [], -3.0, "D"]
+    assert await call("move", 1, POSE, [], {"yaw_or_rate": -3}, "D", False, "annotation") == [
+        1.0,
+        3.0,
+        [],
+        -3.0,
+        "D",
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "text"),
     [
         ("none", (1, 2), "rpclib: server could not find function 'none' with argument count 2."),
-        ("move", (1,), "rpclib: Function 'move' was called with an invalid number of arguments. Expected: 5, got: 1"),
-        ("plot", (1,), "rpclib: Function 'plot' was called with an invalid number of arguments. Expected: 2, got: 1"),
+        (
+            "move",
+            (1,),
+            "rpclib: Function 'move' was called with an invalid number of arguments. "
+            "Expected: 5, got: 1",
+        ),
+        (
+            "plot",
+            (1,),
+            "rpclib: Function 'plot' was called with an invalid number of arguments. "
+            "Expected: 2, got: 1",
+        ),
         (
             "fail",
             ("value",),
@@ -131,7 +151,9 @@ def test_a_method_that_does_not_wait_returns_its_result() -> None:
     assert TABLE.call(Caller(), "plot", (1, 2)) is None
 
 
-@pytest.mark.parametrize("wrong", [("far", POSE, [], {}), (1, 7, [], {}), (1, POSE, "a", {}), (None, POSE, [], {})])
+@pytest.mark.parametrize(
+    "wrong", [("far", POSE, [], {}), (1, 7, [], {}), (1, POSE, "a", {}), (None, POSE, [], {})]
+)
 async def test_arguments_of_another_type_are_refused(wrong: tuple[Any, ...]) -> None:
     with pytest.raises(RpcError, match="threw an exception"):
         await call("move", *wrong)
@@ -142,4 +164,8 @@ async def test_an_accepted_name_answers_and_a_missing_one_is_counted() -> None:
     before = TABLE.unanswered["lens"]
     with pytest.raises(RpcError):
         await call("lens")
-    assert TABLE.unanswered["lens"] == before + 1 and "plot" in TABLE.names and "lens" not in TABLE.names
+    assert (
+        TABLE.unanswered["lens"] == before + 1
+        and "plot" in TABLE.names
+        and "lens" not in TABLE.names
+    )

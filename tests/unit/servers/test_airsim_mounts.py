@@ -1,4 +1,7 @@
-"""Sensors on the vehicle, in a hall whose walls answer rays by their equations: distances worked out by hand."""
+"""Sensors on the vehicle, in a hall whose walls answer rays by their equations.
+
+Distances worked out by hand.
+"""
 
 from __future__ import annotations
 
@@ -35,29 +38,46 @@ TAIL = (0.5, -0.5, 0.5, 0.5)
 
 
 class Hall:
-    """Scene of 20 m from west to east, 12 m from south to north and 5 m of height, around whatever looks."""
+    """Scene of 20 m from west to east, 12 m from south to north and 5 m of height, around
+    whatever looks.
+    """
 
     info: Mapping[str, object] = {}
     size_m = np.array([20.0, 12.0, 5.0])
 
     async def cast(
-        self, origins_m: FloatArray, directions: FloatArray, _reach_m: float, _now: WorldSnapshot, _hide: Sequence[str]
+        self,
+        origins_m: FloatArray,
+        directions: FloatArray,
+        _reach_m: float,
+        _now: WorldSnapshot,
+        _hide: Sequence[str],
     ) -> RayHits:
         with np.errstate(divide="ignore"):
-            range_m = np.where(directions > 0.0, self.size_m - origins_m, origins_m) / np.abs(directions)
+            range_m = np.where(directions > 0.0, self.size_m - origins_m, origins_m) / np.abs(
+                directions
+            )
         first = range_m.argmin(axis=1)
-        return RayHits(range_m.min(axis=1), (first + 1).astype(np.uint32), np.zeros_like(directions))
+        return RayHits(
+            range_m.min(axis=1), (first + 1).astype(np.uint32), np.zeros_like(directions)
+        )
 
     async def instances(self) -> Mapping[str, int]:
         return {"east_west": 1, "north_south": 2, "up_down": 3}
 
 
-def sensors(q_world_body: tuple[float, float, float, float], sensor: Mapping[str, Any]) -> SensorMethods:
+def sensors(
+    q_world_body: tuple[float, float, float, float], sensor: Mapping[str, Any]
+) -> SensorMethods:
     """Return the sensors of a tracked vehicle with one of AirSim's settings."""
     vehicle = {"VehicleType": "SimpleFlight", "Sensors": {"S": {"Enabled": True, **sensor}}}
-    settings = parse_settings(json.dumps({"SettingsVersion": 1.2, "SimMode": "Multirotor", "Vehicles": {"V": vehicle}}))
+    settings = parse_settings(
+        json.dumps({"SettingsVersion": 1.2, "SimMode": "Multirotor", "Vehicles": {"V": vehicle}})
+    )
     fitted = settings.vehicles[0].sensors
-    served = ServedVehicle("V", "seer", None, "multirotor", Transform.identity(), np.array(START), {}, fitted)
+    served = ServedVehicle(
+        "V", "seer", None, "multirotor", Transform.identity(), np.array(START), {}, fitted
+    )
     world = World({"sim": Transform.identity()}, [Actor("seer", ActorKind.VEHICLE, "sim", "seer")])
     t_ns = now_ns()
     pose = (np.array([PLACE]), np.array([q_world_body]))
@@ -83,8 +103,14 @@ TILTED = math.cos(math.radians(30.0))
         (NORTH, {"Pitch": 90.0}, 5.0 - 2.5, (H, 0.0, H, 0.0)),  # the ceiling
         (NORTH, {"Roll": 90.0}, 12.0 - 6.0, (H, H, 0.0, 0.0)),
         (NORTH, {"Yaw": 60.0}, 6.0 / math.cos(math.radians(60.0)), (TILTED, 0.0, 0.0, 0.5)),
-        (NORTH, {"Yaw": 90.0, "Pitch": -60.0}, 2.5 / TILTED, (H * TILTED, H / 2.0, -H / 2.0, H * TILTED)),
-        # On its tail the sensor is 1 m above the vehicle, 2 m east and 0.5 m south of it: at (6, 4.5, 3).
+        (
+            NORTH,
+            {"Yaw": 90.0, "Pitch": -60.0},
+            2.5 / TILTED,
+            (H * TILTED, H / 2.0, -H / 2.0, H * TILTED),
+        ),
+        # On its tail the sensor is 1 m above the vehicle, 2 m east and 0.5 m south of it: at (6,
+        # 4.5, 3).
         (TAIL, {}, 5.0 - 3.0, (1.0, 0.0, 0.0, 0.0)),
         (TAIL, {"Pitch": -90.0}, 12.0 - 4.5, (H, 0.0, -H, 0.0)),
         (TAIL, {"Pitch": 90.0}, 4.5, (H, 0.0, H, 0.0)),
@@ -125,7 +151,12 @@ RING = {
     ("q_world_body", "points", "place", "q_wxyz"),
     [
         # At (4, 6, 2), the beams north, east, south and west.
-        (NORTH, [(8, 1, -1), (2, 17, -1), (-4, 1, -1), (2, -3, -1)], (2, 1, -1), (1.0, 0.0, 0.0, 0.0)),
+        (
+            NORTH,
+            [(8, 1, -1), (2, 17, -1), (-4, 1, -1), (2, -3, -1)],
+            (2, 1, -1),
+            (1.0, 0.0, 0.0, 0.0),
+        ),
         # At (4, 5, 3), the beams up, east, down and west.
         (TAIL, [(1, 1, -4), (1, 17, -2), (1, 1, 1), (1, -3, -2)], (1, 1, -2), (H, 0.0, H, 0.0)),
     ],
@@ -136,7 +167,9 @@ async def test_points_of_a_lidar_are_north_east_and_down_of_the_vehicles_start(
     place: tuple[float, float, float],
     q_wxyz: tuple[float, float, float, float],
 ) -> None:
-    """The start is at (3, 4, 1) of a hall with walls at 0 and 20 m, 0 and 12 m, floor and ceiling at 0 and 5 m."""
+    """The start is at (3, 4, 1) of a hall with walls at 0 and 20 m, 0 and 12 m, floor and
+    ceiling at 0 and 5 m.
+    """
     scan = await sensors(q_world_body, RING).lidar()
     found = np.array(msgspec.msgpack.decode(bytes(scan.point_cloud))).reshape(-1, 3)
     np.testing.assert_allclose(found, points, atol=1e-5)
@@ -147,7 +180,9 @@ async def test_points_of_a_lidar_are_north_east_and_down_of_the_vehicles_start(
 
 
 async def test_points_in_the_axes_of_a_lidar_do_not_depend_on_the_vehicles_start() -> None:
-    """Ahead 6 m to the north wall, 16 m to the east one on the right, 6 m behind, 4 m to the left."""
+    """Ahead 6 m to the north wall, 16 m to the east one on the right, 6 m behind, 4 m to the
+    left.
+    """
     scan = await sensors(NORTH, {**RING, "DataFrame": "SensorLocalFrame"}).lidar()
     found = np.array(msgspec.msgpack.decode(bytes(scan.point_cloud))).reshape(-1, 3)
     np.testing.assert_allclose(found, [(6, 0, 0), (0, 16, 0), (-6, 0, 0), (0, -4, 0)], atol=1e-5)

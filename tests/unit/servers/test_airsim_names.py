@@ -24,7 +24,11 @@ def served(*, effect: bool = True) -> set[str]:
     for module in pkgutil.iter_modules(package.__path__):
         content = importlib.import_module(f"{package.__name__}.{module.name}")
         for _, cls in inspect.getmembers(content, inspect.isclass):
-            marked = [vars(f) for _, f in inspect.getmembers(cls, inspect.isfunction) if hasattr(f, "rpc_name")]
+            marked = [
+                vars(f)
+                for _, f in inspect.getmembers(cls, inspect.isfunction)
+                if hasattr(f, "rpc_name")
+            ]
             found |= {f["rpc_name"] for f in marked if f["rpc_effect"] is effect}
     return found
 
@@ -37,7 +41,9 @@ def listed(row: str) -> set[str]:
 
 def test_no_name_is_in_two_places() -> None:
     accepted = served(effect=False)
-    assert not served() & accepted and not served() & MISSING.keys() and not accepted & MISSING.keys()
+    assert (
+        not served() & accepted and not served() & MISSING.keys() and not accepted & MISSING.keys()
+    )
 
 
 def test_the_guide_lists_every_name() -> None:

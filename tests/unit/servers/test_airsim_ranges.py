@@ -1,4 +1,7 @@
-"""Ranges of the numbers of AirSim's arguments: every one has one, and an error says method, place, range and value."""
+"""Ranges of the numbers of AirSim's arguments.
+
+Every one has one, and an error says method, place, range and value.
+"""
 
 from __future__ import annotations
 
@@ -105,14 +108,21 @@ def test_every_range_is_of_one_kind_and_holds_a_number() -> None:
 def test_the_guide_has_the_table() -> None:
     table = [one for one in vars(physical_ranges).values() if isinstance(one, PhysicalRange)]
     assert [f"| {one.kind} | {one} |" for one in table] == [
-        row for row in GUIDE.read_text().splitlines() if re.fullmatch(r"\| [^|]+ \| from .* to [^|]* \|", row)
+        row
+        for row in GUIDE.read_text().splitlines()
+        if re.fullmatch(r"\| [^|]+ \| from .* to [^|]* \|", row)
     ]
 
 
 class Methods:
     @method("fly")
     def fly(
-        self, z: Metres, duration: Duration, yaw_mode: YawMode, rate: DegreesPerSecond = 0.0, frames: Frames = 0
+        self,
+        z: Metres,
+        duration: Duration,
+        yaw_mode: YawMode,
+        rate: DegreesPerSecond = 0.0,
+        frames: Frames = 0,
     ) -> str:
         return "flown"
 
@@ -158,27 +168,45 @@ def test_what_real_clients_send_is_taken() -> None:
     [
         ("fly", [math.nan, *FLY[1:]], "argument 1 (z) must be from -1e+06 to 1e+06 m, not nan"),
         ("fly", [-1.5e6, *FLY[1:]], "argument 1 (z) must be from -1e+06 to 1e+06 m, not -1.5e+06"),
-        ("fly", ["inf", *FLY[1:]], "argument 1 (z) is wrong: Expected `float` <= 1000000.0, not 'inf'"),
-        ("fly", [0, math.inf, *FLY[2:]], "argument 2 (duration) must be from -3.40282e+38 to 3.40282e+38 s, not inf"),
+        (
+            "fly",
+            ["inf", *FLY[1:]],
+            "argument 1 (z) is wrong: Expected `float` <= 1000000.0, not 'inf'",
+        ),
+        (
+            "fly",
+            [0, math.inf, *FLY[2:]],
+            "argument 2 (duration) must be from -3.40282e+38 to 3.40282e+38 s, not inf",
+        ),
         (
             "fly",
             [0, 1, {"yaw_or_rate": 1e9}],
-            "argument 3 (yaw_mode.yaw_or_rate) must be from -1e+06 to 1e+06 deg or deg/s, not 1e+09",
+            "argument 3 (yaw_mode.yaw_or_rate) must be from -1e+06 to 1e+06 deg or "
+            "deg/s, not 1e+09",
         ),
         ("fly", [*FLY[:3], -1e4], "argument 4 (rate) must be from -6000 to 6000 deg/s, not -10000"),
         ("fly", [*FLY[:4], -1], "argument 5 (frames) must be from 0 to 1e+08, not -1"),
         (
             "place",
             [pose(math.inf), PLACE[1]],
-            "argument 1 (pose) is wrong: position.x_val must be from -1e+06 to 1e+06 m, or NaN for unchanged",
+            "argument 1 (pose) is wrong: position.x_val must be from -1e+06 to 1e+06 m, "
+            "or NaN for unchanged",
         ),
         (
             "place",
             [PLACE[0], {"angular_velocity": vector(0.0, 1000.0)}],
             "argument 2 (state.angular_velocity.y_val) must be from -100 to 100 rad/s, not 1000",
         ),
-        ("place", [PLACE[0], {"linear_acceleration": vector(math.nan)}], "(state.linear_acceleration.x_val) must be"),
-        ("see", [vector(0.0, 300.0), *SEE[1:]], "argument 1 (wind.y_val) must be from -200 to 200 m/s, not 300"),
+        (
+            "place",
+            [PLACE[0], {"linear_acceleration": vector(math.nan)}],
+            "(state.linear_acceleration.x_val) must be",
+        ),
+        (
+            "see",
+            [vector(0.0, 300.0), *SEE[1:]],
+            "argument 1 (wind.y_val) must be from -200 to 200 m/s, not 300",
+        ),
         (
             "see",
             [SEE[0], [pose(), pose(0.0, 2e6)], *SEE[2:]],
@@ -186,31 +214,59 @@ def test_what_real_clients_send_is_taken() -> None:
         ),
         ("see", [*SEE[:2], 0.5, SEE[3]], "argument 3 (fov) must be from 1 to 179 deg, not 0.5"),
         ("see", [*SEE[:3], {"yaw": 1.5}], "argument 4 (sticks.yaw) must be from -1 to 1, not 1.5"),
-        ("see", [*SEE[:3], {"yaw": "a" * 99}], f"(sticks.yaw) is wrong: Expected `float`, got `str`, not '{'a' * 40}'"),
-        ("see", [*SEE[:3], {"yaw": [[]]}], "argument 4 (sticks.yaw) is wrong: Expected `float`, got `array`"),
+        (
+            "see",
+            [*SEE[:3], {"yaw": "a" * 99}],
+            f"(sticks.yaw) is wrong: Expected `float`, got `str`, not '{'a' * 40}'",
+        ),
+        (
+            "see",
+            [*SEE[:3], {"yaw": [[]]}],
+            "argument 4 (sticks.yaw) is wrong: Expected `float`, got `array`",
+        ),
     ],
 )
-def test_an_error_says_method_place_range_and_value(name: str, arguments: list[Any], text: str) -> None:
+def test_an_error_says_method_place_range_and_value(
+    name: str, arguments: list[Any], text: str
+) -> None:
     with pytest.raises(RpcError) as raised:
         call(name, arguments)
     assert text in str(raised.value) and f"function '{name}'" in str(raised.value)
 
 
 def turned(part: float) -> dict[str, Any]:
-    return {"position": vector(), "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": part, "z_val": 0.0}}
+    return {
+        "position": vector(),
+        "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": part, "z_val": 0.0},
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "place", "refused"),
     [
-        ("simSetCameraFov", ["0", ...], "fov_degrees", [0.0, 0.99, -90.0, 179.1, 180.0, *NO_NUMBERS]),
+        (
+            "simSetCameraFov",
+            ["0", ...],
+            "fov_degrees",
+            [0.0, 0.99, -90.0, 179.1, 180.0, *NO_NUMBERS],
+        ),
         ("simSetDistortionParam", ["0", "K1", ...], "value", [-1001.0, 1001.0, *NO_NUMBERS]),
         ("simCreateVoxelGrid", [vector(), ..., 1, 1, 0.5, "a.binvox"], "x", [0, -1, 1 << 40]),
         ("simCreateVoxelGrid", [vector(), 1, ..., 1, 0.5, "a.binvox"], "y", [0, -1, 1 << 40]),
         ("simCreateVoxelGrid", [vector(), 1, 1, ..., 0.5, "a.binvox"], "z", [0, -1, 1 << 40]),
-        ("simCreateVoxelGrid", [vector(), 1, 1, 1, ..., "a.binvox"], "res", [0.0, -0.5, *NO_NUMBERS]),
+        (
+            "simCreateVoxelGrid",
+            [vector(), 1, 1, 1, ..., "a.binvox"],
+            "res",
+            [0.0, -0.5, *NO_NUMBERS],
+        ),
         ("simSetTimeOfDay", [True, "", False, ..., 60.0], "celestial_clock_speed", NO_NUMBERS),
-        ("simSetTimeOfDay", [True, "", False, 1.0, ...], "update_interval_secs", [-1.0, *NO_NUMBERS]),
+        (
+            "simSetTimeOfDay",
+            [True, "", False, 1.0, ...],
+            "update_interval_secs",
+            [-1.0, *NO_NUMBERS],
+        ),
         ("simSetWeatherParameter", [0, ...], "val", NO_NUMBERS),
     ],
 )
@@ -219,15 +275,22 @@ def test_methods_refuse_numbers_without_a_meaning(
 ) -> None:
     """Their own objects are missing: a number that gets past the ranges ends in another error."""
     for number in refused:
-        with pytest.raises(RpcError, match=rf"\({place}\) must be from .* not {re.escape(f'{number:g}')}"):
+        with pytest.raises(
+            RpcError, match=rf"\({place}\) must be from .* not {re.escape(f'{number:g}')}"
+        ):
             SERVED.call(Caller(), name, [number if one is ... else one for one in arguments])
 
 
 @pytest.mark.parametrize("absurd", [math.inf, -math.inf, 2e9, -2e9])
 def test_poses_of_absurd_numbers_are_refused(absurd: float) -> None:
     for given in (pose(absurd), pose(0.0, absurd), pose(0.0, 0.0, absurd), turned(absurd)):
-        for name, arguments in (("simSetVehiclePose", [given, True]), ("simSetCameraPose", ["0", given])):
-            with pytest.raises(RpcError, match=r"\(pose\) is wrong: .*_val must be from -1e\+06 to 1e\+06"):
+        for name, arguments in (
+            ("simSetVehiclePose", [given, True]),
+            ("simSetCameraPose", ["0", given]),
+        ):
+            with pytest.raises(
+                RpcError, match=r"\(pose\) is wrong: .*_val must be from -1e\+06 to 1e\+06"
+            ):
                 SERVED.call(Caller(), name, arguments)
 
 

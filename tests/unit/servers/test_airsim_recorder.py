@@ -62,7 +62,10 @@ def test_the_defaults_are_airsims() -> None:
 
 
 def test_cameras_are_read_with_the_old_names_too() -> None:
-    entries = [{"CameraName": "1", "ImageType": 3, "VehicleName": "D"}, {"CameraID": 2, "PixelsAsFloat": True}]
+    entries = [
+        {"CameraName": "1", "ImageType": 3, "VehicleName": "D"},
+        {"CameraID": 2, "PixelsAsFloat": True},
+    ]
     requests = RecordingOptions.of({"Cameras": entries, "RecordInterval": 1}).requests
     assert requests is not None
     assert [(v, r.camera_name, r.image_type, r.pixels_as_float) for v, r in requests] == [
@@ -105,7 +108,9 @@ def test_pictures_are_files_that_others_read(tmp_path: Path) -> None:
     assert read is not None and np.array_equal(read, DEPTH)
 
 
-def recorder(section: dict[str, Any], *, names: tuple[str, ...] = ("Drone",), flying: bool = False) -> Recorder:
+def recorder(
+    section: dict[str, Any], *, names: tuple[str, ...] = ("Drone",), flying: bool = False
+) -> Recorder:
     """Return a recorder of vehicles, whose clock makes a second at each look."""
     nothing: Any = None
     config = SimulatedConfig.model_validate(
@@ -117,18 +122,36 @@ def recorder(section: dict[str, Any], *, names: tuple[str, ...] = ("Drone",), fl
         for batch in Simulation(config).advance(24):
             handler.update(batch, batch.states())
     served = [
-        ServedVehicle(name, name.lower(), name.lower(), "computervision", Transform.identity(), np.zeros(3), {}, {})
+        ServedVehicle(
+            name,
+            name.lower(),
+            name.lower(),
+            "computervision",
+            Transform.identity(),
+            np.zeros(3),
+            {},
+            {},
+        )
         for name in names
     ]
-    world = World({"sim": Transform.identity()}, [Actor(s, ActorKind.VEHICLE, "sim", s) for s in handler.subjects])
+    world = World(
+        {"sim": Transform.identity()},
+        [Actor(s, ActorKind.VEHICLE, "sim", s) for s in handler.subjects],
+    )
     level = np.tile((0.0, 0.0, 0.0, 1.0), (len(names), 1))
     known = np.ones(len(names), np.bool_)
-    world.ingest(SourceFrame("sim", 0, None, now_ns(), handler.subjects, np.zeros((len(names), 3)), level, known))
+    world.ingest(
+        SourceFrame(
+            "sim", 0, None, now_ns(), handler.subjects, np.zeros((len(names), 3)), level, known
+        )
+    )
     bus = VehicleCommandBus()
     vehicles = ServedVehicles(served, bus, world, WallClock.of_run())
     images = ImageMethods(vehicles, ServedCameras({}), nothing, lambda: FRAME_S)
     seconds = itertools.count()
-    recording = RecordingMethods(vehicles, images, RecordingOptions.of(section), lambda: next(seconds) * NS_PER_S)
+    recording = RecordingMethods(
+        vehicles, images, RecordingOptions.of(section), lambda: next(seconds) * NS_PER_S
+    )
     return Recorder(recording, bus.serving("sim", handler.subjects, handler))
 
 
@@ -219,10 +242,14 @@ async def test_recordings_of_one_second_have_folders_of_their_own(tmp_path: Path
     assert all(rows(folder)[0][0] == "VehicleName" for folder in folders)
 
 
-async def test_a_recording_that_cannot_begin_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_recording_that_cannot_begin_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("")
     recording, _ = recorder({"Folder": str(tmp_path / "file"), "Enabled": True})
-    with pytest.raises(ValueError, match=r"cannot record: .*file.*Change airsim\.folder .* Recording\.Folder"):
+    with pytest.raises(
+        ValueError, match=r"cannot record: .*file.*Change airsim\.folder .* Recording\.Folder"
+    ):
         await recording.start()
     assert not recording.is_recording()
     await recording.start_as_configured()
@@ -233,7 +260,9 @@ async def test_a_recording_that_cannot_begin_is_refused(tmp_path: Path, caplog: 
 async def test_a_recording_that_cannot_be_written_ends_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recording, flying = recorder({"Folder": str(tmp_path), "Cameras": [], "Enabled": True}, flying=True)
+    recording, flying = recorder(
+        {"Folder": str(tmp_path), "Cameras": [], "Enabled": True}, flying=True
+    )
     with flying:
         await recording.start_as_configured()
         assert recording.is_recording()

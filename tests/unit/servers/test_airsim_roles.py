@@ -1,4 +1,7 @@
-"""Roles of AirSim's programs: with ``view`` they read, and every method that changes anything is refused in words."""
+"""Roles of AirSim's programs.
+
+With ``view`` they read, and every method that changes anything is refused in words.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,14 @@ from vil_bridge.servers.airsim.methods import MethodTable, method
 from vil_bridge.servers.airsim.needed_roles import READINGS, needed_role
 from vil_bridge.servers.msgpack_rpc import RpcError
 
-CHANGES = ("armDisarm", "simSetVehiclePose", "simPause", "simEnableWeather", "startRecording", "simCreateVoxelGrid")
+CHANGES = (
+    "armDisarm",
+    "simSetVehiclePose",
+    "simPause",
+    "simEnableWeather",
+    "startRecording",
+    "simCreateVoxelGrid",
+)
 
 
 class Methods:
@@ -38,7 +48,10 @@ def methods(role: Role) -> MethodTable:
 def test_a_reader_reads_and_changes_nothing() -> None:
     table = methods(Role.VIEW)
     assert table.call(Caller(), "simGetVehiclePose", ()) == "seen"
-    with pytest.raises(RpcError, match=r"'armDisarm' .* programs may only read here. Set `airsim: \{role: control\}`"):
+    with pytest.raises(
+        RpcError,
+        match=r"'armDisarm' .* programs may only read here. Set `airsim: \{role: control\}`",
+    ):
         table.call(Caller(), "armDisarm", ())
     assert methods(Role.CONTROL).call(Caller(), "armDisarm", ()) == "armed"
 
@@ -47,7 +60,11 @@ def test_the_table_names_served_methods_and_what_is_not_listed_needs_control() -
     assert served() >= READINGS
     for name in (*CHANGES, "a method of tomorrow"):
         assert needed_role(name) is Role.CONTROL
-    assert not {name for name in READINGS if name.startswith(("simSet", "set", "move", "simPlot", "start", "stop"))}
+    assert not {
+        name
+        for name in READINGS
+        if name.startswith(("simSet", "set", "move", "simPlot", "start", "stop"))
+    }
 
 
 def bridge(**sections: Any) -> BridgeConfig:
@@ -61,13 +78,17 @@ def test_a_bridge_with_tokens_serves_where_it_says_who_may(role: str) -> None:
 
 
 def test_a_bridge_with_tokens_and_no_role_does_not_start() -> None:
-    with pytest.raises(ValidationError, match=r"airsim.role[\s\S]*AirSim's protocol knows none.*`role: view`"):
+    with pytest.raises(
+        ValidationError, match=r"airsim.role[\s\S]*AirSim's protocol knows none.*`role: view`"
+    ):
         bridge(http={"token_file": "t"}, airsim={})
     assert bridge(airsim={}).airsim is not None and bridge(http={"token_file": "t"}).airsim is None
 
 
 def test_an_address_of_the_network_needs_insecure_whatever_the_tokens_are() -> None:
     for sections in ({}, {"http": {"token_file": "t"}}):
-        with pytest.raises(ValidationError, match="can be reached from the network and nothing guards it yet"):
+        with pytest.raises(
+            ValidationError, match="can be reached from the network and nothing guards it yet"
+        ):
             bridge(**sections, airsim={"bind": "0.0.0.0", "role": "view"})
     assert bridge(airsim={"bind": "0.0.0.0", "insecure": True}).airsim is not None

@@ -1,4 +1,7 @@
-"""The scene behind AirSim's RPC when several programs edit it at the same time; drawn by a real process."""
+"""The scene behind AirSim's RPC when several programs edit it at the same time.
+
+Drawn by a real process.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +49,22 @@ async def scene() -> AsyncIterator[ServedScene]:
     await queries.close()
 
 
-async def test_programs_that_spawn_one_name_at_once_get_names_of_their_own(scene: ServedScene) -> None:
-    spawned = await asyncio.gather(*(scene.spawn("box", CUBE, Transform.identity(), ONE) for _ in range(4)))
+async def test_programs_that_spawn_one_name_at_once_get_names_of_their_own(
+    scene: ServedScene,
+) -> None:
+    spawned = await asyncio.gather(
+        *(scene.spawn("box", CUBE, Transform.identity(), ONE) for _ in range(4))
+    )
     assert sorted(spawned) == ["box", "box1", "box2", "box3"]
     assert await asyncio.gather(*map(scene.destroy, spawned)) == [True] * 4
 
 
-async def test_a_list_that_was_asked_for_during_an_edit_is_not_the_next_ones(scene: ServedScene) -> None:
-    _, before = await asyncio.gather(scene.spawn("cube", CUBE, Transform.identity(), ONE), scene.names())
+async def test_a_list_that_was_asked_for_during_an_edit_is_not_the_next_ones(
+    scene: ServedScene,
+) -> None:
+    _, before = await asyncio.gather(
+        scene.spawn("cube", CUBE, Transform.identity(), ONE), scene.names()
+    )
     assert set(await scene.names()) == {*before, "cube"}
     _, before = await asyncio.gather(scene.destroy("cube"), scene.names())
     assert "cube" not in await scene.names()
@@ -63,10 +74,16 @@ async def test_the_mesh_of_an_object_that_moves_is_where_it_is_now(tmp_path: Pat
     """It goes east by a millimetre a second from the start of the clock on, up to 100 m."""
     needs_gl()
     path = "{poses: [{t_s: 0, p_m: [0, 0, 0]}, {t_s: 100000, p_m: [100, 0, 0]}]}"
-    described = f"scene: moving\nobjects:\n  - {{name: cart, box: {{size_m: [1, 1, 1]}}, path: {path}}}\n"
+    described = (
+        f"scene: moving\nobjects:\n  - {{name: cart, box: {{size_m: [1, 1, 1]}}, path: {path}}}\n"
+    )
     (tmp_path / "scene.yaml").write_text(described)
-    queries = EmbeddedSceneQueries("test", EmbeddedQueriesConfig(scene=str(tmp_path / "scene.yaml")))
-    vehicles = ServedVehicles([], VehicleCommandBus(), World({"sim": Transform.identity()}, []), WallClock.of_run())
+    queries = EmbeddedSceneQueries(
+        "test", EmbeddedQueriesConfig(scene=str(tmp_path / "scene.yaml"))
+    )
+    vehicles = ServedVehicles(
+        [], VehicleCommandBus(), World({"sim": Transform.identity()}, []), WallClock.of_run()
+    )
     scene, origin = ServedScene(queries, {}), GeoOrigin(47.6, -122.1, 122.0)
     begun_ns = now_ns()
     states = StateMethods(vehicles, "{}", origin, ())
@@ -86,5 +103,8 @@ async def test_the_mesh_of_an_object_that_moves_is_where_it_is_now(tmp_path: Pat
 async def test_the_id_of_an_object_goes_with_it(scene: ServedScene) -> None:
     initial = scene.ids.of("box")
     await scene.spawn("box", CUBE, Transform.identity(), ONE)
-    assert await scene.ids.set(await scene.names(), "box", 9, is_expression=False) and scene.ids.of("box") == 9
+    assert (
+        await scene.ids.set(await scene.names(), "box", 9, is_expression=False)
+        and scene.ids.of("box") == 9
+    )
     assert await scene.destroy("box") and scene.ids.of("box") == initial

@@ -24,17 +24,34 @@ def test_an_empty_file_has_the_defaults_of_airsim() -> None:
     assert (settings.mode, settings.clock_speed, settings.port) == ("Multirotor", 1.0, 41451)
     assert settings.origin_deg_m == (47.641468, -122.140165, 122.0)
     assert (vehicle.name, vehicle.kind, vehicle.start) == ("SimpleFlight", "simpleflight", None)
-    assert list(vehicle.cameras) == ["front_center", "front_right", "front_left", "bottom_center", "back_center"]
+    assert list(vehicle.cameras) == [
+        "front_center",
+        "front_right",
+        "front_left",
+        "bottom_center",
+        "back_center",
+    ]
     assert vehicle.cameras["front_center"].capture(0) == CaptureSettings(256, 144, 90.0)
-    assert sorted(s.kind for s in vehicle.sensors.values()) == ["barometer", "gps", "imu", "magnetometer"]
+    assert sorted(s.kind for s in vehicle.sensors.values()) == [
+        "barometer",
+        "gps",
+        "imu",
+        "magnetometer",
+    ]
     assert settings.ignored == ()
 
 
 @pytest.mark.parametrize(
     ("mode", "name", "kinds"),
-    [("Car", "PhysXCar", ["gps"]), ("ComputerVision", "ComputerVision", []), ("", "SimpleFlight", None)],
+    [
+        ("Car", "PhysXCar", ["gps"]),
+        ("ComputerVision", "ComputerVision", []),
+        ("", "SimpleFlight", None),
+    ],
 )
-def test_a_mode_has_its_default_vehicle_and_sensors(mode: str, name: str, kinds: list[str] | None) -> None:
+def test_a_mode_has_its_default_vehicle_and_sensors(
+    mode: str, name: str, kinds: list[str] | None
+) -> None:
     (vehicle,) = read(SimMode=mode).vehicles
     assert vehicle.name == name
     assert kinds is None or [s.kind for s in vehicle.sensors.values()] == kinds
@@ -51,7 +68,8 @@ def test_vehicles_are_in_alphabetical_order_and_start_in_ned() -> None:
     assert (first.name, first.start, second.name) == ("Drone1", None, "Drone2")
     assert second.start is not None
     assert second.start.p_m.tolist() == [2.0, 1.0, 3.0]
-    assert np.allclose(q_rotate(second.start.q_xyzw, np.array([1.0, 0.0, 0.0])), [1.0, 0.0, 0.0])  # east
+    # East.
+    assert np.allclose(q_rotate(second.start.q_xyzw, np.array([1.0, 0.0, 0.0])), [1.0, 0.0, 0.0])
 
 
 def test_a_camera_looks_up_with_a_positive_pitch_and_right_with_a_positive_yaw() -> None:
@@ -59,20 +77,35 @@ def test_a_camera_looks_up_with_a_positive_pitch_and_right_with_a_positive_yaw()
     (vehicle,) = read(Vehicles={"D": {"VehicleType": "SimpleFlight", "Cameras": cameras}}).vehicles
     ahead = np.array([1.0, 0.0, 0.0])
     up, right, rolled = (vehicle.cameras[n].T_body_camera for n in ("up", "right", "0"))
-    assert np.allclose(up.rotation() @ ahead, [math.cos(math.pi / 6), 0.0, 0.5]) and up.p_m.tolist() == [0, 0, 1]
-    assert np.allclose(right.rotation() @ ahead, [0.0, -1.0, 0.0]) and right.p_m.tolist() == [0, -0.5, 0]
-    assert np.allclose(rolled.rotation() @ np.array([0.0, 1.0, 0.0]), [0.0, 0.0, 1.0])  # left side up
+    assert np.allclose(
+        up.rotation() @ ahead, [math.cos(math.pi / 6), 0.0, 0.5]
+    ) and up.p_m.tolist() == [0, 0, 1]
+    assert np.allclose(right.rotation() @ ahead, [0.0, -1.0, 0.0]) and right.p_m.tolist() == [
+        0,
+        -0.5,
+        0,
+    ]
+    # Left side up.
+    assert np.allclose(rolled.rotation() @ np.array([0.0, 1.0, 0.0]), [0.0, 0.0, 1.0])
     assert len(vehicle.cameras) == 8  # the five default cameras stay
 
 
 def test_a_capture_replaces_its_type_wholly() -> None:
-    defaults = {"CaptureSettings": [{"ImageType": 0, "Width": 640, "Height": 480, "FOV_Degrees": 60}]}
+    defaults = {
+        "CaptureSettings": [{"ImageType": 0, "Width": 640, "Height": 480, "FOV_Degrees": 60}]
+    }
     own = {"CaptureSettings": [{"ImageType": 0, "Width": 320}, {"ImageType": 2, "Height": 20}]}
-    settings = read(CameraDefaults=defaults, Vehicles={"D": {"VehicleType": "SimpleFlight", "Cameras": {"c": own}}})
+    settings = read(
+        CameraDefaults=defaults,
+        Vehicles={"D": {"VehicleType": "SimpleFlight", "Cameras": {"c": own}}},
+    )
     cameras = settings.vehicles[0].cameras
     assert cameras["front_center"].capture(0) == CaptureSettings(640, 480, 60.0)
     assert cameras["c"].capture(0) == CaptureSettings(320, 144, 90.0)
-    assert cameras["c"].capture(2) == CaptureSettings(256, 20, 90.0) and cameras["c"].capture(1) == CaptureSettings()
+    assert (
+        cameras["c"].capture(2) == CaptureSettings(256, 20, 90.0)
+        and cameras["c"].capture(1) == CaptureSettings()
+    )
 
 
 def test_a_sensor_entry_is_off_unless_it_is_enabled() -> None:
@@ -88,13 +121,18 @@ def test_a_sensor_entry_is_off_unless_it_is_enabled() -> None:
     assert sorted(found) == ["Distance", "Imu", "barometer", "gps", "magnetometer"]
     assert found["Distance"].values["MaxDistance"] == 10
     assert settings.ignored == (
-        "Vehicles.D.Sensors.Echo.SensorType: 7, Echo of Cosys-AirSim, is a sensor that is missing here",
+        "Vehicles.D.Sensors.Echo.SensorType: 7, Echo of Cosys-AirSim, is a sensor that "
+        "is missing here",
         "Vehicles.D.Sensors.Strange.SensorType: 99 is a sensor that is missing here",
     )
 
 
 def test_what_is_ignored_is_listed_with_its_place() -> None:
-    settings = read(PhysiceEngineName="x", ViewMode="Fpv", Vehicles={"D": {"VehicleType": "SimpleFlight", "Kolor": 1}})
+    settings = read(
+        PhysiceEngineName="x",
+        ViewMode="Fpv",
+        Vehicles={"D": {"VehicleType": "SimpleFlight", "Kolor": 1}},
+    )
     assert settings.ignored == (
         "PhysiceEngineName: AirSim does not know it either",
         "ViewMode: has no meaning here",
@@ -121,10 +159,17 @@ def test_keys_without_an_effect_are_listed_in_every_section() -> None:
         LocalHostIp="0.0.0.0",
         Wind={"X": 1, "Gusts": 3},
         OriginGeopoint={"Latitude": 40, "Height": 3},
-        Recording={"RecordOnMove": False, "Interval": 1, "Cameras": [{"CameraName": "0", "Pixels": 1}]},
+        Recording={
+            "RecordOnMove": False,
+            "Interval": 1,
+            "Cameras": [{"CameraName": "0", "Pixels": 1}],
+        },
         CameraDefaults={"CaptureSettings": [{"MotionBlurAmount": 1}], "NoiseSettings": []},
         ExternalCameras={"tower": {"Gimbal": {}}},
-        Vehicles={"A": drone, "B": {"VehicleType": "SimpleFlight", "DefaultVehicleState": "Armed", "Pitch": 0}},
+        Vehicles={
+            "A": drone,
+            "B": {"VehicleType": "SimpleFlight", "DefaultVehicleState": "Armed", "Pitch": 0},
+        },
     )
     unknown, unused = "AirSim does not know it either", "has no meaning here"
     assert sorted(settings.ignored) == sorted(
@@ -155,20 +200,36 @@ def test_keys_without_an_effect_are_listed_in_every_section() -> None:
 
 def test_every_key_that_sets_noise_has_an_effect() -> None:
     noise = {
-        "PressureFactorSigma": 0.1, "PressureFactorTau": 1, "UncorrelatedNoiseSigma": 1, "UpdateFrequency": 10,
+        "PressureFactorSigma": 0.1, "PressureFactorTau": 1, "UncorrelatedNoiseSigma": 1,
+        "UpdateFrequency": 10,
         "UpdateLatency": 0.1, "StartupDelay": 0.1,
     }  # fmt: skip
-    imu = ("AngularRandomWalk", "GyroBiasStability", "GyroBiasStabilityTau", "VelocityRandomWalk", "AccelBiasStability")
+    imu = (
+        "AngularRandomWalk",
+        "GyroBiasStability",
+        "GyroBiasStabilityTau",
+        "VelocityRandomWalk",
+        "AccelBiasStability",
+    )
     sensors = {
         "Barometer": {"SensorType": 1, **noise},
         "Imu": {"SensorType": 2, **dict.fromkeys(imu, 1), "AccelBiasStabilityTau": 1},
-        "Magnetometer": {"SensorType": 4, "NoiseSigma": 1, "NoiseBias": 1, "ScaleFactor": 1, "UpdateFrequency": 1},
+        "Magnetometer": {
+            "SensorType": 4,
+            "NoiseSigma": 1,
+            "NoiseBias": 1,
+            "ScaleFactor": 1,
+            "UpdateFrequency": 1,
+        },
     }
     assert read(Vehicles={"D": {"VehicleType": "SimpleFlight", "Sensors": sensors}}).ignored == ()
 
 
 def test_calls_without_a_vehicle_go_to_the_one_of_the_first_person_view() -> None:
-    plain, shown = {"VehicleType": "SimpleFlight"}, {"VehicleType": "SimpleFlight", "IsFpvVehicle": True}
+    plain, shown = (
+        {"VehicleType": "SimpleFlight"},
+        {"VehicleType": "SimpleFlight", "IsFpvVehicle": True},
+    )
     assert read().default == "SimpleFlight"
     assert read(Vehicles={"B": plain, "A": plain}).default == "A"
     settings = read(Vehicles={"A": plain, "B": shown, "C": shown, "D": plain})
@@ -176,8 +237,12 @@ def test_calls_without_a_vehicle_go_to_the_one_of_the_first_person_view() -> Non
     assert settings.ignored == ()
 
 
-@pytest.mark.parametrize(("mode", "height_m"), [("Multirotor", 0.0), ("Car", 1.0), ("ComputerVision", 1.0)])
-def test_a_sensor_without_a_place_is_above_what_is_not_a_multirotor(mode: str, height_m: float) -> None:
+@pytest.mark.parametrize(
+    ("mode", "height_m"), [("Multirotor", 0.0), ("Car", 1.0), ("ComputerVision", 1.0)]
+)
+def test_a_sensor_without_a_place_is_above_what_is_not_a_multirotor(
+    mode: str, height_m: float
+) -> None:
     sensors = {
         "b": {"SensorType": 5, "Enabled": True, "X": 2},
         "a": {"SensorType": 6, "Enabled": True},
@@ -185,18 +250,25 @@ def test_a_sensor_without_a_place_is_above_what_is_not_a_multirotor(mode: str, h
     }
     (vehicle,) = read(SimMode=mode, Vehicles={"V": {"Sensors": sensors}}).vehicles
     mounts = {
-        name: s.T_body_sensor.p_m.tolist() for name, s in vehicle.sensors.items() if s.kind in ("distance", "lidar")
+        name: s.T_body_sensor.p_m.tolist()
+        for name, s in vehicle.sensors.items()
+        if s.kind in ("distance", "lidar")
     }
     assert mounts == {"a": [0, 0, height_m], "b": [2, 0, height_m], "c": [0, 0, 3]}
-    assert list(mounts) == ["a", "b", "c"]  # AirSim's order: the first of a kind is the one without a name
+    # AirSim's order: the first of a kind is the one without a name.
+    assert list(mounts) == ["a", "b", "c"]
 
 
 def test_sensors_that_are_the_same_in_the_simulation_are_refused() -> None:
     entry = {"SensorType": 2, "Enabled": True}
     off = {"SensorType": 2, "Enabled": False}
-    with pytest.raises(ConfigError, match=r"Vehicles\.D\.Sensors\.a_b: is the same as 'a b' here.*Rename one"):
+    with pytest.raises(
+        ConfigError, match=r"Vehicles\.D\.Sensors\.a_b: is the same as 'a b' here.*Rename one"
+    ):
         read(Vehicles={"D": {"Sensors": {"a b": entry, "a_b": entry}}})
-    assert "a b" in read(Vehicles={"D": {"Sensors": {"a b": entry, "a_b": off}}}).vehicles[0].sensors
+    assert (
+        "a b" in read(Vehicles={"D": {"Sensors": {"a b": entry, "a_b": off}}}).vehicles[0].sensors
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,7 +276,10 @@ def test_sensors_that_are_the_same_in_the_simulation_are_refused() -> None:
     [
         ("{", "line 1, column 2: not JSON"),
         ("[]", "must be a JSON object, not list"),
-        ('{"SimMode": "Boat"}', "SimMode: 'Boat' is unknown. Write Multirotor, Car, ComputerVision"),
+        (
+            '{"SimMode": "Boat"}',
+            "SimMode: 'Boat' is unknown. Write Multirotor, Car, ComputerVision",
+        ),
         ('{"SimMode": []}', "SimMode: [] is unknown"),
         ('{"SimMode": "multirotor"}', "SimMode: 'multirotor' has the wrong case. Write Multirotor"),
         (
@@ -215,13 +290,23 @@ def test_sensors_that_are_the_same_in_the_simulation_are_refused() -> None:
         ('{"ClockSpeed": NaN}', "ClockSpeed: must be a number"),
         ('{"ClockSpeed": true}', "ClockSpeed: must be a number"),
         ('{"Vehicles": []}', "Vehicles: must be an object"),
-        ('{"Vehicles": {"D": {"VehicleType": "PhysXCar"}}}', "Vehicles.D.VehicleType: 'physxcar' does not fit"),
+        (
+            '{"Vehicles": {"D": {"VehicleType": "PhysXCar"}}}',
+            "Vehicles.D.VehicleType: 'physxcar' does not fit",
+        ),
         ('{"Vehicles": {"D": {"X": 1e9}}}', "Vehicles.D.X: must be a number"),
-        ('{"CameraDefaults": {"CaptureSettings": [{"Width": 1e9}]}}', "CaptureSettings[0].Width: must be a number"),
-        ('{"CameraDefaults": {"CaptureSettings": [3]}}', "CaptureSettings: must be a list of objects"),
+        (
+            '{"CameraDefaults": {"CaptureSettings": [{"Width": 1e9}]}}',
+            "CaptureSettings[0].Width: must be a number",
+        ),
+        (
+            '{"CameraDefaults": {"CaptureSettings": [3]}}',
+            "CaptureSettings: must be a list of objects",
+        ),
         (
             '{"Vehicles": {"D": {"Sensors": {"L": {"SensorType": 6, "DataFrame": "World"}}}}}',
-            "Vehicles.D.Sensors.L.DataFrame: must be VehicleInertialFrame or SensorLocalFrame, not 'World'",
+            "Vehicles.D.Sensors.L.DataFrame: must be VehicleInertialFrame or "
+            "SensorLocalFrame, not 'World'",
         ),
     ],
 )
@@ -245,9 +330,12 @@ def test_a_vehicle_that_does_not_fit_the_mode_is_left_out_with_a_line() -> None:
     assert settings.default == "Drone1"
     known = "simpleflight, px4multirotor, arducopter, arducoptersolo"
     assert settings.ignored == (
-        "Vehicles.Car1.VehicleType: 'physxcar' does not fit SimMode Multirotor; the vehicle is left out",
-        f"Vehicles.Drone2.VehicleType: 'simpleflihgt' is unknown. Write one of {known}; the vehicle is left out",
-        "Vehicles.Husky.VehicleType: 'cphusky' is a vehicle of Cosys-AirSim; the vehicle is left out",
+        "Vehicles.Car1.VehicleType: 'physxcar' does not fit SimMode Multirotor; the "
+        "vehicle is left out",
+        f"Vehicles.Drone2.VehicleType: 'simpleflihgt' is unknown. Write one of {known}; "
+        "the vehicle is left out",
+        "Vehicles.Husky.VehicleType: 'cphusky' is a vehicle of Cosys-AirSim; the vehicle "
+        "is left out",
         "Vehicles.Spare.AutoCreate: false; the vehicle is left out",
     )
     (car,) = read(SimMode="Car", Vehicles=vehicles).vehicles[:1]
@@ -274,7 +362,14 @@ def test_keys_of_other_programs_and_versions_and_of_the_wrong_case_are_called_so
         SegCaptureSettings={},
         Annotation=[],
         CameraDefaults={"CaptureSettings": [capture]},
-        Vehicles={"D": {"VehicleType": "SimpleFlight", "Lockstep": True, "Lights": {}, "Sensors": {"L": lidar}}},
+        Vehicles={
+            "D": {
+                "VehicleType": "SimpleFlight",
+                "Lockstep": True,
+                "Lights": {},
+                "Sensors": {"L": lidar},
+            }
+        },
     )
     cosys = "is a key of Cosys-AirSim and has no meaning here"
     wrong = "has the wrong case, and AirSim ignores it too."
@@ -283,7 +378,8 @@ def test_keys_of_other_programs_and_versions_and_of_the_wrong_case_are_called_so
         "SettingsVersion: 1.0 is older than 1.2, which is read here",
         f"simmode: {wrong} Write SimMode",
         f"UsageScenario: {older} Write SimMode",
-        f"SegCaptureSettings: {older} Write CameraDefaults.CaptureSettings, with an entry for each ImageType",
+        f"SegCaptureSettings: {older} Write CameraDefaults.CaptureSettings, with an entry "
+        "for each ImageType",
         f"Annotation: {cosys}",
         f"Vehicles.D.Lockstep: {wrong} Write LockStep",
         f"Vehicles.D.Lights: {cosys}",

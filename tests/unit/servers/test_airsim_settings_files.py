@@ -1,4 +1,7 @@
-"""Files of settings as people have them: encodings, slips in JSON, autopilots; every error has its cure."""
+"""Files of settings as people have them: encodings, slips in JSON, autopilots.
+
+Every error has its cure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,13 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.servers.airsim.settings import load_settings
 from vil_bridge.tools.airsim_world import autopilot_lines
 
-_PX4 = {"VehicleType": "PX4Multirotor", "UseSerial": False, "UseTcp": True, "TcpPort": 4560, "LockStep": True}
+_PX4 = {
+    "VehicleType": "PX4Multirotor",
+    "UseSerial": False,
+    "UseTcp": True,
+    "TcpPort": 4560,
+    "LockStep": True,
+}
 
 
 @pytest.mark.parametrize(
@@ -25,9 +34,18 @@ _PX4 = {"VehicleType": "PX4Multirotor", "UseSerial": False, "UseTcp": True, "Tcp
         (b" \n", "is empty. Write {} for AirSim's defaults"),
         (b"null", "must be a JSON object, not NoneType. Write {}"),
         ('{"SimMode": "Car"}'.encode("utf-16"), "is UTF-16 or UTF-32, not UTF-8. Save it as UTF-8"),
-        ('{"SimMode": "Car"}'.encode("utf-16-le"), "is UTF-16 or UTF-32, not UTF-8. Save it as UTF-8"),
-        ('{"SimMode": "Car"}'.encode("utf-16-be"), "is UTF-16 or UTF-32, not UTF-8. Save it as UTF-8"),
-        (b'{\n "Vehicles": {"Caf\xe9": {}}}', "line 2, column 19: the byte 0xe9 is not UTF-8. Save the file as UTF-8"),
+        (
+            '{"SimMode": "Car"}'.encode("utf-16-le"),
+            "is UTF-16 or UTF-32, not UTF-8. Save it as UTF-8",
+        ),
+        (
+            '{"SimMode": "Car"}'.encode("utf-16-be"),
+            "is UTF-16 or UTF-32, not UTF-8. Save it as UTF-8",
+        ),
+        (
+            b'{\n "Vehicles": {"Caf\xe9": {}}}',
+            "line 2, column 19: the byte 0xe9 is not UTF-8. Save the file as UTF-8",
+        ),
         (b'{\n "ClockSpeed": 1,\n}', "line 3, column 1: not JSON"),
         (b'{\n "ClockSpeed": 1,\n}', "Remove the comma before the closing bracket"),
         (b'{"A": [1, 2, ]}', "Remove the comma before the closing bracket"),
@@ -43,7 +61,9 @@ _PX4 = {"VehicleType": "PX4Multirotor", "UseSerial": False, "UseTcp": True, "Tcp
         (b'{"A": ' + b"9" * 5000 + b"}", "Write a shorter number"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where_and_what_to_do(data: bytes, problem: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_says_where_and_what_to_do(
+    data: bytes, problem: str, tmp_path: Path
+) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(data)
     with pytest.raises(ConfigError) as raised:
@@ -69,12 +89,18 @@ def test_files_of_people_are_read_as_their_readme_says() -> None:
     folder = data_dir("wild") / "airsim"
     legacy = load_settings(folder / "legacy_1_0.json")
     older = (
-        "is a key of settings of version 1.0. Write CameraDefaults.CaptureSettings, with an entry for each ImageType"
+        "is a key of settings of version 1.0. Write CameraDefaults.CaptureSettings, with an "
+        "entry for each ImageType"
     )
     assert f"SceneCaptureSettings: {older}" in legacy.ignored
     (line,) = autopilot_lines(load_settings(folder / "px4_tcp.json"), "blocks")
-    assert line.startswith("Vehicles.PX4: px4 is not connected;") and "vil-bridge sitl px4 --count 1" in line
-    with pytest.raises(ConfigError, match=r"SimMode: 'multirotor' has the wrong case\. Write Multirotor"):
+    assert (
+        line.startswith("Vehicles.PX4: px4 is not connected;")
+        and "vil-bridge sitl px4 --count 1" in line
+    )
+    with pytest.raises(
+        ConfigError, match=r"SimMode: 'multirotor' has the wrong case\. Write Multirotor"
+    ):
         load_settings(folder / "simmode_lower.json")
 
 

@@ -15,7 +15,9 @@ NOON = "2026-06-01 12:30:36"
 
 
 def vehicles() -> ServedVehicles:
-    return ServedVehicles([], VehicleCommandBus(), World({"sim": Transform.identity()}, []), WallClock.of_run())
+    return ServedVehicles(
+        [], VehicleCommandBus(), World({"sim": Transform.identity()}, []), WallClock.of_run()
+    )
 
 
 def hour_after(served: ServedVehicles, seconds: float) -> float:
@@ -31,7 +33,9 @@ def hour_after(served: ServedVehicles, seconds: float) -> float:
 def test_the_hour_is_that_of_the_clock_without_summer_time(dst: bool, hour: float) -> None:
     served = vehicles()
     SkyMethods(served).set_time_of_day(True, NOON, dst, 0.0, 0.0)
-    assert hour_after(served, 0.0) == pytest.approx(hour) and hour_after(served, 1e4) == pytest.approx(hour)
+    assert hour_after(served, 0.0) == pytest.approx(hour) and hour_after(
+        served, 1e4
+    ) == pytest.approx(hour)
     assert served.snapshot().lighting is not None
 
 

@@ -40,6 +40,8 @@ def test_a_call_succeeds_if_it_is_right_and_for_this_vehicle(kind: str) -> None:
         (False, "function 'x' failed inside the server; see its log", None, "must succeed"),
     ],
 )
-def test_an_answer_is_judged(succeeds: bool, error: str | None, result: object, problem: str) -> None:
+def test_an_answer_is_judged(
+    succeeds: bool, error: str | None, result: object, problem: str
+) -> None:
     found = Call("x", (), OPEN, succeeds).problem(error, result)
     assert found.startswith(problem) and bool(found) == bool(problem)

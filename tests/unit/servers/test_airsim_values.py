@@ -1,4 +1,6 @@
-"""Axes, ids, palette, expressions and payloads of AirSim against hand-computed and golden values."""
+"""Axes, ids, palette, expressions and payloads of AirSim against hand-computed and golden
+values.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +64,16 @@ def test_attitudes_and_points_return_the_same() -> None:
 
 
 def test_a_quaternion_of_any_length_is_an_attitude() -> None:
-    assert np.allclose(attitude_of(Quaternionr(3.0, 0.0, 0.0, 3.0)), attitude_of(Quaternionr(0.5, 0.0, 0.0, 0.5)))
+    assert np.allclose(
+        attitude_of(Quaternionr(3.0, 0.0, 0.0, 3.0)), attitude_of(Quaternionr(0.5, 0.0, 0.0, 0.5))
+    )
 
 
 def test_nan_leaves_a_component_unchanged() -> None:
     before = Transform.of((1.0, 2.0, 3.0), q_from_euler_zyx(0.3, 0.0, 0.0))
-    T = transform_of(Pose(Vector3r(NAN, 5.0, NAN), Quaternionr(NAN, 0.0, 0.0, 1.0)), np.zeros(3), before)
+    T = transform_of(
+        Pose(Vector3r(NAN, 5.0, NAN), Quaternionr(NAN, 0.0, 0.0, 1.0)), np.zeros(3), before
+    )
     assert T.p_m.tolist() == [5.0, 2.0, 3.0] and np.array_equal(T.q_xyzw, before.q_xyzw)
     moved = pose_of(T, np.array([1.0, 1.0, 1.0])).position
     assert (moved.x_val, moved.y_val, moved.z_val) == (1.0, 4.0, -2.0)
@@ -75,7 +81,11 @@ def test_nan_leaves_a_component_unchanged() -> None:
 
 @pytest.mark.parametrize(
     ("given", "north_east_down"),
-    [((NAN, NAN, NAN), (5.0, 6.0, 7.0)), ((1.0, NAN, NAN), (1.0, 6.0, 7.0)), ((NAN, NAN, 3.0), (5.0, 6.0, 3.0))],
+    [
+        ((NAN, NAN, NAN), (5.0, 6.0, 7.0)),
+        ((1.0, NAN, NAN), (1.0, 6.0, 7.0)),
+        ((NAN, NAN, 3.0), (5.0, 6.0, 3.0)),
+    ],
 )
 def test_each_component_that_is_nan_is_that_of_before_relative_to_the_start(
     given: tuple[float, ...], north_east_down: tuple[float, ...]
@@ -151,7 +161,9 @@ async def test_ids_are_given_by_name_and_by_expression() -> None:
 def test_bytes_are_blue_green_red_and_png_red_green_blue_alpha() -> None:
     rgb = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
     assert bytes(bgr_of(0, rgb, CAMERA, NO_IDS))[:6] == bytes([2, 1, 0, 5, 4, 3])
-    shown = cv2.imdecode(np.frombuffer(png_of(0, rgb, CAMERA, NO_IDS), np.uint8), cv2.IMREAD_UNCHANGED)
+    shown = cv2.imdecode(
+        np.frombuffer(png_of(0, rgb, CAMERA, NO_IDS), np.uint8), cv2.IMREAD_UNCHANGED
+    )
     assert shown is not None and shown.shape == (2, 4, 4) and shown[0, 0].tolist() == [2, 1, 0, 255]
 
 

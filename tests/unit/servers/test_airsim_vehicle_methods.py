@@ -1,4 +1,7 @@
-"""Moves of simulated vehicles over the simulation itself: frames, control, sticks, programs that are gone."""
+"""Moves of simulated vehicles over the simulation itself.
+
+Frames, control, sticks, programs that are gone.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,9 @@ async def test_other_programs_wait_for_the_move_of_a_program_that_is_gone(flown:
 async def test_a_reset_turns_the_remote_control_off(flown: Flown) -> None:
     flight = FlightMethods(flown.vehicles, ORIGIN)
     remote = RemoteMethods(flown.vehicles, flight)
-    states = StateMethods(flown.vehicles, "{}", ORIGIN, (flight.release_control, remote.release_sticks))
+    states = StateMethods(
+        flown.vehicles, "{}", ORIGIN, (flight.release_control, remote.release_sticks)
+    )
     flight.enable_api_control(True)
     await remote.move_by_rc(RCData(pitch=1.0, is_valid=True))
     reset = asyncio.create_task(states.reset())
@@ -92,7 +97,9 @@ async def test_a_reset_turns_the_remote_control_off(flown: Flown) -> None:
 def test_calls_that_name_no_vehicle_go_to_the_default_one(flown: Flown) -> None:
     vehicles = [replace(flown.vehicles.find("D"), name=name) for name in ("A", "B")]
     for default, found in (("B", "B"), ("missing", "A"), ("", "A")):
-        served = ServedVehicles(vehicles, flown.vehicles.bus, flown.vehicles.world, WallClock.of_run(), default)
+        served = ServedVehicles(
+            vehicles, flown.vehicles.bus, flown.vehicles.world, WallClock.of_run(), default
+        )
         assert served.find("").name == found and served.names == ["A", "B"]
 
 
@@ -107,8 +114,16 @@ LEFT = math.radians(-90.0)
 @pytest.mark.parametrize(
     ("name", "arguments", "move"),
     [
-        ("move_by_velocity", (1, 2, 3, 4, 0, YawMode(True, 30)), VelocityMove((1, -2, -3), 4, TURNING)),
-        ("move_by_velocity", (1, 2, 3, 4, 0, YawMode(False, 30)), VelocityMove((1, -2, -3), 4, HEADING)),
+        (
+            "move_by_velocity",
+            (1, 2, 3, 4, 0, YawMode(True, 30)),
+            VelocityMove((1, -2, -3), 4, TURNING),
+        ),
+        (
+            "move_by_velocity",
+            (1, 2, 3, 4, 0, YawMode(False, 30)),
+            VelocityMove((1, -2, -3), 4, HEADING),
+        ),
         (
             "move_by_velocity",
             (1, 2, 3, 4, AHEAD, YawMode(False, 30)),
@@ -139,8 +154,16 @@ LEFT = math.radians(-90.0)
             (np.array([[1.0, 2, -3], [0, 0, 0]]), 5, 6, 0, YawMode(False, 30), 7, 8),
             PathMove((PLACE, (18, -9, 27)), 5, 6, HEADING, 7, 8),
         ),
-        ("move_to_position", (1, 2, -3, 5, 6, 0, YawMode(True, 30)), PathMove((PLACE,), 5, 6, TURNING, -1, 1)),
-        ("move_to_z", (-3, 5, 6, YawMode(True, 30), 7, 8), PathMove(((10, 20, HEIGHT_M),), 5, 6, TURNING, 7, 8)),
+        (
+            "move_to_position",
+            (1, 2, -3, 5, 6, 0, YawMode(True, 30)),
+            PathMove((PLACE,), 5, 6, TURNING, -1, 1),
+        ),
+        (
+            "move_to_z",
+            (-3, 5, 6, YawMode(True, 30), 7, 8),
+            PathMove(((10, 20, HEIGHT_M),), 5, 6, TURNING, 7, 8),
+        ),
         ("rotate_to_yaw", (30, 6, 5), TurnMove(math.radians(-30.0), math.radians(5.0), 6)),
         ("rotate_by_yaw_rate", (30, 6), TurnRateMove(math.radians(-30.0), 6)),
         (
@@ -158,9 +181,17 @@ LEFT = math.radians(-90.0)
             (0.1, 0.2, 0.3, 0.6, 4),
             AttitudeMove(0.1, -0.2, YawGoal(-0.3), 4, throttle=0.6),
         ),
-        ("move_by_roll_pitch_yawrate_z", (0.1, 0.2, 0.3, -3, 4), AttitudeMove(0.1, -0.2, YawGoal(-0.3), 4, z_m=30)),
+        (
+            "move_by_roll_pitch_yawrate_z",
+            (0.1, 0.2, 0.3, -3, 4),
+            AttitudeMove(0.1, -0.2, YawGoal(-0.3), 4, z_m=30),
+        ),
         ("move_by_angle_rates_z", (0.1, 0.2, 0.3, -3, 4), RatesMove((0.1, -0.2, -0.3), 4, z_m=30)),
-        ("move_by_angle_rates_throttle", (0.1, 0.2, 0.3, 0.6, 4), RatesMove((0.1, -0.2, -0.3), 4, throttle=0.6)),
+        (
+            "move_by_angle_rates_throttle",
+            (0.1, 0.2, 0.3, 0.6, 4),
+            RatesMove((0.1, -0.2, -0.3), 4, throttle=0.6),
+        ),
         ("move_by_motor_pwms", (0.1, 0.2, 0.3, 0.4, 5), RotorsMove((0.1, 0.2, 0.3, 0.4), 5)),
         ("takeoff", (6,), TakeoffMove(6)),
         ("land", (6,), LandMove(6)),
@@ -193,19 +224,28 @@ def flat(value: Any) -> list[float]:
 async def test_a_place_on_the_earth_is_a_point_of_the_room(flown: Flown) -> None:
     latitude, longitude, altitude = map(float, ORIGIN.to_geodetic(np.array([12.0, 21.0, 33.0])))
     flight = FlightMethods(in_turned_room(flown), ORIGIN)
-    call = asyncio.create_task(flight.move_to_gps(latitude, longitude, altitude, 5.0, 6.0, 0, YawMode()))
+    call = asyncio.create_task(
+        flight.move_to_gps(latitude, longitude, altitude, 5.0, 6.0, 0, YawMode())
+    )
     await asyncio.sleep(0)
     call.cancel()
     assert only(flown, MoveOrder).move.points_m[0] == pytest.approx(PLACE, abs=1e-3)
 
 
 async def test_gains_of_positions_are_north_east_and_down(flown: Flown) -> None:
-    await ControllerMethods(flown.vehicles).set_position_gains((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), (7.0, 8.0, 9.0))
+    await ControllerMethods(flown.vehicles).set_position_gains(
+        (1.0, 2.0, 3.0), (4.0, 5.0, 6.0), (7.0, 8.0, 9.0)
+    )
     order = only(flown, GainsOrder)
-    assert (order.loop, order.gains) == ("position", LoopGains((2.0, 1.0, 3.0), (5.0, 4.0, 6.0), (8.0, 7.0, 9.0)))
+    assert (order.loop, order.gains) == (
+        "position",
+        LoopGains((2.0, 1.0, 3.0), (5.0, 4.0, 6.0), (8.0, 7.0, 9.0)),
+    )
 
 
-async def test_only_programs_with_control_arm_and_a_disarmed_vehicle_is_not_disarmed_again(flown: Flown) -> None:
+async def test_only_programs_with_control_arm_and_a_disarmed_vehicle_is_not_disarmed_again(
+    flown: Flown,
+) -> None:
     flight = FlightMethods(flown.vehicles, ORIGIN)
     assert not flight.arm_disarm(True) and not flight.arm_disarm(False)
     flight.enable_api_control(True)
@@ -220,13 +260,20 @@ async def test_only_programs_with_control_arm_and_a_disarmed_vehicle_is_not_disa
 async def test_sticks_hold_for_a_tenth_of_a_second_after_their_stamp(flown: Flown) -> None:
     remote = RemoteMethods(flown.vehicles, FlightMethods(flown.vehicles, ORIGIN))
     stamp_ns = flown.vehicles.utc_ns(flown.vehicles.bus.state("d").t_ns)
-    await remote.move_by_rc(RCData(timestamp=stamp_ns, roll=0.1, pitch=0.2, throttle=0.3, yaw=0.4, is_valid=True))
+    await remote.move_by_rc(
+        RCData(timestamp=stamp_ns, roll=0.1, pitch=0.2, throttle=0.3, yaw=0.4, is_valid=True)
+    )
     order = only(flown, SticksOrder)
     assert order.sticks == StickPositions(0.1, 0.2, 0.3, 0.4)
     assert order.until_ns == flown.simulation.t_of(flown.step) + 100_000_000
     move = only(flown, MoveOrder).move
     limits = SimpleFlight()
-    angles = (0.1 * limits.max_angle_rad, 0.2 * limits.max_angle_rad, 0.3, -0.4 * limits.max_rate_radps)
+    angles = (
+        0.1 * limits.max_angle_rad,
+        0.2 * limits.max_angle_rad,
+        0.3,
+        -0.4 * limits.max_rate_radps,
+    )
     assert (move.roll_rad, move.pitch_rad, move.throttle, move.yaw.value) == pytest.approx(angles)
     for absurd in (1, 1 << 63):
         with pytest.raises(ValueError, match="is not one of the simulation's clock"):
@@ -238,11 +285,15 @@ async def test_a_manual_move_has_shares_of_its_limits(flown: Flown) -> None:
     call = asyncio.create_task(remote.move_by_manual(1e4, 2e4, -3e4, 5.0, 0, YawMode(False, 30.0)))
     await asyncio.sleep(0)
     call.cancel()
-    assert flat(only(flown, MoveOrder).move) == pytest.approx(flat(ManualMove(2.0, 1.0, 3.0, 5.0, HEADING)))
+    assert flat(only(flown, MoveOrder).move) == pytest.approx(
+        flat(ManualMove(2.0, 1.0, 3.0, 5.0, HEADING))
+    )
 
 
 async def test_a_command_to_a_simulation_that_does_not_run_says_so(flown: Flown) -> None:
-    vehicles = ServedVehicles([flown.vehicles.find("D")], VehicleCommandBus(), flown.vehicles.world, WallClock.of_run())
+    vehicles = ServedVehicles(
+        [flown.vehicles.find("D")], VehicleCommandBus(), flown.vehicles.world, WallClock.of_run()
+    )
     flight = FlightMethods(vehicles, ORIGIN)
     with pytest.raises(ValueError, match="the simulation of D is starting: try again"):
         await flight.hover()

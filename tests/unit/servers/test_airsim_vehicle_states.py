@@ -1,4 +1,6 @@
-"""Motions, collisions and cars of AirSim's RPC over the simulation itself, and what a reset drops."""
+"""Motions, collisions and cars of AirSim's RPC over the simulation itself, and what a reset
+drops.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ async def test_a_reset_drops_the_controls_of_cars(flown: Flown) -> None:
 
 
 @pytest.mark.parametrize("ignores", [False, True])
-async def test_a_motion_is_set_in_the_room_up_to_a_hit_unless_hits_are_ignored(flown: Flown, ignores: bool) -> None:
+async def test_a_motion_is_set_in_the_room_up_to_a_hit_unless_hits_are_ignored(
+    flown: Flown, ignores: bool
+) -> None:
     states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
     motion = GivenKinematics(
         Vector3r(1.0, 2.0, -3.0),
@@ -67,48 +71,73 @@ async def test_a_motion_is_set_in_the_room_up_to_a_hit_unless_hits_are_ignored(f
         linear_velocity=VelocityNed(4.0, 5.0, 6.0),
         angular_velocity=BodyRates(7.0, 8.0, 9.0),
     )
-    for call in (states.set_kinematics(motion, ignores), states.set_vehicle_pose(GivenPose(), ignores)):
+    for call in (
+        states.set_kinematics(motion, ignores),
+        states.set_vehicle_pose(GivenPose(), ignores),
+    ):
         task = asyncio.create_task(call)
         await flown.advance(task.done)
         await task
     moved, rested = (order for order in flown.orders if isinstance(order, PlaceOrder))
-    assert moved.p_m == pytest.approx(PLACE) and np.abs(moved.q_xyzw) == pytest.approx((0.0, 0.0, 0.0, 1.0))
-    assert moved.v_mps == pytest.approx((4.0, -5.0, -6.0)) and moved.w_radps == pytest.approx((7.0, -8.0, -9.0))
+    assert moved.p_m == pytest.approx(PLACE) and np.abs(moved.q_xyzw) == pytest.approx(
+        (0.0, 0.0, 0.0, 1.0)
+    )
+    assert moved.v_mps == pytest.approx((4.0, -5.0, -6.0)) and moved.w_radps == pytest.approx(
+        (7.0, -8.0, -9.0)
+    )
     assert (rested.v_mps, rested.w_radps) == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     assert moved.sweep is rested.sweep is not ignores
 
 
 async def motion_before_a_step(flown: Flown, states: StateMethods) -> list[Any]:
-    """Return time, position, velocity, acceleration, rates and angular acceleration, then step 25 ms."""
+    """Return time, position, velocity, acceleration, rates and angular acceleration, then step
+    25 ms.
+    """
     k = states.true_kinematics()
     step = flown.step
     t_s = 1e-9 * flown.vehicles.bus.state("d").t_ns
     await flown.advance(lambda: flown.step > step)
-    parts = k.position, k.linear_velocity, k.linear_acceleration, k.angular_velocity, k.angular_acceleration
+    parts = (
+        k.position,
+        k.linear_velocity,
+        k.linear_acceleration,
+        k.angular_velocity,
+        k.angular_acceleration,
+    )
     return [t_s, *(np.array(msgspec.structs.astuple(part)) for part in parts)]
 
 
-async def test_in_a_turned_room_velocity_and_acceleration_are_those_of_the_positions_that_programs_read(
+async def test_in_a_turned_room_velocity_and_acceleration_fit_the_positions_that_programs_read(
     flown: Flown,
 ) -> None:
-    """Derivatives by central differences over 50 ms, of a body that falls, drifts against its drag, and turns."""
+    """Derivatives by central differences over 50 ms, of a body that falls, drifts against its
+    drag, and turns.
+    """
     states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
-    thrown = GivenKinematics(linear_velocity=VelocityNed(12.0, -7.0, 3.0), angular_velocity=BodyRates(0.5, 0.3, -0.4))
+    thrown = GivenKinematics(
+        linear_velocity=VelocityNed(12.0, -7.0, 3.0), angular_velocity=BodyRates(0.5, 0.3, -0.4)
+    )
     task = asyncio.create_task(states.set_kinematics(thrown, True))
     await flown.advance(task.done)
     await task
-    before, (_, _, v, a, _, alpha), after = [await motion_before_a_step(flown, states) for _ in range(3)]
+    before, (_, _, v, a, _, alpha), after = [
+        await motion_before_a_step(flown, states) for _ in range(3)
+    ]
     t0_s, p0, v0, _, w0, _ = before
     t2_s, p2, v2, _, w2, _ = after
     span_s = t2_s - t0_s
     assert span_s == pytest.approx(0.05)
-    assert v == pytest.approx((p2 - p0) / span_s, abs=2e-3) and v[:2] == pytest.approx((12.0, -7.0), abs=0.2)
+    assert v == pytest.approx((p2 - p0) / span_s, abs=2e-3) and v[:2] == pytest.approx(
+        (12.0, -7.0), abs=0.2
+    )
     assert a == pytest.approx((v2 - v0) / span_s, abs=5e-3)
     assert a[0] < -0.5 and a[1] > 0.2 and 8.0 < a[2] < 9.81, "drag, and gravity less drag"
     assert alpha == pytest.approx((w2 - w0) / span_s, abs=1e-3) and np.abs(alpha).min() > 0.01
 
 
-async def test_a_collision_is_latched_until_it_is_read_or_the_vehicle_is_reset(flown: Flown) -> None:
+async def test_a_collision_is_latched_until_it_is_read_or_the_vehicle_is_reset(
+    flown: Flown,
+) -> None:
     states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
     hit = VehicleCollision(5_000, (0.0, 1.0, 0.0), PLACE, (18.0, -9.0, 27.0), 0.25, "wall")
 
@@ -134,7 +163,10 @@ async def test_a_collision_is_latched_until_it_is_read_or_the_vehicle_is_reset(f
 
 
 async def test_a_vehicle_has_landed_until_it_climbs(flown: Flown) -> None:
-    states, flight = StateMethods(flown.vehicles, "{}", ORIGIN, ()), FlightMethods(flown.vehicles, ORIGIN)
+    states, flight = (
+        StateMethods(flown.vehicles, "{}", ORIGIN, ()),
+        FlightMethods(flown.vehicles, ORIGIN),
+    )
     assert states.multirotor_state().landed_state == 0
     climb = asyncio.create_task(flight.move_by_velocity(0.0, 0.0, -2.0, 2.0, 0, YawMode()))
     await flown.advance(climb.done)
@@ -155,7 +187,9 @@ async def test_a_vehicle_has_landed_until_it_climbs(flown: Flown) -> None:
         (CarControls(throttle=0.5, handbrake=True), 0.0, 0.0),
     ],
 )
-def test_a_car_follows_its_controls(flown: Flown, controls: CarControls, speed_mps: float, steering_rad: float) -> None:
+def test_a_car_follows_its_controls(
+    flown: Flown, controls: CarControls, speed_mps: float, steering_rad: float
+) -> None:
     CarMethods(flown.vehicles).set_controls(controls)
     assert only(flown, FlyCommand).values == pytest.approx((speed_mps, steering_rad))
 
@@ -182,7 +216,9 @@ def test_wind_and_forces_act_in_the_room_of_multirotors(flown: Flown) -> None:
     world.set_force(ForceNed(4.0, 5.0, 6.0))
     winds, forces = (order.disturbance for order in flown.orders if isinstance(order, DisturbOrder))
     assert winds.wind_world_mps == pytest.approx((1.0, -2.0, -3.0)) and winds.force_world_n is None
-    assert forces.force_world_n == pytest.approx((4.0, -5.0, -6.0)) and forces.wind_world_mps is None
+    assert (
+        forces.force_world_n == pytest.approx((4.0, -5.0, -6.0)) and forces.wind_world_mps is None
+    )
 
 
 @pytest.mark.parametrize("flown", ["bicycle"], indirect=True)

@@ -59,7 +59,9 @@ def test_weather_and_hour_go_together_and_the_wind_blows() -> None:
     methods.enable_weather(True)
     methods.set_weather(2, 3.0)
     served.wind_mps = (1.0, 2.0, 0.0)
-    assert served.snapshot().lighting == Lighting(5.0, weather=Weather(snow=1.0, wind_mps=(1.0, 2.0, 0.0)))
+    assert served.snapshot().lighting == Lighting(
+        5.0, weather=Weather(snow=1.0, wind_mps=(1.0, 2.0, 0.0))
+    )
     SkyMethods(served).set_time_of_day(True, "2026-06-01 12:00:00", False, 0.0, 0.0)
     lighting = served.snapshot().lighting
     assert lighting is not None and lighting.time_of_day_h == 12.0 and lighting.weather is not None

@@ -22,7 +22,10 @@ LEAVES = st.one_of(
     st.builds(msgpack.ExtType, st.integers(0, 127), st.binary(max_size=300)),
 )
 VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=3), inner, max_size=20)
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=3), inner, max_size=20)
+    ),
 )
 
 
@@ -53,7 +56,12 @@ def test_messages_in_any_pieces_have_their_depth(values: list[Any], data: st.Dat
 @pytest.mark.parametrize("count", [15, 16, 65_535, 65_536], ids=str)
 def test_arrays_maps_and_texts_of_every_header_are_followed(count: int) -> None:
     """Headers of every size: the value behind them is at its own depth again."""
-    long: list[Any] = [[0] * count, dict.fromkeys(map(str, range(count)), 0), "x" * count, b"x" * count]
+    long: list[Any] = [
+        [0] * count,
+        dict.fromkeys(map(str, range(count)), 0),
+        "x" * count,
+        b"x" * count,
+    ]
     sent = msgpack.packb([*long, [[0]]])
     limit = NestingLimit(3)
     for begin in range(0, len(sent), 1000):

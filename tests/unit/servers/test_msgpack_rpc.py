@@ -50,7 +50,9 @@ Connect = Callable[[], Awaitable[Client]]
 
 
 @contextlib.asynccontextmanager
-async def served(handler: Any, most: int = 64, shares: Shares = ALONE) -> AsyncIterator[tuple[RpcServer, Connect]]:
+async def served(
+    handler: Any, most: int = 64, shares: Shares = ALONE
+) -> AsyncIterator[tuple[RpcServer, Connect]]:
     server = RpcServer("rpc", handler, most, shares=shares)
     port = await server.start(HOST, 0)
     clients: list[Client] = []
@@ -114,7 +116,10 @@ async def test_requests_begin_in_their_order_whether_they_wait_or_not() -> None:
     async with served(handler) as (_, connect):
         client = await connect()
         client.writer.write(
-            b"".join(msgspec.msgpack.encode([0, n, "wait" if n % 3 else "quick", [n]]) for n in range(1000))
+            b"".join(
+                msgspec.msgpack.encode([0, n, "wait" if n % 3 else "quick", [n]])
+                for n in range(1000)
+            )
         )
         answers = [await client.answer() for _ in range(1000)]
         assert sorted(answers) == [[1, n, None, n] for n in range(1000)] and begun == [*range(1000)]
@@ -130,7 +135,9 @@ async def test_many_quick_requests_of_a_client_hold_up_no_other_one() -> None:
 
     async with served(handler) as (_, connect):
         client = await connect()
-        client.writer.write(b"".join(msgspec.msgpack.encode([0, n, "quick", [n]]) for n in range(1000)))
+        client.writer.write(
+            b"".join(msgspec.msgpack.encode([0, n, "quick", [n]]) for n in range(1000))
+        )
         answers = [await client.answer() for _ in range(1000)]
         assert [number for _, number, _, _ in answers] == [*range(1000)]
         assert all(number - turn <= 32 for _, number, _, turn in answers)
@@ -197,7 +204,15 @@ async def test_a_notification_is_run_and_not_answered() -> None:
     ],
     ids=[
         *("http", "reserved", "short", "negative", "beyond 32 bits", "answer", "long array"),
-        *("long bytes", "long text", "endless bytes", "many keys", "nested", "nested a little", "nested headers"),
+        *(
+            "long bytes",
+            "long text",
+            "endless bytes",
+            "many keys",
+            "nested",
+            "nested a little",
+            "nested headers",
+        ),
         *("array for a key", "map for a key", "number for a key", "many arrays", "many maps"),
     ],
 )
@@ -213,7 +228,9 @@ async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
         good.send(0, 1, "ping", [])
         assert await good.answer() == [1, 1, None, True]
         assert server.faults() == dict.fromkeys(FAULTS, 0) | {"malformed": 1}
-        assert [(row.port, row.peer, row.reason) for row in server.peer_faults.rows()] == [("rpc", HOST, "malformed")]
+        assert [(row.port, row.peer, row.reason) for row in server.peer_faults.rows()] == [
+            ("rpc", HOST, "malformed")
+        ]
 
 
 async def test_calls_under_way_have_a_limit_in_bytes_over_all_clients() -> None:
@@ -231,14 +248,23 @@ async def test_calls_under_way_have_a_limit_in_bytes_over_all_clients() -> None:
             client.send(0, 1, "waits", [large(size)])
         while server.pending_bytes < 2 * size:
             await asyncio.sleep(0.01)
-        for client, words in ((clients[0], "calls of this client under way"), (clients[2], "calls under way")):
+        for client, words in (
+            (clients[0], "calls of this client under way"),
+            (clients[2], "calls under way"),
+        ):
             client.send(0, 7, "fails", [large(size)])
             kind, number, text, _ = await client.answer()
-            assert (kind, number) == (1, 7) and str(text).startswith(words) and "wait until some have ended" in text
+            assert (
+                (kind, number) == (1, 7)
+                and str(text).startswith(words)
+                and "wait until some have ended" in text
+            )
         assert 2 * size < server.pending_bytes < 3 * size
         for client in clients:
             client.send(0, 8, "small", [[1, 2]])
-            assert await client.answer() == [1, 8, None, 2], "others' requests keep no small one waiting"
+            assert await client.answer() == [1, 8, None, 2], (
+                "others' requests keep no small one waiting"
+            )
         go_on.set()
         for client in clients[:2]:
             assert await client.answer() == [1, 1, None, len(large(size))]
@@ -339,8 +365,13 @@ async def test_a_result_that_cannot_be_written_is_an_error_of_its_call() -> None
         assert await client.answer() == [1, 3, None, 1]
 
 
-async def test_a_call_of_a_client_that_went_before_it_began_leaves_no_warning(recwarn: pytest.WarningsRecorder) -> None:
-    """The answer before it cannot be written: the connection ends in the turn in which the call would begin."""
+async def test_a_call_of_a_client_that_went_before_it_began_leaves_no_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    """The answer before it cannot be written.
+
+    The connection ends in the turn in which the call would begin.
+    """
     table = MethodTable([_Waiting()], {})
 
     async with served(table.call) as (server, connect):
@@ -391,7 +422,10 @@ async def test_calls_of_a_client_that_went_are_cancelled() -> None:
 
 @pytest.mark.parametrize("last", [b"", b"\xc1", b"\x94\x00\x02\xa4ping\x91\xc6\x00\x10\x00\x00"])
 async def test_a_connection_that_ended_is_freed_at_once(last: bytes) -> None:
-    """Without the garbage collector, whatever came last: nothing, garbage, or a part of a message."""
+    """Without the garbage collector, whatever came last.
+
+    Nothing, garbage, or a part of a message.
+    """
     callers = []
 
     async def handler(caller: Caller, _: str, __: Sequence[Any]) -> object:
@@ -415,7 +449,10 @@ async def test_a_connection_that_ended_is_freed_at_once(last: bytes) -> None:
 
 
 async def test_a_large_request_is_taken_in_pieces_and_others_are_served_between() -> None:
-    """Its unpacking takes many turns of the loop; another client's call is answered in one of the first."""
+    """Its unpacking takes many turns of the loop.
+
+    Another client's call is answered in one of the first.
+    """
     handled: list[str] = []
 
     def handler(_caller: Caller, method: str, _: Sequence[Any]) -> object:
@@ -442,13 +479,21 @@ async def test_a_large_answer_is_written_in_pieces_from_its_own_buffers() -> Non
     picture = memoryview(bytes(range(256)) * (1 << 16))
 
     def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
-        return [{"data": Packed.bin(picture), "floats": Packed(b"\x91", b"\xca\x3f\x80\x00\x00"), "name": "a"}] * 2
+        return [
+            {
+                "data": Packed.bin(picture),
+                "floats": Packed(b"\x91", b"\xca\x3f\x80\x00\x00"),
+                "name": "a",
+            }
+        ] * 2
 
     async with served(handler) as (server, connect):
         client = await connect()
         client.send(0, 1, "pictures", [])
         _, _, error, result = await client.answer()
-        assert error is None and result == [{"data": bytes(picture), "floats": [1.0], "name": "a"}] * 2
+        assert (
+            error is None and result == [{"data": bytes(picture), "floats": [1.0], "name": "a"}] * 2
+        )
         await until(lambda: server.unread_bytes == 0)
 
 
@@ -476,7 +521,9 @@ async def test_a_mute_connection_gives_its_seat_to_a_new_one_and_is_named() -> N
         assert [(row.peer, row.reason) for row in server.peer_faults.rows()] == [(HOST, "mute")]
 
 
-async def test_a_silent_program_gives_its_seat_to_a_new_one_and_is_called_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_program_gives_its_seat_to_a_new_one_and_is_called_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(msgpack_rpc, "_SILENT_S", 0.0)
 
     def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
@@ -490,7 +537,9 @@ async def test_a_silent_program_gives_its_seat_to_a_new_one_and_is_called_idle(m
         assert server.faults() == dict.fromkeys(FAULTS, 0) | {"idle": 1}
 
 
-async def test_a_connection_that_asks_for_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_asks_for_nothing_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(msgpack_rpc, "_MUTE_S", 0.01)
 
     def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
@@ -524,7 +573,9 @@ async def test_one_address_leaves_seats_to_others() -> None:
         await server.close()
 
 
-async def test_a_client_that_takes_more_than_its_share_is_named_with_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_takes_more_than_its_share_is_named_with_its_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(turns, "_NAMED_AFTER_S", 0.05)
 
     def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:

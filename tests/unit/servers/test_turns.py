@@ -1,4 +1,7 @@
-"""Turns of clients in the loop: their order and shares, by a clock and a processor time of the test's own."""
+"""Turns of clients in the loop.
+
+Their order and shares, by a clock and a processor time of the test's own.
+"""
 
 from __future__ import annotations
 
@@ -91,8 +94,13 @@ async def test_the_lightest_client_is_next() -> None:
     assert {account.port for account in machine.slowed} <= set(range(10)) and machine.slowed
 
 
-async def test_a_program_that_connects_again_for_each_call_is_no_lighter_than_one_that_stays() -> None:
-    """It asks ten times as much, and is named; a third program of another host begins with nothing."""
+async def test_a_program_that_connects_again_for_each_call_is_no_lighter_than_one_that_stays() -> (
+    None
+):
+    """It asks ten times as much, and is named.
+
+    A third program of another host begins with nothing.
+    """
     machine = Machine()
     used_s = defaultdict[int, float](float)
     stays = machine.turns.account("a", 1)

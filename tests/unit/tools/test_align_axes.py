@@ -1,4 +1,6 @@
-"""Axes, handedness and pivot from the moves of a hand, in every order of axes that a stream may have."""
+"""Axes, handedness and pivot from the moves of a hand, in every order of axes that a stream may
+have.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.axes import Axes, axis_name, find_axes
 from vil_bridge.tools.align.pivot import find_pivot
 from vil_bridge.tools.align.proposal import EstimatedMount, mounting_of, propose, transform_keys
-from vil_bridge.tools.align.segmentation import CalibrationError, MotionSegment, PoseTrack, find_moves, find_rests
+from vil_bridge.tools.align.segmentation import (
+    CalibrationError,
+    MotionSegment,
+    PoseTrack,
+    find_moves,
+    find_rests,
+)
 
 T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))
 
@@ -56,7 +64,9 @@ def test_every_order_of_axes_is_found(index: int, body_axes_too: bool) -> None:
     assert mounting.axes.names == tuple(axis_name(column) for column in S.T)
     assert mounting.axes.off_deg < 8.0
     pivot = T_BODY_MARKERS.inverse().p_m
-    np.testing.assert_allclose(mounting.pivot.p_markers_m, S @ pivot if body_axes_too else pivot, atol=0.005)
+    np.testing.assert_allclose(
+        mounting.pivot.p_markers_m, S @ pivot if body_axes_too else pivot, atol=0.005
+    )
     assert mounting.pivot.residual_m < 0.005
     # The proposed frames put the body where it was: nose, left and up along the moves.
     proposal = propose(mounting, T_world_room=Transform.identity(), up_axis=None)
@@ -85,7 +95,9 @@ def test_a_wrong_up_axis_is_answered_with_the_right_one(configured: str) -> None
     turn = yup_to_zup if configured == "y" else zup_to_yup
     p, q = turn(track().p_room_m, track().q_room_markers)
     mounting = mounting_of(find_moves(PoseTrack(track().t_ns, p, q)))
-    proposal = propose(mounting, T_world_room=Transform.identity(), up_axis="y" if configured == "y" else "z")
+    proposal = propose(
+        mounting, T_world_room=Transform.identity(), up_axis="y" if configured == "y" else "z"
+    )
     assert proposal.up_axis == ("z" if configured == "y" else "y")
     assert proposal.T_world_room is None
     straight = mounting_of(find_moves(track()))
@@ -114,7 +126,7 @@ def test_the_written_angles_mean_the_same_rotation() -> None:
         assert apart_rad(q_from_euler_zyx(yaw, pitch, roll), q) < np.radians(0.02)
 
 
-# --- refusals ----------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def moves_with(**changes: object) -> list[MotionSegment]:
@@ -122,20 +134,25 @@ def moves_with(**changes: object) -> list[MotionSegment]:
 
 
 def test_small_moves_are_refused() -> None:
-    with pytest.raises(CalibrationError, match=r"the move forward was \d+ cm; at least 25 cm are needed"):
+    with pytest.raises(
+        CalibrationError, match=r"the move forward was \d+ cm; at least 25 cm are needed"
+    ):
         mounting_of(moves_with(scale=0.3))
 
 
 def test_a_missing_move_is_refused() -> None:
     with pytest.raises(
-        CalibrationError, match=r"4 moves between rests were seen, 5 are wanted \(forward, left, up, turn, tilt\)"
+        CalibrationError,
+        match=r"4 moves between rests were seen, 5 are wanted \(forward, left, up, turn, tilt\)",
     ):
         mounting_of(find_moves(track())[:4])
 
 
 def test_moves_that_contradict_each_other_are_refused() -> None:
     x, y, z = np.eye(3) * 0.5
-    with pytest.raises(CalibrationError, match="forward and left are 27 degrees apart instead of 90"):
+    with pytest.raises(
+        CalibrationError, match="forward and left are 27 degrees apart instead of 90"
+    ):
         find_axes(x, x + 0.5 * y, z)
     with pytest.raises(CalibrationError, match="the move up lies 45 degrees from the nearest axis"):
         find_axes(x, y, y + z)
@@ -159,7 +176,8 @@ def test_attitudes_in_other_axes_than_the_positions_are_named() -> None:
     p, _ = yup_to_zup(track().p_room_m, track().q_room_markers)
     only_positions = PoseTrack(track().t_ns, p, track().q_room_markers)
     with pytest.raises(
-        CalibrationError, match=r"positions have -y up, but a turn to the left arrives as one about \+z"
+        CalibrationError,
+        match=r"positions have -y up, but a turn to the left arrives as one about \+z",
     ):
         mounting_of(find_moves(only_positions))
     inverted = PoseTrack(track().t_ns, track().p_room_m, q_conj(track().q_room_markers))
@@ -178,5 +196,7 @@ def test_a_slip_of_the_hand_spoils_no_pivot() -> None:
 def test_types_are_values() -> None:
     mounting = mounting_of(find_moves(track()))
     assert isinstance(mounting, EstimatedMount) and isinstance(mounting.axes, Axes)
-    p_body_m = mounting.T_body_markers.p_m + q_rotate(mounting.T_body_markers.q_xyzw, mounting.pivot.p_markers_m)
+    p_body_m = mounting.T_body_markers.p_m + q_rotate(
+        mounting.T_body_markers.q_xyzw, mounting.pivot.p_markers_m
+    )
     np.testing.assert_allclose(p_body_m, 0.0, atol=1e-12)

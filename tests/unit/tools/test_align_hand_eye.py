@@ -9,7 +9,15 @@ import pytest
 
 from tests.support.align import GRAVITY, Shaken
 from tests.support.common import data_dir
-from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_log, q_mul, q_rotate
+from vil_bridge.core.geometry import (
+    Transform,
+    q_conj,
+    q_exp,
+    q_from_euler_zyx,
+    q_log,
+    q_mul,
+    q_rotate,
+)
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.hand_eye import HandEye, calibrate
 from vil_bridge.tools.align.segmentation import CalibrationError, ImuTrack, PoseTrack
@@ -35,7 +43,7 @@ def random_mounting(seed: int) -> Transform:
     return Transform(rng.uniform(-0.15, 0.15, 3), q_exp(turn))
 
 
-# --- a real one --------------------------------------------------------------------------------------
+# --- a real one -----------------------------------------------------------------------------------
 
 
 @cache
@@ -88,18 +96,26 @@ def test_a_real_body_has_small_uncertainties_and_a_level_room() -> None:
 def test_half_of_the_recording_says_the_same() -> None:
     poses, imu = broad()
     half = len(poses) // 2
-    first, second = (calibrate(part, imu) for part in (poses.part(0, half), poses.part(half, len(poses))))
+    first, second = (
+        calibrate(part, imu) for part in (poses.part(0, half), poses.part(half, len(poses)))
+    )
     assert angle_deg(first.T_imu_markers.q_xyzw, second.T_imu_markers.q_xyzw) < 0.15
     assert np.linalg.norm(first.T_imu_markers.p_m - second.T_imu_markers.p_m) < 0.002
 
 
-# --- one with a known truth --------------------------------------------------------------------------
+# --- one with a known truth -----------------------------------------------------------------------
 
 
 def shaken(
-    T_imu_markers: Transform, size_rad: tuple[float, float, float], *, seconds: float = 30.0, late_ns: int = 0
+    T_imu_markers: Transform,
+    size_rad: tuple[float, float, float],
+    *,
+    seconds: float = 30.0,
+    late_ns: int = 0,
 ) -> tuple[PoseTrack, ImuTrack]:
-    """A body shaken by hand, seen by a noisy system (0.3 mm, 0.1 degrees) and felt by a noisy, biased IMU."""
+    """A body shaken by hand, seen by a noisy system (0.3 mm, 0.1 degrees) and felt by a noisy,
+    biased IMU.
+    """
     rng = np.random.default_rng(0)
     motion = Shaken(T_imu_markers, size_rad)
     imu_s = np.arange(0.0, seconds, 1 / 250)
@@ -144,11 +160,14 @@ def test_motion_that_does_not_tell_is_refused() -> None:
     with pytest.raises(CalibrationError, match=r"about one axis and at 0\.0 about the next"):
         calibrate(*shaken(true, (0.0, 0.0, 0.8)))
     with pytest.raises(
-        CalibrationError, match=r"rotation is known to .* only|translation is known to .* only|about one axis"
+        CalibrationError,
+        match=r"rotation is known to .* only|translation is known to .* only|about one axis",
     ):
         calibrate(*shaken(true, (0.06, 0.06, 0.06)))
     with pytest.raises(CalibrationError, match=r"only \d s of uninterrupted poses"):
         calibrate(*shaken(true, (0.7, 0.6, 0.8), seconds=5.0))
     nothing = np.empty(0, np.int64)
     with pytest.raises(CalibrationError, match="no inertial samples"):
-        calibrate(shaken(true, (0.7, 0.6, 0.8))[0], ImuTrack(nothing, np.empty((0, 3)), np.empty((0, 3))))
+        calibrate(
+            shaken(true, (0.7, 0.6, 0.8))[0], ImuTrack(nothing, np.empty((0, 3)), np.empty((0, 3)))
+        )

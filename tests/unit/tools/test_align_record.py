@@ -1,4 +1,7 @@
-"""Events of two sources, each with its own clock, become tracks of one time; hand-eye calibration on them."""
+"""Events of two sources, each with its own clock, become tracks of one time.
+
+hand-eye calibration on them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ CONFIG = BridgeConfig.model_validate(
             "motive": {"type": "optitrack", "room": "lab"},
             "imu": {"type": "mavlink-imu", "device": "/dev/null"},
         },
-        "actors": {"drone": {"kind": "vehicle", "source": "motive", "subject": "drone", "imu": "imu"}},
+        "actors": {
+            "drone": {"kind": "vehicle", "source": "motive", "subject": "drone", "imu": "imu"}
+        },
     },
     context={"resolve": resolve},
 )
@@ -49,21 +54,27 @@ def imu_clock_ns(t_ns: int) -> int:
 
 
 def feed(recorder: SampleRecorder, seconds: float, *, begin_s: float = 0.0) -> None:
-    """Frames at 100 Hz with 1 to 9 ms of delay, samples at 200 Hz with up to 20 ms, exchanges at 4 Hz."""
+    """Frames at 100 Hz with 1 to 9 ms of delay, samples at 200 Hz with up to 20 ms, exchanges at
+    4 Hz.
+    """
     rng = np.random.default_rng(0)
     for k in range(round(begin_s * 200), round(seconds * 200)):
         t_ns = k * 5 * MS
         if k % 50 == 0:
             for name, clock_ns in (("motive", motive_ns), ("imu", imu_clock_ns)):
                 way_ns = 200_000 + int(rng.exponential(100_000))
-                recorder.handle(ClockExchange(name, T0 + t_ns - way_ns, clock_ns(t_ns), T0 + t_ns + 200_000))
+                recorder.handle(
+                    ClockExchange(name, T0 + t_ns - way_ns, clock_ns(t_ns), T0 + t_ns + 200_000)
+                )
         if k % 2 == 0:
             seen = MOTION.at(t_ns)
             tracked = np.array([k % 40 != 0])
             p = seen.p_m if tracked[0] else np.zeros((1, 3))
             arrival_ns = T0 + t_ns + int(rng.uniform(1, 9) * MS)
             recorder.handle(
-                SourceFrame("motive", k, motive_ns(t_ns), arrival_ns, seen.subjects, p, seen.q_xyzw, tracked)
+                SourceFrame(
+                    "motive", k, motive_ns(t_ns), arrival_ns, seen.subjects, p, seen.q_xyzw, tracked
+                )
             )
         for sample_ns, w, f in MOTION.imu_between(t_ns - 5 * MS, t_ns):
             arrival_ns = T0 + sample_ns + int(rng.uniform(1, 20) * MS)
@@ -77,7 +88,9 @@ def recorded() -> SampleRecorder:
     return recorder
 
 
-def test_capture_times_are_those_of_the_bridge_and_arrival_jitter_is_gone(recorded: SampleRecorder) -> None:
+def test_capture_times_are_those_of_the_bridge_and_arrival_jitter_is_gone(
+    recorded: SampleRecorder,
+) -> None:
     poses, imu = recorded.poses("drone"), recorded.imu("imu")
     assert len(poses) == 2000 - 100 and len(imu.t_ns) == 3999 + 1
     grid = np.arange(2000) * 10 * MS
@@ -111,7 +124,10 @@ def test_a_clock_that_restarts_leaves_only_what_comes_after() -> None:
 
 
 async def test_a_source_with_a_bug_and_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The absent one is retried while somebody listens; the bug ends the listening, and is not hidden."""
+    """The absent one is retried while somebody listens.
+
+    The bug ends the listening, and is not hidden.
+    """
     from vil_bridge import registry
     from vil_bridge.daemon import source_session as listening
 

@@ -31,13 +31,20 @@ def crowded(path: Path) -> Path:
     """Write a course of one gate more than an arcade shows."""
     g = MOST_GATES + 1
     centres = np.column_stack((3.0 * np.arange(g), np.zeros(g), np.ones(g))).astype(np.float64)
-    path.write_text(write_course(Course.upright(centres, np.zeros(g), np.ones((g, 2)), np.array((-3.0, 0.0, 1.0)))))
+    path.write_text(
+        write_course(
+            Course.upright(centres, np.zeros(g), np.ones((g, 2)), np.array((-3.0, 0.0, 1.0)))
+        )
+    )
     return path
 
 
 def test_the_vehicle_begins_at_the_start_of_the_course() -> None:
     config = arcade_bridge("alphapilot", None, (1, 2), 3)
-    start, vehicle = load_course("alphapilot").start, arcade_data("alphapilot", None, (1, 2), 3)["sources"]["sim"]
+    start, vehicle = (
+        load_course("alphapilot").start,
+        arcade_data("alphapilot", None, (1, 2), 3)["sources"]["sim"],
+    )
     assert vehicle["vehicles"]["drone"]["p_m"] == start.p_m.tolist()
     assert vehicle["vehicles"]["drone"]["yaw_deg"] == pytest.approx(180.0)
     assert config.race is not None and config.race.arcade and config.race.seed is None
@@ -49,14 +56,21 @@ def test_a_seed_moves_the_course() -> None:
     assert config.race is not None and config.race.seed == 3
     assert arcade_data("alphapilot", 3, (1, 2), 3)["race"]["course"] == "alphapilot"
     moved = perturbed(load_course("alphapilot"), 3).start.p_m.tolist()
-    assert arcade_data("alphapilot", 3, (1, 2), 3)["sources"]["sim"]["vehicles"]["drone"]["p_m"] == moved
+    assert (
+        arcade_data("alphapilot", 3, (1, 2), 3)["sources"]["sim"]["vehicles"]["drone"]["p_m"]
+        == moved
+    )
 
 
 @pytest.mark.wire
 def test_mistakes_have_a_cure(tmp_path: Path) -> None:
     unknown = CliRunner().invoke(app, ["race", "alphapilt", "--pilot", "keyboard"])
-    assert isinstance(unknown.exception, ConfigError) and "no course is named 'alphapilt'" in str(unknown.exception)
+    assert isinstance(unknown.exception, ConfigError) and "no course is named 'alphapilt'" in str(
+        unknown.exception
+    )
     course = crowded(tmp_path / "crowded.yaml")
-    with pytest.raises(ConfigError, match=f"shows {MOST_GATES} gates and poles, this course has {MOST_GATES + 1}"):
+    with pytest.raises(
+        ConfigError, match=f"shows {MOST_GATES} gates and poles, this course has {MOST_GATES + 1}"
+    ):
         load_text(CONFIG % (course, "true"), "bridge.yaml", resolve=resolve)
     assert load_text(CONFIG % (course, "false"), "bridge.yaml", resolve=resolve).race is not None

@@ -1,4 +1,6 @@
-"""ArduPilot's stand-in: a naive physics flies it, and each rule of the wire has a peer that breaks it."""
+"""ArduPilot's stand-in: a naive physics flies it, and each rule of the wire has a peer that
+breaks it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def peer(flight: Flight = "none", **events: float) -> ArduPilotPeer:
 
 
 def sentence_of(
-    change: Callable[[Motion], Motion], flight: Flight = "none", *, after_s: float = 0.0, seconds: float = 2.0
+    change: Callable[[Motion], Motion],
+    flight: Flight = "none",
+    *,
+    after_s: float = 0.0,
+    seconds: float = 2.0,
 ) -> str:
     flown = peer(flight)
     right = flown.line
@@ -130,7 +136,7 @@ def test_it_restarts_with_count_zero_and_takes_off_again() -> None:
     assert abs(float(flown.vehicle.position[2]) - 1.5) < 0.2
 
 
-# --- violations ------------------------------------------------------------------------------------
+# --- violations -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -138,16 +144,25 @@ def test_it_restarts_with_count_zero_and_takes_off_again() -> None:
     [
         (REST[1:], "is not one line between two newlines"),
         (REST[:-1], "is not one line between two newlines"),
-        (REST.replace(b'"timestamp":1', b'"timestamp": 1'), 'a blank stands next to the colon of "timestamp"'),
+        (
+            REST.replace(b'"timestamp":1', b'"timestamp": 1'),
+            'a blank stands next to the colon of "timestamp"',
+        ),
         (REST.replace(b'"gyro":[', b'"gyro": ['), 'a blank stands next to the colon of "gyro"'),
         (REST.replace(b"[0.0,-0.1", b"[ 0.0,-0.1"), '"gyro" has no value that ArduPilot parses'),
         (REST.replace(b"-0.1, 1e-3", b"-0.1 ,1e-3"), '"gyro" has no value that ArduPilot parses'),
         (REST.replace(b"-9.81]", b"nan]"), '"accel_body" has no value that ArduPilot parses'),
         (REST.replace(b"2.0,-3.0", b"2.0"), '"position" has no value that ArduPilot parses'),
         (REST.replace(b'"velocity":[0.1,0.2,0.3],', b""), 'the answer has no "velocity"'),
-        (REST.replace(b'"position"', b'"velocity_wind":[0,0,0],"position"'), '"velocity" comes after a longer key'),
+        (
+            REST.replace(b'"position"', b'"velocity_wind":[0,0,0],"position"'),
+            '"velocity" comes after a longer key',
+        ),
         (REST.replace(b'"position"', b'"place":1,"position"'), "ArduPilot knows no key 'place'"),
-        (REST.replace(b"[1.0,0.0,0.0,0.0]", b"[0.99,0.0,0.0,0.0]"), "the quaternion has the length 0.9900"),
+        (
+            REST.replace(b"[1.0,0.0,0.0,0.0]", b"[0.99,0.0,0.0,0.0]"),
+            "the quaternion has the length 0.9900",
+        ),
     ],
 )
 def test_lines_that_its_parser_does_not_take(line: bytes, sentence: str) -> None:
@@ -159,7 +174,9 @@ def test_lines_that_its_parser_does_not_take(line: bytes, sentence: str) -> None
 
 def test_a_step_of_another_rate_is_a_violation() -> None:
     flown = ArduPilotPeer(ArduPilotStandIn(day=ArduPilotDay(rate_hz=500)), 400)
-    with pytest.raises(WireViolation, match=r"timestamp rises by 2500.0 us, not by 2000.0 us \(1/500\)"):
+    with pytest.raises(
+        WireViolation, match=r"timestamp rises by 2500.0 us, not by 2000.0 us \(1/500\)"
+    ):
         flown.run(0.1)
 
 
@@ -179,7 +196,9 @@ def test_a_timestamp_that_stands_still_is_a_violation() -> None:
     line = flown.answer(packet)
     flown.stand_in.receive(line, flown.now_s)
     flown.stand_in.poll(flown.now_s)
-    with pytest.raises(WireViolation, match="timestamp stands still although the frame count went on"):
+    with pytest.raises(
+        WireViolation, match="timestamp stands still although the frame count went on"
+    ):
         flown.stand_in.receive(line, flown.now_s)
 
 
@@ -192,7 +211,9 @@ def test_a_step_for_a_duplicate_is_a_violation() -> None:
         return right(data)
 
     flown.answer = stepping  # type: ignore[method-assign]
-    with pytest.raises(WireViolation, match=r"timestamp rises by 2500\.0 us in the answer to a repeated frame 2"):
+    with pytest.raises(
+        WireViolation, match=r"timestamp rises by 2500\.0 us in the answer to a repeated frame 2"
+    ):
         flown.run(2.0)
 
 
@@ -210,20 +231,31 @@ def test_motors_that_turn_at_zero_microseconds_are_a_violation() -> None:
 
 
 def test_no_weight_at_rest_is_a_violation() -> None:
-    assert "at rest the specific force is" in sentence_of(lambda m: m._replace(force=(0.0, 0.0, 0.0)), after_s=0.2)
+    assert "at rest the specific force is" in sentence_of(
+        lambda m: m._replace(force=(0.0, 0.0, 0.0)), after_s=0.2
+    )
 
 
 @pytest.mark.parametrize(("windows", "fails"), [(1, False), (2, True)])
 def test_a_touch_of_the_ground_within_a_window_is_no_rest(windows: int, fails: bool) -> None:
-    """The push that ends a fall adds to the weight of one window; the same force in two of them is a fault."""
+    """The push that ends a fall adds to the weight of one window.
+
+    The same force in two of them is a fault.
+    """
     rules = MotionRules()
 
     def rest(first: int, count: int, force: float) -> None:
         for number in range(first, first + count):
-            rules.check(PhysicsLine(number / 400.0, ZERO, (0.0, 0.0, force), ZERO, ZERO, LEVEL), off=True)
+            rules.check(
+                PhysicsLine(number / 400.0, ZERO, (0.0, 0.0, force), ZERO, ZERO, LEVEL), off=True
+            )
 
     rest(0, 41, -GRAVITY_MPS2)
-    with pytest.raises(WireViolation, match="at rest the specific force is") if fails else nullcontext():
+    with (
+        pytest.raises(WireViolation, match="at rest the specific force is")
+        if fails
+        else nullcontext()
+    ):
         rest(41, 40 * windows + 5, -GRAVITY_MPS2 - 0.6)
         rest(46 + 40 * windows, 80, -GRAVITY_MPS2)
 
@@ -240,7 +272,10 @@ def test_a_position_with_height_upwards_is_a_violation() -> None:
 
 def test_rates_of_another_frame_are_a_violation() -> None:
     sentence = sentence_of(
-        lambda m: m._replace(gyro=(m.gyro[0], -m.gyro[1], -m.gyro[2])), "box", after_s=7.5, seconds=15.0
+        lambda m: m._replace(gyro=(m.gyro[0], -m.gyro[1], -m.gyro[2])),
+        "box",
+        after_s=7.5,
+        seconds=15.0,
     )
     assert "the quaternion does not turn by the rates" in sentence
 

@@ -34,7 +34,9 @@ BARS = {
 
 
 def check(scenario: str, mapping: str, seeds: Sequence[int]) -> None:
-    rows = list(clock_rows(scenario, mapping, [simulated(scenario, mapping, seed) for seed in seeds]))
+    rows = list(
+        clock_rows(scenario, mapping, [simulated(scenario, mapping, seed) for seed in seeds])
+    )
     found = {row.name.removeprefix(f"{scenario}/{mapping}/"): row.value for row in rows}
     for figure, bar in BARS[scenario].items():
         value = found[figure]
@@ -44,7 +46,9 @@ def check(scenario: str, mapping: str, seeds: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
-@pytest.mark.parametrize("scenario", ["quiet", "slew_500ppm", "step_1ms", "step_100ms", "lopsided_2ms"])
+@pytest.mark.parametrize(
+    "scenario", ["quiet", "slew_500ppm", "step_1ms", "step_100ms", "lopsided_2ms"]
+)
 def test_two_seeds_of_the_table_meet_the_bars(scenario: str, mapping: str) -> None:
     check(scenario, mapping, SEEDS[:2])
 
@@ -58,7 +62,9 @@ def test_the_table_meets_the_bars(scenario: str, mapping: str) -> None:
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
 def test_a_slew_is_followed_within_two_seconds(mapping: str) -> None:
-    """From 2 s after a slew of 500 ppm begins, and from 2 s after it ends, the error is as before it."""
+    """From 2 s after a slew of 500 ppm begins, and from 2 s after it ends, the error is as
+    before it.
+    """
     for seed in SEEDS[:2]:
         t_s, error_ms, _ = simulated("slew_500ppm", mapping, seed).T
         followed = ((t_s > 32) & (t_s < 50)) | (t_s > 52)
@@ -88,7 +94,10 @@ def test_rows_have_stable_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vil_bridge.tools.bench.clocks.SEEDS", range(1))
     names = [row.name for row in bench_clocks()]
     assert len(names) == len(set(names)) == 2 * (7 * 4 + 3)
-    assert "slew_500ppm/bridge/error_ms_p99" in names and "step_1ms/client/error_ms_max_after_2s" in names
+    assert (
+        "slew_500ppm/bridge/error_ms_p99" in names
+        and "step_1ms/client/error_ms_max_after_2s" in names
+    )
     done = CliRunner().invoke(app, ["bench", "clocks", "--json"])
     assert done.exit_code == 0
     assert [row["name"] for row in json.loads(done.stdout)["rows"]] == names

@@ -1,4 +1,6 @@
-"""The late warp on real motion, as ``vil-bridge bench compensate`` measures it, on a piece of each recording."""
+"""The late warp on real motion, as ``vil-bridge bench compensate`` measures it, on a piece of
+each recording.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def test_points_agree_with_the_golden_values() -> None:
 
 RENDER = Transform.of((1.0, 2.0, 0.5), (0.1, 0.2, -0.1, 0.9))
 SHOWN = RENDER @ Transform(np.array([0.1, -0.05, 0.2]), q_exp(np.array([0.05, -0.08, 0.03])))
-GRID_PX = np.stack(np.meshgrid(np.arange(20.0, 640.0, 60.0), np.arange(20.0, 480.0, 60.0)), axis=-1).reshape(-1, 2)
+GRID_PX = np.stack(
+    np.meshgrid(np.arange(20.0, 640.0, 60.0), np.arange(20.0, 480.0, 60.0)), axis=-1
+).reshape(-1, 2)
 MIXED_M = np.random.default_rng(1).uniform(1.5, 6.0, len(GRID_PX))
 
 
@@ -54,8 +58,14 @@ def test_what_is_known_is_shown_where_it_belongs() -> None:
 def test_points_out_of_view_do_not_count() -> None:
     beside = RENDER @ Transform(np.zeros(3), q_exp(np.array([0.0, 0.8, 0.0])))
     errors = errors_px(K, SIZE_PX, RENDER, RENDER, beside, GRID_PX, MIXED_M)
-    true_px, _ = reprojected(K, q_to_matrix(q_exp(np.array([0.0, 0.8, 0.0]))), np.zeros(3), GRID_PX, MIXED_M)
-    assert 0 < len(errors["none"]) == np.count_nonzero((true_px > -0.5).all(axis=1) & (true_px[:, 1] < 479.5))
+    true_px, _ = reprojected(
+        K, q_to_matrix(q_exp(np.array([0.0, 0.8, 0.0]))), np.zeros(3), GRID_PX, MIXED_M
+    )
+    assert (
+        0
+        < len(errors["none"])
+        == np.count_nonzero((true_px > -0.5).all(axis=1) & (true_px[:, 1] < 479.5))
+    )
     behind = RENDER @ Transform(np.zeros(3), q_exp(np.array([0.0, 3.0, 0.0])))
     assert not len(errors_px(K, SIZE_PX, RENDER, RENDER, behind, GRID_PX, MIXED_M)["none"])
 
@@ -64,13 +74,22 @@ loaded = cache(BenchRecording.load)
 
 
 def rest_and_piece(name: str, start: int, rows: int) -> BenchRecording:
-    """The rest at the start, which tells the gyroscope's bias, tracking lost, and a piece of the motion."""
+    """The rest at the start, which tells the gyroscope's bias, tracking lost, and a piece of the
+    motion.
+    """
     whole = loaded(data_dir(name))
     kept = np.r_[0:500, start : start + rows]
     t_ns = whole.t_ns[kept]
-    near = (whole.imu_ns < t_ns[499]) | ((whole.imu_ns > t_ns[500] - 100 * MS) & (whole.imu_ns < t_ns[-1] + 300 * MS))
+    near = (whole.imu_ns < t_ns[499]) | (
+        (whole.imu_ns > t_ns[500] - 100 * MS) & (whole.imu_ns < t_ns[-1] + 300 * MS)
+    )
     return dataclasses.replace(
-        whole, t_ns=t_ns, p_m=whole.p_m[kept], q_xyzw=whole.q_xyzw[kept], imu_ns=whole.imu_ns[near], imu=whole.imu[near]
+        whole,
+        t_ns=t_ns,
+        p_m=whole.p_m[kept],
+        q_xyzw=whole.q_xyzw[kept],
+        imu_ns=whole.imu_ns[near],
+        imu=whole.imu[near],
     )
 
 
@@ -85,7 +104,9 @@ def test_slow_motion_is_compensated_to_the_pixel() -> None:
     assert mean_px(errors, "plane", 56, "homography") <= 0.6
     assert mean_px(errors, "plane", 280, "homography") <= 1.2
     for delay_ms in DELAYS_MS:
-        none, rotation, plane = (mean_px(errors, "plane", delay_ms, m) for m in ("none", "rotation", "homography"))
+        none, rotation, plane = (
+            mean_px(errors, "plane", delay_ms, m) for m in ("none", "rotation", "homography")
+        )
         assert plane < rotation < none
         for method in ("depth", "predict_depth"):
             assert mean_px(errors, "mixed", delay_ms, method) <= plane + 0.3
@@ -113,7 +134,9 @@ def test_missing_recordings_are_named(tmp_path: Path) -> None:
         bench_compensate(tmp_path)
 
 
-def test_recordings_beside_the_checkout_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recordings_beside_the_checkout_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("VIL_TEST_DATA", raising=False)
     (tmp_path / "checkout").mkdir()
     monkeypatch.chdir(tmp_path / "checkout")

@@ -19,4 +19,6 @@ def test_the_world_alone_has_rows_at_once_and_after_a_sleep() -> None:
     rows = {row.name: row for row in cold_rows(turns=3)}
     parts = ("ingest_us_p50_20_bodies", "snapshot_us_p50_20_bodies")
     assert list(rows) == [f"{kind}_{part}" for kind in ("warm", "cold") for part in parts]
-    assert all(row.samples == 3 and row.value is not None and row.value > 0.0 for row in rows.values())
+    assert all(
+        row.samples == 3 and row.value is not None and row.value > 0.0 for row in rows.values()
+    )

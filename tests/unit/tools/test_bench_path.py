@@ -18,7 +18,9 @@ def values(ours: ImagePhase, bare: ImagePhase = BARE) -> dict[str, float | None]
 def test_the_relay_is_compared_with_a_bare_one() -> None:
     found = values(OURS)
     assert found["image_added_ratio_1024x768_rgb"] == 1.5
-    assert found["image_cpu_ratio_1024x768_rgb"] == pytest.approx(1.8), "the link's thread and ZeroMQ's"
+    assert found["image_cpu_ratio_1024x768_rgb"] == pytest.approx(1.8), (
+        "the link's thread and ZeroMQ's"
+    )
     assert found["relay_own_share_1024x768_rgb"] == pytest.approx(0.4), (
         "beyond the bare relay's thread, over all that it spends"
     )
@@ -32,7 +34,10 @@ def test_pictures_that_did_not_arrive_leave_no_figure() -> None:
         (OURS._replace(ages_ns=[], sent=0), BARE, (0.0, 1.0)),
     ):
         found = values(ours, bare)
-        assert (found.pop("image_least_arrived"), found.pop("image_least_arrived_bare_relay")) == shares
+        assert (
+            found.pop("image_least_arrived"),
+            found.pop("image_least_arrived_bare_relay"),
+        ) == shares
         assert set(found.values()) == {None}
 
 

@@ -33,7 +33,9 @@ def test_every_human_is_seen_from_eight_directions_at_both_ranges(shots: list[Pe
             left, top, right, bottom = shot.box_px
             assert 0.0 < left < right < 1280.0
             assert 0.0 < top < bottom
-            assert bottom < 720.0 or np.linalg.norm(gap) < 3.0, "feet are out of the picture of a near camera only"
+            assert bottom < 720.0 or np.linalg.norm(gap) < 3.0, (
+                "feet are out of the picture of a near camera only"
+            )
     assert sum(shot.kind == "empty" for shot in shots) == 8 * len(BUILDS)
 
 
@@ -57,8 +59,16 @@ def test_each_threshold_has_rows_of_its_own(shots: list[PersonShot]) -> None:
     found = {shot.name: centre(shot) for shot in shots}
     missed = {shot.name: np.zeros((0, 2)) for shot in shots}
     near = next(shot for shot in shots if shot.kind == "near").name
-    real = RealFound((), (RealShot("real-empty-0", -1, 0.0, (), False),), {"0.7": {"real-empty-0": np.zeros((0, 2))}})
-    for marks, share, false in ((found, 1.0, 1.0), (missed, 0.0, 0.0), (missed | {near: found[near]}, 1 / 40, 0.0)):
+    real = RealFound(
+        (),
+        (RealShot("real-empty-0", -1, 0.0, (), False),),
+        {"0.7": {"real-empty-0": np.zeros((0, 2))}},
+    )
+    for marks, share, false in (
+        (found, 1.0, 1.0),
+        (missed, 0.0, 0.0),
+        (missed | {near: found[near]}, 1 / 40, 0.0),
+    ):
         rows = {row.name: row.value for row in people._rows(shots, marks, real, "0.7")}
         assert rows["detected_share_2_5_m"] == pytest.approx(share)
         assert rows["false_share"] == false
@@ -77,5 +87,7 @@ def test_rows_have_no_value_without_a_detector(
     assert rows["detected_share_real_5_10_m"].value is None
     assert rows["detected_5_10_m_within"].value is None
     assert rows["false_share_real"].value is None
-    assert {name for name in rows if "@" not in name} == {name.removesuffix("@0.7") for name in rows if "@" in name}
+    assert {name for name in rows if "@" not in name} == {
+        name.removesuffix("@0.7") for name in rows if "@" in name
+    }
     assert "the person detector does not run" in caplog.text

@@ -51,9 +51,16 @@ def test_cuts_stay_inside_their_pictures() -> None:
     assert cut_about(person(0.0, 0.0, 40.0, 100.0), (600, 800), 320.0, _SIZE_PX) == pytest.approx(
         (0.0, 0.0, 400.0, 225.0)
     )
-    assert cut_about(person(380.0, 200.0, 420.0, 300.0), (600, 399), 320.0, _SIZE_PX) is None, "no room"
-    assert cut_about(person(380.0, 200.0, 420.0, 255.0), (600, 800), 320.0, _SIZE_PX) is None, "too few pixels"
-    assert cut_about(person(380.0, 200.0, 420.0, 300.0, whole=False), (600, 800), 320.0, _SIZE_PX) is None
+    assert cut_about(person(380.0, 200.0, 420.0, 300.0), (600, 399), 320.0, _SIZE_PX) is None, (
+        "no room"
+    )
+    assert cut_about(person(380.0, 200.0, 420.0, 255.0), (600, 800), 320.0, _SIZE_PX) is None, (
+        "too few pixels"
+    )
+    assert (
+        cut_about(person(380.0, 200.0, 420.0, 300.0, whole=False), (600, 800), 320.0, _SIZE_PX)
+        is None
+    )
 
 
 def test_the_cut_is_what_is_brought_to_our_size() -> None:
@@ -72,7 +79,9 @@ def test_landmarks_count_in_the_box_and_close_to_it() -> None:
 
 
 def test_a_real_picture_counts_where_somebody_of_it_is_found() -> None:
-    shot = RealShot("a", 0, 5.0, ((100.0, 100.0, 140.0, 200.0), (300.0, 100.0, 340.0, 200.0)), False)
+    shot = RealShot(
+        "a", 0, 5.0, ((100.0, 100.0, 140.0, 200.0), (300.0, 100.0, 340.0, 200.0)), False
+    )
     assert found_one(shot, np.array([(320.0, 150.0)]))
     assert not found_one(shot, np.array([(220.0, 150.0)]))
     assert not found_one(shot, np.zeros((0, 2)))

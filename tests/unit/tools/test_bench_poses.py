@@ -38,8 +38,12 @@ def test_frames_that_were_not_read_are_late_for_ever() -> None:
     assert (few["added_ms_p99"], few["read_share"]) == (None, 0.985)
 
 
-@pytest.mark.parametrize(("served", "direct"), [(without(SERVED, 60), DIRECT), (SERVED, without(DIRECT, 60)), ({}, {})])
-def test_a_client_that_misses_frames_has_no_figure_of_time(served: dict[int, int], direct: dict[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("served", "direct"), [(without(SERVED, 60), DIRECT), (SERVED, without(DIRECT, 60)), ({}, {})]
+)
+def test_a_client_that_misses_frames_has_no_figure_of_time(
+    served: dict[int, int], direct: dict[int, int]
+) -> None:
     found = values(served, direct)
     assert (found["added_ms_p50"], found["added_ms_p99"]) == (None, None)
     assert min(found["read_share"] or 0.0, found["read_share_direct"] or 0.0) < 0.95
@@ -47,7 +51,9 @@ def test_a_client_that_misses_frames_has_no_figure_of_time(served: dict[int, int
 
 def test_absent_programs_have_rows_without_values_and_polling_ones_none_of_time() -> None:
     absent = pose_rows(SOURCE, None)
-    assert [row.name for row in absent] == [row.name for row in pose_rows(SOURCE, PosePhase(FILMED, {}, {}, None))]
+    assert [row.name for row in absent] == [
+        row.name for row in pose_rows(SOURCE, PosePhase(FILMED, {}, {}, None))
+    ]
     assert all(row.value is None and row.samples == 0 for row in absent)
     names = [row.name for row in pose_rows(POLLING, PosePhase(FILMED, DIRECT, SERVED, 0.5))]
     assert names == ["read_share/vrpn/motioncapture", "read_share_direct/vrpn/motioncapture"]

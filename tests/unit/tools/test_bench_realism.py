@@ -1,4 +1,7 @@
-"""``vil-bridge bench realism``: its measures against closed forms, its list of real pictures, its rows."""
+"""``vil-bridge bench realism``.
+
+Its measures against closed forms, its list of real pictures, its rows.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ def spectral_noise(exponent: float, seed: int = 1) -> ImageArray:
     rng = np.random.default_rng(seed)
     f = np.hypot(np.fft.fftfreq(480)[:, None], np.fft.rfftfreq(640)[None, :])
     f[0, 0] = 1.0
-    made = np.fft.irfft2(np.fft.rfft2(rng.standard_normal((480, 640))) * f ** (0.5 * exponent), (480, 640))
+    made = np.fft.irfft2(
+        np.fft.rfft2(rng.standard_normal((480, 640))) * f ** (0.5 * exponent), (480, 640)
+    )
     return levels(128.0 + 30.0 * (made - made.mean()) / made.std())
 
 
@@ -109,7 +114,17 @@ def test_corners_of_a_rich_picture_are_followed_and_noise_alone_is_not() -> None
 
 
 def entry(data: bytes, path: str = "data/a.png", frame: int | None = None) -> RealPicture:
-    return RealPicture("things", "1.0", "sdist", "MIT", path, frame, hashlib.sha256(data).hexdigest(), "room", "a room")
+    return RealPicture(
+        "things",
+        "1.0",
+        "sdist",
+        "MIT",
+        path,
+        frame,
+        hashlib.sha256(data).hexdigest(),
+        "room",
+        "a room",
+    )
 
 
 def png(colour: ImageArray) -> bytes:
@@ -117,7 +132,9 @@ def png(colour: ImageArray) -> bytes:
 
 
 def test_a_file_with_another_checksum_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data/a\.png of things 1\.0 has the SHA-256 [0-9a-f]{64}, the list has"):
+    with pytest.raises(
+        ConfigError, match=r"data/a\.png of things 1\.0 has the SHA-256 [0-9a-f]{64}, the list has"
+    ):
         store(entry(b"the picture"), b"another picture", tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
 
@@ -131,7 +148,9 @@ def test_files_come_out_of_both_forms_of_packages(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "things-1.0.whl", "w") as wheel:
         wheel.writestr("data/a.png", b"the picture")
     for archive in ("things-1.0.tar.gz", "things-1.0.whl"):
-        assert contents_of(tmp_path / archive, {picture.path, "data/b.png"}) == {picture.path: b"the picture"}
+        assert contents_of(tmp_path / archive, {picture.path, "data/b.png"}) == {
+            picture.path: b"the picture"
+        }
 
 
 def test_a_file_that_its_package_lacks_is_named(tmp_path: Path) -> None:
@@ -152,9 +171,14 @@ def test_pictures_in_the_cache_are_read_without_a_package_index(tmp_path: Path) 
 
 
 @pytest.mark.process
-def test_a_missing_package_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(ConfigError, match=r"the sdist of things 1\.0, .* cannot be downloaded: .*Connect this machine"):
+    with pytest.raises(
+        ConfigError,
+        match=r"the sdist of things 1\.0, .* cannot be downloaded: .*Connect this machine",
+    ):
         files_of([entry(b"the picture")], tmp_path)
 
 

@@ -1,4 +1,7 @@
-"""Recordings for the benchmarks: any folder in EuRoC's layout, plain or gzipped, at the IMU's place by ``T_BS``."""
+"""Recordings for the benchmarks.
+
+Any folder in EuRoC's layout, plain or gzipped, at the IMU's place by ``T_BS``.
+"""
 
 from __future__ import annotations
 
@@ -52,15 +55,21 @@ def recorded(folder: Path, poses: str, T_body_sensor: Transform, seconds: float 
     for n in range(round(100 * seconds)):
         T = body_at(n / 100) @ T_body_sensor
         x, y, z, w = T.q_xyzw
-        rows.append(",".join(map(repr, [BEGIN_NS + 10 * n * MS, *map(float, (*T.p_m, w, x, y, z))])))
+        rows.append(
+            ",".join(map(repr, [BEGIN_NS + 10 * n * MS, *map(float, (*T.p_m, w, x, y, z))]))
+        )
     for n in range(round(200 * seconds) + 40):
         samples.append(f"{BEGIN_NS + (5 * n - 100) * MS}, 0, 0, 1, 0, 0, 9.80665\r")
     write(folder / "mav0" / poses, "#timestamp [ns], p, q\n" + "\n".join(rows) + "\n")
-    write(folder / "mav0" / "imu0" / "data.csv", "#timestamp [ns], w, f\n" + "\n".join(samples) + "\n")
+    write(
+        folder / "mav0" / "imu0" / "data.csv", "#timestamp [ns], w, f\n" + "\n".join(samples) + "\n"
+    )
     return folder
 
 
-@pytest.mark.parametrize("poses", ["vicon0/data.csv", "mocap0/data.csv.gz", "state_groundtruth_estimate0/data.csv"])
+@pytest.mark.parametrize(
+    "poses", ["vicon0/data.csv", "mocap0/data.csv.gz", "state_groundtruth_estimate0/data.csv"]
+)
 def test_poses_become_those_of_the_imu(tmp_path: Path, poses: str) -> None:
     folder = recorded(tmp_path / "V9_01", poses, T_BODY_MARKERS)
     write(folder / "mav0" / poses.partition("/")[0] / "sensor.yaml", sheet(T_BODY_MARKERS, OPENCV))
@@ -69,8 +78,14 @@ def test_poses_become_those_of_the_imu(tmp_path: Path, poses: str) -> None:
     for row in (0, 57, 119):
         expected = body_at(row / 100) @ T_BODY_IMU
         np.testing.assert_allclose(recording.p_m[row], expected.p_m, atol=1e-9)
-        assert abs(recording.q_xyzw[row] @ q_normalize(expected.q_xyzw)) == pytest.approx(1.0, abs=1e-12)
-    assert recording.t_ns[0] == 0 and recording.imu_ns[0] == -100 * MS and recording.period_ns == 10 * MS
+        assert abs(recording.q_xyzw[row] @ q_normalize(expected.q_xyzw)) == pytest.approx(
+            1.0, abs=1e-12
+        )
+    assert (
+        recording.t_ns[0] == 0
+        and recording.imu_ns[0] == -100 * MS
+        and recording.period_ns == 10 * MS
+    )
 
 
 def test_without_sensor_yaml_the_poses_are_the_imu_s_own(tmp_path: Path) -> None:
@@ -92,7 +107,10 @@ def test_the_benchmark_runs_on_any_recording(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["bench", "prediction", "--json", "--data", str(folder)])
     assert done.exit_code == 0, done.output
     names = {row["name"] for row in json.loads(done.stdout)["rows"]}
-    assert {"bridged_V9_01_56ms_imu_position_p50", "forecast_V9_01_20ms_twist_rotation_mean"} <= names
+    assert {
+        "bridged_V9_01_56ms_imu_position_p50",
+        "forecast_V9_01_20ms_twist_rotation_mean",
+    } <= names
 
 
 def test_files_that_cannot_serve_are_named(tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ def test_the_refined_human_has_the_surface_of_the_plain_one() -> None:
     (part,) = stage_scene().prefabs["walker"].asset.nodes[-1].primitives
     assert part.joints is not None
     assert part.weights is not None
-    assert len(part.p_m) == len(part.joints) == len(part.weights) == len(part.uv) == len(part.normal)
+    assert (
+        len(part.p_m) == len(part.joints) == len(part.weights) == len(part.uv) == len(part.normal)
+    )
     corners = part.p_m[part.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     outside = np.einsum("ij,ij->i", normals, part.normal[part.triangles[:, 0]])
@@ -79,13 +81,18 @@ def test_the_refined_human_has_the_surface_of_the_plain_one() -> None:
 
 def test_cases_take_turns_and_only_what_comes_after_the_warm_up_counts() -> None:
     called: list[tuple[str, int]] = []
-    costs = interleaved({"a": lambda n: called.append(("a", n)), "b": lambda n: called.append(("b", n))}, 2)
+    costs = interleaved(
+        {"a": lambda n: called.append(("a", n)), "b": lambda n: called.append(("b", n))}, 2
+    )
     assert called == [(name, n) for n in range(WARM_UP + 2) for name in "ab"]
     assert all(len(c.cpu_ms) == len(c.wall_ms) == 2 for c in costs.values())
 
 
 def test_ratios_are_of_medians_and_differences_of_pairs() -> None:
-    with_it, without = Costs([5.0, 30.0, 7.0], [6.0, 9.0, 9.0]), Costs([3.0, 9.0, 5.0], [3.0, 3.0, 3.0])
+    with_it, without = (
+        Costs([5.0, 30.0, 7.0], [6.0, 9.0, 9.0]),
+        Costs([3.0, 9.0, 5.0], [3.0, 3.0, 3.0]),
+    )
     cpu, wall = ratio_rows("ratio_x", with_it - without, Costs([4.0, 4.0, 4.0], [2.0, 2.0, 2.0]))
     assert (cpu.name, cpu.value, cpu.unit, cpu.samples) == ("ratio_x", 0.5, "ratio", 3)
     assert (wall.name, wall.value) == ("wall_ratio_x", 3.0)
@@ -93,19 +100,28 @@ def test_ratios_are_of_medians_and_differences_of_pairs() -> None:
 
 @pytest.mark.gl
 @pytest.mark.long
-def test_every_row_of_what_is_drawn_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_of_what_is_drawn_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs_gl()
     monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
     monkeypatch.setattr(store, "RECEIVERS", 10_000)
     monkeypatch.setattr(store, "RAYS", 8)
     rows = {row.name: row for row in drawing_rows(1)}
-    assert set(rows) == {"cpu_ms_minimal", "wall_ms_minimal", *RATIOS, *(f"wall_{name}" for name in RATIOS)}
+    assert set(rows) == {
+        "cpu_ms_minimal",
+        "wall_ms_minimal",
+        *RATIOS,
+        *(f"wall_{name}" for name in RATIOS),
+    }
     for name, row in rows.items():
         assert row.unit == ("ms" if "_ms_" in name else "ratio")
         assert row.samples == 1
         assert row.value is not None
         assert math.isfinite(row.value)
-    dear = [rows[name].value or 0.0 for name in ("ratio_rgb", "ratio_five_modalities", "ratio_high")]
+    dear = [
+        rows[name].value or 0.0 for name in ("ratio_rgb", "ratio_five_modalities", "ratio_high")
+    ]
     assert 0.3 < dear[0] < dear[2] < 50.0
 
 
@@ -130,7 +146,11 @@ def test_time_inside_the_binding_does_not_count() -> None:
 def test_the_rows_of_the_rendering_thread_are_there() -> None:
     needs_gl()
     cameras, props = thread_cost_rows(3)
-    assert (cameras.name, cameras.unit, cameras.samples) == ("cpu_outside_gl_ms_per_camera", "ms", 3)
+    assert (cameras.name, cameras.unit, cameras.samples) == (
+        "cpu_outside_gl_ms_per_camera",
+        "ms",
+        3,
+    )
     assert (props.name, props.unit, props.samples) == ("us_per_moving_prop", "us", 3)
     assert cameras.value is not None
     assert props.value is not None
@@ -144,7 +164,9 @@ def test_the_minimal_loop_shows_what_the_engine_shows() -> None:
     minimal = MinimalLoop(scene, CAMERA)
     pose = camera_pose(4)
     with EmbeddedRenderer(scene, Profile("plain", Shading.VERTEX, 1024)) as renderer:
-        (image,) = renderer.render([View(CAMERA, Modality.GRAY, pose, STEP_NS)], WorldSnapshot(STEP_NS, ()))
+        (image,) = renderer.render(
+            [View(CAMERA, Modality.GRAY, pose, STEP_NS)], WorldSnapshot(STEP_NS, ())
+        )
         assert renderer.info["profile"] == "plain"
     theirs = cv2.cvtColor(minimal.render(pose), cv2.COLOR_RGB2GRAY)
     minimal.close()

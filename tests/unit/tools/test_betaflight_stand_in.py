@@ -1,4 +1,7 @@
-"""Betaflight's stand-in: its clock, its motors, and peers that break the rules; the test holds the wall time."""
+"""Betaflight's stand-in: its clock, its motors, and peers that break the rules.
+
+The test holds the wall time.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ def armed_peer() -> BetaflightPeer:
     return flown
 
 
-def sentence_of(change: Callable[[Motion], Motion], flown: BetaflightPeer, seconds: float = 1.0) -> str:
+def sentence_of(
+    change: Callable[[Motion], Motion], flown: BetaflightPeer, seconds: float = 1.0
+) -> str:
     right = flown.packet
     flown.packet = lambda motion: right(change(motion))  # type: ignore[method-assign]
     with pytest.raises(WireViolation) as caught:
@@ -49,7 +54,9 @@ def test_half_a_second_of_silence_begins_again() -> None:
     before_s = flown.stand_in.t_s
     assert [flown.step(0.6), flown.step(), flown.step()] == [True, False, True]
     assert flown.stand_in.swallowed == 2
-    assert flown.stand_in.t_s - before_s == pytest.approx(0.6, abs=0.01), "the clock ran on at its last rate"
+    assert flown.stand_in.t_s - before_s == pytest.approx(0.6, abs=0.01), (
+        "the clock ran on at its last rate"
+    )
 
 
 def test_the_clock_takes_the_rate_of_the_last_pair() -> None:
@@ -74,7 +81,9 @@ def test_a_pair_of_20_ms_leaves_the_rate() -> None:
 def test_the_packets_are_those_of_the_wire() -> None:
     flown = armed_peer()
     flown.now_s += 1e-3
-    flown.stand_in.on_state(flown.packet(flown.vehicle.motion()._replace(gyro=(0.0, 0.0, -1.0))), flown.now_s)
+    flown.stand_in.on_state(
+        flown.packet(flown.vehicle.motion()._replace(gyro=(0.0, 0.0, -1.0))), flown.now_s
+    )
     assert flown.stand_in.poll(flown.now_s) is None, "the loop takes 100 us"
     packets = flown.stand_in.poll(flown.now_s + 2e-4)
     assert packets is not None
@@ -83,14 +92,20 @@ def test_the_packets_are_those_of_the_wire() -> None:
     front_right, rear_left, front_left, rear_right = struct.unpack("<4f", motors)
     count, *own = struct.unpack("<H2x16f", raw)
     assert count == 4
-    assert own[:4] == pytest.approx([1000 + 1000 * m for m in (rear_right, front_right, rear_left, front_left)])
+    assert own[:4] == pytest.approx(
+        [1000 + 1000 * m for m in (rear_right, front_right, rear_left, front_left)]
+    )
     assert flown.stand_in.poll(flown.now_s + 1e-3) is None, "one packet a state"
 
 
 @pytest.mark.parametrize(
-    ("stick", "raised"), [(0, (1, 2)), (1, (1, 3)), (3, (0, 1))], ids=["roll right", "pitch forward", "yaw right"]
+    ("stick", "raised"),
+    [(0, (1, 2)), (1, (1, 3)), (3, (0, 1))],
+    ids=["roll right", "pitch forward", "yaw right"],
 )
-def test_the_sticks_raise_the_motors_of_the_real_program(stick: int, raised: tuple[int, int]) -> None:
+def test_the_sticks_raise_the_motors_of_the_real_program(
+    stick: int, raised: tuple[int, int]
+) -> None:
     flown = armed_peer()
     flown.sticks[2] = 1400
     flown.sticks[stick] = 1600
@@ -137,7 +152,7 @@ def test_it_disarms_without_sticks() -> None:
     assert flown.stand_in.counters()["armed"][-1][1] is False
 
 
-# --- violations ------------------------------------------------------------------------------------
+# --- violations -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [136, 152, 0])
@@ -193,7 +208,9 @@ def test_a_stamp_that_goes_back_is_a_violation() -> None:
 
 def test_a_force_instead_of_its_opposite_is_a_violation() -> None:
     sentence = sentence_of(lambda m: m._replace(force=(0.0, 0.0, 9.81)), peer())
-    assert sentence.startswith(("at rest the specific force is", "the velocity does not change by the specific force"))
+    assert sentence.startswith(
+        ("at rest the specific force is", "the velocity does not change by the specific force")
+    )
 
 
 def test_a_quaternion_that_is_not_one_is_a_violation() -> None:
@@ -219,7 +236,9 @@ def test_rates_of_another_frame_are_a_violation() -> None:
     flown.hold_height(2.0, 1.5)
     flown.sticks[3] = 1900
     right = flown.packet
-    change: Callable[[Motion], Motion] = lambda m: m._replace(gyro=(m.gyro[0], -m.gyro[1], -m.gyro[2]))  # noqa: E731
+    change: Callable[[Motion], Motion] = lambda m: m._replace(  # noqa: E731
+        gyro=(m.gyro[0], -m.gyro[1], -m.gyro[2])
+    )
     flown.packet = lambda motion: right(change(motion))  # type: ignore[method-assign]
     with pytest.raises(WireViolation, match="the quaternion does not turn by the rates"):
         flown.hold_height(3.0, 1.5)

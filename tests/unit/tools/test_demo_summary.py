@@ -25,10 +25,17 @@ def test_a_pause_on_purpose_does_not_lower_the_rate() -> None:
 
 
 def test_the_summary_states_the_rate_while_tracked_and_for_how_long_it_was_not() -> None:
-    figures = {"frames_received": 121, "fps": 12.77, "fps_while_tracked": 24.0, "seconds": 9.4, "untracked_s": 4.4}
+    figures = {
+        "frames_received": 121,
+        "fps": 12.77,
+        "fps_while_tracked": 24.0,
+        "seconds": 9.4,
+        "untracked_s": 4.4,
+    }
     (line, *_) = summary_lines(_summary(**figures))
     assert line == (
-        "121 pictures, 24.0 per second while tracked (the recording loses tracking for 4.4 of 9.4 s), "
+        "121 pictures, 24.0 per second while tracked (the recording loses tracking for "
+        "4.4 of 9.4 s), "
         "the first after 3.0 s"
     )
     (line, *_) = summary_lines(_summary(**figures | {"untracked_s": 0.0}))

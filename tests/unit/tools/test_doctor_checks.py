@@ -14,7 +14,13 @@ import pytest
 from tests.support.programs import Program
 from vil_bridge.config.root import ActorConfig
 from vil_bridge.core.supervisor import ComponentState, StatusReport
-from vil_bridge.core.types import ClockExchange, ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.core.types import (
+    ClockExchange,
+    ImuSample,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceFrame,
+)
 from vil_bridge.tools.doctor.examine import as_text, examine, report_header
 from vil_bridge.tools.doctor.finding import Finding, State, fail, ok, warn
 from vil_bridge.tools.doctor.kernel import (
@@ -66,7 +72,7 @@ def put(root: Path, path: str, text: str) -> None:
     file.write_text(text)
 
 
-# --- the kernel --------------------------------------------------------------------------------------
+# --- the kernel -----------------------------------------------------------------------------------
 
 
 def test_a_small_receive_buffer(tmp_path: Path) -> None:
@@ -77,13 +83,19 @@ def test_a_small_receive_buffer(tmp_path: Path) -> None:
     assert "net.core.rmem_max is 212992 bytes" in found.text
     assert "sysctl -w net.core.rmem_max=4194304" in found.cure
     put(tmp_path, "proc/sys/net/core/rmem_max", "4194304\n")
-    assert check_receive_buffer(tmp_path) == ok("socket buffers", "net.core.rmem_max is 4194304 bytes")
+    assert check_receive_buffer(tmp_path) == ok(
+        "socket buffers", "net.core.rmem_max is 4194304 bytes"
+    )
 
 
 def test_dropped_datagrams(tmp_path: Path) -> None:
     assert udp_errors(tmp_path) == {}
     assert check_udp_errors({}, {}).state is State.WARN
-    put(tmp_path, "proc/net/snmp", "Ip: A\nIp: 1\nUdp: InDatagrams NoPorts InErrors RcvbufErrors\nUdp: 9 1 3 3\n")
+    put(
+        tmp_path,
+        "proc/net/snmp",
+        "Ip: A\nIp: 1\nUdp: InDatagrams NoPorts InErrors RcvbufErrors\nUdp: 9 1 3 3\n",
+    )
     now = udp_errors(tmp_path)
     assert now == {"InDatagrams": 9, "NoPorts": 1, "InErrors": 3, "RcvbufErrors": 3}
     assert check_udp_errors(now, now).state is State.OK
@@ -95,7 +107,11 @@ def test_a_strict_reverse_path_filter(tmp_path: Path) -> None:
     put(tmp_path, "proc/sys/net/ipv4/conf/all/rp_filter", "0\n")
     put(tmp_path, "proc/sys/net/ipv4/conf/eth1/rp_filter", "1\n")
     found = check_reverse_path(tmp_path, 2)
-    assert found.state is State.WARN and "strict on eth1" in found.text and "conf.eth1.rp_filter=2" in found.cure
+    assert (
+        found.state is State.WARN
+        and "strict on eth1" in found.text
+        and "conf.eth1.rp_filter=2" in found.cure
+    )
     assert check_reverse_path(tmp_path, 1).state is State.OK, "one network is always the right one"
     put(tmp_path, "proc/sys/net/ipv4/conf/all/rp_filter", "2\n")
     assert check_reverse_path(tmp_path, 2).state is State.OK, "the looser of the two counts"
@@ -121,7 +137,7 @@ def test_ptp_clocks_are_named_and_none_is_well(tmp_path: Path) -> None:
     assert check_ptp(tmp_path) == ok("PTP clocks", "ptp9 (igb), ptp10 (e1000e-eth2)")
 
 
-# --- the network -------------------------------------------------------------------------------------
+# --- the network ----------------------------------------------------------------------------------
 
 
 @pytest.mark.wire
@@ -135,9 +151,15 @@ def test_interfaces_and_routes() -> None:
     unknown = check_route("motive", "no-such-host.invalid", "auto", own)
     assert unknown.state is State.FAIL and "'no-such-host.invalid' is unknown" in unknown.text
     foreign = check_route("motive", "127.0.0.1", "203.0.113.9", own)
-    assert foreign.state is State.FAIL and "203.0.113.9 is none of this computer's: 127.0.0.1 (lo)" in foreign.text
+    assert (
+        foreign.state is State.FAIL
+        and "203.0.113.9 is none of this computer's: 127.0.0.1 (lo)" in foreign.text
+    )
     wrong = check_route("motive", "127.0.0.1", "10.0.0.5", [LO, Interface(2, "eth0", "10.0.0.5")])
-    assert wrong.state is State.WARN and "reached from 127.0.0.1 (lo), but the source listens on 10.0.0.5" in wrong.text
+    assert (
+        wrong.state is State.WARN
+        and "reached from 127.0.0.1 (lo), but the source listens on 10.0.0.5" in wrong.text
+    )
 
 
 def test_a_group_that_the_kernel_joined_elsewhere(tmp_path: Path) -> None:
@@ -165,13 +187,16 @@ def test_a_port_that_somebody_has() -> None:
         port = int(holder.await_text(r"(\d+)\n")[1])
         found = check_port("http", "127.0.0.1", port)
         assert found.state is State.FAIL
-        assert f"127.0.0.1:{port} is taken by {sys.executable}" in found.text and f"(pid {holder.pid})" in found.text
+        assert (
+            f"127.0.0.1:{port} is taken by {sys.executable}" in found.text
+            and f"(pid {holder.pid})" in found.text
+        )
     assert check_port("http", "127.0.0.1", port).state is State.OK
     assert check_port("http", "127.0.0.1", 0).state is State.OK
     assert "cannot be listened on" in check_port("http", "203.0.113.9", port).text
 
 
-# --- devices and software ----------------------------------------------------------------------------
+# --- devices and software -------------------------------------------------------------------------
 
 
 def test_serial_lines(tmp_path: Path) -> None:
@@ -208,7 +233,9 @@ def test_a_serial_line_without_permission() -> None:
         name = os.ttyname(slave)
         Path(name).chmod(0)
         found = check_serial("imu", name)
-        assert found.state is State.FAIL and "no permission" in found.text and "dialout" in found.cure
+        assert (
+            found.state is State.FAIL and "no permission" in found.text and "dialout" in found.cure
+        )
     finally:
         os.close(master)
         os.close(slave)
@@ -219,7 +246,11 @@ def test_opengl_that_is_missing_or_hangs(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     put(tmp_path, "moderngl.py", "raise OSError('libEGL.so.1: cannot open shared object file')\n")
     found = check_gl()
-    assert found.state is State.FAIL and "libEGL.so.1" in found.text and "apt-get install libegl1" in found.cure
+    assert (
+        found.state is State.FAIL
+        and "libEGL.so.1" in found.text
+        and "apt-get install libegl1" in found.cure
+    )
     put(tmp_path, "moderngl.py", "while True: pass\n")
     assert "did not answer within 2 s" in check_gl(timeout_s=2.0).text
 
@@ -233,7 +264,9 @@ def test_codecs_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_gl().state is State.WARN
 
 
-def test_an_absent_kernel_is_a_warning_that_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_kernel_is_a_warning_that_names_the_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert check_compiled_kernel().state is (State.OK if library.KERNEL is not None else State.WARN)
     monkeypatch.setattr(library, "KERNEL", None)
     absent = check_compiled_kernel()
@@ -241,14 +274,18 @@ def test_an_absent_kernel_is_a_warning_that_names_the_compiler(monkeypatch: pyte
     assert "ten times as long" in absent.text and "apt-get install gcc" in absent.cure
 
 
-# --- what a source says ------------------------------------------------------------------------------
+# --- what a source says ---------------------------------------------------------------------------
 
 
-def report(state: ComponentState = ComponentState.RUNNING, reason: str = "", **facts: object) -> StatusReport:
+def report(
+    state: ComponentState = ComponentState.RUNNING, reason: str = "", **facts: object
+) -> StatusReport:
     return StatusReport("s", state, reason, 0, None, 0, {"lost": 0}, dict(facts))
 
 
-def frames(count: int, *, moving: bool = True, tracked: bool = True, subject: str = "CF1") -> SourceActivity:
+def frames(
+    count: int, *, moving: bool = True, tracked: bool = True, subject: str = "CF1"
+) -> SourceActivity:
     heard = SourceActivity(report=report(server="Motive 3.1"))
     for k in range(count):
         p = np.array([[0.01 * k * moving, 0.0, 1.0]])
@@ -267,7 +304,10 @@ def test_a_name_that_differs_in_case() -> None:
     assert found.state is State.FAIL
     assert found.text == "config wants 'cf1'; stream has 'CF1' (did you mean 'CF1'?)"
     assert check_subject("drone", actor("CF1"), frames(3)).state is State.OK
-    assert "stream has nothing" in check_subject("drone", actor("cf1"), SourceActivity(report=report())).text
+    assert (
+        "stream has nothing"
+        in check_subject("drone", actor("cf1"), SourceActivity(report=report())).text
+    )
     unseen = check_subject("drone", actor("CF1"), frames(3, tracked=False))
     assert unseen.state is State.WARN and "was not tracked" in unseen.text
     listed = SourceActivity(report=report(subjects=["wand"], skeletons=["Actor"]))
@@ -276,7 +316,11 @@ def test_a_name_that_differs_in_case() -> None:
 
 def test_a_body_is_no_person_and_a_person_no_body() -> None:
     body = check_subject("drone", actor("CF1", "human"), frames(3))
-    assert body.state is State.FAIL and "'CF1' is a rigid body" in body.text and body.cure == "`kind:` of actors.drone"
+    assert (
+        body.state is State.FAIL
+        and "'CF1' is a rigid body" in body.text
+        and body.cure == "`kind:` of actors.drone"
+    )
     human = check_subject("drone", actor("Actor"), person((0.4, 0.3, 1.7)))
     assert human.state is State.FAIL and "'Actor' is a skeleton" in human.text
     seen = check_subject("person", actor("Actor", "human"), person((0.4, 0.3, 1.7)))
@@ -289,14 +333,19 @@ def test_frames_that_repeat() -> None:
     moving = check_frozen("motive", frames(50))
     assert moving is not None and moving.state is State.OK
     assert check_frozen("motive", frames(5, moving=False)) is None
-    assert check_frozen("motive", frames(50, moving=False, tracked=False)) is None, "an empty room is not frozen"
+    assert check_frozen("motive", frames(50, moving=False, tracked=False)) is None, (
+        "an empty room is not frozen"
+    )
 
 
 def person(heights: tuple[float, float, float]) -> SourceActivity:
     model = SkeletonModel("Actor", ("Hip", "Head"), (-1, 0), np.zeros((2, 3)))
     heard = SourceActivity(report=report())
     skeleton = SkeletonFrame(
-        model, np.array([[0.0] * 3, heights]), np.tile((0.0, 0.0, 0.0, 1.0), (2, 1)), np.ones(2, bool)
+        model,
+        np.array([[0.0] * 3, heights]),
+        np.tile((0.0, 0.0, 0.0, 1.0), (2, 1)),
+        np.ones(2, bool),
     )
     empty = np.empty((0, 3)), np.empty((0, 4)), np.empty(0, bool)
     heard.handle(SourceFrame("s", 1, None, S, (), *empty, (skeleton,)))
@@ -307,7 +356,8 @@ def test_a_person_who_lies() -> None:
     lying = check_up_axis("motive", person((0.4, 1.7, 0.3)), "z")
     assert lying is not None and lying.state is State.WARN
     assert (
-        "'Actor' measures 0.40 x 1.70 x 0.30 m" in lying.text and "`up_axis:` of sources.motive (now z)" in lying.cure
+        "'Actor' measures 0.40 x 1.70 x 0.30 m" in lying.text
+        and "`up_axis:` of sources.motive (now z)" in lying.cure
     )
     standing = check_up_axis("motive", person((0.4, 0.3, 1.7)), "y")
     assert standing is not None and standing.state is State.OK
@@ -333,10 +383,12 @@ def test_answers_and_clocks() -> None:
         t_ns = S + k * S // 4
         heard.handle(ClockExchange("s", t_ns, t_ns + 5 * S + 100_000, t_ns + 200_000))
     told = check_clock("motive", heard)
-    assert told is not None and told.state is State.OK and told.text.startswith("two-way, within 0.")
+    assert (
+        told is not None and told.state is State.OK and told.text.startswith("two-way, within 0.")
+    )
 
 
-# --- all together ------------------------------------------------------------------------------------
+# --- all together ---------------------------------------------------------------------------------
 
 
 @pytest.mark.process
@@ -345,12 +397,19 @@ def test_a_computer_with_a_small_buffer_and_a_bad_clock(tmp_path: Path) -> None:
     put(tmp_path, "sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm\n")
     findings = {f.name: f for f in examine(None, root=tmp_path)}
     assert findings["socket buffers"].state is findings["clock source"].state is State.WARN
-    assert {"interfaces", "disk", "OpenGL", "JPEG codec", "extra qualisys", "vendor SDKs"} <= set(findings)
+    assert {"interfaces", "disk", "OpenGL", "JPEG codec", "extra qualisys", "vendor SDKs"} <= set(
+        findings
+    )
 
 
 def test_what_people_read() -> None:
     text = as_text(
-        [ok("a", "fine"), warn("bb", "slow", "faster"), Finding("c", State.FAIL, "gone", "back"), fail("d", "x", "y")]
+        [
+            ok("a", "fine"),
+            warn("bb", "slow", "faster"),
+            Finding("c", State.FAIL, "gone", "back"),
+            fail("d", "x", "y"),
+        ]
     )
     assert text.splitlines() == [
         "ok    a   fine",

@@ -29,7 +29,9 @@ def test_a_pair_is_made_kept_private_and_read_by_zmqs_own_reader(tmp_path: Path)
 def test_a_key_has_one_name(tmp_path: Path) -> None:
     public, _ = new_keys(tmp_path, "hall")
     (tmp_path / "annex.key").write_bytes(public.read_bytes())
-    with pytest.raises(ConfigError, match=r"hall\.key: holds the same key as annex\.key\. Remove one"):
+    with pytest.raises(
+        ConfigError, match=r"hall\.key: holds the same key as annex\.key\. Remove one"
+    ):
         read_public_keys(tmp_path)
 
 
@@ -60,11 +62,13 @@ def test_files_that_are_no_keys_are_refused_with_a_cure(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
 
     with pytest.raises(
-        ConfigError, match=r"holds no public key. Copy there .* of each reader or bridge that may connect"
+        ConfigError,
+        match=r"holds no public key. Copy there .* of each reader or bridge that may connect",
     ):
         read_public_keys(tmp_path / "none")
     with pytest.raises(
         ConfigError,
-        match=r"absent: cannot be read: No such file .*\. Copy there .*`vil-bridge keys new .*absent --name",
+        match=r"absent: cannot be read: No such file .*\. Copy there .*`vil-bridge keys new "
+        r".*absent --name",
     ):
         read_public_keys(tmp_path / "absent")

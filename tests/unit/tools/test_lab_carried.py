@@ -16,11 +16,17 @@ def test_align_finds_how_the_markers_sit() -> None:
     motion = CarriedMotion("drone")
     t_ns = np.arange(18 * S, 37 * S, S // 60, dtype=np.int64)
     frames = [motion.at(int(t)) for t in t_ns]
-    track = PoseTrack(t_ns, np.array([f.p_m[0] for f in frames]), np.array([f.q_xyzw[0] for f in frames]))
-    proposal = propose(mounting_of(find_moves(track)), T_world_room=Transform.identity(), up_axis="z")
+    track = PoseTrack(
+        t_ns, np.array([f.p_m[0] for f in frames]), np.array([f.q_xyzw[0] for f in frames])
+    )
+    proposal = propose(
+        mounting_of(find_moves(track)), T_world_room=Transform.identity(), up_axis="z"
+    )
     assert proposal.up_axis is None
     np.testing.assert_allclose(proposal.T_body_markers.p_m, (0.02, -0.01, 0.03), atol=0.003)
-    np.testing.assert_allclose(2 * np.arcsin(proposal.T_body_markers.q_xyzw[2]), np.radians(30.0), atol=0.02)
+    np.testing.assert_allclose(
+        2 * np.arcsin(proposal.T_body_markers.q_xyzw[2]), np.radians(30.0), atol=0.02
+    )
 
 
 def test_it_comes_back_to_where_it_began() -> None:

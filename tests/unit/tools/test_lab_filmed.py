@@ -11,9 +11,12 @@ from vil_bridge.tools.lab.motions import MeasuredMotion
 
 def test_a_body_at_rest_never_repeats_its_pose() -> None:
     truth, measured = DroneMotion(), MeasuredMotion(DroneMotion())
-    instants_ns = range(-2000 * NS_PER_MS, 900 * NS_PER_MS, 10 * NS_PER_MS)  # before the start, and before it takes off
+    # Before the start, and before it takes off.
+    instants_ns = range(-2000 * NS_PER_MS, 900 * NS_PER_MS, 10 * NS_PER_MS)
     assert len({truth.at(t_ns).p_m.tobytes() for t_ns in instants_ns}) == 1
     p_m = np.array([measured.at(t_ns).p_m[0] for t_ns in instants_ns])
-    assert len({row.astype(np.float32).tobytes() for row in p_m}) == len(p_m), "as NatNet sends them"
+    assert len({row.astype(np.float32).tobytes() for row in p_m}) == len(p_m), (
+        "as NatNet sends them"
+    )
     assert np.abs(p_m - truth.at(0).p_m).max() < 2e-4
     np.testing.assert_array_equal(measured.at(0).p_m, measured.at(0).p_m)

@@ -31,7 +31,10 @@ def test_a_simulated_drone_is_always_tracked_and_not_asked_about_the_whole_run()
 
 
 def test_a_recording_is_not_tracked_in_its_gaps(tmp_path: Path) -> None:
-    poses = [f"{t * MS},0.0,0.0,1.0,1.0,0.0,0.0,0.0\n" for t in (*range(0, 401, 10), *range(600, 1001, 10))]
+    poses = [
+        f"{t * MS},0.0,0.0,1.0,1.0,0.0,0.0,0.0\n"
+        for t in (*range(0, 401, 10), *range(600, 1001, 10))
+    ]
     samples = [f"{t * MS},0.0,0.0,0.0,0.0,0.0,9.81\n" for t in range(0, 1001, 5)]
     for name, rows in (("mocap0", poses), ("imu0", samples)):
         folder = tmp_path / "mav0" / name

@@ -24,7 +24,10 @@ pytest.importorskip("ompl", reason="the package is not installed (extra plan)")
 LOW, HIGH = np.array([-6.0, -4.0, 0.0]), np.array([6.0, 4.0, 3.0])
 LIMITS = Limits(speed_mps=3.0, acceleration_mps2=5.0)
 BETWEEN_SAMPLES = 1e-4
-"""`fastest` holds the limits at 2000 instants; between them a curve may exceed them by this share."""
+"""`fastest` holds the limits at 2000 instants.
+
+Between them a curve may exceed them by this share.
+"""
 START, GOAL = np.array([-4.0, -2.0, 1.5]), np.array([4.0, -2.0, 1.5])
 
 
@@ -85,7 +88,9 @@ def test_no_way_is_no_flight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_places_without_room_are_refused_by_name() -> None:
     ready = planner((1.0, 3.0))
-    with pytest.raises(ConfigError, match=r"the start 0\.05,-2,1\.5 is outside the map, or has no 0\.40 m of room"):
+    with pytest.raises(
+        ConfigError, match=r"the start 0\.05,-2,1\.5 is outside the map, or has no 0\.40 m of room"
+    ):
         ready.plan(np.array([0.05, -2.0, 1.5]), GOAL)
     with pytest.raises(ConfigError, match="the goal 4,-2,9 is outside"):
         ready.plan(START, np.array([4.0, -2.0, 9.0]))
@@ -101,7 +106,9 @@ def test_what_is_unknown_is_not_flown_through_by_default() -> None:
 
 
 def tunnel() -> FreeSpace:
-    """Two tunnels that meet at (4.05, 0.05, 0.05), with one cell of room for the vehicle's centre."""
+    """Two tunnels that meet at (4.05, 0.05, 0.05), with one cell of room for the vehicle's
+    centre.
+    """
     across, along = np.arange(-4, 5), np.arange(-4, 45)
     first = np.stack(np.meshgrid(along, across, across), axis=-1).reshape(-1, 3)
     second = np.stack(np.meshgrid(40 + across, along, across), axis=-1).reshape(-1, 3)

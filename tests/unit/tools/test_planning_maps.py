@@ -43,14 +43,26 @@ def test_the_golden_tree_is_measured() -> None:
 
 
 def test_states_are_three_and_unknown_is_not_free() -> None:
-    places = np.array([[2.05, 0.05, 0.55], [1.05, 0.05, 0.55], [2.15, 0.05, 0.55], [5000.0, 0.0, 0.0], SENSOR])
-    expected = [Occupancy.OCCUPIED, Occupancy.FREE, Occupancy.UNKNOWN, Occupancy.UNKNOWN, Occupancy.FREE]
+    places = np.array(
+        [[2.05, 0.05, 0.55], [1.05, 0.05, 0.55], [2.15, 0.05, 0.55], [5000.0, 0.0, 0.0], SENSOR]
+    )
+    expected = [
+        Occupancy.OCCUPIED,
+        Occupancy.FREE,
+        Occupancy.UNKNOWN,
+        Occupancy.UNKNOWN,
+        Occupancy.FREE,
+    ]
     assert seen_wall().state(places).tolist() == expected
     assert OccupancyMap(0.1).state(places).tolist() == [Occupancy.UNKNOWN] * 5
 
 
 def test_hits_and_misses_are_clamped() -> None:
-    found, hit, beyond = OccupancyMap(0.1), np.array([[1.05, 0.05, 0.05]]), np.array([[2.05, 0.05, 0.05]])
+    found, hit, beyond = (
+        OccupancyMap(0.1),
+        np.array([[1.05, 0.05, 0.05]]),
+        np.array([[2.05, 0.05, 0.05]]),
+    )
     sensor = np.array([0.05, 0.05, 0.05])
     values = []
     for points in [hit] * 12 + [beyond] * 10:
@@ -66,7 +78,9 @@ def test_points_of_one_measurement_count_once_and_unusable_ones_do_not() -> None
     found.insert_points(np.repeat([[1.05, 0.05, 0.05]], 50, axis=0), np.array([0.05, 0.05, 0.05]))
     assert found.log_odds.max() == pytest.approx(0.8472979)
     before = len(found.codes)
-    found.insert_points(np.array([[math.nan, 0.0, 0.0], [math.inf, 0.0, 0.0], [9e4, 0.0, 0.0]]), SENSOR)
+    found.insert_points(
+        np.array([[math.nan, 0.0, 0.0], [math.inf, 0.0, 0.0], [9e4, 0.0, 0.0]]), SENSOR
+    )
     assert len(found.codes) == before
     with pytest.raises(ValueError, match="outside the map"):
         found.insert_points(wall(), np.array([9e4, 0.0, 0.0]))
@@ -85,7 +99,9 @@ def test_random_measurements_give_the_bytes_of_octomap(resolution_m: float) -> N
     theirs, ours = pyoctomap.OcTree(resolution_m), OccupancyMap(resolution_m)
     for _ in range(4):
         sensor, way = rng.normal(size=3), rng.normal(size=(800, 3))
-        points = sensor + way / np.linalg.norm(way, axis=1)[:, None] * rng.uniform(1.0, 4.0, (800, 1))
+        points = sensor + way / np.linalg.norm(way, axis=1)[:, None] * rng.uniform(
+            1.0, 4.0, (800, 1)
+        )
         theirs.insertPointCloud(points, sensor, 3.0)
         ours.insert_points(points, sensor, 3.0)
     assert write_full(ours.tree()) == theirs.write()
@@ -130,7 +146,11 @@ def test_free_space_has_room_for_the_vehicle_and_no_more_is_blocked(through_unkn
     found = seen_wall()
     space = FreeSpace(found, 0.25, low, high, through_unknown=through_unknown)
     places = rng.uniform(low - 0.2, high + 0.2, (3000, 3))
-    around = np.stack(np.meshgrid(*[np.arange(-0.65, 3.5, 0.1)] * 3), axis=-1).reshape(-1, 3) - [1.0, 1.0, 1.0]
+    around = np.stack(np.meshgrid(*[np.arange(-0.65, 3.5, 0.1)] * 3), axis=-1).reshape(-1, 3) - [
+        1.0,
+        1.0,
+        1.0,
+    ]
     state = found.state(around)
     obstacles = around[state == Occupancy.OCCUPIED if through_unknown else state != Occupancy.FREE]
     nearest, _ = KDTree(obstacles).query(places)
@@ -144,8 +164,18 @@ def test_free_space_has_room_for_the_vehicle_and_no_more_is_blocked(through_unkn
 
 
 def test_a_line_is_free_where_all_of_it_is() -> None:
-    space = FreeSpace(seen_wall(), 0.2, np.array([0.0, -3.0, 0.0]), np.array([5.0, 3.0, 2.0]), through_unknown=True)
-    before, behind, aside = np.array([1.0, 0.0, 0.5]), np.array([3.0, 0.0, 0.5]), np.array([1.0, 2.5, 0.5])
+    space = FreeSpace(
+        seen_wall(),
+        0.2,
+        np.array([0.0, -3.0, 0.0]),
+        np.array([5.0, 3.0, 2.0]),
+        through_unknown=True,
+    )
+    before, behind, aside = (
+        np.array([1.0, 0.0, 0.5]),
+        np.array([3.0, 0.0, 0.5]),
+        np.array([1.0, 2.5, 0.5]),
+    )
     assert space.line_free(before, aside) and not space.line_free(before, behind)
     assert not space.line_free(before, np.array([1.0, 0.0, 2.5])), "outside the box"
 
@@ -175,10 +205,14 @@ def test_what_rays_hit_in_a_scene_is_occupied_in_its_map() -> None:
     hall = map_of_scene(built("hall"), 0.1)
     way, sensor = directions(20_000), np.array([-2.0, 0.0, 1.5])
     triangle, distance = first_hits("hall", np.tile(sensor, (len(way), 1)), way)
-    solid = np.array([thing.solid for thing in built("hall").objects])[of_faces("hall", "owner")[triangle]]
+    solid = np.array([thing.solid for thing in built("hall").objects])[
+        of_faces("hall", "owner")[triangle]
+    ]
     solid &= triangle >= 0
     seen = OccupancyMap(0.1)
     seen.insert_points(sensor + distance[solid, None] * way[solid], sensor)
     occupied = seen.occupied_m()
     assert len(occupied) > 5000
-    assert (hall.state(occupied) == Occupancy.OCCUPIED).mean() > 0.995, "less what rounds to the other side of a face"
+    assert (hall.state(occupied) == Occupancy.OCCUPIED).mean() > 0.995, (
+        "less what rounds to the other side of a face"
+    )

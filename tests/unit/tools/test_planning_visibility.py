@@ -1,4 +1,7 @@
-"""Flights that keep a landmark in view: headings, lines of sight, and the share of time in view of a flown vehicle."""
+"""Flights that keep a landmark in view.
+
+Headings, lines of sight, and the share of time in view of a flown vehicle.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ VIEW = ViewGoal(LANDMARK, FOV, weight=2.0)
 
 
 def block() -> OccupancyMap:
-    """A block between start and goal; the short way around it is the one from which the landmark is hidden."""
+    """A block between start and goal.
+
+    The short way around it is the one from which the landmark is hidden.
+    """
     x, y, z = (np.arange(a + 0.05, b, 0.1) for a, b in ((-1.5, 1.5), (-0.3, 2.9), (0.0, 3.0)))
     cells = np.stack(np.meshgrid(x, y, z), axis=-1).reshape(-1, 3)
     found = OccupancyMap(0.1)
@@ -44,12 +50,17 @@ def block() -> OccupancyMap:
 
 
 def flown_share(found: OccupancyMap, curve: Trajectory) -> float:
-    """Share of the time in which a simulated quadcopter's camera, tilted as its body is, has the landmark in view."""
+    """Share of the time in which a simulated quadcopter's camera, tilted as its body is, has the
+    landmark in view.
+    """
     model = FlightGogglesMulticopter()
     fleet, controller = Fleet(model, n=1), tracking(model, [curve])
     start = controller.table.at(0.0)
     yaw = float(start.yaw_rad[0])
-    fleet.place(p_world_m=start.p_world_m, q_world_body=np.array([0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)]))
+    fleet.place(
+        p_world_m=start.p_world_m,
+        q_world_body=np.array([0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)]),
+    )
     seen: list[bool] = []
     while fleet.t_ns * 1e-9 < curve.duration_s:
         for _ in range(24):
@@ -85,10 +96,18 @@ def test_lines_of_sight_end_at_occupied_voxels() -> None:
 def test_a_place_is_in_view_within_both_angles() -> None:
     found = OccupancyMap(0.1)
     place = np.array([[0.0, 0.5, 1.5]])
-    for yaw_deg, seen in ((90.0, True), (130.0, True), (136.0, False), (-90.0, False), (450.0, True)):
+    for yaw_deg, seen in (
+        (90.0, True),
+        (130.0, True),
+        (136.0, False),
+        (-90.0, False),
+        (450.0, True),
+    ):
         assert in_view(found, VIEW, place, np.radians([yaw_deg])).tolist() == [seen]
     for height, seen in ((1.5 + 2.7, True), (1.5 + 2.9, False)):
-        assert in_view(found, VIEW, np.array([[0.0, 0.5, height]]), np.radians([90.0])).tolist() == [seen]
+        assert in_view(
+            found, VIEW, np.array([[0.0, 0.5, height]]), np.radians([90.0])
+        ).tolist() == [seen]
 
 
 def test_headings_follow_the_landmark_no_faster_than_allowed() -> None:
@@ -119,6 +138,8 @@ def test_the_landmark_is_longer_in_view_with_headings_and_still_longer_with_the_
     print(f"in view {np.round(shares, 3).tolist()} of {times} s")
     assert shares[0] < shares[1] < shares[2] - 0.3 and shares[2] > 0.85
     assert times[1] < times[2], "the price"
-    assert light.path_m[:, 1].min() < -0.3 and heavy.path_m[:, 1].max() > 2.9, "the other way around the block"
+    assert light.path_m[:, 1].min() < -0.3 and heavy.path_m[:, 1].max() > 2.9, (
+        "the other way around the block"
+    )
     assert planner.space.free(heavy.trajectory.at(np.linspace(0.0, times[2], 500)).p_world_m).all()
     assert share_in_view(found, VIEW, heavy.trajectory) == pytest.approx(shares[2], abs=0.1)

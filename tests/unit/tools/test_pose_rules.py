@@ -1,4 +1,7 @@
-"""Rules of poses: each message agrees with the motion in its own frame, and every other frame is a violation."""
+"""Rules of poses.
+
+Each message agrees with the motion in its own frame, and every other frame is a violation.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def judge(kind: PoseKind, change: Change = lambda body: body, *, delay: int = 0)
         if number > delay:
             rules.take(change(pose_message(pose(kind, t_ns - delay * STEP_NS))))
         imu = ImuReading(t_ns, motion.q_world_body, motion.w_body_radps, (0.0, 0.0, 9.81))
-        others = MagnetometerReading(t_ns, (0.0, 0.0, 0.0)), BarometerReading(t_ns, 0.0, 101_325.0, 1013.25)
+        others = (
+            MagnetometerReading(t_ns, (0.0, 0.0, 0.0)),
+            BarometerReading(t_ns, 0.0, 101_325.0, 1013.25),
+        )
         rules.check(parse(state_line(AutopilotSample(t_ns, motion, imu, *others))))
     return rules
 
@@ -69,16 +75,25 @@ def ned(body: mavlink.Odometry) -> mavlink.Odometry:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda m: m._replace(frame_id=1), r"ODOMETRY has the frames \(1, 12\), not \(20, 12\): ArduPilot drops it"),
+        (
+            lambda m: m._replace(frame_id=1),
+            r"ODOMETRY has the frames \(1, 12\), not \(20, 12\): ArduPilot drops it",
+        ),
         (lambda m: m._replace(child_frame_id=8), r"has the frames \(20, 8\)"),
         (ned, "ODOMETRY's position does not agree"),
         (lambda m: m._replace(z_m=-m.z_m), "ODOMETRY's position does not agree"),
         (lambda m: m._replace(y_m=-m.y_m), "ODOMETRY's position does not agree"),
         (lambda m: m._replace(vy_mps=-m.vy_mps), "ODOMETRY's velocity does not agree"),
-        (lambda m: m._replace(vx_mps=m.vy_mps, vy_mps=m.vx_mps), "ODOMETRY's velocity does not agree"),
+        (
+            lambda m: m._replace(vx_mps=m.vy_mps, vy_mps=m.vx_mps),
+            "ODOMETRY's velocity does not agree",
+        ),
         (lambda m: m._replace(q_wxyz=(m.q_wxyz[0], *(-v for v in m.q_wxyz[1:]))), "ODOMETRY: its"),
         (lambda m: m._replace(q_wxyz=(*m.q_wxyz[:2], -m.q_wxyz[2], -m.q_wxyz[3])), "ODOMETRY: its"),
-        (lambda m: m._replace(q_wxyz=tuple(1.1 * v for v in m.q_wxyz)), "ODOMETRY q has the length 1.1000"),
+        (
+            lambda m: m._replace(q_wxyz=tuple(1.1 * v for v in m.q_wxyz)),
+            "ODOMETRY q has the length 1.1000",
+        ),
         (lambda m: m._replace(time_usec=7), "time_usec does not rise: 7 us, then 7 us"),
     ],
 )
@@ -90,14 +105,31 @@ def test_each_other_frame_of_odometry_is_a_violation(change: Change, sentence: s
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda m: m._replace(x_m=m.y_m, y_m=-m.x_m), "VISION_POSITION_ESTIMATE's position does not agree"),
-        (lambda m: m._replace(x_m=m.y_m, y_m=m.x_m, z_m=-m.z_m), "VISION_POSITION_ESTIMATE's position does not agree"),
-        (lambda m: m._replace(yaw_rad=m.yaw_rad - math.pi / 2), "1.57 rad from the vehicle's in north, east, down"),
-        (lambda m: m._replace(pitch_rad=-m.pitch_rad), "VISION_POSITION_ESTIMATE: its frame is not level"),
-        (lambda m: m._replace(roll_rad=-m.roll_rad), "VISION_POSITION_ESTIMATE: its frame is not level"),
+        (
+            lambda m: m._replace(x_m=m.y_m, y_m=-m.x_m),
+            "VISION_POSITION_ESTIMATE's position does not agree",
+        ),
+        (
+            lambda m: m._replace(x_m=m.y_m, y_m=m.x_m, z_m=-m.z_m),
+            "VISION_POSITION_ESTIMATE's position does not agree",
+        ),
+        (
+            lambda m: m._replace(yaw_rad=m.yaw_rad - math.pi / 2),
+            "1.57 rad from the vehicle's in north, east, down",
+        ),
+        (
+            lambda m: m._replace(pitch_rad=-m.pitch_rad),
+            "VISION_POSITION_ESTIMATE: its frame is not level",
+        ),
+        (
+            lambda m: m._replace(roll_rad=-m.roll_rad),
+            "VISION_POSITION_ESTIMATE: its frame is not level",
+        ),
     ],
 )
-def test_each_other_frame_of_a_vision_position_estimate_is_a_violation(change: Change, sentence: str) -> None:
+def test_each_other_frame_of_a_vision_position_estimate_is_a_violation(
+    change: Change, sentence: str
+) -> None:
     with pytest.raises(WireViolation, match=sentence):
         judge("VISION_POSITION_ESTIMATE", change)
 
@@ -105,10 +137,16 @@ def test_each_other_frame_of_a_vision_position_estimate_is_a_violation(change: C
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda m: m._replace(lat_e7=m.lon_e7, lon_e7=m.lat_e7), "GPS_INPUT's position does not agree"),
+        (
+            lambda m: m._replace(lat_e7=m.lon_e7, lon_e7=m.lat_e7),
+            "GPS_INPUT's position does not agree",
+        ),
         (lambda m: m._replace(alt_m=-m.alt_m), "GPS_INPUT's position does not agree"),
         (lambda m: m._replace(vd_mps=-m.vd_mps), "GPS_INPUT's velocity does not agree"),
-        (lambda m: m._replace(vn_mps=m.ve_mps, ve_mps=m.vn_mps), "GPS_INPUT's velocity does not agree"),
+        (
+            lambda m: m._replace(vn_mps=m.ve_mps, ve_mps=m.vn_mps),
+            "GPS_INPUT's velocity does not agree",
+        ),
         (lambda m: m._replace(yaw_cdeg=36_000 - m.yaw_cdeg), "GPS_INPUT: its yaw is"),
         (lambda m: m._replace(yaw_cdeg=40_000), "yaw 40000 is not a heading: north is 36000"),
         (lambda m: m._replace(fix_type=1), "GPS_INPUT has fix 1, not 3 or more"),
@@ -120,4 +158,7 @@ def test_each_other_axis_of_gps_input_is_a_violation(change: Change, sentence: s
 
 
 def test_poses_of_another_clock_are_judged_on_their_own() -> None:
-    assert judge("ODOMETRY", lambda m: m._replace(time_usec=m.time_usec + 10**12, x_m=9.0)).poses == 100
+    assert (
+        judge("ODOMETRY", lambda m: m._replace(time_usec=m.time_usec + 10**12, x_m=9.0)).poses
+        == 100
+    )

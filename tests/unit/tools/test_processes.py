@@ -1,4 +1,7 @@
-"""Waiting for child processes: as long as they make progress, in words, with the end of their logs."""
+"""Waiting for child processes.
+
+As long as they make progress, in words, with the end of their logs.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ class Programs(ProcessGroup):
 
 
 def test_free_ports_are_none_that_the_system_assigns() -> None:
-    """A port that the system assigned may be taken between its choice and the start of its owner."""
+    """A port that the system assigned may be taken between its choice and the start of its
+    owner.
+    """
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         ports = processes.free_ports(200, kind)
@@ -73,7 +78,9 @@ def test_an_idle_child_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
         group.start("worker", IDLE)
         with pytest.raises(VilBridgeError) as wrong:
             group.wait("the hall", after(60.0), ("worker",), lambda _: None)
-    assert re.match(r"waited \d+ s for the hall; worker made no progress for \d+ s\.", str(wrong.value))
+    assert re.match(
+        r"waited \d+ s for the hall; worker made no progress for \d+ s\.", str(wrong.value)
+    )
     assert f"The end of {tmp_path / 'worker.log'}:\nloaded the hall" in str(wrong.value)
 
 
@@ -81,7 +88,12 @@ def test_a_stopped_child_makes_no_progress(tmp_path: Path) -> None:
     with Programs(tmp_path) as group:
         group.start("worker", "import os; print(os.getpid(), flush=True)\n" + BUSY)
         log = tmp_path / "worker.log"
-        group.wait("its number", lambda: log.read_text().endswith("\n") or None, ("worker",), lambda _: None)
+        group.wait(
+            "its number",
+            lambda: log.read_text().endswith("\n") or None,
+            ("worker",),
+            lambda _: None,
+        )
         pid = int(log.read_text())
         os.kill(pid, signal.SIGSTOP)
         with pytest.raises(VilBridgeError, match="worker made no progress"):
@@ -102,14 +114,19 @@ def test_there_is_a_limit_for_busy_children_too(tmp_path: Path) -> None:
 
     with Short(tmp_path) as group:
         group.start("worker", BUSY)
-        with pytest.raises(VilBridgeError, match=r"waited \d+ s for the hall\. The end of .*\n\(empty\)"):
+        with pytest.raises(
+            VilBridgeError, match=r"waited \d+ s for the hall\. The end of .*\n\(empty\)"
+        ):
             group.wait("the hall", after(60.0), ("worker",), lambda _: None)
 
 
 def test_a_child_that_dies_is_told_with_its_code(tmp_path: Path) -> None:
     with Programs(tmp_path) as group:
         group.start("worker", "raise SystemExit('no such scene')")
-        with pytest.raises(VilBridgeError, match=r"worker ended with code 1; the end of .*worker\.log:\nno such scene"):
+        with pytest.raises(
+            VilBridgeError,
+            match=r"worker ended with code 1; the end of .*worker\.log:\nno such scene",
+        ):
             group.wait("the hall", after(60.0), ("worker",), lambda _: None)
 
 

@@ -1,4 +1,6 @@
-"""PX4's stand-in: a naive simulator flies it, and each rule of the wire has a peer that breaks it."""
+"""PX4's stand-in: a naive simulator flies it, and each rule of the wire has a peer that breaks
+it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def peer(flight: Flight = "none", *, odometry: bool = True) -> Px4Peer:
 class Broken(Px4Peer):
     """A peer whose messages of one kind are changed from a simulated second on."""
 
-    def __init__(self, kind: type[Any], change: Change, *, after_s: float, odometry: bool, flight: Flight) -> None:
+    def __init__(
+        self, kind: type[Any], change: Change, *, after_s: float, odometry: bool, flight: Flight
+    ) -> None:
         super().__init__(Px4StandIn(flight=flight), odometry=odometry, yaw_rad=0.7)
         self._kind, self._change, self._after_s = kind, change, after_s
         self._motion = self.vehicle.motion()
@@ -94,7 +98,9 @@ def test_it_answers_from_the_twelfth_packet_on() -> None:
 
 
 def test_it_begins_with_a_wish_for_the_ground_truth() -> None:
-    first, second = (message.body for message in framing.MavlinkParser().feed(Px4StandIn().greeting()))
+    first, second = (
+        message.body for message in framing.MavlinkParser().feed(Px4StandIn().greeting())
+    )
     assert isinstance(first, mavlink.CommandLong)
     assert (first.command, first.param1, first.param2) == (511, 115.0, 5000.0)
     assert isinstance(second, mavlink.Heartbeat)
@@ -146,7 +152,7 @@ def test_flow_follows_the_gyroscope_and_the_range_looks_down() -> None:
         take(later._replace(time_usec=flown.time_us, integrated_ygyro_rad=0.1))
 
 
-# --- violations ------------------------------------------------------------------------------------
+# --- violations -----------------------------------------------------------------------------------
 
 
 def test_a_second_sample_before_the_answer_is_a_violation() -> None:
@@ -162,12 +168,16 @@ def test_a_second_sample_before_the_answer_is_a_violation() -> None:
 
 @pytest.mark.parametrize("shift_us", [-4000, -8000])
 def test_time_that_does_not_rise_is_a_violation(shift_us: int) -> None:
-    sentence = sentence_of(hil.HilSensor, lambda m, _: m._replace(time_usec=m.time_usec + shift_us), after_s=0.5)
+    sentence = sentence_of(
+        hil.HilSensor, lambda m, _: m._replace(time_usec=m.time_usec + shift_us), after_s=0.5
+    )
     assert "time_usec does not rise" in sentence
 
 
 def test_another_step_is_a_violation() -> None:
-    sentence = sentence_of(hil.HilSensor, lambda m, _: m._replace(time_usec=m.time_usec + 1), after_s=0.5)
+    sentence = sentence_of(
+        hil.HilSensor, lambda m, _: m._replace(time_usec=m.time_usec + 1), after_s=0.5
+    )
     assert sentence == "time_usec rises by 4001 us, not by 4000 us."
 
 
@@ -188,7 +198,9 @@ def test_incomplete_groups_are_violations(fields: int, part: str) -> None:
 
 @pytest.mark.parametrize("name", ["xacc_mps2", "zgyro_radps", "ymag_gauss", "abs_pressure_hpa"])
 def test_a_value_without_noise_is_stale(name: str) -> None:
-    value = {"xacc_mps2": 0.0, "zgyro_radps": 0.0, "ymag_gauss": -0.15, "abs_pressure_hpa": 956.0}[name]
+    value = {"xacc_mps2": 0.0, "zgyro_radps": 0.0, "ymag_gauss": -0.15, "abs_pressure_hpa": 956.0}[
+        name
+    ]
     change: Change = lambda m, _: m._replace(**{name: value})  # noqa: E731
     assert f"{name} is stale" in sentence_of(hil.HilSensor, change)
 
@@ -212,9 +224,16 @@ def test_a_gyroscope_with_the_wrong_sign_is_a_violation() -> None:
 def test_an_attitude_that_does_not_turn_with_the_gyroscope_is_a_violation() -> None:
     level = math.cos(0.35), 0.0, 0.0, math.sin(0.35)
     sentence = sentence_of(
-        mavlink.Odometry, lambda m, _: m._replace(q_wxyz=level), after_s=7.0, flight="box", seconds=20.0
+        mavlink.Odometry,
+        lambda m, _: m._replace(q_wxyz=level),
+        after_s=7.0,
+        flight="box",
+        seconds=20.0,
     )
-    assert "gyroscope does not agree with ODOMETRY's attitude" in sentence or "velocity (body axes)" in sentence
+    assert (
+        "gyroscope does not agree with ODOMETRY's attitude" in sentence
+        or "velocity (body axes)" in sentence
+    )
 
 
 def test_a_ground_truth_that_stays_away_is_a_violation() -> None:
@@ -265,7 +284,10 @@ def test_parameters_that_fit_the_vehicle_keep_px4s_motors_from_their_ends() -> N
 
 
 def frame(*places_m: tuple[float, float]) -> dict[str, float]:
-    """Return a frame of four rotors by their places, forward and right; the first two turn against the others."""
+    """Return a frame of four rotors by their places, forward and right.
+
+    The first two turn against the others.
+    """
     values = {}
     for n, (x_m, y_m) in enumerate(places_m):
         values[f"CA_ROTOR{n}_PX"] = x_m
@@ -276,14 +298,20 @@ def frame(*places_m: tuple[float, float]) -> dict[str, float]:
 
 X_FRAME = frame((0.2, 0.2), (-0.2, -0.2), (0.2, -0.2), (-0.2, 0.2))
 """Front right, rear left, front left, rear right."""
-SIDES = {"roll": (-1.0, 1.0, 1.0, -1.0), "pitch": (1.0, -1.0, 1.0, -1.0), "yaw": (1.0, 1.0, -1.0, -1.0)}
+SIDES = {
+    "roll": (-1.0, 1.0, 1.0, -1.0),
+    "pitch": (1.0, -1.0, 1.0, -1.0),
+    "yaw": (1.0, 1.0, -1.0, -1.0),
+}
 """Motors that turn faster for a positive torque."""
 
 
 @pytest.mark.parametrize("axis", SIDES)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_torque_adds_no_thrust(axis: str, sign: float) -> None:
-    """MC_AIRMODE 0: motors of one side go down to 0 and those of the other up by as much, and no further."""
+    """MC_AIRMODE 0: motors of one side go down to 0 and those of the other up by as much, and no
+    further.
+    """
     allocation = Allocation(X_FRAME)
     sides = sign * np.array(SIDES[axis])
     share = 1.0 if axis == "yaw" else math.sqrt(0.5)
@@ -291,7 +319,9 @@ def test_a_torque_adds_no_thrust(axis: str, sign: float) -> None:
         for torque in (0.1, 0.3, 1.0):
             torques = [sign * torque if name == axis else 0.0 for name in SIDES]
             outputs = allocation.motors((torques[0], torques[1], torques[2]), lift)
-            np.testing.assert_allclose(outputs, lift + min(lift, share * torque) * sides, atol=1e-12)
+            np.testing.assert_allclose(
+                outputs, lift + min(lift, share * torque) * sides, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("axis", ["roll", "pitch"])
@@ -305,11 +335,17 @@ def test_full_thrust_gives_way_to_roll_and_pitch(axis: str, sign: float) -> None
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_motors_in_line_with_an_axis_do_not_bound_its_torque(sign: float) -> None:
-    """Front and rear motors of a plus do nothing for roll, left and right ones nothing for pitch."""
+    """Front and rear motors of a plus do nothing for roll, left and right ones nothing for
+    pitch.
+    """
     plus = Allocation(frame((0.2, 0.0), (-0.2, 0.0), (0.0, -0.2), (0.0, 0.2)))
     step = 0.2 * sign
-    np.testing.assert_allclose(plus.motors((sign, 0.0, 0.0), 0.2), [0.2, 0.2, 0.2 + step, 0.2 - step], atol=1e-12)
-    np.testing.assert_allclose(plus.motors((0.0, sign, 0.0), 0.2), [0.2 + step, 0.2 - step, 0.2, 0.2], atol=1e-12)
+    np.testing.assert_allclose(
+        plus.motors((sign, 0.0, 0.0), 0.2), [0.2, 0.2, 0.2 + step, 0.2 - step], atol=1e-12
+    )
+    np.testing.assert_allclose(
+        plus.motors((0.0, sign, 0.0), 0.2), [0.2 + step, 0.2 - step, 0.2, 0.2], atol=1e-12
+    )
 
 
 def test_an_accelerometer_with_the_wrong_sign_is_a_violation() -> None:
@@ -324,13 +360,17 @@ def test_a_field_that_turns_with_the_vehicle_is_a_violation() -> None:
     def mirrored(m: hil.HilSensor, _: Motion) -> hil.HilSensor:
         return m._replace(ymag_gauss=-m.ymag_gauss)
 
-    assert "in the local frame it turned" in sentence_of(hil.HilSensor, mirrored, after_s=1.0, seconds=2.0)
+    assert "in the local frame it turned" in sentence_of(
+        hil.HilSensor, mirrored, after_s=1.0, seconds=2.0
+    )
 
 
 def test_a_field_in_tesla_is_a_violation() -> None:
     def in_tesla(m: hil.HilSensor, _: Motion) -> hil.HilSensor:
         return m._replace(
-            xmag_gauss=m.xmag_gauss * 1e-4, ymag_gauss=m.ymag_gauss * 1e-4, zmag_gauss=m.zmag_gauss * 1e-4
+            xmag_gauss=m.xmag_gauss * 1e-4,
+            ymag_gauss=m.ymag_gauss * 1e-4,
+            zmag_gauss=m.zmag_gauss * 1e-4,
         )
 
     assert "the magnetic field has" in sentence_of(hil.HilSensor, in_tesla)
@@ -338,7 +378,9 @@ def test_a_field_in_tesla_is_a_violation() -> None:
 
 def test_pressure_in_pascal_is_a_violation() -> None:
     sentence = sentence_of(
-        hil.HilSensor, lambda m, _: m._replace(abs_pressure_hpa=100.0 * m.abs_pressure_hpa), seconds=5.0
+        hil.HilSensor,
+        lambda m, _: m._replace(abs_pressure_hpa=100.0 * m.abs_pressure_hpa),
+        seconds=5.0,
     )
     assert "but pressure_alt says" in sentence
 
@@ -355,13 +397,19 @@ def test_a_barometer_that_stays_on_the_ground_is_a_violation() -> None:
 
 def test_a_fix_whose_speed_is_in_metres_is_a_violation() -> None:
     sentence = sentence_of(
-        hil.HilGps, lambda m, _: m._replace(vn_cmps=300, vel_cmps=3), odometry=False, flight="none", seconds=2.0
+        hil.HilGps,
+        lambda m, _: m._replace(vn_cmps=300, vel_cmps=3),
+        odometry=False,
+        flight="none",
+        seconds=2.0,
     )
     assert sentence == "HIL_GPS vel is 3 cm/s, but vn and ve make 300 cm/s."
 
 
 def test_a_course_beyond_north_is_a_violation() -> None:
-    assert "is not a course" in sentence_of(hil.HilGps, lambda m, _: m._replace(cog_cdeg=36_000), odometry=False)
+    assert "is not a course" in sentence_of(
+        hil.HilGps, lambda m, _: m._replace(cog_cdeg=36_000), odometry=False
+    )
 
 
 def test_a_fix_that_does_not_move_with_the_vehicle_is_a_violation() -> None:

@@ -27,12 +27,15 @@ TO_ENU = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 GATES = """\
 Gate2:
-  nominal_location: [[-0.255, 27.868, 4.160], [4.434, 27.868, 4.160], [4.434, 27.868, 0.933], [-0.255, 27.868, 0.933]]
+  nominal_location: [[-0.255, 27.868, 4.160], [4.434, 27.868, 4.160], [4.434, 27.868, 0.933],
+      [-0.255, 27.868, 0.933]]
   perturbation_bound: [0, 1, 5]
 Gate10:
-  location: [[18.151, 3.631, 7.229], [16.351, 3.632, 7.229], [18.151, 3.631, 5.383], [16.351, 3.632, 5.383]]
+  location: [[18.151, 3.631, 7.229], [16.351, 3.632, 7.229], [18.151, 3.631, 5.383],
+      [16.351, 3.632, 5.383]]
 Gate21:
-  location: [[15.154, 37.634, 8.376], [18.430, 41.250, 8.376], [18.430, 41.250, 5.149], [15.154, 37.634, 5.149]]
+  location: [[15.154, 37.634, 8.376], [18.430, 41.250, 8.376], [18.430, 41.250, 5.149],
+      [15.154, 37.634, 5.149]]
 """
 CHALLENGE = """\
 challenge_name: short
@@ -55,15 +58,19 @@ def test_a_challenge_is_read_in_our_axes(tmp_path: Path) -> None:
     course = challenge.course
     assert [course.gates[index].name for index in course.order] == ["Gate10", "Gate21", "Gate2"]
     assert course.start.p_m == pytest.approx([23.0, 18.0, 5.3])
-    assert course.start.rotation()[:, 0] == pytest.approx([-1.0, 0.0, 0.0], abs=1e-6)  # it looks west
+    # It looks west.
+    assert course.start.rotation()[:, 0] == pytest.approx([-1.0, 0.0, 0.0], abs=1e-6)
     gate = course.gates[0]
-    assert gate.T_world_gate.p_m == pytest.approx([-27.868, 2.0895, 2.5465])  # (x, y, z) of the file is our (-y, x, z)
+    # (x, y, z) of the file is our (-y, x, z).
+    assert gate.T_world_gate.p_m == pytest.approx([-27.868, 2.0895, 2.5465])
     assert (gate.width_m, gate.height_m) == pytest.approx((4.689, 3.227))
-    assert gate.T_world_gate.rotation()[:, 0] == pytest.approx([1.0, 0.0, 0.0])  # gate 21 is west of it: eastwards
+    # Gate 21 is west of it: eastwards.
+    assert gate.T_world_gate.rotation()[:, 0] == pytest.approx([1.0, 0.0, 0.0])
     assert gate.spread.high_m == (1.0, 0.0, 0.0)
     assert gate.spread.high_rpy_rad == pytest.approx((0.0, 0.0, math.radians(5.0)))
     assert challenge.markers_m[2] == pytest.approx(np.array([
-        (-0.255, 27.868, 4.160), (4.434, 27.868, 4.160), (4.434, 27.868, 0.933), (-0.255, 27.868, 0.933),
+        (-0.255, 27.868, 4.160), (4.434, 27.868, 4.160), (4.434, 27.868, 0.933),
+        (-0.255, 27.868, 0.933),
     ]) @ TO_ENU.T)  # fmt: skip
     assert (course.rules.timeout_s, challenge.gate_width_m) == (300.0, 0.3)
 
@@ -79,7 +86,10 @@ def test_the_shipped_course_is_the_challenges(tmp_path: Path) -> None:
 
 def test_the_shipped_courses_gates_face_along_the_race() -> None:
     course = load_course("alphapilot")
-    yaw = {gate.name: math.degrees(math.atan2(*gate.T_world_gate.rotation()[1::-1, 0])) for gate in course.gates}
+    yaw = {
+        gate.name: math.degrees(math.atan2(*gate.T_world_gate.rotation()[1::-1, 0]))
+        for gate in course.gates
+    }
     assert yaw["Gate22"] == pytest.approx(135.0, abs=0.1)
     assert yaw["Gate14"] == pytest.approx(45.0, abs=0.1)
     assert course.gates[5].width_m == pytest.approx(3.904 * 2**0.5, abs=1e-3)
@@ -105,9 +115,17 @@ def test_a_written_challenge_reads_back(seed: int | None, tmp_path: Path) -> Non
     ("gates", "challenge", "expected"),
     [
         (GATES, CHALLENGE.replace("Gate21, ", "Gate12, "), "no gate of .* is named 'Gate12'"),
-        (GATES.replace("location: [[18.151", "place: [[18.151"), CHALLENGE, "Gate10.place: unknown key"),
+        (
+            GATES.replace("location: [[18.151", "place: [[18.151"),
+            CHALLENGE,
+            "Gate10.place: unknown key",
+        ),
         (GATES.replace("[18.151, 3.631, 7.229], ", ""), CHALLENGE, "Gate10.location"),
-        (GATES, CHALLENGE.replace("timeout: 300", "timeout: soon"), r"challenge.yaml:2:1: timeout: .*number"),
+        (
+            GATES,
+            CHALLENGE.replace("timeout: 300", "timeout: soon"),
+            r"challenge.yaml:2:1: timeout: .*number",
+        ),
         (
             GATES.replace("1.134", "3.072")
             .replace("[15.154, 37.634, 5.149]", "[15.154, 37.634, 8.376]")
@@ -115,11 +133,17 @@ def test_a_written_challenge_reads_back(seed: int | None, tmp_path: Path) -> Non
             CHALLENGE,
             "Gate21: .*not the corners of one opening",
         ),
-        (GATES, CHALLENGE.replace("0.7071068, 0.7", "7, 0.7"), "quaternion of init_pose has length 7.04"),
+        (
+            GATES,
+            CHALLENGE.replace("0.7071068, 0.7", "7, 0.7"),
+            "quaternion of init_pose has length 7.04",
+        ),
         ("", CHALLENGE, "the file is empty"),
     ],
 )
-def test_mistakes_in_challenges_are_named(gates: str, challenge: str, expected: str, tmp_path: Path) -> None:
+def test_mistakes_in_challenges_are_named(
+    gates: str, challenge: str, expected: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=expected):
         read_challenge(*files(tmp_path, gates, challenge))
 
@@ -149,33 +173,54 @@ def flown(points: list[tuple[float, float]]) -> tuple[FloatArray, FloatArray]:
 
 def test_the_challenges_score_by_hand() -> None:
     gates = row_of(0.0, 5.0, 10.0)
-    whole = alphapilot_score(*flown([(0.0, -3.0), (1.0, 0.0), (2.0, 5.05), (3.5, 9.95), (9.0, 0.0)]), gates)
+    whole = alphapilot_score(
+        *flown([(0.0, -3.0), (1.0, 0.0), (2.0, 5.05), (3.5, 9.95), (9.0, 0.0)]), gates
+    )
     assert (whole.times_s, whole.outcome) == ((1.0, 2.0, 3.5), "Challenge Completed")
     assert (whole.last_s, whole.score) == (3.5, 26.5)
     skipped = alphapilot_score(*flown([(1.0, 0.0), (2.0, 10.0), (3.0, 5.0)]), gates)
-    assert (skipped.passed, skipped.outcome, skipped.score) == ((True, False, True), "Challenge Completed", 18.0)
+    assert (skipped.passed, skipped.outcome, skipped.score) == (
+        (True, False, True),
+        "Challenge Completed",
+        18.0,
+    )
     four = row_of(0.0, 5.0, 10.0, 15.0)
     back = alphapilot_score(*flown([(1.0, 0.0), (2.0, 10.0), (3.0, 5.0), (4.0, 15.0)]), four)
-    assert (back.passed, back.last_s, back.score) == ((True, False, True, True), 4.0, 26.0)  # missed for good
+    # Missed for good.
+    assert (back.passed, back.last_s, back.score) == ((True, False, True, True), 4.0, 26.0)
     unfinished = alphapilot_score(*flown([(1.0, 0.0), (2.0, 5.0)]), gates)
-    assert (unfinished.passed, unfinished.last_s, unfinished.score) == ((True, True, False), 2.0, 0.0)
+    assert (unfinished.passed, unfinished.last_s, unfinished.score) == (
+        (True, True, False),
+        2.0,
+        0.0,
+    )
     assert unfinished.outcome == "Interrupted"
     late = alphapilot_score(*flown([(1.0, 0.0), (2.0, 5.0), (300.5, 10.0)]), gates)
     assert (late.outcome, late.score) == ("Timed out", 0.0)
-    crashed = alphapilot_score(*flown([(1.0, 0.0), (2.0, 5.0), (3.0, 10.0)]), gates, collision_s=2.5)
-    assert (crashed.outcome, crashed.passed, crashed.score) == ("Collision", (True, True, False), 0.0)
+    crashed = alphapilot_score(
+        *flown([(1.0, 0.0), (2.0, 5.0), (3.0, 10.0)]), gates, collision_s=2.5
+    )
+    assert (crashed.outcome, crashed.passed, crashed.score) == (
+        "Collision",
+        (True, True, False),
+        0.0,
+    )
     after = alphapilot_score(*flown([(1.0, 0.0), (2.0, 5.0), (3.0, 10.0)]), gates, collision_s=3.5)
     assert (after.outcome, after.score) == ("Challenge Completed", 27.0)
 
 
 def test_the_challenges_defects_are_its_rules() -> None:
-    """No sweep: a jump over the box between samples is a miss; no direction; 9 cm before a gate counts."""
+    """No sweep: a jump over the box between samples is a miss; no direction.
+
+    9 cm before a gate counts.
+    """
     gate = row_of(0.0)
     assert not alphapilot_score(*flown([(1.0, -0.5), (2.0, 0.5)]), gate).passed[0]
     assert alphapilot_score(*flown([(1.0, 0.5), (2.0, 0.0), (3.0, -0.5)]), gate).passed[0]
     assert alphapilot_score(*flown([(1.0, -0.09)]), gate).passed[0]
     assert not alphapilot_score(*flown([(1.0, -0.11)]), gate).passed[0]  # the box is strict: 0.1 m
-    assert not alphapilot_score(*flown([(1.0, -0.31)]), replace(gate, inflation_m=1.0)).passed[0]  # and the plane 0.3 m
+    # And the plane 0.3 m.
+    assert not alphapilot_score(*flown([(1.0, -0.31)]), replace(gate, inflation_m=1.0)).passed[0]
 
 
 def test_the_diagonal_gates_box_is_wider_than_its_opening(tmp_path: Path) -> None:
@@ -199,10 +244,15 @@ def reporter(times: FloatArray, points: FloatArray, challenge: AlphaPilotChallen
     boxes, planes = [], []
     for markers in challenge.markers_m:
         boxes.append(
-            [(low - 0.1, high + 0.1) for low, high in zip(markers.min(axis=0), markers.max(axis=0), strict=True)]
+            [
+                (low - 0.1, high + 0.1)
+                for low, high in zip(markers.min(axis=0), markers.max(axis=0), strict=True)
+            ]
         )
         n = np.cross(markers[1] - markers[0], markers[2] - markers[0])
-        planes.append((*(n / np.linalg.norm(n)).tolist(), float(markers[0] @ n / np.linalg.norm(n))))
+        planes.append(
+            (*(n / np.linalg.norm(n)).tolist(), float(markers[0] @ n / np.linalg.norm(n)))
+        )
     hits, first = 0, 0
     for t, (x, y, z) in zip(times.tolist(), points.tolist(), strict=True):
         for k in range(first, len(boxes)):
@@ -218,17 +268,25 @@ def reporter(times: FloatArray, points: FloatArray, challenge: AlphaPilotChallen
 
 @pytest.mark.parametrize("seed", [*PUBLIC_SEEDS, *HIDDEN_SEEDS])
 def test_flights_of_every_perturbed_course_have_the_challenges_score(seed: int) -> None:
-    """150 Hz samples through the gates of each of the 25 + 25 courses; every fourth flight leaves a gate out."""
+    """150 Hz samples through the gates of each of the 25 + 25 courses.
+
+    Every fourth flight leaves a gate out.
+    """
     challenge = AlphaPilotChallenge.of(perturbed(load_course("alphapilot"), seed))
     rng = np.random.default_rng(seed)
     course = challenge.course
     knots = [course.start.p_m]
     for k, (centre, axes) in enumerate(zip(course.centres_m, course.axes, strict=True)):
         aside = 6.0 if seed % 4 == 0 and k == 4 else rng.uniform(-0.6, 0.6)
-        knots += [centre - 1.5 * axes[:, 0] + aside * axes[:, 1], centre + 1.5 * axes[:, 0] + aside * axes[:, 1]]
+        knots += [
+            centre - 1.5 * axes[:, 0] + aside * axes[:, 1],
+            centre + 1.5 * axes[:, 0] + aside * axes[:, 1],
+        ]
     ways = np.cumsum([0.0, *np.linalg.norm(np.diff(knots, axis=0), axis=1)])
     times = np.arange(0.0, ways[-1] / 9.0, 1.0 / 150.0)
-    points = np.stack([np.interp(9.0 * times, ways, np.array(knots)[:, i]) for i in range(3)], axis=1)
+    points = np.stack(
+        [np.interp(9.0 * times, ways, np.array(knots)[:, i]) for i in range(3)], axis=1
+    )
     score = alphapilot_score(times, points, challenge)
     assert score.outcome == "Challenge Completed"
     assert sum(score.passed) == 11 - (seed % 4 == 0)
@@ -245,13 +303,19 @@ def test_samples_that_do_not_fit_are_refused() -> None:
 
 
 def test_the_projects_own_forms_are_read(tmp_path: Path) -> None:
-    """The pose inside the dynamics' section, ``perturbation`` next to ``location``, and a gate that lies flat."""
+    """The pose inside the dynamics' section, ``perturbation`` next to ``location``, and a gate
+    that lies flat.
+    """
     flat = (
-        "Gate12:\n  location: [[18.408, 13.606, 9.143], [16.334, 14.092, 9.144], [18.907, 15.733, 9.143], "
+        "Gate12:\n  location: [[18.408, 13.606, 9.143], [16.334, 14.092, 9.144], "
+        "[18.907, 15.733, 9.143], "
         "[16.833, 16.219, 9.143]]\n  perturbation: [2.0, 1.0, 5.0]\n"
     )
     pose = "init_pose: [18.0, -23.0, 5.3, 0, 0, 0.7071068, 0.7071068]"
-    nested = CHALLENGE.replace(pose, f"flightgoggles_uav_dynamics:\n  {pose}") + 'results_location: "results.yaml"\n'
+    nested = (
+        CHALLENGE.replace(pose, f"flightgoggles_uav_dynamics:\n  {pose}")
+        + 'results_location: "results.yaml"\n'
+    )
     course = read_challenge(*files(tmp_path, GATES + flat, nested)).course
     assert course.start.p_m == pytest.approx([23.0, 18.0, 5.3])
     gate = course.gates[3]
@@ -274,7 +338,11 @@ def test_a_log_has_the_challenges_score(tmp_path: Path) -> None:
     path = tmp_path / "results.yaml"
     path.write_text(LOG, encoding="utf-8")
     score = read_results(path, 3)
-    assert (score.times_s, score.outcome, score.score) == ((4.25, None, 11.5), "Challenge Completed", 8.5)
+    assert (score.times_s, score.outcome, score.score) == (
+        (4.25, None, 11.5),
+        "Challenge Completed",
+        8.5,
+    )
     path.write_text(LOG.replace("Challenge Completed", "Collision"), encoding="utf-8")
     assert read_results(path, 3).score == 0.0
     path.write_text(LOG.replace(", Time: 4.25", ""), encoding="utf-8")
@@ -282,7 +350,9 @@ def test_a_log_has_the_challenges_score(tmp_path: Path) -> None:
         read_results(path, 3)
 
 
-@pytest.mark.parametrize("flight", [[(1.0, 0.0), (2.0, 10.0)], [(1.0, 0.0), (2.0, 5.0)], [(1.0, -9.0)]])
+@pytest.mark.parametrize(
+    "flight", [[(1.0, 0.0), (2.0, 10.0)], [(1.0, 0.0), (2.0, 5.0)], [(1.0, -9.0)]]
+)
 def test_a_written_log_reads_back(flight: list[tuple[float, float]], tmp_path: Path) -> None:
     challenge = row_of(0.0, 5.0, 10.0)
     score = alphapilot_score(*flown(flight), challenge)

@@ -1,4 +1,7 @@
-"""Levels of lsy_drone_racing: read as courses, written again, their pass test and their random layouts."""
+"""Levels of lsy_drone_racing.
+
+Read as courses, written again, their pass test and their random layouts.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,13 @@ def test_a_level_is_a_course(tmp_path: Path) -> None:
     assert [gate.name for gate in course.gates] == ["gate1", "gate2", "gate3", "gate4"]
     for gate, (p_m, yaw) in zip(course.gates, GATES, strict=True):
         assert gate.T_world_gate.p_m.tolist() == list(p_m)
-        assert gate.T_world_gate.rotation()[:, 0] == pytest.approx([math.cos(yaw), math.sin(yaw), 0.0])
+        assert gate.T_world_gate.rotation()[:, 0] == pytest.approx(
+            [math.cos(yaw), math.sin(yaw), 0.0]
+        )
         assert (gate.width_m, gate.height_m, gate.margin_m, gate.bar_m) == (0.4, 0.4, -0.025, 0.16)
-        assert gate.spread == PoseSpread((-0.15, -0.15, -0.1), (0.15, 0.15, 0.1), (-0.05, -0.1, -0.2), (0.05, 0.1, 0.2))
+        assert gate.spread == PoseSpread(
+            (-0.15, -0.15, -0.1), (0.15, 0.15, 0.1), (-0.05, -0.1, -0.2), (0.05, 0.1, 0.2)
+        )
     assert [one.top_m.tolist() for one in course.obstacles] == [list(p_m) for p_m in POLES]
     assert course.start.p_m.tolist() == [-1.5, 0.75, 0.01]
     assert course.spread.high_m == (0.1, 0.1, 0.02)
@@ -48,7 +55,10 @@ def test_a_level_is_a_course(tmp_path: Path) -> None:
     ],
 )
 def test_passes_are_those_of_the_original(
-    before: tuple[float, ...], after: tuple[float, ...], at_plane: tuple[float, ...] | None, tmp_path: Path
+    before: tuple[float, ...],
+    after: tuple[float, ...],
+    at_plane: tuple[float, ...] | None,
+    tmp_path: Path,
 ) -> None:
     """Values computed with the project's own gate_passed, first gate."""
     course = read_lsy(level_file(tmp_path)).course
@@ -62,7 +72,9 @@ def test_passes_are_those_of_the_original(
 
 
 @pytest.mark.parametrize(("y_m", "passed"), [(0.22, True), (0.224, True), (0.226, False)])
-def test_the_box_of_a_pass_is_larger_than_the_opening(y_m: float, passed: bool, tmp_path: Path) -> None:
+def test_the_box_of_a_pass_is_larger_than_the_opening(
+    y_m: float, passed: bool, tmp_path: Path
+) -> None:
     course = read_lsy(level_file(tmp_path)).course
     gate = course.gates[3].T_world_gate
     ends = (gate.apply(np.array([[x, y_m, 0.0]])) for x in (-0.1, 0.1))
@@ -74,7 +86,9 @@ def test_levels_survive_writing_and_reading(level: int, tmp_path: Path) -> None:
     read = read_lsy(level_file(tmp_path, level))
     path = tmp_path / "again.toml"
     write_lsy(read.course, path, read.document)
-    original, again = (tomllib.loads(text) for text in (level_text(level), path.read_text(encoding="utf-8")))
+    original, again = (
+        tomllib.loads(text) for text in (level_text(level), path.read_text(encoding="utf-8"))
+    )
     original["env"].setdefault("randomizations", {})
     assert_close(again, original)
 
@@ -93,19 +107,37 @@ def assert_close(one: Any, other: Any) -> None:
 
 
 def load_track(path: Path) -> dict[str, Any]:
-    """Return the track as the project's loader takes it: every key that it asks for must be there."""
+    """Return the track as the project's loader takes it.
+
+    Every key that it asks for must be there.
+    """
     env = tomllib.loads(path.read_text(encoding="utf-8"))["env"]
     track = env["track"]
-    assert {"id", "seed", "freq", "sensor_range", "control_mode", "disturbances", "randomizations"} <= env.keys()
+    assert {
+        "id",
+        "seed",
+        "freq",
+        "sensor_range",
+        "control_mode",
+        "disturbances",
+        "randomizations",
+    } <= env.keys()
     assert {"pos_limit_low", "pos_limit_high"} == track["safety_limits"].keys()
     order = np.asarray(track["gate_order"], np.int32)
-    assert order.ndim == 1 and order.size > 0 and (np.abs(order) <= len(track["gates"])).all() and (order != 0).all()
+    assert (
+        order.ndim == 1
+        and order.size > 0
+        and (np.abs(order) <= len(track["gates"])).all()
+        and (order != 0).all()
+    )
     return {
         "gate_order": np.abs(order) - 1,
         "gate_pos": np.array([gate["pos"] for gate in track["gates"]], np.float32),
         "gate_rpy": np.array([gate["rpy"] for gate in track["gates"]], np.float32),
         "obstacle_pos": np.array([one["pos"] for one in track["obstacles"]], np.float32),
-        "drones": {key: np.array([one.get(key) for one in track["drones"]]) for key in track["drones"][0]},
+        "drones": {
+            key: np.array([one.get(key) for one in track["drones"]]) for key in track["drones"][0]
+        },
     }
 
 
@@ -146,7 +178,9 @@ def test_an_order_of_gates_is_written_and_read(tmp_path: Path) -> None:
         ({}, "gate 'Gate1' is 1.2 x 1.2 m, and there all are 0.4 m"),
     ],
 )
-def test_what_a_level_cannot_express_is_refused(change: dict[str, Any], problem: str, tmp_path: Path) -> None:
+def test_what_a_level_cannot_express_is_refused(
+    change: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         write_lsy(replace(load_course("slalom"), **change), tmp_path / "level.toml")
     assert not list(tmp_path.iterdir())
@@ -155,12 +189,28 @@ def test_what_a_level_cannot_express_is_refused(change: dict[str, Any], problem:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("pos = [0.5, 0.25, 0.7]", "pos = [0.5, 0.25]", r"env.track.gates.0.pos: has 2 of 3 values"),
+        (
+            "pos = [0.5, 0.25, 0.7]",
+            "pos = [0.5, 0.25]",
+            r"env.track.gates.0.pos: has 2 of 3 values",
+        ),
         ("rpy = [0.0, 0.0, -0.78]\n", "", r"env.track.gates.0.rpy: required key is missing"),
-        ('fn = "uniform"', 'fn = "normal"', r"env.randomizations.drone_pos.fn: should be 'uniform', got 'normal'"),
+        (
+            'fn = "uniform"',
+            'fn = "normal"',
+            r"env.randomizations.drone_pos.fn: should be 'uniform', got 'normal'",
+        ),
         ("[controller]", f"deep = {20_000 * '['}", r"is not TOML: .*Correct that place"),
-        ("[env.track.safety_limits]", "[env.limits]", r"env.track: randomize = true needs safety_limits"),
-        ("[1, 2, 3, 4]", "[1, -2]", r"env.track.gate_order: has -2: gates are flown forwards here. Turn that gate"),
+        (
+            "[env.track.safety_limits]",
+            "[env.limits]",
+            r"env.track: randomize = true needs safety_limits",
+        ),
+        (
+            "[1, 2, 3, 4]",
+            "[1, -2]",
+            r"env.track.gate_order: has -2: gates are flown forwards here. Turn that gate",
+        ),
         ("[1, 2, 3, 4]", "[1, 5]", r"gate_order has 5: there are gates 1 to 4"),
         ("[controller]", "[controller", r"is not TOML: .*line 2.*Correct that place"),
     ],
@@ -190,7 +240,9 @@ def test_level_3_places_everything_by_a_seed(tmp_path: Path) -> None:
         assert (np.abs(course.centres_m[:, :2]) <= np.array([2.05, 1.05])).all()
         places = np.vstack((course.start.p_m[:2], course.centres_m[:, :2]))
         ways = np.diff(places, axis=0)
-        off = np.arctan2(ways[:, 1], ways[:, 0]) - np.arctan2(course.axes[:, 1, 0], course.axes[:, 0, 0])
+        off = np.arctan2(ways[:, 1], ways[:, 0]) - np.arctan2(
+            course.axes[:, 1, 0], course.axes[:, 0, 0]
+        )
         assert np.abs((off + np.pi) % (2.0 * np.pi) - np.pi).max() <= 0.75 + 1e-9
         nearest.append(min(np.linalg.norm(a - b) for k, a in enumerate(places) for b in places[:k]))
     assert np.mean(np.array(nearest) > 0.9) > 0.8  # where the hall has room for it

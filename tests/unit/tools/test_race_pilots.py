@@ -35,13 +35,18 @@ def gates_ahead() -> Course:
 
 
 def steering() -> PolicyNetwork:
-    """Return a network that steers towards the next gate by velocity, attitude and rates, without any training."""
+    """Return a network that steers towards the next gate by velocity, attitude and rates,
+    without any training.
+    """
     places = race_model().rotor_places()[0]
     hidden = np.zeros((18, 15))
     hidden[:3, :3] = 0.5 * np.eye(3)  # bounded distances to the gate
     used = [3, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17]
     hidden[used, np.arange(3, 15)] = SMALL  # the others, hardly bent
-    bounded, direction, up, v, w = np.eye(15)[:3], *(np.eye(15)[k : k + 3] / SMALL for k in (3, 6, 9, 12))
+    bounded, direction, up, v, w = (
+        np.eye(15)[:3],
+        *(np.eye(15)[k : k + 3] / SMALL for k in (3, 6, 9, 12)),
+    )
     wanted = 1.5 * bounded + 1.5 * direction - v  # change of velocity, body axes
     roll = 0.26 * (-0.15 * wanted[1] - up[1]) - 0.05 * w[0]
     pitch = 0.26 * (0.15 * wanted[0] + up[0]) - 0.05 * w[1]
@@ -100,7 +105,9 @@ def test_files_that_are_no_policies_are_refused_and_nothing_is_unpickled(tmp_pat
         "Object arrays cannot be loaded": stored(tmp_path / "trap.npz", **(good | {"w0": trap})),
         "not a zip file": pickled,
         "is not a policy: .*mean": stable,
-        "layer 0 has weights": stored(tmp_path / "narrow.npz", **(good | {"w0": np.zeros((17, 4))})),
+        "layer 0 has weights": stored(
+            tmp_path / "narrow.npz", **(good | {"w0": np.zeros((17, 4))})
+        ),
         "the last layer has 3 outputs": stored(
             tmp_path / "three.npz", **(good | {"w0": np.zeros((18, 3)), "b0": np.zeros(3)})
         ),
@@ -122,12 +129,18 @@ number = 3
 """
 
 
-def test_a_plug_ins_pilot_flies_by_the_name_of_its_entry_point(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_plug_ins_pilot_flies_by_the_name_of_its_entry_point(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "careful_pilots.py").write_text(PLUGIN)
     info = tmp_path / "careful_pilots-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: careful_pilots\nVersion: 1.0\n")
-    lines = {"careful": "careful_pilots:careful", "absent": "careful_pilots:nobody", "odd": "careful_pilots:number"}
+    lines = {
+        "careful": "careful_pilots:careful",
+        "absent": "careful_pilots:nobody",
+        "odd": "careful_pilots:number",
+    }
     entries = "".join(f"{name} = {place}\n" for name, place in lines.items())
     (info / "entry_points.txt").write_text(f"[vil_bridge.pilots]\n{entries}")
     monkeypatch.syspath_prepend(tmp_path)
@@ -136,7 +149,11 @@ def test_a_plug_ins_pilot_flies_by_the_name_of_its_entry_point(monkeypatch: pyte
     done = run(written(tmp_path), "--pilot", "careful", "--episodes", 1)
     assert done.exit_code == 0 and "ahead, careful: completed 1 of 1" in done.output
     assert sys.modules["careful_pilots"].made == [(1, "FlightGogglesMulticopter")]
-    for name, problem in (("absent", "cannot be imported"), ("odd", "not a function"), ("none", "known: absent, ")):
+    for name, problem in (
+        ("absent", "cannot be imported"),
+        ("odd", "not a function"),
+        ("none", "known: absent, "),
+    ):
         with pytest.raises(ValueError, match=problem):
             pilot_factory(name)
 
@@ -151,7 +168,9 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(app, ["race", *map(str, words)])
 
 
-def test_a_race_that_no_rehearsal_finishes_is_flown_and_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_race_that_no_rehearsal_finishes_is_flown_and_times_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The shares of its curve's pieces differ so much that the integral is lost in rounding."""
     monkeypatch.setattr(pilots, "_SHARES", (pilots._SHARES[0], pilots._SHARES[-1]))
     course = load_course("alphapilot")

@@ -1,4 +1,7 @@
-"""``vil-bridge race report``: numbers, places and progress of flights that are known, the page, files, mistakes."""
+"""``vil-bridge race report``.
+
+Numbers, places and progress of flights that are known, the page, files, mistakes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.support.race_runs import GRAVITY, group_of, judged_run, line_course, straight_run, without_track
+from tests.support.race_runs import (
+    GRAVITY,
+    group_of,
+    judged_run,
+    line_course,
+    straight_run,
+    without_track,
+)
 from vil_bridge.cli.main import app
 from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
@@ -53,14 +63,19 @@ def rows_of(page: str, title: str) -> list[list[str]]:
 def tables(groups: list[RunGroup], folder: Path) -> dict[str, list[dict[str, str]]]:
     texts = table_files(groups, folder / "r.html")
     assert [file.name for file in texts] == [f"r_{name}.csv" for name in FILES]
-    return {n: list(csv.DictReader(t.splitlines())) for n, t in zip(FILES, texts.values(), strict=True)}
+    return {
+        n: list(csv.DictReader(t.splitlines())) for n, t in zip(FILES, texts.values(), strict=True)
+    }
 
 
 # --- numbers --------------------------------------------------------------------------------------
 
 
 def test_the_numbers_of_the_tables_are_those_computed_by_hand(tmp_path: Path) -> None:
-    """Gates at 5, 10 and 15 m: 2.5, 5, 7.5 s at 2 m/s; 5, 10, 15 s at 1 m/s; 1.25, 2.5, 3.75 s at 4 m/s."""
+    """Gates at 5, 10 and 15 m: 2.5, 5, 7.5 s at 2 m/s; 5, 10, 15 s at 1 m/s.
+
+    1.25, 2.5, 3.75 s at 4 m/s.
+    """
     course = line_course()
     slow, fast = straight_run("slow", course, 1.0), straight_run("fast", course, 4.0)
     crashed = straight_run("crashed", line_course(pole_m=12.01), 2.0)
@@ -72,7 +87,8 @@ def test_the_numbers_of_the_tables_are_those_computed_by_hand(tmp_path: Path) ->
     assert found.best_s == pytest.approx(3.75, abs=1e-6)
     assert found.mean_s == pytest.approx(0.5 * (15.0 + 3.75), abs=1e-6)
     assert found.deviation_s == pytest.approx((15.0 - 3.75) / np.sqrt(2.0), abs=1e-6)
-    assert found.score_mean == pytest.approx((15.0 + 26.25 + 0.0) / 3.0, abs=1e-6)  # 30 points minus the time
+    # 30 points minus the time.
+    assert found.score_mean == pytest.approx((15.0 + 26.25 + 0.0) / 3.0, abs=1e-6)
     assert found.best_mean == found.score_mean
 
     page = race_page([group])
@@ -82,14 +98,23 @@ def test_the_numbers_of_the_tables_are_those_computed_by_hand(tmp_path: Path) ->
         ["crashed", "-", "-", "2.500", "2.500", "-", "collision (pole)"],
     ]
     (results,) = rows_of(page, "<h2>Results")
-    assert results == ["by hand", "2 of 3", "3.75", "9.38 &#177; 7.95", "13.75 &#177; 13.17", "13.75"]
+    assert results == [
+        "by hand",
+        "2 of 3",
+        "3.75",
+        "9.38 &#177; 7.95",
+        "13.75 &#177; 13.17",
+        "13.75",
+    ]
     (end,) = rows_of(page, "where they ended")
     # Ball and pole have 0.1 m each: the first pose nearer than 0.2 m ends the race.
     assert end == ["by hand", "crashed", "collision (pole)", "2", "5.91", "11.82, 0.00, 2.00"]
 
     read = tables([group], tmp_path)
     assert [float(row["mean_s"]) for row in read["summary"]] == [pytest.approx(9.375)]
-    assert [(r["run"], r["gate"], float(r["race_s"]), float(r["split_s"])) for r in read["laps"]][:3] == [
+    assert [(r["run"], r["gate"], float(r["race_s"]), float(r["split_s"])) for r in read["laps"]][
+        :3
+    ] == [
         ("slow", "G1", 5.0, 5.0),
         ("slow", "G2", 10.0, 5.0),
         ("slow", "G3", 15.0, 5.0),
@@ -115,7 +140,10 @@ def test_penalties_count_in_times_and_gates_left_out_have_no_split() -> None:
 
 
 def test_laps_of_a_flying_start_begin_behind_the_first_gate() -> None:
-    """A circle of 10 m radius through two gates, flown in 10 s; the clock starts at the first gate."""
+    """A circle of 10 m radius through two gates, flown in 10 s.
+
+    The clock starts at the first gate.
+    """
     base = line_course(gates=2, laps=2, rules=RaceRules("first_gate"))
     there, back = (0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0)
     poses = Transform.of((0.0, -10.0, 2.0), there), Transform.of((0.0, 10.0, 2.0), back)
@@ -134,7 +162,10 @@ def test_laps_of_a_flying_start_begin_behind_the_first_gate() -> None:
     assert [second.lap_s, second.total_s] == [pytest.approx(10.0), pytest.approx(20.0)]
     rows = rows_of(race_page([group_of("g", run)]), "Laps and splits: g")
     splits = ["5.000", "5.000", "10.000"]
-    assert [row[1:7] for row in rows] == [["1", "-", "-", *splits], ["2", "20.000", "+0.000", *splits]]
+    assert [row[1:7] for row in rows] == [
+        ["1", "-", "-", *splits],
+        ["2", "20.000", "+0.000", *splits],
+    ]
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -148,10 +179,20 @@ def test_crossings_are_drawn_where_a_straight_flight_crosses() -> None:
     assert len(charts) == 3
     for chart in charts:
         left, low, right, high, _ = _numbers(chart.find("./{*}path[@class='edge']"))
-        points = [_numbers(path)[:2] for path in chart.iterfind("./{*}path") if "dots" in path.attrib["class"]]
+        points = [
+            _numbers(path)[:2]
+            for path in chart.iterfind("./{*}path")
+            if "dots" in path.attrib["class"]
+        ]
         scale = (right - left) / 2.0
-        places = [((x - 0.5 * (left + right)) / scale, (0.5 * (low + high) - y) / scale) for x, y in points]
-        assert places == [pytest.approx((-0.3, 0.2), abs=0.01), pytest.approx((0.5, -0.4), abs=0.01)]
+        places = [
+            ((x - 0.5 * (left + right)) / scale, (0.5 * (low + high) - y) / scale)
+            for x, y in points
+        ]
+        assert places == [
+            pytest.approx((-0.3, 0.2), abs=0.01),
+            pytest.approx((0.5, -0.4), abs=0.01),
+        ]
         assert (low - high) / scale == pytest.approx(1.0, abs=0.01)
 
 
@@ -213,23 +254,39 @@ def test_values_end_where_a_run_ends() -> None:
 def test_the_page_holds_all_charts_and_refers_to_nothing_outside() -> None:
     course = line_course()
     groups = [
-        group_of("<slow>", straight_run("seed 0", course, 1.0), straight_run("seed 1", course, 1.5, 0.3)),
-        group_of("fast", straight_run("seed 0", course, 4.0), straight_run("seed 1", course, 2.0, 1.1)),
+        group_of(
+            "<slow>", straight_run("seed 0", course, 1.0), straight_run("seed 1", course, 1.5, 0.3)
+        ),
+        group_of(
+            "fast", straight_run("seed 0", course, 4.0), straight_run("seed 1", course, 2.0, 1.1)
+        ),
     ]
     page = race_page(groups)
     # 3 of the results; 2 maps, 3 planes, 6 curves, 2 of times behind the best, 1 map of crashes
     assert len(charts_of(page)) == 3 + 2 + 3 + 6 + 2 + 1
-    for title in ("coloured by speed", "Laps and splits", "gates' planes", "Over the course", "behind the best run"):
+    for title in (
+        "coloured by speed",
+        "Laps and splits",
+        "gates' planes",
+        "Over the course",
+        "behind the best run",
+    ):
         assert title in page
     assert "&lt;slow&gt;" in page and "<slow>" not in page
-    assert "prefers-color-scheme: dark" in page and "@media print" in page and 'name="viewport"' in page
+    assert (
+        "prefers-color-scheme: dark" in page
+        and "@media print" in page
+        and 'name="viewport"' in page
+    )
     assert not re.search(r"<script|src=|href=|url\(|@import", page)
     assert set(re.findall(r"https?://[^\"' <]+", page)) == {"http://www.w3.org/2000/svg"}
 
 
 def test_runs_without_tracks_still_have_tables_crossings_and_the_course() -> None:
     course = line_course()
-    page = race_page([group_of("g", *(without_track(straight_run("a", course, v)) for v in (1.0, 2.0)))])
+    page = race_page(
+        [group_of("g", *(without_track(straight_run("a", course, v)) for v in (1.0, 2.0)))]
+    )
     assert "The tracks are not there" in page
     assert len(charts_of(page)) == 3 + 1 + 3
     assert "Over the course" not in page
@@ -238,7 +295,10 @@ def test_runs_without_tracks_still_have_tables_crossings_and_the_course() -> Non
 def test_thrust_is_drawn_in_g() -> None:
     page = race_page([group_of("g", straight_run("a", line_course(), 2.0))])
     thrust = next(chart for chart in charts_of(page) if chart.attrib["aria-label"] == "Thrust")
-    ticks = {text.text: float(text.attrib["y"]) for text in thrust.iterfind("./{*}text[@text-anchor='end']")}
+    ticks = {
+        text.text: float(text.attrib["y"])
+        for text in thrust.iterfind("./{*}text[@text-anchor='end']")
+    }
     (curve,) = thrust.iterfind("./{*}path[@class='curve l0']")
     assert _numbers(curve)[1] == pytest.approx(ticks["1"] - 4.0, abs=0.1)
     assert GRAVITY == 9.80665
@@ -278,8 +338,16 @@ def test_results_are_read_as_they_were_flown(flown: Path) -> None:
     written = json.loads(flown.read_text())
     for one, run_ in zip(written["episodes"], group.runs, strict=True):
         episode = run_.episode
-        assert (one["time_s"], one["score"], one["penalty_s"]) == (episode.time_s, episode.score, episode.penalty_s)
-        assert (one["passed"], one["ended"], one["what"]) == (episode.passed, episode.ended, episode.what)
+        assert (one["time_s"], one["score"], one["penalty_s"]) == (
+            episode.time_s,
+            episode.score,
+            episode.penalty_s,
+        )
+        assert (one["passed"], one["ended"], one["what"]) == (
+            episode.passed,
+            episode.ended,
+            episode.what,
+        )
         track = run_.track
         assert track is not None
         assert np.median(np.diff(track.t_s)) == pytest.approx(1.0 / 120.0, abs=1e-5)
@@ -341,30 +409,58 @@ def test_mistakes_have_a_cure(flown: Path, tmp_path: Path, monkeypatch: pytest.M
     refused("{", r"bad\.json holds no results of races: .*line 1.*Write one with: vil-bridge race")
     refused("[1]", "holds no results of races: the file")
     refused({**good, "episodes": []}, "episodes: List should have at least 1 item")
-    refused({key: value for key, value in good.items() if key != "course_yaml"}, "course_yaml: Field required")
+    refused(
+        {key: value for key, value in good.items() if key != "course_yaml"},
+        "course_yaml: Field required",
+    )
     refused({**good, "course_yaml": "course: x"}, r"course_yaml\).*gates")
     assert flown_tracks._MOST_BYTES == 1 << 30
     limit = 1 << 20
     bomb = io.BytesIO()
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("t_s.npy", "w") as member:
+    with (
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("t_s.npy", "w") as member,
+    ):
         member.write(bytes(limit + 1))
     with monkeypatch.context() as patched:
         patched.setattr(flown_tracks, "_MOST_BYTES", limit)
-        refused(good, f"no tracks of races: it holds more than 128 arrays or {limit} bytes", tracks=bomb.getvalue())
+        refused(
+            good,
+            f"no tracks of races: it holds more than 128 arrays or {limit} bytes",
+            tracks=bomb.getvalue(),
+        )
     one = good["episodes"][0]
-    refused({**good, "episodes": [{**one, "events": [{"event": "flown"}]}]}, "'flown' is not an event of a race")
+    refused(
+        {**good, "episodes": [{**one, "events": [{"event": "flown"}]}]},
+        "'flown' is not an event of a race",
+    )
     refused({**good, "episodes": [{**one, "events": [{"event": "started"}]}]}, "t_ns")
     refused({**good, "episodes": [{**one, "ended": "won"}]}, r"episodes\.0\.ended")
-    gate = {**next(event for event in one["events"] if event["event"] == "gate_passed"), "gate": "G9"}
+    gate = {
+        **next(event for event in one["events"] if event["event"] == "gate_passed"),
+        "gate": "G9",
+    }
     refused({**good, "episodes": [{**one, "events": [gate]}]}, "has no gate 'G9'")
     far = {**gate, "gate": "G1", "number": 10**12}
-    refused({**good, "episodes": [{**one, "events": [far]}]}, r"has 3 gates, none is number 1000000000000\. Write the")
+    refused(
+        {**good, "episodes": [{**one, "events": [far]}]},
+        r"has 3 gates, none is number 1000000000000\. Write the",
+    )
     endless = {**far, "number": 0, "race_s": math.nan}
-    refused({**good, "episodes": [{**one, "events": [endless]}]}, "'gate_passed' has numbers that are not finite")
-    refused({**good, "episodes": [one]}, r"bad\.tracks\.npz holds 4 tracks for 1 episodes", tracks=tracks)
+    refused(
+        {**good, "episodes": [{**one, "events": [endless]}]},
+        "'gate_passed' has numbers that are not finite",
+    )
+    refused(
+        {**good, "episodes": [one]},
+        r"bad\.tracks\.npz holds 4 tracks for 1 episodes",
+        tracks=tracks,
+    )
     refused(good, r"bad\.tracks\.npz holds no tracks", tracks=b"no archive")
     refused(good, r"bad\.tracks\.npz holds no tracks", tracks=tracks[:-300])
     same = run("report", flown, "-o", flown)
-    assert isinstance(same.exception, ConfigError) and "is an input of the report" in str(same.exception)
+    assert isinstance(same.exception, ConfigError) and "is an input of the report" in str(
+        same.exception
+    )
     assert run("report").exit_code == 2
     assert run("report", tmp_path / "none.json").exit_code == 2

@@ -47,7 +47,9 @@ def readings_at(rig: SensorRig, t_ns: int, pose: Transform) -> PilotReadings:
     return rig.read(t_ns, x, MODEL.neutral(1))
 
 
-def before_gate(gate: int, away_m: float, aside_rad: float, yaw_rad: float, tilt_rad: float) -> Transform:
+def before_gate(
+    gate: int, away_m: float, aside_rad: float, yaw_rad: float, tilt_rad: float
+) -> Transform:
     """Return a pose in front of a gate that looks at it, but for some yaw and roll."""
     T = DRAWN.gates[gate].T_world_gate
     p_m = T.apply(np.array([-away_m * math.cos(aside_rad), -away_m * math.sin(aside_rad), 0.2]))
@@ -58,13 +60,19 @@ def before_gate(gate: int, away_m: float, aside_rad: float, yaw_rad: float, tilt
 def look(
     rig: SensorRig, number: int, gate: int, pose: Transform, error_px: FloatArray, reach_px: float
 ) -> tuple[SideView, list[SeenOpening]]:
-    """Return the true sides of an opening, and those found where it is expected in a wrong place."""
-    truth = GateFilter(GATES, pose, np.zeros(3), EQUIPMENT.camera, EQUIPMENT.T_body_camera).sides(gate)
+    """Return the true sides of an opening, and those found where it is expected in a wrong
+    place.
+    """
+    truth = GateFilter(GATES, pose, np.zeros(3), EQUIPMENT.camera, EQUIPMENT.T_body_camera).sides(
+        gate
+    )
     picture = readings_at(rig, 1_000_000_000 * number, pose).picture
     assert picture is not None
     height_px = float(np.linalg.norm(truth.corners_px[0] - truth.corners_px[3]))
     bar_px = float(GATES.bars_m[gate] / GATES.openings_m[gate, 1]) * height_px
-    expected = ExpectedOpening(truth.corners_px + error_px, reach_px, bar_px, bool(GATES.blue[gate]))
+    expected = ExpectedOpening(
+        truth.corners_px + error_px, reach_px, bar_px, bool(GATES.blue[gate])
+    )
     return truth, find_openings(picture, expected)
 
 
@@ -72,7 +80,9 @@ def test_rays_beyond_the_picture_meet_nothing() -> None:
     """Whatever the memory held before: a race with the same seed is the same race."""
     mask = np.zeros((40, 60), np.uint8)
     for _ in range(10):
-        held = [np.tile(np.array([0, 255], np.uint8), 240 * 150).reshape(240, 300) for _ in range(8)]
+        held = [
+            np.tile(np.array([0, 255], np.uint8), 240 * 150).reshape(240, 300) for _ in range(8)
+        ]
         del held
         points, angles = gate_detector._edge_points(mask, np.array([5.0, 5.0]), 300.0)
         assert (len(points), len(angles)) == (0, 0)
@@ -90,7 +100,9 @@ def test_sides_of_openings_are_found_within_a_pixel(rig: SensorRig) -> None:
             continue
         found += 1
         for line, ends in zip(truth.lines, openings[0].segments_px, strict=True):
-            errors += [abs(float(line @ np.append(end, 1.0))) for end in ends if np.isfinite(end).all()]
+            errors += [
+                abs(float(line @ np.append(end, 1.0))) for end in ends if np.isfinite(end).all()
+            ]
     assert found >= 0.85 * len(cases)
     assert np.median(errors) < 0.6
     assert np.quantile(errors, 0.8) < 1.5
@@ -125,7 +137,9 @@ def short_course() -> Course:
     made = Course.upright(centres, np.zeros(3), np.full((3, 2), 1.8), np.array([0.0, 0.0, 2.0]))
     spread = PoseSpread((-0.5, -0.5, 0.0), (0.5, 0.5, 0.0), (0.0, 0.0, -0.08), (0.0, 0.0, 0.08))
     gates = tuple(replace(gate, spread=spread) for gate in made.gates)
-    return replace(made, name="short", gates=gates, rules=RaceRules("signal", "penalise", "stop", 10.0))
+    return replace(
+        made, name="short", gates=gates, rules=RaceRules("signal", "penalise", "stop", 10.0)
+    )
 
 
 @pytest.mark.long
@@ -141,7 +155,18 @@ def test_a_short_course_is_completed_by_sensors_alone() -> None:
 def test_the_verb_reports_each_race(tmp_path: Path) -> None:
     course, results = tmp_path / "short.yaml", tmp_path / "results.json"
     course.write_text(write_course(short_course()), encoding="utf-8")
-    words = ["race", str(course), "--pilot", "vision", "--episodes", "1", "--seed", "2", "--json", str(results)]
+    words = [
+        "race",
+        str(course),
+        "--pilot",
+        "vision",
+        "--episodes",
+        "1",
+        "--seed",
+        "2",
+        "--json",
+        str(results),
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     found = json.loads(results.read_text())

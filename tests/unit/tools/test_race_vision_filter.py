@@ -29,13 +29,17 @@ def filter_at(pose: Transform = HERE) -> GateFilter:
 
 def segments(lines: FloatArray, corners_px: FloatArray) -> FloatArray:
     """Return a piece of each side, (4, 2, 2), from the corners of an opening."""
-    return np.stack([corners_px, np.roll(corners_px, -1, axis=0)], axis=1) + 0.0 * lines[:, :1, None]
+    return (
+        np.stack([corners_px, np.roll(corners_px, -1, axis=0)], axis=1) + 0.0 * lines[:, :1, None]
+    )
 
 
 def test_an_opening_measures_what_its_derivatives_say() -> None:
     one = filter_at()
     seen = one.sides(0)
-    ends = segments(seen.lines, seen.corners_px) + np.random.default_rng(1).normal(0.0, 2.0, (4, 2, 2))
+    ends = segments(seen.lines, seen.corners_px) + np.random.default_rng(1).normal(
+        0.0, 2.0, (4, 2, 2)
+    )
     H, distance = one._opening(0, ends, np.zeros(len(one.P)))
     step = 1e-6
     for column in (*range(3), *range(6, 9), *range(BODY, BODY + 4)):
@@ -82,7 +86,9 @@ def test_a_wrong_side_does_not_count_and_a_wrong_opening_is_refused() -> None:
 
 
 def test_the_filter_is_consistent() -> None:
-    """Normalized squared errors of position and velocity, 6 numbers, over runs with all errors drawn from the model."""
+    """Normalized squared errors of position and velocity, 6 numbers, over runs with all errors
+    drawn from the model.
+    """
     squares = [_run(seed) for seed in range(12)]
     assert 0.3 * 6.0 < float(np.mean(squares)) < 1.7 * 6.0
 
@@ -107,12 +113,19 @@ def _run(seed: int) -> float:
             seen = truth.sides(0)
             ends = segments(seen.lines, seen.corners_px)
             one.add_opening(0, ends + rng.normal(0.0, 3.0, ends.shape), 1.5, 50.0)
-            one.add_range(float(pose.p_m[2] / pose.rotation()[2, 2]) + rng.normal(0.0, 0.1), 0.1, 50.0)
-        pose = Transform(pose.p_m + v * dt_s + 0.5 * a * dt_s**2, q_mul(pose.q_xyzw, q_exp(w * dt_s)))
+            one.add_range(
+                float(pose.p_m[2] / pose.rotation()[2, 2]) + rng.normal(0.0, 0.1), 0.1, 50.0
+            )
+        pose = Transform(
+            pose.p_m + v * dt_s + 0.5 * a * dt_s**2, q_mul(pose.q_xyzw, q_exp(w * dt_s))
+        )
         v = v + a * dt_s
     one.advance()
     x = one._nav
-    pose_then, v_then = Transform(pose.p_m - v * dt_s + 0.5 * a * dt_s**2, pose.q_xyzw), v - a * dt_s
+    pose_then, v_then = (
+        Transform(pose.p_m - v * dt_s + 0.5 * a * dt_s**2, pose.q_xyzw),
+        v - a * dt_s,
+    )
     error = np.concatenate((v_then - x.v_world_mps, pose_then.p_m - x.T_world_body.p_m))
     turned = q_log(q_mul(q_conj(x.T_world_body.q_xyzw), q_mul(pose.q_xyzw, q_exp(-w * dt_s))))
     assert float(np.linalg.norm(turned)) < 0.03

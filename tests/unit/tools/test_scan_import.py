@@ -32,7 +32,15 @@ FOCAL, WIDTH, HEIGHT = 800.0, 1280, 720
 POINTS = {
     f"mark{i}": np.array(p)
     for i, p in enumerate(
-        [(2, 1, 0.2), (2.4, -1.2, 1.1), (1.2, 0.3, 0), (3, 0.4, 1.8), (2.2, 2, 1.4), (1.8, -0.5, 0.6), (2.9, 1.5, 0.1)]
+        [
+            (2, 1, 0.2),
+            (2.4, -1.2, 1.1),
+            (1.2, 0.3, 0),
+            (3, 0.4, 1.8),
+            (2.2, 2, 1.4),
+            (1.8, -0.5, 0.6),
+            (2.9, 1.5, 0.1),
+        ]
     )
 }
 NOISE_PX = 0.3
@@ -60,7 +68,10 @@ def to_scan(R: FloatArray, p_m: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def pixels(R: FloatArray, p_m: FloatArray, point: FloatArray) -> FloatArray:
-    """Pixel of a point, the middle of the first pixel is (0, 0); the lens has k1 = 0.05 of COLMAP's RADIAL."""
+    """Pixel of a point, the middle of the first pixel is (0, 0).
+
+    The lens has k1 = 0.05 of COLMAP's RADIAL.
+    """
     x = R.T @ (point - p_m)
     u = x[:2] / x[2]
     made: FloatArray = FOCAL * (1.0 + 0.05 * float(u @ u)) * u + (WIDTH / 2 - 0.5, HEIGHT / 2 - 0.5)
@@ -72,14 +83,20 @@ def write_picks(folder: Path, wrong: str = "") -> Path:
     rows = ["name,picture,u_px,v_px"]
     for name, point in POINTS.items():
         for i, (R, p_m) in enumerate(cameras()):
-            at = pixels(R, p_m, point) + rng.normal(0.0, NOISE_PX, 2) + (60.0 if name == wrong and i % 3 == 0 else 0.0)
+            at = (
+                pixels(R, p_m, point)
+                + rng.normal(0.0, NOISE_PX, 2)
+                + (60.0 if name == wrong and i % 3 == 0 else 0.0)
+            )
             rows.append(f"{name},{i:03d}.jpg,{at[0]:.3f},{at[1]:.3f}")
     path = folder / "picks.csv"
     path.write_text("\n".join(rows))
     return path
 
 
-def write_measured(folder: Path, moved: str = "", check: tuple[str, ...] = ("mark5", "mark6")) -> Path:
+def write_measured(
+    folder: Path, moved: str = "", check: tuple[str, ...] = ("mark5", "mark6")
+) -> Path:
     rows = ["# by a wand", "name,x_m,y_m,z_m,check"]
     for name, p in POINTS.items():
         x, y, z = p + (0.4 if name == moved else 0.0)
@@ -115,13 +132,20 @@ def write_colmap_binary(folder: Path) -> None:
     for i, (R, p_m) in enumerate(cameras()):
         R_scan, p_scan = to_scan(R, p_m)
         x, y, z, w = q_from_matrix(R_scan.T)
-        data += struct.pack("<I7dI", i + 1, w, x, y, z, *(-R_scan.T @ p_scan), 7) + f"{i:03d}.jpg".encode() + b"\0"
+        data += (
+            struct.pack("<I7dI", i + 1, w, x, y, z, *(-R_scan.T @ p_scan), 7)
+            + f"{i:03d}.jpg".encode()
+            + b"\0"
+        )
         data += struct.pack("<Q", 2) + struct.pack("<ddq", 3.0, 4.0, -1) * 2
     (model / "images.bin").write_bytes(data)
 
 
 def write_nerfstudio(folder: Path) -> None:
-    """Its splats are trained in turned, shifted and scaled axes: poses are stored in those of before."""
+    """Its splats are trained in turned, shifted and scaled axes.
+
+    Poses are stored in those of before.
+    """
     frames = []
     for i, (R, p_m) in enumerate(cameras()):
         R_stored, p_stored = before_training(*to_scan(R, p_m))
@@ -136,7 +160,9 @@ def write_nerfstudio(folder: Path) -> None:
 
 def write_dataparser(folder: Path) -> None:
     transform = np.column_stack((TURN, SHIFT)).tolist()
-    (folder / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": TRAINED_SCALE}))
+    (folder / "dataparser_transforms.json").write_text(
+        json.dumps({"transform": transform, "scale": TRAINED_SCALE})
+    )
 
 
 def before_training(R_scan: FloatArray, p_scan: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -150,7 +176,9 @@ def write_trained_on_colmap(folder: Path) -> None:
 
 
 def write_processed(folder: Path, *, stated: bool = True) -> None:
-    """As ns-process-data: it turned COLMAP's poses, and the file of the training begins before that."""
+    """As ns-process-data: it turned COLMAP's poses, and the file of the training begins before
+    that.
+    """
     write_nerfstudio(folder)
     stored = json.loads((folder / "transforms.json").read_text())
     trained = json.loads((folder / "dataparser_transforms.json").read_text())
@@ -161,7 +189,9 @@ def write_processed(folder: Path, *, stated: bool = True) -> None:
     else:
         applied = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, -1.0, 0.0]])
         (folder / "colmap" / "sparse" / "0").mkdir(parents=True)
-    trained["transform"] = (np.array(trained["transform"]) @ np.vstack((applied, [0.0, 0.0, 0.0, 1.0]))).tolist()
+    trained["transform"] = (
+        np.array(trained["transform"]) @ np.vstack((applied, [0.0, 0.0, 0.0, 1.0]))
+    ).tolist()
     (folder / "transforms.json").write_text(json.dumps(stored))
     (folder / "dataparser_transforms.json").write_text(json.dumps(trained))
 
@@ -198,7 +228,10 @@ def test_a_scan_is_put_into_the_room(tmp_path: Path, form: str) -> None:
 
 def test_a_wrong_measurement_and_wrong_pixels_are_left_out_and_named(tmp_path: Path) -> None:
     write_colmap_text(tmp_path)
-    measured, picks = write_measured(tmp_path, moved="mark2", check=("mark6",)), write_picks(tmp_path, wrong="mark3")
+    measured, picks = (
+        write_measured(tmp_path, moved="mark2", check=("mark6",)),
+        write_picks(tmp_path, wrong="mark3"),
+    )
     scan = imported(tmp_path, measured, picks)
     assert "mark2" not in scan.figures()["used"] and scan.check_m["mark6"] < 0.01
     assert scan.figures()["contradict_m"]["mark2"] == pytest.approx(0.4 * math.sqrt(3.0), rel=0.1)
@@ -219,17 +252,28 @@ def test_the_scene_has_the_pose_and_says_its_error(tmp_path: Path) -> None:
     assert splats["file"] == "point_cloud/iteration_30000/point_cloud.ply" and splats["up"] == "z"
     placed = Transform.of(tuple(splats["p_m"]), tuple(splats["q_xyzw"]))
     R, p_m = cameras()[0]
-    assert placed.apply(splats["scale"] * to_scan(R, p_m)[1][None])[0] == pytest.approx(p_m, abs=0.02)
+    assert placed.apply(splats["scale"] * to_scan(R, p_m)[1][None])[0] == pytest.approx(
+        p_m, abs=0.02
+    )
     assert text.startswith("# aligned by 5 points: rms ")
 
 
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ("name,x_m,y_m,z_m\nmark0,2,1,0.2\nmark1,2.4,-1.2,1.1\n", "needs 3 points .* there are 2: mark0, mark1"),
-        ("# by a wand\n\nname,x_m,y_m,z_m\n\nmark0,2,1\n", "measured.csv:5: write a name and three numbers"),
+        (
+            "name,x_m,y_m,z_m\nmark0,2,1,0.2\nmark1,2.4,-1.2,1.1\n",
+            "needs 3 points .* there are 2: mark0, mark1",
+        ),
+        (
+            "# by a wand\n\nname,x_m,y_m,z_m\n\nmark0,2,1\n",
+            "measured.csv:5: write a name and three numbers",
+        ),
         ("name,x_m,y_m,z_m\nmark0,2,1\n", "measured.csv:2: write a name and three numbers"),
-        ('name,x_m,y_m,z_m\n"mark0\nscene: [",2,1,0\n', "measured.csv:2: write a name and three numbers"),
+        (
+            'name,x_m,y_m,z_m\n"mark0\nscene: [",2,1,0\n',
+            "measured.csv:2: write a name and three numbers",
+        ),
         ("name,x_m,y_m,z_m\nmark0,2,1,0\nmark0,2,1,0\n", "measured.csv:3: mark0 is measured twice"),
         ("point,x,y,z\n", "the first line must name the columns name,x_m,y_m,z_m"),
         ("name,x_m,y_m,z_m\nmark0,1,0,0\nmark1,2,0,0\nmark3,3,0,0\n", "not in one line"),
@@ -247,9 +291,18 @@ def test_what_cannot_be_aligned_is_refused_in_words(tmp_path: Path, rows: str, w
     [
         (b"", "malformed"),
         (struct.pack("<Q", 1 << 40), "entries, at most"),
-        (struct.pack("<Q", 1) + struct.pack("<I7dI", 1, *[0.0] * 7, 7) + b"a\0" + struct.pack("<Q", 0), "not finite"),
         (
-            struct.pack("<Q", 1) + struct.pack("<I7dI", 1, 1.0, *[0.0] * 6, 7) + b"a\0" + struct.pack("<Q", 99),
+            struct.pack("<Q", 1)
+            + struct.pack("<I7dI", 1, *[0.0] * 7, 7)
+            + b"a\0"
+            + struct.pack("<Q", 0),
+            "not finite",
+        ),
+        (
+            struct.pack("<Q", 1)
+            + struct.pack("<I7dI", 1, 1.0, *[0.0] * 6, 7)
+            + b"a\0"
+            + struct.pack("<Q", 99),
             "cut off",
         ),
     ],
@@ -267,9 +320,12 @@ def test_a_folder_without_a_scan_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "words"), [(np.diag([2.0, 2.0, 2.0, 1.0]), "scaled"), (np.diag([1.0, 1.0, -1.0, 1.0]), "mirrored")]
+    ("matrix", "words"),
+    [(np.diag([2.0, 2.0, 2.0, 1.0]), "scaled"), (np.diag([1.0, 1.0, -1.0, 1.0]), "mirrored")],
 )
-def test_poses_with_a_scale_or_a_mirror_are_refused(tmp_path: Path, matrix: FloatArray, words: str) -> None:
+def test_poses_with_a_scale_or_a_mirror_are_refused(
+    tmp_path: Path, matrix: FloatArray, words: str
+) -> None:
     frame = {"file_path": "a.png", "transform_matrix": matrix.tolist()}
     numbers = dict.fromkeys(("fl_x", "fl_y", "cx", "cy"), 500.0)
     (tmp_path / "transforms.json").write_text(json.dumps({**numbers, "frames": [frame, frame]}))
@@ -278,28 +334,42 @@ def test_poses_with_a_scale_or_a_mirror_are_refused(tmp_path: Path, matrix: Floa
 
 
 @pytest.mark.parametrize(
-    "transform", [3, [1, 2, 3, 4], [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0]], [[1, 0, 0, math.nan]] * 3]
+    "transform",
+    [3, [1, 2, 3, 4], [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0]], [[1, 0, 0, math.nan]] * 3],
 )
 def test_a_broken_frame_of_the_training_is_refused(tmp_path: Path, transform: object) -> None:
     (tmp_path / "transforms.json").write_text('{"frames": []}')
-    (tmp_path / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": 1.0}))
-    with pytest.raises(ConfigError, match=r"dataparser_transforms.json.* Copy the file of the training again"):
+    (tmp_path / "dataparser_transforms.json").write_text(
+        json.dumps({"transform": transform, "scale": 1.0})
+    )
+    with pytest.raises(
+        ConfigError, match=r"dataparser_transforms.json.* Copy the file of the training again"
+    ):
         read_views(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "applied", [{"applied_transform": np.zeros((3, 4)).tolist()}, {"applied_transform": [1.0]}, {"applied_scale": 0}]
+    "applied",
+    [
+        {"applied_transform": np.zeros((3, 4)).tolist()},
+        {"applied_transform": [1.0]},
+        {"applied_scale": 0},
+    ],
 )
 def test_a_broken_turn_of_the_poses_is_refused(tmp_path: Path, applied: dict[str, object]) -> None:
     (tmp_path / "transforms.json").write_text(json.dumps({"frames": [], **applied}))
     transform = np.eye(3, 4).tolist()
-    (tmp_path / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": 1.0}))
+    (tmp_path / "dataparser_transforms.json").write_text(
+        json.dumps({"transform": transform, "scale": 1.0})
+    )
     with pytest.raises(ConfigError, match=r"applied_transform|must be numbers"):
         read_views(tmp_path)
 
 
 def test_tags_are_where_the_stored_pixels_have_them(tmp_path: Path) -> None:
-    """A phone that is held upright stores its pictures lying, with a turn in the EXIF data that COLMAP ignores."""
+    """A phone that is held upright stores its pictures lying, with a turn in the EXIF data that
+    COLMAP ignores.
+    """
     picture = np.full((300, 500), 255, np.uint8)
     tags = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36H11)
     picture[40:120, 60:140] = cv2.aruco.generateImageMarker(tags, 7, 80)
@@ -310,7 +380,11 @@ def test_tags_are_where_the_stored_pixels_have_them(tmp_path: Path) -> None:
     turned_upright = cv2.imread(str(path))
     assert turned_upright is not None and turned_upright.shape[:2] == (500, 300)
     camera = ScanCamera(np.eye(3), np.zeros(5))
-    found = find_tags([ScanView("upright.jpg", path, camera, np.eye(3), np.zeros(3))], ["tag7"], lambda _share: None)
+    found = find_tags(
+        [ScanView("upright.jpg", path, camera, np.eye(3), np.zeros(3))],
+        ["tag7"],
+        lambda _share: None,
+    )
     assert found["tag7"][0].pixel == pytest.approx([99.5, 79.5], abs=0.7)
 
 
@@ -320,7 +394,10 @@ def test_picks_name_one_picture(tmp_path: Path) -> None:
     names = ("0.jpg", "left/0.jpg", "left/1.jpg", "right/2.jpg", "left/2.jpg")
     views = [ScanView(name, tmp_path / name, camera, np.eye(3), np.zeros(3)) for name in names]
     path = tmp_path / "picks.csv"
-    rows = ["name,picture,u_px,v_px", *(f"mark,{picture},1,2" for picture in ("0.jpg", "left/0.jpg", "1.jpg"))]
+    rows = [
+        "name,picture,u_px,v_px",
+        *(f"mark,{picture},1,2" for picture in ("0.jpg", "left/0.jpg", "1.jpg")),
+    ]
     path.write_text("\n".join(rows), encoding="utf-8-sig")
     assert [one.view for one in read_picks(path, views)["mark"]] == [0, 1, 2]
     path.write_text("\n".join([rows[0], "mark,2.jpg,1,2"]))
@@ -337,7 +414,8 @@ def test_a_film_replaces_nothing_that_it_cannot_replace(tmp_path: Path) -> None:
         poses_of_film(tmp_path / "none.mp4", tmp_path, lambda _step, _share: None)
     (tmp_path / "splat.ply").touch()
     with pytest.raises(
-        ConfigError, match=r"splat.ply was made with the poses of an earlier run.* in place of the film"
+        ConfigError,
+        match=r"splat.ply was made with the poses of an earlier run.* in place of the film",
     ):
         poses_of_film(tmp_path / "none.mp4", tmp_path, lambda _step, _share: None)
     assert picture.is_file()
@@ -353,8 +431,12 @@ def test_the_pictures_of_a_film_reach_its_end(tmp_path: Path) -> None:
     assert len(shares) == 210 and shares[-1] == 1.0
 
 
-@pytest.mark.parametrize(("word", "judges"), [("1", True), ("TRUE", True), ("Yes", True), ("0", False), ("", False)])
-def test_points_that_judge_are_marked_as_spreadsheets_write_it(tmp_path: Path, word: str, judges: bool) -> None:
+@pytest.mark.parametrize(
+    ("word", "judges"), [("1", True), ("TRUE", True), ("Yes", True), ("0", False), ("", False)]
+)
+def test_points_that_judge_are_marked_as_spreadsheets_write_it(
+    tmp_path: Path, word: str, judges: bool
+) -> None:
     path = tmp_path / "measured.csv"
     path.write_text(f"name,x_m,y_m,z_m,check\ntag1,1,2,3,{word}\n")
     assert [point.check for point in read_measured(path)] == [judges]

@@ -47,15 +47,26 @@ def test_the_eight_bytes_of_the_joystick_device(device: tuple[Path, int]) -> Non
     path, writer = device
     pad = Gamepad(path, (1, 0, 4, 3))
     pad.read()  # nothing waits
-    os.write(writer, event(-32767, 0x82, 1) + event(16384, 2, 0) + event(1000, 2, 3) + event(-9999, 2, 7))
+    os.write(
+        writer, event(-32767, 0x82, 1) + event(16384, 2, 0) + event(1000, 2, 3) + event(-9999, 2, 7)
+    )
     pad.read()
     assert pad.sticks == Sticks(forward=1.0, left=pytest.approx(-0.5, abs=1e-3), up=0.0, turn=0.0)  # type: ignore[arg-type]
     os.write(writer, event(-32768, 2, 4)[:3])
     pad.read()
-    os.write(writer, event(-32768, 2, 4)[3:] + event(1, 1, 0) + event(0, 1, 0) + event(1, 1, 9) + event(1, 0x81, 1))
+    os.write(
+        writer,
+        event(-32768, 2, 4)[3:]
+        + event(1, 1, 0)
+        + event(0, 1, 0)
+        + event(1, 1, 9)
+        + event(1, 0x81, 1),
+    )
     pad.read()
     assert pad.sticks.up == pytest.approx(1.0, abs=1e-4)
-    assert pad.pop_actions() == ["arm"], "only presses, of known buttons, not the device's first report"
+    assert pad.pop_actions() == ["arm"], (
+        "only presses, of known buttons, not the device's first report"
+    )
     pad.close()
 
 
@@ -73,7 +84,11 @@ def test_a_gamepad_that_ends_or_is_absent_is_told(tmp_path: Path) -> None:
 def state(*modes: tuple[str, tuple[str, ...]]) -> dict[str, Any]:
     half = math.pi / 4
     fields = {mode: [{"name": name} for name in names] for mode, names in modes}
-    return {"model": "m", "q_world_body": [0.0, 0.0, math.sin(half), math.cos(half)], "modes": fields}
+    return {
+        "model": "m",
+        "q_world_body": [0.0, 0.0, math.sin(half), math.cos(half)],
+        "modes": fields,
+    }
 
 
 def test_hands_fly_along_the_vehicles_heading() -> None:

@@ -37,7 +37,9 @@ def short_course(spread: PoseSpread = STILL) -> Course:
     centres = np.array([(4.0, 0.0, 2.0), (9.0, 1.0, 2.5), (14.0, 0.0, 2.0)])
     made = Course.upright(centres, np.zeros(3), np.full((3, 2), 1.5), np.array([0.0, 0.0, 2.0]))
     gates = tuple(replace(gate, spread=spread) for gate in made.gates)
-    return replace(made, name="short", gates=gates, rules=RaceRules("signal", "penalise", "stop", 10.0))
+    return replace(
+        made, name="short", gates=gates, rules=RaceRules("signal", "penalise", "stop", 10.0)
+    )
 
 
 class FallingPilot:
@@ -56,7 +58,9 @@ def reckless_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPilot:
     return plain_pilot(courses, model, 400.0)
 
 
-def plain_pilot(courses: Sequence[Course], model: Model, acceleration_mps2: float = 5.0) -> TrajectoryPilot:
+def plain_pilot(
+    courses: Sequence[Course], model: Model, acceleration_mps2: float = 5.0
+) -> TrajectoryPilot:
     """Return a pilot that does not rehearse its flights."""
     limits = Limits(acceleration_mps2=acceleration_mps2)
     return TrajectoryPilot(model, [fastest(through_gates(course), limits) for course in courses])
@@ -66,7 +70,10 @@ def plain_pilot(courses: Sequence[Course], model: Model, acceleration_mps2: floa
 @pytest.mark.parametrize("pilot", list(PILOTS))
 def test_pilots_finish_a_short_course_and_the_same_seeds_give_the_same_result(pilot: str) -> None:
     result = race(short_course(MOVED), pilot, PILOTS[pilot], range(3, 5))
-    assert [(one.ended, one.passed, one.seed) for one in result.episodes] == [("finished", 3, 3), ("finished", 3, 4)]
+    assert [(one.ended, one.passed, one.seed) for one in result.episodes] == [
+        ("finished", 3, 3),
+        ("finished", 3, 4),
+    ]
     for one in result.episodes:
         assert one.score == pytest.approx(30.0 - one.time_s)
         assert 1.0 < one.time_s < 6.0 and one.penalty_s == 0.0 and one.what == ""
@@ -76,7 +83,9 @@ def test_pilots_finish_a_short_course_and_the_same_seeds_give_the_same_result(pi
 
 
 def test_time_optimal_is_faster_on_the_same_curve() -> None:
-    slow, fast = (race(short_course(), name, PILOTS[name], [0]) for name in ("minimum-snap", "time-optimal"))
+    slow, fast = (
+        race(short_course(), name, PILOTS[name], [0]) for name in ("minimum-snap", "time-optimal")
+    )
     assert fast.episodes[0].time_s < 0.95 * slow.episodes[0].time_s
 
 
@@ -92,7 +101,9 @@ def blind_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPilot:
 
 
 def test_pilots_fly_around_a_pole_that_ends_the_race_of_a_blind_one() -> None:
-    course = replace(short_course(), obstacles=(CourseObstacle("pole", np.array([6.5, 0.5, 4.0]), 0.3),))
+    course = replace(
+        short_course(), obstacles=(CourseObstacle("pole", np.array([6.5, 0.5, 4.0]), 0.3),)
+    )
     for make_pilot in PILOTS.values():
         (one,) = race(course, "m", make_pilot, [0]).episodes
         assert (one.ended, one.passed) == ("finished", 3)
@@ -130,10 +141,14 @@ def test_a_pilot_that_gives_up_has_not_completed() -> None:
 
 
 @pytest.mark.parametrize(("first_gate", "flown"), [(False, 6), (True, 7)])
-def test_laps_are_flown_and_a_flying_start_passes_the_first_gate_again(*, first_gate: bool, flown: int) -> None:
+def test_laps_are_flown_and_a_flying_start_passes_the_first_gate_again(
+    *, first_gate: bool, flown: int
+) -> None:
     turn = load_course("oval")
     rules = RaceRules("first_gate" if first_gate else "signal")
-    course = replace(turn, gates=(turn.gates[0], turn.gates[2], turn.gates[5]), order=(), laps=2, rules=rules)
+    course = replace(
+        turn, gates=(turn.gates[0], turn.gates[2], turn.gates[5]), order=(), laps=2, rules=rules
+    )
     knots = through_gates(course).knots_s
     assert len(knots) == flown + 2
 
@@ -148,7 +163,9 @@ def test_the_verb_prints_a_table_and_writes_results(tmp_path: Path) -> None:
     done = run(course, "--episodes", 2, "--seed", 7, "--json", results)
     assert done.exit_code == 0, done.output
     found = json.loads(results.read_text())
-    assert found["course"] == "short" and found["pilot"] == "minimum-snap" and found["completed"] == 2
+    assert (
+        found["course"] == "short" and found["pilot"] == "minimum-snap" and found["completed"] == 2
+    )
     assert [(one["course"], one["seed"], one["passed"]) for one in found["episodes"]] == [
         ("short", 7, 3),
         ("short", 8, 3),
@@ -160,14 +177,20 @@ def test_the_verb_prints_a_table_and_writes_results(tmp_path: Path) -> None:
 
 def test_mistakes_have_a_cure(tmp_path: Path) -> None:
     unknown = run("alphapilt")
-    assert isinstance(unknown.exception, ConfigError) and "no course is named 'alphapilt'" in str(unknown.exception)
+    assert isinstance(unknown.exception, ConfigError) and "no course is named 'alphapilt'" in str(
+        unknown.exception
+    )
     assert run("slalom", "--pilot", "fast").exit_code == 2
     assert run("slalom", "--episodes", 0).exit_code == 2
     twice = tmp_path / "twice.yaml"
     twice.write_text(write_course(replace(short_course(), order=(0, 0))), encoding="utf-8")
     refused = run(twice, "--episodes", 1)
-    assert isinstance(refused.exception, ConfigError) and "one gate twice in a row" in str(refused.exception)
-    nowhere = run(write_short(tmp_path), "--episodes", 1, "--json", tmp_path / "none" / "results.json")
+    assert isinstance(refused.exception, ConfigError) and "one gate twice in a row" in str(
+        refused.exception
+    )
+    nowhere = run(
+        write_short(tmp_path), "--episodes", 1, "--json", tmp_path / "none" / "results.json"
+    )
     assert nowhere.exit_code == 3 and "choose another file with --json" in nowhere.output
 
 
@@ -186,18 +209,23 @@ def test_levels_of_lsy_drone_racing_are_flown(level: int, seeds: list[int], tmp_
         assert done.exit_code == 0 and "level0, minimum-snap: completed 1 of 1" in done.output
     course = read_lsy(path).course
     result = race(course, "minimum-snap", minimum_snap_pilot, seeds)
-    assert [(one.ended, one.passed, one.what) for one in result.episodes] == [("finished", 4, "")] * len(seeds)
+    assert [(one.ended, one.passed, one.what) for one in result.episodes] == [
+        ("finished", 4, "")
+    ] * len(seeds)
     radius_m = ball_radius_m(FlightGogglesMulticopter())
     for seed, track in zip(seeds, result.tracks, strict=True):
         for pole in perturbed(course, seed).obstacles:
             low = track.p_world_m[track.p_world_m[:, 2] < pole.top_m[2]]
             away_m = np.linalg.norm(low[:, :2] - pole.top_m[:2], axis=1).min()
-            assert away_m > pole.radius_m + radius_m + 0.015  # what finishes by a hair hangs on the last digits
+            # What finishes by a hair hangs on the last digits.
+            assert away_m > pole.radius_m + radius_m + 0.015
 
 
 def test_points_before_and_behind_a_gate_keep_away_from_poles() -> None:
     course = short_course()
-    near = CourseObstacle("near", course.gates[1].T_world_gate.apply(np.array([-0.2, 0.1, 2.0])), 0.02)
+    near = CourseObstacle(
+        "near", course.gates[1].T_world_gate.apply(np.array([-0.2, 0.1, 2.0])), 0.02
+    )
     curve = through_gates(replace(course, obstacles=(near,)), 0.1, 0.15)
     away_m = np.linalg.norm(curve.derivatives(curve.knots_s)[:, 0, :2] - near.top_m[:2], axis=1)
     assert away_m.min() > near.radius_m + 0.1 + 0.05
@@ -220,7 +248,9 @@ def test_curves_clear_poles_and_other_gates_of_a_level(seed: int, tmp_path: Path
 @pytest.mark.long
 def test_alphapilot_is_completed_25_times_and_time_optimal_is_10_points_better() -> None:
     course = load_course("alphapilot")
-    snap, best = (race(course, name, PILOTS[name], PUBLIC_SEEDS) for name in ("minimum-snap", "time-optimal"))
+    snap, best = (
+        race(course, name, PILOTS[name], PUBLIC_SEEDS) for name in ("minimum-snap", "time-optimal")
+    )
     assert snap.completed == best.completed == 25
     assert all(one.passed == 11 for one in (*snap.episodes, *best.episodes))
     assert snap.best_mean == pytest.approx(83.3, abs=0.1)

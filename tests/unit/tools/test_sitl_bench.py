@@ -1,4 +1,7 @@
-"""`vil-bridge bench sitl`: its rows and their units, with short flights by peers over real sockets."""
+"""`vil-bridge bench sitl`.
+
+Its rows and their units, with short flights by peers over real sockets.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,14 @@ def test_a_vehicle_that_stands_or_a_silent_peer_has_no_figure() -> None:
 
 
 def test_pictures_that_are_skipped_or_of_another_time_have_no_figure() -> None:
-    read = [ReadPicture(33_333_333 * n, 33_333_333 * n - 3_000_000, 10_000_000 * n) for n in range(40)]
+    read = [
+        ReadPicture(33_333_333 * n, 33_333_333 * n - 3_000_000, 10_000_000 * n) for n in range(40)
+    ]
     rows = {row.name: row.value for row in picture_rows(read, 0)}
-    assert rows == {"rtf_px4_camera_320x240": pytest.approx(10 / 3), "picture_behind_sample_ms_max": 3.0}
+    assert rows == {
+        "rtf_px4_camera_320x240": pytest.approx(10 / 3),
+        "picture_behind_sample_ms_max": 3.0,
+    }
     with pytest.raises(VilBridgeError, match="1 pictures were skipped"):
         picture_rows(read, 1)
     with pytest.raises(VilBridgeError, match="5 were read"):

@@ -1,4 +1,7 @@
-"""Stand-ins of autopilots as processes: command lines, sockets and exit codes; pymavlink flies them."""
+"""Stand-ins of autopilots as processes: command lines, sockets and exit codes.
+
+Pymavlink flies them.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,9 @@ class Simulator:
 def px4_simulator(*words: str) -> Iterator[tuple[Px4Peer, subprocess.Popen[str]]]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        with stand_in("px4", "--port", port, "--gcs-port", "0", "--unanswered", str(UNANSWERED), *words) as process:
+        with stand_in(
+            "px4", "--port", port, "--gcs-port", "0", "--unanswered", str(UNANSWERED), *words
+        ) as process:
             server.settimeout(_DEADLINE_S)
             link, _ = server.accept()
             link.settimeout(_DEADLINE_S)
@@ -158,13 +163,18 @@ def ardupilot_physics(*words: str) -> Iterator[tuple[Callable[[], None], subproc
             link.sendto(physics.answer(data), peer)
 
         port = str(link.getsockname()[1])
-        with stand_in("ardupilot", "--port", port, "--rate", "400", "--speedup", "0", *words) as process:
+        with stand_in(
+            "ardupilot", "--port", port, "--rate", "400", "--speedup", "0", *words
+        ) as process:
             yield step, process
 
 
 def test_pymavlink_flies_ardupilots_stand_in_in_guided() -> None:
     port = free_port(socket.SOCK_STREAM, 2, 3)
-    with ardupilot_physics("--command-port", str(port)) as (step, process), closing(socket.socket()) as link:
+    with (
+        ardupilot_physics("--command-port", str(port)) as (step, process),
+        closing(socket.socket()) as link,
+    ):
         give_up = monotonic() + _DEADLINE_S
         while link.connect_ex(("127.0.0.1", port)):
             assert monotonic() < give_up
@@ -194,7 +204,9 @@ def test_ardupilots_stand_in_waits_for_its_first_client_only_with_a_port() -> No
 
 
 @contextmanager
-def betaflight_physics() -> Iterator[tuple[socket.socket, socket.socket, int, subprocess.Popen[str]]]:
+def betaflight_physics() -> Iterator[
+    tuple[socket.socket, socket.socket, int, subprocess.Popen[str]]
+]:
     """Sockets for motors and raw outputs, and the port of the states."""
     state_port, rc_port = free_ports(2, socket.SOCK_DGRAM)
     kinds = socket.AF_INET, socket.SOCK_DGRAM
@@ -202,7 +214,12 @@ def betaflight_physics() -> Iterator[tuple[socket.socket, socket.socket, int, su
         for link in (motors, raw):
             link.bind(("127.0.0.1", 0))
             link.settimeout(0.05)
-        outputs = ["--motor-port", str(motors.getsockname()[1]), "--raw-port", str(raw.getsockname()[1])]
+        outputs = [
+            "--motor-port",
+            str(motors.getsockname()[1]),
+            "--raw-port",
+            str(raw.getsockname()[1]),
+        ]
         ports = ["--port", str(state_port), "--rc-port", str(rc_port), *outputs]
         with stand_in("betaflight", *ports) as process:
             yield motors, raw, state_port, process

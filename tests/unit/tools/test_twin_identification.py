@@ -1,4 +1,6 @@
-"""Identification: a vehicle with another mass, drag, motors and delay is found again, and its twin converges."""
+"""Identification: a vehicle with another mass, drag, motors and delay is found again, and its
+twin converges.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from vil_bridge.vehicles.multicopter import MulticopterParameters
 from vil_bridge.world.twin.metrics import hausdorff_m, rms
 from vil_bridge.world.twin.pose_series import PoseSeries
 
-pytest.importorskip("numba", reason="without compiled models it takes minutes: pip install '.[sim]'")
+pytest.importorskip(
+    "numba", reason="without compiled models it takes minutes: pip install '.[sim]'"
+)
 
 DELAY_STEPS = 24
 TRUTH = {
@@ -56,7 +60,9 @@ def flight() -> TrackedFlight:
     return fly(REAL, KNOWN, DELAY_STEPS, brisk_path(1, 24.0), 24.0, 1)
 
 
-def test_each_parameter_is_found_within_5_percent_and_its_uncertainty(flight: TrackedFlight) -> None:
+def test_each_parameter_is_found_within_5_percent_and_its_uncertainty(
+    flight: TrackedFlight,
+) -> None:
     fitted, held_out = flight.cut(0.0, FITTED_S), flight.cut(FITTED_S, 24.0)
     found = identify(KNOWN, *fitted)
     assert set(found.parameters) == set(TRUTH)
@@ -74,7 +80,11 @@ def test_each_parameter_is_found_within_5_percent_and_its_uncertainty(flight: Tr
     path = brisk_path(7, 12.0)  # the same reference, flown by the vehicle and by both twins
     real, naive, twin = (
         fly(model, KNOWN, steps, path, 12.0, 2).poses.p_m
-        for model, steps in ((REAL, DELAY_STEPS), (KNOWN, 0), (found.model, round(found.delay_s * STEPS_PER_S)))
+        for model, steps in (
+            (REAL, DELAY_STEPS),
+            (KNOWN, 0),
+            (found.model, round(found.delay_s * STEPS_PER_S)),
+        )
     )
     assert rms(twin - real) < rms(naive - real) / 5.0
     assert hausdorff_m(twin, real) < hausdorff_m(naive, real) / 5.0
@@ -97,7 +107,12 @@ def test_the_stated_uncertainty_covers_the_errors_of_several_flights(flights: in
 
 
 def test_flightmares_quadrotor_is_found_too() -> None:
-    truth = {"mass_kg": 0.9, "drag_linear_nspm[0]": 0.36, "thrust_scale": 0.93, "motor_time_s": 0.045}
+    truth = {
+        "mass_kg": 0.9,
+        "drag_linear_nspm[0]": 0.36,
+        "thrust_scale": 0.93,
+        "motor_time_s": 0.045,
+    }
     known = FlightmareQuadrotor(KINGFISHER, "thrusts")
     real = FlightmareQuadrotor(with_values(KINGFISHER, truth), "thrusts")
     flown = fly(real, known, 29, brisk_path(3, 12.0), 12.0, 3)
@@ -118,7 +133,9 @@ def test_the_mean_of_commands_is_exact_and_continuous_in_the_delay() -> None:
 
 def test_what_does_not_show_or_is_unknown_is_refused() -> None:
     t_s = np.arange(0.0, 4.0, 0.01)
-    still = PoseSeries(t_s, np.tile((0.0, 0.0, 1.0), (400, 1)), np.tile(q_exp(np.zeros(3)), (400, 1)))
+    still = PoseSeries(
+        t_s, np.tile((0.0, 0.0, 1.0), (400, 1)), np.tile(q_exp(np.zeros(3)), (400, 1))
+    )
     hover = CommandLog(t_s, np.full((400, 4), KNOWN.parameters.hover_radps))
     with pytest.raises(ValueError, match="not every parameter shows"):
         identify(KNOWN, still, hover)
@@ -144,7 +161,8 @@ sources:
   sim:
     type: simulated
     room: hall
-    vehicles: {twin: {model: flightgoggles, mode: motor_speeds, sensors: {controls: {type: controls, rate_hz: 240}}}}
+    vehicles: {twin: {model: flightgoggles, mode: motor_speeds,
+        sensors: {controls: {type: controls, rate_hz: 240}}}}
 actors:
   drone: {kind: vehicle, source: mocap, subject: real}
   drone_sim: {kind: vehicle, source: sim, subject: twin}
@@ -158,14 +176,27 @@ def recorded(path: Path, flown: TrackedFlight) -> Path:
     stamps = [begin_ns + round(t * 1e9) for t in flown.poses.t_s.tolist()]
     events: list[tuple[int, SourceEvent]] = [
         (t_ns, SourceFrame("mocap", i, None, t_ns, ("real",), p[None], q[None], np.array([True])))
-        for i, (t_ns, p, q) in enumerate(zip(stamps, flown.poses.p_m, flown.poses.q_xyzw, strict=True))
+        for i, (t_ns, p, q) in enumerate(
+            zip(stamps, flown.poses.p_m, flown.poses.q_xyzw, strict=True)
+        )
     ]
     for t_s, values in zip(flown.commands.t_s.tolist(), flown.commands.values, strict=True):
         t_ns = begin_ns + round(t_s * 1e9)
         names = ("motor_speeds",)
-        events.append((t_ns, SensorReadings("sim", "controls", "controls", t_ns, t_ns, ("twin",), values[None], names)))
+        events.append(
+            (
+                t_ns,
+                SensorReadings(
+                    "sim", "controls", "controls", t_ns, t_ns, ("twin",), values[None], names
+                ),
+            )
+        )
     facts = recording_metadata(config, WallClock.of_run().offset_ns)
-    recorder = Recorder(path, facts, lambda event: getattr(event, "t_ns", None) or getattr(event, "t_arrival_ns", None))
+    recorder = Recorder(
+        path,
+        facts,
+        lambda event: getattr(event, "t_ns", None) or getattr(event, "t_arrival_ns", None),
+    )
     with Timeline().running():
         for number, (t_ns, event) in enumerate(sorted(events, key=lambda pair: pair[0])):
             bridge_clock().stand_at(t_ns)
@@ -176,10 +207,14 @@ def recorded(path: Path, flown: TrackedFlight) -> Path:
     return path
 
 
-def test_the_verb_reads_commands_and_model_of_the_twin_from_a_recording(flight: TrackedFlight, tmp_path: Path) -> None:
+def test_the_verb_reads_commands_and_model_of_the_twin_from_a_recording(
+    flight: TrackedFlight, tmp_path: Path
+) -> None:
     file = recorded(tmp_path / "flight.mcap", flight.cut(0.0, 6.0))
     names = [option for name in TRUTH for option in ("--fit", name)]
-    done = CliRunner().invoke(app, ["identify", str(file), "--actor", "drone", "--twin", "drone_sim", *names, "--json"])
+    done = CliRunner().invoke(
+        app, ["identify", str(file), "--actor", "drone", "--twin", "drone_sim", *names, "--json"]
+    )
     assert done.exit_code == 0, done.exception
     found = json.loads(done.stdout)["parameters"]
     for name, true in TRUTH.items():

@@ -76,7 +76,12 @@ def test_stretches_do_not_cross_gaps() -> None:
     t_s = np.arange(0.0, 20.0, 0.01)
     a = flown(t_s)
     seen = (t_s < 9.0) | (t_s > 11.0)
-    both = pairs(a, PoseSeries(t_s[seen], a.p_m[seen] + (0.0, 0.0, 1.0) * (t_s[seen] > 10.0)[:, None], a.q_xyzw[seen]))
+    both = pairs(
+        a,
+        PoseSeries(
+            t_s[seen], a.p_m[seen] + (0.0, 0.0, 1.0) * (t_s[seen] > 10.0)[:, None], a.q_xyzw[seen]
+        ),
+    )
     (errors,) = relative_errors(both, (3.0,))
     assert errors.translation_m.max() < 1e-9
     assert not relative_errors(both, (50.0,))

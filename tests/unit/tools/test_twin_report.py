@@ -32,11 +32,15 @@ def write_tum(path: Path, t_ns: Any, p_m: FloatArray, q_xyzw: FloatArray) -> Pat
     return path
 
 
-def flights(folder: Path, offset_m: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> tuple[Path, Path]:
+def flights(
+    folder: Path, offset_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+) -> tuple[Path, Path]:
     """A flight with a gap, and its twin 40 ms later."""
     t_ns = 1_700_000_000 * 10**9 + np.arange(0, 20 * 10**9, 10**7)
     s = np.arange(2000) * 0.01
-    p_m = np.column_stack((3.0 * np.sin(0.7 * s), 2.0 * np.sin(1.1 * s), 1.5 + 0.5 * np.sin(1.9 * s)))
+    p_m = np.column_stack(
+        (3.0 * np.sin(0.7 * s), 2.0 * np.sin(1.1 * s), 1.5 + 0.5 * np.sin(1.9 * s))
+    )
     q = q_exp(np.column_stack((0.1 * np.sin(s), 0.0 * s, 0.3 * s)))
     seen = (s < 8.0) | (s > 9.0)
     real = write_tum(folder / "real.txt", t_ns[seen], p_m[seen], q[seen])
@@ -81,9 +85,14 @@ def test_posyaw_finds_another_frame(tmp_path: Path) -> None:
     seen = recorded_poses(RecordedPath(file=twin))
     turn = q_exp(np.array([0.0, 0.0, 0.7]))
     moved = write_tum(
-        tmp_path / "moved.txt", seen.t_ns, seen.p_m @ yaw_matrix(0.7).T + (4.0, 1.0, 0.5), q_mul(turn, seen.q_xyzw)
+        tmp_path / "moved.txt",
+        seen.t_ns,
+        seen.p_m @ yaw_matrix(0.7).T + (4.0, 1.0, 0.5),
+        q_mul(turn, seen.q_xyzw),
     )
-    figures = figures_of_twin(compare(*read_paths((real, ""), (moved, ""), "same"), alignment="posyaw"))
+    figures = figures_of_twin(
+        compare(*read_paths((real, ""), (moved, ""), "same"), alignment="posyaw")
+    )
     assert figures["yaw_deg"] == pytest.approx(-np.degrees(0.7), abs=0.05)
     assert figures["delay_s"] == pytest.approx(0.04, abs=1e-3)
     assert figures["delay_removed"]["position_m"]["rms"] < 2e-3
@@ -113,17 +122,27 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
         assert problem in str(done.exception)
 
 
-@pytest.mark.parametrize("name", ["tumvi_room1/dataset-room1_512_16.csv.gz", "broad_12_slow_translation"])
+@pytest.mark.parametrize(
+    "name", ["tumvi_room1/dataset-room1_512_16.csv.gz", "broad_12_slow_translation"]
+)
 def test_a_twin_of_a_real_recording_is_compared(name: str, tmp_path: Path) -> None:
     file = data_dir(name.partition("/")[0]) / name.partition("/")[2]
     seen = recorded_poses(RecordedPath(file=file))
     t_s = (seen.t_ns - seen.t_ns[0]) / 1e9
-    twin = write_tum(tmp_path / "twin.txt", seen.t_ns + LATE_NS, seen.p_m + np.array([0.0, 0.01, 0.0]), seen.q_xyzw)
+    twin = write_tum(
+        tmp_path / "twin.txt",
+        seen.t_ns + LATE_NS,
+        seen.p_m + np.array([0.0, 0.01, 0.0]),
+        seen.q_xyzw,
+    )
     found = compare(*read_paths((file, ""), (twin, ""), "same"))
     figures = figures_of_twin(found)
     assert figures["delay_s"] == pytest.approx(0.04, abs=1e-3)
     assert figures["delay_removed"]["position_m"]["rms"] == pytest.approx(0.01, abs=1e-3)
-    assert figures["equal_instants"]["position_m"]["rms"] > 1.3 * figures["delay_removed"]["position_m"]["rms"]
+    assert (
+        figures["equal_instants"]["position_m"]["rms"]
+        > 1.3 * figures["delay_removed"]["position_m"]["rms"]
+    )
     gaps_s = np.diff(t_s)[np.diff(t_s) > 0.05].sum()
     assert figures["compared_s"] == pytest.approx(t_s[-1] - gaps_s, abs=1.0 + 0.1 * gaps_s)
     assert len(charts_of(twin_page(found))) == 10

@@ -45,7 +45,10 @@ def test_crazyflow_flies_beside_where_it_is_installed() -> None:
         pytest.skip("crazyflow is absent: pip install '.[bench]'")
     found = bench_vehicles(sizes=(), repetitions=2, block_s=0.01, processes=1, peer_sizes=(64,))
     rows = {row.name: row.value for row in found if row.name.endswith("/64")}
-    ours, theirs = rows["physics_steps_per_cpu_s/kernel/64"], rows["physics_steps_per_cpu_s/crazyflow/64"]
+    ours, theirs = (
+        rows["physics_steps_per_cpu_s/kernel/64"],
+        rows["physics_steps_per_cpu_s/crazyflow/64"],
+    )
     ratio = rows["kernel_over_crazyflow/64"]
     assert ours is not None and theirs is not None and theirs > 0.0
     assert ratio == pytest.approx(ours / theirs)

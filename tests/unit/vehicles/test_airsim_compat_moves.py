@@ -1,4 +1,7 @@
-"""Moves of a vehicle with `compat`: flown as AirSim's own code flew them (tests/golden/airsim/moves.csv)."""
+"""Moves of a vehicle with `compat`.
+
+Flown as AirSim's own code flew them (tests/golden/airsim/moves.csv).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ AFTER_S = 2.0
 
 def path(*points_ned_m: tuple[float, float, float], speed: float, **more: Any) -> PathMove:
     """Return a path through points relative to the vehicle's start, NED."""
-    return PathMove(tuple((east, north, -down) for north, east, down in points_ned_m), speed, 1e9, **more)
+    return PathMove(
+        tuple((east, north, -down) for north, east, down in points_ned_m), speed, 1e9, **more
+    )
 
 
 @dataclass
@@ -94,8 +99,8 @@ def test_every_flight_of_airsim_is_a_case() -> None:
 def test_a_move_is_flown_as_airsim_flies_it(name: str) -> None:
     """Within 0.1 m to its end, and with its result.
 
-    Beyond the end too, where the vehicle flies on until its command times out; AirSim's last command is up to one
-    turn of its caller later.
+    Beyond the end too, where the vehicle flies on until its command times out; AirSim's last
+    command is up to one turn of its caller later.
     """
     case = CASES[name]
     own = own_flights()[name]
@@ -112,7 +117,9 @@ def test_a_move_is_flown_as_airsim_flies_it(name: str) -> None:
     assert apart_m.max() < MOST_M + end_mps * TURN_S
 
 
-@pytest.mark.parametrize(("speed", "highest_m"), [(1.0, 9.62), (3.0, 10.43), (5.0, 11.62), (10.0, 12.70)])
+@pytest.mark.parametrize(
+    ("speed", "highest_m"), [(1.0, 9.62), (3.0, 10.43), (5.0, 11.62), (10.0, 12.70)]
+)
 def test_a_climb_overshoots_as_far(speed: float, highest_m: float) -> None:
     """Constant speed to the goal at 10 m; AirLib's own highest points."""
     made = hovering(2.0)
@@ -130,7 +137,10 @@ def test_a_landing_from_above_12_m_ends_in_the_air_after_its_timeout() -> None:
 
 
 def test_hover_and_short_paths_end_at_once_where_they_are() -> None:
-    """A path not longer than its lookahead is not flown, be it within 0.5 m or not; without points it is complete."""
+    """A path not longer than its lookahead is not flown, be it within 0.5 m or not.
+
+    Without points it is complete.
+    """
     made = hovering(5.0)
     for move in (HoverMove(), path((0.7, 0.0, -5.0), speed=1.0), path((0.0, 2.9, -5.0), speed=5.0)):
         flown = made.fly(move)
@@ -156,13 +166,18 @@ def test_a_turn_across_180_degrees_waits_for_its_timeout() -> None:
     made = hovering(5.0, heading_deg=-179.9)
     flown = made.fly(TurnMove(math.radians(NORTH_DEG - 178.0), math.radians(3.0), 0.5))
     assert not flown.reached
-    ours = Aviary({"p_m": (0.0, 0.0, 2.0), "yaw_deg": NORTH_DEG + 179.9, "autopilot": {"kind": "hover"}})
+    ours = Aviary(
+        {"p_m": (0.0, 0.0, 2.0), "yaw_deg": NORTH_DEG + 179.9, "autopilot": {"kind": "hover"}}
+    )
     ours.advance(0.5)
     assert ours.fly(TurnMove(math.radians(NORTH_DEG - 178.0), math.radians(3.0), 0.5)).reached
 
 
 def test_a_position_is_held_along_north_and_east_only_where_the_nose_points_there() -> None:
-    """AirSim drops the cross terms of a position error: with the nose to the east nothing brings a vehicle back."""
+    """AirSim drops the cross terms of a position error.
+
+    With the nose to the east nothing brings a vehicle back.
+    """
     for heading_deg, comes_back in ((0.0, True), (90.0, False)):
         made = hovering(5.0, heading_deg)
         made.fly(VelocityMove((0.0, 2.0, 0.0), 1.0))
@@ -173,7 +188,10 @@ def test_a_position_is_held_along_north_and_east_only_where_the_nose_points_ther
 
 
 def test_tilted_moves_at_a_height_reach_it() -> None:
-    for move in (AttitudeMove(0.1, 0.05, YawGoal(), 3.0, z_m=6.0), RatesMove((0.0, 0.0, 0.5), 3.0, z_m=6.0)):
+    for move in (
+        AttitudeMove(0.1, 0.05, YawGoal(), 3.0, z_m=6.0),
+        RatesMove((0.0, 0.0, 0.5), 3.0, z_m=6.0),
+    ):
         flown = hovering(5.0).fly(move)
         assert flown.reached
         assert flown.end_m[2] == pytest.approx(6.0, abs=0.35)

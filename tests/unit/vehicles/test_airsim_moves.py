@@ -1,4 +1,7 @@
-"""AirSim's moves flown by its model: what airsim_clients.md and airsim_models.md say of their ends."""
+"""AirSim's moves flown by its model.
+
+What airsim_clients.md and airsim_models.md say of their ends.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,14 @@ import pytest
 
 from tests.support.airsim_moves import Aviary, in_air
 from tests.support.airsim_paths import circle_m, hausdorff_m, square_m
-from vil_adapters.simulated.ipc import ArmCommand, CancelOrder, FlyCommand, MoveReport, PlaceOrder, Reset
+from vil_adapters.simulated.ipc import (
+    ArmCommand,
+    CancelOrder,
+    FlyCommand,
+    MoveReport,
+    PlaceOrder,
+    Reset,
+)
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
     HomeMove,
@@ -56,7 +66,10 @@ def test_takeoff_is_refused_while_it_moves() -> None:
     made.order(PlaceOrder(0, (0.0, 0.0, 5.0), LEVEL, (0.5, 0.0, 0.0), STILL))
     flown = made.fly(TakeoffMove(20.0))
     assert not flown.reached
-    assert flown.problem == "Cannot perform takeoff because vehicle is already moving with velocity 0.500000 m/s"
+    assert (
+        flown.problem
+        == "Cannot perform takeoff because vehicle is already moving with velocity 0.500000 m/s"
+    )
     assert flown.took_s == 0.0
 
 
@@ -72,7 +85,10 @@ def test_landing_sinks_slowly_and_stands(height_m: float, seconds: float) -> Non
 
 @pytest.mark.parametrize("frame", ["f450", "blacksheep", "octo_x"])
 def test_every_frame_lands(frame: str) -> None:
-    """With rotors that hover at less than half their control too: they begin to sink, not to climb."""
+    """With rotors that hover at less than half their control too.
+
+    They begin to sink, not to climb.
+    """
     made = in_air(1.0, floor=True, preset=frame)
     flown = made.fly(LandMove(60.0))
     assert flown.reached
@@ -108,20 +124,26 @@ def test_a_path_ends_within_half_a_metre_at_rest(speed: float) -> None:
 def test_circle_and_square_of_the_paper(frame: str) -> None:
     around = circle_m(np.linspace(0.0, 40.0, 81))
     made = in_air(2.0, preset=frame, p_m=[10.0, 0.0, 2.0])
-    flown = made.fly(path(*((float(x), float(y), 2.0) for x, y in around[1:]), speed=10.0 * math.tau / 40.0))
+    flown = made.fly(
+        path(*((float(x), float(y), 2.0) for x, y in around[1:]), speed=10.0 * math.tau / 40.0)
+    )
     assert flown.reached
-    assert hausdorff_m(flown.track[:, :2], circle_m(np.arange(0.0, 40.0, 0.01))) < 0.10  # at most 0.60
+    # At most 0.60.
+    assert hausdorff_m(flown.track[:, :2], circle_m(np.arange(0.0, 40.0, 0.01))) < 0.10
     assert np.abs(flown.track[:, 2] - 2.0).max() < 0.1
 
     made = in_air(2.0, preset=frame)
     corners = ((5.0, 0.0, 2.0), (5.0, 5.0, 2.0), (0.0, 5.0, 2.0), (0.0, 0.0, 2.0))
     flown = made.fly(path(*corners, speed=1.2))
     assert flown.reached
-    assert hausdorff_m(flown.track[:, :2], square_m(np.arange(0.0, 20.0 / 1.2, 0.01))) < 0.25  # at most 0.45
+    # At most 0.45.
+    assert hausdorff_m(flown.track[:, :2], square_m(np.arange(0.0, 20.0 / 1.2, 0.01))) < 0.25
 
 
 @pytest.mark.parametrize("wind_mps", [(5.0, 0.0, 0.0), (6.0, 8.0, 0.0)])
-def test_a_path_against_the_wind_ends_within_half_a_metre(wind_mps: tuple[float, float, float]) -> None:
+def test_a_path_against_the_wind_ends_within_half_a_metre(
+    wind_mps: tuple[float, float, float],
+) -> None:
     made = in_air(5.0, wind={"mean_mps": wind_mps, "gusts_mps": 5.0})
     flown = made.fly(path((-10.0, 3.0, 7.0), speed=3.0))
     assert flown.reached
@@ -130,7 +152,12 @@ def test_a_path_against_the_wind_ends_within_half_a_metre(wind_mps: tuple[float,
 
 def test_a_path_not_longer_than_its_lookahead_ends_at_once() -> None:
     made = in_air()
-    for goal, reached, speed in ((0.7, False, 1.0), (0.4, True, 1.0), (2.9, False, 5.0), (0.0, True, 1.0)):
+    for goal, reached, speed in (
+        (0.7, False, 1.0),
+        (0.4, True, 1.0),
+        (2.9, False, 5.0),
+        (0.0, True, 1.0),
+    ):
         flown = made.fly(path((goal, 0.0, 2.0), speed=speed))
         assert (flown.reached, flown.took_s) == (reached, 0.0)
         np.testing.assert_allclose(flown.end_m, [0.0, 0.0, 2.0], atol=0.03)
@@ -143,9 +170,13 @@ def test_a_path_not_longer_than_its_lookahead_ends_at_once() -> None:
         ({"lookahead_m": 0.0}, "lookahead distance cannot be 0"),
         (
             {"lookahead_m": 0.6, "speed": 50.0},
-            "lookahead value 0.600000 is too small for velocity 50.000000. It must be at least 1.000000",
+            "lookahead value 0.600000 is too small for velocity 50.000000. It must be at "
+            "least 1.000000",
         ),
-        ({"lookahead_m": 0.4}, "lookahead value 0.400000 is smaller than drone's distance accuracy 0.500000."),
+        (
+            {"lookahead_m": 0.4},
+            "lookahead value 0.400000 is smaller than drone's distance accuracy 0.500000.",
+        ),
         (
             {"yaw": YawGoal(0.0, by_rate=True, ahead=True)},
             "Yaw cannot be specified as rate if drivetrain is ForwardOnly",

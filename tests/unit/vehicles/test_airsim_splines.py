@@ -15,7 +15,13 @@ from vil_bridge.core.vehicle_moves import Point, SplineMove, TrackerGains, Veloc
 from vil_bridge.vehicles.airsim.spline_flight import Spline
 
 TILTED_MPS2 = 9.80665 * math.tan(math.pi / 5.5)
-COURSE: tuple[Point, ...] = ((10.0, 0.0, 3.0), (20.0, 5.0, 4.0), (25.0, 15.0, 5.0), (20.0, 25.0, 4.0), (5.0, 25.0, 3.0))
+COURSE: tuple[Point, ...] = (
+    (10.0, 0.0, 3.0),
+    (20.0, 5.0, 4.0),
+    (25.0, 15.0, 5.0),
+    (20.0, 25.0, 4.0),
+    (5.0, 25.0, 3.0),
+)
 
 
 @pytest.mark.parametrize(("speed", "most_missed_m"), [(15.0, 0.5), (4.0, 0.15)])
@@ -44,9 +50,14 @@ def test_a_curve_keeps_its_limits_and_begins_with_the_motion_of_the_vehicle() ->
     assert velocities[0] == pytest.approx((1.0, 0.5, 0.0))
     speeds = np.linalg.norm(velocities, axis=1)
     assert speeds.max() < 1.02 * speed
-    assert np.linalg.norm(np.diff(velocities, axis=0), axis=1).max() / np.diff(times)[0] < 1.02 * most
+    assert (
+        np.linalg.norm(np.diff(velocities, axis=0), axis=1).max() / np.diff(times)[0] < 1.02 * most
+    )
     # One of the limits is what the curve needs: it is no slower than that.
-    assert speeds.max() > 0.8 * speed or np.linalg.norm(np.diff(velocities, axis=0), axis=1).max() > 0.9 * most
+    assert (
+        speeds.max() > 0.8 * speed
+        or np.linalg.norm(np.diff(velocities, axis=0), axis=1).max() > 0.9 * most
+    )
 
 
 def test_a_vehicle_that_is_faster_than_the_limit_slows_down_on_its_way() -> None:

@@ -1,4 +1,6 @@
-"""Motor orders of the autopilots' frames against words, balance and the turn that each motor gives."""
+"""Motor orders of the autopilots' frames against words, balance and the turn that each motor
+gives.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 PLACES = {
     "autopilot_quad_x": ("front right ccw", "rear left ccw", "front left cw", "rear right cw"),
     "autopilot_hexa_x": (
-        *("right cw", "left ccw", "front left cw", "rear right ccw", "front right ccw", "rear left cw"),
+        *(
+            "right cw",
+            "left ccw",
+            "front left cw",
+            "rear right ccw",
+            "front right ccw",
+            "rear left cw",
+        ),
     ),
     "autopilot_octo_x": (
         *("front right cw", "rear left cw", "front right ccw", "rear right ccw"),
@@ -28,7 +37,10 @@ def test_faster_motors_turn_the_vehicle_as_their_places_say(preset: str) -> None
     parameters = PRESETS[preset]
     count = len(PLACES[preset])
     fleet = Fleet(FlightGogglesMulticopter(parameters), count + 1)
-    fleet.command(parameters.hover_radps * np.vstack((np.ones((count, count)) + 0.1 * np.eye(count), np.ones(count))))
+    fleet.command(
+        parameters.hover_radps
+        * np.vstack((np.ones((count, count)) + 0.1 * np.eye(count), np.ones(count)))
+    )
     fleet.advance(48)
     p, q, r = (fleet.x[:, 10 + axis] for axis in range(3))
     assert abs(p[-1]) + abs(q[-1]) + abs(r[-1]) < 1e-9

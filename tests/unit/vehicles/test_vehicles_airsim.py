@@ -1,4 +1,6 @@
-"""AirSim's rigid body against equations written in its own frames, NED and FRD, from the reference."""
+"""AirSim's rigid body against equations written in its own frames, NED and FRD, from the
+reference.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import FRAMES, AirsimAirframe, AirsimRotor, Propeller, Tilt
+from vil_bridge.vehicles.airsim.airframes import (
+    FRAMES,
+    AirsimAirframe,
+    AirsimRotor,
+    Propeller,
+    Tilt,
+)
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.fleet import Engine, Fleet
 
@@ -34,8 +42,14 @@ class Original:
         rims, area = 4 * math.pi * 0.2286 * 0.01, 4 * discs * math.pi * 0.2286**2
         self.k = np.array([0.10 * 0.14 + rims, 0.16 * 0.14 + rims, 0.16 * 0.10 + area]) * 1.3 / 2
         arm = 0.225 * math.sqrt(0.5)
-        self.hubs = np.array([(arm, arm, 0.15), (-arm, -arm, 0.15), (arm, -arm, 0.15), (-arm, arm, 0.15)])
-        box = (1.635 - 4 * 0.052) / 12 * np.array([0.1**2 + 0.14**2, 0.16**2 + 0.14**2, 0.16**2 + 0.1**2])
+        self.hubs = np.array(
+            [(arm, arm, 0.15), (-arm, -arm, 0.15), (arm, -arm, 0.15), (-arm, arm, 0.15)]
+        )
+        box = (
+            (1.635 - 4 * 0.052)
+            / 12
+            * np.array([0.1**2 + 0.14**2, 0.16**2 + 0.14**2, 0.16**2 + 0.1**2])
+        )
         self.inertia = box + 4 * 0.052 * np.array([arm**2 + 0.15**2, arm**2 + 0.15**2, 2 * arm**2])
 
     def accelerations(
@@ -46,7 +60,10 @@ class Original:
         for hub, control, turning in zip(self.hubs, u, (-1, -1, 1, 1), strict=True):
             push = normal * control * self.thrust * self.density / 1.225
             force += push
-            torque += np.cross(hub, push) + normal * control * self.torque * turning * self.density / 1.225
+            torque += (
+                np.cross(hub, push)
+                + normal * control * self.torque * turning * self.density / 1.225
+            )
         relative = R.T @ (v - self.wind)
         for axis in range(3):
             for side in (-1.0, 1.0):
@@ -100,7 +117,9 @@ def oracle(seconds: float, discs: float) -> FloatArray:
     start = np.concatenate((np.zeros(3), START_V, START_R.ravel(), START_W, START_U))
     y = solve_ivp(slope, (0.0, seconds), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
     turned = ENU_NED @ y[6:15].reshape(3, 3) @ FLU_FRD
-    return np.concatenate((ENU_NED @ y[:3], ENU_NED @ y[3:6], turned.ravel(), FLU_FRD @ y[15:18], y[18:22]))
+    return np.concatenate(
+        (ENU_NED @ y[:3], ENU_NED @ y[3:6], turned.ravel(), FLU_FRD @ y[15:18], y[18:22])
+    )
 
 
 def test_converges_with_order_two_to_the_oracle() -> None:
@@ -118,9 +137,12 @@ def test_the_original_converges_with_order_one() -> None:
 
 
 def test_compat_steps_as_the_reference_lists_them() -> None:
-    """Mean velocities, forces at the old attitude, accelerations, trapezium, pose: 200 steps of 3 ms.
+    """Mean velocities, forces at the old attitude, accelerations, trapezium, pose.
 
-    Actuators set their wrench first, then take over their filter's output, then filter (RotorActuator.hpp).
+    200 steps of 3 ms.
+
+    Actuators set their wrench first, then take over their filter's output, then filter
+    (RotorActuator.hpp).
     """
     original, dt = Original(discs=1.0), 0.003
     p, v, w, R, u = np.zeros(3), START_V, START_W, START_R, START_U
@@ -133,7 +155,9 @@ def test_compat_steps_as_the_reference_lists_them() -> None:
         v, w = v + (a + a_new) * dt / 2, w + (alpha + alpha_new) * dt / 2
         p, R = p + v_mean * dt, R @ Rotation.from_rotvec(w_mean * dt).as_matrix()
         a, alpha = a_new, alpha_new
-    expected = np.concatenate((ENU_NED @ p, ENU_NED @ v, (ENU_NED @ R @ FLU_FRD).ravel(), FLU_FRD @ w, u))
+    expected = np.concatenate(
+        (ENU_NED @ p, ENU_NED @ v, (ENU_NED @ R @ FLU_FRD).ravel(), FLU_FRD @ w, u)
+    )
     np.testing.assert_allclose(fly("airsim", dt, 0.6), expected, rtol=1e-12, atol=1e-12)
 
 
@@ -174,11 +198,16 @@ def test_hover_is_an_equilibrium(frame: str) -> None:
     np.testing.assert_allclose(fleet.x[:, :13], model.initial(2)[:, :13], atol=1e-12)
     truth = fleet.truth()
     np.testing.assert_allclose(truth.f_body_mps2, [[0.0, 0.0, GRAVITY_MPS2]] * 2, atol=1e-12)
-    np.testing.assert_allclose(truth.rotors_radps, math.sqrt(hover) * model.table.max_radps[None].repeat(2, axis=0))
+    np.testing.assert_allclose(
+        truth.rotors_radps, math.sqrt(hover) * model.table.max_radps[None].repeat(2, axis=0)
+    )
 
 
 def test_momentum_and_energy_in_free_flight() -> None:
-    """Rotors off, no air: rates precess, angular momentum and energy stay but for errors that fall with the step."""
+    """Rotors off, no air.
+
+    Rates precess, angular momentum and energy stay but for errors that fall with the step.
+    """
     model = AirsimMultirotor()
     around = model.calm(1)
     around[:, 9] = 0.0
@@ -216,7 +245,9 @@ def test_air_density_wind_and_factor() -> None:
     a = model.derivative(x, u, around)[:, 3:6]
     lift = a[:, 2] + GRAVITY_MPS2
     np.testing.assert_allclose(lift / lift[0], [1.0, 0.5, 1.1, 1.0])
-    np.testing.assert_allclose(a[:, 0], [0.0, 0.0, 0.0, model.drag_factors_m2[0] * 1.225 * 100.0], atol=1e-12)
+    np.testing.assert_allclose(
+        a[:, 0], [0.0, 0.0, 0.0, model.drag_factors_m2[0] * 1.225 * 100.0], atol=1e-12
+    )
     around[:, :9] = [10.0, 0.0, 0.0, 0.1, 0.2, 0.3, 1e-3, 2e-3, 3e-3]
     x[:, 3] = 9.95  # slower in the air than drag sets in at
     pushed = model.derivative(x[:1], u[:1], around[:1])
@@ -245,7 +276,10 @@ def tilt_rotor() -> AirsimAirframe:
         AirsimRotor((0.25 * x, 0.3 * y, 0.0), spin, Propeller(), tilt=0 if x > 0 else 1)
         for x, y, spin in ((1, -1, 1), (-1, 1, 1), (1, 1, -1), (-1, -1, -1))
     )
-    servos = (Tilt((0.0, 1.0, 0.0), (0.25, 0.0, 0.0), 0.0, 1.5), Tilt((0.0, 1.0, 0.0), (-0.2, 0.0, 0.05), 0.0, 1.5))
+    servos = (
+        Tilt((0.0, 1.0, 0.0), (0.25, 0.0, 0.0), 0.0, 1.5),
+        Tilt((0.0, 1.0, 0.0), (-0.2, 0.0, 0.05), 0.0, 1.5),
+    )
     return replace(FRAMES["generic"], rotors=rotors, tilts=servos)
 
 
@@ -257,7 +291,10 @@ def test_tilting_rotors_turn_about_their_pivots() -> None:
         assert rotor.tilt is not None
         turn = Rotation.from_rotvec(np.array([0.0, angles[0, rotor.tilt], 0.0]))
         pivot = np.array(model.airframe.tilts[rotor.tilt].pivot_m)
-        axis, hub = turn.apply([0.0, 0.0, 1.0]), pivot + turn.apply(np.array(rotor.position_m) - pivot)
+        axis, hub = (
+            turn.apply([0.0, 0.0, 1.0]),
+            pivot + turn.apply(np.array(rotor.position_m) - pivot),
+        )
         push = control * 4.179446267535562 * axis
         force += push
         torque += np.cross(hub, push) - rotor.spin * control * 0.05556218210936088 * axis
@@ -276,10 +313,15 @@ def test_servos_lag_and_stop(engine: str) -> None:
 
 
 def test_a_tilt_rotor_hovers_and_goes_over_to_level_flight() -> None:
-    """Level body, rotors forward by 0.6 rad: it climbs nowhere and flies as fast as drag balances the thrust."""
+    """Level body, rotors forward by 0.6 rad.
+
+    It climbs nowhere and flies as fast as drag balances the thrust.
+    """
     tilt = 0.6
     frame = tilt_rotor()
-    frame = replace(frame, tilts=(frame.tilts[0], replace(frame.tilts[1], pivot_m=(-0.25, 0.0, 0.0))))
+    frame = replace(
+        frame, tilts=(frame.tilts[0], replace(frame.tilts[1], pivot_m=(-0.25, 0.0, 0.0)))
+    )
     hovering = Fleet(AirsimMultirotor(frame, mode="velocity"), 1)
     hovering.advance(2000)
     np.testing.assert_allclose(hovering.x[0, 3:6], 0.0, atol=1e-3)
@@ -292,12 +334,25 @@ def test_a_tilt_rotor_hovers_and_goes_over_to_level_flight() -> None:
     height = float(fleet.x[0, 2])
     throttle = frame.hover_control(GRAVITY_MPS2)
     for angle in np.linspace(0.0, tilt, 60):
-        fleet.command([0.0, 0.0, throttle / math.cos(fleet.x[0, model.state["tilt_rad"]][0]), 0, 0, 0, angle, angle])
+        fleet.command(
+            [
+                0.0,
+                0.0,
+                throttle / math.cos(fleet.x[0, model.state["tilt_rad"]][0]),
+                0,
+                0,
+                0,
+                angle,
+                angle,
+            ]
+        )
         fleet.advance(10)
     fleet.command([0.0, 0.0, throttle / math.cos(tilt), 0.0, 0.0, 0.0, tilt, tilt])
     fleet.advance(200 * 40)
     s = model.state.split(fleet.x)
     drag = float(model.drag_factors_m2[0]) * 1.225
-    assert s["v_world_mps"][0, 0] == pytest.approx(math.sqrt(GRAVITY_MPS2 * math.tan(tilt) / drag), rel=1e-3)
+    assert s["v_world_mps"][0, 0] == pytest.approx(
+        math.sqrt(GRAVITY_MPS2 * math.tan(tilt) / drag), rel=1e-3
+    )
     assert abs(s["p_world_m"][0, 2] - height) < 5.0
     np.testing.assert_allclose(s["q_world_body"][0], [0.0, 0.0, 0.0, 1.0], atol=1e-6)

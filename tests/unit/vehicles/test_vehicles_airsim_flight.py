@@ -1,4 +1,6 @@
-"""simple_flight: its loops by hand, its limits and time-out, and the patterns of AirSim's paper flown with it."""
+"""simple_flight: its loops by hand, its limits and time-out, and the patterns of AirSim's paper
+flown with it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.simple_flight import MODES, SimpleFlight, mix
 from vil_bridge.vehicles.fleet import Fleet
 
-ROLL, PITCH, YAW = np.array([-1.0, 1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0, 1.0]), np.array([-1.0, -1.0, 1.0, 1.0])
+ROLL, PITCH, YAW = (
+    np.array([-1.0, 1.0, 1.0, -1.0]),
+    np.array([-1.0, 1.0, -1.0, 1.0]),
+    np.array([-1.0, -1.0, 1.0, 1.0]),
+)
 """What demands in FLU add: rotors front right, rear left, front left, rear right."""
 LEAN = math.pi / 5.5
 
@@ -37,7 +43,11 @@ def heading(yaw: float, pitch: float = 0.0, roll: float = 0.0) -> FloatArray:
 
 
 def test_rate_loop() -> None:
-    got = controls("rates", {"rates_body_radps": (1.0, -0.5, 0.2), "throttle": 0.5}, w_body_radps=(0.2, 0.1, 0.0))
+    got = controls(
+        "rates",
+        {"rates_body_radps": (1.0, -0.5, 0.2), "throttle": 0.5},
+        w_body_radps=(0.2, 0.1, 0.0),
+    )
     np.testing.assert_allclose(got, 0.5 + 0.2 * ROLL - 0.15 * PITCH + 0.05 * YAW, rtol=1e-12)
 
 
@@ -56,11 +66,16 @@ def test_angle_loop() -> None:
 
 def test_angles_are_limited() -> None:
     lean = {"roll_rad": 3.0, "throttle": 0.5}
-    np.testing.assert_allclose(controls("attitude", lean, q_world_body=heading(0.0, 0.0, LEAN)), 0.5, rtol=1e-12)
+    np.testing.assert_allclose(
+        controls("attitude", lean, q_world_body=heading(0.0, 0.0, LEAN)), 0.5, rtol=1e-12
+    )
 
 
 def test_velocity_loop() -> None:
-    """Facing north, asked for 1 m/s east and 1 m/s down, at rest: rolls right, throttle at its least."""
+    """Facing north, asked for 1 m/s east and 1 m/s down, at rest.
+
+    Rolls right, throttle at its least.
+    """
     command = {"v_world_mps": (1.0, 0.0, -1.0), "yaw_rad": math.pi / 2}
     got = controls("velocity", command, q_world_body=heading(math.pi / 2))
     np.testing.assert_allclose(got, 0.3 + 1.5625 * 0.2 * LEAN * ROLL, rtol=1e-9)
@@ -78,8 +93,12 @@ def test_position_loop() -> None:
         command = {"p_world_m": (-ahead, 0.0, 0.0), "yaw_rad": math.pi}
         # A pitch that lean and rate limits leave alone.
         pitch = 0.2 * speed * LEAN if abs(speed) < 5.0 else math.copysign(LEAN, speed)
-        got = controls("position", command, q_world_body=heading(math.pi, pitch - math.copysign(0.05, speed)))
-        np.testing.assert_allclose(got, 0.5 + 1.5625 * math.copysign(0.05, speed) * PITCH, rtol=1e-9)
+        got = controls(
+            "position", command, q_world_body=heading(math.pi, pitch - math.copysign(0.05, speed))
+        )
+        np.testing.assert_allclose(
+            got, 0.5 + 1.5625 * math.copysign(0.05, speed) * PITCH, rtol=1e-9
+        )
 
 
 def test_each_axis_has_its_gains() -> None:
@@ -88,11 +107,16 @@ def test_each_axis_has_its_gains() -> None:
     model = AirsimMultirotor(mode="attitude", flight=flight)
     u = model.command.pack({"roll_rad": 0.1, "pitch_rad": 0.1, "yaw_rad": 0.1, "throttle": 0.5})
     asked, _, _ = model._commanded(model.initial(1), u, 0.003)
-    np.testing.assert_allclose(asked[0], 0.5 + 0.25 * (0.2 * ROLL * 0.1 + 0.3 * PITCH * 0.2 + 0.4 * YAW * 0.3) * 10.0)
+    np.testing.assert_allclose(
+        asked[0], 0.5 + 0.25 * (0.2 * ROLL * 0.1 + 0.3 * PITCH * 0.2 + 0.4 * YAW * 0.3) * 10.0
+    )
 
 
 def test_integral_and_derivative_of_a_loop_by_hand() -> None:
-    """Rate loop, 1 rad/s asked of a body at rest, then at 0.5 rad/s; a new mode begins without a memory."""
+    """Rate loop, 1 rad/s asked of a body at rest, then at 0.5 rad/s.
+
+    A new mode begins without a memory.
+    """
     gains = LoopGains((0.25, 0.0, 0.0), (2.0, 0.0, 0.0), (0.001, 0.0, 0.0))
     model = AirsimMultirotor(mode="rates", flight=SimpleFlight(rate=gains))
     assert model.native() is None
@@ -100,18 +124,25 @@ def test_integral_and_derivative_of_a_loop_by_hand() -> None:
     x = model.initial(1)
     first, _, memory = model._commanded(x, u, 0.003)
     np.testing.assert_allclose(first[0], 0.5 + (0.25 + 2.0 * 0.003) * ROLL, rtol=1e-12)
-    x[:, model.state["loop_integrals"]], x[:, model.state["loop_errors"]] = memory.loop_integrals, memory.loop_errors
+    x[:, model.state["loop_integrals"]], x[:, model.state["loop_errors"]] = (
+        memory.loop_integrals,
+        memory.loop_errors,
+    )
     x[:, model.state["loop_level"]] = memory.loop_level
     x[:, model.state["w_body_radps"]] = (0.5, 0.0, 0.0)
     second, _, _ = model._commanded(x, u, 0.003)
-    np.testing.assert_allclose(second[0], 0.5 + (0.125 + 3.0 * 0.003 - 0.001 * 0.5 / 0.003) * ROLL, rtol=1e-12)
+    np.testing.assert_allclose(
+        second[0], 0.5 + (0.125 + 3.0 * 0.003 - 0.001 * 0.5 / 0.003) * ROLL, rtol=1e-12
+    )
     x[:, model.state["loop_level"]] = 1.0 + MODES.index("position")
     again, _, _ = model._commanded(x, u, 0.003)
     np.testing.assert_allclose(again[0], 0.5 + (0.125 + 0.003) * ROLL, rtol=1e-12)
 
 
 def test_an_integral_is_limited() -> None:
-    model = AirsimMultirotor(mode="rates", flight=SimpleFlight(rate=LoopGains((0.0, 0.0, 0.0), (1e6, 0.0, 0.0))))
+    model = AirsimMultirotor(
+        mode="rates", flight=SimpleFlight(rate=LoopGains((0.0, 0.0, 0.0), (1e6, 0.0, 0.0)))
+    )
     u = model.command.pack({"rates_body_radps": (1.0, 0.0, 0.0), "throttle": 0.5})
     assert model._commanded(model.initial(1), u, 0.003)[2].loop_integrals.max() == 1.0
 
@@ -120,15 +151,22 @@ def test_mixer() -> None:
     flight, mixing = SimpleFlight(), np.column_stack((ROLL, PITCH, YAW))
 
     def mixed(roll: float, pitch: float, yaw: float, throttle: float) -> FloatArray:
-        row: FloatArray = mix(np.array([[roll, pitch, yaw]]), np.array([[throttle]]), mixing, flight)[0]
+        row: FloatArray = mix(
+            np.array([[roll, pitch, yaw]]), np.array([[throttle]]), mixing, flight
+        )[0]
         return row
 
-    np.testing.assert_allclose(mixed(0.1, 0.0, 0.0, 0.05), [0.0, 0.2, 0.2, 0.0], atol=1e-15)  # lifted by 0.05
+    # Lifted by 0.05.
+    np.testing.assert_allclose(mixed(0.1, 0.0, 0.0, 0.05), [0.0, 0.2, 0.2, 0.0], atol=1e-15)
     np.testing.assert_allclose(mixed(0.5, 0.0, 0.0, 1.0), [1 / 3, 1.0, 1.0, 1 / 3])  # scaled by 1.5
-    np.testing.assert_allclose(mixed(1.0, 0.5, 0.0, 0.4), np.array([0.0, 3.0, 2.0, 1.0]) / 3.0, atol=1e-15)
+    np.testing.assert_allclose(
+        mixed(1.0, 0.5, 0.0, 0.4), np.array([0.0, 3.0, 2.0, 1.0]) / 3.0, atol=1e-15
+    )
     np.testing.assert_allclose(mixed(1.0, 1.0, 1.0, 0.049), 0.049)  # too little to steer with
     np.testing.assert_allclose(mixed(0.0, 0.0, 0.0, -1.0), 0.0)
-    np.testing.assert_allclose(controls("rotors", {"rotors_control": (-1.0, 0.2, 0.9, 7.0)}), [0.0, 0.2, 0.9, 1.0])
+    np.testing.assert_allclose(
+        controls("rotors", {"rotors_control": (-1.0, 0.2, 0.9, 7.0)}), [0.0, 0.2, 0.9, 1.0]
+    )
 
 
 @pytest.mark.parametrize("yaw", np.linspace(-3.0, 3.0, 5))
@@ -155,7 +193,9 @@ def test_commands_time_out_after_60_ms(engine: str) -> None:
     """Vehicle 0 is commanded on, vehicle 1 no more: it stays where and as it was headed then."""
     model = AirsimMultirotor(mode="rates")
     fleet = Fleet(model, 2, engine=engine)  # type: ignore[arg-type]
-    fleet.place(p_world_m=(0.0, 0.0, 10.0), q_world_body=heading(1.0), command_left_s=model.flight.timeout_s)
+    fleet.place(
+        p_world_m=(0.0, 0.0, 10.0), q_world_body=heading(1.0), command_left_s=model.flight.timeout_s
+    )
     fleet.command([0.0, 0.0, 0.0, 0.7])
     for step in range(400):
         if step == 20:
@@ -184,14 +224,18 @@ def test_hausdorff() -> None:
     np.testing.assert_allclose(np.linalg.norm(circle_m(t), axis=1), 10.0)
     np.testing.assert_allclose(circle_m(np.array([10.0])), [[0.0, 10.0]], atol=1e-12)
     corners = square_m(np.array([0.0, 2.5, 6.25, 12.5, 17.5]), 5.0, 1.0)
-    np.testing.assert_allclose(corners, np.array([[0.0, 0.0], [2.5, 0.0], [5.0, 1.25], [2.5, 5.0], [0.0, 2.5]]))
+    np.testing.assert_allclose(
+        corners, np.array([[0.0, 0.0], [2.5, 0.0], [5.0, 1.25], [2.5, 5.0], [0.0, 2.5]])
+    )
 
 
 PATTERNS = {"circle": (circle_m, 40.0, 0.60), "square": (square_m, 20.0 / 1.2, 0.45)}
 
 
 def flown(frame: str, pattern: str, dt_s: Fraction) -> FloatArray:
-    """The track (n, 2) every 30 ms of a vehicle that hovers where the pattern begins and then follows it."""
+    """The track (n, 2) every 30 ms of a vehicle that hovers where the pattern begins and then
+    follows it.
+    """
     path, seconds, _ = PATTERNS[pattern]
     fleet = Fleet(AirsimMultirotor(frame, mode="position"), 1, dt_s=dt_s)
     places = path(np.arange(0.0, seconds, 0.03))
@@ -209,9 +253,14 @@ def flown(frame: str, pattern: str, dt_s: Fraction) -> FloatArray:
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 @pytest.mark.parametrize("frame", ["generic", "f450", "fla"])
 def test_patterns_of_the_paper(frame: str, pattern: str) -> None:
-    """The paper's 1.47 m and 0.65 m compare a simulated with a real flight; here it is the commanded path."""
+    """The paper's 1.47 m and 0.65 m compare a simulated with a real flight.
+
+    Here it is the commanded path.
+    """
     path, seconds, most_m = PATTERNS[pattern]
-    distance_m = hausdorff_m(flown(frame, pattern, Fraction(3, 1000)), path(np.arange(0.0, seconds, 0.01)))
+    distance_m = hausdorff_m(
+        flown(frame, pattern, Fraction(3, 1000)), path(np.arange(0.0, seconds, 0.01))
+    )
     assert 0.3 < distance_m <= most_m
 
 
@@ -224,7 +273,9 @@ def test_tracks_of_3_ms_and_1_ms(pattern: str) -> None:
 
 @pytest.mark.parametrize("compat", [None, "airsim"])
 @pytest.mark.parametrize("frame", FRAMES)
-def test_simple_flight_brings_every_frame_to_its_place_from_above_and_below(frame: str, compat: Compat | None) -> None:
+def test_simple_flight_brings_every_frame_to_its_place_from_above_and_below(
+    frame: str, compat: Compat | None
+) -> None:
     fleet = Fleet(AirsimMultirotor(frame, mode="position", compat=compat), 2)
     north = math.pi / 2.0  # elsewhere the original loses the cross terms of a position error
     half = 0.5 * north
@@ -232,7 +283,8 @@ def test_simple_flight_brings_every_frame_to_its_place_from_above_and_below(fram
     fleet.place(p_world_m=((0.0, 0.0, 3.0), (0.0, 0.0, 1.0)), q_world_body=(q_north, q_north))
     fleet.command(fleet.model.command.pack({"p_world_m": (0.0, 0.0, 2.0), "yaw_rad": north}))
     fleet.advance(10_000)
-    # Blacksheep's arms differ in length; a controller without an integral leaves it leaning, 0.15 m ahead.
+    # Blacksheep's arms differ in length; a controller without an integral leaves it leaning, 0.15 m
+    # ahead.
     limit_m = 0.17 if frame == "blacksheep" else 0.02
     for _ in range(100):
         fleet.advance(10)

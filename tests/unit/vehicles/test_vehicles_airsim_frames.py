@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.geometry import GRAVITY_MPS2
-from vil_bridge.vehicles.airsim.airframes import FRAMES, AirsimAirframe, AirsimRotor, Propeller, Tilt
+from vil_bridge.vehicles.airsim.airframes import (
+    FRAMES,
+    AirsimAirframe,
+    AirsimRotor,
+    Propeller,
+    Tilt,
+)
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 
 
@@ -43,7 +49,10 @@ def test_thrust_and_hover_control(frame: str, thrust_n: str, hover: str) -> None
 
 @pytest.mark.parametrize(
     ("frame", "inertia"),
-    [("generic", ("0.0067212", "0.0080407", "0.0142789")), ("f450", ("0.0134649", "0.0153200", "0.0147634"))],
+    [
+        ("generic", ("0.0067212", "0.0080407", "0.0142789")),
+        ("f450", ("0.0134649", "0.0153200", "0.0147634")),
+    ],
 )
 def test_printed_inertia(frame: str, inertia: tuple[str, str, str]) -> None:
     assert all(map(digits, FRAMES[frame].inertia_kgm2(), inertia))
@@ -63,7 +72,10 @@ def test_inertia_is_the_box_and_the_motors(frame: str) -> None:
 
 @pytest.mark.parametrize(
     ("frame", "factors"),
-    [("generic", ("0.0053831", "0.0058381", "0.1099301")), ("f450", ("0.0277724", "0.0332324", "0.4372504"))],
+    [
+        ("generic", ("0.0053831", "0.0058381", "0.1099301")),
+        ("f450", ("0.0277724", "0.0332324", "0.4372504")),
+    ],
 )
 def test_face_factors(frame: str, factors: tuple[str, str, str]) -> None:
     airframe = FRAMES[frame]
@@ -72,33 +84,48 @@ def test_face_factors(frame: str, factors: tuple[str, str, str]) -> None:
     assert digits(x, factors[0])
     assert digits(y, factors[1])
     discs = 4.0 * math.pi * 0.1143**2
-    assert z == pytest.approx((airframe.box_m[0] * airframe.box_m[1] + discs) * airframe.drag_coefficient / 2.0)
+    assert z == pytest.approx(
+        (airframe.box_m[0] * airframe.box_m[1] + discs) * airframe.drag_coefficient / 2.0
+    )
 
 
 def test_where_rotors_are_and_turn() -> None:
     quad = FRAMES["generic"].rotors
     half = 0.2275 * math.sqrt(0.5)
-    expected = [(half, -half, -0.025), (-half, half, -0.025), (half, half, -0.025), (-half, -half, -0.025)]
+    expected = [
+        (half, -half, -0.025),
+        (-half, half, -0.025),
+        (half, half, -0.025),
+        (-half, -half, -0.025),
+    ]
     np.testing.assert_allclose([rotor.position_m for rotor in quad], expected)
     assert [rotor.spin for rotor in quad] == [1, 1, -1, -1]
     np.testing.assert_allclose(
-        np.linalg.norm([r.position_m[:2] for r in FRAMES["blacksheep"].rotors], axis=1)[:2], [0.22, 0.255]
+        np.linalg.norm([r.position_m[:2] for r in FRAMES["blacksheep"].rotors], axis=1)[:2],
+        [0.22, 0.255],
     )
 
 
 @pytest.mark.parametrize("frame", ["hexa_x", "octo_x"])
 def test_neighbours_on_a_ring_turn_against_each_other(frame: str) -> None:
-    ring = sorted(FRAMES[frame].rotors, key=lambda rotor: math.atan2(rotor.position_m[1], rotor.position_m[0]))
+    ring = sorted(
+        FRAMES[frame].rotors, key=lambda rotor: math.atan2(rotor.position_m[1], rotor.position_m[0])
+    )
     spins = [rotor.spin for rotor in ring]
     assert all(a == -b for a, b in zip(spins, spins[1:] + spins[:1], strict=True))
 
 
 @pytest.mark.parametrize("frame", sorted(FRAMES))
 def test_demands_turn_the_body_where_they_say(frame: str) -> None:
-    """Roll lowers the right side, pitch the nose, yaw turns left; where rotors are symmetric nothing else happens."""
+    """Roll lowers the right side, pitch the nose, yaw turns left.
+
+    Where rotors are symmetric nothing else happens.
+    """
     model = AirsimMultirotor(frame)
     around = model.calm(3)
-    _, torque = model.table.wrench(np.full((3, len(model.airframe.rotors)), 0.5), np.zeros((3, 0)), around)
+    _, torque = model.table.wrench(
+        np.full((3, len(model.airframe.rotors)), 0.5), np.zeros((3, 0)), around
+    )
     more = 0.5 + 0.1 * model.table.mixing.T
     change = model.table.wrench(more, np.zeros((3, 0)), around)[1] - torque
     assert (np.diag(change) > 0.0).all()
@@ -107,7 +134,10 @@ def test_demands_turn_the_body_where_they_say(frame: str) -> None:
 
 
 def test_quad_mixing_is_the_originals() -> None:
-    """Its table in FRD: front right -roll +pitch +yaw, rear left + - +, front left + + -, rear right - - -."""
+    """Its table in FRD.
+
+    Front right -roll +pitch +yaw, rear left + - +, front left + + -, rear right - - -.
+    """
     original = np.array([[-1, 1, 1], [1, -1, 1], [1, 1, -1], [-1, -1, -1]])
     for frame in ("generic", "blacksheep"):
         np.testing.assert_array_equal(AirsimMultirotor(frame).table.mixing, original * [1, -1, -1])
@@ -120,7 +150,13 @@ def test_bad_frames_are_named() -> None:
     with pytest.raises(ValueError, match="must exceed 1 motors"):
         AirsimAirframe(0.1, 0.1, (0.1, 0.1, 0.1), (rotor,))
     with pytest.raises(ValueError, match="rotor 0 is fixed to tilt 1; there are 1"):
-        AirsimAirframe(1.0, 0.1, (0.1, 0.1, 0.1), (AirsimRotor((0.1, 0.0, 0.0), 1, tilt=1),), (Tilt((0.0, 1.0, 0.0)),))
+        AirsimAirframe(
+            1.0,
+            0.1,
+            (0.1, 0.1, 0.1),
+            (AirsimRotor((0.1, 0.0, 0.0), 1, tilt=1),),
+            (Tilt((0.0, 1.0, 0.0)),),
+        )
     with pytest.raises(ValueError, match="axis must be a unit vector"):
         AirsimRotor((0.1, 0.0, 0.0), 1, axis=(0.0, 1.0, 1.0))
     with pytest.raises(ValueError, match="spin must be 1"):

@@ -22,9 +22,14 @@ DT_S = 0.003
 
 def tilting() -> AirsimAirframe:
     generic = FRAMES["generic"]
-    servos = (Tilt((0.0, 1.0, 0.0), (0.1, 0.0, 0.0), -0.3, 0.4), Tilt((0.0, 0.6, 0.8), (-0.2, 0.0, 0.02), tau_s=0.05))
+    servos = (
+        Tilt((0.0, 1.0, 0.0), (0.1, 0.0, 0.0), -0.3, 0.4),
+        Tilt((0.0, 0.6, 0.8), (-0.2, 0.0, 0.02), tau_s=0.05),
+    )
     tilts = (0, None, 0, 1)
-    rotors = tuple(replace(rotor, tilt=tilt) for rotor, tilt in zip(generic.rotors, tilts, strict=True))
+    rotors = tuple(
+        replace(rotor, tilt=tilt) for rotor, tilt in zip(generic.rotors, tilts, strict=True)
+    )
     return replace(generic, rotors=rotors, tilts=servos)
 
 
@@ -35,14 +40,19 @@ def native(model: AirsimMultirotor) -> NativeStep:
 
 
 def crowd(model: AirsimMultirotor, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """States, commands and surroundings that reach every branch: timing out, holding, grounded, lifting off."""
+    """States, commands and surroundings that reach every branch.
+
+    Timing out, holding, grounded, lifting off.
+    """
     rng = np.random.default_rng(5)
     x, u, around = model.initial(n), model.neutral(n), model.calm(n)
     for columns in model.command.split(u).values():
         columns[:] = 0.3 * rng.normal(size=columns.shape)
     if "rotors_control" in model.command:
         hover = model.airframe.hover_control(model.gravity_mps2)
-        u[:, model.command["rotors_control"]] = hover * (1.0 + 1e-4 * rng.normal(size=(n, len(model.table.servo))))
+        u[:, model.command["rotors_control"]] = hover * (
+            1.0 + 1e-4 * rng.normal(size=(n, len(model.table.servo)))
+        )
     if "throttle" in model.command:
         u[:, model.command["throttle"]] = 0.6
         u[1::7, model.command["throttle"]] = 0.02
@@ -73,7 +83,9 @@ def crowd(model: AirsimMultirotor, n: int) -> tuple[FloatArray, FloatArray, Floa
         ("octo_x", "rotors", None, 0.6),
     ],
 )
-def test_agrees_with_numpy(frame: str | AirsimAirframe, mode: Mode, compat: Compat | None, seconds: float) -> None:
+def test_agrees_with_numpy(
+    frame: str | AirsimAirframe, mode: Mode, compat: Compat | None, seconds: float
+) -> None:
     model = AirsimMultirotor(frame, mode=mode, compat=compat)
     x, u, around = crowd(model, 8)
     y = x.copy()
@@ -102,7 +114,9 @@ def test_agrees_with_numpy_on_gains_of_each_axis(mode: Mode) -> None:
 
 
 def test_bits_do_not_depend_on_company() -> None:
-    """One vehicle, a tile, a tile and one, a hundred in another order, ten steps at once or one by one."""
+    """One vehicle, a tile, a tile and one, a hundred in another order, ten steps at once or one
+    by one.
+    """
     model = AirsimMultirotor(tilting(), mode="position")
     step = native(model)
     x, u, around = crowd(model, 100)

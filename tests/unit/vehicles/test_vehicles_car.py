@@ -1,4 +1,6 @@
-"""Cars: the Dubins car step by step as FlightGoggles makes it, the bicycle against an integration of its equations."""
+"""Cars: the Dubins car step by step as FlightGoggles makes it, the bicycle against an
+integration of its equations.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,15 @@ def test_dubins_car_steps_along_the_old_heading() -> None:
         np.testing.assert_allclose(fleet.x[car, :3], (1.0 + x, 2.0 + y, 0.4), rtol=1e-12)
         end = 1000 * rate * DT_S
         assert _heading(fleet.x)[car] == pytest.approx(end, rel=1e-11)
-        np.testing.assert_allclose(fleet.x[car, 3:6], (speed * math.cos(end), speed * math.sin(end), 0), atol=1e-10)
+        np.testing.assert_allclose(
+            fleet.x[car, 3:6], (speed * math.cos(end), speed * math.sin(end), 0), atol=1e-10
+        )
         np.testing.assert_array_equal(fleet.x[car, 10:13], (0.0, 0.0, rate))
 
 
-@pytest.mark.parametrize(("asked", "driven"), [((9.0, 3.0), (5.0, 1.0)), ((-1.0, -2.0), (0.0, -1.0))])
+@pytest.mark.parametrize(
+    ("asked", "driven"), [((9.0, 3.0), (5.0, 1.0)), ((-1.0, -2.0), (0.0, -1.0))]
+)
 def test_dubins_car_has_limits(asked: tuple[float, float], driven: tuple[float, float]) -> None:
     fleet = Fleet(DubinsCar())
     fleet.command(asked)
@@ -72,14 +78,19 @@ def test_truth_of_a_dubins_car() -> None:
     np.testing.assert_allclose(truth.w_body_radps, [[0.0, 0.0, 0.5]])
 
 
-def _oracle(p: BicycleParameters, start: FloatArray, command: tuple[float, float], t_s: float) -> FloatArray:
+def _oracle(
+    p: BicycleParameters, start: FloatArray, command: tuple[float, float], t_s: float
+) -> FloatArray:
     """x, y, heading, speed, steering after t_s."""
     wheelbase = p.front_m + p.rear_m
 
     def slope(_: float, s: FloatArray) -> list[float]:
         _, _, heading, speed, steering = s.tolist()
         slip = math.atan(p.rear_m / wheelbase * math.tan(steering))
-        pull = min(max((command[0] - speed) / p.speed_time_s, -p.most_braking_mps2), p.most_acceleration_mps2)
+        pull = min(
+            max((command[0] - speed) / p.speed_time_s, -p.most_braking_mps2),
+            p.most_acceleration_mps2,
+        )
         rate = p.most_steering_rate_radps
         turn = min(max((command[1] - steering) / p.steering_time_s, -rate), rate)
         return [
@@ -90,7 +101,9 @@ def _oracle(p: BicycleParameters, start: FloatArray, command: tuple[float, float
             turn,
         ]
 
-    end: FloatArray = solve_ivp(slope, (0, t_s), start, method="DOP853", rtol=1e-12, atol=1e-12, max_step=0.05).y[:, -1]
+    end: FloatArray = solve_ivp(
+        slope, (0, t_s), start, method="DOP853", rtol=1e-12, atol=1e-12, max_step=0.05
+    ).y[:, -1]
     return end
 
 
@@ -114,17 +127,27 @@ def test_the_compiled_bicycle_is_the_reference() -> None:
     engines: tuple[Engine, ...] = ("numpy", "auto")
     for engine in engines:
         fleet = Fleet(KinematicBicycle(), 3, engine=engine)
-        fleet.place(speed_mps=[[5.0], [1.0], [0.0]], steering_rad=[[0.1], [-0.3], [0.0]], p_world_m=(1.0, 2.0, 0.4))
+        fleet.place(
+            speed_mps=[[5.0], [1.0], [0.0]],
+            steering_rad=[[0.1], [-0.3], [0.0]],
+            p_world_m=(1.0, 2.0, 0.4),
+        )
         fleet.place(q_world_body=(0.1, -0.05, 0.3, 0.9))
         fleet.command([(8.0, 0.35), (-200.0, -0.5), (0.0, 6.0)])
-        fleet.around[:, ENVIRONMENT["force_world_n"]] = [(10.0, 20.0, 5.0), (0.0, 0.0, 0.0), (-3.0, 1.0, 0.0)]
+        fleet.around[:, ENVIRONMENT["force_world_n"]] = [
+            (10.0, 20.0, 5.0),
+            (0.0, 0.0, 0.0),
+            (-3.0, 1.0, 0.0),
+        ]
         fleet.advance(700)
         flown.append(fleet.x)
     np.testing.assert_allclose(flown[1], flown[0], rtol=1e-12, atol=1e-12)
 
 
 def test_bicycle_circles_with_its_turning_radius() -> None:
-    """The centre of gravity's radius is sqrt(rear^2 + (wheelbase / tan steering)^2), its slip angle leads inwards."""
+    """The centre of gravity's radius is sqrt(rear^2 + (wheelbase / tan steering)^2), its slip
+    angle leads inwards.
+    """
     p = BicycleParameters(front_m=0.13, rear_m=0.14)
     fleet = Fleet(KinematicBicycle(p))
     fleet.place(speed_mps=5.0, steering_rad=0.3)
@@ -135,7 +158,9 @@ def test_bicycle_circles_with_its_turning_radius() -> None:
     np.testing.assert_allclose(truth.w_body_radps, [[0.0, 0.0, 5.0 / radius]], rtol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(truth.a_world_mps2), 25.0 / radius, rtol=1e-12)
     slip = math.atan2(fleet.x[0, 4], fleet.x[0, 3]) - _heading(fleet.x)[0]
-    assert slip == pytest.approx(math.atan(p.rear_m / (p.front_m + p.rear_m) * math.tan(0.3)), rel=1e-12)
+    assert slip == pytest.approx(
+        math.atan(p.rear_m / (p.front_m + p.rear_m) * math.tan(0.3)), rel=1e-12
+    )
     fleet.place(p_world_m=0.0, q_world_body=(0.0, 0.0, 0.0, 1.0))
     half = round(math.pi * radius / 5.0 / DT_S)
     fleet.advance(half)
@@ -192,7 +217,12 @@ def test_cars_have_the_same_bits_in_any_company(model: Model) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("rear_m", 0.0), ("steering_time_s", -1.0), ("most_steering_rad", 1.6), ("least_speed_mps", 1.0)],
+    [
+        ("rear_m", 0.0),
+        ("steering_time_s", -1.0),
+        ("most_steering_rad", 1.6),
+        ("least_speed_mps", 1.0),
+    ],
 )
 def test_parameters_out_of_range(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):

@@ -1,4 +1,7 @@
-"""Kernels on disk: stale ones are dropped with their code, and where nothing can be written they compile anew."""
+"""Kernels on disk.
+
+Stale ones are dropped with their code, and where nothing can be written they compile anew.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ def test_what_is_older_than_the_newest_source_goes_index_and_code(
         "c.pyc": 50,
     }
     for name, time in times.items():
-        path = {"kernel.py": tmp_path, "model.py": room, "kernel_control.py": room}.get(name, cache) / name
+        path = {"kernel.py": tmp_path, "model.py": room, "kernel_control.py": room}.get(
+            name, cache
+        ) / name
         path.touch()
         os.utime(path, (time, time))
     monkeypatch.setattr(kernels, "_FOLDER", tmp_path)

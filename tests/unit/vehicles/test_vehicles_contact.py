@@ -1,4 +1,6 @@
-"""Collisions against closed forms of rigid-body mechanics, and AirSim's own response with its slips."""
+"""Collisions against closed forms of rigid-body mechanics, and AirSim's own response with its
+slips.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ BALL = 0.4 * MASS * RADIUS**2
 
 
 def state(
-    v: object, w: object = (0.0, 0.0, 0.0), p: object = (0.0, 0.0, 0.1), rotvec: object = (0.0, 0.0, 0.0)
+    v: object,
+    w: object = (0.0, 0.0, 0.0),
+    p: object = (0.0, 0.0, 0.1),
+    rotvec: object = (0.0, 0.0, 0.0),
 ) -> FloatArray:
     q = Rotation.from_rotvec(np.asarray(rotvec, dtype=np.float64)).as_quat()
     return LAYOUT.pack({"p_world_m": p, "v_world_mps": v, "w_body_radps": w, "q_world_body": q})
@@ -32,7 +37,9 @@ def ball(restitution: float, friction: float) -> Collider:
     return Collider(MASS, np.full(3, BALL), restitution, friction)
 
 
-def touch(point: object = (0.0, 0.0, 0.0), normal: FloatArray = UP, depth_m: float = 0.0) -> WorldContact:
+def touch(
+    point: object = (0.0, 0.0, 0.0), normal: FloatArray = UP, depth_m: float = 0.0
+) -> WorldContact:
     return WorldContact(np.array([point], dtype=np.float64), normal, np.array([depth_m]))
 
 
@@ -67,7 +74,9 @@ def test_the_edge_of_coulombs_cone() -> None:
 
 
 def test_impulse_on_the_corner_of_a_turned_box() -> None:
-    """A box that falls on a corner, against the textbook's formula in world axes with the full inertia tensor."""
+    """A box that falls on a corner, against the textbook's formula in world axes with the full
+    inertia tensor.
+    """
     sides, turn = np.array([0.4, 0.3, 0.2]), Rotation.from_rotvec([0.3, -0.5, 0.8])
     inertia = MASS / 12.0 * (sides @ sides - sides**2)
     v, w_body = np.array([0.5, -0.3, -2.0]), np.array([0.2, 0.4, -0.6])
@@ -87,7 +96,12 @@ def test_impulse_on_the_corner_of_a_turned_box() -> None:
 
 def test_frictionless_walls_keep_momentum_along_them() -> None:
     wall = np.array([[0.6, -0.8, 0.0]])
-    after = collide(state((-3.0, 1.0, 0.5), (1.0, 2.0, 3.0)), LAYOUT, ball(0.7, 0.0), touch((-0.06, 0.08, 0.1), wall))
+    after = collide(
+        state((-3.0, 1.0, 0.5), (1.0, 2.0, 3.0)),
+        LAYOUT,
+        ball(0.7, 0.0),
+        touch((-0.06, 0.08, 0.1), wall),
+    )
     gained = after[0, 3:6] - [-3.0, 1.0, 0.5]
     np.testing.assert_allclose(np.cross(gained, wall[0]), 0.0, atol=1e-14)
     np.testing.assert_allclose(after[0, 10:13], [1.0, 2.0, 3.0], atol=1e-13)
@@ -109,7 +123,9 @@ def test_energy_never_grows(
     n = np.array([normal]) / length if length > 0.1 else UP
     inertia = np.array([0.02, 0.03, 0.045])
     x = state(v, w, (0.0, 0.0, 0.0), rotvec)
-    after = collide(x, LAYOUT, Collider(MASS, inertia, restitution, friction), touch(np.array(arm) / 5.0, n))
+    after = collide(
+        x, LAYOUT, Collider(MASS, inertia, restitution, friction), touch(np.array(arm) / 5.0, n)
+    )
     before = energy(x, inertia)
     assert energy(after, inertia) <= before * (1.0 + 1e-9) + 1e-12
 
@@ -132,12 +148,16 @@ def test_landing_locks_to_the_ground_until_take_off(compat: str | None) -> None:
     s["v_world_mps"][:] = [(0.1, 0.2, -1.0), (1.5, 0.2, -1.0)]
     s["w_body_radps"][:] = 0.3
     s["q_world_body"][:] = Rotation.from_euler("ZYX", [0.7, 0.1, -0.1]).as_quat()
-    contact = WorldContact(np.array([[0.0, 0.0, -0.05]] * 2), np.repeat(UP, 2, axis=0), np.array([0.01, 0.01]))
+    contact = WorldContact(
+        np.array([[0.0, 0.0, -0.05]] * 2), np.repeat(UP, 2, axis=0), np.array([0.01, 0.01])
+    )
     after = model.state.split(model.collide(x, contact))
     np.testing.assert_array_equal(after["grounded"].ravel(), [1.0, 0.0])
     np.testing.assert_array_equal(after["v_world_mps"][0], 0.0)
     np.testing.assert_array_equal(after["w_body_radps"][0], 0.0)
-    np.testing.assert_allclose(after["q_world_body"][0], [0.0, 0.0, math.sin(0.35), math.cos(0.35)], atol=2e-2)
+    np.testing.assert_allclose(
+        after["q_world_body"][0], [0.0, 0.0, math.sin(0.35), math.cos(0.35)], atol=2e-2
+    )
     roll_pitch = Rotation.from_quat(after["q_world_body"][0]).as_euler("ZYX")[1:]
     np.testing.assert_allclose(roll_pitch, 0.0, atol=1e-15)
     assert after["v_world_mps"][1, 2] > 0.0
@@ -150,7 +170,10 @@ def test_landing_locks_to_the_ground_until_take_off(compat: str | None) -> None:
 
 def test_airsims_own_response() -> None:
     """Its formulas as the reference lists them, in NED and FRD with its lever arm in world axes."""
-    ned, frd = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), np.diag([1.0, -1.0, -1.0])
+    ned, frd = (
+        np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]),
+        np.diag([1.0, -1.0, -1.0]),
+    )
     model = AirsimMultirotor(compat="airsim")
     m, inertia, e, mu, dt = 1.0, model.inertia_kgm2, 0.55, 0.5, 0.003
     v, w, a, alpha = (
@@ -160,7 +183,12 @@ def test_airsims_own_response() -> None:
         np.array([1.0, 2.0, -1.0]),
     )
     R = Rotation.from_euler("ZYX", [0.5, -0.2, 0.3]).as_matrix()
-    p, point, n, depth = np.array([1.0, 2.0, -3.0]), np.array([1.15, 2.05, -3.02]), np.array([-0.8, 0.6, 0.0]), 0.02
+    p, point, n, depth = (
+        np.array([1.0, 2.0, -3.0]),
+        np.array([1.15, 2.05, -3.02]),
+        np.array([-0.8, 0.6, 0.0]),
+        0.02,
+    )
 
     r, v_c, w_c, n_body = point - p, v + a * dt, w + alpha * dt, R.T @ n
     u = R.T @ v_c + np.cross(w_c, r)
@@ -182,7 +210,9 @@ def test_airsims_own_response() -> None:
             "alpha_body_radps2": frd @ alpha,
         }
     )
-    after = model.state.split(model.collide(x, WorldContact((ned @ point)[None], (ned @ n)[None], np.array([depth]))))
+    after = model.state.split(
+        model.collide(x, WorldContact((ned @ point)[None], (ned @ n)[None], np.array([depth])))
+    )
     np.testing.assert_allclose(after["v_world_mps"][0], ned @ v_after, rtol=1e-9)
     np.testing.assert_allclose(after["p_world_m"][0], ned @ p_after, rtol=1e-12)
     np.testing.assert_allclose(after["w_body_radps"][0], frd @ w_after, rtol=1e-9)

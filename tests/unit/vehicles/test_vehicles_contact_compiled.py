@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.contact import Collider, WorldContact, collide, velocity_changes, with_contacts
+from vil_bridge.vehicles.contact import (
+    Collider,
+    WorldContact,
+    collide,
+    velocity_changes,
+    with_contacts,
+)
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.ground import Ground
 from vil_bridge.vehicles.model import Model, TrueState
@@ -37,7 +43,12 @@ def thrown(model: Model, seed: int) -> FloatArray:
     return x
 
 
-@given(st.sampled_from(MODELS), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((0.0, 0.01, math.inf)))
+@given(
+    st.sampled_from(MODELS),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+    st.sampled_from((0.0, 0.01, math.inf)),
+)
 def test_a_collision(model: Model, seed: int, lock: bool, levels_rad: float) -> None:
     x, rng = thrown(model, seed), np.random.default_rng(seed + 1)
     normals = rng.normal(size=(COUNT, 3)) * [0.3, 0.3, 1.0]
@@ -45,7 +56,10 @@ def test_a_collision(model: Model, seed: int, lock: bool, levels_rad: float) -> 
     points = x[:, model.state["p_world_m"]] + rng.normal(0.0, 0.1, (COUNT, 3))
     contact = WorldContact(points, normals, rng.normal(0.01, 0.02, COUNT))
     landing = {"ground_lock": lock, "levels_rad": levels_rad}
-    one, other = (collide(x, model.state, BODY, contact, **landing, compiled=c) for c in (True, False))  # type: ignore[arg-type]
+    one, other = (
+        collide(x, model.state, BODY, contact, **landing, compiled=c)
+        for c in (True, False)  # type: ignore[arg-type]
+    )
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 

@@ -1,4 +1,7 @@
-"""Flatness against the rigid body's equations; the rotors' shares; the compiled controller against NumPy."""
+"""Flatness against the rigid body's equations; the rotors' shares.
+
+The compiled controller against NumPy.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,37 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.control.flatness import flat
 from vil_bridge.vehicles.control.geometric import Demand, Gains, TrackingController, demand
-from vil_bridge.vehicles.trajectories import Reference, Trajectory, circle, hover, lemniscate, minimum_snap
+from vil_bridge.vehicles.trajectories import (
+    Reference,
+    Trajectory,
+    circle,
+    hover,
+    lemniscate,
+    minimum_snap,
+)
 
 INERTIA = np.array([[0.0049, 0.0002, 0.0], [0.0002, 0.0053, 0.0001], [0.0, 0.0001, 0.0069]])
-EFFECTS = np.array([[1.0] * 4, [0.08, 0.08, -0.08, -0.08], [-0.08, 0.08, 0.08, -0.08], [-0.14, 0.14, -0.14, 0.14]])
+EFFECTS = np.array(
+    [[1.0] * 4, [0.08, 0.08, -0.08, -0.08], [-0.08, 0.08, 0.08, -0.08], [-0.14, 0.14, -0.14, 0.14]]
+)
 LINEAR, QUADRATIC = np.array([0.26, 0.28, 0.42]), 0.1
-FRAME = RotorAirframe(1.2, INERTIA, EFFECTS, 0.2, 9.0, drag_linear_nspm=LINEAR, drag_quadratic_ns2pm2=QUADRATIC)
-GATES = ((0.0, 0.0, 1.5), (5.0, 2.0, 2.0), (10.0, 0.0, 1.5), (12.0, 5.0, 2.5), (6.0, 7.0, 1.5), (0.0, 5.0, 2.0))
+FRAME = RotorAirframe(
+    1.2, INERTIA, EFFECTS, 0.2, 9.0, drag_linear_nspm=LINEAR, drag_quadratic_ns2pm2=QUADRATIC
+)
+GATES = (
+    (0.0, 0.0, 1.5),
+    (5.0, 2.0, 2.0),
+    (10.0, 0.0, 1.5),
+    (12.0, 5.0, 2.5),
+    (6.0, 7.0, 1.5),
+    (0.0, 5.0, 2.0),
+)
 
 
 def open_loop(trajectory: Trajectory, end_s: float) -> tuple[FloatArray, Rotation, FloatArray]:
-    """Position and velocity, attitude, rates of Newton's and Euler's equations under the flat thrust and torque."""
+    """Position and velocity, attitude, rates of Newton's and Euler's equations under the flat
+    thrust and torque.
+    """
 
     def slopes(t: float, y: FloatArray) -> FloatArray:
         wanted = flat(FRAME, trajectory.at(t))
@@ -60,7 +83,9 @@ def open_loop(trajectory: Trajectory, end_s: float) -> tuple[FloatArray, Rotatio
         (minimum_snap(GATES, speed_mps=4.0, yaw_rad="along"), 2.5),
     ],
 )
-def test_thrust_and_torque_of_flatness_fly_the_trajectory_open_loop(trajectory: Trajectory, end_s: float) -> None:
+def test_thrust_and_torque_of_flatness_fly_the_trajectory_open_loop(
+    trajectory: Trajectory, end_s: float
+) -> None:
     motion, attitude, rates = open_loop(trajectory, end_s)
     at = trajectory.at(end_s)
     wanted = flat(FRAME, at)
@@ -73,7 +98,9 @@ def test_thrust_and_torque_of_flatness_fly_the_trajectory_open_loop(trajectory: 
 def test_hovering_needs_the_weight_and_looks_where_it_shall() -> None:
     wanted = flat(FRAME, hover((1.0, 2.0, 3.0), 0.7).at(0.0))
     np.testing.assert_allclose(wanted.thrust_n, 1.2 * 9.81)
-    np.testing.assert_allclose(Rotation.from_quat(wanted.q_world_body).as_rotvec(), [[0.0, 0.0, 0.7]], atol=1e-12)
+    np.testing.assert_allclose(
+        Rotation.from_quat(wanted.q_world_body).as_rotvec(), [[0.0, 0.0, 0.7]], atol=1e-12
+    )
     assert not wanted.torque_body_nm.any()
 
 
@@ -105,7 +132,9 @@ def test_beyond_the_limits_yaw_gives_way_first_then_thrust() -> None:
 def test_the_compiled_controller_is_the_other_one() -> None:
     rng = np.random.default_rng(3)
     n = 300
-    reference = Reference(*(rng.normal(size=(n, 3)) for _ in range(5)), *(rng.normal(size=n) for _ in range(3)))
+    reference = Reference(
+        *(rng.normal(size=(n, 3)) for _ in range(5)), *(rng.normal(size=n) for _ in range(3))
+    )
     x = rng.normal(size=(n, 17))
     x[:, 6:10] /= np.linalg.norm(x[:, 6:10], axis=1, keepdims=True)
     gains = Gains(rate_lag_s=(0.1, 0.2, 0.3), most_feedback_mps2=5.0)
@@ -124,7 +153,8 @@ def test_on_the_reference_the_demand_is_the_flat_one() -> None:
     at = minimum_snap(GATES, speed_mps=3.0, yaw_rad="along").at(np.linspace(0.5, 9.0, 40))
     wanted = flat(FRAME, at)
     x = np.column_stack((at.p_world_m, at.v_world_mps, wanted.q_world_body, wanted.w_body_radps))
-    frame = RotorAirframe(1.2, INERTIA, EFFECTS, 0.2, 9.0)  # the heading then defines the attitude exactly
+    # The heading then defines the attitude exactly.
+    frame = RotorAirframe(1.2, INERTIA, EFFECTS, 0.2, 9.0)
     plain = flat(frame, at)
     x[:, 6:10], x[:, 10:] = plain.q_world_body, plain.w_body_radps
     told = demand(frame, Gains(), at, x)
@@ -140,6 +170,8 @@ def test_bad_airframes_and_fleets_are_named() -> None:
         RotorAirframe(1.0, INERTIA, EFFECTS[:3], 0.0, 9.0)
     with pytest.raises(ValueError, match="position_per_s2 must be positive"):
         Gains(position_per_s2=0.0)
-    controller = TrackingController(FRAME, hover((0.0, 0.0, 0.0)), lambda wanted: wanted.torque_body_nm)
+    controller = TrackingController(
+        FRAME, hover((0.0, 0.0, 0.0)), lambda wanted: wanted.torque_body_nm
+    )
     with pytest.raises(ValueError, match="2 vehicles, but trajectories for 1"):
         controller(0.0, np.zeros((2, 13)))

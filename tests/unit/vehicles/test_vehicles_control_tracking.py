@@ -17,15 +17,22 @@ from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories import Trajectory, circle, hover, lemniscate, minimum_snap
 
-GATES = ((0.0, 0.0, 1.5), (5.0, 2.0, 2.0), (10.0, 0.0, 1.5), (12.0, 5.0, 2.5), (6.0, 7.0, 1.5), (0.0, 5.0, 2.0))
+GATES = (
+    (0.0, 0.0, 1.5),
+    (5.0, 2.0, 2.0),
+    (10.0, 0.0, 1.5),
+    (12.0, 5.0, 2.5),
+    (6.0, 7.0, 1.5),
+    (0.0, 5.0, 2.0),
+)
 PATHS: tuple[Trajectory, ...] = (
     circle(3.0, 2.0, center_m=(0.0, 0.0, 2.0)),
     lemniscate(10.0, 4.0, turns=1.5, center_m=(0.0, 0.0, 2.0)),
     minimum_snap(GATES, speed_mps=3.0, yaw_rad="along"),
 )
 
-# Steps of the model between commands; then for circle, lemniscate and gates the rms and the largest error, in mm,
-# as docs/reference/vehicles/trajectories.md states them.
+# Steps of the model between commands; then for circle, lemniscate and gates the rms and the largest
+# error, in mm, as docs/reference/vehicles/trajectories.md states them.
 FLOWN: dict[str, tuple[Model, int, tuple[tuple[float, float], ...]]] = {
     "FlightGoggles, motor speeds": (FlightGogglesMulticopter(), 4, ((1, 1), (6, 11), (3, 5))),
     "FlightGoggles, rates": (FlightGogglesMulticopter(mode="rates"), 4, ((2, 6), (16, 34), (4, 7))),
@@ -108,13 +115,19 @@ def test_a_model_of_ones_own_brings_its_pilot() -> None:
         most = airframe.most
         return Pilot(
             airframe,
-            {"thrusts": lambda wanted: airframe.within_limits(wanted.thrust_n, wanted.torque_body_nm) / most},
+            {
+                "thrusts": lambda wanted: (
+                    airframe.within_limits(wanted.thrust_n, wanted.torque_body_nm) / most
+                )
+            },
             {"thrusts": Gains()},
         )
 
     pilot_of.register(Heavy)(pilot)
     hover_share = tracking(Heavy(), hover((0.0, 0.0, 0.0)))(0.0, Heavy().initial(1))
-    np.testing.assert_allclose(hover_share, np.full((1, 4), Heavy().hover_thrust_n / Heavy().thrust_limits_n[1]))
+    np.testing.assert_allclose(
+        hover_share, np.full((1, 4), Heavy().hover_thrust_n / Heavy().thrust_limits_n[1])
+    )
 
 
 def test_unknown_modes_and_models_are_named() -> None:

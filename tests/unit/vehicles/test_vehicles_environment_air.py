@@ -1,4 +1,6 @@
-"""Air and gravity by altitude, against the published tables and the equations they were made from."""
+"""Air and gravity by altitude, against the published tables and the equations they were made
+from.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_layers_meet_without_a_jump_and_airsims_with_a_small_one() -> None:
             assert law(above) == pytest.approx(law(below), rel=1e-9)
         border = 6378137.0 * base_m / (6378137.0 - base_m)
         below, above = border * (1.0 - 1e-12), border * (1.0 + 1e-12)
-        jump = atmosphere.pressure_pa(above, "airsim") / atmosphere.pressure_pa(below, "airsim") - 1.0
+        jump = (
+            atmosphere.pressure_pa(above, "airsim") / atmosphere.pressure_pa(below, "airsim") - 1.0
+        )
         assert abs(jump) < 1.1e-4
 
 
@@ -110,10 +114,14 @@ def test_air_rests_on_the_air_below() -> None:
     p = 101325.0
     for low, high in pairwise(geometric_m(base) for base in bases):
         heights = np.linspace(low, high, 8)
-        solved = solve_ivp(fall, (low, high), [p], "DOP853", t_eval=heights, rtol=1e-12, atol=1e-12).y[0]
+        solved = solve_ivp(
+            fall, (low, high), [p], "DOP853", t_eval=heights, rtol=1e-12, atol=1e-12
+        ).y[0]
         assert atmosphere.pressure_pa(heights) == pytest.approx(solved, rel=1e-9)
         density = -np.array([fall(h, p)[0] for h, p in zip(heights, solved[:, None], strict=True)])
-        assert atmosphere.density_kgpm3(heights) * gravity_mps2(heights) == pytest.approx(density, rel=1e-9)
+        assert atmosphere.density_kgpm3(heights) * gravity_mps2(heights) == pytest.approx(
+            density, rel=1e-9
+        )
         p = solved[-1]
     assert p == pytest.approx(0.37338, abs=5e-6)
 
@@ -122,7 +130,8 @@ def test_above_the_standard_the_air_thins_out_and_airsims_is_arbitrary() -> None
     assert atmosphere.temperature_k([90e3, 500e3]) == pytest.approx(186.946, abs=1e-9)
     p = atmosphere.pressure_pa([86e3, 90e3, 100e3, 500e3])
     assert (np.diff(p) < 0.0).all()
-    assert p[1] == pytest.approx(0.1836, rel=0.02)  # the standard at 90 km, with its own lighter air
+    # The standard at 90 km, with its own lighter air.
+    assert p[1] == pytest.approx(0.1836, rel=0.02)
     assert atmosphere.temperature_k(90e3, "airsim") == 3.0
     assert atmosphere.pressure_pa(90e3, "airsim") == 0.001
 
@@ -152,7 +161,9 @@ def test_the_altimeter_inverts_the_air() -> None:
     assert atmosphere.height_m(atmosphere.pressure_pa(heights)) == pytest.approx(heights, abs=1e-7)
 
 
-@pytest.mark.parametrize(("h_m", "error_m"), [(122.0, "-0.05"), (1e3, "-0.57"), (5e3, "-6.0"), (10e3, "-19.9")])
+@pytest.mark.parametrize(
+    ("h_m", "error_m"), [(122.0, "-0.05"), (1e3, "-0.57"), (5e3, "-6.0"), (10e3, "-19.9")]
+)
 def test_airsims_altimeter_reads_low(h_m: float, error_m: str) -> None:
     read = atmosphere.height_m(atmosphere.pressure_pa(h_m, "airsim"), "airsim")
     assert agrees(read - h_m, error_m)
@@ -164,11 +175,14 @@ def test_airsims_altimeter_survives_what_no_air_has() -> None:
 
 def test_airsims_speed_of_sound_takes_metres_for_kilometres() -> None:
     assert atmosphere.speed_of_sound_mps(0.0, "airsim") == pytest.approx(340.29, abs=5e-3)
-    assert atmosphere.speed_of_sound_mps(10.0, "airsim") == pytest.approx(np.sqrt(1.4 * 287.053 * 223.15), rel=1e-12)
+    assert atmosphere.speed_of_sound_mps(10.0, "airsim") == pytest.approx(
+        np.sqrt(1.4 * 287.053 * 223.15), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
-    ("h_m", "printed"), [(0.0, "9.8066"), (1e3, "9.8036"), (10e3, "9.7759"), (50e3, "9.6542"), (80e3, "9.5644")]
+    ("h_m", "printed"),
+    [(0.0, "9.8066"), (1e3, "9.8036"), (10e3, "9.7759"), (50e3, "9.6542"), (80e3, "9.5644")],
 )
 def test_gravity_of_the_standard(h_m: float, printed: str) -> None:
     assert agrees(gravity_mps2(h_m), printed, 1.0)
@@ -182,4 +196,6 @@ def test_airsims_gravity_in_its_three_pieces() -> None:
     expected = np.array([g0, g0, g0, *linear[3:5], *square[5:]])
     assert gravity_mps2(heights, "airsim") == pytest.approx(expected, rel=1e-15)
     # What the pieces cost: a step of 0.03 m/s^2 at 10 km, where the right law has none.
-    assert gravity_mps2(9999.9, "airsim") - gravity_mps2(10e3, "airsim") == pytest.approx(0.03075, abs=1e-5)
+    assert gravity_mps2(9999.9, "airsim") - gravity_mps2(10e3, "airsim") == pytest.approx(
+        0.03075, abs=1e-5
+    )

@@ -21,7 +21,8 @@ def test_the_pages_code_runs() -> None:
     heights = np.asarray(names["height_m"])
     assert np.abs(heights - [452.0, 452.0, 454.0]).max() < 0.5
     assert np.abs(np.asarray(names["latitude_deg"]) - 47.4).max() < 1e-4
-    # Everything arrived: wind blew, the air is thinner, the one below is pushed, the ground helps all a little.
+    # Everything arrived: wind blew, the air is thinner, the one below is pushed, the ground helps
+    # all a little.
     assert np.abs(x[:, :2] - [(0.0, 0.0), (5.0, 0.0), (5.0, 0.0)]).max() > 0.05
     assert (around[:, 9] < 1.175).all()
     assert np.allclose(around[:, 10], gravity_mps2(heights), atol=1e-5)

@@ -44,7 +44,9 @@ def test_known_points_and_the_length_of_a_meridian() -> None:
     assert geodetic_to_ecef(0.0, 90.0, 10.0) == pytest.approx([0.0, A + 10.0, 0.0], abs=1e-8)
     assert geodetic_to_ecef(-90.0, 33.0, 0.0) == pytest.approx([0.0, 0.0, -B], abs=1e-6)
     quarter = geodetic_to_ecef(np.linspace(0.0, 90.0, 100_001), 0.0, 0.0)
-    assert np.linalg.norm(np.diff(quarter, axis=0), axis=1).sum() == pytest.approx(10_001_965.729, abs=2e-3)
+    assert np.linalg.norm(np.diff(quarter, axis=0), axis=1).sum() == pytest.approx(
+        10_001_965.729, abs=2e-3
+    )
 
 
 def test_places_come_back() -> None:
@@ -69,9 +71,12 @@ def test_the_environment_of_a_place_in_a_world() -> None:
 
 def test_a_world_on_earth() -> None:
     home = GeoOrigin(47.641468, -122.140165, 122.0)
-    lat, lon, h = home.to_geodetic([[0.0, 0.0, 0.0], [0.0, 100.0, 0.0], [100.0, 0.0, 0.0], [0.0, 0.0, 100.0]])
+    lat, lon, h = home.to_geodetic(
+        [[0.0, 0.0, 0.0], [0.0, 100.0, 0.0], [100.0, 0.0, 0.0], [0.0, 0.0, 100.0]]
+    )
     assert [lat[0], lon[0], h[0]] == pytest.approx([47.641468, -122.140165, 122.0], abs=1e-9)
-    # Radii of curvature from the ellipsoid: meridian 6.37026e6 m, prime vertical 6.38984e6 m at this latitude.
+    # Radii of curvature from the ellipsoid: meridian 6.37026e6 m, prime vertical 6.38984e6 m at
+    # this latitude.
     e2 = 1.0 - (B / A) ** 2
     across = A / np.sqrt(1.0 - e2 * np.sin(np.deg2rad(lat[0])) ** 2)
     along = across**3 * (1.0 - e2) / A**2
@@ -86,13 +91,17 @@ def test_a_world_on_earth() -> None:
 def test_the_cheap_height_is_good_near_home() -> None:
     home = GeoOrigin(47.0, 8.0, 400.0)
     angle = RNG.uniform(0.0, 2.0 * np.pi, 200)
-    points = np.stack((10e3 * np.cos(angle), 10e3 * np.sin(angle), RNG.uniform(0.0, 3e3, 200)), axis=1)
+    points = np.stack(
+        (10e3 * np.cos(angle), 10e3 * np.sin(angle), RNG.uniform(0.0, 3e3, 200)), axis=1
+    )
     assert home.height_m(points) == pytest.approx(home.to_geodetic(points)[2], abs=0.05)
 
 
 def test_axes_turn_with_the_place() -> None:
     assert enu_to_ned(np.array([1.0, 2.0, 3.0])) == pytest.approx([2.0, 1.0, -3.0])
-    quarter_round = GeoOrigin(0.0, 0.0).turned(np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), [0.0, 0.0], [90.0, 90.0])
+    quarter_round = GeoOrigin(0.0, 0.0).turned(
+        np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), [0.0, 0.0], [90.0, 90.0]
+    )
     assert quarter_round == pytest.approx(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), abs=1e-12)
 
 
@@ -148,8 +157,8 @@ def test_the_dipole_at_its_pole_and_equator() -> None:
     assert dipole_ned_t(np.zeros((4, 1)), 2.0, np.zeros(5)).shape == (4, 5, 3)
 
 
-# Year, height km, latitude, longitude; north, east, down nT. First: report of WMM2025, table 3b; then test values
-# that come with the coefficients of WMM2020.
+# Year, height km, latitude, longitude; north, east, down nT. First: report of WMM2025, table 3b;
+# then test values that come with the coefficients of WMM2020.
 WMM_ROWS = [
     (2027.5, 100.0, -80.0, 240.0, (5983.9760496, 14760.1359758, -49317.6706154), 1e-5),
     (2020.0, 66.0, 14.0, 143.0, (34916.8, 70.2, 8114.9), 0.05),
@@ -170,7 +179,8 @@ def test_the_world_magnetic_models_test_values(
 def test_what_airsim_quotes_from_wmm2015() -> None:
     """18.35 5.20 50.16 uT, D 15.82, I 69.18, without a date: the first edition at 2017.1.
 
-    Ours is the second edition of that model (WMM2015v2): 17 nT and 0.05 degrees away, a tenth of what either claims.
+    Ours is the second edition of that model (WMM2015v2): 17 nT and 0.05 degrees away, a tenth of
+    what either claims.
     """
     field = WorldMagneticModel(2017.1).ned_t(*HILL)
     assert 1e6 * field == pytest.approx([18.35, 5.20, 50.16], abs=0.025)
@@ -205,6 +215,8 @@ def test_a_local_field_is_the_field_around_home(model: str) -> None:
     expected = home.turned(enu_to_ned(field(lat, lon, h)), lat, lon)
     local = LocalField(home, field)
     assert local.enu_t(points) == pytest.approx(expected, abs=2e-9)
-    assert local.enu_t(np.zeros((1, 3)))[0] == pytest.approx(enu_to_ned(field(47.6, -122.0, 100.0)), abs=1e-14)
+    assert local.enu_t(np.zeros((1, 3)))[0] == pytest.approx(
+        enu_to_ned(field(47.6, -122.0, 100.0)), abs=1e-14
+    )
     # Worth its gradient: the value at home alone is 100 nT and more away.
     assert np.abs(expected - local.enu_t(np.zeros(3))).max() > 1e-7

@@ -39,7 +39,9 @@ def at_heights(*z: float) -> FloatArray:
 
 def test_cheeseman_and_bennett() -> None:
     factor = after(GroundEffect(R), at_heights(R, 2.0 * R, 10.0))["thrust_factor"][:, 0]
-    assert factor == pytest.approx([16.0 / 15.0, 64.0 / 63.0, 1.0 / (1.0 - (0.1 / 40.0) ** 2)], rel=1e-14)
+    assert factor == pytest.approx(
+        [16.0 / 15.0, 64.0 / 63.0, 1.0 / (1.0 - (0.1 / 40.0) ** 2)], rel=1e-14
+    )
 
 
 def test_ground_effect_ends_where_its_theory_does() -> None:
@@ -48,7 +50,9 @@ def test_ground_effect_ends_where_its_theory_does() -> None:
 
 
 def test_ground_effect_counts_from_the_rotors_to_the_ground() -> None:
-    factor = after(GroundEffect(R, rotor_height_m=0.05, ground_z_m=1.0), at_heights(1.15))["thrust_factor"]
+    factor = after(GroundEffect(R, rotor_height_m=0.05, ground_z_m=1.0), at_heights(1.15))[
+        "thrust_factor"
+    ]
     assert factor[0, 0] == pytest.approx(1.0 / (1.0 - (0.1 / 0.8) ** 2), rel=1e-14)
 
 
@@ -56,8 +60,11 @@ def test_the_fitted_ground_effect_of_a_crazyflie() -> None:
     r = 2.31348e-2
     effect = GroundEffect(r, form="fitted")
     factor = after(effect, at_heights(0.1, 0.05, 0.0377, 0.01))["thrust_factor"][:, 0]
-    assert factor[:2] == pytest.approx([1.0 + 11.36859 * (r / 0.4) ** 2, 1.0 + 11.36859 * (r / 0.2) ** 2], rel=1e-14)
-    # gym-pybullet-drones clips the height at 0.25 r sqrt(15 rpm_max^2 kf G / thrust_max), 38 mm for its Crazyflie.
+    assert factor[:2] == pytest.approx(
+        [1.0 + 11.36859 * (r / 0.4) ** 2, 1.0 + 11.36859 * (r / 0.2) ** 2], rel=1e-14
+    )
+    # gym-pybullet-drones clips the height at 0.25 r sqrt(15 rpm_max^2 kf G / thrust_max), 38 mm for
+    # its Crazyflie.
     assert factor[2:] == pytest.approx([19.0 / 15.0] * 2, rel=1e-14)
 
 
@@ -66,7 +73,9 @@ def test_no_ground_effect_upside_down() -> None:
     x[0, 6:10] = 1.0, 0.0, 0.0, 0.0
     x[1, 6:10] = math.sin(0.8), 0.0, 0.0, math.cos(0.8)
     x[2, 6:10] = 0.0, 0.0, 1.0, 0.0
-    assert after(GroundEffect(R), x)["thrust_factor"][:, 0] == pytest.approx([1.0, 1.0, 16.0 / 15.0])
+    assert after(GroundEffect(R), x)["thrust_factor"][:, 0] == pytest.approx(
+        [1.0, 1.0, 16.0 / 15.0]
+    )
 
 
 def test_ground_effect_refuses_no_rotor() -> None:
@@ -84,7 +93,9 @@ def one_wash(dz: float, d: float) -> float:
 def test_downwash_of_one_on_one() -> None:
     fields = after(Downwash(), bodies([(0.0, 0.0, 2.0), (0.02, -0.01, 1.0)]))
     assert fields["force_world_n"][0] == pytest.approx(0.0)
-    assert fields["force_world_n"][1] == pytest.approx([0.0, 0.0, -one_wash(1.0, math.hypot(0.02, 0.01))], rel=1e-12)
+    assert fields["force_world_n"][1] == pytest.approx(
+        [0.0, 0.0, -one_wash(1.0, math.hypot(0.02, 0.01))], rel=1e-12
+    )
     assert one_wash(1.0, 0.0) == pytest.approx(0.0758, abs=5e-5)
     for name in ("wind_world_mps", "torque_body_nm"):
         assert not fields[name].any()
@@ -110,7 +121,10 @@ def test_downwash_is_the_sum_over_all_pairs(n: int) -> None:
 
 def test_downwash_stays_finite_however_near() -> None:
     gaps = (1e-9, 0.3, 0.6875, 0.83)  # at 0.6875 m the column of the original has no width
-    force = [after(Downwash(), bodies([(0.0, 0.0, 1.0 + gap), (0.0, 0.0, 1.0)]))["force_world_n"][1, 2] for gap in gaps]
+    force = [
+        after(Downwash(), bodies([(0.0, 0.0, 1.0 + gap), (0.0, 0.0, 1.0)]))["force_world_n"][1, 2]
+        for gap in gaps
+    ]
     assert force == pytest.approx([-one_wash((2.31348e-2 + 0.11) / 0.16, 0.0)] * 4, rel=1e-12)
     assert not after(Downwash(), bodies([(0.0, 0.0, 1.0)] * 3))["force_world_n"].any()
 
@@ -143,5 +157,7 @@ def test_air_and_gravity_by_altitude() -> None:
 
 def test_airsims_air_and_gravity_by_altitude() -> None:
     fields = after(StandardAir(GeoOrigin(0.0, 0.0), "airsim"), at_heights(0.0, 20e3))
-    assert fields["gravity_mps2"][:, 0] == pytest.approx([9.80665, 9.80665 * (1.0 - 40e3 / 6378137.0)])
+    assert fields["gravity_mps2"][:, 0] == pytest.approx(
+        [9.80665, 9.80665 * (1.0 - 40e3 / 6378137.0)]
+    )
     assert fields["density_kgpm3"][1, 0] == pytest.approx(0.0888978, abs=5e-8)

@@ -1,4 +1,7 @@
-"""Copies of tasks and environments: they go on where the original was, and each flies for itself."""
+"""Copies of tasks and environments.
+
+They go on where the original was, and each flies for itself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
 
 WAYS = pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))], ids=["deepcopy", "pickle"]
+    "copied",
+    [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))],
+    ids=["deepcopy", "pickle"],
 )
 
 
@@ -38,7 +43,9 @@ def test_a_copied_task_flies_the_same_bits_and_leaves_the_original_alone(
     before = task.x.copy()
     other = copied(task)
     assert other.engine == task.engine
-    flown: list[tuple[Any, ...]] = [copy.deepcopy(tuple(other.step(actions(task, k)))) for k in range(7, 60)]
+    flown: list[tuple[Any, ...]] = [
+        copy.deepcopy(tuple(other.step(actions(task, k)))) for k in range(7, 60)
+    ]
     assert np.array_equal(task.x, before)
     for k, results in enumerate(flown, 7):
         for mine, its in zip(task.step(actions(task, k)), results, strict=True):
@@ -49,7 +56,9 @@ def test_a_copied_task_flies_the_same_bits_and_leaves_the_original_alone(
 
 @pytest.mark.process
 @WAYS
-def test_environments_are_copied_with_their_seeds_and_pictures(copied: Callable[[Any], Any]) -> None:
+def test_environments_are_copied_with_their_seeds_and_pictures(
+    copied: Callable[[Any], Any],
+) -> None:
     env = TaskEnv("hover", reward="flightmare")
     env.reset(seed=4)
     env.step(np.zeros(4, np.float32))

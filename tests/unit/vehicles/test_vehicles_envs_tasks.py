@@ -26,7 +26,9 @@ def alley(gates: int = 2) -> Course:
 
 
 def put(
-    task: VehicleTask, p_m: tuple[float, float, float], v_mps: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    task: VehicleTask,
+    p_m: tuple[float, float, float],
+    v_mps: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> None:
     """Place all vehicles level, with rotors that carry them."""
     task.x[:, 0:3], task.x[:, 3:6], task.x[:, 6:10], task.x[:, 10:13] = p_m, v_mps, LEVEL, 0.0
@@ -64,7 +66,9 @@ def test_a_race_follows_the_order_of_its_course() -> None:
         put(task, (start_m, 0.0, 2.0), (200.0, 0.0, 0.0))
         task.step(hover(task))
         assert task.passed.tolist() == [passed]
-    assert task.observe(slice(None))[0, 0:3] == pytest.approx([4.0 - task.x[0, 0], 0.0, 2.0 - task.x[0, 2]], abs=1e-6)
+    assert task.observe(slice(None))[0, 0:3] == pytest.approx(
+        [4.0 - task.x[0, 0], 0.0, 2.0 - task.x[0, 2]], abs=1e-6
+    )
 
 
 def test_the_races_reward_is_progress_gates_time_and_crashes() -> None:
@@ -77,10 +81,14 @@ def test_the_races_reward_is_progress_gates_time_and_crashes() -> None:
     put(task, (7.95, 0.6, 2.0), (5.0, 0.0, 0.0))
     result = task.step(hover(task))
     assert result.terminated.all()  # the frame beside the opening
-    assert result.reward == pytest.approx(math.hypot(0.05, 0.6) - math.hypot(0.05, 0.6) - 0.02 - 5.0, abs=1e-6)
+    assert result.reward == pytest.approx(
+        math.hypot(0.05, 0.6) - math.hypot(0.05, 0.6) - 0.02 - 5.0, abs=1e-6
+    )
 
 
-@pytest.mark.parametrize("place", [(4.0, 0.0, 0.03), (4.0, 9.0, 2.0), (-8.1, 0.0, 2.0), (4.0, 0.0, 8.1)])
+@pytest.mark.parametrize(
+    "place", [(4.0, 0.0, 0.03), (4.0, 9.0, 2.0), (-8.1, 0.0, 2.0), (4.0, 0.0, 8.1)]
+)
 def test_leaving_the_room_is_a_crash(place: tuple[float, float, float]) -> None:
     task = RaceTask(1, course=alley(), autoreset="disabled")
     task.reset()
@@ -93,12 +101,14 @@ def test_what_a_racer_sees() -> None:
     task.reset()
     put(task, (1.0, 0.0, 2.0), (3.0, 0.0, 0.0))
     half = 0.25 * math.pi
-    task.x[:, 6:10] = (0.0, 0.0, math.sin(half), math.cos(half))  # looks along y: the gate is to the right
+    # Looks along y: the gate is to the right.
+    task.x[:, 6:10] = (0.0, 0.0, math.sin(half), math.cos(half))
     seen = task.observe(slice(None))[0].reshape(6, 3)
     expected = [(0, -3, 0), (0, -1, 0), (0, -7, 0), (0, 0, 1), (0, -3, 0), (0, 0, 0)]
     assert seen == pytest.approx(np.array(expected, float), abs=1e-12)
     task.passed[:] = 1
-    assert task.observe(slice(None))[0, 6:9] == pytest.approx([0.0, -12.0, 0.0], abs=1e-12)  # 5 m behind the last
+    # 5 m behind the last.
+    assert task.observe(slice(None))[0, 6:9] == pytest.approx([0.0, -12.0, 0.0], abs=1e-12)
     task.passed[:] = 2
     assert np.isfinite(task.observe(slice(None))).all()
 
@@ -129,7 +139,8 @@ def test_two_rotors_carry_and_spin_a_vehicle_with_a_dead_one() -> None:
     for _ in range(50):
         result = task.step(np.array([[0.0, -1.0, 0.0]]))
     moments = 0.73 * 0.17**2 * 7.0 / 12.0
-    assert task.x[0, 12] == pytest.approx(0.016 * WEIGHT_N / moments, rel=2e-3)  # 9.31 rad/s after 1 s
+    # 9.31 rad/s after 1 s.
+    assert task.x[0, 12] == pytest.approx(0.016 * WEIGHT_N / moments, rel=2e-3)
     assert task.x[0, 0:3] == pytest.approx([0.0, 0.0, 5.0], abs=5e-3)
     assert result.reward == pytest.approx(0.11, abs=2e-3)  # yaw costs nothing
     task.x[0, 12] = 95.0
@@ -150,7 +161,9 @@ def test_the_reward_that_pulls_near() -> None:
     assert distance_m(task.x) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("place", [(10.1, 0.0, 5.0), (0.0, -10.1, 5.0), (0.0, 0.0, 15.1), (0.0, 0.0, 0.02)])
+@pytest.mark.parametrize(
+    "place", [(10.1, 0.0, 5.0), (0.0, -10.1, 5.0), (0.0, 0.0, 15.1), (0.0, 0.0, 0.02)]
+)
 def test_who_is_lost_ends(place: tuple[float, float, float]) -> None:
     task = SettleTask(1, autoreset="disabled")
     task.reset()

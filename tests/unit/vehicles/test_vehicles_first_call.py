@@ -1,4 +1,7 @@
-"""The first step of a fresh process: nothing is imported that no kernel needs, and numba stays whole for others."""
+"""The first step of a fresh process.
+
+Nothing is imported that no kernel needs, and numba stays whole for others.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from vil_bridge.vehicles.envs.hover import HoverTask
 task = HoverTask(1, engine="native")
 task.reset()
 task.step(np.zeros((1, 4)))
-print(sorted(name for name in sys.modules if name in ("scipy.linalg", "scipy.linalg.cython_blas", "asyncio")))
+print(sorted(name for name in sys.modules if name in ("scipy.linalg", "scipy.linalg.cython_blas",
+    "asyncio")))
 """
 
 PRODUCT = """

@@ -1,4 +1,6 @@
-"""Fleets: commands and their times, placing, what is refused, vehicles that are lost, life without numba."""
+"""Fleets: commands and their times, placing, what is refused, vehicles that are lost, life
+without numba.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,10 @@ def test_waiting_commands_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda _: fleet(1, delay_s=-0.1), "delay_s must not be negative"),
         (lambda _: Fleet(DubinsCar(), dt_s=Fraction(0)), "dt_s must be positive, got 0"),
         (lambda _: Fleet(DubinsCar(), dt_s=Fraction(-1, 960)), "dt_s must be positive"),
-        (lambda _: fleet(1, engine="native"), "DubinsCar has no compiled kernel here: engine='auto'"),
+        (
+            lambda _: fleet(1, engine="native"),
+            "DubinsCar has no compiled kernel here: engine='auto'",
+        ),
     ],
 )
 def test_what_is_refused(act: Callable[[Fleet], object], match: str) -> None:
@@ -148,8 +153,12 @@ def test_steps_and_fields_of_another_kind_are_refused() -> None:
 
 def test_placing_scales_attitudes_and_leaves_the_others() -> None:
     flying = fleet(3)
-    flying.place([0, 2], p_world_m=[(1.0, 2.0, 3.0), (4.0, 5.0, 6.0)], q_world_body=(0.0, 0.0, 0.707, 0.707))
-    np.testing.assert_array_equal(flying.x[:, :3], [(1.0, 2.0, 3.0), (0.0, 0.0, 0.0), (4.0, 5.0, 6.0)])
+    flying.place(
+        [0, 2], p_world_m=[(1.0, 2.0, 3.0), (4.0, 5.0, 6.0)], q_world_body=(0.0, 0.0, 0.707, 0.707)
+    )
+    np.testing.assert_array_equal(
+        flying.x[:, :3], [(1.0, 2.0, 3.0), (0.0, 0.0, 0.0), (4.0, 5.0, 6.0)]
+    )
     np.testing.assert_allclose(np.linalg.norm(flying.x[:, 6:10], axis=1), 1.0, atol=1e-15)
     assert flying.x[2, 8] == pytest.approx(0.5**0.5)
 

@@ -38,8 +38,12 @@ def commands(model: Model, n: int) -> FloatArray:
 @pytest.mark.parametrize("compat", [None, "flightgoggles"])
 @pytest.mark.parametrize("integrator", ["euler", "rk4"])
 @pytest.mark.parametrize("mode", ["motor_speeds", "rates", "waypoint"])
-def test_compiled_is_numpy(mode: Mode, integrator: Integrator, compat: Compat | None, rotors: int) -> None:
-    model = FlightGogglesMulticopter(frame(rotors, 0.2), mode=mode, integrator=integrator, compat=compat)
+def test_compiled_is_numpy(
+    mode: Mode, integrator: Integrator, compat: Compat | None, rotors: int
+) -> None:
+    model = FlightGogglesMulticopter(
+        frame(rotors, 0.2), mode=mode, integrator=integrator, compat=compat
+    )
     step = model.native()
     assert step is not None
     x, u, around = start(model, 3), commands(model, 3), np.repeat(AROUND, 3, axis=0)
@@ -70,7 +74,9 @@ def test_compiled_is_numpy_after_5_s(mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", ["motor_speeds", "rates", "waypoint"])
 def test_same_bits_in_any_batch(mode: Mode) -> None:
-    """Neither how many vehicles, nor a vehicle's place, nor how many steps a call makes, nor threads change a bit."""
+    """Neither how many vehicles, nor a vehicle's place, nor how many steps a call makes, nor
+    threads change a bit.
+    """
     model = FlightGogglesMulticopter(frame(6, 0.2), mode=mode)
     step = model.native()
     assert step is not None
@@ -113,7 +119,9 @@ def test_the_controller_follows_the_gyro_that_it_is_fed(engine: Engine) -> None:
         fleet.advance()
     assert fleet.x[0, 10] == pytest.approx(-0.1, abs=0.01)
     np.testing.assert_allclose(fleet.x[1, 10:13], 0.0, atol=1e-12)
-    np.testing.assert_array_equal(fleet.x[1, fleet.model.state["gyro_body_radps"]], fleet.x[1, 10:13])
+    np.testing.assert_array_equal(
+        fleet.x[1, fleet.model.state["gyro_body_radps"]], fleet.x[1, 10:13]
+    )
 
 
 def test_truth_of_a_controlled_vehicle_is_its_motion() -> None:
@@ -126,7 +134,9 @@ def test_truth_of_a_controlled_vehicle_is_its_motion() -> None:
     after = fleet.truth()
     rate = (after.w_body_radps - before.w_body_radps) * 96000
     np.testing.assert_allclose(rate, after.alpha_body_radps2, rtol=5e-3, atol=1e-3)
-    np.testing.assert_allclose((after.v_world_mps - before.v_world_mps) * 96000, after.a_world_mps2, atol=1e-3)
+    np.testing.assert_allclose(
+        (after.v_world_mps - before.v_world_mps) * 96000, after.a_world_mps2, atol=1e-3
+    )
 
 
 def test_waypoints_are_reached() -> None:
@@ -147,7 +157,9 @@ def test_waypoint_law_by_hand() -> None:
     still, level = np.zeros((1, 3)), np.array([[0.0, 0.0, 0.0, 1.0]])
 
     def fly(waypoint: Sequence[float], v: Sequence[float] = (0.0, 0.0, 0.0)) -> list[float]:
-        asked = fly_to_waypoint(WaypointGains(), 2.0, 9.81, np.array([waypoint]), still, np.array([v]), level)
+        asked = fly_to_waypoint(
+            WaypointGains(), 2.0, 9.81, np.array([waypoint]), still, np.array([v]), level
+        )
         return [float(value) for value in asked[0]]
 
     assert fly((0, 0, 0, 0)) == pytest.approx([2 * 9.81, 0, 0, 0], abs=1e-12)
@@ -156,8 +168,12 @@ def test_waypoint_law_by_hand() -> None:
     # So far away the error counts as 9/7 m: at 2.5 m/s the acceleration is 9 - 7.5.
     assert fly((0, 0, 9, 0), (0, 0, 2.5)) == pytest.approx([2 * (9.81 + 1.5), 0, 0, 0], abs=1e-12)
     tilt = math.atan2(0.7, 9.81)
-    assert fly((0.1, 0, 0, 0)) == pytest.approx([2 * math.hypot(0.7, 9.81), 0, 10 * tilt, 0], abs=1e-12)
-    assert fly((0, 0.1, 0, 0)) == pytest.approx([2 * math.hypot(0.7, 9.81), -10 * tilt, 0, 0], abs=1e-12)
+    assert fly((0.1, 0, 0, 0)) == pytest.approx(
+        [2 * math.hypot(0.7, 9.81), 0, 10 * tilt, 0], abs=1e-12
+    )
+    assert fly((0, 0.1, 0, 0)) == pytest.approx(
+        [2 * math.hypot(0.7, 9.81), -10 * tilt, 0, 0], abs=1e-12
+    )
     assert fly((0, 0, 0, 0.2)) == pytest.approx([2 * 9.81, 0, 0, 2.0], abs=1e-12)
     assert fly((0, 0, 0, 1.2)) == pytest.approx([2 * 9.81, 0, 0, 8.0], abs=1e-12)
     assert fly((0, 0, 0, -3.5))[3] == pytest.approx(8.0)  # the short way round
@@ -168,7 +184,9 @@ def test_starts() -> None:
     fleet.place(0, **STARTS["ros"])
     fleet.place(1, **STARTS["python"])
     np.testing.assert_array_equal(fleet.x[:, :3], [(18.5, 6.5, 1.0), (0.0, 0.0, 1.0)])
-    np.testing.assert_allclose(fleet.x[:, 13:], np.outer([1133.1510991975, 0.0], np.ones(4)), rtol=1e-12)
+    np.testing.assert_allclose(
+        fleet.x[:, 13:], np.outer([1133.1510991975, 0.0], np.ones(4)), rtol=1e-12
+    )
 
 
 class _Drawn:
@@ -182,11 +200,16 @@ class _Drawn:
 
 
 def _noisy(compat: Compat | None, steps: int) -> tuple[FloatArray, FloatArray]:
-    """Surroundings of each step and the specific force shown after it, (steps, vehicles, columns)."""
+    """Surroundings of each step and the specific force shown after it,.
+
+    Steps, vehicles, columns.
+    """
     parameters, drawn = MulticopterParameters(), _Drawn()
     noise = ProcessNoise(parameters, 5, compat=compat)
     disturbances: list[Disturbance] = [noise, drawn]
-    fleet = Fleet(FlightGogglesMulticopter(parameters), 200, disturbances=disturbances, engine="native")
+    fleet = Fleet(
+        FlightGogglesMulticopter(parameters), 200, disturbances=disturbances, engine="native"
+    )
     fleet.command(np.full(4, parameters.hover_radps))
     forces = []
     for _ in range(steps):
@@ -199,7 +222,9 @@ def test_process_noise_has_its_densities_and_the_accelerometer_shows_it() -> Non
     around, forces = _noisy(None, 60)
     assert around[..., 3:6].var() == pytest.approx(5e-4 / DT_S, rel=0.03)
     assert around[..., 6:9].var() == pytest.approx(1.25e-7 / DT_S, rel=0.03)
-    assert np.abs(around[..., 3:9].mean(axis=(0, 1)) / around[..., 3:9].std(axis=(0, 1))).max() < 0.04
+    assert (
+        np.abs(around[..., 3:9].mean(axis=(0, 1)) / around[..., 3:9].std(axis=(0, 1))).max() < 0.04
+    )
     # Nothing is repeated from step to step.
     assert abs(np.corrcoef(around[1:, :, 3].ravel(), around[:-1, :, 3].ravel())[0, 1]) < 0.03
     assert forces[..., 0].std() == pytest.approx(math.sqrt(5e-4 / DT_S), rel=0.03)  # 0.693
@@ -210,7 +235,8 @@ def test_the_originals_noise_lags_and_its_accelerometer_shows_too_little() -> No
     np.testing.assert_array_equal(around[0, :, 3:6], 0.0)
     assert around[1:, :, 3:6].var() == pytest.approx(5e-4 / DT_S, rel=0.03)
     assert around[..., 6:9].var() == pytest.approx(1.25e-7 / DT_S, rel=0.03)
-    # What it shows after a step is the force of the next one, undivided: 0.022 instead of 0.693 m/s^2.
+    # What it shows after a step is the force of the next one, undivided: 0.022 instead of 0.693
+    # m/s^2.
     shown, coming = forces[:5, :, :2], math.sqrt(DT_S) * around[1:6, :, 3:5]
     assert shown.std() == pytest.approx(0.0224, rel=0.05)
     np.testing.assert_allclose(shown, coming, atol=2e-3)

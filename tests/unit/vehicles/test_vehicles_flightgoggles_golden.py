@@ -1,4 +1,7 @@
-"""FlightGoggles' multicopter against the rows that its compiled original printed (reference, section 9)."""
+"""FlightGoggles' multicopter against the rows that its compiled original printed.
+
+Reference, section 9.
+"""
 
 from __future__ import annotations
 
@@ -82,26 +85,60 @@ GOLDEN: Final[dict[tuple[str, str, int], _Row]] = {
     ),
     ("euler", "mixed", 1): (
         *(-1.484654697, -0.488633880, 0.265703844, -4.531940718, -1.592236713, -2.933945874),
-        *(0.520081268, 0.671097049, -0.126474719, -0.512979893, 1.181125024, 2.852366536, -2.817607508),
+        *(
+            0.520081268,
+            0.671097049,
+            -0.126474719,
+            -0.512979893,
+            1.181125024,
+            2.852366536,
+            -2.817607508,
+        ),
     ),
     ("rk4", "mixed", 1): (
         *(-1.491207999, -0.490940070, 0.261900773, -4.535932568, -1.596017568, -2.939009067),
-        *(0.519763368, 0.671443397, -0.126131058, -0.512933487, 1.181769850, 2.848268214, -2.817088832),
+        *(
+            0.519763368,
+            0.671443397,
+            -0.126131058,
+            -0.512933487,
+            1.181769850,
+            2.848268214,
+            -2.817088832,
+        ),
     ),
     ("euler", "mixed", 5): (
         *(-26.468000836, -7.555351796, -33.043580272, -7.299511818, -1.054605724, -7.463771648),
-        *(0.508506520, 0.591534003, -0.496855959, -0.380319338, 0.970363716, 1.038576788, -1.006156723),
+        *(
+            0.508506520,
+            0.591534003,
+            -0.496855959,
+            -0.380319338,
+            0.970363716,
+            1.038576788,
+            -1.006156723,
+        ),
     ),
     ("rk4", "mixed", 5): (
         *(-26.486322202, -7.546674189, -33.041667576, -7.301101210, -1.056949691, -7.461886523),
-        *(0.508537779, 0.592011244, -0.495867234, -0.380825027, 0.972266029, 1.038403967, -1.008422456),
+        *(
+            0.508537779,
+            0.592011244,
+            -0.495867234,
+            -0.380825027,
+            0.972266029,
+            1.038403967,
+            -1.008422456,
+        ),
     ),
     ("euler", "sat", 5): (0, 0, 31.152330836, 0, 0, 6.637069464, *_LEVEL, *_REST),
     ("rk4", "sat", 5): (0, 0, 30.851759366, 0, 0, 6.574260156, *_LEVEL, *_REST),
 }
 
 
-def _fly(fleet: Fleet, patterns: Sequence[Callable[[float], _Command]], seconds: set[float]) -> dict[float, FloatArray]:
+def _fly(
+    fleet: Fleet, patterns: Sequence[Callable[[float], _Command]], seconds: set[float]
+) -> dict[float, FloatArray]:
     """Rows (n, 13), quaternions w first, at these times; vehicle i flies pattern i."""
     fleet.place(p_world_m=(0.0, 0.0, 1.0))
     rows: dict[float, FloatArray] = {}
@@ -121,29 +158,42 @@ def _fly(fleet: Fleet, patterns: Sequence[Callable[[float], _Command]], seconds:
         ("euler", None, 1e-9, "native"),
         ("rk4", "flightgoggles", 1e-9, "numpy"),
         ("rk4", "flightgoggles", 1e-9, "native"),
-        # The original normalises its running sum: 8.1e-7 m in "mixed". NumPy's RK4 is compared with the kernel's.
+        # The original normalises its running sum: 8.1e-7 m in "mixed". NumPy's RK4 is compared with
+        # the kernel's.
         ("rk4", None, 2e-6, "native"),
     ],
 )
-def test_golden_trajectories(integrator: Integrator, compat: Compat | None, tolerance: float, engine: Engine) -> None:
-    fleet = Fleet(FlightGogglesMulticopter(integrator=integrator, compat=compat), len(PATTERNS), engine=engine)
+def test_golden_trajectories(
+    integrator: Integrator, compat: Compat | None, tolerance: float, engine: Engine
+) -> None:
+    fleet = Fleet(
+        FlightGogglesMulticopter(integrator=integrator, compat=compat), len(PATTERNS), engine=engine
+    )
     rows = _fly(fleet, list(PATTERNS.values()), {1.0, 5.0})
     for (which, pattern, second), golden in GOLDEN.items():
         if which == integrator:
             row = rows[float(second)][list(PATTERNS).index(pattern)]
-            np.testing.assert_allclose(row, golden, rtol=tolerance, atol=tolerance, err_msg=f"{pattern} at {second} s")
+            np.testing.assert_allclose(
+                row, golden, rtol=tolerance, atol=tolerance, err_msg=f"{pattern} at {second} s"
+            )
     if integrator == "euler":
         mixed = list(PATTERNS).index("mixed")
         truth = fleet.truth()
-        np.testing.assert_allclose(truth.f_body_mps2[mixed], (1.017064163, 6.143709664, 0.865856877), atol=1e-9)
         np.testing.assert_allclose(
-            truth.rotors_radps[mixed], (1083.593784, 1151.467974, 1204.708414, 1120.667790), atol=6e-7
+            truth.f_body_mps2[mixed], (1.017064163, 6.143709664, 0.865856877), atol=1e-9
+        )
+        np.testing.assert_allclose(
+            truth.rotors_radps[mixed],
+            (1083.593784, 1151.467974, 1204.708414, 1120.667790),
+            atol=6e-7,
         )
 
 
 def test_textbook_rk4_is_not_the_originals() -> None:
     models = FlightGogglesMulticopter(), FlightGogglesMulticopter(compat="flightgoggles")
-    textbook, original = (_fly(Fleet(model, engine="native"), [_mixed], {5.0})[5.0][0] for model in models)
+    textbook, original = (
+        _fly(Fleet(model, engine="native"), [_mixed], {5.0})[5.0][0] for model in models
+    )
     difference = np.abs(textbook - original)
     assert difference[:3].max() == pytest.approx(8.1e-7, rel=0.02)
     assert difference[3:6].max() == pytest.approx(4.7e-7, rel=0.02)
@@ -159,7 +209,12 @@ def _yaw_rate(t: float) -> _Command:
 
 
 def _all_rates(t: float) -> _Command:
-    return (9.81 * (1.0 + 0.2 * math.sin(1.5 * t)), 1.5 * math.sin(3.0 * t), -math.cos(2.0 * t), 0.7)
+    return (
+        9.81 * (1.0 + 0.2 * math.sin(1.5 * t)),
+        1.5 * math.sin(3.0 * t),
+        -math.cos(2.0 * t),
+        0.7,
+    )
 
 
 RATE_PATTERNS: Final = [_roll_doublet, _yaw_rate, _all_rates]
@@ -186,14 +241,30 @@ RATE_GOLDEN: Final[list[tuple[int, float, _Row]]] = [
         *(2, 1.0),
         (
             *(-0.729483357, -0.997429121, 1.073081423, -1.644133383, -3.665731666, -0.338078765),
-            *(0.837339889, 0.390181713, -0.194867480, 0.329616151, 0.695412080, 0.175857771, 0.694480823),
+            *(
+                0.837339889,
+                0.390181713,
+                -0.194867480,
+                0.329616151,
+                0.695412080,
+                0.175857771,
+                0.694480823,
+            ),
         ),
     ),
     (
         *(2, 3.0),
         (
             *(-5.487998047, -10.689620866, -1.190245117, -3.107393566, -2.179369223, -1.967957791),
-            *(0.587389035, 0.057802140, 0.130340677, 0.796645681, 0.994528258, -0.758604262, 0.689219382),
+            *(
+                0.587389035,
+                0.057802140,
+                0.130340677,
+                0.796645681,
+                0.994528258,
+                -0.758604262,
+                0.689219382,
+            ),
         ),
     ),
 ]
@@ -219,11 +290,16 @@ def test_gyroscopic_moment_is_what_compat_leaves_out() -> None:
 
 @pytest.mark.parametrize("integrator", ["euler", "rk4"])
 def test_python_flavour_flies_the_mirror_image(integrator: Integrator) -> None:
-    """Its rotors are counted the other way round; its world is north-east-down, ours x, -y, -z of that."""
+    """Its rotors are counted the other way round.
+
+    Its world is north-east-down, ours x, -y, -z of that.
+    """
     ros, python = (
         _fly(
             Fleet(
-                FlightGogglesMulticopter(MulticopterParameters(rotors=quad_x(numbering=which)), integrator=integrator)
+                FlightGogglesMulticopter(
+                    MulticopterParameters(rotors=quad_x(numbering=which)), integrator=integrator
+                )
             ),
             [_mixed],
             {5.0},

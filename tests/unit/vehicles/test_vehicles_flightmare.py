@@ -1,4 +1,7 @@
-"""The Flightmare quadrotor: printed check values, flightlib's slips, conservation laws, commands, surroundings."""
+"""The Flightmare quadrotor.
+
+Printed check values, flightlib's slips, conservation laws, commands, surroundings.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,8 @@ def test_inertia_is_that_of_a_plate() -> None:
 def test_limits_follow_the_speed_limit_and_in_compat_they_do_not() -> None:
     assert FLIGHTMARE.thrust_limits_n[0] == 0.0
     assert FLIGHTMARE.thrust_limits_n[1] == pytest.approx(11.222, abs=5e-4)
-    # flightlib's constructor computes its limit from its own map; parameters that come later leave it there.
+    # flightlib's constructor computes its limit from its own map; parameters that come later leave
+    # it there.
     constructed_n = float(FLIGHTMARE.thrust_n(np.array(2000.0)))
     for vehicle in PRESETS.values():
         original = FlightmareQuadrotor(vehicle, compat="flightmare")
@@ -53,7 +57,9 @@ def test_limits_follow_the_speed_limit_and_in_compat_they_do_not() -> None:
         full = original.wrench(np.full((1, 4), 4000.0), original.calm(1))
         assert full[0, 0] == pytest.approx(4 * 11.2225, abs=2e-4)
     right = FlightmareQuadrotor(QUADROTOR_ENV)
-    assert right.thrust_limits_n[1] == pytest.approx(float(QUADROTOR_ENV.thrust_n(np.array(3000.0))))
+    assert right.thrust_limits_n[1] == pytest.approx(
+        float(QUADROTOR_ENV.thrust_n(np.array(3000.0)))
+    )
     assert KINGFISHER.thrust_limits_n[1] == pytest.approx(8.50, abs=5e-3)
 
 
@@ -76,7 +82,9 @@ def test_allocation_of_section_1_1() -> None:
 def test_flightlib_makes_nine_substeps_of_20_ms_and_we_make_eight() -> None:
     lengths = original_substeps(0.02, 0.0025)
     assert len(lengths) == 9
-    assert lengths[:8] == pytest.approx([0.0025] * 8) and lengths[8] == pytest.approx(1.9e-9, abs=5e-11)
+    assert lengths[:8] == pytest.approx([0.0025] * 8) and lengths[8] == pytest.approx(
+        1.9e-9, abs=5e-11
+    )
     with pytest.raises(ValueError, match=r"never ends a step of 100000\.0 s"):
         original_substeps(1e5, 0.0025)
     assert substeps(0.02, 0.0025) == 8
@@ -87,7 +95,13 @@ def flying(model: FlightmareQuadrotor, n: int = 1, **fields: object) -> FloatArr
     """States level at 10 m with rotors that carry the vehicle."""
     speed = model.parameters.rotor_speed_radps(np.array(model.hover_thrust_n))
     return model.state.pack(
-        {"p_world_m": (0.0, 0.0, 10.0), "q_world_body": (0.0, 0.0, 0.0, 1.0), "rotors_radps": speed, **fields}, n
+        {
+            "p_world_m": (0.0, 0.0, 10.0),
+            "q_world_body": (0.0, 0.0, 0.0, 1.0),
+            "rotors_radps": speed,
+            **fields,
+        },
+        n,
     )
 
 
@@ -109,7 +123,11 @@ def test_a_tumbling_vehicle_keeps_energy_and_angular_momentum() -> None:
     p = replace(FLIGHTMARE, inertia_kgm2=(0.01, 0.02, 0.025))
     model = FlightmareQuadrotor(p)
     x = model.state.pack(
-        {"q_world_body": (0.0, 0.0, 0.0, 1.0), "v_world_mps": (3.0, -2.0, 8.0), "w_body_radps": (5.0, 0.3, 6.0)}
+        {
+            "q_world_body": (0.0, 0.0, 0.0, 1.0),
+            "v_world_mps": (3.0, -2.0, 8.0),
+            "w_body_radps": (5.0, 0.3, 6.0),
+        }
     )
     inertia = np.array(p.inertia_kgm2)
 
@@ -166,9 +184,15 @@ def test_surroundings_act() -> None:
         return rates
 
     m = KINGFISHER.mass_kg
-    np.testing.assert_allclose(pushed(wind_world_mps=(2.0, 0.0, 0.0))[3:6], (0.52 / m, 0.0, 0.0), atol=1e-12)
-    np.testing.assert_allclose(pushed(force_world_n=(1.0, 2.0, 3.0))[3:6], np.array((1.0, 2.0, 3.0)) / m, atol=1e-12)
-    np.testing.assert_allclose(pushed(torque_body_nm=(0.01, 0.0, 0.0))[10:13], (4.0, 0.0, 0.0), atol=1e-12)
+    np.testing.assert_allclose(
+        pushed(wind_world_mps=(2.0, 0.0, 0.0))[3:6], (0.52 / m, 0.0, 0.0), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        pushed(force_world_n=(1.0, 2.0, 3.0))[3:6], np.array((1.0, 2.0, 3.0)) / m, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        pushed(torque_body_nm=(0.01, 0.0, 0.0))[10:13], (4.0, 0.0, 0.0), atol=1e-12
+    )
     assert pushed(density_kgpm3=0.5 * 1.225)[5] == pytest.approx(-0.5 * 9.81)
     assert pushed(gravity_mps2=1.0)[5] == pytest.approx(8.81)
     assert pushed(thrust_factor=1.5)[5] == pytest.approx(0.5 * 9.81)
@@ -182,7 +206,10 @@ def test_a_wind_that_carries_the_vehicle_is_not_felt() -> None:
     model = FlightmareQuadrotor(AGILICIOUS)
     u, wind, carried = np.full((1, 4), 2.6), np.array([3.0, -2.0, 1.0]), model.calm(1)
     carried[:, :3] = wind
-    still, moving = flying(model, w_body_radps=(0.5, 0.2, 0.1)), flying(model, w_body_radps=(0.5, 0.2, 0.1))
+    still, moving = (
+        flying(model, w_body_radps=(0.5, 0.2, 0.1)),
+        flying(model, w_body_radps=(0.5, 0.2, 0.1)),
+    )
     moving[:, 3:6] += wind
     still = model.step(still, u, model.calm(1), 0.5)
     moving = model.step(moving, u, carried, 0.5)
@@ -197,7 +224,12 @@ def test_compat_walls_and_ceiling() -> None:
     beyond_wall = flying(model, p_world_m=(19.99, 0.0, 10.0), v_world_mps=(5.0, 1.0, 0.0))
     x = model.step(beyond_wall, u, model.calm(1), 0.02)
     assert x[0, 0] == 19.99 and x[0, 3] == 0.0 and x[0, 4] == pytest.approx(1.0)
-    rising = flying(model, p_world_m=(0.0, 0.0, 19.99), v_world_mps=(1.0, 0.0, 5.0), w_body_radps=(0.1, 0.0, 0.0))
+    rising = flying(
+        model,
+        p_world_m=(0.0, 0.0, 19.99),
+        v_world_mps=(1.0, 0.0, 5.0),
+        w_body_radps=(0.1, 0.0, 0.0),
+    )
     x = model.step(rising, u, model.calm(1), 0.02)
     assert x[0, 2] == 0.0, "through the ceiling lands on the floor"
     assert not x[0, 3:5].any() and not x[0, 10:13].any() and x[0, 5] > 4.9

@@ -29,7 +29,9 @@ def swarm(model: FlightmareQuadrotor, n: int) -> tuple[FloatArray, FloatArray, F
     x[:, 13:17] = rng.uniform(0.0, 2000.0, (n, 4))
     u = model.hover_thrust_n * rng.uniform(0.9, 1.1, (n, 1)) * np.ones((1, 4))
     if model.mode == "rates":
-        u = np.concatenate((rng.uniform(-5.0, 60.0, (n, 1)), rng.uniform(-8.0, 8.0, (n, 3))), axis=1)
+        u = np.concatenate(
+            (rng.uniform(-5.0, 60.0, (n, 1)), rng.uniform(-8.0, 8.0, (n, 3))), axis=1
+        )
     around = model.calm(n)
     around[:, :9] = 0.003 * rng.standard_normal((n, 9))
     around[:, 11] = rng.uniform(0.9, 1.1, n)

@@ -1,4 +1,6 @@
-"""The Flightmare quadrotor against SciPy's DOP853 at rtol 1e-12, written from the equations of the paper."""
+"""The Flightmare quadrotor against SciPy's DOP853 at rtol 1e-12, written from the equations of
+the paper.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def slope(
     J = np.diag(p.inertia_kgm2)
     target = (-c1 + np.sqrt(c1**2 - 4 * c2 * (c0 - thrusts))) / (2 * c2)
     target = np.clip(target, p.rotor_min_radps, p.rotor_max_radps)
-    a = (R @ (np.array([0.0, 0.0, f.sum()]) - drag) + force) / p.mass_kg - np.array([0.0, 0.0, gravity])
+    a = (R @ (np.array([0.0, 0.0, f.sum()]) - drag) + force) / p.mass_kg - np.array(
+        [0.0, 0.0, gravity]
+    )
     turned = 0.5 * np.array(
         [
             r * w[0] + j * w[2] - k * w[1],
@@ -73,18 +77,24 @@ def slope(
     return np.concatenate((v, a, turned, alpha, (target - speeds) / p.motor_time_s))
 
 
-def solved(p: QuadrotorParameters, x: FloatArray, u: FloatArray, around: FloatArray, seconds: float) -> FloatArray:
+def solved(
+    p: QuadrotorParameters, x: FloatArray, u: FloatArray, around: FloatArray, seconds: float
+) -> FloatArray:
     """States (n, 17) after constant thrusts."""
     rows = []
     for first, thrusts, row in zip(x, u, around, strict=True):
         arguments = (p, thrusts, row[0:3], row[3:6], row[6:9], row[9], row[10], row[11])
-        found = solve_ivp(slope, (0.0, seconds), first, method="DOP853", rtol=1e-12, atol=1e-13, args=arguments)
+        found = solve_ivp(
+            slope, (0.0, seconds), first, method="DOP853", rtol=1e-12, atol=1e-13, args=arguments
+        )
         rows.append(found.y[:, -1])
     return np.array(rows)
 
 
 def manoeuvres(model: FlightmareQuadrotor, n: int = 12) -> tuple[FloatArray, FloatArray]:
-    """Random states in flight and thrusts, none so small or large that a rotor's thrust would reach its limits."""
+    """Random states in flight and thrusts, none so small or large that a rotor's thrust would
+    reach its limits.
+    """
     rng = np.random.default_rng(0)
     share = model.hover_thrust_n / 2.4525
     u = share * rng.uniform(0.5, 8.0, (n, 4))
@@ -114,11 +124,16 @@ def surrounded(model: FlightmareQuadrotor, n: int) -> FloatArray:
 def worst(x: FloatArray, reference: FloatArray) -> FloatArray:
     """Largest errors of position, velocity and body rates."""
     gap = np.abs(x - reference)
-    return np.array([gap[:, columns].max() for columns in (slice(0, 3), slice(3, 6), slice(10, 13))])
+    return np.array(
+        [gap[:, columns].max() for columns in (slice(0, 3), slice(3, 6), slice(10, 13))]
+    )
 
 
 def held(model: FlightmareQuadrotor, x: FloatArray, u: FloatArray, h_s: float) -> FloatArray:
-    """Flightmare's motor scheme with the attitude taken at the stages: thrust and torque of a sub-step's start."""
+    """Flightmare's motor scheme with the attitude taken at the stages.
+
+    Thrust and torque of a sub-step's start.
+    """
     around, target = model.calm(len(x)), model.speeds_commanded(x, u)
     for _ in range(round(DURATION_S / h_s)):
         body, wrench = x[:, :13], model.wrench(x[:, 13:], around)
@@ -126,7 +141,9 @@ def held(model: FlightmareQuadrotor, x: FloatArray, u: FloatArray, h_s: float) -
         k2 = model.motion(body + 0.5 * h_s * k1, wrench, around)
         k3 = model.motion(body + 0.5 * h_s * k2, wrench, around)
         k4 = model.motion(body + h_s * k3, wrench, around)
-        speeds = target + np.exp(-h_s / model.parameters.nominal_of("motor_time_s")) * (x[:, 13:] - target)
+        speeds = target + np.exp(-h_s / model.parameters.nominal_of("motor_time_s")) * (
+            x[:, 13:] - target
+        )
         x = np.concatenate((body + h_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4), speeds), axis=1)
     return x
 
@@ -148,7 +165,9 @@ PRINTED_HELD = {2.5e-3: (1.0e-2, 4.7e-2, 1.3e-1), 20e-3: (7.5e-2, 3.4e-1, 9.4e-1
 
 
 @pytest.mark.parametrize("h_s", PRINTED)
-def test_motors_at_stage_times_err_no_more_than_printed(h_s: float, hard: tuple[FloatArray, ...]) -> None:
+def test_motors_at_stage_times_err_no_more_than_printed(
+    h_s: float, hard: tuple[FloatArray, ...]
+) -> None:
     x, u, exact = hard
     model = FlightmareQuadrotor(DRAGGED, longest_substep_s=h_s)
     errors = worst(model.step(x, u, model.calm(len(x)), DURATION_S), exact)
@@ -182,7 +201,10 @@ def test_the_order_of_convergence_is_four(hard: tuple[FloatArray, ...]) -> None:
 
 
 ALL_DRAGS = replace(
-    KINGFISHER, drag_cubic_ns3pm3=(0.01, 0.02, 0.03), lift_ns2pm2=0.01, drag_area_m2=(0.015, 0.016, 0.03)
+    KINGFISHER,
+    drag_cubic_ns3pm3=(0.01, 0.02, 0.03),
+    lift_ns2pm2=0.01,
+    drag_area_m2=(0.015, 0.016, 0.03),
 )
 
 
@@ -200,7 +222,10 @@ def test_every_term_in_any_surroundings(p: QuadrotorParameters) -> None:
 
 
 def test_motors_two_hundred_times_faster_than_the_step_do_no_harm() -> None:
-    """quadrotor_env.yaml: tau 0.1 ms. Taken at stage times alone they would cost a sixth of a step of thrust."""
+    """quadrotor_env.yaml: tau 0.1 ms.
+
+    Taken at stage times alone they would cost a sixth of a step of thrust.
+    """
     model = FlightmareQuadrotor(QUADROTOR_ENV, longest_substep_s=0.02)
     x, u = manoeuvres(model, 2)
     exact = solved(QUADROTOR_ENV, x, u, model.calm(2), 0.02)
@@ -209,7 +234,10 @@ def test_motors_two_hundred_times_faster_than_the_step_do_no_harm() -> None:
 
 
 def test_flightlibs_stepping_strays_as_printed() -> None:
-    """2.3 mm and 19 mm/s after 0.3 s of random actions, from holding the acceleration; attitudes alike."""
+    """2.3 mm and 19 mm/s after 0.3 s of random actions, from holding the acceleration.
+
+    Attitudes alike.
+    """
     model = FlightmareQuadrotor(QUADROTOR_ENV, compat="flightmare")
     n = 100
     around, rng = model.calm(n), np.random.default_rng(0)
@@ -217,7 +245,9 @@ def test_flightlibs_stepping_strays_as_printed() -> None:
     x[:, 13:17] = model.parameters.rotor_speed_radps(np.array(model.hover_thrust_n))
     y = x.copy()
     for _ in range(15):
-        u = np.maximum(4.0 * model.hover_thrust_n * (0.25 + 0.5 * rng.uniform(-1.0, 1.0, (n, 4))), 0.0)
+        u = np.maximum(
+            4.0 * model.hover_thrust_n * (0.25 + 0.5 * rng.uniform(-1.0, 1.0, (n, 4))), 0.0
+        )
         x = model.step(x, u, around, 0.02)
         y = stages_taken(model, y, u, around, 0.02)
     strayed_m = np.median(np.linalg.norm(x[:, 0:3] - y[:, 0:3], axis=1))
@@ -229,11 +259,15 @@ def test_flightlibs_stepping_strays_as_printed() -> None:
 def stages_taken(
     model: FlightmareQuadrotor, y: FloatArray, u: FloatArray, around: FloatArray, dt_s: float
 ) -> FloatArray:
-    """flightlib's motors, held over each of eight sub-steps, with an RK4 that takes the attitude at its stages."""
+    """flightlib's motors, held over each of eight sub-steps, with an RK4 that takes the attitude
+    at its stages.
+    """
     h_s = dt_s / 8
     for _ in range(8):
         target = model.speeds_commanded(y, u)
-        speeds = target + np.exp(-h_s / model.parameters.nominal_of("motor_time_s")) * (y[:, 13:] - target)
+        speeds = target + np.exp(-h_s / model.parameters.nominal_of("motor_time_s")) * (
+            y[:, 13:] - target
+        )
         body, wrench = y[:, :13], model.wrench(speeds, around)
         k1 = model.motion(body, wrench, around)
         k2 = model.motion(body + 0.5 * h_s * k1, wrench, around)

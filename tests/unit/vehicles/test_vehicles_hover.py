@@ -1,4 +1,7 @@
-"""The hover task: Flightmare's numbers, the compiled step against the reference, episodes, starts, bits."""
+"""The hover task.
+
+Flightmare's numbers, the compiled step against the reference, episodes, starts, bits.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,20 @@ def test_reward_and_observation_of_a_known_state(engine: Engine) -> None:
     """Level at 1 m from the goal with known speeds, and half a turn about x: 3 - trace R = 4."""
     task = HoverTask(2, engine=engine)
     task.reset()
-    task.x[0] = (1.0, 0.0, 5.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, *np.zeros(3), *np.full(4, 738.692))
+    task.x[0] = (
+        1.0,
+        0.0,
+        5.0,
+        0.5,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+        *np.zeros(3),
+        *np.full(4, 738.692),
+    )
     task.x[1] = (0.0, 0.0, 5.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, *np.zeros(7))
     task.x[1, 12] = 2.0
     actions = np.array([[0.0] * 4, [-0.5] * 4])
@@ -53,12 +69,19 @@ def test_reward_and_observation_of_a_known_state(engine: Engine) -> None:
     assert reward[0] == pytest.approx(0.1 - 0.002 * 1.01**2 - 0.0002 * 0.25, abs=1e-7)
     fallen = 9.81 * 0.02
     assert reward[1] == pytest.approx(
-        0.1 - 0.002 * (fallen * 0.01) ** 2 - 0.002 * 4.0 - 0.0002 * (fallen**2 + 4.0) - 0.0002 * 1.0, abs=1e-6
+        0.1
+        - 0.002 * (fallen * 0.01) ** 2
+        - 0.002 * 4.0
+        - 0.0002 * (fallen**2 + 4.0)
+        - 0.0002 * 1.0,
+        abs=1e-6,
     )
     assert not terminated.any() and not truncated.any()
     for row in range(2):
         columns = [q_rotate(x[row, 6:10], axis) for axis in np.eye(3)]
-        expected = np.concatenate((x[row, 0:3] - (0.0, 0.0, 5.0), *columns, x[row, 3:6], x[row, 10:13]))
+        expected = np.concatenate(
+            (x[row, 0:3] - (0.0, 0.0, 5.0), *columns, x[row, 3:6], x[row, 10:13])
+        )
         np.testing.assert_allclose(obs[row], expected, atol=1e-6)
 
 
@@ -82,7 +105,9 @@ def test_compiled_step_is_the_reference(autoreset: AutoReset, kind: type[HoverTa
         np.testing.assert_allclose(compiled.x, reference.x, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(ours.reward, theirs.reward, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(ours.obs, theirs.obs, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(ours.final_obs[over], theirs.final_obs[over], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            ours.final_obs[over], theirs.final_obs[over], rtol=1e-6, atol=1e-6
+        )
         np.testing.assert_array_equal(compiled.distance_m(), distance_m(compiled.x))
         np.testing.assert_array_equal(reference.distance_m(), distance_m(reference.x))
         if autoreset == "disabled" and over.any():
@@ -120,8 +145,13 @@ def test_the_same_bits_in_any_batch() -> None:
 def test_the_same_bits_by_threads_and_in_parts() -> None:
     n, half = 8192, 4096
     actions = wild(n, 40)
-    tasks = [HoverTask(n, 7, time_limit_s=0.6, engine="native", threads=threads) for threads in (1, 2, 3)]
-    parts = [HoverTask(half, 7, time_limit_s=0.6, engine="native", first_vehicle=first) for first in (0, half)]
+    tasks = [
+        HoverTask(n, 7, time_limit_s=0.6, engine="native", threads=threads) for threads in (1, 2, 3)
+    ]
+    parts = [
+        HoverTask(half, 7, time_limit_s=0.6, engine="native", first_vehicle=first)
+        for first in (0, half)
+    ]
     for task in (*tasks, *parts):
         task.reset()
     for row in actions:
@@ -149,7 +179,9 @@ def test_starts_are_uniform_and_seeded() -> None:
     first = task.reset().copy()
     x = task.x
     assert (np.abs(x[:, 0:3] - (0.0, 0.0, 5.0)) < 1.0).all() and (np.abs(x[:, 3:6]) < 1.0).all()
-    assert np.abs(x[:, 0:2].mean(axis=0)).max() < 0.05 and x[:, 0].std() == pytest.approx(3**-0.5, rel=0.05)
+    assert np.abs(x[:, 0:2].mean(axis=0)).max() < 0.05 and x[:, 0].std() == pytest.approx(
+        3**-0.5, rel=0.05
+    )
     up = q_rotate(x[:, 6:10], np.array([0.0, 0.0, 1.0]))
     assert np.abs(up.mean(axis=0)).max() < 0.05, "a uniform rotation turns an axis anywhere alike"
     np.testing.assert_allclose((up * up).mean(axis=0), 1.0 / 3.0, atol=0.02)
@@ -177,7 +209,9 @@ def test_the_floor_ends_and_time_truncates(engine: Engine) -> None:
     task.reset()
     _, result = dive(task)
     assert result.terminated[0] and not result.truncated[0]
-    assert result.final_obs[0, 2] <= 0.02 - 5.0 and abs(result.obs[0, 2]) < 1.0, "last of the old, first of the new"
+    assert result.final_obs[0, 2] <= 0.02 - 5.0 and abs(result.obs[0, 2]) < 1.0, (
+        "last of the old, first of the new"
+    )
     assert result.reward[0] < 0.1 - 0.002 * 24.0 - 0.02
     task = HoverTask(1, engine=engine, time_limit_s=0.1)
     task.reset()
@@ -201,7 +235,13 @@ def test_next_step_begins_anew_a_step_later(engine: Engine) -> None:
     for _ in range(5):
         result = kept(task.step(np.ones((1, 4))))
         seen.append((bool(result.truncated[0]), float(result.reward[0]) == 0.0, int(task.age[0])))
-    assert seen == [(False, False, 1), (True, False, 2), (False, True, 0), (False, False, 1), (True, False, 2)]
+    assert seen == [
+        (False, False, 1),
+        (True, False, 2),
+        (False, True, 0),
+        (False, False, 1),
+        (True, False, 2),
+    ]
 
 
 @pytest.mark.parametrize("engine", ["numpy", "native"])
@@ -245,7 +285,10 @@ def test_a_subclass_that_changes_the_reward_is_asked_for_it() -> None:
 
 
 def test_weights_and_vehicle_can_be_chosen() -> None:
-    plain, doubled = HoverTask(4, parameters=KINGFISHER), HoverTask(4, parameters=KINGFISHER, reward=HoverReward(1.0))
+    plain, doubled = (
+        HoverTask(4, parameters=KINGFISHER),
+        HoverTask(4, parameters=KINGFISHER, reward=HoverReward(1.0)),
+    )
     plain.reset()
     doubled.reset()
     actions = wild(4, 1)[0]
@@ -254,7 +297,9 @@ def test_weights_and_vehicle_can_be_chosen() -> None:
     np.testing.assert_allclose(one.reward - two.reward, 0.998 * squares, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("n", "threads", "text"), [(0, 1, "at least one vehicle"), (1, 0, "at least one thread")])
+@pytest.mark.parametrize(
+    ("n", "threads", "text"), [(0, 1, "at least one vehicle"), (1, 0, "at least one thread")]
+)
 def test_impossible_tasks(n: int, threads: int, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         HoverTask(n, threads=threads)

@@ -1,4 +1,7 @@
-"""Random numbers by counter: published vectors, pinned bits, one set of bits with and without numba."""
+"""Random numbers by counter.
+
+Published vectors, pinned bits, one set of bits with and without numba.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,16 @@ _KNOWN = {
 @pytest.mark.parametrize("name", _KNOWN)
 def test_philox_gives_the_published_words(name: str) -> None:
     counter, key, words = _KNOWN[name]
-    assert tuple(int(w) for w in philox4x32(*map(np.uint64, counter), *map(np.uint64, key))) == words
+    assert (
+        tuple(int(w) for w in philox4x32(*map(np.uint64, counter), *map(np.uint64, key))) == words
+    )
 
 
 @pytest.mark.seeded
 @pytest.mark.parametrize("engine", ["compiled", "numpy"])
-def test_a_million_normal_numbers_have_their_pinned_bits(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_million_normal_numbers_have_their_pinned_bits(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if engine == "numpy":
         monkeypatch.setattr(noise, "has_numba", lambda: False)
     drawn = NoiseStream(0, 0).normals(0, 1000, 1000)
@@ -46,13 +53,19 @@ def test_a_million_normal_numbers_have_their_pinned_bits(engine: str, monkeypatc
 
 def test_the_quantile_agrees_with_an_independent_one_from_the_middle_to_both_ends() -> None:
     tails = 10.0 ** -np.linspace(0.31, 15.6, 20_000)
-    u = np.concatenate([np.linspace(0.001, 0.999, 20_001), tails, [0.5**53, 0.075, 0.925, np.exp(-25.0)]])
+    u = np.concatenate(
+        [np.linspace(0.001, 0.999, 20_001), tails, [0.5**53, 0.075, 0.925, np.exp(-25.0)]]
+    )
     np.testing.assert_allclose(normal_quantile(u), ndtri(u), rtol=1e-14, atol=1e-300)
-    np.testing.assert_array_equal(normal_quantile(1.0 - tails[::7]), -normal_quantile(1.0 - (1.0 - tails[::7])))
+    np.testing.assert_array_equal(
+        normal_quantile(1.0 - tails[::7]), -normal_quantile(1.0 - (1.0 - tails[::7]))
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 12])
-def test_numpy_and_compiled_code_give_the_same_bits(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_and_compiled_code_give_the_same_bits(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = NoiseStream(12, 3)
     who = [7, 0, 2**32 - 1, 5]
     compiled = stream.normals(2**33 + 5, who, k), stream.uniforms(2**64 - 1, who, k)
@@ -78,7 +91,12 @@ def test_numbers_are_normal_uniform_and_uncorrelated() -> None:
     stream = NoiseStream(1, 0)
     steps = np.stack([stream.normals(step, 100, 10) for step in range(200)])
     assert stats.kstest(steps.ravel(), "norm").pvalue > 0.01
-    assert stats.kstest(np.stack([stream.uniforms(s, 100, 10) for s in range(200)]).ravel(), "uniform").pvalue > 0.01
+    assert (
+        stats.kstest(
+            np.stack([stream.uniforms(s, 100, 10) for s in range(200)]).ravel(), "uniform"
+        ).pvalue
+        > 0.01
+    )
     for axis in range(3):
         pairs = np.moveaxis(steps, axis, 0)
         assert abs(np.mean(pairs[1:] * pairs[:-1])) < 4.0 / np.sqrt(steps.size)

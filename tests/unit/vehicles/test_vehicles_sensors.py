@@ -1,4 +1,7 @@
-"""Sensors' building blocks and base: when they measure, when it comes out, noise that remembers, sameness."""
+"""Sensors' building blocks and base.
+
+When they measure, when it comes out, noise that remembers, sameness.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,12 @@ from vil_bridge.vehicles.sensors.imu import ImuSensor, InertialNoise, Vibration
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
 from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.sensors.rangefinder import DOWNWARDS, RangeParameters, RangeSensor, to_floor
+from vil_bridge.vehicles.sensors.rangefinder import (
+    DOWNWARDS,
+    RangeParameters,
+    RangeSensor,
+    to_floor,
+)
 from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
 
 _ORIGIN = GeoOrigin(47.37, 8.54, 400.0)
@@ -36,7 +44,10 @@ def test_a_rate_holds_on_average_whatever_the_step() -> None:
     assert len(_due(SampleSchedule(50.0), 3_000_000, 10**10)) == 500
     assert len(_due(SampleSchedule(50.0, compat="airsim"), 3_000_000, 10**10)) == 476
     assert _due(SampleSchedule(50.0), 1_000_000, 50_000_000) == [0, 20_000_000, 40_000_000]
-    assert _due(SampleSchedule(50.0, compat="airsim"), 1_000_000, 50_000_000) == [20_000_000, 40_000_000]
+    assert _due(SampleSchedule(50.0, compat="airsim"), 1_000_000, 50_000_000) == [
+        20_000_000,
+        40_000_000,
+    ]
 
 
 @pytest.mark.parametrize("compat", [None, "airsim"])
@@ -61,7 +72,9 @@ def test_without_a_rate_every_step_counts_but_none_twice() -> None:
     assert [limiter.due(t) for t in (5, 5, 6, 6, 9)] == [True, False, True, False, True]
 
 
-@pytest.mark.parametrize(("rate_hz", "startup_s"), [(0.0, 0.0), (-1.0, 0.0), (float("inf"), 0.0), (1.0, -1.0)])
+@pytest.mark.parametrize(
+    ("rate_hz", "startup_s"), [(0.0, 0.0), (-1.0, 0.0), (float("inf"), 0.0), (1.0, -1.0)]
+)
 def test_an_impossible_rate_or_delay_is_refused(rate_hz: float, startup_s: float) -> None:
     with pytest.raises(ValueError, match="must"):
         SampleSchedule(rate_hz, startup_s)
@@ -110,7 +123,10 @@ _SENSORS: dict[str, Callable[[list[int], int], Sensor[Any]]] = {
     "imu": lambda who, seed: ImuSensor(who, IMU_PRESETS["pegasus"], seed=seed),
     "barometer": lambda who, seed: Barometer(who, _ORIGIN, seed=seed),
     "magnetometer": lambda who, seed: Magnetometer(
-        who, lambda p: np.tile([1e-5, 2e-5, -4e-5], (len(p), 1)), MagnetometerParameters(bias_t=1e-6), seed=seed
+        who,
+        lambda p: np.tile([1e-5, 2e-5, -4e-5], (len(p), 1)),
+        MagnetometerParameters(bias_t=1e-6),
+        seed=seed,
     ),
     "gps": lambda who, seed: Gps(
         who,
@@ -118,11 +134,19 @@ _SENSORS: dict[str, Callable[[list[int], int], Sensor[Any]]] = {
         GpsParameters(noise_horizontal_m=1.0, noise_vertical_m=2.0, noise_mps=0.1, startup_s=0.1),
         seed=seed,
     ),
-    "range": lambda who, seed: RangeSensor(who, to_floor, RangeParameters(mounting=DOWNWARDS), seed=seed),
+    "range": lambda who, seed: RangeSensor(
+        who, to_floor, RangeParameters(mounting=DOWNWARDS), seed=seed
+    ),
     "mocap": lambda who, seed: Mocap(
         who,
         MocapParameters(
-            position_m=5e-4, attitude_rad=5e-4, jitter_s=0.002, spikes=0.1, occlusions_hz=3.0, loss=0.1, rate_hz=100.0
+            position_m=5e-4,
+            attitude_rad=5e-4,
+            jitter_s=0.002,
+            spikes=0.1,
+            occlusions_hz=3.0,
+            loss=0.1,
+            rate_hz=100.0,
         ),
         seed=seed,
     ),
@@ -136,7 +160,9 @@ def _readings(sensor: Sensor[Any], who: list[int]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", _SENSORS)
-def test_readings_belong_to_the_vehicle_in_any_batch_and_come_again_after_a_reset(name: str) -> None:
+def test_readings_belong_to_the_vehicle_in_any_batch_and_come_again_after_a_reset(
+    name: str,
+) -> None:
     everybody = _SENSORS[name](list(range(20)), 4)
     whole = _readings(everybody, list(range(20)))
     part = _readings(_SENSORS[name]([13, 4], 4), [13, 4])
@@ -166,7 +192,9 @@ class _Pitot(Sensor[_Airspeed]):
     """A sensor as a user writes it."""
 
     def measure(self, truth: TrueState) -> _Airspeed:
-        return _Airspeed(truth.t_ns, np.linalg.norm(truth.v_world_mps, axis=1) + 0.1 * self.normals(1)[:, 0])
+        return _Airspeed(
+            truth.t_ns, np.linalg.norm(truth.v_world_mps, axis=1) + 0.1 * self.normals(1)[:, 0]
+        )
 
 
 def test_a_users_sensor_has_rate_latency_and_noise_from_the_base() -> None:
@@ -199,7 +227,10 @@ def test_misuse_is_named() -> None:
         (lambda: Vibration(reference_radps=0.0, accel_mps2=()), "reference_radps must be positive"),
         (lambda: GpsParameters(accuracy_s=0.0), "accuracy_s must be positive"),
         (lambda: RangeParameters(min_m=3.0, max_m=2.0), "less than max_m, got 3.0 and 2.0"),
-        (lambda: SensorMount(q_body_sensor=(0.0, 0.0, 0.0, 0.0)), "q_body_sensor must have unit length"),
+        (
+            lambda: SensorMount(q_body_sensor=(0.0, 0.0, 0.0, 0.0)),
+            "q_body_sensor must have unit length",
+        ),
     ],
 )
 def test_parts_that_cannot_be_are_refused(make: Callable[[], object], match: str) -> None:

@@ -1,4 +1,6 @@
-"""Barometer, magnetometer, GPS and range finder against the figures of AirSim's and FlightGoggles's originals."""
+"""Barometer, magnetometer, GPS and range finder against the figures of AirSim's and
+FlightGoggles's originals.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from vil_bridge.vehicles.environment.geomagnetism import LocalField, dipole_ned_
 from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
 from vil_bridge.vehicles.sensors.gps import Fix, Gps, GpsParameters
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
-from vil_bridge.vehicles.sensors.rangefinder import DOWNWARDS, RangeParameters, RangeSensor, to_floor
+from vil_bridge.vehicles.sensors.rangefinder import (
+    DOWNWARDS,
+    RangeParameters,
+    RangeSensor,
+    to_floor,
+)
 
 _SEA = GeoOrigin(47.37, 8.54, 0.0)
 _MS = 1_000_000
@@ -47,13 +54,17 @@ def test_a_lift_of_178_cm_at_sea_level_takes_21_38_pa(compat: Any) -> None:
 def test_the_altimeter_is_right_and_the_originals_is_off_by_what_is_printed(
     height_m: float, error_m: float, digits_m: float
 ) -> None:
-    assert _pressure_and_altitude(height_m, "airsim")[1] - height_m == pytest.approx(error_m, abs=digits_m)
+    assert _pressure_and_altitude(height_m, "airsim")[1] - height_m == pytest.approx(
+        error_m, abs=digits_m
+    )
     assert _pressure_and_altitude(height_m, None)[1] == pytest.approx(height_m, abs=1e-6)
 
 
 def test_the_sea_levels_pressure_of_the_day_shifts_what_is_reported() -> None:
     today = BarometerParameters(drift=0.0, noise_pa=0.0, qnh_hpa=1003.25)
-    assert _pressure_and_altitude(0.0, None)[0] - _pressure_and_altitude(0.0, None, today)[0] == pytest.approx(1000.0)
+    assert _pressure_and_altitude(0.0, None)[0] - _pressure_and_altitude(0.0, None, today)[
+        0
+    ] == pytest.approx(1000.0)
 
 
 def _pressures(compat: Any, n: int, samples: int) -> FloatArray:
@@ -87,7 +98,10 @@ def test_four_quarter_turns_turn_the_field_on_the_level() -> None:
 def test_a_magnetometers_constant_error_is_even_within_its_bounds_and_constant() -> None:
     parameters = MagnetometerParameters(noise_t=0.0, bias_t=3e-6, scale=1.1)
     magnetometer = Magnetometer(2000, lambda p: np.full((len(p), 3), 2e-5), parameters, seed=2)
-    first, second = magnetometer.sample(at_rest(2000, 0)), magnetometer.sample(at_rest(2000, 20 * _MS))
+    first, second = (
+        magnetometer.sample(at_rest(2000, 0)),
+        magnetometer.sample(at_rest(2000, 20 * _MS)),
+    )
     assert first is not None
     assert second is not None
     error = first.field_sensor_t - 2.2e-5
@@ -127,10 +141,16 @@ def test_reported_accuracies_decay_to_their_end() -> None:
 
 def test_a_gps_says_where_it_was_and_scatters_only_if_told() -> None:
     p_world_m = np.array([100.0, 200.0, 30.0])
-    exact = Gps(1, _SEA, GpsParameters(rate_hz=None, latency_s=0.0, startup_s=0.0)).sample(at_rest(1, 0, p_world_m))
+    exact = Gps(1, _SEA, GpsParameters(rate_hz=None, latency_s=0.0, startup_s=0.0)).sample(
+        at_rest(1, 0, p_world_m)
+    )
     assert exact is not None
-    np.testing.assert_allclose(_SEA.to_world(exact.lat_deg, exact.lon_deg, exact.h_m)[0], p_world_m, atol=1e-6)
-    noisy = GpsParameters(latency_s=0.0, startup_s=0.0, noise_horizontal_m=1.5, noise_vertical_m=3.0, noise_mps=0.2)
+    np.testing.assert_allclose(
+        _SEA.to_world(exact.lat_deg, exact.lon_deg, exact.h_m)[0], p_world_m, atol=1e-6
+    )
+    noisy = GpsParameters(
+        latency_s=0.0, startup_s=0.0, noise_horizontal_m=1.5, noise_vertical_m=3.0, noise_mps=0.2
+    )
     reading = Gps(5000, _SEA, noisy, seed=8).sample(at_rest(5000, 0, p_world_m))
     assert reading is not None
     error = _SEA.to_world(reading.lat_deg, reading.lon_deg, reading.h_m) - p_world_m

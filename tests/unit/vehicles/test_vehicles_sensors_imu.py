@@ -61,7 +61,9 @@ def test_the_variance_at_1_khz_is_the_squared_density_over_the_interval(name: st
     w, f = _run(part, 40, 250, 0.001)
     for seen, noise in ((w, part.gyro), (f, part.accel)):
         expected = np.square(noise.white) / 0.001
-        np.testing.assert_allclose(seen.var(axis=0).mean(axis=0), np.broadcast_to(expected, 3), rtol=0.05)
+        np.testing.assert_allclose(
+            seen.var(axis=0).mean(axis=0), np.broadcast_to(expected, 3), rtol=0.05
+        )
 
 
 def test_airsims_shortest_interval_is_a_millisecond() -> None:
@@ -87,21 +89,28 @@ def test_presets_are_the_references_figures() -> None:
     assert mti.gyro.white == pytest.approx(1.77e-3, rel=2e-3)
     assert mti.accel.white == pytest.approx(2.28e-3, rel=2e-3)
     # rotorpy adds noise of deviation density sqrt(rate / 2).
-    assert np.asarray(rotorpy.accel.white) * math.sqrt(500.0) == pytest.approx(0.038**2 * math.sqrt(250.0))
+    assert np.asarray(rotorpy.accel.white) * math.sqrt(500.0) == pytest.approx(
+        0.038**2 * math.sqrt(250.0)
+    )
 
 
 @pytest.mark.parametrize("kind", ["gyro", "accel"])
 @pytest.mark.parametrize("name", IMU_PRESETS)
-def test_the_allan_deviation_of_every_preset_recovers_its_parameters(name: str, kind: Literal["gyro", "accel"]) -> None:
+def test_the_allan_deviation_of_every_preset_recovers_its_parameters(
+    name: str, kind: Literal["gyro", "accel"]
+) -> None:
     part = replace(IMU_PRESETS[name], rate_hz=None)
     noise: InertialNoise = getattr(part, kind)
-    # White noise and walk are equal at sqrt(3) N / K: fifty samples until there, twenty times as long in all.
+    # White noise and walk are equal at sqrt(3) N / K: fifty samples until there, twenty times as
+    # long in all.
     dt_s = math.sqrt(3.0) * np.max(noise.white) / noise.walk / 50.0 if noise.walk else 1.0
     # The first sample, of an interval not known, is left out.
     seen = _run(part, 100, 1000, dt_s)[kind == "accel"][1:]
     tau_s, deviation = allan_deviation(seen, dt_s)
     for axis, white in enumerate(np.broadcast_to(noise.white, 3)):
-        found = fit_allan(tau_s, deviation[..., axis], flicker=False, correlation_s=noise.correlation_s)
+        found = fit_allan(
+            tau_s, deviation[..., axis], flicker=False, correlation_s=noise.correlation_s
+        )
         assert found.white == pytest.approx(white, rel=0.1)
         if noise.walk:
             assert found.walk == pytest.approx(noise.walk, rel=0.1)
@@ -158,10 +167,13 @@ def test_a_lever_arm_feels_what_its_point_of_the_body_does() -> None:
     a_world = (place(t_s + h) - 2.0 * place(t_s) + place(t_s - h)) / h**2
     q = q_exp(np.array([0.0, 0.0, t_s + 0.3 * t_s * t_s]))
     truth = at_rest(1, 0, q_world_body=q)._replace(
-        w_body_radps=np.array([[0.0, 0.0, 1.0 + 0.6 * t_s]]), alpha_body_radps2=np.array([[0.0, 0.0, 0.6]])
+        w_body_radps=np.array([[0.0, 0.0, 1.0 + 0.6 * t_s]]),
+        alpha_body_radps2=np.array([[0.0, 0.0, 0.6]]),
     )
     turned = SensorMount(arm, (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
-    _, f = _run(ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=SensorMount(arm)), 1, 1, 0.01, truth=truth)
+    _, f = _run(
+        ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=SensorMount(arm)), 1, 1, 0.01, truth=truth
+    )
     np.testing.assert_allclose(q_rotate(q, f[0, 0]), a_world, atol=1e-6)
     imu = ImuSensor(1, ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=turned))
     reading = imu.sample(truth)
@@ -180,14 +192,18 @@ def test_rotors_shake_at_their_frequency_with_their_speed_squared() -> None:
     )
     part = ImuParameters(gyro=_QUIET, accel=_QUIET, vibration=vibration, rate_hz=1000.0)
     speed = 2.0 * math.pi * 100.0
-    rotors = np.array([[speed, 0.0, 0.0, 0.0], [2.0 * speed, 0.0, 0.0, 0.0], [speed, 1.3 * speed, 0.0, 0.0]])
+    rotors = np.array(
+        [[speed, 0.0, 0.0, 0.0], [2.0 * speed, 0.0, 0.0, 0.0], [speed, 1.3 * speed, 0.0, 0.0]]
+    )
     w, f = _run(part, 3, 1000, 0.001, truth=at_rest(3, 0, rotors=rotors))
     strength = (speed / 500.0) ** 2
     one = np.array([1.0, 4.0, 9.0]) / 2.0 * strength**2
     np.testing.assert_allclose(f[:, 0].var(axis=0), one, rtol=1e-3)
     np.testing.assert_allclose(f[:, 1].var(axis=0), 16.0 * one, rtol=1e-3)
     np.testing.assert_allclose(f[:, 2].var(axis=0), (1.0 + 1.3**4) * one, rtol=0.01)
-    np.testing.assert_allclose(w[:, 0].var(axis=0), [0.005 * strength**2, 0.0, 0.0], rtol=1e-3, atol=1e-12)
+    np.testing.assert_allclose(
+        w[:, 0].var(axis=0), [0.005 * strength**2, 0.0, 0.0], rtol=1e-3, atol=1e-12
+    )
     spectrum = np.abs(np.fft.rfft(f[:, 0], axis=0))
     np.testing.assert_array_equal(spectrum.argmax(axis=0), [100, 100, 200])
 
@@ -200,7 +216,9 @@ def test_readings_saturate() -> None:
     imu = ImuSensor(1, part)
     reading = imu.sample(fast)
     assert reading is not None
-    assert reading.w_radps[0, :2].tolist() == pytest.approx([math.radians(2000.0), -math.radians(2000.0)])
+    assert reading.w_radps[0, :2].tolist() == pytest.approx(
+        [math.radians(2000.0), -math.radians(2000.0)]
+    )
     assert reading.f_mps2[0, 1] == pytest.approx(-16.0 * 9.80665)
     assert 0.9 < reading.w_radps[0, 2] < 1.1
     assert imu.clipped.tolist() == [1]
@@ -213,8 +231,13 @@ def test_readings_saturate() -> None:
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("rate_hz", [20.0, 37.0, 100.0, 400.0])
-def test_readings_times_their_period_are_the_change_of_velocity_and_of_attitude(rate_hz: float, compiled: bool) -> None:
-    """A body on a circle of 2 m at 3 rad/s that turns with it, and rolls; the sensor is off its centre."""
+def test_readings_times_their_period_are_the_change_of_velocity_and_of_attitude(
+    rate_hz: float, compiled: bool
+) -> None:
+    """A body on a circle of 2 m at 3 rad/s that turns with it, and rolls.
+
+    The sensor is off its centre.
+    """
     arm = (0.1, -0.05, 0.02)
     still = ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=SensorMount(arm))
     imu = ImuSensor(1, still, compiled=compiled)
@@ -261,7 +284,9 @@ def test_readings_and_their_attitudes_fit_the_instant_of_their_stamp(compiled: b
     first = restarted.sample(_swinging(20_000_000))
     assert first is not None
     assert first.t_ns == 20_000_000, "the first reading without a beginning is of its instant"
-    np.testing.assert_allclose(restarted.q_world_body, _swinging(20_000_000).q_world_body, atol=1e-12)
+    np.testing.assert_allclose(
+        restarted.q_world_body, _swinging(20_000_000).q_world_body, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -274,7 +299,13 @@ def test_a_vehicle_put_elsewhere_before_the_first_measurement_leaves_that_readin
         for k in range(5):
             imu.sample(at_rest(2, 10_000_000 * k))
         imu.reset()
-    imu.restart(1, 2_000_000, np.array((8.0, 0.0, 0.0)), np.array((0.0, 0.0, 0.0, 1.0)), np.array((0.0, 0.0, 3.0)))
+    imu.restart(
+        1,
+        2_000_000,
+        np.array((8.0, 0.0, 0.0)),
+        np.array((0.0, 0.0, 0.0, 1.0)),
+        np.array((0.0, 0.0, 3.0)),
+    )
     truth = at_rest(2, 5_000_000)
     first = imu.sample(truth)
     assert first is not None
@@ -284,10 +315,15 @@ def test_a_vehicle_put_elsewhere_before_the_first_measurement_leaves_that_readin
 
 
 def _swinging(t_ns: int) -> TrueState:
-    """A body that turns to and fro about x by 1 rad, with 5 rad/s^2 at its ends: half a period late is 0.05 rad/s."""
+    """A body that turns to and fro about x by 1 rad, with 5 rad/s^2 at its ends.
+
+    Half a period late is 0.05 rad/s.
+    """
     phase = 2.2 * 1e-9 * t_ns
     spin = np.array([[2.2 * math.cos(phase), 0.0, 0.0]])
-    return at_rest(1, t_ns, q_world_body=q_exp(np.array((math.sin(phase), 0.0, 0.0))))._replace(w_body_radps=spin)
+    return at_rest(1, t_ns, q_world_body=q_exp(np.array((math.sin(phase), 0.0, 0.0))))._replace(
+        w_body_radps=spin
+    )
 
 
 def _circling(t_ns: int) -> TrueState:
@@ -301,7 +337,10 @@ def _circling(t_ns: int) -> TrueState:
     a = 18.0 * inwards
     f = q_rotate(q_conj(q), a + np.array((0.0, 0.0, 9.81)))
     return at_rest(1, t_ns, p_world_m=-2.0 * inwards, q_world_body=q)._replace(
-        v_world_mps=6.0 * along[None], a_world_mps2=a[None], w_body_radps=w[None], f_body_mps2=f[None]
+        v_world_mps=6.0 * along[None],
+        a_world_mps2=a[None],
+        w_body_radps=w[None],
+        f_body_mps2=f[None],
     )
 
 

@@ -19,7 +19,9 @@ _MS = 1_000_000
 _MARKERS = ((0.1, 0.0, 0.0), (0.0, 0.1, 0.0), (-0.1, 0.0, 0.0), (0.0, -0.1, 0.03))
 
 
-def _frames(parameters: MocapParameters, n: int, steps: int, step_ms: int = 5, spacing_m: float = 0.5) -> list[Any]:
+def _frames(
+    parameters: MocapParameters, n: int, steps: int, step_ms: int = 5, spacing_m: float = 0.5
+) -> list[Any]:
     mocap = Mocap(n, parameters, seed=21)
     places = np.stack((spacing_m * np.arange(n), np.zeros(n), np.ones(n)), axis=1)
     found = [mocap.sample(at_rest(n, step * step_ms * _MS, places)) for step in range(steps)]
@@ -31,7 +33,9 @@ def _places(n: int, spacing_m: float = 0.5) -> Any:
 
 
 def test_a_perfect_room_is_the_truth_at_its_rate_and_latency() -> None:
-    mocap = Mocap(3, MocapParameters(rate_hz=100.0, latency_s=0.012, mounting=SensorMount((0.0, 0.0, 0.1))))
+    mocap = Mocap(
+        3, MocapParameters(rate_hz=100.0, latency_s=0.012, mounting=SensorMount((0.0, 0.0, 0.1)))
+    )
     seen: list[tuple[int, MocapReading]] = []
     for t in range(60):
         frame = mocap.sample(moving(t * _MS, [0, 1, 2]))
@@ -48,7 +52,10 @@ def test_a_perfect_room_is_the_truth_at_its_rate_and_latency() -> None:
         assert frame.t_arrival_ns == t * _MS
         truth = moving(frame.t_ns, [0, 1, 2])
         np.testing.assert_allclose(frame.q_world_body, truth.q_world_body, atol=1e-12)
-        up = q_mul(q_mul(truth.q_world_body, np.tile([0.0, 0.0, 0.1, 0.0], (3, 1))), q_conj(truth.q_world_body))
+        up = q_mul(
+            q_mul(truth.q_world_body, np.tile([0.0, 0.0, 0.1, 0.0], (3, 1))),
+            q_conj(truth.q_world_body),
+        )
         np.testing.assert_allclose(frame.p_world_m, truth.p_world_m + up[:, :3], atol=1e-12)
         assert frame.tracked.all()
 
@@ -64,9 +71,13 @@ def test_densities_scale_with_the_root_of_half_the_rate() -> None:
 def test_markers_give_the_least_squares_pose_and_its_spread() -> None:
     q = q_exp(np.array([0.3, -0.2, 2.0]))
     noise_m = 2e-4
-    quiet = Mocap(2, MocapParameters(markers_body_m=_MARKERS)).sample(at_rest(2, 0, (5.0, 6.0, 1.0), q))
+    quiet = Mocap(2, MocapParameters(markers_body_m=_MARKERS)).sample(
+        at_rest(2, 0, (5.0, 6.0, 1.0), q)
+    )
     assert quiet is None
-    mocap = Mocap(4000, MocapParameters(markers_body_m=_MARKERS, marker_noise_m=noise_m, latency_s=0.0))
+    mocap = Mocap(
+        4000, MocapParameters(markers_body_m=_MARKERS, marker_noise_m=noise_m, latency_s=0.0)
+    )
     frame = mocap.sample(at_rest(4000, 0, (5.0, 6.0, 1.0), q))
     assert frame is not None
     turn = q_log(q_mul(q_conj(np.broadcast_to(q, (4000, 4))), frame.q_world_body))
@@ -80,22 +91,34 @@ def test_markers_give_the_least_squares_pose_and_its_spread() -> None:
     assert np.abs(turn.mean(axis=0)).max() < 5.0 * spread.max() / math.sqrt(4000.0)
     # The body's origin is not the markers' middle: turning moves it too.
     expected = noise_m * math.sqrt(
-        3.0 / 4.0 + np.trace(np.linalg.inv(inertia) @ (middle @ middle * np.eye(3) - np.outer(middle, middle)))
+        3.0 / 4.0
+        + np.trace(
+            np.linalg.inv(inertia) @ (middle @ middle * np.eye(3) - np.outer(middle, middle))
+        )
     )
     error = np.linalg.norm(frame.p_world_m - (5.0, 6.0, 1.0), axis=1)
     assert math.sqrt(np.square(error).mean()) == pytest.approx(expected, rel=0.03)
 
 
 def test_hidden_markers_make_no_pose_when_fewer_than_three_are_left() -> None:
-    frames = _frames(MocapParameters(markers_body_m=_MARKERS, marker_hidden=0.3, latency_s=0.0), 500, 20)
+    frames = _frames(
+        MocapParameters(markers_body_m=_MARKERS, marker_hidden=0.3, latency_s=0.0), 500, 20
+    )
     tracked = np.mean([f.tracked for f in frames])
     assert tracked == pytest.approx(0.7**4 + 4.0 * 0.3 * 0.7**3, abs=0.02)
     for frame in frames:
-        np.testing.assert_allclose(frame.p_world_m[frame.tracked], _places(500)[frame.tracked], atol=1e-9)
+        np.testing.assert_allclose(
+            frame.p_world_m[frame.tracked], _places(500)[frame.tracked], atol=1e-9
+        )
 
 
 def test_occlusions_come_as_often_and_last_as_long_as_stated() -> None:
-    frames = _frames(MocapParameters(rate_hz=100.0, occlusions_hz=0.5, occlusion_s=0.4, latency_s=0.0), 400, 1000, 10)
+    frames = _frames(
+        MocapParameters(rate_hz=100.0, occlusions_hz=0.5, occlusion_s=0.4, latency_s=0.0),
+        400,
+        1000,
+        10,
+    )
     hidden = ~np.array([f.tracked for f in frames])
     assert hidden.mean() == pytest.approx(0.4 / (0.4 + 2.0), rel=0.05)
     begins = (hidden[1:] & ~hidden[:-1]).sum()
@@ -106,7 +129,9 @@ def test_occlusions_come_as_often_and_last_as_long_as_stated() -> None:
 
 def test_labels_are_exchanged_in_pairs_with_the_nearest_and_come_back() -> None:
     n = 6
-    frames = _frames(MocapParameters(rate_hz=50.0, swaps_hz=0.3, swap_s=0.3, latency_s=0.0), n, 1500, 20)
+    frames = _frames(
+        MocapParameters(rate_hz=50.0, swaps_hz=0.3, swap_s=0.3, latency_s=0.0), n, 1500, 20
+    )
     label = np.array([np.rint(f.p_world_m[:, 0] / 0.5).astype(int) for f in frames])
     own = np.arange(n)
     swapped = label != own
@@ -155,10 +180,13 @@ def test_lost_frames_leave_gaps_in_the_numbers() -> None:
 
 
 def test_jitter_delays_frames_and_keeps_their_order() -> None:
-    frames = _frames(MocapParameters(rate_hz=100.0, latency_s=0.01, jitter_s=0.004), 1, 10_000, step_ms=1)
+    frames = _frames(
+        MocapParameters(rate_hz=100.0, latency_s=0.01, jitter_s=0.004), 1, 10_000, step_ms=1
+    )
     delay = np.array([f.t_arrival_ns - f.t_ns for f in frames]) * 1e-9
     assert delay.min() >= 0.01
-    # Waiting for those before it lengthens the mean of 14 ms a little: e^-2.5 wait, 4 ms on average.
+    # Waiting for those before it lengthens the mean of 14 ms a little: e^-2.5 wait, 4 ms on
+    # average.
     assert delay.mean() == pytest.approx(0.0143, abs=0.0005)
     assert (np.diff([f.t_arrival_ns for f in frames]) >= 0).all()
     assert (np.diff([f.t_ns for f in frames]) == 10 * _MS).all()
@@ -182,7 +210,10 @@ def test_a_frame_becomes_what_a_source_emits() -> None:
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"markers_body_m": ((0.0, 0.0, 0.0), (0.1, 0.0, 0.0), (0.2, 0.0, 0.0))}, "not on one line"),
+        (
+            {"markers_body_m": ((0.0, 0.0, 0.0), (0.1, 0.0, 0.0), (0.2, 0.0, 0.0))},
+            "not on one line",
+        ),
         ({"markers_body_m": _MARKERS[:2]}, "at least three"),
         ({"loss": 1.5}, "loss is a probability"),
         ({"swaps_hz": -1.0}, "swaps_hz must not be negative"),

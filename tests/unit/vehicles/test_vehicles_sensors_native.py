@@ -24,13 +24,21 @@ pytest.importorskip("numba")
 _HERE: Final = GeoOrigin(47.37, 8.54, 400.0)
 _MOUNT = SensorMount((0.05, -0.02, 0.1), (0.1, 0.2, -0.3, 0.927))
 _PINK = ImuParameters(
-    gyro=InertialNoise(white=(1e-3, 2e-3, 0.0), bias_instability=1e-3, walk=1e-4, turn_on=0.01, limit=0.2),
-    accel=InertialNoise(white=0.02, walk=1e-2, correlation_s=5.0, bias_instability=2e-2, turn_on=0.1, limit=9.7),
+    gyro=InertialNoise(
+        white=(1e-3, 2e-3, 0.0), bias_instability=1e-3, walk=1e-4, turn_on=0.01, limit=0.2
+    ),
+    accel=InertialNoise(
+        white=0.02, walk=1e-2, correlation_s=5.0, bias_instability=2e-2, turn_on=0.1, limit=9.7
+    ),
     rate_hz=200.0,
     mounting=_MOUNT,
-    vibration=Vibration(reference_radps=1000.0, accel_mps2=((1.0, 0.5, 0.2),), gyro_radps=((0.01, 0.02, 0.03),)),
+    vibration=Vibration(
+        reference_radps=1000.0, accel_mps2=((1.0, 0.5, 0.2),), gyro_radps=((0.01, 0.02, 0.03),)
+    ),
 )
-_MAGNETIC = MagnetometerParameters(bias_t=1e-6, scale=1.1, mounting=_MOUNT, rate_hz=100.0, latency_s=0.02)
+_MAGNETIC = MagnetometerParameters(
+    bias_t=1e-6, scale=1.1, mounting=_MOUNT, rate_hz=100.0, latency_s=0.02
+)
 
 
 def _inertial(part: ImuParameters, who: list[int], compiled: bool) -> ImuSensor:
@@ -39,7 +47,9 @@ def _inertial(part: ImuParameters, who: list[int], compiled: bool) -> ImuSensor:
 
 _MAKERS: dict[str, Callable[[list[int], bool], Sensor[Any]]] = {
     **{name: partial(_inertial, part) for name, part in IMU_PRESETS.items()},
-    "vibrating, mounted, saturated": lambda who, compiled: ImuSensor(who, _PINK, seed=3, compiled=compiled),
+    "vibrating, mounted, saturated": lambda who, compiled: ImuSensor(
+        who, _PINK, seed=3, compiled=compiled
+    ),
     "airsim": lambda who, compiled: ImuSensor(
         who, replace(_PINK, rate_hz=None), seed=3, compat="airsim", compiled=compiled
     ),
@@ -48,9 +58,14 @@ _MAKERS: dict[str, Callable[[list[int], bool], Sensor[Any]]] = {
     ),
     "barometer": lambda who, compiled: Barometer(who, _HERE, seed=3, compiled=compiled),
     "barometer, high up": lambda who, compiled: Barometer(
-        who, GeoOrigin(-75.0, 170.0, 24_000.0), BarometerParameters(qnh_hpa=990.0, rate_hz=None), compiled=compiled
+        who,
+        GeoOrigin(-75.0, 170.0, 24_000.0),
+        BarometerParameters(qnh_hpa=990.0, rate_hz=None),
+        compiled=compiled,
     ),
-    "barometer, as airsim": lambda who, compiled: Barometer(who, _HERE, seed=3, compat="airsim", compiled=compiled),
+    "barometer, as airsim": lambda who, compiled: Barometer(
+        who, _HERE, seed=3, compat="airsim", compiled=compiled
+    ),
 }
 
 
@@ -68,21 +83,30 @@ def test_a_compiled_sensor_reads_what_numpys_does(name: str, who: list[int]) -> 
                 continue
             count += 1
             for column, values, right in zip(found._fields, found, expected, strict=True):
-                # The Earth's radius has nine digits before the point: a height's last one is 1e-9 m.
+                # The Earth's radius has nine digits before the point: a height's last one is 1e-9
+                # m.
                 rounding = 1e-8 if column == "altitude_m" else 0.0
                 tiny = 1e-12 * float(np.abs(right).max())
-                np.testing.assert_allclose(values, right, rtol=1e-12, atol=tiny + rounding, err_msg=f"{again} {column}")
+                np.testing.assert_allclose(
+                    values, right, rtol=1e-12, atol=tiny + rounding, err_msg=f"{again} {column}"
+                )
         for sensor in sensors:
             sensor.reset()
     assert count >= 40
 
 
 def test_compiled_means_are_those_of_numpy_wherever_they_begin_and_end() -> None:
-    mounted = ImuParameters(gyro=InertialNoise(white=0.0), accel=InertialNoise(white=0.0), mounting=_MOUNT)
+    mounted = ImuParameters(
+        gyro=InertialNoise(white=0.0), accel=InertialNoise(white=0.0), mounting=_MOUNT
+    )
     sensors = [ImuSensor(4, mounted, compiled=compiled) for compiled in (True, False)]
     for sensor in sensors:
         sensor.begin(moving(0, range(4)))
-    elsewhere = np.array([1.0, -2.0, 3.0]), np.array([0.0, 0.6, 0.0, 0.8]), np.array([0.1, 0.2, -0.3])
+    elsewhere = (
+        np.array([1.0, -2.0, 3.0]),
+        np.array([0.0, 0.6, 0.0, 0.8]),
+        np.array([0.1, 0.2, -0.3]),
+    )
     begin_ns = 0
     for step in range(1, 60):
         truth = moving(step * 3_000_000, range(4))
@@ -111,7 +135,9 @@ def test_the_biases_to_come_are_those_of_numpy_too() -> None:
 def test_a_reading_is_not_overwritten_by_the_next() -> None:
     for name in ("mpu6000", "magnetometer", "barometer"):
         sensor = _MAKERS[name]([0], True)
-        first = next(r for t in range(100) if (r := sensor.sample(moving(t * 10_000_000, [0]))) is not None)
+        first = next(
+            r for t in range(100) if (r := sensor.sample(moving(t * 10_000_000, [0]))) is not None
+        )
         values = [np.copy(v) for v in first[1:]]
         for t in range(100, 150):
             sensor.sample(moving(t * 10_000_000, [0]))

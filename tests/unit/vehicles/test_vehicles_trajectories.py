@@ -24,7 +24,14 @@ from vil_bridge.vehicles.trajectories import (
     slowed,
 )
 
-GATES = ((0.0, 0.0, 1.5), (5.0, 2.0, 2.0), (10.0, 0.0, 1.5), (12.0, 5.0, 2.5), (6.0, 7.0, 1.5), (0.0, 5.0, 2.0))
+GATES = (
+    (0.0, 0.0, 1.5),
+    (5.0, 2.0, 2.0),
+    (10.0, 0.0, 1.5),
+    (12.0, 5.0, 2.5),
+    (6.0, 7.0, 1.5),
+    (0.0, 5.0, 2.0),
+)
 
 KINDS: dict[str, Callable[[], Trajectory]] = {
     "circle": lambda: circle(2.0, 2.0, turns=1.5, center_m=(1.0, 2.0, 3.0), start_rad=0.4),
@@ -35,7 +42,9 @@ KINDS: dict[str, Callable[[], Trajectory]] = {
     "minimum jerk": lambda: minimum_jerk(GATES, speed_mps=3.0, yaw_rad=np.linspace(0.0, 3.0, 6)),
     "trapezoid": lambda: line((0.0, 0.0, 1.0), (5.0, 1.0, 2.0), 2.0, 3.0),
     "s-curve": lambda: polyline(GATES, 2.0, 3.0, 10.0),
-    "placed": lambda: Transformed(lemniscate(8.0, 3.0, kind="gerono", turns=2.0), (1.0, 2.0, 3.0), 0.5),
+    "placed": lambda: Transformed(
+        lemniscate(8.0, 3.0, kind="gerono", turns=2.0), (1.0, 2.0, 3.0), 0.5
+    ),
     "slowed": lambda: slowed(circle(2.0, 2.0, turns=1.5), 1.7),
 }
 
@@ -51,7 +60,9 @@ def test_every_derivative_is_that_of_the_one_before(make: Callable[[], Trajector
     for order in range(4):
         channels = 4 if order < 2 else 3
         wanted = here[:, order + 1, :channels]
-        assert np.abs(slopes[:, order, :channels] - wanted).max() <= 1e-6 * max(1.0, np.abs(wanted).max())
+        assert np.abs(slopes[:, order, :channels] - wanted).max() <= 1e-6 * max(
+            1.0, np.abs(wanted).max()
+        )
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
@@ -82,7 +93,9 @@ def test_circle_keeps_its_radius_and_speed_and_looks_along() -> None:
     np.testing.assert_allclose(np.linalg.norm(arm, axis=1), 3.0, rtol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(at.v_world_mps, axis=1), 2.0, rtol=1e-12)
     np.testing.assert_allclose(at.a_world_mps2, -((2.0 / 3.0) ** 2) * arm, atol=1e-12)
-    np.testing.assert_allclose(np.exp(1j * at.yaw_rad), (at.v_world_mps[:, 0] + 1j * at.v_world_mps[:, 1]) / 2.0)
+    np.testing.assert_allclose(
+        np.exp(1j * at.yaw_rad), (at.v_world_mps[:, 0] + 1j * at.v_world_mps[:, 1]) / 2.0
+    )
     np.testing.assert_allclose(at.yaw_radps, 2.0 / 3.0, rtol=1e-12)
     assert np.cross(arm[0], at.v_world_mps[0])[2] > 0.0
     turn_s = 2.0 * math.pi * 3.0 / 2.0
@@ -128,8 +141,12 @@ def test_s_curves_take_the_time_of_the_closed_form(length: float, seconds: float
 
 
 def test_trapezoids_take_the_time_of_the_closed_form() -> None:
-    assert line((0, 0, 0), (8, 0, 0), 2.0, 4.0).duration_s == pytest.approx(8.0 / 2.0 + 2.0 / 4.0, rel=1e-14)
-    assert line((0, 0, 0), (0.5, 0, 0), 2.0, 4.0).duration_s == pytest.approx(2.0 * math.sqrt(0.5 / 4.0), rel=1e-14)
+    assert line((0, 0, 0), (8, 0, 0), 2.0, 4.0).duration_s == pytest.approx(
+        8.0 / 2.0 + 2.0 / 4.0, rel=1e-14
+    )
+    assert line((0, 0, 0), (0.5, 0, 0), 2.0, 4.0).duration_s == pytest.approx(
+        2.0 * math.sqrt(0.5 / 4.0), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("native", [False, True])
@@ -152,7 +169,9 @@ def test_a_table_gives_every_vehicle_its_own(native: bool) -> None:
             wanted = np.concatenate([getattr(reference, name) for reference in each])
             np.testing.assert_allclose(getattr(table.at(t), name), wanted, atol=bound)
     own = np.linspace(0.0, 20.0, len(flown))
-    wanted = np.concatenate([trajectory.at(t).p_world_m for trajectory, t in zip(flown, own, strict=True)])
+    wanted = np.concatenate(
+        [trajectory.at(t).p_world_m for trajectory, t in zip(flown, own, strict=True)]
+    )
     np.testing.assert_allclose(table.at(own).p_world_m, wanted, atol=1e-9)
 
 
@@ -162,7 +181,9 @@ def test_joined_goes_on_where_the_last_ended() -> None:
     t = np.array([0.5, first.duration_s + 1.0, joined.duration_s + 4.0 * math.pi * 3.0 + 0.1])
     second = circle(2.0, 1.0, turns=None, center_m=(0.0, 0.0, 1.0))
     np.testing.assert_allclose(joined.at(t).p_world_m[0], first.at(0.5).p_world_m[0], atol=1e-12)
-    np.testing.assert_allclose(joined.at(t).p_world_m[1:], second.at(t[1:] - first.duration_s).p_world_m, atol=1e-9)
+    np.testing.assert_allclose(
+        joined.at(t).p_world_m[1:], second.at(t[1:] - first.duration_s).p_world_m, atol=1e-9
+    )
     with pytest.raises(ValueError, match="part 1 ends at"):
         Concatenated(first, circle(2.0, 1.0))
 

@@ -26,11 +26,25 @@ from vil_bridge.vehicles.trajectories import (
     polyline,
 )
 
-GATES = ((0.0, 0.0, 1.5), (5.0, 2.0, 2.0), (10.0, 0.0, 1.5), (12.0, 5.0, 2.5), (6.0, 7.0, 1.5), (0.0, 5.0, 2.0))
+GATES = (
+    (0.0, 0.0, 1.5),
+    (5.0, 2.0, 2.0),
+    (10.0, 0.0, 1.5),
+    (12.0, 5.0, 2.5),
+    (6.0, 7.0, 1.5),
+    (0.0, 5.0, 2.0),
+)
 QUAD = RotorAirframe(
     1.0,
     np.diag([0.0049, 0.0049, 0.0069]),
-    np.array([[1.0] * 4, [0.08, 0.08, -0.08, -0.08], [-0.08, 0.08, 0.08, -0.08], [-0.14, 0.14, -0.14, 0.14]]),
+    np.array(
+        [
+            [1.0] * 4,
+            [0.08, 0.08, -0.08, -0.08],
+            [-0.08, 0.08, 0.08, -0.08],
+            [-0.14, 0.14, -0.14, 0.14],
+        ]
+    ),
     0.0,
     9.0,
 )
@@ -52,8 +66,11 @@ def slopes_at(coefficients: FloatArray, length: float, tau: float, order: int) -
 
 
 @pytest.mark.parametrize(("plan", "order"), [(minimum_snap, 4), (minimum_jerk, 3)])
-def test_least_integral_is_recognised_by_its_smoothness(plan: Callable[..., Polynomials], order: int) -> None:
-    # The minimum is the spline of degree 2 r - 1 with continuous derivatives to 2 r - 2 (Holladay's theorem).
+def test_least_integral_is_recognised_by_its_smoothness(
+    plan: Callable[..., Polynomials], order: int
+) -> None:
+    # The minimum is the spline of degree 2 r - 1 with continuous derivatives to 2 r - 2 (Holladay's
+    # theorem).
     flown = plan(GATES, speed_mps=3.0, yaw_rad=np.linspace(0.0, 2.0, 6))
     assert flown.coefficients.shape == (5, 2 * order, 4)
     np.testing.assert_allclose(flown.derivatives(flown.knots_s)[:, 0, :3], GATES, atol=1e-11)
@@ -66,12 +83,16 @@ def test_least_integral_is_recognised_by_its_smoothness(plan: Callable[..., Poly
 
 def test_from_rest_to_rest_it_is_the_smooth_step() -> None:
     flown = minimum_snap([(0, 0, 0), (1, 0, 0)], times_s=[0.0, 2.0])
-    np.testing.assert_allclose(flown.coefficients[0, :, 0], [0, 0, 0, 0, 35, -84, 70, -20], atol=1e-11)
+    np.testing.assert_allclose(
+        flown.coefficients[0, :, 0], [0, 0, 0, 0, 35, -84, 70, -20], atol=1e-11
+    )
 
 
 def test_given_velocities_are_flown() -> None:
     flown = minimum_snap(
-        GATES, velocities_mps={2: (3.0, 1.0, 0.0), -1: (1.0, 0.0, 0.0)}, accelerations_mps2={2: (0, 0, 0)}
+        GATES,
+        velocities_mps={2: (3.0, 1.0, 0.0), -1: (1.0, 0.0, 0.0)},
+        accelerations_mps2={2: (0, 0, 0)},
     )
     rows = flown.derivatives(flown.knots_s)
     np.testing.assert_allclose(rows[2, 1, :3], (3.0, 1.0, 0.0), atol=1e-11)
@@ -80,7 +101,9 @@ def test_given_velocities_are_flown() -> None:
 
 
 @pytest.mark.parametrize(("plan", "order"), [(minimum_snap, 4), (minimum_jerk, 3)])
-def test_no_other_times_of_the_same_sum_are_better(plan: Callable[..., Polynomials], order: int) -> None:
+def test_no_other_times_of_the_same_sum_are_better(
+    plan: Callable[..., Polynomials], order: int
+) -> None:
     best = plan(GATES, speed_mps=3.0)
     least = cost(best, order)
     chords = plan(GATES, times_s=best.duration_s * np.cumsum([0.0, *chord_shares()]))
@@ -108,12 +131,20 @@ def test_many_waypoints_stay_well_conditioned() -> None:
     np.testing.assert_allclose(np.linalg.norm(middle[:, 0, :2], axis=1), 5.0, atol=0.01)
 
 
-ALL_LIMITS = Limits(speed_mps=6.0, acceleration_mps2=9.0, rates_radps=(4.0, 4.0, 2.0), airframe=QUAD)
+ALL_LIMITS = Limits(
+    speed_mps=6.0, acceleration_mps2=9.0, rates_radps=(4.0, 4.0, 2.0), airframe=QUAD
+)
 
 
-@pytest.mark.parametrize("limits", [Limits(speed_mps=3.0), Limits(thrust_mps2=(5.0, 16.0)), ALL_LIMITS])
+@pytest.mark.parametrize(
+    "limits", [Limits(speed_mps=3.0), Limits(thrust_mps2=(5.0, 16.0)), ALL_LIMITS]
+)
 def test_fastest_uniform_pace_touches_a_limit_and_exceeds_none(limits: Limits) -> None:
-    for flown in (circle(3.0, 2.0, turns=2.0), minimum_snap(GATES), lemniscate(8.0, 2.0, turns=2.0)):
+    for flown in (
+        circle(3.0, 2.0, turns=2.0),
+        minimum_snap(GATES),
+        lemniscate(8.0, 2.0, turns=2.0),
+    ):
         scaled = fastest(flown, limits)
         used = usage(Reference.of(sampled(scaled, 3001)), limits).max()
         assert 0.999 < used < 1.0005
@@ -149,7 +180,9 @@ def test_hopeless_limits_are_named() -> None:
         (Limits(thrust_mps2=(0.0, 12.0)), 2.0 * math.sqrt(8.0 / math.sqrt(12.0**2 - 9.81**2))),
     ],
 )
-def test_time_optimal_lines_take_the_time_of_the_closed_form(limits: Limits, seconds: float) -> None:
+def test_time_optimal_lines_take_the_time_of_the_closed_form(
+    limits: Limits, seconds: float
+) -> None:
     flown = time_optimal(line((0, 0, 1), (8, 0, 1), 1.0, 1.0, 3.0), limits, intervals=200)
     assert flown.duration_s == pytest.approx(seconds, rel=1e-3)
 
@@ -164,18 +197,25 @@ def test_time_optimal_flight_rests_where_the_trajectory_does() -> None:
 
 
 def test_time_optimal_climb_brakes_by_its_weight_and_not_upside_down() -> None:
-    climb = time_optimal(line((0, 0, 1), (0, 0, 9), 1.0, 1.0), Limits(thrust_mps2=(0.0, 15.0)), intervals=200)
+    climb = time_optimal(
+        line((0, 0, 1), (0, 0, 9), 1.0, 1.0), Limits(thrust_mps2=(0.0, 15.0)), intervals=200
+    )
     up, down = 15.0 - 9.81, 9.81
-    assert climb.duration_s == pytest.approx(math.sqrt(2.0 * 8.0 * (1.0 / up + 1.0 / down)), rel=1e-3)
+    assert climb.duration_s == pytest.approx(
+        math.sqrt(2.0 * 8.0 * (1.0 / up + 1.0 / down)), rel=1e-3
+    )
 
 
 def test_time_optimal_flight_with_drag_takes_the_time_of_the_closed_form() -> None:
     # v' = a - d v^2 from rest over 8 m, then -a - d v^2 to rest; a = horizontal part of the thrust.
     a, d = math.sqrt(20.0**2 - 9.81**2), 0.1
     flown = time_optimal(
-        line((0, 0, 1), (8, 0, 1), 1.0, 1.0, 3.0), Limits(thrust_mps2=(0.0, 20.0), drag_1pm=d), intervals=400
+        line((0, 0, 1), (8, 0, 1), 1.0, 1.0, 3.0),
+        Limits(thrust_mps2=(0.0, 20.0), drag_1pm=d),
+        intervals=400,
     )
-    # Distances ln(a / (a - d v^2)) / 2d and ln((a + d v^2) / a) / 2d of both parts give the top speed.
+    # Distances ln(a / (a - d v^2)) / 2d and ln((a + d v^2) / a) / 2d of both parts give the top
+    # speed.
     grown = math.exp(2.0 * d * 8.0)
     top = math.sqrt(a / d * (grown - 1.0) / (grown + 1.0))
     root = math.sqrt(d / a) * top
@@ -212,5 +252,7 @@ def test_time_optimal_flight_shows_the_heading_of_the_place() -> None:
     best = time_optimal(flown, Limits(speed_mps=4.0, acceleration_mps2=8.0))
     at = best.at(np.linspace(0.1, best.duration_s - 0.1, 400))
     np.testing.assert_allclose(
-        np.exp(1j * at.yaw_rad), 1j * (at.p_world_m[:, 0] + 1j * at.p_world_m[:, 1]) / 3.0, atol=1e-6
+        np.exp(1j * at.yaw_rad),
+        1j * (at.p_world_m[:, 0] + 1j * at.p_world_m[:, 1]) / 3.0,
+        atol=1e-6,
     )

@@ -35,7 +35,12 @@ def air(n: int, wind: Sequence[float] = (0.0, 0.0, 0.0)) -> FloatArray:
 
 
 def gusts(
-    model: DrydenGusts, x: FloatArray, steps: int, dt_s: float, wind: Sequence[float] = (0.0, 0.0, 0.0), first: int = 0
+    model: DrydenGusts,
+    x: FloatArray,
+    steps: int,
+    dt_s: float,
+    wind: Sequence[float] = (0.0, 0.0, 0.0),
+    first: int = 0,
 ) -> FloatArray:
     """Gusts alone, shape (steps, n, 3)."""
     taken = []
@@ -63,19 +68,28 @@ def test_wind_has_three_finite_components(wrong: object) -> None:
 
 def test_sinusoidal_wind_swings() -> None:
     wind = SinusoidalWind((1.0, 2.0, 0.0), (0.5, 0.25, 1.0), (0.0, np.pi / 2.0, 0.0))
-    for step, expected in ((0, (0.0, 2.0, 0.0)), (500, (1.0, np.sqrt(2.0), 0.0)), (1000, (0.0, 0.0, 0.0))):
+    for step, expected in (
+        (0, (0.0, 2.0, 0.0)),
+        (500, (1.0, np.sqrt(2.0), 0.0)),
+        (1000, (0.0, 0.0, 0.0)),
+    ):
         around = air(2)
         wind.apply(step, 1e-3, bodies(2), around)
         assert around[1, :3] == pytest.approx(expected, abs=1e-12)
 
 
 def test_lengths_and_intensities_of_the_specification() -> None:
-    # At 1000 feet the turbulence is the same in all directions: L = 1000 feet, sigma = a tenth of the wind.
+    # At 1000 feet the turbulence is the same in all directions: L = 1000 feet, sigma = a tenth of
+    # the wind.
     assert dryden_lengths_m(1000.0 * FOOT) == pytest.approx([1000.0 * FOOT] * 3)
     assert dryden_intensities_mps(1000.0 * FOOT, 15.4) == pytest.approx([1.54] * 3)
     h = 100.0
-    assert dryden_lengths_m(h * FOOT) == pytest.approx(np.array([h / 0.2593**1.2, h / 0.2593**1.2, h]) * FOOT)
-    assert dryden_intensities_mps(h * FOOT, 10.0) == pytest.approx([0.2593**-0.4, 0.2593**-0.4, 1.0])
+    assert dryden_lengths_m(h * FOOT) == pytest.approx(
+        np.array([h / 0.2593**1.2, h / 0.2593**1.2, h]) * FOOT
+    )
+    assert dryden_intensities_mps(h * FOOT, 10.0) == pytest.approx(
+        [0.2593**-0.4, 0.2593**-0.4, 1.0]
+    )
     # Held outside of 10 to 1000 feet.
     assert dryden_lengths_m(-5.0) == pytest.approx(dryden_lengths_m(10.0 * FOOT))
     assert dryden_intensities_mps(5e3, 10.0) == pytest.approx([1.0] * 3)
@@ -84,7 +98,10 @@ def test_lengths_and_intensities_of_the_specification() -> None:
 
 @pytest.mark.parametrize("decay", [1e-3, 0.3, 1.0, 3.0])
 def test_variance_and_correlation_for_any_step(decay: float) -> None:
-    """R_u = sigma^2 exp(-a), R_v = R_w = sigma^2 exp(-a) (1 - a / 2), a = V t / L; at 1000 feet L is one for all."""
+    """R_u = sigma^2 exp(-a), R_v = R_w = sigma^2 exp(-a) (1 - a / 2), a = V t / L.
+
+    At 1000 feet L is one for all.
+    """
     n = 50_000
     x = bodies(n, 1000.0 * FOOT)
     dt_s = decay * 1000.0 * FOOT / 8.0
@@ -92,7 +109,11 @@ def test_variance_and_correlation_for_any_step(decay: float) -> None:
     for sample in (first, second, third):
         assert sample.mean(axis=0) == pytest.approx(np.zeros(3), abs=0.02)
         assert sample.var(axis=0) == pytest.approx(np.ones(3), abs=0.03)
-    for lag, (early, late) in ((1.0, (first, second)), (1.0, (second, third)), (2.0, (first, third))):
+    for lag, (early, late) in (
+        (1.0, (first, second)),
+        (1.0, (second, third)),
+        (2.0, (first, third)),
+    ):
         a = lag * decay
         across = np.exp(-a) * (1.0 - 0.5 * a)
         assert (early * late).mean(axis=0) == pytest.approx([np.exp(-a), across, across], abs=0.025)
@@ -100,8 +121,13 @@ def test_variance_and_correlation_for_any_step(decay: float) -> None:
     assert cross == pytest.approx(np.eye(3), abs=0.02)
 
 
-def analytic_psd(f_hz: FloatArray, dt_s: float, t_s: float, sigma: float, *, along: bool) -> FloatArray:
-    """One-sided spectrum of the sampled process: MIL-F-8785C's, with what the sampling folds back."""
+def analytic_psd(
+    f_hz: FloatArray, dt_s: float, t_s: float, sigma: float, *, along: bool
+) -> FloatArray:
+    """One-sided spectrum of the sampled process.
+
+    MIL-F-8785C's, with what the sampling folds back.
+    """
     folded = np.abs(f_hz[:, None] + np.arange(-200, 201) / dt_s)
     w2 = (2.0 * np.pi * folded * t_s) ** 2
     shape = 2.0 / (1.0 + w2) if along else (1.0 + 3.0 * w2) / (1.0 + w2) ** 2
@@ -119,7 +145,10 @@ def test_spectra_of_the_specification() -> None:
         expected = analytic_psd(f, dt_s, times[axis], sigmas[axis], along=axis == 0)
         for low, high in ((0.1, 0.2), (0.2, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 4.9)):
             band = (f >= low) & (f < high)
-            assert psd[band, axis].sum() == pytest.approx(expected[band].sum(), rel=0.06), (axis, low)
+            assert psd[band, axis].sum() == pytest.approx(expected[band].sum(), rel=0.06), (
+                axis,
+                low,
+            )
         assert samples[..., axis].std() == pytest.approx(sigmas[axis], rel=0.05)
 
 
@@ -139,7 +168,8 @@ def test_gusts_drift_past_at_the_speed_through_the_air() -> None:
     in_wind = gusts(DrydenGusts(10.0, seed=1), hovering, 20, 0.05, (6.0, 0.0, 0.0))
     assert gusts(DrydenGusts(10.0, seed=1), flying, 20, 0.05) == pytest.approx(in_wind, abs=1e-12)
     still = gusts(DrydenGusts(10.0, seed=1), hovering, 20, 0.05)
-    assert still == pytest.approx(np.broadcast_to(still[0], still.shape), abs=1e-12)  # the field does not drift
+    # The field does not drift.
+    assert still == pytest.approx(np.broadcast_to(still[0], still.shape), abs=1e-12)
     assert np.abs(still).min() > 0.0
 
 
@@ -170,13 +200,17 @@ def test_a_lost_vehicle_does_not_spoil_its_gusts() -> None:
         gusts(model, x, 1, 0.02, wind, first=step)
     after = gusts(model, bodies(3), 5, 0.02, wind, first=7)
     assert np.isfinite(after).all()
-    assert np.array_equal(after[:, [0, 2]], gusts(DrydenGusts(10.0, seed=2), bodies(3), 12, 0.02, wind)[7:, [0, 2]])
+    assert np.array_equal(
+        after[:, [0, 2]], gusts(DrydenGusts(10.0, seed=2), bodies(3), 12, 0.02, wind)[7:, [0, 2]]
+    )
 
 
 def test_gusts_above_raised_ground() -> None:
     wind = (5.0, 0.0, 0.0)
     raised = gusts(DrydenGusts(10.0, seed=2, ground_z_m=100.0), bodies(2, 130.0), 10, 0.02, wind)
-    assert raised == pytest.approx(gusts(DrydenGusts(10.0, seed=2), bodies(2, 30.0), 10, 0.02, wind), abs=1e-12)
+    assert raised == pytest.approx(
+        gusts(DrydenGusts(10.0, seed=2), bodies(2, 30.0), 10, 0.02, wind), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])

@@ -37,7 +37,7 @@ class Clock:
         return self.now_s
 
 
-# --- the token file -----------------------------------------------------------------------------------
+# --- the token file -------------------------------------------------------------------------------
 
 
 def test_a_new_file_holds_one_token_for_each_role_and_is_its_owners_alone(tmp_path: Path) -> None:
@@ -51,7 +51,9 @@ def test_a_new_file_holds_one_token_for_each_role_and_is_its_owners_alone(tmp_pa
     found = {role: read_token(path, role) for role in Role if role is not Role.NONE}
     assert len(set(found.values())) == 3 and all(len(token) == 43 for token in found.values())
     tokens = read_tokens(path)
-    assert {role: tokens.role_of(token) for role, token in found.items()} == {role: role for role in found}
+    assert {role: tokens.role_of(token) for role, token in found.items()} == {
+        role: role for role in found
+    }
     with pytest.raises(ConfigError, match="is there already; tokens are not overwritten"):
         new_tokens(path)
     with pytest.raises(ConfigError, match="cannot be written: No such file"):
@@ -63,11 +65,15 @@ def test_a_file_that_others_can_read_is_refused_with_the_cure(mode: int, tmp_pat
     path = tmp_path / "tokens"
     new_tokens(path)
     path.chmod(mode)
-    with pytest.raises(ConfigError, match=rf"^{path}: others may read these tokens; chmod 600 {path}$"):
+    with pytest.raises(
+        ConfigError, match=rf"^{path}: others may read these tokens; chmod 600 {path}$"
+    ):
         read_tokens(path)
 
 
-def test_credentials_of_a_service_manager_may_show_its_acl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_of_a_service_manager_may_show_its_acl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "tokens"
     new_tokens(path)
     path.chmod(0o440)
@@ -99,7 +105,9 @@ def test_credentials_of_a_service_manager_may_show_its_acl(tmp_path: Path, monke
         (f"view = {A}\ncontrol = {A}\n", ":2: each role once, and no token for two"),
     ],
 )
-def test_a_wrong_file_is_named_with_its_line_and_without_its_content(text: str, reason: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_named_with_its_line_and_without_its_content(
+    text: str, reason: str, tmp_path: Path
+) -> None:
     path = tmp_path / "tokens"
     write_private(path, text)
     with pytest.raises(ConfigError) as caught:
@@ -111,7 +119,9 @@ def test_a_wrong_file_is_named_with_its_line_and_without_its_content(text: str, 
 def test_secret_files_are_read_within_limits(tmp_path: Path) -> None:
     (tmp_path / "large").touch(0o600)
     (tmp_path / "large").write_bytes(b"x" * 65537)
-    with pytest.raises(ConfigError, match="larger than 65536 bytes, which is too large for these words"):
+    with pytest.raises(
+        ConfigError, match="larger than 65536 bytes, which is too large for these words"
+    ):
         read_private(tmp_path / "large", "these words")
     (tmp_path / "latin").touch(0o600)
     (tmp_path / "latin").write_bytes(b"\xe4")
@@ -128,7 +138,8 @@ def test_a_secret_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from vil_bridge.core.secret_file import write_private\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))\n"
         "try:\n    write_private(Path(sys.argv[1]), 'twelve bytes')\n"
         "except OSError as exc:\n    print(exc.filename, exc.strerror)"
     )
@@ -153,7 +164,7 @@ def test_only_the_whole_token_counts_and_none_is_kept() -> None:
     assert A not in repr(vars(tokens)) and B not in repr(vars(tokens))
 
 
-# --- sessions -------------------------------------------------------------------------------------------
+# --- sessions -------------------------------------------------------------------------------------
 
 
 def test_a_link_is_good_once_and_for_ten_minutes() -> None:
@@ -163,7 +174,11 @@ def test_a_link_is_good_once_and_for_ten_minutes() -> None:
     session = sessions.enter(key)
     assert session is not None and session != key
     assert sessions.role_of(session) is Role.CONTROL
-    assert sessions.enter(key) is None and sessions.enter("") is None and sessions.enter(session) is None
+    assert (
+        sessions.enter(key) is None
+        and sessions.enter("") is None
+        and sessions.enter(session) is None
+    )
     assert sessions.role_of(key) is Role.NONE
     clock.now_s += 601
     assert sessions.enter(late) is None
@@ -191,7 +206,7 @@ def test_links_and_sessions_are_few_and_the_oldest_goes_first() -> None:
     assert sessions.role_of(first) is Role.CONTROL and sessions.role_of(others[0]) is Role.NONE
 
 
-# --- rates ----------------------------------------------------------------------------------------------
+# --- rates ----------------------------------------------------------------------------------------
 
 
 def test_a_rate_lets_a_burst_through_and_then_so_many_a_second() -> None:
@@ -232,7 +247,7 @@ def test_200_changes_then_100_a_second_and_10_wrong_tokens_then_one_each_5_s() -
         assert rate.wait_s("a") == pytest.approx(1000.0, abs=1.0)
 
 
-# --- the rule -------------------------------------------------------------------------------------------
+# --- the rule -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -256,7 +271,9 @@ def test_200_changes_then_100_a_second_and_10_wrong_tokens_then_one_each_5_s() -
         ("websocket", "", "/healthz", Role.VIEW),
     ],
 )
-def test_reading_needs_view_changing_needs_control(kind: str, method: str, path: str, role: Role) -> None:
+def test_reading_needs_view_changing_needs_control(
+    kind: str, method: str, path: str, role: Role
+) -> None:
     assert needed_role(kind, method, path) is role
 
 
@@ -284,7 +301,9 @@ def test_a_role_that_does_not_suffice_is_told_from_none() -> None:
         ("vehicles", A, None),
     ],
 )
-def test_commands_on_the_stream_need_the_roles_of_http(name: str, token: str, refusal: str | None) -> None:
+def test_commands_on_the_stream_need_the_roles_of_http(
+    name: str, token: str, refusal: str | None
+) -> None:
     refused = Access(Tokens({Role.VIEW: A, Role.CONTROL: B})).refuses_command(name, token)
     assert refused is None if refusal is None else (refused or "").startswith(refusal)
     assert Access().refuses_command(name, token) is None
@@ -312,7 +331,7 @@ def test_the_description_of_login_links_names_every_refusal() -> None:
     assert set(responses) == {"200", "408", "409", "413"}
 
 
-# --- limits ---------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 async def silent() -> Message:
@@ -363,7 +382,9 @@ class Guarded:
 
     async def ask(self, kind: str, method: str = "", filler: bytes = b"") -> None:
         headers = [(b"host", b"localhost"), (b"x", filler)]
-        await self._guard({"type": kind, "method": method, "path": "/", "headers": headers}, silent, self._send)
+        await self._guard(
+            {"type": kind, "method": method, "path": "/", "headers": headers}, silent, self._send
+        )
 
     async def _app(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
         await self.ended.wait()

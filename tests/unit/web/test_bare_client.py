@@ -23,7 +23,18 @@ PRESENT = (
     "typing_inspection",
     "websockets",
 )
-ABSENT = ("fastapi", "starlette", "uvicorn", "h11", "cv2", "zmq", "scipy", "yaml", "prometheus_client", "typer")
+ABSENT = (
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "h11",
+    "cv2",
+    "zmq",
+    "scipy",
+    "yaml",
+    "prometheus_client",
+    "typer",
+)
 CODE = f"""
 import importlib.util, pkgutil
 import vil_bridge.web.client
@@ -51,7 +62,11 @@ def test_the_client_imports_in_a_bare_environment(tmp_path: Path) -> None:
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "bare.pth").write_text(f"{packages}\n")
     done = subprocess.run(
-        [environment / "bin" / "python", "-I", "-c", CODE], cwd=tmp_path, capture_output=True, text=True, check=False
+        [environment / "bin" / "python", "-I", "-c", CODE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "get_status\n"

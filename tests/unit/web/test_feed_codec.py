@@ -10,8 +10,21 @@ import pytest
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import ActorKind, ActorState, SkeletonFrame, SkeletonModel, TrackingState, WorldSnapshot
-from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live, encode_poses, encode_preview
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    SkeletonFrame,
+    SkeletonModel,
+    TrackingState,
+    WorldSnapshot,
+)
+from vil_bridge.web.live.codec import (
+    LivePoses,
+    LivePreview,
+    decode_live,
+    encode_poses,
+    encode_preview,
+)
 
 T_NS = 1 << 50
 
@@ -20,7 +33,9 @@ def world() -> WorldSnapshot:
     place = Transform.of((1.0, -2.0, 0.5), (0.0, 0.0, 0.6, 0.8))
     model = SkeletonModel("Actor", ("Hip", "Head"), (-1, 0), np.zeros((2, 3)))
     bones_m = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    person = SkeletonFrame(model, bones_m, np.array([[0, 0, 0, 1.0], [1.0, 0, 0, 0]]), np.ones(2, dtype=np.bool_))
+    person = SkeletonFrame(
+        model, bones_m, np.array([[0, 0, 0, 1.0], [1.0, 0, 0, 0]]), np.ones(2, dtype=np.bool_)
+    )
     return WorldSnapshot(
         T_NS,
         (

@@ -30,15 +30,23 @@ async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCapture
 
     PeriodicTask(turn, 200.0).start()
     await asyncio.wait_for(ended.wait(), PATIENCE_S)
-    assert [(r.levelno, str(r.exc_info[1])) for r in caplog.records if r.exc_info] == [(logging.ERROR, "turn 2")]
+    assert [(r.levelno, str(r.exc_info[1])) for r in caplog.records if r.exc_info] == [
+        (logging.ERROR, "turn 2")
+    ]
 
 
-def test_one_passes_in_each_slot_and_unused_slots_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_passes_in_each_slot_and_unused_slots_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     t_ns = 10**12
     monkeypatch.setattr(pacing, "machine_ns", lambda: t_ns)
     pace, made = SlotTimer(10.0), list[int]()
     shared = CachedValue(lambda: made.append(t_ns) or len(made), 10.0)  # type: ignore[func-returns-value]
-    for later_ms, due, unused, left_s, value in ((0, True, 0, 0.1, 1), (99, False, 0, 0.001, 1), (1, True, 0, 0.1, 2)):
+    for later_ms, due, unused, left_s, value in (
+        (0, True, 0, 0.1, 1),
+        (99, False, 0, 0.001, 1),
+        (1, True, 0, 0.1, 2),
+    ):
         t_ns += later_ms * 1_000_000
         assert (pace.due(), shared.get()) == (due, value)
         assert pace.passed() == unused and pace.left_s() == left_s

@@ -9,7 +9,12 @@ from vil_bridge.web.schemas.scene import SceneView
 
 
 def test_the_number_rises_with_each_change_and_stays_without_one() -> None:
-    scenes = [SceneView("lab"), SceneView("lab"), SceneView("lab", model="a"), SceneView("lab", model="b")]
+    scenes = [
+        SceneView("lab"),
+        SceneView("lab"),
+        SceneView("lab", model="a"),
+        SceneView("lab", model="b"),
+    ]
     book = SceneRevisions(lambda: scenes.pop(0))
     first = book.current()
     assert [book.current() for _ in range(3)] == [

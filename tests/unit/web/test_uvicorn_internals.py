@@ -14,7 +14,10 @@ from tests.support.common import ROOT
 from vil_bridge.web import uvicorn_internals
 
 CHECKED = ("0.54",)
-"""Versions with which the tests of the server in tests/e2e passed: its bounds, its thread, feeds and updates."""
+"""Versions with which the tests of the server in tests/e2e passed.
+
+Its bounds, its thread, feeds and updates.
+"""
 
 
 def test_the_installed_version_was_checked_and_the_bound_excludes_the_next() -> None:
@@ -30,7 +33,10 @@ def test_the_installed_version_was_checked_and_the_bound_excludes_the_next() -> 
 def test_uvicorn_has_what_our_classes_override() -> None:
     ours = {
         uvicorn_internals.UvicornServer: (Server, {"startup", "on_tick", "shutdown"}),
-        uvicorn_internals._HttpProtocol: (H11Protocol, {"on_response_complete", "handle_websocket_upgrade"}),
+        uvicorn_internals._HttpProtocol: (
+            H11Protocol,
+            {"on_response_complete", "handle_websocket_upgrade"},
+        ),
         uvicorn_internals._WebSocketProtocol: (
             WebSocketsSansIOProtocol,
             {"handle_ping", "handle_pong", "handle_connect", "handle_cont"},

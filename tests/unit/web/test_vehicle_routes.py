@@ -25,7 +25,9 @@ async def test_the_newest_readings_of_a_vehicle_are_served() -> None:
     app = FastAPI()
     app.include_router(vehicles_router(bus))
     with bus.serving("sim", handler.subjects, handler):
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://bridge") as web:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://bridge"
+        ) as web:
             answer = (await web.get("/api/v1/vehicles/drone/sensors")).json()
             state = (await web.get("/api/v1/vehicles/drone")).json()
             unknown = await web.get("/api/v1/vehicles/dron/sensors")
@@ -34,6 +36,10 @@ async def test_the_newest_readings_of_a_vehicle_are_served() -> None:
     assert answer["imu"]["imu"]["t_ns"] == 250_001_000 - 2_500_000, "the middle of its period"
     assert answer["imu"]["imu"]["q_world_body"] == pytest.approx([0.0, 0.0, 0.0, 1.0])
     assert answer["barometer"]["barometer"]["pressure_pa"] == pytest.approx(99_860.0, abs=20.0)
-    assert answer["controls"]["controls"] == {"t_ns": 250_001_000, "mode": "speed", "values": [0.0, 0.0]}
+    assert answer["controls"]["controls"] == {
+        "t_ns": 250_001_000,
+        "mode": "speed",
+        "values": [0.0, 0.0],
+    }
     assert len(answer["magnetometer"]["magnetometer"]["b_body_t"]) == 3
     assert (unknown.status_code, "known: drone" in unknown.json()["detail"]) == (404, True)

@@ -17,7 +17,9 @@ from vil_bridge.world.compiled_clock import CompiledClock
 from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 T_NS = 10**12
 _HOSTILE = (0, 1, -1, 2**62, -(2**62), 2**62 - 1, 2**53 + 1, 10**18)
@@ -54,7 +56,9 @@ def assert_same(twin: ClockWorld, compiled: ClockWorld, event: SourceEvent) -> N
     hostile=st.sampled_from([0.0, 0.0, 0.01, 0.1]),
     exchanges=st.booleans(),
 )
-def test_the_compiled_clock_equals_its_twin(seed: int, offset_ns: int, hostile: float, exchanges: bool) -> None:
+def test_the_compiled_clock_equals_its_twin(
+    seed: int, offset_ns: int, hostile: float, exchanges: bool
+) -> None:
     rng = np.random.default_rng(seed)
     twin, compiled = ClockWorld(ClockModel), ClockWorld(CompiledClock)
     t_ns, drift = T_NS, float(rng.normal(0.0, 30e-6))
@@ -63,11 +67,17 @@ def test_the_compiled_clock_equals_its_twin(seed: int, offset_ns: int, hostile: 
         if rng.random() < 0.002:
             offset_ns += int(rng.normal(0.0, NS_PER_S))  # the clock steps
         foreign_ns = t_ns + offset_ns + round(drift * (t_ns - T_NS))
-        transit_ns = 100_000 + int(rng.exponential(200_000)) + (20 * NS_PER_MS if rng.random() < 0.01 else 0)
+        transit_ns = (
+            100_000 + int(rng.exponential(200_000)) + (20 * NS_PER_MS if rng.random() < 0.01 else 0)
+        )
         if rng.random() < hostile:
             foreign_ns = int(rng.choice(_HOSTILE)) + int(rng.integers(-3, 3))
         if exchanges and rng.random() < 0.05:
-            assert_same(twin, compiled, ClockExchange("room", t_ns, foreign_ns + transit_ns, t_ns + 2 * transit_ns))
+            assert_same(
+                twin,
+                compiled,
+                ClockExchange("room", t_ns, foreign_ns + transit_ns, t_ns + 2 * transit_ns),
+            )
         latency_ns = int(rng.choice((0, 3 * NS_PER_MS))) if rng.random() < hostile else 0
         assert_same(twin, compiled, frame(foreign_ns, t_ns + transit_ns, latency_ns))
         if rng.random() < hostile / 50:

@@ -24,7 +24,9 @@ from vil_bridge.world.kernel import library
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.tracks import TrackBank
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 HUMAN = ("a", "Human")
 
@@ -42,25 +44,36 @@ LAYOUTS = [
 
 
 def blocks(rng: np.random.Generator, hostility: Hostility, count: int) -> Iterator[BlockFrame]:
-    """Yield frames of bodies, whose bones follow two of them; the layout changes every now and then."""
+    """Yield frames of bodies, whose bones follow two of them.
+
+    The layout changes every now and then.
+    """
     layout = LAYOUTS[1]
     for frame in frames(rng, hostility, count, "a", 4.0):
         layout = LAYOUTS[rng.integers(3)] if rng.random() < 0.02 else layout
         rows = np.arange(layout.rows) % 3
         poses = np.concatenate((frame.p_m, frame.q_xyzw), axis=1)[rows]
         block = poses.tobytes() + frame.tracked[rows].tobytes()
-        yield BlockFrame.of("a", frame.frame_number, frame.t_foreign_ns, frame.t_arrival_ns, 0, layout, block)
+        yield BlockFrame.of(
+            "a", frame.frame_number, frame.t_foreign_ns, frame.t_arrival_ns, 0, layout, block
+        )
 
 
 def plain(frame: BlockFrame) -> SourceFrame:
     arrays = frame.p_m, frame.q_xyzw, frame.tracked, frame.skeletons
-    return SourceFrame("a", frame.frame_number, frame.t_foreign_ns, frame.t_arrival_ns, frame.subjects, *arrays)
+    return SourceFrame(
+        "a", frame.frame_number, frame.t_foreign_ns, frame.t_arrival_ns, frame.subjects, *arrays
+    )
 
 
 @given(seed=st.integers(0, 2**32), hostility=st.sampled_from(HOSTILITIES), moved=st.booleans())
-def test_blocks_give_the_tracks_of_their_arrays(seed: int, hostility: Hostility, moved: bool) -> None:
+def test_blocks_give_the_tracks_of_their_arrays(
+    seed: int, hostility: Hostility, moved: bool
+) -> None:
     rng = np.random.default_rng(seed)
-    actors = [Actor(name, ActorKind.VEHICLE, "a", name, limits=LIMITS[i]) for i, name in enumerate(BODIES)]
+    actors = [
+        Actor(name, ActorKind.VEHICLE, "a", name, limits=LIMITS[i]) for i, name in enumerate(BODIES)
+    ]
     room = RoomFrame(ROOM if moved else Transform.identity())
     banks = TrackBank(LIMITS), CompiledTrackBank(LIMITS)
     humans = SkeletonTrack(LIMITS[0]), CompiledSkeletonTrack(LIMITS[0])

@@ -15,15 +15,22 @@ from vil_bridge.world.frame_binding import RoomFrame
 from vil_bridge.world.kernel import library
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 MS = 1_000_000
 BONES = 7
 MODELS = [
-    SkeletonModel(name, tuple(f"bone{i}" for i in range(BONES)), tuple(range(-1, BONES - 1)), np.eye(BONES, 3))
+    SkeletonModel(
+        name, tuple(f"bone{i}" for i in range(BONES)), tuple(range(-1, BONES - 1)), np.eye(BONES, 3)
+    )
     for name in ("one", "other")
 ]
-ROOMS = [RoomFrame(Transform.identity()), RoomFrame(Transform.of((1.0, -2.0, 0.5), (0.1, 0.2, 0.6, 0.7)))]
+ROOMS = [
+    RoomFrame(Transform.identity()),
+    RoomFrame(Transform.of((1.0, -2.0, 0.5), (0.1, 0.2, 0.6, 0.7))),
+]
 WRONG = (np.nan, np.inf, 1e300, 0.0)
 
 
@@ -40,12 +47,21 @@ def assert_same(twin: SkeletonTrack, compiled: SkeletonTrack, t_ns: int) -> None
         np.testing.assert_allclose(other.q_xyzw, one.q_xyzw, rtol=1e-9, atol=1e-9)
 
 
-@given(seed=st.integers(0, 2**32), wrong=st.sampled_from([0.0, 0.0, 0.02, 0.2]), room=st.sampled_from(ROOMS))
+@given(
+    seed=st.integers(0, 2**32),
+    wrong=st.sampled_from([0.0, 0.0, 0.02, 0.2]),
+    room=st.sampled_from(ROOMS),
+)
 def test_the_compiled_track_equals_its_twin(seed: int, wrong: float, room: RoomFrame) -> None:
     rng = np.random.default_rng(seed)
     limits = TrackingLimits(frozen_after_ns=50 * MS)
     twin, compiled = SkeletonTrack(limits), CompiledSkeletonTrack(limits)
-    p_m, q_xyzw, t_ns, model = rng.standard_normal((BONES, 3)), q_normalize(rng.standard_normal((BONES, 4))), 0, 0
+    p_m, q_xyzw, t_ns, model = (
+        rng.standard_normal((BONES, 3)),
+        q_normalize(rng.standard_normal((BONES, 4))),
+        0,
+        0,
+    )
     for _ in range(150):
         t_ns += int(rng.integers(1, 20 * MS)) * (30 if rng.random() < wrong else 1)
         if rng.random() > 0.2:  # else it repeats
@@ -74,6 +90,11 @@ def test_a_skeleton_that_is_back_where_it_was_before_the_newest_frame_has_jumped
         p_m = np.full((BONES, 3), x_m)
         q_xyzw = np.tile((0.0, 0.0, 0.0, 1.0), (BONES, 1))
         for track in (twin, compiled):
-            track.append(t_ns, t_ns, SkeletonFrame(MODELS[0], p_m, q_xyzw, np.ones(BONES, np.bool_)), ROOMS[0])
+            track.append(
+                t_ns,
+                t_ns,
+                SkeletonFrame(MODELS[0], p_m, q_xyzw, np.ones(BONES, np.bool_)),
+                ROOMS[0],
+            )
         assert_same(twin, compiled, t_ns)
     assert compiled.stamps.suspected

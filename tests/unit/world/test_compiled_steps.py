@@ -24,7 +24,9 @@ from vil_bridge.world.inertial.error_state import SIZE, FilterState, Innovation,
 from vil_bridge.world.kernel import library
 
 T_NS = 10**12
-needs_kernel = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+needs_kernel = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 
 def drawn_state(rng: np.random.Generator, scale: float) -> FilterState:
@@ -35,22 +37,32 @@ def drawn_state(rng: np.random.Generator, scale: float) -> FilterState:
     P = root @ root.T + 1e-3 * scale**2 * np.eye(SIZE)
     q_xyzw, late_s = q_normalize(rng.standard_normal(4)), float(rng.uniform(-0.02, 0.02))
     v, p, w, gyro, accel = (vector(sigma) for sigma in (5.0, 10.0, 8.0, 0.01, 0.1))
-    return FilterState(T_NS, q_xyzw, v, p, w, gyro, accel, late_s, vector(0.05), vector(0.01), vector(0.1), P)
+    return FilterState(
+        T_NS, q_xyzw, v, p, w, gyro, accel, late_s, vector(0.05), vector(0.01), vector(0.1), P
+    )
 
 
 def drawn_samples(rng: np.random.Generator, n: int, rate_radps: float) -> ImuWindow:
     t_ns = T_NS + np.concatenate(([0], np.cumsum(rng.integers(1, 20_000_000, n - 1))))
-    return ImuWindow(t_ns, rate_radps * rng.standard_normal((n, 3)), 20.0 * rng.standard_normal((n, 3)))
+    return ImuWindow(
+        t_ns, rate_radps * rng.standard_normal((n, 3)), 20.0 * rng.standard_normal((n, 3))
+    )
 
 
 def assert_same(one: FilterState, other: FilterState, tolerance: float = 1e-9) -> None:
     for field in fields(FilterState):
         a, b = (np.asarray(getattr(state, field.name)) for state in (one, other))
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(b).max())))
+        np.testing.assert_allclose(
+            a, b, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(b).max()))
+        )
 
 
 def assert_same_innovation(one: Innovation, other: Innovation) -> None:
-    assert (one.t_ns, one.accepted, one.seen is None) == (other.t_ns, other.accepted, other.seen is None)
+    assert (one.t_ns, one.accepted, one.seen is None) == (
+        other.t_ns,
+        other.accepted,
+        other.seen is None,
+    )
     np.testing.assert_allclose(one.residual, other.residual, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(one.S, other.S, rtol=1e-9, atol=1e-15)
     assert one.nis == pytest.approx(other.nis, rel=1e-6)
@@ -59,19 +71,28 @@ def assert_same_innovation(one: Innovation, other: Innovation) -> None:
 
 
 @needs_kernel
-@given(seed=st.integers(0, 2**32), n=st.integers(2, 40), rate=st.sampled_from([0.0, 1e-6, 1.0, 30.0, 200.0]))
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(2, 40),
+    rate=st.sampled_from([0.0, 1e-6, 1.0, 30.0, 200.0]),
+)
 def test_propagation_equals_its_twin(seed: int, n: int, rate: float) -> None:
     rng = np.random.default_rng(seed)
     state, samples = drawn_state(rng, 1e-2), drawn_samples(rng, n, rate)
     noise = ImuNoise(*np.abs(rng.standard_normal(4)) * (2e-3, 2e-2, 3e-4, 2e-4))
     before = state.P.copy()
-    assert_same(compiled_steps.propagated(state, samples, noise), error_state.propagated(state, samples, noise))
+    assert_same(
+        compiled_steps.propagated(state, samples, noise),
+        error_state.propagated(state, samples, noise),
+    )
     np.testing.assert_array_equal(state.P, before)
 
 
 @needs_kernel
 @given(
-    seed=st.integers(0, 2**32), scale=st.sampled_from([1e-4, 1e-3, 1e-2]), off=st.sampled_from([0.0, 1e-3, 0.1, 3.0])
+    seed=st.integers(0, 2**32),
+    scale=st.sampled_from([1e-4, 1e-3, 1e-2]),
+    off=st.sampled_from([0.0, 1e-3, 0.1, 3.0]),
 )
 def test_correction_equals_its_twin(seed: int, scale: float, off: float) -> None:
     rng = np.random.default_rng(seed)
@@ -96,7 +117,9 @@ def test_a_pose_is_refused_where_it_or_the_covariance_is_not_a_number() -> None:
     after, innovation = compiled_steps.corrected(state, pose, np.full(6, 1e-6), np.inf)
     assert after is state and not innovation.accepted
     state.P[:] = -1.0
-    after, innovation = compiled_steps.corrected(state, pose._replace(p_m=np.zeros(3)), np.full(6, 1e-6), np.inf)
+    after, innovation = compiled_steps.corrected(
+        state, pose._replace(p_m=np.zeros(3)), np.full(6, 1e-6), np.inf
+    )
     assert after is state and not innovation.accepted and innovation.nis == np.inf
 
 
@@ -104,7 +127,11 @@ def flown(flight: Flight) -> Iterator[FilterState]:
     body = BodyFilter(flight.T_body_imu)
     for is_pose, row in flight.events():
         if is_pose:
-            body.add_pose(flight.poses.t_ns.item(row), flight.poses.p_world_m[row], flight.poses.q_world_xyzw[row])
+            body.add_pose(
+                flight.poses.t_ns.item(row),
+                flight.poses.p_world_m[row],
+                flight.poses.q_world_xyzw[row],
+            )
             if row % 50 == 0 and (state := body.newest()) is not None:
                 yield state
         else:
@@ -113,7 +140,9 @@ def flown(flight: Flight) -> Iterator[FilterState]:
 
 @needs_kernel
 @pytest.mark.parametrize("kind", ["aggressive", "gaps"])
-def test_a_flight_is_the_same_with_and_without_the_kernel(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flight_is_the_same_with_and_without_the_kernel(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flight = fly(kind, 1)
     fast = list(flown(flight))
     monkeypatch.setattr(body_filter, "propagated", error_state.propagated)

@@ -18,7 +18,9 @@ from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
 from vil_bridge.world.kernel import library
 from vil_bridge.world.tracks import TrackBank
 
-pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
+pytestmark = pytest.mark.skipif(
+    library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+)
 
 MARKERS = [Transform.identity(), Transform.of((0.1, 0.0, -0.05), (0.0, 0.1, 0.0, 0.9))]
 
@@ -37,9 +39,14 @@ def test_the_compiled_tracks_equal_their_twin(
     fly_both(seed, hostility, markers, step_ms, asked_every, 200)
 
 
-@pytest.mark.parametrize("name", ["broad_07_fast_rotation", "broad_12_slow_translation", "tumvi_room1"])
+@pytest.mark.parametrize(
+    "name", ["broad_07_fast_rotation", "broad_12_slow_translation", "tumvi_room1"]
+)
 def test_recordings_give_the_same_states_and_forecasts(name: str) -> None:
-    """The measured poses to the bit; the filtered ones and forecasts of 56 ms to 1e-12 of their size."""
+    """The measured poses to the bit.
+
+    The filtered ones and forecasts of 56 ms to 1e-12 of their size.
+    """
     recording = BenchRecording.load(data_dir(name))
     banks = TrackBank([TrackingLimits()]), CompiledTrackBank([TrackingLimits()])
     actor, seen = Actor("body", ActorKind.VEHICLE, "room", "body"), np.ones(1, dtype=np.bool_)
@@ -75,7 +82,9 @@ def test_limits_may_be_whole_numbers() -> None:
     q_xyzw = np.array([[0.0, 0.0, 0.0, 1.0]])
     for k in range(3):
         t_ns = T_NS + 10 * k * MS
-        frame = SourceFrame("room", k, None, t_ns, ("body",), np.array([[0.25 * k, 0.0, 0.0]]), q_xyzw, seen)
+        frame = SourceFrame(
+            "room", k, None, t_ns, ("body",), np.array([[0.25 * k, 0.0, 0.0]]), q_xyzw, seen
+        )
         bank.store(frame, bind(frame, RoomFrame(Transform.identity()), [actor], {}), t_ns)
         assert bank.t_capture_ns[0] == t_ns
 
@@ -85,13 +94,17 @@ def store_at(bank: TrackBank, number: int, t_ns: int, x_m: float) -> None:
     actor = Actor("body", ActorKind.VEHICLE, "room", "body")
     seen = np.ones(1, dtype=np.bool_)
     q_xyzw = np.array([[0.0, 0.0, 0.0, 1.0]])
-    frame = SourceFrame("room", number, t_ns, t_ns, ("body",), np.array([[x_m, 0.0, 0.0]]), q_xyzw, seen)
+    frame = SourceFrame(
+        "room", number, t_ns, t_ns, ("body",), np.array([[x_m, 0.0, 0.0]]), q_xyzw, seen
+    )
     bank.store(frame, bind(frame, RoomFrame(Transform.identity()), [actor], {}), t_ns)
 
 
 @pytest.mark.parametrize("kind", [TrackBank, KernelAlone])
 @pytest.mark.parametrize("ago_ns", [0, 10 * MS])
-def test_a_frame_that_is_not_newer_is_out_of_order_wherever_its_body_is(kind: type[TrackBank], ago_ns: int) -> None:
+def test_a_frame_that_is_not_newer_is_out_of_order_wherever_its_body_is(
+    kind: type[TrackBank], ago_ns: int
+) -> None:
     bank = kind([TrackingLimits()])
     store_at(bank, 0, T_NS, 0.0)
     store_at(bank, 1, T_NS - ago_ns, 9.0)

@@ -81,16 +81,22 @@ def test_judge_sees_too_much_and_too_little_confidence(factor: float, passes: bo
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_flights_obey_their_own_derivatives(kind: str) -> None:
-    """Positions, velocities and attitudes of the truth agree, and so do the samples, less noise, biases and scale."""
+    """Positions, velocities and attitudes of the truth agree, and so do the samples, less noise,
+    biases and scale.
+    """
     flight = fly(kind, 4)
     late_ns, half_ns = round(1e9 * flight.errors.late_s), 500_000
     t_ns = flight.imu.t_ns[5:-5] - late_ns
     before, at, after = (flight.truth(t_ns + by) for by in (-half_ns, 0, half_ns))
-    np.testing.assert_allclose((after.p_world_m - before.p_world_m) / 1e-3, at.v_world_mps, atol=1e-4)
+    np.testing.assert_allclose(
+        (after.p_world_m - before.p_world_m) / 1e-3, at.v_world_mps, atol=1e-4
+    )
     a_mps2 = (after.v_world_mps - before.v_world_mps) / 1e-3
     f_mps2 = q_rotate(q_conj(at.q_world_imu_xyzw), a_mps2 + np.array([0.0, 0.0, GRAVITY_MPS2]))
     w_radps = q_log(q_mul(q_conj(before.q_world_imu_xyzw), after.q_world_imu_xyzw)) / 1e-3
-    w_left = flight.imu.w_radps[5:-5] - w_radps * (1.0 + flight.errors.gyro_scale) - at.gyro_bias_radps
+    w_left = (
+        flight.imu.w_radps[5:-5] - w_radps * (1.0 + flight.errors.gyro_scale) - at.gyro_bias_radps
+    )
     f_left = flight.imu.f_mps2[5:-5] - f_mps2 - at.accel_bias_mps2
     rate_hz = 1e9 / np.diff(flight.imu.t_ns).mean()
     assert w_left.std() == pytest.approx(flight.errors.gyro_density * np.sqrt(rate_hz), rel=0.05)
@@ -103,9 +109,13 @@ def test_flights_obey_their_own_derivatives(kind: str) -> None:
 def test_mocap_sees_the_body_that_carries_the_imu(kind: str) -> None:
     flight = fly(kind, 5)
     truth = flight.truth(flight.poses.t_ns)
-    mount = Transform(flight.T_body_imu.p_m, q_mul(flight.T_body_imu.q_xyzw, q_exp(flight.errors.mount_rad)))
+    mount = Transform(
+        flight.T_body_imu.p_m, q_mul(flight.T_body_imu.q_xyzw, q_exp(flight.errors.mount_rad))
+    )
     q = q_mul(flight.poses.q_world_xyzw, mount.q_xyzw)
-    p_m = flight.poses.p_world_m + q_rotate(flight.poses.q_world_xyzw, np.broadcast_to(mount.p_m, (len(q), 3)))
+    p_m = flight.poses.p_world_m + q_rotate(
+        flight.poses.q_world_xyzw, np.broadcast_to(mount.p_m, (len(q), 3))
+    )
     turn_rad = q_log(q_mul(q_conj(truth.q_world_imu_xyzw), q))
     assert turn_rad.std() == pytest.approx(flight.errors.attitude_rad, rel=0.05)
     # The lever turns with the noisy attitude.
@@ -131,7 +141,10 @@ def test_classes_are_what_they_are_called() -> None:
 
 
 def check_honest(runs: list[Judged]) -> None:
-    """Nothing is surer than it is right; velocity, position and innovations are as right as they say."""
+    """Nothing is surer than it is right.
+
+    Velocity, position and innovations are as right as they say.
+    """
     found = consistency(runs)
     for mean, _ in found.values():
         assert mean <= 1.4
@@ -143,15 +156,23 @@ def check_honest(runs: list[Judged]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", CLASSES)
 def test_the_filter_knows_how_sure_it_is_in_every_class(kind: str) -> None:
-    """Twenty-four flights; ``python -m tests.support.flights --flights 72`` flies five hundred in minutes."""
+    """Twenty-four flights.
+
+    ``python -m tests.support.flights --flights 72`` flies five hundred in minutes.
+    """
     runs = [judged(flight, BodyFilter) for flight in flights(kind, 24)]
     print("\n" + table(kind, runs))
     check_honest(runs)
 
 
 def test_the_filter_knows_how_sure_it_is() -> None:
-    """Four flights, three of them fast: nothing is surer than it is right; clock and accelerometer are found."""
-    runs = [judged(fly(kind, 2), BodyFilter) for kind in ("hover", "aggressive", "gaps", "misaligned")]
+    """Four flights, three of them fast: nothing is surer than it is right.
+
+    Clock and accelerometer are found.
+    """
+    runs = [
+        judged(fly(kind, 2), BodyFilter) for kind in ("hover", "aggressive", "gaps", "misaligned")
+    ]
     print("\n" + table("four flights", runs))
     check_honest(runs)
     fast = [run for run in runs if run.flight.aggressive]

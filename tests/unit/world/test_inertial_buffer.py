@@ -16,7 +16,9 @@ def filled(count: int, capacity: int = 16, start_ns: int = 10**15) -> ImuBuffer:
     """Samples every 4 ms whose values are linear in time."""
     buffer = ImuBuffer(capacity)
     for i in range(count):
-        assert buffer.append(start_ns + 4 * i * MS, np.array([i, 2.0 * i, -i]), np.array([0.0, i, 10.0]))
+        assert buffer.append(
+            start_ns + 4 * i * MS, np.array([i, 2.0 * i, -i]), np.array([0.0, i, 10.0])
+        )
     return buffer
 
 

@@ -21,7 +21,15 @@ from vil_bridge.world.actors import Actor
 from vil_bridge.world.inertial import compiled_steps, error_state
 from vil_bridge.world.inertial.body_estimate import body_of, carried
 from vil_bridge.world.inertial.body_filter import BodyFilter
-from vil_bridge.world.inertial.error_state import ACCEL_BIAS, FIRST_P, GYRO_BIAS, LATE, SIZE, FilterState, MocapPose
+from vil_bridge.world.inertial.error_state import (
+    ACCEL_BIAS,
+    FIRST_P,
+    GYRO_BIAS,
+    LATE,
+    SIZE,
+    FilterState,
+    MocapPose,
+)
 from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
@@ -32,7 +40,9 @@ _STEPS: Final = [
     pytest.param(
         compiled_steps.corrected,
         id="kernel",
-        marks=pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"),
+        marks=pytest.mark.skipif(
+            library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+        ),
     ),
 ]
 
@@ -92,7 +102,9 @@ def test_what_lasts_is_no_outlier() -> None:
 @pytest.mark.parametrize("turned_rad", [0.0, np.pi / 2])
 def test_an_imu_that_contradicts_the_poses_is_not_believed(turned_rad: float) -> None:
     f = flight()
-    mounted = Transform(f.T_body_imu.p_m, q_mul(f.T_body_imu.q_xyzw, q_exp(np.array([turned_rad, 0.0, 0.0]))))
+    mounted = Transform(
+        f.T_body_imu.p_m, q_mul(f.T_body_imu.q_xyzw, q_exp(np.array([turned_rad, 0.0, 0.0])))
+    )
     body = BodyFilter(mounted)
     for _ in feed(body, 6.0):
         pass
@@ -113,7 +125,9 @@ def test_poses_count_at_once_although_the_samples_are_late() -> None:
             errors.append(error(body, row))
         if t_ns > EPOCH_NS + 8_000_000_000:
             break
-    assert body.state is not None and body.state.t_ns < f.poses.t_ns[row] - 15 * MS, "the state itself waits"
+    assert body.state is not None and body.state.t_ns < f.poses.t_ns[row] - 15 * MS, (
+        "the state itself waits"
+    )
     assert np.median(errors, axis=0)[1] < 3e-3
 
 
@@ -138,8 +152,13 @@ def test_the_order_of_arrival_does_not_matter() -> None:
 
 @pytest.mark.parametrize("after_ns", [-15 * MS, 10 * MS])
 @pytest.mark.parametrize("correct", _STEPS)
-def test_a_pose_before_or_behind_the_state_is_compared_along_the_motion(correct: Any, after_ns: int) -> None:
-    """Even motion in closed form, p + v t and q exp(w t): its poses at other instants confirm the state."""
+def test_a_pose_before_or_behind_the_state_is_compared_along_the_motion(
+    correct: Any, after_ns: int
+) -> None:
+    """Even motion in closed form, p + v t and q exp(w t).
+
+    Its poses at other instants confirm the state.
+    """
     v_mps = np.array([6.0, -4.0, 2.0])
     w_radps = np.array([1.0, 2.0, -4.0])
     late_ns = 4 * MS
@@ -159,16 +178,24 @@ def test_a_pose_before_or_behind_the_state_is_compared_along_the_motion(correct:
     moved_m = v_mps * after_ns / 1e9
     turned_rad = w_radps * after_ns / 1e9
     then = turn * Rotation.from_rotvec(turned_rad)
-    pose = MocapPose(EPOCH_NS - late_ns + after_ns, p_m + moved_m + then.apply(lever_m), then.as_quat())
+    pose = MocapPose(
+        EPOCH_NS - late_ns + after_ns, p_m + moved_m + then.apply(lever_m), then.as_quat()
+    )
     state, innovation = correct(sure, pose, np.full(6, 1e-6), 200.0)
-    # Motion counts as far as it exceeds its noise: 0.5 rad/s and 0.1 m/s leave 1.2 % and 0.02 % of it.
+    # Motion counts as far as it exceeds its noise: 0.5 rad/s and 0.1 m/s leave 1.2 % and 0.02 % of
+    # it.
     assert np.linalg.norm(innovation.residual[:3]) < 0.015 * np.linalg.norm(turned_rad)
     assert np.linalg.norm(innovation.residual[3:]) < 0.005 * np.linalg.norm(moved_m)
-    assert innovation.accepted and np.linalg.norm(state.p_world_m - p_m) < 0.005 * np.linalg.norm(moved_m)
+    assert innovation.accepted and np.linalg.norm(state.p_world_m - p_m) < 0.005 * np.linalg.norm(
+        moved_m
+    )
 
 
 def accelerated(until_ns: int, a_mps2: float) -> BodyFilter:
-    """A body that flies on x from rest: p = a t^2 / 2 by exact sensors, poses each 10 ms, samples each 2 ms and on."""
+    """A body that flies on x from rest.
+
+    P = a t^2 / 2 by exact sensors, poses each 10 ms, samples each 2 ms and on.
+    """
     body = BodyFilter(Transform.identity())
     for t_ns in range(0, until_ns + 10 * MS, 2 * MS):
         body.add_imu(EPOCH_NS + t_ns, np.zeros(3), np.array([a_mps2, 0.0, GRAVITY_MPS2]))
@@ -184,7 +211,10 @@ def add_accelerated(body: BodyFilter, t_ns: int, a_mps2: float) -> None:
 
 @pytest.mark.parametrize("age_ms", [40, 100])
 def test_a_burst_of_old_poses_neither_moves_the_estimate_nor_starts_it_over(age_ms: int) -> None:
-    """They are right, each at its own instant; the body has moved on by p = a t^2 / 2, which no straight line meets."""
+    """They are right, each at its own instant.
+
+    The body has moved on by p = a t^2 / 2, which no straight line meets.
+    """
     until_ns = 1_000 * MS
     a_mps2 = 8.0
     body = accelerated(until_ns, a_mps2)
@@ -219,16 +249,24 @@ def test_a_gap_of_tracking_is_bridged_and_one_of_samples_starts_over() -> None:
         np.testing.assert_array_equal(body.sensors.P[of, of], FIRST_P[of, of])
     row = int(np.searchsorted(f.poses.t_ns, EPOCH_NS + 6_500_000_000))
     body.add_pose(int(f.poses.t_ns[row]), f.poses.p_world_m[row], f.poses.q_world_xyzw[row])
-    assert carried(body, body.newest(), int(f.poses.t_ns[row])) is None, "neither pose nor samples yet"
+    assert carried(body, body.newest(), int(f.poses.t_ns[row])) is None, (
+        "neither pose nor samples yet"
+    )
     for k in range(len(f.imu.t_ns)):
-        if f.imu.t_ns[k] > f.poses.t_ns[row] - 30 * MS and f.imu.t_ns[k] < f.poses.t_ns[row] + 30 * MS:
+        if (
+            f.imu.t_ns[k] > f.poses.t_ns[row] - 30 * MS
+            and f.imu.t_ns[k] < f.poses.t_ns[row] + 30 * MS
+        ):
             body.add_imu(int(f.imu.t_ns[k]), f.imu.w_radps[k], f.imu.f_mps2[k])
     assert body.state is not None
     np.testing.assert_allclose(body.state.gyro_bias_radps, before.gyro_bias_radps, atol=1e-3)
 
 
 def test_a_lost_body_does_not_fly_off_on_its_samples() -> None:
-    """Two seconds after the newest pose nothing is known of the body; what is known of the sensors stays."""
+    """Two seconds after the newest pose nothing is known of the body.
+
+    What is known of the sensors stays.
+    """
     f = flight()
     body = BodyFilter(f.T_body_imu)
     for _ in feed(body, 6.0):
@@ -270,10 +308,14 @@ def test_an_imu_that_was_switched_off_is_learnt_again() -> None:
             body.add_pose(int(f.poses.t_ns[row]), f.poses.p_world_m[row], f.poses.q_world_xyzw[row])
         else:
             shift = (5 * MS, 0.03) if again else (0, 0.0)
-            body.add_imu(int(f.imu.t_ns[row]) + shift[0], f.imu.w_radps[row] + shift[1], f.imu.f_mps2[row])
+            body.add_imu(
+                int(f.imu.t_ns[row]) + shift[0], f.imu.w_radps[row] + shift[1], f.imu.f_mps2[row]
+            )
     truth = f.truth(f.poses.t_ns[-1:])
     assert body.sensors.late_s == pytest.approx(f.errors.late_s + 5e-3, abs=5e-4)
-    np.testing.assert_allclose(body.sensors.gyro_bias_radps - 0.03, truth.gyro_bias_radps[0], atol=4e-3)
+    np.testing.assert_allclose(
+        body.sensors.gyro_bias_radps - 0.03, truth.gyro_bias_radps[0], atol=4e-3
+    )
 
 
 def test_motion_has_a_covariance_with_an_imu() -> None:
@@ -286,15 +328,32 @@ def test_motion_has_a_covariance_with_an_imu() -> None:
         if is_pose:
             p, q = f.poses.p_world_m[row][None], f.poses.q_world_xyzw[row][None]
             world.ingest(
-                SourceFrame("mocap", row, None, int(f.poses.t_ns[row]), ("drone",), p, q, np.ones(1, np.bool_))
+                SourceFrame(
+                    "mocap",
+                    row,
+                    None,
+                    int(f.poses.t_ns[row]),
+                    ("drone",),
+                    p,
+                    q,
+                    np.ones(1, np.bool_),
+                )
             )
         else:
-            world.ingest(ImuSample("imu", None, int(f.imu.t_ns[row]), f.imu.w_radps[row], f.imu.f_mps2[row]))
+            world.ingest(
+                ImuSample("imu", None, int(f.imu.t_ns[row]), f.imu.w_radps[row], f.imu.f_mps2[row])
+            )
     t_ns = int(f.poses.t_ns[-1])
     measured, soon, later = (world.motion_at("drone", t_ns + ahead * MS) for ahead in (0, 1, 100))
-    assert measured.method == "interpolated" and measured.covariance is not None and soon.covariance is not None
+    assert (
+        measured.method == "interpolated"
+        and measured.covariance is not None
+        and soon.covariance is not None
+    )
     noise = measured.covariance.diagonal() - soon.covariance.diagonal()
-    assert noise[[0, 6]] == pytest.approx([f.errors.attitude_rad**2, f.errors.position_m**2], rel=0.3)
+    assert noise[[0, 6]] == pytest.approx(
+        [f.errors.attitude_rad**2, f.errors.position_m**2], rel=0.3
+    )
     assert soon.covariance is not None and later.covariance is not None
     assert (np.linalg.eigvalsh(soon.covariance) > 0).all()
     assert np.trace(later.covariance) > 4 * np.trace(soon.covariance)
@@ -307,9 +366,12 @@ def test_motion_has_a_covariance_with_an_imu() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "delay_ms", "limit_px"), [("broad_12", 56, 0.27), ("broad_12", 280, 0.42), ("broad_07", 56, 1.05)]
+    ("name", "delay_ms", "limit_px"),
+    [("broad_12", 56, 0.27), ("broad_12", 280, 0.42), ("broad_07", 56, 1.05)],
 )
-def test_recordings_are_shown_within_the_promised_errors(name: str, delay_ms: int, limit_px: float) -> None:
+def test_recordings_are_shown_within_the_promised_errors(
+    name: str, delay_ms: int, limit_px: float
+) -> None:
     errors = _recorded(name)["plane", delay_ms, "homography"]
     assert errors.mean() <= limit_px
     assert name == "broad_12" or np.median(errors) <= 0.68
@@ -317,7 +379,12 @@ def test_recordings_are_shown_within_the_promised_errors(name: str, delay_ms: in
 
 @cache
 def _recorded(name: str) -> dict[tuple[str, int, str], FloatArray]:
-    """Errors in the first minute of a recording's motion; ``vil-bridge bench compensate`` plays all of it."""
+    """Errors in the first minute of a recording's motion.
+
+    ``vil-bridge bench compensate`` plays all of it.
+    """
     whole = BenchRecording.load(data_dir(RECORDINGS[name]))
-    first = replace(whole, t_ns=whole.t_ns[:_ROWS], p_m=whole.p_m[:_ROWS], q_xyzw=whole.q_xyzw[:_ROWS])
+    first = replace(
+        whole, t_ns=whole.t_ns[:_ROWS], p_m=whole.p_m[:_ROWS], q_xyzw=whole.q_xyzw[:_ROWS]
+    )
     return recorded_errors(first, every=28)

@@ -33,7 +33,9 @@ def felt(a_world_mps2: tuple[float, float, float]) -> np.ndarray:
 
 def test_even_motion_goes_on_and_a_tilted_body_at_rest_stays() -> None:
     w_radps = np.array([0.4, -1.0, 2.0])
-    later, _ = forecast(state((1.0, 2.0, -0.5)), window(np.tile(w_radps, (6, 1)), felt((0.0, 0.0, 0.0))), 120 * MS)
+    later, _ = forecast(
+        state((1.0, 2.0, -0.5)), window(np.tile(w_radps, (6, 1)), felt((0.0, 0.0, 0.0))), 120 * MS
+    )
     np.testing.assert_allclose(later.T_world_body.p_m, (0.1, 0.2, -0.05), rtol=0.03)
     np.testing.assert_allclose(later.v_world_mps, (1.0, 2.0, -0.5), atol=1e-12)
     turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
@@ -44,16 +46,25 @@ def test_a_changing_rate_goes_on_for_a_moment() -> None:
     """10 rad/s^2: right at once, and no more than the trend of 20 ms in the end."""
     t_s = np.arange(6)[:, None] * 0.004
     changing = window(t_s * np.array([0.0, 0.0, 10.0]), felt((0.0, 0.0, 0.0)))
-    for dt_ms, expected_rad in ((4, 0.2 * 0.004 + 0.5 * 10 * 0.004**2), (200, 0.2 * 0.2 + 10 * 0.02 * (0.2 - 0.02))):
+    for dt_ms, expected_rad in (
+        (4, 0.2 * 0.004 + 0.5 * 10 * 0.004**2),
+        (200, 0.2 * 0.2 + 10 * 0.02 * (0.2 - 0.02)),
+    ):
         later, _ = forecast(state(), changing, (20 + dt_ms) * MS)
         turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
         assert turned_rad[2] == pytest.approx(expected_rad, rel=0.02)
 
 
 def test_two_samples_of_a_burst_make_no_trend() -> None:
-    """Read from a FIFO and stamped on arrival, they lie 20 us apart, so that their noise has any slope."""
+    """Read from a FIFO and stamped on arrival, they lie 20 us apart, so that their noise has any
+    slope.
+    """
     t_ns = np.array([20 * MS - 20_000, 20 * MS])
-    burst = ImuWindow(t_ns, np.array([[0.0, 0.0, 0.5], [0.0, 0.0, 0.51]]), np.tile((0.0, 0.0, GRAVITY_MPS2), (2, 1)))
+    burst = ImuWindow(
+        t_ns,
+        np.array([[0.0, 0.0, 0.5], [0.0, 0.0, 0.51]]),
+        np.tile((0.0, 0.0, GRAVITY_MPS2), (2, 1)),
+    )
     _, w_radps = forecast(state(), burst, 40 * MS)
     assert w_radps == pytest.approx([0.0, 0.0, 0.51])
 
@@ -89,17 +100,23 @@ def test_a_rate_that_grows_goes_on_growing_for_a_moment() -> None:
     later, _ = forecast(state(), window(rates, felt((0.0, 0.0, 0.0))), 120 * MS)
     turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
     grown_rad = 2.5 * 0.02 * (0.1 + 0.02 * math.expm1(-5.0))
-    np.testing.assert_allclose(turned_rad, (0.0, 0.0, 0.1 * rates[-1, 2] + grown_rad), rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(
+        turned_rad, (0.0, 0.0, 0.1 * rates[-1, 2] + grown_rad), rtol=1e-4, atol=1e-9
+    )
 
 
 def test_only_the_parts_that_come_true_are_forecast() -> None:
     spinning = window(np.tile(np.array([0.0, 20.0, 0.0]), (6, 1)), felt((0.0, 0.0, 0.0)))
     for of_v, of_w in ((1.0, 1.0), (0.5, 0.25), (0.0, 0.0)):
-        later, w_radps = forecast(state((1.0, 0.0, 0.0)), spinning, 70 * MS, np.array([[of_v, of_w], [0.0, 0.0]]))
+        later, w_radps = forecast(
+            state((1.0, 0.0, 0.0)), spinning, 70 * MS, np.array([[of_v, of_w], [0.0, 0.0]])
+        )
         turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
         np.testing.assert_allclose(turned_rad, (0.0, of_w, 0.0), atol=1e-9)
         np.testing.assert_allclose(later.T_world_body.p_m, (0.05 * of_v, 0.0, 0.0), atol=1e-12)
-        assert w_radps[1] == pytest.approx(20.0 * of_w) and later.v_world_mps[0] == pytest.approx(of_v)
+        assert w_radps[1] == pytest.approx(20.0 * of_w) and later.v_world_mps[0] == pytest.approx(
+            of_v
+        )
 
 
 def test_variances_grow_with_what_just_changed() -> None:

@@ -1,4 +1,7 @@
-"""Stamps of an IMU that are late by a constant: found while the body turns, and taken out of everything."""
+"""Stamps of an IMU that are late by a constant.
+
+Found while the body turns, and taken out of everything.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,18 @@ TRACKED = np.ones(1, dtype=np.bool_)
 NOISE_RAD = np.radians(0.1)
 
 
-def flown(late_ms: float, seconds: float, start_s: float = 4.0) -> Iterator[tuple[World, DroneMotion, int]]:
-    """A brisk flight, mocap with 0.1 degrees of noise; yields after each frame. The IMU's stamps are late."""
+def flown(
+    late_ms: float, seconds: float, start_s: float = 4.0
+) -> Iterator[tuple[World, DroneMotion, int]]:
+    """A brisk flight, mocap with 0.1 degrees of noise; yields after each frame.
+
+    The IMU's stamps are late.
+    """
     motion, rng = DroneMotion(path=BRISK, imu_rate_hz=250), np.random.default_rng(2)
-    world = World({"mocap": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu")])
+    world = World(
+        {"mocap": Transform.identity()},
+        [Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu")],
+    )
     start_ns, late_ns = round(start_s * 1e9), round(late_ms * MS)
     given_ns = start_ns - 100 * MS
     for t_ns in range(start_ns, start_ns + round(seconds * 1e9), MOCAP_NS):
@@ -36,7 +47,9 @@ def flown(late_ms: float, seconds: float, start_s: float = 4.0) -> Iterator[tupl
         given_ns = t_ns
         pose = motion.truth(t_ns)
         q_xyzw = q_mul(pose.q_xyzw, q_exp(NOISE_RAD * rng.standard_normal(3)))
-        frame = SourceFrame("mocap", t_ns, None, T0_NS + t_ns, ("drone",), pose.p_m[None], q_xyzw[None], TRACKED)
+        frame = SourceFrame(
+            "mocap", t_ns, None, T0_NS + t_ns, ("drone",), pose.p_m[None], q_xyzw[None], TRACKED
+        )
         world.ingest(frame)
         yield world, motion, t_ns
 
@@ -49,7 +62,9 @@ def body_of(world: World) -> BodyFilter:
 
 @cache
 def landed(late_ms: float) -> tuple[World, int, float]:
-    """The world after 15 s, the newest frame's time, and the median error of the last second's rotations at 48 ms."""
+    """The world after 15 s, the newest frame's time, and the median error of the last second's
+    rotations at 48 ms.
+    """
     errors = []
     asked: deque[tuple[int, Transform]] = deque()
     end: tuple[World, int] | None = None

@@ -12,7 +12,12 @@ from scipy.linalg import expm
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState, preintegrate, propagate
+from vil_bridge.world.inertial.preintegration import (
+    GRAVITY_WORLD_MPS2,
+    NavState,
+    preintegrate,
+    propagate,
+)
 
 W = np.array([0.3, -0.5, 1.2])
 F = np.array([0.2, -0.1, 9.9])
@@ -22,7 +27,9 @@ def skew(v: FloatArray) -> FloatArray:
     return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
 
 
-def closed_form(w: FloatArray, f: FloatArray, T_s: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def closed_form(
+    w: FloatArray, f: FloatArray, T_s: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """dR, beta, alpha of constant rates: a chain of integrators as one matrix exponential."""
     A = np.zeros((5, 5))
     A[:3, :3] = skew(w)
@@ -50,7 +57,9 @@ def test_constant_rates_match_the_closed_form(step_ns: int, scale: float) -> Non
 def moving(t_s: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
     """Rates and forces that change within milliseconds, shapes (n, 3)."""
     t = t_s[:, None]
-    return 3.0 * np.sin(t * [11.0, 17.0, 23.0] + [0.1, 0.7, 1.3]), 5.0 * np.cos(t * [13.0, 7.0, 19.0]) + [0, 0, 9.8]
+    return 3.0 * np.sin(t * [11.0, 17.0, 23.0] + [0.1, 0.7, 1.3]), 5.0 * np.cos(
+        t * [13.0, 7.0, 19.0]
+    ) + [0, 0, 9.8]
 
 
 def test_changing_rates_match_fine_steps() -> None:

@@ -1,4 +1,7 @@
-"""Derivatives and noise of increments against differences and draws; covariance of a state against both."""
+"""Derivatives and noise of increments against differences and draws.
+
+Covariance of a state against both.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ NOISES = {
 
 @pytest.mark.parametrize("name", NOISES)
 def test_noise_of_increments_against_draws(name: str) -> None:
-    """Entry by entry, in units of the standard deviations; what 800 draws leave open is 0.05 of them."""
+    """Entry by entry, in units of the standard deviations.
+
+    What 800 draws leave open is 0.05 of them.
+    """
     mean = preintegrate(T_NS, W, F)
     errors = np.array([nine(got, mean) for got in drawn(NOISES[name], 3)])
     expected, seen = noise_of(W, F, NOISES[name]), errors.T @ errors / DRAWS
@@ -94,13 +100,17 @@ def test_noise_grows_with_the_rate() -> None:
         np.trace(expected[:3, :3]), 3 * (0.01 * middle_radps) ** 2 @ np.full(50, 0.004), rtol=1e-6
     )
     np.testing.assert_allclose(
-        np.trace(expected[3:6, 3:6]), 3 * (0.02 * middle_radps**2) ** 2 @ np.full(50, 0.004), rtol=0.2
+        np.trace(expected[3:6, 3:6]),
+        3 * (0.02 * middle_radps**2) ** 2 @ np.full(50, 0.004),
+        rtol=0.2,
     )
 
 
 @pytest.mark.parametrize(("part", "name"), [("w", "rate"), ("f", "force"), ("s", "scale")])
 def test_derivatives_of_increments_against_differences(part: str, name: str) -> None:
-    jacobian = getattr(increments_jacobians(ImuWindow(T_NS, W, F), integrate(T_NS, W, F), ImuNoise()), name)
+    jacobian = getattr(
+        increments_jacobians(ImuWindow(T_NS, W, F), integrate(T_NS, W, F), ImuNoise()), name
+    )
     mean, h = preintegrate(T_NS, W, F), 1e-5
     for axis in range(3):
         e = h * np.eye(3)[axis]
@@ -110,7 +120,10 @@ def test_derivatives_of_increments_against_differences(part: str, name: str) -> 
 
 
 def test_white_noise_of_a_body_at_rest_grows_as_in_the_books() -> None:
-    """Angle by the root of time, velocity too, position by t^3 / 3; without gravity nothing else mixes in."""
+    """Angle by the root of time, velocity too, position by t^3 / 3.
+
+    Without gravity nothing else mixes in.
+    """
     still = np.zeros_like(W)
     P = noise_of(still, still, ImuNoise(0.01, 0.1, 0.0, 0.0))
     t_s = 0.2
@@ -168,7 +181,12 @@ def test_covariance_of_a_propagated_state_against_differences() -> None:
     start = state(root @ root.T)
     mean = propagated(start, samples, noise)
     h = 1e-5
-    F9 = np.array([difference(propagated(moved(start, h * e), samples, noise), mean) / h for e in np.eye(SIZE)]).T
+    F9 = np.array(
+        [
+            difference(propagated(moved(start, h * e), samples, noise), mean) / h
+            for e in np.eye(SIZE)
+        ]
+    ).T
     whole = np.vstack((F9, np.eye(SIZE)[9:]))
     expected = whole @ start.P @ whole.T
     scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
@@ -177,7 +195,10 @@ def test_covariance_of_a_propagated_state_against_differences() -> None:
 
 def test_derivative_of_a_measured_pose_against_differences() -> None:
     at = state()
-    p_m, q_xyzw = at.p_world_m + 0.01, q_mul(at.q_world_imu_xyzw, q_exp(np.array([0.03, 0.02, -0.01])))
+    p_m, q_xyzw = (
+        at.p_world_m + 0.01,
+        q_mul(at.q_world_imu_xyzw, q_exp(np.array([0.03, 0.02, -0.01]))),
+    )
     residual, H, beyond = measured(at, p_m, q_xyzw)
     h = 1e-6
     for k, e in enumerate(np.eye(SIZE)):
@@ -194,7 +215,9 @@ def test_lateness_shows_in_motion_only() -> None:
     np.testing.assert_allclose(H[:3, LATE], at.w_imu_radps, rtol=0.01)
     swept_mps = q_rotate(at.q_world_imu_xyzw, np.cross(at.w_imu_radps, at.p_imu_body_m))
     np.testing.assert_allclose(H[3:, LATE], at.v_world_mps + swept_mps, rtol=0.02, atol=0.02)
-    still = replace(at, w_imu_radps=np.full(3, 0.05), v_world_mps=np.full(3, 0.01), P=np.eye(SIZE) * 1e-4)
+    still = replace(
+        at, w_imu_radps=np.full(3, 0.05), v_world_mps=np.full(3, 0.01), P=np.eye(SIZE) * 1e-4
+    )
     H = measured(still, at.p_world_m, at.q_world_imu_xyzw)[1]
     assert np.abs(H[:3, LATE]).max() < 0.002 and np.abs(H[3:, LATE]).max() < 1e-3
 

@@ -1,4 +1,7 @@
-"""Live occupancy: what OctoMap counts, in a box; changes since any number; kernel and twin; messages of the feed."""
+"""Live occupancy: what OctoMap counts, in a box; changes since any number; kernel and twin.
+
+Messages of the feed.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,19 @@ def clouds(count: int = 5, seed: int = 1) -> list[tuple[FloatArray, FloatArray]]
     made = []
     for _ in range(count):
         sensor, way = rng.normal(size=3), rng.normal(size=(900, 3))
-        made.append((sensor, sensor + way / np.linalg.norm(way, axis=1)[:, None] * rng.uniform(1.0, 4.0, (900, 1))))
+        made.append(
+            (
+                sensor,
+                sensor
+                + way / np.linalg.norm(way, axis=1)[:, None] * rng.uniform(1.0, 4.0, (900, 1)),
+            )
+        )
     return made
 
 
-def filled(resolution_m: float = 0.1, low: FloatArray = LOW, high: FloatArray = HIGH, count: int = 5) -> LiveMap:
+def filled(
+    resolution_m: float = 0.1, low: FloatArray = LOW, high: FloatArray = HIGH, count: int = 5
+) -> LiveMap:
     made = LiveMap(resolution_m, low, high, 3.0)
     for number, (sensor, points) in enumerate(clouds(count)):
         made.insert_points(points, sensor, 100 + number)
@@ -60,7 +71,10 @@ def test_live_maps_give_the_bytes_of_octomap(resolution_m: float) -> None:
 
 
 def test_a_box_bounds_the_map_and_changes_nothing_inside() -> None:
-    whole, part = filled().occupancy_map(), filled(low=np.array([-1.0, 0.0, -0.5]), high=np.array([1.0, 2.0, 0.5]))
+    whole, part = (
+        filled().occupancy_map(),
+        filled(low=np.array([-1.0, 0.0, -0.5]), high=np.array([1.0, 2.0, 0.5])),
+    )
     keys = keys_of(whole.codes)
     centres = centres_of(keys, 0.1)
     inside = ((centres > [-1.0, 0.0, -0.5]) & (centres < [1.0, 2.0, 0.5])).all(axis=1)
@@ -97,12 +111,16 @@ def test_changes_since_any_number_lead_to_the_same_states() -> None:
     for since, before in enumerate(states):
         changes = made.changes(since)
         assert changes is not None and (changes.since, changes.number) == (since, 5)
-        after = before | dict(zip(codes_of(changes.keys).tolist(), changes.states.tolist(), strict=True))
+        after = before | dict(
+            zip(codes_of(changes.keys).tolist(), changes.states.tolist(), strict=True)
+        )
         assert after == states[-1]
     assert made.changes(6) is None
 
 
-def test_what_is_too_long_ago_or_before_a_reset_needs_the_whole_map(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_long_ago_or_before_a_reset_needs_the_whole_map(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(live_map, "_MOST_CHANGES", 1000)
     made = filled()
     assert made.changes(0) is None and made.changes(4) is not None
@@ -138,11 +156,16 @@ def test_a_map_that_stays_the_same_remembers_nothing_more(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("kernel", [True, False])
-def test_a_ray_too_short_for_single_precision_ends(kernel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ray_too_short_for_single_precision_ends(
+    kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It leaves the sensor's cell over two borders at once; its length is 0."""
     if not kernel:
         monkeypatch.setattr(marks, "_KERNEL", None)
-    sensor, end = np.array([0.0, 0.0, 0.05], np.float32), np.array([[-1e-30, -1e-30, 0.05]], np.float32)
+    sensor, end = (
+        np.array([0.0, 0.0, 0.05], np.float32),
+        np.array([[-1e-30, -1e-30, 0.05]], np.float32),
+    )
     low, shape = np.full(3, 32760), np.full(3, 16)
     assert not marks.crossed_marks(sensor, end, 0.1, low, shape).any()
 
@@ -239,6 +262,12 @@ async def test_a_feed_that_cannot_be_made_ends_its_connection() -> None:
         assert message["type"] == "websocket.accept"
 
     path = "/api/v1/maps/room/live"
-    scope = {"type": "websocket", "path": path, "headers": [], "query_string": b"", "extensions": {POST: bool}}
+    scope = {
+        "type": "websocket",
+        "path": path,
+        "headers": [],
+        "query_string": b"",
+        "extensions": {POST: bool},
+    }
     with pytest.raises(ExceptionGroup, match="unhandled errors"):
         await asyncio.wait_for(app(scope, receive, send), PATIENCE_S)

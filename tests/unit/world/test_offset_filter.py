@@ -23,7 +23,10 @@ def test_the_client_has_the_same_filter_letter_by_letter() -> None:
 
 
 def test_client_and_bridge_state_the_same_of_the_same_exchanges() -> None:
-    """Both ask; the client's offset is its own clock minus the other's, the bridge's the other way round."""
+    """Both ask.
+
+    The client's offset is its own clock minus the other's, the bridge's the other way round.
+    """
     model, sync, rng = ClockModel(), ClockSync(), np.random.default_rng(8)
     for k in range(600):
         sent_ns = k * 60 * MS
@@ -37,7 +40,9 @@ def test_client_and_bridge_state_the_same_of_the_same_exchanges() -> None:
             # Each accounts its own way out first, and the moments depend on the order a little.
             near_ns = 10_000 if line.samples > 30 else 100_000
             assert abs(line.offset_at(received_ns) + sync.offset_ns(received_ns)) <= near_ns
-            assert line.uncertainty_ns == pytest.approx(sync.uncertainty_ns(line.t_ref_ns), abs=near_ns)
+            assert line.uncertainty_ns == pytest.approx(
+                sync.uncertainty_ns(line.t_ref_ns), abs=near_ns
+            )
     assert (model.epoch, sync.epoch) == (1, 1)
 
 
@@ -45,7 +50,9 @@ def density(gap: FloatArray, soft: float, wait: float) -> FloatArray:
     """Of an exponential wait plus normal noise, by integration; shape of ``gap``."""
     queue = np.linspace(0.0, 40.0 * wait, 4001)
     noise = (gap[:, None] - queue) / soft
-    return np.trapezoid(np.exp(-0.5 * noise**2 - queue / wait), queue, axis=1) / (math.sqrt(2 * math.pi) * soft * wait)
+    return np.trapezoid(np.exp(-0.5 * noise**2 - queue / wait), queue, axis=1) / (
+        math.sqrt(2 * math.pi) * soft * wait
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,11 +72,14 @@ def test_both_ways_update_to_the_moments_of_their_density(
 ) -> None:
     """Two hypotheses about an offset, and drifts that go with it; the unit is 1 ms.
 
-    Where one bound cuts, the moments are exact; where both do, one after the other comes close and claims less.
+    Where one bound cuts, the moments are exact; where both do, one after the other comes close and
+    claims less.
     """
     x = np.linspace(-8.0, 8.0, 1001)
     means = (0.4, -0.2, 0.0)
-    found = known([[mean * MS, 2e-6, 1.0 * MS**2, 3e-6 * MS, 5e-11] for mean in means], [0.5, 0.3, 0.2])
+    found = known(
+        [[mean * MS, 2e-6, 1.0 * MS**2, 3e-6 * MS, 5e-11] for mean in means], [0.5, 0.3, 0.2]
+    )
     found._waits_ns = [wait * MS for wait in waits]
     found._update(low * MS, high * MS, soft * MS)
     likelihood = density(high - x, soft, waits[0]) * density(x - low, soft, waits[1])
@@ -83,7 +93,8 @@ def test_both_ways_update_to_the_moments_of_their_density(
         if near < 0.01:
             assert state[2] / MS**2 == pytest.approx(variance, rel=0.005)
         assert 0.99 * variance <= state[2] / MS**2 <= 1.6 * variance
-        gain, lost = 3e-6 / MS, 1.0 * MS**2 - state[2]  # of the drift by the offset, by the covariance before
+        # Of the drift by the offset, by the covariance before.
+        gain, lost = 3e-6 / MS, 1.0 * MS**2 - state[2]
         assert state[1] - 2e-6 == pytest.approx(gain * (state[0] - mean * MS), rel=1e-6)
         assert 3e-6 * MS - state[3] == pytest.approx(gain * lost, rel=1e-6)
         assert 5e-11 - state[4] == pytest.approx(gain * gain * lost, rel=1e-5)
@@ -97,7 +108,8 @@ def test_a_round_trip_far_beyond_the_usual_speaks_for_neither_way() -> None:
     found._waits_ns = [1e4, 5e4]
     found._update(-4.0 * MS, 4.0 * MS, 20e3)
     for state in found._states:
-        assert state[0] == pytest.approx(0.0, abs=1.0 * MS)  # of 8; the second cut is of what the first left
+        # Of 8; the second cut is of what the first left.
+        assert state[0] == pytest.approx(0.0, abs=1.0 * MS)
         assert 8.0 / 12**0.5 <= state[2] ** 0.5 / MS <= 4.0
 
 
@@ -120,14 +132,24 @@ def known(states: list[list[float]], weights: list[float]) -> OffsetFilter:
 
 
 def test_time_spreads_each_hypothesis_by_its_own_noise() -> None:
-    """All three say the same, so that mixing changes nothing: the plain equations of a Kalman filter."""
+    """All three say the same, so that mixing changes nothing.
+
+    The plain equations of a Kalman filter.
+    """
     c00, c01, c11, dt = 4e8, 3.0, 1e-10, 0.5
     found = known([[5.0, 3e-5, c00, c01, c11] for _ in range(3)], [0.5, 0.3, 0.2])
     found._predict(round(dt * S))
     F = np.array([[1.0, dt * S], [0.0, 1.0]])
-    for state, (drift_noise, offset_noise) in zip(found._states, ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6)), strict=True):
+    for state, (drift_noise, offset_noise) in zip(
+        found._states, ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6)), strict=True
+    ):
         q = drift_noise**2
-        Q = np.array([[q * dt**3 / 3 * S**2 + offset_noise**2 * dt, q * dt**2 / 2 * S], [q * dt**2 / 2 * S, q * dt]])
+        Q = np.array(
+            [
+                [q * dt**3 / 3 * S**2 + offset_noise**2 * dt, q * dt**2 / 2 * S],
+                [q * dt**2 / 2 * S, q * dt],
+            ]
+        )
         P = F @ np.array([[c00, c01], [c01, c11]]) @ F.T + Q
         assert state[:2] == pytest.approx([5.0 + 3e-5 * dt * S, 3e-5])
         assert state[2:] == pytest.approx([P[0, 0], P[0, 1], P[1, 1]])
@@ -135,7 +157,11 @@ def test_time_spreads_each_hypothesis_by_its_own_noise() -> None:
 
 
 def test_hypotheses_follow_on_each_other_and_mix() -> None:
-    states = [[0.0, 0.0, 1.0, 0.0, 1e-12], [40.0, 2e-5, 9.0, 0.0, 1e-12], [-30.0, -1e-5, 4.0, 0.0, 1e-12]]
+    states = [
+        [0.0, 0.0, 1.0, 0.0, 1e-12],
+        [40.0, 2e-5, 9.0, 0.0, 1e-12],
+        [-30.0, -1e-5, 4.0, 0.0, 1e-12],
+    ]
     found = known(states, [0.6, 0.3, 0.1])
     found._predict(2 * S)
     out = [1.0 - math.exp(-2.0 / stay_s) for stay_s in (50.0, 2.0, 0.5)]
@@ -165,7 +191,9 @@ def test_the_mixture_has_the_mean_and_the_covariance_of_all() -> None:
     assert [c00, c01, c11] == pytest.approx(np.cov(drawn.T)[[0, 0, 1], [0, 1, 1]], abs=0.1)
 
 
-def exchanges(found: OffsetFilter, count: int, *, offset_ns: int = 0, start: int = 0, drift: float = 0.0) -> None:
+def exchanges(
+    found: OffsetFilter, count: int, *, offset_ns: int = 0, start: int = 0, drift: float = 0.0
+) -> None:
     """Sixteen a second over a wire: 0.2 ms and a little, both ways alike."""
     rng = np.random.default_rng(start + 1)
     for k in range(start, start + count):
@@ -240,23 +268,32 @@ def test_an_exchange_of_before_absolves_and_those_that_differ_prove_nothing() ->
 
 
 def test_the_path_is_less_than_its_best_round_trip() -> None:
-    """Of 960 round trips, twice an exponential wait above 0.2 ms, the estimate of the floor is closer than the best."""
+    """Of 960 round trips, twice an exponential wait above 0.2 ms, the estimate of the floor is
+    closer than the best.
+    """
     errors = []
     for seed in range(40):
         found = OffsetFilter()
         for there, back in np.random.default_rng(seed).exponential(1e6, (960, 2)).tolist():
-            found._learn(200_000 + round(there + back), 0.0, 0.0) if found._states else found.add(0, 0, 10**7)
+            found._learn(200_000 + round(there + back), 0.0, 0.0) if found._states else found.add(
+                0, 0, 10**7
+            )
         base_ns, soft_ns = found._path(10**9)
         errors.append(base_ns - 200_000)
         assert base_ns < found.best_rtt_ns
-        assert soft_ns == pytest.approx(20e3 + 0.5 * (found.best_rtt_ns - base_ns + found.best_rtt_ns / 960))
+        assert soft_ns == pytest.approx(
+            20e3 + 0.5 * (found.best_rtt_ns - base_ns + found.best_rtt_ns / 960)
+        )
     assert abs(np.mean(errors)) < 15_000
     assert found._path(150_000)[0] < 150_000, "a new best counts at once"
 
 
 @pytest.mark.parametrize("count", [6, 8, 16, 40])
 def test_few_exchanges_with_waits_on_one_way_claim_no_more_than_they_know(count: int) -> None:
-    """Answers wait a millisecond as a mean, requests do not: of 200 runs no error may exceed what is claimed."""
+    """Answers wait a millisecond as a mean, requests do not.
+
+    Of 200 runs no error may exceed what is claimed.
+    """
     for seed in range(200):
         found, t_ns = OffsetFilter(), 0
         for there, back in np.random.default_rng(seed).exponential((2e4, 1e6), (count, 2)).tolist():
@@ -267,7 +304,10 @@ def test_few_exchanges_with_waits_on_one_way_claim_no_more_than_they_know(count:
 
 @pytest.mark.parametrize("mean_ms", [0.1, 1, 5])
 def test_waits_of_first_exchanges_are_no_steps(mean_ms: float) -> None:
-    """Each way waits by an exponential law, as on a busy computer: of 300 starts none finds a step that is none."""
+    """Each way waits by an exponential law, as on a busy computer.
+
+    Of 300 starts none finds a step that is none.
+    """
     for seed in range(300):
         found, t_ns = OffsetFilter(), 0
         for there, back in np.random.default_rng(seed).exponential(mean_ms * MS, (40, 2)).tolist():
@@ -318,7 +358,10 @@ def test_an_exchange_is_suspect_beyond_five_deviations_of_state_and_bound() -> N
 
 
 def test_a_step_may_come_with_another_path() -> None:
-    """Of the three answers after it each waited 8 to 12 ms on its way out: the sum of what is stated covers that."""
+    """Of the three answers after it each waited 8 to 12 ms on its way out.
+
+    The sum of what is stated covers that.
+    """
     for seed in range(20):
         found = OffsetFilter()
         exchanges(found, 30)

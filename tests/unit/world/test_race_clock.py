@@ -1,4 +1,7 @@
-"""The race clock's rules: order, laps, splits, missed gates, penalties, collisions, bounds, time-out, hovering."""
+"""The race clock's rules.
+
+Order, laps, splits, missed gates, penalties, collisions, bounds, time-out, hovering.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,16 @@ Stop = tuple[float, float, float, float]
 
 
 def square(laps: int = 1, rules: RaceRules = RaceRules()) -> Course:  # noqa: B008
-    """Four gates of 1 m on the sides of a square of 10 m, flown counter-clockwise, frames of 0.2 m."""
+    """Four gates of 1 m on the sides of a square of 10 m, flown counter-clockwise, frames of 0.2
+    m.
+    """
     centres = np.array([(5.0, 0.0, 2.0), (10.0, 5.0, 2.0), (5.0, 10.0, 2.0), (0.0, 5.0, 2.0)])
     course = Course.upright(
-        centres, np.radians([0.0, 90.0, 180.0, -90.0]), np.ones((4, 2)), np.array([0.0, 0.0, 2.0]), bar_m=0.2
+        centres,
+        np.radians([0.0, 90.0, 180.0, -90.0]),
+        np.ones((4, 2)),
+        np.array([0.0, 0.0, 2.0]),
+        bar_m=0.2,
     )
     return replace(course, laps=laps, rules=rules)
 
@@ -55,7 +64,12 @@ def samples(stops: Sequence[Stop], rate_hz: float = 100.0) -> tuple[FloatArray, 
 
 
 def race(
-    course: Course, stops: Sequence[Stop], *, signal_s: float = 0.0, radius_m: float = 0.0, rate_hz: float = 100.0
+    course: Course,
+    stops: Sequence[Stop],
+    *,
+    signal_s: float = 0.0,
+    radius_m: float = 0.0,
+    rate_hz: float = 100.0,
 ) -> list[RaceEvent]:
     clock = RaceClock(course, radius_m=radius_m)
     clock.signal(round(1e9 * signal_s))
@@ -77,7 +91,9 @@ def test_a_race_from_the_signal() -> None:
     assert [(one.gate, one.number, one.lap) for one in passed] == [
         (f"Gate{k % 4 + 1}", k, k // 4 + 1) for k in range(8)
     ]
-    assert [one.race_s for one in passed] == pytest.approx([1.5 + 2.0 * k for k in range(8)], abs=1e-6)
+    assert [one.race_s for one in passed] == pytest.approx(
+        [1.5 + 2.0 * k for k in range(8)], abs=1e-6
+    )
     assert [one.split_s for one in passed] == pytest.approx([1.5] + 7 * [2.0], abs=1e-6)
     assert [one.speed_mps for one in passed] == pytest.approx(8 * [5.0])
     laps = of(LapDone, events)
@@ -114,7 +130,10 @@ def test_what_happens_before_the_signal_does_not_count() -> None:
 
 
 def test_the_signal_parts_what_happens_between_two_poses() -> None:
-    """Ten poses a second at 5 m/s: gate 1 is crossed at 2.04 s, between the poses of 2.0 s and 2.1 s."""
+    """Ten poses a second at 5 m/s.
+
+    Gate 1 is crossed at 2.04 s, between the poses of 2.0 s and 2.1 s.
+    """
     stops = [(0.0, 0.0, 0.0, 2.0), (1.04, 0.0, 0.0, 2.0), (3.04, 10.0, 0.0, 2.0)]
     before = race(square(), stops, signal_s=2.03, rate_hz=10.0)
     assert [one.race_s for one in of(GatePassed, before)] == pytest.approx([0.01], abs=1e-6)
@@ -126,18 +145,31 @@ def test_a_collision_counts_from_the_signal_on(after_ns: int, collisions: int) -
     clock = RaceClock(square())
     clock.signal(500_000_000)
     clock.collide(500_000_000 + after_ns, "drone_2")
-    events = [event for t_ms in range(0, 1000, 10) for event in clock.feed(t_ms * 1_000_000, np.array([0.0, 0.0, 2.0]))]
+    events = [
+        event
+        for t_ms in range(0, 1000, 10)
+        for event in clock.feed(t_ms * 1_000_000, np.array([0.0, 0.0, 2.0]))
+    ]
     assert len(of(RaceCollision, events)) == collisions
 
 
 def test_motion_is_that_from_the_place_of_the_signal() -> None:
-    """Carried to the start and set down before it, at 5 m/s away from there after 4 s: 0.1 m take 20 ms."""
-    carried = [(0.0, -3.0, 0.0, 2.0), (1.0, -3.0, 0.0, 2.0), (2.0, 0.0, 0.0, 2.0), (4.0, 0.0, 0.0, 2.0)]
+    """Carried to the start and set down before it, at 5 m/s away from there after 4 s.
+
+    0.1 m take 20 ms.
+    """
+    carried = [
+        (0.0, -3.0, 0.0, 2.0),
+        (1.0, -3.0, 0.0, 2.0),
+        (2.0, 0.0, 0.0, 2.0),
+        (4.0, 0.0, 0.0, 2.0),
+    ]
     flown = [*carried, (6.0, 10.0, 0.0, 2.0)]
     for signal_s in (3.0, 3.005):  # at a pose, and between two
         events = race(square(rules=RaceRules("motion")), flown, signal_s=signal_s)
         assert [one.t_ns for one in of(RaceStarted, events)] == pytest.approx([4.02e9], abs=1e6)
-    moving = race(square(rules=RaceRules("motion")), flown, signal_s=4.505)  # its first pose after that is of 4.51 s
+    # Its first pose after that is of 4.51 s.
+    moving = race(square(rules=RaceRules("motion")), flown, signal_s=4.505)
     assert [one.t_ns for one in of(RaceStarted, moving)] == pytest.approx([4.53e9], abs=1e6)
     at_once = race(square(rules=RaceRules("motion")), [(0.0, 0.0, 0.0, 2.0), (2.0, 10.0, 0.0, 2.0)])
     assert [one.t_ns for one in of(RaceStarted, at_once)] == pytest.approx([20_000_000], abs=1e6)
@@ -145,13 +177,21 @@ def test_motion_is_that_from_the_place_of_the_signal() -> None:
 
 def test_a_racer_out_of_bounds_at_the_signal_is_out() -> None:
     course = replace(square(), bounds_m=(np.array([-1.0, -1.0, 0.0]), np.array([9.0, 11.0, 4.0])))
-    outside = [(0.0, 9.5, 0.0, 2.0), (1.0, 9.5, 0.0, 2.0), (1.01, 8.5, 0.0, 2.0), (2.0, 8.5, 0.0, 2.0)]
-    assert [one.t_ns for one in of(RaceEnded, race(course, outside, signal_s=1.0))] == [1_000_000_000]
+    outside = [
+        (0.0, 9.5, 0.0, 2.0),
+        (1.0, 9.5, 0.0, 2.0),
+        (1.01, 8.5, 0.0, 2.0),
+        (2.0, 8.5, 0.0, 2.0),
+    ]
+    assert [one.t_ns for one in of(RaceEnded, race(course, outside, signal_s=1.0))] == [
+        1_000_000_000
+    ]
     assert not of(RaceEnded, race(course, outside, signal_s=1.001))
 
 
 SHORT_CUT: list[Stop] = [
-    (0.0, 0.0, 0.0, 2.0), (1.0, 8.0, 0.0, 2.0), (2.0, 8.0, 10.0, 2.0), (3.0, 0.0, 10.0, 2.0), (4.0, 0.0, 0.0, 2.0)
+    (0.0, 0.0, 0.0, 2.0), (1.0, 8.0, 0.0, 2.0), (2.0, 8.0, 10.0, 2.0), (3.0, 0.0, 10.0, 2.0),
+    (4.0, 0.0, 0.0, 2.0)
 ]  # fmt: skip
 """Past gate 2 on its left, through all others."""
 
@@ -198,7 +238,9 @@ def test_hovering_in_a_gate_counts_once(noise_m: float) -> None:
     clock.signal(0)
     t_s = np.arange(0.0, 10.0, 0.01)
     x_m = np.interp(t_s, [0.0, 2.0, 6.0, 7.0, 8.0, 9.0], [0.0, 5.0, 5.0, 6.0, 4.0, 6.0])
-    x_m += np.where((t_s > 2.0) & (t_s < 6.0), 0.02 * np.sin(20.0 * (t_s - 2.0)), 0.0) + rng.normal(0, noise_m, 1000)
+    x_m += np.where((t_s > 2.0) & (t_s < 6.0), 0.02 * np.sin(20.0 * (t_s - 2.0)), 0.0) + rng.normal(
+        0, noise_m, 1000
+    )
     events: list[RaceEvent] = []
     for t, x in zip(t_s.tolist(), x_m.tolist(), strict=True):
         events += clock.feed(round(1e9 * t), np.array((x, 0.0, 2.0)))
@@ -237,7 +279,10 @@ def test_reported_collisions_take_their_place_in_time_and_count_once_a_second() 
         if round(100 * t) in (150, 180, 300):
             clock.collide(round(1e9 * t), "drone_2")
     collisions = of(RaceCollision, events)
-    assert [(one.t_ns, one.what) for one in collisions] == [(1_500_000_000, "drone_2"), (3_000_000_000, "drone_2")]
+    assert [(one.t_ns, one.what) for one in collisions] == [
+        (1_500_000_000, "drone_2"),
+        (3_000_000_000, "drone_2"),
+    ]
     assert of(RaceEnded, events)[0].penalty_s == 6.0
     assert all(a.t_ns <= b.t_ns for a, b in pairwise(events))
 
@@ -278,12 +323,17 @@ def test_events_do_not_depend_on_when_they_are_asked_for_and_poses_come_in_order
 
 @pytest.mark.parametrize("name", course_names())
 def test_every_shipped_course_can_be_raced(name: str) -> None:
-    """Straight from gate to gate at 6 m/s, 0.8 m before and behind each: all gates, no frame, in bounds and in time."""
+    """Straight from gate to gate at 6 m/s, 0.8 m before and behind each.
+
+    All gates, no frame, in bounds and in time.
+    """
     course = load_course(name)
     flying = course.rules.clock == "first_gate"
     places = [course.start.p_m]
     for index in course.order * course.laps + (course.order[:1] if flying else ()):
-        places += [course.gates[index].T_world_gate.apply(np.array([x, 0.0, 0.0])) for x in (-0.8, 0.8)]
+        places += [
+            course.gates[index].T_world_gate.apply(np.array([x, 0.0, 0.0])) for x in (-0.8, 0.8)
+        ]
     times = np.cumsum([0.0, *(np.linalg.norm(np.diff(places, axis=0), axis=1) / 6.0)])
     stops = [(float(t), *place.tolist()) for t, place in zip(times, places, strict=True)]
     events = race(course, stops, radius_m=0.15)

@@ -1,4 +1,7 @@
-"""Races that were flown: laps with their flights as CSV, what does not count, and bounds of what is stored."""
+"""Races that were flown.
+
+Laps with their flights as CSV, what does not count, and bounds of what is stored.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,21 @@ def flown(rules: RaceRules, laps: int, seconds: float) -> FlownRace | None:
 def test_each_lap_has_its_flight_with_velocities() -> None:
     race = flown(RaceRules(clock="first_gate"), 2, 15.0)
     assert race is not None
-    assert (race.number, race.racer, race.pilot, race.end.outcome) == (7, "drone", "Ada", "finished")
+    assert (race.number, race.racer, race.pilot, race.end.outcome) == (
+        7,
+        "drone",
+        "Ada",
+        "finished",
+    )
     assert [(lap.number, lap.complete) for lap in race.laps] == [(1, True), (2, True)]
     texts = [race.lap_csv(lap, 5 * NS_PER_S) for lap in (1, 2)]
     assert race.lap_csv(3, 0) is None
     for number, text in enumerate(texts):
         assert text is not None
-        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
+        rows = [
+            {name: float(value) for name, value in row.items()}
+            for row in csv.DictReader(io.StringIO(text))
+        ]
         assert len(rows) == pytest.approx(628, abs=2)  # 2 pi s at 100 Hz
         first, last = rows[0], rows[-1]
         assert first["elapsed_time"] == pytest.approx(number * 2.0 * np.pi, abs=0.011)
@@ -57,7 +68,9 @@ def test_each_lap_has_its_flight_with_velocities() -> None:
         assert (first["drone_roll"], first["drone_pitch"], first["drone_yaw"]) == pytest.approx(
             (0.1, 0.0, 0.5), abs=1e-6
         )
-        speeds = np.hypot(*(np.array([row[f"drone_velocity_linear_{axis}"] for row in rows]) for axis in "xy"))
+        speeds = np.hypot(
+            *(np.array([row[f"drone_velocity_linear_{axis}"] for row in rows]) for axis in "xy")
+        )
         assert speeds == pytest.approx(10.0, abs=0.06)  # chords of 10 ms
 
 

@@ -1,4 +1,6 @@
-"""Live races: racers in their own capture times, contacts, time-out without poses, reset, and what the log says."""
+"""Live races: racers in their own capture times, contacts, time-out without poses, reset, and
+what the log says.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,28 @@ STEP_NS = 10 * NS_PER_MS
 
 def course(rules: RaceRules) -> Course:
     """Two gates of 1 m on the x axis, 2 m and 4 m from the origin."""
-    gates = tuple(CourseGate(n, Transform.of((x, 0, 1), (0, 0, 0, 1)), 1.0, 1.0) for n, x in (("A", 2.0), ("B", 4.0)))
+    gates = tuple(
+        CourseGate(n, Transform.of((x, 0, 1), (0, 0, 0, 1)), 1.0, 1.0)
+        for n, x in (("A", 2.0), ("B", 4.0))
+    )
     return Course("line", gates, Transform.identity(), rules=rules)
 
 
 class Track:
-    """A world with a racer that arrives at once and one that arrives 60 ms late, both filmed at 100 Hz."""
+    """A world with a racer that arrives at once and one that arrives 60 ms late, both filmed at
+    100 Hz.
+    """
 
     def __init__(self, rules: RaceRules) -> None:
         here = Transform.identity()
-        actors = [Actor(n, ActorKind.VEHICLE, s, n) for n, s in (("drone", "mocap"), ("ghost", "far"))]
+        actors = [
+            Actor(n, ActorKind.VEHICLE, s, n) for n, s in (("drone", "mocap"), ("ghost", "far"))
+        ]
         self.world = World({"mocap": here, "far": here}, actors)
         self.contacts: dict[str, Contacts] = {}
-        self.race = RaceMonitor(self.world, course(rules), {"drone": 0.1, "ghost": 0.1}, self.contacts.get)
+        self.race = RaceMonitor(
+            self.world, course(rules), {"drone": 0.1, "ghost": 0.1}, self.contacts.get
+        )
         self.t_ns = 1000 * NS_PER_S
         self.number = 0
         self.z_m = 1.0
@@ -54,9 +65,13 @@ class Track:
     def frame(self, source: str, name: str, x_m: float, latency_ns: int) -> SourceFrame:
         p_m, q = np.array([[x_m, 0.0, self.z_m]]), np.array([[0.0, 0.0, 0.0, 1.0]])
         stamps = self.t_ns, self.t_ns + latency_ns
-        return SourceFrame(source, self.number, *stamps, (name,), p_m, q, np.array([True]), latency_ns=latency_ns)
+        return SourceFrame(
+            source, self.number, *stamps, (name,), p_m, q, np.array([True]), latency_ns=latency_ns
+        )
 
-    def fly(self, seconds: float, x_m: dict[str, float], speed_mps: float = 0.0, down_mps: float = 0.0) -> None:
+    def fly(
+        self, seconds: float, x_m: dict[str, float], speed_mps: float = 0.0, down_mps: float = 0.0
+    ) -> None:
         """Fly racers from places on the x axis; those without a place are not seen."""
         for step in range(round(seconds * NS_PER_S / STEP_NS)):
             self.t_ns += STEP_NS
@@ -64,7 +79,12 @@ class Track:
             self.z_m -= down_mps * STEP_NS / NS_PER_S
             away_m = speed_mps * step * STEP_NS / NS_PER_S
             if "ghost" in x_m:
-                self.late.append((self.t_ns + LATE_NS, self.frame("far", "ghost", x_m["ghost"] + away_m, LATE_NS)))
+                self.late.append(
+                    (
+                        self.t_ns + LATE_NS,
+                        self.frame("far", "ghost", x_m["ghost"] + away_m, LATE_NS),
+                    )
+                )
             bridge_clock().stand_at(self.t_ns)
             while self.late and self.late[0][0] <= self.t_ns:
                 self.world.ingest(self.late.pop(0)[1])
@@ -98,7 +118,11 @@ def test_each_racer_is_judged_in_its_own_capture_time(caplog: pytest.LogCaptureF
     assert ghost.gap_s(drone) == pytest.approx(0.25, abs=1e-3)  # not 0.31: latency does not count
     assert drone.gap_s(drone) == 0.0
     assert drone.instant.next_gate == ""
-    texts = [record.getMessage() for record in caplog.records if record.getMessage().startswith("race: drone")]
+    texts = [
+        record.getMessage()
+        for record in caplog.records
+        if record.getMessage().startswith("race: drone")
+    ]
     assert [text.split(" after")[0] for text in texts] == [
         "race: drone starts",
         "race: drone passes A (gate 1, lap 1)",
@@ -110,7 +134,9 @@ def test_each_racer_is_judged_in_its_own_capture_time(caplog: pytest.LogCaptureF
 
 
 def test_what_other_threads_read_belongs_together() -> None:
-    """A header that is made between a crossing and its event has neither the new lap nor the new count."""
+    """A header that is made between a crossing and its event has neither the new lap nor the new
+    count.
+    """
     one = RacerStanding("drone", replace(course(RaceRules("signal")), laps=2, order=(0,)), 0.1)
     one.clock.signal(0)
     one.signalled = True
@@ -122,23 +148,35 @@ def test_what_other_threads_read_belongs_together() -> None:
         one.take(event)
     assert one.clock.progress.lap == 2 and one.instant.lap == 1
     one.publish()
-    assert (one.instant.lap, one.instant.passed, one.instant.due, one.instant.phase) == (2, 1, 1, "racing")
+    assert (one.instant.lap, one.instant.passed, one.instant.due, one.instant.phase) == (
+        2,
+        1,
+        1,
+        "racing",
+    )
 
 
-def raced(name: str, speed_mps: float, *, to_m: float = 5.0, hit_s: float | None = None) -> RacerStanding:
+def raced(
+    name: str, speed_mps: float, *, to_m: float = 5.0, hit_s: float | None = None
+) -> RacerStanding:
     """A racer that leaves the origin at the signal and flies evenly; a collision costs 3 s."""
     one = RacerStanding(name, course(RaceRules("signal", collision="penalise", penalty_s=3.0)), 0.1)
     one.clock.signal(0)
     if hit_s is not None:
         one.clock.collide(round(hit_s * NS_PER_S), "pole")
     for t_ns in range(0, round(to_m / speed_mps * NS_PER_S), STEP_NS):
-        for event in one.feed(t_ns, Transform.of((speed_mps * t_ns / NS_PER_S, 0, 1), (0, 0, 0, 1))):
+        for event in one.feed(
+            t_ns, Transform.of((speed_mps * t_ns / NS_PER_S, 0, 1), (0, 0, 0, 1))
+        ):
             one.take(event)
     return one
 
 
 def test_places_and_gaps_count_penalties() -> None:
-    """At gate B, 4 m on: 4 s; 2 s and 3 s; 5 s and 3 s. A racer with gate A alone is behind, the idle one last."""
+    """At gate B, 4 m on: 4 s; 2 s and 3 s; 5 s and 3 s.
+
+    A racer with gate A alone is behind, the idle one last.
+    """
     clean = raced("clean", 1.0)
     hit = raced("hit", 2.0, hit_s=0.5)
     slow = raced("slow", 0.8, hit_s=0.5)
@@ -154,19 +192,25 @@ def test_places_and_gaps_count_penalties() -> None:
 
 @pytest.mark.usefixtures("_time")
 def test_the_signal_is_the_newest_capture_of_all_racers() -> None:
-    """Checks come each 200 ms. The far racer's newest pose then is 60 ms old; the other one's is of the check."""
+    """Checks come each 200 ms.
+
+    The far racer's newest pose then is 60 ms old; the other one's is of the check.
+    """
     track = Track(RaceRules("signal"))
     begun_ns = track.t_ns
     track.fly(0.6, {"drone": 0.0})
     track.fly(0.2, {"ghost": 0.0})
-    assert {one.phase for one in track.race.standings()} == {"ready"}, "no pose is later than the signal"
+    assert {one.phase for one in track.race.standings()} == {"ready"}, (
+        "no pose is later than the signal"
+    )
     track.fly(0.6, {"drone": 0.0, "ghost": 0.0})
     # The one racer was seen before, the other one at this check; later poses do not give it again.
     signal_ns = begun_ns + 800 * NS_PER_MS - LATE_NS
     assert {one.clock.progress.started_ns for one in track.race.standings()} == {signal_ns}
     track.race.reset(after_ns=track.t_ns + 200 * NS_PER_MS - LATE_NS)
     track.fly(0.8, {"drone": 0.0, "ghost": 0.0})
-    again_ns = begun_ns + 1800 * NS_PER_MS  # of the second check: at the first one the far racer's newest pose is that
+    # Of the second check: at the first one the far racer's newest pose is that.
+    again_ns = begun_ns + 1800 * NS_PER_MS
     assert {one.clock.progress.started_ns for one in track.race.standings()} == {again_ns}
 
 
@@ -182,7 +226,8 @@ def test_a_race_runs_out_of_time_without_poses_and_starts_again() -> None:
     assert (ended.outcome, ended.race_s) == ("timed_out", 4.0)
     track.race.reset()
     track.fly(1.0, {})
-    assert {one.phase for one in track.race.standings()} == {"waiting"}  # poses of before do not start it
+    # Poses of before do not start it.
+    assert {one.phase for one in track.race.standings()} == {"waiting"}
     track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
     assert {one.phase for one in track.race.standings()} == {"racing"}
     assert track.standing("drone").instant.race_s(track.t_ns) < 1.0
@@ -213,7 +258,9 @@ def test_contacts_of_a_simulated_vehicle_count_as_the_rules_say(
 
 @pytest.mark.usefixtures("_time")
 @pytest.mark.parametrize(("descent_mps", "collisions"), [(0.0, 0), (0.8, 0), (3.0, 1)])
-def test_landing_on_the_ground_is_no_collision_and_falling_onto_it_is(descent_mps: float, collisions: int) -> None:
+def test_landing_on_the_ground_is_no_collision_and_falling_onto_it_is(
+    descent_mps: float, collisions: int
+) -> None:
     track = Track(RaceRules("signal", collision="penalise"))
     track.contacts["drone"] = Contacts(0, 0, "")
     track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
@@ -221,7 +268,8 @@ def test_landing_on_the_ground_is_no_collision_and_falling_onto_it_is(descent_mp
     track.contacts["drone"] = Contacts(1, track.t_ns, "ground", below=True)
     track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
     assert track.standing("drone").collisions == collisions
-    track.contacts["drone"] = Contacts(2, track.t_ns, "wall")  # a wall counts however slowly it is touched
+    # A wall counts however slowly it is touched.
+    track.contacts["drone"] = Contacts(2, track.t_ns, "wall")
     track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
     assert track.standing("drone").collisions == collisions + 1
 
@@ -264,10 +312,15 @@ race: {race}
         load_text(text, "test", resolve=resolve)
 
 
-def test_a_course_file_is_relative_to_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_course_file_is_relative_to_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "lab"
     (folder / "courses").mkdir(parents=True)
-    small = "course: small\nstart: {p_m: [0, 0, 1], yaw_deg: 0}\ngates: [{name: A, p_m: [2, 0, 1], yaw_deg: 0, %s}]\n"
+    small = (
+        "course: small\nstart: {p_m: [0, 0, 1], yaw_deg: 0}\ngates: [{name: A, p_m: [2, 0, "
+        "1], yaw_deg: 0, %s}]\n"
+    )
     (folder / "courses" / "small.yaml").write_text(small % "width_m: 1, height_m: 1")
     path = folder / "bridge.yaml"
     path.write_text(
@@ -289,4 +342,8 @@ def test_a_course_file_is_relative_to_the_configuration(tmp_path: Path, monkeypa
 
 def test_a_course_file_that_is_missing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml"):
-        load_text(f"version: 1\nrace: {{course: {tmp_path / 'none.yaml'}, racers: [a]}}\n", "test", resolve=resolve)
+        load_text(
+            f"version: 1\nrace: {{course: {tmp_path / 'none.yaml'}, racers: [a]}}\n",
+            "test",
+            resolve=resolve,
+        )

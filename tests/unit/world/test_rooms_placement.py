@@ -1,4 +1,7 @@
-"""Placing a room: exact on exact points, honest residuals on noisy ones, refusal of what tells nothing."""
+"""Placing a room.
+
+Exact on exact points, honest residuals on noisy ones, refusal of what tells nothing.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ def test_residuals_tell_the_noise_and_the_outlier() -> None:
 def test_one_pose_of_a_wand_is_enough(yaw_only: bool) -> None:
     tilt = (0.0, 0.0) if yaw_only else (0.3, -0.2)
     true = Transform.of((4.0, -1.0, 0.3), q_from_euler_zyx(2.2, *tilt))
-    wands = [Transform.of(p, q_from_euler_zyx(0.1 * i, 0.5, -0.7 * i)) for i, p in enumerate(POINTS)]
+    wands = [
+        Transform.of(p, q_from_euler_zyx(0.1 * i, 0.5, -0.7 * i)) for i, p in enumerate(POINTS)
+    ]
     for count in (1, 4):
         found = place_by_poses([true @ T for T in wands[:count]], wands[:count], yaw_only=yaw_only)
         assert error_rad(found, true) < 1e-9

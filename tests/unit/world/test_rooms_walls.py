@@ -19,7 +19,14 @@ from vil_bridge.daemon.room_monitor import GeofenceMonitor
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import WarningView
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.geofence import BONE_RADIUS_M, HORIZON_S, RoomVolume, RoomWarning, Walls, room_warnings
+from vil_bridge.world.geofence import (
+    BONE_RADIUS_M,
+    HORIZON_S,
+    RoomVolume,
+    RoomWarning,
+    Walls,
+    room_warnings,
+)
 from vil_bridge.world.world import World
 
 IDENTITY = Transform.identity()
@@ -39,10 +46,16 @@ def human(t_s: float = 4.0, T_world_room: Transform = IDENTITY) -> ActorState:
 
 
 def warned(
-    now: list[ActorState], later: list[ActorState] | None = None, walls: Walls | None = None, margin_m: float = 0.5
+    now: list[ActorState],
+    later: list[ActorState] | None = None,
+    walls: Walls | None = None,
+    margin_m: float = 0.5,
 ) -> tuple[RoomWarning, ...]:
     """Warnings of a moment; ``later`` is 0.1 s on."""
-    rooms = (RoomVolume("flight", IDENTITY, walls, margin_m), RoomVolume("actor", IDENTITY, None, margin_m))
+    rooms = (
+        RoomVolume("flight", IDENTITY, walls, margin_m),
+        RoomVolume("actor", IDENTITY, None, margin_m),
+    )
     snapshots = WorldSnapshot(0, tuple(now)), WorldSnapshot(100_000_000, tuple(later or now))
     return room_warnings(*snapshots, rooms, ROOM_OF)
 
@@ -53,7 +66,11 @@ def test_a_drone_above_a_head_is_as_near_as_it_is() -> None:
     top = person.skeleton.p_m[int(np.argmax(person.skeleton.p_m[:, 2]))]
     above = vehicle((float(top[0]), float(top[1]), float(top[2]) + 0.5))
     (warning,) = warned([above, person])
-    assert (warning.kind, warning.actors, warning.rooms) == ("collision", ("drone", "human"), ("flight", "actor"))
+    assert (warning.kind, warning.actors, warning.rooms) == (
+        "collision",
+        ("drone", "human"),
+        ("flight", "actor"),
+    )
     assert warning.distance_m == pytest.approx(0.5 - 0.1 - BONE_RADIUS_M, abs=0.02)
     assert warning.in_s == 0.0
     assert warned([above, person], margin_m=0.25) == ()
@@ -101,10 +118,14 @@ def test_walls_stand_in_their_room() -> None:
     room = RoomVolume("flight", T_world_room, Walls((-1.0, -3.0, 0.0), (1.0, 3.0, 3.0)))
     for p_m, count in (((12.5, 0.0, 1.0), 0), ((10.0, 2.5, 1.0), 1)):
         snapshot = WorldSnapshot(0, (vehicle(p_m),))
-        assert len(room_warnings(snapshot, replace(snapshot, t_ns=10**8), (room,), ROOM_OF)) == count
+        assert (
+            len(room_warnings(snapshot, replace(snapshot, t_ns=10**8), (room,), ROOM_OF)) == count
+        )
 
 
-def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """The drone's hall is placed so that its patrol crosses the walker's path."""
     drone, person = DroneMotion("drone"), WalkMotion("Actor")
     actors = (
@@ -114,7 +135,10 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
     root_m = person.at(4 * NS_PER_S).skeletons[0].p_m[0]
     meeting = Transform.of(root_m - drone.at(4 * NS_PER_S).p_m[0])
     world = World({"flight": meeting, "actor": IDENTITY}, actors)
-    rooms = (RoomVolume("flight", meeting, Walls((-9, -9, -9), (9, 9, 9))), RoomVolume("actor", IDENTITY))
+    rooms = (
+        RoomVolume("flight", meeting, Walls((-9, -9, -9), (9, 9, 9))),
+        RoomVolume("actor", IDENTITY),
+    )
     watch = GeofenceMonitor(world, rooms, {"drone": "flight", "human": "actor"})
     filmed = [
         (i, source, motion.at(4 * NS_PER_S - 400_000_000 + i * 10_000_000))
@@ -126,7 +150,17 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
     for i, source, seen in filmed:
         arrival_ns = t_ns + i * 10_000_000
         world.ingest(
-            SourceFrame(source, i, None, arrival_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, seen.skeletons)
+            SourceFrame(
+                source,
+                i,
+                None,
+                arrival_ns,
+                seen.subjects,
+                seen.p_m,
+                seen.q_xyzw,
+                seen.tracked,
+                seen.skeletons,
+            )
         )
     with caplog.at_level(logging.WARNING), clock.in_force():
         for _ in range(3):

@@ -76,7 +76,8 @@ def test_descriptions_have_mounts_and_the_variances_of_the_parts() -> None:
     imu = described["imu2"]
     assert imu.T_body_sensor.p_m.tolist() == MOUNT["p_body_m"]
     assert imu.T_body_sensor.q_xyzw.tolist() == MOUNT["q_body_sensor"]
-    assert imu.variances[:3] == pytest.approx([8.7266e-5**2 * 100.0] * 3, rel=1e-3)  # density of the mpu6000
+    # Density of the mpu6000.
+    assert imu.variances[:3] == pytest.approx([8.7266e-5**2 * 100.0] * 3, rel=1e-3)
     assert described["baro"].variances == pytest.approx([2.7**2])
     assert described["compass"].variances == pytest.approx([0.005e-4**2] * 3)
     assert described["gps"].variances == ()

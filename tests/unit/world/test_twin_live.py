@@ -1,4 +1,6 @@
-"""Live twins: distances over the window, an alarm once per episode, and what the bridge says of them."""
+"""Live twins: distances over the window, an alarm once per episode, and what the bridge says of
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Room:
 
     def __init__(self) -> None:
         here = Transform.identity()
-        actors = [Actor(n, ActorKind.VEHICLE, s, n) for n, s in (("drone", "mocap"), ("drone_sim", "sim"))]
+        actors = [
+            Actor(n, ActorKind.VEHICLE, s, n) for n, s in (("drone", "mocap"), ("drone_sim", "sim"))
+        ]
         self.world = World({"mocap": here, "sim": here}, actors)
         self.monitor = TwinMonitor(self.world, [TwinPair("pair", "drone", "drone_sim", 5.0, 0.5)])
         self.t_ns = 1000 * NS_PER_S
@@ -38,7 +42,9 @@ class Room:
     def see(self, source: str, subject: str, s: float, offset_m: float) -> None:
         p_m = np.array([[2.0 * np.sin(0.9 * s), 1.5 * np.sin(1.3 * s) + offset_m, 1.5]])
         q = q_exp(np.array([[0.0, 0.0, 0.2 * s]]))
-        frame = SourceFrame(source, self.number, None, self.t_ns, (subject,), p_m, q, np.array([True]))
+        frame = SourceFrame(
+            source, self.number, None, self.t_ns, (subject,), p_m, q, np.array([True])
+        )
         self.world.ingest(frame)
 
     def fly(self, seconds: float, offset_m: float, *, twin: bool = True) -> None:
@@ -79,7 +85,14 @@ def test_distances_delay_and_one_alarm_per_episode(caplog: pytest.LogCaptureFixt
 def test_metrics_of_twins() -> None:
     seen = TwinView("drone", "drone_sim", 10.0, 0.5, True, 3, 9.5, 0.7, 0.6, 0.02, 0.8, None)
     lost = TwinView("a", "b", 10.0, 0.5, False, 0)
-    now = BridgeSnapshot(t_ns=1, name="lab", version="1", uptime_s=1.0, ready=True, twins={"pair": seen, "lost": lost})
+    now = BridgeSnapshot(
+        t_ns=1,
+        name="lab",
+        version="1",
+        uptime_s=1.0,
+        ready=True,
+        twins={"pair": seen, "lost": lost},
+    )
     value = metrics_registry(lambda: now).get_sample_value
     assert value("vil_twin_alarm", {"twin": "pair"}) == 1.0
     assert value("vil_twin_alarms_total", {"twin": "pair"}) == 3.0
@@ -91,7 +104,10 @@ def test_metrics_of_twins() -> None:
 
 @pytest.mark.parametrize(
     ("pair", "problem"),
-    [("{vehicle: drone, twin: dron}", "no actor is named 'dron'"), ("{vehicle: drone, twin: drone}", "another actor")],
+    [
+        ("{vehicle: drone, twin: dron}", "no actor is named 'dron'"),
+        ("{vehicle: drone, twin: drone}", "another actor"),
+    ],
 )
 def test_pairs_without_two_actors_are_refused(pair: str, problem: str) -> None:
     text = f"""

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from vil_bridge.core.geometry import q_exp, q_mul, yaw_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.twin.metrics import delay_of, directed_hausdorff_m, hausdorff_m, heading_alignment, rms
+from vil_bridge.world.twin.metrics import (
+    delay_of,
+    directed_hausdorff_m,
+    hausdorff_m,
+    heading_alignment,
+    rms,
+)
 from vil_bridge.world.twin.pose_series import PoseSeries, paired
 
 
@@ -29,7 +35,9 @@ def brute_force_m(a_m: FloatArray, b_m: FloatArray) -> float:
 
 def flight(t_s: FloatArray, late_s: float = 0.0) -> PoseSeries:
     s = t_s - late_s
-    p_m = np.column_stack((3.0 * np.sin(0.7 * s), 2.0 * np.sin(1.1 * s + 0.4), 1.5 + 0.5 * np.sin(1.9 * s)))
+    p_m = np.column_stack(
+        (3.0 * np.sin(0.7 * s), 2.0 * np.sin(1.1 * s + 0.4), 1.5 + 0.5 * np.sin(1.9 * s))
+    )
     q = q_exp(np.column_stack((0.1 * np.sin(s), np.zeros(len(s)), 0.3 * s)))
     return PoseSeries(t_s, p_m, q)
 
@@ -42,7 +50,13 @@ def test_goldens_of_two_circles() -> None:
     assert rms(a_m - heading_alignment(a_m, b_m).apply(b_m)) == pytest.approx(0.353553, abs=5e-7)
 
 
-@given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 3), st.integers(0, 2**32 - 1), st.booleans())
+@given(
+    st.integers(1, 90),
+    st.integers(1, 90),
+    st.integers(1, 3),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+)
 def test_hausdorff_equals_brute_force(n: int, m: int, d: int, seed: int, walk: bool) -> None:
     rng = np.random.default_rng(seed)
     a_m, b_m = rng.normal(size=(n, d)), rng.normal(size=(m, d))
@@ -64,7 +78,9 @@ def test_hausdorff_of_long_paths_and_of_none() -> None:
 def test_posyaw_undoes_heading_and_place_and_nothing_else() -> None:
     a = flight(np.arange(0.0, 10.0, 0.01))
     moved = PoseSeries(
-        a.t_s, a.p_m @ yaw_matrix(0.8).T + (5.0, -2.0, 1.0), q_mul(q_exp(np.array([0.0, 0.0, 0.8])), a.q_xyzw)
+        a.t_s,
+        a.p_m @ yaw_matrix(0.8).T + (5.0, -2.0, 1.0),
+        q_mul(q_exp(np.array([0.0, 0.0, 0.8])), a.q_xyzw),
     )
     back = heading_alignment(a.p_m, moved.p_m).poses(moved)
     both = paired(a, back, 0.01)

@@ -51,7 +51,12 @@ class Clock:
     origin_ns: int = 10**15 + 12345
 
     def at(self, t_ns: int) -> int:
-        return t_ns + self.origin_ns + round(DRIFT * t_ns) + (self.step_ns if t_ns >= self.step_at_ns else 0)
+        return (
+            t_ns
+            + self.origin_ns
+            + round(DRIFT * t_ns)
+            + (self.step_ns if t_ns >= self.step_at_ns else 0)
+        )
 
 
 class Readings:
@@ -64,7 +69,9 @@ class Readings:
     def read(self, t_ns: int) -> None:
         line = self.model.line
         if line is not None:
-            self.rows.append((t_ns, line.to_bridge(self.clock.at(t_ns)) - t_ns, line.uncertainty_at(t_ns)))
+            self.rows.append(
+                (t_ns, line.to_bridge(self.clock.at(t_ns)) - t_ns, line.uncertainty_at(t_ns))
+            )
 
     def outcome(self) -> Outcome:
         t_ns, error_ns, stated_ns = np.array(self.rows, dtype=np.int64).T
@@ -110,17 +117,25 @@ def join(outcomes: list[Outcome]) -> Outcome:
 
 
 def check(outcome: Outcome, stepped_at_ns: int) -> None:
-    """The bars of the clock: 0.1 ms in the median, 0.5 ms at 99 %, honest, back within ten seconds."""
+    """The bars of the clock.
+
+    0.1 ms in the median, 0.5 ms at 99 %, honest, back within ten seconds.
+    """
     t_ns = outcome.t_ns
     settled = (t_ns > 30 * S) & ((t_ns < stepped_at_ns) | (t_ns > stepped_at_ns + 10 * S))
     median_ns, p99_ns = np.percentile(outcome.pick(settled), (50, 99))
-    print(f"\nmedian {median_ns / MS:.4f} ms, 99 % {p99_ns / MS:.4f} ms, covered {outcome.covered:.4f}")
+    print(
+        f"\nmedian {median_ns / MS:.4f} ms, 99 % {p99_ns / MS:.4f} ms, covered "
+        f"{outcome.covered:.4f}"
+    )
     assert median_ns < 0.1 * MS
     assert p99_ns < 0.5 * MS
     early = t_ns < 30 * S
-    assert float((outcome.pick(early) <= outcome.stated_ns[early]).mean()) >= 0.95  # with few samples too
+    # With few samples too.
+    assert float((outcome.pick(early) <= outcome.stated_ns[early]).mean()) >= 0.95
     assert outcome.covered >= 0.95
-    assert np.median(outcome.stated_ns[settled]) < 0.5 * MS  # a bound of everything would be no statement
+    # A bound of everything would be no statement.
+    assert np.median(outcome.stated_ns[settled]) < 0.5 * MS
     assert outcome.epochs == 1
 
 
@@ -139,7 +154,9 @@ def single(_history: list[tuple[int, int, int]], newest: tuple[int, int, int]) -
     return newest[1]
 
 
-def shortest_of_ten_seconds(history: list[tuple[int, int, int]], newest: tuple[int, int, int]) -> int:
+def shortest_of_ten_seconds(
+    history: list[tuple[int, int, int]], newest: tuple[int, int, int]
+) -> int:
     return min((e for e in history if newest[0] - e[0] < 10 * S), key=lambda e: e[2])[1]
 
 
@@ -174,13 +191,19 @@ def test_steps_are_recognised_forward_at_once_and_backward_within_seconds() -> N
 def stalled(transits_ns: Transits, start_s: float, stall_s: float, rate_hz: int = 120) -> Transits:
     """Wi-Fi: nothing comes through for a while, then everything at once."""
     sent_s = np.arange(len(transits_ns)) / rate_hz
-    waiting_s = np.where((sent_s > start_s) & (sent_s < start_s + stall_s), start_s + stall_s - sent_s, 0.0)
+    waiting_s = np.where(
+        (sent_s > start_s) & (sent_s < start_s + stall_s), start_s + stall_s - sent_s, 0.0
+    )
     return np.maximum(transits_ns, (waiting_s * S).astype(np.int64))
 
 
-def congested(transits_ns: Transits, start_s: float, seconds: float, extra_ms: float, rate_hz: int = 120) -> Transits:
+def congested(
+    transits_ns: Transits, start_s: float, seconds: float, extra_ms: float, rate_hz: int = 120
+) -> Transits:
     sent_s = np.arange(len(transits_ns)) / rate_hz
-    return transits_ns + np.where((sent_s > start_s) & (sent_s < start_s + seconds), int(extra_ms * MS), 0)
+    return transits_ns + np.where(
+        (sent_s > start_s) & (sent_s < start_s + seconds), int(extra_ms * MS), 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ class Room:
         self._number = 0
         self._random = np.random.default_rng(3)
 
-    def film(self, seconds: float, rate_hz: float = 100.0, *, noise_m: float = 0.0, p_m: float = 1.0) -> None:
+    def film(
+        self, seconds: float, rate_hz: float = 100.0, *, noise_m: float = 0.0, p_m: float = 1.0
+    ) -> None:
         """Frames of one body called ``cf1`` that stands there."""
         for _ in range(round(seconds * rate_hz)):
             self.t_ns += round(NS_PER_S / rate_hz)
@@ -53,7 +55,11 @@ class Room:
         """One frame."""
         self._number += 1
         seen = np.array([tracked])
-        self.world.ingest(SourceFrame("mocap", self._number, None, self.t_ns, ("cf1",), p_m[None], STILL_Q[None], seen))
+        self.world.ingest(
+            SourceFrame(
+                "mocap", self._number, None, self.t_ns, ("cf1",), p_m[None], STILL_Q[None], seen
+            )
+        )
 
     def state(self) -> TrackingState:
         return self.world.state_of("drone")
@@ -64,7 +70,9 @@ def drone(limits: TrackingLimits, imu: str | None = None) -> Actor:
 
 
 @pytest.mark.parametrize("rate_hz", [30.0, 100.0, 1000.0])
-def test_a_pose_that_repeats_is_found_within_half_a_second(monkeypatch: pytest.MonkeyPatch, rate_hz: float) -> None:
+def test_a_pose_that_repeats_is_found_within_half_a_second(
+    monkeypatch: pytest.MonkeyPatch, rate_hz: float
+) -> None:
     room = Room(monkeypatch, drone(NOISY))
     room.film(1.0, rate_hz, noise_m=1e-4)
     assert room.state() is TrackingState.TRACKED
@@ -79,7 +87,9 @@ def test_a_pose_that_repeats_is_found_within_half_a_second(monkeypatch: pytest.M
 
 
 def test_a_slow_source_needs_three_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room(monkeypatch, drone(replace(NOISY, coast_after_ns=NS_PER_S, stale_after_ns=2 * NS_PER_S)))
+    room = Room(
+        monkeypatch, drone(replace(NOISY, coast_after_ns=NS_PER_S, stale_after_ns=2 * NS_PER_S))
+    )
     room.film(1.0, 4.0, noise_m=1e-4)
     states = []
     for _ in range(4):  # the first of equal poses, and three that repeat it
@@ -94,7 +104,9 @@ def test_a_body_at_rest_is_not_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert room.state() is TrackingState.TRACKED
 
 
-def test_the_first_poses_of_a_body_are_not_frozen_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_poses_of_a_body_are_not_frozen_before_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     room = Room(monkeypatch, drone(NOISY))
     for _ in range(6):  # 60 ms of the pose that the bank begins with
         room.film(0.01, p_m=0.0)
@@ -138,7 +150,9 @@ def test_an_imu_that_turns_contradicts_a_pose_that_stands(
 
 
 def test_a_human_whose_hips_repeat_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = SkeletonModel("Actor", ("Hip", "Head"), (-1, 0), np.array([[0.0, 0.0, 0.9], [0.0, 0.0, 0.7]]))
+    model = SkeletonModel(
+        "Actor", ("Hip", "Head"), (-1, 0), np.array([[0.0, 0.0, 0.9], [0.0, 0.0, 0.7]])
+    )
     human = Actor("drone", ActorKind.HUMAN, "mocap", "Actor", limits=NOISY)
     room = Room(monkeypatch, human)
     nobody = np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_)
@@ -147,7 +161,10 @@ def test_a_human_whose_hips_repeat_is_frozen(monkeypatch: pytest.MonkeyPatch) ->
         room.t_ns += 10 * NS_PER_MS
         x_m = min(tick, 50) * 1e-4
         bones = SkeletonFrame(
-            model, np.array([[x_m, 0.0, 0.9], [x_m, 0.0, 1.6]]), np.tile(STILL_Q, (2, 1)), np.ones(2, dtype=np.bool_)
+            model,
+            np.array([[x_m, 0.0, 0.9], [x_m, 0.0, 1.6]]),
+            np.tile(STILL_Q, (2, 1)),
+            np.ones(2, dtype=np.bool_),
         )
         room.world.ingest(SourceFrame("mocap", tick, None, room.t_ns, (), *nobody, (bones,)))
         seen.append(room.state())
@@ -172,4 +189,6 @@ def test_the_sources_that_measure_are_those_that_the_docs_name() -> None:
         .partition("sources that measure:")[2]
         .partition(".")[0]
     )
-    assert set(re.findall(r"`([a-z-]+)`", said)) == measure | {"tracker-udp"}, "which has a rule of its own"
+    assert set(re.findall(r"`([a-z-]+)`", said)) == measure | {"tracker-udp"}, (
+        "which has a rule of its own"
+    )

@@ -31,18 +31,25 @@ def flight(t0: int, k: int) -> Transform:
 
 @pytest.mark.parametrize(
     "mistake",
-    [Transform.of((3.0, 1.0, 0.0)), Transform.of((0.4, 0.0, 0.0), q_exp(np.array([0.0, 0.0, np.pi - 0.2])))],
+    [
+        Transform.of((3.0, 1.0, 0.0)),
+        Transform.of((0.4, 0.0, 0.0), q_exp(np.array([0.0, 0.0, np.pi - 0.2]))),
+    ],
     ids=["swapped-label", "flip"],
 )
 @pytest.mark.parametrize("frames", [1, 2, 4])
-def test_a_passing_mistake_of_the_mocap_system_leaves_no_trace(mistake: Transform, frames: int) -> None:
+def test_a_passing_mistake_of_the_mocap_system_leaves_no_trace(
+    mistake: Transform, frames: int
+) -> None:
     """The neighbour in the same frames, and the history, are as if nothing had been."""
     world = world_of(vehicle(), vehicle("other"))
     t0 = now_ns()
     for k in range(40):
         wrong = 20 <= k < 20 + frames
         pose = flight(t0, k)
-        world.ingest(frame(t0 + 10 * k * MS, {"drone": pose @ mistake if wrong else pose, "other": pose}))
+        world.ingest(
+            frame(t0 + 10 * k * MS, {"drone": pose @ mistake if wrong else pose, "other": pose})
+        )
         assert world.speed_mps("drone") == pytest.approx(0.0 if k == 0 else 2.0, abs=1e-6)
     counters = world.counters()
     assert (counters["rejected"], counters.get("jumps", 0)) == (frames, 0)
@@ -58,7 +65,12 @@ def test_mistakes_that_contradict_each_other_never_become_a_place() -> None:
     for k in range(60):
         pose = flight(t0, k)
         hop = Transform.of((4.0 * (k % 2) + 3.0, 5.0, 0.0))
-        world.ingest(frame(t0 + 10 * k * MS, {"drone": hop if k % 4 in (1, 2) and k > 10 else pose, "other": pose}))
+        world.ingest(
+            frame(
+                t0 + 10 * k * MS,
+                {"drone": hop if k % 4 in (1, 2) and k > 10 else pose, "other": pose},
+            )
+        )
     counters = world.counters()
     assert counters.get("jumps", 0) == 0
     assert counters["rejected"] == 24
@@ -70,11 +82,15 @@ def test_a_body_that_was_put_elsewhere_is_there_at_once_and_its_neighbour_flies_
     t0 = now_ns()
     for k in range(40):
         world.ingest(frame(t0 + 10 * k * MS, {"drone": flight(t0, k), "other": flight(t0, k)}))
-    world.ingest(SourceReset("mocap", "vehicles were put elsewhere", clock=False, subjects=("drone",)))
+    world.ingest(
+        SourceReset("mocap", "vehicles were put elsewhere", clock=False, subjects=("drone",))
+    )
     there = Transform.of((30.0, 20.0, 10.0))
     world.ingest(frame(t0 + 390 * MS, {"drone": there}))  # time stands
     assert angle(world.pose_at("drone", t0 + 390 * MS).T_world_body, ROOM) < 1e-6
-    np.testing.assert_allclose(world.pose_at("drone", t0 + 390 * MS).T_world_body.p_m, (ROOM @ there).p_m)
+    np.testing.assert_allclose(
+        world.pose_at("drone", t0 + 390 * MS).T_world_body.p_m, (ROOM @ there).p_m
+    )
     assert world.speed_mps("drone") == 0.0
     assert world.speed_mps("other") == pytest.approx(2.0, abs=1e-6)
     counters = world.counters()
@@ -86,8 +102,13 @@ def test_limits_are_each_actors_own() -> None:
     world = world_of(vehicle("slow", limits=slow), vehicle("fast"))
     t0 = now_ns()
     for k, x_m in ((0, 0.0), (1, 0.2)):
-        world.ingest(frame(t0 + 10 * k * MS, dict.fromkeys(("slow", "fast"), Transform.of((x_m, 0, 0)))))
-    moved_m = [world.pose_at(name, t0 + 10 * MS).T_world_body.p_m[0] - ROOM.p_m[0] for name in ("slow", "fast")]
+        world.ingest(
+            frame(t0 + 10 * k * MS, dict.fromkeys(("slow", "fast"), Transform.of((x_m, 0, 0))))
+        )
+    moved_m = [
+        world.pose_at(name, t0 + 10 * MS).T_world_body.p_m[0] - ROOM.p_m[0]
+        for name in ("slow", "fast")
+    ]
     assert moved_m == pytest.approx([0.0, 0.2 * np.cos(0.7)])
     assert world.counters()["rejected"] == 1
 
@@ -127,7 +148,9 @@ def test_a_stamp_that_no_clock_shows_harms_nothing(nonsense_ns: int, first: bool
     told = Transform.of((1.0, 2.0, 0.5), (0.0, 0.0, 0.0, 1.0))
     for i in range(1500):
         sample = frame(10_000_000_000 + i * 10_000_000, {"drone": told}, number=i)
-        sample.t_foreign_ns = nonsense_ns if i == (0 if first else 700) else sample.t_arrival_ns + 5_000_000_000
+        sample.t_foreign_ns = (
+            nonsense_ns if i == (0 if first else 700) else sample.t_arrival_ns + 5_000_000_000
+        )
         world.ingest(sample)
     newest = world.newest("drone")
     assert newest is not None

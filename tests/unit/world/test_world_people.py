@@ -33,20 +33,34 @@ def test_skeletons_are_placed_in_the_world_and_predicted() -> None:
         empty = frame(t0 + 10 * k * MS, {})
         world.ingest(
             SourceFrame(
-                "mocap", k, None, empty.t_arrival_ns, (), np.zeros((0, 3)), np.zeros((0, 4)), empty.tracked, (skeleton,)
+                "mocap",
+                k,
+                None,
+                empty.t_arrival_ns,
+                (),
+                np.zeros((0, 3)),
+                np.zeros((0, 4)),
+                empty.tracked,
+                (skeleton,),
             )
         )
     state = world.snapshot(t0 + 120 * MS).actors[0]
     assert state.skeleton is not None
-    np.testing.assert_allclose(state.skeleton.p_m[1], ROOM.apply(np.array([1.2, 0.0, 1.4])), atol=1e-9)
+    np.testing.assert_allclose(
+        state.skeleton.p_m[1], ROOM.apply(np.array([1.2, 0.0, 1.4])), atol=1e-9
+    )
     past = world.snapshot(t0 + 55 * MS).actors[0].skeleton
     assert past is not None
     np.testing.assert_allclose(past.p_m[0], ROOM.apply(np.array([0.55, 0.0, 1.0])), atol=1e-9)
 
 
-def walker(k: int, *, x_m: float = 0.0, tracked: tuple[bool, ...] = (True, True, True)) -> SourceFrame:
+def walker(
+    k: int, *, x_m: float = 0.0, tracked: tuple[bool, ...] = (True, True, True)
+) -> SourceFrame:
     """Hip, chest above it, head above that, walking along x; untracked bones come as zeros."""
-    p = np.array([[x_m + 0.01 * k, 0.0, 1.0], [x_m + 0.01 * k, 0.0, 1.4], [x_m + 0.01 * k, 0.1, 1.7]])
+    p = np.array(
+        [[x_m + 0.01 * k, 0.0, 1.0], [x_m + 0.01 * k, 0.0, 1.4], [x_m + 0.01 * k, 0.1, 1.7]]
+    )
     seen = np.array(tracked)
     p[~seen] = 0.0
     skeleton = SkeletonFrame(WALKER, p, np.tile([0.0, 0, 0, 1], (3, 1)), seen)
@@ -54,7 +68,9 @@ def walker(k: int, *, x_m: float = 0.0, tracked: tuple[bool, ...] = (True, True,
     return SourceFrame("mocap", k, None, empty.t_arrival_ns, *_arrays(empty), (skeleton,))
 
 
-WALKER = SkeletonModel("Actor", ("Hip", "Chest", "Head"), (-1, 0, 1), np.array([[0, 0, 1.0], [0, 0, 0.5], [0, 0, 0.2]]))
+WALKER = SkeletonModel(
+    "Actor", ("Hip", "Chest", "Head"), (-1, 0, 1), np.array([[0, 0, 1.0], [0, 0, 0.5], [0, 0, 0.2]])
+)
 T_WALK = now_ns()
 
 
@@ -67,17 +83,22 @@ def bones_of(world: World, k: float) -> np.ndarray:
 def test_an_unseen_bone_stays_where_it_was_on_its_parent() -> None:
     world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
     world.ingest(walker(0, tracked=(True, True, False)))
-    np.testing.assert_allclose(bones_of(world, 0)[2], (0.0, 0.0, 1.6), atol=1e-9)  # never seen: at rest
+    # Never seen: at rest.
+    np.testing.assert_allclose(bones_of(world, 0)[2], (0.0, 0.0, 1.6), atol=1e-9)
     for k in range(1, 10):
         world.ingest(walker(k))
     world.ingest(walker(10, tracked=(True, False, False)))
-    np.testing.assert_allclose(bones_of(world, 10), [[0.1, 0, 1.0], [0.1, 0, 1.4], [0.1, 0.1, 1.7]], atol=1e-9)
+    np.testing.assert_allclose(
+        bones_of(world, 10), [[0.1, 0, 1.0], [0.1, 0, 1.4], [0.1, 0.1, 1.7]], atol=1e-9
+    )
 
 
 def test_bones_never_seen_are_at_rest_one_upon_another() -> None:
     world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
     world.ingest(walker(0, tracked=(True, False, False)))
-    np.testing.assert_allclose(bones_of(world, 0), [[0.0, 0.0, 1.0], [0.0, 0.0, 1.5], [0.0, 0.0, 1.7]], atol=1e-9)
+    np.testing.assert_allclose(
+        bones_of(world, 0), [[0.0, 0.0, 1.0], [0.0, 0.0, 1.5], [0.0, 0.0, 1.7]], atol=1e-9
+    )
 
 
 def test_a_bone_that_is_no_number_is_one_unseen() -> None:
@@ -99,7 +120,10 @@ def test_a_bone_that_is_no_number_is_one_unseen() -> None:
 def test_two_people_of_one_name_are_counted_apart() -> None:
     world = World(
         {"mocap": ROOM, "other": ROOM},
-        [Actor("here", ActorKind.HUMAN, "mocap", "Actor"), Actor("there", ActorKind.HUMAN, "other", "Actor")],
+        [
+            Actor("here", ActorKind.HUMAN, "mocap", "Actor"),
+            Actor("there", ActorKind.HUMAN, "other", "Actor"),
+        ],
     )
     for k in range(3):
         world.ingest(walker(k))
@@ -113,7 +137,8 @@ def test_a_skeleton_solved_elsewhere_starts_over() -> None:
     for k in range(10):
         world.ingest(walker(k))
     world.ingest(walker(10, x_m=2.0))
-    np.testing.assert_allclose(bones_of(world, 10)[0], (0.1, 0.0, 1.0), atol=1e-9)  # one frame says nothing
+    # One frame says nothing.
+    np.testing.assert_allclose(bones_of(world, 10)[0], (0.1, 0.0, 1.0), atol=1e-9)
     for k in range(11, 15):
         world.ingest(walker(k, x_m=2.0))
     assert (world.counters()["rejected/human"], world.counters()["jumps/human"]) == (4, 1)
@@ -121,13 +146,21 @@ def test_a_skeleton_solved_elsewhere_starts_over() -> None:
 
 
 def test_people_move_with_the_clock_of_their_own_source_alone() -> None:
-    """One source's transit falls by 15 ms, so that its line moves; the other's clock is right from the start."""
+    """One source's transit falls by 15 ms, so that its line moves.
+
+    The other's clock is right from the start.
+    """
     sources = ("mocap", "other")
-    world = World(dict.fromkeys(sources, ROOM), [Actor(name, ActorKind.HUMAN, name, "Actor") for name in sources])
+    world = World(
+        dict.fromkeys(sources, ROOM),
+        [Actor(name, ActorKind.HUMAN, name, "Actor") for name in sources],
+    )
     for k in range(20):
         t_ns = T_WALK + 10 * k * MS
         for source, transit_ns in (("mocap", (20 if k < 10 else 5) * MS), ("other", 5 * MS)):
-            sent = replace(walker(k), source=source, t_foreign_ns=t_ns + 10**12, t_arrival_ns=t_ns + transit_ns)
+            sent = replace(
+                walker(k), source=source, t_foreign_ns=t_ns + 10**12, t_arrival_ns=t_ns + transit_ns
+            )
             world.ingest(sent)
     for source in sources:
         newest = world.newest_skeleton(source)

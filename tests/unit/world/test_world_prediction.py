@@ -1,4 +1,6 @@
-"""Prediction on real motion, as ``vil-bridge bench prediction`` measures it, on a piece of each recording."""
+"""Prediction on real motion, as ``vil-bridge bench prediction`` measures it, on a piece of each
+recording.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,16 @@ def means(errors: Errors, horizon_ms: int) -> tuple[np.ndarray, np.ndarray]:
 def piece(name: str, start: int, rows: int) -> BenchRecording:
     whole = BenchRecording.load(data_dir(name))
     kept = slice(start, start + rows)
-    return dataclasses.replace(whole, t_ns=whole.t_ns[kept], p_m=whole.p_m[kept], q_xyzw=whole.q_xyzw[kept])
+    return dataclasses.replace(
+        whole, t_ns=whole.t_ns[kept], p_m=whole.p_m[kept], q_xyzw=whole.q_xyzw[kept]
+    )
 
 
 def test_late_mocap_is_bridged_by_the_imu() -> None:
-    """Mocap 56 ms late in fast rotation: five times closer in angle and twice in place, in the mean."""
+    """Mocap 56 ms late in fast rotation.
+
+    Five times closer in angle and twice in place, in the mean.
+    """
     errors = prediction_errors(piece("broad_07_fast_rotation", 12000, 3000), 112 * MS, every=16)
     twist, imu = means(errors, 56)
     print(f"\ntwist {twist.round(2)}, with IMU {imu.round(2)} (degrees, mm)")

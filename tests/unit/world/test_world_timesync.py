@@ -24,7 +24,9 @@ def foreign(t_bridge_ns: int) -> int:
     return t_bridge_ns + OFFSET + round(DRIFT * t_bridge_ns)
 
 
-def exchange(model: ClockModel, rng: np.random.Generator, t_ns: int, delay_us: float = 100.0) -> None:
+def exchange(
+    model: ClockModel, rng: np.random.Generator, t_ns: int, delay_us: float = 100.0
+) -> None:
     """One request: each way takes ``delay_us`` and an exponential tail."""
     there, back = (round(1e3 * (delay_us + rng.exponential(0.3 * delay_us))) for _ in range(2))
     model.add_exchange(t_ns, foreign(t_ns + there), t_ns + there + back)
@@ -71,7 +73,10 @@ def test_an_outage_keeps_the_line_and_one_exchange_narrows_it_again() -> None:
 
 
 def test_stamps_do_not_restart_what_exchanges_know_better() -> None:
-    """A transit grown by 60 ms for 10 s is a backward step to stamps alone; a forward step is one to both."""
+    """A transit grown by 60 ms for 10 s is a backward step to stamps alone.
+
+    A forward step is one to both.
+    """
     model, rng = ClockModel(), np.random.default_rng(9)
 
     def second(k: int, transit_ns: int, step_ns: int = 0, *, echoes: bool = True) -> None:
@@ -155,12 +160,16 @@ def test_a_single_slow_exchange_changes_little() -> None:
 
 @pytest.mark.parametrize("pause_s", [0, 30])
 def test_the_window_ends_after_30_seconds(pause_s: int) -> None:
-    """Packets take 1 ms until 39 s and 6 ms later. The fastest ones count for 30 s and then no more, all at once."""
+    """Packets take 1 ms until 39 s and 6 ms later.
+
+    The fastest ones count for 30 s and then no more, all at once.
+    """
     model = ClockModel()
     errors_ns = []
     for k in (*range(40), *range(40 + pause_s, 71)):
         model.add_stamp(k * S + OFFSET - (1 if k < 40 else 6) * MS, k * S)
-        mapped = model.to_bridge(39 * S + OFFSET)  # the packet that arrived then had been sent 1 ms before
+        # The packet that arrived then had been sent 1 ms before.
+        mapped = model.to_bridge(39 * S + OFFSET)
         assert mapped is not None
         errors_ns.append(mapped - 39 * S)
     assert max(errors_ns[39:-1]) <= MS + 1000, "no line lies below a packet of its window"
@@ -173,12 +182,17 @@ def test_the_window_ends_after_30_seconds(pause_s: int) -> None:
         ClockModel,
         pytest.param(
             CompiledClock,
-            marks=pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"),
+            marks=pytest.mark.skipif(
+                library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"
+            ),
         ),
     ],
 )
 def test_a_slow_clock_is_followed_each_second(clock: type[ClockModel]) -> None:
-    """It loses 50 ppm, each packet takes 1 ms: the line, made again each second, is off by 50 ppm of 0.99 s at most."""
+    """It loses 50 ppm, each packet takes 1 ms.
+
+    The line, made again each second, is off by 50 ppm of 0.99 s at most.
+    """
     world = World({"room": Transform.identity()}, [])
     mapped_ns: list[int] = []
     world.clocks = defaultdict(clock)
@@ -236,12 +250,21 @@ def test_no_single_stamp_steps_a_clock(stamps: list[tuple[int, int]], steps: int
 @pytest.mark.parametrize(
     ("gain_ms", "pause_s", "steps"),
     [(0.0, 0, 0), (0.9, 0, 0), (2.0, 0, 1), (10.0, 400, 0), (100.0, 400, 1)],
-    ids=["a shorter way", "less than a millisecond", "a step", "25 ppm for 400 s", "a step behind a pause"],
+    ids=[
+        "a shorter way",
+        "less than a millisecond",
+        "a step",
+        "25 ppm for 400 s",
+        "a step behind a pause",
+    ],
 )
 def test_stamps_step_a_clock_that_exchanges_know_only_beyond_what_is_known(
     gain_ms: float, pause_s: int, steps: int
 ) -> None:
-    """Exchanges are exact. Stamps take 3 ms, then 0.1 ms: three of these come from the future of the stamps alone."""
+    """Exchanges are exact.
+
+    Stamps take 3 ms, then 0.1 ms: three of these come from the future of the stamps alone.
+    """
     model = ClockModel()
     for k in range(320):
         t_ns = k * S // 16

@@ -27,7 +27,9 @@ MARKERS = Transform.of((0.02, 0.01, 0.05), q_from_euler_zyx(0.3, -0.1, 0.2))
 
 
 def test_markers_in_the_room_become_the_body_in_the_world() -> None:
-    patient = TrackingLimits(coast_after_ns=3600 * 10**9, stale_after_ns=3600 * 10**9, lost_after_ns=3600 * 10**9)
+    patient = TrackingLimits(
+        coast_after_ns=3600 * 10**9, stale_after_ns=3600 * 10**9, lost_after_ns=3600 * 10**9
+    )
     world = world_of(vehicle("other"), vehicle(T_body_markers=MARKERS, limits=patient))
     T_room_markers = Transform.of((1.0, 2.0, 1.5), q_from_euler_zyx(0.5, 0.2, -0.4))
     t = now_ns()
@@ -101,7 +103,9 @@ def test_late_and_repeated_frames_are_counted_and_jumps_start_over() -> None:
     for k in range(5, 10):
         world.ingest(frame(t + 10 * k * MS, {"drone": Transform.of((5.0, 0, 0))}))
     assert (world.counters()["rejected"], world.counters()["jumps"]) == (4, 1)
-    np.testing.assert_allclose(world.pose_at("drone", t + 100 * MS).T_world_body.p_m, ROOM.apply(np.array([5.0, 0, 0])))
+    np.testing.assert_allclose(
+        world.pose_at("drone", t + 100 * MS).T_world_body.p_m, ROOM.apply(np.array([5.0, 0, 0]))
+    )
 
 
 def test_a_reset_forgets_poses_and_clock() -> None:
@@ -120,21 +124,31 @@ def test_bursts_of_arrival_do_not_change_the_velocity() -> None:
     for k in range(40):
         t_capture, t_arrival = t0 + 10 * k * MS, t0 + 10 * (k + 3 - k % 4) * MS
         sample = frame(t_arrival, {"drone": Transform.of((0.02 * k, 0, 0))})
-        world.ingest(SourceFrame("mocap", k, t_capture + 77, max(t_arrival, t_capture), *_arrays(sample)))
+        world.ingest(
+            SourceFrame("mocap", k, t_capture + 77, max(t_arrival, t_capture), *_arrays(sample))
+        )
     speed = world.speed_mps("drone")
     assert speed == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(("latency_ms", "transit_ms"), [(0, 2), (12, 2), (20, 0)])
-def test_the_latency_that_a_source_states_is_no_age_of_its_stamps(latency_ms: int, transit_ms: int) -> None:
-    """One-way stamps: a pose is as old as its latency, beyond the quickest transit, which nobody can see."""
+def test_the_latency_that_a_source_states_is_no_age_of_its_stamps(
+    latency_ms: int, transit_ms: int
+) -> None:
+    """One-way stamps: a pose is as old as its latency, beyond the quickest transit, which nobody
+    can see.
+    """
     world = world_of(vehicle())
     t0 = now_ns()
     for k in range(60):
         t_capture = t0 + 10 * k * MS
         t_arrival = t_capture + (latency_ms + transit_ms) * MS
         sample = _arrays(frame(t_arrival, {"drone": Transform.identity()}))
-        world.ingest(SourceFrame("mocap", k, t_capture + 10**12, t_arrival, *sample, latency_ns=latency_ms * MS))
+        world.ingest(
+            SourceFrame(
+                "mocap", k, t_capture + 10**12, t_arrival, *sample, latency_ns=latency_ms * MS
+            )
+        )
     newest = world.newest("drone")
     assert newest is not None
     _, t_captured, t_arrival = newest
@@ -143,10 +157,19 @@ def test_the_latency_that_a_source_states_is_no_age_of_its_stamps(latency_ms: in
 
 def test_the_velocity_is_that_of_an_even_acceleration_at_the_newest_pose() -> None:
     world = world_of(vehicle())
-    t0, v, a, turn = now_ns(), np.array([0.4, -0.2, 0.1]), np.array([-3.0, 5.0, 2.0]), np.array([0.0, 0.0, 4.0])
+    t0, v, a, turn = (
+        now_ns(),
+        np.array([0.4, -0.2, 0.1]),
+        np.array([-3.0, 5.0, 2.0]),
+        np.array([0.0, 0.0, 4.0]),
+    )
     for k in range(20):
         s = 0.01 * k
-        world.ingest(frame(t0 + 10 * k * MS, {"drone": Transform(v * s + a * s**2 / 2, q_exp(turn * s**2 / 2))}))
+        world.ingest(
+            frame(
+                t0 + 10 * k * MS, {"drone": Transform(v * s + a * s**2 / 2, q_exp(turn * s**2 / 2))}
+            )
+        )
     velocity, rate = world.twist_at("drone", t0 + 190 * MS)
     np.testing.assert_allclose(velocity, q_rotate(ROOM.q_xyzw, v + a * 0.19), atol=1e-6)
     np.testing.assert_allclose(rate, turn * 0.19, atol=1e-6)
@@ -159,14 +182,20 @@ FLOWN = DroneMotion("drone", imu=ImuErrors(gyro_bias_radps=(0.05, -0.08, 0.03)))
 
 
 def flying(*worlds: World) -> Iterator[tuple[int, int, int]]:
-    """A simulated flight with a real IMU's and a real mocap's errors, 8 ms late: frame, motion's and bridge's time."""
+    """A simulated flight with a real IMU's and a real mocap's errors, 8 ms late.
+
+    Frame, motion's and bridge's time.
+    """
     rng = np.random.default_rng(4)
     t0 = now_ns()
     for k in range(1200):
         t = 5 * k * MS
         noise = Transform(rng.normal(0.0, 3e-4, 3), q_exp(rng.normal(0.0, 1e-3, 3)))
         seen = frame(t0 + t, {"drone": FLOWN.truth(t) @ noise}, number=k)
-        felt = [ImuSample("imu", None, t0 + t_imu, w, f) for t_imu, w, f in FLOWN.imu_between(t + 3 * MS, t + 8 * MS)]
+        felt = [
+            ImuSample("imu", None, t0 + t_imu, w, f)
+            for t_imu, w, f in FLOWN.imu_between(t + 3 * MS, t + 8 * MS)
+        ]
         for world in worlds:
             world.ingest(seen)
             for sample in felt:
@@ -176,19 +205,30 @@ def flying(*worlds: World) -> Iterator[tuple[int, int, int]]:
 
 @cache
 def flown() -> tuple[dict[tuple[str, int], np.ndarray], np.ndarray]:
-    """Median errors (rad, m) with and without an IMU for each horizon, and the bias that was learnt."""
+    """Median errors (rad, m) with and without an IMU for each horizon, and the bias that was
+    learnt.
+    """
     worlds = {"imu": world_of(vehicle(imu="imu")), "plain": world_of(vehicle())}
-    errors: dict[tuple[str, int], list[tuple[float, float]]] = {(n, a): [] for n in worlds for a in AHEAD_MS}
+    errors: dict[tuple[str, int], list[tuple[float, float]]] = {
+        (n, a): [] for n in worlds for a in AHEAD_MS
+    }
     for k, t, t_ns in flying(*worlds.values()):
         if k > 800 and k % 10 == 0:
             for (name, ahead_ms), listed in errors.items():
                 late_ns = (8 + ahead_ms) * MS
                 expected = ROOM @ FLOWN.truth(t + late_ns)
                 predicted = worlds[name].pose_at("drone", t_ns + late_ns).T_world_body
-                listed.append((angle(predicted, expected), float(np.linalg.norm(predicted.p_m - expected.p_m))))
+                listed.append(
+                    (
+                        angle(predicted, expected),
+                        float(np.linalg.norm(predicted.p_m - expected.p_m)),
+                    )
+                )
     predictor = worlds["imu"].predictor("drone")
     assert predictor is not None
-    return {key: np.median(values, axis=0) for key, values in errors.items()}, predictor.body.sensors.gyro_bias_radps
+    return {
+        key: np.median(values, axis=0) for key, values in errors.items()
+    }, predictor.body.sensors.gyro_bias_radps
 
 
 def test_a_quick_look_at_the_world_shows_the_same() -> None:
@@ -197,14 +237,24 @@ def test_a_quick_look_at_the_world_shows_the_same() -> None:
     for k, _, t_ns in flying(world):
         if k > 800 and k % 10 == 0:
             for late_ns, apart_m in ((12 * MS, 0.01), (30 * MS, 0.0)):
-                exact, quick = (world.snapshot(t_ns + late_ns, quick=q).actors[0].T_world_body for q in (False, True))
+                exact, quick = (
+                    world.snapshot(t_ns + late_ns, quick=q).actors[0].T_world_body
+                    for q in (False, True)
+                )
                 assert np.linalg.norm(exact.p_m - quick.p_m) <= apart_m
                 assert (exact.p_m == quick.p_m).all() == (apart_m == 0.0)
 
 
-@pytest.mark.parametrize(("ahead_ms", "turned", "moved"), [(20, 0.7, 0.65), (56, 0.9, 0.7), (90, 1.05, 0.8)])
-def test_an_imu_predicts_better_than_a_constant_twist(ahead_ms: int, turned: float, moved: float) -> None:
-    """Errors of attitude and position with the IMU, over those without; of 90 ms it has measured eight."""
+@pytest.mark.parametrize(
+    ("ahead_ms", "turned", "moved"), [(20, 0.7, 0.65), (56, 0.9, 0.7), (90, 1.05, 0.8)]
+)
+def test_an_imu_predicts_better_than_a_constant_twist(
+    ahead_ms: int, turned: float, moved: float
+) -> None:
+    """Errors of attitude and position with the IMU, over those without.
+
+    Of 90 ms it has measured eight.
+    """
     median, bias_radps = flown()
     assert median["imu", ahead_ms][0] < turned * median["plain", ahead_ms][0]
     assert median["imu", ahead_ms][1] < moved * median["plain", ahead_ms][1]
@@ -221,7 +271,9 @@ def test_duplicates_and_bursts_leave_the_velocity_alone() -> None:
         arrival = t0 + (50 * burst + 60) * MS
         for k in (5 * burst + i for i in (0, 1, 0, 2, 2, 1, 3, 4, 3, 4)):
             sample = frame(arrival, {"drone": flight(t0, k)})
-            world.ingest(SourceFrame("mocap", k, t0 + 10 * k * MS - 10**9, arrival, *_arrays(sample)))
+            world.ingest(
+                SourceFrame("mocap", k, t0 + 10 * k * MS - 10**9, arrival, *_arrays(sample))
+            )
             arrival += 20_000
         speed = world.speed_mps("drone")
         assert speed == pytest.approx(2.0, rel=1e-3) or (burst == 0 and speed == 0.0)
@@ -229,16 +281,23 @@ def test_duplicates_and_bursts_leave_the_velocity_alone() -> None:
 
 
 def test_a_clock_that_is_set_leaves_no_false_velocity() -> None:
-    """A stepped clock: the frames before and after it are never differenced; every pose stays in use."""
+    """A stepped clock: the frames before and after it are never differenced.
+
+    Every pose stays in use.
+    """
     world = world_of(vehicle())
     t0 = now_ns()
     for k in range(60):
         t_ns = t0 + 10 * k * MS
         step_ns = 100 * MS if k >= 30 else 0
         if k % 5 == 0:
-            world.ingest(ClockExchange("mocap", t_ns - 200_000, t_ns - 100_000 + 10**12 + step_ns, t_ns))
+            world.ingest(
+                ClockExchange("mocap", t_ns - 200_000, t_ns - 100_000 + 10**12 + step_ns, t_ns)
+            )
         sample = frame(t_ns + 5 * MS, {"drone": flight(t0, k)})
-        world.ingest(SourceFrame("mocap", k, t_ns + 10**12 + step_ns, t_ns + 5 * MS, *_arrays(sample)))
+        world.ingest(
+            SourceFrame("mocap", k, t_ns + 10**12 + step_ns, t_ns + 5 * MS, *_arrays(sample))
+        )
         newest = world.newest("drone")
         assert newest is not None
         assert newest[2] == t_ns + 5 * MS
@@ -250,7 +309,10 @@ def test_a_clock_that_is_set_leaves_no_false_velocity() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_histories_follow_their_clock_as_it_becomes_known(seed: int) -> None:
-    """From the first frame on, 2 ms of jitter and no echo: the line moves all the time, the velocity does not."""
+    """From the first frame on, 2 ms of jitter and no echo.
+
+    The line moves all the time, the velocity does not.
+    """
     world = world_of(vehicle())
     rng, t0 = np.random.default_rng(seed), now_ns()
     arrival = t0
@@ -258,7 +320,13 @@ def test_histories_follow_their_clock_as_it_becomes_known(seed: int) -> None:
         t_ns = t0 + 10 * k * MS
         arrival = max(arrival + 1, t_ns + int(rng.exponential(2 * MS)))
         world.ingest(
-            SourceFrame("mocap", k, t_ns + 10**12, arrival, *_arrays(frame(arrival, {"drone": flight(t0, k)})))
+            SourceFrame(
+                "mocap",
+                k,
+                t_ns + 10**12,
+                arrival,
+                *_arrays(frame(arrival, {"drone": flight(t0, k)})),
+            )
         )
         assert world.speed_mps("drone") == pytest.approx(2.0 if k else 0.0, rel=2e-3)
     newest = world.newest("drone")

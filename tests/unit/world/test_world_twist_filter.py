@@ -9,7 +9,13 @@ from tests.support.common import data_dir
 from tests.support.world import MS, ROOM, frame, vehicle, world_of
 from vil_adapters.motions.drone import BRISK, DroneMotion
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
-from vil_bridge.tools.bench.recordings import EPOCH_NS, BenchRecording, played, recorded_actor, recorded_world
+from vil_bridge.tools.bench.recordings import (
+    EPOCH_NS,
+    BenchRecording,
+    played,
+    recorded_actor,
+    recorded_world,
+)
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.tracks import TrackBank
 
@@ -26,13 +32,19 @@ def apart(pose: Transform, truth: Transform) -> np.ndarray:
     return np.concatenate((q_log(q_mul(q_conj(pose.q_xyzw), truth.q_xyzw)), truth.p_m - pose.p_m))
 
 
-@pytest.mark.parametrize(("noise_m", "noise_rad", "most_mps"), [(3e-4, 1e-3, 0.03), (1e-5, 1e-4, 0.003)])
+@pytest.mark.parametrize(
+    ("noise_m", "noise_rad", "most_mps"), [(3e-4, 1e-3, 0.03), (1e-5, 1e-4, 0.003)]
+)
 @pytest.mark.parametrize("asked_every", [1, 5])
 def test_velocity_and_uncertainty_follow_the_noise(
     noise_m: float, noise_rad: float, most_mps: float, asked_every: int
 ) -> None:
     """A brisk flight at 100 Hz: a secant over 50 ms is off by 0.08 m/s at the larger noise."""
-    motion, bank, rng = DroneMotion(path=BRISK), TrackBank([TrackingLimits()]), np.random.default_rng(5)
+    motion, bank, rng = (
+        DroneMotion(path=BRISK),
+        TrackBank([TrackingLimits()]),
+        np.random.default_rng(5),
+    )
     off_mps, squared = [], []
     for k in range(900):
         t_ns = 10 * k * MS
@@ -54,13 +66,18 @@ def test_velocity_and_uncertainty_follow_the_noise(
 
 
 def test_a_swing_is_not_carried_beyond_its_turning_points() -> None:
-    """A hand that swings twice a second: its rate, carried on for 112 ms, leads away from the truth."""
+    """A hand that swings twice a second.
+
+    Its rate, carried on for 112 ms, leads away from the truth.
+    """
     bank = TrackBank([TrackingLimits()])
     off = []
 
     def swung(t_ns: int) -> Transform:
         angle = np.sin(2.0 * np.pi * 2.0e-9 * t_ns)
-        return Transform(np.array([0.1 * angle, 0.0, 0.0]), q_exp(np.array([0.0, 0.8 * angle, 0.0])))
+        return Transform(
+            np.array([0.1 * angle, 0.0, 0.0]), q_exp(np.array([0.0, 0.8 * angle, 0.0]))
+        )
 
     for k in range(800):
         t_ns = 8 * k * MS
@@ -69,14 +86,23 @@ def test_a_swing_is_not_carried_beyond_its_turning_points() -> None:
             p_m, q_xyzw = bank.ahead(np.array([0.112]))
             _, _, v_mps, w_radps = bank.motion()
             later, now = swung(t_ns + 112 * MS), swung(t_ns)
-            twist = Transform(now.p_m + 0.112 * v_mps[0], q_mul(now.q_xyzw, q_exp(0.112 * w_radps[0])))
-            off.append([np.linalg.norm(apart(T, later)) for T in (Transform(p_m[0], q_xyzw[0]), now, twist)])
+            twist = Transform(
+                now.p_m + 0.112 * v_mps[0], q_mul(now.q_xyzw, q_exp(0.112 * w_radps[0]))
+            )
+            off.append(
+                [
+                    np.linalg.norm(apart(T, later))
+                    for T in (Transform(p_m[0], q_xyzw[0]), now, twist)
+                ]
+            )
     ahead, held, twist = np.mean(off, axis=0)
     assert ahead < 0.75 * held and ahead < 0.75 * twist
 
 
 @pytest.mark.parametrize("name", ["broad_07_fast_rotation", "broad_12_slow_translation"])
-def test_forecasts_of_real_hands_are_no_worse_than_standing_still_and_say_how_sure_they_are(name: str) -> None:
+def test_forecasts_of_real_hands_are_no_worse_than_standing_still_and_say_how_sure_they_are(
+    name: str,
+) -> None:
     """112 ms ahead; the stated 95 % region holds 88 to 99 % at 20, 56 and 112 ms."""
     recording = BenchRecording.load(data_dir(name))
     world = recorded_world(recorded_actor("body", None))
@@ -94,9 +120,14 @@ def test_forecasts_of_real_hands_are_no_worse_than_standing_still_and_say_how_su
             assert truth is not None and now is not None
             motion = world.motion_at("body", EPOCH_NS + t_ns + ahead_ms * MS)
             assert motion.method == "constant-twist" and motion.covariance is not None
-            e, held = apart(motion.T_world_body, truth).reshape(2, 3), apart(now, truth).reshape(2, 3)
+            e, held = (
+                apart(motion.T_world_body, truth).reshape(2, 3),
+                apart(now, truth).reshape(2, 3),
+            )
             within = (e**2).sum(axis=1) / np.diag(motion.covariance)[[0, 8]] < _WITHIN
-            found.append(np.concatenate((np.linalg.norm(e, axis=1), np.linalg.norm(held, axis=1), within)))
+            found.append(
+                np.concatenate((np.linalg.norm(e, axis=1), np.linalg.norm(held, axis=1), within))
+            )
     table = {ahead_ms: np.mean(found, axis=0) for ahead_ms, found in off.items()}
     turn, move, held_turn, held_move = table[112][:4]
     assert turn <= held_turn and move <= held_move
@@ -110,7 +141,9 @@ def test_a_slow_system_beside_a_fast_one_loses_nothing() -> None:
     a_mps2, one, other = np.array([1.0, -2.0, 0.5]), slice(0, 1), slice(1, 2)
 
     def moved(t_ns: int) -> np.ndarray:
-        return poses(Transform(a_mps2 * (1e-9 * t_ns) ** 2 / 2, q_exp(np.array([0.0, 0.0, 1e-9 * t_ns]))))
+        return poses(
+            Transform(a_mps2 * (1e-9 * t_ns) ** 2 / 2, q_exp(np.array([0.0, 0.0, 1e-9 * t_ns])))
+        )
 
     for k in range(240):
         t_ns = k * 4_166_667
@@ -131,7 +164,9 @@ def test_a_glitch_pulls_little_and_a_lasting_step_is_followed() -> None:
     shown = []
     for k in range(440):
         x = 0.05 if k == 300 or k >= 400 else 0.0
-        seen = Transform(np.array([x, 0.0, 0.0]) + rng.normal(0.0, 1e-4, 3), q_exp(rng.normal(0.0, 1e-3, 3)))
+        seen = Transform(
+            np.array([x, 0.0, 0.0]) + rng.normal(0.0, 1e-4, 3), q_exp(rng.normal(0.0, 1e-3, 3))
+        )
         bank.append(slice(0, 1), 10 * k * MS, 10 * k * MS, poses(seen), _ONE)
         shown.append(bank.motion()[0][0, 0])
     assert np.abs(shown[290:320]).max() < 0.002
@@ -147,7 +182,9 @@ def test_after_a_gap_the_velocity_starts_over() -> None:
     np.testing.assert_allclose(
         world.pose_at("drone", 1050 * MS).T_world_body.p_m, ROOM.apply(np.array([0.5, 0.0, 0.0]))
     )
-    motion, bare = (world.motion_at("drone", 1050 * MS, covariance=wanted) for wanted in (True, False))
+    motion, bare = (
+        world.motion_at("drone", 1050 * MS, covariance=wanted) for wanted in (True, False)
+    )
     assert motion.covariance is not None and np.sqrt(motion.covariance[3, 3]) > 1.0
     assert bare.covariance is None
     np.testing.assert_array_equal(bare.v_world_mps, motion.v_world_mps)
@@ -160,21 +197,28 @@ def circling(t_s: float) -> np.ndarray:
 def forecasts(
     bank: TrackBank, asked_every: int = 1, other_every_ms: int = 0, shifted: bool = False
 ) -> tuple[float, float]:
-    """Root mean square error 56 ms ahead, m, and share within the stated 95 % region, of row 0 at 100 Hz for 20 s.
+    """Root mean square error 56 ms ahead, m, and share within the stated 95 % region, of row 0 at
+    100 Hz for 20 s.
 
     Row 1 is still and has frames of its own.
     """
     rng, off_m, squared = np.random.default_rng(0), [], []
     for ms in range(20_000):
         if other_every_ms and ms % other_every_ms == 3 % other_every_ms:
-            bank.append(slice(1, 2), ms * MS, ms * MS, poses(Transform.of(rng.normal(0.0, 3e-4, 3))), _ONE)
+            bank.append(
+                slice(1, 2), ms * MS, ms * MS, poses(Transform.of(rng.normal(0.0, 3e-4, 3))), _ONE
+            )
         if shifted and ms % 60 == 0:
             bank.shift(np.array([], np.int64), 1000)
         if ms % 10:
             continue
         true = circling(1e-3 * ms + 0.056)
         bank.append(
-            slice(0, 1), ms * MS, ms * MS, poses(Transform.of(circling(1e-3 * ms) + rng.normal(0, 3e-4, 3))), _ONE
+            slice(0, 1),
+            ms * MS,
+            ms * MS,
+            poses(Transform.of(circling(1e-3 * ms) + rng.normal(0, 3e-4, 3))),
+            _ONE,
         )
         if ms // 10 % asked_every == 0:
             e = true - bank.ahead(np.full(len(bank.t_capture_ns), 0.056))[0][0]

@@ -8,7 +8,9 @@ from importlib.resources import files
 def course_names() -> list[str]:
     """Return the names of the shipped courses, sorted."""
     return sorted(
-        entry.name.removesuffix(".yaml") for entry in files(__name__).iterdir() if entry.name.endswith(".yaml")
+        entry.name.removesuffix(".yaml")
+        for entry in files(__name__).iterdir()
+        if entry.name.endswith(".yaml")
     )
 
 

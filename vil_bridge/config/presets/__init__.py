@@ -10,7 +10,9 @@ __all__ = ["preset_names", "preset_text"]
 def preset_names() -> list[str]:
     """Return the names of the presets, sorted."""
     return sorted(
-        entry.name.removesuffix(".yaml") for entry in files(__name__).iterdir() if entry.name.endswith(".yaml")
+        entry.name.removesuffix(".yaml")
+        for entry in files(__name__).iterdir()
+        if entry.name.endswith(".yaml")
     )
 
 

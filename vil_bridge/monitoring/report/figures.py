@@ -52,11 +52,13 @@ class CameraFigures:
         total_ms: shape (n,), glass to glass; NaN where the frame was not reported as received.
         parts_ms: by part of the way, shape (m,), of the m frames that have all of them.
         parts_t_s: shape (m,), their requests.
-        ahead_ms: shape (n,), from the capture of the newest pose behind a frame to the instant that it shows.
+        ahead_ms: shape (n,), from the capture of the newest pose behind a frame to the instant that
+            it shows.
         angle_deg, horizon_ms, valid, imu_age_ms: shape (n,), of the warp; NaN where it has none.
         gaps: in the order of time.
         methods: frames by how they were warped and how the pose was found.
-        never_sent: frames that no registered reader was sent. unreported: sent, and not reported back.
+        never_sent: frames that no registered reader was sent. unreported: sent, and not reported
+            back.
     """
 
     t_s: Floats
@@ -76,7 +78,10 @@ class CameraFigures:
 
 
 def figures_of(ledger: CameraLedger) -> CameraFigures:
-    """Return arrays of a ledger's frames; those without a request stamp, which no bridge makes, are left out."""
+    """Return arrays of a ledger's frames.
+
+    Those without a request stamp, which no bridge makes, are left out.
+    """
     rows = [row for row in ledger.rows if row.stamps.request is not None]
     t_ns = np.array([row.stamps.request for row in rows], dtype=np.int64)
     t_s = (t_ns - t_ns[:1]) / NS_PER_S
@@ -84,7 +89,10 @@ def figures_of(ledger: CameraLedger) -> CameraFigures:
     whole = [i for i in range(len(rows)) if all(durations[part][i] is not None for part in PARTS)]
     return CameraFigures(
         t_s=t_s,
-        stage_ns={s: np.array([v for v in found if v is not None], np.int64) for s, found in durations.items()},
+        stage_ns={
+            s: np.array([v for v in found if v is not None], np.int64)
+            for s, found in durations.items()
+        },
         total_ms=_floats(durations["capture_to_received"]) / NS_PER_MS,
         parts_ms={part: _floats([durations[part][i] for i in whole]) / NS_PER_MS for part in PARTS},
         parts_t_s=t_s[whole],
@@ -114,14 +122,21 @@ def _warp(rows: list[FrameRow], key: str) -> Floats:
 
 
 def _method(row: FrameRow) -> str:
-    methods = [str(row.compensation[key]) for key in ("method", "pose_method") if row.compensation.get(key)]
+    methods = [
+        str(row.compensation[key]) for key in ("method", "pose_method") if row.compensation.get(key)
+    ]
     return f"{row.variant}: {', '.join(methods)}" if methods else row.variant
 
 
 def _gaps(t_s: Floats, rate_hz: float) -> list[Gap]:
-    """By the usual period, which is longer than the one asked for where a renderer cannot follow."""
+    """By the usual period, which is longer than the one asked for where a renderer cannot
+    follow.
+    """
     steps_s = np.diff(t_s)
     if not steps_s.size:
         return []
     periods = steps_s / max(1.0 / rate_hz, float(np.median(steps_s)))
-    return [Gap(float(t_s[i]), float(t_s[i + 1]), round(periods[i]) - 1) for i in np.flatnonzero(periods > _LATE)]
+    return [
+        Gap(float(t_s[i]), float(t_s[i + 1]), round(periods[i]) - 1)
+        for i in np.flatnonzero(periods > _LATE)
+    ]

@@ -61,7 +61,9 @@ class ChartAxes:
         width: float = WIDTH,
         borders: tuple[float, float] = (_LEFT, _BOTTOM),
     ) -> ChartAxes:
-        """Return axes of one scale that hold both ranges; the chart is as high as it needs, up to ``highest``.
+        """Return axes of one scale that hold both ranges.
+
+        The chart is as high as it needs, up to ``highest``.
 
         Args:
             x: range of the abscissae.
@@ -77,7 +79,10 @@ class ChartAxes:
         middle_x, middle_y = 0.5 * sum(x), 0.5 * sum(y)
         half_x, half_y = 0.5 * inner / scale, 0.5 * spans[1]
         height = spans[1] * scale + _TOP + bottom
-        x_ends, y_ends = (middle_x - half_x, middle_x + half_x), (middle_y - half_y, middle_y + half_y)
+        x_ends, y_ends = (
+            (middle_x - half_x, middle_x + half_x),
+            (middle_y - half_y, middle_y + half_y),
+        )
         return cls(width, height, x_ends[1], y_ends[1], y_ends[0], x_ends[0], left, bottom)
 
     def drawn(self, x_unit: str, y_unit: str, *, y_ticks: int = 4) -> str:
@@ -87,15 +92,24 @@ class ChartAxes:
             y = self.y(value)
             parts.append(f'<path class="grid" d="M{self.left} {y}H{self.width - _RIGHT}"/>')
             if not y_unit or y > _TOP + 6:
-                parts.append(f'<text class="tick" x="{self.left - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
+                parts.append(
+                    f'<text class="tick" x="{self.left - 6}" y="{y + 4}" '
+                    f'text-anchor="end">{value:g}</text>'
+                )
         low, end = self.height - self.bottom, self.width - _RIGHT
         parts.append(f'<path class="axis" d="M{self.left} {low}H{end}"/>')
         for value in _ticks(self.x_min, self.x_max, max(2, int(self.width / 75))):
             x, label = self.x(value), f"{value:g}"
             if not x_unit or x + _DIGIT * (0.5 * len(label) + len(x_unit) + 1) < end:
-                parts.append(f'<text class="tick" x="{x}" y="{low + 16}" text-anchor="middle">{label}</text>')
-        parts.append(f'<text class="tick" x="{end}" y="{low + 16}" text-anchor="end">{x_unit}</text>')
-        parts.append(f'<text class="tick" x="{self.left - 6}" y="10" text-anchor="end">{y_unit}</text>')
+                parts.append(
+                    f'<text class="tick" x="{x}" y="{low + 16}" text-anchor="middle">{label}</text>'
+                )
+        parts.append(
+            f'<text class="tick" x="{end}" y="{low + 16}" text-anchor="end">{x_unit}</text>'
+        )
+        parts.append(
+            f'<text class="tick" x="{self.left - 6}" y="10" text-anchor="end">{y_unit}</text>'
+        )
         return "".join(parts)
 
 
@@ -122,24 +136,34 @@ def timeline(
     low = min(0.0, float(known.min(initial=0.0)))
     axes = ChartAxes(WIDTH, height, time_span(t_s), headroom(known), low)
     bands = "".join(
-        f'<rect class="gap" x="{axes.x(begin)}" y="{_TOP}" width="{max(1.5, axes.x(end) - axes.x(begin)):.2f}"'
+        f'<rect class="gap" x="{axes.x(begin)}" y="{_TOP}" '
+        f'width="{max(1.5, axes.x(end) - axes.x(begin)):.2f}"'
         f' height="{height - _TOP - _BOTTOM}"><title>{escape(text)}</title></rect>'
         for begin, end, text in gaps
     )
     dots = "".join(
-        f"M{axes.x(t)} {axes.y(v)}h0" for t, v in zip(t_s.tolist(), values.tolist(), strict=True) if math.isfinite(v)
+        f"M{axes.x(t)} {axes.y(v)}h0"
+        for t, v in zip(t_s.tolist(), values.tolist(), strict=True)
+        if math.isfinite(v)
     )
     kind = "dots few" if len(known) < _FEW else "dots"
-    return svg(WIDTH, height, label, axes.drawn("s", unit) + bands + f'<path class="{kind}" d="{dots}"/>')
+    return svg(
+        WIDTH, height, label, axes.drawn("s", unit) + bands + f'<path class="{kind}" d="{dots}"/>'
+    )
 
 
-def stack(t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, height: float = 230) -> str:
+def stack(
+    t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, height: float = 230
+) -> str:
     """Means of parts over time, one on the other: their sum is the mean of the total."""
     x_max = time_span(t_s)
     columns = min(_COLUMNS, max(1, len(t_s) // 4))
     of_frame = np.minimum((t_s / x_max * columns).astype(int), columns - 1)
     counts = np.bincount(of_frame, minlength=columns)
-    means = [np.bincount(of_frame, values, minlength=columns) / np.maximum(counts, 1) for values in parts.values()]
+    means = [
+        np.bincount(of_frame, values, minlength=columns) / np.maximum(counts, 1)
+        for values in parts.values()
+    ]
     axes = ChartAxes(WIDTH, height, x_max, headroom(np.sum(means, axis=0)))
     width = (axes.x(x_max) - axes.x(0.0)) / columns
     drawn = []
@@ -149,14 +173,18 @@ def stack(t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, he
             value = max(0.0, float(mean[column]))
             low, high = axes.y(base), axes.y(base + value)
             drawn.append(
-                f'<rect class="s{k}" x="{_LEFT + width * column:.2f}" y="{high:.2f}" width="{width * 0.92:.2f}"'
-                f' height="{low - high:.2f}"><title>{escape(name)}: {value:.2f} {unit}</title></rect>'
+                f'<rect class="s{k}" x="{_LEFT + width * column:.2f}" y="{high:.2f}" '
+                f'width="{width * 0.92:.2f}"'
+                f' height="{low - high:.2f}"><title>{escape(name)}: {value:.2f} '
+                f"{unit}</title></rect>"
             )
             base += value
     return svg(WIDTH, height, label, axes.drawn("s", unit) + "".join(drawn))
 
 
-def histogram(values: Floats, kind: str, label: str, marks: Sequence[tuple[str, float]], *, unit: str = "ms") -> str:
+def histogram(
+    values: Floats, kind: str, label: str, marks: Sequence[tuple[str, float]], *, unit: str = "ms"
+) -> str:
     """Draw a histogram of the values, up to a little beyond the last mark.
 
     Args:
@@ -181,7 +209,8 @@ def histogram(values: Floats, kind: str, label: str, marks: Sequence[tuple[str, 
     for name, value in marks:
         x = axes.x(min(value, top))
         drawn.append(
-            f'<path class="mark" d="M{x} {_TOP}V{height - _BOTTOM}"><title>{name} {value:.4g} {unit}</title></path>'
+            f'<path class="mark" d="M{x} {_TOP}V{height - _BOTTOM}"><title>{name} '
+            f"{value:.4g} {unit}</title></path>"
         )
     return svg(width, height, label, axes.drawn(unit, "", y_ticks=2) + "".join(drawn))
 
@@ -193,8 +222,12 @@ def bars(counts: Sequence[tuple[str, int]], label: str) -> str:
     for i, (name, count) in enumerate(counts):
         y = 24 * i
         width = max(2.0, 480.0 * count / most)
-        drawn.append(f'<text class="name" x="330" y="{y + 16}" text-anchor="end">{escape(name)}</text>')
-        drawn.append(f'<rect class="drop" x="340" y="{y + 4}" width="{width:.1f}" height="16" rx="2"/>')
+        drawn.append(
+            f'<text class="name" x="330" y="{y + 16}" text-anchor="end">{escape(name)}</text>'
+        )
+        drawn.append(
+            f'<rect class="drop" x="340" y="{y + 4}" width="{width:.1f}" height="16" rx="2"/>'
+        )
         drawn.append(f'<text class="name" x="{346 + width:.1f}" y="{y + 16}">{count}</text>')
     return svg(WIDTH, 24 * len(counts) + 6, label, "".join(drawn))
 

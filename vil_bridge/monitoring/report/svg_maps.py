@@ -1,4 +1,6 @@
-"""Maps of courses with paths coloured by a value, planes of gates with points, and means with deviations."""
+"""Maps of courses with paths coloured by a value, planes of gates with points, and means with
+deviations.
+"""
 
 from __future__ import annotations
 
@@ -82,21 +84,30 @@ def course_map(
         start_m: place of the start, (2,); None = not drawn.
     """
     starts = [] if start_m is None else [start_m[None]]
-    places = [gate.corners_m for gate in gates] + [path.p_m for path in paths] + [mark.p_m[None] for mark in marks]
+    places = (
+        [gate.corners_m for gate in gates]
+        + [path.p_m for path in paths]
+        + [mark.p_m[None] for mark in marks]
+    )
     points = np.concatenate(places + starts)
     low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
     axes = ChartAxes.equal((low[0], high[0]), (low[1], high[1]), _HIGHEST, NARROW)
     drawn = [axes.drawn("x, m", "y, m")]
-    drawn += [f'<g class="thin">{_shades(axes, [path for path in paths if not path.is_main], most)}</g>']
+    drawn += [
+        f'<g class="thin">{_shades(axes, [path for path in paths if not path.is_main], most)}</g>'
+    ]
     drawn += [_gate(axes, gate) for gate in sorted(gates, key=lambda gate: bool(gate.name))]
     scale = axes.x(1.0) - axes.x(0.0)
     drawn += [
-        f'<circle class="pole" cx="{axes.x(p[0])}" cy="{axes.y(p[1])}" r="{max(2.0, scale * radius):.2f}"/>'
+        f'<circle class="pole" cx="{axes.x(p[0])}" cy="{axes.y(p[1])}" '
+        f'r="{max(2.0, scale * radius):.2f}"/>'
         for p, radius in poles
     ]
     drawn.append(_shades(axes, [path for path in paths if path.is_main], most))
     if start_m is not None:
-        drawn.append(f'<circle class="start" cx="{axes.x(start_m[0])}" cy="{axes.y(start_m[1])}" r="4"/>')
+        drawn.append(
+            f'<circle class="start" cx="{axes.x(start_m[0])}" cy="{axes.y(start_m[1])}" r="4"/>'
+        )
     drawn += [_cross(axes, mark.p_m, mark.title) for mark in marks]
     return svg(axes.width, axes.height, label, "".join(drawn))
 
@@ -117,7 +128,9 @@ def _shades(axes: ChartAxes, paths: Sequence[MapPath], most: float) -> str:
         for piece in np.split(np.arange(len(shade)), np.flatnonzero(np.diff(shade)) + 1):
             if len(piece):
                 parts[shade[piece[0]]].append(curve_of(axes, rows[piece[0] : piece[-1] + 2, :2]))
-    return "".join(f'<path class="curve v{k}" d="{"".join(part)}"/>' for k, part in enumerate(parts) if part)
+    return "".join(
+        f'<path class="curve v{k}" d="{"".join(part)}"/>' for k, part in enumerate(parts) if part
+    )
 
 
 def _gate(axes: ChartAxes, gate: MapGate) -> str:
@@ -131,14 +144,19 @@ def _gate(axes: ChartAxes, gate: MapGate) -> str:
     away = corner - middle
     at = corner + 11.0 * away / max(float(np.hypot(*away)), 1e-6) + (0.0, 4.0)
     return (
-        f'<path class="gate" d="{outline}M{middle[0]:.2f} {middle[1]:.2f}L{ahead[0]:.2f} {ahead[1]:.2f}"/>'
-        f'<text class="tag" x="{at[0]:.2f}" y="{at[1]:.2f}" text-anchor="middle">{escape(gate.name)}</text>'
+        f'<path class="gate" d="{outline}M{middle[0]:.2f} {middle[1]:.2f}L{ahead[0]:.2f} '
+        f'{ahead[1]:.2f}"/>'
+        f'<text class="tag" x="{at[0]:.2f}" y="{at[1]:.2f}" '
+        f'text-anchor="middle">{escape(gate.name)}</text>'
     )
 
 
 def _cross(axes: ChartAxes, place: Floats, title: str) -> str:
     x, y = axes.x(place[0]), axes.y(place[1])
-    return f'<path class="cross" d="M{x - 4} {y - 4}l8 8m0 -8l-8 8"><title>{escape(title)}</title></path>'
+    return (
+        f'<path class="cross" d="M{x - 4} {y - 4}l8 8m0 -8l-8 '
+        f'8"><title>{escape(title)}</title></path>'
+    )
 
 
 def gate_plane(
@@ -161,20 +179,33 @@ def gate_plane(
         bar_m: width of the frame around the opening.
     """
     half = 0.5 * size_m[0] + bar_m, 0.5 * size_m[1] + bar_m
-    drawn_at = np.concatenate([*points.values(), *(mark.p_m[None] for mark in marks), np.array([half])])
+    drawn_at = np.concatenate(
+        [*points.values(), *(mark.p_m[None] for mark in marks), np.array([half])]
+    )
     far_x, far_y = np.abs(drawn_at).max(axis=0).tolist()
     axes = ChartAxes.equal((-far_x, far_x), (-far_y, far_y), float(_PLANE), _PLANE, (12.0, 14.0))
-    upright, level = (_GRID_M * np.arange(-int(far / _GRID_M), far / _GRID_M) for far in (far_x, far_y))
-    drawn = [f'<path class="grid" d="M{axes.x(x)} {axes.y(-far_y)}V{axes.y(far_y)}"/>' for x in upright]
-    drawn += [f'<path class="grid" d="M{axes.x(-far_x)} {axes.y(y)}H{axes.x(far_x)}"/>' for y in level]
+    upright, level = (
+        _GRID_M * np.arange(-int(far / _GRID_M), far / _GRID_M) for far in (far_x, far_y)
+    )
+    drawn = [
+        f'<path class="grid" d="M{axes.x(x)} {axes.y(-far_y)}V{axes.y(far_y)}"/>' for x in upright
+    ]
+    drawn += [
+        f'<path class="grid" d="M{axes.x(-far_x)} {axes.y(y)}H{axes.x(far_x)}"/>' for y in level
+    ]
     frame, opening = _rectangle(axes, *half), _rectangle(axes, 0.5 * size_m[0], 0.5 * size_m[1])
-    drawn.append(f'<path class="bar" fill-rule="evenodd" d="{frame}{opening}"/><path class="edge" d="{opening}"/>')
+    drawn.append(
+        f'<path class="bar" fill-rule="evenodd" d="{frame}{opening}"/><path class="edge" '
+        f'd="{opening}"/>'
+    )
     if margin_m:
         counted = _rectangle(axes, 0.5 * size_m[0] - margin_m, 0.5 * size_m[1] - margin_m)
         drawn.append(f'<path class="mark bare" d="{counted}"/>')
     for k, (name, of_name) in enumerate(points.items()):
         d = "".join(f"M{axes.x(x)} {axes.y(y)}h0" for x, y in of_name.tolist())
-        drawn.append(f'<path class="dots few {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>')
+        drawn.append(
+            f'<path class="dots few {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>'
+        )
     drawn += [_cross(axes, mark.p_m, mark.title) for mark in marks]
     return svg(axes.width, axes.height, label, "".join(drawn))
 
@@ -185,7 +216,8 @@ def _rectangle(axes: ChartAxes, half_x: float, half_y: float) -> str:
 
 
 def means(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
-    """Values as dots, their mean and sample deviation as a bar over them, one group below the other.
+    """Values as dots, their mean and sample deviation as a bar over them, one group below the
+    other.
 
     Args:
         rows: name and values (n,) of each; without values only the name is drawn.
@@ -235,6 +267,9 @@ def shares(rows: Sequence[tuple[str, int, int]], label: str) -> str:
         drawn.append(f'<text class="name" x="12" y="{y + 13}">{escape(name)}</text>')
         drawn.append(f'<rect class="rest" x="12" y="{y + 19}" width="{full}" height="14" rx="2"/>')
         width = full * part / whole
-        drawn.append(f'<rect class="{kind_of(k)}" x="12" y="{y + 19}" width="{width:.2f}" height="14" rx="2"/>')
+        drawn.append(
+            f'<rect class="{kind_of(k)}" x="12" y="{y + 19}" width="{width:.2f}" '
+            'height="14" rx="2"/>'
+        )
         drawn.append(f'<text class="name" x="{full + 20}" y="{y + 31}">{part} of {whole}</text>')
     return svg(NARROW, _ROW * len(rows) + 6, label, "".join(drawn))

@@ -8,7 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.monitoring.report.svg_charts import WIDTH, ChartAxes, Floats, headroom, svg, time_span
+from vil_bridge.monitoring.report.svg_charts import (
+    WIDTH,
+    ChartAxes,
+    Floats,
+    headroom,
+    svg,
+    time_span,
+)
 
 _HIGHEST: Final = 560.0
 _LEAST_PX: Final = 1.5
@@ -20,7 +27,9 @@ _KINDS: Final = ("s0", "s2", "s3", "s4", "s1", "s5", "s6")
 
 def legend(names: Sequence[str]) -> str:
     """Return the names of curves with their colours, in the order of the chart."""
-    spans = (f'<span class="swatch {kind_of(k)}"></span>{escape(name)}' for k, name in enumerate(names))
+    spans = (
+        f'<span class="swatch {kind_of(k)}"></span>{escape(name)}' for k, name in enumerate(names)
+    )
     return f"<p>{' &#160; '.join(spans)}</p>"
 
 
@@ -48,7 +57,9 @@ def overlay(paths: Mapping[str, Sequence[Floats]], units: tuple[str, str], label
     drawn = []
     for k, (name, pieces) in enumerate(paths.items()):
         d = "".join(curve_of(axes, thinned(axes, piece)) for piece in pieces)
-        drawn.append(f'<path class="curve {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>')
+        drawn.append(
+            f'<path class="curve {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>'
+        )
     return svg(axes.width, axes.height, label, axes.drawn(*units) + "".join(drawn))
 
 
@@ -64,7 +75,8 @@ def curves(
     width: float = WIDTH,
     height: float = 190,
 ) -> str:
-    """Values over time or way, interrupted where two neighbours are farther apart than ``longest_step``.
+    """Values over time or way, interrupted where two neighbours are farther apart than
+    ``longest_step``.
 
     Args:
         x: shape (n,), from 0.
@@ -85,7 +97,9 @@ def curves(
         rows = np.column_stack((x, of_name))[np.isfinite(of_name)]
         cuts = np.flatnonzero(np.diff(rows[:, 0]) > longest_step) + 1
         d = "".join(curve_of(axes, _envelope(piece, axes.x_max)) for piece in np.split(rows, cuts))
-        drawn.append(f'<path class="curve {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>')
+        drawn.append(
+            f'<path class="curve {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>'
+        )
     return svg(width, height, label, axes.drawn(x_unit, unit, y_ticks=6) + "".join(drawn))
 
 
@@ -95,15 +109,21 @@ def _mark_lines(axes: ChartAxes, marks: Sequence[tuple[str, float]]) -> str:
     drawn, shown = [], -_APART_PX
     for name, at in marks:
         x = axes.x(at)
-        drawn.append(f'<path class="mark" d="M{x} {high}V{low}"><title>{escape(name)}</title></path>')
+        drawn.append(
+            f'<path class="mark" d="M{x} {high}V{low}"><title>{escape(name)}</title></path>'
+        )
         if x - shown >= _APART_PX:
-            drawn.append(f'<text class="tick" x="{x}" y="{high - 3}" text-anchor="middle">{escape(name)}</text>')
+            drawn.append(
+                f'<text class="tick" x="{x}" y="{high - 3}" '
+                f'text-anchor="middle">{escape(name)}</text>'
+            )
             shown = x
     return "".join(drawn)
 
 
 def boxes(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
-    """Boxes from quartile to quartile with the median, and lines from 5 to 95 %, one below the other.
+    """Boxes from quartile to quartile with the median, and lines from 5 to 95 %, one below the
+    other.
 
     Args:
         rows: name and values (n,), at least one, of each.
@@ -112,18 +132,27 @@ def boxes(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
     """
     quantiles = [np.percentile(values, (5, 25, 50, 75, 95)).tolist() for _, values in rows]
     height = 26.0 * len(rows) + 44.0
-    axes = ChartAxes(WIDTH, height, headroom(np.array([q[-1] for q in quantiles])), float(len(rows)))
+    axes = ChartAxes(
+        WIDTH, height, headroom(np.array([q[-1] for q in quantiles])), float(len(rows))
+    )
     drawn = []
-    for k, ((name, values), (least, low, middle, high, most)) in enumerate(zip(rows, quantiles, strict=True)):
+    for k, ((name, values), (least, low, middle, high, most)) in enumerate(
+        zip(rows, quantiles, strict=True)
+    ):
         y = axes.y(len(rows) - k - 0.5)
-        title = f"<title>{escape(name)}: {middle:.3g} {unit} (median), {most:.3g} (95 %), n = {len(values)}</title>"
+        title = (
+            f"<title>{escape(name)}: {middle:.3g} {unit} (median), {most:.3g} (95 %), n = "
+            f"{len(values)}</title>"
+        )
         drawn.append(f'<path class="axis" d="M{axes.x(least)} {y}H{axes.x(most)}"/>')
         drawn.append(
             f'<rect class="box" x="{axes.x(low)}" y="{y - 8}" height="16"'
             f' width="{max(1.0, axes.x(high) - axes.x(low)):.2f}">{title}</rect>'
         )
         drawn.append(f'<path class="curve l1" d="M{axes.x(middle)} {y - 8}V{y + 8}"/>')
-        drawn.append(f'<text class="tick" x="46" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
+        drawn.append(
+            f'<text class="tick" x="46" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
+        )
     return svg(WIDTH, height, label, axes.drawn(unit, "", y_ticks=0) + "".join(drawn))
 
 
@@ -152,4 +181,6 @@ def _envelope(piece: Floats, span_s: float) -> Floats:
 
 def curve_of(axes: ChartAxes, piece: Floats) -> str:
     """Return the path data of points (k, 2)."""
-    return "M" + "L".join(f"{axes.x(x)} {axes.y(y)}" for x, y in piece.tolist()) if len(piece) else ""
+    return (
+        "M" + "L".join(f"{axes.x(x)} {axes.y(y)}" for x, y in piece.tolist()) if len(piece) else ""
+    )

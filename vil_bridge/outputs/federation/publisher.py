@@ -1,8 +1,8 @@
 """Publishes this bridge's actors to bridges in other rooms.
 
 One message per frame of a source, as soon as the world has it: the newest measured poses, not
-predictions, since the other bridge predicts them itself. Where a source falls silent, its actors are
-still sent five times a second, in the state that they then have.
+predictions, since the other bridge predicts them itself. Where a source falls silent, its actors
+are still sent five times a second, in the state that they then have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.supervisor import Status, supervise
-from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame, TrackingState
+from vil_bridge.core.types import (
+    ActorKind,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceEvent,
+    SourceFrame,
+    TrackingState,
+)
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
@@ -126,7 +133,10 @@ class Publisher:
         self._ticker.start()
 
     async def run(self) -> None:
-        """Publish until cancelled, after :meth:`start`; a bug silences it for the back-off and ends nothing else."""
+        """Publish until cancelled, after :meth:`start`.
+
+        A bug silences it for the back-off and ends nothing else.
+        """
 
         async def publish(status: Status) -> None:
             status.running()
@@ -222,7 +232,9 @@ class Publisher:
             return
         actors = list(description.actors)
         actors[index] = replace(info, skeleton=skeleton.model)
-        self._responder.description = Description(description.site, description.revision + 1, tuple(actors))
+        self._responder.description = Description(
+            description.site, description.revision + 1, tuple(actors)
+        )
 
 
 async def _for_ever() -> None:

@@ -30,7 +30,10 @@ from vil_bridge.protocols import foxglove
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
 _BACKLOG: Final = 64
-"""Messages that wait for one client; then its oldest are dropped. Half a second of poses and pictures."""
+"""Messages that wait for one client; then its oldest are dropped.
+
+Half a second of poses and pictures.
+"""
 _OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")
 _SHOWN: Final = (TrackingState.TRACKED, TrackingState.COASTING)
 
@@ -38,8 +41,8 @@ _SHOWN: Final = (TrackingState.TRACKED, TrackingState.COASTING)
 class FoxgloveOutput(OutputBase):
     """Serves Foxglove's clients (implements ``Output``).
 
-    The library sends in threads of its own; a client that does not read loses its oldest messages. Nothing is
-    encoded without a subscriber.
+    The library sends in threads of its own; a client that does not read loses its oldest messages.
+    Nothing is encoded without a subscriber.
 
     Attributes:
         status: counts ``poses`` and the pictures ``sent``; the fact ``url`` is what to open.
@@ -68,14 +71,18 @@ class FoxgloveOutput(OutputBase):
         """
         for actor in self._config.actors:
             topics = (("pose", PoseInFrame), ("skeleton", PosesInFrame))
-            pose, skeleton = (_Topic(self._context, f"/actors/{actor}/{leaf}", kind) for leaf, kind in topics)
+            pose, skeleton = (
+                _Topic(self._context, f"/actors/{actor}/{leaf}", kind) for leaf, kind in topics
+            )
             self._actors[actor] = pose, skeleton
         server = await asyncio.to_thread(self._serve)
         try:
             self.status.facts["url"] = f"ws://{self._config.bind}:{server.port}"
             self.status.running()
             with self._overheard():
-                await call_periodically(self.name, self._config.rate_hz, lambda: self._publish(world))
+                await call_periodically(
+                    self.name, self._config.rate_hz, lambda: self._publish(world)
+                )
         finally:
             await asyncio.to_thread(server.stop)
 
@@ -90,30 +97,42 @@ class FoxgloveOutput(OutputBase):
                 message_backlog_size=_BACKLOG,
             )
         except RuntimeError as exc:
-            raise SinkError(f"cannot serve Foxglove's clients at {config.bind}:{config.port}: {exc}") from exc
+            raise SinkError(
+                f"cannot serve Foxglove's clients at {config.bind}:{config.port}: {exc}"
+            ) from exc
 
     def _publish(self, world: WorldView) -> None:
         """Publish all actors that are tracked now, if there is a subscriber."""
-        if not (self._tf.wanted or any(topic.wanted for pair in self._actors.values() for topic in pair)):
+        if not (
+            self._tf.wanted or any(topic.wanted for pair in self._actors.values() for topic in pair)
+        ):
             return
         t_ns = now_ns()
         stamp_ns = self._utc_ns(t_ns)
-        seen = [a for a in world.snapshot(t_ns).actors if a.name in self._actors and a.state in _SHOWN]
+        seen = [
+            a for a in world.snapshot(t_ns).actors if a.name in self._actors and a.state in _SHOWN
+        ]
         for actor in seen:
             self._publish_actor(stamp_ns, actor)
         if seen:
             poses = [(a.name, a.T_world_body) for a in seen]
-            moved = [foxglove.transform(stamp_ns, foxglove.WORLD, n, T.p_m, T.q_xyzw) for n, T in poses]
+            moved = [
+                foxglove.transform(stamp_ns, foxglove.WORLD, n, T.p_m, T.q_xyzw) for n, T in poses
+            ]
             self._tf.publish(stamp_ns, foxglove.transforms(moved))
         self.status.counters["poses"] += len(seen)
 
     def _publish_actor(self, stamp_ns: int, actor: ActorState) -> None:
         pose, skeleton = self._actors[actor.name]
         T_world_body = actor.T_world_body
-        pose.publish(stamp_ns, foxglove.pose(stamp_ns, foxglove.WORLD, T_world_body.p_m, T_world_body.q_xyzw))
+        pose.publish(
+            stamp_ns, foxglove.pose(stamp_ns, foxglove.WORLD, T_world_body.p_m, T_world_body.q_xyzw)
+        )
         if actor.kind is ActorKind.HUMAN and actor.skeleton is not None:
             bones = actor.skeleton
-            skeleton.publish(stamp_ns, foxglove.poses(stamp_ns, foxglove.WORLD, bones.p_m, bones.q_xyzw))
+            skeleton.publish(
+                stamp_ns, foxglove.poses(stamp_ns, foxglove.WORLD, bones.p_m, bones.q_xyzw)
+            )
 
     @contextmanager
     def _overheard(self) -> Iterator[None]:
@@ -135,7 +154,9 @@ class _Topic:
     def __init__(self, context: sdk.Context, name: str, kind: type[Message]) -> None:
         schema_name, encoding, data = foxglove.schema_of(kind.DESCRIPTOR)
         schema = sdk.Schema(name=schema_name, encoding=encoding, data=data)
-        self._channel = sdk.Channel(name, schema=schema, message_encoding="protobuf", context=context)
+        self._channel = sdk.Channel(
+            name, schema=schema, message_encoding="protobuf", context=context
+        )
 
     @property
     def wanted(self) -> bool:
@@ -149,15 +170,25 @@ class _Topic:
 
 
 class _CameraFeed:
-    """One camera's pictures, its calibration once a second, and where it was; belongs to one thread."""
+    """One camera's pictures, its calibration once a second, and where it was.
+
+    Belongs to one thread.
+    """
 
     def __init__(
-        self, context: sdk.Context, tf: _Topic, camera: CameraInfo, variant: str, config: FoxgloveConfig
+        self,
+        context: sdk.Context,
+        tf: _Topic,
+        camera: CameraInfo,
+        variant: str,
+        config: FoxgloveConfig,
     ) -> None:
         self._model = camera.model
         self._frame = f"{camera.model.name}/{variant}"
         self._pictures = _Topic(context, f"/cameras/{self._frame}", CompressedImage)
-        self._calibration = _Topic(context, f"/cameras/{self._frame}/calibration", CameraCalibration)
+        self._calibration = _Topic(
+            context, f"/cameras/{self._frame}/calibration", CameraCalibration
+        )
         self._tf = tf
         self._config = config
         self._utc_ns = WallClock.of_run().utc_ns
@@ -176,7 +207,9 @@ class _CameraFeed:
             self._pictures.publish(stamp_ns, foxglove.image(stamp_ns, self._frame, jpeg))
         if t_ns - self._calibrated_ns >= NS_PER_S:
             self._calibrated_ns = t_ns
-            self._calibration.publish(stamp_ns, foxglove.calibration(stamp_ns, self._frame, self._model))
+            self._calibration.publish(
+                stamp_ns, foxglove.calibration(stamp_ns, self._frame, self._model)
+            )
         seen_from = header.pose_display
         if seen_from is not None:
             p_m, q_xyzw = np.array(seen_from.p_m), np.array(seen_from.q_xyzw)
@@ -196,7 +229,8 @@ class _LogHandler(logging.Handler):
         t_utc_ns = round(record.created * NS_PER_S)
         try:
             self._topic.publish(
-                t_utc_ns, foxglove.log_entry(t_utc_ns, record.levelno, record.name, record.getMessage())
+                t_utc_ns,
+                foxglove.log_entry(t_utc_ns, record.levelno, record.name, record.getMessage()),
             )
         except Exception:  # the caller only logged a line
             self.handleError(record)

@@ -18,7 +18,10 @@ _HEAD: Final = struct.Struct(">qI")
 _FINGERPRINT_BYTES: Final = 8
 
 CommandReader = Callable[[bytes], tuple[str, Setpoint]]
-"""Returns the pilot and the set-point of a message. Raises CommandFormatError: it cannot be read so."""
+"""Returns the pilot and the set-point of a message.
+
+Raises CommandFormatError: it cannot be read so.
+"""
 
 
 def velocity_of(data: bytes) -> tuple[str, Setpoint]:
@@ -55,7 +58,8 @@ def _fields(data: bytes, fingerprint: bytes, form: str) -> tuple[str, tuple[floa
     """
     if len(data) > _LARGEST_BYTES or data[:_FINGERPRINT_BYTES] != fingerprint:
         raise CommandFormatError(
-            "not a message of this channel's type; generate it from vil_bridge/outputs/lcm/types with lcm-gen"
+            "not a message of this channel's type; generate it from "
+            "vil_bridge/outputs/lcm/types with lcm-gen"
         )
     try:
         _, length = _HEAD.unpack_from(data, _FINGERPRINT_BYTES)

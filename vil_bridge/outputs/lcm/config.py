@@ -25,10 +25,18 @@ class LcmConfig(RobotSenderConfig):
         max_length=300,
         description="LCM's address; ttl=0 keeps multicast on this machine, ttl=1 on this network.",
     )
-    prefix: str = Field(default="vil", pattern=r"^[A-Za-z0-9_]+$", max_length=32, description="First part of channels.")
-    insecure: bool = Field(default=False, description="Allow a url that reaches the network: LCM guards nothing.")
+    prefix: str = Field(
+        default="vil",
+        pattern=r"^[A-Za-z0-9_]+$",
+        max_length=32,
+        description="First part of channels.",
+    )
+    insecure: bool = Field(
+        default=False, description="Allow a url that reaches the network: LCM guards nothing."
+    )
     commands: bool = Field(
-        default=False, description="Take commands to the actors that are simulated vehicles. LCM knows no keys."
+        default=False,
+        description="Take commands to the actors that are simulated vehicles. LCM knows no keys.",
     )
     images: Literal["jpeg", "raw"] = Field(default="jpeg", description="Form of the pictures.")
 
@@ -36,7 +44,10 @@ class LcmConfig(RobotSenderConfig):
     def _short_channels(self) -> Self:
         for name in (*self.cameras, *self.actors):
             if len(f"{self.prefix}/{name}/image") > CHANNEL_CHARACTERS:
-                raise custom(f"LCM's channels have at most {CHANNEL_CHARACTERS} characters: {self.prefix}/{name}/image")
+                raise custom(
+                    f"LCM's channels have at most {CHANNEL_CHARACTERS} characters: "
+                    f"{self.prefix}/{name}/image"
+                )
         return self
 
     @model_validator(mode="after")
@@ -45,7 +56,11 @@ class LcmConfig(RobotSenderConfig):
         if "udpm" in scheme:
             hops = re.search(r"[?&]ttl=(\d+)", rest)
             if hops is not None and int(hops[1]) > 0:
-                refuse_unguarded(f"ttl={hops[1]}", guarded=self.insecure, cure="write ttl=0 to stay on this machine")
+                refuse_unguarded(
+                    f"ttl={hops[1]}",
+                    guarded=self.insecure,
+                    cure="write ttl=0 to stay on this machine",
+                )
         elif scheme == "tcpq":
             host = re.split("[:?]", rest)[0] or "127.0.0.1"  # LCM's default; it knows no IPv6
             require_guard(host, guarded=self.insecure)

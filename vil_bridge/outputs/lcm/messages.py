@@ -1,7 +1,8 @@
 """The types in ``types/*.lcm`` as bytes; pure functions.
 
-LCM's form: eight bytes of fingerprint, then the fields in their order, big-endian; strings have their length with
-the final zero before them. The fingerprints are those that lcm-gen computes of the files.
+LCM's form: eight bytes of fingerprint, then the fields in their order, big-endian; strings have
+their length with the final zero before them. The fingerprints are those that lcm-gen computes of
+the files.
 """
 
 from __future__ import annotations
@@ -53,8 +54,18 @@ def encode_image(
             *(_IMAGE, integer(t_utc_ns), string(camera.name), integer(header.frame_id)),
             *(struct.pack(">b", header.compensated), string(header.tracking)),
             doubles((*pose.p_m, *pose.q_xyzw, *camera.intrinsics_px)),
-            *(string("" if lens is None else str(lens.model)), count(len(coefficients)), doubles(coefficients)),
-            *(count(camera.width_px), count(camera.height_px), string(form), count(len(payload)), payload),
+            *(
+                string("" if lens is None else str(lens.model)),
+                count(len(coefficients)),
+                doubles(coefficients),
+            ),
+            *(
+                count(camera.width_px),
+                count(camera.height_px),
+                string(form),
+                count(len(payload)),
+                payload,
+            ),
         )
     )
 

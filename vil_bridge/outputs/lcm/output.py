@@ -1,7 +1,8 @@
 """The ``lcm`` output, and commands to simulated vehicles.
 
 Channels: ``PREFIX/ACTOR/pose``, ``.../imu``, ``.../sensors/NAME``, of a human ``.../skeleton``;
-``PREFIX/CAMERA/image``, ``.../depth``; inwards ``PREFIX/ACTOR/cmd_velocity``, ``.../cmd_position``, ``.../cmd_rates``.
+``PREFIX/CAMERA/image``, ``.../depth``; inwards ``PREFIX/ACTOR/cmd_velocity``, ``.../cmd_position``,
+``.../cmd_rates``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class LcmOutput(OutputBase):
     """Publishes over LCM, and takes commands (implements ``Output`` and ``CommandedOutput``).
 
     Attributes:
-        status: counts ``poses``, ``skeletons``, ``inertial``, ``readings`` and the pictures ``sent``.
+        status: counts ``poses``, ``skeletons``, ``inertial``, ``readings`` and the pictures
+            ``sent``.
     """
 
     def __init__(self, name: str, config: LcmConfig) -> None:
@@ -63,7 +65,9 @@ class LcmOutput(OutputBase):
 
         def send(header: FrameHeader, pixels: ImageArray) -> None:
             if header.kind == depth:
-                self._send_image(camera, header, "depth", "32FC1", depth_m(pixels).astype("<f4").data.cast("B"))
+                self._send_image(
+                    camera, header, "depth", "32FC1", depth_m(pixels).astype("<f4").data.cast("B")
+                )
             else:
                 self._send_picture(camera, header, pixels)
 
@@ -81,7 +85,8 @@ class LcmOutput(OutputBase):
             self._lcm = lcm.LCM(self._config.url)
         except RuntimeError as exc:
             reason = (
-                "malformed, or no route: multicast needs an interface that has it (ip route add 224.0.0.0/4 dev lo)"
+                "malformed, or no route: multicast needs an interface that has it (ip route "
+                "add 224.0.0.0/4 dev lo)"
             )
             raise SinkError(f"LCM cannot open {self._config.url}: {reason}") from exc
         self.status.running()
@@ -136,7 +141,9 @@ class LcmOutput(OutputBase):
     def _publish_samples(self, news: WorldNews, world: WorldView) -> None:
         utc_ns = self._wall_clock.utc_ns
         for actor, window in news.inertial():
-            for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
+            for t_ns, w_radps, f_mps2 in zip(
+                window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True
+            ):
                 self._publish(actor, "imu", encode_imu(utc_ns(t_ns), actor, w_radps, f_mps2))
             self.status.counters["inertial"] += len(window.t_ns)
         for one in news.readings():
@@ -156,10 +163,17 @@ class LcmOutput(OutputBase):
         self._send_image(camera, header, "image", form, payload)
 
     def _send_image(
-        self, camera: CameraInfo, header: FrameHeader, leaf: str, form: str, payload: bytes | memoryview
+        self,
+        camera: CameraInfo,
+        header: FrameHeader,
+        leaf: str,
+        form: str,
+        payload: bytes | memoryview,
     ) -> None:
         t_utc_ns = self._wall_clock.utc_ns(header.t_display_ns)
-        self._publish(camera.model.name, leaf, encode_image(t_utc_ns, header, camera.model, form, payload))
+        self._publish(
+            camera.model.name, leaf, encode_image(t_utc_ns, header, camera.model, form, payload)
+        )
 
     def _publish(self, name: str, leaf: str, message: bytes) -> None:
         """Send a message. Raises SinkError: it could not be sent."""
@@ -168,7 +182,10 @@ class LcmOutput(OutputBase):
             return
         channel = f"{self._config.prefix}/{name}/{leaf}"
         if len(channel) > CHANNEL_CHARACTERS:
-            raise SinkError(f"LCM's channels have at most {CHANNEL_CHARACTERS} characters: {channel}. Shorten a name")
+            raise SinkError(
+                f"LCM's channels have at most {CHANNEL_CHARACTERS} characters: {channel}. "
+                "Shorten a name"
+            )
         try:
             opened.publish(channel, message)
         except OSError as exc:

@@ -43,14 +43,21 @@ def encode_skeleton(t_utc_ns: int, actor: str, skeleton: SkeletonFrame) -> bytes
     return b"".join(
         (
             *(_SKELETON, integer(t_utc_ns), string(actor), count(n), *map(string, model.bones)),
-            *(struct.pack(f">{n}i", *model.parents), doubles(skeleton.p_m.ravel()), doubles(skeleton.q_xyzw.ravel())),
+            *(
+                struct.pack(f">{n}i", *model.parents),
+                doubles(skeleton.p_m.ravel()),
+                doubles(skeleton.q_xyzw.ravel()),
+            ),
             struct.pack(f">{n}b", *skeleton.tracked.tolist()),
         )
     )
 
 
 def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes:
-    """Return a reading with the type of its kind, vil.inertial_t to vil.beacons_t; places are in the world."""
+    """Return a reading with the type of its kind, vil.inertial_t to vil.beacons_t.
+
+    Places are in the world.
+    """
     head = integer(t_utc_ns) + string(one.actor) + string(one.sensor)
     match one.reading:
         case ImuReading() as r:
@@ -62,7 +69,12 @@ def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) 
             return _MAGNETOMETER + head + doubles(r.b_body_t)
         case GpsReading() as r:
             place = r.latitude_deg, r.longitude_deg, r.altitude_m, r.eph_m, r.epv_m
-            return _GPS + head + doubles((*place, *r.v_world_mps)) + struct.pack(">b", r.fix if r.valid else 0)
+            return (
+                _GPS
+                + head
+                + doubles((*place, *r.v_world_mps))
+                + struct.pack(">b", r.fix if r.valid else 0)
+            )
         case RotorsReading() as r:
             unknown = (math.nan,) * len(r.speeds_radps)
             numbers = *r.speeds_radps, *(r.thrusts_n or unknown), *(r.torques_nm or unknown)
@@ -71,10 +83,22 @@ def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) 
             return _CONTROLS + head + string(r.mode) + count(len(r.values)) + doubles(r.values)
         case DistanceReading() as r:
             beams = doubles(np.ravel(r.directions_body)) + doubles(r.ranges_m)
-            return _DISTANCE + head + doubles((r.min_m, r.max_m, *r.p_body_m)) + count(len(r.ranges_m)) + beams
+            return (
+                _DISTANCE
+                + head
+                + doubles((r.min_m, r.max_m, *r.p_body_m))
+                + count(len(r.ranges_m))
+                + beams
+            )
         case LidarReading() as r:
             points = r.points_m.astype(">f4").tobytes() + r.instances.astype(">i4").tobytes()
-            return _LIDAR + head + doubles((*r.p_body_m, *r.q_body_sensor)) + count(len(r.points_m)) + points
+            return (
+                _LIDAR
+                + head
+                + doubles((*r.p_body_m, *r.q_body_sensor))
+                + count(len(r.points_m))
+                + points
+            )
         case BeaconsReading() as r:
             named = count(len(r.names)) + b"".join(map(string, r.names))
             return _BEACONS + head + named + doubles(np.ravel(r.places_m)) + doubles(r.ranges_m)

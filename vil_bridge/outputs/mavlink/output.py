@@ -1,8 +1,8 @@
 """Measured pose of a vehicle for its autopilot (implements ``Output``).
 
-Sent is the newest measurement, as the filter sees it, with the time at which it was taken, never a prediction
-and never the same one twice: the autopilot's own estimator carries it on. While the vehicle is not
-tracked nothing is sent, so that the autopilot notices by itself.
+Sent is the newest measurement, as the filter sees it, with the time at which it was taken, never a
+prediction and never the same one twice: the autopilot's own estimator carries it on. While the
+vehicle is not tracked nothing is sent, so that the autopilot notices by itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _TWIST_KNOWN_NS: Final = 100 * NS_PER_MS
 _GAP_NS: Final = 250 * NS_PER_MS
 _FASTEST_MPS: Final = 30.0
 _FASTEST_RADPS: Final = 40.0
-"""Largest step that the world takes for motion by default; a longer one that it accepted is a jump."""
+"""Largest step that the world takes for motion by default.
+
+A longer one that it accepted is a jump.
+"""
 _SLACK_M: Final = 0.05
 _SLACK_RAD: Final = 0.1
 _BELIEVED: Final = (TrackingState.TRACKED, TrackingState.COASTING)
@@ -55,7 +58,8 @@ class MavlinkPoseOutput(OutputBase):
         """Send the pose until cancelled; a serial device is waited for.
 
         Raises:
-            SinkError: UDP: the other side is unknown, no interface leads there, or the port is taken.
+            SinkError: UDP: the other side is unknown, no interface leads there, or the port is
+                taken.
         """
         while True:
             try:
@@ -63,7 +67,9 @@ class MavlinkPoseOutput(OutputBase):
             except OSError as exc:
                 raise SinkError(exc.strerror or str(exc)) from exc
             with closing(opened) as transport:
-                await _PoseSession(self.name, self._config, transport, self._poses, world, self.status).run()
+                await _PoseSession(
+                    self.name, self._config, transport, self._poses, world, self.status
+                ).run()
 
 
 class _PoseSession(AutopilotSession):
@@ -82,7 +88,9 @@ class _PoseSession(AutopilotSession):
         self._config = config
         self._poses = poses
         self._world = world
-        self._spread = Spread(config.position_std_m, math.radians(config.attitude_std_deg), config.velocity_std_mps)
+        self._spread = Spread(
+            config.position_std_m, math.radians(config.attitude_std_deg), config.velocity_std_mps
+        )
         self._t_sent_ns = now_ns()
         self._autopilot: tuple[int, int] | None = None
         self._knows_origin = False
@@ -106,7 +114,11 @@ class _PoseSession(AutopilotSession):
             self.status.facts["autopilot"] = None
         origin = self._config.origin
         if origin is not None and self._autopilot is not None and not self._knows_origin:
-            where = round(origin.lat_deg * 1e7), round(origin.lon_deg * 1e7), round(origin.alt_m * 1e3)
+            where = (
+                round(origin.lat_deg * 1e7),
+                round(origin.lon_deg * 1e7),
+                round(origin.alt_m * 1e3),
+            )
             self.port.send(mavlink.SetGpsGlobalOrigin(*where, self._autopilot[0], t_ns // 1000))
         if t_ns - self._t_sent_ns > _SILENT_NS:
             actor = self._config.actors[0]
@@ -149,7 +161,9 @@ class _Poses:
         if sent is not None and t_ns // 1000 <= sent[1] // 1000:
             self._status.counters["out_of_order"] += 1
             return None
-        jumped = sent is not None and (self._was_reset or _is_jump(sent[0], T_world_body, t_ns - sent[1]))
+        jumped = sent is not None and (
+            self._was_reset or _is_jump(sent[0], T_world_body, t_ns - sent[1])
+        )
         if sent is None or jumped or t_ns - sent[1] > _GAP_NS:
             self._since_ns = t_ns
         self._resets += jumped
@@ -162,11 +176,15 @@ class _Poses:
         if motion.covariance is not None:  # which is that of the estimate, not of a single pose
             T_world_body = motion.T_world_body
         v_body_mps = q_rotate(q_conj(T_world_body.q_xyzw), motion.v_world_mps)
-        return Measured(t_ns, T_world_body, v_body_mps, motion.w_body_radps, self._resets, motion.covariance)
+        return Measured(
+            t_ns, T_world_body, v_body_mps, motion.w_body_radps, self._resets, motion.covariance
+        )
 
 
 def _is_jump(before: Transform, after: Transform, dt_ns: int) -> bool:
     dt_s = dt_ns / NS_PER_S
     moved_m = float(np.linalg.norm(after.p_m - before.p_m))
     turned_rad = float(np.linalg.norm(q_log(q_mul(q_conj(before.q_xyzw), after.q_xyzw))))
-    return moved_m > _SLACK_M + _FASTEST_MPS * dt_s or turned_rad > _SLACK_RAD + _FASTEST_RADPS * dt_s
+    return (
+        moved_m > _SLACK_M + _FASTEST_MPS * dt_s or turned_rad > _SLACK_RAD + _FASTEST_RADPS * dt_s
+    )

@@ -1,7 +1,9 @@
-"""Sensors of a simulated vehicle for its autopilot, as in hardware in the loop (implements ``Output``).
+"""Sensors of a simulated vehicle for its autopilot, as in hardware in the loop.
 
-Every inertial sample goes out at once, with the readings of the other sensors that are new since the one before.
-Times are those of the measurements, in the clock that answers TIMESYNC.
+Implements ``Output``.
+
+Every inertial sample goes out at once, with the readings of the other sensors that are new since
+the one before. Times are those of the measurements, in the clock that answers TIMESYNC.
 """
 
 from __future__ import annotations
@@ -53,12 +55,15 @@ class MavlinkSensorsOutput(OutputBase):
         """Send readings until cancelled; a serial device is waited for.
 
         Raises:
-            SinkError: the actor has no inertial sensor; UDP: the other side is unknown, no interface leads there, or
-                the port is taken.
+            SinkError: the actor has no inertial sensor; UDP: the other side is unknown, no
+                interface leads there, or the port is taken.
         """
         (actor,) = self._config.actors
         if not any(sensor.kind == "imu" for sensor in world.sensors.descriptions(actor).values()):
-            raise SinkError(f"{actor} has no inertial sensor. Add one with type imu to the `sensors` of its vehicle")
+            raise SinkError(
+                f"{actor} has no inertial sensor. Add one with type imu to the `sensors` "
+                "of its vehicle"
+            )
         while True:
             try:
                 opened = await open_transport(self._config, self.status)
@@ -72,7 +77,12 @@ class _SensorSession(AutopilotSession):
     """One opening of the transport."""
 
     def __init__(
-        self, name: str, config: MavlinkSensorsConfig, transport: Transport, world: WorldView, status: Status
+        self,
+        name: str,
+        config: MavlinkSensorsConfig,
+        transport: Transport,
+        world: WorldView,
+        status: Status,
     ) -> None:
         super().__init__(name, transport, (config.system, config.component), _LOOKS_HZ, status)
         (self._actor,) = config.actors
@@ -94,15 +104,21 @@ class _SensorSession(AutopilotSession):
     def on_heartbeat(self) -> None:
         """Report silence."""
         if now_ns() - self._t_sent_ns > _SILENT_NS:
-            self.status.waiting(f"{self._actor} measures nothing: nothing is sent on {self.transport.place}")
+            self.status.waiting(
+                f"{self._actor} measures nothing: nothing is sent on {self.transport.place}"
+            )
 
     def _send(self, sensor: str, reading: SensorReading) -> None:
         bodies: list[hil.HilSensor | hil.HilGps | hil.DistanceSensor] = []
         match reading:
             case MagnetometerReading():
-                self._magnetometer = reading if self._number("magnetometer", sensor) == 0 else self._magnetometer
+                self._magnetometer = (
+                    reading if self._number("magnetometer", sensor) == 0 else self._magnetometer
+                )
             case BarometerReading():
-                self._barometer = reading if self._number("barometer", sensor) == 0 else self._barometer
+                self._barometer = (
+                    reading if self._number("barometer", sensor) == 0 else self._barometer
+                )
             case ImuReading():
                 bodies = [self._hil_sensor(reading, self._number("imu", sensor))]
             case GpsReading():
@@ -119,12 +135,17 @@ class _SensorSession(AutopilotSession):
             self.status.running()
 
     def _on_earth(self, reading: GpsReading) -> GpsReading:
-        """Return a reading whose velocity is east, north, up, as its latitude and longitude and the field are."""
+        """Return a reading whose velocity is east, north, up, as its latitude and longitude and
+        the field are.
+        """
         x, y, z = (self._R_room_world @ np.array(reading.v_world_mps)).tolist()
         return replace(reading, v_world_mps=(x, y, z))
 
     def _hil_sensor(self, reading: ImuReading, number: int) -> hil.HilSensor:
-        """Return the message; the first inertial sensor takes the other sensors' readings along, each once."""
+        """Return the message.
+
+        The first inertial sensor takes the other sensors' readings along, each once.
+        """
         if number:
             return hil_sensor(reading, None, None, number)
         message = hil_sensor(reading, self._magnetometer, self._barometer, number)

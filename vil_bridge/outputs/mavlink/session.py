@@ -1,4 +1,7 @@
-"""One opening of a line to an autopilot: heartbeats, its clock requests, and a pulse for what is sent."""
+"""One opening of a line to an autopilot.
+
+Heartbeats, its clock requests, and a pulse for what is sent.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,14 @@ class AutopilotSession(ABC):
         port: sends messages. transport: as given. status: as given.
     """
 
-    def __init__(self, name: str, transport: Transport, address: Address, rate_hz: float, status: Status) -> None:
+    def __init__(
+        self, name: str, transport: Transport, address: Address, rate_hz: float, status: Status
+    ) -> None:
         self.status: Final = status
         self.transport: Final = transport
-        self.port: Final = MavlinkConnection(name, transport, address, status.counters, self.on_message)
+        self.port: Final = MavlinkConnection(
+            name, transport, address, status.counters, self.on_message
+        )
         self._period_ns = round(NS_PER_S / rate_hz)
 
     async def run(self) -> None:

@@ -25,14 +25,17 @@ class NatNetFrames:
     What is not tracked has its last tracked pose, without the bit that marks it as tracked.
 
     Args:
-        names: of the actors. ids: streaming ids, from 1. humans: whether each is one. up_axis: that is streamed.
+        names: of the actors. ids: streaming ids, from 1. humans: whether each is one. up_axis: that
+            is streamed.
 
     Attributes:
         models: descriptions; a human's skeleton is among them once it was seen.
         bodies, skeletons: names of what the frames hold, in their order.
     """
 
-    def __init__(self, names: Sequence[str], ids: Sequence[int], humans: Sequence[bool], up_axis: UpAxis) -> None:
+    def __init__(
+        self, names: Sequence[str], ids: Sequence[int], humans: Sequence[bool], up_axis: UpAxis
+    ) -> None:
         self._actors = tuple(names)
         self._ids = np.array(ids, np.int64)
         self._up_axis: UpAxis = up_axis
@@ -40,19 +43,25 @@ class NatNetFrames:
         self._held_q: FloatArray = np.tile((0.0, 0.0, 0.0, 1.0), (len(names), 1))
         self._humans = [row for row, human in enumerate(humans) if human]
         self._held: dict[int, SkeletonFrame] = {}
-        self.bodies = tuple(f"{name}{_ROOT}" if human else name for name, human in zip(names, humans, strict=True))
+        self.bodies = tuple(
+            f"{name}{_ROOT}" if human else name for name, human in zip(names, humans, strict=True)
+        )
         self.skeletons: tuple[str, ...] = ()
         self.models = self._describe()
 
     def frame(self, number: int, seen: PoseFrame) -> tuple[NatNetFrame, bool]:
-        """Return the frame of an instant without its stamps, and whether the descriptions have changed with it."""
+        """Return the frame of an instant without its stamps, and whether the descriptions have
+        changed with it.
+        """
         fresh = seen.tracked[:, None]
         self._held_p_m = np.where(fresh, seen.p_m, self._held_p_m)
         self._held_q = np.where(fresh, seen.q_xyzw, self._held_q)
         changed = [self._update(row, seen) for row in self._humans]
         if any(changed):
             self.models = self._describe()
-        bodies = body_records(self._ids, self._held_p_m, self._held_q, seen.tracked, up_axis=self._up_axis)
+        bodies = body_records(
+            self._ids, self._held_p_m, self._held_q, seen.tracked, up_axis=self._up_axis
+        )
         skeletons = tuple(self._pose(row, bool(seen.tracked[row])) for row in self._held)
         return NatNetFrame(number, bodies, skeletons), any(changed)
 
@@ -68,7 +77,9 @@ class NatNetFrames:
         held, identity = self._held[row], int(self._ids[row])
         flags: BoolArray = held.tracked & tracked
         ids = bone_ids(identity, len(held.p_m))
-        return SkeletonPose(identity, body_records(ids, held.p_m, held.q_xyzw, flags, up_axis=self._up_axis))
+        return SkeletonPose(
+            identity, body_records(ids, held.p_m, held.q_xyzw, flags, up_axis=self._up_axis)
+        )
 
     def _describe(self) -> Models:
         ids = self._ids.tolist()
@@ -83,4 +94,7 @@ class NatNetFrames:
 
 
 def _same(a: SkeletonModel, b: SkeletonModel) -> bool:
-    return a is b or ((a.bones, a.parents) == (b.bones, b.parents) and bool(np.array_equal(a.offsets_m, b.offsets_m)))
+    return a is b or (
+        (a.bones, a.parents) == (b.bones, b.parents)
+        and bool(np.array_equal(a.offsets_m, b.offsets_m))
+    )

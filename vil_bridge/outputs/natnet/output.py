@@ -36,7 +36,10 @@ _HOST_REQUESTS_PER_S: Final = 1000.0
 _HOST_REQUESTS_AT_ONCE: Final = 2000
 """Of all clients of a host, whatever ports they take."""
 _GREETINGS_PER_S: Final = 1.0
-"""Announcements to a host beyond the budget of its addresses: clients ask for them with 4 bytes, some only once."""
+"""Announcements to a host beyond the budget of its addresses.
+
+Clients ask for them with 4 bytes, some only once.
+"""
 _GREETINGS_AT_ONCE: Final = 32
 _ASKS: Final = frozenset({MessageId.CONNECT, MessageId.DISCOVERY})
 """Messages of a client that has read nothing yet."""
@@ -49,9 +52,10 @@ class NatNetOutput(OutputBase):
     """Serves poses over NatNet.
 
     Attributes:
-        status: counts ``frames``, ``sent`` datagrams, ``unsent`` ones that the system refused, requests that are
-            ``malformed`` or ``flooding``, clients ``refused`` and ``timed_out``, and datagrams withheld from
-            addresses that have not answered (``unproven``); names the address and ``clients``.
+        status: counts ``frames``, ``sent`` datagrams, ``unsent`` ones that the system refused,
+            requests that are ``malformed`` or ``flooding``, clients ``refused`` and ``timed_out``,
+            and datagrams withheld from addresses that have not answered (``unproven``); names the
+            address and ``clients``.
     """
 
     def __init__(self, name: str, config: NatNetOutputConfig) -> None:
@@ -108,7 +112,9 @@ class _Session:
             ticks=lambda t_ns: t_ns,
             rate_hz=self._frame_rate_hz,
         )
-        self._responder = NatNetResponder(self._version, self._clients, hooks, multicast=self._multicast)
+        self._responder = NatNetResponder(
+            self._version, self._clients, hooks, multicast=self._multicast
+        )
         self._limit = RateLimiter(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
         self._host_limit = RateLimiter(_HOST_REQUESTS_PER_S, _HOST_REQUESTS_AT_ONCE)
         self._budget = ReplyBudget()
@@ -153,7 +159,7 @@ class _Session:
             group=self._config.multicast_group,
         )
 
-    # --- requests ----------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def _receive(self) -> None:
         for datagram, address, t_arrival_ns in waiting_datagrams(self._command):
@@ -177,7 +183,10 @@ class _Session:
                     self._budget.forget(address)
 
     def _answer(self, address: Address, reply: bytes) -> None:
-        """Send an answer within the address's budget; beyond it an announcement now and then, and nothing else."""
+        """Send an answer within the address's budget.
+
+        Beyond it an announcement now and then, and nothing else.
+        """
         announces = message_id(reply) == MessageId.SERVERINFO
         if not self._budget.take(address, len(reply)):
             host = address[0]
@@ -196,7 +205,7 @@ class _Session:
         except OSError:
             self._status.counters["unsent"] += 1
 
-    # --- frames ------------------------------------------------------------------------------------
+    # --- frames -----------------------------------------------------------------------------------
 
     def _publish(self, seen: PoseFrame) -> None:
         """Send a frame to all clients, encoded once for each layout and subscription."""
@@ -208,7 +217,10 @@ class _Session:
         params = Suffix.MODELS_CHANGED if changed else 0
         encoded: dict[object, bytes] = {}
         for address, destination in self._listeners(t_ns):
-            version, wanted = self._clients.version(address), self._clients.subscriptions(address) or _EVERYTHING
+            version, wanted = (
+                self._clients.version(address),
+                self._clients.subscriptions(address) or _EVERYTHING,
+            )
             bits = params | self._clients.announcement(address)
             key = version, bits, wanted.key
             if key not in encoded:
@@ -223,10 +235,17 @@ class _Session:
         self._status.counters["timed_out"] = self._clients.timed_out
 
     def _encoded(
-        self, frame: NatNetFrame, t_ns: int, t_received_ns: int, bits: int, version: tuple[int, int, int, int]
+        self,
+        frame: NatNetFrame,
+        t_ns: int,
+        t_received_ns: int,
+        bits: int,
+        version: tuple[int, int, int, int],
     ) -> bytes:
         since_start_s = (t_ns - self._start_ns) / NS_PER_S
-        suffix = Suffix(since_start_s, mid_exposure=t_ns, received=t_received_ns, transmit=now_ns(), params=bits)
+        suffix = Suffix(
+            since_start_s, mid_exposure=t_ns, received=t_received_ns, transmit=now_ns(), params=bits
+        )
         try:
             return encode_frame(replace(frame, suffix=suffix), version)
         except ValueError as exc:
@@ -248,7 +267,9 @@ class _Session:
     def _measure_period(self, t_ns: int) -> None:
         """Measure the period of the frames, for clients that ask for their rate."""
         newest_ns, self._before_ns = t_ns - self._before_ns, t_ns
-        self._period_ns += (newest_ns - self._period_ns) * (_PERIOD_SHARE if self._period_ns else 1.0)
+        self._period_ns += (newest_ns - self._period_ns) * (
+            _PERIOD_SHARE if self._period_ns else 1.0
+        )
 
 
 def _dotted(sock: socket.socket) -> str:
@@ -257,4 +278,6 @@ def _dotted(sock: socket.socket) -> str:
 
 
 def _too_many(error: ValueError) -> SinkError:
-    return SinkError(f"the actors do not fit into one datagram ({error}). List fewer `actors`, or divide them")
+    return SinkError(
+        f"the actors do not fit into one datagram ({error}). List fewer `actors`, or divide them"
+    )

@@ -1,8 +1,9 @@
 """The ``ros-bag`` output: a session as a ROS 1 bag, or as a ROS 2 bag in MCAP.
 
-A thread of its own writes; what waits for it is bounded in bytes, and what does not fit is counted. Messages
-carry the time at which they were handed over as their time of recording, and in their headers the time of capture.
-A file of a gigabyte is finished and a new one begun, since the writers keep their index in memory.
+A thread of its own writes; what waits for it is bounded in bytes, and what does not fit is counted.
+Messages carry the time at which they were handed over as their time of recording, and in their
+headers the time of capture. A file of a gigabyte is finished and a new one begun, since the writers
+keep their index in memory.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class RosBagOutput(OutputBase):
     def __init__(self, name: str, config: RosBagConfig) -> None:
         super().__init__(name)
         self._config = config
-        self._feed = RosFeed(config, "noetic" if config.path.suffix else "jazzy", self._emit, self.status)
+        self._feed = RosFeed(
+            config, "noetic" if config.path.suffix else "jazzy", self._emit, self.status
+        )
         self._bag: BagThread | None = None
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
@@ -62,7 +65,9 @@ class RosBagOutput(OutputBase):
         step = self._feed.watch(world)
         self._finish()
         path, feed = self._config.path, self._feed
-        self._bag = bag = BagThread(path, feed.topics(), feed.messages.store, feed.wall_clock, self.status)
+        self._bag = bag = BagThread(
+            path, feed.topics(), feed.messages.store, feed.wall_clock, self.status
+        )
         self.status.running()
         self._feed.emit_static(now_ns(), world)
 
@@ -95,9 +100,10 @@ class BagThread:
     """Thread that writes a bag, and one more for each gigabyte.
 
     Args:
-        path: ``NAME.bag`` for ROS 1, else the folder of a ROS 2 bag; if it exists, a sibling is written.
-        status: counts ``messages`` written and ``lost`` (those for which the disk was too slow); its fact ``path``
-            is the file that is being written.
+        path: ``NAME.bag`` for ROS 1, else the folder of a ROS 2 bag; if it exists, a sibling is
+            written.
+        status: counts ``messages`` written and ``lost`` (those for which the disk was too slow);
+            its fact ``path`` is the file that is being written.
         file_bytes: size from which a new file is begun.
 
     Attributes:
@@ -182,9 +188,11 @@ class _Message(NamedTuple):
 
 
 class _Ros1File(Ros1Writer):
-    """ROS 1 file with ROS's padding behind the header, so that ``rosbag reindex`` can repair a bag without an end.
+    """ROS 1 file with ROS's padding behind the header, so that ``rosbag reindex`` can repair a bag
+    without an end.
 
-    ROS pads the header without its length to 4096 bytes, rosbags all of the record: eight bytes less.
+    ROS pads the header without its length to 4096 bytes, rosbags all of the record: eight bytes
+    less.
     """
 
     _HEADER_AT: Final = 13
@@ -226,10 +234,14 @@ def _create(
         ros1 = _Ros1File(path)
         ros1.open()
         return ros1, {
-            t.name: ros1.add_connection(t.name, t.type, typestore=store, latching=int(t.latched)) for t in topics
+            t.name: ros1.add_connection(t.name, t.type, typestore=store, latching=int(t.latched))
+            for t in topics
         }
     ros2 = Ros2Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
     ros2.open()
     return ros2, {
-        t.name: ros2.add_connection(t.name, t.type, typestore=store, offered_qos_profiles=[qos_of(t)]) for t in topics
+        t.name: ros2.add_connection(
+            t.name, t.type, typestore=store, offered_qos_profiles=[qos_of(t)]
+        )
+        for t in topics
     }

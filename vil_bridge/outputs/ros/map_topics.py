@@ -14,7 +14,9 @@ MAPS_HZ: Final = 1.0
 
 
 class MapTopics:
-    """Topics ``/NAMESPACE/MAP/octomap`` of some maps; for one thread, since a large map takes a second to write.
+    """Topics ``/NAMESPACE/MAP/octomap`` of some maps.
+
+    For one thread, since a large map takes a second to write.
 
     Args:
         feed: serialises and sends.
@@ -42,7 +44,9 @@ class MapTopics:
                 snapshot = found.snapshot()
                 self._sent[name] = snapshot.number
                 stamp_ns = self._feed.wall_clock.utc_ns(snapshot.t_ns)
-                message = self._feed.messages.octomap(stamp_ns, self._feed.config.world_frame, snapshot.tree)
+                message = self._feed.messages.octomap(
+                    stamp_ns, self._feed.config.world_frame, snapshot.tree
+                )
                 self._feed.emit(self._topic(name), message)
                 self._feed.status.counters["maps"] += 1
 
@@ -51,4 +55,6 @@ class MapTopics:
         self._sent.clear()
 
     def _topic(self, name: str) -> Topic:
-        return Topic(self._feed.name(name, "octomap"), "octomap_msgs/msg/Octomap", latched=True, depth=1)
+        return Topic(
+            self._feed.name(name, "octomap"), "octomap_msgs/msg/Octomap", latched=True, depth=1
+        )

@@ -58,9 +58,13 @@ class PathTopics:
         half = 0.5 * path.yaw_rad
         q_xyzw = np.column_stack((np.zeros((len(half), 2)), np.sin(half), np.cos(half)))
         t_ns = [begins_ns + round(t_s * NS_PER_S) for t_s in path.t_s.tolist()]
-        message = feed.messages.path(begins_ns, feed.config.world_frame, t_ns, path.p_world_m, q_xyzw)
+        message = feed.messages.path(
+            begins_ns, feed.config.world_frame, t_ns, path.p_world_m, q_xyzw
+        )
         feed.emit(self._topic(actor), message)
         feed.status.counters["paths"] += 1
 
     def _topic(self, actor: str) -> Topic:
-        return Topic(self._feed.name(actor, "planned_path"), "nav_msgs/msg/Path", latched=True, depth=1)
+        return Topic(
+            self._feed.name(actor, "planned_path"), "nav_msgs/msg/Path", latched=True, depth=1
+        )

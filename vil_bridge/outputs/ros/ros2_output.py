@@ -1,4 +1,7 @@
-"""The ``ros2`` output: pictures, poses and readings to ROS 2 nodes that run rmw_zenoh, and commands from them."""
+"""The ``ros2`` output.
+
+Pictures, poses and readings to ROS 2 nodes that run rmw_zenoh, and commands from them.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,19 @@ from vil_bridge.protocols.ros_topics import Topic
 _PATHS_HZ: Final = 5.0
 _LOOK_NS: Final = NS_PER_S // 2
 _MAX_RECEIVED_BYTES: Final = 1 << 16
-"""Of a message that comes in: commands are small, and zenoh else allocates a gibibyte for a peer."""
+"""Of a message that comes in.
+
+Commands are small, and zenoh else allocates a gibibyte for a peer.
+"""
 
 
 class Ros2Output(OutputBase):
-    """A ROS 2 node without ROS (implements ``Output``, ``CommandedOutput``, ``MappedOutput`` and ``PathOutput``).
+    """A ROS 2 node without ROS.
 
-    The session stays when the router goes, and connects again when it comes back. A picture that no node
-    reads is neither encoded nor sent.
+    Implements ``Output``, ``CommandedOutput``, ``MappedOutput`` and ``PathOutput``.
+
+    The session stays when the router goes, and connects again when it comes back. A picture that no
+    node reads is neither encoded nor sent.
     """
 
     def __init__(self, name: str, config: Ros2Config) -> None:
@@ -66,7 +74,9 @@ class Ros2Output(OutputBase):
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
         feed = self._feed.add_camera(camera)
-        return self._add_sink(camera, feed.topics, feed.send, lambda kind: self._read(feed.topics[kind]))
+        return self._add_sink(
+            camera, feed.topics, feed.send, lambda kind: self._read(feed.topics[kind])
+        )
 
     async def run(self, world: WorldView) -> None:
         """Be a node until cancelled.
@@ -117,7 +127,8 @@ class Ros2Output(OutputBase):
                     self.status.running()
                 else:
                     self.status.waiting(
-                        f"no zenoh router or peer yet; tried {places} (`ros2 run rmw_zenoh_cpp rmw_zenohd`)"
+                        f"no zenoh router or peer yet; tried {places} (`ros2 run "
+                        "rmw_zenoh_cpp rmw_zenohd`)"
                     )
             if self._bug is not None:
                 raise self._bug
@@ -158,7 +169,10 @@ class Ros2Output(OutputBase):
 
 
 async def _together(*works: Coroutine[Any, Any, None]) -> None:
-    """Run until one of them fails, which is raised, or until cancelled; all of them have ended then."""
+    """Run until one of them fails, which is raised, or until cancelled.
+
+    All of them have ended then.
+    """
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)

@@ -1,9 +1,10 @@
 """World and cameras as ROS messages on topics; the outputs decide where these go.
 
-Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``.../sensors/NAME``, ``/NAMESPACE/CAMERA/image_raw`` with
-``/compressed`` and ``camera_info`` with it, ``.../depth/image_raw`` with its ``camera_info``, ``/tf``, ``/tf_static``,
-``/clock``; of a human ``/NAMESPACE/ACTOR/skeleton``. Frames: the world, ``ACTOR/base_link`` (REP-105),
-``ACTOR/imu_link`` (REP-145), ``ACTOR/NAME_link``, ``ACTOR/BONE``, ``CAMERA_optical`` (REP-103).
+Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``.../sensors/NAME``,
+``/NAMESPACE/CAMERA/image_raw`` with ``/compressed`` and ``camera_info`` with it,
+``.../depth/image_raw`` with its ``camera_info``, ``/tf``, ``/tf_static``, ``/clock``; of a human
+``/NAMESPACE/ACTOR/skeleton``. Frames: the world, ``ACTOR/base_link`` (REP-105), ``ACTOR/imu_link``
+(REP-145), ``ACTOR/NAME_link``, ``ACTOR/BONE``, ``CAMERA_optical`` (REP-103).
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class RosFeed:
 
     Args:
         emit: gets every message.
-        status: counts ``poses``, ``skeletons``, ``inertial``, ``readings`` and ``not_newer`` (pictures of no later
-            instant than the one before).
+        status: counts ``poses``, ``skeletons``, ``inertial``, ``readings`` and ``not_newer``
+            (pictures of no later instant than the one before).
     """
 
     def __init__(self, config: RosConfigBase, distro: Distro, emit: Emit, status: Status) -> None:
@@ -77,7 +78,9 @@ class RosFeed:
         Raises:
             SinkError: it has no pictures of the kind that is configured.
         """
-        left = next((f for f in self._cameras if camera.model.name == f.camera.model.name + _RIGHT), None)
+        left = next(
+            (f for f in self._cameras if camera.model.name == f.camera.model.name + _RIGHT), None
+        )
         feed = CameraFeed(camera, self, left)
         self._cameras.append(feed)
         return feed
@@ -88,7 +91,11 @@ class RosFeed:
         actors += [self._skeleton(a) for a in self._humans]
         actors += [sensor.topic for sensor in self._sensors.values()]
         common = [*([_TF] if actors else []), _TF_STATIC, *([_CLOCK] if self.config.clock else [])]
-        return [*actors, *common, *(t for feed in self._cameras for topics in feed.topics.values() for t in topics)]
+        return [
+            *actors,
+            *common,
+            *(t for feed in self._cameras for topics in feed.topics.values() for t in topics),
+        ]
 
     def emit_static(self, t_ns: int, world: WorldView) -> None:
         """Emit the mounts of cameras, IMUs and sensors."""
@@ -96,18 +103,26 @@ class RosFeed:
         for actor in self._rigid:
             T_body_imu = world.imu_place(actor)
             if T_body_imu is not None:
-                links.append(TransformLink(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
+                links.append(
+                    TransformLink(self.body_frame(actor), self.imu_frame(actor), T_body_imu)
+                )
         for (actor, _), sensor in self._sensors.items():
             if sensor.description.kind != "distance":
-                links.append(TransformLink(self.body_frame(actor), sensor.frame, sensor.description.T_body_sensor))
+                links.append(
+                    TransformLink(
+                        self.body_frame(actor), sensor.frame, sensor.description.T_body_sensor
+                    )
+                )
         self._static = {link.child: link for link in links}
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
-        """Return the function to be called at each look of ``pacing``, which emits the actors' new measurements.
+        """Return the function to be called at each look of ``pacing``, which emits the actors' new
+        measurements.
 
         Raises:
-            SinkError: two sensors of an actor have one topic, or a sensor has the frame of its body.
+            SinkError: two sensors of an actor have one topic, or a sensor has the frame of its
+                body.
         """
         news = WorldNews(world, self.config.actors)
         self._rigid, self._humans = news.rigid, news.humans
@@ -132,7 +147,10 @@ class RosFeed:
         return step
 
     def commands(self) -> dict[Topic, tuple[str, CommandReader]]:
-        """All topics of commands, once a world is watched; each with the actor and the reader of its messages."""
+        """All topics of commands, once a world is watched.
+
+        Each with the actor and the reader of its messages.
+        """
         return {
             Topic(self.name(actor, leaf), kind): (actor, read)
             for actor in self._rigid
@@ -146,14 +164,20 @@ class RosFeed:
 
     def body_frame(self, actor: str) -> str:
         """Return the frame of an actor, or the world's."""
-        return self.config.world_frame if actor == _WORLD else f"{self.config.frame_prefix}{actor}/{_BODY}_link"
+        return (
+            self.config.world_frame
+            if actor == _WORLD
+            else f"{self.config.frame_prefix}{actor}/{_BODY}_link"
+        )
 
     def imu_frame(self, actor: str) -> str:
         """Return the frame of an actor's IMU."""
         return f"{self.config.frame_prefix}{actor}/imu_link"
 
     def _sensor_feed(self, actor: str, sensor: str, description: SensorDescription) -> _SensorFeed:
-        topic = Topic(self.name(actor, f"sensors/{ros_name(sensor)}"), TOPIC_TYPES[description.kind])
+        topic = Topic(
+            self.name(actor, f"sensors/{ros_name(sensor)}"), TOPIC_TYPES[description.kind]
+        )
         return _SensorFeed(topic, f"{self.config.frame_prefix}{actor}/{sensor}_link", description)
 
     def _odometry(self, actor: str) -> Topic:
@@ -185,11 +209,16 @@ class RosFeed:
         world = self.config.world_frame
         for actor, t_ns, skeleton in news.skeletons():
             stamp_ns, model = self.wall_clock.utc_ns(t_ns), skeleton.model
-            self.emit(self._skeleton(actor), self.messages.poses(stamp_ns, world, skeleton.p_m, skeleton.q_xyzw))
+            self.emit(
+                self._skeleton(actor),
+                self.messages.poses(stamp_ns, world, skeleton.p_m, skeleton.q_xyzw),
+            )
             frames = [f"{self.config.frame_prefix}{actor}/{bone}" for bone in model.bones]
             local = zip(*global_to_local(skeleton.p_m, skeleton.q_xyzw, model.parents), strict=True)
             links = [
-                TransformLink(world if parent < 0 else frames[parent], frame, Transform(p_m, q_xyzw))
+                TransformLink(
+                    world if parent < 0 else frames[parent], frame, Transform(p_m, q_xyzw)
+                )
                 for parent, frame, (p_m, q_xyzw) in zip(model.parents, frames, local, strict=True)
             ]
             self.emit(_TF, self.messages.transforms(stamp_ns, links))
@@ -200,45 +229,68 @@ class RosFeed:
         for actor, motion in news.motions():
             stamp_ns, body = self.wall_clock.utc_ns(motion.t_ns), self.body_frame(actor)
             self.emit(self._odometry(actor), self.messages.odometry(stamp_ns, world, body, motion))
-            self.emit(_TF, self.messages.transforms(stamp_ns, [TransformLink(world, body, motion.T_world_body)]))
+            self.emit(
+                _TF,
+                self.messages.transforms(
+                    stamp_ns, [TransformLink(world, body, motion.T_world_body)]
+                ),
+            )
             self.status.counters["poses"] += 1
 
     def _emit_inertial(self, news: WorldNews) -> None:
         for actor, window in news.inertial():
             topic, frame = self._inertial(actor), self.imu_frame(actor)
-            for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
-                self.emit(topic, self.messages.imu(self.wall_clock.utc_ns(t_ns), frame, w_radps, f_mps2))
+            for t_ns, w_radps, f_mps2 in zip(
+                window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True
+            ):
+                self.emit(
+                    topic, self.messages.imu(self.wall_clock.utc_ns(t_ns), frame, w_radps, f_mps2)
+                )
             self.status.counters["inertial"] += len(window.t_ns)
 
     def _emit_readings(self, news: WorldNews) -> None:
         for actor, name, reading in news.readings():
             sensor = self._sensors.get((actor, name))
-            if sensor is None:  # it has no standard message, or its source's configuration does not describe it
+            # It has no standard message, or its source's configuration does not describe it.
+            if sensor is None:
                 self.status.counters["unsent_readings"] += 1
                 continue
             stamp_ns = self.wall_clock.utc_ns(reading.t_ns)
             if isinstance(reading, DistanceReading):
                 self._emit_beams(stamp_ns, actor, sensor, reading)
             else:
-                self.emit(sensor.topic, self.messages.reading(stamp_ns, sensor.frame, reading, sensor.description))
+                self.emit(
+                    sensor.topic,
+                    self.messages.reading(stamp_ns, sensor.frame, reading, sensor.description),
+                )
             self.status.counters["readings"] += 1
 
-    def _emit_beams(self, stamp_ns: int, actor: str, sensor: _SensorFeed, reading: DistanceReading) -> None:
+    def _emit_beams(
+        self, stamp_ns: int, actor: str, sensor: _SensorFeed, reading: DistanceReading
+    ) -> None:
         """Emit each beam in a frame of its own, whose place is first known by the reading."""
         frames = [f"{sensor.frame}_{number}" for number in range(1, 1 + len(reading.ranges_m))]
         if frames[-1] not in self._static:
             for beam, frame in enumerate(frames):
-                self._static[frame] = TransformLink(self.body_frame(actor), frame, beam_pose(reading, beam))
+                self._static[frame] = TransformLink(
+                    self.body_frame(actor), frame, beam_pose(reading, beam)
+                )
             self.emit(_TF_STATIC, self.messages.transforms(stamp_ns, list(self._static.values())))
         for frame, range_m in zip(frames, reading.ranges_m, strict=True):
-            self.emit(sensor.topic, self.messages.range(stamp_ns, frame, reading, range_m, sensor.description))
+            self.emit(
+                sensor.topic,
+                self.messages.range(stamp_ns, frame, reading, range_m, sensor.description),
+            )
 
 
 def _check_names(actor: str, sensors: Iterable[str]) -> None:
     """Check the names of an actor's sensors. Raises SinkError: two become one in ROS."""
     names = list(sensors)
     if (same := same_in_ros(names)) is not None:
-        raise SinkError(f"sensors {same[0]} and {same[1]} of {actor} become one topic in ROS. Rename one of them")
+        raise SinkError(
+            f"sensors {same[0]} and {same[1]} of {actor} become one topic in ROS. Rename "
+            "one of them"
+        )
     if _BODY in names:
         raise SinkError(f"sensor {_BODY} of {actor} has the frame of its body in ROS. Rename it")
 
@@ -271,14 +323,18 @@ class CameraFeed:
         self.link = TransformLink(feed.body_frame(camera.actor), self._frame, camera.T_body_optical)
         self._mount: dict[str, Any] | UnsetType = UNSET
         self._raw = Topic(feed.name(name, "image_raw"), "sensor_msgs/msg/Image")
-        self._jpeg = Topic(feed.name(name, "image_raw/compressed"), "sensor_msgs/msg/CompressedImage")
+        self._jpeg = Topic(
+            feed.name(name, "image_raw/compressed"), "sensor_msgs/msg/CompressedImage"
+        )
         self._info = Topic(feed.name(name, "camera_info"), "sensor_msgs/msg/CameraInfo")
         self._depth = Topic(feed.name(name, "depth/image_raw"), "sensor_msgs/msg/Image")
         self._depth_info = Topic(feed.name(name, "depth/camera_info"), "sensor_msgs/msg/CameraInfo")
         of_form = {"raw": self._raw, "compressed": self._jpeg}
         topics = {shown: (*(of_form[form] for form in config.images), self._info)}
         topics[self._depth_kind] = self._depth, self._depth_info
-        self.topics: Final[Mapping[tuple[str, str], Sequence[Topic]]] = {k: t for k, t in topics.items() if k}
+        self.topics: Final[Mapping[tuple[str, str], Sequence[Topic]]] = {
+            k: t for k, t in topics.items() if k
+        }
         self._shown_ns: dict[tuple[str, str], int] = {}
         T_left_right = Transform.identity()
         if left is not None:
@@ -303,7 +359,9 @@ class CameraFeed:
             payload, _ = encode_jpeg(pixels, config.color, config.quality)
             feed.emit(self._jpeg, messages.jpeg(stamp_ns, self._frame, payload))
         if "raw" in config.images:
-            feed.emit(self._raw, messages.image(stamp_ns, self._frame, upright(pixels, config.color)))
+            feed.emit(
+                self._raw, messages.image(stamp_ns, self._frame, upright(pixels, config.color))
+            )
         feed.emit(self._info, info)
 
     def _follow_mount(self, mount: dict[str, Any] | UnsetType) -> None:

@@ -1,9 +1,10 @@
 """A ROS 2 node on zenoh, in the form in which rmw_zenoh's nodes speak to each other.
 
-Samples: key ``DOMAIN/TOPIC/PACKAGE::msg::dds_::TYPE_/HASH``, payload CDR, attachment sequence number, source time and
-the publisher's gid. Presence: one liveliness token for the node and one for each publisher and subscriber,
-``@ros2_lv/DOMAIN/ZID/NODE/ENTITY/KIND/ENCLAVE/NAMESPACE/NODE[/TOPIC/TYPE/HASH/QOS]``, where ``%`` stands for ``/``
-inside a field and for an empty one.
+Samples: key ``DOMAIN/TOPIC/PACKAGE::msg::dds_::TYPE_/HASH``, payload CDR, attachment sequence
+number, source time and the publisher's gid. Presence: one liveliness token for the node and one for
+each publisher and subscriber,
+``@ros2_lv/DOMAIN/ZID/NODE/ENTITY/KIND/ENCLAVE/NAMESPACE/NODE[/TOPIC/TYPE/HASH/QOS]``, where ``%``
+stands for ``/`` inside a field and for an empty one.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def data_key(domain: int, topic: Topic, hash_: str) -> str:
 
 
 def qos_field(topic: Topic) -> str:
-    """Reliable, keep last; durability 1 = transient local; what equals rmw_zenoh's default is left empty."""
+    """Reliable, keep last; durability 1 = transient local.
+
+    What equals rmw_zenoh's default is left empty.
+    """
     return f":{1 if topic.latched else ''}:,{topic.depth}:,:,:,,"
 
 
@@ -66,8 +70,11 @@ class _Publisher:
                 session, key, cache=zenoh.ext.CacheConfig(max_samples=1), publisher_detection=True
             )
         else:
-            # Not express: each message would take one of the few places of the line, and a burst of samples is lost.
-            self._publisher = session.declare_publisher(key, congestion_control=zenoh.CongestionControl.DROP)
+            # Not express: each message would take one of the few places of the line, and a burst of
+            # samples is lost.
+            self._publisher = session.declare_publisher(
+                key, congestion_control=zenoh.CongestionControl.DROP
+            )
         self._gid = secrets.token_bytes(_GID_BYTES)
         self._sequence = itertools.count(1)
 
@@ -86,7 +93,8 @@ class RosNode:
 
     Args:
         topics: all that it will publish on.
-        subscribed: topics that it reads, each with what takes a message and its publisher's gid, in zenoh's threads.
+        subscribed: topics that it reads, each with what takes a message and its publisher's gid, in
+            zenoh's threads.
         hash_of: the hash of a message type.
     """
 
@@ -112,13 +120,21 @@ class RosNode:
         self._publishers: dict[str, _Publisher] = {}
         for entity, topic in enumerate(topics, start=1):
             hash_ = hash_of(topic.type)
-            self._publishers[topic.name] = _Publisher(session, data_key(domain, topic, hash_), topic.latched)
-            self._tokens.append(token(entity, "MP", topic.name, type_name(topic.type), hash_, qos_field(topic)))
+            self._publishers[topic.name] = _Publisher(
+                session, data_key(domain, topic, hash_), topic.latched
+            )
+            self._tokens.append(
+                token(entity, "MP", topic.name, type_name(topic.type), hash_, qos_field(topic))
+            )
         self._subscribers = []
         for entity, (topic, take) in enumerate(subscribed.items(), start=1 + len(topics)):
             hash_ = hash_of(topic.type)
-            self._subscribers.append(session.declare_subscriber(data_key(domain, topic, hash_), _taker(take)))
-            self._tokens.append(token(entity, "MS", topic.name, type_name(topic.type), hash_, qos_field(topic)))
+            self._subscribers.append(
+                session.declare_subscriber(data_key(domain, topic, hash_), _taker(take))
+            )
+            self._tokens.append(
+                token(entity, "MS", topic.name, type_name(topic.type), hash_, qos_field(topic))
+            )
 
     def publish(self, topic: Topic, message: memoryview) -> None:
         """Put one message; zenoh drops what a line cannot take."""
@@ -136,7 +152,10 @@ class RosNode:
 
 
 def _taker(take: Callable[[bytes, bytes], None]) -> Callable[[zenoh.Sample], None]:
-    """Return what reads a sample: the message, and the gid of its publisher, empty where it names none."""
+    """Return what reads a sample.
+
+    The message, and the gid of its publisher, empty where it names none.
+    """
 
     def read(sample: zenoh.Sample) -> None:
         note = b"" if sample.attachment is None else sample.attachment.to_bytes()

@@ -37,7 +37,9 @@ class VideoEncoder:
         parameter_sets: NAL units that a receiver needs before any picture.
     """
 
-    def __init__(self, name: str, syntax: NalSyntax, context: VideoCodecContext, refresh: int) -> None:
+    def __init__(
+        self, name: str, syntax: NalSyntax, context: VideoCodecContext, refresh: int
+    ) -> None:
         self.name = name
         self.syntax = syntax
         self._context = context
@@ -51,7 +53,9 @@ class VideoEncoder:
         self.parameter_sets = tuple(of_type[kind] for kind in syntax.parameter_sets)
 
     def encode(self, planes: ImageArray) -> list[bytes]:
-        """Return the NAL units of one picture; once per refresh the parameter sets go first, for players that join.
+        """Return the NAL units of one picture.
+
+        Once per refresh the parameter sets go first, for players that join.
 
         Args:
             planes: of :func:`i420`.
@@ -88,10 +92,15 @@ def open_encoder(
     """
     if size_px[0] % 2 or size_px[1] % 2:
         raise SinkError(
-            f"video of {size_px[0]}x{size_px[1]} pixels: both must be even; change the camera's size,"
+            f"video of {size_px[0]}x{size_px[1]} pixels: both must be even; change the "
+            "camera's size,"
             " or scale with width_px and height_px of the output"
         )
-    names = (_HARDWARE[config.codec], _SOFTWARE[config.codec]) if config.hardware else (_SOFTWARE[config.codec],)
+    names = (
+        (_HARDWARE[config.codec], _SOFTWARE[config.codec])
+        if config.hardware
+        else (_SOFTWARE[config.codec],)
+    )
     problems: list[str] = []
     for name in names:
         try:
@@ -101,7 +110,9 @@ def open_encoder(
         except ValueError:
             problems.append(f"{name} is not in this PyAV")
         else:
-            return VideoEncoder(name, _SYNTAX[config.codec], context, _refresh(rate_hz)), "; ".join(problems)
+            return VideoEncoder(name, _SYNTAX[config.codec], context, _refresh(rate_hz)), "; ".join(
+                problems
+            )
     raise SinkError("; ".join(problems))
 
 
@@ -135,7 +146,14 @@ def _options(name: str, config: RtpConfig, rate_hz: float) -> dict[str, str]:
     kbps = 1000 * config.bitrate_mbps
     buffer_kbit = max(1, round(_BUFFERED_PICTURES * kbps / rate_hz))
     if name in _HARDWARE.values():
-        options = {"preset": "p1", "tune": "ull", "zerolatency": "1", "delay": "0", "rc": "cbr", "intra-refresh": "1"}
+        options = {
+            "preset": "p1",
+            "tune": "ull",
+            "zerolatency": "1",
+            "delay": "0",
+            "rc": "cbr",
+            "intra-refresh": "1",
+        }
         return options | {"maxrate": f"{round(kbps)}k", "bufsize": f"{buffer_kbit}k"}
     tuned = [
         f"keyint={_refresh(rate_hz)}",

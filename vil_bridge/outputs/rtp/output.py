@@ -32,14 +32,16 @@ class RtpOutput(OutputBase):
         """Return a thread that encodes and sends this camera's pictures.
 
         Raises:
-            SinkError: the camera has no pictures for people, their size is odd, or no encoder opens.
+            SinkError: the camera has no pictures for people, their size is odd, or no encoder
+                opens.
         """
         video = CameraVideo(camera, self._config, self.status, self._clock)
         self._videos.append(video)
         self._patience_ns = max(self._patience_ns, round(_PATIENCE * NS_PER_S / camera.rate_hz))
         return self._add_sink(camera, {video.kind}, video.send)
 
-    async def run(self, world: WorldView) -> None:  # noqa: ARG002 - pictures come with all that is sent
+    # Pictures come with all that is sent.
+    async def run(self, world: WorldView) -> None:  # noqa: ARG002
         """Write the descriptions, listen to receivers' reports, and say whether video flows.
 
         Raises:

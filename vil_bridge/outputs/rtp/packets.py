@@ -66,7 +66,10 @@ def _ap(nals: Sequence[bytes]) -> bytes:
     """RFC 7798 section 4.4.2: F set where any is, the lowest layer and temporal ids, type 48."""
     headers = [int.from_bytes(nal[:2], "big") for nal in nals]
     return _hevc_header(
-        max(h >> 15 for h in headers), 48, min(h >> 3 & 0x3F for h in headers), min(h & 7 for h in headers)
+        max(h >> 15 for h in headers),
+        48,
+        min(h >> 3 & 0x3F for h in headers),
+        min(h & 7 for h in headers),
     )
 
 
@@ -87,7 +90,9 @@ def nal_units(stream: bytes) -> list[bytes]:
 
 
 def payloads(nals: Iterable[bytes], syntax: NalSyntax, limit_bytes: int) -> Iterator[bytes]:
-    """RTP payloads of one picture: single NAL units, several small ones together, large ones in parts.
+    """RTP payloads of one picture.
+
+    Single NAL units, several small ones together, large ones in parts.
 
     Args:
         nals: in decoding order.
@@ -112,7 +117,9 @@ def payloads(nals: Iterable[bytes], syntax: NalSyntax, limit_bytes: int) -> Iter
 def _joined(nals: list[bytes], syntax: NalSyntax) -> bytes:
     if len(nals) == 1:
         return nals[0]
-    return syntax.aggregate_header(nals) + b"".join(len(nal).to_bytes(2, "big") + nal for nal in nals)
+    return syntax.aggregate_header(nals) + b"".join(
+        len(nal).to_bytes(2, "big") + nal for nal in nals
+    )
 
 
 def _parts(nal: bytes, syntax: NalSyntax, limit_bytes: int) -> Iterator[bytes]:
@@ -133,9 +140,18 @@ def rtp_ticks(t_ns: int) -> int:
 
 
 def rtp_packet(
-    payload: bytes, *, marker: bool, sequence: int, ticks: int, ssrc: int, frame_id: int, t_display_ns: int
+    payload: bytes,
+    *,
+    marker: bool,
+    sequence: int,
+    ticks: int,
+    ssrc: int,
+    frame_id: int,
+    t_display_ns: int,
 ) -> bytes:
-    """One packet (RFC 3550 section 5.1) with the frame's identity as one-byte header extension (RFC 8285).
+    """One packet (RFC 3550 section 5.1) with the frame's identity as one-byte header extension.
+
+    RFC 8285.
 
     Args:
         payload: of :func:`payloads`.
@@ -146,7 +162,11 @@ def rtp_packet(
         frame_id: of the picture.
         t_display_ns: instant that the picture shows, bridge time.
     """
-    fixed = _FIXED.pack(0x90, marker << 7 | PAYLOAD_TYPE, sequence & 0xFFFF, ticks & 0xFFFF_FFFF, ssrc)
+    fixed = _FIXED.pack(
+        0x90, marker << 7 | PAYLOAD_TYPE, sequence & 0xFFFF, ticks & 0xFFFF_FFFF, ssrc
+    )
     element = _EXTENSION_ID << 4 | 15  # sixteen bytes follow
-    extension = _EXTENSION.pack(_ONE_BYTE_PROFILE, (_EXTENSION.size - 4) // 4, element, frame_id, t_display_ns)
+    extension = _EXTENSION.pack(
+        _ONE_BYTE_PROFILE, (_EXTENSION.size - 4) // 4, element, frame_id, t_display_ns
+    )
     return b"".join((fixed, extension, payload))

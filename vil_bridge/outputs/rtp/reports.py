@@ -1,4 +1,7 @@
-"""RTCP (RFC 3550 section 6): what a sender says of its clock, and what receivers say of the packets."""
+"""RTCP (RFC 3550 section 6).
+
+What a sender says of its clock, and what receivers say of the packets.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ class ReceiverReport(NamedTuple):
     Attributes:
         lost_fraction: of the packets since its last report, 0 to 1.
         jitter_s: mean deviation of the packets' intervals.
-        round_trip_s: from a sender report to this one, less what it lay at the receiver; None = it got none.
+        round_trip_s: from a sender report to this one, less what it lay at the receiver; None = it
+            got none.
     """
 
     lost_fraction: float
@@ -39,7 +43,9 @@ def ntp_time(utc_ns: int) -> int:
     return (seconds + _NTP_EPOCH_S & 0xFFFF_FFFF) << 32 | (rest_ns << 32) // NS_PER_S
 
 
-def sender_report(ssrc: int, utc_ns: int, ticks: int, packets: int, payload_bytes: int, cname: str) -> bytes:
+def sender_report(
+    ssrc: int, utc_ns: int, ticks: int, packets: int, payload_bytes: int, cname: str
+) -> bytes:
     """Return a compound packet: the sender's report, and its name.
 
     Args:
@@ -50,7 +56,9 @@ def sender_report(ssrc: int, utc_ns: int, ticks: int, packets: int, payload_byte
         payload_bytes: sent so far.
         cname: name of the sender, at most 255 bytes.
     """
-    sender = _SENDER.pack(ntp_time(utc_ns), ticks & 0xFFFF_FFFF, packets & 0xFFFF_FFFF, payload_bytes & 0xFFFF_FFFF)
+    sender = _SENDER.pack(
+        ntp_time(utc_ns), ticks & 0xFFFF_FFFF, packets & 0xFFFF_FFFF, payload_bytes & 0xFFFF_FFFF
+    )
     source, name = _SOURCE.pack(ssrc), cname.encode()[:255]
     item = bytes([_CNAME, len(name)]) + name
     chunk = item + bytes(4 - len(item) % 4)  # at least one zero ends the list
@@ -86,7 +94,9 @@ def receiver_reports(data: bytes, ssrc: int, utc_ns: int) -> list[ReceiverReport
             blocks = range(begin, begin + (first & 0x1F) * _BLOCK.size, _BLOCK.size)
             if blocks.stop > end:
                 raise ProtocolError("report blocks truncated", offset=offset, length=len(data))
-            found += [report for at in blocks if (report := _report(data, at, ssrc, utc_ns)) is not None]
+            found += [
+                report for at in blocks if (report := _report(data, at, ssrc, utc_ns)) is not None
+            ]
         offset = end
     return found
 

@@ -7,7 +7,14 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Final
 
-from vil_bridge.outputs.rtp.packets import CLOCK_HZ, EXTENSION_URI, H264, HEVC, PAYLOAD_TYPE, NalSyntax
+from vil_bridge.outputs.rtp.packets import (
+    CLOCK_HZ,
+    EXTENSION_URI,
+    H264,
+    HEVC,
+    PAYLOAD_TYPE,
+    NalSyntax,
+)
 
 _MULTICAST_TTL: Final = 1
 _NAMES: Final = {H264: "H264", HEVC: "H265"}
@@ -58,6 +65,8 @@ def describe(
 def _format(syntax: NalSyntax, parameter_sets: Sequence[bytes]) -> str:
     texts = [base64.b64encode(nal).decode() for nal in parameter_sets]
     if syntax is HEVC:  # RFC 7798 section 7.1
-        return ";".join(f"sprop-{kind}={text}" for kind, text in zip(("vps", "sps", "pps"), texts, strict=True))
+        return ";".join(
+            f"sprop-{kind}={text}" for kind, text in zip(("vps", "sps", "pps"), texts, strict=True)
+        )
     level = parameter_sets[0][1:4].hex()  # RFC 6184 section 8.1
     return f"packetization-mode=1;profile-level-id={level};sprop-parameter-sets={','.join(texts)}"

@@ -30,7 +30,8 @@ _CNAME: Final = "vil-bridge"
 
 
 class CameraVideo:
-    """Encoder and sender of one camera's pictures, for its :class:`~vil_bridge.outputs.sink_thread.SinkThread`.
+    """Encoder and sender of one camera's pictures, for its
+    :class:`~vil_bridge.outputs.sink_thread.SinkThread`.
 
     Attributes:
         camera: its name.
@@ -41,14 +42,19 @@ class CameraVideo:
         SinkError: the camera has no such pictures, no encoder opens, or the size is odd.
     """
 
-    def __init__(self, camera: CameraInfo, config: RtpConfig, status: Status, clock: WallClock) -> None:
+    def __init__(
+        self, camera: CameraInfo, config: RtpConfig, status: Status, clock: WallClock
+    ) -> None:
         self.camera = camera.model.name
         self.kind = kind_of(camera, config.variant)
         self._config = config
         self._status = status
         self._clock = clock
         self._rate_hz = camera.rate_hz
-        self._size_px = config.width_px or camera.model.width_px, config.height_px or camera.model.height_px
+        self._size_px = (
+            config.width_px or camera.model.width_px,
+            config.height_px or camera.model.height_px,
+        )
         self._to = config.host, config.port_of(self.camera)
         self._spread_ns = round(config.pacing * NS_PER_S / camera.rate_hz)
         self._ssrc, self._sequence = secrets.randbits(32), secrets.randbits(16)
@@ -90,9 +96,12 @@ class CameraVideo:
             self._open()
             raise
         t_display_ns = header.t_display_ns
-        # A disturbed pipeline may show two instants in the wrong order; players need them in this one.
+        # A disturbed pipeline may show two instants in the wrong order; players need them in this
+        # one.
         self._ticks = max(rtp_ticks(t_display_ns), self._ticks + 1)
-        parts = list(payloads(units, self._encoder.syntax, self._config.packet_bytes - HEADER_BYTES))
+        parts = list(
+            payloads(units, self._encoder.syntax, self._config.packet_bytes - HEADER_BYTES)
+        )
         t_first_ns = machine_ns()
         spread_ns = max(0, t_begun_ns + self._spread_ns - t_first_ns)
         for i, (part,) in enumerate(in_bursts(parts, t_first_ns, spread_ns)):
@@ -128,7 +137,9 @@ class CameraVideo:
                 self._facts["receiver"] = {
                     "lost_fraction": report.lost_fraction,
                     "jitter_ms": 1e3 * report.jitter_s,
-                    "round_trip_ms": None if report.round_trip_s is None else 1e3 * report.round_trip_s,
+                    "round_trip_ms": None
+                    if report.round_trip_s is None
+                    else 1e3 * report.round_trip_s,
                 }
 
     def fileno(self) -> int:
@@ -142,20 +153,29 @@ class CameraVideo:
 
     def _open(self) -> None:
         gray = self.kind[0] == Modality.GRAY
-        self._encoder, self._instead = open_encoder(self._config, self._size_px, self._rate_hz, full_range=gray)
+        self._encoder, self._instead = open_encoder(
+            self._config, self._size_px, self._rate_hz, full_range=gray
+        )
 
     def _account(self, t_image_ns: int | None) -> None:
         t_ns = now_ns()
         if t_image_ns is not None:
             delay_ns = t_ns - t_image_ns
             self._delay_ns = (
-                delay_ns if self._delay_ns is None else self._delay_ns + _GAIN * (delay_ns - self._delay_ns)
+                delay_ns
+                if self._delay_ns is None
+                else self._delay_ns + _GAIN * (delay_ns - self._delay_ns)
             )
             self._facts["image_to_sent_ms"] = round(self._delay_ns / 1e6, 3)
         if t_ns - self._t_report_ns >= _REPORT_PERIOD_NS:
             self._t_report_ns = t_ns
             report = sender_report(
-                self._ssrc, self._clock.utc_ns(t_ns), rtp_ticks(t_ns), self._packets, self._payload_bytes, _CNAME
+                self._ssrc,
+                self._clock.utc_ns(t_ns),
+                rtp_ticks(t_ns),
+                self._packets,
+                self._payload_bytes,
+                _CNAME,
             )
             self._reports.sendto(report, (self._to[0], self._to[1] + 1))
             self._update_status()
@@ -165,7 +185,9 @@ class CameraVideo:
 
 
 def _socket(host: str) -> socket.socket:
-    """Open a socket: unconnected, since a receiver may come later; of loopback where the receiver is.
+    """Open a socket: unconnected, since a receiver may come later.
+
+    Of loopback where the receiver is.
 
     Raises:
         SinkError: this system has no such addresses.

@@ -20,8 +20,8 @@ class CommandRunner:
     """The commands by name.
 
     Args:
-        handlers: each takes the arguments and returns JSON types, or raises a ``VilBridgeError`` or ``ValueError``
-            whose text the sender gets.
+        handlers: each takes the arguments and returns JSON types, or raises a ``VilBridgeError`` or
+            ``ValueError`` whose text the sender gets.
         refuses: called with (name, access token); returns why the sender may not, None = it may.
 
     Attributes:
@@ -34,7 +34,10 @@ class CommandRunner:
         self._refuses = refuses
 
     def refusal(self, peer: Peer, command: Command) -> str | None:
-        """Return the reason why a sender may not give this command; None = it may, and becomes a pilot."""
+        """Return the reason why a sender may not give this command.
+
+        None = it may, and becomes a pilot.
+        """
         problem = self._refuses(command.name, command.access)
         if problem is None:
             self.pilots[peer.identity] = None
@@ -47,7 +50,10 @@ class CommandRunner:
         """Run it; returns the fields of the reply."""
         handler = self._handlers.get(command.name)
         if handler is None:
-            return {"ok": False, "error": f"unknown command {command.name!r}; known: {sorted(self._handlers)}"}
+            return {
+                "ok": False,
+                "error": f"unknown command {command.name!r}; known: {sorted(self._handlers)}",
+            }
         try:
             return {"ok": True, "value": handler(command.args)}
         except (VilBridgeError, ValueError) as exc:

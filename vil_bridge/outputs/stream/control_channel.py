@@ -28,7 +28,9 @@ ControlHandler = Callable[[Peer, bytes | None], None]
 
 
 class ControlServer(Protocol):
-    """Hands sender and payload to the handler it was made with, in the loop's thread; None = not one payload.
+    """Hands sender and payload to the handler it was made with, in the loop's thread.
+
+    None = not one payload.
 
     Attributes:
         peers: connections refused and ended, by reason; as of the last :meth:`watch_peers`.
@@ -60,7 +62,9 @@ class ControlServer(Protocol):
         ...
 
     def watch_peers(self, seated: Collection[int]) -> None:
-        """Bring ``peers`` up to date and end connections beyond the limits; called fifty times a second.
+        """Bring ``peers`` up to date and end connections beyond the limits.
+
+        Called fifty times a second.
 
         Args:
             seated: descriptors of the readers, which make room last.
@@ -73,9 +77,14 @@ class ControlServer(Protocol):
 
 
 class _RouterControl:
-    """Common base of both implementations: the socket, its limits and the check of a message's shape."""
+    """Common base of both implementations.
 
-    def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
+    The socket, its limits and the check of a message's shape.
+    """
+
+    def __init__(
+        self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None
+    ) -> None:
         self._bind = bind
         self._handler = handler
         self._guard = guard
@@ -104,7 +113,8 @@ class _RouterControl:
         socket.setsockopt(zmq.RCVHWM, _WAITING_MESSAGES)
         socket.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
         socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # else libzmq reads one connection of an identity, and keeps all
+        # Else libzmq reads one connection of an identity, and keeps all.
+        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         if self._guard is not None:
             self._guard.protect(socket)
             socket.asks_keys = True
@@ -118,7 +128,8 @@ class _RouterControl:
             socket.close(linger=0)
             reason = f"stream.bind: cannot listen on {self._bind}: {zmq.strerror(exc.errno or 0)}"
             raise SinkError(
-                f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names the program that has it"
+                f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names "
+                "the program that has it"
             ) from exc
         self._endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
         return socket
@@ -131,7 +142,9 @@ class _RouterControl:
 class DrainControl(_RouterControl):
     """The control channel on the drain adapter."""
 
-    def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
+    def __init__(
+        self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None
+    ) -> None:
         super().__init__(bind, handler, guard)
         self._drain: DrainSocket | None = None
 
@@ -160,7 +173,9 @@ class DrainControl(_RouterControl):
 class AiozmqControl(_RouterControl):
     """Return the control channel on aiozmq's protocol interface."""
 
-    def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
+    def __init__(
+        self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None
+    ) -> None:
         super().__init__(bind, handler, guard)
         self._transport: Any = None
         self._paused: asyncio.TimerHandle | None = None
@@ -171,7 +186,9 @@ class AiozmqControl(_RouterControl):
 
         protocol = _AiozmqProtocol(self._on_message)
         socket = self._bound_socket()
-        self._transport, _ = await aiozmq.create_zmq_connection(lambda: protocol, zmq.ROUTER, zmq_sock=socket)
+        self._transport, _ = await aiozmq.create_zmq_connection(
+            lambda: protocol, zmq.ROUTER, zmq_sock=socket
+        )
 
     def send(self, identity: bytes, payload: bytes) -> None:
         """Send now or never."""
@@ -218,8 +235,13 @@ class _AiozmqProtocol:
         """Cannot happen either."""
 
 
-def open_control(bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> ControlServer:
-    """Return the control channel on aiozmq where that imports, else on the drain adapter; not started yet."""
+def open_control(
+    bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None
+) -> ControlServer:
+    """Return the control channel on aiozmq where that imports, else on the drain adapter.
+
+    Not started yet.
+    """
     try:
         import aiozmq  # noqa: F401
     except ImportError:

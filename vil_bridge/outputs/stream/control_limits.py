@@ -19,8 +19,8 @@ _PATIENCE_AT_ONCE: Final = 12
 class Sender(Enum):
     """Kinds of senders; each value is (cost per second of one, its burst, the same of all).
 
-    A reader sends a credit a picture, and inertial samples up to 250 times a second; others up to 1000 times.
-    A pilot commands vehicles without reading a camera. A stranger pings and registers.
+    A reader sends a credit a picture, and inertial samples up to 250 times a second; others up to
+    1000 times. A pilot commands vehicles without reading a camera. A stranger pings and registers.
     """
 
     READER = (1500.0, 1200, 6000.0, 1000)
@@ -36,8 +36,9 @@ def cost_of(payload: bytes | None) -> float:
 class MessageLimits:
     """Token buckets by connection and kind of sender.
 
-    When all readers use more than they may, each still has its equal share; likewise pilots. The number of strangers
-    is not known, since each may come by any number of connections: they have no share.
+    When all readers use more than they may, each still has its equal share; likewise pilots. The
+    number of strangers is not known, since each may come by any number of connections: they have no
+    share.
 
     Args:
         clock: seconds that never run backwards.
@@ -49,10 +50,15 @@ class MessageLimits:
         self._patience = RateLimiter(_PATIENCE_PER_S, _PATIENCE_AT_ONCE, clock)
         self._pings = RateLimiter(_PINGS_PER_S, round(_PINGS_PER_S), clock)
         self._over = RecentSet()
-        self._share = {kind: RateLimiter(kind.value[2], round(_SHARE_S * kind.value[2]), clock) for kind in Sender}
+        self._share = {
+            kind: RateLimiter(kind.value[2], round(_SHARE_S * kind.value[2]), clock)
+            for kind in Sender
+        }
 
     def admits(self, kind: Sender, identity: bytes) -> bool:
-        """Return False when a connection has used up its rate, or its share of what all of its kind may use."""
+        """Return False when a connection has used up its rate, or its share of what all of its
+        kind may use.
+        """
         if self._each[kind].wait_s(identity):
             return False
         if not self._all[kind].wait_s(""):
@@ -77,7 +83,10 @@ class MessageLimits:
         return self._each[kind].wait_s(identity) > 0.0
 
     def is_over(self, identity: bytes) -> bool:
-        """Account a refused message of a connection; True, once, when it goes on and is to be ended."""
+        """Account a refused message of a connection.
+
+        True, once, when it goes on and is to be ended.
+        """
         if not self._patience.wait_s(identity):
             self._patience.take(identity)
             return False

@@ -1,4 +1,7 @@
-"""CURVE for the control channel and the data sockets: known keys only, and no third party can read."""
+"""CURVE for the control channel and the data sockets.
+
+Known keys only, and no third party can read.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ class CurveAuthenticator:
             self._guard = None
 
     def end(self) -> None:
-        """Release the context; waits until the last of its sockets is closed, so not in the loop's thread."""
+        """Release the context.
+
+        Waits until the last of its sockets is closed, so not in the loop's thread.
+        """
         self.context.term()
 
 

@@ -45,14 +45,17 @@ class EncodedPicture:
     Args:
         header: the frame's metadata.
         pixels: not copied.
-        max_age_ns: since ``t_oldest_ns`` (the request, where absent); beyond it no reader gets the picture.
+        max_age_ns: since ``t_oldest_ns`` (the request, where absent); beyond it no reader gets the
+            picture.
         rays: of the camera's pixels; None = it is not sent as points.
 
     Attributes:
         nbytes: size of the pixels.
     """
 
-    def __init__(self, header: FrameHeader, pixels: ImageArray, max_age_ns: int, rays: RayTable | None = None) -> None:
+    def __init__(
+        self, header: FrameHeader, pixels: ImageArray, max_age_ns: int, rays: RayTable | None = None
+    ) -> None:
         self._header = header
         self._table = rays
         self._rays: PixelRays | None = None
@@ -81,8 +84,12 @@ class EncodedPicture:
             self._rays = self._table.rays(height_px, width_px, (fx, fy, cx, cy))
         return options.encoding != "points" or self._rays is not None
 
-    def message(self, options: EncodingOptions, events: EventCameraEncoder | None = None) -> ReaderMessage:
-        """Return the encoded picture, to be sent now; ``events`` = as the events since that reader's last one.
+    def message(
+        self, options: EncodingOptions, events: EventCameraEncoder | None = None
+    ) -> ReaderMessage:
+        """Return the encoded picture, to be sent now.
+
+        ``events`` = as the events since that reader's last one.
 
         Only of options for which :meth:`can_encode` is true.
         """
@@ -103,21 +110,30 @@ class EncodedPicture:
 
     def _stamped(self, encoded: Encoded, t_encode_ns: int) -> ReaderMessage:
         stamps_ns = replace(self._header.stamps_ns, encode=t_encode_ns, send=now_ns())
-        header = replace(self._header, stamps_ns=stamps_ns, t_expires_ns=self._t_expires_ns, **encoded.fields)
+        header = replace(
+            self._header, stamps_ns=stamps_ns, t_expires_ns=self._t_expires_ns, **encoded.fields
+        )
         return ReaderMessage(header, encoded)
 
 
 class PictureRings:
-    """Ring of shared memory for each kind of picture that is read from memory; belongs to the relay thread."""
+    """Ring of shared memory for each kind of picture that is read from memory.
+
+    Belongs to the relay thread.
+    """
 
     def __init__(self) -> None:
         self._rings: dict[_Kind, RingWriter] = {}
-        self._written: dict[tuple[_Kind, EncodingOptions], tuple[EncodedPicture, dict[str, Any]]] = {}
+        self._written: dict[
+            tuple[_Kind, EncodingOptions], tuple[EncodedPicture, dict[str, Any]]
+        ] = {}
 
     def notice(
         self, picture: EncodedPicture, options: EncodingOptions, message: ReaderMessage
     ) -> dict[str, Any] | None:
-        """Return where a reader finds the picture (docs/reference/stream.md), None without such memory."""
+        """Return where a reader finds the picture (docs/reference/stream.md), None without such
+        memory.
+        """
         known = self._written.get((picture.kind, options))
         if known is not None and known[0] is picture:
             return known[1]
@@ -127,7 +143,9 @@ class PictureRings:
         except OSError:
             return None
         notice = {**ring.address._asdict(), "sequence": ring.write([pixels]), "size": pixels.nbytes}
-        self._written = {k: v for k, v in self._written.items() if k[0] != picture.kind or v[0] is picture}
+        self._written = {
+            k: v for k, v in self._written.items() if k[0] != picture.kind or v[0] is picture
+        }
         self._written[picture.kind, options] = picture, notice
         return notice
 

@@ -18,14 +18,16 @@ EVENT: Final = np.dtype(
         "itemsize": 16,
     }
 )
-"""An event: time from the picture's instant (not positive), pixel from the top left, 1 = brighter, -1 = darker."""
+"""An event: time from the picture's instant (not positive), pixel from the top left, 1 =
+brighter, -1 = darker.
+"""
 
 
 class EventCameraEncoder:
     """Event camera of one reader: it sees the pictures that this reader gets; one thread.
 
-    The first picture and one after a change of size have no events. One that is not newer than all before is not
-    seen: readers do not hand it out.
+    The first picture and one after a change of size have no events. One that is not newer than all
+    before is not seen: readers do not hand it out.
     """
 
     def __init__(self) -> None:
@@ -45,7 +47,16 @@ class EventCameraEncoder:
             self._newest_ns = t_ns
             seen = self._camera.events(gray, t_ns)
             rows = np.zeros(len(seen.t_ns), EVENT)
-            rows["dt_ns"], rows["x"], rows["y"], rows["polarity"] = seen.t_ns - t_ns, seen.x, seen.y, seen.polarity
+            rows["dt_ns"], rows["x"], rows["y"], rows["polarity"] = (
+                seen.t_ns - t_ns,
+                seen.x,
+                seen.y,
+                seen.polarity,
+            )
         height_px, width_px = gray.shape
-        fields: dict[str, str | int] = {"encoding": "events", "format": "events16", "rows": "top_down"}
+        fields: dict[str, str | int] = {
+            "encoding": "events",
+            "format": "events16",
+            "rows": "top_down",
+        }
         return Encoded(rows.tobytes(), {**fields, "width": width_px, "height": height_px})

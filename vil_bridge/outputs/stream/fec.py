@@ -1,11 +1,12 @@
 """Pictures in datagrams with parity, and the reports of their readers (docs/reference/stream.md).
 
-A message (4 bytes with the header's size, header, payload) is cut into chunks, and every group of up to
-sixteen of them gets two parity packets, from which any two lost packets of the group are made again: P, the
-XOR of its chunks, and Q, the XOR of the chunks times 1, g, g^2... in GF(2^8) with g = 2 and the polynomial 0x11D
-(as RAID 6 has it: H. P. Anvin, "The mathematics of RAID-6", sections 2 to 4). One XOR for eight chunks costs as
-much and loses eight times the pictures at 1 % loss. Group ``i`` of ``n`` holds the chunks ``i``, ``i + n``,
-``i + 2 n``..., so that packets lost in a row belong to different groups. Pure functions; little-endian.
+A message (4 bytes with the header's size, header, payload) is cut into chunks, and every group of
+up to sixteen of them gets two parity packets, from which any two lost packets of the group are made
+again: P, the XOR of its chunks, and Q, the XOR of the chunks times 1, g, g^2... in GF(2^8) with g =
+2 and the polynomial 0x11D (as RAID 6 has it: H. P. Anvin, "The mathematics of RAID-6", sections 2
+to 4). One XOR for eight chunks costs as much and loses eight times the pictures at 1 % loss. Group
+``i`` of ``n`` holds the chunks ``i``, ``i + n``, ``i + 2 n``..., so that packets lost in a row
+belong to different groups. Pure functions; little-endian.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ CHUNK_BYTES: Final = 1300
 MAX_MESSAGE_BYTES: Final = 4 << 20
 GROUP: Final = 16
 
-_PACKET: Final = struct.Struct("<4s8sQIIHHH")  # magic, stream, number, frame, size, index, chunks, bytes per chunk
+# Magic, stream, number, frame, size, index, chunks, bytes per chunk.
+_PACKET: Final = struct.Struct("<4s8sQIIHHH")
 _PACKET_MAGIC: Final = b"VILU"
 COOKIE_BYTES: Final = 16
 _REPORT: Final = struct.Struct("<4s8sQQQqqq16s16s")
@@ -62,7 +64,9 @@ def stream_id(token: str) -> bytes:
     return hashlib.sha256(b"vil-udp" + token.encode()).digest()[:8]
 
 
-def packets(stream: bytes, frame: int, number: int, header: bytes, payload: bytes | memoryview) -> list[bytes]:
+def packets(
+    stream: bytes, frame: int, number: int, header: bytes, payload: bytes | memoryview
+) -> list[bytes]:
     """Return the datagrams of a picture, parity last.
 
     Args:
@@ -78,7 +82,10 @@ def packets(stream: bytes, frame: int, number: int, header: bytes, payload: byte
     message = b"".join((_HEADER_SIZE.pack(len(header)), header, payload))
     size = len(message)
     if size > MAX_MESSAGE_BYTES:
-        raise ProtocolError(f"{size} bytes are too much for datagrams, the limit is {MAX_MESSAGE_BYTES}", length=size)
+        raise ProtocolError(
+            f"{size} bytes are too much for datagrams, the limit is {MAX_MESSAGE_BYTES}",
+            length=size,
+        )
     chunks = -(-size // CHUNK_BYTES)
     groups = -(-chunks // GROUP)
     rows = -(-chunks // groups)
@@ -104,19 +111,27 @@ def decode_report(datagram: bytes) -> Report:
         ProtocolError: it is none of ours.
     """
     if len(datagram) == _OLDER_REPORT_BYTES and datagram.startswith(_REPORT_MAGIC):
-        raise ProtocolError("the report of an older client. Copy this bridge's client.py to the vehicle again")
+        raise ProtocolError(
+            "the report of an older client. Copy this bridge's client.py to the vehicle again"
+        )
     if len(datagram) != _REPORT.size or not datagram.startswith(_REPORT_MAGIC):
         raise ProtocolError("not a report of a reader", length=len(datagram))
     return Report(*_REPORT.unpack(datagram)[1:-1])
 
 
 def is_from(token: str, datagram: bytes) -> bool:
-    """Return True when a report was made with the token (HMAC-SHA-256, RFC 2104, its first 16 bytes)."""
+    """Return True when a report was made with the token.
+
+    HMAC-SHA-256, RFC 2104, its first 16 bytes.
+    """
     return hmac.compare_digest(_mac(token, datagram[:-_MAC_BYTES]), datagram[-_MAC_BYTES:])
 
 
 def encode_challenge(token: str, cookie: bytes) -> bytes:
-    """Return the datagram that asks a reader for a cookie back, 44 bytes: shorter than any report."""
+    """Return the datagram that asks a reader for a cookie back, 44 bytes.
+
+    Shorter than any report.
+    """
     body = _CHALLENGE_MAGIC + stream_id(token) + cookie
     return body + _mac(token, body)
 

@@ -30,7 +30,8 @@ from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 
 logger = logging.getLogger(__name__)
 
-_MAX_SLACK_NS: Final = NS_PER_MS * 20  # how far a reader's clock may be off before its stamps are odd
+# How far a reader's clock may be off before its stamps are odd.
+_MAX_SLACK_NS: Final = NS_PER_MS * 20
 _SILENCE_NS: Final = 3 * NS_PER_S
 _SWEEP_S: Final = 0.02
 _STATUS_NS: Final = NS_PER_S // 4  # a status is encoded again after this
@@ -46,10 +47,11 @@ class StreamHub:
     """The daemon's end of the control channel; everything runs in the loop's thread.
 
     Attributes:
-        counters: ``malformed`` and ``refused`` messages, ``flood`` beyond a sender's rate, ``cut_off`` connections that
-            went on with it, ``stranger`` questions of programs that are not registered, ``unauthorized`` commands,
-            ``silent`` readers dropped, ``stray`` credits and inertial samples, ``rival`` batches of these from a second
-            reader of the same name, ``odd_stamp`` receive times outside reason.
+        counters: ``malformed`` and ``refused`` messages, ``flood`` beyond a sender's rate,
+            ``cut_off`` connections that went on with it, ``stranger`` questions of programs that
+            are not registered, ``unauthorized`` commands, ``silent`` readers dropped, ``stray``
+            credits and inertial samples, ``rival`` batches of these from a second reader of the
+            same name, ``odd_stamp`` receive times outside reason.
         peer_faults: the senders of what was refused.
     """
 
@@ -74,10 +76,12 @@ class StreamHub:
             on_received: called with (camera, frame_id, t_received_ns in bridge time) for every
                 acknowledged frame whose reader knows the bridge's clock.
             status: answers a reader's question; JSON types.
-            commands: handlers by name, as :class:`~vil_bridge.outputs.stream.commands.CommandRunner` takes them.
+            commands: handlers by name, as
+                :class:`~vil_bridge.outputs.stream.commands.CommandRunner` takes them.
             refuses_command: the rule who may command, likewise.
             on_imu: called with a reader's name and the inertial samples of its vehicle.
-            problem: returns why a camera's readers get no pictures, or nothing, and True while these are frozen.
+            problem: returns why a camera's readers get no pictures, or nothing, and True while
+                these are frozen.
             udp_port: for readers that want datagrams, opened for the first of them; 0 takes any.
             udp_rate_mbps: Mbit/s for one of them at most.
             guard: asks readers for their keys; None = none are needed.
@@ -107,14 +111,17 @@ class StreamHub:
         """The bound address of the control channel."""
         return self._control.endpoint
 
-    def add_camera(self, sink: ZmqStreamSink, info: Mapping[str, Any], wake: Callable[[], None]) -> None:
+    def add_camera(
+        self, sink: ZmqStreamSink, info: Mapping[str, Any], wake: Callable[[], None]
+    ) -> None:
         """Offer a camera.
 
         Args:
             sink: where its pictures are offered.
             info: sent to every reader: ``width``, ``height``, ``fx``, ``fy``, ``cx``, ``cy``,
                 ``T_body_camera``, ``T_body_imu``...; JSON types.
-            wake: makes the camera's relay thread call ``sink.flush()``; called in the loop's thread.
+            wake: makes the camera's relay thread call ``sink.flush()``; called in the loop's
+                thread.
         """
         self._cameras[sink.camera] = Camera(sink, info, wake)
 
@@ -156,7 +163,10 @@ class StreamHub:
 
     def report(self) -> dict[str, list[dict[str, Any]]]:
         """Every camera's readers with their counters."""
-        return {name: [s.report() for s in camera.sink.subscribers] for name, camera in self._cameras.items()}
+        return {
+            name: [s.report() for s in camera.sink.subscribers]
+            for name, camera in self._cameras.items()
+        }
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -166,7 +176,10 @@ class StreamHub:
         if not self._limits.admits(kind, peer.identity):  # before decoding, which costs more
             self._refuse(peer, "flood")
             return
-        cost, senders = cost_of(payload), len(self._commands.pilots if kind is Sender.PILOT else self._slots)
+        cost, senders = (
+            cost_of(payload),
+            len(self._commands.pilots if kind is Sender.PILOT else self._slots),
+        )
         try:
             request = msg.decode_request(payload)
         except ProtocolError as exc:
@@ -174,10 +187,20 @@ class StreamHub:
             if not self.counters["malformed"]:
                 logger.warning("control channel: ignored a message: %s", exc)
             self._refuse(peer, "malformed")
-            self._reply(peer, "error", reason=f"{exc.__cause__ or exc}. See the messages in docs/reference/stream.md")
+            self._reply(
+                peer,
+                "error",
+                reason=f"{exc.__cause__ or exc}. See the messages in docs/reference/stream.md",
+            )
             return
-        reader = None if isinstance(request, msg.Register) else self._slots.heard(request.token, peer)
-        cost += _CREDIT_DISCOUNT if reader and isinstance(request, msg.Credit) else _EXTRA_COST.get(type(request), 0.0)
+        reader = (
+            None if isinstance(request, msg.Register) else self._slots.heard(request.token, peer)
+        )
+        cost += (
+            _CREDIT_DISCOUNT
+            if reader and isinstance(request, msg.Credit)
+            else _EXTRA_COST.get(type(request), 0.0)
+        )
         self._limits.charge(kind, peer.identity, cost, senders)
         if reader and isinstance(request, msg.Ping) and not self._limits.admits_ping(request.token):
             self._refuse(peer, "flood")
@@ -207,7 +230,10 @@ class StreamHub:
         return Sender.PILOT if identity in self._commands.pilots else Sender.STRANGER
 
     def _refuse(self, peer: Peer, reason: str, name: str = "") -> None:
-        """Count it and its sender; after some in a row the socket rests, so that a flood waits at its origin."""
+        """Count it and its sender.
+
+        After some in a row the socket rests, so that a flood waits at its origin.
+        """
         self.counters[reason] += 1
         self.peer_faults.add(reason, peer.address, peer.key or name)
         if reason == "flood" and self._goes_on(peer.identity):
@@ -221,7 +247,10 @@ class StreamHub:
             self._control.pause(_PAUSE_S)
 
     def _goes_on(self, identity: bytes) -> bool:
-        """Return True, once, when a connection is to be ended: not for a share that others leave it less of."""
+        """Return True, once, when a connection is to be ended.
+
+        Not for a share that others leave it less of.
+        """
         kind = self._kind_of(identity)
         own = kind is Sender.STRANGER or self._limits.exceeds_its_own(kind, identity)
         return own and self._limits.is_over(identity)
@@ -229,18 +258,28 @@ class StreamHub:
     def _reply(self, peer: Peer, kind: str, **fields: Any) -> None:
         self._control.send(peer.identity, msg.encode_reply(kind, **fields))
 
-    def _on_status(self, peer: Peer, reader: RegisteredReader | None, question: msg.StatusRequest) -> None:
-        """Answer a registered reader, or the holder of a key, with the status of the last moment."""
+    def _on_status(
+        self, peer: Peer, reader: RegisteredReader | None, question: msg.StatusRequest
+    ) -> None:
+        """Answer a registered reader, or the holder of a key, with the status of the last
+        moment.
+        """
         if reader is None and not peer.key and peer.identity not in self._slots:
             self._refuse(peer, "stranger")
-            self._reply(peer, "error", reason="the status is for registered readers; register first")
+            self._reply(
+                peer, "error", reason="the status is for registered readers; register first"
+            )
             return
         if machine_ns() - self._t_status_ns >= _STATUS_NS:
             self._status_bytes, self._t_status_ns = msg.encode(self._status()), machine_ns()
         self._reply(peer, "status", id=question.id, status=msg.encoded(self._status_bytes))
 
-    def _pong(self, reader: RegisteredReader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
-        problem, frozen = ("", False) if reader is None else self._camera_problem(reader.subscriber.camera)
+    def _pong(
+        self, reader: RegisteredReader | None, ping: msg.Ping, t_arrival_ns: int
+    ) -> dict[str, Any]:
+        problem, frozen = (
+            ("", False) if reader is None else self._camera_problem(reader.subscriber.camera)
+        )
         return {
             "t1": ping.t1,
             "t2": t_arrival_ns,
@@ -248,20 +287,31 @@ class StreamHub:
             "in_flight": 0 if reader is None else reader.subscriber.in_flight,
             "instance": self._instance,
             **({} if bridge_clock().mapping == REAL_TIME else {"simulated": True}),
-            **({"problem": problem[:_LONGEST_PROBLEM]} if problem else {}) | ({"frozen": True} if frozen else {}),
+            **({"problem": problem[:_LONGEST_PROBLEM]} if problem else {})
+            | ({"frozen": True} if frozen else {}),
             "t3": now_ns(),
         }
 
-    def _on_credit(self, reader: RegisteredReader | None, credit: msg.Credit, t_arrival_ns: int) -> None:
+    def _on_credit(
+        self, reader: RegisteredReader | None, credit: msg.Credit, t_arrival_ns: int
+    ) -> None:
         if reader is None:
             self.counters["stray"] += 1
             return
-        t_received_ns = t_arrival_ns if credit.t_received_ns is None else min(credit.t_received_ns, t_arrival_ns)
+        t_received_ns = (
+            t_arrival_ns
+            if credit.t_received_ns is None
+            else min(credit.t_received_ns, t_arrival_ns)
+        )
         uncertainty_ns = credit.uncertainty_ns or 0
-        t_sent_ns, waiting = reader.subscriber.acknowledge(credit.frame_id, t_received_ns, uncertainty_ns)
+        t_sent_ns, waiting = reader.subscriber.acknowledge(
+            credit.frame_id, t_received_ns, uncertainty_ns
+        )
         if t_sent_ns is None:
             self.counters["stray"] += 1
-            self._limits.charge(Sender.READER, reader.peer.identity, -_CREDIT_DISCOUNT, len(self._slots))
+            self._limits.charge(
+                Sender.READER, reader.peer.identity, -_CREDIT_DISCOUNT, len(self._slots)
+            )
             return
         if waiting:
             reader.camera.wake()
@@ -270,7 +320,9 @@ class StreamHub:
             return
         slack_ns = min(max(uncertainty_ns, 0), _MAX_SLACK_NS)
         if t_sent_ns - slack_ns <= credit.t_received_ns <= t_arrival_ns + slack_ns:
-            self._on_received(reader.subscriber.camera, credit.frame_id, max(t_received_ns, t_sent_ns))
+            self._on_received(
+                reader.subscriber.camera, credit.frame_id, max(t_received_ns, t_sent_ns)
+            )
         else:
             self.counters["odd_stamp"] += 1
 
@@ -290,7 +342,10 @@ class StreamHub:
         name = reader.subscriber.name
         if not self._slots.may_speak(reader):
             if not self.counters["rival"]:
-                logger.warning("two readers named %r send inertial samples: those of the second are dropped", name)
+                logger.warning(
+                    "two readers named %r send inertial samples: those of the second are dropped",
+                    name,
+                )
             self._refuse(reader.peer, "rival", name)
             return
         try:
@@ -314,7 +369,8 @@ class StreamHub:
 
     def _on_register(self, peer: Peer, request: msg.Register) -> None:
         if peer.key:
-            request = msgspec.structs.replace(request, name=peer.key)  # the key's file decides, not the reader
+            # The key's file decides, not the reader.
+            request = msgspec.structs.replace(request, name=peer.key)
         problem = self._problem(peer, request)
         if problem is not None:
             self._refuse(peer, "refused", request.name)
@@ -353,7 +409,10 @@ class StreamHub:
             return f"no camera named {request.camera!r}"
         variants = camera.sink.offers.get(request.modality)
         if variants is None:
-            return f"camera {request.camera!r} has no {request.modality!r}, only {', '.join(camera.sink.offers)}"
+            return (
+                f"camera {request.camera!r} has no {request.modality!r}, only "
+                f"{', '.join(camera.sink.offers)}"
+            )
         if request.variant not in variants:
             kind = f"{request.variant!r} {request.modality}"
             return f"camera {request.camera!r} has no {kind}, only {', '.join(variants)}"
@@ -366,7 +425,9 @@ class StreamHub:
         """Open the UDP port for the first reader that wants it; why that failed."""
         if self._udp is None:
             try:
-                self._udp = UdpServer(*self._udp_address, self._udp_rate_bps, self._on_report, self.peer_faults)
+                self._udp = UdpServer(
+                    *self._udp_address, self._udp_rate_bps, self._on_report, self.peer_faults
+                )
             except SinkError as exc:
                 return str(exc)
         return None
@@ -393,6 +454,8 @@ class StreamHub:
         for reader in self._slots:
             if reader.subscriber.t_heard_ns < t_limit_ns:
                 self.counters["silent"] += 1
-                logger.info("stream %s: %r fell silent", reader.subscriber.camera, reader.subscriber.name)
+                logger.info(
+                    "stream %s: %r fell silent", reader.subscriber.camera, reader.subscriber.name
+                )
                 self._forget(reader)
         self._sweeping = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)

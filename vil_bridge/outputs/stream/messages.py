@@ -1,4 +1,6 @@
-"""Messages of the control channel: JSON objects, distinguished by ``type`` (docs/reference/stream.md).
+"""Messages of the control channel.
+
+JSON objects, distinguished by ``type`` (docs/reference/stream.md).
 
 Pure: bytes in, values out. Unknown keys are ignored, so that a newer client can talk to an older
 bridge; unknown types, wrong types and texts beyond their bounds are errors.
@@ -30,8 +32,8 @@ class Register(msgspec.Struct, tag="register", frozen=True):
 
     Attributes:
         color: matters to RGB images only.
-        encoding: ``events`` = what an event camera makes of the pictures as rendered; ``points`` = those that depth as
-            rendered shows.
+        encoding: ``events`` = what an event camera makes of the pictures as rendered; ``points`` =
+            those that depth as rendered shows.
         quality: of JPEG; ``adaptive`` lowers it while the link is too slow.
         rate_hz: pictures per second at most, evenly; None = all.
     """
@@ -54,9 +56,14 @@ class Register(msgspec.Struct, tag="register", frozen=True):
             return f"points come from depth: ask for modality {' or '.join(map(repr, _DEPTHS))}"
         if self.encoding not in ("raw", "points") and self.modality not in _SHOWN:
             also = " or 'points'" if self.modality in _DEPTHS else ""
-            return f"{self.modality} is sent as encoding 'raw'{also} only: JPEG would change its values"
+            return (
+                f"{self.modality} is sent as encoding 'raw'{also} only: JPEG would change its "
+                "values"
+            )
         if self.encoding in ("events", "points") and self.variant != "raw":
-            return f"{self.encoding} come from pictures as they were rendered: ask for variant 'raw'"
+            return (
+                f"{self.encoding} come from pictures as they were rendered: ask for variant 'raw'"
+            )
         return None
 
 
@@ -65,7 +72,8 @@ class Ping(msgspec.Struct, tag="ping", frozen=True):
 
     Attributes:
         t1: now, in the client's clock, ns.
-        too_old: pictures so far that it did not hand over, since they were older than ``max_age_ms``.
+        too_old: pictures so far that it did not hand over, since they were older than
+            ``max_age_ms``.
     """
 
     t1: _Int64
@@ -131,7 +139,9 @@ class ImuReport(msgspec.Struct, tag="imu", frozen=True):
         n = len(self.t_ns)
         t_ns = np.array(self.t_ns, np.int64)
         if not n == len(self.w_radps) == len(self.f_mps2) or (np.diff(t_ns) <= 0).any():
-            raise ProtocolError("inertial samples need as many instants, in order, as rates and forces", length=n)
+            raise ProtocolError(
+                "inertial samples need as many instants, in order, as rates and forces", length=n
+            )
         vectors = np.array((self.w_radps, self.f_mps2), np.float64).reshape(2, n, 3)
         return ImuWindow(t_ns, vectors[0], vectors[1])
 

@@ -16,15 +16,22 @@ from vil_bridge.outputs.base import depth_m
 from vil_bridge.protocols.image_codecs import Encoded
 
 POINT: Final = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("u", "<u2"), ("v", "<u2")])
-"""A point: metres in the camera's optical axes (x right, y down, z forward), and its pixel from the top left."""
+"""A point: metres in the camera's optical axes (x right, y down, z forward), and its pixel from
+the top left.
+"""
 
 _Key = tuple[int, int, tuple[float, float, float, float]]
 PixelRays = npt.NDArray[np.void]
-"""The points (h * w,) of all pixels at a depth of one metre; x is NaN where the lens shows nothing."""
+"""The points (h * w,) of all pixels at a depth of one metre.
+
+X is NaN where the lens shows nothing.
+"""
 
 
 class RayTable:
-    """Rays of one camera's pixels, computed in a thread of their own: with a lens that takes a second. Any thread.
+    """Rays of one camera's pixels, computed in a thread of their own.
+
+    With a lens that takes a second. Any thread.
 
     Args:
         lens: of the camera; None = free of distortion.
@@ -36,13 +43,20 @@ class RayTable:
         self._key: _Key | None = None
         self._rays: PixelRays | None = None
 
-    def rays(self, height_px: int, width_px: int, K_px: tuple[float, float, float, float]) -> PixelRays | None:
-        """Return the rays of pictures of this size; None while they are computed, from the first call on."""
+    def rays(
+        self, height_px: int, width_px: int, K_px: tuple[float, float, float, float]
+    ) -> PixelRays | None:
+        """Return the rays of pictures of this size.
+
+        None while they are computed, from the first call on.
+        """
         key = height_px, width_px, K_px
         with self._lock:
             if key != self._key:
                 self._key, self._rays = key, None
-                ContextThread(target=self._compute, args=(key,), name="vil-points", daemon=True).start()
+                ContextThread(
+                    target=self._compute, args=(key,), name="vil-points", daemon=True
+                ).start()
             return self._rays
 
     def _compute(self, key: _Key) -> None:

@@ -1,4 +1,7 @@
-"""The registered readers: their slots by key and address, their names, and the connections that they come from."""
+"""The registered readers.
+
+Their slots by key and address, their names, and the connections that they come from.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,8 @@ class Seats:
         self._by_token: dict[str, RegisteredReader] = {}
         self._connections: Counter[bytes] = Counter()
         self._left_ns: OrderedDict[bytes, int] = OrderedDict()
-        self._speakers: dict[str, tuple[str, int]] = {}  # name -> token that sends inertial samples, and when last
+        # Name -> token that sends inertial samples, and when last.
+        self._speakers: dict[str, tuple[str, int]] = {}
 
     def __iter__(self) -> Iterator[RegisteredReader]:
         return iter(tuple(self._by_token.values()))
@@ -80,11 +84,16 @@ class Seats:
         return identity in self._connections
 
     def knows(self, identity: bytes) -> bool:
-        """Return True for a connection that a reader comes from, or came from in the last ten seconds.
+        """Return True for a connection that a reader comes from, or came from in the last ten
+        seconds.
 
-        What a radio held back may arrive after the slot was lost, and does not come from a stranger.
+        What a radio held back may arrive after the slot was lost, and does not come from a
+        stranger.
         """
-        return identity in self._connections or machine_ns() - self._left_ns.get(identity, -_LEFT_NS) < _LEFT_NS
+        return (
+            identity in self._connections
+            or machine_ns() - self._left_ns.get(identity, -_LEFT_NS) < _LEFT_NS
+        )
 
     def heard(self, token: str, peer: Peer) -> RegisteredReader | None:
         """Return the reader that a message is from; None for a wrong token, or another key's."""
@@ -103,11 +112,18 @@ class Seats:
         return self._by_token[token]
 
     def problem(self, peer: Peer, registration: Register) -> str | None:
-        """Return the reason why no slot is free; a silent reader of the same owner and name makes room."""
+        """Return the reason why no slot is free.
+
+        A silent reader of the same owner and name makes room.
+        """
         owner = _owner(peer)
         if len(self) < MAX_SUBSCRIBERS and self._taken_by(owner) < SEATS_OF_ONE:
             return None
-        mine = [r for r in self if r.owner == owner and r.subscriber.name == registration.name and r.is_silent()]
+        mine = [
+            r
+            for r in self
+            if r.owner == owner and r.subscriber.name == registration.name and r.is_silent()
+        ]
         if mine:
             self._on_leave(min(mine, key=lambda r: r.subscriber.t_heard_ns))
         if len(self) >= MAX_SUBSCRIBERS:
@@ -132,11 +148,15 @@ class Seats:
     def may_speak(self, reader: RegisteredReader) -> bool:
         """Return True for the reader whose inertial samples are taken for its name.
 
-        With keys the one of the key's readers that speaks; without, the one that registered the name first.
+        With keys the one of the key's readers that speaks; without, the one that registered the
+        name first.
         """
         name = reader.subscriber.name
         if not reader.peer.key:
-            return next((r for r in self if r.subscriber.name == name and not r.is_silent()), reader) is reader
+            return (
+                next((r for r in self if r.subscriber.name == name and not r.is_silent()), reader)
+                is reader
+            )
         token, t_ns = self._speakers.get(name, ("", 0))
         return token == reader.subscriber.token or machine_ns() - t_ns >= _PRESENT_NS
 

@@ -1,7 +1,9 @@
-"""One reader of one camera's stream: its preferences, its credit, and the one frame that waits for it.
+"""One reader of one camera's stream.
 
-The hub (loop's thread) gives credit back, the sink (relay thread, or the reader's own) spends it; the
-lock keeps the two from missing each other.
+Its preferences, its credit, and the one frame that waits for it.
+
+The hub (loop's thread) gives credit back, the sink (relay thread, or the reader's own) spends it;
+the lock keeps the two from missing each other.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ _CLEAN: Final = 60
 
 _LINK_JUDGED: Final = 5
 _LINK_SECOND: Final = 1
-"""The second quickest of those judged counts: a reader that stood still sees one picture come too quickly."""
+"""The second quickest of those judged counts.
+
+A reader that stood still sees one picture come too quickly.
+"""
 _NOTICED_NS: Final = 5 * NS_PER_MS
 _RESERVE: Final = 0.2
 _FORGOTTEN_NS: Final = NS_PER_S
@@ -40,7 +45,8 @@ T = TypeVar("T")
 
 
 class AdaptiveQuality:
-    """JPEG quality that falls while pictures find no credit, and rises again when none has for a while.
+    """JPEG quality that falls while pictures find no credit, and rises again when none has for a
+    while.
 
     Attributes:
         value: the quality now, in steps, so that readers on similar links share encodings.
@@ -66,9 +72,12 @@ class AdaptiveQuality:
 
 
 class LinkEstimate:
-    """Model of a link that carries one picture after the other, each as long as those before it; bridge time.
+    """Model of a link that carries one picture after the other, each as long as those before it.
 
-    It learns how long the link is busy with a picture from the receive times that come with the credits.
+    Bridge time.
+
+    It learns how long the link is busy with a picture from the receive times that come with the
+    credits.
     """
 
     def __init__(self) -> None:
@@ -76,7 +85,9 @@ class LinkEstimate:
         self._busy_ns = self._delay_ns = 0
         self._t_received_ns = 0
 
-    def delivered(self, t_sent_ns: int, t_received_ns: int, *, under_way: bool, delay_ns: int = 0) -> None:
+    def delivered(
+        self, t_sent_ns: int, t_received_ns: int, *, under_way: bool, delay_ns: int = 0
+    ) -> None:
         """Account a picture, sent and received by the reader's clock.
 
         Args:
@@ -88,27 +99,37 @@ class LinkEstimate:
         if self._is_forgotten(t_received_ns, under_way):
             self._newest.clear()
         self._delay_ns = min(delay_ns, t_received_ns - t_sent_ns)
-        self._newest.append(max(0, t_received_ns - max(t_sent_ns + self._delay_ns, self._t_received_ns)))
+        self._newest.append(
+            max(0, t_received_ns - max(t_sent_ns + self._delay_ns, self._t_received_ns))
+        )
         self._busy_ns = sorted(self._newest)[min(_LINK_SECOND, (len(self._newest) - 1) // 2)]
         self._t_received_ns = max(t_received_ns, self._t_received_ns)
 
     def busy_ns(self, t_ns: int, *, under_way: bool) -> int:
         """Return how long a picture occupies the link, as known at ``t_ns``.
 
-        0 where that is too short to matter, and where nothing has come for so long that the link has to be tried: by
-        one picture, since while any is ``under_way`` the last known time holds.
+        0 where that is too short to matter, and where nothing has come for so long that the link
+        has to be tried: by one picture, since while any is ``under_way`` the last known time holds.
         """
-        return 0 if self._busy_ns < _NOTICED_NS or self._is_forgotten(t_ns, under_way) else self._busy_ns
+        return (
+            0
+            if self._busy_ns < _NOTICED_NS or self._is_forgotten(t_ns, under_way)
+            else self._busy_ns
+        )
 
     def clear_ns(self, sent_ns: Iterable[int]) -> int:
-        """Return when the last of the pictures under way is expected at the reader, from when they were sent."""
+        """Return when the last of the pictures under way is expected at the reader, from when
+        they were sent.
+        """
         t_ns = self._t_received_ns
         for t_sent_ns in sent_ns:
             t_ns = max(t_ns, t_sent_ns) + self._busy_ns
         return t_ns
 
     def next_ns(self, t_ns: int, sent_ns: Iterable[int]) -> int:
-        """Return when another picture may follow those under way: shortly before the link is free, so that none waits.
+        """Return when another picture may follow those under way.
+
+        Shortly before the link is free, so that none waits.
 
         The last fifth of a picture is the reserve that hides the link's own delay.
         """
@@ -116,7 +137,10 @@ class LinkEstimate:
         return self.clear_ns(sent_ns) - round(_RESERVE * busy_ns) if busy_ns else t_ns
 
     def transit_ns(self, t_ns: int, sent_ns: list[int]) -> int:
-        """Return how long a picture sent at ``t_ns``, behind those under way, takes to the reader; 0 = unknown."""
+        """Return how long a picture sent at ``t_ns``, behind those under way, takes to the reader.
+
+        0 = unknown.
+        """
         if self._is_forgotten(t_ns, bool(sent_ns)):
             return 0
         return self._delay_ns + self._busy_ns + max(0, self.clear_ns(sent_ns) - t_ns)
@@ -151,8 +175,10 @@ class Subscriber(Generic[T]):
         sent, acknowledged: frames so far.
         dropped: frames that it will never see, by reason.
         t_heard_ns: when it last said anything, machine's clock.
-        due_ns: bridge time at which to ask again for the frame that waits and that :meth:`pop` held back; None = never.
-        too_old: frames that arrived, and were not handed over there since they were older than ``max_age_ms``.
+        due_ns: bridge time at which to ask again for the frame that waits and that :meth:`pop` held
+            back; None = never.
+        too_old: frames that arrived, and were not handed over there since they were older than
+            ``max_age_ms``.
     """
 
     def __init__(self, token: str, registration: Register, address: str = "") -> None:
@@ -173,11 +199,17 @@ class Subscriber(Generic[T]):
         self.too_old = 0
         self.clock_uncertainty_ns: int | None = None
         self._lossy = registration.transport == "udp"
-        self._options = EncodingOptions(registration.encoding, registration.color, registration.quality)
+        self._options = EncodingOptions(
+            registration.encoding, registration.color, registration.quality
+        )
         self.events = EventCameraEncoder() if registration.encoding == "events" else None
-        self._rate_limiter = None if registration.rate_hz is None else FrameRateLimiter(registration.rate_hz)
+        self._rate_limiter = (
+            None if registration.rate_hz is None else FrameRateLimiter(registration.rate_hz)
+        )
         self._quality = (
-            AdaptiveQuality(registration.quality) if registration.adaptive and registration.encoding == "jpeg" else None
+            AdaptiveQuality(registration.quality)
+            if registration.adaptive and registration.encoding == "jpeg"
+            else None
         )
         self._lock = threading.Lock()
         self._link = LinkEstimate()
@@ -199,7 +231,10 @@ class Subscriber(Generic[T]):
         return EncodingOptions(self._options.encoding, self._options.color, self._quality.value)
 
     def enqueue(self, frame_id: int, t_display_ns: int, item: T) -> None:
-        """Let ``item`` wait for credit unless it is beyond the wanted rate; the one that waited is superseded."""
+        """Let ``item`` wait for credit unless it is beyond the wanted rate.
+
+        The one that waited is superseded.
+        """
         with self._lock:
             if self._rate_limiter is not None and not self._rate_limiter.passes(t_display_ns):
                 self.dropped["thinned"] += 1
@@ -215,18 +250,22 @@ class Subscriber(Generic[T]):
     def pop(self) -> tuple[int, T] | None:
         """Spend a credit on the waiting frame.
 
-        None when nothing waits, or there is no credit, or the frame would only wait in the link. At :attr:`due_ns` a
-        frame on its way counts as lost, or the link is free: then ask again, also where no newer frame has come.
+        None when nothing waits, or there is no credit, or the frame would only wait in the link. At
+        :attr:`due_ns` a frame on its way counts as lost, or the link is free: then ask again, also
+        where no newer frame has come.
         """
         t_ns = now_ns()
         with self._lock:
             oldest_ns = next(iter(self._unacknowledged.values()), t_ns)
-            if self._waiting is None and t_ns - oldest_ns <= _LOST_AFTER_NS:  # most calls, and the cheapest
+            # Most calls, and the cheapest.
+            if self._waiting is None and t_ns - oldest_ns <= _LOST_AFTER_NS:
                 self.due_ns = None
                 return None
             if t_ns - oldest_ns > _LOST_AFTER_NS:
                 limit_ns = self._lost_after_ns(t_ns)
-                self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
+                self._lose(
+                    [i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns]
+                )
             self.due_ns = None
             if self._waiting is None:
                 return None
@@ -243,20 +282,30 @@ class Subscriber(Generic[T]):
             return popped
 
     def transit_ns(self) -> int:
-        """Return how long the frame popped last is expected to be under way; 0 = unknown, or no time to speak of."""
+        """Return how long the frame popped last is expected to be under way.
+
+        0 = unknown, or no time to speak of.
+        """
         t_ns = now_ns()
         with self._lock:
             return self._link.transit_ns(t_ns, list(self._unacknowledged.values())[:-1])
 
     def stretch_ns(self) -> int:
-        """Return how long a frame occupies the reader's link where frames come faster than it carries them; else 0."""
+        """Return how long a frame occupies the reader's link where frames come faster than it
+        carries them; else 0.
+        """
         with self._lock:
             busy_ns = self._busy_ns(now_ns())
             offered_ns = self._offered_ns
-            return busy_ns if busy_ns * (len(offered_ns) - 1) > offered_ns[-1] - offered_ns[0] else 0
+            return (
+                busy_ns if busy_ns * (len(offered_ns) - 1) > offered_ns[-1] - offered_ns[0] else 0
+            )
 
     def busy_ns(self) -> int:
-        """Return how long a frame occupies the reader's link; 0 = unknown, or no time to speak of."""
+        """Return how long a frame occupies the reader's link.
+
+        0 = unknown, or no time to speak of.
+        """
         with self._lock:
             return self._busy_ns(now_ns())
 
@@ -280,28 +329,36 @@ class Subscriber(Generic[T]):
         with self._lock:
             return Counter(self.dropped)
 
-    def acknowledge(self, frame_id: int, t_received_ns: int, uncertainty_ns: int = 0) -> tuple[int | None, bool]:
+    def acknowledge(
+        self, frame_id: int, t_received_ns: int, uncertainty_ns: int = 0
+    ) -> tuple[int | None, bool]:
         """Give a credit back; frames sent before this one are lost, or their acknowledgements are.
 
         Args:
             frame_id: the frame.
             t_received_ns: when it came, bridge time, not in the future.
-            uncertainty_ns: of that; half the shortest round trip, which is the delay of the way by the reader's clock.
+            uncertainty_ns: of that; half the shortest round trip, which is the delay of the way by
+                the reader's clock.
 
         Returns:
-            When the frame was sent (None when it was never sent, already acknowledged or given up long ago), and
+            When the frame was sent (None when it was never sent, already acknowledged or given up
+                long ago), and
             whether a frame waits for this credit.
         """
         with self._lock:
             t_sent_ns = self._unacknowledged.pop(frame_id, None)
             if t_sent_ns is not None:
                 self.acknowledged += 1
-                self._lose([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
+                self._lose(
+                    [i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns]
+                )
             elif (t_sent_ns := self._given_up.pop(frame_id, None)) is None:
                 return None, self._waiting is not None
             under_way = bool(self._unacknowledged)
             delay_ns = max(0, uncertainty_ns) if self._lossy else 0
-            self._link.delivered(t_sent_ns, max(t_sent_ns, t_received_ns), under_way=under_way, delay_ns=delay_ns)
+            self._link.delivered(
+                t_sent_ns, max(t_sent_ns, t_received_ns), under_way=under_way, delay_ns=delay_ns
+            )
             return t_sent_ns, self._waiting is not None
 
     def _lose(self, frame_ids: list[int]) -> None:

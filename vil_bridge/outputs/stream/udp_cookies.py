@@ -1,4 +1,7 @@
-"""Cookies by which a UDP reader proves that it receives at its address; the bridge stores none of them."""
+"""Cookies by which a UDP reader proves that it receives at its address.
+
+The bridge stores none of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ _PERIOD_NS: Final = 10 * NS_PER_S
 
 
 class Cookies:
-    """HMAC-SHA-256 (its first 16 bytes) of stream, address and a period of 10 s, under a secret of this process.
+    """HMAC-SHA-256 (its first 16 bytes) of stream, address and a period of 10 s, under a secret of
+    this process.
 
     Args:
         clock: nanoseconds that never run backwards.
@@ -31,7 +35,11 @@ class Cookies:
     def prove(self, cookie: bytes, stream: bytes, address: Any) -> bool:
         """Return True for a cookie of this period or the one before."""
         period = self._clock() // _PERIOD_NS
-        return any(hmac.compare_digest(cookie, self._of(p, stream, address)) for p in (period, period - 1))
+        return any(
+            hmac.compare_digest(cookie, self._of(p, stream, address)) for p in (period, period - 1)
+        )
 
     def _of(self, period: int, stream: bytes, address: Any) -> bytes:
-        return hmac.digest(self._secret, repr((period, stream, address)).encode(), "sha256")[:COOKIE_BYTES]
+        return hmac.digest(self._secret, repr((period, stream, address)).encode(), "sha256")[
+            :COOKIE_BYTES
+        ]

@@ -9,7 +9,10 @@ from vil_bridge.core.clock import NS_PER_MS
 _JUDGED_NS: Final = 250 * NS_PER_MS
 _JUDGED_PACKETS: Final = 50
 _TOO_MUCH: Final = 0.08
-"""Share of packets lost beyond which the link is full; radio loses a few percent without being so."""
+"""Share of packets lost beyond which the link is full.
+
+Radio loses a few percent without being so.
+"""
 _FINE: Final = 0.04
 _LOWEST_BPS: Final = 500e3
 
@@ -26,10 +29,14 @@ class RateControl:
         self.rate_bps = limit_bps
         self.lost = 0
         self._limit_bps = limit_bps
-        self._since = (0, 0, 0)  # instant, highest number and packets received when the current span began
+        # Instant, highest number and packets received when the current span began.
+        self._since = (0, 0, 0)
 
     def reported(self, t_ns: int, highest: int, received: int) -> None:
-        """Account a report: the largest number of a packet that arrived so far, and how many did."""
+        """Account a report.
+
+        The largest number of a packet that arrived so far, and how many did.
+        """
         begun_ns, first, already = self._since
         sent, arrived = highest - first, received - already
         if not 0 <= arrived <= sent:

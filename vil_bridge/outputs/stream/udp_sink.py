@@ -1,8 +1,11 @@
-"""Pictures in datagrams with parity, for lossy radio links; every reader has its own thread and its own pace.
+"""Pictures in datagrams with parity, for lossy radio links.
 
-Nothing goes anywhere before the reader itself has sent a report that only the owner of its token can make, and
-proved by a cookie that it receives at the address that the report came from. So addresses need no configuration,
-only the reader says where its stream goes, and the reader cannot aim it at others.
+Every reader has its own thread and its own pace.
+
+Nothing goes anywhere before the reader itself has sent a report that only the owner of its token
+can make, and proved by a cookie that it receives at the address that the report came from. So
+addresses need no configuration, only the reader says where its stream goes, and the reader cannot
+aim it at others.
 """
 
 from __future__ import annotations
@@ -21,7 +24,14 @@ from vil_bridge.core.pacing import in_bursts
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
-from vil_bridge.outputs.stream.fec import Report, decode_report, encode_challenge, is_from, packets, stream_id
+from vil_bridge.outputs.stream.fec import (
+    Report,
+    decode_report,
+    encode_challenge,
+    is_from,
+    packets,
+    stream_id,
+)
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
@@ -35,13 +45,17 @@ _REPORT_LIMIT: Final = 128  # bytes; what is longer is cut, and refused for its 
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _SPREAD: Final = 0.3  # of the time between two pictures, over which the packets of one are sent
 _QUICKER: Final = 0.95
-"""Share of the time that the link is busy with a picture, over which the packets of the next one are sent: hardly a
-buffer fills, and a link that became quicker is found."""
+"""Share of the time that the link is busy with a picture, over which the packets of the next one
+are sent: hardly a buffer fills, and a link that became quicker is found.
+"""
 _LONGEST_INTERVAL_NS: Final = 100 * NS_PER_MS
 _BURST_NS: Final = NS_PER_MS
 _SILENCE_NS: Final = 2 * NS_PER_S
 _CHALLENGES: Final = 3
-"""A reader answers the first challenge that reaches it: after some in a row its address is not its own."""
+"""A reader answers the first challenge that reaches it.
+
+After some in a row its address is not its own.
+"""
 
 OnReport = Callable[[str, Report, int], None]
 
@@ -51,12 +65,14 @@ class UdpServer:
 
     Attributes:
         port: bound.
-        counters: ``malformed`` datagrams, ``stray`` ones of streams that are not, ``forged`` or repeated reports,
-            ``unproven`` ones from an address that does not answer challenges, ``congested`` packets that this host
-            had no room for, ``unsent`` ones that it refused.
+        counters: ``malformed`` datagrams, ``stray`` ones of streams that are not, ``forged`` or
+            repeated reports, ``unproven`` ones from an address that does not answer challenges,
+            ``congested`` packets that this host had no room for, ``unsent`` ones that it refused.
     """
 
-    def __init__(self, host: str, port: int, rate_bps: float, on_report: OnReport, faults: PeerFaults) -> None:
+    def __init__(
+        self, host: str, port: int, rate_bps: float, on_report: OnReport, faults: PeerFaults
+    ) -> None:
         """Bind; needs the running loop.
 
         Args:
@@ -81,7 +97,9 @@ class UdpServer:
         self._resting: asyncio.TimerHandle | None = None
         self._receive()
 
-    def add_thread(self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink) -> UdpSubscriberThread:
+    def add_thread(
+        self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink
+    ) -> UdpSubscriberThread:
         """Serve a reader as soon as it reports; its thread runs from now on."""
         thread = self._threads[stream_id(subscriber.token)] = UdpSubscriberThread(
             subscriber, sink, self, self._rate_bps
@@ -141,14 +159,18 @@ class UdpServer:
             self._refuse("stray", address)
         elif not is_from(thread.token, datagram) or not thread.is_next(report):
             self._refuse("forged", address)
-        elif thread.address == address or self._cookies.prove(report.cookie, report.stream, address):
+        elif thread.address == address or self._cookies.prove(
+            report.cookie, report.stream, address
+        ):
             thread.heard(report, address, t_arrival_ns)
             self._on_report(thread.token, report, t_arrival_ns)
         else:
             thread.challenges += 1
             if thread.challenges > _CHALLENGES:
                 self._refuse("unproven", address, thread.name)
-            self.send(encode_challenge(thread.token, self._cookies.make(report.stream, address)), address)
+            self.send(
+                encode_challenge(thread.token, self._cookies.make(report.stream, address)), address
+            )
 
     def _refuse(self, reason: str, address: Any, name: str = "") -> None:
         self.counters[reason] += 1
@@ -156,10 +178,17 @@ class UdpServer:
 
 
 class UdpSubscriberThread:
-    """Thread of one reader: cuts its pictures into packets and sends them at a rate that its link bears."""
+    """Thread of one reader.
+
+    Cuts its pictures into packets and sends them at a rate that its link bears.
+    """
 
     def __init__(
-        self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink, server: UdpServer, rate_bps: float
+        self,
+        subscriber: Subscriber[EncodedPicture],
+        sink: ZmqStreamSink,
+        server: UdpServer,
+        rate_bps: float,
     ) -> None:
         self.token = subscriber.token
         self._subscriber = subscriber
@@ -198,7 +227,11 @@ class UdpSubscriberThread:
 
     def report(self) -> dict[str, Any]:
         """Return its state for status pages."""
-        return {"rate_mbps": self._rate.rate_bps / 1e6, "packets_sent": self._packets, "packets_lost": self._rate.lost}
+        return {
+            "rate_mbps": self._rate.rate_bps / 1e6,
+            "packets_sent": self._packets,
+            "packets_lost": self._rate.lost,
+        }
 
     def wake(self) -> None:
         """Look for a waiting frame and for credit.
@@ -241,7 +274,9 @@ class UdpSubscriberThread:
         message = picture.message(options, self._subscriber.events)
         header = message.header.to_json()
         try:
-            datagrams = packets(self._stream, self._frames + 1, self._packets + 1, header, message.payload)
+            datagrams = packets(
+                self._stream, self._frames + 1, self._packets + 1, header, message.payload
+            )
         except ProtocolError:
             self._subscriber.drop(picture.frame_id, "too_large")
             return
@@ -252,11 +287,15 @@ class UdpSubscriberThread:
         self._subscriber.sent += 1
 
     def _spread(self, datagrams: list[bytes], address: Any) -> None:
-        """Send in small bursts, over a part of the time between two pictures or as long as rate or link ask."""
+        """Send in small bursts, over a part of the time between two pictures or as long as rate
+        or link ask.
+        """
         t_begin_ns = max(machine_ns(), self._t_free_ns)
         interval_ns = min(t_begin_ns - self._t_begun_ns, _LONGEST_INTERVAL_NS)
         at_rate_ns = 8 * sum(map(len, datagrams)) * NS_PER_S / self._rate.rate_bps
-        duration_ns = max(_SPREAD * interval_ns, at_rate_ns, _QUICKER * self._subscriber.stretch_ns())
+        duration_ns = max(
+            _SPREAD * interval_ns, at_rate_ns, _QUICKER * self._subscriber.stretch_ns()
+        )
         self._t_begun_ns, self._t_free_ns = t_begin_ns, t_begin_ns + round(duration_ns)
         burst = max(1, round(len(datagrams) * _BURST_NS / duration_ns))
         for together in in_bursts(datagrams, t_begin_ns, duration_ns, burst):
@@ -268,9 +307,13 @@ class UdpSubscriberThread:
 
 def _bound_socket(host: str, port: int) -> socket.socket:
     try:
-        found = socket.getaddrinfo(None if host == "*" else host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(
+            None if host == "*" else host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE
+        )
         # The control channel takes the IPv4 address, where the name has both.
-        family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        family, kind, protocol, _, address = min(
+            found, key=lambda entry: entry[0] != socket.AF_INET
+        )
         bound = socket.socket(family, kind, protocol)
         try:
             bound.setblocking(False)
@@ -280,5 +323,7 @@ def _bound_socket(host: str, port: int) -> socket.socket:
             bound.close()
             raise
     except OSError as exc:
-        raise SinkError(f"cannot bind the UDP stream to {host}:{port}: {exc.strerror or exc}") from exc
+        raise SinkError(
+            f"cannot bind the UDP stream to {host}:{port}: {exc.strerror or exc}"
+        ) from exc
     return bound

@@ -21,7 +21,8 @@ class VehicleClient:
     Args:
         endpoint: the bridge's control channel, ``tcp://host:port``.
         timeout_s: patience with its answers.
-        server_key: the bridge's public key file, where it asks for keys. secret_key: this client's own.
+        server_key: the bridge's public key file, where it asks for keys. secret_key: this client's
+            own.
         token_file: with a token of the role ``control``, where the bridge has ``http.token_file``.
     """
 
@@ -59,7 +60,8 @@ class VehicleClient:
         return found
 
     def state(self, subject: str) -> dict[str, Any]:
-        """Return the state of a vehicle, with the fields of :class:`~vil_bridge.core.vehicle_commands.VehicleState`.
+        """Return the state of a vehicle, with the fields of
+        :class:`~vil_bridge.core.vehicle_commands.VehicleState`.
 
         Raises:
             ValueError: no such vehicle. TimeoutError: no answer.
@@ -79,7 +81,9 @@ class VehicleClient:
         Raises:
             ValueError: refused; says why. TimeoutError: no answer.
         """
-        self._ask("vehicle_command", {"subject": subject, "mode": mode, "values": values, "t_ns": t_ns})
+        self._ask(
+            "vehicle_command", {"subject": subject, "mode": mode, "values": values, "t_ns": t_ns}
+        )
 
     def arm(self, subject: str, armed: bool = True) -> None:
         """Let the motors obey, or stop them. Raises as :meth:`fly`."""
@@ -95,12 +99,21 @@ class VehicleClient:
 
     def _ask(self, name: str, args: Mapping[str, Any]) -> Any:
         self._last_id += 1
-        command = {"type": "command", "id": self._last_id, "name": name, "args": args, "access": self._access}
+        command = {
+            "type": "command",
+            "id": self._last_id,
+            "name": name,
+            "args": args,
+            "access": self._access,
+        }
         self._socket.send(_ENCODER.encode(command))
         while self._socket.poll(round(1e3 * self._timeout_s)):
             answer = msgspec.json.decode(self._socket.recv())
-            if isinstance(answer, dict) and answer.get("id") == self._last_id:  # a late one answers an older question
+            # A late one answers an older question.
+            if isinstance(answer, dict) and answer.get("id") == self._last_id:
                 if not answer.get("ok"):
                     raise ValueError(str(answer.get("error")))
                 return answer.get("value")
-        raise TimeoutError(f"no answer from {self._endpoint} within {self._timeout_s:g} s: is `vil-bridge run` up?")
+        raise TimeoutError(
+            f"no answer from {self._endpoint} within {self._timeout_s:g} s: is `vil-bridge run` up?"
+        )

@@ -38,8 +38,8 @@ _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 class ZmqStreamSink:
     """A :class:`~vil_bridge.core.ports.FrameSink` with its own ROUTER socket.
 
-    Built and bound in the loop's thread; afterwards ``offer``, ``flush`` and ``close`` belong to the
-    camera's relay thread, ``attach`` and ``detach`` to the hub.
+    Built and bound in the loop's thread; afterwards ``offer``, ``flush`` and ``close`` belong to
+    the camera's relay thread, ``attach`` and ``detach`` to the hub.
 
     Attributes:
         camera: name of the camera.
@@ -70,10 +70,10 @@ class ZmqStreamSink:
             host: address of the data socket.
             port: of the data socket; 0 takes any.
             guard: asks readers for their keys; None = none are needed.
-            max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) would be longer ago when they
-                reach their reader are not sent.
-            on_sent: called with (frame_id, stamps up to ``send``) in the sending thread, just before the
-                send, since a reader's acknowledgement must not overtake it.
+            max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) would be longer
+                ago when they reach their reader are not sent.
+            on_sent: called with (frame_id, stamps up to ``send``) in the sending thread, just
+                before the send, since a reader's acknowledgement must not overtake it.
             lens: of the camera; None = free of distortion.
 
         Raises:
@@ -138,7 +138,11 @@ class ZmqStreamSink:
     def _serve(self, subscribers: tuple[Subscriber[EncodedPicture], ...]) -> None:
         self._subscribers = subscribers
         self._kinds = frozenset((s.modality, s.variant) for s in subscribers)
-        in_colour = (s for s in subscribers if s.modality == Modality.RGB and s.encoding_options.color != "gray")
+        in_colour = (
+            s
+            for s in subscribers
+            if s.modality == Modality.RGB and s.encoding_options.color != "gray"
+        )
         self._in_colour = frozenset(s.variant for s in in_colour)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
@@ -147,8 +151,8 @@ class ZmqStreamSink:
         Args:
             header: the frame's metadata.
             pixels: of any modality, top row first. Not copied where its memory is contiguous, even
-                upside down: must not be modified afterwards. RGB may have become gray, (h, w): a reader that
-                has come since and wants colour waits for the next one.
+                upside down: must not be modified afterwards. RGB may have become gray, (h, w): a
+                reader that has come since and wants colour waits for the next one.
         """
         picture = EncodedPicture(header, pixels, self.max_age_ns, self._rays)
         colourless = header.modality == Modality.RGB and pixels.ndim == 2
@@ -160,10 +164,13 @@ class ZmqStreamSink:
         self._send_waiting()
 
     def flush(self) -> int | None:
-        """Send what waits and has credit now; ten times a second discard what was sent to the data socket.
+        """Send what waits and has credit now.
+
+        Ten times a second discard what was sent to the data socket.
 
         Returns:
-            Bridge time at which a picture that waits for its reader's link is due; None = none waits for that.
+            Bridge time at which a picture that waits for its reader's link is due; None = none
+                waits for that.
         """
         self._send_waiting()
         t_ns = machine_ns()
@@ -177,8 +184,13 @@ class ZmqStreamSink:
         return due_ns
 
     def _tend(self) -> None:
-        """Do what no picture waits for: give memory back, discard what came in, watch the connections."""
-        self._rings.retain({(s.modality, s.variant) for s in self._subscribers if s.transport == "shm"})
+        """Do what no picture waits for.
+
+        Give memory back, discard what came in, watch the connections.
+        """
+        self._rings.retain(
+            {(s.modality, s.variant) for s in self._subscribers if s.transport == "shm"}
+        )
         self._discard_inbound()
         self._peers.update()
 
@@ -200,7 +212,9 @@ class ZmqStreamSink:
             self._peers.bind(address)
         except zmq.ZMQError as exc:
             self.close()
-            raise SinkError(f"cannot bind the stream of camera {self.camera!r} to {address}: {exc.strerror}") from exc
+            raise SinkError(
+                f"cannot bind the stream of camera {self.camera!r} to {address}: {exc.strerror}"
+            ) from exc
 
     def _send(self, subscriber: Subscriber[EncodedPicture], picture: EncodedPicture) -> None:
         if picture.expires_within(subscriber.transit_ns()):
@@ -212,12 +226,14 @@ class ZmqStreamSink:
             return
         message = picture.message(options, subscriber.events)
         payload = message.encoded.payload
-        in_memory = subscriber.transport == "shm" and subscriber.events is None  # which each reader has of its own
+        # Which each reader has of its own.
+        in_memory = subscriber.transport == "shm" and subscriber.events is None
         if in_memory and (notice := self._rings.notice(picture, options, message)) is not None:
             message.header.memory, payload = notice, b""
         header = message.header.to_json()
         self.on_sent(picture.frame_id, message.header.stamps_ns)
-        self._socket.getsockopt(_EVENTS)  # learns who connected and read: a send looks for that once a millisecond
+        # Learns who connected and read: a send looks for that once a millisecond.
+        self._socket.getsockopt(_EVENTS)
         try:
             self._socket.send(subscriber.identity, _MORE)
             self._socket.send(header, _MORE)
@@ -245,7 +261,8 @@ def _socket(guard: CurveAuthenticator | None) -> zmq.Socket[bytes]:
     socket = context_of(guard).socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a reader that reconnects takes over from its dead connection
+    # A reader that reconnects takes over from its dead connection.
+    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.SNDHWM, 2 * CREDIT)
     socket.setsockopt(zmq.RCVHWM, 1)
     socket.setsockopt(zmq.MAXMSGSIZE, _MAX_INBOUND_BYTES)

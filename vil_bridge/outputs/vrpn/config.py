@@ -16,4 +16,6 @@ class VrpnOutputConfig(PoseServerConfig):
     listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "tcp udp"),)
 
     type: Literal["vrpn"] = "vrpn"
-    port: int = Field(default=3883, ge=0, le=65535, description="TCP and UDP port, 0 = any free one.")
+    port: int = Field(
+        default=3883, ge=0, le=65535, description="TCP and UDP port, 0 = any free one."
+    )

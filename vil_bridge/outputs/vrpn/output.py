@@ -39,7 +39,8 @@ class VrpnOutput(OutputBase):
     """Serves poses and velocities over VRPN.
 
     Attributes:
-        status: counts ``frames`` with a tracked actor, and what the server counts; names ``address`` and ``clients``.
+        status: counts ``frames`` with a tracked actor, and what the server counts; names
+            ``address`` and ``clients``.
     """
 
     def __init__(self, name: str, config: VrpnOutputConfig) -> None:
@@ -102,13 +103,23 @@ class _Session:
         bodies = [(row, encode_velocity(Velocity(0, v[row], turns[row], _TURN_S))) for row in rows]
         self._send(clients, VELOCITY, t_ns, bodies)
 
-    def _send(self, clients: Sequence[VrpnConnection], kind: str, t_ns: int, bodies: list[tuple[int, bytes]]) -> None:
+    def _send(
+        self,
+        clients: Sequence[VrpnConnection],
+        kind: str,
+        t_ns: int,
+        bodies: list[tuple[int, bytes]],
+    ) -> None:
         names = self._feed.names
-        messages = b"".join([self._server.message(names[row], kind, t_ns, body) for row, body in bodies])
+        messages = b"".join(
+            [self._server.message(names[row], kind, t_ns, body) for row, body in bodies]
+        )
         for link in clients:
             link.send(messages)
 
-    def _streamed(self, p_m: FloatArray, q_xyzw: FloatArray) -> tuple[list[Vector], list[Quaternion]]:
+    def _streamed(
+        self, p_m: FloatArray, q_xyzw: FloatArray
+    ) -> tuple[list[Vector], list[Quaternion]]:
         """Return positions or velocities and attitudes or turns in the axes that are sent."""
         p, q = zup_to_yup(p_m, q_xyzw) if self._config.up_axis == "y" else (p_m, q_xyzw)
         return p.tolist(), q.tolist()

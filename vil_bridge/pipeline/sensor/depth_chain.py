@@ -1,4 +1,7 @@
-"""Depth picture of a stereo camera, made from a rendered one: noise of the disparity, its steps and its holes."""
+"""Depth picture of a stereo camera, made from a rendered one.
+
+Noise of the disparity, its steps and its holes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ _SAME_SURFACE_PX: Final = 1.0
 class DepthChain:
     """One camera's way from rendered depths to measured ones.
 
-    Where the camera measures nothing, a picture has the value for "nothing hit": 65535 (depth), 100 m (depth32).
+    Where the camera measures nothing, a picture has the value for "nothing hit": 65535 (depth), 100
+    m (depth32).
 
     Args:
         sensor: its numbers.
@@ -39,7 +43,11 @@ class DepthChain:
         self._steepest = math.tan(math.radians(sensor.grazing_deg)) / self._f_px
 
     def picture(
-        self, rendered: ImageArray, modality: Modality, rng: np.random.Generator, texture: ImageArray | None
+        self,
+        rendered: ImageArray,
+        modality: Modality,
+        rng: np.random.Generator,
+        texture: ImageArray | None,
     ) -> ImageArray:
         """Return the measured depths (h, w) in the units of the rendered ones.
 
@@ -47,7 +55,8 @@ class DepthChain:
             rendered: depth or depth32.
             modality: which of them.
             rng: of this picture alone.
-            texture: the same view in RGB or gray, of which plain parts have no depth; None = unknown.
+            texture: the same view in RGB or gray, of which plain parts have no depth; None =
+                unknown.
         """
         units = DEPTH_UNITS_PER_M if modality is Modality.DEPTH else 1.0
         empty = FORMAT_OF[modality].empty
@@ -67,7 +76,10 @@ class DepthChain:
         return made
 
     def matched(self, disparity: Disparity, texture: ImageArray | None = None) -> BoolArray:
-        """Return where the two pictures can be matched, (h, w), from the true disparities; 0 = nothing there."""
+        """Return where the two pictures can be matched, (h, w), from the true disparities.
+
+        0 = nothing there.
+        """
         sensor = self._sensor
         farthest_px = self._f_px * sensor.baseline_m / sensor.most_m
         found = (disparity >= farthest_px) & (disparity <= sensor.most_disparity_px)
@@ -81,7 +93,9 @@ class DepthChain:
         sensor = self._sensor
         noise: Any = rng.standard_normal(disparity.shape, np.float32)
         if sensor.correlation_px > 0.0:
-            noise = cv2.GaussianBlur(noise, (0, 0), sensor.correlation_px, borderType=cv2.BORDER_REFLECT_101)
+            noise = cv2.GaussianBlur(
+                noise, (0, 0), sensor.correlation_px, borderType=cv2.BORDER_REFLECT_101
+            )
         noise *= np.float32(sensor.subpixel_px / self._noise_left)
         noise += disparity
         if sensor.disparity_step_px > 0.0:
@@ -103,7 +117,10 @@ class DepthChain:
         return float(np.sqrt((spread**2).sum()))
 
     def _grazing(self, disparity: Disparity) -> BoolArray:
-        """Return edges and obliquely seen surfaces: the slope of the disparity is d tan(angle) / f."""
+        """Return edges and obliquely seen surfaces.
+
+        The slope of the disparity is d tan(angle) / f.
+        """
         limit = disparity * np.float32(self._steepest)
         steep = np.zeros(disparity.shape, np.bool_)
         steep[:, 1:-1] |= np.abs(disparity[:, 2:] - disparity[:, :-2]) > 2.0 * limit[:, 1:-1]
@@ -125,7 +142,11 @@ class DepthChain:
 
 def _contrast(texture: ImageArray) -> npt.NDArray[np.float32]:
     """Return the standard deviation of the levels in the window around each pixel, (h, w)."""
-    gray: Any = cv2.cvtColor(np.ascontiguousarray(texture), cv2.COLOR_RGB2GRAY) if texture.ndim == 3 else texture
+    gray: Any = (
+        cv2.cvtColor(np.ascontiguousarray(texture), cv2.COLOR_RGB2GRAY)
+        if texture.ndim == 3
+        else texture
+    )
     gray = gray.astype(np.float32)
     window = (_WINDOW_PX, _WINDOW_PX)
     mean = cv2.blur(gray, window)

@@ -32,11 +32,17 @@ class _Settling:
     def share(self, t_ns: int) -> float:
         """Return the part, 1 for the first picture."""
         before_ns, self._t_ns = self._t_ns, t_ns
-        return 1.0 if before_ns is None else 1.0 - math.exp(-max(0.0, 1e-9 * (t_ns - before_ns)) / _SETTLING_S)
+        return (
+            1.0
+            if before_ns is None
+            else 1.0 - math.exp(-max(0.0, 1e-9 * (t_ns - before_ns)) / _SETTLING_S)
+        )
 
 
 class ExposureControl:
-    """Exposure of one camera: time first, then gain, so that the picture's mean becomes middle gray.
+    """Exposure of one camera.
+
+    Time first, then gain, so that the picture's mean becomes middle gray.
 
     The first picture has its exposure at once; later ones follow with 0.3 s.
     """
@@ -74,7 +80,9 @@ class WhiteBalance:
         self._factors: FloatArray = np.ones(3) if self._mode == "off" else response[1] / response
 
     def of(self, means: FloatArray, t_ns: int) -> FloatArray:
-        """Return the factors (3,) for a picture with the means (3,) of its raw values above black."""
+        """Return the factors (3,) for a picture with the means (3,) of its raw values above
+        black.
+        """
         if self._mode == "auto" and means.min() > 0.0:
             wanted = np.clip(means[1] / means, 1.0 / _MOST_BALANCE, _MOST_BALANCE)
             self._factors = self._factors * (wanted / self._factors) ** self._settling.share(t_ns)

@@ -1,4 +1,7 @@
-"""Picture of a real camera, made from a rendered one: lens, pixels, demosaicing, white balance, gamma, JPEG."""
+"""Picture of a real camera, made from a rendered one.
+
+Lens, pixels, demosaicing, white balance, gamma, JPEG.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +51,12 @@ class ImageChain:
     def picture(
         self, rendered: ImageArray, t_ns: int, rng: np.random.Generator, *, tone_curve: bool = False
     ) -> ImageArray:
-        """Return the camera's picture, with the shape of the rendered one: (h, w) or (h, w, 3), uint8.
+        """Return the camera's picture, with the shape of the rendered one.
 
-        ``tone_curve``: it was rendered with that of :mod:`vil_bridge.core.tone_curve`, which is taken back.
+        (h, w) or (h, w, 3), uint8.
+
+        ``tone_curve``: it was rendered with that of :mod:`vil_bridge.core.tone_curve`, which is
+        taken back.
         """
         mono = self._sensor.mosaic is Mosaic.MONO
         seen = np.ascontiguousarray(rendered)
@@ -65,13 +71,20 @@ class ImageChain:
             return made
         return np.asarray(cv2.cvtColor(made, cv2.COLOR_GRAY2RGB if mono else cv2.COLOR_RGB2GRAY))
 
-    def raw(self, seen: ImageArray, t_ns: int, rng: np.random.Generator, *, tone_curve: bool = False) -> Raw:
-        """Return the raw values (h, w) of a picture: (h, w) for a monochrome sensor, else (h, w, 3)."""
+    def raw(
+        self, seen: ImageArray, t_ns: int, rng: np.random.Generator, *, tone_curve: bool = False
+    ) -> Raw:
+        """Return the raw values (h, w) of a picture.
+
+        (h, w) for a monochrome sensor, else (h, w, 3).
+        """
         levels = light_of_levels(tone_curve=tone_curve)
         light: Light = cv2.LUT(seen, levels)
         exposure = self._exposure.of(float(light[::_METER_STRIDE, ::_METER_STRIDE].mean()), t_ns)
         if light.ndim == 3 and self._sensor.chromatic_aberration_px:
-            light = with_chromatic_aberration(light, self._camera, self._sensor.chromatic_aberration_px)
+            light = with_chromatic_aberration(
+                light, self._camera, self._sensor.chromatic_aberration_px
+            )
         if self._sensor.glare:
             light = with_glare(light, self._sensor.glare, float(levels[-1]))
         return self.pixels.expose(self._mosaic(light), exposure, rng)
@@ -90,7 +103,9 @@ class ImageChain:
         if self._sensor.mosaic is Mosaic.MONO:
             return _encoding(black, white, 1.0)[raw]
         colours: Any = cv2.cvtColor(raw, getattr(cv2, _DEMOSAIC[self._sensor.mosaic]))
-        means = colours[::_METER_STRIDE, ::_METER_STRIDE].mean(axis=(0, 1), dtype=np.float64) - black
+        means = (
+            colours[::_METER_STRIDE, ::_METER_STRIDE].mean(axis=(0, 1), dtype=np.float64) - black
+        )
         made: npt.NDArray[np.uint8] = np.empty(colours.shape, np.uint8)
         for channel, factor in enumerate(self._balance.of(means, t_ns)):
             made[..., channel] = _encoding(black, white, float(factor))[colours[..., channel]]
@@ -98,7 +113,10 @@ class ImageChain:
 
 
 def through_jpeg(pixels: ImageArray, quality: int) -> ImageArray:
-    """Return a picture compressed to JPEG and back: colours at half the resolution, blocks of 8x8."""
+    """Return a picture compressed to JPEG and back.
+
+    Colours at half the resolution, blocks of 8x8.
+    """
     data, form = encode_jpeg(pixels, "native", quality)
     made = simplejpeg.decode_jpeg(data, colorspace="GRAY" if form == "gray8" else "RGB")
     return np.asarray(made.reshape(pixels.shape))

@@ -1,4 +1,7 @@
-"""From light to the numbers of the ADC: shot noise, dark current, read noise, fixed pattern, full well."""
+"""From light to the numbers of the ADC.
+
+Shot noise, dark current, read noise, fixed pattern, full well.
+"""
 
 from __future__ import annotations
 
@@ -42,20 +45,28 @@ class PixelArray:
         shape = camera.height_px, camera.width_px
         rng = np.random.Generator(np.random.SFC64(serial))
         pattern = 1.0 + sensor.response_nonuniformity * rng.standard_normal(shape, np.float32)
-        response = np.array(sensor.channel_response) if sensor.mosaic is not Mosaic.MONO else np.ones(3)
+        response = (
+            np.array(sensor.channel_response) if sensor.mosaic is not Mosaic.MONO else np.ones(3)
+        )
         self.channels = channel_of_sites(sensor.mosaic)
-        self._response: Plane = (_falloff(camera, sensor.vignetting) * np.maximum(pattern, 0.0)).astype(np.float32)
+        self._response: Plane = (
+            _falloff(camera, sensor.vignetting) * np.maximum(pattern, 0.0)
+        ).astype(np.float32)
         for row, column, channel in self.channels:
             self._response[row::2, column::2] *= np.float32(response[channel])
-        self._offset_e: Plane = np.float32(sensor.dark_nonuniformity_e) * rng.standard_normal(shape, np.float32)
+        self._offset_e: Plane = np.float32(sensor.dark_nonuniformity_e) * rng.standard_normal(
+            shape, np.float32
+        )
         hot = rng.random(shape, np.float32) < sensor.hot_pixels
-        self._dark_e_s: Plane = (sensor.dark_current_e_s * np.where(hot, _HOT, 1.0)).astype(np.float32)
+        self._dark_e_s: Plane = (sensor.dark_current_e_s * np.where(hot, _HOT, 1.0)).astype(
+            np.float32
+        )
 
     def expose(self, light: Plane, exposure: Exposure, rng: np.random.Generator) -> Raw:
         """Return raw values (h, w).
 
-        Shot and read noise are one draw with the mean, the variance and the third moment of their sum (Cornish and
-        Fisher 1938), at a quarter of the cost of Poisson numbers.
+        Shot and read noise are one draw with the mean, the variance and the third moment of their
+        sum (Cornish and Fisher 1938), at a quarter of the cost of Poisson numbers.
 
         Args:
             light: that falls on each pixel, (h, w), 1 = white.
@@ -88,14 +99,19 @@ class PixelArray:
 
 
 def channel_of_sites(mosaic: Mosaic) -> tuple[tuple[int, int, int], ...]:
-    """Return row and column, 0 or 1, and the channel (0 red, 1 green, 2 blue) of the four pixels of a pattern."""
+    """Return row and column, 0 or 1, and the channel (0 red, 1 green, 2 blue) of the four pixels
+    of a pattern.
+    """
     if mosaic is Mosaic.MONO:
         return ()
     return tuple((k // 2, k % 2, "rgb".index(letter)) for k, letter in enumerate(mosaic.value))
 
 
 def _falloff(camera: CameraModel, vignetting: float) -> Plane:
-    """Return the share of light (h, w) that reaches each pixel: less with the square of the distance from the axis."""
+    """Return the share of light (h, w) that reaches each pixel.
+
+    Less with the square of the distance from the axis.
+    """
     y, x = np.indices((camera.height_px, camera.width_px), dtype=np.float32)
     r2 = (x - 0.5 * (camera.width_px - 1)) ** 2 + (y - 0.5 * (camera.height_px - 1)) ** 2
     share = 1.0 - vignetting * r2 / max(float(r2[0, 0]), 1.0)

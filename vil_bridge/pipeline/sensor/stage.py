@@ -22,8 +22,8 @@ _DEPTHS: Final = (Modality.DEPTH, Modality.DEPTH32)
 class SensorStage:
     """Sensors of one camera; its state is the automatic exposure and white balance.
 
-    The same camera, instant and picture give the same bits, with a fixed exposure and white balance or after the same
-    pictures. The camera's name is the serial number of its fixed pattern.
+    The same camera, instant and picture give the same bits, with a fixed exposure and white balance
+    or after the same pictures. The camera's name is the serial number of its fixed pattern.
 
     Args:
         camera: as delivered.
@@ -31,7 +31,9 @@ class SensorStage:
         depth: its depth sensor; None = depths stay true.
     """
 
-    def __init__(self, camera: CameraModel, image: ImageSensor | None, depth: StereoDepth | None) -> None:
+    def __init__(
+        self, camera: CameraModel, image: ImageSensor | None, depth: StereoDepth | None
+    ) -> None:
         self._serial = zlib.crc32(camera.name.encode())
         self._image = None if image is None else ImageChain(image, camera, self._serial)
         self._depth = None if depth is None else DepthChain(depth, camera)

@@ -12,14 +12,22 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.moving_actors import MovingScene
-from vil_bridge.pipeline.warp.plane_fit import DEFAULT_PLANE_DEPTH_M, FittedPlane, fit_plane, median_depth
+from vil_bridge.pipeline.warp.plane_fit import (
+    DEFAULT_PLANE_DEPTH_M,
+    FittedPlane,
+    fit_plane,
+    median_depth,
+)
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 __all__ = ["Compensated", "Compensator", "Method", "PlaneDepth"]
 
 PlaneDepth = float | Literal["fit"] | None
-"""Distance of the homography's plane, metres; None = median of the newest depth picture; fit = fitted to it."""
+"""Distance of the homography's plane, metres; None = median of the newest depth picture.
+
+Fit = fitted to it.
+"""
 
 _LEAST_DEPTH_M = 0.1
 _KIND_OF = {np.dtype(np.uint16): Modality.DEPTH, np.dtype(np.float32): Modality.DEPTH32}
@@ -47,8 +55,8 @@ class Compensator:
     """Belongs to one camera and one thread.
 
     Args:
-        plane_depth_m: distance of the homography's plane; ``fit`` finds distance and normal in the newest depth
-            picture, None takes its median; 8 m before there is one.
+        plane_depth_m: distance of the homography's plane; ``fit`` finds distance and normal in the
+            newest depth picture, None takes its median; 8 m before there is one.
 
     Raises:
         ValueError: the distance is not positive.
@@ -99,9 +107,17 @@ class Compensator:
         Raises:
             ValueError: ``depth`` or the instance picture has another size than the rendered camera.
         """
-        for name, picture in (("depth", depth), ("instance", None if moving is None else moving.instance)):
-            if picture is not None and (picture.shape[1], picture.shape[0]) != geometry.rendered_size_px:
-                raise ValueError(f"{name} is {picture.shape}, the rendered camera {geometry.rendered_size_px}")
+        for name, picture in (
+            ("depth", depth),
+            ("instance", None if moving is None else moving.instance),
+        ):
+            if (
+                picture is not None
+                and (picture.shape[1], picture.shape[0]) != geometry.rendered_size_px
+            ):
+                raise ValueError(
+                    f"{name} is {picture.shape}, the rendered camera {geometry.rendered_size_px}"
+                )
         method: Method = "homography" if mode == "reproject" and depth is None else mode
         if method == "homography" and plane is None:
             plane = self.plane(depth, geometry.K_rendered)
@@ -127,7 +143,8 @@ class Compensator:
             T_world_now: pose that it is to be shown for.
             mode: what to do; ``reproject`` without depth becomes ``homography``.
             depth: depth picture of the same frame; a depth ``image`` is its own.
-            modality: what ``image`` is; None = depth where it has uint16 or float32, else colour or gray.
+            modality: what ``image`` is; None = depth where it has uint16 or float32, else colour or
+                gray.
 
         Raises:
             ValueError: ``depth`` has another size than ``image``.
@@ -144,6 +161,8 @@ class Compensator:
     def _pinhole(self, K: FloatArray, image: ImageArray) -> ViewGeometry:
         key = K.tobytes() + np.array(image.shape[:2]).tobytes()
         if self._geometry is None or self._geometry[0] != key:
-            model = CameraModel("", image.shape[1], image.shape[0], 1.0, (K[0, 0], K[1, 1], K[0, 2], K[1, 2]))
+            model = CameraModel(
+                "", image.shape[1], image.shape[0], 1.0, (K[0, 0], K[1, 1], K[0, 2], K[1, 2])
+            )
             self._geometry = key, ViewGeometry(model)
         return self._geometry[1]

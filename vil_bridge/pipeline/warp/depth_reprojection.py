@@ -1,12 +1,13 @@
 """Map from each pixel shown to its place in the rendered picture.
 
-Each node of the picture shown looks for the render pixel that shows the same point. On a plane that is one
-formula. With a depth picture it starts from the rotation alone: the depth of the nearest thing around
-gives a point, the point a pixel, the depth found there a better point. Four rounds on a grid of every fourth
-pixel are enough; the coordinates are then enlarged and the picture is sampled once. A coarser grid bends what
-lies next to edges of depth: with every eighth pixel, marks seven pixels from an edge were one pixel off after 8 cm.
-Where the rounds do not settle, something near hid the point when the picture was rendered: such holes are filled
-from the background. What moved since moves as if it stood still, unless it is known where it is
+Each node of the picture shown looks for the render pixel that shows the same point. On a plane that
+is one formula. With a depth picture it starts from the rotation alone: the depth of the nearest
+thing around gives a point, the point a pixel, the depth found there a better point. Four rounds on
+a grid of every fourth pixel are enough; the coordinates are then enlarged and the picture is
+sampled once. A coarser grid bends what lies next to edges of depth: with every eighth pixel, marks
+seven pixels from an edge were one pixel off after 8 cm. Where the rounds do not settle, something
+near hid the point when the picture was rendered: such holes are filled from the background. What
+moved since moves as if it stood still, unless it is known where it is
 (:mod:`~vil_bridge.pipeline.warp.moving_actors`).
 """
 
@@ -70,14 +71,16 @@ class RenderMap(NamedTuple):
     moved: MovedPixels | None = None
 
 
-def render_map(geometry: ViewGeometry, motion: CameraMotion, scene: FittedPlane | ImageArray | None) -> RenderMap:
+def render_map(
+    geometry: ViewGeometry, motion: CameraMotion, scene: FittedPlane | ImageArray | None
+) -> RenderMap:
     """Solve for the render pixel of every pixel shown.
 
     Args:
         geometry: the camera.
         motion: of the rows of its nodes.
-        scene: depth picture of the rendered frame, uint16 (metres x 655.35) or float32 (metres); or a plane in
-            the render camera's axes; None = infinitely far away.
+        scene: depth picture of the rendered frame, uint16 (metres x 655.35) or float32 (metres); or
+            a plane in the render camera's axes; None = infinitely far away.
     """
     holes = None
     if isinstance(scene, np.ndarray):
@@ -107,21 +110,30 @@ def _rays(geometry: ViewGeometry, matrix: FloatArray) -> tuple[_Float32, ...]:
     made = []
     for i in range(3):
         a, b, c = (matrix[:, i, k, None] for k in range(3))
-        made.append(np.broadcast_to((a * nodes.x + (b * nodes.y + c)), (len(nodes.rows), size)).astype(np.float32))
+        made.append(
+            np.broadcast_to((a * nodes.x + (b * nodes.y + c)), (len(nodes.rows), size)).astype(
+                np.float32
+            )
+        )
     return tuple(made)
 
 
 def _by_plane(
     geometry: ViewGeometry, motion: CameraMotion, plane: FittedPlane | None
 ) -> tuple[_Float32, _Float32, BoolArray]:
-    """Return render coordinates of the nodes, and which of them look past the plane, or behind it."""
+    """Return render coordinates of the nodes, and which of them look past the plane, or behind
+    it.
+    """
     x, y, z = _rays(geometry, geometry.K_rendered @ motion.R_rn)
     lost = z < _LEAST_Z
     if plane is not None and motion.dp_render_m.any():
         normal = plane.normal / plane.d_m
-        towards = _rays(geometry, np.broadcast_to((normal @ motion.R_rn)[:, None, :], motion.R_rn.shape))[0]
+        towards = _rays(
+            geometry, np.broadcast_to((normal @ motion.R_rn)[:, None, :], motion.R_rn.shape)
+        )[0]
         near = (1.0 - motion.dp_render_m @ normal)[:, None].astype(np.float32)
-        # z_now = near / towards: the point R ray z_now + dp, times towards so that nothing is divided twice.
+        # z_now = near / towards: the point R ray z_now + dp, times towards so that nothing is
+        # divided twice.
         shift = (motion.dp_render_m @ geometry.K_rendered.T)[:, :, None].astype(np.float32)
         lost = (towards <= 0.0) | (near <= 0.0)
         x, y, z = (ray * near + shift[:, i] * towards for i, ray in enumerate((x, y, z)))
@@ -133,7 +145,10 @@ def _by_plane(
 def _by_depth(
     geometry: ViewGeometry, motion: CameraMotion, depth: ImageArray
 ) -> tuple[_Float32, _Float32, BoolArray, BoolArray | None]:
-    """Return them by a depth picture, and which nodes were holes, already filled; None = there are none."""
+    """Return them by a depth picture, and which nodes were holes, already filled.
+
+    None = there are none.
+    """
     ray_x, ray_y, ray_z = _rays(geometry, geometry.K_rendered @ motion.R_rn)
     shift = (motion.dp_render_m @ geometry.K_rendered.T).astype(np.float32)
     bx, by, bz = (shift[:, i, None] for i in range(3))
@@ -148,7 +163,8 @@ def _by_depth(
     if not motion.dp_render_m.any():
         return x, y, lost, None
     was_x, was_y, z_now, z = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty_like(x)
-    # What is near hides what is far: begin with the nearest thing around, and it is found wherever it is seen.
+    # What is near hides what is far: begin with the nearest thing around, and it is found wherever
+    # it is seen.
     z_render: ImageArray = cv2.erode(_depth_at_nodes(depth, x, y), _AROUND)
     for k in range(_ROUNDS):
         z_render = _depth_at_nodes(depth, x, y) if k else z_render
@@ -170,8 +186,12 @@ def _by_depth(
     size = z_now.shape
     step_x, step_y, step_z = (np.broadcast_to(step, size)[at] for step in (bx, by, bz))
     z = np.maximum(ray_z[at] * z_now[edge] + step_z, nearest)
-    hidden_x, hidden_y = ((ray * z_now[edge] + step) / z for ray, step in ((ray_x[at], step_x), (ray_y[at], step_y)))
-    found = last_visible(partial(_depth_at, depth), _pair(hidden_x, hidden_y), _pair(x[edge], y[edge]), z)
+    hidden_x, hidden_y = (
+        (ray * z_now[edge] + step) / z for ray, step in ((ray_x[at], step_x), (ray_y[at], step_y))
+    )
+    found = last_visible(
+        partial(_depth_at, depth), _pair(hidden_x, hidden_y), _pair(x[edge], y[edge]), z
+    )
     x[at], y[at] = found
     return x, y, lost, holes
 
@@ -182,7 +202,9 @@ def _divisor(ray: _Float32, z_now: _Float32, step: _Float32, out: _Float32) -> N
     cv2.max(out, _NEAREST_M, dst=out)  # a quarter of np.maximum's time
 
 
-def _quotient(ray: _Float32, z_now: _Float32, step: _Float32, z: _Float32, out: _Float32) -> _Float32:
+def _quotient(
+    ray: _Float32, z_now: _Float32, step: _Float32, z: _Float32, out: _Float32
+) -> _Float32:
     np.multiply(ray, z_now, out=out)
     out += step
     out /= z
@@ -203,7 +225,10 @@ def _depth_at(depth: ImageArray, x: _Float32, y: _Float32) -> _Float32:
 
 
 def _depth_at_nodes(depth: ImageArray, x: _Float32, y: _Float32) -> _Float32:
-    """Return them at all nodes, in a fraction of the time; OpenCV takes no empty arrays and no sides above 32766."""
+    """Return them at all nodes, in a fraction of the time.
+
+    OpenCV takes no empty arrays and no sides above 32766.
+    """
     found = cv2.remap(depth, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE)
     depth_m: _Float32 = found * np.float32(metres_per_unit(depth))
     return depth_m

@@ -1,8 +1,8 @@
 """Parts that come into view behind something near: filled from the background next to them.
 
-Where the rendered picture could not see, no render pixel belongs to the pixel shown. The background goes on
-there: the point is taken as far away as the farther neighbour, and shows what the rendered picture has of the
-background next to where that point is hidden.
+Where the rendered picture could not see, no render pixel belongs to the pixel shown. The background
+goes on there: the point is taken as far away as the farther neighbour, and shows what the rendered
+picture has of the background next to where that point is hidden.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _Indices = npt.NDArray[np.intp]
 
 
 class DisocclusionFill(NamedTuple):
-    """Hole nodes that have a background, and the node of that background nearest to each: shapes (k,)."""
+    """Hole nodes that have a background, and the node of that background nearest to each.
+
+    Shapes (k,).
+    """
 
     row: _Indices
     column: _Indices
@@ -32,13 +35,15 @@ class DisocclusionFill(NamedTuple):
 
 
 def background_of(holes: BoolArray, z_now_m: _Float32, *, level: bool = False) -> DisocclusionFill:
-    """Return the farthest of what lies left, right, above and below each hole; the nearest one where some are alike.
+    """Return the farthest of what lies left, right, above and below each hole.
+
+    The nearest one where some are alike.
 
     Args:
         holes: shape (m, n), nodes that have no render pixel.
         z_now_m: depth of the others.
-        level: look above and below only where there is nothing to the left and right: what stands on a floor hides
-            floor of the same row.
+        level: look above and below only where there is nothing to the left and right: what stands
+            on a floor hides floor of the same row.
     """
     row, column = np.nonzero(holes)
     if not len(row):
@@ -58,9 +63,13 @@ def background_of(holes: BoolArray, z_now_m: _Float32, *, level: bool = False) -
 
 
 def last_visible(
-    depth_m_at: Callable[[_Float32, _Float32], _Float32], hidden_px: _Float32, edge_px: _Float32, z_hidden_m: _Float32
+    depth_m_at: Callable[[_Float32, _Float32], _Float32],
+    hidden_px: _Float32,
+    edge_px: _Float32,
+    z_hidden_m: _Float32,
 ) -> _Float32:
-    """Return the way from hidden points back to the background's edge, up to where the rendered picture shows it.
+    """Return the way from hidden points back to the background's edge, up to where the rendered
+    picture shows it.
 
     Args:
         depth_m_at: depth at render pixels x and y of any shape.
@@ -80,7 +89,9 @@ def last_visible(
 
 
 def _nearest_known(size: tuple[int, int], row: _Indices, column: _Indices) -> _Indices:
-    """Row and column of the nearest known node left, right, above and below each hole, (2, 4, k); -1 = none.
+    """Row and column of the nearest known node left, right, above and below each hole, (2, 4, k).
+
+    -1 = none.
 
     Args:
         size: of the grid.
@@ -95,7 +106,9 @@ def _nearest_known(size: tuple[int, int], row: _Indices, column: _Indices) -> _I
 
 
 def _ends(line: _Indices, place: _Indices, length: int) -> tuple[_Indices, _Indices]:
-    """Return the places before and behind the run of holes that each one belongs to; -1 = outside of the line.
+    """Return the places before and behind the run of holes that each one belongs to.
+
+    -1 = outside of the line.
 
     Args:
         line: of each hole, in order.

@@ -43,8 +43,8 @@ _ROW_ROUNDS: Final = 4
 class FrameWarp:
     """Warp of the pictures of one frame from the pose rendered for to the poses shown.
 
-    A homography suffices for colours, ids and normals seen by a pinhole; all else goes through a map, which is
-    solved once for all pictures.
+    A homography suffices for colours, ids and normals seen by a pinhole; all else goes through a
+    map, which is solved once for all pictures.
 
     Args:
         T_world_render: pose of the optical camera that the frame was rendered for.
@@ -52,7 +52,8 @@ class FrameWarp:
         method: ``reproject`` needs ``depth``, ``homography`` needs ``plane``.
         plane: in the render camera's axes.
         depth: depth picture of the frame.
-        moving: what moved by itself since the frame was rendered, for ``reproject``; None = not known.
+        moving: what moved by itself since the frame was rendered, for ``reproject``; None = not
+            known.
 
     Attributes:
         moved_actors: names of the actors that were found and moved; after a picture was shown.
@@ -91,7 +92,11 @@ class FrameWarp:
         return self._found.valid_fraction if self._H is None else self._covered
 
     def show(
-        self, modality: Modality, pixels: ImageArray, valid: BoolArray | None = None, before: FlowHistory | None = None
+        self,
+        modality: Modality,
+        pixels: ImageArray,
+        valid: BoolArray | None = None,
+        before: FlowHistory | None = None,
     ) -> tuple[ImageArray, BoolArray | None]:
         """Return one picture of the frame, and its mask where the modality has one.
 
@@ -111,12 +116,18 @@ class FrameWarp:
             return self._flow(pixels, valid, before)
         if modality in _DEPTHS:
             z = sampled(modality, pixels, self._found)
-            return shown_depth(z, self._geometry, self._found, self._motion(self._geometry.nodes.rows)), None
+            return shown_depth(
+                z, self._geometry, self._found, self._motion(self._geometry.nodes.rows)
+            ), None
         moved = self._moved(modality, pixels)
-        return (shown_normals(moved, self._motion_of_rows) if modality is Modality.NORMALS else moved), None
+        return (
+            shown_normals(moved, self._motion_of_rows) if modality is Modality.NORMALS else moved
+        ), None
 
     def place(self, u_px: float, v_px: float, z_m: float) -> tuple[float, float, float] | None:
-        """Return where a point of the rendered picture is shown: pixel and z-depth; None = outside of the picture.
+        """Return where a point of the rendered picture is shown: pixel and z-depth.
+
+        None = outside of the picture.
 
         Args:
             u_px: its column in the rendered picture.
@@ -169,7 +180,9 @@ class FrameWarp:
         self.moved_actors = seen.names
         if not seen.names:
             return render_map(self._geometry, motion, self._scene)
-        return seen.drawn_into(render_map(self._geometry, motion, seen.static_depth), self._exposure)
+        return seen.drawn_into(
+            render_map(self._geometry, motion, seen.static_depth), self._exposure
+        )
 
     @cached_property
     def _motion_of_rows(self) -> CameraMotion:
@@ -183,7 +196,9 @@ class FrameWarp:
         if self._H is None:
             return sampled(modality, pixels, self._found)
         interpolation = cv2.INTER_LINEAR if modality in SMOOTH else cv2.INTER_NEAREST
-        moved = warp(storable(pixels), self._H, self._geometry.size_px, self._covered, interpolation)
+        moved = warp(
+            storable(pixels), self._H, self._geometry.size_px, self._covered, interpolation
+        )
         return moved.view(np.float16) if pixels.dtype == np.float16 else moved
 
     def _flow(
@@ -191,7 +206,9 @@ class FrameWarp:
     ) -> tuple[ImageArray, BoolArray]:
         height_px, width_px = self._geometry.size_px[1], self._geometry.size_px[0]
         if before is None or valid is None:
-            return np.zeros((height_px, width_px, 2), np.float32), np.zeros((height_px, width_px), np.bool_)
+            return np.zeros((height_px, width_px, 2), np.float32), np.zeros(
+                (height_px, width_px), np.bool_
+            )
         mask = sampled(Modality.SEMANTIC, valid.view(np.uint8), self._found).astype(np.bool_)
         if self._found.filled is not None:
             mask &= self._geometry.enlarged(self._found.filled.astype(np.float32)) < 0.5
@@ -201,4 +218,6 @@ class FrameWarp:
         if self._depth is not None and self.method in ("reproject", "none"):
             scene = sampled(Modality.SEMANTIC, self._depth, self._found)
         flow_px = sampled(Modality.FLOW, pixels, self._found)
-        return shown_flow(flow_px, mask, scene, self._geometry, self._found, self._T_world_render, before)
+        return shown_flow(
+            flow_px, mask, scene, self._geometry, self._found, self._T_world_render, before
+        )

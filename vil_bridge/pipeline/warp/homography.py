@@ -25,7 +25,9 @@ _Polygon = list[tuple[float, float, float]]
 _E3: Final[FloatArray] = np.array([0.0, 0.0, 1.0])
 
 
-def rotation_translation(T_world_render: Transform, T_world_now: Transform) -> tuple[FloatArray, FloatArray]:
+def rotation_translation(
+    T_world_render: Transform, T_world_now: Transform
+) -> tuple[FloatArray, FloatArray]:
     """R_rn, shape (3, 3), and the displacement dp in the render camera's axes, shape (3,), metres.
 
     Args:
@@ -60,21 +62,31 @@ def homography(
         normal: shape (3,), unit normal of the plane in the render camera's axes.
         K_shown: intrinsic matrix of the picture shown; None = the same.
     """
-    # H = K (R_rn^T - R_rn^T dp m^T / d) K^-1, in plain Python: small arrays cost several times as much.
+    # H = K (R_rn^T - R_rn^T dp m^T / d) K^-1, in plain Python: small arrays cost several times as
+    # much.
     towards = [x / d_m for x in normal.tolist()]
     dp_m = dp_render_m.tolist()
     columns = zip(*R_rn.tolist(), strict=True)
-    moved = [(column, -(column[0] * dp_m[0] + column[1] * dp_m[1] + column[2] * dp_m[2])) for column in columns]
-    return _in_pixels([[r + t * m for r, m in zip(row, towards, strict=True)] for row, t in moved], K, K_shown)
+    moved = [
+        (column, -(column[0] * dp_m[0] + column[1] * dp_m[1] + column[2] * dp_m[2]))
+        for column in columns
+    ]
+    return _in_pixels(
+        [[r + t * m for r, m in zip(row, towards, strict=True)] for row, t in moved], K, K_shown
+    )
 
 
-def rotation_homography(K: FloatArray, R_rn: FloatArray, K_shown: FloatArray | None = None) -> FloatArray:
+def rotation_homography(
+    K: FloatArray, R_rn: FloatArray, K_shown: FloatArray | None = None
+) -> FloatArray:
     """H for a scene infinitely far away: rotation alone."""
     return _in_pixels(R_rn.T.tolist(), K, K_shown)
 
 
 def _in_pixels(rows: list[list[float]], K: FloatArray, K_shown: FloatArray | None) -> FloatArray:
-    """Return K_shown M K^-1 of a matrix M, given by its rows, between the coordinates of two cameras."""
+    """Return K_shown M K^-1 of a matrix M, given by its rows, between the coordinates of two
+    cameras.
+    """
     (fx, _, cx), (_, fy, cy), _ = K.tolist()
     (gx, _, ux), (_, gy, uy), _ = (K if K_shown is None else K_shown).tolist()
     from_pixels = [(a / fx, b / fy, c - a * cx / fx - b * cy / fy) for a, b, c in rows]
@@ -87,7 +99,9 @@ def _in_pixels(rows: list[list[float]], K: FloatArray, K_shown: FloatArray | Non
     )
 
 
-def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: float, interpolation: int) -> ImageArray:
+def warp(
+    image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: float, interpolation: int
+) -> ImageArray:
     """Apply a homography; black where the rendered picture has nothing. Releases the GIL.
 
     Args:
@@ -108,14 +122,18 @@ def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: fl
 
 
 def _depth_of_source(H: FloatArray) -> tuple[float, float, float]:
-    """Return the third row of the inverse of H, which says what lies in front of the rendered camera."""
+    """Return the third row of the inverse of H, which says what lies in front of the rendered
+    camera.
+    """
     (a, b, c), (d, e, f), (g, h, i) = H.tolist()
     row = d * h - e * g, b * g - a * h, a * e - b * d
     determinant = row[0] * c + row[1] * f + row[2] * i
     return row[0] / determinant, row[1] / determinant, row[2] / determinant
 
 
-def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tuple[int, int]) -> float:
+def valid_fraction(
+    H: FloatArray, source_size_px: tuple[int, int], size_px: tuple[int, int]
+) -> float:
     """Fraction of the result that lies inside the rendered picture: the clipped outline's area.
 
     Args:
@@ -124,7 +142,8 @@ def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tupl
         size_px: width and height of the result.
     """
     outline = _outline(source_size_px, H)
-    # In homogeneous coordinates an edge of the result is a half space, and so is "in front of the camera".
+    # In homogeneous coordinates an edge of the result is a half space, and so is "in front of the
+    # camera".
     width, height = size_px
     half_spaces = ((0, 0, 1), (1, 0, 0.5), (-1, 0, width - 0.5), (0, 1, 0.5), (0, -1, height - 0.5))
     for inside in half_spaces:
@@ -137,7 +156,10 @@ def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tupl
 
 
 def _outline(size_px: tuple[int, int], H: FloatArray) -> _Polygon:
-    """Homogeneous corners of a picture after H; its pixels reach half a pixel beyond their centres."""
+    """Homogeneous corners of a picture after H.
+
+    Its pixels reach half a pixel beyond their centres.
+    """
     x, y = size_px[0] - 0.5, size_px[1] - 0.5
     (a, b, c), (d, e, f), (g, h, i) = H.tolist()
     corners = (-0.5, -0.5), (x, -0.5), (x, y), (-0.5, y)
@@ -151,7 +173,9 @@ def _clip(polygon: _Polygon, half_space: tuple[float, float, float]) -> _Polygon
     if min(side) > 0.0:
         return polygon
     clipped: _Polygon = []
-    for (here, there), (s, t) in zip(pairwise([*polygon, polygon[0]]), pairwise([*side, side[0]]), strict=True):
+    for (here, there), (s, t) in zip(
+        pairwise([*polygon, polygon[0]]), pairwise([*side, side[0]]), strict=True
+    ):
         if s > 0.0:
             clipped.append(here)
         if (s > 0.0) != (t > 0.0):

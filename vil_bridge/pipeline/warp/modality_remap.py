@@ -1,6 +1,8 @@
-"""Pictures sampled where a map says, and values that depend on the camera converted to the camera shown.
+"""Pictures sampled where a map says, and values that depend on the camera converted to the camera
+shown.
 
-Colours mix with their neighbours. Ids, depths, normals and flow never do: they come from the nearest pixel.
+Colours mix with their neighbours. Ids, depths, normals and flow never do: they come from the
+nearest pixel.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ class FlowHistory(NamedTuple):
     Attributes:
         T_world_rendered: pose of the picture that the renderer drew before this one.
         shown: poses of the picture that was delivered before this one.
-        share: time from the rendered content of that delivered picture to this one, by the time from the picture
-            drawn before to this one: 1 unless pictures in between were not delivered.
+        share: time from the rendered content of that delivered picture to this one, by the time
+            from the picture drawn before to this one: 1 unless pictures in between were not
+            delivered.
     """
 
     T_world_rendered: Transform
@@ -58,7 +61,9 @@ def sampled(modality: Modality, pixels: ImageArray, found: RenderMap) -> ImageAr
     return np.asarray(moved.view(np.float16) if pixels.dtype == np.float16 else moved)
 
 
-def shown_depth(z: ImageArray, geometry: ViewGeometry, found: RenderMap, motion: CameraMotion) -> ImageArray:
+def shown_depth(
+    z: ImageArray, geometry: ViewGeometry, found: RenderMap, motion: CameraMotion
+) -> ImageArray:
     """Depths at render pixels, sampled, as z-depths of the cameras shown; no hit stays no hit.
 
     Args:
@@ -67,11 +72,14 @@ def shown_depth(z: ImageArray, geometry: ViewGeometry, found: RenderMap, motion:
         found: the map that they were sampled with.
         motion: of the rows of the nodes.
     """
-    # z_now = e3 . R_rn^T (K^-1 (x, y, 1) z_render - dp), in whole-picture steps that saturate and release the GIL.
+    # z_now = e3 . R_rn^T (K^-1 (x, y, 1) z_render - dp), in whole-picture steps that saturate and
+    # release the GIL.
     ahead = motion.R_rn[:, :, 2]
     a, b, c = (ahead @ geometry.K_rendered_inverse).astype(np.float32).T[:, :, None]
     turn = geometry.enlarged(a * found.x_nodes_px + b * found.y_nodes_px + c)
-    away = (ahead * motion.dp_render_m).sum(axis=1, dtype=np.float32)[:, None] / np.float32(metres_per_unit(z))
+    away = (ahead * motion.dp_render_m).sum(axis=1, dtype=np.float32)[:, None] / np.float32(
+        metres_per_unit(z)
+    )
     kind = cv2.CV_16U if z.dtype == np.uint16 else cv2.CV_32F
     turned = cv2.multiply(z, turn, dtype=cv2.CV_32F)
     if len(away) == 1:
@@ -82,7 +90,9 @@ def shown_depth(z: ImageArray, geometry: ViewGeometry, found: RenderMap, motion:
     no_hit = 0xFFFF if z.dtype == np.uint16 else np.float32(NO_HIT_M)
     np.copyto(z_now, no_hit, where=z == no_hit)
     if found.moved is not None:
-        z_now[found.moved.row, found.moved.column] = found.moved.z_m / np.float32(metres_per_unit(z))
+        z_now[found.moved.row, found.moved.column] = found.moved.z_m / np.float32(
+            metres_per_unit(z)
+        )
     return np.asarray(z_now)
 
 
@@ -108,9 +118,10 @@ def shown_flow(
 ) -> tuple[ImageArray, BoolArray]:
     """Motion of each point between the picture delivered before and this one.
 
-    A point X of this rendered frame was seen by the renderer's camera before, r', at x - flow. On that ray it
-    had, as far as a picture shows, the depth that X has from there; for what stands still this is X itself. The
-    place at which the camera of the delivered picture, n', saw it is subtracted from the pixel shown now.
+    A point X of this rendered frame was seen by the renderer's camera before, r', at x - flow. On
+    that ray it had, as far as a picture shows, the depth that X has from there; for what stands
+    still this is X itself. The place at which the camera of the delivered picture, n', saw it is
+    subtracted from the pixel shown now.
 
     Args:
         flow_px: sampled, shape (h, w, 2).
@@ -126,13 +137,19 @@ def shown_flow(
     """
     height_px, width_px = known.shape
     was, z_before_m = _where_it_was(flow_px, scene, geometry, found, before, T_world_render)
-    motion = before.shown.motion_from(before.T_world_rendered, np.arange(height_px, dtype=np.float64), height_px)
+    motion = before.shown.motion_from(
+        before.T_world_rendered, np.arange(height_px, dtype=np.float64), height_px
+    )
     if scene is None:
         motion = motion.turned_only()
-    in_shown = (was - motion.dp_render_m[:, None].astype(np.float32)) @ motion.R_rn.astype(np.float32)
+    in_shown = (was - motion.dp_render_m[:, None].astype(np.float32)) @ motion.R_rn.astype(
+        np.float32
+    )
     valid = known & (z_before_m > _LEAST_Z_M) & (in_shown[..., 2] > _LEAST_Z_M)
     in_shown[~valid] = 1.0
-    u_before, v_before = geometry.to_pixels(in_shown[..., 0] / in_shown[..., 2], in_shown[..., 1] / in_shown[..., 2])
+    u_before, v_before = geometry.to_pixels(
+        in_shown[..., 0] / in_shown[..., 2], in_shown[..., 1] / in_shown[..., 2]
+    )
     u, v = np.arange(width_px, dtype=np.float32), np.arange(height_px, dtype=np.float32)[:, None]
     moved = np.stack((u - u_before, v - v_before), axis=-1, dtype=np.float32)
     moved[~valid] = 0.0
@@ -147,9 +164,13 @@ def _where_it_was(
     before: FlowHistory,
     T_world_render: Transform,
 ) -> tuple[ImageArray, ImageArray]:
-    """Return points (h, w, 3) as the picture delivered before had them, and their depths (h, w), axes of r'."""
+    """Return points (h, w, 3) as the picture delivered before had them, and their depths (h, w),
+    axes of r'.
+    """
     gx, gy, rx, ry = (np.float32(value) for value in geometry.rendered.intrinsics_px)
-    ray = np.stack(((found.x_px - rx) / gx, (found.y_px - ry) / gy, np.ones_like(found.x_px)), axis=-1)
+    ray = np.stack(
+        ((found.x_px - rx) / gx, (found.y_px - ry) / gy, np.ones_like(found.x_px)), axis=-1
+    )
     X = ray * _depth_along(scene, ray)
     X_before = _moved(X, before.T_world_rendered.inverse() @ T_world_render, scene is None)
     # x - flow in the pixels of r', whose pinhole is the same.
@@ -158,12 +179,19 @@ def _where_it_was(
     return X_before + (was - X_before) * np.float32(before.share), X_before[..., 2]
 
 
-def _depth_along(scene: FittedPlane | ImageArray | None, ray: ImageArray) -> ImageArray | np.float32:
-    """z-depth, shape (h, w, 1) or a number, of the points on rays (h, w, 3) of the rendered picture."""
+def _depth_along(
+    scene: FittedPlane | ImageArray | None, ray: ImageArray
+) -> ImageArray | np.float32:
+    """z-depth, shape (h, w, 1) or a number, of the points on rays (h, w, 3) of the rendered
+    picture.
+    """
     if scene is None:
         return np.float32(1.0)
     if isinstance(scene, FittedPlane):
-        return np.asarray(np.float32(scene.d_m) / np.maximum(ray @ scene.normal.astype(np.float32), 1e-3)[..., None])
+        return np.asarray(
+            np.float32(scene.d_m)
+            / np.maximum(ray @ scene.normal.astype(np.float32), 1e-3)[..., None]
+        )
     return np.asarray(scene[..., None] * np.float32(metres_per_unit(scene)))
 
 

@@ -1,9 +1,11 @@
-"""Actors that moved since a picture was rendered: each of their pixels goes where its part of the body went.
+"""Actors that moved since a picture was rendered.
 
-The instance picture says which pixels belong together, their points in the world whose they are. A rigid actor is
-one part; of a human each pixel belongs to the nearest bone. A pixel's point moves with its part, and the camera that
-is shown sees it at a new place: the actor is drawn there, where nothing static is nearer. The ground that it
-uncovers is filled from what is seen next to it.
+Each of their pixels goes where its part of the body went.
+
+The instance picture says which pixels belong together, their points in the world whose they are. A
+rigid actor is one part; of a human each pixel belongs to the nearest bone. A pixel's point moves
+with its part, and the camera that is shown sees it at a new place: the actor is drawn there, where
+nothing static is nearer. The ground that it uncovers is filled from what is seen next to it.
 """
 
 from __future__ import annotations
@@ -46,10 +48,12 @@ class MovingActor(NamedTuple):
     """Parts of an actor, world axes, when the frame was rendered and at the instants shown.
 
     Attributes:
-        half_m: shape (3,), half the size of a rigid actor, whose only part is its body; None = a human.
+        half_m: shape (3,), half the size of a rigid actor, whose only part is its body; None = a
+            human.
         segments_m: shape (s, 2, 3), of a human: what its bones span when rendered.
         part_of: shape (s,), the bone that moves each segment.
-        p_m: shape (m, 3), origins of the parts when rendered. q_xyzw: shape (m, 4), their attitudes.
+        p_m: shape (m, 3), origins of the parts when rendered. q_xyzw: shape (m, 4), their
+            attitudes.
         p_shown_m: shape (k, m, 3), at the instants of the exposure. q_shown_xyzw: shape (k, m, 4).
     """
 
@@ -95,7 +99,9 @@ class MovingActor(NamedTuple):
         X, begin = X_world_m - origin_m, self.segments_m[:, 0] - origin_m
         along = self.segments_m[:, 1] - self.segments_m[:, 0]
         squared = (along * along).sum(axis=1)
-        from_begin = (X * X).sum(axis=1)[:, None] - 2.0 * (X @ begin.T) + (begin * begin).sum(axis=1)
+        from_begin = (
+            (X * X).sum(axis=1)[:, None] - 2.0 * (X @ begin.T) + (begin * begin).sum(axis=1)
+        )
         ahead = X @ along.T - (begin * along).sum(axis=1)
         share = np.clip(ahead / np.maximum(squared, 1e-12), 0.0, 1.0)
         return np.asarray(from_begin + share * (share * squared - 2.0 * ahead))
@@ -118,7 +124,9 @@ class Sight(NamedTuple):
     def world_m(self, row: _Indices, column: _Indices) -> tuple[FloatArray, _Float32]:
         """Return the points (n, 3) that pixels show, and their depths (n,), metres."""
         z_m: _Float32 = self.depth[row, column] * np.float32(metres_per_unit(self.depth))
-        rays = np.stack((column, row, np.ones_like(row)), axis=1) @ self.geometry.K_rendered_inverse.T
+        rays = (
+            np.stack((column, row, np.ones_like(row)), axis=1) @ self.geometry.K_rendered_inverse.T
+        )
         return self.T_world_render.apply(rays * z_m[:, None]), z_m
 
 
@@ -126,7 +134,8 @@ class SeenActors:
     """Actors that a rendered picture shows and that are elsewhere by now.
 
     Args:
-        scene: what moved. An actor has one instance id: the one whose points lie where the actor was.
+        scene: what moved. An actor has one instance id: the one whose points lie where the actor
+            was.
         sight: that rendered them.
 
     Attributes:
@@ -145,11 +154,14 @@ class SeenActors:
         if ids:
             depth = sight.depth.astype(np.float32)
             nearest = cv2.erode(np.where(self._owner > 0, depth, np.float32(np.inf)), _BESIDE)
-            self._absent = (_BEHIND * depth >= nearest).view(np.uint8)  # not what is before the actor
+            # Not what is before the actor.
+            self._absent = (_BEHIND * depth >= nearest).view(np.uint8)
             self._behind_x, self._behind_y = self._ground()
 
     def _ground(self) -> tuple[_Float32, _Float32]:
-        """Return where the ground behind each absent pixel is seen, and put its depth into the depth picture."""
+        """Return where the ground behind each absent pixel is seen, and put its depth into the
+        depth picture.
+        """
         top, left, height, width = _box_of(self._absent)
         part = np.s_[top : top + height, left : left + width]
         depth = self._sight.depth[part]
@@ -163,21 +175,32 @@ class SeenActors:
         return x, y
 
     def drawn_into(self, found: RenderMap, exposure: ShutterPoses) -> RenderMap:
-        """Return the map of what stands still with the actors where they are shown; its arrays are changed."""
+        """Return the map of what stands still with the actors where they are shown.
+
+        Its arrays are changed.
+        """
         hidden = cv2.remap(self._absent, found.x_px, found.y_px, cv2.INTER_NEAREST) > 0
         row, column = (
             np.clip(np.rint(places[hidden]), 0, size - 1).astype(np.intp)
             for places, size in zip((found.y_px, found.x_px), self._absent.shape, strict=True)
         )
-        found.x_px[hidden], found.y_px[hidden] = self._behind_x[row, column], self._behind_y[row, column]
+        found.x_px[hidden], found.y_px[hidden] = (
+            self._behind_x[row, column],
+            self._behind_y[row, column],
+        )
         drawn = self._drawn(exposure)
         drawn = drawn.where(drawn.z_m < _BEHIND * self._static_depth_m(found, drawn, exposure))
-        found.x_px[drawn.row, drawn.column], found.y_px[drawn.row, drawn.column] = drawn.x_px, drawn.y_px
+        found.x_px[drawn.row, drawn.column], found.y_px[drawn.row, drawn.column] = (
+            drawn.x_px,
+            drawn.y_px,
+        )
         hidden[drawn.row, drawn.column] = False
         uncovered = np.count_nonzero(hidden) / hidden.size
         hidden[drawn.row, drawn.column] = True
         moved = MovedPixels(drawn.row, drawn.column, drawn.z_m.astype(np.float32), hidden)
-        return found._replace(moved=moved, valid_fraction=max(0.0, found.valid_fraction - uncovered))
+        return found._replace(
+            moved=moved, valid_fraction=max(0.0, found.valid_fraction - uncovered)
+        )
 
     def _drawn(self, exposure: ShutterPoses) -> _Drawn:
         row, column = np.nonzero(self._owner)
@@ -194,12 +217,21 @@ class SeenActors:
         drawn = _splatted(places, row, column, geometry)
         return drawn.where(_owned(drawn, self._owner))
 
-    def _static_depth_m(self, found: RenderMap, drawn: _Drawn, exposure: ShutterPoses) -> FloatArray:
-        """Return the depth of what stands still in the pixels drawn; infinite where the map shows nothing."""
+    def _static_depth_m(
+        self, found: RenderMap, drawn: _Drawn, exposure: ShutterPoses
+    ) -> FloatArray:
+        """Return the depth of what stands still in the pixels drawn.
+
+        Infinite where the map shows nothing.
+        """
         x_px, y_px = found.x_px[drawn.row, drawn.column], found.y_px[drawn.row, drawn.column]
         height_px, width_px = self._owner.shape
-        seen: BoolArray = (x_px > -0.5) & (x_px < width_px - 0.5) & (y_px > -0.5) & (y_px < height_px - 0.5)
-        X_world_m, _ = self._sight.world_m(*(np.rint(places[seen]).astype(np.intp) for places in (y_px, x_px)))
+        seen: BoolArray = (
+            (x_px > -0.5) & (x_px < width_px - 0.5) & (y_px > -0.5) & (y_px < height_px - 0.5)
+        )
+        X_world_m, _ = self._sight.world_m(
+            *(np.rint(places[seen]).astype(np.intp) for places in (y_px, x_px))
+        )
         rows = drawn.row[seen].astype(np.float64) if exposure.rolls else np.zeros(1)
         T_world_render = self._sight.T_world_render
         motion = exposure.motion_from(T_world_render, rows, self._sight.geometry.size_px[1])
@@ -209,7 +241,9 @@ class SeenActors:
         return depths_m
 
 
-def _actors_of_ids(actors: Sequence[MovingActor], instance: ImageArray, sight: Sight) -> dict[int, int]:
+def _actors_of_ids(
+    actors: Sequence[MovingActor], instance: ImageArray, sight: Sight
+) -> dict[int, int]:
     """Return 1 + the actor's index by instance id, of those that the picture shows."""
     row, column = (np.arange(_EVERY // 2, size, _EVERY) for size in instance.shape)
     row, column = (places.ravel() for places in np.meshgrid(row, column, indexing="ij"))
@@ -234,7 +268,9 @@ def _box_of(mask: ImageArray) -> tuple[int, int, int, int]:
 
 
 class _Drawn(NamedTuple):
-    """Pixels shown, shapes (k,), their places in the rendered picture, and their depths in the camera shown."""
+    """Pixels shown, shapes (k,), their places in the rendered picture, and their depths in the
+    camera shown.
+    """
 
     row: _Indices
     column: _Indices
@@ -243,13 +279,17 @@ class _Drawn(NamedTuple):
     z_m: FloatArray
 
     def where(self, these: BoolArray) -> _Drawn:
-        return _Drawn(self.row[these], self.column[these], self.x_px[these], self.y_px[these], self.z_m[these])
+        return _Drawn(
+            self.row[these], self.column[these], self.x_px[these], self.y_px[these], self.z_m[these]
+        )
 
 
 def _owned(drawn: _Drawn, owner: npt.NDArray[np.uint8]) -> BoolArray:
     """Return which pixels really show an actor, and not the ground next to one."""
     row, column = (np.rint(places).astype(np.intp) for places in (drawn.y_px, drawn.x_px))
-    inside: BoolArray = (row >= 0) & (row < owner.shape[0]) & (column >= 0) & (column < owner.shape[1])
+    inside: BoolArray = (
+        (row >= 0) & (row < owner.shape[0]) & (column >= 0) & (column < owner.shape[1])
+    )
     inside[inside] = owner[row[inside], column[inside]] > 0
     return inside
 
@@ -261,10 +301,12 @@ def _projected(
     T_world_render: Transform,
     exposure: ShutterPoses,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return where points, world axes at each of the exposure's instants (k, n, 3), are shown: column, row, depth.
+    """Return where points, world axes at each of the exposure's instants (k, n, 3), are shown.
 
-    With a rolling shutter the row decides the instant and the instant the row: beginning with the row rendered, two
-    rounds are enough.
+    Column, row, depth.
+
+    With a rolling shutter the row decides the instant and the instant the row: beginning with the
+    row rendered, two rounds are enough.
     """
     height_px = geometry.size_px[1]
     q_render_world = q_conj(T_world_render.q_xyzw)
@@ -272,14 +314,18 @@ def _projected(
     u_px = v_px = row
     X_m = in_render_m[0]
     for _ in range(2 if exposure.rolls else 1):
-        motion = exposure.motion_from(T_world_render, v_px if exposure.rolls else np.zeros(1), height_px)
+        motion = exposure.motion_from(
+            T_world_render, v_px if exposure.rolls else np.zeros(1), height_px
+        )
         at_m = in_render_m[0]
         if exposure.rolls:
             share = np.clip((v_px + 0.5) / height_px, 0.0, 1.0) * (len(exposure.poses) - 1)
             first = np.minimum(share.astype(np.intp), len(exposure.poses) - 2)
             each, part = np.arange(len(v_px)), (share - first)[:, None]
             at_m = (1.0 - part) * in_render_m[first, each] + part * in_render_m[first + 1, each]
-        X_m = np.einsum("nji,nj->ni", np.broadcast_to(motion.R_rn, (len(row), 3, 3)), at_m - motion.dp_render_m)
+        X_m = np.einsum(
+            "nji,nj->ni", np.broadcast_to(motion.R_rn, (len(row), 3, 3)), at_m - motion.dp_render_m
+        )
         z_m = np.maximum(X_m[:, 2], _LEAST_Z_M)
         u_px, v_px = geometry.to_pixels(X_m[:, 0] / z_m, X_m[:, 1] / z_m)
     return u_px, v_px, X_m[:, 2]
@@ -291,13 +337,18 @@ def _splatted(
     column: _Indices,
     geometry: ViewGeometry,
 ) -> _Drawn:
-    """Return the pixels shown around the places of rendered ones; where there are several, of the nearest point.
+    """Return the pixels shown around the places of rendered ones.
 
-    Each rendered pixel is drawn onto the four around its place, so that none is left out where the actor grows.
+    Where there are several, of the nearest point.
+
+    Each rendered pixel is drawn onto the four around its place, so that none is left out where the
+    actor grows.
     """
     width_px, height_px = geometry.size_px
     order = np.argsort(-places[2], kind="stable")
-    order = order[(places[2][order] > _LEAST_Z_M) & np.isfinite(places[0][order] + places[1][order])]
+    order = order[
+        (places[2][order] > _LEAST_Z_M) & np.isfinite(places[0][order] + places[1][order])
+    ]
     u_px, v_px, z_m = (values[order] for values in places)
     at_u = np.floor(u_px).astype(np.intp)[:, None] + (0, 1, 0, 1)
     at_v = np.floor(v_px).astype(np.intp)[:, None] + (0, 0, 1, 1)

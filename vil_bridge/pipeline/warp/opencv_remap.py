@@ -1,7 +1,7 @@
 """OpenCV's warps of pictures, RGB as four channels.
 
-Its kernels sample four channels at once and three one by one: with the way there and back, RGB costs two thirds to
-half as much, and every value is the same (docs/develop/benchmarks.md).
+Its kernels sample four channels at once and three one by one: with the way there and back, RGB
+costs two thirds to half as much, and every value is the same (docs/develop/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from vil_bridge.protocols import opencv as cv2
 
 
 class _Scratch(threading.local):
-    """Pictures of four channels, one of each size per thread, since fresh memory is what costs most."""
+    """Pictures of four channels, one of each size per thread, since fresh memory is what costs
+    most.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int, int], ImageArray] = {}
@@ -34,7 +36,9 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def by_homography(image: ImageArray, H: FloatArray, size_px: tuple[int, int], interpolation: int) -> ImageArray:
+def by_homography(
+    image: ImageArray, H: FloatArray, size_px: tuple[int, int], interpolation: int
+) -> ImageArray:
     """``cv2.warpPerspective``; 0 outside. Releases the GIL.
 
     Args:
@@ -48,13 +52,19 @@ def by_homography(image: ImageArray, H: FloatArray, size_px: tuple[int, int], in
         H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
 
     def warp(pixels: ImageArray, into: ImageArray | None) -> Any:
-        return cv2.warpPerspective(pixels, H, size_px, dst=into, flags=interpolation, borderMode=cv2.BORDER_CONSTANT)
+        return cv2.warpPerspective(
+            pixels, H, size_px, dst=into, flags=interpolation, borderMode=cv2.BORDER_CONSTANT
+        )
 
     return _four_at_once(rows, size_px, warp)
 
 
 def by_map(
-    image: ImageArray, x_px: ImageArray, y_px: ImageArray, interpolation: int, outside: Sequence[float]
+    image: ImageArray,
+    x_px: ImageArray,
+    y_px: ImageArray,
+    interpolation: int,
+    outside: Sequence[float],
 ) -> ImageArray:
     """``cv2.remap``. Releases the GIL.
 
@@ -70,20 +80,31 @@ def by_map(
 
     def remap(pixels: ImageArray, into: ImageArray | None) -> Any:
         return cv2.remap(
-            pixels, x_px, v_px, interpolation, dst=into, borderMode=cv2.BORDER_CONSTANT, borderValue=outside
+            pixels,
+            x_px,
+            v_px,
+            interpolation,
+            dst=into,
+            borderMode=cv2.BORDER_CONSTANT,
+            borderValue=outside,
         )
 
     return _four_at_once(rows, (x_px.shape[1], x_px.shape[0]), remap)
 
 
 def _upright(image: ImageArray) -> tuple[ImageArray, bool]:
-    """Rows in memory order, and whether that is upside down: a flip folded into the map costs no copy."""
+    """Rows in memory order, and whether that is upside down.
+
+    A flip folded into the map costs no copy.
+    """
     flipped = image.strides[0] < 0
     return (image[::-1] if flipped else image), flipped
 
 
 def _four_at_once(
-    rows: ImageArray, size_px: tuple[int, int], sample: Callable[[ImageArray, ImageArray | None], ImageArray]
+    rows: ImageArray,
+    size_px: tuple[int, int],
+    sample: Callable[[ImageArray, ImageArray | None], ImageArray],
 ) -> ImageArray:
     if rows.dtype != np.uint8 or rows.ndim != 3 or rows.shape[2] != 3:
         return sample(rows, None)

@@ -1,7 +1,8 @@
 """The plane that a homography takes the scene for.
 
-Its image displacement errs by what 1/z errs, so planes are fitted to inverse depths: on m^T X = d the
-inverse depth along the ray (x, y, 1) is (m / d)^T (x, y, 1), which is linear in the unknown m / d.
+Its image displacement errs by what 1/z errs, so planes are fitted to inverse depths: on m^T X = d
+the inverse depth along the ray (x, y, 1) is (m / d)^T (x, y, 1), which is linear in the unknown m /
+d.
 """
 
 from __future__ import annotations
@@ -69,10 +70,12 @@ def median_depth(depth: ImageArray) -> float:
 
 
 def fit_plane(depth: ImageArray, K: FloatArray) -> FittedPlane | None:
-    """Return the plane that most of a depth picture lies on, by least squares with Cauchy weights on a coarse sample.
+    """Return the plane that most of a depth picture lies on, by least squares with Cauchy weights
+    on a coarse sample.
 
-    None where a distance alone says as much: no surface in three quarters of the picture, a plane that would
-    pass the camera at the side or behind within the field of view, or none better than the median.
+    None where a distance alone says as much: no surface in three quarters of the picture, a plane
+    that would pass the camera at the side or behind within the field of view, or none better than
+    the median.
 
     Args:
         depth: shape (h, w), uint16 (metres x 655.35) or float32 (metres).
@@ -80,7 +83,10 @@ def fit_plane(depth: ImageArray, K: FloatArray) -> FittedPlane | None:
     """
     v, u = (np.arange(n // (2 * _SAMPLES), n, max(1, n // _SAMPLES)) for n in depth.shape)
     z_m = depth[np.ix_(v, u)].ravel() * metres_per_unit(depth)
-    rays = np.stack((*(a.ravel() for a in np.meshgrid(u, v)), np.ones(len(z_m)))).T @ np.linalg.inv(K).T
+    rays = (
+        np.stack((*(a.ravel() for a in np.meshgrid(u, v)), np.ones(len(z_m)))).T
+        @ np.linalg.inv(K).T
+    )
     hit = (z_m > 0.0) & (z_m < 0.999 * NO_HIT_M)
     if np.count_nonzero(hit) < _LEAST_SHARE * len(z_m):
         return None
@@ -95,7 +101,9 @@ def fit_plane(depth: ImageArray, K: FloatArray) -> FittedPlane | None:
         scale = max(1.4826 * float(np.median(error)), _LEAST_SCALE_PER_M)
         weight = 1.0 / (1.0 + (error / scale) ** 2)
     by_distance = np.abs(inverse - np.median(inverse)).mean()
-    if (rays @ m_per_d).min() < 1.0 / NO_HIT_M or np.abs(seen @ m_per_d - inverse).mean() >= by_distance:
+    if (rays @ m_per_d).min() < 1.0 / NO_HIT_M or np.abs(
+        seen @ m_per_d - inverse
+    ).mean() >= by_distance:
         return None
     d_m = 1.0 / float(np.linalg.norm(m_per_d))
     return FittedPlane(d_m, np.asarray(m_per_d * d_m, np.float64), fitted=True)

@@ -1,7 +1,7 @@
 """Poses of the camera while a picture is shown: one, or one for each row that is read out.
 
-With a rolling shutter the rows are read from the top to the bottom. The instant of the picture is that of
-its middle: row v of h belongs to the instant + ((v + 0.5) / h - 0.5) * readout time.
+With a rolling shutter the rows are read from the top to the bottom. The instant of the picture is
+that of its middle: row v of h belongs to the instant + ((v + 0.5) / h - 0.5) * readout time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ KNOTS: Final = 5
 
 
 class CameraMotion(NamedTuple):
-    """From the camera of the rendered picture to the cameras of rows; the length 1 stands for all rows.
+    """From the camera of the rendered picture to the cameras of rows.
+
+    The length 1 stands for all rows.
 
     Attributes:
         R_rn: shape (n, 3, 3), now-camera to render-camera coordinates.
-        dp_render_m: shape (n, 3), displacement of the camera centre in the render camera's axes, metres.
+        dp_render_m: shape (n, 3), displacement of the camera centre in the render camera's axes,
+            metres.
     """
 
     R_rn: FloatArray
@@ -34,7 +37,10 @@ class CameraMotion(NamedTuple):
 
 
 class ShutterPoses(NamedTuple):
-    """World poses of the optical camera, evenly spaced over the readout; one alone is a global shutter."""
+    """World poses of the optical camera, evenly spaced over the readout.
+
+    One alone is a global shutter.
+    """
 
     poses: tuple[Transform, ...]
 
@@ -48,12 +54,15 @@ class ShutterPoses(NamedTuple):
         """True when rows belong to different poses."""
         return len(self.poses) > 1
 
-    def motion_from(self, T_world_render: Transform, rows: FloatArray, height_px: int) -> CameraMotion:
+    def motion_from(
+        self, T_world_render: Transform, rows: FloatArray, height_px: int
+    ) -> CameraMotion:
         """Return the motion between a rendered picture and the given rows.
 
         Args:
             T_world_render: pose of the optical camera that the picture was rendered for.
-            rows: shape (n,), in pixels; a little beyond the picture the camera moves on as at its border.
+            rows: shape (n,), in pixels; a little beyond the picture the camera moves on as at its
+                border.
             height_px: of the picture that is shown.
         """
         q_render_world = q_conj(T_world_render.q_xyzw)
@@ -71,7 +80,10 @@ class ShutterPoses(NamedTuple):
 
 
 def knot_offsets_ns(readout_ns: int) -> tuple[int, ...]:
-    """Return the instants of an exposure's poses, relative to the picture's; one for a global shutter."""
+    """Return the instants of an exposure's poses, relative to the picture's.
+
+    One for a global shutter.
+    """
     if not readout_ns:
         return (0,)
     return tuple(round(readout_ns * (k / (KNOTS - 1) - 0.5)) for k in range(KNOTS))

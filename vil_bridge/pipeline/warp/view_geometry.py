@@ -1,8 +1,11 @@
-"""Geometry of the rendered and the shown camera: other sizes, another pinhole, and a lens between them.
+"""Geometry of the rendered and the shown camera.
 
-A camera that warps may be rendered wider than it is, so that the warp finds something at every border. It is
-then the configured picture with a margin all around, cut out again by a view where nothing has to be warped.
-A camera with lens distortion is rendered by an ideal pinhole that sees as much, and bent by the warp itself.
+Other sizes, another pinhole, and a lens between them.
+
+A camera that warps may be rendered wider than it is, so that the warp finds something at every
+border. It is then the configured picture with a margin all around, cut out again by a view where
+nothing has to be warped. A camera with lens distortion is rendered by an ideal pinhole that sees as
+much, and bent by the warp itself.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 from vil_bridge.protocols import opencv as cv2
 
 _GRID_PX: Final = 4
-"""Between two nodes the map is a mean of both sides' where an edge of depth passes, and a lens bends it."""
+"""Between two nodes the map is a mean of both sides' where an edge of depth passes, and a lens
+bends it.
+"""
 
 _Float32 = npt.NDArray[np.float32]
 
@@ -78,7 +83,10 @@ class ViewGeometry:
     def nodes(self) -> Nodes:
         """The pixels for which maps are solved."""
         # cv2.resize centres cells; one more cell on each side spares it from extrapolating.
-        u, v = ((np.arange(-1, -(-n // _GRID_PX) + 1, dtype=np.float64) + 0.5) * _GRID_PX - 0.5 for n in self.size_px)
+        u, v = (
+            (np.arange(-1, -(-n // _GRID_PX) + 1, dtype=np.float64) + 0.5) * _GRID_PX - 0.5
+            for n in self.size_px
+        )
         fx, fy, cx, cy = self.shown.intrinsics_px
         x, y = ((u - cx) / fx)[None, :], ((v - cy) / fy)[:, None]
         if not self.bends:
@@ -102,11 +110,17 @@ class ViewGeometry:
         missed = []
         for axis, at_nodes in enumerate((self.nodes.x, self.nodes.y)):
             f_px = self.rendered.intrinsics_px[axis]
-            missed.append(np.nan_to_num(f_px * (ideal[..., axis] - self.enlarged(at_nodes))).astype(np.float32))
+            missed.append(
+                np.nan_to_num(f_px * (ideal[..., axis] - self.enlarged(at_nodes))).astype(
+                    np.float32
+                )
+            )
         return missed[0], missed[1]
 
     def _ideal(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Ideal normalised coordinates, shape (m, n, 2), of those in columns (1, n) and rows (m, 1) of the picture."""
+        """Ideal normalised coordinates, shape (m, n, 2), of those in columns (1, n) and rows (m,
+        1) of the picture.
+        """
         bent = np.stack(np.broadcast_arrays(x, y), axis=-1)
         return undistort(self.shown.distortion, bent.reshape(-1, 2)).reshape(bent.shape)
 
@@ -114,7 +128,9 @@ class ViewGeometry:
         """Values at the nodes, interpolated at every pixel of the picture shown."""
         g = _GRID_PX
         width_px, height_px = self.size_px
-        full: Any = cv2.resize(at_nodes, (at_nodes.shape[1] * g, at_nodes.shape[0] * g), interpolation=cv2.INTER_LINEAR)
+        full: Any = cv2.resize(
+            at_nodes, (at_nodes.shape[1] * g, at_nodes.shape[0] * g), interpolation=cv2.INTER_LINEAR
+        )
         enlarged: _Float32 = full[g : g + height_px, g : g + width_px]
         return enlarged
 
@@ -129,19 +145,28 @@ class ViewGeometry:
             ValueError: it has another one.
         """
         if (pixels.shape[1], pixels.shape[0]) != self.rendered_size_px:
-            raise ValueError(f"the picture is {pixels.shape[:2]}, the rendered camera {self.rendered_size_px}")
+            raise ValueError(
+                f"the picture is {pixels.shape[:2]}, the rendered camera {self.rendered_size_px}"
+            )
 
     def cut(self, pixels: ImageArray) -> ImageArray:
-        """Return the picture shown as a view of the rendered one, whose ``window`` it is. Raises as :meth:`check`."""
+        """Return the picture shown as a view of the rendered one, whose ``window`` it is.
+
+        Raises as :meth:`check`.
+        """
         assert self.window is not None
         self.check(pixels)
         return pixels if self.size_px == self.rendered_size_px else pixels[self.window]
 
     def to_pixels(self, x: ImageArray, y: ImageArray) -> tuple[ImageArray, ImageArray]:
-        """Return where the camera shows ideal normalised coordinates of any shape, its lens included."""
+        """Return where the camera shows ideal normalised coordinates of any shape, its lens
+        included.
+        """
         fx, fy, cx, cy = self.shown.intrinsics_px
         if self.shown.distortion is not None:
-            bent = distort(self.shown.distortion, np.stack((x, y), axis=-1, dtype=np.float64).reshape(-1, 2))
+            bent = distort(
+                self.shown.distortion, np.stack((x, y), axis=-1, dtype=np.float64).reshape(-1, 2)
+            )
             x, y = bent[:, 0].reshape(x.shape), bent[:, 1].reshape(y.shape)
         return x * fx + cx, y * fy + cy
 
@@ -150,4 +175,8 @@ class ViewGeometry:
         gx, gy, rx, ry = self.rendered.intrinsics_px
         left, top = round(rx - cx), round(ry - cy)
         same = np.allclose((gx, gy, rx - left, ry - top), (fx, fy, cx, cy), rtol=1e-9, atol=1e-6)
-        return None if self.bends or not same else np.s_[top : top + self.size_px[1], left : left + self.size_px[0]]
+        return (
+            None
+            if self.bends or not same
+            else np.s_[top : top + self.size_px[1], left : left + self.size_px[0]]
+        )

@@ -1,1 +1,4 @@
-"""Simulator interfaces of autopilot programs, as flown: see ``reference/autopilots.md`` of the design."""
+"""Simulator interfaces of autopilot programs, as flown.
+
+See ``reference/autopilots.md`` of the design.
+"""

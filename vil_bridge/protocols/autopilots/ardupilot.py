@@ -1,8 +1,9 @@
 """ArduPilot's JSON interface for simulators: UDP, in lockstep by frame count.
 
-ArduPilot sends its servo outputs and waits for one line with the vehicle's state, the time of which advances its
-clock. Where no line comes it sends the same frame again, about once a second. Its parser searches for keys
-instead of parsing JSON: a blank behind a colon is an error, and ``velocity`` stands before ``velocity_wind``.
+ArduPilot sends its servo outputs and waits for one line with the vehicle's state, the time of which
+advances its clock. Where no line comes it sends the same frame again, about once a second. Its
+parser searches for keys instead of parsing JSON: a blank behind a colon is an error, and
+``velocity`` stands before ``velocity_wind``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import coordinates, to_frd
 
 _SERVOS: Final = {18458: Struct("<HHI16H"), 29569: Struct("<HHI32H")}
-"""Layouts of 16 and 32 channels by their magic number: rate, frame count, pulse widths in microseconds."""
+"""Layouts of 16 and 32 channels by their magic number.
+
+Rate, frame count, pulse widths in microseconds.
+"""
 _READ_BYTES: Final = 2048
 _OFF_US, _RANGE_US = 1000, 1000
 
@@ -35,13 +39,16 @@ class ArduPilotLink(AutopilotLink):
     """Socket to which one ArduPilot sends its servo outputs.
 
     Args:
-        host, port: bound to. timeout_s: see :class:`AutopilotLink`. poses: port that takes them; None = none does.
+        host, port: bound to. timeout_s: see :class:`AutopilotLink`. poses: port that takes them;
+            None = none does.
 
     Attributes:
         address: bound to.
     """
 
-    def __init__(self, host: str, port: int, timeout_s: float, poses: ArduPilotPort | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, timeout_s: float, poses: ArduPilotPort | None = None
+    ) -> None:
         super().__init__(timeout_s)
         self.address = host, port
         self._poses = poses
@@ -55,7 +62,11 @@ class ArduPilotLink(AutopilotLink):
     def note(self) -> str:
         """Return words for poses that wait for their port, and for frames of others."""
         poses = self._poses
-        waits = "" if poses is None or poses.connected else f", poses wait for its TCP port {poses.port}"
+        waits = (
+            ""
+            if poses is None or poses.connected
+            else f", poses wait for its TCP port {poses.port}"
+        )
         return waits + self._peer.note
 
     @property
@@ -149,7 +160,8 @@ def state_line(sample: AutopilotSample) -> bytes:
     east, north, up = motion.v_world_mps
     parts = [
         f'"timestamp":{sample.t_ns / NS_PER_S:.9f}',
-        f'"imu":{{"gyro":{_list(to_frd(sample.imu.w_body_radps))},"accel_body":{_list(to_frd(sample.imu.f_body_mps2))}}}',
+        f'"imu":{{"gyro":{_list(to_frd(sample.imu.w_body_radps))},'
+        f'"accel_body":{_list(to_frd(sample.imu.f_body_mps2))}}}',
         f'"position":{_list(p_m)}',
         f'"quaternion":{_list(q_wxyz)}',
         f'"velocity":{_list((north, east, -up))}',
@@ -162,7 +174,9 @@ def state_line(sample: AutopilotSample) -> bytes:
         parts.append(f'"airspeed":{sample.air.airspeed_mps:.9g}')
     if sample.battery is not None:
         battery = sample.battery
-        parts.append(f'"battery":{{"voltage":{battery.voltage_v:.9g},"current":{battery.current_a:.9g}}}')
+        parts.append(
+            f'"battery":{{"voltage":{battery.voltage_v:.9g},"current":{battery.current_a:.9g}}}'
+        )
     if sample.rc_us is not None:
         channels = ",".join(f'"rc_{i + 1}":{us}' for i, us in enumerate(sample.rc_us[:12]))
         parts.append(f'"rc":{{{channels}}}')

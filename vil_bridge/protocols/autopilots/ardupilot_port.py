@@ -1,7 +1,10 @@
-"""One of ArduPilot's MAVLink ports, which takes what its JSON interface does not: poses of motion capture.
+"""One of ArduPilot's MAVLink ports, which takes what its JSON interface does not.
 
-Everything is sent at times of the simulation, before the line of the same time, so that a flight can be repeated. It
-connects at fixed times too: whether the port is open by then depends on ArduPilot's own steps alone.
+Poses of motion capture.
+
+Everything is sent at times of the simulation, before the line of the same time, so that a flight
+can be repeated. It connects at fixed times too: whether the port is open by then depends on
+ArduPilot's own steps alone.
 """
 
 from __future__ import annotations
@@ -52,7 +55,10 @@ class ArduPilotPort:
         return self._socket is not None
 
     def exchange(self, host: str, t_ns: int, pose: PoseSample | None) -> None:
-        """Read what has come, and send what is due at a time of the simulation; without a connection, try for one."""
+        """Read what has come, and send what is due at a time of the simulation.
+
+        Without a connection, try for one.
+        """
         if self._socket is None and t_ns >= self._retry_ns:
             self._connect(host, t_ns)
         self._read(t_ns)
@@ -104,7 +110,10 @@ class ArduPilotPort:
             self._send(mavlink.TimeSync(t_ns, body.ts1_ns))
 
     def _send(self, body: mavlink.Body) -> None:
-        """Send a message; a peer that reads nothing for so long that its queue is full loses the connection."""
+        """Send a message.
+
+        A peer that reads nothing for so long that its queue is full loses the connection.
+        """
         if self._socket is None:
             return
         self._sequence += 1

@@ -1,17 +1,19 @@
 """Betaflight's SITL: UDP with fixed ports, on the wall's clock.
 
-Betaflight runs its loop in real time, at the rate that two states give: the difference of their times over that of
-their arrivals, where the first is less than 20 ms. So states go out as time passes, the newest motors are in effect,
-and what is late is left out. Four traps (platform/SIMULATOR/sitl.c, 4.6.0):
+Betaflight runs its loop in real time, at the rate that two states give: the difference of their
+times over that of their arrivals, where the first is less than 20 ms. So states go out as time
+passes, the newest motors are in effect, and what is late is left out. Four traps
+(platform/SIMULATOR/sitl.c, 4.6.0):
 
-- Two states that it reads one right after the other, because it had no core, let its clock run ahead by seconds, and it
-  disarms in flight. The next state waits until the one before has been answered for a while.
-- It drops a state that comes after half a second of silence but for its arrival, which the next one misses: its clock
-  would stand. The next one follows 20 ms later.
-- Its motor outputs come from a port that is not known before, and anybody may send such datagrams: they count while
-  its own port of states is open and has got one, from the first sender only.
-- A state that comes while it starts up ends it (SIGSEGV): the first ones wait until its port has been open for a while,
-  which datagrams of another size find out; it drops those.
+- Two states that it reads one right after the other, because it had no core, let its clock run
+  ahead by seconds, and it disarms in flight. The next state waits until the one before has been
+  answered for a while.
+- It drops a state that comes after half a second of silence but for its arrival, which the next one
+  misses: its clock would stand. The next one follows 20 ms later.
+- Its motor outputs come from a port that is not known before, and anybody may send such datagrams:
+  they count while its own port of states is open and has got one, from the first sender only.
+- A state that comes while it starts up ends it (SIGSEGV): the first ones wait until its port has
+  been open for a while, which datagrams of another size find out; it drops those.
 """
 
 from __future__ import annotations
@@ -125,11 +127,14 @@ class BetaflightLink(RealTimeLink):
         if not self._is_up():
             return
         self._drops_state = machine_ns() - self._sent_ns > _SILENCE_NS
-        self._gps = sample.gps or self._gps  # every state has a place, and most samples no new reading
+        # Every state has a place, and most samples no new reading.
+        self._gps = sample.gps or self._gps
         self._has_state = self._send_state(state_packet(sample._replace(gps=self._gps)))
         self._count_sent()
         rc_us = sample.rc_us
-        if rc_us is not None and (rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS):
+        if rc_us is not None and (
+            rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS
+        ):
             self._rc_us, self._rc_ns = rc_us, sample.t_ns
             self._send_rc(rc_packet(sample.t_ns, rc_us))
 
@@ -187,14 +192,19 @@ class BetaflightLink(RealTimeLink):
 def state_packet(sample: AutopilotSample) -> bytes:
     """Return a vehicle's state.
 
-    Rates are those of a body forward, right, down; the acceleration is the negative specific force of one forward,
-    left, up, since the firmware turns all three signs; velocities are east, north, up.
+    Rates are those of a body forward, right, down; the acceleration is the negative specific force
+    of one forward, left, up, since the firmware turns all three signs; velocities are east, north,
+    up.
     """
     motion, imu = sample.motion, sample.imu
     _, q_wxyz = coordinates(mavlink.FRAME_LOCAL_NED, motion.p_world_m, motion.q_world_body)
     fx, fy, fz = imu.f_body_mps2
     gps = sample.gps
-    place = (0.0, 0.0, motion.p_world_m[2]) if gps is None else (gps.longitude_deg, gps.latitude_deg, gps.altitude_m)
+    place = (
+        (0.0, 0.0, motion.p_world_m[2])
+        if gps is None
+        else (gps.longitude_deg, gps.latitude_deg, gps.altitude_m)
+    )
     return _STATE.pack(
         sample.t_ns / NS_PER_S,
         *to_frd(imu.w_body_radps),

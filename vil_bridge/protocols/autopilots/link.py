@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 LinkState = Literal["absent", "starting", "running", "silent", "ended"]
 """State of a link.
 
-absent: no program has connected. starting: one has, and commands no motors yet. running: it answers.
-silent: it did not answer in time. ended: it closed its connection.
+absent: no program has connected. starting: one has, and commands no motors yet. running: it
+answers. silent: it did not answer in time. ended: it closed its connection.
 """
 
 MOTORS: Final = 16
@@ -37,7 +37,8 @@ _LONGEST_GAP_NS: Final = 10 * NS_PER_MS
 
 def shares(outputs: Iterable[float]) -> tuple[float, ...]:
     """Return outputs of motors within 0 and 1; not a number counts as 0."""
-    return tuple([0.0 if not u > 0.0 else 1.0 if u > 1.0 else u for u in outputs])  # a list: half a generator's time
+    # A list: half a generator's time.
+    return tuple([0.0 if not u > 0.0 else 1.0 if u > 1.0 else u for u in outputs])
 
 
 class AirData(NamedTuple):
@@ -58,10 +59,13 @@ class BatteryState(NamedTuple):
 
 
 class FlowReading(NamedTuple):
-    """Optical flow of a camera that looks down, and the turn of the body in the same time; body FLU.
+    """Optical flow of a camera that looks down, and the turn of the body in the same time.
+
+    Body FLU.
 
     Attributes:
-        t_ns: end of the time. span_s: its length. flow_rad: about x and y, positive as a turn of the body about them.
+        t_ns: end of the time. span_s: its length. flow_rad: about x and y, positive as a turn of
+            the body about them.
         seen: there was a surface all the time.
     """
 
@@ -76,10 +80,12 @@ class AutopilotSample(NamedTuple):
     """Sensors of one vehicle at one instant.
 
     Attributes:
-        t_ns: simulation time. motion: true. pose: of motion capture that arrives now; None = none does.
-        gps: new reading; None = there is none. rc_us: pulse widths of the remote control's channels, roll, pitch,
-            throttle, yaw first; None = no pilot.
-        air, battery: newest; None = none is fitted. distance, flow: new readings; None = there is none.
+        t_ns: simulation time. motion: true. pose: of motion capture that arrives now; None = none
+            does.
+        gps: new reading; None = there is none. rc_us: pulse widths of the remote control's
+            channels, roll, pitch, throttle, yaw first; None = no pilot.
+        air, battery: newest; None = none is fitted. distance, flow: new readings; None = there is
+            none.
     """
 
     t_ns: int
@@ -103,8 +109,8 @@ class AutopilotLink(ABC):
         timeout_s: machine time without an answer after which the autopilot counts as silent.
 
     Attributes:
-        motors: newest outputs, 0 to 1, in the autopilot's order: front right, rear left, front left, rear right of a
-            quadcopter. Zeros while no program commands.
+        motors: newest outputs, 0 to 1, in the autopilot's order: front right, rear left, front
+            left, rear right of a quadcopter. Zeros while no program commands.
         armed: the autopilot lets its motors turn. state: of the connection.
         sent, answers, repeats: samples sent, answers to them, and requests that came again.
     """
@@ -149,7 +155,10 @@ class AutopilotLink(ABC):
 
     @abstractmethod
     def receive(self) -> None:
-        """Take what has come, some of it where a peer floods; never waits, never raises for what a peer sends."""
+        """Take what has come, some of it where a peer floods.
+
+        Never waits, never raises for what a peer sends.
+        """
 
     def takes(self, *, late: bool) -> bool:  # noqa: ARG002 - lockstep: none is left out
         """Return True if a sample is to be sent now; ``late``: newer ones are due already."""
@@ -164,7 +173,10 @@ class AutopilotLink(ABC):
         """Close the sockets."""
 
     def check(self) -> None:
-        """Stop waiting for an answer that is overdue: the vehicle's motors stop, and the others go on."""
+        """Stop waiting for an answer that is overdue.
+
+        The vehicle's motors stop, and the others go on.
+        """
         if self._due_ns is not None and machine_ns() >= self._due_ns:
             self._due_ns = None
             self.overdue()
@@ -217,7 +229,8 @@ class DatagramPeer:
             return True
         if not before:
             logger.warning(
-                "port %d gets datagrams of two programs, from %s and %s: those of the second are ignored. End it, or "
+                "port %d gets datagrams of two programs, from %s and %s: those of the "
+                "second are ignored. End it, or "
                 "give it another instance",
                 self._port,
                 place_of(self.bound.address),
@@ -227,7 +240,10 @@ class DatagramPeer:
 
 
 class RealTimeLink(AutopilotLink):
-    """Connection to an autopilot that keeps its own time: nothing is waited for, and what is late is left out."""
+    """Connection to an autopilot that keeps its own time.
+
+    Nothing is waited for, and what is late is left out.
+    """
 
     lockstep: ClassVar[bool] = False
 
@@ -241,7 +257,9 @@ class RealTimeLink(AutopilotLink):
         return ()
 
     def takes(self, *, late: bool) -> bool:
-        """Return True for a sample in time, and for a late one where none has gone out for a while."""
+        """Return True for a sample in time, and for a late one where none has gone out for a
+        while.
+        """
         self.receive()
         return not late or machine_ns() - self._sent_ns > _LONGEST_GAP_NS
 

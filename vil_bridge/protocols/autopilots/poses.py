@@ -21,7 +21,10 @@ _FIX_3D: Final = 3
 _SATELLITES: Final = 16
 _DILUTION: Final = 0.6
 _WEEK: Final = 2400
-"""GPS week, 2026-01-04, at the begin of which simulations begin: the same flight has the same messages on any day."""
+"""GPS week, 2026-01-04, at the begin of which simulations begin.
+
+The same flight has the same messages on any day.
+"""
 _WEEK_MS: Final = 7 * 24 * 3600 * 1000
 _NORTH_CDEG: Final = 36_000
 
@@ -53,8 +56,8 @@ class PoseSample(NamedTuple):
 def pose_message(pose: PoseSample) -> mavlink.Body:
     """Return the message of a pose.
 
-    ODOMETRY is forward, right, down in a room that is not aligned with north. The others name no frame: their receivers
-    take north, east, down, so the room's y axis points north.
+    ODOMETRY is forward, right, down in a room that is not aligned with north. The others name no
+    frame: their receivers take north, east, down, so the room's y axis points north.
     """
     if pose.kind == "GPS_INPUT":
         return _gps_input(pose)

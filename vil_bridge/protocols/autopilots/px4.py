@@ -1,9 +1,9 @@
 """PX4's simulator interface: MAVLink over TCP, in lockstep by the time of HIL_SENSOR.
 
-PX4 connects to us. Each HIL_SENSOR sets its clock; it answers each with one HIL_ACTUATOR_CONTROLS of the same time,
-but for the first ones after its start. How many those are is not known before: 11 on an idle computer, more than a
-hundred on a busy one. So until its first answer samples go out at the pace of time, and a silent PX4 gets samples too:
-its next answer ends the silence.
+PX4 connects to us. Each HIL_SENSOR sets its clock; it answers each with one HIL_ACTUATOR_CONTROLS
+of the same time, but for the first ones after its start. How many those are is not known before: 11
+on an idle computer, more than a hundred on a busy one. So until its first answer samples go out at
+the pace of time, and a silent PX4 gets samples too: its next answer ends the silence.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ class Px4Link(AutopilotLink):
     """Server to which one PX4 connects.
 
     Args:
-        host, port: bound to. timeout_s: see :class:`AutopilotLink`. places: of the room, for the ground truth that PX4
-            asks for; None = it gets none.
+        host, port: bound to. timeout_s: see :class:`AutopilotLink`. places: of the room, for the
+            ground truth that PX4 asks for; None = it gets none.
 
     Attributes:
         address: bound to. dropped: samples that a PX4 that read nothing had no room for.
     """
 
-    def __init__(self, host: str, port: int, timeout_s: float, places: Places | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, timeout_s: float, places: Places | None = None
+    ) -> None:
         super().__init__(timeout_s)
         self.address = host, port
         self.dropped = 0
@@ -121,7 +123,10 @@ class Px4Link(AutopilotLink):
         self._heard_ns = self._paced_ns = machine_ns()
 
     def _is_mute(self) -> bool:
-        """Return True for a peer that gives way to another: it does not answer, for as long as that takes."""
+        """Return True for a peer that gives way to another.
+
+        It does not answer, for as long as that takes.
+        """
         return self.state != "running" and machine_ns() - self._heard_ns > self._patience_ns
 
     def _accept(self) -> None:
@@ -149,12 +154,21 @@ class Px4Link(AutopilotLink):
                 self._await_answer()  # to the newest: those before went out without waiting
 
     def _is_first(self, controls: HilActuatorControls) -> bool:
-        """Return True for the answer that ends a start or a silence: to any sample that this peer got."""
+        """Return True for the answer that ends a start or a silence.
+
+        To any sample that this peer got.
+        """
         first_us = self._first_us
-        return self.state != "running" and first_us is not None and first_us <= controls.time_usec < self._sent_us
+        return (
+            self.state != "running"
+            and first_us is not None
+            and first_us <= controls.time_usec < self._sent_us
+        )
 
     def _pace(self, period_ns: int) -> None:
-        """Let the next sample go out a period after this one, so that what is late does not follow in a burst."""
+        """Let the next sample go out a period after this one, so that what is late does not
+        follow in a burst.
+        """
         now_ns = machine_ns()
         if self._first_us is None:
             self._paced_ns = now_ns
@@ -162,7 +176,9 @@ class Px4Link(AutopilotLink):
         self._due_ns = self._paced_ns
 
     def _flushed(self) -> bool:
-        """Write what is left of the newest sample; return True once nothing is, False where its queue is full.
+        """Write what is left of the newest sample.
+
+        Return True once nothing is, False where its queue is full.
 
         Raises:
             OSError: the connection is gone.

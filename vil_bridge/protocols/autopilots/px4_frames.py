@@ -13,7 +13,11 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.flight_messages import RcChannels, RcChannelsOverride
 from vil_bridge.protocols.mavlink.frames import coordinates, to_frd
 from vil_bridge.protocols.mavlink.framing import encode
-from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilOpticalFlow, HilStateQuaternion
+from vil_bridge.protocols.mavlink.hil_messages import (
+    HilActuatorControls,
+    HilOpticalFlow,
+    HilStateQuaternion,
+)
 from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 
 Places = Callable[[Vector], Vector]
@@ -34,8 +38,8 @@ class SampleFrames:
     """Samples as frames of one sender: what is new, then HIL_SENSOR.
 
     Args:
-        places: of the room, for the ground truth. on_board: PX4 runs on its own hardware, where remote control comes as
-            RC_CHANNELS_OVERRIDE.
+        places: of the room, for the ground truth. on_board: PX4 runs on its own hardware, where
+            remote control comes as RC_CHANNELS_OVERRIDE.
     """
 
     def __init__(self, places: Places | None = None, *, on_board: bool = False) -> None:
@@ -49,9 +53,12 @@ class SampleFrames:
         self._truth: tuple[int, Vector] | None = None
 
     def obey(self, command: mavlink.CommandLong) -> None:
-        """Send HIL_STATE_QUATERNION as often as MAV_CMD_SET_MESSAGE_INTERVAL asks; other commands are ignored.
+        """Send HIL_STATE_QUATERNION as often as MAV_CMD_SET_MESSAGE_INTERVAL asks.
 
-        It begins at a whole second of the simulation: the same flight has the same messages, whenever the command came.
+        Other commands are ignored.
+
+        It begins at a whole second of the simulation: the same flight has the same messages,
+        whenever the command came.
         """
         wanted = mavlink.message_id(HilStateQuaternion)
         if command.command == mavlink.CMD_SET_MESSAGE_INTERVAL and command.param1 == wanted:
@@ -73,7 +80,9 @@ class SampleFrames:
             bodies.append(self._ground_truth(sample))
         if self._is_rc_due(sample):
             bodies.append(self._remote_control(sample))
-        pressure_pa = None if sample.air is None or sample.air.t_ns < sample.t_ns else sample.air.pressure_pa
+        pressure_pa = (
+            None if sample.air is None or sample.air.t_ns < sample.t_ns else sample.air.pressure_pa
+        )
         bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0, pressure_pa))
         return b"".join(self._frame(body) for body in bodies)
 
@@ -102,11 +111,15 @@ class SampleFrames:
         before_ns, v_before = self._truth or (t_ns, v_ned)
         self._truth = t_ns, v_ned
         span_s = max(t_ns - before_ns, 1) / NS_PER_S
-        a_north, a_east, a_down = ((now - then) / span_s for now, then in zip(v_ned, v_before, strict=True))
+        a_north, a_east, a_down = (
+            (now - then) / span_s for now, then in zip(v_ned, v_before, strict=True)
+        )
         a_ned = a_north, a_east, a_down
         _, q_wxyz = coordinates(mavlink.FRAME_LOCAL_NED, motion.p_world_m, motion.q_world_body)
         latitude, longitude, altitude = self._places(motion.p_world_m)
-        airspeed = 0 if sample.air is None else min(max(round(100.0 * sample.air.airspeed_mps), 0), 65_535)
+        airspeed = (
+            0 if sample.air is None else min(max(round(100.0 * sample.air.airspeed_mps), 0), 65_535)
+        )
         return HilStateQuaternion(
             t_ns // 1000,
             q_wxyz,
@@ -121,7 +134,10 @@ class SampleFrames:
         )
 
     def _is_rc_due(self, sample: AutopilotSample) -> bool:
-        """Return True for changed channels, and fifty times a second; without a pilot there are none."""
+        """Return True for changed channels, and fifty times a second.
+
+        Without a pilot there are none.
+        """
         if sample.rc_us is None:
             return False
         return sample.rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS
@@ -152,7 +168,9 @@ def optical_flow(flow: FlowReading) -> HilOpticalFlow:
     (x, y), (p, q, r) = flow.flow_rad, flow.turn_rad
     turns = x, -y, p, -q, -r
     quality = _GOOD_FLOW if flow.seen else 0
-    return HilOpticalFlow(flow.t_ns // 1000, round(flow.span_s * 1e6), *turns, 0, _UNKNOWN_DISTANCE_M, 0, 0, quality)
+    return HilOpticalFlow(
+        flow.t_ns // 1000, round(flow.span_s * 1e6), *turns, 0, _UNKNOWN_DISTANCE_M, 0, 0, quality
+    )
 
 
 def _i16(values: Vector, scale: float) -> tuple[int, int, int]:

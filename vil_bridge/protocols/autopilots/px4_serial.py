@@ -1,7 +1,9 @@
-"""PX4 on its own hardware (HITL): the messages of the simulator's interface over a serial line, in real time.
+"""PX4 on its own hardware (HITL).
 
-A flight controller keeps its own time: samples go out as time passes, the newest motors are in effect, and what is late
-is left out.
+The messages of the simulator's interface over a serial line, in real time.
+
+A flight controller keeps its own time: samples go out as time passes, the newest motors are in
+effect, and what is late is left out.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ class Px4SerialLink(RealTimeLink):
         self._line = SerialTransport(self._device, self._baud, "HIL over MAVLink")
 
     def receive(self) -> None:
-        """Take the newest outputs; open a device again that was unplugged, or whose controller started again."""
+        """Take the newest outputs.
+
+        Open a device again that was unplugged, or whose controller started again.
+        """
         line = self._line if self._line is not None else self._reopened()
         if line is None:
             return

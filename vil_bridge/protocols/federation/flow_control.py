@@ -12,7 +12,8 @@ _LATE_NS: Final = 30_000_000
 
 
 class SubscriberLine:
-    """One subscriber: frames that it has not acknowledged, and a credit that shrinks when a queue builds up.
+    """One subscriber: frames that it has not acknowledged, and a credit that shrinks when a queue
+    builds up.
 
     Attributes:
         owner: its key's name, or without keys its address.
@@ -36,7 +37,10 @@ class SubscriberLine:
         self._sent.append(t_ns)
 
     def acknowledge(self, received: int, t_ns: int) -> None:
-        """Account how many frames arrived in all; a late acknowledgement means a queue on the way."""
+        """Account how many frames arrived in all.
+
+        A late acknowledgement means a queue on the way.
+        """
         t_sent_ns = t_ns
         while self._acknowledged < received and self._sent:
             t_sent_ns = self._sent.popleft()

@@ -1,8 +1,8 @@
 """Messages between two bridges: poses in batches, a description of the actors, clock exchanges.
 
-Every message begins with the same 24 bytes (little-endian): ``VILR``, version u8, kind u8, zero u16,
-CRC-32 of all that follows it u32, zero u32, run u64. A new run is drawn at each start of a publisher, so that
-a restart is noticed; a subscriber's own messages carry 0.
+Every message begins with the same 24 bytes (little-endian): ``VILR``, version u8, kind u8, zero
+u16, CRC-32 of all that follows it u32, zero u32, run u64. A new run is drawn at each start of a
+publisher, so that a restart is noticed; a subscriber's own messages carry 0.
 
 =============  ==============================================================================
 FRAME          sequence u64, revision u32, actors u16, bones u16, t_capture i64, t_sent i64, then
@@ -46,15 +46,30 @@ _ACK: Final = Struct("<Q")
 MAX_ACTORS: Final = 256
 MAX_BONES: Final = 8192
 RECORD: Final = np.dtype(
-    [("actor", "<u2"), ("state", "u1"), ("zero", "u1"), ("bones", "<u4"), ("p_m", "<f8", 3), ("q_xyzw", "<f8", 4)]
+    [
+        ("actor", "<u2"),
+        ("state", "u1"),
+        ("zero", "u1"),
+        ("bones", "<u4"),
+        ("p_m", "<f8", 3),
+        ("q_xyzw", "<f8", 4),
+    ]
 )
-"""One pose: index of the actor, tracking state (0 tracked, 1 coasting, 2 stale, 3 lost or frozen), number of bones that
-follow in the bones' block (0 in a bone's own record), pose in the publisher's world."""
+"""One pose: index of the actor, tracking state (0 tracked, 1 coasting, 2 stale, 3 lost or
+frozen), number of bones that follow in the bones' block (0 in a bone's own record), pose in the
+publisher's world.
+"""
 MAX_MESSAGE_BYTES: Final = 2**20
 MAX_REQUEST_BYTES: Final = 1024  # a handshake with CURVE needs 300
-_STATES: Final = (TrackingState.TRACKED, TrackingState.COASTING, TrackingState.STALE, TrackingState.LOST)
+_STATES: Final = (
+    TrackingState.TRACKED,
+    TrackingState.COASTING,
+    TrackingState.STALE,
+    TrackingState.LOST,
+)
 _CODES: Final = {state: code for code, state in enumerate(_STATES)} | {
-    TrackingState.FROZEN: _STATES.index(TrackingState.LOST)  # subscribers of version 1 know no other code
+    # Subscribers of version 1 know no other code.
+    TrackingState.FROZEN: _STATES.index(TrackingState.LOST)
 }
 
 Records = npt.NDArray[np.void]
@@ -155,7 +170,9 @@ def message_kind(data: bytes) -> FederationKind:
     if magic != _MAGIC:
         raise ProtocolError("not a message between bridges", offset=0, length=len(data))
     if version != _VERSION:
-        raise ProtocolError(f"version {version} of the format; this bridge speaks {_VERSION}", offset=4)
+        raise ProtocolError(
+            f"version {version} of the format; this bridge speaks {_VERSION}", offset=4
+        )
     if crc32(data[_CHECKED_FROM:]) != checksum:
         raise ProtocolError("checksum is wrong", offset=8, length=len(data))
     try:
@@ -169,13 +186,17 @@ def claims_frame(data: bytes) -> bool:
     return data[_KIND_AT : _KIND_AT + 1] == _FRAME_KIND
 
 
-def _payload(data: bytes, kind: FederationKind, layout: Struct, *, more: bool = False) -> tuple[int, tuple[Any, ...]]:
+def _payload(
+    data: bytes, kind: FederationKind, layout: Struct, *, more: bool = False
+) -> tuple[int, tuple[Any, ...]]:
     """Run and fixed fields of a message that is ``kind``."""
     if message_kind(data) is not kind:
         raise ProtocolError(f"not a message of kind {kind.name}", offset=5, length=len(data))
     size = _PRELUDE.size + layout.size
     if len(data) < size or (len(data) > size and not more):
-        raise ProtocolError(f"{kind.name} has a wrong length", offset=_PRELUDE.size, length=len(data))
+        raise ProtocolError(
+            f"{kind.name} has a wrong length", offset=_PRELUDE.size, length=len(data)
+        )
     return _PRELUDE.unpack_from(data)[6], layout.unpack_from(data, _PRELUDE.size)
 
 
@@ -193,7 +214,9 @@ def records_of(poses: Sequence[ActorPose]) -> tuple[Records, Records]:
             block = np.zeros(len(pose.skeleton.p_m), RECORD)
             record["bones"] = len(block)
             block["actor"] = pose.index
-            block["state"] = np.where(pose.skeleton.tracked, _CODES[pose.state], _CODES[TrackingState.LOST])
+            block["state"] = np.where(
+                pose.skeleton.tracked, _CODES[pose.state], _CODES[TrackingState.LOST]
+            )
             block["p_m"], block["q_xyzw"] = pose.skeleton.p_m, pose.skeleton.q_xyzw
             blocks.append(block)
     return actors, np.concatenate(blocks)
@@ -202,9 +225,16 @@ def records_of(poses: Sequence[ActorPose]) -> tuple[Records, Records]:
 def encode_frame(frame: FrameMessage) -> bytes:
     """Return a frame's bytes."""
     head = _FRAME.pack(
-        frame.sequence, frame.revision, len(frame.actors), len(frame.bones), frame.t_capture_ns, frame.t_sent_ns
+        frame.sequence,
+        frame.revision,
+        len(frame.actors),
+        len(frame.bones),
+        frame.t_capture_ns,
+        frame.t_sent_ns,
     )
-    return _message(FederationKind.FRAME, frame.run, head + frame.actors.tobytes() + frame.bones.tobytes())
+    return _message(
+        FederationKind.FRAME, frame.run, head + frame.actors.tobytes() + frame.bones.tobytes()
+    )
 
 
 def decode_frame(data: bytes) -> FrameMessage:
@@ -217,14 +247,24 @@ def decode_frame(data: bytes) -> FrameMessage:
         data, FederationKind.FRAME, _FRAME, more=True
     )
     start = _PRELUDE.size + _FRAME.size
-    if actors > MAX_ACTORS or bones > MAX_BONES or len(data) != start + RECORD.itemsize * (actors + bones):
-        raise ProtocolError(f"{actors} actors and {bones} bones do not fit", offset=start, length=len(data))
+    if (
+        actors > MAX_ACTORS
+        or bones > MAX_BONES
+        or len(data) != start + RECORD.itemsize * (actors + bones)
+    ):
+        raise ProtocolError(
+            f"{actors} actors and {bones} bones do not fit", offset=start, length=len(data)
+        )
     records: Records = np.frombuffer(data, RECORD, actors + bones, start)
     if (records["state"] >= len(_STATES)).any():
         raise ProtocolError("unknown tracking state", offset=start, length=len(data))
     if int(records["bones"][:actors].sum()) != bones:
-        raise ProtocolError("the actors' bones are not those of the frame", offset=start, length=len(data))
-    return FrameMessage(run, sequence, revision, t_capture_ns, t_sent_ns, records[:actors], records[actors:])
+        raise ProtocolError(
+            "the actors' bones are not those of the frame", offset=start, length=len(data)
+        )
+    return FrameMessage(
+        run, sequence, revision, t_capture_ns, t_sent_ns, records[:actors], records[actors:]
+    )
 
 
 # --- descriptions -------------------------------------------------------------------------------
@@ -261,7 +301,13 @@ _read_description = msgspec.json.Decoder(_DescriptionJson).decode
 def encode_description(run: int, description: Description) -> bytes:
     """Return a description's bytes."""
     actors = [
-        _ActorJson(a.name, a.kind, a.prefab, a.size_m, None if a.skeleton is None else _skeleton_json(a.skeleton))
+        _ActorJson(
+            a.name,
+            a.kind,
+            a.prefab,
+            a.size_m,
+            None if a.skeleton is None else _skeleton_json(a.skeleton),
+        )
         for a in description.actors
     ]
     content = msgspec.json.encode(_DescriptionJson(description.site, description.revision, actors))
@@ -280,7 +326,13 @@ def decode_description(data: bytes) -> tuple[int, Description]:
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ProtocolError(f"description: {exc}", offset=_PRELUDE.size, length=len(data)) from None
     actors = tuple(
-        ActorInfo(a.name, a.kind, a.prefab, a.size_m, None if a.skeleton is None else _skeleton_model(a.skeleton))
+        ActorInfo(
+            a.name,
+            a.kind,
+            a.prefab,
+            a.size_m,
+            None if a.skeleton is None else _skeleton_model(a.skeleton),
+        )
         for a in read.actors
     )
     if len({a.name for a in actors}) != len(actors):
@@ -309,7 +361,9 @@ def _skeleton_model(read: _SkeletonJson) -> SkeletonModel:
 
 def encode_clock(clock: ClockMessage) -> bytes:
     """Return a clock question or answer."""
-    return _message(FederationKind.CLOCK, clock.run, _CLOCK.pack(clock.t_subscriber_ns, clock.t_publisher_ns))
+    return _message(
+        FederationKind.CLOCK, clock.run, _CLOCK.pack(clock.t_subscriber_ns, clock.t_publisher_ns)
+    )
 
 
 def decode_clock(data: bytes) -> ClockMessage:
@@ -342,7 +396,9 @@ class Responder:
         description: to be replaced as a whole when it changes.
     """
 
-    def __init__(self, run: int, description: Description, clock: Callable[[], int] = now_ns) -> None:
+    def __init__(
+        self, run: int, description: Description, clock: Callable[[], int] = now_ns
+    ) -> None:
         self.run = run
         self.description = description
         self._clock = clock
@@ -355,7 +411,9 @@ class Responder:
         """
         kind = message_kind(request)
         if kind is FederationKind.CLOCK:
-            return encode_clock(ClockMessage(self.run, decode_clock(request).t_subscriber_ns, self._clock()))
+            return encode_clock(
+                ClockMessage(self.run, decode_clock(request).t_subscriber_ns, self._clock())
+            )
         if kind is FederationKind.DESCRIBE:
             return encode_description(self.run, self.description)
         return None

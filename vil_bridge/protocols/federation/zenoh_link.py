@@ -60,7 +60,13 @@ def _access(site: str, named: list[str]) -> dict[str, Any]:
     reads = ["declare_subscriber", "query", "declare_liveliness_subscriber", "liveliness_query"]
     answers = ["put", "reply", "liveliness_token", "declare_queryable"]
     rules = [
-        {"id": flow, "messages": messages, "flows": [flow], "permission": "allow", "key_exprs": [f"vil/{site}/**"]}
+        {
+            "id": flow,
+            "messages": messages,
+            "flows": [flow],
+            "permission": "allow",
+            "key_exprs": [f"vil/{site}/**"],
+        }
         for flow, messages in (("ingress", reads), ("egress", answers))
     ]
     subject: dict[str, Any] = {"id": "readers"} | ({"usernames": named} if named else {})
@@ -114,7 +120,9 @@ class ZenohPublisherLink:
         try:
             session = self._session = zenoh.open(_config(self._settings()))
         except (zenoh.ZError, ConfigError) as exc:
-            raise SinkError(f"cannot publish at {self.endpoint}: {str(exc).partition(' at /')[0]}") from exc
+            raise SinkError(
+                f"cannot publish at {self.endpoint}: {str(exc).partition(' at /')[0]}"
+            ) from exc
         prefix = f"vil/{self._site}"
         self._publisher = session.declare_publisher(
             f"{prefix}/frame",
@@ -152,7 +160,11 @@ class ZenohPublisherLink:
         settings: dict[str, Any] = {"mode": "router", "listen/endpoints": [self.endpoint]}
         named: list[str] = []
         if self._users is not None:
-            named = [line.partition(":")[0] for line in read_private(self._users, _WHAT).splitlines() if line.strip()]
+            named = [
+                line.partition(":")[0]
+                for line in read_private(self._users, _WHAT).splitlines()
+                if line.strip()
+            ]
             settings["transport/auth/usrpwd"] = {"dictionary_file": str(self._users)}
         if self._certificate is not None and self._private_key is not None:
             try:
@@ -210,14 +222,19 @@ class ZenohSubscriberLink:
         """Return None: zenoh reports no refusal."""
 
     async def open(self) -> bool:
-        """Connect, in a thread of its own since zenoh waits; like TCP it cannot distinguish silence from refusal."""
+        """Connect, in a thread of its own since zenoh waits.
+
+        Like TCP it cannot distinguish silence from refusal.
+        """
         settings: dict[str, Any] = {
             "mode": "client",
             "connect/endpoints": [self._address],
             "connect/timeout_ms": _CONNECT_MS,
         }
         if self._login is not None:
-            settings["transport/auth/usrpwd"] = dict(zip(("user", "password"), self._login, strict=True))
+            settings["transport/auth/usrpwd"] = dict(
+                zip(("user", "password"), self._login, strict=True)
+            )
         if self._ca_certificate is not None:
             settings["transport/link/tls/root_ca_certificate"] = str(self._ca_certificate)
         with contextlib.suppress(zenoh.ZError):
@@ -230,7 +247,9 @@ class ZenohSubscriberLink:
         if self._session is None:
             return False
         try:
-            self._session.get(f"vil/{self._site}/ask", self._on_reply, payload=request, timeout=_ANSWER_S)
+            self._session.get(
+                f"vil/{self._site}/ask", self._on_reply, payload=request, timeout=_ANSWER_S
+            )
         except zenoh.ZError:
             return False
         return True

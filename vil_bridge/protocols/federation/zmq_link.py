@@ -1,8 +1,10 @@
-"""Two bridges over ZeroMQ: one TCP connection each way through firewalls, CURVE where keys are given.
+"""Two bridges over ZeroMQ.
+
+One TCP connection each way through firewalls, CURVE where keys are given.
 
 The publisher's ROUTER sends a frame only to those whose line keeps up: each subscriber acknowledges
-what it got, and the number of frames on their way is cut when acknowledgements grow late. So a slow or
-broken line loses old frames at the sender instead of queueing them.
+what it got, and the number of frames on their way is cut when acknowledgements grow late. So a slow
+or broken line loses old frames at the sender instead of queueing them.
 """
 
 from __future__ import annotations
@@ -32,7 +34,13 @@ from vil_bridge.protocols.federation.messages import (
 from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
-from vil_bridge.protocols.zmq.peer_socket import Peer, PeerCounter, PeerSocket, end_dead_connections, sent_by
+from vil_bridge.protocols.zmq.peer_socket import (
+    Peer,
+    PeerCounter,
+    PeerSocket,
+    end_dead_connections,
+    sent_by,
+)
 
 Answer = Callable[[bytes], bytes | None]
 OnMessage = Callable[[bytes, int], None]
@@ -57,7 +65,8 @@ class PublisherLink(Protocol):
 
     Attributes:
         endpoint: where it can be reached, once open.
-        counters: ``sent`` (frames, once per subscriber), and what was dropped or refused, by reason.
+        counters: ``sent`` (frames, once per subscriber), and what was dropped or refused, by
+            reason.
         peer_faults: the senders of what was refused, as far as the transport names them.
     """
 
@@ -66,7 +75,10 @@ class PublisherLink(Protocol):
     peer_faults: PeerFaults
 
     def open(self) -> None:
-        """Bind and serve; needs the running loop. Raises SinkError when the address cannot be had."""
+        """Bind and serve; needs the running loop.
+
+        Raises SinkError when the address cannot be had.
+        """
         ...
 
     @property
@@ -105,7 +117,10 @@ class SubscriberLink(Protocol):
     """The subscriber's end of one transport; hands messages over in the loop's thread."""
 
     async def open(self) -> bool:
-        """Connect or begin to, False without an answer. Raises SourceUnavailable when it cannot even begin."""
+        """Connect or begin to, False without an answer.
+
+        Raises SourceUnavailable when it cannot even begin.
+        """
         ...
 
     def ask(self, request: bytes) -> bool:
@@ -113,7 +128,9 @@ class SubscriberLink(Protocol):
         ...
 
     def refusal(self) -> Refusal | None:
-        """Return why the other end did not let this one in, None when it did or has not answered."""
+        """Return why the other end did not let this one in, None when it did or has not
+        answered.
+        """
         ...
 
     def close(self) -> None:
@@ -132,7 +149,11 @@ class ZmqPublisherLink:
     """
 
     def __init__(
-        self, bind: str, answer: Answer, keys: KeyPair | None = None, allowed: Mapping[bytes, str] | None = None
+        self,
+        bind: str,
+        answer: Answer,
+        keys: KeyPair | None = None,
+        allowed: Mapping[bytes, str] | None = None,
     ) -> None:
         self.endpoint = bind
         self.counters: Counter[str] = Counter()
@@ -161,7 +182,8 @@ class ZmqPublisherLink:
         socket = PeerSocket(context, zmq.ROUTER)
         socket.asks_keys = self._keys is not None
         _limit(socket, self.endpoint, MAX_REQUEST_BYTES)
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # says which subscriber is gone, and which does not read
+        # Says which subscriber is gone, and which does not read.
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         if self._keys is not None:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
@@ -189,7 +211,9 @@ class ZmqPublisherLink:
     def housekeep(self) -> None:
         """Forget who is silent."""
         t_ns = now_ns()
-        for identity in [i for i, line in self._lines.items() if t_ns - line.t_heard_ns > _FORGET_NS]:
+        for identity in [
+            i for i, line in self._lines.items() if t_ns - line.t_heard_ns > _FORGET_NS
+        ]:
             del self._lines[identity]
             self.counters["timed_out"] += 1
 
@@ -256,7 +280,10 @@ class ZmqPublisherLink:
             self._send(peer.identity, _ANSWER_PART, answer)
 
     def _refuse(self, peer: Peer, reason: str) -> None:
-        """Count it and its sender; after some the socket rests, so that a flood waits at its origin."""
+        """Count it and its sender.
+
+        After some the socket rests, so that a flood waits at its origin.
+        """
         self.counters[reason] += 1
         self.peer_faults.add(reason, peer.address, peer.key)
         self._refused += 1
@@ -298,7 +325,11 @@ class ZmqSubscriberLink:
     """
 
     def __init__(
-        self, address: str, on_message: OnMessage, keys: KeyPair | None = None, server_key: bytes | None = None
+        self,
+        address: str,
+        on_message: OnMessage,
+        keys: KeyPair | None = None,
+        server_key: bytes | None = None,
     ) -> None:
         self._address = address
         self._on_message = on_message

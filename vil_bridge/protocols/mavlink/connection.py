@@ -64,5 +64,6 @@ class MavlinkConnection(TransportReader):
         if (parser.bad_crc, parser.garbage) != self._last_counts:
             counters["bad_crc"] += parser.bad_crc - bad_crc
             counters["garbage_bytes"] += parser.garbage - garbage
-            counters["malformed"] += self._transport.datagrams  # in a stream there is nothing to count but bytes
+            # In a stream there is nothing to count but bytes.
+            counters["malformed"] += self._transport.datagrams
             self._last_counts = (parser.bad_crc, parser.garbage)

@@ -1,4 +1,6 @@
-"""MAVLink's messages by which a ground station or an onboard computer flies an autopilot, as values of the wire."""
+"""MAVLink's messages by which a ground station or an onboard computer flies an autopilot, as
+values of the wire.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ LANDED_IN_AIR: Final = 2
 
 
 class SysStatus(NamedTuple):
-    """SYS_STATUS: sensors as bits; load in thousandths, battery in millivolts, hundredths of amperes and percent."""
+    """SYS_STATUS: sensors as bits.
+
+    Load in thousandths, battery in millivolts, hundredths of amperes and percent.
+    """
 
     sensors_present: int
     sensors_enabled: int
@@ -138,7 +143,10 @@ class SetPositionTargetLocalNed(NamedTuple):
 
 
 class RcChannels(NamedTuple):
-    """RC_CHANNELS: pulse widths of a remote control, of which ``chancount`` are used; ``rssi`` 254 = full."""
+    """RC_CHANNELS: pulse widths of a remote control, of which ``chancount`` are used.
+
+    ``rssi`` 254 = full.
+    """
 
     time_boot_ms: int
     channels_us: tuple[int, ...]
@@ -172,7 +180,10 @@ class AutopilotVersion(NamedTuple):
 
 
 class HomePosition(NamedTuple):
-    """HOME_POSITION: on earth and in the local frame, NED; ``q_wxyz`` turns to the surface's slope."""
+    """HOME_POSITION: on earth and in the local frame, NED.
+
+    ``q_wxyz`` turns to the surface's slope.
+    """
 
     lat_e7: int
     lon_e7: int

@@ -25,7 +25,10 @@ FRAMES: Final[Mapping[int, FloatArray]] = {
     mavlink.FRAME_LOCAL_ENU: _Q_IDENTITY,
     mavlink.FRAME_LOCAL_FLU: _Q_IDENTITY,
 }
-"""Attitude of each local frame in the room: a lab's FRD is its FLU turned about x, NED is ENU's sibling."""
+"""Attitude of each local frame in the room.
+
+A lab's FRD is its FLU turned about x, NED is ENU's sibling.
+"""
 
 
 def to_frd(v: Vector) -> Vector:
@@ -39,8 +42,11 @@ def parallel_axes(q_frame_xyzw: FloatArray) -> FloatArray:
     return matrix
 
 
-def in_frame(frame_id: int, T_room_body: Transform) -> tuple[Vector, tuple[float, float, float, float]]:
-    """Return the position (metres) and attitude (w, x, y, z) of a body, forward-right-down, in a local frame.
+def in_frame(
+    frame_id: int, T_room_body: Transform
+) -> tuple[Vector, tuple[float, float, float, float]]:
+    """Return the position (metres) and attitude (w, x, y, z) of a body, forward-right-down, in a
+    local frame.
 
     Raises:
         KeyError: the frame is not local.
@@ -51,7 +57,9 @@ def in_frame(frame_id: int, T_room_body: Transform) -> tuple[Vector, tuple[float
 def coordinates(
     frame_id: int, p_room_m: Sequence[float], q_room_body: Sequence[float]
 ) -> tuple[Vector, tuple[float, float, float, float]]:
-    """Return the same as :func:`in_frame` in plain numbers, which takes a tenth of the time of array functions."""
+    """Return the same as :func:`in_frame` in plain numbers, which takes a tenth of the time of
+    array functions.
+    """
     axes, (a, b, c, d) = _AXES[frame_id]
     p = [0.0 + sign * p_room_m[i] for i, sign in axes]  # no negative zeros
     x, y, z, w = q_room_body
@@ -61,8 +69,12 @@ def coordinates(
     return (p[0], p[1], p[2]), (0.0 + qx, 0.0 - qw, 0.0 - qz, 0.0 + qy)
 
 
-def _axes(q_room_frame: FloatArray) -> tuple[list[tuple[int, int]], tuple[float, float, float, float]]:
-    """Return which axis of the room each of a frame's is, with its sign, and the attitude of the room in the frame."""
+def _axes(
+    q_room_frame: FloatArray,
+) -> tuple[list[tuple[int, int]], tuple[float, float, float, float]]:
+    """Return which axis of the room each of a frame's is, with its sign, and the attitude of the
+    room in the frame.
+    """
     q_frame_room = q_conj(q_room_frame)
     matrix = parallel_axes(q_frame_room)
     a, b, c, d = q_frame_room.tolist()

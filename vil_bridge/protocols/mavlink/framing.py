@@ -1,4 +1,6 @@
-"""MAVLink framing: bytes to messages and back, as pure functions (version 1 and 2 in, version 2 out).
+"""MAVLink framing: bytes to messages and back, as pure functions.
+
+Version 1 and 2 in, version 2 out.
 
 Frame (version 2): 0xFD, payload length, incompatibility flags, compatibility flags, sequence,
 system, component, message id (3 bytes), payload with its trailing zeros cut off, checksum, and a
@@ -59,7 +61,9 @@ def encode(body: Body, sequence: int, *, system: int, component: int) -> bytes:
     """
     kind = KINDS[type(body)]
     payload = kind.pack(body).rstrip(b"\0") or b"\0"
-    head = bytes((len(payload), 0, 0, sequence & 0xFF, system, component)) + kind.id.to_bytes(3, "little")
+    head = bytes((len(payload), 0, 0, sequence & 0xFF, system, component)) + kind.id.to_bytes(
+        3, "little"
+    )
     crc = _checksum(head + payload, kind.crc_extra)
     return bytes((_MAGIC_2,)) + head + payload + crc.to_bytes(2, "little")
 
@@ -86,7 +90,10 @@ class MavlinkParser:
         self._pending = b""
 
     def feed(self, data: bytes) -> list[MavlinkMessage]:
-        """Take the next bytes of the stream; returns the messages that they complete. Never raises."""
+        """Take the next bytes of the stream; returns the messages that they complete.
+
+        Never raises.
+        """
         data = self._pending + data
         messages: list[MavlinkMessage] = []
         at = 0
@@ -118,7 +125,10 @@ class MavlinkParser:
             self.garbage += len(data)
 
     def _frame(self, data: bytes, at: int, size: int, messages: list[MavlinkMessage]) -> int | None:
-        """Handle one complete frame; returns the bytes it uses up, None when one more is needed to decide."""
+        """Handle one complete frame.
+
+        Returns the bytes it uses up, None when one more is needed to decide.
+        """
         version_2 = data[at] == _MAGIC_2
         if version_2:
             number = int.from_bytes(data[at + 7 : at + 10], "little")
@@ -135,7 +145,9 @@ class MavlinkParser:
             self.unknown += 1
             return size
         end = at + head + data[at + 1]
-        if _checksum(data[at + 1 : end], kind.crc_extra) != int.from_bytes(data[end : end + _CHECKSUM], "little"):
+        if _checksum(data[at + 1 : end], kind.crc_extra) != int.from_bytes(
+            data[end : end + _CHECKSUM], "little"
+        ):
             self.bad_crc += 1
             self.garbage += 1
             return 1
@@ -147,7 +159,10 @@ class MavlinkParser:
 
 
 def _frame_size(data: bytes, at: int) -> int | None:
-    """Return the size of the frame that starts at ``at``; None when its header is incomplete, 0 when it is none."""
+    """Return the size of the frame that starts at ``at``.
+
+    None when its header is incomplete, 0 when it is none.
+    """
     left = len(data) - at
     if left < 3:
         return None

@@ -1,4 +1,7 @@
-"""MAVLink's messages of simulated sensors as values of the wire; units stand in the names of the fields."""
+"""MAVLink's messages of simulated sensors as values of the wire.
+
+Units stand in the names of the fields.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ class HilSensor(NamedTuple):
 
 
 class HilGps(NamedTuple):
-    """HIL_GPS: velocities north, east, down; ``eph`` and ``epv`` in centimetres, as PX4 reads them."""
+    """HIL_GPS: velocities north, east, down.
+
+    ``eph`` and ``epv`` in centimetres, as PX4 reads them.
+    """
 
     time_usec: int
     lat_e7: int
@@ -59,7 +65,9 @@ class HilGps(NamedTuple):
 
 
 class HilStateQuaternion(NamedTuple):
-    """HIL_STATE_QUATERNION: true motion, body FRD in NED; velocities and accelerations north, east, down.
+    """HIL_STATE_QUATERNION: true motion, body FRD in NED.
+
+    Velocities and accelerations north, east, down.
 
     ``xacc`` to ``zacc`` are what PX4 reads, thousandths of m/s2; the dialect says thousandths of g.
     """
@@ -83,7 +91,10 @@ class HilStateQuaternion(NamedTuple):
 
 
 class GpsInput(NamedTuple):
-    """GPS_INPUT: a fix from elsewhere; velocities north, east, down; yaw of the body, 36000 = north, 0 = none."""
+    """GPS_INPUT: a fix from elsewhere; velocities north, east, down.
+
+    Yaw of the body, 36000 = north, 0 = none.
+    """
 
     time_usec: int
     time_week_ms: int
@@ -107,7 +118,10 @@ class GpsInput(NamedTuple):
 
 
 class HilActuatorControls(NamedTuple):
-    """HIL_ACTUATOR_CONTROLS: ``controls`` 0 to 1 of motors; bit 0 of ``flags``: lockstep; bit 7 of ``mode``: armed."""
+    """HIL_ACTUATOR_CONTROLS: ``controls`` 0 to 1 of motors; bit 0 of ``flags``: lockstep.
+
+    Bit 7 of ``mode``: armed.
+    """
 
     time_usec: int
     flags: int
@@ -116,7 +130,10 @@ class HilActuatorControls(NamedTuple):
 
 
 class HilOpticalFlow(NamedTuple):
-    """HIL_OPTICAL_FLOW: integrals over a time; flow and gyroscope turn about the sensor's axes, x ahead and y right."""
+    """HIL_OPTICAL_FLOW: integrals over a time.
+
+    Flow and gyroscope turn about the sensor's axes, x ahead and y right.
+    """
 
     time_usec: int
     integration_time_us: int
@@ -133,7 +150,9 @@ class HilOpticalFlow(NamedTuple):
 
 
 class DistanceSensor(NamedTuple):
-    """DISTANCE_SENSOR: ``orientation`` of the beam in the body, CUSTOM = that of ``q_wxyz``, which turns x ahead."""
+    """DISTANCE_SENSOR: ``orientation`` of the beam in the body, CUSTOM = that of ``q_wxyz``,
+    which turns x ahead.
+    """
 
     time_boot_ms: int
     min_distance_cm: int

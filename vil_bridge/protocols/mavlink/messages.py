@@ -41,7 +41,15 @@ ESTIMATE_ATTITUDE: Final = 1
 ESTIMATE_POSITION: Final = 8 | 16
 """Flags of ESTIMATOR_STATUS: horizontal position, relative or absolute; one of them is enough."""
 ESTIMATE_CONSTANT_POSITION: Final = 128
-RESULTS: Final = ("accepted", "temporarily rejected", "denied", "unsupported", "failed", "in progress", "cancelled")
+RESULTS: Final = (
+    "accepted",
+    "temporarily rejected",
+    "denied",
+    "unsupported",
+    "failed",
+    "in progress",
+    "cancelled",
+)
 """Names of the first values of a COMMAND_ACK's result."""
 
 
@@ -57,14 +65,20 @@ class Heartbeat(NamedTuple):
 
 
 class TimeSync(NamedTuple):
-    """TIMESYNC: a request has ``tc1_ns`` 0; the answer copies ``ts1_ns`` and puts its own clock in ``tc1_ns``."""
+    """TIMESYNC: a request has ``tc1_ns`` 0.
+
+    The answer copies ``ts1_ns`` and puts its own clock in ``tc1_ns``.
+    """
 
     tc1_ns: int
     ts1_ns: int
 
 
 class HighresImu(NamedTuple):
-    """HIGHRES_IMU: body FRD; ``fields_updated`` bits 0-2 accelerometer, 3-5 gyroscope; id counts the IMUs."""
+    """HIGHRES_IMU: body FRD; ``fields_updated`` bits 0-2 accelerometer, 3-5 gyroscope.
+
+    Id counts the IMUs.
+    """
 
     time_usec: int
     xacc_mps2: float
@@ -153,7 +167,10 @@ class CommandAck(NamedTuple):
 
 
 class AttitudeQuaternion(NamedTuple):
-    """ATTITUDE_QUATERNION: body FRD in NED; the last four turn into the attitude that is shown, zeros for none."""
+    """ATTITUDE_QUATERNION: body FRD in NED.
+
+    The last four turn into the attitude that is shown, zeros for none.
+    """
 
     time_boot_ms: int
     q_w: float
@@ -188,7 +205,8 @@ class Odometry(NamedTuple):
     """ODOMETRY: pose of the body (FRD) in ``frame_id``, velocities in ``child_frame_id``.
 
     A covariance is the upper triangle of 6 x 6, row by row, NaN first when unknown. ``quality`` is
-    in percent, 0 when unknown, QUALITY_FAILED; ``reset_counter`` goes up at each jump of the estimate.
+    in percent, 0 when unknown, QUALITY_FAILED; ``reset_counter`` goes up at each jump of the
+    estimate.
     """
 
     time_usec: int
@@ -212,7 +230,10 @@ class Odometry(NamedTuple):
 
 
 class VisionPositionEstimate(NamedTuple):
-    """VISION_POSITION_ESTIMATE: pose of the body (FRD) in NED; covariance and counter as in ODOMETRY."""
+    """VISION_POSITION_ESTIMATE: pose of the body (FRD) in NED.
+
+    Covariance and counter as in ODOMETRY.
+    """
 
     usec: int
     x_m: float
@@ -237,7 +258,10 @@ class AttPosMocap(NamedTuple):
 
 
 class SetGpsGlobalOrigin(NamedTuple):
-    """SET_GPS_GLOBAL_ORIGIN: where on earth the local frame's origin is; 1e-7 degrees, millimetres above sea."""
+    """SET_GPS_GLOBAL_ORIGIN: where on earth the local frame's origin is.
+
+    1e-7 degrees, millimetres above sea.
+    """
 
     latitude_e7: int
     longitude_e7: int
@@ -256,7 +280,9 @@ class GpsGlobalOrigin(NamedTuple):
 
 
 class EstimatorStatus(NamedTuple):
-    """ESTIMATOR_STATUS: ratios of innovations to their gates, accuracies, and what is estimated at all."""
+    """ESTIMATOR_STATUS: ratios of innovations to their gates, accuracies, and what is estimated
+    at all.
+    """
 
     time_usec: int
     vel_ratio: float
@@ -335,7 +361,9 @@ class MavlinkKind:
         """
         if not self.arrays:
             return self.layout.pack(*body)
-        return self.layout.pack(*(x for field in body for x in (field if isinstance(field, tuple) else (field,))))
+        return self.layout.pack(
+            *(x for field in body for x in (field if isinstance(field, tuple) else (field,)))
+        )
 
     def unpack(self, payload: bytes) -> Body:
         """Return the message of a full payload."""

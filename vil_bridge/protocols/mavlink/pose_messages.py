@@ -12,7 +12,14 @@ from vil_bridge.core.geometry import Transform, flu_to_frd
 from vil_bridge.core.motion import pose_covariance, velocity_covariance
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import FRAMES, Q_FRD_FLU, euler_rad, euler_slopes, in_frame, parallel_axes
+from vil_bridge.protocols.mavlink.frames import (
+    FRAMES,
+    Q_FRD_FLU,
+    euler_rad,
+    euler_slopes,
+    in_frame,
+    parallel_axes,
+)
 
 FRAME_IDS: Final = {"frd": mavlink.FRAME_LOCAL_FRD, "ned": mavlink.FRAME_LOCAL_NED}
 _DIAGONAL: Final = (0, 6, 11, 15, 18, 20)
@@ -28,7 +35,8 @@ class Measured(NamedTuple):
     Attributes:
         v_body_mps, w_body_radps: shapes (3,), FLU; None = not known yet.
         resets: how often the pose jumped so far.
-        covariance: shape (9, 9), as :attr:`~vil_bridge.core.motion.BodyMotion.covariance`; None = not known.
+        covariance: shape (9, 9), as :attr:`~vil_bridge.core.motion.BodyMotion.covariance`; None =
+            not known.
     """
 
     t_ns: int
@@ -48,7 +56,10 @@ class Spread(NamedTuple):
 
 
 def message_of(
-    kind: Literal["odometry", "vision-position", "att-pos-mocap"], frame_id: int, pose: Measured, spread: Spread
+    kind: Literal["odometry", "vision-position", "att-pos-mocap"],
+    frame_id: int,
+    pose: Measured,
+    spread: Spread,
 ) -> mavlink.Body:
     """Return the message of a pose.
 
@@ -83,9 +94,15 @@ def message_of(
 
 
 def _estimated(
-    frame_id: int, T_world_body: Transform, q_wxyz: tuple[float, float, float, float], covariance: FloatArray
+    frame_id: int,
+    T_world_body: Transform,
+    q_wxyz: tuple[float, float, float, float],
+    covariance: FloatArray,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the upper triangles of what was estimated: position, roll, pitch, yaw in the frame; twist in FRD."""
+    """Return the upper triangles of what was estimated: position, roll, pitch, yaw in the frame.
+
+    Twist in FRD.
+    """
     turned = np.zeros((6, 6))
     frd = parallel_axes(Q_FRD_FLU)
     turned[:3, :3] = parallel_axes(FRAMES[frame_id]).T
@@ -105,7 +122,10 @@ def _frd(v_flu: FloatArray | None) -> tuple[float, float, float]:
 
 
 def _covariance(first_std: float, second_std: float) -> tuple[float, ...]:
-    """Return the upper triangle of a diagonal 6 x 6, row by row: three variances of each kind; NaN first = unknown."""
+    """Return the upper triangle of a diagonal 6 x 6, row by row: three variances of each kind.
+
+    NaN first = unknown.
+    """
     triangle = [0.0] * 21
     if math.isnan(first_std):
         triangle[0] = nan

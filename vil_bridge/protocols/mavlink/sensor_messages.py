@@ -1,4 +1,7 @@
-"""Readings of simulated sensors as the messages that autopilots take in hardware in the loop; pure functions."""
+"""Readings of simulated sensors as the messages that autopilots take in hardware in the loop.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ def hil_sensor(
 
 
 def hil_gps(reading: GpsReading) -> hil.HilGps:
-    """Return HIL_GPS of a reading whose velocity is east, north, up; a receiver that has not started has no fix."""
+    """Return HIL_GPS of a reading whose velocity is east, north, up.
+
+    A receiver that has not started has no fix.
+    """
     east, north, up = reading.v_world_mps
     speed = math.hypot(east, north)
     course_cdeg = round(math.degrees(math.atan2(east, north)) * 100.0) % 36_000
@@ -93,9 +99,12 @@ def hil_gps(reading: GpsReading) -> hil.HilGps:
 def distance_sensors(reading: DistanceReading, first: int) -> Iterator[hil.DistanceSensor]:
     """Yield DISTANCE_SENSOR of every beam; their ids count from ``first``.
 
-    Where nothing is within reach, the distance is 1 cm more than the longest one, and the signal invalid.
+    Where nothing is within reach, the distance is 1 cm more than the longest one, and the signal
+    invalid.
     """
-    least_cm, most_cm = (min(round(m * 100.0), _MOST_U16 - 1) for m in (reading.min_m, reading.max_m))
+    least_cm, most_cm = (
+        min(round(m * 100.0), _MOST_U16 - 1) for m in (reading.min_m, reading.max_m)
+    )
     for beam, range_m in enumerate(reading.ranges_m):
         orientation = _orientation(reading.directions_body[beam])
         custom = orientation == hil.ORIENTATION_CUSTOM
@@ -117,7 +126,10 @@ def distance_sensors(reading: DistanceReading, first: int) -> Iterator[hil.Dista
 
 
 def _orientation(direction_body: Vector) -> int:
-    """Return MAV_SENSOR_ORIENTATION of a beam: level in steps of 45 degrees, clockwise; up; down; else CUSTOM."""
+    """Return MAV_SENSOR_ORIENTATION of a beam: level in steps of 45 degrees, clockwise; up; down.
+
+    Else CUSTOM.
+    """
     x, y, z = direction_body
     if math.hypot(x, y) < _LEVEL:
         return _UP if z > 0.0 else _DOWN

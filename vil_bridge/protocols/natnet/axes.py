@@ -23,7 +23,10 @@ def zup_to_streamed(p: FloatArray, q: FloatArray, up_axis: UpAxis) -> tuple[Floa
 
 
 def pose_matrix(scale_m: float, up_axis: UpAxis) -> FloatArray:
-    """Return the factors by which streamed pose rows (n, 7) become room poses in metres: one in each column."""
+    """Return the factors by which streamed pose rows (n, 7) become room poses in metres.
+
+    One in each column.
+    """
     matrix = np.zeros((7, 7))
     matrix[:3, :3] = streamed_to_zup(np.eye(3), np.zeros((3, 4)), up_axis)[0] * scale_m
     matrix[3:, 3:] = streamed_to_zup(np.zeros((4, 3)), np.eye(4), up_axis)[1]

@@ -37,7 +37,10 @@ class Subscriptions:
         self._wanted: set[tuple[str, str]] = set()
 
     def command(self, name: str, argument: str) -> bool:
-        """Follow ``SubscribeToData,type,name`` or ``SubscribeByID,RigidBody,id``; False = not understood."""
+        """Follow ``SubscribeToData,type,name`` or ``SubscribeByID,RigidBody,id``.
+
+        False = not understood.
+        """
         kind, _, wanted = argument.partition(",")
         if not kind:
             self._wanted.clear()
@@ -82,14 +85,16 @@ class _Client:
 class ClientTable:
     """Clients that get frames, each with its layout.
 
-    A client is answered first and gets frames a little later: real clients refuse frames that come before the answer
-    to their registration.
+    A client is answered first and gets frames a little later: real clients refuse frames that come
+    before the answer to their registration.
 
     Args:
-        version: of the server. timeout_ns: silence after which a client is removed. max_clients: at once.
+        version: of the server. timeout_ns: silence after which a client is removed. max_clients: at
+            once.
 
     Attributes:
-        refused: registrations beyond ``max_clients``. timed_out: clients removed since they were silent.
+        refused: registrations beyond ``max_clients``. timed_out: clients removed since they were
+            silent.
     """
 
     def __init__(self, version: Version, timeout_ns: int, max_clients: int = _MAX_CLIENTS) -> None:
@@ -106,10 +111,14 @@ class ClientTable:
 
     def due(self, t_ns: int) -> list[Address]:
         """Return the clients that get a frame now; remove those that were silent for too long."""
-        for address in [a for a, client in self._clients.items() if t_ns - client.alive_ns > self._timeout_ns]:
+        for address in [
+            a for a, client in self._clients.items() if t_ns - client.alive_ns > self._timeout_ns
+        ]:
             self.remove(address)
             self.timed_out += 1
-        return [address for address, client in self._clients.items() if t_ns >= client.first_frame_ns]
+        return [
+            address for address, client in self._clients.items() if t_ns >= client.first_frame_ns
+        ]
 
     def register(self, connect: Connect, address: Address, t_ns: int) -> None:
         """Add a client, or update it; ignored when there are too many."""

@@ -71,12 +71,17 @@ class MessageId(IntEnum):
 
 
 def message_id(datagram: bytes) -> int:
-    """Return the message id of a datagram whose header has its true length; unknown ids are returned too."""
+    """Return the message id of a datagram whose header has its true length.
+
+    Unknown ids are returned too.
+    """
     if len(datagram) < HEADER_BYTES:
         raise ProtocolError("header truncated", offset=0, length=len(datagram))
     identity, size = _HEADER.unpack_from(datagram)
     if size != len(datagram) - HEADER_BYTES:
-        raise ProtocolError(f"the header announces {size} payload bytes", offset=2, length=len(datagram))
+        raise ProtocolError(
+            f"the header announces {size} payload bytes", offset=2, length=len(datagram)
+        )
     return int(identity)
 
 
@@ -87,7 +92,10 @@ def encode(identity: MessageId, payload: bytes = b"") -> bytes:
         ValueError: the payload does not fit.
     """
     if len(payload) > MAX_PAYLOAD_BYTES:
-        raise ValueError(f"{identity.name}: {len(payload)} bytes do not fit into a datagram ({MAX_PAYLOAD_BYTES})")
+        raise ValueError(
+            f"{identity.name}: {len(payload)} bytes do not fit into a datagram "
+            f"({MAX_PAYLOAD_BYTES})"
+        )
     return _HEADER.pack(identity, len(payload)) + payload
 
 
@@ -124,14 +132,19 @@ class Connect:
 
 def encode_connect(connect: Connect, identity: MessageId = MessageId.CONNECT) -> bytes:
     """Encode CONNECT or DISCOVERY: 264 payload bytes without, 269 with a wanted version."""
-    payload = _name_field(connect.name) + _VERSIONS.pack(*connect.app_version, *connect.natnet_version)
+    payload = _name_field(connect.name) + _VERSIONS.pack(
+        *connect.app_version, *connect.natnet_version
+    )
     if connect.bitstream is not None:
         payload += _SUBSCRIPTION.pack(connect.subscribed_only, *connect.bitstream)
     return encode(identity, payload)
 
 
 def decode_connect(datagram: bytes) -> Connect:
-    """Decode CONNECT or DISCOVERY: empty, a short text (``Ping``, old samples), 264 bytes, or 269 and more."""
+    """Decode CONNECT or DISCOVERY.
+
+    Empty, a short text (``Ping``, old samples), 264 bytes, or 269 and more.
+    """
     reader = DatagramReader(datagram)
     if not reader.left:
         return Connect()
@@ -146,7 +159,9 @@ def decode_connect(datagram: bytes) -> Connect:
     if not reader.left:
         return Connect(name, _version(versions[:4]), _version(versions[4:]))
     subscribed, *wanted = reader.take(_SUBSCRIPTION)
-    return Connect(name, _version(versions[:4]), _version(versions[4:]), bool(subscribed), _version(wanted))
+    return Connect(
+        name, _version(versions[:4]), _version(versions[4:]), bool(subscribed), _version(wanted)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +185,13 @@ class ServerInfo:
 
 def encode_server_info(info: ServerInfo, stale: bytes = b"") -> bytes:
     """Encode SERVERINFO; ``stale`` fills the name field after its end, as Motive leaves it."""
-    payload = _name_field(info.name, stale) + _VERSIONS.pack(*info.app_version, *info.natnet_version)
+    payload = _name_field(info.name, stale) + _VERSIONS.pack(
+        *info.app_version, *info.natnet_version
+    )
     if info.natnet_version >= TICKS_SINCE:
-        payload += _SERVER_TAIL.pack(info.ticks_per_s, info.data_port, info.multicast, socket.inet_aton(info.group))
+        payload += _SERVER_TAIL.pack(
+            info.ticks_per_s, info.data_port, info.multicast, socket.inet_aton(info.group)
+        )
     return encode(MessageId.SERVERINFO, payload)
 
 
@@ -187,8 +206,12 @@ def decode_server_info(datagram: bytes) -> ServerInfo:
     ticks_per_s, data_port, multicast, packed_group = reader.take(_SERVER_TAIL)
     group = IPv4Address(packed_group)
     if not data_port or (multicast and not group.is_multicast):
-        raise ProtocolError(f"server announces {group}:{data_port}", offset=HEADER_BYTES + 272, length=len(datagram))
-    return ServerInfo(name, app_version, natnet_version, ticks_per_s, data_port, bool(multicast), str(group))
+        raise ProtocolError(
+            f"server announces {group}:{data_port}", offset=HEADER_BYTES + 272, length=len(datagram)
+        )
+    return ServerInfo(
+        name, app_version, natnet_version, ticks_per_s, data_port, bool(multicast), str(group)
+    )
 
 
 def _name_field(name: str, stale: bytes = b"") -> bytes:
@@ -274,7 +297,10 @@ def response_i32(datagram: bytes) -> int:
 
 
 def bitstream_reply(datagram: bytes) -> Version | None:
-    """Return the version in a RESPONSE to ``Bitstream``; None when the RESPONSE answers something else."""
+    """Return the version in a RESPONSE to ``Bitstream``.
+
+    None when the RESPONSE answers something else.
+    """
     command, _, version = decode_text(datagram).partition(",")
     if command != "Bitstream":
         return None

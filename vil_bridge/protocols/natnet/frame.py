@@ -14,11 +14,20 @@ import numpy.typing as npt
 Records = npt.NDArray[np.void]
 Points = npt.NDArray[np.float32]
 
-BODY: Final = np.dtype([("id", "<i4"), ("p", "<f4", 3), ("q", "<f4", 4), ("error", "<f4"), ("params", "<i2")])
-"""Rigid body or bone: position and attitude (x, y, z, w), mean marker error, params bit 0 = tracked."""
+BODY: Final = np.dtype(
+    [("id", "<i4"), ("p", "<f4", 3), ("q", "<f4", 4), ("error", "<f4"), ("params", "<i2")]
+)
+"""Rigid body or bone.
 
-MARKER: Final = np.dtype([("id", "<i4"), ("p", "<f4", 3), ("size", "<f4"), ("params", "<i2"), ("residual", "<f4")])
-"""Labeled marker: id (model id << 16) | number from 1, params bit 0 = occluded, bit 4 = unlabeled."""
+Position and attitude (x, y, z, w), mean marker error, params bit 0 = tracked.
+"""
+
+MARKER: Final = np.dtype(
+    [("id", "<i4"), ("p", "<f4", 3), ("size", "<f4"), ("params", "<i2"), ("residual", "<f4")]
+)
+"""Labeled marker: id (model id << 16) | number from 1, params bit 0 = occluded, bit 4 =
+unlabeled.
+"""
 
 INNER_MARKER: Final = np.dtype([("p", "<f4", 3), ("id", "<i4"), ("size", "<f4")])
 """Marker inside a body of 2.x."""
@@ -43,7 +52,8 @@ class Suffix:
         timestamp_s: since the server started; None = unknown (2.5).
         mid_exposure, received, transmit: ticks of the server's clock; 0 = unknown (before 3.0).
         timecode, timecode_sub: SMPTE, packed. precision_s, precision_fraction: PTP time (4.1).
-        old_latency_s: the field of that name of 2.x; real servers put a time since their start there.
+        old_latency_s: the field of that name of 2.x; real servers put a time since their start
+            there.
     """
 
     timestamp_s: float | None = 0.0

@@ -1,8 +1,8 @@
 """FRAMEOFDATA of NatNet 2.5 to 4.2: the whole truth of a datagram, both ways.
 
-From 4.1 on every section contains its size: unknown bytes at the end of a section, and unknown sections
-before the suffix, are passed over and counted. The bridge itself reads frames with ``lean``, which
-passes over what no pose needs; a test holds the two against each other.
+From 4.1 on every section contains its size: unknown bytes at the end of a section, and unknown
+sections before the suffix, are passed over and counted. The bridge itself reads frames with
+``lean``, which passes over what no pose needs; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def decode_frame(datagram: bytes, version: Version) -> NatNetFrame:
     """Read a whole frame laid out as ``version`` says.
 
     Raises:
-        ProtocolError: the version is unknown, or counts, sizes or the end mark contradict the length.
+        ProtocolError: the version is unknown, or counts, sizes or the end mark contradict the
+            length.
     """
     reader = DatagramReader(datagram)
     if version < OLDEST:
@@ -140,15 +141,23 @@ def read_points(reader: DatagramReader, count: int) -> Points:
     return np.ndarray((count, 3), "<f4", reader.data, reader.skip(count * 12))
 
 
-def _all_bodies(reader: DatagramReader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
-    return (fill(reader, count, BODY), ()) if version >= SIZED_SINCE else _bodies(reader, count, version)
+def _all_bodies(
+    reader: DatagramReader, count: int, version: Version
+) -> tuple[Records, tuple[Records, ...]]:
+    return (
+        (fill(reader, count, BODY), ())
+        if version >= SIZED_SINCE
+        else _bodies(reader, count, version)
+    )
 
 
 def _least_body(version: Version) -> int:
     return BODY.itemsize if version >= _PLAIN_BODIES_SINCE else _POSE.size + _I32.size
 
 
-def _bodies(reader: DatagramReader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
+def _bodies(
+    reader: DatagramReader, count: int, version: Version
+) -> tuple[Records, tuple[Records, ...]]:
     """Return the bodies or bones, and the markers inside each of them (2.x).
 
     Before 2.6 only a pose of zeros marks an untracked body.
@@ -202,12 +211,17 @@ def _as(records: Records, layout: np.dtype[np.void]) -> Records:
 
 
 def _marker_sets(reader: DatagramReader, count: int, _version: Version) -> tuple[MarkerSet, ...]:
-    return tuple(MarkerSet(reader.text(), read_points(reader, reader.count(12))) for _ in range(count))
+    return tuple(
+        MarkerSet(reader.text(), read_points(reader, reader.count(12))) for _ in range(count)
+    )
 
 
 def _skeletons(reader: DatagramReader, count: int, version: Version) -> tuple[SkeletonPose, ...]:
     least = _least_body(version)
-    return tuple(SkeletonPose(reader.i32(), *_bodies(reader, reader.count(least), version)) for _ in range(count))
+    return tuple(
+        SkeletonPose(reader.i32(), *_bodies(reader, reader.count(least), version))
+        for _ in range(count)
+    )
 
 
 def _assets(reader: DatagramReader, count: int, _version: Version) -> tuple[AssetPose, ...]:
@@ -223,7 +237,9 @@ def _assets(reader: DatagramReader, count: int, _version: Version) -> tuple[Asse
 
 def _analog(reader: DatagramReader, count: int, _version: Version) -> tuple[AnalogSamples, ...]:
     return tuple(
-        AnalogSamples(reader.i32(), tuple(_samples(reader, reader.count(4)) for _ in range(reader.count(4))))
+        AnalogSamples(
+            reader.i32(), tuple(_samples(reader, reader.count(4)) for _ in range(reader.count(4)))
+        )
         for _ in range(count)
     )
 
@@ -256,7 +272,9 @@ def read_suffix(reader: DatagramReader, version: Version) -> Suffix:
     start = reader.offset
     values = reader.take(layout)
     if values[-1] != 0:
-        raise ProtocolError(f"end mark is {values[-1]}", offset=start + layout.size - 4, length=len(reader.data))
+        raise ProtocolError(
+            f"end mark is {values[-1]}", offset=start + layout.size - 4, length=len(reader.data)
+        )
     return _suffix_of(values, layout)
 
 
@@ -269,13 +287,17 @@ def last_suffix(datagram: bytes, version: Version) -> Suffix:
 def _suffix_of(values: tuple[Any, ...], layout: Struct) -> Suffix:
     if layout is _SUFFIX_41:
         code, sub, timestamp_s, mid, received, transmit, precision_s, fraction, params, _ = values
-        return Suffix(timestamp_s, mid, received, transmit, params, code, sub, precision_s, fraction)
+        return Suffix(
+            timestamp_s, mid, received, transmit, params, code, sub, precision_s, fraction
+        )
     if layout is _SUFFIX_30:
         code, sub, timestamp_s, mid, received, transmit, params, _ = values
         return Suffix(timestamp_s, mid, received, transmit, params, code, sub)
     latency_s, code, sub = values[:3]
     extra: dict[str, Any] = (
-        {"timestamp_s": None} if layout is _SUFFIX_25 else {"timestamp_s": values[3], "params": values[4]}
+        {"timestamp_s": None}
+        if layout is _SUFFIX_25
+        else {"timestamp_s": values[3], "params": values[4]}
     )
     return Suffix(timecode=code, timecode_sub=sub, old_latency_s=latency_s, **extra)
 
@@ -344,7 +366,12 @@ def _pack_bodies(bodies: Records, inner: tuple[Records, ...], version: Version) 
     packed = []
     for record, markers in zip(bodies, inner, strict=True):
         body = record.tobytes()
-        block = _I32.pack(len(markers)) + _floats(markers["p"]) + markers["id"].tobytes() + markers["size"].tobytes()
+        block = (
+            _I32.pack(len(markers))
+            + _floats(markers["p"])
+            + markers["id"].tobytes()
+            + markers["size"].tobytes()
+        )
         packed += [body[: _POSE.size], block, body[_POSE.size : end]]
     return b"".join(packed)
 

@@ -1,4 +1,7 @@
-"""MODELDEF as values: names, hierarchy and geometry of what the frames hold, in streamed units and axes."""
+"""MODELDEF as values.
+
+Names, hierarchy and geometry of what the frames hold, in streamed units and axes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ class MarkerSetDescription:
 
 @dataclass(frozen=True, slots=True)
 class MarkerDescription:
-    """A marker of a rigid body (3.0): position in the body's axes, required active label, name (4.0)."""
+    """A marker of a rigid body (3.0).
+
+    Position in the body's axes, required active label, name (4.0).
+    """
 
     p: Vector
     label: int = 0
@@ -32,7 +38,8 @@ class BodyDescription:
     """A rigid body, or a bone of a skeleton or of a trained marker set.
 
     Attributes:
-        parent_id: of a bone, the parent's id without the skeleton's part, 0 for the root; -1 for a body.
+        parent_id: of a bone, the parent's id without the skeleton's part, 0 for the root; -1 for a
+            body.
         offset: origin in the parent's axes.
         offset_q: attitude relative to the parent (x, y, z, w); 4.2 and newer.
     """
@@ -78,7 +85,10 @@ class AssetDescription:
 
 @dataclass(frozen=True, slots=True)
 class ForcePlateDescription:
-    """A force plate (3.0): geometry, 12 x 12 calibration by rows, four corners of three coordinates."""
+    """A force plate (3.0).
+
+    Geometry, 12 x 12 calibration by rows, four corners of three coordinates.
+    """
 
     id: int
     serial: str
@@ -135,7 +145,9 @@ Subject = BodyDescription | SkeletonDescription | AssetDescription
 
 
 _Named = TypeVar("_Named", SkeletonDescription, Subject)
-_Described = TypeVar("_Described", BodyDescription, SkeletonDescription, AssetDescription, MarkerSetDescription)
+_Described = TypeVar(
+    "_Described", BodyDescription, SkeletonDescription, AssetDescription, MarkerSetDescription
+)
 
 
 def firsts(items: Iterable[_Named]) -> tuple[_Named, ...]:
@@ -174,15 +186,22 @@ class Models:
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        """Return a line for each name that several subjects of a kind have; the first described one is used."""
+        """Return a line for each name that several subjects of a kind have.
+
+        The first described one is used.
+        """
         lines: list[str] = []
-        kinds: dict[str, tuple[Subject, ...]] = {"rigid bodies": self.rigid, "skeletons": self.skeletons}
+        kinds: dict[str, tuple[Subject, ...]] = {
+            "rigid bodies": self.rigid,
+            "skeletons": self.skeletons,
+        }
         for kind, items in kinds.items():
             ids: dict[str, list[int]] = {}
             for item in items:
                 ids.setdefault(item.name, []).append(item.id)
             lines += [
-                f"{len(same)} {kind} are named {name!r} (ids {', '.join(map(str, same))}): id {same[0]} is used. "
+                f"{len(same)} {kind} are named {name!r} (ids "
+                f"{', '.join(map(str, same))}): id {same[0]} is used. "
                 "Rename the others in Motive"
                 for name, same in ids.items()
                 if len(same) > 1
@@ -201,7 +220,10 @@ class Models:
 
     @property
     def by_name(self) -> dict[str, Subject]:
-        """Return the bodies, skeletons and trained marker sets by their names; the first of several with one name."""
+        """Return the bodies, skeletons and trained marker sets by their names.
+
+        The first of several with one name.
+        """
         subjects: tuple[Subject, ...] = (*self.bodies, *self.skeletons, *self.assets)
         return {item.name: item for item in firsts(subjects)}
 

@@ -86,19 +86,25 @@ def _read_body(reader: DatagramReader, version: Version) -> BodyDescription:
     identity, parent_id, *offset = reader.take(_ID_PARENT_OFFSET)
     turn: Any = reader.take(_QUATERNION) if version >= _ATTITUDES_SINCE else (0.0, 0.0, 0.0, 1.0)
     markers = _read_markers(reader, version) if version >= _MARKERS_SINCE else ()
-    return BodyDescription(name, identity, parent_id, (offset[0], offset[1], offset[2]), turn, markers)
+    return BodyDescription(
+        name, identity, parent_id, (offset[0], offset[1], offset[2]), turn, markers
+    )
 
 
 def _read_markers(reader: DatagramReader, version: Version) -> tuple[MarkerDescription, ...]:
     count = reader.count(_VECTOR.size + _I32.size)
     places: list[Any] = [reader.take(_VECTOR) for _ in range(count)]
     labels = [reader.i32() for _ in range(count)]
-    names = [reader.text() for _ in range(count)] if version >= _MARKER_NAMES_SINCE else [""] * count
+    names = (
+        [reader.text() for _ in range(count)] if version >= _MARKER_NAMES_SINCE else [""] * count
+    )
     return tuple(map(MarkerDescription, places, labels, names))
 
 
 def _read_bodies(reader: DatagramReader, version: Version) -> tuple[BodyDescription, ...]:
-    return tuple(_read_body(reader, version) for _ in range(reader.count(1 + _ID_PARENT_OFFSET.size)))
+    return tuple(
+        _read_body(reader, version) for _ in range(reader.count(1 + _ID_PARENT_OFFSET.size))
+    )
 
 
 def _read_skeleton(reader: DatagramReader, version: Version) -> SkeletonDescription:
@@ -110,7 +116,16 @@ def _read_plate(reader: DatagramReader, _version: Version) -> ForcePlateDescript
     width, length, x, y, z, *rest, plate_type, data_type = reader.take(_PLATE)
     calibration, corners = tuple(rest[:144]), tuple(rest[144:])
     return ForcePlateDescription(
-        identity, serial, width, length, (x, y, z), calibration, corners, plate_type, data_type, _texts(reader)
+        identity,
+        serial,
+        width,
+        length,
+        (x, y, z),
+        calibration,
+        corners,
+        plate_type,
+        data_type,
+        _texts(reader),
     )
 
 
@@ -180,17 +195,31 @@ def _pack(item: Description, version: Version) -> tuple[int, bytes]:
         case SkeletonDescription():
             return 2, _text(item.name) + _I32.pack(item.id) + _pack_bodies(item.bones, version)
         case ForcePlateDescription():
-            numbers = *item.origin, *item.calibration, *item.corners, item.plate_type, item.data_type
+            numbers = (
+                *item.origin,
+                *item.calibration,
+                *item.corners,
+                item.plate_type,
+                item.data_type,
+            )
             plate = _PLATE.pack(item.width, item.length, *numbers)
             return 3, _I32.pack(item.id) + _text(item.serial) + plate + _pack_texts(item.channels)
         case DeviceDescription():
             head = _I32.pack(item.id) + _text(item.name) + _text(item.serial)
-            return 4, head + _KINDS.pack(item.device_type, item.data_type) + _pack_texts(item.channels)
+            return 4, head + _KINDS.pack(item.device_type, item.data_type) + _pack_texts(
+                item.channels
+            )
         case CameraDescription():
             return 5, _text(item.name) + _POSE.pack(*item.p, *item.q)
         case AssetDescription():
-            head = _text(item.name) + _KINDS.pack(item.kind, item.id) + _pack_bodies(item.bodies, version)
-            return 6, head + _I32.pack(len(item.markers)) + b"".join(map(_pack_asset_marker, item.markers))
+            head = (
+                _text(item.name)
+                + _KINDS.pack(item.kind, item.id)
+                + _pack_bodies(item.bodies, version)
+            )
+            return 6, head + _I32.pack(len(item.markers)) + b"".join(
+                map(_pack_asset_marker, item.markers)
+            )
         case UnknownDescription():
             return item.kind, item.content
 

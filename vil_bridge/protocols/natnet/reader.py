@@ -56,11 +56,16 @@ class DatagramReader:
         return value
 
     def count(self, least_bytes: int) -> int:
-        """Read a number of elements that take at least ``least_bytes`` each; bounded by what is left."""
+        """Read a number of elements that take at least ``least_bytes`` each.
+
+        Bounded by what is left.
+        """
         start = self.offset
         count = self.i32()
         if not 0 <= count * least_bytes <= self.left:
-            message = f"count {count} of elements of {least_bytes} bytes or more, {self.left} bytes left"
+            message = (
+                f"count {count} of elements of {least_bytes} bytes or more, {self.left} bytes left"
+            )
             raise ProtocolError(message, offset=start, length=len(self.data))
         return count
 

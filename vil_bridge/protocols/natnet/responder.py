@@ -66,7 +66,9 @@ class NatNetResponder:
         clients: table of unicast clients. hooks: its statements.
     """
 
-    def __init__(self, version: Version, clients: ClientTable, hooks: ResponderHooks, *, multicast: bool) -> None:
+    def __init__(
+        self, version: Version, clients: ClientTable, hooks: ResponderHooks, *, multicast: bool
+    ) -> None:
         self._version = version
         self._clients = clients
         self._hooks = hooks
@@ -78,7 +80,8 @@ class NatNetResponder:
         Raises:
             ProtocolError: it is malformed.
         """
-        # Old clients announce four bytes of payload where there is none, and real servers answer them.
+        # Old clients announce four bytes of payload where there is none, and real servers answer
+        # them.
         bare = len(datagram) == HEADER_BYTES
         identity = message_id(datagram[:2] + b"\0\0" if bare else datagram)
         self._clients.renew(address, t_ns)
@@ -94,7 +97,9 @@ class NatNetResponder:
             case MessageId.REQUEST_MODELDEF:
                 return encode_models(self._hooks.models(), self._clients.version(address))
             case MessageId.ECHOREQUEST if self._version >= TICKS_SINCE:
-                return encode_echo_reply(EchoReply(decode_echo_request(datagram), self._hooks.ticks(t_ns)))
+                return encode_echo_reply(
+                    EchoReply(decode_echo_request(datagram), self._hooks.ticks(t_ns))
+                )
             case MessageId.REQUEST:
                 return self._command_reply(decode_text(datagram), address)
             case MessageId.DISCONNECT:
@@ -118,7 +123,9 @@ class NatNetResponder:
                 return encode(MessageId.RESPONSE, _F32.pack(self._hooks.units_mm))
             case "CurrentMode":
                 return _OK
-            case "Bitstream" if address in self._clients.addresses and self._version >= BITSTREAM_SINCE:
+            case "Bitstream" if (
+                address in self._clients.addresses and self._version >= BITSTREAM_SINCE
+            ):
                 return self._bitstream_reply(argument, address)
             case "SubscribeToData" | "SubscribeByID" if subscriptions is not None:
                 return _OK if subscriptions.command(name, argument) else _REFUSED

@@ -11,7 +11,14 @@ import numpy.typing as npt
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
 from vil_bridge.protocols.natnet.axes import UpAxis, zup_to_streamed
 from vil_bridge.protocols.natnet.clients import Subscriptions
-from vil_bridge.protocols.natnet.frame import BODY, NO_MARKERS, NO_POINTS, TRACKED, NatNetFrame, Records
+from vil_bridge.protocols.natnet.frame import (
+    BODY,
+    NO_MARKERS,
+    NO_POINTS,
+    TRACKED,
+    NatNetFrame,
+    Records,
+)
 from vil_bridge.protocols.natnet.model import BodyDescription, SkeletonDescription, Vector
 
 
@@ -25,7 +32,10 @@ def body_records(
     units_per_m: float = 1.0,
     error_m: float = 0.0,
 ) -> Records:
-    """Return bodies or bones (n,) of room poses (n, 3) and (n, 4); ``error_m`` is that of tracked ones."""
+    """Return bodies or bones (n,) of room poses (n, 3) and (n, 4).
+
+    ``error_m`` is that of tracked ones.
+    """
     records: Records = np.zeros(len(p_m), BODY)
     p, records["q"] = zup_to_streamed(p_m, q_xyzw, up_axis)
     records["p"] = p * units_per_m
@@ -51,8 +61,16 @@ def describe_skeleton(
     model: SkeletonModel, identity: int, up_axis: UpAxis, units_per_m: float = 1.0
 ) -> SkeletonDescription:
     """Return the description of a skeleton; its bones are numbered from 1."""
-    rows = zip(model.bones, model.parents, streamed_vectors(model.offsets_m, up_axis, units_per_m), strict=True)
-    bones = (BodyDescription(name, i, parent + 1, offset) for i, (name, parent, offset) in enumerate(rows, start=1))
+    rows = zip(
+        model.bones,
+        model.parents,
+        streamed_vectors(model.offsets_m, up_axis, units_per_m),
+        strict=True,
+    )
+    bones = (
+        BodyDescription(name, i, parent + 1, offset)
+        for i, (name, parent, offset) in enumerate(rows, start=1)
+    )
     return SkeletonDescription(model.name, identity, tuple(bones))
 
 
@@ -70,18 +88,26 @@ def subscribed(
     if wanted.key is None:
         return frame
     ids = frame.bodies["id"].tolist()
-    rows = [i for i, (n, k) in enumerate(zip(bodies, ids, strict=True)) if wanted.wants("RigidBody", n, k)]
+    rows = [
+        i
+        for i, (n, k) in enumerate(zip(bodies, ids, strict=True))
+        if wanted.wants("RigidBody", n, k)
+    ]
     return replace(
         frame,
         bodies=frame.bodies[rows],
         body_markers=tuple(frame.body_markers[i] for i in rows) if frame.body_markers else (),
         skeletons=tuple(
-            pose for name, pose in zip(skeletons, frame.skeletons, strict=True) if wanted.wants("Skeleton", name)
+            pose
+            for name, pose in zip(skeletons, frame.skeletons, strict=True)
+            if wanted.wants("Skeleton", name)
         ),
         assets=frame.assets if wanted.wants("AllTypes", "") else (),
         markers=frame.markers if wanted.wants("LabeledMarkers", "") else NO_MARKERS,
         marker_sets=frame.marker_sets if wanted.wants("MarkersetMarkers", "") else (),
-        other_markers=frame.other_markers if wanted.wants("LegacyUnlabeledMarkers", "") else NO_POINTS,
+        other_markers=frame.other_markers
+        if wanted.wants("LegacyUnlabeledMarkers", "")
+        else NO_POINTS,
         force_plates=frame.force_plates if wanted.wants("ForcePlate", "") else (),
         devices=frame.devices if wanted.wants("Device", "") else (),
     )

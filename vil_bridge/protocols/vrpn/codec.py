@@ -57,7 +57,10 @@ class VrpnMessage(NamedTuple):
 
 
 class TrackerPose(NamedTuple):
-    """Tracker pose in the server's unit and axes; not finite and not normalised unless the server made it so."""
+    """Tracker pose in the server's unit and axes.
+
+    Not finite and not normalised unless the server made it so.
+    """
 
     sensor: int
     p: Vector
@@ -113,7 +116,9 @@ def decode_message(data: bytes) -> VrpnMessage:
         raise ProtocolError(f"{microseconds} microseconds", offset=8, length=len(data))
     if kind < 0 and kind not in SYSTEM_TYPES:
         raise ProtocolError(f"system message {kind}", offset=16, length=len(data))
-    return VrpnMessage(kind, sender, seconds * NS_PER_S + microseconds * 1000, data[HEADER_BYTES:length], sequence)
+    return VrpnMessage(
+        kind, sender, seconds * NS_PER_S + microseconds * 1000, data[HEADER_BYTES:length], sequence
+    )
 
 
 def encode_message(message: VrpnMessage) -> bytes:
@@ -127,7 +132,9 @@ def encode_message(message: VrpnMessage) -> bytes:
         raise ValueError(f"{length} bytes do not fit into a message ({MAX_MESSAGE_BYTES})")
     seconds, ns = divmod(message.t_ns, NS_PER_S)
     sequence = message.sequence & 0xFFFFFFFF
-    header = _HEADER.pack(length, seconds & 0xFFFFFFFF, ns // 1000, message.sender, message.type, sequence)
+    header = _HEADER.pack(
+        length, seconds & 0xFFFFFFFF, ns // 1000, message.sender, message.type, sequence
+    )
     return (header + message.payload).ljust(_padded(length), b"\0")
 
 
@@ -193,7 +200,12 @@ def decode_connect_request(datagram: bytes) -> tuple[str, int]:
         ProtocolError: it is not "address port".
     """
     words = datagram[:_MAX_CONNECT_REQUEST_BYTES].split(b"\0", 1)[0].split()
-    if len(words) != 2 or not words[1].isdigit() or not 0 < int(words[1][:9]) < 1 << 16 or not words[0].isascii():
+    if (
+        len(words) != 2
+        or not words[1].isdigit()
+        or not 0 < int(words[1][:9]) < 1 << 16
+        or not words[0].isascii()
+    ):
         raise ProtocolError("no request for a connection", offset=0, length=len(datagram))
     return words[0].decode("ascii"), int(words[1])
 

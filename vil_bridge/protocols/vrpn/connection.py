@@ -16,7 +16,9 @@ OnMade = Callable[["VrpnConnection"], None]
 
 
 class VrpnConnection(asyncio.Protocol):
-    """Connection that passes received bytes to a handler, stamped on arrival; an exception closes it.
+    """Connection that passes received bytes to a handler, stamped on arrival.
+
+    An exception closes it.
 
     ``on_made`` is called before the first bytes.
 

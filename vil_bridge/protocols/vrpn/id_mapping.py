@@ -1,4 +1,7 @@
-"""The two directions of one VRPN connection: names to ids on the way out, ids to names on the way in; pure."""
+"""The two directions of one VRPN connection.
+
+Names to ids on the way out, ids to names on the way in; pure.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,12 @@ class ResolvedMessage(NamedTuple):
 class Incoming:
     """Messages of the peer.
 
-    Bytes are held back until their message is complete, 64 KiB at most. A broken stream stays broken, since it does
-    not mark where a message begins: connect again.
+    Bytes are held back until their message is complete, 64 KiB at most. A broken stream stays
+    broken, since it does not mark where a message begins: connect again.
 
     Args:
-        read_poses: reads messages itself from an offset of the bytes on, and returns the offset of the first other one.
+        read_poses: reads messages itself from an offset of the bytes on, and returns the offset of
+            the first other one.
         forget_ids: called when an id got another meaning.
 
     Attributes:
@@ -53,7 +57,9 @@ class Incoming:
         undescribed: messages whose sender or type the peer never described; they are skipped.
     """
 
-    def __init__(self, read_poses: ReadPoses | None = None, forget_ids: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, read_poses: ReadPoses | None = None, forget_ids: Callable[[], None] | None = None
+    ) -> None:
         self.version: str | None = None
         self.senders: dict[int, str] = {}
         self.kinds: dict[int, str] = {}
@@ -63,7 +69,9 @@ class Incoming:
         self._pending = b""
 
     def feed(self, data: bytes) -> Iterator[ResolvedMessage]:
-        """Add the next bytes and yield the messages that they complete; exhaust it before the next call.
+        """Add the next bytes and yield the messages that they complete.
+
+        Exhaust it before the next call.
 
         Raises:
             ProtocolError: the cookie or a message is malformed.

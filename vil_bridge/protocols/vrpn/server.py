@@ -15,7 +15,14 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.rates import RateLimiter
 from vil_bridge.protocols.sockets import tcp_listener, udp_socket, waiting_datagrams
-from vil_bridge.protocols.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_connect_request
+from vil_bridge.protocols.vrpn.codec import (
+    COOKIE,
+    PING,
+    PONG,
+    POSE,
+    VELOCITY,
+    decode_connect_request,
+)
 from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.id_mapping import CONTROL, Incoming, Outgoing
 
@@ -47,8 +54,8 @@ class VrpnHooks:
 
     Attributes:
         clock: returns its own time, Unix nanoseconds, for answers.
-        count: counts an event: ``malformed``, ``foreign``, ``refused``, ``slow``, ``flooding``, ``mute`` and
-            ``unknown_trackers``, pings of those that it does not have.
+        count: counts an event: ``malformed``, ``foreign``, ``refused``, ``slow``, ``flooding``,
+            ``mute`` and ``unknown_trackers``, pings of those that it does not have.
         send: sends bytes to a client.
         silent: returns True while nothing may be sent.
         guard: wraps callbacks of the event loop.
@@ -71,8 +78,9 @@ class _VrpnClient:
 class VrpnServer:
     """Server of trackers on one TCP and UDP port.
 
-    Clients connect by TCP, or ask by UDP to be connected to, at their own address only. A client that does not read
-    what is sent, sends more than 64 KiB a second or something else than VRPN is disconnected.
+    Clients connect by TCP, or ask by UDP to be connected to, at their own address only. A client
+    that does not read what is sent, sends more than 64 KiB a second or something else than VRPN is
+    disconnected.
 
     Args:
         devices: names of the trackers. hooks: callbacks. max_clients: further ones are refused.
@@ -88,7 +96,9 @@ class VrpnServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._limit = RateLimiter(_BYTES_PER_S, _BYTES_AT_ONCE)
         self._outgoing = Outgoing()
-        self._greeting = COOKIE + self._outgoing.describe((CONTROL, *devices), (POSE, VELOCITY, PING, PONG))
+        self._greeting = COOKIE + self._outgoing.describe(
+            (CONTROL, *devices), (POSE, VELOCITY, PING, PONG)
+        )
 
     @property
     def connected(self) -> int:
@@ -140,7 +150,7 @@ class VrpnServer:
             if client.incoming.version is None and t_ns - client.since_ns > _COOKIE_WITHIN_NS:
                 self._drop(link, "mute")
 
-    # --- connections -------------------------------------------------------------------------------
+    # --- connections ------------------------------------------------------------------------------
 
     def _accept_from(self, tcp: socket.socket) -> None:
         asyncio.get_running_loop().add_reader(tcp, self._hooks.guard(lambda: self._accept(tcp)))
@@ -153,7 +163,8 @@ class VrpnServer:
         if not self._paused:
             self._paused = True
             logger.warning(
-                "VRPN clients wait to be accepted: %s. Raise the limit of open files (ulimit -n), or close some",
+                "VRPN clients wait to be accepted: %s. Raise the limit of open files "
+                "(ulimit -n), or close some",
                 exc.strerror,
             )
 
@@ -201,7 +212,8 @@ class VrpnServer:
             self._drop(link, "refused")
             return
         link.watch_peer(_DEAD_AFTER_S, _PROBES)
-        # Past the hook, whose faults would break the stream before it began; only a silent server holds it back.
+        # Past the hook, whose faults would break the stream before it began; only a silent server
+        # holds it back.
         self._clients[link] = client = _VrpnClient(not self._hooks.silent(), now_ns())
         link.closed.add_done_callback(lambda _: self._on_closed(link))
         if client.greeted:

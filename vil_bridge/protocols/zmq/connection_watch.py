@@ -1,12 +1,15 @@
-"""TCP connections of a listening ZeroMQ socket: limits on their number, bytes and unread bytes, and their end.
+"""TCP connections of a listening ZeroMQ socket.
 
-libzmq collects the parts of a message without limit until the last one comes, and shows none of them before.
-The kernel counts their bytes.
+Limits on their number, bytes and unread bytes, and their end.
 
-libzmq stops reading a connection whose messages find no room. If that connection breaks now (by a reset, a time limit
-of the kernel or the shutdown of both directions) and a PING is among the messages that wait, libzmq answers it on what
-is broken and aborts (its issues 4364 and 4841). Any peer may send PINGs. Thus our listening sockets ignore resets, and
-connections end by the end of their input, which libzmq reads when it has room.
+libzmq collects the parts of a message without limit until the last one comes, and shows none of
+them before. The kernel counts their bytes.
+
+libzmq stops reading a connection whose messages find no room. If that connection breaks now (by a
+reset, a time limit of the kernel or the shutdown of both directions) and a PING is among the
+messages that wait, libzmq answers it on what is broken and aborts (its issues 4364 and 4841). Any
+peer may send PINGs. Thus our listening sockets ignore resets, and connections end by the end of
+their input, which libzmq reads when it has room.
 """
 
 from __future__ import annotations
@@ -33,7 +36,13 @@ from vil_bridge.core.rates import peer_of
 _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
 # linux/filter.h: code, jump if true, jump if false, operand. A packet of 0 bytes is dropped.
 _DROP_ALL: Final = ((0x06, 0, 0, 0),)
-_DROP_RESETS: Final = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x04), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))  # TCP's flags
+# TCP's flags.
+_DROP_RESETS: Final = (
+    (0x30, 0, 0, 13),
+    (0x45, 0, 1, 0x04),
+    (0x06, 0, 0, 0),
+    (0x06, 0, 0, 0xFFFFFFFF),
+)
 _RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 _SILENCE_NS: Final = 10 * NS_PER_S
 _MOST_SILENCED: Final = 256  # each has a descriptor
@@ -52,12 +61,14 @@ def ignore_resets(descriptor: int) -> None:
 
 
 def end(tcp: socket.socket, quietly: bool) -> None:
-    """End a connection: libzmq gets no more of it, and closes it when it has handled what it has read.
+    """End a connection.
+
+    Libzmq gets no more of it, and closes it when it has handled what it has read.
 
     Args:
         tcp: its socket, borrowed.
-        quietly: the peer sees the end 10 s later: one that comes back as soon as its connection ends costs more
-            than a silenced one. Only so many at a time; the others see it at once.
+        quietly: the peer sees the end 10 s later: one that comes back as soon as its connection
+            ends costs more than a silenced one. Only so many at a time; the others see it at once.
 
     Raises:
         OSError: it has ended.
@@ -72,7 +83,8 @@ def end(tcp: socket.socket, quietly: bool) -> None:
     if quietly:
         with _lock:
             if len(_silenced) < _MOST_SILENCED:
-                _silenced.append((machine_ns() + _SILENCE_NS, os.dup(tcp.fileno())))  # it stays as long as one has it
+                # It stays as long as one has it.
+                _silenced.append((machine_ns() + _SILENCE_NS, os.dup(tcp.fileno())))
 
 
 def end_silenced() -> None:
@@ -84,11 +96,16 @@ def end_silenced() -> None:
 
 def has_ended(tcp: socket.socket) -> bool:
     """Return True for a connection that :func:`end` ended and libzmq still has. Raises OSError."""
-    return tcp.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, len(_RESET_AT_CLOSE)) == _RESET_AT_CLOSE
+    return (
+        tcp.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, len(_RESET_AT_CLOSE)) == _RESET_AT_CLOSE
+    )
 
 
 def borrowed(descriptor: int) -> socket.socket:
-    """Return a duplicate of a descriptor as a socket, to be closed. Raises OSError when it is none."""
+    """Return a duplicate of a descriptor as a socket, to be closed.
+
+    Raises OSError when it is none.
+    """
     duplicate = os.dup(descriptor)
     try:
         return socket.socket(fileno=duplicate)
@@ -99,7 +116,11 @@ def borrowed(descriptor: int) -> socket.socket:
 
 def _filter(tcp: socket.socket, program: tuple[tuple[int, int, int, int], ...]) -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))
-    tcp.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(code)))
+    tcp.setsockopt(
+        socket.SOL_SOCKET,
+        _SO_ATTACH_FILTER,
+        struct.pack("@HP", len(program), ctypes.addressof(code)),
+    )
 
 
 MAX_CONNECTIONS: Final = 320
@@ -108,13 +129,18 @@ CONNECTIONS_OF_ONE: Final = 80
 _PERIOD_NS: Final = 20 * NS_PER_MS
 _WAITING_BYTES: Final = 32 * 1024
 _PATIENCE_S: Final = 0.5
-_PATIENCE_STEP_S: Final = 0.04  # between two checks: it does not count when the socket's thread is late
+_PATIENCE_STEP_S: Final = (
+    0.04  # between two checks: it does not count when the socket's thread is late
+)
 _SERVED_BYTES: Final = 4096  # sent to a connection: more than a handshake
-_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)  # for the duplicate: the next check may have one
+# For the duplicate: the next check may have one.
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 _UNANSWERED_MS: Final = 5000  # long enough for a raw frame on a slow link
 _GONE: Final = "gone"
 _TCP_INFO: Final = struct.Struct("=3xB20xI28xI60xQQ")
-"""linux/tcp.h: tcpi_probes, tcpi_unacked, tcpi_last_ack_recv, tcpi_bytes_acked, tcpi_bytes_received"""
+"""linux/tcp.h: tcpi_probes, tcpi_unacked, tcpi_last_ack_recv, tcpi_bytes_acked,
+tcpi_bytes_received
+"""
 
 
 class Budget(NamedTuple):
@@ -166,19 +192,24 @@ class _Connection:
 
 
 class ConnectionWatch:
-    """Limits of connections: fifty times a second those beyond them, or whose peer does not answer, are ended.
+    """Limits of connections.
 
-    Belongs to the socket's thread. libzmq owns the descriptors: each check borrows one by a duplicate, and a connection
-    is forgotten when the peer of its descriptor has changed.
+    Fifty times a second those beyond them, or whose peer does not answer, are ended.
+
+    Belongs to the socket's thread. libzmq owns the descriptors: each check borrows one by a
+    duplicate, and a connection is forgotten when the peer of its descriptor has changed.
 
     Args:
-        budget: of each connection; None = no limits, and only those whose peer does not answer are ended.
+        budget: of each connection; None = no limits, and only those whose peer does not answer are
+            ended.
         counters: gets ``cut_off``.
-        faults: gets the sender and the reason: ``too_many`` connections, ``flood`` of bytes, ``unread`` bytes that
-            wait, an ``endless`` message.
+        faults: gets the sender and the reason: ``too_many`` connections, ``flood`` of bytes,
+            ``unread`` bytes that wait, an ``endless`` message.
     """
 
-    def __init__(self, budget: Budget | None, counters: MutableMapping[str, int], faults: PeerFaults) -> None:
+    def __init__(
+        self, budget: Budget | None, counters: MutableMapping[str, int], faults: PeerFaults
+    ) -> None:
         self._budget, self._counters, self._faults = budget, counters, faults
         self._connections: dict[int, _Connection] = {}
         self._t_check_ns, self._elapsed_s = machine_ns(), 0.0
@@ -202,7 +233,8 @@ class ConnectionWatch:
 
         Args:
             active: descriptors that whole messages came from since the last call.
-            registered: descriptors of registered peers, which make room last; None = those that were sent something.
+            registered: descriptors of registered peers, which make room last; None = those that
+                were sent something.
         """
         for descriptor in active:
             if (connection := self._connections.get(descriptor)) is not None:
@@ -224,15 +256,29 @@ class ConnectionWatch:
         probes, unacked, unanswered_ms, sent, received = _TCP_INFO.unpack(info)
         if (probes or unacked) and unanswered_ms > _UNANSWERED_MS:
             return _GONE
-        return "" if self._budget is None else self._beyond(self._budget, tcp, connection, sent, received)
+        return (
+            ""
+            if self._budget is None
+            else self._beyond(self._budget, tcp, connection, sent, received)
+        )
 
-    def _beyond(self, budget: Budget, tcp: socket.socket, connection: _Connection, sent: int, received: int) -> str:
+    def _beyond(
+        self, budget: Budget, tcp: socket.socket, connection: _Connection, sent: int, received: int
+    ) -> str:
         """Return the limit that a connection is beyond, from the bytes so far; empty = none."""
         waiting = struct.unpack("i", fcntl.ioctl(tcp, termios.FIONREAD, bytes(4)))[0]
         if connection.active:
             connection.whole, connection.active = received - waiting, False
-        spent = max(0.0, connection.spent - self._elapsed_s * budget.per_s) + received - connection.received
-        connection.spent, connection.received, connection.served = spent, received, sent > _SERVED_BYTES
+        spent = (
+            max(0.0, connection.spent - self._elapsed_s * budget.per_s)
+            + received
+            - connection.received
+        )
+        connection.spent, connection.received, connection.served = (
+            spent,
+            received,
+            sent > _SERVED_BYTES,
+        )
         patience_s = min(self._elapsed_s, _PATIENCE_STEP_S)
         connection.waited_s = 0.0 if waiting <= _WAITING_BYTES else connection.waited_s + patience_s
         if spent > budget.at_once:
@@ -242,7 +288,9 @@ class ConnectionWatch:
         return "unread" if connection.waited_s > _PATIENCE_S else ""
 
     def _make_room(self) -> None:
-        """End the oldest connections that are not registered of an address, or of all, that has too many."""
+        """End the oldest connections that are not registered of an address, or of all, that has
+        too many.
+        """
         if len(self._connections) <= CONNECTIONS_OF_ONE:
             return
         of_owner: dict[str, list[int]] = {}
@@ -260,10 +308,17 @@ class ConnectionWatch:
             self._with(descriptor, lambda _tcp, _connection: "too_many")
 
     def _is_registered(self, descriptor: int) -> bool:
-        return self._connections[descriptor].served if self._registered is None else descriptor in self._registered
+        return (
+            self._connections[descriptor].served
+            if self._registered is None
+            else descriptor in self._registered
+        )
 
     def _with(self, descriptor: int, excess: Callable[[socket.socket, _Connection], str]) -> None:
-        """Look at a connection, and end it where ``excess`` returns a reason; forget it when it is gone."""
+        """Look at a connection, and end it where ``excess`` returns a reason.
+
+        Forget it when it is gone.
+        """
         connection = self._connections[descriptor]
         try:
             with borrowed(descriptor) as tcp:

@@ -1,8 +1,8 @@
 """A ZeroMQ socket in an asyncio loop, drained until it is empty at every wake-up.
 
 Three times the throughput of an asyncio wrapper, since one wake-up serves many messages. The file
-descriptor of a ZeroMQ socket is edge-triggered: it signals that *something* happened, and stays quiet
-about messages that were already waiting. Hence the socket is checked again after every send.
+descriptor of a ZeroMQ socket is edge-triggered: it signals that *something* happened, and stays
+quiet about messages that were already waiting. Hence the socket is checked again after every send.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Final
 
 import zmq
 
-_BURST: Final = 64  # messages per turn of the loop, so that a flood does not starve the other sockets
+_BURST: Final = (
+    64  # messages per turn of the loop, so that a flood does not starve the other sockets
+)
 
 
 class DrainSocket:
@@ -23,7 +25,9 @@ class DrainSocket:
     are still delivered.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], on_message: Callable[[list[bytes]], None]) -> None:
+    def __init__(
+        self, socket: zmq.Socket[bytes], on_message: Callable[[list[bytes]], None]
+    ) -> None:
         self._socket = socket
         self._on_message = on_message
         self._loop = asyncio.get_running_loop()
@@ -44,7 +48,10 @@ class DrainSocket:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Receive nothing for a while; what waits stays with libzmq, which slows its senders down."""
+        """Receive nothing for a while.
+
+        What waits stays with libzmq, which slows its senders down.
+        """
         if self._paused is None and not self._socket.closed:
             self._loop.remove_reader(self._fd)  # which stays readable until messages are received
             self._paused = self._loop.call_later(seconds, self._resume)

@@ -1,4 +1,7 @@
-"""Listening ZeroMQ sockets: messages with their senders, bounded work for each, and connections watched and counted."""
+"""Listening ZeroMQ sockets.
+
+Messages with their senders, bounded work for each, and connections watched and counted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,13 @@ from zmq.utils.monitor import parse_monitor_message
 
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import peer_of
-from vil_bridge.protocols.zmq.connection_watch import ConnectionWatch, borrowed, end, has_ended, ignore_resets
+from vil_bridge.protocols.zmq.connection_watch import (
+    ConnectionWatch,
+    borrowed,
+    end,
+    has_ended,
+    ignore_resets,
+)
 
 _MOST_PARTS: Final = 8
 
@@ -24,7 +33,8 @@ class Peer(NamedTuple):
         identity: of its connection; it may choose another one when it connects again.
         address: IP address.
         key: name of the CURVE key that it proved to have; empty where the socket asks for none.
-        descriptor: of its TCP connection in this process, which may be another's by now; -1 = unknown.
+        descriptor: of its TCP connection in this process, which may be another's by now; -1 =
+            unknown.
     """
 
     identity: bytes
@@ -34,16 +44,20 @@ class Peer(NamedTuple):
 
 
 class PeerSocket(zmq.Socket[bytes]):
-    """A ROUTER whose ``recv_multipart`` appends the sender's address, key and descriptor to the message's parts.
+    """A ROUTER whose ``recv_multipart`` appends the sender's address, key and descriptor to the
+    message's parts.
 
-    A message of more than eight parts is received in pieces, a piece a call: none blocks the thread for long.
+    A message of more than eight parts is received in pieces, a piece a call: none blocks the thread
+    for long.
 
     Attributes:
         asks_keys: the socket is a CURVE server; set before the first message.
         heard: descriptors of the connections that messages came from, until its reader clears it.
     """
 
-    asks_keys = False  # declared here, since a ZeroMQ socket takes every other attribute for an option
+    asks_keys = (
+        False  # declared here, since a ZeroMQ socket takes every other attribute for an option
+    )
     heard: set[int]
     _rest_of: bytes | None = None
 
@@ -51,8 +65,16 @@ class PeerSocket(zmq.Socket[bytes]):
         super().__init__(context, kind)
         object.__setattr__(self, "heard", set())
 
-    def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> list[bytes]:  # type: ignore[override]  # noqa: ARG002
-        """Return identity, parts, address, key and descriptor; pieces of a long message have no part between."""
+    def recv_multipart(  # type: ignore[override]
+        self,
+        flags: int = 0,
+        copy: bool = True,  # noqa: ARG002
+        track: bool = False,  # noqa: ARG002
+    ) -> list[bytes]:
+        """Return identity, parts, address, key and descriptor.
+
+        Pieces of a long message have no part between.
+        """
         identity, whole = self._rest_of, self._rest_of is None
         if identity is None:
             identity = self.recv(flags)
@@ -75,18 +97,22 @@ def sent_by(frames: list[bytes]) -> tuple[Peer, list[bytes]]:
 
 
 def end_connection(peer: Peer, endpoint: str, *, quietly: bool = False) -> bool:
-    """End the TCP connection that a peer's message came by, since ZeroMQ cannot; False when it is gone or ended.
+    """End the TCP connection that a peer's message came by, since ZeroMQ cannot.
+
+    False when it is gone or ended.
 
     Args:
         peer: sender of the message.
-        endpoint: ours, with the port. A descriptor that was given to another connection since is left alone, unless
-            that one has the same address and port.
+        endpoint: ours, with the port. A descriptor that was given to another connection since is
+            left alone, unless that one has the same address and port.
         quietly: see :func:`end`.
     """
     try:
         with borrowed(peer.descriptor) as connection:
             theirs, ours = connection.getpeername(), connection.getsockname()
-            if peer_of(theirs[0]) != peer_of(peer.address) or ours[1] != int(endpoint.rpartition(":")[2]):
+            if peer_of(theirs[0]) != peer_of(peer.address) or ours[1] != int(
+                endpoint.rpartition(":")[2]
+            ):
                 return False
             if has_ended(connection):  # what libzmq has read before goes on to arrive
                 return False
@@ -112,16 +138,23 @@ _REASONS: Final = {
 }
 _MOST_EVENTS: Final = 2000
 _number = itertools.count()
-# Never ZeroMQ's heartbeats: libzmq aborts the process when one is due on a connection that a peer closed
-# while its messages still waited for room (its issue 4364).
+# Never ZeroMQ's heartbeats: libzmq aborts the process when one is due on a connection that a peer
+# closed while its messages still waited for room (its issue 4364).
 _GONE_AFTER_MS: Final = 5000  # long enough for a raw frame on a slow link
-_TCP_KEEPALIVE: Final = ((zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 2), (zmq.TCP_KEEPALIVE_INTVL, 1))
+_TCP_KEEPALIVE: Final = (
+    (zmq.TCP_KEEPALIVE, 1),
+    (zmq.TCP_KEEPALIVE_IDLE, 2),
+    (zmq.TCP_KEEPALIVE_INTVL, 1),
+)
 _PROBES: Final = 3
 _MOST_PROBES: Final = 127  # the watch ends the connection long before, since libzmq bears only that
 
 
 def end_dead_connections(socket: zmq.Socket[bytes]) -> None:
-    """Let the system end TCP connections whose peer has vanished, after 5 s; before the socket connects."""
+    """Let the system end TCP connections whose peer has vanished, after 5 s.
+
+    Before the socket connects.
+    """
     _probe(socket, _PROBES)
     socket.setsockopt(zmq.TCP_MAXRT, _GONE_AFTER_MS)
 
@@ -132,14 +165,20 @@ def _probe(socket: zmq.Socket[bytes], probes: int) -> None:
 
 
 class PeerCounter:
-    """Counter of peers that never spoke ZeroMQ (``bad_handshake``) and of ended connections (``disconnected``).
+    """Counter of peers that never spoke ZeroMQ (``bad_handshake``) and of ended connections.
 
-    A connection ends when the peer leaves or does not answer for 5 s, and also when it breaks the protocol or sends a
-    message beyond the socket's limit. Belongs to the socket's thread, and is closed before the socket.
+    ``disconnected``.
+
+    A connection ends when the peer leaves or does not answer for 5 s, and also when it breaks the
+    protocol or sends a message beyond the socket's limit. Belongs to the socket's thread, and is
+    closed before the socket.
     """
 
     def __init__(
-        self, socket: zmq.Socket[bytes], counters: MutableMapping[str, int], watch: ConnectionWatch | None = None
+        self,
+        socket: zmq.Socket[bytes],
+        counters: MutableMapping[str, int],
+        watch: ConnectionWatch | None = None,
     ) -> None:
         """Watch a socket that is not bound yet.
 
@@ -169,7 +208,8 @@ class PeerCounter:
         """Account what happened since the last call, and end connections beyond the limits.
 
         Args:
-            registered: descriptors of registered peers, which make room last; None = those that were sent something.
+            registered: descriptors of registered peers, which make room last; None = those that
+                were sent something.
         """
         for _ in range(_MOST_EVENTS):
             try:
@@ -193,5 +233,6 @@ class PeerCounter:
     def close(self) -> None:
         """Stop watching; may be called twice."""
         if not self._events.closed:
-            self._socket.monitor(None, 0)  # before the other end goes, or libzmq's thread waits for it
+            # Before the other end goes, or libzmq's thread waits for it.
+            self._socket.monitor(None, 0)
             self._events.close()

@@ -28,9 +28,12 @@ _INTERVALS: Final = 10_000
 
 
 def to_euroc(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
-    """Folder ``ACTOR`` of every rigid actor that was seen: ground truth of its IMU (or body), samples, its cameras.
+    """Folder ``ACTOR`` of every rigid actor that was seen.
 
-    Of a camera with both kinds of pictures those as rendered are taken, stamped with the instant that they show.
+    Ground truth of its IMU (or body), samples, its cameras.
+
+    Of a camera with both kinds of pictures those as rendered are taken, stamped with the instant
+    that they show.
 
     Raises:
         RecordingError: the format cannot describe a lens.
@@ -79,11 +82,16 @@ class _Sessions:
                 self._add_pictures(actor, camera_folder(i), camera.model.name)
 
     def written(self) -> dict[str, int]:
-        """Return rows by actor and stream; pictures that do not follow in time are counted as left out."""
+        """Return rows by actor and stream.
+
+        Pictures that do not follow in time are counted as left out.
+        """
         found = {}
         for name, writer in self._writers.items():
             found.update({f"{name}/{stream}": rows for stream, rows in writer.rows.items()})
-            found.update({f"{name}/{stream} left out": rows for stream, rows in writer.refused.items()})
+            found.update(
+                {f"{name}/{stream} left out": rows for stream, rows in writer.refused.items()}
+            )
         return found
 
     def _writer_of(self, actor: RecordedActor) -> EurocWriter:
@@ -92,35 +100,52 @@ class _Sessions:
             cameras = _sheets(self._cameras(actor), actor.T_body_imu or Transform.identity())
             imu = EurocImu(self._rates_hz.get(actor.imu, 0.0))
             try:
-                writer = self._stack.enter_context(EurocWriter(self._out / actor.name, cameras, imu))
+                writer = self._stack.enter_context(
+                    EurocWriter(self._out / actor.name, cameras, imu)
+                )
             except ValueError as exc:
                 raise RecordingError(str(exc)) from exc
             self._writers[actor.name] = writer
         return writer
 
     def _cameras(self, actor: RecordedActor) -> list[CameraInfo]:
-        return [c for c in self._facts.cameras if c.actor == actor.name and c.model.name in self._variants]
+        return [
+            c
+            for c in self._facts.cameras
+            if c.actor == actor.name and c.model.name in self._variants
+        ]
 
     def _add_truth(self, actors: dict[str, RecordedActor]) -> None:
         for name, motion in motions(self._recording, self._facts):
             actor = actors.get(name)
             if actor is not None:
-                T_world_body, T_body_imu = motion.T_world_body, actor.T_body_imu or Transform.identity()
+                T_world_body, T_body_imu = (
+                    motion.T_world_body,
+                    actor.T_body_imu or Transform.identity(),
+                )
                 lever_mps = cross(motion.w_body_radps, T_body_imu.p_m)
                 v_world_mps = motion.v_world_mps + T_world_body.rotation() @ lever_mps
-                self._writer_of(actor).add_truth(motion.t_ns, T_world_body @ T_body_imu, v_world_mps)
+                self._writer_of(actor).add_truth(
+                    motion.t_ns, T_world_body @ T_body_imu, v_world_mps
+                )
 
     def _add_pictures(self, actor: RecordedActor, folder: str, camera: str) -> None:
         variants = self._variants[camera]
-        for header, jpeg in shown(self._recording, camera, "raw" if "raw" in variants else variants[0]):
+        for header, jpeg in shown(
+            self._recording, camera, "raw" if "raw" in variants else variants[0]
+        ):
             gray = decoded(self._recording, header, jpeg, cv2.IMREAD_GRAYSCALE)
-            self._writer_of(actor).add_image(folder, header["t_display_ns"] + self._recording.utc_offset_ns, gray)
+            self._writer_of(actor).add_image(
+                folder, header["t_display_ns"] + self._recording.utc_offset_ns, gray
+            )
 
 
 def _sheets(cameras: list[CameraInfo], T_body_imu: Transform) -> dict[str, EurocCamera]:
     T_imu_body = T_body_imu.inverse()
     return {
-        camera_folder(i): EurocCamera(camera.model, T_imu_body @ camera.T_body_optical, camera.rate_hz)
+        camera_folder(i): EurocCamera(
+            camera.model, T_imu_body @ camera.T_body_optical, camera.rate_hz
+        )
         for i, camera in enumerate(cameras)
     }
 
@@ -134,4 +159,8 @@ def _rates_hz(recording: Recording) -> dict[str, float]:
         if source in last_ns and len(known) < _INTERVALS:
             known.append(sample.t_utc_ns - last_ns[source])
         last_ns[source] = sample.t_utc_ns
-    return {name: round(NS_PER_S / float(np.median(known)), 1) for name, known in intervals_ns.items() if known}
+    return {
+        name: round(NS_PER_S / float(np.median(known)), 1)
+        for name, known in intervals_ns.items()
+        if known
+    }

@@ -38,9 +38,18 @@ def to_png(recording: Recording, _facts: RecordingFacts, out: Path) -> Counter[s
     return written
 
 
-def shown(recording: Recording, camera: str, variant: str) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Its pictures for formats without a word for a black one of a lost carrier (``on_loss: blank``)."""
-    return ((header, jpeg) for header, jpeg in recording.pictures(camera, variant) if not header.get("blank"))
+def shown(
+    recording: Recording, camera: str, variant: str
+) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Its pictures for formats without a word for a black one of a lost carrier.
+
+    ``on_loss: blank``.
+    """
+    return (
+        (header, jpeg)
+        for header, jpeg in recording.pictures(camera, variant)
+        if not header.get("blank")
+    )
 
 
 def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: int) -> ImageArray:
@@ -50,9 +59,14 @@ def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: in
         RecordingError: it is none, or too large.
     """
     width_px, height_px = header.get("width"), header.get("height")
-    if not isinstance(width_px, int) or not isinstance(height_px, int) or not 0 < width_px * height_px < _MOST_PIXELS:
+    if (
+        not isinstance(width_px, int)
+        or not isinstance(height_px, int)
+        or not 0 < width_px * height_px < _MOST_PIXELS
+    ):
         raise RecordingError(
-            f"{recording.path}: picture {header.get('frame_id')} of {width_px} x {height_px} pixels is damaged"
+            f"{recording.path}: picture {header.get('frame_id')} of {width_px} x "
+            f"{height_px} pixels is damaged"
         )
     try:
         size_px = simplejpeg.decode_jpeg_header(jpeg)[:2]
@@ -62,5 +76,7 @@ def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: in
     if size_px == (height_px, width_px):  # before anything is allocated
         pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), flags)
     if pixels is None:
-        raise RecordingError(f"{recording.path}: picture {header.get('frame_id')} cannot be decoded")
+        raise RecordingError(
+            f"{recording.path}: picture {header.get('frame_id')} cannot be decoded"
+        )
     return pixels

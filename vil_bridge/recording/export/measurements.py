@@ -21,7 +21,10 @@ from vil_bridge.recording.reader import Recording
 _LONGEST_SPAN_NS: Final = NS_PER_S // 2
 """Over a longer gap the speed of a body is unknown."""
 _SHORTEST_SPAN_NS: Final = 15 * NS_PER_MS
-"""Over a shorter one a difference shows the noise of poses and stamps; neighbours at 120 Hz are farther apart."""
+"""Over a shorter one a difference shows the noise of poses and stamps.
+
+Neighbours at 120 Hz are farther apart.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,10 @@ class ExportedReading(NamedTuple):
 
 
 def sightings(recording: Recording, facts: RecordingFacts) -> Iterator[Seen]:
-    """Yield every measured pose; the captures of an actor strictly increase, what came late is left out."""
+    """Yield every measured pose.
+
+    The captures of an actor strictly increase, what came late is left out.
+    """
     placing, last_ns = Placing(facts.actors), dict.fromkeys((a.name for a in facts.actors), -1)
     for event, _, t_capture_ns in recording.stamped_events():
         if not isinstance(event, SourceFrame) or t_capture_ns is None:
@@ -70,9 +76,12 @@ def sightings(recording: Recording, facts: RecordingFacts) -> Iterator[Seen]:
 
 
 def motions(recording: Recording, facts: RecordingFacts) -> Iterator[tuple[str, BodyMotion]]:
-    """Yield the measured poses of rigid actors with twists, Unix time; none at the ends and next to gaps.
+    """Yield the measured poses of rigid actors with twists, Unix time.
 
-    A twist is the central difference of neighbours, of farther ones where those are less than 15 ms apart.
+    None at the ends and next to gaps.
+
+    A twist is the central difference of neighbours, of farther ones where those are less than 15 ms
+    apart.
     """
     windows: dict[str, _Window] = defaultdict(_Window)
     for seen in sightings(recording, facts):
@@ -104,7 +113,10 @@ class _Window:
                 self._next -= 1
 
     def _reach(self) -> int | None:
-        """Poses to either side that the next twist needs; 0 = there are not enough before it, None = not yet after."""
+        """Poses to either side that the next twist needs.
+
+        0 = there are not enough before it, None = not yet after.
+        """
         seen, here = self._seen, self._next
         for reach in range(1, len(seen)):
             if here - reach < 0:
@@ -117,7 +129,10 @@ class _Window:
 
 
 def samples(recording: Recording) -> Iterator[tuple[str, ImuMeasurement]]:
-    """Yield inertial samples and their sources (``SOURCE/SUBJECT`` of those with several); captures of one increase."""
+    """Yield inertial samples and their sources (``SOURCE/SUBJECT`` of those with several).
+
+    Captures of one increase.
+    """
     last_ns: dict[str, int] = {}
     for event, _, t_capture_ns in recording.stamped_events():
         if isinstance(event, ImuSample) and t_capture_ns is not None:
@@ -128,7 +143,10 @@ def samples(recording: Recording) -> Iterator[tuple[str, ImuMeasurement]]:
 
 
 def readings(recording: Recording, facts: RecordingFacts) -> Iterator[ExportedReading]:
-    """Yield the readings of the actors' sensors, in the world's axes; the instants of one sensor strictly increase."""
+    """Yield the readings of the actors' sensors, in the world's axes.
+
+    The instants of one sensor strictly increase.
+    """
     actors = {(actor.source, actor.subject): actor for actor in facts.actors}
     last_ns: dict[tuple[str, str], int] = {}
     for event, *_ in recording.stamped_events():
@@ -140,7 +158,9 @@ def readings(recording: Recording, facts: RecordingFacts) -> Iterator[ExportedRe
                 continue
             last_ns[actor.name, event.sensor] = event.t_ns
             reading = event.in_world(actor.T_world_room).reading(row, recording.utc_offset_ns)
-            yield ExportedReading(event.t_ns + recording.utc_offset_ns, actor, event.sensor, event.kind, reading)
+            yield ExportedReading(
+                event.t_ns + recording.utc_offset_ns, actor, event.sensor, event.kind, reading
+            )
 
 
 def _motion(before: Seen, here: Seen, after: Seen) -> BodyMotion:
@@ -148,4 +168,6 @@ def _motion(before: Seen, here: Seen, after: Seen) -> BodyMotion:
     a, b = before.placed.T_world_body, after.placed.T_world_body
     w_body_radps = q_log(q_mul(q_conj(a.q_xyzw), b.q_xyzw)) / dt_s
     v_world_mps = np.asarray((b.p_m - a.p_m) / dt_s)
-    return BodyMotion(here.t_utc_ns, here.placed.T_world_body, v_world_mps, w_body_radps, "measured")
+    return BodyMotion(
+        here.t_utc_ns, here.placed.T_world_body, v_world_mps, w_body_radps, "measured"
+    )

@@ -32,7 +32,8 @@ _WORLD = "world"
 
 
 def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
-    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``ACTOR/sensors/NAME``, ``CAMERA/image_raw/compressed``...
+    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``ACTOR/sensors/NAME``,
+    ``CAMERA/image_raw/compressed``...
 
     ``/tf_static`` has the mounts of cameras, IMUs and sensors.
 
@@ -61,12 +62,20 @@ def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[s
 
 
 def _check_names(facts: RecordingFacts) -> None:
-    """Check that what is written apart stays apart. Raises RecordingError: two names become one in ROS."""
-    groups = [("actors", [a.name for a in facts.actors]), ("cameras", [c.model.name for c in facts.cameras])]
+    """Check that what is written apart stays apart.
+
+    Raises RecordingError: two names become one in ROS.
+    """
+    groups = [
+        ("actors", [a.name for a in facts.actors]),
+        ("cameras", [c.model.name for c in facts.cameras]),
+    ]
     groups += [(f"sensors of {actor.name}", list(actor.sensors)) for actor in facts.actors]
     for what, names in groups:
         if (same := same_in_ros(names)) is not None:
-            raise RecordingError(f"{what}: {same[0]} and {same[1]} become one topic in ROS. Export to csv instead")
+            raise RecordingError(
+                f"{what}: {same[0]} and {same[1]} become one topic in ROS. Export to csv instead"
+            )
 
 
 class _Bag:
@@ -85,7 +94,9 @@ class _Bag:
         self._writer = writer
         self._connections: dict[str, Connection] = {}
 
-    def write(self, topic: str, kind: str, t_utc_ns: int, message: memoryview, *, latched: bool = False) -> None:
+    def write(
+        self, topic: str, kind: str, t_utc_ns: int, message: memoryview, *, latched: bool = False
+    ) -> None:
         """One message; of a latched topic those who come late get it, too."""
         connection = self._connections.get(topic)
         if connection is None:
@@ -93,7 +104,9 @@ class _Bag:
 
             qos = [qos_of(Topic(topic, kind, latched))]
             store = self.messages.store
-            connection = self._writer.add_connection(topic, kind, typestore=store, offered_qos_profiles=qos)
+            connection = self._writer.add_connection(
+                topic, kind, typestore=store, offered_qos_profiles=qos
+            )
             self._connections[topic] = connection
         self._writer.write(connection, t_utc_ns, message)
         self.written[topic] += 1
@@ -106,7 +119,9 @@ def _write_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
         body = _body(actor)
         odometry = bag.messages.odometry(motion.t_ns, _WORLD, body, motion)
         bag.write(f"/{ros_name(actor)}/odom", "nav_msgs/msg/Odometry", motion.t_ns, odometry)
-        moved = bag.messages.transforms(motion.t_ns, [TransformLink(_WORLD, body, motion.T_world_body)])
+        moved = bag.messages.transforms(
+            motion.t_ns, [TransformLink(_WORLD, body, motion.T_world_body)]
+        )
         bag.write("/tf", "tf2_msgs/msg/TFMessage", motion.t_ns, moved)
 
 
@@ -117,20 +132,30 @@ def _write_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
     for source, felt in samples(recording):
         for name in carriers[source]:
             message = bag.messages.imu(felt.t_utc_ns, _imu(name), felt.w_radps, felt.f_mps2)
-            bag.write(f"/{ros_name(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
+            bag.write(
+                f"/{ros_name(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message
+            )
 
 
 def _write_readings(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
-    """Write the readings that have a standard message; each beam of a distance sensor as a Range in its own frame."""
+    """Write the readings that have a standard message.
+
+    Each beam of a distance sensor as a Range in its own frame.
+    """
     from vil_bridge.protocols.ros_messages import TransformLink
     from vil_bridge.protocols.ros_sensor_messages import RANGE_TYPE, SENSOR_TYPES
 
     for t_utc_ns, actor, sensor, kind, reading in readings(recording, facts):
-        topic, frame = f"/{ros_name(actor.name)}/sensors/{ros_name(sensor)}", f"{actor.name}/{sensor}_link"
+        topic, frame = (
+            f"/{ros_name(actor.name)}/sensors/{ros_name(sensor)}",
+            f"{actor.name}/{sensor}_link",
+        )
         described = actor.sensors.get(sensor, SensorDescription(kind))
         if isinstance(reading, DistanceReading):
             for number, range_m in enumerate(reading.ranges_m, 1):
-                message = bag.messages.range(t_utc_ns, f"{frame}_{number}", reading, range_m, described)
+                message = bag.messages.range(
+                    t_utc_ns, f"{frame}_{number}", reading, range_m, described
+                )
                 bag.write(topic, RANGE_TYPE, t_utc_ns, message)
                 bag.places[f"{frame}_{number}"] = TransformLink(
                     _body(actor.name), f"{frame}_{number}", beam_pose(reading, number - 1)
@@ -153,30 +178,49 @@ def _write_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> N
                 mount = header["T_body_camera"]
                 bag.moves.append((t_utc_ns, _moved(recording, camera, mount)))
             message = bag.messages.jpeg(t_utc_ns, frame, jpeg)
-            bag.write(f"{topic}/image_raw/compressed", "sensor_msgs/msg/CompressedImage", t_utc_ns, message)
-            info = bag.messages.camera_info(t_utc_ns, frame, camera.model, baselines_m.get(name, 0.0))
+            bag.write(
+                f"{topic}/image_raw/compressed",
+                "sensor_msgs/msg/CompressedImage",
+                t_utc_ns,
+                message,
+            )
+            info = bag.messages.camera_info(
+                t_utc_ns, frame, camera.model, baselines_m.get(name, 0.0)
+            )
             bag.write(f"{topic}/camera_info", "sensor_msgs/msg/CameraInfo", t_utc_ns, info)
 
 
 def _moved(recording: Recording, camera: CameraInfo, mount: Any) -> TransformLink:
-    """Return where a camera is from a picture on. Raises RecordingError: the picture does not state it."""
+    """Return where a camera is from a picture on.
+
+    Raises RecordingError: the picture does not state it.
+    """
     from vil_bridge.protocols.ros_messages import TransformLink
 
     name = camera.model.name
     try:
         T_body_camera = TransformConfig.model_validate(mount).transform()
     except ValidationError as exc:
-        raise RecordingError(f"{recording.path}: a picture of {name} has a damaged mount; get a fresh copy") from exc
-    return TransformLink(_body(camera.actor), _optical(name), camera.T_body_optical_at(T_body_camera))
+        raise RecordingError(
+            f"{recording.path}: a picture of {name} has a damaged mount; get a fresh copy"
+        ) from exc
+    return TransformLink(
+        _body(camera.actor), _optical(name), camera.T_body_optical_at(T_body_camera)
+    )
 
 
 def _write_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
     """Write all places at the start, and again each time a camera was moved."""
     from vil_bridge.protocols.ros_messages import TransformLink
 
-    links = [TransformLink(_body(c.actor), _optical(c.model.name), c.T_body_optical) for c in facts.cameras]
+    links = [
+        TransformLink(_body(c.actor), _optical(c.model.name), c.T_body_optical)
+        for c in facts.cameras
+    ]
     links += [
-        TransformLink(_body(a.name), _imu(a.name), a.T_body_imu) for a in facts.actors if a.T_body_imu is not None
+        TransformLink(_body(a.name), _imu(a.name), a.T_body_imu)
+        for a in facts.actors
+        if a.T_body_imu is not None
     ]
     links += bag.places.values()
     places = {link.child: link for link in links}
@@ -195,7 +239,11 @@ def _write_static(bag: _Bag, t_utc_ns: int, links: Iterable[TransformLink]) -> N
 def _baselines_m(facts: RecordingFacts) -> dict[str, float]:
     """Return the distances of the right cameras of pairs from their left ones."""
     places = {camera.model.name: camera.T_body_optical for camera in facts.cameras}
-    lefts = {name: places[name.removesuffix(RIGHT)] for name in places if name.removesuffix(RIGHT) in places}
+    lefts = {
+        name: places[name.removesuffix(RIGHT)]
+        for name in places
+        if name.removesuffix(RIGHT) in places
+    }
     return {name: float((left.inverse() @ places[name]).p_m[0]) for name, left in lefts.items()}
 
 

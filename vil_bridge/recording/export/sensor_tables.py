@@ -44,7 +44,10 @@ def sensor_head(reading: SensorReading) -> str:
 
 
 def sensor_rows(reading: SensorReading) -> Iterator[list[str]]:
-    """Yield a reading's rows, without the time: one, or one of each point or beacon; empty = unknown."""
+    """Yield a reading's rows, without the time: one, or one of each point or beacon.
+
+    Empty = unknown.
+    """
     match reading:
         case ImuReading():
             yield [*map(repr, (*reading.q_world_body, *reading.w_body_radps, *reading.f_body_mps2))]
@@ -58,14 +61,20 @@ def sensor_rows(reading: SensorReading) -> Iterator[list[str]]:
         case RotorsReading() as r:
             unknown = ("",) * len(r.speeds_radps)
             columns = r.speeds_radps, r.thrusts_n or unknown, r.torques_nm or unknown
-            yield [v if isinstance(v, str) else repr(v) for rotor in zip(*columns, strict=True) for v in rotor]
+            yield [
+                v if isinstance(v, str) else repr(v)
+                for rotor in zip(*columns, strict=True)
+                for v in rotor
+            ]
         case ControlsReading():
             yield [reading.mode, " ".join(map(repr, reading.values))]
         case DistanceReading() as r:
             beams = [(*ahead, m) for ahead, m in zip(r.directions_body, r.ranges_m, strict=True)]
             yield [*map(repr, (r.min_m, r.max_m)), *(repr(v) for beam in beams for v in beam)]
         case LidarReading():
-            for point, instance in zip(reading.points_m.tolist(), reading.instances.tolist(), strict=True):
+            for point, instance in zip(
+                reading.points_m.tolist(), reading.instances.tolist(), strict=True
+            ):
                 yield [*map(repr, point), str(instance)]
         case BeaconsReading() as r:
             for name, place_m, range_m in zip(r.names, r.places_m, r.ranges_m, strict=True):

@@ -41,7 +41,9 @@ class _Tables:
         file = self._files.get(name)
         if file is None:
             path = self._out / name
-            file = self._files[name] = self._stack.enter_context(path.open("x", encoding="utf-8", newline="\n"))
+            file = self._files[name] = self._stack.enter_context(
+                path.open("x", encoding="utf-8", newline="\n")
+            )
             file.write(head + "\n")
         file.write(row)
         self.rows[name] += 1
@@ -52,20 +54,33 @@ def to_tum(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
     with _Tables(out) as tables:
         for seen in sightings(recording, facts):
             pose = seen.placed.T_world_body
-            values = [_seconds(seen.t_utc_ns), *map(repr, [*pose.p_m.tolist(), *pose.q_xyzw.tolist()])]
-            tables.add(f"{seen.placed.actor}.txt", " ".join(values) + "\n", head="# t_s x y z qx qy qz qw")
+            values = [
+                _seconds(seen.t_utc_ns),
+                *map(repr, [*pose.p_m.tolist(), *pose.q_xyzw.tolist()]),
+            ]
+            tables.add(
+                f"{seen.placed.actor}.txt", " ".join(values) + "\n", head="# t_s x y z qx qy qz qw"
+            )
     return tables.rows
 
 
 def to_csv(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
-    """Poses, skeletons, inertial samples, readings of sensors and the frames' stamps; times are Unix nanoseconds."""
+    """Poses, skeletons, inertial samples, readings of sensors and the frames' stamps.
+
+    Times are Unix nanoseconds.
+    """
     with _Tables(out) as tables:
         for seen in sightings(recording, facts):
             actor, pose, skeleton = seen.placed
             row = [seen.t_utc_ns, *map(repr, [*pose.p_m.tolist(), *pose.q_xyzw.tolist()])]
             tables.add(f"{actor}.csv", csv_line(row), head=f"t_utc_ns,{_POSE}")
             if skeleton is not None:
-                bones = zip(skeleton.model.bones, skeleton.p_m.tolist(), skeleton.q_xyzw.tolist(), strict=True)
+                bones = zip(
+                    skeleton.model.bones,
+                    skeleton.p_m.tolist(),
+                    skeleton.q_xyzw.tolist(),
+                    strict=True,
+                )
                 for bone, p_m, q_xyzw in bones:
                     row = [seen.t_utc_ns, bone, *map(repr, [*p_m, *q_xyzw])]
                     tables.add(f"{actor}-bones.csv", csv_line(row), head=f"t_utc_ns,bone,{_POSE}")
@@ -76,13 +91,19 @@ def to_csv(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
         for one in readings(recording, facts):
             head = f"t_utc_ns,{sensor_head(one.reading)}"
             for values in sensor_rows(one.reading):
-                tables.add(f"{one.actor.name}.{one.sensor}.csv", csv_line([one.t_utc_ns, *values]), head=head)
+                tables.add(
+                    f"{one.actor.name}.{one.sensor}.csv",
+                    csv_line([one.t_utc_ns, *values]),
+                    head=head,
+                )
         _frames(recording, tables)
     return tables.rows
 
 
 def _frames(recording: Recording, tables: _Tables) -> None:
-    head = ",".join(["frame_id", "variant", "t_shown_utc_ns", "tracking", *(f"{s}_utc_ns" for s in _STAMPS)])
+    head = ",".join(
+        ["frame_id", "variant", "t_shown_utc_ns", "tracking", *(f"{s}_utc_ns" for s in _STAMPS)]
+    )
     for camera, row in ledger_values(recording):
         if isinstance(row, FrameRow):
             stamps = (getattr(row.stamps, name) for name in _STAMPS)

@@ -9,37 +9,68 @@ from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 
 class AcceptedMethods:
-    """Methods that check their arguments and answer as if they had worked, or found nothing to change."""
+    """Methods that check their arguments and answer as if they had worked, or found nothing to
+    change.
+    """
 
     def __init__(self, vehicles: ServedVehicles) -> None:
         self._vehicles = vehicles
 
     @method("setSafety", effect=False)
     def set_safety(
-        self, enable_reasons: int, obs_clearance: Unused, obs_strategy: int, obs_avoidance_vel: Unused,  # noqa: ARG002
-        origin: PointNed, xy_length: Unused, max_z: Unused, min_z: Unused, vehicle_name: str = "",  # noqa: ARG002
-    ) -> bool:  # fmt: skip
+        self,
+        enable_reasons: int,  # noqa: ARG002
+        obs_clearance: Unused,  # noqa: ARG002
+        obs_strategy: int,  # noqa: ARG002
+        obs_avoidance_vel: Unused,  # noqa: ARG002
+        origin: PointNed,  # noqa: ARG002
+        xy_length: Unused,  # noqa: ARG002
+        max_z: Unused,  # noqa: ARG002
+        min_z: Unused,  # noqa: ARG002
+        vehicle_name: str = "",
+    ) -> bool:
         """Limit flights to a box."""
         self._vehicles.find(vehicle_name)
         return True
 
     @method("simSetTraceLine", effect=False)
-    def set_trace_line(self, color_rgba: list[Share], thickness: DrawnSize, vehicle_name: str = "") -> None:  # noqa: ARG002
+    def set_trace_line(
+        self,
+        color_rgba: list[Share],  # noqa: ARG002
+        thickness: DrawnSize,  # noqa: ARG002
+        vehicle_name: str = "",
+    ) -> None:
         """Colour the trace of a vehicle."""
         self._vehicles.find(vehicle_name)
 
     @method("simSetObjectMaterial", effect=False)
-    def set_material(self, object_name: str, material_name: str, component_id: int = 0) -> bool:  # noqa: ARG002
+    def set_material(
+        self,
+        object_name: str,  # noqa: ARG002
+        material_name: str,  # noqa: ARG002
+        component_id: int = 0,  # noqa: ARG002
+    ) -> bool:
         """Give an object a material of the Unreal Engine."""
         return False
 
     @method("simSetObjectMaterialFromTexture", effect=False)
-    def set_texture(self, object_name: str, texture_path: str, component_id: int = 0) -> bool:  # noqa: ARG002
+    def set_texture(
+        self,
+        object_name: str,  # noqa: ARG002
+        texture_path: str,  # noqa: ARG002
+        component_id: int = 0,  # noqa: ARG002
+    ) -> bool:
         """Give an object a texture."""
         return False
 
     @method("simSwapTextures", effect=False)
-    def swap_textures(self, tags: str, tex_id: int, component_id: int = 0, material_id: int = 0) -> list[str]:  # noqa: ARG002
+    def swap_textures(
+        self,
+        tags: str,  # noqa: ARG002
+        tex_id: int,  # noqa: ARG002
+        component_id: int = 0,  # noqa: ARG002
+        material_id: int = 0,  # noqa: ARG002
+    ) -> list[str]:
         """Exchange textures of the Unreal Engine."""
         return []
 

@@ -1,4 +1,7 @@
-"""Vehicles that a program adds while the bridge runs: simulated ones, in the source of the first simulated vehicle."""
+"""Vehicles that a program adds while the bridge runs.
+
+Simulated ones, in the source of the first simulated vehicle.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,11 @@ logger = logging.getLogger(__name__)
 
 _MOST_VEHICLES: Final = 200
 _LONGEST_NAME: Final = 255
-_KINDS: Final[Mapping[Mode, str]] = {"Multirotor": "multirotor", "Car": "car", "ComputerVision": "computervision"}
+_KINDS: Final[Mapping[Mode, str]] = {
+    "Multirotor": "multirotor",
+    "Car": "car",
+    "ComputerVision": "computervision",
+}
 _NORTH: Final = Transform.of((0.0, 0.0, 0.0), (0.0, 0.0, 0.5**0.5, 0.5**0.5))
 """The player's start."""
 
@@ -68,10 +75,17 @@ class AddVehicleMethods:
         self._warned: set[str] = set()
 
     @method("simAddVehicle")
-    async def add_vehicle(self, vehicle_name: str, vehicle_type: str, pose: GivenPose, pawn_path: str = "") -> bool:
-        """Add a vehicle at a pose, of which the heading counts; False = the mode has no vehicles of that type."""
+    async def add_vehicle(
+        self, vehicle_name: str, vehicle_type: str, pose: GivenPose, pawn_path: str = ""
+    ) -> bool:
+        """Add a vehicle at a pose, of which the heading counts.
+
+        False = the mode has no vehicles of that type.
+        """
         if not 0 < len(vehicle_name) <= _LONGEST_NAME or not vehicle_name.isprintable():
-            raise ValueError(f"a vehicle's name must have 1 to {_LONGEST_NAME} printable characters")
+            raise ValueError(
+                f"a vehicle's name must have 1 to {_LONGEST_NAME} printable characters"
+            )
         described = added_vehicle(self._settings, vehicle_name, vehicle_type)
         if described is None:
             self._warn(f"SimMode {self._settings.mode} lacks its type", vehicle_type)
@@ -96,20 +110,35 @@ class AddVehicleMethods:
         """
         vehicles = self._vehicles
         if described.name in vehicles.names:
-            raise ValueError(f"a vehicle is named {shown(described.name)} already: take another name")
+            raise ValueError(
+                f"a vehicle is named {shown(described.name)} already: take another name"
+            )
         if len(vehicles.names) >= _MOST_VEHICLES:
             raise ValueError(f"there are {_MOST_VEHICLES} vehicles already, the most of one world")
         if not vehicles.simulated:
-            raise ValueError("this bridge simulates no vehicle: configure a source of type simulated with one")
+            raise ValueError(
+                "this bridge simulates no vehicle: configure a source of type simulated with one"
+            )
         first = vehicles.simulated[0]
         state = vehicles.state(first)
         assert state is not None
         snapshot = vehicles.snapshot()
-        name = unique_name(described.name, {*vehicles.bus.names(), *(actor.name for actor in snapshot.actors)})
-        look = ActorState(
-            name, ActorKind.VEHICLE, TrackingState.TRACKED, 0, T_world_start, **look_of(self._settings.mode)
+        name = unique_name(
+            described.name, {*vehicles.bus.names(), *(actor.name for actor in snapshot.actors)}
         )
-        others = [a.T_world_body.p_m for a in snapshot.actors if a.kind is ActorKind.VEHICLE and a.age_ns is not None]
+        look = ActorState(
+            name,
+            ActorKind.VEHICLE,
+            TrackingState.TRACKED,
+            0,
+            T_world_start,
+            **look_of(self._settings.mode),
+        )
+        others = [
+            a.T_world_body.p_m
+            for a in snapshot.actors
+            if a.kind is ActorKind.VEHICLE and a.age_ns is not None
+        ]
         start = clear_start(T_world_start, look.size_m, others)
         T_room_start = first.T_world_room.inverse() @ start
         entry = entry_of(described, T_room_start, self._settings, compat=self._options.compat)
@@ -120,7 +149,9 @@ class AddVehicleMethods:
         if not self._options.from_world:
             origin_m = first.T_world_room.apply(np.array(entry["p_m"]))
         cameras, sensors = described.cameras, described.sensors
-        added = ServedVehicle(described.name, name, name, kind, first.T_world_room, origin_m, cameras, sensors)
+        added = ServedVehicle(
+            described.name, name, name, kind, first.T_world_room, origin_m, cameras, sensors
+        )
         self._world.disturb(added)
         vehicles.add(added, look)
 
@@ -128,9 +159,15 @@ class AddVehicleMethods:
 def clear_start(
     T_world_start: Transform, size_m: tuple[float, float, float], others_m: Sequence[FloatArray]
 ) -> Transform:
-    """Return a start of a vehicle, or the next one further right at which it overlaps no other of its size."""
+    """Return a start of a vehicle, or the next one further right at which it overlaps no other
+    of its size.
+    """
     length_m, width_m, _ = size_m
-    box_m, p_m, turn = np.array((length_m, width_m, width_m)), T_world_start.p_m, T_world_start.rotation()
+    box_m, p_m, turn = (
+        np.array((length_m, width_m, width_m)),
+        T_world_start.p_m,
+        T_world_start.rotation(),
+    )
     while any((np.abs((other_m - p_m) @ turn) < box_m).all() for other_m in others_m):
         p_m = p_m - SPACING_M * turn[:, 1]
     return replace(T_world_start, p_m=p_m)

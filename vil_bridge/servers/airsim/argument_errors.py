@@ -1,4 +1,7 @@
-"""Words for an argument that does not fit: where in it, what is permitted, and the value that came."""
+"""Words for an argument that does not fit.
+
+Where in it, what is permitted, and the value that came.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ _LONGEST_VALUE: Final = 40
 
 
 def problem_of(name: str, cls: Any, argument: Any, exc: Exception, begin: int = 0) -> str:
-    """Return what is wrong with an argument that was not converted: its name with the place, and why.
+    """Return what is wrong with an argument that was not converted.
+
+    Its name with the place, and why.
 
     Args:
         name: of the argument.
@@ -39,7 +44,10 @@ def problem_of(name: str, cls: Any, argument: Any, exc: Exception, begin: int = 
 
 
 def _at(place: str, cls: Any, argument: Any) -> tuple[Any, PhysicalRange | None]:
-    """Return the value at a place of an argument, and the range of its type; None = that has none."""
+    """Return the value at a place of an argument, and the range of its type.
+
+    None = that has none.
+    """
     value = argument
     for key, index in _STEP.findall(place):
         if key and isinstance(value, Mapping):
@@ -64,7 +72,10 @@ def _item_type(cls: Any, index: int) -> Any:
 
 
 def _got(value: Any) -> str:
-    """Return a value as an error shows it: the beginning of a text; nothing of lists and objects."""
+    """Return a value as an error shows it: the beginning of a text.
+
+    Nothing of lists and objects.
+    """
     if isinstance(value, str | bytes):
         return f", not {value[:_LONGEST_VALUE]!r}"
     if value is None or isinstance(value, int | float):

@@ -1,4 +1,7 @@
-"""Cameras of vehicles as programs change them: pose, field of view, distortion; and the views of their pictures."""
+"""Cameras of vehicles as programs change them: pose, field of view, distortion.
+
+And the views of their pictures.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class _Camera:
     was: deque[tuple[int, Transform]] = field(default_factory=lambda: deque(maxlen=_MOUNTS))
 
     def mount_at(self, t_ns: int) -> Transform:
-        """Return where the camera was mounted at an instant: at one of a change, where it was before."""
+        """Return where the camera was mounted at an instant.
+
+        At one of a change, where it was before.
+        """
         for until_ns, T_body_camera in self.was:
             if t_ns <= until_ns:
                 return T_body_camera
@@ -77,8 +83,13 @@ class ServedCameras:
             sensors={},
         )
 
-    def owner(self, vehicles: ServedVehicles, vehicle_name: str, *, external: bool) -> ServedVehicle:
-        """Return what a camera is mounted on: a vehicle, or the world. Raises NoSuchVehicle: there is none."""
+    def owner(
+        self, vehicles: ServedVehicles, vehicle_name: str, *, external: bool
+    ) -> ServedVehicle:
+        """Return what a camera is mounted on: a vehicle, or the world.
+
+        Raises NoSuchVehicle: there is none.
+        """
         return self._world if external else vehicles.find(vehicle_name)
 
     def pose_of_owner(self, owner: ServedVehicle, snapshot: WorldSnapshot) -> Transform:
@@ -98,16 +109,22 @@ class ServedCameras:
             else:
                 raise NoSuchVehicle(
                     f"Camera '{shown(name)}' does not exist on '{vehicle.name or 'the world'}'; "
-                    f"known: {', '.join(vehicle.cameras) or 'none, add ExternalCameras to the settings'}"
+                    "known: "
+                    f"{', '.join(vehicle.cameras) or 'none, add ExternalCameras to the settings'}"
                 )
         return vehicle.actor, known
 
     def find(self, vehicle: ServedVehicle, name: str) -> _Camera:
-        """Return a camera as programs have left it. Raises NoSuchVehicle: the vehicle has none of that name."""
+        """Return a camera as programs have left it.
+
+        Raises NoSuchVehicle: the vehicle has none of that name.
+        """
         key = self.key(vehicle, name)
         if key not in self._cameras:
             settings = vehicle.cameras[key[1]]
-            self._cameras[key] = _Camera(settings, settings.T_body_camera, dict.fromkeys(DISTORTION_KEYS, 0.0))
+            self._cameras[key] = _Camera(
+                settings, settings.T_body_camera, dict.fromkeys(DISTORTION_KEYS, 0.0)
+            )
         return self._cameras[key]
 
     def set_pose(self, vehicle: ServedVehicle, name: str, pose: Pose, t_ns: int) -> None:
@@ -139,12 +156,20 @@ class ServedCameras:
         return AirsimCameraInfo(pose, capture.fov_deg, ProjectionMatrix(_projection(capture)))
 
     def view(
-        self, vehicle: ServedVehicle, name: str, image_type: int, modality: Modality, T_world_body: Transform, t_ns: int
+        self,
+        vehicle: ServedVehicle,
+        name: str,
+        image_type: int,
+        modality: Modality,
+        T_world_body: Transform,
+        t_ns: int,
     ) -> View:
         """Return the view of a picture."""
         camera = self.find(vehicle, name)
         return View(
-            camera=_model(f"{vehicle.name}/{name}/{image_type}", camera.capture(image_type), camera.distortion),
+            camera=_model(
+                f"{vehicle.name}/{name}/{image_type}", camera.capture(image_type), camera.distortion
+            ),
             modality=modality,
             T_world_camera=self.optical_at(vehicle, name, T_world_body),
             t_pose_ns=t_ns,
@@ -154,7 +179,10 @@ class ServedCameras:
     def optical_at(
         self, vehicle: ServedVehicle, name: str, T_world_body: Transform, t_ns: int | None = None
     ) -> Transform:
-        """Return the optical axes of a camera in the world, as it was mounted at an instant; None = now."""
+        """Return the optical axes of a camera in the world, as it was mounted at an instant.
+
+        None = now.
+        """
         camera = self.find(vehicle, name)
         mount = camera.T_body_camera if t_ns is None else camera.mount_at(t_ns)
         return T_world_body @ mount @ _T_camera_optical

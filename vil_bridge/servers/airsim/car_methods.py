@@ -26,7 +26,8 @@ _GEARS: Final = 5
 class CarMethods:
     """Cars of the simulation.
 
-    The model follows a speed: throttle sets its share of the highest one, brakes let it fall to zero.
+    The model follows a speed: throttle sets its share of the highest one, brakes let it fall to
+    zero.
     """
 
     def __init__(self, vehicles: ServedVehicles) -> None:
@@ -43,7 +44,9 @@ class CarMethods:
         vehicle, subject = self._car(vehicle_name)
         self._controls[vehicle.name] = controls
         steering_rad = -_STEERING_RAD * max(-1.0, min(1.0, controls.steering))
-        self._vehicles.bus.command(VehicleCommand(subject, "fly", "speed", (_speed(controls), steering_rad)))
+        self._vehicles.bus.command(
+            VehicleCommand(subject, "fly", "speed", (_speed(controls), steering_rad))
+        )
 
     @method("getCarControls")
     def controls(self, vehicle_name: str = "") -> CarControls:
@@ -71,12 +74,18 @@ class CarMethods:
     def _car(self, name: str) -> tuple[ServedVehicle, str]:
         vehicle, subject = self._vehicles.commanded(name)
         if vehicle.kind != "car":
-            raise NoSuchVehicle(f"Vehicle API for '{vehicle.name}' is not available: it is a {vehicle.kind}, not a car")
+            raise NoSuchVehicle(
+                f"Vehicle API for '{vehicle.name}' is not available: it is a "
+                f"{vehicle.kind}, not a car"
+            )
         return vehicle, subject
 
 
 def _speed(controls: CarControls) -> float:
-    """Return the speed that controls ask for, m/s; reverse is a negative throttle in the manual gear -1."""
+    """Return the speed that controls ask for, m/s.
+
+    Reverse is a negative throttle in the manual gear -1.
+    """
     if controls.brake > 0.0 or controls.handbrake:
         return 0.0
     throttle = float(np.clip(controls.throttle, -1.0, 1.0))

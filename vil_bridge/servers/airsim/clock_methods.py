@@ -13,8 +13,10 @@ from vil_bridge.servers.airsim.quantities import Frames, StepSeconds
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 FRAME_HZ: Final = 30.0
-"""Pictures per second of the machine, as AirSim draws on a common computer: ``simContinueForFrames`` counts them, and
-flow is the motion from one to the next."""
+"""Pictures per second of the machine, as AirSim draws on a common computer.
+
+``simContinueForFrames`` counts them, and flow is the motion from one to the next.
+"""
 _LONGEST_S: Final = 86_400.0
 _POLL_S: Final = 0.001
 _LONGEST_POLL_S: Final = 0.1
@@ -80,7 +82,9 @@ class ClockMethods:
         await self.continue_for_time(frames * frame_s(self._control))
 
     async def _step(self, duration_ns: int) -> None:
-        """Step, and answer when every simulation has arrived there, or another program has ended the step."""
+        """Step, and answer when every simulation has arrived there, or another program has ended
+        the step.
+        """
         self._control.set_pace(paused=True)
         clock = self._control.clock
         goal_ns = self._goal_ns = clock.now_ns() + duration_ns

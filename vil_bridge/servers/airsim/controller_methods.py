@@ -1,4 +1,7 @@
-"""Methods of the gains of AirSim's flight controller, simple_flight (microsoft/AirSim, SimpleFlightApi.hpp)."""
+"""Methods of the gains of AirSim's flight controller, simple_flight.
+
+microsoft/AirSim, SimpleFlightApi.hpp.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,30 @@ class ControllerMethods:
         self._vehicles = vehicles
 
     @method("setAngleRateControllerGains")
-    async def set_rate_gains(self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = "") -> None:
+    async def set_rate_gains(
+        self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = ""
+    ) -> None:
         """Set gains from rates to rotors: roll, pitch, yaw."""
         self._set(vehicle_name, "rate", LoopGains(kp, ki, kd))
 
     @method("setAngleLevelControllerGains")
-    async def set_angle_gains(self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = "") -> None:
+    async def set_angle_gains(
+        self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = ""
+    ) -> None:
         """Set gains from angles to rates: roll, pitch, yaw."""
         self._set(vehicle_name, "angle", LoopGains(kp, ki, kd))
 
     @method("setVelocityControllerGains")
-    async def set_velocity_gains(self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = "") -> None:
+    async def set_velocity_gains(
+        self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = ""
+    ) -> None:
         """Set gains from velocities to angles and throttle: ahead, to the right, down."""
         self._set(vehicle_name, "velocity", LoopGains(kp, ki, kd))
 
     @method("setPositionControllerGains")
-    async def set_position_gains(self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = "") -> None:
+    async def set_position_gains(
+        self, kp: AxisGains, ki: AxisGains, kd: AxisGains, vehicle_name: str = ""
+    ) -> None:
         """Set gains from positions to velocities: north, east, down."""
         self._set(vehicle_name, "position", LoopGains(_enu(kp), _enu(ki), _enu(kd)))
 

@@ -1,4 +1,7 @@
-"""Cameras that every vehicle has, where AirSim mounts them: FLU, metres, from the vehicle's origin."""
+"""Cameras that every vehicle has, where AirSim mounts them.
+
+FLU, metres, from the vehicle's origin.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ CAMERA_NUMBERS: Final[Mapping[str, str]] = {
     "3": "bottom_center",
     "4": "back_center",
 }
-"""Names that programs of older versions use; a vehicle without the camera has the one of that place in its list."""
+"""Names that programs of older versions use.
+
+A vehicle without the camera has the one of that place in its list.
+"""
 
 
 def default_cameras(car: bool) -> Mapping[str, Transform]:

@@ -1,4 +1,7 @@
-"""Methods of detections: objects that a camera sees, with their boxes in the picture and in space."""
+"""Methods of detections.
+
+Objects that a camera sees, with their boxes in the picture and in space.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +54,17 @@ class _Filter:
 
 
 class DetectionMethods:
-    """Detections of objects of the scene by their instance numbers: an object counts where a pixel of it is seen."""
+    """Detections of objects of the scene by their instance numbers.
+
+    An object counts where a pixel of it is seen.
+    """
 
     def __init__(
-        self, vehicles: ServedVehicles, cameras: ServedCameras, scene: ServedScene, states: StateMethods
+        self,
+        vehicles: ServedVehicles,
+        cameras: ServedCameras,
+        scene: ServedScene,
+        states: StateMethods,
     ) -> None:
         self._vehicles = vehicles
         self._cameras = cameras
@@ -64,7 +74,12 @@ class DetectionMethods:
 
     @method("simAddDetectionFilterMeshName")
     def add_filter(
-        self, camera_name: str, image_type: int, mesh_name: str, vehicle_name: str = "", external: bool = False
+        self,
+        camera_name: str,
+        image_type: int,
+        mesh_name: str,
+        vehicle_name: str = "",
+        external: bool = False,
     ) -> None:
         """Detect the objects of a name, in which * and ? stand for others; case does not matter."""
         found = self._filter(self._owner(vehicle_name, external=external), camera_name, image_type)
@@ -74,16 +89,25 @@ class DetectionMethods:
 
     @method("simSetDetectionFilterRadius")
     def set_radius(
-        self, camera_name: str, image_type: int, radius_cm: Centimetres, vehicle_name: str = "", external: bool = False
+        self,
+        camera_name: str,
+        image_type: int,
+        radius_cm: Centimetres,
+        vehicle_name: str = "",
+        external: bool = False,
     ) -> None:
         """Detect the objects within a distance of the camera, centimetres."""
         owner = self._owner(vehicle_name, external=external)
         self._filter(owner, camera_name, image_type).radius_m = _M_PER_CM * radius_cm
 
     @method("simClearDetectionMeshNames")
-    def clear(self, camera_name: str, image_type: int, vehicle_name: str = "", external: bool = False) -> None:
+    def clear(
+        self, camera_name: str, image_type: int, vehicle_name: str = "", external: bool = False
+    ) -> None:
         """Detect nothing."""
-        self._filter(self._owner(vehicle_name, external=external), camera_name, image_type).names.clear()
+        self._filter(
+            self._owner(vehicle_name, external=external), camera_name, image_type
+        ).names.clear()
 
     @method("simGetDetections")
     async def detections(
@@ -95,7 +119,9 @@ class DetectionMethods:
         snapshot = self._vehicles.snapshot()
         T_world_body = self._cameras.pose_of_owner(owner, snapshot)
         T = self._cameras.transform(owner, camera_name, T_world_body)
-        view = self._cameras.view(owner, camera_name, image_type, Modality.INSTANCE, T_world_body, snapshot.t_ns)
+        view = self._cameras.view(
+            owner, camera_name, image_type, Modality.INSTANCE, T_world_body, snapshot.t_ns
+        )
         objects = await self._scene.objects(snapshot.t_ns)
         near = {
             name: objects[name]
@@ -117,21 +143,30 @@ class DetectionMethods:
         return self._cameras.owner(self._vehicles, vehicle_name, external=external)
 
     def _filter(self, owner: ServedVehicle, camera_name: str, image_type: int) -> _Filter:
-        """Return the filter of a camera's pictures of one kind. Raises ValueError: there is no such kind."""
+        """Return the filter of a camera's pictures of one kind.
+
+        Raises ValueError: there is no such kind.
+        """
         camera = self._cameras.key(owner, camera_name)
         modality_of(image_type)
         return self._filters.setdefault((*camera, image_type), _Filter())
 
-    def _info(self, name: str, found: QueriedObject, box: Box2D, T_world_camera: Transform) -> DetectionInfo:
+    def _info(
+        self, name: str, found: QueriedObject, box: Box2D, T_world_camera: Transform
+    ) -> DetectionInfo:
         T = T_world_camera.inverse() @ found.T_world_object
         corners = T.apply(found.centre_m + np.array(found.size_m) * (_CORNERS - 0.5))
         low, high = corners.min(axis=0), corners.max(axis=0)
         box3d = Box3D(frd_of((low[0], high[1], high[2])), frd_of((high[0], low[1], low[2])))
         place = self._states.geo_point(found.T_world_object.p_m)
-        return DetectionInfo(name, place, box, box3d, Pose(frd_of(T.p_m), mounted_quaternion_of(T.q_xyzw)))
+        return DetectionInfo(
+            name, place, box, box3d, Pose(frd_of(T.p_m), mounted_quaternion_of(T.q_xyzw))
+        )
 
 
-_CORNERS: Final[FloatArray] = np.array([(x, y, z) for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
+_CORNERS: Final[FloatArray] = np.array(
+    [(x, y, z) for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)]
+)
 
 
 def _boxes(instances: ImageArray) -> dict[int, Box2D]:
@@ -140,7 +175,14 @@ def _boxes(instances: ImageArray) -> dict[int, Box2D]:
     order = np.argsort(flat, kind="stable")
     numbers, begins = np.unique(flat[order], return_index=True)
     rows, columns = np.divmod(order, instances.shape[1])
-    low = np.stack([np.minimum.reduceat(columns, begins), np.minimum.reduceat(rows, begins)], axis=1)
-    high = np.stack([np.maximum.reduceat(columns, begins), np.maximum.reduceat(rows, begins)], axis=1) + 1
-    corners = zip(numbers.tolist(), low.astype(float).tolist(), high.astype(float).tolist(), strict=True)
+    low = np.stack(
+        [np.minimum.reduceat(columns, begins), np.minimum.reduceat(rows, begins)], axis=1
+    )
+    high = (
+        np.stack([np.maximum.reduceat(columns, begins), np.maximum.reduceat(rows, begins)], axis=1)
+        + 1
+    )
+    corners = zip(
+        numbers.tolist(), low.astype(float).tolist(), high.astype(float).tolist(), strict=True
+    )
     return {number: Box2D(Vector2r(*least), Vector2r(*most)) for number, least, most in corners}

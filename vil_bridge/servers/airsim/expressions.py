@@ -1,4 +1,7 @@
-"""Expressions and wildcards of clients for the names of objects, by RE2: their time is linear in a name's length."""
+"""Expressions and wildcards of clients for the names of objects, by RE2.
+
+Their time is linear in a name's length.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ import re2
 
 _LONGEST: Final = 256
 _MOST_BYTES: Final = 1 << 17
-"""Of a compiled expression: as large a one is compiled, and matched with a name, within a millisecond."""
+"""Of a compiled expression.
+
+As large a one is compiled, and matched with a name, within a millisecond.
+"""
 _AT_ONCE: Final = 16
 """Names that are matched without other clients' turns between."""
 _REFUSED: Final = re.compile(r"\\[pPC]")
@@ -33,9 +39,14 @@ def compiled(expression: str, *, ignore_case: bool = False) -> Pattern:
         ValueError: the expression is too long, invalid, or needs what takes more than linear time.
     """
     if len(expression) > _LONGEST:
-        raise ValueError(f"an expression must have at most {_LONGEST} characters, not {len(expression)}")
+        raise ValueError(
+            f"an expression must have at most {_LONGEST} characters, not {len(expression)}"
+        )
     if _REFUSED.search(expression):
-        raise ValueError(f"the expression {expression!r:.80} has a class that AirSim lacks: write letters in brackets")
+        raise ValueError(
+            f"the expression {expression!r:.80} has a class that AirSim lacks: write "
+            "letters in brackets"
+        )
     return _pattern(expression, ignore_case=ignore_case)
 
 
@@ -49,9 +60,12 @@ def _pattern(expression: str, *, ignore_case: bool) -> Pattern:
     try:
         pattern: Pattern = re2.compile(expression, options)
     except (re2.error, UnicodeEncodeError) as exc:
-        reason = exc.args[0].decode(errors="replace") if isinstance(exc.args[0], bytes) else str(exc)
+        reason = (
+            exc.args[0].decode(errors="replace") if isinstance(exc.args[0], bytes) else str(exc)
+        )
         raise ValueError(
-            f"the expression {expression!r:.80} is invalid: {reason}. Back references and look-around are not supported"
+            f"the expression {expression!r:.80} is invalid: {reason}. Back references and "
+            "look-around are not supported"
         ) from None
     return pattern
 
@@ -62,7 +76,9 @@ def wildcards(name: str) -> Pattern:
     return _pattern(expression, ignore_case=True)
 
 
-async def matching(names: Sequence[str], expression: str, *, ignore_case: bool = False) -> list[str]:
+async def matching(
+    names: Sequence[str], expression: str, *, ignore_case: bool = False
+) -> list[str]:
     """Return the names that match an expression as a whole.
 
     Raises:

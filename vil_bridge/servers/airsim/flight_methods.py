@@ -1,4 +1,7 @@
-"""Methods that fly a simulated vehicle: each answers when its move ends (microsoft/AirSim, MultirotorApiBase.cpp)."""
+"""Methods that fly a simulated vehicle.
+
+Each answers when its move ends (microsoft/AirSim, MultirotorApiBase.cpp).
+"""
 
 from __future__ import annotations
 
@@ -88,9 +91,14 @@ class FlightMethods:
 
     @method("armDisarm")
     def arm_disarm(self, arm: bool, vehicle_name: str = "") -> bool:
-        """Let the motors obey, or stop them; False without API control, and for a vehicle that is disarmed already."""
+        """Let the motors obey, or stop them.
+
+        False without API control, and for a vehicle that is disarmed already.
+        """
         vehicle, subject = self._vehicles.commanded(vehicle_name)
-        if not self.commands(vehicle.name) or (not arm and not self._vehicles.bus.state(subject).armed):
+        if not self.commands(vehicle.name) or (
+            not arm and not self._vehicles.bus.state(subject).armed
+        ):
             return False
         self._vehicles.bus.command(VehicleCommand(subject, "arm" if arm else "disarm"))
         return True
@@ -122,10 +130,15 @@ class FlightMethods:
         self._vehicles.bus.cancel(subject)
 
     @method("waitOnLastTask")
-    async def wait_on_last_task(self, timeout_sec: float = math.nan, vehicle_name: str = "") -> bool:
-        """Wait for the end of the newest move and return its result; a name of the drone racing lab.
+    async def wait_on_last_task(
+        self, timeout_sec: float = math.nan, vehicle_name: str = ""
+    ) -> bool:
+        """Wait for the end of the newest move and return its result.
 
-        False after ``timeout_sec`` of simulated time and where there was no move; NaN waits as long as it takes.
+        A name of the drone racing lab.
+
+        False after ``timeout_sec`` of simulated time and where there was no move; NaN waits as long
+        as it takes.
         """
         if not math.isnan(timeout_sec):
             TIMEOUT.check("timeout_sec", [timeout_sec])
@@ -152,7 +165,9 @@ class FlightMethods:
         """Fly at a velocity of the world."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps = self.in_room(vehicle, Vector3r(vx, vy, vz))
-        return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain)))
+        return await self.fly(
+            vehicle_name, VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain))
+        )
 
     @method("moveByVelocityBodyFrame")
     async def move_by_velocity_body(
@@ -167,7 +182,9 @@ class FlightMethods:
     ) -> bool:
         """Fly at a velocity of the heading at the call; z stays down."""
         vehicle, v_mps = self._vehicles.find(vehicle_name), _three(body_of(Vector3r(vx, vy, vz)))
-        move = VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True)
+        move = VelocityMove(
+            v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True
+        )
         return await self.fly(vehicle_name, move)
 
     @method("moveByVelocityZ")
@@ -185,7 +202,8 @@ class FlightMethods:
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = self.in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
         return await self.fly(
-            vehicle_name, VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), z_m=z_m)
+            vehicle_name,
+            VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), z_m=z_m),
         )
 
     @method("moveByVelocityZBodyFrame")
@@ -202,7 +220,9 @@ class FlightMethods:
         """Fly at a velocity of the heading at the call, and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = _three(body_of(Vector3r(vx, vy, 0.0))), self._height(vehicle, z)
-        move = VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True, z_m=z_m)
+        move = VelocityMove(
+            v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True, z_m=z_m
+        )
         return await self.fly(vehicle_name, move)
 
     @method("moveOnPath")
@@ -220,11 +240,14 @@ class FlightMethods:
         """Fly along a path."""
         vehicle = self._vehicles.find(vehicle_name)
         if len(path) > MOST_POINTS:
-            raise ValueError(f"a path has at most {MOST_POINTS} points, not {len(path)}: fly it in parts")
+            raise ValueError(
+                f"a path has at most {MOST_POINTS} points, not {len(path)}: fly it in parts"
+            )
         points_m = tuple(self.points(vehicle, path))
         yaw = yaw_goal(vehicle, yaw_mode, drivetrain)
         return await self.fly(
-            vehicle_name, PathMove(points_m, velocity, timeout_sec, yaw, lookahead, adaptive_lookahead)
+            vehicle_name,
+            PathMove(points_m, velocity, timeout_sec, yaw, lookahead, adaptive_lookahead),
         )
 
     @method("moveToPosition")
@@ -243,13 +266,15 @@ class FlightMethods:
     ) -> bool:
         """Fly to a point."""
         return await self.move_on_path(
-            np.array([[x, y, z]]), velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead,
+            np.array([[x, y, z]]), velocity, timeout_sec, drivetrain, yaw_mode, lookahead,
+            adaptive_lookahead,
             vehicle_name,
         )  # fmt: skip
 
     @method("moveToZ")
     async def move_to_z(
-        self, z: Metres, velocity: MetresPerSecond, timeout_sec: Duration, yaw_mode: YawMode, lookahead: Metres = -1.0,
+        self, z: Metres, velocity: MetresPerSecond, timeout_sec: Duration, yaw_mode: YawMode,
+        lookahead: Metres = -1.0,
         adaptive_lookahead: Factor = 1.0, vehicle_name: str = "",
     ) -> bool:  # fmt: skip
         """Fly to a height."""
@@ -279,7 +304,14 @@ class FlightMethods:
         p_m = self._origin.to_world(latitude, longitude, altitude) - vehicle.origin_m
         goal = np.array([[p_m[1], p_m[0], -p_m[2]]])
         return await self.move_on_path(
-            goal, velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead, vehicle_name
+            goal,
+            velocity,
+            timeout_sec,
+            drivetrain,
+            yaw_mode,
+            lookahead,
+            adaptive_lookahead,
+            vehicle_name,
         )
 
     @method("rotateToYaw")
@@ -288,29 +320,49 @@ class FlightMethods:
     ) -> bool:
         """Turn to a heading in place, degrees."""
         heading_rad = self._vehicles.find(vehicle_name).yaw_in_room(heading_of(yaw))
-        return await self.fly(vehicle_name, TurnMove(heading_rad, math.radians(margin), timeout_sec))
+        return await self.fly(
+            vehicle_name, TurnMove(heading_rad, math.radians(margin), timeout_sec)
+        )
 
     @method("rotateByYawRate")
-    async def rotate_by_yaw_rate(self, yaw_rate: DegreesPerSecond, duration: Duration, vehicle_name: str = "") -> bool:
+    async def rotate_by_yaw_rate(
+        self, yaw_rate: DegreesPerSecond, duration: Duration, vehicle_name: str = ""
+    ) -> bool:
         """Turn at a rate in place, degrees per second."""
         return await self.fly(vehicle_name, TurnRateMove(-math.radians(yaw_rate), duration))
 
     @method("moveByRollPitchYawZ")
     async def move_by_roll_pitch_yaw_z(
-        self, roll: Radians, pitch: Radians, yaw: Radians, z: Metres, duration: Duration, vehicle_name: str = ""
+        self,
+        roll: Radians,
+        pitch: Radians,
+        yaw: Radians,
+        z: Metres,
+        duration: Duration,
+        vehicle_name: str = "",
     ) -> bool:
         """Hold an attitude and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         z_m = self._height(vehicle, z)
-        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(vehicle, yaw), duration, z_m=z_m))
+        return await self.fly(
+            vehicle_name, AttitudeMove(roll, -pitch, _heading(vehicle, yaw), duration, z_m=z_m)
+        )
 
     @method("moveByRollPitchYawThrottle")
     async def move_by_roll_pitch_yaw_throttle(
-        self, roll: Radians, pitch: Radians, yaw: Radians, throttle: Share, duration: Duration, vehicle_name: str = ""
+        self,
+        roll: Radians,
+        pitch: Radians,
+        yaw: Radians,
+        throttle: Share,
+        duration: Duration,
+        vehicle_name: str = "",
     ) -> bool:
         """Hold an attitude and a throttle."""
         heading = _heading(self._vehicles.find(vehicle_name), yaw)
-        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, heading, duration, throttle=throttle))
+        return await self.fly(
+            vehicle_name, AttitudeMove(roll, -pitch, heading, duration, throttle=throttle)
+        )
 
     @method("moveByRollPitchYawrateThrottle")
     async def move_by_roll_pitch_yawrate_throttle(
@@ -323,7 +375,10 @@ class FlightMethods:
         vehicle_name: str = "",
     ) -> bool:
         """Hold roll and pitch, a yaw rate and a throttle."""
-        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, throttle=throttle))
+        return await self.fly(
+            vehicle_name,
+            AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, throttle=throttle),
+        )
 
     @method("moveByRollPitchYawrateZ")
     async def move_by_roll_pitch_yawrate_z(
@@ -337,7 +392,9 @@ class FlightMethods:
     ) -> bool:
         """Hold roll and pitch, a yaw rate and a height."""
         z_m = self._height(self._vehicles.find(vehicle_name), z)
-        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, z_m=z_m))
+        return await self.fly(
+            vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, z_m=z_m)
+        )
 
     @method("moveByAngleRatesZ")
     async def move_by_angle_rates_z(
@@ -351,7 +408,9 @@ class FlightMethods:
     ) -> bool:
         """Turn at body rates at a height."""
         z_m = self._height(self._vehicles.find(vehicle_name), z)
-        return await self.fly(vehicle_name, RatesMove((roll_rate, -pitch_rate, -yaw_rate), duration, z_m=z_m))
+        return await self.fly(
+            vehicle_name, RatesMove((roll_rate, -pitch_rate, -yaw_rate), duration, z_m=z_m)
+        )
 
     @method("moveByAngleRatesThrottle")
     async def move_by_angle_rates_throttle(
@@ -369,7 +428,8 @@ class FlightMethods:
 
     @method("moveByMotorPWMs")
     async def move_by_motor_pwms(
-        self, front_right: Share, rear_left: Share, front_left: Share, rear_right: Share, duration: Duration,
+        self, front_right: Share, rear_left: Share, front_left: Share, rear_right: Share,
+        duration: Duration,
         vehicle_name: str = "",
     ) -> bool:  # fmt: skip
         """Give each rotor its control."""
@@ -388,7 +448,8 @@ class FlightMethods:
 
         self._vehicles.bus.move(subject, move, end)
         self._newest[subject] = ended
-        result = await asyncio.shield(ended)  # other programs may wait for the move of one that is gone
+        # Other programs may wait for the move of one that is gone.
+        result = await asyncio.shield(ended)
         if result.problem:
             raise ValueError(result.problem)
         return result.reached
@@ -421,9 +482,14 @@ def _heading(vehicle: ServedVehicle, yaw_rad: float) -> YawGoal:
 
 
 def yaw_goal(vehicle: ServedVehicle, mode: YawMode, drivetrain: int) -> YawGoal:
-    """Return the heading of a move; relative to the course where the drivetrain flies forward only."""
+    """Return the heading of a move.
+
+    Relative to the course where the drivetrain flies forward only.
+    """
     if mode.is_rate:
-        return YawGoal(-math.radians(mode.yaw_or_rate), by_rate=True, ahead=drivetrain == _FORWARD_ONLY)
+        return YawGoal(
+            -math.radians(mode.yaw_or_rate), by_rate=True, ahead=drivetrain == _FORWARD_ONLY
+        )
     if drivetrain == _FORWARD_ONLY:
         return YawGoal(-math.radians(mode.yaw_or_rate), by_rate=False, ahead=True)
     return YawGoal(vehicle.yaw_in_room(heading_of(mode.yaw_or_rate)), by_rate=False)

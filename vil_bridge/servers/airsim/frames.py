@@ -1,6 +1,7 @@
 """Values between the bridge's axes (ENU, FLU, scalar last) and AirSim's (NED, FRD, scalar first).
 
-A vehicle's positions are relative to its start in AirSim, those of objects to the origin of the world.
+A vehicle's positions are relative to its start in AirSim, those of objects to the origin of the
+world.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def body_of(v: Vector3r) -> FloatArray:
 
 
 def attitude_of(q: Quaternionr) -> FloatArray:
-    """Return an attitude (FRD in NED) as FLU in ENU, (4,), unit length whatever length it came with."""
+    """Return an attitude (FRD in NED) as FLU in ENU, (4,), unit length whatever length it came
+    with.
+    """
     given = _unit(q.x_val, q.y_val, q.z_val, q.w_val)
     return q_mul(q_mul(_ENU_NED, given), _FLU_FRD)
 
@@ -84,11 +87,16 @@ def pose_of(T_world_body: Transform, origin_m: FloatArray) -> Pose:
 def transform_of(pose: Pose, origin_m: FloatArray, before: Transform) -> Transform:
     """Return a pose as T_world_body; components that are NaN stay as they were ``before``."""
     p_m = world_of(_filled(pose.position, ned_of(before.p_m - origin_m))) + origin_m
-    return Transform(p_m, before.q_xyzw if _is_unknown(pose.orientation) else attitude_of(pose.orientation))
+    return Transform(
+        p_m, before.q_xyzw if _is_unknown(pose.orientation) else attitude_of(pose.orientation)
+    )
 
 
 def mount_of(pose: Pose, before: Transform) -> Transform:
-    """Return a pose on the body as T_body_part; components that are NaN stay as they were ``before``."""
+    """Return a pose on the body as T_body_part.
+
+    Components that are NaN stay as they were ``before``.
+    """
     p_m, q = body_of(_filled(pose.position, frd_of(before.p_m))), pose.orientation
     return Transform(p_m, before.q_xyzw if _is_unknown(q) else mounted_attitude_of(q))
 

@@ -17,7 +17,11 @@ from vil_bridge.servers.airsim.program_files import ProgramFiles
 from vil_bridge.servers.airsim.quantities import CellSize, WholeMetres
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import AirsimGeoPoint, MeshPositionVertexBuffersResponse, PointNed
+from vil_bridge.servers.airsim.values import (
+    AirsimGeoPoint,
+    MeshPositionVertexBuffersResponse,
+    PointNed,
+)
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.servers.msgpack_rpc import Packed
 
@@ -29,7 +33,13 @@ _MOST_ALONG: Final = 1 << 20
 class GeometryMethods:
     """Geometry of the scene, without vehicles."""
 
-    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, states: StateMethods, files: ProgramFiles) -> None:
+    def __init__(
+        self,
+        vehicles: ServedVehicles,
+        scene: ServedScene,
+        states: StateMethods,
+        files: ProgramFiles,
+    ) -> None:
         self._vehicles = vehicles
         self._scene = scene
         self._states = states
@@ -43,7 +53,10 @@ class GeometryMethods:
 
     @method("simGetMeshPositionVertexBuffers")
     async def meshes(self) -> list[MeshPositionVertexBuffersResponse]:
-        """Return the objects as triangles where they are now: vertices in the world, NED, metres."""
+        """Return the objects as triangles where they are now.
+
+        Vertices in the world, NED, metres.
+        """
         found = await self._scene.meshes()
         objects = await self._scene.objects(self._vehicles.snapshot().t_ns)
         answers = []
@@ -53,24 +66,36 @@ class GeometryMethods:
             T = objects[mesh.name].T_world_object
             vertices, indices = await asyncio.to_thread(_packed, mesh, T)
             answers.append(
-                MeshPositionVertexBuffersResponse(ned_of(T.p_m), quaternion_of(T.q_xyzw), vertices, indices, mesh.name)
+                MeshPositionVertexBuffersResponse(
+                    ned_of(T.p_m), quaternion_of(T.q_xyzw), vertices, indices, mesh.name
+                )
             )
         return answers
 
     @method("simCreateVoxelGrid")
     async def create_voxel_grid(
-        self, position: PointNed, x: WholeMetres, y: WholeMetres, z: WholeMetres, res: CellSize, of: str
+        self,
+        position: PointNed,
+        x: WholeMetres,
+        y: WholeMetres,
+        z: WholeMetres,
+        res: CellSize,
+        of: str,
     ) -> bool:
         """Write the occupied cells of a box around a point as a binvox file; sizes in metres.
 
         Raises:
-            ValueError: the file is not a binvox file, leads out of the folder of files, or cannot be written.
+            ValueError: the file is not a binvox file, leads out of the folder of files, or cannot
+                be written.
         """
         if res > min(x, y, z):
-            raise ValueError(f"cells must be smaller than the box, which is {x} x {y} x {z} m, not {res:g} m")
+            raise ValueError(
+                f"cells must be smaller than the box, which is {x} x {y} x {z} m, not {res:g} m"
+            )
         if max(x, y, z) > _MOST_ALONG * res:
             raise ValueError(
-                f"a grid has at most {_MOST_ALONG} cells along an axis: ask for a smaller box or larger cells"
+                f"a grid has at most {_MOST_ALONG} cells along an axis: ask for a smaller "
+                "box or larger cells"
             )
         if not of.endswith(_SUFFIX):
             raise ValueError(f"the name of a voxel grid must end with {_SUFFIX}, not {of[-80:]!r}")
@@ -85,15 +110,24 @@ class GeometryMethods:
 
 
 def _packed(mesh: SceneMesh, T_world_object: Transform) -> tuple[Packed, Packed]:
-    """Return vertices (NED) and indices of a mesh; both axes are right-handed, so that normals still point outwards."""
+    """Return vertices (NED) and indices of a mesh.
+
+    Both axes are right-handed, so that normals still point outwards.
+    """
     ned = ned_points(T_world_object.apply(mesh.p_m.astype(float)))
     return packed_floats(ned), packed_indices(mesh.triangles)
 
 
 def _binvox(grid: BoolArray, cell_m: float) -> bytes:
-    """Return a grid (east, north, up) as AirSim writes it: north runs fastest, then up, then east; runs of bytes."""
+    """Return a grid (east, north, up) as AirSim writes it: north runs fastest, then up, then east.
+
+    Runs of bytes.
+    """
     east, north, up = grid.shape
-    header = f"#binvox 1\ndim {north} {up} {east}\ntranslate {-north * 0.5:g} {-east * 0.5:g} {-up * 0.5:g}\n"
+    header = (
+        f"#binvox 1\ndim {north} {up} {east}\ntranslate {-north * 0.5:g} {-east * 0.5:g} "
+        f"{-up * 0.5:g}\n"
+    )
     cells = grid.transpose(0, 2, 1).reshape(-1)
     begins = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1])))
     lengths = np.diff(begins, append=len(cells))

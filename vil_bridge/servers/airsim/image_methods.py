@@ -1,4 +1,7 @@
-"""Methods of cameras and pictures: all pictures of a call show the instant at which it was asked for."""
+"""Methods of cameras and pictures.
+
+All pictures of a call show the instant at which it was asked for.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,12 @@ from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.pictures import NO_FLOATS, bgr_of, floats_of, modality_of, png_of
 from vil_bridge.servers.airsim.quantities import FieldOfView, LensParameter
 from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.values import AirsimCameraInfo, AirsimImageRequest, GivenPose, ImageResponse
+from vil_bridge.servers.airsim.values import (
+    AirsimCameraInfo,
+    AirsimImageRequest,
+    GivenPose,
+    ImageResponse,
+)
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.servers.msgpack_rpc import Packed
 
@@ -36,11 +44,16 @@ class ImageMethods:
     """Pictures, and the cameras that they are of.
 
     Args:
-        frame_s: returns the simulated time from one frame of the world to the next; flow looks back so far.
+        frame_s: returns the simulated time from one frame of the world to the next; flow looks back
+            so far.
     """
 
     def __init__(
-        self, vehicles: ServedVehicles, cameras: ServedCameras, scene: ServedScene, frame_s: Callable[[], float]
+        self,
+        vehicles: ServedVehicles,
+        cameras: ServedCameras,
+        scene: ServedScene,
+        frame_s: Callable[[], float],
     ) -> None:
         self._vehicles = vehicles
         self._frame_s = frame_s
@@ -54,7 +67,8 @@ class ImageMethods:
         """Return pictures in the order of the requests, all of one instant."""
         answers = await self.images(requests, vehicle_name, external)
         return [
-            msgspec.structs.replace(answer, image_data_uint8=Packed.bin(answer.image_data_uint8)) for answer in answers
+            msgspec.structs.replace(answer, image_data_uint8=Packed.bin(answer.image_data_uint8))
+            for answer in answers
         ]
 
     async def images(
@@ -84,25 +98,42 @@ class ImageMethods:
             images = await self._scene.images(views, snapshot, before)
         except RendererError as exc:
             return [msgspec.structs.replace(answer, message=str(exc)) for answer in answers]
-        ids = await self._scene.id_table() if any(r.image_type in (5, 7) for r in requests) else np.zeros(1, np.int16)
+        ids = (
+            await self._scene.id_table()
+            if any(r.image_type in (5, 7) for r in requests)
+            else np.zeros(1, np.int16)
+        )
         if total_px <= _INLINE_PX:
             return [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)]
-        return await asyncio.to_thread(lambda: [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)])
+        return await asyncio.to_thread(
+            lambda: [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)]
+        )
 
     @method("simGetImage")
     async def image(
-        self, camera_name: str, image_type: int, vehicle_name: str = "", external: bool | str = False
+        self,
+        camera_name: str,
+        image_type: int,
+        vehicle_name: str = "",
+        external: bool | str = False,
     ) -> Packed:
-        """Return a picture as PNG; one zero byte = none. Cosys-AirSim sends the name of an annotation last."""
+        """Return a picture as PNG; one zero byte = none.
+
+        Cosys-AirSim sends the name of an annotation last.
+        """
         request = AirsimImageRequest(camera_name, image_type)
         answers = await self.images([request], vehicle_name, external is True)
         return Packed.bin(answers[0].image_data_uint8 or b"\0")
 
     @method("simGetCameraInfo")
-    def camera_info(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> AirsimCameraInfo:
+    def camera_info(
+        self, camera_name: str, vehicle_name: str = "", external: bool = False
+    ) -> AirsimCameraInfo:
         """Return pose and field of view of a camera."""
         owner = self._owner(vehicle_name, external=external)
-        return self._cameras.info(owner, camera_name, self._cameras.pose_of_owner(owner, self._vehicles.snapshot()))
+        return self._cameras.info(
+            owner, camera_name, self._cameras.pose_of_owner(owner, self._vehicles.snapshot())
+        )
 
     @method("simSetCameraPose")
     def set_camera_pose(
@@ -114,35 +145,63 @@ class ImageMethods:
 
     @method("simSetCameraFov")
     def set_camera_fov(
-        self, camera_name: str, fov_degrees: FieldOfView, vehicle_name: str = "", external: bool = False
+        self,
+        camera_name: str,
+        fov_degrees: FieldOfView,
+        vehicle_name: str = "",
+        external: bool = False,
     ) -> None:
         """Change a camera's field of view."""
-        self._cameras.set_fov(self._owner(vehicle_name, external=external), camera_name, fov_degrees)
+        self._cameras.set_fov(
+            self._owner(vehicle_name, external=external), camera_name, fov_degrees
+        )
 
     @method("simGetDistortionParams")
-    def distortion(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> list[float]:
+    def distortion(
+        self, camera_name: str, vehicle_name: str = "", external: bool = False
+    ) -> list[float]:
         """Return K1, K2, K3, P1, P2."""
         return self._cameras.distortion(self._owner(vehicle_name, external=external), camera_name)
 
     @method("simSetDistortionParam")
     def set_distortion(
-        self, camera_name: str, name: str, value: LensParameter, vehicle_name: str = "", external: bool = False
+        self,
+        camera_name: str,
+        name: str,
+        value: LensParameter,
+        vehicle_name: str = "",
+        external: bool = False,
     ) -> None:
         """Change one parameter of a camera's lens."""
-        self._cameras.set_distortion(self._owner(vehicle_name, external=external), camera_name, name, value)
+        self._cameras.set_distortion(
+            self._owner(vehicle_name, external=external), camera_name, name, value
+        )
 
     def _owner(self, vehicle_name: str, *, external: bool) -> ServedVehicle:
         return self._cameras.owner(self._vehicles, vehicle_name, external=external)
 
-    def _view(self, vehicle: ServedVehicle, request: AirsimImageRequest, T_world_body: Transform, t_ns: int) -> View:
+    def _view(
+        self,
+        vehicle: ServedVehicle,
+        request: AirsimImageRequest,
+        T_world_body: Transform,
+        t_ns: int,
+    ) -> View:
         modality = modality_of(request.image_type)
-        return self._cameras.view(vehicle, request.camera_name, request.image_type, modality, T_world_body, t_ns)
+        return self._cameras.view(
+            vehicle, request.camera_name, request.image_type, modality, T_world_body, t_ns
+        )
 
-    def _before(self, vehicle: ServedVehicle, requests: Sequence[AirsimImageRequest], t_ns: int) -> PictureBefore:
-        """Return the frame before the one at an instant, drawn or not: the world then, and each camera.
+    def _before(
+        self, vehicle: ServedVehicle, requests: Sequence[AirsimImageRequest], t_ns: int
+    ) -> PictureBefore:
+        """Return the frame before the one at an instant, drawn or not.
 
-        What was put elsewhere since then, or up to half a frame earlier, is in its old place: a program that places a
-        vehicle and steps by a frame sees the way, though states are further apart than a frame is long.
+        The world then, and each camera.
+
+        What was put elsewhere since then, or up to half a frame earlier, is in its old place: a
+        program that places a vehicle and steps by a frame sees the way, though states are further
+        apart than a frame is long.
         """
         frame_ns = round(NS_PER_S * self._frame_s())
         before_ns = t_ns - frame_ns
@@ -150,11 +209,18 @@ class ImageMethods:
         snapshot = self._vehicles.snapshot_at(before_ns, slack_ns)
         T_world_body = self._cameras.pose_of_owner(vehicle, snapshot)
         mounted_ns = before_ns - slack_ns
-        cameras = (self._cameras.optical_at(vehicle, r.camera_name, T_world_body, mounted_ns) for r in requests)
+        cameras = (
+            self._cameras.optical_at(vehicle, r.camera_name, T_world_body, mounted_ns)
+            for r in requests
+        )
         return PictureBefore(snapshot, tuple(cameras))
 
     def _answer(
-        self, vehicle: ServedVehicle, request: AirsimImageRequest, T_world_body: Transform, t_ns: int
+        self,
+        vehicle: ServedVehicle,
+        request: AirsimImageRequest,
+        T_world_body: Transform,
+        t_ns: int,
     ) -> ImageResponse:
         pose = self._cameras.pose(vehicle, request.camera_name, T_world_body)
         return ImageResponse(
@@ -173,7 +239,9 @@ class ImageMethods:
         )
 
 
-def _filled(answer: ImageResponse, image: RenderedImage, ids: npt.NDArray[np.int16]) -> ImageResponse:
+def _filled(
+    answer: ImageResponse, image: RenderedImage, ids: npt.NDArray[np.int16]
+) -> ImageResponse:
     """Return an answer with its picture."""
     kind, pixels, camera = answer.image_type, image.pixels, image.view.camera
     answer.height, answer.width = pixels.shape[:2]

@@ -42,10 +42,21 @@ class MarkerMethods:
 
     @method("simPlotPoints")
     async def points(
-        self, points: Points, color_rgba: list[Share], size: DrawnSize, duration: Duration, is_persistent: bool
+        self,
+        points: Points,
+        color_rgba: list[Share],
+        size: DrawnSize,
+        duration: Duration,
+        is_persistent: bool,
     ) -> None:
         """Draw points."""
-        await self._draw(MarkerKind.POINTS, world_points(points), color_rgba, size, None if is_persistent else duration)
+        await self._draw(
+            MarkerKind.POINTS,
+            world_points(points),
+            color_rgba,
+            size,
+            None if is_persistent else duration,
+        )
 
     @method("simPlotLineStrip")
     async def line_strip(
@@ -59,7 +70,9 @@ class MarkerMethods:
         """Draw lines from each point to the next."""
         p_m = world_points(points)
         ends = np.repeat(p_m, 2, axis=0)[1:-1]
-        await self._draw(MarkerKind.LINES, ends, color_rgba, thickness, None if is_persistent else duration)
+        await self._draw(
+            MarkerKind.LINES, ends, color_rgba, thickness, None if is_persistent else duration
+        )
 
     @method("simPlotLineList")
     async def line_list(
@@ -73,7 +86,9 @@ class MarkerMethods:
         """Draw lines between the first and the second of two points each."""
         p_m = world_points(points)
         even = p_m[: len(p_m) // 2 * 2]
-        await self._draw(MarkerKind.LINES, even, color_rgba, thickness, None if is_persistent else duration)
+        await self._draw(
+            MarkerKind.LINES, even, color_rgba, thickness, None if is_persistent else duration
+        )
 
     @method("simPlotArrows")
     async def arrows(
@@ -89,7 +104,9 @@ class MarkerMethods:
         """Draw arrows."""
         arrows = list(zip(world_points(points_start), world_points(points_end), strict=False))
         p_m = await _lines(lambda ends: _arrow(ends[0], ends[1], _HEAD * arrow_size), arrows)
-        await self._draw(MarkerKind.LINES, p_m, color_rgba, thickness, None if is_persistent else duration)
+        await self._draw(
+            MarkerKind.LINES, p_m, color_rgba, thickness, None if is_persistent else duration
+        )
 
     @method("simPlotStrings")
     async def strings(
@@ -107,12 +124,19 @@ class MarkerMethods:
 
     @method("simPlotTransforms")
     async def transforms(
-        self, poses: list[DrawnPose], scale: DrawnLength, thickness: DrawnSize, duration: Duration, is_persistent: bool
+        self,
+        poses: list[DrawnPose],
+        scale: DrawnLength,
+        thickness: DrawnSize,
+        duration: Duration,
+        is_persistent: bool,
     ) -> None:
         """Draw the axes of poses; the scale is in centimetres."""
         for axis, colour in enumerate(_AXES):
             p_m = await _lines(partial(_axis, axis=axis, length_m=_M_PER_CM * scale), poses)
-            await self._draw(MarkerKind.LINES, p_m, colour, thickness, None if is_persistent else duration)
+            await self._draw(
+                MarkerKind.LINES, p_m, colour, thickness, None if is_persistent else duration
+            )
 
     @method("simPlotTransformsWithNames")
     async def transforms_with_names(
@@ -158,14 +182,18 @@ async def _lines(lines_of: Callable[[Any], FloatArray], things: Sequence[Any]) -
     """Return the lines of arrows or poses, (n, 3), some at a time."""
     pieces = [np.zeros((0, 3))]
     for begin in range(0, len(things), _AT_ONCE):
-        pieces.append(np.concatenate([lines_of(thing) for thing in things[begin : begin + _AT_ONCE]]))
+        pieces.append(
+            np.concatenate([lines_of(thing) for thing in things[begin : begin + _AT_ONCE]])
+        )
         await asyncio.sleep(0)
     return np.concatenate(pieces)
 
 
 async def _places(poses: Sequence[Pose]) -> FloatArray:
     """Return the positions of poses (NED), (n, 3)."""
-    return await _lines(lambda p: np.array([[p.position.x_val, p.position.y_val, p.position.z_val]]), poses)
+    return await _lines(
+        lambda p: np.array([[p.position.x_val, p.position.y_val, p.position.z_val]]), poses
+    )
 
 
 def _rgb(colour: list[float]) -> tuple[int, int, int]:

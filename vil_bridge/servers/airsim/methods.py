@@ -1,4 +1,7 @@
-"""Methods of AirSim's RPC by name: arguments, defaults of those that a client leaves out, and rpclib's error texts."""
+"""Methods of AirSim's RPC by name.
+
+Arguments, defaults of those that a client leaves out, and rpclib's error texts.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,8 @@ _LONGEST_NAME: Final = 80
 _AT_ONCE: Final = 256
 """Elements of an argument that are converted without other clients' turns between."""
 _READ_ONLY: Final = (
-    "it changes something, and programs may only read here. Set `airsim: {role: control}` in the bridge's "
+    "it changes something, and programs may only read here. Set `airsim: {role: "
+    "control}` in the bridge's "
     "configuration to let every program that reaches this port change it"
 )
 _FAILURES: Final = (VilBridgeError, LookupError, ValueError)
@@ -65,7 +69,9 @@ def method(name: str, *, effect: bool = True) -> Callable[[_Method], _Method]:
 
 @dataclass(frozen=True, slots=True)
 class ArrayOf:
-    """Mark of an argument that is a list of structs on the wire and an array for its method: ``Annotated[..]``.
+    """Mark of an argument that is a list of structs on the wire and an array for its method.
+
+    ``Annotated[..]``.
 
     Attributes:
         wire: type of the list. row: returns the numbers of one. width: how many they are.
@@ -82,7 +88,8 @@ class ArrayOf:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A method: its function, its arguments' names and types, and the values of those that may be left out.
+    """A method: its function, its arguments' names and types, and the values of those that may be
+    left out.
 
     Attributes:
         waits: it is a coroutine function.
@@ -102,21 +109,33 @@ class _Bound:
 
     def is_large(self, arguments: Sequence[Any]) -> bool:
         """Return True where an argument is to be converted in turns."""
-        return any(isinstance(argument, list) and len(argument) > _AT_ONCE for argument in arguments)
+        return any(
+            isinstance(argument, list) and len(argument) > _AT_ONCE for argument in arguments
+        )
 
     def converted(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return values of the arguments' types. Raises ValueError: one has another type or is out of bounds."""
+        """Return values of the arguments' types.
+
+        Raises ValueError: one has another type or is out of bounds.
+        """
         numbered = enumerate(zip(self.names, self.types, arguments, strict=False), 1)
-        return [_converted(number, name, cls, argument) for number, (name, cls, argument) in numbered]
+        return [
+            _converted(number, name, cls, argument) for number, (name, cls, argument) in numbered
+        ]
 
     def with_defaults(self, given: list[Any]) -> list[Any]:
         """Return arguments with the values of those that were left out."""
         return [*given, *self.defaults[len(given) - self.required :]]
 
     async def converted_in_turns(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return values of the arguments' types; long lists are converted in pieces. Raises ValueError: see above."""
+        """Return values of the arguments' types; long lists are converted in pieces.
+
+        Raises ValueError: see above.
+        """
         given = []
-        for number, (name, cls, argument) in enumerate(zip(self.names, self.types, arguments, strict=False), 1):
+        for number, (name, cls, argument) in enumerate(
+            zip(self.names, self.types, arguments, strict=False), 1
+        ):
             if not isinstance(argument, list) or len(argument) <= _AT_ONCE:
                 given.append(_converted(number, name, cls, argument))
                 continue
@@ -141,21 +160,26 @@ def _mark_of(cls: Any) -> ArrayOf | None:
 
 
 def _converted(number: int, name: str, cls: Any, argument: Any, begin: int = 0) -> Any:
-    """Return an argument, or a piece of it from an element on, as its type. Raises ValueError: it is another."""
+    """Return an argument, or a piece of it from an element on, as its type.
+
+    Raises ValueError: it is another.
+    """
     mark = _mark_of(cls)
     wire = cls if mark is None else mark.wire
     try:
         given = msgspec.convert(argument, wire, strict=False)
     except (msgspec.ValidationError, OverflowError) as exc:
-        raise ValueError(f"argument {number} {problem_of(name, wire, argument, exc, begin)}") from None
+        raise ValueError(
+            f"argument {number} {problem_of(name, wire, argument, exc, begin)}"
+        ) from None
     return given if mark is None else mark.array(given)
 
 
 class MethodTable:
     """Methods of several objects, by their names in the RPC.
 
-    Clients of different versions send different numbers of trailing arguments: those that are absent have their
-    defaults, surplus ones are ignored.
+    Clients of different versions send different numbers of trailing arguments: those that are
+    absent have their defaults, surplus ones are ignored.
 
     Args:
         objects: whose marked methods make the table.
@@ -166,7 +190,9 @@ class MethodTable:
         unanswered: calls of AirSim's methods that have no effect here or are missing, by name.
     """
 
-    def __init__(self, objects: Iterable[object], missing: Mapping[str, str], role: Role = Role.CONTROL) -> None:
+    def __init__(
+        self, objects: Iterable[object], missing: Mapping[str, str], role: Role = Role.CONTROL
+    ) -> None:
         self.unanswered: Counter[str] = Counter()
         self._missing = missing
         self._role = role
@@ -182,10 +208,13 @@ class MethodTable:
         return sorted(self._methods)
 
     def call(self, _caller: Caller, name: str, arguments: Sequence[Any]) -> object:
-        """Run a method, the same for every caller; returns its result, or a coroutine that does where it waits.
+        """Run a method, the same for every caller.
+
+        Returns its result, or a coroutine that does where it waits.
 
         Raises:
-            RpcError: there is no such method, the role does not cover it, the arguments do not fit, or it failed.
+            RpcError: there is no such method, the role does not cover it, the arguments do not fit,
+                or it failed.
         """
         found = self._methods.get(name)
         if found is None:

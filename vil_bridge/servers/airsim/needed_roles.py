@@ -1,4 +1,7 @@
-"""Role that each method of AirSim's RPC needs: reading needs ``view``, everything else ``control``."""
+"""Role that each method of AirSim's RPC needs.
+
+Reading needs ``view``, everything else ``control``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Segmentation ids of AirSim: initial ids from names, changes by name or expression, and the palette."""
+"""Segmentation ids of AirSim.
+
+Initial ids from names, changes by name or expression, and the palette.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,17 @@ e48e5107ccb9163df7e9644e7f416921579e8b9cfc2a07881463b34f96df83b6b86e7b253c8a60d2
 bc120527db97cc8f87f94f494d40b229f64d109a04748613047aebb16ae615770c6805623282351ec0191aa5a60aa052
 6a2b832cd867ff65dd2097c4d5dc5946d1e461b85352efe8fba480c10bf5261b9fe58dcb82383793d20ba2cb76ffffff
 """
-PALETTE: Final[npt.NDArray[np.uint8]] = np.frombuffer(bytes.fromhex("".join(_PALETTE_HEX.split())), np.uint8).reshape(
-    MOST_IDS, 3
-)
+PALETTE: Final[npt.NDArray[np.uint8]] = np.frombuffer(
+    bytes.fromhex("".join(_PALETTE_HEX.split())), np.uint8
+).reshape(MOST_IDS, 3)
 """Colours (R, G, B) of the ids, shape (256, 3)."""
 
 
 def initial_id(name: str) -> int:
-    """Return the id of an object that has not been given one (ObjectPainter of AirSim's last version)."""
+    """Return the id of an object that has not been given one.
+
+    ObjectPainter of AirSim's last version.
+    """
     return (5 + sum(ord(c) for c in name.lower() if ord(c) >= ord("a"))) % MOST_IDS
 
 
@@ -57,8 +63,12 @@ class ObjectIds:
         """Drop the id that was given to an object, as that of one which is no more."""
         self._given.pop(name, None)
 
-    async def set(self, names: Sequence[str], pattern: str, object_id: int, *, is_expression: bool) -> bool:
-        """Give an id to the objects of a name, or of an expression for whole names; case does not matter there.
+    async def set(
+        self, names: Sequence[str], pattern: str, object_id: int, *, is_expression: bool
+    ) -> bool:
+        """Give an id to the objects of a name, or of an expression for whole names.
+
+        Case does not matter there.
 
         Returns:
             True if an object has got it.
@@ -78,6 +88,7 @@ class ObjectIds:
     def table(self, instances: Mapping[str, int]) -> npt.NDArray[np.int16]:
         """Return the id of every instance number of a picture; 0 = none, negative = hidden."""
         table = np.zeros(max(instances.values(), default=0) + 1, np.int16)
-        for name, instance in reversed(list(instances.items())):  # sections of one object: the first name counts
+        # Sections of one object: the first name counts.
+        for name, instance in reversed(list(instances.items())):
             table[instance] = self.of(name)
         return table

@@ -59,7 +59,10 @@ class ObjectMethods:
 
     @method("simGetObjectPose")
     async def object_pose(self, object_name: str, add_noise: bool = False) -> Pose:
-        """Return an object's pose in the world; NaN = there is none of that name. Noise has a race's gates only."""
+        """Return an object's pose in the world; NaN = there is none of that name.
+
+        Noise has a race's gates only.
+        """
         if self._race is not None and object_name in self._race.gates:
             return self._race.pose(object_name, noisy=add_noise)
         if object_name in self._vehicles.names:
@@ -72,7 +75,10 @@ class ObjectMethods:
 
     @method("simGetObjectScale")
     async def object_scale(self, object_name: str) -> Vector3r:
-        """Return an object's scale: 1 as drawn, of a race's gate as its opening; 0 = there is none of that name."""
+        """Return an object's scale: 1 as drawn, of a race's gate as its opening.
+
+        0 = there is none of that name.
+        """
         if self._race is not None and object_name in self._race.gates:
             return self._race.scale(object_name)
         if object_name in self._vehicles.names:
@@ -86,8 +92,16 @@ class ObjectMethods:
         return await self.object_scale(object_name)
 
     @method("simSetObjectPose")
-    async def set_object_pose(self, object_name: str, pose: GivenPose, teleport: bool = True) -> bool:  # noqa: ARG002
-        """Move an object, or a simulated vehicle; False = there is none of that name, or it cannot move."""
+    async def set_object_pose(
+        self,
+        object_name: str,
+        pose: GivenPose,
+        teleport: bool = True,  # noqa: ARG002
+    ) -> bool:
+        """Move an object, or a simulated vehicle.
+
+        False = there is none of that name, or it cannot move.
+        """
         if object_name in self._vehicles.names:
             vehicle, _ = self._vehicles.commanded(object_name)
             before = self._vehicles.motion(vehicle).T_world_body
@@ -97,7 +111,9 @@ class ObjectMethods:
         found = (await self._scene.objects(t_ns)).get(object_name)
         if found is None:
             return False
-        return await self._scene.place(object_name, transform_of(pose, _ORIGIN_M, found.T_world_object), t_ns=t_ns)
+        return await self._scene.place(
+            object_name, transform_of(pose, _ORIGIN_M, found.T_world_object), t_ns=t_ns
+        )
 
     @method("simSetObjectScale")
     async def set_object_scale(self, object_name: str, scale_vector: GivenScale) -> bool:
@@ -106,7 +122,9 @@ class ObjectMethods:
         if object_name in self._vehicles.names:
             self._vehicle_scales[object_name] = scale
             return True
-        return await self._scene.place(object_name, scale=scale, t_ns=self._vehicles.snapshot().t_ns)
+        return await self._scene.place(
+            object_name, scale=scale, t_ns=self._vehicles.snapshot().t_ns
+        )
 
     @method("simSpawnObject")
     async def spawn_object(
@@ -118,12 +136,17 @@ class ObjectMethods:
         physics_enabled: bool = False,
         is_blueprint: bool = False,  # noqa: ARG002
     ) -> str:
-        """Make an object and return its name; with physics it falls, as a box, and rests on what is below it."""
+        """Make an object and return its name.
+
+        With physics it falls, as a box, and rests on what is below it.
+        """
         if not 0 < len(object_name) <= _LONGEST_NAME:
             raise ValueError(f"a name must have 1 to {_LONGEST_NAME} characters")
         T = transform_of(pose, _ORIGIN_M, Transform.identity())
         t_ns = self._vehicles.snapshot().t_ns
-        return await self._scene.spawn(object_name, asset_name, T, _scale(scale), falls=physics_enabled, t_ns=t_ns)
+        return await self._scene.spawn(
+            object_name, asset_name, T, _scale(scale), falls=physics_enabled, t_ns=t_ns
+        )
 
     @method("simDestroyObject")
     async def destroy_object(self, object_name: str) -> bool:
@@ -136,16 +159,23 @@ class ObjectMethods:
         return list(await self._scene.assets())
 
     @method("simSetSegmentationObjectID")
-    async def set_segmentation_id(self, mesh_name: str, object_id: int, is_name_regex: bool = False) -> bool:
+    async def set_segmentation_id(
+        self, mesh_name: str, object_id: int, is_name_regex: bool = False
+    ) -> bool:
         """Give a segmentation id to objects; a negative one hides them."""
         names = await self._scene.names()
         return await self._scene.ids.set(names, mesh_name, object_id, is_expression=is_name_regex)
 
     @method("simGetSegmentationObjectID")
     async def segmentation_id(self, mesh_name: str) -> int:
-        """Return the segmentation id of an object; -1 = there is none of that name, whose case does not matter."""
+        """Return the segmentation id of an object.
+
+        -1 = there is none of that name, whose case does not matter.
+        """
         wanted = mesh_name.lower()
-        return next((self._scene.ids.of(n) for n in await self._scene.names() if n.lower() == wanted), -1)
+        return next(
+            (self._scene.ids.of(n) for n in await self._scene.names() if n.lower() == wanted), -1
+        )
 
     @method("simTestLineOfSightToPoint")
     async def sees_point(self, point: AirsimGeoPoint, vehicle_name: str = "") -> bool:

@@ -1,4 +1,7 @@
-"""Rendered pictures as AirSim's payloads: PNG, B G R bytes, or floats (airsim_rpc, image semantics)."""
+"""Rendered pictures as AirSim's payloads.
+
+PNG, B G R bytes, or floats (airsim_rpc, image semantics).
+"""
 
 from __future__ import annotations
 
@@ -42,28 +45,39 @@ class _Kind:
 
 
 def modality_of(image_type: int) -> Modality:
-    """Return the renderer's modality of a kind of picture. Raises ValueError: there is no such kind."""
+    """Return the renderer's modality of a kind of picture.
+
+    Raises ValueError: there is no such kind.
+    """
     if image_type not in _KINDS:
         raise ValueError(f"image type {image_type} is unknown; 0 to 9 are drawn here")
     return _KINDS[image_type].modality
 
 
-def png_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> memoryview:
+def png_of(
+    image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]
+) -> memoryview:
     """Return a picture as PNG."""
     rgb = _KINDS[image_type].as_bytes(pixels, camera, ids)
-    encoded = cv2.imencode(".png", cv2.cvtColor(rgb, cv2.COLOR_RGB2BGRA), [cv2.IMWRITE_PNG_COMPRESSION, 1])[1]
+    encoded = cv2.imencode(
+        ".png", cv2.cvtColor(rgb, cv2.COLOR_RGB2BGRA), [cv2.IMWRITE_PNG_COMPRESSION, 1]
+    )[1]
     png: memoryview = encoded.data
     return png
 
 
-def bgr_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> memoryview:
+def bgr_of(
+    image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]
+) -> memoryview:
     """Return a picture as B, G, R bytes, top row first."""
     rgb = _KINDS[image_type].as_bytes(pixels, camera, ids)
     bgr: Bytes = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR)
     return bgr.data.cast("B")
 
 
-def floats_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> Packed:
+def floats_of(
+    image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]
+) -> Packed:
     """Return a picture as an array of float32, row by row, ready for the wire."""
     return packed_floats(_KINDS[image_type].as_floats(pixels, camera, ids))
 
@@ -125,7 +139,9 @@ def _perspective(pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.in
 
 
 def _disparity(pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> Floats:
-    shift_px = camera.intrinsics_px[0] * _BASELINE_M / np.maximum(_planar(pixels, camera, ids), 1e-3)
+    shift_px = (
+        camera.intrinsics_px[0] * _BASELINE_M / np.maximum(_planar(pixels, camera, ids), 1e-3)
+    )
     return (shift_px / camera.width_px).astype(np.float32)
 
 
@@ -145,11 +161,15 @@ def _segmented(pixels: ImageArray, _camera: CameraModel, ids: npt.NDArray[np.int
     return colours
 
 
-def _segmented_floats(pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> Floats:
+def _segmented_floats(
+    pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]
+) -> Floats:
     return _scene_floats(_segmented(pixels, camera, ids), camera, ids)
 
 
-def _infrared_floats(pixels: ImageArray, _camera: CameraModel, ids: npt.NDArray[np.int16]) -> Floats:
+def _infrared_floats(
+    pixels: ImageArray, _camera: CameraModel, ids: npt.NDArray[np.int16]
+) -> Floats:
     shares: Floats = (_object_ids(pixels, ids) / np.float32(255.0)).astype(np.float32)
     return shares
 
@@ -174,7 +194,9 @@ def _flow(pixels: ImageArray, camera: CameraModel, _ids: npt.NDArray[np.int16]) 
 
 def _flow_shown(pixels: ImageArray, _camera: CameraModel, _ids: npt.NDArray[np.int16]) -> Bytes:
     """Return flow as hue (direction) and value (length over the longest)."""
-    length, angle = cv2.cartToPolar(np.ascontiguousarray(pixels[:, :, 0]), np.ascontiguousarray(pixels[:, :, 1]))
+    length, angle = cv2.cartToPolar(
+        np.ascontiguousarray(pixels[:, :, 0]), np.ascontiguousarray(pixels[:, :, 1])
+    )
     hsv = np.zeros((*length.shape, 3), np.uint8)
     hsv[:, :, 0] = angle * (90.0 / np.pi)
     hsv[:, :, 1] = 255

@@ -40,12 +40,15 @@ class ProgramFiles:
         file = (root / name).name
         if not parent.is_relative_to(root) or file in ("", ".."):
             raise ValueError(
-                f"{name[:200]!r} leads out of {root}, where all files of programs go. Give a name within it,"
+                f"{name[:200]!r} leads out of {root}, where all files of programs go. "
+                "Give a name within it,"
                 " or change airsim.folder (`vil-bridge airsim --folder`)"
             )
         at = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            flags = (
+                os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
             opened = os.open(file, flags, _MODE, dir_fd=at)
         finally:
             os.close(at)

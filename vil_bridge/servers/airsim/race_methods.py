@@ -28,11 +28,16 @@ _MOST_SHARE: Final = 0.25
 _MOST_TURN_RAD: Final = math.radians(10.0)
 _HALF: Final = math.sqrt(0.5)
 _RIGHT_FORWARD: Final = np.array([0.0, 0.0, _HALF, _HALF])
-"""Turn about z that makes the gate's right (FRD) its direction of flight, as the lab's gates have it."""
+"""Turn about z that makes the gate's right (FRD) its direction of flight, as the lab's gates
+have it.
+"""
 
 
 class GateNoise:
-    """Errors of the poses of gates that programs of tiers 2 and 3 see: one for each gate and start of a race."""
+    """Errors of the poses of gates that programs of tiers 2 and 3 see.
+
+    One for each gate and start of a race.
+    """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -47,7 +52,9 @@ class GateNoise:
         drawn = np.random.default_rng((self._seed, self._starts, zlib.crc32(gate.name.encode())))
         along, across, up, turn = drawn.uniform(-1.0, 1.0, 4).tolist()
         half_rad = 0.5 * _MOST_TURN_RAD * turn
-        p_m = _MOST_SHARE * np.array((along * gate.width_m, across * gate.width_m, up * gate.height_m))
+        p_m = _MOST_SHARE * np.array(
+            (along * gate.width_m, across * gate.width_m, up * gate.height_m)
+        )
         return Transform.of(p_m, (0.0, 0.0, math.sin(half_rad), math.cos(half_rad)))
 
 
@@ -60,8 +67,8 @@ class ServedRace:
         racers: actors that race.
         restart: sets all clocks to zero; poses of up to an instant of bridge time do not count.
         is_out: returns True for an actor whose race has ended otherwise than by finishing.
-        passed: returns the number in the race of an actor's last gate, from 0; -1 = none yet. Both raise LookupError
-            for an actor that does not race.
+        passed: returns the number in the race of an actor's last gate, from 0; -1 = none yet. Both
+            raise LookupError for an actor that does not race.
         noise: of the poses of gates.
     """
 
@@ -110,9 +117,12 @@ class RaceMethods:
 
     @method("simStartRace")
     def start_race(self, tier: int = 3) -> None:
-        """Set the clocks to zero and draw errors for gates; the signal comes once each racer is seen.
+        """Set the clocks to zero and draw errors for gates.
 
-        The client itself flies the opponent of tiers 1 and 3, and asks for poses with errors in tiers 2 and 3.
+        The signal comes once each racer is seen.
+
+        The client itself flies the opponent of tiers 1 and 3, and asks for poses with errors in
+        tiers 2 and 3.
         """
         race = self._known()
         race.noise.begin()
@@ -131,7 +141,10 @@ class RaceMethods:
                 continue
             before = bus.state(subject).placements
             bus.command(VehicleCommand(subject, "reset"))
-            await poll(partial(_is_placed, bus, subject, before), f"{vehicle.name} does not return to its start")
+            await poll(
+                partial(_is_placed, bus, subject, before),
+                f"{vehicle.name} does not return to its start",
+            )
             there_ns = max(there_ns, bus.state(subject).t_ns)
         race.restart(there_ns)
 
@@ -160,7 +173,9 @@ class RaceMethods:
 
     def _known(self) -> ServedRace:
         if self._race is None:
-            raise LookupError("this bridge has no race. Add the section `race` to its configuration")
+            raise LookupError(
+                "this bridge has no race. Add the section `race` to its configuration"
+            )
         return self._race
 
 

@@ -37,8 +37,8 @@ class RecordingOptions:
 
     Attributes:
         from_start: record as soon as the server listens.
-        requests: vehicle (empty = the first one) and picture of each; None = the scene of the default camera of every
-            vehicle, empty = the states alone.
+        requests: vehicle (empty = the first one) and picture of each; None = the scene of the
+            default camera of every vehicle, empty = the states alone.
     """
 
     from_start: bool
@@ -50,7 +50,9 @@ class RecordingOptions:
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> RecordingOptions:
         """Read the section. Raises ConfigError: a value has no meaning; names the key."""
-        interval_s = number_of(section, "RecordInterval", 0.05, "Recording.", least=0.001, most=3600)
+        interval_s = number_of(
+            section, "RecordInterval", 0.05, "Recording.", least=0.001, most=3600
+        )
         cameras = section.get("Cameras")
         if not isinstance(cameras, list | None):
             raise ConfigError(f"Recording.Cameras: must be a list of objects, not {cameras!r:.40}")
@@ -65,7 +67,9 @@ def _folder(section: Mapping[str, Any]) -> Path:
     try:
         return Path(found).expanduser()
     except (TypeError, RuntimeError):  # RuntimeError: ~ of a user that does not exist
-        raise ConfigError(f"Recording.Folder: must be the name of a folder, not {found!r:.40}") from None
+        raise ConfigError(
+            f"Recording.Folder: must be the name of a folder, not {found!r:.40}"
+        ) from None
 
 
 def _flag(section: Mapping[str, Any], key: str) -> bool:
@@ -80,7 +84,8 @@ def _request(entry: object) -> tuple[str, AirsimImageRequest]:
     """Return vehicle and picture of an entry. Raises ConfigError: it is not one."""
     if not isinstance(entry, dict) or not isinstance(entry.get("ImageType", 0), int):
         raise ConfigError(
-            f"Recording.Cameras: an entry must be an object with a number as ImageType, not {entry!r:.60}"
+            "Recording.Cameras: an entry must be an object with a number as ImageType, "
+            f"not {entry!r:.60}"
         )
     camera = str(entry.get("CameraName", entry.get("CameraID", 0)))
     as_float, compress = bool(entry.get("PixelsAsFloat", False)), bool(entry.get("Compress", True))
@@ -96,7 +101,11 @@ class RecordingMethods:
     """
 
     def __init__(
-        self, vehicles: ServedVehicles, images: ImageMethods, options: RecordingOptions, now_ns: Callable[[], int]
+        self,
+        vehicles: ServedVehicles,
+        images: ImageMethods,
+        options: RecordingOptions,
+        now_ns: Callable[[], int],
     ) -> None:
         self._vehicles = vehicles
         self._images = images
@@ -106,7 +115,10 @@ class RecordingMethods:
         self._changes = asyncio.Lock()
         for owner, _ in options.requests or ():
             if owner and owner not in vehicles.names:
-                logger.warning("Recording.Cameras: no vehicle is named %r: its pictures are not recorded", owner[:80])
+                logger.warning(
+                    "Recording.Cameras: no vehicle is named %r: its pictures are not recorded",
+                    owner[:80],
+                )
 
     async def start_as_configured(self) -> None:
         """Record from now on where the settings say so."""
@@ -125,7 +137,10 @@ class RecordingMethods:
             try:
                 folder = await asyncio.to_thread(_new_folder, self._options.folder)
             except OSError as exc:
-                cure = "Change airsim.folder (`--folder`), or where that is not set Recording.Folder in settings.json"
+                cure = (
+                    "Change airsim.folder (`--folder`), or where that is not set "
+                    "Recording.Folder in settings.json"
+                )
                 raise ValueError(f"cannot record: {exc}. {cure}") from None
             logger.info("records into %s", folder)
             self._task = asyncio.create_task(self._record(folder), name="airsim recording")
@@ -152,7 +167,10 @@ class RecordingMethods:
         return self._task is not None and not self._task.done()
 
     async def _record(self, folder: Path) -> str:
-        """Write rows until it is cancelled; returns the reason for which they cannot be written any more."""
+        """Write rows until it is cancelled.
+
+        Returns the reason for which they cannot be written any more.
+        """
         try:
             with (folder / _ROWS).open("a") as rows:
                 await self._write_rows(folder, rows)
@@ -162,7 +180,10 @@ class RecordingMethods:
         return ""
 
     async def _write_rows(self, folder: Path, rows: TextIO) -> None:
-        """Write a row per vehicle and interval of bridge time; a row whose vehicle or picture is absent is left out."""
+        """Write a row per vehicle and interval of bridge time.
+
+        A row whose vehicle or picture is absent is left out.
+        """
         interval_ns = round(self._options.interval_s * 1e9)
         due_ns, before, absent = self._now_ns(), dict[str, ServedMotion](), set[str]()
         while True:
@@ -176,12 +197,21 @@ class RecordingMethods:
                 except (VilBridgeError, LookupError, ValueError) as exc:
                     if name not in absent:
                         absent.add(name)
-                        logger.warning("the recording lacks rows of %s (further ones are not logged): %s", name, exc)
+                        logger.warning(
+                            "the recording lacks rows of %s (further ones are not logged): %s",
+                            name,
+                            exc,
+                        )
             rows.flush()
-            await asyncio.sleep(0)  # rows without pictures that are late shall not hold up the calls
+            # Rows without pictures that are late shall not hold up the calls.
+            await asyncio.sleep(0)
 
     async def _row(
-        self, name: str, folder: Path, write: Callable[[str], object], before: dict[str, ServedMotion]
+        self,
+        name: str,
+        folder: Path,
+        write: Callable[[str], object],
+        before: dict[str, ServedMotion],
     ) -> None:
         vehicle = self._vehicles.find(name)
         motion = self._vehicles.motion(vehicle)
@@ -192,7 +222,9 @@ class RecordingMethods:
         responses = await self._pictures(name)
         if missing := [response.message for response in responses if not response.width]:
             raise ValueError(f"a picture is missing: {missing[0]}")
-        files = ";".join([await asyncio.to_thread(save_picture, folder, name, r) for r in responses])
+        files = ";".join(
+            [await asyncio.to_thread(save_picture, folder, name, r) for r in responses]
+        )
         state = kinematics_of(motion, vehicle.origin_m)
         p, q = state.position, state.orientation
         numbers = (p.x_val, p.y_val, p.z_val, q.w_val, q.x_val, q.y_val, q.z_val)
@@ -201,12 +233,19 @@ class RecordingMethods:
 
     async def _pictures(self, name: str) -> list[ImageResponse]:
         listed, first = self._options.requests, self._vehicles.names[0]
-        requests = [AirsimImageRequest("", 0)] if listed is None else [r for v, r in listed if (v or first) == name]
+        requests = (
+            [AirsimImageRequest("", 0)]
+            if listed is None
+            else [r for v, r in listed if (v or first) == name]
+        )
         return await self._images.images(requests, name)
 
 
 def _new_folder(parent: Path) -> Path:
-    """Make the folder of a recording with the head of its rows, where no other one is. Raises OSError."""
+    """Make the folder of a recording with the head of its rows, where no other one is.
+
+    Raises OSError.
+    """
     stamp = time.strftime("%Y-%m-%d-%H-%M-%S")
     for number in itertools.count(1):
         folder = parent / (stamp if number == 1 else f"{stamp}-{number}")

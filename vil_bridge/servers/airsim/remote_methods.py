@@ -1,4 +1,7 @@
-"""Methods of a remote control: its sticks, and moves that follow them (microsoft/AirSim, MultirotorApiBase.cpp)."""
+"""Methods of a remote control.
+
+Its sticks, and moves that follow them (microsoft/AirSim, MultirotorApiBase.cpp).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ _LATEST_NS: Final = 1 << 62
 
 
 class RemoteMethods:
-    """Remote controls. Their sticks fly a vehicle that no program commands, and move it during a manual move.
+    """Remote controls.
+
+    Their sticks fly a vehicle that no program commands, and move it during a manual move.
 
     Args:
         flight: knows who commands a vehicle, and waits for moves.
@@ -40,13 +45,24 @@ class RemoteMethods:
 
     @method("moveByRC")
     async def move_by_rc(self, rcdata: RCData, vehicle_name: str = "") -> None:
-        """Set the sticks; without API control they are angles, a yaw rate and the throttle until the next ones."""
+        """Set the sticks.
+
+        Without API control they are angles, a yaw rate and the throttle until the next ones.
+        """
         vehicle, subject = self._vehicles.commanded(vehicle_name)
         bus = self._vehicles.bus
-        sticks = StickPositions(rcdata.roll, rcdata.pitch, rcdata.throttle, rcdata.yaw) if rcdata.is_valid else None
-        until_ns = rcdata.timestamp - self._vehicles.utc_ns(0) + _LASTS_NS if rcdata.timestamp else None
+        sticks = (
+            StickPositions(rcdata.roll, rcdata.pitch, rcdata.throttle, rcdata.yaw)
+            if rcdata.is_valid
+            else None
+        )
+        until_ns = (
+            rcdata.timestamp - self._vehicles.utc_ns(0) + _LASTS_NS if rcdata.timestamp else None
+        )
         if until_ns is not None and not 0 <= until_ns <= _LATEST_NS:
-            raise ValueError(f"the time stamp {rcdata.timestamp} is not one of the simulation's clock; 0 = now")
+            raise ValueError(
+                f"the time stamp {rcdata.timestamp} is not one of the simulation's clock; 0 = now"
+            )
         bus.set_sticks(subject, sticks, until_ns)
         self._held.add(subject)
         if sticks is not None and not self._flight.commands(vehicle.name):
@@ -63,7 +79,10 @@ class RemoteMethods:
         yaw_mode: YawMode,
         vehicle_name: str = "",
     ) -> bool:
-        """Fly as the sticks say: a share of the largest velocities, and of the height above the vehicle."""
+        """Fly as the sticks say.
+
+        A share of the largest velocities, and of the height above the vehicle.
+        """
         yaw = yaw_goal(self._vehicles.find(vehicle_name), yaw_mode, drivetrain)
         move = ManualMove(vy_max / _FULL, vx_max / _FULL, -z_min / _FULL, duration, yaw)
         return await self._flight.fly(vehicle_name, move)
@@ -73,7 +92,9 @@ def _angles(sticks: StickPositions) -> AttitudeMove:
     limits = SimpleFlight()
     roll, pitch = limits.max_angle_rad * sticks.roll, limits.max_angle_rad * sticks.pitch
     throttle = min(max(sticks.throttle, 0.0), 1.0)
-    return AttitudeMove(roll, pitch, YawGoal(-limits.max_rate_radps * sticks.yaw), FOREVER_S, throttle=throttle)
+    return AttitudeMove(
+        roll, pitch, YawGoal(-limits.max_rate_radps * sticks.yaw), FOREVER_S, throttle=throttle
+    )
 
 
 def _ignore(_end: MoveEnd) -> None:

@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import PictureBefore, QueriedObject, RayHits, SceneMarker, SceneMesh, SceneQueries
+from vil_bridge.core.scene_queries import (
+    PictureBefore,
+    QueriedObject,
+    RayHits,
+    SceneMarker,
+    SceneMesh,
+    SceneQueries,
+)
 from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_bridge.core.weather_returns import hits_in, rays_in, weather_at
 from vil_bridge.servers.airsim.object_ids import ObjectIds
@@ -92,7 +99,10 @@ class ServedScene:
         scale: tuple[float, float, float] | None = None,
         t_ns: int = 0,
     ) -> bool:
-        """Move an object, scale it, or both, at a time; False = there is none of that name, or it cannot move."""
+        """Move an object, scale it, or both, at a time.
+
+        False = there is none of that name, or it cannot move.
+        """
         with self._edit():
             return await self._queries.place(name, T_world_object, scale, t_ns)
 
@@ -106,7 +116,9 @@ class ServedScene:
         falls: bool = False,
         t_ns: int = 0,
     ) -> str:
-        """Make another object and return its name: where names that contain it exist, the next number is added.
+        """Make another object and return its name.
+
+        Where names that contain it exist, the next number is added.
 
         One that falls begins at ``t_ns``.
 
@@ -119,11 +131,16 @@ class ServedScene:
                 numbers = [re.search(r"\d*$", known) for known in taken]
                 name += str(1 + max(int(found[0] or 0) for found in numbers if found is not None))
             with self._edit():
-                made = await self._queries.spawn(name, asset, T_world_object, scale, falls=falls, t_ns=t_ns)
+                made = await self._queries.spawn(
+                    name, asset, T_world_object, scale, falls=falls, t_ns=t_ns
+                )
                 return made.name
 
     async def destroy(self, name: str, t_ns: int = 0) -> bool:
-        """Remove an object at a time; False = there is none of that name, or it cannot be removed."""
+        """Remove an object at a time.
+
+        False = there is none of that name, or it cannot be removed.
+        """
         with self._edit():
             removed = await self._queries.destroy(name, t_ns)
         if removed:
@@ -143,8 +160,13 @@ class ServedScene:
         """Return the names that objects can be spawned from."""
         return await self._queries.assets()
 
-    async def occupied(self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]) -> BoolArray:
-        """Return which cubes of a grid a solid surface passes. Raises RendererError: the grid is too large."""
+    async def occupied(
+        self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]
+    ) -> BoolArray:
+        """Return which cubes of a grid a solid surface passes.
+
+        Raises RendererError: the grid is too large.
+        """
         return await self._queries.occupied(first_m, cell_m, shape)
 
     async def meshes(self) -> Sequence[SceneMesh]:
@@ -156,7 +178,10 @@ class ServedScene:
         return await self._queries.extents()
 
     async def mark(self, marker: SceneMarker) -> None:
-        """Draw a marker into the pictures from now on. Raises RendererError: it is malformed or too large."""
+        """Draw a marker into the pictures from now on.
+
+        Raises RendererError: it is malformed or too large.
+        """
         await self._queries.mark([marker])
 
     async def clear_markers(self) -> None:
@@ -167,4 +192,6 @@ class ServedScene:
         """Return the segmentation id of every instance number of a picture."""
         instances = await self._queries.instances()
         by_actor = {actor: name for name, actor in self._vehicles.items()}
-        return self.ids.table({by_actor.get(name, name): number for name, number in instances.items()})
+        return self.ids.table(
+            {by_actor.get(name, name): number for name, number in instances.items()}
+        )

@@ -1,4 +1,7 @@
-"""Methods of sensors: the newest reading of a simulated vehicle's sensors, and ranges and scans on demand."""
+"""Methods of sensors.
+
+The newest reading of a simulated vehicle's sensors, and ranges and scans on demand.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,14 @@ from vil_bridge.core.sensor_readings import (
 )
 from vil_bridge.core.types import FloatArray
 from vil_bridge.servers.airsim.clock_methods import ClockControl
-from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of, ned_of, ned_points, pose_of, quaternion_of
+from vil_bridge.servers.airsim.frames import (
+    frd_of,
+    mounted_quaternion_of,
+    ned_of,
+    ned_points,
+    pose_of,
+    quaternion_of,
+)
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, method, shown
 from vil_bridge.servers.airsim.pictures import packed_floats, packed_ids
 from vil_bridge.servers.airsim.scene import ServedScene
@@ -46,7 +56,10 @@ _Reading = TypeVar("_Reading", bound=SensorReading)
 
 
 class SensorMethods:
-    """Sensors of vehicles. A sensor that has not measured yet, since its vehicle has just started, is waited for."""
+    """Sensors of vehicles.
+
+    A sensor that has not measured yet, since its vehicle has just started, is waited for.
+    """
 
     def __init__(self, vehicles: ServedVehicles, scene: ServedScene, clock: ClockControl) -> None:
         self._vehicles = vehicles
@@ -60,20 +73,31 @@ class SensorMethods:
         vehicle = self._vehicles.find(vehicle_name)
         q = vehicle.T_world_room @ Transform.of((0.0, 0.0, 0.0), r.q_world_body)
         return ImuData(
-            self._vehicles.utc_ns(r.t_ns), quaternion_of(q.q_xyzw), frd_of(r.w_body_radps), frd_of(r.f_body_mps2)
+            self._vehicles.utc_ns(r.t_ns),
+            quaternion_of(q.q_xyzw),
+            frd_of(r.w_body_radps),
+            frd_of(r.f_body_mps2),
         )
 
     @method("getBarometerData")
     async def barometer(self, barometer_name: str = "", vehicle_name: str = "") -> BarometerData:
         """Return the newest sample of a barometer."""
-        r = await self._newest(vehicle_name, barometer_name, "barometer", "barometer", BarometerReading)
+        r = await self._newest(
+            vehicle_name, barometer_name, "barometer", "barometer", BarometerReading
+        )
         return BarometerData(self._vehicles.utc_ns(r.t_ns), r.altitude_m, r.pressure_pa, r.qnh_hpa)
 
     @method("getMagnetometerData")
-    async def magnetometer(self, magnetometer_name: str = "", vehicle_name: str = "") -> MagnetometerData:
+    async def magnetometer(
+        self, magnetometer_name: str = "", vehicle_name: str = ""
+    ) -> MagnetometerData:
         """Return the newest sample of a magnetometer."""
-        r = await self._newest(vehicle_name, magnetometer_name, "magnetometer", "magnetometer", MagnetometerReading)
-        return MagnetometerData(self._vehicles.utc_ns(r.t_ns), frd_of(_GAUSS_PER_T * np.array(r.b_body_t)))
+        r = await self._newest(
+            vehicle_name, magnetometer_name, "magnetometer", "magnetometer", MagnetometerReading
+        )
+        return MagnetometerData(
+            self._vehicles.utc_ns(r.t_ns), frd_of(_GAUSS_PER_T * np.array(r.b_body_t))
+        )
 
     @method("getGpsData")
     def gps(self, gps_name: str = "", vehicle_name: str = "") -> GpsData:
@@ -81,7 +105,9 @@ class SensorMethods:
         r = self._last(vehicle_name, gps_name, "gps", "GPS", GpsReading)
         if r is None:
             none = GnssReport(AirsimGeoPoint(), 0.0, 0.0, Vector3r(), 0, 0)
-            return GpsData(self._vehicles.utc_ns(self._vehicles.snapshot().t_ns), none, is_valid=False)
+            return GpsData(
+                self._vehicles.utc_ns(self._vehicles.snapshot().t_ns), none, is_valid=False
+            )
         report = GnssReport(
             AirsimGeoPoint(r.latitude_deg, r.longitude_deg, r.altitude_m),
             r.eph_m,
@@ -93,22 +119,37 @@ class SensorMethods:
         return GpsData(self._vehicles.utc_ns(r.t_ns), report, r.valid)
 
     @method("getDistanceSensorData")
-    async def distance(self, distance_sensor_name: str = "", vehicle_name: str = "") -> DistanceSensorData:
+    async def distance(
+        self, distance_sensor_name: str = "", vehicle_name: str = ""
+    ) -> DistanceSensorData:
         """Return the range along the x axis of a distance sensor, now."""
-        vehicle, sensor = self._sensor(vehicle_name, distance_sensor_name, "distance", "distance sensor")
+        vehicle, sensor = self._sensor(
+            vehicle_name, distance_sensor_name, "distance", "distance sensor"
+        )
         least, most = _value(sensor, "MinDistance", 0.2), _value(sensor, "MaxDistance", 40.0)
         snapshot = self._vehicles.snapshot()
         T = pose_in(snapshot, vehicle) @ sensor.T_body_sensor
         ahead = T.rotation()[:, 0]
-        hits = await self._scene.measure(T.p_m[None], ahead[None], most, snapshot, vehicle.actor, "distance")
-        mount = Pose(frd_of(sensor.T_body_sensor.p_m), mounted_quaternion_of(sensor.T_body_sensor.q_xyzw))
+        hits = await self._scene.measure(
+            T.p_m[None], ahead[None], most, snapshot, vehicle.actor, "distance"
+        )
+        mount = Pose(
+            frd_of(sensor.T_body_sensor.p_m), mounted_quaternion_of(sensor.T_body_sensor.q_xyzw)
+        )
         return DistanceSensorData(
-            self._vehicles.utc_ns(snapshot.t_ns), min(float(hits.range_m[0]), most), least, most, mount
+            self._vehicles.utc_ns(snapshot.t_ns),
+            min(float(hits.range_m[0]), most),
+            least,
+            most,
+            mount,
         )
 
     @method("getLidarData")
     async def lidar(self, lidar_name: str = "", vehicle_name: str = "") -> LidarData:
-        """Return one turn of a lidar, now; points in the sensor's axes or relative to the vehicle's start."""
+        """Return one turn of a lidar, now.
+
+        Points in the sensor's axes or relative to the vehicle's start.
+        """
         vehicle, sensor = self._sensor(vehicle_name, lidar_name, "lidar", "lidar")
         snapshot = self._vehicles.snapshot()
         T = pose_in(snapshot, vehicle) @ sensor.T_body_sensor
@@ -116,7 +157,9 @@ class SensorMethods:
         world = beams @ T.rotation().T
         origins = np.broadcast_to(T.p_m, world.shape)
         reach_m = _value(sensor, "Range", 100.0)
-        hits = await self._scene.measure(origins, world, reach_m, snapshot, vehicle.actor, lidar_name)
+        hits = await self._scene.measure(
+            origins, world, reach_m, snapshot, vehicle.actor, lidar_name
+        )
         ids = await self._scene.id_table()
         is_local = sensor.values.get("DataFrame") == "SensorLocalFrame"
 
@@ -131,15 +174,21 @@ class SensorMethods:
             return packed_floats(points), packed_ids(objects)
 
         points, objects = await asyncio.to_thread(scan)
-        return LidarData(self._vehicles.utc_ns(snapshot.t_ns), points, pose_of(T, vehicle.origin_m), objects)
+        return LidarData(
+            self._vehicles.utc_ns(snapshot.t_ns), points, pose_of(T, vehicle.origin_m), objects
+        )
 
     @method("simGetLidarSegmentation")
     async def lidar_segmentation(self, lidar_name: str = "", vehicle_name: str = "") -> Packed:
         """Return the objects of the points of a scan, now; a name of the drone racing lab."""
         return (await self.lidar(lidar_name, vehicle_name)).segmentation
 
-    async def _newest(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading:
-        """Return the newest reading of a sensor, once there is one; the empty name is the first of its kind.
+    async def _newest(
+        self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]
+    ) -> _Reading:
+        """Return the newest reading of a sensor, once there is one.
+
+        The empty name is the first of its kind.
 
         Raises:
             ValueError: it does not measure, or the world is paused before it has.
@@ -158,10 +207,14 @@ class SensorMethods:
         await poll(has_measured, problem)
         return found[-1]
 
-    def _last(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading | None:
+    def _last(
+        self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]
+    ) -> _Reading | None:
         """Return the newest reading of a sensor; None = it has not measured yet."""
         vehicle, subject = self._vehicles.commanded(vehicle_name)
-        found = {n: r for n, r in self._vehicles.bus.readings(subject).items() if isinstance(r, cls)}
+        found = {
+            n: r for n, r in self._vehicles.bus.readings(subject).items() if isinstance(r, cls)
+        }
         if name and sensor_key(name) in found:
             return found[sensor_key(name)]
         if not name and found:
@@ -171,24 +224,39 @@ class SensorMethods:
             return None
         raise NoSuchVehicle(f"No {title} with name {shown(name)} exist on vehicle {vehicle.name}")
 
-    def _sensor(self, vehicle_name: str, name: str, kind: str, title: str) -> tuple[ServedVehicle, SensorSettings]:
+    def _sensor(
+        self, vehicle_name: str, name: str, kind: str, title: str
+    ) -> tuple[ServedVehicle, SensorSettings]:
         vehicle = self._vehicles.find(vehicle_name)
         found = {n: s for n, s in vehicle.sensors.items() if s.kind == kind}
         if not name and found:
             return vehicle, next(iter(found.values()))
         if name not in found:
-            raise NoSuchVehicle(f"No {title} with name {shown(name)} exist on vehicle {vehicle.name}")
+            raise NoSuchVehicle(
+                f"No {title} with name {shown(name)} exist on vehicle {vehicle.name}"
+            )
         return vehicle, found[name]
 
 
 def _beams(sensor: SensorSettings, *, downwards: bool) -> FloatArray:
-    """Return the unit directions of a turn (FLU), (points, 3): channels from the upper to the lower one."""
+    """Return the unit directions of a turn (FLU), (points, 3).
+
+    Channels from the upper to the lower one.
+    """
     channels = int(min(max(_value(sensor, "NumberOfChannels", 16), 1), _MOST_CHANNELS))
-    per_turn = _value(sensor, "PointsPerSecond", 100_000) / max(_value(sensor, "RotationsPerSecond", 10), 0.1)
+    per_turn = _value(sensor, "PointsPerSecond", 100_000) / max(
+        _value(sensor, "RotationsPerSecond", 10), 0.1
+    )
     columns = int(min(max(per_turn, channels), MOST_POINTS)) // channels
     upper, lower = (-15.0, -45.0) if downwards else (10.0, -10.0)
-    upper, lower = _value(sensor, "VerticalFOVUpper", upper), _value(sensor, "VerticalFOVLower", lower)
-    start, end = _value(sensor, "HorizontalFOVStart", 0.0), _value(sensor, "HorizontalFOVEnd", 359.0)
+    upper, lower = (
+        _value(sensor, "VerticalFOVUpper", upper),
+        _value(sensor, "VerticalFOVLower", lower),
+    )
+    start, end = (
+        _value(sensor, "HorizontalFOVStart", 0.0),
+        _value(sensor, "HorizontalFOVEnd", 359.0),
+    )
     return turn_directions((channels, upper, lower), (columns, start, end))
 
 

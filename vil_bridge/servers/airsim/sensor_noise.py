@@ -1,4 +1,6 @@
-"""Noise, rates and delays of sensors from AirSim's keys, as parameters of this project's sensors."""
+"""Noise, rates and delays of sensors from AirSim's keys, as parameters of this project's
+sensors.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class SensorNoise:
     """Values of a sensor of the simulation.
 
     Attributes:
-        parameters: by their names in :mod:`vil_bridge.vehicles.sensors`; what is absent has its default.
+        parameters: by their names in :mod:`vil_bridge.vehicles.sensors`; what is absent has its
+            default.
         rate_hz: None = the part's own.
     """
 
@@ -83,19 +86,34 @@ class _Reader:
             if self._values.get(key) is not None:
                 least = _LEAST_TAU_S if name in ("drift_s", "accuracy_s") else 0.0
                 most = _LONGEST_S if key in _TIMES else 1e6
-                found[name] = factor * number_of(self._values, key, 0.0, self._place, least=least, most=most)
+                found[name] = factor * number_of(
+                    self._values, key, 0.0, self._place, least=least, most=most
+                )
         return found
 
     def rate_hz(self) -> float | None:
         """Return the rate, where it is there."""
         if self._values.get("UpdateFrequency") is None:
             return None
-        return number_of(self._values, "UpdateFrequency", 0.0, self._place, least=0.01, most=_FASTEST_HZ)
+        return number_of(
+            self._values, "UpdateFrequency", 0.0, self._place, least=0.01, most=_FASTEST_HZ
+        )
 
     def inertial(self) -> dict[str, dict[str, float]]:
-        """Return noise of gyroscope and accelerometer, AirSim's own where a key is absent; its ranges have no limit."""
-        gyro = ("AngularRandomWalk", 0.30), ("GyroBiasStability", 4.6), ("GyroBiasStabilityTau", 500.0)
-        accel = ("VelocityRandomWalk", 0.24), ("AccelBiasStability", 36.0), ("AccelBiasStabilityTau", 800.0)
+        """Return noise of gyroscope and accelerometer, AirSim's own where a key is absent.
+
+        Its ranges have no limit.
+        """
+        gyro = (
+            ("AngularRandomWalk", 0.30),
+            ("GyroBiasStability", 4.6),
+            ("GyroBiasStabilityTau", 500.0),
+        )
+        accel = (
+            ("VelocityRandomWalk", 0.24),
+            ("AccelBiasStability", 36.0),
+            ("AccelBiasStabilityTau", 800.0),
+        )
         found = {}
         for name, keys, white_of, walk_of in (
             ("gyro", gyro, lambda x: math.radians(x) / 60.0, lambda x: math.radians(x) / 3600.0),
@@ -111,7 +129,13 @@ class _Reader:
         walk_of: Callable[[float], float],
     ) -> dict[str, float]:
         white, bias, tau_s = (
-            number_of(self._values, key, default, self._place, least=_LEAST_TAU_S if key.endswith("Tau") else 0.0)
+            number_of(
+                self._values,
+                key,
+                default,
+                self._place,
+                least=_LEAST_TAU_S if key.endswith("Tau") else 0.0,
+            )
             for key, default in keys
         )
         return {"white": white_of(white), "walk": walk_of(bias) / math.sqrt(tau_s)}

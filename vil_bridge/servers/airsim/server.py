@@ -84,7 +84,9 @@ class AirsimServer:
         flight = FlightMethods(vehicles, origin)
         remote, cars = RemoteMethods(vehicles, flight), CarMethods(vehicles)
         on_reset = flight.release_control, remote.release_sticks, cars.release_controls
-        states = StateMethods(vehicles, settings.text, origin, on_reset, clears_collisions=role.covers(Role.CONTROL))
+        states = StateMethods(
+            vehicles, settings.text, origin, on_reset, clears_collisions=role.covers(Role.CONTROL)
+        )
         images = ImageMethods(vehicles, cameras, served, lambda: frame_s(clock))
         options = RecordingOptions.of(settings.recording)
         if folder is not None:

@@ -1,7 +1,8 @@
 """AirSim's settings.json, as AirSim 1.8.1 reads it (AirLib/include/common/AirSimSettings.hpp).
 
-What has no meaning here, and what AirSim does not know either, is listed with its place and never fatal. As in AirSim,
-a vehicle that does not fit the mode is left out, and one with ``"AutoCreate": false`` too.
+What has no meaning here, and what AirSim does not know either, is listed with its place and never
+fatal. As in AirSim, a vehicle that does not fit the mode is left out, and one with ``"AutoCreate":
+false`` too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,14 @@ _COSYS_TYPES: Final = ("boxcar", "cphusky", "pioneer")
 _COSYS_MODE: Final = "SkidVehicle"
 _NEWEST_VERSION: Final = 1.2
 _COSYS_SENSORS: Final = {7: "Echo", 8: "GPULidar", 9: "SensorTemplate", 10: "MarlocUwb", 11: "Wifi"}
-_SENSOR_TYPES: Final = {1: "barometer", 2: "imu", 3: "gps", 4: "magnetometer", 5: "distance", 6: "lidar"}
+_SENSOR_TYPES: Final = {
+    1: "barometer",
+    2: "imu",
+    3: "gps",
+    4: "magnetometer",
+    5: "distance",
+    6: "lidar",
+}
 _DEFAULT_SENSORS: Final[Mapping[str, tuple[str, ...]]] = {
     "Multirotor": ("imu", "magnetometer", "gps", "barometer"),
     "Car": ("gps",),
@@ -87,7 +95,9 @@ class SensorSettings:
 
 @dataclass(frozen=True, slots=True)
 class VehicleSettings:
-    """A vehicle: its type in lower case, its start in the world (ENU, FLU), its cameras and sensors by name."""
+    """A vehicle: its type in lower case, its start in the world (ENU, FLU), its cameras and
+    sensors by name.
+    """
 
     name: str
     kind: str
@@ -103,7 +113,8 @@ class AirsimSettings:
     Attributes:
         vehicles: in alphabetical order, at least one.
         default: name of the vehicle of calls that name none.
-        external_cameras: that stand in the world; their mounts are poses in NED, as on a body that looks north.
+        external_cameras: that stand in the world; their mounts are poses in NED, as on a body that
+            looks north.
         ignored: keys without a meaning here and vehicles that are left out, each with its place.
     """
 
@@ -140,14 +151,22 @@ def parse_settings(text: str) -> AirsimSettings:
 
 
 def added_vehicle(settings: AirsimSettings, name: str, kind: str) -> VehicleSettings | None:
-    """Return a vehicle of which the file says nothing but its type; None = the mode has no such type."""
+    """Return a vehicle of which the file says nothing but its type.
+
+    None = the mode has no such type.
+    """
     if kind.lower() not in _TYPES[settings.mode]:
         return None
-    return _Reader(parse_object(settings.text), settings.text).vehicle(name, {"VehicleType": kind}, settings.mode)
+    return _Reader(parse_object(settings.text), settings.text).vehicle(
+        name, {"VehicleType": kind}, settings.mode
+    )
 
 
 def sensor_key(name: str) -> str:
-    """Return the name of a sensor in the simulation: letters first, no other characters than A-Z, a-z, 0-9, _ and -."""
+    """Return the name of a sensor in the simulation.
+
+    Letters first, no other characters than A-Z, a-z, 0-9, _ and -.
+    """
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:50]
     return plain if plain[:1].isalpha() else f"s{plain}"
 
@@ -177,13 +196,17 @@ class _Reader:
             clock_speed=number_of(root, "ClockSpeed", 1.0, "", least=0.01, most=100.0),
             origin_deg_m=(
                 number_of(origin, "Latitude", 47.641468, "OriginGeopoint.", least=-90.0, most=90.0),
-                number_of(origin, "Longitude", -122.140165, "OriginGeopoint.", least=-180.0, most=180.0),
+                number_of(
+                    origin, "Longitude", -122.140165, "OriginGeopoint.", least=-180.0, most=180.0
+                ),
                 number_of(origin, "Altitude", 122.0, "OriginGeopoint.", least=-1e4, most=1e6),
             ),
             port=int(number_of(root, "ApiServerPort", 41451, "", least=0, most=65535)),
             wind_world_mps=_vector(wind, "Wind."),
             recording=self._recording(),
-            external_cameras=self._listed_cameras(_section(root, "ExternalCameras", ""), "ExternalCameras.", {}),
+            external_cameras=self._listed_cameras(
+                _section(root, "ExternalCameras", ""), "ExternalCameras.", {}
+            ),
             text=self._text,
             ignored=tuple(dict.fromkeys(self._ignored)),
         )
@@ -198,14 +221,18 @@ class _Reader:
             if isinstance(given, str) and given.lower() == mode.lower():
                 raise ConfigError(f"SimMode: {given!r} has the wrong case. Write {mode}")
         if given == _COSYS_MODE:
-            raise ConfigError(f"SimMode: {_COSYS_MODE} is a mode of Cosys-AirSim that is missing here. Write Car")
+            raise ConfigError(
+                f"SimMode: {_COSYS_MODE} is a mode of Cosys-AirSim that is missing here. Write Car"
+            )
         raise ConfigError(f"SimMode: {given!r:.40} is unknown. Write {', '.join(_TYPES)}")
 
     def _check_version(self) -> None:
         """Collect that the file was written for an older version; both spellings are AirSim's."""
         version = self._root.get("SettingsVersion", self._root.get("SettingdVersion"))
         if isinstance(version, int | float) and version < _NEWEST_VERSION:
-            self._ignored.append(f"SettingsVersion: {version} is older than {_NEWEST_VERSION}, which is read here")
+            self._ignored.append(
+                f"SettingsVersion: {version} is older than {_NEWEST_VERSION}, which is read here"
+            )
 
     def _recording(self) -> Mapping[str, Any]:
         recording = _section(self._root, "Recording", "")
@@ -240,7 +267,9 @@ class _Reader:
             else:
                 left_out.append(reason)
         if not vehicles:
-            raise ConfigError(["Vehicles: none is left. Correct SimMode, a VehicleType or AutoCreate:", *left_out])
+            raise ConfigError(
+                ["Vehicles: none is left. Correct SimMode, a VehicleType or AutoCreate:", *left_out]
+            )
         self._ignored += [f"{reason}; the vehicle is left out" for reason in left_out]
         return tuple(vehicles)
 
@@ -255,7 +284,10 @@ class _Reader:
         if kind in _COSYS_TYPES:
             return f"{place}VehicleType: {kind!r} is a vehicle of Cosys-AirSim"
         if not any(kind in kinds for kinds in _TYPES.values()):
-            return f"{place}VehicleType: {kind!r:.40} is unknown. Write one of {', '.join(_TYPES[mode])}"
+            return (
+                f"{place}VehicleType: {kind!r:.40} is unknown. Write one of "
+                f"{', '.join(_TYPES[mode])}"
+            )
         return f"{place}VehicleType: {kind!r} does not fit SimMode {mode}"
 
     def vehicle(self, name: str, section: Mapping[str, Any], mode: Mode) -> VehicleSettings:
@@ -263,29 +295,53 @@ class _Reader:
         self._note(place, section, settings_keys.VEHICLE)
         if str(section.get("DefaultVehicleState") or "Armed").lower() != "armed":
             self._ignored.append(f"{place}DefaultVehicleState: vehicles start armed here")
-        self._ignored += [f"{place}{key}: vehicles start level here" for key in ("Pitch", "Roll") if section.get(key)]
+        self._ignored += [
+            f"{place}{key}: vehicles start level here"
+            for key in ("Pitch", "Roll")
+            if section.get(key)
+        ]
         start = None
         if any(key in section for key in ("X", "Y", "Z", "Yaw")):
             start = self._start(section, place)
         return VehicleSettings(
-            name, _kind(section, mode), start, self._cameras(section, place, mode), self._sensors(section, place, mode)
+            name,
+            _kind(section, mode),
+            start,
+            self._cameras(section, place, mode),
+            self._sensors(section, place, mode),
         )
 
     def _default(self, vehicles: tuple[VehicleSettings, ...]) -> str:
-        """Return the default vehicle: the last one that shows the first-person view, else the first one."""
+        """Return the default vehicle.
+
+        The last one that shows the first-person view, else the first one.
+        """
         given = _section(self._root, "Vehicles", "")
-        shown = [v.name for v in vehicles if _section(given, v.name, "Vehicles.").get("IsFpvVehicle") is True]
+        shown = [
+            v.name
+            for v in vehicles
+            if _section(given, v.name, "Vehicles.").get("IsFpvVehicle") is True
+        ]
         return shown[-1] if shown else vehicles[0].name
 
     def _start(self, section: Mapping[str, Any], place: str) -> Transform:
         north, east, down = (number_of(section, key, 0.0, place) for key in "XYZ")
         yaw_rad = math.radians(90.0 - number_of(section, "Yaw", 0.0, place))
-        return Transform.of((east, north, -down), (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)))
+        return Transform.of(
+            (east, north, -down), (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0))
+        )
 
-    def _cameras(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, CameraSettings]:
+    def _cameras(
+        self, section: Mapping[str, Any], place: str, mode: Mode
+    ) -> dict[str, CameraSettings]:
         defaults = self._default_captures()
-        built_in = {name: CameraSettings(mount, defaults) for name, mount in default_cameras(mode == "Car").items()}
-        return self._listed_cameras(_section(section, "Cameras", place), f"{place}Cameras.", built_in)
+        built_in = {
+            name: CameraSettings(mount, defaults)
+            for name, mount in default_cameras(mode == "Car").items()
+        }
+        return self._listed_cameras(
+            _section(section, "Cameras", place), f"{place}Cameras.", built_in
+        )
 
     def _listed_cameras(
         self, given: Mapping[str, Any], place: str, built_in: Mapping[str, CameraSettings]
@@ -323,20 +379,30 @@ class _Reader:
             built_in = CaptureSettings()
             captures[image_type] = replace(
                 built_in,
-                width_px=int(number_of(entry, "Width", built_in.width_px, inside, least=1, most=4096)),
-                height_px=int(number_of(entry, "Height", built_in.height_px, inside, least=1, most=4096)),
-                fov_deg=number_of(entry, "FOV_Degrees", built_in.fov_deg, inside, least=1.0, most=179.0),
+                width_px=int(
+                    number_of(entry, "Width", built_in.width_px, inside, least=1, most=4096)
+                ),
+                height_px=int(
+                    number_of(entry, "Height", built_in.height_px, inside, least=1, most=4096)
+                ),
+                fov_deg=number_of(
+                    entry, "FOV_Degrees", built_in.fov_deg, inside, least=1.0, most=179.0
+                ),
             )
         return captures
 
-    def _sensors(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, SensorSettings]:
+    def _sensors(
+        self, section: Mapping[str, Any], place: str, mode: Mode
+    ) -> dict[str, SensorSettings]:
         default_section = _section(self._root, "DefaultSensors", "")
         given = _section(section, "Sensors", place)
         sensors = self._listed(given, f"{place}Sensors.", mode)
         types = {entry.kind for entry in sensors.values()}
         if default_section:
             listed = self._listed(default_section, "DefaultSensors.", mode)
-            added = {n: s for n, s in listed.items() if s.kind not in types and s.values.get("Enabled")}
+            added = {
+                n: s for n, s in listed.items() if s.kind not in types and s.values.get("Enabled")
+            }
         else:
             added = {
                 kind: SensorSettings(kind, Transform.identity(), {"Enabled": True})
@@ -347,21 +413,30 @@ class _Reader:
         _check_names(found, f"{place}Sensors.")
         return found
 
-    def _listed(self, given: Mapping[str, Any], place: str, mode: Mode) -> dict[str, SensorSettings]:
+    def _listed(
+        self, given: Mapping[str, Any], place: str, mode: Mode
+    ) -> dict[str, SensorSettings]:
         """Return the sensors of a section in alphabetical order, as AirSim has them."""
         sensors: dict[str, SensorSettings] = {}
         for name in sorted(given):
             entry = _section(given, name, place)
             number = int(number_of(entry, "SensorType", 0, f"{place}{name}."))
             if number not in _SENSOR_TYPES:
-                whose = f", {_COSYS_SENSORS[number]} of Cosys-AirSim," if number in _COSYS_SENSORS else ""
-                self._ignored.append(f"{place}{name}.SensorType: {number}{whose} is a sensor that is missing here")
+                whose = (
+                    f", {_COSYS_SENSORS[number]} of Cosys-AirSim,"
+                    if number in _COSYS_SENSORS
+                    else ""
+                )
+                self._ignored.append(
+                    f"{place}{name}.SensorType: {number}{whose} is a sensor that is missing here"
+                )
                 continue
             kind, inside = _SENSOR_TYPES[number], f"{place}{name}."
             self._note(inside, entry, settings_keys.SENSORS[kind])
             if entry.get("DataFrame") not in (None, *_DATA_FRAMES):
                 raise ConfigError(
-                    f"{inside}DataFrame: must be {' or '.join(_DATA_FRAMES)}, not {entry['DataFrame']!r:.40}"
+                    f"{inside}DataFrame: must be {' or '.join(_DATA_FRAMES)}, not "
+                    f"{entry['DataFrame']!r:.40}"
                 )
             down = 0.0 if mode == "Multirotor" else _CAR_SENSOR_DOWN_M
             sensors[name] = SensorSettings(kind, _mount(entry, inside, down), entry)
@@ -375,7 +450,8 @@ def _check_names(sensors: Mapping[str, SensorSettings], place: str) -> None:
         other = known.setdefault(sensor_key(name), name)
         if other != name:
             raise ConfigError(
-                f"{place}{name}: is the same as {other!r} here: 50 characters A-Z, a-z, 0-9, _ and - count. Rename one"
+                f"{place}{name}: is the same as {other!r} here: 50 characters A-Z, a-z, "
+                "0-9, _ and - count. Rename one"
             )
 
 
@@ -384,7 +460,10 @@ def _enabled(sensors: Mapping[str, SensorSettings]) -> dict[str, SensorSettings]
 
 
 def _kind(section: Mapping[str, Any], mode: Mode) -> str:
-    """Return the type of a vehicle in lower case, as AirSim compares it; one without a type is the mode's own."""
+    """Return the type of a vehicle in lower case, as AirSim compares it.
+
+    One without a type is the mode's own.
+    """
     return str(section.get("VehicleType") or DEFAULT_VEHICLE[mode][1]).lower()
 
 
@@ -398,14 +477,25 @@ def _section(parent: Mapping[str, Any], key: str, place: str) -> Mapping[str, An
 
 
 def number_of(
-    section: Mapping[str, Any], key: str, default: float, place: str, *, least: float = -1e6, most: float = 1e6
+    section: Mapping[str, Any],
+    key: str,
+    default: float,
+    place: str,
+    *,
+    least: float = -1e6,
+    most: float = 1e6,
 ) -> float:
-    """Return a number; null and absent keys have the default. Raises ConfigError: none, or out of bounds."""
+    """Return a number; null and absent keys have the default.
+
+    Raises ConfigError: none, or out of bounds.
+    """
     found = section.get(key)
     if found is None:
         return default
     if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found <= most:
-        raise ConfigError(f"{place}{key}: must be a number from {least:g} to {most:g}, not {found!r:.40}")
+        raise ConfigError(
+            f"{place}{key}: must be a number from {least:g} to {most:g}, not {found!r:.40}"
+        )
     return float(found)
 
 
@@ -419,5 +509,7 @@ def _mount(section: Mapping[str, Any], place: str, default_down_m: float = 0.0) 
     """Return a pose on the body (FRD, degrees; positive pitch up, yaw right) in FLU."""
     ahead, right = (number_of(section, key, 0.0, place) for key in "XY")
     down = number_of(section, "Z", default_down_m, place)
-    yaw, pitch, roll = (math.radians(number_of(section, key, 0.0, place)) for key in ("Yaw", "Pitch", "Roll"))
+    yaw, pitch, roll = (
+        math.radians(number_of(section, key, 0.0, place)) for key in ("Yaw", "Pitch", "Roll")
+    )
     return Transform.of((ahead, -right, -down), q_from_euler_zyx(-yaw, -pitch, roll))

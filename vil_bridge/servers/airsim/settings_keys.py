@@ -15,7 +15,8 @@ class SectionKeys:
     """Keys of a section.
 
     Attributes:
-        used: have an effect. unused: of AirSim, without an effect here. cosys: of Cosys-AirSim only.
+        used: have an effect. unused: of AirSim, without an effect here. cosys: of Cosys-AirSim
+            only.
         older: of versions before 1.2, each with what takes its place.
     """
 
@@ -46,8 +47,10 @@ def _keys(used: str, unused: str = "", cosys: str = "") -> SectionKeys:
 
 _POSE: Final = "X Y Z Yaw Pitch Roll"
 _EXPOSURE: Final = (
-    "AutoExposureSpeed AutoExposureBias AutoExposureMaxBrightness AutoExposureMinBrightness AutoExposureMethod "
-    "AutoExposureLowPercent AutoExposureHighPercent AutoExposureHistogramLogMin AutoExposureHistogramLogMax"
+    "AutoExposureSpeed AutoExposureBias AutoExposureMaxBrightness "
+    "AutoExposureMinBrightness AutoExposureMethod "
+    "AutoExposureLowPercent AutoExposureHighPercent AutoExposureHistogramLogMin "
+    "AutoExposureHistogramLogMax"
 )
 _TIMES: Final = "UpdateFrequency UpdateLatency StartupDelay"
 _DRAWN: Final = "DrawDebugPoints ExternalController"
@@ -73,48 +76,71 @@ _OLDER: Final[Mapping[str, str]] = {
 
 ROOT: Final = replace(
     _keys(
-        "SettingsVersion SettingdVersion SimMode Vehicles CameraDefaults DefaultSensors ClockSpeed OriginGeopoint "
+        "SettingsVersion SettingdVersion SimMode Vehicles CameraDefaults DefaultSensors "
+        "ClockSpeed OriginGeopoint "
         "ExternalCameras ApiServerPort Wind Recording",
-        "PhysicsEngineName SubWindows SegmentationSettings TimeOfDay ViewMode PawnPaths CameraDirector UnrealEngine "
-        "EngineSound RecordUIVisible LogMessagesVisible SpeedUnitFactor SpeedUnitLabel RC RpcEnabled EnableRpc "
-        "InitMessageVisible ShowLosDebugLines Speed AllowAPIAlways ClockType LocalHostIp SeeDocsAt see_docs_at "
+        "PhysicsEngineName SubWindows SegmentationSettings TimeOfDay ViewMode PawnPaths "
+        "CameraDirector UnrealEngine "
+        "EngineSound RecordUIVisible LogMessagesVisible SpeedUnitFactor SpeedUnitLabel "
+        "RC RpcEnabled EnableRpc "
+        "InitMessageVisible ShowLosDebugLines Speed AllowAPIAlways ClockType LocalHostIp "
+        "SeeDocsAt see_docs_at "
         "FastPhysicsEngine",
-        "Annotation Beacons ExternalForce InitialInstanceSegmentation MoveWorldOrigin PassiveEchoBeacons WorldLights",
+        "Annotation Beacons ExternalForce InitialInstanceSegmentation MoveWorldOrigin "
+        "PassiveEchoBeacons WorldLights",
     ),
     older=_OLDER,
 )
 VEHICLE: Final = _keys(
     f"VehicleType {_POSE} Cameras Sensors DefaultVehicleState IsFpvVehicle AutoCreate",
     "EnableCollisions EnableCollisionPassthrogh EnableTrace AllowAPIAlways RC PawnPath "
-    "UseSerial SerialPort SerialBaudRate LockStep UseTcp TcpPort UdpIp UdpPort ControlPort ControlIp ControlPortLocal "
-    "ControlPortRemote QgcHostIp QgcPort LogViewerHostIp LogViewerPort LogViewerSendPort SimSysID SimCompID "
-    "OffboardSysID OffboardCompID VehicleSysID VehicleCompID Model Logs Parameters LocalHostIp SitlIp SitlPort",
+    "UseSerial SerialPort SerialBaudRate LockStep UseTcp TcpPort UdpIp UdpPort "
+    "ControlPort ControlIp ControlPortLocal "
+    "ControlPortRemote QgcHostIp QgcPort LogViewerHostIp LogViewerPort LogViewerSendPort "
+    "SimSysID SimCompID "
+    "OffboardSysID OffboardCompID VehicleSysID VehicleCompID Model Logs Parameters "
+    "LocalHostIp SitlIp SitlPort",
     "EnableCollisionPassthrough Lights",
 )
 ORIGIN: Final = _keys("Latitude Longitude Altitude")
 WIND: Final = _keys("X Y Z")
 RECORDING: Final = _keys("Enabled RecordOnMove RecordInterval Folder Cameras")
-RECORDED_CAMERA: Final = _keys("CameraName CameraID VehicleName ImageType PixelsAsFloat Compress", cosys="Annotation")
+RECORDED_CAMERA: Final = _keys(
+    "CameraName CameraID VehicleName ImageType PixelsAsFloat Compress", cosys="Annotation"
+)
 CAMERA: Final = _keys(f"CaptureSettings {_POSE}", "NoiseSettings Gimbal UnrealEngine", _OUTSIDE)
-CAMERA_DEFAULTS: Final = _keys("CaptureSettings", f"NoiseSettings Gimbal UnrealEngine {_POSE}", _OUTSIDE)
+CAMERA_DEFAULTS: Final = _keys(
+    "CaptureSettings", f"NoiseSettings Gimbal UnrealEngine {_POSE}", _OUTSIDE
+)
 CAPTURE: Final = _keys(
     "ImageType Width Height FOV_Degrees",
     f"{_EXPOSURE} MotionBlurAmount TargetGamma ProjectionMode OrthoWidth",
-    "AutoExposureApplyPhysicalCameraExposure AutoExposureCompensation AutoExposureSpeedDown AutoExposureSpeedUp "
-    "BloomIntensity BloomThreshold CameraAperture CameraISO CameraMaxAperture CameraNumBlades CameraShutterSpeed "
+    "AutoExposureApplyPhysicalCameraExposure AutoExposureCompensation "
+    "AutoExposureSpeedDown AutoExposureSpeedUp "
+    "BloomIntensity BloomThreshold CameraAperture CameraISO CameraMaxAperture "
+    "CameraNumBlades CameraShutterSpeed "
     "ChromaticAberrationIntensity ChromaticAberrationStartOffset DepthOfFieldDepthBlurAmount "
-    "DepthOfFieldDepthBlurRadius DepthOfFieldFocalDistance DepthOfFieldSensorWidth DepthOfFieldSqueezeFactor "
-    "DepthOfFieldUseHairDepth ForceUpdate IgnoreMarked LensFlareBokehSize LensFlareIntensity LensFlareThreshold "
-    "LumenFinalQuality LumenGIEnable LumenReflectionEnable LumenSceneDetail LumenSceneLightningDetail MotionBlurMax "
+    "DepthOfFieldDepthBlurRadius DepthOfFieldFocalDistance DepthOfFieldSensorWidth "
+    "DepthOfFieldSqueezeFactor "
+    "DepthOfFieldUseHairDepth ForceUpdate IgnoreMarked LensFlareBokehSize "
+    "LensFlareIntensity LensFlareThreshold "
+    "LumenFinalQuality LumenGIEnable LumenReflectionEnable LumenSceneDetail "
+    "LumenSceneLightningDetail MotionBlurMax "
     "MotionBlurTargetFPS",
 )
 SENSORS: Final[Mapping[str, SectionKeys]] = {
     kind: _keys(f"SensorType Enabled {used}", unused, cosys)
     for kind, used, unused, cosys in (
-        ("barometer", f"PressureFactorSigma PressureFactorTau UncorrelatedNoiseSigma {_TIMES}", "", ""),
+        (
+            "barometer",
+            f"PressureFactorSigma PressureFactorTau UncorrelatedNoiseSigma {_TIMES}",
+            "",
+            "",
+        ),
         (
             "imu",
-            "AngularRandomWalk GyroBiasStability GyroBiasStabilityTau VelocityRandomWalk AccelBiasStability "
+            "AngularRandomWalk GyroBiasStability GyroBiasStabilityTau VelocityRandomWalk "
+            "AccelBiasStability "
             "AccelBiasStabilityTau",
             "",
             "GenerateNoise",
@@ -129,10 +155,12 @@ SENSORS: Final[Mapping[str, SectionKeys]] = {
         ("distance", f"MinDistance MaxDistance {_POSE}", _DRAWN, _OUTSIDE),
         (
             "lidar",
-            "NumberOfChannels Range PointsPerSecond RotationsPerSecond HorizontalFOVStart HorizontalFOVEnd "
+            "NumberOfChannels Range PointsPerSecond RotationsPerSecond "
+            "HorizontalFOVStart HorizontalFOVEnd "
             f"VerticalFOVUpper VerticalFOVLower DataFrame {_POSE}",
             _DRAWN,
-            f"{_OUTSIDE} GenerateNoise LimitPoints MeasurementsPerCycle MinNoiseStandardDeviation NoiseDistanceScale "
+            f"{_OUTSIDE} GenerateNoise LimitPoints MeasurementsPerCycle "
+            "MinNoiseStandardDeviation NoiseDistanceScale "
             "UpdateFrequency",
         ),
     )

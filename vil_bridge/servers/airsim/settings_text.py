@@ -23,20 +23,25 @@ def read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise ConfigError("there is no such file. Correct the path, or name no file for AirSim's defaults") from None
+        raise ConfigError(
+            "there is no such file. Correct the path, or name no file for AirSim's defaults"
+        ) from None
     except IsADirectoryError:
         raise ConfigError("is a folder. Name the settings.json in it") from None
     except OSError as exc:
         raise ConfigError(f"cannot be read: {exc.strerror}. Let this user read it") from None
     if data.startswith(_UTF_16_AND_32) or b"\0" in data[:2]:
-        raise ConfigError("is UTF-16 or UTF-32, not UTF-8. Save it as UTF-8 (in an editor: save with encoding)")
+        raise ConfigError(
+            "is UTF-16 or UTF-32, not UTF-8. Save it as UTF-8 (in an editor: save with encoding)"
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + 1
         column = exc.start - data.rfind(b"\n", 0, exc.start)
         raise ConfigError(
-            f"line {line}, column {column}: the byte 0x{data[exc.start]:02x} is not UTF-8. Save the file as UTF-8"
+            f"line {line}, column {column}: the byte 0x{data[exc.start]:02x} is not "
+            "UTF-8. Save the file as UTF-8"
         ) from None
 
 
@@ -55,7 +60,9 @@ def parse_object(text: str) -> dict[str, Any]:
         where = f"line {exc.lineno}, column {exc.colno}"
         raise ConfigError(f"{where}: not JSON: {exc.msg}. {_cure(text, exc)}") from None
     except RecursionError:
-        raise ConfigError("not JSON that can be read: it is nested too deeply. Remove some of its brackets") from None
+        raise ConfigError(
+            "not JSON that can be read: it is nested too deeply. Remove some of its brackets"
+        ) from None
     except ValueError as exc:  # a number of thousands of digits
         raise ConfigError(f"not JSON that can be read: {exc}. Write a shorter number") from None
     if not isinstance(root, dict):
@@ -74,7 +81,9 @@ def _cure(text: str, error: json.JSONDecodeError) -> str:
         return "Write / or \\\\ for a backslash in a path, and \\n for a line break"
     if rest.startswith(("//", "/*", "#")):
         return "Remove the comment: JSON has none"
-    if (here in "}]" and before.endswith(",")) or (here == "," and rest[1:].lstrip()[:1] in ("}", "]")):
+    if (here in "}]" and before.endswith(",")) or (
+        here == "," and rest[1:].lstrip()[:1] in ("}", "]")
+    ):
         return "Remove the comma before the closing bracket"
     if here == "'":
         return 'Write double quotes: "..."'

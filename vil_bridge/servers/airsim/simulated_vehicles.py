@@ -9,16 +9,30 @@ from typing import Any, Final
 
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.servers.airsim.sensor_noise import noise_of
-from vil_bridge.servers.airsim.settings import AirsimSettings, Mode, SensorSettings, VehicleSettings, sensor_key
+from vil_bridge.servers.airsim.settings import (
+    AirsimSettings,
+    Mode,
+    SensorSettings,
+    VehicleSettings,
+    sensor_key,
+)
 
-MODELS: Final[Mapping[Mode, str]] = {"Multirotor": "airsim", "Car": "bicycle", "ComputerVision": "kinematic"}
+MODELS: Final[Mapping[Mode, str]] = {
+    "Multirotor": "airsim",
+    "Car": "bicycle",
+    "ComputerVision": "kinematic",
+}
 STEP_HZ: Final = 320
 """AirSim's steps last 3 ms; programs run it at ten times real time."""
 SPACING_M: Final = 2.0
 """Between vehicles whose places the settings leave open."""
 _RADIUS_M: Final = 0.15
 """Of a multirotor's sphere for contacts."""
-_SIZES_M: Final = {"airsim": (0.45, 0.45, 0.12), "bicycle": (4.3, 2.0, 1.5), "kinematic": (0.1, 0.1, 0.1)}
+_SIZES_M: Final = {
+    "airsim": (0.45, 0.45, 0.12),
+    "bicycle": (4.3, 2.0, 1.5),
+    "kinematic": (0.1, 0.1, 0.1),
+}
 _CAR_CONTACT: Final = {"radius_m": 0.85, "length_m": 2.6, "height_m": 0.9}
 _PARTS: Final = {"imu": "mpu6000", "barometer": "ms5611", "magnetometer": "airsim", "gps": "airsim"}
 """Sensors that the simulation measures, and their parts."""
@@ -70,7 +84,8 @@ def entry_of(
             "on_timeout": "neutral",
         }
     elif model == "bicycle":
-        # Cars stand on the floor, whatever the height of their start. Controls hold until the next ones, as in AirSim.
+        # Cars stand on the floor, whatever the height of their start. Controls hold until the next
+        # ones, as in AirSim.
         described |= {"p_m": (x, y, 0.0), "on_timeout": "hold", "contact": _CAR_CONTACT}
     else:
         described |= {"on_timeout": "hold", "contact": {"response": "none", "floor_m": None}}

@@ -36,8 +36,11 @@ class SkyMethods:
         if not is_enabled or not move_sun:
             self._vehicles.lighting_at = None
             return
-        start = datetime.now().astimezone() if not start_datetime else _parsed(start_datetime)  # the machine's zone
-        hour = start.hour - is_start_datetime_dst + start.minute / 60.0 + start.second / _SECONDS_PER_H
+        # The machine's zone.
+        start = datetime.now().astimezone() if not start_datetime else _parsed(start_datetime)
+        hour = (
+            start.hour - is_start_datetime_dst + start.minute / 60.0 + start.second / _SECONDS_PER_H
+        )
         begun_ns = self._vehicles.snapshot().t_ns
         interval_ns = max(1, round(update_interval_secs * NS_PER_S))
 
@@ -54,4 +57,6 @@ def _parsed(text: str) -> datetime:
     try:
         return datetime.strptime(text, _FORMAT)
     except ValueError:
-        raise ValueError(f"start_datetime must be written 2026-01-31 12:00:00, not {text!r:.40}") from None
+        raise ValueError(
+            f"start_datetime must be written 2026-01-31 12:00:00, not {text!r:.40}"
+        ) from None

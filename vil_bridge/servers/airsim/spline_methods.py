@@ -19,7 +19,10 @@ _DEFAULTS: Final = (7.5, 5.0, 0.4, 0.04, 2.0)
 
 
 class SplineMethods:
-    """Splines through points; each begins with the vehicle's own motion, whatever constraints a call asks for."""
+    """Splines through points.
+
+    Each begins with the vehicle's own motion, whatever constraints a call asks for.
+    """
 
     def __init__(self, vehicles: ServedVehicles, flight: FlightMethods) -> None:
         self._vehicles = vehicles
@@ -71,13 +74,22 @@ class SplineMethods:
         self._gains[subject] = TrackerGains(*factors)
 
     async def _fly(
-        self, name: str, waypoints: FloatArray, v_ned: FloatArray, speed_mps: float, most_mps2: float
+        self,
+        name: str,
+        waypoints: FloatArray,
+        v_ned: FloatArray,
+        speed_mps: float,
+        most_mps2: float,
     ) -> bool:
         vehicle, subject = self._vehicles.commanded(name)
         most = max(len(waypoints), len(v_ned))
         if most > MOST_SPLINE_POINTS:
-            raise ValueError(f"a spline has at most {MOST_SPLINE_POINTS} points, not {most}: fly it in parts")
+            raise ValueError(
+                f"a spline has at most {MOST_SPLINE_POINTS} points, not {most}: fly it in parts"
+            )
         points_m = tuple(self._flight.points(vehicle, waypoints))
         v_mps = tuple(self._flight.in_room(vehicle, Vector3r(*v)) for v in v_ned.tolist())
         gains = self._gains.get(subject, TrackerGains())
-        return await self._flight.fly(name, SplineMove(points_m, speed_mps, most_mps2, v_mps, gains))
+        return await self._flight.fly(
+            name, SplineMove(points_m, speed_mps, most_mps2, v_mps, gains)
+        )

@@ -1,4 +1,7 @@
-"""Methods that read and place vehicles: connection, poses, kinematics, states, collisions, surroundings."""
+"""Methods that read and place vehicles.
+
+Connection, poses, kinematics, states, collisions, surroundings.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,13 @@ from vil_bridge.servers.airsim.values import (
     RotorStates,
     Vector3r,
 )
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, kinematics_of, poll, pose_of_motion
+from vil_bridge.servers.airsim.vehicles import (
+    ServedVehicle,
+    ServedVehicles,
+    kinematics_of,
+    poll,
+    pose_of_motion,
+)
 from vil_bridge.vehicles.environment.atmosphere import density_kgpm3, pressure_pa, temperature_k
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.environment.gravity import gravity_mps2
@@ -89,7 +98,9 @@ class StateMethods:
         """Put every simulated vehicle back to its start."""
         for forget in self._on_reset:
             forget()
-        subjects = [vehicle.subject for vehicle in self._vehicles.simulated if vehicle.subject is not None]
+        subjects = [
+            vehicle.subject for vehicle in self._vehicles.simulated if vehicle.subject is not None
+        ]
         placements = {subject: self._vehicles.bus.state(subject).placements for subject in subjects}
         for subject in subjects:
             self._vehicles.bus.command(VehicleCommand(subject, "reset"))
@@ -107,12 +118,16 @@ class StateMethods:
         return pose_of_motion(self._vehicles.motion(vehicle), vehicle.origin_m)
 
     @method("simSetVehiclePose")
-    async def set_vehicle_pose(self, pose: GivenPose, ignore_collision: bool, vehicle_name: str = "") -> None:
+    async def set_vehicle_pose(
+        self, pose: GivenPose, ignore_collision: bool, vehicle_name: str = ""
+    ) -> None:
         """Put a vehicle at rest into a pose; NaN leaves a part unchanged."""
         await self._place(vehicle_name, pose, None, sweep=not ignore_collision)
 
     @method("simSetKinematics")
-    async def set_kinematics(self, state: GivenKinematics, ignore_collision: bool, vehicle_name: str = "") -> None:
+    async def set_kinematics(
+        self, state: GivenKinematics, ignore_collision: bool, vehicle_name: str = ""
+    ) -> None:
         """Put a vehicle into a pose and a motion."""
         pose = Pose(state.position, state.orientation)
         await self._place(vehicle_name, pose, state, sweep=not ignore_collision)
@@ -205,22 +220,34 @@ class StateMethods:
         *,
         sweep: bool = False,
     ) -> None:
-        """Put a simulated vehicle somewhere, at rest or in motion, and wait until the simulation shows it.
+        """Put a simulated vehicle somewhere, at rest or in motion, and wait until the simulation
+        shows it.
 
         Raises:
             ValueError: the numbers are absurd, or the simulation stands still.
         """
         T, subject = vehicle.T_world_room.inverse() @ T_world_body, vehicle.subject or ""
         still = np.zeros(3)
-        v_mps = still if motion is None else self._vehicles.in_room(vehicle, world_of(motion.linear_velocity))
+        v_mps = (
+            still
+            if motion is None
+            else self._vehicles.in_room(vehicle, world_of(motion.linear_velocity))
+        )
         w_radps = still if motion is None else body_of(motion.angular_velocity)
         placements = self._vehicles.bus.state(subject).placements
         self._vehicles.bus.place(
-            VehiclePlacement(subject, _three(T.p_m), _four(T.q_xyzw), _three(v_mps), _three(w_radps), sweep=sweep)
+            VehiclePlacement(
+                subject, _three(T.p_m), _four(T.q_xyzw), _three(v_mps), _three(w_radps), sweep=sweep
+            )
         )
-        await poll(lambda: self._vehicles.bus.state(subject).placements > placements, "the simulation stands")
+        await poll(
+            lambda: self._vehicles.bus.state(subject).placements > placements,
+            "the simulation stands",
+        )
 
-    async def _place(self, name: str, pose: Pose, motion: KinematicsState | None, *, sweep: bool) -> None:
+    async def _place(
+        self, name: str, pose: Pose, motion: KinematicsState | None, *, sweep: bool
+    ) -> None:
         vehicle, _ = self._vehicles.commanded(name)
         before = self._vehicles.motion(vehicle).T_world_body
         await self.place(vehicle, transform_of(pose, vehicle.origin_m, before), motion, sweep=sweep)

@@ -1,4 +1,6 @@
-"""Names of AirSim and of its drone racing lab that are missing here, with the reason for the caller and the log."""
+"""Names of AirSim and of its drone racing lab that are missing here, with the reason for the
+caller and the log.
+"""
 
 from __future__ import annotations
 

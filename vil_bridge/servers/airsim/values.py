@@ -1,7 +1,10 @@
-"""Structs of AirSim's RPC: map keys, units and defaults of AirSim 1.8.1 (AirLib, RpcLibAdaptorsBase.hpp).
+"""Structs of AirSim's RPC.
 
-World NED, body FRD, SI units unless a name says otherwise; quaternions rotate body to world. A field that a client
-leaves out has the client's own default; keys that a struct does not have are ignored.
+Map keys, units and defaults of AirSim 1.8.1 (AirLib, RpcLibAdaptorsBase.hpp).
+
+World NED, body FRD, SI units unless a name says otherwise; quaternions rotate body to world. A
+field that a client leaves out has the client's own default; keys that a struct does not have are
+ignored.
 """
 
 from __future__ import annotations
@@ -125,7 +128,9 @@ class GivenScale(Vector3r):
 
 Points = Annotated[FloatArray, ArrayOf(list[PointNed], lambda v: (v.x_val, v.y_val, v.z_val), 3)]
 """Points as an array (n, 3) for the method that takes them."""
-Velocities = Annotated[FloatArray, ArrayOf(list[VelocityNed], lambda v: (v.x_val, v.y_val, v.z_val), 3)]
+Velocities = Annotated[
+    FloatArray, ArrayOf(list[VelocityNed], lambda v: (v.x_val, v.y_val, v.z_val), 3)
+]
 """Velocities as an array (n, 3) for the method that takes them."""
 
 
@@ -175,11 +180,16 @@ class GivenPose(Pose):
 
 def _check_pose(position: Vector3r, orientation: Quaternionr) -> None:
     """Raise ValueError where a component is neither NaN nor in its range."""
-    for name, part, permitted in (("position", position, POSITION), ("orientation", orientation, QUATERNION)):
+    for name, part, permitted in (
+        ("position", position, POSITION),
+        ("orientation", orientation, QUATERNION),
+    ):
         for key in part.__struct_fields__:
             value = getattr(part, key)
             if not (math.isnan(value) or value in permitted):
-                raise ValueError(f"{name}.{key} must be {permitted}, or NaN for unchanged, not {value:g}")
+                raise ValueError(
+                    f"{name}.{key} must be {permitted}, or NaN for unchanged, not {value:g}"
+                )
 
 
 class AirsimGeoPoint(msgspec.Struct):

@@ -1,4 +1,7 @@
-"""Vehicles of the bridge under their names in AirSim: simulated ones are flown, tracked ones are read."""
+"""Vehicles of the bridge under their names in AirSim.
+
+Simulated ones are flown, tracked ones are read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from vil_bridge.servers.airsim.settings import CameraSettings, SensorSettings
 from vil_bridge.servers.airsim.values import KinematicsState, Pose
 
 _PATIENCE_S: Final = 30.0
-"""A simulation may get no processor for seconds on a busy computer; programs wait for a minute or longer."""
+"""A simulation may get no processor for seconds on a busy computer.
+
+Programs wait for a minute or longer.
+"""
 _POLL_S: Final = 0.0005
 
 
@@ -47,7 +53,9 @@ class ServedVehicle:
     sensors: Mapping[str, SensorSettings]
 
     def yaw_in_room(self, yaw_world_rad: float) -> float:
-        """Return a heading of the world in the frame of the simulation, counter-clockwise from the x axis of each."""
+        """Return a heading of the world in the frame of the simulation, counter-clockwise from
+        the x axis of each.
+        """
         return yaw_world_rad - float(q_to_euler_zyx(self.T_world_room.q_xyzw)[0])
 
 
@@ -68,11 +76,12 @@ class ServedVehicles:
 
     Args:
         vehicles: in the order in which AirSim lists them.
-        default: name of the vehicle of calls that name none; the first one where there is none of that name.
+        default: name of the vehicle of calls that name none; the first one where there is none of
+            that name.
 
     Attributes:
-        lighting_at: light of the snapshots at an instant; None = the world's. weather: of the snapshots, blown
-            by ``wind_mps`` (ENU); None = the world's.
+        lighting_at: light of the snapshots at an instant; None = the world's. weather: of the
+            snapshots, blown by ``wind_mps`` (ENU); None = the world's.
         actors: of all vehicles, by their names in AirSim.
     """
 
@@ -107,13 +116,19 @@ class ServedVehicles:
         return list(self._simulated.values())
 
     def add(self, vehicle: ServedVehicle, look: ActorState) -> None:
-        """Add a simulated vehicle that the world has not: snapshots show its look where its simulation has it."""
+        """Add a simulated vehicle that the world has not.
+
+        Snapshots show its look where its simulation has it.
+        """
         self._vehicles[vehicle.name] = self._simulated[vehicle.actor] = vehicle
         self._looks[vehicle.actor] = look
         self.actors[vehicle.name] = vehicle.actor
 
     def name_of(self, other: str) -> str:
-        """Return the name in AirSim of what a vehicle hit: a subject, an actor, or an object, whose name stays."""
+        """Return the name in AirSim of what a vehicle hit.
+
+        A subject, an actor, or an object, whose name stays.
+        """
         named = (v.name for v in self._vehicles.values() if other and other in (v.subject, v.actor))
         return next(named, other)
 
@@ -127,7 +142,8 @@ class ServedVehicles:
             return self._vehicles.get(self._default) or next(iter(self._vehicles.values()))
         if name not in self._vehicles:
             raise NoSuchVehicle(
-                f"Vehicle API for '{shown(name)}' is not available. This could either because this is simulation-only "
+                f"Vehicle API for '{shown(name)}' is not available. This could either "
+                "because this is simulation-only "
                 f"API or this vehicle does not exist; known: {', '.join(self._vehicles)}"
             )
         return self._vehicles[name]
@@ -142,7 +158,8 @@ class ServedVehicles:
         vehicle = self.find(name)
         if vehicle.subject is None:
             raise ValueError(
-                f"{vehicle.name} is a real vehicle that a motion-capture system tracks: it can be read, not commanded"
+                f"{vehicle.name} is a real vehicle that a motion-capture system tracks: "
+                "it can be read, not commanded"
             )
         if not self._flies(vehicle):
             raise ValueError(_starting(vehicle))
@@ -163,7 +180,10 @@ class ServedVehicles:
 
     def ready(self) -> bool:
         """Return True once every simulated vehicle flies."""
-        return all(self._flies(v) and self.bus.state(v.subject or "").mode for v in self._simulated.values())
+        return all(
+            self._flies(v) and self.bus.state(v.subject or "").mode
+            for v in self._simulated.values()
+        )
 
     def motion(self, vehicle: ServedVehicle) -> ServedMotion:
         """Return a vehicle's motion now.
@@ -174,12 +194,17 @@ class ServedVehicles:
         return self.motion_in(self.state(vehicle), vehicle)
 
     def motion_in(self, state: VehicleState | None, vehicle: ServedVehicle) -> ServedMotion:
-        """Return a vehicle's motion in a state; None = it is tracked. Raises ValueError: it has never been seen."""
+        """Return a vehicle's motion in a state; None = it is tracked.
+
+        Raises ValueError: it has never been seen.
+        """
         if state is None:
             t_ns = now_ns()
             body = self.world.motion_at(vehicle.actor, t_ns)
             none = np.zeros(3)
-            return ServedMotion(t_ns, body.T_world_body, body.v_world_mps, body.w_body_radps, none, none)
+            return ServedMotion(
+                t_ns, body.T_world_body, body.v_world_mps, body.w_body_radps, none, none
+            )
         q_room = vehicle.T_world_room.q_xyzw.tolist()
         return ServedMotion(
             state.t_ns,
@@ -199,18 +224,31 @@ class ServedVehicles:
         return vehicle.T_world_room.inverse().apply(p_world_m)
 
     def snapshot(self) -> WorldSnapshot:
-        """Return the world of now: tracked actors at the instant of the simulated ones, which are where they are."""
-        states = {name: self.bus.state(v.subject or "") for name, v in self._simulated.items() if self._flies(v)}
-        poses = {name: _pose_in_world(self._simulated[name], state) for name, state in states.items()}
-        return self._snapshot(max((state.t_ns for state in states.values()), default=now_ns()), poses)
+        """Return the world of now.
+
+        Tracked actors at the instant of the simulated ones, which are where they are.
+        """
+        states = {
+            name: self.bus.state(v.subject or "")
+            for name, v in self._simulated.items()
+            if self._flies(v)
+        }
+        poses = {
+            name: _pose_in_world(self._simulated[name], state) for name, state in states.items()
+        }
+        return self._snapshot(
+            max((state.t_ns for state in states.values()), default=now_ns()), poses
+        )
 
     def snapshot_at(self, t_ns: int, slack_ns: int = 0) -> WorldSnapshot:
         """Return the world at an instant of the last seconds, in the light of now.
 
-        A simulated vehicle that was put elsewhere is in its old place until then, and for ``slack_ns`` after it.
+        A simulated vehicle that was put elsewhere is in its old place until then, and for
+        ``slack_ns`` after it.
         """
         poses = {
-            vehicle.actor: vehicle.T_world_room @ self.bus.pose_at(vehicle.subject or "", t_ns, slack_ns)
+            vehicle.actor: vehicle.T_world_room
+            @ self.bus.pose_at(vehicle.subject or "", t_ns, slack_ns)
             for vehicle in self._simulated.values()
             if self._flies(vehicle)
         }
@@ -221,15 +259,23 @@ class ServedVehicles:
         world = self.world.scene(t_ns)
         actors = tuple(
             replace(actor, T_world_body=poses[actor.name]) if actor.name in poses else actor
-            for actor in (*world.actors, *(look for name, look in self._looks.items() if name in poses))
+            for actor in (
+                *world.actors,
+                *(look for name, look in self._looks.items() if name in poses),
+            )
         )
         lighting = world.lighting if self.lighting_at is None else self.lighting_at(t_ns)
         if self.weather is not None:
-            lighting = replace(lighting or Lighting(), weather=replace(self.weather, wind_mps=self.wind_mps))
+            lighting = replace(
+                lighting or Lighting(), weather=replace(self.weather, wind_mps=self.wind_mps)
+            )
         return replace(world, actors=actors, lighting=lighting)
 
     def utc_ns(self, t_ns: int) -> int:
-        """Return a bridge time as AirSim stamps it: nanoseconds since the epoch of the simulated clock."""
+        """Return a bridge time as AirSim stamps it.
+
+        Nanoseconds since the epoch of the simulated clock.
+        """
         return self._wall_clock.utc_ns(t_ns)
 
     async def settle(self, t_ns: int) -> None:
@@ -238,7 +284,10 @@ class ServedVehicles:
         Raises:
             ValueError: one of them does not.
         """
-        await poll(lambda: all(self._has_reached(v, t_ns) for v in self._simulated.values()), "the simulation stands")
+        await poll(
+            lambda: all(self._has_reached(v, t_ns) for v in self._simulated.values()),
+            "the simulation stands",
+        )
 
     def _has_reached(self, vehicle: ServedVehicle, t_ns: int) -> bool:
         return not self._flies(vehicle) or self.bus.has_reached(vehicle.subject or "", t_ns)
@@ -270,7 +319,9 @@ def kinematics_of(motion: ServedMotion, origin_m: FloatArray) -> KinematicsState
 
 def pose_of_motion(motion: ServedMotion, origin_m: FloatArray) -> Pose:
     """Return the pose of a motion, relative to the vehicle's start."""
-    return Pose(ned_of(motion.T_world_body.p_m - origin_m), quaternion_of(motion.T_world_body.q_xyzw))
+    return Pose(
+        ned_of(motion.T_world_body.p_m - origin_m), quaternion_of(motion.T_world_body.q_xyzw)
+    )
 
 
 def pose_in(snapshot: WorldSnapshot, vehicle: ServedVehicle) -> Transform:

@@ -31,7 +31,10 @@ class WeatherMethods:
 
     @method("simSetWeatherParameter")
     def set_weather(self, param: int, val: Share) -> None:
-        """Set one amount, which is remembered while the weather is disabled; values beyond 0 and 1 are those."""
+        """Set one amount, which is remembered while the weather is disabled.
+
+        Values beyond 0 and 1 are those.
+        """
         if not 0 <= param <= _ENABLED:
             raise ValueError(f"param must be from 0 to {_ENABLED}, not {param}")
         if param == _ENABLED:

@@ -46,15 +46,22 @@ class WorldMethods:
 
     @method("simSetExtForce")
     def set_force(self, ext_force: ForceNed) -> None:
-        """Push every simulated multirotor with a force until the next call, N; a name of Cosys-AirSim."""
+        """Push every simulated multirotor with a force until the next call, N.
+
+        A name of Cosys-AirSim.
+        """
         for vehicle in self._flying():
             pushed = VehicleDisturbance(force_world_n=self._in_room(vehicle, ext_force))
             self._vehicles.bus.disturb(vehicle.subject or "", pushed)
         self._force = ext_force
 
     def disturb(self, vehicle: ServedVehicle) -> None:
-        """Let the wind and the force that programs have set act on a simulated vehicle that was added."""
-        wind, force = (None if v is None else self._in_room(vehicle, v) for v in (self._wind, self._force))
+        """Let the wind and the force that programs have set act on a simulated vehicle that was
+        added.
+        """
+        wind, force = (
+            None if v is None else self._in_room(vehicle, v) for v in (self._wind, self._force)
+        )
         if wind is not None or force is not None:
             self._vehicles.bus.disturb(vehicle.subject or "", VehicleDisturbance(wind, force))
 
@@ -68,7 +75,9 @@ class WorldMethods:
         """Return the vehicles that air and forces move. Raises ValueError: there is none."""
         found = [vehicle for vehicle in self._vehicles.simulated if vehicle.kind == "multirotor"]
         if not found:
-            raise ValueError("no multirotor is simulated here, and nothing else is moved by air and forces")
+            raise ValueError(
+                "no multirotor is simulated here, and nothing else is moved by air and forces"
+            )
         return found
 
     def _in_room(self, vehicle: ServedVehicle, v_ned: Vector3r) -> Point:
@@ -77,8 +86,15 @@ class WorldMethods:
 
     @method("simLoadLevel")
     def load_level(self, level_name: str) -> bool:
-        """Return True for the scene that is drawn, and for any where there is a race: no other one can be loaded."""
+        """Return True for the scene that is drawn, and for any where there is a race.
+
+        No other one can be loaded.
+        """
         if level_name != self._scene and not self._warned:
             self._warned = True
-            logger.warning("a program asked for the level %r; this bridge draws %s", level_name[:60], self._scene)
+            logger.warning(
+                "a program asked for the level %r; this bridge draws %s",
+                level_name[:60],
+                self._scene,
+            )
         return self._races or level_name == self._scene

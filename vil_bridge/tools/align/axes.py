@@ -1,7 +1,7 @@
 """Streamed axes that are forward, left and up, mirrored data, and the attitude of the body.
 
-Somebody moved a body forward, left and up, and turned it to the left. The directions of the moves are
-the world's axes in the coordinates of the stream; their triple product is the handedness.
+Somebody moved a body forward, left and up, and turned it to the left. The directions of the moves
+are the world's axes in the coordinates of the stream; their triple product is the handedness.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Axes:
     Attributes:
         R_world_streamed: shape (3, 3); rows are forward, left and up in streamed coordinates. Its
             determinant is -1 where the data are mirrored.
-        walked_forward: shape (3,), the horizontal direction really walked, streamed coordinates; the
-            first row is the streamed axis next to it, where that is within 15 degrees.
+        walked_forward: shape (3,), the horizontal direction really walked, streamed coordinates;
+            the first row is the streamed axis next to it, where that is within 15 degrees.
         off_deg: angle between the two before the axis was taken.
     """
 
@@ -66,19 +66,25 @@ def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Ax
         length_m = float(np.linalg.norm(move))
         if length_m < LEAST_M:
             raise CalibrationError(
-                f"the move {name} was {100 * length_m:.0f} cm; at least {100 * LEAST_M:.0f} cm are needed, 50 are good"
+                f"the move {name} was {100 * length_m:.0f} cm; at least "
+                f"{100 * LEAST_M:.0f} cm are needed, 50 are good"
             )
     up = _nearest_axis(up_m)
     if _angle(up, up_m) > _LEVEL_RAD:
         raise CalibrationError(
-            f"the move up lies {np.degrees(_angle(up, up_m)):.0f} degrees from the nearest axis of the stream "
-            f"({axis_name(up)}): move straight up; if you did, set the ground plane of the mocap system again"
+            f"the move up lies {np.degrees(_angle(up, up_m)):.0f} degrees from the "
+            "nearest axis of the stream "
+            f"({axis_name(up)}): move straight up; if you did, set the ground plane of "
+            "the mocap system again"
         )
-    forward, left = (_level(name, move, up) for name, move in (("forward", forward_m), ("left", left_m)))
+    forward, left = (
+        _level(name, move, up) for name, move in (("forward", forward_m), ("left", left_m))
+    )
     apart_rad = _angle(forward, left)
     if abs(apart_rad - np.pi / 2) > _SQUARE_RAD:
         raise CalibrationError(
-            f"forward and left are {np.degrees(apart_rad):.0f} degrees apart instead of 90: the directions are "
+            f"forward and left are {np.degrees(apart_rad):.0f} degrees apart instead of "
+            "90: the directions are "
             "ambiguous; move along two edges of a tile or a table"
         )
     hand = 1.0 if float(cross(forward, left) @ up) > 0.0 else -1.0
@@ -91,15 +97,24 @@ def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Ax
 
 
 def body_attitude(axes: Axes, q_streamed_markers: FloatArray) -> FloatArray:
-    """Return q_body_markers (4,) of a body held level, nose in the direction walked; not for mirrored data."""
+    """Return q_body_markers (4,) of a body held level, nose in the direction walked.
+
+    Not for mirrored data.
+    """
     rows = np.stack(
-        (axes.walked_forward, cross(axes.R_world_streamed[2], axes.walked_forward), axes.R_world_streamed[2])
+        (
+            axes.walked_forward,
+            cross(axes.R_world_streamed[2], axes.walked_forward),
+            axes.R_world_streamed[2],
+        )
     )
     return q_mul(q_from_matrix(rows), q_streamed_markers)
 
 
 def attitude_problem(axes: Axes, turn: MotionSegment) -> str:
-    """Describe a contradiction of attitudes and positions, shown by a turn to the left; empty when they agree.
+    """Describe a contradiction of attitudes and positions, shown by a turn to the left.
+
+    Empty when they agree.
 
     Raises:
         CalibrationError: the turn was too small.
@@ -108,7 +123,8 @@ def attitude_problem(axes: Axes, turn: MotionSegment) -> str:
     angle_rad = float(np.linalg.norm(turn_rad))
     if angle_rad < LEAST_TURN_RAD:
         raise CalibrationError(
-            f"the turn to the left was {np.degrees(angle_rad):.0f} degrees; a quarter turn is wanted"
+            f"the turn to the left was {np.degrees(angle_rad):.0f} degrees; a quarter "
+            "turn is wanted"
         )
     up = axes.R_world_streamed[2]
     off_rad = _angle(turn_rad, up)
@@ -116,12 +132,15 @@ def attitude_problem(axes: Axes, turn: MotionSegment) -> str:
         return ""
     if off_rad > 0.75 * np.pi:
         return (
-            "a turn to the left arrives as a turn to the right, while the positions are right-handed: the attitudes "
+            "a turn to the left arrives as a turn to the right, while the positions are "
+            "right-handed: the attitudes "
             "are inverted (conjugate quaternion, or w where x should be)"
         )
     return (
-        f"positions have {axis_name(up)} up, but a turn to the left arrives as one about {axis_name(turn_rad)}: "
-        "attitudes and positions are in different axes (old mocap versions turn only the positions when "
+        f"positions have {axis_name(up)} up, but a turn to the left arrives as one about "
+        f"{axis_name(turn_rad)}: "
+        "attitudes and positions are in different axes (old mocap versions turn only the "
+        "positions when "
         "their up axis is changed): set the up axis in the mocap system so that both agree, "
         "and define the rigid body again"
     )
@@ -139,7 +158,8 @@ def _level(name: str, move_m: FloatArray, up: FloatArray) -> FloatArray:
     climb_rad = abs(_angle(move_m, up) - np.pi / 2)
     if climb_rad > _LEVEL_RAD:
         raise CalibrationError(
-            f"the move {name} goes {np.degrees(climb_rad):.0f} degrees up or down, seen from the move up: "
+            f"the move {name} goes {np.degrees(climb_rad):.0f} degrees up or down, seen "
+            "from the move up: "
             "keep the height while moving, or the moves came in another order than asked for"
         )
     return _unit(move_m - (move_m @ up) * up)

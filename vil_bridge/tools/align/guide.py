@@ -32,14 +32,21 @@ _SPOT_NS: Final = 1500 * NS_PER_MS
 _SPOT_APART_M: Final = 0.2
 _REPORT_NS: Final = 5 * NS_PER_S
 _MOVING_NS: Final = 3 * NS_PER_S
-_LAB_FLIES: Final = "The emulated lab's drone always flies: start it with `vil-bridge lab --carried` instead"
+_LAB_FLIES: Final = (
+    "The emulated lab's drone always flies: start it with `vil-bridge lab --carried` instead"
+)
 
 
 class _Prompter:
     """Printer of instructions, each once, and of what is missing while no data come."""
 
     def __init__(
-        self, say: Say, recorder: SampleRecorder, actors: Sequence[str], timeout_s: float, imu: str | None = None
+        self,
+        say: Say,
+        recorder: SampleRecorder,
+        actors: Sequence[str],
+        timeout_s: float,
+        imu: str | None = None,
     ) -> None:
         self._say = say
         self._recorder = recorder
@@ -72,15 +79,21 @@ class _Prompter:
         await asyncio.sleep(_LOOK_S)
 
 
-async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: float) -> list[MotionSegment]:
+async def lead_moves(
+    config: BridgeConfig, actor: str, say: Say, timeout_s: float
+) -> list[MotionSegment]:
     """Record the moves of :data:`~vil_bridge.tools.align.proposal.STEPS`.
 
     Raises:
         CalibrationError: the time is over.
         ConfigError: the source cannot be had.
     """
-    hold = f"hold {actor} level with its nose in the direction that shall be forward, and keep still"
-    moving = f"{actor} is moving: it has to be still for a second before the first move. {_LAB_FLIES}"
+    hold = (
+        f"hold {actor} level with its nose in the direction that shall be forward, and keep still"
+    )
+    moving = (
+        f"{actor} is moving: it has to be still for a second before the first move. {_LAB_FLIES}"
+    )
     async with recording(config, [actor]) as recorder:
         prompter = _Prompter(say, recorder, [actor], timeout_s)
         prompter(hold)
@@ -90,7 +103,9 @@ async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: floa
             if len(moves) >= len(STEPS):
                 return moves
             step = STEPS[len(moves)]
-            prompt = f"{len(moves) + 1} of {len(STEPS)}: {step.prompt}; then keep still for a second"
+            prompt = (
+                f"{len(moves) + 1} of {len(STEPS)}: {step.prompt}; then keep still for a second"
+            )
             if find_rests(track):
                 prompter(prompt)
             elif len(track) and track.t_ns[-1] - track.t_ns[0] > _MOVING_NS:
@@ -109,7 +124,10 @@ async def record_shaking(
     """
     async with recording(config, [actor], imu=True) as recorder:
         prompter = _Prompter(say, recorder, [actor], 2.0 * seconds + 10.0, imu)
-        prompter(f"turn {actor} briskly to and fro about all of its axes, in sight of the cameras, for {seconds:.0f} s")
+        prompter(
+            f"turn {actor} briskly to and fro about all of its axes, in sight of the "
+            f"cameras, for {seconds:.0f} s"
+        )
         reported_ns = 0
         while True:
             poses, samples = recorder.poses(actor), recorder.imu(imu)
@@ -122,16 +140,20 @@ async def record_shaking(
             await prompter.listen(f"{seconds:.0f} s of tracked poses of {actor}")
 
 
-# --- rooms -----------------------------------------------------------------------------------------
+# --- rooms ----------------------------------------------------------------------------------------
 
 
 def spots(track: PoseTrack, actor: ActorConfig) -> FloatArray:
-    """Return the places (k, 3) where the body's origin lay for 1.5 s, in order, each away from the one before."""
+    """Return the places (k, 3) where the body's origin lay for 1.5 s, in order, each away from
+    the one before.
+    """
     found: list[FloatArray] = []
     for rest in find_rests(track):
         if track.t_ns[rest.end - 1] - track.t_ns[rest.begin] < _SPOT_NS:
             continue
-        place = (mean_pose(track.part(rest.begin, rest.end)) @ actor.T_body_markers.transform().inverse()).p_m
+        place = (
+            mean_pose(track.part(rest.begin, rest.end)) @ actor.T_body_markers.transform().inverse()
+        ).p_m
         if not found or np.linalg.norm(place - found[-1]) > _SPOT_APART_M:
             found.append(place)
     return np.array(found).reshape(-1, 3)
@@ -140,7 +162,8 @@ def spots(track: PoseTrack, actor: ActorConfig) -> FloatArray:
 async def lead_spots(
     config: BridgeConfig, actors: tuple[str, str], count: int, say: Say, timeout_s: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Record places (count, 3) of two bodies, each in its room's frame, put down at the same marks in order.
+    """Record places (count, 3) of two bodies, each in its room's frame, put down at the same marks
+    in order.
 
     Raises:
         CalibrationError: the time is over.
@@ -153,7 +176,8 @@ async def lead_spots(
             if len(first) == len(second) == count:
                 return first, second
             prompt = (
-                f"put {actors[0]} and {actors[1]} down at the marks 1 to {count}, in this order, two seconds at each: "
+                f"put {actors[0]} and {actors[1]} down at the marks 1 to {count}, in this "
+                "order, two seconds at each: "
                 f"{len(first)} and {len(second)} of {count} seen"
             )
             if all(len(recorder.poses(a)) for a in actors):
@@ -164,7 +188,8 @@ async def lead_spots(
 async def record_wand(
     config: BridgeConfig, actors: tuple[str, str], say: Say, seconds: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Record the places (k, 3) of one body that both rooms see, in the frame of each, at the same instants.
+    """Record the places (k, 3) of one body that both rooms see, in the frame of each, at the same
+    instants.
 
     Raises:
         CalibrationError: the rooms hardly saw it at the same time.
@@ -178,7 +203,9 @@ async def record_wand(
             a, b = (recorder.poses(name) for name in actors)
             both_ns = min(int(t.t_ns[-1] - t.t_ns[0]) if len(t) else 0 for t in (a, b))
             if both_ns > seconds * NS_PER_S:
-                return _paired(_bodies(a, config.actors[actors[0]]), _bodies(b, config.actors[actors[1]]))
+                return _paired(
+                    _bodies(a, config.actors[actors[0]]), _bodies(b, config.actors[actors[1]])
+                )
             await prompter.listen(prompt)
 
 
@@ -189,13 +216,22 @@ def _bodies(track: PoseTrack, actor: ActorConfig) -> PoseTrack:
     return PoseTrack(track.t_ns, T.apply(T_markers_body.p_m), track.q_room_markers)
 
 
-def _paired(a: PoseTrack, b: PoseTrack, within_ns: int = 50 * NS_PER_MS) -> tuple[FloatArray, FloatArray]:
-    """Return the places at the stamps of ``a``, those of ``b`` between two of its own that are not far apart."""
+def _paired(
+    a: PoseTrack, b: PoseTrack, within_ns: int = 50 * NS_PER_MS
+) -> tuple[FloatArray, FloatArray]:
+    """Return the places at the stamps of ``a``, those of ``b`` between two of its own that are
+    not far apart.
+    """
     after = np.clip(np.searchsorted(b.t_ns, a.t_ns), 1, len(b) - 1)
-    near = (b.t_ns[after - 1] <= a.t_ns) & (a.t_ns <= b.t_ns[after]) & (b.t_ns[after] - b.t_ns[after - 1] < within_ns)
+    near = (
+        (b.t_ns[after - 1] <= a.t_ns)
+        & (a.t_ns <= b.t_ns[after])
+        & (b.t_ns[after] - b.t_ns[after - 1] < within_ns)
+    )
     if np.count_nonzero(near) < 20:
         raise CalibrationError(
-            "the two rooms hardly saw the wand at the same time: is it really the same one, and both clocks good?"
+            "the two rooms hardly saw the wand at the same time: is it really the same "
+            "one, and both clocks good?"
         )
     t0_ns = a.t_ns[0]
     t_s, known_s = ((t_ns - t0_ns) / NS_PER_S for t_ns in (a.t_ns[near], b.t_ns))

@@ -1,10 +1,12 @@
-"""Hand-eye calibration: where the marker frame is in the IMU's axes, from poses and inertial samples.
+"""Hand-eye calibration: where the marker frame is in the IMU's axes, from poses and inertial
+samples.
 
-Rotation: over windows of 80 ms the rotation vector that the gyroscope integrates is the markers' one,
-turned by the wanted rotation; bias and clock offset are found with it. Translation: the markers'
-acceleration is gravity, specific force and the lever arm's share. Both sides are passed through the same
-smooth kernel, whose second derivative stands in for the poses' (the weak form of the equation), so
-that no noisy trajectory is ever differentiated. Uncertainty: jackknife over ten blocks of time.
+Rotation: over windows of 80 ms the rotation vector that the gyroscope integrates is the markers'
+one, turned by the wanted rotation; bias and clock offset are found with it. Translation: the
+markers' acceleration is gravity, specific force and the lever arm's share. Both sides are passed
+through the same smooth kernel, whose second derivative stands in for the poses' (the weak form of
+the equation), so that no noisy trajectory is ever differentiated. Uncertainty: jackknife over ten
+blocks of time.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_matrix, q_log, q_mul, q_to_matrix
+from vil_bridge.core.geometry import (
+    Transform,
+    q_conj,
+    q_exp,
+    q_from_matrix,
+    q_log,
+    q_mul,
+    q_to_matrix,
+)
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.resample import LARGEST_OFFSET_S, STEP_S, Samples, Stretch, resample
 from vil_bridge.tools.align.robust import ROUNDS, fit, solve, weights
@@ -79,17 +89,23 @@ def calibrate(poses: PoseTrack, imu: ImuTrack) -> HandEye:
         return _fit_rotation(samples, offset_s).misfit
 
     found: Any = minimize_scalar(
-        misfit, bounds=(coarse_s - _FINE_S, coarse_s + _FINE_S), method="bounded", options={"xatol": 5e-5}
+        misfit,
+        bounds=(coarse_s - _FINE_S, coarse_s + _FINE_S),
+        method="bounded",
+        options={"xatol": 5e-5},
     )
     offset_s = float(found.x)
     rotation = _fit_rotation(samples, offset_s)
     if rotation.sd_rad > _WORST_SD_RAD:
         raise CalibrationError(
-            f"the rotation is known to {np.degrees(rotation.sd_rad):.1f} degrees only: {_MORE_TURNS}"
+            f"the rotation is known to {np.degrees(rotation.sd_rad):.1f} degrees only: "
+            f"{_MORE_TURNS}"
         )
     lever = _fit_lever(samples, offset_s, rotation.q_imu_markers)
     if lever.sd_m > _WORST_SD_M:
-        raise CalibrationError(f"the translation is known to {1e3 * lever.sd_m:.0f} mm only: {_FASTER_TURNS}")
+        raise CalibrationError(
+            f"the translation is known to {1e3 * lever.sd_m:.0f} mm only: {_FASTER_TURNS}"
+        )
     return HandEye(
         Transform(lever.p_imu_markers_m, rotation.q_imu_markers),
         rotation.sd_rad,
@@ -102,15 +118,22 @@ def calibrate(poses: PoseTrack, imu: ImuTrack) -> HandEye:
     )
 
 
-_MORE_TURNS: Final = "turn the body briskly about all of its axes, for a minute, in sight of the cameras"
-_FASTER_TURNS: Final = "turn the body faster and with quick changes of direction, about all of its axes"
+_MORE_TURNS: Final = (
+    "turn the body briskly about all of its axes, for a minute, in sight of the cameras"
+)
+_FASTER_TURNS: Final = (
+    "turn the body faster and with quick changes of direction, about all of its axes"
+)
 
 
-# --- clock offset ----------------------------------------------------------------------------------
+# --- clock offset ---------------------------------------------------------------------------------
 
 
 def _coarse_offset_s(samples: Samples) -> float:
-    """Return the lag at which the two sensors' turning speeds look most alike; needs no rotation and hardly a bias."""
+    """Return the lag at which the two sensors' turning speeds look most alike.
+
+    Needs no rotation and hardly a bias.
+    """
     from scipy.signal import correlate  # takes longer to import than all else here
 
     reach = round(LARGEST_OFFSET_S / STEP_S)
@@ -119,13 +142,17 @@ def _coarse_offset_s(samples: Samples) -> float:
         q = stretch.q_room_markers
         speed = np.linalg.norm(q_log(q_mul(q_conj(q[:-1]), q[1:])), axis=1) / STEP_S
         padded = np.arange(-reach, len(speed) + reach) * STEP_S + stretch.t_s[0]
-        w = np.stack([np.interp(padded, samples.imu_t_s, column) for column in samples.imu[:, :3].T], axis=1)
-        total += correlate(np.linalg.norm(w, axis=1), speed - speed.mean(), mode="valid", method="fft")
+        w = np.stack(
+            [np.interp(padded, samples.imu_t_s, column) for column in samples.imu[:, :3].T], axis=1
+        )
+        total += correlate(
+            np.linalg.norm(w, axis=1), speed - speed.mean(), mode="valid", method="fft"
+        )
     # Speeds are of the middle of their step.
     return (int(np.argmax(total)) - reach + 0.5) * STEP_S
 
 
-# --- rotation --------------------------------------------------------------------------------------
+# --- rotation -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +180,12 @@ def _fit_rotation(samples: Samples, offset_s: float) -> _Rotation:
         bias = bias + np.average(residual, axis=0, weights=weight) / span_s
         weight = weights(residual)
     jackknife = [
-        q_log(q_mul(q_conj(q_from_matrix(R)), q_from_matrix(_kabsch(turn_imu[keep], turn_markers[keep], weight[keep]))))
+        q_log(
+            q_mul(
+                q_conj(q_from_matrix(R)),
+                q_from_matrix(_kabsch(turn_imu[keep], turn_markers[keep], weight[keep])),
+            )
+        )
         for keep in _leave_one_out(len(rates))
     ]
     misfit = float((weight * (residual**2).sum(axis=1)).mean())
@@ -161,7 +193,9 @@ def _fit_rotation(samples: Samples, offset_s: float) -> _Rotation:
 
 
 def _windows(samples: Samples, stretch: Stretch, offset_s: float) -> tuple[FloatArray, FloatArray]:
-    """Return the rotation vectors (m, 3) of the markers, and the gyroscope's rates (m, steps, 3) in their windows."""
+    """Return the rotation vectors (m, 3) of the markers, and the gyroscope's rates (m, steps, 3)
+    in their windows.
+    """
     count = (len(stretch.t_s) - 1) // _TURN_STEPS
     q = stretch.q_room_markers[: count * _TURN_STEPS + 1 : _TURN_STEPS]
     w = samples.imu_at(stretch, offset_s)[: count * _TURN_STEPS + 1, :3]
@@ -183,7 +217,8 @@ def _require_turns(turn: FloatArray) -> None:
     rate_radps = np.sqrt(np.linalg.eigvalsh(turn.T @ turn / len(turn))) / (_TURN_STEPS * STEP_S)
     if rate_radps[1] < _LEAST_RATE_RADPS:
         raise CalibrationError(
-            f"the body turned at {rate_radps[2]:.1f} rad/s about one axis and at {rate_radps[1]:.1f} about the "
+            f"the body turned at {rate_radps[2]:.1f} rad/s about one axis and at "
+            f"{rate_radps[1]:.1f} about the "
             f"next (at least {_LEAST_RATE_RADPS} about two are needed): {_MORE_TURNS}"
         )
 
@@ -195,7 +230,7 @@ def _kabsch(imu: FloatArray, markers: FloatArray, weight: FloatArray) -> FloatAr
     return R
 
 
-# --- translation -----------------------------------------------------------------------------------
+# --- translation ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,18 +242,24 @@ class _Lever:
 
 
 def _fit_lever(samples: Samples, offset_s: float, q_imu_markers: FloatArray) -> _Lever:
-    """Fit lever arm, accelerometer bias and gravity by robust least squares over all kernel windows."""
+    """Fit lever arm, accelerometer bias and gravity by robust least squares over all kernel
+    windows.
+    """
     parts = [_equations(samples, stretch, offset_s, q_imu_markers) for stretch in samples.stretches]
     A, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     x, weight = fit(A, y)
-    jackknife = [solve(A[keep], y[keep], weight[keep])[:3] - x[:3] for keep in _leave_one_out(len(y))]
+    jackknife = [
+        solve(A[keep], y[keep], weight[keep])[:3] - x[:3] for keep in _leave_one_out(len(y))
+    ]
     return _Lever(x[:3], x[3:6], x[6:], _jackknife_sd(np.array(jackknife)))
 
 
 def _equations(
     samples: Samples, stretch: Stretch, offset_s: float, q_imu_markers: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the coefficients (m, 3, 9) of (lever arm, accelerometer bias, gravity) and right-hand sides (m, 3)."""
+    """Return the coefficients (m, 3, 9) of (lever arm, accelerometer bias, gravity) and
+    right-hand sides (m, 3).
+    """
     kernel, curvature = _kernel()
     stride = len(kernel) // 4
     R = q_to_matrix(q_mul(stretch.q_room_markers, q_conj(q_imu_markers)))
@@ -231,20 +272,26 @@ def _equations(
 
 
 def _kernel() -> tuple[FloatArray, FloatArray]:
-    """Return the kernel (1 - x^2)^4 with unit integral, and its second derivative, both times the step."""
+    """Return the kernel (1 - x^2)^4 with unit integral, and its second derivative, both times
+    the step.
+    """
     half = round(_KERNEL_HALF_S / STEP_S)
     s = np.linspace(-1.0, 1.0, 2 * half + 1)
     inside = 1.0 - s**2
     scale = (inside**4).sum()
-    return inside**4 / scale, (48.0 * s**2 * inside**2 - 8.0 * inside**3) / scale / _KERNEL_HALF_S**2
+    return inside**4 / scale, (
+        48.0 * s**2 * inside**2 - 8.0 * inside**3
+    ) / scale / _KERNEL_HALF_S**2
 
 
 def _smooth(values: FloatArray, kernel: FloatArray, stride: int) -> FloatArray:
-    """Return the convolution of the columns of (n, k) where the kernel fits, every ``stride``-th row."""
+    """Return the convolution of the columns of (n, k) where the kernel fits, every ``stride``-th
+    row.
+    """
     return np.stack([np.convolve(column, kernel, "valid")[::stride] for column in values.T], axis=1)
 
 
-# --- uncertainty -----------------------------------------------------------------------------------
+# --- uncertainty ----------------------------------------------------------------------------------
 
 
 def _leave_one_out(count: int) -> list[npt.NDArray[np.int_]]:
@@ -254,6 +301,9 @@ def _leave_one_out(count: int) -> list[npt.NDArray[np.int_]]:
 
 
 def _jackknife_sd(deviations: FloatArray) -> float:
-    """Return the standard deviation of the worst axis, from leave-one-out deviations (blocks, 3)."""
+    """Return the standard deviation of the worst axis, from leave-one-out deviations.
+
+    Blocks, 3.
+    """
     spread = deviations - deviations.mean(axis=0)
     return float(np.sqrt((len(spread) - 1) / len(spread) * (spread**2).sum(axis=0)).max())

@@ -1,7 +1,8 @@
 """Centre of a body in its marker frame: the point that stays in place while the body is tilted.
 
-All poses of the tilting satisfy p_i + R_i v = c with the pivot v (marker axes) and the centre c (room):
-a linear sphere fit over both. v is seen only across the axis of a turn, so two axes are needed.
+All poses of the tilting satisfy p_i + R_i v = c with the pivot v (marker axes) and the centre c
+(room): a linear sphere fit over both. v is seen only across the axis of a turn, so two axes are
+needed.
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ def find_pivot(track: PoseTrack) -> Pivot:
         CalibrationError: the body was not turned about two axes, or no point of it stayed in place.
     """
     if len(track) < 20:
-        raise CalibrationError("the body was hardly seen while it was tilted: keep its markers in sight of the cameras")
+        raise CalibrationError(
+            "the body was hardly seen while it was tilted: keep its markers in sight of the cameras"
+        )
     tilt_rad = _second_axis_rad(track)
     if tilt_rad < LEAST_TILT_RAD:
         raise CalibrationError(
-            f"the tilting turned the body about one axis only ({np.degrees(tilt_rad):.0f} degrees about a second one): "
+            f"the tilting turned the body about one axis only ({np.degrees(tilt_rad):.0f} "
+            "degrees about a second one): "
             "tilt it forward and back and to both sides by 45 degrees or more, its centre in place"
         )
     rotation = q_to_matrix(track.q_room_markers)
@@ -58,7 +62,8 @@ def find_pivot(track: PoseTrack) -> Pivot:
     if wander_m > _WORST_RESIDUAL_M:
         raise CalibrationError(
             f"no point of the body stayed in place while it was tilted (the best one wandered "
-            f"{100 * wander_m:.0f} cm): rest its centre on something, a ball or the edge of a table, and tilt it again"
+            f"{100 * wander_m:.0f} cm): rest its centre on something, a ball or the edge "
+            "of a table, and tilt it again"
         )
     return Pivot(solution[:3], solution[3:], wander_m, float(np.degrees(tilt_rad)))
 

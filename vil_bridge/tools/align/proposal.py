@@ -31,7 +31,10 @@ class Step(NamedTuple):
 
 
 STEPS: Final = (
-    Step("forward", "move it forward, the way its nose points, by half a metre or more, without turning it"),
+    Step(
+        "forward",
+        "move it forward, the way its nose points, by half a metre or more, without turning it",
+    ),
     Step("left", "move it to its left by half a metre or more, without turning it"),
     Step("up", "move it straight up by half a metre"),
     Step("turn", "turn it to the left by a quarter turn, where it is"),
@@ -52,7 +55,8 @@ class EstimatedMount:
 
     Attributes:
         moves: by name of their step.
-        T_body_markers: the marker frame in the body: nose in the direction walked, origin at the pivot.
+        T_body_markers: the marker frame in the body: nose in the direction walked, origin at the
+            pivot.
     """
 
     axes: Axes
@@ -66,8 +70,8 @@ class Proposal:
     """Keys to change; None = as configured.
 
     Attributes:
-        R_world_seen: shape (3, 3), what turns the coordinates that were recorded into the world's, once
-            all changes are made.
+        R_world_seen: shape (3, 3), what turns the coordinates that were recorded into the world's,
+            once all changes are made.
     """
 
     up_axis: UpAxis | None
@@ -80,21 +84,26 @@ def mounting_of(moves: list[MotionSegment]) -> EstimatedMount:
     """Evaluate the moves of :data:`~vil_bridge.tools.align.proposal.STEPS`.
 
     Raises:
-        CalibrationError: the moves are ambiguous, or the data cannot be right: the reason and what to check.
+        CalibrationError: the moves are ambiguous, or the data cannot be right: the reason and what
+            to check.
     """
     names = [step.name for step in STEPS]
     if len(moves) != len(names):
         raise CalibrationError(
-            f"{len(moves)} moves between rests were seen, {len(names)} are wanted ({', '.join(names)}): "
-            "hold the body still for a second after each of them, and move without a stop in between"
+            f"{len(moves)} moves between rests were seen, {len(names)} are wanted "
+            f"({', '.join(names)}): "
+            "hold the body still for a second after each of them, and move without a "
+            "stop in between"
         )
     named = dict(zip(names, moves, strict=True))
     axes = find_axes(*(named[n].displacement_m for n in ("forward", "left", "up")))
     if axes.mirrored:
         forward, left, up = axes.names
         raise CalibrationError(
-            f"mirrored: left-handed data (forward {forward}, left {left}, up {up}). No rotation cures that: check the "
-            "axis settings of the mocap system's export or gateway (one axis negated, or two exchanged), "
+            f"mirrored: left-handed data (forward {forward}, left {left}, up {up}). No "
+            "rotation cures that: check the "
+            "axis settings of the mocap system's export or gateway (one axis negated, or "
+            "two exchanged), "
             "or whether left and right were mixed up while moving"
         )
     problem = attitude_problem(axes, named["turn"])
@@ -106,7 +115,9 @@ def mounting_of(moves: list[MotionSegment]) -> EstimatedMount:
     return EstimatedMount(axes, pivot, named, T_body_markers)
 
 
-def propose(mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxis | None) -> Proposal:
+def propose(
+    mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxis | None
+) -> Proposal:
     """Return the changes that make forward, left and up the world's x, y and z.
 
     Args:
@@ -119,7 +130,9 @@ def propose(mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxi
     other, change = _other_axis(up_axis)
     if other is None or R_world_seen[2, 2] > 0.5 or (R_world_seen @ change)[2, 2] < 0.5:
         other, change = None, np.eye(3)
-    T_body_markers = Transform(T_body_markers.p_m, q_mul(T_body_markers.q_xyzw, q_from_matrix(change)))
+    T_body_markers = Transform(
+        T_body_markers.p_m, q_mul(T_body_markers.q_xyzw, q_from_matrix(change))
+    )
     q_world_room = q_from_matrix(R_world_seen @ change)
     if np.linalg.norm(q_log(q_mul(q_conj(T_world_room.q_xyzw), q_world_room))) < _ALIKE_RAD:
         return Proposal(other, None, T_body_markers, T_world_room.rotation() @ change.T)
@@ -127,7 +140,9 @@ def propose(mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxi
 
 
 def _other_axis(up_axis: UpAxis | None) -> tuple[UpAxis | None, FloatArray]:
-    """Return the other setting, and the matrix from coordinates under it to coordinates under this one."""
+    """Return the other setting, and the matrix from coordinates under it to coordinates under
+    this one.
+    """
     match up_axis:
         case "y":
             return "z", _YUP_TO_ZUP

@@ -1,4 +1,7 @@
-"""Poses and inertial samples on one even grid, without bridging gaps: what hand-eye calibration works on."""
+"""Poses and inertial samples on one even grid, without bridging gaps.
+
+What hand-eye calibration works on.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Both sensors; the IMU keeps its own stamps, since the offset between the clocks is to be found.
+    """Both sensors.
+
+    The IMU keeps its own stamps, since the offset between the clocks is to be found.
 
     Attributes:
         imu_t_s: shape (k,). imu: shape (k, 6), angular rate and specific force.
@@ -46,7 +51,9 @@ class Samples:
     imu: FloatArray
 
     def imu_at(self, stretch: Stretch, offset_s: float) -> FloatArray:
-        """Return the angular rate and specific force (n, 6) at the grid, ``offset_s`` later in the IMU's stamps."""
+        """Return the angular rate and specific force (n, 6) at the grid, ``offset_s`` later in
+        the IMU's stamps.
+        """
         t_s = stretch.t_s + offset_s
         return np.stack([np.interp(t_s, self.imu_t_s, column) for column in self.imu.T], axis=1)
 
@@ -58,7 +65,9 @@ def resample(poses: PoseTrack, imu: ImuTrack) -> Samples:
         CalibrationError: fewer than five seconds in which both sensors speak.
     """
     if len(poses) < 2 or len(imu.t_ns) < 2:
-        raise CalibrationError("no poses or no inertial samples were received: are both sources running?")
+        raise CalibrationError(
+            "no poses or no inertial samples were received: are both sources running?"
+        )
     t0_ns = int(poses.t_ns[0])
     t_s, imu_t_s = ((t_ns - t0_ns) / NS_PER_S for t_ns in (poses.t_ns, imu.t_ns))
     inside = (t_s >= imu_t_s[0] + LARGEST_OFFSET_S) & (t_s <= imu_t_s[-1] - LARGEST_OFFSET_S)
@@ -80,6 +89,8 @@ def resample(poses: PoseTrack, imu: ImuTrack) -> Samples:
 
 def _stretch(t_s: FloatArray, p_m: FloatArray, q_xyzw: FloatArray) -> Stretch:
     grid = np.arange(t_s[0], t_s[-1], STEP_S)
-    flips = np.cumprod(np.concatenate(([1.0], np.where((q_xyzw[1:] * q_xyzw[:-1]).sum(axis=1) < 0.0, -1.0, 1.0))))
+    flips = np.cumprod(
+        np.concatenate(([1.0], np.where((q_xyzw[1:] * q_xyzw[:-1]).sum(axis=1) < 0.0, -1.0, 1.0)))
+    )
     q_grid = q_normalize(CubicSpline(t_s, q_xyzw * flips[:, None])(grid))
     return Stretch(grid, CubicSpline(t_s, p_m)(grid), q_grid)

@@ -15,7 +15,10 @@ _MAD_TO_SIGMA: Final = 1.4826
 
 
 def weights(residual: FloatArray) -> FloatArray:
-    """Return the weights (m,) of residuals (m, 3): 1 within 1.5 robust standard deviations, then falling, 0 from 6."""
+    """Return the weights (m,) of residuals (m, 3).
+
+    1 within 1.5 robust standard deviations, then falling, 0 from 6.
+    """
     size = np.linalg.norm(residual, axis=1)
     sigma = _MAD_TO_SIGMA * float(np.median(size)) + 1e-12
     weight: FloatArray = np.minimum(1.0, _HUBER * sigma / np.maximum(size, 1e-12))
@@ -27,7 +30,9 @@ def solve(A: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the unknowns (n,) of A x = y with A (m, 3, n), y (m, 3) and weights (m,)."""
     root = np.sqrt(weight)
     rows = (A * root[:, None, None]).reshape(-1, A.shape[2])
-    return np.asarray(np.linalg.lstsq(rows, (y * root[:, None]).ravel(), rcond=None)[0], dtype=np.float64)
+    return np.asarray(
+        np.linalg.lstsq(rows, (y * root[:, None]).ravel(), rcond=None)[0], dtype=np.float64
+    )
 
 
 def fit(A: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,6 @@
-"""Recording of poses and inertial samples of actors from their real sources, in the bridge's time."""
+"""Recording of poses and inertial samples of actors from their real sources, in the bridge's
+time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from vil_bridge.config.references import similar
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.supervisor import ComponentState, Status
-from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.core.types import (
+    ActorKind,
+    ClockExchange,
+    ImuSample,
+    SourceEvent,
+    SourceFrame,
+    SourceReset,
+)
 from vil_bridge.daemon.source_session import listening
 from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack
 from vil_bridge.world.clock_sync import ClockModel
@@ -31,9 +40,13 @@ def rigid_actor(config: BridgeConfig, name: str) -> str:
     """
     if name not in config.actors:
         known = ", ".join(config.actors) or "none"
-        raise ConfigError(f"no actor is named {name!r}; known: {known}{similar(name, config.actors)}")
+        raise ConfigError(
+            f"no actor is named {name!r}; known: {known}{similar(name, config.actors)}"
+        )
     if config.actors[name].kind is ActorKind.HUMAN:
-        raise ConfigError(f"{name!r} is a skeleton: take a rigid body of the same room (a vehicle or a prop)")
+        raise ConfigError(
+            f"{name!r} is a skeleton: take a rigid body of the same room (a vehicle or a prop)"
+        )
     return name
 
 
@@ -52,7 +65,9 @@ class SampleRecorder:
         self.sources = tuple(names)
         self.statuses: dict[str, Status] = {}
         self._clocks = {name: ClockModel() for name in names}
-        self._poses: dict[str, list[tuple[int | None, int, int, list[float]]]] = {a: [] for a in self._actors}
+        self._poses: dict[str, list[tuple[int | None, int, int, list[float]]]] = {
+            a: [] for a in self._actors
+        }
         self._imu: dict[str, list[tuple[int | None, int, list[float]]]] = {n: [] for n in names}
         self._subjects: dict[str, tuple[str, ...]] = {}
 
@@ -78,7 +93,9 @@ class SampleRecorder:
         """Return the tracked poses so far."""
         stored = self._poses[actor]
         clock = self._clocks[self._actors[actor].source]
-        stamps = [_bridge_ns(clock, foreign, arrival, latency) for foreign, arrival, latency, _ in stored]
+        stamps = [
+            _bridge_ns(clock, foreign, arrival, latency) for foreign, arrival, latency, _ in stored
+        ]
         rows = np.array([values for *_, values in stored]).reshape(-1, 7)
         t_ns, order = np.unique(np.array(stamps, dtype=np.int64), return_index=True)
         return PoseTrack(t_ns, rows[order, :3], rows[order, 3:])
@@ -86,7 +103,9 @@ class SampleRecorder:
     def imu(self, source: str) -> ImuTrack:
         """Return the inertial samples so far."""
         stored = self._imu[source]
-        stamps = [_bridge_ns(self._clocks[source], foreign, arrival, 0) for foreign, arrival, _ in stored]
+        stamps = [
+            _bridge_ns(self._clocks[source], foreign, arrival, 0) for foreign, arrival, _ in stored
+        ]
         rows = np.array([values for *_, values in stored]).reshape(-1, 6)
         t_ns, order = np.unique(np.array(stamps, dtype=np.int64), return_index=True)
         return ImuTrack(t_ns, rows[order, :3], rows[order, 3:])
@@ -96,18 +115,30 @@ class SampleRecorder:
         wanted = self._actors[actor]
         report = self.statuses[wanted.source].report()
         if report.state is not ComponentState.RUNNING:
-            return f"source {wanted.source} is {report.state}: {report.reason or 'nothing came yet'}"
+            return (
+                f"source {wanted.source} is {report.state}: {report.reason or 'nothing came yet'}"
+            )
         seen = self._subjects.get(wanted.source)
         if seen is not None and wanted.subject not in seen:
-            return f"{actor} wants {wanted.subject!r}; the stream of {wanted.source} has {', '.join(seen) or 'nothing'}"
+            return (
+                f"{actor} wants {wanted.subject!r}; the stream of {wanted.source} has "
+                f"{', '.join(seen) or 'nothing'}"
+            )
         return "" if self._poses[actor] else f"{wanted.subject!r} is in the stream, but not tracked"
 
     def imu_trouble(self, source: str) -> str:
         """Return the reason that no inertial samples of a source come; empty while they do."""
         report = self.statuses[source].report()
         if report.state is not ComponentState.RUNNING:
-            return f"no inertial samples: source {source} is {report.state}: {report.reason or 'nothing came yet'}"
-        return "" if self._imu[source] else f"no inertial samples: source {source} runs, but sends none"
+            return (
+                f"no inertial samples: source {source} is {report.state}: "
+                f"{report.reason or 'nothing came yet'}"
+            )
+        return (
+            ""
+            if self._imu[source]
+            else f"no inertial samples: source {source} runs, but sends none"
+        )
 
     def _handle_frame(self, frame: SourceFrame) -> None:
         self._subjects[frame.source] = frame.subjects
@@ -117,7 +148,10 @@ class SampleRecorder:
             row = frame.subjects.index(actor.subject)
             if frame.tracked[row]:
                 values = [*frame.p_m[row].tolist(), *frame.q_xyzw[row].tolist()]
-                _store(self._poses[name], (frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns, values))
+                _store(
+                    self._poses[name],
+                    (frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns, values),
+                )
 
     def _reset(self, reset: SourceReset) -> None:
         """Drop the samples before a reset of the clock: their stamps do not fit those after it."""
@@ -141,7 +175,9 @@ def _bridge_ns(clock: ClockModel, foreign_ns: int | None, arrival_ns: int, laten
 
 
 @contextlib.asynccontextmanager
-async def recording(config: BridgeConfig, actors: Iterable[str], *, imu: bool = False) -> AsyncIterator[SampleRecorder]:
+async def recording(
+    config: BridgeConfig, actors: Iterable[str], *, imu: bool = False
+) -> AsyncIterator[SampleRecorder]:
     """Run the sources of the actors, and no others, for the length of the block.
 
     Raises:

@@ -25,7 +25,10 @@ _MOVED_RAD: Final = np.radians(15.0)
 
 
 class CalibrationError(VilBridgeError):
-    """Insufficient or contradictory recorded motion; the message says why and what to do differently."""
+    """Insufficient or contradictory recorded motion.
+
+    The message says why and what to do differently.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class PoseTrack:
     """Tracked poses of one rigid body in its room's frame.
 
     Attributes:
-        t_ns: capture times, increasing, shape (n,). p_room_m: shape (n, 3). q_room_markers: shape (n, 4).
+        t_ns: capture times, increasing, shape (n,). p_room_m: shape (n, 3). q_room_markers: shape
+            (n, 4).
     """
 
     t_ns: Stamps
@@ -45,7 +49,9 @@ class PoseTrack:
 
     def part(self, begin: int, end: int) -> PoseTrack:
         """Return the poses from index ``begin`` up to ``end``, that one excluded."""
-        return PoseTrack(self.t_ns[begin:end], self.p_room_m[begin:end], self.q_room_markers[begin:end])
+        return PoseTrack(
+            self.t_ns[begin:end], self.p_room_m[begin:end], self.q_room_markers[begin:end]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +115,19 @@ def find_rests(track: PoseTrack) -> list[Rest]:
     moved_m = np.linalg.norm(track.p_room_m[after] - track.p_room_m[before], axis=1)
     q = track.q_room_markers
     turned_rad = np.linalg.norm(q_log(q_mul(q_conj(q[before]), q[after])), axis=1)
-    still = np.concatenate(([False], (moved_m < STILL_WITHIN_M) & (turned_rad < STILL_WITHIN_RAD), [False]))
+    still = np.concatenate(
+        ([False], (moved_m < STILL_WITHIN_M) & (turned_rad < STILL_WITHIN_RAD), [False])
+    )
     edges = np.flatnonzero(still[1:] != still[:-1])
     spans = [Rest(int(begin), int(end)) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
     return [s for s in spans if track.t_ns[s.end - 1] - track.t_ns[s.begin] >= REST_NS]
 
 
 def find_moves(track: PoseTrack) -> list[MotionSegment]:
-    """Return the moves between the rests; twitches of less than 6 cm and 15 degrees are part of the rest."""
+    """Return the moves between the rests.
+
+    Twitches of less than 6 cm and 15 degrees are part of the rest.
+    """
     moves: list[MotionSegment] = []
     rests = find_rests(track)
     for earlier, later in itertools.pairwise(rests):

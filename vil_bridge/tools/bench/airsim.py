@@ -1,6 +1,9 @@
-"""``vil-bridge bench airsim``: pictures, calls and fairness of the AirSim server, by clients over real sockets.
+"""``vil-bridge bench airsim``.
 
-The references are measured in turns with it: the renderer alone in this process, and a bare MessagePack-RPC server.
+Pictures, calls and fairness of the AirSim server, by clients over real sockets.
+
+The references are measured in turns with it: the renderer alone in this process, and a bare
+MessagePack-RPC server.
 """
 
 from __future__ import annotations
@@ -27,7 +30,14 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_from_matrix, q_mul
-from vil_bridge.core.types import ActorKind, ActorState, Modality, TrackingState, View, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    Modality,
+    TrackingState,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.tools.bench.report import Row
 
 _HOST: Final = "127.0.0.1"
@@ -91,7 +101,9 @@ class _Client:
 def bench_airsim() -> list[Row]:
     """Measure; about a minute. Raises VilBridgeError: a call fails, which no row survives."""
     captures = [{"ImageType": kind, "Width": 256, "Height": 256} for kind in (0, 2)]
-    cameras = {name: {"Yaw": 72 * i, "CaptureSettings": captures} for i, name in enumerate(_CAMERAS)}
+    cameras = {
+        name: {"Yaw": 72 * i, "CaptureSettings": captures} for i, name in enumerate(_CAMERAS)
+    }
     settings = {"Vehicles": {"Drone1": {"VehicleType": "SimpleFlight", "Cameras": cameras}}}
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "settings.json"
@@ -109,9 +121,16 @@ def bench_airsim() -> list[Row]:
 
 @contextmanager
 def _server(pattern: str, *words: str) -> Iterator[tuple[int, int]]:
-    """Run a Python program; yield the port that it prints, and its process. Raises VilBridgeError: none came."""
+    """Run a Python program; yield the port that it prints, and its process.
+
+    Raises VilBridgeError: none came.
+    """
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([sys.executable, *words], stdout=log, stderr=subprocess.STDOUT)  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, *words],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
         try:
             end_s = time.monotonic() + _START_S
             while True:
@@ -132,7 +151,8 @@ def _server(pattern: str, *words: str) -> Iterator[tuple[int, int]]:
 def _apart(servers: tuple[int, int]) -> Iterator[None]:
     """Hold this client on the first processor and the loops of both servers on the last one.
 
-    Otherwise the system chooses for each pair whether they share one, and a call costs 31 or 85 us by that alone.
+    Otherwise the system chooses for each pair whether they share one, and a call costs 31 or 85 us
+    by that alone.
     """
     all_of_them = os.sched_getaffinity(0)
     first, last = min(all_of_them), max(all_of_them)
@@ -165,7 +185,9 @@ def _picture_rows(client: _Client) -> list[Row]:
     return [
         Row("rgb_256x144_hz", 1.0 / float(np.median(asked_s)), "1/s", len(asked_s)),
         Row("render_alone_ms", 1e3 * float(np.median(drawn_s)), "ms", len(drawn_s)),
-        Row("ratio_to_render", float(np.median(asked_s) / np.median(drawn_s)), "ratio", len(asked_s)),
+        Row(
+            "ratio_to_render", float(np.median(asked_s) / np.median(drawn_s)), "ratio", len(asked_s)
+        ),
         Row("step_5cams_rgbd_256_hz", 1.0 / float(np.median(step_s)), "1/s", len(step_s)),
     ]
 
@@ -183,7 +205,10 @@ def _call_rows(client: _Client, plain: _Client) -> list[Row]:
 
 
 def _fairness(port: int) -> float:
-    """Return Jain's index of the calls that clients got answered at the same time: 1 = all the same."""
+    """Return Jain's index of the calls that clients got answered at the same time.
+
+    1 = all the same.
+    """
     counts = [0] * _CLIENTS
     end_s = time.monotonic() + _FAIR_S
 
@@ -203,7 +228,10 @@ def _fairness(port: int) -> float:
 
 
 def _in_turns(a: Callable[[], object], b: Callable[[], object]) -> tuple[list[float], list[float]]:
-    """Return the seconds of each call of two works that take turns; the first round does not count."""
+    """Return the seconds of each call of two works that take turns.
+
+    The first round does not count.
+    """
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(_ROUNDS + 1):
         for work, found in zip((a, b), times, strict=True):
@@ -222,7 +250,12 @@ def _times(work: Callable[[], object], count: int) -> list[float]:
 
 
 def _request(camera: str, kind: int) -> dict[str, object]:
-    return {"camera_name": camera, "image_type": kind, "pixels_as_float": kind != 0, "compress": False}
+    return {
+        "camera_name": camera,
+        "image_type": kind,
+        "pixels_as_float": kind != 0,
+        "compress": False,
+    }
 
 
 def _snapshot() -> WorldSnapshot:

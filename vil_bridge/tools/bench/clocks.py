@@ -1,8 +1,11 @@
-"""`vil-bridge bench clocks`: clock mappings against simulated clocks and links whose truth is known.
+"""`vil-bridge bench clocks`.
 
-Each way of an exchange takes 0.1 ms and a queueing time, exponentially distributed with a mean of 2 ms. The other
-clock gains 50 ppm; in some rows it is slewed for 20 s or stepped, or one way takes 2 ms more. Slews and steps go
-forward for even seeds and backward for odd ones. ``client`` is the onboard client's mapping, ``bridge`` the bridge's.
+Clock mappings against simulated clocks and links whose truth is known.
+
+Each way of an exchange takes 0.1 ms and a queueing time, exponentially distributed with a mean of 2
+ms. The other clock gains 50 ppm; in some rows it is slewed for 20 s or stepped, or one way takes 2
+ms more. Slews and steps go forward for even seeds and backward for odd ones. ``client`` is the
+onboard client's mapping, ``bridge`` the bridge's.
 """
 
 from __future__ import annotations
@@ -65,7 +68,10 @@ class Mapping(Protocol):
         """Account an exchange at these true times."""
 
     def read(self, t_ns: int) -> tuple[int, int] | None:
-        """Return the error of a stamp of now and the stated uncertainty; None while nothing is known."""
+        """Return the error of a stamp of now and the stated uncertainty.
+
+        None while nothing is known.
+        """
 
 
 class BridgeMapping:
@@ -79,7 +85,10 @@ class BridgeMapping:
         self.model.add_exchange(sent_ns, self._clock.at(answered_ns), received_ns)
 
     def read(self, t_ns: int) -> tuple[int, int] | None:
-        """Return the error of a stamp of now and the stated uncertainty; None while nothing is known."""
+        """Return the error of a stamp of now and the stated uncertainty.
+
+        None while nothing is known.
+        """
         line = self.model.line
         if line is None:
             return None
@@ -87,24 +96,34 @@ class BridgeMapping:
 
 
 class ClientMapping:
-    """The vehicle asks, by its clock, which is the foreign one, and maps the bridge's stamps to it."""
+    """The vehicle asks, by its clock, which is the foreign one, and maps the bridge's stamps to
+    it.
+    """
 
     def __init__(self, clock: ForeignClock) -> None:
         self.sync, self._clock = ClockSync(), clock
 
     def exchange(self, sent_ns: int, answered_ns: int, received_ns: int) -> None:
         """Account an exchange at these true times."""
-        self.sync.add(self._clock.at(sent_ns), answered_ns, answered_ns, self._clock.at(received_ns))
+        self.sync.add(
+            self._clock.at(sent_ns), answered_ns, answered_ns, self._clock.at(received_ns)
+        )
 
     def read(self, t_ns: int) -> tuple[int, int] | None:
-        """Return the error of a stamp of now and the stated uncertainty; None while nothing is known."""
+        """Return the error of a stamp of now and the stated uncertainty.
+
+        None while nothing is known.
+        """
         if not len(self.sync):
             return None
         vehicle_ns = self._clock.at(t_ns)
         return self.sync.to_vehicle_ns(t_ns) - vehicle_ns, self.sync.uncertainty_ns(vehicle_ns)
 
 
-MAPPINGS: Final[dict[str, Callable[[ForeignClock], Mapping]]] = {"client": ClientMapping, "bridge": BridgeMapping}
+MAPPINGS: Final[dict[str, Callable[[ForeignClock], Mapping]]] = {
+    "client": ClientMapping,
+    "bridge": BridgeMapping,
+}
 SCENARIOS: Final = {
     "quiet": ForeignClock(),
     "slew_100ppm": ForeignClock(slew=100e-6),
@@ -122,7 +141,9 @@ def bench_clocks() -> list[Row]:
         row
         for scenario in SCENARIOS
         for mapping in MAPPINGS
-        for row in clock_rows(scenario, mapping, [simulated(scenario, mapping, seed) for seed in SEEDS])
+        for row in clock_rows(
+            scenario, mapping, [simulated(scenario, mapping, seed) for seed in SEEDS]
+        )
     ]
 
 
@@ -144,7 +165,9 @@ def simulated(scenario: str, mapping: str, seed: int) -> FloatArray:
         arrivals.append((answered_ns + back_ns + clock.way_back_ns, answered_ns, k * PERIOD_NS))
     arrivals.sort()
     rows, done = [], 0
-    for t_ns in (np.arange(_READING_S, _DURATION_S, _READING_S) * NS_PER_S).astype(np.int64).tolist():
+    for t_ns in (
+        (np.arange(_READING_S, _DURATION_S, _READING_S) * NS_PER_S).astype(np.int64).tolist()
+    ):
         while done < count and arrivals[done][0] <= t_ns:
             reader.exchange(*reversed(arrivals[done]))
             done += 1
@@ -155,7 +178,9 @@ def simulated(scenario: str, mapping: str, seed: int) -> FloatArray:
 
 
 def judged(scenario: str, t_s: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which readings count, shape (n,) of bool: from 10 s on, of a slew from its start to 10 s after its end.
+    """Return which readings count, shape (n,) of bool.
+
+    From 10 s on, of a slew from its start to 10 s after its end.
 
     The two seconds after a step are left out.
     """

@@ -1,10 +1,10 @@
 """`vil-bridge bench compensate`: how far from the truth a compensated picture shows what it shows.
 
-Recordings of bodies in real mocap rooms are played into a world, as in a live run: mocap is known up to the
-instant that a picture is rendered for, the IMU up to the instant that it is shown, gyroscope bias and
-velocity are the world's own estimates. The truth is the recorded pose at that instant. Simulated flights
-follow, with noise and without. Rows with ``noise`` and ``filtered`` compare the filter of mocap and IMU with the
-newest pose alone.
+Recordings of bodies in real mocap rooms are played into a world, as in a live run: mocap is known
+up to the instant that a picture is rendered for, the IMU up to the instant that it is shown,
+gyroscope bias and velocity are the world's own estimates. The truth is the recorded pose at that
+instant. Simulated flights follow, with noise and without. Rows with ``noise`` and ``filtered``
+compare the filter of mocap and IMU with the newest pose alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px, seen_by, without_filter
+from vil_bridge.tools.bench.compensate_points import (
+    T_BODY_OPTICAL,
+    errors_px,
+    seen_by,
+    without_filter,
+)
 from vil_bridge.tools.bench.compensate_simulated import (
     CLASSES,
     NO_NOISE,
@@ -48,7 +53,8 @@ _SIZE_PX: Final = (640, 480)
 _GRID: Final = (16, 12)
 _PLANE_M: Final = 3.0
 _MIXED_M: Final = (1.5, 6.0)
-_LIMITS: Final = TrackingLimits(stale_after_ns=500 * NS_PER_MS)  # by default nothing is predicted as far as 280 ms
+# By default nothing is predicted as far as 280 ms.
+_LIMITS: Final = TrackingLimits(stale_after_ns=500 * NS_PER_MS)
 _EVERY: Final = 14  # rows per picture: neighbours are redundant
 _NOISY_DELAY_NS: Final = 56 * NS_PER_MS
 _NOISE_RAD: Final = math.radians(0.1)
@@ -72,15 +78,17 @@ def bench_compensate(data: Path | None) -> list[Row]:
         rows += _simulated_rows(f"simulated/{name}", simulated_errors(flight, _SIMULATED_DELAYS_MS))
         for kind, noise in (("simulated_filtered", Noise()), ("simulated_filtered_quiet", QUIET)):
             rows += _noisy_rows(f"{kind}/{name}/56ms/depth", filtered_errors(flight, noise))
-        rows += _simulated_rows(f"simulated_without_noise/{name}", simulated_errors(flight, DELAYS_MS[:1], NO_NOISE))
+        rows += _simulated_rows(
+            f"simulated_without_noise/{name}", simulated_errors(flight, DELAYS_MS[:1], NO_NOISE)
+        )
     return rows
 
 
 def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
     """Show pictures rendered at every few rows after each of :data:`DELAYS_MS`.
 
-    ``predict_depth`` renders for the pose forecast for the instant of showing, knowing nothing newer than the
-    row, and warps by depth; the other methods render for the row's pose.
+    ``predict_depth`` renders for the pose forecast for the instant of showing, knowing nothing
+    newer than the row, and warps by depth; the other methods render for the row's pose.
 
     Args:
         recording: what to play, with an IMU.
@@ -90,7 +98,9 @@ def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
     now, before = recorded_world(drone), recorded_world(drone)
     scenes = _scenes()
     found: dict[tuple[str, int, str], list[FloatArray]] = {}
-    playing = zip(played(recording, now, max(DELAYS_MS) * NS_PER_MS), played(recording, before), strict=True)
+    playing = zip(
+        played(recording, now, max(DELAYS_MS) * NS_PER_MS), played(recording, before), strict=True
+    )
     for (row, t_ns), _ in playing:
         if row % every:
             continue
@@ -100,7 +110,11 @@ def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
             truth = recording.at(shown_ns)
             if truth is None:
                 continue
-            known, true, ahead = _camera(now, shown_ns), truth @ T_BODY_OPTICAL, _camera(before, shown_ns)
+            known, true, ahead = (
+                _camera(now, shown_ns),
+                truth @ T_BODY_OPTICAL,
+                _camera(before, shown_ns),
+            )
             for scene, (px, z_m) in scenes.items():
                 errors = errors_px(_K, _SIZE_PX, render, known, true, px, z_m)
                 forecast = errors_px(_K, _SIZE_PX, ahead, known, true, px, z_m, methods=("depth",))
@@ -110,11 +124,15 @@ def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
     return {key: np.concatenate(errors) for key, errors in found.items()}
 
 
-def noisy_errors(recording: BenchRecording, every: int = _EVERY, seed: int = 3) -> tuple[FloatArray, FloatArray]:
-    """Return the homography's errors at 56 ms in the scene ``plane`` with noise added to mocap, pixels.
+def noisy_errors(
+    recording: BenchRecording, every: int = _EVERY, seed: int = 3
+) -> tuple[FloatArray, FloatArray]:
+    """Return the homography's errors at 56 ms in the scene ``plane`` with noise added to mocap,
+    pixels.
 
-    The noise goes to the estimator alone, not to the truth. First with the estimate, then with the newest noisy
-    pose in its place (its velocity and biases are the estimate's): the anchor without a filter.
+    The noise goes to the estimator alone, not to the truth. First with the estimate, then with the
+    newest noisy pose in its place (its velocity and biases are the estimate's): the anchor without
+    a filter.
 
     Args:
         recording: what to play, with an IMU.
@@ -122,8 +140,12 @@ def noisy_errors(recording: BenchRecording, every: int = _EVERY, seed: int = 3) 
         seed: of the noise.
     """
     rng = np.random.default_rng(seed)
-    turns_rad, shifts_m = (sigma * rng.standard_normal(recording.p_m.shape) for sigma in (_NOISE_RAD, _NOISE_M))
-    noisy = replace(recording, p_m=recording.p_m + shifts_m, q_xyzw=q_mul(recording.q_xyzw, q_exp(turns_rad)))
+    turns_rad, shifts_m = (
+        sigma * rng.standard_normal(recording.p_m.shape) for sigma in (_NOISE_RAD, _NOISE_M)
+    )
+    noisy = replace(
+        recording, p_m=recording.p_m + shifts_m, q_xyzw=q_mul(recording.q_xyzw, q_exp(turns_rad))
+    )
     world = recorded_world(replace(recorded_actor("drone", "imu"), limits=_LIMITS))
     predictor = world.predictor("drone")
     assert predictor is not None, "the actor has an IMU"
@@ -151,8 +173,14 @@ def _camera(world: World, t_ns: int) -> Transform:
 
 
 def _scenes() -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return pixels (n, 2) on a grid over the picture, and their depths (n,): one plane, or each its own."""
-    u, v = ((np.arange(n, dtype=np.float64) + 0.5) * (size / n) - 0.5 for n, size in zip(_GRID, _SIZE_PX, strict=True))
+    """Return pixels (n, 2) on a grid over the picture, and their depths (n,).
+
+    One plane, or each its own.
+    """
+    u, v = (
+        (np.arange(n, dtype=np.float64) + 0.5) * (size / n) - 0.5
+        for n, size in zip(_GRID, _SIZE_PX, strict=True)
+    )
     px = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
     mixed_m = np.random.default_rng(5).uniform(*_MIXED_M, len(px))
     return {"plane": (px, np.full(len(px), _PLANE_M)), "mixed": (px, mixed_m)}
@@ -160,15 +188,28 @@ def _scenes() -> dict[str, tuple[FloatArray, FloatArray]]:
 
 def _rows(prefix: str, errors: Errors) -> Iterator[Row]:
     for (scene, delay_ms, method), values in errors.items():
-        yield Row(f"{prefix}/{scene}/{delay_ms}ms/{method}", float(values.mean()), "px", len(values))
+        yield Row(
+            f"{prefix}/{scene}/{delay_ms}ms/{method}", float(values.mean()), "px", len(values)
+        )
         if method == "homography":
-            yield Row(f"{prefix}/{scene}/{delay_ms}ms/{method}_p50", float(np.median(values)), "px", len(values))
+            yield Row(
+                f"{prefix}/{scene}/{delay_ms}ms/{method}_p50",
+                float(np.median(values)),
+                "px",
+                len(values),
+            )
 
 
 def _noisy_rows(prefix: str, errors: tuple[FloatArray, FloatArray]) -> Iterator[Row]:
-    """Yield mean, median and 95th percentile with and without a filter, and the ratios of the first two."""
+    """Yield mean, median and 95th percentile with and without a filter, and the ratios of the
+    first two.
+    """
     filtered, unfiltered = errors
-    for suffix, of in (("mean", np.mean), ("p50", np.median), ("p95", lambda e: np.percentile(e, 95))):
+    for suffix, of in (
+        ("mean", np.mean),
+        ("p50", np.median),
+        ("p95", lambda e: np.percentile(e, 95)),
+    ):
         with_filter, without = float(of(filtered)), float(of(unfiltered))
         yield Row(f"{prefix}_{suffix}", with_filter, "px", len(filtered))
         yield Row(f"{prefix}_unfiltered_{suffix}", without, "px", len(unfiltered))

@@ -1,7 +1,7 @@
 """Positions of a rendered picture's points after the late warp, shown and true.
 
-Points are pixels (n, 2) of the rendered picture with z-depths (n,), so that no picture is needed: what
-is measured is the poses and the mapping, not the sampling.
+Points are pixels (n, 2) of the rendered picture with z-depths (n,), so that no picture is needed:
+what is measured is the poses and the mapping, not the sampling.
 """
 
 from __future__ import annotations
@@ -16,18 +16,26 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.pipeline.warp.homography import homography, rotation_homography, rotation_translation
+from vil_bridge.pipeline.warp.homography import (
+    homography,
+    rotation_homography,
+    rotation_translation,
+)
 from vil_bridge.world.inertial.body_estimate import body_of, carried
 from vil_bridge.world.inertial.body_filter import BodyFilter
 from vil_bridge.world.inertial.error_state import FilterState
 
 METHODS: Final = ("none", "rotation", "homography", "depth")
-T_BODY_OPTICAL: Final = Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, math.radians(-15.0), 0.0)) @ T_FLU_OPTICAL
+T_BODY_OPTICAL: Final = (
+    Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, math.radians(-15.0), 0.0)) @ T_FLU_OPTICAL
+)
 """The camera of all figures: a hand's breadth before the IMU, pitched up by 15 degrees."""
 
 
 def without_filter(state: FilterState, T_world_body: Transform) -> FilterState:
-    """Return a state whose pose is replaced by a measured one of a body whose axes are its IMU's."""
+    """Return a state whose pose is replaced by a measured one of a body whose axes are its
+    IMU's.
+    """
     q_xyzw = q_mul(T_world_body.q_xyzw, q_conj(q_exp(state.mount_rad)))
     p_m = T_world_body.p_m - q_rotate(T_world_body.q_xyzw, state.p_imu_body_m)
     return replace(state, q_world_imu_xyzw=q_xyzw, p_world_m=p_m)
@@ -43,7 +51,8 @@ def seen_by(body: BodyFilter, state: FilterState, t_ns: int) -> Transform:
 def reprojected(
     K: FloatArray, R_rn: FloatArray, dp_render_m: FloatArray, px: FloatArray, z_m: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the render camera.
+    """Return the pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the
+    render camera.
 
     X_n = R_rn^T (X_r - dp): the pointwise form of what
     :func:`~vil_bridge.pipeline.warp.depth_reprojection.render_map` solves for whole pictures.
@@ -96,7 +105,8 @@ def errors_px(
     d_m: float | None = None,
     methods: Sequence[str] = METHODS,
 ) -> dict[str, FloatArray]:
-    """Return the distance from the true place in the picture, by method, of the points that are truly in view.
+    """Return the distance from the true place in the picture, by method, of the points that are
+    truly in view.
 
     Args:
         K: intrinsic matrix.

@@ -1,7 +1,9 @@
-"""Simulated, seeded part of `vil-bridge bench compensate`: what prediction and warp achieve with known noise.
+"""Simulated, seeded part of `vil-bridge bench compensate`.
 
-A multirotor flies sums of sines through a room with boxes. At the render instant mocap gives attitude,
-position and velocity with noise; from there the inertial code of the bridge takes over.
+What prediction and warp achieve with known noise.
+
+A multirotor flies sums of sines through a room with boxes. At the render instant mocap gives
+attitude, position and velocity with noise; from there the inertial code of the bridge takes over.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px, seen_by, without_filter
+from vil_bridge.tools.bench.compensate_points import (
+    T_BODY_OPTICAL,
+    errors_px,
+    seen_by,
+    without_filter,
+)
 from vil_bridge.world.inertial.body_filter import BodyFilter
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
@@ -74,7 +81,8 @@ class Noise:
     """One standard deviation of everything that is measured, per axis.
 
     Attributes:
-        gyro_bias_radps, accel_bias_mps2: what is left of the biases, in a direction that differs from flight to flight.
+        gyro_bias_radps, accel_bias_mps2: what is left of the biases, in a direction that differs
+            from flight to flight.
     """
 
     gyro_density: float = 2e-3
@@ -87,18 +95,26 @@ class Noise:
 
 
 QUIET: Final = Noise(gyro_density=5e-4, accel_density=5e-3)
-"""The samples' noise of a present-day sensor at rest; the default has a share of the rotors' vibration."""
+"""The samples' noise of a present-day sensor at rest.
+
+The default has a share of the rotors' vibration.
+"""
 NO_NOISE: Final = Noise(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def simulated_errors(
-    flight: FlightClass, delays_ms: Sequence[int], noise: Noise | None = None, samples: int = 150, seed: int = 7
+    flight: FlightClass,
+    delays_ms: Sequence[int],
+    noise: Noise | None = None,
+    samples: int = 150,
+    seed: int = 7,
 ) -> Errors:
     """Show pictures rendered during flights after each delay.
 
-    Further methods than :data:`~vil_bridge.tools.bench.compensate_points.METHODS`: ``homography_4m``, whose
-    plane is 4 m away instead of at the picture's median depth, and the same methods after rendering for the pose
-    forecast for the instant of showing: ``predict``, ``predict_rotation``...
+    Further methods than :data:`~vil_bridge.tools.bench.compensate_points.METHODS`:
+    ``homography_4m``, whose plane is 4 m away instead of at the picture's median depth, and the
+    same methods after rendering for the pose forecast for the instant of showing: ``predict``,
+    ``predict_rotation``...
 
     Args:
         flight: one of :data:`CLASSES`.
@@ -113,10 +129,14 @@ def simulated_errors(
     for number in range(-(-samples // _PER_FLIGHT)):
         simulated = _flight(flight, noise or Noise(), number, rng)
         for t_ns in _instants(rng):
-            px = rng.uniform((-0.5, -0.5), (_CAMERA.width_px - 0.5, _CAMERA.height_px - 0.5), (_POINTS, 2))
+            px = rng.uniform(
+                (-0.5, -0.5), (_CAMERA.width_px - 0.5, _CAMERA.height_px - 0.5), (_POINTS, 2)
+            )
             anchor = simulated.measured(t_ns, rng)
             for delay_ms in delays_ms:
-                for method, errors in _shown(simulated, anchor, t_ns + delay_ms * NS_PER_MS, room, px):
+                for method, errors in _shown(
+                    simulated, anchor, t_ns + delay_ms * NS_PER_MS, room, px
+                ):
                     found.setdefault((delay_ms, method), []).append(errors)
     return {key: np.concatenate(errors) for key, errors in found.items()}
 
@@ -124,9 +144,12 @@ def simulated_errors(
 def filtered_errors(
     flight: FlightClass, noise: Noise, flights: int = 2, seed: int = 11
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the depth-aware warp's errors at 56 ms, pixels: with the filter, and from the newest noisy pose.
+    """Return the depth-aware warp's errors at 56 ms, pixels.
 
-    Mocap at 200 Hz and the IMU fly along from the start; pictures are shown from the sixth second on.
+    With the filter, and from the newest noisy pose.
+
+    Mocap at 200 Hz and the IMU fly along from the start; pictures are shown from the sixth second
+    on.
 
     Args:
         flight: one of :data:`CLASSES`.
@@ -141,13 +164,19 @@ def filtered_errors(
     for number in range(flights):
         simulated = _flight(flight, noise, number, rng)
         for render_ns, raw, known, without in simulated.flown(rng):
-            px = rng.uniform((-0.5, -0.5), (_CAMERA.width_px - 0.5, _CAMERA.height_px - 0.5), (_POINTS, 2))
+            px = rng.uniform(
+                (-0.5, -0.5), (_CAMERA.width_px - 0.5, _CAMERA.height_px - 0.5), (_POINTS, 2)
+            )
             z_m = room.depths(raw, px)
             if z_m.min() < _NEAREST_M:
                 continue
             true = simulated.motion.truth(render_ns + _FLOWN_DELAY_NS) @ T_BODY_OPTICAL
-            filtered.append(errors_px(_K, _SIZE_PX, raw, known, true, px, z_m, methods=("depth",))["depth"])
-            unfiltered.append(errors_px(_K, _SIZE_PX, raw, without, true, px, z_m, methods=("depth",))["depth"])
+            filtered.append(
+                errors_px(_K, _SIZE_PX, raw, known, true, px, z_m, methods=("depth",))["depth"]
+            )
+            unfiltered.append(
+                errors_px(_K, _SIZE_PX, raw, without, true, px, z_m, methods=("depth",))["depth"]
+            )
     return np.concatenate(filtered), np.concatenate(unfiltered)
 
 
@@ -171,15 +200,24 @@ class SimulatedFlight:
         pose, v_mps = self.motion.truth(t_ns), self.velocity(t_ns)
         turn_rad, shift_m, dv_mps = (
             sigma * rng.standard_normal(3)
-            for sigma in (self._noise.attitude_rad, self._noise.position_m, self._noise.velocity_mps)
+            for sigma in (
+                self._noise.attitude_rad,
+                self._noise.position_m,
+                self._noise.velocity_mps,
+            )
         )
         noisy = Transform(pose.p_m + shift_m, q_mul(pose.q_xyzw, q_exp(turn_rad)))
         return NavState(t_ns, noisy, v_mps + dv_mps)
 
-    def flown(self, rng: np.random.Generator) -> Iterator[tuple[int, Transform, Transform, Transform]]:
-        """Yield pictures of a flight: instant rendered for, and cameras there, shown with and without the filter.
+    def flown(
+        self, rng: np.random.Generator
+    ) -> Iterator[tuple[int, Transform, Transform, Transform]]:
+        """Yield pictures of a flight.
 
-        The camera without a filter goes on from the noisy pose, with the filter's velocity and biases.
+        Instant rendered for, and cameras there, shown with and without the filter.
+
+        The camera without a filter goes on from the noisy pose, with the filter's velocity and
+        biases.
         """
         body, imu_ns = BodyFilter(Transform.identity()), 0
         for number in range(1, round(_FLOWN_S * _MOCAP_HZ)):
@@ -195,17 +233,27 @@ class SimulatedFlight:
                 continue
             shown_ns = t_ns + _FLOWN_DELAY_NS
             raw = without_filter(state, pose)
-            yield t_ns, pose @ T_BODY_OPTICAL, seen_by(body, state, shown_ns), seen_by(body, raw, shown_ns)
+            yield (
+                t_ns,
+                pose @ T_BODY_OPTICAL,
+                seen_by(body, state, shown_ns),
+                seen_by(body, raw, shown_ns),
+            )
 
     def velocity(self, t_ns: int) -> FloatArray:
-        """Return True velocity, shape (3,), by a central difference that is exact to micrometres per second."""
+        """Return True velocity, shape (3,), by a central difference that is exact to micrometres
+        per second.
+        """
         step_ns = NS_PER_MS
         after, before = self.motion.truth(t_ns + step_ns).p_m, self.motion.truth(t_ns - step_ns).p_m
         v_mps: FloatArray = (after - before) / (2e-9 * step_ns)
         return v_mps
 
     def cameras(self, anchor: NavState, shown_ns: int) -> tuple[Transform, Transform]:
-        """Return the camera's estimated poses at an instant: with the IMU up to it, and forecast at the anchor."""
+        """Return the camera's estimated poses at an instant.
+
+        With the IMU up to it, and forecast at the anchor.
+        """
         known = propagate(anchor, preintegrate(*self._imu(anchor.t_ns, shown_ns)))
         ahead, _ = forecast(anchor, self._imu(anchor.t_ns - RECENT_NS, anchor.t_ns), shown_ns)
         return known.T_world_body @ T_BODY_OPTICAL, ahead.T_world_body @ T_BODY_OPTICAL
@@ -234,20 +282,29 @@ def _shown(
             yield name.removesuffix("_none"), e
 
 
-def _flight(flight: FlightClass, noise: Noise, number: int, rng: np.random.Generator) -> SimulatedFlight:
+def _flight(
+    flight: FlightClass, noise: Noise, number: int, rng: np.random.Generator
+) -> SimulatedFlight:
     errors = ImuErrors((0.0, 0.0, 0.0), noise.gyro_density, noise.accel_density, seed=number)
-    motion = DroneMotion(path=_path(flight, rng), center_m=(0.0, 0.0, 3.5), imu=errors, imu_rate_hz=_IMU_HZ)
+    motion = DroneMotion(
+        path=_path(flight, rng), center_m=(0.0, 0.0, 3.5), imu=errors, imu_rate_hz=_IMU_HZ
+    )
     return SimulatedFlight(motion, noise, rng)
 
 
 def _instants(rng: np.random.Generator) -> list[int]:
     """Return the instants at which pictures of a flight are rendered, those of inertial samples."""
-    steps: list[int] = np.rint(rng.uniform(_FIRST_S, _LENGTH_S, _PER_FLIGHT) * _IMU_HZ).astype(np.int64).tolist()
+    steps: list[int] = (
+        np.rint(rng.uniform(_FIRST_S, _LENGTH_S, _PER_FLIGHT) * _IMU_HZ).astype(np.int64).tolist()
+    )
     return [n * (NS_PER_S // _IMU_HZ) for n in steps]
 
 
 def _path(flight: FlightClass, rng: np.random.Generator) -> SinePath:
-    """Return sums of sines with the class's speed; the height has a fifth of x's energy: the room bounds it."""
+    """Return sums of sines with the class's speed.
+
+    The height has a fifth of x's energy: the room bounds it.
+    """
     horizontal_mps = flight.speed_mps / math.sqrt(2.2)
     x, y = (_sines(horizontal_mps, flight.highest_hz, rng) for _ in range(2))
     z = _sines(horizontal_mps * math.sqrt(0.2), flight.highest_hz, rng)
@@ -255,7 +312,9 @@ def _path(flight: FlightClass, rng: np.random.Generator) -> SinePath:
 
 
 def _sines(rate_rms: float, highest_hz: float, rng: np.random.Generator) -> tuple[Sine, ...]:
-    """Return sines of random frequency and phase whose derivative has a given root mean square, in equal shares."""
+    """Return sines of random frequency and phase whose derivative has a given root mean square,
+    in equal shares.
+    """
     f_hz = rng.uniform(_LOWEST_HZ, highest_hz, _SINES)
     amplitude = rate_rms * math.sqrt(2.0 / _SINES) / (2.0 * math.pi * f_hz)
     phase_rad = rng.uniform(0.0, 2.0 * math.pi, _SINES)
@@ -269,11 +328,17 @@ class _Room:
         angle = rng.uniform(0.0, 2.0 * math.pi, _BOXES)
         radius_m = rng.uniform(7.0, 11.0, _BOXES)
         half_m = rng.uniform(0.3, 1.2, (_BOXES, 3))
-        centre_m = np.stack((radius_m * np.cos(angle), radius_m * np.sin(angle), rng.uniform(0.5, 6.0, _BOXES)), axis=1)
+        centre_m = np.stack(
+            (radius_m * np.cos(angle), radius_m * np.sin(angle), rng.uniform(0.5, 6.0, _BOXES)),
+            axis=1,
+        )
         self._low_m, self._high_m = centre_m - half_m, centre_m + half_m
 
     def depths(self, T_world_optical: Transform, px: FloatArray) -> FloatArray:
-        """Return z-depths, shape (n,), of pixels (n, 2); 0 from outside the room or within a box (slab method)."""
+        """Return z-depths, shape (n,), of pixels (n, 2).
+
+        0 from outside the room or within a box (slab method).
+        """
         rays = np.column_stack((px, np.ones(len(px)))) @ np.linalg.inv(_K).T
         d = (rays @ T_world_optical.rotation().T)[:, None]
         p_m = T_world_optical.p_m

@@ -1,9 +1,10 @@
 """`vil-bridge bench dashboard`: what ten pages that watch everything cost the pipeline.
 
-Phases with and without the pages alternate in one run of one bridge: an emulated lab with a drone, its IMU
-and a human, a stand-in renderer, and an onboard client. The frame ledger holds the latencies, so that the
-measurement itself costs nothing while it runs. The camera has 30 Hz: all of them and the pages have to find
-room on one computer, otherwise the latencies measure the scheduler only.
+Phases with and without the pages alternate in one run of one bridge: an emulated lab with a drone,
+its IMU and a human, a stand-in renderer, and an onboard client. The frame ledger holds the
+latencies, so that the measurement itself costs nothing while it runs. The camera has 30 Hz: all of
+them and the pages have to find room on one computer, otherwise the latencies measure the scheduler
+only.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class _Phases:
     """Measurements with the pages, or without them.
 
     Attributes:
-        spans_ns: from when to when. drops: pictures dropped, by edge. cpu_ms: of the bridge, per second.
+        spans_ns: from when to when. drops: pictures dropped, by edge. cpu_ms: of the bridge, per
+            second.
     """
 
     spans_ns: list[tuple[int, int]] = field(default_factory=list)
@@ -74,7 +76,15 @@ def bench_dashboard() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, ProcessGroup(Path(folder)) as processes:
         path, imu = Path(folder) / "bench.yaml", Path(folder) / "imu"
         path.write_text(
-            _CONFIG.format(flight=udp[0], actor=udp[2], imu=imu, pose=pose, image=image, stream=stream, http=http)
+            _CONFIG.format(
+                flight=udp[0],
+                actor=udp[2],
+                imu=imu,
+                pose=pose,
+                image=image,
+                stream=stream,
+                http=http,
+            )
         )
         rooms = ("--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}")
         processes.start("lab", "lab", *rooms, "--imu", str(imu), "--epoch-ns", str(now_ns()))
@@ -101,7 +111,10 @@ def _onboard(conn: Connection, endpoint: str) -> None:
 def _measured(api: BridgeApi, bridge: Connection, clients: Connection) -> list[Row]:
     """Alternate phases with and without the pages, and return the rows."""
     end_s = time.monotonic() + _PATIENCE_S
-    while not api.get_latency_by_name(_CAMERA)["send_to_received"].since_start.count and time.monotonic() < end_s:
+    while (
+        not api.get_latency_by_name(_CAMERA)["send_to_received"].since_start.count
+        and time.monotonic() < end_s
+    ):
         time.sleep(0.1)
     time.sleep(_WARM_UP_S)
     alone, watched = _Phases(), _Phases()
@@ -146,11 +159,18 @@ def _rows(frames: list[FrameRow], alone: _Phases, watched: _Phases) -> list[Row]
         rows.append(ratio_row(f"p50_ratio_{stage}", ours, reference))
         rows.append(percentile_row(f"p50_ms_alone_{stage}", reference, 50, "ms"))
     for edge in ("render", "stream"):
-        rows.append(Row(f"drops_{edge}_with_pages", watched.drops[edge], "1", len(watched.spans_ns)))
+        rows.append(
+            Row(f"drops_{edge}_with_pages", watched.drops[edge], "1", len(watched.spans_ns))
+        )
         rows.append(Row(f"drops_{edge}_alone", alone.drops[edge], "1", len(alone.spans_ns)))
     seconds = len(watched.spans_ns) * (_PHASE_S + _SETTLE_S) * (CLIENTS - 1)
     rows += [
-        Row(f"{kind}_per_page_and_s", watched.received[kind] / seconds, "1/s", watched.received[kind])
+        Row(
+            f"{kind}_per_page_and_s",
+            watched.received[kind] / seconds,
+            "1/s",
+            watched.received[kind],
+        )
         for kind in ("poses", "previews", "plots", "updates")
     ]
     rows.append(percentile_row("bridge_cpu_ms_per_s_with_pages", watched.cpu_ms, 50, "ms/s"))
@@ -159,5 +179,9 @@ def _rows(frames: list[FrameRow], alone: _Phases, watched: _Phases) -> list[Row]
 
 
 def _latencies_ms(frames: list[FrameRow], stage: str, phases: _Phases) -> list[float]:
-    inside = (f for f in frames if any(begin <= (f.stamps.request or 0) < end for begin, end in phases.spans_ns))
+    inside = (
+        f
+        for f in frames
+        if any(begin <= (f.stamps.request or 0) < end for begin, end in phases.spans_ns)
+    )
     return [value / NS_PER_MS for f in inside if (value := stage_ns(f, stage)) is not None]

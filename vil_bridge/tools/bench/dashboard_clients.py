@@ -22,8 +22,12 @@ _LONGEST: Final = 1 << 24
 
 
 def pages(conn: Connection, url: str, camera: str) -> None:
-    """Come with ``on``, leave with ``off``; each is answered with what was received since the last one."""
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the benchmark was started with
+    """Come with ``on``, leave with ``off``.
+
+    Each is answered with what was received since the last one.
+    """
+    # Whatever the benchmark was started with.
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     os.nice(_NICE)
     asyncio.run(_serve(conn, url, camera))
 
@@ -44,7 +48,9 @@ async def _serve(conn: Connection, url: str, camera: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _page(url: str, camera: str, received: Counter[str], *, reads: bool) -> AsyncIterator[None]:
+async def _page(
+    url: str, camera: str, received: Counter[str], *, reads: bool
+) -> AsyncIterator[None]:
     """Connect one client with its four feeds."""
     place = urlsplit(url)
     socket_url = url.replace("http", "ws", 1)
@@ -53,7 +59,9 @@ async def _page(url: str, camera: str, received: Counter[str], *, reads: bool) -
         "previews": [{"camera": camera, "variant": v, "hz": 10} for v in ("compensated", "raw")],
     }
     async with (
-        connect(socket_url + "api/v1/live", max_size=_LONGEST, proxy=None, compression=None) as live,
+        connect(
+            socket_url + "api/v1/live", max_size=_LONGEST, proxy=None, compression=None
+        ) as live,
         connect(socket_url + "api/v1/plotjuggler", proxy=None, compression=None) as plots,
     ):
         updates, asking = await asyncio.open_connection(place.hostname, place.port, limit=_LONGEST)
@@ -65,7 +73,9 @@ async def _page(url: str, camera: str, received: Counter[str], *, reads: bool) -
             async def hear_live() -> None:
                 async for message in live:
                     assert isinstance(message, bytes), "the live feed is binary"
-                    received["poses" if isinstance(decode_live(message), LivePoses) else "previews"] += 1
+                    received[
+                        "poses" if isinstance(decode_live(message), LivePoses) else "previews"
+                    ] += 1
 
             async def hear_plots() -> None:
                 async for _ in plots:

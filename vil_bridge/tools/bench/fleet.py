@@ -52,14 +52,18 @@ def bench_fleet(data: Path | None) -> list[Row]:
 def measure_fleet(recorded: dict[str, Path], vehicles: int, seconds: int) -> list[Row]:
     """Fly so many vehicles for so long, each on a circle of its own, together with recordings.
 
-    ``fleet_steps_per_vehicle`` is taken at the pose whose stamp is the start plus the duration; lateness is from a
-    step's instant to the wake-up that makes it, next to that of a loop on the same timer that does nothing.
+    ``fleet_steps_per_vehicle`` is taken at the pose whose stamp is the start plus the duration;
+    lateness is from a step's instant to the wake-up that makes it, next to that of a loop on the
+    same timer that does nothing.
     """
     with child(_empty_loop) as empty:
         empty.recv()
         found = asyncio.run(_fly(recorded, vehicles, seconds, empty))
     late_us, idle_us = found["late_us"], found["idle_us"]
-    p50 = [percentile_row(f"{n}_us_p50", v, 50, "us") for n, v in (("fleet_late", late_us), ("empty_late", idle_us))]
+    p50 = [
+        percentile_row(f"{n}_us_p50", v, 50, "us")
+        for n, v in (("fleet_late", late_us), ("empty_late", idle_us))
+    ]
     ratio = None if not p50[0].value or not p50[1].value else p50[0].value / p50[1].value
     return [
         Row("fleet_steps_per_vehicle", found["steps"], "steps", vehicles),
@@ -74,9 +78,21 @@ def measure_fleet(recorded: dict[str, Path], vehicles: int, seconds: int) -> lis
     ]
 
 
-async def _fly(recorded: dict[str, Path], vehicles: int, seconds: int, empty: Connection) -> dict[str, Any]:
-    entry = {"model": "flightgoggles", "count": vehicles, "spacing_m": 5.0, "autopilot": {"kind": "circle"}}
-    config = {"type": "simulated", "process": True, "rate_hz": _RATE_HZ, "vehicles": {"swarm": entry}}
+async def _fly(
+    recorded: dict[str, Path], vehicles: int, seconds: int, empty: Connection
+) -> dict[str, Any]:
+    entry = {
+        "model": "flightgoggles",
+        "count": vehicles,
+        "spacing_m": 5.0,
+        "autopilot": {"kind": "circle"},
+    }
+    config = {
+        "type": "simulated",
+        "process": True,
+        "rate_hz": _RATE_HZ,
+        "vehicles": {"swarm": entry},
+    }
     simulated = SimulatedSource("sim", SimulatedConfig.model_validate(config))
     others = [RecordingSource(name, RecordingConfig(path=path)) for name, path in recorded.items()]
     actors = [Actor(name, ActorKind.VEHICLE, "sim", name) for name in simulated.handler.subjects]
@@ -100,14 +116,22 @@ async def _fly(recorded: dict[str, Path], vehicles: int, seconds: int, empty: Co
             cpu[:] = time.process_time(), _cpu_s()
             empty.send("begin")
         elif event.frame_number == last:
-            found.update(steps=status.counters["steps"], late=status.counters["late"], poses=poses[0])
-            found.update(cpu_world=(time.process_time() - cpu[0]) / seconds, cpu_steps=(_cpu_s() - cpu[1]) / seconds)
+            found.update(
+                steps=status.counters["steps"], late=status.counters["late"], poses=poses[0]
+            )
+            found.update(
+                cpu_world=(time.process_time() - cpu[0]) / seconds,
+                cpu_steps=(_cpu_s() - cpu[1]) / seconds,
+            )
             done.set()
 
     async with AsyncExitStack() as stack:
         group = await stack.enter_async_context(asyncio.TaskGroup())
         states = (status, *(Status(other.name) for other in others))
-        tasks = [group.create_task(s.run(take, state, context)) for s, state in zip(sources, states, strict=True)]
+        tasks = [
+            group.create_task(s.run(take, state, context))
+            for s, state in zip(sources, states, strict=True)
+        ]
         await done.wait()
         for task in tasks:
             task.cancel()

@@ -2,8 +2,8 @@
 
 A Motive emulator in one process multicasts on loopback; the bridge's OptiTrack source feeds a world
 in another, and the CPU time of that whole process is divided by its frames. PyPI ``motioncapture``,
-a C++ client, hears the very same datagrams in the same run, with all its poses read from Python. So does a loop that
-only receives. A figure of frames that were not all handed on is none.
+a C++ client, hears the very same datagrams in the same run, with all its poses read from Python. So
+does a loop that only receives. A figure of frames that were not all handed on is none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,14 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.heap import freeze_heap
 from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
+from vil_bridge.core.types import (
+    ActorKind,
+    MotionFrame,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceEvent,
+    SourceFrame,
+)
 from vil_bridge.protocols.natnet.codec import parse_version
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.reader import HEADER_BYTES
@@ -55,7 +62,9 @@ _TICKS_PER_S: Final = 10_000_000
 _NUMBER: Final = Struct("<i")
 _STAMPS: Final = Struct("<QQQ")
 _STAMPS_FROM_END: Final = 38
-"""Mid-exposure, received and transmitted, counted from the end of a frame of NatNet 4.1 and newer."""
+"""Mid-exposure, received and transmitted, counted from the end of a frame of NatNet 4.1 and
+newer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +80,17 @@ def bench_ingest() -> list[Row]:
     """Run all measurements; about 80 s."""
     loads = {"100_bodies": _Load(100), "100_bodies_2_skeletons": _Load(100, 2)}
     rows = [_per_frame("us_per_frame_1_bodies", _measure(_Load(1))["bridge"]), *reference_rows()]
-    rows += [_per_frame(f"us_per_frame_{name}", _measure(load)["bridge"]) for name, load in loads.items()]
+    rows += [
+        _per_frame(f"us_per_frame_{name}", _measure(load)["bridge"]) for name, load in loads.items()
+    ]
     fast = _measure(_Load(100, 2, _FAST_RATE_HZ))["bridge"]
     share = None if (us := fast.us_per_frame) is None else us * 1e-6 * _FAST_RATE_HZ
     suffix = "100_bodies_2_skeletons_1khz"
     rows.append(Row(f"core_share_{suffix}", share, "cores", len(fast.us)))
     rows.append(Row("passed_on_share", fast.passed_on, "ratio", len(fast.shares)))
-    rows.append(percentile_row(f"received_to_tracks_us_p50_{suffix}", fast.to_tracks_us, 50.0, "us"))
+    rows.append(
+        percentile_row(f"received_to_tracks_us_p50_{suffix}", fast.to_tracks_us, 50.0, "us")
+    )
     return rows + cold_rows()
 
 
@@ -96,7 +109,10 @@ def reference_rows() -> list[Row]:
 
 
 def cold_rows(turns: int = 200) -> list[Row]:
-    """Measure 20 bodies from frame to tracks and from tracks to snapshot: at once, and after 16 ms of sleep."""
+    """Measure 20 bodies from frame to tracks and from tracks to snapshot.
+
+    At once, and after 16 ms of sleep.
+    """
     load = _Load(20)
     world = World({"room": Transform.identity()}, _actors(load))
     frames, rows = _Crowd(load).frames, []
@@ -107,7 +123,16 @@ def cold_rows(turns: int = 200) -> list[Row]:
             time.sleep(sleep_s)
             t0_ns = now_ns()
             world.ingest(
-                SourceFrame("room", number, None, t0_ns, frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked)
+                SourceFrame(
+                    "room",
+                    number,
+                    None,
+                    t0_ns,
+                    frame.subjects,
+                    frame.p_m,
+                    frame.q_xyzw,
+                    frame.tracked,
+                )
             )
             into_us.append(1e-3 * (now_ns() - t0_ns))
             time.sleep(sleep_s)
@@ -126,7 +151,8 @@ class Taken:
     Attributes:
         us: CPU time per frame, microseconds.
         shares: frames handed on over frames sent.
-        to_tracks_us: from the arrival of a datagram until its poses are in the world, of every frame.
+        to_tracks_us: from the arrival of a datagram until its poses are in the world, of every
+            frame.
     """
 
     us: list[float] = field(default_factory=list)
@@ -140,9 +166,16 @@ class Taken:
 
     @property
     def us_per_frame(self) -> float | None:
-        """Median of the costs; None where frames were lost, which must not look like frames that are cheap."""
+        """Median of the costs.
+
+        None where frames were lost, which must not look like frames that are cheap.
+        """
         passed_on = self.passed_on
-        return statistics.median(self.us) if passed_on is not None and passed_on >= _LEAST_PASSED_ON else None
+        return (
+            statistics.median(self.us)
+            if passed_on is not None and passed_on >= _LEAST_PASSED_ON
+            else None
+        )
 
 
 def _per_frame(name: str, taken: Taken) -> Row:
@@ -150,7 +183,9 @@ def _per_frame(name: str, taken: Taken) -> Row:
 
 
 def _measure(load: _Load, *, against: bool = False) -> dict[str, Taken]:
-    """Measure the receivers ``bridge``, and with ``against`` also ``loop`` and ``motioncapture`` where it is there."""
+    """Measure the receivers ``bridge``, and with ``against`` also ``loop`` and ``motioncapture``
+    where it is there.
+    """
     command_port, data_port = free_ports(2, socket.SOCK_DGRAM)
     found: dict[str, Taken] = {"bridge": Taken()}
     with contextlib.ExitStack() as stack:
@@ -198,7 +233,8 @@ class _Crowd:
         bones = tuple(f"bone{i:02}" for i in range(_BONES))
         offsets_m = np.tile((0.0, 0.0, 0.05), (_BONES, 1))
         self.skeleton_models = tuple(
-            SkeletonModel(name, bones, tuple(range(-1, _BONES - 1)), offsets_m) for name in _humans(load)
+            SkeletonModel(name, bones, tuple(range(-1, _BONES - 1)), offsets_m)
+            for name in _humans(load)
         )
         self.frames = [self._frame(i / self._FRAMES) for i in range(self._FRAMES)]
 
@@ -210,14 +246,18 @@ class _Crowd:
         phase = 2 * np.pi * t_s + np.arange(len(self.subjects))
         zero = np.zeros_like(phase)
         p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + zero), axis=-1, dtype=np.float64)
-        q_xyzw = np.stack((zero, zero, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64)
+        q_xyzw = np.stack(
+            (zero, zero, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64
+        )
         skeletons = []
         for i, model in enumerate(self.skeleton_models):
             bones_m = np.cumsum(model.offsets_m, axis=0)
             bones_m[:, 0] += 3.0 + i + 0.1 * np.sin(2 * np.pi * t_s)
             still = np.tile((0.0, 0.0, 0.0, 1.0), (_BONES, 1))
             skeletons.append(SkeletonFrame(model, bones_m, still, np.ones(_BONES, dtype=np.bool_)))
-        return MotionFrame(self.subjects, p_m, q_xyzw, np.ones(len(phase), dtype=np.bool_), tuple(skeletons))
+        return MotionFrame(
+            self.subjects, p_m, q_xyzw, np.ones(len(phase), dtype=np.bool_), tuple(skeletons)
+        )
 
 
 def _actors(load: _Load) -> list[Actor]:
@@ -234,13 +274,19 @@ def _humans(load: _Load) -> tuple[str, ...]:
 
 
 def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) -> None:
-    """Run the emulated server; answer each message with the frames sent, which are encoded before."""
+    """Run the emulated server.
+
+    Answer each message with the frames sent, which are encoded before.
+    """
     # Its own frames are put off for good: the frames of the crowd are injected.
-    config = MotiveEmulatorConfig(command_port=command_port, data_port=data_port, transport="multicast", rate_hz=1e-3)
+    config = MotiveEmulatorConfig(
+        command_port=command_port, data_port=data_port, transport="multicast", rate_hz=1e-3
+    )
     crowd = _Crowd(load)
     generator = FrameGenerator(crowd, config)
     datagrams = [
-        bytearray(encode_frame(generator.frame(0, frame), parse_version(config.version))) for frame in crowd.frames
+        bytearray(encode_frame(generator.frame(0, frame), parse_version(config.version)))
+        for frame in crowd.frames
     ]
 
     async def serve() -> None:
@@ -271,7 +317,10 @@ def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) ->
 
 
 def _bridge(conn: Connection, load: _Load, command_port: int) -> None:
-    """Run source and world as in the daemon; answer each message with CPU ns, frames, and times to the tracks."""
+    """Run source and world as in the daemon.
+
+    Answer each message with CPU ns, frames, and times to the tracks.
+    """
 
     async def receive() -> None:
         world = World({"room": Transform.identity()}, _actors(load))

@@ -1,7 +1,7 @@
 """`vil-bridge bench klt`: what the pictures are worth to visual-inertial odometry.
 
-Corners (Shi-Tomasi) are tracked from picture to picture (pyramidal Lucas-Kanade) as such a front end does it, and
-where they went is compared with the flow that was drawn with the pictures.
+Corners (Shi-Tomasi) are tracked from picture to picture (pyramidal Lucas-Kanade) as such a front
+end does it, and where they went is compared with the flow that was drawn with the pictures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import cv2
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.types import BoolArray, CameraModel, FloatArray, ImageArray, Modality, View, WorldSnapshot
+from vil_bridge.core.types import (
+    BoolArray,
+    CameraModel,
+    FloatArray,
+    ImageArray,
+    Modality,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.bench.render.yardstick import one_drawing_thread
 from vil_bridge.tools.bench.report import Row, percentile_row
@@ -58,7 +66,8 @@ class Tracks:
 
 
 def bench_klt(data: Path | None) -> list[Row]:
-    """Draw 60 pictures of the hall at profiles low and medium, of garage and street, and of the warehouse at high.
+    """Draw 60 pictures of the hall at profiles low and medium, of garage and street, and of the
+    warehouse at high.
 
     Args:
         data: folder with the warehouse; None = its rows have no value.
@@ -74,26 +83,34 @@ def bench_klt(data: Path | None) -> list[Row]:
     rows += _rows("street", _flight(load_scene("street"), "low", _IN_THE_STREET))
     file = None if data is None else data / _WAREHOUSE
     known = file is not None and file.is_file()
-    rows += _rows("warehouse", _flight(_warehouse(file), "high", _AT_THE_RACKS) if file and known else [])
+    rows += _rows(
+        "warehouse", _flight(_warehouse(file), "high", _AT_THE_RACKS) if file and known else []
+    )
     return rows
 
 
 def _warehouse(path: Path) -> Scene:
     asset = load_asset(path)
-    building = SceneObject("warehouse", asset, np.eye(4), CLASSES["building"], 1, casts_shadow=False)
+    building = SceneObject(
+        "warehouse", asset, np.eye(4), CLASSES["building"], 1, casts_shadow=False
+    )
     sun = Sun(np.array([0.36, 0.48, 0.8]), np.full(3, 0.35))
     return Scene("warehouse", (building,), Environment(np.full(3, 0.7), np.full(3, 0.5), sun))
 
 
 def _flight(scene: Scene, profile: str, T_world_place: Transform) -> list[Tracks]:
-    """Return the tracks of every two successive pictures on a hovering drone's way around a place."""
+    """Return the tracks of every two successive pictures on a hovering drone's way around a
+    place.
+    """
     found: list[Tracks] = []
     before: ImageArray | None = None
     with EmbeddedRenderer(scene, profile) as renderer:
         for n in range(_FRAMES):
             t_ns = n * _STEP_NS
             pose = T_world_place @ _pose(1e-9 * t_ns)
-            views = [View(_CAMERA, modality, pose, t_ns) for modality in (Modality.GRAY, Modality.FLOW)]
+            views = [
+                View(_CAMERA, modality, pose, t_ns) for modality in (Modality.GRAY, Modality.FLOW)
+            ]
             gray, flow = renderer.render(views, WorldSnapshot(t_ns, ()))
             if before is not None and flow.valid is not None:
                 found.append(follow(before, gray.pixels, flow.pixels, flow.valid))
@@ -102,9 +119,16 @@ def _flight(scene: Scene, profile: str, T_world_place: Transform) -> list[Tracks
 
 
 def _pose(t_s: float) -> Transform:
-    """Return a way of 0.7 m/s at most about a place, turning by 25 degrees per second at most; optical axes."""
+    """Return a way of 0.7 m/s at most about a place, turning by 25 degrees per second at most.
+
+    Optical axes.
+    """
     p_m = (0.5 * math.sin(1.2 * t_s), 0.4 * math.sin(0.9 * t_s + 0.4), 0.2 * math.sin(1.5 * t_s))
-    yaw_rad, pitch_rad, roll_rad = 0.4 * math.sin(t_s), 0.06 * math.sin(1.7 * t_s), 0.05 * math.sin(1.3 * t_s)
+    yaw_rad, pitch_rad, roll_rad = (
+        0.4 * math.sin(t_s),
+        0.06 * math.sin(1.7 * t_s),
+        0.05 * math.sin(1.3 * t_s),
+    )
     return Transform.of(p_m, q_from_euler_zyx(yaw_rad, pitch_rad, roll_rad)) @ T_FLU_OPTICAL
 
 
@@ -134,7 +158,9 @@ def follow(before: ImageArray, after: ImageArray, flow_px: ImageArray, valid: Bo
 
 def _tracked(a: ImageArray, b: ImageArray, points: ImageArray) -> tuple[ImageArray, BoolArray]:
     window = (_WINDOW_PX, _WINDOW_PX)
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(a, b, points, points.copy(), winSize=window, maxLevel=_LEVELS)
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(
+        a, b, points, points.copy(), winSize=window, maxLevel=_LEVELS
+    )
     return np.asarray(moved), np.asarray(found)[:, 0] == 1
 
 

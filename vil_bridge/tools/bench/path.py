@@ -1,4 +1,7 @@
-"""`vil-bridge bench path`: what the bridge adds to poses and to images, and how it bears overload."""
+"""`vil-bridge bench path`.
+
+What the bridge adds to poses and to images, and how it bears overload.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,14 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ActorKind, CameraModel, MotionFrame, SkeletonModel, SourceEvent, SourceFrame
+from vil_bridge.core.types import (
+    ActorKind,
+    CameraModel,
+    MotionFrame,
+    SkeletonModel,
+    SourceEvent,
+    SourceFrame,
+)
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.tools.bench import peers
@@ -69,14 +79,22 @@ class _Swarm:
     def at(self, t_ns: int) -> MotionFrame:
         """Return the bodies at one instant."""
         phase = 1e-9 * t_ns + np.arange(_BODIES)
-        p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + 0.1 * np.arange(_BODIES)), axis=-1, dtype=np.float64)
-        q_xyzw = np.stack((0 * phase, 0 * phase, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64)
+        p_m = np.stack(
+            (np.cos(phase), np.sin(phase), 1.0 + 0.1 * np.arange(_BODIES)),
+            axis=-1,
+            dtype=np.float64,
+        )
+        q_xyzw = np.stack(
+            (0 * phase, 0 * phase, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64
+        )
         return MotionFrame(self.subjects, p_m, q_xyzw, np.ones(_BODIES, dtype=np.bool_))
 
 
 def _swarm_motive(conn: Connection, ports: tuple[int, int]) -> None:
     async def stream() -> None:
-        config = MotiveEmulatorConfig(command_port=ports[0], data_port=ports[1], rate_hz=_POSE_RATE_HZ)
+        config = MotiveEmulatorConfig(
+            command_port=ports[0], data_port=ports[1], rate_hz=_POSE_RATE_HZ
+        )
         async with MotiveEmulator(config, _Swarm(), now_ns()):
             conn.send("ready")
             await asyncio.to_thread(conn.recv)
@@ -102,21 +120,27 @@ def _poses() -> list[Row]:
         percentile_row("pose_received_to_world_ms_p50", [v / 1e6 for v in ingest_ns], 50, "ms"),
         percentile_row("tick_to_pose_message_ms_p50", [v / 1e6 for v in request_ns], 50, "ms"),
         percentile_row("wait_for_tick_ms_p50", [v / 1e6 for v in wait_ns], 50, "ms"),
-        percentile_row("pose_world_and_message_warm_ms_p50_20_bodies", [v / 1e6 for v in warm_ns], 50, "ms"),
+        percentile_row(
+            "pose_world_and_message_warm_ms_p50_20_bodies", [v / 1e6 for v in warm_ns], 50, "ms"
+        ),
     ]
 
 
 async def _measure_poses(
     command_port: int, client: FlightGogglesClient
 ) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Measure datagram received to world updated, tick to message handed over, the wait between, each ns.
+    """Measure datagram received to world updated, tick to message handed over, the wait between,
+    each ns.
 
-    Between two frames and two ticks the caches cool down, which multiplies every time; the last list
-    holds world update plus tick to encoded message back to back, without sockets, for comparison.
+    Between two frames and two ticks the caches cool down, which multiplies every time; the last
+    list holds world update plus tick to encoded message back to back, without sockets, for
+    comparison.
     """
     actors = [Actor(name, ActorKind.VEHICLE, "motive", name) for name in _Swarm.subjects]
     world = World({"motive": Transform.identity()}, actors)
-    camera = BridgeCamera(CameraModel("front", 64, 48, 1.2), actors[0].name, Transform.identity(), _CAMERA_RATE_HZ)
+    camera = BridgeCamera(
+        CameraModel("front", 64, 48, 1.2), actors[0].name, Transform.identity(), _CAMERA_RATE_HZ
+    )
     ingest_ns: list[int] = []
     request_ns: list[int] = []
     wait_ns: list[int] = []
@@ -129,7 +153,9 @@ async def _measure_poses(
             newest_arrival_ns = event.t_arrival_ns
             ingest_ns.append(now_ns() - event.t_arrival_ns)
 
-    scheduler = Scheduler(client, [camera], world, lambda _camera: True, lambda _camera, _t_ns: None)
+    scheduler = Scheduler(
+        client, [camera], world, lambda _camera: True, lambda _camera, _t_ns: None
+    )
     source = OptitrackSource("motive", OptitrackConfig(command_port=command_port, room="lab"))
     running = asyncio.create_task(source.run(emit, Status("motive"), SourceContext()))
     loop = asyncio.get_running_loop()
@@ -158,7 +184,16 @@ def _measure_warm(world: World, scheduler: Scheduler) -> list[int]:
         bodies = swarm.at(number * 4_000_000)
         t_ns = now_ns()
         world.ingest(
-            SourceFrame("motive", number, None, t_ns, bodies.subjects, bodies.p_m, bodies.q_xyzw, bodies.tracked)
+            SourceFrame(
+                "motive",
+                number,
+                None,
+                t_ns,
+                bodies.subjects,
+                bodies.p_m,
+                bodies.q_xyzw,
+                bodies.tracked,
+            )
         )
         encode_pose(writer.message(scheduler.build(now_ns(), (True,))))
         warm_ns.append(now_ns() - t_ns)
@@ -190,14 +225,21 @@ realtime: {{fifo_priority: 0}}
 
 
 @contextlib.contextmanager
-def _bridged(size_px: tuple[int, int], draw_s: float) -> Iterator[tuple[Connection, Connection, Connection]]:
+def _bridged(
+    size_px: tuple[int, int], draw_s: float
+) -> Iterator[tuple[Connection, Connection, Connection]]:
     """Run stand-in renderer, bridge and onboard client, each as a process."""
     pose, image, stream = free_ports(3, socket.SOCK_STREAM)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.yaml"
         path.write_text(
             _CONFIG.format(
-                pose=pose, image=image, stream=stream, width=size_px[0], height=size_px[1], rate=_CAMERA_RATE_HZ
+                pose=pose,
+                image=image,
+                stream=stream,
+                width=size_px[0],
+                height=size_px[1],
+                rate=_CAMERA_RATE_HZ,
             )
         )
         with (
@@ -228,13 +270,18 @@ class ImagePhase(NamedTuple):
         return len(self.ages_ns) / self.sent if self.sent else 0.0
 
     def cpu_ms(self, *threads: str) -> float:
-        """Return the CPU time per picture that arrived, of threads whose names begin so; NaN without such a thread."""
+        """Return the CPU time per picture that arrived, of threads whose names begin so.
+
+        NaN without such a thread.
+        """
         found = [ns for name, ns in self.cpu_ns.items() if name.startswith(threads)]
         return sum(found) / len(self.ages_ns) / 1e6 if found and self.ages_ns else math.nan
 
 
 def _images() -> list[Row]:
-    """Run interleaved repetitions of bridge and bare relay with the same pictures at the same rate."""
+    """Run interleaved repetitions of bridge and bare relay with the same pictures at the same
+    rate.
+    """
     ours: list[ImagePhase] = []
     bare: list[ImagePhase] = []
     for _ in range(_REPETITIONS):
@@ -254,11 +301,12 @@ def _images() -> list[Row]:
 def image_rows(ours: Sequence[ImagePhase], bare: Sequence[ImagePhase]) -> list[Row]:
     """Compare the bridge with a bare relay of the same pictures.
 
-    The CPU ratio counts the threads that touch images (the link's and ZeroMQ's own); what the loop spends on asking
-    the renderer and on credits, and HTTP, is a row of its own. ``relay_own_share`` is what the link's thread spends
-    beyond the bare relay's thread, which receives and sends as well, over all that a picture costs the bare relay.
-    Rows have no value where pictures were lost, which cost nothing, or where a thread was not found; the least share
-    that arrived in a repetition is there in any case.
+    The CPU ratio counts the threads that touch images (the link's and ZeroMQ's own); what the loop
+    spends on asking the renderer and on credits, and HTTP, is a row of its own. ``relay_own_share``
+    is what the link's thread spends beyond the bare relay's thread, which receives and sends as
+    well, over all that a picture costs the bare relay. Rows have no value where pictures were lost,
+    which cost nothing, or where a thread was not found; the least share that arrived in a
+    repetition is there in any case.
     """
     shares = [
         percentile_row("image_least_arrived", [p.arrived for p in ours], 0, "share"),
@@ -282,12 +330,15 @@ def image_rows(ours: Sequence[ImagePhase], bare: Sequence[ImagePhase]) -> list[R
         percentile_row("image_loop_and_http_cpu_ms_per_frame", loop, 50, "ms"),
     ]
     return shares + [
-        row if row.value is not None and math.isfinite(row.value) else replace(row, value=None) for row in rows
+        row if row.value is not None and math.isfinite(row.value) else replace(row, value=None)
+        for row in rows
     ]
 
 
 def _phase(middle: Connection, source: Connection, sink: Connection) -> ImagePhase:
-    """Return the CPU time of the middle process over a phase, and what became of the pictures sent in it."""
+    """Return the CPU time of the middle process over a phase, and what became of the pictures
+    sent in it.
+    """
     time.sleep(_WARM_UP_S + 1.0)
     middle.send("cpu")
     before, begin_ns = middle.recv(), now_ns()
@@ -296,13 +347,23 @@ def _phase(middle: Connection, source: Connection, sink: Connection) -> ImagePha
     after, end_ns = middle.recv(), now_ns()
     time.sleep(_ARRIVE_S)
     received: dict[int, Any] = stop_and_report(sink)
-    sent = {number: t_ns for number, t_ns in stop_and_report(source).items() if begin_ns <= t_ns < end_ns}
-    ages_ns = [_received_ns(received[number]) - t_ns for number, t_ns in sent.items() if number in received]
-    return ImagePhase({name: after[name] - before.get(name, 0) for name in after}, ages_ns, len(sent))
+    sent = {
+        number: t_ns
+        for number, t_ns in stop_and_report(source).items()
+        if begin_ns <= t_ns < end_ns
+    }
+    ages_ns = [
+        _received_ns(received[number]) - t_ns for number, t_ns in sent.items() if number in received
+    ]
+    return ImagePhase(
+        {name: after[name] - before.get(name, 0) for name in after}, ages_ns, len(sent)
+    )
 
 
 def _received_ns(reported: int | tuple[int, int]) -> int:
-    """Return the time of reception, which the onboard client reports after the time of the request."""
+    """Return the time of reception, which the onboard client reports after the time of the
+    request.
+    """
     return reported[1] if isinstance(reported, tuple) else reported
 
 

@@ -36,18 +36,25 @@ def _payload(width_px: int, height_px: int) -> bytes:
 
 
 def textured(width_px: int, height_px: int) -> ImageArray:
-    """Return a picture with shapes of all sizes, (h, w, 3) uint8, as hard for a JPEG encoder as a rendered hall."""
+    """Return a picture with shapes of all sizes, (h, w, 3) uint8, as hard for a JPEG encoder as
+    a rendered hall.
+    """
     rng = np.random.default_rng(1)
     picture = np.full((height_px, width_px, 3), 128.0)
     for cell_px, contrast in ((256, 60.0), (64, 40.0), (16, 25.0), (4, 16.0)):
-        coarse = rng.normal(0.0, contrast, (-(-height_px // cell_px) + 1, -(-width_px // cell_px) + 1, 3))
+        coarse = rng.normal(
+            0.0, contrast, (-(-height_px // cell_px) + 1, -(-width_px // cell_px) + 1, 3)
+        )
         picture += cv2.resize(coarse, (width_px, height_px), interpolation=cv2.INTER_CUBIC)
     pixels: ImageArray = np.clip(picture, 0.0, 255.0).astype(np.uint8)
     return pixels
 
 
 def pictures(width_px: int, height_px: int) -> tuple[ImageArray, ...]:
-    """Return pictures to be shown in turn: more than a bridge remembers, to which a renderer that repeats is frozen."""
+    """Return pictures to be shown in turn.
+
+    More than a bridge remembers, to which a renderer that repeats is frozen.
+    """
     tall = textured(width_px, height_px + _PICTURES)
     return tuple(tall[n : n + height_px] for n in range(_PICTURES))
 
@@ -55,7 +62,10 @@ def pictures(width_px: int, height_px: int) -> tuple[ImageArray, ...]:
 def standin_renderer(
     conn: Connection, pose_port: int, image_port: int, size_px: tuple[int, int], draw_s: float
 ) -> None:
-    """Answer poses strictly in order, as v3 does, each after ``draw_s``; report {ntime: t_send_ns}."""
+    """Answer poses strictly in order, as v3 does, each after ``draw_s``.
+
+    Report {ntime: t_send_ns}.
+    """
     context = zmq.Context()
     poses, images = context.socket(zmq.SUB), context.socket(zmq.PUB)
     poses.subscribe(b"Pose")
@@ -82,7 +92,9 @@ def standin_renderer(
             "lidarReturn": 21.0,
         }
         sent[pose["ntime"]] = now_ns()
-        images.send_multipart([json.dumps(header).encode()] + [next(payloads)] * len(ids), copy=False)
+        images.send_multipart(
+            [json.dumps(header).encode()] + [next(payloads)] * len(ids), copy=False
+        )
     conn.send(sent)
     context.destroy(linger=0)
 
@@ -153,7 +165,9 @@ def reader(conn: Connection, endpoint: str, camera: str) -> None:
 def bridge(
     conn: Connection,
     config_path: Path,
-    companion: Callable[[Bridge], contextlib.AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
+    companion: Callable[[Bridge], contextlib.AbstractContextManager[None]] = lambda _: (
+        contextlib.nullcontext()
+    ),
 ) -> None:
     """Run the whole daemon and ``companion`` for as long; report CPU by thread."""
     from vil_bridge import registry
@@ -179,10 +193,15 @@ def bridge(
 
 
 def thread_cpu_ns() -> dict[str, int]:
-    """Return the CPU time of each thread of this process by ``name-tid``; the main thread is ``main``."""
+    """Return the CPU time of each thread of this process by ``name-tid``.
+
+    The main thread is ``main``.
+    """
     times = {}
     for task in Path("/proc/self/task").iterdir():
         name = (task / "comm").read_text().strip()
-        own = "main" if task.name == str(threading.main_thread().native_id) else f"{name}-{task.name}"
+        own = (
+            "main" if task.name == str(threading.main_thread().native_id) else f"{name}-{task.name}"
+        )
         times[own] = int((task / "schedstat").read_text().split()[0])
     return times

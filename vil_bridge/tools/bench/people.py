@@ -1,4 +1,5 @@
-"""Share of the shipped humans that a person detector finds, in every scene, and of people that it finds in empty ones.
+"""Share of the shipped humans that a person detector finds, in every scene, and of people that it
+finds in empty ones.
 
 The detector is MediaPipe's, which brings its model in its wheel. It runs under the interpreter that
 ``VIL_BENCH_PYTHON`` names, since it pins packages of its own; else this one's is tried.
@@ -124,11 +125,15 @@ def bench_people() -> list[Row]:
     for confidence in _CONFIDENCES:
         suffix = "" if confidence == _CONFIDENCES[0] else f"@{confidence}"
         marks = None if found is None else found[confidence]
-        rows += [replace(row, name=row.name + suffix) for row in _rows(shots, marks, real, confidence)]
+        rows += [
+            replace(row, name=row.name + suffix) for row in _rows(shots, marks, real, confidence)
+        ]
     return rows
 
 
-def _rows(shots: list[PersonShot], found: Marks | None, real: RealFound, confidence: str) -> list[Row]:
+def _rows(
+    shots: list[PersonShot], found: Marks | None, real: RealFound, confidence: str
+) -> list[Row]:
     far = [s for s in shots if s.kind == "far"]
     rows = [
         _share("detected_share_2_5_m", [s for s in shots if s.kind == "near"], found),
@@ -143,7 +148,9 @@ def _rows(shots: list[PersonShot], found: Marks | None, real: RealFound, confide
 
 
 def _asked() -> tuple[list[PersonShot], dict[str, Marks] | None]:
-    """Return what all pictures show, and the landmarks in each by threshold; None when there is no detector.
+    """Return what all pictures show, and the landmarks in each by threshold.
+
+    None when there is no detector.
 
     Pictures of one scene are stored at a time: all would be gigabytes.
     """
@@ -161,7 +168,10 @@ def _asked() -> tuple[list[PersonShot], dict[str, Marks] | None]:
 
 
 def _asked_of_real() -> RealFound:
-    """Return the real pictures and the landmarks in each. Raises ConfigError: a package cannot be had."""
+    """Return the real pictures and the landmarks in each.
+
+    Raises ConfigError: a package cannot be had.
+    """
     distances_m = [_distance_m(*_FAR_M, step) for step in range(_DIRECTIONS)]
     with tempfile.TemporaryDirectory() as name:
         people = store_people(Path(name), distances_m, _SIZE_PX, _CAMERA.f_px)
@@ -169,15 +179,23 @@ def _asked_of_real() -> RealFound:
         return RealFound(tuple(people), tuple(empty), _detect(Path(name)) or {})
 
 
-def _real_rows(ours: list[PersonShot], found: Marks | None, pictures: RealFound, marks: Marks) -> list[Row]:
+def _real_rows(
+    ours: list[PersonShot], found: Marks | None, pictures: RealFound, marks: Marks
+) -> list[Row]:
     """Return the rows of real pictures, and of ours from 5 to 10 m next to them."""
     if found is None or not marks:  # the detector is not there, or failed on the real pictures
-        return [*far_rows({}, {}, 0), *alone_rows({}, {}), Row("false_share_real", None, "ratio", 0)]
+        return [
+            *far_rows({}, {}, 0),
+            *alone_rows({}, {}),
+            Row("false_share_real", None, "ratio", 0),
+        ]
     people = pictures.people
     real = [(shot.distance_m, found_one(shot, marks[shot.name])) for shot in people]
     alone = _by_distance(item for item, shot in zip(real, people, strict=True) if shot.alone)
     mine = _by_distance((shot.distance_m, hit(shot, found[shot.name])) for shot in ours)
-    rows = far_rows(mine, _by_distance(real), len({shot.person for shot in people})) + alone_rows(mine, alone)
+    rows = far_rows(mine, _by_distance(real), len({shot.person for shot in people})) + alone_rows(
+        mine, alone
+    )
     false = [found_one(shot, marks[shot.name]) for shot in pictures.empty]
     return [*rows, Row("false_share_real", float(np.mean(false)), "ratio", len(false))]
 
@@ -198,18 +216,26 @@ def _share(name: str, shots: list[PersonShot], found: Marks | None) -> Row:
 
 
 def hit(shot: PersonShot, landmarks_px: FloatArray) -> bool:
-    """Return True if landmarks (n, 2) are those of the shot's person; of an empty shot, if there are any."""
+    """Return True if landmarks (n, 2) are those of the shot's person.
+
+    Of an empty shot, if there are any.
+    """
     if not len(landmarks_px) or shot.person is None:
         return bool(len(landmarks_px))
     return inside(shot.box_px, landmarks_px)
 
 
 def _detect(folder: Path) -> dict[str, Marks] | None:
-    """Return the landmarks found in each picture by threshold; None when there is no detector, which is logged."""
+    """Return the landmarks found in each picture by threshold.
+
+    None when there is no detector, which is logged.
+    """
     python = os.environ.get(INTERPRETER_VARIABLE) or sys.executable
     command = [python, str(Path(__file__).with_name("people_child.py")), str(folder), *_CONFIDENCES]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)  # noqa: S603 - the user's choice
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+        )
         found = json.loads(done.stdout.splitlines()[-1])
         return {confidence: _arrays(marks) for confidence, marks in found.items()}
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as exc:
@@ -248,10 +274,24 @@ def shots_of(scene: Scene) -> Iterator[PersonShot]:
                     continue
                 camera, spot = pair
                 away = math.atan2(*(camera.p_m - spot)[[1, 0]])
-                person = _walker(human, spot, away + 2.0 * math.pi * k / _DIRECTIONS, _WALK_RATE * (i + 3 * k))
-                yield PersonShot(f"{kind}-{scene.name}-{human}-{k}", camera, person, distance_m, _box(camera, person))
+                person = _walker(
+                    human, spot, away + 2.0 * math.pi * k / _DIRECTIONS, _WALK_RATE * (i + 3 * k)
+                )
+                yield PersonShot(
+                    f"{kind}-{scene.name}-{human}-{k}",
+                    camera,
+                    person,
+                    distance_m,
+                    _box(camera, person),
+                )
                 if kind == "near":
-                    yield PersonShot(f"empty-{scene.name}-{human}-{k}", camera, None, distance_m, (0.0, 0.0, 0.0, 0.0))
+                    yield PersonShot(
+                        f"empty-{scene.name}-{human}-{k}",
+                        camera,
+                        None,
+                        distance_m,
+                        (0.0, 0.0, 0.0, 0.0),
+                    )
 
 
 def _distance_m(low_m: float, high_m: float, step: int) -> float:
@@ -262,20 +302,27 @@ def _distance_m(low_m: float, high_m: float, step: int) -> float:
 def _free_pair(
     world: RayWorld, scene: Scene, distance_m: float, rng: np.random.Generator
 ) -> tuple[Transform, FloatArray] | None:
-    """Return a camera's pose and a place on the floor that it sees from the head to the feet; None if none is found."""
+    """Return a camera's pose and a place on the floor that it sees from the head to the feet.
+
+    None if none is found.
+    """
     centres = np.array([thing.world_from_asset[:2, 3] for thing in scene.objects])
     low, high = np.quantile(centres, 0.05, axis=0) - 1.0, np.quantile(centres, 0.95, axis=0) + 1.0
     for _ in range(_TRIES):
         yaw = rng.uniform(-math.pi, math.pi)
         places = np.zeros((2, 3))
-        places[:, :2] = rng.uniform(low, high) - np.outer((0.0, distance_m), (math.cos(yaw), math.sin(yaw)))
+        places[:, :2] = rng.uniform(low, high) - np.outer(
+            (0.0, distance_m), (math.cos(yaw), math.sin(yaw))
+        )
         floors_m = [floor for place in places if (floor := _floor_m(world, place)) is not None]
         if len(floors_m) < 2:
             continue
         places[:, 2] = np.add(floors_m, (0.0, _EYE_M))
         spot, eye = places
         aside = np.array([-math.sin(yaw), math.cos(yaw), 0.0])
-        targets = np.array([spot + w * aside + (0.0, 0.0, h) for h in _HEIGHTS_M for w in (-_HALF_M, 0.0, _HALF_M)])
+        targets = np.array(
+            [spot + w * aside + (0.0, 0.0, h) for h in _HEIGHTS_M for w in (-_HALF_M, 0.0, _HALF_M)]
+        )
         gap = targets - eye
         reach = np.linalg.norm(gap, axis=1)
         seen = world.cast(np.tile(eye, (len(gap), 1)), gap / reach[:, None]).distance_m
@@ -286,25 +333,36 @@ def _free_pair(
 
 
 def _floor_m(world: RayWorld, place: FloatArray) -> float | None:
-    """Return the height of a level floor about a place (3,), None where it is not level or something stands near."""
+    """Return the height of a level floor about a place (3,), None where it is not level or
+    something stands near.
+    """
     turn = np.linspace(0.0, 2.0 * np.pi, 9)[:-1]
     around = np.stack((np.cos(turn), np.sin(turn), np.zeros(8)), axis=-1)
     above = place + 0.35 * around + (0.0, 0.0, _HEADROOM_M)
     floor = _HEADROOM_M - world.cast(above, np.tile((0.0, 0.0, -1.0), (8, 1))).distance_m
     sides = world.cast(np.tile(place + np.array([0.0, 0.0, 1.0]), (8, 1)), around).distance_m
-    level = (np.abs(floor) < _FLOOR_SLACK_M).all() and np.ptp(floor) < _LEVEL_M and (sides > _SPACE_M).all()
+    level = (
+        (np.abs(floor) < _FLOOR_SLACK_M).all()
+        and np.ptp(floor) < _LEVEL_M
+        and (sides > _SPACE_M).all()
+    )
     return float(np.median(floor)) if level else None
 
 
 def _walker(human: str, spot: FloatArray, yaw_rad: float, t_s: float) -> ActorState:
     """Return a human who walks over a place on the floor (3,) in a direction."""
     skeleton = WalkMotion(human).at(round(1e9 * t_s)).skeletons[0]
-    forward = skeleton.p_m[skeleton.model.bones.index("LThigh")] - skeleton.p_m[skeleton.model.bones.index("RThigh")]
+    forward = (
+        skeleton.p_m[skeleton.model.bones.index("LThigh")]
+        - skeleton.p_m[skeleton.model.bones.index("RThigh")]
+    )
     now_rad = math.atan2(-forward[0], forward[1])
     turn = Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(yaw_rad - now_rad, 0.0, 0.0))
     placed: SkeletonFrame = skeleton.moved(turn)
     placed = placed.moved(Transform.of((*(spot - placed.p_m[0])[:2], spot[2])))
-    return ActorState(human, ActorKind.HUMAN, TrackingState.TRACKED, 0, place_of(placed), placed, human)
+    return ActorState(
+        human, ActorKind.HUMAN, TrackingState.TRACKED, 0, place_of(placed), placed, human
+    )
 
 
 def _box(camera: Transform, person: ActorState) -> Box:

@@ -1,6 +1,8 @@
-"""People in photographs and films for ``vil-bridge bench people``, cut so that each has the height of ours in pixels.
+"""People in photographs and films for ``vil-bridge bench people``, cut so that each has the height
+of ours in pixels.
 
-The list is ``people_set.csv`` next to this file; the pictures come as those of ``vil-bridge bench realism`` do.
+The list is ``people_set.csv`` next to this file; the pictures come as those of ``vil-bridge bench
+realism`` do.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ import cv2
 import numpy as np
 
 from vil_bridge.core.types import FloatArray, ImageArray
-from vil_bridge.tools.bench.realism.real_set import RealPicture, files_of, picture_of, read_list, read_picture
+from vil_bridge.tools.bench.realism.real_set import (
+    RealPicture,
+    files_of,
+    picture_of,
+    read_list,
+    read_picture,
+)
 from vil_bridge.tools.bench.report import Row
 
 LIST: Final = Path(__file__).with_name("people_set.csv")
@@ -76,7 +84,9 @@ def read_people(path: Path = LIST) -> list[RealPerson]:
 
 
 def inside(box_px: Box, landmarks_px: FloatArray) -> bool:
-    """Return True if the middle of landmarks (n, 2) lies in a box, or next to it by 0.15 of its height."""
+    """Return True if the middle of landmarks (n, 2) lies in a box, or next to it by 0.15 of its
+    height.
+    """
     left, top, right, bottom = box_px
     x, y = np.median(landmarks_px, axis=0)
     margin = 0.15 * (bottom - top)
@@ -84,14 +94,20 @@ def inside(box_px: Box, landmarks_px: FloatArray) -> bool:
 
 
 def found_one(shot: RealShot, landmarks_px: FloatArray) -> bool:
-    """Return True if landmarks (n, 2) are those of somebody in the picture; without people, if there are any."""
+    """Return True if landmarks (n, 2) are those of somebody in the picture.
+
+    Without people, if there are any.
+    """
     if not len(landmarks_px) or not shot.boxes_px:
         return bool(len(landmarks_px))
     return any(inside(box, landmarks_px) for box in shot.boxes_px)
 
 
-def far_rows(ours: dict[float, FloatArray], real: dict[float, FloatArray], people: int) -> list[Row]:
-    """Return how often people are found from 5 to 10 m, real ones and ours, and whether ours are no less often.
+def far_rows(
+    ours: dict[float, FloatArray], real: dict[float, FloatArray], people: int
+) -> list[Row]:
+    """Return how often people are found from 5 to 10 m, real ones and ours, and whether ours are no
+    less often.
 
     Args:
         ours: distance in metres to 1 = found, 0 = not, one for each picture.
@@ -101,15 +117,23 @@ def far_rows(ours: dict[float, FloatArray], real: dict[float, FloatArray], peopl
     distances_m = sorted(set(ours) & set(real))
     name = "detected_share_real_5_10_m"
     if not distances_m:
-        return [Row(n, None, "ratio", 0) for n in (name, "detected_5_10_m_gap", "detected_5_10_m_gap_sd")] + [
-            Row("detected_5_10_m_within", None, "", 0)
-        ]
+        return [
+            Row(n, None, "ratio", 0)
+            for n in (name, "detected_5_10_m_gap", "detected_5_10_m_gap_sd")
+        ] + [Row("detected_5_10_m_within", None, "", 0)]
     rows, shares, counts = [], np.zeros((2, len(distances_m))), np.zeros((2, len(distances_m)))
     for which, found in enumerate((ours, real)):
         for k, distance_m in enumerate(distances_m):
             shares[which, k], counts[which, k] = found[distance_m].mean(), len(found[distance_m])
             label = ("detected_share_5_10_m", name)[which]
-            rows.append(Row(f"{label}/{distance_m:.1f}", float(shares[which, k]), "ratio", len(found[distance_m])))
+            rows.append(
+                Row(
+                    f"{label}/{distance_m:.1f}",
+                    float(shares[which, k]),
+                    "ratio",
+                    len(found[distance_m]),
+                )
+            )
     mean_ours, mean_real = shares.mean(axis=1)
     variance = np.mean(shares[0] * (1.0 - shares[0]) / counts[0]) / len(distances_m)
     variance += mean_real * (1.0 - mean_real) / people
@@ -124,7 +148,8 @@ def far_rows(ours: dict[float, FloatArray], real: dict[float, FloatArray], peopl
 
 
 def alone_rows(ours: dict[float, FloatArray], alone: dict[float, FloatArray]) -> list[Row]:
-    """Return how often real people are found who are alone in the picture as ours are, and ours at the same distances.
+    """Return how often real people are found who are alone in the picture as ours are, and ours at
+    the same distances.
 
     Args:
         ours: distance in metres to 1 = found, 0 = not, one for each picture.
@@ -143,7 +168,9 @@ def alone_rows(ours: dict[float, FloatArray], alone: dict[float, FloatArray]) ->
     ]
 
 
-def store_people(folder: Path, distances_m: Sequence[float], size_px: tuple[int, int], f_px: float) -> list[RealShot]:
+def store_people(
+    folder: Path, distances_m: Sequence[float], size_px: tuple[int, int], f_px: float
+) -> list[RealShot]:
     """Cut and store every whole person at every distance that its picture has room for.
 
     Args:
@@ -168,13 +195,17 @@ def store_people(folder: Path, distances_m: Sequence[float], size_px: tuple[int,
                 name = f"real-{number}-{round(100.0 * distance_m)}"
                 np.save(folder / f"{name}.npy", brought_to(pixels, cut, size_px))
                 moved = tuple(_moved(box, cut, size_px) for box in boxes)
-                seen = sum(b[2] > 0 and b[0] < size_px[0] and b[3] > 0 and b[1] < size_px[1] for b in moved)
+                seen = sum(
+                    b[2] > 0 and b[0] < size_px[0] and b[3] > 0 and b[1] < size_px[1] for b in moved
+                )
                 shots.append(RealShot(name, number, distance_m, moved, seen == 1))
     return shots
 
 
 def store_empty(folder: Path, size_px: tuple[int, int]) -> list[RealShot]:
-    """Store the pictures of the realism set without people, the largest cut of our shape from the middle of each."""
+    """Store the pictures of the realism set without people, the largest cut of our shape from
+    the middle of each.
+    """
     pictures = [picture for picture in read_list() if picture.place not in PEOPLED]
     shots = []
     for number, (picture, path) in enumerate(files_of(pictures).items()):
@@ -188,8 +219,12 @@ def store_empty(folder: Path, size_px: tuple[int, int]) -> list[RealShot]:
     return shots
 
 
-def cut_about(person: RealPerson, shape: tuple[int, ...], height_px: float, size_px: tuple[int, int]) -> Box | None:
-    """Return the cut of our shape in which a person has a height; None without a whole person or without room.
+def cut_about(
+    person: RealPerson, shape: tuple[int, ...], height_px: float, size_px: tuple[int, int]
+) -> Box | None:
+    """Return the cut of our shape in which a person has a height.
+
+    None without a whole person or without room.
 
     Args:
         person: in the middle, or as near to it as the picture's edges permit.
@@ -212,7 +247,9 @@ def brought_to(pixels: ImageArray, cut: Box, size_px: tuple[int, int]) -> ImageA
     x0, y0, x1, y1 = (round(edge) for edge in cut)
     part = np.ascontiguousarray(pixels[y0:y1, x0:x1])
     shrunk = part.shape[1] >= size_px[0]
-    return np.asarray(cv2.resize(part, size_px, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_CUBIC))
+    return np.asarray(
+        cv2.resize(part, size_px, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_CUBIC)
+    )
 
 
 def _source(picture: RealPicture) -> RealPicture:

@@ -1,9 +1,10 @@
 """`vil-bridge bench plan`: flights through the scene ``forest``, planned and flown.
 
-Flightmare's planning experiment: a forest in 100 x 100 x 30 m, a map at 0.1 m. Of 100 seeded queries start and goal are
-at least 60 m apart without a straight free line. A query's time runs from the question to the checked trajectory; the
-map and its free space are loaded before. Then a simulated quadcopter flies each trajectory, at 5 m/s at most, and a
-ball of 0.3 m around it is swept along the scene's triangles. A query without a flight counts as not free.
+Flightmare's planning experiment: a forest in 100 x 100 x 30 m, a map at 0.1 m. Of 100 seeded
+queries start and goal are at least 60 m apart without a straight free line. A query's time runs
+from the question to the checked trajectory; the map and its free space are loaded before. Then a
+simulated quadcopter flies each trajectory, at 5 m/s at most, and a ball of 0.3 m around it is swept
+along the scene's triangles. A query without a flight counts as not free.
 """
 
 from __future__ import annotations
@@ -63,8 +64,15 @@ def bench_plan(queries: int = QUERIES) -> list[Row]:
         percentile_row("forest_query_s_p50", wall_s, 50.0, "s"),
         percentile_row("forest_query_cpu_s_p95", cpu_s, 95.0, "s"),
         Row("forest_flown_free", float(_flown_free(made)), "flights", queries),
-        Row("forest_minimum_snap", float(sum(flight.smooth for flight in made)), "flights", queries),
-        Row("forest_mean_speed_mps", _mean(made, lambda f: _length_m(f) / f.trajectory.duration_s), "m/s", len(made)),
+        Row(
+            "forest_minimum_snap", float(sum(flight.smooth for flight in made)), "flights", queries
+        ),
+        Row(
+            "forest_mean_speed_mps",
+            _mean(made, lambda f: _length_m(f) / f.trajectory.duration_s),
+            "m/s",
+            len(made),
+        ),
         Row("forest_path_m", _mean(made, _length_m), "m", len(made)),
         Row("forest_map_cpu_s", map_s, "s", 1),
         Row("forest_map_voxels", float(len(found.codes)), "voxels", 1),
@@ -72,7 +80,9 @@ def bench_plan(queries: int = QUERIES) -> list[Row]:
 
 
 def seeded_queries(planner: FlightPlanner, count: int) -> list[tuple[FloatArray, FloatArray]]:
-    """Return starts and goals (3,) with room, at least 60 m apart and without a straight free line."""
+    """Return starts and goals (3,) with room, at least 60 m apart and without a straight free
+    line.
+    """
     rng = np.random.default_rng(_SEED)
     found: list[tuple[FloatArray, FloatArray]] = []
     while len(found) < count:
@@ -89,7 +99,10 @@ def _flown_free(flights: list[PlannedFlight]) -> int:
     if not flights:
         return 0
     solids = solid_world("forest", None)
-    return sum(contact_on(flown, solids, _RADIUS_M) is None for flown in fly_along([f.trajectory for f in flights]))
+    return sum(
+        contact_on(flown, solids, _RADIUS_M) is None
+        for flown in fly_along([f.trajectory for f in flights])
+    )
 
 
 def _length_m(flight: PlannedFlight) -> float:

@@ -1,7 +1,10 @@
-"""``vil-bridge bench poses``: what the bridge adds to poses that it serves as a mocap system, for each client of them.
+"""``vil-bridge bench poses``.
 
-An emulated Motive films 20 bodies at 240 Hz. A client reads the bridge that tracks these bodies, and its twin, another
-process of the same program, the lab at the same time: the direct path. A frame is known by its poses.
+What the bridge adds to poses that it serves as a mocap system, for each client of them.
+
+An emulated Motive films 20 bodies at 240 Hz. A client reads the bridge that tracks these bodies,
+and its twin, another process of the same program, the lab at the same time: the direct path. A
+frame is known by its poses.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ _LEAST_READ: Final = 0.95
 _CONFIG: Final = """
 version: 1
 rooms: {{hall: {{}}}}
-sources: {{motive: {{type: optitrack, room: hall, server: 127.0.0.1, interface: 127.0.0.1, command_port: {lab}}}}}
+sources: {{motive: {{type: optitrack, room: hall, server: 127.0.0.1, interface: 127.0.0.1,
+    command_port: {lab}}}}}
 actors: {{cf: {{kind: vehicle, source: motive, subject: cf, count: {bodies}}}}}
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: {http}}}
@@ -40,7 +44,8 @@ realtime: {{fifo_priority: 0}}
 outputs: {{poses: {output}}}
 """
 _OUTPUTS: Final = {
-    "natnet": '{{type: natnet, command_port: {}, data_port: {}, transport: multicast, version: "3.1", up_axis: y}}',
+    "natnet": "{{type: natnet, command_port: {}, data_port: {}, transport: multicast, version: "
+    '"3.1", up_axis: y}}',
     "vrpn": "{{type: vrpn, port: {}}}",
 }
 
@@ -60,7 +65,9 @@ class PosePorts(NamedTuple):
     def free(cls) -> PosePorts:
         """Return ports that were free a moment ago."""
         udp, tcp = free_ports(4, socket.SOCK_DGRAM), free_ports(3, socket.SOCK_STREAM)
-        lab, bridge = ({"natnet": (udp[2 * i], udp[2 * i + 1]), "vrpn": (tcp[i],)} for i in range(2))
+        lab, bridge = (
+            {"natnet": (udp[2 * i], udp[2 * i + 1]), "vrpn": (tcp[i],)} for i in range(2)
+        )
         return cls(lab, bridge, tcp[2])
 
     def configuration(self, protocol: str) -> str:
@@ -74,7 +81,8 @@ class PoseClient(NamedTuple):
     """A client of served poses.
 
     Attributes:
-        protocol: that it reads of the bridge. direct: that its twin reads of the lab. program: that both run.
+        protocol: that it reads of the bridge. direct: that its twin reads of the lab. program: that
+            both run.
         polls: it hands on the newest frame every 10 ms, not each.
     """
 
@@ -107,7 +115,8 @@ class PosePhase(NamedTuple):
     """A client's phase.
 
     Attributes:
-        filmed: numbers of the lab's frames. direct, served: when the twin and the client had each that was whole, ns.
+        filmed: numbers of the lab's frames. direct, served: when the twin and the client had each
+            that was whole, ns.
         loop_lag_ms: of the bridge, its p99; None = not known.
     """
 
@@ -118,7 +127,9 @@ class PosePhase(NamedTuple):
 
     def share(self, read: dict[int, int]) -> float:
         """Return the part of the filmed frames that was read; 0 where none was filmed."""
-        return sum(number in read for number in self.filmed) / len(self.filmed) if self.filmed else 0.0
+        return (
+            sum(number in read for number in self.filmed) / len(self.filmed) if self.filmed else 0.0
+        )
 
 
 def bench_poses(seconds: float = _PHASE_S) -> list[Row]:
@@ -148,7 +159,9 @@ def _phase(client: PoseClient, ports: PosePorts, lab: Connection, seconds: float
     readers = poses_peers.READERS
     with (
         child(readers[client.direct, client.program], False, *ports.lab[client.direct]) as direct,
-        child(readers[client.protocol, client.program], False, *ports.bridge[client.protocol]) as served,
+        child(
+            readers[client.protocol, client.program], False, *ports.bridge[client.protocol]
+        ) as served,
     ):
         for conn, what in ((direct, "the lab"), (served, "the bridge")):
             if not conn.poll(_START_S):
@@ -167,16 +180,22 @@ def _phase(client: PoseClient, ports: PosePorts, lab: Connection, seconds: float
 def pose_rows(client: PoseClient, phase: PosePhase | None) -> list[Row]:
     """Return a client's rows.
 
-    A frame that the client did not read is late for ever. Rows of time have no value where the client or its twin
-    missed more than 5 % of the frames, and none has where the program is not installed. A client that polls has none
-    of time: they would show its own pauses.
+    A frame that the client did not read is late for ever. Rows of time have no value where the
+    client or its twin missed more than 5 % of the frames, and none has where the program is not
+    installed. A client that polls has none of time: they would show its own pauses.
     """
-    whole = phase is not None and min(phase.share(phase.direct), phase.share(phase.served)) >= _LEAST_READ
+    whole = (
+        phase is not None
+        and min(phase.share(phase.direct), phase.share(phase.served)) >= _LEAST_READ
+    )
     seen = phase or PosePhase((), {}, {}, None)
     numbers = [n for n in seen.filmed if n in seen.direct] if whole else []
     added_ms = [(seen.served[n] - seen.direct[n]) / 1e6 for n in numbers if n in seen.served]
     lost, count = len(numbers) - len(added_ms), len(seen.filmed)
-    times = [_late_row(f"added_ms_p{percent}/{client.name}", added_ms, lost, percent) for percent in (50, 99)]
+    times = [
+        _late_row(f"added_ms_p{percent}/{client.name}", added_ms, lost, percent)
+        for percent in (50, 99)
+    ]
     times.append(Row(f"loop_lag_ms_p99/{client.name}", seen.loop_lag_ms, "ms", count))
     shares = [
         Row(f"{row}/{client.name}", seen.share(read) if count else None, "share", count)
@@ -186,7 +205,9 @@ def pose_rows(client: PoseClient, phase: PosePhase | None) -> list[Row]:
 
 
 def _late_row(name: str, added_ms: Sequence[float], lost: int, percent: int) -> Row:
-    """Return a percentile of measurements and of ``lost`` ones behind all of them, which have no value."""
+    """Return a percentile of measurements and of ``lost`` ones behind all of them, which have no
+    value.
+    """
     if percent / 100 * (len(added_ms) + lost - 1) > len(added_ms) - 1:
         return Row(name, None, "ms", len(added_ms))
     return percentile_row(name, [*added_ms, *[max(added_ms)] * lost], percent, "ms")

@@ -1,4 +1,6 @@
-"""The processes around the bridge in ``bench poses``: a lab whose poses number its frames, and clients that read them.
+"""The processes around the bridge in ``bench poses``.
+
+A lab whose poses number its frames, and clients that read them.
 
 Each is the target of a child process.
 """
@@ -59,7 +61,10 @@ class NumberedBodies:
 
 
 def frame_number(x_m: Iterable[float]) -> int | None:
-    """Return the number of the frame that all bodies show; None = some are missing, predicted or of another frame."""
+    """Return the number of the frame that all bodies show.
+
+    None = some are missing, predicted or of another frame.
+    """
     found = list(x_m)
     numbers = {round(x / _STEP_M) for x in found}
     exact = all(abs(x - round(x / _STEP_M) * _STEP_M) < _EXACT_M for x in found)
@@ -67,10 +72,17 @@ def frame_number(x_m: Iterable[float]) -> int | None:
 
 
 def lab(conn: Connection, command_port: int, data_port: int, vrpn_port: int) -> None:
-    """Run the emulated servers of one motion; answer each message with the numbers filmed since the last one."""
+    """Run the emulated servers of one motion.
+
+    Answer each message with the numbers filmed since the last one.
+    """
     motion = NumberedBodies()
     natnet = MotiveEmulatorConfig(
-        command_port=command_port, data_port=data_port, transport="multicast", version="3.1", rate_hz=RATE_HZ
+        command_port=command_port,
+        data_port=data_port,
+        transport="multicast",
+        version="3.1",
+        rate_hz=RATE_HZ,
     )
     vrpn = VrpnEmulatorConfig(port=vrpn_port, rate_hz=RATE_HZ)
 
@@ -89,7 +101,8 @@ class _Reading:
     """Numbers that a client has read, with the times at which it had them.
 
     Args:
-        each: send every number at once; else say ``reading`` at the first, and send all of them at the end.
+        each: send every number at once; else say ``reading`` at the first, and send all of them at
+            the end.
     """
 
     def __init__(self, conn: Connection, *, each: bool) -> None:
@@ -98,7 +111,10 @@ class _Reading:
         self._newest: int | None = None
 
     def take(self, x_m: Iterable[float]) -> None:
-        """Note a frame, the first time that it is whole; end the process where that was asked for."""
+        """Note a frame, the first time that it is whole.
+
+        End the process where that was asked for.
+        """
         number, t_ns = frame_number(x_m), now_ns()
         if number is not None and number != self._newest:
             if self._newest is None and not self._each:

@@ -1,8 +1,9 @@
 """`vil-bridge bench prediction`: real motion, predicted by the world and compared with what came.
 
-Recordings of bodies in real mocap rooms go into a world row by row. ``bridged``: mocap comes late by
-the horizon, the IMU is there up to the target. ``forecast``: nothing newer than the mocap pose is
-known. Each with the IMU (``imu``), by constant twist alone (``twist``) and by the newest pose (``constant_pose``).
+Recordings of bodies in real mocap rooms go into a world row by row. ``bridged``: mocap comes late
+by the horizon, the IMU is there up to the target. ``forecast``: nothing newer than the mocap pose
+is known. Each with the IMU (``imu``), by constant twist alone (``twist``) and by the newest pose
+(``constant_pose``).
 """
 
 from __future__ import annotations
@@ -63,8 +64,14 @@ def filter_cost(seconds: float = 2.0) -> Row:
     bodies = [BodyFilter(Transform.identity()) for _ in range(_BODIES)]
     samples, up = round(seconds * _IMU_HZ), np.array([0.0, 0.0, GRAVITY_MPS2])
     rng = np.random.default_rng(1)
-    w_radps, f_mps2 = 0.02 * rng.standard_normal((samples, 3)), up + 0.2 * rng.standard_normal((samples, 3))
-    p_m, q_xyzw = 1e-4 * rng.standard_normal((samples, 3)), q_exp(1e-3 * rng.standard_normal((samples, 3)))
+    w_radps, f_mps2 = (
+        0.02 * rng.standard_normal((samples, 3)),
+        up + 0.2 * rng.standard_normal((samples, 3)),
+    )
+    p_m, q_xyzw = (
+        1e-4 * rng.standard_normal((samples, 3)),
+        q_exp(1e-3 * rng.standard_normal((samples, 3))),
+    )
     spent_ns = -time.process_time_ns()
     for k in range(samples):
         t_ns = k * (NS_PER_S // _IMU_HZ)
@@ -73,7 +80,9 @@ def filter_cost(seconds: float = 2.0) -> Row:
             if k % _POSE_EVERY == 0:
                 body.add_pose(t_ns, p_m[k], q_xyzw[k])
     spent_ns += time.process_time_ns()
-    return Row("filter_us_per_imu_sample", 1e-3 * spent_ns / (samples * _BODIES), "us", samples * _BODIES)
+    return Row(
+        "filter_us_per_imu_sample", 1e-3 * spent_ns / (samples * _BODIES), "us", samples * _BODIES
+    )
 
 
 Errors = dict[tuple[int, str], FloatArray]
@@ -85,7 +94,8 @@ def prediction_errors(recording: BenchRecording, lead_ns: int, every: int = _EVE
 
     Args:
         recording: what to play.
-        lead_ns: how much newer than the newest pose the IMU may be; what lies beyond a target is not used.
+        lead_ns: how much newer than the newest pose the IMU may be; what lies beyond a target is
+            not used.
         every: rows from one prediction to the next.
     """
     inertial = [recorded_actor("imu", "imu")] if len(recording.imu_ns) else []
@@ -99,7 +109,10 @@ def prediction_errors(recording: BenchRecording, lead_ns: int, every: int = _EVE
             truth = recording.at(target_ns)
             if truth is None:
                 continue
-            poses = {a.name: world.pose_at(a.name, EPOCH_NS + target_ns).T_world_body for a in world.actors}
+            poses = {
+                a.name: world.pose_at(a.name, EPOCH_NS + target_ns).T_world_body
+                for a in world.actors
+            }
             poses["constant_pose"] = Transform(recording.p_m[row], recording.q_xyzw[row])
             for method, pose in poses.items():
                 found.setdefault((horizon_ms, method), []).append(_error(truth, pose))

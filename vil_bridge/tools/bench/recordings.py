@@ -47,7 +47,8 @@ class BenchRecording:
 
     Attributes:
         t_ns: shape (n,). p_m: shape (n, 3), world. q_xyzw: shape (n, 4), world from body.
-        imu_ns: shape (m,), 0 rows without an IMU. imu: shape (m, 6), angular rate and specific force.
+        imu_ns: shape (m,), 0 rows without an IMU. imu: shape (m, 6), angular rate and specific
+            force.
     """
 
     t_ns: _Times
@@ -60,7 +61,8 @@ class BenchRecording:
     def load(cls, folder: Path) -> BenchRecording:
         """Read a folder in EuRoC's layout (``mav0``), or one with a single file of poses.
 
-        Poses become those of the IMU by the ``T_BS`` of the tracked sensor and of the IMU, since the body is both.
+        Poses become those of the IMU by the ``T_BS`` of the tracked sensor and of the IMU, since
+        the body is both.
 
         Raises:
             ConfigError: a file is absent or malformed (``file:line``).
@@ -102,14 +104,19 @@ def data_folder(data: Path | None, bench: str) -> Path:
         ConfigError: none was.
     """
     if data is None:
-        raise ConfigError(f"bench {bench} needs the folder of the recordings: --data or VIL_TEST_DATA")
+        raise ConfigError(
+            f"bench {bench} needs the folder of the recordings: --data or VIL_TEST_DATA"
+        )
     return data
 
 
 def find_recordings(data: Path | None, bench: str) -> dict[str, Path]:
-    """Return the folders of recordings by row name: the folder itself where it is one, else those in it.
+    """Return the folders of recordings by row name.
 
-    The name is the folder's, short for those of :data:`RECORDINGS`, which come first and in this order.
+    The folder itself where it is one, else those in it.
+
+    The name is the folder's, short for those of :data:`RECORDINGS`, which come first and in this
+    order.
 
     Raises:
         ConfigError: no folder was given, or it holds none.
@@ -117,15 +124,24 @@ def find_recordings(data: Path | None, bench: str) -> dict[str, Path]:
     folder = data_folder(data, bench)
     if (folder / ROOT).is_dir():
         return {folder.resolve().name: folder}
-    known = {name: folder / recorded for name, recorded in RECORDINGS.items() if (folder / recorded).is_dir()}
-    others = sorted(path.parent for path in folder.glob(f"*/{ROOT}") if path.parent not in known.values())
+    known = {
+        name: folder / recorded
+        for name, recorded in RECORDINGS.items()
+        if (folder / recorded).is_dir()
+    }
+    others = sorted(
+        path.parent for path in folder.glob(f"*/{ROOT}") if path.parent not in known.values()
+    )
     if not known and not others:
-        raise ConfigError(f"{folder}: no recording there. Give a folder that holds {ROOT} (EuRoC), or its parent")
+        raise ConfigError(
+            f"{folder}: no recording there. Give a folder that holds {ROOT} (EuRoC), or its parent"
+        )
     return known | {other.name: other for other in others}
 
 
 def recordings_with_imu(data: Path | None, bench: str) -> Iterator[tuple[str, BenchRecording]]:
-    """Yield the recordings of :func:`find_recordings` that have inertial samples, each with its row name.
+    """Yield the recordings of :func:`find_recordings` that have inertial samples, each with its row
+    name.
 
     Raises:
         ConfigError: there is none.
@@ -137,7 +153,9 @@ def recordings_with_imu(data: Path | None, bench: str) -> Iterator[tuple[str, Be
             found = True
             yield name, recording
     if not found:
-        raise ConfigError(f"{data}: no recording there has inertial samples. Give one that holds {ROOT}/{IMU}")
+        raise ConfigError(
+            f"{data}: no recording there has inertial samples. Give one that holds {ROOT}/{IMU}"
+        )
 
 
 def _tables(folder: Path) -> tuple[Path, Path | None]:
@@ -146,7 +164,9 @@ def _tables(folder: Path) -> tuple[Path, Path | None]:
         return find_mocap(folder), find_imu(folder)
     single = sorted(folder.glob("*.csv.gz"))
     if not single:
-        raise ConfigError(f"{folder}: no recording there (give its parent with --data or VIL_TEST_DATA)")
+        raise ConfigError(
+            f"{folder}: no recording there (give its parent with --data or VIL_TEST_DATA)"
+        )
     return single[0], None
 
 
@@ -161,12 +181,15 @@ def recorded_world(*actors: Actor) -> World:
 
 
 def played(recording: BenchRecording, world: World, lead_ns: int = 0) -> Iterator[tuple[int, int]]:
-    """Feed the rows to a world one by one; yields each row's number and recording time once the world knows it.
+    """Feed the rows to a world one by one.
+
+    Yields each row's number and recording time once the world knows it.
 
     Args:
         recording: what to play; its time 0 is :data:`EPOCH_NS` in the world.
         world: from :func:`recorded_world`.
-        lead_ns: how much newer than the newest pose the IMU may be; a query uses what is before its own instant.
+        lead_ns: how much newer than the newest pose the IMU may be; a query uses what is before its
+            own instant.
     """
     samples = _samples(recording, lead_ns)
     for row, t_ns in enumerate(recording.t_ns.tolist()):
@@ -179,7 +202,9 @@ def played(recording: BenchRecording, world: World, lead_ns: int = 0) -> Iterato
 def _frame(recording: BenchRecording, row: int) -> SourceFrame:
     one = slice(row, row + 1)
     t_ns = EPOCH_NS + int(recording.t_ns[row])
-    return SourceFrame("mocap", row, None, t_ns, ("body",), recording.p_m[one], recording.q_xyzw[one], _TRACKED)
+    return SourceFrame(
+        "mocap", row, None, t_ns, ("body",), recording.p_m[one], recording.q_xyzw[one], _TRACKED
+    )
 
 
 def _samples(recording: BenchRecording, lead_ns: int) -> Iterator[list[ImuSample]]:
@@ -187,7 +212,13 @@ def _samples(recording: BenchRecording, lead_ns: int) -> Iterator[list[ImuSample
     first = 0
     for end in np.searchsorted(recording.imu_ns, recording.t_ns + lead_ns, side="right").tolist():
         yield [
-            ImuSample("imu", None, EPOCH_NS + int(recording.imu_ns[i]), recording.imu[i, :3], recording.imu[i, 3:])
+            ImuSample(
+                "imu",
+                None,
+                EPOCH_NS + int(recording.imu_ns[i]),
+                recording.imu[i, :3],
+                recording.imu[i, 3:],
+            )
             for i in range(first, end)
         ]
         first = end

@@ -24,7 +24,9 @@ class Row:
 
 def percentile_row(name: str, values: Sequence[float], percent: float, unit: str) -> Row:
     """Return a percentile of measurements; no value when there are none."""
-    return Row(name, float(np.percentile(values, percent)) if len(values) else None, unit, len(values))
+    return Row(
+        name, float(np.percentile(values, percent)) if len(values) else None, unit, len(values)
+    )
 
 
 def ratio_row(name: str, ours: Sequence[float], reference: Sequence[float]) -> Row:
@@ -35,16 +37,23 @@ def ratio_row(name: str, ours: Sequence[float], reference: Sequence[float]) -> R
 
 
 def as_json(bench: str, rows: Sequence[Row], machine: Mapping[str, str]) -> str:
-    """Return the machine-readable form (design: benchmarks); ``machine`` adds to what is said of it."""
+    """Return the machine-readable form (design: benchmarks).
+
+    ``machine`` adds to what is said of it.
+    """
     about = {**_machine(), **machine}
-    return json.dumps({"bench": bench, "machine": about, "rows": [asdict(r) for r in rows]}, indent=2)
+    return json.dumps(
+        {"bench": bench, "machine": about, "rows": [asdict(r) for r in rows]}, indent=2
+    )
 
 
 def as_table(rows: Sequence[Row]) -> str:
     """Return the form for people."""
     width = max(len(r.name) for r in rows)
     return "\n".join(
-        f"{r.name:{width}}  {'-' if r.value is None else f'{r.value:10.3f}':>10} {r.unit:6} n={r.samples}" for r in rows
+        f"{r.name:{width}}  {'-' if r.value is None else f'{r.value:10.3f}':>10} "
+        f"{r.unit:6} n={r.samples}"
+        for r in rows
     )
 
 

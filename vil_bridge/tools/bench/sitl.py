@@ -1,6 +1,9 @@
-"""``vil-bridge bench sitl``: vehicles that autopilots' programs fly, against peers that answer at once.
+"""``vil-bridge bench sitl``.
 
-The peers check nothing: the real programs cost more. Their own turns are a row, so that both can be separated.
+Vehicles that autopilots' programs fly, against peers that answer at once.
+
+The peers check nothing: the real programs cost more. Their own turns are a row, so that both can be
+separated.
 """
 
 from __future__ import annotations
@@ -76,8 +79,9 @@ class SitlFlight(NamedTuple):
     """One flight.
 
     Attributes:
-        factor: simulated seconds per second. steps: made. late: of them. steps_us: machine time of one step, of each
-            turn of the stepper. cpu_us: processor time of one sample's exchange and the steps before it.
+        factor: simulated seconds per second. steps: made. late: of them. steps_us: machine time of
+            one step, of each turn of the stepper. cpu_us: processor time of one sample's exchange
+            and the steps before it.
     """
 
     factor: float
@@ -97,9 +101,16 @@ class _Mark(NamedTuple):
 
 
 def fly(
-    kind: Literal["px4", "ardupilot"], vehicles: int, seconds: float, start_s: float, *, real_time: bool = False
+    kind: Literal["px4", "ardupilot"],
+    vehicles: int,
+    seconds: float,
+    start_s: float,
+    *,
+    real_time: bool = False,
 ) -> tuple[SitlFlight, list[float]]:
-    """Fly vehicles for so long, each by a peer; return the flight, and the turns of all peers in microseconds.
+    """Fly vehicles for so long, each by a peer.
+
+    Return the flight, and the turns of all peers in microseconds.
 
     Raises:
         VilBridgeError: a vehicle did not fly, or a peer left a sample without an answer.
@@ -109,7 +120,10 @@ def fly(
     config = configuration(kind, vehicles, port)
     simulation = ready_simulation(config)
     with ExitStack() as stack:
-        peers = [stack.enter_context(_peer(kind, port + _BETWEEN_PORTS * i, rate_hz)) for i in range(vehicles)]
+        peers = [
+            stack.enter_context(_peer(kind, port + _BETWEEN_PORTS * i, rate_hz))
+            for i in range(vehicles)
+        ]
         for peer in peers:
             peer.recv()
         marks = _run(simulation, start_s + seconds, real_time=real_time)
@@ -120,18 +134,39 @@ def fly(
     flown = [mark for mark in marks if mark.steps >= first.steps]
     steps, wall_s = last.steps - first.steps, (last.t_ns - first.t_ns) / NS_PER_S
     exchanges = steps * rate_hz * vehicles / _STEP_HZ
-    each = [(b.t_ns - a.t_ns) / (b.steps - a.steps) / 1e3 for a, b in pairwise(flown) if b.steps > a.steps]
+    each = [
+        (b.t_ns - a.t_ns) / (b.steps - a.steps) / 1e3
+        for a, b in pairwise(flown)
+        if b.steps > a.steps
+    ]
     flight = SitlFlight(
-        steps / _STEP_HZ / wall_s, steps, last.late - first.late, each, 1e6 * (last.cpu_s - first.cpu_s) / exchanges
+        steps / _STEP_HZ / wall_s,
+        steps,
+        last.late - first.late,
+        each,
+        1e6 * (last.cpu_s - first.cpu_s) / exchanges,
     )
     return flight, [turn_us for found in turns for turn_us in found]
 
 
 def configuration(kind: Literal["px4", "ardupilot"], vehicles: int, port: int) -> SimulatedConfig:
-    """Return the source: vehicles on a floor, each flown by a program, the first one's port being ``port``."""
-    entry: dict[str, object] = {"model": "flightgoggles", "count": vehicles, "spacing_m": 2.0, "p_m": (0.0, 0.0, 0.0)}
+    """Return the source.
+
+    Vehicles on a floor, each flown by a program, the first one's port being ``port``.
+    """
+    entry: dict[str, object] = {
+        "model": "flightgoggles",
+        "count": vehicles,
+        "spacing_m": 2.0,
+        "p_m": (0.0, 0.0, 0.0),
+    }
     entry["autopilot"] = {"kind": kind, "port": port, "rate_hz": _RATES_HZ[kind]}
-    vehicle = {"type": "simulated", "step_hz": _STEP_HZ, "rate_hz": _POSES_HZ, "vehicles": {"quad": entry}}
+    vehicle = {
+        "type": "simulated",
+        "step_hz": _STEP_HZ,
+        "rate_hz": _POSES_HZ,
+        "vehicles": {"quad": entry},
+    }
     return SimulatedConfig.model_validate(vehicle)
 
 
@@ -158,11 +193,17 @@ def _run(simulation: Simulation, seconds: float, *, real_time: bool) -> list[_Ma
 
 
 def check(simulation: Simulation, turns: Sequence[Sequence[float]], least: int) -> None:
-    """Raise VilBridgeError where a figure would be that of a vehicle that stands, or of a silent peer."""
+    """Raise VilBridgeError where a figure would be that of a vehicle that stands, or of a silent
+    peer.
+    """
     heights_m = simulation.groups[0].bodies()[:, 2]
     if heights_m.min() < _LEAST_HEIGHT_M:
         raise VilBridgeError(
-            f"a vehicle did not fly: it ended at {heights_m.min():.2f} m. Measure on a quieter machine"
+            f"a vehicle did not fly: it ended at {heights_m.min():.2f} m. Measure on a "
+            "quieter machine"
         )
     if min(len(found) for found in turns) < least:
-        raise VilBridgeError(f"a peer answered {min(len(found) for found in turns)} of {least} samples: see its output")
+        raise VilBridgeError(
+            f"a peer answered {min(len(found) for found in turns)} of {least} samples: "
+            "see its output"
+        )

@@ -38,7 +38,8 @@ class ReadPicture(NamedTuple):
     """A picture that a client has, ns.
 
     Attributes:
-        t_ns: bridge time that it shows. t_pose_ns: of the newest pose of its vehicle. t_received_ns: machine's clock.
+        t_ns: bridge time that it shows. t_pose_ns: of the newest pose of its vehicle.
+            t_received_ns: machine's clock.
     """
 
     t_ns: int
@@ -50,13 +51,16 @@ def camera_rows(seconds: float) -> list[Row]:
     """Measure for so much simulated time; the rows have no value without the extra ``gl``.
 
     Raises:
-        VilBridgeError: the renderer or the bridge does not work, or a picture is missing or not of its time.
+        VilBridgeError: the renderer or the bridge does not work, or a picture is missing or not of
+            its time.
     """
     if importlib.util.find_spec("moderngl") is None:
         return [Row(name, None, unit, 0) for name, unit in _ROWS.items()]
     pose, image, port, stream, http = free_ports(5, socket.SOCK_STREAM)
     with tempfile.TemporaryDirectory() as folder, ProcessGroup(Path(folder)) as processes:
-        processes.start("renderer", "renderer", "--input-port", str(pose), "--output-port", str(image))
+        processes.start(
+            "renderer", "renderer", "--input-port", str(pose), "--output-port", str(image)
+        )
         file = Path(folder) / "bench.yaml"
         file.write_text(yaml.safe_dump(_bridge(pose, image, port, stream, http)), encoding="utf-8")
         with (
@@ -68,24 +72,35 @@ def camera_rows(seconds: float) -> list[Row]:
             skipped, t_ns = _look(http, processes, 0)
             skipped_later, _ = _look(http, processes, t_ns + round(seconds * NS_PER_S))
             read = [ReadPicture(*picture) for picture in stop_and_report(reader)]
-    return picture_rows([picture for picture in read if picture.t_ns >= t_ns], skipped_later - skipped)
+    return picture_rows(
+        [picture for picture in read if picture.t_ns >= t_ns], skipped_later - skipped
+    )
 
 
 def picture_rows(read: Sequence[ReadPicture], skipped: int) -> list[Row]:
     """Return the rows of the pictures that a client read; the bridge may draw more than it reads.
 
     Raises:
-        VilBridgeError: the bridge skipped a picture, or shows a vehicle earlier than its sensors' newest sample.
+        VilBridgeError: the bridge skipped a picture, or shows a vehicle earlier than its sensors'
+            newest sample.
     """
     if skipped or len(read) < _LEAST:
         raise VilBridgeError(f"{skipped} pictures were skipped, and {len(read)} were read")
     ages_ns = [picture.t_ns - picture.t_pose_ns for picture in read]
     if not 0 <= min(ages_ns) <= max(ages_ns) < _SAMPLE_NS:
         shown = f"{min(ages_ns) / 1e6:.1f} to {max(ages_ns) / 1e6:.1f} ms"
-        raise VilBridgeError(f"pictures show poses of {shown} before them: that is not the sensors' newest sample")
-    simulated_ns, wall_ns = read[-1].t_ns - read[0].t_ns, read[-1].t_received_ns - read[0].t_received_ns
+        raise VilBridgeError(
+            f"pictures show poses of {shown} before them: that is not the sensors' newest sample"
+        )
+    simulated_ns, wall_ns = (
+        read[-1].t_ns - read[0].t_ns,
+        read[-1].t_received_ns - read[0].t_received_ns,
+    )
     values = simulated_ns / wall_ns, max(ages_ns) / 1e6
-    return [Row(name, value, unit, len(read)) for (name, unit), value in zip(_ROWS.items(), values, strict=True)]
+    return [
+        Row(name, value, unit, len(read))
+        for (name, unit), value in zip(_ROWS.items(), values, strict=True)
+    ]
 
 
 def picture_reader(conn: Connection, endpoint: str) -> None:
@@ -102,7 +117,8 @@ def picture_reader(conn: Connection, endpoint: str) -> None:
 
 
 def _look(port: int, processes: ProcessGroup, t_ns: int) -> tuple[int, int]:
-    """Return how many pictures were skipped, and bridge time, once it has reached an instant and pictures come.
+    """Return how many pictures were skipped, and bridge time, once it has reached an instant and
+    pictures come.
 
     Raises:
         VilBridgeError: that takes too long, or the renderer has ended.
@@ -115,16 +131,26 @@ def _look(port: int, processes: ProcessGroup, t_ns: int) -> tuple[int, int]:
         if camera["frames"].get("rgb/raw", 0) >= _CAMERA_HZ and now_ns >= t_ns:
             return sum(camera["dropped"].get(reason, 0) for reason in _SKIPPED), now_ns
         time.sleep(_LOOK_S)
-    raise VilBridgeError(f"pictures of {t_ns / NS_PER_S:.1f} s of bridge time did not come within {_LIMIT_S:g} s")
+    raise VilBridgeError(
+        f"pictures of {t_ns / NS_PER_S:.1f} s of bridge time did not come within {_LIMIT_S:g} s"
+    )
 
 
 def _bridge(pose: int, image: int, port: int, stream: int, http: int) -> dict[str, object]:
-    """Return the configuration of ``vil-bridge sitl px4`` with a camera, whose poses come with each sample."""
+    """Return the configuration of ``vil-bridge sitl px4`` with a camera, whose poses come with
+    each sample.
+    """
     data = sitl_data(SitlOptions("px4", speed=_FASTEST, rate_hz=_SAMPLES_HZ, http_port=http))
     (source,) = data["sources"].values()
     source["rate_hz"] = _SAMPLES_HZ
     source["vehicles"]["px4"]["autopilot"]["port"] = port
-    camera = {"actor": "px4", "renderer": "drawn", "width_px": 320, "height_px": 240, "rate_hz": _CAMERA_HZ}
+    camera = {
+        "actor": "px4",
+        "renderer": "drawn",
+        "width_px": 320,
+        "height_px": 240,
+        "rate_hz": _CAMERA_HZ,
+    }
     return data | {
         "simulation": data["simulation"] | {"wait_for_cameras": True},
         "renderers": {"drawn": {"type": "flightgoggles", "pose_port": pose, "image_port": image}},

@@ -1,6 +1,9 @@
-"""Programs at the far end of an autopilot's link that answer at once and check nothing; they hold a height.
+"""Programs at the far end of an autopilot's link that answer at once and check nothing.
 
-Each is the target of a child process. It measures its own turn, from a sample's arrival to the answer's departure.
+They hold a height.
+
+Each is the target of a child process. It measures its own turn, from a sample's arrival to the
+answer's departure.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ _HOVER: Final = 0.515
 _PER_M, _PER_MPS, _LEAST, _MOST = 0.05, 0.06, 0.3, 0.7
 _STANDARD_GRAVITY_MPS2: Final = 9.80665
 _FOLLOWS_1_S, _FOLLOWS_1_S2 = 2.0, 1.0
-"""Shares of the barometer's difference that the estimates of height and climb take up in a second."""
+"""Shares of the barometer's difference that the estimates of height and climb take up in a
+second.
+"""
 
 _MAGIC, _HEADER, _CHECKSUM, _SENSOR = 0xFD, 10, 2, 107
 _FIELDS: Final = Struct("<Q13f")
@@ -51,7 +56,9 @@ def px4_peer(conn: Connection, port: int) -> None:
                 payload = pending[_HEADER : size - _CHECKSUM].ljust(_FIELDS.size, b"\0")
                 time_us, _, _, down_mps2, *_, altitude_m, _ = _FIELDS.unpack_from(payload)
                 first_m = altitude_m if first_m is None else first_m
-                pilot.measure(altitude_m - first_m, -down_mps2 - _STANDARD_GRAVITY_MPS2, time_us / 1e6)
+                pilot.measure(
+                    altitude_m - first_m, -down_mps2 - _STANDARD_GRAVITY_MPS2, time_us / 1e6
+                )
                 answer = controls_frame(time_us, pilot.share)
             pending = pending[size:]
         if answer:
@@ -62,7 +69,10 @@ def px4_peer(conn: Connection, port: int) -> None:
 
 
 def ardupilot_peer(conn: Connection, port: int, rate_hz: int) -> None:
-    """Send servo outputs, and the next ones as each line comes, until the pipe ends it; report as :func:`px4_peer`."""
+    """Send servo outputs, and the next ones as each line comes, until the pipe ends it.
+
+    Report as :func:`px4_peer`.
+    """
     conn.send("ready")
     link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     link.connect(("127.0.0.1", port))
@@ -71,7 +81,9 @@ def ardupilot_peer(conn: Connection, port: int, rate_hz: int) -> None:
     while not conn.poll():
         pulse_us = round(1000 + 1000 * share)
         try:
-            link.send(_SERVOS.pack(_SERVOS_MAGIC, rate_hz, frame, *([pulse_us] * 4), *([1000] * 12)))
+            link.send(
+                _SERVOS.pack(_SERVOS_MAGIC, rate_hz, frame, *([pulse_us] * 4), *([1000] * 12))
+            )
             if begun_ns is not None:
                 turns_us.append((time.monotonic_ns() - begun_ns) / 1e3)
             line = link.recv(_READ_BYTES)
@@ -80,7 +92,9 @@ def ardupilot_peer(conn: Connection, port: int, rate_hz: int) -> None:
             time.sleep(_RETRY_S)
             continue
         begun_ns = time.monotonic_ns()
-        height_m, climb_mps = (-float(line.split(key, 1)[1].split(b"]", 1)[0].split(b",")[2]) for key in _STATE)
+        height_m, climb_mps = (
+            -float(line.split(key, 1)[1].split(b"]", 1)[0].split(b",")[2]) for key in _STATE
+        )
         share = _share(height_m, climb_mps)
         frame += 1
     conn.recv()
@@ -92,7 +106,9 @@ _STATE: Final = (b'"position":[', b'"velocity":[')
 
 
 class _Pilot:
-    """Estimate of height and climb from a barometer and an accelerometer, and the motors' share that holds a height."""
+    """Estimate of height and climb from a barometer and an accelerometer, and the motors' share
+    that holds a height.
+    """
 
     def __init__(self) -> None:
         self._height_m = self._climb_mps = 0.0

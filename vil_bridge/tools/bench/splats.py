@@ -1,7 +1,7 @@
 """`vil-bridge bench splats`: pictures of a synthetic hall of Gaussian splats, on two cores at most.
 
-All cases take turns, so that a change of the machine's speed meets all of them. The CPU time of a picture
-depends less on other programs than its wall time does.
+All cases take turns, so that a change of the machine's speed meets all of them. The CPU time of a
+picture depends less on other programs than its wall time does.
 """
 
 from __future__ import annotations
@@ -56,22 +56,36 @@ def bench_splats(few: int = FEW, many: int = MANY, repetitions: int = REPETITION
         costs = interleaved(cases, repetitions)
     rows = [row for name, cost in costs.items() for row in _rows(name, cost)]
     wall = {name: cost.wall_ms for name, cost in costs.items()}
-    rows.append(ratio_row("ratio_2_threads_200k", wall["200k_640x480_2_threads"], wall["200k_640x480_1_thread"]))
-    rows.append(ratio_row("ratio_1m_lod", costs["1m_lod_640x480"].cpu_ms, costs["1m_640x480"].cpu_ms))
-    quality = [psnr_db(picture(large, n, detail_px=DETAIL_PX), picture(large, n)) for n in range(_PLACES)]
+    rows.append(
+        ratio_row(
+            "ratio_2_threads_200k", wall["200k_640x480_2_threads"], wall["200k_640x480_1_thread"]
+        )
+    )
+    rows.append(
+        ratio_row("ratio_1m_lod", costs["1m_lod_640x480"].cpu_ms, costs["1m_640x480"].cpu_ms)
+    )
+    quality = [
+        psnr_db(picture(large, n, detail_px=DETAIL_PX), picture(large, n)) for n in range(_PLACES)
+    ]
     return [*rows, Row("psnr_db_1m_lod_least", min(quality), "dB", _PLACES)]
 
 
 def picture(field: SplatField, number: int, *, detail_px: float = 0.0) -> FloatArray:
-    """Return the hall from one of the places of a flight, display colours over black (480, 640, 3)."""
+    """Return the hall from one of the places of a flight, display colours over black (480, 640,
+    3).
+    """
     depth = np.full((CAMERA.height_px, CAMERA.width_px), 1e6, np.float32)
-    made = rasterise(project(field, CAMERA, camera_pose(number), _WORLD, detail_px=detail_px), depth)
+    made = rasterise(
+        project(field, CAMERA, camera_pose(number), _WORLD, detail_px=detail_px), depth
+    )
     colours: FloatArray = made[..., :3].astype(np.float64)
     return colours
 
 
 def camera_pose(number: int) -> Transform:
-    """Return the pose of the camera at one of twelve places along the hall, looking from side to side."""
+    """Return the pose of the camera at one of twelve places along the hall, looking from side to
+    side.
+    """
     step = number % _PLACES
     place = (-8.0 + 1.3 * step, 0.6 * math.sin(1.0 * step), 1.6)
     turn = q_from_euler_zyx(0.5 * math.sin(0.8 * step), 0.1 * math.sin(0.5 * step), 0.0)

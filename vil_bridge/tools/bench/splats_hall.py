@@ -1,4 +1,7 @@
-"""A synthetic hall as a scan would show it: flat splats on all surfaces, with their colours and their noise."""
+"""A synthetic hall as a scan would show it.
+
+Flat splats on all surfaces, with their colours and their noise.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ _THICKNESS_M: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a box: its middle, half edges u and v, and the unit normal on the visible side."""
+    """One side of a box.
+
+    Its middle, half edges u and v, and the unit normal on the visible side.
+    """
 
     middle: FloatArray
     u: FloatArray
@@ -73,7 +79,9 @@ def _sides() -> list[_Side]:
             for sign in (-1.0, 1.0):
                 normal = sign * np.eye(3)[axis]
                 if outside < 0.0 or axis < 2 or sign > 0.0:  # nothing sees the bottom of a box
-                    sides.append(_Side(np.array(middle) + half[axis] * normal, u, v, outside * normal))
+                    sides.append(
+                        _Side(np.array(middle) + half[axis] * normal, u, v, outside * normal)
+                    )
     return sides
 
 
@@ -83,16 +91,30 @@ def _scanned(
     """Return positions, log scales, quaternions w, x, y, z and colours of the splats on a side."""
     length = np.linalg.norm(side.u), np.linalg.norm(side.v)
     steps = [max(2, round(2.0 * float(edge) / distance_m)) for edge in length]
-    a, b = (axis.ravel() for axis in np.meshgrid(*(np.arange(n) + 0.5 for n in steps), indexing="ij"))
+    a, b = (
+        axis.ravel() for axis in np.meshgrid(*(np.arange(n) + 0.5 for n in steps), indexing="ij")
+    )
     n = len(a)
-    a, b = (2.0 * (c + rng.uniform(-0.3, 0.3, n)) / m - 1.0 for c, m in zip((a, b), steps, strict=True))
-    p = side.middle + a[:, None] * side.u + b[:, None] * side.v + rng.normal(0.0, 0.001, (n, 1)) * side.normal
+    a, b = (
+        2.0 * (c + rng.uniform(-0.3, 0.3, n)) / m - 1.0 for c, m in zip((a, b), steps, strict=True)
+    )
+    p = (
+        side.middle
+        + a[:, None] * side.u
+        + b[:, None] * side.v
+        + rng.normal(0.0, 0.001, (n, 1)) * side.normal
+    )
     log_scale = np.log(_SIGMA * distance_m) + rng.normal(0.0, 0.25, (n, 3))
     log_scale[:, 2] = np.log(_THICKNESS_M)
     turn = _from_z(side.normal)
     angle = rng.uniform(0.0, np.pi, n)
     spin = np.stack((np.cos(angle / 2), 0 * angle, 0 * angle, np.sin(angle / 2)), axis=1)
-    return p, log_scale, _product(turn, spin), np.clip(_paint(p, number) + rng.normal(0.0, 0.02, (n, 3)), 0.02, 0.98)
+    return (
+        p,
+        log_scale,
+        _product(turn, spin),
+        np.clip(_paint(p, number) + rng.normal(0.0, 0.02, (n, 3)), 0.02, 0.98),
+    )
 
 
 def _from_z(normal: FloatArray) -> FloatArray:
@@ -111,7 +133,9 @@ def _product(q: FloatArray, r: FloatArray) -> FloatArray:
 
 def _paint(p: FloatArray, number: int) -> FloatArray:
     """Return display colours at places: plaster, tiles and posters, different on each side."""
-    shade = 0.06 * np.sin(p @ np.array([1.7, 2.3, 1.1]) + number) + 0.04 * np.sin(p @ np.array([9.0, -7.0, 8.0]))
+    shade = 0.06 * np.sin(p @ np.array([1.7, 2.3, 1.1]) + number) + 0.04 * np.sin(
+        p @ np.array([9.0, -7.0, 8.0])
+    )
     base = np.array([0.35, 0.45, 0.55])[np.arange(number, number + 3) % 3] + 0.02 * (number % 5)
     tiles = np.floor(p / 0.6 + 1e-3).sum(axis=1) % 2
     poster = (np.sin(p @ np.array([0.9, 0.7, 0.8]) + 2.0 * number) > 0.8)[:, None]
@@ -121,9 +145,12 @@ def _paint(p: FloatArray, number: int) -> FloatArray:
 
 
 def hall_range_m(origin: FloatArray, directions: FloatArray) -> npt.NDArray[np.float64]:
-    """Return the distances from a place in the hall to its surfaces along directions (n, 3), in their lengths."""
+    """Return the distances from a place in the hall to its surfaces along directions (n, 3), in
+    their lengths.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        walls = [(np.where(directions[:, i] > 0.0, 1.0, -1.0) * HALF_M[i] + (0.0, 0.0, HALF_M[2])[i] - origin[i])
+        walls = [(np.where(directions[:, i] > 0.0, 1.0, -1.0) * HALF_M[i] + (0.0, 0.0,
+        HALF_M[2])[i] - origin[i])
                  / directions[:, i] for i in range(3)]  # fmt: skip
         reach = np.min(walls, axis=0)
         for (x, y), half in BOXES:

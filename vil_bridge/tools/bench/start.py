@@ -1,7 +1,8 @@
 """`vil-bridge bench start`: seconds from a command to what its user waits for.
 
-Each figure is wall time of fresh processes that take turns, after a first round that fills the caches of files, modules
-and kernels. A busy machine stretches all of them: ``interpreter_s`` says how much.
+Each figure is wall time of fresh processes that take turns, after a first round that fills the
+caches of files, modules and kernels. A busy machine stretches all of them: ``interpreter_s`` says
+how much.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def bench_start(repetitions: int = 5, *, demo: bool = True) -> list[Row]:
             works["demo_to_first_picture_s"] = partial(_first_picture_s, Path(place))
         rounds = [[work() for work in works.values()] for _ in range(repetitions + 1)][1:]
     medians = np.median(rounds, axis=0).tolist()
-    return [Row(name, median, "s", repetitions) for name, median in zip(works, medians, strict=True)]
+    return [
+        Row(name, median, "s", repetitions) for name, median in zip(works, medians, strict=True)
+    ]
 
 
 def _installed(*modules: str) -> bool:
@@ -76,7 +79,10 @@ def _installed(*modules: str) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment, less what forbids Python to store compiled modules: an installation has them."""
+    """Return the environment, less what forbids Python to store compiled modules.
+
+    An installation has them.
+    """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -84,7 +90,13 @@ def _run_s(*arguments: str) -> float:
     """Measure an interpreter from its start to its end."""
     command, environment = [sys.executable, *arguments], _environment()
     begun = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S, env=environment)  # noqa: S603
+    subprocess.run(  # noqa: S603
+        command,
+        check=True,
+        capture_output=True,
+        timeout=_LIMIT_S,
+        env=environment,
+    )
     return time.perf_counter() - begun
 
 
@@ -100,7 +112,9 @@ def _poses_only(folder: Path, lab: ProcessGroup) -> tuple[Path, int]:
     log = folder / "lab.log"
     lab.wait("the lab", lambda: _LAB_RUNS in log.read_text() or None, ("lab",), lambda _: None)
     config = folder / "poses.yaml"
-    config.write_text(_POSES_ONLY.format(motive=command, autopilot=autopilot, stream=stream, http=http))
+    config.write_text(
+        _POSES_ONLY.format(motive=command, autopilot=autopilot, stream=stream, http=http)
+    )
     return config, autopilot
 
 
@@ -115,18 +129,33 @@ def _first_pose_s(config: Path, autopilot: int) -> float:
         parser = MavlinkParser()
         begun = time.perf_counter()
         bridge.start("run", "run", str(config))
-        while not any(isinstance(message.body, Odometry) for message in parser.feed(received.recv(2048))):
+        while not any(
+            isinstance(message.body, Odometry) for message in parser.feed(received.recv(2048))
+        ):
             pass
         return time.perf_counter() - begun
 
 
 def _first_picture_s(folder: Path) -> float:
-    """Measure from the start of ``vil-bridge demo`` to the first picture that its client receives."""
+    """Measure from the start of ``vil-bridge demo`` to the first picture that its client
+    receives.
+    """
     summary = folder / "demo.json"
-    words = ("demo", "--seconds", str(_DEMO_S), "--out", str(folder / "demo"), "--json", str(summary))
+    words = (
+        "demo",
+        "--seconds",
+        str(_DEMO_S),
+        "--out",
+        str(folder / "demo"),
+        "--json",
+        str(summary),
+    )
     begun = time.perf_counter()
     with subprocess.Popen(  # noqa: S603 - our own program and arguments
-        [*ProcessGroup.program, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()
+        [*ProcessGroup.program, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=_environment(),
     ) as demo:
         assert demo.stdout is not None
         demo.stdout.readline()  # printed when the programs of the demo have been started

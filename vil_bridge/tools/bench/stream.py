@@ -1,4 +1,7 @@
-"""`vil-bridge bench stream`: what the image path costs, and how old pictures are behind a bad link."""
+"""`vil-bridge bench stream`.
+
+What the image path costs, and how old pictures are behind a bad link.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,8 @@ def bench_stream() -> list[Row]:
 
 
 def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
-    """Compare the CPU time of the compensator with that of ``cv2.warpPerspective``, on the same pictures in turns.
+    """Compare the CPU time of the compensator with that of ``cv2.warpPerspective``, on the same
+    pictures in turns.
 
     One OpenCV thread, so that all work is in the thread that is measured.
     """
@@ -68,9 +72,15 @@ def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
             render, now = _poses(turn)
             H = homography(_CAMERA.K, *rotation_translation(render, now), _PLANE_M)
             ways: dict[str, Callable[[], object]] = {
-                "bare": partial(cv2.warpPerspective, image, H, (_CAMERA.width_px, _CAMERA.height_px)),
-                "homography": partial(compensator.compensate, image, _CAMERA.K, render, now, "homography"),
-                "reproject": partial(compensator.compensate, image, _CAMERA.K, render, now, "reproject", depth),
+                "bare": partial(
+                    cv2.warpPerspective, image, H, (_CAMERA.width_px, _CAMERA.height_px)
+                ),
+                "homography": partial(
+                    compensator.compensate, image, _CAMERA.K, render, now, "homography"
+                ),
+                "reproject": partial(
+                    compensator.compensate, image, _CAMERA.K, render, now, "reproject", depth
+                ),
                 "gray_first": partial(_gray_first, compensator, image, render, now),
                 "gray_last": partial(_gray_last, compensator, image, render, now),
             }
@@ -89,18 +99,24 @@ def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
     ]
 
 
-def _gray_first(compensator: Compensator, image: ImageArray, render: Transform, now: Transform) -> object:
+def _gray_first(
+    compensator: Compensator, image: ImageArray, render: Transform, now: Transform
+) -> object:
     """Convert, then warp one channel: what the relay does while all readers want gray."""
     return compensator.compensate(as_gray(image), _CAMERA.K, render, now, "homography")
 
 
-def _gray_last(compensator: Compensator, image: ImageArray, render: Transform, now: Transform) -> object:
+def _gray_last(
+    compensator: Compensator, image: ImageArray, render: Transform, now: Transform
+) -> object:
     """Warp three channels, then convert: what a reader of gray next to one of colour costs."""
     return as_gray(compensator.compensate(image, _CAMERA.K, render, now, "homography").pixels)
 
 
 def _poses(turn: int) -> tuple[Transform, Transform]:
-    """Return a render pose and one 56 ms later at 1.2 rad/s and 2 m/s, in another direction each turn."""
+    """Return a render pose and one 56 ms later at 1.2 rad/s and 2 m/s, in another direction each
+    turn.
+    """
     axis, way = np.random.default_rng(turn).normal(size=(2, 3))
     render = Transform.identity()
     step = Transform(0.11 * way / np.linalg.norm(way), q_exp(0.067 * axis / np.linalg.norm(axis)))
@@ -142,18 +158,28 @@ realtime: {{fifo_priority: 0}}
 
 
 @contextlib.contextmanager
-def _configured(size_px: tuple[int, int], rate_hz: float, carrier: str) -> Iterator[tuple[Path, dict[str, int]]]:
+def _configured(
+    size_px: tuple[int, int], rate_hz: float, carrier: str
+) -> Iterator[tuple[Path, dict[str, int]]]:
     """Write a bridge's configuration file; yield it and the ports in it."""
     names = ("motive", "pose", "image", "control", "data")
-    ports: dict[str, int] = dict(zip(names, free_ports(len(names), socket.SOCK_STREAM), strict=True))
+    ports: dict[str, int] = dict(
+        zip(names, free_ports(len(names), socket.SOCK_STREAM), strict=True)
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.yaml"
-        path.write_text(_CONFIG.format(width=size_px[0], height=size_px[1], rate=rate_hz, carrier=carrier, **ports))
+        path.write_text(
+            _CONFIG.format(
+                width=size_px[0], height=size_px[1], rate=rate_hz, carrier=carrier, **ports
+            )
+        )
         yield path, ports
 
 
 def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
-    """Measure the pictures per second that a client gets when the renderer costs nothing, and the bridge's CPU."""
+    """Measure the pictures per second that a client gets when the renderer costs nothing, and
+    the bridge's CPU.
+    """
     with (
         _fed_bridge(period_s=0.0) as (bridge, control),
         child(stream_peers.reader, control, "rgb", "compensated", "jpeg") as reader,
@@ -170,12 +196,19 @@ def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
     return [
         Row(f"sustained_hz_{name}", count / wall_s, "1/s", count),
         Row(f"sustained_cpu_share_{name}", share, "share", count),
-        Row(f"sustained_cpu_ms_per_frame_{name}", cpu_ns / 1e6 / count if count else None, "ms", count),
+        Row(
+            f"sustained_cpu_ms_per_frame_{name}",
+            cpu_ns / 1e6 / count if count else None,
+            "ms",
+            count,
+        ),
     ]
 
 
 def shm_rows(phase_s: float = _PHASE_S / 2, repetitions: int = 2) -> list[Row]:
-    """Measure the age of uncompressed pictures at a client on the same host, by shared memory and by TCP in turns."""
+    """Measure the age of uncompressed pictures at a client on the same host, by shared memory
+    and by TCP in turns.
+    """
     ages_ms: dict[str, list[float]] = {"shm": [], "tcp": []}
     with _fed_bridge(period_s=1.0 / _AGED_HZ) as (_, control):
         for _ in range(repetitions):
@@ -195,7 +228,10 @@ def shm_rows(phase_s: float = _PHASE_S / 2, repetitions: int = 2) -> list[Row]:
 
 @contextlib.contextmanager
 def _fed_bridge(period_s: float) -> Iterator[tuple[Connection, str]]:
-    """Run a bridge that makes its frames itself; yield it and the address of its control channel."""
+    """Run a bridge that makes its frames itself.
+
+    Yield it and the address of its control channel.
+    """
     with (
         _configured((_CAMERA.width_px, _CAMERA.height_px), 1.0, "drone") as (path, ports),
         child(stream_peers.fed_bridge, path, period_s) as bridge,
@@ -214,15 +250,17 @@ def _cpu_ns(bridge: Connection) -> int:
 
 
 def overload_rows(duration_s: float = _OVERLOAD_S) -> list[Row]:
-    """Measure the age of pictures behind a link of 15 Mbit/s that are 18 Mbit/s, and age of those of a plain publisher.
+    """Measure the age of pictures behind a link of 15 Mbit/s that are 18 Mbit/s, and age of those
+    of a plain publisher.
 
-    Both run at the same time, each with a link of its own. The age of ours counts from the request to the renderer,
-    that of the publisher's from the send.
+    Both run at the same time, each with a link of its own. The age of ours counts from the request
+    to the renderer, that of the publisher's from the send.
     """
     with _configured(_THIN_PX, _THIN_HZ, "world") as (path, ports):
         (plain,) = free_ports(1, socket.SOCK_STREAM)
         links = [
-            f"tcp:{_LINK_HOST}:{port}=127.0.0.1:{port}:{_LINK}" for port in (ports["control"], ports["data"], plain)
+            f"tcp:{_LINK_HOST}:{port}=127.0.0.1:{port}:{_LINK}"
+            for port in (ports["control"], ports["data"], plain)
         ]
         with (
             child(peers.bridge, path) as bridge,
@@ -240,7 +278,9 @@ def overload_rows(duration_s: float = _OVERLOAD_S) -> list[Row]:
                 ours.recv()
                 theirs.recv()
                 time.sleep(duration_s)
-                ages_ms = _ages_ms((request, delivered) for request, _, delivered in stop_and_report(ours))
+                ages_ms = _ages_ms(
+                    (request, delivered) for request, _, delivered in stop_and_report(ours)
+                )
                 plain_ms = _ages_ms(stop_and_report(theirs))
     return [
         percentile_row("overload_age_ms_p95", ages_ms, 95, "ms"),

@@ -18,7 +18,14 @@ import zmq
 
 from vil_adapters.motions.drone import BRISK, DroneMotion
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.types import Modality, RenderedFrame, RenderedImage, RenderRequest, SourceFrame, View
+from vil_bridge.core.types import (
+    Modality,
+    RenderedFrame,
+    RenderedImage,
+    RenderRequest,
+    SourceFrame,
+    View,
+)
 from vil_bridge.tools.bench import peers
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
@@ -31,7 +38,9 @@ _TAKEN_WITHIN_S: Final = 0.1
 
 
 def fed_bridge(conn: Connection, config_path: Path, period_s: float) -> None:
-    """Run the whole daemon, its first camera fed from within as fast as its pictures leave; report CPU by thread.
+    """Run the whole daemon, its first camera fed from within as fast as its pictures leave.
+
+    Report CPU by thread.
 
     ``period_s`` is the least time between two of them.
     """
@@ -51,7 +60,10 @@ def _fed(period_s: float, bridge: Bridge) -> Iterator[None]:
 
 
 def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
-    """Offer frames of a flying drone's camera; one always waits while the relay works on the one before it."""
+    """Offer frames of a flying drone's camera.
+
+    One always waits while the relay works on the one before it.
+    """
     path = next(iter(bridge.context.cameras.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
     model = camera.geometry.rendered
@@ -61,11 +73,15 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
         begun_s, t_ns = time.monotonic(), now_ns()
         pose = flight.truth(t_ns - epoch_ns)
         bridge.context.world.ingest(
-            SourceFrame("motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked)
+            SourceFrame(
+                "motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked
+            )
         )
         shown = camera.pose_to_render(bridge.context.world, t_ns, camera.delay.value_ns)
         view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
-        request = RenderRequest(t_ns, t_ns, (view,), bridge.context.world.snapshot(t_ns), t_ns, t_ns)
+        request = RenderRequest(
+            t_ns, t_ns, (view,), bridge.context.world.snapshot(t_ns), t_ns, t_ns
+        )
         path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, next(pictures)),)))
         while path.relay.due_ns is not None and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
             if over.wait(_LOOK_S):
@@ -87,12 +103,19 @@ def links(conn: Connection, *specs: str) -> None:
     asyncio.run(run())
 
 
-def reader(conn: Connection, endpoint: str, color: str, variant: str, encoding: str, transport: str = "tcp") -> None:
-    """Run the onboard client; announce the first picture, report [(t_request_ns, t_image_ns, t_delivered_ns)]."""
+def reader(
+    conn: Connection, endpoint: str, color: str, variant: str, encoding: str, transport: str = "tcp"
+) -> None:
+    """Run the onboard client.
+
+    Announce the first picture, report [(t_request_ns, t_image_ns, t_delivered_ns)].
+    """
     from vil_bridge.client import Receiver
 
     seen: list[tuple[int, int, int]] = []
-    with Receiver(endpoint, "front", color=color, variant=variant, encoding=encoding, transport=transport) as receiver:
+    with Receiver(
+        endpoint, "front", color=color, variant=variant, encoding=encoding, transport=transport
+    ) as receiver:
         while not conn.poll():
             frame = receiver.next(timeout=1e-3 * _POLL_MS)
             if frame is not None:
@@ -103,7 +126,9 @@ def reader(conn: Connection, endpoint: str, color: str, variant: str, encoding: 
 
 
 def plain_publisher(conn: Connection, port: int, size_bytes: int, rate_hz: float) -> None:
-    """Publish by a PUB socket with default options, a high-water mark of a thousand messages included."""
+    """Publish by a PUB socket with default options, a high-water mark of a thousand messages
+    included.
+    """
     context = zmq.Context()
     pictures = context.socket(zmq.PUB)
     pictures.bind(f"tcp://127.0.0.1:{port}")

@@ -1,11 +1,13 @@
 """`vil-bridge bench vehicles`: simulated vehicles, compiled against NumPy.
 
-One thread, one process; engines take turns, so that a busy machine slows both. A step of the learning task is 20 ms of
-a quadrotor with actions, reward, observation, ends and new starts, flown by random actions. The NumPy reference is the
-same task, vectorised over all vehicles; ``gymnasium`` is ``vil/Hover-v0`` with the same reward, made by ``make_vec``.
+One thread, one process; engines take turns, so that a busy machine slows both. A step of the
+learning task is 20 ms of a quadrotor with actions, reward, observation, ends and new starts, flown
+by random actions. The NumPy reference is the same task, vectorised over all vehicles; ``gymnasium``
+is ``vil/Hover-v0`` with the same reward, made by ``make_vec``.
 
-Steps of the physics are measured from hover, and 10 s later: of vehicles that hover, and of those whose motors were
-switched off, where what decays would have become subnormal. Truth and sensors are those of one multicopter.
+Steps of the physics are measured from hover, and 10 s later: of vehicles that hover, and of those
+whose motors were switched off, where what decays would have become subnormal. Truth and sensors are
+those of one multicopter.
 """
 
 from __future__ import annotations
@@ -94,9 +96,18 @@ def bench_vehicles(
         works = {"kernel": _task_step(n, "native"), "numpy": _task_step(n, "numpy")}
         if find_spec("gymnasium") is not None:
             works["gymnasium"] = _gymnasium_step(n)
-        costs = dict(zip(works, interleaved(list(works.values()), repetitions, block_s), strict=True))
+        costs = dict(
+            zip(works, interleaved(list(works.values()), repetitions, block_s), strict=True)
+        )
         for name, cpu_s in costs.items():
-            rows.append(Row(f"env_steps_per_cpu_s/{name}/{n}", n / float(np.median(cpu_s)), "1/s", len(cpu_s)))
+            rows.append(
+                Row(
+                    f"env_steps_per_cpu_s/{name}/{n}",
+                    n / float(np.median(cpu_s)),
+                    "1/s",
+                    len(cpu_s),
+                )
+            )
         if n == RATIO_AT:
             rows.append(ratio_row("kernel_over_numpy_150", costs["numpy"], costs["kernel"]))
     rows += _physics_rows(repetitions, block_s)
@@ -127,7 +138,10 @@ def interleaved(works: Sequence[_Work], repetitions: int, block_s: float) -> lis
 
 
 def _fitting(work: _Work, block_s: float) -> int:
-    """Return the repetitions that make a block; the first one, which may compile, does not count."""
+    """Return the repetitions that make a block.
+
+    The first one, which may compile, does not count.
+    """
     work(1)
     begun = time.process_time()
     work(4)
@@ -151,7 +165,9 @@ def _gymnasium_step(n: int) -> _Work:
 
     import vil_bridge.learning  # noqa: F401 - registers the environments
 
-    env = gymnasium.make_vec("vil/Hover-v0", n, vectorization_mode="vector_entry_point", reward="flightmare")
+    env = gymnasium.make_vec(
+        "vil/Hover-v0", n, vectorization_mode="vector_entry_point", reward="flightmare"
+    )
     env.reset(seed=0)
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (_ACTIONS, n, 4)).astype(np.float32)
 
@@ -165,7 +181,10 @@ def _gymnasium_step(n: int) -> _Work:
 def _physics_rows(repetitions: int, block_s: float) -> list[Row]:
     """Measure one multicopter and a swarm; figures are those of the slower case after the rest."""
     slowest, ratios = [], []
-    for model, n in ((FlightGogglesMulticopter(), 1), (FlightGogglesMulticopter(integrator="euler"), _SWARM)):
+    for model, n in (
+        (FlightGogglesMulticopter(), 1),
+        (FlightGogglesMulticopter(integrator="euler"), _SWARM),
+    ):
         speeds = (model.parameters.hover_radps, 0.0)
         works = [_ticks(model, n, speed, before) for speed in speeds for before in (0, _REST_STEPS)]
         costs = [float(np.median(found)) for found in interleaved(works, repetitions, block_s)]
@@ -179,12 +198,16 @@ def _physics_rows(repetitions: int, block_s: float) -> list[Row]:
 
 
 def _sensor_rows(repetitions: int, block_s: float) -> list[Row]:
-    """Measure what sensors of one multicopter take, next to a step of its fleet in the same turns."""
+    """Measure what sensors of one multicopter take, next to a step of its fleet in the same
+    turns.
+    """
     fleet = Fleet(FlightGogglesMulticopter(), dt_s=Fraction(1, 1000))
     origin = GeoOrigin(47.37, 8.54, 400.0)
     sensors = (
         ImuSensor(1, replace(IMU_PRESETS["mpu6000"], rate_hz=None)),
-        Magnetometer(1, LocalField(origin, dipole_ned_t).enu_t, MagnetometerParameters(rate_hz=None)),
+        Magnetometer(
+            1, LocalField(origin, dipole_ned_t).enu_t, MagnetometerParameters(rate_hz=None)
+        ),
         Barometer(1, origin, BarometerParameters(rate_hz=None)),
     )
 
@@ -202,7 +225,9 @@ def _sensor_rows(repetitions: int, block_s: float) -> list[Row]:
             found = fleet.truth()
             for sensor in sensors:
                 if sensor.sample(found) is None:
-                    raise RuntimeError(f"{type(sensor).__name__} did not measure: its time does not go on")
+                    raise RuntimeError(
+                        f"{type(sensor).__name__} did not measure: its time does not go on"
+                    )
 
     steps, truths, reads = interleaved((step, truth, read), repetitions, block_s)
     return [
@@ -220,12 +245,19 @@ def _peer_rows(n: int, repetitions: int, block_s: float) -> list[Row]:
     """
     command = [sys.executable, "-c", _PEERS, json.dumps([n, repetitions, block_s])]
     switched = os.environ | {"SCIPY_ARRAY_API": "1"}
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300, env=switched)  # noqa: S603
+    said = subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, check=True, timeout=300, env=switched
+    )
     ours, theirs = json.loads(said.stdout.splitlines()[-1])
     steps = {"kernel": ours, "crazyflow": theirs}
     return [
         *(
-            Row(f"physics_steps_per_cpu_s/{name}/{n}", n * PEER_STEPS / float(np.median(cpu_s)), "1/s", len(cpu_s))
+            Row(
+                f"physics_steps_per_cpu_s/{name}/{n}",
+                n * PEER_STEPS / float(np.median(cpu_s)),
+                "1/s",
+                len(cpu_s),
+            )
             for name, cpu_s in steps.items()
         ),
         ratio_row(f"kernel_over_crazyflow/{n}", theirs, ours),
@@ -233,11 +265,17 @@ def _peer_rows(n: int, repetitions: int, block_s: float) -> list[Row]:
 
 
 def _ticks(model: FlightGogglesMulticopter, n: int, speed_radps: float, before: int) -> _Work:
-    """Return work of 960 Hz steps in the kernel with rotors at a speed, from states ``before`` steps after hover."""
+    """Return work of 960 Hz steps in the kernel with rotors at a speed, from states ``before``
+    steps after hover.
+    """
     native = model.native()
     if native is None:
         raise ConfigError(f"{type(model).__name__} has no compiled kernel here")
-    start, u, around = model.initial(n), np.full((n, model.command.size), speed_radps), model.calm(n)
+    start, u, around = (
+        model.initial(n),
+        np.full((n, model.command.size), speed_radps),
+        model.calm(n),
+    )
     native(start, u, around, _TICK_S, before)
     x = start.copy()
 
@@ -250,7 +288,10 @@ def _ticks(model: FlightGogglesMulticopter, n: int, speed_radps: float, before: 
 
 
 def _bytes_per_vehicle() -> float:
-    """Return the memory of a task for each vehicle: state, surroundings, counts, observations, results."""
+    """Return the memory of a task for each vehicle.
+
+    State, surroundings, counts, observations, results.
+    """
     n = 10_000
     tracemalloc.start()
     try:
@@ -266,5 +307,11 @@ def _bytes_per_vehicle() -> float:
 def _warm_call_s() -> float:
     """Measure the time from the first import to the first result in a fresh process."""
     command = [sys.executable, "-c", _WARM_CALL]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)  # noqa: S603
+    said = subprocess.run(  # noqa: S603
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     return float(said.stdout)

@@ -1,7 +1,8 @@
 """Another simulator of quadrotors next to our kernel: crazyflow (JAX), where it is installed.
 
-Both integrate a rigid body whose rotors have a lag, an inertia and a drag by RK4 at 500 Hz, with the rotors' speeds
-commanded: crazyflow its first-principles dynamics in float32, ours FlightGoggles' multicopter in float64.
+Both integrate a rigid body whose rotors have a lag, an inertia and a drag by RK4 at 500 Hz, with
+the rotors' speeds commanded: crazyflow its first-principles dynamics in float32, ours
+FlightGoggles' multicopter in float64.
 """
 
 from __future__ import annotations
@@ -40,8 +41,14 @@ def crazyflow_units(n: int, steps: int) -> Callable[[int], None]:
     Crazyflow compiles again for another number of steps.
     """
     jax: Any = import_module("jax")
-    kinds: dict[str, Any] = {"dynamics": "first_principles", "control": "rotor_vel", "integrator": "rk4"}
-    sim: Any = import_module("crazyflow.sim").Sim(n_worlds=n, n_drones=1, freq=_RATE_HZ, device="cpu", **kinds)
+    kinds: dict[str, Any] = {
+        "dynamics": "first_principles",
+        "control": "rotor_vel",
+        "integrator": "rk4",
+    }
+    sim: Any = import_module("crazyflow.sim").Sim(
+        n_worlds=n, n_drones=1, freq=_RATE_HZ, device="cpu", **kinds
+    )
     sim.reset()
     sim.rotor_vel_control(np.full((n, 1, 4), _HOVER_RPM, np.float32))
 

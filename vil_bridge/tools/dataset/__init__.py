@@ -1,1 +1,4 @@
-"""Work without a clock: data sets rendered from trajectories, and recordings run through the pipeline again."""
+"""Work without a clock.
+
+Data sets rendered from trajectories, and recordings run through the pipeline again.
+"""

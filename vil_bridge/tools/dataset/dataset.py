@@ -1,9 +1,11 @@
-"""Data set rendered from a plan: shard by shard, by any number of workers, resumed after an interruption.
+"""Data set rendered from a plan.
 
-While it is made, ``.work`` holds the plan, digests of what it reads, and an entry for each shard that is done; a shard
-without an entry is done again. Shards drawn before and after a change of an input would not belong together. The data
-set holds no path of this machine: elsewhere the same files make the same data set. ``SHA256SUMS`` is written last: a
-data set that has it is complete.
+Shard by shard, by any number of workers, resumed after an interruption.
+
+While it is made, ``.work`` holds the plan, digests of what it reads, and an entry for each shard
+that is done; a shard without an entry is done again. Shards drawn before and after a change of an
+input would not belong together. The data set holds no path of this machine: elsewhere the same
+files make the same data set. ``SHA256SUMS`` is written last: a data set that has it is complete.
 """
 
 from __future__ import annotations
@@ -26,7 +28,12 @@ from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.output_folder import begin_folder
 from vil_bridge.protocols.euroc import FILE_COLUMNS, TABLE, find_mocap
-from vil_bridge.tools.dataset.executors import Executor, ProcessExecutor, RayExecutor, SerialExecutor
+from vil_bridge.tools.dataset.executors import (
+    Executor,
+    ProcessExecutor,
+    RayExecutor,
+    SerialExecutor,
+)
 from vil_bridge.tools.dataset.frames import FrameSequence, Shard, sequences_of
 from vil_bridge.tools.dataset.gate_annotations import write_annotations
 from vil_bridge.tools.dataset.inertial import calibration, write_inertial
@@ -46,7 +53,8 @@ from vil_bridge.tools.offline.files import SUMS, digest, folder_digest, write_su
 
 
 def inputs_of(plan: DatasetPlan) -> dict[str, str]:
-    """Return the SHA-256 of every file that the data set is made of, by a name that holds on any machine.
+    """Return the SHA-256 of every file that the data set is made of, by a name that holds on any
+    machine.
 
     A file that is absent has none; who reads it says so.
 
@@ -74,11 +82,17 @@ def _files(plan: DatasetPlan) -> Iterator[tuple[str, Path]]:
     for scene in plan.scenes:
         if Path(scene).suffix:
             yield f"scenes/{Path(scene).name}", Path(scene)
-            yield from ((f"scenes/{scene_name(scene)}/{name}", path) for name, path in _named_in(Path(scene)))
+            yield from (
+                (f"scenes/{scene_name(scene)}/{name}", path)
+                for name, path in _named_in(Path(scene))
+            )
 
 
 def _named_in(scene: Path) -> Iterator[tuple[str, Path]]:
-    """Yield models, textures and splats: every text of the scene that is a file, from the scene's folder."""
+    """Yield models, textures and splats.
+
+    Every text of the scene that is a file, from the scene's folder.
+    """
     for text in sorted(set(_texts(read_tree(scene, "").data))):
         path = scene.parent / text
         try:
@@ -104,7 +118,10 @@ Progress = Callable[[int, int], None]
 _WORK: Final = ".work"
 _NOTE: Final = "begun.json"
 _SHARD_FRAMES: Final = 25
-_HEADS: Final = {f"{LIDAR}/{TABLE}": FILE_COLUMNS, f"{RANGE}/{TABLE}": "#timestamp [ns],range down [m],collision"}
+_HEADS: Final = {
+    f"{LIDAR}/{TABLE}": FILE_COLUMNS,
+    f"{RANGE}/{TABLE}": "#timestamp [ns],range down [m],collision",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +171,23 @@ def render_dataset(
         plan: what it holds.
         out: its folder; new, or one that this plan was begun in.
         workers: how many draw at a time.
-        ray: address of the Ray cluster whose actors draw, ``local`` = on this machine; empty = without Ray.
+        ray: address of the Ray cluster whose actors draw, ``local`` = on this machine; empty =
+            without Ray.
         shard_frames: frames of a shard: what is lost at most when a worker dies.
         on_progress: called after every shard.
 
     Raises:
-        ConfigError: the plan cannot be flown, ``out`` holds something else, or a file that is read has changed.
+        ConfigError: the plan cannot be flown, ``out`` holds something else, or a file that is read
+            has changed.
         RecordingError: its recording cannot be read.
         RendererError: this machine cannot draw, or a worker dies again and again.
         VilBridgeError: Ray is not installed or does not start.
         OSError: the disk is full; the same call goes on once there is room.
     """
     started_ns = machine_ns()
-    executor: Executor = RayExecutor(plan, out, workers, ray) if ray else ProcessExecutor(plan, out, workers)
+    executor: Executor = (
+        RayExecutor(plan, out, workers, ray) if ray else ProcessExecutor(plan, out, workers)
+    )
     if workers == 1 and not ray:
         executor = SerialExecutor(plan, out)
     begun = _begun(plan, shard_frames)
@@ -193,7 +214,12 @@ def render_dataset(
 
 def _begun(plan: DatasetPlan, shard_frames: int) -> dict[str, Any]:
     """Return the settings that must not change until the data set is complete; JSON types."""
-    return {"version": __version__, "shard_frames": shard_frames, "plan": pathless(plan), "inputs": inputs_of(plan)}
+    return {
+        "version": __version__,
+        "shard_frames": shard_frames,
+        "plan": pathless(plan),
+        "inputs": inputs_of(plan),
+    }
 
 
 def _complete(out: Path, begun: dict[str, Any]) -> bool:
@@ -205,7 +231,8 @@ def _complete(out: Path, begun: dict[str, Any]) -> bool:
     complete, note = (out / SUMS).exists(), out / _WORK / _NOTE
     same = ["version", "plan"]
     if complete:
-        shutil.rmtree(out / _WORK, ignore_errors=True)  # a process may have been killed just before it did this
+        # A process may have been killed just before it did this.
+        shutil.rmtree(out / _WORK, ignore_errors=True)
         there = json.loads((out / "dataset.json").read_bytes())
     elif note.exists():
         there = json.loads(note.read_bytes())
@@ -216,7 +243,9 @@ def _complete(out: Path, begun: dict[str, Any]) -> bool:
         write_whole(note, json.dumps(begun, indent=2).encode() + b"\n")
         return False
     if any(there.get(key) != begun[key] for key in same):
-        raise ConfigError(f"{out} holds another data set, or one of another version: choose a new folder")
+        raise ConfigError(
+            f"{out} holds another data set, or one of another version: choose a new folder"
+        )
     _check_inputs(out, there, begun["inputs"])
     return complete
 
@@ -229,13 +258,21 @@ def _check_inputs(out: Path, begun: dict[str, Any], now: dict[str, str]) -> None
     """
     before: dict[str, str] = begun.get("inputs", {})
     if changed := [name for name in sorted(before | now) if before.get(name) != now.get(name)]:
-        raise ConfigError(f"{', '.join(changed)} changed since the data set in {out} was begun: choose a new folder")
+        raise ConfigError(
+            f"{', '.join(changed)} changed since the data set in {out} was begun: choose "
+            "a new folder"
+        )
 
 
 def _remove_remains(out: Path) -> None:
-    """Remove what is left of a process that ended before its first file was whole: such a folder is empty."""
+    """Remove what is left of a process that ended before its first file was whole.
+
+    Such a folder is empty.
+    """
     left = list((out / _WORK).glob("*"))
-    if list(out.glob("*")) == [out / _WORK] and all(path.match(f".{_NOTE}.*.part") for path in left):
+    if list(out.glob("*")) == [out / _WORK] and all(
+        path.match(f".{_NOTE}.*.part") for path in left
+    ):
         shutil.rmtree(out / _WORK)
 
 
@@ -250,7 +287,11 @@ def _record(out: Path, shard: Shard, drawn: ShardResult) -> None:
 
 
 def _assemble(
-    plan: DatasetPlan, out: Path, sequences: Sequence[FrameSequence], shards: Sequence[Shard], begun: dict[str, Any]
+    plan: DatasetPlan,
+    out: Path,
+    sequences: Sequence[FrameSequence],
+    shards: Sequence[Shard],
+    begun: dict[str, Any],
 ) -> None:
     """Join the entries to tables, which completes the data set."""
     decode = msgspec.json.Decoder(_Entry).decode
@@ -258,7 +299,11 @@ def _assemble(
     heads |= _HEADS | {FRAMES: ",".join(columns_of(plan)), GATES: ",".join(GATE_COLUMNS)}
     drawn_by: set[str] = set()
     for sequence in sequences:
-        entries = [decode(_entry(out, shard).read_bytes()) for shard in shards if shard.name == sequence.name]
+        entries = [
+            decode(_entry(out, shard).read_bytes())
+            for shard in shards
+            if shard.name == sequence.name
+        ]
         drawn_by |= {entry.drawn_by for entry in entries}
         for table in entries[0].tables:
             rows = [heads[table], *(row for entry in entries for row in entry.tables[table])]
@@ -267,7 +312,11 @@ def _assemble(
         write_whole(out / sequence.name / "labels.json", labels)
     about = {
         "version": __version__,
-        "libraries": {"python": platform.python_version(), "numpy": np.__version__, "opencv": cv2.__version__},
+        "libraries": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "opencv": cv2.__version__,
+        },
         "drawn_by": sorted(drawn_by),
         "scenes": {sequence.name: _about(sequence) for sequence in sequences},
         "plan": begun["plan"],

@@ -1,4 +1,7 @@
-"""Executors of shards: this process, several processes, or Ray's on many machines. The bytes are the same."""
+"""Executors of shards: this process, several processes, or Ray's on many machines.
+
+The bytes are the same.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,8 @@ class SerialExecutor:
 class ProcessExecutor:
     """Processes on this machine, which end with this one however it ends.
 
-    Each has a pipe of its own. Queues that processes share stay locked for ever when one is killed that reads them.
+    Each has a pipe of its own. Queues that processes share stay locked for ever when one is killed
+    that reads them.
     """
 
     def __init__(self, plan: DatasetPlan, folder: Path, workers: int) -> None:
@@ -89,7 +93,8 @@ class ProcessExecutor:
                     deaths += 1
                     if deaths > _MOST_DEATHS:
                         raise RendererError(
-                            f"workers died {deaths} times in a row, at shard {worker.shards[0].key}: is memory short? "
+                            f"workers died {deaths} times in a row, at shard "
+                            f"{worker.shards[0].key}: is memory short? "
                             "Try fewer workers; the same command continues where it stopped"
                         )
                     queue.extendleft(reversed(worker.shards))
@@ -111,7 +116,9 @@ class _Worker:
         self.shards: deque[Shard] = deque()
         spawned = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawned.Pipe()
-        self._process = spawned.Process(target=_work, args=(theirs, plan, folder), name="shards", daemon=True)
+        self._process = spawned.Process(
+            target=_work, args=(theirs, plan, folder), name="shards", daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -143,7 +150,9 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection[ShardResult | Exception, Shard], plan: DatasetPlan, folder: Path) -> None:
+def _work(
+    pipe: Connection[ShardResult | Exception, Shard], plan: DatasetPlan, folder: Path
+) -> None:
     """Draw what comes through a pipe; the process of a worker runs this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started it decides
     parent = multiprocessing.parent_process()
@@ -173,7 +182,8 @@ class RayExecutor:
         plan: what is drawn. Scene files lie in the same place on all machines.
         folder: of the data set.
         workers: how many; each takes one CPU.
-        address: of a running cluster, as Ray writes it (``auto``, ``host:port``); ``local`` = a Ray of our own here.
+        address: of a running cluster, as Ray writes it (``auto``, ``host:port``); ``local`` = a Ray
+            of our own here.
     """
 
     def __init__(self, plan: DatasetPlan, folder: Path, workers: int, address: str) -> None:
@@ -211,7 +221,9 @@ class RayExecutor:
         try:
             drawn: ShardResult = ray.get(ready)
         except ray.exceptions.RayActorError as exc:
-            raise RendererError(f"workers died {_MOST_DEATHS + 1} times at shard {shard.key}: {exc}") from exc
+            raise RendererError(
+                f"workers died {_MOST_DEATHS + 1} times at shard {shard.key}: {exc}"
+            ) from exc
         except ray.exceptions.RayTaskError as exc:
             if isinstance(exc.cause, (RendererError, OSError)):
                 raise exc.cause from None

@@ -14,7 +14,12 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
 from vil_bridge.tools.dataset.plan import DatasetPlan, RacePath, scene_name
-from vil_bridge.tools.dataset.recorded_trajectory import MCAP, RecordedFlight, recorded_poses, snapshots_at
+from vil_bridge.tools.dataset.recorded_trajectory import (
+    MCAP,
+    RecordedFlight,
+    recorded_poses,
+    snapshots_at,
+)
 from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 
 
@@ -64,7 +69,9 @@ class FrameSequence:
 
     def shards(self, frames: int) -> list[Shard]:
         """Return the sequence in pieces of so many frames."""
-        cast = tuple(replace(actor, state=TrackingState.TRACKED) for actor in self.frames[0].snapshot.actors)
+        cast = tuple(
+            replace(actor, state=TrackingState.TRACKED) for actor in self.frames[0].snapshot.actors
+        )
         return [
             Shard(
                 self.scene,
@@ -115,7 +122,10 @@ def _recorded_sequences(plan: DatasetPlan) -> list[FrameSequence]:
     flight = RecordedFlight(seen, recorded.start_s, recorded.smooth_s)
     ours = recorded.file.suffix == MCAP
     snapshots_seen = snapshots_at(recorded.file, _instants(plan, flight)) if ours else None
-    return [_sequence(plan, scene, flight, snapshots_seen, (seen.name,) if ours else ()) for scene in plan.scenes]
+    return [
+        _sequence(plan, scene, flight, snapshots_seen, (seen.name,) if ours else ())
+        for scene in plan.scenes
+    ]
 
 
 def _instants(plan: DatasetPlan, flight: Flight) -> list[int]:
@@ -128,12 +138,18 @@ def _instants(plan: DatasetPlan, flight: Flight) -> list[int]:
     if plan.frames is not None and plan.frames > most:
         why = f", {flight.ends}" if flight.ends else ""
         lasts = f"the flight lasts {flight.duration_ns / NS_PER_S:.2f} s{why}"
-        raise ConfigError(f"frames: {lasts}: that is {most} frames at {plan.rate_hz:g} Hz, not {plan.frames}")
+        raise ConfigError(
+            f"frames: {lasts}: that is {most} frames at {plan.rate_hz:g} Hz, not {plan.frames}"
+        )
     return grid_ns(flight.start_ns, plan.rate_hz, plan.frames or most)
 
 
 def _sequence(
-    plan: DatasetPlan, scene: str, flight: Flight, snapshots_seen: list[WorldSnapshot] | None, hidden: tuple[str, ...]
+    plan: DatasetPlan,
+    scene: str,
+    flight: Flight,
+    snapshots_seen: list[WorldSnapshot] | None,
+    hidden: tuple[str, ...],
 ) -> FrameSequence:
     t_ns = _instants(plan, flight)
     truth = flight.motion(t_ns)
@@ -154,7 +170,9 @@ def _check_scene(scene: str) -> None:
         if not Path(scene).is_file():
             raise ConfigError(f"scenes: {scene}: there is no such file")
     elif scene not in (names := scene_names()):
-        raise ConfigError(f"scenes: no scene is named {scene!r}; known: {', '.join(names)}{similar(scene, names)}")
+        raise ConfigError(
+            f"scenes: no scene is named {scene!r}; known: {', '.join(names)}{similar(scene, names)}"
+        )
 
 
 def _gates_m(scene: str) -> FloatArray:

@@ -1,4 +1,7 @@
-"""Files that detectors are trained with: COCO's keypoints, and YOLO-pose's description of a data set."""
+"""Files that detectors are trained with.
+
+COCO's keypoints, and YOLO-pose's description of a data set.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,11 @@ names: {{0: gate}}
 
 
 def write_annotations(out: Path, scenes: Sequence[str], cameras: Sequence[SetCamera]) -> None:
-    """Write ``gates_coco.json``, ``data.yaml`` and the list of pictures that it names, from the tables of all scenes.
+    """Write ``gates_coco.json``, ``data.yaml`` and the list of pictures that it names, from the
+    tables of all scenes.
 
-    YOLO looks for ``labels`` next to a folder named ``images``: that name is a link to EuRoC's ``data``.
+    YOLO looks for ``labels`` next to a folder named ``images``: that name is a link to EuRoC's
+    ``data``.
 
     Raises:
         OSError: the disk is full.
@@ -49,9 +54,13 @@ def write_annotations(out: Path, scenes: Sequence[str], cameras: Sequence[SetCam
             camera = by_name[row["camera"]]
             ids[row["t_ns"], row["camera"]] = len(images) + 1
             size = {"width": camera.model.width_px, "height": camera.model.height_px}
-            images.append({"id": len(images) + 1, "file_name": f"{scene}/{row[camera.main]}", **size})
+            images.append(
+                {"id": len(images) + 1, "file_name": f"{scene}/{row[camera.main]}", **size}
+            )
         for row in _rows(out / scene / GATES):
-            annotations.append(_annotation(row, len(annotations) + 1, ids[row["t_ns"], row["camera"]]))
+            annotations.append(
+                _annotation(row, len(annotations) + 1, ids[row["t_ns"], row["camera"]])
+            )
     coco = {"images": images, "annotations": annotations, "categories": [_CATEGORY]}
     write_whole(out / "gates_coco.json", json.dumps(coco).encode() + b"\n")
     names = ("./" + image["file_name"].replace("/data/", "/images/") + "\n" for image in images)

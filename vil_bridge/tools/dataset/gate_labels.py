@@ -1,7 +1,7 @@
 """Labels of race gates in a picture: the box around the opening and its four corners.
 
-Corner names belong to the gate: as the pilot sees them in the direction of flight. Pixels here count from the upper
-left corner of the picture: the centre of the first pixel is (0.5, 0.5).
+Corner names belong to the gate: as the pilot sees them in the direction of flight. Pixels here
+count from the upper left corner of the picture: the centre of the first pixel is (0.5, 0.5).
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _STEEPEST_COS: Final = math.cos(math.radians(85.0))
 _PIECES: Final = 16
 _CLEARANCE_M: Final = 0.02
 _FRAME_M: Final = 0.25
-"""Reach of a gate's own frame and beacons around a corner, along the line of sight: they do not hide it."""
+"""Reach of a gate's own frame and beacons around a corner, along the line of sight.
+
+They do not hide it.
+"""
 _FOLDED: Final = 1e-3
 
 
@@ -55,11 +58,21 @@ class GateLabel(NamedTuple):
     visibility: tuple[int, ...]
 
     def line(self, width_px: int, height_px: int) -> str:
-        """Return the line of TII's data set and of YOLO-pose: class, box and corners in shares of the picture."""
+        """Return the line of TII's data set and of YOLO-pose.
+
+        Class, box and corners in shares of the picture.
+        """
         left, top, width, height = self.box_px
-        box = (left + 0.5 * width) / width_px, (top + 0.5 * height) / height_px, width / width_px, height / height_px
+        box = (
+            (left + 0.5 * width) / width_px,
+            (top + 0.5 * height) / height_px,
+            width / width_px,
+            height / height_px,
+        )
         words = ["0", *(f"{share:.6f}" for share in box)]
-        for (u, v), seen in zip((self.corners_px / (width_px, height_px)).tolist(), self.visibility, strict=True):
+        for (u, v), seen in zip(
+            (self.corners_px / (width_px, height_px)).tolist(), self.visibility, strict=True
+        ):
             words += [f"{u:.6f} {v:.6f} {seen}" if seen else "0 0 0"]
         return " ".join(words)
 
@@ -73,8 +86,8 @@ def gate_labels(
 ) -> list[GateLabel]:
     """Return the labels of the gates that a picture shows, in the gates' order.
 
-    Left out are gates seen at more than 85 degrees from their axis, from either side, openings that cover less than
-    0.2 % of the picture, and gates of whose opening no edge is in sight.
+    Left out are gates seen at more than 85 degrees from their axis, from either side, openings that
+    cover less than 0.2 % of the picture, and gates of whose opening no edge is in sight.
 
     Args:
         gates: of the scene.
@@ -88,7 +101,11 @@ def gate_labels(
 
 
 def _label(
-    gate: Gate, camera: CameraModel, T_world_camera: Transform, world: RayWorld, hide: frozenset[str]
+    gate: Gate,
+    camera: CameraModel,
+    T_world_camera: Transform,
+    world: RayWorld,
+    hide: frozenset[str],
 ) -> GateLabel | None:
     way = T_world_camera.p_m - gate.T_world_gate.p_m
     if abs(gate.T_world_gate.rotation()[:, 0] @ way) < _STEEPEST_COS * np.linalg.norm(way):
@@ -108,11 +125,15 @@ def _label(
     inside, seen = inside[::_PIECES], seen[::_PIECES]
     pixels = np.where(inside[:, None], project(camera, p_camera[::_PIECES]) + 0.5, 0.0)
     visibility = np.where(seen, VISIBLE, np.where(inside, OCCLUDED, OUTSIDE))
-    return GateLabel(gate.name, (left, top, right - left, bottom - top), area, pixels, tuple(visibility.tolist()))
+    return GateLabel(
+        gate.name, (left, top, right - left, bottom - top), area, pixels, tuple(visibility.tolist())
+    )
 
 
 def _shown_part(camera: CameraModel, corners_m: FloatArray) -> FloatArray:
-    """Return the outline (n, 2) of an opening within the picture, n = 0 for none, from corners in optical axes."""
+    """Return the outline (n, 2) of an opening within the picture, n = 0 for none, from corners
+    in optical axes.
+    """
     ideal = rendered_model(camera, 0.0, bends=True)
     fx, fy, cx, cy = ideal.intrinsics_px
     outline = _cut(corners_m, corners_m[:, 2] - NEAR_M)
@@ -133,7 +154,9 @@ def _shown_part(camera: CameraModel, corners_m: FloatArray) -> FloatArray:
 
 
 def _cut(outline: FloatArray, inside: FloatArray) -> FloatArray:
-    """Return the part of a closed outline (n, d) on one side of a plane, given signed distances (n,) to it."""
+    """Return the part of a closed outline (n, d) on one side of a plane, given signed distances
+    (n,) to it.
+    """
     left: list[FloatArray] = []
     for k in range(len(outline)):
         here, there = inside[k - 1], inside[k]
@@ -145,7 +168,10 @@ def _cut(outline: FloatArray, inside: FloatArray) -> FloatArray:
 
 
 def _divided(outline: FloatArray) -> FloatArray:
-    """Return a closed outline (n, d) with every side in pieces, (n * pieces, d); each n-th piece begins at a corner."""
+    """Return a closed outline (n, d) with every side in pieces, (n * pieces, d).
+
+    Each n-th piece begins at a corner.
+    """
     share = np.arange(_PIECES)[:, None] / _PIECES
     side = np.roll(outline, -1, axis=0) - outline
     points: FloatArray = outline[:, None] + share * side[:, None]
@@ -157,8 +183,13 @@ def _area(outline: FloatArray) -> float:
     return 0.5 * abs(float((x * next_y - next_x * y).sum()))
 
 
-def _hidden(world: RayWorld, name: str, eye_m: FloatArray, points_m: FloatArray, hide: frozenset[str]) -> BoolArray:
-    """Return which points (n, 3) of a gate have something before them; its own frame around them does not count."""
+def _hidden(
+    world: RayWorld, name: str, eye_m: FloatArray, points_m: FloatArray, hide: frozenset[str]
+) -> BoolArray:
+    """Return which points (n, 3) of a gate have something before them.
+
+    Its own frame around them does not count.
+    """
     way = points_m - eye_m
     hits = world.cast(np.broadcast_to(eye_m, way.shape), way, 1.0, hide)
     names = world.names

@@ -59,7 +59,10 @@ def write_inertial(plan: DatasetPlan, sequence: FrameSequence, folder: Path) -> 
 
 
 def calibration(plan: DatasetPlan) -> dict[str, Any]:
-    """Return the calibration of cameras and IMU for programs that do not read EuRoC's sheets; JSON types."""
+    """Return the calibration of cameras and IMU for programs that do not read EuRoC's sheets.
+
+    JSON types.
+    """
     T_body_imu = _imu_place(plan)
     cameras = {
         camera.model.name: {
@@ -82,7 +85,9 @@ def calibration(plan: DatasetPlan) -> dict[str, Any]:
     return {"cameras": cameras, "imu": imu, "T_body_imu": _pose(T_body_imu)}
 
 
-def _write_motion(plan: DatasetPlan, sequence: FrameSequence, T_body_imu: Transform, writer: EurocWriter) -> None:
+def _write_motion(
+    plan: DatasetPlan, sequence: FrameSequence, T_body_imu: Transform, writer: EurocWriter
+) -> None:
     imu = None if plan.imu is None else _PlannedImu(plan, sequence)
     rate_hz = _TRUTH_HZ if plan.imu is None else plan.imu.rate_hz
     span_ns = sequence.frames[-1].t_ns - sequence.frames[0].t_ns
@@ -98,7 +103,10 @@ def _write_motion(plan: DatasetPlan, sequence: FrameSequence, T_body_imu: Transf
 
 
 class _PlannedImu:
-    """The IMU of a plan. A sample is the mean over the period around its stamp, cut at the ends of the flight."""
+    """The IMU of a plan.
+
+    A sample is the mean over the period around its stamp, cut at the ends of the flight.
+    """
 
     def __init__(self, plan: DatasetPlan, sequence: FrameSequence) -> None:
         assert plan.imu is not None, "asked of plans with an IMU"
@@ -110,7 +118,9 @@ class _PlannedImu:
         self._sensor.begin(truth_row(self._flight.motion([first_ns]), 0, first_ns))
 
     def write(self, times_ns: list[int], writer: EurocWriter) -> list[_Biases]:
-        """Write the samples of n instants, and return the biases of gyroscope and accelerometer in each."""
+        """Write the samples of n instants, and return the biases of gyroscope and accelerometer
+        in each.
+        """
         ends_ns = [min(t_ns + self._half_ns, self._end_ns) for t_ns in times_ns]
         truth = self._flight.motion(ends_ns)
         biases: list[_Biases] = []

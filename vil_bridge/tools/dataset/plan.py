@@ -1,4 +1,7 @@
-"""Plan of a data set: scenes, a flight, cameras, an IMU. Read from YAML as strictly as a configuration."""
+"""Plan of a data set: scenes, a flight, cameras, an IMU.
+
+Read from YAML as strictly as a configuration.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +32,29 @@ class CirclePath(StrictModel):
     """A level circle to the left, from rest to rest, the nose along the flight."""
 
     radius_m: float = Field(default=1.5, gt=0, le=1000, description="Metres.")
-    speed_mps: float = Field(default=0.8, gt=0, le=100, description="Between run-in and run-out, m/s.")
+    speed_mps: float = Field(
+        default=0.8, gt=0, le=100, description="Between run-in and run-out, m/s."
+    )
     center_m: Point = Field(default=(0.0, 0.0, 1.5), description="World, metres.")
     turns: float | None = Field(
-        default=None, gt=0, le=10_000, description="Rounds in all; none = as many as `frames` needs, else 2."
+        default=None,
+        gt=0,
+        le=10_000,
+        description="Rounds in all; none = as many as `frames` needs, else 2.",
     )
 
 
 class WaypointsPath(StrictModel):
-    """A minimum-snap polynomial through waypoints, from rest to rest, as fast as the limits allow."""
+    """A minimum-snap polynomial through waypoints, from rest to rest, as fast as the limits
+    allow.
+    """
 
     points_m: tuple[Point, ...] = Field(min_length=2, max_length=200, description="World, metres.")
     speed_mps: float = Field(default=2.0, gt=0, le=100, description="Limit, m/s.")
     acceleration_mps2: float = Field(default=5.0, gt=0, le=1000, description="Limit, m/s^2.")
-    yaw_deg: float | Literal["along"] = Field(default="along", description="Heading; along = the way goes, degrees.")
+    yaw_deg: float | Literal["along"] = Field(
+        default="along", description="Heading; along = the way goes, degrees."
+    )
 
 
 class RacePath(StrictModel):
@@ -54,18 +66,26 @@ class RacePath(StrictModel):
 
 
 class RecordedPath(StrictModel):
-    """A recorded flight: one of ours (MCAP), EuRoC, TUM, or what else the source `recording` reads."""
+    """A recorded flight.
+
+    One of ours (MCAP), EuRoC, TUM, or what else the source `recording` reads.
+    """
 
     file: Path = Field(description="The recording; relative to the plan.")
     subject: str = Field(
-        default="", max_length=255, description="Body that carries the cameras, in MCAP an actor; empty = the first."
+        default="",
+        max_length=255,
+        description="Body that carries the cameras, in MCAP an actor; empty = the first.",
     )
-    start_s: float = Field(default=0.0, ge=0, description="What is left out at the beginning, seconds.")
+    start_s: float = Field(
+        default=0.0, ge=0, description="What is left out at the beginning, seconds."
+    )
     smooth_s: float = Field(
         default=0.05,
         ge=0.005,
         le=1,
-        description="Distance of the knots of the spline through the recorded poses, seconds: what changes faster is "
+        description="Distance of the knots of the spline through the recorded poses, seconds: what "
+        "changes faster is "
         "noise of the tracking.",
     )
 
@@ -74,7 +94,9 @@ class TrajectoryPlan(StrictModel):
     """The flight of the body; exactly one."""
 
     circle: CirclePath | None = Field(default=None, description="A circle.")
-    waypoints: WaypointsPath | None = Field(default=None, description="A polynomial through points.")
+    waypoints: WaypointsPath | None = Field(
+        default=None, description="A polynomial through points."
+    )
     race: RacePath | None = Field(default=None, description="Through the gates of the scene.")
     recorded: RecordedPath | None = Field(default=None, description="From a recording.")
 
@@ -89,15 +111,23 @@ class DatasetCamera(StrictModel):
     """A camera on the body."""
 
     T_body_camera: TransformConfig = Field(
-        default=TransformConfig(), description="Its place; body-like axes: x looks forward, y left, z up."
+        default=TransformConfig(),
+        description="Its place; body-like axes: x looks forward, y left, z up.",
     )
     stereo_baseline_m: float | None = Field(
-        default=None, gt=0, le=10, description="Adds NAME_right, this far to the right; none = a single camera."
+        default=None,
+        gt=0,
+        le=10,
+        description="Adds NAME_right, this far to the right; none = a single camera.",
     )
     width_px: int = Field(default=640, ge=16, le=8192, description="Pixels.")
     height_px: int = Field(default=480, ge=16, le=8192, description="Pixels.")
-    fov_y_deg: float = Field(default=70.0, ge=1, le=170, description="Vertical field of view of an ideal lens.")
-    lens: LensConfig = Field(default=LensConfig(), description="A calibrated lens; by default an ideal one.")
+    fov_y_deg: float = Field(
+        default=70.0, ge=1, le=170, description="Vertical field of view of an ideal lens."
+    )
+    lens: LensConfig = Field(
+        default=LensConfig(), description="A calibrated lens; by default an ideal one."
+    )
     effects: EffectsConfig = Field(default=EffectsConfig(), description="What a real camera adds.")
     modalities: tuple[Modality, ...] | None = Field(
         default=None, min_length=1, description="Of this camera; none = the plan's."
@@ -106,7 +136,10 @@ class DatasetCamera(StrictModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.effects.auto_exposure:
-            raise custom("effects.auto_exposure depends on all pictures before: set effects.exposure_ev instead")
+            raise custom(
+                "effects.auto_exposure depends on all pictures before: set "
+                "effects.exposure_ev instead"
+            )
         try:
             self.as_camera((Modality.RGB,))
         except ValidationError as exc:
@@ -117,16 +150,25 @@ class DatasetCamera(StrictModel):
         """Return the same as a camera of the bridge, which checks what else there is to check."""
         given = self.model_dump(exclude_unset=True)
         return CameraConfig.model_validate(
-            given | {"renderer": "offline", "latency_compensation": "none", "modalities": self.modalities or modalities}
+            given
+            | {
+                "renderer": "offline",
+                "latency_compensation": "none",
+                "modalities": self.modalities or modalities,
+            }
         )
 
 
 class ImuPlan(StrictModel):
     """An IMU on the body; EuRoC's body frame is its."""
 
-    preset: str = Field(default="mpu6000", description="Part, as docs/reference/vehicles/sensors.md lists them.")
+    preset: str = Field(
+        default="mpu6000", description="Part, as docs/reference/vehicles/sensors.md lists them."
+    )
     rate_hz: float = Field(default=200.0, ge=1, le=10_000, description="Samples per second.")
-    T_body_imu: TransformConfig = Field(default=TransformConfig(), description="Its place and axes on the body.")
+    T_body_imu: TransformConfig = Field(
+        default=TransformConfig(), description="Its place and axes on the body."
+    )
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -140,25 +182,41 @@ class DatasetPlan(StrictModel):
 
     version: Literal[1] = Field(default=1, description="Version of the format.")
     scenes: tuple[str, ...] = Field(
-        default=("hall",), min_length=1, max_length=64, description="Names, or scene files relative to the plan."
+        default=("hall",),
+        min_length=1,
+        max_length=64,
+        description="Names, or scene files relative to the plan.",
     )
     trajectory: TrajectoryPlan = Field(
-        default=TrajectoryPlan(circle=CirclePath()), description="The flight; the same in every scene but for races."
+        default=TrajectoryPlan(circle=CirclePath()),
+        description="The flight; the same in every scene but for races.",
     )
     rate_hz: float = Field(default=20.0, gt=0, le=1000, description="Frames per second.")
     frames: int | None = Field(
-        default=None, ge=1, le=_MOST_FRAMES, description="In each scene; none = as long as the flight lasts."
+        default=None,
+        ge=1,
+        le=_MOST_FRAMES,
+        description="In each scene; none = as long as the flight lasts.",
     )
-    seed: int = Field(default=0, ge=0, description="Of the IMU's noise; that of pictures follows from their time.")
-    profile: Literal["low", "medium", "high", "ultra"] = Field(default="low", description="Quality of the pictures.")
-    modalities: tuple[Modality, ...] = Field(default=(Modality.RGB,), min_length=1, description="Of every camera.")
+    seed: int = Field(
+        default=0, ge=0, description="Of the IMU's noise; that of pictures follows from their time."
+    )
+    profile: Literal["low", "medium", "high", "ultra"] = Field(
+        default="low", description="Quality of the pictures."
+    )
+    modalities: tuple[Modality, ...] = Field(
+        default=(Modality.RGB,), min_length=1, description="Of every camera."
+    )
     cameras: dict[Name, DatasetCamera] = Field(
-        default={"front": DatasetCamera()}, min_length=1, description="Cameras by name; cam0, cam1... in this order."
+        default={"front": DatasetCamera()},
+        min_length=1,
+        description="Cameras by name; cam0, cam1... in this order.",
     )
     imu: ImuPlan | None = Field(default=None, description="An IMU; none = none.")
     measure: tuple[Measurement, ...] = Field(
         default=(),
-        description="In addition to the pictures: lidar (16 rings), range (downwards, and collisions), beacons, "
+        description="In addition to the pictures: lidar (16 rings), range (downwards, and "
+        "collisions), beacons, "
         "gates (labels of the corners of race gates).",
     )
 
@@ -172,9 +230,15 @@ class DatasetPlan(StrictModel):
             raise custom(f"{len(cameras)} cameras, at most {_MOST_CAMERAS}")
         for name, camera in cameras.items():
             if not {Modality.RGB, Modality.GRAY} & set(camera.modalities):
-                raise custom(f"camera {name} needs rgb or gray among its modalities: EuRoC's layout is made of them")
+                raise custom(
+                    f"camera {name} needs rgb or gray among its modalities: EuRoC's "
+                    "layout is made of them"
+                )
             if Modality.RGBA in camera.modalities:
-                raise custom(f"camera {name}: rgba is a layer for augmented reality, and no picture of a data set")
+                raise custom(
+                    f"camera {name}: rgba is a layer for augmented reality, and no "
+                    "picture of a data set"
+                )
         return self
 
     def every_camera(self) -> dict[str, CameraConfig]:

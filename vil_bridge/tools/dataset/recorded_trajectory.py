@@ -26,15 +26,23 @@ from vil_bridge.world.world import World
 
 _DEGREE: Final = 5
 _STIFFNESS: Final = 1e-3
-"""Weight of the coefficients' third differences next to the poses: it carries the spline over short gaps."""
+"""Weight of the coefficients' third differences next to the poses.
+
+It carries the spline over short gaps.
+"""
 _LONGEST_GAP_NS: Final = NS_PER_S // 2
 _HINDSIGHT_NS: Final = 80 * NS_PER_MS
-"""Everybody is asked for that much later, so that poses are interpolated between two that were seen."""
+"""Everybody is asked for that much later, so that poses are interpolated between two that were
+seen.
+"""
 MCAP: Final = ".mcap"
 
 
 class SeenPoses(NamedTuple):
-    """Poses of a body: times (n,), increasing, positions (n, 3) and attitudes (n, 4); and its name."""
+    """Poses of a body: times (n,), increasing, positions (n, 3) and attitudes (n, 4).
+
+    And its name.
+    """
 
     t_ns: npt.NDArray[np.int64]
     p_m: FloatArray
@@ -43,7 +51,9 @@ class SeenPoses(NamedTuple):
 
 
 class RecordedFlight:
-    """Motion of a degree 5 spline through recorded poses (:class:`~vil_bridge.tools.dataset.trajectories.Flight`).
+    """Motion of a degree 5 spline through recorded poses.
+
+    :class:`~vil_bridge.tools.dataset.trajectories.Flight`.
 
     Attributes:
         ends: why it is not longer. off_m: root mean square distance of the poses from it.
@@ -56,7 +66,9 @@ class RecordedFlight:
         wanted_ns = int(seen.t_ns[0]) + round(start_s * NS_PER_S)
         first = int(np.searchsorted(seen.t_ns, wanted_ns))
         if len(seen.t_ns) - first < 2:
-            raise ConfigError(f"trajectory.recorded: start_s {start_s} is behind the end of the recording")
+            raise ConfigError(
+                f"trajectory.recorded: start_s {start_s} is behind the end of the recording"
+            )
         gaps = np.flatnonzero(np.diff(seen.t_ns) > _LONGEST_GAP_NS)
         before, after = gaps[gaps < first], gaps[gaps >= first]
         last = int(after[0]) if len(after) else len(seen.t_ns) - 1
@@ -65,7 +77,8 @@ class RecordedFlight:
         t_ns, p_m = seen.t_ns[stretch], seen.p_m[stretch]
         if len(t_ns) < 3:
             raise ConfigError(
-                f"trajectory.recorded: about start_s {start_s} the body was seen {len(t_ns)} times without a gap of "
+                f"trajectory.recorded: about start_s {start_s} the body was seen "
+                f"{len(t_ns)} times without a gap of "
                 "half a second, a flight needs three: choose another start_s"
             )
         self.start_ns = max(wanted_ns, int(t_ns[0]))
@@ -74,7 +87,9 @@ class RecordedFlight:
         self.ends = f"then it was not seen for {blind_s:.1f} s" if len(after) else ""
         self._origin_ns = int(t_ns[0])
         t_s = np.asarray(1e-9 * (t_ns - self._origin_ns), np.float64)
-        self._spline = _smooth(t_s, np.column_stack((p_m, _continuous(seen.q_xyzw[stretch]))), smooth_s)
+        self._spline = _smooth(
+            t_s, np.column_stack((p_m, _continuous(seen.q_xyzw[stretch]))), smooth_s
+        )
         flown = t_ns >= self.start_ns
         off = self._spline(t_s[flown])[:, :3] - p_m[flown]
         self.off_m = float(np.sqrt((off**2).sum(axis=1).mean()))
@@ -87,8 +102,13 @@ class RecordedFlight:
         # The attitude is s / |s|: parts along s turn nothing.
         square = (s * s).sum(axis=1, keepdims=True)
         w = 2.0 * q_mul(q_conj(s), ds)[:, :3] / square
-        alpha = 2.0 * q_mul(q_conj(s), dds)[:, :3] / square - 2.0 * (s * ds).sum(axis=1, keepdims=True) / square * w
-        return true_state(t_ns[0], (rows[:, :3], slopes[:, :3], bends[:, :3]), (q_normalize(s), w, alpha))
+        alpha = (
+            2.0 * q_mul(q_conj(s), dds)[:, :3] / square
+            - 2.0 * (s * ds).sum(axis=1, keepdims=True) / square * w
+        )
+        return true_state(
+            t_ns[0], (rows[:, :3], slopes[:, :3], bends[:, :3]), (q_normalize(s), w, alpha)
+        )
 
 
 def _continuous(q_xyzw: FloatArray) -> FloatArray:
@@ -98,7 +118,9 @@ def _continuous(q_xyzw: FloatArray) -> FloatArray:
 
 
 def _smooth(t_s: FloatArray, values: FloatArray, spacing_s: float) -> Any:
-    """Return the spline with knots so far apart that is nearest to values (n, k) in the sense of least squares."""
+    """Return the spline with knots so far apart that is nearest to values (n, k) in the sense of
+    least squares.
+    """
     from scipy.interpolate import BSpline
     from scipy.sparse import diags
     from scipy.sparse.linalg import spsolve
@@ -106,10 +128,14 @@ def _smooth(t_s: FloatArray, values: FloatArray, spacing_s: float) -> Any:
     pieces = max(1, round(float(t_s[-1]) / spacing_s))
     step = float(t_s[-1]) / pieces
     knots = step * np.arange(-_DEGREE, pieces + _DEGREE + 1)
-    design: Any = BSpline.design_matrix(np.clip(t_s, 0.0, knots[-_DEGREE - 1]), knots, _DEGREE).tocsc()
+    design: Any = BSpline.design_matrix(
+        np.clip(t_s, 0.0, knots[-_DEGREE - 1]), knots, _DEGREE
+    ).tocsc()
     size = int(design.shape[1])
     offsets: Any = [0, 1, 2, 3]
-    third: Any = diags([-1.0, 3.0, -3.0, 1.0], offsets, shape=(max(0, size - 3), size), format="csc")
+    third: Any = diags(
+        [-1.0, 3.0, -3.0, 1.0], offsets, shape=(max(0, size - 3), size), format="csc"
+    )
     weight = _STIFFNESS * max(1.0, len(t_s) / size)
     coefficients = spsolve(design.T @ design + weight * (third.T @ third), design.T @ values)
     return BSpline(knots, coefficients, _DEGREE)
@@ -124,7 +150,9 @@ def recorded_poses(path: RecordedPath) -> SeenPoses:
     """
     seen = _of_actor(path) if path.file.suffix == MCAP else _of_body(path)
     if len(seen.t_ns) < 2:
-        raise ConfigError(f"{path.file}: {seen.name} was seen {len(seen.t_ns)} times, a flight needs two")
+        raise ConfigError(
+            f"{path.file}: {seen.name} was seen {len(seen.t_ns)} times, a flight needs two"
+        )
     return seen
 
 
@@ -134,20 +162,29 @@ def _of_body(path: RecordedPath) -> SeenPoses:
         raise ConfigError(f"{path.file} holds no rigid body")
     name = path.subject or take.subjects[0]
     if name not in take.subjects:
-        raise ConfigError(f"{path.file} holds no body named {name!r}; it has {', '.join(take.subjects)}")
+        raise ConfigError(
+            f"{path.file} holds no body named {name!r}; it has {', '.join(take.subjects)}"
+        )
     column = take.subjects.index(name)
     rows = take.bodies.tracked[:, column]
-    return SeenPoses(take.t_ns[rows], take.bodies.p_m[rows, column], take.bodies.q_xyzw[rows, column], name)
+    return SeenPoses(
+        take.t_ns[rows], take.bodies.p_m[rows, column], take.bodies.q_xyzw[rows, column], name
+    )
 
 
 def _of_actor(path: RecordedPath) -> SeenPoses:
     with Recording(path.file) as recording, Timeline().running():
         world = build_world(config_of(recording))
         rigid = [actor for actor in world.actors if actor.kind is not ActorKind.HUMAN]
-        vehicles = [actor.name for actor in sorted(rigid, key=lambda actor: actor.kind is not ActorKind.VEHICLE)]
+        vehicles = [
+            actor.name
+            for actor in sorted(rigid, key=lambda actor: actor.kind is not ActorKind.VEHICLE)
+        ]
         name = path.subject or next(iter(vehicles), "")
         if name not in vehicles:
-            raise ConfigError(f"{path.file} has no rigid actor {name!r}; it has {', '.join(vehicles) or 'none'}")
+            raise ConfigError(
+                f"{path.file} has no rigid actor {name!r}; it has {', '.join(vehicles) or 'none'}"
+            )
         times: list[int] = []
         poses: list[Transform] = []
         for _ in _played(recording, world):

@@ -1,4 +1,7 @@
-"""Renderer of a data set's shards, one in each worker. Its output depends on the plan and the shard alone."""
+"""Renderer of a data set's shards, one in each worker.
+
+Its output depends on the plan and the shard alone.
+"""
 
 from __future__ import annotations
 
@@ -89,16 +92,26 @@ class ShardResult(NamedTuple):
 
 def set_cameras(plan: DatasetPlan) -> list[SetCamera]:
     """Return the cameras in their order."""
-    return [_set_camera(k, name, config) for k, (name, config) in enumerate(plan.every_camera().items())]
+    return [
+        _set_camera(k, name, config) for k, (name, config) in enumerate(plan.every_camera().items())
+    ]
 
 
 def _set_camera(number: int, name: str, config: CameraConfig) -> SetCamera:
     T_body_optical = config.T_body_camera.transform() @ T_FLU_OPTICAL
-    return SetCamera(f"{ROOT}/{camera_folder(number)}", config.camera_model(name), T_body_optical, config.modalities)
+    return SetCamera(
+        f"{ROOT}/{camera_folder(number)}",
+        config.camera_model(name),
+        T_body_optical,
+        config.modalities,
+    )
 
 
 def columns_of(plan: DatasetPlan) -> list[str]:
-    """Return the head of the index: a row is a frame of a camera, files are named from the scene's folder."""
+    """Return the head of the index.
+
+    A row is a frame of a camera, files are named from the scene's folder.
+    """
     pose = ["x_m", "y_m", "z_m", "qx", "qy", "qz", "qw"]
     return ["frame", "t_ns", "camera", *pose, *_kinds(plan, set_cameras(plan))]
 
@@ -149,7 +162,13 @@ class ShardRenderer:
             self._draw_frame(stage, frame, shard.hidden, rows)
         classes = dict(stage.renderer.scene.classes)
         labels = {"classes": classes, "instances": dict(stage.renderer.instances)}
-        return ShardResult(rows.tables, labels, stage.renderer.info["gl_renderer"], time.process_time() - begun_s, {})
+        return ShardResult(
+            rows.tables,
+            labels,
+            stage.renderer.info["gl_renderer"],
+            time.process_time() - begun_s,
+            {},
+        )
 
     def _on_stage(self, shard: Shard) -> _Stage:
         if self._stage is None or self._stage.scene != shard.scene:
@@ -161,12 +180,20 @@ class ShardRenderer:
 
     def _views(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> list[View]:
         return [
-            View(camera.model, modality, frame.T_world_body @ camera.T_body_optical, frame.t_ns, hide=hidden)
+            View(
+                camera.model,
+                modality,
+                frame.T_world_body @ camera.T_body_optical,
+                frame.t_ns,
+                hide=hidden,
+            )
             for camera in self._cameras
             for modality in camera.modalities
         ]
 
-    def _draw_frame(self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], rows: _Rows) -> None:
+    def _draw_frame(
+        self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], rows: _Rows
+    ) -> None:
         views = self._views(frame, hidden)
         images = iter(stage.renderer.render(views, frame.snapshot))
         for camera in self._cameras:
@@ -184,8 +211,13 @@ class ShardRenderer:
             rows.add(f"{camera.folder}/{TABLE}", frame.t_ns, files[camera.main].rpartition("/")[2])
         self._measure(stage, frame, hidden, rows)
 
-    def _pictures(self, camera: SetCamera, images: Iterator[RenderedImage], write: Write) -> Iterator[tuple[str, str]]:
-        """Write the pictures of a camera, which come in the order of its modalities; kind and path of each."""
+    def _pictures(
+        self, camera: SetCamera, images: Iterator[RenderedImage], write: Write
+    ) -> Iterator[tuple[str, str]]:
+        """Write the pictures of a camera, which come in the order of its modalities.
+
+        Kind and path of each.
+        """
         for modality in camera.modalities:
             image = next(images)
             path = camera.path(modality, image.view.t_pose_ns, suffix_of(image.pixels))
@@ -193,22 +225,39 @@ class ShardRenderer:
             yield str(modality), path
 
     def _label_gates(
-        self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], camera: SetCamera, rows: _Rows
+        self,
+        stage: _Stage,
+        frame: DatasetFrame,
+        hidden: tuple[str, ...],
+        camera: SetCamera,
+        rows: _Rows,
     ) -> str:
-        """Write the labels of the gates in a picture; their path. Motion blur is symmetric about the frame's pose."""
+        """Write the labels of the gates in a picture; their path.
+
+        Motion blur is symmetric about the frame's pose.
+        """
         T = frame.T_world_body @ camera.T_body_optical
         world, model = stage.world(frame.snapshot), camera.model
         labels = gate_labels(stage.renderer.scene.gates, model, T, world, frozenset(hidden))
         for label in labels:
             corners = zip(label.corners_px.tolist(), label.visibility, strict=True)
             cells = [cell for (u, v), seen in corners for cell in (repr(u), repr(v), seen)]
-            rows.add(GATES, frame.t_ns, model.name, label.name, *map(repr, (*label.box_px, label.area_px2)), *cells)
+            rows.add(
+                GATES,
+                frame.t_ns,
+                model.name,
+                label.name,
+                *map(repr, (*label.box_px, label.area_px2)),
+                *cells,
+            )
         path = f"{camera.folder}/labels/{frame.t_ns}.txt"
         lines = (label.line(model.width_px, model.height_px) + "\n" for label in labels)
         rows.write(path, "".join(lines).encode())
         return path
 
-    def _measure(self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], rows: _Rows) -> None:
+    def _measure(
+        self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], rows: _Rows
+    ) -> None:
         if "lidar" in self._plan.measure:
             name = f"{frame.t_ns}.npy"
             rows.write(f"{LIDAR}/data/{name}", stage.sweep(frame, hidden))
@@ -257,7 +306,9 @@ class _Stage:
             from vil_renderer.embedded import SpinningLidar
 
             # The time is the seed: a frame is the same in any shard.
-            self._lidar = SpinningLidar(np.radians(_LIDAR_RINGS_DEG), _LIDAR_POINTS, seed=abs(frame.t_ns))
+            self._lidar = SpinningLidar(
+                np.radians(_LIDAR_RINGS_DEG), _LIDAR_POINTS, seed=abs(frame.t_ns)
+            )
         world = self.world(frame.snapshot)
         points = self._lidar.sweep(world, [frame.T_world_body], frozenset(hidden), weather=weather)
         stream = io.BytesIO()
@@ -265,7 +316,9 @@ class _Stage:
         return stream.getvalue()
 
     def below(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> tuple[str, int]:
-        """Return the distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
+        """Return the distance downwards in metres, ``inf`` for nothing, and whether the body
+        touches something.
+        """
         from vil_renderer.embedded import RangeFinder
 
         world, weather = self.world(frame.snapshot), self.renderer.weather(frame.snapshot)
@@ -278,7 +331,10 @@ class _Stage:
     def beacons(self, view: View, snapshot: WorldSnapshot) -> bytes:
         """Return the beacons that a camera sees: name to u, v in pixels and z-depth in metres."""
         self.world(snapshot)
-        seen = {mark.name: (mark.u_px, mark.v_px, mark.depth_m) for mark in self.renderer.landmarks(view, snapshot)}
+        seen = {
+            mark.name: (mark.u_px, mark.v_px, mark.depth_m)
+            for mark in self.renderer.landmarks(view, snapshot)
+        }
         return json.dumps(seen).encode()
 
 

@@ -1,4 +1,6 @@
-"""The flight of a data set's body: smooth motion with all its derivatives, from a curve or from a recording.
+"""The flight of a data set's body.
+
+Smooth motion with all its derivatives, from a curve or from a recording.
 
 Pictures, IMU and ground truth are all taken from this one motion, so that they agree exactly.
 """
@@ -51,7 +53,9 @@ class FlownCurve:
 
     def __init__(self, curve: Trajectory) -> None:
         self.start_ns, self.ends = _START_NS, ""
-        self.duration_ns = _ENDLESS_NS if curve.repeat_s else math.floor(curve.duration_s * NS_PER_S)
+        self.duration_ns = (
+            _ENDLESS_NS if curve.repeat_s else math.floor(curve.duration_s * NS_PER_S)
+        )
         self._curve = curve
 
     def motion(self, t_ns: list[int]) -> TrueState:
@@ -66,7 +70,9 @@ class FlownCurve:
 
 
 def true_state(
-    t_ns: int, moved: tuple[FloatArray, FloatArray, FloatArray], turned: tuple[FloatArray, FloatArray, FloatArray]
+    t_ns: int,
+    moved: tuple[FloatArray, FloatArray, FloatArray],
+    turned: tuple[FloatArray, FloatArray, FloatArray],
 ) -> TrueState:
     """Return a motion with the specific force that sensors measure.
 
@@ -86,7 +92,9 @@ def truth_row(truth: TrueState, row: int, t_ns: int) -> TrueState:
     return TrueState(t_ns, *(column[row : row + 1] for column in truth[1:]))
 
 
-def curve_of(path: CirclePath | WaypointsPath | RacePath, gates_m: FloatArray, *, endless: bool) -> Trajectory:
+def curve_of(
+    path: CirclePath | WaypointsPath | RacePath, gates_m: FloatArray, *, endless: bool
+) -> Trajectory:
     """Return the curve that a plan asks for.
 
     Args:
@@ -107,8 +115,14 @@ def curve_of(path: CirclePath | WaypointsPath | RacePath, gates_m: FloatArray, *
             curve = minimum_snap(points, speed_mps=path.speed_mps, yaw_rad=yaw)
         else:
             if len(gates_m) < 2:
-                raise ConfigError(f"a race needs a scene with gates, this one has {len(gates_m)}: try `course`")
-            curve = minimum_snap(np.tile(gates_m, (path.laps, 1)), speed_mps=path.speed_mps, yaw_rad="along")
-        return fastest(curve, Limits(speed_mps=path.speed_mps, acceleration_mps2=path.acceleration_mps2))
+                raise ConfigError(
+                    f"a race needs a scene with gates, this one has {len(gates_m)}: try `course`"
+                )
+            curve = minimum_snap(
+                np.tile(gates_m, (path.laps, 1)), speed_mps=path.speed_mps, yaw_rad="along"
+            )
+        return fastest(
+            curve, Limits(speed_mps=path.speed_mps, acceleration_mps2=path.acceleration_mps2)
+        )
     except ValueError as exc:
         raise ConfigError(f"trajectory: {exc}") from exc

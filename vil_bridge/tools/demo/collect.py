@@ -45,10 +45,17 @@ class StreamReader:
         self.best: tuple[dict[str, Any], ImageArray] | None = None
         self.dropped: Counter[str] = Counter()
         self._retain_every_ns = None if retain_every_s is None else round(retain_every_s * NS_PER_S)
-        self._arguments: dict[str, Any] = {"camera": camera, "variant": variant, "modality": modality, "color": color}
+        self._arguments: dict[str, Any] = {
+            "camera": camera,
+            "variant": variant,
+            "modality": modality,
+            "color": color,
+        }
         self._endpoint = endpoint
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"reader-{camera}-{modality}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"reader-{camera}-{modality}", daemon=True
+        )
 
     def start(self) -> None:
         """Begin; the bridge may come up later."""
@@ -99,4 +106,6 @@ class StreamReader:
             not self.retained or frame.metadata["t_use_ns"] - self.retained[-1].t_use_ns >= wanted
         ):
             gray = np.ascontiguousarray(frame.image)
-            self.retained.append(Delivered(frame.frame_id, frame.metadata["t_use_ns"], gray, frame.metadata))
+            self.retained.append(
+                Delivered(frame.frame_id, frame.metadata["t_use_ns"], gray, frame.metadata)
+            )

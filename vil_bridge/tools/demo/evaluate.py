@@ -1,4 +1,6 @@
-"""Accuracy of the compensation: delivered pictures against pictures rendered afterwards at the true pose.
+"""Accuracy of the compensation.
+
+Delivered pictures against pictures rendered afterwards at the true pose.
 
 For each delivered picture the embedded renderer draws what the camera really saw at the instant of
 use. Corners of that reference are found again in the delivered picture; the distance is the
@@ -28,7 +30,10 @@ _WINDOW_PX = (21, 21)
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A picture as the onboard computer got it: gray, and the instant (bridge time) it is used at."""
+    """A picture as the onboard computer got it.
+
+    Gray, and the instant (bridge time) it is used at.
+    """
 
     frame_id: int
     t_use_ns: int
@@ -51,11 +56,19 @@ class Evaluation:
         joined = np.concatenate(errors) if errors else np.zeros(0)
         if not joined.size:
             return cls(None, None, 0, len(errors))
-        return cls(float(np.median(joined)), float(np.percentile(joined, 95)), int(joined.size), len(errors))
+        return cls(
+            float(np.median(joined)),
+            float(np.percentile(joined, 95)),
+            int(joined.size),
+            len(errors),
+        )
 
 
 class Evaluator:
-    """Renderer of references at the true pose. It owns a GL context: one thread, close when done."""
+    """Renderer of references at the true pose.
+
+    It owns a GL context: one thread, close when done.
+    """
 
     def __init__(self, scenario: Scenario, epoch_ns: int) -> None:
         self._scenario = scenario
@@ -77,7 +90,10 @@ class Evaluator:
         return self._renderer.render((view,), snapshot)[0].pixels
 
     def error_px(self, camera: BridgeCamera, picture: Delivered) -> FloatArray | None:
-        """Return the reprojection errors of one picture's corners; None where the vehicle's pose is unknown."""
+        """Return the reprojection errors of one picture's corners.
+
+        None where the vehicle's pose is unknown.
+        """
         reference = self.reference(camera, picture.t_use_ns)
         return None if reference is None else reprojection_px(reference, picture.gray)
 
@@ -101,13 +117,21 @@ def reprojection_px(reference: ImageArray, delivered: ImageArray) -> FloatArray:
     agree = np.linalg.norm(back - corners, axis=2)[:, 0] < _BACKWARD_PX
     pixel = np.round(found[:, 0]).astype(int).clip(0, np.array(delivered.shape[::-1]) - 1)
     visible = border[pixel[:, 1], pixel[:, 0]] == 0
-    distances: FloatArray = np.linalg.norm(found - corners, axis=2)[ok & ok_back & agree & visible, 0]
+    distances: FloatArray = np.linalg.norm(found - corners, axis=2)[
+        ok & ok_back & agree & visible, 0
+    ]
     return distances.astype(np.float64)
 
 
 def _track(first: ImageArray, second: ImageArray, points: Any) -> tuple[Any, Any]:
     until = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 0.01)
     found, status, _ = cv2.calcOpticalFlowPyrLK(
-        first, second, points, points.copy(), winSize=_WINDOW_PX, maxLevel=_PYRAMID_LEVELS, criteria=until
+        first,
+        second,
+        points,
+        points.copy(),
+        winSize=_WINDOW_PX,
+        maxLevel=_PYRAMID_LEVELS,
+        criteria=until,
     )
     return found, status[:, 0] == 1

@@ -20,8 +20,8 @@ class DemoOptions:
     """Options of the user.
 
     Attributes:
-        seconds: whole length of the demo, evaluation included, where the programs start within 5 s; the flight begins
-            when they are ready, however long that takes. 0 = until Ctrl-C.
+        seconds: whole length of the demo, evaluation included, where the programs start within 5 s;
+            the flight begins when they are ready, however long that takes. 0 = until Ctrl-C.
         out: folder of pictures and logs. json_path: file of the summary.
         recording: folder of a real flight instead of the simulated one.
         http_port: of the status page; 0 = any free one.

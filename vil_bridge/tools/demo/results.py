@@ -30,7 +30,8 @@ def summarise(
         status: of the bridge at the end.
         compared: errors of the pictures, by kind.
         spawned_ns: when the first process started.
-        untracked_s: for how long a recording loses its tracking between the first and the newest picture.
+        untracked_s: for how long a recording loses its tracking between the first and the newest
+            picture.
         exit_codes: of the processes, by name.
     """
     main = readers["compensated"]
@@ -41,14 +42,20 @@ def summarise(
         "fps_while_tracked": round(main.fps_without(untracked_s), 2),
         "seconds": round(main.seconds, 2),
         "untracked_s": round(untracked_s, 2),
-        "first_picture_s": None if main.first_ns is None else round((main.first_ns - spawned_ns) / NS_PER_S, 2),
-        "latency_ms": {stage: _milliseconds(view["since_start"]) for stage, view in front["latency"].items()},
+        "first_picture_s": None
+        if main.first_ns is None
+        else round((main.first_ns - spawned_ns) / NS_PER_S, 2),
+        "latency_ms": {
+            stage: _milliseconds(view["since_start"]) for stage, view in front["latency"].items()
+        },
         "dropped": _dropped(readers, status),
         "reprojection_px": _reprojection(compared),
         "tracking": {name: actor["seen"] for name, actor in status["actors"].items()},
         "sources": {name: _source(source) for name, source in status["sources"].items()},
         "compensation": front["compensation"],
-        "streams": {name: {"frames": r.frames, "fps": round(r.fps, 2)} for name, r in readers.items()},
+        "streams": {
+            name: {"frames": r.frames, "fps": round(r.fps, 2)} for name, r in readers.items()
+        },
         "exit_codes": exit_codes,
     }
 
@@ -70,7 +77,11 @@ def _dropped(readers: dict[str, StreamReader], status: dict[str, Any]) -> dict[s
 
 
 def _source(source: dict[str, Any]) -> dict[str, Any]:
-    return {"frames": source["frames"], "clock": source["clock"], "counters": source["report"]["counters"]}
+    return {
+        "frames": source["frames"],
+        "clock": source["clock"],
+        "counters": source["report"]["counters"],
+    }
 
 
 def _reprojection(compared: dict[str, Evaluation]) -> dict[str, Any]:
@@ -95,7 +106,8 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     if summary["untracked_s"]:
         rate = (
             f"{summary['fps_while_tracked']:.1f} per second while tracked "
-            f"(the recording loses tracking for {summary['untracked_s']:.1f} of {summary['seconds']:.1f} s)"
+            f"(the recording loses tracking for {summary['untracked_s']:.1f} of "
+            f"{summary['seconds']:.1f} s)"
         )
     lines = [
         f"{summary['frames_received']} pictures, {rate}, "
@@ -104,12 +116,14 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     ]
     for stage, values in summary["latency_ms"].items():
         cells = " ".join(
-            f"{values[k]:8.2f}" if values[k] is not None else "       -" for k in ("p50", "p95", "p99", "max")
+            f"{values[k]:8.2f}" if values[k] is not None else "       -"
+            for k in ("p50", "p95", "p99", "max")
         )
         lines.append(f"{stage:24} {cells}")
     if pixels["uncompensated"] is not None and pixels["compensated"] is not None:
         lines.append(
-            f"reprojection error {pixels['uncompensated']:.2f} px uncompensated, {pixels['compensated']:.2f} px "
+            f"reprojection error {pixels['uncompensated']:.2f} px uncompensated, "
+            f"{pixels['compensated']:.2f} px "
             f"compensated ({pixels['ratio']:.1f} times smaller, {pixels['pictures']} pictures)"
         )
     return lines
@@ -118,7 +132,9 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
 _DEPTH_SHOWN_M = 15.0
 
 
-def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evaluator, camera: BridgeCamera) -> None:
+def save_pictures(
+    out: Path, readers: dict[str, StreamReader], evaluator: Evaluator, camera: BridgeCamera
+) -> None:
     """Write raw, compensated, reference, difference, depth and the two actors as PNG into ``out``.
 
     Raw and compensated are the pair with the largest turn in between, where there is most to see;
@@ -132,7 +148,11 @@ def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evalua
         references = [evaluator.reference(camera, picture.t_use_ns) for picture in pair]
         if references[0] is not None and references[1] is not None:
             _write(out / "reference.png", references[1])
-            off = [cv2.absdiff(p.gray, r) for p, r in zip(pair, references, strict=True) if r is not None]
+            off = [
+                cv2.absdiff(p.gray, r)
+                for p, r in zip(pair, references, strict=True)
+                if r is not None
+            ]
             _write(out / "difference.png", np.hstack(off))
     depth = readers["depth"].newest
     if depth is not None:
@@ -141,11 +161,18 @@ def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evalua
         _write(out / "depth.png", cv2.applyColorMap(255 - shade, cv2.COLORMAP_TURBO))
     observer = readers["observer"].best
     if observer is not None:
-        _write(out / "two_actors.png", cv2.cvtColor(np.ascontiguousarray(observer[1]), cv2.COLOR_RGB2BGR))
+        _write(
+            out / "two_actors.png",
+            cv2.cvtColor(np.ascontiguousarray(observer[1]), cv2.COLOR_RGB2BGR),
+        )
 
 
-def _most_turned(raw: list[Delivered], compensated: list[Delivered]) -> tuple[Delivered, Delivered] | None:
-    """Return the pictures of both streams from one request (or nearly), where the late warp turned most."""
+def _most_turned(
+    raw: list[Delivered], compensated: list[Delivered]
+) -> tuple[Delivered, Delivered] | None:
+    """Return the pictures of both streams from one request (or nearly), where the late warp
+    turned most.
+    """
     if not raw or not compensated:
         return None
     best = max(compensated, key=lambda d: d.header["compensation"].get("angle_rad", 0.0))

@@ -1,4 +1,6 @@
-"""`vil-bridge demo`: lab, renderer, bridge and onboard client on one machine, and what came of it."""
+"""`vil-bridge demo`: lab, renderer, bridge and onboard client on one machine, and what came of
+it.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class _Run:
     readers: dict[str, StreamReader]
 
 
-def run_demo(options: DemoOptions, begun: DemoStart, processes: ProcessGroup, say: Callable[[str], None]) -> bool:
+def run_demo(
+    options: DemoOptions, begun: DemoStart, processes: ProcessGroup, say: Callable[[str], None]
+) -> bool:
     """Run the demo and write its pictures and its summary.
 
     Args:
@@ -65,7 +69,9 @@ def run_demo(options: DemoOptions, begun: DemoStart, processes: ProcessGroup, sa
     """
     stop = begun.stop
     evaluate_s = min(_EVALUATE_LIMIT_S, _EVALUATE_SHARE * options.seconds)
-    flight_s = max(2.0, options.seconds - _START_S - evaluate_s - _CLOSE_S) if options.seconds else 0.0
+    flight_s = (
+        max(2.0, options.seconds - _START_S - evaluate_s - _CLOSE_S) if options.seconds else 0.0
+    )
     run = _start(options, begun, flight_s, processes, say)
     if run is None or not _take_off(run, processes, stop, say):
         say(f"ended before the first picture (logs: {options.out}/)")
@@ -89,7 +95,11 @@ def _start(
 ) -> _Run | None:
     """Start the bridge, then the lab; None if stopped before."""
     udp = free_ports(4, socket.SOCK_DGRAM)
-    scenario = Scenario.recorded(options.recording, flight_s) if options.recording else Scenario.simulated()
+    scenario = (
+        Scenario.recorded(options.recording, flight_s)
+        if options.recording
+        else Scenario.simulated()
+    )
     overrides = {
         "sources.motive_flight.command_port": udp[0],
         "sources.motive_actor.command_port": udp[2],
@@ -105,28 +115,42 @@ def _start(
     preset.write_text(preset_text("demo"))
     sets = [f"{key}={value}" for key, value in overrides.items()]
     config = load(preset, sets=sets, env={}, resolve=registry.resolve)
-    source = ["--recording", str(options.recording), "--seconds", str(flight_s)] if options.recording else []
+    source = (
+        ["--recording", str(options.recording), "--seconds", str(flight_s)]
+        if options.recording
+        else []
+    )
     lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
     recorded = [] if options.record is None else ["--record", str(options.record)]
-    processes.start("run", "run", str(preset), *recorded, *(word for item in sets for word in ("--set", item)))
-    # A recording shall be seen whole; a simulated drone may be under way when the renderer has loaded.
+    processes.start(
+        "run", "run", str(preset), *recorded, *(word for item in sets for word in ("--set", item))
+    )
+    # A recording shall be seen whole; a simulated drone may be under way when the renderer has
+    # loaded.
     works = _renderer_works if options.recording else _answers
     ready = lambda: begun.stop.is_set() or works(_status(begun.url)) or None  # noqa: E731
     processes.wait("bridge and renderer", ready, ("run", "renderer"), say, revivable=("renderer",))
     if begun.stop.is_set():
         return None
-    lab_ns = (now_ns() - begun.spawned_ns) // 2 if options.recording else 0  # the lab starts faster than they did
+    # The lab starts faster than they did.
+    lab_ns = (now_ns() - begun.spawned_ns) // 2 if options.recording else 0
     epoch_ns = now_ns() + max(round(_LAB_START_S * NS_PER_S), lab_ns)
-    processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
+    processes.start(
+        "lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source
+    )
     readers = _readers(config.stream.bind, max(0.2, flight_s / _RETAINED_PICTURES))
     return _Run(options, begun, config, scenario, epoch_ns, readers)
 
 
-def _take_off(run: _Run, processes: ProcessGroup, stop: threading.Event, say: Callable[[str], None]) -> bool:
+def _take_off(
+    run: _Run, processes: ProcessGroup, stop: threading.Event, say: Callable[[str], None]
+) -> bool:
     """Wait for the first picture; False if stopped before."""
     main = run.readers["compensated"]
     look = lambda: stop.is_set() or main.first_ns is not None or None  # noqa: E731
-    processes.wait("the first picture", look, ("lab", "run", "renderer"), say, revivable=("lab", "renderer"))
+    processes.wait(
+        "the first picture", look, ("lab", "run", "renderer"), say, revivable=("lab", "renderer")
+    )
     return main.first_ns is not None
 
 
@@ -144,7 +168,11 @@ def _readers(endpoint: str, retain_every_s: float) -> dict[str, StreamReader]:
 
 
 def _fly(
-    run: _Run, processes: ProcessGroup, stop: threading.Event, land_ns: int | None, say: Callable[[str], None]
+    run: _Run,
+    processes: ProcessGroup,
+    stop: threading.Event,
+    land_ns: int | None,
+    say: Callable[[str], None],
 ) -> None:
     """Wait for the end; once a second one line says how it goes."""
     main = run.readers["compensated"]
@@ -155,7 +183,11 @@ def _fly(
         if land_ns is not None and now_ns() >= land_ns:
             return
         waited_s = (now_ns() - run.begun.spawned_ns) / NS_PER_S
-        if main.frames > last and main.newest is not None and main.newest[0]["tracking"] == "tracked":
+        if (
+            main.frames > last
+            and main.newest is not None
+            and main.newest[0]["tracking"] == "tracked"
+        ):
             run.readers["observer"].retain_best()  # both actors are in sight
         say(_progress(main, last, waited_s, run.scenario.phase(max(0, now_ns() - run.epoch_ns))))
         last = main.frames
@@ -171,14 +203,16 @@ def _progress(main: StreamReader, last: int, waited_s: float, phase: str) -> str
     shown = f"  recording: {phase}" if phase else ""
     return (
         f"{waited_s:5.1f} s  {main.frames - last:3d} pictures/s  request to send {way_ms:5.1f} ms  "
-        f"warp {warp.get('method')} {1e3 * warp.get('angle_rad', 0.0):5.1f} mrad  drone {header['tracking']}{shown}"
+        f"warp {warp.get('method')} {1e3 * warp.get('angle_rad', 0.0):5.1f} mrad  drone "
+        f"{header['tracking']}{shown}"
     )
 
 
 def _status(url: str) -> dict[str, Any] | None:
     """Return the bridge's status; None while it does not answer."""
     try:
-        with urllib.request.urlopen(url + "api/v1/status", timeout=5) as answer:  # noqa: S310 - our own loopback server
+        # Our own loopback server.
+        with urllib.request.urlopen(url + "api/v1/status", timeout=5) as answer:  # noqa: S310
             status: dict[str, Any] = json.load(answer)
             return status
     except (OSError, http.client.HTTPException, ValueError):
@@ -194,7 +228,11 @@ def _renderer_works(status: dict[str, Any] | None) -> bool:
 
 
 def _conclude(
-    run: _Run, status: dict[str, Any], exit_codes: dict[str, int], until_s: float, say: Callable[[str], None]
+    run: _Run,
+    status: dict[str, Any],
+    exit_codes: dict[str, int],
+    until_s: float,
+    say: Callable[[str], None],
 ) -> bool:
     cameras = {n: bridge_camera(n, run.config.cameras[n], run.config) for n in ("front", "plain")}
     evaluator = Evaluator(run.scenario, run.epoch_ns)
@@ -203,7 +241,9 @@ def _conclude(
         save_pictures(run.options.out, run.readers, evaluator, cameras["front"])
     finally:
         evaluator.close()
-    summary = summarise(run.readers, status, compared, run.begun.spawned_ns, _untracked_s(run), exit_codes)
+    summary = summarise(
+        run.readers, status, compared, run.begun.spawned_ns, _untracked_s(run), exit_codes
+    )
     run.options.json_path.parent.mkdir(parents=True, exist_ok=True)
     run.options.json_path.write_text(json.dumps(summary, indent=2) + "\n")
     for line in summary_lines(summary):
@@ -213,7 +253,9 @@ def _conclude(
 
 
 def _untracked_s(run: _Run) -> float:
-    """Return for how long tracking was lost on purpose between the first and the newest compensated picture."""
+    """Return for how long tracking was lost on purpose between the first and the newest
+    compensated picture.
+    """
     main = run.readers["compensated"]
     if main.first_ns is None or main.last_ns is None:
         return 0.0
@@ -241,7 +283,11 @@ def _compare(
 
 
 def _moving(run: _Run, pictures: list[Delivered]) -> list[Delivered]:
-    return [picture for picture in pictures if run.scenario.phase(picture.t_use_ns - run.epoch_ns) != "rest"]
+    return [
+        picture
+        for picture in pictures
+        if run.scenario.phase(picture.t_use_ns - run.epoch_ns) != "rest"
+    ]
 
 
 def _spread(pictures: list[Delivered]) -> list[Delivered]:

@@ -55,11 +55,22 @@ from vil_bridge.tools.doctor.watch import (
 )
 
 _ROOT: Final = Path("/")
-_PACKAGES: Final = ("numpy", "scipy", "pyzmq", "opencv-python-headless", "simplejpeg", "fastapi", "moderngl", "av")
+_PACKAGES: Final = (
+    "numpy",
+    "scipy",
+    "pyzmq",
+    "opencv-python-headless",
+    "simplejpeg",
+    "fastapi",
+    "moderngl",
+    "av",
+)
 _MARK: Final = {State.OK: "ok  ", State.WARN: "warn", State.FAIL: "FAIL"}
 
 
-def examine(config: BridgeConfig | None, *, root: Path = _ROOT, seconds: float = LISTEN_S) -> list[Finding]:
+def examine(
+    config: BridgeConfig | None, *, root: Path = _ROOT, seconds: float = LISTEN_S
+) -> list[Finding]:
     """Look at this computer and, with a configuration, at everything that it names.
 
     Args:
@@ -70,7 +81,12 @@ def examine(config: BridgeConfig | None, *, root: Path = _ROOT, seconds: float =
     own = interfaces()
     before = udp_errors(root)
     configured = [] if config is None else list(_configured(config, own, seconds))
-    return [*_computer(root, own), check_udp_errors(before, udp_errors(root)), *_software(config), *configured]
+    return [
+        *_computer(root, own),
+        check_udp_errors(before, udp_errors(root)),
+        *_software(config),
+        *configured,
+    ]
 
 
 def _computer(root: Path, own: Sequence[Interface]) -> Iterator[Finding]:
@@ -94,24 +110,32 @@ def _software(config: BridgeConfig | None) -> Iterator[Finding]:
     yield check_jpeg()
     yield check_video()
     for module in dict.fromkeys(
-        {extra: module for module, extra in registry.EXTRA_OF_MODULE.items() if extra != "gl"}.values()
+        {
+            extra: module for module, extra in registry.EXTRA_OF_MODULE.items() if extra != "gl"
+        }.values()
     ):
         yield check_extra(module, needed=module in needed)
     yield check_sdks()
 
 
-def _configured(config: BridgeConfig, own: Sequence[Interface], seconds: float) -> Iterator[Finding]:
+def _configured(
+    config: BridgeConfig, own: Sequence[Interface], seconds: float
+) -> Iterator[Finding]:
     yield check_port("http", config.http.bind, config.http.port)
     yield _endpoint_port("stream", config.stream.bind)
     if config.federation.zmq is not None:
         yield _endpoint_port("federation.zmq", config.federation.zmq.bind)
-    if config.federation.zenoh is not None and not config.federation.zenoh.listen.startswith("quic"):
+    if config.federation.zenoh is not None and not config.federation.zenoh.listen.startswith(
+        "quic"
+    ):
         yield _endpoint_port("federation.zenoh", config.federation.zenoh.listen)
     for name, renderer in config.renderers.items():
         for key in ("pose_port", "image_port"):
             listened = getattr(renderer, key, None)
             if isinstance(listened, int):
-                yield check_port(f"{name} ({key})", str(getattr(renderer, "bind", "127.0.0.1")), listened)
+                yield check_port(
+                    f"{name} ({key})", str(getattr(renderer, "bind", "127.0.0.1")), listened
+                )
     for name, source in config.sources.items():
         yield from _place(name, source, own)
     unusable = {name: reason for name in config.sources if (reason := _unusable(config, name))}
@@ -129,7 +153,9 @@ def _endpoint_port(what: str, endpoint: str) -> Finding:
 
 
 def _unusable(config: BridgeConfig, name: str) -> str:
-    """Return the reason that a source cannot be made (something is not installed), empty when it can."""
+    """Return the reason that a source cannot be made (something is not installed), empty when it
+    can.
+    """
     try:
         registry.create("sources", name, config.sources[name])
     except ConfigError as exc:
@@ -155,13 +181,20 @@ def _source(config: BridgeConfig, name: str, activity: SourceActivity) -> Iterat
         if actor.source == name:
             yield check_subject(actor_name, actor, activity)
     up_axis = getattr(config.sources[name], "up_axis", None)
-    for finding in (check_frozen(name, activity), check_up_axis(name, activity, up_axis), check_clock(name, activity)):
+    for finding in (
+        check_frozen(name, activity),
+        check_up_axis(name, activity, up_axis),
+        check_clock(name, activity),
+    ):
         if finding is not None:
             yield finding
 
 
 def report_header() -> dict[str, Any]:
-    """Return the facts that a bug report needs about this computer; no names, no addresses, no secrets."""
+    """Return the facts that a bug report needs about this computer.
+
+    No names, no addresses, no secrets.
+    """
     return {
         "vil-bridge": __version__,
         "python": sys.version.split()[0],
@@ -186,5 +219,7 @@ def as_text(findings: Sequence[Finding]) -> str:
         if finding.cure:
             lines.append(f"      {'':<{width}}  -> {finding.cure}")
     counts = {state: sum(f.state is state for f in findings) for state in State}
-    lines.append(f"{counts[State.OK]} ok, {counts[State.WARN]} warnings, {counts[State.FAIL]} failed")
+    lines.append(
+        f"{counts[State.OK]} ok, {counts[State.WARN]} warnings, {counts[State.FAIL]} failed"
+    )
     return "\n".join(lines)

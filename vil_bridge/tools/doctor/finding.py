@@ -19,7 +19,8 @@ class Finding:
     """The answer of one check.
 
     Attributes:
-        name: what was looked at. text: what was seen. cure: what to do, empty when nothing is to be done.
+        name: what was looked at. text: what was seen. cure: what to do, empty when nothing is to be
+            done.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""Limits and counters of the Linux kernel. Every check reads files below a root that tests replace."""
+"""Limits and counters of the Linux kernel.
+
+Every check reads files below a root that tests replace.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 
 ROOT: Final = Path("/")
 RECEIVE_BUFFER_BYTES: Final = 1 << 20
-"""Receive buffer that the adapters ask for; a burst of 100 bodies at 1 kHz fills the default of 208 KiB in 20 ms."""
+"""Receive buffer that the adapters ask for.
+
+A burst of 100 bodies at 1 kHz fills the default of 208 KiB in 20 ms.
+"""
 _GOOD_CLOCKS: Final = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
 _DISK_WARN_BYTES: Final = 2 << 30
 _DISK_FAIL_BYTES: Final = 100 << 20
@@ -23,7 +29,9 @@ _TIMEX_BYTES: Final = 512
 
 
 def check_receive_buffer(root: Path = ROOT) -> Finding:
-    """Check ``net.core.rmem_max``, which limits the datagrams that wait while the bridge is busy."""
+    """Check ``net.core.rmem_max``, which limits the datagrams that wait while the bridge is
+    busy.
+    """
     name = "socket buffers"
     limit = _number(root / "proc/sys/net/core/rmem_max")
     if limit is None:
@@ -31,8 +39,10 @@ def check_receive_buffer(root: Path = ROOT) -> Finding:
     if limit < RECEIVE_BUFFER_BYTES:
         return warn(
             name,
-            f"net.core.rmem_max is {limit} bytes, {RECEIVE_BUFFER_BYTES} are asked for: bursts of frames will be lost",
-            "sudo sysctl -w net.core.rmem_max=4194304 (for good: a line in /etc/sysctl.d/60-vil-bridge.conf)",
+            f"net.core.rmem_max is {limit} bytes, {RECEIVE_BUFFER_BYTES} are asked for: "
+            "bursts of frames will be lost",
+            "sudo sysctl -w net.core.rmem_max=4194304 (for good: a line in "
+            "/etc/sysctl.d/60-vil-bridge.conf)",
         )
     return ok(name, f"net.core.rmem_max is {limit} bytes")
 
@@ -46,42 +56,63 @@ def udp_errors(root: Path = ROOT) -> dict[str, int]:
     rows = [line.split()[1:] for line in lines if line.startswith("Udp:")]
     if len(rows) < 2:
         return {}
-    return {key: int(value) for key, value in zip(rows[0], rows[1], strict=False) if value.lstrip("-").isdecimal()}
+    return {
+        key: int(value)
+        for key, value in zip(rows[0], rows[1], strict=False)
+        if value.lstrip("-").isdecimal()
+    }
 
 
 def check_udp_errors(before: dict[str, int], after: dict[str, int]) -> Finding:
-    """Check for datagrams that the kernel dropped because a socket's buffer was full, between two readings."""
+    """Check for datagrams that the kernel dropped because a socket's buffer was full, between
+    two readings.
+    """
     name = "UDP drops"
     if not after:
-        return warn(name, "the kernel's UDP counters cannot be read", "is this Linux, with /proc mounted?")
+        return warn(
+            name, "the kernel's UDP counters cannot be read", "is this Linux, with /proc mounted?"
+        )
     now = after.get("RcvbufErrors", 0) - before.get("RcvbufErrors", 0)
     total = after.get("RcvbufErrors", 0)
     if now > 0:
         return fail(
             name,
-            f"the kernel dropped {now} datagrams during this check, since a program reads its socket too slowly",
+            f"the kernel dropped {now} datagrams during this check, since a program reads "
+            "its socket too slowly",
             "see `socket buffers`; stop what loads this computer; is another bridge running?",
         )
     return ok(name, f"none during this check, {total} since this computer started")
 
 
 def check_reverse_path(root: Path = ROOT, interface_count: int = 2) -> Finding:
-    """Check the reverse path filter: a strict one drops multicast from an interface without a route back."""
+    """Check the reverse path filter.
+
+    A strict one drops multicast from an interface without a route back.
+    """
     name = "reverse path filter"
-    values = {p.parent.name: _number(p) for p in sorted((root / "proc/sys/net/ipv4/conf").glob("*/rp_filter"))}
+    values = {
+        p.parent.name: _number(p)
+        for p in sorted((root / "proc/sys/net/ipv4/conf").glob("*/rp_filter"))
+    }
     everywhere = values.pop("all", None) or 0
-    strict = [n for n, v in values.items() if max(v or 0, everywhere) == 1 and n not in ("lo", "default")]
+    strict = [
+        n for n, v in values.items() if max(v or 0, everywhere) == 1 and n not in ("lo", "default")
+    ]
     if strict and interface_count > 1:
         return warn(
             name,
-            f"strict on {', '.join(strict)}: multicast from a network without a route is dropped silently",
+            f"strict on {', '.join(strict)}: multicast from a network without a route is "
+            "dropped silently",
             f"sudo sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.{strict[0]}.rp_filter=2",
         )
     return ok(name, "not in the way")
 
 
 def check_clock_source(root: Path = ROOT) -> Finding:
-    """Check the clock source: a slow one costs a microsecond or more at each of thousands of stamps a second."""
+    """Check the clock source.
+
+    A slow one costs a microsecond or more at each of thousands of stamps a second.
+    """
     name = "clock source"
     path = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
     try:
@@ -98,14 +129,22 @@ def check_clock_source(root: Path = ROOT) -> Finding:
 
 
 def check_clock_sync() -> Finding:
-    """Check that this computer's wall clock is synchronised; poses use the monotonic clock and do not need it."""
+    """Check that this computer's wall clock is synchronised.
+
+    Poses use the monotonic clock and do not need it.
+    """
     name = "wall clock"
     libc = ctypes.CDLL(None, use_errno=True)
-    state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)) if hasattr(libc, "adjtimex") else -1
+    state = (
+        libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+        if hasattr(libc, "adjtimex")
+        else -1
+    )
     if state == _TIME_ERROR:
         return warn(
             name,
-            "not synchronised (chrony, NTP, PTP): UTC stamps of recordings will be off; poses are not concerned",
+            "not synchronised (chrony, NTP, PTP): UTC stamps of recordings will be off; "
+            "poses are not concerned",
             "sudo apt-get install chrony",
         )
     return ok(name, "synchronised" if state >= 0 else "its synchronisation cannot be read")

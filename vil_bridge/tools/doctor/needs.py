@@ -1,4 +1,7 @@
-"""Checks of a configuration that run nothing: is what it needs installed, are its files readable, are humans human?"""
+"""Checks of a configuration that run nothing.
+
+Is what it needs installed, are its files readable, are humans human?
+"""
 
 from __future__ import annotations
 
@@ -43,15 +46,27 @@ def _not_installed(config: BridgeConfig) -> Iterator[str]:
     if config.cameras and (missing := registry.missing("cv2")):
         yield f"cameras: {missing}"
     zenoh = ["federation.zenoh"] if config.federation.zenoh is not None else []
-    zenoh += [f"sources.{name}" for name, source in config.sources.items() if getattr(source, "zenoh", False)]
+    zenoh += [
+        f"sources.{name}"
+        for name, source in config.sources.items()
+        if getattr(source, "zenoh", False)
+    ]
     if zenoh and (missing := registry.missing("zenoh")):
         yield f"{', '.join(zenoh)}: {missing}"
 
 
 def _keys(config: BridgeConfig) -> Iterator[str]:
     """Yield key files that cannot be used."""
-    holders = {"federation.zmq": config.federation.zmq, "stream": config.stream, **_sections("sources", config.sources)}
-    read = {"secret_key": read_secret_key, "server_key": read_public_key, "allowed_keys": read_public_keys}
+    holders = {
+        "federation.zmq": config.federation.zmq,
+        "stream": config.stream,
+        **_sections("sources", config.sources),
+    }
+    read = {
+        "secret_key": read_secret_key,
+        "server_key": read_public_key,
+        "allowed_keys": read_public_keys,
+    }
     for place, holder in holders.items():
         for key, reader in read.items():
             path = getattr(holder, key, None)
@@ -77,7 +92,12 @@ def _subjects(
             continue
         problem = subject_problem(actor, bodies, [model.name for model in models])
         model = next((model for model in models if model.name == actor.subject), None)
-        if not problem and actor.kind is ActorKind.HUMAN and model is not None and not is_human(model):
+        if (
+            not problem
+            and actor.kind is ActorKind.HUMAN
+            and model is not None
+            and not is_human(model)
+        ):
             problem = NOT_HUMAN
         if problem:
             yield f"actors.{name}: {problem}"

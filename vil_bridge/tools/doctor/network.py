@@ -55,7 +55,9 @@ def interfaces() -> list[Interface]:
                 answer = fcntl.ioctl(sock, _SIOCGIFADDR, _IFREQ.pack(name.encode()[:15]))
             except OSError:
                 continue  # it has no address
-            found.append(Interface(index, name, socket.inet_ntoa(answer[_ADDRESS_AT : _ADDRESS_AT + 4])))
+            found.append(
+                Interface(index, name, socket.inet_ntoa(answer[_ADDRESS_AT : _ADDRESS_AT + 4]))
+            )
     return found
 
 
@@ -93,7 +95,11 @@ def check_interfaces(own: Sequence[Interface]) -> Finding:
     listed = ", ".join(f"{i.name} {i.address}" for i in own)
     if any(not i.address.startswith("127.") for i in own):
         return ok("interfaces", listed)
-    return warn("interfaces", f"only {listed or 'none'}: no network", "plug in the cable of the mocap network")
+    return warn(
+        "interfaces",
+        f"only {listed or 'none'}: no network",
+        "plug in the cable of the mocap network",
+    )
 
 
 def check_route(what: str, host: str, interface: str, own: Sequence[Interface]) -> Finding:
@@ -110,16 +116,22 @@ def check_route(what: str, host: str, interface: str, own: Sequence[Interface]) 
     if interface != "auto" and interface not in known:
         listed = ", ".join(f"{i.address} ({i.name})" for i in own)
         return fail(
-            name, f"interface {interface} is none of this computer's: {listed}", "`interface: auto`, or one of these"
+            name,
+            f"interface {interface} is none of this computer's: {listed}",
+            "`interface: auto`, or one of these",
         )
     route = route_to(host)
     if route.problem:
-        cure = "is the network cable of the mocap network plugged in, and its address configured (same subnet)?"
+        cure = (
+            "is the network cable of the mocap network plugged in, and its address "
+            "configured (same subnet)?"
+        )
         return fail(name, f"{host}: {route.problem}", cure)
     if interface not in ("auto", route.local_ip):
         return warn(
             name,
-            f"{host} is reached from {route.local_ip} ({route.interface}), but the source listens on {interface}: "
+            f"{host} is reached from {route.local_ip} ({route.interface}), but the source "
+            f"listens on {interface}: "
             "frames will not arrive there",
             "`interface: auto`, or move the server to that network",
         )
@@ -134,13 +146,18 @@ def check_multicast(interface: Interface, group: str = MOCAP_GROUP, root: Path =
         try:
             sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         except OSError as exc:
-            cure = f"sudo ip link set {interface.name} multicast on; or switch the mocap system to unicast"
+            cure = (
+                f"sudo ip link set {interface.name} multicast on; or switch the mocap system "
+                "to unicast"
+            )
             return warn(name, f"cannot join {group}: {exc.strerror}", cure)
         joined = _joined(group, root)
     if interface.name not in joined:
         where = ", ".join(sorted(joined)) or "nowhere"
         return warn(
-            name, f"joined {group}, but the kernel lists it on {where}", "give `interface:` in the configuration"
+            name,
+            f"joined {group}, but the kernel lists it on {where}",
+            "give `interface:` in the configuration",
         )
     return ok(name, f"{group} can be joined")
 
@@ -163,7 +180,10 @@ def _joined(group: str, root: Path) -> set[str]:
 
 
 def check_port(what: str, address: str, port: int) -> Finding:
-    """Check that a TCP port that the bridge will listen on is free; name the program that has it."""
+    """Check that a TCP port that the bridge will listen on is free.
+
+    Name the program that has it.
+    """
     name = f"port of {what}"
     if port == 0:
         return ok(name, "any free one")
@@ -174,16 +194,23 @@ def check_port(what: str, address: str, port: int) -> Finding:
     except OSError as exc:
         if exc.errno != errno.EADDRINUSE:
             cure = "an address of this computer is wanted; `127.0.0.1` always is one"
-            return fail(name, f"{address}:{port} cannot be listened on: {exc.strerror or exc}", cure)
+            return fail(
+                name, f"{address}:{port} cannot be listened on: {exc.strerror or exc}", cure
+            )
     holder = port_holder(port)
     who = f"by {holder}" if holder else "by a program of another user"
     return fail(
-        name, f"{address}:{port} is taken {who}", "end that program (another bridge?), or configure another port"
+        name,
+        f"{address}:{port} is taken {who}",
+        "end that program (another bridge?), or configure another port",
     )
 
 
 def port_holder(port: int, root: Path = _ROOT) -> str:
-    """Return the program that listens on a TCP port: ``command (pid 123)``, empty where that is unknown."""
+    """Return the program that listens on a TCP port.
+
+    ``command (pid 123)``, empty where that is unknown.
+    """
     inodes = set()
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
@@ -209,14 +236,21 @@ def open_files(root: Path = _ROOT) -> Iterator[tuple[int, str]]:
 def process_name(pid: int, root: Path = _ROOT) -> str:
     """Return ``command (pid 123)``."""
     try:
-        command = (root / "proc" / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        command = (
+            (root / "proc" / str(pid) / "cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+        )
     except OSError:
         command = ""
     return f"{command[:_COMMAND_LIMIT].strip() or 'a program'} (pid {pid})"
 
 
 def check_serial(what: str, device: str) -> Finding:
-    """Check that a configured serial line exists, may be opened, and is not used by another program."""
+    """Check that a configured serial line exists, may be opened, and is not used by another
+    program.
+    """
     name = f"serial line of {what}"
     path = Path(device)
     if not path.exists():
@@ -226,13 +260,22 @@ def check_serial(what: str, device: str) -> Finding:
             return fail(name, f"{device} points to {path.readlink()}, which is not there", cure)
         return fail(name, f"{device} does not exist", cure)
     if not stat.S_ISCHR(path.stat().st_mode):
-        return fail(name, f"{device} is not a serial line", "give the device, best one of /dev/serial/by-id")
+        return fail(
+            name, f"{device} is not a serial line", "give the device, best one of /dev/serial/by-id"
+        )
     if not os.access(path, os.R_OK | os.W_OK):
-        return fail(name, f"no permission to open {device}", "sudo usermod -aG dialout $USER, then log in again")
+        return fail(
+            name,
+            f"no permission to open {device}",
+            "sudo usermod -aG dialout $USER, then log in again",
+        )
     real = str(path.resolve())
     others = sorted({pid for pid, target in open_files() if target == real and pid != os.getpid()})
     if others:
         who = ", ".join(process_name(pid) for pid in others)
-        cure = "end it (ModemManager, a ground station, another bridge?): two readers steal each other's bytes"
+        cure = (
+            "end it (ModemManager, a ground station, another bridge?): two readers steal "
+            "each other's bytes"
+        )
         return warn(name, f"{device} is also open in {who}", cure)
     return ok(name, f"{device} can be opened")

@@ -29,17 +29,27 @@ def check_gl(timeout_s: float = _GL_TIMEOUT_S) -> Finding:
         return warn(name, "the extra `gl` is not installed: no embedded renderer", cure)
     command = [sys.executable, "-c", _OPEN_GL]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
     except subprocess.TimeoutExpired:
         return fail(
-            name, f"the driver did not answer within {timeout_s:.0f} s", "restart this computer; update its GPU driver"
+            name,
+            f"the driver did not answer within {timeout_s:.0f} s",
+            "restart this computer; update its GPU driver",
         )
     for line in done.stdout.splitlines():
         if line.startswith("context "):
             renderer = line.removeprefix("context ")
-            slow = " (on the CPU: fine for small pictures)" if any(s in renderer for s in _SOFTWARE_RENDERERS) else ""
+            slow = (
+                " (on the CPU: fine for small pictures)"
+                if any(s in renderer for s in _SOFTWARE_RENDERERS)
+                else ""
+            )
             return ok(name, renderer + slow)
-    reason = done.stderr.strip().rpartition("\n")[2] or f"the test ended with code {done.returncode}"
+    reason = (
+        done.stderr.strip().rpartition("\n")[2] or f"the test ended with code {done.returncode}"
+    )
     reason = reason.partition("RendererError: ")[2] or reason
     return fail(name, reason, f"{install_command('gl')}; on Debian: apt-get install libegl1 libgl1")
 
@@ -54,11 +64,15 @@ def check_jpeg() -> Finding:
         picture = np.full((16, 16, 3), 128, np.uint8)
         back = simplejpeg.decode_jpeg(simplejpeg.encode_jpeg(picture))
     except Exception as exc:  # whatever a broken binary raises
-        return fail(name, f"simplejpeg does not work: {exc}", "pip install --force-reinstall simplejpeg")
+        return fail(
+            name, f"simplejpeg does not work: {exc}", "pip install --force-reinstall simplejpeg"
+        )
     return (
         ok(name, "simplejpeg works")
         if back.shape == picture.shape
-        else fail(name, "simplejpeg returns another picture", "pip install --force-reinstall simplejpeg")
+        else fail(
+            name, "simplejpeg returns another picture", "pip install --force-reinstall simplejpeg"
+        )
     )
 
 

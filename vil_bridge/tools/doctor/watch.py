@@ -14,7 +14,14 @@ from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.posture import axis_cure, extent_problem, skeleton_extent_m
 from vil_bridge.core.supervisor import ComponentState, StatusReport
-from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.core.types import (
+    ActorKind,
+    ClockExchange,
+    ImuSample,
+    SourceEvent,
+    SourceFrame,
+    SourceReset,
+)
 from vil_bridge.daemon.source_session import listening
 from vil_bridge.daemon.subject_check import subject_problem
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
@@ -90,7 +97,12 @@ class SourceActivity:
                 self.extent_m[skeleton.model.name] = skeleton_extent_m(skeleton)
         if not frame.tracked.any() and not any(s.tracked.any() for s in frame.skeletons):
             return  # an empty room stands still rightly
-        poses = [frame.p_m, frame.q_xyzw, *(s.p_m for s in frame.skeletons), *(s.q_xyzw for s in frame.skeletons)]
+        poses = [
+            frame.p_m,
+            frame.q_xyzw,
+            *(s.p_m for s in frame.skeletons),
+            *(s.q_xyzw for s in frame.skeletons),
+        ]
         self._compare(b"".join(p.tobytes() for p in poses))
 
     def _compare(self, content: bytes) -> None:
@@ -99,7 +111,9 @@ class SourceActivity:
         self._before = content
 
 
-async def listen(config: BridgeConfig, names: Collection[str], seconds: float = LISTEN_S) -> dict[str, SourceActivity]:
+async def listen(
+    config: BridgeConfig, names: Collection[str], seconds: float = LISTEN_S
+) -> dict[str, SourceActivity]:
     """Run some sources of a configuration, for less long when all of them speak.
 
     Raises:
@@ -124,19 +138,31 @@ async def listen(config: BridgeConfig, names: Collection[str], seconds: float = 
 
 
 def check_answer(source: str, activity: SourceActivity) -> Finding:
-    """Check that the source sends, at what rate and with what losses; its own reason says why not."""
+    """Check that the source sends, at what rate and with what losses.
+
+    Its own reason says why not.
+    """
     name = f"source {source}"
     report = activity.report
     if report is None or report.state is not ComponentState.RUNNING:
         state = "silent" if report is None else str(report.state)
         reason = "nothing came" if report is None or not report.reason else report.reason
-        return fail(name, f"{state}: {reason}", "follow the questions above; `vil-bridge discover` shows who answers")
+        return fail(
+            name,
+            f"{state}: {reason}",
+            "follow the questions above; `vil-bridge discover` shows who answers",
+        )
     rate_hz = (activity.events - 1) / activity.seconds if activity.seconds > 0 else math.nan
-    who = ", ".join(f"{word}{report.facts[key]}" for key, word in _WHO.items() if report.facts.get(key))
+    who = ", ".join(
+        f"{word}{report.facts[key]}" for key, word in _WHO.items() if report.facts.get(key)
+    )
     text = f"{who or 'answers'}, {rate_hz:.0f} per second"
     lost, malformed = report.counters.get("lost", 0), report.counters.get("malformed", 0)
     if lost > _LOST_SHARE * activity.events or malformed:
-        cure = "a cable instead of Wi-Fi; see `socket buffers`; fewer streamed elements in the mocap program"
+        cure = (
+            "a cable instead of Wi-Fi; see `socket buffers`; fewer streamed elements in the "
+            "mocap program"
+        )
         return warn(name, f"{text}; {lost} frames were lost and {malformed} malformed", cure)
     return ok(name, text)
 
@@ -149,9 +175,17 @@ def check_subject(name: str, actor: ActorConfig, activity: SourceActivity) -> Fi
     skeletons = (*activity.skeletons, *facts.get("skeletons", ()))
     problem = subject_problem(actor, bodies, skeletons)
     if problem:
-        cure = f"`subject:` of actors.{name} as the mocap program shows it, upper and lower case alike"
-        return fail(title, problem, f"`kind:` of actors.{name}" if actor.subject in {*bodies, *skeletons} else cure)
-    tracked = (activity.skeletons if actor.kind is ActorKind.HUMAN else activity.bodies)[actor.subject]
+        cure = (
+            f"`subject:` of actors.{name} as the mocap program shows it, upper and lower case alike"
+        )
+        return fail(
+            title,
+            problem,
+            f"`kind:` of actors.{name}" if actor.subject in {*bodies, *skeletons} else cure,
+        )
+    tracked = (activity.skeletons if actor.kind is ActorKind.HUMAN else activity.bodies)[
+        actor.subject
+    ]
     if not tracked:
         text = f"{actor.subject!r} is in the stream, but was not tracked"
         return warn(title, text, "put it into the cameras' view; are enough of its markers seen?")
@@ -159,13 +193,23 @@ def check_subject(name: str, actor: ActorConfig, activity: SourceActivity) -> Fi
 
 
 def check_frozen(source: str, activity: SourceActivity) -> Finding | None:
-    """Check that frames differ, since real measurements never repeat to the last bit; None with too few of them."""
+    """Check that frames differ, since real measurements never repeat to the last bit.
+
+    None with too few of them.
+    """
     if activity.measured < _FROZEN_FRAMES:
         return None
     name = f"motion of {source}"
     if activity.changes <= 1:
-        text = f"{activity.measured} frames are equal to the last bit: old data are sent again and again"
-        return warn(name, text, "is playback of a take paused, or the mocap program in edit mode? Switch it to live")
+        text = (
+            f"{activity.measured} frames are equal to the last bit: old data are sent again "
+            "and again"
+        )
+        return warn(
+            name,
+            text,
+            "is playback of a take paused, or the mocap program in edit mode? Switch it to live",
+        )
     return ok(name, f"{activity.changes} of {activity.measured} frames differ from the one before")
 
 
@@ -190,7 +234,10 @@ def check_clock(source: str, activity: SourceActivity) -> Finding | None:
     if line is None:
         cure = "let the firewall pass the protocol's echo; this source may have no stamps at all"
         return warn(name, "no usable stamps: arrival times stand in for capture times", cure)
-    text = f"{line.method}, within {line.uncertainty_ns / NS_PER_MS:.2f} ms after {activity.seconds:.0f} s"
+    text = (
+        f"{line.method}, within {line.uncertainty_ns / NS_PER_MS:.2f} ms after "
+        f"{activity.seconds:.0f} s"
+    )
     if line.uncertainty_ns > _UNSURE_NS:
         return warn(name, text, "a cable instead of Wi-Fi between mocap computer and bridge")
     return ok(name, text)

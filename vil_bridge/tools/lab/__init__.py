@@ -1,1 +1,4 @@
-"""The emulated lab: mocap servers, a serial IMU and bad networks, on real sockets and a real pty."""
+"""The emulated lab.
+
+Mocap servers, a serial IMU and bad networks, on real sockets and a real pty.
+"""

@@ -24,17 +24,20 @@ class Anonymized:
 
 
 def anonymize(source: Path, target: Path) -> Anonymized:
-    """Write a new capture with the datagrams of another one that can be rewritten, in the same sizes and times.
+    """Write a new capture with the datagrams of another one that can be rewritten, in the same
+    sizes and times.
 
     Raises:
-        RecordingError: the source cannot be read or holds nothing to write, or the target cannot be created.
+        RecordingError: the source cannot be read or holds nothing to write, or the target cannot be
+            created.
     """
     result = Anonymized()
     natnet = NatNetAnonymizer(result.pseudonyms)
     # All first: names of subjects stand in names of markers sent before.
     if not sum(datagram is not None for datagram in _rewritten(source, natnet, result.pseudonyms)):
         raise RecordingError(
-            f"{source}: no datagram is NatNet or Tracker's UDP objects. Capture whole packets on the mocap's interface"
+            f"{source}: no datagram is NatNet or Tracker's UDP objects. Capture whole "
+            "packets on the mocap's interface"
         )
     try:
         with target.open("xb") as file:
@@ -50,7 +53,9 @@ def anonymize(source: Path, target: Path) -> Anonymized:
     return result
 
 
-def _rewritten(source: Path, natnet: NatNetAnonymizer, names: Pseudonyms) -> Iterator[Datagram | None]:
+def _rewritten(
+    source: Path, natnet: NatNetAnonymizer, names: Pseudonyms
+) -> Iterator[Datagram | None]:
     for datagram in read_capture(source):
         payload = natnet.rewrite(datagram.payload)
         if payload is None:

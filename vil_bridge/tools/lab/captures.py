@@ -24,7 +24,10 @@ _MAX_JUDGED: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class CaptureSpec:
-    """A capture and where it is played: there a NatNet server listens, or other systems send their datagrams."""
+    """A capture and where it is played.
+
+    There a NatNet server listens, or other systems send their datagrams.
+    """
 
     path: Path
     host: str = "127.0.0.1"
@@ -43,7 +46,9 @@ class CaptureSpec:
                 return cls(Path(found[3]), str(IPv4Address(found[1] or "127.0.0.1")), int(found[2]))
         except ValueError:  # no address
             pass
-        raise ConfigError(f"--replay-capture {text}: write [ADDRESS:]PORT=FILE, such as 1510=captures/mocap.pcap")
+        raise ConfigError(
+            f"--replay-capture {text}: write [ADDRESS:]PORT=FILE, such as 1510=captures/mocap.pcap"
+        )
 
     @property
     def title(self) -> str:
@@ -61,16 +66,21 @@ class CaptureSpec:
         whole = read_capture(self.path)
         first = next(whole, None)
         if first is None:
-            raise ConfigError(f"{self.path}: there is no datagram in it. Capture whole UDP packets over IPv4")
+            raise ConfigError(
+                f"{self.path}: there is no datagram in it. Capture whole UDP packets over IPv4"
+            )
         whole = itertools.chain([first], whole)
         judged = list(itertools.islice(filter(_is_known, read_capture(self.path)), _MAX_JUDGED))
         objects_to = receiver_of_objects(judged)
         natnet = sum(is_natnet(d) for d in judged)
         if objects_to is not None and sum(d.receiver == objects_to for d in judged) > natnet:
-            return CapturedStream((d for d in whole if d.receiver == objects_to), self.host, self.port)
+            return CapturedStream(
+                (d for d in whole if d.receiver == objects_to), self.host, self.port
+            )
         if not natnet:
             raise ConfigError(
-                f"{self.path}: no datagram is NatNet or Tracker's UDP objects. Capture on the interface of the mocap"
+                f"{self.path}: no datagram is NatNet or Tracker's UDP objects. Capture on "
+                "the interface of the mocap"
             )
         try:
             return ReplayedMotive(whole, self.host, self.port)

@@ -1,7 +1,10 @@
-"""A bad network between two programs, in user space: what is sent to the link comes out at its target.
+"""A bad network between two programs, in user space.
 
-A link relays UDP datagrams or TCP connections, each way with its own loss, delay, rate and cuts. On TCP
-no byte is ever lost: what the network lost comes one retransmission later, and a cut freezes the stream.
+What is sent to the link comes out at its target.
+
+A link relays UDP datagrams or TCP connections, each way with its own loss, delay, rate and cuts. On
+TCP no byte is ever lost: what the network lost comes one retransmission later, and a cut freezes
+the stream.
 """
 
 from __future__ import annotations

@@ -11,7 +11,19 @@ from vil_bridge.core.faults import Faults
 
 Address = tuple[str, int]
 
-_FAULTS: Final = ("loss", "duplicate", "reorder", "garbage", "delay", "jitter", "burst", "rate", "cut", "reset", "seed")
+_FAULTS: Final = (
+    "loss",
+    "duplicate",
+    "reorder",
+    "garbage",
+    "delay",
+    "jitter",
+    "burst",
+    "rate",
+    "cut",
+    "reset",
+    "seed",
+)
 _NOT_ON = {"tcp": ("duplicate", "garbage"), "udp": ("reset",)}
 _SAME_AS: Final = {"cut": "halfopen", "reset": "restart"}
 _UNIT_BPS: Final = {"kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9}
@@ -53,8 +65,8 @@ class LinkSpec:
         """Read a link such as ``tcp:7100=127.0.0.1:7000:delay=20ms±5,up.rate=2Mbit``.
 
         The faults are those of :class:`~vil_bridge.core.faults.Faults` that a network has, and
-        ``rate=10Mbit``, ``cut=EPISODE``, ``reset=EPISODE`` (TCP); ``up.`` or ``down.`` before one keeps it
-        to one direction.
+        ``rate=10Mbit``, ``cut=EPISODE``, ``reset=EPISODE`` (TCP); ``up.`` or ``down.`` before one
+        keeps it to one direction.
 
         Raises:
             ConfigError: a line per item that says nothing, with what was expected.
@@ -62,13 +74,16 @@ class LinkSpec:
         found = re.fullmatch(rf"(?:(tcp|udp):)?{_PLACE}={_PLACE}(?::(.*))?", text)
         if found is None:
             raise ConfigError(
-                f"link {text!r}: write [tcp:][HOST:]PORT=[HOST:]PORT[:FAULTS], such as 7100=192.0.2.7:7000:loss=5%"
+                f"link {text!r}: write [tcp:][HOST:]PORT=[HOST:]PORT[:FAULTS], such as "
+                "7100=192.0.2.7:7000:loss=5%"
             )
         protocol: Literal["udp", "tcp"] = "tcp" if found[1] == "tcp" else "udp"
         return cls(_address(found[3]), _address(found[2]), protocol).with_faults(found[4] or "")
 
     def with_faults(self, text: str) -> LinkSpec:
-        """Return the same link as another network, such as ``delay=20ms±5,up.rate=2Mbit``; empty = a perfect one.
+        """Return the same link as another network, such as ``delay=20ms±5,up.rate=2Mbit``.
+
+        Empty = a perfect one.
 
         Raises:
             ConfigError: a line per item that says nothing, with what was expected.
@@ -96,7 +111,9 @@ def _ways(text: str, protocol: str) -> tuple[Way, Way]:
         ways, fault = ([way], rest) if dot and way in items else (list(items), item)
         name, _, value = fault.partition("=")
         if name not in known:
-            problems.append(f"fault {item!r}: a {protocol} link has no such fault; known: {', '.join(known)}")
+            problems.append(
+                f"fault {item!r}: a {protocol} link has no such fault; known: {', '.join(known)}"
+            )
             continue
         try:
             if name == "rate":

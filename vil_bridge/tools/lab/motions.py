@@ -1,8 +1,10 @@
-"""Motions of the emulated lab: the scenarios with their rooms and true poses, or any recording next to them.
+"""Motions of the emulated lab.
 
-Two rooms stand next to each other in one virtual hall: a drone flies in the first (a simulated one, or
-a recording of a real one), a human walks in the second. The lab's emulators stream these motions; the
-demo's evaluator asks the same motions for the truth.
+The scenarios with their rooms and true poses, or any recording next to them.
+
+Two rooms stand next to each other in one virtual hall: a drone flies in the first (a simulated one,
+or a recording of a real one), a human walks in the second. The lab's emulators stream these
+motions; the demo's evaluator asks the same motions for the truth.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Scenario:
     """A vehicle in the flight room and a human in the actor room.
 
     Attributes:
-        flight_room, actor_room: each room's frame in the shared world, as the configuration writes it.
+        flight_room, actor_room: each room's frame in the shared world, as the configuration writes
+            it.
         mocap_rate_hz: frame rate of the flight room's cameras.
     """
 
@@ -55,7 +58,13 @@ class Scenario:
     @classmethod
     def simulated(cls) -> Scenario:
         """Return the procedural drone and the procedural human."""
-        return cls(DroneMotion(VEHICLE_SUBJECT, imu_rate_hz=250), _human(), TransformConfig(), _ACTOR_ROOM, 120.0)
+        return cls(
+            DroneMotion(VEHICLE_SUBJECT, imu_rate_hz=250),
+            _human(),
+            TransformConfig(),
+            _ACTOR_ROOM,
+            120.0,
+        )
 
     @classmethod
     def recorded(cls, folder: Path, seconds: float) -> Scenario:
@@ -70,11 +79,15 @@ class Scenario:
         return cls(motion, _human(), _RECORDING_ROOM, _ACTOR_ROOM, motion.mocap_rate_hz)
 
     def phase(self, t_ns: int) -> str:
-        """Return what a recording shows now (``acquisition``, ``rest``, ``motion``, ``loss``); empty if simulated."""
+        """Return what a recording shows now (``acquisition``, ``rest``, ``motion``, ``loss``).
+
+        Empty if simulated.
+        """
         return self.vehicle.phase(t_ns) if isinstance(self.vehicle, EurocMotion) else ""
 
     def untracked_s(self, from_ns: int, until_ns: int) -> float:
-        """Return for how long the vehicle's tracking is lost on purpose between two run times, seconds.
+        """Return for how long the vehicle's tracking is lost on purpose between two run times,
+        seconds.
 
         Only a recording loses it.
         """
@@ -97,7 +110,14 @@ class Scenario:
         return WorldSnapshot(
             t_ns,
             (
-                ActorState("drone", ActorKind.VEHICLE, tracked, 0, T_world_vehicle, size_m=(0.35, 0.35, 0.12)),
+                ActorState(
+                    "drone",
+                    ActorKind.VEHICLE,
+                    tracked,
+                    0,
+                    T_world_vehicle,
+                    size_m=(0.35, 0.35, 0.12),
+                ),
                 ActorState("human", ActorKind.HUMAN, tracked, 0, root, skeleton),
             ),
         )
@@ -107,18 +127,25 @@ def _human() -> MocapMotion:
     return WalkMotion(HUMAN_SUBJECT)
 
 
-# The actor room is turned against the flight room, as two halls with their own calibration squares are.
+# The actor room is turned against the flight room, as two halls with their own calibration squares
+# are.
 _ACTOR_ROOM = TransformConfig(p_m=(4.0, 0.0, 0.0), ypr_deg=(120.0, 0.0, 0.0))
 _RECORDING_ROOM = TransformConfig(p_m=(-2.0, 0.0, 0.2))
 
 
 _HUMAN_RATE_HZ: Final = 60.0
 _NOISE_M: Final = 2e-5
-"""Of a good system. Poses of a body at rest that repeated to the bit would be taken for a frozen system's."""
+"""Of a good system.
+
+Poses of a body at rest that repeated to the bit would be taken for a frozen system's.
+"""
 
 
 class MeasuredMotion:
-    """Simulated bodies with position noise that depends on the instant (implements ``MocapMotion``)."""
+    """Simulated bodies with position noise that depends on the instant.
+
+    Implements ``MocapMotion``.
+    """
 
     def __init__(self, truth: MocapMotion) -> None:
         self.subjects, self.skeleton_models = truth.subjects, truth.skeleton_models
@@ -161,14 +188,18 @@ class LabMotions:
     def carried(cls) -> LabMotions:
         """Return the vehicle, switched off, carried through the moves of ``vil-bridge align``."""
         simulated = cls.simulated()
-        return cls(RoomMotion(CarriedMotion(VEHICLE_SUBJECT), simulated.flight.rate_hz), simulated.actor, None)
+        return cls(
+            RoomMotion(CarriedMotion(VEHICLE_SUBJECT), simulated.flight.rate_hz),
+            simulated.actor,
+            None,
+        )
 
     @classmethod
     def recorded(cls, path: Path, seconds: float = 0.0) -> LabMotions:
         """Return a recording in the room of its subjects; the other room is simulated.
 
-        A folder (EuRoC layout) is a flight with its IMU, cut to its events within ``seconds`` (0 = all
-        of it). Any other recording has no IMU, is looped, and is streamed at its own rate.
+        A folder (EuRoC layout) is a flight with its IMU, cut to its events within ``seconds`` (0 =
+        all of it). Any other recording has no IMU, is looped, and is streamed at its own rate.
 
         Raises:
             ConfigError: it cannot be read.

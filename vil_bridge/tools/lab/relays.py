@@ -35,8 +35,9 @@ class LinkDirection:
     """One direction of a running link: when what is sent now comes out.
 
     Attributes:
-        counters: ``offered`` = ``delivered`` - ``duplicated`` - ``garbage`` + ``lost`` + ``silenced`` +
-            ``overflow`` + ``unsent`` + what is on its way; ``bytes`` are those delivered.
+        counters: ``offered`` = ``delivered`` - ``duplicated`` - ``garbage`` + ``lost`` +
+            ``silenced`` + ``overflow`` + ``unsent`` + what is on its way; ``bytes`` are those
+            delivered.
         cut_until_ns: bridge time until which nothing passes, in addition to the cuts of the faults.
     """
 
@@ -46,7 +47,10 @@ class LinkDirection:
         self.change(way)
 
     def change(self, way: Way) -> None:
-        """Change to another network, whose episodes begin now; what is under way comes out as planned."""
+        """Change to another network, whose episodes begin now.
+
+        What is under way comes out as planned.
+        """
         self.faults = way.faults
         self.started_ns = now_ns()
         self._delivery = Delivery(way.faults, self.counters)
@@ -69,7 +73,10 @@ class LinkDirection:
             await asyncio.sleep(_LOOK_S)
 
     def datagrams(self, message: bytes) -> list[tuple[int, bytes]]:
-        """Return the output of a datagram with its times: nothing, itself, its copy, additional garbage."""
+        """Return the output of a datagram with its times.
+
+        Nothing, itself, its copy, additional garbage.
+        """
         t_ns = now_ns()
         if t_ns < self.cut_until_ns:
             self.counters.update(("offered", "silenced"))
@@ -117,7 +124,10 @@ class _Datagram:
 
 
 class UdpRelay:
-    """Relay of datagrams; every client has its own port on the target's side, as behind a router."""
+    """Relay of datagrams.
+
+    Every client has its own port on the target's side, as behind a router.
+    """
 
     def __init__(self, up: LinkDirection, down: LinkDirection) -> None:
         self._up, self._down = up, down
@@ -164,7 +174,8 @@ class UdpRelay:
                 _, oldest = self._clients.popitem(last=False)
                 self._loop.remove_reader(oldest)
                 oldest.close()
-            # Not connected: a server may answer from several ports. The address is that of the route.
+            # Not connected: a server may answer from several ports. The address is that of the
+            # route.
             back = _bound((_route_to(self._target), 0))
             self._clients[client] = back
             self._loop.add_reader(back, self._from_target, back, front, client)
@@ -176,7 +187,9 @@ class UdpRelay:
             if sender[0] == self._target[0]:
                 self._send(payload, self._down, front, client)
 
-    def _send(self, payload: bytes, direction: LinkDirection, via: socket.socket, to: Address) -> None:
+    def _send(
+        self, payload: bytes, direction: LinkDirection, via: socket.socket, to: Address
+    ) -> None:
         assert self._line is not None
         for due_ns, message in direction.datagrams(payload):
             if not self._line.enqueue(due_ns, _Datagram(message, direction, via, to)):
@@ -299,8 +312,13 @@ class TcpRelay:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: LinkDirection) -> None:
-        """Relay one direction of a connection until its end; when it breaks, break the other one too."""
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: LinkDirection
+    ) -> None:
+        """Relay one direction of a connection until its end.
+
+        When it breaks, break the other one too.
+        """
         pipe = _Pipe()
         try:
             async with asyncio.TaskGroup() as group:

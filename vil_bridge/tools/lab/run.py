@@ -1,4 +1,6 @@
-"""The emulated lab: mocap servers of any kind, a serial IMU and bad networks, on real sockets and a real pty.
+"""The emulated lab.
+
+Mocap servers of any kind, a serial IMU and bad networks, on real sockets and a real pty.
 
 A student points the bridge at it instead of at hardware; the tests and the demo do the same.
 """
@@ -22,7 +24,10 @@ from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.tools.lab.motions import LabMotions
 from vil_bridge.tools.lab.servers import RunningServer, ServerSpec
 
-DEFAULT_SERVERS: Final = (ServerSpec.parse("motive", "flight@1510,1511"), ServerSpec.parse("motive", "actor@1520,1521"))
+DEFAULT_SERVERS: Final = (
+    ServerSpec.parse("motive", "flight@1510,1511"),
+    ServerSpec.parse("motive", "actor@1520,1521"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,8 @@ class LabConfig:
 
     Attributes:
         imu_link: path that appears as the vehicle's serial port.
-        msp_link, msp_port: the same IMU behind a flight controller that speaks MSP, on a serial port or
-            on a TCP port of loopback; None = there is none.
+        msp_link, msp_port: the same IMU behind a flight controller that speaks MSP, on a serial
+            port or on a TCP port of loopback; None = there is none.
         epoch_ns: bridge time at which the motion starts; None = now.
     """
 
@@ -45,7 +50,9 @@ class LabConfig:
     epoch_ns: int | None = None
 
 
-async def run_lab(motions: LabMotions, config: LabConfig, report: Callable[[str], None] = lambda _: None) -> None:
+async def run_lab(
+    motions: LabMotions, config: LabConfig, report: Callable[[str], None] = lambda _: None
+) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Args:
@@ -54,21 +61,32 @@ async def run_lab(motions: LabMotions, config: LabConfig, report: Callable[[str]
         report: called with lines for people.
 
     Raises:
-        ExceptionGroup: of ``ConfigError`` where a port is in use or the IMU's link cannot be made, else of bugs.
+        ExceptionGroup: of ``ConfigError`` where a port is in use or the IMU's link cannot be made,
+            else of bugs.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for sig in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sig, stop.set)
     epoch_ns = now_ns() if config.epoch_ns is None else config.epoch_ns
-    runs = [_named(server.title, _server(motions, server, epoch_ns).run()) for server in config.servers]
-    runs += [_named(f"link {link.listen[0]}:{link.listen[1]}", LinkEmulator(link).run()) for link in config.links]
+    runs = [
+        _named(server.title, _server(motions, server, epoch_ns).run()) for server in config.servers
+    ]
+    runs += [
+        _named(f"link {link.listen[0]}:{link.listen[1]}", LinkEmulator(link).run())
+        for link in config.links
+    ]
     runs += [_named(capture.title, _replay(capture, report)) for capture in config.captures]
     if motions.imu is not None:
         imu = SerialImuEmulator(motions.imu, epoch_ns, config.imu_link)
         runs.append(_named(f"IMU {config.imu_link}", imu.run()))
         if config.msp_link is not None:
-            runs.append(_named(f"MSP {config.msp_link}", MspEmulator(motions.imu, epoch_ns, config.msp_link).run()))
+            runs.append(
+                _named(
+                    f"MSP {config.msp_link}",
+                    MspEmulator(motions.imu, epoch_ns, config.msp_link).run(),
+                )
+            )
         if config.msp_port is not None:
             by_tcp = MspEmulator(motions.imu, epoch_ns, port=config.msp_port)
             runs.append(_named(f"MSP on TCP port {config.msp_port}", by_tcp.run()))

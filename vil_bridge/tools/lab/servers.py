@@ -50,8 +50,8 @@ class ServerSpec:
 
     Attributes:
         kind: key of :data:`KINDS`. room: which of :data:`ROOMS` it streams.
-        second_port, version, multicast: NatNet's data port, version ("" = the emulator's own) and way of sending;
-            the other kinds have none.
+        second_port, version, multicast: NatNet's data port, version ("" = the emulator's own) and
+            way of sending; the other kinds have none.
     """
 
     kind: str
@@ -65,7 +65,8 @@ class ServerSpec:
 
     @classmethod
     def parse(cls, kind: str, text: str) -> ServerSpec:
-        """Read ``[ROOM@][ADDRESS:]PORT``, and of a Motive ``,DATA``, ``,VERSION`` and ``,multicast`` behind it.
+        """Read ``[ROOM@][ADDRESS:]PORT``, and of a Motive ``,DATA``, ``,VERSION`` and
+        ``,multicast`` behind it.
 
         Raises:
             ConfigError: it is written otherwise.
@@ -75,18 +76,31 @@ class ServerSpec:
         if found is None or (found[1] or ROOMS[0]) not in ROOMS:
             more = "[,DATA][,VERSION][,multicast]" if kind == "motive" else ""
             rooms = ", ".join(ROOMS)
-            raise ConfigError(f"--{kind} {text}: write [ROOM@][ADDRESS:]PORT{more} with one of the rooms {rooms}")
+            raise ConfigError(
+                f"--{kind} {text}: write [ROOM@][ADDRESS:]PORT{more} with one of the rooms {rooms}"
+            )
         port = int(found[3])
         host = found[2] or "127.0.0.1"
         second = int(found[4] or (port + 1 if port else 0))
         if max(port, second) > 65535 or max(map(int, host.split("."))) > 255:
-            raise ConfigError(f"--{kind} {text}: ports are 0 to 65535, addresses 0.0.0.0 to 255.255.255.255")
+            raise ConfigError(
+                f"--{kind} {text}: ports are 0 to 65535, addresses 0.0.0.0 to 255.255.255.255"
+            )
         version = found[5] or ""
         if version and re.fullmatch(_NATNET_VERSIONS, version) is None:
             raise ConfigError(
-                f"--{kind} {text}: NatNet {version} is not emulated. Write 2.5 to 2.10, 3.0, 3.1, 4.0 to 4.2"
+                f"--{kind} {text}: NatNet {version} is not emulated. Write 2.5 to 2.10, "
+                "3.0, 3.1, 4.0 to 4.2"
             )
-        return cls(kind, found[1] or ROOMS[0], host, port, second, version=version, multicast=bool(found[6]))
+        return cls(
+            kind,
+            found[1] or ROOMS[0],
+            host,
+            port,
+            second,
+            version=version,
+            multicast=bool(found[6]),
+        )
 
     @property
     def title(self) -> str:
@@ -104,7 +118,9 @@ class ServerSpec:
 
 
 def with_faults(servers: Sequence[ServerSpec], texts: Sequence[str]) -> tuple[ServerSpec, ...]:
-    """Return the servers with the faults of ``[KIND:|ROOM:]FAULTS``; without a name they are for all.
+    """Return the servers with the faults of ``[KIND:|ROOM:]FAULTS``.
+
+    Without a name they are for all.
 
     Raises:
         ConfigError: the text is malformed, or names no server or room.
@@ -116,7 +132,10 @@ def with_faults(servers: Sequence[ServerSpec], texts: Sequence[str]) -> tuple[Se
         if named and not any(name in (s.kind, s.room) for s in servers):
             here = ", ".join(sorted({n for s in servers for n in (s.kind, s.room)}))
             raise ConfigError(f"--faults {text}: no server or room is named {name!r}; here: {here}")
-        servers = [replace(s, faults=faults) if not named or name in (s.kind, s.room) else s for s in servers]
+        servers = [
+            replace(s, faults=faults) if not named or name in (s.kind, s.room) else s
+            for s in servers
+        ]
     return tuple(servers)
 
 
@@ -173,6 +192,9 @@ KINDS: Final[Mapping[str, EmulatorKind]] = {
         "vil_adapters.qualisys.config:QtmEmulatorConfig",
         _QTM_PORT,
         # At its usual port it also answers searches; a second one would find that port taken.
-        lambda s: {"port": s.port, "discovery_port": _QTM_DISCOVERY_PORT if s.port == _QTM_PORT else 0},
+        lambda s: {
+            "port": s.port,
+            "discovery_port": _QTM_DISCOVERY_PORT if s.port == _QTM_PORT else 0,
+        },
     ),
 }

@@ -1,4 +1,7 @@
-"""Files of data sets and replays: pictures as bytes, writes that are whole or not there, digests."""
+"""Files of data sets and replays.
+
+Pictures as bytes, writes that are whole or not there, digests.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,17 @@ _BLOCK: Final = 1 << 20
 
 
 def suffix_of(pixels: ImageArray) -> str:
-    """Return the suffix of :func:`encoded`'s format: ``.png`` for pictures of whole numbers, else ``.npy``."""
+    """Return the suffix of :func:`encoded`'s format.
+
+    ``.png`` for pictures of whole numbers, else ``.npy``.
+    """
     return ".png" if pixels.dtype.kind == "u" else ".npy"
 
 
 def encoded(pixels: ImageArray, valid: BoolArray | None = None) -> bytes:
-    """Return a picture (h, w) or (h, w, channels) without loss: PNG for whole numbers, NumPy's format for all else.
+    """Return a picture (h, w) or (h, w, channels) without loss.
+
+    PNG for whole numbers, NumPy's format for all else.
 
     Args:
         pixels: colours in the order R, G, B, A.
@@ -47,7 +55,9 @@ def jpeg(pixels: ImageArray) -> bytes:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is whole or not there, also when this process is killed; makes its folder.
+    """Write a file so that it is whole or not there, also when this process is killed.
+
+    Makes its folder.
 
     Raises:
         OSError: the disk is full, or the folder cannot be written.
@@ -79,7 +89,10 @@ def digests(folder: Path) -> dict[str, str]:
 
 def write_sums(folder: Path) -> None:
     """Write :data:`SUMS`, which ``sha256sum -c`` reads."""
-    write_whole(folder / SUMS, "".join(f"{sha256}  {name}\n" for name, sha256 in digests(folder).items()).encode())
+    write_whole(
+        folder / SUMS,
+        "".join(f"{sha256}  {name}\n" for name, sha256 in digests(folder).items()).encode(),
+    )
 
 
 def folder_digest(folder: Path) -> str:

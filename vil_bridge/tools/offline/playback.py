@@ -1,4 +1,7 @@
-"""Recordings played without a clock: their events and configuration, and bridge time bound to them."""
+"""Recordings played without a clock.
+
+Their events and configuration, and bridge time bound to them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ class Timeline:
             act()
 
     def reach(self, t_ns: int) -> None:
-        """Go to an instant; what is planned for itself happens behind what the caller does there."""
+        """Go to an instant.
+
+        What is planned for itself happens behind what the caller does there.
+        """
         self.until(t_ns)
         self._clock.stand_at(t_ns)
 
@@ -83,9 +89,13 @@ def arrivals(recording: Recording) -> Iterator[tuple[int, SourceEvent]]:
     for event, recorded_ns, _ in recording.stamped_events():
         t_ns = _arrival_ns(event)
         if t_ns is not None:
-            if now_ns is not None and (t_ns - now_ns) - (recorded_ns - before_ns) > _LONGEST_LEAP_NS:
+            if (
+                now_ns is not None
+                and (t_ns - now_ns) - (recorded_ns - before_ns) > _LONGEST_LEAP_NS
+            ):
                 raise RecordingError(
-                    f"{recording.path}: an event came hours later than the file was written: it is damaged"
+                    f"{recording.path}: an event came hours later than the file was "
+                    "written: it is damaged"
                 )
             before_ns = recorded_ns
             now_ns = t_ns if now_ns is None else max(now_ns, t_ns)
@@ -99,7 +109,9 @@ def config_of(recording: Recording) -> BridgeConfig:
     Raises:
         ConfigError: this version, or what is installed here, cannot use it.
     """
-    return load_text(recording.config_text, f"{recording.path} (its configuration)", resolve=resolve)
+    return load_text(
+        recording.config_text, f"{recording.path} (its configuration)", resolve=resolve
+    )
 
 
 def _arrival_ns(event: SourceEvent) -> int | None:

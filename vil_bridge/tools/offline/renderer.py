@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 def open_renderer(scene: str | Scene, profile: str = "low") -> EmbeddedRenderer:
-    """Open the embedded renderer; llvmpipe's own threads stay off unless the environment asks for them.
+    """Open the embedded renderer.
+
+    Llvmpipe's own threads stay off unless the environment asks for them.
 
     Args:
         scene: name, file or scene.

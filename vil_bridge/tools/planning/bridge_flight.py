@@ -30,7 +30,10 @@ _LOOK_S: Final = 0.25
 _ARRIVED_M: Final = 0.5
 _FIRST_S: Final = 60.0
 _LEADS_S: Final = (0.25, 0.5, 1.0, 2.0)
-"""From now to the begin of a stop: the bridge has given set-points a little ahead, and is busy at times."""
+"""From now to the begin of a stop.
+
+The bridge has given set-points a little ahead, and is busy at times.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +43,8 @@ class BridgeQuery:
     Attributes:
         actor: that is to fly. map_name: of the bridge's map. goal_m: (3,), world ENU.
         radius_m: of the vehicle. limits: of the flight. seed: of the search.
-        through_unknown: fly through voxels that the map does not know. view: landmark to keep in view; None = none.
+        through_unknown: fly through voxels that the map does not know. view: landmark to keep in
+            view; None = none.
     """
 
     actor: str
@@ -56,7 +60,8 @@ class BridgeQuery:
 class BridgeFlight:
     """A flight that is given to an actor of a running bridge.
 
-    A simulated vehicle flies it. A real one is not commanded: its pilot sees the flight, and decides.
+    A simulated vehicle flies it. A real one is not commanded: its pilot sees the flight, and
+    decides.
 
     Attributes:
         bridge: where the actor is.
@@ -76,7 +81,9 @@ class BridgeFlight:
         """
         view = self.bridge.get(ActorView, path_of("actors", self.actor))
         if view.p_world_m is None or view.q_xyzw is None:
-            raise ConfigError(f"{self.actor} has not been tracked yet: wait until the bridge sees it")
+            raise ConfigError(
+                f"{self.actor} has not been tracked yet: wait until the bridge sees it"
+            )
         return np.array(view.p_world_m), float(q_to_euler_zyx(np.array(view.q_xyzw))[0])
 
     def give(self, body: FlightBody) -> FlightOut:
@@ -88,8 +95,11 @@ class BridgeFlight:
         return self.bridge.get(FlightOut, self._path)
 
 
-def fly_on_live_map(bridge: HttpConnection, query: BridgeQuery, report: Callable[[str], object]) -> FlightOut:
-    """Plan on the map of a running bridge, give the flight to the actor, and plan again whenever the map blocks it.
+def fly_on_live_map(
+    bridge: HttpConnection, query: BridgeQuery, report: Callable[[str], object]
+) -> FlightOut:
+    """Plan on the map of a running bridge, give the flight to the actor, and plan again whenever
+    the map blocks it.
 
     The vehicle stops on its path before a new flight begins. Returns once the flight has ended.
 
@@ -99,7 +109,8 @@ def fly_on_live_map(bridge: HttpConnection, query: BridgeQuery, report: Callable
         report: gets a line for each flight and stop.
 
     Raises:
-        ConfigError: there is no flight, or OMPL is missing. RestError: the bridge refuses, or has gone.
+        ConfigError: there is no flight, or OMPL is missing. RestError: the bridge refuses, or has
+            gone.
     """
     view = bridge.get(MapView, path_of("maps", query.map_name))
     return _Pursuit(BridgeFlight(bridge, query.actor), query, view, report).run()
@@ -130,7 +141,8 @@ class _Pursuit:
             self._world.apply(reader.next(_FIRST_S))
         self._go(*self._flight.place())
         while True:
-            with self._reader() as reader:  # again after each search, in which messages were not read
+            # Again after each search, in which messages were not read.
+            with self._reader() as reader:
                 now, blocked = self._watch(reader)
             if not blocked:
                 return now
@@ -155,17 +167,24 @@ class _Pursuit:
                 return now, False
             at_s = blocked_s(self._curve, now.flown_s, occupied, self._planner.space)
             if at_s is not None:
-                self._report(f"the map blocks the flight in {at_s - now.flown_s:.1f} s: planning again")
+                self._report(
+                    f"the map blocks the flight in {at_s - now.flown_s:.1f} s: planning again"
+                )
                 return now, True
 
     def _is_there(self) -> bool:
         return float(np.linalg.norm(self._flight.place()[0] - self._query.goal_m)) < _ARRIVED_M
 
     def _stopped(self, now: FlightOut) -> tuple[FloatArray, float]:
-        """Return where a vehicle comes to rest, and its heading; a simulated one is stopped there."""
+        """Return where a vehicle comes to rest, and its heading.
+
+        A simulated one is stopped there.
+        """
         if now.state == "offered":
             return self._flight.place()
-        yaw_rad = float(np.interp(now.flown_s, [row[0] for row in now.rows], [row[-1] for row in now.rows]))
+        yaw_rad = float(
+            np.interp(now.flown_s, [row[0] for row in now.rows], [row[-1] for row in now.rows])
+        )
         refusal: RequestRejected | None = None
         for lead_s in _LEADS_S:
             t_s = min(self._flight.now().flown_s + lead_s, self._curve.duration_s - 1e-3)
@@ -186,12 +205,21 @@ class _Pursuit:
         query = self._query
         low, high = np.array(self._view.min_m), np.array(self._view.max_m)
         self._planner = FlightPlanner(
-            self._world.found, query.radius_m, low, high, query.limits, through_unknown=query.through_unknown
+            self._world.found,
+            query.radius_m,
+            low,
+            high,
+            query.limits,
+            through_unknown=query.through_unknown,
         )
         ends = start_m, query.goal_m
-        planned = plan_with(self._planner, self._world.found, *ends, query.view, seed=query.seed, yaw_rad=yaw_rad)
+        planned = plan_with(
+            self._planner, self._world.found, *ends, query.view, seed=query.seed, yaw_rad=yaw_rad
+        )
         if planned is None:
-            raise ConfigError("no free flight was found on the map: try another seed, or wait until it knows more")
+            raise ConfigError(
+                "no free flight was found on the map: try another seed, or wait until it knows more"
+            )
         curve = planned.trajectory
         yaw = yaw_rad if query.view is None else curve.at(row_times(curve)).yaw_rad
         given = self._flight.give(flight_body(curve, yaw, self._after_stop()))

@@ -1,4 +1,7 @@
-"""Planned flights as files: samples as CSV, or waypoints and samples as JSON; world ENU, metres, seconds."""
+"""Planned flights as files: samples as CSV, or waypoints and samples as JSON.
+
+World ENU, metres, seconds.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,19 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.planning.smoothing import PlannedFlight
 
-COLUMNS: Final = ("t_s", "x_m", "y_m", "z_m", "vx_mps", "vy_mps", "vz_mps", "ax_mps2", "ay_mps2", "az_mps2", "yaw_rad")
+COLUMNS: Final = (
+    "t_s",
+    "x_m",
+    "y_m",
+    "z_m",
+    "vx_mps",
+    "vy_mps",
+    "vz_mps",
+    "ax_mps2",
+    "ay_mps2",
+    "az_mps2",
+    "yaw_rad",
+)
 _RATE_HZ: Final = 20.0
 
 
@@ -23,7 +38,9 @@ def check_flight_file(path: Path) -> None:
         ConfigError: it is neither ``.csv`` nor ``.json``.
     """
     if path.suffix not in (".csv", ".json"):
-        raise ConfigError(f"{path}: a flight is written as .csv or .json, choose one of these suffixes")
+        raise ConfigError(
+            f"{path}: a flight is written as .csv or .json, choose one of these suffixes"
+        )
 
 
 def write_flight(path: Path, flight: PlannedFlight) -> None:
@@ -36,7 +53,10 @@ def write_flight(path: Path, flight: PlannedFlight) -> None:
     check_flight_file(path)
     rows = _samples(flight)
     if path.suffix == ".csv":
-        lines = [",".join(COLUMNS), *(",".join(f"{value:.6g}" for value in row) for row in rows.tolist())]
+        lines = [
+            ",".join(COLUMNS),
+            *(",".join(f"{value:.6g}" for value in row) for row in rows.tolist()),
+        ]
         path.write_text("\n".join(lines) + "\n")
         return
     content = {
@@ -55,4 +75,6 @@ def _samples(flight: PlannedFlight) -> FloatArray:
     end_s = flight.trajectory.duration_s
     times = np.append(np.arange(0.0, end_s, 1.0 / _RATE_HZ), end_s)
     found = flight.trajectory.at(times)
-    return np.column_stack((times, found.p_world_m, found.v_world_mps, found.a_world_mps2, found.yaw_rad))
+    return np.column_stack(
+        (times, found.p_world_m, found.v_world_mps, found.a_world_mps2, found.yaw_rad)
+    )

@@ -8,7 +8,13 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
-from vil_bridge.protocols.octomap import CLAMPED_LOG_ODDS, centres_of, codes_of, keys_of, read_octree
+from vil_bridge.protocols.octomap import (
+    CLAMPED_LOG_ODDS,
+    centres_of,
+    codes_of,
+    keys_of,
+    read_octree,
+)
 from vil_bridge.tools.planning.free_space import FreeSpace
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
@@ -39,11 +45,15 @@ class LiveWorld:
             occupied = self.found.occupied_m()
             return np.asarray(occupied[before.state(occupied) != Occupancy.OCCUPIED])
         occupied = message.states == Occupancy.OCCUPIED
-        self.found.put(codes_of(message.keys), np.where(occupied, CLAMPED_LOG_ODDS[1], CLAMPED_LOG_ODDS[0]))
+        self.found.put(
+            codes_of(message.keys), np.where(occupied, CLAMPED_LOG_ODDS[1], CLAMPED_LOG_ODDS[0])
+        )
         return centres_of(keys_of(codes_of(message.keys[occupied])), self.found.resolution_m)
 
 
-def blocked_s(curve: Trajectory, from_s: float, obstacles_m: FloatArray, space: FreeSpace) -> float | None:
+def blocked_s(
+    curve: Trajectory, from_s: float, obstacles_m: FloatArray, space: FreeSpace
+) -> float | None:
     """Return when a flight comes too near to obstacles, from an instant on; None = it stays away.
 
     Args:

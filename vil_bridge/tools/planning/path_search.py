@@ -1,4 +1,7 @@
-"""Search of a free path with OMPL: RRTConnect, then shortcuts; the same seed gives the same path."""
+"""Search of a free path with OMPL: RRTConnect, then shortcuts.
+
+The same seed gives the same path.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ _ROUNDS: Final = 3
 _PULLS: Final = (1.0, 0.75, 0.5, 0.25, 0.1)
 
 
-def find_path(space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, *, seed: int = 1) -> FloatArray | None:
+def find_path(
+    space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, *, seed: int = 1
+) -> FloatArray | None:
     """Return the corners (m, 3) of a free path, ends included; None = none was found.
 
     Args:
@@ -35,7 +40,8 @@ def find_path(space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, *, seed
     for name, place in (("start", start_m), ("goal", goal_m)):
         if not space.free(place[None])[0]:
             raise ConfigError(
-                f"the {name} {_text(place)} is outside the map, or has no {space.radius_m:.2f} m of room. Move it"
+                f"the {name} {_text(place)} is outside the map, or has no "
+                f"{space.radius_m:.2f} m of room. Move it"
             )
     if space.line_free(start_m, goal_m):
         return np.stack((start_m, goal_m))
@@ -46,7 +52,9 @@ def find_path(space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, *, seed
 
 
 def tightened(space: FreeSpace, path_m: FloatArray) -> FloatArray:
-    """Return a free path whose corners are nearer to the lines between their neighbours, as far as it stays free."""
+    """Return a free path whose corners are nearer to the lines between their neighbours, as far
+    as it stays free.
+    """
     path = path_m.copy()
     for _ in range(_ROUNDS):
         for k in range(1, len(path) - 1):
@@ -61,7 +69,9 @@ def tightened(space: FreeSpace, path_m: FloatArray) -> FloatArray:
     return path
 
 
-def _search(space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, seed: int) -> FloatArray | None:
+def _search(
+    space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, seed: int
+) -> FloatArray | None:
     base, geometric, util = _ompl()
     util.setLogLevel(util.LOG_NONE)
     util.RNG.setSeed(seed)
@@ -75,7 +85,8 @@ def _search(space: FreeSpace, start_m: FloatArray, goal_m: FloatArray, seed: int
     information.setStateValidityChecker(lambda state: space.free_at(state[0], state[1], state[2]))
 
     class Lines(base.MotionValidator):  # type: ignore[misc, name-defined]
-        def checkMotion(self, start: Any, end: Any, _last: Any = None) -> bool:  # noqa: N802 - OMPL's name
+        # OMPL's name.
+        def checkMotion(self, start: Any, end: Any, _last: Any = None) -> bool:  # noqa: N802
             return space.line_free(_point(start), _point(end))
 
     lines = Lines(information)  # held here: OMPL does not hold Python's part of it

@@ -1,4 +1,7 @@
-"""Planner of flights: from a query in an occupancy map to a trajectory that was checked against it."""
+"""Planner of flights.
+
+From a query in an occupancy map to a trajectory that was checked against it.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +57,13 @@ class FlightPlanner:
         self.limits: Final = limits
         room_m = radius_m + TRACKING_M
         self.space: Final = FreeSpace(found, room_m, low_m, high_m, through_unknown=through_unknown)
-        self.wide: Final = FreeSpace(found, room_m + CORRIDOR_M, low_m, high_m, through_unknown=through_unknown)
+        self.wide: Final = FreeSpace(
+            found, room_m + CORRIDOR_M, low_m, high_m, through_unknown=through_unknown
+        )
 
-    def plan(self, start_m: FloatArray, goal_m: FloatArray, *, seed: int = 1) -> PlannedFlight | None:
+    def plan(
+        self, start_m: FloatArray, goal_m: FloatArray, *, seed: int = 1
+    ) -> PlannedFlight | None:
         """Return a checked flight; None = none was found. The same seed gives the same flight.
 
         Raises:
@@ -75,7 +82,9 @@ class FlightPlanner:
         return None
 
     def path_through(self, places_m: Sequence[FloatArray], *, seed: int = 1) -> FloatArray | None:
-        """Return the corners (m, 3) of a free path through places, one after the other; None = none was found.
+        """Return the corners (m, 3) of a free path through places, one after the other.
+
+        None = none was found.
 
         The corners between the places are pulled tight.
 
@@ -85,7 +94,11 @@ class FlightPlanner:
         space = self.wide if self.wide.free(np.stack(places_m)).all() else self.space
         legs = [find_path(space, a, b, seed=seed) for a, b in pairwise(places_m)]
         found = [tightened(space, leg) for leg in legs if leg is not None]
-        return None if len(found) < len(legs) else np.concatenate((*(leg[:-1] for leg in found), found[-1][-1:]))
+        return (
+            None
+            if len(found) < len(legs)
+            else np.concatenate((*(leg[:-1] for leg in found), found[-1][-1:]))
+        )
 
     def smooth(self, path_m: FloatArray) -> PlannedFlight | None:
         """Return a checked flight along a free path; None = not even its straight legs are free."""

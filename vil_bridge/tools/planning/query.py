@@ -31,7 +31,8 @@ class FlightQuery:
         resolution_m: of a scene's map.
         radius_m: of the vehicle. speed_mps: its limit. seed: of the search.
         through_unknown: fly through voxels that a file's map does not know.
-        view: landmark to keep in view; None = none. yaw_rad: heading at the start, for it; None = towards it.
+        view: landmark to keep in view; None = none. yaw_rad: heading at the start, for it; None =
+            towards it.
     """
 
     start_m: FloatArray
@@ -65,13 +66,17 @@ def answer(query: FlightQuery) -> tuple[OccupancyMap, PlannedFlight | None]:
     limits = Limits(speed_mps=query.speed_mps, acceleration_mps2=ACCELERATION_MPS2)
     planner = FlightPlanner(found, query.radius_m, low, high, limits, through_unknown=through)
     ends = query.start_m, query.goal_m
-    return found, plan_with(planner, found, *ends, query.view, seed=query.seed, yaw_rad=query.yaw_rad)
+    return found, plan_with(
+        planner, found, *ends, query.view, seed=query.seed, yaw_rad=query.yaw_rad
+    )
 
 
 def _scene_map(
     query: FlightQuery, name: str, low: FloatArray, high: FloatArray
 ) -> tuple[OccupancyMap, tuple[FloatArray, FloatArray]]:
-    """Return a scene's map around a query, and the part of the box between the scene's lowest and outermost points."""
+    """Return a scene's map around a query, and the part of the box between the scene's lowest
+    and outermost points.
+    """
     from vil_bridge.tools.planning.scene_map import map_of_scene
     from vil_renderer.embedded.geometry.voxels import Box, all_triangles
     from vil_renderer.embedded.scenefile import load_scene

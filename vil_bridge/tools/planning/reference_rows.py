@@ -21,8 +21,12 @@ _PEAK: Final = 2.2
 """Largest deceleration of a stop over the mean one."""
 
 
-def flight_body(curve: Trajectory, yaw_rad: FloatArray | float, t_ns: int | None = None) -> FlightBody:
-    """Return a flight as a request: position, velocity, acceleration and jerk every 0.2 s, or seldomer for a long one.
+def flight_body(
+    curve: Trajectory, yaw_rad: FloatArray | float, t_ns: int | None = None
+) -> FlightBody:
+    """Return a flight as a request.
+
+    Position, velocity, acceleration and jerk every 0.2 s, or seldomer for a long one.
 
     Args:
         curve: from 0.

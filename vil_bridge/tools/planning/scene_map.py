@@ -1,4 +1,7 @@
-"""Occupancy maps of scenes of the embedded renderer: every voxel that a surface passes is occupied."""
+"""Occupancy maps of scenes of the embedded renderer.
+
+Every voxel that a surface passes is occupied.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from vil_renderer.embedded.scene import Scene
 
 
 def map_of_scene(scene: Scene, resolution_m: float, box: Box | None = None) -> OccupancyMap:
-    """Return the voxels that a scene's solid objects pass, movable ones at rest; nothing in it is free.
+    """Return the voxels that a scene's solid objects pass, movable ones at rest.
+
+    Nothing in it is free.
 
     Args:
         scene: the scene.

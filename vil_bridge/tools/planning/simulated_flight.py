@@ -24,7 +24,9 @@ _CHORD_M: Final = 1e-3
 
 
 def fly_along(trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-    """Fly one simulated quadcopter along each trajectory, and return its positions (n, 3), 25 ms apart."""
+    """Fly one simulated quadcopter along each trajectory, and return its positions (n, 3), 25 ms
+    apart.
+    """
     model = FlightGogglesMulticopter()
     fleet = Fleet(model, n=len(trajectories))
     controller = tracking(model, trajectories)
@@ -38,13 +40,21 @@ def fly_along(trajectories: Sequence[Trajectory]) -> list[FloatArray]:
         places.append(fleet.x[:, :3].copy())
     flown = np.stack(places, axis=1)
     step_s = _EVERY * _STEPS * float(fleet.dt_s)
-    return [flown[k, : int(np.ceil(curve.duration_s / step_s)) + 1] for k, curve in enumerate(trajectories)]
+    return [
+        flown[k, : int(np.ceil(curve.duration_s / step_s)) + 1]
+        for k, curve in enumerate(trajectories)
+    ]
 
 
 def contact_on(flown_m: FloatArray, solids: SolidWorld, radius_m: float) -> SweptContact | None:
-    """Return the first surface that a ball touches along flown positions (n, 3); None = it flew free."""
+    """Return the first surface that a ball touches along flown positions (n, 3).
+
+    None = it flew free.
+    """
     for start, end in pairwise(flown_m):
-        contact = solids.first_contact(start, end, radius_m + _CHORD_M) if (start != end).any() else None
+        contact = (
+            solids.first_contact(start, end, radius_m + _CHORD_M) if (start != end).any() else None
+        )
         if contact is not None:
             return contact
     return None

@@ -45,7 +45,8 @@ class PlannedFlight:
 def smooth_flight(path_m: FloatArray, space: FreeSpace, limits: Limits) -> PlannedFlight | None:
     """Return a flight along a path that stays in free space; None = not even its straight legs do.
 
-    Where the curve leaves free space, the middles of those legs become waypoints and it is solved again.
+    Where the curve leaves free space, the middles of those legs become waypoints and it is solved
+    again.
 
     Args:
         path_m: (m, 3), at least two corners, no two the same in a row.
@@ -70,12 +71,17 @@ def smooth_flight(path_m: FloatArray, space: FreeSpace, limits: Limits) -> Plann
 def _divided(path_m: FloatArray) -> FloatArray:
     """Return a path with waypoints on its long legs, so that a speed can be held there."""
     counts = np.ceil(np.linalg.norm(np.diff(path_m, axis=0), axis=1) / _LEG_M).astype(np.int64)
-    legs = [np.linspace(a, b, n, endpoint=False) for (a, b), n in zip(pairwise(path_m), counts.tolist(), strict=True)]
+    legs = [
+        np.linspace(a, b, n, endpoint=False)
+        for (a, b), n in zip(pairwise(path_m), counts.tolist(), strict=True)
+    ]
     return np.concatenate((*legs, path_m[-1:]))
 
 
 def _paced(points: FloatArray, times_s: FloatArray, space: FreeSpace, limits: Limits) -> Trajectory:
-    """Return the fastest of some curves through waypoints: legs that leave room within the limits get less time.
+    """Return the fastest of some curves through waypoints.
+
+    Legs that leave room within the limits get less time.
 
     The curve of the first times is free; a later one that leaves free space is passed over.
     """
@@ -93,16 +99,24 @@ def _paced(points: FloatArray, times_s: FloatArray, space: FreeSpace, limits: Li
 
 
 def _shares(curve: Polynomials, limits: Limits) -> FloatArray:
-    """Return by how much each piece (n,) of a curve should last longer to reach a limit; below 1 = it has room."""
+    """Return by how much each piece (n,) of a curve should last longer to reach a limit.
+
+    Below 1 = it has room.
+    """
     inside = np.linspace(0.0, 1.0 - 1e-9, _SAMPLES)
     times = (curve.knots_s[:-1, None] + curve.lengths_s[:, None] * inside).ravel()
     rows = np.linalg.norm(curve.derivatives(times)[:, 1:3, :3], axis=2)
     speed, acceleration = rows.reshape(-1, _SAMPLES, 2).max(axis=1).T
-    return np.asarray(np.maximum(speed / limits.speed_mps, np.sqrt(acceleration / limits.acceleration_mps2)))
+    return np.asarray(
+        np.maximum(speed / limits.speed_mps, np.sqrt(acceleration / limits.acceleration_mps2))
+    )
 
 
 def _times(points: FloatArray, limits: Limits) -> FloatArray:
-    """Return when to be at each waypoint: half the acceleration along the path, slower at sharper corners."""
+    """Return when to be at each waypoint.
+
+    Half the acceleration along the path, slower at sharper corners.
+    """
     way = np.diff(points, axis=0)
     lengths = np.linalg.norm(way, axis=1)
     turns = (way[:-1] * way[1:]).sum(axis=1) / (lengths[:-1] * lengths[1:])
@@ -113,27 +127,35 @@ def _times(points: FloatArray, limits: Limits) -> FloatArray:
         speeds[k + 1] = min(speeds[k + 1], math.sqrt(speeds[k] ** 2 + gain * lengths[k]))
     for k in reversed(range(len(lengths))):
         speeds[k] = min(speeds[k], math.sqrt(speeds[k + 1] ** 2 + gain * lengths[k]))
-    top = np.minimum(limits.speed_mps, np.sqrt(0.5 * (speeds[:-1] ** 2 + speeds[1:] ** 2) + 0.5 * gain * lengths))
+    top = np.minimum(
+        limits.speed_mps, np.sqrt(0.5 * (speeds[:-1] ** 2 + speeds[1:] ** 2) + 0.5 * gain * lengths)
+    )
     ramps = (2.0 * top - speeds[:-1] - speeds[1:]) / (0.5 * gain)
     ramped = (2.0 * top**2 - speeds[:-1] ** 2 - speeds[1:] ** 2) / gain
     return np.concatenate((np.zeros(1), np.cumsum(ramps + np.maximum(lengths - ramped, 0.0) / top)))
 
 
-def _blocked_legs(curve: Trajectory, space: FreeSpace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _blocked_legs(
+    curve: Trajectory, space: FreeSpace
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which pieces (n,) of a curve leave free space, looked at every half voxel."""
     coarse = np.linspace(0.0, curve.duration_s, 500)
     speed_mps = 1.2 * np.linalg.norm(curve.derivatives(coarse)[:, 1, :3], axis=1).max()
     count = int(2.0 * speed_mps * curve.duration_s / space.resolution_m) + 2
     times = np.linspace(0.0, curve.duration_s, count)
     blocked = ~space.free(_positions(curve, times))
-    piece = np.clip(np.searchsorted(curve.knots_s, times[blocked], "right") - 1, 0, len(curve.knots_s) - 2)
+    piece = np.clip(
+        np.searchsorted(curve.knots_s, times[blocked], "right") - 1, 0, len(curve.knots_s) - 2
+    )
     found = np.zeros(len(curve.knots_s) - 1, bool)
     found[piece] = True
     return found
 
 
 def _positions(curve: Trajectory, times: FloatArray) -> FloatArray:
-    """Return positions (n, 3) of a curve, without the derivatives that most of the time would go into."""
+    """Return positions (n, 3) of a curve, without the derivatives that most of the time would go
+    into.
+    """
     if not isinstance(curve, Polynomials):
         return curve.derivatives(times)[:, 0, :3]
     piece = np.clip(np.searchsorted(curve.knots_s, times, "right") - 1, 0, len(curve.lengths_s) - 1)

@@ -1,4 +1,7 @@
-"""Cells of a grid that triangles pass: each is projected along the axis that it faces most, cell by cell."""
+"""Cells of a grid that triangles pass.
+
+Each is projected along the axis that it faces most, cell by cell.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ _Ints = npt.NDArray[np.int64]
 
 
 def surface_cells(corners: FloatArray, low: _Ints, high: _Ints) -> Iterator[_Ints]:
-    """Yield the cells (k, 3) that triangles pass, some more than once; none that a triangle passes is left out.
+    """Yield the cells (k, 3) that triangles pass, some more than once.
+
+    None that a triangle passes is left out.
 
     Args:
         corners: (n, 3, 3), in cells: cell i reaches from i to i + 1.
@@ -36,7 +41,9 @@ def surface_cells(corners: FloatArray, low: _Ints, high: _Ints) -> Iterator[_Int
         mine = meets & (np.abs(normal).argmax(axis=1) == axis) & (np.abs(normal[:, axis]) > 0.0)
         order = [(axis + 1) % 3, (axis + 2) % 3, axis]
         back = np.argsort(order)
-        for cells in _projected(corners[mine][:, :, order], normal[mine][:, order], low[order], high[order]):
+        for cells in _projected(
+            corners[mine][:, :, order], normal[mine][:, order], low[order], high[order]
+        ):
             yield cells[:, back]
 
 
@@ -47,27 +54,41 @@ def _projected(corners: FloatArray, normal: FloatArray, low: _Ints, high: _Ints)
     size = np.maximum(last - first + 1, 0)[:, :2]
     counts = size.prod(axis=1)
     if counts.sum(dtype=np.float64) > MOST_CANDIDATES:
-        raise ConfigError("the surfaces have too many cells: choose a coarser resolution or a smaller box")
+        raise ConfigError(
+            "the surfaces have too many cells: choose a coarser resolution or a smaller box"
+        )
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1
     for part in np.split(np.arange(len(corners)), cuts):
         which = np.repeat(part, counts[part])
         if not len(which):
             continue
-        number = np.arange(len(which)) - np.repeat(np.cumsum(counts[part]) - counts[part], counts[part])
+        number = np.arange(len(which)) - np.repeat(
+            np.cumsum(counts[part]) - counts[part], counts[part]
+        )
         u, v = np.divmod(number, size[which, 1])
         u, v = u + first[which, 0], v + first[which, 1]
         inside = _overlaps(corners, normal, which, u, v)
-        yield from _columns(corners, normal, which[inside], np.stack((u, v), axis=1)[inside], first, last)
+        yield from _columns(
+            corners, normal, which[inside], np.stack((u, v), axis=1)[inside], first, last
+        )
 
 
-def _overlaps(corners: FloatArray, normal: FloatArray, which: _Ints, u: _Ints, v: _Ints) -> npt.NDArray[np.bool_]:
+def _overlaps(
+    corners: FloatArray, normal: FloatArray, which: _Ints, u: _Ints, v: _Ints
+) -> npt.NDArray[np.bool_]:
     """Return which squares overlap their triangles, seen along the third axis."""
     turn = np.sign(normal[:, 2])
     inside = np.ones(len(which), bool)
     for k in range(3):
         a, b = corners[:, k], corners[:, (k + 1) % 3]
         x, y = turn * (a[:, 1] - b[:, 1]), turn * (b[:, 0] - a[:, 0])
-        rest = np.maximum(x, 0.0) + np.maximum(y, 0.0) - x * a[:, 0] - y * a[:, 1] + _EPSILON * (np.abs(x) + np.abs(y))
+        rest = (
+            np.maximum(x, 0.0)
+            + np.maximum(y, 0.0)
+            - x * a[:, 0]
+            - y * a[:, 1]
+            + _EPSILON * (np.abs(x) + np.abs(y))
+        )
         inside &= x[which] * u + y[which] * v + rest[which] >= 0.0
     return inside
 
@@ -75,12 +96,18 @@ def _overlaps(corners: FloatArray, normal: FloatArray, which: _Ints, u: _Ints, v
 def _columns(
     corners: FloatArray, normal: FloatArray, which: _Ints, square: _Ints, first: _Ints, last: _Ints
 ) -> Iterator[_Ints]:
-    """Yield the cells (k, 3) of each square between the least and the largest height of its triangle there."""
+    """Yield the cells (k, 3) of each square between the least and the largest height of its
+    triangle there.
+    """
     slope = -normal[:, :2] / normal[:, 2:]
     base = corners[:, 0, 2] - (slope * corners[:, 0, :2]).sum(axis=1)
     height = base[which] + (slope[which] * square).sum(axis=1)
-    lowest = np.floor(height + np.minimum(slope, 0.0).sum(axis=1)[which] - _EPSILON).astype(np.int64)
-    highest = np.floor(height + np.maximum(slope, 0.0).sum(axis=1)[which] + _EPSILON).astype(np.int64)
+    lowest = np.floor(height + np.minimum(slope, 0.0).sum(axis=1)[which] - _EPSILON).astype(
+        np.int64
+    )
+    highest = np.floor(height + np.maximum(slope, 0.0).sum(axis=1)[which] + _EPSILON).astype(
+        np.int64
+    )
     lowest, highest = np.maximum(lowest, first[which, 2]), np.minimum(highest, last[which, 2])
     for up in range(int((highest - lowest).max(initial=-1)) + 1):
         has = lowest + up <= highest

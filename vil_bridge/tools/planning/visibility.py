@@ -1,4 +1,7 @@
-"""Flights that keep a landmark in a camera's view: headings towards it, and ways from which it is seen."""
+"""Flights that keep a landmark in a camera's view.
+
+Headings towards it, and ways from which it is seen.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ class ViewGoal:
 
     Attributes:
         landmark_m: (3,), world ENU. fov_rad: of the camera, horizontal and vertical.
-        weight: seconds of detour that a second in view is worth. yaw_radps: fastest turn of the heading.
+        weight: seconds of detour that a second in view is worth. yaw_radps: fastest turn of the
+            heading.
     """
 
     landmark_m: FloatArray
@@ -49,13 +53,19 @@ def in_sight(found: OccupancyMap, places_m: FloatArray, landmark_m: FloatArray) 
     way = landmark_m - places_m
     distance = np.linalg.norm(way, axis=1)
     count = max(2, int(2.0 * float(distance.max()) / found.resolution_m))
-    shares = np.arange(count) / count * np.maximum(0.0, 1.0 - _MARGIN_M / np.maximum(distance, 1e-9))[:, None]
+    shares = (
+        np.arange(count)
+        / count
+        * np.maximum(0.0, 1.0 - _MARGIN_M / np.maximum(distance, 1e-9))[:, None]
+    )
     rays = places_m[:, None] + shares[..., None] * way[:, None]
     hidden = found.state(rays.reshape(-1, 3)) == Occupancy.OCCUPIED
     return np.asarray(~hidden.reshape(shares.shape).any(axis=1))
 
 
-def in_view(found: OccupancyMap, goal: ViewGoal, places_m: FloatArray, yaw_rad: FloatArray) -> BoolArray:
+def in_view(
+    found: OccupancyMap, goal: ViewGoal, places_m: FloatArray, yaw_rad: FloatArray
+) -> BoolArray:
     """Return at which places (n, 3), with these headings (n,), a camera sees the landmark."""
     x, y, z = (goal.landmark_m - places_m).T
     aside = (arctan2(y, x) - yaw_rad + np.pi) % (2.0 * np.pi) - np.pi
@@ -75,7 +85,8 @@ def facing(curve: Trajectory, goal: ViewGoal, yaw_rad: float | None = None) -> T
     """
     count = max(3, int(np.ceil(curve.duration_s / _STEP_S)) + 1)
     times = np.linspace(0.0, curve.duration_s, count)
-    later = np.minimum(times + 0.5 * (_SMOOTH - 1) * times[1], curve.duration_s)  # the running mean is as late
+    # The running mean is as late.
+    later = np.minimum(times + 0.5 * (_SMOOTH - 1) * times[1], curve.duration_s)
     wanted = _bearings(goal.landmark_m - curve.at(later).p_world_m)
     if yaw_rad is not None:
         wanted += 2.0 * np.pi * np.round((yaw_rad - wanted[0]) / (2.0 * np.pi))
@@ -93,7 +104,9 @@ def facing(curve: Trajectory, goal: ViewGoal, yaw_rad: float | None = None) -> T
 
 def share_in_view(found: OccupancyMap, goal: ViewGoal, curve: Trajectory) -> float:
     """Return the share of a flight's time in which the landmark is in view."""
-    reference = curve.at(np.linspace(0.0, curve.duration_s, max(2, int(curve.duration_s / _STEP_S))))
+    reference = curve.at(
+        np.linspace(0.0, curve.duration_s, max(2, int(curve.duration_s / _STEP_S)))
+    )
     return float(in_view(found, goal, reference.p_world_m, reference.yaw_rad).mean())
 
 
@@ -107,9 +120,12 @@ def plan_in_view(
     seed: int = 1,
     yaw_rad: float | None = None,
 ) -> PlannedFlight | None:
-    """Return the flight of the least cost: its time, and ``weight`` for each second without the landmark in view.
+    """Return the flight of the least cost.
 
-    Compared are the way that the planner takes by itself, and ways through places from which the landmark is seen.
+    Its time, and ``weight`` for each second without the landmark in view.
+
+    Compared are the way that the planner takes by itself, and ways through places from which the
+    landmark is seen.
 
     Args:
         planner: in the map.
@@ -124,13 +140,22 @@ def plan_in_view(
         ConfigError: the start or the goal is not free, they are one, or OMPL is not installed.
     """
     direct = planner.plan(start_m, goal_m, seed=seed)
-    ways: list[tuple[list[FloatArray], int]] = [([start_m, goal_m], seed + k) for k in range(_SEEDS)]
-    ways += [([start_m, via, goal_m], seed) for via in _vias(planner, found, np.stack((start_m, goal_m)), view, seed)]
-    paths = [path for places, n in ways if (path := planner.path_through(places, seed=n)) is not None]
+    ways: list[tuple[list[FloatArray], int]] = [
+        ([start_m, goal_m], seed + k) for k in range(_SEEDS)
+    ]
+    ways += [
+        ([start_m, via, goal_m], seed)
+        for via in _vias(planner, found, np.stack((start_m, goal_m)), view, seed)
+    ]
+    paths = [
+        path for places, n in ways if (path := planner.path_through(places, seed=n)) is not None
+    ]
     paths.sort(key=lambda path: _path_cost(path, planner.limits.speed_mps, found, view))
     smoothed = (direct, *(planner.smooth(path) for path in paths[:_SMOOTHED]))
     flights = [flight for flight in smoothed if flight is not None]
-    turned = [replace(flight, trajectory=facing(flight.trajectory, view, yaw_rad)) for flight in flights]
+    turned = [
+        replace(flight, trajectory=facing(flight.trajectory, view, yaw_rad)) for flight in flights
+    ]
     return min(turned, key=lambda flight: _cost(flight.trajectory, found, view), default=None)
 
 
@@ -144,7 +169,9 @@ def plan_with(
     seed: int = 1,
     yaw_rad: float | None = None,
 ) -> PlannedFlight | None:
-    """Return a flight that keeps a landmark in view as :func:`plan_in_view`, or the planner's own without one."""
+    """Return a flight that keeps a landmark in view as :func:`plan_in_view`, or the planner's
+    own without one.
+    """
     if view is None:
         return planner.plan(start_m, goal_m, seed=seed)
     return plan_in_view(planner, found, start_m, goal_m, view, seed=seed, yaw_rad=yaw_rad)
@@ -164,13 +191,21 @@ def _path_cost(path_m: FloatArray, speed_mps: float, found: OccupancyMap, view: 
     return float(along[-1] / speed_mps * (1.0 + view.weight * (1.0 - seen.mean())))
 
 
-def _vias(planner: FlightPlanner, found: OccupancyMap, ends_m: FloatArray, view: ViewGoal, seed: int) -> FloatArray:
-    """Return a few places (k, 3) around the ends, far from each other, from which the landmark is seen."""
+def _vias(
+    planner: FlightPlanner, found: OccupancyMap, ends_m: FloatArray, view: ViewGoal, seed: int
+) -> FloatArray:
+    """Return a few places (k, 3) around the ends, far from each other, from which the landmark
+    is seen.
+    """
     low = np.maximum(ends_m.min(axis=0) - _AROUND_M, planner.space.low_m)
     high = np.minimum(ends_m.max(axis=0) + _AROUND_M, planner.space.high_m)
     places = np.random.default_rng(seed).uniform(low, high, (_SAMPLES, 3))
     places = places[planner.wide.free(places)]
-    places = places[in_view(found, view, places, _bearings(view.landmark_m - places))] if len(places) else places
+    places = (
+        places[in_view(found, view, places, _bearings(view.landmark_m - places))]
+        if len(places)
+        else places
+    )
     detour = np.linalg.norm(places[:, None] - ends_m, axis=2).sum(axis=1)
     places = places[np.argsort(detour)][: len(places) // 2]
     chosen: list[FloatArray] = []
@@ -181,7 +216,10 @@ def _vias(planner: FlightPlanner, found: OccupancyMap, ends_m: FloatArray, view:
 
 
 def _bearings(way_m: FloatArray) -> FloatArray:
-    """Return the headings (n,) along ways (n, 3), without jumps; next to the landmark the one before holds."""
+    """Return the headings (n,) along ways (n, 3), without jumps.
+
+    Next to the landmark the one before holds.
+    """
     x, y = way_m[:, :2].T
     bearings = arctan2(y, x)
     near = np.sqrt(x * x + y * y) < _NEAR_M

@@ -1,8 +1,9 @@
 """AlphaPilot challenge files of FlightGoggles.
 
-A challenge is two YAML files: the gates (``Gate21: {location: [[x, y, z] x 4]}``, with ``perturbation``, or
-``nominal_location`` with ``perturbation_bound``: ``[dx, dy, dyaw]``) and the challenge (``gate_names``, ``timeout``,
-``gate_width``, ``flightgoggles_uav_dynamics: {init_pose}``). Files are north-west-up; courses are ENU.
+A challenge is two YAML files: the gates (``Gate21: {location: [[x, y, z] x 4]}``, with
+``perturbation``, or ``nominal_location`` with ``perturbation_bound``: ``[dx, dy, dyaw]``) and the
+challenge (``gate_names``, ``timeout``, ``gate_width``, ``flightgoggles_uav_dynamics:
+{init_pose}``). Files are north-west-up; courses are ENU.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class _GateEntry(StrictModel):
         if (self.location is None) == (self.nominal_location is None):
             raise custom("give either location or nominal_location: four markers [x, y, z]")
         markers = self.markers()
-        problem = "the four markers are not the corners of one opening; give its corners, in any order"
+        problem = (
+            "the four markers are not the corners of one opening; give its corners, in any order"
+        )
         if np.linalg.svd(markers - markers.mean(axis=0))[1][2] > _FLAT_M:
             raise custom(problem)
         try:
@@ -66,7 +69,9 @@ class _GateEntry(StrictModel):
         return markers
 
     def spread(self) -> PoseSpread:
-        north, west, yaw = (abs(value) for value in self.perturbation_bound or self.perturbation or (0.0, 0.0, 0.0))
+        north, west, yaw = (
+            abs(value) for value in self.perturbation_bound or self.perturbation or (0.0, 0.0, 0.0)
+        )
         high, turn = (west, north, 0.0), (0.0, 0.0, math.radians(yaw))
         return PoseSpread(_negative(high), high, _negative(turn), turn)
 
@@ -95,10 +100,15 @@ class _ChallengeFile(StrictModel):
     @model_validator(mode="after")
     def _one_pose(self) -> Self:
         if (self.init_pose is None) == (self.flightgoggles_uav_dynamics is None):
-            raise custom("give init_pose: [x, y, z, qx, qy, qz, qw], in flightgoggles_uav_dynamics or outside it")
+            raise custom(
+                "give init_pose: [x, y, z, qx, qy, qz, qw], in "
+                "flightgoggles_uav_dynamics or outside it"
+            )
         length = math.hypot(*self.pose()[3:])
         if abs(length - 1.0) > _UNIT_ERROR:
-            raise custom(f"the quaternion of init_pose has length {length:.3g}; a rotation has length 1")
+            raise custom(
+                f"the quaternion of init_pose has length {length:.3g}; a rotation has length 1"
+            )
         return self
 
     def pose(self) -> _Pose:
@@ -115,7 +125,8 @@ class AlphaPilotChallenge:
     Attributes:
         course: in our format; a gate left out costs the ten points that it is worth, as seconds.
         markers_m: of the gates in flight order, (g, 4, 3), ENU, each in the order of the file.
-        gate_width_m: distance to a gate's plane that counts as in the gate. inflation_m: by which its box grows.
+        gate_width_m: distance to a gate's plane that counts as in the gate. inflation_m: by which
+            its box grows.
     """
 
     course: Course
@@ -139,8 +150,12 @@ def read_challenge(gates: Path, challenge: Path) -> AlphaPilotChallenge:
     Raises:
         ConfigError: one line for every problem, with file, line and cure.
     """
-    entries = read_model(gates, _GatesFile, "`Gate1: {location: ...}` for each gate makes one")[0].root
-    asked, places = read_model(challenge, _ChallengeFile, "`gate_names: [...]` and `init_pose: [...]` make one")
+    entries = read_model(gates, _GatesFile, "`Gate1: {location: ...}` for each gate makes one")[
+        0
+    ].root
+    asked, places = read_model(
+        challenge, _ChallengeFile, "`gate_names: [...]` and `init_pose: [...]` make one"
+    )
     unknown = [
         ((("gate_names", index)), f"no gate of {gates} is named {name!r}{similar(name, entries)}")
         for index, name in enumerate(asked.gate_names)
@@ -148,12 +163,20 @@ def read_challenge(gates: Path, challenge: Path) -> AlphaPilotChallenge:
     ]
     if unknown:
         raise ConfigError(written(explain(None, places, _ChallengeFile, unknown)))
-    start = Transform.of(np.array(asked.pose()[:3]) @ _NWU_TO_ENU.T, q_mul(_Q_ENU_NWU, np.array(asked.pose()[3:])))
-    before = {name: asked.gate_names[max(number - 1, 0)] for number, name in enumerate(asked.gate_names)}
+    start = Transform.of(
+        np.array(asked.pose()[:3]) @ _NWU_TO_ENU.T, q_mul(_Q_ENU_NWU, np.array(asked.pose()[3:]))
+    )
+    before = {
+        name: asked.gate_names[max(number - 1, 0)] for number, name in enumerate(asked.gate_names)
+    }
     made = []
     for name, entry in entries.items():
         here = entry.markers()
-        come = entries[before[name]].markers().mean(axis=0) if before.get(name, name) != name else start.p_m
+        come = (
+            entries[before[name]].markers().mean(axis=0)
+            if before.get(name, name) != name
+            else start.p_m
+        )
         made.append(replace(_gate(name, here, here.mean(axis=0) - come), spread=entry.spread()))
     index = {name: number for number, name in enumerate(entries)}
     rules = RaceRules("signal", "penalise", "stop", POINTS_PER_GATE, asked.timeout)
@@ -192,14 +215,20 @@ def _gate(name: str, markers_m: FloatArray, approach: FloatArray) -> CourseGate:
     away = markers_m - markers_m.mean(axis=0)
     forward = np.linalg.svd(away)[2][2]
     forward = forward if forward @ approach >= 0.0 else -forward
-    left = np.cross((0.0, 0.0, 1.0), forward) if abs(forward[2]) < 0.9 else np.cross(forward, (1.0, 0.0, 0.0))
+    left = (
+        np.cross((0.0, 0.0, 1.0), forward)
+        if abs(forward[2]) < 0.9
+        else np.cross(forward, (1.0, 0.0, 0.0))
+    )
     up = np.cross(forward, left)
     turn = np.arctan2(away @ up, away @ left) % (2.0 * math.pi)
     return CourseGate.of_corners(name, markers_m[np.argsort(turn)])
 
 
 def write_challenge(made: AlphaPilotChallenge, gates: Path, challenge: Path) -> None:
-    """Write a challenge's two files; gates with random offsets get the nominal location and their bounds.
+    """Write a challenge's two files.
+
+    Gates with random offsets get the nominal location and their bounds.
 
     Raises:
         OSError: a file cannot be written.
@@ -209,16 +238,24 @@ def write_challenge(made: AlphaPilotChallenge, gates: Path, challenge: Path) -> 
     for index, gate in enumerate(course.gates):
         flown = course.order.index(index) if index in course.order else None
         corners = gate.corners_m if flown is None else made.markers_m[flown]
-        location = [[round(float(value), 6) for value in corner] for corner in corners @ _NWU_TO_ENU]
+        location = [
+            [round(float(value), 6) for value in corner] for corner in corners @ _NWU_TO_ENU
+        ]
         if gate.spread == PoseSpread():
             entries[gate.name] = {"location": location}
             continue
-        bound = [gate.spread.high_m[1], gate.spread.high_m[0], round(math.degrees(gate.spread.high_rpy_rad[2]), 6)]
+        bound = [
+            gate.spread.high_m[1],
+            gate.spread.high_m[0],
+            round(math.degrees(gate.spread.high_rpy_rad[2]), 6),
+        ]
         entries[gate.name] = {"nominal_location": location, "perturbation_bound": bound}
     q_xyzw = q_mul(q_conj(_Q_ENU_NWU), course.start.q_xyzw)
     pose = [*(course.start.p_m @ _NWU_TO_ENU), *q_xyzw]
     asked: dict[str, Any] = {
-        "flightgoggles_uav_dynamics": {"init_pose": [round(float(value), 6) + 0.0 for value in pose]},
+        "flightgoggles_uav_dynamics": {
+            "init_pose": [round(float(value), 6) + 0.0 for value in pose]
+        },
         "challenge_name": course.name,
         "timeout": course.rules.timeout_s or 300.0,
         "gate_names": [course.gates[index].name for index in course.order],
@@ -226,7 +263,10 @@ def write_challenge(made: AlphaPilotChallenge, gates: Path, challenge: Path) -> 
         "inflation": made.inflation_m,
     }
     for path, data in ((gates, entries), (challenge, asked)):
-        path.write_text(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=200), encoding="utf-8")
+        path.write_text(
+            yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=200),
+            encoding="utf-8",
+        )
 
 
 def _negative(values: tuple[float, float, float]) -> tuple[float, float, float]:

@@ -1,4 +1,7 @@
-"""The AlphaPilot challenge's own score: of a flight by its samples, and of a log of FlightGoggles' reporter."""
+"""The AlphaPilot challenge's own score.
+
+Of a flight by its samples, and of a log of FlightGoggles' reporter.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +51,12 @@ def alphapilot_score(
     *,
     collision_s: float | None = None,
 ) -> AlphaPilotScore:
-    """Return the score of FlightGoggles' race reporter (1000 Hz samples in version 3, 150 Hz in version 2).
+    """Return the score of FlightGoggles' race reporter (1000 Hz samples in version 3, 150 Hz in
+    version 2).
 
-    A sample is in a gate when it is strictly inside the axis-aligned box of the markers, grown on every side, and
-    closer than the gate width to the plane through the first three. No direction and no sweep. A later gate makes
-    those before it missed for good; the last one ends the race.
+    A sample is in a gate when it is strictly inside the axis-aligned box of the markers, grown on
+    every side, and closer than the gate width to the plane through the first three. No direction
+    and no sweep. A later gate makes those before it missed for good; the last one ends the race.
 
     Args:
         t_s: times of the samples from the start of the race, (k,).
@@ -87,16 +91,22 @@ def alphapilot_score(
 
 def _score(times_s: tuple[float | None, ...], last_s: float, outcome: Outcome) -> AlphaPilotScore:
     points = POINTS_PER_GATE * sum(time is not None for time in times_s) - last_s
-    return AlphaPilotScore(times_s, last_s, outcome, points if outcome == "Challenge Completed" else 0.0)
+    return AlphaPilotScore(
+        times_s, last_s, outcome, points if outcome == "Challenge Completed" else 0.0
+    )
 
 
-def _in_gates(points: FloatArray, markers_m: FloatArray, width_m: float, inflation_m: float) -> BoolArray:
+def _in_gates(
+    points: FloatArray, markers_m: FloatArray, width_m: float, inflation_m: float
+) -> BoolArray:
     low, high = markers_m.min(axis=1) - inflation_m, markers_m.max(axis=1) + inflation_m
     first, second, third = markers_m[:, 0], markers_m[:, 1], markers_m[:, 2]
     normals = np.cross(second - first, third - first)
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     in_box = ((points[:, None] > low) & (points[:, None] < high)).all(axis=2)
-    inside: BoolArray = in_box & (np.abs(np.einsum("kgi,gi->kg", points[:, None] - first, normals)) < width_m)
+    inside: BoolArray = in_box & (
+        np.abs(np.einsum("kgi,gi->kg", points[:, None] - first, normals)) < width_m
+    )
     return inside
 
 
@@ -121,7 +131,9 @@ class _ResultsFile(RootModel[dict[str, _LoggedGate | Outcome]]):
 
 
 def read_results(path: Path, gates: int) -> AlphaPilotScore:
-    """Return the score of a log of the challenge: ``Gate0`` to ``GateN`` in flight order, and ``Result``.
+    """Return the score of a log of the challenge.
+
+    ``Gate0`` to ``GateN`` in flight order, and ``Result``.
 
     Args:
         path: ``results.yaml``.
@@ -145,10 +157,14 @@ def write_results(score: AlphaPilotScore, challenge: AlphaPilotChallenge, path: 
         OSError: the file cannot be written.
     """
     course = challenge.course
-    reached = max((number + 1 for number, time in enumerate(score.times_s) if time is not None), default=0)
+    reached = max(
+        (number + 1 for number, time in enumerate(score.times_s) if time is not None), default=0
+    )
     entries: dict[str, Any] = {}
     for number, index in enumerate(course.order[:reached]):
         time = score.times_s[number]
         passed = {"Success": "False"} if time is None else {"Success": "True", "Time": time}
         entries[f"Gate{number}"] = {"Name": course.gates[index].name, **passed}
-    path.write_text(yaml.safe_dump({**entries, "Result": score.outcome}, sort_keys=False), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump({**entries, "Result": score.outcome}, sort_keys=False), encoding="utf-8"
+    )

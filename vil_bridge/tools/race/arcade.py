@@ -1,4 +1,7 @@
-"""A bridge in which a person flies a race: one simulated vehicle with a camera, and the renderer of its pictures."""
+"""A bridge in which a person flies a race.
+
+One simulated vehicle with a camera, and the renderer of its pictures.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ _TILT_DEG: Final = -5.0
 """Pitch of the camera: up."""
 
 
-def arcade_bridge(course: str, seed: int | None, ports: tuple[int, int], http_port: int) -> BridgeConfig:
+def arcade_bridge(
+    course: str, seed: int | None, ports: tuple[int, int], http_port: int
+) -> BridgeConfig:
     """Return the configuration.
 
     Args:
@@ -36,12 +41,18 @@ def arcade_bridge(course: str, seed: int | None, ports: tuple[int, int], http_po
         ConfigError: the course cannot be read, or is too large.
     """
     try:
-        return BridgeConfig.model_validate(arcade_data(course, seed, ports, http_port), context={"resolve": resolve})
+        return BridgeConfig.model_validate(
+            arcade_data(course, seed, ports, http_port), context={"resolve": resolve}
+        )
     except ValidationError as exc:
-        raise ConfigError([f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]) from None
+        raise ConfigError(
+            [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]
+        ) from None
 
 
-def arcade_data(course: str, seed: int | None, ports: tuple[int, int], http_port: int) -> dict[str, Any]:
+def arcade_data(
+    course: str, seed: int | None, ports: tuple[int, int], http_port: int
+) -> dict[str, Any]:
     """Return the configuration's sections, as a file has them.
 
     Raises:
@@ -69,9 +80,13 @@ def arcade_data(course: str, seed: int | None, ports: tuple[int, int], http_port
         "name": "arcade",
         "rooms": {"field": {}},
         "sources": {"sim": {"type": "simulated", "room": "field", "vehicles": {"drone": vehicle}}},
-        "actors": {"drone": {"kind": "vehicle", "source": "sim", "subject": "drone", "size_m": _SIZE_M}},
+        "actors": {
+            "drone": {"kind": "vehicle", "source": "sim", "subject": "drone", "size_m": _SIZE_M}
+        },
         "race": {"course": course, "seed": seed, "racers": ["drone"], "arcade": True},
-        "renderers": {"drawn": {"type": "flightgoggles", "pose_port": ports[0], "image_port": ports[1]}},
+        "renderers": {
+            "drawn": {"type": "flightgoggles", "pose_port": ports[0], "image_port": ports[1]}
+        },
         "cameras": {"front": camera},
         "http": {"port": http_port},
         "stream": {"bind": "tcp://127.0.0.1:0"},  # several may run on one computer

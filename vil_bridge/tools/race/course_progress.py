@@ -16,9 +16,9 @@ _AHEAD_M: Final = 5.0
 class CourseProgress:
     """Metres along the track of a reference run, at which the same gates lie for every run.
 
-    A sample's progress is that of the nearest point of the reference ahead of the sample before, at most 5 m: crossings
-    of the track do not jump. Then the progress between two gates is stretched so that each run passes gates
-    where the reference does.
+    A sample's progress is that of the nearest point of the reference ahead of the sample before, at
+    most 5 m: crossings of the track do not jump. Then the progress between two gates is stretched
+    so that each run passes gates where the reference does.
 
     Args:
         reference: a run with a track.
@@ -44,7 +44,8 @@ class CourseProgress:
         self._lengths, self._points = lengths[moved], track.p_world_m[moved]
         self.grid_m: Final = np.append(np.arange(0.0, lengths[-1], _STEP_M), lengths[-1])
         self.gates_m: Final = {
-            gate.number: float(np.interp(gate.race_s, track.t_s, lengths)) for gate in reference.episode.gates
+            gate.number: float(np.interp(gate.race_s, track.t_s, lengths))
+            for gate in reference.episode.gates
         }
 
     def of(self, run: RaceRun) -> FloatArray:
@@ -58,7 +59,10 @@ class CourseProgress:
         raw = self._nearest(run.track.p_world_m)
         knots = [(0.0, 0.0)]
         for gate in run.episode.gates:
-            here = float(np.interp(gate.race_s, run.track.t_s, raw)), self.gates_m.get(gate.number, -1.0)
+            here = (
+                float(np.interp(gate.race_s, run.track.t_s, raw)),
+                self.gates_m.get(gate.number, -1.0),
+            )
             if here[0] > knots[-1][0] and here[1] > knots[-1][1]:
                 knots.append(here)
         own, shared = np.array(knots).T

@@ -18,7 +18,14 @@ _EVERY: Final = 2
 """Command, of which there are 240 a second."""
 _MOST_BYTES: Final = 1 << 30
 """36 hours of one racer."""
-_WIDTHS: Final = {"t_s": 1, "p_world_m": 3, "v_world_mps": 3, "q_world_body": 4, "w_body_radps": 3, "thrust_mps2": 1}
+_WIDTHS: Final = {
+    "t_s": 1,
+    "p_world_m": 3,
+    "v_world_mps": 3,
+    "q_world_body": 4,
+    "w_body_radps": 3,
+    "thrust_mps2": 1,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,8 +33,10 @@ class FlownTrack:
     """Motion of one racer; world ENU, body FLU.
 
     Attributes:
-        t_s: time of the race, (k,), increasing. p_world_m, v_world_mps: (k, 3). q_world_body: (k, 4), x y z w.
-        w_body_radps: (k, 3). thrust_mps2: specific force along the body's z, (k,); gravity's in hover.
+        t_s: time of the race, (k,), increasing. p_world_m, v_world_mps: (k, 3). q_world_body: (k,
+            4), x y z w.
+        w_body_radps: (k, 3). thrust_mps2: specific force along the body's z, (k,); gravity's in
+            hover.
     """
 
     t_s: FloatArray
@@ -43,7 +52,9 @@ class FlownTrack:
         return np.asarray(np.linalg.norm(self.v_world_mps, axis=1))
 
     def until(self, end_s: float) -> FlownTrack:
-        """Return the part from the start of the race's time to ``end_s``, or to the last sample before it."""
+        """Return the part from the start of the race's time to ``end_s``, or to the last sample
+        before it.
+        """
         begin_s = min(max(0.0, float(self.t_s[0])), float(self.t_s[-1]))
         end_s = max(min(end_s, float(self.t_s[-1])), begin_s)
         inside = self.t_s[(self.t_s > begin_s) & (self.t_s < end_s)]
@@ -53,9 +64,16 @@ class FlownTrack:
         """Return the motion at times (k,), straight between samples."""
         parts = [getattr(self, one.name) for one in fields(self)[1:]]
         columns = [part[:, None] if part.ndim == 1 else part for part in parts]
-        found = [np.column_stack([np.interp(t_s, self.t_s, one) for one in column.T]) for column in columns]
+        found = [
+            np.column_stack([np.interp(t_s, self.t_s, one) for one in column.T])
+            for column in columns
+        ]
         return FlownTrack(
-            t_s, *(one.reshape(len(t_s), *part.shape[1:]) for one, part in zip(found, parts, strict=True))
+            t_s,
+            *(
+                one.reshape(len(t_s), *part.shape[1:])
+                for one, part in zip(found, parts, strict=True)
+            ),
         )
 
     def place_at(self, t_s: float) -> FloatArray:
@@ -80,14 +98,26 @@ class TrackRecorder:
         if self._calls % _EVERY == 0:
             return
         true = fleet.truth()
-        states = true.p_world_m, true.v_world_mps, true.q_world_body, true.w_body_radps, true.f_body_mps2[:, 2:]
+        states = (
+            true.p_world_m,
+            true.v_world_mps,
+            true.q_world_body,
+            true.w_body_radps,
+            true.f_body_mps2[:, 2:],
+        )
         rows = np.hstack((np.full((fleet.n, 1), 1e-9 * true.t_ns), *states))
         for index in racing:
             self._rows[index].append(rows[index].copy())
 
     def tracks(self, started_s: Sequence[float]) -> list[FlownTrack]:
-        """Return the tracks; the time of each race starts at its own ``started_s`` of the fleet's time."""
-        return [_track(np.array(rows), begin_s) for rows, begin_s in zip(self._rows, started_s, strict=True)]
+        """Return the tracks.
+
+        The time of each race starts at its own ``started_s`` of the fleet's time.
+        """
+        return [
+            _track(np.array(rows), begin_s)
+            for rows, begin_s in zip(self._rows, started_s, strict=True)
+        ]
 
 
 def _track(rows: FloatArray, started_s: float) -> FlownTrack:
@@ -104,13 +134,15 @@ def tracks_file(results: Path) -> Path:
 
 
 def write_tracks(tracks: Sequence[FlownTrack], file: Path) -> None:
-    """Write tracks: the samples of all, one after the other, as 32-bit arrays, and ``samples``, how many each has.
+    """Write tracks: the samples of all, one after the other, as 32-bit arrays, and ``samples``, how
+    many each has.
 
     Raises:
         OSError: the file cannot be written.
     """
     arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(track, name) for track in tracks]).astype(np.float32) for name in _WIDTHS
+        name: np.concatenate([getattr(track, name) for track in tracks]).astype(np.float32)
+        for name in _WIDTHS
     }
     with file.open("wb") as out:
         np.savez_compressed(out, samples=np.array([len(track.t_s) for track in tracks]), **arrays)

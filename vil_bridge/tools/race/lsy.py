@@ -1,7 +1,7 @@
 """TOML files of lsy_drone_racing: levels read as courses, courses written as levels.
 
-Their gates are flown from -x to +x in the order of ``gate_order``, or of the file without it. All have the same frame:
-0.4 m opening, 0.72 m outside; a pass counts within 0.45 m.
+Their gates are flown from -x to +x in the order of ``gate_order``, or of the file without it. All
+have the same frame: 0.4 m opening, 0.72 m outside; a pass counts within 0.45 m.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.error_report import explain, written
@@ -94,13 +101,19 @@ class _Track(_LsySection):
     @classmethod
     def _forward(cls, order: tuple[int, ...] | None) -> tuple[int, ...] | None:
         if order is not None and min(order) < 1:
-            raise custom(f"has {min(order)}: gates are flown forwards here. Turn that gate, or list another one")
+            raise custom(
+                f"has {min(order)}: gates are flown forwards here. Turn that gate, or "
+                "list another one"
+            )
         return order
 
     @model_validator(mode="after")
     def _listed(self) -> Self:
         if self.gate_order is not None and max(self.gate_order) > len(self.gates):
-            raise custom(f"gate_order has {max(self.gate_order)}: there are gates 1 to {len(self.gates)}. Correct it")
+            raise custom(
+                f"gate_order has {max(self.gate_order)}: there are gates 1 to "
+                f"{len(self.gates)}. Correct it"
+            )
         return self
 
 
@@ -119,8 +132,10 @@ class LsyLevel:
     """A level of lsy_drone_racing.
 
     Attributes:
-        course: gates ``gate1``..., obstacles ``obstacle1``... as the mocap names them; start of the first drone.
-        document: the whole file, with what a course does not hold: controller, drones, simulation, disturbances.
+        course: gates ``gate1``..., obstacles ``obstacle1``... as the mocap names them; start of the
+            first drone.
+        document: the whole file, with what a course does not hold: controller, drones, simulation,
+            disturbances.
     """
 
     course: Course
@@ -140,7 +155,10 @@ def read_lsy(path: Path) -> LsyLevel:
         tree = Tree(document, dict.fromkeys(_paths(document), Place(0, 0, 0, str(path))))
         raise ConfigError(written(explain(exc, tree, _Level))) from None
     track, ranges = level.env.track, level.env.randomizations
-    gate_spread, drone_spread = _spread(ranges.gate_pos, ranges.gate_rpy), _spread(ranges.drone_pos, ranges.drone_rpy)
+    gate_spread, drone_spread = (
+        _spread(ranges.gate_pos, ranges.gate_rpy),
+        _spread(ranges.drone_pos, ranges.drone_rpy),
+    )
     size = _OPENING_M, _OPENING_M, _MARGIN_M, _BAR_M
     limits = track.safety_limits
     course = Course(
@@ -152,7 +170,12 @@ def read_lsy(path: Path) -> LsyLevel:
         _pose(track.drones[0]),
         order=tuple(number - 1 for number in track.gate_order or ()),
         obstacles=tuple(
-            CourseObstacle(f"obstacle{number}", np.array(one.pos), _POLE_RADIUS_M, _spread(ranges.obstacle_pos, None))
+            CourseObstacle(
+                f"obstacle{number}",
+                np.array(one.pos),
+                _POLE_RADIUS_M,
+                _spread(ranges.obstacle_pos, None),
+            )
             for number, one in enumerate(track.obstacles, start=1)
         ),
         bounds_m=None if limits is None else limits.value(),
@@ -168,7 +191,9 @@ def _document(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             raw = file.read(_MOST_BYTES + 1)
         if len(raw) > _MOST_BYTES:
-            raise ConfigError(f"{path}: larger than {_MOST_BYTES} bytes: this is not a level. Name another file")
+            raise ConfigError(
+                f"{path}: larger than {_MOST_BYTES} bytes: this is not a level. Name another file"
+            )
         return tomllib.loads(raw.decode("utf-8"))
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror}. Check the path") from None
@@ -178,7 +203,13 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _paths(data: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     yield path
-    entries = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    entries = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     for key, value in entries:
         yield from _paths(value, (*path, key))
 
@@ -213,9 +244,17 @@ _DEFAULT: Final[Mapping[str, Any]] = {
         "render": False,
         "camera": -1,
         "camera_view": [5.0, 180.0, -25.0, 0.0, 0.0, 0.0],
-        "cam_config": [{"distance": 5.0, "azimuth": 180.0, "elevation": -25.0, "lookat": [0.0, 0.0, 0.0]}],
+        "cam_config": [
+            {"distance": 5.0, "azimuth": 180.0, "elevation": -25.0, "lookat": [0.0, 0.0, 0.0]}
+        ],
     },
-    "env": {"id": "DroneRacing-v0", "seed": -1, "freq": 50, "sensor_range": 0.7, "control_mode": "state"},
+    "env": {
+        "id": "DroneRacing-v0",
+        "seed": -1,
+        "freq": 50,
+        "sensor_range": 0.7,
+        "control_mode": "state",
+    },
 }
 
 
@@ -223,10 +262,11 @@ def write_lsy(course: Course, path: Path, document: Mapping[str, Any] | None = N
     """Write a course as a level.
 
     Args:
-        course: gates of 0.4 m. Where each is flown once, they stand in the file in that order, which older versions
-            of lsy_drone_racing ask for.
+        course: gates of 0.4 m. Where each is flown once, they stand in the file in that order,
+            which older versions of lsy_drone_racing ask for.
         path: of the file.
-        document: what stands in the file besides the course, as :func:`read_lsy` gives it; None = defaults.
+        document: what stands in the file besides the course, as :func:`read_lsy` gives it; None =
+            defaults.
 
     Raises:
         ConfigError: the course has what these files cannot express.
@@ -253,7 +293,9 @@ def write_lsy(course: Course, path: Path, document: Mapping[str, Any] | None = N
     }
     env.setdefault("disturbances", {})
     ranges = {
-        key: value for key, value in env.get("randomizations", {}).items() if key not in _Randomizations.model_fields
+        key: value
+        for key, value in env.get("randomizations", {}).items()
+        if key not in _Randomizations.model_fields
     }
     env["randomizations"] = {**ranges, **_ranges(course)}
     path.write_text(f"# Course {course.name}\n{toml_text(made)}", encoding="utf-8")
@@ -264,7 +306,9 @@ def _inexpressible(course: Course) -> list[str]:
     for gate in course.gates:
         if max(abs(gate.width_m - _OPENING_M), abs(gate.height_m - _OPENING_M)) > _SAME:
             size = f"{gate.width_m:g} x {gate.height_m:g} m"
-            problems.append(f"gate {gate.name!r} is {size}, and there all are {_OPENING_M} m. Change its size")
+            problems.append(
+                f"gate {gate.name!r} is {size}, and there all are {_OPENING_M} m. Change its size"
+            )
     for kind, listed in (("gates", course.gates), ("obstacles", course.obstacles)):
         if len({one.spread for one in listed}) > 1:
             problems.append(f"there is one spread for all {kind}. Give all of them the same")
@@ -282,7 +326,10 @@ def _ranges(course: Course) -> dict[str, Any]:
         ("obstacle_pos", pole.low_m, pole.high_m),
     ):
         if any((*low, *high)):
-            made[name] = {"fn": "uniform", "kwargs": {"minval": _numbers(low), "maxval": _numbers(high)}}
+            made[name] = {
+                "fn": "uniform",
+                "kwargs": {"minval": _numbers(low), "maxval": _numbers(high)},
+            }
     return made
 
 

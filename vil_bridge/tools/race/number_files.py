@@ -1,4 +1,7 @@
-"""Files of named arrays (``.npz``) that may come from anybody: bounded, and nothing in them is executed."""
+"""Files of named arrays (``.npz``) that may come from anybody.
+
+Bounded, and nothing in them is executed.
+"""
 
 from __future__ import annotations
 
@@ -27,5 +30,13 @@ def read_arrays(path: Path, most_bytes: int) -> dict[str, npt.NDArray[Any]]:
             raise ValueError(f"it holds more than {_MOST_ARRAYS} arrays or {most_bytes} bytes")
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (KeyError, EOFError, MemoryError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as exc:
+    except (
+        KeyError,
+        EOFError,
+        MemoryError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as exc:
         raise ValueError(f"it holds no arrays: {exc}") from None

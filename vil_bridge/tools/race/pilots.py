@@ -1,4 +1,7 @@
-"""Pilots of simulated races: they know the gates' true places, and command the vehicles from their states."""
+"""Pilots of simulated races.
+
+They know the gates' true places, and command the vehicles from their states.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ _SHARES: Final = (0.8, 0.65, 0.5, 0.4, 0.3)
 _STRAIGHTS_M: Final = (0.0, 0.15)
 """Before and behind gates; the first that finishes."""
 _MARGINS_M: Final = (0.02, 0.0)
-"""Clearance of a rehearsed flight, the wanted one first: what finishes by a hair hangs on the last digits."""
+"""Clearance of a rehearsed flight, the wanted one first.
+
+What finishes by a hair hangs on the last digits.
+"""
 _RATES_RADPS: Final = (8.0, 8.0, 3.0)
 _LEAST_THRUST: Final = 0.1
 """Of the largest thrust: the attitude needs some."""
@@ -51,7 +57,8 @@ class TrajectoryPilot:
 
 
 def minimum_snap_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPilot:
-    """Return a pilot along minimum-snap curves through the gates, each at one pace that the rotors allow.
+    """Return a pilot along minimum-snap curves through the gates, each at one pace that the rotors
+    allow.
 
     Raises:
         ValueError: a course that no curve goes through.
@@ -71,7 +78,9 @@ def time_optimal_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPil
     Raises:
         ValueError: a course that no curve goes through.
     """
-    return _rehearsed(courses, model, lambda curve, share: time_optimal(curve, _thrust_limits(model, share)))
+    return _rehearsed(
+        courses, model, lambda curve, share: time_optimal(curve, _thrust_limits(model, share))
+    )
 
 
 def _rehearsed(
@@ -79,9 +88,10 @@ def _rehearsed(
 ) -> TrajectoryPilot:
     """Return a pilot whose flights were rehearsed in simulation.
 
-    No vehicle follows a curve exactly, least of all one whose acceleration jumps. A flight that does not finish with a
-    margin to all things gets a smaller share of the thrust, down to the last share, and then a curve that is straight
-    at the gates. Without any such flight, the first that finishes is taken.
+    No vehicle follows a curve exactly, least of all one whose acceleration jumps. A flight that
+    does not finish with a margin to all things gets a smaller share of the thrust, down to the last
+    share, and then a curve that is straight at the gates. Without any such flight, the first that
+    finishes is taken.
 
     Args:
         courses: one a vehicle.
@@ -96,17 +106,25 @@ def _rehearsed(
     for margin_m, straight_m, share in product(_MARGINS_M, _STRAIGHTS_M, _SHARES):
         for index in failed:
             if (straight_m, index) not in curves:
-                curves[straight_m, index] = through_gates(courses[index], ball_radius_m(model), straight_m)
+                curves[straight_m, index] = through_gates(
+                    courses[index], ball_radius_m(model), straight_m
+                )
             if (straight_m, share, index) not in flights:
                 flights[straight_m, share, index] = flight(curves[straight_m, index], share)
             chosen[index] = flights[straight_m, share, index]
         # A smaller margin changes the end of those flights only that collided.
-        flown = [index for index in failed if ends.get((straight_m, share, index), "collision") == "collision"]
+        flown = [
+            index
+            for index in failed
+            if ends.get((straight_m, share, index), "collision") == "collision"
+        ]
         if not flown:
             continue
         rehearsed = TrajectoryPilot(model, [chosen[index] for index in flown])
         records = fly([courses[index] for index in flown], model, rehearsed, margin_m=margin_m)
-        ends |= {(straight_m, share, index): one.ended for index, one in zip(flown, records, strict=True)}
+        ends |= {
+            (straight_m, share, index): one.ended for index, one in zip(flown, records, strict=True)
+        }
         failed = [index for index in failed if ends[straight_m, share, index] != "finished"]
         if not failed:
             break
@@ -137,7 +155,9 @@ def pilot_names() -> list[str]:
 
 
 def pilot_factory(name: str) -> PilotFactory:
-    """Return what makes the pilots of a name: a built-in, or what an entry point of the group refers to.
+    """Return what makes the pilots of a name.
+
+    A built-in, or what an entry point of the group refers to.
 
     Raises:
         ValueError: no such pilot, or a plug-in that cannot be called.
@@ -150,7 +170,11 @@ def pilot_factory(name: str) -> PilotFactory:
     try:
         made: Any = found[0].load()
     except (ImportError, AttributeError) as exc:
-        raise ValueError(f"pilot {name!r}: {found[0].value} cannot be imported: {exc}. Install it again") from None
+        raise ValueError(
+            f"pilot {name!r}: {found[0].value} cannot be imported: {exc}. Install it again"
+        ) from None
     if not callable(made):
-        raise ValueError(f"pilot {name!r}: {found[0].value} is not a function of courses and model. Correct it")
+        raise ValueError(
+            f"pilot {name!r}: {found[0].value} is not a function of courses and model. Correct it"
+        )
     return cast("PilotFactory", made)

@@ -1,4 +1,7 @@
-"""Pilots that a learned policy flies: a file of numbers, trained in the environment ``vil/Race-v0``."""
+"""Pilots that a learned policy flies.
+
+A file of numbers, trained in the environment ``vil/Race-v0``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,13 @@ from vil_bridge.core.elementary import expm1
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.race.number_files import read_arrays
-from vil_bridge.vehicles.envs.race import RACE_STEP_S, race_model, race_observation, race_targets, race_thrusts
+from vil_bridge.vehicles.envs.race import (
+    RACE_STEP_S,
+    race_model,
+    race_observation,
+    race_targets,
+    race_thrusts,
+)
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.model import Model
 
@@ -49,10 +58,15 @@ class PolicyNetwork:
         inputs = _OBSERVATION
         for number, (w, b) in enumerate(self.layers):
             if w.ndim != 2 or w.shape[0] != inputs or b.shape != (w.shape[1],):
-                raise ValueError(f"layer {number} has weights {w.shape} and biases {b.shape}, and {inputs} inputs")
+                raise ValueError(
+                    f"layer {number} has weights {w.shape} and biases {b.shape}, and "
+                    f"{inputs} inputs"
+                )
             inputs = w.shape[1]
         if inputs != _ACTION:
-            raise ValueError(f"the last layer has {inputs} outputs: one for each of {_ACTION} rotors is needed")
+            raise ValueError(
+                f"the last layer has {inputs} outputs: one for each of {_ACTION} rotors is needed"
+            )
         arrays = (self.mean, self.std, *(one for layer in self.layers for one in layer))
         if not all(np.isfinite(one).all() for one in arrays) or not (self.std > 0.0).all():
             raise ValueError("all values must be finite, and std positive")
@@ -97,7 +111,9 @@ def read_policy(path: Path) -> PolicyNetwork:
         layers = [(stored[f"w{number}"], stored[f"b{number}"]) for number in numbers]
         return PolicyNetwork(layers, stored["mean"], stored["std"])
     except OSError as exc:
-        raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}. Check the path") from None
+        raise ConfigError(
+            f"{path}: cannot be read: {exc.strerror or exc}. Check the path"
+        ) from None
     except (ValueError, KeyError) as exc:
         raise ConfigError(f"{path}: is not a policy: {exc}. Write it with write_policy") from None
 
@@ -122,16 +138,21 @@ class LearnedPilots:
 class LearnedPilot:
     """Pilot that asks a policy 50 times a second; it counts gates itself, as the task does."""
 
-    def __init__(self, policy: PolicyNetwork, courses: Sequence[Course], model: FlightmareQuadrotor) -> None:
+    def __init__(
+        self, policy: PolicyNetwork, courses: Sequence[Course], model: FlightmareQuadrotor
+    ) -> None:
         self.until_s: FloatArray = np.array(
             [one.rules.timeout_s or _GATE_S * len(one.order) * one.laps for one in courses]
         )
         self._policy, self._courses = policy, courses
         self._weight_n: Final = model.parameters.mass_kg * model.gravity_mps2
         self._orders: Final = [
-            one.order * one.laps + (one.order[:1] if one.rules.clock == "first_gate" else ()) for one in courses
+            one.order * one.laps + (one.order[:1] if one.rules.clock == "first_gate" else ())
+            for one in courses
         ]
-        self._targets: Final = [race_targets(one, order) for one, order in zip(courses, self._orders, strict=True)]
+        self._targets: Final = [
+            race_targets(one, order) for one, order in zip(courses, self._orders, strict=True)
+        ]
         self._passed = [0] * len(courses)
         self._before_m: FloatArray | None = None
         self._next_s = 0.0

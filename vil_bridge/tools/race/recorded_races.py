@@ -1,4 +1,7 @@
-"""Races in a bridge's recording: judged again from the recorded poses, with the signals that the log names."""
+"""Races in a bridge's recording.
+
+Judged again from the recorded poses, with the signals that the log names.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +57,10 @@ class _SignalledRace:
 
     Attributes:
         laps: None = the log does not say.
-        begin_ns, end_ns: poses that came between them count. signal_log_ns: when the log named the signal.
-        contacts: racer, time of the log, what it touched. out_s: race time of collisions that ended it, by racer.
+        begin_ns, end_ns: poses that came between them count. signal_log_ns: when the log named the
+            signal.
+        contacts: racer, time of the log, what it touched. out_s: race time of collisions that ended
+            it, by racer.
     """
 
     course: str
@@ -70,8 +75,8 @@ class _SignalledRace:
 def recorded_groups(file: Path) -> list[RunGroup]:
     """Return the races of a recording, one group a course, a run for each race and racer.
 
-    The clock of each racer gets its measured poses again. The signal is the newest pose of all racers when the log
-    named it. Contacts that the simulation reported come from the log.
+    The clock of each racer gets its measured poses again. The signal is the newest pose of all
+    racers when the log named it. Contacts that the simulation reported come from the log.
 
     Raises:
         ConfigError: the bridge had no race, or it did not start while it was recorded.
@@ -80,11 +85,17 @@ def recorded_groups(file: Path) -> list[RunGroup]:
     with Recording(file) as recording:
         config = recorded_config(recording)
         if config.race is None:
-            raise ConfigError(f"{file}: its bridge judged no race. Add race: to the configuration, and record again")
+            raise ConfigError(
+                f"{file}: its bridge judged no race. Add race: to the configuration, and "
+                "record again"
+            )
         races = list(_races(recording.log()))
         poses = _poses(recording, config)
     if not races:
-        raise ConfigError(f"{file}: no race starts in it. Start recording before the signal, or reset the race then")
+        raise ConfigError(
+            f"{file}: no race starts in it. Start recording before the signal, or reset "
+            "the race then"
+        )
     runs: dict[tuple[str, int], list[RaceRun]] = {}
     courses: dict[tuple[str, int], Course] = {}
     for number, race in enumerate(races, 1):
@@ -97,7 +108,11 @@ def recorded_groups(file: Path) -> list[RunGroup]:
             runs.setdefault(key, []).append(judge.run(racer, label))
     names = [name for name, _ in runs]
     return [
-        RunGroup(file.stem if names.count(key[0]) == 1 else f"{file.stem}, {key[1]} laps", courses[key], tuple(found))
+        RunGroup(
+            file.stem if names.count(key[0]) == 1 else f"{file.stem}, {key[1]} laps",
+            courses[key],
+            tuple(found),
+        )
         for key, found in runs.items()
     ]
 
@@ -149,7 +164,9 @@ def _course(config: BridgeConfig, flown: _SignalledRace, file: Path) -> Course:
     try:
         return ruled(load_course(flown.course), None, flown.laps, None)
     except ConfigError as exc:
-        raise ConfigError(f"{file}: a race on course {flown.course!r} cannot be judged again: {exc}") from None
+        raise ConfigError(
+            f"{file}: a race on course {flown.course!r} cannot be judged again: {exc}"
+        ) from None
 
 
 class _Judge:
@@ -160,19 +177,27 @@ class _Judge:
         poses: of all racers.
     """
 
-    def __init__(self, course: Course, radius_m: float, race: _SignalledRace, poses: dict[str, list[_Pose]]) -> None:
+    def __init__(
+        self, course: Course, radius_m: float, race: _SignalledRace, poses: dict[str, list[_Pose]]
+    ) -> None:
         self._course, self._radius_m, self._race, self._poses = course, radius_m, race, poses
         came = [one for of_racer in poses.values() for one in of_racer]
         seen = [one.t_ns for one in came if one.t_arrival_ns <= race.signal_log_ns]
         self._signal_ns: Final = max(seen, default=race.signal_log_ns)
-        self._end_ns: Final = min(race.end_ns, max((one.t_arrival_ns for one in came), default=race.signal_log_ns))
+        self._end_ns: Final = min(
+            race.end_ns, max((one.t_arrival_ns for one in came), default=race.signal_log_ns)
+        )
 
     def run(self, racer: str, label: str) -> RaceRun:
         """Return the race of a racer."""
         race, signal_ns = self._race, self._signal_ns
-        poses = [one for one in self._poses[racer] if race.begin_ns < one.t_arrival_ns < race.end_ns]
+        poses = [
+            one for one in self._poses[racer] if race.begin_ns < one.t_arrival_ns < race.end_ns
+        ]
         events = self._events(poses, ())
-        started_ns = next((event.t_ns for event in events if isinstance(event, RaceStarted)), signal_ns)
+        started_ns = next(
+            (event.t_ns for event in events if isinstance(event, RaceStarted)), signal_ns
+        )
         contacts = self._contacts(racer, started_ns)
         if contacts:
             events = self._events(poses, contacts)
@@ -180,9 +205,13 @@ class _Judge:
         ended: EpisodeEnd = "incomplete" if end is None else end.outcome
         episode = RaceEpisode.of(self._course.name, None, ended, events)
         track = _track([one for one in poses if one.t_ns >= signal_ns - NS_PER_S], started_ns)
-        return RaceRun(label, self._course, episode, None if track is None else track.until(episode.end_s))
+        return RaceRun(
+            label, self._course, episode, None if track is None else track.until(episode.end_s)
+        )
 
-    def _events(self, poses: Sequence[_Pose], contacts: Sequence[tuple[int, str]]) -> list[RaceEvent]:
+    def _events(
+        self, poses: Sequence[_Pose], contacts: Sequence[tuple[int, str]]
+    ) -> list[RaceEvent]:
         clock = RaceClock(self._course, radius_m=self._radius_m)
         clock.signal(self._signal_ns)
         for t_ns, what in contacts:
@@ -194,25 +223,42 @@ class _Judge:
 
     def _contacts(self, racer: str, started_ns: int) -> list[tuple[int, str]]:
         """Return contacts that poses do not show: with neither gates nor poles."""
-        known = {gate.name for gate in self._course.gates} | {pole.name for pole in self._course.obstacles}
-        found = [(t_ns, what) for name, t_ns, what in self._race.contacts if name == racer and what not in known]
+        known = {gate.name for gate in self._course.gates} | {
+            pole.name for pole in self._course.obstacles
+        }
+        found = [
+            (t_ns, what)
+            for name, t_ns, what in self._race.contacts
+            if name == racer and what not in known
+        ]
         if found and racer in self._race.out_s:
             found[-1] = started_ns + round(1e9 * self._race.out_s[racer]), found[-1][1]
         return found
 
 
 def _track(poses: Sequence[_Pose], started_ns: int) -> FlownTrack | None:
-    """Return the motion of splines through poses, 100 times a second; None where they are too few."""
+    """Return the motion of splines through poses, 100 times a second.
+
+    None where they are too few.
+    """
     gaps = np.flatnonzero(np.diff([one.t_ns for one in poses]) > _LONGEST_GAP_NS) + 1
     pieces = (piece.tolist() for piece in np.split(np.arange(len(poses)), gaps))
-    parts = [_stretch([poses[k] for k in piece], started_ns) for piece in pieces if len(piece) >= _FEWEST]
-    return FlownTrack(*(np.concatenate(values) for values in zip(*parts, strict=True))) if parts else None
+    parts = [
+        _stretch([poses[k] for k in piece], started_ns) for piece in pieces if len(piece) >= _FEWEST
+    ]
+    return (
+        FlownTrack(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+        if parts
+        else None
+    )
 
 
 def _stretch(poses: Sequence[_Pose], started_ns: int) -> tuple[FloatArray, ...]:
     """Return the fields of a track through poses without gaps."""
     t_ns = np.array([one.t_ns for one in poses])
-    p_m, q_xyzw = (np.array([getattr(one.pose, name) for one in poses]) for name in ("p_m", "q_xyzw"))
+    p_m, q_xyzw = (
+        np.array([getattr(one.pose, name) for one in poses]) for name in ("p_m", "q_xyzw")
+    )
     flight = RecordedFlight(SeenPoses(t_ns, p_m, q_xyzw, ""), 0.0, _KNOTS_S)
     times = np.arange(t_ns[0], t_ns[-1] + 1, _STEP_NS)
     true = flight.motion(times.tolist())

@@ -28,7 +28,9 @@ _VALUES: Final[tuple[tuple[str, str, Callable[[FlownTrack], FloatArray]], ...]] 
 
 
 def along_course(groups: Sequence[RunGroup]) -> str:
-    """Return speed, thrust and rates of the best run of each group, and the time behind the best of all."""
+    """Return speed, thrust and rates of the best run of each group, and the time behind the best
+    of all.
+    """
     bests = [(group, run) for group in groups if (run := best_tracked(group)) is not None]
     progress = progress_of([run for _, run in bests])
     if progress is None:
@@ -49,7 +51,8 @@ def along_course(groups: Sequence[RunGroup]) -> str:
     return (
         "<h3>Over the course: the best run of each group</h3>"
         f'{legend(names)}<div class="charts">{"".join(charts)}</div>'
-        '<p class="soft">Metres along the best run of all; upright lines are gates. Thrust: specific force along the'
+        '<p class="soft">Metres along the best run of all; upright lines are gates. '
+        "Thrust: specific force along the"
         " body's z.</p>"
     )
 
@@ -65,11 +68,15 @@ def behind_best(groups: Sequence[RunGroup]) -> str:
             continue
         behind = _behind(progress, dict(list(runs.items())[:_MOST_RUNS]))
         title = f"{group.name}: {len(behind)} runs"
-        charts.append(f'<div class="plain"><h4>{escape(title)}</h4>{_chart(progress, behind, "s", title)}</div>')
+        charts.append(
+            f'<div class="plain"><h4>{escape(title)}</h4>'
+            f"{_chart(progress, behind, 's', title)}</div>"
+        )
     if not charts:
         return ""
     return (
-        f'<h3>Time behind the best run of the group, along the course</h3><div class="charts">{"".join(charts)}</div>'
+        "<h3>Time behind the best run of the group, along the course</h3><div "
+        f'class="charts">{"".join(charts)}</div>'
     )
 
 
@@ -96,5 +103,13 @@ def _behind(progress: CourseProgress, runs: dict[str, RaceRun]) -> dict[str, Flo
 def _chart(progress: CourseProgress, values: dict[str, FloatArray], unit: str, title: str) -> str:
     marks = [(str(number + 1), at) for number, at in progress.gates_m.items()]
     return curves(
-        progress.grid_m, values, unit, title, longest_step=1.0, x_unit="m", marks=marks, width=NARROW, height=210
+        progress.grid_m,
+        values,
+        unit,
+        title,
+        longest_step=1.0,
+        x_unit="m",
+        marks=marks,
+        width=NARROW,
+        height=210,
     )

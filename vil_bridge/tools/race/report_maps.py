@@ -20,9 +20,15 @@ _MOST_RUNS: Final = 100
 
 
 def map_of_tracks(group: RunGroup, most_mps: float) -> str:
-    """Return the tracks of a group from above, coloured by speed, the best one broadly, with their gates."""
+    """Return the tracks of a group from above, coloured by speed, the best one broadly, with
+    their gates.
+    """
     best, runs = group.best, group.ranked[:_MOST_RUNS]
-    paths = [MapPath(run.track.p_world_m[:, :2], run.track.speed_mps, run is best) for run in runs if run.track]
+    paths = [
+        MapPath(run.track.p_world_m[:, :2], run.track.speed_mps, run is best)
+        for run in runs
+        if run.track
+    ]
     return _map(runs, best, f"tracks of {group.name}", paths, most_mps)
 
 
@@ -39,7 +45,9 @@ def _map(
     most_mps: float,
     marks: Sequence[MapMark] = (),
 ) -> str:
-    """Return the course of one run with its gates named, and the moved gates of all runs behind it."""
+    """Return the course of one run with its gates named, and the moved gates of all runs behind
+    it.
+    """
     others = [gate for run in runs if run is not shown for gate in _gates(run.course, named=False)]
     course = shown.course
     poles = [(pole.top_m[:2], pole.radius_m) for run in runs for pole in run.course.obstacles]
@@ -49,7 +57,10 @@ def _map(
 
 
 def _gates(course: Course, *, named: bool) -> list[MapGate]:
-    """Return the gates of a course; names are their numbers in a lap, and those of gates not flown are crosses."""
+    """Return the gates of a course.
+
+    Names are their numbers in a lap, and those of gates not flown are crosses.
+    """
     made = []
     for index, gate in enumerate(course.gates):
         numbers = [str(number) for number, flown in enumerate(course.order, 1) if flown == index]
@@ -64,12 +75,26 @@ def gate_planes(groups: Sequence[RunGroup]) -> str:
     charts = []
     for index in dict.fromkeys(course.order):
         gate = course.gates[index]
-        numbers = "/".join(str(number) for number, flown in enumerate(course.order, 1) if flown == index)
+        numbers = "/".join(
+            str(number) for number, flown in enumerate(course.order, 1) if flown == index
+        )
         points = {group.name: _crossings(group, gate.name) for group in groups}
-        marks = [mark for group in groups for run in group.runs for mark in _contacts(run, gate.name)]
-        title = f'{numbers} {escape(gate.name)} <span class="soft">{gate.width_m:.2f} x {gate.height_m:.2f} m</span>'
+        marks = [
+            mark for group in groups for run in group.runs for mark in _contacts(run, gate.name)
+        ]
+        title = (
+            f'{numbers} {escape(gate.name)} <span class="soft">{gate.width_m:.2f} x '
+            f"{gate.height_m:.2f} m</span>"
+        )
         size = gate.width_m, gate.height_m
-        drawn = gate_plane(points, marks, size, f"crossings of {gate.name}", margin_m=gate.margin_m, bar_m=gate.bar_m)
+        drawn = gate_plane(
+            points,
+            marks,
+            size,
+            f"crossings of {gate.name}",
+            margin_m=gate.margin_m,
+            bar_m=gate.bar_m,
+        )
         charts.append(f"<div><h4>{title}</h4>{drawn}</div>")
     return (
         "<h3>Crossings in the gates' planes, as the pilot sees them</h3>"
@@ -80,7 +105,9 @@ def gate_planes(groups: Sequence[RunGroup]) -> str:
 
 def _crossings(group: RunGroup, gate: str) -> FloatArray:
     """Return places in a gate's plane, (n, 2): right and up from the centre, metres."""
-    places = [(-one.y_m, one.z_m) for run in group.runs for one in run.episode.gates if one.gate == gate]
+    places = [
+        (-one.y_m, one.z_m) for run in group.runs for one in run.episode.gates if one.gate == gate
+    ]
     return np.array(places, np.float64).reshape(-1, 2)
 
 
@@ -99,13 +126,17 @@ def _contacts(run: RaceRun, gate: str) -> list[MapMark]:
 
 
 def crash_map(groups: Sequence[RunGroup]) -> str:
-    """Return a map and a table of the places where runs ended without having finished; empty = all finished."""
+    """Return a map and a table of the places where runs ended without having finished.
+
+    Empty = all finished.
+    """
     failed = [(group, run) for group in groups for run in group.runs if not run.finished]
     if not failed:
         return "<h3>Crashes</h3><p>None: all runs finished.</p>"
     ends = Counter(end_of(run) for _, run in failed)
     lines = "".join(
-        f"<tr><td>{escape(group.name)}</td><td>{escape(run.label)}</td><td>{escape(end_of(run))}</td>"
+        f"<tr><td>{escape(group.name)}</td><td>{escape(run.label)}</td><td>"
+        f"{escape(end_of(run))}</td>"
         f"<td>{run.episode.passed}</td><td>{run.episode.end_s:.2f}</td><td>{_place(run)}</td></tr>"
         for group, run in failed
     )
@@ -115,13 +146,18 @@ def crash_map(groups: Sequence[RunGroup]) -> str:
         if run.end_m is not None
     ]
     shown = failed[0][1]
-    paths = [MapPath(run.track.p_world_m[:, :2], np.zeros(len(run.track.t_s))) for _, run in failed if run.track]
+    paths = [
+        MapPath(run.track.p_world_m[:, :2], np.zeros(len(run.track.t_s)))
+        for _, run in failed
+        if run.track
+    ]
     drawn = _map([run for _, run in failed], shown, "places of the ends", paths, 1.0, marks)
     counts = ", ".join(f"{escape(end)}: {count}" for end, count in ends.most_common())
     return (
         f"<h3>Runs that did not finish: where they ended</h3><p>{counts}</p>"
         f'<div class="charts"><div>{drawn}</div></div>'
-        '<div class="scroll"><table><tr><th>runs</th><th>run</th><th>end</th><th>gates</th><th>at, s</th>'
+        '<div class="scroll"><table><tr><th>runs</th><th>run</th><th>end</th><th>gates</'
+        "th><th>at, s</th>"
         f"<th>x, y, z, m</th></tr>{lines}</table></div>"
     )
 

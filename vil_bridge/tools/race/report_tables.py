@@ -1,4 +1,7 @@
-"""Tables of a report of races: summary, laps and splits, crossings; as rows, and as CSV files next to the page."""
+"""Tables of a report of races: summary, laps and splits, crossings.
+
+As rows, and as CSV files next to the page.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,8 @@ class LapRow(NamedTuple):
 
     Attributes:
         splits_s: by gate of the lap, since the gate before; None = not passed.
-        lap_s: of a complete lap. total_s: time of the race at its end, with penalties, in the row of the last lap.
+        lap_s: of a complete lap. total_s: time of the race at its end, with penalties, in the row
+            of the last lap.
     """
 
     run: RaceRun
@@ -69,7 +73,10 @@ class LapRow(NamedTuple):
 
 
 def lap_gates(course: Course) -> list[str]:
-    """Return the names of the gates that end the splits of a lap; with a flying start the first gate is the last."""
+    """Return the names of the gates that end the splits of a lap.
+
+    With a flying start the first gate is the last.
+    """
     order = [course.gates[index].name for index in course.order]
     return order[1:] + order[:1] if _first_split(course) else order
 
@@ -99,7 +106,18 @@ _LAPS: Final = (
     *("course", "group", "run", "ended", "what", "gates_passed", "time_s", "penalty_s", "score"),
     *("number", "gate", "lap", "race_s", "split_s", "lap_s"),
 )
-_CROSSINGS: Final = ("course", "group", "run", "number", "gate", "lap", "race_s", "y_m", "z_m", "speed_mps")
+_CROSSINGS: Final = (
+    "course",
+    "group",
+    "run",
+    "number",
+    "gate",
+    "lap",
+    "race_s",
+    "y_m",
+    "z_m",
+    "speed_mps",
+)
 
 
 def table_files(groups: Sequence[RunGroup], page: Path) -> dict[Path, str]:
@@ -109,7 +127,9 @@ def table_files(groups: Sequence[RunGroup], page: Path) -> dict[Path, str]:
         ("laps", _LAPS, _lap_lines(groups)),
         ("crossings", _CROSSINGS, _crossing_lines(groups)),
     )
-    return {page.with_name(f"{page.stem}_{name}.csv"): _text(head, rows) for name, head, rows in tables}
+    return {
+        page.with_name(f"{page.stem}_{name}.csv"): _text(head, rows) for name, head, rows in tables
+    }
 
 
 def _lap_lines(groups: Sequence[RunGroup]) -> Iterator[_Row]:
@@ -121,7 +141,14 @@ def _lap_lines(groups: Sequence[RunGroup]) -> Iterator[_Row]:
             head = group.course.name, group.name, run.label, one.ended, one.what, one.passed
             figures = one.time_s, one.penalty_s, one.score
             for gate in one.gates:
-                passed = gate.number + 1, gate.gate, gate.lap, gate.race_s, gate.split_s, laps.get(gate.t_ns)
+                passed = (
+                    gate.number + 1,
+                    gate.gate,
+                    gate.lap,
+                    gate.race_s,
+                    gate.split_s,
+                    laps.get(gate.t_ns),
+                )
                 yield *head, *figures, *passed
             if not one.gates:
                 yield *head, *figures, *(None,) * 6
@@ -132,12 +159,22 @@ def _crossing_lines(groups: Sequence[RunGroup]) -> Iterator[_Row]:
         for run in group.runs:
             for gate in run.episode.gates:
                 place = gate.race_s, gate.y_m, gate.z_m, gate.speed_mps
-                yield group.course.name, group.name, run.label, gate.number + 1, gate.gate, gate.lap, *place
+                yield (
+                    group.course.name,
+                    group.name,
+                    run.label,
+                    gate.number + 1,
+                    gate.gate,
+                    gate.lap,
+                    *place,
+                )
 
 
 def _text(head: _Row, rows: Iterator[_Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([round(value, 6) if isinstance(value, float) else value for value in row] for row in rows)
+    writer.writerows(
+        [round(value, 6) if isinstance(value, float) else value for value in row] for row in rows
+    )
     return out.getvalue()

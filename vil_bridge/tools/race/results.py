@@ -1,4 +1,7 @@
-"""Results of races: one episode a racer and race, with what its clock saw, as values and as JSON."""
+"""Results of races.
+
+One episode a racer and race, with what its clock saw, as values and as JSON.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +68,11 @@ class RaceEpisode:
 
     Attributes:
         course: name. seed: that moved its gates; None = the nominal course.
-        passed: gates. time_s: of the last gate passed, or of the end without one; without penalties.
+        passed: gates. time_s: of the last gate passed, or of the end without one; without
+            penalties.
         penalty_s: for gates left out and collisions.
-        score: 10 points a gate passed, minus the time and penalties of collisions; 0 unless ``ended`` is finished.
+        score: 10 points a gate passed, minus the time and penalties of collisions; 0 unless
+            ``ended`` is finished.
         what: with which it collided first, else empty.
         events: of its clock, in time order.
     """
@@ -83,7 +88,9 @@ class RaceEpisode:
     events: tuple[RaceEvent, ...] = ()
 
     @classmethod
-    def of(cls, course: str, seed: int | None, ended: EpisodeEnd, events: Sequence[RaceEvent]) -> RaceEpisode:
+    def of(
+        cls, course: str, seed: int | None, ended: EpisodeEnd, events: Sequence[RaceEvent]
+    ) -> RaceEpisode:
         """Return the result of a race from the events of its clock."""
         gates, collisions = _of_type(events, GatePassed), _of_type(events, RaceCollision)
         missed, ends = _of_type(events, GateMissed), _of_type(events, RaceEnded)
@@ -129,7 +136,10 @@ class RaceEpisode:
 
     @property
     def rank(self) -> tuple[bool, int, float]:
-        """Return a key that is smaller for the better one: finished, with more gates, in less time with penalties."""
+        """Return a key that is smaller for the better one.
+
+        Finished, with more gates, in less time with penalties.
+        """
         return self.ended != "finished", -self.passed, self.time_s + self.penalty_s
 
 
@@ -154,8 +164,13 @@ class RaceResult:
 
     @property
     def best_mean(self) -> float:
-        """Return the mean of the best five scores, as FlightGoggles ranks; of all where there are fewer."""
-        return float(np.mean(sorted((episode.score for episode in self.episodes), reverse=True)[:BEST]))
+        """Return the mean of the best five scores, as FlightGoggles ranks.
+
+        Of all where there are fewer.
+        """
+        return float(
+            np.mean(sorted((episode.score for episode in self.episodes), reverse=True)[:BEST])
+        )
 
     def figures(self) -> dict[str, Any]:
         """Return values for JSON."""
@@ -204,7 +219,9 @@ def results_text(result: RaceResult, course: Course) -> str:
 
 
 def write_results_file(result: RaceResult, course: Course, file: Path) -> None:
-    """Write results, and the tracks into an .npz file next to them; without tracks that file is removed.
+    """Write results, and the tracks into an .npz file next to them.
+
+    Without tracks that file is removed.
 
     Raises:
         OSError: a file cannot be written.
@@ -217,15 +234,19 @@ def write_results_file(result: RaceResult, course: Course, file: Path) -> None:
 
 
 def read_results_file(file: Path) -> tuple[RaceResult, Course]:
-    """Return results and the nominal course of ``vil-bridge race --json FILE``, with tracks where their file is there.
+    """Return results and the nominal course of ``vil-bridge race --json FILE``, with tracks where
+    their file is there.
 
     Raises:
-        ConfigError: a file cannot be read or holds no such results, with the first problem and its cure.
+        ConfigError: a file cannot be read or holds no such results, with the first problem and its
+            cure.
     """
     cure = "Write one with: vil-bridge race COURSE --json FILE"
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{file} is larger than {_MOST_BYTES} bytes: these are no results of races. {cure}")
+            raise ConfigError(
+                f"{file} is larger than {_MOST_BYTES} bytes: these are no results of races. {cure}"
+            )
         found = _Results.model_validate(json.loads(file.read_text(encoding="utf-8")))
         episodes = tuple(_episode(one) for one in found.episodes)
     except OSError as exc:
@@ -233,7 +254,9 @@ def read_results_file(file: Path) -> tuple[RaceResult, Course]:
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{file} holds no results of races: {place or 'the file'}: {first['msg']}. {cure}") from None
+        raise ConfigError(
+            f"{file} holds no results of races: {place or 'the file'}: {first['msg']}. {cure}"
+        ) from None
     except (ValueError, RecursionError) as exc:
         raise ConfigError(f"{file} holds no results of races: {exc}. {cure}") from None
     course = read_course(found.course_yaml, f"{file} (course_yaml)")
@@ -250,6 +273,10 @@ def _episode(one: _Episode) -> RaceEpisode:
         if kind not in _EVENTS:
             raise ValueError(f"{kind!r} is not an event of a race")
         events.append(_EVENTS[kind].validate_python(values))
-        if not all(math.isfinite(value) for value in asdict(events[-1]).values() if isinstance(value, float)):
+        if not all(
+            math.isfinite(value)
+            for value in asdict(events[-1]).values()
+            if isinstance(value, float)
+        ):
             raise ValueError(f"an event {kind!r} has numbers that are not finite")
     return RaceEpisode.of(one.course, one.seed, one.ended, events)

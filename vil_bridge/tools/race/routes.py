@@ -1,4 +1,7 @@
-"""Curves over courses: through the centres of all gates, around poles and frames, and within the bounds."""
+"""Curves over courses.
+
+Through the centres of all gates, around poles and frames, and within the bounds.
+"""
 
 from __future__ import annotations
 
@@ -30,27 +33,39 @@ _SAMPLES_PER_PIECE: Final = 60
 
 
 def through_gates(course: Course, radius_m: float = 0.0, straight_m: float = 0.0) -> Polynomials:
-    """Return the minimum-snap curve from the start through the centres of all gates of a race, to rest behind the last.
+    """Return the minimum-snap curve from the start through the centres of all gates of a race, to
+    rest behind the last.
 
-    The heading is that of the start. Where the curve comes too near to a pole or a frame, or leaves the bounds, points
-    are added that lead around it; a course without room for them gets the curve that is left.
+    The heading is that of the start. Where the curve comes too near to a pole or a frame, or leaves
+    the bounds, points are added that lead around it; a course without room for them gets the curve
+    that is left.
 
     Args:
         course: with the gates where they are.
         radius_m: of the vehicle.
-        straight_m: how far before and behind each gate the curve leads along its direction; 0 = as it comes.
+        straight_m: how far before and behind each gate the curve leads along its direction; 0 = as
+            it comes.
 
     Raises:
         ValueError: the same gate twice in a row.
     """
-    order = course.order * course.laps + (course.order[:1] if course.rules.clock == "first_gate" else ())
+    order = course.order * course.laps + (
+        course.order[:1] if course.rules.clock == "first_gate" else ()
+    )
     last = course.gates[order[-1]].T_world_gate
     forward = last.rotation()[:, 0]
     points = np.vstack(
-        (course.start.p_m, course.centres_m[list(order)], last.p_m + _run_out_m(course, last.p_m, forward) * forward)
+        (
+            course.start.p_m,
+            course.centres_m[list(order)],
+            last.p_m + _run_out_m(course, last.p_m, forward) * forward,
+        )
     )
     if (np.diff(points, axis=0) == 0.0).all(axis=1).any():
-        raise ValueError(f"course {course.name!r} has one gate twice in a row: put another gate between, in `order`")
+        raise ValueError(
+            f"course {course.name!r} has one gate twice in a row: put another gate "
+            "between, in `order`"
+        )
     yaw_rad = float(q_to_euler_zyx(course.start.q_xyzw)[0])
     if straight_m:
         ahead = straight_m * course.axes[list(order), :, 0]
@@ -68,7 +83,10 @@ def through_gates(course: Course, radius_m: float = 0.0, straight_m: float = 0.0
 
 
 def _off_poles(course: Course, points_m: FloatArray, radius_m: float) -> FloatArray:
-    """Return points (n, 3), those too near to a pole moved away from it: no curve through them would be clear of it."""
+    """Return points (n, 3), those too near to a pole moved away from it.
+
+    No curve through them would be clear of it.
+    """
     moved = points_m.copy()
     for pole in course.obstacles:
         near_m = pole.radius_m + radius_m + _CLEAR_M
@@ -80,7 +98,10 @@ def _off_poles(course: Course, points_m: FloatArray, radius_m: float) -> FloatAr
 
 
 def _run_out_m(course: Course, p_m: FloatArray, forward: FloatArray) -> float:
-    """Return how far behind the last gate there is room to brake: half the way to the bounds at most."""
+    """Return how far behind the last gate there is room to brake.
+
+    Half the way to the bounds at most.
+    """
     if course.bounds_m is None:
         return _RUN_OUT_M
     low, high = course.bounds_m
@@ -158,7 +179,9 @@ def _nearest(rows: npt.NDArray[np.intp], away_m: FloatArray) -> int:
     return int(first[np.argmin(away_m[first])])
 
 
-def _around_frames(course: Course, p_m: FloatArray, radius_m: float, made: dict[str, int]) -> list[_Found]:
+def _around_frames(
+    course: Course, p_m: FloatArray, radius_m: float, made: dict[str, int]
+) -> list[_Found]:
     found: list[_Found] = []
     seen = course.from_gates(p_m)
     for index, gate in enumerate(course.gates):
@@ -167,7 +190,9 @@ def _around_frames(course: Course, p_m: FloatArray, radius_m: float, made: dict[
         half = 0.5 * course.openings_m[index]
         for row in np.flatnonzero((x[:-1] < 0.0) != (x[1:] < 0.0)).tolist():
             share = x[row] / (x[row] - x[row + 1])
-            at = np.array([y[row] + share * (y[row + 1] - y[row]), z[row] + share * (z[row + 1] - z[row])])
+            at = np.array(
+                [y[row] + share * (y[row + 1] - y[row]), z[row] + share * (z[row + 1] - z[row])]
+            )
             outside = float((np.abs(at) - half).max())
             if not -(radius_m + _CLEAR_M) < outside < gate.bar_m + radius_m + _CLEAR_M:
                 continue

@@ -1,4 +1,7 @@
-"""Files of runs that a report of races reads: results of simulated races, and recordings of bridges."""
+"""Files of runs that a report of races reads.
+
+Results of simulated races, and recordings of bridges.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ def read_runs(files: Sequence[Path]) -> list[RunGroup]:
     ]
     names = [(group.course.name, group.name) for _, group in groups]
     return [
-        group if names.count(name) == 1 else RunGroup(f"{group.name} ({file.name})", group.course, group.runs)
+        group
+        if names.count(name) == 1
+        else RunGroup(f"{group.name} ({file.name})", group.course, group.runs)
         for (file, group), name in zip(groups, names, strict=True)
     ]
 
@@ -56,7 +61,9 @@ def _check(episode: RaceEpisode, course: Course, file: Path) -> None:
     names = {gate.name for gate in course.gates}
     unknown = [event.gate for event in episode.gates if event.gate not in names]
     if unknown:
-        raise ConfigError(f"{file}: course {course.name!r} has no gate {unknown[0]!r}. Write the results again")
+        raise ConfigError(
+            f"{file}: course {course.name!r} has no gate {unknown[0]!r}. Write the results again"
+        )
     gates = len(RaceProgress(course).targets)
     beyond = [event.number for event in episode.gates if not 0 <= event.number < gates]
     if beyond:

@@ -1,4 +1,7 @@
-"""Races of simulated vehicles, faster than real time: one vehicle an episode, all of them one fleet."""
+"""Races of simulated vehicles, faster than real time.
+
+One vehicle an episode, all of them one fleet.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ class RacePilot(Protocol):
     until_s: FloatArray
 
     def __call__(self, t_s: float, x: FloatArray) -> FloatArray:
-        """Return commands of the model, (n, du), at a time of the race from the vehicles' states (n, dx)."""
+        """Return commands of the model, (n, du), at a time of the race from the vehicles' states.
+
+        N, dx.
+        """
         ...
 
 
@@ -46,7 +52,8 @@ Watch = Callable[[Fleet, Sequence[int]], None]
 
 
 def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[int]) -> RaceResult:
-    """Fly one race for each seed with the pilot's vehicle, or FlightGoggles', commanded by rotor speeds.
+    """Fly one race for each seed with the pilot's vehicle, or FlightGoggles', commanded by rotor
+    speeds.
 
     Args:
         course: nominal course.
@@ -76,10 +83,12 @@ def fly(
     *,
     margin_m: float = 0.0,
 ) -> list[RaceRecord]:
-    """Fly vehicles over courses, one each, at 240 commands a second or one a step, and return their records.
+    """Fly vehicles over courses, one each, at 240 commands a second or one a step, and return their
+    records.
 
-    The signal is given at once, with the vehicle at rest at the start. The race clock gets every pose at which the
-    vehicle is commanded. Below z = 0 is the floor. ``margin_m`` enlarges the ball that collides.
+    The signal is given at once, with the vehicle at rest at the start. The race clock gets every
+    pose at which the vehicle is commanded. Below z = 0 is the floor. ``margin_m`` enlarges the ball
+    that collides.
     """
     radius_m = ball_radius_m(model) + margin_m
     steps = max(1, round(_COMMAND_S / float(model.dt_s)))
@@ -89,7 +98,8 @@ def fly(
         q_world_body=np.array([one.start.q_xyzw for one in courses]),
     )
     records = [
-        RaceRecord(course, until_s, radius_m) for course, until_s in zip(courses, pilot.until_s.tolist(), strict=True)
+        RaceRecord(course, until_s, radius_m)
+        for course, until_s in zip(courses, pilot.until_s.tolist(), strict=True)
     ]
     while racing := [index for index, record in enumerate(records) if record.ended is None]:
         for index in racing:

@@ -33,11 +33,20 @@ def _table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_list_of_tables(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and bool(value) and isinstance(value[0], Mapping)
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and bool(value)
+        and isinstance(value[0], Mapping)
+    )
 
 
 def _key(key: str) -> str:
-    return key if key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key) else json.dumps(key)
+    return (
+        key
+        if key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key)
+        else json.dumps(key)
+    )
 
 
 def _value(value: Any) -> str:
@@ -49,4 +58,6 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, Sequence):
         return f"[{', '.join(map(_value, value))}]"
-    raise TypeError(f"TOML has no value like {value!r}. Write text, numbers, booleans, lists or tables")
+    raise TypeError(
+        f"TOML has no value like {value!r}. Write text, numbers, booleans, lists or tables"
+    )

@@ -1,4 +1,7 @@
-"""Races flown by the vision pilot: sensors read the simulated vehicles, and the pilot gets their readings alone."""
+"""Races flown by the vision pilot.
+
+Sensors read the simulated vehicles, and the pilot gets their readings alone.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,10 @@ class SensorRig:
         assert rays is not None
         self._imu: Final = ImuSensor(1, equipment.imu, seed=seed)
         self._range: Final = RangeSensor(
-            1, lambda p_m, way: np.asarray(rays.cast(p_m, way).distance_m, np.float64), equipment.rangefinder, seed=seed
+            1,
+            lambda p_m, way: np.asarray(rays.cast(p_m, way).distance_m, np.float64),
+            equipment.rangefinder,
+            seed=seed,
         )
         self._pictures = 0
 
@@ -92,7 +98,10 @@ class SensorRig:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._renderer.close()
 
@@ -104,7 +113,9 @@ class SensorRig:
         pixels = None
         if t_ns >= round(1e9 * self._pictures / self._equipment.picture_hz):
             self._pictures += 1
-            pose = Transform(truth.p_world_m[0], truth.q_world_body[0]) @ self._equipment.T_body_camera
+            pose = (
+                Transform(truth.p_world_m[0], truth.q_world_body[0]) @ self._equipment.T_body_camera
+            )
             view = View(self._equipment.camera, Modality.RGB, pose, t_ns)
             (image,) = self._renderer.render([view], WorldSnapshot(t_ns, ()))
             pixels = np.asarray(image.pixels, np.uint8)
@@ -113,7 +124,9 @@ class SensorRig:
 
 
 class RemoteVisionPilot:
-    """Vision pilot behind its sensors: it turns true states into readings, which are all that the pilot gets.
+    """Vision pilot behind its sensors.
+
+    It turns true states into readings, which are all that the pilot gets.
 
     Args:
         nominal: course as the pilot knows it.

@@ -1,4 +1,6 @@
-"""The bridge's scheduler and relays over a renderer whose pictures always come back after the same time."""
+"""The bridge's scheduler and relays over a renderer whose pictures always come back after the
+same time.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def chosen_cameras(
     """
     known = config.every_camera()
     if unknown := sorted(set(names or ()) - known.keys()):
-        raise ConfigError(f"no camera is named {', '.join(unknown)}; the recording has {', '.join(known) or 'none'}")
+        raise ConfigError(
+            f"no camera is named {', '.join(unknown)}; the recording has "
+            f"{', '.join(known) or 'none'}"
+        )
     made: dict[str, BridgeCamera] = {}
     for name, camera in known.items():
         left = config.left_of(name)
@@ -54,16 +59,21 @@ def chosen_cameras(
             partner = made.get(left)
             delay = RunningDelay(delay_ns + _DELIVERY_NS) if partner is None else partner.delay
             built = replace(built, rate_hz=rate, delay=delay, repeat_ns=0)
-            made[name] = built if partner is None else replace(built, display_times=partner.display_times)
+            made[name] = (
+                built if partner is None else replace(built, display_times=partner.display_times)
+            )
     return list(made.values())
 
 
 class Rendering:
-    """Cameras along a timeline: the tick requests, the picture comes a fixed time later, is warped and written.
+    """Cameras along a timeline.
+
+    The tick requests, the picture comes a fixed time later, is warped and written.
 
     Args:
         draw: makes the pictures.
-        delay_ns: from a request to its pictures, which are warped at once unless the camera has a delay of its own.
+        delay_ns: from a request to its pictures, which are warped at once unless the camera has a
+            delay of its own.
         sinks: where each camera's pictures go, by its name.
     """
 
@@ -79,14 +89,17 @@ class Rendering:
         self._timeline = timeline
         self._client = _Client(draw, delay_ns, self._deliver, timeline)
         self._relays = {
-            camera.name: CameraRelay(camera, world, sinks[camera.name], FrameLedger(), Meter()) for camera in cameras
+            camera.name: CameraRelay(camera, world, sinks[camera.name], FrameLedger(), Meter())
+            for camera in cameras
         }
         self._scheduler = Scheduler(self._client, cameras, world, lambda _name: True, self._blank)
         self._period_ns = round(NS_PER_S / max(camera.rate_hz for camera in cameras))
 
     def start(self, t_ns: int) -> None:
         """Look for the first time one period after an instant."""
-        self._timeline.every(self._period_ns, t_ns + self._period_ns, lambda due_ns: self._scheduler.tick(due_ns, 0))
+        self._timeline.every(
+            self._period_ns, t_ns + self._period_ns, lambda due_ns: self._scheduler.tick(due_ns, 0)
+        )
 
     def close(self) -> None:
         """Release what the relays hold."""
@@ -123,7 +136,13 @@ class _Client:
     name = "offline"
     in_flight = 0
 
-    def __init__(self, draw: Draw, delay_ns: int, deliver: Callable[[RenderedFrame], None], timeline: Timeline) -> None:
+    def __init__(
+        self,
+        draw: Draw,
+        delay_ns: int,
+        deliver: Callable[[RenderedFrame], None],
+        timeline: Timeline,
+    ) -> None:
         self.status = Status(self.name)
         self.status.running()
         self._draw = draw
@@ -137,7 +156,9 @@ class _Client:
     def request(self, request: RenderRequest) -> None:
         images = self._draw(request.views, request.snapshot)
         t_image_ns = request.t_request_ns + self._delay_ns
-        self._timeline.at(t_image_ns, lambda: self._deliver(RenderedFrame(request, t_image_ns, images)))
+        self._timeline.at(
+            t_image_ns, lambda: self._deliver(RenderedFrame(request, t_image_ns, images))
+        )
 
     def keep_alive(self) -> None:
         return

@@ -1,8 +1,9 @@
-"""A recording through the bridge's own world, scheduler and relays as fast as it goes, to the bit the same each time.
+"""A recording through the bridge's own world, scheduler and relays as fast as it goes, to the bit
+the same each time.
 
-Bridge time is bound to the recorded events (:mod:`vil_bridge.tools.offline.playback`). Every image takes a fixed
-time, because the render time of one machine is not a property of the recording. Images may differ in their last
-bits between OpenGL drivers, never between runs on one.
+Bridge time is bound to the recorded events (:mod:`vil_bridge.tools.offline.playback`). Every image
+takes a fixed time, because the render time of one machine is not a property of the recording.
+Images may differ in their last bits between OpenGL drivers, never between runs on one.
 """
 
 from __future__ import annotations
@@ -78,16 +79,20 @@ def replay_offline(
     delay_ms: float | None = None,
     on_progress: Callable[[float], None] = lambda _share: None,
 ) -> ReplaySummary:
-    """Run a recording through the pipeline and write everything that comes out; once at a time in a process.
+    """Run a recording through the pipeline and write everything that comes out.
+
+    Once at a time in a process.
 
     Args:
         file: the recording.
-        out: new folder: the configuration, ``trajectories/ACTOR.txt`` (TUM), ``states.csv``, ``cameras/NAME`` with
-            pictures and their headers, ``maps/NAME.ot``, ``ledger.jsonl``, ``replay.json``, ``SHA256SUMS``.
+        out: new folder: the configuration, ``trajectories/ACTOR.txt`` (TUM), ``states.csv``,
+            ``cameras/NAME`` with pictures and their headers, ``maps/NAME.ot``, ``ledger.jsonl``,
+            ``replay.json``, ``SHA256SUMS``.
         scene: of the embedded renderer, name or file; None = no pictures.
         cameras: those that look; None = all.
         rate_hz: of pictures at most; None = as configured.
-        delay_ms: from a request to the warp of its picture; None = the recorded frames' median, or 27 ms.
+        delay_ms: from a request to the warp of its picture; None = the recorded frames' median, or
+            27 ms.
         on_progress: called with the share of the recording that is done, 0 to 1.
 
     Raises:
@@ -100,7 +105,9 @@ def replay_offline(
     with Recording(file) as recording, new_folder(out, "a replay"):
         config = config_of(recording)
         write_whole(out / "config.yaml", recording.config_text.encode())
-        delay_ns = _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
+        delay_ns = (
+            _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
+        )
         chosen = [] if scene is None else chosen_cameras(config, cameras, rate_hz, delay_ns)
         played = _play(recording, config, out, scene, chosen, delay_ns, on_progress)
         _describe(recording, out, scene, delay_ns, played)
@@ -126,7 +133,9 @@ class _Played:
     world: dict[str, int]
 
 
-def _describe(recording: Recording, out: Path, scene: str | None, delay_ns: int, played: _Played) -> None:
+def _describe(
+    recording: Recording, out: Path, scene: str | None, delay_ns: int, played: _Played
+) -> None:
     """Write ``replay.json`` and the sums of all files."""
     about = {
         "version": __version__,
@@ -170,7 +179,16 @@ def _play(
     pictures = {name: writer.written for name, writer in writers.items()}
     dropped = {} if rendering is None else rendering.dropped()
     heads = [
-        CameraHead(config.name, __version__, c.name, end_ns, recording.utc_offset_ns, c.rate_hz, dropped[c.name], {})
+        CameraHead(
+            config.name,
+            __version__,
+            c.name,
+            end_ns,
+            recording.utc_offset_ns,
+            c.rate_hz,
+            dropped[c.name],
+            {},
+        )
         for c in cameras
     ]
     write_ledger(out / "ledger.jsonl", [(head, writers[head.camera]) for head in heads])
@@ -185,7 +203,10 @@ def _ingest(
     rendering: Rendering | None,
     on_progress: Callable[[float], None],
 ) -> tuple[int, int]:
-    """Take all events in; returns how many there were, and the time between the first and the last."""
+    """Take all events in.
+
+    Returns how many there were, and the time between the first and the last.
+    """
     number, first_ns, t_ns = 0, 0, 0
     whole_ns = max(1.0, recording.duration_s * NS_PER_S)
     for number, (t_ns, event) in enumerate(arrivals(recording), 1):
@@ -201,14 +222,18 @@ def _ingest(
         if number % _REPORT_EVERY == 0:
             on_progress(min(1.0, (t_ns - first_ns) / whole_ns))
     if not number:
-        raise RecordingError(f"{recording.path} holds no event of a source: nothing can be replayed")
+        raise RecordingError(
+            f"{recording.path} holds no event of a source: nothing can be replayed"
+        )
     timeline.end()
     on_progress(1.0)
     return number, t_ns - first_ns
 
 
 def _recorded_delay_ns(recording: Recording) -> int:
-    """Return the median time from a request to its picture's warp, of at most 100,000 recorded frames."""
+    """Return the median time from a request to its picture's warp, of at most 100,000 recorded
+    frames.
+    """
     values = islice(ledger_values(recording), _ROWS)
     stamps = [value.stamps for _, value in values if isinstance(value, FrameRow)]
     delays_ns = [s.warp - s.request for s in stamps if s.warp is not None and s.request is not None]

@@ -1,4 +1,7 @@
-"""Files of a replay: each camera's pictures with their headers and ledger, the actors' poses and tracking states."""
+"""Files of a replay.
+
+Each camera's pictures with their headers and ledger, the actors' poses and tracking states.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ from vil_bridge.world.world import World
 class PictureWriter:
     """A :class:`~vil_bridge.core.ports.FrameSink` that writes each modality to files.
 
-    Colours are JPEG of quality 90 as the stream has them by default, all else is without loss. ``pictures.jsonl``
-    holds each picture's header and file.
+    Colours are JPEG of quality 90 as the stream has them by default, all else is without loss.
+    ``pictures.jsonl`` holds each picture's header and file.
 
     Attributes:
         written: pictures so far. rows: file of the frames' stamps.
@@ -48,7 +51,10 @@ class PictureWriter:
         self.written = 0
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """Return True for what the camera has, compensated where it compensates; ids that the warp needs are not."""
+        """Return True for what the camera has, compensated where it compensates.
+
+        Ids that the warp needs are not.
+        """
         return variant == self._variant and modality in self._modalities
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
@@ -90,12 +96,18 @@ _STATES_HEAD: Final = "t_ns,actor,state\n"
 
 
 class TrackWriter:
-    """Writer of ``trajectories/ACTOR.txt`` (TUM) of every actor and ``states.csv``; use it as a context manager."""
+    """Writer of ``trajectories/ACTOR.txt`` (TUM) of every actor and ``states.csv``.
+
+    Use it as a context manager.
+    """
 
     def __init__(self, folder: Path, world: World) -> None:
         (folder / "trajectories").mkdir()
         self._world = world
-        self._files = {a.name: _table(folder / "trajectories" / f"{a.name}.txt", _TUM_HEAD) for a in world.actors}
+        self._files = {
+            a.name: _table(folder / "trajectories" / f"{a.name}.txt", _TUM_HEAD)
+            for a in world.actors
+        }
         self._states = _table(folder / "states.csv", _STATES_HEAD)
         self._seen_ns = dict.fromkeys(self._files, -1)
         self._last: dict[str, TrackingState] = {}
@@ -140,4 +152,6 @@ def _table(path: Path, head: str) -> IO[str]:
 
 def _tum(t_ns: int, pose: Transform) -> str:
     seconds, rest = divmod(t_ns, NS_PER_S)
-    return f"{seconds}.{rest:09d} {' '.join(map(repr, (*pose.p_m.tolist(), *pose.q_xyzw.tolist())))}\n"
+    return (
+        f"{seconds}.{rest:09d} {' '.join(map(repr, (*pose.p_m.tolist(), *pose.q_xyzw.tolist())))}\n"
+    )

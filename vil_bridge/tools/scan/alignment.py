@@ -1,4 +1,7 @@
-"""Alignment of a scan with the room: scale, rotation and shift from points known in both, with their errors."""
+"""Alignment of a scan with the room.
+
+Scale, rotation and shift from points known in both, with their errors.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,9 @@ class ScanPlacement:
 
     Attributes:
         scale: metres in one unit of the scan. used: which points agree, in the order given.
-        residuals_m: distance left at each point. left_out_m: distance at each used point without it in the fit; empty
-            where three points are used. rotation_rad, scale_share: standard deviations, by the weighted residuals; that
-            of the rotation about its worst axis.
+        residuals_m: distance left at each point. left_out_m: distance at each used point without it
+            in the fit; empty where three points are used. rotation_rad, scale_share: standard
+            deviations, by the weighted residuals; that of the rotation about its worst axis.
     """
 
     T_world_scan: Transform
@@ -49,12 +52,16 @@ class ScanPlacement:
         return self.T_world_scan.apply(self.scale * p_scan)
 
 
-def align(names: Sequence[str], p_world_m: FloatArray, p_scan: FloatArray, covariance: FloatArray) -> ScanPlacement:
-    """Return the similarity that brings points of a scan onto measured ones; points that contradict are left out.
+def align(
+    names: Sequence[str], p_world_m: FloatArray, p_scan: FloatArray, covariance: FloatArray
+) -> ScanPlacement:
+    """Return the similarity that brings points of a scan onto measured ones.
 
-    It begins with the symmetric scale of Horn (1987) and the rotation of Kabsch, and weighs each point by what its
-    pictures and its measurement know of it (Gauss-Newton). From five points on the ones that agree are found by the
-    least median of squares over triples (Rousseeuw 1984).
+    Points that contradict are left out.
+
+    It begins with the symmetric scale of Horn (1987) and the rotation of Kabsch, and weighs each
+    point by what its pictures and its measurement know of it (Gauss-Newton). From five points on
+    the ones that agree are found by the least median of squares over triples (Rousseeuw 1984).
 
     Args:
         names: of the points.
@@ -68,7 +75,8 @@ def align(names: Sequence[str], p_world_m: FloatArray, p_scan: FloatArray, covar
     if len(names) < _FEWEST:
         known = ", ".join(names) or "none"
         raise ConfigError(
-            f"an alignment needs 3 points that are measured and seen in the pictures; there are {len(names)}: {known}. "
+            "an alignment needs 3 points that are measured and seen in the pictures; "
+            f"there are {len(names)}: {known}. "
             "Measure more tags, or film them from nearer"
         )
     points = _Points(p_world_m, p_scan, covariance)
@@ -98,7 +106,9 @@ class _Points(NamedTuple):
 
     def left_m(self, T: Transform, scale: float) -> FloatArray:
         """Return the distances that a similarity leaves, (n,)."""
-        return np.asarray(np.linalg.norm(T.apply(scale * self.p_scan) - self.p_world_m, axis=1), np.float64)
+        return np.asarray(
+            np.linalg.norm(T.apply(scale * self.p_scan) - self.p_world_m, axis=1), np.float64
+        )
 
     def whitening(self, R: FloatArray, scale: float) -> FloatArray:
         """Return what turns residuals into numbers of standard deviations, (n, 3, 3)."""
@@ -108,15 +118,18 @@ class _Points(NamedTuple):
     def sigmas(self, T: Transform, scale: float) -> FloatArray:
         """Return the residuals in standard deviations, (n,)."""
         residuals = (T.apply(scale * self.p_scan) - self.p_world_m)[:, :, None]
-        return np.asarray(np.linalg.norm(self.whitening(T.rotation(), scale) @ residuals, axis=(1, 2)), np.float64)
+        return np.asarray(
+            np.linalg.norm(self.whitening(T.rotation(), scale) @ residuals, axis=(1, 2)), np.float64
+        )
 
 
 class _Fit(NamedTuple):
     """Similarity of all points.
 
     Attributes:
-        covariance: of rotation about the middle of the points, shift, and the scale's logarithm, (7, 7), for residuals
-            of the expected size. chi2: sum of the squares of these, in standard deviations.
+        covariance: of rotation about the middle of the points, shift, and the scale's logarithm,
+            (7, 7), for residuals of the expected size. chi2: sum of the squares of these, in
+            standard deviations.
     """
 
     T: Transform
@@ -126,20 +139,30 @@ class _Fit(NamedTuple):
 
 
 def _start(points: _Points) -> tuple[Transform, float]:
-    """Return the similarity of points that all weigh the same. Raises ConfigError: they are in one line."""
+    """Return the similarity of points that all weigh the same.
+
+    Raises ConfigError: they are in one line.
+    """
 
     def spread(places: FloatArray) -> float:
         return float(np.sqrt(np.sum((places - places.mean(axis=0)) ** 2)))
 
     scale = spread(points.p_world_m) / max(spread(points.p_scan), 1e-300)
     try:
-        return place_by_points(points.p_world_m, scale * points.p_scan, yaw_only=False).T_world_room, scale
+        return place_by_points(
+            points.p_world_m, scale * points.p_scan, yaw_only=False
+        ).T_world_room, scale
     except ValueError as exc:
-        raise ConfigError(f"the scan cannot be aligned: {exc}. Measure points that are spread over the hall") from exc
+        raise ConfigError(
+            f"the scan cannot be aligned: {exc}. Measure points that are spread over the hall"
+        ) from exc
 
 
 def _fitted(points: _Points) -> _Fit:
-    """Return the similarity with the least weighted residuals. Raises ConfigError: the points are in one line."""
+    """Return the similarity with the least weighted residuals.
+
+    Raises ConfigError: the points are in one line.
+    """
     T, scale = _start(points)
     R, at = T.rotation(), points.p_scan.mean(axis=0)
     middle_m = T.apply(scale * at)
@@ -149,11 +172,17 @@ def _fitted(points: _Points) -> _Fit:
         arms_m = scale * (points.p_scan - at) @ R.T
         turns = np.cross(np.eye(3), arms_m[:, None]).transpose(0, 2, 1)
         weights = points.whitening(R, scale)
-        rows = (weights @ np.concatenate((turns, shifts, arms_m[:, :, None]), axis=2)).reshape(-1, 7)
+        rows = (weights @ np.concatenate((turns, shifts, arms_m[:, :, None]), axis=2)).reshape(
+            -1, 7
+        )
         residuals = (weights @ (points.p_world_m - middle_m - arms_m)[:, :, None]).reshape(-1)
         information, chi2 = rows.T @ rows, float(residuals @ residuals)
         step = np.asarray(np.linalg.lstsq(rows, residuals, rcond=None)[0], np.float64)
-        R, middle_m, scale = q_to_matrix(q_exp(step[:3])) @ R, middle_m + step[3:6], scale * math.exp(step[6])
+        R, middle_m, scale = (
+            q_to_matrix(q_exp(step[:3])) @ R,
+            middle_m + step[3:6],
+            scale * math.exp(step[6]),
+        )
     T = Transform(middle_m - scale * R @ at, q_from_matrix(R))
     return _Fit(T, scale, np.asarray(np.linalg.pinv(information), np.float64), chi2)
 
@@ -171,8 +200,13 @@ def _agreeing(points: _Points) -> BoolArray:
     if best is None:
         return np.ones(len(points.p_scan), bool)
     found = _near(best)
-    for _ in range(_REPEATS):  # a triple of points that the pictures know badly is not the best judge of the others
-        again = _near(points.sigmas(*_fitted(points.some(found))[:2])) if found.sum() > _FEWEST else found
+    # A triple of points that the pictures know badly is not the best judge of the others.
+    for _ in range(_REPEATS):
+        again = (
+            _near(points.sigmas(*_fitted(points.some(found))[:2]))
+            if found.sum() > _FEWEST
+            else found
+        )
         if (again == found).all() or again.sum() <= _FEWEST:
             break
         found = again

@@ -32,7 +32,8 @@ def is_film(path: Path) -> bool:
 
 
 def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], None]) -> None:
-    """Write the sharpest picture of each 0.4 s to ``images``, at most 300, and a model of COLMAP to ``sparse/0``.
+    """Write the sharpest picture of each 0.4 s to ``images``, at most 300, and a model of COLMAP to
+    ``sparse/0``.
 
     One camera took all pictures; its focal length and distortion are found with the poses.
 
@@ -42,16 +43,18 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
         progress: gets the step and the share of it that is done.
 
     Raises:
-        ConfigError: the film cannot be read, the poses cannot be found, or the folder has splats or a mesh, which
-            were made with the poses of an earlier run.
+        ConfigError: the film cannot be read, the poses cannot be found, or the folder has splats or
+            a mesh, which were made with the poses of an earlier run.
     """
     if (made := made_from(folder)) is not None:
         raise ConfigError(
-            f"{made} was made with the poses of an earlier run, new ones have other axes: import {folder} in place of "
+            f"{made} was made with the poses of an earlier run, new ones have other axes: "
+            f"import {folder} in place of "
             f"the film, or remove {made.name}"
         )
     pictures = sharpest(film)
-    first = next(pictures, None)  # a film that cannot be read ends here, before anything is replaced
+    # A film that cannot be read ends here, before anything is replaced.
+    first = next(pictures, None)
     import pycolmap  # pyright: ignore[reportMissingImports]
 
     images, database = folder / "images", folder / "database.db"
@@ -65,12 +68,16 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
         count += 1
         progress("reading the film", share)
     if count < _FEWEST:
-        raise ConfigError(f"{film} has {count} pictures {_EVERY_S} s apart, at least {_FEWEST} are needed: film longer")
+        raise ConfigError(
+            f"{film} has {count} pictures {_EVERY_S} s apart, at least {_FEWEST} are "
+            "needed: film longer"
+        )
     best = _reconstructed(pycolmap, images, database, folder / "sparse", count, progress)
     if best is None or best.num_reg_images() < max(_FEWEST, _LEAST_SHARE * count):
         placed = 0 if best is None else best.num_reg_images()
         raise ConfigError(
-            f"only {placed} of {count} pictures of {film} fit together: film slowly, sideways, with texture in "
+            f"only {placed} of {count} pictures of {film} fit together: film slowly, "
+            "sideways, with texture in "
             "view, and come back to where you began"
         )
     model = folder / "sparse" / "0"
@@ -80,7 +87,12 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
 
 
 def _reconstructed(
-    pycolmap: Any, images: Path, database: Path, sparse: Path, count: int, progress: Callable[[str, float], None]
+    pycolmap: Any,
+    images: Path,
+    database: Path,
+    sparse: Path,
+    count: int,
+    progress: Callable[[str, float], None],
 ) -> Any:
     """Return the largest reconstruction; None = there is none."""
     sparse.mkdir(exist_ok=True)
@@ -114,7 +126,9 @@ def _reconstructed(
         made += 1
         progress("poses", min(1.0, made / count))
 
-    models = pycolmap.incremental_mapping(database, images, sparse, options=options, next_image_callback=placed)
+    models = pycolmap.incremental_mapping(
+        database, images, sparse, options=options, next_image_callback=placed
+    )
     return max(models.values(), key=lambda one: one.num_reg_images(), default=None)
 
 

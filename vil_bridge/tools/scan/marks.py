@@ -1,4 +1,7 @@
-"""Points that are seen in a scan's pictures and measured in the room: AprilTags, and markers picked by hand."""
+"""Points that are seen in a scan's pictures and measured in the room.
+
+AprilTags, and markers picked by hand.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _SMALLEST_TAG_PX: Final = 24.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredPoint:
-    """Point in the room's world, metres; ``check`` = it judges the alignment and does not take part in it."""
+    """Point in the room's world, metres.
+
+    ``check`` = it judges the alignment and does not take part in it.
+    """
 
     name: str
     p_m: FloatArray
@@ -39,7 +45,8 @@ class Sighting(NamedTuple):
 
 
 def read_measured(path: Path) -> list[MeasuredPoint]:
-    """Return the measured points of a table ``name,x_m,y_m,z_m`` with ``check`` where a row has 1 in a fifth column.
+    """Return the measured points of a table ``name,x_m,y_m,z_m`` with ``check`` where a row has 1
+    in a fifth column.
 
     Raises:
         ConfigError: it cannot be read, or a row is wrong; names the row.
@@ -52,10 +59,14 @@ def read_measured(path: Path) -> list[MeasuredPoint]:
             p_m = np.full(3, math.nan)
         name = (row["name"] or "").strip()
         if not name.isprintable() or not name or not np.isfinite(p_m).all():
-            raise ConfigError(f"{path}:{number}: write a name and three numbers in metres, such as tag7,1.2,0,0.8")
+            raise ConfigError(
+                f"{path}:{number}: write a name and three numbers in metres, such as tag7,1.2,0,0.8"
+            )
         if name in found:
             raise ConfigError(f"{path}:{number}: {name} is measured twice; keep one row")
-        found[name] = MeasuredPoint(name, p_m, (row.get("check") or "").strip().lower() in ("1", "true", "yes"))
+        found[name] = MeasuredPoint(
+            name, p_m, (row.get("check") or "").strip().lower() in ("1", "true", "yes")
+        )
     return list(found.values())
 
 
@@ -72,22 +83,30 @@ def read_picks(path: Path, views: Sequence[ScanView]) -> dict[str, list[Sighting
     for number, row in _rows(path, ("name", "picture", "u_px", "v_px")):
         if row["picture"] not in index:
             why = "several pictures" if files[row["picture"]] > 1 else "no picture"
-            raise ConfigError(f"{path}:{number}: the scan has {why} {row['picture']!r}: write its name as in the scan")
+            raise ConfigError(
+                f"{path}:{number}: the scan has {why} {row['picture']!r}: write its name "
+                "as in the scan"
+            )
         try:
             pixel = np.array([float(row["u_px"]), float(row["v_px"])])
         except (TypeError, ValueError):
             raise ConfigError(f"{path}:{number}: u_px and v_px must be numbers") from None
-        found.setdefault((row["name"] or "").strip(), []).append(Sighting(index[row["picture"]], pixel))
+        found.setdefault((row["name"] or "").strip(), []).append(
+            Sighting(index[row["picture"]], pixel)
+        )
     return found
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterable[tuple[int, Mapping[str, str]]]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:  # with or without the mark of spreadsheets
+        # With or without the mark of spreadsheets.
+        with path.open(encoding="utf-8-sig", newline="") as file:
             numbers: list[int] = []  # lines of the file that the reader has taken
             reader = csv.DictReader(_with_content(file, numbers))
             if not set(columns) <= set(reader.fieldnames or ()):
-                raise ConfigError(f"{path}: the first line must name the columns {','.join(columns)}")
+                raise ConfigError(
+                    f"{path}: the first line must name the columns {','.join(columns)}"
+                )
             taken = len(numbers)
             for row in reader:
                 if taken > _MOST_ROWS:
@@ -109,7 +128,9 @@ def _with_content(lines: Iterable[str], numbers: list[int]) -> Iterator[str]:
 def find_tags(
     views: Sequence[ScanView], wanted: Iterable[str], progress: Callable[[float], None]
 ) -> dict[str, list[Sighting]]:
-    """Return AprilTags (36h11) in the pictures: ``tag7`` is the middle of tag 7, ``tag7.0`` to ``tag7.3`` its corners.
+    """Return AprilTags (36h11) in the pictures.
+
+    ``tag7`` is the middle of tag 7, ``tag7.0`` to ``tag7.3`` its corners.
 
     Corners go clockwise from the upper left one of the upright tag.
 
@@ -122,7 +143,9 @@ def find_tags(
         ConfigError: no picture can be read.
     """
     names = frozenset(wanted)
-    detector = cv2.aruco.ArucoDetector(cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36h11), _parameters())
+    detector = cv2.aruco.ArucoDetector(
+        cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36h11), _parameters()
+    )
     found: dict[str, list[Sighting]] = {}
     readable = 0
     # COLMAP and nerfstudio count pixels as they are stored, whatever turn the EXIF data ask for.
@@ -140,7 +163,8 @@ def find_tags(
                     found.setdefault(name, []).append(Sighting(i, pixel))
     if not readable:
         raise ConfigError(
-            f"no picture of the scan can be read, such as {views[0].path}: the images must be in the folder"
+            f"no picture of the scan can be read, such as {views[0].path}: the images "
+            "must be in the folder"
         )
     return found
 
@@ -152,11 +176,17 @@ def _parameters() -> object:
 
 
 def _named(number: int, corners: FloatArray) -> list[tuple[str, FloatArray]]:
-    """Return the middle, where the diagonals cross, and the corners; nothing of a tag that is too small."""
+    """Return the middle, where the diagonals cross, and the corners.
+
+    Nothing of a tag that is too small.
+    """
     sides = np.linalg.norm(corners - np.roll(corners, 1, axis=0), axis=1)
     if sides.min() < _SMALLEST_TAG_PX:
         return []
     a, b = corners[2] - corners[0], corners[3] - corners[1]
     share = np.linalg.solve(np.stack((a, -b), axis=1), corners[1] - corners[0])[0]
     middle: FloatArray = corners[0] + share * a
-    return [(f"tag{number}", middle), *((f"tag{number}.{i}", corner) for i, corner in enumerate(corners))]
+    return [
+        (f"tag{number}", middle),
+        *((f"tag{number}.{i}", corner) for i, corner in enumerate(corners)),
+    ]

@@ -14,7 +14,13 @@ import yaml
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.scan.alignment import ScanPlacement, align
-from vil_bridge.tools.scan.marks import MeasuredPoint, Sighting, find_tags, read_measured, read_picks
+from vil_bridge.tools.scan.marks import (
+    MeasuredPoint,
+    Sighting,
+    find_tags,
+    read_measured,
+    read_picks,
+)
 from vil_bridge.tools.scan.triangulation import ScanPoint, triangulate
 from vil_bridge.tools.scan.views import read_views
 
@@ -37,7 +43,8 @@ class ImportedScan:
 
     Attributes:
         points: measured ones that were found in the scan, and ``found``, where; in the same order.
-        absent: reasons by name, for those that were not. check_m: distances left at points that only judge.
+        absent: reasons by name, for those that were not. check_m: distances left at points that
+            only judge.
     """
 
     placement: ScanPlacement
@@ -118,7 +125,11 @@ def import_scan(
     """
     views, points = read_views(folder), read_measured(measured)
     sightings: dict[str, list[Sighting]] = {} if picks is None else read_picks(picks, views)
-    tags = [point.name for point in points if point.name.startswith("tag") and point.name not in sightings]
+    tags = [
+        point.name
+        for point in points
+        if point.name.startswith("tag") and point.name not in sightings
+    ]
     if tags:
         sightings |= find_tags(views, tags, progress)
     places = {point.name: triangulate(views, sightings.get(point.name, [])) for point in points}
@@ -128,7 +139,9 @@ def import_scan(
     p_scan = np.array([place.p_scan for place in found]).reshape(-1, 3)
     fit = np.array([not point.check for point in known], bool)
     covariance = np.array([place.covariance for place in found]).reshape(-1, 3, 3)
-    placement = align([p.name for p in known if not p.check], p_world[fit], p_scan[fit], covariance[fit])
+    placement = align(
+        [p.name for p in known if not p.check], p_world[fit], p_scan[fit], covariance[fit]
+    )
     errors_m = np.linalg.norm(placement.apply(p_scan) - p_world, axis=1)
     return ImportedScan(
         placement,
@@ -149,7 +162,9 @@ def made_from(folder: Path) -> Path | None:
 def _newest(folder: Path, patterns: Sequence[str]) -> Path | None:
     """Return the first file that exists; of several iterations the last one."""
     for pattern in patterns:
-        files = sorted(folder.glob(pattern), key=lambda path: (len(path.parent.name), path.parent.name))
+        files = sorted(
+            folder.glob(pattern), key=lambda path: (len(path.parent.name), path.parent.name)
+        )
         if files:
             return files[-1]
     return None
@@ -162,7 +177,9 @@ def write_scene(scan: ImportedScan, out: Path) -> None:
         ConfigError: the scan has neither splats nor a mesh, or the splats are not PLY.
     """
     if scan.splats is not None and scan.splats.suffix != ".ply":
-        raise ConfigError(f"{scan.splats}: only splats as PLY have the axes of the pictures; export them as PLY")
+        raise ConfigError(
+            f"{scan.splats}: only splats as PLY have the axes of the pictures; export them as PLY"
+        )
     place = {
         "scale": round(scan.placement.scale, 9),
         "up": "z",
@@ -177,11 +194,14 @@ def write_scene(scan: ImportedScan, out: Path) -> None:
         data["objects"] = [{"name": "scan", "file": _relative(scan.proxy, out), **place}]
     else:
         raise ConfigError(
-            "the folder has no splats and no mesh: train splats and put them there as splat.ply, or name them by "
+            "the folder has no splats and no mesh: train splats and put them there as "
+            "splat.ply, or name them by "
             "--splats or --proxy"
         )
     lines = [f"# {line}" for line in report(scan)]
-    out.write_text("\n".join(lines) + "\n" + yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    out.write_text(
+        "\n".join(lines) + "\n" + yaml.safe_dump(data, sort_keys=False), encoding="utf-8"
+    )
 
 
 def _relative(path: Path, out: Path) -> str:
@@ -206,15 +226,20 @@ def report(scan: ImportedScan) -> list[str]:
             max(scan.check_m, key=scan.check_m.__getitem__),
         )
         largest_mm = 1e3 * scan.check_m[worst]
-        lines.append(f"{len(scan.check_m)} check points: rms {rms_mm:.1f} mm, largest {largest_mm:.1f} mm ({worst})")
+        lines.append(
+            f"{len(scan.check_m)} check points: rms {rms_mm:.1f} mm, largest "
+            f"{largest_mm:.1f} mm ({worst})"
+        )
     else:
         lines.append("no check points: mark measured points with check = 1 to judge the alignment")
     vague = {name: m for name, m in scan.spread_m.items() if m > _VAGUE_M}
     lines += [
-        f"the pictures know {name} to +- {1e3 * m:.0f} mm: film it from more directions" for name, m in vague.items()
+        f"the pictures know {name} to +- {1e3 * m:.0f} mm: film it from more directions"
+        for name, m in vague.items()
     ]
     lines += [
-        f"{name} contradicts the others by {1e3 * m:.0f} mm: not used" for name, m in figures["contradict_m"].items()
+        f"{name} contradicts the others by {1e3 * m:.0f} mm: not used"
+        for name, m in figures["contradict_m"].items()
     ]
     lines += [f"{name} is not used: {why}" for name, why in scan.absent.items()]
     return lines

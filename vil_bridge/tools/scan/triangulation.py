@@ -17,16 +17,20 @@ _MOST: Final = 500
 _LEAST_ANGLE_RAD: Final = 0.03
 _ROUNDS: Final = 8
 _PIXEL_PX: Final = 0.5
-"""Standard deviation of a point in a picture, at least: two pictures alone agree better than they are."""
+"""Standard deviation of a point in a picture, at least.
+
+Two pictures alone agree better than they are.
+"""
 
 
 class ScanPoint(NamedTuple):
     """Place of a point in the scan.
 
     Attributes:
-        covariance: of the place, (3, 3), by the reprojection errors: far points seen from nearly one direction are
-            known across it and hardly along it.
-        views: pictures that agree on it, of those ``seen``. reprojection_px: root mean square in these.
+        covariance: of the place, (3, 3), by the reprojection errors: far points seen from nearly
+            one direction are known across it and hardly along it.
+        views: pictures that agree on it, of those ``seen``. reprojection_px: root mean square in
+            these.
     """
 
     p_scan: FloatArray
@@ -39,8 +43,8 @@ class ScanPoint(NamedTuple):
 def triangulate(views: Sequence[ScanView], sightings: Sequence[Sighting]) -> ScanPoint | str:
     """Return where a point is, or why that cannot be said.
 
-    It begins with the linear solution of the two pictures that most others agree with, and refines the reprojection
-    error over these (Hartley and Zisserman, Multiple View Geometry, 12.2).
+    It begins with the linear solution of the two pictures that most others agree with, and refines
+    the reprojection error over these (Hartley and Zisserman, Multiple View Geometry, 12.2).
     """
     if len(sightings) < _FEWEST:
         return f"seen in {len(sightings)} pictures, 2 are needed"
@@ -63,13 +67,17 @@ def triangulate(views: Sequence[ScanView], sightings: Sequence[Sighting]) -> Sca
     rms_px = float(np.sqrt(np.mean(errors**2)))
     _, jacobian = _linearized(p, R[agree], t[agree], rays[agree], focal_px[agree])
     covariance = max(_PIXEL_PX, rms_px) ** 2 * np.linalg.pinv(jacobian.T @ jacobian)
-    return ScanPoint(p, np.asarray(covariance, np.float64), int(agree.sum()), len(sightings), rms_px)
+    return ScanPoint(
+        p, np.asarray(covariance, np.float64), int(agree.sum()), len(sightings), rms_px
+    )
 
 
 def _best_pair(
     R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray
 ) -> tuple[FloatArray, BoolArray] | None:
-    """Return the place by two pictures, and which pictures agree, most of all pairs with an angle between them."""
+    """Return the place by two pictures, and which pictures agree, most of all pairs with an
+    angle between them.
+    """
     towards = np.einsum("nji,nj->ni", R, np.column_stack((rays, np.ones(len(rays)))))
     towards /= np.linalg.norm(towards, axis=1)[:, None]
     wide = np.linalg.norm(np.cross(towards[:, None], towards[None]), axis=2) > _LEAST_ANGLE_RAD
@@ -87,19 +95,27 @@ def _linear(R: FloatArray, t: FloatArray, rays: FloatArray) -> FloatArray:
     """Return the least squares of ``u z - x = 0`` and ``v z - y = 0`` in all pictures."""
     rows = rays[:, :, None] * R[:, 2:] - R[:, :2]
     right = t[:, :2] - rays * t[:, 2:]
-    found: FloatArray = np.asarray(np.linalg.lstsq(rows.reshape(-1, 3), right.reshape(-1), rcond=None)[0], np.float64)
+    found: FloatArray = np.asarray(
+        np.linalg.lstsq(rows.reshape(-1, 3), right.reshape(-1), rcond=None)[0], np.float64
+    )
     return found
 
 
-def _errors_px(p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray) -> FloatArray:
+def _errors_px(
+    p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray
+) -> FloatArray:
     x = R @ p + t
     ahead = x[:, 2] > 1e-9
     errors: FloatArray = np.full(len(R), np.inf)
-    errors[ahead] = focal_px[ahead] * np.linalg.norm(x[ahead, :2] / x[ahead, 2:] - rays[ahead], axis=1)
+    errors[ahead] = focal_px[ahead] * np.linalg.norm(
+        x[ahead, :2] / x[ahead, 2:] - rays[ahead], axis=1
+    )
     return errors
 
 
-def _refined(p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray) -> FloatArray:
+def _refined(
+    p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray
+) -> FloatArray:
     """Return a place after a Gauss-Newton step of the reprojection error."""
     residual, jacobian = _linearized(p, R, t, rays, focal_px)
     moved: FloatArray = p + np.linalg.lstsq(jacobian, -residual, rcond=None)[0]
@@ -109,9 +125,13 @@ def _refined(p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, foca
 def _linearized(
     p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the reprojection errors of n pictures, pixels (2n,), and their derivative by the place, (2n, 3)."""
+    """Return the reprojection errors of n pictures, pixels (2n,), and their derivative by the
+    place, (2n, 3).
+    """
     x = R @ p + t
     z = x[:, 2:]
     residual = (x[:, :2] / z - rays) * focal_px[:, None]
-    jacobian: FloatArray = (R[:, :2] - (x[:, :2] / z)[:, :, None] * R[:, 2:]) / z[:, :, None] * focal_px[:, None, None]
+    jacobian: FloatArray = (
+        (R[:, :2] - (x[:, :2] / z)[:, :, None] * R[:, 2:]) / z[:, :, None] * focal_px[:, None, None]
+    )
     return residual.reshape(-1), jacobian.reshape(-1, 3)

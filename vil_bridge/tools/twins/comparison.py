@@ -14,8 +14,20 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.dataset.plan import RecordedPath
 from vil_bridge.tools.dataset.recorded_trajectory import recorded_poses
-from vil_bridge.tools.twins.path_errors import RelativeErrors, WarpedDistance, relative_errors, warped_distance
-from vil_bridge.world.twin.metrics import Delay, HeadingAlignment, delay_of, hausdorff_m, heading_alignment, rms
+from vil_bridge.tools.twins.path_errors import (
+    RelativeErrors,
+    WarpedDistance,
+    relative_errors,
+    warped_distance,
+)
+from vil_bridge.world.twin.metrics import (
+    Delay,
+    HeadingAlignment,
+    delay_of,
+    hausdorff_m,
+    heading_alignment,
+    rms,
+)
 from vil_bridge.world.twin.pose_series import LONGEST_GAP_S, PairedPoses, PoseSeries, paired
 
 Alignment = Literal["none", "posyaw"]
@@ -46,7 +58,8 @@ class TwinComparison:
     Attributes:
         a, b: as recorded. alignment: of b; aligned: what it did, None = nothing.
         delay: of b behind a; None where it is not known.
-        equal: poses at equal instants, b aligned. undelayed: likewise with the delay removed before the alignment.
+        equal: poses at equal instants, b aligned. undelayed: likewise with the delay removed before
+            the alignment.
         hausdorff_m: of the points of ``undelayed``. warped: of a thinned set of the same.
         relative: errors by travelled length, of ``undelayed``.
     """
@@ -63,13 +76,16 @@ class TwinComparison:
     relative: list[RelativeErrors]
 
 
-def read_paths(first: tuple[Path, str], second: tuple[Path, str], clock: ClockPolicy) -> tuple[TwinPath, TwinPath]:
+def read_paths(
+    first: tuple[Path, str], second: tuple[Path, str], clock: ClockPolicy
+) -> tuple[TwinPath, TwinPath]:
     """Read two recorded bodies.
 
     Args:
         first: file and body; an empty name = the first body of the file.
         second: likewise.
-        clock: ``same`` = both have stamps of one clock; ``start`` = each counts from its first pose.
+        clock: ``same`` = both have stamps of one clock; ``start`` = each counts from its first
+            pose.
 
     Raises:
         ConfigError: a file cannot be read, holds no such body, or never saw it twice.
@@ -86,20 +102,27 @@ def read_paths(first: tuple[Path, str], second: tuple[Path, str], clock: ClockPo
     return paths[0], paths[1]
 
 
-def compare(a: TwinPath, b: TwinPath, alignment: Alignment = "none", longest_delay_s: float = 0.5) -> TwinComparison:
+def compare(
+    a: TwinPath, b: TwinPath, alignment: Alignment = "none", longest_delay_s: float = 0.5
+) -> TwinComparison:
     """Compare ``b`` with ``a``.
 
     Args:
         a: the vehicle.
         b: its twin.
-        alignment: ``none`` = both are in one frame, ``posyaw`` = b is turned about the vertical and shifted first.
+        alignment: ``none`` = both are in one frame, ``posyaw`` = b is turned about the vertical and
+            shifted first.
         longest_delay_s: of the search to either side; 0 = the delay is not looked for.
 
     Raises:
         ConfigError: the two have hardly an instant in common.
     """
     one, other = a.poses, b.poses
-    delay = delay_of(one, other, longest_delay_s, same_frame=alignment == "none") if longest_delay_s else None
+    delay = (
+        delay_of(one, other, longest_delay_s, same_frame=alignment == "none")
+        if longest_delay_s
+        else None
+    )
     undelayed = _paired(a, b, 0.0 if delay is None else -delay.delay_s)
     aligned = heading_alignment(undelayed.a_m, undelayed.b_m) if alignment == "posyaw" else None
     if aligned is not None:
@@ -126,16 +149,22 @@ def compare(a: TwinPath, b: TwinPath, alignment: Alignment = "none", longest_del
 def _paired(a: TwinPath, b: TwinPath, shift_s: float) -> PairedPoses:
     both = paired(a.poses, b.poses.shifted(shift_s), STEP_S, longest_gap_s=_longest_gap_s(a, b))
     if len(both.t_s) < _LEAST_PAIRS:
-        (begin_a, end_a), (begin_b, end_b) = ((path.poses.t_s[0], path.poses.t_s[-1]) for path in (a, b))
+        (begin_a, end_a), (begin_b, end_b) = (
+            (path.poses.t_s[0], path.poses.t_s[-1]) for path in (a, b)
+        )
         raise ConfigError(
-            f"{a.file} ({begin_a:.1f} to {end_a:.1f} s) and {b.file} ({begin_b:.1f} to {end_b:.1f} s) have hardly an "
+            f"{a.file} ({begin_a:.1f} to {end_a:.1f} s) and {b.file} ({begin_b:.1f} to "
+            f"{end_b:.1f} s) have hardly an "
             "instant in common. Set --clock start if both began together, each by its own clock"
         )
     return both
 
 
 def _longest_gap_s(a: TwinPath, b: TwinPath) -> float:
-    """Return the longest time between poses that may be interpolated; slow recordings have no gap at every step."""
+    """Return the longest time between poses that may be interpolated.
+
+    Slow recordings have no gap at every step.
+    """
     usual = max(float(np.median(np.diff(path.poses.t_s))) for path in (a, b))
     return max(LONGEST_GAP_S, 2.5 * usual)
 
@@ -166,7 +195,11 @@ def figures_of_twin(found: TwinComparison) -> dict[str, Any]:
         "equal_instants": _errors(found.equal),
         "delay_removed": _errors(found.undelayed),
         "hausdorff_m": found.hausdorff_m,
-        "dtw": {"sum_m": found.warped.sum_m, "pairs": found.warped.pairs, "mean_m": found.warped.mean_m},
+        "dtw": {
+            "sum_m": found.warped.sum_m,
+            "pairs": found.warped.pairs,
+            "mean_m": found.warped.mean_m,
+        },
         "relative": [
             {
                 "length_m": errors.length_m,
@@ -185,7 +218,8 @@ def figure_lines(found: TwinComparison) -> list[str]:
     equal, undelayed = figures["equal_instants"], figures["delay_removed"]
     delay = "not known" if found.delay is None else f"{1e3 * found.delay.delay_s:.1f} ms"
     return [
-        f"{found.b.name} against {found.a.name}: {figures['compared_s']:.1f} s, alignment {found.alignment}",
+        f"{found.b.name} against {found.a.name}: {figures['compared_s']:.1f} s, alignment "
+        f"{found.alignment}",
         f"  delay                       {delay}",
         f"  position RMS                {equal['position_m']['rms']:.4f} m",
         f"  position RMS, delay removed {undelayed['position_m']['rms']:.4f} m",

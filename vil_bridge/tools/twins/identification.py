@@ -1,8 +1,9 @@
 """Identification of a vehicle's parameters: rollouts of its model are fitted to recorded poses.
 
-The flight is cut into windows. In each, the model starts from a state of its own and obeys the recorded commands. All
-parameters and all those states are fitted together by Levenberg and Marquardt's method; the states of a window are
-projected out of its equations, so the system to solve has the size of the parameters.
+The flight is cut into windows. In each, the model starts from a state of its own and obeys the
+recorded commands. All parameters and all those states are fitted together by Levenberg and
+Marquardt's method; the states of a window are projected out of its equations, so the system to
+solve has the size of the parameters.
 """
 
 from __future__ import annotations
@@ -59,9 +60,11 @@ class IdentifiedModel:
     """Result of an identification.
 
     Attributes:
-        model: with the values found; the delay is not part of it. parameters: by name, ``delay_s`` among them.
+        model: with the values found; the delay is not part of it. parameters: by name, ``delay_s``
+            among them.
         correlation: shape (p, p), of the parameters' errors, in their order.
-        position_m, rotation_rad: root mean squares of what is left, by axis. windows: that were fitted.
+        position_m, rotation_rad: root mean squares of what is left, by axis. windows: that were
+            fitted.
     """
 
     model: Fittable
@@ -97,8 +100,9 @@ def identify(
     """Fit parameters of a model to a flight.
 
     Args:
-        model: in the mode of the commands; the fit starts from its parameters. Its inertia is taken as known: motor
-            speeds and poses alone show thrust over mass and thrust over inertia only.
+        model: in the mode of the commands; the fit starts from its parameters. Its inertia is taken
+            as known: motor speeds and poses alone show thrust over mass and thrust over inertia
+            only.
         poses: of the flight.
         commands: that it obeyed, in the same clock.
         names: of the parameters; empty = :func:`usual_parameters`.
@@ -106,9 +110,16 @@ def identify(
         window_s: length of the windows.
 
     Raises:
-        ValueError: a parameter is unknown, is 0, or does not show in this flight; or the flight is too short.
+        ValueError: a parameter is unknown, is 0, or does not show in this flight; or the flight is
+            too short.
     """
-    fit = _Fit(model, windows_of(poses, commands, window_s), commands, names or usual_parameters(model), start_delay_s)
+    fit = _Fit(
+        model,
+        windows_of(poses, commands, window_s),
+        commands,
+        names or usual_parameters(model),
+        start_delay_s,
+    )
     fit.settle()
     fit.weigh()
     fit.settle()
@@ -116,9 +127,15 @@ def identify(
 
 
 def divergence_m(
-    model: Fittable, poses: PoseSeries, commands: CommandLog, delay_s: float, window_s: float = WINDOW_S
+    model: Fittable,
+    poses: PoseSeries,
+    commands: CommandLog,
+    delay_s: float,
+    window_s: float = WINDOW_S,
 ) -> float:
-    """Return the root mean square distance of a twin that starts from the recorded state in every window."""
+    """Return the root mean square distance of a twin that starts from the recorded state in
+    every window.
+    """
     windows = windows_of(poses, commands, window_s)
     u = commands_in(windows, commands, float(model.dt_s), delay_s)
     p_m, _ = roll(model, windows, u, windows.body[None])
@@ -137,7 +154,10 @@ def figures_of_model(found: IdentifiedModel) -> dict[str, Any]:
 
 
 class _Equations(NamedTuple):
-    """Linearised window equations: residuals (k, e), and their slopes by the parameters and by the states."""
+    """Linearised window equations.
+
+    Residuals (k, e), and their slopes by the parameters and by the states.
+    """
 
     r: FloatArray
     by_values: FloatArray
@@ -148,18 +168,28 @@ class _Fit:
     """A fit under way: values over their starts, and the states of the windows."""
 
     def __init__(
-        self, model: Fittable, windows: FlightWindows, commands: CommandLog, names: Sequence[str], start_delay_s: float
+        self,
+        model: Fittable,
+        windows: FlightWindows,
+        commands: CommandLog,
+        names: Sequence[str],
+        start_delay_s: float,
     ) -> None:
         self._model = model
         self._windows = windows
         delayed = partial(commands_in, windows, commands, float(model.dt_s))
         self._commands_at = lru_cache(maxsize=_DELAYS)(delayed)
         self._names = tuple(names)
-        starts = [start_delay_s if name == DELAY else value_of(model.parameters, name) for name in names]
+        starts = [
+            start_delay_s if name == DELAY else value_of(model.parameters, name) for name in names
+        ]
         self._starts = np.array(starts)
         if not (self._starts > 0.0).all():
             zero = self._names[int(np.argmin(self._starts))]
-            raise ValueError(f"{zero} starts at {self._starts.min()}: give the model a positive value to start from")
+            raise ValueError(
+                f"{zero} starts at {self._starts.min()}: give the model a positive value "
+                "to start from"
+            )
         self._start_delay_s = start_delay_s
         self._shares = np.ones(len(names))
         self._body = windows.body.copy()
@@ -187,7 +217,10 @@ class _Fit:
                     return
 
     def weigh(self) -> None:
-        """Take the noise of positions and of rotations from what is left; only their ratio matters."""
+        """Take the noise of positions and of rotations from what is left.
+
+        Only their ratio matters.
+        """
         left = self._residuals(self._shares, self._body[None])[0].reshape(-1, 6) * self._sigma
         for part in (slice(0, 3), slice(3, 6)):
             self._sigma[part] = max(1e-9, np.sqrt((left[:, part] ** 2).mean()))
@@ -195,8 +228,9 @@ class _Fit:
     def result(self) -> IdentifiedModel:
         """Return the values with their uncertainty.
 
-        The standard deviation is the larger of two: that of white noise, and that of the scatter of the windows (which
-        holds for errors that are alike within a window: gusts, vibration, what the model lacks).
+        The standard deviation is the larger of two: that of white noise, and that of the scatter of
+        the windows (which holds for errors that are alike within a window: gusts, vibration, what
+        the model lacks).
 
         Raises:
             ValueError: a parameter does not show in this flight.
@@ -207,7 +241,10 @@ class _Fit:
         information = np.einsum("kep,keq->pq", slopes, slopes)
         scale = np.sqrt(np.diag(information))
         if not (scale > 0.0).all() or np.linalg.cond(information / np.outer(scale, scale)) > 1e10:
-            raise ValueError("not every parameter shows in this flight: fly more briskly, or fit fewer parameters")
+            raise ValueError(
+                "not every parameter shows in this flight: fly more briskly, or fit "
+                "fewer parameters"
+            )
         white = np.linalg.inv(information) * (r**2).sum() / max(1, r.size - ERROR * k - p)
         scores = np.einsum("kep,ke->kp", slopes, r)
         inverse = np.linalg.inv(information)
@@ -216,10 +253,19 @@ class _Fit:
         spread = np.sqrt(np.diag(white))
         left = self._residuals(self._shares, self._body[None])[0].reshape(-1, 6) * self._sigma
         values = self._shares * self._starts
-        found = zip(self._names, values.tolist(), (sd * self._starts).tolist(), self._starts.tolist(), strict=True)
+        found = zip(
+            self._names,
+            values.tolist(),
+            (sd * self._starts).tolist(),
+            self._starts.tolist(),
+            strict=True,
+        )
         return IdentifiedModel(
             self._model_at(self._shares)[0],
-            {name: IdentifiedParameter(value, deviation, start) for name, value, deviation, start in found},
+            {
+                name: IdentifiedParameter(value, deviation, start)
+                for name, value, deviation, start in found
+            },
             white / np.outer(spread, spread),
             rms(left[:, :3].ravel()),
             rms(left[:, 3:].ravel()),
@@ -251,13 +297,17 @@ class _Fit:
         for i in range(len(self._names)):
             step = np.zeros(len(self._names))
             step[i] = 1e-3
-            ahead, behind = (self._residuals(self._shares + s * step, self._body[None])[0] for s in (1.0, -1.0))
+            ahead, behind = (
+                self._residuals(self._shares + s * step, self._body[None])[0] for s in (1.0, -1.0)
+            )
             columns.append((ahead - behind) / 2e-3)
         return _Equations(rolled[0], np.stack(columns, axis=-1), by_state)
 
 
 def _projected(equations: _Equations) -> tuple[FloatArray, FloatArray]:
-    """Return residuals (k, e) and slopes by the parameters (k, e, p) without what the windows' states explain."""
+    """Return residuals (k, e) and slopes by the parameters (k, e, p) without what the windows'
+    states explain.
+    """
     basis, _ = np.linalg.qr(equations.by_state)
     explained = basis.transpose(0, 2, 1)
     r = equations.r - (basis @ (explained @ equations.r[..., None]))[..., 0]
@@ -268,7 +318,9 @@ def _solved(equations: _Equations, damping: float) -> tuple[FloatArray, FloatArr
     """Return the steps of the parameters (p,) and of the states (k, 12)."""
     r, slopes = _projected(equations)
     information = np.einsum("kep,keq->pq", slopes, slopes)
-    damped = information + damping * np.diag(np.diag(information)) + 1e-12 * np.eye(len(information))
+    damped = (
+        information + damping * np.diag(np.diag(information)) + 1e-12 * np.eye(len(information))
+    )
     step = -np.linalg.solve(damped, np.einsum("kep,ke->p", slopes, r))
     left = equations.r + equations.by_values @ step
     basis, triangle = np.linalg.qr(equations.by_state)

@@ -1,4 +1,7 @@
-"""Errors of one path against another that need all of both: dynamic time warping and relative errors by length."""
+"""Errors of one path against another that need all of both.
+
+Dynamic time warping and relative errors by length.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ class WarpedDistance(NamedTuple):
     """Dynamic time warping of two paths.
 
     Attributes:
-        sum_m: least sum of distances over all monotone alignments. pairs: in the alignment that has it.
+        sum_m: least sum of distances over all monotone alignments. pairs: in the alignment that has
+            it.
     """
 
     sum_m: float
@@ -34,7 +38,9 @@ class WarpedDistance(NamedTuple):
 
 
 def warped_distance(a_m: FloatArray, b_m: FloatArray) -> WarpedDistance:
-    """Align two paths (n, d), (m, d) with steps (1, 0), (0, 1), (1, 1) and Euclidean cost; O(n m) time and memory.
+    """Align two paths (n, d), (m, d) with steps (1, 0), (0, 1), (1, 1) and Euclidean cost.
+
+    O(n m) time and memory.
 
     Raises:
         ValueError: a path is empty.
@@ -42,8 +48,10 @@ def warped_distance(a_m: FloatArray, b_m: FloatArray) -> WarpedDistance:
     n, m = len(a_m), len(b_m)
     if not n or not m:
         raise ValueError("dynamic time warping needs a point on either side")
-    origin = np.zeros((n, m), np.int8)  # step into a cell: 0 = diagonal, 1 = from the row above, 2 = from the left
-    # Cells of one anti-diagonal i + j do not depend on each other; index i + 1, the border is infinite.
+    # Step into a cell: 0 = diagonal, 1 = from the row above, 2 = from the left.
+    origin = np.zeros((n, m), np.int8)
+    # Cells of one anti-diagonal i + j do not depend on each other; index i + 1, the border is
+    # infinite.
     last, before = np.full(n + 1, np.inf), np.full(n + 1, np.inf)
     for diagonal in range(n + m - 1):
         i = np.arange(max(0, diagonal - m + 1), min(n, diagonal + 1))
@@ -71,7 +79,9 @@ def _pairs(origin: npt.NDArray[np.int8]) -> int:
 
 
 class RelativeErrors(NamedTuple):
-    """Errors of the relative pose over stretches of one travelled length (KITTI; Geiger et al. 2012).
+    """Errors of the relative pose over stretches of one travelled length.
+
+    KITTI; Geiger et al. 2012.
 
     Attributes:
         length_m: of ``a``'s path. translation_m, yaw_deg: shape (k,), of k stretches.
@@ -96,7 +106,9 @@ def relative_errors(poses: PairedPoses, lengths_m: Sequence[float] = ()) -> list
     steps_m[np.diff(gaps) > 0] = 0.0
     travelled_m = np.concatenate(([0.0], np.cumsum(steps_m)))
     wanted = lengths_m or [share * float(travelled_m[-1]) for share in _FRACTIONS]
-    found = [_stretches(poses, travelled_m, gaps, length_m) for length_m in wanted if length_m > 0.0]
+    found = [
+        _stretches(poses, travelled_m, gaps, length_m) for length_m in wanted if length_m > 0.0
+    ]
     return [errors for errors in found if len(errors.yaw_deg)]
 
 
@@ -117,4 +129,6 @@ def _stretches(
     # The error E = inverse(A) B has the translation R_A^T (b - a) and the rotation R_A^T R_B.
     turns = q_mul(q_conj(a_q), b_q)
     yaw_deg = np.degrees(np.abs([q_to_euler_zyx(turn)[0] for turn in turns]))
-    return RelativeErrors(length_m, np.asarray(np.linalg.norm(b_m - a_m, axis=1)), np.asarray(yaw_deg))
+    return RelativeErrors(
+        length_m, np.asarray(np.linalg.norm(b_m - a_m, axis=1)), np.asarray(yaw_deg)
+    )

@@ -1,4 +1,7 @@
-"""A flight for identification: poses of a tracked actor, and the commands and the model of its twin."""
+"""A flight for identification.
+
+Poses of a tracked actor, and the commands and the model of its twin.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,8 @@ def recorded_flight(file: Path, actor: str, twin: str) -> RecordedTwinFlight:
         ]
     if not obeyed:
         raise ConfigError(
-            f"{file} has no commands of {twin!r}: give the simulated vehicle the sensor controls: {{type: controls, "
+            f"{file} has no commands of {twin!r}: give the simulated vehicle the sensor "
+            f"controls: {{type: controls, "
             "rate_hz: 120}} before the flight is recorded"
         )
     mode = obeyed[-1][1]
@@ -64,16 +68,30 @@ def recorded_flight(file: Path, actor: str, twin: str) -> RecordedTwinFlight:
     rows = [(t_ns, values) for t_ns, of_mode, values in obeyed if of_mode == mode]
     t_s = (np.array([t_ns for t_ns, _ in rows], np.int64) - begin_ns) / NS_PER_S
     poses = PoseSeries((seen.t_ns - begin_ns) / NS_PER_S, seen.p_m, seen.q_xyzw)
-    return RecordedTwinFlight(model, poses, CommandLog(t_s, np.array([values for _, values in rows])))
+    return RecordedTwinFlight(
+        model, poses, CommandLog(t_s, np.array([values for _, values in rows]))
+    )
 
 
 def _model_of(config: Any, twin: str, mode: str) -> Fittable:
-    """Return the model of a simulated vehicle. Raises ConfigError: there is none that can be fitted."""
+    """Return the model of a simulated vehicle.
+
+    Raises ConfigError: there is none that can be fitted.
+    """
     actor = config.actors.get(twin)
     source = None if actor is None else config.sources.get(actor.source)
-    if actor is None or not isinstance(source, SimulatedConfig) or actor.subject not in source.vehicles:
-        raise ConfigError(f"{twin!r} is not an actor that a source of type simulated flies: name the twin with --twin")
+    if (
+        actor is None
+        or not isinstance(source, SimulatedConfig)
+        or actor.subject not in source.vehicles
+    ):
+        raise ConfigError(
+            f"{twin!r} is not an actor that a source of type simulated flies: name the "
+            "twin with --twin"
+        )
     model = ModelFactory(source.vehicles[actor.subject]).make(mode)
     if not isinstance(model, FlightGogglesMulticopter | FlightmareQuadrotor):
-        raise ConfigError(f"{twin}: parameters of model {source.vehicles[actor.subject].model!r} cannot be fitted")
+        raise ConfigError(
+            f"{twin}: parameters of model {source.vehicles[actor.subject].model!r} cannot be fitted"
+        )
     return model

@@ -1,4 +1,7 @@
-"""Report of a comparison: one page of HTML with vector graphics, light and dark, without scripts."""
+"""Report of a comparison.
+
+One page of HTML with vector graphics, light and dark, without scripts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,14 @@ _ALIGNMENTS: Final = {
 def twin_page(found: TwinComparison) -> str:
     """Return the page."""
     a, b = (escape(_title(found, side)) for side in "ab")
-    parts = (_summary(found), _table(found), _paths(found), _over_time(found), _distribution(found), _relative(found))
+    parts = (
+        _summary(found),
+        _table(found),
+        _paths(found),
+        _over_time(found),
+        _distribution(found),
+        _relative(found),
+    )
     return html_page(f"Twin {b} against {a}", "".join(parts))
 
 
@@ -38,11 +48,13 @@ def _summary(found: TwinComparison) -> str:
     late = (
         "The delay is not known: there is too little motion or overlap."
         if delay is None
-        else f"The twin is {1e3 * abs(delay.delay_s):.1f} ms {'late' if delay.delay_s >= 0 else 'early'}"
+        else f"The twin is {1e3 * abs(delay.delay_s):.1f} ms "
+        f"{'late' if delay.delay_s >= 0 else 'early'}"
         f" (correlation of velocities {delay.correlation:.4f})."
     )
     return (
-        f'<p class="soft">{files}. {_ALIGNMENTS[found.alignment]}</p><p>{figures["compared_s"]:.1f} s compared,'
+        f'<p class="soft">{files}. '
+        f"{_ALIGNMENTS[found.alignment]}</p><p>{figures['compared_s']:.1f} s compared,"
         f" {figures['path_m']:.1f} m of path; gaps of either are cut. {late}</p>"
     )
 
@@ -55,12 +67,17 @@ def _table(found: TwinComparison) -> str:
             ("equal instants", figures["equal_instants"]),
             ("delay removed", figures["delay_removed"]),
         )
-        for name, key, unit, digits in (("position", "position_m", "m", 4), ("attitude", "attitude_deg", "deg", 3))
+        for name, key, unit, digits in (
+            ("position", "position_m", "m", 4),
+            ("attitude", "attitude_deg", "deg", 3),
+        )
     )
     dtw = figures["dtw"]
     return (
-        "<h2>Distances</h2><table><tr><th></th><th>RMS</th><th>median</th><th>95 %</th><th>max</th><th></th></tr>"
-        f"{rows}</table><p>Symmetric Hausdorff distance {found.hausdorff_m:.4f} m; time does not count in it, and it is"
+        "<h2>Distances</h2><table><tr><th></th><th>RMS</th><th>median</th><th>95 "
+        "%</th><th>max</th><th></th></tr>"
+        f"{rows}</table><p>Symmetric Hausdorff distance {found.hausdorff_m:.4f} m; time "
+        "does not count in it, and it is"
         " the distance of the farthest point. Dynamic time warping"
         f" {dtw['mean_m']:.4f} m per pair ({dtw['pairs']} pairs).</p>"
     )
@@ -83,7 +100,10 @@ def _paths(found: TwinComparison) -> str:
         ("From above", [0, 1], ("x, m", "y, m")),
         ("From the side", [0, 2], ("x, m", "z, m")),
     ):
-        paths = {n: _pieces(poses, p[:, axes]) for n, p in zip(names, (poses.a_m, poses.b_m), strict=True)}
+        paths = {
+            n: _pieces(poses, p[:, axes])
+            for n, p in zip(names, (poses.a_m, poses.b_m), strict=True)
+        }
         drawn += f"<h3>{title}; equal axes</h3>{overlay(paths, units, title)}"
     return drawn
 
@@ -93,13 +113,19 @@ def _over_time(found: TwinComparison) -> str:
     begin_s, gap_s = equal.t_s[0], 1.5 * equal.step_s
     distance = {"equal instants": equal.distance_m}
     drawn = "<h2>Over time</h2><h3>Distance at equal instants</h3>"
-    drawn += curves(equal.t_s - begin_s, distance, "m", "distance at equal instants", longest_step=gap_s)
+    drawn += curves(
+        equal.t_s - begin_s, distance, "m", "distance at equal instants", longest_step=gap_s
+    )
     t_s = undelayed.t_s - undelayed.t_s[0]
     offsets = dict(zip("xyz", (undelayed.b_m - undelayed.a_m).T, strict=True))
     for title, values, unit in (
         ("Distance with the delay removed", {"distance": undelayed.distance_m}, "m"),
         ("Offset of the twin by axis, delay removed", offsets, "m"),
-        ("Angle between the attitudes, delay removed", {"angle": np.degrees(undelayed.angle_rad)}, "deg"),
+        (
+            "Angle between the attitudes, delay removed",
+            {"angle": np.degrees(undelayed.angle_rad)},
+            "deg",
+        ),
     ):
         names = legend(list(values)) if len(values) > 1 else ""
         drawn += f"<h3>{title}</h3>{names}{curves(t_s, values, unit, title, longest_step=gap_s)}"
@@ -119,10 +145,14 @@ def _distribution(found: TwinComparison) -> str:
 def _relative(found: TwinComparison) -> str:
     if not found.relative:
         return ""
-    translation = [(f"{e.length_m:.3g} m", 100.0 * e.translation_m / e.length_m) for e in found.relative]
+    translation = [
+        (f"{e.length_m:.3g} m", 100.0 * e.translation_m / e.length_m) for e in found.relative
+    ]
     yaw = [(f"{e.length_m:.3g} m", e.yaw_deg) for e in found.relative]
     return (
-        "<h2>Relative errors by travelled length</h2><p>Boxes from quartile to quartile with the median, lines from 5"
-        f" to 95 %.</p><h3>Translation, % of the length</h3>{boxes(translation, '%', 'relative translation error')}"
+        "<h2>Relative errors by travelled length</h2><p>Boxes from quartile to quartile "
+        "with the median, lines from 5"
+        " to 95 %.</p><h3>Translation, % of the "
+        f"length</h3>{boxes(translation, '%', 'relative translation error')}"
         f"<h3>Heading</h3>{boxes(yaw, 'deg', 'relative heading error')}"
     )

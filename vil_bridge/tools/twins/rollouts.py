@@ -1,4 +1,6 @@
-"""Rollouts of a vehicle's model from recorded poses under recorded commands, in many windows at once."""
+"""Rollouts of a vehicle's model from recorded poses under recorded commands, in many windows at
+once.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class CommandLog:
     """Commands that a vehicle obeyed; each holds until the next.
 
     Attributes:
-        t_s: shape (k,), strictly increasing. values: shape (k, du), in the order of the model's mode.
+        t_s: shape (k,), strictly increasing. values: shape (k, du), in the order of the model's
+            mode.
 
     Raises:
         ValueError: no commands, shapes that do not fit, or times that do not increase.
@@ -50,7 +53,8 @@ class CommandLog:
             raise ValueError("times of commands must strictly increase")
 
     def means(self, t_s: FloatArray, step_s: float, delay_s: float) -> FloatArray:
-        """Return the mean of the delayed commands over the steps that begin at ``t_s`` (any shape), (..., du).
+        """Return the mean of the delayed commands over the steps that begin at ``t_s`` (any shape),
+        (..., du).
 
         The mean is continuous in the delay, so that the delay can be fitted.
         """
@@ -60,7 +64,10 @@ class CommandLog:
         for column in self.values.T:
             area = np.concatenate(([0.0], np.cumsum(column * np.diff(ends))))
             before = np.minimum(begin, ends[0]) * column[0], np.minimum(end, ends[0]) * column[0]
-            columns.append((np.interp(end, ends, area) + before[1] - np.interp(begin, ends, area) - before[0]) / step_s)
+            columns.append(
+                (np.interp(end, ends, area) + before[1] - np.interp(begin, ends, area) - before[0])
+                / step_s
+            )
         return np.stack(columns, axis=-1)
 
 
@@ -68,7 +75,8 @@ class FlightWindows(NamedTuple):
     """Pieces of a flight without gaps, all of m poses.
 
     Attributes:
-        begin_s: shape (k,). t_s: shape (k, m), from 0 in each. p_m: shape (k, m, 3). q_xyzw: shape (k, m, 4).
+        begin_s: shape (k,). t_s: shape (k, m), from 0 in each. p_m: shape (k, m, 3). q_xyzw: shape
+            (k, m, 4).
         body: shape (k, 13), states at the begin, estimated from the poses around it.
     """
 
@@ -84,7 +92,8 @@ class FlightWindows(NamedTuple):
 
 
 def windows_of(poses: PoseSeries, commands: CommandLog, length_s: float) -> FlightWindows:
-    """Cut a flight into windows, one after another, that lie within the commands and hold no gap of the tracking.
+    """Cut a flight into windows, one after another, that lie within the commands and hold no gap of
+    the tracking.
 
     Raises:
         ValueError: fewer than three windows.
@@ -100,13 +109,16 @@ def windows_of(poses: PoseSeries, commands: CommandLog, length_s: float) -> Flig
         at = end
     if len(found) < 3:
         raise ValueError(
-            f"the flight has {len(found)} windows of {length_s} s with poses and commands; at least three are wanted"
+            f"the flight has {len(found)} windows of {length_s} s with poses and "
+            "commands; at least three are wanted"
         )
     m = min(end - at for at, end in found)
     rows = np.array([at for at, _ in found])[:, None] + np.arange(m)
     begin_s = poses.t_s[rows[:, 0]]
     body = np.array([_state_at(poses, float(t_s)) for t_s in begin_s])
-    return FlightWindows(begin_s, poses.t_s[rows] - begin_s[:, None], poses.p_m[rows], poses.q_xyzw[rows], body)
+    return FlightWindows(
+        begin_s, poses.t_s[rows] - begin_s[:, None], poses.p_m[rows], poses.q_xyzw[rows], body
+    )
 
 
 def _state_at(poses: PoseSeries, t_s: float) -> FloatArray:
@@ -118,26 +130,38 @@ def _state_at(poses: PoseSeries, t_s: float) -> FloatArray:
     q = poses.q_xyzw[near[np.abs(dt_s).argmin()]]
     turns = q_log(q_mul(q_conj(q), poses.q_xyzw[near]))
     design = np.column_stack((np.ones(len(near)), dt_s, dt_s**2))
-    fit: FloatArray = np.linalg.lstsq(design, np.column_stack((poses.p_m[near], turns)), rcond=None)[0].astype(
-        np.float64
-    )
+    fit: FloatArray = np.linalg.lstsq(
+        design, np.column_stack((poses.p_m[near], turns)), rcond=None
+    )[0].astype(np.float64)
     attitude = q_mul(q, q_exp(fit[0, 3:]))
     return np.concatenate((fit[0, :3], fit[1, :3], attitude, fit[1, 3:]))
 
 
 def moved(body: FloatArray, error: FloatArray) -> FloatArray:
-    """Return states (n, 13) changed by errors (n, 12): position, velocity, rotation (body), angular rate."""
+    """Return states (n, 13) changed by errors (n, 12).
+
+    Position, velocity, rotation (body), angular rate.
+    """
     q = q_mul(body[:, 6:10], q_exp(error[:, 6:9]))
-    return np.column_stack((body[:, :6] + error[:, :6], q_normalize(q), body[:, 10:] + error[:, 9:]))
+    return np.column_stack(
+        (body[:, :6] + error[:, :6], q_normalize(q), body[:, 10:] + error[:, 9:])
+    )
 
 
-def commands_in(windows: FlightWindows, commands: CommandLog, dt_s: float, delay_s: float) -> FloatArray:
-    """Return what a model is commanded in every window, step by step and from the warm-up on, (steps, k, du)."""
+def commands_in(
+    windows: FlightWindows, commands: CommandLog, dt_s: float, delay_s: float
+) -> FloatArray:
+    """Return what a model is commanded in every window, step by step and from the warm-up on,.
+
+    Steps, k, du.
+    """
     t_s = windows.begin_s + dt_s * np.arange(-_warm_up(dt_s), _steps(windows, dt_s))[:, None]
     return commands.means(t_s, dt_s, delay_s)
 
 
-def roll(model: Model, windows: FlightWindows, u: FloatArray, body: FloatArray) -> tuple[FloatArray, FloatArray]:
+def roll(
+    model: Model, windows: FlightWindows, u: FloatArray, body: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Simulate every window from several states at its begin.
 
     Args:
@@ -234,17 +258,24 @@ def value_of(parameters: Any, name: str) -> float:
         value = getattr(parameters, indexed[1] if indexed else name)
         return float(value[int(indexed[2])] if indexed else value)
     except (AttributeError, TypeError, IndexError):
-        raise ValueError(f"{type(parameters).__name__} has no parameter {name!r} of one number") from None
+        raise ValueError(
+            f"{type(parameters).__name__} has no parameter {name!r} of one number"
+        ) from None
 
 
 @singledispatch
 def with_parameters(model: Model, parameters: Any) -> Model:  # noqa: ARG001
-    """Return the same model with other parameters; register your own with ``with_parameters.register``.
+    """Return the same model with other parameters.
+
+    Register your own with ``with_parameters.register``.
 
     Raises:
         TypeError: a model that is not known here.
     """
-    raise TypeError(f"parameters of {type(model).__name__} are not known: register it with with_parameters.register")
+    raise TypeError(
+        f"parameters of {type(model).__name__} are not known: register it with "
+        "with_parameters.register"
+    )
 
 
 @with_parameters.register
@@ -263,4 +294,6 @@ def _(model: FlightGogglesMulticopter, parameters: Any) -> Model:
 @with_parameters.register
 def _(model: FlightmareQuadrotor, parameters: Any) -> Model:
     mode: Any = model.mode
-    return FlightmareQuadrotor(parameters, mode, longest_substep_s=model.longest_substep_s, compat=model.compat)
+    return FlightmareQuadrotor(
+        parameters, mode, longest_substep_s=model.longest_substep_s, compat=model.compat
+    )

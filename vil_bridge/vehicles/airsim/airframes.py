@@ -1,7 +1,7 @@
 """Airframes of AirSim: boxes with rotors at their vertices, and the numbers that follow from them.
 
-Body FLU about the centre of gravity. The original states its frames in FRD; positions and axes here are turned
-once, so its rotors "below" the centre of gravity stay below.
+Body FLU about the centre of gravity. The original states its frames in FRD; positions and axes here
+are turned once, so its rotors "below" the centre of gravity stay below.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ CW: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Propeller:
-    """A propeller by its coefficients in n^2 D^4 and n^3 D^5, n in revolutions per second. Default: GWS 9x5."""
+    """A propeller by its coefficients in n^2 D^4 and n^3 D^5, n in revolutions per second.
+
+    Default: GWS 9x5.
+    """
 
     thrust_coefficient: float = 0.109919
     power_coefficient: float = 0.040164
@@ -43,7 +46,13 @@ class Propeller:
     def max_thrust_n(self) -> float:
         """C_T rho0 n^2 D^4 at full speed and sea level."""
         square_m2 = self.diameter_m * self.diameter_m
-        return self.thrust_coefficient * SEA_LEVEL_DENSITY_KGPM3 * (self.max_rpm / 60.0) ** 2 * square_m2 * square_m2
+        return (
+            self.thrust_coefficient
+            * SEA_LEVEL_DENSITY_KGPM3
+            * (self.max_rpm / 60.0) ** 2
+            * square_m2
+            * square_m2
+        )
 
     @property
     def max_torque_nm(self) -> float:
@@ -89,8 +98,10 @@ class AirsimRotor:
     """A vertex where a propeller acts.
 
     Attributes:
-        position_m: body. spin: +1 counter-clockwise, -1 clockwise, seen against the axis (from above).
-        axis: unit vector of the thrust, body. tilt: index of the servo it is fixed to, None = the body.
+        position_m: body. spin: +1 counter-clockwise, -1 clockwise, seen against the axis (from
+            above).
+        axis: unit vector of the thrust, body. tilt: index of the servo it is fixed to, None = the
+            body.
 
     Raises:
         ValueError: the axis is not a unit vector, or the spin is neither 1 nor -1.
@@ -106,7 +117,9 @@ class AirsimRotor:
         if not abs(math.hypot(*self.axis) - 1.0) < 1e-6:
             raise ValueError(f"axis must be a unit vector, got {self.axis}")
         if self.spin not in (CCW, CW):
-            raise ValueError(f"spin must be 1 (counter-clockwise from above) or -1, got {self.spin}")
+            raise ValueError(
+                f"spin must be 1 (counter-clockwise from above) or -1, got {self.spin}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +127,18 @@ class AirsimAirframe:
     """A body box with rotors.
 
     Attributes:
-        mass_kg: everything. motor_kg: one motor, a point mass at its rotor. box_m: x, y, z of the box.
+        mass_kg: everything. motor_kg: one motor, a point mass at its rotor. box_m: x, y, z of the
+            box.
         drag_coefficient: Cd of every face. restitution, friction: of collisions.
         rotor_tau_s: lag of a rotor's control.
-        thrust_scale, torque_scale: of a rotor over those of its propeller. control_max: largest control of a rotor,
-            0 to 1; 0 = the motor is dead. These four take one number, or one for each rotor; controllers know nothing
-            of ``thrust_scale``, ``torque_scale`` and ``control_max``.
+        thrust_scale, torque_scale: of a rotor over those of its propeller. control_max: largest
+            control of a rotor, 0 to 1; 0 = the motor is dead. These four take one number, or one
+            for each rotor; controllers know nothing of ``thrust_scale``, ``torque_scale`` and
+            ``control_max``.
 
     Raises:
-        ValueError: there are no rotors, they outweigh the body, or one is fixed to a servo that is not there.
+        ValueError: there are no rotors, they outweigh the body, or one is fixed to a servo that is
+            not there.
     """
 
     mass_kg: float
@@ -142,7 +158,10 @@ class AirsimAirframe:
         if not self.rotors:
             raise ValueError("an airframe has at least one rotor")
         if not self.mass_kg > len(self.rotors) * self.motor_kg >= 0.0:
-            raise ValueError(f"mass_kg {self.mass_kg} must exceed {len(self.rotors)} motors of {self.motor_kg} kg")
+            raise ValueError(
+                f"mass_kg {self.mass_kg} must exceed {len(self.rotors)} motors of "
+                f"{self.motor_kg} kg"
+            )
         for name in ("rotor_tau_s", "thrust_scale"):
             if not self.of_motors(name).min() > 0.0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
@@ -151,10 +170,14 @@ class AirsimAirframe:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         most = self.of_motors("control_max").max()
         if not 0.0 < most <= 1.0:
-            raise ValueError(f"control_max is at most 1, and at least one motor turns; got {self.control_max}")
+            raise ValueError(
+                f"control_max is at most 1, and at least one motor turns; got {self.control_max}"
+            )
         for index, rotor in enumerate(self.rotors):
             if rotor.tilt is not None and not 0 <= rotor.tilt < len(self.tilts):
-                raise ValueError(f"rotor {index} is fixed to tilt {rotor.tilt}; there are {len(self.tilts)}")
+                raise ValueError(
+                    f"rotor {index} is fixed to tilt {rotor.tilt}; there are {len(self.tilts)}"
+                )
 
     def of_motors(self, name: str) -> FloatArray:
         """Return a parameter of the motors by its name, one number for each, shape (rotors,)."""
@@ -168,7 +191,9 @@ class AirsimAirframe:
         squares = np.square(self.box_m)
         box = (self.mass_kg - len(self.rotors) * self.motor_kg) / 12.0 * (squares.sum() - squares)
         arms = np.square([rotor.position_m for rotor in self.rotors])
-        moments: FloatArray = box + self.motor_kg * (arms.sum(axis=1, keepdims=True) - arms).sum(axis=0)
+        moments: FloatArray = box + self.motor_kg * (arms.sum(axis=1, keepdims=True) - arms).sum(
+            axis=0
+        )
         return moments
 
     def drag_factors_m2(self, compat: Compat | None = None) -> FloatArray:
@@ -178,22 +203,38 @@ class AirsimAirframe:
         """
         x, y, z = self.box_m
         edges = sum(rotor.propeller.edge_m2 for rotor in self.rotors)
-        discs = sum(rotor.propeller.disc_m2 for rotor in self.rotors) * (4.0 if compat == "airsim" else 1.0)
-        return np.array([y * z + edges, x * z + edges, x * y + discs]) * (self.drag_coefficient / 2.0)
+        discs = sum(rotor.propeller.disc_m2 for rotor in self.rotors) * (
+            4.0 if compat == "airsim" else 1.0
+        )
+        return np.array([y * z + edges, x * z + edges, x * y + discs]) * (
+            self.drag_coefficient / 2.0
+        )
 
     def hover_control(self, gravity_mps2: float) -> float:
-        """Return the control of every rotor, 0 to 1, that carries the weight at sea level, rotors upright."""
-        return self.mass_kg * gravity_mps2 / sum(rotor.propeller.max_thrust_n * rotor.axis[2] for rotor in self.rotors)
+        """Return the control of every rotor, 0 to 1, that carries the weight at sea level,
+        rotors upright.
+        """
+        return (
+            self.mass_kg
+            * gravity_mps2
+            / sum(rotor.propeller.max_thrust_n * rotor.axis[2] for rotor in self.rotors)
+        )
 
 
 def _ring(
-    bearings_deg: Sequence[float], spins: Sequence[int], arms_m: Sequence[float], below_m: float, propeller: Propeller
+    bearings_deg: Sequence[float],
+    spins: Sequence[int],
+    arms_m: Sequence[float],
+    below_m: float,
+    propeller: Propeller,
 ) -> tuple[AirsimRotor, ...]:
     """Return rotors on arms; bearings count counter-clockwise from straight ahead."""
     rotors = []
     for bearing_deg, spin, arm_m in zip(bearings_deg, spins, arms_m, strict=True):
         sine, cosine = sin_cos(math.radians(bearing_deg))
-        rotors.append(AirsimRotor((arm_m * float(cosine), arm_m * float(sine), -below_m), spin, propeller))
+        rotors.append(
+            AirsimRotor((arm_m * float(cosine), arm_m * float(sine), -below_m), spin, propeller)
+        )
     return tuple(rotors)
 
 
@@ -228,10 +269,19 @@ FRAMES: Final[Mapping[str, AirsimAirframe]] = MappingProxyType(
             2.0,
             0.052,
             (0.20, 0.12, 0.04),
-            _ring((-55.0, 125.0, 55.0, -125.0), _X4_SPINS, (0.22, 0.255, 0.22, 0.255), 0.025, _FLAMEWHEEL_PROPELLER),
+            _ring(
+                (-55.0, 125.0, 55.0, -125.0),
+                _X4_SPINS,
+                (0.22, 0.255, 0.22, 0.255),
+                0.025,
+                _FLAMEWHEEL_PROPELLER,
+            ),
         ),
         "hexa_x": _generic(_X6, _X6_SPINS),
         "octo_x": _generic(_X8, _X8_SPINS),
     }
 )
-"""AirSim's frames by name: generic quad X, DJI F450, Flamewheel FLA, Blacksheep, hexa X and octo X."""
+"""AirSim's frames by name.
+
+Generic quad X, DJI F450, Flamewheel FLA, Blacksheep, hexa X and octo X.
+"""

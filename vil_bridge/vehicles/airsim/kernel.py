@@ -1,4 +1,7 @@
-"""AirSim's multirotor, compiled: tiles of 16 vehicles; see :mod:`vil_bridge.vehicles.airsim.model`."""
+"""AirSim's multirotor, compiled: tiles of 16 vehicles.
+
+See :mod:`vil_bridge.vehicles.airsim.model`.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,9 @@ def _drag(speed: Any, factor: Any) -> Any:
 
 @compiled()
 def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> Any:
-    """Write accelerations into the rows a and alpha, from attitude, velocity and rates in the rows q, v, w."""
+    """Write accelerations into the rows a and alpha, from attitude, velocity and rates in the
+    rows q, v, w.
+    """
     per_mass, jx, jy, jz = 1.0 / p[at.MASS], p[at.INERTIA], p[at.INERTIA + 1], p[at.INERTIA + 2]
     kx, ky, kz = p[at.DRAG], p[at.DRAG + 1], p[at.DRAG + 2]
     for i in range(LANES):
@@ -87,10 +92,16 @@ def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> A
         outside = at.AROUND + 3 * LANES + i
         t[a + i] = (r00 * fx + r01 * fy + r02 * fz + t[outside]) * per_mass
         t[a + LANES + i] = (r10 * fx + r11 * fy + r12 * fz + t[outside + LANES]) * per_mass
-        t[a + 2 * LANES + i] = (r20 * fx + r21 * fy + r22 * fz + t[outside + 2 * LANES]) * per_mass - t[at.GRAVITY + i]
+        t[a + 2 * LANES + i] = (
+            r20 * fx + r21 * fy + r22 * fz + t[outside + 2 * LANES]
+        ) * per_mass - t[at.GRAVITY + i]
         wx, wy, wz = t[w + i], t[w + LANES + i], t[w + 2 * LANES + i]
-        t[alpha + i] = (t[at.TORQUE + i] + t[outside + 3 * LANES] - (wy * jz * wz - wz * jy * wy)) / jx
-        t[alpha + LANES + i] = (t[at.TORQUE + LANES + i] + t[outside + 4 * LANES] - (wz * jx * wx - wx * jz * wz)) / jy
+        t[alpha + i] = (
+            t[at.TORQUE + i] + t[outside + 3 * LANES] - (wy * jz * wz - wz * jy * wy)
+        ) / jx
+        t[alpha + LANES + i] = (
+            t[at.TORQUE + LANES + i] + t[outside + 4 * LANES] - (wz * jx * wx - wx * jz * wz)
+        ) / jy
         t[alpha + 2 * LANES + i] = (
             t[at.TORQUE + 2 * LANES + i] + t[outside + 5 * LANES] - (wx * jy * wy - wy * jx * wx)
         ) / jz
@@ -98,7 +109,10 @@ def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> A
 
 @compiled()
 def _lag_rotors(t: Any, keep: Any, controls: Any, wanted: Any) -> Any:
-    """Move rows of controls towards those wanted; ``keep``: the remaining share of each rotor's difference."""
+    """Move rows of controls towards those wanted.
+
+    ``keep``: the remaining share of each rotor's difference.
+    """
     for rotor in range(keep.size):
         share = keep[rotor]
         row, goal = controls + rotor * LANES, wanted + rotor * LANES
@@ -121,7 +135,9 @@ def _lag_servos(t: Any, p: Any, h: Any, tilts: Any, angles: Any) -> Any:
 
 @compiled()
 def _predict(t: Any, h: Any, ahead: Any) -> Any:
-    """Predict the attitude at the step's end, and velocity and rates where its second forces are taken."""
+    """Predict the attitude at the step's end, and velocity and rates where its second forces are
+    taken.
+    """
     for i in range(LANES):
         wx = t[at.W + i] + 0.5 * h * t[at.ALPHA + i]
         wy = t[at.W + LANES + i] + 0.5 * h * t[at.ALPHA + LANES + i]
@@ -132,7 +148,12 @@ def _predict(t: Any, h: Any, ahead: Any) -> Any:
         bx = scale * wx
         by = scale * wy
         bz = scale * wz
-        x, y, z, w = t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
+        x, y, z, w = (
+            t[at.Q + i],
+            t[at.Q + LANES + i],
+            t[at.Q + 2 * LANES + i],
+            t[at.Q + 3 * LANES + i],
+        )
         qx = w * bx + x * bw + y * bz - z * by
         qy = w * by - x * bz + y * bw + z * bx
         qz = w * bz + x * by - y * bx + z * bw
@@ -161,7 +182,9 @@ def _move(t: Any, p: Any, h: Any) -> Any:
             k = row + i
             t[at.P + k] = t[at.P + k] + (h * (t[at.V + k] + 0.5 * h * t[at.A + k]) if free else 0.0)
             t[at.V + k] = t[at.V + k] + 0.5 * h * (t[at.A + k] + t[at.A1 + k]) if free else 0.0
-            t[at.W + k] = t[at.W + k] + 0.5 * h * (t[at.ALPHA + k] + t[at.ALPHA1 + k]) if free else 0.0
+            t[at.W + k] = (
+                t[at.W + k] + 0.5 * h * (t[at.ALPHA + k] + t[at.ALPHA1 + k]) if free else 0.0
+            )
             t[at.A + k] = t[at.A1 + k] if free else 0.0
             t[at.ALPHA + k] = t[at.ALPHA1 + k] if free else 0.0
         for row in range(0, 4 * LANES, LANES):
@@ -170,11 +193,15 @@ def _move(t: Any, p: Any, h: Any) -> Any:
 
 @compiled()
 def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
-    """Advance states x in place by equal steps of h seconds; p are parameters as :mod:`kernel_layout` places them."""
+    """Advance states x in place by equal steps of h seconds.
+
+    P are parameters as :mod:`kernel_layout` places them.
+    """
     rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
     asked = u.shape[1] - servos
     as_airsim = p[at.COMPAT] != 0.0
-    # Columns of a state between rigid body and accelerations: controls, servo angles, with compat outputs.
+    # Columns of a state between rigid body and accelerations: controls, servo angles, with compat
+    # outputs.
     between = rotors + servos + (rotors if as_airsim else 0)
     controls = at.VARYING
     tilts = controls + rotors * LANES
@@ -236,8 +263,8 @@ def truth(
 ) -> None:
     """Write what sensors measure: the arrays of a ``TrueState``, from ``p`` on.
 
-    ``controls`` and ``accelerations`` are the columns of x (n, dx) at which the controls that push and both
-    accelerations begin; max_radps is (rotors,).
+    ``controls`` and ``accelerations`` are the columns of x (n, dx) at which the controls that push
+    and both accelerations begin; max_radps is (rotors,).
     """
     for first in range(0, x.shape[0], LANES):
         for i in range(first, min(first + LANES, x.shape[0])):

@@ -1,4 +1,7 @@
-"""Compiled simple_flight for a tile of vehicles (:func:`vil_bridge.vehicles.airsim.simple_flight.cascade`)."""
+"""Compiled simple_flight for a tile of vehicles.
+
+:func:`vil_bridge.vehicles.airsim.simple_flight.cascade`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ def _euler(x: Any, y: Any, z: Any, w: Any) -> Any:
 
 @compiled(inline=True)
 def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any, forgets: Any) -> Any:
-    """Count down a lane's command; return True if it timed out, then the position and heading to hold.
+    """Count down a lane's command.
+
+    Return True if it timed out, then the position and heading to hold.
 
     ``forgets``: the climb loop's integral begins again then.
     """
@@ -53,7 +58,9 @@ def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any, forge
 
 
 @compiled(inline=True)
-def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, gains: Any, speed: Any) -> Any:
+def _goal_velocity(
+    level: Any, holding: Any, command: Any, goal: Any, p: Any, gains: Any, speed: Any
+) -> Any:
     """Return world velocity that a lane shall have."""
     c0, c1, c2 = command
     gx, gy, gz = goal
@@ -83,7 +90,8 @@ def _axes(x: Any, y: Any, z: Any, w: Any) -> Any:
 def _compat_error(axes: Any, goal: Any, v: Any, towards: Any) -> Any:
     """Return the error of a velocity along the body axes, as the original has it.
 
-    ``towards`` a position each axis takes only what its own axis of the world gives: ahead y, left x, up z.
+    ``towards`` a position each axis takes only what its own axis of the world gives: ahead y, left
+    x, up z.
     """
     (ax, ay, az), (lx, ly, lz), (ux, uy, uz) = axes
     gx, gy, gz = goal
@@ -100,7 +108,10 @@ def _compat_error(axes: Any, goal: Any, v: Any, towards: Any) -> Any:
 
 @compiled()
 def _demand(t: Any, p: Any, h: Any) -> Any:
-    """Run the loops down to the mixer: write demands, throttle, timed-out commands and the controller's state."""
+    """Run the loops down to the mixer.
+
+    Write demands, throttle, timed-out commands and the controller's state.
+    """
     level = int(p[at.MODE])
     position_p = p[at.POSITION_P], p[at.POSITION_P + 1], p[at.POSITION_P + 2]
     ahead_p, left_p, climb_p = p[at.VELOCITY_P], p[at.VELOCITY_P + 1], p[at.VELOCITY_P + 2]
@@ -111,13 +122,19 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
     forgets = compat and level != _POSITION
     yaw_row = at.COMMAND + 3 * LANES
     for i in range(LANES):
-        roll, pitch, yaw = _euler(t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i])
+        roll, pitch, yaw = _euler(
+            t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
+        )
         px, py, pz = t[at.P + i], t[at.P + LANES + i], t[at.P + 2 * LANES + i]
         holding, gx, gy, gz, heading = _time_out(t, i, h, px, py, pz, yaw, forgets)
         c0, c1, c2 = t[at.COMMAND + i], t[at.COMMAND + LANES + i], t[at.COMMAND + 2 * LANES + i]
-        vx, vy, vz = _goal_velocity(level, holding, (c0, c1, c2), (gx, gy, gz), (px, py, pz), position_p, speed)
+        vx, vy, vz = _goal_velocity(
+            level, holding, (c0, c1, c2), (gx, gy, gz), (px, py, pz), position_p, speed
+        )
         if compat:
-            axes = _axes(t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i])
+            axes = _axes(
+                t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
+            )
             v = t[at.V + i], t[at.V + LANES + i], t[at.V + 2 * LANES + i]
             ahead, left, up = _compat_error(axes, (vx, vy, vz), v, holding or level != _VELOCITY)
         else:
@@ -153,14 +170,21 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
             roll_rate, pitch_rate = roll_rate if holding else c0, pitch_rate if holding else c1
             yaw_rate = yaw_rate if holding else c2
         t[at.DEMAND + i] = _clip(rates[0] * (_clip(roll_rate, turn) - t[at.W + i]), 1.0)
-        t[at.DEMAND + LANES + i] = _clip(rates[1] * (_clip(pitch_rate, turn) - t[at.W + LANES + i]), 1.0)
-        t[at.DEMAND + 2 * LANES + i] = _clip(rates[2] * (_clip(yaw_rate, turn) - t[at.W + 2 * LANES + i]), 1.0)
+        t[at.DEMAND + LANES + i] = _clip(
+            rates[1] * (_clip(pitch_rate, turn) - t[at.W + LANES + i]), 1.0
+        )
+        t[at.DEMAND + 2 * LANES + i] = _clip(
+            rates[2] * (_clip(yaw_rate, turn) - t[at.W + 2 * LANES + i]), 1.0
+        )
         t[at.THROTTLE + i] = throttle
 
 
 @compiled()
 def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
-    """Write the wanted controls of the rotors into rows from ``wanted``; ``commanded``: those of mode rotors."""
+    """Write the wanted controls of the rotors into rows from ``wanted``.
+
+    ``commanded``: those of mode rotors.
+    """
     rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
     direct = int(p[at.MODE]) == _ROTORS
     _demand(t, p, h)
@@ -171,7 +195,11 @@ def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
         a, b, c = p[mixing], p[mixing + 1], p[mixing + 2]
         row = wanted + rotor * LANES
         for i in range(LANES):
-            demand = a * t[at.DEMAND + i] + b * t[at.DEMAND + LANES + i] + c * t[at.DEMAND + 2 * LANES + i]
+            demand = (
+                a * t[at.DEMAND + i]
+                + b * t[at.DEMAND + LANES + i]
+                + c * t[at.DEMAND + 2 * LANES + i]
+            )
             t[row + i] = t[at.THROTTLE + i] + demand
             t[at.LOWEST + i] = min(t[at.LOWEST + i], t[row + i])
     for rotor in range(rotors):

@@ -1,9 +1,11 @@
-"""Memory layout of a tile of AirSim vehicles and of their parameters: offsets of rows of 16 numbers, and of numbers.
+"""Memory layout of a tile of AirSim vehicles and of their parameters.
 
-The rows of a rigid body, its controller and its surroundings are at constant offsets: so the compiler knows that
-they do not overlap. Those of rotors and servos, whose number varies, follow from :data:`VARYING`: controls,
-servo angles, with compat the controls that push, commanded controls, commanded angles, wanted controls, cosines and
-sines of the angles.
+Offsets of rows of 16 numbers, and of numbers.
+
+The rows of a rigid body, its controller and its surroundings are at constant offsets: so the
+compiler knows that they do not overlap. Those of rotors and servos, whose number varies, follow
+from :data:`VARYING`: controls, servo angles, with compat the controls that push, commanded
+controls, commanded angles, wanted controls, cosines and sines of the angles.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ INTEGRAL: Final = 20 * LANES
 LEFT: Final = 21 * LANES
 HOLD: Final = 22 * LANES
 HOLD_YAW: Final = 25 * LANES
-"""The state without rotors and servos, in its order; RIGID of its columns stand before those, STATE are there."""
+"""The state without rotors and servos, in its order.
+
+RIGID of its columns stand before those, STATE are there.
+"""
 RIGID: Final = 13
 STATE: Final = 26
 
@@ -66,9 +71,15 @@ POSITION_P, VELOCITY_P, CLIMB_I, ANGLE_P, RATE_P, LIMITS = (
     GAINS + 10,
     GAINS + 13,
 )
-"""Of simple_flight: three axes of each loop; then the limits in the order of its fields, 5 numbers."""
+"""Of simple_flight: three axes of each loop.
+
+Then the limits in the order of its fields, 5 numbers.
+"""
 TILTS: Final = 29
 TILT_SIZE: Final = 3
-"""Of each servo: lag, stops. The rotors follow, each with position 9, axis 9, thrust, torque, servo, mixing 3,
-largest control, lag."""
+"""Of each servo: lag, stops.
+
+The rotors follow, each with position 9, axis 9, thrust, torque, servo, mixing 3, largest control,
+lag.
+"""
 ROTOR_SIZE: Final = 26

@@ -1,8 +1,11 @@
-"""AirSim's moves of a multirotor, update by update: states in, commands of a mode out; no clock, no threads.
+"""AirSim's moves of a multirotor, update by update: states in, commands of a mode out.
 
-Room frame ENU, body FLU. Source: microsoft/AirSim, MultirotorApiBase.cpp. Where the original differs, the move says so;
-``compat`` does as the original: paths at a constant speed that end short of their goal or beyond it, landings that
-begin as the controller left off, headings compared without wrapping, velocities at a height that are disturbed by it.
+No clock, no threads.
+
+Room frame ENU, body FLU. Source: microsoft/AirSim, MultirotorApiBase.cpp. Where the original
+differs, the move says so; ``compat`` does as the original: paths at a constant speed that end short
+of their goal or beyond it, landings that begin as the controller left off, headings compared
+without wrapping, velocities at a height that are disturbed by it.
 """
 
 from __future__ import annotations
@@ -35,7 +38,12 @@ from vil_bridge.core.vehicle_moves import (
     VelocityMove,
     YawGoal,
 )
-from vil_bridge.vehicles.airsim.path_following import ACCURACY_M, CompatPathFollower, PathFollower, lookahead_of
+from vil_bridge.vehicles.airsim.path_following import (
+    ACCURACY_M,
+    CompatPathFollower,
+    PathFollower,
+    lookahead_of,
+)
 from vil_bridge.vehicles.airsim.simple_flight import Mode, SimpleFlight, climb, climb_rate_to
 from vil_bridge.vehicles.airsim.spline_flight import NEAR_M, Spline
 
@@ -46,7 +54,9 @@ _TAKEOFF_M: Final = 2.0
 _SINK_MPS: Final = 0.2
 _LANDED_AFTER: Final = 10
 _QUICKER: Final = 2.0
-"""Factor by which path following raises the gain of the controller's horizontal velocity loop (1.1 per second)."""
+"""Factor by which path following raises the gain of the controller's horizontal velocity loop
+(1.1 per second).
+"""
 
 _TURN_RAD: Final = math.radians(0.01)
 """Of the yaw stick, each 20 ms: of the heading, or per second of its rate."""
@@ -97,7 +107,9 @@ class MoveFlight(ABC):
 
     @abstractmethod
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd | None:
-        """Return what the vehicle does for the next 20 ms, or how the move ended; None = no command.
+        """Return what the vehicle does for the next 20 ms, or how the move ended.
+
+        None = no command.
 
         Args:
             t_s: simulated seconds since the move began; the first call is at 0.
@@ -106,9 +118,16 @@ class MoveFlight(ABC):
 
 
 def flight_of(
-    move: Move, flight: SimpleFlight, state: FlightState, home_m: Point, hover: float, *, compat: bool = False
+    move: Move,
+    flight: SimpleFlight,
+    state: FlightState,
+    home_m: Point,
+    hover: float,
+    *,
+    compat: bool = False,
 ) -> MoveFlight | MoveEnd:
-    """Return a move that begins in a state, or its end where there is nothing to fly or it is refused.
+    """Return a move that begins in a state, or its end where there is nothing to fly or it is
+    refused.
 
     Args:
         move: its numbers are finite.
@@ -126,15 +145,23 @@ def flight_of(
         case TakeoffMove():
             return _takeoff_of(move, flight, state, compat=compat)
         case HomeMove():
-            return _path_of(PathMove((home_m,), _CLIMB_MPS, move.timeout_s), flight, state, compat=compat)
+            return _path_of(
+                PathMove((home_m,), _CLIMB_MPS, move.timeout_s), flight, state, compat=compat
+            )
         case HoverMove():
             return MoveEnd(reached=False)  # the original follows a path of length zero
         case LandMove():
             begins_at = None if compat else min(0.0, 2.0 * hover - 1.0)
-            return _Landing(move, flight, begins_at) if move.timeout_s > 0.0 else MoveEnd(reached=False)
+            return (
+                _Landing(move, flight, begins_at)
+                if move.timeout_s > 0.0
+                else MoveEnd(reached=False)
+            )
         case TurnMove():
             turning = _CompatTurning if compat else _Turning
-            return turning(move, flight, state.p_m) if move.timeout_s > 0.0 else MoveEnd(reached=True)
+            return (
+                turning(move, flight, state.p_m) if move.timeout_s > 0.0 else MoveEnd(reached=True)
+            )
         case VelocityMove() if move.duration_s <= 0.0:
             return MoveEnd(reached=move.z_m is None or move.in_heading)
         case _ if move.duration_s <= 0.0:
@@ -176,7 +203,10 @@ class _Path(MoveFlight):
 
 
 class _CompatPath(MoveFlight):
-    """At a constant speed, and to no goal nearer than 0.5 m: reached where the progress is complete."""
+    """At a constant speed, and to no goal nearer than 0.5 m.
+
+    Reached where the progress is complete.
+    """
 
     def __init__(self, move: PathMove, flight: SimpleFlight, path: CompatPathFollower) -> None:
         super().__init__(flight)
@@ -193,7 +223,9 @@ class _CompatPath(MoveFlight):
         goal = self._path.target_m
         here = state.p_m
         course = (goal[0] - here[0], goal[1] - here[1], goal[2] - here[2])
-        return FlightCommand("velocity", (*self._path.velocity(here), *_heading(self._move.yaw, course)))
+        return FlightCommand(
+            "velocity", (*self._path.velocity(here), *_heading(self._move.yaw, course))
+        )
 
 
 class _Spline(MoveFlight):
@@ -209,7 +241,9 @@ class _Spline(MoveFlight):
             if end.reached or late_s > _LATE_S:
                 return end
         (ax, ay, climb_mps), course = self._spline.command(t_s, state.p_m, state.v_mps)
-        vx, vy = (v + _speed_for(a, self.flight) for v, a in zip(state.v_mps[:2], (ax, ay), strict=True))
+        vx, vy = (
+            v + _speed_for(a, self.flight) for v, a in zip(state.v_mps[:2], (ax, ay), strict=True)
+        )
         return FlightCommand("velocity", (vx, vy, climb_mps, *_heading(_AHEAD, course[:2])))
 
 
@@ -223,7 +257,8 @@ class _Landing(MoveFlight):
     def __init__(self, move: LandMove, flight: SimpleFlight, integral: float | None) -> None:
         super().__init__(flight)
         self._timeout_s = move.timeout_s
-        # The original begins with an integral of 0, with which a vehicle of strong rotors climbs and counts as landed.
+        # The original begins with an integral of 0, with which a vehicle of strong rotors climbs
+        # and counts as landed.
         self._integral = integral
         self._still = 0
 
@@ -238,7 +273,10 @@ class _Landing(MoveFlight):
 
 
 class _Turning(MoveFlight):
-    """The shorter way round; the original compares headings without wrapping and misses those near 180 degrees."""
+    """The shorter way round.
+
+    The original compares headings without wrapping and misses those near 180 degrees.
+    """
 
     def __init__(self, move: TurnMove, flight: SimpleFlight, p_m: Point) -> None:
         super().__init__(flight)
@@ -293,8 +331,12 @@ class _Drifting(MoveFlight):
         z_m = self._move.z_m
         if t_s >= self._move.duration_s:
             return MoveEnd(reached=True)
-        climb_mps = self._climb_mps if z_m is None else climb_rate_to(self.flight, z_m - state.p_m[2])
-        return FlightCommand("velocity", (*self._xy_mps, climb_mps, *self._heading), holds_height=z_m is not None)
+        climb_mps = (
+            self._climb_mps if z_m is None else climb_rate_to(self.flight, z_m - state.p_m[2])
+        )
+        return FlightCommand(
+            "velocity", (*self._xy_mps, climb_mps, *self._heading), holds_height=z_m is not None
+        )
 
 
 class _CompatDrifting(_Drifting):
@@ -304,7 +346,9 @@ class _CompatDrifting(_Drifting):
         z_m: the height. start_m: of the vehicle, where its height counts from.
     """
 
-    def __init__(self, move: VelocityMove, flight: SimpleFlight, yaw_rad: float, z_m: float, start_m: float) -> None:
+    def __init__(
+        self, move: VelocityMove, flight: SimpleFlight, yaw_rad: float, z_m: float, start_m: float
+    ) -> None:
         super().__init__(move, flight, yaw_rad)
         self._z_m = z_m
         self._above_start_m = z_m - start_m
@@ -322,7 +366,9 @@ class _CompatDrifting(_Drifting):
 class _Tilted(MoveFlight):
     """Angles or rates, with a throttle or a height; for the latter the climb loop runs here."""
 
-    def __init__(self, move: AttitudeMove | RatesMove, flight: SimpleFlight, climb_integral: float) -> None:
+    def __init__(
+        self, move: AttitudeMove | RatesMove, flight: SimpleFlight, climb_integral: float
+    ) -> None:
         super().__init__(flight)
         self._move = move
         self._integral = climb_integral
@@ -335,7 +381,9 @@ class _Tilted(MoveFlight):
         throttle = self._throttle(t_s, state)
         if isinstance(move, RatesMove):
             return FlightCommand("rates", (*move.w_body_radps, throttle))
-        return FlightCommand("attitude", (move.roll_rad, move.pitch_rad, throttle, *_heading(move.yaw)))
+        return FlightCommand(
+            "attitude", (move.roll_rad, move.pitch_rad, throttle, *_heading(move.yaw))
+        )
 
     def _throttle(self, t_s: float, state: FlightState) -> float:
         move = self._move
@@ -364,11 +412,18 @@ class _Direct(MoveFlight):
         self._move = move
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:  # noqa: ARG002
-        return MoveEnd(reached=True) if t_s >= self._move.duration_s else FlightCommand("rotors", self._move.controls)
+        return (
+            MoveEnd(reached=True)
+            if t_s >= self._move.duration_s
+            else FlightCommand("rotors", self._move.controls)
+        )
 
 
 class _Manual(MoveFlight):
-    """The sticks as a velocity in the heading at the start; the original turns them the other way by that heading."""
+    """The sticks as a velocity in the heading at the start.
+
+    The original turns them the other way by that heading.
+    """
 
     def __init__(self, move: ManualMove, flight: SimpleFlight, yaw_rad: float) -> None:
         super().__init__(flight)
@@ -389,11 +444,15 @@ class _Manual(MoveFlight):
         return FlightCommand("velocity", (x, y, climb_mps, *_heading(self._yaw, (x, y))))
 
 
-def _path_of(move: PathMove, flight: SimpleFlight, state: FlightState, *, compat: bool) -> MoveFlight | MoveEnd:
+def _path_of(
+    move: PathMove, flight: SimpleFlight, state: FlightState, *, compat: bool
+) -> MoveFlight | MoveEnd:
     if not move.points_m:
         return MoveEnd(reached=True)
     if move.yaw.ahead and move.yaw.by_rate:
-        return MoveEnd(reached=False, problem="Yaw cannot be specified as rate if drivetrain is ForwardOnly")
+        return MoveEnd(
+            reached=False, problem="Yaw cannot be specified as rate if drivetrain is ForwardOnly"
+        )
     try:
         lookahead_m = lookahead_of(move.speed_mps, move.lookahead_m, move.adaptive)
     except ValueError as exc:
@@ -415,17 +474,29 @@ def _spline_of(move: SplineMove, flight: SimpleFlight, state: FlightState) -> Mo
         return MoveEnd(reached=False, problem=str(exc))
 
 
-def _takeoff_of(move: TakeoffMove, flight: SimpleFlight, state: FlightState, *, compat: bool) -> MoveFlight | MoveEnd:
+def _takeoff_of(
+    move: TakeoffMove, flight: SimpleFlight, state: FlightState, *, compat: bool
+) -> MoveFlight | MoveEnd:
     speed = math.hypot(*state.v_mps)
     if speed > _STILL_MPS:
-        why = f"Cannot perform takeoff because vehicle is already moving with velocity {speed:f} m/s"
+        why = (
+            f"Cannot perform takeoff because vehicle is already moving with velocity {speed:f} m/s"
+        )
         return MoveEnd(reached=False, problem=why)
     x, y, z = state.p_m
-    return _path_of(PathMove(((x, y, z + _TAKEOFF_M),), _CLIMB_MPS, move.timeout_s), flight, state, compat=compat)
+    return _path_of(
+        PathMove(((x, y, z + _TAKEOFF_M),), _CLIMB_MPS, move.timeout_s),
+        flight,
+        state,
+        compat=compat,
+    )
 
 
 def _end_at(end_m: Point, state: FlightState) -> MoveEnd:
-    """Return the end of a path: reached within 0.5 m, where the original wants the progress to be complete."""
+    """Return the end of a path.
+
+    Reached within 0.5 m, where the original wants the progress to be complete.
+    """
     return MoveEnd(reached=math.dist(end_m, state.p_m) <= ACCURACY_M)
 
 

@@ -1,8 +1,10 @@
-"""Following of a polyline by a point ahead on it, as AirSim's moveOnPath: room frame ENU, SI units, no clock.
+"""Following of a polyline by a point ahead on it, as AirSim's moveOnPath.
 
-Two things are better than in the original. It reaches the end at rest, where the original flies past it by up to
-three metres; and it corrects heights, where the original leaves half a metre. :class:`CompatPathFollower` does as the
-original.
+Room frame ENU, SI units, no clock.
+
+Two things are better than in the original. It reaches the end at rest, where the original flies
+past it by up to three metres; and it corrects heights, where the original leaves half a metre.
+:class:`CompatPathFollower` does as the original.
 """
 
 from __future__ import annotations
@@ -89,13 +91,16 @@ class _Carrot:
 
     Args:
         corners_m: the present position and the corners. speed_mps: along the path.
-        lookahead_m: distance of the point. adaptive: share of the distance from the path that is added to it.
+        lookahead_m: distance of the point. adaptive: share of the distance from the path that is
+            added to it.
 
     Attributes:
         target_m: the point. ended: nothing is left to fly.
     """
 
-    def __init__(self, corners_m: Sequence[Point], speed_mps: float, lookahead_m: float, adaptive: float) -> None:
+    def __init__(
+        self, corners_m: Sequence[Point], speed_mps: float, lookahead_m: float, adaptive: float
+    ) -> None:
         self._path: Final = Polyline(corners_m)
         self._speed_mps: Final = speed_mps
         self._lookahead_m: Final = lookahead_m
@@ -133,7 +138,9 @@ class _Carrot:
 class PathFollower(_Carrot):
     """Follower that is at rest at the end; see :class:`_Carrot`."""
 
-    def __init__(self, corners_m: Sequence[Point], speed_mps: float, lookahead_m: float, adaptive: float) -> None:
+    def __init__(
+        self, corners_m: Sequence[Point], speed_mps: float, lookahead_m: float, adaptive: float
+    ) -> None:
         super().__init__(corners_m, speed_mps, lookahead_m, adaptive)
         self._nearest_m = math.inf
         self._stalled_s = 0.0
@@ -144,7 +151,9 @@ class PathFollower(_Carrot):
         self.ended = self._path.is_end(self._next) and self._is_over(p_m, v_mps)
 
     def velocity(self, p_m: Point, v_mps: Point) -> tuple[Point, Point]:
-        """Return the velocity wanted at a position, and its rate of change with the present velocity, (3,) each."""
+        """Return the velocity wanted at a position, and its rate of change with the present
+        velocity, (3,) each.
+        """
         away_m = math.dist(p_m, self.target_m)
         if away_m == 0.0:
             return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
@@ -154,8 +163,11 @@ class PathFollower(_Carrot):
         return (speed * x, speed * y, speed * z), (change * x, change * y, change * z)
 
     def _speed(self, left_m: float) -> tuple[float, float]:
-        """Return the speed with which the vehicle can still stop at the end, and its change per metre flown."""
-        # Linear on the last stretch, then as a constant braking allows; both meet with the same slope.
+        """Return the speed with which the vehicle can still stop at the end, and its change per
+        metre flown.
+        """
+        # Linear on the last stretch, then as a constant braking allows; both meet with the same
+        # slope.
         stretch_m = _BRAKING_MPS2 / _APPROACH_PS**2
         if left_m < stretch_m:
             speed, slowing_ps = _APPROACH_PS * left_m, _APPROACH_PS
@@ -165,9 +177,13 @@ class PathFollower(_Carrot):
         return (speed, slowing_ps) if speed < self._speed_mps else (self._speed_mps, 0.0)
 
     def _is_over(self, p_m: Point, v_mps: Point) -> bool:
-        """Return True if the vehicle reached the end, is slow and near it, or no longer comes nearer."""
+        """Return True if the vehicle reached the end, is slow and near it, or no longer comes
+        nearer.
+        """
         away_m = math.dist(p_m, self.end_m)
-        if self._path.is_end(self._done) or (away_m <= _ARRIVED_M and math.hypot(*v_mps) <= _SLOW_MPS):
+        if self._path.is_end(self._done) or (
+            away_m <= _ARRIVED_M and math.hypot(*v_mps) <= _SLOW_MPS
+        ):
             return True
         if away_m < self._nearest_m - _NEARER_M:
             self._nearest_m, self._stalled_s = away_m, 0.0
@@ -192,7 +208,10 @@ class CompatPathFollower(_Carrot):
         self.ended = self.complete or (self._path.is_end(self._next) and progress_m <= 0.0)
 
     def velocity(self, p_m: Point) -> Point:
-        """Return the velocity wanted at a position; none within 0.5 m of the point, in a height or altogether."""
+        """Return the velocity wanted at a position.
+
+        None within 0.5 m of the point, in a height or altogether.
+        """
         away_m = math.dist(p_m, self.target_m)
         if away_m < ACCURACY_M:
             return 0.0, 0.0, 0.0
@@ -215,10 +234,14 @@ def lookahead_of(speed_mps: float, lookahead_m: float, adaptive: float) -> float
         raise ValueError("lookahead distance cannot be 0")
     if period_m > lookahead_m:
         raise ValueError(
-            f"lookahead value {lookahead_m:f} is too small for velocity {speed_mps:f}. It must be at least {period_m:f}"
+            f"lookahead value {lookahead_m:f} is too small for velocity {speed_mps:f}. It "
+            f"must be at least {period_m:f}"
         )
     if lookahead_m < ACCURACY_M:
-        raise ValueError(f"lookahead value {lookahead_m:f} is smaller than drone's distance accuracy {ACCURACY_M:f}.")
+        raise ValueError(
+            f"lookahead value {lookahead_m:f} is smaller than drone's distance accuracy "
+            f"{ACCURACY_M:f}."
+        )
     return lookahead_m
 
 

@@ -1,4 +1,7 @@
-"""The rotors of an airframe as arrays: where they are, where they push, what they add to roll, pitch and yaw."""
+"""The rotors of an airframe as arrays.
+
+Where they are, where they push, what they add to roll, pitch and yaw.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,13 @@ from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM
 class RotorTable:
     """N rotors, K tilt servos.
 
-    A vector fixed to a servo is, at its angle t, ``fixed + cosine cos t + sine sin t`` (Rodrigues); of rotors
-    fixed to the body the latter two are 0.
+    A vector fixed to a servo is, at its angle t, ``fixed + cosine cos t + sine sin t`` (Rodrigues);
+    of rotors fixed to the body the latter two are 0.
 
     Attributes:
         positions_m, axes: (N, 3, 3), last axis body FLU, the one before fixed, cosine, sine.
-        max_thrust_n, max_torque_nm, max_radps: (N,); the torque acts about the axis, positive for clockwise rotors.
+        max_thrust_n, max_torque_nm, max_radps: (N,); the torque acts about the axis, positive for
+            clockwise rotors.
         control_max, tau_s: (N,), largest control and its lag.
         servo: (N,) index of the servo; 0 for rotors fixed to the body.
         mixing: (N, 3), what roll, pitch and yaw demands add. Four rotors: +-1 as AirSim; else in
@@ -31,8 +35,12 @@ class RotorTable:
 
     def __init__(self, airframe: AirsimAirframe) -> None:
         rotors, tilts = airframe.rotors, airframe.tilts
-        self.positions_m: Final = np.array([_turning(rotor.position_m, rotor, tilts, about=True) for rotor in rotors])
-        self.axes: Final = np.array([_turning(rotor.axis, rotor, tilts, about=False) for rotor in rotors])
+        self.positions_m: Final = np.array(
+            [_turning(rotor.position_m, rotor, tilts, about=True) for rotor in rotors]
+        )
+        self.axes: Final = np.array(
+            [_turning(rotor.axis, rotor, tilts, about=False) for rotor in rotors]
+        )
         thrusts_n = np.array([rotor.propeller.max_thrust_n for rotor in rotors])
         torques_nm = np.array([-rotor.spin * rotor.propeller.max_torque_nm for rotor in rotors])
         self.max_thrust_n: Final = thrusts_n * airframe.of_motors("thrust_scale")
@@ -46,7 +54,9 @@ class RotorTable:
         self.tilt_low_rad: Final = np.array([tilt.low_rad for tilt in tilts])
         self.tilt_high_rad: Final = np.array([tilt.high_rad for tilt in tilts])
 
-    def wrench(self, controls: FloatArray, tilts: FloatArray, around: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def wrench(
+        self, controls: FloatArray, tilts: FloatArray, around: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Force and torque (n, 3) of all rotors, body FLU.
 
         Args:
@@ -56,7 +66,9 @@ class RotorTable:
         """
         air = controls * (around[:, ENVIRONMENT["density_kgpm3"]] / SEA_LEVEL_DENSITY_KGPM3)
         angles = tilts[:, self.servo] if tilts.shape[1] else np.zeros_like(controls)
-        turn = np.stack((np.ones_like(angles), np.cos(angles), np.sin(angles)), axis=2)[:, :, None, :]
+        turn = np.stack((np.ones_like(angles), np.cos(angles), np.sin(angles)), axis=2)[
+            :, :, None, :
+        ]
         positions, axes = (product(turn, part)[:, :, 0] for part in (self.positions_m, self.axes))
         thrust = air * around[:, ENVIRONMENT["thrust_factor"]] * self.max_thrust_n
         forces = thrust[:, :, None] * axes
@@ -67,7 +79,9 @@ class RotorTable:
 def _turning(
     vector: tuple[float, float, float], rotor: AirsimRotor, tilts: tuple[Tilt, ...], *, about: bool
 ) -> FloatArray:
-    """Return fixed, cosine and sine part (3, 3) of a point (``about`` the servo's pivot) or a direction."""
+    """Return fixed, cosine and sine part (3, 3) of a point (``about`` the servo's pivot) or a
+    direction.
+    """
     if rotor.tilt is None:
         return np.array([vector, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
     tilt = tilts[rotor.tilt]

@@ -1,13 +1,16 @@
-"""AirSim's flight controller simple_flight: position, velocity, angle and rate loops around each other, and the mixer.
+"""AirSim's flight controller simple_flight.
 
-Every level may be commanded; the levels above it rest. All in ENU/FLU: a positive pitch lowers the nose, a positive
-yaw turns left. The state is the true one, no estimator.
+Position, velocity, angle and rate loops around each other, and the mixer.
 
-Some things differ from the original, which is wrong there. Velocities are compared in the heading frame: it uses the
-rolled and pitched body, so that it climbs while it gains or loses speed. A position error acts through all axes: it
-drops the cross terms, so that positions are missed when the nose does not point north (y). The integral of the climb
-loop goes on when a command times out: it begins again, and fades besides; the heading is not held then, but a rate of
-zero. ``compat`` does as the original.
+Every level may be commanded; the levels above it rest. All in ENU/FLU: a positive pitch lowers the
+nose, a positive yaw turns left. The state is the true one, no estimator.
+
+Some things differ from the original, which is wrong there. Velocities are compared in the heading
+frame: it uses the rolled and pitched body, so that it climbs while it gains or loses speed. A
+position error acts through all axes: it drops the cross terms, so that positions are missed when
+the nose does not point north (y). The integral of the climb loop goes on when a command times out:
+it begins again, and fades besides; the heading is not held then, but a rate of zero. ``compat``
+does as the original.
 """
 
 from __future__ import annotations
@@ -37,7 +40,12 @@ FADING: Final = 0.9999
 
 CONTROLLER_FIELDS: Final = (
     Field("climb_integral", 1, "1", "integral of the climb rate loop, within +-1"),
-    Field("command_left_s", 1, "s", "until the command times out; set with every command; below 0: holding"),
+    Field(
+        "command_left_s",
+        1,
+        "s",
+        "until the command times out; set with every command; below 0: holding",
+    ),
     Field("hold_p_world_m", 3, "m", "where the vehicle was when its command timed out, ENU"),
     Field("hold_yaw_rad", 1, "rad", "and its heading"),
 )
@@ -46,13 +54,26 @@ _MEMORY: Final = 3 * len(LOOPS)
 
 
 def controller_fields(flight: SimpleFlight) -> tuple[Field, ...]:
-    """Return the state of a controller: one that integrates or differentiates errors remembers them."""
+    """Return the state of a controller.
+
+    One that integrates or differentiates errors remembers them.
+    """
     size = _MEMORY if flight.remembers else 0
     return (
         *CONTROLLER_FIELDS,
-        Field("loop_integrals", size, "1", "integrals of the loops' errors, within +-1, three axes each"),
+        Field(
+            "loop_integrals",
+            size,
+            "1",
+            "integrals of the loops' errors, within +-1, three axes each",
+        ),
         Field("loop_errors", size, "1", "the loops' newest errors"),
-        Field("loop_level", 1 if size else 0, "1", "1 + number of the mode that they are of; 0: they are of none"),
+        Field(
+            "loop_level",
+            1 if size else 0,
+            "1",
+            "1 + number of the mode that they are of; 0: they are of none",
+        ),
     )
 
 
@@ -72,11 +93,14 @@ _RATE: Final = LoopGains((0.25, 0.25, 0.25))
 
 @dataclass(frozen=True, slots=True)
 class SimpleFlight:
-    """Gains and limits. Each loop's output is limited to +-1 and scales the limit of the level below.
+    """Gains and limits.
+
+    Each loop's output is limited to +-1 and scales the limit of the level below.
 
     Attributes:
         position, velocity, angle, rate: gains of the loops.
-        timeout_s: what those who want the original's time-out put into ``command_left_s`` with every command.
+        timeout_s: what those who want the original's time-out put into ``command_left_s`` with
+            every command.
         max_speed_mps: towards a position; commanded velocities have no limit.
         min_throttle: of the climb loop; below the control that hovers, or the vehicle only climbs.
         min_angling_throttle: below it all rotors get the throttle alone.
@@ -102,7 +126,10 @@ class SimpleFlight:
 
 
 class ControllerState(NamedTuple):
-    """:func:`controller_fields` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1); (n, 12), (n, 12), (n, 1), or empty."""
+    """:func:`controller_fields` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1).
+
+    (n, 12), (n, 12), (n, 1), or empty.
+    """
 
     climb_integral: FloatArray
     command_left_s: FloatArray
@@ -114,14 +141,18 @@ class ControllerState(NamedTuple):
 
 
 class _Loops:
-    """The loops of n controllers in one update. A level that is commanded from now on begins without a memory.
+    """The loops of n controllers in one update.
+
+    A level that is commanded from now on begins without a memory.
 
     Args:
         level: number of the mode in effect, (n, 1).
 
     """
 
-    def __init__(self, flight: SimpleFlight, memory: ControllerState, level: FloatArray, dt_s: float) -> None:
+    def __init__(
+        self, flight: SimpleFlight, memory: ControllerState, level: FloatArray, dt_s: float
+    ) -> None:
         self._flight = flight
         self._dt_s = dt_s
         self._level = level + 1.0 if flight.remembers else memory.loop_level
@@ -130,7 +161,10 @@ class _Loops:
         self._errors = memory.loop_errors.copy()
 
     def output(self, loop: Loop, error: FloatArray) -> FloatArray:
-        """Return what a loop adds to the level below, (n, 3), not limited; without the climb loop's integral."""
+        """Return what a loop adds to the level below, (n, 3), not limited.
+
+        Without the climb loop's integral.
+        """
         gains: LoopGains = getattr(self._flight, loop)
         out: FloatArray = np.array(gains.p) * error
         if not self._flight.remembers or self._dt_s == 0.0:
@@ -144,17 +178,23 @@ class _Loops:
 
     def remembered(self, memory: ControllerState) -> ControllerState:
         """Return a controller's state with the new memory of its loops."""
-        return memory._replace(loop_integrals=self._integrals, loop_errors=self._errors, loop_level=self._level)
+        return memory._replace(
+            loop_integrals=self._integrals, loop_errors=self._errors, loop_level=self._level
+        )
 
 
 def commands_of(rotors: int, tilts: int) -> dict[str, StateLayout]:
-    """Return columns of the commands of every mode, for a vehicle of so many rotors and tilt servos."""
+    """Return columns of the commands of every mode, for a vehicle of so many rotors and tilt
+    servos.
+    """
     servos = (Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),) if tilts else ()
     return {
-        "rotors": StateLayout(Field("rotors_control", rotors, "1", "0 to 1, square of the speed ratio"), *servos),
+        "rotors": StateLayout(Field("rotors_control", rotors, "1",
+        "0 to 1, square of the speed ratio"), *servos),
         "rates": StateLayout(Field("rates_body_radps", 3, "rad/s", "FLU"), _THROTTLE, *servos),
         "attitude": StateLayout(
-            Field("roll_rad", 1, "rad", "right side down"), Field("pitch_rad", 1, "rad", "nose down"), _THROTTLE,
+            Field("roll_rad", 1, "rad", "right side down"),
+            Field("pitch_rad", 1, "rad", "nose down"), _THROTTLE,
             *_YAW, *servos,
         ),
         "velocity": StateLayout(Field("v_world_mps", 3, "m/s", "ENU"), *_YAW, *servos),
@@ -162,7 +202,9 @@ def commands_of(rotors: int, tilts: int) -> dict[str, StateLayout]:
     }  # fmt: skip
 
 
-def mix(demand: FloatArray, throttle: FloatArray, mixing: FloatArray, flight: SimpleFlight) -> FloatArray:
+def mix(
+    demand: FloatArray, throttle: FloatArray, mixing: FloatArray, flight: SimpleFlight
+) -> FloatArray:
     """Return controls of the rotors, 0 to 1.
 
     Args:
@@ -205,7 +247,8 @@ def cascade(
         compat: do as the original where it is wrong.
 
     Returns:
-        The rotors' controls (n, rotors) and the controller's new state. Vehicles whose command timed out hold the
+        The rotors' controls (n, rotors) and the controller's new state. Vehicles whose command
+            timed out hold the
         position and heading of that moment, whatever the mode.
     """
     angles = _euler(body["q_world_body"])
@@ -216,12 +259,18 @@ def cascade(
         memory = memory._replace(climb_integral=np.where(begins, 0.0, memory.climb_integral))
     level = np.where(holding, MODES.index("position"), MODES.index(mode)).astype(np.float64)
     loops = _Loops(flight, memory, level, dt_s)
-    v_error = _velocity_error(flight, loops, mode, body, command, memory, holding, angles, compat=compat)
-    lean, throttle, integral = _push(flight, loops, v_error, memory.climb_integral * (FADING if compat else 1.0), dt_s)
+    v_error = _velocity_error(
+        flight, loops, mode, body, command, memory, holding, angles, compat=compat
+    )
+    lean, throttle, integral = _push(
+        flight, loops, v_error, memory.climb_integral * (FADING if compat else 1.0), dt_s
+    )
     if mode not in ("velocity", "position"):
         integral = np.where(holding, integral, 0.0)
     if mode == "attitude":
-        lean = np.where(holding, lean, np.concatenate((command["roll_rad"], command["pitch_rad"]), axis=1))
+        lean = np.where(
+            holding, lean, np.concatenate((command["roll_rad"], command["pitch_rad"]), axis=1)
+        )
     if mode in ("rates", "attitude"):
         throttle = np.where(holding, throttle, command["throttle"])
     rates = _rates(flight, loops, lean, angles, command, memory, holding)
@@ -242,8 +291,12 @@ def climb_rate_to(flight: SimpleFlight, above_m: float) -> float:
     return flight.max_speed_mps * min(max(flight.position.p[2] * above_m, -1.0), 1.0)
 
 
-def climb(flight: SimpleFlight, error_mps: float, integral: float, dt_s: float) -> tuple[float, float]:
-    """Return throttle and the new integral of the climb loop of one vehicle, from an error of its climb rate."""
+def climb(
+    flight: SimpleFlight, error_mps: float, integral: float, dt_s: float
+) -> tuple[float, float]:
+    """Return throttle and the new integral of the climb loop of one vehicle, from an error of
+    its climb rate.
+    """
     after = min(max(integral + flight.velocity.i[2] * dt_s * error_mps, -1.0), 1.0)
     return float(_throttle(flight, np.array(flight.velocity.p[2] * error_mps + after))), after
 
@@ -283,20 +336,29 @@ def _velocity_error(
     compat: bool,
 ) -> FloatArray:
     """Return the wanted minus the true velocity ahead, to the left and up, (n, 3)."""
-    p_goal = np.where(holding, memory.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
-    v_goal = flight.max_speed_mps * np.clip(loops.output("position", p_goal - body["p_world_m"]), -1.0, 1.0)
+    p_goal = np.where(
+        holding, memory.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0
+    )
+    v_goal = flight.max_speed_mps * np.clip(
+        loops.output("position", p_goal - body["p_world_m"]), -1.0, 1.0
+    )
     towards = holding if mode == "velocity" else np.ones_like(holding)
     if mode == "velocity":
         v_goal = np.where(holding, v_goal, command["v_world_mps"])
     if not compat:
         return _in_heading(v_goal - body["v_world_mps"], angles[:, 2:])
     turn = q_conj(body["q_world_body"])
-    along_own_axes = np.where(towards, _own_axes(v_goal, body["q_world_body"]), q_rotate(turn, v_goal))
+    along_own_axes = np.where(
+        towards, _own_axes(v_goal, body["q_world_body"]), q_rotate(turn, v_goal)
+    )
     return along_own_axes - q_rotate(turn, body["v_world_mps"])
 
 
 def _own_axes(v_goal: FloatArray, q: FloatArray) -> FloatArray:
-    """Return velocities in body axes of which each has only what its own axis gives: ahead y, left x, up z, (n, 3)."""
+    """Return velocities in body axes of which each has only what its own axis gives.
+
+    Ahead y, left x, up z, (n, 3).
+    """
     x, y, z, w = q.T
     ahead = 2.0 * (x * y + w * z) * v_goal[:, 1]
     left = 2.0 * (x * y - w * z) * v_goal[:, 0]
@@ -307,9 +369,13 @@ def _own_axes(v_goal: FloatArray, q: FloatArray) -> FloatArray:
 def _push(
     flight: SimpleFlight, loops: _Loops, v_error: FloatArray, integral: FloatArray, dt_s: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return roll and pitch (n, 2), throttle and climb integral (n, 1) that reduce an error of velocity, body axes."""
+    """Return roll and pitch (n, 2), throttle and climb integral (n, 1) that reduce an error of
+    velocity, body axes.
+    """
     push = loops.output("velocity", v_error)
-    lean = flight.max_angle_rad * np.clip(np.concatenate((-push[:, 1:2], push[:, 0:1]), axis=1), -1.0, 1.0)
+    lean = flight.max_angle_rad * np.clip(
+        np.concatenate((-push[:, 1:2], push[:, 0:1]), axis=1), -1.0, 1.0
+    )
     integral = np.clip(integral + flight.velocity.i[2] * dt_s * v_error[:, 2:], -1.0, 1.0)
     return lean, _throttle(flight, push[:, 2:] + integral), integral
 
@@ -337,13 +403,21 @@ def _rates(
     memory: ControllerState,
     holding: BoolArray,
 ) -> FloatArray:
-    """Return wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held heading."""
-    heading, turn, by_rate = memory.hold_yaw_rad, np.zeros_like(memory.hold_yaw_rad), np.zeros_like(holding)
+    """Return wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held
+    heading.
+    """
+    heading, turn, by_rate = (
+        memory.hold_yaw_rad,
+        np.zeros_like(memory.hold_yaw_rad),
+        np.zeros_like(holding),
+    )
     if "yaw_rad" in command:
         heading = np.where(holding, heading, command["yaw_rad"])
         turn = command["yaw_rate_radps"]
         by_rate = ~holding & (command["yaw_by_rate"] > 0.5)
-    goals = np.concatenate((np.clip(lean, -flight.max_angle_rad, flight.max_angle_rad), heading), axis=1)
+    goals = np.concatenate(
+        (np.clip(lean, -flight.max_angle_rad, flight.max_angle_rad), heading), axis=1
+    )
     error = goals - angles
     error = error - math.tau * np.floor(error / math.tau + 0.5)
     rates = flight.max_rate_radps * np.clip(loops.output("angle", error), -1.0, 1.0)

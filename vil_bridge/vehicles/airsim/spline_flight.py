@@ -1,7 +1,10 @@
-"""Flight along a spline through points, as in AirSim's drone racing lab: room frame ENU, SI units, no clock.
+"""Flight along a spline through points, as in AirSim's drone racing lab.
 
-The spline has the least jerk. It begins with the vehicle's own motion and keeps to limits of speed and acceleration.
-The lab's tracker commands accelerations; here they become commands of simple_flight's velocity loop.
+Room frame ENU, SI units, no clock.
+
+The spline has the least jerk. It begins with the vehicle's own motion and keeps to limits of speed
+and acceleration. The lab's tracker commands accelerations; here they become commands of
+simple_flight's velocity loop.
 """
 
 from __future__ import annotations
@@ -56,14 +59,18 @@ class Spline:
         self.end_m = points[-1]
 
     def command(self, t_s: float, p_m: Point, v_mps: Point) -> tuple[Point, Point]:
-        """Return the acceleration (x, y) with a climb rate (z) for a vehicle, and the velocity of the curve."""
+        """Return the acceleration (x, y) with a climb rate (z) for a vehicle, and the velocity
+        of the curve.
+        """
         now, gains = self._curve.at([t_s, t_s + _LAG_S]), self._gains
         p, v = now.p_world_m[0], now.v_world_mps[0]
         error, slow = p - np.array(p_m), v - np.array(v_mps)
         along = _along(v[:2])
         position = _weighted(error[:2], along, gains.along, gains.cross)
         velocity = _weighted(slow[:2], along, gains.along_speed, gains.cross_speed)
-        ax, ay = (now.a_world_mps2[1, :2] + _VELOCITY_PS * (_POSITION_PS * position + velocity)).tolist()
+        ax, ay = (
+            now.a_world_mps2[1, :2] + _VELOCITY_PS * (_POSITION_PS * position + velocity)
+        ).tolist()
         vx, vy, vz = v.tolist()
         return (ax, ay, vz + _CLIMB_PS * gains.height * float(error[2])), (vx, vy, vz)
 
@@ -82,7 +89,10 @@ def _weighted(error: FloatArray, along: FloatArray, by_along: float, by_cross: f
 
 
 def _without_repeats(p_m: Point, move: SplineMove) -> tuple[list[Point], list[Point]]:
-    """Return points from the vehicle's own on, and the velocities at the others; none where they are free."""
+    """Return points from the vehicle's own on, and the velocities at the others.
+
+    None where they are free.
+    """
     points = [p_m]
     velocities: list[Point] = []
     for index, point in enumerate(move.points_m):
@@ -92,8 +102,11 @@ def _without_repeats(p_m: Point, move: SplineMove) -> tuple[list[Point], list[Po
     return points, velocities
 
 
-def _within_limits(points: FloatArray, given: dict[int, Point], speed_mps: float, most_mps2: float) -> Polynomials:
-    """Return the curve through points (m, 3) that is as fast as limits of its speed and acceleration allow.
+def _within_limits(
+    points: FloatArray, given: dict[int, Point], speed_mps: float, most_mps2: float
+) -> Polynomials:
+    """Return the curve through points (m, 3) that is as fast as limits of its speed and
+    acceleration allow.
 
     Velocities that are given may exceed the limit: then the fastest of them is the limit.
     """
@@ -109,7 +122,9 @@ def _within_limits(points: FloatArray, given: dict[int, Point], speed_mps: float
         if _FASTER <= factor <= 1.0:
             break
         if not math.isfinite(factor):
-            raise ValueError("no smooth curve goes through the points: give ones that are more alike")
+            raise ValueError(
+                "no smooth curve goes through the points: give ones that are more alike"
+            )
         lengths = lengths * (factor / math.sqrt(_FASTER))
         curve = _timed(points, lengths, given)
     return curve
@@ -117,4 +132,6 @@ def _within_limits(points: FloatArray, given: dict[int, Point], speed_mps: float
 
 def _timed(points: FloatArray, lengths: FloatArray, given: dict[int, Point]) -> Polynomials:
     """Return the curve with the least jerk whose pieces last so many seconds (m - 1,)."""
-    return minimum_jerk(points, times_s=np.concatenate(([0.0], np.cumsum(lengths))), velocities_mps=given)
+    return minimum_jerk(
+        points, times_s=np.concatenate(([0.0], np.cumsum(lengths))), velocities_mps=given
+    )

@@ -1,9 +1,10 @@
-"""Differential flatness: the attitude, rates, thrust and torque that a trajectory demands of a multicopter.
+"""Differential flatness: the attitude, rates, thrust and torque that a trajectory demands of a
+multicopter.
 
-Mellinger and Kumar, "Minimum snap trajectory generation and control for quadrotors" (ICRA 2011), with the rotor drag
-of Faessler, Franchi and Scaramuzza, "Differential flatness of quadrotor dynamics subject to rotor drag" (RA-L 2018).
-Rates and accelerations come from the product rule: every vector is carried with its first and second derivative,
-an array (3, n, 3).
+Mellinger and Kumar, "Minimum snap trajectory generation and control for quadrotors" (ICRA 2011),
+with the rotor drag of Faessler, Franchi and Scaramuzza, "Differential flatness of quadrotor
+dynamics subject to rotor drag" (RA-L 2018). Rates and accelerations come from the product rule:
+every vector is carried with its first and second derivative, an array (3, n, 3).
 """
 
 from __future__ import annotations
@@ -43,17 +44,21 @@ class Flat(NamedTuple):
 
 
 def flat(airframe: RotorAirframe, reference: Reference) -> Flat:
-    """Return state and wrench with which an airframe follows references exactly, in still air at sea level.
+    """Return state and wrench with which an airframe follows references exactly, in still air at
+    sea level.
 
-    The nose lies above the heading: the body's y axis stands across it. Near free fall, and with the thrust along
-    that axis, no such attitude exists; the result is finite and useless.
+    The nose lies above the heading: the body's y axis stands across it. Near free fall, and with
+    the thrust along that axis, no such attitude exists; the result is finite and useless.
     """
     velocity = np.stack((reference.v_world_mps, reference.a_world_mps2, reference.j_world_mps3))
-    force = airframe.mass_kg * np.stack((reference.a_world_mps2, reference.j_world_mps3, reference.s_world_mps4))
+    force = airframe.mass_kg * np.stack(
+        (reference.a_world_mps2, reference.j_world_mps3, reference.s_world_mps4)
+    )
     force[0, :, 2] += airframe.mass_kg * airframe.gravity_mps2
     if airframe.drag_quadratic_ns2pm2:
         force += airframe.drag_quadratic_ns2pm2 * _times(_norm(velocity), velocity)
-    # Linear drag acts per body axis: of the sum that each axis sees, only its own coefficient counts.
+    # Linear drag acts per body axis: of the sum that each axis sees, only its own coefficient
+    # counts.
     of_x, of_y, of_z = np.asarray(airframe.drag_linear_nspm, dtype=np.float64)
     x = _unit(_cross(_across(reference), force + of_x * velocity))
     y = _unit(_cross(force + of_y * velocity, x))
@@ -72,7 +77,10 @@ def flat(airframe: RotorAirframe, reference: Reference) -> Flat:
 
 
 def attitude(force_world: FloatArray, yaw_rad: FloatArray) -> FloatArray:
-    """Return rotation matrices (n, 3, 3) whose z axis lies along forces (n, 3), with headings (n,)."""
+    """Return rotation matrices (n, 3, 3) whose z axis lies along forces (n, 3), with headings.
+
+    N,.
+    """
     sine, cosine = sin_cos(yaw_rad)
     across = np.stack((-sine, cosine, np.zeros_like(yaw_rad)), axis=-1)
     x = _normalized(cross(across, force_world))
@@ -87,12 +95,16 @@ def _across(reference: Reference) -> FloatArray:
     sine, cosine = sin_cos(yaw)
     ahead = np.stack((cosine, sine, zero), axis=-1)
     left = np.stack((-ahead[:, 1], ahead[:, 0], zero), axis=-1)
-    return np.stack((left, -rate[:, None] * ahead, -acceleration[:, None] * ahead - rate[:, None] ** 2 * left))
+    return np.stack(
+        (left, -rate[:, None] * ahead, -acceleration[:, None] * ahead - rate[:, None] ** 2 * left)
+    )
 
 
 def _cross(a: FloatArray, b: FloatArray) -> FloatArray:
     products = cross(a[_LEFT], b[_RIGHT])
-    return np.stack((products[0], products[1] + products[2], products[3] + 2.0 * products[4] + products[5]))
+    return np.stack(
+        (products[0], products[1] + products[2], products[3] + 2.0 * products[4] + products[5])
+    )
 
 
 _LEFT: Final = np.array([0, 1, 0, 2, 1, 0])

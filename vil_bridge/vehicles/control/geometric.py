@@ -1,9 +1,9 @@
 """Tracking of trajectories by geometric control.
 
-Lee, Leok and McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)" (CDC 2010), with the attitude error
-of Lee, "Exponential stability of an attitude tracking control system on SO(3) for large-angle rotational maneuvers"
-(2012), which does not fade towards half a turn, and with the feed-forward of
-:mod:`~vil_bridge.vehicles.control.flatness`.
+Lee, Leok and McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)" (CDC 2010), with
+the attitude error of Lee, "Exponential stability of an attitude tracking control system on SO(3)
+for large-angle rotational maneuvers" (2012), which does not fade towards half a turn, and with the
+feed-forward of :mod:`~vil_bridge.vehicles.control.flatness`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ class Gains:
     Attributes:
         position_per_s2, velocity_per_s: of the position loop.
         attitude_per_s2, rate_per_s: of the attitude loop.
-        most_yaw_radps: how fast an error of heading is turned away: rotors have little torque about z.
+        most_yaw_radps: how fast an error of heading is turned away: rotors have little torque about
+            z.
         most_feedback_mps2: what errors of position and velocity may add to the acceleration.
-        rate_lag_s: about x, y, z, with which commanded body rates are followed; the command leads by it.
+        rate_lag_s: about x, y, z, with which commanded body rates are followed; the command leads
+            by it.
 
     Raises:
         ValueError: a gain that is not positive.
@@ -99,7 +101,8 @@ class TrackingController:
         self._demand: Final = _native(airframe, self.gains) or partial(demand, airframe, self.gains)
 
     def __call__(self, t_s: npt.ArrayLike, x: FloatArray) -> FloatArray:
-        """Return commands (n, du) at a time, or at one per vehicle (n,), from states whose first 13 columns are a body.
+        """Return commands (n, du) at a time, or at one per vehicle (n,), from states whose first 13
+        columns are a body.
 
         Raises:
             ValueError: not as many vehicles as trajectories.
@@ -114,12 +117,16 @@ class TrackingController:
 
 
 def demand(airframe: RotorAirframe, gains: Gains, reference: Reference, x: FloatArray) -> Demand:
-    """Return thrust, torque and rates that bring n bodies (n, 13 or more) to their references and keep them there."""
+    """Return thrust, torque and rates that bring n bodies (n, 13 or more) to their references
+    and keep them there.
+    """
     ahead = flat(airframe, reference)
     feedback = gains.position_per_s2 * (reference.p_world_m - x[:, _P])
     feedback += gains.velocity_per_s * (reference.v_world_mps - x[:, _V])
     size = np.linalg.norm(feedback, axis=1, keepdims=True)
-    feedback *= np.minimum(1.0, gains.most_feedback_mps2 / np.maximum(size, gains.most_feedback_mps2))
+    feedback *= np.minimum(
+        1.0, gains.most_feedback_mps2 / np.maximum(size, gains.most_feedback_mps2)
+    )
     force = ahead.thrust_n[:, None] * ahead.R_world_body[:, :, 2] + airframe.mass_kg * feedback
 
     R_body_world = q_to_matrix(x[:, _Q]).transpose(0, 2, 1)
@@ -131,16 +138,25 @@ def demand(airframe: RotorAirframe, gains: Gains, reference: Reference, x: Float
     w = x[:, _W]
     w_ahead = product(R_body_wanted, ahead.w_body_radps[:, :, None])[:, :, 0]
     alpha_ahead = product(R_body_wanted, ahead.alpha_body_radps2[:, :, None])[:, :, 0]
-    alpha = gains.attitude_per_s2 * error + gains.rate_per_s * (w_ahead - w) + alpha_ahead - cross(w, w_ahead)
+    alpha = (
+        gains.attitude_per_s2 * error
+        + gains.rate_per_s * (w_ahead - w)
+        + alpha_ahead
+        - cross(w, w_ahead)
+    )
     inertia = airframe.inertia_kgm2
     return Demand(
         np.maximum((R_body_world[:, 2] * force).sum(axis=1), 0.0),
         product(alpha, inertia) + cross(w, product(w, inertia)),
-        w_ahead + gains.attitude_per_s2 / gains.rate_per_s * error + np.array(gains.rate_lag_s) * alpha_ahead,
+        w_ahead
+        + gains.attitude_per_s2 / gains.rate_per_s * error
+        + np.array(gains.rate_lag_s) * alpha_ahead,
     )
 
 
-def _native(airframe: RotorAirframe, gains: Gains) -> Callable[[Reference, FloatArray], Demand] | None:
+def _native(
+    airframe: RotorAirframe, gains: Gains
+) -> Callable[[Reference, FloatArray], Demand] | None:
     """Return the compiled :func:`demand`; None without numba."""
     if not has_numba():
         return None

@@ -1,7 +1,9 @@
-"""Geometric tracking control, compiled: one vehicle after another, so that its bits depend on no other.
+"""Geometric tracking control, compiled.
 
-Everything as in :mod:`vil_bridge.vehicles.control.flatness` and :mod:`~vil_bridge.vehicles.control.geometric`; vectors
-are tuples of three numbers.
+One vehicle after another, so that its bits depend on no other.
+
+Everything as in :mod:`vil_bridge.vehicles.control.flatness` and
+:mod:`~vil_bridge.vehicles.control.geometric`; vectors are tuples of three numbers.
 """
 
 from __future__ import annotations
@@ -96,7 +98,10 @@ def _attitude(force: Any, yaw: Any) -> Any:
 
 @compiled()
 def _turn(r: Any) -> Any:
-    """Return twice the vector part of a rotation's quaternion whose scalar is not negative; r its rows."""
+    """Return twice the vector part of a rotation's quaternion whose scalar is not negative.
+
+    R its rows.
+    """
     a, b, c = r[0][0], r[1][1], r[2][2]
     squares = (1.0 + a - b - c, 1.0 - a + b - c, 1.0 - a - b + c, 1.0 + a + b + c)
     x = (squares[0], r[0][1] + r[1][0], r[0][2] + r[2][0], r[2][1] - r[1][2])
@@ -129,7 +134,11 @@ def _flat(p: Any, r: Any) -> Any:
         n0, n1, n2 = _length(velocity)
         f0 = _sum(f0, p[2] * n0, velocity[0])
         f1 = _sum(_sum(f1, p[2] * n1, velocity[0]), p[2] * n0, velocity[1])
-        f2 = _sum(_sum(_sum(f2, p[2] * n2, velocity[0]), 2.0 * p[2] * n1, velocity[1]), p[2] * n0, velocity[2])
+        f2 = _sum(
+            _sum(_sum(f2, p[2] * n2, velocity[0]), 2.0 * p[2] * n1, velocity[1]),
+            p[2] * n0,
+            velocity[2],
+        )
     sine, cosine = sin_cos(r[15])
     ahead = (cosine, sine, 0.0)
     left = (-ahead[1], ahead[0], 0.0)
@@ -140,7 +149,11 @@ def _flat(p: Any, r: Any) -> Any:
     y = _unit(_slopes(seen_y, x))
     z = _slopes(x, y)
     w = (_dot(z[0], y[1]), _dot(x[0], z[1]), _dot(y[0], x[1]))
-    alpha = (_dot(z[0], y[2]) - w[1] * w[2], _dot(x[0], z[2]) - w[0] * w[2], _dot(y[0], x[2]) - w[0] * w[1])
+    alpha = (
+        _dot(z[0], y[2]) - w[1] * w[2],
+        _dot(x[0], z[2]) - w[0] * w[2],
+        _dot(y[0], x[2]) - w[0] * w[1],
+    )
     return (x[0], y[0], z[0]), w, alpha, _dot(z[0], _sum(f0, p[5], velocity[0]))
 
 
@@ -148,8 +161,8 @@ def _flat(p: Any, r: Any) -> Any:
 def demands(p: Any, references: Any, states: Any, out: Any) -> None:
     """Compute thrust, torque and rates (n, 7) from references (n, 18) and states (n, 13).
 
-    p (24,): mass, gravity, quadratic drag, linear drag 3, inertia 9; gains of position, velocity, attitude and rate;
-    limit of the feedback, lags of the rates 3, limit of the yaw error.
+    p (24,): mass, gravity, quadratic drag, linear drag 3, inertia 9; gains of position, velocity,
+    attitude and rate; limit of the feedback, lags of the rates 3, limit of the yaw error.
     """
     for i in range(len(references)):
         r, s = references[i], states[i]
@@ -172,7 +185,11 @@ def demands(p: Any, references: Any, states: Any, out: Any) -> None:
         error = (turn[0], turn[1], max(min(turn[2], p[23]), -p[23]))
         w = (s[10], s[11], s[12])
         leading = (_dot(rows[0], w_ahead), _dot(rows[1], w_ahead), _dot(rows[2], w_ahead))
-        driving = (_dot(rows[0], alpha_ahead), _dot(rows[1], alpha_ahead), _dot(rows[2], alpha_ahead))
+        driving = (
+            _dot(rows[0], alpha_ahead),
+            _dot(rows[1], alpha_ahead),
+            _dot(rows[2], alpha_ahead),
+        )
         alpha = _sum(_sum(_scaled(p[17], error), p[18], _sum(leading, -1.0, w)), 1.0, driving)
         alpha = _sum(alpha, -1.0, _cross(w, leading))
         torque = _sum(_matrix(p, alpha), 1.0, _cross(w, _matrix(p, w)))

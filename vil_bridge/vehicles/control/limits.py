@@ -1,4 +1,6 @@
-"""Limits of a vehicle, the share that a trajectory takes of them, and the fastest uniform pace within them."""
+"""Limits of a vehicle, the share that a trajectory takes of them, and the fastest uniform pace
+within them.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,16 @@ class Limits:
     drag_1pm: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.speed_mps > 0.0 and self.acceleration_mps2 > 0.0 and min(self.rates_radps) > 0.0):
+        if not (
+            self.speed_mps > 0.0 and self.acceleration_mps2 > 0.0 and min(self.rates_radps) > 0.0
+        ):
             raise ValueError("limits of speed, acceleration and rates must be positive")
         if not 0.0 <= self.drag_1pm < math.inf:
             raise ValueError(f"drag_1pm must be finite and not negative, got {self.drag_1pm}")
         if not 0.0 <= self.thrust_mps2[0] < self.gravity_mps2 < self.thrust_mps2[1]:
-            raise ValueError(f"thrust_mps2 {self.thrust_mps2} does not include hovering at {self.gravity_mps2}")
+            raise ValueError(
+                f"thrust_mps2 {self.thrust_mps2} does not include hovering at {self.gravity_mps2}"
+            )
         if self.airframe is None and math.isfinite(min(self.rates_radps)):
             raise ValueError("rates_radps need an airframe: rates follow from its drag as well")
 
@@ -60,10 +66,15 @@ def usage(reference: Reference, limits: Limits) -> FloatArray:
     Above 1 = exceeded.
     """
     speed = np.linalg.norm(reference.v_world_mps, axis=1)
-    shares = [speed / limits.speed_mps, np.linalg.norm(reference.a_world_mps2, axis=1) / limits.acceleration_mps2]
+    shares = [
+        speed / limits.speed_mps,
+        np.linalg.norm(reference.a_world_mps2, axis=1) / limits.acceleration_mps2,
+    ]
     least, most = limits.thrust_mps2
     drag = limits.drag_1pm * speed[:, None] * reference.v_world_mps
-    thrust = np.linalg.norm(reference.a_world_mps2 + drag + np.array([0.0, 0.0, limits.gravity_mps2]), axis=1)
+    thrust = np.linalg.norm(
+        reference.a_world_mps2 + drag + np.array([0.0, 0.0, limits.gravity_mps2]), axis=1
+    )
     shares += [thrust / most, least / np.maximum(thrust, 1e-12)]
     if limits.airframe is not None:
         wanted = flat(limits.airframe, reference)
@@ -75,7 +86,8 @@ def usage(reference: Reference, limits: Limits) -> FloatArray:
 
 
 def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
-    """Return the same curve, its time stretched or shortened by one factor until it just stays within limits.
+    """Return the same curve, its time stretched or shortened by one factor until it just stays
+    within limits.
 
     Raises:
         ValueError: it exceeds them however slowly it is flown.
@@ -102,7 +114,9 @@ def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
     while not feasible(slow):
         slow *= 2.0
         if slow > _SLOWEST:
-            raise ValueError("this curve exceeds the limits however slowly it is flown: does the airframe hover?")
+            raise ValueError(
+                "this curve exceeds the limits however slowly it is flown: does the airframe hover?"
+            )
     fast = 0.5 * slow
     while feasible(fast):
         slow, fast = fast, 0.5 * fast
@@ -117,5 +131,7 @@ def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
 def sampled(trajectory: Trajectory, samples: int = _SAMPLES) -> FloatArray:
     """Return derivatives (n, 5, 4) evenly over a curve and on both sides of its knots."""
     knots = trajectory.knots_s
-    times = np.concatenate((np.linspace(0.0, trajectory.duration_s, samples), knots, np.nextafter(knots[1:], -np.inf)))
+    times = np.concatenate(
+        (np.linspace(0.0, trajectory.duration_s, samples), knots, np.nextafter(knots[1:], -np.inf))
+    )
     return trajectory.derivatives(times)

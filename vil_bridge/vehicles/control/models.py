@@ -39,8 +39,8 @@ def tracking(
 ) -> TrackingController:
     """Return a controller that flies vehicles of a model, in the mode it is in, along trajectories.
 
-    Modes: ``motor_speeds`` and ``rates`` of FlightGoggles' multicopter, ``thrusts`` and ``rates`` of Flightmare's
-    quadrotor, ``rotors`` of AirSim's multirotors.
+    Modes: ``motor_speeds`` and ``rates`` of FlightGoggles' multicopter, ``thrusts`` and ``rates``
+    of Flightmare's quadrotor, ``rotors`` of AirSim's multirotors.
 
     Args:
         model: of all vehicles.
@@ -53,9 +53,13 @@ def tracking(
     """
     pilot = pilot_of(model)
     if model.mode not in pilot.commands:
-        raise ValueError(f"a trajectory is flown in the modes {', '.join(pilot.commands)}, not in {model.mode!r}")
+        raise ValueError(
+            f"a trajectory is flown in the modes {', '.join(pilot.commands)}, not in {model.mode!r}"
+        )
     mode = model.mode
-    return TrackingController(pilot.airframe, trajectories, pilot.commands[mode], gains or pilot.gains[mode])
+    return TrackingController(
+        pilot.airframe, trajectories, pilot.commands[mode], gains or pilot.gains[mode]
+    )
 
 
 @singledispatch
@@ -65,7 +69,9 @@ def pilot_of(model: Model) -> Pilot:
     Raises:
         TypeError: a model that is not known here.
     """
-    raise TypeError(f"no pilot is known for {type(model).__name__}: register one with pilot_of.register")
+    raise TypeError(
+        f"no pilot is known for {type(model).__name__}: register one with pilot_of.register"
+    )
 
 
 _STIFF: Final = Gains()
@@ -75,7 +81,9 @@ _SOFT: Final = Gains(position_per_s2=5.0, velocity_per_s=3.5, attitude_per_s2=84
 @pilot_of.register
 def _(model: FlightGogglesMulticopter) -> Pilot:
     p = model.parameters
-    kf, slowest, fastest = (p.nominal_of(name) for name in ("thrust_ns2", "motor_min_radps", "motor_max_radps"))
+    kf, slowest, fastest = (
+        p.nominal_of(name) for name in ("thrust_ns2", "motor_min_radps", "motor_max_radps")
+    )
     torques = p.levers_m + p.nominal_of("torque_nms2") / kf * p.twists_body
     airframe = RotorAirframe(
         p.mass_kg,
@@ -90,7 +98,9 @@ def _(model: FlightGogglesMulticopter) -> Pilot:
     return Pilot(
         airframe,
         {
-            "motor_speeds": lambda d: rotor_speeds(airframe.within_limits(d.thrust_n, d.torque_body_nm) / kf),
+            "motor_speeds": lambda d: rotor_speeds(
+                airframe.within_limits(d.thrust_n, d.torque_body_nm) / kf
+            ),
             "rates": lambda d: np.column_stack((d.thrust_n, d.w_body_radps)),
         },
         {"motor_speeds": _STIFF, "rates": replace(_SOFT, rate_lag_s=(lag, lag, lag))},
@@ -115,14 +125,19 @@ def _(model: FlightmareQuadrotor) -> Pilot:
             "thrusts": lambda d: airframe.within_limits(d.thrust_n, d.torque_body_nm),
             "rates": lambda d: np.column_stack((d.thrust_n / p.mass_kg, d.w_body_radps)),
         },
-        {"thrusts": _SOFT, "rates": replace(_SOFT, rate_lag_s=(1.0 / gain_x, 1.0 / gain_y, 1.0 / gain_z))},
+        {
+            "thrusts": _SOFT,
+            "rates": replace(_SOFT, rate_lag_s=(1.0 / gain_x, 1.0 / gain_y, 1.0 / gain_z)),
+        },
     )
 
 
 @pilot_of.register
 def _(model: AirsimMultirotor) -> Pilot:
     if model.airframe.tilts:
-        raise ValueError("rotors that tilt are not flown along trajectories: use the modes of simple_flight")
+        raise ValueError(
+            "rotors that tilt are not flown along trajectories: use the modes of simple_flight"
+        )
     # The model's own command, 0 to 1, is the unit of the rotors' thrust.
     count = len(model.airframe.rotors)
     known = RotorTable(replace(model.airframe, thrust_scale=1.0, torque_scale=1.0))
@@ -136,5 +151,7 @@ def _(model: AirsimMultirotor) -> Pilot:
         model.gravity_mps2,
     )
     return Pilot(
-        airframe, {"rotors": lambda d: airframe.within_limits(d.thrust_n, d.torque_body_nm)}, {"rotors": _STIFF}
+        airframe,
+        {"rotors": lambda d: airframe.within_limits(d.thrust_n, d.torque_body_nm)},
+        {"rotors": _STIFF},
     )

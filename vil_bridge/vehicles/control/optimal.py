@@ -1,9 +1,10 @@
 """Time-optimal flight along a given curve.
 
-Pham and Pham, "A new approach to time-optimal path parameterization based on reachability analysis" (TOPP-RA,
-T-RO 2018): over a grid of the arc length s, with x = (ds/dt)^2 and u = d2s/dt2 constant between grid points, one pass
-backwards finds from which x the end can be reached, one forwards takes the largest u. With the arc length for the
-parameter a = T u + k x, T the tangent and k the vector of curvature, which stand at right angles.
+Pham and Pham, "A new approach to time-optimal path parameterization based on reachability analysis"
+(TOPP-RA, T-RO 2018): over a grid of the arc length s, with x = (ds/dt)^2 and u = d2s/dt2 constant
+between grid points, one pass backwards finds from which x the end can be reached, one forwards
+takes the largest u. With the arc length for the parameter a = T u + k x, T the tangent and k the
+vector of curvature, which stand at right angles.
 """
 
 from __future__ import annotations
@@ -23,32 +24,46 @@ from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory,
 _FINE: Final = 4
 _HALVINGS: Final = 40
 _AT_REST: Final = 1e-6
-_NODES: Final = np.array((-0.906179845938664, -0.5384693101056831, 0.0, 0.5384693101056831, 0.906179845938664))
+_NODES: Final = np.array(
+    (-0.906179845938664, -0.5384693101056831, 0.0, 0.5384693101056831, 0.906179845938664)
+)
 _WEIGHTS: Final = np.array(
-    (0.23692688505618908, 0.47862867049936647, 0.5688888888888889, 0.47862867049936647, 0.23692688505618908)
+    (
+        0.23692688505618908,
+        0.47862867049936647,
+        0.5688888888888889,
+        0.47862867049936647,
+        0.23692688505618908,
+    )
 )
 
 
 def time_optimal(trajectory: Trajectory, limits: Limits, intervals: int = 500) -> Trajectory:
     """Return the fastest flight from rest to rest along the curve of a trajectory.
 
-    Speed, acceleration, and collective thrust with quadratic drag are regarded. Where the trajectory comes to rest, so
-    does this. The acceleration jumps, so no vehicle follows it exactly: leave some of the limits for control. The least
-    thrust is that of its vertical part, which is on the safe side: nothing is flown upside down.
+    Speed, acceleration, and collective thrust with quadratic drag are regarded. Where the
+    trajectory comes to rest, so does this. The acceleration jumps, so no vehicle follows it
+    exactly: leave some of the limits for control. The least thrust is that of its vertical part,
+    which is on the safe side: nothing is flown upside down.
 
     Args:
         trajectory: the curve, and its heading at every point.
-        limits: ``speed_mps``, ``acceleration_mps2``, ``thrust_mps2`` with ``drag_1pm``; acceleration or thrust is
-            needed.
+        limits: ``speed_mps``, ``acceleration_mps2``, ``thrust_mps2`` with ``drag_1pm``;
+            acceleration or thrust is needed.
         intervals: of the grid, between two rests.
 
     Raises:
-        ValueError: no limit of acceleration or thrust, or a limit that is not regarded here; a pause.
+        ValueError: no limit of acceleration or thrust, or a limit that is not regarded here; a
+            pause.
     """
     if limits.airframe is not None:
-        raise ValueError("limits of rotors and rates cannot be regarded along a path: give thrust_mps2 instead")
+        raise ValueError(
+            "limits of rotors and rates cannot be regarded along a path: give thrust_mps2 instead"
+        )
     if math.isinf(limits.acceleration_mps2) and math.isinf(limits.thrust_mps2[1]):
-        raise ValueError("without a limit of acceleration or thrust any time is possible: set acceleration_mps2")
+        raise ValueError(
+            "without a limit of acceleration or thrust any time is possible: set acceleration_mps2"
+        )
     sections = (_Path.of(trajectory, a, b, intervals) for a, b in pairwise(_rests(trajectory)))
     return Concatenated(*(_fly(path, *_pace(path, limits)) for path in sections))
 
@@ -75,7 +90,9 @@ class _Path(NamedTuple):
         lengths = np.concatenate(([0.0], np.cumsum(_lengths(trajectory, cuts[:-1], cuts[1:]))))
         total = float(lengths[-1])
         if not total > 0.0:
-            raise ValueError(f"nothing is flown between {begin_s:g} s and {end_s:g} s: leave such pauses out")
+            raise ValueError(
+                f"nothing is flown between {begin_s:g} s and {end_s:g} s: leave such pauses out"
+            )
         # At the very ends the trajectory may rest: direction and curvature come from next to them.
         grid = np.linspace(0.0, total, intervals + 1)
         inside = np.clip(grid, _AT_REST * total, (1.0 - _AT_REST) * total)
@@ -85,7 +102,9 @@ class _Path(NamedTuple):
         braking = (slope[:, :3] * rows[:, 2, :3]).sum(axis=1)[:, None]
         bend = (rows[:, 2] - slope * braking) / speed**2
         points = rows[:, 0]
-        points[[0, -1]] = trajectory.derivatives(np.array([begin_s, np.nextafter(end_s, begin_s)]))[:, 0]
+        points[[0, -1]] = trajectory.derivatives(np.array([begin_s, np.nextafter(end_s, begin_s)]))[
+            :, 0
+        ]
         return cls(total / intervals, points, slope, bend)
 
 
@@ -109,8 +128,13 @@ def _lengths(trajectory: Trajectory, begins_s: FloatArray, ends_s: FloatArray) -
     return lengths
 
 
-def _times_at(trajectory: Trajectory, cuts: FloatArray, lengths: FloatArray, wanted: FloatArray) -> FloatArray:
-    """Return the times at which the curve has certain arc lengths: by bisection within the piece."""
+def _times_at(
+    trajectory: Trajectory, cuts: FloatArray, lengths: FloatArray, wanted: FloatArray
+) -> FloatArray:
+    """Return the times at which the curve has certain arc lengths.
+
+    By bisection within the piece.
+    """
     piece = np.clip(np.searchsorted(lengths, wanted, "right") - 1, 0, len(cuts) - 2)
     low, high = cuts[piece].copy(), cuts[piece + 1].copy()
     for _ in range(_HALVINGS):
@@ -133,7 +157,10 @@ class _Bounds(NamedTuple):
     limits: Limits
 
     def window(self, x: float, growth: float) -> tuple[float, float]:
-        """Return least and most u allowed where the squared speed is ``x + growth u``; least > most = none."""
+        """Return least and most u allowed where the squared speed is ``x + growth u``.
+
+        Least > most = none.
+        """
         low, high = -math.inf, math.inf
         limits, g = self.limits, self.limits.gravity_mps2
         a, b, c = 1.0 + self.square * growth * growth, self.square * growth * x, self.square * x * x
@@ -146,7 +173,9 @@ class _Bounds(NamedTuple):
         if math.isfinite(most):
             square = push * push + self.square * growth * growth
             below, above = _between(
-                square, push * drag + b + g * slope, c + drag * drag + 2.0 * g * lift + g * g - most * most
+                square,
+                push * drag + b + g * slope,
+                c + drag * drag + 2.0 * g * lift + g * g - most * most,
             )
             low, high = max(low, below), min(high, above)
         if math.isfinite(most) or least > 0.0:
@@ -183,7 +212,9 @@ def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
     slowing = max(1.0 - double * limits.drag_1pm, _AT_REST)  # drag brakes, too
 
     def window(i: int, x: float, reach: float) -> tuple[float, float]:
-        """Return accelerations from grid point i with x that keep the limits at both its ends and end within reach."""
+        """Return accelerations from grid point i with x that keep the limits at both its ends
+        and end within reach.
+        """
         low, high = bounds[i].window(x, 0.0)
         below, above = bounds[i + 1].window(x, double)
         return max(low, below, -x / double), min(high, above, (reach - x) / double)
@@ -205,11 +236,16 @@ def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
 
 
 def _fly(path: _Path, x: FloatArray, u: FloatArray) -> Polynomials:
-    """Return the curve at a pace: polynomials of degree 5 through position, velocity and acceleration."""
+    """Return the curve at a pace.
+
+    Polynomials of degree 5 through position, velocity and acceleration.
+    """
     speed = np.sqrt(x)
     lengths = 2.0 * path.step_m / (speed[1:] + speed[:-1])
     velocity = path.slope * speed[:, None]
     curving = path.bend * x[:, None]
-    begins = np.stack((path.p_m[:-1], velocity[:-1], path.slope[:-1] * u[:, None] + curving[:-1]), axis=1)
+    begins = np.stack(
+        (path.p_m[:-1], velocity[:-1], path.slope[:-1] * u[:, None] + curving[:-1]), axis=1
+    )
     ends = np.stack((path.p_m[1:], velocity[1:], path.slope[1:] * u[:, None] + curving[1:]), axis=1)
     return Polynomials(np.concatenate(([0.0], np.cumsum(lengths))), hermite(begins, ends, lengths))

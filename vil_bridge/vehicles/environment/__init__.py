@@ -1,1 +1,4 @@
-"""Environment of simulated vehicles: air, gravity, the magnetic field, wind, what vehicles do to each other."""
+"""Environment of simulated vehicles.
+
+Air, gravity, the magnetic field, wind, what vehicles do to each other.
+"""

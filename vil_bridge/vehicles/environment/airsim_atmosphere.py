@@ -1,4 +1,7 @@
-"""AirSim's table of the standard atmosphere, over its geopotential height in kilometres; any shapes."""
+"""AirSim's table of the standard atmosphere, over its geopotential height in kilometres.
+
+Any shapes.
+"""
 
 from __future__ import annotations
 

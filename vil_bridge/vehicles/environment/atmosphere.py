@@ -1,11 +1,12 @@
 """The 1976 standard atmosphere: what pressure, temperature and density of the air are at a height.
 
-Source: U.S. Standard Atmosphere, 1976 (NOAA, NASA, USAF), equations 18, 23, 33 and 50, and table 4. Layers of constant
-temperature gradient over the geopotential height, up to 86 km; the temperature above 80 km is the molecular-scale
-temperature, of which the kinetic one is 0.04 % less at 86 km. Above, the air goes on at constant temperature; heights
-outside of -5 to 1000 km are taken as these.
+Source: U.S. Standard Atmosphere, 1976 (NOAA, NASA, USAF), equations 18, 23, 33 and 50, and table 4.
+Layers of constant temperature gradient over the geopotential height, up to 86 km; the temperature
+above 80 km is the molecular-scale temperature, of which the kinetic one is 0.04 % less at 86 km.
+Above, the air goes on at constant temperature; heights outside of -5 to 1000 km are taken as these.
 
-With ``compat="airsim"``: AirSim's table of rounded constants, which ends at 84.85 km with two arbitrary numbers.
+With ``compat="airsim"``: AirSim's table of rounded constants, which ends at 84.85 km with two
+arbitrary numbers.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def pressure_pa(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
 
 def density_kgpm3(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
     """Return density at heights above sea level (geometric), any shape."""
-    return np.asarray(pressure_pa(h_m, compat) / (_gas_constant(compat) * temperature_k(h_m, compat)))
+    return np.asarray(
+        pressure_pa(h_m, compat) / (_gas_constant(compat) * temperature_k(h_m, compat))
+    )
 
 
 def speed_of_sound_mps(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
@@ -63,15 +66,20 @@ def speed_of_sound_mps(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
 
     AirSim's takes metres for geopotential kilometres: right at sea level only.
     """
-    temperature = temperature_k(h_m) if compat is None else airsim_atmosphere.temperature_k(_within(h_m))
+    temperature = (
+        temperature_k(h_m) if compat is None else airsim_atmosphere.temperature_k(_within(h_m))
+    )
     return np.sqrt(_HEAT_RATIO * _gas_constant(compat) * temperature)
 
 
 def height_m(p_pa: npt.ArrayLike, compat: Compat = None) -> FloatArray:
-    """Return height above sea level (geometric) at which the pressure is the given one: what an altimeter shows.
+    """Return height above sea level (geometric) at which the pressure is the given one.
 
-    The exact inverse of :func:`pressure_pa`, between -5 and 1000 km. AirSim's formula is that of the lowest layer, and
-    takes geopotential height for height: 0.57 m too low at 1 km, 19.9 m at 10 km.
+    What an altimeter shows.
+
+    The exact inverse of :func:`pressure_pa`, between -5 and 1000 km. AirSim's formula is that of
+    the lowest layer, and takes geopotential height for height: 0.57 m too low at 1 km, 19.9 m at 10
+    km.
     """
     p = np.asarray(p_pa, dtype=np.float64)
     if compat is not None:

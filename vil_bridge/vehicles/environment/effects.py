@@ -33,13 +33,14 @@ class GroundEffect:
 
     With r the rotor's radius and z the height of the rotors above ground:
 
-    * ``form="cheeseman-bennett"``: T / T_free = 1 / (1 - (r / 4z)^2) (ARC R&M 3021, 1955), held below z = r / 2, where
-      the theory ends, at 4 / 3.
-    * ``form="fitted"``: 1 + G (r / 4z)^2 as in gym-pybullet-drones, held at 19 / 15. Its G of 11.37 was fitted to a
-      Crazyflie, whose four rotors work as one larger rotor.
+    * ``form="cheeseman-bennett"``: T / T_free = 1 / (1 - (r / 4z)^2) (ARC R&M 3021, 1955), held
+      below z = r / 2, where the theory ends, at 4 / 3.
+    * ``form="fitted"``: 1 + G (r / 4z)^2 as in gym-pybullet-drones, held at 19 / 15. Its G of 11.37
+      was fitted to a Crazyflie, whose four rotors work as one larger rotor.
 
     Args:
-        rotor_radius_m: r. rotor_height_m: of the rotors above the vehicle's origin. ground_z_m: of the ground.
+        rotor_radius_m: r. rotor_height_m: of the rotors above the vehicle's origin. ground_z_m: of
+            the ground.
         fitted_gain: G.
 
     Raises:
@@ -56,28 +57,43 @@ class GroundEffect:
         fitted_gain: float = 11.36859,
     ) -> None:
         if not (rotor_radius_m > 0.0 and fitted_gain > 0.0):
-            raise ValueError(f"rotor_radius_m and fitted_gain must be positive, got {rotor_radius_m}, {fitted_gain}")
+            raise ValueError(
+                f"rotor_radius_m and fitted_gain must be positive, got {rotor_radius_m}, "
+                f"{fitted_gain}"
+            )
         self._radius_m = rotor_radius_m
         self._lift_m = rotor_height_m - ground_z_m
         self._gain = 1.0 if form == "cheeseman-bennett" else fitted_gain
         self._fitted = form == "fitted"
 
-    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
+    # The port.
+    def apply(
+        self,
+        step: int,  # noqa: ARG002
+        dt_s: float,  # noqa: ARG002
+        x: FloatArray,
+        around: FloatArray,
+    ) -> None:
         """Multiply the thrust factor."""
         q = x[:, _Q]
         upright = q[:, 0] ** 2 + q[:, 1] ** 2 < 0.5
         z = np.maximum(x[:, _P][:, 2] + self._lift_m, 0.5 * self._radius_m)
         near = (self._radius_m / (4.0 * z)) ** 2
-        factor = 1.0 + np.minimum(self._gain * near, _MOST_FITTED) if self._fitted else 1.0 / (1.0 - near)
+        factor = (
+            1.0 + np.minimum(self._gain * near, _MOST_FITTED)
+            if self._fitted
+            else 1.0 / (1.0 - near)
+        )
         around[:, _THRUST_FACTOR] *= np.where(upright, factor, 1.0)[:, None]
 
 
 class Downwash:
     """Force on a vehicle in the wake of those above it, as in gym-pybullet-drones.
 
-    From a vehicle dz higher and d away horizontally, downwards: a (r / 4 dz)^2 exp(-(d / (b dz + c))^2 / 2). Its
-    column is as narrow as a rotor at dz = (r - c) / b (0.83 m for a Crazyflie) and has no width a little nearer, while
-    the force grows without bound: nearer than that, the force is what it is there.
+    From a vehicle dz higher and d away horizontally, downwards: a (r / 4 dz)^2 exp(-(d / (b dz +
+    c))^2 / 2). Its column is as narrow as a rotor at dz = (r - c) / b (0.83 m for a Crazyflie) and
+    has no width a little nearer, while the force grows without bound: nearer than that, the force
+    is what it is there.
 
     Defaults are the fit to Crazyflies. All pairs are looked at: 10,000 for 100 vehicles.
 
@@ -85,7 +101,8 @@ class Downwash:
         rotor_radius_m: r. force_n: a. spread: b. offset_m: c.
 
     Raises:
-        ValueError: the radius, the force or the spread is not positive, or the column is never as wide as a rotor.
+        ValueError: the radius, the force or the spread is not positive, or the column is never as
+            wide as a rotor.
     """
 
     def __init__(
@@ -96,15 +113,27 @@ class Downwash:
         spread: float = 0.16,
         offset_m: float = -0.11,
     ) -> None:
-        if not (rotor_radius_m > 0.0 and force_n > 0.0 and spread > 0.0 and offset_m < rotor_radius_m):
-            raise ValueError("rotor_radius_m, force_n and spread must be positive, offset_m less than rotor_radius_m")
+        if not (
+            rotor_radius_m > 0.0 and force_n > 0.0 and spread > 0.0 and offset_m < rotor_radius_m
+        ):
+            raise ValueError(
+                "rotor_radius_m, force_n and spread must be positive, offset_m less than "
+                "rotor_radius_m"
+            )
         self._radius_m = rotor_radius_m
         self._force_n = force_n
         self._spread = spread
         self._offset_m = offset_m
         self._nearest_m = (rotor_radius_m - offset_m) / spread
 
-    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
+    # The port.
+    def apply(
+        self,
+        step: int,  # noqa: ARG002
+        dt_s: float,  # noqa: ARG002
+        x: FloatArray,
+        around: FloatArray,
+    ) -> None:
         """Add the forces."""
         p = np.clip(x[:, _P], -_FARTHEST_M, _FARTHEST_M)  # a lost vehicle pushes no other
         for start in range(0, len(p), _ROWS):  # bounds the memory
@@ -120,14 +149,22 @@ class Downwash:
 class StandardAir:
     """Density of the air and gravity by altitude, over a place on Earth.
 
-    They take the place of what ``around`` holds; Earth's roundness is looked at, the sea level is the ellipsoid.
+    They take the place of what ``around`` holds; Earth's roundness is looked at, the sea level is
+    the ellipsoid.
     """
 
     def __init__(self, origin: GeoOrigin, compat: Compat = None) -> None:
         self._origin = origin
         self._compat: Compat = compat
 
-    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
+    # The port.
+    def apply(
+        self,
+        step: int,  # noqa: ARG002
+        dt_s: float,  # noqa: ARG002
+        x: FloatArray,
+        around: FloatArray,
+    ) -> None:
         """Set density and gravity."""
         h = self._origin.height_m(x[:, _P])
         around[:, _DENSITY] = density_kgpm3(h, self._compat)[:, None]

@@ -1,7 +1,7 @@
 """Arithmetic of places and of the air: for NumPy arrays and, compiled, for single numbers.
 
-They call no other function than ``where``: so each compiles as it stands. Cached kernels are dropped when this file
-changes.
+They call no other function than ``where``: so each compiles as it stands. Cached kernels are
+dropped when this file changes.
 """
 
 from __future__ import annotations
@@ -29,27 +29,33 @@ HIGHEST_M: Final = 1e6
 BASE_M: Final = np.array([0.0, 11e3, 20e3, 32e3, 47e3, 51e3, 71e3, 84852.0])
 """Geopotential heights at which the layers begin; the last is 86 km."""
 GRADIENT_KPM: Final = np.array([-6.5e-3, 0.0, 1e-3, 2.8e-3, 0.0, -2.8e-3, -2e-3, 0.0])
-BASE_K: Final = SEA_LEVEL_TEMPERATURE_K + np.concatenate(([0.0], np.cumsum(GRADIENT_KPM[:-1] * np.diff(BASE_M))))
+BASE_K: Final = SEA_LEVEL_TEMPERATURE_K + np.concatenate(
+    ([0.0], np.cumsum(GRADIENT_KPM[:-1] * np.diff(BASE_M)))
+)
 _HYDROSTATIC_KPM: Final = GRAVITY_MPS2 / GAS_CONSTANT_JPKGK
 _DIVISOR_KPM: Final = np.where(GRADIENT_KPM == 0.0, 1.0, GRADIENT_KPM)
 _TOPS_M: Final = BASE_M[1:].copy()
 
 
 def latitude_and_height(radius: Any, z: Any) -> Any:
-    """Return latitude (rad) and height (m) of points at a radius from the Earth's axis and a height over its equator.
+    """Return latitude (rad) and height (m) of points at a radius from the Earth's axis and a height
+    over its equator.
 
-    Bowring's iteration ("Transformation from spatial to geographical coordinates", 1976); three rounds reach the last
-    digits of a double everywhere from the deep sea to orbits.
+    Bowring's iteration ("Transformation from spatial to geographical coordinates", 1976); three
+    rounds reach the last digits of a double everywhere from the deep sea to orbits.
     """
     reduced = np.arctan2(z * EQUATOR_M, radius * _POLE_M)
     lat = reduced
     for _ in range(_ROUNDS):
         lat = np.arctan2(
-            z + _SECOND_E2 * _POLE_M * np.sin(reduced) ** 3, radius - E2 * EQUATOR_M * np.cos(reduced) ** 3
+            z + _SECOND_E2 * _POLE_M * np.sin(reduced) ** 3,
+            radius - E2 * EQUATOR_M * np.cos(reduced) ** 3,
         )
         reduced = np.arctan2(_POLE_M * np.sin(lat), EQUATOR_M * np.cos(lat))
     # This form of the height has no singular place.
-    return lat, radius * np.cos(lat) + z * np.sin(lat) - EQUATOR_M * np.sqrt(1.0 - E2 * np.sin(lat) ** 2)
+    return lat, radius * np.cos(lat) + z * np.sin(lat) - EQUATOR_M * np.sqrt(
+        1.0 - E2 * np.sin(lat) ** 2
+    )
 
 
 def geopotential_m(h_m: Any) -> Any:
@@ -71,7 +77,9 @@ def fall(height_m: Any, layer: Any) -> Any:
 
 
 _FALLS: Final = fall(_TOPS_M, np.arange(len(BASE_M) - 1))
-_BASE_PA: Final = SEA_LEVEL_PRESSURE_PA * np.exp(-_HYDROSTATIC_KPM * np.concatenate(([0.0], np.cumsum(_FALLS))))
+_BASE_PA: Final = SEA_LEVEL_PRESSURE_PA * np.exp(
+    -_HYDROSTATIC_KPM * np.concatenate(([0.0], np.cumsum(_FALLS)))
+)
 _MINUS_TOPS_PA: Final = -_BASE_PA[1:]
 
 
@@ -81,11 +89,15 @@ def pressure_in(layer: Any, fallen: Any) -> Any:
 
 
 _ENDS_M: Final = geopotential_m(np.array((HIGHEST_M, LOWEST_M)))
-_THINNEST_PA, _DENSEST_PA = pressure_in(layer_at(_ENDS_M), fall(_ENDS_M, layer_at(_ENDS_M))).tolist()
+_THINNEST_PA, _DENSEST_PA = pressure_in(
+    layer_at(_ENDS_M), fall(_ENDS_M, layer_at(_ENDS_M))
+).tolist()
 
 
 def height_of(p_pa: Any) -> Any:
-    """Return the geometric height, m, at which the pressure is the given one, within the atmosphere."""
+    """Return the geometric height, m, at which the pressure is the given one, within the
+    atmosphere.
+    """
     p = np.minimum(np.maximum(p_pa, _THINNEST_PA), _DENSEST_PA)
     layer = np.searchsorted(_MINUS_TOPS_PA, -p, side="right")
     climb = np.log(_BASE_PA[layer] / p) / _HYDROSTATIC_KPM

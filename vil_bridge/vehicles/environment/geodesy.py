@@ -19,8 +19,13 @@ Geodetic = tuple[FloatArray, FloatArray, FloatArray]
 _NED: Final = np.array([1.0, 1.0, -1.0])
 
 
-def geodetic_to_ecef(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-    """Return Earth-centred coordinates, shape (..., 3), metres: x to 0 N 0 E, z to the north pole."""
+def geodetic_to_ecef(
+    lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike
+) -> FloatArray:
+    """Return Earth-centred coordinates, shape (..., 3), metres.
+
+    X to 0 N 0 E, z to the north pole.
+    """
     lat, lon, h = np.deg2rad(lat_deg), np.deg2rad(lon_deg), np.asarray(h_m, dtype=np.float64)
     across = EQUATOR_M / np.sqrt(1.0 - E2 * np.sin(lat) ** 2)
     radius = (across + h) * np.cos(lat)
@@ -29,14 +34,20 @@ def geodetic_to_ecef(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.Ar
 
 
 def ecef_to_geodetic(p_ecef_m: FloatArray) -> Geodetic:
-    """Return inverse of :func:`geodetic_to_ecef` for shape (..., 3); not within 50 km of the Earth's centre."""
+    """Return inverse of :func:`geodetic_to_ecef` for shape (..., 3).
+
+    Not within 50 km of the Earth's centre.
+    """
     x, y, z = p_ecef_m[..., 0], p_ecef_m[..., 1], p_ecef_m[..., 2]
     lat, h = latitude_and_height(np.hypot(x, y), z)
     return np.rad2deg(lat), np.rad2deg(np.arctan2(y, x)), h
 
 
 def enu_axes(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
-    """Return east, north and up in Earth-centred axes (rows): rotation matrices R_enu_ecef, shape (..., 3, 3)."""
+    """Return east, north and up in Earth-centred axes (rows).
+
+    Rotation matrices R_enu_ecef, shape (..., 3, 3).
+    """
     lat, lon = np.broadcast_arrays(np.deg2rad(lat_deg), np.deg2rad(lon_deg))
     sin_lat, cos_lat, sin_lon, cos_lon = np.sin(lat), np.cos(lat), np.sin(lon), np.cos(lon)
     east = np.stack((-sin_lon, cos_lon, np.zeros_like(lon)), axis=-1)
@@ -55,9 +66,10 @@ class GeoOrigin:
     """Place on Earth of the world's origin; the world's axes are east, north and up there.
 
     Attributes:
-        lat_deg, lon_deg: geodetic. h_m: above the ellipsoid, taken for the height above sea level by whatever asks for
-            that (they differ by up to 100 m).
-        p_ecef_m: the place in Earth-centred axes, (3,). R_enu_ecef: turns those into the world's, (3, 3).
+        lat_deg, lon_deg: geodetic. h_m: above the ellipsoid, taken for the height above sea level
+            by whatever asks for that (they differ by up to 100 m).
+        p_ecef_m: the place in Earth-centred axes, (3,). R_enu_ecef: turns those into the world's,
+            (3, 3).
 
     Raises:
         ValueError: there is no such place.
@@ -70,21 +82,35 @@ class GeoOrigin:
     R_enu_ecef: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not (abs(self.lat_deg) <= 90.0 and abs(self.lon_deg) <= 360.0 and abs(self.h_m) < np.inf):
-            raise ValueError(f"no such place: lat_deg {self.lat_deg}, lon_deg {self.lon_deg}, h_m {self.h_m}")
+        if not (
+            abs(self.lat_deg) <= 90.0 and abs(self.lon_deg) <= 360.0 and abs(self.h_m) < np.inf
+        ):
+            raise ValueError(
+                f"no such place: lat_deg {self.lat_deg}, lon_deg {self.lon_deg}, h_m {self.h_m}"
+            )
         object.__setattr__(self, "p_ecef_m", geodetic_to_ecef(self.lat_deg, self.lon_deg, self.h_m))
         object.__setattr__(self, "R_enu_ecef", enu_axes(self.lat_deg, self.lon_deg))
 
     def to_geodetic(self, p_world_m: npt.ArrayLike) -> Geodetic:
         """Return places of points of the world (..., 3)."""
-        return ecef_to_geodetic(self.p_ecef_m + product(np.asarray(p_world_m, dtype=np.float64), self.R_enu_ecef))
+        return ecef_to_geodetic(
+            self.p_ecef_m + product(np.asarray(p_world_m, dtype=np.float64), self.R_enu_ecef)
+        )
 
-    def to_world(self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
+    def to_world(
+        self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike
+    ) -> FloatArray:
         """Return points of the world (..., 3) of places, metres."""
-        return np.asarray(product(geodetic_to_ecef(lat_deg, lon_deg, h_m) - self.p_ecef_m, self.R_enu_ecef.T))
+        return np.asarray(
+            product(geodetic_to_ecef(lat_deg, lon_deg, h_m) - self.p_ecef_m, self.R_enu_ecef.T)
+        )
 
-    def turned(self, v_enu: FloatArray, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
-        """Return vectors (..., 3) given east, north and up at their own places, in the axes of the world."""
+    def turned(
+        self, v_enu: FloatArray, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike
+    ) -> FloatArray:
+        """Return vectors (..., 3) given east, north and up at their own places, in the axes of
+        the world.
+        """
         v_ecef = product(v_enu[..., None, :], enu_axes(lat_deg, lon_deg))
         return np.asarray(product(v_ecef, self.R_enu_ecef.T)[..., 0, :])
 

@@ -1,7 +1,8 @@
 """The Earth's magnetic field: the tilted dipole, and the World Magnetic Model.
 
-A field is a function of latitude and longitude (degrees) and height (metres) that gives north, east and down in tesla,
-shape (..., 3): :func:`dipole_ned_t`, :func:`airsim_dipole_ned_t`, :meth:`WorldMagneticModel.ned_t`, or one's own.
+A field is a function of latitude and longitude (degrees) and height (metres) that gives north, east
+and down in tesla, shape (..., 3): :func:`dipole_ned_t`, :func:`airsim_dipole_ned_t`,
+:meth:`WorldMagneticModel.ned_t`, or one's own.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ _EDITIONS: Final = {2010: "2010", 2015: "2015v2", 2020: "2020", 2025: "2025"}
 
 
 def dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-    """Return field of a dipole through the geomagnetic pole 80.31 N 72.62 W: B0 (R / (R + h))^3 (m - 3 (m . r) r).
+    """Return field of a dipole through the geomagnetic pole 80.31 N 72.62 W.
 
-    On a round Earth, as AirSim's: latitudes are taken for geocentric ones. Several microtesla from the real field.
+    B0 (R / (R + h))^3 (m - 3 (m . r) r).
+
+    On a round Earth, as AirSim's: latitudes are taken for geocentric ones. Several microtesla from
+    the real field.
     """
     axes = enu_axes(lat_deg, lon_deg)
     pole = enu_axes(_POLE_LAT_DEG, _POLE_LON_DEG)[2]
@@ -40,8 +44,12 @@ def dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayL
     return enu_to_ned(_strength_t(h_m)[..., None] * field)
 
 
-def airsim_dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-    """Return the dipole as AirSim computes it: its formula is one for co-latitudes, but is given latitudes.
+def airsim_dipole_ned_t(
+    lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike
+) -> FloatArray:
+    """Return the dipole as AirSim computes it.
+
+    Its formula is one for co-latitudes, but is given latitudes.
 
     The declination has the wrong sign too, and the field points down in the southern hemisphere.
     """
@@ -54,7 +62,11 @@ def airsim_dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt
     turn = np.where(cos_t > np.sin(pole) * np.sin(lat), np.sin(east), np.cos(east))
     declination = np.arcsin(np.clip(turn * np.cos(pole) / sin_t, -1.0, 1.0))
     level = strength * np.cos(inclination)
-    components = (level * np.cos(declination), level * np.sin(declination), strength * np.sin(inclination))
+    components = (
+        level * np.cos(declination),
+        level * np.sin(declination),
+        strength * np.sin(inclination),
+    )
     return np.stack(np.broadcast_arrays(*components), axis=-1)
 
 
@@ -65,7 +77,8 @@ def angles_deg(field_ned_t: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class WorldMagneticModel:
-    """The World Magnetic Model of NOAA and BGS through pygeomag (extra ``sim``), with the coefficients it ships.
+    """The World Magnetic Model of NOAA and BGS through pygeomag (extra ``sim``), with the
+    coefficients it ships.
 
     Args:
         year: decimal, 2010 to 2030; chooses the edition (2010, 2015v2, 2020, 2025).
@@ -79,14 +92,19 @@ class WorldMagneticModel:
         try:
             from pygeomag import GeoMag
         except ModuleNotFoundError:
-            raise ModuleNotFoundError(f"the World Magnetic Model needs pygeomag: {install_command('sim')}") from None
+            raise ModuleNotFoundError(
+                f"the World Magnetic Model needs pygeomag: {install_command('sim')}"
+            ) from None
         if not 2010.0 <= year < 2030.0:
             raise ValueError(f"year must be from 2010 to 2030, got {year}")
         self.year: Final = year
         self._model = GeoMag(coefficients_file=f"wmm/WMM_{_EDITIONS[int(year) // 5 * 5]}.COF")
 
-    def ned_t(self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-        """Return north, east and down at places, heights above the ellipsoid from -1 to 850 km, tesla, shape (..., 3).
+    def ned_t(
+        self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike
+    ) -> FloatArray:
+        """Return north, east and down at places, heights above the ellipsoid from -1 to 850 km,
+        tesla, shape (..., 3).
 
         Takes 0.2 ms a place: where many vehicles measure, put a :class:`LocalField` around it.
         """
@@ -102,7 +120,8 @@ class WorldMagneticModel:
 class LocalField:
     """Any field around an origin, in the axes of the world: its value there and its gradient.
 
-    Within 10 km of the origin, 2 nT off what it was made of; a matrix product for any number of vehicles.
+    Within 10 km of the origin, 2 nT off what it was made of; a matrix product for any number of
+    vehicles.
     """
 
     def __init__(self, origin: GeoOrigin, field: Field) -> None:

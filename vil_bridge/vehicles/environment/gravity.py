@@ -13,8 +13,8 @@ from vil_bridge.vehicles.environment.earth import EQUATOR_M, STANDARD_RADIUS_M, 
 def gravity_mps2(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
     """Return downward acceleration at heights above sea level, any shape.
 
-    The inverse square law of the 1976 standard atmosphere (eq. 17). AirSim's is constant below 10 km, linear up
-    to 100 km, and uses the equator's radius.
+    The inverse square law of the 1976 standard atmosphere (eq. 17). AirSim's is constant below 10
+    km, linear up to 100 km, and uses the equator's radius.
     """
     h = np.asarray(h_m, dtype=np.float64)
     if compat is None:

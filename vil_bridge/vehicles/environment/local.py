@@ -30,7 +30,9 @@ class LocalEnvironment:
 
 
 def environment_at(p_world_m: Vector, origin: GeoPlace) -> LocalEnvironment:
-    """Return the environment at a point of a world whose zero is at a place on Earth, axes east, north, up there."""
+    """Return the environment at a point of a world whose zero is at a place on Earth, axes east,
+    north, up there.
+    """
     place = GeoOrigin(origin.latitude_deg, origin.longitude_deg, origin.altitude_m)
     latitude, longitude, height = (float(v) for v in place.to_geodetic(np.array(p_world_m)))
     return LocalEnvironment(

@@ -1,1 +1,4 @@
-"""Vectorized learning tasks on plain arrays; ``vil_bridge.learning`` wraps them as gymnasium environments."""
+"""Vectorized learning tasks on plain arrays.
+
+``vil_bridge.learning`` wraps them as gymnasium environments.
+"""

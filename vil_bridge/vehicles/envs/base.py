@@ -1,4 +1,7 @@
-"""Learning tasks of n vehicles side by side: episodes, random starts, rewards, ends, in arrays that are used again."""
+"""Learning tasks of n vehicles side by side.
+
+Episodes, random starts, rewards, ends, in arrays that are used again.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ class StepResult(NamedTuple):
     Attributes:
         obs: (n, k) float32; of vehicles that began again: of their new episode.
         reward: (n,). terminated: (n,), the task ended the episode. truncated: (n,), time did.
-        final_obs: (n, k) float32; rows where terminated or truncated: the last observation of the episode.
+        final_obs: (n, k) float32; rows where terminated or truncated: the last observation of the
+            episode.
     """
 
     obs: Observations
@@ -54,21 +58,27 @@ class StepResult(NamedTuple):
 
 
 class VehicleTask(ABC):
-    """A task says how actions command, what is observed and rewarded, when it ends and how it starts.
+    """A task says how actions command, what is observed and rewarded, when it ends and how it
+    starts.
 
-    Starts are functions of (seed, vehicle, episode) alone: any split of the vehicles over tasks gives the same.
+    Starts are functions of (seed, vehicle, episode) alone: any split of the vehicles over tasks
+    gives the same.
 
     Args:
         model: the vehicles. n: how many. seed: of the random starts, not negative.
-        observation_size: columns of an observation. action_size: columns of an action, each in [-1, 1].
+        observation_size: columns of an observation. action_size: columns of an action, each in [-1,
+            1].
         dt_s: from action to action. time_limit_s: episodes are truncated then.
-        autoreset: ``same_step`` = within the step that ends an episode; ``next_step`` = the next step begins
-            the new one, its action ignored and its reward 0; ``disabled`` = by :meth:`reset` with a mask.
+        autoreset: ``same_step`` = within the step that ends an episode; ``next_step`` = the next
+            step begins the new one, its action ignored and its reward 0; ``disabled`` = by
+            :meth:`reset` with a mask.
         first_vehicle: identity of the first vehicle, where a task holds a part of a larger one.
-        engine: ``native`` = compiled physics, ``numpy`` = the reference, ``auto`` = compiled where possible.
+        engine: ``native`` = compiled physics, ``numpy`` = the reference, ``auto`` = compiled where
+            possible.
 
     Attributes:
-        x: states (n, dx). age: steps made in the episode, (n,). episode: number of the episode, (n,), from 0.
+        x: states (n, dx). age: steps made in the episode, (n,). episode: number of the episode,
+            (n,), from 0.
         finished: whether the newest step ended the episode, (n,).
 
     Raises:
@@ -93,7 +103,9 @@ class VehicleTask(ABC):
             raise ValueError(f"a task has at least one vehicle, not {n}")
         self._native = None if engine == "numpy" else model.native()
         if self._native is None and engine == "native":
-            raise ValueError(f"{type(model).__name__} has no compiled kernel here: {install_command('sim')}")
+            raise ValueError(
+                f"{type(model).__name__} has no compiled kernel here: {install_command('sim')}"
+            )
         self.model: Final = model
         self.n: Final = n
         self.dt_s: Final = dt_s
@@ -124,14 +136,19 @@ class VehicleTask(ABC):
         self._share()
 
     def _places(self) -> list[int]:
-        """Return offsets of the memory: keys of random numbers, counts, measures, observations, flags; and its end."""
+        """Return offsets of the memory.
+
+        Keys of random numbers, counts, measures, observations, flags; and its end.
+        """
         n = self.n
         return [0, *accumulate((32, 24 * n, 16 * n, 8 * n * self._observation_size, 3 * n))]
 
     def _share(self) -> None:
         """Name parts of the memory."""
         n = self.n
-        keys, counts, measures, obs, flags = (self._memory[first:end] for first, end in pairwise(self._places()))
+        keys, counts, measures, obs, flags = (
+            self._memory[first:end] for first, end in pairwise(self._places())
+        )
         self._keys = keys.view(np.uint64).reshape(2, 2)
         self.age, self.episode, self.vehicles = counts.view(np.int64).reshape(3, n)
         seen, last = obs.view(np.float32).reshape(2, n, self._observation_size)
@@ -156,7 +173,9 @@ class VehicleTask(ABC):
 
     @abstractmethod
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return reward (n,) of the step just made with actions (n, action_size), and whether the task ended, (n,)."""
+        """Return reward (n,) of the step just made with actions (n, action_size), and whether
+        the task ended, (n,).
+        """
 
     @property
     def engine(self) -> Literal["numpy", "native"]:
@@ -172,7 +191,10 @@ class VehicleTask(ABC):
         self._begun = False
 
     def reset(self, mask: BoolArray | None = None) -> Observations:
-        """Begin the next episode of all vehicles, or of those of a mask (n,); the observations (n, k)."""
+        """Begin the next episode of all vehicles, or of those of a mask (n,).
+
+        The observations (n, k).
+        """
         which = np.arange(self.n) if mask is None else np.flatnonzero(mask)
         self._begun = True
         self._begin(which)
@@ -219,7 +241,10 @@ class VehicleTask(ABC):
             self._native(self.x, u, self.around, float(self.dt_s), 1)
 
     def _begin(self, which: Indices) -> None:
-        """Start the next episode of vehicles: all that begin the same episode draw their numbers together."""
+        """Start the next episode of vehicles.
+
+        All that begin the same episode draw their numbers together.
+        """
         self.episode[which] += 1
         self.age[which] = 0
         for episode in np.unique(self.episode[which]):
@@ -242,5 +267,7 @@ class VehicleTask(ABC):
 def _steps(time_limit_s: float, dt_s: Fraction) -> int:
     """Return steps of an episode. Raises ValueError: not even one, or no end."""
     if not dt_s <= time_limit_s <= _LONGEST_S:
-        raise ValueError(f"time_limit_s must be {float(dt_s):g} to {_LONGEST_S:g}, got {time_limit_s}")
+        raise ValueError(
+            f"time_limit_s must be {float(dt_s):g} to {_LONGEST_S:g}, got {time_limit_s}"
+        )
     return round(time_limit_s / dt_s)

@@ -31,7 +31,10 @@ _SHARED_FROM: Final = 8192
 
 
 _FusedStep = Callable[[FloatArray, int, int], bool]
-"""Compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
+"""Compiled step of some tiles with actions.
+
+False, and nothing done, if any action is not finite.
+"""
 _FusedStart = Callable[[Indices], None]
 """Compiled start of some vehicles' next episodes."""
 
@@ -40,9 +43,11 @@ _FusedStart = Callable[[Indices], None]
 class HoverReward:
     """Weights of the reward, those of Flightmare's ``QuadrotorEnv_v1``.
 
-    ``alive - position |p - goal|^2 - attitude (3 - trace R) - velocity |v|^2 - rates |w|^2 - action |a|``, and
-    ``end`` more when the task ends the episode. 3 - trace R is the square of the angle from the identity where that
-    is small, as is the square of Flightmare's Euler angles, and has no jumps.
+        alive - position |p - goal|^2 - attitude (3 - trace R)
+            - velocity |v|^2 - rates |w|^2 - action |a|
+
+    and ``end`` more when the task ends the episode. 3 - trace R is the square of the angle from the
+    identity where that is small, as is the square of Flightmare's Euler angles, and has no jumps.
     """
 
     position: float = 0.002
@@ -57,25 +62,27 @@ class HoverReward:
 class HoverTask(VehicleTask):
     """Stabilise n quadrotors at (0, 0, 5) m, in the manner of Flightmare's ``QuadrotorEnv_v1``.
 
-    Action (4): rotor thrusts f_i = m g (1/4 + a_i / 2), so that 0 hovers level and 1 is 0.75 m g; negative ones are 0.
-    Observation (18): p - goal 3, columns of R_world_body 9, velocity 3 (world), body rates 3.
-    Start: position within 1 m of the goal along each axis, velocity within 1 m/s along each, attitude uniform
-    over all rotations, body rates 0, rotors stopped.
-    End: z at most 0.02 m, or body rates beyond 50 rad/s, which steps of 20 ms do not follow.
+    Action (4): rotor thrusts f_i = m g (1/4 + a_i / 2), so that 0 hovers level and 1 is 0.75 m g;
+    negative ones are 0. Observation (18): p - goal 3, columns of R_world_body 9, velocity 3
+    (world), body rates 3. Start: position within 1 m of the goal along each axis, velocity within 1
+    m/s along each, attitude uniform over all rotations, body rates 0, rotors stopped. End: z at
+    most 0.02 m, or body rates beyond 50 rad/s, which steps of 20 ms do not follow.
 
     The air is calm: ``around`` cannot be written where the step is compiled in one piece.
 
     Args:
         n: vehicles. seed, time_limit_s, autoreset, first_vehicle, engine: see
             :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
-        threads: that share a step, used from 8,192 vehicles on: below, handing over costs more than it gains.
+        threads: that share a step, used from 8,192 vehicles on: below, handing over costs more than
+            it gains.
         reward: weights. parameters: the vehicle.
 
     Raises:
         ValueError: as VehicleTask, or fewer than one thread.
     """
 
-    # Limits and scale of the kernel's other reward; zeros: this one. Only a class with its own value is compiled.
+    # Limits and scale of the kernel's other reward; zeros: this one. Only a class with its own
+    # value is compiled.
     _near: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.0)
 
     def __init__(
@@ -171,10 +178,13 @@ class HoverTask(VehicleTask):
         fades = motor_fades(h_s, float(self.model.motor_time_s[0]))
         limits = (self._weight_n, self.limit, *GOAL_WORLD_M, _FLOOR_M, _FASTEST_RADPS**2)
         mode = hover.AUTORESET[self.autoreset]
-        task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0], mode, *self._near))
+        task = np.array(
+            (h_s, *fades, *limits, *astuple(self.weights), *self.around[0], mode, *self._near)
+        )
         constants = np.concatenate((self.model.packed(), task))
         self.around.flags.writeable = False
-        # The kernel has the states column by column, so that vehicles of a tile are neighbours; x is a view of them.
+        # The kernel has the states column by column, so that vehicles of a tile are neighbours; x
+        # is a view of them.
         columns = np.zeros((self.model.state.size, self._tiles * LANES))
         self.x = columns[:, : self.n].T
         memory, kernel, n = self._memory, hover.step, self.n

@@ -1,7 +1,9 @@
-"""A step of the hover task, compiled in one piece: thrusts, dynamics, reward, ends, new starts, observation.
+"""A step of the hover task, compiled in one piece.
 
-See :mod:`vil_bridge.vehicles.envs.hover`, which is the reference. Rows of a tile are those of the vehicle's kernel,
-then the action 4, reward, whether the task ended, and the distance from the goal.
+Thrusts, dynamics, reward, ends, new starts, observation.
+
+See :mod:`vil_bridge.vehicles.envs.hover`, which is the reference. Rows of a tile are those of the
+vehicle's kernel, then the action 4, reward, whether the task ended, and the distance from the goal.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ import numpy as np
 
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.elementary_kernel import exp
-from vil_bridge.vehicles.flightmare.kernel import AROUND, COLUMNS, PARAMETERS, TARGET, TILE, rotor_targets, substep
+from vil_bridge.vehicles.flightmare.kernel import (
+    AROUND,
+    COLUMNS,
+    PARAMETERS,
+    TARGET,
+    TILE,
+    rotor_targets,
+    substep,
+)
 from vil_bridge.vehicles.random.kernel import normal_of, philox4x32, unit_interval
 
 OBSERVED: Final = 18
@@ -33,9 +43,12 @@ _DX, _DY, _DZ, _R = range(0, 4 * LANES, LANES)
 _OBS_V: Final = 12 * LANES
 _OBS_W: Final = 15 * LANES
 _STEP: Final = PARAMETERS
-_WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS, _CALM = (_STEP + place for place in (4, 5, 6, 9, 10, 11, 18))
+_WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS, _CALM = (
+    _STEP + place for place in (4, 5, 6, 9, 10, 11, 18)
+)
 _MODE: Final = _CALM + 12
-_NEAR: Final = _MODE + 1  # distance and rates that end an episode, scale of nearness; of the reward near
+# Distance and rates that end an episode, scale of nearness; of the reward near.
+_NEAR: Final = _MODE + 1
 _SAME_STEP, _NEXT_STEP = AUTORESET["same_step"], AUTORESET["next_step"]
 _ONE, _TWO, _THREE = np.uintp(1), np.uintp(2), np.uintp(3)
 _EXPONENT: Final = np.uint64(0x7FF0000000000000)
@@ -47,7 +60,10 @@ _HALF: Final = np.uint64(32)
 
 @compiled()
 def _all_finite(values: Any) -> Any:
-    """Return True if all numbers of an array (n, 4) are finite: no exponent of infinities and NaNs."""
+    """Return True if all numbers of an array (n, 4) are finite.
+
+    No exponent of infinities and NaNs.
+    """
     bits = values.reshape(values.size).view(np.uint64)
     carry = np.uint64(0)
     for place in range(bits.size):
@@ -66,10 +82,17 @@ def _command(t: Any, weight_n: Any) -> Any:
 
 @compiled()
 def _observe(t: Any, single: Any, c: Any) -> Any:
-    """Write observations (18 rows) of a tile, reward, whether the task ended, and the distance from the goal."""
+    """Write observations (18 rows) of a tile, reward, whether the task ended, and the distance
+    from the goal.
+    """
     goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
     floor, fastest = c[_FLOOR], c[_FASTEST]
-    position, attitude, velocity, rates = c[_WEIGHTS], 4.0 * c[_WEIGHTS + 1], c[_WEIGHTS + 2], c[_WEIGHTS + 3]
+    position, attitude, velocity, rates = (
+        c[_WEIGHTS],
+        4.0 * c[_WEIGHTS + 1],
+        c[_WEIGHTS + 2],
+        c[_WEIGHTS + 3],
+    )
     action, alive, end = c[_WEIGHTS + 4], c[_WEIGHTS + 5], c[_WEIGHTS + 6]
     for i in range(LANES):
         qx, qy, qz, qw = t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i]
@@ -109,7 +132,9 @@ def _observe(t: Any, single: Any, c: Any) -> Any:
 
 @compiled()
 def _judge_near(t: Any, c: Any) -> Any:
-    """Write reward and whether the task ended as ``SettleTask`` has them, in place of those of :func:`_observe`."""
+    """Write reward and whether the task ended as ``SettleTask`` has them, in place of those of
+    :func:`_observe`.
+    """
     goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
     farthest, fastest, scale = c[_NEAR], c[_NEAR + 1], c[_NEAR + 2]
     for i in range(LANES):
@@ -129,8 +154,13 @@ def _judge_near(t: Any, c: Any) -> Any:
 
 
 @compiled()
-def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, cell: Any, bits: Any) -> Any:
-    """Write the first state of a vehicle's next episode into its lane: numbers of ``NoiseStream``, two per block."""
+def _begin(
+    t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, cell: Any, bits: Any
+) -> Any:
+    """Write the first state of a vehicle's next episode into its lane.
+
+    Numbers of ``NoiseStream``, two per block.
+    """
     for row in range(COLUMNS):
         t[row * LANES + lane] = 0.0
     low, high = episode & _MASK, episode >> _HALF
@@ -146,14 +176,23 @@ def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, cel
         t[_QX + (2 * block + 1) * LANES + lane] = normal_of(unit_interval(d, e), cell, bits)
     qx, qy, qz, qw = t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane]
     length = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
-    t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane] = qx / length, qy / length, qz / length, qw / length
+    t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane] = (
+        qx / length,
+        qy / length,
+        qz / length,
+        qw / length,
+    )
 
 
 @compiled()
 def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
-    """Load states from column ``place`` on and actions (lanes, 4) of a tile; its first vehicle fills spare lanes."""
+    """Load states from column ``place`` on and actions (lanes, 4) of a tile.
+
+    Its first vehicle fills spare lanes.
+    """
     lanes = len(actions)
-    # Four at a time, so that it becomes one vector: x and t might overlap for all that the compiler knows.
+    # Four at a time, so that it becomes one vector: x and t might overlap for all that the compiler
+    # knows.
     for column in range(COLUMNS):
         for lane in range(0, LANES, 4):
             source = place + np.uintp(lane)
@@ -173,7 +212,9 @@ def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
 
 @compiled()
 def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, distance: Any) -> Any:
-    """Store states into columns from ``place`` on, observations into rows (lanes, 18) of a tile, and distances."""
+    """Store states into columns from ``place`` on, observations into rows (lanes, 18) of a tile,
+    and distances.
+    """
     for column in range(COLUMNS):
         for lane in range(0, LANES, 4):
             source = column * LANES + lane
@@ -188,7 +229,9 @@ def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, distance: Any) -> 
 
 
 @compiled()
-def _end(t: Any, first: Any, lanes: Any, limit: Any, age: Any, reward: Any, flags: Any, mode: Any) -> Any:
+def _end(
+    t: Any, first: Any, lanes: Any, limit: Any, age: Any, reward: Any, flags: Any, mode: Any
+) -> Any:
     """Write rewards, ages and ended episodes; return whether :func:`_renew` has anything to do."""
     any_over = False
     for lane in range(lanes):
@@ -232,13 +275,18 @@ def _renew(
         if waited or (finished[row] and mode == _SAME_STEP):
             counts[0, row] = 0
             counts[1, row] += 1
-            _begin(t, lane, c, keys, np.uint64(counts[1, row]), np.uint64(counts[2, row]), cell, bits)
+            _begin(
+                t, lane, c, keys, np.uint64(counts[1, row]), np.uint64(counts[2, row]), cell, bits
+            )
     _observe(t, single, c)
 
 
 @compiled(inline=True)
 def _parts(memory: Any, n: Any) -> Any:
-    """Return parts of a task's memory: keys of random numbers, counts, reward and distance, observations, flags."""
+    """Return parts of a task's memory.
+
+    Keys of random numbers, counts, reward and distance, observations, flags.
+    """
     counts_at, reward_at, obs_at = 32, 32 + 24 * n, 32 + 40 * n
     flags_at = obs_at + 8 * OBSERVED * n
     return (
@@ -262,7 +310,9 @@ def begin(x: Any, which: Any, n: Any, c: Any, memory: Any) -> Any:
             row = which[first + lane]
             counts[0, row] = 0
             counts[1, row] += 1
-            _begin(t, lane, c, keys, np.uint64(counts[1, row]), np.uint64(counts[2, row]), cell, bits)
+            _begin(
+                t, lane, c, keys, np.uint64(counts[1, row]), np.uint64(counts[2, row]), cell, bits
+            )
         _observe(t, single, c)
         for lane in range(lanes):
             row = which[first + lane]
@@ -275,10 +325,12 @@ def begin(x: Any, which: Any, n: Any, c: Any, memory: Any) -> Any:
 
 @compiled()
 def step(x: Any, actions: Any, c: Any, memory: Any, first_tile: Any, end_tile: Any) -> Any:
-    """Step the vehicles of tiles ``first_tile`` to ``end_tile``; false, and nothing done, if an action is not finite.
+    """Step the vehicles of tiles ``first_tile`` to ``end_tile``.
 
-    x (17, tiles * LANES) are states, actions (n, 4), c the constants that ``HoverTask`` packs, memory the bytes of
-    :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
+    False, and nothing done, if an action is not finite.
+
+    x (17, tiles * LANES) are states, actions (n, 4), c the constants that ``HoverTask`` packs,
+    memory the bytes of :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
     """
     if not _all_finite(actions):
         return False

@@ -30,14 +30,16 @@ RACE_STEP_S: Final = Fraction(1, 50)
 class RaceTask(VehicleTask):
     """Fly n quadrotors through the gates of a course, in their order and direction, for some laps.
 
-    Action (4): rotor thrusts f_i = m g (1/4 + a_i / 2), so that 0 hovers level and 1 is 0.75 m g; negative ones are 0.
-    Observation (18), all in body axes: to the next gate's centre 3, that gate's direction 3, to the centre of
-    the gate after it 3 (after the last one: a point 5 m behind it), the world's up 3, velocity 3, body rates 3.
-    Start: at the course's start within 0.3 m along each axis, at rest, heading and tilt within 0.2 rad of level.
-    Reward: metres come closer to the next gate's centre, + 1 for each gate passed, - 0.02 for each step,
-    - 0.001 |w|^2 / 10, - 5 for a crash. A gate is passed when the straight way of a step goes through its opening.
-    End: the last gate of the last lap; or a crash: the frame of any gate, z at most 0.02 m, leaving the
-    course's room, body rates beyond 50 rad/s.
+    Action (4): rotor thrusts f_i = m g (1/4 + a_i / 2), so that 0 hovers level and 1 is 0.75 m g;
+    negative ones are 0. Observation (18), all in body axes: to the next gate's centre 3, that
+    gate's direction 3, to the centre of the gate after it 3 (after the last one: a point 5 m behind
+    it), the world's up 3, velocity 3, body rates 3. Start: at the course's start within 0.3 m along
+    each axis, at rest, heading and tilt within 0.2 rad of level. Reward: metres come closer to the
+    next gate's centre, + 1 for each gate passed, - 0.02 for each step,
+    - 0.001 |w|^2 / 10, - 5 for a crash. A gate is passed when the straight way of a step goes
+      through its opening.
+    End: the last gate of the last lap; or a crash: the frame of any gate, z at most 0.02 m, leaving
+    the course's room, body rates beyond 50 rad/s.
 
     Args:
         n: vehicles. laps: how often the course is flown. course: a course, or the name or
@@ -46,7 +48,8 @@ class RaceTask(VehicleTask):
             :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
 
     Attributes:
-        passed: gates passed in this episode, (n,). last_s: when the last of them was, from the episode's start, (n,).
+        passed: gates passed in this episode, (n,). last_s: when the last of them was, from the
+            episode's start, (n,).
 
     Raises:
         ValueError: no such course, a wrong file, or no lap.
@@ -96,7 +99,12 @@ class RaceTask(VehicleTask):
         self._before_m = self.x[:, 0:3].copy()
         return race_thrusts(self._weight_n, actions)
 
-    def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:  # noqa: ARG002
+    def start(
+        self,
+        which: Indices,
+        uniforms: FloatArray,
+        normals: FloatArray,  # noqa: ARG002
+    ) -> FloatArray:
         """Return first states, (m, 17)."""
         x = self.model.initial(len(which))
         spread = 2.0 * uniforms - 1.0
@@ -113,7 +121,9 @@ class RaceTask(VehicleTask):
     def observe(self, which: Indices | slice) -> FloatArray:
         """Return observations, (m, 18)."""
         x, due = self.x[which], self.passed[which]
-        return race_observation(x, self._targets_m[due], self._directions[due], self._targets_m[due + 1])
+        return race_observation(
+            x, self._targets_m[due], self._directions[due], self._targets_m[due + 1]
+        )
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:  # noqa: ARG002
         """Return reward and end, (n,) each."""
@@ -138,15 +148,23 @@ def race_model(parameters: QuadrotorParameters = QUADROTOR_ENV) -> FlightmareQua
 
 
 def race_targets(course: Course, order: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """Return what is flown to, (k + 2, 3), and the directions there, (k + 1, 3), of k gates in their order."""
+    """Return what is flown to, (k + 2, 3), and the directions there, (k + 1, 3), of k gates in
+    their order.
+    """
     listed = list(order)
     directions = course.axes[listed, :, 0]
     beyond = course.centres_m[listed[-1:]] + _BEYOND_M * directions[-1:]
-    return np.vstack((course.centres_m[listed], beyond, beyond)), np.vstack((directions, directions[-1:]))
+    return np.vstack((course.centres_m[listed], beyond, beyond)), np.vstack(
+        (directions, directions[-1:])
+    )
 
 
-def race_observation(x: FloatArray, target_m: FloatArray, direction: FloatArray, after_m: FloatArray) -> FloatArray:
-    """Return observations, (n, 18), of states (n, 17) with the next gate, its direction and the gate after it."""
+def race_observation(
+    x: FloatArray, target_m: FloatArray, direction: FloatArray, after_m: FloatArray
+) -> FloatArray:
+    """Return observations, (n, 18), of states (n, 17) with the next gate, its direction and the
+    gate after it.
+    """
     up = np.broadcast_to((0.0, 0.0, 1.0), (len(x), 3))
     p_m = x[:, 0:3]
     world = (target_m - p_m, direction, after_m - p_m, up, x[:, 3:6])

@@ -25,12 +25,16 @@ _SPINNING_RADPS: Final = 90.0
 
 
 class SettleTask(HoverTask):
-    """:class:`~vil_bridge.vehicles.envs.hover.HoverTask` with a reward that pulls to the goal from near and far.
+    """:class:`~vil_bridge.vehicles.envs.hover.HoverTask` with a reward that pulls to the goal from
+    near and far.
 
-    With the distance d to the goal, metres, speed v, body rates w (rad/s, at most 20), the height u of the body's
-    z axis (1 = level) and the action a:
+    With the distance d to the goal, metres, speed v, body rates w (rad/s, at most 20), the height u
+    of the body's z axis (1 = level) and the action a:
 
-        reward = 0.1 (exp(-d) / 2 + exp(-(d / 0.15)^2 / 2) / 2 + 0.1 u - 0.02 (|v| + |w| + |a|^2)), -1 when it ends
+        reward = 0.1 (exp(-d) / 2 + exp(-(d / 0.15)^2 / 2) / 2
+                      + 0.1 u - 0.02 (|v| + |w| + |a|^2))
+
+    and -1 when it ends.
 
     Ends also 10 m away from the goal: no episode is long enough to come back.
     """
@@ -40,19 +44,21 @@ class SettleTask(HoverTask):
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return reward and end, (n,) each."""
         ended = _lost(self.x, _TUMBLING_RADPS)
-        return _nearness(self.x, self.x[:, 10:13]) - 0.002 * (actions * actions).sum(axis=1) - ended, ended
+        return _nearness(self.x, self.x[:, 10:13]) - 0.002 * (actions * actions).sum(
+            axis=1
+        ) - ended, ended
 
 
 class ThreeRotorsTask(VehicleTask):
     """Keep n quadrotors at (0, 0, 5) m whose rear left rotor is dead.
 
-    Nothing balances yaw: a vehicle spins up, about 9 rad/s faster each second, and steers by when it pushes.
-    Action (3): thrusts m g (1 + a_i) / 2 of the rotors front left, front right, rear right; (0, -1, 0) carries it.
-    Observation (18): p - goal 3, columns of R_world_body 9, velocity 3 (world), body rates 3.
-    Start: position within 1 m of the goal along each axis, velocity within 0.5 m/s along each, any heading,
-    tilted by up to about 0.3 rad about each of x and y, body rates 0, rotors stopped.
-    Reward: as :class:`SettleTask`, but yaw rate and actions cost nothing.
-    End: as there, the yaw rate excepted, which ends it beyond 90 rad/s.
+    Nothing balances yaw: a vehicle spins up, about 9 rad/s faster each second, and steers by when
+    it pushes. Action (3): thrusts m g (1 + a_i) / 2 of the rotors front left, front right, rear
+    right; (0, -1, 0) carries it. Observation (18): p - goal 3, columns of R_world_body 9, velocity
+    3 (world), body rates 3. Start: position within 1 m of the goal along each axis, velocity within
+    0.5 m/s along each, any heading, tilted by up to about 0.3 rad about each of x and y, body rates
+    0, rotors stopped. Reward: as :class:`SettleTask`, but yaw rate and actions cost nothing. End:
+    as there, the yaw rate excepted, which ends it beyond 90 rad/s.
 
     Args:
         n: vehicles. seed, time_limit_s, autoreset, first_vehicle, engine: see
@@ -117,7 +123,9 @@ class ThreeRotorsTask(VehicleTask):
 
 
 def _nearness(x: FloatArray, w_radps: FloatArray) -> FloatArray:
-    """Return the reward (n,) for position and calm of vehicles, with the body rates (n, k) that count."""
+    """Return the reward (n,) for position and calm of vehicles, with the body rates (n, k) that
+    count.
+    """
     d, v = distance_m(x), norm(x[:, 3:6], axis=1)
     upright = 1.0 - 2.0 * (x[:, 6] ** 2 + x[:, 7] ** 2)
     near = 0.5 * (exp(-d) + exp(-0.5 * (d / _NEAR_M) ** 2))

@@ -17,14 +17,19 @@ _AUTOPILOT_QUAD_X: Final = (
     Rotor((_ARM_M, _ARM_M, 0.0), direction=1.0),
     Rotor((-_ARM_M, -_ARM_M, 0.0), direction=1.0),
 )
-"""Front right, rear left, front left, rear right; the first two turn counter-clockwise seen from above."""
+"""Front right, rear left, front left, rear right.
+
+The first two turn counter-clockwise seen from above.
+"""
 
 _RING_M: Final = 0.2
 _CLOCKWISE, _COUNTER_CLOCKWISE = 1.0, -1.0
 
 
 def _ring(*rotors: tuple[float, float]) -> tuple[Rotor, ...]:
-    """Return rotors at angles in degrees, clockwise from ahead as seen from above, each with its turning sense."""
+    """Return rotors at angles in degrees, clockwise from ahead as seen from above, each with its
+    turning sense.
+    """
     return tuple(Rotor(_on_ring(math.radians(deg)), direction=turn) for deg, turn in rotors)
 
 
@@ -51,7 +56,9 @@ _AUTOPILOT_OCTO_X: Final = _ring(
     (-67.5, _CLOCKWISE),
     (112.5, _CLOCKWISE),
 )
-"""Motors 1 to 6 and 1 to 8 of ArduPilot's frames hexa X and octa X (AP_MotorsMatrix), which PX4 numbers alike."""
+"""Motors 1 to 6 and 1 to 8 of ArduPilot's frames hexa X and octa X (AP_MotorsMatrix), which PX4
+numbers alike.
+"""
 
 PRESETS: Final[Mapping[str, MulticopterParameters]] = {
     "flightgoggles": MulticopterParameters(),
@@ -59,5 +66,8 @@ PRESETS: Final[Mapping[str, MulticopterParameters]] = {
     "autopilot_hexa_x": MulticopterParameters(rotors=_AUTOPILOT_HEXA_X),
     "autopilot_octo_x": MulticopterParameters(rotors=_AUTOPILOT_OCTO_X),
 }
-"""flightgoggles: the simulator's drone. autopilot_quad_x: the same with rotors in the order and with the turning sense
-of PX4, ArduPilot and Betaflight. autopilot_hexa_x, autopilot_octo_x: six and eight such rotors on a ring."""
+"""flightgoggles: the simulator's drone. autopilot_quad_x.
+
+The same with rotors in the order and with the turning sense of PX4, ArduPilot and Betaflight.
+autopilot_hexa_x, autopilot_octo_x: six and eight such rotors on a ring.
+"""

@@ -17,7 +17,8 @@ class RateGains:
     """The rate controller: a filter on the gyro and a PID; the defaults are FlightGoggles'.
 
     Attributes:
-        proportional_per_s, integral_per_s2, derivative: on the error of the rate, its integral, the filtered slope.
+        proportional_per_s, integral_per_s2, derivative: on the error of the rate, its integral, the
+            filtered slope.
         integral_limit_rad: of each axis. cutoff_hz: of the filter, damping sqrt(1/2).
     """
 
@@ -61,7 +62,10 @@ class WaypointGains:
 
 
 class RateMemory(NamedTuple):
-    """State of the rate controller, each (n, 3): filtered rate, its slope, integral of the error."""
+    """State of the rate controller, each (n, 3).
+
+    Filtered rate, its slope, integral of the error.
+    """
 
     rate_radps: FloatArray
     slope_radps2: FloatArray
@@ -69,9 +73,14 @@ class RateMemory(NamedTuple):
 
 
 def control_rates(
-    gains: RateGains, wanted_radps: FloatArray, gyro_radps: FloatArray, memory: RateMemory, dt_s: float
+    gains: RateGains,
+    wanted_radps: FloatArray,
+    gyro_radps: FloatArray,
+    memory: RateMemory,
+    dt_s: float,
 ) -> tuple[FloatArray, RateMemory]:
-    """Return angular acceleration (n, 3) that brings the gyro's rates to the wanted ones, and what to remember.
+    """Return angular acceleration (n, 3) that brings the gyro's rates to the wanted ones, and what
+    to remember.
 
     The filter is discretised by backward Euler, as in the original, whose comment says trapezoidal.
     """
@@ -83,7 +92,11 @@ def control_rates(
     error = wanted_radps - rate
     limit = gains.integral_limit_rad
     integral = np.clip(memory.integral_rad + dt_s * error, -limit, limit)
-    alpha = gains.proportional_per_s * error + gains.integral_per_s2 * integral - gains.derivative * slope
+    alpha = (
+        gains.proportional_per_s * error
+        + gains.integral_per_s2 * integral
+        - gains.derivative * slope
+    )
     return alpha, RateMemory(rate, slope, integral)
 
 
@@ -123,7 +136,9 @@ def fly_to_waypoint(
     heading = _about_z(waypoint[:, 3])
     wanted = q_mul(heading, _tilt_up_to(q_rotate(q_conj(heading), push / size)))
     turn = q_mul(q_conj(q_world_body), wanted)
-    rates = np.clip(gains.attitude_per_s * _roll_pitch_yaw(turn), -gains.most_rate_radps, gains.most_rate_radps)
+    rates = np.clip(
+        gains.attitude_per_s * _roll_pitch_yaw(turn), -gains.most_rate_radps, gains.most_rate_radps
+    )
     return np.hstack([mass_kg * size, rates])
 
 
@@ -134,7 +149,10 @@ def _about_z(angle_rad: FloatArray) -> FloatArray:
 
 def _tilt_up_to(direction: FloatArray) -> FloatArray:
     """Return the shortest rotations (n, 4) that turn z to unit vectors (n, 3)."""
-    half = np.stack([-direction[:, 1], direction[:, 0], np.zeros(len(direction)), 1.0 + direction[:, 2]], axis=-1)
+    half = np.stack(
+        [-direction[:, 1], direction[:, 0], np.zeros(len(direction)), 1.0 + direction[:, 2]],
+        axis=-1,
+    )
     return q_normalize(half)
 
 

@@ -1,7 +1,10 @@
-"""FlightGoggles' multicopter compiled: the equations of :mod:`vil_bridge.vehicles.flightgoggles.model`, tile by tile.
+"""FlightGoggles' multicopter compiled.
 
-A tile's numbers stand in one array of rows by lanes. Rows that a rotor's number selects lie behind those of
-fixed place: so the compiler can see that they do not overlap, and computes all lanes at once.
+The equations of :mod:`vil_bridge.vehicles.flightgoggles.model`, tile by tile.
+
+A tile's numbers stand in one array of rows by lanes. Rows that a rotor's number selects lie behind
+those of fixed place: so the compiler can see that they do not overlap, and computes all lanes at
+once.
 """
 
 from __future__ import annotations
@@ -20,14 +23,20 @@ from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, put_truth, scat
 MOST_ROTORS: Final = 16
 
 SCALARS: Final = 44
-"""Parameters before those of the rotors: mass, rotor inertia, drag; inertia, its inverse, aerodynamic moment (9 each);
-gains proportional, integral, derivative, limit of the integral, stiffness and damping of the filter, 1 for the
-gyroscopic moment (0 = left out); for waypoints the gains of position, velocity and attitude, limits of position error,
-acceleration and rates, gravity."""
+"""Parameters before those of the rotors: mass, rotor inertia, drag.
+
+Inertia, its inverse, aerodynamic moment (9 each); gains proportional, integral, derivative, limit
+of the integral, stiffness and damping of the filter, 1 for the gyroscopic moment (0 = left out);
+for waypoints the gains of position, velocity and attitude, limits of position error, acceleration
+and rates, gravity.
+"""
 
 ROTOR_PARAMETERS: Final = 18
-"""Parameters of each rotor: axis, lever, twist (3 each), row of the allocation (4), rate of the motor's lag, slowest
-and fastest speed, thrust, torque."""
+"""Parameters of each rotor.
+
+Axis, lever, twist (3 each), row of the allocation (4), rate of the motor's lag, slowest and fastest
+speed, thrust, torque.
+"""
 
 L: Final = LANES
 # Where rows of fixed place begin.
@@ -93,7 +102,17 @@ def _slopes(t: FloatArray, p: FloatArray) -> None:
     per_kg, drag = 1.0 / p[0], p[2]
     jxx, jxy, jxz, jyy, jyz, jzz = p[3], p[4], p[5], p[7], p[8], p[11]
     ixx, ixy, ixz, iyy, iyz, izz = p[12], p[13], p[14], p[16], p[17], p[20]
-    axx, axy, axz, ayx, ayy, ayz, azx, azy, azz = p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28], p[29]
+    axx, axy, axz, ayx, ayy, ayz, azx, azy, azz = (
+        p[21],
+        p[22],
+        p[23],
+        p[24],
+        p[25],
+        p[26],
+        p[27],
+        p[28],
+        p[29],
+    )
     for lane in range(LANES):
         at, to, sums, air = _STATE + lane, _SLOPE + lane, _SUMS + lane, _AIR + lane
         density = t[air + 9 * L]
@@ -123,9 +142,24 @@ def _slopes(t: FloatArray, p: FloatArray) -> None:
         hx = jxx * wx + jxy * wy + jxz * wz + t[sums + 6 * L]
         hy = jxy * wx + jyy * wy + jyz * wz + t[sums + 7 * L]
         hz = jxz * wx + jyz * wy + jzz * wz + t[sums + 8 * L]
-        mx = t[sums + 3 * L] - turning * (axx * wx + axy * wy + axz * wz) + t[air + 6 * L] - (wy * hz - wz * hy)
-        my = t[sums + 4 * L] - turning * (ayx * wx + ayy * wy + ayz * wz) + t[air + 7 * L] - (wz * hx - wx * hz)
-        mz = t[sums + 5 * L] - turning * (azx * wx + azy * wy + azz * wz) + t[air + 8 * L] - (wx * hy - wy * hx)
+        mx = (
+            t[sums + 3 * L]
+            - turning * (axx * wx + axy * wy + axz * wz)
+            + t[air + 6 * L]
+            - (wy * hz - wz * hy)
+        )
+        my = (
+            t[sums + 4 * L]
+            - turning * (ayx * wx + ayy * wy + ayz * wz)
+            + t[air + 7 * L]
+            - (wz * hx - wx * hz)
+        )
+        mz = (
+            t[sums + 5 * L]
+            - turning * (azx * wx + azy * wy + azz * wz)
+            + t[air + 8 * L]
+            - (wx * hy - wy * hx)
+        )
         t[to + 10 * L] = ixx * mx + ixy * my + ixz * mz
         t[to + 11 * L] = ixy * mx + iyy * my + iyz * mz
         t[to + 12 * L] = ixz * mx + iyz * my + izz * mz
@@ -138,7 +172,12 @@ def _normalize(t: FloatArray, state: int) -> None:
         at = state + 6 * L + lane
         x, y, z, s = t[at], t[at + L], t[at + 2 * L], t[at + 3 * L]
         per_norm = 1.0 / np.sqrt(x * x + y * y + z * z + s * s)
-        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = x * per_norm, y * per_norm, z * per_norm, s * per_norm
+        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = (
+            x * per_norm,
+            y * per_norm,
+            z * per_norm,
+            s * per_norm,
+        )
 
 
 @compiled(inline=True)
@@ -170,8 +209,12 @@ def _add(t: FloatArray, rows: int, target: int, origin: int, dt_s: float) -> Non
 
 
 @compiled(inline=True)
-def _next_stage(t: FloatArray, p: FloatArray, rotors: int, total: int, share_s: float, ahead_s: float) -> None:
-    """Set the running sum = rows ``total`` + share_s * slope, and the state = start + ahead_s * slope within limits."""
+def _next_stage(
+    t: FloatArray, p: FloatArray, rotors: int, total: int, share_s: float, ahead_s: float
+) -> None:
+    """Set the running sum = rows ``total`` + share_s * slope, and the state = start + ahead_s *
+    slope within limits.
+    """
     for k in range(13 * L):
         slope = t[_SLOPE + k]
         t[_TOTAL + k] = t[total + k] + share_s * slope
@@ -199,10 +242,17 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
         at, goal, to = _STATE + lane, _GOAL + lane, _COMMAND + lane
         ax = _limit(p[37] * _limit(t[goal] - t[at], p[40]) - p[38] * t[at + 3 * L], p[41])
         ay = _limit(p[37] * _limit(t[goal + L] - t[at + L], p[40]) - p[38] * t[at + 4 * L], p[41])
-        az = _limit(p[37] * _limit(t[goal + 2 * L] - t[at + 2 * L], p[40]) - p[38] * t[at + 5 * L], p[41]) + p[43]
+        az = (
+            _limit(
+                p[37] * _limit(t[goal + 2 * L] - t[at + 2 * L], p[40]) - p[38] * t[at + 5 * L],
+                p[41],
+            )
+            + p[43]
+        )
         size = math.sqrt(ax * ax + ay * ay + az * az)
         t[to] = p[0] * size
-        # The least rotation that turns z to the thrust, in axes turned by the yaw; then both as one.
+        # The least rotation that turns z to the thrust, in axes turned by the yaw; then both as
+        # one.
         yaw = t[goal + 3 * L]
         s, c = sin_cos(yaw)
         bx, by, bw = -(c * ay - s * ax), c * ax + s * ay, size + az
@@ -241,7 +291,9 @@ def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
             error = t[_COMMAND + L + axis * L + lane] - rate
             total = _limit(t[at + 9 * L] + dt_s * error, limit)
             t[at + 3 * L], t[at + 6 * L], t[at + 9 * L] = rate, slope, total
-            t[_WANTED + axis * L + lane] = proportional * error + integral * total - derivative * slope
+            t[_WANTED + axis * L + lane] = (
+                proportional * error + integral * total - derivative * slope
+            )
     for lane in range(LANES):
         at, to = _MEMORY + 3 * L + lane, _WANTED + lane
         wx, wy, wz = t[at], t[at + L], t[at + 2 * L]
@@ -358,8 +410,8 @@ def truth(
 ) -> None:
     """Write what sensors measure: the arrays of a ``TrueState``, from ``p`` on.
 
-    ``asked`` (n, at least rotors) begins with the speeds asked of the rotors; x, around and the parameters are those
-    of :func:`advance`.
+    ``asked`` (n, at least rotors) begins with the speeds asked of the rotors; x, around and the
+    parameters are those of :func:`advance`.
     """
     rotors = speeds.shape[1]
     t = np.empty(_TILE)

@@ -1,4 +1,6 @@
-"""FlightGoggles' multicopter: rotors with inertia and lag, quadratic drag, rate and waypoint controllers."""
+"""FlightGoggles' multicopter: rotors with inertia and lag, quadratic drag, rate and waypoint
+controllers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from vil_bridge.vehicles.flightgoggles.control import (
     rotor_speeds,
 )
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
-from vil_bridge.vehicles.model import Integrator, Model, NativeStep, NativeTruth, TrueState, empty_truth
+from vil_bridge.vehicles.model import (
+    Integrator,
+    Model,
+    NativeStep,
+    NativeTruth,
+    TrueState,
+    empty_truth,
+)
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
 
 Compat = Literal["flightgoggles"]
@@ -38,7 +47,8 @@ STARTS: Final[Mapping[Numbering, Mapping[str, object]]] = MappingProxyType(
 
 _COMMANDS: Final = {
     "rates": StateLayout(
-        Field("thrust_n", 1, "N", "along body z"), Field("w_body_radps", 3, "rad/s", "rates to hold, body FLU")
+        Field("thrust_n", 1, "N", "along body z"),
+        Field("w_body_radps", 3, "rad/s", "rates to hold, body FLU"),
     ),
     "waypoint": StateLayout(
         Field("p_world_m", 3, "m", "where to fly, ENU"), Field("yaw_rad", 1, "rad", "heading there")
@@ -49,20 +59,23 @@ _COMMANDS: Final = {
 class FlightGogglesMulticopter(Model):
     """N rotors anywhere on a rigid body, after multicopterDynamicsSim of FlightGoggles.
 
-    Modes: ``motor_speeds`` (rad/s each), ``rates`` (thrust and body rates, the controller of FlightGoggles'
-    uav_dynamics), ``waypoint`` (position and yaw, the controller of its Python package above the former). In the
-    latter two the controller's memory is part of the state. Its gyro sample ``gyro_body_radps`` is the rate at
-    the end of the step before; overwrite it between steps to feed an IMU's instead.
+    Modes: ``motor_speeds`` (rad/s each), ``rates`` (thrust and body rates, the controller of
+    FlightGoggles' uav_dynamics), ``waypoint`` (position and yaw, the controller of its Python
+    package above the former). In the latter two the controller's memory is part of the state. Its
+    gyro sample ``gyro_body_radps`` is the rate at the end of the step before; overwrite it between
+    steps to feed an IMU's instead.
 
     Attributes:
         parameters, rate_gains, waypoint_gains: what it was made with.
 
     Args:
-        compat: ``flightgoggles``: RK4 normalises its running sum of quaternions after every partial addition,
-            and the rate controller ignores the gyroscopic moment w x J w (its paper, eq. 22, does not).
+        compat: ``flightgoggles``: RK4 normalises its running sum of quaternions after every partial
+            addition, and the rate controller ignores the gyroscopic moment w x J w (its paper, eq.
+            22, does not).
 
     Raises:
-        ValueError: an argument is unknown, the rotors cannot follow rates, or waypoints would turn the vehicle over.
+        ValueError: an argument is unknown, the rotors cannot follow rates, or waypoints would turn
+            the vehicle over.
     """
 
     rotors: ClassVar[str] = "rotors_radps"
@@ -94,8 +107,13 @@ class FlightGogglesMulticopter(Model):
         }
         if mode not in self.commands:
             raise ValueError(f"mode must be one of {', '.join(self.commands)}, not {mode!r}")
-        if mode == "waypoint" and not self.waypoint_gains.most_acceleration_mps2 < self.gravity_mps2:
-            raise ValueError("most_acceleration_mps2 must be below gravity: the vehicle would turn over")
+        if (
+            mode == "waypoint"
+            and not self.waypoint_gains.most_acceleration_mps2 < self.gravity_mps2
+        ):
+            raise ValueError(
+                "most_acceleration_mps2 must be below gravity: the vehicle would turn over"
+            )
         self.mode = mode
         self.state = StateLayout(
             *RIGID_BODY,
@@ -114,17 +132,26 @@ class FlightGogglesMulticopter(Model):
         self._aero_moment = np.array(p.aero_moment_nms2)
         self._kf, self._kt = p.of_motors("thrust_ns2"), p.of_motors("torque_nms2")
         self._motor_time_s = p.of_motors("motor_time_constant_s")
-        self._slowest, self._fastest = p.of_motors("motor_min_radps"), p.of_motors("motor_max_radps")
+        self._slowest, self._fastest = (
+            p.of_motors("motor_min_radps"),
+            p.of_motors("motor_max_radps"),
+        )
         self._allocation = None if self.mode == "motor_speeds" else p.allocation()
 
     def initial(self, n: int) -> FloatArray:
-        """Return states at rest at the origin, level, rotors at the speed that hovers; still where they cannot."""
+        """Return states at rest at the origin, level, rotors at the speed that hovers.
+
+        Still where they cannot.
+        """
         hovering = self.parameters.hover_radps if self._axes[:, 2].sum() > 0.0 else 0.0
         speed = np.clip(hovering, self._slowest, self._fastest)
         return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "rotors_radps": speed}, n)
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
-        """Return time derivative of x, (n, dx); the controller's memory stands still within a step."""
+        """Return time derivative of x, (n, dx).
+
+        The controller's memory stands still within a step.
+        """
         p, state, air = self.parameters, self.state, ENVIRONMENT.split(around)
         speeds, asked = x[:, state["rotors_radps"]], self._asked(x, u)
         density = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3
@@ -135,7 +162,9 @@ class FlightGogglesMulticopter(Model):
         squares = density * speeds * np.abs(speeds)
         thrusts = self._kf * air["thrust_factor"] * squares
         drag = p.drag_ns2pm2 * density * np.linalg.norm(past, axis=1, keepdims=True) * past
-        damping = density * np.linalg.norm(w, axis=1, keepdims=True) * product(w, self._aero_moment.T)
+        damping = (
+            density * np.linalg.norm(w, axis=1, keepdims=True) * product(w, self._aero_moment.T)
+        )
         moment = (
             product(thrusts, self._levers)
             + product(self._kt * squares + p.rotor_inertia_kgm2 * spin, self._twists)
@@ -151,16 +180,23 @@ class FlightGogglesMulticopter(Model):
         ) / p.mass_kg
         rates[:, state["v_world_mps"].stop - 1] -= air["gravity_mps2"][:, 0]
         rates[:, state["q_world_body"]] = 0.5 * q_mul(q, np.hstack([w, np.zeros((len(w), 1))]))
-        rates[:, state["w_body_radps"]] = product(moment - cross(w, momentum), self._inverse_inertia)
+        rates[:, state["w_body_radps"]] = product(
+            moment - cross(w, momentum), self._inverse_inertia
+        )
         rates[:, state["rotors_radps"]] = spin
         return rates
 
     def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:
-        """Return thrusts, torques and speeds of the rotors, (n, rotors, 3); see :meth:`Model.rotor_outputs`."""
+        """Return thrusts, torques and speeds of the rotors, (n, rotors, 3).
+
+        See :meth:`Model.rotor_outputs`.
+        """
         air, speeds = ENVIRONMENT.split(around), x[:, self.state["rotors_radps"]]
         squares = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3 * speeds * np.abs(speeds)
         signs = np.array([rotor.direction for rotor in self.parameters.rotors])
-        return np.stack((self._kf * air["thrust_factor"] * squares, self._kt * signs * squares, speeds), axis=2)
+        return np.stack(
+            (self._kf * air["thrust_factor"] * squares, self._kt * signs * squares, speeds), axis=2
+        )
 
     def rotor_places(self) -> tuple[FloatArray, FloatArray]:
         """Return hubs and axes of the rotors, (rotors, 3) each."""
@@ -173,7 +209,10 @@ class FlightGogglesMulticopter(Model):
         return super().constrain(x)
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
-        """Return states one step later, (n, dx): the controller with what it measured before, then the dynamics."""
+        """Return states one step later, (n, dx).
+
+        The controller with what it measured before, then the dynamics.
+        """
         if self.mode == "motor_speeds":
             return self._move(x, u, around, dt_s)
         moved = self._move(self._control(x, u, dt_s), u, around, dt_s)
@@ -181,7 +220,10 @@ class FlightGogglesMulticopter(Model):
         return moved
 
     def native(self) -> NativeStep | None:
-        """Return the compiled step; None = numba is not installed, or there are more than 16 rotors."""
+        """Return the compiled step.
+
+        None = numba is not installed, or there are more than 16 rotors.
+        """
         if not has_numba():
             return None
         from vil_bridge.vehicles.flightgoggles import kernel
@@ -214,12 +256,19 @@ class FlightGogglesMulticopter(Model):
         return truth
 
     def _packed(self) -> FloatArray:
-        """Return the parameters in the order of the kernel's ``SCALARS`` and ``ROTOR_PARAMETERS``."""
+        """Return the parameters in the order of the kernel's ``SCALARS`` and
+        ``ROTOR_PARAMETERS``.
+        """
         p, gains, way = self.parameters, self.rate_gains, self.waypoint_gains
         allocation = np.zeros((len(p.rotors), 4)) if self._allocation is None else self._allocation
         matrices = (self._inertia, self._inverse_inertia, self._aero_moment)
         motors = (1.0 / self._motor_time_s, self._slowest, self._fastest, self._kf, self._kt)
-        rates = (gains.proportional_per_s, gains.integral_per_s2, gains.derivative, gains.integral_limit_rad)
+        rates = (
+            gains.proportional_per_s,
+            gains.integral_per_s2,
+            gains.derivative,
+            gains.integral_limit_rad,
+        )
         return np.concatenate(
             [
                 (p.mass_kg, p.rotor_inertia_kgm2, p.drag_ns2pm2),
@@ -227,7 +276,9 @@ class FlightGogglesMulticopter(Model):
                 (*rates, gains.stiffness_per_s2, gains.damping_per_s, float(self.compat is None)),
                 (way.position_per_s2, way.velocity_per_s, way.attitude_per_s, way.reach_m),
                 (way.most_acceleration_mps2, way.most_rate_radps, p.gravity_mps2),
-                np.column_stack([self._axes, self._levers, self._twists, allocation, *motors]).ravel(),
+                np.column_stack(
+                    [self._axes, self._levers, self._twists, allocation, *motors]
+                ).ravel(),
             ]
         )
 
@@ -260,7 +311,9 @@ class FlightGogglesMulticopter(Model):
             moment += cross(memory.rate_radps, product(memory.rate_radps, self._inertia))
         assert self._allocation is not None
         x = x.copy()
-        x[:, state["asked_radps"]] = rotor_speeds(product(np.hstack([moment, wanted["thrust_n"]]), self._allocation.T))
+        x[:, state["asked_radps"]] = rotor_speeds(
+            product(np.hstack([moment, wanted["thrust_n"]]), self._allocation.T)
+        )
         for name, values in zip(_MEMORY, memory, strict=True):
             x[:, state[name]] = values
         return x
@@ -284,7 +337,12 @@ _MEMORY: Final = ("rate_filtered_radps", "rate_filtered_radps2", "rate_error_rad
 def _controller_fields(rotors: int) -> tuple[Field, ...]:
     return (
         Field("asked_radps", rotors, "rad/s", "rotor speeds that the controller asks for"),
-        Field("gyro_body_radps", 3, "rad/s", "the gyro sample that the controller will take next, body FLU"),
+        Field(
+            "gyro_body_radps",
+            3,
+            "rad/s",
+            "the gyro sample that the controller will take next, body FLU",
+        ),
         Field("rate_filtered_radps", 3, "rad/s", "the gyro, low-passed"),
         Field("rate_filtered_radps2", 3, "rad/s^2", "slope of the same"),
         Field("rate_error_rad", 3, "rad", "integral of the rate's error"),

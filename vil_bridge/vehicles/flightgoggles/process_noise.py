@@ -1,4 +1,7 @@
-"""Process noise of FlightGoggles' multicopter: random force and moment, each constant within a step."""
+"""Process noise of FlightGoggles' multicopter.
+
+Random force and moment, each constant within a step.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,16 @@ _STREAM: Final = 2000
 
 
 class ProcessNoise:
-    """White force (world axes) and moment (body axes) of the densities that the parameters state: a disturbance.
+    """White force (world axes) and moment (body axes) of the densities that the parameters state.
+
+    A disturbance.
 
     Args:
         seed, stream: of the numbers (:class:`~vil_bridge.vehicles.random.noise.NoiseStream`).
         vehicles: identities of the rows, to which the numbers belong; None = 0, 1, 2...
-        compat: ``flightgoggles``: the force of a step is the one drawn at the end of the step before, none in
-            the first; and :meth:`shown` gives the accelerometer that the original has.
+        compat: ``flightgoggles``: the force of a step is the one drawn at the end of the step
+            before, none in the first; and :meth:`shown` gives the accelerometer that the original
+            has.
     """
 
     def __init__(
@@ -52,10 +58,12 @@ class ProcessNoise:
             around[:, _FORCE] += self._force_drawn(step - self._lag, len(x)) / sqrt(dt_s)
 
     def shown(self, truth: TrueState, step: int, dt_s: float) -> TrueState:
-        """Return what the original's accelerometer takes for the truth, after ``step`` steps, 1 or more, in compat.
+        """Return what the original's accelerometer takes for the truth, after ``step`` steps, 1 or
+        more, in compat.
 
-        In place of the force that acted it shows the next one, without the division by sqrt(dt_s): too small by
-        31 at 960 Hz. Without compat the truth itself is right, and this changes nothing.
+        In place of the force that acted it shows the next one, without the division by sqrt(dt_s):
+        too small by 31 at 960 Hz. Without compat the truth itself is right, and this changes
+        nothing.
         """
         if not self._lag:
             return truth
@@ -64,7 +72,8 @@ class ProcessNoise:
         if step > 1:
             wrong -= self._force_drawn(step - 2, n) / sqrt(dt_s)
         return truth._replace(
-            f_body_mps2=truth.f_body_mps2 + q_rotate(q_conj(truth.q_world_body), wrong / self._mass_kg)
+            f_body_mps2=truth.f_body_mps2
+            + q_rotate(q_conj(truth.q_world_body), wrong / self._mass_kg)
         )
 
     def _force_drawn(self, step: int, n: int) -> FloatArray:

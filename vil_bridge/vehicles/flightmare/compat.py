@@ -1,7 +1,8 @@
 """flightlib's own stepping (``compat="flightmare"``): the slips of branch master, in float64.
 
-Thrust, torque and acceleration are held over a sub-step, sub-steps come from a float32 counted down, attitudes
-are never normalised, a world box lets vehicles through. flightlib computes its states in float32; this does not.
+Thrust, torque and acceleration are held over a sub-step, sub-steps come from a float32 counted
+down, attitudes are never normalised, a world box lets vehicles through. flightlib computes its
+states in float32; this does not.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ _V: Final = slice(3, 6)
 
 
 def original_substeps(dt_s: float, longest_s: float) -> list[float]:
-    """Return sub-steps: the rest is a float32 counted down, so that 20 ms are eight of 2.5 ms and 1.9e-9 s more.
+    """Return sub-steps: the rest is a float32 counted down, so that 20 ms are eight of 2.5 ms and
+    1.9e-9 s more.
 
     Raises:
         ValueError: the step is so much longer than a sub-step that float32 cannot count it down.
     """
     longest, rest = np.float32(longest_s), np.float32(dt_s)
     if rest - longest == rest:
-        raise ValueError(f"flightlib never ends a step of {dt_s} s in sub-steps of {longest_s} s: make it shorter")
+        raise ValueError(
+            f"flightlib never ends a step of {dt_s} s in sub-steps of {longest_s} s: make "
+            "it shorter"
+        )
     lengths: list[float] = []
     while rest > 0.0:
         h = min(rest, longest)
@@ -39,7 +44,10 @@ def original_substeps(dt_s: float, longest_s: float) -> list[float]:
 def original_motion(
     motion: _Motion, body: FloatArray, wrench: FloatArray, around: FloatArray, h_s: float
 ) -> FloatArray:
-    """Return what a sub-step adds to rigid bodies (n, 13): RK4 of their motion with the first acceleration held."""
+    """Return what a sub-step adds to rigid bodies (n, 13).
+
+    RK4 of their motion with the first acceleration held.
+    """
     k1 = motion(body, wrench, around)
     slopes = [k1]
     for part in (0.5, 0.5, 1.0):
@@ -53,7 +61,8 @@ def original_motion(
 def within_box(before: FloatArray, x: FloatArray, box_m: FloatArray) -> FloatArray:
     """Return states (n, 17) after flightlib's world box.
 
-    Beyond a wall: the old coordinate and no speed along it. Beyond floor or ceiling: on the floor, v_z unchanged.
+    Beyond a wall: the old coordinate and no speed along it. Beyond floor or ceiling: on the floor,
+    v_z unchanged.
     """
     low, high = box_m
     for axis in (0, 1):

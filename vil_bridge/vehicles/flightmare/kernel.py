@@ -1,9 +1,12 @@
-"""The Flightmare quadrotor, compiled: tiles of 16 vehicles; see :mod:`vil_bridge.vehicles.flightmare.model`.
+"""The Flightmare quadrotor, compiled: tiles of 16 vehicles.
 
-A tile is one flat array of rows of 16 numbers at constant offsets: so the compiler knows that rows do not overlap
-and turns every loop over lanes into vector code. Rows: state 17, command 4, surroundings 12, thrusts and in
-their place the rotors' target speeds 4, wished wrench 4; accelerations at the three stage times 4 each and those that
-stay 3; of RK4's stages the state 10, the sums of outer and of inner slopes 10 each.
+See :mod:`vil_bridge.vehicles.flightmare.model`.
+
+A tile is one flat array of rows of 16 numbers at constant offsets: so the compiler knows that rows
+do not overlap and turns every loop over lanes into vector code. Rows: state 17, command 4,
+surroundings 12, thrusts and in their place the rotors' target speeds 4, wished wrench 4;
+accelerations at the three stage times 4 each and those that stay 3; of RK4's stages the state 10,
+the sums of outer and of inner slopes 10 each.
 """
 
 from __future__ import annotations
@@ -33,11 +36,17 @@ _COMMAND: Final = 17 * LANES
 _WISH: Final = 37 * LANES
 _PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
 
-_PX, _PY, _PZ, _VX, _VY, _VZ, _QX, _QY, _QZ, _QW, _WX, _WY, _WZ, _O1, _O2, _O3, _O4 = range(0, COLUMNS * LANES, LANES)
+_PX, _PY, _PZ, _VX, _VY, _VZ, _QX, _QY, _QZ, _QW, _WX, _WY, _WZ, _O1, _O2, _O3, _O4 = range(
+    0, COLUMNS * LANES, LANES
+)
 _AIR_X, _AIR_Y, _AIR_Z, _FORCE_X, _FORCE_Y, _FORCE_Z = range(AROUND, AROUND + 6 * LANES, LANES)
-_TORQUE_X, _TORQUE_Y, _TORQUE_Z, _DENSITY, _GRAVITY, _FACTOR = range(AROUND + 6 * LANES, TARGET, LANES)
+_TORQUE_X, _TORQUE_Y, _TORQUE_Z, _DENSITY, _GRAVITY, _FACTOR = range(
+    AROUND + 6 * LANES, TARGET, LANES
+)
 _T1, _T2, _T3, _T4 = range(TARGET, _WISH, LANES)
-_FIRST, _MIDDLE, _LAST, _BASE, _STAGE, _OUTER, _INNER = (row * LANES for row in (41, 45, 49, 53, 56, 66, 76))
+_FIRST, _MIDDLE, _LAST, _BASE, _STAGE, _OUTER, _INNER = (
+    row * LANES for row in (41, 45, 49, 53, 56, 66, 76)
+)
 
 _MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES, _DRAGGED = 0, 3, 5, 17, 24, 34, 42, 58
 _SLOWEST, _FASTEST, _SCALE, _LAG_S, _MIXED = 59, 63, 67, 71, 75
@@ -90,7 +99,9 @@ def _rate_thrusts(t: Any, p: Any) -> Any:
 
 
 @compiled(inline=True)
-def _wrench(speeds: Any, density: Any, scale: Any, torque: Any, curve: Any, rotors: Any, body: Any) -> Any:
+def _wrench(
+    speeds: Any, density: Any, scale: Any, torque: Any, curve: Any, rotors: Any, body: Any
+) -> Any:
     """Return accelerations by four rotors at speeds and by a torque: along z, and about x, y, z.
 
     ``scale`` is the relative density times the thrust factor.
@@ -114,9 +125,19 @@ def _wrench(speeds: Any, density: Any, scale: Any, torque: Any, curve: Any, roto
 
 @compiled(inline=True)
 def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
-    """Write accelerations by rotors and surroundings at the stage times; the rotors get their last speeds."""
+    """Write accelerations by rotors and surroundings at the stage times.
+
+    The rotors get their last speeds.
+    """
     curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
-    y1, y2, y3, y4, x1, x2 = p[_ROTORS], p[_ROTORS + 1], p[_ROTORS + 2], p[_ROTORS + 3], p[_ROTORS + 4], p[_ROTORS + 5]
+    y1, y2, y3, y4, x1, x2 = (
+        p[_ROTORS],
+        p[_ROTORS + 1],
+        p[_ROTORS + 2],
+        p[_ROTORS + 3],
+        p[_ROTORS + 4],
+        p[_ROTORS + 5],
+    )
     x3, x4, z1, z2 = p[_ROTORS + 6], p[_ROTORS + 7], p[_ROTORS + 8], p[_ROTORS + 9]
     rotors = (y1, y2, y3, y4, x1, x2, x3, x4, z1, z2, p[_ROTORS + 10], p[_ROTORS + 11])
     per_mass = p[_BODY]
@@ -129,13 +150,28 @@ def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
         g1, g2, g3, g4 = t[_O1 + i] - t1, t[_O2 + i] - t2, t[_O3 + i] - t3, t[_O4 + i] - t4
         speeds = (t1 + early * g1, t2 + early * g2, t3 + early * g3, t4 + early * g4)
         a, b, c, d = _wrench(speeds, density, scale, torque, curve, rotors, body)
-        t[_FIRST + i], t[_FIRST + LANES + i], t[_FIRST + 2 * LANES + i], t[_FIRST + 3 * LANES + i] = a, b, c, d
+        (
+            t[_FIRST + i],
+            t[_FIRST + LANES + i],
+            t[_FIRST + 2 * LANES + i],
+            t[_FIRST + 3 * LANES + i],
+        ) = a, b, c, d
         speeds = (t1 + midway * g1, t2 + midway * g2, t3 + midway * g3, t4 + midway * g4)
         a, b, c, d = _wrench(speeds, density, scale, torque, curve, rotors, body)
-        t[_MIDDLE + i], t[_MIDDLE + LANES + i], t[_MIDDLE + 2 * LANES + i], t[_MIDDLE + 3 * LANES + i] = a, b, c, d
+        (
+            t[_MIDDLE + i],
+            t[_MIDDLE + LANES + i],
+            t[_MIDDLE + 2 * LANES + i],
+            t[_MIDDLE + 3 * LANES + i],
+        ) = a, b, c, d
         o1, o2, o3, o4 = t1 + late * g1, t2 + late * g2, t3 + late * g3, t4 + late * g4
         a, b, c, d = _wrench((o1, o2, o3, o4), density, scale, torque, curve, rotors, body)
-        t[_LAST + i], t[_LAST + LANES + i], t[_LAST + 2 * LANES + i], t[_LAST + 3 * LANES + i] = a, b, c, d
+        t[_LAST + i], t[_LAST + LANES + i], t[_LAST + 2 * LANES + i], t[_LAST + 3 * LANES + i] = (
+            a,
+            b,
+            c,
+            d,
+        )
         t[_O1 + i], t[_O2 + i], t[_O3 + i], t[_O4 + i] = o1, o2, o3, o4
         _base(t, i, per_mass)
 
@@ -161,7 +197,9 @@ def _push(t: Any, row: Any, speed: Any, curve: Any, effects: Any) -> Any:
 
 @compiled(inline=True)
 def _divide(t: Any, p: Any, row: Any, i: Any) -> Any:
-    """Turn what rotors do at sea level, in the four rows from ``row`` on, into accelerations, at a lane."""
+    """Turn what rotors do at sea level, in the four rows from ``row`` on, into accelerations, at
+    a lane.
+    """
     density = t[_DENSITY + i] * _PER_SEA_LEVEL
     scale, k = density * t[_FACTOR + i], row + i
     t[k] *= scale * p[_BODY]
@@ -177,7 +215,12 @@ def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
     for i in range(12 * LANES):
         t[_FIRST + i] = 0.0
     for rotor in range(4):
-        effects = (p[_SCALE + rotor], p[_ROTORS + rotor], p[_ROTORS + 4 + rotor], p[_ROTORS + 8 + rotor])
+        effects = (
+            p[_SCALE + rotor],
+            p[_ROTORS + rotor],
+            p[_ROTORS + 4 + rotor],
+            p[_ROTORS + 8 + rotor],
+        )
         ratio = h / p[_LAG_S + rotor]
         midway = exp(-0.5 * ratio)
         late = exp(-ratio)
@@ -197,7 +240,10 @@ def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
 
 @compiled(inline=True)
 def _slopes(t: Any, i: Any, state: Any, time: Any, constants: Any, dragged: Any) -> Any:
-    """Return slopes of velocity, attitude and rates of a lane; its rotation matrix is that of ``q_to_matrix``."""
+    """Return slopes of velocity, attitude and rates of a lane.
+
+    Its rotation matrix is that of ``q_to_matrix``.
+    """
     per_mass, gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift = constants
     qx, qy, qz, qw = (
         t[state + 3 * LANES + i],
@@ -244,8 +290,20 @@ def _slopes(t: Any, i: Any, state: Any, time: Any, constants: Any, dragged: Any)
 @compiled(inline=True)
 def _put(t: Any, row: Any, k: Any) -> Any:
     """Write ten numbers into the rows from ``row`` on, at a lane."""
-    t[row], t[row + LANES], t[row + 2 * LANES], t[row + 3 * LANES], t[row + 4 * LANES] = k[0], k[1], k[2], k[3], k[4]
-    t[row + 5 * LANES], t[row + 6 * LANES], t[row + 7 * LANES], t[row + 8 * LANES], t[row + 9 * LANES] = (
+    t[row], t[row + LANES], t[row + 2 * LANES], t[row + 3 * LANES], t[row + 4 * LANES] = (
+        k[0],
+        k[1],
+        k[2],
+        k[3],
+        k[4],
+    )
+    (
+        t[row + 5 * LANES],
+        t[row + 6 * LANES],
+        t[row + 7 * LANES],
+        t[row + 8 * LANES],
+        t[row + 9 * LANES],
+    ) = (
         k[5],
         k[6],
         k[7],
@@ -274,7 +332,14 @@ def _constants(p: Any) -> Any:
     """Return what :func:`_slopes` needs of the parameters."""
     jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
     gx, gy, gz = (jz - jy) * p[_BODY + 4], (jx - jz) * p[_BODY + 5], (jy - jx) * p[_BODY + 6]
-    l1, l2, l3, s1, s2, s3 = p[_DRAG], p[_DRAG + 1], p[_DRAG + 2], p[_DRAG + 3], p[_DRAG + 4], p[_DRAG + 5]
+    l1, l2, l3, s1, s2, s3 = (
+        p[_DRAG],
+        p[_DRAG + 1],
+        p[_DRAG + 2],
+        p[_DRAG + 3],
+        p[_DRAG + 4],
+        p[_DRAG + 5],
+    )
     k1, k2, k3, lift = p[_DRAG + 6], p[_DRAG + 7], p[_DRAG + 8], p[_DRAG + 9]
     return p[_BODY], gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift
 
@@ -283,7 +348,8 @@ def _constants(p: Any) -> Any:
 def _rk4(t: Any, p: Any, h: Any, dragged: Any) -> Any:
     """Step a tile after its wrenches; ``dragged`` is a constant: each kernel has one branch of it.
 
-    One loop a stage: the numbers of a loop fit the registers, and the processor works on several lanes' at once.
+    One loop a stage: the numbers of a loop fit the registers, and the processor works on several
+    lanes' at once.
     """
     constants = _constants(p)
     half, sixth = 0.5 * h, h / 6.0
@@ -300,7 +366,8 @@ def _rk4(t: Any, p: Any, h: Any, dragged: Any) -> Any:
         _go(t, _INNER + i, _INNER + i, 1.0, k)
         _go(t, _STAGE + i, _VX + i, h, k)
     for i in range(3 * LANES):
-        # The slopes of the position are the velocities of the stages, so it needs no stages of its own.
+        # The slopes of the position are the velocities of the stages, so it needs no stages of its
+        # own.
         t[_PX + i] += h * (t[_VX + i] + sixth * (t[_OUTER + i] + t[_INNER + i]))
     for i in range(LANES):
         k = _slopes(t, i, _STAGE, _LAST, constants, dragged)
@@ -350,8 +417,8 @@ def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
 def step(x: Any, u: Any, around: Any, p: Any, rates: Any, h: Any, fades: Any, count: Any) -> Any:
     """Advance states x (n, 17) in place by ``count`` sub-steps of h seconds.
 
-    u are commands (n, 4): thrusts, or with ``rates`` collective thrust over mass and body rates. around is (n, 12),
-    p of ``FlightmareQuadrotor.packed``, fades of ``motor_fades``.
+    u are commands (n, 4): thrusts, or with ``rates`` collective thrust over mass and body rates.
+    around is (n, 12), p of ``FlightmareQuadrotor.packed``, fades of ``motor_fades``.
     """
     t = np.empty(TILE)
     for first in range(0, x.shape[0], LANES):
@@ -371,9 +438,22 @@ def step(x: Any, u: Any, around: Any, p: Any, rates: Any, h: Any, fades: Any, co
 
 @compiled()
 def truth(
-    x: Any, around: Any, own: Any, p: Any, v: Any, a: Any, q: Any, w: Any, alpha: Any, f: Any, speeds: Any
+    x: Any,
+    around: Any,
+    own: Any,
+    p: Any,
+    v: Any,
+    a: Any,
+    q: Any,
+    w: Any,
+    alpha: Any,
+    f: Any,
+    speeds: Any,
 ) -> Any:
-    """Write what sensors measure: the arrays of a ``TrueState``, from ``p`` on; ``own`` are parameters."""
+    """Write what sensors measure: the arrays of a ``TrueState``, from ``p`` on.
+
+    ``own`` are parameters.
+    """
     constants = _constants(own)
     curve = (own[_MAP], own[_MAP + 1], own[_MAP + 2], own[_LIMITS], own[_LIMITS + 1])
     t = np.empty(TILE)

@@ -1,9 +1,9 @@
 """The Flightmare quadrotor: thrust map, motor lag, rotor drag, body-rate controller.
 
-Equations: Song, Naji, Kaufmann, Loquercio, Scaramuzza, "Flightmare: A Flexible Quadrotor Simulator" (2020),
-section 3.3, with the drag of Agilicious (Foehn et al. 2022). Rotor speeds follow their targets in closed form,
-so thrust and torque are taken at the stages of RK4 themselves; flightlib holds them over a sub-step, which
-``compat="flightmare"`` reproduces.
+Equations: Song, Naji, Kaufmann, Loquercio, Scaramuzza, "Flightmare: A Flexible Quadrotor Simulator"
+(2020), section 3.3, with the drag of Agilicious (Foehn et al. 2022). Rotor speeds follow their
+targets in closed form, so thrust and torque are taken at the stages of RK4 themselves; flightlib
+holds them over a sub-step, which ``compat="flightmare"`` reproduces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.flightmare.compat import original_motion, original_substeps, within_box
-from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
+from vil_bridge.vehicles.flightmare.parameters import (
+    FLIGHTMARE,
+    ORIGINAL_THRUST_MAX_N,
+    QuadrotorParameters,
+)
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
 from vil_bridge.vehicles.model import Model, NativeStep, NativeTruth, TrueState, empty_truth
 
@@ -53,10 +57,12 @@ def substeps(dt_s: float, longest_s: float) -> int:
 
 @lru_cache(maxsize=64)
 def motor_fades(h_s: float, motor_time_s: float) -> tuple[float, float, float]:
-    """Return the remaining share of a rotor's distance from its target at the stage times 0, h/2, h of RK4.
+    """Return the remaining share of a rotor's distance from its target at the stage times 0, h/2, h
+    of RK4.
 
-    exp(-t / tau), but for the first: that is the value with which Simpson's rule integrates the lag exactly. It
-    differs from 1 by O(h^4), so the order stays, and motors much faster than the sub-step do no harm.
+    exp(-t / tau), but for the first: that is the value with which Simpson's rule integrates the lag
+    exactly. It differs from 1 by O(h^4), so the order stays, and motors much faster than the
+    sub-step do no harm.
     """
     ratio = h_s / motor_time_s
     half = float(exp(-0.5 * ratio))
@@ -69,10 +75,11 @@ class FlightmareQuadrotor(Model):
 
     Args:
         parameters: the vehicle; see :mod:`vil_bridge.vehicles.flightmare.parameters`.
-        mode: ``thrusts`` (N per rotor) or ``rates`` (collective thrust / mass and body rates); the rate
-            controller runs once in every sub-step.
-        longest_substep_s: steps are cut into equal sub-steps no longer than this. Thrusts are good for 20 ms
-            (0.03 mm after 0.4 s of hard manoeuvres), the closed loop of ``rates`` for 2.5 ms.
+        mode: ``thrusts`` (N per rotor) or ``rates`` (collective thrust / mass and body rates); the
+            rate controller runs once in every sub-step.
+        longest_substep_s: steps are cut into equal sub-steps no longer than this. Thrusts are good
+            for 20 ms (0.03 mm after 0.4 s of hard manoeuvres), the closed loop of ``rates`` for 2.5
+            ms.
         compat: ``flightmare`` = stepping as flightlib (master) does it: see
             :mod:`vil_bridge.vehicles.flightmare.compat`; NumPy only.
         world_box_m: lower and upper corner of flightlib's world; ``compat`` alone has such a box.
@@ -123,7 +130,9 @@ class FlightmareQuadrotor(Model):
         self._linear: Final = np.array(parameters.drag_linear_nspm)
         self._cubic: Final = np.array(parameters.drag_cubic_ns3pm3)
         self._area: Final = 0.5 * SEA_LEVEL_DENSITY_KGPM3 * np.array(parameters.drag_area_m2)
-        self.dragged: Final = any((*self._linear, *self._cubic, *self._area, parameters.lift_ns2pm2))
+        self.dragged: Final = any(
+            (*self._linear, *self._cubic, *self._area, parameters.lift_ns2pm2)
+        )
 
     @property
     def hover_thrust_n(self) -> float:
@@ -150,14 +159,20 @@ class FlightmareQuadrotor(Model):
     def wrench(self, omega_radps: FloatArray, around: FloatArray) -> FloatArray:
         """Return thrust (N) and torque (N m, body) of rotors at speeds (n, 4), shape (n, 4).
 
-        The thrust factor leaves the torque about z unchanged: the ground gives more thrust for the same power.
+        The thrust factor leaves the torque about z unchanged: the ground gives more thrust for the
+        same power.
         """
-        wrench: FloatArray = product(self._thrusts(omega_radps), self._effects.T) * _relative_density(around)
+        wrench: FloatArray = product(
+            self._thrusts(omega_radps), self._effects.T
+        ) * _relative_density(around)
         wrench[:, :3] *= around[:, _FACTOR]
         return wrench
 
     def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:
-        """Return thrusts, torques and speeds of the rotors, (n, 4, 3); see :meth:`Model.rotor_outputs`."""
+        """Return thrusts, torques and speeds of the rotors, (n, 4, 3).
+
+        See :meth:`Model.rotor_outputs`.
+        """
         omega = x[:, _ROTORS]
         pushed = self._thrusts(omega) * _relative_density(around)
         thrusts = pushed * self._effects[0] * around[:, _FACTOR]
@@ -166,14 +181,18 @@ class FlightmareQuadrotor(Model):
     def rotor_places(self) -> tuple[FloatArray, FloatArray]:
         """Return hubs and axes of the rotors, (4, 3) each."""
         p = self.parameters
-        return np.column_stack((p.rotor_x_m, p.rotor_y_m, np.zeros(4))), np.tile((0.0, 0.0, 1.0), (4, 1))
+        return np.column_stack((p.rotor_x_m, p.rotor_y_m, np.zeros(4))), np.tile(
+            (0.0, 0.0, 1.0), (4, 1)
+        )
 
     def _thrusts(self, omega_radps: FloatArray) -> FloatArray:
         """Return thrusts of intact rotors at sea level, (n, 4), N."""
         return np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)
 
     def motion(self, body: FloatArray, wrench: FloatArray, around: FloatArray) -> FloatArray:
-        """Return time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its environment."""
+        """Return time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its
+        environment.
+        """
         mass, inertia = self.parameters.mass_kg, self._inertia
         q, w = body[:, _Q], body[:, _W]
         R_world_body = q_to_matrix(q)
@@ -191,7 +210,9 @@ class FlightmareQuadrotor(Model):
         return rates
 
     def drag(self, air_body_mps: FloatArray) -> FloatArray:
-        """Return drag and lift (n, 3), body, N, at 1.225 kg/m^3 and the given velocity through the air (n, 3)."""
+        """Return drag and lift (n, 3), body, N, at 1.225 kg/m^3 and the given velocity through
+        the air (n, 3).
+        """
         v = air_body_mps
         force = -(self._linear + self._area * np.abs(v) + self._cubic * v * v) * v
         force[:, 2] += self.parameters.lift_ns2pm2 * (v[:, 0] ** 2 + v[:, 1] ** 2)
@@ -239,7 +260,12 @@ class FlightmareQuadrotor(Model):
 
         parameters = self.packed()
 
-        def truth(t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG001
+        def truth(
+            t_ns: int,
+            x: FloatArray,
+            u: FloatArray,  # noqa: ARG001
+            around: FloatArray,
+        ) -> TrueState:
             found = empty_truth(t_ns, len(x), 4)
             kernel.truth(x, around, parameters, *found[1:])
             return found
@@ -271,7 +297,9 @@ class FlightmareQuadrotor(Model):
             )
         )
 
-    def _original_step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
+    def _original_step(
+        self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float
+    ) -> FloatArray:
         """Return states (n, 17) after a step as flightlib's ``Quadrotor::run`` makes it."""
         before = x
         for h_s in original_substeps(dt_s, self.longest_substep_s):
@@ -284,8 +312,12 @@ class FlightmareQuadrotor(Model):
     def _substep(self, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
         target = self.speeds_commanded(x, u)
         gap = x[:, _ROTORS] - target
-        start, middle, end = np.array([motor_fades(h_s, time_s) for time_s in self.motor_time_s.tolist()]).T
-        early, midway, late = (self.wrench(target + fade * gap, around) for fade in (start, middle, end))
+        start, middle, end = np.array(
+            [motor_fades(h_s, time_s) for time_s in self.motor_time_s.tolist()]
+        ).T
+        early, midway, late = (
+            self.wrench(target + fade * gap, around) for fade in (start, middle, end)
+        )
         body = x[:, _BODY]
         k1 = self.motion(body, early, around)
         k2 = self.motion(body + 0.5 * h_s * k1, midway, around)

@@ -17,11 +17,17 @@ _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]
 
 ORIGINAL_THRUST_MAX_N: Final = 11.222464820685833
-"""flightlib's largest thrust of a rotor: its constructor computes it from its own map at 2000 rad/s, nothing later."""
+"""flightlib's largest thrust of a rotor.
+
+Its constructor computes it from its own map at 2000 rad/s, nothing later.
+"""
 
 
 def plate_inertia(mass_kg: float, arm_m: float) -> _Three:
-    """Return moments of inertia that Flightmare derives from mass and arm, kg m^2: m l^2 / 12 (4.5, 4.5, 7)."""
+    """Return moments of inertia that Flightmare derives from mass and arm, kg m^2.
+
+    M l^2 / 12 (4.5, 4.5, 7).
+    """
     unit = mass_kg * arm_m**2 / 12.0
     return 4.5 * unit, 4.5 * unit, 7.0 * unit
 
@@ -30,9 +36,9 @@ def plate_inertia(mass_kg: float, arm_m: float) -> _Three:
 class QuadrotorParameters:
     """A quadrotor whose thrust is a polynomial of the rotor speed; body FLU.
 
-    ``thrust_scale``, ``torque_per_thrust_m``, ``rotor_min_radps``, ``rotor_max_radps`` and ``motor_time_s`` take one
-    number, or one for each rotor. Controllers know nothing of the differences: they take every motor for the median
-    of those that turn.
+    ``thrust_scale``, ``torque_per_thrust_m``, ``rotor_min_radps``, ``rotor_max_radps`` and
+    ``motor_time_s`` take one number, or one for each rotor. Controllers know nothing of the
+    differences: they take every motor for the median of those that turn.
 
     Attributes:
         mass_kg: everything. inertia_kgm2: moments about x, y, z.
@@ -41,7 +47,8 @@ class QuadrotorParameters:
         thrust_map: c2, c1, c0 of f = c2 Omega^2 + c1 Omega + c0, N, at 1.225 kg/m^3.
         thrust_scale: thrust of a rotor over that of the map.
         torque_per_thrust_m: kappa.
-        rotor_min_radps, rotor_max_radps: limits of the rotor speed; a motor whose largest is 0 is dead.
+        rotor_min_radps, rotor_max_radps: limits of the rotor speed; a motor whose largest is 0 is
+            dead.
         motor_time_s: of the first-order lag of the rotor speed.
         rate_limits_radps: of commanded body rates. rate_gains_1ps: K of the rate controller.
         drag_linear_nspm, drag_cubic_ns3pm3: k1 and k3 of F = -k1 v - k3 v^3, per body axis.
@@ -72,22 +79,32 @@ class QuadrotorParameters:
 
     def __post_init__(self) -> None:
         positive: dict[str, float] = {"mass_kg": self.mass_kg, "thrust_map[0]": self.thrust_map[0]}
-        positive |= {name: float(self.of_motors(name).min()) for name in ("motor_time_s", "thrust_scale")}
+        positive |= {
+            name: float(self.of_motors(name).min()) for name in ("motor_time_s", "thrust_scale")
+        }
         positive |= {f"inertia_kgm2[{i}]": value for i, value in enumerate(self.inertia_kgm2)}
         for name, value in positive.items():
             if not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {value}")
         slowest, fastest = self.of_motors("rotor_min_radps"), self.of_motors("rotor_max_radps")
-        if slowest.min() < 0.0 or not ((slowest < fastest) | (fastest == 0.0)).all() or not fastest.any():
+        if (
+            slowest.min() < 0.0
+            or not ((slowest < fastest) | (fastest == 0.0)).all()
+            or not fastest.any()
+        ):
             raise ValueError(
-                f"rotor_min_radps must be at least 0 and less than rotor_max_radps, which is 0 for a dead motor; "
+                "rotor_min_radps must be at least 0 and less than rotor_max_radps, which "
+                "is 0 for a dead motor; "
                 f"at least one motor turns. Got {self.rotor_min_radps} and {self.rotor_max_radps}"
             )
         if not self.of_motors("torque_per_thrust_m").min() >= 0.0:
-            raise ValueError(f"torque_per_thrust_m must not be negative, got {self.torque_per_thrust_m}")
+            raise ValueError(
+                f"torque_per_thrust_m must not be negative, got {self.torque_per_thrust_m}"
+            )
         if abs(np.linalg.det(self.allocation())) <= 1e-12 * self.nominal_of("torque_per_thrust_m"):
             raise ValueError(
-                "the rotors do not command all of thrust, roll, pitch and yaw: see rotor_x_m, rotor_y_m and "
+                "the rotors do not command all of thrust, roll, pitch and yaw: see "
+                "rotor_x_m, rotor_y_m and "
                 "torque_per_thrust_m"
             )
 
@@ -96,7 +113,10 @@ class QuadrotorParameters:
         return per_motor(name, getattr(self, name), 4)
 
     def nominal_of(self, name: str) -> float:
-        """Return what controllers take a parameter of the motors for: the median of those that turn."""
+        """Return what controllers take a parameter of the motors for.
+
+        The median of those that turn.
+        """
         turning: BoolArray = self.of_motors("rotor_max_radps") > 0.0
         return nominal(self.of_motors(name), turning)
 
@@ -129,7 +149,10 @@ class QuadrotorParameters:
         return (c2 * omega_radps + c1) * omega_radps + c0
 
     def rotor_speed_radps(self, thrust_n: FloatArray) -> FloatArray:
-        """Return rotor speeds that give thrusts, any shape; the inverse of :meth:`thrust_n` on its rising branch."""
+        """Return rotor speeds that give thrusts, any shape.
+
+        The inverse of :meth:`thrust_n` on its rising branch.
+        """
         c2, c1, c0 = self.thrust_map
         root = np.sqrt(np.maximum(c1 * c1 - 4.0 * c2 * (c0 - thrust_n), 0.0))
         speed: FloatArray = (root - c1) / (2.0 * c2)
@@ -141,10 +164,15 @@ class QuadrotorParameters:
         return np.stack((np.ones(4), np.array(self.rotor_y_m), -np.array(self.rotor_x_m), turn))
 
     def effects(self) -> FloatArray:
-        """Return matrix like :meth:`allocation`, shape (4, 4), with these motors: dead ones do nothing."""
+        """Return matrix like :meth:`allocation`, shape (4, 4), with these motors.
+
+        Dead ones do nothing.
+        """
         effects = self.allocation()
         effects[3] = self.of_motors("torque_per_thrust_m") * np.array(self.rotor_turn)
-        return effects * np.where(self.of_motors("rotor_max_radps") > 0.0, self.of_motors("thrust_scale"), 0.0)
+        return effects * np.where(
+            self.of_motors("rotor_max_radps") > 0.0, self.of_motors("thrust_scale"), 0.0
+        )
 
 
 def _x_frame(arm_m: float) -> tuple[_Four, _Four]:
@@ -182,7 +210,9 @@ QUADROTOR_ENV: Final = QuadrotorParameters(
     rotor_max_radps=3000.0,
     motor_time_s=0.0001,
 )
-"""``quadrotor_env.yaml``: the vehicle of Flightmare's learning environment, with practically instantaneous motors."""
+"""``quadrotor_env.yaml``: the vehicle of Flightmare's learning environment, with practically
+instantaneous motors.
+"""
 
 KINGFISHER: Final = QuadrotorParameters(
     mass_kg=0.752,
@@ -198,7 +228,9 @@ KINGFISHER: Final = QuadrotorParameters(
     rate_limits_radps=(6.0, 6.0, 2.0),
     drag_linear_nspm=(0.26, 0.28, 0.42),
 )
-"""The racing drone of branch ``dev/version_22`` (control environment), with the drag that is suggested there."""
+"""The racing drone of branch ``dev/version_22`` (control environment), with the drag that is
+suggested there.
+"""
 
 AGILICIOUS: Final = QuadrotorParameters(
     mass_kg=1.0,
@@ -218,6 +250,11 @@ AGILICIOUS: Final = QuadrotorParameters(
 """Agilicious' default drone with all its drag."""
 
 PRESETS: Final[Mapping[str, QuadrotorParameters]] = MappingProxyType(
-    {"flightmare": FLIGHTMARE, "quadrotor_env": QUADROTOR_ENV, "kingfisher": KINGFISHER, "agilicious": AGILICIOUS}
+    {
+        "flightmare": FLIGHTMARE,
+        "quadrotor_env": QUADROTOR_ENV,
+        "kingfisher": KINGFISHER,
+        "agilicious": AGILICIOUS,
+    }
 )
 """All of them by name."""

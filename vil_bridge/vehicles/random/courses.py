@@ -18,7 +18,8 @@ _LAYOUT: Final = 0x6A81
 
 
 def perturbed(course: Course, seed: int) -> Course:
-    """Return the course with gates, obstacles and start moved by uniform numbers within their spreads.
+    """Return the course with gates, obstacles and start moved by uniform numbers within their
+    spreads.
 
     Args:
         course: nominal course; a random layout is drawn first. The result has no spreads left.

@@ -25,7 +25,10 @@ _HALF: Final = np.uint64(32)
 
 @compiled()
 def normal_of(u: Any, cell: Any, bits: Any) -> Any:
-    """Return normal quantile of u; ``cell`` (1,) float64 is room to work in, ``bits`` the same as int64."""
+    """Return normal quantile of u.
+
+    ``cell`` (1,) float64 is room to work in, ``bits`` the same as int64.
+    """
     q = u - 0.5
     if abs(q) <= 0.425:
         return _central_normal(q)
@@ -52,7 +55,9 @@ def fill(key: Any, step: Any, vehicles: Any, normal: Any, out: Any) -> Any:
     columns = out.shape[1]
     for row in range(out.shape[0]):
         for block in range((columns + 1) // 2):
-            a, b, c, d = philox4x32(np.uint64(block), vehicles[row], step & _MASK, step >> _HALF, key[0], key[1])
+            a, b, c, d = philox4x32(
+                np.uint64(block), vehicles[row], step & _MASK, step >> _HALF, key[0], key[1]
+            )
             first = unit_interval(a, b)
             out[row, 2 * block] = normal_of(first, cell, bits) if normal else first
             if 2 * block + 1 < columns:

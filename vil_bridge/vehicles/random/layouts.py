@@ -1,4 +1,6 @@
-"""Random layouts of courses: gates, obstacles and start anywhere within the bounds, heights as they are.
+"""Random layouts of courses.
+
+Gates, obstacles and start anywhere within the bounds, heights as they are.
 
 The rules are those of lsy_drone_racing's level 3 (its numbers, drawn from our generator).
 """
@@ -26,9 +28,9 @@ _LARGEST_TURN_RAD: Final = 0.75
 def laid_out(course: Course, uniforms: FloatArray) -> Course:
     """Return the course with gates, obstacles and start at random places within its bounds.
 
-    Gates and obstacles stand in cells of a grid of 40 x 40, 0.5 m from the border, 1 m from one another and from the
-    start. An obstacle stands within 0.4 m of the way to its gate, and a gate faces within 0.75 rad of that way.
-    Where no cell is free, any is taken.
+    Gates and obstacles stand in cells of a grid of 40 x 40, 0.5 m from the border, 1 m from one
+    another and from the start. An obstacle stands within 0.4 m of the way to its gate, and a gate
+    faces within 0.75 rad of that way. Where no cell is free, any is taken.
 
     Args:
         course: with bounds.
@@ -36,16 +38,22 @@ def laid_out(course: Course, uniforms: FloatArray) -> Course:
     """
     grid = _Grid(course, uniforms[0])
     gates, obstacles = list(course.gates), list(course.obstacles)
-    for turn, (index, numbers) in enumerate(zip(dict.fromkeys(course.order), uniforms[1:], strict=False)):
+    for turn, (index, numbers) in enumerate(
+        zip(dict.fromkeys(course.order), uniforms[1:], strict=False)
+    ):
         place, yaw, obstacle = grid.next_gate(numbers)
         pose = gates[index].T_world_gate
         _, pitch, roll = q_to_euler_zyx(pose.q_xyzw)
         moved = Transform(np.append(place, pose.p_m[2]), q_from_euler_zyx(yaw, pitch, roll))
         gates[index] = replace(gates[index], T_world_gate=moved)
         if turn < len(obstacles):
-            obstacles[turn] = replace(obstacles[turn], top_m=np.append(obstacle, obstacles[turn].top_m[2]))
+            obstacles[turn] = replace(
+                obstacles[turn], top_m=np.append(obstacle, obstacles[turn].top_m[2])
+            )
     start = Transform(np.append(grid.start_m, course.start.p_m[2]), course.start.q_xyzw)
-    return replace(course, gates=tuple(gates), obstacles=tuple(obstacles), start=start, layout="fixed")
+    return replace(
+        course, gates=tuple(gates), obstacles=tuple(obstacles), start=start, layout="fixed"
+    )
 
 
 class _Grid:

@@ -1,9 +1,11 @@
-"""Random numbers that are a function of (seed, stream, vehicle, step): nothing is stored, nothing depends on order.
+"""Random numbers that are a function of (seed, stream, vehicle, step).
 
-Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011).
-Normal numbers: the inverse of the normal distribution by Wichura's AS 241 (PPND16), with a logarithm of our
-own, since those of mathematical libraries differ in their last bit. The same seed gives the same bits on every
-machine, with and without numba, in any batch.
+Nothing is stored, nothing depends on order.
+
+Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+2011). Normal numbers: the inverse of the normal distribution by Wichura's AS 241 (PPND16), with a
+logarithm of our own, since those of mathematical libraries differ in their last bit. The same seed
+gives the same bits on every machine, with and without numba, in any batch.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _MOST_STEPS: Final = 1 << 64
 
 
 class NoiseStream:
-    """Random numbers of one purpose (the gyros of a fleet, its gusts): streams of one seed are independent.
+    """Random numbers of one purpose (the gyros of a fleet, its gusts).
+
+    Streams of one seed are independent.
 
     Args:
         seed: of the whole simulation, not negative. stream: number of the purpose, not negative.
@@ -46,25 +50,36 @@ class NoiseStream:
         words = np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(2, np.uint32)
         self.key: Final[_Words] = words.astype(np.uint64)
 
-    def normals(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, compiled: bool = True) -> FloatArray:
+    def normals(
+        self, step: int, vehicles: int | npt.ArrayLike, k: int, *, compiled: bool = True
+    ) -> FloatArray:
         """Return independent standard normal numbers, shape (n, k).
 
         Args:
             step: number of the instant, 0 to 2^64 - 1.
-            vehicles: identities of the vehicles, shape (n,), each 0 to 2^32 - 1; a number n means 0 to n - 1.
+            vehicles: identities of the vehicles, shape (n,), each 0 to 2^32 - 1; a number n means 0
+                to n - 1.
             k: how many for each.
-            compiled: with numba where it is installed; its import costs more than a draw that is made once.
+            compiled: with numba where it is installed; its import costs more than a draw that is
+                made once.
 
         Raises:
             ValueError: a number is out of range.
         """
         return self._draw(step, vehicles, k, normal=True, compiled=compiled)
 
-    def uniforms(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, compiled: bool = True) -> FloatArray:
-        """Return independent numbers, uniform strictly between 0 and 1, shape (n, k); arguments as :meth:`normals`."""
+    def uniforms(
+        self, step: int, vehicles: int | npt.ArrayLike, k: int, *, compiled: bool = True
+    ) -> FloatArray:
+        """Return independent numbers, uniform strictly between 0 and 1, shape (n, k).
+
+        Arguments as :meth:`normals`.
+        """
         return self._draw(step, vehicles, k, normal=False, compiled=compiled)
 
-    def _draw(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, normal: bool, compiled: bool) -> FloatArray:
+    def _draw(
+        self, step: int, vehicles: int | npt.ArrayLike, k: int, *, normal: bool, compiled: bool
+    ) -> FloatArray:
         if not 0 <= step < _MOST_STEPS:
             raise ValueError(f"a step is a number from 0 to 2^64 - 1, not {step}")
         who = _identities(vehicles)
@@ -90,7 +105,10 @@ def normal_quantile(u: FloatArray) -> FloatArray:
 
 
 def natural_log(x: FloatArray) -> FloatArray:
-    """Return the natural logarithm of positive normal numbers of any shape, (1,) at least; the same bits everywhere."""
+    """Return the natural logarithm of positive normal numbers of any shape, (1,) at least.
+
+    The same bits everywhere.
+    """
     k, m = philox.parts_of_bits(x.view(np.int64))
     return np.asarray(philox.log_of_parts(k, m.view(np.float64)))
 
@@ -104,7 +122,9 @@ def _identities(vehicles: int | npt.ArrayLike) -> _Words:
 
 def _draw_numpy(key: _Words, step: np.uint64, who: _Words, k: int, *, normal: bool) -> FloatArray:
     blocks = np.arange((k + 1) // 2, dtype=np.uint64)
-    a, b, c, d = philox.philox4x32(blocks, who[:, None], step & _MASK, step >> _HALF, key[0], key[1])
+    a, b, c, d = philox.philox4x32(
+        blocks, who[:, None], step & _MASK, step >> _HALF, key[0], key[1]
+    )
     pairs = np.stack((philox.unit_interval(a, b), philox.unit_interval(c, d)), axis=-1)
     u = pairs.reshape(len(who), 2 * len(blocks))[:, :k]
     return normal_quantile(u) if normal else np.ascontiguousarray(u)

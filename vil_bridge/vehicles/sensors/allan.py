@@ -1,6 +1,7 @@
 """Allan deviation: what a resting inertial sensor's noise is made of.
 
-Source: IEEE Std 952-1997, annex C, and Riley, "Handbook of Frequency Stability Analysis" (NIST SP 1065), 5.2.
+Source: IEEE Std 952-1997, annex C, and Riley, "Handbook of Frequency Stability Analysis" (NIST SP
+1065), 5.2.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _FLICKER: Final = 2.0 * math.log(2.0) / math.pi
 
 
 class AllanParameters(NamedTuple):
-    """As :class:`~vil_bridge.vehicles.sensors.imu.InertialNoise`: N u/sqrt(Hz), B u, K u/sqrt(s)."""
+    """As :class:`~vil_bridge.vehicles.sensors.imu.InertialNoise`: N u/sqrt(Hz), B u, K
+    u/sqrt(s).
+    """
 
     white: float
     bias_instability: float
@@ -47,18 +50,28 @@ def allan_deviation(
         raise ValueError(f"an Allan deviation needs 3 samples, got {m}")
     if counts is None:
         decades = math.log10(m / 3)
-        counts = np.unique(np.logspace(0.0, decades, 1 + round(_PER_DECADE * decades)).astype(np.int64))
+        counts = np.unique(
+            np.logspace(0.0, decades, 1 + round(_PER_DECADE * decades)).astype(np.int64)
+        )
     if counts.min() < 1 or 2 * counts.max() > m:
-        raise ValueError(f"clusters are of 1 to {m // 2} samples, got {counts.min()} to {counts.max()}")
-    angle = np.concatenate((np.zeros((1, *samples.shape[1:])), np.cumsum(samples - samples.mean(axis=0), axis=0)))
+        raise ValueError(
+            f"clusters are of 1 to {m // 2} samples, got {counts.min()} to {counts.max()}"
+        )
+    angle = np.concatenate(
+        (np.zeros((1, *samples.shape[1:])), np.cumsum(samples - samples.mean(axis=0), axis=0))
+    )
     deviations = [
-        np.sqrt(np.square(angle[2 * c :] - 2.0 * angle[c:-c] + angle[: -2 * c]).mean(axis=0) / 2.0) / c for c in counts
+        np.sqrt(np.square(angle[2 * c :] - 2.0 * angle[c:-c] + angle[: -2 * c]).mean(axis=0) / 2.0)
+        / c
+        for c in counts
     ]
     return np.asarray(counts * dt_s, dtype=np.float64), np.array(deviations)
 
 
 def allan_variance_of_walk(tau_s: FloatArray, correlation_s: float = math.inf) -> FloatArray:
-    """Return allan variance of a bias that walks with density 1 and forgets with a correlation time; tau/3 if never."""
+    """Return allan variance of a bias that walks with density 1 and forgets with a correlation
+    time; tau/3 if never.
+    """
     if math.isinf(correlation_s):
         return tau_s / 3.0
     r = tau_s / correlation_s
@@ -75,7 +88,8 @@ def fit_allan(
     walk: bool = True,
     correlation_s: float = math.inf,
 ) -> AllanParameters:
-    """Return noise parameters whose Allan deviation fits best, by weighted least squares on the variances.
+    """Return noise parameters whose Allan deviation fits best, by weighted least squares on the
+    variances.
 
     Args:
         tau_s: cluster times (k,).
@@ -86,7 +100,11 @@ def fit_allan(
     """
     variance = np.square(deviation).reshape(len(tau_s), -1).mean(axis=1)
     shapes = np.stack(
-        (1.0 / tau_s, np.full_like(tau_s, _FLICKER * flicker), allan_variance_of_walk(tau_s, correlation_s) * walk),
+        (
+            1.0 / tau_s,
+            np.full_like(tau_s, _FLICKER * flicker),
+            allan_variance_of_walk(tau_s, correlation_s) * walk,
+        ),
         axis=1,
     )
     # The relative error of a variance grows with the root of the cluster time.

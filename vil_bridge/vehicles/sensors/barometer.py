@@ -41,7 +41,9 @@ class BarometerParameters:
 
 
 class FleetBarometerReading(NamedTuple):
-    """Pressure (n,) as reported, and the altitude (n,) above sea level that belongs to it on a standard day."""
+    """Pressure (n,) as reported, and the altitude (n,) above sea level that belongs to it on a
+    standard day.
+    """
 
     t_ns: int
     pressure_pa: FloatArray
@@ -51,13 +53,15 @@ class FleetBarometerReading(NamedTuple):
 class Barometer(Sensor[FleetBarometerReading]):
     """A barometer on each vehicle.
 
-    The drift is a Gauss-Markov process of the stated deviation, 185 Pa or 15 m. ``compat="airsim"``: its drift
-    (0.1 to 2 Pa, by the step), its altimeter formula and its constants of the atmosphere.
+    The drift is a Gauss-Markov process of the stated deviation, 185 Pa or 15 m.
+    ``compat="airsim"``: its drift (0.1 to 2 Pa, by the step), its altimeter formula and its
+    constants of the atmosphere.
 
     Args:
         vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
         origin: where the world's origin is.
-        compiled: with numba where it is installed, except with compat; False = the reference of NumPy.
+        compiled: with numba where it is installed, except with compat; False = the reference of
+            NumPy.
     """
 
     def __init__(
@@ -101,11 +105,16 @@ class Barometer(Sensor[FleetBarometerReading]):
             reading = FleetBarometerReading(truth.t_ns, np.empty(self.n), np.empty(self.n))
             place = (truth.p_world_m, self.origin.p_ecef_m, self.origin.R_enu_ecef)
             results = (reading.pressure_pa, reading.altitude_m)
-            kernel.barometer(*self.draw_of_kernel(), *place, self._packed, self._drift.x, self.dt_s, *results)
+            kernel.barometer(
+                *self.draw_of_kernel(), *place, self._packed, self._drift.x, self.dt_s, *results
+            )
             return reading
         normals = self.normals(2)
         drift = self._drift.advance(self.dt_s, normals[:, 0])
         above_m = self.origin.to_geodetic(truth.p_world_m)[2]
-        pressure = pressure_pa(above_m, self._compat) * (1.0 + drift) + self.parameters.noise_pa * normals[:, 1]
+        pressure = (
+            pressure_pa(above_m, self._compat) * (1.0 + drift)
+            + self.parameters.noise_pa * normals[:, 1]
+        )
         reported = pressure - SEA_LEVEL_PRESSURE_PA + _PA_PER_HPA * self.parameters.qnh_hpa
         return FleetBarometerReading(truth.t_ns, reported, height_m(pressure, self._compat))

@@ -1,4 +1,7 @@
-"""Receivers of radio beacons: ranges to fixed points, as ultra-wideband ones measure by times of flight."""
+"""Receivers of radio beacons.
+
+Ranges to fixed points, as ultra-wideband ones measure by times of flight.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ class BeaconParameters:
             raise ValueError(f"beacons must be at most {MOST_BEACONS}, not {len(self.beacons)}")
         for name, p_m in self.beacons.items():
             if not name or "," in name or not np.isfinite(p_m).all():
-                raise ValueError(f"beacon {name!r} must have a name without commas, and a finite position")
+                raise ValueError(
+                    f"beacon {name!r} must have a name without commas, and a finite position"
+                )
         if not (self.max_m > 0.0 and self.noise_m >= 0.0 and np.isfinite(self.bias_m)):
             raise ValueError("max_m must be positive, noise_m not negative, and bias_m finite")
 
@@ -69,11 +74,24 @@ class BeaconReceiver(Sensor[FleetBeaconReading]):
     """
 
     def __init__(
-        self, vehicles: int | npt.ArrayLike, parameters: BeaconParameters, *, seed: int = 0, stream: int = _STREAM
+        self,
+        vehicles: int | npt.ArrayLike,
+        parameters: BeaconParameters,
+        *,
+        seed: int = 0,
+        stream: int = _STREAM,
     ) -> None:
         if not parameters.beacons:
-            raise ValueError("a receiver of beacons needs some; set beacons: {NAME: [x, y, z]} of its parameters")
-        super().__init__(vehicles, seed=seed, stream=stream, rate_hz=parameters.rate_hz, latency_s=parameters.latency_s)
+            raise ValueError(
+                "a receiver of beacons needs some; set beacons: {NAME: [x, y, z]} of its parameters"
+            )
+        super().__init__(
+            vehicles,
+            seed=seed,
+            stream=stream,
+            rate_hz=parameters.rate_hz,
+            latency_s=parameters.latency_s,
+        )
         self.parameters: Final = parameters
         self.places_m: Final = np.array(list(parameters.beacons.values()), dtype=np.float64)
 
@@ -84,5 +102,6 @@ class BeaconReceiver(Sensor[FleetBeaconReading]):
         ranges = np.linalg.norm(here[:, None] - self.places_m, axis=2)
         noise = p.noise_m * self.normals(len(self.places_m)) if p.noise_m else 0.0
         return FleetBeaconReading(
-            truth.t_ns, np.where(ranges <= p.max_m, np.maximum(ranges + p.bias_m + noise, 0.0), np.nan)
+            truth.t_ns,
+            np.where(ranges <= p.max_m, np.maximum(ranges + p.bias_m + noise, 0.0), np.nan),
         )

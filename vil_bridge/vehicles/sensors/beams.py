@@ -42,11 +42,15 @@ class BeamParameters:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_m < self.max_m:
-            raise ValueError(f"min_m must be at least 0 and less than max_m, got {self.min_m} and {self.max_m}")
+            raise ValueError(
+                f"min_m must be at least 0 and less than max_m, got {self.min_m} and {self.max_m}"
+            )
         if not self.noise_m >= 0.0:
             raise ValueError(f"noise_m must not be negative, got {self.noise_m}")
         if not 0 < len(self.beams_deg) <= MOST_BEAMS:
-            raise ValueError(f"beams_deg must have 1 to {MOST_BEAMS} beams, got {len(self.beams_deg)}")
+            raise ValueError(
+                f"beams_deg must have 1 to {MOST_BEAMS} beams, got {len(self.beams_deg)}"
+            )
 
     @property
     def reach_m(self) -> float:
@@ -58,8 +62,12 @@ class BeamParameters:
         azimuth, elevation = np.radians(np.array(self.beams_deg, dtype=np.float64)).T
         return _directions(azimuth, elevation)
 
-    def row(self, ranges_m: FloatArray, _instances: npt.NDArray[np.uint32], normals: FloatArray) -> FloatArray:
-        """Return a reading as numbers: min_m, max_m, position, then direction (body) and range of each beam.
+    def row(
+        self, ranges_m: FloatArray, _instances: npt.NDArray[np.uint32], normals: FloatArray
+    ) -> FloatArray:
+        """Return a reading as numbers.
+
+        min_m, max_m, position, then direction (body) and range of each beam.
 
         Args:
             ranges_m: of the beams, (beams,), infinity = nothing.
@@ -103,7 +111,8 @@ class LidarParameters:
             raise ValueError(f"channels must be from 1 to {_MOST_CHANNELS}, got {self.channels}")
         if not self.channels <= self.points_per_turn <= MOST_POINTS:
             raise ValueError(
-                f"points_per_turn must be from {self.channels} to {MOST_POINTS}, not {self.points_per_turn}"
+                f"points_per_turn must be from {self.channels} to {MOST_POINTS}, not "
+                f"{self.points_per_turn}"
             )
         if not self.max_m > 0.0:
             raise ValueError(f"max_m must be positive, got {self.max_m}")
@@ -121,8 +130,12 @@ class LidarParameters:
         rings = (self.channels, self.upper_deg, self.lower_deg)
         return turn_directions(rings, (columns, self.start_deg, self.end_deg))
 
-    def row(self, ranges_m: FloatArray, instances: npt.NDArray[np.uint32], normals: FloatArray) -> FloatArray:
-        """Return a reading as numbers: position and attitude on the body, then x, y, z, instance of each point.
+    def row(
+        self, ranges_m: FloatArray, instances: npt.NDArray[np.uint32], normals: FloatArray
+    ) -> FloatArray:
+        """Return a reading as numbers.
+
+        Position and attitude on the body, then x, y, z, instance of each point.
 
         Args:
             ranges_m: of the rays, (points,), infinity = nothing.
@@ -135,7 +148,9 @@ class LidarParameters:
         return np.concatenate((self.mounting.p_body_m, self.mounting.q_body_sensor, points.ravel()))
 
 
-def noise_of(parameters: BeamParameters | LidarParameters, stream: NoiseStream, step: int, vehicle: int) -> FloatArray:
+def noise_of(
+    parameters: BeamParameters | LidarParameters, stream: NoiseStream, step: int, vehicle: int
+) -> FloatArray:
     """Return the standard normal numbers of one measurement of one vehicle, one for each ray."""
     rays = len(parameters.directions())
     if parameters.noise_m == 0.0:
@@ -149,7 +164,8 @@ def turn_directions(rings: tuple[int, float, float], turn: tuple[int, float, flo
 
     Args:
         rings: how many, elevation of the first and of the last one, degrees.
-        turn: how many points of each ring, azimuth of the first one and the end of the turn, degrees clockwise.
+        turn: how many points of each ring, azimuth of the first one and the end of the turn,
+            degrees clockwise.
     """
     elevation = np.radians(np.linspace(rings[1], rings[2], rings[0]))[:, None]
     azimuth = -np.radians(np.linspace(turn[1], turn[2], turn[0], endpoint=False))[None, :]

@@ -21,11 +21,13 @@ _ROUNDING_NS: Final = 1
 
 
 class SampleSchedule:
-    """Schedule of a sensor's measurements: ``startup_s`` after the start, then ``rate_hz`` times a second.
+    """Schedule of a sensor's measurements.
 
-    Instants lie on a grid, so that the rate holds on average whatever the simulation's step. AirSim counts
-    from the newest measurement (50 Hz becomes 47.6 at steps of 3 ms) and lets the first one wait for an
-    interval where there is no startup delay.
+    ``startup_s`` after the start, then ``rate_hz`` times a second.
+
+    Instants lie on a grid, so that the rate holds on average whatever the simulation's step. AirSim
+    counts from the newest measurement (50 Hz becomes 47.6 at steps of 3 ms) and lets the first one
+    wait for an interval where there is no startup delay.
 
     Args:
         rate_hz: None = whenever time went on, once ``startup_s`` has passed.
@@ -34,7 +36,9 @@ class SampleSchedule:
         ValueError: a rate that is not positive and finite, or a delay that is negative.
     """
 
-    def __init__(self, rate_hz: float | None, startup_s: float = 0.0, compat: Compat = None) -> None:
+    def __init__(
+        self, rate_hz: float | None, startup_s: float = 0.0, compat: Compat = None
+    ) -> None:
         if rate_hz is not None and not 0.0 < rate_hz < math.inf:
             raise ValueError(f"rate_hz must be positive, got {rate_hz}")
         if not 0.0 <= startup_s < math.inf:
@@ -53,7 +57,10 @@ class SampleSchedule:
             self._next_ns += round(NS_PER_S / self._rate)
 
     def due(self, t_ns: int) -> bool:
-        """Return True if it measures now, at most once for each instant of the grid; times must not fall."""
+        """Return True if it measures now, at most once for each instant of the grid.
+
+        Times must not fall.
+        """
         if t_ns < self._next_ns - _ROUNDING_NS:
             return False
         if self._rate is None:
@@ -93,10 +100,13 @@ class LatencyLine(Generic[_T]):
 
 
 class GaussMarkov:
-    """Noise that forgets (Ornstein-Uhlenbeck): x <- a x + s sqrt(1 - a^2) n with a = exp(-dt / tau).
+    """Noise that forgets (Ornstein-Uhlenbeck).
 
-    Its deviation is ``sigma`` at any step length. AirSim multiplies n by s (1 - a), papers and code alike:
-    the deviation then is s sqrt((1 - a) / (1 + a)), thousands of times too small at short steps.
+    X <- a x + s sqrt(1 - a^2) n with a = exp(-dt / tau).
+
+    Its deviation is ``sigma`` at any step length. AirSim multiplies n by s (1 - a), papers and code
+    alike: the deviation then is s sqrt((1 - a) / (1 + a)), thousands of times too small at short
+    steps.
 
     Args:
         tau_s: correlation time, of any shape that broadcasts to ``shape``.
@@ -108,7 +118,11 @@ class GaussMarkov:
     """
 
     def __init__(
-        self, tau_s: npt.ArrayLike, sigma: npt.ArrayLike, shape: tuple[int, ...], compat: Compat = None
+        self,
+        tau_s: npt.ArrayLike,
+        sigma: npt.ArrayLike,
+        shape: tuple[int, ...],
+        compat: Compat = None,
     ) -> None:
         self._tau_s = np.asarray(tau_s, dtype=np.float64)
         if not (self._tau_s > 0.0).all():
@@ -118,7 +132,10 @@ class GaussMarkov:
         self.x: FloatArray = np.zeros(shape)
 
     def start(self, normals: FloatArray) -> None:
-        """Begin as if it had always run, from standard normal numbers of the state's shape; AirSim's begins at 0."""
+        """Begin as if it had always run, from standard normal numbers of the state's shape.
+
+        AirSim's begins at 0.
+        """
         self.x = np.zeros(self.x.shape) if self._compat is not None else self._sigma * normals
 
     def advance(self, dt_s: float, normals: FloatArray) -> FloatArray:

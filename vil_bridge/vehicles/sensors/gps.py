@@ -36,7 +36,8 @@ class GpsParameters:
         accuracy_first_m, accuracy_last_m: reported accuracies at the start and in the end.
         accuracy_s: time constant from one to the other.
         fix_2d_m, fix_3d_m: horizontal accuracies from which there is a fix.
-        noise_horizontal_m, noise_vertical_m, noise_mps: deviations of white noise per sample and axis.
+        noise_horizontal_m, noise_vertical_m, noise_mps: deviations of white noise per sample and
+            axis.
 
     Raises:
         ValueError: the time constant is not positive.
@@ -82,7 +83,8 @@ class Gps(Sensor[FleetGpsReading]):
     """A receiver on each vehicle.
 
     Args:
-        vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed, stream and compat too.
+        vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed, stream and compat
+            too.
         origin: where the world's origin is.
     """
 
@@ -112,14 +114,22 @@ class Gps(Sensor[FleetGpsReading]):
         """Read all vehicles now."""
         parameters = self.parameters
         normals = self.normals(6)
-        spread = (parameters.noise_horizontal_m, parameters.noise_horizontal_m, parameters.noise_vertical_m)
-        lat_deg, lon_deg, h_m = self.origin.to_geodetic(truth.p_world_m + normals[:, :3] * np.array(spread))
+        spread = (
+            parameters.noise_horizontal_m,
+            parameters.noise_horizontal_m,
+            parameters.noise_vertical_m,
+        )
+        lat_deg, lon_deg, h_m = self.origin.to_geodetic(
+            truth.p_world_m + normals[:, :3] * np.array(spread)
+        )
         v_world = truth.v_world_mps + parameters.noise_mps * normals[:, 3:]
         accuracy_m = self.accuracy_m((truth.t_ns - self.t_start_ns) / NS_PER_S)
         fix = Fix.NONE
         if accuracy_m <= parameters.fix_2d_m:
             fix = Fix.FIX_3D if accuracy_m <= parameters.fix_3d_m else Fix.FIX_2D
-        return FleetGpsReading(truth.t_ns, lat_deg, lon_deg, h_m, v_world, accuracy_m, accuracy_m, fix)
+        return FleetGpsReading(
+            truth.t_ns, lat_deg, lon_deg, h_m, v_world, accuracy_m, accuracy_m, fix
+        )
 
     def accuracy_m(self, elapsed_s: float) -> float:
         """Return accuracy reported some time after the start."""

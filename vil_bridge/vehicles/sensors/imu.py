@@ -1,4 +1,7 @@
-"""Gyroscopes and accelerometers: noise by Allan parameters, bias, mounting, vibration, saturation."""
+"""Gyroscopes and accelerometers.
+
+Noise by Allan parameters, bias, mounting, vibration, saturation.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,11 @@ from vil_bridge.vehicles.sensors.mean_motion import MeanMotion
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount, sensor_kernel
 
 ImuCompat = Literal["airsim", "flightgoggles"] | None
-"""``airsim``: at every step, white noise by the time since the last one, at least 1 ms. ``flightgoggles``: at every
-step, with the same variance per sample whatever the step. Both read the instant, as the originals do, not a mean."""
+"""``airsim``: at every step, white noise by the time since the last one, at least 1 ms.
+
+``flightgoggles``: at every step, with the same variance per sample whatever the step. Both read the
+instant, as the originals do, not a mean.
+"""
 
 _STREAM: Final = 1000
 _AXES: Final = 3
@@ -28,7 +34,9 @@ _STILL: Final = np.zeros((0, 3))
 
 _BANK_RATIO: Final = 4.0
 _BANK_S: Final = 0.25 * np.vander([_BANK_RATIO], 9, increasing=True).T
-"""Correlation times whose equal shares of variance add up to 1/f noise from hours down to tenths of a second."""
+"""Correlation times whose equal shares of variance add up to 1/f noise from hours down to tenths
+of a second.
+"""
 _BANK_SHARE: Final = math.sqrt(math.log(_BANK_RATIO) / math.pi)
 
 
@@ -37,8 +45,10 @@ class InertialNoise:
     """Errors of three axes; u stands for rad/s of a gyroscope, m/s^2 of an accelerometer.
 
     Attributes:
-        white: N, density of white noise, u/sqrt(Hz): variance N^2/dt per sample; one number or one for each axis.
-        bias_instability: B, coefficient of the 1/f noise, u: the Allan deviation is flat at 0.664 B.
+        white: N, density of white noise, u/sqrt(Hz): variance N^2/dt per sample; one number or one
+            for each axis.
+        bias_instability: B, coefficient of the 1/f noise, u: the Allan deviation is flat at 0.664
+            B.
         walk: K, density of the bias's random walk, u/sqrt(s).
         correlation_s: how long the walk remembers (Gauss-Markov); infinite = a true random walk.
         turn_on: deviation of the bias at the start, u.
@@ -66,7 +76,9 @@ class InertialNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vibration:
-    """Vibration by turning rotors: harmonics of each rotor's angle, amplitudes that grow with its speed squared.
+    """Vibration by turning rotors.
+
+    Harmonics of each rotor's angle, amplitudes that grow with its speed squared.
 
     Attributes:
         reference_radps: speed at which the amplitudes hold.
@@ -103,10 +115,12 @@ class ImuParameters:
 
 
 class FleetImuReading(NamedTuple):
-    """Means of angular rates and specific forces in the IMU's axes, shape (n, 3); at rest and level f is +g on z.
+    """Means of angular rates and specific forces in the IMU's axes, shape (n, 3).
 
-    They are those of the time since the measurement before, and ``t_ns`` is its middle: of the instant that they
-    fit best.
+    At rest and level f is +g on z.
+
+    They are those of the time since the measurement before, and ``t_ns`` is its middle: of the
+    instant that they fit best.
     """
 
     t_ns: int
@@ -117,12 +131,13 @@ class FleetImuReading(NamedTuple):
 class ImuSensor(Sensor[FleetImuReading]):
     """An IMU on each vehicle.
 
-    Readings are means since the measurement before, as a part's filter makes them: their sum times the interval is
-    the change of velocity, impacts included. The first one is of its instant, unless :meth:`begin` was called.
-    A vehicle that was put elsewhere, which no force did, begins again with :meth:`restart`.
+    Readings are means since the measurement before, as a part's filter makes them: their sum times
+    the interval is the change of velocity, impacts included. The first one is of its instant,
+    unless :meth:`begin` was called. A vehicle that was put elsewhere, which no force did, begins
+    again with :meth:`restart`.
 
-    White noise belongs to the nominal rate, where there is one, as a part's filter does; the bias walks with
-    the time that passed.
+    White noise belongs to the nominal rate, where there is one, as a part's filter does; the bias
+    walks with the time that passed.
 
     Args:
         vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
@@ -130,7 +145,8 @@ class ImuSensor(Sensor[FleetImuReading]):
         compiled: with numba where it is installed; False = the reference of NumPy.
 
     Attributes:
-        clipped: readings of each vehicle of which an axis reached its limit, (n,), since the start or the reset.
+        clipped: readings of each vehicle of which an axis reached its limit, (n,), since the start
+            or the reset.
     """
 
     def __init__(
@@ -144,9 +160,13 @@ class ImuSensor(Sensor[FleetImuReading]):
         compiled: bool = True,
     ) -> None:
         rate_hz = parameters.rate_hz if compat is None else None
-        super().__init__(vehicles, seed=seed, stream=stream, rate_hz=rate_hz, latency_s=parameters.latency_s)
+        super().__init__(
+            vehicles, seed=seed, stream=stream, rate_hz=rate_hz, latency_s=parameters.latency_s
+        )
         if compat == "flightgoggles" and parameters.rate_hz is None:
-            raise ValueError('compat="flightgoggles" needs rate_hz: its variance per sample is white^2 rate_hz')
+            raise ValueError(
+                'compat="flightgoggles" needs rate_hz: its variance per sample is white^2 rate_hz'
+            )
         self.parameters: Final = parameters
         self._compat = compat
         self._compiled = compiled
@@ -179,15 +199,24 @@ class ImuSensor(Sensor[FleetImuReading]):
         self._motion.since(truth, 1.0, 0.0)
 
     def restart(
-        self, row: int, t_ns: int, v_world_mps: FloatArray, q_world_body: FloatArray, w_body_radps: FloatArray
+        self,
+        row: int,
+        t_ns: int,
+        v_world_mps: FloatArray,
+        q_world_body: FloatArray,
+        w_body_radps: FloatArray,
     ) -> None:
-        """Let the next reading of a vehicle be a mean since now: it was put into this motion, (3,), (4,), (3,).
+        """Let the next reading of a vehicle be a mean since now.
+
+        It was put into this motion, (3,), (4,), (3,).
 
         Before the first measurement this has no effect, since the first reading is of its instant.
         """
         if self._measured_ns is None:
             return
-        self._motion.restart(row, (t_ns - self.at_ns) / NS_PER_S, v_world_mps, q_world_body, w_body_radps)
+        self._motion.restart(
+            row, (t_ns - self.at_ns) / NS_PER_S, v_world_mps, q_world_body, w_body_radps
+        )
 
     def reset(self) -> None:
         """Start over, as switched on again."""
@@ -241,7 +270,9 @@ class ImuSensor(Sensor[FleetImuReading]):
 
     def _count_clipped(self, reading: FleetImuReading) -> None:
         highest = (np.abs(values).max(axis=1) for values in reading[1:])
-        rates, forces = (values >= limit for values, limit in zip(highest, self._limits, strict=True))
+        rates, forces = (
+            values >= limit for values, limit in zip(highest, self._limits, strict=True)
+        )
         self.clipped[rates | forces] += 1
 
     def _switch_on(self) -> None:
@@ -250,10 +281,13 @@ class ImuSensor(Sensor[FleetImuReading]):
         self._accel.start(constants[:, self._gyro.draws :])
         self._phase = np.zeros((self.n, 0))
 
-    def _shake(self, vibration: Vibration, rotors_radps: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray]:
+    def _shake(
+        self, vibration: Vibration, rotors_radps: FloatArray, dt_s: float
+    ) -> tuple[FloatArray, FloatArray]:
         if self._phase.shape != rotors_radps.shape:
             self._phase = np.zeros(rotors_radps.shape)
-            # Every rotor stands at an angle of its own, and every axis answers with a delay of its own.
+            # Every rotor stands at an angle of its own, and every axis answers with a delay of its
+            # own.
             own = self._gyro.draws + self._accel.draws
             drawn = self.constants(own + rotors_radps.shape[1] * _AXES)[:, own:]
             self._stand = math.pi * drawn.reshape(*rotors_radps.shape, _AXES)
@@ -278,7 +312,10 @@ def _moved(truth: TrueState) -> tuple[FloatArray, ...]:
 
 
 def _harmonics(amplitudes: FloatArray, strength: FloatArray, angle: FloatArray) -> FloatArray:
-    """Return sum of rotors and harmonics, (n, 3): amplitudes (h, 3), strength (n, rotors), angle (n, rotors, 3)."""
+    """Return sum of rotors and harmonics, (n, 3).
+
+    Amplitudes (h, 3), strength (n, rotors), angle (n, rotors, 3).
+    """
     total = np.zeros((len(angle), _AXES))
     for harmonic, amplitude in enumerate(amplitudes, start=1):
         total += amplitude * (strength[:, :, None] * sin_cos(harmonic * angle)[0]).sum(axis=1)
@@ -292,13 +329,17 @@ class _Triad:
         self._noise = noise
         self._white = np.broadcast_to(np.asarray(noise.white, dtype=np.float64), (_AXES,))
         bank = _BANK_S if noise.bias_instability else _BANK_S[:0]
-        self._flicker = GaussMarkov(bank, _BANK_SHARE * noise.bias_instability, (n, len(bank), _AXES))
+        self._flicker = GaussMarkov(
+            bank, _BANK_SHARE * noise.bias_instability, (n, len(bank), _AXES)
+        )
         self._turn_on = np.zeros((n, _AXES))
         self._walk = np.zeros((n, _AXES))
         self.draws: Final = _AXES * (2 + len(bank))
         share = _BANK_SHARE * noise.bias_instability
         processes = [value for tau_s in bank.ravel() for value in (tau_s, share)]
-        self._packed = np.array((*self._white, noise.walk, noise.correlation_s, noise.limit, *processes))
+        self._packed = np.array(
+            (*self._white, noise.walk, noise.correlation_s, noise.limit, *processes)
+        )
 
     def start(self, normals: FloatArray) -> None:
         self._turn_on = self._noise.turn_on * normals[:, :_AXES]
@@ -312,7 +353,9 @@ class _Triad:
     def bias(self) -> FloatArray:
         return np.asarray(self._turn_on + self._walk + self._flicker.x.sum(axis=1))
 
-    def read(self, ideal: FloatArray, sample_s: float, dt_s: float, normals: FloatArray) -> FloatArray:
+    def read(
+        self, ideal: FloatArray, sample_s: float, dt_s: float, normals: FloatArray
+    ) -> FloatArray:
         white = self._white / math.sqrt(sample_s) * normals[:, :_AXES]
         measured = ideal + self.bias() + white
         self._advance(dt_s, normals)

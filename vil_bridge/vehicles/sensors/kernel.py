@@ -1,4 +1,7 @@
-"""Inertial sensors, magnetometers and barometers, compiled: the same noise and, up to rounding, the same readings."""
+"""Inertial sensors, magnetometers and barometers, compiled.
+
+The same noise and, up to rounding, the same readings.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ from vil_bridge.vehicles.random.kernel import fill
 from vil_bridge.vehicles.vector_kernel import cross, dot, less, plus, product, turned
 
 TRIAD: Final = 6
-"""Parameters of a triad before its bank: white noise of each axis, density and memory (s) of the walk, limit. Of each
-process of the bank follow its correlation time (s) and deviation."""
+"""Parameters of a triad before its bank.
+
+White noise of each axis, density and memory (s) of the walk, limit. Of each process of the bank
+follow its correlation time (s) and deviation.
+"""
 
 _TINY: Final = 1e-9
 """Smaller angles turn as their vectors say."""
@@ -43,7 +49,10 @@ def _read(
     first: Any,
     out: Any,
 ) -> Any:
-    """Write readings of three axes (n, 3), then let their biases walk; their normals begin in column ``first``."""
+    """Write readings of three axes (n, 3), then let their biases walk.
+
+    Their normals begin in column ``first``.
+    """
     per_root = 1.0 / math.sqrt(sample_s)
     density, memory_s, limit = p[3], p[4], p[5]
     keep, spread = 1.0, density * math.sqrt(dt_s)
@@ -83,7 +92,9 @@ def _turn_by(angle: Any) -> Any:
 
 @compiled(inline=True)
 def _angle_of(r: Any, s: Any, expected: Any) -> Any:
-    """Return the rotation vector of a unit quaternion, with as many full turns as bring it nearest to another one."""
+    """Return the rotation vector of a unit quaternion, with as many full turns as bring it
+    nearest to another one.
+    """
     sign = math.copysign(1.0, s)
     sine = math.sqrt(dot(r, r))
     if sine > _TINY:
@@ -99,8 +110,13 @@ def _angle_of(r: Any, s: Any, expected: Any) -> Any:
 
 
 @compiled()
-def _means(truth: Any, mount: Any, before: Any, span_s: Any, back_s: Any, w_out: Any, f_out: Any) -> Any:
-    """Write mean rates and specific forces (n, 3), body axes, and move what was known before on; see :func:`imu`."""
+def _means(
+    truth: Any, mount: Any, before: Any, span_s: Any, back_s: Any, w_out: Any, f_out: Any
+) -> Any:
+    """Write mean rates and specific forces (n, 3), body axes, and move what was known before on.
+
+    See :func:`imu`.
+    """
     v_all, a_all, q_all, w_all, alpha_all, f_all = truth
     arm = (mount[0], mount[1], mount[2])
     for i in range(w_out.shape[0]):
@@ -111,7 +127,11 @@ def _means(truth: Any, mount: Any, before: Any, span_s: Any, back_s: Any, w_out:
         weight = less(turned(r, s, f), (a_all[i, 0], a_all[i, 1], a_all[i, 2]))
         spin = cross(w, arm)
         v = plus((v_all[i, 0], v_all[i, 1], v_all[i, 2]), 1.0, turned(r, s, spin))
-        f = plus(plus(f, 1.0, cross((alpha_all[i, 0], alpha_all[i, 1], alpha_all[i, 2]), arm)), 1.0, cross(w, spin))
+        f = plus(
+            plus(f, 1.0, cross((alpha_all[i, 0], alpha_all[i, 1], alpha_all[i, 2]), arm)),
+            1.0,
+            cross(w, spin),
+        )
         mean_w = w
         mean_f = f
         if back_s > 0.0:
@@ -126,7 +146,9 @@ def _means(truth: Any, mount: Any, before: Any, span_s: Any, back_s: Any, w_out:
             away, scalar = product((-r0[0], -r0[1], -r0[2]), s0, r, s)
             sum_w = plus(w, 1.0, (before[i, 7], before[i, 8], before[i, 9]))
             angle = _angle_of(
-                away, scalar, (0.5 * since_s * sum_w[0], 0.5 * since_s * sum_w[1], 0.5 * since_s * sum_w[2])
+                away,
+                scalar,
+                (0.5 * since_s * sum_w[0], 0.5 * since_s * sum_w[1], 0.5 * since_s * sum_w[2]),
             )
             part, scalar = _turn_by((0.5 * angle[0], 0.5 * angle[1], 0.5 * angle[2]))
             middle, scalar = product(r0, s0, part, scalar)
@@ -146,7 +168,9 @@ def _means(truth: Any, mount: Any, before: Any, span_s: Any, back_s: Any, w_out:
 
 @compiled()
 def _mounted(mount: Any, shaken: Any, v: Any) -> Any:
-    """Add vibrations (n, 3), (0, 3) = none, to vectors (n, 3) of the body, and turn them into the sensor's axes."""
+    """Add vibrations (n, 3), (0, 3) = none, to vectors (n, 3) of the body, and turn them into
+    the sensor's axes.
+    """
     back = (-mount[3], -mount[4], -mount[5])
     s = mount[6]
     for i in range(shaken.shape[0]):
@@ -178,13 +202,18 @@ def imu(
         key: of the noise, (2,).
         step: number of the measurement.
         vehicles: identities (n,), uint64.
-        truth: velocities and accelerations (world), attitudes, body rates, their accelerations, specific forces.
-        mount: place on the body, attitude there, and 1 where readings are means, 0 where they are of the instant, (8,).
-        shaken: what vibration adds to rates and to specific forces, body axes, (n, 3) each; (0, 3) = nothing.
+        truth: velocities and accelerations (world), attitudes, body rates, their accelerations,
+            specific forces.
+        mount: place on the body, attitude there, and 1 where readings are means, 0 where they are
+            of the instant, (8,).
+        shaken: what vibration adds to rates and to specific forces, body axes, (n, 3) each; (0, 3)
+            = nothing.
         before: see :class:`~vil_bridge.vehicles.sensors.mean_motion.MeanMotion`, (n, 16), changed.
-        gyro: parameters (see :data:`TRIAD`), and state: bias since switched on (n, 3), walk (n, 3), bank (n, k, 3).
+        gyro: parameters (see :data:`TRIAD`), and state: bias since switched on (n, 3), walk (n, 3),
+            bank (n, k, 3).
         accel: likewise.
-        times_s: since the measurement before; over which white noise is averaged; from the measurement to the truth.
+        times_s: since the measurement before; over which white noise is averaged; from the
+            measurement to the truth.
         w_out: changed.
         f_out: changed.
     """
@@ -202,7 +231,9 @@ def imu(
 
 
 @compiled()
-def magnetometer(key: Any, step: Any, vehicles: Any, q: Any, field: Any, p: Any, bias: Any, out: Any) -> Any:
+def magnetometer(
+    key: Any, step: Any, vehicles: Any, q: Any, field: Any, p: Any, bias: Any, out: Any
+) -> Any:
     """Write readings of magnetometers, (n, 3), tesla.
 
     Args:
@@ -252,7 +283,8 @@ def barometer(
         p_world: places, (n, 3).
         p_ecef: the world's origin, Earth-centred.
         R_enu_ecef: turns Earth's axes into the world's.
-        p: correlation time of the drift (s), its deviation, deviation of the noise (Pa), pressure at sea level (Pa).
+        p: correlation time of the drift (s), its deviation, deviation of the noise (Pa), pressure
+            at sea level (Pa).
         drift: (n,), changed.
         dt_s: since the measurement before.
         pressure: changed.

@@ -52,7 +52,8 @@ class Magnetometer(Sensor[FleetMagnetometerReading]):
     Args:
         vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
         field_enu_t: the field at points (n, 3) of the world, in its axes, tesla: for example
-            ``LocalField(origin, dipole_ned_t).enu_t`` of :mod:`vil_bridge.vehicles.environment.geomagnetism`.
+            ``LocalField(origin, dipole_ned_t).enu_t`` of
+            :mod:`vil_bridge.vehicles.environment.geomagnetism`.
         compat: ``airsim`` = its way to count time; its field is ``airsim_dipole_ned_t``.
         compiled: with numba where it is installed; False = the reference of NumPy.
     """
@@ -95,4 +96,6 @@ class Magnetometer(Sensor[FleetMagnetometerReading]):
             return FleetMagnetometerReading(truth.t_ns, out)
         body = q_rotate(q_conj(truth.q_world_body), field)
         ideal = parameters.scale * parameters.mounting.turned(body)
-        return FleetMagnetometerReading(truth.t_ns, ideal + parameters.noise_t * self.normals(3) + self._bias_t)
+        return FleetMagnetometerReading(
+            truth.t_ns, ideal + parameters.noise_t * self.normals(3) + self._bias_t
+        )

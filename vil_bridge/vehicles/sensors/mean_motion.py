@@ -1,4 +1,7 @@
-"""Mean angular rates and specific forces between two instants of a motion: what an inertial sensor integrates."""
+"""Mean angular rates and specific forces between two instants of a motion.
+
+What an inertial sensor integrates.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,19 @@ _TURN: Final = 2.0 * math.pi
 class MeanMotion:
     """Means of n vehicles since their measurement before, at the place of a sensor on the body.
 
-    Specific forces are those of the middle attitude: turned by it and added up, times the interval, they are the
-    change of the place's velocity and gravity's part, whatever happened in between. Rates, times the interval, are
-    the rotation vector between both attitudes. So nothing that is shorter than the interval is missed.
+    Specific forces are those of the middle attitude: turned by it and added up, times the interval,
+    they are the change of the place's velocity and gravity's part, whatever happened in between.
+    Rates, times the interval, are the rotation vector between both attitudes. So nothing that is
+    shorter than the interval is missed.
 
     Args:
         mount: of the sensor. n: how many vehicles. averages: False = readings are of the instant.
 
     Attributes:
         mount: place of the sensor, its attitude, and ``averages``, (8,).
-        before: (n, 16): velocity of the place (world), attitude and body rates at the measurement before; 1 where they
-            are known, else 0: then the next one is of the instant; by how many seconds they are later than that one;
-            attitude at the middle of the newest means.
+        before: (n, 16): velocity of the place (world), attitude and body rates at the measurement
+            before; 1 where they are known, else 0: then the next one is of the instant; by how many
+            seconds they are later than that one; attitude at the middle of the newest means.
     """
 
     def __init__(self, mount: SensorMount, n: int, *, averages: bool = True) -> None:
@@ -59,9 +63,16 @@ class MeanMotion:
         self.before[:, _KNOWN] = 0.0
 
     def restart(
-        self, row: int, late_s: float, v_world_mps: FloatArray, q_world_body: FloatArray, w: FloatArray
+        self,
+        row: int,
+        late_s: float,
+        v_world_mps: FloatArray,
+        q_world_body: FloatArray,
+        w: FloatArray,
     ) -> None:
-        """Let the next means of a vehicle begin with this motion, so long after the measurement before."""
+        """Let the next means of a vehicle begin with this motion, so long after the measurement
+        before.
+        """
         spin = cross(w[None], self.mount[None, :3])
         self.before[row, _VELOCITY] = v_world_mps + q_rotate(q_world_body[None], spin)[0]
         self.before[row, _ATTITUDE] = q_world_body
@@ -69,13 +80,16 @@ class MeanMotion:
         self.before[row, _KNOWN] = self.mount[-1]
         self.before[row, _LATE] = late_s
 
-    def since(self, truth: TrueState, span_s: float, back_s: float) -> tuple[FloatArray, FloatArray]:
+    def since(
+        self, truth: TrueState, span_s: float, back_s: float
+    ) -> tuple[FloatArray, FloatArray]:
         """Return mean rates and specific forces (n, 3), body axes, and remember this measurement.
 
         Args:
             truth: of the vehicles.
             span_s: from the measurement before to this one, above 0.
-            back_s: from this measurement to the truth, at most a step: the motion went on evenly in between.
+            back_s: from this measurement to the truth, at most a step: the motion went on evenly in
+                between.
         """
         arm = np.broadcast_to(self.mount[:3], truth.w_body_radps.shape)
         w = truth.w_body_radps
@@ -109,8 +123,12 @@ def _nearest(angle: FloatArray, expected: FloatArray) -> FloatArray:
     size, most = (np.sqrt((v * v).sum(axis=1, keepdims=True)) for v in (angle, expected))
     turned = size > _TINY
     along = (expected * angle).sum(axis=1, keepdims=True)
-    turns = np.floor((np.divide(along, size, out=np.zeros_like(size), where=turned) - size) / _TURN + 0.5)
+    turns = np.floor(
+        (np.divide(along, size, out=np.zeros_like(size), where=turned) - size) / _TURN + 0.5
+    )
     more = np.divide(_TURN * turns, size, out=np.zeros_like(size), where=turned) * angle
     spun = ~turned & (most > math.pi)  # it looks as it did before, full turns later
-    whole = np.divide(_TURN * np.floor(most / _TURN + 0.5), most, out=np.zeros_like(most), where=spun)
+    whole = np.divide(
+        _TURN * np.floor(most / _TURN + 0.5), most, out=np.zeros_like(most), where=spun
+    )
     return np.asarray(angle + more + whole * expected)

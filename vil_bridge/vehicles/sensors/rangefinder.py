@@ -16,11 +16,15 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
 Cast = Callable[[FloatArray, FloatArray], FloatArray]
-"""``cast(p_world_m, direction_world)``: distances (n,) along unit vectors (n, 3) from points (n, 3), inf = nothing."""
+"""``cast(p_world_m, direction_world)``: distances (n,) along unit vectors (n, 3) from points (n,
+3), inf = nothing.
+"""
 
 RangeCompat = Literal["airsim", "flightgoggles"] | None
-"""``airsim``: noise on everything, nothing clamped. ``flightgoggles``: the same, ``max_m`` + 1 where nothing was hit,
-and the sign turned."""
+"""``airsim``: noise on everything, nothing clamped.
+
+``flightgoggles``: the same, ``max_m`` + 1 where nothing was hit, and the sign turned.
+"""
 
 DOWNWARDS: Final = SensorMount(q_body_sensor=(0.0, math.sqrt(0.5), 0.0, math.sqrt(0.5)))
 
@@ -48,7 +52,9 @@ class RangeParameters:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_m < self.max_m:
-            raise ValueError(f"min_m must be at least 0 and less than max_m, got {self.min_m} and {self.max_m}")
+            raise ValueError(
+                f"min_m must be at least 0 and less than max_m, got {self.min_m} and {self.max_m}"
+            )
 
 
 class RangeReading(NamedTuple):
@@ -62,7 +68,8 @@ class RangeReading(NamedTuple):
 class RangeSensor(Sensor[RangeReading]):
     """A range finder on each vehicle.
 
-    It reads ``max_m`` where nothing is within reach, and never less than ``min_m`` or more than ``max_m``.
+    It reads ``max_m`` where nothing is within reach, and never less than ``min_m`` or more than
+    ``max_m``.
 
     Args:
         vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
@@ -99,10 +106,14 @@ class RangeSensor(Sensor[RangeReading]):
         noise = parameters.noise_m * self.normals(1)[:, 0]
         hit = distance <= parameters.max_m
         if self._compat == "flightgoggles":
-            return RangeReading(truth.t_ns, -(np.where(hit, distance, parameters.max_m + 1.0) + noise), hit)
+            return RangeReading(
+                truth.t_ns, -(np.where(hit, distance, parameters.max_m + 1.0) + noise), hit
+            )
         if self._compat == "airsim":
             return RangeReading(truth.t_ns, np.where(hit, distance, parameters.max_m) + noise, hit)
-        read = np.where(hit, np.clip(distance + noise, parameters.min_m, parameters.max_m), parameters.max_m)
+        read = np.where(
+            hit, np.clip(distance + noise, parameters.min_m, parameters.max_m), parameters.max_m
+        )
         return RangeReading(truth.t_ns, read, hit)
 
 

@@ -49,7 +49,9 @@ class SensorMount:
     def __post_init__(self) -> None:
         length = math.hypot(*self.q_body_sensor)
         if not abs(length - 1.0) < _ROUNDED:
-            raise ValueError(f"q_body_sensor must have unit length (x, y, z, w), got {self.q_body_sensor}")
+            raise ValueError(
+                f"q_body_sensor must have unit length (x, y, z, w), got {self.q_body_sensor}"
+            )
         x, y, z, w = self.q_body_sensor
         object.__setattr__(self, "q_body_sensor", (x / length, y / length, z / length, w / length))
 
@@ -87,13 +89,16 @@ def sensor_kernel() -> ModuleType | None:
 
 
 class Sensor(ABC, Generic[_Reading]):
-    """The same sensor on each of n vehicles. A user's own derives from this and states :meth:`measure`.
+    """The same sensor on each of n vehicles.
 
-    Noise depends on the seed, the vehicle's identity and the number of the measurement only: a vehicle's
-    readings are the same in any batch, and again after :meth:`reset`.
+    A user's own derives from this and states :meth:`measure`.
+
+    Noise depends on the seed, the vehicle's identity and the number of the measurement only: a
+    vehicle's readings are the same in any batch, and again after :meth:`reset`.
 
     Args:
-        vehicles: identities, shape (n,), in the order of the truth's rows; a number n means 0 to n - 1.
+        vehicles: identities, shape (n,), in the order of the truth's rows; a number n means 0 to n
+            - 1.
         seed: of the simulation.
         stream: separates the noise of sensors on one vehicle; a second IMU needs another number.
         rate_hz: of measurements, None = at every call of :meth:`sample`.
@@ -103,7 +108,8 @@ class Sensor(ABC, Generic[_Reading]):
 
     Attributes:
         vehicles: identities (n,). n: how many. noise: of all measurements.
-        t_start_ns: time of the first call after the start or the reset. at_ns: instant of the newest measurement.
+        t_start_ns: time of the first call after the start or the reset. at_ns: instant of the
+            newest measurement.
         dt_s: since the measurement before; at the first the nominal interval, 1 ms without a rate.
 
     Raises:
@@ -123,7 +129,11 @@ class Sensor(ABC, Generic[_Reading]):
     ) -> None:
         if not 0.0 <= latency_s < math.inf:
             raise ValueError(f"latency_s must not be negative, got {latency_s}")
-        who = np.arange(vehicles) if isinstance(vehicles, int) else np.asarray(vehicles, dtype=np.int64)
+        who = (
+            np.arange(vehicles)
+            if isinstance(vehicles, int)
+            else np.asarray(vehicles, dtype=np.int64)
+        )
         self.vehicles: Final = who
         self.n: Final = len(who)
         self.noise: Final = NoiseStream(seed, stream)
@@ -139,7 +149,10 @@ class Sensor(ABC, Generic[_Reading]):
         self._who: Final = who.astype(np.uint64)
 
     def start(self, t_ns: int) -> None:
-        """Begin now instead of at the first call: what is measured by then is not measured again."""
+        """Begin now instead of at the first call.
+
+        What is measured by then is not measured again.
+        """
         self.t_start_ns = self.at_ns = self._t_ns = self._measured_ns = t_ns
         self._limiter.start(t_ns)
         self._limiter.due(t_ns)
@@ -147,40 +160,54 @@ class Sensor(ABC, Generic[_Reading]):
     def sample(self, truth: TrueState, at_ns: int | None = None) -> _Reading | None:
         """Return the reading that comes out now, or None; call it at every step of the simulation.
 
-        One comes out of a call. Where latency varies, several may have come: ask for the others with :meth:`further`,
-        or call much more often than it measures; else those behind them come out late.
+        One comes out of a call. Where latency varies, several may have come: ask for the others
+        with :meth:`further`, or call much more often than it measures; else those behind them come
+        out late.
 
         Args:
             truth: now.
-            at_ns: instant within the step before the truth of which the reading shall be; None = that of the truth.
-                Sensors that do not read ``at_ns`` read the truth.
+            at_ns: instant within the step before the truth of which the reading shall be; None =
+                that of the truth. Sensors that do not read ``at_ns`` read the truth.
 
         Raises:
-            ValueError: time went back without a :meth:`reset`, or the truth is of another number of vehicles.
+            ValueError: time went back without a :meth:`reset`, or the truth is of another number of
+                vehicles.
         """
         t_ns = truth.t_ns
         if self._t_ns is None:
             self.t_start_ns = t_ns
             self._limiter.start(t_ns)
         elif t_ns < self._t_ns:
-            raise ValueError(f"time went back from {self._t_ns} to {t_ns} ns: reset() the sensor with the simulation")
+            raise ValueError(
+                f"time went back from {self._t_ns} to {t_ns} ns: reset() the sensor with "
+                "the simulation"
+            )
         if len(truth.p_world_m) != self.n:
-            raise ValueError(f"the truth is of {len(truth.p_world_m)} vehicles, the sensor of {self.n}")
+            raise ValueError(
+                f"the truth is of {len(truth.p_world_m)} vehicles, the sensor of {self.n}"
+            )
         self._t_ns = t_ns
         if self._limiter.due(t_ns):
             before_ns = self._measured_ns
             self._measured_ns = self.at_ns = t_ns if at_ns is None else at_ns
             self._count += 1
-            self.dt_s = self._nominal_s if before_ns is None else (self.at_ns - before_ns) / NS_PER_S
+            self.dt_s = (
+                self._nominal_s if before_ns is None else (self.at_ns - before_ns) / NS_PER_S
+            )
             self.take(truth)
         return self._line.release(t_ns)
 
     def further(self) -> _Reading | None:
-        """Return the next reading that has come out by the time of the newest :meth:`sample`, if there is one more."""
+        """Return the next reading that has come out by the time of the newest :meth:`sample`, if
+        there is one more.
+        """
         return None if self._t_ns is None else self._line.release(self._t_ns)
 
     def reset(self) -> None:
-        """Start over; the same truth gives the same readings again. Subclasses with a state reset it too."""
+        """Start over; the same truth gives the same readings again.
+
+        Subclasses with a state reset it too.
+        """
         self._line.clear()
         self._t_ns = self._measured_ns = None
         self._count = _CONSTANTS
@@ -198,17 +225,29 @@ class Sensor(ABC, Generic[_Reading]):
         self._line.push(t_ns, reading)
 
     def normals(self, k: int) -> FloatArray:
-        """Return standard normal numbers (n, k) of this measurement; each call within one gives the same: ask once."""
+        """Return standard normal numbers (n, k) of this measurement.
+
+        Each call within one gives the same: ask once.
+        """
         return self.noise.normals(self._count, self.vehicles, k)
 
     def draw_of_kernel(self) -> tuple[npt.NDArray[np.uint64], np.uint64, npt.NDArray[np.uint64]]:
-        """Return what a kernel draws the noise of this measurement by: key, number of the measurement, vehicles."""
+        """Return what a kernel draws the noise of this measurement by.
+
+        Key, number of the measurement, vehicles.
+        """
         return self.noise.key, np.uint64(self._count), self._who
 
     def constants(self, k: int) -> FloatArray:
-        """Return standard normal numbers (n, k) that never change: biases since switched on, places of manufacture."""
+        """Return standard normal numbers (n, k) that never change.
+
+        Biases since switched on, places of manufacture.
+        """
         return self.noise.normals(_CONSTANTS, self.vehicles, k, compiled=False)
 
     def constant_uniforms(self, k: int) -> FloatArray:
-        """Return as :meth:`constants`, uniform in (0, 1); of the same draw: a sensor uses one or the other."""
+        """Return as :meth:`constants`, uniform in (0, 1).
+
+        Of the same draw: a sensor uses one or the other.
+        """
         return self.noise.uniforms(_CONSTANTS, self.vehicles, k, compiled=False)

@@ -1,6 +1,13 @@
 """Trajectories: position and yaw with their derivatives, over time."""
 
-from vil_bridge.vehicles.trajectories.composed import Concatenated, Retimed, Transformed, WithHeading, hover, slowed
+from vil_bridge.vehicles.trajectories.composed import (
+    Concatenated,
+    Retimed,
+    Transformed,
+    WithHeading,
+    hover,
+    slowed,
+)
 from vil_bridge.vehicles.trajectories.curves import circle, lemniscate
 from vil_bridge.vehicles.trajectories.lines import line, polyline
 from vil_bridge.vehicles.trajectories.table import Table

@@ -37,7 +37,10 @@ class Retimed(Trajectory):
         self.knots_s = np.unique(np.concatenate((pace.knots_s, inner)))
         ends = pace.derivatives(pace.knots_s)[:, 0, 0]
         if ends.min() < -_SAME or ends.max() > curve.duration_s + _SAME:
-            raise ValueError(f"the pace runs from {ends.min():g} to {ends.max():g}, the curve to {curve.duration_s:g}")
+            raise ValueError(
+                f"the pace runs from {ends.min():g} to {ends.max():g}, the curve to "
+                f"{curve.duration_s:g}"
+            )
 
     def derivatives(self, t_s: FloatArray) -> FloatArray:
         """See :class:`Trajectory`; the chain rule to the fourth order (Faa di Bruno)."""
@@ -56,7 +59,10 @@ class Retimed(Trajectory):
         return rows
 
     def _times_of(self, parameters: FloatArray) -> FloatArray:
-        """Return when the pace, which never turns back, passes parameters of the curve: by bisection."""
+        """Return when the pace, which never turns back, passes parameters of the curve.
+
+        By bisection.
+        """
         low, high = np.zeros(len(parameters)), np.full(len(parameters), self.duration_s)
         for _ in range(60 if len(parameters) else 0):
             middle = 0.5 * (low + high)
@@ -74,7 +80,9 @@ def slowed(trajectory: Trajectory, factor: float) -> Trajectory:
     if not factor > 0.0:
         raise ValueError(f"the factor of time must be positive, got {factor}")
     if isinstance(trajectory, Polynomials):
-        return Polynomials(trajectory.knots_s * factor, trajectory.coefficients, trajectory.repeat_s * factor)
+        return Polynomials(
+            trajectory.knots_s * factor, trajectory.coefficients, trajectory.repeat_s * factor
+        )
     pace = Polynomials([0.0, trajectory.duration_s * factor], [[[0.0], [trajectory.duration_s]]])
     return Retimed(trajectory, pace, trajectory.repeat_s * factor)
 
@@ -109,7 +117,10 @@ class Transformed(Trajectory):
     """
 
     def __init__(
-        self, trajectory: Trajectory, offset_m: npt.ArrayLike = (0.0, 0.0, 0.0), turn_rad: float = 0.0
+        self,
+        trajectory: Trajectory,
+        offset_m: npt.ArrayLike = (0.0, 0.0, 0.0),
+        turn_rad: float = 0.0,
     ) -> None:
         self._inner: Final = trajectory
         self._turn: Final = np.eye(4)
@@ -117,7 +128,11 @@ class Transformed(Trajectory):
         self._offset: Final = np.append(np.asarray(offset_m, dtype=np.float64), turn_rad)
         if self._offset.shape != (4,):
             raise ValueError("offset_m has three components")
-        self.duration_s, self.repeat_s, self.knots_s = trajectory.duration_s, trajectory.repeat_s, trajectory.knots_s
+        self.duration_s, self.repeat_s, self.knots_s = (
+            trajectory.duration_s,
+            trajectory.repeat_s,
+            trajectory.knots_s,
+        )
 
     def derivatives(self, t_s: FloatArray) -> FloatArray:
         """See :class:`Trajectory`."""
@@ -137,8 +152,8 @@ class Concatenated(Trajectory):
     """Trajectories one after another; repeats what its last one repeats.
 
     Raises:
-        ValueError: nothing to join, one that never ends before the last, or one does not begin where the one before
-            it ends.
+        ValueError: nothing to join, one that never ends before the last, or one does not begin
+            where the one before it ends.
     """
 
     def __init__(self, *parts: Trajectory) -> None:
@@ -157,7 +172,9 @@ class Concatenated(Trajectory):
         self.duration_s = float(self._starts[-1])
         self.repeat_s = parts[-1].repeat_s
         self.knots_s = np.unique(
-            np.concatenate([start + part.knots_s for start, part in zip(self._starts, parts, strict=False)])
+            np.concatenate(
+                [start + part.knots_s for start, part in zip(self._starts, parts, strict=False)]
+            )
         )
 
     def derivatives(self, t_s: FloatArray) -> FloatArray:
@@ -167,7 +184,9 @@ class Concatenated(Trajectory):
         for number in np.unique(which):
             mine = which == number
             part = self._parts[number]
-            rows[mine] = part.derivatives(np.clip(t_s[mine] - self._starts[number], 0.0, part.duration_s))
+            rows[mine] = part.derivatives(
+                np.clip(t_s[mine] - self._starts[number], 0.0, part.duration_s)
+            )
         return rows
 
     def polynomials(self) -> Polynomials:

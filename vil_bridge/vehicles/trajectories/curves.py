@@ -22,7 +22,8 @@ Lemniscate = Literal["bernoulli", "gerono"]
 _Complex = npt.NDArray[np.complex128]
 _TURN: Final = 2.0 * math.pi
 
-# A smooth step whose first three derivatives vanish at both ends; this is its integral, 1/2 at the end.
+# A smooth step whose first three derivatives vanish at both ends; this is its integral, 1/2 at the
+# end.
 _RAMP: Final = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 7.0, -14.0, 10.0, -2.5])
 
 
@@ -51,17 +52,23 @@ def circle(
         ValueError: a radius or speed that makes no circle, or too few turns for the ramps.
     """
     if not (radius_m > 0.0 and speed_mps != 0.0):
-        raise ValueError(f"a circle needs a radius above 0 and a speed, got {radius_m} m and {speed_mps} m/s")
+        raise ValueError(
+            f"a circle needs a radius above 0 and a speed, got {radius_m} m and {speed_mps} m/s"
+        )
     side = math.copysign(1.0, speed_mps)
 
     def derivatives(phase: FloatArray) -> _Complex:
         slopes = np.array([1.0, 1j * side, -1.0, -1j * side, 1.0])
-        return np.asarray(radius_m * _direction(start_rad + side * phase) * slopes[:, None], dtype=np.complex128)
+        return np.asarray(
+            radius_m * _direction(start_rad + side * phase) * slopes[:, None], dtype=np.complex128
+        )
 
     def heading(phase: FloatArray) -> FloatArray:
         return start_rad + side * (phase + 0.5 * math.pi)
 
-    return Transformed(_flown(derivatives, heading, abs(speed_mps) / radius_m, turns, ramp_s, facing), center_m)
+    return Transformed(
+        _flown(derivatives, heading, abs(speed_mps) / radius_m, turns, ramp_s, facing), center_m
+    )
 
 
 def lemniscate(
@@ -75,9 +82,12 @@ def lemniscate(
     ramp_s: float = 2.0,
     facing: Facing = "along",
 ) -> Trajectory:
-    """Return a level figure of eight along x, started at its right tip (Bernoulli) or its crossing (Gerono).
+    """Return a level figure of eight along x, started at its right tip (Bernoulli) or its crossing.
 
-    Bernoulli: (x, y) = a (cos p, sin p cos p) / (1 + sin^2 p). Gerono: (x, y) = a (sin p, sin p cos p).
+    Gerono.
+
+    Bernoulli: (x, y) = a (cos p, sin p cos p) / (1 + sin^2 p). Gerono: (x, y) = a (sin p, sin p cos
+    p).
 
     Args:
         width_m: from tip to tip, 2 a.
@@ -93,16 +103,23 @@ def lemniscate(
         ValueError: a width or speed that is not positive, or too few turns for the ramps.
     """
     if not (width_m > 0.0 and speed_mps > 0.0):
-        raise ValueError(f"a lemniscate needs a width and a speed above 0, got {width_m} m and {speed_mps} m/s")
+        raise ValueError(
+            f"a lemniscate needs a width and a speed above 0, got {width_m} m and {speed_mps} m/s"
+        )
     half = 0.5 * width_m
-    # The direction of flight swings by 135 degrees to both sides of its middle; the speed is largest at Bernoulli's
-    # tips and at Gerono's crossing.
+    # The direction of flight swings by 135 degrees to both sides of its middle; the speed is
+    # largest at Bernoulli's tips and at Gerono's crossing.
     middle, derivatives, rate = {
         "bernoulli": (0.5 * math.pi, _bernoulli, speed_mps / half),
         "gerono": (-0.5 * math.pi, _gerono, speed_mps / (math.sqrt(2.0) * half)),
     }[kind]
     timed = _flown(
-        lambda phase: half * derivatives(phase), lambda phase: np.full_like(phase, middle), rate, turns, ramp_s, facing
+        lambda phase: half * derivatives(phase),
+        lambda phase: np.full_like(phase, middle),
+        rate,
+        turns,
+        ramp_s,
+        facing,
     )
     return Transformed(timed, center_m, turn_rad)
 
@@ -128,7 +145,8 @@ class _Shape(Trajectory):
         rows = np.zeros((len(t_s), ORDERS, 4))
         rows[:, :, 0], rows[:, :, 1] = z.real.T, z.imag.T
         if self._along:
-            # The heading is the imaginary part of log z', which stays on the branch next to the expected one.
+            # The heading is the imaginary part of log z', which stays on the branch next to the
+            # expected one.
             near = self._heading(t_s)
             bend = _quotient(z[2], z[1])
             off = _product(z[1], _direction(-near))
@@ -139,7 +157,10 @@ class _Shape(Trajectory):
 
 
 def _bernoulli(phase: FloatArray) -> _Complex:
-    """Return derivatives (5, n) of cos p / (1 - i sin p): by Leibniz's rule from z (1 - i sin p) = cos p."""
+    """Return derivatives (5, n) of cos p / (1 - i sin p).
+
+    By Leibniz's rule from z (1 - i sin p) = cos p.
+    """
     quarter = 0.5 * math.pi * np.arange(ORDERS)[:, None]
     sine, top = sin_cos(phase + quarter)
     bottom = -1j * sine
@@ -168,11 +189,16 @@ def _direction(angle_rad: FloatArray) -> _Complex:
 
 def _product(a: _Complex, b: _Complex) -> _Complex:
     """Return a b: NumPy fuses the sums of complex products on some processors."""
-    return np.asarray((a.real * b.real - a.imag * b.imag) + 1j * (a.real * b.imag + a.imag * b.real))
+    return np.asarray(
+        (a.real * b.real - a.imag * b.imag) + 1j * (a.real * b.imag + a.imag * b.real)
+    )
 
 
 def _quotient(a: _Complex, b: _Complex) -> _Complex:
-    """Return a / b; as for :func:`_product`. ``b`` must be far from the limits of floating point."""
+    """Return a / b; as for :func:`_product`.
+
+    ``b`` must be far from the limits of floating point.
+    """
     share = _product(a, b.conjugate())
     size = b.real * b.real + b.imag * b.imag
     return np.asarray(share.real / size + 1j * (share.imag / size))
@@ -192,7 +218,8 @@ def _flown(
     cruise = length - ramp - (0.0 if turns is None else ramp)
     if not (ramp_s > 0.0 and cruise > 0.0):
         raise ValueError(
-            f"ramps of {ramp_s} s need {2.0 * ramp / _TURN:.3g} turns at this speed: more turns, or shorter ramps"
+            f"ramps of {ramp_s} s need {2.0 * ramp / _TURN:.3g} turns at this speed: more "
+            "turns, or shorter ramps"
         )
     run_in = 2.0 * ramp * _RAMP
     steady = np.zeros_like(_RAMP)

@@ -1,4 +1,7 @@
-"""References of many vehicles from their polynomials, compiled; see :mod:`vil_bridge.vehicles.trajectories.table`."""
+"""References of many vehicles from their polynomials, compiled.
+
+See :mod:`vil_bridge.vehicles.trajectories.table`.
+"""
 
 from __future__ import annotations
 

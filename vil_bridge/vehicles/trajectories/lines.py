@@ -1,4 +1,7 @@
-"""Straight flights from rest to rest: trapezoids of speed, and S-curves that limit the jerk as well."""
+"""Straight flights from rest to rest.
+
+Trapezoids of speed, and S-curves that limit the jerk as well.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ def line(
         end_m: (3,).
         speed_mps: limit.
         acceleration_mps2: limit.
-        jerk_mps3: None = the acceleration may jump (trapezoid of speed), else an S-curve of up to seven pieces.
+        jerk_mps3: None = the acceleration may jump (trapezoid of speed), else an S-curve of up to
+            seven pieces.
         yaw_rad: heading.
 
     Raises:
@@ -38,8 +42,15 @@ def line(
     """
     start, end = np.asarray(start_m, dtype=np.float64), np.asarray(end_m, dtype=np.float64)
     length = matrices.length(end - start)
-    if not (length > 0.0 and speed_mps > 0.0 and acceleration_mps2 > 0.0 and (jerk_mps3 is None or jerk_mps3 > 0.0)):
-        raise ValueError("a line needs two different points, and limits of speed, acceleration and jerk above 0")
+    if not (
+        length > 0.0
+        and speed_mps > 0.0
+        and acceleration_mps2 > 0.0
+        and (jerk_mps3 is None or jerk_mps3 > 0.0)
+    ):
+        raise ValueError(
+            "a line needs two different points, and limits of speed, acceleration and jerk above 0"
+        )
     durations, jerks, jumps = (
         _trapezoid(length, speed_mps, acceleration_mps2)
         if jerk_mps3 is None
@@ -61,14 +72,22 @@ def polyline(
     *,
     yaw_rad: float = 0.0,
 ) -> Trajectory:
-    """Return lines from waypoint to waypoint (m, 3), resting at each. Arguments and errors as of :func:`line`."""
+    """Return lines from waypoint to waypoint (m, 3), resting at each.
+
+    Arguments and errors as of :func:`line`.
+    """
     points = np.asarray(waypoints_m, dtype=np.float64)
     return Concatenated(
-        *(line(a, b, speed_mps, acceleration_mps2, jerk_mps3, yaw_rad=yaw_rad) for a, b in pairwise(points))
+        *(
+            line(a, b, speed_mps, acceleration_mps2, jerk_mps3, yaw_rad=yaw_rad)
+            for a, b in pairwise(points)
+        )
     )
 
 
-def _trapezoid(length: float, speed: float, acceleration: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _trapezoid(
+    length: float, speed: float, acceleration: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return durations, jerks, and the accelerations with which the pieces begin."""
     top = min(speed, math.sqrt(length * acceleration))
     ramp = top / acceleration
@@ -79,10 +98,14 @@ def _trapezoid(length: float, speed: float, acceleration: float) -> tuple[FloatA
 def _s_curve(
     length: float, speed: float, acceleration: float, jerk: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return as :func:`_trapezoid`; each ramp of speed is jerk, constant acceleration, jerk back."""
+    """Return as :func:`_trapezoid`.
+
+    Each ramp of speed is jerk, constant acceleration, jerk back.
+    """
     top = speed
     if top * _ramp_s(top, acceleration, jerk) > length:
-        # Without cruise: length = top * ramp, where the ramp is top/a + a/j, or 2 sqrt(top/j) if a is not reached.
+        # Without cruise: length = top * ramp, where the ramp is top/a + a/j, or 2 sqrt(top/j) if a
+        # is not reached.
         reached = acceleration**2 / jerk
         top = 0.5 * (math.sqrt(reached**2 + 4.0 * acceleration * length) - reached)
         if top < reached:
@@ -97,7 +120,10 @@ def _s_curve(
 
 
 def _cube_root(x: float) -> float:
-    """Return the cube root of a positive number, by Newton's method from above: the same bits on every machine."""
+    """Return the cube root of a positive number, by Newton's method from above.
+
+    The same bits on every machine.
+    """
     root = math.ldexp(1.0, math.frexp(x)[1] // 3 + 1)
     while (lower := (2.0 * root + x / (root * root)) / 3.0) < root:
         root = lower

@@ -10,13 +10,20 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory, evaluate, folded, padded
+from vil_bridge.vehicles.trajectories.trajectory import (
+    Reference,
+    Trajectory,
+    evaluate,
+    folded,
+    padded,
+)
 
 
 class Table:
     """Trajectories of many vehicles, evaluated together.
 
-    Polynomials are taken as they are; everything else is turned into them once (:meth:`Trajectory.polynomials`).
+    Polynomials are taken as they are; everything else is turned into them once
+    (:meth:`Trajectory.polynomials`).
 
     Args:
         trajectories: one a vehicle. One object may stand for several: it is stored once.
@@ -34,13 +41,20 @@ class Table:
         degrees = max(part.coefficients.shape[1] for part in parts)
         ends = np.cumsum([part.duration_s for part in parts])
         which = np.array([different.index(trajectory) for trajectory in trajectories])
-        # All pieces stand behind one another on one axis of time, each trajectory from its own start on.
+        # All pieces stand behind one another on one axis of time, each trajectory from its own
+        # start on.
         starts = np.concatenate(([0.0], ends[:-1]))
         counts = np.cumsum([0, *(len(part.lengths_s) for part in parts)])
-        self._knots: Final = np.concatenate([s + part.knots_s[:-1] for s, part in zip(starts, parts, strict=True)])
+        self._knots: Final = np.concatenate(
+            [s + part.knots_s[:-1] for s, part in zip(starts, parts, strict=True)]
+        )
         begins = np.concatenate([part.knots_s[:-1] for part in parts])
-        self._spans: Final = np.column_stack((begins, np.concatenate([part.lengths_s for part in parts])))
-        self._coefficients: Final = np.concatenate([padded(part.coefficients, degrees) for part in parts])
+        self._spans: Final = np.column_stack(
+            (begins, np.concatenate([part.lengths_s for part in parts]))
+        )
+        self._coefficients: Final = np.concatenate(
+            [padded(part.coefficients, degrees) for part in parts]
+        )
         self._starts: Final = starts[which]
         self._pieces: Final = np.column_stack((counts[:-1][which], counts[1:][which] - 1))
         self.n: Final = len(trajectories)

@@ -48,9 +48,10 @@ class Trajectory(ABC):
     """A curve over the times 0 to ``duration_s``.
 
     Attributes:
-        duration_s: seconds. repeat_s: how many of the last seconds are flown again and again after the end;
-            0 = the vehicle stays at the end.
-        knots_s: increasing times from 0 to the end; derivatives up to the snap may jump there and only there.
+        duration_s: seconds. repeat_s: how many of the last seconds are flown again and again after
+            the end; 0 = the vehicle stays at the end.
+        knots_s: increasing times from 0 to the end; derivatives up to the snap may jump there and
+            only there.
     """
 
     duration_s: float
@@ -59,15 +60,20 @@ class Trajectory(ABC):
 
     @abstractmethod
     def derivatives(self, t_s: FloatArray) -> FloatArray:
-        """Return rows (n, 5, 4) at times (n,) within the curve: derivatives of order 0 to 4 of x, y, z (m), yaw (rad).
+        """Return rows (n, 5, 4) at times (n,) within the curve.
 
-        At a knot, those of the piece that begins there. Yaw is known to its second derivative; the rest is 0.
+        Derivatives of order 0 to 4 of x, y, z (m), yaw (rad).
+
+        At a knot, those of the piece that begins there. Yaw is known to its second derivative; the
+        rest is 0.
         """
 
     def polynomials(self) -> Polynomials:
-        """Return the same curve as polynomials, pieces of at most 0.1 s unless it consists of polynomials already.
+        """Return the same curve as polynomials, pieces of at most 0.1 s unless it consists of
+        polynomials already.
 
-        They are of degree 9, through all derivatives to the snap at both ends; yaw is of degree 5, through its second.
+        They are of degree 9, through all derivatives to the snap at both ends; yaw is of degree 5,
+        through its second.
         """
         cuts = [
             np.linspace(a, b, max(math.ceil((b - a) / _STEP_S - 1e-9), 1), endpoint=False)
@@ -79,10 +85,15 @@ class Trajectory(ABC):
         ends = self.derivatives(np.nextafter(times[1:], -np.inf))  # of the piece that ends there
         path = hermite(begins[..., :3], ends[..., :3], lengths)
         yaw = hermite(begins[:, :3, 3:], ends[:, :3, 3:], lengths)
-        return Polynomials(times, np.concatenate((path, padded(yaw, path.shape[1])), axis=2), self.repeat_s)
+        return Polynomials(
+            times, np.concatenate((path, padded(yaw, path.shape[1])), axis=2), self.repeat_s
+        )
 
     def at(self, t_s: npt.ArrayLike) -> Reference:
-        """Return the reference at any times, shape (n,) or a number; at rest before the beginning and after the end."""
+        """Return the reference at any times, shape (n,) or a number.
+
+        At rest before the beginning and after the end.
+        """
         t = np.atleast_1d(np.asarray(t_s, dtype=np.float64))
         inside = folded(t, self.duration_s, self.repeat_s)
         rows = self.derivatives(inside)
@@ -90,7 +101,9 @@ class Trajectory(ABC):
         return Reference.of(rows)
 
 
-def folded(t_s: FloatArray, duration_s: float | FloatArray, repeat_s: float | FloatArray) -> FloatArray:
+def folded(
+    t_s: FloatArray, duration_s: float | FloatArray, repeat_s: float | FloatArray
+) -> FloatArray:
     """Return times brought into a curve: clipped, or taken back by whole repetitions."""
     over = np.maximum(t_s - duration_s, 0.0)
     again = np.where(over > 0.0, repeat_s, 0.0)
@@ -100,23 +113,29 @@ def folded(t_s: FloatArray, duration_s: float | FloatArray, repeat_s: float | Fl
 
 
 class Polynomials(Trajectory):
-    """Polynomials one after another: in piece i, ``sum_k c[i, k] tau^k`` with tau = 0 to 1 from knot to knot.
+    """Polynomials one after another.
+
+    In piece i, ``sum_k c[i, k] tau^k`` with tau = 0 to 1 from knot to knot.
 
     Args:
         knots_s: (pieces + 1,), increasing from 0.
-        coefficients: (pieces, degree + 1, 4): x, y, z (m) and yaw (rad); or another number of channels, for
-            :meth:`derivatives` only.
+        coefficients: (pieces, degree + 1, 4): x, y, z (m) and yaw (rad); or another number of
+            channels, for :meth:`derivatives` only.
 
     Raises:
-        ValueError: shapes that do not fit, knots that do not increase from 0, a value that is not finite.
+        ValueError: shapes that do not fit, knots that do not increase from 0, a value that is not
+            finite.
     """
 
-    def __init__(self, knots_s: npt.ArrayLike, coefficients: npt.ArrayLike, repeat_s: float = 0.0) -> None:
+    def __init__(
+        self, knots_s: npt.ArrayLike, coefficients: npt.ArrayLike, repeat_s: float = 0.0
+    ) -> None:
         self.knots_s = np.array(knots_s, dtype=np.float64)
         self.coefficients: Final = np.array(coefficients, dtype=np.float64)
         if self.coefficients.ndim != 3 or self.knots_s.shape != (len(self.coefficients) + 1,):
             raise ValueError(
-                f"coefficients {self.coefficients.shape} and knots {self.knots_s.shape} do not fit: "
+                f"coefficients {self.coefficients.shape} and knots {self.knots_s.shape} "
+                "do not fit: "
                 "wanted (pieces, degree + 1, channels) and (pieces + 1,)"
             )
         if not (np.isfinite(self.knots_s).all() and np.isfinite(self.coefficients).all()):
@@ -151,7 +170,9 @@ def hermite(begins: FloatArray, ends: FloatArray, lengths_s: FloatArray) -> Floa
     """
     orders = begins.shape[1]
     scale = np.vander(lengths_s, orders, increasing=True)[:, :, None]
-    coefficients: FloatArray = product(hermite_matrix(orders), np.concatenate((begins * scale, ends * scale), axis=1))
+    coefficients: FloatArray = product(
+        hermite_matrix(orders), np.concatenate((begins * scale, ends * scale), axis=1)
+    )
     return coefficients
 
 
@@ -162,7 +183,10 @@ def padded(coefficients: FloatArray, degrees: int) -> FloatArray:
 
 @cache
 def hermite_matrix(orders: int) -> FloatArray:
-    """Return coefficients over tau from the derivatives by tau at 0 and at 1: (2 r, 2 r) for r = ``orders``."""
+    """Return coefficients over tau from the derivatives by tau at 0 and at 1.
+
+    (2 r, 2 r) for r = ``orders``.
+    """
     size = 2 * orders
     conditions = np.zeros((size, size))
     for k in range(orders):
@@ -175,14 +199,20 @@ def hermite_matrix(orders: int) -> FloatArray:
 
 @cache
 def _powers_of(degrees: int, orders: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Return the power of tau of coefficient k in derivative o, and its factor k!/(k - o)!: (orders, degrees)."""
+    """Return the power of tau of coefficient k in derivative o, and its factor k!/(k - o)!.
+
+    (orders, degrees).
+    """
     powers = np.array([[max(k - o, 0) for k in range(degrees)] for o in range(orders)])
     factors = np.array([[float(perm(k, o)) for k in range(degrees)] for o in range(orders)])
     return powers, factors
 
 
 def evaluate(tau: FloatArray, lengths_s: FloatArray, coefficients: FloatArray) -> FloatArray:
-    """Return derivatives by time (n, 5, channels) of polynomials (n, degree + 1, channels) at tau (n,)."""
+    """Return derivatives by time (n, 5, channels) of polynomials (n, degree + 1, channels) at tau.
+
+    N,.
+    """
     degrees = coefficients.shape[1]
     powers, factors = _powers_of(degrees, ORDERS)
     of_tau = np.vander(tau, degrees, increasing=True)

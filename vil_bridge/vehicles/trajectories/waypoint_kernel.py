@@ -14,12 +14,14 @@ from vil_bridge.vehicles.compile import compiled
 def least_integral(given: Any, lengths: Any, unit_cost: Any, found: Any, slopes: Any) -> float:
     """Find the derivatives at all waypoints that make the integral least, and return the integral.
 
-    The unknowns solve a positive definite system, whose band is two waypoints wide: elimination without pivots.
+    The unknowns solve a positive definite system, whose band is two waypoints wide: elimination
+    without pivots.
 
     Args:
         given: (m, r, channels), NaN where a waypoint's derivative is free, in all channels alike.
         lengths: (m - 1,), times of the pieces.
-        unit_cost: (2 r, 2 r), the integral over a piece of length 1 by the derivatives at both its ends.
+        unit_cost: (2 r, 2 r), the integral over a piece of length 1 by the derivatives at both its
+            ends.
         found: (m, r, channels), to be written.
         slopes: (m - 1,), to be written: slope of the integral by the logarithm of each length.
     """
@@ -44,7 +46,9 @@ def least_integral(given: Any, lengths: Any, unit_cost: Any, found: Any, slopes:
         first = piece * r
         for i in range(width):
             for j in range(width):
-                a[first + i, first + j] += unit_cost[i, j] * powers[i % r] * powers[j % r] / powers[width - 1]
+                a[first + i, first + j] += (
+                    unit_cost[i, j] * powers[i % r] * powers[j % r] / powers[width - 1]
+                )
     for k in range(size):
         waypoint = k // r
         rank = k % r
@@ -81,7 +85,10 @@ def least_integral(given: Any, lengths: Any, unit_cost: Any, found: Any, slopes:
             for j in range(width):
                 dot = 0.0
                 for channel in range(channels):
-                    dot += found[piece + i // r, i % r, channel] * found[piece + j // r, j % r, channel]
+                    dot += (
+                        found[piece + i // r, i % r, channel]
+                        * found[piece + j // r, j % r, channel]
+                    )
                 exponent = width - 1 - i % r - j % r
                 term = unit_cost[i, j] * dot / powers[exponent]
                 total += term

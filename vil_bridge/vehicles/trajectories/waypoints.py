@@ -1,8 +1,8 @@
 """Minimum-snap and minimum-jerk polynomials through waypoints.
 
-Mellinger and Kumar (ICRA 2011) in the unconstrained form of Richter, Bry and Roy (ISRR 2013): what is sought are
-the derivatives at the waypoints, so that continuity holds by construction and the system is small and well
-conditioned.
+Mellinger and Kumar (ICRA 2011) in the unconstrained form of Richter, Bry and Roy (ISRR 2013): what
+is sought are the derivatives at the waypoints, so that continuity holds by construction and the
+system is small and well conditioned.
 """
 
 from __future__ import annotations
@@ -40,17 +40,21 @@ def minimum_snap(
     velocities_mps: Mapping[int, npt.ArrayLike] | None = None,
     accelerations_mps2: Mapping[int, npt.ArrayLike] | None = None,
 ) -> Polynomials:
-    """Return the curve through waypoints with the least integral of the squared snap: pieces of degree 7.
+    """Return the curve through waypoints with the least integral of the squared snap.
 
-    Begins and ends at rest by default; the snap jumps only at waypoints whose derivatives are given.
+    Pieces of degree 7.
+
+    Begins and ends at rest by default; the snap jumps only at waypoints whose derivatives are
+    given.
 
     Args:
         waypoints_m: (m, 3), at least two, no two the same in a row.
-        speed_mps: mean speed along the chords, from which the whole time follows; it is divided among the pieces so
-            that the integral becomes least. Scale with :func:`~vil_bridge.vehicles.control.limits.fastest`
-            to the limits of a vehicle.
+        speed_mps: mean speed along the chords, from which the whole time follows; it is divided
+            among the pieces so that the integral becomes least. Scale with
+            :func:`~vil_bridge.vehicles.control.limits.fastest` to the limits of a vehicle.
         times_s: (m,), increasing from 0: when to be where, instead.
-        yaw_rad: one heading, one per waypoint (turned by less than half a turn from one to the next), or ``along``.
+        yaw_rad: one heading, one per waypoint (turned by less than half a turn from one to the
+            next), or ``along``.
         velocities_mps: by waypoint (negative = from the end), (3,).
         accelerations_mps2: likewise.
 
@@ -69,7 +73,10 @@ def minimum_jerk(
     velocities_mps: Mapping[int, npt.ArrayLike] | None = None,
     accelerations_mps2: Mapping[int, npt.ArrayLike] | None = None,
 ) -> Polynomials:
-    """Return as :func:`minimum_snap` with the squared jerk: pieces of degree 5, the snap may jump at every waypoint."""
+    """Return as :func:`minimum_snap` with the squared jerk.
+
+    Pieces of degree 5, the snap may jump at every waypoint.
+    """
     return _through(waypoints_m, 3, speed_mps, times_s, yaw_rad, velocities_mps, accelerations_mps2)
 
 
@@ -90,8 +97,15 @@ def _through(
     accelerations_mps2: Mapping[int, npt.ArrayLike] | None,
 ) -> Polynomials:
     points = np.asarray(waypoints_m, dtype=np.float64)
-    if points.ndim != 2 or points.shape[0] < 2 or points.shape[1] != 3 or not np.isfinite(points).all():
-        raise ValueError(f"waypoints are finite and of shape (m, 3) with m >= 2, got {points.shape}")
+    if (
+        points.ndim != 2
+        or points.shape[0] < 2
+        or points.shape[1] != 3
+        or not np.isfinite(points).all()
+    ):
+        raise ValueError(
+            f"waypoints are finite and of shape (m, 3) with m >= 2, got {points.shape}"
+        )
     if not speed_mps > 0.0:
         raise ValueError(f"speed_mps must be positive, got {speed_mps}")
     if times_s is None and (np.diff(points, axis=0) == 0.0).all(axis=1).any():
@@ -115,15 +129,23 @@ def _yaws(points: FloatArray, yaw_rad: npt.ArrayLike | Yaw) -> FloatArray:
     if isinstance(yaw_rad, str):
         chords = np.diff(points, axis=0)
         directions = np.unwrap(arctan2(chords[:, 1], chords[:, 0]))
-        return np.concatenate((directions[:1], 0.5 * (directions[1:] + directions[:-1]), directions[-1:]))
+        return np.concatenate(
+            (directions[:1], 0.5 * (directions[1:] + directions[:-1]), directions[-1:])
+        )
     yaws = np.asarray(yaw_rad, dtype=np.float64)
     if yaws.shape not in ((), (len(points),)):
-        raise ValueError(f"yaw_rad is one heading, one per waypoint ({len(points)}), or 'along'; got {yaws.shape}")
+        raise ValueError(
+            f"yaw_rad is one heading, one per waypoint ({len(points)}), or 'along'; got "
+            f"{yaws.shape}"
+        )
     return np.unwrap(np.broadcast_to(yaws, (len(points),)))
 
 
 def _given(
-    values: FloatArray, order: int, velocities: Mapping[int, npt.ArrayLike], accelerations: Mapping[int, npt.ArrayLike]
+    values: FloatArray,
+    order: int,
+    velocities: Mapping[int, npt.ArrayLike],
+    accelerations: Mapping[int, npt.ArrayLike],
 ) -> FloatArray:
     """Return derivatives (m, order, 4) at the waypoints, NaN where they are free."""
     given = np.full((len(values), order, 4), np.nan)
@@ -146,18 +168,24 @@ def _solve(given: FloatArray, lengths: FloatArray) -> FloatArray:
 
 
 def _least_integral(given: FloatArray, lengths: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-    """Return the derivatives at all waypoints, the integral, and its slopes by the logarithms of the pieces' times."""
+    """Return the derivatives at all waypoints, the integral, and its slopes by the logarithms of
+    the pieces' times.
+    """
     from vil_bridge.vehicles.trajectories.waypoint_kernel import least_integral
 
     found = np.empty_like(given)
     slopes = np.empty_like(lengths)
-    integral = least_integral(np.ascontiguousarray(given), lengths, _unit_cost(given.shape[1]), found, slopes)
+    integral = least_integral(
+        np.ascontiguousarray(given), lengths, _unit_cost(given.shape[1]), found, slopes
+    )
     return found, integral, slopes
 
 
 @cache
 def _unit_cost(order: int) -> FloatArray:
-    """Return the integral over a piece of length 1 as a quadratic form in the derivatives at both its ends."""
+    """Return the integral over a piece of length 1 as a quadratic form in the derivatives at
+    both its ends.
+    """
     size = 2 * order
     powers = np.zeros((size, size))
     for j in range(order, size):
@@ -171,8 +199,9 @@ def _unit_cost(order: int) -> FloatArray:
 def _even_out(given: FloatArray, lengths: FloatArray) -> FloatArray:
     """Return times of the pieces, of the same sum, that make the integral least.
 
-    The gradient needs no derivative of the solution, since that is optimal itself. The search goes on until the
-    gradient has vanished: one that stops at small gains ends at times that hang on the last digits of the waypoints.
+    The gradient needs no derivative of the solution, since that is optimal itself. The search goes
+    on until the gradient has vanished: one that stops at small gains ends at times that hang on the
+    last digits of the waypoints.
     """
     if len(lengths) == 1:
         return lengths
@@ -196,7 +225,9 @@ def _even_out(given: FloatArray, lengths: FloatArray) -> FloatArray:
 
 
 def _least(cost: Callable[[FloatArray], tuple[float, FloatArray]], count: int) -> FloatArray:
-    """Return the numbers within +-``_RANGE`` that make a function least: BFGS from 0, sums in a fixed order.
+    """Return the numbers within +-``_RANGE`` that make a function least.
+
+    BFGS from 0, sums in a fixed order.
 
     Args:
         cost: returns a value, and the gradient of its logarithm.
@@ -228,8 +259,13 @@ def _least(cost: Callable[[FloatArray], tuple[float, FloatArray]], count: int) -
     return x
 
 
-def _updated(curvature: FloatArray | None, step: FloatArray, change: FloatArray) -> FloatArray | None:
-    """Return the inverse of the second derivatives after a step that changed the gradient (BFGS)."""
+def _updated(
+    curvature: FloatArray | None, step: FloatArray, change: FloatArray
+) -> FloatArray | None:
+    """Return the inverse of the second derivatives after a step that changed the gradient.
+
+    BFGS.
+    """
     along = float((step * change).sum())
     if not along > 1e-10 * math.sqrt(float((step * step).sum()) * float((change * change).sum())):
         return curvature

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
-    r"/|/vr|/arcade|/docs|/login|/healthz|/readyz|/api/v1/whoami"  # these show nothing of the lab but that it works
-    r"|/(page/|static/)?[a-z_-]+\.(html|js|css|svg|txt)"  # the page itself, which is the same everywhere
+    # These show nothing of the lab but that it works.
+    r"/|/vr|/arcade|/docs|/login|/healthz|/readyz|/api/v1/whoami"
+    # The page itself, which is the same everywhere.
+    r"|/(page/|static/)?[a-z_-]+\.(html|js|css|svg|txt)"
 )
 _READING_COMMANDS: Final = frozenset({"vehicles", "vehicle_state"})
 _WRITES_PER_S: Final = 100.0
@@ -29,7 +31,9 @@ _FAILURES_AT_ONCE: Final = 10
 
 
 def needed_role(kind: str, method: str, path: str) -> Role:
-    """Return the role that a request needs: ``view`` to read, ``control`` to change, none for the page.
+    """Return the role that a request needs.
+
+    ``view`` to read, ``control`` to change, none for the page.
 
     Args:
         kind: ``http`` or ``websocket``.
@@ -46,21 +50,32 @@ def needed_role(kind: str, method: str, path: str) -> Role:
 
 
 def role_for_command(name: str) -> Role:
-    """Return the role that a command on the stream's control channel needs: as over HTTP, reading needs ``view``."""
+    """Return the role that a command on the stream's control channel needs.
+
+    As over HTTP, reading needs ``view``.
+    """
     return Role.VIEW if name in _READING_COMMANDS else Role.CONTROL
 
 
 def missing_role(role: Role, needed: Role) -> str | None:
-    """Return the reason why a role does not suffice; None = it does. The one rule, for HTTP and the stream alike."""
+    """Return the reason why a role does not suffice; None = it does.
+
+    The one rule, for HTTP and the stream alike.
+    """
     if role.covers(needed):
         return None
     if role is Role.NONE:
-        return "a token is needed, or a link that lets a browser in; `vil-bridge keys link` makes one"
+        return (
+            "a token is needed, or a link that lets a browser in; `vil-bridge keys link` makes one"
+        )
     return f"this needs the role {needed}, yours is {role}"
 
 
 def cookie_name(scope: Scope) -> str:
-    """Return the name of the session cookie: one for each port, since a host's ports share all cookies."""
+    """Return the name of the session cookie.
+
+    One for each port, since a host's ports share all cookies.
+    """
     return f"vil_session_{(scope.get('server') or ('', 0))[1]}"
 
 
@@ -70,19 +85,23 @@ class Access:
 
     Attributes:
         tokens: None = every caller may do everything.
-        hosts: names, in lower case, by which browsers may call this server, in addition to localhost and addresses.
+        hosts: names, in lower case, by which browsers may call this server, in addition to
+            localhost and addresses.
         insecure: others can reach this server without any authentication.
         sessions: of browsers.
         failures: different wrong tokens and links of a peer. writes: its changes.
         refused: peers and digests of the wrong tokens that were counted.
-        counters: requests refused, by reason. peer_faults: senders of requests that no person sends by mistake.
+        counters: requests refused, by reason. peer_faults: senders of requests that no person sends
+            by mistake.
     """
 
     tokens: Tokens | None = None
     hosts: frozenset[str] = frozenset()
     insecure: bool = False
     sessions: Sessions = field(default_factory=Sessions)
-    failures: RateLimiter = field(default_factory=lambda: RateLimiter(_FAILURES_PER_S, _FAILURES_AT_ONCE))
+    failures: RateLimiter = field(
+        default_factory=lambda: RateLimiter(_FAILURES_PER_S, _FAILURES_AT_ONCE)
+    )
     refused: RecentSet = field(default_factory=RecentSet)
     writes: RateLimiter = field(default_factory=lambda: RateLimiter(_WRITES_PER_S, _WRITES_AT_ONCE))
     counters: Counter[str] = field(default_factory=Counter)
@@ -94,10 +113,12 @@ class Access:
             self.failures.take(peer)
 
     def refuses_command(self, name: str, token: str) -> str | None:
-        """Return the reason why a command on the stream's control channel is refused; None = it may run.
+        """Return the reason why a command on the stream's control channel is refused.
 
-        Wrong tokens do not count as failures here: the channel has rates of its own, and a program that guesses
-        there must not lock out its whole address over HTTP.
+        None = it may run.
+
+        Wrong tokens do not count as failures here: the channel has rates of its own, and a program
+        that guesses there must not lock out its whole address over HTTP.
 
         Args:
             name: of the command.
@@ -107,14 +128,20 @@ class Access:
             return None
         role, needed = self.tokens.role_of(token), role_for_command(name)
         if role is Role.NONE:
-            return f"this needs a token of the role {needed}; give the client an access token of `http.token_file`"
+            return (
+                f"this needs a token of the role {needed}; give the client an access token of "
+                "`http.token_file`"
+            )
         return missing_role(role, needed)
 
     def role_of(self, headers: Mapping[str, str], peer: str, cookie: str) -> Role:
-        """Return the caller's role, by ``Authorization: Bearer`` or else by a session's cookie; count a wrong token.
+        """Return the caller's role, by ``Authorization: Bearer`` or else by a session's cookie.
 
-        The same wrong token counts once: a program with yesterday's token guesses nothing, and must not lock out
-        others at its address. An unknown cookie does not count: browsers send it on their own after a restart.
+        Count a wrong token.
+
+        The same wrong token counts once: a program with yesterday's token guesses nothing, and must
+        not lock out others at its address. An unknown cookie does not count: browsers send it on
+        their own after a restart.
 
         Args:
             headers: of the request.
@@ -130,7 +157,8 @@ class Access:
             if role is Role.NONE:
                 self.guessed(peer, token)
             return role
-        from starlette.requests import cookie_parser  # slow to import; the bridge makes its rules before the server
+        # Slow to import; the bridge makes its rules before the server.
+        from starlette.requests import cookie_parser
 
         session = cookie_parser(headers.get("cookie", "")).get(cookie)
         return self.sessions.role_of(session) if session else Role.NONE

@@ -15,11 +15,15 @@ from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.login import LinkBody, LinkOut, WhoOut
 from vil_bridge.web.schemas.status import ErrorOut
 
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "description": "No token is configured."}}
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"model": ErrorOut, "description": "No token is configured."}
+}
 
 
 def login_router(access: Access) -> APIRouter:
-    """Return the routes ``/login`` for links, ``/api/v1/login-links`` that creates them, ``/api/v1/whoami``."""
+    """Return the routes ``/login`` for links, ``/api/v1/login-links`` that creates them,
+    ``/api/v1/whoami``.
+    """
     router = APIRouter(tags=["access"])
 
     @router.get("/login", include_in_schema=False)
@@ -33,7 +37,9 @@ def login_router(access: Access) -> APIRouter:
         session = access.sessions.enter(key)
         if session is None:
             access.guessed(peer, key)
-            raise HTTPException(403, "this link was used or has expired; `vil-bridge keys link` makes a new one")
+            raise HTTPException(
+                403, "this link was used or has expired; `vil-bridge keys link` makes a new one"
+            )
         answer = RedirectResponse("./", 303)
         # No path is given: behind a proxy's prefix the cookie belongs to that prefix.
         name, secure = cookie_name(request.scope), request.url.scheme == "https"
@@ -41,7 +47,10 @@ def login_router(access: Access) -> APIRouter:
         return answer
 
     @router.post(
-        "/api/v1/login-links", operation_id="make_login_link", responses=_REFUSED, openapi_extra=takes(LinkBody)
+        "/api/v1/login-links",
+        operation_id="make_login_link",
+        responses=_REFUSED,
+        openapi_extra=takes(LinkBody),
     )
     async def make_login_link(request: Request) -> LinkOut:
         """Create a link that logs one browser in, once."""
@@ -53,6 +62,10 @@ def login_router(access: Access) -> APIRouter:
     @router.get("/api/v1/whoami", operation_id="get_whoami")
     async def get_whoami(request: Request) -> WhoOut:
         """Return the role of the caller."""
-        return WhoOut(role=request.state.role, token_required=access.tokens is not None, insecure=access.insecure)
+        return WhoOut(
+            role=request.state.role,
+            token_required=access.tokens is not None,
+            insecure=access.insecure,
+        )
 
     return router

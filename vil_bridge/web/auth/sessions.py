@@ -1,4 +1,7 @@
-"""Sessions of browsers, which cannot send a token with every request: a link that works once, then a cookie."""
+"""Sessions of browsers, which cannot send a token with every request.
+
+A link that works once, then a cookie.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class Sessions:
             return self._add(self._links, _MAX_LINKS, role, LINK_LIFE_S)
 
     def enter(self, key: str) -> str | None:
-        """Use up a link; return the new session's id, None if the link is unknown, used or expired."""
+        """Use up a link.
+
+        Return the new session's id, None if the link is unknown, used or expired.
+        """
         with self._lock:
             grant = self._links.pop(digest(key), None)
             if grant is None or grant.until_s < self._clock():
@@ -49,7 +55,10 @@ class Sessions:
             return self._add(self._sessions, _MAX_SESSIONS, grant.role, _SESSION_LIFE_S)
 
     def role_of(self, session: str) -> Role:
-        """Return the role of a session; :attr:`Role.NONE` if it is unknown or was silent for twelve hours."""
+        """Return the role of a session.
+
+        :attr:`Role.NONE` if it is unknown or was silent for twelve hours.
+        """
         key = digest(session)
         with self._lock:
             grant = self._sessions.get(key)
@@ -59,7 +68,9 @@ class Sessions:
             self._sessions.move_to_end(key)
             return grant.role
 
-    def _add(self, grants: OrderedDict[bytes, _Grant], limit: int, role: Role, life_s: float) -> str:
+    def _add(
+        self, grants: OrderedDict[bytes, _Grant], limit: int, role: Role, life_s: float
+    ) -> str:
         secret = secrets.token_urlsafe(32)
         grants[digest(secret)] = _Grant(role, self._clock() + life_s)
         if len(grants) > limit:

@@ -1,6 +1,7 @@
 """A typed, synchronous client of a bridge's REST interface and live feed.
 
-Every operation of ``docs/reference/openapi.json`` has a method of the same name (its ``operationId``)::
+Every operation of ``docs/reference/openapi.json`` has a method of the same name (its
+``operationId``)::
 
     from vil_bridge.web.client import BridgeApi
 
@@ -12,7 +13,13 @@ Every operation of ``docs/reference/openapi.json`` has a method of the same name
 """
 
 from vil_bridge.web.client.api import BridgeApi
-from vil_bridge.web.client.errors import BridgeUnreachable, NoSuchThing, NotAllowed, RequestRejected, RestError
+from vil_bridge.web.client.errors import (
+    BridgeUnreachable,
+    NoSuchThing,
+    NotAllowed,
+    RequestRejected,
+    RestError,
+)
 from vil_bridge.web.client.live import LiveReader
 from vil_bridge.web.schemas.live import PreviewRequest
 

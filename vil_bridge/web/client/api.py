@@ -58,7 +58,12 @@ class BridgeApi(PlanningApi):
     """
 
     def __init__(
-        self, url: str, *, token: str | None = None, ca_file: Path | None = None, timeout_s: float = 10.0
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        ca_file: Path | None = None,
+        timeout_s: float = 10.0,
     ) -> None:
         tls = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else None
         self._bridge = HttpConnection(url, token, tls, timeout_s)
@@ -159,7 +164,10 @@ class BridgeApi(PlanningApi):
         return self._bridge.get(list[EventView], path_of("log"), after=after, level=str(level))
 
     def get_updates(self) -> Generator[BridgeSnapshot | EventView | RecordingView, None, None]:
-        """Yield events without end: the status twice a second, log entries and the recording on change."""
+        """Yield events without end.
+
+        The status twice a second, log entries and the recording on change.
+        """
         with self._bridge.open("GET", path_of("updates")) as answer:
             event = ""
             while line := line_of(answer):
@@ -230,13 +238,19 @@ class BridgeApi(PlanningApi):
         """Return the state of simulated time."""
         return self._bridge.get(SimulationView, path_of("simulation"))
 
-    def patch_simulation(self, *, paused: bool | None = None, speed: float | None = None) -> SimulationView:
+    def patch_simulation(
+        self, *, paused: bool | None = None, speed: float | None = None
+    ) -> SimulationView:
         """Pause, resume, or change the speed; None = unchanged."""
-        return self._bridge.put(SimulationView, path_of("simulation"), {"paused": paused, "speed": speed}, "PATCH")
+        return self._bridge.put(
+            SimulationView, path_of("simulation"), {"paused": paused, "speed": speed}, "PATCH"
+        )
 
     def step_simulation(self, seconds: float) -> SimulationView:
         """Advance a paused world by a duration."""
-        return self._bridge.put(SimulationView, path_of("simulation", "step"), {"seconds": seconds}, "POST")
+        return self._bridge.put(
+            SimulationView, path_of("simulation", "step"), {"seconds": seconds}, "POST"
+        )
 
     def get_vehicles(self) -> list[str]:
         """Return the names of the simulated vehicles."""
@@ -256,7 +270,9 @@ class BridgeApi(PlanningApi):
 
     def disturb_vehicle(self, name: str, disturbance: DisturbanceBody) -> VehicleState:
         """Let wind, a force and broken rotors act on a simulated vehicle."""
-        return self._bridge.put(VehicleState, path_of("vehicles", name, "disturbance"), disturbance, "PATCH")
+        return self._bridge.put(
+            VehicleState, path_of("vehicles", name, "disturbance"), disturbance, "PATCH"
+        )
 
     def get_race(self) -> RaceView:
         """Return the race; raises NoSuchThing where there is none."""
@@ -351,7 +367,9 @@ class BridgeApi(PlanningApi):
 
     def start_replay(self, name: str, *, rate: float = 1.0, loop: bool = False) -> ReplayView:
         """Replace live sources by the recorded ones."""
-        return self._bridge.put(ReplayView, path_of("replay"), {"name": name, "rate": rate, "loop": loop})
+        return self._bridge.put(
+            ReplayView, path_of("replay"), {"name": name, "rate": rate, "loop": loop}
+        )
 
     def stop_replay(self) -> ReplayView:
         """Return to the live sources."""

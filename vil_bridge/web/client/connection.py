@@ -42,10 +42,13 @@ class HttpConnection:
         timeout_s: for the next bytes of an answer.
 
     Attributes:
-        site: the address without a slash at the end. url: the same with one. headers: of every request.
+        site: the address without a slash at the end. url: the same with one. headers: of every
+            request.
     """
 
-    def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+    def __init__(
+        self, url: str, token: str | None, tls: ssl.SSLContext | None, timeout_s: float
+    ) -> None:
         self.site = url.rstrip("/")
         self.url = f"{self.site}/"
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -60,7 +63,13 @@ class HttpConnection:
         with self.open("GET", _with_query(path, query)) as answer:
             return value_of(kind, answer)
 
-    def put(self, kind: type[_T], path: str, body: BaseModel | dict[str, Any] | None, method: str = "PUT") -> _T:
+    def put(
+        self,
+        kind: type[_T],
+        path: str,
+        body: BaseModel | dict[str, Any] | None,
+        method: str = "PUT",
+    ) -> _T:
         """Change something; return the answer as a value of a type."""
         if isinstance(body, BaseModel):
             body = body.model_dump(mode="json", exclude_unset=True)
@@ -108,10 +117,18 @@ class HttpConnection:
         """
         data = None if body is None else json.dumps(body).encode()
         headers = self.headers | ({} if data is None else {"Content-Type": "application/json"})
-        request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310 - the caller's own
+        # The caller's own.
+        request = urllib.request.Request(  # noqa: S310
+            self.url + path,
+            data,
+            headers,
+            method=method,
+        )
         with _connection_errors("no answer", f"; is a bridge running there? ({self.url})"):
             try:
-                answer: HTTPResponse = self._opener.open(request, timeout=patience_s or self.timeout_s)
+                answer: HTTPResponse = self._opener.open(
+                    request, timeout=patience_s or self.timeout_s
+                )
             except urllib.error.HTTPError as exc:
                 if exc.code == also:
                     return exc
@@ -130,7 +147,9 @@ def value_of(kind: type[_T], answer: Answer) -> _T:
     try:
         return TypeAdapter(kind).validate_json(text)
     except ValidationError:
-        raise (unexpected(text, status) if status < 400 else refusal(status, reason_of(text))) from None
+        raise (
+            unexpected(text, status) if status < 400 else refusal(status, reason_of(text))
+        ) from None
 
 
 def line_of(answer: Answer) -> bytes:
@@ -150,7 +169,9 @@ def reason_of(text: bytes) -> str:
 def unexpected(text: bytes, status: int = 200) -> RestError:
     """Return the error for an answer in an unexpected form."""
     return RestError(
-        status, f"not an answer of a bridge of this version: {text[:_LONGEST_QUOTE].decode(errors='replace')}"
+        status,
+        "not an answer of a bridge of this version: "
+        f"{text[:_LONGEST_QUOTE].decode(errors='replace')}",
     )
 
 

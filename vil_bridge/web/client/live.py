@@ -54,7 +54,9 @@ class FeedReader:
                 )
             )
         except InvalidStatus as exc:
-            raise refusal(exc.response.status_code, reason_of(bytes(exc.response.body or b""))) from None
+            raise refusal(
+                exc.response.status_code, reason_of(bytes(exc.response.body or b""))
+            ) from None
         except (OSError, WebSocketException) as exc:
             raise BridgeUnreachable(0, f"no live feed: {exc} ({url})") from exc
 
@@ -80,13 +82,18 @@ class FeedReader:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _exc: BaseException | None, _at: TracebackType | None
+        self,
+        _kind: type[BaseException] | None,
+        _exc: BaseException | None,
+        _at: TracebackType | None,
     ) -> None:
         self.close()
 
 
 class LiveReader(FeedReader):
-    """One subscription; made by :meth:`~vil_bridge.web.client.BridgeApi.live`. Iterates over what comes until closed.
+    """One subscription; made by :meth:`~vil_bridge.web.client.BridgeApi.live`.
+
+    Iterates over what comes until closed.
 
     Raises:
         RestError: the bridge does not answer, or refuses.
@@ -126,7 +133,8 @@ class LiveReader(FeedReader):
 class MapReader(FeedReader):
     """Feed of an occupancy map; made by :meth:`~vil_bridge.web.client.BridgeApi.map_changes`.
 
-    The first message is the whole map. Each later one holds what changed since the one before, or the whole map again.
+    The first message is the whole map. Each later one holds what changed since the one before, or
+    the whole map again.
 
     Raises:
         RestError: the bridge does not answer, or refuses.

@@ -22,7 +22,9 @@ class PlanningApi:
         return self._bridge.get(FlightOut, path_of("flights", actor))
 
     def put_flight(self, actor: str, flight: FlightBody) -> FlightOut:
-        """Let a simulated vehicle fly along a trajectory, or offer it to the pilot of a real one."""
+        """Let a simulated vehicle fly along a trajectory, or offer it to the pilot of a real
+        one.
+        """
         return self._bridge.put(FlightOut, path_of("flights", actor), flight)
 
     def cancel_flight(self, actor: str) -> FlightOut:
@@ -38,7 +40,9 @@ class PlanningApi:
         return self._bridge.get(MapView, path_of("maps", name))
 
     def get_map_file(self, name: str, form: str = "bt") -> bytes:
-        """Return an occupancy map as OctoMap's ``bt`` or ``ot``, or its occupied voxels as ``ply``."""
+        """Return an occupancy map as OctoMap's ``bt`` or ``ot``, or its occupied voxels as
+        ``ply``.
+        """
         return self._bridge.ask("GET", path_of("maps", name, f"map.{form}"))
 
     def reset_map(self, name: str) -> MapView:

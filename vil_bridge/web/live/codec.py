@@ -1,4 +1,7 @@
-"""Codec of the live feed's binary messages, little-endian: poses and camera previews (docs/reference/rest.md)."""
+"""Codec of the live feed's binary messages, little-endian.
+
+Poses and camera previews (docs/reference/rest.md).
+"""
 
 from __future__ import annotations
 
@@ -81,8 +84,8 @@ class LivePreview:
     """A camera's picture as JPEG.
 
     Attributes:
-        header: ``camera, variant, frame_id, blank, t_capture_ns, t_image_ns, age_s, angle_rad, width, height, K``,
-            and ``pose`` of the optical axes in the world.
+        header: ``camera, variant, frame_id, blank, t_capture_ns, t_image_ns, age_s, angle_rad,
+            width, height, K``, and ``pose`` of the optical axes in the world.
     """
 
     header: dict[str, Any]
@@ -128,7 +131,11 @@ def decode_live(message: bytes) -> LivePoses | LivePreview:
         raise ProtocolError("live message too short", length=len(message))
     kind, version = message[0], message[1]
     if version != VERSION or kind not in (_POSES, _PREVIEW):
-        raise ProtocolError(f"live message of kind {kind}, version {version}: unknown", offset=0, length=len(message))
+        raise ProtocolError(
+            f"live message of kind {kind}, version {version}: unknown",
+            offset=0,
+            length=len(message),
+        )
     return _decode_poses(message) if kind == _POSES else _decode_preview(message)
 
 
@@ -136,11 +143,15 @@ def _decode_preview(message: bytes) -> LivePreview:
     size = _PREVIEW_HEAD.unpack_from(message)[2]
     end = _PREVIEW_HEAD.size + size
     if len(message) < end:
-        raise ProtocolError("header of a preview truncated", offset=_PREVIEW_HEAD.size, length=len(message))
+        raise ProtocolError(
+            "header of a preview truncated", offset=_PREVIEW_HEAD.size, length=len(message)
+        )
     try:
         header = msgspec.json.decode(message[_PREVIEW_HEAD.size : end], type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        raise ProtocolError(f"header of a preview: {exc}", offset=_PREVIEW_HEAD.size, length=len(message)) from exc
+        raise ProtocolError(
+            f"header of a preview: {exc}", offset=_PREVIEW_HEAD.size, length=len(message)
+        ) from exc
     return LivePreview(header, message[end:])
 
 
@@ -154,7 +165,9 @@ def _decode_poses(message: bytes) -> LivePoses:
     table = np.frombuffer(message, _ACTOR, count, _HEAD.size)
     codes = table["state"].tolist()
     if any(code >= len(_STATES) for code in codes):
-        raise ProtocolError(f"tracking state {max(codes)} unknown", offset=_HEAD.size, length=len(message))
+        raise ProtocolError(
+            f"tracking state {max(codes)} unknown", offset=_HEAD.size, length=len(message)
+        )
     return LivePoses(
         revision,
         t_ns,

@@ -1,8 +1,8 @@
 """Live feed ``/api/v1/live``: poses and previews for pages; newest wins, for each client by itself.
 
-Everything here runs in the HTTP server's loop, but for the taps that relay threads fill. A message is made
-once for all. A client that reads slowly has one slot per preview and none for poses, and its socket's buffer
-is bounded by the server.
+Everything here runs in the HTTP server's loop, but for the taps that relay threads fill. A message
+is made once for all. A client that reads slowly has one slot per preview and none for poses, and
+its socket's buffer is bounded by the server.
 """
 
 from __future__ import annotations
@@ -58,16 +58,21 @@ class LiveFeed:
     """All clients of the live feed.
 
     Args:
-        poses: returns the message of the actors; called at most 30 times a second, while a client wants it.
+        poses: returns the message of the actors; called at most 30 times a second, while a client
+            wants it.
         taps: of the cameras, by name.
         variants: of pictures that each camera has.
 
     Attributes:
-        counters: messages ``sent`` and ``skipped`` (a client did not read), subscriptions ``refused``.
+        counters: messages ``sent`` and ``skipped`` (a client did not read), subscriptions
+            ``refused``.
     """
 
     def __init__(
-        self, poses: Callable[[], bytes], taps: Mapping[str, PreviewTap], variants: Mapping[str, tuple[str, ...]]
+        self,
+        poses: Callable[[], bytes],
+        taps: Mapping[str, PreviewTap],
+        variants: Mapping[str, tuple[str, ...]],
     ) -> None:
         self.counters: Counter[str] = Counter(sent=0, skipped=0, refused=0)
         self._poses = CachedValue(lambda: framed(poses()), _POSES_HZ)
@@ -97,10 +102,15 @@ class LiveFeed:
         if problem:
             self.counters["refused"] += 1
             with contextlib.suppress(WebSocketDisconnect):
-                await websocket.close(_WRONG, problem.encode()[:_LONGEST_REASON].decode(errors="ignore"))
+                await websocket.close(
+                    _WRONG, problem.encode()[:_LONGEST_REASON].decode(errors="ignore")
+                )
 
     async def _listen(self, client: _Client, websocket: WebSocket) -> str:
-        """Accept subscriptions until the client leaves; return the problem of one, empty if it left."""
+        """Accept subscriptions until the client leaves.
+
+        Return the problem of one, empty if it left.
+        """
         while True:
             message = await websocket.receive()
             if message["type"] == "websocket.disconnect":
@@ -114,15 +124,22 @@ class LiveFeed:
                 return problem
             client.subscribe(wanted)
             self._tune()
-            await asyncio.sleep(_BETWEEN_SUBSCRIPTIONS_S)  # no client needs to change its subscription more often
+            # No client needs to change its subscription more often.
+            await asyncio.sleep(_BETWEEN_SUBSCRIPTIONS_S)
 
     def _unknown(self, wanted: Subscription) -> str:
         for preview in wanted.previews:
             variants = self._variants.get(preview.camera)
             if variants is None:
-                return f"no camera {preview.camera!r}; known: {', '.join(sorted(self._variants)) or 'none'}"
+                return (
+                    f"no camera {preview.camera!r}; known: "
+                    f"{', '.join(sorted(self._variants)) or 'none'}"
+                )
             if preview.variant not in variants:
-                return f"camera {preview.camera!r} has no {preview.variant} pictures, only {', '.join(variants)}"
+                return (
+                    f"camera {preview.camera!r} has no {preview.variant} pictures, only "
+                    f"{', '.join(variants)}"
+                )
         return ""
 
     def _tune(self) -> None:

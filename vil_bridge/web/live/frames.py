@@ -13,14 +13,19 @@ POST: Final = "vil.post"
 
 
 def framed(message: str | bytes) -> bytes:
-    """Return a message as a server's WebSocket frame (RFC 6455), the same bytes for every client."""
+    """Return a message as a server's WebSocket frame (RFC 6455), the same bytes for every
+    client.
+    """
     if isinstance(message, str):
         return Frame(Opcode.TEXT, message.encode()).serialize(mask=False)
     return Frame(Opcode.BINARY, message).serialize(mask=False)
 
 
 def poster(websocket: WebSocket) -> Callable[[bytes], bool]:
-    """Return the function that writes a frame to a WebSocket; False = it is still busy, or has left."""
+    """Return the function that writes a frame to a WebSocket.
+
+    False = it is still busy, or has left.
+    """
     post: Any = websocket.scope["extensions"][POST]
     return post  # type: ignore[no-any-return]
 

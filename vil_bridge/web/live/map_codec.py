@@ -26,7 +26,9 @@ def encode_changes(found: VoxelChanges) -> bytes:
     """Return the message of changed voxels."""
     rows = np.zeros(len(found.keys), _VOXEL)
     rows["key"], rows["state"] = found.keys, found.states
-    head = _CHANGES_HEAD.pack(_CHANGES, _VERSION, 0, found.number, found.t_ns, found.since, len(rows))
+    head = _CHANGES_HEAD.pack(
+        _CHANGES, _VERSION, 0, found.number, found.t_ns, found.since, len(rows)
+    )
     return head + rows.tobytes()
 
 
@@ -40,13 +42,17 @@ def decode_map(message: bytes) -> MapSnapshot | VoxelChanges:
         raise ProtocolError("a message of a map is too short", length=len(message))
     kind, version, _, number, t_ns = _SNAPSHOT_HEAD.unpack_from(message)
     if version != _VERSION or kind not in (_SNAPSHOT, _CHANGES):
-        raise ProtocolError(f"a message of a map has kind {kind} and version {version}: update vil-bridge")
+        raise ProtocolError(
+            f"a message of a map has kind {kind} and version {version}: update vil-bridge"
+        )
     if kind == _SNAPSHOT:
         return MapSnapshot(number, t_ns, message[_SNAPSHOT_HEAD.size :])
     if len(message) < _CHANGES_HEAD.size:
         raise ProtocolError("a message of changed voxels is too short", length=len(message))
     *_, since, count = _CHANGES_HEAD.unpack_from(message)
     if len(message) != _CHANGES_HEAD.size + count * _VOXEL.itemsize:
-        raise ProtocolError(f"{count} changed voxels take {count * _VOXEL.itemsize} bytes", length=len(message))
+        raise ProtocolError(
+            f"{count} changed voxels take {count * _VOXEL.itemsize} bytes", length=len(message)
+        )
     rows = np.frombuffer(message, _VOXEL, offset=_CHANGES_HEAD.size)
     return VoxelChanges(since, number, t_ns, rows["key"].copy(), rows["state"].copy())

@@ -1,6 +1,9 @@
-"""Feeds ``/api/v1/maps/NAME/live``: the whole map first, then changed voxels; for each client by itself.
+"""Feeds ``/api/v1/maps/NAME/live``: the whole map first, then changed voxels.
 
-A client that reads slowly gets more changes in one message; one that is too far behind gets the whole map again.
+For each client by itself.
+
+A client that reads slowly gets more changes in one message; one that is too far behind gets the
+whole map again.
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ def map_feed_router(maps: Mapping[str, VoxelMap]) -> APIRouter:
 
 
 async def _send(found: VoxelMap, websocket: WebSocket) -> None:
-    """Send until cancelled; what a busy socket does not take is tried again, and newer changes come after it."""
+    """Send until cancelled.
+
+    What a busy socket does not take is tried again, and newer changes come after it.
+    """
     post, sent, number, frame = poster(websocket), None, 0, b""
     while True:
         if not frame:
@@ -52,7 +58,10 @@ async def _send(found: VoxelMap, websocket: WebSocket) -> None:
 
 
 def _next_message(found: VoxelMap, sent: int | None) -> tuple[int, bytes]:
-    """Return the number that a client knows after a message, and the message; empty = nothing changed."""
+    """Return the number that a client knows after a message, and the message.
+
+    Empty = nothing changed.
+    """
     changes = None if sent is None else found.changes(sent)
     if changes is None:
         snapshot = found.snapshot()

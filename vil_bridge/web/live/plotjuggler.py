@@ -67,8 +67,12 @@ class PlotFeed:
                 continue
             place = f"actors/{actor.name}"
             pose = actor.T_world_body
-            values |= {f"{place}/{axis}": v for axis, v in zip(_AXES, pose.p_m.tolist(), strict=True)}
-            values |= {f"{place}/{axis}": v for axis, v in zip(_Q_AXES, pose.q_xyzw.tolist(), strict=True)}
+            values |= {
+                f"{place}/{axis}": v for axis, v in zip(_AXES, pose.p_m.tolist(), strict=True)
+            }
+            values |= {
+                f"{place}/{axis}": v for axis, v in zip(_Q_AXES, pose.q_xyzw.tolist(), strict=True)
+            }
             values[f"{place}/age_s"] = actor.age_ns / NS_PER_S
             if math.isfinite(speed_mps):
                 values[f"{place}/speed_mps"] = speed_mps
@@ -84,7 +88,10 @@ def _numbers(now: BridgeSnapshot) -> dict[str, float]:
         place = f"cameras/{name}"
         values |= {f"{place}/measured_hz": camera.measured_hz, f"{place}/age_s": camera.age_s}
         values |= {f"{place}/dropped": sum(camera.dropped.values())}
-        values |= {f"{place}/p50_ms/{stage}": view.last_10_s.p50_ms for stage, view in camera.latency.items()}
+        values |= {
+            f"{place}/p50_ms/{stage}": view.last_10_s.p50_ms
+            for stage, view in camera.latency.items()
+        }
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -21,7 +21,9 @@ _WIDEST_PX: Final = 1280
 
 
 class PreviewTap:
-    """A :class:`~vil_bridge.core.ports.FrameSink` with one slot per variant; wants nothing while no page watches.
+    """A :class:`~vil_bridge.core.ports.FrameSink` with one slot per variant.
+
+    Wants nothing while no page watches.
 
     Args:
         modality: of the pictures to show; None = the camera has none that people can look at.
@@ -32,7 +34,10 @@ class PreviewTap:
     """
 
     def __init__(
-        self, modality: str | None, attach: Callable[[FrameSink], None], detach: Callable[[FrameSink], None]
+        self,
+        modality: str | None,
+        attach: Callable[[FrameSink], None],
+        detach: Callable[[FrameSink], None],
     ) -> None:
         self.arrived: Callable[[str], None] | None = None
         self._modality = modality
@@ -103,5 +108,7 @@ def shown_jpeg(pixels: ImageArray) -> bytes:
     height_px, width_px = shown.shape[:2]
     if width_px > _WIDEST_PX:
         scale = _WIDEST_PX / width_px
-        shown = cv2.resize(shown, (_WIDEST_PX, round(height_px * scale)), interpolation=cv2.INTER_AREA)
+        shown = cv2.resize(
+            shown, (_WIDEST_PX, round(height_px * scale)), interpolation=cv2.INTER_AREA
+        )
     return encode_jpeg(shown, "rgb", _QUALITY)[0]

@@ -1,4 +1,7 @@
-"""Changes to a running bridge over REST: mounts of cameras, fault injection, obstacles, the configuration."""
+"""Changes to a running bridge over REST.
+
+Mounts of cameras, fault injection, obstacles, the configuration.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,18 @@ from vil_bridge.web.schemas.controls import (
 from vil_bridge.web.schemas.status import ErrorOut
 
 _T = TypeVar("_T")
-_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "The answer names some."}}
+_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
+    404: {"model": ErrorOut, "description": "The answer names some."}
+}
 _REFUSED: Final = {**_UNKNOWN, **NOT_NOW}
-PropName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64, description="Name of the obstacle.")]
+PropName = Annotated[
+    str, Path(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64, description="Name of the obstacle.")
+]
 
 
-def control_router(controls: Controls, cameras: Collection[str], sources: Collection[str]) -> APIRouter:
+def control_router(
+    controls: Controls, cameras: Collection[str], sources: Collection[str]
+) -> APIRouter:
     """Return the routes of mounts, faults, obstacles and the configuration under ``/api/v1``.
 
     Args:
@@ -49,11 +58,21 @@ def _add_mounts(router: APIRouter, controls: Controls, cameras: Collection[str])
         """Return the pose of a camera in its carrier."""
         return await _called(lambda: controls.mount(name), "cameras", cameras)
 
-    @router.put("/cameras/{name}/mount", operation_id="put_mount", responses=_REFUSED, openapi_extra=takes(MountBody))
+    @router.put(
+        "/cameras/{name}/mount",
+        operation_id="put_mount",
+        responses=_REFUSED,
+        openapi_extra=takes(MountBody),
+    )
     async def put_mount(name: str, request: Request) -> MountView:
-        """Move a camera; from its next picture on. The right camera of a pair goes with the left one."""
+        """Move a camera; from its next picture on.
+
+        The right camera of a pair goes with the left one.
+        """
         body = await read_body(request, MountBody)
-        await _called(lambda: controls.set_mount(name, MountView(body.p_m, body.q_xyzw)), "cameras", cameras)
+        await _called(
+            lambda: controls.set_mount(name, MountView(body.p_m, body.q_xyzw)), "cameras", cameras
+        )
         return await _called(lambda: controls.mount(name), "cameras", cameras)
 
 
@@ -64,7 +83,10 @@ def _add_faults(router: APIRouter, controls: Controls, sources: Collection[str])
         return FaultsOut(faults=await _called(lambda: controls.faults(name), "sources", sources))
 
     @router.put(
-        "/sources/{name}/faults", operation_id="put_faults", responses=_REFUSED, openapi_extra=takes(FaultsBody)
+        "/sources/{name}/faults",
+        operation_id="put_faults",
+        responses=_REFUSED,
+        openapi_extra=takes(FaultsBody),
     )
     async def put_faults(name: str, request: Request) -> FaultsOut:
         """Inject other faults into a source, or none."""
@@ -79,7 +101,9 @@ def _add_props(router: APIRouter, controls: Controls) -> None:
         """Return the obstacles by name."""
         return dict(controls.props())
 
-    @router.put("/props/{name}", operation_id="put_prop", responses=_REFUSED, openapi_extra=takes(PropBody))
+    @router.put(
+        "/props/{name}", operation_id="put_prop", responses=_REFUSED, openapi_extra=takes(PropBody)
+    )
     async def put_prop(name: PropName, request: Request) -> PropView:
         """Add an obstacle to the world, or move it."""
         body = await read_body(request, PropBody)
@@ -100,7 +124,10 @@ def _add_config(router: APIRouter, controls: Controls) -> None:
 
     @router.post("/config/reload", operation_id="reload_config", responses=NOT_NOW)
     async def reload_config() -> ReloadView:
-        """Read the configuration again; apply what can change in flight, and list what needs a restart."""
+        """Read the configuration again.
+
+        Apply what can change in flight, and list what needs a restart.
+        """
         return await _called(controls.reload, "config", ())
 
 
@@ -111,4 +138,6 @@ async def _called(call: Callable[[], _T], section: str, known: Collection[str]) 
             return await run_in_threadpool(call)
     except KeyError as exc:
         names = ", ".join(sorted(known)) or "none"
-        raise HTTPException(404, f"nothing named {exc.args[0]!r} in {section}; known: {names}") from None
+        raise HTTPException(
+            404, f"nothing named {exc.args[0]!r} in {section}; known: {names}"
+        ) from None

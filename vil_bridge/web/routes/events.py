@@ -34,10 +34,13 @@ class Updates:
         log: whose entries are passed on.
 
     Attributes:
-        counters: ``skipped``: states of the bridge that a reader was too slow for. ``refused``: readers too many.
+        counters: ``skipped``: states of the bridge that a reader was too slow for. ``refused``:
+            readers too many.
     """
 
-    def __init__(self, status: Callable[[], bytes], recording: Callable[[], bytes], log: EventLog) -> None:
+    def __init__(
+        self, status: Callable[[], bytes], recording: Callable[[], bytes], log: EventLog
+    ) -> None:
         self.counters: Counter[str] = Counter(skipped=0, refused=0)
         self.readers = 0
         self.log = log
@@ -51,13 +54,19 @@ class Updates:
         self._ended = True
 
     def seen(self, identity: str) -> int:
-        """Return the log's newest entry that a reader has, from the newest identity that it received.
+        """Return the log's newest entry that a reader has, from the newest identity that it
+        received.
 
-        Each run numbers its entries from the start: an identity of another run is ignored, and a reader without one
-        gets the latest entries.
+        Each run numbers its entries from the start: an identity of another run is ignored, and a
+        reader without one gets the latest entries.
         """
         run, _, number = identity.partition("-")
-        known = run == self._run and number.isascii() and number.isdigit() and int(number) <= self.log.last_id
+        known = (
+            run == self._run
+            and number.isascii()
+            and number.isdigit()
+            and int(number) <= self.log.last_id
+        )
         return int(number) if known else max(0, self.log.last_id - _HISTORY)
 
     async def stream(self, after: int) -> AsyncIterator[bytes]:
@@ -102,8 +111,13 @@ def events_router(updates: Updates) -> APIRouter:
             503: {"model": ErrorOut},
         },
     )
-    async def get_updates(last_event_id: Annotated[str, Header(max_length=_LONGEST_ID)] = "") -> StreamingResponse:
-        """Stream server-sent events without end: `status` twice a second, `log` and `recording` on change."""
+    async def get_updates(
+        last_event_id: Annotated[str, Header(max_length=_LONGEST_ID)] = "",
+    ) -> StreamingResponse:
+        """Stream server-sent events without end.
+
+        `status` twice a second, `log` and `recording` on change.
+        """
         if updates.readers >= MOST_READERS:
             updates.counters["refused"] += 1
             raise HTTPException(503, f"{MOST_READERS} readers are connected already")
@@ -112,8 +126,12 @@ def events_router(updates: Updates) -> APIRouter:
 
     @router.get("/log", operation_id="get_log", response_model=list[EventView])
     async def get_log(
-        after: Annotated[int, Query(ge=0, le=_MOST_IDS, description="Only newer ones than this id.")] = 0,
-        level: Annotated[EventLevel, Query(description="Only these and worse ones.")] = EventLevel.INFO,
+        after: Annotated[
+            int, Query(ge=0, le=_MOST_IDS, description="Only newer ones than this id.")
+        ] = 0,
+        level: Annotated[
+            EventLevel, Query(description="Only these and worse ones.")
+        ] = EventLevel.INFO,
     ) -> list[EventView]:
         """Return the latest log entries, oldest first, at most a thousand."""
         return updates.log.since(after, level)

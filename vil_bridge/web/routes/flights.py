@@ -35,7 +35,10 @@ class Flights(Protocol):
 
 
 def flight_router(flights: Flights) -> APIRouter:
-    """Return the routes ``/api/v1/flights``: GET reads, PUT gives a flight to an actor, DELETE ends it."""
+    """Return the routes ``/api/v1/flights``.
+
+    GET reads, PUT gives a flight to an actor, DELETE ends it.
+    """
     router = APIRouter(prefix="/api/v1/flights", tags=["flights"])
 
     @router.get("", operation_id="get_flights")
@@ -45,7 +48,10 @@ def flight_router(flights: Flights) -> APIRouter:
 
     @router.get("/{actor}", operation_id="get_flight", responses=_UNKNOWN)
     async def get_flight(actor: str) -> FlightOut:
-        """Return the newest flight of one actor: the waypoints that its pilot or autopilot reads."""
+        """Return the newest flight of one actor.
+
+        The waypoints that its pilot or autopilot reads.
+        """
         with _known(actor):
             return flights.flights()[actor]
 
@@ -56,7 +62,9 @@ def flight_router(flights: Flights) -> APIRouter:
         openapi_extra=takes(FlightBody),
     )
     async def put_flight(actor: str, request: Request) -> FlightOut:
-        """Let a simulated vehicle fly along a trajectory, or offer it to the pilot of a real one."""
+        """Let a simulated vehicle fly along a trajectory, or offer it to the pilot of a real
+        one.
+        """
         body = await read_body(request, FlightBody)
         with _known(actor), explained_refusals():
             await run_in_threadpool(flights.give, actor, body.rows, body.t_ns)
@@ -77,4 +85,6 @@ def _known(actor: str) -> Iterator[None]:
     try:
         yield
     except KeyError:
-        raise HTTPException(404, f"no actor {actor!r}, or it has no flight: GET api/v1/flights lists them") from None
+        raise HTTPException(
+            404, f"no actor {actor!r}, or it has no flight: GET api/v1/flights lists them"
+        ) from None

@@ -37,7 +37,10 @@ def no_lamps_known() -> dict[str, LampView] | None:
 
 
 def lighting_router(light: LightingTarget, lamps: SceneLamps) -> APIRouter:
-    """Return the routes ``/api/v1/lighting``: GET reads, PUT sets, PATCH changes a part; ``/lamps`` lists the lamps."""
+    """Return the routes ``/api/v1/lighting``: GET reads, PUT sets, PATCH changes a part.
+
+    ``/lamps`` lists the lamps.
+    """
     router = APIRouter(prefix="/api/v1/lighting", tags=["lighting"])
 
     @router.get("", operation_id="get_lighting")
@@ -64,13 +67,17 @@ def lighting_router(light: LightingTarget, lamps: SceneLamps) -> APIRouter:
         patch = await read_body(request, LightingPatch)
         _check_names((name for name, lamp in patch.lamps.items() if lamp is not None), lamps())
         before = _body_of(light.lighting)  # after the last await, so that no other change is lost
-        changed = {n: lamp for n, lamp in {**before.lamps, **patch.lamps}.items() if lamp is not None}
+        changed = {
+            n: lamp for n, lamp in {**before.lamps, **patch.lamps}.items() if lamp is not None
+        }
         if len(changed) > _MAX_LAMPS:
             raise HTTPException(422, f"{len(changed)} lamps: at most {_MAX_LAMPS} can be changed")
         has_time = "time_of_day_h" in patch.model_fields_set
         time_of_day_h = patch.time_of_day_h if has_time else before.time_of_day_h
         weather = _changed(before.weather, patch)
-        return _set(light, LightingBody(time_of_day_h=time_of_day_h, lamps=changed, weather=weather))
+        return _set(
+            light, LightingBody(time_of_day_h=time_of_day_h, lamps=changed, weather=weather)
+        )
 
     return router
 
@@ -103,6 +110,9 @@ def _set(light: LightingTarget, body: LightingBody) -> LightingBody:
 def _body_of(lighting: Lighting | None) -> LightingBody:
     if lighting is None:
         return LightingBody()
-    lamps = {name: LampBody(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()}
+    lamps = {
+        name: LampBody(power=lamp.power, colour=lamp.colour)
+        for name, lamp in lighting.lamps.items()
+    }
     weather = None if lighting.weather is None else WeatherBody(**asdict(lighting.weather))
     return LightingBody(time_of_day_h=lighting.time_of_day_h, lamps=lamps, weather=weather)

@@ -59,7 +59,9 @@ def map_router(
     return router
 
 
-def _add_files(router: APIRouter, known: Callable[[str], MapView], file_of: Callable[[str, MapFormat], bytes]) -> None:
+def _add_files(
+    router: APIRouter, known: Callable[[str], MapView], file_of: Callable[[str, MapFormat], bytes]
+) -> None:
     @router.get(
         "/{name}/map.{form}",
         operation_id="get_map_file",
@@ -67,7 +69,9 @@ def _add_files(router: APIRouter, known: Callable[[str], MapView], file_of: Call
         responses={200: {"content": {"application/octet-stream": {}}}, **_UNKNOWN},
     )
     async def get_map_file(name: str, form: MapFormat) -> Response:
-        """Return a map as OctoMap's full (ot) or binary (bt) tree, or its occupied voxels as points (ply)."""
+        """Return a map as OctoMap's full (ot) or binary (bt) tree, or its occupied voxels as
+        points (ply).
+        """
         known(name)
         content = await run_in_threadpool(file_of, name, form)
         attachment = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}

@@ -12,16 +12,24 @@ from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, 
 from vil_bridge.web.schemas.race import CourseOut, RaceResultOut, Races, RaceSetupBody
 from vil_bridge.web.schemas.status import ErrorOut
 
-_NO_RACE: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "There is no race."}}
+_NO_RACE: Final[dict[int | str, dict[str, Any]]] = {
+    404: {"model": ErrorOut, "description": "There is no race."}
+}
 _NO_LAP: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}},
-    404: {"model": ErrorOut, "description": "There is no such lap, or its flight is not stored any more."},
+    404: {
+        "model": ErrorOut,
+        "description": "There is no such lap, or its flight is not stored any more.",
+    },
 }
 _Number = Annotated[int, Path(ge=1, lt=2**31)]
 
 
 def race_router(races: Races) -> APIRouter:
-    """Return the routes ``/api/v1/race``: GET reads, POST ``reset`` starts again, PUT sets up another race."""
+    """Return the routes ``/api/v1/race``.
+
+    GET reads, POST ``reset`` starts again, PUT sets up another race.
+    """
     router = APIRouter(prefix="/api/v1/race", tags=["race"])
 
     async def known() -> RaceView:
@@ -39,9 +47,17 @@ def race_router(races: Races) -> APIRouter:
         await run_in_threadpool(races.reset)
         return await known()
 
-    @router.put("", operation_id="put_race", responses={**_NO_RACE, **NOT_NOW}, openapi_extra=takes(RaceSetupBody))
+    @router.put(
+        "",
+        operation_id="put_race",
+        responses={**_NO_RACE, **NOT_NOW},
+        openapi_extra=takes(RaceSetupBody),
+    )
     async def put_race(request: Request) -> RaceView:
-        """Set up a race of an arcade: the course, its gates in the world, simulated racers at the start."""
+        """Set up a race of an arcade.
+
+        The course, its gates in the world, simulated racers at the start.
+        """
         body = await read_body(request, RaceSetupBody)
         await known()
         with explained_refusals():
@@ -55,15 +71,25 @@ def race_router(races: Races) -> APIRouter:
 
     @router.get("/results", operation_id="get_race_results")
     async def get_race_results() -> list[RaceResultOut]:
-        """Return the races that have ended since the bridge started, the oldest first: the newest 1000."""
+        """Return the races that have ended since the bridge started, the oldest first.
+
+        The newest 1000.
+        """
         return list(await run_in_threadpool(races.results))
 
-    @router.get("/results/{result}/laps/{lap}", operation_id="get_race_lap", response_class=Response, responses=_NO_LAP)
+    @router.get(
+        "/results/{result}/laps/{lap}",
+        operation_id="get_race_lap",
+        response_class=Response,
+        responses=_NO_LAP,
+    )
     async def get_race_lap(result: _Number, lap: _Number) -> Response:
         """Return the flight of a lap as CSV, with the columns of TII's data set."""
         text = await run_in_threadpool(races.lap_csv, result, lap)
         if text is None:
-            raise HTTPException(404, f"result {result} has no lap {lap}: api/v1/race/results lists those there are")
+            raise HTTPException(
+                404, f"result {result} has no lap {lap}: api/v1/race/results lists those there are"
+            )
         name = f'attachment; filename="race_{result}_lap_{lap}.csv"'
         return Response(text, media_type="text/csv", headers={"Content-Disposition": name})
 
@@ -74,5 +100,7 @@ async def _known(races: Races) -> RaceView:
     """Return the race; answer 404 where there is none."""
     race = await run_in_threadpool(races.view)
     if race is None:
-        raise HTTPException(404, "this bridge has no race: add the section `race` to its configuration")
+        raise HTTPException(
+            404, "this bridge has no race: add the section `race` to its configuration"
+        )
     return race

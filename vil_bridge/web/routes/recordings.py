@@ -52,7 +52,9 @@ class ReplayBody(Body):
     """Recording to replay, and its pace."""
 
     name: Name = Field(description="Name of the file, as in `recordings`.")
-    rate: Annotated[float, Field(ge=0.01, le=100)] = Field(default=1.0, description="Recorded seconds per second.")
+    rate: Annotated[float, Field(ge=0.01, le=100)] = Field(
+        default=1.0, description="Recorded seconds per second."
+    )
     loop: bool = Field(default=False, description="Begin again after the end.")
 
 
@@ -71,7 +73,12 @@ def _add_recording(router: APIRouter, recordings: Recordings) -> None:
         """Return the state of the recording, or of the last one."""
         return recordings.recording()
 
-    @router.put("/recording", operation_id="start_recording", responses=NOT_NOW, openapi_extra=takes(RecordBody))
+    @router.put(
+        "/recording",
+        operation_id="start_recording",
+        responses=NOT_NOW,
+        openapi_extra=takes(RecordBody),
+    )
     async def start_recording(request: Request) -> RecordingView:
         """Start a recording."""
         body = await read_body(request, RecordBody)
@@ -104,8 +111,13 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
     @router.get(
         "/recordings/{name}/report",
         operation_id="get_recording_report",
-        response_class=Response,  # the page's own type would become that of refusals in the description
-        responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **_UNKNOWN, **NOT_NOW},
+        # The page's own type would become that of refusals in the description.
+        response_class=Response,
+        responses={
+            200: {"content": {"text/html": {"schema": {"type": "string"}}}},
+            **_UNKNOWN,
+            **NOT_NOW,
+        },
     )
     async def get_recording_report(name: str) -> HTMLResponse:
         """Return the report of a recording: latency, gaps, drops, warp and prediction errors."""
@@ -143,6 +155,8 @@ async def _called(call: Callable[[], _T]) -> _T:
     try:
         return await run_in_threadpool(call)
     except KeyError as exc:
-        raise HTTPException(404, f"no recording is named {exc.args[0]!r}: GET api/v1/recordings lists them") from None
+        raise HTTPException(
+            404, f"no recording is named {exc.args[0]!r}: GET api/v1/recordings lists them"
+        ) from None
     except RecordingError as exc:
         raise HTTPException(409, str(exc)) from None

@@ -1,4 +1,7 @@
-"""Routes of the scene: everything in the world that does not move by itself, for pages that draw it."""
+"""Routes of the scene.
+
+Everything in the world that does not move by itself, for pages that draw it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from vil_bridge.web.schemas.status import ErrorOut
 class SceneRevisions:
     """Numbers of the scene's changes; for the HTTP server's thread.
 
-    The first number is random: a page that outlives the bridge does not mistake another scene for its own.
+    The first number is random: a page that outlives the bridge does not mistake another scene for
+    its own.
 
     Args:
         make: returns the scene of now.
@@ -67,7 +71,9 @@ def scene_router(scene: SceneRevisions, glb: Callable[[], bytes | None]) -> APIR
         """Return the geometry that the renderer draws, as glTF for browsers."""
         model = glb()
         if model is None:
-            raise HTTPException(404, "no renderer draws a shipped scene, or its geometry is not ready yet")
+            raise HTTPException(
+                404, "no renderer draws a shipped scene, or its geometry is not ready yet"
+            )
         return Response(model, media_type="model/gltf-binary")
 
     return router

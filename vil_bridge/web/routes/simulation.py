@@ -46,7 +46,10 @@ class StepBody(Body):
 
 
 def simulation_router(clock: SimulationControl) -> APIRouter:
-    """Return the routes ``/api/v1/simulation``: GET reads, PATCH changes the pace, POST ``step`` advances."""
+    """Return the routes ``/api/v1/simulation``.
+
+    GET reads, PATCH changes the pace, POST ``step`` advances.
+    """
     router = APIRouter(prefix="/api/v1/simulation", tags=["simulation"])
 
     @router.get("", operation_id="get_simulation")
@@ -54,7 +57,9 @@ def simulation_router(clock: SimulationControl) -> APIRouter:
         """Return the state of simulated time."""
         return clock.state()
 
-    @router.patch("", operation_id="patch_simulation", responses=NOT_NOW, openapi_extra=takes(PaceBody))
+    @router.patch(
+        "", operation_id="patch_simulation", responses=NOT_NOW, openapi_extra=takes(PaceBody)
+    )
     async def patch_simulation(request: Request) -> SimulationView:
         """Pause, resume, or change the speed."""
         body = await read_body(request, PaceBody)
@@ -62,7 +67,9 @@ def simulation_router(clock: SimulationControl) -> APIRouter:
             clock.set_pace(paused=body.paused, speed=body.speed)
         return clock.state()
 
-    @router.post("/step", operation_id="step_simulation", responses=NOT_NOW, openapi_extra=takes(StepBody))
+    @router.post(
+        "/step", operation_id="step_simulation", responses=NOT_NOW, openapi_extra=takes(StepBody)
+    )
     async def step_simulation(request: Request) -> SimulationView:
         """Advance a paused world by a duration; it is paused again afterwards."""
         body = await read_body(request, StepBody)

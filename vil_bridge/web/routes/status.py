@@ -98,8 +98,12 @@ def ledger_router(cameras: Collection[str], read: Callable[[str, int], CameraLed
         response_class=Response,
         responses={200: {"content": {"application/x-ndjson": {}}}, 404: {"model": ErrorOut}},
     )
-    async def get_ledger(camera: str, last: Annotated[int, Query(ge=1, le=_MAX_FRAMES)] = _MAX_FRAMES) -> Response:
-        """Return one line that describes the camera, then one for each of its newest frames, oldest first."""
+    async def get_ledger(
+        camera: str, last: Annotated[int, Query(ge=1, le=_MAX_FRAMES)] = _MAX_FRAMES
+    ) -> Response:
+        """Return one line that describes the camera, then one for each of its newest frames,
+        oldest first.
+        """
         _check_name("ledger", camera, cameras)
         return Response(ledger_lines(read(camera, last)), media_type="application/x-ndjson")
 
@@ -124,7 +128,10 @@ def health_router(snapshot: Snapshot) -> APIRouter:
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", operation_id="get_ready", responses={503: {"model": ReadyOut}})
     async def get_ready(request: Request, response: Response) -> ReadyOut:
-        """Return the readiness of the pipeline; 503 = not ready, with the reasons for callers with the role view."""
+        """Return the readiness of the pipeline.
+
+        503 = not ready, with the reasons for callers with the role view.
+        """
         now = snapshot()
         response.status_code = 200 if now.ready else 503
         reasons = now.not_ready_because
@@ -137,7 +144,9 @@ def health_router(snapshot: Snapshot) -> APIRouter:
     return router
 
 
-def _add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
+def _add_section(
+    router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]
+) -> None:
     """Add ``/section`` with all members by name, and ``/section/{name}`` with one of them."""
     by_name: Any = GenericAlias(dict, (str, view))
 

@@ -21,7 +21,10 @@ _REFUSED: Final = {**_UNKNOWN, **NOT_NOW}
 
 
 def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
-    """Return the routes ``/api/v1/vehicles``: GET reads states and sensors, POST and PATCH act on one."""
+    """Return the routes ``/api/v1/vehicles``.
+
+    GET reads states and sensors, POST and PATCH act on one.
+    """
     router = APIRouter(prefix="/api/v1/vehicles", tags=["vehicles"])
 
     @router.get("", operation_id="get_vehicles")
@@ -42,7 +45,10 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
             return VehicleSensorsOut.of(commands.readings(name))
 
     @router.post(
-        "/{name}/command", operation_id="command_vehicle", responses=_REFUSED, openapi_extra=takes(CommandBody)
+        "/{name}/command",
+        operation_id="command_vehicle",
+        responses=_REFUSED,
+        openapi_extra=takes(CommandBody),
     )
     async def command_vehicle(name: str, request: Request) -> VehicleState:
         """Command a vehicle; return its state before the command."""
@@ -53,7 +59,10 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
             return state
 
     @router.patch(
-        "/{name}/disturbance", operation_id="disturb_vehicle", responses=_REFUSED, openapi_extra=takes(DisturbanceBody)
+        "/{name}/disturbance",
+        operation_id="disturb_vehicle",
+        responses=_REFUSED,
+        openapi_extra=takes(DisturbanceBody),
     )
     async def disturb_vehicle(name: str, request: Request) -> VehicleState:
         """Let wind, a force and broken rotors act on a vehicle; return its state before them."""
@@ -61,7 +70,9 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
         lost = None if body.lost_shares is None else tuple(body.lost_shares)
         with _known(commands, name), explained_refusals():
             state = commands.state(name)
-            commands.disturb(name, VehicleDisturbance(body.wind_world_mps, body.force_world_n, lost))
+            commands.disturb(
+                name, VehicleDisturbance(body.wind_world_mps, body.force_world_n, lost)
+            )
             return state
 
     return router
@@ -74,4 +85,6 @@ def _known(commands: VehicleCommandBus, name: str) -> Iterator[None]:
         yield
     except KeyError:
         known = ", ".join(commands.names()[:20]) or "none"
-        raise HTTPException(404, f"no simulated vehicle is named {name!r}; known: {known}") from None
+        raise HTTPException(
+            404, f"no simulated vehicle is named {name!r}; known: {known}"
+        ) from None

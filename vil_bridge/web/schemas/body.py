@@ -12,6 +12,12 @@ class Body(BaseModel):
 
 
 def problems_of(exc: ValidationError, whole: str) -> str:
-    """Return the first few problems, each with its place; ``whole`` = the place of the whole body."""
-    problems = [f"{'.'.join(map(str, e['loc'])) or whole}: {e['msg']}" for e in exc.errors(include_url=False)]
+    """Return the first few problems, each with its place.
+
+    ``whole`` = the place of the whole body.
+    """
+    problems = [
+        f"{'.'.join(map(str, e['loc'])) or whole}: {e['msg']}"
+        for e in exc.errors(include_url=False)
+    ]
     return "; ".join(problems[:8])

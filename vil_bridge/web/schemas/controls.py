@@ -42,7 +42,8 @@ class ReloadView:
     """Result of reading the configuration again, as dotted paths of its keys.
 
     Attributes:
-        applied: changed, and in force. needs_restart: changed in the file, not in force before a restart.
+        applied: changed, and in force. needs_restart: changed in the file, not in force before a
+            restart.
     """
 
     applied: tuple[str, ...] = ()
@@ -52,7 +53,8 @@ class ReloadView:
 class Controls(Protocol):
     """Port to the running bridge; called by the HTTP server's thread, returns within milliseconds.
 
-    Unknown names raise KeyError; a refused change raises ValueError with the reason (ValueRefused: a wrong number).
+    Unknown names raise KeyError; a refused change raises ValueError with the reason (ValueRefused:
+    a wrong number).
     """
 
     def mount(self, camera: str) -> MountView:
@@ -60,7 +62,10 @@ class Controls(Protocol):
         ...
 
     def set_mount(self, camera: str, mount: MountView) -> None:
-        """Move a camera; from its next picture on. The right camera of a pair goes with the left one."""
+        """Move a camera; from its next picture on.
+
+        The right camera of a pair goes with the left one.
+        """
         ...
 
     def faults(self, source: str) -> str:
@@ -111,11 +116,16 @@ class MountBody(Body):
     """T_body_camera: place and attitude (x forward, y left, z up) of a camera in its carrier."""
 
     p_m: tuple[_Place, _Place, _Place] = Field(description="Metres.")
-    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(description="Hamilton, scalar last, length 1.")
+    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(
+        description="Hamilton, scalar last, length 1."
+    )
 
 
 class FaultsBody(Body):
-    """Faults to inject. The old key ``inject`` is accepted for one version; both together are an error."""
+    """Faults to inject.
+
+    The old key ``inject`` is accepted for one version; both together are an error.
+    """
 
     faults: str = Field(
         max_length=1000,
@@ -138,4 +148,6 @@ class PropBody(Body):
         default=(0.0, 0.0, 0.0, 1.0), description="Its attitude: Hamilton, scalar last, length 1."
     )
     size_m: tuple[_Side, _Side, _Side] = Field(description="Along its own x, y, z, metres.")
-    prefab: str = Field(default="", max_length=255, description="Name of the renderer's model; empty = a box.")
+    prefab: str = Field(
+        default="", max_length=255, description="Name of the renderer's model; empty = a box."
+    )

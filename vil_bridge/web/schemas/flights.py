@@ -24,9 +24,12 @@ class FlightBody(Body):
     rows: list[_Row] = Field(
         min_length=2,
         max_length=MOST_ROWS,
-        description="Time from 0 (s), position (m), velocity (m/s), acceleration (m/s^2), jerk (m/s^3), heading (rad).",
+        description="Time from 0 (s), position (m), velocity (m/s), acceleration (m/s^2), jerk "
+        "(m/s^3), heading (rad).",
     )
-    t_ns: int | None = Field(default=None, description="Bridge time at which it begins, nanoseconds; null = soon.")
+    t_ns: int | None = Field(
+        default=None, description="Bridge time at which it begins, nanoseconds; null = soon."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,8 @@ class FlightOut:
     """A flight that was given to an actor.
 
     Attributes:
-        state: ``flying`` (a simulated vehicle follows it), ``done``, ``cancelled``, ``failed``, or ``offered``: the
-            vehicle is a real one, and its pilot decides.
+        state: ``flying`` (a simulated vehicle follows it), ``done``, ``cancelled``, ``failed``, or
+            ``offered``: the vehicle is a real one, and its pilot decides.
         reason: why it failed. begins_t_ns: bridge time. flown_s: time in it now.
         rows: as they came; columns: their names.
     """

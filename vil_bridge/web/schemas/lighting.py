@@ -18,7 +18,9 @@ class LampBody(Body):
     """Factors of a lamp's own light."""
 
     power: _Light = Field(default=1.0, description="Brightness: 0 = off, 1 = the scene's default.")
-    colour: tuple[_Light, _Light, _Light] = Field(default=(1.0, 1.0, 1.0), description="Linear red, green, blue.")
+    colour: tuple[_Light, _Light, _Light] = Field(
+        default=(1.0, 1.0, 1.0), description="Linear red, green, blue."
+    )
 
 
 _Amount = Annotated[float, Field(ge=0, le=1)]
@@ -36,7 +38,9 @@ class WeatherBody(Body):
     ground_wetness: _Amount = Field(default=0.0, description="Water on what faces up.")
     ground_snow: _Amount = Field(default=0.0, description="Snow on what faces up.")
     ground_leaves: _Amount = Field(default=0.0, description="Leaves on what faces up.")
-    wind_mps: tuple[_Speed, _Speed, _Speed] = Field(default=(0.0, 0.0, 0.0), description="East, north, up.")
+    wind_mps: tuple[_Speed, _Speed, _Speed] = Field(
+        default=(0.0, 0.0, 0.0), description="East, north, up."
+    )
 
 
 _LampName = Annotated[str, Field(min_length=1, max_length=256)]
@@ -46,10 +50,13 @@ class LightingBody(Body):
     """Light and weather that differ from the scene's own."""
 
     time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(
-        default=None, description="Local solar time in hours, which places the sun; null = the scene's."
+        default=None,
+        description="Local solar time in hours, which places the sun; null = the scene's.",
     )
     lamps: dict[_LampName, LampBody] = Field(
-        default={}, max_length=_MAX_LAMPS, description="Lamps by the name that the scene gives them."
+        default={},
+        max_length=_MAX_LAMPS,
+        description="Lamps by the name that the scene gives them.",
     )
     weather: WeatherBody | None = Field(default=None, description="Weather; null = the scene's.")
 
@@ -57,11 +64,15 @@ class LightingBody(Body):
 class LightingPatch(Body):
     """A change: what is absent stays, null returns to the scene's own."""
 
-    time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(default=None, description="As in the whole.")
+    time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(
+        default=None, description="As in the whole."
+    )
     lamps: dict[_LampName, LampBody | None] = Field(
         default={}, max_length=_MAX_LAMPS, description="Changed lamps; null = the scene's default."
     )
-    weather: WeatherBody | None = Field(default=None, description="Changed amounts, the others stay.")
+    weather: WeatherBody | None = Field(
+        default=None, description="Changed amounts, the others stay."
+    )
 
 
 @dataclass(frozen=True, slots=True)

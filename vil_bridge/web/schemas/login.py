@@ -17,7 +17,9 @@ class WhoOut(BaseModel):
 
     role: Role = Field(description="Role of the caller.")
     token_required: bool = Field(description="False = every caller may do everything.")
-    insecure: bool = Field(description="True = others can reach this address without any authentication.")
+    insecure: bool = Field(
+        description="True = others can reach this address without any authentication."
+    )
 
 
 class LinkBody(Body):

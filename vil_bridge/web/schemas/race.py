@@ -17,11 +17,15 @@ _PilotName = Annotated[str, Field(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")
 class RaceSetupBody(Body):
     """A new race of an arcade; null = as the race before."""
 
-    course: str | None = Field(default=None, max_length=4096, description="One of `api/v1/race/courses`.")
+    course: str | None = Field(
+        default=None, max_length=4096, description="One of `api/v1/race/courses`."
+    )
     laps: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         default=None, description="Laps, with `course`; null = the course's."
     )
-    pilots: dict[str, _PilotName] = Field(default={}, max_length=64, description="Names of who flies, by racer.")
+    pilots: dict[str, _PilotName] = Field(
+        default={}, max_length=64, description="Names of who flies, by racer."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ class RaceResultOut:
     Attributes:
         result: its number, from 1. ended_utc: ISO 8601.
         outcome: finished, missed, collision, out_of_bounds, timed_out.
-        total_s: with penalties. laps_s: of complete laps. splits_s: race time at gates, by number from 0.
+        total_s: with penalties. laps_s: of complete laps. splits_s: race time at gates, by number
+            from 0.
         laps: those that ``results/RESULT/laps/LAP`` has as CSV; the last one may be a part.
     """
 
@@ -84,7 +89,8 @@ class Races(Protocol):
         """Set up a new race of an arcade.
 
         Raises:
-            ValueRefused: there is no such course or racer. ValueError: not now, or the race has a fixed course.
+            ValueRefused: there is no such course or racer. ValueError: not now, or the race has a
+                fixed course.
         """
         ...
 

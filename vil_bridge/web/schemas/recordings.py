@@ -30,7 +30,8 @@ class StoredView:
     """File of the folder.
 
     Attributes:
-        readable: it can be replayed. truncated: its end is missing, since the bridge was killed or the disk full.
+        readable: it can be replayed. truncated: its end is missing, since the bridge was killed or
+            the disk full.
         reason: why it is not readable.
     """
 
@@ -62,7 +63,9 @@ class ReplayView:
 
 
 class Recordings(Protocol):
-    """Port to the recorder and the player; called in threads of the HTTP server, for up to a second.
+    """Port to the recorder and the player.
+
+    Called in threads of the HTTP server, for up to a second.
 
     A refused command raises RecordingError with the reason; unknown files raise KeyError.
     """
@@ -88,7 +91,10 @@ class Recordings(Protocol):
         ...
 
     def report(self, name: str) -> bytes:
-        """Return the report of a file, as a page of HTML; takes minutes for a recording of hours."""
+        """Return the report of a file, as a page of HTML.
+
+        Takes minutes for a recording of hours.
+        """
         ...
 
     def replay(self) -> ReplayView:

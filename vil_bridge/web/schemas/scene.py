@@ -26,7 +26,10 @@ class WallsView:
 
 @dataclass(frozen=True, slots=True)
 class SceneRoom:
-    """A tracked room: T_world_room, its walls, and how near its actors may come to those of other rooms."""
+    """A tracked room.
+
+    T_world_room, its walls, and how near its actors may come to those of other rooms.
+    """
 
     p_m: Vector
     q_xyzw: Quaternion
@@ -57,7 +60,10 @@ class SceneActor:
 
 @dataclass(frozen=True, slots=True)
 class SceneCamera:
-    """A virtual camera: T_body_camera (x forward, y left, z up) on its actor, ``world`` for a fixed one."""
+    """A virtual camera.
+
+    T_body_camera (x forward, y left, z up) on its actor, ``world`` for a fixed one.
+    """
 
     name: str
     actor: str

@@ -35,23 +35,38 @@ _Numbers = Annotated[list[float], Field(max_length=_MOST_VALUES)]
 class CommandBody(Body):
     """Command of a pilot."""
 
-    action: Action = Field(default="fly", description="fly = the values; arm, disarm; reset = back to the start.")
-    mode: str = Field(default="", max_length=64, description="Of the values; empty = the one in use.")
+    action: Action = Field(
+        default="fly", description="fly = the values; arm, disarm; reset = back to the start."
+    )
+    mode: str = Field(
+        default="", max_length=64, description="Of the values; empty = the one in use."
+    )
     values: _Numbers | dict[str, float | _Numbers] = Field(
         default=[], description="In the mode's order, or by its fields' names."
     )
-    t_ns: int | None = Field(default=None, description="Bridge time from which it holds, nanoseconds; null = now.")
+    t_ns: int | None = Field(
+        default=None, description="Bridge time from which it holds, nanoseconds; null = now."
+    )
 
 
 class DisturbanceBody(Body):
-    """Wind, force and broken rotors of a vehicle from now on, a reset included; null = unchanged."""
+    """Wind, force and broken rotors of a vehicle from now on, a reset included.
+
+    Null = unchanged.
+    """
 
     wind_world_mps: Vector | None = Field(
-        default=None, description="Mean velocity of the air, room frame, instead of the configured one; gusts go on."
+        default=None,
+        description="Mean velocity of the air, room frame, instead of the configured one; gusts "
+        "go on.",
     )
-    force_world_n: Vector | None = Field(default=None, description="On the centre of gravity, room frame.")
+    force_world_n: Vector | None = Field(
+        default=None, description="On the centre of gravity, room frame."
+    )
     lost_shares: _Numbers | None = Field(
-        default=None, description="Of thrust and torque that each rotor loses at once, 0 to 1, in the model's order."
+        default=None,
+        description="Of thrust and torque that each rotor loses at once, 0 to 1, in the model's "
+        "order.",
     )
 
 
@@ -83,7 +98,10 @@ class LidarOut:
 
 @dataclass(frozen=True, slots=True)
 class VehicleSensorsOut:
-    """Newest reading of each sensor of a vehicle, by kind and name; a sensor without one yet is absent."""
+    """Newest reading of each sensor of a vehicle, by kind and name.
+
+    A sensor without one yet is absent.
+    """
 
     imu: dict[str, ImuReading]
     barometer: dict[str, BarometerReading]

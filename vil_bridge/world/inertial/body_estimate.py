@@ -25,12 +25,19 @@ from vil_bridge.world.inertial.error_state import (
     VELOCITY,
     FilterState,
 )
-from vil_bridge.world.inertial.extrapolation import RECENT_NS, UNDAMPED, forecast, forecast_variances
+from vil_bridge.world.inertial.extrapolation import (
+    RECENT_NS,
+    UNDAMPED,
+    forecast,
+    forecast_variances,
+)
 from vil_bridge.world.inertial.filter_steps import propagated
 from vil_bridge.world.inertial.preintegration import preintegrate, propagate
 
 _MISALIGNED: Final = 8e-3
-"""Part of a turn that a gyroscope turns about another axis, or that its gain misses in one direction only."""
+"""Part of a turn that a gyroscope turns about another axis, or that its gain misses in one
+direction only.
+"""
 _OFF_CENTRE_M: Final = 5e-3
 """Distance of the axes of an accelerometer from the point that its place is said to be."""
 
@@ -50,9 +57,14 @@ class BodyEstimate:
 
 
 def carried(
-    body: BodyFilter, state: FilterState | None, t_ns: int, parts_of: Callable[[float], FloatArray] | None = None
+    body: BodyFilter,
+    state: FilterState | None,
+    t_ns: int,
+    parts_of: Callable[[float], FloatArray] | None = None,
 ) -> FilterState | None:
-    """Return a state carried to an instant by mocap's stamps, with the covariance that it had; None = unknown.
+    """Return a state carried to an instant by mocap's stamps, with the covariance that it had.
+
+    None = unknown.
 
     The samples are integrated as far as they go; beyond them, the motion is forecast.
 
@@ -98,14 +110,17 @@ def body_of(state: FilterState, q_imu_body_xyzw: FloatArray) -> BodyEstimate:
     q_world_xyzw = state.q_world_imu_xyzw
     q_imu_body = q_mul(q_mount, q_imu_body_xyzw)
     return BodyEstimate(
-        Transform(state.p_world_m + q_rotate(q_world_xyzw, lever_m), q_mul(q_world_xyzw, q_imu_body)),
+        Transform(
+            state.p_world_m + q_rotate(q_world_xyzw, lever_m), q_mul(q_world_xyzw, q_imu_body)
+        ),
         state.v_world_mps + q_rotate(q_world_xyzw, cross(state.w_imu_radps, lever_m)),
         q_rotate(q_conj(q_imu_body), state.w_imu_radps),
     )
 
 
 def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> FloatArray | None:
-    """Return the covariance of the body's attitude (body axes), velocity and position (world axes), shape (9, 9).
+    """Return the covariance of the body's attitude (body axes), velocity and position (world axes),
+    shape (9, 9).
 
     Args:
         body: its filter.
@@ -138,9 +153,11 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
 
 
 def _unmodelled(samples: ImuWindow) -> FloatArray:
-    """Return the variances (3,) that errors in proportion to the rate add to attitude, velocity and position.
+    """Return the variances (3,) that errors in proportion to the rate add to attitude, velocity and
+    position.
 
-    They last as long as the rate does, so that they are not white, and the filter itself gets over them.
+    They last as long as the rate does, so that they are not white, and the filter itself gets over
+    them.
     """
     t_s = (samples.t_ns - samples.t_ns[0]) / NS_PER_S
     swept_rad = float(np.trapezoid(np.abs(samples.w_radps), t_s, axis=0).max())

@@ -1,7 +1,10 @@
-"""Filter of one body with an IMU: samples and mocap poses in, in any order of arrival; the body at any instant out.
+"""Filter of one body with an IMU: samples and mocap poses in, in any order of arrival.
+
+The body at any instant out.
 
 The samples drive the state; each mocap pose corrects it at its own instant, as soon as the samples
-cover that. Poses that are newer than the samples wait; what they say is used at once, for the answer only.
+cover that. Poses that are newer than the samples wait; what they say is used at once, for the
+answer only.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from vil_bridge.world.inertial.error_state import (
 from vil_bridge.world.inertial.filter_steps import corrected, propagated
 from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 
-_GATE: Final = 200.0  # of a pose that fits, 6 on average; in fast motion the model alone makes it ten times that
+# Of a pose that fits, 6 on average; in fast motion the model alone makes it ten times that.
+_GATE: Final = 200.0
 _REJECTED_LIMIT: Final = 8  # so many in a row cannot all be outliers
 _LONGEST_GAP_NS: Final = 50 * NS_PER_MS
 _BEHIND_NS: Final = 2 * NS_PER_S
@@ -45,14 +49,18 @@ _LEAST_RAD: Final = 5e-4
 _LEAST_M: Final = 1.5e-4
 _MOST_RAD: Final = 0.01
 _MOST_M: Final = 5e-3
-"""Noisier poses than that are none: the IMU is mounted or scaled otherwise than the configuration says."""
+"""Noisier poses than that are none.
+
+The IMU is mounted or scaled otherwise than the configuration says.
+"""
 
 
 @dataclass(slots=True)
 class MocapNoise:
     """Noise of mocap poses, learnt from what is left of them after the update.
 
-    What a mocap system smooths away is not gone but lasts: below a least noise, poses are not believed to be white.
+    What a mocap system smooths away is not gone but lasts: below a least noise, poses are not
+    believed to be white.
 
     Attributes:
         attitude_rad2, position_m2: variance of each axis.
@@ -65,16 +73,28 @@ class MocapNoise:
     @property
     def variances(self) -> FloatArray:
         """Variances of the six numbers of a residual."""
-        attitude_rad2, position_m2 = max(self.attitude_rad2, _LEAST_RAD**2), max(self.position_m2, _LEAST_M**2)
-        return np.array((attitude_rad2, attitude_rad2, attitude_rad2, position_m2, position_m2, position_m2))
+        attitude_rad2, position_m2 = (
+            max(self.attitude_rad2, _LEAST_RAD**2),
+            max(self.position_m2, _LEAST_M**2),
+        )
+        return np.array(
+            (attitude_rad2, attitude_rad2, attitude_rad2, position_m2, position_m2, position_m2)
+        )
 
     def learn(self, seen: FloatArray) -> None:
-        """Account a pose: ``seen`` shape (6,), squares of what the update left, and the state's own variances in it."""
+        """Account a pose.
+
+        ``seen`` shape (6,), squares of what the update left, and the state's own variances in it.
+        """
         self._weight = min(self._weight + 1.0, _LONGEST)
         a, b, c, x, y, z = seen.tolist()
         attitude_rad2, position_m2 = (a + b + c) / 3.0, (x + y + z) / 3.0
-        self.attitude_rad2 += (min(max(attitude_rad2, 1e-10), _MOST_RAD**2) - self.attitude_rad2) / self._weight
-        self.position_m2 += (min(max(position_m2, 1e-10), _MOST_M**2) - self.position_m2) / self._weight
+        self.attitude_rad2 += (
+            min(max(attitude_rad2, 1e-10), _MOST_RAD**2) - self.attitude_rad2
+        ) / self._weight
+        self.position_m2 += (
+            min(max(position_m2, 1e-10), _MOST_M**2) - self.position_m2
+        ) / self._weight
 
 
 class BodyFilter:
@@ -118,7 +138,9 @@ class BodyFilter:
 
     def add_pose(self, t_ns: int, p_world_m: FloatArray, q_world_xyzw: FloatArray) -> None:
         """Account a pose of the body as mocap sees it."""
-        self._waiting.append(MocapPose(t_ns, p_world_m, q_mul(q_world_xyzw, self._T_body_imu.q_xyzw)))
+        self._waiting.append(
+            MocapPose(t_ns, p_world_m, q_mul(q_world_xyzw, self._T_body_imu.q_xyzw))
+        )
         self.version += 1
         newest_ns = self.imu.newest_t_ns
         if newest_ns is not None:
@@ -131,14 +153,19 @@ class BodyFilter:
         self._doubt(slice(LATE, LATE + 1))
 
     def reset_imu(self) -> None:
-        """Drop the samples, and how sure lateness and biases are: the IMU started over, perhaps after a power cycle."""
+        """Drop the samples, and how sure lateness and biases are.
+
+        The IMU started over, perhaps after a power cycle.
+        """
         self.imu.clear()
         self._forget_pose()
         self._doubt(slice(LATE, LATE + 1), GYRO_BIAS, ACCEL_BIAS)
 
     def shift_poses(self, by_ns: int) -> None:
         """Move the stamps of all poses: their clock is known better now."""
-        self._waiting = deque((pose._replace(t_ns=pose.t_ns + by_ns) for pose in self._waiting), _WAITING)
+        self._waiting = deque(
+            (pose._replace(t_ns=pose.t_ns + by_ns) for pose in self._waiting), _WAITING
+        )
         self._shift_late(-by_ns)
 
     def shift_imu(self, by_ns: int) -> None:
@@ -156,22 +183,34 @@ class BodyFilter:
     @property
     def is_settled(self) -> bool:
         """False while the velocity is hardly known: after a start, or with no poses."""
-        return self.state is not None and float(self.state.P.diagonal()[VELOCITY].sum()) < _KNOWN_VELOCITY_M2PS2
+        return (
+            self.state is not None
+            and float(self.state.P.diagonal()[VELOCITY].sum()) < _KNOWN_VELOCITY_M2PS2
+        )
 
     @property
     def sensors(self) -> FilterState:
-        """Newest estimate of the sensors' errors; before the first pose, nothing is known of the rest."""
+        """Newest estimate of the sensors' errors.
+
+        Before the first pose, nothing is known of the rest.
+        """
         return self.state or self._sensors
 
     def newest(self) -> FilterState | None:
-        """Return the state after the newest pose; the newest sample is held where the pose is newer. None = unknown.
+        """Return the state after the newest pose.
+
+        The newest sample is held where the pose is newer. None = unknown.
 
         Cached until something comes in.
         """
         if self._newest[0] != self.version:
             state, newest_ns = self.state, self.imu.newest_t_ns
             for pose in self._waiting:
-                state = None if state is None or newest_ns is None else self._held(state, pose, newest_ns)
+                state = (
+                    None
+                    if state is None or newest_ns is None
+                    else self._held(state, pose, newest_ns)
+                )
             self._newest = self.version, state
         return self._newest[1]
 
@@ -241,7 +280,10 @@ class BodyFilter:
             self._start(pose)
 
     def _carried(self, state: FilterState, t_ns: int) -> FilterState | None:
-        """Return the state at an instant of the IMU's stamps; None when the samples do not cover the way."""
+        """Return the state at an instant of the IMU's stamps.
+
+        None when the samples do not cover the way.
+        """
         if t_ns <= state.t_ns:
             return state
         samples = self.imu.between(state.t_ns, t_ns)
@@ -271,4 +313,5 @@ class BodyFilter:
             w_imu_radps=np.zeros(3) if samples is None else before.corrected(samples).w_radps[-1],
             P=P,
         )
-        self.state, _ = self._corrected(guess, pose)  # ties the attitude to the mount, the position to the lever
+        # Ties the attitude to the mount, the position to the lever.
+        self.state, _ = self._corrected(guess, pose)

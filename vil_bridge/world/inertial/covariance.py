@@ -1,10 +1,10 @@
 """Covariance of the increments of a preintegration, and their derivatives by errors of the samples.
 
-An error of one step's rate turns all later steps' forces, one of its force adds to the velocity from
-there on; sums over the steps after it give what each does to the end, so that no recursion is needed,
-and the sum of all of them is what a constant bias does.
-Source: the noise propagation of Forster, Carlone, Dellaert and Scaramuzza, "On-manifold
-preintegration" (2017), section VI, written as sums.
+An error of one step's rate turns all later steps' forces, one of its force adds to the velocity
+from there on; sums over the steps after it give what each does to the end, so that no recursion is
+needed, and the sum of all of them is what a constant bias does. Source: the noise propagation of
+Forster, Carlone, Dellaert and Scaramuzza, "On-manifold preintegration" (2017), section VI, written
+as sums.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ _JERKS_MPS3: Final = 200.0
 
 @dataclass(slots=True)
 class ImuNoise:
-    """Errors of the samples of an IMU, learnt from the samples: motion hardly shows in their fourth differences.
+    """Errors of the samples of an IMU, learnt from the samples.
+
+    Motion hardly shows in their fourth differences.
 
     Vibration does, and acts like noise.
 
     Attributes:
         gyro_density: white noise, rad/s/sqrt(Hz). accel_density: white noise, m/s^2/sqrt(Hz).
-        gyro_per_rate: white noise in proportion to the rate, 1/sqrt(Hz): what no gain explains (axes that are not
-            at right angles, a clock that jitters).
-        accel_per_rate2: white noise in proportion to the squared rate, m/sqrt(Hz): the three axes of an accelerometer
-            do not measure in one point.
+        gyro_per_rate: white noise in proportion to the rate, 1/sqrt(Hz): what no gain explains
+            (axes that are not at right angles, a clock that jitters).
+        accel_per_rate2: white noise in proportion to the squared rate, m/sqrt(Hz): the three axes
+            of an accelerometer do not measure in one point.
     """
 
     gyro_density: float = 2e-3
@@ -54,7 +56,10 @@ class ImuNoise:
     _weight: float = 1.0
 
     def held(self, for_ns: int) -> ImuNoise:
-        """Return the noise of samples whose newest is held for a time: rate and force go on changing unseen."""
+        """Return the noise of samples whose newest is held for a time.
+
+        Rate and force go on changing unseen.
+        """
         h_s = for_ns / NS_PER_S
         grown = h_s**1.5
         return replace(
@@ -65,7 +70,11 @@ class ImuNoise:
 
     def learn(self, imu: ImuBuffer, t_ns: int) -> None:
         """Account the samples up to ``t_ns``, some times a second."""
-        if 0 <= t_ns - self._learnt_ns < _SPAN_NS or (recent := imu.recent(_SPAN_NS)) is None or len(recent.t_ns) < 8:
+        if (
+            0 <= t_ns - self._learnt_ns < _SPAN_NS
+            or (recent := imu.recent(_SPAN_NS)) is None
+            or len(recent.t_ns) < 8
+        ):
             return
         self._learnt_ns = t_ns
         self._weight = min(self._weight + 1.0, 8.0)
@@ -83,8 +92,8 @@ class ImuNoise:
 class IncrementsJacobians(NamedTuple):
     """Derivatives of the nine increments, and the covariance that the samples' noise gives them.
 
-    The nine are: rotation (rad, a turn in the axes at the end), beta (m/s) and alpha (m), both in the
-    axes at the start.
+    The nine are: rotation (rad, a turn in the axes at the end), beta (m/s) and alpha (m), both in
+    the axes at the start.
 
     Attributes:
         rate: shape (9, 3), by a constant error of the rate.
@@ -99,7 +108,9 @@ class IncrementsJacobians(NamedTuple):
     noise: FloatArray
 
 
-def increments_jacobians(samples: ImuWindow, path: PreintegratedTrajectory, noise: ImuNoise) -> IncrementsJacobians:
+def increments_jacobians(
+    samples: ImuWindow, path: PreintegratedTrajectory, noise: ImuNoise
+) -> IncrementsJacobians:
     """Return the derivatives and the noise of the samples' increments.
 
     Args:
@@ -114,8 +125,13 @@ def increments_jacobians(samples: ImuWindow, path: PreintegratedTrajectory, nois
     rate2 = np.einsum("ni,ni->n", w_radps, w_radps)
     gyro = (noise.gyro_density**2 + noise.gyro_per_rate**2 * rate2) / dt_s
     accel = (noise.accel_density**2 + (noise.accel_per_rate2 * rate2) ** 2) / dt_s
-    by_rate, by_force = per_rate.swapaxes(0, 1).reshape(9, -1), per_force.swapaxes(0, 1).reshape(9, -1)
-    covariance = (by_rate * np.repeat(gyro, 3)) @ by_rate.T + (by_force * np.repeat(accel, 3)) @ by_force.T
+    by_rate, by_force = (
+        per_rate.swapaxes(0, 1).reshape(9, -1),
+        per_force.swapaxes(0, 1).reshape(9, -1),
+    )
+    covariance = (by_rate * np.repeat(gyro, 3)) @ by_rate.T + (
+        by_force * np.repeat(accel, 3)
+    ) @ by_force.T
     scale = (per_rate * w_radps[:, None, :]).sum(axis=0)
     return IncrementsJacobians(per_rate.sum(axis=0), per_force.sum(axis=0), scale, covariance)
 
@@ -123,7 +139,10 @@ def increments_jacobians(samples: ImuWindow, path: PreintegratedTrajectory, nois
 def _step_jacobians(
     samples: ImuWindow, path: PreintegratedTrajectory, dt_s: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of the nine by each step's mean rate and by its mean force: shapes (n - 1, 9, 3)."""
+    """Return the derivatives of the nine by each step's mean rate and by its mean force.
+
+    Shapes (n - 1, 9, 3).
+    """
     t_ns, w_radps, f_mps2 = samples
     q_xyzw = path.dR_q_xyzw
     half_rad = 0.25 * (w_radps[:-1] + w_radps[1:]) * dt_s[:, None]

@@ -1,11 +1,13 @@
-"""Error-state Kalman filter of a body that mocap sees and that carries an IMU: one step, as functions.
+"""Error-state Kalman filter of a body that mocap sees and that carries an IMU.
 
-The state is that of the IMU's axes at an instant of the IMU's stamps. Its 25 errors are, in this order:
-attitude (rad, a turn in the IMU's axes), velocity and position (world axes), biases of gyroscope and
-accelerometer, lateness of the IMU's stamps, turn of the markers' axes against the IMU's, gain of the
-gyroscope, and place of the body's origin in the IMU's axes. Errors are true minus estimated; a turn is
-applied on the right.
-Source: Sola, "Quaternion kinematics for the error-state Kalman filter" (2017), sections 5 and 6.
+One step, as functions.
+
+The state is that of the IMU's axes at an instant of the IMU's stamps. Its 25 errors are, in this
+order: attitude (rad, a turn in the IMU's axes), velocity and position (world axes), biases of
+gyroscope and accelerometer, lateness of the IMU's stamps, turn of the markers' axes against the
+IMU's, gain of the gyroscope, and place of the body's origin in the IMU's axes. Errors are true
+minus estimated; a turn is applied on the right. Source: Sola, "Quaternion kinematics for the
+error-state Kalman filter" (2017), sections 5 and 6.
 """
 
 from __future__ import annotations
@@ -16,7 +18,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import Transform, cross, q_conj, q_exp, q_log, q_mul, q_normalize, q_rotate, q_to_matrix
+from vil_bridge.core.geometry import (
+    Transform,
+    cross,
+    q_conj,
+    q_exp,
+    q_log,
+    q_mul,
+    q_normalize,
+    q_rotate,
+    q_to_matrix,
+)
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.covariance import ImuNoise, increments_jacobians, skew
@@ -34,18 +46,28 @@ MOUNT: Final = slice(16, 19)
 SCALE: Final = slice(19, 22)
 LEVER: Final = slice(22, 25)
 
-_FIRST_STDS: Final = np.repeat((0.2, 5.0, 0.2, 0.1, 0.1, 5e-3, 0.01, 2e-3, 0.005), (3, 3, 3, 3, 3, 1, 3, 3, 3))
+_FIRST_STDS: Final = np.repeat(
+    (0.2, 5.0, 0.2, 0.1, 0.1, 5e-3, 0.01, 2e-3, 0.005), (3, 3, 3, 3, 3, 1, 3, 3, 3)
+)
 FIRST_P: Final[FloatArray] = np.diag(_FIRST_STDS**2)
 """Covariance before anything is measured."""
 
-_WALKS: Final[FloatArray] = np.repeat((0.0, 1e-4, 1e-3, 2e-5, 1e-5, 1e-5, 1e-6), (9, 3, 3, 1, 3, 3, 3))
+_WALKS: Final[FloatArray] = np.repeat(
+    (0.0, 1e-4, 1e-3, 2e-5, 1e-5, 1e-5, 1e-6), (9, 3, 3, 1, 3, 3, 3)
+)
 """Random walk of each error, its unit per square root of a second."""
 _LATEST_S: Final = 0.1
 _LARGEST_BIAS_RADPS: Final = 0.35
-"""Of a gyroscope without calibration: more is motion that mocap does not see, since its poses are frozen."""
+"""Of a gyroscope without calibration.
+
+More is motion that mocap does not see, since its poses are frozen.
+"""
 _STILL_RADPS: Final = 0.5
 _STILL_MPS: Final = 0.1
-"""Motion below these is noise, which the propagated pose shares: taken for motion, it would be taken for lateness."""
+"""Motion below these is noise, which the propagated pose shares.
+
+Taken for motion, it would be taken for lateness.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +80,8 @@ class FilterState:
         w_imu_radps: shape (3,), rate at ``t_ns``, free of bias.
         gyro_bias_radps, accel_bias_mps2: shape (3,), to subtract from the samples, IMU axes.
         late_s: how much later the IMU's stamps are than mocap's of the same instant.
-        mount_rad: shape (3,), rotation vector from the configured axes of the body to those that mocap sees, IMU axes.
+        mount_rad: shape (3,), rotation vector from the configured axes of the body to those that
+            mocap sees, IMU axes.
         gyro_scale: shape (3,), true rate over measured rate, less 1.
         p_imu_body_m: shape (3,), body's origin in the IMU's axes.
         P: shape (25, 25), covariance of the errors.
@@ -79,9 +102,14 @@ class FilterState:
 
     @classmethod
     def unknown(cls, p_imu_body_m: FloatArray) -> FilterState:
-        """Return the state before anything is measured: the body's origin is where the configuration puts it."""
+        """Return the state before anything is measured.
+
+        The body's origin is where the configuration puts it.
+        """
         v = np.zeros(3)
-        return cls(0, np.array([0.0, 0.0, 0.0, 1.0]), v, v, v, v, v, 0.0, v, v, p_imu_body_m, FIRST_P)
+        return cls(
+            0, np.array([0.0, 0.0, 0.0, 1.0]), v, v, v, v, v, 0.0, v, v, p_imu_body_m, FIRST_P
+        )
 
     @property
     def late_ns(self) -> int:
@@ -96,7 +124,9 @@ class FilterState:
     @property
     def nav(self) -> NavState:
         """Pose and velocity of the IMU."""
-        return NavState(self.t_ns, Transform(self.p_world_m, self.q_world_imu_xyzw), self.v_world_mps)
+        return NavState(
+            self.t_ns, Transform(self.p_world_m, self.q_world_imu_xyzw), self.v_world_mps
+        )
 
     def corrected(self, samples: ImuWindow) -> ImuWindow:
         """Return samples free of bias and gain, by the IMU's stamps."""
@@ -105,7 +135,9 @@ class FilterState:
 
 
 class MocapPose(NamedTuple):
-    """Pose of the body at ``t_ns`` by mocap's stamps, its attitude times the configured mount of the IMU."""
+    """Pose of the body at ``t_ns`` by mocap's stamps, its attitude times the configured mount of
+    the IMU.
+    """
 
     t_ns: int
     p_m: FloatArray
@@ -117,12 +149,14 @@ class Innovation(NamedTuple):
 
     Attributes:
         t_ns: capture time of the pose.
-        residual: shape (6,), attitude (rad, body axes of the IMU as mocap sees them) and position (m, world axes).
+        residual: shape (6,), attitude (rad, body axes of the IMU as mocap sees them) and position
+            (m, world axes).
         S: shape (6, 6), covariance of the residual.
         nis: normalized innovation squared.
         accepted: False when the pose was refused as an outlier.
-        seen: shape (6,), squares of what the update left, and the state's own variances in it: what the pose shows of
-            its noise; None where it was refused, or where lateness makes more of it than the noise.
+        seen: shape (6,), squares of what the update left, and the state's own variances in it: what
+            the pose shows of its noise; None where it was refused, or where lateness makes more of
+            it than the noise.
     """
 
     t_ns: int
@@ -179,7 +213,9 @@ def propagated(state: FilterState, samples: ImuWindow, noise: ImuNoise) -> Filte
 def corrected(
     state: FilterState, pose: MocapPose, variances: FloatArray, gate: float
 ) -> tuple[FilterState, Innovation]:
-    """Return the state after a pose, and its innovation; the state is the same where the gate refuses the pose.
+    """Return the state after a pose, and its innovation.
+
+    The state is the same where the gate refuses the pose.
 
     Args:
         state: near the pose's instant.
@@ -197,7 +233,11 @@ def corrected(
         return state, Innovation(pose.t_ns, residual, S, nis, False, None)
     after = updated(state, residual, H, S, R)
     # The residual of the updated state is (1 - H K) r = R / S r.
-    seen = (R * solved) ** 2 + ((H @ after.P) * H).sum(axis=1) - beyond if is_clear(variances[3], beyond[3]) else None
+    seen = (
+        (R * solved) ** 2 + ((H @ after.P) * H).sum(axis=1) - beyond
+        if is_clear(variances[3], beyond[3])
+        else None
+    )
     return after, Innovation(pose.t_ns, residual, S, nis, True, seen)
 
 
@@ -214,14 +254,17 @@ def is_clear(variance_m2: float, beyond_m2: float) -> bool:
 def measured(
     state: FilterState, p_world_body_m: FloatArray, q_world_imu_xyzw: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the residual (6,) of a mocap pose, its derivative by the errors (6, 25), and variances (6,) beyond that.
+    """Return the residual (6,) of a mocap pose, its derivative by the errors (6, 25), and variances
+    (6,) beyond that.
 
-    The last are of the second order: what lateness makes of a velocity and a rate that are not known yet.
+    The last are of the second order: what lateness makes of a velocity and a rate that are not
+    known yet.
 
     Args:
         state: at the pose's instant.
         p_world_body_m: shape (3,), body's origin as measured.
-        q_world_imu_xyzw: shape (4,), measured attitude of the body times the configured mount of the IMU.
+        q_world_imu_xyzw: shape (4,), measured attitude of the body times the configured mount of
+            the IMU.
     """
     q_mount = q_exp(state.mount_rad)
     lever_m = q_rotate(q_mount, state.p_imu_body_m)
@@ -232,8 +275,12 @@ def measured(
     w_radps = _beyond_noise(state.w_imu_radps, _STILL_RADPS**2 + float(variance[GYRO_BIAS].sum()))
     v_mps = _beyond_noise(state.v_world_mps, _STILL_MPS**2 + float(variance[VELOCITY].sum()))
     beyond = np.empty(6)
-    beyond[:3] = float((state.w_imu_radps**2 - w_radps**2 + variance[GYRO_BIAS]).mean()) * variance[LATE]
-    beyond[3:] = float((state.v_world_mps**2 - v_mps**2 + variance[VELOCITY]).mean()) * variance[LATE]
+    beyond[:3] = (
+        float((state.w_imu_radps**2 - w_radps**2 + variance[GYRO_BIAS]).mean()) * variance[LATE]
+    )
+    beyond[3:] = (
+        float((state.v_world_mps**2 - v_mps**2 + variance[VELOCITY]).mean()) * variance[LATE]
+    )
     residual = np.empty(6)
     residual[:3] = q_log(q_mul(q_conj(seen_xyzw), q_world_imu_xyzw))
     residual[3:] = p_world_body_m - state.p_world_m - R @ lever_m
@@ -249,7 +296,9 @@ def measured(
     return residual, H, beyond
 
 
-def updated(state: FilterState, residual: FloatArray, H: FloatArray, S: FloatArray, R: FloatArray) -> FilterState:
+def updated(
+    state: FilterState, residual: FloatArray, H: FloatArray, S: FloatArray, R: FloatArray
+) -> FilterState:
     """Return the state after a measurement.
 
     Args:
@@ -268,7 +317,9 @@ def updated(state: FilterState, residual: FloatArray, H: FloatArray, S: FloatArr
         q_world_imu_xyzw=q_normalize(q_mul(state.q_world_imu_xyzw, q_exp(e[ATTITUDE]))),
         v_world_mps=state.v_world_mps + e[VELOCITY],
         p_world_m=state.p_world_m + e[POSITION],
-        gyro_bias_radps=np.clip(state.gyro_bias_radps + e[GYRO_BIAS], -_LARGEST_BIAS_RADPS, _LARGEST_BIAS_RADPS),
+        gyro_bias_radps=np.clip(
+            state.gyro_bias_radps + e[GYRO_BIAS], -_LARGEST_BIAS_RADPS, _LARGEST_BIAS_RADPS
+        ),
         accel_bias_mps2=state.accel_bias_mps2 + e[ACCEL_BIAS],
         late_s=min(max(state.late_s + float(e[LATE]), -_LATEST_S), _LATEST_S),
         mount_rad=q_log(q_mul(q_exp(state.mount_rad), q_exp(e[MOUNT]))),

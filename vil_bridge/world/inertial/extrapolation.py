@@ -25,19 +25,21 @@ UNDAMPED: Final[FloatArray] = np.ones((2, 2))
 def forecast(
     state: NavState, recent: ImuWindow, until_ns: int, parts: FloatArray = UNDAMPED
 ) -> tuple[NavState, FloatArray]:
-    """Carry a state beyond the newest inertial sample; returns it with its angular rate, shape (3,).
+    """Carry a state beyond the newest inertial sample.
 
-    The angular rate goes on changing for a moment as it just did, and the acceleration *in the world*
-    dies away: a force held in the body's axes would turn with an attitude that is only guessed, and
-    with it gravity, which it balances. The time constants are those that suit a flight and a hand
-    alike (docs/concepts/prediction.md).
+    Returns it with its angular rate, shape (3,).
+
+    The angular rate goes on changing for a moment as it just did, and the acceleration *in the
+    world* dies away: a force held in the body's axes would turn with an attitude that is only
+    guessed, and with it gravity, which it balances. The time constants are those that suit a flight
+    and a hand alike (docs/concepts/prediction.md).
 
     Args:
         state: where the samples end.
         recent: bias-free samples of the last moments.
         until_ns: bridge time, not before the state's.
-        parts: shape (2, 2), parts of velocity and acceleration (rows) of translation and rotation (columns) that
-            come true: 1 for a flight, less for a hand that turns back.
+        parts: shape (2, 2), parts of velocity and acceleration (rows) of translation and rotation
+            (columns) that come true: 1 for a flight, less for a hand that turns back.
     """
     dt_s = (until_ns - state.t_ns) / NS_PER_S
     (of_v, of_w), (of_a, of_trend) = parts.tolist()
@@ -45,15 +47,24 @@ def forecast(
     turn_rad = of_w * recent.w_radps[-1] * dt_s + trend_radps2 * _fading(dt_s, _TREND_LASTS_S)
     T = state.T_world_body
     a_world_mps2 = of_a * (q_rotate(T.q_xyzw, recent.f_mps2.mean(axis=0)) + GRAVITY_WORLD_MPS2)
-    p_world_m = T.p_m + of_v * state.v_world_mps * dt_s + a_world_mps2 * _fading(dt_s, _FORCE_LASTS_S)
-    v_world_mps = of_v * state.v_world_mps + a_world_mps2 * _FORCE_LASTS_S * -math.expm1(-dt_s / _FORCE_LASTS_S)
+    p_world_m = (
+        T.p_m + of_v * state.v_world_mps * dt_s + a_world_mps2 * _fading(dt_s, _FORCE_LASTS_S)
+    )
+    v_world_mps = of_v * state.v_world_mps + a_world_mps2 * _FORCE_LASTS_S * -math.expm1(
+        -dt_s / _FORCE_LASTS_S
+    )
     ahead = NavState(until_ns, Transform(p_world_m, q_mul(T.q_xyzw, q_exp(turn_rad))), v_world_mps)
-    rate_radps = of_w * recent.w_radps[-1] + trend_radps2 * _TREND_LASTS_S * -math.expm1(-dt_s / _TREND_LASTS_S)
+    rate_radps = of_w * recent.w_radps[-1] + trend_radps2 * _TREND_LASTS_S * -math.expm1(
+        -dt_s / _TREND_LASTS_S
+    )
     return ahead, rate_radps
 
 
 def _trend(recent: ImuWindow) -> FloatArray:
-    """Return the slope of the rate, shape (3,); of samples that came in a burst, it would be that of their noise."""
+    """Return the slope of the rate, shape (3,).
+
+    Of samples that came in a burst, it would be that of their noise.
+    """
     if recent.t_ns[-1] - recent.t_ns[0] < RECENT_NS // 2:
         return np.zeros(3)
     t_s = (recent.t_ns - recent.t_ns[-1]) / NS_PER_S
@@ -63,7 +74,8 @@ def _trend(recent: ImuWindow) -> FloatArray:
 
 
 def forecast_variances(recent: ImuWindow, dt_s: float) -> FloatArray:
-    """Return the variances of a forecast's attitude, velocity and position beyond the state's own, each axis, (3,).
+    """Return the variances of a forecast's attitude, velocity and position beyond the state's own,
+    each axis, (3,).
 
     Rate and force go on changing as fast as they just did, in an unknown direction.
 
@@ -73,13 +85,18 @@ def forecast_variances(recent: ImuWindow, dt_s: float) -> FloatArray:
     """
     turns_radps2, jerks_mps3 = (_change(recent.t_ns, v) for v in (recent.w_radps, recent.f_mps2))
     variances: FloatArray = (
-        np.array([turns_radps2 * dt_s**2 / 2.0, jerks_mps3 * dt_s**2 / 2.0, jerks_mps3 * dt_s**3 / 6.0]) ** 2
+        np.array(
+            [turns_radps2 * dt_s**2 / 2.0, jerks_mps3 * dt_s**2 / 2.0, jerks_mps3 * dt_s**3 / 6.0]
+        )
+        ** 2
     )
     return variances
 
 
 def _change(t_ns: npt.NDArray[np.int64], values: FloatArray) -> float:
-    """Return the root mean square slope of values (n, 3) over :data:`RECENT_NS`, per second and axis."""
+    """Return the root mean square slope of values (n, 3) over :data:`RECENT_NS`, per second and
+    axis.
+    """
     later = np.searchsorted(t_ns, t_ns + RECENT_NS)
     first = np.flatnonzero(later < len(t_ns))
     if not len(first):

@@ -103,7 +103,9 @@ class ImuBuffer:
             return True
 
     def between(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
-        """Return the samples over [t0, t1]: interpolated at the ends, the newest held beyond itself.
+        """Return the samples over [t0, t1].
+
+        Interpolated at the ends, the newest held beyond itself.
 
         Returns None when the history does not reach back to ``t0_ns``. How much of the interval is
         held rather than measured follows from ``newest_t_ns``.
@@ -129,7 +131,9 @@ class ImuBuffer:
         return ImuWindow(t_ns, wf[:, :3], wf[:, 3:])
 
     def widest_gap_ns(self, t0_ns: int, t1_ns: int) -> int:
-        """Return the longest time between two neighbouring samples of which one or both lie in [t0, t1]."""
+        """Return the longest time between two neighbouring samples of which one or both lie in
+        [t0, t1].
+        """
         with self._lock:
             known = self._t_ns[self._begin : self._end]
             first = max(0, int(known.searchsorted(t0_ns, side="right")) - 1)
@@ -139,14 +143,19 @@ class ImuBuffer:
     def since(self, t_ns: int) -> ImuWindow | None:
         """Return copies of the samples newer than ``t_ns``; None when there is none."""
         with self._lock:
-            first = self._begin + int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns, side="right"))
+            first = self._begin + int(
+                np.searchsorted(self._t_ns[self._begin : self._end], t_ns, side="right")
+            )
             if first == self._end:
                 return None
             wf = self._wf[first : self._end].copy()
             return ImuWindow(self._t_ns[first : self._end].copy(), wf[:, :3], wf[:, 3:])
 
     def recent(self, span_ns: int) -> ImuWindow | None:
-        """Return copies of the newest samples, not older than ``span_ns`` before the newest; None of fewer than two."""
+        """Return copies of the newest samples, not older than ``span_ns`` before the newest.
+
+        None of fewer than two.
+        """
         with self._lock:
             if self._end - self._begin < 2:
                 return None
@@ -156,7 +165,10 @@ class ImuBuffer:
             return ImuWindow(t_ns[first:].copy(), wf[:, :3], wf[:, 3:])
 
     def _value_at(self, t_ns: int, after: int, out: FloatArray) -> None:
-        """Write the value (6,) at a time; ``after`` is the index of the first sample not before it."""
+        """Write the value (6,) at a time.
+
+        ``after`` is the index of the first sample not before it.
+        """
         if after == self._end:
             out[:] = self._wf[after - 1]
             return
@@ -182,6 +194,9 @@ class ImuBuffer:
 
 
 def _within(v: FloatArray, limit: float) -> bool:
-    """Return True when all numbers of a vector (3,) are within a limit; what is not a number is not."""
+    """Return True when all numbers of a vector (3,) are within a limit.
+
+    What is not a number is not.
+    """
     x, y, z = map(float, v.tolist())
     return -limit <= x <= limit and -limit <= y <= limit and -limit <= z <= limit

@@ -1,4 +1,6 @@
-"""From inertial samples to motion: preintegration in the body axes of the first instant, and propagation.
+"""From inertial samples to motion.
+
+Preintegration in the body axes of the first instant, and propagation.
 
 Over one step with constant angular rate w and specific force f the integrals have closed forms
 (Gamma 0..2 below), so that only the change of w and f *within* a step is approximated, to second
@@ -17,16 +19,28 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_exp, q_mul, q_normalize, q_rotate
+from vil_bridge.core.geometry import (
+    GRAVITY_MPS2,
+    Transform,
+    cross,
+    q_exp,
+    q_mul,
+    q_normalize,
+    q_rotate,
+)
 from vil_bridge.core.types import FloatArray
 
 GRAVITY_WORLD_MPS2: Final[FloatArray] = np.array([0.0, 0.0, -GRAVITY_MPS2])
 _SERIES_TERMS: Final = 24
 _SERIES_ANGLE_RAD: Final = 10.0
-# (1 - cos a)/a^2, (a - sin a)/a^3 and (a^2/2 + cos a - 1)/a^4 as series in a^2: shape (terms, 3). They need
-# no case for small angles and hold to 1e-12 up to ten radians a step, more than any gyroscope measures.
+# (1 - cos a)/a^2, (a - sin a)/a^3 and (a^2/2 + cos a - 1)/a^4 as series in a^2: shape (terms, 3).
+# They need no case for small angles and hold to 1e-12 up to ten radians a step, more than any
+# gyroscope measures.
 _SERIES: Final[FloatArray] = np.array(
-    [[(-1) ** k / math.factorial(2 * k + offset) for offset in (2, 3, 4)] for k in range(_SERIES_TERMS)]
+    [
+        [(-1) ** k / math.factorial(2 * k + offset) for offset in (2, 3, 4)]
+        for k in range(_SERIES_TERMS)
+    ]
 )
 
 
@@ -57,7 +71,9 @@ class PreintegratedTrajectory(NamedTuple):
     @property
     def last(self) -> Preintegrated:
         """Increments over the whole interval."""
-        return Preintegrated(self.dR_q_xyzw[-1], self.beta_mps[-1], self.alpha_m[-1], float(self.dt_s[-1]))
+        return Preintegrated(
+            self.dR_q_xyzw[-1], self.beta_mps[-1], self.alpha_m[-1], float(self.dt_s[-1])
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +89,9 @@ class NavState:
     v_world_mps: FloatArray
 
 
-def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> PreintegratedTrajectory:
+def integrate(
+    t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray
+) -> PreintegratedTrajectory:
     """Return the increments from the first sample to each sample.
 
     Args:
@@ -92,7 +110,9 @@ def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArr
     return PreintegratedTrajectory(q_xyzw, beta_mps, alpha_m, (t_ns - t_ns[0]) / NS_PER_S)
 
 
-def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> Preintegrated:
+def preintegrate(
+    t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray
+) -> Preintegrated:
     """Return the increments from the first sample to the last; arguments as for :func:`integrate`.
 
     :meth:`~vil_bridge.world.inertial.imu_buffer.ImuBuffer.between` cuts the samples to an interval.
@@ -104,14 +124,23 @@ def propagate(state: NavState, increments: Preintegrated) -> NavState:
     """Return the state at the end of the increments' interval, from the state at its start."""
     dt_s = increments.dt_s
     T = state.T_world_body
-    p_world_m = T.apply(increments.alpha_m) + state.v_world_mps * dt_s + 0.5 * GRAVITY_WORLD_MPS2 * dt_s**2
-    v_world_mps = state.v_world_mps + GRAVITY_WORLD_MPS2 * dt_s + q_rotate(T.q_xyzw, increments.beta_mps)
+    p_world_m = (
+        T.apply(increments.alpha_m) + state.v_world_mps * dt_s + 0.5 * GRAVITY_WORLD_MPS2 * dt_s**2
+    )
+    v_world_mps = (
+        state.v_world_mps + GRAVITY_WORLD_MPS2 * dt_s + q_rotate(T.q_xyzw, increments.beta_mps)
+    )
     q_world_xyzw = q_normalize(q_mul(T.q_xyzw, increments.dR_q_xyzw))
-    return NavState(state.t_ns + round(dt_s * NS_PER_S), Transform(p_world_m, q_world_xyzw), v_world_mps)
+    return NavState(
+        state.t_ns + round(dt_s * NS_PER_S), Transform(p_world_m, q_world_xyzw), v_world_mps
+    )
 
 
 def _step(angle_rad: FloatArray, f_mps2: FloatArray, dt_s: FloatArray) -> FloatArray:
-    """Return Gamma1 f dt and Gamma2 f dt^2, shape (n, 2, 3), for constant rate and force; ``dt_s`` shape (n, 1)."""
+    """Return Gamma1 f dt and Gamma2 f dt^2, shape (n, 2, 3), for constant rate and force.
+
+    ``dt_s`` shape (n, 1).
+    """
     angle2 = np.minimum(np.einsum("ni,ni->n", angle_rad, angle_rad), _SERIES_ANGLE_RAD**2)
     c1, c2, c3 = (np.vander(angle2, _SERIES_TERMS, increasing=True) @ _SERIES).T[:, :, None]
     sf = cross(angle_rad, f_mps2)
@@ -122,7 +151,10 @@ def _step(angle_rad: FloatArray, f_mps2: FloatArray, dt_s: FloatArray) -> FloatA
 
 
 def _running_product(dq_xyzw: FloatArray) -> FloatArray:
-    """Return identity, dq0, dq0 dq1, ...: shape (n + 1, 4); scalar arithmetic, since each needs the one before."""
+    """Return identity, dq0, dq0 dq1, ...: shape (n + 1, 4).
+
+    Scalar arithmetic, since each needs the one before.
+    """
     x, y, z, w = 0.0, 0.0, 0.0, 1.0
     rows = [(x, y, z, w)]
     for a, b, c, d in dq_xyzw.tolist():

@@ -1,6 +1,9 @@
-"""Compiled kernel of the pose path: a shared library next to its sources, which the installation builds.
+"""Compiled kernel of the pose path.
 
-It is loaded with ctypes, so that one library serves every Python. Without it, the NumPy twins compute the same.
+A shared library next to its sources, which the installation builds.
+
+It is loaded with ctypes, so that one library serves every Python. Without it, the NumPy twins
+compute the same.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from typing import Final
 
 SWITCH: Final = "VIL_KERNEL"
 """Environment variable: ``off`` leaves the library alone."""
-CURE: Final = "install a C compiler (Debian: apt-get install gcc libc6-dev), then install vil-bridge again"
+CURE: Final = (
+    "install a C compiler (Debian: apt-get install gcc libc6-dev), then install vil-bridge again"
+)
 PATH: Final = Path(__file__).with_name("libvil_kernel.so")
 _VERSION: Final = 9
 """That of the functions' arguments, ``VIL_KERNEL_VERSION`` in the sources."""
@@ -39,4 +44,7 @@ def description() -> str:
     """Return whether the kernel computes, and what it costs that it does not."""
     if KERNEL is not None:
         return "compiled"
-    return f"absent ({ABSENT}); poses take three times and filters of bodies with an IMU ten times as long"
+    return (
+        f"absent ({ABSENT}); poses take three times and filters of bodies with an IMU ten "
+        "times as long"
+    )

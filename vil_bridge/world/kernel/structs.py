@@ -18,7 +18,8 @@ def double_bits(*values: float) -> list[int]:
 
 
 class Struct:
-    """A C struct of 64-bit integers, addresses of other structs, and addresses of arrays, in this order.
+    """A C struct of 64-bit integers, addresses of other structs, and addresses of arrays, in this
+    order.
 
     The arrays live as long as the struct, and must stay in place.
 
@@ -26,7 +27,9 @@ class Struct:
         pointer: its address, as an argument.
     """
 
-    def __init__(self, numbers: Sequence[int | Struct], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+    def __init__(
+        self, numbers: Sequence[int | Struct], arrays: Sequence[np.ndarray[Any, Any]]
+    ) -> None:
         assert all(array.flags.c_contiguous for array in arrays), "the kernel walks through them"
         self._parts = numbers, arrays
         fields = [of.address if isinstance(of, Struct) else int(of) for of in numbers]
@@ -48,7 +51,10 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any:
 
 
 def long_function(name: str, *arguments: Any) -> Any | None:
-    """Return a function of the kernel whose calls release the interpreter's lock; None without a kernel."""
+    """Return a function of the kernel whose calls release the interpreter's lock.
+
+    None without a kernel.
+    """
     if KERNEL is None:
         return None
     found = getattr(ctypes.CDLL(str(PATH)), name)

@@ -36,10 +36,12 @@ class _Change:
 
 
 class LiveMap:
-    """Voxels of a box with log-odds of being occupied, world ENU; any thread (implements ``VoxelMap``).
+    """Voxels of a box with log-odds of being occupied, world ENU.
 
-    Memory and the time of a measurement are bounded by the box and the range; voxels outside it stay unknown. Inside,
-    the same measurements give what :class:`OccupancyMap` has.
+    Any thread (implements ``VoxelMap``).
+
+    Memory and the time of a measurement are bounded by the box and the range; voxels outside it
+    stay unknown. Inside, the same measurements give what :class:`OccupancyMap` has.
 
     Args:
         resolution_m: side of a voxel.
@@ -51,7 +53,9 @@ class LiveMap:
         ConfigError: the box is empty, has too many voxels, or reaches beyond the tree.
     """
 
-    def __init__(self, resolution_m: float, low_m: FloatArray, high_m: FloatArray, range_m: float) -> None:
+    def __init__(
+        self, resolution_m: float, low_m: FloatArray, high_m: FloatArray, range_m: float
+    ) -> None:
         self.resolution_m: Final = resolution_m
         self.range_m: Final = range_m
         check_box(resolution_m, low_m, high_m)
@@ -132,9 +136,13 @@ class LiveMap:
         places = np.concatenate([np.zeros(0, np.int64), *(part.places for part in reversed(parts))])
         states = np.concatenate([np.zeros(0, np.uint8), *(part.states for part in reversed(parts))])
         places, newest = np.unique(places, return_index=True)
-        return VoxelChanges(since, number, t_ns, self._keys(places).astype(np.uint16), states[newest])
+        return VoxelChanges(
+            since, number, t_ns, self._keys(places).astype(np.uint16), states[newest]
+        )
 
-    def _add(self, places: npt.NDArray[np.int64], log_odds: npt.NDArray[np.float32], t_ns: int) -> None:
+    def _add(
+        self, places: npt.NDArray[np.int64], log_odds: npt.NDArray[np.float32], t_ns: int
+    ) -> None:
         """Add log-odds to places, each given once, within OctoMap's limits."""
         before = self._log_odds[places]
         known = ~np.isnan(before)
@@ -154,14 +162,21 @@ class LiveMap:
         states = np.where(occupied, Occupancy.OCCUPIED, Occupancy.FREE).astype(np.uint8)
         self._changes.append(_Change(self._number, places, states))
         self._remembered += len(states)
-        while (self._remembered > _MOST_CHANGES and len(self._changes) > 1) or len(self._changes) > _MOST_MEASUREMENTS:
+        while (self._remembered > _MOST_CHANGES and len(self._changes) > 1) or len(
+            self._changes
+        ) > _MOST_MEASUREMENTS:
             oldest = self._changes.popleft()
             self._remembered -= len(oldest.states)
             self._since = oldest.number
 
     def _around(self, sensor_m: npt.NDArray[np.float32]) -> tuple[_Keys, _Keys]:
-        """Return the lowest key and the cells of the part of the box within the range, one more on all sides."""
-        centre, cells = keys_at(sensor_m[None], self.resolution_m)[0], int(self.range_m / self.resolution_m) + 2
+        """Return the lowest key and the cells of the part of the box within the range, one more
+        on all sides.
+        """
+        centre, cells = (
+            keys_at(sensor_m[None], self.resolution_m)[0],
+            int(self.range_m / self.resolution_m) + 2,
+        )
         low = np.maximum(self._low, centre - cells)
         return low, np.maximum(np.minimum(self._low + self._shape, centre + cells + 1) - low, 0)
 

@@ -1,4 +1,7 @@
-"""Occupancy maps as files: OctoMap's ``.ot`` and ``.bt``, and occupied voxels as points in ``.ply``."""
+"""Occupancy maps as files.
+
+OctoMap's ``.ot`` and ``.bt``, and occupied voxels as points in ``.ply``.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ def check_map_file(path: Path) -> None:
         ConfigError: a map is not written so.
     """
     if path.suffix not in MAP_SUFFIXES:
-        raise ConfigError(f"{path}: a map is written as .ot, .bt or .ply, choose one of these suffixes")
+        raise ConfigError(
+            f"{path}: a map is written as .ot, .bt or .ply, choose one of these suffixes"
+        )
 
 
 def write_map(path: Path, found: OccupancyMap) -> None:

@@ -26,7 +26,9 @@ _Float32 = npt.NDArray[np.float32]
 def crossed_marks(
     sensor_m: _Float32, ends_m: _Float32, resolution_m: float, low: _Keys, shape: _Keys
 ) -> npt.NDArray[np.uint8]:
-    """Return a mark (nx, ny, nz) for each cell of a box: 1 = a ray crosses it before its end's cell.
+    """Return a mark (nx, ny, nz) for each cell of a box.
+
+    1 = a ray crosses it before its end's cell.
 
     Args:
         sensor_m: (3,), inside the tree.
@@ -46,7 +48,11 @@ def crossed_marks(
 
 
 def _marked_by_twin(
-    sensor_m: _Float32, ends_m: _Float32, resolution_m: float, low: _Keys, marks: npt.NDArray[np.uint8]
+    sensor_m: _Float32,
+    ends_m: _Float32,
+    resolution_m: float,
+    low: _Keys,
+    marks: npt.NDArray[np.uint8],
 ) -> npt.NDArray[np.uint8]:
     keys = keys_of(crossed_cells(sensor_m, ends_m, resolution_m)).astype(np.int64) - low
     x, y, z = keys[((keys >= 0) & (keys < marks.shape)).all(axis=1)].T

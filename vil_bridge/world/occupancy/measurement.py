@@ -31,8 +31,12 @@ class Measurement:
     ends_m: npt.NDArray[np.float32]
 
 
-def measurement(p_world_m: FloatArray, sensor_m: FloatArray, range_m: float, resolution_m: float) -> Measurement:
-    """Return the rays to points: one beyond the range clears the way up to the range and hits nothing.
+def measurement(
+    p_world_m: FloatArray, sensor_m: FloatArray, range_m: float, resolution_m: float
+) -> Measurement:
+    """Return the rays to points.
+
+    One beyond the range clears the way up to the range and hits nothing.
 
     Points that are not finite or outside the tree are left out.
 
@@ -61,7 +65,10 @@ def measurement(p_world_m: FloatArray, sensor_m: FloatArray, range_m: float, res
 
 
 def pixel_rays(camera: CameraModel) -> FloatArray:
-    """Return the rays (h w, 3) of a camera's pixels at a depth of one metre; NaN where its lens shows nothing."""
+    """Return the rays (h w, 3) of a camera's pixels at a depth of one metre.
+
+    NaN where its lens shows nothing.
+    """
     fx, fy, cx, cy = camera.intrinsics_px
     v, u = (axis.ravel() for axis in np.mgrid[0 : camera.height_px, 0 : camera.width_px])
     seen = undistort(camera.distortion, np.stack(((u - cx) / fx, (v - cy) / fy), axis=1))

@@ -1,4 +1,6 @@
-"""Occupancy of space in three states, from measured points or from a scene, as OctoMap counts it."""
+"""Occupancy of space in three states, from measured points or from a scene, as OctoMap counts
+it.
+"""
 
 from __future__ import annotations
 
@@ -81,11 +83,14 @@ class OccupancyMap:
         """Return the centres (n, 3) of the occupied voxels."""
         return centres_of(keys_of(self.codes[self.log_odds >= 0.0]), self.resolution_m)
 
-    def insert_points(self, p_world_m: FloatArray, sensor_m: FloatArray, range_m: float = math.inf) -> None:
+    def insert_points(
+        self, p_world_m: FloatArray, sensor_m: FloatArray, range_m: float = math.inf
+    ) -> None:
         """Count one measurement: the voxels of points are hit, those on the way to them are free.
 
-        A voxel that holds a point and is crossed as well counts as hit, each voxel once. A point beyond the range
-        clears the way up to the range and hits nothing. Points that are not finite or outside the tree are left out.
+        A voxel that holds a point and is crossed as well counts as hit, each voxel once. A point
+        beyond the range clears the way up to the range and hits nothing. Points that are not finite
+        or outside the tree are left out.
 
         Args:
             p_world_m: (n, 3).
@@ -102,9 +107,15 @@ class OccupancyMap:
         self._add(np.concatenate((hit, crossed)), np.repeat((HIT, MISS), (len(hit), len(crossed))))
 
     def insert_depth(
-        self, depth_m: ImageArray, camera: CameraModel, T_world_camera: Transform, range_m: float = 20.0
+        self,
+        depth_m: ImageArray,
+        camera: CameraModel,
+        T_world_camera: Transform,
+        range_m: float = 20.0,
     ) -> None:
-        """Count one depth picture: depths (h, w) along the optical axis, 100 = no hit, as ``depth32`` is delivered.
+        """Count one depth picture.
+
+        Depths (h, w) along the optical axis, 100 = no hit, as ``depth32`` is delivered.
 
         Raises:
             ValueError: the picture is not the camera's.
@@ -139,7 +150,9 @@ class OccupancyMap:
         """Take voxels in that are not known yet; return the log-odds of all, zero for new ones."""
         every = distinct(np.concatenate((self.codes, codes)))
         if len(every) > MOST_VOXELS:
-            raise ConfigError(f"the map would have {len(every):,} voxels, at most {MOST_VOXELS:,}: go coarser")
+            raise ConfigError(
+                f"the map would have {len(every):,} voxels, at most {MOST_VOXELS:,}: go coarser"
+            )
         found = np.zeros(len(every), np.float32)
         found[np.searchsorted(every, self.codes)] = self.log_odds
         self.codes = every

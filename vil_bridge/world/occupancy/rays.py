@@ -1,4 +1,7 @@
-"""Cells of a grid that rays cross, as OctoMap finds them: in single precision, from border to border."""
+"""Cells of a grid that rays cross, as OctoMap finds them.
+
+In single precision, from border to border.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ _Float32 = npt.NDArray[np.float32]
 
 
 def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> Codes:
-    """Return the codes, each once, of the cells between a sensor and points, the points' own cells left out.
+    """Return the codes, each once, of the cells between a sensor and points, the points' own cells
+    left out.
 
     Follows OctoMap's ``computeRayKeys`` operation by operation (Amanatides and Woo 1987).
 
@@ -24,7 +28,9 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
     """
     first, last = keys_at(sensor_m[None], resolution_m)[0], keys_at(ends_m, resolution_m)
     way = ends_m - sensor_m
-    length = np.sqrt((way * way).sum(axis=1, dtype=np.float32).astype(np.float64)).astype(np.float32)
+    length = np.sqrt((way * way).sum(axis=1, dtype=np.float32).astype(np.float64)).astype(
+        np.float32
+    )
     leaves = (last != first).any(axis=1) & (
         length > 0.0
     )  # one shorter than single precision can square has no direction
@@ -37,7 +43,9 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
     border = (first - 32768 + 0.5) * resolution_m + (step * resolution_m * 0.5).astype(np.float32)
     slope = way.astype(np.float64)
     moves: BoolArray = step != 0
-    reach = np.divide(border - sensor_m.astype(np.float64), slope, out=np.full(way.shape, np.inf), where=moves)
+    reach = np.divide(
+        border - sensor_m.astype(np.float64), slope, out=np.full(way.shape, np.inf), where=moves
+    )
     stride = np.divide(resolution_m, np.abs(slope), out=np.full(way.shape, np.inf), where=moves)
     key = np.repeat(first[None], len(last), axis=0)
     rows = np.arange(len(last))
@@ -54,6 +62,9 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
 
 
 def _nearest_border(reach: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return the axis (n,) whose border comes first; of equal ones the later axis, as OctoMap compares."""
+    """Return the axis (n,) whose border comes first.
+
+    Of equal ones the later axis, as OctoMap compares.
+    """
     x, y, z = reach.T
     return np.where(x < y, np.where(x < z, 0, 2), np.where(y < z, 1, 2))

@@ -1,4 +1,7 @@
-"""Race clock of one racer: poses in, events out. It reads no clock, so that the same poses give the same events."""
+"""Race clock of one racer: poses in, events out.
+
+It reads no clock, so that the same poses give the same events.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,14 @@ class _Happening:
 class RaceClock:
     """Judge and timekeeper of one racer on a course.
 
-    A gate is passed when the curve through the poses crosses its plane in its direction, inside the opening by its
-    margin. Events come 50 ms after they happened, when the poses around them are known, and once the racer is 5 cm
-    behind the gate. Poses more than 0.5 s apart say nothing about the time between them.
+    A gate is passed when the curve through the poses crosses its plane in its direction, inside the
+    opening by its margin. Events come 50 ms after they happened, when the poses around them are
+    known, and once the racer is 5 cm behind the gate. Poses more than 0.5 s apart say nothing about
+    the time between them.
 
     Args:
-        course: gates, laps, rules. radius_m: of the racer, for collisions with frames and obstacles.
+        course: gates, laps, rules. radius_m: of the racer, for collisions with frames and
+            obstacles.
 
     Attributes:
         progress: of the race.
@@ -52,7 +57,9 @@ class RaceClock:
         self._waiting: list[_Happening] = []
         self._margins_m: Final = course.margins_m.tolist()
         self._bars_m: Final = course.bars_m.tolist()
-        self._poles: Final = np.array([(*one.top_m, one.radius_m) for one in course.obstacles]).reshape(-1, 4)
+        self._poles: Final = np.array(
+            [(*one.top_m, one.radius_m) for one in course.obstacles]
+        ).reshape(-1, 4)
 
     def signal(self, t_ns: int) -> None:
         """Give the starting signal; what happens before it does not count."""
@@ -64,7 +71,9 @@ class RaceClock:
         """Report a collision that another part of the system has seen."""
         self._waiting.append(_Happening(t_ns, lambda: self.progress.collide(t_ns, what)))
 
-    def feed(self, t_ns: int, p_world_m: FloatArray, v_world_mps: FloatArray | None = None) -> list[RaceEvent]:
+    def feed(
+        self, t_ns: int, p_world_m: FloatArray, v_world_mps: FloatArray | None = None
+    ) -> list[RaceEvent]:
         """Take a pose and return the events that are certain now, in time order.
 
         Args:
@@ -82,7 +91,10 @@ class RaceClock:
         return self._judge(self._detector.flush())
 
     def expire(self, t_ns: int) -> list[RaceEvent]:
-        """Return what is left of a race that ran out of time before ``t_ns``; for racers whose poses stay away."""
+        """Return what is left of a race that ran out of time before ``t_ns``.
+
+        For racers whose poses stay away.
+        """
         started_ns, timeout_s = self.progress.started_ns, self._course.rules.timeout_s
         if started_ns is None and self._course.rules.clock == "signal":
             started_ns = self._signal_ns
@@ -100,7 +112,11 @@ class RaceClock:
         events: list[RaceEvent] = []
         for interval in intervals:
             end_ns = interval.second.t_ns
-            if self._signal_ns is not None and end_ns >= self._signal_ns and not self.progress.ended:
+            if (
+                self._signal_ns is not None
+                and end_ns >= self._signal_ns
+                and not self.progress.ended
+            ):
                 self._waiting += self._happenings(interval)
                 events += self._settle(self._detector.certain_until_ns(end_ns))
         return events
@@ -148,10 +164,14 @@ class RaceClock:
         """Yield the start, when the racer leaves the place that it had at the signal."""
         first, second = interval.first, interval.second
         if self._rest_m is None:
-            self._rest_m = second.p_m if self._signal_ns is None or first.t_ns < self._signal_ns else first.p_m
+            self._rest_m = (
+                second.p_m if self._signal_ns is None or first.t_ns < self._signal_ns else first.p_m
+            )
         before, after = (length(p_m - self._rest_m) for p_m in (first.p_m, second.p_m))
         if before < _MOVED_M <= after:
-            t_ns = first.t_ns + round((_MOVED_M - before) / (after - before) * (second.t_ns - first.t_ns))
+            t_ns = first.t_ns + round(
+                (_MOVED_M - before) / (after - before) * (second.t_ns - first.t_ns)
+            )
             yield _Happening(t_ns, lambda: self.progress.start(t_ns))
 
     def _obstacles(self, interval: Interval) -> Iterator[_Happening]:

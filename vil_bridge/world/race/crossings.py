@@ -1,7 +1,7 @@
 """Crossings of gates' planes, found after the fact from the poses around them.
 
-A crossing counts once the racer is 5 cm behind the plane, and again only after it was 5 cm before it. Noise and
-hovering in a gate then count once, at the last crossing.
+A crossing counts once the racer is 5 cm behind the plane, and again only after it was 5 cm before
+it. Noise and hovering in a gate then count once, at the last crossing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class PlaneCrossing:
 
     Attributes:
         gate: index into the course's gates. forward: in the direction of flight.
-        y_m, z_m: from the centre of the opening, left and up. outside_m: beyond the opening's nearest edge.
+        y_m, z_m: from the centre of the opening, left and up. outside_m: beyond the opening's
+            nearest edge.
     """
 
     t_ns: int
@@ -79,7 +80,9 @@ class CrossingDetector:
             self._before = seen[:, 0] < 0.0
         elif pose.t_ns <= self._poses[-1][0].t_ns:
             last = self._poses[-1][0].t_ns
-            raise ValueError(f"poses come in time order: {pose.t_ns} ns follows {last} ns. Leave late ones out")
+            raise ValueError(
+                f"poses come in time order: {pose.t_ns} ns follows {last} ns. Leave late ones out"
+            )
         self._poses.append((pose, seen))
         return self._judge(pose.t_ns - _AROUND_NS)
 
@@ -88,13 +91,18 @@ class CrossingDetector:
         return self._judge(self._poses[-1][0].t_ns) if self._poses else []
 
     def certain_until_ns(self, t_ns: int) -> int:
-        """Return the time up to which no crossing can come any more, when the intervals until ``t_ns`` are judged."""
+        """Return the time up to which no crossing can come any more, when the intervals until
+        ``t_ns`` are judged.
+        """
         oldest = min((crossing.t_ns for crossing in self._pending.values()), default=t_ns)
         return t_ns if t_ns - oldest > _LONGEST_PENDING_NS else min(oldest, t_ns)
 
     def _judge(self, until_ns: int) -> list[Interval]:
         intervals: list[Interval] = []
-        while self._judged + 1 < len(self._poses) and self._poses[self._judged + 1][0].t_ns <= until_ns:
+        while (
+            self._judged + 1 < len(self._poses)
+            and self._poses[self._judged + 1][0].t_ns <= until_ns
+        ):
             intervals.append(self._interval(self._judged))
             self._judged += 1
             needed_from = self._poses[self._judged][0].t_ns - _AROUND_NS
@@ -131,7 +139,9 @@ class CrossingDetector:
         return tuple(done)
 
     def _around(self, index: int) -> list[RacerPose]:
-        """Return poses within 50 ms of an interval, at least one before and one after it where there are any."""
+        """Return poses within 50 ms of an interval, at least one before and one after it where
+        there are any.
+        """
         poses = [pose for pose, _ in self._poses]
         start, end = poses[index].t_ns - _AROUND_NS, poses[index + 1].t_ns + _AROUND_NS
         low, high = max(index - 1, 0), min(index + 2, len(poses) - 1)
@@ -141,7 +151,9 @@ class CrossingDetector:
             high += 1
         return poses[low : high + 1]
 
-    def _crossing(self, curve: Curve, gate: int, seen0: FloatArray, seen1: FloatArray) -> PlaneCrossing:
+    def _crossing(
+        self, curve: Curve, gate: int, seen0: FloatArray, seen1: FloatArray
+    ) -> PlaneCrossing:
         x0, x1 = float(seen0[0]), float(seen1[0])
         axes, centre = self._course.axes[gate], self._course.centres_m[gate]
         s = curve.crosses(axes[:, 0], centre, x0 / (x0 - x1))

@@ -1,4 +1,7 @@
-"""Curve of a racer between two poses: cubic, from known velocities or from the poses before and after."""
+"""Curve of a racer between two poses.
+
+Cubic, from known velocities or from the poses before and after.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _S_PER_NS: Final = 1e-9
 _CELLS: Final = 32
 _HALVINGS: Final = 50
 _BEYOND: Final = 0.5
-"""Share of the interval by which a root may lie outside it: the curve smooths noise, so that it ends off the poses."""
+"""Share of the interval by which a root may lie outside it.
+
+The curve smooths noise, so that it ends off the poses.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +68,8 @@ class Curve:
         Args:
             normal: of the plane, (3,).
             point_m: in the plane, (3,).
-            share: of the interval at which the straight line crosses; the root nearest to it is taken.
+            share: of the interval at which the straight line crosses; the root nearest to it is
+                taken.
         """
         heights = product(self.terms, normal)
         heights[0] -= product(point_m, normal)
@@ -72,7 +79,9 @@ class Curve:
 
 
 def _roots(terms: list[float], low: float, high: float) -> list[float]:
-    """Return where a polynomial changes its sign between two numbers, to the last digit on every processor."""
+    """Return where a polynomial changes its sign between two numbers, to the last digit on every
+    processor.
+    """
 
     def below(s: float) -> bool:
         value = 0.0
@@ -105,11 +114,14 @@ def between(first: RacerPose, second: RacerPose, around: Sequence[RacerPose]) ->
     Args:
         first: the earlier pose.
         second: the later pose.
-        around: poses in time order, those two among them: the curve is fitted to all if a velocity is unknown.
+        around: poses in time order, those two among them: the curve is fitted to all if a velocity
+            is unknown.
     """
     span_s = (second.t_ns - first.t_ns) * _S_PER_NS
     if first.v_mps is not None and second.v_mps is not None:
-        return Curve(first.t_ns, span_s, _hermite(first.p_m, first.v_mps, second.p_m, second.v_mps, span_s))
+        return Curve(
+            first.t_ns, span_s, _hermite(first.p_m, first.v_mps, second.p_m, second.v_mps, span_s)
+        )
     s = np.array([pose.t_ns - first.t_ns for pose in around], np.float64) * _S_PER_NS
     middle, scale = 0.5 * (s[0] + s[-1]), 0.5 * (s[-1] - s[0])
     degree = min(_DEGREE, len(s) - 1)
@@ -118,9 +130,13 @@ def between(first: RacerPose, second: RacerPose, around: Sequence[RacerPose]) ->
     return Curve(first.t_ns, span_s, _shifted(np.asarray(scaled, np.float64), middle, scale))
 
 
-def _hermite(p0: FloatArray, v0: FloatArray, p1: FloatArray, v1: FloatArray, span_s: float) -> FloatArray:
+def _hermite(
+    p0: FloatArray, v0: FloatArray, p1: FloatArray, v1: FloatArray, span_s: float
+) -> FloatArray:
     mean = (p1 - p0) / span_s
-    return np.stack((p0, v0, (3.0 * mean - 2.0 * v0 - v1) / span_s, (v0 + v1 - 2.0 * mean) / span_s**2))
+    return np.stack(
+        (p0, v0, (3.0 * mean - 2.0 * v0 - v1) / span_s, (v0 + v1 - 2.0 * mean) / span_s**2)
+    )
 
 
 def _shifted(scaled: FloatArray, middle: float, scale: float) -> FloatArray:

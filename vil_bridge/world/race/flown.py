@@ -26,7 +26,16 @@ _MOST_ROWS_OF_ALL: Final = 500_000
 _WIDTH: Final = 8
 _NO_ROWS: Final = np.empty((0, _WIDTH))
 _COLUMNS: Final = (
-    *("elapsed_time", "timestamp", "drone_x", "drone_y", "drone_z", "drone_roll", "drone_pitch", "drone_yaw"),
+    *(
+        "elapsed_time",
+        "timestamp",
+        "drone_x",
+        "drone_y",
+        "drone_z",
+        "drone_roll",
+        "drone_pitch",
+        "drone_yaw",
+    ),
     *("drone_velocity_linear_x", "drone_velocity_linear_y", "drone_velocity_linear_z"),
 )
 
@@ -51,9 +60,10 @@ class FlownRace:
 
     Attributes:
         number: of the result, from 1. pilot: who flew; empty = unknown.
-        splits_s: race time at each gate, by its number in the race. laps: without those whose last gate was missed.
-        track: time since the start (ns), position and attitude (x y z w) in the world, at most 100 a second, (n, 8);
-            empty = the flight is not stored any more.
+        splits_s: race time at each gate, by its number in the race. laps: without those whose last
+            gate was missed.
+        track: time since the start (ns), position and attitude (x y z w) in the world, at most 100
+            a second, (n, 8); empty = the flight is not stored any more.
     """
 
     number: int
@@ -66,7 +76,9 @@ class FlownRace:
     track: FloatArray
 
     def lap_csv(self, lap: int, utc_offset_ns: int) -> str | None:
-        """Return the flight of a lap as CSV, with the columns of TII's data set; None = there is none.
+        """Return the flight of a lap as CSV, with the columns of TII's data set.
+
+        None = there is none.
 
         Args:
             lap: from 1.
@@ -85,16 +97,22 @@ class FlownRace:
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         table.writerow(_COLUMNS)
-        for at_ns, p, q, v in zip(rows[:, 0].tolist(), p_m.tolist(), q_xyzw, v_mps.tolist(), strict=True):
+        for at_ns, p, q, v in zip(
+            rows[:, 0].tolist(), p_m.tolist(), q_xyzw, v_mps.tolist(), strict=True
+        ):
             yaw, pitch, roll = q_to_euler_zyx(q)
             stamp_us = round((at_ns + begun_ns + utc_offset_ns) / 1000)
             numbers = (*p, roll, pitch, yaw, *v)
-            table.writerow((f"{1e-9 * at_ns:.6f}", stamp_us, *(f"{number:.6f}" for number in numbers)))
+            table.writerow(
+                (f"{1e-9 * at_ns:.6f}", stamp_us, *(f"{number:.6f}" for number in numbers))
+            )
         return text.getvalue()
 
 
 class FlightTrack:
-    """Poses of one racer during a race, at most 100 a second and six minutes, with the second before its start."""
+    """Poses of one racer during a race, at most 100 a second and six minutes, with the second
+    before its start.
+    """
 
     def __init__(self) -> None:
         self._rows = array("d")
@@ -116,7 +134,9 @@ class FlightTrack:
 
 
 class RaceResults:
-    """Results of the newest 1000 races, and the flights of the newest of them, 500,000 poses in all."""
+    """Results of the newest 1000 races, and the flights of the newest of them, 500,000 poses in
+    all.
+    """
 
     def __init__(self) -> None:
         self._races: deque[FlownRace] = deque(maxlen=_MOST_RACES)

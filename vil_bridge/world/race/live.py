@@ -1,4 +1,6 @@
-"""Live race: all racers of a world on one course, each judged by its measured poses in its own capture time."""
+"""Live race: all racers of a world on one course, each judged by its measured poses in its own
+capture time.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ class Contacts(NamedTuple):
     """Contacts of a simulated vehicle.
 
     Attributes:
-        begun: how many. t_ns, other: time (bridge) and other side of the newest. below: the other side is below it.
+        begun: how many. t_ns, other: time (bridge) and other side of the newest. below: the other
+            side is below it.
     """
 
     begun: int
@@ -65,7 +68,9 @@ class _Poses:
 
 
 class RaceMonitor:
-    """Judge of a race: it takes the poses as they come, and judges those that came since the last check.
+    """Judge of a race.
+
+    It takes the poses as they come, and judges those that came since the last check.
 
     The starting signal is the newest capture once each racer was seen. Events are lines of the log.
 
@@ -80,7 +85,11 @@ class RaceMonitor:
     """
 
     def __init__(
-        self, world: World, course: Course, racers: Mapping[str, float], contacts: Callable[[str], Contacts | None]
+        self,
+        world: World,
+        course: Course,
+        racers: Mapping[str, float],
+        contacts: Callable[[str], Contacts | None],
     ) -> None:
         self.racers: Final = tuple(racers)
         self.course = course
@@ -98,7 +107,9 @@ class RaceMonitor:
 
     def _new_standings(self, pilots: Mapping[str, str]) -> dict[str, RacerStanding]:
         radii_m = self._radii_m.items()
-        return {name: RacerStanding(name, self.course, m, pilots.get(name, "")) for name, m in radii_m}
+        return {
+            name: RacerStanding(name, self.course, m, pilots.get(name, "")) for name, m in radii_m
+        }
 
     def _on_frame(self, _t_ns: int) -> None:
         for name, poses in self._poses.items():
@@ -106,7 +117,12 @@ class RaceMonitor:
             if newest is not None:
                 poses.add(*newest)
 
-    def reset(self, course: Course | None = None, pilots: Mapping[str, str] | None = None, after_ns: int = -1) -> None:
+    def reset(
+        self,
+        course: Course | None = None,
+        pilots: Mapping[str, str] | None = None,
+        after_ns: int = -1,
+    ) -> None:
         """Set the race up again; the signal comes once each racer is seen after this. Any thread.
 
         Args:
@@ -140,11 +156,18 @@ class RaceMonitor:
             return self._results.races()
 
     def check(self) -> None:
-        """Judge what came since the last time, and who ran out of time without poses. Any thread."""
+        """Judge what came since the last time, and who ran out of time without poses.
+
+        Any thread.
+        """
         with self._lock:
             rows = {name: poses.taken(self._after_ns) for name, poses in self._poses.items()}
             self._give_signal(rows)
-            events = [(event, name) for name in rows for event in self._judged(self._standings[name], rows[name])]
+            events = [
+                (event, name)
+                for name in rows
+                for event in self._judged(self._standings[name], rows[name])
+            ]
             for one in self._standings.values():
                 one.publish()
         for event, name in sorted(events, key=lambda one: one[0].t_ns):
@@ -162,7 +185,9 @@ class RaceMonitor:
             one.clock.signal(self._signal_ns)
             one.signalled = True
         course, racers = self.course, ", ".join(self._standings)
-        logger.info("race: starting signal on %s, laps: %d, for %s", course.name, course.laps, racers)
+        logger.info(
+            "race: starting signal on %s, laps: %d, for %s", course.name, course.laps, racers
+        )
 
     def _judged(self, one: RacerStanding, poses: list[tuple[int, Transform]]) -> list[RaceEvent]:
         self._report_contacts(one, poses)
@@ -172,19 +197,28 @@ class RaceMonitor:
         events += one.clock.expire(now_ns() - _PATIENCE_NS)
         for event in events:
             one.take(event)
-        flown = one.flown(self._results.next_number) if any(isinstance(event, RaceEnded) for event in events) else None
+        flown = (
+            one.flown(self._results.next_number)
+            if any(isinstance(event, RaceEnded) for event in events)
+            else None
+        )
         if flown is not None:
             self._results.add(flown)
         return events
 
     def _report_contacts(self, one: RacerStanding, poses: list[tuple[int, Transform]]) -> None:
-        """Report a contact that began to the clock; taking off from the ground and landing are none."""
+        """Report a contact that began to the clock.
+
+        Taking off from the ground and landing are none.
+        """
         contacts = self._contacts(one.name)
         if contacts is None:
             return
         before = self._begun.get(one.name, contacts.begun)
         self._begun[one.name] = contacts.begun
-        if contacts.begun > before and not (contacts.below and one.descent_mps(contacts.t_ns, poses) < _LANDING_MPS):
+        if contacts.begun > before and not (
+            contacts.below and one.descent_mps(contacts.t_ns, poses) < _LANDING_MPS
+        ):
             one.clock.collide(contacts.t_ns, contacts.other)
 
 
@@ -195,7 +229,8 @@ def event_text(event: RaceEvent) -> str:
             return "starts"
         case GatePassed():
             return (
-                f"passes {event.gate} (gate {event.number + 1}, lap {event.lap}) after {event.race_s:.3f} s,"
+                f"passes {event.gate} (gate {event.number + 1}, lap {event.lap}) after "
+                f"{event.race_s:.3f} s,"
                 f" split {event.split_s:.3f} s, {event.speed_mps:.1f} m/s"
             )
         case GateMissed():
@@ -205,9 +240,16 @@ def event_text(event: RaceEvent) -> str:
         case RaceCollision():
             return f"collides with {event.what}{_penalty(event.penalty_s)}"
         case RaceEnded():
-            words = {"out_of_bounds": "is out of bounds", "timed_out": "timed out", "finished": "finishes"}
+            words = {
+                "out_of_bounds": "is out of bounds",
+                "timed_out": "timed out",
+                "finished": "finishes",
+            }
             text = words.get(event.outcome, f"is out by {event.outcome}")
-            return f"{text} after {event.race_s:.3f} s and {event.passed} gates{_penalty(event.penalty_s)}"
+            return (
+                f"{text} after {event.race_s:.3f} s and {event.passed} "
+                f"gates{_penalty(event.penalty_s)}"
+            )
 
 
 def _penalty(penalty_s: float) -> str:

@@ -34,7 +34,9 @@ class RaceProgress:
         self._rules: Final = course.rules
         self._flying: Final = course.rules.clock == "first_gate"
         self._lap_gates: Final = len(course.order)
-        self.targets: Final = course.order * course.laps + (course.order[:1] if self._flying else ())
+        self.targets: Final = course.order * course.laps + (
+            course.order[:1] if self._flying else ()
+        )
         self.started_ns: int | None = None
         self.ended = False
         self.due = 0
@@ -79,7 +81,9 @@ class RaceProgress:
         return events + self._pass(number, crossing)
 
     def _number(self, gate: int) -> int | None:
-        """Return the number in the race of a gate that was passed: the one that is due, or a later one of this lap.
+        """Return the number in the race of a gate that was passed.
+
+        The one that is due, or a later one of this lap.
 
         The first gate of the next lap leaves out the last one of this lap, and no more.
         """
@@ -104,7 +108,9 @@ class RaceProgress:
         lap = min(number // self._lap_gates + 1, self._course.laps)
         split_s, self._split_ns = 1e-9 * (t_ns - self._split_ns), t_ns
         position = crossing.y_m, crossing.z_m
-        passed = GatePassed(t_ns, gate, number, lap, self._race_s(t_ns), split_s, crossing.speed_mps, *position)
+        passed = GatePassed(
+            t_ns, gate, number, lap, self._race_s(t_ns), split_s, crossing.speed_mps, *position
+        )
         events: list[RaceEvent] = [passed]
         self._passed += 1
         self.due = number + 1

@@ -33,13 +33,18 @@ RacerPhase = Literal["waiting", "ready", "racing"] | Outcome
 
 @dataclass(frozen=True, slots=True)
 class RacerInstant:
-    """Standing of a racer between two checks: its numbers belong together, whichever thread reads them.
+    """Standing of a racer between two checks.
+
+    Its numbers belong together, whichever thread reads them.
 
     Attributes:
-        phase: waiting (for poses or the signal), ready (its time has not started), racing, or the outcome.
-        next_gate: name of the gate that is due; empty once the race has ended. due: its number in the race, from 0.
+        phase: waiting (for poses or the signal), ready (its time has not started), racing, or the
+            outcome.
+        next_gate: name of the gate that is due; empty once the race has ended. due: its number in
+            the race, from 0.
         passed: gates so far. lap: from 1. laps: of the race. penalty_s: so far.
-        started_ns: start of its time; None = not yet. ended_s: time of the race at its end; None = it goes on.
+        started_ns: start of its time; None = not yet. ended_s: time of the race at its end; None =
+            it goes on.
     """
 
     phase: RacerPhase
@@ -90,11 +95,15 @@ class RacerStanding:
         self.publish()
 
     def publish(self) -> None:
-        """Make what is known now the racer's instant, after the events of a check were all added."""
+        """Make what is known now the racer's instant, after the events of a check were all
+        added.
+        """
         progress = self.clock.progress
         self.instant = RacerInstant(
             phase=self.phase,
-            next_gate="" if progress.ended else self._course.gates[progress.targets[progress.due]].name,
+            next_gate=""
+            if progress.ended
+            else self._course.gates[progress.targets[progress.due]].name,
             due=progress.due,
             passed=len(self.splits_s),
             lap=progress.lap,
@@ -124,7 +133,9 @@ class RacerStanding:
         return max(falls, default=math.inf)
 
     def feed(self, t_ns: int, pose: Transform) -> list[RaceEvent]:
-        """Take a measured pose, later than those before, and return the events that are certain now."""
+        """Take a measured pose, later than those before, and return the events that are certain
+        now.
+        """
         self._heights.append((t_ns, float(pose.p_m[2])))
         if self.ended is None:
             self._track.add(t_ns, pose, flying=self.clock.progress.started_ns is not None)
@@ -136,12 +147,15 @@ class RacerStanding:
             case RaceStarted():
                 self._lap_ns = event.t_ns
             case GatePassed():
-                self.splits_s = {**self.splits_s, event.number: event.race_s}  # other threads read it
+                # Other threads read it.
+                self.splits_s = {**self.splits_s, event.number: event.race_s}
             case GateMissed():
                 self.missed += 1
             case LapDone():
                 self.laps_s.append(event.lap_s)
-                self._laps.append(FlownLap(event.lap, event.t_ns - round(1e9 * event.lap_s), event.t_ns))
+                self._laps.append(
+                    FlownLap(event.lap, event.t_ns - round(1e9 * event.lap_s), event.t_ns)
+                )
                 self._lap_ns = event.t_ns
             case RaceCollision():
                 self.collisions += 1
@@ -152,7 +166,10 @@ class RacerStanding:
                 self.ended = event
 
     def flown(self, number: int) -> FlownRace | None:
-        """Return the race for the results, under a number; None = it has not ended, or its time never started."""
+        """Return the race for the results, under a number.
+
+        None = it has not ended, or its time never started.
+        """
         started_ns = self.clock.progress.started_ns
         if self.ended is None or started_ns is None:
             return None
@@ -178,14 +195,19 @@ class RacerStanding:
 
     @property
     def place(self) -> tuple[int, float]:
-        """Return a key that is smaller for who is further, or was there earlier, penalties included."""
+        """Return a key that is smaller for who is further, or was there earlier, penalties
+        included.
+        """
         if not self.splits_s:
             return 0, 0.0
         last = max(self.splits_s)
         return -last - 1, self.splits_s[last] + self.clock.progress.penalty_s
 
     def gap_s(self, leader: RacerStanding) -> float | None:
-        """Return the time behind the leader at the last gate, penalties included; None = there is none to compare."""
+        """Return the time behind the leader at the last gate, penalties included.
+
+        None = there is none to compare.
+        """
         last = max(self.splits_s, default=-1)
         if last not in leader.splits_s:
             return None

@@ -76,7 +76,9 @@ class _Poses:
         if len(rows) < 2:
             return None
         t_s = np.array([(t_ns - origin_ns) / NS_PER_S for t_ns, _ in rows])
-        return PoseSeries(t_s, np.array([p.p_m for _, p in rows]), np.array([p.q_xyzw for _, p in rows]))
+        return PoseSeries(
+            t_s, np.array([p.p_m for _, p in rows]), np.array([p.q_xyzw for _, p in rows])
+        )
 
 
 class TwinMonitor:
@@ -125,7 +127,9 @@ class TwinMonitor:
     def _compared(self, pair: TwinPair, t_ns: int) -> TwinDistances | None:
         since_ns = t_ns - round(pair.window_s * NS_PER_S)
         with self._lock:
-            a, b = (self._poses[actor].series(t_ns, since_ns) for actor in (pair.vehicle, pair.twin))
+            a, b = (
+                self._poses[actor].series(t_ns, since_ns) for actor in (pair.vehicle, pair.twin)
+            )
         if a is None or b is None:
             return None
         poses = paired(a, b, _STEP_S)

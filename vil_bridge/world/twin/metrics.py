@@ -1,7 +1,7 @@
 """Distances between two paths: symmetric Hausdorff, absolute trajectory error, delay.
 
-The Hausdorff distance ignores time, so it says "elsewhere" and never "late". The error at equal instants says both.
-The delay separates them.
+The Hausdorff distance ignores time, so it says "elsewhere" and never "late". The error at equal
+instants says both. The delay separates them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _LEAST_MPS: Final = 0.02
 
 
 def hausdorff_m(a_m: FloatArray, b_m: FloatArray) -> float:
-    """Return the symmetric Hausdorff distance of two sets of points (n, d), (m, d); time is ignored.
+    """Return the symmetric Hausdorff distance of two sets of points (n, d), (m, d).
+
+    Time is ignored.
 
     Raises:
         ValueError: a set is empty.
@@ -41,9 +43,10 @@ def hausdorff_m(a_m: FloatArray, b_m: FloatArray) -> float:
 def directed_hausdorff_m(a_m: FloatArray, b_m: FloatArray) -> float:
     """Return the largest distance from a point of ``a`` (n, d) to its nearest of ``b`` (m, d).
 
-    Exact. Each point gets an upper bound from candidates for its nearest: samples of ``b``, their neighbours, and the
-    neighbours of what the points before and after it have found, since paths run along each other. The points are
-    examined in falling order of their bounds, until no bound is above the largest distance found.
+    Exact. Each point gets an upper bound from candidates for its nearest: samples of ``b``, their
+    neighbours, and the neighbours of what the points before and after it have found, since paths
+    run along each other. The points are examined in falling order of their bounds, until no bound
+    is above the largest distance found.
 
     Raises:
         ValueError: a set is empty.
@@ -67,7 +70,10 @@ def _bounds_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
     stride = max(1, math.isqrt(m))
     samples = np.arange(0, m, stride)
     nearest = np.concatenate(
-        [samples[_distances_m(p[:, None], b_m[samples]).argmin(axis=1)] for p in np.array_split(a_m, n // 4096 + 1)]
+        [
+            samples[_distances_m(p[:, None], b_m[samples]).argmin(axis=1)]
+            for p in np.array_split(a_m, n // 4096 + 1)
+        ]
     )
     bounds = _distances_m(a_m, b_m[nearest])
 
@@ -92,7 +98,10 @@ def _bounds_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
 
 
 def _distances_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
-    """Return distances along the last axis; one formula everywhere, so that bounds and distances agree to the bit."""
+    """Return distances along the last axis.
+
+    One formula everywhere, so that bounds and distances agree to the bit.
+    """
     difference = a_m - b_m
     return np.asarray(np.sqrt((difference * difference).sum(axis=-1)))
 
@@ -124,9 +133,11 @@ class HeadingAlignment(NamedTuple):
 
 
 def heading_alignment(a_m: FloatArray, b_m: FloatArray) -> HeadingAlignment:
-    """Return the alignment with the least sum of squared distances of points at equal instants, (n, 3) each.
+    """Return the alignment with the least sum of squared distances of points at equal instants, (n,
+    3) each.
 
-    With both sets about their means, the best yaw has the tangent sum(a_y b_x - a_x b_y) / sum(a_x b_x + a_y b_y).
+    With both sets about their means, the best yaw has the tangent sum(a_y b_x - a_x b_y) / sum(a_x
+    b_x + a_y b_y).
     """
     mean_a, mean_b = a_m.mean(axis=0), b_m.mean(axis=0)
     a, b = a_m - mean_a, b_m - mean_b
@@ -145,14 +156,19 @@ class Delay(NamedTuple):
     correlation: float
 
 
-def delay_of(a: PoseSeries, b: PoseSeries, longest_s: float = 0.5, *, same_frame: bool = True) -> Delay | None:
-    """Return the delay with the highest correlation of velocities; to parts of a millisecond by a parabola.
+def delay_of(
+    a: PoseSeries, b: PoseSeries, longest_s: float = 0.5, *, same_frame: bool = True
+) -> Delay | None:
+    """Return the delay with the highest correlation of velocities.
+
+    To parts of a millisecond by a parabola.
 
     Args:
         a: the one that leads where the delay is positive.
         b: the other.
         longest_s: of the search, to either side.
-        same_frame: True compares velocities, False their lengths, which no rotation between two frames changes.
+        same_frame: True compares velocities, False their lengths, which no rotation between two
+            frames changes.
 
     Returns:
         None where nothing moves, the two hardly overlap, or no peak lies within the search.
@@ -176,7 +192,10 @@ def delay_of(a: PoseSeries, b: PoseSeries, longest_s: float = 0.5, *, same_frame
 
 
 def _correlation(a: PoseSeries, b: PoseSeries, *, same_frame: bool) -> Callable[[float], float]:
-    """Return the normalised correlation of the velocities as a function of the delay of ``b``; NaN = unknown."""
+    """Return the normalised correlation of the velocities as a function of the delay of ``b``.
+
+    NaN = unknown.
+    """
     if min(len(a.t_s), len(b.t_s)) < 2:
         return lambda _lag_s: math.nan
     t_s = np.arange(a.t_s[0] + _HALF_SPAN_S, a.t_s[-1] - _HALF_SPAN_S, _GRID_S)

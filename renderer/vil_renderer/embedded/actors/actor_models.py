@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import ActorKind, ActorState, FloatArray, SkeletonFrame, TrackingState, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    FloatArray,
+    SkeletonFrame,
+    TrackingState,
+    WorldSnapshot,
+)
 from vil_renderer.embedded.actors.capsule_body import CapsuleBody
 from vil_renderer.embedded.actors.pose import PosedRig
 from vil_renderer.embedded.actors.prefabs import built_in
@@ -35,13 +42,18 @@ _FLOAT: Final = np.dtype(np.float64)
 
 @cache
 def _shipped_human() -> tuple[Asset, Rig | None]:
-    """Return the model of humans without a prefab, and its joints: studied once, since no scene changes them."""
+    """Return the model of humans without a prefab, and its joints.
+
+    Studied once, since no scene changes them.
+    """
     asset = built_in("", ActorKind.HUMAN)[1].asset
     return asset, Rig.of(asset)
 
 
 class HumanModels:
-    """Retargeting of each pair of skeleton and model, computed when first seen and cached for the 64 latest."""
+    """Retargeting of each pair of skeleton and model, computed when first seen and cached for
+    the 64 latest.
+    """
 
     def __init__(self) -> None:
         self._rigs: dict[Asset, Rig | None] = dict([_shipped_human()])
@@ -49,23 +61,31 @@ class HumanModels:
         self._posers = LruByteCache(_MOST_POSERS, lambda _: 1)
 
     def pose(self, skeleton: SkeletonFrame, asset: Asset) -> tuple[Asset, PosedRig | None]:
-        """Return a skeleton's pose on a model, or on its own capsule body if either of them is not human.
+        """Return a skeleton's pose on a model, or on its own capsule body if either of them is not
+        human.
 
         Returns:
             The model that is used, and its pose; None if no part of it can be placed.
         """
-        poser = self._posers.get((ModelKey(skeleton.model), asset), lambda: self._make(skeleton, asset))
+        poser = self._posers.get(
+            (ModelKey(skeleton.model), asset), lambda: self._make(skeleton, asset)
+        )
         return poser.asset, poser.pose(skeleton)
 
     def rig(self, asset: Asset) -> Rig | None:
-        """Return a model's joints, None if it is not human; the first call takes a tenth of a second."""
+        """Return a model's joints, None if it is not human.
+
+        The first call takes a tenth of a second.
+        """
         if asset not in self._rigs:
             self._rigs[asset] = Rig.of(asset)
         return self._rigs[asset]
 
     def _make(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | CapsuleBody:
         rig, source = self.rig(asset), Source.of(skeleton.model)
-        return CapsuleBody(skeleton.model) if rig is None or source is None else Retarget(source, rig)
+        return (
+            CapsuleBody(skeleton.model) if rig is None or source is None else Retarget(source, rig)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,11 +98,16 @@ class _ActorModel:
     layer: str
 
 
-_Keys = tuple[list[str], list[ActorKind], list[str], list[tuple[float, float, float]], list[bool], list[bool]]
+_Keys = tuple[
+    list[str], list[ActorKind], list[str], list[tuple[float, float, float]], list[bool], list[bool]
+]
 
 
 def _keys_of(actors: Sequence[ActorState]) -> _Keys:
-    """Return all that decides on models and ids of actors. Columns, since a thousand tuples wake the collector."""
+    """Return all that decides on models and ids of actors.
+
+    Columns, since a thousand tuples wake the collector.
+    """
     lost = TrackingState.LOST  # to look it up in the class takes four times as long as to compare
     return (
         [a.name for a in actors],
@@ -95,7 +120,10 @@ def _keys_of(actors: Sequence[ActorState]) -> _Keys:
 
 
 def _rows_of(vectors: Sequence[FloatArray]) -> FloatArray:
-    """Return vectors of one length as rows. Joined as bytes, a thousand take two thirds of the time of concatenate."""
+    """Return vectors of one length as rows.
+
+    Joined as bytes, a thousand take two thirds of the time of concatenate.
+    """
     if [v.dtype for v in vectors].count(_FLOAT) == len(vectors):
         with contextlib.suppress(TypeError, BufferError):  # of vectors with gaps
             return np.frombuffer(b"".join(cast("Any", vectors))).reshape(len(vectors), -1)
@@ -103,13 +131,17 @@ def _rows_of(vectors: Sequence[FloatArray]) -> FloatArray:
 
 
 def _rotations(q: FloatArray) -> FloatArray:
-    """Return rotation matrices (k, 3, 3) of quaternions (k, 4) of any length; of zeros the identity.
+    """Return rotation matrices (k, 3, 3) of quaternions (k, 4) of any length.
+
+    Of zeros the identity.
 
     By columns, a thousand take half the time of :func:`q_normalize` and :func:`q_to_matrix`.
     """
     x, y, z, w = columns = np.ascontiguousarray(q.T)
     squared = (columns * columns).sum(axis=0)
-    sx, sy, sz = columns[:3] * np.divide(2.0, squared, out=np.zeros_like(squared), where=squared > 0.0)
+    sx, sy, sz = columns[:3] * np.divide(
+        2.0, squared, out=np.zeros_like(squared), where=squared > 0.0
+    )
     R = np.empty((len(q), 3, 3))
     R[:, 0, 0], R[:, 0, 1], R[:, 0, 2] = 1.0 - (y * sy + z * sz), x * sy - w * sz, x * sz + w * sy
     R[:, 1, 0], R[:, 1, 1], R[:, 1, 2] = x * sy + w * sz, 1.0 - (x * sx + z * sz), y * sz - w * sx
@@ -122,7 +154,8 @@ class _RigidGroup:
     """Rigid actors of one model, k of them.
 
     Attributes:
-        rows: of each among all rigid actors, (k,). size_m: (k, 3). ids: semantic id << 16 | instance id, (k,).
+        rows: of each among all rigid actors, (k,). size_m: (k, 3). ids: semantic id << 16 |
+            instance id, (k,).
     """
 
     model: RigidModel
@@ -133,7 +166,9 @@ class _RigidGroup:
     layers: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: RigidModel, members: Sequence[tuple[int, ActorState, _ActorModel]]) -> _RigidGroup:
+    def of(
+        cls, model: RigidModel, members: Sequence[tuple[int, ActorState, _ActorModel]]
+    ) -> _RigidGroup:
         """Return the group of actors, each with its row and its model."""
         return cls(
             model,
@@ -144,8 +179,12 @@ class _RigidGroup:
             tuple(drawn.layer for _, _, drawn in members),
         )
 
-    def place(self, bodies: Sequence[Transform], R: FloatArray, p_m: FloatArray, t_ns: int) -> PosedGroup:
-        """Return the models of bodies at rotations (m, 3, 3) and places (m, 3) of all rigid actors."""
+    def place(
+        self, bodies: Sequence[Transform], R: FloatArray, p_m: FloatArray, t_ns: int
+    ) -> PosedGroup:
+        """Return the models of bodies at rotations (m, 3, 3) and places (m, 3) of all rigid
+        actors.
+        """
         own, count = p_m[self.rows], len(self.names)
         return PosedGroup(
             self.model.prefab.asset,
@@ -192,7 +231,8 @@ class ActorModels:
     """Posed models of the actors of snapshots, by the models of a scene.
 
     Attributes:
-        instances: instance id of every actor seen so far, in order of appearance, and of movable objects.
+        instances: instance id of every actor seen so far, in order of appearance, and of movable
+            objects.
         missing_prefabs: requested names of unknown models, or of models that no skeleton can move.
         expected: models that are drawn sooner or later: the shipped human, and the scene's prefabs.
     """
@@ -200,7 +240,9 @@ class ActorModels:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._movable = {thing.name: thing for thing in scene.objects if thing.movable}
-        self.instances: dict[str, int] = {name: thing.instance for name, thing in self._movable.items()}
+        self.instances: dict[str, int] = {
+            name: thing.instance for name, thing in self._movable.items()
+        }
         self.missing_prefabs: set[str] = set()
         self._appeared = 0
         self._reserved: dict[str, int] = {}
@@ -208,9 +250,13 @@ class ActorModels:
         self._assigned: dict[tuple[str, ActorKind, str], _ActorModel] = {}
         self._humans = HumanModels()
         self._table = _ActorTable()
-        # Painted now, as the human was studied, so that the first appearance of an actor does not delay a picture.
+        # Painted now, as the human was studied, so that the first appearance of an actor does not
+        # delay a picture.
         shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
-        self.expected = (shipped[ActorKind.HUMAN], *(prefab.asset for prefab in scene.prefabs.values()))
+        self.expected = (
+            shipped[ActorKind.HUMAN],
+            *(prefab.asset for prefab in scene.prefabs.values()),
+        )
 
     def pose(self, snapshot: WorldSnapshot) -> PosedModels:
         """Return every actor as a posed model; leave out lost actors and poses that are not finite.
@@ -224,13 +270,16 @@ class ActorModels:
         posed = [
             PosedGroup.of(human)
             for i, drawn in self._table.humans
-            if _finite(actors[i].T_world_body) and (human := self._human(actors[i], drawn)) is not None
+            if _finite(actors[i].T_world_body)
+            and (human := self._human(actors[i], drawn)) is not None
         ]
         bodies = [actors[i].T_world_body for i in self._table.rigid]
         return PosedModels([*posed, *self._table.place(bodies, snapshot.t_ns)])
 
     def reserve(self, name: str, instance: int | None) -> None:
-        """Give the actor of a name this instance id, from its next snapshot on; None = one of its own, as others have.
+        """Give the actor of a name this instance id, from its next snapshot on.
+
+        None = one of its own, as others have.
 
         An id of another actor or object is not refused: the caller chooses.
         """
@@ -243,7 +292,10 @@ class ActorModels:
         self._table = _ActorTable()
 
     def _tabulate(self, actors: Sequence[ActorState], keys: _Keys | None) -> _ActorTable:
-        """Return models and ids of actors; the same for all snapshots with the same actors in the same states."""
+        """Return models and ids of actors.
+
+        The same for all snapshots with the same actors in the same states.
+        """
         humans: list[tuple[int, _ActorModel]] = []
         rigid: list[int] = []
         groups: dict[RigidModel, list[tuple[int, ActorState, _ActorModel]]] = {}
@@ -252,15 +304,20 @@ class ActorModels:
             actor = actors[i]
             if actor.state is TrackingState.LOST:
                 continue
-            drawn = self._assigned.get((actor.name, actor.kind, actor.prefab)) or self._assign(actor)
+            drawn = self._assigned.get((actor.name, actor.kind, actor.prefab)) or self._assign(
+                actor
+            )
             if actor.skeleton is None or actor.name in self._movable:
                 groups.setdefault(drawn.model, []).append((len(rigid), actor, drawn))
                 rigid.append(i)
             else:
                 humans.append((i, drawn))
         if self._assigned is not assigned:
-            keys = None  # names were given again while this table was made: it serves this snapshot only
-        return _ActorTable(keys, humans, rigid, [_RigidGroup.of(model, rows) for model, rows in groups.items()])
+            # Names were given again while this table was made: it serves this snapshot only.
+            keys = None
+        return _ActorTable(
+            keys, humans, rigid, [_RigidGroup.of(model, rows) for model, rows in groups.items()]
+        )
 
     def _assign(self, actor: ActorState) -> _ActorModel:
         movable = self._movable.get(actor.name)
@@ -282,7 +339,9 @@ class ActorModels:
         """Start over after more names than there are ids."""
         self._assigned = {}
         self.missing_prefabs.clear()
-        self.instances = {name: thing.instance for name, thing in self._movable.items()} | self._reserved
+        self.instances = {
+            name: thing.instance for name, thing in self._movable.items()
+        } | self._reserved
         self._appeared = 0
 
     def _model(self, actor: ActorState) -> RigidModel:
@@ -323,14 +382,18 @@ def _finite(T: Transform) -> bool:
 
 
 def _driven(thing: SceneObject) -> RigidModel:
-    """Return a scene object as a model that keeps its scale and takes place and rotation of its actor."""
+    """Return a scene object as a model that keeps its scale and takes place and rotation of its
+    actor.
+    """
     scale = np.eye(4)
     scale[range(3), range(3)] = 1.0 / np.linalg.norm(thing.world_from_asset[:3, :3], axis=0)
     return RigidModel(Prefab(thing.asset, thing.semantic, asset_from_body=scale))
 
 
 def _half_size(capsules: FloatArray, T_world_body: Transform) -> tuple[float, float, float]:
-    """Return the half of the box about the body's origin and along its axes that holds all capsules (k, 8)."""
+    """Return the half of the box about the body's origin and along its axes that holds all
+    capsules (k, 8).
+    """
     if not len(capsules):
         return (0.0, 0.0, 0.0)
     ends = T_world_body.inverse().apply(capsules[:, :6].reshape(-1, 3))

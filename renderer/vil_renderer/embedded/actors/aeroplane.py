@@ -1,4 +1,7 @@
-"""A model aeroplane of 1.5 m span: lofted fuselage and wings, control surfaces, gear, lights, a turning propeller."""
+"""A model aeroplane of 1.5 m span.
+
+Lofted fuselage and wings, control surfaces, gear, lights, a turning propeller.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ _Station = tuple[float, float, float, float]
 
 
 def aeroplane() -> Asset:
-    """Build a body node and a propeller that turns about x, which is ahead; the origin lies in the fuselage."""
+    """Build a body node and a propeller that turns about x, which is ahead.
+
+    The origin lies in the fuselage.
+    """
     body = Thing()
     _fuselage(body)
     _wings(body)
@@ -68,7 +74,9 @@ def aeroplane() -> Asset:
     _gear(body)
     frame = Node("airframe", primitives=body.asset("airframe").nodes[0].primitives)
     at = np.array([_NOSE_M + 0.012, 0.0, 0.0])
-    blades = Node("propeller", 0, at, primitives=_propeller().asset("propeller").nodes[0].primitives)
+    blades = Node(
+        "propeller", 0, at, primitives=_propeller().asset("propeller").nodes[0].primitives
+    )
     return Asset("fixed_wing", (frame, blades), origin="procedural")
 
 
@@ -83,10 +91,20 @@ def _fuselage(thing: Thing) -> None:
     bow = np.isin(row, (1, 2, 11, 20))
     thing.add(_only(glass, ~bow), "plain", _GLASS).add(_only(glass, bow), "plain", _WHITE)
     for side in (1.0, -1.0):
-        thing.add(bevelled((0.010, 0.026, 0.018), 0.004).at(0.394, 0.026 * side, -0.030), "plain", _BLACK)
-        pipe = capsule(np.array([0.30, 0.054 * side, -0.035]), np.array([0.23, 0.078 * side, -0.052]), (0.008, 0.008))
+        thing.add(
+            bevelled((0.010, 0.026, 0.018), 0.004).at(0.394, 0.026 * side, -0.030), "plain", _BLACK
+        )
+        pipe = capsule(
+            np.array([0.30, 0.054 * side, -0.035]),
+            np.array([0.23, 0.078 * side, -0.052]),
+            (0.008, 0.008),
+        )
         thing.add(pipe, "steel", _GREY)
-    ball = lathe([(0.0, -0.026), (0.018, -0.019), (0.026, 0.0), (0.022, 0.014), (0.022, 0.030)], 20, smooth=True)
+    ball = lathe(
+        [(0.0, -0.026), (0.018, -0.019), (0.026, 0.0), (0.022, 0.014), (0.022, 0.030)],
+        20,
+        smooth=True,
+    )
     thing.add(ball.at(0.02, 0.0, -0.092), "plain", _BLACK)
     lens = lathe([(0.011, 0.0), (0.011, 0.006), (0.0, 0.004)], 14).turned(_UP_TO_FORWARD)
     thing.add(lens.at(0.040, 0.0, -0.096), "plain", _GLASS)
@@ -96,45 +114,80 @@ def _fuselage(thing: Thing) -> None:
 def _wings(thing: Thing) -> None:
     """Add both wings as one, with ailerons, flaps, tips in colour, lights and the pitot tube."""
     half = 0.5 * _SPAN_M
-    inner: list[_Station] = [(0.0, 0.155, 0.255, -0.030), (0.20, 0.150, 0.245, -0.022), (0.64, 0.118, 0.180, 0.012)]
-    tip: list[_Station] = [(0.70, 0.110, 0.165, 0.018), (0.735, 0.092, 0.132, 0.022), (half, 0.066, 0.080, 0.024)]
+    inner: list[_Station] = [
+        (0.0, 0.155, 0.255, -0.030),
+        (0.20, 0.150, 0.245, -0.022),
+        (0.64, 0.118, 0.180, 0.012),
+    ]
+    tip: list[_Station] = [
+        (0.70, 0.110, 0.165, 0.018),
+        (0.735, 0.092, 0.132, 0.022),
+        (half, 0.066, 0.080, 0.024),
+    ]
     half_span: list[_Station] = [*inner, *tip]
-    stations: list[_Station] = [*((-y, x, c, z) for y, x, c, z in reversed(half_span[1:])), *half_span]
+    stations: list[_Station] = [
+        *((-y, x, c, z) for y, x, c, z in reversed(half_span[1:])),
+        *half_span,
+    ]
     front = loft(_aerofoils(stations, 0.0, 0.745, 0.12))
     outer = np.abs(front.p_m[front.triangles].mean(axis=1)[:, 1]) > 0.64
     thing.add(_only(front, outer), "plain", _RED).add(_only(front, ~outer), "plain", _WHITE)
     for low, high, tint in ((0.07, 0.358, _NAVY), (0.362, 0.638, _NAVY), (0.642, half, _RED)):
         for side in (1.0, -1.0):
             ends = sorted((side * low, side * high))
-            thing.add(loft(_aerofoils(_cut(stations, ends[0], ends[1]), 0.755, 1.0, 0.12)), "plain", tint)
+            thing.add(
+                loft(_aerofoils(_cut(stations, ends[0], ends[1]), 0.755, 1.0, 0.12)), "plain", tint
+            )
     for side in (1.0, -1.0):
-        light = capsule(np.array([0.045, 0.742 * side, 0.024]), np.array([0.020, 0.742 * side, 0.024]), (0.007, 0.006))
+        light = capsule(
+            np.array([0.045, 0.742 * side, 0.024]),
+            np.array([0.020, 0.742 * side, 0.024]),
+            (0.007, 0.006),
+        )
         if side > 0.0:
             thing.add(light, "beacon")
         else:
             thing.add(light, "plain", _GREEN)
         for y in (0.24, 0.46):
-            thing.add(bevelled((0.030, 0.004, 0.012), 0.001).at(-0.035, y * side, -0.030 + 0.03 * y), "plain", _BLACK)
+            thing.add(
+                bevelled((0.030, 0.004, 0.012), 0.001).at(-0.035, y * side, -0.030 + 0.03 * y),
+                "plain",
+                _BLACK,
+            )
     thing.add(tube([(0.11, -0.52, 0.0), (0.19, -0.52, -0.002)], 0.003, 8), "steel", _METAL)
 
 
 def _tail(thing: Thing) -> None:
     """Add tailplane with elevator, fin with rudder, and the tail light."""
-    flat: list[_Station] = [(0.0, -0.49, 0.155, 0.040), (0.18, -0.525, 0.115, 0.040), (0.235, -0.545, 0.075, 0.040)]
+    flat: list[_Station] = [
+        (0.0, -0.49, 0.155, 0.040),
+        (0.18, -0.525, 0.115, 0.040),
+        (0.235, -0.545, 0.075, 0.040),
+    ]
     plane: list[_Station] = [*((-y, x, c, z) for y, x, c, z in reversed(flat[1:])), *flat]
-    fin: list[_Station] = [(0.02, -0.44, 0.215, 0.0), (0.15, -0.535, 0.125, 0.0), (0.205, -0.575, 0.075, 0.0)]
+    fin: list[_Station] = [
+        (0.02, -0.44, 0.215, 0.0),
+        (0.15, -0.535, 0.125, 0.0),
+        (0.205, -0.575, 0.075, 0.0),
+    ]
     for front, back in ((0.0, 0.62), (0.64, 1.0)):
         tint = _WHITE if back < 1.0 else _RED
         thing.add(loft(_aerofoils(plane, front, back, 0.09)), "plain", tint)
         thing.add(loft(_aerofoils(fin, front, back, 0.09)).turned(_LEFT_TO_UP), "plain", tint)
-    light = capsule(np.array([-0.662, 0.0, 0.030]), np.array([-0.668, 0.0, 0.030]), (0.006, 0.005), 10)
+    light = capsule(
+        np.array([-0.662, 0.0, 0.030]), np.array([-0.668, 0.0, 0.030]), (0.006, 0.005), 10
+    )
     thing.add(light, "lamp_light")
 
 
 def _gear(thing: Thing) -> None:
     """Add two main wheels on bent legs, and the tail wheel."""
     for side in (1.0, -1.0):
-        leg = [(0.14, 0.030 * side, -0.070), (0.15, 0.085 * side, -0.120), (0.16, 0.150 * side, -0.185)]
+        leg = [
+            (0.14, 0.030 * side, -0.070),
+            (0.15, 0.085 * side, -0.120),
+            (0.16, 0.150 * side, -0.185),
+        ]
         thing.add(tube([*leg, (0.16, 0.190 * side, -0.188)], 0.0055, 10), "steel", _METAL)
         _wheel(thing, (0.16, 0.180 * side, -0.188), side, 0.042, 0.026)
     strut = [(-0.60, 0.0, 0.020), (-0.63, 0.0, -0.045), (-0.645, 0.0, -0.062)]
@@ -142,11 +195,20 @@ def _gear(thing: Thing) -> None:
     _wheel(thing, (-0.645, 0.004, -0.062), 1.0, 0.018, 0.012)
 
 
-def _wheel(thing: Thing, at: tuple[float, float, float], side: float, radius_m: float, wide_m: float) -> None:
+def _wheel(
+    thing: Thing, at: tuple[float, float, float], side: float, radius_m: float, wide_m: float
+) -> None:
     """Add a wheel about the y axis."""
     turn = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, side], [0.0, -side, 0.0]])
     r, w = radius_m, 0.5 * wide_m
-    tyre = [(0.55 * r, -0.8 * w), (0.85 * r, -w), (r, -0.45 * w), (r, 0.45 * w), (0.85 * r, w), (0.55 * r, 0.8 * w)]
+    tyre = [
+        (0.55 * r, -0.8 * w),
+        (0.85 * r, -w),
+        (r, -0.45 * w),
+        (r, 0.45 * w),
+        (0.85 * r, w),
+        (0.55 * r, 0.8 * w),
+    ]
     thing.add(lathe(tyre, 22, smooth=True).turned(turn).at(*at), "plain", _RUBBER)
     for end in (1.0, -1.0):
         rim = lathe([(0.56 * r, 0.7 * w), (0.25 * r, 0.5 * w), (0.20 * r, 0.9 * w), (0.0, w)], 16)
@@ -173,7 +235,10 @@ def _propeller() -> Thing:
     turn = 2.0 * np.pi * np.arange(12) / 12
     across, deep = 0.5 * chord[:, None] * np.cos(turn), 0.07 * chord[:, None] * np.sin(turn)
     c, s = np.cos(pitch)[:, None], np.sin(pitch)[:, None]
-    rings = np.stack((s * across + c * deep, c * across - s * deep, np.broadcast_to(out[:, None], across.shape)), -1)
+    rings = np.stack(
+        (s * across + c * deep, c * across - s * deep, np.broadcast_to(out[:, None], across.shape)),
+        -1,
+    )
     blade = loft(rings)
     tip = _cells(12, 12)[0] > 9
     for half_turn in (1.0, -1.0):
@@ -183,27 +248,49 @@ def _propeller() -> Thing:
     return thing
 
 
-def _along_x(table: Sequence[Sequence[float]], rows: int, columns: int, squareness: float) -> FloatArray:
-    """Return rings (rows, columns, 3) along x from a table of x, half width, half height, height of the middle."""
+def _along_x(
+    table: Sequence[Sequence[float]], rows: int, columns: int, squareness: float
+) -> FloatArray:
+    """Return rings (rows, columns, 3) along x from a table of x, half width, half height, height
+    of the middle.
+    """
     x, wide, high, z = smooth_table(table, rows).T
     middle = np.stack((x, np.zeros(rows), z), axis=-1)
     ahead, up = np.tile((1.0, 0.0, 0.0), (rows, 1)), np.array([0.0, 0.0, 1.0])
     return rounded(middle, ahead, up, np.stack((wide, high), axis=-1), columns, squareness)
 
 
-def _aerofoils(stations: Sequence[_Station], front: float, back: float, thickness: float) -> FloatArray:
-    """Return rings along y of the part of an aerofoil between two shares of its chord; x is ahead, z up."""
+def _aerofoils(
+    stations: Sequence[_Station], front: float, back: float, thickness: float
+) -> FloatArray:
+    """Return rings along y of the part of an aerofoil between two shares of its chord.
+
+    X is ahead, z up.
+    """
     share = front + (back - front) * 0.5 * (1.0 - np.cos(np.linspace(0.0, math.pi, 11)))
     root = np.sqrt(share)
     half = (
-        5.0 * thickness * (0.2969 * root - 0.1260 * share - 0.3516 * share**2 + 0.2843 * share**3 - 0.1015 * share**4)
+        5.0
+        * thickness
+        * (
+            0.2969 * root
+            - 0.1260 * share
+            - 0.3516 * share**2
+            + 0.2843 * share**3
+            - 0.1015 * share**4
+        )
     )
     camber = 0.08 * thickness / 0.12 * share * (1.0 - share)
     upper, lower = np.stack((share, camber + half)), np.stack((share, camber - half))
     outline = np.hstack((lower[:, 1 if front == 0.0 else 0 :], upper[:, ::-1]))
     y, lead, chord, lift = np.array(stations).T[..., None]
     return np.stack(
-        (lead - chord * outline[0], np.broadcast_to(y, (len(y), outline.shape[1])), lift + chord * outline[1]), -1
+        (
+            lead - chord * outline[0],
+            np.broadcast_to(y, (len(y), outline.shape[1])),
+            lift + chord * outline[1],
+        ),
+        -1,
     )
 
 
@@ -216,10 +303,17 @@ def _cut(stations: Sequence[_Station], low_m: float, high_m: float) -> list[_Sta
 
 
 def _cells(rows: int, columns: int) -> tuple[_Index, _Index]:
-    """Return row and column of the cell of each triangle of a loft; the first row, 0, and the last are the caps."""
+    """Return row and column of the cell of each triangle of a loft.
+
+    The first row, 0, and the last are the caps.
+    """
     row = np.repeat(np.arange(rows + 1), [columns, *[2 * columns] * (rows - 1), columns])
     column = np.concatenate(
-        (np.arange(columns), np.repeat(np.tile(np.arange(columns), rows - 1), 2), np.arange(columns))
+        (
+            np.arange(columns),
+            np.repeat(np.tile(np.arange(columns), rows - 1), 2),
+            np.arange(columns),
+        )
     )
     return row, column
 

@@ -1,4 +1,6 @@
-"""Bones of a skeleton by the part of a human that they carry, found by name and by where limbs branch off."""
+"""Bones of a skeleton by the part of a human that they carry, found by name and by where limbs
+branch off.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,24 @@ from vil_bridge.core.skeleton import canonical_bones
 from vil_bridge.core.types import SkeletonModel
 
 SIDES: Final = ("left", "right")
-_SIDED: Final = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toe")
+_SIDED: Final = (
+    "shoulder",
+    "upper_arm",
+    "lower_arm",
+    "hand",
+    "upper_leg",
+    "lower_leg",
+    "foot",
+    "toe",
+)
 
-PARTS: Final = ("hips", "chest", "neck", "head", *(f"{side}_{part}" for side in SIDES for part in _SIDED))
+PARTS: Final = (
+    "hips",
+    "chest",
+    "neck",
+    "head",
+    *(f"{side}_{part}" for side in SIDES for part in _SIDED),
+)
 """Parts of a human that move on their own, in the order of all arrays of this package."""
 
 PART_INDEX: Final = {part: i for i, part in enumerate(PARTS)}
@@ -28,8 +45,8 @@ UPPERS, LOWERS, ENDS = ([PART_INDEX[limb[k]] for limb in LIMBS] for k in range(3
 def anatomy(model: SkeletonModel) -> dict[str, int]:
     """Return the bone of each part of :data:`PARTS` that a skeleton has.
 
-    Chest and hips are where the arms and the legs branch off, whatever they are called; a foot's child is
-    its toe, the chest's child that carries the head is the neck.
+    Chest and hips are where the arms and the legs branch off, whatever they are called; a foot's
+    child is its toe, the chest's child that carries the head is the neck.
     """
     found = canonical_bones(model)
     for trunk, limb in (("chest", "upper_arm"), ("hips", "upper_leg")):

@@ -1,4 +1,7 @@
-"""A body of tapered capsules, one or more to each bone: for skeletons that are not human, or lack parts of one."""
+"""A body of tapered capsules, one or more to each bone.
+
+For skeletons that are not human, or lack parts of one.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ class CapsuleBody:
 
 
 def _capsules(model: SkeletonModel) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
-    """Return the bone (k,) of each capsule, its ends (k, 2, 3) in the bone's axes, its radii (k, 2)."""
+    """Return the bone (k,) of each capsule, its ends (k, 2, 3) in the bone's axes, its radii.
+
+    K, 2.
+    """
     length_m = np.linalg.norm(model.offsets_m, axis=1)
     rows: list[tuple[int, FloatArray, float]] = []
     for bone, parent in enumerate(model.parents):
@@ -74,24 +80,43 @@ def _capsules(model: SkeletonModel) -> tuple[npt.NDArray[np.intp], FloatArray, F
             rows.append((bone, _TIP * tip, _TIP * float(length_m[bone]) if parent >= 0 else 0.0))
     radius = np.clip([_SLENDER * length for _, _, length in rows], *_RADIUS_M)
     ends = np.array([(np.zeros(3), tip) for _, tip, _ in rows])
-    return np.array([bone for bone, _, _ in rows], np.intp), ends, np.stack((radius, 0.8 * radius), axis=-1)
+    return (
+        np.array([bone for bone, _, _ in rows], np.intp),
+        ends,
+        np.stack((radius, 0.8 * radius), axis=-1),
+    )
 
 
-def _asset(model: SkeletonModel, bones: npt.NDArray[np.intp], ends_m: FloatArray, radii_m: FloatArray) -> Asset:
-    nodes = [Node(n, p, offset) for n, p, offset in zip(model.bones, model.parents, model.offsets_m, strict=True)]
+def _asset(
+    model: SkeletonModel, bones: npt.NDArray[np.intp], ends_m: FloatArray, radii_m: FloatArray
+) -> Asset:
+    nodes = [
+        Node(n, p, offset)
+        for n, p, offset in zip(model.bones, model.parents, model.offsets_m, strict=True)
+    ]
     identity = np.tile((0.0, 0.0, 0.0, 1.0), (len(nodes), 1))
     rest_m, _ = local_to_global(np.array(model.offsets_m, np.float64), identity, model.parents)
     meshes: dict[int, list[tuple[int, MeshBuilder]]] = {}
     for bone, (a, b), (ra, rb) in zip(bones.tolist(), ends_m, radii_m.tolist(), strict=True):
         shape = capsule(a, b, (ra, rb), columns=10, rows=3)
         # One texture along and around: long bones are not stretched.
-        shape = MeshBuilder(shape.p_m + rest_m[bone], shape.normal, shape.uv * _uv_scale(a, b, ra), shape.triangles)
+        shape = MeshBuilder(
+            shape.p_m + rest_m[bone], shape.normal, shape.uv * _uv_scale(a, b, ra), shape.triangles
+        )
         meshes.setdefault(bone // _JOINTS_PER_SKIN, []).append((bone, shape))
     for chunk, parts in meshes.items():
-        joints = tuple(range(chunk * _JOINTS_PER_SKIN, min(len(model.bones), (chunk + 1) * _JOINTS_PER_SKIN)))
+        joints = tuple(
+            range(chunk * _JOINTS_PER_SKIN, min(len(model.bones), (chunk + 1) * _JOINTS_PER_SKIN))
+        )
         inverse_bind = np.tile(np.eye(4), (len(joints), 1, 1))
         inverse_bind[:, :3, 3] = -rest_m[list(joints)]
-        nodes.append(Node(f"body{chunk}", primitives=(_primitive(parts, joints[0]),), skin=Skin(joints, inverse_bind)))
+        nodes.append(
+            Node(
+                f"body{chunk}",
+                primitives=(_primitive(parts, joints[0]),),
+                skin=Skin(joints, inverse_bind),
+            )
+        )
     return Asset(model.name, tuple(nodes), origin="procedural")
 
 
@@ -103,7 +128,9 @@ def _uv_scale(a: FloatArray, b: FloatArray, radius_m: float) -> FloatArray:
 def _primitive(parts: list[tuple[int, MeshBuilder]], first_joint: int) -> Primitive:
     mesh = join([shape for _, shape in parts])
     joints = np.zeros((len(mesh.p_m), 4), np.uint16)
-    joints[:, 0] = np.repeat([bone - first_joint for bone, _ in parts], [len(shape.p_m) for _, shape in parts])
+    joints[:, 0] = np.repeat(
+        [bone - first_joint for bone, _ in parts], [len(shape.p_m) for _, shape in parts]
+    )
     weights = np.zeros((len(mesh.p_m), 4), np.float32)
     weights[:, 0] = 1.0
     return mesh.primitive(material("cloth"), joints=joints, weights=weights)

@@ -1,4 +1,7 @@
-"""Capsules about the parts of a skinned model, measured on its mesh at rest: rays meet these instead of triangles."""
+"""Capsules about the parts of a skinned model, measured on its mesh at rest.
+
+Rays meet these instead of triangles.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ class NodeCapsules:
     radii_m: FloatArray
 
     @classmethod
-    def around(cls, asset: Asset, rest: FloatArray, group: npt.NDArray[np.intp], count: int) -> NodeCapsules:
+    def around(
+        cls, asset: Asset, rest: FloatArray, group: npt.NDArray[np.intp], count: int
+    ) -> NodeCapsules:
         """Measure an asset.
 
         Args:
@@ -40,7 +45,12 @@ class NodeCapsules:
             count: number of groups.
         """
         points: list[list[FloatArray]] = [[] for _ in range(count)]
-        skinned = [(node.skin, part) for node in asset.nodes if node.skin is not None for part in node.primitives]
+        skinned = [
+            (node.skin, part)
+            for node in asset.nodes
+            if node.skin is not None
+            for part in node.primitives
+        ]
         for (skin, part), place in zip(skinned, skinned_points(asset, rest), strict=True):
             if part.joints is None or part.weights is None:
                 continue
@@ -48,15 +58,23 @@ class NodeCapsules:
             owner = group[np.array(skin.joints)[heaviest]]
             for g in np.unique(owner):
                 points[g].append(place[owner == g])
-        made = [(g, *_fit(np.concatenate(p))) for g, p in enumerate(points) if sum(map(len, p)) >= _FEWEST]
+        made = [
+            (g, *_fit(np.concatenate(p)))
+            for g, p in enumerate(points)
+            if sum(map(len, p)) >= _FEWEST
+        ]
         return cls(
             np.array([g for g, _, _ in made], np.intp),
             np.array([ends for _, ends, _ in made]).reshape(-1, 2, 3),
             np.array([radii for _, _, radii in made]).reshape(-1, 2),
         )
 
-    def carried(self, linear: FloatArray, offset: FloatArray, scale: FloatArray | float) -> FloatArray:
-        """Return rows (k, 8) of ends and radii in the world; capsules shrunk to a point are left out.
+    def carried(
+        self, linear: FloatArray, offset: FloatArray, scale: FloatArray | float
+    ) -> FloatArray:
+        """Return rows (k, 8) of ends and radii in the world.
+
+        Capsules shrunk to a point are left out.
 
         Args:
             linear: (g, 3, 3), of each group: x_world = linear x + offset.

@@ -1,4 +1,7 @@
-"""Moving objects of a scene: they rest, follow a path or play a clip, at any time, without an actor."""
+"""Moving objects of a scene.
+
+They rest, follow a path or play a clip, at any time, without an actor.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ class _MovingObject:
         self._capsules = _joint_capsules(thing, self._rest)
         if thing.clip is not None and thing.clip.animation not in thing.asset.animations:
             known = ", ".join(sorted(thing.asset.animations)) or "none"
-            raise RendererError(f"{thing.name}: the model has no animation {thing.clip.animation!r}; known: {known}")
+            raise RendererError(
+                f"{thing.name}: the model has no animation {thing.clip.animation!r}; known: {known}"
+            )
         moves = thing.path is not None or thing.clip is not None
         self._low, self._high = _bounds(thing) if moves else (_NOWHERE, _NOWHERE)
         self._still = None if moves else self._posed(0)
@@ -80,7 +85,9 @@ class _MovingObject:
             Transform(middle, q_from_matrix(m[:3, :3] / scale)),
             (x, y, z),
             layer=thing.layer,
-            capsules=NO_CAPSULES if self._capsules is None else self._carried(self._capsules, world_from_node),
+            capsules=NO_CAPSULES
+            if self._capsules is None
+            else self._carried(self._capsules, world_from_node),
             morph=morph,
         )
 
@@ -91,7 +98,10 @@ class _MovingObject:
 
 
 def _joint_capsules(thing: SceneObject, rest: FloatArray) -> NodeCapsules | None:
-    """Return the capsules around the mesh of each joint; None without joints, or if the collider is a box."""
+    """Return the capsules around the mesh of each joint.
+
+    None without joints, or if the collider is a box.
+    """
     if thing.collider == "box" or not any(node.skin for node in thing.asset.nodes):
         return None
     return NodeCapsules.around(thing.asset, rest, np.arange(len(rest)), len(rest))
@@ -104,11 +114,15 @@ def _bounds(thing: SceneObject) -> tuple[FloatArray, FloatArray]:
 
 
 def _playing(asset: Asset, clip: Clip, t_ns: int) -> tuple[FloatArray, Mapping[int, FloatArray]]:
-    """Return the nodes (n, 4, 4) in the asset's axes while a clip plays, and its morph weights beyond rest by node."""
+    """Return the nodes (n, 4, 4) in the asset's axes while a clip plays, and its morph weights
+    beyond rest by node.
+    """
     animation = asset.animations[clip.animation]
     if clip.speed and animation.duration_s > 0.0:
         period_s = animation.duration_s / clip.speed
         into_s = clip.phase_s + abs(clip.speed) * seconds_into(period_s, t_ns)
     else:
         into_s = clip.phase_s
-    return asset.asset_from_node(sample(asset, animation, into_s)), morph_weights(asset, animation, into_s)
+    return asset.asset_from_node(sample(asset, animation, into_s)), morph_weights(
+        asset, animation, into_s
+    )

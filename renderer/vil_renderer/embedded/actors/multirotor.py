@@ -1,4 +1,7 @@
-"""Multirotors of the 250 mm class and larger: carbon frame, motors, feet, battery, camera, lights, turning blades."""
+"""Multirotors of the 250 mm class and larger.
+
+Carbon frame, motors, feet, battery, camera, lights, turning blades.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,17 @@ _BLADES_REAR: Final[Tint] = (0.22, 0.23, 0.26)
 
 
 def spin_rev_per_s(rotors: int) -> dict[str, float]:
-    """Return revolutions per second of each rotor: slow enough to be seen, neighbours against each other."""
+    """Return revolutions per second of each rotor.
+
+    Slow enough to be seen, neighbours against each other.
+    """
     return {f"rotor{k}": _SPIN * (1 - 2 * (k % 2)) for k in range(rotors)}
 
 
 def multirotor(name: str, rotors: int) -> Asset:
-    """Build a body node and four, six or eight that turn about their own z; x is ahead, the origin lies in the frame.
+    """Build a body node and four, six or eight that turn about their own z.
+
+    X is ahead, the origin lies in the frame.
 
     The first rotor is the front left one, the others follow counter-clockwise.
     """
@@ -46,8 +54,11 @@ def multirotor(name: str, rotors: int) -> Asset:
         ahead, reach = math.cos(angle) > 1e-9, _ARMS_M[rotors]
         at = np.array([reach * math.cos(angle), reach * math.sin(angle), _DECK_Z_M])
         blades = _propeller(1.0 if k % 2 else -1.0, _BLADES if ahead else _BLADES_REAR)
-        rest = q_exp(np.array([0.0, 0.0, angle]))  # along the arm: the box is then as regular as the arms are
-        nodes.append(Node(f"rotor{k}", 0, at, rest, primitives=blades.asset("rotor").nodes[0].primitives))
+        # Along the arm: the box is then as regular as the arms are.
+        rest = q_exp(np.array([0.0, 0.0, angle]))
+        nodes.append(
+            Node(f"rotor{k}", 0, at, rest, primitives=blades.asset("rotor").nodes[0].primitives)
+        )
     return Asset(name, tuple(nodes), origin="procedural")
 
 
@@ -68,7 +79,9 @@ def _body(rotors: int) -> Thing:
 
 
 def _stack(thing: Thing) -> None:
-    """Add plates, electronics between them, battery below its strap on top, camera in front, receiver behind."""
+    """Add plates, electronics between them, battery below its strap on top, camera in front,
+    receiver behind.
+    """
     for z in (-0.006, 0.026):
         thing.add(box((0.125, 0.046, 0.002)).at(0.0, 0.0, z), "cloth", _CARBON)
         thing.add(box((0.060, 0.066, 0.002)).at(0.0, 0.0, z), "cloth", _CARBON)
@@ -83,7 +96,9 @@ def _stack(thing: Thing) -> None:
     thing.add(box((0.022, 0.026, 0.026)).at(0.061, 0.0, -0.002), "plain", _STEEL)
     lens = lathe([(0.0, 0.0), (0.010, 0.0), (0.010, 0.009), (0.007, 0.012), (0.0, 0.010)], 14)
     thing.add(lens.turned(_UP_TO_FORWARD).at(0.072, 0.0, 0.011), "plain", _BLACK)
-    aerial = lathe([(0.0015, 0.0), (0.0015, 0.045), (0.006, 0.046), (0.006, 0.056), (0.0, 0.058)], 8)
+    aerial = lathe(
+        [(0.0015, 0.0), (0.0015, 0.045), (0.006, 0.046), (0.006, 0.056), (0.0, 0.058)], 8
+    )
     thing.add(aerial.at(-0.058, 0.0, 0.026), "plain", _BLACK)
     thing.add(box((0.004, 0.030, 0.010)).at(-0.063, 0.0, 0.008), "beacon")
 
@@ -91,10 +106,23 @@ def _stack(thing: Thing) -> None:
 def _arm(thing: Thing, angle: float, reach_m: float) -> None:
     """Add an arm with motor, light and foot."""
     x, y = reach_m * math.cos(angle), reach_m * math.sin(angle)
-    thing.add(box((reach_m - 0.02, 0.016, 0.004)).at(0.57 * x, 0.57 * y, -0.004, angle), "cloth", _CARBON)
+    thing.add(
+        box((reach_m - 0.02, 0.016, 0.004)).at(0.57 * x, 0.57 * y, -0.004, angle), "cloth", _CARBON
+    )
     thing.add(box((0.026, 0.012, 0.004)).at(0.55 * x, 0.55 * y, 0.0, angle), "plain", _BLACK)
-    thing.add(lathe([(0.0, -0.004), (0.016, -0.004), (0.016, 0.0), (0.0, 0.0)], 14).at(x, y, 0.0), "cloth", _CARBON)
-    motor = [(0.012, 0.0), (0.012, 0.006), (0.0135, 0.007), (0.0135, 0.020), (0.010, 0.024), (0.003, 0.025)]
+    thing.add(
+        lathe([(0.0, -0.004), (0.016, -0.004), (0.016, 0.0), (0.0, 0.0)], 14).at(x, y, 0.0),
+        "cloth",
+        _CARBON,
+    )
+    motor = [
+        (0.012, 0.0),
+        (0.012, 0.006),
+        (0.0135, 0.007),
+        (0.0135, 0.020),
+        (0.010, 0.024),
+        (0.003, 0.025),
+    ]
     thing.add(lathe([*motor, (0.003, 0.033), (0.0, 0.034)], 14).at(x, y, 0.0), "plain", _STEEL)
     foot = lathe([(0.0, -0.030), (0.004, -0.029), (0.006, -0.004)], 8)
     thing.add(foot.at(0.94 * x, 0.94 * y, 0.0), "plain", _BLACK)
@@ -103,7 +131,10 @@ def _arm(thing: Thing, angle: float, reach_m: float) -> None:
 
 
 def _propeller(sense: float, tint: Tint) -> Thing:
-    """Build two twisted blades and a hub around z; ``sense`` +1 lifts when turning clockwise seen from above."""
+    """Build two twisted blades and a hub around z.
+
+    ``sense`` +1 lifts when turning clockwise seen from above.
+    """
     thing = Thing().add(lathe([(0.006, -0.003), (0.006, 0.003), (0.0, 0.005)], 10), "plain", tint)
     stations = np.linspace(0.003, _BLADE_M, 7)
     chord = 0.013 * np.sqrt(np.maximum(0.08, 1.0 - (2.0 * stations / _BLADE_M - 0.95) ** 2))
@@ -112,7 +143,9 @@ def _propeller(sense: float, tint: Tint) -> Thing:
     corners = np.array([(0.5, 0.0), (0.0, 0.07), (-0.5, 0.0), (0.0, -0.07)])
     c, s = np.cos(pitch)[:, None], np.sin(pitch)[:, None]
     y, z = corners[:, 0] * chord[:, None], corners[:, 1] * chord[:, None]
-    rings = np.stack((np.broadcast_to(stations[:, None], y.shape), c * y - s * z, s * y + c * z), axis=-1)
+    rings = np.stack(
+        (np.broadcast_to(stations[:, None], y.shape), c * y - s * z, s * y + c * z), axis=-1
+    )
     blade = loft(rings)
     for half_turn in (0.0, math.pi):
         turned: MeshBuilder = blade.turned(yaw_matrix(half_turn))

@@ -32,7 +32,9 @@ class PosedRig:
 
 
 class RigPose:
-    """Pose of a rig: part p moves as ``x_world = linear[p] (x - anchor[p]) + place[p]``, x in the rig's axes at rest.
+    """Pose of a rig.
+
+    Part p moves as ``x_world = linear[p] (x - anchor[p]) + place[p]``, x in the rig's axes at rest.
 
     Attributes:
         linear: (20, 3, 3). anchor, place: (20, 3).
@@ -50,7 +52,8 @@ class RigPose:
         return np.asarray((points_m - self.anchor[part]) @ self.linear[part].T + self.place[part])
 
     def stretch(self, parts: _Parts, R: FloatArray, a_m: FloatArray, b_m: FloatArray) -> FloatArray:
-        """Turn bones (k) by R (k, 3, 3), then the shortest way, and stretch them to reach from a to b (k, 3).
+        """Turn bones (k) by R (k, 3, 3), then the shortest way, and stretch them to reach from a to
+        b (k, 3).
 
         Returns:
             Their rotations, (k, 3, 3).
@@ -59,7 +62,9 @@ class RigPose:
         span = b_m - a_m
         turned = shortest_turn((R @ along[..., None])[..., 0], unit(span)) @ R
         reach = np.sqrt((span * span).sum(axis=-1))
-        ratio = np.divide(reach, length_m, out=np.full(len(reach), self._scale), where=length_m > 0.0)
+        ratio = np.divide(
+            reach, length_m, out=np.full(len(reach), self._scale), where=length_m > 0.0
+        )
         lengthen = (ratio - self._scale)[:, None, None] * along[:, :, None] * along[:, None, :]
         self.linear[parts] = turned @ (self._scale * np.eye(3) + lengthen)
         self.place[parts] = a_m
@@ -105,7 +110,9 @@ class RigPose:
     def _with_twists(
         self, linear: FloatArray, offset: FloatArray, light: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return linear parts, offsets and light, with the joints that share out twists appended."""
+        """Return linear parts, offsets and light, with the joints that share out twists
+        appended.
+        """
         part = self._rig.twist_part
         if not len(part):
             return linear, offset, light
@@ -118,8 +125,12 @@ class RigPose:
             np.concatenate((light, light[part])),
         )
 
-    def _with_spine(self, R_trunk: FloatArray, light: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return linear parts, offsets (x_world = linear x + offset) and light, with the spine's joints appended."""
+    def _with_spine(
+        self, R_trunk: FloatArray, light: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return linear parts, offsets (x_world = linear x + offset) and light, with the spine's
+        joints appended.
+        """
         offset = self.place - (self.linear @ self.anchor[..., None])[..., 0]
         share = self._rig.spine
         if not len(share):
@@ -127,8 +138,12 @@ class RigPose:
         # Joints of the spine lie between where hips and chest would carry them.
         low, high = self.moved(_HIPS, self._rig.spine_m), self.moved(_CHEST, self._rig.spine_m)
         at = low + share[:, None] * (high - low)
-        size = [R.T @ linear for R, linear in zip(R_trunk, self.linear[[_HIPS, _CHEST]], strict=True)]
-        bent = between(R_trunk[0], R_trunk[1], share) @ (size[0] + share[:, None, None] * (size[1] - size[0]))
+        size = [
+            R.T @ linear for R, linear in zip(R_trunk, self.linear[[_HIPS, _CHEST]], strict=True)
+        ]
+        bent = between(R_trunk[0], R_trunk[1], share) @ (
+            size[0] + share[:, None, None] * (size[1] - size[0])
+        )
         dim = light[_HIPS] + share * (light[_CHEST] - light[_HIPS])
         return (
             np.concatenate((self.linear, bent)),

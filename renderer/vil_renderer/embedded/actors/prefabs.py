@@ -1,4 +1,7 @@
-"""Models that every scene has: multirotors, an aeroplane, a car, a rover, humans, a gate and a crate."""
+"""Models that every scene has.
+
+Multirotors, an aeroplane, a car, a rover, humans, a gate and a crate.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ _ROTORS: Final[Mapping[str, int]] = {"quadrotor": 4, "hexarotor": 6, "octorotor"
 
 
 def built_in(name: str, kind: ActorKind) -> tuple[bool, Prefab]:
-    """Return the shipped model of a name, else that of the kind, and whether there is one of that name.
+    """Return the shipped model of a name, else that of the kind, and whether there is one of that
+    name.
 
     Any name with ``gate`` in it means the gate.
     """
@@ -65,7 +69,11 @@ def _gate() -> Prefab:
 
 
 def _crate() -> Prefab:
-    return Prefab(Thing().add(box((1.0, 1.0, 1.0), cell_m=1.0), "crate").asset("crate"), CLASSES["prop"], "size")
+    return Prefab(
+        Thing().add(box((1.0, 1.0, 1.0), cell_m=1.0), "crate").asset("crate"),
+        CLASSES["prop"],
+        "size",
+    )
 
 
 VEHICLES: Final[Mapping[str, Callable[[], Prefab]]] = {
@@ -95,7 +103,12 @@ def _striped_gate() -> Asset:
         middle = side * 0.5 * (1.0 - _BAR)
         for stripe in range(_STRIPES):
             tint = WHITE if stripe % 2 else _ORANGE
-            uv: UvRect = (stripe / _STRIPES, 0.5 + 0.2 * side, (stripe + 1) / _STRIPES, 0.7 + 0.2 * side)
+            uv: UvRect = (
+                stripe / _STRIPES,
+                0.5 + 0.2 * side,
+                (stripe + 1) / _STRIPES,
+                0.7 + 0.2 * side,
+            )
             tall, wide = 1.0 / _STRIPES, inner / _STRIPES
             upright = box((1.0, _BAR, tall), uv=uv, cell_m=1.0)
             thing.add(upright.at(0.0, middle, -0.5 + stripe * tall), "cloth", tint)

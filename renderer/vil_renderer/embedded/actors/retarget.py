@@ -1,8 +1,9 @@
 """Retargeting of any mocap skeleton to any skinned human.
 
-Each part of the model is turned by its source bone, relative to the rest of both, then by the shortest
-way to where the source's next joint is, and stretched along itself to reach it: limbs begin, bend and end
-where the skeleton's do. Trunk, head, hands and feet keep their shape, at the subject's scale.
+Each part of the model is turned by its source bone, relative to the rest of both, then by the
+shortest way to where the source's next joint is, and stretched along itself to reach it: limbs
+begin, bend and end where the skeleton's do. Trunk, head, hands and feet keep their shape, at the
+subject's scale.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ UNSEEN_LIGHT: Final = 0.35
 """Factor on the colour of untracked parts."""
 
 _HIPS, _CHEST, _NECK, _HEAD = (PART_INDEX[part] for part in ("hips", "chest", "neck", "head"))
-_SHOULDERS, _FEET, _TOES = ([PART_INDEX[f"{side}_{part}"] for side in SIDES] for part in ("shoulder", "foot", "toe"))
+_SHOULDERS, _FEET, _TOES = (
+    [PART_INDEX[f"{side}_{part}"] for side in SIDES] for part in ("shoulder", "foot", "toe")
+)
 _STRETCHED: Final = [*UPPERS, *LOWERS, *_SHOULDERS, _NECK]
 _TWISTED: Final = [*UPPERS, *LOWERS, *LOWERS]
 """Twisted against the part above: arms and legs at both joints, and then against the part below."""
@@ -37,7 +40,10 @@ _TRUNK_SIDES: Final = [1, 1, 0, 0]
 _FLAT_COSINE: Final = math.cos(math.radians(60.0))
 _STEEP_RAD: Final = math.radians(55.0)
 _STEEPER_RAD: Final = math.radians(20.0)
-"""A foot that slopes more than both, down to the toes, points down at rest; less is a flat foot with a high ankle."""
+"""A foot that slopes more than both, down to the toes, points down at rest.
+
+Less is a flat foot with a high ankle.
+"""
 _ANKLE_STRETCH: Final = 1.8
 _TALLEST: Final = 1.5
 _ANKLE: Final = 0.075
@@ -61,12 +67,15 @@ class Retarget:
         ratio = _size_ratio(source, rig)
         torso_m = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m))
         stature_m = torso_m + 0.5 * float(rig.length_m[[*UPPERS[2:], *LOWERS[2:]]].sum())
-        # Models with big heads or feet shrink, otherwise people would look over walls and stand in the ground.
+        # Models with big heads or feet shrink, otherwise people would look over walls and stand in
+        # the ground.
         self._scale = ratio * min(1.0, _TALLEST * stature_m / rig.height_m)
         foot_scale = min(self._scale, ratio * _ANKLE * stature_m / rig.ankle_m)
         wanted = _rest_directions(source)
         self._turns = _rest_turns(rig, wanted)
-        self._end_scale = np.array([self._scale, self._scale, foot_scale, foot_scale])[:, None, None] * np.eye(3)
+        self._end_scale = np.array([self._scale, self._scale, foot_scale, foot_scale])[
+            :, None, None
+        ] * np.eye(3)
         self._end_scale[2:, 2, 2] *= _ankle_stretch(source, rig, wanted, foot_scale)
         self._bone_from_rest = source.axes @ self._turns
         upper, lower = rig.length_m[UPPERS], rig.length_m[LOWERS]
@@ -91,16 +100,21 @@ class Retarget:
     # --- the trunk -------------------------------------------------------------------------------
 
     def _trunk(self, frame: SortedFrame) -> tuple[FloatArray, FloatArray] | None:
-        """Return rotations (2, 3, 3) of hips and chest, and the middles (2, 3) of the joints of legs and arms.
+        """Return rotations (2, 3, 3) of hips and chest, and the middles (2, 3) of the joints of
+        legs and arms.
 
-        If the bone of hips or chest is not placed, the limbs' joints give its rotation, else the other bone.
+        If the bone of hips or chest is not placed, the limbs' joints give its rotation, else the
+        other bone.
         """
         thighs_m = frame.middle(_HIPS, self._source.thighs_m, _LEGS)
         shoulders_m = frame.middle(_CHEST, self._source.shoulders_m, _ARMS)
         known = [frame.R[part] if frame.placed[part] else None for part in (_HIPS, _CHEST)]
         if thighs_m is not None and shoulders_m is not None:
             up = shoulders_m - thighs_m
-            known = [frame.apart(limbs, up) if R is None else R for R, limbs in zip(known, (_LEGS, _ARMS), strict=True)]
+            known = [
+                frame.apart(limbs, up) if R is None else R
+                for R, limbs in zip(known, (_LEGS, _ARMS), strict=True)
+            ]
         low = known[0] if known[0] is not None else known[1]
         high = known[1] if known[1] is not None else known[0]
         if low is None or high is None:
@@ -110,24 +124,34 @@ class Retarget:
             thighs_m = shoulders_m - up
         if thighs_m is None:
             return None
-        return np.stack((low, high)), np.stack((thighs_m, thighs_m + up if shoulders_m is None else shoulders_m))
+        return np.stack((low, high)), np.stack(
+            (thighs_m, thighs_m + up if shoulders_m is None else shoulders_m)
+        )
 
     # --- arms and legs ---------------------------------------------------------------------------
 
     def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, rig_pose: RigPose) -> None:
-        """Pose arms and legs with hands, feet, toes and collar bones, neck and head; arrays are of the four limbs."""
+        """Pose arms and legs with hands, feet, toes and collar bones, neck and head.
+
+        Arrays are of the four limbs.
+        """
         joint_m = self._rig.joint_m
         R = self._limb_rotations(frame, R_trunk[_TRUNK_SIDES])
         seen = frame.seen.copy()
         begin, bend, end = frame.joints_m[:, 0], frame.joints_m[:, 1], frame.joints_m[:, 2]
         sockets = np.concatenate(
-            [rig_pose.moved(part, joint_m[UPPERS[k : k + 2]]) for part, k in ((_CHEST, 0), (_HIPS, 2))]
+            [
+                rig_pose.moved(part, joint_m[UPPERS[k : k + 2]])
+                for part, k in ((_CHEST, 0), (_HIPS, 2))
+            ]
         )
         begin = np.where(seen[:, :1], begin, sockets)
         bend = np.where(seen[:, 1:2], bend, begin + self._bend_share * (end - begin))
         # A skeleton that ends at elbow or knee has the rest of the limb hang straight on.
         cut = (self._source.joints[:, 2] < 0) & seen[:, 1]
-        reach = (R[:, 1] @ self._rig.along[LOWERS][..., None])[..., 0] * self._rig.length_m[LOWERS][:, None]
+        reach = (R[:, 1] @ self._rig.along[LOWERS][..., None])[..., 0] * self._rig.length_m[LOWERS][
+            :, None
+        ]
         end = np.where(cut[:, None], bend + self._scale * reach, end)
         bones = (
             (R[:, 0], begin, bend),
@@ -150,9 +174,16 @@ class Retarget:
                 rig_pose.collapse([UPPERS[k], *gone], begin[k])
 
     def _twists(
-        self, trunk: FloatArray, upper: FloatArray, lower: FloatArray, end: FloatArray, rig_pose: RigPose
+        self,
+        trunk: FloatArray,
+        upper: FloatArray,
+        lower: FloatArray,
+        end: FloatArray,
+        rig_pose: RigPose,
     ) -> None:
-        """Share out the twists of the limbs, from the rotations (4, 3, 3) of their parts and of the trunk's."""
+        """Share out the twists of the limbs, from the rotations (4, 3, 3) of their parts and of
+        the trunk's.
+        """
         above, below = np.concatenate((trunk, upper, lower)), np.concatenate((upper, lower, end))
         twists = twist_rad(np.swapaxes(above, -1, -2) @ below, self._rig.along[_TWISTED])
         begin_rad, end_rad = np.zeros((2, len(PARTS)))
@@ -160,7 +191,10 @@ class Retarget:
         rig_pose.share_twists(begin_rad, end_rad)
 
     def _limb_rotations(self, frame: SortedFrame, R_above: FloatArray) -> FloatArray:
-        """Return rotations (4, 3, 3, 3) of the limbs' parts; a bone that is not placed follows the one above."""
+        """Return rotations (4, 3, 3, 3) of the limbs' parts.
+
+        A bone that is not placed follows the one above.
+        """
         parts = np.array((UPPERS, LOWERS, ENDS)).T
         R: FloatArray = frame.R[parts]
         placed = frame.placed[parts]
@@ -178,13 +212,18 @@ class Retarget:
         """Return the collar bones, from the chest towards the arms' joints."""
         at = rig_pose.moved(_CHEST, self._rig.joint_m[_SHOULDERS])
         gap = arms_m - at
-        reach = np.clip(np.linalg.norm(gap, axis=1), *(self._scale * _COLLAR_STRETCH * self._rig.length_m[_SHOULDERS]))
+        reach = np.clip(
+            np.linalg.norm(gap, axis=1),
+            *(self._scale * _COLLAR_STRETCH * self._rig.length_m[_SHOULDERS]),
+        )
         return np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap)
 
     def _toes(self, frame: SortedFrame, rig_pose: RigPose) -> None:
         for foot, toe, scale in zip(_FEET, _TOES, self._end_scale[2:], strict=True):
             rig_pose.place[toe] = rig_pose.moved(foot, self._rig.joint_m[toe])
-            rig_pose.linear[toe] = frame.R[toe] @ scale if frame.placed[toe] else rig_pose.linear[foot]
+            rig_pose.linear[toe] = (
+                frame.R[toe] @ scale if frame.placed[toe] else rig_pose.linear[foot]
+            )
 
     # --- neck and head ---------------------------------------------------------------------------
 
@@ -212,7 +251,10 @@ class Retarget:
 
 
 def _size_ratio(source: Source, rig: Rig) -> float:
-    """Return the subject's size relative to the model's: trunk plus legs, or arms if a leg is incomplete."""
+    """Return the subject's size relative to the model's.
+
+    Trunk plus legs, or arms if a leg is incomplete.
+    """
     theirs = source.torso_m
     ours = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m)) if theirs else 0.0
     whole = [k for k in range(4) if (source.joints[k, [0, 2]] >= 0).all()]
@@ -238,7 +280,8 @@ def _trunk_size(source: Source, rig: Rig, scale: float, torso: float) -> FloatAr
 def _rest_turns(rig: Rig, wanted: FloatArray) -> FloatArray:
     """Return rotations (20, 3, 3) of the model's parts to the source's rest, in body axes.
 
-    Down a limb they add up, so that a bent elbow is straightened about its hinge and does not twist.
+    Down a limb they add up, so that a bent elbow is straightened about its hinge and does not
+    twist.
     """
     turns = np.tile(np.eye(3), (len(PARTS), 1, 1))
     for upper, lower, end in zip(UPPERS, LOWERS, ENDS, strict=True):
@@ -250,14 +293,17 @@ def _rest_turns(rig: Rig, wanted: FloatArray) -> FloatArray:
         turns[end] = above
     for foot, toe in zip(_FEET, _TOES, strict=True):
         flat = _is_flat(rig.along[foot], wanted[foot])
-        turns[foot] = turns[toe] = np.eye(3) if flat else shortest_turn(rig.along[foot], wanted[foot])
+        turns[foot] = turns[toe] = (
+            np.eye(3) if flat else shortest_turn(rig.along[foot], wanted[foot])
+        )
     return turns
 
 
 def _is_flat(along: FloatArray, wanted: FloatArray) -> bool:
     """Return True where two lines from ankle to toe are those of feet that stand flat.
 
-    Small differences are where systems put the joints, large ones are other axes or feet that point down.
+    Small differences are where systems put the joints, large ones are other axes or feet that point
+    down.
     """
     if not wanted.any():
         return True
@@ -272,8 +318,8 @@ def _slope_rad(direction: FloatArray) -> float:
 def _ankle_stretch(source: Source, rig: Rig, wanted: FloatArray, scale: float) -> FloatArray:
     """Return factors (2,) on the heights of both feet, 1 or more.
 
-    A skeleton whose line from ankle to toe slopes more than the model's has higher ankles: the foot grows
-    upwards to reach them, and its sole stays flat on the floor.
+    A skeleton whose line from ankle to toe slopes more than the model's has higher ankles: the foot
+    grows upwards to reach them, and its sole stays flat on the floor.
     """
     stretch = np.ones(2)
     for k, (foot, toe) in enumerate(zip(_FEET, _TOES, strict=True)):
@@ -282,12 +328,17 @@ def _ankle_stretch(source: Source, rig: Rig, wanted: FloatArray, scale: float) -
             span_m = source.rest_m[source.bones[toe]] - source.rest_m[source.bones[foot]]
             drop_m = float(np.linalg.norm(span_m)) * math.sin(theirs)
             toe_height_m = scale * (rig.ankle_m - float(rig.length_m[foot]) * math.sin(ours))
-            stretch[k] = min(max((drop_m + toe_height_m) / (scale * rig.ankle_m), 1.0), _ANKLE_STRETCH)
+            stretch[k] = min(
+                max((drop_m + toe_height_m) / (scale * rig.ankle_m), 1.0), _ANKLE_STRETCH
+            )
     return stretch
 
 
 def _rest_directions(source: Source) -> FloatArray:
-    """Return unit directions (20, 3) in body axes from each limb part's joint to the next one; 0 = unknown."""
+    """Return unit directions (20, 3) in body axes from each limb part's joint to the next one.
+
+    0 = unknown.
+    """
     wanted = np.zeros((len(PARTS), 3))
     for chain in (*zip(UPPERS, LOWERS, ENDS, strict=True), *zip(_FEET, _TOES, strict=True)):
         for part, following in pairwise(part for part in chain if source.own[part]):

@@ -1,4 +1,7 @@
-"""A skinned model as the retargeting drives it: the part of a human that moves each node, and parts at rest."""
+"""A skinned model as the retargeting drives it.
+
+The part of a human that moves each node, and parts at rest.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
-from vil_renderer.embedded.actors.anatomy import ENDS, LIMBS, LOWERS, PART_INDEX, PARTS, SIDES, UPPERS, anatomy, path_up
+from vil_renderer.embedded.actors.anatomy import (
+    ENDS,
+    LIMBS,
+    LOWERS,
+    PART_INDEX,
+    PARTS,
+    SIDES,
+    UPPERS,
+    anatomy,
+    path_up,
+)
 from vil_renderer.embedded.actors.capsules import NodeCapsules
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.actors.turning import unit
@@ -26,14 +39,17 @@ class Rig:
 
     Attributes:
         asset: the model. asset_from_node: (n, 4, 4), at rest.
-        driver: what moves each node, (n,): an index into :data:`PARTS`, 20 + an index into the spine, or
-            20 + s + an index into the twists.
-        joint_m: rest place of each part's joint in the asset's axes, (20, 3). own: whether it has that part, (20,).
-        spine: share of the way from hips to chest of each joint between them, (s,). spine_m: their places, (s, 3).
+        driver: what moves each node, (n,): an index into :data:`PARTS`, 20 + an index into the
+            spine, or 20 + s + an index into the twists.
+        joint_m: rest place of each part's joint in the asset's axes, (20, 3). own: whether it has
+            that part, (20,).
+        spine: share of the way from hips to chest of each joint between them, (s,). spine_m: their
+            places, (s, 3).
         twist_part: the part of a limb that each joint named ``twist`` shares out, (t,).
         twist_share: how far along it that joint lies, (t,).
         thighs_m, shoulders_m: middles of the joints of legs and arms, (3,).
-        along: unit direction of each part to the next one, (20, 3); 0 where it has none. length_m: (20,).
+        along: unit direction of each part to the next one, (20, 3); 0 where it has none. length_m:
+            (20,).
         height_m: of the mesh. ankle_m: of the ankles above its lowest point.
         capsules: what rays meet.
     """
@@ -64,16 +80,24 @@ class Rig:
             return None
         rest = asset.asset_from_node()
         spine = [
-            b for b in path_up(model.parents, parts["chest"])[1:] if parts["hips"] in path_up(model.parents, b)[1:]
+            b
+            for b in path_up(model.parents, parts["chest"])[1:]
+            if parts["hips"] in path_up(model.parents, b)[1:]
         ]
         place = rest[:, :3, 3]
         own = np.array([part in parts for part in PARTS])
         joint_m = np.array([place[parts[_or_above(part, parts)]] for part in PARTS])
         hips_z, chest_z = place[parts["hips"], 2], place[parts["chest"], 2]
-        share = np.clip((place[spine, 2] - hips_z) / max(chest_z - hips_z, 1e-6), 0.0, 1.0).reshape(-1)
+        share = np.clip((place[spine, 2] - hips_z) / max(chest_z - hips_z, 1e-6), 0.0, 1.0).reshape(
+            -1
+        )
         limbs = _drivers(model.parents, parts, spine)
         bones = _bone_vectors(joint_m)
-        twists = [i for i, name in enumerate(model.bones) if _TWIST in name.lower() and limbs[i] in _TWISTED]
+        twists = [
+            i
+            for i, name in enumerate(model.bones)
+            if _TWIST in name.lower() and limbs[i] in _TWISTED
+        ]
         driver = limbs.copy()
         driver[twists] = len(PARTS) + len(spine) + np.arange(len(twists))
         heights = np.concatenate([p[:, 2] for p in skinned_points(asset, rest)])
@@ -98,7 +122,10 @@ class Rig:
 
 
 def _model(asset: Asset) -> SkeletonModel | None:
-    """Return the nodes as a skeleton in which only joints have names; None if nothing is skinned."""
+    """Return the nodes as a skeleton in which only joints have names.
+
+    None if nothing is skinned.
+    """
     skins: list[Skin] = [node.skin for node in asset.nodes if node.skin is not None]
     joints = {joint for skin in skins for joint in skin.joints}
     if not joints:
@@ -115,11 +142,18 @@ def _or_above(part: str, parts: dict[str, int]) -> str:
     if part in parts:
         return part
     side = part.partition("_")[0]
-    return {"neck": "head"}.get(part, f"{side}_foot" if part.endswith("toe") else f"{side}_upper_arm")
+    return {"neck": "head"}.get(
+        part, f"{side}_foot" if part.endswith("toe") else f"{side}_upper_arm"
+    )
 
 
-def _drivers(parents: tuple[int, ...], parts: dict[str, int], spine: list[int]) -> npt.NDArray[np.intp]:
-    """Return the driver of each node: itself if it is a part, else the nearest one above, else the hips."""
+def _drivers(
+    parents: tuple[int, ...], parts: dict[str, int], spine: list[int]
+) -> npt.NDArray[np.intp]:
+    """Return the driver of each node.
+
+    Itself if it is a part, else the nearest one above, else the hips.
+    """
     moved = {bone: PART_INDEX[part] for part, bone in parts.items()}
     moved |= {bone: len(PARTS) + i for i, bone in enumerate(spine)}
     driver: list[int] = []
@@ -139,7 +173,10 @@ def _middle(joint_m: FloatArray, part: str) -> FloatArray:
 
 
 def _bone_vectors(joint_m: FloatArray) -> FloatArray:
-    """Return vectors from each part's joint to the next one's, (20, 3); 0 for head, hands, toes and the trunk."""
+    """Return vectors from each part's joint to the next one's, (20, 3).
+
+    0 for head, hands, toes and the trunk.
+    """
     bones = np.zeros_like(joint_m)
     chains = [("neck", "head")]
     for side in SIDES:

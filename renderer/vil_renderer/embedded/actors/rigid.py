@@ -1,4 +1,7 @@
-"""Models that keep their shape: vehicles, props, scene objects that an actor drives; placed many at a time."""
+"""Models that keep their shape: vehicles, props, scene objects that an actor drives.
+
+Placed many at a time.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ class RigidModel:
     Attributes:
         prefab: the model.
         size_m: (3,), of the box around it at rest.
-        half_size_m: (3,), of the smallest box about the body's origin that holds it; unused where it is fitted.
+        half_size_m: (3,), of the smallest box about the body's origin that holds it; unused where
+            it is fitted.
     """
 
     def __init__(self, prefab: Prefab) -> None:
@@ -43,9 +47,11 @@ class RigidModel:
         self.half_size_m: FloatArray = np.maximum(np.abs(low), np.abs(high))
 
     def place(self, R: FloatArray, p_m: FloatArray, size_m: FloatArray, t_ns: int) -> FloatArray:
-        """Return world matrices (m, n, 4, 4) of the nodes, for bodies at (m, 3, 3) and (m, 3), of sizes (m, 3).
+        """Return world matrices (m, n, 4, 4) of the nodes, for bodies at (m, 3, 3) and (m, 3), of
+        sizes (m, 3).
 
-        What has no size along an axis is made very thin there, so that rays can be carried into its axes.
+        What has no size along an axis is made very thin there, so that rays can be carried into its
+        axes.
         """
         nodes = self._nodes(t_ns)
         if self._fitted:
@@ -68,7 +74,10 @@ class RigidModel:
         return half_m
 
     def _nodes(self, t_ns: int) -> FloatArray:
-        """Return nodes in the body's axes (n, 4, 4); spinning ones are turned by the angle of the instant."""
+        """Return nodes in the body's axes (n, 4, 4).
+
+        Spinning ones are turned by the angle of the instant.
+        """
         prefab = self.prefab
         if not prefab.spin:
             return self._rest
@@ -83,7 +92,10 @@ class RigidModel:
 
 
 def _bounds(asset: Asset, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the lowest and the highest corner (3,) of an asset whose nodes have these matrices (n, 4, 4)."""
+    """Return the lowest and the highest corner (3,) of an asset whose nodes have these matrices.
+
+    N, 4, 4.
+    """
     corners = [
         part.p_m.astype(np.float64) @ m[:3, :3].T + m[:3, 3]
         for node, m in zip(asset.nodes, nodes, strict=True)

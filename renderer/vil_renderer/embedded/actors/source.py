@@ -1,4 +1,7 @@
-"""A mocap skeleton as the retargeting reads it: its rest, and its frames sorted by parts, implausible ones marked."""
+"""A mocap skeleton as the retargeting reads it.
+
+Its rest, and its frames sorted by parts, implausible ones marked.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,8 @@ class Source:
         axes: bone axes from body axes (forward, left, up) at rest, (20, 3, 3).
         rest_m: bone origins at rest with all bones' axes parallel, (m, 3).
         thighs_m: middle of the thigh joints in the hips' axes, (3,). hip_width_m: their distance.
-        shoulders_m: middle of the arms' joints in the chest's axes, None if the rest does not show it.
+        shoulders_m: middle of the arms' joints in the chest's axes, None if the rest does not show
+            it.
         shoulder_width_m: their distance. torso_m: from one middle to the other; 0 = unknown.
     """
 
@@ -92,14 +96,25 @@ class Source:
         legs, arms = _pair(parts, "upper_leg"), _pair(parts, "upper_arm")
         F_hips, F_chest = _trunk_axes(parts, rest_m)
         thighs_m = rest_m[legs].mean(axis=0) - rest_m[hips] if legs else np.zeros(3)
-        shoulders_m = rest_m[arms].mean(axis=0) - rest_m[chest] if _trusted(arms, chest, model, rest_m) else None
-        torso = np.zeros(3) if shoulders_m is None else rest_m[chest] + shoulders_m - rest_m[hips] - thighs_m
+        shoulders_m = (
+            rest_m[arms].mean(axis=0) - rest_m[chest]
+            if _trusted(arms, chest, model, rest_m)
+            else None
+        )
+        torso = (
+            np.zeros(3)
+            if shoulders_m is None
+            else rest_m[chest] + shoulders_m - rest_m[hips] - thighs_m
+        )
         return cls(
             bones=np.array([_bone_of(part, parts) for part in PARTS], np.intp),
             own=np.array([part in parts for part in PARTS]),
             joints=np.array([[parts.get(part, -1) for part in limb] for limb in LIMBS], np.intp),
             axes=np.array(
-                [F_hips if "leg" in p or "foot" in p or "toe" in p or p == "hips" else F_chest for p in PARTS]
+                [
+                    F_hips if "leg" in p or "foot" in p or "toe" in p or p == "hips" else F_chest
+                    for p in PARTS
+                ]
             ),
             rest_m=rest_m,
             thighs_m=thighs_m,
@@ -146,9 +161,12 @@ def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, 
 
 
 def _trusted(arms: list[int], chest: int, model: SkeletonModel, rest_m: FloatArray) -> bool:
-    """Return whether the rest shows where the arms begin: at the chest itself, or held apart by collar bones.
+    """Return whether the rest shows where the arms begin.
 
-    The axes of these may be their own, so that they lie elsewhere when all bones' axes are parallel.
+    At the chest itself, or held apart by collar bones.
+
+    The axes of these may be their own, so that they lie elsewhere when all bones' axes are
+    parallel.
     """
     if arms and all(model.parents[arm] == chest for arm in arms):
         return True
@@ -157,12 +175,16 @@ def _trusted(arms: list[int], chest: int, model: SkeletonModel, rest_m: FloatArr
 
 
 def plausible(skeleton: SkeletonFrame) -> BoolArray:
-    """Return which bones have a plausible place, (m,): tracked ones, and those near a plausible parent.
+    """Return which bones have a plausible place, (m,).
 
-    A bone that the system never saw lies in the origin: nothing may be drawn towards it. If no bone is tracked,
-    the whole pose is an old one and counts as plausible.
+    Tracked ones, and those near a plausible parent.
+
+    A bone that the system never saw lies in the origin: nothing may be drawn towards it. If no bone
+    is tracked, the whole pose is an old one and counts as plausible.
     """
-    placed: BoolArray = np.logical_and.reduce(np.isfinite(np.hstack((skeleton.p_m, skeleton.q_xyzw))), axis=1)
+    placed: BoolArray = np.logical_and.reduce(
+        np.isfinite(np.hstack((skeleton.p_m, skeleton.q_xyzw))), axis=1
+    )
     if skeleton.tracked.all() or not skeleton.tracked.any():
         return placed
     model = skeleton.model
@@ -198,7 +220,10 @@ class SortedFrame:
         self.seen: BoolArray = (source.joints >= 0) & placed[source.joints]
 
     def middle(self, part: int, offset_m: FloatArray | None, limbs: list[int]) -> FloatArray | None:
-        """Return the middle of two limbs' first joints, by the trunk if placed, else between them; None if unknown."""
+        """Return the middle of two limbs' first joints, by the trunk if placed, else between them.
+
+        None if unknown.
+        """
         if offset_m is not None and self.placed[part]:
             return np.asarray(self.p_m[part] + self._R_bone[part] @ offset_m)
         if self.seen[limbs, 0].all():
@@ -206,7 +231,10 @@ class SortedFrame:
         return None
 
     def apart(self, limbs: list[int], up: FloatArray) -> FloatArray | None:
-        """Return the trunk's rotation from the first joints of two limbs; None if they are missing."""
+        """Return the trunk's rotation from the first joints of two limbs.
+
+        None if they are missing.
+        """
         if not self.seen[limbs, 0].all():
             return None
         left_m, right_m = self.joints_m[limbs, 0]

@@ -1,4 +1,7 @@
-"""Rotations that limbs need: the shortest one between two directions, and body axes from two of them."""
+"""Rotations that limbs need.
+
+The shortest one between two directions, and body axes from two of them.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ def unit(v: FloatArray) -> FloatArray:
 def shortest_turn(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return the smallest rotations (..., 3, 3) that take unit vectors a to b, both (..., 3).
 
-    Opposite vectors have none; they turn half round about the axis that is most square to them. A vector 0
-    asks for no turn.
+    Opposite vectors have none; they turn half round about the axis that is most square to them. A
+    vector 0 asks for no turn.
     """
     w = cross(a, b)
     c = (a * b).sum(axis=-1)
@@ -33,7 +36,9 @@ def shortest_turn(a: FloatArray, b: FloatArray) -> FloatArray:
     skew = np.zeros((*a.shape, 3))
     skew[..., 0, 1], skew[..., 0, 2], skew[..., 1, 2] = -w[..., 2], w[..., 1], -w[..., 0]
     skew -= np.swapaxes(skew, -1, -2)
-    turn: FloatArray = np.eye(3) + skew + skew @ skew / np.where(opposite, 1.0, 1.0 + c)[..., None, None]
+    turn: FloatArray = (
+        np.eye(3) + skew + skew @ skew / np.where(opposite, 1.0, 1.0 + c)[..., None, None]
+    )
     if opposite.any():
         square = np.eye(3)[np.abs(a[opposite]).argmin(axis=-1)]
         axis = unit(cross(a[opposite], square))
@@ -42,7 +47,8 @@ def shortest_turn(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def twist_rad(R: FloatArray, axis: FloatArray) -> FloatArray:
-    """Return how far rotations (..., 3, 3) turn about unit axes (..., 3) before they swing them, -pi to pi.
+    """Return how far rotations (..., 3, 3) turn about unit axes (..., 3) before they swing them,
+    -pi to pi.
 
     A swing that nearly reverses the axis leaves the twist open; it fades to 0 there.
     """
@@ -55,7 +61,10 @@ def twist_rad(R: FloatArray, axis: FloatArray) -> FloatArray:
 
 
 def body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:
-    """Return columns forward, left, up from the direction to the left and roughly up; None if they are parallel."""
+    """Return columns forward, left, up from the direction to the left and roughly up.
+
+    None if they are parallel.
+    """
     y = unit(left)
     x = unit(cross(y, up))
     if not (y.any() and x.any()):
@@ -66,7 +75,8 @@ def body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:
 def snapped_body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:
     """Return :func:`body_axes` of a bone at rest: its own axes if they are within 30 degrees.
 
-    Systems align a bone's axes with the body, up to swaps and signs, but joints sit where anatomy has them.
+    Systems align a bone's axes with the body, up to swaps and signs, but joints sit where anatomy
+    has them.
     """
     raw = body_axes(left, up)
     if raw is None:
@@ -74,5 +84,7 @@ def snapped_body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:
     nearest = np.abs(raw).argmax(axis=0)
     snapped = np.zeros((3, 3))
     snapped[nearest, range(3)] = np.sign(raw[nearest, range(3)])
-    aligned = len(set(nearest.tolist())) == 3 and bool(((snapped * raw).sum(axis=0) > _SNAP_COSINE).all())
+    aligned = len(set(nearest.tolist())) == 3 and bool(
+        ((snapped * raw).sum(axis=0) > _SNAP_COSINE).all()
+    )
     return snapped if aligned else raw

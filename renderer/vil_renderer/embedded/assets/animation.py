@@ -14,10 +14,11 @@ from vil_renderer.embedded.assets.model import Animation, Asset, Channel
 
 
 def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) -> FloatArray:
-    """Return matrices (n, 4, 4) of the asset's nodes relative to their parents, for :meth:`Asset.asset_from_node`.
+    """Return matrices (n, 4, 4) of the asset's nodes relative to their parents, for
+    :meth:`Asset.asset_from_node`.
 
-    Nodes that the animation leaves alone are at rest. Before the first key of a channel and after its last it
-    keeps their values.
+    Nodes that the animation leaves alone are at rest. Before the first key of a channel and after
+    its last it keeps their values.
 
     Args:
         asset: the model.
@@ -42,8 +43,11 @@ def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) ->
     return _matrices(p, q_xyzw, scale)
 
 
-def morph_weights(asset: Asset, animation: Animation, t_s: float, loop: bool = True) -> dict[int, FloatArray]:
-    """Return the weights of morph targets beyond those at rest, (t,), of the nodes whose weights a clip moves.
+def morph_weights(
+    asset: Asset, animation: Animation, t_s: float, loop: bool = True
+) -> dict[int, FloatArray]:
+    """Return the weights of morph targets beyond those at rest, (t,), of the nodes whose weights a
+    clip moves.
 
     Args:
         asset: the model.
@@ -53,14 +57,18 @@ def morph_weights(asset: Asset, animation: Animation, t_s: float, loop: bool = T
     """
     t_s = _within(animation, t_s, loop)
     return {
-        channel.node: _blend([channel], channel.interpolation, False, t_s, {})[0] - asset.nodes[channel.node].weights
+        channel.node: _blend([channel], channel.interpolation, False, t_s, {})[0]
+        - asset.nodes[channel.node].weights
         for channel in animation.channels
         if channel.path == "weights" and len(asset.nodes[channel.node].weights)
     }
 
 
 def most_morphed(asset: Asset, node: int) -> FloatArray:
-    """Return how far the weights of a node's morph targets can be from rest in any clip, (t,); an upper bound."""
+    """Return how far the weights of a node's morph targets can be from rest in any clip, (t,).
+
+    An upper bound.
+    """
     rest = asset.nodes[node].weights
     most = np.zeros(len(rest))
     for animation in asset.animations.values():
@@ -71,7 +79,12 @@ def most_morphed(asset: Asset, node: int) -> FloatArray:
             if channel.interpolation == "cubic":
                 # A Hermite cubic leaves its keys by at most 4 / 27 of each tangent.
                 spans_s = np.diff(channel.times_s).max(initial=0.0)
-                over = 4.0 / 27.0 * spans_s * (np.abs(values[:, 0]).max(axis=0) + np.abs(values[:, 2]).max(axis=0))
+                over = (
+                    4.0
+                    / 27.0
+                    * spans_s
+                    * (np.abs(values[:, 0]).max(axis=0) + np.abs(values[:, 2]).max(axis=0))
+                )
                 values = np.concatenate((values[:, 1] + over, values[:, 1] - over))
             most = np.maximum(most, np.abs(values - rest).max(axis=0))
     return most
@@ -118,7 +131,9 @@ def _blend(
 
 
 def _bracket(times_s: FloatArray, t_s: float) -> tuple[int, float, float]:
-    """Return the key at or before an instant, the fraction of the way to the next, and the time between them."""
+    """Return the key at or before an instant, the fraction of the way to the next, and the time
+    between them.
+    """
     if len(times_s) == 1:
         return 0, 0.0, 0.0
     key = int(np.searchsorted(times_s, t_s, side="right")) - 1
@@ -130,7 +145,10 @@ def _bracket(times_s: FloatArray, t_s: float) -> tuple[int, float, float]:
 
 
 def _hermite(a: FloatArray, b: FloatArray, f: FloatArray, span_s: FloatArray) -> FloatArray:
-    """Return the cubic of glTF 2.0 (appendix C) between keys (k, 3, c): in-tangent, value, out-tangent."""
+    """Return the cubic of glTF 2.0 (appendix C) between keys (k, 3, c).
+
+    in-tangent, value, out-tangent.
+    """
     f2, f3 = f * f, f * f * f
     leave, arrive = span_s * a[:, 2], span_s * b[:, 0]
     from_a = (2.0 * f3 - 3.0 * f2 + 1.0) * a[:, 1] + (f3 - 2.0 * f2 + f) * leave

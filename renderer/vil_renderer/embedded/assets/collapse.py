@@ -1,7 +1,10 @@
-"""Meshes of fewer triangles by edge collapse, for models that bend: the surface stays within millimetres.
+"""Meshes of fewer triangles by edge collapse, for models that bend.
 
-The errors are the quadrics of Garland and Heckbert (1997), with the gradients of attributes after Hoppe (1999). A
-vertex only moves onto a neighbour: places, joints, weights, normals and coordinates are those of the original.
+The surface stays within millimetres.
+
+The errors are the quadrics of Garland and Heckbert (1997), with the gradients of attributes after
+Hoppe (1999). A vertex only moves onto a neighbour: places, joints, weights, normals and coordinates
+are those of the original.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ _FEWEST: Final = 0.005
 """A level is done when a round takes out less than this share of the vertices."""
 _ATTEMPTS: Final = 4
 _MOST_NEIGHBOURS: Final = 256
-"""Edges at a place with more are not collapsed: common neighbours would take memory by the square."""
+"""Edges at a place with more are not collapsed.
+
+Common neighbours would take memory by the square.
+"""
 _SMALLEST: Final = 1e-18
 _THINNEST: Final = 1e-10
 
@@ -61,11 +67,15 @@ class _Quadrics:
         """Return the errors of attributes (m, k) at places (m, 3) for vertices (m,)."""
         expected = np.einsum("mki,mi->mk", self.gradient[which], p) + self.offset[which]
         squares = np.einsum("mi,mi->m", self.values[which], _products(p))
-        return np.asarray(squares + np.einsum("mk,mk->m", a, self.area[which, None] * a - 2.0 * expected))
+        return np.asarray(
+            squares + np.einsum("mk,mk->m", a, self.area[which, None] * a - 2.0 * expected)
+        )
 
 
 def _products(p: FloatArray) -> FloatArray:
-    """Return the products (m, 10) by which the coefficients of :func:`_squares` give the square at p (m, 3)."""
+    """Return the products (m, 10) by which the coefficients of :func:`_squares` give the square
+    at p (m, 3).
+    """
     x, y, z = p.T
     mixed = (x * x, 2 * x * y, 2 * x * z, y * y, 2 * y * z, z * z)
     return np.stack((*mixed, 2 * x, 2 * y, 2 * z, np.ones(len(p))), axis=1)
@@ -88,7 +98,9 @@ def _quadrics(p: FloatArray, values: FloatArray, triangles: _Index) -> _Quadrics
     # Along the triangle an attribute rises from its first corner by these; across it, it stays.
     rise = values[triangles[:, 1:]] - values[triangles[:, :1]]
     wide = doubled > _THINNEST
-    to_b, to_c = (np.where(wide, cross(*pair) / doubled, 0.0) for pair in ((ac, normal), (normal, ab)))
+    to_b, to_c = (
+        np.where(wide, cross(*pair) / doubled, 0.0) for pair in ((ac, normal), (normal, ab))
+    )
     gradient = rise[:, 0, :, None] * to_b[:, None] + rise[:, 1, :, None] * to_c[:, None]
     offset = values[triangles[:, 0]] - np.einsum("mki,mi->mk", gradient, first)
     away = -np.einsum("mi,mi->m", normal, first)
@@ -108,13 +120,17 @@ def _quadrics(p: FloatArray, values: FloatArray, triangles: _Index) -> _Quadrics
 
 
 class _Mesh:
-    """A mesh on its way to fewer triangles. Vertices at one place move together, as those on both sides of a seam.
+    """A mesh on its way to fewer triangles.
+
+    Vertices at one place move together, as those on both sides of a seam.
 
     Attributes:
         triangles: (m, 3), of vertices.
     """
 
-    def __init__(self, p_m: FloatArray, values: FloatArray, triangles: _Index, fixed: BoolArray) -> None:
+    def __init__(
+        self, p_m: FloatArray, values: FloatArray, triangles: _Index, fixed: BoolArray
+    ) -> None:
         self._p, place = np.unique(p_m, axis=0, return_inverse=True)
         self._place = np.asarray(place, np.intp).reshape(-1)
         self._values, self._at = values, self._p[self._place]
@@ -144,7 +160,10 @@ class _Mesh:
             np.add.at(self._quadrics.place, ends[:, k], planes)
 
     def collapse(self, limit_m: float, rng: np.random.Generator) -> int:
-        """Collapse edges at an error below the limit that are apart from each other; return how many."""
+        """Collapse edges at an error below the limit that are apart from each other.
+
+        Return how many.
+        """
         if not len(self.triangles):
             return 0
         edges = _Edges(self.triangles, self._place, len(self._p))
@@ -163,7 +182,9 @@ class _Mesh:
         return len(chosen)
 
     def _errors(self, moves: _Moves, limit_m: float) -> FloatArray:
-        """Return the squared error of each move, infinite where it is not allowed or above the limit."""
+        """Return the squared error of each move, infinite where it is not allowed or above the
+        limit.
+        """
         q, count = self._quadrics, len(moves.allowed)
         area = np.bincount(moves.of_pair, q.area[moves.gone], count)
         error = np.where(moves.allowed & ~self._fixed[moves.start], 0.0, np.inf)
@@ -172,7 +193,9 @@ class _Mesh:
             gone, onto = moves.gone[pairs], moves.onto[pairs]
             p = self._at[onto]
             own = q.off_values(gone, p, self._values[onto]) if values else q.off_planes(gone, p)
-            added = np.bincount(moves.of_pair[pairs], np.maximum(own, 0.0), count) / np.maximum(area, _SMALLEST)
+            added = np.bincount(moves.of_pair[pairs], np.maximum(own, 0.0), count) / np.maximum(
+                area, _SMALLEST
+            )
             error = np.where(error + added <= limit_m * limit_m, error + added, np.inf)
         return error
 
@@ -184,11 +207,18 @@ class _Mesh:
             error[best[folds & (best >= 0)]] = np.inf
             best = _cheapest(moves.start, error, len(self._p))
         best[self._folds(np.where(best >= 0, moves.end[best], -1))] = -1
-        rank = np.where(best >= 0, np.log2(error[best] + _SMALLEST).round() + rng.random(len(best)), np.inf)
-        return best[_independent(rank, np.where(best >= 0, moves.end[best], 0), moves.start, moves.end)]
+        rank = np.where(
+            best >= 0, np.log2(error[best] + _SMALLEST).round() + rng.random(len(best)), np.inf
+        )
+        return best[
+            _independent(rank, np.where(best >= 0, moves.end[best], 0), moves.start, moves.end)
+        ]
 
     def _folds(self, to: _Index) -> BoolArray:
-        """Return which places (n,) would turn a triangle over by moving onto others, (n,); -1 = none."""
+        """Return which places (n,) would turn a triangle over by moving onto others, (n,).
+
+        -1 = none.
+        """
         corners = self._place[self.triangles]
         folds = np.zeros(len(to), np.bool_)
         for k in range(3):
@@ -214,7 +244,9 @@ def _cheapest(start: _Index, error: FloatArray, places: int) -> _Index:
 
 
 def _independent(rank: FloatArray, target: _Index, a: _Index, b: _Index) -> BoolArray:
-    """Return which places (n,) move at once, the lower rank first: none, nor its target, is next to another.
+    """Return which places (n,) move at once, the lower rank first.
+
+    None, nor its target, is next to another.
 
     Args:
         rank: infinite for those that stay, (n,).
@@ -246,7 +278,8 @@ class _Edges:
 
     Attributes:
         ends: (e, 2), the lower one first. count: of triangles at each, (e,).
-        of_half: the edge of each side of each triangle, (3 m,), all first sides before all second ones.
+        of_half: the edge of each side of each triangle, (3 m,), all first sides before all second
+            ones.
     """
 
     def __init__(self, triangles: _Index, place: _Index, places: int) -> None:
@@ -260,12 +293,17 @@ class _Edges:
         self.places = places
 
     def joined(self) -> BoolArray:
-        """Return which edges have no more common neighbours than triangles: only these collapse to a surface."""
+        """Return which edges have no more common neighbours than triangles.
+
+        Only these collapse to a surface.
+        """
         from scipy.sparse import csr_matrix  # slow to import; only models that bend need it
 
         low, high = self.ends.T
         rows, columns = np.concatenate((low, high)), np.concatenate((high, low))
-        near = csr_matrix((np.ones(len(rows), np.int32), (rows, columns)), shape=(self.places, self.places))
+        near = csr_matrix(
+            (np.ones(len(rows), np.int32), (rows, columns)), shape=(self.places, self.places)
+        )
         most = np.bincount(rows, minlength=self.places)[self.ends].max(axis=1)
         few = np.flatnonzero(most <= _MOST_NEIGHBOURS)
         common = np.asarray(near[low[few]].multiply(near[high[few]]).sum(axis=1)).reshape(-1)
@@ -275,7 +313,9 @@ class _Edges:
 
 
 class _Moves:
-    """Moves of a place onto a neighbour, both ways of each edge; the vertices at the place go with it in pairs.
+    """Moves of a place onto a neighbour, both ways of each edge.
+
+    The vertices at the place go with it in pairs.
 
     Attributes:
         start, end: places, (2 e,). allowed: (2 e,).
@@ -295,7 +335,10 @@ class _Moves:
         self.allowed = self._allowed(edges, triangles, place)
 
     def _allowed(self, edges: _Edges, triangles: _Index, place: _Index) -> BoolArray:
-        """Return which moves leave a surface like the one before: no seam opens, no edge gets three triangles."""
+        """Return which moves leave a surface like the one before.
+
+        No seam opens, no edge gets three triangles.
+        """
         used = np.flatnonzero(np.bincount(triangles.reshape(-1), minlength=len(place)))
         at_place = np.bincount(place[used], minlength=edges.places)
         sum_at_place = np.bincount(place[used], used, minlength=edges.places)
@@ -309,17 +352,24 @@ class _Moves:
         # An open edge stays open: what lies on one moves along it, and not where three meet.
         along = (open_[self.start] == 0) | ((open_[self.start] == 2) & (count == 1))
         joined = edges.joined()
-        return np.asarray(whole & along & ~tangled[self.start] & (count <= 2) & np.concatenate((joined, joined)))
+        return np.asarray(
+            whole & along & ~tangled[self.start] & (count <= 2) & np.concatenate((joined, joined))
+        )
 
 
 def collapsed(
-    p_m: FloatArray, values: FloatArray, triangles: _Index, limits_m: Sequence[float], fixed: BoolArray
+    p_m: FloatArray,
+    values: FloatArray,
+    triangles: _Index,
+    limits_m: Sequence[float],
+    fixed: BoolArray,
 ) -> Iterator[_Index]:
     """Yield triangles (m, 3) of the same vertices, fewer and fewer, for each limit.
 
     Args:
         p_m: places, (n, 3).
-        values: everything else that the surface carries, (n, k), in units of which 1 counts as a metre.
+        values: everything else that the surface carries, (n, k), in units of which 1 counts as a
+            metre.
         triangles: (m, 3).
         limits_m: errors, rising: root of the mean square over the area that a vertex stands for.
         fixed: vertices that stay, as those on a border with another mesh, (n,).

@@ -1,7 +1,9 @@
-"""Models from files of any format that we read: glTF by ourselves, OBJ, PLY, STL and COLLADA through trimesh.
+"""Models from files of any format that we read.
 
-Work that trimesh leaves to its callers is done here: units and axes of COLLADA, textures one folder up, the
-direction of v, and the refusal to go on without a texture or material that the file names.
+glTF by ourselves, OBJ, PLY, STL and COLLADA through trimesh.
+
+Work that trimesh leaves to its callers is done here: units and axes of COLLADA, textures one folder
+up, the direction of v, and the refusal to go on without a texture or material that the file names.
 """
 
 from __future__ import annotations
@@ -26,20 +28,34 @@ from vil_renderer.embedded.assets.gltf.images import PictureBudget
 from vil_renderer.embedded.assets.gltf.meshes import mirrored, with_tangents
 from vil_renderer.embedded.assets.gltf.nodes import decompose
 from vil_renderer.embedded.assets.gltf.read import Y_UP, load_gltf
-from vil_renderer.embedded.assets.gltf.surface import faceted, repaired_normals, vertex_normals, welded
+from vil_renderer.embedded.assets.gltf.surface import (
+    faceted,
+    repaired_normals,
+    vertex_normals,
+    welded,
+)
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.optional_imports import load_native
 
 FORMATS: Final = (".glb", ".gltf", ".obj", ".ply", ".stl", ".dae")
 
 _LARGEST: Final = 1e12
-_LOADERS: Final = {".obj": "load_obj", ".ply": "load_ply", ".stl": "load_stl", ".dae": "load_collada"}
+_LOADERS: Final = {
+    ".obj": "load_obj",
+    ".ply": "load_ply",
+    ".stl": "load_stl",
+    ".dae": "load_collada",
+}
 AXES: Final[Mapping[str, FloatArray]] = {
     # COLLADA's table of axes; its "in", towards the viewer, is forward.
-    "x": np.array([[0.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]),
+    "x": np.array(
+        [[0.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    ),
     "y": Y_UP,
     "z": np.eye(4),
-    "-y": np.array([[0.0, 0.0, 1.0, 0.0], [-1.0, 0.0, 0.0, 0.0], [0.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]),
+    "-y": np.array(
+        [[0.0, 0.0, 1.0, 0.0], [-1.0, 0.0, 0.0, 0.0], [0.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    ),
 }
 """Rotations to our axes by the axis that points up."""
 
@@ -53,25 +69,27 @@ def load_asset(
 ) -> Asset:
     """Read a model.
 
-    Normals that the file leaves out are those of the triangles; of a PLY, whose scans are smooth surfaces,
-    those around each vertex. Colours of OBJ, PLY and COLLADA are taken as displayed ones.
+    Normals that the file leaves out are those of the triangles; of a PLY, whose scans are smooth
+    surfaces, those around each vertex. Colours of OBJ, PLY and COLLADA are taken as displayed ones.
 
     Args:
         path: .glb, .gltf, .obj, .ply, .stl or .dae.
         unit_m: length of the file's unit; None = that of the .dae, else one metre.
-        up: the axis of an .obj, .ply or .stl that points up: z = its axes are ours; y = as glTF (z forward);
-            -y = as a camera (y down, z forward).
-            The other formats say it themselves.
+        up: the axis of an .obj, .ply or .stl that points up: z = its axes are ours; y = as glTF (z
+            forward); -y = as a camera (y down, z forward). The other formats say it themselves.
         texture_limit_px: longest side of a texture, None = 4096.
         budget: of the scene, for its decoded pictures; None = the file has one of its own.
 
     Raises:
-        AssetError: the file or one it refers to is broken, absent or unsupported; the message names it.
+        AssetError: the file or one it refers to is broken, absent or unsupported; the message names
+            it.
         RendererError: a library that the format needs is not installed.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise AssetError(f"{path.name}: {suffix or 'no extension'} is not read; formats: {', '.join(FORMATS)}")
+        raise AssetError(
+            f"{path.name}: {suffix or 'no extension'} is not read; formats: {', '.join(FORMATS)}"
+        )
     if suffix in (".glb", ".gltf"):
         asset = load_gltf(path, texture_limit_px, budget)
         return asset if unit_m is None else replace(asset, root=_scaled(unit_m) @ asset.root)
@@ -84,9 +102,14 @@ def load_asset(
         refuse_unless_mesh(data, path.name)
     loaded = _load(path, data, suffix)
     nodes = _nodes(
-        loaded, path, suffix == ".ply", MaterialConverter(path.name, texture_limit_px, budget or PictureBudget())
+        loaded,
+        path,
+        suffix == ".ply",
+        MaterialConverter(path.name, texture_limit_px, budget or PictureBudget()),
     )
-    return Asset(path.stem, nodes, _scaled(1.0 if unit_m is None else unit_m) @ AXES[axis], origin=path.name)
+    return Asset(
+        path.stem, nodes, _scaled(1.0 if unit_m is None else unit_m) @ AXES[axis], origin=path.name
+    )
 
 
 def _scaled(unit_m: float) -> FloatArray:
@@ -115,7 +138,9 @@ def _load(path: Path, data: bytes, suffix: str) -> dict[str, Any]:
     return loaded
 
 
-def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, materials: MaterialConverter) -> tuple[Node, ...]:
+def _nodes(
+    loaded: dict[str, Any], path: Path, smooth: bool, materials: MaterialConverter
+) -> tuple[Node, ...]:
     meshes: Mapping[str, Any] = loaded.get("geometry", {path.stem: loaded})
     places = loaded.get("graph") or [{"geometry": name} for name in meshes]
     nodes: list[Node] = []
@@ -126,15 +151,21 @@ def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, materials: Material
             continue
         found = decompose(np.asarray(entry.get("matrix", np.eye(4)), np.float64))
         if found is None:
-            raise AssetError(f"{path.name}: {name[:60]}: its matrix shears or flattens: apply it to the mesh")
+            raise AssetError(
+                f"{path.name}: {name[:60]}: its matrix shears or flattens: apply it to the mesh"
+            )
         p, q_xyzw, scale = found
-        nodes.append(Node(name, -1, p, q_xyzw, scale, (mirrored(part) if scale[0] < 0.0 else part,)))
+        nodes.append(
+            Node(name, -1, p, q_xyzw, scale, (mirrored(part) if scale[0] < 0.0 else part,))
+        )
     if not nodes:
         raise AssetError(f"{path.name}: holds no triangles")
     return tuple(nodes)
 
 
-def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, materials: MaterialConverter) -> Primitive | None:
+def _primitive(
+    mesh: Mapping[str, Any], label: str, smooth: bool, materials: MaterialConverter
+) -> Primitive | None:
     """Convert one mesh of trimesh; None if it has no triangles."""
     if mesh.get("faces") is None or len(mesh["faces"]) == 0:
         return None
@@ -158,14 +189,18 @@ def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, materials: Mat
 
 def _arrays(mesh: Mapping[str, Any], label: str) -> tuple[dict[str, Any], Any]:
     """Return checked arrays by the names that :class:`Primitive` gives them, and triangles."""
-    p_m = _finite(_table(mesh["vertices"], (3,), None, f"{label}: positions"), f"{label}: positions")
+    p_m = _finite(
+        _table(mesh["vertices"], (3,), None, f"{label}: positions"), f"{label}: positions"
+    )
     faces = np.asarray(mesh["faces"])
     if faces.ndim == 2 and faces.shape[1] == 4:
         faces = faces[:, [0, 1, 2, 0, 2, 3]].reshape(-1, 3)
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
         raise AssetError(f"{label}: faces are no triangles")
     if faces.min() < 0 or faces.max() >= len(p_m):
-        raise AssetError(f"{label}: a face refers to vertex {faces.max():,}, but there are {len(p_m):,}")
+        raise AssetError(
+            f"{label}: a face refers to vertex {faces.max():,}, but there are {len(p_m):,}"
+        )
     arrays: dict[str, Any] = {"p_m": p_m}
     for key, name, width, values in (
         ("normal", "normals", 3, mesh.get("vertex_normals")),

@@ -21,9 +21,10 @@ _PLACES: Final = ("p_m", "joints", "weights", "targets")
 def simplified(part: Primitive, cell_m: float) -> Primitive:
     """Return the surface with fewer triangles; no vertex moves farther than a cell's diagonal.
 
-    The vertices in a cell that hang mostly on the same joint come to one place: that of the one in their middle,
-    with its joints and weights. Those that face differently keep normals, texture coordinates and colours of
-    their own, so that edges stay hard and thin sheets have two sides, and nothing opens between them.
+    The vertices in a cell that hang mostly on the same joint come to one place: that of the one in
+    their middle, with its joints and weights. Those that face differently keep normals, texture
+    coordinates and colours of their own, so that edges stay hard and thin sheets have two sides,
+    and nothing opens between them.
 
     Args:
         part: the surface, in the axes of its node.

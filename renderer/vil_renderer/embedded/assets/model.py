@@ -1,8 +1,10 @@
-"""Models of files and recipes, independent of OpenGL: meshes, materials, textures, skins, animations.
+"""Models of files and recipes, independent of OpenGL.
 
-Node matrices keep the axes of their origin; :attr:`Asset.root` turns them to ours (x forward, y left,
-z up, metres). Colours of materials are linear, textures hold what their use says (colour ones sRGB).
-The structure is that of glTF 2.0, with references instead of indices.
+Meshes, materials, textures, skins, animations.
+
+Node matrices keep the axes of their origin; :attr:`Asset.root` turns them to ours (x forward, y
+left, z up, metres). Colours of materials are linear, textures hold what their use says (colour ones
+sRGB). The structure is that of glTF 2.0, with references instead of indices.
 """
 
 from __future__ import annotations
@@ -103,7 +105,8 @@ class Transmission:
     """Share of light that passes through a thin surface without being scattered.
 
     Attributes:
-        use: factor on it in R. tint: linear RGB factor on the light that passes, besides the base colour.
+        use: factor on it in R. tint: linear RGB factor on the light that passes, besides the base
+            colour.
     """
 
     factor: float
@@ -119,7 +122,8 @@ class Material:
         base_colour: linear RGBA factor. base: sRGB colour and alpha.
         metal_rough: roughness in G, metalness in B (linear). normal: tangent space, OpenGL's y.
         emissive_light: linear RGB factor.
-        windows: parts of the texture that daylight comes through, u and v of the top left and bottom right corner.
+        windows: parts of the texture that daylight comes through, u and v of the top left and
+            bottom right corner.
     """
 
     name: str = ""
@@ -144,7 +148,8 @@ class Material:
 
 
 MAPS: Final = (
-    "base", "normal", "metal_rough", "emissive", "occlusion", "coat", "coat_rough", "coat_normal", "specular",
+    "base", "normal", "metal_rough", "emissive", "occlusion", "coat", "coat_rough", "coat_normal",
+    "specular",
     "specular_colour", "sheen", "sheen_rough", "transmission",
 )  # fmt: skip
 """Names of all maps of a material, in the order of the shaders."""
@@ -167,7 +172,11 @@ def uses_of(material: Material) -> dict[str, TextureUse]:
 def has_own_coordinates(material: Material) -> bool:
     """Return whether its maps differ in their coordinates, transforms or mirrored copies."""
     found = {
-        (use.uv_set, (use.transform + 0.0).tobytes(), *(wrap == "mirror" for wrap in use.texture.wrap))
+        (
+            use.uv_set,
+            (use.transform + 0.0).tobytes(),
+            *(wrap == "mirror" for wrap in use.texture.wrap),
+        )
         for use in uses_of(material).values()
     }
     return len(found) > 1
@@ -178,12 +187,14 @@ class Primitive:
     """Triangles of one material, in the axes of their node.
 
     Attributes:
-        p_m: float32 (n, 3). normal: float32 (n, 3), unit length. uv: float32 (n, 2). uv1: the second set or None.
+        p_m: float32 (n, 3). normal: float32 (n, 3), unit length. uv: float32 (n, 2). uv1: the
+            second set or None.
         tangent: float32 (n, 4), w = handedness, or None. colour: uint8 (n, 4), linear, or None.
         joints: uint16 (n, 4) into the skin's joints, weights: float32 (n, 4), or None.
-        targets: float32 (n, t, 2, 3), offsets of place and normal for each morph target that an animation moves, or
-            None; ``p_m`` and ``normal`` hold the weights at rest.
-        triangles: uint32 (m, 3), counter-clockwise seen from outside, once the node stands at rest in the asset.
+        targets: float32 (n, t, 2, 3), offsets of place and normal for each morph target that an
+            animation moves, or None; ``p_m`` and ``normal`` hold the weights at rest.
+        triangles: uint32 (m, 3), counter-clockwise seen from outside, once the node stands at rest
+            in the asset.
     """
 
     p_m: Float32Array
@@ -209,7 +220,9 @@ class Skin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PunctualLight:
-    """KHR_lights_punctual: candela for point and spot, lux for directional; shines along the node's -z.
+    """KHR_lights_punctual: candela for point and spot, lux for directional.
+
+    Shines along the node's -z.
 
     Attributes:
         colour: linear RGB. range_m: 0 = unlimited. cone_rad: inner and outer half angle of a spot.
@@ -248,8 +261,8 @@ class Channel:
     """One animated property of one node.
 
     Attributes:
-        times_s: (k,). values: (k, c), c = 3, 4 or the number of morph targets; for cubic splines (k, 3, c):
-            in-tangent, value, out-tangent.
+        times_s: (k,). values: (k, c), c = 3, 4 or the number of morph targets; for cubic splines
+            (k, 3, c): in-tangent, value, out-tangent.
     """
 
     node: int
@@ -288,7 +301,9 @@ class Asset:
     origin: str = ""
 
     def asset_from_node(self, local: FloatArray | None = None) -> FloatArray:
-        """Return matrices (n, 4, 4) from each node's axes to the asset's, at rest or from local ones (n, 4, 4)."""
+        """Return matrices (n, 4, 4) from each node's axes to the asset's, at rest or from local
+        ones (n, 4, 4).
+        """
         made = self.rest_local() if local is None else local.copy()
         for i, node in enumerate(self.nodes):
             made[i] = (self.root if node.parent < 0 else made[node.parent]) @ made[i]

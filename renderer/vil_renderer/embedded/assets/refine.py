@@ -30,7 +30,11 @@ def refined(asset: Asset, limit_m: float, world_from_asset: FloatArray | None = 
     """
     places = (np.eye(4) if world_from_asset is None else world_from_asset) @ asset.asset_from_node()
     nodes = [
-        node if node.skin else replace(node, primitives=tuple(_refined(p, m[:3, :3], limit_m) for p in node.primitives))
+        node
+        if node.skin
+        else replace(
+            node, primitives=tuple(_refined(p, m[:3, :3], limit_m) for p in node.primitives)
+        )
         for node, m in zip(asset.nodes, places, strict=True)
     ]
     return replace(asset, nodes=tuple(nodes))
@@ -39,7 +43,8 @@ def refined(asset: Asset, limit_m: float, world_from_asset: FloatArray | None = 
 def _refined(part: Primitive, linear: FloatArray, limit_m: float) -> Primitive:
     """Halve long edges until none is left.
 
-    Whether an edge is cut, and where, depends on its two ends alone, so neighbours still meet without gaps.
+    Whether an edge is cut, and where, depends on its two ends alone, so neighbours still meet
+    without gaps.
     """
     arrays = {name: getattr(part, name) for name in _FIELDS if getattr(part, name) is not None}
     size = float(np.ptp(part.p_m @ linear.T, axis=0).max(initial=0.0))
@@ -72,12 +77,17 @@ def _with_middles(arrays: _Arrays, pairs: npt.NDArray[np.uint32]) -> dict[str, n
             between[opposite] = array[pairs[opposite, 0]]
         if name == "tangent":
             between[:, 3] = array[pairs[:, 0], 3]
-        made[name] = np.concatenate((array, (np.rint(between) if name == "colour" else between).astype(array.dtype)))
+        made[name] = np.concatenate(
+            (array, (np.rint(between) if name == "colour" else between).astype(array.dtype))
+        )
     return made
 
 
 def _cut(triangles: _Triangles, middle: _Triangles, long: BoolArray) -> _Triangles:
-    """Cut triangles (m, 3) with long edges at vertices ``middle``, both (m, 3); edge k begins at corner k."""
+    """Cut triangles (m, 3) with long edges at vertices ``middle``, both (m, 3).
+
+    Edge k begins at corner k.
+    """
     count = long.sum(axis=1)
     # Turned so that long edges come first: a lone one, or the two next to the short one.
     first = np.select([count == 1, count == 2], [long.argmax(axis=1), long.argmin(axis=1) + 1], 0)

@@ -12,7 +12,10 @@ from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 
 
 def skinned(places: FloatArray, skin: Skin | None, node: int, primitive: Primitive) -> FloatArray:
-    """Return positions (n, 3) by the matrices (k, 4, 4) of all nodes; without a skin only the node carries them."""
+    """Return positions (n, 3) by the matrices (k, 4, 4) of all nodes.
+
+    Without a skin only the node carries them.
+    """
     p = primitive.p_m.astype(np.float64)
     if skin is None or primitive.joints is None or primitive.weights is None:
         m = places[node]
@@ -22,7 +25,10 @@ def skinned(places: FloatArray, skin: Skin | None, node: int, primitive: Primiti
 
 
 def resting(asset: Asset) -> Asset:
-    """Return a model that never moves again: skinned parts stand where their joints have them, morphs at rest."""
+    """Return a model that never moves again.
+
+    Skinned parts stand where their joints have them, morphs at rest.
+    """
     places = asset.asset_from_node()
     file_from_asset = np.linalg.inv(asset.root)
     nodes: list[Node] = []

@@ -39,18 +39,24 @@ _BENT: Final = 0.5
 _TURN: Final = np.array([*np.full(3, math.sin(0.4) / math.sqrt(3.0)), math.cos(0.4)])
 _OF_VERTICES: Final = ("p_m", "normal", "uv", "uv1", "tangent", "colour", "joints", "weights")
 
-_MADE: Final[WeakKeyDictionary[Asset, dict[tuple[float, ...], tuple[Asset, ...]]]] = WeakKeyDictionary()
+_MADE: Final[WeakKeyDictionary[Asset, dict[tuple[float, ...], tuple[Asset, ...]]]] = (
+    WeakKeyDictionary()
+)
 
 
 def thinned(asset: Asset, radius_m: float, limits_m: Sequence[float]) -> tuple[Asset, ...]:
-    """Return an asset with ever fewer triangles in its skinned parts; the same assets for the same arguments.
+    """Return an asset with ever fewer triangles in its skinned parts.
 
-    Parts with morph targets stay. A human takes half a second, and a hundredth of it from the cache on disk.
+    The same assets for the same arguments.
+
+    Parts with morph targets stay. A human takes half a second, and a hundredth of it from the cache
+    on disk.
 
     Args:
         asset: the model.
         radius_m: its size.
-        limits_m: errors in the asset's axes, rising: root of the mean square over a vertex's surroundings.
+        limits_m: errors in the asset's axes, rising: root of the mean square over a vertex's
+            surroundings.
     """
     made = _MADE.setdefault(asset, {})
     key = (radius_m, *limits_m)
@@ -63,7 +69,9 @@ def _thinned(asset: Asset, radius_m: float, limits_m: Sequence[float]) -> tuple[
     rest = asset.asset_from_node()
     bent = asset.asset_from_node(asset.rest_local() @ trs_matrix(np.zeros(3), _TURN, np.ones(3)))
     nodes = [list(asset.nodes) for _ in limits_m]
-    skins = [(index, node, node.skin) for index, node in enumerate(asset.nodes) if node.skin is not None]
+    skins = [
+        (index, node, node.skin) for index, node in enumerate(asset.nodes) if node.skin is not None
+    ]
     binds = [rest[skin.joints[0]] @ skin.inverse_bind[0] for _, _, skin in skins]
     at_rest = [
         part.p_m @ m[:3, :3].T + m[:3, 3]
@@ -73,7 +81,14 @@ def _thinned(asset: Asset, radius_m: float, limits_m: Sequence[float]) -> tuple[
     shared = iter(_shared([np.round(p_m / (_SAME * radius_m)) for p_m in at_rest]))
     for (index, node, skin), bind in zip(skins, binds, strict=True):
         levels = [
-            _levels(part, part.p_m @ bind[:3, :3].T, skinned(bent, skin, index, part), next(shared), radius_m, limits_m)
+            _levels(
+                part,
+                part.p_m @ bind[:3, :3].T,
+                skinned(bent, skin, index, part),
+                next(shared),
+                radius_m,
+                limits_m,
+            )
             for part in node.primitives
         ]
         for own, parts in zip(nodes, zip(*levels, strict=True), strict=True):
@@ -104,19 +119,32 @@ def _levels(
         return [part] * len(limits_m)
     values = [
         _NORMAL * radius_m * part.normal,
-        *(_COORDINATES * _metres_of(uv, p_m, part.triangles) * uv for uv in (part.uv, part.uv1) if uv is not None),
+        *(
+            _COORDINATES * _metres_of(uv, p_m, part.triangles) * uv
+            for uv in (part.uv, part.uv1)
+            if uv is not None
+        ),
         _BENT * bent_m,
     ]
     if part.colour is not None:
         values.append(_NORMAL * radius_m / 255.0 * part.colour)
     every = np.hstack(values, dtype=np.float64)
-    return [_cut(part, left) for left in _stored(p_m, every, part.triangles.astype(np.intp), limits_m, shared)]
+    return [
+        _cut(part, left)
+        for left in _stored(p_m, every, part.triangles.astype(np.intp), limits_m, shared)
+    ]
 
 
 def _stored(
-    p_m: FloatArray, values: FloatArray, triangles: _Index, limits_m: Sequence[float], fixed: BoolArray
+    p_m: FloatArray,
+    values: FloatArray,
+    triangles: _Index,
+    limits_m: Sequence[float],
+    fixed: BoolArray,
 ) -> list[_Index]:
-    """Return the triangles of each level from the cache on disk, or work them out and store them."""
+    """Return the triangles of each level from the cache on disk, or work them out and store
+    them.
+    """
     made = hashlib.sha256(_VERSION)
     for array in (np.array(limits_m), p_m, values, triangles, fixed):
         made.update(repr(array.shape).encode())
@@ -126,9 +154,13 @@ def _stored(
     if levels is None:
         levels = list(collapsed(p_m, values, triangles, limits_m, fixed))
         try:
-            save_arrays(path, {f"level{k}": level.astype(np.uint32) for k, level in enumerate(levels)})
+            save_arrays(
+                path, {f"level{k}": level.astype(np.uint32) for k, level in enumerate(levels)}
+            )
         except OSError as exc:
-            logger.info("simpler meshes are not stored, and are worked out again next time: %s", exc)
+            logger.info(
+                "simpler meshes are not stored, and are worked out again next time: %s", exc
+            )
     return levels
 
 

@@ -1,7 +1,8 @@
 """The air of a weather: its extinction, and the light that it scatters towards a camera.
 
-Airlight is that of single scattering in all directions alike: the mean of the ambient light, a quarter of the sun's
-and of each lamp's, since a white matt surface that faces a light of 1 shows 1, which is 1 / pi of what it receives.
+Airlight is that of single scattering in all directions alike: the mean of the ambient light, a
+quarter of the sun's and of each lamp's, since a white matt surface that faces a light of 1 shows 1,
+which is 1 / pi of what it receives.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from vil_renderer.embedded.engine.materials import GAMMA
 from vil_renderer.embedded.scene import Environment, Lamp
 
 LAYER_M: Final = 250.0
-"""Height of the layer of air above the camera that holds the weather; the sky is seen through it."""
+"""Height of the layer of air above the camera that holds the weather.
+
+The sky is seen through it.
+"""
 _SCATTERED: Final = 0.25
 _INDOORS: Final = 0.4
 """Share of the light on walls and floors that they send back: common reflectance of rooms."""
@@ -58,7 +62,9 @@ class Air:
         """Return the display values, from 0 to 1, of linear light."""
         c = np.clip(c, 0.0, None if self.tone_curve else 1.0)
         shown = (
-            np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055) if self.srgb else c ** (1.0 / GAMMA)
+            np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
+            if self.srgb
+            else c ** (1.0 / GAMMA)
         )
         return toned(shown) if self.tone_curve else shown
 
@@ -79,18 +85,27 @@ def falling_share(weather: Weather) -> float:
 
 
 def airlight(
-    environment: Environment, lamps: Sequence[Lamp], eye_m: FloatArray, roofed: FloatArray | None = None
+    environment: Environment,
+    lamps: Sequence[Lamp],
+    eye_m: FloatArray,
+    roofed: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the light that white particles scatter at points, linear RGB (c, 3), exposure included.
+    """Return the light that white particles scatter at points, linear RGB (c, 3), exposure
+    included.
 
     Args:
         environment: ambient light and sun.
         lamps: all of them.
         eye_m: (c, 3).
-        roofed: share of the sky that a roof hides there, (c,): walls send back a part of the light, and no sun.
+        roofed: share of the sky that a roof hides there, (c,): walls send back a part of the light,
+            and no sun.
     """
     under = np.zeros((len(eye_m), 1)) if roofed is None else roofed[:, None]
-    light = 0.5 * (np.asarray(environment.sky) + np.asarray(environment.ground)) * (1.0 - (1.0 - _INDOORS) * under)
+    light = (
+        0.5
+        * (np.asarray(environment.sky) + np.asarray(environment.ground))
+        * (1.0 - (1.0 - _INDOORS) * under)
+    )
     if environment.sun is not None:
         light += _SCATTERED * environment.sun.light * (1.0 - under)
     for lamp in lamps:
@@ -105,7 +120,8 @@ def airlight(
 def snow_gain(environment: Environment, weather: Weather, roofed: FloatArray) -> FloatArray:
     """Return the factor on all light of cameras that are set for the snow on the ground, (c,).
 
-    Closed snow shows at most 0.8 of white where it lies in the open; between no snow and that in proportion.
+    Closed snow shows at most 0.8 of white where it lies in the open; between no snow and that in
+    proportion.
 
     Args:
         environment: ambient light and sun.

@@ -20,16 +20,19 @@ def open_context(device: int | None = None) -> moderngl.Context:
     """Create a context on a GPU, or on the CPU; it belongs to the calling thread.
 
     Args:
-        device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
+        device: which GPU, in CUDA's order; None = the first one, else the CPU unless
+            CUDA_VISIBLE_DEVICES names a GPU.
 
     Raises:
-        RendererError: moderngl or the system's OpenGL libraries are absent, or there is no such GPU; the message
-            names the cure.
+        RendererError: moderngl or the system's OpenGL libraries are absent, or there is no such
+            GPU; the message names the cure.
     """
     try:
         import moderngl
     except ImportError as exc:
-        raise RendererError(f"the embedded renderer needs the extra `gl`: {install_command('gl')}") from exc
+        raise RendererError(
+            f"the embedded renderer needs the extra `gl`: {install_command('gl')}"
+        ) from exc
     index = chosen_device(device, egl_devices())
     settings: dict[str, Any] = {"standalone": True, "backend": "egl", "device_index": index}
     try:
@@ -37,9 +40,11 @@ def open_context(device: int | None = None) -> moderngl.Context:
             ctx = moderngl.create_context(require=_WANTED_GL, **settings)
         except Exception:
             ctx = moderngl.create_context(require=_REQUIRED_GL, **settings)
-    except Exception as exc:  # glcontext raises bare Exception, ImportError or OSError for a missing library
+    # Glcontext raises bare Exception, ImportError or OSError for a missing library.
+    except Exception as exc:
         raise RendererError(
-            f"no OpenGL 3.3 context through EGL on device {index} ({exc}); on Debian: apt-get install libegl1 libgl1"
+            f"no OpenGL 3.3 context through EGL on device {index} ({exc}); on Debian: "
+            "apt-get install libegl1 libgl1"
         ) from exc
     try:
         check_renderer(str(ctx.info["GL_RENDERER"]), device)

@@ -1,4 +1,7 @@
-"""Roofs of a scene on the GPU: a map of heights that shaders compare with, as they do with the sun's shadow map."""
+"""Roofs of a scene on the GPU.
+
+A map of heights that shaders compare with, as they do with the sun's shadow map.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ class CoverMap:
         self.cover = cover
         rows, columns = cover.height_m.shape
         share = (cover.height_m - cover.low_m[2]) / cover.size_m[2]
-        depth = cast("Any", ctx).depth_texture((columns, rows), np.clip(share, 0.0, 1.0).astype("f4").tobytes())
+        depth = cast("Any", ctx).depth_texture(
+            (columns, rows), np.clip(share, 0.0, 1.0).astype("f4").tobytes()
+        )
         depth.compare_func = ">="
         depth.filter = (ctx.LINEAR, ctx.LINEAR)
         depth.repeat_x = depth.repeat_y = False

@@ -22,11 +22,18 @@ _WORTH_TRIANGLES: Final = 1000
 _WORTH_THINNING: Final = 4000
 """Triangles from which on merging cells, or taking vertices out of what bends, pays off."""
 _THINNER: Final = (12.0, 6.0, 3.0, 1.5)
-"""Radii in the picture below which skinned models have fewer vertices, as shares of the profile's ``lod_px``."""
+"""Radii in the picture below which skinned models have fewer vertices, as shares of the
+profile's ``lod_px``.
+"""
 _CLUSTERED: Final = (1.0, 0.25)
-"""The same for models whose vertices are merged by the cells of a grid; the skinned ones have the last only."""
+"""The same for models whose vertices are merged by the cells of a grid.
+
+The skinned ones have the last only.
+"""
 _BAND: Final = 1.15
-"""A model becomes finer where it is larger than a limit, and coarser where it is smaller by this factor."""
+"""A model becomes finer where it is larger than a limit, and coarser where it is smaller by this
+factor.
+"""
 _CELL_PX: Final = 2.0
 _ERROR_PX: Final = 0.75
 """Error of a level where it begins; at the nearest point of the ball around the model."""
@@ -42,7 +49,8 @@ class ViewPoints:
     Attributes:
         eye_m: (c, 3). f_px: focal lengths of the cameras, (c,).
         behind_m: places behind the previous cameras for points of unknown motion, (c, 3).
-        clip_from_world: of the views, (c, 4, 4), beyond which nothing is drawn; None = everything is.
+        clip_from_world: of the views, (c, 4, 4), beyond which nothing is drawn; None = everything
+            is.
     """
 
     eye_m: FloatArray
@@ -64,14 +72,20 @@ class ViewPoints:
         return np.asarray(p_m @ row[:3] + row[3])
 
     def sees(self, carried: FloatArray, centre: FloatArray, radius: FloatArray) -> BoolArray:
-        """Return which of the places (k, 4, 4) carry a ball into each view, (c, k); its radii there are (k,)."""
+        """Return which of the places (k, 4, 4) carry a ball into each view, (c, k).
+
+        Its radii there are (k,).
+        """
         if self.clip_from_world is None:
             return np.ones((len(self.eye_m), len(carried)), np.bool_)
-        centres = np.einsum("kab,b->ka", carried[:, :3, :3], centre)  # faster than @ for many small matrices
+        # Faster than @ for many small matrices.
+        centres = np.einsum("kab,b->ka", carried[:, :3, :3], centre)
         return in_view(self.clip_from_world, centres + carried[:, :3, 3], radius)
 
     def sees_blended(self, carried: FloatArray, centre: FloatArray, radius: float) -> BoolArray:
-        """Return which views see a model whose points lie between their places by several matrices (k, 4, 4), (c,)."""
+        """Return which views see a model whose points lie between their places by several
+        matrices (k, 4, 4), (c,).
+        """
         if self.clip_from_world is None:
             return np.ones(len(self.eye_m), np.bool_)
         balls = carried[:, :3, :3] @ centre + carried[:, :3, 3]
@@ -92,7 +106,8 @@ class Extent:
         node: that carries it; stretch: length in the asset's axes of 1 in this node's.
         centre: in this node's axes, (3,). radius: in the asset's.
         scale: length in the asset's axes of 1 between vertices of each node, (n,).
-        triangles: of all parts. thins: parts that bend are drawn with fewer vertices further away, and merged last.
+        triangles: of all parts. thins: parts that bend are drawn with fewer vertices further away,
+            and merged last.
     """
 
     node: int
@@ -104,29 +119,51 @@ class Extent:
     thins: bool = False
 
     def limits_px(self, lod_px: float) -> list[float]:
-        """Return radii in the picture below which levels 1, 2 ... are drawn, falling; none where it does not pay."""
+        """Return radii in the picture below which levels 1, 2 ... are drawn, falling.
+
+        None where it does not pay.
+        """
         if not lod_px or self.triangles < _WORTH_TRIANGLES:
             return []
-        return [share * lod_px for share in ((*_THINNER, _CLUSTERED[-1]) if self.thins else _CLUSTERED)]
+        return [
+            share * lod_px for share in ((*_THINNER, _CLUSTERED[-1]) if self.thins else _CLUSTERED)
+        ]
 
 
 def extent_of(asset: Asset) -> Extent:
-    """Return the ball around an asset; it moves with the first part's node or the joint above it."""
+    """Return the ball around an asset.
+
+    It moves with the first part's node or the joint above it.
+    """
     rest = asset.asset_from_node()
-    placed = np.array([_asset_from_vertices(node, m, rest) for node, m in zip(asset.nodes, rest, strict=True)])
+    placed = np.array(
+        [_asset_from_vertices(node, m, rest) for node, m in zip(asset.nodes, rest, strict=True)]
+    )
     scale = np.array([_length(m) for m in placed])
     drawn = [(i, part) for i, node in enumerate(asset.nodes) for part in node.primitives]
     if not drawn:
         return Extent(0, 1.0, np.zeros(3), 0.0, scale, 0)
-    points = np.concatenate([part.p_m @ placed[i, :3, :3].T + placed[i, :3, 3] for i, part in drawn])
+    points = np.concatenate(
+        [part.p_m @ placed[i, :3, :3].T + placed[i, :3, 3] for i, part in drawn]
+    )
     low, high = points.min(axis=0), points.max(axis=0)
     skin = asset.nodes[drawn[0][0]].skin
     carrier = drawn[0][0] if skin is None else skin.joints[0]
     centre = np.linalg.inv(rest[carrier]) @ np.append(0.5 * (low + high), 1.0)
     radius = 0.5 * float(np.linalg.norm(high - low))
     triangles = sum(len(part.triangles) for _, part in drawn)
-    bends = sum(len(p.triangles) for i, p in drawn if asset.nodes[i].skin is not None and p.targets is None)
-    return Extent(carrier, _length(rest[carrier]), centre[:3], radius, scale, triangles, thins=bends >= _WORTH_THINNING)
+    bends = sum(
+        len(p.triangles) for i, p in drawn if asset.nodes[i].skin is not None and p.targets is None
+    )
+    return Extent(
+        carrier,
+        _length(rest[carrier]),
+        centre[:3],
+        radius,
+        scale,
+        triangles,
+        thins=bends >= _WORTH_THINNING,
+    )
 
 
 def _asset_from_vertices(node: Node, asset_from_node: FloatArray, rest: FloatArray) -> FloatArray:
@@ -154,14 +191,17 @@ def details_of(
     limits_px: Sequence[float],
     before: npt.NDArray[np.intp] | None = None,
 ) -> npt.NDArray[np.intp]:
-    """Return the level of detail of models in views, (c, k): 0 = everything, 1 and more = coarser and coarser.
+    """Return the level of detail of models in views, (c, k).
+
+    0 = everything, 1 and more = coarser and coarser.
 
     Args:
         world_from_node: of the models, (k, n, 4, 4).
         extent: their asset's.
         views: of the pictures.
         limits_px: radius in the picture below which each level is drawn, falling.
-        before: levels in the cameras' previous pictures, (c, k), which stay while that is right; negative = unknown.
+        before: levels in the cameras' previous pictures, (c, k), which stay while that is right;
+            negative = unknown.
     """
     longest = np.linalg.norm(world_from_node[:, extent.node, :3, :3], axis=1).max(axis=1)
     radius_m = extent.radius * longest / max(extent.stretch, _SMALLEST)
@@ -186,7 +226,9 @@ class DetailMemory:
         known = self._levels.get((camera, id(asset)), {})
         return tuple(known.get(name, -1) for name in names)
 
-    def record(self, camera: str, asset: Asset, names: Sequence[str], levels: npt.NDArray[np.intp]) -> None:
+    def record(
+        self, camera: str, asset: Asset, names: Sequence[str], levels: npt.NDArray[np.intp]
+    ) -> None:
         """Store the levels (k,) of all models of an asset in a camera's picture."""
         key = (camera, id(asset))
         self._levels[key] = dict(zip(names, levels.tolist(), strict=True))
@@ -196,7 +238,9 @@ class DetailMemory:
 
 
 def simpler(asset: Asset, extent: Extent, level: int, lod_px: float) -> Asset:
-    """Return an asset for a level of :func:`details_of`, right within a pixel or two where that level begins."""
+    """Return an asset for a level of :func:`details_of`, right within a pixel or two where that
+    level begins.
+    """
     limits_px = extent.limits_px(lod_px)
     if level == 0:
         return asset
@@ -215,6 +259,8 @@ def simpler(asset: Asset, extent: Extent, level: int, lod_px: float) -> Asset:
                 for part, before in zip(node.primitives, original.primitives, strict=True)
             ),
         )
-        for node, original, scale in zip(fewer.nodes, asset.nodes, extent.scale.tolist(), strict=True)
+        for node, original, scale in zip(
+            fewer.nodes, asset.nodes, extent.scale.tolist(), strict=True
+        )
     ]
     return replace(asset, nodes=tuple(nodes))

@@ -20,7 +20,8 @@ _MOST: Final = 64
 _EXTENSIONS: Final = 0x3055  # EGL_EXTENSIONS
 _CUDA_DEVICE: Final = 0x323A  # EGL_CUDA_DEVICE_NV
 _ON_CPU: Final = (
-    f"Install the driver's EGL part (NVIDIA: libnvidia-gl; in a container NVIDIA_DRIVER_CAPABILITIES=all), or draw on "
+    "Install the driver's EGL part (NVIDIA: libnvidia-gl; in a container "
+    "NVIDIA_DRIVER_CAPABILITIES=all), or draw on "
     f"the CPU: leave --device out and set {CUDA_VARIABLE} to nothing"
 )
 
@@ -50,11 +51,14 @@ def gpu_wanted(device: int | None, environment: Mapping[str, str] = os.environ) 
     return device is not None or environment.get(CUDA_VARIABLE, "").strip() not in _NO_CUDA
 
 
-def chosen_device(device: int | None, devices: Sequence[EglDevice], environment: Mapping[str, str] = os.environ) -> int:
+def chosen_device(
+    device: int | None, devices: Sequence[EglDevice], environment: Mapping[str, str] = os.environ
+) -> int:
     """Return the number of the EGL device to draw with.
 
     Args:
-        device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
+        device: which GPU, in CUDA's order; None = the first one, else the CPU unless
+            CUDA_VISIBLE_DEVICES names a GPU.
         devices: EGL's; none if EGL cannot list them.
         environment: the process's variables. ``GLCONTEXT_DEVICE_INDEX`` overrules everything.
 
@@ -63,12 +67,20 @@ def chosen_device(device: int | None, devices: Sequence[EglDevice], environment:
     """
     if environment.get(INDEX_VARIABLE) or not devices:
         return device or 0
-    shown = [d for d in devices if d.cuda is not None or not (d.nvidia and CUDA_VARIABLE in environment)]
-    gpus = sorted((d for d in shown if not d.software), key=lambda d: (d.cuda is None, d.cuda or 0, d.index))
+    shown = [
+        d for d in devices if d.cuda is not None or not (d.nvidia and CUDA_VARIABLE in environment)
+    ]
+    gpus = sorted(
+        (d for d in shown if not d.software), key=lambda d: (d.cuda is None, d.cuda or 0, d.index)
+    )
     if len(gpus) > (device or 0):
         return gpus[device or 0].index
     if gpu_wanted(device, environment):
-        asked = f"--device {device}" if device is not None else f"{CUDA_VARIABLE}={environment[CUDA_VARIABLE]}"
+        asked = (
+            f"--device {device}"
+            if device is not None
+            else f"{CUDA_VARIABLE}={environment[CUDA_VARIABLE]}"
+        )
         raise RendererError(f"{asked} asks for a GPU, and EGL shows {len(gpus)} of them. {_ON_CPU}")
     return next((d.index for d in shown if d.software), 0)
 
@@ -80,14 +92,19 @@ def check_renderer(gl_renderer: str, device: int | None) -> None:
         RendererError: OpenGL draws on the CPU.
     """
     if gpu_wanted(device) and is_software(gl_renderer):
-        raise RendererError(f"a GPU was asked for, and OpenGL draws on the CPU ({gl_renderer}). {_ON_CPU}")
+        raise RendererError(
+            f"a GPU was asked for, and OpenGL draws on the CPU ({gl_renderer}). {_ON_CPU}"
+        )
 
 
 def egl_library() -> ctypes.CDLL | None:
     """Return EGL's library, None where it is absent."""
     try:
         egl = ctypes.CDLL(os.environ.get(_LIBRARY_VARIABLE) or find_library("EGL") or "libEGL.so.1")
-        egl.eglGetProcAddress.restype, egl.eglGetProcAddress.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+        egl.eglGetProcAddress.restype, egl.eglGetProcAddress.argtypes = (
+            ctypes.c_void_p,
+            [ctypes.c_char_p],
+        )
     except (OSError, AttributeError):
         return None
     return egl
@@ -100,14 +117,28 @@ def egl_devices() -> list[EglDevice]:
         return []
     handle, number = ctypes.c_void_p, ctypes.c_int
     list_devices = gl_function(
-        egl, b"eglQueryDevicesEXT", ctypes.c_uint, number, ctypes.POINTER(handle), ctypes.POINTER(number)
+        egl,
+        b"eglQueryDevicesEXT",
+        ctypes.c_uint,
+        number,
+        ctypes.POINTER(handle),
+        ctypes.POINTER(number),
     )
     describe = gl_function(egl, b"eglQueryDeviceStringEXT", ctypes.c_char_p, handle, number)
     attribute = gl_function(
-        egl, b"eglQueryDeviceAttribEXT", ctypes.c_uint, handle, number, ctypes.POINTER(ctypes.c_ssize_t)
+        egl,
+        b"eglQueryDeviceAttribEXT",
+        ctypes.c_uint,
+        handle,
+        number,
+        ctypes.POINTER(ctypes.c_ssize_t),
     )
     handles, count = (handle * _MOST)(), number(0)
-    if list_devices is None or describe is None or not list_devices(_MOST, handles, ctypes.byref(count)):
+    if (
+        list_devices is None
+        or describe is None
+        or not list_devices(_MOST, handles, ctypes.byref(count))
+    ):
         return []
     return [_described(index, handles[index], describe, attribute) for index in range(count.value)]
 
@@ -123,4 +154,6 @@ def _described(index: int, handle: Any, describe: Any, attribute: Any) -> EglDev
     nvidia, cuda = b"EGL_NV_device_cuda" in extensions, ctypes.c_ssize_t(-1)
     known = nvidia and attribute is not None and attribute(handle, _CUDA_DEVICE, ctypes.byref(cuda))
     visible = known and cuda.value >= 0
-    return EglDevice(index, b"EGL_MESA_device_software" in extensions, nvidia, cuda.value if visible else None)
+    return EglDevice(
+        index, b"EGL_MESA_device_software" in extensions, nvidia, cuda.value if visible else None
+    )

@@ -25,7 +25,10 @@ _BLOCK: Final = np.dtype(
         *((name, "(4,4)f4") for name in ("clip", "clip_motion", "shadow", "camera", "ray")),
         *((name, "4f4") for name in ("sky", "ground", "to_sun", "to_sun_view", "up_view", "sun")),
         *((name, "4f4") for name in ("zenith", "horizon", "size_px", "exposure")),
-        *((name, "4f4") for name in ("air", "glow", "cover", "eye", "wind", "roof_low", "roof_scale", "moment")),
+        *(
+            (name, "4f4")
+            for name in ("air", "glow", "cover", "eye", "wind", "roof_low", "roof_scale", "moment")
+        ),
         *((name, f"({MAX_LAMPS},4)f4") for name in ("lamp_place", "lamp_light", "lamp_axis")),
     ]
 )
@@ -44,8 +47,9 @@ class LightState:
     """The light of one moment.
 
     Attributes:
-        shadow_from_world: (4, 4), into the sun's shadow map, 0..1. texel: one of its texels, lift_m: how far a
-            surface is lifted towards the light before it is looked up; 0 = no map.
+        shadow_from_world: (4, 4), into the sun's shadow map, 0..1. texel: one of its texels,
+            lift_m: how far a surface is lifted towards the light before it is looked up; 0 = no
+            map.
         cover: roofs; None = the sky is open everywhere.
     """
 
@@ -70,7 +74,9 @@ class LightState:
         block["size_px"][:, 2] = self.texel
         weather = self.weather
         block["cover"] = weather.ground_wetness, weather.ground_snow, weather.ground_leaves, LAYER_M
-        block["wind"][:, :3] = np.clip(_SWAY_S * np.array(weather.wind_mps), -_MOST_SWAY_M, _MOST_SWAY_M)
+        block["wind"][:, :3] = np.clip(
+            _SWAY_S * np.array(weather.wind_mps), -_MOST_SWAY_M, _MOST_SWAY_M
+        )
         if self.cover is not None:
             block["roof_low"], block["roof_scale"][:, :3] = (
                 (*self.cover.low_m, self.cover.room_m),
@@ -93,10 +99,13 @@ class LightState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shot:
-    """Camera, pose and gain of one picture; ``previous`` is the camera's pose in its previous picture.
+    """Camera, pose and gain of one picture.
+
+    ``previous`` is the camera's pose in its previous picture.
 
     Attributes:
-        t_ns: of the picture. before_ns: of the previous one. open_s: time for which the shutter is open.
+        t_ns: of the picture. before_ns: of the previous one. open_s: time for which the shutter is
+            open.
     """
 
     camera: CameraModel
@@ -113,7 +122,8 @@ class Frames:
     """Matrices of c pictures.
 
     Attributes:
-        views: the viewpoints. blocks: the uniform blocks, one after the other, ``FRAME_BYTES`` each.
+        views: the viewpoints. blocks: the uniform blocks, one after the other, ``FRAME_BYTES``
+            each.
     """
 
     views: ViewPoints
@@ -128,7 +138,9 @@ def depth_block(clip_from_world: FloatArray) -> npt.NDArray[np.uint8]:
 
 
 def frames_of(shots: Sequence[Shot], light: LightState, far_m: float = FAR_M) -> Frames:
-    """Return the matrices of pictures; in the blocks they are stored by columns, as OpenGL reads them.
+    """Return the matrices of pictures.
+
+    In the blocks they are stored by columns, as OpenGL reads them.
 
     Nothing is drawn beyond ``far_m``.
     """
@@ -158,8 +170,12 @@ def frames_of(shots: Sequence[Shot], light: LightState, far_m: float = FAR_M) ->
     return Frames(ViewPoints(eye_m, f_px, was_m - _BEHIND_M * R_was[:, :, 2], clip), _padded(block))
 
 
-def _looking(poses: Sequence[Transform], projection: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return places (c, 3), rotations (c, 3, 3) and matrices from the world to clip space (c, 4, 4) of cameras."""
+def _looking(
+    poses: Sequence[Transform], projection: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return places (c, 3), rotations (c, 3, 3) and matrices from the world to clip space (c, 4,
+    4) of cameras.
+    """
     p_m = np.array([T.p_m for T in poses])
     R = q_to_matrix(np.array([T.q_xyzw for T in poses]))
     camera_from_world = np.zeros((len(poses), 4, 4))
@@ -176,14 +192,20 @@ def _padded(block: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
 
 
 def _write_weather(
-    block: npt.NDArray[np.void], light: LightState, eye_m: FloatArray, shots: Sequence[Shot], f_px: FloatArray
+    block: npt.NDArray[np.void],
+    light: LightState,
+    eye_m: FloatArray,
+    shots: Sequence[Shot],
+    f_px: FloatArray,
 ) -> None:
     extinction, scattered = air_of(light.weather)
     glow = airlight(light.environment, light.lamps, eye_m, light.roofed(eye_m))
     block["air"][:, :3], block["air"][:, 3] = glow * scattered, extinction
     block["glow"][:, 3] = falling_share(light.weather)
     block["glow"][:, :3] = glow
-    times = np.array([(shot.t_ns % _SWAY_PERIOD_NS, shot.before_ns % _SWAY_PERIOD_NS) for shot in shots])
+    times = np.array(
+        [(shot.t_ns % _SWAY_PERIOD_NS, shot.before_ns % _SWAY_PERIOD_NS) for shot in shots]
+    )
     block["moment"][:, :2] = 2.0 * np.pi / _SWAY_PERIOD_NS * times
     block["moment"][:, 2], block["moment"][:, 3] = [shot.open_s for shot in shots], 1.0 / f_px
 

@@ -10,7 +10,9 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import moderngl
 
-SQUARE: Final = np.array([[-1, -1, 0], [1, -1, 0], [-1, 1, 0], [1, 1, 0]], np.float32)[[0, 1, 2, 2, 1, 3]]
+SQUARE: Final = np.array([[-1, -1, 0], [1, -1, 0], [-1, 1, 0], [1, 1, 0]], np.float32)[
+    [0, 1, 2, 2, 1, 3]
+]
 
 
 class GroundPatches:
@@ -22,7 +24,9 @@ class GroundPatches:
         corners: of the triangles in units of the radius, float32 (n, 3).
     """
 
-    def __init__(self, ctx: moderngl.Context, program: moderngl.Program, corners: npt.NDArray[np.float32]) -> None:
+    def __init__(
+        self, ctx: moderngl.Context, program: moderngl.Program, corners: npt.NDArray[np.float32]
+    ) -> None:
         self._ctx, self._program = ctx, program
         self._corners = ctx.buffer(corners.tobytes())
         self._allocate(16)
@@ -31,7 +35,9 @@ class GroundPatches:
         self._rows = rows
         self._places = self._ctx.buffer(reserve=rows * 20, dynamic=True)
         instance = cast("Any", (self._places, "3f 2f/i", "in_place", "in_shape"))
-        self._array = self._ctx.vertex_array(self._program, [(self._corners, "3f", "in_p"), instance])
+        self._array = self._ctx.vertex_array(
+            self._program, [(self._corners, "3f", "in_p"), instance]
+        )
 
     def draw(self, blobs: npt.NDArray[np.float32]) -> None:
         """Draw patches (k, 5): place, radius and strength."""

@@ -1,4 +1,7 @@
-"""Light for the vertices of static objects: ambient occlusion once, lamps and sun whenever they change."""
+"""Light for the vertices of static objects.
+
+Ambient occlusion once, lamps and sun whenever they change.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ class StoredLight(NamedTuple):
     """Light of static surfaces as the shaders read it.
 
     Attributes:
-        vertices: uint8 (n, 4). atlas: that of charts, uint8 (h, w, 4), which is added; None = there are none.
+        vertices: uint8 (n, 4). atlas: that of charts, uint8 (h, w, 4), which is added; None = there
+            are none.
     """
 
     vertices: npt.NDArray[np.uint8]
@@ -36,7 +40,8 @@ class ModelLight(NamedTuple):
     """Light on models that move.
 
     Attributes:
-        environment: the same for all, exposure included. field: where its ambient light differs, that of each place.
+        environment: the same for all, exposure included. field: where its ambient light differs,
+            that of each place.
     """
 
     environment: Environment
@@ -46,12 +51,16 @@ class ModelLight(NamedTuple):
 class SurfaceLight(Protocol):
     """Light on static surfaces."""
 
-    def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> StoredLight:
+    def bake(
+        self, environment: Environment, lamps: Sequence[Lamp], *, display: bool
+    ) -> StoredLight:
         """Return the light as display values with the sun, or linear without it."""
         ...
 
     def on_models(self, environment: Environment, *, display: bool) -> ModelLight:
-        """Return the light on models that move, which have the shadows of the sun in it for display values."""
+        """Return the light on models that move, which have the shadows of the sun in it for
+        display values.
+        """
         ...
 
 
@@ -60,7 +69,10 @@ Occluded = Callable[[FloatArray, FloatArray], BoolArray]
 
 
 def lamp_light(lamp: Lamp, p_m: FloatArray, normal: FloatArray) -> npt.NDArray[np.float64]:
-    """Return a lamp's strength on surface points (n, 3), shape (n,); the same sum as in the shaders."""
+    """Return a lamp's strength on surface points (n, 3), shape (n,).
+
+    The same sum as in the shaders.
+    """
     to = lamp.p_m - p_m
     r2 = np.maximum(np.einsum("ni,ni->n", to, to), 1e-4)
     to /= np.sqrt(r2)[:, None]
@@ -81,25 +93,31 @@ class StaticLight:
         ambient_share: share of the ambient light that the surroundings leave, (n,).
     """
 
-    def __init__(self, mesh: StaticMesh, ambient_share: npt.NDArray[np.float32], occluded: Occluded | None) -> None:
+    def __init__(
+        self, mesh: StaticMesh, ambient_share: npt.NDArray[np.float32], occluded: Occluded | None
+    ) -> None:
         self._p = mesh.vertices["p"].astype(np.float64)
         self._normal = mesh.vertices["normal"].astype(np.float64)
         self._colour = mesh.vertices["colour"][:, :3] / 255.0
         self._occluded = occluded
         self.ambient_share = ambient_share
 
-    def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> StoredLight:
+    def bake(
+        self, environment: Environment, lamps: Sequence[Lamp], *, display: bool
+    ) -> StoredLight:
         """Return the light of each vertex.
 
         Args:
             environment: its light, exposure included.
             lamps: all of them; here their number is not bounded.
-            display: sunlight and vertex colours included, as a factor on display values (profile low), with the
-                luminance of the vertex colour as the fourth number; else linear light without the sun, which is
-                added per pixel.
+            display: sunlight and vertex colours included, as a factor on display values (profile
+                low), with the luminance of the vertex colour as the fourth number; else linear
+                light without the sun, which is added per pixel.
         """
         up = 0.5 + 0.5 * self._normal[:, 2:3]
-        light = (environment.ground + up * (environment.sky - environment.ground)) * self.ambient_share[:, None]
+        light = (
+            environment.ground + up * (environment.sky - environment.ground)
+        ) * self.ambient_share[:, None]
         for lamp in lamps:
             strength = lamp_light(lamp, self._p, self._normal)
             reach = strength * float(np.max(lamp.light, initial=0.0)) > _FAINT
@@ -132,7 +150,10 @@ class StaticLight:
 
 
 def as_levels(stored: FloatArray | npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """Return light (..., 3), already a root or a display value, as the shaders read it, uint8 (..., 4)."""
+    """Return light (..., 3), already a root or a display value, as the shaders read it, uint8.
+
+    ..., 4.
+    """
     rgba = np.full((*stored.shape[:-1], 4), 255, np.uint8)
     rgba[..., :3] = np.clip(LIGHT_ONE * stored + 0.5, 0, 255)
     return rgba

@@ -8,7 +8,14 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_renderer.embedded.assets.model import MAPS, Material, Texture, TextureUse, has_own_coordinates, uses_of
+from vil_renderer.embedded.assets.model import (
+    MAPS,
+    Material,
+    Texture,
+    TextureUse,
+    has_own_coordinates,
+    uses_of,
+)
 from vil_renderer.embedded.engine.profiles import Profile, Shading
 
 if TYPE_CHECKING:
@@ -18,7 +25,10 @@ SHADOW_SLOT: Final = 13
 JOINTS_SLOT: Final = 14
 MORPH_SLOT: Final = 15
 LIGHT_SLOT: Final = 15
-"""The last of the texture units that every OpenGL 3.3 has: no program reads morph targets and baked light."""
+"""The last of the texture units that every OpenGL 3.3 has.
+
+No program reads morph targets and baked light.
+"""
 COVER_SLOT: Final = 16
 MODEL_LIGHT_SLOT: Final = 17
 """Units are counted over all stages: no stage reads more than 16 maps."""
@@ -33,12 +43,16 @@ class GpuMaterial:
     """Material as a draw call binds it.
 
     Attributes:
-        defines: of the surface shader, sorted. transmits, translucent: whether it filters the light from behind,
-            and whether anything behind it shows.
+        defines: of the surface shader, sorted. transmits, translucent: whether it filters the light
+            from behind, and whether anything behind it shows.
     """
 
     def __init__(
-        self, material: Material, defines: tuple[str, ...], block: moderngl.Buffer, maps: dict[int, moderngl.Texture]
+        self,
+        material: Material,
+        defines: tuple[str, ...],
+        block: moderngl.Buffer,
+        maps: dict[int, moderngl.Texture],
     ) -> None:
         self.material = material
         self.defines = defines
@@ -81,12 +95,16 @@ class MaterialCache:
             defines.add("FINISHED")
         if "EMISSIVE" not in defines:
             maps.pop("emissive", None)
-        textures = {MAP_SLOTS[f"{name}_map"]: self._texture(use.texture) for name, use in maps.items()}
+        textures = {
+            MAP_SLOTS[f"{name}_map"]: self._texture(use.texture) for name, use in maps.items()
+        }
         textures.setdefault(MAP_SLOTS["base_map"], self._texture(self._white))
         if "EMISSIVE" in defines:
             textures.setdefault(MAP_SLOTS["emissive_map"], self._texture(self._white))
         ordered = tuple(sorted(defines))
-        return GpuMaterial(m, ordered, self._ctx.buffer(self._block(m, defines).tobytes()), textures)
+        return GpuMaterial(
+            m, ordered, self._ctx.buffer(self._block(m, defines).tobytes()), textures
+        )
 
     def _block(self, m: Material, defines: set[str]) -> npt.NDArray[np.float32]:
         """Return the uniforms of a material, (n, 4), as far as its shader declares them."""
@@ -143,7 +161,9 @@ def _plain_defines(m: Material) -> set[str]:
 
 
 def _fine_defines(m: Material) -> set[str]:
-    """Return what the shaders need to know of a material besides, where maps and mirrors are drawn."""
+    """Return what the shaders need to know of a material besides, where maps and mirrors are
+    drawn.
+    """
     uses = uses_of(m)
     named = {"normal": "NORMAL_MAP", "occlusion": "OCCLUSION", "metal_rough": "METAL_ROUGH"}
     defines = {define for name, define in named.items() if name in uses}
@@ -170,7 +190,10 @@ def _finish(m: Material) -> list[tuple[float, ...]]:
 
 
 def _coordinates(uses: dict[str, TextureUse]) -> list[tuple[float, ...]]:
-    """Return, for all maps, the rows of u, then those of v: factors on u and v, offset; w: set, mirrored copies."""
+    """Return, for all maps, the rows of u, then those of v: factors on u and v, offset.
+
+    W: set, mirrored copies.
+    """
     rows_u: list[tuple[float, ...]] = []
     rows_v: list[tuple[float, ...]] = []
     for name in MAPS:

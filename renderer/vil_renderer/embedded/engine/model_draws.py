@@ -11,7 +11,13 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Skin
-from vil_renderer.embedded.engine.detail import CLOSEST, DetailMemory, Extent, ViewPoints, details_of
+from vil_renderer.embedded.engine.detail import (
+    CLOSEST,
+    DetailMemory,
+    Extent,
+    ViewPoints,
+    details_of,
+)
 from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
 
 INSTANCE_FLOATS: Final = 26
@@ -48,9 +54,11 @@ class ModelDraws:
         views: ViewPoints = CLOSEST,
         cameras: Sequence[str] = (),
     ) -> None:
-        """Take models, which of them (n,) each view shows (c, n), and the models of each camera's previous picture.
+        """Take models, which of them (n,) each view shows (c, n), and the models of each camera's
+        previous picture.
 
-        Levels of detail follow from those of the ``cameras``' previous pictures, where they have names.
+        Levels of detail follow from those of the ``cameras``' previous pictures, where they have
+        names.
         """
         self.views = views
         ends = np.cumsum([len(group.names) for group in models.groups])
@@ -85,18 +93,26 @@ class GroupDraws:
     def _once(self, key: tuple[object, ...], make: Callable[[], _T]) -> _T:
         if key not in self._answers:
             self._answers[key] = make()
-        return self._answers[key]  # type: ignore[return-value] # of the same key, and so of the same type
+        # Of the same key, and so of the same type.
+        return self._answers[key]  # type: ignore[return-value]
 
-    def levels(self, extent: Extent, limits_px: Sequence[float], memory: DetailMemory) -> npt.NDArray[np.intp]:
+    def levels(
+        self, extent: Extent, limits_px: Sequence[float], memory: DetailMemory
+    ) -> npt.NDArray[np.intp]:
         """Return the level of detail in each view, (c, k)."""
         return self._once(("levels",), lambda: self._levels(extent, limits_px, memory))
 
-    def _levels(self, extent: Extent, limits_px: Sequence[float], memory: DetailMemory) -> npt.NDArray[np.intp]:
+    def _levels(
+        self, extent: Extent, limits_px: Sequence[float], memory: DetailMemory
+    ) -> npt.NDArray[np.intp]:
         asset, names = self.group.asset, self.group.names
         before = None
         if self._cameras:
             seen = zip(self._cameras, self._before, strict=True)
-            rows = [(-1,) * len(names) if was is None else memory.of(camera, asset, names) for camera, was in seen]
+            rows = [
+                (-1,) * len(names) if was is None else memory.of(camera, asset, names)
+                for camera, was in seen
+            ]
             before = np.array(rows, np.intp)
         levels = details_of(self.group.world_from_node, extent, self._views, limits_px, before)
         for camera, row in zip(self._cameras, levels, strict=False):
@@ -128,14 +144,18 @@ class GroupDraws:
         return float(self._views.depths(view, middle[None])[0])
 
     def morph(self, model: int, node: int, targets: int, view: int) -> FloatArray:
-        """Return a model's weights beyond rest, and their change since the camera's previous picture, (t, 2)."""
+        """Return a model's weights beyond rest, and their change since the camera's previous
+        picture, (t, 2).
+        """
         rest = np.zeros(targets)
         now = self.group.every_morph()[model].get(node, rest)
         before = self._before[view]
         was = None if before is None else before.morph_of(self.group.names[model])
         return np.stack((now, now - (now if was is None else was.get(node, rest))), axis=1)
 
-    def rows(self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool) -> npt.NDArray[np.float32]:
+    def rows(
+        self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool
+    ) -> npt.NDArray[np.float32]:
         """Return the instances (m, 26) of a rigid part of some models, chosen by a mask (k,)."""
         key = ("rows", part, view if flow else -1)
         rows = self._once(key, lambda: self._rows(part, self._was(view) if flow else None))
@@ -155,12 +175,17 @@ class GroupDraws:
     def joints(self, model: int, skin: Skin) -> FloatArray:
         """Return the matrices (j, 4, 4) that carry a model's skinned vertices."""
         places = self.group.world_from_node[model]
-        return self._once(("joints", model, id(skin)), lambda: places[list(skin.joints)] @ skin.inverse_bind)
+        return self._once(
+            ("joints", model, id(skin)), lambda: places[list(skin.joints)] @ skin.inverse_bind
+        )
 
     def seen_skinned(self, part: DrawnPart, model: int, skin: Skin) -> BoolArray:
         """Return which views see a model's skinned part, (c,)."""
         joints = self.joints(model, skin)
-        return self._once(("skinned", part, model), lambda: self._views.sees_blended(joints, part.centre, part.radius))
+        return self._once(
+            ("skinned", part, model),
+            lambda: self._views.sees_blended(joints, part.centre, part.radius),
+        )
 
     def joints_before(self, model: int, skin: Skin, view: int) -> FloatArray:
         """Return the matrices of :meth:`joints` in the previous picture of a view's camera."""
@@ -169,7 +194,8 @@ class GroupDraws:
     def _was(self, view: int) -> FloatArray:
         """Return node matrices (k, n, 4, 4) in the previous picture of a view's camera.
 
-        A model that was absent, was another one or leapt has no known motion: its points lie behind that camera.
+        A model that was absent, was another one or leapt has no known motion: its points lie behind
+        that camera.
         """
         before = self._before[view]
         was, known = self._once(("was", id(before)), lambda: self._known(before))

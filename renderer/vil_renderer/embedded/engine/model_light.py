@@ -22,11 +22,14 @@ _CORNERS: Final = np.array([(x, y, z) for x in (0, 1) for y in (0, 1) for z in (
 class LightField:
     """Light on surfaces of all directions at the points of a grid.
 
-    A surface with the normal n gets the sum of its terms times x^2, y^2, z^2, x, y, z, xy, yz and zx of n.
+    A surface with the normal n gets the sum of its terms times x^2, y^2, z^2, x, y, z, xy, yz and
+    zx of n.
 
     Attributes:
-        low_m: the first point, (3,). step_m: between neighbours, (3,). shape: points along each axis.
-        terms: of each point, linear RGB, and in the first one the share of the sun that is seen, float32 (p, 9, 4).
+        low_m: the first point, (3,). step_m: between neighbours, (3,). shape: points along each
+            axis.
+        terms: of each point, linear RGB, and in the first one the share of the sun that is seen,
+            float32 (p, 9, 4).
         weight: of each point among its neighbours, float32 (p,), above 0.
     """
 
@@ -37,14 +40,20 @@ class LightField:
     weight: npt.NDArray[np.float32]
 
     def at(self, p_m: FloatArray) -> npt.NDArray[np.float32]:
-        """Return the terms at places (n, 3), float32 (n, 9, 4): between the points by their weights."""
+        """Return the terms at places (n, 3), float32 (n, 9, 4).
+
+        Between the points by their weights.
+        """
         most = np.array(self.shape, np.float64) - 1.0
         place = np.clip(np.nan_to_num((p_m - self.low_m) / self.step_m), 0.0, most)
         first = np.minimum(place.astype(np.intp), np.maximum(most - 1.0, 0.0).astype(np.intp))
         share = place - first
         corner = np.minimum(first[:, None] + _CORNERS, most.astype(np.intp))
         index = (corner[..., 0] * self.shape[1] + corner[..., 1]) * self.shape[2] + corner[..., 2]
-        near = np.where(_CORNERS == 1, share[:, None], 1.0 - share[:, None]).prod(axis=2) * self.weight[index]
+        near = (
+            np.where(_CORNERS == 1, share[:, None], 1.0 - share[:, None]).prod(axis=2)
+            * self.weight[index]
+        )
         near /= near.sum(axis=1, keepdims=True)
         terms = self.terms[index].reshape(len(index), len(_CORNERS), -1)
         mixed: npt.NDArray[np.float32] = near[:, None].astype(np.float32) @ terms

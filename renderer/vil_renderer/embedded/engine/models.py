@@ -15,9 +15,24 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.animation import most_morphed
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.engine.detail import DetailMemory, Extent, extent_of, simpler
-from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MORPH_SLOT, GpuMaterial, MaterialCache
-from vil_renderer.embedded.engine.model_draws import INSTANCE_FLOATS, GroupDraws, ModelDraws, mirrors
-from vil_renderer.embedded.engine.programs import PassOptions, Programs, second_coordinates, vertex_format
+from vil_renderer.embedded.engine.materials import (
+    JOINTS_SLOT,
+    MORPH_SLOT,
+    GpuMaterial,
+    MaterialCache,
+)
+from vil_renderer.embedded.engine.model_draws import (
+    INSTANCE_FLOATS,
+    GroupDraws,
+    ModelDraws,
+    mirrors,
+)
+from vil_renderer.embedded.engine.programs import (
+    PassOptions,
+    Programs,
+    second_coordinates,
+    vertex_format,
+)
 from vil_renderer.embedded.engine.shader_frame import KNOWN, MAX_JOINTS, MOVED, NOW
 from vil_renderer.embedded.engine.translucent import TranslucentPart
 from vil_renderer.embedded.engine.vertices import (
@@ -45,7 +60,8 @@ class _Part:
     """One primitive of one node; centre (3,) and radius of the ball around its vertices.
 
     Attributes:
-        uv1: second texture coordinates, if its material reads them. morph: offsets of its morph targets, if any.
+        uv1: second texture coordinates, if its material reads them. morph: offsets of its morph
+            targets, if any.
     """
 
     node: int
@@ -65,21 +81,33 @@ class _Part:
 
     def release(self) -> None:
         """Release the memory."""
-        for held in (*self.arrays.values(), self.vertices, self.indices, self.uv1, self.morph, self.instances):
+        for held in (
+            *self.arrays.values(),
+            self.vertices,
+            self.indices,
+            self.uv1,
+            self.morph,
+            self.instances,
+        ):
             if held is not None:
                 held.release()
 
 
 class ModelBatch:
-    """Batch of posed models; an asset is uploaded when it is first seen, its coarse versions when first needed.
+    """Batch of posed models.
 
-    At most 256 assets are stored, the least recently drawn one is dropped: skeletons bring ever new ones.
+    An asset is uploaded when it is first seen, its coarse versions when first needed.
+
+    At most 256 assets are stored, the least recently drawn one is dropped: skeletons bring ever new
+    ones.
 
     Args:
         lod_px: radius in the picture below which less of a model is drawn, 0 = never.
     """
 
-    def __init__(self, ctx: moderngl.Context, programs: Programs, materials: MaterialCache, lod_px: float) -> None:
+    def __init__(
+        self, ctx: moderngl.Context, programs: Programs, materials: MaterialCache, lod_px: float
+    ) -> None:
         self._ctx, self._programs, self._materials = ctx, programs, materials
         self._lod_px, self._memory = lod_px, DetailMemory()
         self._parts: dict[tuple[int, int], list[_Part]] = {}
@@ -103,7 +131,9 @@ class ModelBatch:
             options: outputs and light of the pass.
         """
         for level, group, which in self._by_detail(draws, view):
-            parts = [p for p in self._parts_of(group.group.asset, level) if not p.material.translucent]
+            parts = [
+                p for p in self._parts_of(group.group.asset, level) if not p.material.translucent
+            ]
             for part in parts:
                 if part.hung_on.skin is None:
                     self._draw_rigid(part, group, view, which, options)
@@ -128,13 +158,17 @@ class ModelBatch:
         for model in models.tolist():
             if skin is not None:
                 depth_m = group.depth_of_skinned(part, model, skin, view)
-                yield TranslucentPart(depth_m, transmits, partial(self._draw_skinned, [part], group, model, view))
+                yield TranslucentPart(
+                    depth_m, transmits, partial(self._draw_skinned, [part], group, model, view)
+                )
             elif group.seen(part)[view, model]:
                 only = np.arange(len(group.group.names)) == model
                 draw = partial(self._draw_rigid, part, group, view, only)
                 yield TranslucentPart(float(depths[model]), transmits, draw)
 
-    def _by_detail(self, draws: ModelDraws, view: int) -> Iterator[tuple[int, GroupDraws, BoolArray]]:
+    def _by_detail(
+        self, draws: ModelDraws, view: int
+    ) -> Iterator[tuple[int, GroupDraws, BoolArray]]:
         """Group the models that are drawn together: of one asset, and equally coarse."""
         for group in draws.groups:
             shown = group.shown[view]
@@ -185,10 +219,19 @@ class ModelBatch:
             return
         for model in np.flatnonzero(seen).tolist():
             self._send_morph(part, program, group, model, view)
-            self._draw_places(part, program, group, view, np.arange(len(seen)) == model, flow=options.flow)
+            self._draw_places(
+                part, program, group, view, np.arange(len(seen)) == model, flow=options.flow
+            )
 
     def _draw_places(
-        self, part: _Part, program: moderngl.Program, group: GroupDraws, view: int, seen: BoolArray, *, flow: bool
+        self,
+        part: _Part,
+        program: moderngl.Program,
+        group: GroupDraws,
+        view: int,
+        seen: BoolArray,
+        *,
+        flow: bool,
     ) -> None:
         """Draw the instances of a part, those that are inside out apart."""
         inside_out = group.mirrored(part)
@@ -201,7 +244,9 @@ class ModelBatch:
                 self._draw_instances(part, program, group.rows(part, view, instances, flow=flow))
         self._ctx.front_face = "cw"
 
-    def _draw_instances(self, part: _Part, program: moderngl.Program, rows: npt.NDArray[np.float32]) -> None:
+    def _draw_instances(
+        self, part: _Part, program: moderngl.Program, rows: npt.NDArray[np.float32]
+    ) -> None:
         self._send_rows(part, rows)
         self._rigid_array(part, program).render(instances=len(rows))
 
@@ -213,7 +258,9 @@ class ModelBatch:
             if part.instances is not None:
                 part.instances.release()
             part.capacity = max(4, 2 * len(rows))
-            part.instances = self._ctx.buffer(reserve=part.capacity * INSTANCE_FLOATS * 4, dynamic=True)
+            part.instances = self._ctx.buffer(
+                reserve=part.capacity * INSTANCE_FLOATS * 4, dynamic=True
+            )
         part.instances.orphan()
         part.instances.write(rows)
 
@@ -224,8 +271,14 @@ class ModelBatch:
             codes = ["4f" if name in program else "16x" for name in _ROWS]
             codes += [code if name in program else "4x" for name, code in _NUMBERS.items()]
             instance = cast("Any", (part.instances, " ".join(codes) + "/i", *used))
-            buffers = [(part.vertices, code, *names), *second_coordinates(program, part.uv1), instance]
-            part.arrays[program] = self._ctx.vertex_array(program, buffers, index_buffer=part.indices)
+            buffers = [
+                (part.vertices, code, *names),
+                *second_coordinates(program, part.uv1),
+                instance,
+            ]
+            part.arrays[program] = self._ctx.vertex_array(
+                program, buffers, index_buffer=part.indices
+            )
         return part.arrays[program]
 
     # --- skinned parts -------------------------------------------------------------------------
@@ -249,11 +302,16 @@ class ModelBatch:
             if skin is not sent:
                 self._send_joints(NOW, joints[:, :3])
                 if options.flow:
-                    self._send_joints(MOVED, joints[:, :3] - group.joints_before(model, skin, view)[:, :3])
+                    self._send_joints(
+                        MOVED, joints[:, :3] - group.joints_before(model, skin, view)[:, :3]
+                    )
                 sent = skin
             untracked = self._untracked(group.group.joint_light[model], skin)
             program = self._programs.of(options, "SKINNED", (*part.defines, *untracked, *more))
-            for name, value in (("ids", int(group.group.ids[model])), ("number", group.first + model)):
+            for name, value in (
+                ("ids", int(group.group.ids[model])),
+                ("number", group.first + model),
+            ):
                 if name in program:
                     cast("Any", program[name]).value = value
             part.material.bind()
@@ -274,13 +332,17 @@ class ModelBatch:
 
     def _send_joints(self, when: int, rows: npt.NDArray[np.floating]) -> None:
         """Write a row of the joints' texture, (k, 3, 4)."""
-        self._joints.write(np.ascontiguousarray(rows, np.float32), viewport=(0, when, 3 * len(rows), 1))
+        self._joints.write(
+            np.ascontiguousarray(rows, np.float32), viewport=(0, when, 3 * len(rows), 1)
+        )
 
     def _skinned_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
         if program not in part.arrays:
             code, names = vertex_format(program, SKIN_VERTEX)
             buffers = [(part.vertices, code, *names), *second_coordinates(program, part.uv1)]
-            part.arrays[program] = self._ctx.vertex_array(program, buffers, index_buffer=part.indices)
+            part.arrays[program] = self._ctx.vertex_array(
+                program, buffers, index_buffer=part.indices
+            )
         return part.arrays[program]
 
     def bind_joints(self) -> None:
@@ -289,7 +351,9 @@ class ModelBatch:
 
     # --- both ----------------------------------------------------------------------------------
 
-    def _send_morph(self, part: _Part, program: moderngl.Program, group: GroupDraws, model: int, view: int) -> None:
+    def _send_morph(
+        self, part: _Part, program: moderngl.Program, group: GroupDraws, model: int, view: int
+    ) -> None:
         """Make a model's weights of a part's morph targets current."""
         if part.morph is None or "morph_weights" not in program:
             return
@@ -315,19 +379,29 @@ class ModelBatch:
             self._parts[id(asset), level] = found
         return found
 
-    def _upload(self, index: int, node: Node, primitive: Primitive, mirrored: bool, most: FloatArray) -> _Part:
+    def _upload(
+        self, index: int, node: Node, primitive: Primitive, mirrored: bool, most: FloatArray
+    ) -> _Part:
         """Upload a part; ``most`` = the largest weights of its morph targets, (t,)."""
         if node.skin is not None and len(node.skin.joints) > MAX_JOINTS:
-            raise RendererError(f"node {node.name!r} hangs on {len(node.skin.joints)} joints; {MAX_JOINTS} are drawn")
+            raise RendererError(
+                f"node {node.name!r} hangs on {len(node.skin.joints)} joints; "
+                f"{MAX_JOINTS} are drawn"
+            )
         if node.skin is not None and primitive.joints is None:
-            raise RendererError(f"node {node.name!r} has a skin, but a part of its mesh hangs on no joint")
+            raise RendererError(
+                f"node {node.name!r} has a skin, but a part of its mesh hangs on no joint"
+            )
         material = self._materials.get(primitive.material)
         drawn = in_drawing_order(both_sides(primitive))
         centre = 0.5 * (drawn.p_m.min(axis=0) + drawn.p_m.max(axis=0)).astype(np.float64)
         morph, reach = None, 0.0
         more: tuple[str, ...] = ()
         if drawn.targets is not None:
-            morph, more = send_targets(self._ctx, drawn.targets, node.name), (f"MORPH={drawn.targets.shape[1]}",)
+            morph, more = (
+                send_targets(self._ctx, drawn.targets, node.name),
+                (f"MORPH={drawn.targets.shape[1]}",),
+            )
             reach = float((np.linalg.norm(drawn.targets[:, :, 0], axis=2) @ most).max())
         return _Part(
             index,
@@ -345,7 +419,9 @@ class ModelBatch:
         )
 
 
-def send_targets(ctx: moderngl.Context, targets: npt.NDArray[np.float32], node: str) -> moderngl.Texture:
+def send_targets(
+    ctx: moderngl.Context, targets: npt.NDArray[np.float32], node: str
+) -> moderngl.Texture:
     """Upload the offsets (n, t, 2, 3) of morph targets, two texels to each target of each vertex.
 
     Raises:
@@ -355,7 +431,8 @@ def send_targets(ctx: moderngl.Context, targets: npt.NDArray[np.float32], node: 
     if texels > _MORPH_WIDTH * _MORPH_HEIGHT:
         most = _MORPH_WIDTH * _MORPH_HEIGHT // 2
         raise RendererError(
-            f"node {node!r}: {len(targets):,} vertices with {targets.shape[1]} moving morph targets; {most:,} offsets "
+            f"node {node!r}: {len(targets):,} vertices with {targets.shape[1]} moving "
+            f"morph targets; {most:,} offsets "
             "are drawn. Leave out targets that never move, or simplify the mesh"
         )
     rows = np.zeros((-(-texels // _MORPH_WIDTH) * _MORPH_WIDTH, 4), np.float32)

@@ -13,13 +13,17 @@ from vil_renderer.embedded.engine.readback import readback_for
 
 
 class OpenGL:
-    """A context, its compiled programs and the reader of its pictures. Use it from the thread that made it.
+    """A context, its compiled programs and the reader of its pictures.
+
+    Use it from the thread that made it.
 
     Args:
-        device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
+        device: which GPU, in CUDA's order; None = the first one, else the CPU unless
+            CUDA_VISIBLE_DEVICES names a GPU.
 
     Attributes:
-        ctx: the context. programs: compiled when first needed. readback: how pictures get to memory.
+        ctx: the context. programs: compiled when first needed. readback: how pictures get to
+            memory.
 
     Raises:
         RendererError: no such GPU, or no OpenGL; the message names what to install.
@@ -36,12 +40,18 @@ class OpenGL:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Release the context and all its memory; on a GPU once the last picture is gone, since it lies there."""
+        """Release the context and all its memory.
+
+        On a GPU once the last picture is gone, since it lies there.
+        """
         self.readback.close()
 
     @contextlib.contextmanager

@@ -34,7 +34,9 @@ class _View(Protocol):
 class ParticleDraws:
     """Particles of the weather for one profile; nothing is made before something falls."""
 
-    def __init__(self, ctx: moderngl.Context, programs: Programs, shading: int, *, toned: bool) -> None:
+    def __init__(
+        self, ctx: moderngl.Context, programs: Programs, shading: int, *, toned: bool
+    ) -> None:
         self._ctx, self._programs, self._shading, self._toned = ctx, programs, shading, toned
         self._rows = 0
         self._places: moderngl.Buffer | None = None
@@ -46,7 +48,10 @@ class ParticleDraws:
         return particles_at(weather, 0) is not None
 
     def draw(self, weather: Weather, view: _View, cover: SkyCover | None) -> None:
-        """Draw what a view sees fall, hidden by what is nearer; the caller blends, and writes colour only."""
+        """Draw what a view sees fall, hidden by what is nearer.
+
+        The caller blends, and writes colour only.
+        """
         found = particles_at(weather, view.t_ns)
         if found is None:
             return
@@ -67,7 +72,9 @@ class ParticleDraws:
                     old.release()
             ctx, self._rows = self._ctx, 2 * rows
             self._places = ctx.buffer(reserve=self._rows * _ROW_BYTES, dynamic=True)
-            self._square = ctx.buffer(np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes())
+            self._square = ctx.buffer(
+                np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes()
+            )
             instance = cast("Any", (self._places, "3f 3f 4f/i", "in_place", "in_v", "in_look"))
             program = self._programs.particles(self._shading, toned=self._toned)
             self._array = ctx.vertex_array(program, [(self._square, "2f", "in_p"), instance])

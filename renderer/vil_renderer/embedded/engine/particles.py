@@ -1,6 +1,7 @@
 """Rain, snow, dust and leaves in the air as functions of time: all cameras see the same ones.
 
-The particles of a kind fill a cube that repeats in the world. A camera sees those within half a cube's side of it.
+The particles of a kind fill a cube that repeats in the world. A camera sees those within half a
+cube's side of it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Particles:
 
     Attributes:
         p_m: (n, 3), in the cube. v_mps: (n, 3), world. cube_m: (n,), its side.
-        look: (n, 4): diameter in metres, how many it stands for, its turn in radians, kind plus a share that
-            varies its colour.
+        look: (n, 4): diameter in metres, how many it stands for, its turn in radians, kind plus a
+            share that varies its colour.
     """
 
     p_m: FloatArray
@@ -47,7 +48,9 @@ class Particles:
     def around(
         self, eye_m: FloatArray, ahead: FloatArray, reach_cos: float, cover: SkyCover | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return rows for the shader of those within the cube about an eye and within a cone, (k, 10).
+        """Return rows for the shader of those within the cube about an eye and within a cone,.
+
+        K, 10.
 
         Args:
             eye_m: (3,).
@@ -62,7 +65,9 @@ class Particles:
         if cover is not None:
             dust = np.floor(self.look[seen, 3]) == DUST
             seen = seen[dust | ~cover.over(eye_m + away[seen])]
-        return np.concatenate((away[seen], self.v_mps[seen], self.look[seen]), axis=1, dtype=np.float32)
+        return np.concatenate(
+            (away[seen], self.v_mps[seen], self.look[seen]), axis=1, dtype=np.float32
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +75,8 @@ class _Kind:
     """All particles of a kind, without time: the first ones are there in a little of it.
 
     Attributes:
-        start_m: (n, 3). fall_mps: (n,). follows: share of the wind. wander_m, wander_hz, phase: of a sway, (n,).
+        start_m: (n, 3). fall_mps: (n,). follows: share of the wind. wander_m, wander_hz, phase: of
+            a sway, (n,).
     """
 
     start_m: FloatArray
@@ -94,10 +100,16 @@ def _kind(kind: int) -> _Kind:
         return _Kind(start, 1e-3 * mm, drop_speed_mps(mm), 1.0, none, hz, phase, share)
     if kind == SNOW:
         mm = 3.0 + 6.0 * u**2
-        return _Kind(start, 1e-3 * mm, flake_speed_mps(mm), 1.0, 0.05 + 0.15 * share, hz, phase, share)
+        return _Kind(
+            start, 1e-3 * mm, flake_speed_mps(mm), 1.0, 0.05 + 0.15 * share, hz, phase, share
+        )
     if kind == DUST:
-        return _Kind(start, 1e-3 * (0.5 + u), 0.02 + 0.05 * u, 1.0, 0.2 + 0.3 * share, hz, phase, share)
-    return _Kind(start, 0.05 + 0.05 * u, 1.0 + 0.6 * u, 0.8, 0.2 + 0.3 * share, 2.0 * hz, phase, share)
+        return _Kind(
+            start, 1e-3 * (0.5 + u), 0.02 + 0.05 * u, 1.0, 0.2 + 0.3 * share, hz, phase, share
+        )
+    return _Kind(
+        start, 0.05 + 0.05 * u, 1.0 + 0.6 * u, 0.8, 0.2 + 0.3 * share, 2.0 * hz, phase, share
+    )
 
 
 def drop_speed_mps(diameter_mm: FloatArray) -> FloatArray:
@@ -114,7 +126,9 @@ def flake_speed_mps(diameter_mm: FloatArray) -> FloatArray:
 def particles_at(weather: Weather, t_ns: int) -> Particles | None:
     """Return the particles of a weather at a time; None = nothing falls."""
     amounts = (weather.rain, weather.snow, weather.dust, weather.leaves)
-    parts = [_at(kind, amount, weather, t_ns) for kind, amount in enumerate(amounts) if amount > 0.0]
+    parts = [
+        _at(kind, amount, weather, t_ns) for kind, amount in enumerate(amounts) if amount > 0.0
+    ]
     if not parts:
         return None
     return Particles(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))

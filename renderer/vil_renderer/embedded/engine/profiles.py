@@ -13,8 +13,8 @@ from vil_bridge.core.errors import RendererError
 class Shading(IntEnum):
     """Way of computing light.
 
-    VERTEX: baked or computed per vertex, multiplied in display values. PIXEL: linear light, the sun per pixel.
-    PBR: PIXEL, with metalness, roughness and normal maps where a material has them.
+    VERTEX: baked or computed per vertex, multiplied in display values. PIXEL: linear light, the sun
+    per pixel. PBR: PIXEL, with metalness, roughness and normal maps where a material has them.
     """
 
     VERTEX = 0
@@ -27,7 +27,8 @@ class Profile:
     """One level of quality.
 
     Attributes:
-        shadow_px: side of the sun's shadow map, 0 = none. moving_shadows: actors are drawn into it every time.
+        shadow_px: side of the sun's shadow map, 0 = none. moving_shadows: actors are drawn into it
+            every time.
         samples: of the colour pass, 1 = no multisampling.
         lod_px: radius in the picture below which fewer triangles of a model are drawn, 0 = never.
     """
@@ -48,7 +49,16 @@ PROFILES: Final[Mapping[str, Profile]] = {
         Profile("low", Shading.VERTEX, 512),
         Profile("medium", Shading.PIXEL, 1024, shadow_px=2048),
         Profile("high", Shading.PBR, 2048, shadow_px=2048, samples=4),
-        Profile("ultra", Shading.PBR, 4096, shadow_px=4096, moving_shadows=True, samples=8, anisotropy=8.0, lod_px=0.0),
+        Profile(
+            "ultra",
+            Shading.PBR,
+            4096,
+            shadow_px=4096,
+            moving_shadows=True,
+            samples=8,
+            anisotropy=8.0,
+            lod_px=0.0,
+        ),
     )
 }
 """By name, the plainest first."""
@@ -63,4 +73,6 @@ def profile_named(name: str) -> Profile:
     try:
         return PROFILES[name]
     except KeyError:
-        raise RendererError(f"no quality profile named {name!r}; known: {', '.join(PROFILES)}") from None
+        raise RendererError(
+            f"no quality profile named {name!r}; known: {', '.join(PROFILES)}"
+        ) from None

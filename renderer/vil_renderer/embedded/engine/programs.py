@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 FRAME: Final = 0
 _BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT}
 _SLOTS: Final = {
-    "shadow_map": SHADOW_SLOT, "joint_map": JOINTS_SLOT, "morph_map": MORPH_SLOT, "light_map": LIGHT_SLOT,
+    "shadow_map": SHADOW_SLOT, "joint_map": JOINTS_SLOT, "morph_map": MORPH_SLOT,
+    "light_map": LIGHT_SLOT,
     "cover_map": COVER_SLOT, "model_light": MODEL_LIGHT_SLOT,
 }  # fmt: skip
 _MASKING: Final = {"ALPHA_MASK", "MIRROR_U", "MIRROR_V", "OWN_UV", "VERTEX_ALPHA", "FINISHED"}
@@ -52,7 +53,8 @@ _CODES: Final = {
     "u4": ("1u", 4),
 }
 _ATTRIBUTES: Final = {
-    "p": "in_p", "normal": "in_normal", "uv": "in_uv", "light": "in_light", "colour": "in_colour", "ids": "in_ids",
+    "p": "in_p", "normal": "in_normal", "uv": "in_uv", "light": "in_light", "colour": "in_colour",
+    "ids": "in_ids",
     "joints": "in_joints", "weights": "in_weights",
 }  # fmt: skip
 
@@ -110,7 +112,9 @@ class Programs:
         self._built: dict[tuple[str, tuple[tuple[str, object], ...]], moderngl.Program] = {}
         self._surfaces: dict[tuple[PassOptions, str, tuple[str, ...]], moderngl.Program] = {}
 
-    def of(self, options: PassOptions, vertices: str, material: tuple[str, ...]) -> moderngl.Program:
+    def of(
+        self, options: PassOptions, vertices: str, material: tuple[str, ...]
+    ) -> moderngl.Program:
         """Return the surface shader with these options.
 
         Args:
@@ -123,29 +127,46 @@ class Programs:
             self._surfaces[key] = self._surface(*key)
         return self._surfaces[key]
 
-    def _surface(self, options: PassOptions, vertices: str, material: tuple[str, ...]) -> moderngl.Program:
-        given: dict[str, object] = {name: value or 1 for name, _, value in (entry.partition("=") for entry in material)}
+    def _surface(
+        self, options: PassOptions, vertices: str, material: tuple[str, ...]
+    ) -> moderngl.Program:
+        given: dict[str, object] = {
+            name: value or 1 for name, _, value in (entry.partition("=") for entry in material)
+        }
         if not options.outputs:
             needed = _MASKING | {"MORPH"} if "ALPHA_MASK" in given else {"MORPH"}
             given = {name: value for name, value in given.items() if name in needed}
-            return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, {"SHADING": 0, vertices: 1, **given})
+            return self._get(
+                "depth", SURFACE_VERTEX, DEPTH_FRAGMENT, {"SHADING": 0, vertices: 1, **given}
+            )
         moves = vertices != "STATIC"
         # Only what stands still is covered, or a tree; all the rest has a place of its own.
-        options = options._replace(ground=(), wind=False) if moves else options._replace(probed=False)
+        options = (
+            options._replace(ground=(), wind=False) if moves else options._replace(probed=False)
+        )
         defines = {**options.defines(), vertices: 1, **given}
         return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 
     def sky(self, options: PassOptions, *, nothing: bool) -> moderngl.Program:
-        """Return the program of the background; ``nothing`` = there is none behind a single layer."""
-        return self._get("sky", SKY_VERTEX, SKY_FRAGMENT, options.defines() | ({"NOTHING": 1} if nothing else {}))
+        """Return the program of the background.
+
+        ``nothing`` = there is none behind a single layer.
+        """
+        return self._get(
+            "sky", SKY_VERTEX, SKY_FRAGMENT, options.defines() | ({"NOTHING": 1} if nothing else {})
+        )
 
     def blob(self) -> moderngl.Program:
         """Return the program of the soft dark discs below actors."""
         return self._get("blob", BLOB_VERTEX, BLOB_FRAGMENT, {"SHADING": 0})
 
     def splat_shade(self, high_m: float) -> moderngl.Program:
-        """Return the program of the same discs on the surface of splats that lies as near to their level as this."""
-        return self._get("shade", SHADE_VERTEX, SHADE_FRAGMENT, {"SHADING": 0, "SHADE_HIGH_M": high_m})
+        """Return the program of the same discs on the surface of splats that lies as near to
+        their level as this.
+        """
+        return self._get(
+            "shade", SHADE_VERTEX, SHADE_FRAGMENT, {"SHADING": 0, "SHADE_HIGH_M": high_m}
+        )
 
     def splat_sun(self) -> moderngl.Program:
         """Return the program of the sun's shadows on splats."""
@@ -157,14 +178,22 @@ class Programs:
             "particles",
             PARTICLE_VERTEX,
             PARTICLE_FRAGMENT,
-            {"SHADING": shading, "CUBES_M": ", ".join(map(str, CUBES_M)), **({"TONED": 1} if toned else {})},
+            {
+                "SHADING": shading,
+                "CUBES_M": ", ".join(map(str, CUBES_M)),
+                **({"TONED": 1} if toned else {}),
+            },
         )
 
-    def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:
+    def _get(
+        self, kind: str, vertex: str, fragment: str, defines: dict[str, object]
+    ) -> moderngl.Program:
         key = (kind, tuple(sorted(defines.items())))
         found = self._built.get(key)
         if found is None:
-            found = self._ctx.program(vertex_shader=shader(vertex, defines), fragment_shader=shader(fragment, defines))
+            found = self._ctx.program(
+                vertex_shader=shader(vertex, defines), fragment_shader=shader(fragment, defines)
+            )
             _bind_slots(found)
             self._built[key] = found
         return found
@@ -180,7 +209,10 @@ def _bind_slots(program: moderngl.Program) -> None:
 
 
 def vertex_format(program: moderngl.Program, dtype: np.dtype[np.void]) -> tuple[str, list[str]]:
-    """Return format and attribute names of interleaved vertices; those that a program does not read are skipped."""
+    """Return format and attribute names of interleaved vertices.
+
+    Those that a program does not read are skipped.
+    """
     codes, names = [], []
     for field, (kind, _offset, *_title) in cast("Any", dtype.fields).items():
         code, size = _CODES[f"{kind.shape[0] if kind.shape else ''}{kind.base.str[1:]}"]
@@ -193,6 +225,11 @@ def vertex_format(program: moderngl.Program, dtype: np.dtype[np.void]) -> tuple[
     return " ".join(codes), names
 
 
-def second_coordinates(program: moderngl.Program, buffer: moderngl.Buffer | None) -> list[tuple[Any, ...]]:
-    """Return the entry of a vertex array for second texture coordinates; none if the program does not read them."""
+def second_coordinates(
+    program: moderngl.Program, buffer: moderngl.Buffer | None
+) -> list[tuple[Any, ...]]:
+    """Return the entry of a vertex array for second texture coordinates.
+
+    None if the program does not read them.
+    """
     return [(buffer, "2f", "in_uv1")] if "in_uv1" in program else []

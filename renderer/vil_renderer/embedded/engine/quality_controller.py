@@ -1,4 +1,7 @@
-"""Choice of the quality that a machine can hold: steps down if pictures take too long, tries again later."""
+"""Choice of the quality that a machine can hold.
+
+Steps down if pictures take too long, tries again later.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ _SLOW_SHARE: Final = 0.75
 class QualityController:
     """Controller that chooses among profiles, the plainest first.
 
-    It steps down when most of the last eight requests missed the budget, and up after some time within it; a step
-    up that fails doubles the wait before the next.
+    It steps down when most of the last eight requests missed the budget, and up after some time
+    within it; a step up that fails doubles the wait before the next.
 
     Attributes:
         wanted: the requested profile. reason: why another one is used, empty if none is.
@@ -48,7 +51,9 @@ class QualityController:
         missed = sum(cost > self._budget_s for cost in self._recent)
         if missed > _WINDOW // 2 and self._level > 0:
             self._step_down(now_s)
-        elif self.profile != self.wanted and now_s - self._changed_s > self._wait_s and self._easy():
+        elif (
+            self.profile != self.wanted and now_s - self._changed_s > self._wait_s and self._easy()
+        ):
             self._step_up(now_s)
 
     def _easy(self) -> bool:

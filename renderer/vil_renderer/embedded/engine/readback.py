@@ -1,4 +1,7 @@
-"""Transfer of pictures from OpenGL to memory: on demand from llvmpipe, through mapped buffers from a GPU."""
+"""Transfer of pictures from OpenGL to memory.
+
+On demand from llvmpipe, through mapped buffers from a GPU.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,10 @@ class Attachment:
     """One attachment of a framebuffer, and its array.
 
     Attributes:
-        shape: of the array, (h, w) or (h, w, components). kind: moderngl's name of its element type.
-        retained: the reader hands the array on; else it is scratch memory that the next reading uses again.
+        shape: of the array, (h, w) or (h, w, components). kind: moderngl's name of its element
+            type.
+        retained: the reader hands the array on; else it is scratch memory that the next reading
+            uses again.
     """
 
     target: moderngl.Framebuffer
@@ -60,15 +65,17 @@ class Attachment:
     def read_into(self, memory: moderngl.Buffer | npt.NDArray[Any]) -> None:
         """Read it; into a buffer without waiting for the GPU."""
         components = self.shape[2] if len(self.shape) == 3 else 1
-        self.target.read_into(memory, components=components, attachment=self.index, alignment=1, dtype=self.kind)
+        self.target.read_into(
+            memory, components=components, attachment=self.index, alignment=1, dtype=self.kind
+        )
 
 
 class Readback(Protocol):
     """Reader of attachments.
 
     Attributes:
-        early: reading begins with :meth:`start`, and the framebuffer may be drawn to again at once. OpenGL drops
-            the fourth byte of colours.
+        early: reading begins with :meth:`start`, and the framebuffer may be drawn to again at once.
+            OpenGL drops the fourth byte of colours.
     """
 
     early: bool
@@ -84,13 +91,19 @@ class Readback(Protocol):
 
 def readback_for(ctx: moderngl.Context) -> Readback:
     """Return the fastest way to read this context's pictures; the context is current."""
-    if not is_software(str(ctx.info["GL_RENDERER"])) and (functions := _load_functions(ctx)) is not None:
+    if (
+        not is_software(str(ctx.info["GL_RENDERER"]))
+        and (functions := _load_functions(ctx)) is not None
+    ):
         return RingReadback(ctx, functions)
     return DirectReadback(ctx)
 
 
 class DirectReadback:
-    """Reader that reads when the pixels are asked for: llvmpipe draws to the memory of the CPU already."""
+    """Reader that reads when the pixels are asked for.
+
+    Llvmpipe draws to the memory of the CPU already.
+    """
 
     early = False
 
@@ -163,10 +176,13 @@ class _Slot:
 
 
 class RingReadback:
-    """Reader through buffers that the GPU writes while it draws on, and that stay mapped: nothing is copied.
+    """Reader through buffers that the GPU writes while it draws on, and that stay mapped.
 
-    An array lies in its buffer; the buffer is used again once the array and all its views are gone. Arrays outlive
-    :meth:`close`: the context is released with the last one. Beyond 512 MiB in use, pixels are read and waited for.
+    Nothing is copied.
+
+    An array lies in its buffer; the buffer is used again once the array and all its views are gone.
+    Arrays outlive :meth:`close`: the context is released with the last one. Beyond 512 MiB in use,
+    pixels are read and waited for.
     """
 
     early = True

@@ -31,7 +31,13 @@ from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.splat_layer import SplatLayer
 from vil_renderer.embedded.engine.splat_shade import SplatShade
 from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
-from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of, write_first
+from vil_renderer.embedded.engine.targets import (
+    PassOutput,
+    RenderedView,
+    TargetCache,
+    places_of,
+    write_first,
+)
 from vil_renderer.embedded.engine.translucent import TranslucentPart, draw_translucent
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.geometry.sky_cover import SkyCover
@@ -49,11 +55,13 @@ class ViewRequest:
     """One view to draw.
 
     Attributes:
-        shown: which of the models, (n,). before: the models in the camera's previous picture; None = unknown.
+        shown: which of the models, (n,). before: the models in the camera's previous picture; None
+            = unknown.
         previous: the camera's pose in its previous picture; None = unknown.
         gain: the camera's factor on all light. alpha: colour is read with its alpha.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
-        t_ns: of the picture. before_ns: of the previous one. open_s: time for which the shutter is open.
+        t_ns: of the picture. before_ns: of the previous one. open_s: time for which the shutter is
+            open.
     """
 
     camera: CameraModel
@@ -72,14 +80,23 @@ class ViewRequest:
 
 
 class _Batch:
-    """Views that are drawn one after the other before any is read, and all that they have in common."""
+    """Views that are drawn one after the other before any is read, and all that they have in
+    common.
+    """
 
     def __init__(
-        self, requests: Sequence[ViewRequest], posed: PosedModels, static: StaticBatch, views: ViewPoints
+        self,
+        requests: Sequence[ViewRequest],
+        posed: PosedModels,
+        static: StaticBatch,
+        views: ViewPoints,
     ) -> None:
         self.requests, self.posed, self._static, self._views = requests, posed, static, views
         shown = np.array([request.shown for request in requests]).reshape(len(requests), len(posed))
-        before, cameras = [request.before for request in requests], [request.camera.name for request in requests]
+        before, cameras = (
+            [request.before for request in requests],
+            [request.camera.name for request in requests],
+        )
         self.models = ModelDraws(posed, shown, before, views, cameras)
         self._draws: dict[bool, StaticDraws] = {}
 
@@ -100,7 +117,9 @@ class _Batch:
 
 
 class ScenePass:
-    """Everything on the GPU for one profile; it belongs to the thread that made the context. Draws up to ``far_m``.
+    """Everything on the GPU for one profile; it belongs to the thread that made the context.
+
+    Draws up to ``far_m``.
 
     Attributes:
         static_light: what :meth:`set_light` bakes.
@@ -135,9 +154,13 @@ class ScenePass:
         self._sky: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._patches = GroundPatches(ctx, self._programs.blob(), SQUARE)
-        self._shade = None if splats is None else SplatShade(ctx, self._programs, self._static, self._targets)
+        self._shade = (
+            None if splats is None else SplatShade(ctx, self._programs, self._static, self._targets)
+        )
         self._toned, self._weather = mesh.atlas_uv is not None, FINE
-        self._particles = ParticleDraws(ctx, self._programs, int(profile.shading), toned=self._toned)
+        self._particles = ParticleDraws(
+            ctx, self._programs, int(profile.shading), toned=self._toned
+        )
         self._roofs: CoverMap | None = None
         self._around: LightField | None = None
         self._model_light = ModelLightMap(ctx)
@@ -145,7 +168,9 @@ class ScenePass:
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
         """Change the light; static vertices are baked again."""
         self._static.set_light(self.static_light.bake(environment, lamps, display=not self._linear))
-        environment, self._around = self.static_light.on_models(environment, display=not self._linear)
+        environment, self._around = self.static_light.on_models(
+            environment, display=not self._linear
+        )
         if self._splats is not None and self._around is None:
             self._around = self._splats.light_on_models(environment)
         state = LightState(environment, lamps, np.eye(4), weather=self._weather, cover=self._cover)
@@ -153,11 +178,16 @@ class ScenePass:
             shadow.aim(environment.sun.to_sun)
             shadow.draw(self._static, self._models)
             mapped = shadow.shadow_from_world
-            state = replace(state, shadow_from_world=mapped, texel=shadow.texel, lift_m=shadow.lift_m)
+            state = replace(
+                state, shadow_from_world=mapped, texel=shadow.texel, lift_m=shadow.lift_m
+            )
         self._state = state
 
     def _shadow_map(self) -> ShadowMap | None:
-        """Return the sun's shadow map, made for the first sun; None = this profile or this scene has none."""
+        """Return the sun's shadow map, made for the first sun.
+
+        None = this profile or this scene has none.
+        """
         if self._shadow is None and self.profile.shadow_px and self._bounds_m is not None:
             self._shadow = ShadowMap(self._ctx, self.profile.shadow_px, *self._bounds_m)
         return self._shadow
@@ -183,7 +213,8 @@ class ScenePass:
     def draw(self, requests: Sequence[ViewRequest], posed: PosedModels) -> list[RenderedView]:
         """Draw views of the same models; the pictures are valid until the next call.
 
-        Nothing waits for a picture before all are drawn: one is rasterised while the next one is prepared.
+        Nothing waits for a picture before all are drawn: one is rasterised while the next one is
+        prepared.
         """
         assert self._state is not None, "set_light comes first"
         self._targets.tidy()
@@ -200,7 +231,13 @@ class ScenePass:
     def _shot(self, request: ViewRequest) -> Shot:
         gain = self._gain(request) if self._linear else self._gain(request) ** (1.0 / GAMMA)
         times = request.t_ns, request.before_ns, request.open_s
-        return Shot(request.camera, request.T_world_camera, request.previous or request.T_world_camera, gain, *times)
+        return Shot(
+            request.camera,
+            request.T_world_camera,
+            request.previous or request.T_world_camera,
+            gain,
+            *times,
+        )
 
     def _gain(self, request: ViewRequest) -> float:
         """Return the factor on all light: the camera's own, and that for snow."""
@@ -216,17 +253,26 @@ class ScenePass:
     def _draw(self, batch: _Batch, index: int) -> RenderedView:
         request = batch.requests[index]
         if self._shadow is not None and self._sun_follows and PassOutput.COLOUR in request.outputs:
-            self._shadow.draw(self._static, self._models, ModelDraws(batch.posed, request.shown[None], [None]))
+            self._shadow.draw(
+                self._static, self._models, ModelDraws(batch.posed, request.shown[None], [None])
+            )
         size = (request.camera.width_px, request.camera.height_px)
         splats = self._splats if request.layer in ("", SCENE_LAYER) else None
         if PassOutput.COLOUR not in request.outputs or (self._samples <= 1 and splats is None):
             target = self._targets.get(size, request.outputs, slot=self._place(index))
             self._pass(target, batch, index, request.outputs)
-            return RenderedView(size, places_of(target, request.outputs), self._readback, alpha=request.alpha)
+            return RenderedView(
+                size, places_of(target, request.outputs), self._readback, alpha=request.alpha
+            )
         return self._two_passes(size, batch, index, splats)
 
-    def _two_passes(self, size: tuple[int, int], batch: _Batch, index: int, splats: SplatLayer | None) -> RenderedView:
-        """Draw colour with many samples and splats, the rest with one: an edge never averages ids, depth or flow."""
+    def _two_passes(
+        self, size: tuple[int, int], batch: _Batch, index: int, splats: SplatLayer | None
+    ) -> RenderedView:
+        """Draw colour with many samples and splats, the rest with one.
+
+        An edge never averages ids, depth or flow.
+        """
         if splats is None:
             colour = self._smooth_colour(size, batch, index)
         else:
@@ -259,19 +305,26 @@ class ScenePass:
         depth = {PassOutput.Z: places_of(target, outputs)[PassOutput.Z]}
         z_m = RenderedView(size, depth, self._readback).z_m()
         if self._samples > 1:
-            target, outputs = self._smooth_colour(size, batch, index, proxy=False), PassOutput.COLOUR
+            target, outputs = (
+                self._smooth_colour(size, batch, index, proxy=False),
+                PassOutput.COLOUR,
+            )
         count = len(places_of(target, outputs))
         write_first(target, count, 1)
         detail_px = DETAIL_PX if self.profile.lod_px else 0.0
         gain = self._gain(request) ** (1.0 / GAMMA)
         pose, air = request.T_world_camera, self._air(request)
         shade = self._shade_on_splats(size, batch, index)
-        splats.draw(target, request.camera, pose, z_m, gain, detail_px=detail_px, air=air, shade=shade)
+        splats.draw(
+            target, request.camera, pose, z_m, gain, detail_px=detail_px, air=air, shade=shade
+        )
         self._particles_over(target, batch, index, count)
         write_first(target, count, count)
         return target
 
-    def _shade_on_splats(self, size: tuple[int, int], batch: _Batch, index: int) -> moderngl.Texture | None:
+    def _shade_on_splats(
+        self, size: tuple[int, int], batch: _Batch, index: int
+    ) -> moderngl.Texture | None:
         """Return the factor on the light of splats in a view; None = nothing shades any."""
         if self._shade is None:
             return None
@@ -281,7 +334,11 @@ class ScenePass:
             self._shadow.draw(self._static, self._models, moving, proxy=False)
             self._shadow.use()
         self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
-        return self._shade.from_sun(size, view) if self._sun_follows else self._shade.below(size, view, request.blobs)
+        return (
+            self._shade.from_sun(size, view)
+            if self._sun_follows
+            else self._shade.below(size, view, request.blobs)
+        )
 
     @property
     def _sun_follows(self) -> bool:
@@ -297,11 +354,24 @@ class ScenePass:
             return None
         eye_m = request.T_world_camera.p_m[None]
         roofed = state.roofed(eye_m)
-        light = scattered * airlight(state.environment, state.lamps, eye_m, roofed)[0] * self._gain(request)
-        return Air(extinction * (1.0 - falling_share(weather) * float(roofed[0])), light, self._linear, self._toned)
+        light = (
+            scattered
+            * airlight(state.environment, state.lamps, eye_m, roofed)[0]
+            * self._gain(request)
+        )
+        return Air(
+            extinction * (1.0 - falling_share(weather) * float(roofed[0])),
+            light,
+            self._linear,
+            self._toned,
+        )
 
-    def _particles_over(self, target: moderngl.Framebuffer, batch: _Batch, index: int, count: int) -> None:
-        """Draw what falls over the splats, hidden by the models and by the proxy in the place of the splats."""
+    def _particles_over(
+        self, target: moderngl.Framebuffer, batch: _Batch, index: int, count: int
+    ) -> None:
+        """Draw what falls over the splats, hidden by the models and by the proxy in the place of
+        the splats.
+        """
         ctx, request = self._ctx, batch.requests[index]
         if request.layer or not self._particles.any(self._weather):
             return
@@ -317,7 +387,12 @@ class ScenePass:
         self._static.draw(batch.static(proxy=True), index, depth)
         write_first(target, count, 1)
         target.use()  # the mask of a single attachment counts from here on
-        cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
+        cast("Any", ctx).blend_func = (
+            ctx.SRC_ALPHA,
+            ctx.ONE_MINUS_SRC_ALPHA,
+            ctx.ONE,
+            ctx.ONE_MINUS_SRC_ALPHA,
+        )
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
         self._particles.draw(self._weather, request, self._cover)
@@ -325,13 +400,20 @@ class ScenePass:
         ctx.disable(ctx.BLEND)
 
     def _pass(
-        self, target: moderngl.Framebuffer, batch: _Batch, index: int, outputs: PassOutput, *, proxy: bool = True
+        self,
+        target: moderngl.Framebuffer,
+        batch: _Batch,
+        index: int,
+        outputs: PassOutput,
+        *,
+        proxy: bool = True,
     ) -> None:
         ctx, request = self._ctx, batch.requests[index]
         options = self._options(request, outputs)
         target.use()
         target.clear(depth=1.0)
-        ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)  # backs that are seen are surfaces of their own
+        # Backs that are seen are surfaces of their own.
+        ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
         ctx.front_face = "cw"  # counter-clockwise in the world, mirrored by the image's downward y
         ctx.depth_func = "<"
         self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
@@ -351,8 +433,13 @@ class ScenePass:
         colour, state, weather = PassOutput.COLOUR in outputs, self._state, self._weather
         assert state is not None
         shading = int(self.profile.shading) if colour else 0
-        shown = colour and not request.layer and weather is not FINE  # a layer alone is laid over other pictures
-        lying = {"WETNESS": weather.ground_wetness, "SNOW": weather.ground_snow, "LEAVES": weather.ground_leaves}
+        # A layer alone is laid over other pictures.
+        shown = colour and not request.layer and weather is not FINE
+        lying = {
+            "WETNESS": weather.ground_wetness,
+            "SNOW": weather.ground_snow,
+            "LEAVES": weather.ground_leaves,
+        }
         ground = tuple(f"GROUND_{name}" for name, amount in lying.items() if shown and amount > 0.0)
         falls = shown and self._roofs is not None and weather.falls
         return PassOptions(
@@ -372,7 +459,9 @@ class ScenePass:
     def _draw_background(self, request: ViewRequest, options: PassOptions) -> None:
         """Draw the sky wherever nothing was drawn; nothing behind a single layer."""
         ctx = self._ctx
-        options = PassOptions(int(self.profile.shading), options.outputs, air=options.air, toned=options.toned)
+        options = PassOptions(
+            int(self.profile.shading), options.outputs, air=options.air, toned=options.toned
+        )
         program = self._programs.sky(options, nothing=bool(request.layer))
         if program not in self._sky:
             used = "in_p" if "in_p" in program else ""
@@ -382,13 +471,24 @@ class ScenePass:
         self._sky[program].render(vertices=3)
 
     def _draw_over(
-        self, target: moderngl.Framebuffer, batch: _Batch, index: int, options: PassOptions, *, proxy: bool
+        self,
+        target: moderngl.Framebuffer,
+        batch: _Batch,
+        index: int,
+        options: PassOptions,
+        *,
+        proxy: bool,
     ) -> None:
         """Draw dark patches below actors, and translucent parts: colour only, depth stays."""
         ctx, blobs = self._ctx, batch.requests[index].blobs
         count = options.outputs.bit_count()
         # Alpha adds up as it does in a premultiplied picture.
-        cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
+        cast("Any", ctx).blend_func = (
+            ctx.SRC_ALPHA,
+            ctx.ONE_MINUS_SRC_ALPHA,
+            ctx.ONE,
+            ctx.ONE_MINUS_SRC_ALPHA,
+        )
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
         write_first(target, count, 1)
@@ -397,9 +497,13 @@ class ScenePass:
             self._patches.draw(blobs)
             ctx.polygon_offset = (0.0, 0.0)
         ctx.enable(ctx.CULL_FACE)
-        parts = [*batch.translucent(index, proxy=proxy), *self._models.translucent(batch.models, index)]
+        parts = [
+            *batch.translucent(index, proxy=proxy),
+            *self._models.translucent(batch.models, index),
+        ]
         draw_translucent(ctx, parts, options)
-        if not batch.requests[index].layer and self._splats is None:  # else they come after the splats
+        # Else they come after the splats.
+        if not batch.requests[index].layer and self._splats is None:
             self._particles.draw(self._weather, batch.requests[index], self._cover)
         target.depth_mask = True
         write_first(target, count, count)

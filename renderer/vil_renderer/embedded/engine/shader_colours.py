@@ -6,7 +6,8 @@ from typing import Final
 
 from vil_bridge.core.tone_curve import LIFT, SHOULDER, TOE, WHITE
 
-COLOURS: Final = f"""// sRGB's two curves, fitted: 0.3 and 0.02 levels of 255 off at worst, and no power in them.
+COLOURS: Final = f"""// sRGB's two curves, fitted: 0.3 and 0.02 levels of 255 off at worst, and no
+// power in them.
 vec3 to_linear(vec3 c) {{
 #if SHADING == 0
     return c;
@@ -27,7 +28,8 @@ vec3 to_display(vec3 c) {{
     return encoded(clamp(c, 0.0, 1.0));
 #endif
 }}
-// The colour in the picture of light: with baked light by a camera's tone curve (vil_bridge.core.tone_curve).
+// The colour in the picture of light: with baked light by a camera's tone curve
+// (vil_bridge.core.tone_curve).
 vec3 to_picture(vec3 c) {{
 #ifdef TONED
 #if SHADING == 0

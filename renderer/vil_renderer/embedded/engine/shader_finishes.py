@@ -7,13 +7,15 @@ from typing import Final
 FINISHES: Final = """
 #if SHADING > 1 && defined(SHINY)
 vec3 mirrored(vec3 n, vec3 f0, vec3 f90, float rough, vec3 sunlight, float open) {
-    // Cook-Torrance with GGX, height-correlated Smith and Schlick (Karis 2013); the sky, where open, as ambient mirror.
+    // Cook-Torrance with GGX, height-correlated Smith and Schlick (Karis 2013); the sky, where
+    // open, as ambient mirror.
     vec3 v = normalize(-v_p);
     vec3 l = to_sun_view.xyz, h = normalize(v + l);
     float nl = max(dot(n, l), 0.0), nv = max(dot(n, v), 1e-3), nh = max(dot(n, h), 0.0);
     float a2 = pow(max(rough, 0.05), 4.0);
     float d = nh * nh * (a2 - 1.0) + 1.0;
-    float visible = 0.5 / (nl * sqrt(nv * nv * (1.0 - a2) + a2) + nv * sqrt(nl * nl * (1.0 - a2) + a2) + 1e-5);
+    float visible = 0.5 / (nl * sqrt(nv * nv * (1.0 - a2) + a2)
+        + nv * sqrt(nl * nl * (1.0 - a2) + a2) + 1e-5);
     float graze = 1.0 - clamp(dot(v, h), 0.0, 1.0);
     vec3 fresnel = f0 + (f90 - f0) * (graze * graze * graze * graze * graze);
     vec3 direct = sunlight * fresnel * (a2 / (d * d) * visible);
@@ -25,8 +27,9 @@ vec3 mirrored(vec3 n, vec3 f0, vec3 f90, float rough, vec3 sunlight, float open)
 }
 #endif
 #if SHADING > 1 && defined(SHEEN)
-// Charlie's distribution (Estevez and Kulla 2017) with Neubelt and Pettineo's visibility. The share of light that it
-// sends back is their integral, fitted within 0.09 for roughness 0.2 to 1; the surface below gets the rest.
+// Charlie's distribution (Estevez and Kulla 2017) with Neubelt and Pettineo's visibility. The share
+// of light that it sends back is their integral, fitted within 0.09 for roughness 0.2 to 1; the
+// surface below gets the rest.
 vec3 with_sheen(vec3 below, vec3 n, vec3 sunlight, float open) {
     vec3 fibres = sheen.rgb;
     float rough = sheen.w;

@@ -1,4 +1,7 @@
-"""Fragment shaders of surfaces and of their depth alone; the vertex shader is in :mod:`shader_vertex`."""
+"""Fragment shaders of surfaces and of their depth alone.
+
+The vertex shader is in :mod:`shader_vertex`.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +59,13 @@ bvec2 mirrors_at(int k) { return bvec2(false, true); }
 #endif
 #endif
 #ifdef MIRRORS
-// MIRRORED_REPEAT, which moderngl does not offer: every second copy is turned around. The gradients are those of the
-// coordinates before they are folded, or the crease would take its colour from the smallest mipmap.
+// MIRRORED_REPEAT, which moderngl does not offer: every second copy is turned around. The gradients
+// are those of the coordinates before they are folded, or the crease would take its colour from the
+// smallest mipmap.
 vec4 sampled(sampler2D map, int k) {
     vec2 uv = uv_at(k);
-    return textureGrad(map, mix(uv, 1.0 - abs(mod(uv, 2.0) - 1.0), mirrors_at(k)), dFdx(uv), dFdy(uv));
+    return textureGrad(map, mix(uv, 1.0 - abs(mod(uv, 2.0) - 1.0), mirrors_at(k)), dFdx(uv),
+        dFdy(uv));
 }
 #else
 vec4 sampled(sampler2D map, int k) { return texture(map, uv_at(k)); }
@@ -161,7 +166,8 @@ vec3 bumped(sampler2D map, int k, float depth, vec3 n) {
     vec2 uv = uv_at(k);
     vec3 dp1 = dFdx(v_p), dp2 = dFdy(v_p);
     vec2 du1 = dFdx(uv), du2 = dFdy(uv);
-    vec3 a = cross(n, dp2), b = cross(dp1, n);  // n looks at us, and both axes of the picture are optical
+    // n looks at us, and both axes of the picture are optical
+    vec3 a = cross(n, dp2), b = cross(dp1, n);
     vec3 t = a * du1.x + b * du2.x;
     vec3 s = a * du1.y + b * du2.y;
     float scale = inversesqrt(max(max(dot(t, t), dot(s, s)), 1e-20));
@@ -199,7 +205,8 @@ void main() {
     albedo *= v_colour;
 #endif
 #ifdef UNTRACKED
-    albedo = mix(vec3(dot(albedo, vec3(0.3, 0.6, 0.1))), albedo, v_known);  // untracked parts are grey
+    // untracked parts are grey
+    albedo = mix(vec3(dot(albedo, vec3(0.3, 0.6, 0.1))), albedo, v_known);
 #endif
 #if defined(GROUND) && !defined(UNLIT)
     float wet;

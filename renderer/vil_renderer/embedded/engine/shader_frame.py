@@ -1,4 +1,7 @@
-"""The part that all shaders share: the block of a picture's numbers, colours on the display, the version line."""
+"""The part that all shaders share.
+
+The block of a picture's numbers, colours on the display, the version line.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ NO_FLOW: Final = 1.0e9
 def shader(source: str, defines: Mapping[str, object]) -> str:
     """Return a source with its version and defines in front."""
     lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-    return f"#version 330 core\n#extension GL_ARB_shading_language_packing : require\n{lines}{_FRAME}{source}"
+    return (
+        "#version 330 core\n#extension GL_ARB_shading_language_packing : require\n"
+        f"{lines}{_FRAME}{source}"
+    )
 
 
 _FRAME: Final = f"""
@@ -58,7 +64,8 @@ layout(std140) uniform Frame {{
     vec4 wind;       // reach of the tops of trees
     vec4 roof_low;   // lowest corner of the map of roofs, depth down to which points lie on it
     vec4 roof_scale; // 1 over its size
-    vec4 moment;     // phases of the trees now and in the previous picture, exposure time, a pixel at 1 m
+    // phases of the trees now and in the previous picture, exposure time, a pixel at 1 m
+    vec4 moment;
     vec4 lamp_place[{MAX_LAMPS}];
     vec4 lamp_light[{MAX_LAMPS}];
     vec4 lamp_axis[{MAX_LAMPS}];

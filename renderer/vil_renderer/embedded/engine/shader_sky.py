@@ -45,7 +45,8 @@ void main() {
     colour = mix(colour, ground.rgb * 0.6, clamp(-6.0 * ray.z, 0.0, 1.0));
     colour += sun.rgb * smoothstep(0.9996, 0.9999, dot(ray, to_sun.xyz));
 #ifdef AIR
-    colour = through_air(colour, 1.0, exp(-air.w * cover.w / max(ray.z, 0.02)));  // the way through the layer of air
+    // the way through the layer of air
+    colour = through_air(colour, 1.0, exp(-air.w * cover.w / max(ray.z, 0.02)));
 #endif
 #if SHADING == 0
     colour = pow(colour, vec3(1.0 / 2.2));
@@ -108,7 +109,8 @@ uniform sampler2D surface_map;  // z-depth of the surface that splats show
 layout(location = 0) out vec4 out_colour;
 float surface_z_m() { return texelFetch(surface_map, ivec2(gl_FragCoord.xy), 0).r; }
 vec3 surface_p(float z_m) {
-    return eye.xyz + z_m * (mat3(world_from_ray) * vec3(2.0 * gl_FragCoord.xy / size_px.xy - 1.0, 1.0));
+    return eye.xyz + z_m * (mat3(world_from_ray)
+        * vec3(2.0 * gl_FragCoord.xy / size_px.xy - 1.0, 1.0));
 }
 """
 

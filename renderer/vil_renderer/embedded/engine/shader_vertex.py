@@ -1,17 +1,17 @@
 """The surface shader, cut to size by defines.
 
-Clip space keeps the optical axes (y down), so that the first row read back is the top row, and its w is
-the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
+Clip space keeps the optical axes (y down), so that the first row read back is the top row, and its
+w is the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
 
-Defines of the surface shader: one of STATIC (vertices in the world, light baked; LIGHTMAP: most of it in an atlas),
-INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2
-(:class:`~.profiles.Shading`);
-MORPH with the number of targets; SHADOW; LAMPS; of materials ALPHA_MASK, BLEND, VERTEX_COLOUR, VERTEX_ALPHA,
-NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, MIRROR_U, MIRROR_V, OWN_UV, SHINY, UNLIT, COAT, SPECULAR, SHEEN and
-TRANSMISSION (FINISHED = one of the last four), with _MAP behind them their maps; FILTER in the first of a
-transmitting surface's two passes; PROBED: each model has its own ambient light; TONED: pictures have the tone curve;
-AIR, GROUND, ROOFS, FALLS and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their
-locations.
+Defines of the surface shader: one of STATIC (vertices in the world, light baked; LIGHTMAP: most of
+it in an atlas), INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are);
+SHADING 0, 1 or 2 (:class:`~.profiles.Shading`); MORPH with the number of targets; SHADOW; LAMPS; of
+materials ALPHA_MASK, BLEND, VERTEX_COLOUR, VERTEX_ALPHA, NORMAL_MAP, METAL_ROUGH, EMISSIVE,
+OCCLUSION, MIRROR_U, MIRROR_V, OWN_UV, SHINY, UNLIT, COAT, SPECULAR, SHEEN and TRANSMISSION
+(FINISHED = one of the last four), with _MAP behind them their maps; FILTER in the first of a
+transmitting surface's two passes; PROBED: each model has its own ambient light; TONED: pictures
+have the tone curve; AIR, GROUND, ROOFS, FALLS and WIND of the weather; OUT_COLOUR, OUT_Z,
+OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ in uint in_ids;
 in uvec4 in_joints; in vec4 in_weights;
 uniform uint ids;
 uniform int number;  // among all models
-// Rows of the joints' matrices, of their change since the previous picture, and how well each is known: llvmpipe
-// fetches texels faster than elements of a uniform block.
+// Rows of the joints' matrices, of their change since the previous picture, and how well each is
+// known: llvmpipe fetches texels faster than elements of a uniform block.
 uniform sampler2D joint_map;
 vec4 joint_row(uint r, int when) {
     return texelFetch(joint_map, ivec2(in_joints.x * 3u + r, when), 0) * in_weights.x
@@ -76,7 +76,8 @@ vec3 rowed(vec4 a, vec4 b, vec4 c, vec3 p) {
 vec3 swayed(float phase) {
     if (in_ids >> 16u != VEGETATION) return vec3(0.0);
     float bend = clamp(0.1 * in_p.z, 0.0, 1.5), at = 0.35 * in_p.x + 0.23 * in_p.y;
-    return wind.xyz * (bend * sqrt(bend) * (0.6 + 0.3 * sin(phase + at) + 0.1 * sin(3.0 * phase + 2.0 * at)));
+    return wind.xyz * (bend * sqrt(bend)
+        * (0.6 + 0.3 * sin(phase + at) + 0.1 * sin(3.0 * phase + 2.0 * at)));
 }
 #endif
 vec3 world_p() {
@@ -98,10 +99,13 @@ vec4 bare(vec4 row) { return vec4(row.xyz, 0.0); }
 // M p - (M - D) (p - moved) = D (p - moved) + M moved, all zero without motion.
 vec3 morph_motion(vec3 moved) {
 #ifdef INSTANCED
-    return rowed(in_d0, in_d1, in_d2, local_p() - moved) + rowed(bare(in_m0), bare(in_m1), bare(in_m2), moved);
+    return rowed(in_d0, in_d1, in_d2, local_p() - moved)
+        + rowed(bare(in_m0), bare(in_m1), bare(in_m2), moved);
 #else
-    return rowed(joint_row(0u, MOVED), joint_row(1u, MOVED), joint_row(2u, MOVED), local_p() - moved)
-         + rowed(bare(joint_row(0u, NOW)), bare(joint_row(1u, NOW)), bare(joint_row(2u, NOW)), moved);
+    return rowed(joint_row(0u, MOVED), joint_row(1u, MOVED), joint_row(2u, MOVED),
+                 local_p() - moved)
+         + rowed(bare(joint_row(0u, NOW)), bare(joint_row(1u, NOW)), bare(joint_row(2u, NOW)),
+                 moved);
 #endif
 }
 #endif
@@ -197,7 +201,8 @@ vec3 world_normal() {
 #elif defined(INSTANCED)
     return cofactored(in_m0.xyz, in_m1.xyz, in_m2.xyz, local_normal(in_normal));
 #else
-    return cofactored(joint_row(0u, NOW).xyz, joint_row(1u, NOW).xyz, joint_row(2u, NOW).xyz, local_normal(in_normal));
+    return cofactored(joint_row(0u, NOW).xyz, joint_row(1u, NOW).xyz, joint_row(2u, NOW).xyz,
+        local_normal(in_normal));
 #endif
 }
 #if defined(PROBED) && defined(OUT_COLOUR)
@@ -221,9 +226,11 @@ vec3 lamps_at(vec3 p, vec3 n) {
     for (int i = 0; i < int(size_px.w); ++i) {
         vec3 d = lamp_place[i].xyz - p;
         float r2 = max(dot(d, d), 1e-4);
-        float reach = lamp_place[i].w > 0.0 ? clamp(1.0 - r2 * r2 * lamp_place[i].w, 0.0, 1.0) : 1.0;
+        float reach = lamp_place[i].w > 0.0 ? clamp(1.0 - r2 * r2 * lamp_place[i].w, 0.0, 1.0)
+            : 1.0;
         vec3 to = d * inversesqrt(r2);
-        float cone = clamp((dot(-to, lamp_axis[i].xyz) - lamp_axis[i].w) * lamp_light[i].w, 0.0, 1.0);
+        float cone = clamp((dot(-to, lamp_axis[i].xyz) - lamp_axis[i].w) * lamp_light[i].w, 0.0,
+            1.0);
         light += lamp_light[i].rgb * (max(dot(n, to), 0.0) * reach * reach * cone * cone / r2);
     }
     return light;
@@ -306,7 +313,8 @@ void main() {
 #endif
 #endif
 #ifdef OUT_FLOW
-    // Every term has a difference of matrices as a factor: 0 without motion, however the machine rounds.
+    // Every term has a difference of matrices as a factor: 0 without motion, however the machine
+    // rounds.
     vec3 moved = world_motion();
     v_moved = (clip_motion * vec4(p - moved, 1.0) + clip_from_world * vec4(moved, 0.0)).xyw;
 #endif

@@ -26,7 +26,8 @@ float clear_to(vec3 p) {
     // Rain and snow take light where the sky is open above the way, seen at four places of it.
     float covered = 0.0;
 #ifdef FALLS
-    for (int i = 0; i < 4; ++i) covered += 0.25 - 0.25 * open_sky(mix(eye.xyz, p, 0.125 + 0.25 * float(i)));
+    for (int i = 0; i < 4; ++i)
+        covered += 0.25 - 0.25 * open_sky(mix(eye.xyz, p, 0.125 + 0.25 * float(i)));
 #endif
     return exp(-air.w * (1.0 - glow.w * covered) * distance(p, eye.xyz));
 }
@@ -46,7 +47,9 @@ float noise(vec2 p) {
     return mix(mix(hashed(i), hashed(i + vec2(1.0, 0.0)), f.x),
                mix(hashed(i + vec2(0.0, 1.0)), hashed(i + vec2(1.0, 1.0)), f.x), f.y);
 }
-float patches(vec2 p) { return 0.55 * noise(p) + 0.3 * noise(2.7 * p + 11.0) + 0.15 * noise(7.1 * p + 5.0); }
+float patches(vec2 p) {
+    return 0.55 * noise(p) + 0.3 * noise(2.7 * p + 11.0) + 0.15 * noise(7.1 * p + 5.0);
+}
 vec3 of_display(vec3 c) {
 #if SHADING == 0
     return pow(c, vec3(1.0 / 2.2));
@@ -56,13 +59,15 @@ vec3 of_display(vec3 c) {
 }
 #ifdef GROUND_LEAVES
 vec3 leaf_colour(float seed) {
-    return mix(vec3(0.42, 0.10, 0.02), vec3(0.55, 0.36, 0.05), seed) * (0.6 + 0.4 * fract(7.0 * seed));
+    return mix(vec3(0.42, 0.10, 0.02), vec3(0.55, 0.36, 0.05), seed)
+        * (0.6 + 0.4 * fract(7.0 * seed));
 }
 float leaf(vec2 at) {
     // Five lobes and a stem.
     float a = atan(at.x, at.y), r = length(at);
     float edge = 0.62 + 0.26 * cos(5.0 * a) + 0.08 * cos(15.0 * a);
-    return max(smoothstep(0.08, -0.08, r - edge), float(abs(at.x) < 0.06 && at.y < 0.0 && at.y > -0.95));
+    return max(smoothstep(0.08, -0.08, r - edge),
+        float(abs(at.x) < 0.06 && at.y < 0.0 && at.y > -0.95));
 }
 vec4 leaves_on(vec2 p, float amount) {
     // Colour, and whether a leaf lies there; far away the mean.
@@ -89,7 +94,8 @@ float snow_on(vec3 p, float bare) {
 #endif
 #ifdef GROUND_SNOW
 vec3 snow_colour(vec3 p, float drift) {
-    // Fresh snow returns 0.8 to 0.9; drifts, crusts and grains of it differ. Details below a pixel have their mean.
+    // Fresh snow returns 0.8 to 0.9; drifts, crusts and grains of it differ. Details below a pixel
+    // have their mean.
     float px = length(fwidth(p.xy));
     float crust = noise(9.0 * p.xy + 31.0) - 0.5, grain = noise(70.0 * p.xy) - 0.5;
     crust *= smoothstep(0.12, 0.04, px);
@@ -158,9 +164,11 @@ void main() {
         float s = sin(in_look.z), c = cos(in_look.z);
         at = mat2(c, s, -s, c) * vec2(in_p.x * (0.25 + 0.75 * abs(cos(2.3 * in_look.z))), in_p.y);
     }
-    vec3 corner = in_place + along * in_p.y * float(kind != 3.0) + 0.5 * width * (u * at.y + w * at.x);
+    vec3 corner = in_place + along * in_p.y * float(kind != 3.0)
+        + 0.5 * width * (u * at.y + w * at.x);
     gl_Position = clip_from_world * vec4(eye.xyz + corner, 1.0);
-    float share = min(1.0, in_look.x * in_look.x / (width * (width + length_m * float(kind != 3.0))));
+    float area_m2 = width * (width + length_m * float(kind != 3.0));
+    float share = min(1.0, in_look.x * in_look.x / area_m2);
     float opacity = 1.0 - pow(1.0 - 0.8 * share, in_look.y);
     float reach = 0.5 * CUBES[int(kind)];
     opacity *= smoothstep(reach, 0.7 * reach, away) * smoothstep(0.15, 0.5, away);
@@ -181,7 +189,8 @@ void main() {
     float inside;
     if (v_shape.y == 3.0) {
         float a = atan(v_p.x, v_p.y);
-        inside = smoothstep(0.06, -0.06, length(v_p) - (0.66 + 0.26 * cos(5.0 * a) + 0.08 * cos(15.0 * a)));
+        inside = smoothstep(0.06, -0.06,
+            length(v_p) - (0.66 + 0.26 * cos(5.0 * a) + 0.08 * cos(15.0 * a)));
     } else {
         float end = max(abs(v_p.y) * (1.0 + v_shape.x) - v_shape.x, 0.0);
         inside = smoothstep(1.0, 0.5, length(vec2(v_p.x, end)));

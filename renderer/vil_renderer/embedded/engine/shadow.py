@@ -28,13 +28,18 @@ class ShadowMap:
     """Depth as the sun sees the scene.
 
     Attributes:
-        shadow_from_world: (4, 4), to 0..1 in the map. texel: one texel in those coordinates. lift_m: how far a
-            surface is lifted off itself before it is looked up, so that it does not shade itself.
+        shadow_from_world: (4, 4), to 0..1 in the map. texel: one texel in those coordinates.
+            lift_m: how far a surface is lifted off itself before it is looked up, so that it does
+            not shade itself.
     """
 
-    def __init__(self, ctx: moderngl.Context, side_px: int, low_m: FloatArray, high_m: FloatArray) -> None:
+    def __init__(
+        self, ctx: moderngl.Context, side_px: int, low_m: FloatArray, high_m: FloatArray
+    ) -> None:
         self._ctx = ctx
-        self._corners = np.array([[(low_m, high_m)[b][axis] for axis, b in enumerate(c)] for c in np.ndindex(2, 2, 2)])
+        self._corners = np.array(
+            [[(low_m, high_m)[b][axis] for axis, b in enumerate(c)] for c in np.ndindex(2, 2, 2)]
+        )
         depth = cast("Any", ctx).depth_texture((side_px, side_px))
         depth.compare_func = "<="
         depth.filter = (ctx.LINEAR, ctx.LINEAR)
@@ -52,7 +57,8 @@ class ShadowMap:
         aside = np.array([1.0, 0.0, 0.0]) if abs(to_sun[0]) < 0.9 else np.array([0.0, 1.0, 0.0])
         x = cross(aside, to_sun)
         x /= np.linalg.norm(x)
-        axes = np.array([-x, cross(to_sun, x), -to_sun])  # mirrored as pictures are: one front face for both
+        # Mirrored as pictures are: one front face for both.
+        axes = np.array([-x, cross(to_sun, x), -to_sun])
         local = self._corners @ axes.T
         low, high = local.min(axis=0) - _MARGIN_M, local.max(axis=0) + _MARGIN_M
         self._clip = np.eye(4)
@@ -64,16 +70,25 @@ class ShadowMap:
         self.lift_m = _LIFT_TEXELS * float(np.max(high[:2] - low[:2])) * self.texel
 
     def draw(
-        self, static: StaticBatch, models: ModelBatch, moving: ModelDraws | None = None, *, proxy: bool = True
+        self,
+        static: StaticBatch,
+        models: ModelBatch,
+        moving: ModelDraws | None = None,
+        *,
+        proxy: bool = True,
     ) -> None:
-        """Draw all that casts a shadow, with what replaces splats; the caller binds its own frame block again."""
+        """Draw all that casts a shadow, with what replaces splats.
+
+        The caller binds its own frame block again.
+        """
         ctx = self._ctx
         self._block.write(depth_block(self._clip))
         self._block.bind_to_uniform_block(FRAME)
         self._target.use()
         self._target.clear(depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
-        ctx.enable_direct(_DEPTH_CLAMP)  # objects nearer to the sun than all static ones cast a shadow, too
+        # Objects nearer to the sun than all static ones cast a shadow, too.
+        ctx.enable_direct(_DEPTH_CLAMP)
         ctx.front_face, ctx.depth_func = "cw", "<"
         ctx.polygon_offset = (1.5, 4.0)
         static.draw_depth(_DEPTH_ONLY, proxy=proxy)

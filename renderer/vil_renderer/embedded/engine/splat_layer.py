@@ -67,7 +67,9 @@ class SplatLayer:
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._triangle = ctx.vertex_array(self._program, [(self._corners, "2f", "in_p")])
         self._textures: LruByteCache[tuple[int, int], moderngl.Texture] = LruByteCache(
-            _TEXTURE_BYTES, lambda texture: 16 * texture.width * texture.height, lambda texture: texture.release()
+            _TEXTURE_BYTES,
+            lambda texture: 16 * texture.width * texture.height,
+            lambda texture: texture.release(),
         )
 
     def light_on_models(self, environment: Environment) -> LightField:
@@ -108,7 +110,9 @@ class SplatLayer:
             air: of the weather; None = clear.
             shade: factor on display colours, as large as the framebuffer; None = 1.
         """
-        splats = project(self._field, camera, T_world_camera, self._T_world_splats, exposure, detail_px=detail_px)
+        splats = project(
+            self._field, camera, T_world_camera, self._T_world_splats, exposure, detail_px=detail_px
+        )
         if air is not None:
             _see_through(air, splats, camera)
         size = splats.size_px
@@ -127,12 +131,16 @@ class SplatLayer:
 
 
 def _see_through(air: Air, splats: Projected, camera: CameraModel) -> None:
-    """Let the air take light from splats and add its own, as it does with surfaces, by their distance."""
+    """Let the air take light from splats and add its own, as it does with surfaces, by their
+    distance.
+    """
     fx, fy, cx, cy = camera.intrinsics_px
     u, v, z_m = splats.rows[:, 0], splats.rows[:, 1], splats.rows[:, 6]
     away_m = z_m * np.sqrt(1.0 + ((u - cx) / fx) ** 2 + ((v - cy) / fy) ** 2)
     clear = np.exp(-air.extinction_per_m * away_m)[:, None]
-    splats.rows[:, 7:10] = air.display(clear * air.linear(splats.rows[:, 7:10]) + (1.0 - clear) * air.light)
+    splats.rows[:, 7:10] = air.display(
+        clear * air.linear(splats.rows[:, 7:10]) + (1.0 - clear) * air.light
+    )
 
 
 def _check_proxy(scene: Scene) -> None:

@@ -1,4 +1,7 @@
-"""Shade on splats, by the surface that these show: the dark patches and the shadow map that meshes have."""
+"""Shade on splats, by the surface that these show.
+
+The dark patches and the shadow map that meshes have.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ _HIGH_M: Final = 0.25
 """Reach of a patch above and below its level: the surface of splats is rough."""
 _SLOT: Final = -1
 """Of framebuffers that nothing reads back."""
-_CORNERS: Final = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], np.float32)
+_CORNERS: Final = np.array(
+    [(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], np.float32
+)
 _INSIDE: Final = (
     0,
     2,
@@ -75,23 +80,34 @@ class SplatShade:
     Args:
         ctx: OpenGL.
         programs: of the pass.
-        static: it has the surface that replaces the splats in depth; where there is none, nothing is shaded.
+        static: it has the surface that replaces the splats in depth; where there is none, nothing
+            is shaded.
         targets: framebuffers of the pass.
     """
 
-    def __init__(self, ctx: moderngl.Context, programs: Programs, static: StaticBatch, targets: TargetCache) -> None:
+    def __init__(
+        self, ctx: moderngl.Context, programs: Programs, static: StaticBatch, targets: TargetCache
+    ) -> None:
         self._ctx, self._static, self._targets = ctx, static, targets
         below, sun = programs.splat_shade(_HIGH_M), programs.splat_sun()
-        for program, name, slot in ((below, "surface_map", 0), (sun, "surface_map", 0), (sun, "surface_normal_map", 1)):
+        for program, name, slot in (
+            (below, "surface_map", 0),
+            (sun, "surface_map", 0),
+            (sun, "surface_normal_map", 1),
+        ):
             cast("Any", program[name]).value = slot
         self._patches = GroundPatches(ctx, below, _CORNERS[list(_INSIDE)])
-        self._corners = ctx.buffer(np.array([[-1, -1, 0], [-1, 3, 0], [3, -1, 0]], np.float32).tobytes())
+        self._corners = ctx.buffer(
+            np.array([[-1, -1, 0], [-1, 3, 0], [3, -1, 0]], np.float32).tobytes()
+        )
         self._sun = ctx.vertex_array(sun, [(self._corners, "3f", "in_p")])
 
     def below(
         self, size_px: tuple[int, int], view: ViewPoints, blobs: npt.NDArray[np.float32]
     ) -> moderngl.Texture | None:
-        """Return the factor on display colours, 1 outside of all patches; None = the view shows no patch.
+        """Return the factor on display colours, 1 outside of all patches.
+
+        None = the view shows no patch.
 
         Args:
             size_px: width and height of the picture.
@@ -114,9 +130,12 @@ class SplatShade:
         return target
 
     def from_sun(self, size_px: tuple[int, int], view: ViewPoints) -> moderngl.Texture:
-        """Return the factor on display colours, 1 where the sun shines; arguments as of :meth:`below`.
+        """Return the factor on display colours, 1 where the sun shines.
 
-        Its shadow map is bound, without the surface that replaces the splats: these show their own shadows.
+        Arguments as of :meth:`below`.
+
+        Its shadow map is bound, without the surface that replaces the splats: these show their own
+        shadows.
 
         Args:
             size_px: as there.
@@ -141,7 +160,10 @@ class SplatShade:
     def _surface(
         self, size_px: tuple[int, int], view: ViewPoints, window: FloatArray, outputs: PassOutput
     ) -> Sequence[moderngl.Texture]:
-        """Return outputs of the splats' surface in a window of a view; its z-depth is far where there is none."""
+        """Return outputs of the splats' surface in a window of a view.
+
+        Its z-depth is far where there is none.
+        """
         assert view.clip_from_world is not None
         ctx, target = self._ctx, self._targets.get(size_px, outputs, slot=_SLOT)
         target.use()
@@ -153,7 +175,10 @@ class SplatShade:
         narrow[0, :2] = (narrow[0, :2] - middle[:, None] * narrow[0, 3]) / half[:, None]
         draws = self._static.draws(replace(view, clip_from_world=narrow), [""], meshes=False)
         pixels = 0.5 * (window + 1.0) * size_px
-        low, high = (np.clip(edge, 0, size_px).astype(int) for edge in (np.floor(pixels[0]), np.ceil(pixels[1])))
+        low, high = (
+            np.clip(edge, 0, size_px).astype(int)
+            for edge in (np.floor(pixels[0]), np.ceil(pixels[1]))
+        )
         target.scissor = (*low.tolist(), *(high - low).tolist())
         self._static.draw(draws, 0, PassOptions(shading=0, outputs=int(outputs)))
         target.scissor = (0, 0, *size_px)
@@ -161,7 +186,10 @@ class SplatShade:
 
 
 def _window(clip_from_world: FloatArray, blobs: npt.NDArray[np.float32]) -> FloatArray | None:
-    """Return the lowest and highest x and y, -1 to 1, at which patches may be seen, (2, 2); None = nowhere."""
+    """Return the lowest and highest x and y, -1 to 1, at which patches may be seen, (2, 2).
+
+    None = nowhere.
+    """
     size_m = np.column_stack((blobs[:, 3], blobs[:, 3], np.full(len(blobs), _HIGH_M)))
     corners = (blobs[:, None, :3] + _CORNERS * size_m[:, None]).reshape(-1, 3)
     x, y, _, w = clip_from_world @ np.column_stack((corners, np.ones(len(corners)))).T

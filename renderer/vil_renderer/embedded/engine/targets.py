@@ -1,4 +1,7 @@
-"""Outputs of a pass: colour, z-depth, normals, ids and flow in one framebuffer, and their pixels."""
+"""Outputs of a pass.
+
+Colour, z-depth, normals, ids and flow in one framebuffer, and their pixels.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,13 @@ class PassOutput(IntFlag):
     FLOW = 16
 
 
-OUTPUTS: Final = (PassOutput.COLOUR, PassOutput.Z, PassOutput.NORMAL, PassOutput.IDS, PassOutput.FLOW)
+OUTPUTS: Final = (
+    PassOutput.COLOUR,
+    PassOutput.Z,
+    PassOutput.NORMAL,
+    PassOutput.IDS,
+    PassOutput.FLOW,
+)
 _FORMATS: Final = {
     PassOutput.COLOUR: (4, "f1"),
     PassOutput.Z: (1, "f4"),
@@ -48,7 +57,9 @@ def defines_of(outputs: PassOutput) -> dict[str, object]:
     return {f"OUT_{o.name}": i for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
-def places_of(target: moderngl.Framebuffer, outputs: PassOutput) -> dict[PassOutput, tuple[moderngl.Framebuffer, int]]:
+def places_of(
+    target: moderngl.Framebuffer, outputs: PassOutput
+) -> dict[PassOutput, tuple[moderngl.Framebuffer, int]]:
     """Return where a framebuffer of :class:`TargetCache` holds its outputs."""
     return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
@@ -99,11 +110,16 @@ class RenderedView:
         """Return display values, shape (h, w, 3)."""
         pixels = self._pixels[PassOutput.COLOUR]()
         return (
-            pixels if pixels.shape[2] == 3 else cast("npt.NDArray[np.uint8]", cv2.cvtColor(pixels, cv2.COLOR_RGBA2RGB))
+            pixels
+            if pixels.shape[2] == 3
+            else cast("npt.NDArray[np.uint8]", cv2.cvtColor(pixels, cv2.COLOR_RGBA2RGB))
         )
 
     def z_m(self) -> npt.NDArray[np.float32]:
-        """Return z-depth in metres, shape (h, w), until the next call; beyond every full scale without a surface."""
+        """Return z-depth in metres, shape (h, w), until the next call.
+
+        Beyond every full scale without a surface.
+        """
         return self._pixels[PassOutput.Z]()
 
     def normals(self) -> npt.NDArray[np.float16]:
@@ -125,31 +141,45 @@ class TargetCache:
 
     def __init__(self, ctx: moderngl.Context) -> None:
         self._ctx = ctx
-        self._limit_px = int(min(ctx.info["GL_MAX_TEXTURE_SIZE"], ctx.info["GL_MAX_RENDERBUFFER_SIZE"]))
+        self._limit_px = int(
+            min(ctx.info["GL_MAX_TEXTURE_SIZE"], ctx.info["GL_MAX_RENDERBUFFER_SIZE"])
+        )
         self._old: list[moderngl.Framebuffer] = []
         self._targets: LruByteCache[tuple[int, int, PassOutput, int, int], moderngl.Framebuffer]
         self._targets = LruByteCache(_TARGET_BYTES, _nbytes, self._old.append)
 
     def tidy(self) -> None:
-        """Release dropped framebuffers; not while a picture is drawn or read, which may still need one."""
+        """Release dropped framebuffers.
+
+        Not while a picture is drawn or read, which may still need one.
+        """
         while self._old:
             _release(self._old.pop())
 
     def get(
         self, size_px: tuple[int, int], outputs: PassOutput, samples: int = 1, *, slot: int = 0
     ) -> moderngl.Framebuffer:
-        """Return a framebuffer, valid until the next :meth:`tidy`; pictures that wait to be read differ in their slot.
+        """Return a framebuffer, valid until the next :meth:`tidy`.
+
+        Pictures that wait to be read differ in their slot.
 
         Raises:
             RendererError: it is larger than this machine can have.
         """
-        return self._targets.get((*size_px, outputs, samples, slot), lambda: self._make(size_px, outputs, samples))
+        return self._targets.get(
+            (*size_px, outputs, samples, slot), lambda: self._make(size_px, outputs, samples)
+        )
 
-    def _make(self, size: tuple[int, int], outputs: PassOutput, samples: int) -> moderngl.Framebuffer:
+    def _make(
+        self, size: tuple[int, int], outputs: PassOutput, samples: int
+    ) -> moderngl.Framebuffer:
         import moderngl
 
         if max(size) > self._limit_px:
-            raise RendererError(f"a picture of {size[0]}x{size[1]} pixels, where this machine draws {self._limit_px}")
+            raise RendererError(
+                f"a picture of {size[0]}x{size[1]} pixels, where this machine draws "
+                f"{self._limit_px}"
+            )
         ctx = self._ctx
         multi = samples if samples > 1 else 0
         try:
@@ -162,7 +192,9 @@ class TargetCache:
                 texture.filter = (ctx.NEAREST, ctx.NEAREST)
             return ctx.framebuffer(attachments, ctx.depth_renderbuffer(size, samples=multi))
         except moderngl.Error as exc:
-            raise RendererError(f"no memory for a picture of {size[0]}x{size[1]} pixels: {exc}") from exc
+            raise RendererError(
+                f"no memory for a picture of {size[0]}x{size[1]} pixels: {exc}"
+            ) from exc
 
 
 def _nbytes(target: moderngl.Framebuffer) -> int:

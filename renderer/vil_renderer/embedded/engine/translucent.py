@@ -29,11 +29,17 @@ class TranslucentPart:
     draw: PartDraw
 
 
-def draw_translucent(ctx: moderngl.Context, parts: Iterable[TranslucentPart], options: PassOptions) -> None:
-    """Draw parts over a picture, the far ones first; alpha adds up as it does in a premultiplied picture."""
+def draw_translucent(
+    ctx: moderngl.Context, parts: Iterable[TranslucentPart], options: PassOptions
+) -> None:
+    """Draw parts over a picture, the far ones first.
+
+    Alpha adds up as it does in a premultiplied picture.
+    """
     painted = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
     filtered = (ctx.ZERO, ctx.SRC_COLOR, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
-    # The picture holds display values, whose sum would be too bright: 1 - (1 - a) (1 - b) is near the sum of light.
+    # The picture holds display values, whose sum would be too bright: 1 - (1 - a) (1 - b) is near
+    # the sum of light.
     added = (ctx.ONE, ctx.ONE_MINUS_SRC_COLOR, ctx.ZERO, ctx.ONE)
     target = cast("Any", ctx)
     for part in sorted(parts, key=lambda part: -part.depth_m):

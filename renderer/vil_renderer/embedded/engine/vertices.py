@@ -14,7 +14,14 @@ from vil_renderer.embedded.assets.model import Material, Primitive, has_own_coor
 from vil_renderer.embedded.scene import Scene, SceneObject
 
 STATIC_VERTEX: Final = np.dtype(
-    [("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1"), ("ids", "u4")]
+    [
+        ("p", "3f4"),
+        ("normal", "3f4"),
+        ("uv", "2f4"),
+        ("light", "4u1"),
+        ("colour", "4u1"),
+        ("ids", "u4"),
+    ]
 )
 MODEL_VERTEX: Final = np.dtype([("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("colour", "4u1")])
 SKIN_VERTEX: Final = np.dtype([*MODEL_VERTEX.descr, ("joints", "4u2"), ("weights", "4f4")])
@@ -26,7 +33,8 @@ class MeshChunks:
 
     Attributes:
         material: index into the mesh's materials (k,). centre_m: (k, 3). radius_m: (k,).
-        start, stop: rows of the triangles, (k,). name: of each one's object. layer: name of each one's layer.
+        start, stop: rows of the triangles, (k,). name: of each one's object. layer: name of each
+            one's layer.
         proxy: True for those that replace splats, (k,).
         gone: True for those of objects that were taken out of the scene, (k,); changed in place.
     """
@@ -50,7 +58,8 @@ class StaticMesh:
     Attributes:
         vertices: :data:`STATIC_VERTEX` (n,), light not yet baked. triangles: uint32 (m, 3).
         materials: with the defines of their vertices, see :func:`colour_defines`.
-        atlas_uv: place of each vertex in the atlas of baked light, 0..1, float32 (n, 2); None = it has none.
+        atlas_uv: place of each vertex in the atlas of baked light, 0..1, float32 (n, 2); None = it
+            has none.
         uv1: second texture coordinates, float32 (n, 2); None = no material reads them.
     """
 
@@ -63,7 +72,9 @@ class StaticMesh:
 
 
 def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
-    """Return texture coordinates, float32 (n, 2): transformed if all maps of the material share them, else the first.
+    """Return texture coordinates, float32 (n, 2).
+
+    Transformed if all maps of the material share them, else the first.
 
     Maps that differ are transformed by the shader, which reads :func:`second_uv` besides.
     """
@@ -77,12 +88,18 @@ def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
 
 
 def second_uv(part: Primitive) -> npt.NDArray[np.float32]:
-    """Return the second texture coordinates, float32 (n, 2); the first ones if there are no others."""
+    """Return the second texture coordinates, float32 (n, 2).
+
+    The first ones if there are no others.
+    """
     return part.uv if part.uv1 is None else part.uv1
 
 
 def colour_defines(part: Primitive) -> tuple[str, ...]:
-    """Return the shader's defines for the colours of vertices: their alpha counts unless the material is opaque."""
+    """Return the shader's defines for the colours of vertices.
+
+    Their alpha counts unless the material is opaque.
+    """
     if part.colour is None:
         return ()
     clear = part.material.alpha != "opaque" and bool((part.colour[:, 3] < 255).any())
@@ -90,7 +107,8 @@ def colour_defines(part: Primitive) -> tuple[str, ...]:
 
 
 def both_sides(part: Primitive) -> Primitive:
-    """Return a double-sided surface with its back as a surface of its own, which faces and is lit the other way.
+    """Return a double-sided surface with its back as a surface of its own, which faces and is lit
+    the other way.
 
     The back comes first: seen through the front of something translucent, it lies behind.
     """
@@ -105,7 +123,9 @@ def both_sides(part: Primitive) -> Primitive:
     normal = np.concatenate((part.normal, -part.normal))
     if "targets" in twice:
         twice["targets"][len(part.p_m) :, :, 1] *= -1.0
-    return replace(part, normal=normal, tangent=None, triangles=np.concatenate((back, part.triangles)), **twice)
+    return replace(
+        part, normal=normal, tangent=None, triangles=np.concatenate((back, part.triangles)), **twice
+    )
 
 
 def _fill(rows: npt.NDArray[np.void], part: Primitive) -> None:
@@ -114,7 +134,10 @@ def _fill(rows: npt.NDArray[np.void], part: Primitive) -> None:
 
 
 def model_vertices(part: Primitive, *, skinned: bool) -> npt.NDArray[np.void]:
-    """Return vertices (n,): :data:`MODEL_VERTEX` in their node's axes, or :data:`SKIN_VERTEX` with joints."""
+    """Return vertices (n,).
+
+    :data:`MODEL_VERTEX` in their node's axes, or :data:`SKIN_VERTEX` with joints.
+    """
     rows = np.zeros(len(part.p_m), SKIN_VERTEX if skinned else MODEL_VERTEX)
     rows["p"], rows["normal"] = part.p_m, part.normal
     _fill(rows, part)
@@ -156,7 +179,9 @@ def static_mesh(scene: Scene) -> StaticMesh:
         np.concatenate(triangles) if triangles else np.zeros((0, 3), np.uint32),
         tuple(listed),
         _chunks(vertices, triangles, table, scene.splats.proxy if scene.splats else ()),
-        uv1=np.concatenate(second) if any(has_own_coordinates(material) for material, _ in listed) else None,
+        uv1=np.concatenate(second)
+        if any(has_own_coordinates(material) for material, _ in listed)
+        else None,
     )
 
 
@@ -174,7 +199,9 @@ def _world_vertices(
     rows["normal"] = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
     _fill(rows, part)
     # Triangles are counter-clockwise in the asset already, where its nodes mirror them.
-    return rows, part.triangles[:, ::-1] if np.linalg.det(world_from_asset[:3, :3]) < 0.0 else part.triangles
+    return rows, part.triangles[:, ::-1] if np.linalg.det(
+        world_from_asset[:3, :3]
+    ) < 0.0 else part.triangles
 
 
 def _chunks(
@@ -204,10 +231,12 @@ _OF_VERTICES = ("p_m", "normal", "uv", "uv1", "tangent", "colour", "joints", "we
 
 
 def in_drawing_order(part: Primitive) -> Primitive:
-    """Return the surface with neighbouring vertices at neighbouring places, and triangles in the vertices' order.
+    """Return the surface with neighbouring vertices at neighbouring places, and triangles in the
+    vertices' order.
 
-    A vertex that several triangles share is shaded once while the renderer remembers it, and what it remembers
-    is small (llvmpipe: 256 vertices by the low byte of their index). Reverse Cuthill-McKee keeps neighbours close.
+    A vertex that several triangles share is shaded once while the renderer remembers it, and what
+    it remembers is small (llvmpipe: 256 vertices by the low byte of their index). Reverse
+    Cuthill-McKee keeps neighbours close.
     """
     from scipy.sparse import coo_matrix  # slow to import; many scenes have no mesh of a file
     from scipy.sparse.csgraph import reverse_cuthill_mckee
@@ -223,4 +252,6 @@ def in_drawing_order(part: Primitive) -> Primitive:
     if part.material.alpha == "opaque":
         triangles = triangles[np.lexsort((triangles.max(axis=1), triangles.min(axis=1)))]
     values = {name: getattr(part, name) for name in _OF_VERTICES}
-    return replace(part, triangles=triangles, **{k: v[order] for k, v in values.items() if v is not None})
+    return replace(
+        part, triangles=triangles, **{k: v[order] for k, v in values.items() if v is not None}
+    )

@@ -1,9 +1,10 @@
 """Collisions of vehicles with a scene and with each other.
 
-fcl's tree finds the triangles that a vehicle overlaps; depths and normals are our own (separation.py), because fcl's
-of meshes are those of single triangles only. Every contact is a triple in the world: ``normal_world`` points from the
-other thing to the vehicle, and moved by ``depth_m`` along it the vehicle just touches; ``p_world_m`` is where, on the
-other's surface. Surfaces have two sides: a vehicle is pushed to the side where it mostly is.
+fcl's tree finds the triangles that a vehicle overlaps; depths and normals are our own
+(separation.py), because fcl's of meshes are those of single triangles only. Every contact is a
+triple in the world: ``normal_world`` points from the other thing to the vehicle, and moved by
+``depth_m`` along it the vehicle just touches; ``p_world_m`` is where, on the other's surface.
+Surfaces have two sides: a vehicle is pushed to the side where it mostly is.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class _Obstacle:
     Attributes:
         names: what its triangles belong to, by ``owner`` (m,). corners: (m, 3, 3) in its own axes.
         world_from_own: rigid, (4, 4). model: fcl's, at that place.
-        node: of the model, which carries it. at_rest: the world from that node when it was built, (4, 4).
+        node: of the model, which carries it. at_rest: the world from that node when it was built,
+            (4, 4).
     """
 
     names: tuple[str, ...]
@@ -70,8 +72,8 @@ class _Obstacle:
 class CollisionWorld:
     """Colliders of a scene and its actors.
 
-    Solid objects are their triangles (or the boxes that they ask for), movable ones too, wherever the actor of their
-    name carries them; other actors are their boxes, humans their capsules.
+    Solid objects are their triangles (or the boxes that they ask for), movable ones too, wherever
+    the actor of their name carries them; other actors are their boxes, humans their capsules.
 
     Args:
         scene: the scene.
@@ -85,8 +87,12 @@ class CollisionWorld:
         self._vehicle, self._other = ReusedShapes(), ReusedShapes()
         still, owner = solid_mesh(scene)
         names = tuple(thing.name for thing in scene.objects)
-        self._still = [self._obstacle(names, still.p_m[still.triangles], owner=owner)] if len(owner) else []
-        self._movable = {o.name: self._movable_obstacles(o) for o in scene.objects if o.movable and o.solid}
+        self._still = (
+            [self._obstacle(names, still.p_m[still.triangles], owner=owner)] if len(owner) else []
+        )
+        self._movable = {
+            o.name: self._movable_obstacles(o) for o in scene.objects if o.movable and o.solid
+        }
         self._passable = {o.name for o in scene.objects if o.movable and not o.solid}
         self._actors: tuple[Posed, ...] = ()
 
@@ -101,10 +107,13 @@ class CollisionWorld:
         self._actors = tuple(
             actor
             for actor in posed
-            if actor.name not in self._passable and (len(actor.capsules) or actor.name not in self._movable)
+            if actor.name not in self._passable
+            and (len(actor.capsules) or actor.name not in self._movable)
         )
 
-    def contacts(self, name: str, vehicle: Sphere | OrientedBox, hide: frozenset[str] = NOTHING) -> list[Overlap]:
+    def contacts(
+        self, name: str, vehicle: Sphere | OrientedBox, hide: frozenset[str] = NOTHING
+    ) -> list[Overlap]:
         """Return everything that a vehicle overlaps, deepest first for each object.
 
         Args:
@@ -114,22 +123,33 @@ class CollisionWorld:
         """
         found: list[Overlap] = []
         for obstacle in self._obstacles(hide | {name}):
-            found += _with_mesh(name, vehicle, obstacle, self._overlapped(vehicle, obstacle, _MOST_TRIANGLES))
+            found += _with_mesh(
+                name, vehicle, obstacle, self._overlapped(vehicle, obstacle, _MOST_TRIANGLES)
+            )
         for actor in self._actors:
             if actor.name != name and actor.name not in hide:
                 found += self._with_actor(name, vehicle, actor)
         return found
 
-    def touches_sphere(self, p_world_m: FloatArray, radius_m: float, hide: frozenset[str] = NOTHING) -> bool:
+    def touches_sphere(
+        self, p_world_m: FloatArray, radius_m: float, hide: frozenset[str] = NOTHING
+    ) -> bool:
         """Return whether a sphere overlaps anything."""
         sphere = Sphere(p_world_m, radius_m)
         if any(len(self._overlapped(sphere, obstacle, 1)) for obstacle in self._obstacles(hide)):
             return True
-        return any(self._with_actor("", sphere, actor) for actor in self._actors if actor.name not in hide)
+        return any(
+            self._with_actor("", sphere, actor) for actor in self._actors if actor.name not in hide
+        )
 
     def _obstacles(self, hide: frozenset[str]) -> Iterator[_Obstacle]:
         yield from self._still
-        yield from (obstacle for name, some in self._movable.items() if name not in hide for obstacle in some)
+        yield from (
+            obstacle
+            for name, some in self._movable.items()
+            if name not in hide
+            for obstacle in some
+        )
 
     def _put(self, obstacle: _Obstacle, world_from_node: FloatArray) -> None:
         m = world_from_node @ np.linalg.inv(obstacle.at_rest)
@@ -155,21 +175,35 @@ class CollisionWorld:
         return _Obstacle(names, owner, points.reshape(-1, 3, 3), placed, np.eye(4), node, at_rest)
 
     def _movable_obstacles(self, thing: SceneObject) -> list[_Obstacle]:
-        """Return rigid parts: the whole, or each node if a clip may move them apart (joints have capsules)."""
+        """Return rigid parts.
+
+        The whole, or each node if a clip may move them apart (joints have capsules).
+        """
         places = thing.world_from_asset @ thing.asset.asset_from_node()
-        apart = thing.collider == "mesh" and (thing.clip or any(node.skin for node in thing.asset.nodes))
+        apart = thing.collider == "mesh" and (
+            thing.clip or any(node.skin for node in thing.asset.nodes)
+        )
         if not apart:
             parts = [_corners(part, thing.world_from_asset) for part in collider_parts(thing)]
-            return [self._obstacle((thing.name,), np.concatenate([np.zeros((0, 3, 3)), *parts]), 0, places[0])]
+            return [
+                self._obstacle(
+                    (thing.name,), np.concatenate([np.zeros((0, 3, 3)), *parts]), 0, places[0]
+                )
+            ]
         return [
             self._obstacle(
-                (thing.name,), np.concatenate([_corners((p.p_m, p.triangles), m) for p in node.primitives]), index, m
+                (thing.name,),
+                np.concatenate([_corners((p.p_m, p.triangles), m) for p in node.primitives]),
+                index,
+                m,
             )
             for index, (node, m) in enumerate(zip(thing.asset.nodes, places, strict=True))
             if node.primitives and node.skin is None
         ]
 
-    def _overlapped(self, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, most: int) -> npt.NDArray[np.intp]:
+    def _overlapped(
+        self, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, most: int
+    ) -> npt.NDArray[np.intp]:
         """Return triangles of an obstacle that a vehicle overlaps."""
         request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
         result = self._fcl.CollisionResult()
@@ -184,9 +218,15 @@ class CollisionWorld:
             return self._box_in_box(name, vehicle, actor.name, box)
         depth, normal = vehicle.leave_box(box)
         surface = vehicle.centre - (vehicle.radius - depth[0]) * normal[0]
-        return [Overlap(name, actor.name, surface, normal[0], float(depth[0]))] if depth[0] > 0.0 else []
+        return (
+            [Overlap(name, actor.name, surface, normal[0], float(depth[0]))]
+            if depth[0] > 0.0
+            else []
+        )
 
-    def _box_in_box(self, name: str, vehicle: OrientedBox, other: str, box: OrientedBox) -> list[Overlap]:
+    def _box_in_box(
+        self, name: str, vehicle: OrientedBox, other: str, box: OrientedBox
+    ) -> list[Overlap]:
         request = self._fcl.CollisionRequest(num_max_contacts=8, enable_contact=True)
         result = self._fcl.CollisionResult()
         if not self._fcl.collide(self._other.of(box), self._vehicle.of(vehicle), request, result):
@@ -198,7 +238,9 @@ class CollisionWorld:
         return [Overlap(name, other, middle + 0.5 * depth * normal, normal, float(depth))]
 
 
-def _corners(part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: FloatArray) -> FloatArray:
+def _corners(
+    part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: FloatArray
+) -> FloatArray:
     """Return triangles (k, 3, 3) of points and indices, moved by (4, 4)."""
     p_m, triangles = part
     return np.asarray((p_m @ m[:3, :3].T + m[:3, 3])[triangles])
@@ -206,7 +248,9 @@ def _corners(part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: Fl
 
 def box_at(T_world_body: Transform, half_size_m: Sequence[float]) -> OrientedBox:
     """Return a vehicle's box at its pose."""
-    return OrientedBox(T_world_body.p_m, T_world_body.rotation().T, np.asarray(half_size_m, np.float64))
+    return OrientedBox(
+        T_world_body.p_m, T_world_body.rotation().T, np.asarray(half_size_m, np.float64)
+    )
 
 
 def _with_cones(name: str, vehicle: Sphere | OrientedBox, actor: Posed) -> list[Overlap]:
@@ -221,7 +265,10 @@ def _with_cones(name: str, vehicle: Sphere | OrientedBox, actor: Posed) -> list[
 def _with_mesh(
     name: str, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, overlapped: npt.NDArray[np.intp]
 ) -> list[Overlap]:
-    """Return contacts with a mesh: the deepest triangle, then the deepest of those that leaving it would not clear."""
+    """Return contacts with a mesh.
+
+    The deepest triangle, then the deepest of those that leaving it would not clear.
+    """
     m = obstacle.world_from_own
     corners = obstacle.corners[overlapped] @ m[:3, :3].T + m[:3, 3]
     owner = obstacle.owner[overlapped]
@@ -241,8 +288,13 @@ def _with_mesh(
     return found
 
 
-def _touched(vehicle: Sphere | OrientedBox, corners: FloatArray, depth: float, normal: FloatArray) -> FloatArray:
-    """Return the point on the surface: below a sphere's centre, or in the middle of the part within a box."""
+def _touched(
+    vehicle: Sphere | OrientedBox, corners: FloatArray, depth: float, normal: FloatArray
+) -> FloatArray:
+    """Return the point on the surface.
+
+    Below a sphere's centre, or in the middle of the part within a box.
+    """
     if isinstance(vehicle, Sphere):
         return vehicle.centre - (vehicle.radius - depth) * normal
     faces = unit_rows(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))

@@ -17,7 +17,9 @@ _LONGEST_S: Final = 10.0
 """Time of a fall that finds nothing below it; the box is left there."""
 _STEP_HZ: Final = 120
 _MOST_TOUCHES: Final = 3 * _STEP_HZ
-"""Steps in contact, all in all, after which a box that does not come to rest is left where it is."""
+"""Steps in contact, all in all, after which a box that does not come to rest is left where it
+is.
+"""
 _RECORDED: Final = 2
 """Steps from one recorded pose to the next."""
 _GRAVITY_MPS2: Final = np.array([0.0, 0.0, -9.81])
@@ -37,7 +39,9 @@ _STILL_RADPS: Final = 0.05
 _STILL_STEPS: Final = 12
 _SLOWEST_MPS: Final = 1e-9
 _GRID: Final = (-1.0, -0.5, 0.0, 0.5, 1.0)
-_POINTS: Final = np.array([p for p in itertools.product(_GRID, repeat=3) if max(map(abs, p)) == 1.0])
+_POINTS: Final = np.array(
+    [p for p in itertools.product(_GRID, repeat=3) if max(map(abs, p)) == 1.0]
+)
 """Points of the sides of a box, in its half sizes: (98, 3)."""
 _SIGHT_M: Final = 40.0
 _UNSEEN: Final = 0.25
@@ -74,7 +78,10 @@ class FallPath:
 
 
 class _Contacts(NamedTuple):
-    """Points of a box beyond surfaces: from its middle (k, 3), normals of the surfaces (k, 3), how deep (k,)."""
+    """Points of a box beyond surfaces.
+
+    From its middle (k, 3), normals of the surfaces (k, 3), how deep (k,).
+    """
 
     arm_m: FloatArray
     normal: FloatArray
@@ -84,8 +91,8 @@ class _Contacts(NamedTuple):
 def fall(world: RayWorld, name: str, box: FallingBox) -> FallPath:
     """Let the box of an object fall, and return its way; other objects and actors stand still.
 
-    It is stopped by surfaces between its middle and 98 points of its sides: what is narrower than a quarter of a side
-    may reach into it.
+    It is stopped by surfaces between its middle and 98 points of its sides: what is narrower than a
+    quarter of a side may reach into it.
     """
     box.half_m = np.maximum(box.half_m, _THINNEST_M)
     hide = frozenset((name,))
@@ -107,7 +114,10 @@ def fall(world: RayWorld, name: str, box: FallingBox) -> FallPath:
 
 
 def _step(world: RayWorld, hide: frozenset[str], box: FallingBox) -> bool:
-    """Move a box by a step, in a few parts where it is fast; True = it touches something at the end."""
+    """Move a box by a step, in a few parts where it is fast.
+
+    True = it touches something at the end.
+    """
     reach_mps = math.hypot(*box.v_mps) + math.hypot(*box.w_radps) * math.hypot(*box.half_m)
     way_m = reach_mps / _STEP_HZ
     if way_m > box.free_m:
@@ -145,15 +155,24 @@ def _move(box: FallingBox, way_m: FloatArray, dt_s: float) -> None:
 
 
 def _sight_m(world: RayWorld, hide: frozenset[str], box: FallingBox) -> float:
-    """Return the distance from the middle of a box to the nearest surface in sight, or that which it can see."""
-    directions = np.vstack((_POINTS @ box.T_world_box.rotation().T, box.v_mps + _GRAVITY_MPS2 / _STEP_HZ))
+    """Return the distance from the middle of a box to the nearest surface in sight, or that
+    which it can see.
+    """
+    directions = np.vstack(
+        (_POINTS @ box.T_world_box.rotation().T, box.v_mps + _GRAVITY_MPS2 / _STEP_HZ)
+    )
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     origins = np.tile(box.T_world_box.p_m, (len(directions), 1))
     return min(float(world.cast(origins, directions, _SIGHT_M, hide).distance_m.min()), _SIGHT_M)
 
 
-def _free_share(world: RayWorld, hide: frozenset[str], middle: FloatArray, way_m: FloatArray) -> float:
-    """Return how much of its way the middle of a box can go: it passes no surface, however fast and flat the box is."""
+def _free_share(
+    world: RayWorld, hide: frozenset[str], middle: FloatArray, way_m: FloatArray
+) -> float:
+    """Return how much of its way the middle of a box can go.
+
+    It passes no surface, however fast and flat the box is.
+    """
     share = float(world.cast(middle[None], way_m[None], 1.0, hide).distance_m[0])
     if share >= 1.0:
         return 1.0
@@ -161,7 +180,10 @@ def _free_share(world: RayWorld, hide: frozenset[str], middle: FloatArray, way_m
 
 
 def _contacts(world: RayWorld, hide: frozenset[str], box: FallingBox) -> _Contacts | None:
-    """Return the points of a box that lie beyond a surface, seen from its middle; None = there are none."""
+    """Return the points of a box that lie beyond a surface, seen from its middle.
+
+    None = there are none.
+    """
     middle = box.T_world_box.p_m
     arms = (_POINTS * box.half_m) @ box.T_world_box.rotation().T
     hits = world.cast(np.tile(middle, (len(arms), 1)), arms, 1.0, hide)
@@ -189,7 +211,9 @@ def _collide(box: FallingBox, at: _Contacts) -> None:
     wanted_mps = np.where(first_mps < -_BOUNCE_MPS, -_RESTITUTION * first_mps, 0.0)
     pressed = np.zeros(len(at.arm_m))
     for _ in range(_ROUNDS):
-        more = np.maximum(pressed + share * (wanted_mps - _speeds(box, at)) / yielding, 0.0) - pressed
+        more = (
+            np.maximum(pressed + share * (wanted_mps - _speeds(box, at)) / yielding, 0.0) - pressed
+        )
         pressed += more
         box.v_mps = box.v_mps + more @ at.normal
         box.w_radps = box.w_radps + inverse_inertia @ (more @ lever)
@@ -198,12 +222,17 @@ def _collide(box: FallingBox, at: _Contacts) -> None:
     slip_mps = np.linalg.norm(slip, axis=1)
     along: FloatArray = slip / np.maximum(slip_mps, _SLOWEST_MPS)[:, None]
     turn = np.cross(at.arm_m, along)
-    held = np.minimum(share * slip_mps / (1.0 + (turn * (turn @ inverse_inertia)).sum(axis=1)), _FRICTION * pressed)
+    held = np.minimum(
+        share * slip_mps / (1.0 + (turn * (turn @ inverse_inertia)).sum(axis=1)),
+        _FRICTION * pressed,
+    )
     box.v_mps = box.v_mps - held @ along
     box.w_radps = _SPIN_LEFT * (box.w_radps - inverse_inertia @ (held @ turn))
     deepest = int(at.depth_m.argmax())
     out_m = max(float(at.depth_m[deepest]) - _TOUCHING_M, 0.0)
-    box.T_world_box = Transform(box.T_world_box.p_m + out_m * at.normal[deepest], box.T_world_box.q_xyzw)
+    box.T_world_box = Transform(
+        box.T_world_box.p_m + out_m * at.normal[deepest], box.T_world_box.q_xyzw
+    )
 
 
 def _speeds(box: FallingBox, at: _Contacts) -> FloatArray:

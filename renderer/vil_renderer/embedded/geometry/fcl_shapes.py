@@ -11,7 +11,8 @@ from vil_renderer.embedded.optional_imports import load_native
 class ReusedShapes:
     """A sphere and a box that take the place and size of each vehicle that is asked for.
 
-    Each collision object that is made leaves 32 bytes behind (python-fcl 0.7): 2 MB a minute for a vehicle at a wall.
+    Each collision object that is made leaves 32 bytes behind (python-fcl 0.7): 2 MB a minute for a
+    vehicle at a wall.
 
     Raises:
         RendererError: python-fcl is not installed.

@@ -21,26 +21,30 @@ _HALF_DIAGONAL: Final = 0.5 * math.sqrt(3.0)
 class OccupancyGrid:
     """Distances to the nearest surface at the cells of a grid, linear in between, up to a reach.
 
-    Cells that a surface passes know its nearest point; the others take over the nearest of their neighbours' points,
-    axis by axis. The error of that stays well below the size of a cell.
+    Cells that a surface passes know its nearest point; the others take over the nearest of their
+    neighbours' points, axis by axis. The error of that stays well below the size of a cell.
 
     Args:
         scene: its solid objects, movable ones at rest, no actors.
         resolution_m: side of a cell.
         reach_m: upper limit of the distances.
-        box: volume of the grid; None = the scene and ``reach_m`` around it. Outside everything is free.
+        box: volume of the grid; None = the scene and ``reach_m`` around it. Outside everything is
+            free.
 
     Raises:
         RendererError: too many cells.
     """
 
-    def __init__(self, scene: Scene, resolution_m: float, reach_m: float = 1.0, box: Box | None = None) -> None:
+    def __init__(
+        self, scene: Scene, resolution_m: float, reach_m: float = 1.0, box: Box | None = None
+    ) -> None:
         triangles = all_triangles(scene)
         self._grid = Grid.over(box or Box.around(triangles, reach_m + resolution_m), resolution_m)
         cells = int(np.prod(self._grid.shape, dtype=np.float64))
         if cells > MOST_CELLS:
             raise RendererError(
-                f"a grid of {cells:,} cells is too large (at most {MOST_CELLS:,}): go coarser or smaller"
+                f"a grid of {cells:,} cells is too large (at most {MOST_CELLS:,}): go "
+                "coarser or smaller"
             )
         self.reach_m = reach_m
         near = near_cells(triangles, self._grid, _HALF_DIAGONAL * resolution_m)
@@ -49,7 +53,9 @@ class OccupancyGrid:
         self._distance = self._spread(nearest, near.surface_m.astype(np.float32))
 
     def _spread(self, nearest: npt.NDArray[np.int32], surface_m: Float32Array) -> Float32Array:
-        """Return distances (cells,) from the index of the surface point that each cell has so far, -1 = none."""
+        """Return distances (cells,) from the index of the surface point that each cell has so
+        far, -1 = none.
+        """
         grid = self._grid
         # The last point answers index -1.
         points = np.concatenate((surface_m, np.full((1, 3), 1e6, np.float32)))
@@ -58,12 +64,24 @@ class OccupancyGrid:
         best = _square(centre - points[index])
         for axis in range(3):
             before = np.moveaxis(index.copy(), axis, 0)
-            to, distance, at = np.moveaxis(index, axis, 0), np.moveaxis(best, axis, 0), np.moveaxis(centre, axis, 0)
-            for step in range(1, min(int(self.reach_m / grid.cell_m) + 1, grid.shape[axis] - 1) + 1):
-                for here, there in ((slice(step, None), slice(-step)), (slice(-step), slice(step, None))):
+            to, distance, at = (
+                np.moveaxis(index, axis, 0),
+                np.moveaxis(best, axis, 0),
+                np.moveaxis(centre, axis, 0),
+            )
+            for step in range(
+                1, min(int(self.reach_m / grid.cell_m) + 1, grid.shape[axis] - 1) + 1
+            ):
+                for here, there in (
+                    (slice(step, None), slice(-step)),
+                    (slice(-step), slice(step, None)),
+                ):
                     offered = _square(at[here] - points[before[there]])
                     closer = offered < distance[here]
-                    to[here][closer], distance[here][closer] = before[there][closer], offered[closer]
+                    to[here][closer], distance[here][closer] = (
+                        before[there][closer],
+                        offered[closer],
+                    )
         return np.minimum(np.sqrt(best), np.float32(self.reach_m)).ravel()
 
     def distance_m(self, p_world_m: FloatArray) -> FloatArray:
@@ -89,7 +107,10 @@ class OccupancyGrid:
             RendererError: the radius is not below the grid's reach.
         """
         if radius_m >= self.reach_m:
-            raise RendererError(f"a radius of {radius_m:g} m needs a grid that reaches farther than {self.reach_m:g} m")
+            raise RendererError(
+                f"a radius of {radius_m:g} m needs a grid that reaches farther than "
+                f"{self.reach_m:g} m"
+            )
         return np.asarray(self.distance_m(p_world_m) < radius_m)
 
 

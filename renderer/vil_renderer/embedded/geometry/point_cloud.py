@@ -1,4 +1,6 @@
-"""Point clouds of a scene, as binary PLY: sampled from its surfaces, or the occupied cells of a grid.
+"""Point clouds of a scene, as binary PLY.
+
+Sampled from its surfaces, or the occupied cells of a grid.
 
 Both hold solid objects, movable ones at rest, and no actors.
 """
@@ -66,17 +68,24 @@ def sample_cloud(scene: Scene, spacing_m: float, box: Box | None = None, *, seed
     areas = np.where(meets, 0.5 * np.linalg.norm(_normals(corners), axis=1), 0.0)
     count = areas.sum() / spacing_m**2
     if count > MOST_POINTS:
-        raise RendererError(f"{count:.3g} points are too many (at most {MOST_POINTS:,}): choose a wider spacing")
+        raise RendererError(
+            f"{count:.3g} points are too many (at most {MOST_POINTS:,}): choose a wider spacing"
+        )
     rng = np.random.default_rng(seed)
-    places = (np.arange(round(count)) + rng.random(round(count))) / max(round(count), 1) * areas.sum()
-    chosen = np.minimum(np.searchsorted(np.cumsum(areas), places, side="right"), max(len(areas) - 1, 0))
+    places = (
+        (np.arange(round(count)) + rng.random(round(count))) / max(round(count), 1) * areas.sum()
+    )
+    chosen = np.minimum(
+        np.searchsorted(np.cumsum(areas), places, side="right"), max(len(areas) - 1, 0)
+    )
     p_m = _within(corners[chosen], rng)
     inside = slice(None) if box is None else box.holds(p_m)
     return _labelled(scene, triangles, chosen[inside], p_m[inside])
 
 
 def voxel_cloud(scene: Scene, resolution_m: float, box: Box | None = None) -> Cloud:
-    """Return centres of the cells where a sphere of ``resolution_m`` meets a surface, as Flightmare's cloud.
+    """Return centres of the cells where a sphere of ``resolution_m`` meets a surface, as
+    Flightmare's cloud.
 
     So surfaces come about two cells thick; the inside of closed things is empty.
 
@@ -95,7 +104,9 @@ def voxel_cloud(scene: Scene, resolution_m: float, box: Box | None = None) -> Cl
 
 
 def write_ply(path: Path, cloud: Cloud, *, labels: bool = False) -> None:
-    """Write binary little-endian PLY 1.0: x, y, z as float; the file appears complete or not at all.
+    """Write binary little-endian PLY 1.0: x, y, z as float.
+
+    The file appears complete or not at all.
 
     Args:
         path: of the file; its folder is made when it is missing.
@@ -108,7 +119,13 @@ def write_ply(path: Path, cloud: Cloud, *, labels: bool = False) -> None:
     fields = [(axis, "<f4") for axis in "xyz"]
     columns = list(cloud.p_m.T)
     if labels:
-        fields += [("nx", "<f4"), ("ny", "<f4"), ("nz", "<f4"), ("semantic", "<u2"), ("instance", "<u2")]
+        fields += [
+            ("nx", "<f4"),
+            ("ny", "<f4"),
+            ("nz", "<f4"),
+            ("semantic", "<u2"),
+            ("instance", "<u2"),
+        ]
         columns += [*cloud.normal.T, cloud.semantic, cloud.instance]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,16 +150,22 @@ def _write_whole(path: Path, content: bytes) -> None:
 def _within(corners: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw a uniformly random point (n, 3) in each triangle (n, 3, 3)."""
     root, v = np.sqrt(rng.random((len(corners), 1))), rng.random((len(corners), 1))
-    return (1.0 - root) * corners[:, 0] + root * (1.0 - v) * corners[:, 1] + root * v * corners[:, 2]
+    return (
+        (1.0 - root) * corners[:, 0] + root * (1.0 - v) * corners[:, 1] + root * v * corners[:, 2]
+    )
 
 
-def _labelled(scene: Scene, triangles: Triangles, chosen: npt.NDArray[np.intp], p_m: FloatArray) -> Cloud:
+def _labelled(
+    scene: Scene, triangles: Triangles, chosen: npt.NDArray[np.intp], p_m: FloatArray
+) -> Cloud:
     normal = _normals(triangles.p_m[triangles.triangles[chosen]])
     normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-30)
     owner = triangles.owner[chosen]
     semantic = np.array([thing.semantic for thing in scene.objects], np.uint16)
     instance = np.array([thing.instance for thing in scene.objects], np.uint16)
-    return Cloud(p_m.astype(np.float32), normal.astype(np.float32), semantic[owner], instance[owner])
+    return Cloud(
+        p_m.astype(np.float32), normal.astype(np.float32), semantic[owner], instance[owner]
+    )
 
 
 def _normals(corners: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:

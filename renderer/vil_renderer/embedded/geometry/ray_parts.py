@@ -1,4 +1,7 @@
-"""Surfaces that rays hit, each with the ball around it; those of rigid models are made when rays come near."""
+"""Surfaces that rays hit, each with the ball around it.
+
+Those of rigid models are made when rays come near.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,21 @@ class Part:
     radius: float
 
     @staticmethod
-    def of(name: str, node: int, owner: int, shape: TriangleSurface | Capsules, world_from_part: FloatArray) -> Part:
+    def of(
+        name: str,
+        node: int,
+        owner: int,
+        shape: TriangleSurface | Capsules,
+        world_from_part: FloatArray,
+    ) -> Part:
         """Return the part with the ball around it."""
         m = world_from_part
         radius = float(stretches(m[None, :3, :3])[0]) * shape.radius
         return Part(name, node, owner, shape, m, m[:3, :3] @ shape.centre + m[:3, 3], radius)
 
-    def local(self, origins: Float32Array, directions: Float32Array) -> tuple[Float32Array, Float32Array]:
+    def local(
+        self, origins: Float32Array, directions: Float32Array
+    ) -> tuple[Float32Array, Float32Array]:
         """Return rays in the part's axes."""
         inverse = np.linalg.inv(self.world_from_part)
         turn = inverse[:3, :3].T
@@ -68,7 +79,10 @@ class RigidParts:
 
     @classmethod
     def of(
-        cls, group: PosedGroup, owner: npt.NDArray[np.intp], meshes: tuple[tuple[int, TriangleSurface], ...]
+        cls,
+        group: PosedGroup,
+        owner: npt.NDArray[np.intp],
+        meshes: tuple[tuple[int, TriangleSurface], ...],
     ) -> RigidParts:
         """Return the parts of models."""
         nodes = [node for node, _ in meshes]
@@ -84,7 +98,13 @@ class RigidParts:
         node, shape = self.meshes[mesh]
         centre, radius = self.centre[model, mesh], float(self.radius[model, mesh])
         return Part(
-            self.names[model], node, int(self.owner[model]), shape, self.world_from_part[model, mesh], centre, radius
+            self.names[model],
+            node,
+            int(self.owner[model]),
+            shape,
+            self.world_from_part[model, mesh],
+            centre,
+            radius,
         )
 
 
@@ -99,7 +119,10 @@ class Parts(Sequence[Part]):
         self._made = dict(enumerate(single))
         self._rigid = rigid
         self._ends = np.cumsum([len(single), *(r.radius.size for r in rigid)])
-        centres = [np.array([part.centre for part in single]).reshape(-1, 3), *(r.centre.reshape(-1, 3) for r in rigid)]
+        centres = [
+            np.array([part.centre for part in single]).reshape(-1, 3),
+            *(r.centre.reshape(-1, 3) for r in rigid),
+        ]
         radii = [np.array([part.radius for part in single]), *(r.radius.ravel() for r in rigid)]
         self.centre: Float32Array = np.concatenate(centres).astype(np.float32)
         self.radius: Float32Array = np.concatenate(radii).astype(np.float32)

@@ -1,4 +1,7 @@
-"""Rays in a scene: first hits and occlusion. Embree for meshes, closed forms for humans; no OpenGL."""
+"""Rays in a scene: first hits and occlusion.
+
+Embree for meshes, closed forms for humans; no OpenGL.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,9 @@ class _Instant:
     semantic: npt.NDArray[np.uint16]
     instance: npt.NDArray[np.uint16]
 
-    def near(self, o: Float32Array, d: Float32Array, reach: Float32Array, hide: frozenset[str]) -> list[int]:
+    def near(
+        self, o: Float32Array, d: Float32Array, reach: Float32Array, hide: frozenset[str]
+    ) -> list[int]:
         """Return indices of the visible moving parts that some ray may meet."""
         met = np.ones(len(self.parts), bool)
         if len(o) < len(self.parts):  # else each part asks all rays anyway
@@ -88,9 +93,13 @@ class _Instant:
                 one = slice(ray, ray + 1)
                 met |= _meets(self.parts.centre, self.parts.radius, o[one], d[one], reach[one])
         met[0] = False
-        return [index for index in np.flatnonzero(met).tolist() if self.parts[index].name not in hide]
+        return [
+            index for index in np.flatnonzero(met).tolist() if self.parts[index].name not in hide
+        ]
 
-    def rays_of(self, part: int, o: Float32Array, d: Float32Array, reach: Float32Array) -> BoolArray:
+    def rays_of(
+        self, part: int, o: Float32Array, d: Float32Array, reach: Float32Array
+    ) -> BoolArray:
         """Return which rays may meet a part."""
         one = slice(part, part + 1)
         return _meets(self.parts.centre[one], self.parts.radius[one], o, d, reach)
@@ -99,9 +108,9 @@ class _Instant:
 class RayWorld:
     """A scene that rays can be cast into.
 
-    Static objects are one Embree scene; a rigid moving object is one per node of its model, in the node's
-    axes (the ray is moved, not the mesh); a human is made of capsules. Movable objects of the scene rest at
-    their own place while no actor of their name is there.
+    Static objects are one Embree scene; a rigid moving object is one per node of its model, in the
+    node's axes (the ray is moved, not the mesh); a human is made of capsules. Movable objects of
+    the scene rest at their own place while no actor of their name is there.
 
     Args:
         scene: the scene. drawn: False = solid objects and box colliders, True = the drawn shapes.
@@ -112,7 +121,9 @@ class RayWorld:
 
     def __init__(self, scene: Scene, *, drawn: bool = False) -> None:
         self.scene = scene
-        self._nodes: WeakKeyDictionary[Asset, tuple[tuple[int, TriangleSurface], ...]] = WeakKeyDictionary()
+        self._nodes: WeakKeyDictionary[Asset, tuple[tuple[int, TriangleSurface], ...]] = (
+            WeakKeyDictionary()
+        )
         self.still, owner = drawn_mesh(scene) if drawn else solid_mesh(scene)
         self._still_owner = np.append(owner, -1).astype(np.int32)
         self._boxes = {
@@ -152,14 +163,21 @@ class RayWorld:
         return self._now().parts
 
     def _now(self) -> _Instant:
-        """Return the parts of the last :meth:`update`; computed on the first ray, since most pictures need none."""
+        """Return the parts of the last :meth:`update`.
+
+        Computed on the first ray, since most pictures need none.
+        """
         if self._instant is None:
             groups = self._posed.groups
             nothing = np.zeros(1, np.uint16)
             self._instant = _Instant(
                 self.parts_at(self._posed),
-                np.concatenate([self._semantic, *((g.ids >> 16).astype(np.uint16) for g in groups), nothing]),
-                np.concatenate([self._instances, *(g.ids.astype(np.uint16) for g in groups), nothing]),
+                np.concatenate(
+                    [self._semantic, *((g.ids >> 16).astype(np.uint16) for g in groups), nothing]
+                ),
+                np.concatenate(
+                    [self._instances, *(g.ids.astype(np.uint16) for g in groups), nothing]
+                ),
             )
         return self._instant
 
@@ -177,7 +195,9 @@ class RayWorld:
             if self._boxes or self._passable:
                 boxed = [i for i, name in enumerate(group.names) if name in self._boxes]
                 single += [self._box_part(group, i, int(owner[i])) for i in boxed]
-                drawn = np.array([name not in self._boxes and name not in self._passable for name in group.names])
+                drawn = np.array(
+                    [name not in self._boxes and name not in self._passable for name in group.names]
+                )
                 group, owner = group.only(drawn), owner[drawn]
             single += [
                 Part.of(group.names[i], -1, int(owner[i]), Capsules(capsules), np.eye(4))
@@ -202,25 +222,38 @@ class RayWorld:
 
         Args:
             origins_m: (n, 3), world.
-            directions: (n, 3), world; where they are not of unit length, distances (``far_m`` too) count in their
-                lengths: with directions of z = 1 along an optical axis they are z-depths.
+            directions: (n, 3), world; where they are not of unit length, distances (``far_m`` too)
+                count in their lengths: with directions of z = 1 along an optical axis they are
+                z-depths.
             far_m: nothing is hit beyond.
             hide: actors and movable objects that the rays pass through.
-            smooth: normals interpolated between vertices, as they are drawn, in place of the triangles' own.
+            smooth: normals interpolated between vertices, as they are drawn, in place of the
+                triangles' own.
         """
-        o, d = np.ascontiguousarray(origins_m, np.float32), np.ascontiguousarray(directions, np.float32)
+        o, d = (
+            np.ascontiguousarray(origins_m, np.float32),
+            np.ascontiguousarray(directions, np.float32),
+        )
         found = self._first(o, d, far_m, hide)
         distance = found.reach
         if np.isfinite(far_m):
             distance[found.part < 0] = np.inf
         owner, normal = self._lookup(found, o, d, smooth)
         now = self._now()
-        return Hits(distance, normal, now.semantic.take(owner), now.instance.take(owner), owner, found.part)
+        return Hits(
+            distance, normal, now.semantic.take(owner), now.instance.take(owner), owner, found.part
+        )
 
     def occluded(
-        self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NOTHING
+        self,
+        origins_m: npt.NDArray[np.floating],
+        targets_m: npt.NDArray[np.floating],
+        hide: frozenset[str] = NOTHING,
     ) -> BoolArray:
-        """Return whether something lies between points (n, 3) and (n, 3), world; 2 mm at both ends do not count."""
+        """Return whether something lies between points (n, 3) and (n, 3), world.
+
+        2 mm at both ends do not count.
+        """
         start, way = _between(origins_m, targets_m)
         reach = np.ones(len(start), np.float32)
         blocked = self.still.blocks(start, way, reach.copy())
@@ -229,10 +262,14 @@ class RayWorld:
             part = now.parts[index]
             rays = np.flatnonzero(~blocked & now.rays_of(index, start, way, reach))
             if len(rays):
-                blocked[rays] = part.shape.blocks(*part.local(start[rays], way[rays]), np.ones(len(rays), np.float32))
+                blocked[rays] = part.shape.blocks(
+                    *part.local(start[rays], way[rays]), np.ones(len(rays), np.float32)
+                )
         return blocked
 
-    def _first(self, o: Float32Array, d: Float32Array, far_m: float, hide: frozenset[str]) -> _Found:
+    def _first(
+        self, o: Float32Array, d: Float32Array, far_m: float, hide: frozenset[str]
+    ) -> _Found:
         reach, primitive, u, v = self.still.strike(o, d, np.full(len(o), far_m, np.float32))
         which = np.minimum(primitive, 0)
         now = self._now()
@@ -248,14 +285,20 @@ class RayWorld:
             which[rays] = index
         return _Found(reach, which, primitive, u, v)
 
-    def _lookup(self, found: _Found, o: Float32Array, d: Float32Array, smooth: bool) -> tuple[IndexArray, Float32Array]:
+    def _lookup(
+        self, found: _Found, o: Float32Array, d: Float32Array, smooth: bool
+    ) -> tuple[IndexArray, Float32Array]:
         """Return owners and normals of hits."""
         # Moving parts have primitives of their own, which the tables of static objects do not know.
         parts = self.parts
-        primitive = found.primitive if len(parts) == 1 else np.where(found.part > 0, -1, found.primitive)
+        primitive = (
+            found.primitive if len(parts) == 1 else np.where(found.part > 0, -1, found.primitive)
+        )
         normal = self.still.normals((found.reach, primitive, found.u, found.v), d, smooth=smooth)
         owner = self._still_owner.take(primitive)
-        hits_of = np.bincount(found.part[found.part > 0]) if len(parts) > 1 else np.zeros(0, np.intp)
+        hits_of = (
+            np.bincount(found.part[found.part > 0]) if len(parts) > 1 else np.zeros(0, np.intp)
+        )
         for index in np.flatnonzero(hits_of).tolist():
             part, (rays, struck) = parts[index], found.within(index)
             owner[rays] = part.owner
@@ -270,7 +313,10 @@ class RayWorld:
         if thing.name in self._boxes:
             return [Part.of(thing.name, -1, owner, self._boxes[thing.name], thing.world_from_asset)]
         places = thing.world_from_asset @ thing.asset.asset_from_node()
-        return [Part.of(thing.name, node, owner, mesh, places[node]) for node, mesh in self._node_meshes(thing.asset)]
+        return [
+            Part.of(thing.name, node, owner, mesh, places[node])
+            for node, mesh in self._node_meshes(thing.asset)
+        ]
 
     def _box_part(self, group: PosedGroup, model: int, owner: int) -> Part:
         """Return the box around a model whose collider is one."""
@@ -288,8 +334,12 @@ class RayWorld:
         return self._nodes[asset]
 
 
-def hides(surface: TriangleSurface, origins_m: npt.NDArray[np.floating], targets_m: FloatArray) -> BoolArray:
-    """Return whether a surface in world axes lies between points (n, 3) and (n, 3), as :meth:`RayWorld.occluded`."""
+def hides(
+    surface: TriangleSurface, origins_m: npt.NDArray[np.floating], targets_m: FloatArray
+) -> BoolArray:
+    """Return whether a surface in world axes lies between points (n, 3) and (n, 3), as
+    :meth:`RayWorld.occluded`.
+    """
     start, way = _between(origins_m, targets_m)
     return surface.blocks(start, way, np.ones(len(start), np.float32))
 
@@ -297,7 +347,9 @@ def hides(surface: TriangleSurface, origins_m: npt.NDArray[np.floating], targets
 def _between(
     origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating]
 ) -> tuple[Float32Array, Float32Array]:
-    """Return starts and ways (n, 3) of rays between points (n, 3) and (n, 3), without 2 mm at both ends."""
+    """Return starts and ways (n, 3) of rays between points (n, 3) and (n, 3), without 2 mm at
+    both ends.
+    """
     o = np.asarray(origins_m, np.float64)
     d = np.asarray(targets_m, np.float64) - origins_m
     step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
@@ -305,13 +357,22 @@ def _between(
 
 
 def _meets(
-    centre: Float32Array, radius: Float32Array, o: Float32Array, d: Float32Array, reach: Float32Array
+    centre: Float32Array,
+    radius: Float32Array,
+    o: Float32Array,
+    d: Float32Array,
+    reach: Float32Array,
 ) -> BoolArray:
-    """Return which rays enter a ball within their reach: one ball (1, 3) and n rays, or k balls and one ray (1, 3)."""
+    """Return which rays enter a ball within their reach.
+
+    One ball (1, 3) and n rays, or k balls and one ray (1, 3).
+    """
     to_centre = centre - o
     along, squared = dots(to_centre, d), dots(d, d)
     aside = dots(to_centre, to_centre) - along * along / squared
     margin = np.float32(1.0001) * radius + np.float32(1e-4)
     in_lengths = margin / np.sqrt(squared)
     nearest = along / squared
-    return np.asarray((aside <= margin * margin) & (nearest >= -in_lengths) & (nearest - in_lengths <= reach))
+    return np.asarray(
+        (aside <= margin * margin) & (nearest >= -in_lengths) & (nearest - in_lengths <= reach)
+    )

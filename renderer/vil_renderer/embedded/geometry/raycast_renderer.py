@@ -1,7 +1,10 @@
-"""Depth, normals, ids and flow without OpenGL: an oracle for the rasteriser, and a substitute without OpenGL.
+"""Depth, normals, ids and flow without OpenGL.
 
-A ray goes through the centre of every pixel, so edges are never blended. It differs from the rasteriser in that
-humans are capsules (without flow), masked and blended materials are solid, and both sides of a triangle are seen.
+An oracle for the rasteriser, and a substitute without OpenGL.
+
+A ray goes through the centre of every pixel, so edges are never blended. It differs from the
+rasteriser in that humans are capsules (without flow), masked and blended materials are solid, and
+both sides of a triangle are seen.
 """
 
 from __future__ import annotations
@@ -31,11 +34,14 @@ Previous = tuple[Transform, Sequence[Posed]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuxPictures:
-    """Measurements of a camera, as :class:`vil_bridge.core.types.Modality` says; (h, w), top row first.
+    """Measurements of a camera, as :class:`vil_bridge.core.types.Modality` says.
+
+    (h, w), top row first.
 
     Attributes:
         depth32: float32, z-depth in metres, 100 = nothing within 100 m.
-        normals: float32 (h, w, 3), unit, optical axes, as interpolated between vertices; 0 = no surface.
+        normals: float32 (h, w, 3), unit, optical axes, as interpolated between vertices; 0 = no
+            surface.
         semantic, instance: uint16.
         flow: float32 (h, w, 2), pixels, 0 where ``valid`` is False.
         valid: bool.
@@ -84,7 +90,9 @@ class RaycastRenderer:
         seen = ~np.isnan(rays[:, :1])
         way = np.where(seen, rays, (0.0, 0.0, 1.0)) @ T_world_camera.rotation().T
         # What the lens does not show looks from where nothing is.
-        hits = self._world.cast(np.where(seen, T_world_camera.p_m, _NOWHERE_M), way, hide=hide, smooth=True)
+        hits = self._world.cast(
+            np.where(seen, T_world_camera.p_m, _NOWHERE_M), way, hide=hide, smooth=True
+        )
         flow, valid = self._flow(camera, T_world_camera, rays, hits, previous)
         size = camera.height_px, camera.width_px
         normals = (hits.normal_world @ T_world_camera.rotation()).astype(np.float32)
@@ -98,9 +106,17 @@ class RaycastRenderer:
         )
 
     def _flow(
-        self, camera: CameraModel, T_world_camera: Transform, rays: FloatArray, hits: Hits, previous: Previous | None
+        self,
+        camera: CameraModel,
+        T_world_camera: Transform,
+        rays: FloatArray,
+        hits: Hits,
+        previous: Previous | None,
     ) -> tuple[FloatArray, BoolArray]:
-        """Return the previous pixel of each surface point: moved back with its part, seen by the previous camera."""
+        """Return the previous pixel of each surface point.
+
+        Moved back with its part, seen by the previous camera.
+        """
         flow, valid = np.zeros((len(rays), 2)), np.zeros(len(rays), bool)
         if previous is None:
             return flow, valid
@@ -111,7 +127,9 @@ class RaycastRenderer:
             pixels = np.flatnonzero(hits.part == index)
             if was is None or isinstance(part.shape, Capsules) or not len(pixels):
                 continue
-            p_world = T_world_camera.apply(hits.distance_m[pixels, None].astype(np.float64) * rays[pixels])
+            p_world = T_world_camera.apply(
+                hits.distance_m[pixels, None].astype(np.float64) * rays[pixels]
+            )
             back = was.world_from_part @ np.linalg.inv(part.world_from_part)
             p_camera = T_before.inverse().apply(p_world @ back[:3, :3].T + back[:3, 3])
             ahead = p_camera[:, 2] > NEAR_M

@@ -1,7 +1,8 @@
-"""Distance and direction by which a sphere or a box must move to leave a triangle, a box or a round cone.
+"""Distance and direction by which a sphere or a box must move to leave a triangle, a box or a round
+cone.
 
-Everything here returns depths (n,), > 0 = they overlap, and unit normals (n, 3) towards the sphere or box: moved by
-depth along normal it just touches.
+Everything here returns depths (n,), > 0 = they overlap, and unit normals (n, 3) towards the sphere
+or box: moved by depth along normal it just touches.
 """
 
 from __future__ import annotations
@@ -43,12 +44,20 @@ class Sphere:
         return self.radius - distance, normal
 
     def leave_cones(self, cones: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return depths and normals for round cones (n, 8), ends and radii, and the points (n, 3) on them."""
-        a, axis, ra, taper = cones[:, :3], cones[:, 3:6] - cones[:, :3], cones[:, 6], cones[:, 6] - cones[:, 7]
+        """Return depths and normals for round cones (n, 8), ends and radii, and the points (n,
+        3) on them.
+        """
+        a, axis, ra, taper = (
+            cones[:, :3],
+            cones[:, 3:6] - cones[:, :3],
+            cones[:, 6],
+            cones[:, 6] - cones[:, 7],
+        )
         length = np.sqrt((axis * axis).sum(axis=1))
         along = ((self.centre - a) * axis).sum(axis=1) / np.maximum(length, _TINY)
         aside = np.sqrt(np.maximum(((self.centre - a) ** 2).sum(axis=1) - along * along, 0.0))
-        # The nearest of the spheres that make up a cone is met across its slope, not across its axis.
+        # The nearest of the spheres that make up a cone is met across its slope, not across its
+        # axis.
         lean = taper / np.sqrt(np.maximum(length * length - taper * taper, _TINY))
         s = np.clip((along - aside * lean) / np.maximum(length, _TINY), 0.0, 1.0)
         s = np.where(length > np.abs(taper), s, (taper < 0.0).astype(float))
@@ -56,7 +65,9 @@ class Sphere:
         depth, normal = self._leave_points(centre, radius)
         return depth, normal, centre + radius[:, None] * normal
 
-    def _leave_points(self, points: FloatArray, radius: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    def _leave_points(
+        self, points: FloatArray, radius: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray]:
         away = self.centre - points
         distance = np.sqrt((away * away).sum(axis=1))
         normal = np.where(distance[:, None] > _TINY, unit_rows(away), (0.0, 0.0, 1.0))
@@ -76,13 +87,18 @@ class OrientedBox:
         return OrientedBox(self.centre + by_m, self.axes, self.half)
 
     def leave_triangles(self, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return depths and normals for triangles (n, 3, 3), which have two sides: the least of all separating axes."""
+        """Return depths and normals for triangles (n, 3, 3), which have two sides.
+
+        The least of all separating axes.
+        """
         edges = np.roll(corners, -1, axis=1) - corners
         face = np.cross(edges[:, 0], edges[:, 1])[:, None]
         own = np.broadcast_to(self.axes, (len(corners), 3, 3))
         crossed = np.cross(edges[:, :, None], self.axes).reshape(-1, 9, 3)
         length = np.sqrt((crossed * crossed).sum(axis=2))
-        usable = length > 1e-6 * np.sqrt((edges * edges).sum(axis=2)).max(axis=1, initial=0.0)[:, None]
+        usable = (
+            length > 1e-6 * np.sqrt((edges * edges).sum(axis=2)).max(axis=1, initial=0.0)[:, None]
+        )
         ways = np.concatenate((unit_rows(face), own, unit_rows(crossed)), axis=1)
         usable = np.concatenate((np.ones((len(corners), 4), bool), usable), axis=1)
         handicap = np.where(np.arange(13) < 4, 1.0, _EDGE_HANDICAP)[:, None]
@@ -90,15 +106,21 @@ class OrientedBox:
         places = (corners - self.centre) @ ways.transpose(0, 2, 1)
         depths = np.stack((reach + places.max(axis=1), reach - places.min(axis=1)), axis=2)
         # Apart along any axis is apart; the handicap must not hide that.
-        cost = np.where(usable[:, :, None], np.where(depths > 0.0, depths * handicap, depths), np.inf)
+        cost = np.where(
+            usable[:, :, None], np.where(depths > 0.0, depths * handicap, depths), np.inf
+        )
         chosen = cost.reshape(len(corners), -1).argmin(axis=1)
         rows = np.arange(len(corners))
-        return depths.reshape(len(corners), -1)[rows, chosen], ways[rows, chosen // 2] * _SIGNS[chosen % 2][:, None]
+        return depths.reshape(len(corners), -1)[rows, chosen], ways[rows, chosen // 2] * _SIGNS[
+            chosen % 2
+        ][:, None]
 
     def leave_cones(self, cones: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return depths and normals for round cones (n, 8), ends and radii, and the points (n, 3) on them.
+        """Return depths and normals for round cones (n, 8), ends and radii, and the points (n, 3)
+        on them.
 
-        Along a cone's axis the distance to the box less the radius has one least value: closed in on by zooming.
+        Along a cone's axis the distance to the box less the radius has one least value: closed in
+        on by zooming.
         """
         low, high = np.zeros(len(cones)), np.ones(len(cones))
         a, axis = cones[:, None, :3], (cones[:, 3:6] - cones[:, :3])[:, None]
@@ -108,20 +130,30 @@ class OrientedBox:
             gap = self.distance((a + s[..., None] * axis).reshape(-1, 3))[0].reshape(s.shape)
             gap -= cones[:, 6:7] + s * (cones[:, 7:8] - cones[:, 6:7])
             best = gap.argmin(axis=1)
-            low, high = s[rows, np.maximum(best - 1, 0)], s[rows, np.minimum(best + 1, _SAMPLES - 1)]
+            low, high = (
+                s[rows, np.maximum(best - 1, 0)],
+                s[rows, np.minimum(best + 1, _SAMPLES - 1)],
+            )
         share = 0.5 * (low + high)
-        centre, radius = a[:, 0] + share[:, None] * axis[:, 0], cones[:, 6] + share * (cones[:, 7] - cones[:, 6])
+        centre, radius = (
+            a[:, 0] + share[:, None] * axis[:, 0],
+            cones[:, 6] + share * (cones[:, 7] - cones[:, 6]),
+        )
         distance, outward = self.distance(centre)
         return radius - distance, -outward, centre - radius[:, None] * outward
 
     def distance(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signed distances (n,) of points (n, 3) from the surface (negative inside), directions out (n, 3)."""
+        """Return signed distances (n,) of points (n, 3) from the surface (negative inside),
+        directions out (n, 3).
+        """
         local = (points - self.centre) @ self.axes.T
         beyond = np.abs(local) - self.half
         outside = np.maximum(beyond, 0.0)
         length = np.sqrt((outside * outside).sum(axis=1))
         nearest = np.eye(3)[beyond.argmax(axis=1)]
-        way = np.where((length > _TINY)[:, None], unit_rows(outside), nearest) * np.copysign(1.0, local)
+        way = np.where((length > _TINY)[:, None], unit_rows(outside), nearest) * np.copysign(
+            1.0, local
+        )
         return np.where(length > _TINY, length, beyond.max(axis=1)), way @ self.axes
 
 
@@ -152,12 +184,16 @@ def patches(box: OrientedBox, corners: FloatArray) -> tuple[FloatArray, FloatArr
     crossed = np.cross(b - a, c - a)
     weights = 0.5 * np.sqrt((crossed * crossed).sum(axis=2))
     areas = weights.sum(axis=1)
-    middles = (weights[..., None] * (a + b + c) / 3.0).sum(axis=1) / np.maximum(areas, 1e-30)[:, None]
+    middles = (weights[..., None] * (a + b + c) / 3.0).sum(axis=1) / np.maximum(areas, 1e-30)[
+        :, None
+    ]
     return np.where(areas[:, None] > 0.0, middles, polygons[:, 0]) @ box.axes + box.centre, areas
 
 
 def _cut(polygons: FloatArray, beyond: FloatArray) -> FloatArray:
-    """Clip convex polygons (n, k, 3) to where ``beyond`` (n, k) is not positive, filled up with first corners."""
+    """Clip convex polygons (n, k, 3) to where ``beyond`` (n, k) is not positive, filled up with
+    first corners.
+    """
     before, here = np.roll(polygons, 1, axis=1), np.roll(beyond, 1, axis=1)
     crosses = (here > 0.0) != (beyond > 0.0)
     share = np.where(crosses, here / np.where(crosses, here - beyond, 1.0), 0.0)
@@ -165,5 +201,8 @@ def _cut(polygons: FloatArray, beyond: FloatArray) -> FloatArray:
     points = np.stack((between, polygons), axis=2).reshape(len(polygons), -1, 3)
     inside = np.stack((crosses, beyond <= 0.0), axis=2).reshape(len(polygons), -1)
     order = np.argsort(~inside, axis=1, kind="stable")[:, : polygons.shape[1] + 1]
-    inside, points = np.take_along_axis(inside, order, axis=1), np.take_along_axis(points, order[..., None], axis=1)
+    inside, points = (
+        np.take_along_axis(inside, order, axis=1),
+        np.take_along_axis(points, order[..., None], axis=1),
+    )
     return np.where(inside[..., None], points, points[:, :1])

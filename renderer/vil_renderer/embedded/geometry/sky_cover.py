@@ -18,14 +18,19 @@ _MOST_CELLS: Final = 640
 """Side of a cell, and cells along the longer side."""
 _ROOM_M: Final = 0.3
 _ROOM_CELLS: Final = 1.5
-"""Depth below a surface down to which a point lies on it: cells of slopes and steps; the larger of both."""
+"""Depth below a surface down to which a point lies on it: cells of slopes and steps.
+
+The larger of both.
+"""
 _SMOOTH_M: Final = 3.0
 _LETS_THROUGH: Final = CLASSES["vegetation"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SkyCover:
-    """Height of the highest surface over each cell of the ground; narrow ones, such as cables, are left out.
+    """Height of the highest surface over each cell of the ground.
+
+    Narrow ones, such as cables, are left out.
 
     Attributes:
         height_m: float32 (rows, columns), rows along y, the outermost as low as the scene.
@@ -45,12 +50,16 @@ class SkyCover:
 
     @classmethod
     def of(cls, scene: Scene) -> SkyCover | None:
-        """Look down at the static solid objects; trees let everything through. None = there are none.
+        """Look down at the static solid objects; trees let everything through.
+
+        None = there are none.
 
         Raises:
             RendererError: embreex is not installed.
         """
-        roofs = tuple(o for o in scene.objects if not o.movable and o.solid and o.semantic != _LETS_THROUGH)
+        roofs = tuple(
+            o for o in scene.objects if not o.movable and o.solid and o.semantic != _LETS_THROUGH
+        )
         still, _ = solid_mesh(replace(scene, objects=roofs))
         if not len(still.triangles):
             return None
@@ -65,8 +74,14 @@ class SkyCover:
         down = np.tile(np.array([0.0, 0.0, -1.0], np.float32), (rows * columns, 1))
         reach = np.full(rows * columns, high[2] - low[2] + 2.0, np.float32)
         away, hit, _, _ = still.strike(from_m.reshape(-1, 3), down, reach)
-        height = np.where(hit >= 0, high[2] + 1.0 - away, low[2]).astype(np.float32).reshape(rows, columns)
-        height = np.asarray(cv2.morphologyEx(height, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)), np.float32)
+        height = (
+            np.where(hit >= 0, high[2] + 1.0 - away, low[2])
+            .astype(np.float32)
+            .reshape(rows, columns)
+        )
+        height = np.asarray(
+            cv2.morphologyEx(height, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)), np.float32
+        )
         height[[0, -1]], height[:, [0, -1]] = low[2], low[2]
         size = np.array([columns * cell, rows * cell, max(high[2] - low[2], _FINEST_M)])
         return cls(height, low, size, cell)
@@ -83,6 +98,8 @@ class SkyCover:
     def share_over(self, p_m: FloatArray) -> FloatArray:
         """Return which share of the places within 3 m of points (n, 3) is below something, (n,)."""
         steps = np.linspace(-_SMOOTH_M, _SMOOTH_M, 13)
-        around = np.array([(x, y, 0.0) for x in steps for y in steps if x * x + y * y <= _SMOOTH_M**2])
+        around = np.array(
+            [(x, y, 0.0) for x in steps for y in steps if x * x + y * y <= _SMOOTH_M**2]
+        )
         places = (p_m[:, None] + around).reshape(-1, 3)
         return np.asarray(self.over(places).reshape(len(p_m), -1).mean(axis=1))

@@ -18,7 +18,9 @@ from vil_renderer.embedded.scene import Scene, static_triangles
 
 IndexArray = npt.NDArray[np.int32]
 Struck = tuple[Float32Array, IndexArray, Float32Array, Float32Array]
-"""Distance (n,), primitive (n,) (-1 = nothing), and the barycentrics u and v (n,) of its second and third corner."""
+"""Distance (n,), primitive (n,) (-1 = nothing), and the barycentrics u and v (n,) of its second
+and third corner.
+"""
 
 
 class TriangleSurface:
@@ -31,19 +33,25 @@ class TriangleSurface:
     """
 
     def __init__(
-        self, p_m: Float32Array, triangles: npt.NDArray[np.uint32], normal: Float32Array | None = None
+        self,
+        p_m: Float32Array,
+        triangles: npt.NDArray[np.uint32],
+        normal: Float32Array | None = None,
     ) -> None:
         self.p_m = np.ascontiguousarray(p_m, np.float32)
         self.triangles = np.ascontiguousarray(triangles, np.int32)
         self.vertex_normal = normal
         a, b, c = (self.p_m[self.triangles[:, i]] for i in range(3))
         front = unit_rows(np.cross(b - a, c - a)).astype(np.float32)
-        # Both sides of every triangle; the last row of either half answers primitive -1: nothing was hit.
+        # Both sides of every triangle; the last row of either half answers primitive -1: nothing
+        # was hit.
         sides = np.zeros((2 * len(triangles) + 2, 4), np.float32)
         sides[: len(triangles), :3], sides[len(triangles) + 1 : -1, :3] = front, -front
         # Rows as single items of 16 bytes are looked up in half the time.
         self._sides = sides.view("V16").ravel()
-        low, high = (self.p_m.min(axis=0), self.p_m.max(axis=0)) if len(p_m) else (np.zeros(3), np.zeros(3))
+        low, high = (
+            (self.p_m.min(axis=0), self.p_m.max(axis=0)) if len(p_m) else (np.zeros(3), np.zeros(3))
+        )
         self.centre = 0.5 * (low + high).astype(np.float64)
         self.radius = float(np.linalg.norm(self.p_m - self.centre, axis=1).max(initial=0.0))
         self._embree = self._built()
@@ -51,10 +59,14 @@ class TriangleSurface:
     def _built(self) -> Any:
         scene = load_native("embreex.rtcore_scene", "embreex", "rays").EmbreeScene(robust=True)
         if len(self.triangles):
-            load_native("embreex.mesh_construction", "embreex", "rays").TriangleMesh(scene, self.p_m, self.triangles)
+            load_native("embreex.mesh_construction", "embreex", "rays").TriangleMesh(
+                scene, self.p_m, self.triangles
+            )
         return scene
 
-    def strike(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> Struck:
+    def strike(
+        self, origins: Float32Array, directions: Float32Array, reach: Float32Array
+    ) -> Struck:
         """Return the first hit within ``reach`` (n,), which is overwritten."""
         if not len(self.triangles):
             nothing = np.zeros(len(origins), np.float32)
@@ -62,7 +74,9 @@ class TriangleSurface:
         found = self._embree.run(origins, directions, dists=reach, output=1)
         return found["tfar"], found["primID"], found["u"], found["v"]
 
-    def blocks(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> BoolArray:
+    def blocks(
+        self, origins: Float32Array, directions: Float32Array, reach: Float32Array
+    ) -> BoolArray:
         """Return whether anything lies within ``reach`` (n,)."""
         if not len(self.triangles):
             return np.zeros(len(origins), bool)
@@ -111,8 +125,13 @@ class Capsules:
         self.centre = 0.5 * (low + high)
         self.radius = 0.5 * float(np.linalg.norm(high - low))
 
-    def strike(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> Struck:
-        """Return the first entry within ``reach`` (n,); a ray that starts inside does not hit its capsule."""
+    def strike(
+        self, origins: Float32Array, directions: Float32Array, reach: Float32Array
+    ) -> Struck:
+        """Return the first entry within ``reach`` (n,).
+
+        A ray that starts inside does not hit its capsule.
+        """
         o, d = origins.astype(np.float64), directions.astype(np.float64)
         best = reach.astype(np.float64)
         primitive = np.full(len(o), -1, np.int32)
@@ -123,16 +142,22 @@ class Capsules:
         nothing = np.zeros(len(o), np.float32)
         return best.astype(np.float32), primitive, nothing, nothing
 
-    def blocks(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> BoolArray:
+    def blocks(
+        self, origins: Float32Array, directions: Float32Array, reach: Float32Array
+    ) -> BoolArray:
         """Return whether anything lies within ``reach`` (n,)."""
         return self.strike(origins, directions, reach)[1] >= 0
 
     def _entry(self, k: int, m: FloatArray, d: FloatArray) -> FloatArray:
-        """Return where rays (m from the first end, d) enter capsule k: two spheres, and the cone that touches both."""
+        """Return where rays (m from the first end, d) enter capsule k.
+
+        Two spheres, and the cone that touches both.
+        """
         ra, rb, axis = self.radius_a[k], self.radius_b[k], self.axis[k]
         dd, md, mm = dots(d, d), dots(m, d), dots(m, m)
         entry = np.minimum(
-            _root(dd, md, mm - ra * ra), _root(dd, dots(m - axis, d), dots(m - axis, m - axis) - rb * rb)
+            _root(dd, md, mm - ra * ra),
+            _root(dd, dots(m - axis, d), dots(m - axis, m - axis) - rb * rb),
         )
         # The cone is where the least over s of |m + t d - s axis|^2 - (ra - s (ra - rb))^2 is zero.
         taper = ra - rb
@@ -142,8 +167,13 @@ class Capsules:
         y, yd = m @ axis - ra * taper, d @ axis
         t = _root(slope * dd - yd * yd, slope * md - y * yd, slope * (mm - ra * ra) - y * y)
         s = (y + np.where(np.isfinite(t), t, 0.0) * yd) / slope
-        starts_inside = mm - ra * ra + (slope * (nearest := np.clip(y / slope, 0.0, 1.0)) - 2.0 * y) * nearest < 0.0
-        return np.where(starts_inside, np.inf, np.where((s >= 0.0) & (s <= 1.0), np.minimum(entry, t), entry))
+        starts_inside = (
+            mm - ra * ra + (slope * (nearest := np.clip(y / slope, 0.0, 1.0)) - 2.0 * y) * nearest
+            < 0.0
+        )
+        return np.where(
+            starts_inside, np.inf, np.where((s >= 0.0) & (s <= 1.0), np.minimum(entry, t), entry)
+        )
 
     def normals(self, primitive: IndexArray, p_m: FloatArray) -> Float32Array:
         """Return outward normals (n, 3) at points on the capsules ``primitive`` (n,)."""
@@ -156,7 +186,9 @@ class Capsules:
 
 
 def _root(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
-    """Return the entering root of a t^2 + 2 b t + c = 0 ahead of the origin, infinity if there is none."""
+    """Return the entering root of a t^2 + 2 b t + c = 0 ahead of the origin, infinity if there
+    is none.
+    """
     h = b * b - a * c
     t = (-b - np.sqrt(np.maximum(h, 0.0))) / np.where(a == 0.0, 1.0, a)
     return np.where((h > 0.0) & (a != 0.0) & (t > 0.0), t, np.inf)
@@ -186,11 +218,15 @@ def joined(pieces: Sequence[_Piece]) -> TriangleSurface:
         normals.append(unit_rows(normal).astype(np.float32))
         triangles.append(corners + np.uint32(count))
         count += len(p_m)
-    return TriangleSurface(np.concatenate(points), np.concatenate(triangles), np.concatenate(normals))
+    return TriangleSurface(
+        np.concatenate(points), np.concatenate(triangles), np.concatenate(normals)
+    )
 
 
 def drawn_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
-    """Return all static objects in drawn shape, and per triangle the index into ``scene.objects``."""
+    """Return all static objects in drawn shape, and per triangle the index into
+    ``scene.objects``.
+    """
     pieces: list[_Piece] = []
     owners = [np.zeros(0, np.intp)]
     for index, thing in enumerate(scene.objects):
@@ -200,7 +236,9 @@ def drawn_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
             m = thing.world_from_asset @ matrix
             turn, place = m[:3, :3], m[:3, 3]
             for part in node.primitives:
-                pieces.append((part.p_m @ turn.T + place, part.triangles, part.normal @ np.linalg.inv(turn)))
+                pieces.append(
+                    (part.p_m @ turn.T + place, part.triangles, part.normal @ np.linalg.inv(turn))
+                )
                 owners.append(np.full(len(part.triangles), index, np.intp))
     return joined(pieces), np.concatenate(owners)
 

@@ -28,19 +28,27 @@ class Box:
 
     @staticmethod
     def around(triangles: Triangles, margin_m: float) -> Box:
-        """Return the box around all triangles plus a margin; without any, the margin about the origin."""
+        """Return the box around all triangles plus a margin.
+
+        Without any, the margin about the origin.
+        """
         p = triangles.p_m.astype(np.float64) if len(triangles.p_m) else np.zeros((1, 3))
         low, high = p.min(axis=0), p.max(axis=0)
         return Box(0.5 * (low + high), high - low + 2.0 * margin_m)
 
     def holds(self, p_m: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
         """Return which points (n, 3) lie inside."""
-        return np.asarray(np.logical_and.reduce(np.abs(p_m - self.centre_m) <= 0.5 * self.size_m, axis=1))
+        return np.asarray(
+            np.logical_and.reduce(np.abs(p_m - self.centre_m) <= 0.5 * self.size_m, axis=1)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Cells of a box: ``first_m`` (3,) is the centre of the first one, ``shape`` their number along x, y and z."""
+    """Cells of a box.
+
+    ``first_m`` (3,) is the centre of the first one, ``shape`` their number along x, y and z.
+    """
 
     first_m: FloatArray
     cell_m: float
@@ -48,7 +56,9 @@ class Grid:
 
     @staticmethod
     def over(box: Box, cell_m: float) -> Grid:
-        """Return centres from half a cell inside the lower corner up to the upper one, as Flightmare steps."""
+        """Return centres from half a cell inside the lower corner up to the upper one, as
+        Flightmare steps.
+        """
         if not cell_m > 0.0:
             raise RendererError(f"the resolution of a grid must be positive, not {cell_m} m")
         x, y, z = (max(1, int(size / cell_m - 0.5) + 1) for size in box.size_m)
@@ -77,7 +87,10 @@ class NearCells:
 
 
 def all_triangles(scene: Scene) -> Triangles:
-    """Return solid triangles in the world, movable objects at rest; ``owner`` indexes ``scene.objects``."""
+    """Return solid triangles in the world, movable objects at rest.
+
+    ``owner`` indexes ``scene.objects``.
+    """
     still = static_triangles(scene)
     points, corners, owners = [still.p_m], [still.triangles], [still.owner]
     count = len(still.p_m)
@@ -112,8 +125,13 @@ def near_cells(triangles: Triangles, grid: Grid, reach_m: float) -> NearCells:
     return _nearest(found)
 
 
-def _blocks(corners: FloatArray, grid: Grid, reach_m: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return first cell (n, 3) and number of cells (n, 3) within reach of the bounds of triangles (n, 3, 3)."""
+def _blocks(
+    corners: FloatArray, grid: Grid, reach_m: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return first cell (n, 3) and number of cells (n, 3) within reach of the bounds of triangles.
+
+    N, 3, 3.
+    """
     shape = np.array(grid.shape)
     low = np.ceil((corners.min(axis=1) - reach_m - grid.first_m) / grid.cell_m)
     high = np.floor((corners.max(axis=1) + reach_m - grid.first_m) / grid.cell_m)
@@ -121,8 +139,13 @@ def _blocks(corners: FloatArray, grid: Grid, reach_m: float) -> tuple[npt.NDArra
     return first, np.maximum(np.clip(high, -1, shape - 1).astype(np.int64) - first + 1, 0)
 
 
-def _cut_up(corners: FloatArray, grid: Grid, reach_m: float) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Halve triangles near the grid across their longest edge until small; return their origins too."""
+def _cut_up(
+    corners: FloatArray, grid: Grid, reach_m: float
+) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Halve triangles near the grid across their longest edge until small.
+
+    Return their origins too.
+    """
     longest_m = max(_PIECE_CELLS * grid.cell_m, 2.0 * reach_m)
     done: list[tuple[FloatArray, npt.NDArray[np.intp]]] = []
     source = np.arange(len(corners))
@@ -136,9 +159,14 @@ def _cut_up(corners: FloatArray, grid: Grid, reach_m: float) -> tuple[FloatArray
         if 2 * int(long.sum()) + sum(len(piece) for piece, _ in done) > MOST_PIECES:
             raise _too_fine(grid)
         start = length[long].argmax(axis=1)[:, None]
-        a, b, c = (np.take_along_axis(corners[long], ((start + k) % 3)[..., None], axis=1)[:, 0] for k in range(3))
+        a, b, c = (
+            np.take_along_axis(corners[long], ((start + k) % 3)[..., None], axis=1)[:, 0]
+            for k in range(3)
+        )
         middle = 0.5 * (a + b)
-        corners = np.concatenate((np.stack((a, middle, c), axis=1), np.stack((middle, b, c), axis=1)))
+        corners = np.concatenate(
+            (np.stack((a, middle, c), axis=1), np.stack((middle, b, c), axis=1))
+        )
         source = np.tile(source[long], 2)
     empty = (np.zeros((0, 3, 3)), np.zeros(0, np.intp))
     pieces, sources = zip(empty, *done, strict=True)

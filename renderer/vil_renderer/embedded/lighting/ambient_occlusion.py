@@ -1,4 +1,7 @@
-"""Ambient occlusion, baked once per vertex: the share of the sky above a surface that the scene leaves open."""
+"""Ambient occlusion, baked once per vertex.
+
+The share of the sky above a surface that the scene leaves open.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,10 @@ def bake_ao(
 ) -> Float32Array:
     """Return factors 0.25..1 on the ambient light of vertices, by static solid objects.
 
-    Each of ``rays`` cosine-weighted directions counts by the distance to what it hits, up to ``reach_m``; one that
-    hits a surface from behind started inside something and counts 0.6, so that vertices buried in a neighbour do
-    not darken what is seen of their triangles. Vertices at the same place see along the same pattern: no seams.
+    Each of ``rays`` cosine-weighted directions counts by the distance to what it hits, up to
+    ``reach_m``; one that hits a surface from behind started inside something and counts 0.6, so
+    that vertices buried in a neighbour do not darken what is seen of their triangles. Vertices at
+    the same place see along the same pattern: no seams.
 
     Args:
         p_world_m: float32 (n, 3).
@@ -59,12 +63,17 @@ def _open_share(
     d = _directions(p_m, normal, rays).reshape(-1, 3)
     o = np.repeat((p_m + np.float32(_LIFT_M) * normal).astype(np.float32), rays, axis=0)
     distance, primitive, _, _ = still.strike(o, d, np.full(len(o), reach_m, np.float32))
-    seen: Float32Array = np.where(still.from_behind(primitive, d), _INSIDE, distance * np.float32(1.0 / reach_m))
+    seen: Float32Array = np.where(
+        still.from_behind(primitive, d), _INSIDE, distance * np.float32(1.0 / reach_m)
+    )
     return np.asarray(seen.reshape(-1, rays).mean(axis=1, dtype=np.float32))
 
 
 def _directions(p_m: Float32Array, normal: Float32Array, rays: int) -> Float32Array:
-    """Return cosine-weighted directions (n, rays, 3): one spiral on the disc, turned by the place and lifted."""
+    """Return cosine-weighted directions (n, rays, 3).
+
+    One spiral on the disc, turned by the place and lifted.
+    """
     index = np.arange(rays) + 0.5
     radius, height = np.sqrt(index / rays), np.sqrt(1.0 - index / rays)
     place = np.round(p_m.astype(np.float64) * 1000.0) @ np.array([12.9898, 78.233, 37.719])

@@ -1,7 +1,7 @@
 """Daylight by the hour, and a scene's light as it was changed at run time.
 
-The sun takes the path of an equinox: it rises in the east at 6 h, stands highest at 12 h (local solar time)
-and sets in the west at 18 h. Colours are those of a clear sky.
+The sun takes the path of an equinox: it rises in the east at 6 h, stands highest at 12 h (local
+solar time) and sets in the west at 18 h. Colours are those of a clear sky.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _GLOW: Final = np.array([0.85, 0.40, 0.15])
 
 
 def sun_direction(time_of_day_h: float, latitude_deg: float) -> FloatArray:
-    """Return the unit vector towards the sun in the world (ENU), shape (3,); it may point below the horizon.
+    """Return the unit vector towards the sun in the world (ENU), shape (3,).
+
+    It may point below the horizon.
 
     Args:
         time_of_day_h: local solar time, hours.
@@ -43,12 +45,18 @@ def sun_direction(time_of_day_h: float, latitude_deg: float) -> FloatArray:
     """
     hour_angle, latitude = math.radians(15.0 * (time_of_day_h - 12.0)), math.radians(latitude_deg)
     return np.array(
-        [-math.sin(hour_angle), -math.sin(latitude) * math.cos(hour_angle), math.cos(latitude) * math.cos(hour_angle)]
+        [
+            -math.sin(hour_angle),
+            -math.sin(latitude) * math.cos(hour_angle),
+            math.cos(latitude) * math.cos(hour_angle),
+        ]
     )
 
 
 def to_sun(azimuth_deg: float, elevation_deg: float) -> FloatArray:
-    """Return a unit vector, shape (3,), from compass bearing (0 = north, 90 = east) and height above the horizon."""
+    """Return a unit vector, shape (3,), from compass bearing (0 = north, 90 = east) and height
+    above the horizon.
+    """
     azimuth, elevation = math.radians(azimuth_deg), math.radians(elevation_deg)
     level = math.cos(elevation)
     return np.array([level * math.sin(azimuth), level * math.cos(azimuth), math.sin(elevation)])
@@ -57,8 +65,8 @@ def to_sun(azimuth_deg: float, elevation_deg: float) -> FloatArray:
 def sun_at(time_of_day_h: float, latitude_deg: float) -> Sun | None:
     """Return the sun at an hour; None below the horizon.
 
-    Its light is dimmed and reddened by the air on the way: exp(-depth x air mass), with the air mass of
-    Kasten and Young (1989).
+    Its light is dimmed and reddened by the air on the way: exp(-depth x air mass), with the air
+    mass of Kasten and Young (1989).
     """
     direction = sun_direction(time_of_day_h, latitude_deg)
     elevation_deg = _elevation_deg(direction)
@@ -73,7 +81,9 @@ def daylight(time_of_day_h: float, latitude_deg: float) -> Environment:
     elevation_deg = _elevation_deg(sun_direction(time_of_day_h, latitude_deg))
     t = min(max((elevation_deg - _TWILIGHT_DEG) / (_BRIGHT_DEG - _TWILIGHT_DEG), 0.0), 1.0)
     day = t * t * (3.0 - 2.0 * t)
-    sky, ground, zenith, horizon = (night + day * (full - night) for night, full in (_SKY, _GROUND, _ZENITH, _HORIZON))
+    sky, ground, zenith, horizon = (
+        night + day * (full - night) for night, full in (_SKY, _GROUND, _ZENITH, _HORIZON)
+    )
     horizon = horizon + math.exp(-((elevation_deg / _GLOW_DEG) ** 2)) * (_GLOW - horizon)
     return Environment(
         sky,
@@ -92,7 +102,9 @@ def _elevation_deg(direction: FloatArray) -> float:
 def lit(
     environment: Environment, lamps: Sequence[Lamp], lighting: Lighting | None
 ) -> tuple[Environment, tuple[Lamp, ...]]:
-    """Return a scene's light after changes: daylight of the hour, lamps switched, dimmed and coloured.
+    """Return a scene's light after changes.
+
+    Daylight of the hour, lamps switched, dimmed and coloured.
 
     The exposure stays the scene's own. A lamp without power is left out.
     """
@@ -102,11 +114,15 @@ def lit(
         now = daylight(lighting.time_of_day_h, environment.latitude_deg)
         environment = replace(now, exposure=environment.exposure)
     states = ((lamp, lighting.lamps.get(lamp.name)) for lamp in lamps)
-    return environment, tuple(_switched(lamp, state) for lamp, state in states if state is None or state.power > 0.0)
+    return environment, tuple(
+        _switched(lamp, state) for lamp, state in states if state is None or state.power > 0.0
+    )
 
 
 def lamps_text(lamps: Sequence[Lamp]) -> str | None:
-    """Return the lamps for the bridge: JSON of place (m, world) and light (linear RGB at 1 m) by name.
+    """Return the lamps for the bridge.
+
+    JSON of place (m, world) and light (linear RGB at 1 m) by name.
 
     It goes with every answer, so a text of more than 4096 characters is left out (None).
     """
@@ -116,4 +132,8 @@ def lamps_text(lamps: Sequence[Lamp]) -> str | None:
 
 
 def _switched(lamp: Lamp, state: LampState | None) -> Lamp:
-    return lamp if state is None else replace(lamp, light=lamp.light * state.power * np.array(state.colour))
+    return (
+        lamp
+        if state is None
+        else replace(lamp, light=lamp.light * state.power * np.array(state.colour))
+    )

@@ -34,10 +34,13 @@ _Index = npt.NDArray[np.intp]
 
 
 class GroundShade:
-    """The patches of all actors of one instant, wider and fainter with height; tiny actors have none.
+    """The patches of all actors of one instant, wider and fainter with height.
 
-    What stands on the ground and is longer than high has patches along its length, and feet have their own. What is
-    higher than long may have arms that stand over: it has one patch below its origin.
+    Tiny actors have none.
+
+    What stands on the ground and is longer than high has patches along its length, and feet have
+    their own. What is higher than long may have arms that stand over: it has one patch below its
+    origin.
     """
 
     def __init__(self, posed: PosedModels, rays: RayWorld | None) -> None:
@@ -67,20 +70,29 @@ class GroundShade:
         self._owner = np.concatenate([owner for _, owner in parts])
 
     def of(self, shown: BoolArray) -> _Rows:
-        """Return patches (k, 5) of the shown actors, chosen by a mask (n,): place, radius and strength."""
+        """Return patches (k, 5) of the shown actors, chosen by a mask (n,).
+
+        Place, radius and strength.
+        """
         return self._rows[shown[self._owner]]
 
 
-def _overhead(p_m: FloatArray, half_m: FloatArray, ground_m: FloatArray, which: _Index) -> tuple[_Rows, _Index]:
+def _overhead(
+    p_m: FloatArray, half_m: FloatArray, ground_m: FloatArray, which: _Index
+) -> tuple[_Rows, _Index]:
     """Return a patch for each of some actors, and their numbers."""
     height_m = np.maximum(p_m[which, 2] - ground_m[which], 0.0)
     radius_m = np.minimum(half_m[which, :2].max(axis=1), _WIDEST_M) + _SPREAD * height_m
     strength = _DARKEST / (1.0 + height_m)
-    return np.column_stack((p_m[which, :2], ground_m[which], radius_m, strength)).astype(np.float32), which
+    return np.column_stack((p_m[which, :2], ground_m[which], radius_m, strength)).astype(
+        np.float32
+    ), which
 
 
 def _underfoot(posed: PosedModels, ground_m: FloatArray, which: _Index) -> tuple[_Rows, _Index]:
-    """Return patches below some actors that stand on the ground, along the longer side of each, and their numbers."""
+    """Return patches below some actors that stand on the ground, along the longer side of each,
+    and their numbers.
+    """
     bodies = list(chain.from_iterable(group.bodies for group in posed.groups))
     q = np.array([bodies[i].q_xyzw for i in which.tolist()]).reshape(-1, 4)
     axes = q_to_matrix(q_normalize(q))[:, :2, :2]
@@ -93,13 +105,17 @@ def _underfoot(posed: PosedModels, ground_m: FloatArray, which: _Index) -> tuple
     place = np.arange(len(each)) - np.repeat(np.cumsum(count) - count, count)
     share = 2.0 * place / np.maximum(count[each] - 1, 1) - np.minimum(count[each] - 1, 1)
     rows = np.empty((len(each), 5), np.float32)
-    rows[:, :2] = posed.p_m[which, :2][each] + ((long_m - short_m)[each] * share)[:, None] * along[each]
+    rows[:, :2] = (
+        posed.p_m[which, :2][each] + ((long_m - short_m)[each] * share)[:, None] * along[each]
+    )
     rows[:, 2], rows[:, 3], rows[:, 4] = ground_m[which][each], _RIM * short_m[each], _DARKEST
     return rows, which[each]
 
 
 def _contacts(capsules: list[FloatArray], ground_m: FloatArray) -> tuple[_Rows, _Index]:
-    """Return patches below the parts of bodies that are near the ground, and the numbers of their actors."""
+    """Return patches below the parts of bodies that are near the ground, and the numbers of
+    their actors.
+    """
     owner = np.repeat(np.arange(len(capsules)), [len(rows) for rows in capsules])
     ends = np.concatenate([np.zeros((0, 8)), *capsules])
     place = np.concatenate((ends[:, :3], 0.5 * (ends[:, :3] + ends[:, 3:6]), ends[:, 3:6]))

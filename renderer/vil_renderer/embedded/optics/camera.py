@@ -1,8 +1,9 @@
 """The ideal pinhole camera as OpenGL matrices.
 
-OpenCV pixels put integers on pixel centres, OpenGL windows put them on corners: window = pixel + 0.5.
-The clip space keeps the optical axes (x right, y *down*), so the first row that OpenGL reads back is
-the top row of the picture and nothing is ever flipped; triangles wind the other way round for it.
+OpenCV pixels put integers on pixel centres, OpenGL windows put them on corners: window = pixel +
+0.5. The clip space keeps the optical axes (x right, y *down*), so the first row that OpenGL reads
+back is the top row of the picture and nothing is ever flipped; triangles wind the other way round
+for it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ FAR_M: Final = 1000.0
 
 
 def clip_from_cameras(cameras: Sequence[CameraModel], far_m: float = FAR_M) -> FloatArray:
-    """Return the projections of optical coordinates, shape (c, 4, 4); clip w is the z-depth in metres.
+    """Return the projections of optical coordinates, shape (c, 4, 4).
+
+    Clip w is the z-depth in metres.
 
     Nothing is drawn beyond ``far_m``.
     """
@@ -37,7 +40,9 @@ def clip_from_cameras(cameras: Sequence[CameraModel], far_m: float = FAR_M) -> F
 def _intrinsics(cameras: Sequence[CameraModel]) -> tuple[FloatArray, FloatArray]:
     """Return fx, fy, cx, cy, (4, c), and width and height, (2, c), in pixels."""
     focal = np.array([camera.intrinsics_px for camera in cameras])
-    return focal.T, np.array([(camera.width_px, camera.height_px) for camera in cameras], np.float64).T
+    return focal.T, np.array(
+        [(camera.width_px, camera.height_px) for camera in cameras], np.float64
+    ).T
 
 
 def clip_from_world(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
@@ -61,7 +66,9 @@ def world_from_ndc_rays(cameras: Sequence[CameraModel], R_world_camera: FloatArr
 
 
 def in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatArray) -> BoolArray:
-    """Return which balls (k, 3), (k,) in the world reach into views with these matrices (c, 4, 4), shape (c, k)."""
+    """Return which balls (k, 3), (k,) in the world reach into views with these matrices (c, 4,
+    4), shape (c, k).
+    """
     w = clip_from_world[:, 3:]
     planes = np.concatenate((w + clip_from_world[:, :2], w - clip_from_world[:, :2], w), axis=1)
     normals, offsets = planes[:, :, :3], planes[:, :, 3:]

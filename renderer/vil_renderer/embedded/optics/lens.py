@@ -18,13 +18,17 @@ _FOLDED: Final = 1e-3
 
 
 def project(camera: CameraModel, p_camera_m: FloatArray) -> FloatArray:
-    """Return pixels (n, 2) of points (n, 3) in optical axes; meaningless for points behind the camera."""
+    """Return pixels (n, 2) of points (n, 3) in optical axes.
+
+    Meaningless for points behind the camera.
+    """
     ahead = np.where(p_camera_m[:, 2] > 1e-9, p_camera_m[:, 2], 1e-9)
     return _to_pixels(camera, distort(camera.distortion, p_camera_m[:, :2] / ahead[:, None]))
 
 
 def in_picture(camera: CameraModel, p_camera_m: FloatArray) -> BoolArray:
-    """Return which points (n, 3) in optical axes lie ahead of the near plane and within the picture.
+    """Return which points (n, 3) in optical axes lie ahead of the near plane and within the
+    picture.
 
     Far outside its field a lens model folds back into the picture: such points are not in it.
     """
@@ -36,12 +40,17 @@ def in_picture(camera: CameraModel, p_camera_m: FloatArray) -> BoolArray:
     w, h = camera.width_px, camera.height_px
     inside: BoolArray = ahead & (np.abs(2.0 * u + 1.0 - w) < w) & (np.abs(2.0 * v + 1.0 - h) < h)
     near = np.flatnonzero(inside)
-    inside[near] = np.abs(undistort(camera.distortion, bent[near]) - ideal[near]).max(axis=1, initial=0.0) < _FOLDED
+    inside[near] = (
+        np.abs(undistort(camera.distortion, bent[near]) - ideal[near]).max(axis=1, initial=0.0)
+        < _FOLDED
+    )
     return inside
 
 
 def pixel_rays(camera: CameraModel) -> FloatArray:
-    """Return directions (h * w, 3) of all pixels in optical axes, row by row; z = 1, so they scale to z-depths.
+    """Return directions (h * w, 3) of all pixels in optical axes, row by row.
+
+    Z = 1, so they scale to z-depths.
 
     x and y of a pixel through which the lens shows nothing are not numbers.
     """

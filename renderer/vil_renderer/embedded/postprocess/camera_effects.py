@@ -1,4 +1,7 @@
-"""Effects of a sensor and its optics on a colour picture: blur, exposure, vignetting, dirt, noise."""
+"""Effects of a sensor and its optics on a colour picture.
+
+Blur, exposure, vignetting, dirt, noise.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ _OPEN_S: Final = 0.008
 
 @lru_cache(maxsize=2)
 def _encode(*, tone_curve: bool) -> _Picture:
-    """Return the display level of linear light in steps of 1/4095, uint8 (n,), up to the light of white."""
+    """Return the display level of linear light in steps of 1/4095, uint8 (n,), up to the light
+    of white.
+    """
     c = np.arange(round(4095.0 * float(light_of_levels(tone_curve=tone_curve)[-1])) + 1) / 4095.0
     levels = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.maximum(c, 1e-9) ** (1 / 2.4) - 0.055)
     return np.rint(255.0 * (toned(levels) if tone_curve else levels)).astype(np.uint8)
@@ -45,9 +50,15 @@ def open_time_s(effects: Effects, interval_ns: int | None) -> float:
 
 
 def blurred(
-    rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, shutter: float, *, tone_curve: bool = False
+    rgb: _Picture,
+    flow_px: npt.NDArray[np.float32],
+    valid: BoolArray,
+    shutter: float,
+    *,
+    tone_curve: bool = False,
 ) -> _Picture:
-    """Smear a picture (h, w, 3) along its flow (h, w, 2), symmetrically about its instant, in linear light.
+    """Smear a picture (h, w, 3) along its flow (h, w, 2), symmetrically about its instant, in
+    linear light.
 
     An edge that moves v pixels per frame becomes a ramp of ``shutter`` times v pixels.
     """
@@ -64,7 +75,9 @@ def blurred(
         x, y = columns + share * step[..., 0], rows + share * step[..., 1]
         total += cv2.remap(light, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     total *= np.float32(4095.0 / count)
-    return np.asarray(levels[np.minimum(total + np.float32(0.5), np.float32(len(levels) - 1)).astype(np.uint16)])
+    return np.asarray(
+        levels[np.minimum(total + np.float32(0.5), np.float32(len(levels) - 1)).astype(np.uint16)]
+    )
 
 
 _GLASS: Final[LruByteCache[tuple[int, int, float, float], _Glass]] = LruByteCache(
@@ -79,7 +92,8 @@ def with_optics(rgb: _Picture, camera: CameraModel, *, tone_curve: bool = False)
         return rgb
     w, h = camera.width_px, camera.height_px
     dim, veil = _GLASS.get(
-        (w, h, effects.vignetting, effects.dirt), lambda: _glass(w, h, effects.vignetting, effects.dirt)
+        (w, h, effects.vignetting, effects.dirt),
+        lambda: _glass(w, h, effects.vignetting, effects.dirt),
     )
     dimmed = cv2.multiply(rgb, dim, scale=1.0 / 255.0)
     if effects.dirt > 0.0:
@@ -94,9 +108,14 @@ def _mean_light(rgb: _Picture, *, tone_curve: bool) -> float:
 
 
 def _glass(w: int, h: int, vignetting: float, dirt: float) -> _Glass:
-    """Return factors on display levels, uint8 (h, w, 3), and the smudges' light, float32 (h, w, 3)."""
+    """Return factors on display levels, uint8 (h, w, 3), and the smudges' light, float32.
+
+    H, w, 3.
+    """
     y, x = np.indices((h, w), dtype=np.float64)
-    r2 = ((x - 0.5 * (w - 1)) ** 2 + (y - 0.5 * (h - 1)) ** 2) / max(0.25 * ((w - 1) ** 2 + (h - 1) ** 2), 1.0)
+    r2 = ((x - 0.5 * (w - 1)) ** 2 + (y - 0.5 * (h - 1)) ** 2) / max(
+        0.25 * ((w - 1) ** 2 + (h - 1) ** 2), 1.0
+    )
     light = 1.0 - vignetting * r2
     rng = np.random.default_rng(20)
     smudges = np.zeros((h, w), np.float32)
@@ -147,7 +166,9 @@ class AutoExposure:
 
     def adapt(self, rgb: _Picture, t_ns: int, *, tone_curve: bool = False) -> None:
         """Adapt to a picture (h, w, 3) taken with the present gain."""
-        elapsed_s = _SETTLING_S if self._t_ns is None else min(max(0.0, 1e-9 * (t_ns - self._t_ns)), 1.0)
+        elapsed_s = (
+            _SETTLING_S if self._t_ns is None else min(max(0.0, 1e-9 * (t_ns - self._t_ns)), 1.0)
+        )
         self._t_ns = t_ns
         missing_ev = math.log2(_MIDDLE_GRAY / max(_mean_light(rgb, tone_curve=tone_curve), 1e-4))
         self._ev += (1.0 - math.exp(-elapsed_s / _SETTLING_S)) * missing_ev

@@ -13,7 +13,12 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, ImageArray, Modality
 from vil_renderer.embedded.engine.shader_frame import NO_FLOW
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
-from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, with_optics
+from vil_renderer.embedded.postprocess.camera_effects import (
+    AutoExposure,
+    blurred,
+    noisy,
+    with_optics,
+)
 from vil_renderer.embedded.postprocess.lens_rendering import lens_of
 
 FULL_SCALE_M: Final = 100.0
@@ -75,7 +80,10 @@ def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Convert metres (h, w) to metres x 655.35, rounded; 65535 = 100 m and beyond. Overwrites its argument."""
+    """Convert metres (h, w) to metres x 655.35, rounded; 65535 = 100 m and beyond.
+
+    Overwrites its argument.
+    """
     z_m *= np.float32(DEPTH_UNITS_PER_M)
     z_m += np.float32(0.5)
     np.minimum(z_m, np.float32(DEPTH_NO_HIT), out=z_m)
@@ -116,9 +124,13 @@ def outputs_needed(camera: CameraModel, modalities: AbstractSet[Modality]) -> Pa
 
 
 def _open_share(camera: CameraModel, interval_ns: int | None) -> float:
-    """Return the shutter's share of the time since the previous picture, which may be several frame intervals."""
+    """Return the shutter's share of the time since the previous picture, which may be several
+    frame intervals.
+    """
     effects = camera.effects
-    return effects.shutter * (effects.frame_ns / interval_ns if effects.frame_ns and interval_ns else 1.0)
+    return effects.shutter * (
+        effects.frame_ns / interval_ns if effects.frame_ns and interval_ns else 1.0
+    )
 
 
 def output_images(
@@ -138,7 +150,8 @@ def output_images(
         view: the images drawn by :func:`drawn_camera`.
         camera: as asked for, lens and effects included.
         modalities: the requested ones.
-        interval_ns: time since the camera's previous picture; None = the motion since then is unknown.
+        interval_ns: time since the camera's previous picture; None = the motion since then is
+            unknown.
         exposure: of this camera; it adapts to the picture if the camera has automatic exposure.
         t_ns: instant of the picture; also the seed of the noise.
         depth_reach_m: value of DEPTH32 where nothing is hit.
@@ -158,7 +171,10 @@ def output_images(
     lens = lens_of(camera)
     if lens is not None:
         unseen = {Modality.DEPTH32: depth_reach_m}
-        made = {modality: lens.bend(modality, *pixels, unseen.get(modality)) for modality, pixels in made.items()}
+        made = {
+            modality: lens.bend(modality, *pixels, unseen.get(modality))
+            for modality, pixels in made.items()
+        }
     if Modality.RGB in made:
         rgb = with_optics(np.asarray(made[Modality.RGB][0]), camera, tone_curve=tone_curve)
         if camera.effects.auto_exposure:

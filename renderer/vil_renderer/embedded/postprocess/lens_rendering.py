@@ -31,7 +31,8 @@ class Lens:
     """Mapping of an ideal picture to a distorted one.
 
     Attributes:
-        ideal: the pinhole that is drawn: the camera's focal length at its centre, a wider picture around it.
+        ideal: the pinhole that is drawn: the camera's focal length at its centre, a wider picture
+            around it.
         nbytes: memory that it takes.
 
     Raises:
@@ -43,11 +44,14 @@ class Lens:
         xy = pixel_rays(camera)[:, :2].reshape(camera.height_px, camera.width_px, 2)
         seen = ~np.isnan(xy[..., 0])
         if not seen.any():
-            raise RendererError(f"nothing is seen through the {camera.distortion}: its coefficients make no picture")
+            raise RendererError(
+                f"nothing is seen through the {camera.distortion}: its coefficients make no picture"
+            )
         low, high = xy[seen].min(axis=0), xy[seen].max(axis=0)
         if max(-low.min(), high.max()) > _WIDEST:
             raise RendererError(
-                f"a camera of {camera.width_px}x{camera.height_px} with the {camera.distortion} sees beyond 82 degrees "
+                f"a camera of {camera.width_px}x{camera.height_px} with the "
+                f"{camera.distortion} sees beyond 82 degrees "
                 "from its axis, too wide for one plane: narrow its lens"
             )
         fx, fy = _ideal_focal_px(camera, high - low)
@@ -69,11 +73,16 @@ class Lens:
         self.nbytes = sum(part.nbytes for part in maps if part is not None)
 
     def bend(
-        self, modality: Modality, pixels: ImageArray, valid: BoolArray | None, unseen: float | None = None
+        self,
+        modality: Modality,
+        pixels: ImageArray,
+        valid: BoolArray | None,
+        unseen: float | None = None,
     ) -> tuple[ImageArray, BoolArray | None]:
         """Distort a picture of the ideal camera; only colours are interpolated.
 
-        Where the lens shows nothing, neither does the picture: black, no hit, no id, no motion; or ``unseen``.
+        Where the lens shows nothing, neither does the picture: black, no hit, no id, no motion; or
+        ``unseen``.
         """
         if modality in _SMOOTH:
             return np.asarray(cv2.remap(pixels, *self._fine, cv2.INTER_LINEAR)), None
@@ -88,7 +97,9 @@ class Lens:
         return np.asarray(cv2.remap(pixels, *self._whole, cv2.INTER_NEAREST, borderValue=empty))
 
     def _bend_flow(self, flow: ImageArray, valid: BoolArray) -> tuple[ImageArray, BoolArray]:
-        """Return the motion between the distorted places of each point, not between the ideal ones."""
+        """Return the motion between the distorted places of each point, not between the ideal
+        ones.
+        """
         known = self._nearest(valid.astype(np.uint8)).astype(np.bool_)
         fx, fy, _, _ = self._camera.intrinsics_px
         gx, gy, cx, cy = self.ideal.intrinsics_px
@@ -102,7 +113,9 @@ class Lens:
 
 
 def _ideal_focal_px(camera: CameraModel, spread: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return the camera's focal lengths, less where the ideal picture of ``spread`` (2,) would be too large."""
+    """Return the camera's focal lengths, less where the ideal picture of ``spread`` (2,) would
+    be too large.
+    """
     focal = np.array(camera.intrinsics_px[:2])
     size = np.maximum(spread * focal, 1.0)
     longest = np.minimum(_MOST_TIMES * np.array([camera.width_px, camera.height_px]), _LONGEST_PX)
@@ -111,7 +124,9 @@ def _ideal_focal_px(camera: CameraModel, spread: npt.NDArray[np.float64]) -> tup
     return float(focal[0]), float(focal[1])
 
 
-_LENSES: Final[LruByteCache[CameraModel, Lens]] = LruByteCache(_CACHE_BYTES, lambda lens: lens.nbytes)
+_LENSES: Final[LruByteCache[CameraModel, Lens]] = LruByteCache(
+    _CACHE_BYTES, lambda lens: lens.nbytes
+)
 
 
 def lens_of(camera: CameraModel) -> Lens | None:

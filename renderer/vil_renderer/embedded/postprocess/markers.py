@@ -33,7 +33,9 @@ def draw_markers(
     T_world_camera: Transform,
     markers: Iterable[SceneMarker],
 ) -> None:
-    """Draw markers into a picture (h, w, 3) with its z-depth (h, w), both through the camera's lens."""
+    """Draw markers into a picture (h, w, 3) with its z-depth (h, w), both through the camera's
+    lens.
+    """
     T_camera_world = T_world_camera.inverse()
     for marker in markers:
         p_m = T_camera_world.apply(marker.p_m)
@@ -47,7 +49,9 @@ def draw_markers(
 
 
 def _along(camera: CameraModel, a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return points (n, 3) of lines from (m, 3) to (m, 3), optical axes, a pixel apart, within the picture."""
+    """Return points (n, 3) of lines from (m, 3) to (m, 3), optical axes, a pixel apart, within
+    the picture.
+    """
     a, b = _ahead(a, b)
     # x/z, y/z and 1/z run evenly along the picture of a line.
     from_, to = (np.column_stack((p[:, :2] / p[:, 2:], 1.0 / p[:, 2])) for p in (a, b))
@@ -76,9 +80,16 @@ def _ahead(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _within(camera: CameraModel, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the first and the last share (m,) of lines that lies in the picture (Liang and Barsky 1984)."""
+    """Return the first and the last share (m,) of lines that lies in the picture.
+
+    Liang and Barsky 1984.
+    """
     fx, fy, cx, cy = camera.intrinsics_px
-    size, focal, centre = np.array([camera.width_px, camera.height_px]), np.array([fx, fy]), np.array([cx, cy])
+    size, focal, centre = (
+        np.array([camera.width_px, camera.height_px]),
+        np.array([fx, fy]),
+        np.array([cx, cy]),
+    )
     low, high = -_MARGIN * (centre + 1.0) / focal, _MARGIN * (size - centre) / focal
     step = b - a
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,8 +97,13 @@ def _within(camera: CameraModel, a: FloatArray, b: FloatArray) -> tuple[FloatArr
     first, last = np.minimum(enter, leave), np.maximum(enter, leave)
     flat = step == 0.0
     inside = (a >= low) & (a <= high)
-    first, last = np.where(flat, np.where(inside, 0.0, 2.0), first), np.where(flat, np.where(inside, 1.0, -1.0), last)
-    return np.maximum(first.max(axis=1, initial=0.0), 0.0), np.minimum(last.min(axis=1, initial=1.0), 1.0)
+    first, last = (
+        np.where(flat, np.where(inside, 0.0, 2.0), first),
+        np.where(flat, np.where(inside, 1.0, -1.0), last),
+    )
+    return np.maximum(first.max(axis=1, initial=0.0), 0.0), np.minimum(
+        last.min(axis=1, initial=1.0), 1.0
+    )
 
 
 def _dots(
@@ -125,5 +141,15 @@ def _write(
     places = np.rint(project(camera, seen_m)).astype(np.int64)
     texts = compress(marker.texts, shown)
     for (u, v), depth_m, text in zip(places.tolist(), seen_m[:, 2], texts, strict=True):
-        if depth_m / _NEARER - _NEARER_M <= z_m[min(max(v, 0), height - 1), min(max(u, 0), width - 1)]:
-            cv2.putText(rgb, text, (u, v), cv2.FONT_HERSHEY_SIMPLEX, marker.size_px / _TEXT_PX, marker.colour)
+        if (
+            depth_m / _NEARER - _NEARER_M
+            <= z_m[min(max(v, 0), height - 1), min(max(u, 0), width - 1)]
+        ):
+            cv2.putText(
+                rgb,
+                text,
+                (u, v),
+                cv2.FONT_HERSHEY_SIMPLEX,
+                marker.size_px / _TEXT_PX,
+                marker.colour,
+            )

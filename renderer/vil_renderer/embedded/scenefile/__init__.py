@@ -1,4 +1,7 @@
-"""Scene files: YAML that a lab writes, to a :class:`vil_renderer.embedded.scene.Scene` (docs/guides/scenes.md)."""
+"""Scene files: YAML that a lab writes, to a :class:`vil_renderer.embedded.scene.Scene`.
+
+docs/guides/scenes.md.
+"""
 
 from __future__ import annotations
 

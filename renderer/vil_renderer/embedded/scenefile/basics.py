@@ -65,10 +65,16 @@ class StopConfig(PoseConfig):
 class PathConfig(StrictModel):
     """A path that an object repeats, by the time of the snapshot."""
 
-    circle: CircleConfig | None = Field(default=None, description="Round a vertical, from its own pose.")
-    line: LineMotionConfig | None = Field(default=None, description="There and back, from its own p_m.")
+    circle: CircleConfig | None = Field(
+        default=None, description="Round a vertical, from its own pose."
+    )
+    line: LineMotionConfig | None = Field(
+        default=None, description="There and back, from its own p_m."
+    )
     poses: tuple[StopConfig, ...] = Field(
-        default=(), max_length=10_000, description="Through these, straight and evenly, then again from the first."
+        default=(),
+        max_length=10_000,
+        description="Through these, straight and evenly, then again from the first.",
     )
 
     @model_validator(mode="after")
@@ -87,4 +93,7 @@ class PathConfig(StrictModel):
             return Circle(np.array(self.circle.centre_m), period_s)
         if self.line is not None:
             return LineMotion(np.array(self.line.to_m) - start.p_m, self.line.period_s)
-        return Tour(np.array([stop.t_s for stop in self.poses]), tuple(stop.transform() for stop in self.poses))
+        return Tour(
+            np.array([stop.t_s for stop in self.poses]),
+            tuple(stop.transform() for stop in self.poses),
+        )

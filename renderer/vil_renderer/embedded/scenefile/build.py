@@ -20,7 +20,18 @@ from vil_bridge.vehicles.random.courses import perturbed as perturbed_course
 from vil_renderer.embedded.assets.importers import AXES
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.daylight import daylight, to_sun
-from vil_renderer.embedded.scene import Beacon, Clip, Environment, Gate, Lamp, Prefab, Scene, SceneObject, SplatSet, Sun
+from vil_renderer.embedded.scene import (
+    Beacon,
+    Clip,
+    Environment,
+    Gate,
+    Lamp,
+    Prefab,
+    Scene,
+    SceneObject,
+    SplatSet,
+    Sun,
+)
 from vil_renderer.embedded.scenefile.models import (
     EnvironmentConfig,
     LightConfig,
@@ -86,7 +97,10 @@ class Builder:
             self._environment(suns),
             (*base.lamps, *(_lamp(light) for light in config.lights if light.p_m), *lamps),
             (*base.beacons, *given, *frame_beacons),
-            (*base.gates, *(Gate(g.name, g.transform(), g.width_m, g.height_m) for g in config.gates)),
+            (
+                *base.gates,
+                *(Gate(g.name, g.transform(), g.width_m, g.height_m) for g in config.gates),
+            ),
             {**base.prefabs, **self._prefabs()},
             self._classes,
             splats or base.splats,
@@ -151,7 +165,9 @@ class Builder:
     def _instance(self, path: Path) -> int:
         number = next(self._free, 0)
         if not number:
-            self.problems.append((path, f"there are more objects than instance ids, 1 to {_LAST_INSTANCE}"))
+            self.problems.append(
+                (path, f"there are more objects than instance ids, 1 to {_LAST_INSTANCE}")
+            )
         return number
 
     def _frames(self) -> tuple[list[SceneObject], list[Beacon]]:
@@ -164,12 +180,19 @@ class Builder:
             matrix = gate.transform().matrix()
             number = self._instance(("gates", index))
             objects.append(SceneObject(gate.name, asset, matrix, self._classes["gate"], number))
-            beacons += [replace(corner, p_m=gate.transform().apply(corner.p_m)) for corner in corners]
+            beacons += [
+                replace(corner, p_m=gate.transform().apply(corner.p_m)) for corner in corners
+            ]
         return objects, beacons
 
     def _splats(self, config: SplatConfig) -> tuple[tuple[SceneObject, ...], SplatSet]:
-        """Return the splats, and what replaces them in everything but colour: their proxy, or their own surface."""
-        matrix = config.transform().matrix() @ np.diag([config.scale, config.scale, config.scale, 1.0])
+        """Return the splats, and what replaces them in everything but colour.
+
+        Their proxy, or their own surface.
+        """
+        matrix = config.transform().matrix() @ np.diag(
+            [config.scale, config.scale, config.scale, 1.0]
+        )
         up = config.up or ("y" if config.file.suffix.lower() in (".glb", ".gltf") else "z")
         logger.info("splats: file=%s up=%s", config.file.name, up)
         splats = SplatSet((self.folder / config.file).resolve(), matrix @ AXES[up])
@@ -198,7 +221,9 @@ class Builder:
             for node in config.spin:
                 if node not in nodes:
                     known = similar(node, nodes) or f"; it has {', '.join(nodes[:20])}"
-                    self.problems.append(((*path, "spin", node), f"the model has no node {node!r}{known}"))
+                    self.problems.append(
+                        ((*path, "spin", node), f"the model has no node {node!r}{known}")
+                    )
             prefabs[name] = _prefab(config, asset, self._classes[config.semantic])
         return prefabs
 
@@ -210,7 +235,11 @@ class Builder:
         far = [light for light in self.config.lights if light.kind == "directional"]
         if far:
             return replace(made, sun=_sun(far[0]))
-        chosen = self.base is not None or written.time_of_day_h is not None or "sun" in written.model_fields_set
+        chosen = (
+            self.base is not None
+            or written.time_of_day_h is not None
+            or "sun" in written.model_fields_set
+        )
         return replace(made, sun=suns[0]) if suns and not chosen else made
 
     def _raced(self, scene: Scene) -> Scene:
@@ -219,7 +248,9 @@ class Builder:
         if name is None:
             return scene
         try:
-            course = load_course(self.folder / name if "/" in name or FilePath(name).suffix else name)
+            course = load_course(
+                self.folder / name if "/" in name or FilePath(name).suffix else name
+            )
         except ConfigError as exc:
             self.problems += [(("course",), problem) for problem in exc.problems]
             return scene
@@ -243,7 +274,9 @@ def _prefab(config: PrefabConfig, asset: Asset, semantic: int) -> Prefab:
 
 
 def _environment(config: EnvironmentConfig, base: Environment | None) -> Environment:
-    """Return the base's light, or that of the hour, or of a morning, with the file's values over it."""
+    """Return the base's light, or that of the hour, or of a morning, with the file's values over
+    it.
+    """
     latitude_deg = base.latitude_deg if base else _LATITUDE_DEG
     if config.latitude_deg is not None:
         latitude_deg = config.latitude_deg
@@ -285,17 +318,29 @@ def _lamp(light: LightConfig) -> Lamp:
     inner, outer = np.radians(light.cone_deg)
     direction = None if light.direction is None else _unit(np.array(light.direction))
     colour = np.array(light.colour) * light.power
-    return Lamp(light.name, np.array(light.p_m), colour, direction, (float(inner), float(outer)), light.range_m)
+    return Lamp(
+        light.name,
+        np.array(light.p_m),
+        colour,
+        direction,
+        (float(inner), float(outer)),
+        light.range_m,
+    )
 
 
-def _lights_of(thing: SceneObject, light_per_candela: float, lamps: list[Lamp], suns: list[Sun]) -> None:
+def _lights_of(
+    thing: SceneObject, light_per_candela: float, lamps: list[Lamp], suns: list[Sun]
+) -> None:
     """Append the lights in an object's file; they shine along the -z of their nodes."""
     for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
         light = node.light
         if light is None or not light.intensity:
             continue
         m = thing.world_from_asset @ matrix
-        direction, colour = -_unit(m[:3, 2]), np.array(light.colour) * light.intensity * light_per_candela
+        direction, colour = (
+            -_unit(m[:3, 2]),
+            np.array(light.colour) * light.intensity * light_per_candela,
+        )
         if light.kind == "directional":
             suns.append(Sun(-direction, colour))
             continue
@@ -309,7 +354,8 @@ def _lights_of(thing: SceneObject, light_per_candela: float, lamps: list[Lamp], 
 def _on_carriers(scene: Scene) -> Scene:
     """Fix beacons on static objects in the world; the others keep their carrier.
 
-    Those on a movable object go over to its asset's axes, which its scale stretches; an actor has none.
+    Those on a movable object go over to its asset's axes, which its scale stretches; an actor has
+    none.
     """
     poses = {gate.name: gate.T_world_gate for gate in scene.gates}
     poses |= {thing.name: _pose(thing) for thing in scene.objects if not thing.movable}

@@ -17,7 +17,12 @@ from vil_renderer.embedded.assets.model import Asset, Material, Texture, Texture
 from vil_renderer.embedded.assets.refine import refined
 from vil_renderer.embedded.assets.skins import resting
 from vil_renderer.embedded.scene import Beacon
-from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig
+from vil_renderer.embedded.scenefile.models import (
+    FrameConfig,
+    GateConfig,
+    MaterialConfig,
+    ShapeConfig,
+)
 from vil_renderer.embedded.scenes import shapes, surfaces
 from vil_renderer.embedded.scenes.builder import SceneBuilder
 from vil_renderer.embedded.scenes.gates import add_gate
@@ -46,7 +51,9 @@ class PartFactory:
     _cut: dict[tuple[int, tuple[float, ...]], tuple[Asset, Asset]] = field(default_factory=dict)
 
     def model(self, config: ShapeConfig, name: str) -> Asset:
-        """Return the requested model; shapes are cut into cells, since light may be computed per vertex.
+        """Return the requested model.
+
+        Shapes are cut into cells, since light may be computed per vertex.
 
         Raises:
             RendererError: a file cannot be read.
@@ -69,13 +76,18 @@ class PartFactory:
         return self._files[key]
 
     def cut(self, asset: Asset, scale: float | tuple[float, float, float]) -> Asset:
-        """Return a file's model for an object that never moves: at rest, with short edges at this scale.
+        """Return a file's model for an object that never moves.
+
+        At rest, with short edges at this scale.
 
         Its light is computed at vertices.
         """
         key = id(asset), tuple(np.broadcast_to(scale, 3).tolist())
         if key not in self._cut:
-            self._cut[key] = asset, refined(resting(asset), _LONGEST_EDGE_M, np.diag((*key[1], 1.0)))
+            self._cut[key] = (
+                asset,
+                refined(resting(asset), _LONGEST_EDGE_M, np.diag((*key[1], 1.0))),
+            )
         return self._cut[key][1]
 
     def _material(self, config: MaterialConfig) -> Material:
@@ -88,7 +100,9 @@ class PartFactory:
         if config.surface is not None:
             made = surfaces.material(config.surface)
         elif config.texture is not None:
-            made = replace(made, base=TextureUse(self._texture((self.folder / config.texture).resolve())))
+            made = replace(
+                made, base=TextureUse(self._texture((self.folder / config.texture).resolve()))
+            )
         red, green, blue = config.base_colour or (_TEXTURED if made.base else _PLAIN)
         said = config.model_fields_set
         return replace(
@@ -121,7 +135,11 @@ def _mesh(config: ShapeConfig, tile_m: float) -> shapes.MeshBuilder:
     r = config.sphere.radius_m
     angles = np.linspace(0.0, math.pi, _SIDES // 2 + 1)
     # Exactly on the axis at the poles, where the surface closes.
-    profile = [(0.0, 0.0), *((r * math.sin(a), r - r * math.cos(a)) for a in angles[1:-1]), (0.0, 2.0 * r)]
+    profile = [
+        (0.0, 0.0),
+        *((r * math.sin(a), r - r * math.cos(a)) for a in angles[1:-1]),
+        (0.0, 2.0 * r),
+    ]
     uv = (0.0, 0.0, 2.0 * math.pi * r / tile_m, math.pi * r / tile_m)
     return shapes.lathe(profile, _SIDES, smooth=True, uv=uv)
 
@@ -153,6 +171,7 @@ def gate_frame(gate: GateConfig, frame: FrameConfig) -> tuple[Asset, tuple[Beaco
     add_gate(builder, (0.0, 0.0, height), 0.0, opening_m=opening, bar_m=bar)
     centre: FloatArray = np.array([0.0, 0.0, height])
     beacons = tuple(
-        Beacon(f"{gate.name}_{number}", beacon.p_m - centre) for number, beacon in enumerate(builder.beacons, start=1)
+        Beacon(f"{gate.name}_{number}", beacon.p_m - centre)
+        for number, beacon in enumerate(builder.beacons, start=1)
     )
     return replace(builder.objects[0].asset, name=gate.name), beacons if frame.beacons else ()

@@ -1,7 +1,7 @@
 """Obstacle perturbation files: the small moves by which races vary their courses.
 
-Lines ``Name: dx,dy,dyaw``: dx north and dy west in metres, dyaw clockwise seen from above in degrees
-(FlightGogglesRenderer; flightgoggles_protocol.md section 4.4).
+Lines ``Name: dx,dy,dyaw``: dx north and dy west in metres, dyaw clockwise seen from above in
+degrees (FlightGogglesRenderer; flightgoggles_protocol.md section 4.4).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _MAX_MOVE_M: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Displacement:
-    """Move of one object in the world (ENU): metres, and radians counter-clockwise about its own origin.
+    """Move of one object in the world (ENU).
+
+    Metres, and radians counter-clockwise about its own origin.
 
     Attributes:
         place: ``file:line``, for messages.
@@ -49,7 +51,9 @@ def read_moves(path: Path) -> tuple[dict[str, Displacement], list[str]]:
     except UnicodeDecodeError as exc:
         return {}, [f"{path}: is not UTF-8 text (byte {exc.start})"]
     if len(raw) > _MAX_BYTES or len(lines) > _MAX_LINES:
-        return {}, [f"{path}: larger than {_MAX_BYTES} bytes or {_MAX_LINES} lines; this moves no obstacles"]
+        return {}, [
+            f"{path}: larger than {_MAX_BYTES} bytes or {_MAX_LINES} lines; this moves no obstacles"
+        ]
     moves: dict[str, Displacement] = {}
     problems: list[str] = []
     for number, line in enumerate(lines, start=1):
@@ -63,7 +67,9 @@ def read_moves(path: Path) -> tuple[dict[str, Displacement], list[str]]:
             form = "must be written `Name: dx,dy,dyaw` (metres north, metres west, degrees)"
             problems.append(f"{place}: {form}, got {text[:60]!r}")
         elif moves.setdefault(name.strip(), move) is not move:
-            problems.append(f"{place}: {name.strip()!r} is moved already, at {moves[name.strip()].place}")
+            problems.append(
+                f"{place}: {name.strip()!r} is moved already, at {moves[name.strip()].place}"
+            )
     return moves, problems
 
 
@@ -78,7 +84,9 @@ def _move(values: str, place: str) -> Displacement | None:
 
 
 def perturbed(scene: Scene, moves: Mapping[str, Displacement]) -> tuple[Scene, list[str]]:
-    """Return the scene with gates and objects moved, their frames and beacons ``NAME_*`` too, and unknown names."""
+    """Return the scene with gates and objects moved, their frames and beacons ``NAME_*`` too,
+    and unknown names.
+    """
     pivots = {thing.name: thing.world_from_asset[:3, 3] for thing in scene.objects}
     pivots |= {gate.name: gate.T_world_gate.p_m for gate in scene.gates}
     problems: list[str] = []
@@ -86,7 +94,9 @@ def perturbed(scene: Scene, moves: Mapping[str, Displacement]) -> tuple[Scene, l
         if name in pivots:
             scene = _moved(scene, name, _about(pivots[name], move))
         else:
-            problems.append(f"{move.place}: no gate or object is named {name!r}{similar(name, pivots)}")
+            problems.append(
+                f"{move.place}: no gate or object is named {name!r}{similar(name, pivots)}"
+            )
     return scene, problems
 
 
@@ -107,11 +117,18 @@ def _moved(scene: Scene, name: str, T_new_old: Transform) -> Scene:
     return replace(
         scene,
         objects=tuple(
-            replace(o, world_from_asset=matrix @ o.world_from_asset, path=o.path and o.path.moved(T_new_old))
+            replace(
+                o,
+                world_from_asset=matrix @ o.world_from_asset,
+                path=o.path and o.path.moved(T_new_old),
+            )
             if o.name == name
             else o
             for o in scene.objects
         ),
-        gates=tuple(replace(g, T_world_gate=T_new_old @ g.T_world_gate) if g.name == name else g for g in scene.gates),
+        gates=tuple(
+            replace(g, T_world_gate=T_new_old @ g.T_world_gate) if g.name == name else g
+            for g in scene.gates
+        ),
         beacons=tuple(beacon(one) for one in scene.beacons),
     )

@@ -36,7 +36,11 @@ def schema() -> dict[str, Any]:
     """Return the JSON Schema of a scene file, for completion and checks in editors."""
     made = SceneFile.model_json_schema()
     made["properties"]["base"]["anyOf"][0]["enum"] = scene_names()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "VIL Bridge scene"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **made,
+        "title": "VIL Bridge scene",
+    }
 
 
 def load_scene(name_or_path: str | Path, bases: Bases | None = None) -> Scene:
@@ -47,7 +51,8 @@ def load_scene(name_or_path: str | Path, bases: Bases | None = None) -> Scene:
         bases: scenes by name; None = the shipped ones.
 
     Raises:
-        RendererError: one line for every problem; other files are read when the scene file itself is right.
+        RendererError: one line for every problem; other files are read when the scene file itself
+            is right.
     """
     known = _shipped() if bases is None else bases
     text = str(name_or_path)
@@ -68,11 +73,15 @@ def _read(path: Path, known: Bases) -> Scene:
     builder = Builder(config, path.parent, base)
     scene = builder.scene()
     if builder.problems or builder.notes:
-        raise RendererError("\n".join([*written(explain(None, tree, SceneFile, builder.problems)), *builder.notes]))
+        raise RendererError(
+            "\n".join([*written(explain(None, tree, SceneFile, builder.problems)), *builder.notes])
+        )
     return scene
 
 
-def _understand(tree: Tree, folder: Path, known: Bases) -> tuple[SceneFile | None, Scene | None, list[Problem]]:
+def _understand(
+    tree: Tree, folder: Path, known: Bases
+) -> tuple[SceneFile | None, Scene | None, list[Problem]]:
     """Return the file as a value and the scene it starts from, or its problems."""
     if not isinstance(tree.data, dict):
         return None, None, []
@@ -102,7 +111,9 @@ def check_scene(name_or_path: str | Path, bases: Bases | None = None) -> list[st
 
 def summary(scene: Scene) -> list[str]:
     """Return the contents of a scene, one line each."""
-    drawn = sum(len(p.triangles) for o in scene.objects for node in o.asset.nodes for p in node.primitives)
+    drawn = sum(
+        len(p.triangles) for o in scene.objects for node in o.asset.nodes for p in node.primitives
+    )
     movable = [thing.name for thing in scene.objects if thing.movable]
     carriers = sorted({b.carrier for b in scene.beacons if b.carrier} - set(movable))
     own = [f"{name} ({number})" for name, number in scene.classes.items() if name not in CLASSES]

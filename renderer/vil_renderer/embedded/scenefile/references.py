@@ -25,7 +25,9 @@ _PICTURE_SUFFIXES: Final = (".png", ".jpg", ".jpeg")
 _SINGULAR: Final = {"objects": "object", "lights": "light", "beacons": "beacon", "gates": "gate"}
 
 
-def reference_problems(data: Mapping[str, Any], folder: FilePath, base: Scene | None) -> Iterator[Reference]:
+def reference_problems(
+    data: Mapping[str, Any], folder: FilePath, base: Scene | None
+) -> Iterator[Reference]:
     """Return all contradictions within the file, and with the base or the files next to it.
 
     Args:
@@ -41,7 +43,10 @@ def reference_problems(data: Mapping[str, Any], folder: FilePath, base: Scene | 
     if suns and entry(data.get("environment"), "sun") is not None:
         yield suns[0], "environment.sun is there already; a scene has one light from far away"
     for path in suns[1:]:
-        yield path, f"{_dotted(suns[0])} is directional already; a scene has one light from far away"
+        yield (
+            path,
+            f"{_dotted(suns[0])} is directional already; a scene has one light from far away",
+        )
 
 
 def _list(data: Mapping[str, Any], section: str) -> list[tuple[Path, Mapping[str, Any]]]:
@@ -75,8 +80,16 @@ def _names(data: Mapping[str, Any], base: Scene | None) -> Iterator[Reference]:
             "beacons": [beacon.name for beacon in base.beacons],
             "gates": [gate.name for gate in base.gates],
         }
-        taken = {(section, name): f"the base {base.name!r}" for section, names in shipped.items() for name in names}
-    claims = [(section, path, body.get("name")) for section in _SINGULAR for path, body in _list(data, section)]
+        taken = {
+            (section, name): f"the base {base.name!r}"
+            for section, names in shipped.items()
+            for name in names
+        }
+    claims = [
+        (section, path, body.get("name"))
+        for section in _SINGULAR
+        for path, body in _list(data, section)
+    ]
     claims += _generated(data)
     if isinstance(data.get("splats"), Mapping):
         claims.insert(0, ("objects", ("splats",), PROXY))
@@ -85,7 +98,10 @@ def _names(data: Mapping[str, Any], base: Scene | None) -> Iterator[Reference]:
             continue
         where = taken.setdefault((section, name), _dotted(path))
         if where != _dotted(path):
-            yield (*path, "name"), f"another {_SINGULAR[section]} is named {name!r} already, in {where}"
+            yield (
+                (*path, "name"),
+                f"another {_SINGULAR[section]} is named {name!r} already, in {where}",
+            )
 
 
 def _generated(data: Mapping[str, Any]) -> Iterator[tuple[str, Path, Any]]:
@@ -95,7 +111,9 @@ def _generated(data: Mapping[str, Any]) -> Iterator[tuple[str, Path, Any]]:
         if isinstance(frame, Mapping):
             yield "objects", path, gate.get("name")
             if frame.get("beacons", True) is True:
-                yield from (("beacons", path, f"{gate.get('name')}_{corner}") for corner in range(1, 5))
+                yield from (
+                    ("beacons", path, f"{gate.get('name')}_{corner}") for corner in range(1, 5)
+                )
 
 
 def _instances(data: Mapping[str, Any], base: Scene | None) -> Iterator[Reference]:
@@ -105,7 +123,10 @@ def _instances(data: Mapping[str, Any], base: Scene | None) -> Iterator[Referenc
         if isinstance(number, int):
             where = taken.setdefault(number, _dotted(path))
             if where != _dotted(path):
-                yield (*path, "instance"), f"{number} is the instance of {where} already; leave it out for a free one"
+                yield (
+                    (*path, "instance"),
+                    f"{number} is the instance of {where} already; leave it out for a free one",
+                )
 
 
 def known_classes(own: Mapping[Any, Any]) -> dict[str, int]:
@@ -119,7 +140,10 @@ def _classes(data: Mapping[str, Any]) -> Iterator[Reference]:
     numbers: dict[Any, str] = {}
     for name, number in own.items():
         if name in CLASSES:
-            yield ("classes", name), f"{name!r} is built in with id {CLASSES[name]}; choose another name"
+            yield (
+                ("classes", name),
+                f"{name!r} is built in with id {CLASSES[name]}; choose another name",
+            )
         other = numbers.setdefault(number, name) if isinstance(number, int) else name
         if other != name:
             yield ("classes", name), f"{number} is the id of {other!r} already"
@@ -132,7 +156,7 @@ def _classes(data: Mapping[str, Any]) -> Iterator[Reference]:
             yield (*path, "class"), f"no class is named {name!r}{hint}"
 
 
-# --- files and surfaces ---------------------------------------------------------------------------------------
+# --- files and surfaces ---------------------------------------------------------------------------
 
 
 def _files(data: Mapping[str, Any], folder: FilePath) -> Iterator[Reference]:
@@ -160,7 +184,11 @@ def _file(path: Path, given: Any, folder: FilePath, suffixes: Iterable[str]) -> 
         return
     try:
         if not wanted.is_file():
-            names = [p.name for p in wanted.parent.iterdir() if p.is_file()] if wanted.parent.is_dir() else []
+            names = (
+                [p.name for p in wanted.parent.iterdir() if p.is_file()]
+                if wanted.parent.is_dir()
+                else []
+            )
             yield path, f"there is no file {str(wanted)!r}{similar(wanted.name, names)}"
     except OSError as exc:
         yield path, f"cannot look for {str(wanted)[:120]!r}: {exc.strerror}"

@@ -1,6 +1,8 @@
-"""Blocks: a field of 200 x 200 m with cubes, cylinders, a cone and a ball, named as in AirSim's environment Blocks.
+"""Blocks: a field of 200 x 200 m with cubes, cylinders, a cone and a ball, named as in AirSim's
+environment Blocks.
 
-North is y. The line along it from the origin is free above 4 m, and so is everything within 15 m of the origin.
+North is y. The line along it from the origin is free above 4 m, and so is everything within 15 m of
+the origin.
 """
 
 from __future__ import annotations
@@ -42,12 +44,19 @@ def build_blocks() -> Scene:
 
 def _cubes(rng: np.random.Generator, builder: SceneBuilder) -> None:
     """Stack cubes left and right of the line to the north, and behind the start."""
-    for x0, y0, columns, rows in ((-40.0, 35.0, 6, 4), (20.0, 40.0, 6, 4), (-30.0, -50.0, 4, 3), (25.0, -45.0, 4, 3)):
+    for x0, y0, columns, rows in (
+        (-40.0, 35.0, 6, 4),
+        (20.0, 40.0, 6, 4),
+        (-30.0, -50.0, 4, 3),
+        (25.0, -45.0, 4, 3),
+    ):
         for column in range(columns):
             for row in range(rows):
                 for level in range(int(rng.integers(1, 4))):
                     at = (x0 + 1.6 * _CUBE_M * column, y0 + 1.6 * _CUBE_M * row, _CUBE_M * level)
-                    cube = Thing().add(box((_CUBE_M, _CUBE_M, _CUBE_M), cell_m=_CUBE_M), str(rng.choice(_FACES)))
+                    cube = Thing().add(
+                        box((_CUBE_M, _CUBE_M, _CUBE_M), cell_m=_CUBE_M), str(rng.choice(_FACES))
+                    )
                     builder.put("TemplateCube_Rounded_", "structure", cube, at)
 
 
@@ -56,7 +65,12 @@ def _pillars(builder: SceneBuilder) -> None:
     profile = ((0.0, 0.0), (0.75, 0.0), (0.75, 8.0), (0.0, 8.0))
     for turn in np.linspace(0.0, 2.0 * np.pi, 8, endpoint=False) + np.pi / 8.0:
         pillar = Thing().add(lathe(profile, 24, uv=(0.0, 0.0, 4.0, 4.0)), "wall_block")
-        builder.put("Cylinder", "structure", pillar, (25.0 * float(np.cos(turn)), 25.0 * float(np.sin(turn)), 0.0))
+        builder.put(
+            "Cylinder",
+            "structure",
+            pillar,
+            (25.0 * float(np.cos(turn)), 25.0 * float(np.sin(turn)), 0.0),
+        )
 
 
 def _ball(radius_m: float) -> MeshBuilder:

@@ -80,7 +80,8 @@ class SceneBuilder:
     ) -> SceneObject:
         """Place an object; its name is its kind with a running number, unless one is given.
 
-        Sections of one surface, such as a floor, have one instance id: that of ``section_of``, the first of them.
+        Sections of one surface, such as a floor, have one instance id: that of ``section_of``, the
+        first of them.
         """
         self._instances += section_of is None
         self._count[kind] += 1
@@ -96,13 +97,20 @@ class SceneBuilder:
         self.objects.append(placed)
         return placed
 
-    def put_again(self, placed: SceneObject, at: tuple[float, float, float], yaw_rad: float = 0.0) -> SceneObject:
-        """Place the asset of an object once more, under the next name of its kind; they share their meshes."""
+    def put_again(
+        self, placed: SceneObject, at: tuple[float, float, float], yaw_rad: float = 0.0
+    ) -> SceneObject:
+        """Place the asset of an object once more, under the next name of its kind.
+
+        They share their meshes.
+        """
         kind = placed.name.rstrip("0123456789")
         self._instances += 1
         self._count[kind] += 1
         name = f"{kind}{self._count[kind]}"
-        another = replace(placed, name=name, world_from_asset=pose_matrix(at, yaw_rad), instance=self._instances)
+        another = replace(
+            placed, name=name, world_from_asset=pose_matrix(at, yaw_rad), instance=self._instances
+        )
         self.objects.append(another)
         return another
 
@@ -122,7 +130,12 @@ class SceneBuilder:
     def scene(self, environment: Environment) -> Scene:
         """Return the scene built so far."""
         return Scene(
-            self.name, tuple(self.objects), environment, tuple(self.lamps), tuple(self.beacons), tuple(self.gates)
+            self.name,
+            tuple(self.objects),
+            environment,
+            tuple(self.lamps),
+            tuple(self.beacons),
+            tuple(self.gates),
         )
 
 

@@ -1,4 +1,7 @@
-"""A small car: painted body, glass, wheels in their arches, lights, mirrors; it stands on its wheels."""
+"""A small car: painted body, glass, wheels in their arches, lights, mirrors.
+
+It stands on its wheels.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _RIM: Final[Tint] = (0.75, 0.76, 0.78)
 _PLATE: Final[Tint] = (0.92, 0.92, 0.88)
 
 _Outline = Sequence[tuple[float, float, float]]
-"""Corners of a convex side view, turning left seen from the right side: ahead, up, half width there."""
+"""Corners of a convex side view, turning left seen from the right side.
+
+Ahead, up, half width there.
+"""
 
 _HULL: Final[_Outline] = (
     (-2.08, 0.26, 0.80),
@@ -37,8 +43,18 @@ _HULL: Final[_Outline] = (
     (-2.15, 0.74, 0.84),
     (-2.15, 0.44, 0.80),
 )
-_CABIN: Final[_Outline] = ((-1.98, 0.92, 0.80), (1.14, 0.86, 0.80), (0.30, 1.41, 0.62), (-1.30, 1.43, 0.62))
-_ROOF: Final[_Outline] = ((-1.34, 1.41, 0.635), (0.34, 1.39, 0.635), (0.24, 1.45, 0.58), (-1.24, 1.47, 0.58))
+_CABIN: Final[_Outline] = (
+    (-1.98, 0.92, 0.80),
+    (1.14, 0.86, 0.80),
+    (0.30, 1.41, 0.62),
+    (-1.30, 1.43, 0.62),
+)
+_ROOF: Final[_Outline] = (
+    (-1.34, 1.41, 0.635),
+    (0.34, 1.39, 0.635),
+    (0.24, 1.45, 0.58),
+    (-1.24, 1.47, 0.58),
+)
 
 
 def car() -> Asset:
@@ -47,7 +63,9 @@ def car() -> Asset:
 
 
 def painted_car(paint: Tint, sides: int = 20) -> Thing:
-    """Build a car 4.3 m long, 2.0 m wide with its mirrors, and 1.5 m high; x is ahead, the origin on the ground.
+    """Build a car 4.3 m long, 2.0 m wide with its mirrors, and 1.5 m high.
+
+    X is ahead, the origin on the ground.
 
     Args:
         paint: of its body.
@@ -82,7 +100,10 @@ def _slab(outline: _Outline) -> MeshBuilder:
         parts.append(_quad(left[k], left[following], right[following], right[k]))
     middle = slice(1, len(left) - 1)
     for a, b in zip(left[middle], left[2:], strict=True):
-        parts += [_triangle(left[0], b, a), _triangle(right[0], *(p * (1.0, -1.0, 1.0) for p in (a, b)))]
+        parts += [
+            _triangle(left[0], b, a),
+            _triangle(right[0], *(p * (1.0, -1.0, 1.0) for p in (a, b))),
+        ]
     return join(parts)
 
 
@@ -98,10 +119,16 @@ def _triangle(a: FloatArray, b: FloatArray, c: FloatArray) -> MeshBuilder:
 
 def _pillars(thing: Thing, side: float, paint: Tint) -> None:
     """Add the painted posts between the windows of a side."""
-    posts = (((1.16, 0.86), (0.30, 1.42)), ((-0.42, 0.90), (-0.44, 1.43)), ((-1.98, 0.93), (-1.30, 1.44)))
+    posts = (
+        ((1.16, 0.86), (0.30, 1.42)),
+        ((-0.42, 0.90), (-0.44, 1.43)),
+        ((-1.98, 0.93), (-1.30, 1.44)),
+    )
     for (x0, z0), (x1, z1) in posts:
         ends = np.array(((x0, side * 0.80, z0), (x1, side * 0.62, z1)))
-        ring = np.array(((0.05, 0.02, 0.0), (-0.05, 0.02, 0.0), (-0.05, -0.02, 0.0), (0.05, -0.02, 0.0)))
+        ring = np.array(
+            ((0.05, 0.02, 0.0), (-0.05, 0.02, 0.0), (-0.05, -0.02, 0.0), (0.05, -0.02, 0.0))
+        )
         low, high = ends[0] + ring, ends[1] + ring
         sides = [_quad(low[k], low[k - 3], high[k - 3], high[k]) for k in range(4)]
         thing.add(join([*sides, _quad(*low[::-1]), _quad(*high)]), "plain", paint)
@@ -112,7 +139,12 @@ def _wheel(thing: Thing, x: float, side: float, sides: int) -> None:
     outwards = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, side], [0.0, -side, 0.0]])
     arch = lathe([(0.38, 0.0), (0.38, 0.012), (0.0, 0.012)], sides)
     thing.add(arch.turned(outwards).at(x, side * 0.875, _WHEEL_M + 0.06), "plain", _BLACK)
-    tyre = lathe([(0.20, 0.0), (0.31, 0.0), (_WHEEL_M, 0.03), (_WHEEL_M, 0.12), (0.31, 0.15), (0.21, 0.15)], sides)
+    tyre = lathe(
+        [(0.20, 0.0), (0.31, 0.0), (_WHEEL_M, 0.03), (_WHEEL_M, 0.12), (0.31, 0.15), (0.21, 0.15)],
+        sides,
+    )
     thing.add(tyre.turned(outwards).at(x, side * _TRACK_M, _WHEEL_M), "plain", _RUBBER)
-    rim = lathe([(0.21, 0.0), (0.21, 0.145), (0.17, 0.115), (0.05, 0.125), (0.0, 0.135)], sides // 2)
+    rim = lathe(
+        [(0.21, 0.0), (0.21, 0.145), (0.17, 0.115), (0.05, 0.125), (0.0, 0.135)], sides // 2
+    )
     thing.add(rim.turned(outwards).at(x, side * _TRACK_M, _WHEEL_M), "plain", _RIM)

@@ -1,4 +1,7 @@
-"""The race course: eleven gates in a hall of 60 x 36 x 10 m, with stands, boards and obstacles next to the track."""
+"""The race course.
+
+Eleven gates in a hall of 60 x 36 x 10 m, with stands, boards and obstacles next to the track.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ _BAR_M: Final = (0.6, 0.3)
 _QUARTER: Final = 0.5 * math.pi
 
 _TRACK: Final = (
-    (-15.0, -12.0, 2.2, 0.0), (-4.0, -13.0, 3.0, -0.05), (8.0, -11.5, 2.0, 0.15), (19.0, -8.0, 2.8, 0.6),
+    (-15.0, -12.0, 2.2, 0.0), (-4.0, -13.0, 3.0, -0.05), (8.0, -11.5, 2.0, 0.15),
+    (19.0, -8.0, 2.8, 0.6),
     (23.0, 2.0, 3.6, 1.5), (18.0, 11.0, 2.4, 2.5), (8.0, 11.5, 2.0, 3.4), (0.0, 5.0, 3.2, 3.8),
     (-8.0, 0.5, 2.0, 3.4), (-18.0, 3.5, 2.6, 3.3), (-24.0, -4.0, 1.9, 4.9),
 )  # fmt: skip
@@ -39,9 +43,18 @@ def build_course() -> Scene:
     """Place everything; the same at every call."""
     rng = np.random.default_rng(31)
     builder = SceneBuilder("course")
-    floor = ("sports_floor", "sports_floor_lines", "sports_floor", "sports_floor_mark", "sports_floor_lines")
+    floor = (
+        "sports_floor",
+        "sports_floor_lines",
+        "sports_floor",
+        "sports_floor_mark",
+        "sports_floor_lines",
+    )
     add_floor(builder, rng, _ROOM, (12, 8), floor, 0.9)
-    rows = ((4.0, ("wall_block", "wall_board", "wall_brick")), (10.0, ("wall_sheet", "wall_window", "wall_sheet")))
+    rows = (
+        (4.0, ("wall_block", "wall_board", "wall_brick")),
+        (10.0, ("wall_sheet", "wall_window", "wall_sheet")),
+    )
     add_walls(builder, rng, _ROOM, (12, 8), rows, 1.0)
     add_ceiling(builder, rng, _ROOM, (8, 6), ("ceiling_trays", "ceiling_tiles"), 1.5)
     _gates(builder)
@@ -75,11 +88,15 @@ def _roof(builder: SceneBuilder) -> None:
         builder.put("Beam", "structure", Thing().add(beam, "wall_sheet"), (float(x), 0.0, 9.0))
     for x in (-22.0, -7.0, 7.0, 22.0):
         for y in (-9.0, 9.0):
-            builder.add_lamp(lamp_panel(3.0, 0.8), (x, y, 8.4), (20.0, 19.0, 17.0), (0.9, 1.4), 22.0)
+            builder.add_lamp(
+                lamp_panel(3.0, 0.8), (x, y, 8.4), (20.0, 19.0, 17.0), (0.9, 1.4), 22.0
+            )
     for k, (x, y) in enumerate(((-15.0, -4.0), (0.0, -5.0), (15.0, 3.0), (-7.5, 8.0), (7.5, 1.0))):
         thing = Thing().add(board(0.04, 4.0, 2.6), ("banner", "boards", "boards_red")[k % 3])
         for side in (-1.8, 1.8):
-            thing.add(tube([(0.0, side, 2.6), (0.0, side, 3.1)], 0.02, 5), "steel", (0.4, 0.4, 0.42))
+            thing.add(
+                tube([(0.0, side, 2.6), (0.0, side, 3.1)], 0.02, 5), "steel", (0.4, 0.4, 0.42)
+            )
         builder.put("Banner", "sign", thing, (x, y, 5.9))
 
 
@@ -94,15 +111,24 @@ def _stand(length_m: float, rows: int) -> Thing:
     thing = Thing()
     for row in range(rows):
         y, z = 0.85 * row, 0.45 * (row + 1)
-        thing.add(box((length_m, 0.85, z), uv=2.0, faces="xXYz", cell_m=1.0).at(0.0, y, 0.0), "pavers")
+        thing.add(
+            box((length_m, 0.85, z), uv=2.0, faces="xXYz", cell_m=1.0).at(0.0, y, 0.0), "pavers"
+        )
         seat = box((length_m - 0.3, 0.4, 0.1), uv=(0.0, 0.0, 2.0, 0.4), cell_m=1.1, faces="xXYz")
         back = box((length_m - 0.3, 0.06, 0.5), uv=(0.0, 0.0, 2.0, 1.0), cell_m=1.1)
-        thing.add(seat.at(0.0, y + 0.1, z + 0.32), "seats").add(back.at(0.0, y + 0.34, z + 0.36), "seats")
+        thing.add(seat.at(0.0, y + 0.1, z + 0.32), "seats").add(
+            back.at(0.0, y + 0.34, z + 0.36), "seats"
+        )
         for x in np.linspace(-0.45 * length_m, 0.45 * length_m, 5):
-            thing.add(box((0.08, 0.3, 0.34), faces="xXY").at(float(x), y + 0.12, z), "plain", (0.3, 0.3, 0.32))
+            thing.add(
+                box((0.08, 0.3, 0.34), faces="xXY").at(float(x), y + 0.12, z),
+                "plain",
+                (0.3, 0.3, 0.32),
+            )
         low, start = 0.25 * (row % 4), 0.37 * row
         people = panel(
-            (-0.5 * length_m + 0.2, y + 0.26, z + 0.42), (length_m - 0.4, 0.0, 0.0), (0.0, 0.0, 0.95),
+            (-0.5 * length_m + 0.2, y + 0.26, z + 0.42), (length_m - 0.4, 0.0, 0.0),
+            (0.0, 0.0, 0.95),
             uv=(start, low + 0.01, start + (length_m - 0.4) / 3.8, low + 0.25), cell_m=1.5,
         )  # fmt: skip
         thing.add(people, "crowd")
@@ -126,9 +152,17 @@ def _boards(builder: SceneBuilder) -> None:
         for y, surface in ((-8.0, "screen_plot"), (0.0, "banner"), (8.0, "screen_code")):
             builder.put("Screen", "sign", poster((5.0, 3.2), surface, UV_WHOLE), (x, y, 5.4), yaw)
     for k, x in enumerate((-24.0, -12.0, 0.0, 12.0, 24.0)):
-        pairs = (("tags", "tags_116"), ("paper",) * 2, ("banner",) * 2, ("tags_132", "tags_148"), ("paper",) * 2)
+        pairs = (
+            ("tags", "tags_116"),
+            ("paper",) * 2,
+            ("banner",) * 2,
+            ("tags_132", "tags_148"),
+            ("paper",) * 2,
+        )
         right, left = pairs[k]
-        builder.put("Poster", "sign", poster((3.2, 3.2), right, UV_WHOLE), (x, -18.0, 5.6), _QUARTER)
+        builder.put(
+            "Poster", "sign", poster((3.2, 3.2), right, UV_WHOLE), (x, -18.0, 5.6), _QUARTER
+        )
         builder.put("Poster", "sign", poster((3.2, 3.2), left, UV_WHOLE), (x, 18.0, 6.2), -_QUARTER)
 
 
@@ -136,7 +170,9 @@ def _standing_board(surface: str, v: float) -> Thing:
     """Build a board, 5 x 1 m, that looks along +x."""
     thing = Thing().add(board(0.08, 5.0, 1.0, (0.0, v, 1.0, v + 0.25)), surface)
     for y in (-2.0, 0.0, 2.0):
-        thing.add(box((0.5, 0.06, 0.05), faces=STANDING).at(-0.25, y, 0.0), "steel", (0.4, 0.4, 0.42))
+        thing.add(
+            box((0.5, 0.06, 0.05), faces=STANDING).at(-0.25, y, 0.0), "steel", (0.4, 0.4, 0.42)
+        )
     return thing
 
 
@@ -149,7 +185,15 @@ def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
     tints: tuple[Tint, ...] = ((1.0, 1.0, 1.0), (0.7, 0.85, 1.0), (1.0, 0.9, 0.6))
     for k, (x, y) in enumerate(_PILLARS):
         builder.put("Pillar", "prop", pillar(3.2 + 0.4 * (k % 3), tints[k % 3]), (x, y, 0.0))
-    for x, y in ((25.5, -9.0), (26.5, -3.0), (24.0, 13.5), (21.0, 15.0), (-27.0, 9.0), (-26.5, -11.5), (13.0, 15.5)):
+    for x, y in (
+        (25.5, -9.0),
+        (26.5, -3.0),
+        (24.0, 13.5),
+        (21.0, 15.0),
+        (-27.0, 9.0),
+        (-26.5, -11.5),
+        (13.0, 15.5),
+    ):
         builder.put("Tyres", "prop", _tyres(5), (x, y, 0.0), float(rng.uniform(0, 6)))
     for x, y, yaw, tint in (
         (25.0, -14.0, 0.3, (0.35, 0.62, 0.86)),
@@ -158,7 +202,12 @@ def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
     ):
         builder.put("Container", "container", container((4.0, 2.2, 2.4), tint), (x, y, 0.0), yaw)
     for number, (x, y, sides) in enumerate(
-        ((10.0, -4.0, (1.2, 0.9, 0.6)), (-3.0, -4.5, (1.3, 1.0)), (9.0, 5.5, (1.1, 0.8)), (-13.0, 9.0, (1.2, 0.8)))
+        (
+            (10.0, -4.0, (1.2, 0.9, 0.6)),
+            (-3.0, -4.5, (1.3, 1.0)),
+            (9.0, 5.5, (1.1, 0.8)),
+            (-13.0, 9.0, (1.2, 0.8)),
+        )
     ):
         for thing, z, yaw in stack(rng, sides, number):
             builder.put("Crate", "box", thing, (x, y, z), yaw)

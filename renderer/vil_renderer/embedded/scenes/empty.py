@@ -30,7 +30,9 @@ def build_empty() -> Scene:
 
 
 def lay_slabs(builder: SceneBuilder, kind: str, name: str = "") -> None:
-    """Lay the field: 200 x 200 m around the origin, in sections with one instance id; the same at every call.
+    """Lay the field: 200 x 200 m around the origin, in sections with one instance id.
+
+    The same at every call.
 
     Args:
         builder: gets the objects.
@@ -47,4 +49,6 @@ def lay_slabs(builder: SceneBuilder, kind: str, name: str = "") -> None:
                 for y in np.arange(y0, y0 + _SECTION_M, _SLAB_M):
                     thing.add(slab.at(x, y, 0.0), _SURFACES[int(rng.integers(0, 3))])
             own = name if section is None else ""
-            section = builder.put(kind, "floor", thing, casts_shadow=False, section_of=section, name=own)
+            section = builder.put(
+                kind, "floor", thing, casts_shadow=False, section_of=section, name=own
+            )

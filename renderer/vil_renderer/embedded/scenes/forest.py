@@ -1,4 +1,6 @@
-"""The forest: 100 x 100 m with trees up to 15 m, in the manner of Flightmare's planning experiment (30 m high)."""
+"""The forest: 100 x 100 m with trees up to 15 m, in the manner of Flightmare's planning
+experiment (30 m high).
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,12 @@ def _ground(rng: np.random.Generator, builder: SceneBuilder) -> None:
             x, y = (np.linspace(float(a), float(a) + _SECTION_M, 6) for a in (x0, y0))
             shade = float(rng.uniform(0.8, 1.0))
             surface = ("grass", "grass_worn")[int(rng.integers(0, 2))]
-            thing = Thing().add(terrain(x, y, np.zeros((6, 6)), 4.0), surface, (shade, shade, shade))
-            section = builder.put("Ground", "terrain", thing, casts_shadow=False, section_of=section)
+            thing = Thing().add(
+                terrain(x, y, np.zeros((6, 6)), 4.0), surface, (shade, shade, shade)
+            )
+            section = builder.put(
+                "Ground", "terrain", thing, casts_shadow=False, section_of=section
+            )
 
 
 def _places(rng: np.random.Generator, count: int) -> FloatArray:
@@ -64,7 +70,13 @@ def _places(rng: np.random.Generator, count: int) -> FloatArray:
     return found
 
 
-def _plant(rng: np.random.Generator, builder: SceneBuilder, kind: str, models: list[Thing], places: FloatArray) -> None:
+def _plant(
+    rng: np.random.Generator,
+    builder: SceneBuilder,
+    kind: str,
+    models: list[Thing],
+    places: FloatArray,
+) -> None:
     """Place models in turn; those of one model share their meshes."""
     first: list[SceneObject] = []
     for number, (x, y) in enumerate(places.tolist()):

@@ -1,4 +1,7 @@
-"""The garage: a level of 35 x 26 x 3.4 m below ground: columns, bays, parked cars, a ramp; free above both aisles."""
+"""The garage: a level of 35 x 26 x 3.4 m below ground: columns, bays, parked cars, a ramp.
+
+Free above both aisles.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _RAMP: Final = (5.0, 15.0, 1.6)
 """x where it begins and where it ends, and its height there; it lies along the northern wall."""
 _QUARTER: Final = 0.5 * math.pi
 _PAINTS: Final[tuple[Tint, ...]] = (
-    (0.72, 0.10, 0.08), (0.16, 0.26, 0.42), (0.82, 0.83, 0.85), (0.20, 0.21, 0.23), (0.36, 0.44, 0.36),
+    (0.72, 0.10, 0.08), (0.16, 0.26, 0.42), (0.82, 0.83, 0.85), (0.20, 0.21, 0.23),
+    (0.36, 0.44, 0.36),
 )  # fmt: skip
 
 
@@ -30,7 +34,9 @@ def build_garage() -> Scene:
     rng = np.random.default_rng(61)
     builder = SceneBuilder("garage")
     _floor(builder)
-    add_walls(builder, rng, _ROOM, (7, 6), ((3.4, ("garage_wall", "concrete", "garage_wall")),), 0.8)
+    add_walls(
+        builder, rng, _ROOM, (7, 6), ((3.4, ("garage_wall", "concrete", "garage_wall")),), 0.8
+    )
     add_ceiling(builder, rng, _ROOM, (7, 5), ("concrete",), 1.0)
     _columns(builder)
     _ramp(builder)
@@ -42,7 +48,12 @@ def build_garage() -> Scene:
         for y in (-5.25, 5.25):
             builder.add_lamp(lamp_panel(1.5, 0.16), (x, y, 3.0), (4.2, 4.3, 4.0), (1.15, 1.5), 11.0)
     return builder.scene(
-        Environment(sky=np.array([0.24, 0.25, 0.26]), ground=np.array([0.19, 0.18, 0.17]), sun=None, exposure=1.65)
+        Environment(
+            sky=np.array([0.24, 0.25, 0.26]),
+            ground=np.array([0.19, 0.18, 0.17]),
+            sun=None,
+            exposure=1.65,
+        )
     )
 
 
@@ -61,9 +72,19 @@ def _floor(builder: SceneBuilder) -> None:
         ):  # fmt: skip
             sheet = panel((left, low, 0.0), (wide, 0.0, 0.0), (0.0, high - low, 0.0), cell_m=0.6)
             if turned:
-                corner, right, up = (left + wide, high, 0.0), (-wide, 0.0, 0.0), (0.0, low - high, 0.0)
+                corner, right, up = (
+                    (left + wide, high, 0.0),
+                    (-wide, 0.0, 0.0),
+                    (0.0, low - high, 0.0),
+                )
                 sheet = panel(corner, right, up, cell_m=0.6)
-            section = builder.put("Floor", "floor", Thing().add(sheet, surface), casts_shadow=False, section_of=section)
+            section = builder.put(
+                "Floor",
+                "floor",
+                Thing().add(sheet, surface),
+                casts_shadow=False,
+                section_of=section,
+            )
 
 
 def _columns(builder: SceneBuilder) -> None:
@@ -75,19 +96,29 @@ def _columns(builder: SceneBuilder) -> None:
             column = box((0.45, 0.45, 3.4), faces="xXyY", uv=(0.0, 0.0, 0.5, 1.0), cell_m=0.7)
             builder.put("Column", "structure", Thing().add(column, "garage_column"), (x, y, 0.0))
         beam = box((0.4, 26.0, 0.36), uv=3.0, cell_m=1.0, faces="xXZ")
-        builder.put("Beam", "structure", Thing().add(beam, "concrete", (0.92, 0.92, 0.92)), (x, 0.0, 3.04))
+        builder.put(
+            "Beam", "structure", Thing().add(beam, "concrete", (0.92, 0.92, 0.92)), (x, 0.0, 3.04)
+        )
 
 
 def _ramp(builder: SceneBuilder) -> None:
-    """Build the ramp to the next half level, with its landing, its parapet and a shutter at the end."""
+    """Build the ramp to the next half level, with its landing, its parapet and a shutter at the
+    end.
+    """
     x0, x1, top = _RAMP
     thing = Thing()
-    thing.add(panel((x0, 9.0, 0.0), (x1 - x0, 0.0, top), (0.0, 4.0, 0.0), uv=4.0, cell_m=0.8), "concrete")
-    thing.add(panel((x1, 9.0, top), (2.5, 0.0, 0.0), (0.0, 4.0, 0.0), uv=4.0, cell_m=0.8), "garage_floor")
+    thing.add(
+        panel((x0, 9.0, 0.0), (x1 - x0, 0.0, top), (0.0, 4.0, 0.0), uv=4.0, cell_m=0.8), "concrete"
+    )
+    thing.add(
+        panel((x1, 9.0, top), (2.5, 0.0, 0.0), (0.0, 4.0, 0.0), uv=4.0, cell_m=0.8), "garage_floor"
+    )
     for k in range(10):
         high = top * (k + 1) / 10.0
         left = x0 + k * (x1 - x0) / 10.0
-        wall = box((1.0, 0.2, 0.9 + high), uv=3.0, cell_m=1.0, faces="yYz" + ("X" if k == 0 else ""))
+        wall = box(
+            (1.0, 0.2, 0.9 + high), uv=3.0, cell_m=1.0, faces="yYz" + ("X" if k == 0 else "")
+        )
         thing.add(wall.at(left + 0.5, 8.9, 0.0), "concrete", (0.95, 0.93, 0.90))
     parapet = box((2.5, 0.2, 0.9 + top), uv=3.0, cell_m=1.0, faces="yYz")
     thing.add(parapet.at(x1 + 1.25, 8.9, 0.0), "concrete", (0.95, 0.93, 0.90))
@@ -122,10 +153,16 @@ def _services(builder: SceneBuilder) -> None:
         path = [(float(x), y, z) for x in np.linspace(-17.4, 17.4, 19)]
         pipe = Thing().add(tube(path, radius, 8), "container", tint)
         for x in np.linspace(-16.0, 16.0, 9):
-            pipe.add(box((0.05, 0.03, 3.4 - z), faces="xXyY", cell_m=1.0).at(float(x), y, z), "steel", (0.4, 0.4, 0.42))
+            pipe.add(
+                box((0.05, 0.03, 3.4 - z), faces="xXyY", cell_m=1.0).at(float(x), y, z),
+                "steel",
+                (0.4, 0.4, 0.42),
+            )
         builder.put("Pipe", "structure", pipe)
     duct = box((34.8, 0.7, 0.35), uv=2.0, cell_m=1.2, faces="yYZ")
-    builder.put("Duct", "structure", Thing().add(duct, "ceiling_trays", (0.85, 0.88, 0.9)), (0.0, 0.0, 2.69))
+    builder.put(
+        "Duct", "structure", Thing().add(duct, "ceiling_trays", (0.85, 0.88, 0.9)), (0.0, 0.0, 2.69)
+    )
     for x in np.linspace(-15.0, 15.0, 11):
         head = lathe([(0.0, -0.1), (0.045, -0.08), (0.02, -0.03), (0.02, 0.0)], 7)
         builder.put("Sprinkler", "structure", Thing().add(head, "steel"), (float(x), -3.3, 2.82))
@@ -133,10 +170,17 @@ def _services(builder: SceneBuilder) -> None:
 
 def _signs(builder: SceneBuilder) -> None:
     """Hang lit signs over the aisles, and boards and doors on the walls."""
-    for x, y, yaw in ((-9.0, -5.25, math.pi), (9.0, -5.25, 0.0), (-9.0, 5.25, math.pi), (0.0, 5.25, 0.0)):
+    for x, y, yaw in (
+        (-9.0, -5.25, math.pi),
+        (9.0, -5.25, 0.0),
+        (-9.0, 5.25, math.pi),
+        (0.0, 5.25, 0.0),
+    ):
         sign = Thing().add(box((0.08, 1.3, 0.32), faces="xX"), "boards")
         sign.add(box((0.08, 1.3, 0.32), faces="yYzZ"), "plain", (0.2, 0.2, 0.22))
-        sign.add(box((0.03, 0.03, 0.5), faces="xXyY").at(0.0, -0.5, 0.32), "steel", (0.4, 0.4, 0.42))
+        sign.add(
+            box((0.03, 0.03, 0.5), faces="xXyY").at(0.0, -0.5, 0.32), "steel", (0.4, 0.4, 0.42)
+        )
         sign.add(box((0.03, 0.03, 0.5), faces="xXyY").at(0.0, 0.5, 0.32), "steel", (0.4, 0.4, 0.42))
         builder.put("Sign", "sign", sign, (x, y, 2.58), yaw)
     for kind, semantic, x, y, z, yaw, size, surface in (

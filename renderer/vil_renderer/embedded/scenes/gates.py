@@ -32,7 +32,8 @@ def add_gate(
     """Add a gate with its opening along +x.
 
     Args:
-        builder: takes the thing, the gate and its beacons: 1 top left as the pilot sees it, then clockwise.
+        builder: takes the thing, the gate and its beacons: 1 top left as the pilot sees it, then
+            clockwise.
         centre_m: of the opening.
         yaw_rad: of the flight direction.
         opening_m: width and height.
@@ -49,7 +50,10 @@ def add_gate(
     marks = [(front - _BEACON_M, sy * reach_y, sz * reach_z) for sy, sz in _CORNERS]
     for x, y, z in marks:
         # Half of the little cube is sunk, so that none of its faces lies on one of the frame.
-        thing.add(box((2 * _BEACON_M, _BEACON_M, _BEACON_M)).at(x + _BEACON_M, y, z - 0.5 * _BEACON_M), "beacon")
+        thing.add(
+            box((2 * _BEACON_M, _BEACON_M, _BEACON_M)).at(x + _BEACON_M, y, z - 0.5 * _BEACON_M),
+            "beacon",
+        )
     gate = builder.put("Gate", "gate", thing, centre_m, yaw_rad)
     q_xyzw = (0.0, 0.0, np.sin(0.5 * yaw_rad), np.cos(0.5 * yaw_rad))
     builder.gates.append(Gate(gate.name, Transform.of(centre_m, q_xyzw), *opening_m))
@@ -58,17 +62,25 @@ def add_gate(
         builder.beacons.append(Beacon(f"{gate.name}_{number}", p_m))
 
 
-def _frame(opening_m: tuple[float, float], bar_m: tuple[float, float], surface: str, tint: Tint) -> Thing:
+def _frame(
+    opening_m: tuple[float, float], bar_m: tuple[float, float], surface: str, tint: Tint
+) -> Thing:
     """Build four bars around the origin, each with its own strip of the texture along it."""
     (width, height), (bar, depth) = opening_m, bar_m
     whole_m = height + 2 * bar
     thing = Thing()
     for k, side in enumerate((1, -1)):
         y, z = side * 0.5 * (width + bar), side * 0.5 * (height + bar)
-        thing.add(_bar(depth, bar, whole_m, 0.5 * k, whole_m).at(0.0, y, -0.5 * whole_m), surface, tint)
+        thing.add(
+            _bar(depth, bar, whole_m, 0.5 * k, whole_m).at(0.0, y, -0.5 * whole_m), surface, tint
+        )
         cap = box((depth, bar, whole_m), uv=(0.0, 0.0, depth / whole_m, bar / whole_m), faces="zZ")
         thing.add(cap.at(0.0, y, -0.5 * whole_m), surface, tint)
-        lintel = _bar(depth, bar, width, 0.5 * k + 0.25, whole_m).at(0.0, 0.0, -0.5 * width).turned(_LYING)
+        lintel = (
+            _bar(depth, bar, width, 0.5 * k + 0.25, whole_m)
+            .at(0.0, 0.0, -0.5 * width)
+            .turned(_LYING)
+        )
         thing.add(lintel.at(0.0, 0.0, z), surface, tint)
     return thing
 
@@ -76,18 +88,34 @@ def _frame(opening_m: tuple[float, float], bar_m: tuple[float, float], surface: 
 def _bar(depth_m: float, bar_m: float, length_m: float, u: float, whole_m: float) -> MeshBuilder:
     """Build an upright bar without ends; the whole texture is ``whole_m`` large."""
     v = length_m / whole_m
-    flanks = box((depth_m, bar_m, length_m), uv=(u, 0.0, u + depth_m / whole_m, v), cell_m=0.4, faces="yY")
-    return join([box((depth_m, bar_m, length_m), uv=(u, 0.0, u + bar_m / whole_m, v), cell_m=0.4, faces="xX"), flanks])
+    flanks = box(
+        (depth_m, bar_m, length_m), uv=(u, 0.0, u + depth_m / whole_m, v), cell_m=0.4, faces="yY"
+    )
+    return join(
+        [
+            box(
+                (depth_m, bar_m, length_m),
+                uv=(u, 0.0, u + bar_m / whole_m, v),
+                cell_m=0.4,
+                faces="xX",
+            ),
+            flanks,
+        ]
+    )
 
 
-def _legs(thing: Thing, opening_m: tuple[float, float], bar_m: tuple[float, float], centre_z_m: float) -> None:
+def _legs(
+    thing: Thing, opening_m: tuple[float, float], bar_m: tuple[float, float], centre_z_m: float
+) -> None:
     length = centre_z_m - 0.5 * opening_m[1] - bar_m[0]
     if length < 0.02:
         return
     for side in (1, -1):
         y = side * 0.5 * (opening_m[0] + bar_m[0])
         thing.add(
-            box((_LEG_M, _LEG_M, length), uv=1.0, faces="xXyY").at(0.0, y, -centre_z_m), "steel", (0.4, 0.4, 0.44)
+            box((_LEG_M, _LEG_M, length), uv=1.0, faces="xXyY").at(0.0, y, -centre_z_m),
+            "steel",
+            (0.4, 0.4, 0.44),
         )
         foot = box((0.6, 0.3, 0.03), uv=1.0, faces="xXyYz").at(0.0, y, -centre_z_m)
         thing.add(foot, "steel", (0.3, 0.3, 0.33))

@@ -9,7 +9,16 @@ import numpy as np
 
 from vil_renderer.embedded.assets.model import UvRect
 from vil_renderer.embedded.scenes.builder import Thing, Tint
-from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, MeshBuilder, box, extrude, join, lathe, tube
+from vil_renderer.embedded.scenes.shapes import (
+    STANDING,
+    UV_WHOLE,
+    MeshBuilder,
+    box,
+    extrude,
+    join,
+    lathe,
+    tube,
+)
 
 _BLUE: Final[Tint] = (0.22, 0.38, 0.78)
 _ORANGE: Final[Tint] = (0.92, 0.42, 0.10)
@@ -41,7 +50,9 @@ def container(size_m: tuple[float, float, float], tint: Tint) -> Thing:
             thing.add(post, "container", dark)
     for y_bar in (-0.3 * y, -0.1 * y, 0.1 * y, 0.3 * y):
         at = 0.5 * x + 0.035
-        thing.add(tube([(at, y_bar, 0.1), (at, y_bar, z - 0.1)], 0.025), "steel", (0.75, 0.75, 0.78))
+        thing.add(
+            tube([(at, y_bar, 0.1), (at, y_bar, z - 0.1)], 0.025), "steel", (0.75, 0.75, 0.78)
+        )
     return thing
 
 
@@ -51,7 +62,9 @@ def pallet(layers: int = 1) -> Thing:
     for layer in range(layers):
         z = 0.144 * layer
         for y in (-0.35, 0.0, 0.35):
-            thing.add(box((1.2, 0.1, 0.1), uv=1.0, cell_m=2.0).at(0.0, y, z), "planks", (0.8, 0.74, 0.62))
+            thing.add(
+                box((1.2, 0.1, 0.1), uv=1.0, cell_m=2.0).at(0.0, y, z), "planks", (0.8, 0.74, 0.62)
+            )
         for x in (-0.52, -0.26, 0.0, 0.26, 0.52):
             thing.add(box((0.145, 0.8, 0.044), uv=1.0, cell_m=2.0).at(x, 0.0, z + 0.1), "planks")
     return thing
@@ -59,9 +72,19 @@ def pallet(layers: int = 1) -> Thing:
 
 def barrel(tint: Tint) -> Thing:
     """Build a steel drum, 0.58 m wide and 0.88 m high."""
-    side = [(0.285, 0.0), (0.285, 0.28), (0.3, 0.3), (0.285, 0.32), (0.285, 0.58), (0.3, 0.6), (0.285, 0.62)]
+    side = [
+        (0.285, 0.0),
+        (0.285, 0.28),
+        (0.3, 0.3),
+        (0.285, 0.32),
+        (0.285, 0.58),
+        (0.3, 0.6),
+        (0.285, 0.62),
+    ]
     drum = lathe(
-        [*side, (0.285, 0.86), (0.295, 0.88), (0.27, 0.88), (0.27, 0.86), (0.0, 0.86)], 12, uv=(0.0, 0.05, 1.0, 0.2)
+        [*side, (0.285, 0.86), (0.295, 0.88), (0.27, 0.88), (0.27, 0.86), (0.0, 0.86)],
+        12,
+        uv=(0.0, 0.05, 1.0, 0.2),
     )
     return Thing().add(drum, "container", tint)
 
@@ -72,7 +95,9 @@ def cone() -> Thing:
     return thing.add(lathe([(0.13, 0.03), (0.035, 0.5), (0.0, 0.5)], 10), "cone")
 
 
-def board(thickness_m: float, width_m: float, height_m: float, uv: UvRect = UV_WHOLE, faces: str = "xX") -> MeshBuilder:
+def board(
+    thickness_m: float, width_m: float, height_m: float, uv: UvRect = UV_WHOLE, faces: str = "xX"
+) -> MeshBuilder:
     """Build an upright board that looks along x; its edges show a corner of the picture."""
     size = (thickness_m, width_m, height_m)
     edges = box(size, uv=(uv[0], uv[1], uv[0] + 0.02, uv[1] + 0.02), faces="yYzZ", cell_m=2.0)
@@ -80,7 +105,10 @@ def board(thickness_m: float, width_m: float, height_m: float, uv: UvRect = UV_W
 
 
 def poster(size_m: tuple[float, float], surface: str, uv: UvRect) -> Thing:
-    """Build a board that hangs 1 cm off the wall behind it (x = 0) and looks along +x; its centre is the origin."""
+    """Build a board that hangs 1 cm off the wall behind it (x = 0) and looks along +x.
+
+    Its centre is the origin.
+    """
     width, height = size_m
     return Thing().add(board(0.04, width, height, uv, "x").at(0.03, 0.0, -0.5 * height), surface)
 
@@ -90,17 +118,27 @@ def rack(rng: np.random.Generator, length_m: float) -> Thing:
     thing = Thing()
     for x in (-0.5 * length_m, 0.0, 0.5 * length_m):
         for y in (-0.38, 0.38):
-            thing.add(box((0.08, 0.08, 3.3), faces=STANDING, uv=1.0).at(x, y, 0.0), "container", _BLUE)
+            thing.add(
+                box((0.08, 0.08, 3.3), faces=STANDING, uv=1.0).at(x, y, 0.0), "container", _BLUE
+            )
     for z in _RACK_SHELVES_M:
-        thing.add(box((length_m, 0.78, 0.05), uv=1.0).at(0.0, 0.0, z), "ceiling_trays", (0.8, 0.8, 0.82))
+        thing.add(
+            box((length_m, 0.78, 0.05), uv=1.0).at(0.0, 0.0, z), "ceiling_trays", (0.8, 0.8, 0.82)
+        )
         for y in (-0.4, 0.4):
-            thing.add(box((length_m + 0.1, 0.05, 0.11), uv=1.0).at(0.0, y, z - 0.055), "container", _ORANGE)
+            thing.add(
+                box((length_m + 0.1, 0.05, 0.11), uv=1.0).at(0.0, y, z - 0.055),
+                "container",
+                _ORANGE,
+            )
         x = -0.5 * length_m + 0.45
         while x < 0.5 * length_m - 0.3:
             w, h = float(rng.uniform(0.3, 0.6)), float(rng.uniform(0.25, 0.62))
             surface = ("cardboard", "cardboard", "crate")[int(rng.integers(0, 3))]
             turn, y = float(rng.uniform(-0.15, 0.15)), float(rng.uniform(-0.1, 0.1))
-            thing.add(box((w, 0.5, h), faces=STANDING).at(x, y, z + 0.05, turn), surface, warm(rng, 0.72))
+            thing.add(
+                box((w, 0.5, h), faces=STANDING).at(x, y, z + 0.05, turn), surface, warm(rng, 0.72)
+            )
             x += w + float(rng.uniform(0.06, 0.3))
     return thing
 
@@ -109,7 +147,9 @@ def forklift() -> Thing:
     """Build a forklift truck that looks along +x, forks on the floor."""
     thing = Thing()
     yellow = (0.95, 0.68, 0.10)
-    thing.add(box((1.3, 1.0, 0.55), uv=(0.0, 0.5, 0.5, 1.0)).at(-0.35, 0.0, 0.2), "container", yellow)
+    thing.add(
+        box((1.3, 1.0, 0.55), uv=(0.0, 0.5, 0.5, 1.0)).at(-0.35, 0.0, 0.2), "container", yellow
+    )
     hood = [(-0.5, 0.0), (0.5, 0.0), (0.5, 0.35), (0.35, 0.5), (-0.35, 0.5), (-0.5, 0.35)]
     thing.add(extrude(hood, 0.6).at(-0.7, 0.0, 0.75), "container", (0.9, 0.62, 0.08))
     thing.add(box((0.45, 0.5, 0.12)).at(-0.1, 0.0, 0.75), "plain", _DARK)
@@ -117,12 +157,16 @@ def forklift() -> Thing:
     for x, z in ((0.25, 0.75), (-0.95, 1.2)):
         for y in (-0.44, 0.44):
             thing.add(tube([(x, y, z), (0.6 * x - 0.12, y, 2.06)], 0.03), "plain", _DARK)
-    thing.add(box((0.95, 0.98, 0.06), uv=1.0).at(-0.34, 0.0, 2.04), "ceiling_trays", (0.5, 0.5, 0.5))
+    thing.add(
+        box((0.95, 0.98, 0.06), uv=1.0).at(-0.34, 0.0, 2.04), "ceiling_trays", (0.5, 0.5, 0.5)
+    )
     for y in (-0.3, 0.3):
         thing.add(box((0.1, 0.1, 2.2), uv=1.0).at(0.42, y, 0.05), "steel", (0.45, 0.45, 0.48))
         thing.add(box((1.05, 0.12, 0.05)).at(0.98, 0.7 * y, 0.04), "steel", (0.35, 0.35, 0.37))
     thing.add(box((0.06, 0.9, 0.5), uv=1.0).at(0.5, 0.0, 0.09), "steel", (0.4, 0.4, 0.42))
-    wheel = lathe([(0.0, -0.09), (0.12, -0.09), (0.25, -0.09), (0.25, 0.09), (0.12, 0.09), (0.0, 0.09)], 14)
+    wheel = lathe(
+        [(0.0, -0.09), (0.12, -0.09), (0.25, -0.09), (0.25, 0.09), (0.12, 0.09), (0.0, 0.09)], 14
+    )
     sideways = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
     for x in (-0.8, 0.15):
         for y in (-0.46, 0.46):
@@ -130,7 +174,9 @@ def forklift() -> Thing:
     return thing
 
 
-def stack(rng: np.random.Generator, sides_m: tuple[float, ...], seed: int) -> list[tuple[Thing, float, float]]:
+def stack(
+    rng: np.random.Generator, sides_m: tuple[float, ...], seed: int
+) -> list[tuple[Thing, float, float]]:
     """Build crates and cartons on one another: each with its height above the floor and its yaw."""
     made, z = [], 0.0
     for level, side in enumerate(sides_m):
@@ -145,9 +191,15 @@ def stack(rng: np.random.Generator, sides_m: tuple[float, ...], seed: int) -> li
 def lamp_panel(width_m: float = 1.4, depth_m: float = 0.3) -> Thing:
     """Build a hanging lamp whose lit side, at z = 0, looks down."""
     thing = Thing().add(
-        box((width_m + 0.1, depth_m + 0.08, 0.12), uv=1.0).at(0.0, 0.0, 0.02), "steel", (0.5, 0.5, 0.52)
+        box((width_m + 0.1, depth_m + 0.08, 0.12), uv=1.0).at(0.0, 0.0, 0.02),
+        "steel",
+        (0.5, 0.5, 0.52),
     )
     thing.add(box((width_m, depth_m, 0.02), faces="xXyYZ"), "lamp_light")
     for x in (-0.4 * width_m, 0.4 * width_m):
-        thing.add(tube([(x, 0.0, 0.14), (x, 0.0, 0.14 + math.ceil(width_m) * 0.35)], 0.012, 5), "steel", _DARK)
+        thing.add(
+            tube([(x, 0.0, 0.14), (x, 0.0, 0.14 + math.ceil(width_m) * 0.35)], 0.012, 5),
+            "steel",
+            _DARK,
+        )
     return thing

@@ -1,4 +1,7 @@
-"""Houses of a street: walls with windows, doors, balconies and a roof; they look along +x, the front is at x = 0."""
+"""Houses of a street: walls with windows, doors, balconies and a roof.
+
+They look along +x, the front is at x = 0.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ class House:
     height_m: float
 
 
-def house(rng: np.random.Generator, width_m: float, storeys: int, surface: str, tint: Tint) -> House:
+def house(
+    rng: np.random.Generator, width_m: float, storeys: int, surface: str, tint: Tint
+) -> House:
     """Build a house of some storeys above each other, the door in the middle of the lowest one.
 
     Args:
@@ -76,10 +81,18 @@ def _axes(width_m: float) -> list[float]:
 def _walls(width: float, eaves: float, surface: str, tint: Tint) -> Thing:
     """Build the four walls, a plinth of stone, and bands between the storeys."""
     half, thing = 0.5 * width, Thing()
-    front = panel((0.0, -half, -0.2), (0.0, width, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=1.5)
-    back = panel((-_DEPTH_M, half, -0.2), (0.0, -width, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=3.0)
-    right = panel((0.0, half, -0.2), (-_DEPTH_M, 0.0, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=3.0)
-    left = panel((-_DEPTH_M, -half, -0.2), (_DEPTH_M, 0.0, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=3.0)
+    front = panel(
+        (0.0, -half, -0.2), (0.0, width, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=1.5
+    )
+    back = panel(
+        (-_DEPTH_M, half, -0.2), (0.0, -width, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=3.0
+    )
+    right = panel(
+        (0.0, half, -0.2), (-_DEPTH_M, 0.0, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=3.0
+    )
+    left = panel(
+        (-_DEPTH_M, -half, -0.2), (_DEPTH_M, 0.0, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=3.0
+    )
     for wall in (front, back, right, left):
         thing.add(wall, surface, tint)
     plinth = box((0.06, width, _PLINTH_M), uv=2.0, faces="xyYz", cell_m=1.0)
@@ -114,9 +127,13 @@ def _door(y: float) -> Thing:
     frame = box((0.12, 0.18, 2.45), uv=1.0, faces="xyY", cell_m=2.0)
     for side in (-0.69, 0.69):
         thing.add(frame.at(0.06, y + side, 0.25), "stucco", _STONE)
-    thing.add(box((0.9, 1.9, 0.1), uv=1.0, cell_m=1.0).at(0.45, y, 2.7), "steel", (0.36, 0.38, 0.40))
+    thing.add(
+        box((0.9, 1.9, 0.1), uv=1.0, cell_m=1.0).at(0.45, y, 2.7), "steel", (0.36, 0.38, 0.40)
+    )
     thing.add(box((0.34, 1.7, 0.24), uv=1.0, faces="xyYz", cell_m=1.0).at(0.23, y, 0.0), "concrete")
-    return thing.add(box((0.34, 1.9, 0.12), uv=1.0, faces="xyYz", cell_m=1.0).at(0.57, y, 0.0), "concrete")
+    return thing.add(
+        box((0.34, 1.9, 0.12), uv=1.0, faces="xyYz", cell_m=1.0).at(0.57, y, 0.0), "concrete"
+    )
 
 
 def _balcony(thing: Thing, y: float, z: float) -> None:
@@ -125,11 +142,20 @@ def _balcony(thing: Thing, y: float, z: float) -> None:
     slab = box((deep, wide, 0.16), uv=2.0, faces="xyYzZ", cell_m=1.2)
     thing.add(slab.at(0.5 * deep, y, z - 0.16), "concrete")
     out, half = deep - 0.05, 0.5 * wide - 0.05
-    rail = [(0.0, y - half, z + tall), (out, y - half, z + tall), (out, y + half, z + tall), (0.0, y + half, z + tall)]
+    rail = [
+        (0.0, y - half, z + tall),
+        (out, y - half, z + tall),
+        (out, y + half, z + tall),
+        (0.0, y + half, z + tall),
+    ]
     for a, b in pairwise(rail):
         thing.add(tube([a, b], 0.025, 5), "steel", _IRON)
     places = [(out, y + float(s)) for s in np.linspace(-half, half, 10)]
-    places += [(float(x), y + side * half) for side in (-1.0, 1.0) for x in np.linspace(0.12, out - 0.16, 4)]
+    places += [
+        (float(x), y + side * half)
+        for side in (-1.0, 1.0)
+        for x in np.linspace(0.12, out - 0.16, 4)
+    ]
     for x, across in places:
         bar = box((0.02, 0.02, tall), faces="xXyY", cell_m=2.0)
         thing.add(bar.at(x, across, z), "steel", _IRON)
@@ -151,7 +177,11 @@ def _roof(width: float, eaves: float) -> Thing:
         thing.add(_gable(y, out, eaves, run, rise), "stucco", (0.85, 0.83, 0.80))
     chimney = box((0.6, 0.8, 1.7), uv=2.0, faces="xXyYz", cell_m=1.0)
     thing.add(chimney.at(-0.62 * _DEPTH_M, 0.24 * width, eaves + 1.9), "house_brick")
-    gutter = tube([(over + 0.02, -0.5 * width, eaves - 0.06), (over + 0.02, 0.5 * width, eaves - 0.06)], 0.07, 6)
+    gutter = tube(
+        [(over + 0.02, -0.5 * width, eaves - 0.06), (over + 0.02, 0.5 * width, eaves - 0.06)],
+        0.07,
+        6,
+    )
     thing.add(gutter, "steel", (0.45, 0.46, 0.48))
     pipe = tube([(0.07, 0.46 * width, 0.0), (0.07, 0.46 * width, eaves - 0.2)], 0.05, 6)
     return thing.add(pipe, "steel", (0.45, 0.46, 0.48))
@@ -164,4 +194,6 @@ def _gable(y: float, out: float, eaves: float, run: float, rise: float) -> MeshB
     outline = ((run, low), (-run, low), (-run, high), (0.0, high + rise), (run, high))
     p_m = np.array([(middle + out * x, y, z) for x, z in outline])
     uv = np.stack((p_m[:, 0], -p_m[:, 2]), axis=-1) / 3.0
-    return MeshBuilder(p_m, np.tile((0.0, out, 0.0), (5, 1)), uv, np.array([[0, 1, 2], [0, 2, 3], [0, 3, 4]]))
+    return MeshBuilder(
+        p_m, np.tile((0.0, out, 0.0), (5, 1)), uv, np.array([[0, 1, 2], [0, 2, 3], [0, 3, 4]])
+    )

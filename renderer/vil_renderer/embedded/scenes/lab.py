@@ -1,4 +1,7 @@
-"""The laboratory: 8 x 6 x 3.2 m with a motion capture system; free to fly in x +-2.2, y +-1.6, z 0.3..2.4."""
+"""The laboratory: 8 x 6 x 3.2 m with a motion capture system.
+
+Free to fly in x +-2.2, y +-1.6, z 0.3..2.4.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ def build_lab() -> Scene:
     _boards(builder)
     _obstacles(rng, builder)
     return builder.scene(
-        Environment(sky=np.array([0.52, 0.53, 0.54]), ground=np.array([0.40, 0.39, 0.37]), exposure=1.2)
+        Environment(
+            sky=np.array([0.52, 0.53, 0.54]), ground=np.array([0.40, 0.39, 0.37]), exposure=1.2
+        )
     )
 
 
@@ -57,7 +62,9 @@ def _mats(rng: np.random.Generator, builder: SceneBuilder) -> None:
         for row in range(4):
             mat = box((0.996, 0.996, 0.02), faces=STANDING)
             thing = Thing().add(
-                mat, ("mat", "mat_worn")[int(rng.integers(0, 2))], tints[(column + row + int(rng.integers(0, 2))) % 4]
+                mat,
+                ("mat", "mat_worn")[int(rng.integers(0, 2))],
+                tints[(column + row + int(rng.integers(0, 2))) % 4],
             )
             turn = _QUARTER * int(rng.integers(0, 4))
             builder.put("Mat", "floor", thing, (column - 2.0, row - 1.5, 0.0), turn)
@@ -91,7 +98,10 @@ def _look_in(builder: SceneBuilder, x: float, y: float) -> None:
 def _desks(rng: np.random.Generator, builder: SceneBuilder) -> None:
     for x, screens in ((-1.8, 2), (0.0, 1), (1.8, 2)):
         builder.put("Desk", "furniture", desk(rng, screens), (x, 2.54, 0.0))
-    for x, y, yaw, tint in ((-1.9, 2.0, 0.3, (0.3, 0.35, 0.5)), (1.6, 2.0, -0.5, (0.5, 0.25, 0.25))):
+    for x, y, yaw, tint in (
+        (-1.9, 2.0, 0.3, (0.3, 0.35, 0.5)),
+        (1.6, 2.0, -0.5, (0.5, 0.25, 0.25)),
+    ):
         builder.put("Chair", "furniture", chair(tint), (x, y, 0.0), yaw)
 
 
@@ -108,11 +118,26 @@ def _storage(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 
 def _boards(builder: SceneBuilder) -> None:
-    """Add the boards on the walls: name, class, x, y, z of the centre, yaw, size and surface of each."""
-    wall: tuple[tuple[str, str, float, float, float, float, tuple[float, float], str, UvRect], ...] = (
+    """Add the boards on the walls.
+
+    Name, class, x, y, z of the centre, yaw, size and surface of each.
+    """
+    wall: tuple[
+        tuple[str, str, float, float, float, float, tuple[float, float], str, UvRect], ...
+    ] = (
         ("Door", "door", -2.5, -3.0, 1.05, _QUARTER, (0.95, 2.1), "door", UV_WHOLE),
         ("Window", "window", -0.4, -3.0, 1.75, _QUARTER, (1.5, 1.2), "lab_window", UV_WHOLE),
-        ("Window", "window", 1.5, -3.0, 1.75, _QUARTER, (1.5, 1.2), "lab_window", (1.0, 0.0, 0.0, 1.0)),
+        (
+            "Window",
+            "window",
+            1.5,
+            -3.0,
+            1.75,
+            _QUARTER,
+            (1.5, 1.2),
+            "lab_window",
+            (1.0, 0.0, 0.0, 1.0),
+        ),
         ("Whiteboard", "sign", 4.0, -0.4, 1.55, math.pi, (2.4, 1.3), "whiteboard", UV_WHOLE),
         ("Poster", "sign", 4.0, 1.25, 1.7, math.pi, (0.6, 0.9), "paper", UV_WHOLE),
         ("Poster", "sign", 3.0, -3.0, 1.6, _QUARTER, (0.8, 0.8), "tags", UV_WHOLE),
@@ -132,8 +157,18 @@ def _boards(builder: SceneBuilder) -> None:
 
 def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
     add_gate(builder, (2.85, 0.1, 1.35), 0.0, opening_m=(0.8, 0.8), bar_m=(0.12, 0.1))
-    add_gate(builder, (-2.85, -0.3, 1.2), 3.0, opening_m=(0.8, 0.8), bar_m=(0.12, 0.1), tint=(0.6, 0.9, 1.0))
-    for x, y, height, tint in ((2.8, 1.1, 1.5, (0.7, 0.85, 1.0)), (-2.8, 0.75, 1.2, (1.0, 0.9, 0.6))):
+    add_gate(
+        builder,
+        (-2.85, -0.3, 1.2),
+        3.0,
+        opening_m=(0.8, 0.8),
+        bar_m=(0.12, 0.1),
+        tint=(0.6, 0.9, 1.0),
+    )
+    for x, y, height, tint in (
+        (2.8, 1.1, 1.5, (0.7, 0.85, 1.0)),
+        (-2.8, 0.75, 1.2, (1.0, 0.9, 0.6)),
+    ):
         builder.put("Pillar", "prop", pillar(height, tint), (x, y, 0.0))
     target = Thing().add(board(0.03, 0.96, 0.96).at(0.0, 0.0, 0.35), "aprilgrid")
     for y in (-0.3, 0.3):

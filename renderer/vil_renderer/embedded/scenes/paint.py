@@ -25,10 +25,13 @@ class Canvas:
         colour: uint8 (s, s, 3), RGB, top row first.
         shade: float32 (s, s), 1 = the colour unchanged.
         cover: uint8 (s, s), 0 where it is transparent; None = opaque.
-        height: float32 (s, s), how far the surface stands out, in pixels of the texture; None = nowhere.
+        height: float32 (s, s), how far the surface stands out, in pixels of the texture; None =
+            nowhere.
     """
 
-    def __init__(self, rng: np.random.Generator, colour: Colour, roughness: float, size_px: int = SIZE_PX) -> None:
+    def __init__(
+        self, rng: np.random.Generator, colour: Colour, roughness: float, size_px: int = SIZE_PX
+    ) -> None:
         self.rng = rng
         self.size = size_px
         self.colour: npt.NDArray[np.uint8] = np.full((size_px, size_px, 3), colour, np.uint8)
@@ -39,7 +42,9 @@ class Canvas:
         self.shade += np.float32(1.0)
 
     def _noise(self, cells: Sequence[int]) -> _Shade:
-        """Return a sum of smooth noises, one per number of cells across the picture, roughly -1..1."""
+        """Return a sum of smooth noises, one per number of cells across the picture, roughly
+        -1..1.
+        """
         total = np.zeros((self.size, self.size), np.float32)
         weight = 1.0
         for n in cells:
@@ -49,13 +54,17 @@ class Canvas:
         return total
 
     def speckle(self, count: int, size_px: tuple[float, float], shade: tuple[float, float]) -> None:
-        """Scatter small irregular quadrilaterals, each of one random shade between the two given."""
+        """Scatter small irregular quadrilaterals, each of one random shade between the two
+        given.
+        """
         rng = self.rng
         centre = rng.uniform(0, self.size, (count, 1, 2))
         angle = np.sort(rng.uniform(0, 2 * np.pi, (count, 4)), axis=1)
         radius = rng.uniform(*size_px, (count, 1)) * rng.uniform(0.5, 1.0, (count, 4))
         corners = centre + np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=-1)
-        for polygon, value in zip(corners.round().astype(np.int32), rng.uniform(*shade, count), strict=True):
+        for polygon, value in zip(
+            corners.round().astype(np.int32), rng.uniform(*shade, count), strict=True
+        ):
             cv2.fillPoly(self.shade, [polygon], float(value))
 
     def stain(self, count: int, strength: float) -> None:
@@ -65,7 +74,16 @@ class Canvas:
         for _ in range(count):
             x, y = rng.integers(0, side, 2)
             a, b = rng.integers(8, 40, 2)
-            cv2.ellipse(mask, (int(x), int(y)), (int(a), int(b)), float(rng.uniform(0, 180)), 0, 360, 1.0, -1)
+            cv2.ellipse(
+                mask,
+                (int(x), int(y)),
+                (int(a), int(b)),
+                float(rng.uniform(0, 180)),
+                0,
+                360,
+                1.0,
+                -1,
+            )
         blurred = cv2.GaussianBlur(mask, (0, 0), 3)
         soft = np.float32(1.0) + np.float32(0.8) * self._noise((32, 128))
         soft *= cv2.resize(blurred, (self.size, self.size), interpolation=cv2.INTER_LINEAR)
@@ -76,8 +94,12 @@ class Canvas:
         rng = self.rng
         for _ in range(count):
             heading = np.cumsum(rng.normal(0, 0.5, 30)) + rng.uniform(0, 2 * np.pi)
-            steps = rng.uniform(6, 22, 30)[:, None] * np.stack((np.cos(heading), np.sin(heading)), axis=-1)
-            path = (rng.uniform(0, self.size, 2) + np.cumsum(steps, axis=0)).round().astype(np.int32)
+            steps = rng.uniform(6, 22, 30)[:, None] * np.stack(
+                (np.cos(heading), np.sin(heading)), axis=-1
+            )
+            path = (
+                (rng.uniform(0, self.size, 2) + np.cumsum(steps, axis=0)).round().astype(np.int32)
+            )
             cv2.polylines(self.shade, [path], False, shade, int(rng.integers(1, 3)))
 
     @property
@@ -105,11 +127,15 @@ class Canvas:
         cv2.line(self.colour, a, b, colour, thickness, cv2.LINE_AA)
 
     def text(self, words: str, x: int, y: int, w: int, h: int, colour: Colour) -> None:
-        """Write a line of letters that fills a rectangle, independent of the metrics of OpenCV's letters."""
+        """Write a line of letters that fills a rectangle, independent of the metrics of OpenCV's
+        letters.
+        """
         letters = np.zeros((96, 64 * len(words)), np.uint8)
         cv2.putText(letters, words, (16, 64), cv2.FONT_HERSHEY_DUPLEX, 1.6, 255, 4, cv2.LINE_AA)
         left, top, width, height = cv2.boundingRect(letters)
-        fitted = cv2.resize(letters[top : top + height, left : left + width], (w, h), interpolation=cv2.INTER_AREA)
+        fitted = cv2.resize(
+            letters[top : top + height, left : left + width], (w, h), interpolation=cv2.INTER_AREA
+        )
         cover = fitted[..., None] / np.float32(255.0)
         patch = self.colour[y : y + h, x : x + w]
         patch[...] = np.rint(patch + cover * (np.array(colour, np.float32) - patch))
@@ -122,7 +148,9 @@ class Canvas:
         self.rect(x + module, y + module, module * (cells + 2), module * (cells + 2), ink)
         for row, bits in enumerate(self.rng.integers(0, 2, (cells, cells))):
             for column in np.flatnonzero(bits):
-                self.rect(x + (2 + int(column)) * module, y + (2 + row) * module, module, module, paper)
+                self.rect(
+                    x + (2 + int(column)) * module, y + (2 + row) * module, module, module, paper
+                )
 
     def normals(self, bump_px: float) -> npt.NDArray[np.uint8]:
         """Return the tangent-space normals at half the size, OpenGL's y, uint8 (s / 2, s / 2, 3).
@@ -131,7 +159,9 @@ class Canvas:
             bump_px: how much further out a spot is that is one shade brighter.
         """
         side = self.size // 2
-        height = cv2.GaussianBlur(np.float32(bump_px) * (self.shade - np.float32(1.0)), (0, 0), _SOFT_PX)
+        height = cv2.GaussianBlur(
+            np.float32(bump_px) * (self.shade - np.float32(1.0)), (0, 0), _SOFT_PX
+        )
         if self.height is not None:
             height = cv2.add(height, cv2.GaussianBlur(self.height, (0, 0), _SOFT_PX))
         height = np.float32(0.5) * cv2.resize(height, (side, side), interpolation=cv2.INTER_AREA)
@@ -143,9 +173,14 @@ class Canvas:
         return np.asarray(np.rint(127.5 + 127.5 * normal), np.uint8)
 
     def finish(self, grain: _Shade) -> npt.NDArray[np.uint8]:
-        """Return the picture with fine grain, a zero-mean pattern of at least its size; uint8, (s, s, 3 or 4)."""
+        """Return the picture with fine grain, a zero-mean pattern of at least its size.
+
+        uint8, (s, s, 3 or 4).
+        """
         self.shade += grain[: self.size, : self.size]
-        picture = np.asarray(cv2.multiply(self.colour, cv2.merge([self.shade] * 3), dtype=cv2.CV_8U), np.uint8)
+        picture = np.asarray(
+            cv2.multiply(self.colour, cv2.merge([self.shade] * 3), dtype=cv2.CV_8U), np.uint8
+        )
         return picture if self.cover is None else np.dstack((picture, self.cover))
 
 

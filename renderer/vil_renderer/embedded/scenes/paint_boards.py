@@ -1,7 +1,7 @@
 """Calibration boards that detectors find: AprilTag 36h11, ArUco, chessboard, Kalibr's Aprilgrid.
 
-Every board fills a square picture of 1024 pixels; on a board of side S metres a pixel is S / 1024. Sizes, ids and
-places in the shipped scenes are in docs/guides/scenes.md.
+Every board fills a square picture of 1024 pixels; on a board of side S metres a pixel is S / 1024.
+Sizes, ids and places in the shipped scenes are in docs/guides/scenes.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _Cells = npt.NDArray[np.bool_]
 
 
 def _marker(family: int, number: int, border: int = 1) -> _Cells:
-    """Return the black cells of a marker, shape (n, n), top row first, upright as its inventors print it."""
+    """Return the black cells of a marker, shape (n, n), top row first, upright as its inventors
+    print it.
+    """
     dictionary = cv2.aruco.getPredefinedDictionary(family)
     side = dictionary.markerSize + 2 * border
     cells = cv2.aruco.generateImageMarker(dictionary, number, side, borderBits=border) == 0
@@ -57,7 +59,9 @@ def _markers(rng: np.random.Generator, family: int, first: int) -> Canvas:
 
 
 def _aprilgrid(rng: np.random.Generator) -> Canvas:
-    """Paint Kalibr's grid of 4 x 4 tags, numbered row by row from the bottom left, a square at every corner."""
+    """Paint Kalibr's grid of 4 x 4 tags, numbered row by row from the bottom left, a square at
+    every corner.
+    """
     side = 10 + _GRID_GAP
     cells = np.zeros((_ROWS * side + _GRID_GAP,) * 2, np.bool_)
     for y in range(0, len(cells), side):

@@ -58,7 +58,9 @@ def _floor_marked(rng: np.random.Generator) -> Canvas:
     canvas.text("B7", 190, 190, 200, 160, (222, 220, 210))
     for k in range(9):
         corner = 540 + 50 * k
-        canvas.line((corner, 700), (corner + 60, 780), (206, 162, 42) if k % 2 else (40, 38, 38), 26)
+        canvas.line(
+            (corner, 700), (corner + 60, 780), (206, 162, 42) if k % 2 else (40, 38, 38), 26
+        )
     canvas.text("KEEP CLEAR", 530, 830, 430, 70, (196, 60, 44))
     canvas.tag(700, 180, 230)
     canvas.rect(90, 640, 300, 26, (222, 220, 210))
@@ -73,7 +75,9 @@ def courses(canvas: Canvas, width: int, height: int, spread: float, mortar: Colo
     rows = _S // height
     for row in range(rows):
         values = np.repeat(canvas.rng.uniform(1 - spread, 1 + spread, _S // width + 1), width)
-        canvas.shade[row * height : (row + 1) * height] *= np.roll(values, -(row % 2) * width // 2)[:_S]
+        canvas.shade[row * height : (row + 1) * height] *= np.roll(values, -(row % 2) * width // 2)[
+            :_S
+        ]
     for row in range(rows + 1):
         y = row * height
         canvas.plate(0, y - 2, _S, 4, mortar, -_MORTAR_PX)
@@ -154,7 +158,9 @@ def _wall_window(rng: np.random.Generator) -> Canvas:
                 pane = (int(206 * glow), int(226 * glow), int(240 * glow))
                 canvas.rect(x + 16 + 132 * column, 196 + 136 * row, 122, 122, pane)
                 low = (x + 24 + 132 * column, 300 + 136 * row)
-                canvas.line(low, (low[0] + 86, low[1] - 86), (246, 250, 252), int(rng.integers(3, 14)))
+                canvas.line(
+                    low, (low[0] + 86, low[1] - 86), (246, 250, 252), int(rng.integers(3, 14))
+                )
     canvas.speckle(700, (2, 9), (0.6, 1.15))
     canvas.stain(4, 0.3)
     for x in (60, 540):  # glass lets light through, whatever is on the wall
@@ -186,7 +192,9 @@ def _ceiling_tiles(rng: np.random.Generator) -> Canvas:
     step = _S // 4
     for row in range(4):
         for column in range(4):
-            canvas.shade[row * step : (row + 1) * step, column * step : (column + 1) * step] *= rng.uniform(0.8, 1.08)
+            canvas.shade[row * step : (row + 1) * step, column * step : (column + 1) * step] *= (
+                rng.uniform(0.8, 1.08)
+            )
     canvas.speckle(2600, (2, 6), (0.45, 1.1))
     joints(canvas, step, (84, 86, 88), 9)
     for x, y in ((1, 2), (3, 0)):

@@ -21,7 +21,12 @@ def _crate(rng: np.random.Generator) -> Canvas:
     canvas.shade *= rng.uniform(0.86, 1.08, _S).astype(np.float32)
     canvas.line((40, 40), (_S - 40, _S - 40), (140, 102, 60), 110)
     cv2.line(canvas.relief, (40, 40), (_S - 40, _S - 40), 4.0, 110)
-    for x, y, w, h in ((0, 0, _S, 110), (0, _S - 110, _S, 110), (0, 0, 110, _S), (_S - 110, 0, 110, _S)):
+    for x, y, w, h in (
+        (0, 0, _S, 110),
+        (0, _S - 110, _S, 110),
+        (0, 0, 110, _S),
+        (_S - 110, 0, 110, _S),
+    ):
         canvas.plate(x, y, w, h, (160, 118, 70), 5.0)
         canvas.rect(x, y, w, h, (70, 50, 32), 6)
     for x in (55, _S - 55):

@@ -17,7 +17,9 @@ def _vinyl(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (128, 138, 144), 0.08, _S)
     for row in range(4):
         for column in range(4):
-            canvas.shade[row * 128 : row * 128 + 128, column * 128 : column * 128 + 128] *= rng.uniform(0.86, 1.08)
+            canvas.shade[row * 128 : row * 128 + 128, column * 128 : column * 128 + 128] *= (
+                rng.uniform(0.86, 1.08)
+            )
     canvas.speckle(1500, (1, 4), (0.5, 1.5))
     for k in range(0, _S, 128):
         canvas.plate(k, 0, 2, _S, (84, 90, 94), -1.5)
@@ -36,7 +38,12 @@ def _mat(rng: np.random.Generator) -> Canvas:
             cv2.line(canvas.shade, start, end, 0.72, 3)
             cv2.line(canvas.relief, start, end, -1.5, 3)
     for k in range(16, _S, 64):
-        for x, y, w, h in ((k, 0, 32, 18), (k, _S - 18, 32, 18), (0, k, 18, 32), (_S - 18, k, 18, 32)):
+        for x, y, w, h in (
+            (k, 0, 32, 18),
+            (k, _S - 18, 32, 18),
+            (0, k, 18, 32),
+            (_S - 18, k, 18, 32),
+        ):
             canvas.rect(x, y, w, h, (70, 74, 80))
     for _ in range(7):
         x, y = (int(v) for v in rng.integers(60, _S - 120, 2))
@@ -154,9 +161,20 @@ def _whiteboard(rng: np.random.Generator) -> Canvas:
             int(np.clip(a[1] + rng.integers(-160, 180), 60, 960)),
         )
         canvas.line((a[0], a[1]), b, inks[int(rng.integers(0, 4))], 6)
-        cv2.rectangle(canvas.colour, (b[0] - 34, b[1] - 24), (b[0] + 34, b[1] + 24), inks[int(rng.integers(0, 4))], 4)
+        cv2.rectangle(
+            canvas.colour,
+            (b[0] - 34, b[1] - 24),
+            (b[0] + 34, b[1] + 24),
+            inks[int(rng.integers(0, 4))],
+            4,
+        )
         cv2.circle(
-            canvas.colour, (a[0], a[1]), int(rng.integers(14, 40)), inks[int(rng.integers(0, 4))], 4, cv2.LINE_AA
+            canvas.colour,
+            (a[0], a[1]),
+            int(rng.integers(14, 40)),
+            inks[int(rng.integers(0, 4))],
+            4,
+            cv2.LINE_AA,
         )
     for k in range(9):
         canvas.rect(640, 560 + 30 * k, int(rng.integers(120, 300)), 7, inks[3])
@@ -232,7 +250,13 @@ def _books(rng: np.random.Generator) -> Canvas:
             tone = tuple(int(v) for v in rng.integers(50, 220, 3))
             top = 256 * row + 250 - h
             canvas.rect(x, top, w - 2, h, (tone[0], tone[1], tone[2]))
-            canvas.rect(x + 2, top + int(rng.integers(20, 60)), w - 6, int(rng.integers(14, 60)), (230, 226, 214))
+            canvas.rect(
+                x + 2,
+                top + int(rng.integers(20, 60)),
+                w - 6,
+                int(rng.integers(14, 60)),
+                (230, 226, 214),
+            )
             canvas.rect(x, top + h - 30, w - 2, 8, _INK)
             x += w
     canvas.speckle(200, (2, 6), (0.7, 1.2))
@@ -244,7 +268,13 @@ def _lens(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (30, 32, 38), 0.03, 256)
     for k in range(24):
         angle = 2 * np.pi * k / 24
-        cv2.circle(canvas.colour, (int(128 + 98 * np.cos(angle)), int(128 + 98 * np.sin(angle))), 9, (232, 70, 60), -1)
+        cv2.circle(
+            canvas.colour,
+            (int(128 + 98 * np.cos(angle)), int(128 + 98 * np.sin(angle))),
+            9,
+            (232, 70, 60),
+            -1,
+        )
     cv2.circle(canvas.colour, (128, 128), 62, (90, 96, 106), -1)
     cv2.circle(canvas.colour, (128, 128), 50, (14, 16, 26), -1)
     cv2.circle(canvas.colour, (112, 110), 12, (170, 190, 220), -1)

@@ -92,7 +92,14 @@ def _numbers(rng: np.random.Generator) -> Canvas:
         x, y = 256 * column, 256 * row
         canvas.rect(x + 8, y + 8, 240, 240, (238, 222, 90) if number % 2 else _WHITE)
         canvas.rect(x + 8, y + 8, 240, 240, (206, 60, 44), 10)
-        canvas.text(str(number), x + (40 if number > 9 else 74), y + 44, 176 if number > 9 else 108, 168, _DARK)
+        canvas.text(
+            str(number),
+            x + (40 if number > 9 else 74),
+            y + 44,
+            176 if number > 9 else 108,
+            168,
+            _DARK,
+        )
     return canvas
 
 
@@ -135,19 +142,42 @@ def _crowd(rng: np.random.Generator) -> Canvas:
     return canvas
 
 
-_SKINS: Final[tuple[Colour, ...]] = ((224, 180, 148), (186, 136, 100), (132, 90, 64), (238, 200, 172))
+_SKINS: Final[tuple[Colour, ...]] = (
+    (224, 180, 148),
+    (186, 136, 100),
+    (132, 90, 64),
+    (238, 200, 172),
+)
 
 
 def _spectator(canvas: Canvas, x: int, hips: int, missing_px: int) -> None:
     rng, top = canvas.rng, hips - 256 + missing_px
-    shirt, hair = (tuple(int(v) for v in rng.integers(low, high, 3)) for low, high in ((60, 210), (20, 110)))
+    shirt, hair = (
+        tuple(int(v) for v in rng.integers(low, high, 3)) for low, high in ((60, 210), (20, 110))
+    )
     skin = _SKINS[int(rng.integers(0, len(_SKINS)))]
-    outline = [(-54, hips), (-58, top + 104), (-40, top + 76), (40, top + 76), (58, top + 104), (54, hips)]
+    outline = [
+        (-54, hips),
+        (-58, top + 104),
+        (-40, top + 76),
+        (40, top + 76),
+        (58, top + 104),
+        (54, hips),
+    ]
     body = np.array([(x + dx, y) for dx, y in outline], np.int32)
     assert canvas.cover is not None
     for target, value in ((canvas.colour, shirt), (canvas.cover, (255,))):
         cv2.fillPoly(target, [body], value)
-        cv2.ellipse(target, (x, top + 38), (28, 36), 0, 0, 360, value if target is canvas.cover else hair, -1)
+        cv2.ellipse(
+            target,
+            (x, top + 38),
+            (28, 36),
+            0,
+            0,
+            360,
+            value if target is canvas.cover else hair,
+            -1,
+        )
     cv2.ellipse(canvas.colour, (x, top + 48), (22, 27), 0, 0, 360, skin, -1)
     canvas.rect(x - 11, top + 42, 6, 5, _DARK)
     canvas.rect(x + 6, top + 42, 6, 5, _DARK)

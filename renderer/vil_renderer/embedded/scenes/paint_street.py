@@ -20,7 +20,9 @@ _BLACK: Final[Colour] = (52, 52, 54)
 
 
 def _repeated(canvas: Canvas) -> Canvas:
-    """Let the shade go over into its mirror image at the last edges, so that no seam shows where it repeats."""
+    """Let the shade go over into its mirror image at the last edges, so that no seam shows where
+    it repeats.
+    """
     share = np.linspace(0.0, 1.0, _SEAM_PX, dtype=np.float32)
     for shade in (canvas.shade, canvas.shade.T):
         shade[:, -_SEAM_PX:] += share * (shade[:, :_SEAM_PX][:, ::-1] - shade[:, -_SEAM_PX:])
@@ -36,7 +38,12 @@ def _house_window(rng: np.random.Generator) -> Canvas:
         canvas.colour[30:482, x : x + 218] = np.rint(sky).astype(np.uint8)
         for fold in range(x + 4, x + 90, 14):
             shade = int(rng.integers(150, 220))
-            canvas.line((fold, 40), (fold + int(rng.integers(-6, 7)), 470), (shade, shade - 6, shade - 20), 8)
+            canvas.line(
+                (fold, 40),
+                (fold + int(rng.integers(-6, 7)), 470),
+                (shade, shade - 6, shade - 20),
+                8,
+            )
         for _ in range(5):
             a = int(rng.integers(40, 400))
             b = (x + 205, a - int(rng.integers(10, 60)))
@@ -55,7 +62,9 @@ def _entrance(rng: np.random.Generator) -> Canvas:
             canvas.plate(x, y, 166, 92, (122, 76, 50), 4.0)
     canvas.plate(76, 70, 360, 180, (70, 84, 96), -3.0)
     for k in range(4):
-        canvas.line((90 + 90 * k, 240), (140 + 90 * k, 80), (160, 176, 186), int(rng.integers(3, 9)))
+        canvas.line(
+            (90 + 90 * k, 240), (140 + 90 * k, 80), (160, 176, 186), int(rng.integers(3, 9))
+        )
     canvas.rect(438, 280, 16, 60, (196, 180, 120))
     canvas.text("12", 226, 36, 60, 28, (240, 236, 220))
     canvas.speckle(300, (2, 6), (0.7, 1.2))
@@ -69,7 +78,13 @@ def _stucco(rng: np.random.Generator) -> Canvas:
     canvas.speckle(900, (5, 14), (0.78, 1.12))
     for _ in range(26):
         x, y = (int(v) for v in rng.integers(0, _S, 2))
-        cv2.line(canvas.shade, (x, y), (x + int(rng.integers(-5, 6)), y + int(rng.integers(60, 320))), 0.8, 5)
+        cv2.line(
+            canvas.shade,
+            (x, y),
+            (x + int(rng.integers(-5, 6)), y + int(rng.integers(60, 320))),
+            0.8,
+            5,
+        )
     canvas.stain(6, 0.22)
     canvas.cracks(12, 0.6)
     return _repeated(canvas)
@@ -99,7 +114,9 @@ def _roof_tiles(rng: np.random.Generator) -> Canvas:
 
 
 def _lane(rng: np.random.Generator) -> Canvas:
-    """Paint asphalt with a dash of the middle line along its lower edge and a gutter along the upper one."""
+    """Paint asphalt with a dash of the middle line along its lower edge and a gutter along the
+    upper one.
+    """
     canvas = asphalt(rng)
     canvas.rect(100, _S - 19, 560, 19, _WHITE)
     canvas.rect(0, 0, _S, 60, (96, 94, 90))
@@ -142,7 +159,11 @@ def _garage_floor(rng: np.random.Generator) -> Canvas:
     canvas.speckle(900, (8, 20), (0.45, 1.55))
     for _ in range(4):
         y = int(rng.integers(60, 960))
-        path = np.array([(x, y + 14 * np.sin(0.004 * x + y)) for x in range(0, _S + 1, 32)]).round().astype(np.int32)
+        path = (
+            np.array([(x, y + 14 * np.sin(0.004 * x + y)) for x in range(0, _S + 1, 32)])
+            .round()
+            .astype(np.int32)
+        )
         cv2.polylines(canvas.shade, [path], False, 0.72, int(rng.integers(18, 40)))
     for x, y in rng.integers(40, 980, (9, 2)).tolist():
         cv2.circle(canvas.shade, (x, y), int(rng.integers(6, 30)), 0.55, -1)
@@ -165,7 +186,9 @@ def _garage_bays(rng: np.random.Generator, first: int) -> Canvas:
     for bay in range(2):
         canvas.text(str(first + bay), 170 + 512 * bay, 800, 170, 110, _WHITE)
         for x, y in rng.integers(0, 120, (3, 2)).tolist():
-            cv2.circle(canvas.shade, (200 + 512 * bay + x, 330 + 2 * y), int(rng.integers(8, 34)), 0.5, -1)
+            cv2.circle(
+                canvas.shade, (200 + 512 * bay + x, 330 + 2 * y), int(rng.integers(8, 34)), 0.5, -1
+            )
     canvas.speckle(1100, (2, 9), (0.6, 1.25))
     canvas.cracks(8, 0.5)
     canvas.stain(4, 0.3)
@@ -183,7 +206,9 @@ def _garage_wall(rng: np.random.Generator) -> Canvas:
     for y in (630, 730):
         canvas.line((850, y), (910, 680), _WHITE, 24)
     for x, y in rng.integers(0, 900, (40, 2)).tolist():
-        canvas.line((x, 830 + y // 9), (x + int(rng.integers(20, 110)), 836 + y // 9), (70, 70, 72), 4)
+        canvas.line(
+            (x, 830 + y // 9), (x + int(rng.integers(20, 110)), 836 + y // 9), (70, 70, 72), 4
+        )
     canvas.speckle(900, (2, 8), (0.65, 1.2))
     return canvas
 

@@ -23,7 +23,13 @@ def asphalt(rng: np.random.Generator) -> Canvas:
     canvas.speckle(420, (6, 18), (0.62, 1.4))
     for _ in range(26):
         x, y = (int(v) for v in rng.integers(10, _S - 10, 2))
-        _leaf(canvas, x, y, float(rng.uniform(9, 16)), ((150, 112, 52), (126, 88, 44), (164, 138, 64))[x % 3])
+        _leaf(
+            canvas,
+            x,
+            y,
+            float(rng.uniform(9, 16)),
+            ((150, 112, 52), (126, 88, 44), (164, 138, 64))[x % 3],
+        )
     canvas.cracks(10, 0.45)
     canvas.stain(4, 0.3)
     return canvas
@@ -65,16 +71,26 @@ def _blades(canvas: Canvas, count: int, tones: tuple[Colour, ...]) -> None:
     rng = canvas.rng
     start = rng.integers(0, canvas.size, (count, 2))
     end = start + np.stack((rng.integers(-9, 10, count), rng.integers(-26, -8, count)), axis=-1)
-    for a, b, tone in zip(start.tolist(), end.tolist(), rng.integers(0, len(tones), count), strict=True):
+    for a, b, tone in zip(
+        start.tolist(), end.tolist(), rng.integers(0, len(tones), count), strict=True
+    ):
         cv2.line(canvas.colour, a, b, tones[tone], 2 + int(tone % 2))
 
 
 def _grass(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (96, 118, 58), 0.16)
-    _blades(canvas, 5200, ((70, 98, 40), (118, 140, 70), (92, 124, 52), (150, 158, 92), (58, 80, 36)))
+    _blades(
+        canvas, 5200, ((70, 98, 40), (118, 140, 70), (92, 124, 52), (150, 158, 92), (58, 80, 36))
+    )
     canvas.speckle(420, (3, 11), (0.55, 1.35))
     for x, y in rng.integers(10, _S - 10, (70, 2)).tolist():
-        cv2.circle(canvas.colour, (x, y), int(rng.integers(4, 8)), (236, 230, 190) if x % 3 else (232, 204, 70), -1)
+        cv2.circle(
+            canvas.colour,
+            (x, y),
+            int(rng.integers(4, 8)),
+            (236, 230, 190) if x % 3 else (232, 204, 70),
+            -1,
+        )
     canvas.stain(3, 0.25)
     return canvas
 
@@ -107,8 +123,15 @@ def _facade(rng: np.random.Generator) -> Canvas:
             for column in range(2):
                 glow = float(rng.uniform(0.55, 1.0))
                 left, top = x + 16 + 170 * column, 216 + 182 * row
-                canvas.rect(left, top, 158, 166, (int(130 * glow), int(160 * glow), int(184 * glow)))
-                canvas.line((left + 20, top + 150), (left + 120, top + 20), (206, 220, 228), int(rng.integers(4, 14)))
+                canvas.rect(
+                    left, top, 158, 166, (int(130 * glow), int(160 * glow), int(184 * glow))
+                )
+                canvas.line(
+                    (left + 20, top + 150),
+                    (left + 120, top + 20),
+                    (206, 220, 228),
+                    int(rng.integers(4, 14)),
+                )
         canvas.plate(x - 40, 790, 440, 34, (150, 146, 138), 8.0)
     canvas.stain(5, 0.3)
     canvas.cracks(5, 0.65)
@@ -137,14 +160,25 @@ def _leaf(canvas: Canvas, x: float, y: float, length: float, colour: Colour) -> 
     along = np.array([np.cos(angle), np.sin(angle)]) * length
     across = np.array([-along[1], along[0]]) * 0.32
     middle = np.array([x, y])
-    corners = [middle - along, middle - 0.2 * along + across, middle + along, middle - 0.2 * along - across]
+    corners = [
+        middle - along,
+        middle - 0.2 * along + across,
+        middle + along,
+        middle - 0.2 * along - across,
+    ]
     outline = np.array(corners).round().astype(np.int32)
     cv2.fillPoly(canvas.colour, [outline], colour)
     if canvas.cover is not None:
         cv2.fillPoly(canvas.cover, [outline], 255)
 
 
-_GREENS: Final[tuple[Colour, ...]] = ((74, 104, 44), (98, 130, 58), (58, 86, 40), (124, 146, 74), (88, 112, 46))
+_GREENS: Final[tuple[Colour, ...]] = (
+    (74, 104, 44),
+    (98, 130, 58),
+    (58, 86, 40),
+    (124, 146, 74),
+    (88, 112, 46),
+)
 
 
 def _foliage(rng: np.random.Generator) -> Canvas:

@@ -1,4 +1,7 @@
-"""Race courses in scenes: the gates with their beacons and the poles of a course, in place of a scene's own gates."""
+"""Race courses in scenes.
+
+The gates with their beacons and the poles of a course, in place of a scene's own gates.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ _NUMBER: Final = "GateNumber"
 def with_course(scene: Scene, course: Course) -> Scene:
     """Return a scene with the gates and poles of a course in place of its own gates.
 
-    The beacons ``NAME_1`` to ``NAME_4`` are the corners of the opening: top left as the pilot sees it, then clockwise.
-    The frame stands behind the gate's plane, so that they can be seen.
+    The beacons ``NAME_1`` to ``NAME_4`` are the corners of the opening: top left as the pilot sees
+    it, then clockwise. The frame stands behind the gate's plane, so that they can be seen.
     """
     own = {gate.name for gate in scene.gates}
     objects = [o for o in scene.objects if o.name not in own and not o.name.startswith(_NUMBER)]
@@ -35,7 +38,9 @@ def with_course(scene: Scene, course: Course) -> Scene:
         objects.append(replace(frame, instance=first + number))
         beacons += corners
     first += len(course.gates)
-    objects += [replace(_pole(one), instance=first + number) for number, one in enumerate(course.obstacles)]
+    objects += [
+        replace(_pole(one), instance=first + number) for number, one in enumerate(course.obstacles)
+    ]
     gates = tuple(
         Gate(gate.name, gate.T_world_gate, gate.width_m, gate.height_m)
         for gate in (course.gates[index] for index in dict.fromkeys(course.order))
@@ -50,11 +55,21 @@ def _frame(gate: CourseGate, surface: str) -> tuple[SceneObject, list[Beacon]]:
     builder = SceneBuilder(gate.name)
     bar = max(gate.bar_m, _LEAST_BAR_M), _DEPTH_M
     opening = gate.width_m, gate.height_m
-    add_gate(builder, (0.0, 0.0, height), 0.0, opening_m=opening, bar_m=bar, surface=surface, outset_m=0.0)
+    add_gate(
+        builder,
+        (0.0, 0.0, height),
+        0.0,
+        opening_m=opening,
+        bar_m=bar,
+        surface=surface,
+        outset_m=0.0,
+    )
     behind_m = -float(builder.beacons[0].p_m[0])
     matrix = gate.T_world_gate.matrix() @ pose_matrix((behind_m, 0.0, 0.0), 0.0)
     asset = replace(builder.objects[0].asset, name=gate.name)
-    corners = [Beacon(f"{gate.name}_{k}", corner) for k, corner in enumerate(gate.corners_m, start=1)]
+    corners = [
+        Beacon(f"{gate.name}_{k}", corner) for k, corner in enumerate(gate.corners_m, start=1)
+    ]
     return SceneObject(gate.name, asset, matrix, CLASSES["gate"]), corners
 
 
@@ -64,5 +79,8 @@ def _pole(one: CourseObstacle) -> SceneObject:
     foot = np.array((one.top_m[0], one.top_m[1], one.top_m[2] - height))
     asset = Thing().add(shape, "steel", (0.7, 0.3, 0.2)).asset(one.name)
     return SceneObject(
-        one.name, asset, pose_matrix((float(foot[0]), float(foot[1]), float(foot[2])), 0.0), CLASSES["pole"]
+        one.name,
+        asset,
+        pose_matrix((float(foot[0]), float(foot[1]), float(foot[2])), 0.0),
+        CLASSES["pole"],
     )

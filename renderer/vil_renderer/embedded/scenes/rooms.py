@@ -1,7 +1,7 @@
 """Floors, walls and ceilings of rooms around the origin, in sections.
 
-Sections of one plane have one instance id and share the places where they meet; planes run on behind one another: no
-crack shows the sky.
+Sections of one plane have one instance id and share the places where they meet; planes run on
+behind one another: no crack shows the sky.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def _cuts(length_m: float, count: int) -> list[tuple[float, float]]:
 def _plane(
     rng: np.random.Generator, room: RoomSize, sections: tuple[int, int], surfaces: Sequence[str]
 ) -> Iterator[tuple[tuple[float, float], tuple[float, float], UvRect, str]]:
-    """Return ends along x and y, picture and surface of each section; some pictures are turned around."""
+    """Return ends along x and y, picture and surface of each section.
+
+    Some pictures are turned around.
+    """
     for column, x_m in enumerate(_cuts(room.x_m, sections[0])):
         for row, y_m in enumerate(_cuts(room.y_m, sections[1])):
             uv = _TURNED if rng.integers(0, 2) else UV_WHOLE
@@ -68,7 +71,9 @@ def add_ceiling(
     """Add sections along x and y, seen from below; the sun shines through them."""
     section: SceneObject | None = None
     for (x0, x1), (y0, y1), uv, surface in _plane(rng, room, sections, surfaces):
-        sheet = panel((x1, y0, room.height_m), (x0 - x1, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
+        sheet = panel(
+            (x1, y0, room.height_m), (x0 - x1, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m
+        )
         thing = Thing().add(sheet, surface, _shade(rng))
         section = builder.put("Ceiling", "ceiling", thing, casts_shadow=False, section_of=section)
 

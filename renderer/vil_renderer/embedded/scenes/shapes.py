@@ -1,7 +1,9 @@
-"""Shapes as vertices and triangles: flat panels cut into cells, boxes, turned and extruded solids, tubes, ground.
+"""Shapes as vertices and triangles.
 
-Light is computed per vertex in the lowest profile, so large surfaces are cut into cells of about half a metre.
-Shapes stand on z = 0 in their own axes, z up.
+Flat panels cut into cells, boxes, turned and extruded solids, tubes, ground.
+
+Light is computed per vertex in the lowest profile, so large surfaces are cut into cells of about
+half a metre. Shapes stand on z = 0 in their own axes, z up.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def join(parts: Sequence[MeshBuilder]) -> MeshBuilder:
         np.concatenate([part.p_m for part in parts]),
         np.concatenate([part.normal for part in parts]),
         np.concatenate([part.uv for part in parts]),
-        np.concatenate([part.triangles + start for part, start in zip(parts, starts, strict=False)]),
+        np.concatenate(
+            [part.triangles + start for part, start in zip(parts, starts, strict=False)]
+        ),
     )
 
 
@@ -88,14 +92,18 @@ def panel(
         corner_m: its bottom left corner, shape (3,).
         right_m: its lower edge, shape (3,).
         up_m: its left edge, shape (3,).
-        uv: the part of the texture that it shows, or how many metres the whole texture is wide and high.
+        uv: the part of the texture that it shows, or how many metres the whole texture is wide and
+            high.
         cell_m: longest side of the quads it is cut into.
     """
     corner, right, up = (np.asarray(v, np.float64) for v in (corner_m, right_m, up_m))
     width = math.hypot(*right.tolist())
     height = math.hypot(*up.tolist())
     u0, v0, u1, v1 = uv if isinstance(uv, tuple) else (0.0, -height / uv, width / uv, 0.0)
-    columns, rows = max(1, math.ceil(width / cell_m - 1e-9)), max(1, math.ceil(height / cell_m - 1e-9))
+    columns, rows = (
+        max(1, math.ceil(width / cell_m - 1e-9)),
+        max(1, math.ceil(height / cell_m - 1e-9)),
+    )
     share, triangles = _unit_grid(columns, rows)
     normal = cross(right, up)
     return MeshBuilder(
@@ -114,9 +122,16 @@ def _unit_grid(columns: int, rows: int) -> tuple[FloatArray, npt.NDArray[np.intp
 
 
 def box(
-    size_m: tuple[float, float, float], *, uv: UvRect | float = UV_WHOLE, cell_m: float = 0.5, faces: str = "xXyYzZ"
+    size_m: tuple[float, float, float],
+    *,
+    uv: UvRect | float = UV_WHOLE,
+    cell_m: float = 0.5,
+    faces: str = "xXyYzZ",
 ) -> MeshBuilder:
-    """Build a box with its base centred on the origin; ``faces`` names the visible ones (capital = negative side)."""
+    """Build a box with its base centred on the origin.
+
+    ``faces`` names the visible ones (capital = negative side).
+    """
     half = 0.5 * np.array(size_m)
     lift = np.array((0.0, 0.0, half[2]))
     parts = []
@@ -128,7 +143,10 @@ def box(
 
 
 def bevelled(size_m: tuple[float, float, float], bevel_m: float) -> MeshBuilder:
-    """Build a box with its base centred on the origin whose edges are cut; they shade from face to face as if round."""
+    """Build a box with its base centred on the origin whose edges are cut.
+
+    They shade from face to face as if round.
+    """
     half = 0.5 * np.array(size_m)
     signs = np.array(list(np.ndindex(2, 2, 2))) * 2.0 - 1.0
     cut = half - bevel_m * (1.0 - np.eye(3))  # of the corners of the faces along each axis
@@ -147,16 +165,23 @@ def bevelled(size_m: tuple[float, float, float], bevel_m: float) -> MeshBuilder:
     inwards = np.einsum("ni,ni->n", cross(second - first, third - first), first) < 0.0
     triangles[inwards] = triangles[inwards, ::-1]
     uv = np.stack((signs[:, 1], -signs[:, 2]), axis=-1)
-    return MeshBuilder(p_m, normal, np.tile(0.5 + 0.5 * uv, (3, 1)), triangles).at(0.0, 0.0, half[2])
+    return MeshBuilder(p_m, normal, np.tile(0.5 + 0.5 * uv, (3, 1)), triangles).at(
+        0.0, 0.0, half[2]
+    )
 
 
 def lathe(
-    profile_m: Sequence[tuple[float, float]], sides: int = 12, *, smooth: bool = False, uv: UvRect = UV_WHOLE
+    profile_m: Sequence[tuple[float, float]],
+    sides: int = 12,
+    *,
+    smooth: bool = False,
+    uv: UvRect = UV_WHOLE,
 ) -> MeshBuilder:
     """Build a solid turned about z.
 
     Args:
-        profile_m: radius and height from the bottom to the top; starts or ends at radius 0 where it is closed.
+        profile_m: radius and height from the bottom to the top; starts or ends at radius 0 where it
+            is closed.
         sides: corners around.
         smooth: round along the profile too, not only around it.
         uv: u runs around, v along the profile.
@@ -176,7 +201,13 @@ def lathe(
     parts = []
     for k in range(len(step)):
         rings = [
-            _ring(profile[k + j], normals[k, j], angle, (uv[0], uv[2]), uv[3] + share[k + j] * (uv[1] - uv[3]))
+            _ring(
+                profile[k + j],
+                normals[k, j],
+                angle,
+                (uv[0], uv[2]),
+                uv[3] + share[k + j] * (uv[1] - uv[3]),
+            )
             for j in (0, 1)
         ]
         triangles = _grid_triangles(sides, 1)
@@ -201,9 +232,15 @@ def _ring(
 
 
 def tube(
-    path_m: Sequence[tuple[float, float, float]], radius_m: float, sides: int = 6, repeat_m: float = 1.0
+    path_m: Sequence[tuple[float, float, float]],
+    radius_m: float,
+    sides: int = 6,
+    repeat_m: float = 1.0,
 ) -> MeshBuilder:
-    """Build a round bar, pipe or cable along a path, open at both ends; the texture repeats every ``repeat_m``."""
+    """Build a round bar, pipe or cable along a path, open at both ends.
+
+    The texture repeats every ``repeat_m``.
+    """
     path = np.asarray(path_m, np.float64)
     along = np.gradient(path, axis=0)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
@@ -219,12 +256,19 @@ def tube(
     v = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1)))) / repeat_m
     uv = np.stack((np.tile(angle, len(path)), np.repeat(v, sides + 1)), axis=-1)
     return MeshBuilder(
-        np.repeat(path, sides + 1, axis=0) + radius_m * normal, normal, uv, _grid_triangles(sides, len(path) - 1)
+        np.repeat(path, sides + 1, axis=0) + radius_m * normal,
+        normal,
+        uv,
+        _grid_triangles(sides, len(path) - 1),
     )
 
 
-def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat_m: float = 1.0) -> MeshBuilder:
-    """Extrude a convex profile (y, z), counter-clockwise seen from +x, along x about the origin, with end caps."""
+def extrude(
+    profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat_m: float = 1.0
+) -> MeshBuilder:
+    """Extrude a convex profile (y, z), counter-clockwise seen from +x, along x about the origin,
+    with end caps.
+    """
     profile = np.asarray(profile_m, np.float64)
     half = 0.5 * length_m
     parts = []
@@ -261,7 +305,12 @@ def terrain(x_m: FloatArray, y_m: FloatArray, z_m: FloatArray, repeat_m: float) 
 
 
 def _grid_triangles(columns: int, rows: int) -> npt.NDArray[np.intp]:
-    """Return two triangles for each cell of (rows + 1) x (columns + 1) vertices, row after row; shape (m, 3)."""
+    """Return two triangles for each cell of (rows + 1) x (columns + 1) vertices, row after row.
+
+    Shape (m, 3).
+    """
     first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
     up = columns + 1
-    return np.stack((first, first + 1, first + up + 1, first, first + up + 1, first + up), axis=-1).reshape(-1, 3)
+    return np.stack(
+        (first, first + 1, first + up + 1, first, first + up + 1, first + up), axis=-1
+    ).reshape(-1, 3)

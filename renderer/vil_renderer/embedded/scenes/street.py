@@ -1,4 +1,7 @@
-"""The street: 77 m between two rows of houses, with parked cars, trees and lamps; free to fly above its middle."""
+"""The street: 77 m between two rows of houses, with parked cars, trees and lamps.
+
+Free to fly above its middle.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,15 @@ _FAR_M: Final = 150.0
 _QUARTER: Final = 0.5 * math.pi
 _HOUSE_M: Final = 9.0
 _WALLS: Final[tuple[tuple[str, Tint], ...]] = (
-    ("stucco", (1.0, 0.93, 0.78)), ("house_brick", (1.0, 0.95, 0.9)), ("stucco", (0.86, 0.92, 0.98)),
-    ("stucco", (0.95, 0.80, 0.72)), ("stucco", (0.98, 0.97, 0.94)), ("house_brick", (0.86, 0.82, 0.8)),
+    ("stucco", (1.0, 0.93, 0.78)), ("house_brick", (1.0, 0.95, 0.9)),
+    ("stucco", (0.86, 0.92, 0.98)),
+    ("stucco", (0.95, 0.80, 0.72)), ("stucco", (0.98, 0.97, 0.94)),
+    ("house_brick", (0.86, 0.82, 0.8)),
     ("stucco", (0.84, 0.90, 0.78)),
 )  # fmt: skip
 _PAINTS: Final[tuple[Tint, ...]] = (
-    (0.16, 0.26, 0.42), (0.82, 0.83, 0.85), (0.72, 0.10, 0.08), (0.20, 0.21, 0.23), (0.62, 0.52, 0.30),
+    (0.16, 0.26, 0.42), (0.82, 0.83, 0.85), (0.72, 0.10, 0.08), (0.20, 0.21, 0.23),
+    (0.62, 0.52, 0.30),
 )  # fmt: skip
 
 
@@ -62,12 +68,16 @@ def _road(rng: np.random.Generator, builder: SceneBuilder) -> None:
     section: SceneObject | None = None
     for tile in range(_TILES):
         x = -_HALF_M + tile * _TILE_M
-        kind = ("asphalt_lane", "asphalt_lane", "asphalt_patched", "asphalt_lane")[int(rng.integers(0, 4))]
+        kind = ("asphalt_lane", "asphalt_lane", "asphalt_patched", "asphalt_lane")[
+            int(rng.integers(0, 4))
+        ]
         kind = "asphalt_zebra" if tile in (4, 17) else kind
         shade = float(rng.uniform(0.85, 1.0))
         for sign in (1.0, -1.0):
             corner = (x, 0.0, 0.0) if sign > 0 else (x + _TILE_M, 0.0, 0.0)
-            sheet = panel(corner, (sign * _TILE_M, 0.0, 0.0), (0.0, sign * _ROAD_M, 0.0), cell_m=0.7)
+            sheet = panel(
+                corner, (sign * _TILE_M, 0.0, 0.0), (0.0, sign * _ROAD_M, 0.0), cell_m=0.7
+            )
             thing = Thing().add(sheet, kind, (shade, shade, shade))
             section = builder.put("Road", "road", thing, casts_shadow=False, section_of=section)
 
@@ -80,7 +90,9 @@ def _pavements(rng: np.random.Generator, builder: SceneBuilder) -> None:
         x = -_HALF_M + tile * _TILE_M
         shade = float(rng.uniform(0.82, 1.0))
         for low in (_ROAD_M, -_ROAD_M - wide):
-            sheet = panel((x, low, _KERB_M), (_TILE_M, 0.0, 0.0), (0.0, wide, 0.0), uv=3.5, cell_m=0.8)
+            sheet = panel(
+                (x, low, _KERB_M), (_TILE_M, 0.0, 0.0), (0.0, wide, 0.0), uv=3.5, cell_m=0.8
+            )
             thing = Thing().add(sheet, "pavers", (shade, shade, shade))
             section = builder.put("Pavement", "road", thing, casts_shadow=False, section_of=section)
     for sign in (1.0, -1.0):
@@ -100,14 +112,24 @@ def _country(builder: SceneBuilder) -> None:
         ((inner_x, -inner_y, low), (_FAR_M - inner_x, 0.0, 0.0), (0.0, 2 * inner_y, 0.0)),
         ((-_FAR_M, -inner_y, low), (_FAR_M - inner_x, 0.0, 0.0), (0.0, 2 * inner_y, 0.0)),
     ):
-        thing = Thing().add(panel(corner, right, up, uv=6.0, cell_m=30.0), "grass", (0.88, 0.88, 0.86))
+        thing = Thing().add(
+            panel(corner, right, up, uv=6.0, cell_m=30.0), "grass", (0.88, 0.88, 0.86)
+        )
         section = builder.put("Country", "terrain", thing, casts_shadow=False, section_of=section)
 
 
 def _houses(rng: np.random.Generator, builder: SceneBuilder) -> None:
     """Stand eight houses on each side, and two across each end."""
-    places = [(-31.5 + _HOUSE_M * k, side * _FRONT_M, -side * _QUARTER) for k in range(8) for side in (1.0, -1.0)]
-    places += [(side * (_HALF_M - 0.4), y, _QUARTER * (1.0 + side)) for side in (1.0, -1.0) for y in (-4.5, 4.5)]
+    places = [
+        (-31.5 + _HOUSE_M * k, side * _FRONT_M, -side * _QUARTER)
+        for k in range(8)
+        for side in (1.0, -1.0)
+    ]
+    places += [
+        (side * (_HALF_M - 0.4), y, _QUARTER * (1.0 + side))
+        for side in (1.0, -1.0)
+        for y in (-4.5, 4.5)
+    ]
     for number, (x, y, yaw) in enumerate(places):
         surface, tint = _WALLS[int(rng.integers(0, len(_WALLS)))]
         made = house(rng, _HOUSE_M, 3 if number % 3 else 4, surface, tint)
@@ -132,16 +154,22 @@ def _cars(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 def _trees(rng: np.random.Generator, builder: SceneBuilder) -> None:
     """Plant trees in the pavements, with bushes in tubs at some doors."""
-    places = [(x, 1.0) for x in (-24.0, -12.0, 0.0, 12.0, 24.0)] + [(x, -1.0) for x in (-18.0, -6.0, 6.0, 18.0)]
+    places = [(x, 1.0) for x in (-24.0, -12.0, 0.0, 12.0, 24.0)] + [
+        (x, -1.0) for x in (-18.0, -6.0, 6.0, 18.0)
+    ]
     for x, side in places:
         tall = float(rng.uniform(5.0, 6.4))
         at = (x, side * 4.6, _KERB_M)
         builder.put("Tree", "vegetation", tree(rng, tall), at, float(rng.uniform(0, 6)))
-        grate = Thing().add(box((1.2, 1.2, 0.03), faces=STANDING, cell_m=1.2), "gravel", (0.6, 0.55, 0.5))
+        grate = Thing().add(
+            box((1.2, 1.2, 0.03), faces=STANDING, cell_m=1.2), "gravel", (0.6, 0.55, 0.5)
+        )
         builder.put("Grate", "road", grate, at)
     for k in range(8):
         x, side = -28.0 + 8.1 * k, (1.0, -1.0)[k % 2]
-        tub = Thing().add(box((0.6, 0.6, 0.5), uv=1.0, faces=STANDING, cell_m=1.0), "planks", (0.7, 0.62, 0.5))
+        tub = Thing().add(
+            box((0.6, 0.6, 0.5), uv=1.0, faces=STANDING, cell_m=1.0), "planks", (0.7, 0.62, 0.5)
+        )
         builder.put("Tub", "prop", tub, (x, side * 6.5, _KERB_M))
         builder.put("Bush", "vegetation", bush(rng, 0.42), (x, side * 6.5, _KERB_M + 0.42))
 
@@ -152,7 +180,9 @@ def _lamps(builder: SceneBuilder) -> None:
         post = builder.put("LampPost", "pole", lamp_post(), at, yaw)
         p_m = np.array([x, side * (3.85 - 0.9), _KERB_M + 4.95])
         down = np.array([0.0, 0.0, -1.0])
-        builder.lamps.append(Lamp(post.name, p_m, np.array([2.6, 2.3, 1.8]), down, (0.8, 1.3), 14.0))
+        builder.lamps.append(
+            Lamp(post.name, p_m, np.array([2.6, 2.3, 1.8]), down, (0.8, 1.3), 14.0)
+        )
 
 
 def _furniture(rng: np.random.Generator, builder: SceneBuilder) -> None:
@@ -163,11 +193,19 @@ def _furniture(rng: np.random.Generator, builder: SceneBuilder) -> None:
         (16.4, 1.0, "paper"),
         (24.6, -1.0, "banner"),
     ):
-        sign = Thing().add(lathe([(0.035, -0.2), (0.03, 2.7), (0.0, 2.7)], 7), "steel", (0.55, 0.56, 0.58))
+        sign = Thing().add(
+            lathe([(0.035, -0.2), (0.03, 2.7), (0.0, 2.7)], 7), "steel", (0.55, 0.56, 0.58)
+        )
         sign.add(box((0.03, 0.7, 0.7), faces="xX", cell_m=1.0).at(0.05, 0.0, 1.95), surface)
-        sign.add(box((0.03, 0.7, 0.7), faces="yYzZ", cell_m=1.0).at(0.05, 0.0, 1.95), "plain", (0.3, 0.3, 0.32))
+        sign.add(
+            box((0.03, 0.7, 0.7), faces="yYzZ", cell_m=1.0).at(0.05, 0.0, 1.95),
+            "plain",
+            (0.3, 0.3, 0.32),
+        )
         builder.put("Sign", "sign", sign, (x, side * 4.1, _KERB_M), _QUARTER * (1.0 + side))
-    post = Thing().add(lathe([(0.07, -0.1), (0.06, 0.85), (0.08, 0.9), (0.0, 0.95)], 9), "steel", (0.3, 0.32, 0.34))
+    post = Thing().add(
+        lathe([(0.07, -0.1), (0.06, 0.85), (0.08, 0.9), (0.0, 0.95)], 9), "steel", (0.3, 0.32, 0.34)
+    )
     for x in (-23.6, -20.4, 21.9, 25.1):
         for side in (1.0, -1.0):
             builder.put("Bollard", "pole", post, (x, side * 3.95, _KERB_M))
@@ -181,7 +219,11 @@ def _furniture(rng: np.random.Generator, builder: SceneBuilder) -> None:
         hoop = [(x, -0.35, 0.0), (x, -0.3, 0.7), (x, 0.3, 0.7), (x, 0.35, 0.0)]
         rack.add(tube(hoop, 0.025, 6), "steel", (0.7, 0.71, 0.73))
     builder.put("Racks", "structure", rack, (10.6, -5.4, _KERB_M))
-    for x, y, surface in ((-29.3, _FRONT_M, "boards"), (6.7, _FRONT_M, "boards_red"), (-2.2, -_FRONT_M, "banner")):
+    for x, y, surface in (
+        (-29.3, _FRONT_M, "boards"),
+        (6.7, _FRONT_M, "boards_red"),
+        (-2.2, -_FRONT_M, "banner"),
+    ):
         side = math.copysign(1.0, y)
         board = poster((1.8, 0.6), surface, UV_WHOLE)
         builder.put("Board", "sign", board, (x, y, 3.1), -side * _QUARTER)

@@ -28,12 +28,23 @@ _PLAIN: Final[dict[str, Surface]] = {
     "beacon": Surface(None, light=(0.9, 0.06, 0.09)),
 }
 
-SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **BOARDS, **LAB, **YARD, **RACE, **STREET}
+SURFACES: Final[Mapping[str, Surface]] = {
+    **_PLAIN,
+    **BUILDING,
+    **GOODS,
+    **BOARDS,
+    **LAB,
+    **YARD,
+    **RACE,
+    **STREET,
+}
 
 
 @cache
 def material(name: str) -> Material:
-    """Return the material of a surface; one value in the whole process, so that textures are shared.
+    """Return the material of a surface.
+
+    One value in the whole process, so that textures are shared.
 
     Raises:
         KeyError: no surface has that name.
@@ -55,12 +66,20 @@ def material(name: str) -> Material:
 
 
 class _Painted(Texture):
-    """A surface's colour or normal map, painted on first use: a program that only wants shapes paints nothing."""
+    """A surface's colour or normal map, painted on first use.
+
+    A program that only wants shapes paints nothing.
+    """
 
     _paint: Callable[[str], npt.NDArray[np.uint8]]
 
     def __init__(self, name: str, paint: Callable[[str], npt.NDArray[np.uint8]]) -> None:
-        for field, value in (("wrap", ("repeat", "repeat")), ("name", name), ("nearest", False), ("_paint", paint)):
+        for field, value in (
+            ("wrap", ("repeat", "repeat")),
+            ("name", name),
+            ("nearest", False),
+            ("_paint", paint),
+        ):
             object.__setattr__(self, field, value)
 
     @cached_property

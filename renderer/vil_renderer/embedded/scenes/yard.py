@@ -1,4 +1,7 @@
-"""The yard: 64 x 64 m in the open air, asphalt in the middle; free to fly in x +-8, y +-8, z 0.5..10."""
+"""The yard: 64 x 64 m in the open air, asphalt in the middle.
+
+Free to fly in x +-8, y +-8, z 0.5..10.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,25 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scene import Environment, Lamp, Scene, SceneObject, Sun
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
-from vil_renderer.embedded.scenes.goods import barrel, cone, container, forklift, pallet, poster, stack
-from vil_renderer.embedded.scenes.outdoors import barrier, bush, cable, fence, lamp_post, pole, tree, van
+from vil_renderer.embedded.scenes.goods import (
+    barrel,
+    cone,
+    container,
+    forklift,
+    pallet,
+    poster,
+    stack,
+)
+from vil_renderer.embedded.scenes.outdoors import (
+    barrier,
+    bush,
+    cable,
+    fence,
+    lamp_post,
+    pole,
+    tree,
+    van,
+)
 from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, box, lathe, panel, terrain, tube
 
 _HALF_M: Final = 32.0
@@ -28,11 +48,20 @@ _QUARTER: Final = 0.5 * math.pi
 
 
 def height(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the ground's height: flat in the middle and at the building, bumps around, a bank at the rim."""
-    bumps = 0.30 * np.sin(0.35 * x + 1.0) * np.cos(0.27 * y) + 0.12 * np.sin(0.9 * x + 0.5 * y) + 0.05 * np.sin(2.1 * y)
+    """Return the ground's height.
+
+    Flat in the middle and at the building, bumps around, a bank at the rim.
+    """
+    bumps = (
+        0.30 * np.sin(0.35 * x + 1.0) * np.cos(0.27 * y)
+        + 0.12 * np.sin(0.9 * x + 0.5 * y)
+        + 0.05 * np.sin(2.1 * y)
+    )
     inside = _smooth((np.maximum(np.abs(x), np.abs(y)) - _ASPHALT_M) / 5.0)
     x0, x1, y0, y1 = _BUILDING
-    away = np.hypot(np.maximum(np.maximum(x0 - x, x - x1), 0.0), np.maximum(np.maximum(y0 - y, y - y1), 0.0))
+    away = np.hypot(
+        np.maximum(np.maximum(x0 - x, x - x1), 0.0), np.maximum(np.maximum(y0 - y, y - y1), 0.0)
+    )
     rim = _smooth((np.maximum(np.abs(x), np.abs(y)) - _FENCE_M) / 5.0)
     return bumps * inside * _smooth(away / 4.0) + 2.6 * rim
 
@@ -73,12 +102,21 @@ def _asphalt(rng: np.random.Generator, builder: SceneBuilder) -> None:
     for x in np.arange(-_ASPHALT_M, _ASPHALT_M, 4.0):
         for y in np.arange(-_ASPHALT_M, _ASPHALT_M, 4.0):
             shade = float(rng.uniform(0.82, 1.0))
-            sheet = panel((float(x), float(y), 0.0), (4.0, 0.0, 0.0), (0.0, 4.0, 0.0), cell_m=_CELL_M)
+            sheet = panel(
+                (float(x), float(y), 0.0), (4.0, 0.0, 0.0), (0.0, 4.0, 0.0), cell_m=_CELL_M
+            )
             turned = _quarter_turned(sheet.uv, int(rng.integers(0, 4)))
-            thing = Thing().add(replace(sheet, uv=turned), surfaces[int(rng.integers(0, 4))], (shade, shade, shade))
+            thing = Thing().add(
+                replace(sheet, uv=turned), surfaces[int(rng.integers(0, 4))], (shade, shade, shade)
+            )
             section = builder.put("Asphalt", "road", thing, casts_shadow=False, section_of=section)
     edge = _ASPHALT_M + 0.1
-    for x, y, yaw in ((0.0, edge, 0.0), (0.0, -edge, 0.0), (edge, 0.0, _QUARTER), (-edge, 0.0, _QUARTER)):
+    for x, y, yaw in (
+        (0.0, edge, 0.0),
+        (0.0, -edge, 0.0),
+        (edge, 0.0, _QUARTER),
+        (-edge, 0.0, _QUARTER),
+    ):
         length = 2 * edge + (0.2 if yaw == 0.0 else -0.2)
         kerb = box((length, 0.2, 0.27), uv=2.0, faces=STANDING, cell_m=0.8)
         builder.put("Kerb", "road", Thing().add(kerb, "pavers"), (x, y, -0.15), yaw)
@@ -101,10 +139,18 @@ def _land(rng: np.random.Generator, builder: SceneBuilder) -> None:
     section = None
     inner, outer, low = _HALF_M - 0.8, _FAR_M, 2.0
     for k in range(4):
-        strip = panel((-outer, inner, low), (2 * outer, 0.0, 0.0), (0.0, outer - inner, 0.0), uv=8.0, cell_m=40.0)
+        strip = panel(
+            (-outer, inner, low),
+            (2 * outer, 0.0, 0.0),
+            (0.0, outer - inner, 0.0),
+            uv=8.0,
+            cell_m=40.0,
+        )
         thing = Thing().add(strip.at(0.0, 0.0, 0.0, k * _QUARTER), "grass", (0.85, 0.85, 0.85))
         at = (0.0, 0.0, -0.02 * k)
-        section = builder.put("Country", "terrain", thing, at, casts_shadow=False, section_of=section)
+        section = builder.put(
+            "Country", "terrain", thing, at, casts_shadow=False, section_of=section
+        )
 
 
 def _quarter_turned(uv: FloatArray, quarters: int) -> FloatArray:
@@ -136,7 +182,9 @@ def _building(builder: SceneBuilder) -> None:
             corner = (x + k * dx * run, y + k * dy * run)
             lower = ("wall_brick", "wall_block", "wall_brick", "wall_board")[k % 4]
             thing.add(panel((*corner, -0.2), right, (0.0, 0.0, 3.2), cell_m=1.0), lower)
-            thing.add(panel((*corner, 3.0), right, (0.0, 0.0, _EAVES_M - 3.0), cell_m=1.0), "facade")
+            thing.add(
+                panel((*corner, 3.0), right, (0.0, 0.0, _EAVES_M - 3.0), cell_m=1.0), "facade"
+            )
             section = builder.put("Facade", "building", thing, section_of=section)
     middle = (0.5 * (x0 + x1), 0.5 * (y0 + y1))
     roof = box((width + 0.6, depth + 0.6, 0.35), uv=4.0, cell_m=2.0)
@@ -176,18 +224,28 @@ def _containers(builder: SceneBuilder) -> None:
 
 
 def _storage(rng: np.random.Generator, builder: SceneBuilder) -> None:
-    rows = ((3.6, -10.2, 8, 0.1), (5.1, -10.4, 5, 0.0), (-10.6, 0.8, 6, 1.5), (-10.8, -0.7, 3, 1.7), (8.8, 9.6, 4, 0.4))
+    rows = (
+        (3.6, -10.2, 8, 0.1),
+        (5.1, -10.4, 5, 0.0),
+        (-10.6, 0.8, 6, 1.5),
+        (-10.8, -0.7, 3, 1.7),
+        (8.8, 9.6, 4, 0.4),
+    )
     for x, y, layers, yaw in rows:
         builder.put("Pallets", "box", pallet(layers), (x, y, 0.0), yaw)
     places = (
-        (6.9, -10.6, (1.2, 0.9)), (9.0, 7.4, (1.1, 0.8)), (-10.6, 8.6, (1.3, 1.0, 0.7)), (-9.2, 10.2, (1.0,)),
-        (2.4, 10.6, (1.2, 0.8)), (-4.0, 10.8, (0.9, 0.7)), (-10.8, -4.4, (1.2, 0.9)), (9.8, 10.6, (1.0, 0.6)),
+        (6.9, -10.6, (1.2, 0.9)), (9.0, 7.4, (1.1, 0.8)), (-10.6, 8.6, (1.3, 1.0, 0.7)),
+        (-9.2, 10.2, (1.0,)),
+        (2.4, 10.6, (1.2, 0.8)), (-4.0, 10.8, (0.9, 0.7)), (-10.8, -4.4, (1.2, 0.9)),
+        (9.8, 10.6, (1.0, 0.6)),
     )  # fmt: skip
     for number, (x, y, sides) in enumerate(places):
         for thing, z, yaw in stack(rng, sides, number):
             builder.put("Crate", "box", thing, (x, y, z), yaw)
     colours = ((0.2, 0.4, 0.75), (0.75, 0.25, 0.2), (0.25, 0.55, 0.3))
-    for k, (x, y) in enumerate(((-3.2, 10.6), (-2.4, 10.9), (-10.9, -6.2), (-10.2, -6.8), (6.6, 10.7), (11.2, 6.3))):
+    for k, (x, y) in enumerate(
+        ((-3.2, 10.6), (-2.4, 10.9), (-10.9, -6.2), (-10.2, -6.8), (6.6, 10.7), (11.2, 6.3))
+    ):
         builder.put("Barrel", "prop", barrel(colours[k % 3]), (x, y, 0.0), float(k))
     for x, y in ((-8.6, 8.4), (8.5, 8.6), (8.4, -8.6), (-8.6, -8.2), (0.0, 8.7), (0.0, -8.6)):
         builder.put("Cone", "prop", cone(), (x, y, 0.0), float(rng.uniform(0, 1.5)))
@@ -205,7 +263,9 @@ def _fences(builder: SceneBuilder) -> None:
     first: SceneObject | None = None
     for k in range(5):
         a, b = -f + step * k, -f + step * (k + 1)
-        for side, (start, end) in enumerate((((a, -f), (b, -f)), ((-f, b), (-f, a)), ((b, f), (a, f)))):
+        for side, (start, end) in enumerate(
+            (((a, -f), (b, -f)), ((-f, b), (-f, a)), ((b, f), (a, f)))
+        ):
             section = fence(start, end, _ground)
             fences[side] = builder.put("Fence", "structure", section, section_of=fences.get(side))
         wall = box((0.24, b - a, 3.4), uv=4.0, cell_m=0.8, faces="xXyYz")
@@ -216,26 +276,47 @@ def _fences(builder: SceneBuilder) -> None:
 
 def _plants(rng: np.random.Generator, builder: SceneBuilder) -> None:
     for x, y, tall in (
-        (-20.0, 18.0, 8.5), (-21.0, -6.5, 7.0), (-18.5, -17.5, 9.0), (-9.0, -20.0, 7.5), (1.0, -19.5, 6.5),
-        (9.5, -20.0, 9.5), (18.0, -16.5, 8.0), (20.5, -5.0, 7.0), (18.5, 4.5, 9.0), (21.0, 14.5, 8.0),
-        (-22.5, 22.0, 9.0), (16.5, 21.0, 7.5), (-29.0, 2.0, 8.0), (29.0, -12.0, 9.0), (4.0, -29.0, 8.5),
+        (-20.0, 18.0, 8.5), (-21.0, -6.5, 7.0), (-18.5, -17.5, 9.0), (-9.0, -20.0, 7.5),
+        (1.0, -19.5, 6.5),
+        (9.5, -20.0, 9.5), (18.0, -16.5, 8.0), (20.5, -5.0, 7.0), (18.5, 4.5, 9.0),
+        (21.0, 14.5, 8.0),
+        (-22.5, 22.0, 9.0), (16.5, 21.0, 7.5), (-29.0, 2.0, 8.0), (29.0, -12.0, 9.0),
+        (4.0, -29.0, 8.5),
         (-14.0, -29.0, 9.5), (29.5, 9.0, 8.5), (-3.0, 29.0, 9.0),
     ):  # fmt: skip
-        builder.put("Tree", "vegetation", tree(rng, tall), (x, y, _ground(x, y)), float(rng.uniform(0, 6)))
+        builder.put(
+            "Tree", "vegetation", tree(rng, tall), (x, y, _ground(x, y)), float(rng.uniform(0, 6))
+        )
     for k in range(34):
         side, along = k % 4, float(rng.uniform(-23.0, 23.0))
         out = float(rng.uniform(20.5, 24.5))
-        x, y = ((out, along), (-out, along), (along, -out), (math.copysign(14.0 + abs(along) / 3, along), out))[side]
-        builder.put("Bush", "vegetation", bush(rng, float(rng.uniform(0.5, 1.2))), (x, y, _ground(x, y)))
+        x, y = (
+            (out, along),
+            (-out, along),
+            (along, -out),
+            (math.copysign(14.0 + abs(along) / 3, along), out),
+        )[side]
+        builder.put(
+            "Bush", "vegetation", bush(rng, float(rng.uniform(0.5, 1.2))), (x, y, _ground(x, y))
+        )
 
 
 def _posts(builder: SceneBuilder) -> None:
-    for x, y in ((-17.0, -8.0), (-17.0, 8.0), (17.0, -9.0), (17.0, 9.0), (-7.0, 16.6), (5.0, -17.0)):
+    for x, y in (
+        (-17.0, -8.0),
+        (-17.0, 8.0),
+        (17.0, -9.0),
+        (17.0, 9.0),
+        (-7.0, 16.6),
+        (5.0, -17.0),
+    ):
         yaw = math.atan2(-y, -x)
         post = builder.put("LampPost", "pole", lamp_post(), (x, y, _ground(x, y)), yaw)
         p_m = np.array([x + 0.9 * math.cos(yaw), y + 0.9 * math.sin(yaw), _ground(x, y) + 4.95])
         down = np.array([0.0, 0.0, -1.0])
-        builder.lamps.append(Lamp(post.name, p_m, np.array([3.0, 2.6, 2.0]), down, (0.8, 1.3), 14.0))
+        builder.lamps.append(
+            Lamp(post.name, p_m, np.array([3.0, 2.6, 2.0]), down, (0.8, 1.3), 14.0)
+        )
     feet = [(-19.0, y, _ground(-19.0, y)) for y in (-20.0, -4.5, 11.0)]
     for foot in feet:
         builder.put("Pole", "pole", pole(8.0), foot, _QUARTER)

@@ -34,7 +34,9 @@ def visible_beacons(
         T_world_camera: optical axes.
         hide: objects that do not hide beacons, such as the vehicle that carries the camera.
     """
-    placed = _placed(world.scene, {actor.name: actor for actor in posed}) if world.scene.beacons else []
+    placed = (
+        _placed(world.scene, {actor.name: actor for actor in posed}) if world.scene.beacons else []
+    )
     if not placed:
         return ()
     beacons, p_world = [beacon for beacon, _ in placed], np.array([p for _, p in placed])
@@ -46,7 +48,8 @@ def visible_beacons(
     seen = near[~world.occluded(start, eye, hide)]
     pixels = project(camera, p_camera)
     return tuple(
-        Landmark(beacons[i].name, float(pixels[i, 0]), float(pixels[i, 1]), float(p_camera[i, 2])) for i in seen
+        Landmark(beacons[i].name, float(pixels[i, 0]), float(pixels[i, 1]), float(p_camera[i, 2]))
+        for i in seen
     )
 
 

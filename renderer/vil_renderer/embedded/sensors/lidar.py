@@ -26,9 +26,11 @@ POINT: Final = np.dtype(
         ("t_ns", np.int64),
     ]
 )
-"""A lidar point: place in the sensor's axes at the instant of its own beam; range; cosine of the angle at which the
-beam met the surface, times the share of the light that the air leaves; channel; ids of what was hit; time since the
-start of the turn."""
+"""A lidar point: place in the sensor's axes at the instant of its own beam; range.
+
+Cosine of the angle at which the beam met the surface, times the share of the light that the air
+leaves; channel; ids of what was hit; time since the start of the turn.
+"""
 
 
 class SpinningLidar:
@@ -77,8 +79,9 @@ class SpinningLidar:
 
         Args:
             world: the scene, which does not change during the turn.
-            T_world_sensor: poses evenly spread over the turn, the first at its start and the last at its end, the
-                sensor moves with constant speed from one to the next; a single one = it stands still.
+            T_world_sensor: poses evenly spread over the turn, the first at its start and the last
+                at its end, the sensor moves with constant speed from one to the next; a single one
+                = it stands still.
             hide: objects that the beams pass through.
             weather: attenuates the beams, and returns some of them early, with the ids 0.
 
@@ -117,9 +120,11 @@ def planar_fan(
     max_m: float,
     hide: frozenset[str] = NOTHING,
 ) -> FloatArray:
-    """Return ranges (beams,) of Flightmare's lidar in its x-y plane from one angle to the other, both included.
+    """Return ranges (beams,) of Flightmare's lidar in its x-y plane from one angle to the other,
+    both included.
 
-    Angles count counter-clockwise from x; a beam that hits nothing within ``max_m`` says ``max_m + 1``.
+    Angles count counter-clockwise from x; a beam that hits nothing within ``max_m`` says ``max_m +
+    1``.
     """
     angles = np.linspace(start_rad, end_rad, beams)
     way = directions(angles, np.zeros(beams)) @ T_world_sensor.rotation().T
@@ -128,7 +133,9 @@ def planar_fan(
 
 
 def _poses_at(knots: Sequence[Transform], share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return positions (n, 3) and attitudes (n, 4) at shares (n,) of the way along evenly spread poses."""
+    """Return positions (n, 3) and attitudes (n, 4) at shares (n,) of the way along evenly spread
+    poses.
+    """
     p, q = np.array([T.p_m for T in knots]), np.array([T.q_xyzw for T in knots])
     if len(knots) == 1:
         return np.broadcast_to(p, (len(share), 3)), np.broadcast_to(q, (len(share), 4))
@@ -136,4 +143,6 @@ def _poses_at(knots: Sequence[Transform], share: FloatArray) -> tuple[FloatArray
     before = np.minimum(along.astype(np.intp), len(knots) - 2)
     rest = (along - before)[:, None]
     turn = q_log(q_mul(q_conj(q[:-1]), q[1:]))
-    return p[before] + rest * (p[before + 1] - p[before]), q_mul(q[before], q_exp(rest * turn[before]))
+    return p[before] + rest * (p[before + 1] - p[before]), q_mul(
+        q[before], q_exp(rest * turn[before])
+    )

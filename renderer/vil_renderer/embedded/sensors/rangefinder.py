@@ -17,7 +17,8 @@ from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 
 @dataclass(frozen=True, slots=True)
 class RangeNoise:
-    """Normal noise of standard deviation hypot(sigma_m, sigma_share x range), and beams without return.
+    """Normal noise of standard deviation hypot(sigma_m, sigma_share x range), and beams without
+    return.
 
     Attributes:
         sigma_share: part of the noise that grows with the range, metres per metre.
@@ -29,8 +30,13 @@ class RangeNoise:
     drop_out: float = 0.0
 
     def on(self, true_m: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Add noise to true ranges (n,); infinity = nothing. Draws 2 n numbers whatever the parameters."""
-        sigma = np.hypot(self.sigma_m, self.sigma_share * np.where(np.isfinite(true_m), true_m, 0.0))
+        """Add noise to true ranges (n,); infinity = nothing.
+
+        Draws 2 n numbers whatever the parameters.
+        """
+        sigma = np.hypot(
+            self.sigma_m, self.sigma_share * np.where(np.isfinite(true_m), true_m, 0.0)
+        )
         noisy = true_m + sigma * rng.standard_normal(len(true_m))
         return np.where(rng.random(len(true_m)) < self.drop_out, np.inf, noisy)
 
@@ -71,9 +77,17 @@ class RangeFinder:
         self._rng = np.random.default_rng(seed)
 
     def measure(
-        self, world: RayWorld, T_world_body: Transform, hide: frozenset[str] = NOTHING, *, weather: Weather = FINE
+        self,
+        world: RayWorld,
+        T_world_body: Transform,
+        hide: frozenset[str] = NOTHING,
+        *,
+        weather: Weather = FINE,
     ) -> FloatArray:
-        """Return ranges (n,) of the beams, metres: infinity = nothing within reach or dropped, -infinity = too near."""
+        """Return ranges (n,) of the beams, metres.
+
+        Infinity = nothing within reach or dropped, -infinity = too near.
+        """
         T = T_world_body @ self._T_body_sensor
         origins = np.broadcast_to(T.p_m, self._beams.shape)
         hits = world.cast(origins, self._beams @ T.rotation().T, self._max_m, hide)
@@ -86,7 +100,9 @@ class RangeFinder:
 
 
 def beam_grid(width_rad: float, height_rad: float, columns: int, rows: int) -> FloatArray:
-    """Return directions (rows * columns, 3) of a zone sensor: the middle of each zone, top left first.
+    """Return directions (rows * columns, 3) of a zone sensor.
+
+    The middle of each zone, top left first.
 
     Args:
         width_rad: full field of view across.
@@ -101,22 +117,37 @@ def beam_grid(width_rad: float, height_rad: float, columns: int, rows: int) -> F
 
 
 def beam_cone(half_angle_rad: float, count: int) -> FloatArray:
-    """Return directions (count, 3) that fill a cone about x evenly (a spiral of equal solid angles)."""
+    """Return directions (count, 3) that fill a cone about x evenly.
+
+    A spiral of equal solid angles.
+    """
     along = 1.0 - (np.arange(count) + 0.5) / count * (1.0 - math.cos(half_angle_rad))
     aside, turn = np.sqrt(1.0 - along * along), np.arange(count) * _GOLDEN_ANGLE
     return np.stack((along, aside * np.cos(turn), aside * np.sin(turn)), axis=1)
 
 
 def directions(azimuth_rad: FloatArray, elevation_rad: FloatArray) -> FloatArray:
-    """Return unit vectors (n, 3): azimuth counter-clockwise from x, elevation up from the x-y plane."""
+    """Return unit vectors (n, 3).
+
+    Azimuth counter-clockwise from x, elevation up from the x-y plane.
+    """
     level = np.cos(elevation_rad)
-    return np.stack((level * np.cos(azimuth_rad), level * np.sin(azimuth_rad), np.sin(elevation_rad)), axis=1)
+    return np.stack(
+        (level * np.cos(azimuth_rad), level * np.sin(azimuth_rad), np.sin(elevation_rad)), axis=1
+    )
 
 
 def weather_below_roofs(
-    weather: Weather, world: RayWorld, p_m: FloatArray, reach_m: float, hide: frozenset[str] = NOTHING
+    weather: Weather,
+    world: RayWorld,
+    p_m: FloatArray,
+    reach_m: float,
+    hide: frozenset[str] = NOTHING,
 ) -> Weather:
-    """Return the weather of a laser at a place (3,): without rain and snow if something is above it, in its reach."""
+    """Return the weather of a laser at a place (3,).
+
+    Without rain and snow if something is above it, in its reach.
+    """
     if not weather.falls:
         return weather
     roofed = np.isfinite(world.cast(p_m[None], _UP, reach_m, hide).distance_m[0])
@@ -131,12 +162,19 @@ def range_below_m(
     weather: Weather = FINE,
     t_ns: int = 0,
 ) -> float | None:
-    """Return FlightGoggles' range along the camera's down axis; None beyond 20 m. The time seeds the weather."""
-    hits = world.cast(T_world_camera.p_m[None], _DOWN @ T_world_camera.rotation().T, RANGE_LIMIT_M, hide)
+    """Return FlightGoggles' range along the camera's down axis; None beyond 20 m.
+
+    The time seeds the weather.
+    """
+    hits = world.cast(
+        T_world_camera.p_m[None], _DOWN @ T_world_camera.rotation().T, RANGE_LIMIT_M, hide
+    )
     weather = weather_below_roofs(weather, world, T_world_camera.p_m, RANGE_LIMIT_M, hide)
     rng = np.random.default_rng(t_ns & (2**63 - 1))
     true_m = hits.distance_m.astype(np.float64)
     distance = (
-        float(returns_in(weather, true_m, RANGE_LIMIT_M, rng).range_m[0]) if weather != FINE else float(true_m[0])
+        float(returns_in(weather, true_m, RANGE_LIMIT_M, rng).range_m[0])
+        if weather != FINE
+        else float(true_m[0])
     )
     return distance if distance <= RANGE_LIMIT_M else None

@@ -1,9 +1,11 @@
-"""A scene as one small GLB for browsers: its static objects, merged by material, with textures of at most 512 px.
+"""A scene as one small GLB for browsers.
 
-``python -m vil_renderer.embedded.servers.browser_scene NAME`` writes the GLB of a shipped scene to stdout, ``--scene
-SCENE`` that of any scene, by name or file. Splats are their surface in their colours. Lights, normal maps and movable
-objects are left out; OpenGL is not needed. Source: the glTF 2.0 specification, KHR_mesh_quantization for normals of one
-byte.
+Its static objects, merged by material, with textures of at most 512 px.
+
+``python -m vil_renderer.embedded.servers.browser_scene NAME`` writes the GLB of a shipped scene to
+stdout, ``--scene SCENE`` that of any scene, by name or file. Splats are their surface in their
+colours. Lights, normal maps and movable objects are left out; OpenGL is not needed. Source: the
+glTF 2.0 specification, KHR_mesh_quantization for normals of one byte.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ _ALPHA: Final = {"opaque": "OPAQUE", "mask": "MASK", "blend": "BLEND"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the GLB of the scene; return 0, or 2 when no shipped scene has that name or the file is wrong."""
+    """Write the GLB of the scene.
+
+    Return 0, or 2 when no shipped scene has that name or the file is wrong.
+    """
     try:
         scene = _named(arguments)
     except VilBridgeError as exc:
@@ -65,7 +70,10 @@ def _named(arguments: Sequence[str]) -> Scene:
 
 
 def write_glb(scene: Scene) -> bytes:
-    """Return the whole file; its ``extras.gates`` are the scene's gates in the world's axes (metres, z up)."""
+    """Return the whole file.
+
+    Its ``extras.gates`` are the scene's gates in the world's axes (metres, z up).
+    """
     writer = _Writer()
     for material, parts in _by_material(scene).items():
         writer.add(material, parts)
@@ -75,7 +83,13 @@ def write_glb(scene: Scene) -> bytes:
 def _gate(gate: Gate) -> dict[str, Any]:
     place = gate.T_world_gate
     p, q = place.p_m.tolist(), place.q_xyzw.tolist()
-    return {"name": gate.name, "p_m": p, "q_xyzw": q, "width_m": gate.width_m, "height_m": gate.height_m}
+    return {
+        "name": gate.name,
+        "p_m": p,
+        "q_xyzw": q,
+        "width_m": gate.width_m,
+        "height_m": gate.height_m,
+    }
 
 
 def _by_material(scene: Scene) -> Mapping[Material, list[tuple[Primitive, FloatArray]]]:
@@ -84,9 +98,13 @@ def _by_material(scene: Scene) -> Mapping[Material, list[tuple[Primitive, FloatA
     for thing in (*scene.objects, *_surface(scene)):
         if thing.movable or (scene.splats is not None and thing.name in scene.splats.proxy):
             continue
-        for node, asset_from_node in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
+        for node, asset_from_node in zip(
+            thing.asset.nodes, thing.asset.asset_from_node(), strict=True
+        ):
             for part in node.primitives:
-                found.setdefault(part.material, []).append((part, thing.world_from_asset @ asset_from_node))
+                found.setdefault(part.material, []).append(
+                    (part, thing.world_from_asset @ asset_from_node)
+                )
     return found
 
 
@@ -96,7 +114,11 @@ def _surface(scene: Scene) -> tuple[SceneObject, ...]:
     if splats is None:
         return ()
     field = splats.arranged or arranged(read_splats(splats.path))
-    return (SceneObject("surface of splats", surface_of(field, "surface of splats"), splats.T_world_splats),)
+    return (
+        SceneObject(
+            "surface of splats", surface_of(field, "surface of splats"), splats.T_world_splats
+        ),
+    )
 
 
 class _Writer:
@@ -119,10 +141,16 @@ class _Writer:
         p_m = np.concatenate([part.p_m @ m[:3, :3].T + m[:3, 3] for part, m in parts]).astype("<f4")
         if not len(p_m):
             return
-        normals = _unit(np.concatenate([part.normal @ np.linalg.inv(m[:3, :3]) for part, m in parts]))
+        normals = _unit(
+            np.concatenate([part.normal @ np.linalg.inv(m[:3, :3]) for part, m in parts])
+        )
         attributes = {
-            "POSITION": self._array(p_m, _FLOAT, "VEC3", min=p_m.min(axis=0).tolist(), max=p_m.max(axis=0).tolist()),
-            "NORMAL": self._array(_padded(np.rint(127.0 * normals).astype(np.int8)), _BYTE, "VEC3", normalized=True),
+            "POSITION": self._array(
+                p_m, _FLOAT, "VEC3", min=p_m.min(axis=0).tolist(), max=p_m.max(axis=0).tolist()
+            ),
+            "NORMAL": self._array(
+                _padded(np.rint(127.0 * normals).astype(np.int8)), _BYTE, "VEC3", normalized=True
+            ),
         }
         if material.base is not None:
             uv = np.concatenate([_uv(part, material.base) for part, _ in parts])
@@ -130,12 +158,17 @@ class _Writer:
         if any(part.colour is not None for part, _ in parts):
             colour = np.concatenate([_colour(part) for part, _ in parts])
             attributes["COLOR_0"] = self._array(colour, _UNSIGNED_BYTE, "VEC4", normalized=True)
-        corners = [part.triangles + np.uint32(first) for (part, _), first in zip(parts, counts, strict=False)]
+        corners = [
+            part.triangles + np.uint32(first)
+            for (part, _), first in zip(parts, counts, strict=False)
+        ]
         indices = np.concatenate(corners).astype("<u4").reshape(-1)
         self._primitives.append(
             {
                 "attributes": attributes,
-                "indices": self._array(indices, _UNSIGNED_INT, "SCALAR", target=_ELEMENT_ARRAY_BUFFER),
+                "indices": self._array(
+                    indices, _UNSIGNED_INT, "SCALAR", target=_ELEMENT_ARRAY_BUFFER
+                ),
                 "material": self._material(material),
             }
         )
@@ -167,16 +200,29 @@ class _Writer:
         return struct.pack("<III", _MAGIC, 2, 12 + len(chunks)) + chunks
 
     def _array(
-        self, values: npt.NDArray[Any], component: int, kind: str, target: int = _ARRAY_BUFFER, **more: Any
+        self,
+        values: npt.NDArray[Any],
+        component: int,
+        kind: str,
+        target: int = _ARRAY_BUFFER,
+        **more: Any,
     ) -> int:
         stride = {"byteStride": values.strides[0]} if target == _ARRAY_BUFFER else {}
         view = self._view(values.tobytes(), target=target, **stride)
-        accessor = {"bufferView": view, "componentType": component, "type": kind, "count": len(values), **more}
+        accessor = {
+            "bufferView": view,
+            "componentType": component,
+            "type": kind,
+            "count": len(values),
+            **more,
+        }
         self._accessors.append(accessor)
         return len(self._accessors) - 1
 
     def _view(self, data: bytes, **more: Any) -> int:
-        self._views.append({"buffer": 0, "byteOffset": len(self._binary), "byteLength": len(data), **more})
+        self._views.append(
+            {"buffer": 0, "byteOffset": len(self._binary), "byteLength": len(data), **more}
+        )
         self._binary += data + bytes(-len(data) % 4)
         return len(self._views) - 1
 
@@ -209,7 +255,9 @@ class _Writer:
             self._images.append({"bufferView": self._view(data), "mimeType": kind})
             wrap_u, wrap_v = (_WRAPS[wrap] for wrap in texture.wrap)
             self._samplers.append({"wrapS": wrap_u, "wrapT": wrap_v})
-            self._textures.append({"source": len(self._images) - 1, "sampler": len(self._samplers) - 1})
+            self._textures.append(
+                {"source": len(self._images) - 1, "sampler": len(self._samplers) - 1}
+            )
             self._seen[id(texture)] = len(self._textures) - 1
         return self._seen[id(texture)]
 
@@ -220,9 +268,13 @@ def _picture(pixels: npt.NDArray[np.uint8]) -> tuple[bytes, str]:
     size = (max(1, round(scale * pixels.shape[1])), max(1, round(scale * pixels.shape[0])))
     small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
     if small.shape[2] == 4:
-        return cv2.imencode(".png", cv2.cvtColor(small, cv2.COLOR_RGBA2BGRA))[1].tobytes(), "image/png"
+        return cv2.imencode(".png", cv2.cvtColor(small, cv2.COLOR_RGBA2BGRA))[
+            1
+        ].tobytes(), "image/png"
     quality = (cv2.IMWRITE_JPEG_QUALITY, _QUALITY)
-    return cv2.imencode(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), quality)[1].tobytes(), "image/jpeg"
+    return cv2.imencode(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), quality)[
+        1
+    ].tobytes(), "image/jpeg"
 
 
 def _unit(vectors: FloatArray) -> FloatArray:

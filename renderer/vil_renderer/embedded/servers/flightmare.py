@@ -66,14 +66,20 @@ class FlightmareServer:
     def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         """Render pictures of all views."""
         return RenderedRequest(
-            self.renderer.render(views, snapshot), info={"renderer": self.renderer.info["gl_renderer"]}
+            self.renderer.render(views, snapshot),
+            info={"renderer": self.renderer.info["gl_renderer"]},
         )
 
     def collides(self, vehicle: str, snapshot: WorldSnapshot) -> bool:
-        """Return whether a vehicle's box overlaps the scene or another object; an undrawn one touches nothing."""
+        """Return whether a vehicle's box overlaps the scene or another object.
+
+        An undrawn one touches nothing.
+        """
         world = self.renderer.collisions(snapshot)
         posed = next((p for p in self.renderer.pose(snapshot) if p.name == vehicle), None)
-        return posed is not None and bool(world.contacts(vehicle, box_at(posed.T_world_body, posed.half_size_m)))
+        return posed is not None and bool(
+            world.contacts(vehicle, box_at(posed.T_world_body, posed.half_size_m))
+        )
 
     def ranges(self, fan: Fan, snapshot: WorldSnapshot) -> FloatArray:
         """Return a vehicle's lidar ranges, metres, shape (beams,); nothing without rays."""
@@ -82,18 +88,39 @@ class FlightmareServer:
             return np.zeros(0)
         hide = frozenset({fan.vehicle})
         return planar_fan(
-            self.renderer.rays, fan.T_world_sensor, fan.start_rad, fan.end_rad, fan.beams, fan.limit_m, hide
+            self.renderer.rays,
+            fan.T_world_sensor,
+            fan.start_rad,
+            fan.end_rad,
+            fan.beams,
+            fan.limit_m,
+            hide,
         )
 
     def events(
         self, image: RenderedImage, camera: EventCameraMessage, snapshot: WorldSnapshot
     ) -> Sequence[EventMessage]:
         """Return an event camera's events up to this picture; times are those of the snapshots."""
-        character = (camera.Cp, camera.Cm, 1e-9 * camera.refractory_period_ns, max(camera.sigma_Cp, camera.sigma_Cm))
+        character = (
+            camera.Cp,
+            camera.Cm,
+            1e-9 * camera.refractory_period_ns,
+            max(camera.sigma_Cp, camera.sigma_Cm),
+        )
         key = (image.view.camera.name, *character)
-        events = self._event_cameras.get(key, lambda: EventCamera(*character)).events(image.pixels, snapshot.t_ns)
-        rows = zip(events.x.tolist(), events.y.tolist(), events.polarity.tolist(), events.t_ns.tolist(), strict=True)
-        return [EventMessage(coord_x=x, coord_y=y, polarity=p, time=float(t)) for x, y, p, t in rows]
+        events = self._event_cameras.get(key, lambda: EventCamera(*character)).events(
+            image.pixels, snapshot.t_ns
+        )
+        rows = zip(
+            events.x.tolist(),
+            events.y.tolist(),
+            events.polarity.tolist(),
+            events.t_ns.tolist(),
+            strict=True,
+        )
+        return [
+            EventMessage(coord_x=x, coord_y=y, polarity=p, time=float(t)) for x, y, p, t in rows
+        ]
 
     def occupied(self, point_m: FloatArray, radius_m: float) -> bool:
         """Return whether a sphere touches the scene."""
@@ -101,11 +128,17 @@ class FlightmareServer:
 
     def write_point_cloud(self, box: PointCloudBox, path: Path) -> None:
         """Write the scene's cells in a box. Raises RendererError."""
-        write_ply(path, voxel_cloud(self.renderer.scene, box.resolution_m, Box(box.origin_m, box.range_m)))
+        write_ply(
+            path, voxel_cloud(self.renderer.scene, box.resolution_m, Box(box.origin_m, box.range_m))
+        )
 
 
-def serve_flightmare(server: FlightmareServer, config: FlightmareServerConfig, stop: threading.Event) -> None:
-    """Serve until ``stop`` is set, with every measurement that the embedded renderer supports on this computer."""
+def serve_flightmare(
+    server: FlightmareServer, config: FlightmareServerConfig, stop: threading.Event
+) -> None:
+    """Serve until ``stop`` is set, with every measurement that the embedded renderer supports on
+    this computer.
+    """
     try:
         server.renderer.collisions()
         collides = True

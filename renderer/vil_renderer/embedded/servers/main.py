@@ -1,4 +1,6 @@
-"""The embedded renderer as a process of its own, behind the wire protocol of FlightGoggles or of Flightmare."""
+"""The embedded renderer as a process of its own, behind the wire protocol of FlightGoggles or of
+Flightmare.
+"""
 
 from __future__ import annotations
 
@@ -52,22 +54,28 @@ def run(
         client_ip: where the bridge listens, numeric.
         input_port: its port of poses.
         output_port: its port of pictures.
-        scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's choice.
+        scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's
+            choice.
         profile: quality: low, medium, high or ultra.
-        budget_ms: time for the pictures of one request before a plainer profile is used; 0 = no limit.
+        budget_ms: time for the pictures of one request before a plainer profile is used; 0 = no
+            limit.
         device: which GPU, in CUDA's order; None = the first one, else the CPU.
         protocol: ``flightgoggles`` or ``flightmare``.
         fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.
-        baked: static surfaces have the light of all bounces, worked out at the first start (minutes).
+        baked: static surfaces have the light of all bounces, worked out at the first start
+            (minutes).
 
     Returns:
         The exit code: 0 after a signal, 3 if this machine cannot draw or the address is invalid.
     """
-    os.environ.setdefault("LP_NUM_THREADS", "1")  # one thread shades vertices; more would take the bridge's cores
+    # One thread shades vertices; more would take the bridge's cores.
+    os.environ.setdefault("LP_NUM_THREADS", "1")
     _on_signal(lambda: sys.exit(_EXIT_OK))  # while it loads
 
     def make(drawn_on: int | OpenGL | None, name: str) -> EmbeddedRenderer:
-        renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=drawn_on, baked=baked)
+        renderer = EmbeddedRenderer(
+            name, profile, budget_s=1e-3 * budget_ms or None, device=drawn_on, baked=baked
+        )
         logger.info("drawing %s with %s for %s", name, renderer.info["gl_renderer"], client_ip)
         return renderer
 
@@ -76,16 +84,24 @@ def run(
         ports = client_ip, input_port, output_port
         if protocol == FLIGHTMARE:
             with OpenGL(device) as opengl:  # scenes change
-                _serve_flightmare(partial(make, opengl), scene, FlightmareServerConfig(*ports, folder=Path.cwd()))
+                _serve_flightmare(
+                    partial(make, opengl), scene, FlightmareServerConfig(*ports, folder=Path.cwd())
+                )
         else:
-            _serve_flightgoggles(partial(make, device), scene, FlightGogglesServerConfig(*ports, newest_only=not fifo))
+            _serve_flightgoggles(
+                partial(make, device),
+                scene,
+                FlightGogglesServerConfig(*ports, newest_only=not fifo),
+            )
     except RendererError as exc:
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
     return _EXIT_OK
 
 
-def _serve_flightmare(make: Callable[[str], EmbeddedRenderer], scene: str, config: FlightmareServerConfig) -> None:
+def _serve_flightmare(
+    make: Callable[[str], EmbeddedRenderer], scene: str, config: FlightmareServerConfig
+) -> None:
     """Serve Flightmare's clients until a signal."""
     with FlightmareServer(make, scene) as server:
         serve_flightmare(server, config, _stop_event())
@@ -103,7 +119,9 @@ def _check_address(client_ip: str) -> None:
     try:
         ipaddress.IPv4Address(client_ip)
     except ValueError:
-        raise RendererError(f"{client_ip!r} is not a numeric address of the bridge, such as 127.0.0.1") from None
+        raise RendererError(
+            f"{client_ip!r} is not a numeric address of the bridge, such as 127.0.0.1"
+        ) from None
 
 
 def _stop_event() -> threading.Event:
@@ -118,7 +136,9 @@ def _on_signal(action: Callable[[], object]) -> None:
         signal.signal(number, lambda *_: action())
 
 
-def answer(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
+def answer(
+    renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot
+) -> RenderedRequest:
     """Return the pictures of a request, and all that the protocol reports with them."""
     first = views[0]
     return RenderedRequest(
@@ -143,19 +163,42 @@ def _near(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse the command line in the manner of the original renderer, which writes one dash."""
-    parser = argparse.ArgumentParser(prog="vil_renderer.embedded.servers.main", description=__doc__, allow_abbrev=False)
-    parser.add_argument("-client-ip", "--client-ip", default="127.0.0.1", help="numeric address of the bridge")
-    parser.add_argument("-input-port", "--input-port", type=int, default=10253, help="the bridge's port of poses")
-    parser.add_argument("-output-port", "--output-port", type=int, default=10254, help="its port of pictures")
-    parser.add_argument("-scene", "--scene", default="hall", help="what to draw: a scene's name or its file")
-    parser.add_argument("-profile", "--profile", default="low", choices=tuple(PROFILES), help="quality")
-    parser.add_argument("-budget-ms", "--budget-ms", type=float, default=0.0, help="time for a request, 0 = any")
-    parser.add_argument("-device", "--device", type=int, help="number of the GPU, as CUDA counts; without it any")
-    parser.add_argument(
-        *("-protocol", "--protocol"), default=FLIGHTGOGGLES, choices=(FLIGHTGOGGLES, FLIGHTMARE), help="of the wire"
+    parser = argparse.ArgumentParser(
+        prog="vil_renderer.embedded.servers.main", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("-fifo", "--fifo", action="store_true", help="draw every pose in order, not the newest")
-    parser.add_argument("-baked", "--baked", action="store_true", help="light of all bounces; minutes at first")
+    parser.add_argument(
+        "-client-ip", "--client-ip", default="127.0.0.1", help="numeric address of the bridge"
+    )
+    parser.add_argument(
+        "-input-port", "--input-port", type=int, default=10253, help="the bridge's port of poses"
+    )
+    parser.add_argument(
+        "-output-port", "--output-port", type=int, default=10254, help="its port of pictures"
+    )
+    parser.add_argument(
+        "-scene", "--scene", default="hall", help="what to draw: a scene's name or its file"
+    )
+    parser.add_argument(
+        "-profile", "--profile", default="low", choices=tuple(PROFILES), help="quality"
+    )
+    parser.add_argument(
+        "-budget-ms", "--budget-ms", type=float, default=0.0, help="time for a request, 0 = any"
+    )
+    parser.add_argument(
+        "-device", "--device", type=int, help="number of the GPU, as CUDA counts; without it any"
+    )
+    parser.add_argument(
+        *("-protocol", "--protocol"),
+        default=FLIGHTGOGGLES,
+        choices=(FLIGHTGOGGLES, FLIGHTMARE),
+        help="of the wire",
+    )
+    parser.add_argument(
+        "-fifo", "--fifo", action="store_true", help="draw every pose in order, not the newest"
+    )
+    parser.add_argument(
+        "-baked", "--baked", action="store_true", help="light of all bounces; minutes at first"
+    )
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     return run(

@@ -1,6 +1,9 @@
-"""The process of a scene that answers questions: ``python -m vil_renderer.embedded.servers.queries SOCKET MEMORY``.
+"""The process of a scene that answers questions.
 
-Its owner starts it with two file descriptors, a socket and shared memory; it ends when the owner closes the socket.
+``python -m vil_renderer.embedded.servers.queries SOCKET MEMORY``.
+
+Its owner starts it with two file descriptors, a socket and shared memory; it ends when the owner
+closes the socket.
 """
 
 from __future__ import annotations
@@ -63,7 +66,9 @@ class SceneAnswers:
 
     def __init__(self, load: Load) -> None:
         def make(scene: Scene) -> EmbeddedRenderer:
-            return EmbeddedRenderer(scene, load.profile, device=opengl, depth_reach_m=load.depth_reach_m)
+            return EmbeddedRenderer(
+                scene, load.profile, device=opengl, depth_reach_m=load.depth_reach_m
+            )
 
         scene = load_scene(load.scene)
         opengl = OpenGL(load.device)
@@ -102,10 +107,14 @@ class SceneAnswers:
                 return self._scene.assets, ()
             case Occupied():
                 first_m = np.array(question.first_m)
-                return None, [occupied_cells(self._scene.whole(), first_m, question.cell_m, question.shape)]
+                return None, [
+                    occupied_cells(self._scene.whole(), first_m, question.cell_m, question.shape)
+                ]
             case ListMeshes():
                 things = self._scene.whole().objects
-                return [thing.name for thing in things], [array for thing in things for array in mesh_of(thing)]
+                return [thing.name for thing in things], [
+                    array for thing in things for array in mesh_of(thing)
+                ]
             case Load():
                 raise RendererError("the scene is loaded already")
 
@@ -130,14 +139,18 @@ class SceneAnswers:
         markers: Sequence[SceneMarker],
     ) -> Sequence[RenderedImage]:
         """Return pictures with markers in those of colour; their depth comes from the same pass."""
-        coloured = [i for i, view in enumerate(views) if view.modality is Modality.RGB and not view.layer]
+        coloured = [
+            i for i, view in enumerate(views) if view.modality is Modality.RGB and not view.layer
+        ]
         depths = [replace(views[i], modality=Modality.DEPTH32) for i in coloured]
         if before is not None:
             places = before.T_world_cameras
             before = replace(before, T_world_cameras=(*places, *(places[i] for i in coloured)))
         images = self._scene.renderer.render([*views, *depths], snapshot, before)
         for i, depth in zip(coloured, images[len(views) :], strict=True):
-            draw_markers(images[i].pixels, depth.pixels, views[i].camera, views[i].T_world_camera, markers)
+            draw_markers(
+                images[i].pixels, depth.pixels, views[i].camera, views[i].T_world_camera, markers
+            )
         return images[: len(views)]
 
     def _cast(self, question: Cast, origins_m: Array, directions: Array) -> list[Array]:
@@ -148,7 +161,10 @@ class SceneAnswers:
         return [hits.distance_m, hits.instance, hits.normal_world]
 
     def _at(self, encoded: msgspec.Raw) -> WorldSnapshot:
-        """Return a snapshot; the same object for the same bytes, since models are posed once for each."""
+        """Return a snapshot.
+
+        The same object for the same bytes, since models are posed once for each.
+        """
         data = bytes(encoded)
         if self._snapshot is None or self._snapshot[0] != data:
             self._snapshot = data, self._scene.with_edits(decode_snapshot(data))
@@ -161,10 +177,15 @@ class _Owner:
     def __init__(self, socket_fd: int, memory_fd: int) -> None:
         self._socket = socket.socket(fileno=socket_fd)
         self._block = SharedBlock(memory_fd)
-        threading.Thread(target=_end_with_owner, args=(socket_fd,), name="owner", daemon=True).start()
+        threading.Thread(
+            target=_end_with_owner, args=(socket_fd,), name="owner", daemon=True
+        ).start()
 
     def receive(self) -> tuple[Question, list[Array]] | None:
-        """Return the next question and its arrays in the shared memory; None = the owner is gone."""
+        """Return the next question and its arrays in the shared memory.
+
+        None = the owner is gone.
+        """
         packet = self._socket.recv(PACKET.size)
         if not packet:
             return None
@@ -173,7 +194,9 @@ class _Owner:
         message = self._block.read(offset, length)
         return decode_question(message.body), [self._block.view(place) for place in message.arrays]
 
-    def send(self, value: object, arrays: Sequence[Array] = (), error: str = "", work_ns: int = 0) -> None:
+    def send(
+        self, value: object, arrays: Sequence[Array] = (), error: str = "", work_ns: int = 0
+    ) -> None:
         """Send an answer."""
         try:
             offset, length = self._block.write(encode(value), arrays, error, work_ns)
@@ -193,15 +216,23 @@ def _end_with_owner(socket_fd: int) -> None:
 def _yield_to_owner() -> None:
     """Do not stop the owner's loop on the same core when its question wakes this process up.
 
-    The loop's real-time priority, which a child inherits, is not for drawing: it would stop all other programs.
+    The loop's real-time priority, which a child inherits, is not for drawing: it would stop all
+    other programs.
     """
-    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) in (os.SCHED_OTHER, os.SCHED_FIFO, os.SCHED_RR):
+    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) in (
+        os.SCHED_OTHER,
+        os.SCHED_FIFO,
+        os.SCHED_RR,
+    ):
         with contextlib.suppress(PermissionError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def serve(owner: _Owner) -> None:
-    """Answer questions until the owner is gone. The first one loads the scene; without a scene there is no second."""
+    """Answer questions until the owner is gone.
+
+    The first one loads the scene; without a scene there is no second.
+    """
     first = owner.receive()
     if first is None:
         return
@@ -225,11 +256,15 @@ def serve(owner: _Owner) -> None:
 
 
 def main(socket_fd: int, memory_fd: int) -> None:
-    """Answer until the owner is gone; a bug ends the process at once, since the owner starts another."""
+    """Answer until the owner is gone.
+
+    A bug ends the process at once, since the owner starts another.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which ends this process
     _yield_to_owner()
     freeze_heap()
-    os.environ.setdefault("LP_NUM_THREADS", "1")  # one thread shades vertices; more would take the bridge's cores
+    # One thread shades vertices; more would take the bridge's cores.
+    os.environ.setdefault("LP_NUM_THREADS", "1")
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
         serve(_Owner(socket_fd, memory_fd))

@@ -26,10 +26,12 @@ class SplatCloud:
     """Gaussian splats in the axes and units of their file.
 
     Attributes:
-        p: (n, 3). axes: (n, 3, 3), columns are the half axes of the one-sigma ellipsoids. opacity: (n,), 0..1.
-        sh: (n, k, 3), coefficients of spherical harmonics for display colour less 0.5, k = 1, 4, 9 or 16. All are
-            float32.
-        antialiased: trained with a low-pass filter of 0.3 px^2 that preserves the opacity of small splats.
+        p: (n, 3). axes: (n, 3, 3), columns are the half axes of the one-sigma ellipsoids. opacity:
+            (n,), 0..1.
+        sh: (n, k, 3), coefficients of spherical harmonics for display colour less 0.5, k = 1, 4, 9
+            or 16. All are float32.
+        antialiased: trained with a low-pass filter of 0.3 px^2 that preserves the opacity of small
+            splats.
     """
 
     p: Float32
@@ -44,7 +46,8 @@ class StoredSplats:
     """Splats as formats store them.
 
     Attributes:
-        p: (n, 3). log_scale: (n, 3), logarithms of the standard deviations. q_wxyz: (n, 4), not normalised.
+        p: (n, 3). log_scale: (n, 3), logarithms of the standard deviations. q_wxyz: (n, 4), not
+            normalised.
         opacity: (n,), 0..1. sh: (n, k, 3). antialiased: as in :class:`SplatCloud`.
     """
 
@@ -67,11 +70,20 @@ def cloud_of(stored: StoredSplats, name: str, noun: str = "splat") -> SplatCloud
     Raises:
         AssetError: a value means nothing; the message names the first such splat.
     """
-    for field, values in (("position", stored.p), ("scale", stored.log_scale), ("rotation", stored.q_wxyz)):
+    for field, values in (
+        ("position", stored.p),
+        ("scale", stored.log_scale),
+        ("rotation", stored.q_wxyz),
+    ):
         refuse(np.asarray(~np.isfinite(values).all(axis=1)), name, f"has no finite {field}", noun)
     refuse(np.isnan(stored.opacity), name, "has an opacity that is not a number", noun)
     refuse(np.asarray(~np.isfinite(stored.sh).all(axis=(1, 2))), name, "has no finite colour", noun)
-    refuse(np.abs(stored.p).max(axis=1, initial=0.0) > _LARGEST, name, f"lies beyond {_LARGEST:.0e} units", noun)
+    refuse(
+        np.abs(stored.p).max(axis=1, initial=0.0) > _LARGEST,
+        name,
+        f"lies beyond {_LARGEST:.0e} units",
+        noun,
+    )
     too_large = stored.log_scale.max(axis=1, initial=-np.inf) > np.log(_LARGEST)
     refuse(too_large, name, f"is larger than {_LARGEST:.0e} units", noun)
     length = np.linalg.norm(stored.q_wxyz.astype(np.float64), axis=1)
@@ -95,7 +107,10 @@ def check_count(count: int, name: str) -> None:
         AssetError: there are more than MAX_SPLATS.
     """
     if count > MAX_SPLATS:
-        raise AssetError(f"{name}: {count:,} splats, more than {MAX_SPLATS:,} are not read. Thin or crop the scan")
+        raise AssetError(
+            f"{name}: {count:,} splats, more than {MAX_SPLATS:,} are not read. Thin or "
+            "crop the scan"
+        )
 
 
 def refuse(broken: npt.NDArray[np.bool_], name: str, what: str, noun: str = "splat") -> None:
@@ -106,7 +121,9 @@ def refuse(broken: npt.NDArray[np.bool_], name: str, what: str, noun: str = "spl
     """
     if broken.any():
         cure = "Export the scan again, or remove them with a splat editor"
-        raise AssetError(f"{name}: {noun} {int(np.argmax(broken)):,} {what} ({int(broken.sum()):,} such). {cure}")
+        raise AssetError(
+            f"{name}: {noun} {int(np.argmax(broken)):,} {what} ({int(broken.sum()):,} such). {cure}"
+        )
 
 
 def blocks(count: int) -> Iterator[slice]:
@@ -126,7 +143,9 @@ def matrices(q_wxyz: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.array(rows).transpose(2, 0, 1)
 
 
-def three_smallest(largest: npt.NDArray[np.integer], others: npt.NDArray[np.float64], scalar_at: int) -> Float32:
+def three_smallest(
+    largest: npt.NDArray[np.integer], others: npt.NDArray[np.float64], scalar_at: int
+) -> Float32:
     """Return quaternions w, x, y, z of which the largest component, a positive one, was dropped.
 
     Args:

@@ -1,4 +1,7 @@
-"""Splats arranged for drawing: in chunks of neighbours that are culled as one, with coarser levels of detail."""
+"""Splats arranged for drawing.
+
+In chunks of neighbours that are culled as one, with coarser levels of detail.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,18 @@ _LEVELS: Final = 4
 LEAST_FOR_LEVELS: Final = 1 << 16
 """Fewer splats have no coarser levels: they are fast enough."""
 DETAIL_PX: Final = 1.75
-"""Standard deviation in the picture that coarser splats may have: 34 dB and more to the finest level."""
+"""Standard deviation in the picture that coarser splats may have.
+
+34 dB and more to the finest level.
+"""
 _REACH: Final = float(np.sqrt(2.0 * np.log(1.0 / FAINTEST)))
 _MARGIN_PX: Final = 3.0
 """Reach of the low-pass filter."""
 _MOST_GROWTH: Final = 1.5
-"""Factor of a coarser splat's half axes: four splats side by side become one of twice their size."""
+"""Factor of a coarser splat's half axes.
+
+Four splats side by side become one of twice their size.
+"""
 _MOST_OPAQUE: Final = 0.995
 
 
@@ -50,7 +59,9 @@ class SplatField:
 def arranged(cloud: SplatCloud) -> SplatField:
     """Arrange a cloud; with levels of detail from LEAST_FOR_LEVELS splats on."""
     order = _curve(cloud.p)
-    p, axes, opacity, sh = (np.ascontiguousarray(a[order]) for a in (cloud.p, cloud.axes, cloud.opacity, cloud.sh))
+    p, axes, opacity, sh = (
+        np.ascontiguousarray(a[order]) for a in (cloud.p, cloud.axes, cloud.opacity, cloud.sh)
+    )
     level = SplatCloud(p, axes, opacity, sh, cloud.antialiased)
     levels = [level]
     while len(cloud.p) >= LEAST_FOR_LEVELS and len(levels) < _LEVELS:
@@ -71,7 +82,13 @@ def arranged(cloud: SplatCloud) -> SplatField:
     parts = zip(*((each.p, each.axes, each.opacity, each.sh) for each in levels), strict=True)
     p, axes, opacity, sh = (np.concatenate(part) if len(levels) > 1 else part[0] for part in parts)
     splats = SplatCloud(p, axes, opacity, sh, cloud.antialiased)
-    return SplatField(splats, np.array(starts, np.int32), centre, radius, np.array(sigmas).reshape(len(levels), -1))
+    return SplatField(
+        splats,
+        np.array(starts, np.int32),
+        centre,
+        radius,
+        np.array(sigmas).reshape(len(levels), -1),
+    )
 
 
 def seen(
@@ -84,13 +101,17 @@ def seen(
         camera: an ideal pinhole.
         turn: (3, 3), from the cloud's axes to optical ones, its scale included.
         shift: (3,), the cloud's origin in optical axes, metres.
-        detail_px: a level is used where its splats are smaller than this, one standard deviation; 0 = the finest.
+        detail_px: a level is used where its splats are smaller than this, one standard deviation; 0
+            = the finest.
     """
     fx, fy, cx, cy = camera.intrinsics_px
     scale = float(np.cbrt(np.linalg.det(turn)))
     centre, radius = field.centre @ turn.T + shift, field.radius * scale
     shown = centre[:, 2] > NEAR_M - radius
-    for axis, f, low, high in ((0, fx, cx, camera.width_px - cx), (1, fy, cy, camera.height_px - cy)):
+    for axis, f, low, high in (
+        (0, fx, cx, camera.width_px - cx),
+        (1, fy, cy, camera.height_px - cy),
+    ):
         for sign, edge in ((-1.0, low), (1.0, high)):
             slope = (edge + _MARGIN_PX) / f
             shown &= sign * centre[:, axis] - slope * centre[:, 2] < radius * np.hypot(1.0, slope)
@@ -107,7 +128,9 @@ def _ranges(start: npt.NDArray[np.int32], stop: npt.NDArray[np.int32]) -> npt.ND
     lengths = stop - start
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total, dtype=np.int32) + np.repeat(start - (ends - lengths), lengths).astype(np.int32)
+    return np.arange(total, dtype=np.int32) + np.repeat(start - (ends - lengths), lengths).astype(
+        np.int32
+    )
 
 
 def _curve(p: Float32) -> npt.NDArray[np.intp]:
@@ -120,7 +143,9 @@ def _curve(p: Float32) -> npt.NDArray[np.intp]:
     for part in blocks(len(p)):
         cells = ((p[part] - low) / np.float64(step)).astype(np.uint64)
         for axis in range(3):
-            key[part] |= _spread(np.minimum(cells[:, axis], np.uint64(2**21 - 1))) << np.uint64(axis)
+            key[part] |= _spread(np.minimum(cells[:, axis], np.uint64(2**21 - 1))) << np.uint64(
+                axis
+            )
     return np.argsort(key, kind="stable")
 
 
@@ -138,7 +163,9 @@ def _middles(p: Float32, first: npt.NDArray[np.intp]) -> FloatArray:
     """Return the middles of the boxes around chunks, (chunks, 3)."""
     if not len(first):
         return np.zeros((0, 3))
-    made: FloatArray = 0.5 * (np.minimum.reduceat(p, first) + np.maximum.reduceat(p, first)).astype(np.float64)
+    made: FloatArray = 0.5 * (np.minimum.reduceat(p, first) + np.maximum.reduceat(p, first)).astype(
+        np.float64
+    )
     return made
 
 
@@ -146,7 +173,10 @@ def _middles(p: Float32, first: npt.NDArray[np.intp]) -> FloatArray:
 
 
 def _coarser(level: SplatCloud) -> SplatCloud:
-    """Return a level of a quarter of the splats: each has the mean, the spread and the colour of four neighbours."""
+    """Return a level of a quarter of the splats.
+
+    Each has the mean, the spread and the colour of four neighbours.
+    """
     count = -(-len(level.p) // _GROUP)
     terms = level.sh.shape[1]
     p, axes = np.empty((count, 3), np.float32), np.empty((count, 3, 3), np.float32)
@@ -157,7 +187,9 @@ def _coarser(level: SplatCloud) -> SplatCloud:
     return SplatCloud(p, axes, opacity, sh, level.antialiased)
 
 
-def _merged(level: SplatCloud, fine: slice) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _merged(
+    level: SplatCloud, fine: slice
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return position, axes, opacity and colour of groups of splats."""
     size = np.sort(np.linalg.norm(level.axes[fine], axis=1), axis=1).astype(np.float64)
     area = size[:, 1] * size[:, 2]
@@ -168,17 +200,24 @@ def _merged(level: SplatCloud, fine: slice) -> tuple[FloatArray, FloatArray, Flo
     p = np.einsum("ng,ngi->ni", share, own)
     spread = _grouped((level.axes[fine] @ level.axes[fine].transpose(0, 2, 1)).astype(np.float64))
     apart = own - p[:, None]
-    covariance = np.einsum("ng,ngij->nij", share, spread) + np.einsum("ng,ngi,ngj->nij", share, apart, apart)
+    covariance = np.einsum("ng,ngij->nij", share, spread) + np.einsum(
+        "ng,ngi,ngj->nij", share, apart, apart
+    )
     variance, turn = np.linalg.eigh(covariance)
     half = np.sqrt(np.maximum(variance, 0.0))
     mean_opacity = (share * _grouped(opacity)).sum(axis=1)
-    # What all cover together; where it is more than one splat of this spread covers, that one grows.
+    # What all cover together; where it is more than one splat of this spread covers, that one
+    # grows.
     layers = weight.sum(axis=1) / np.maximum(mean_opacity * half[:, 1] * half[:, 2], 1e-30)
     growth = np.clip(np.sqrt(layers), 1.0, _MOST_GROWTH)
     half[:, 1:] *= growth[:, None]
     layers = layers / growth**2
     stacked = 1.0 - (1.0 - np.minimum(mean_opacity, _MOST_OPAQUE)) ** np.maximum(layers, 1.0)
-    merged = np.where(layers < 1.0, mean_opacity * layers, np.minimum(stacked, np.maximum(mean_opacity, _MOST_OPAQUE)))
+    merged = np.where(
+        layers < 1.0,
+        mean_opacity * layers,
+        np.minimum(stacked, np.maximum(mean_opacity, _MOST_OPAQUE)),
+    )
     colour = np.einsum("ng,ngkc->nkc", share, _grouped(level.sh[fine].astype(np.float64)))
     return p, turn * half[:, None, :], merged, colour
 

@@ -1,4 +1,7 @@
-"""Splats in glTF, KHR_gaussian_splatting: every attribute an accessor, every primitive placed by its node."""
+"""Splats in glTF, KHR_gaussian_splatting.
+
+Every attribute an accessor, every primitive placed by its node.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +40,29 @@ def read_glb(path: Path) -> SplatCloud:
     """Read a GLB or .gltf with Gaussian splats, in the axes of the file's scene: y up, metres.
 
     Raises:
-        AssetError: it cannot be read, holds no such splats, is compressed, or holds values that mean nothing.
+        AssetError: it cannot be read, holds no such splats, is compressed, or holds values that
+            mean nothing.
     """
     document = open_document(path)
     check_claims(document, frozenset({_EXTENSION}))
     accessors = Accessors(document)
     found = list(_primitives(document))
     if not found:
-        raise document.error("meshes", f"no primitive has {_EXTENSION}. Name a file with Gaussian splats here")
+        raise document.error(
+            "meshes", f"no primitive has {_EXTENSION}. Name a file with Gaussian splats here"
+        )
     counts = [_count(document, primitive, label) for primitive, label, _ in found]
     check_count(sum(counts), document.name)
     name = document.name
-    parts = [_placed(_cloud(accessors, primitive, label), m, f"{name}: {label}") for primitive, label, m in found]
+    parts = [
+        _placed(_cloud(accessors, primitive, label), m, f"{name}: {label}")
+        for primitive, label, m in found
+    ]
     terms = max(part.sh.shape[1] for part in parts)
     sh = [np.pad(part.sh, ((0, 0), (0, terms - part.sh.shape[1]), (0, 0))) for part in parts]
-    p, axes, opacity = (np.concatenate([getattr(part, key) for part in parts]) for key in ("p", "axes", "opacity"))
+    p, axes, opacity = (
+        np.concatenate([getattr(part, key) for part in parts]) for key in ("p", "axes", "opacity")
+    )
     return SplatCloud(p, axes, opacity, np.concatenate(sh))
 
 
@@ -79,13 +90,17 @@ def _count(document: Document, primitive: MeshPrimitive, label: str) -> int:
     assert splats is not None
     if splats.extensions:
         named = ", ".join(sorted(splats.extensions))[:120]
-        raise document.error(label, f"is compressed by {named}. Export it without compression, or as .spz")
+        raise document.error(
+            label, f"is compressed by {named}. Export it without compression, or as .spz"
+        )
     for key, value, wanted in (
         ("kernel", splats.kernel, "ellipse"),
         ("colorSpace", splats.color_space, "srgb_rec709_display"),
     ):
         if value != wanted:
-            raise document.error(label, f"{key} {value[:40]!r} is not rendered. Export it with {wanted!r}")
+            raise document.error(
+                label, f"{key} {value[:40]!r} is not rendered. Export it with {wanted!r}"
+            )
     positions = _accessor(document, primitive, "POSITION", label)
     return document.item(document.gltf.accessors, "accessor", positions, label).count
 
@@ -105,7 +120,9 @@ def _cloud(accessors: Accessors, primitive: MeshPrimitive, label: str) -> SplatC
         index = _accessor(document, primitive, attribute, label)
         found = accessors.floats(index, f"{label} {attribute}", form)
         if len(found) != count:
-            raise document.error(label, f"{len(found):,} values of {attribute} for {count:,} splats. Export it again")
+            raise document.error(
+                label, f"{len(found):,} values of {attribute} for {count:,} splats. Export it again"
+            )
         return found
 
     opacity = values(f"{_EXTENSION}:OPACITY", "SCALAR")[:, 0]
@@ -139,7 +156,11 @@ def _harmonics(document: Document, primitive: MeshPrimitive, label: str) -> list
 def _log_scale(scale: Float32, label: str) -> Float32:
     """Return logarithms of linear scales; a negative one marks a writer that stored logarithms."""
     if (scale < 0.0).any():
-        logger.warning("%s: SCALE holds logarithms, as splat-transform 1.10 writes them; they are taken as such", label)
+        logger.warning(
+            "%s: SCALE holds logarithms, as splat-transform 1.10 writes them; they are "
+            "taken as such",
+            label,
+        )
         return scale
     with np.errstate(divide="ignore"):
         return np.maximum(np.log(scale), np.float32(-50.0))
@@ -155,6 +176,8 @@ def _placed(cloud: SplatCloud, m: FloatArray, label: str) -> SplatCloud:
         return cloud
     scale = np.linalg.norm(m[:3, :3], axis=0)
     if not scale.min() > 1e-9 or np.linalg.det(m[:3, :3]) <= 0.0:
-        raise AssetError(f"{label}: its node mirrors or flattens splats. Apply its scale before the export")
+        raise AssetError(
+            f"{label}: its node mirrors or flattens splats. Apply its scale before the export"
+        )
     p, axes = cloud.p @ float32(m[:3, :3].T) + float32(m[:3, 3]), float32(m[:3, :3]) @ cloud.axes
     return SplatCloud(p, axes, cloud.opacity, turned_harmonics(cloud.sh, m[:3, :3] / scale))

@@ -1,4 +1,6 @@
-"""Real spherical harmonics of degrees 0 to 3, in the order and with the signs of the 3DGS authors."""
+"""Real spherical harmonics of degrees 0 to 3, in the order and with the signs of the 3DGS
+authors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def harmonics(d: FloatArray) -> FloatArray:
     f = SH_FACTORS
     rows = (
         np.full(len(d), f[0]), -f[1] * y, f[1] * z, -f[1] * x,
-        f[2] * x * y, -f[2] * y * z, f[3] * (3.0 * z * z - 1.0), -f[2] * x * z, f[4] * (x * x - y * y),
+        f[2] * x * y, -f[2] * y * z, f[3] * (3.0 * z * z - 1.0), -f[2] * x * z,
+        f[4] * (x * x - y * y),
         -f[5] * y * (3.0 * x * x - y * y), f[6] * x * y * z, -f[7] * y * (5.0 * z * z - 1.0),
         f[8] * z * (5.0 * z * z - 3.0), -f[7] * x * (5.0 * z * z - 1.0), f[9] * z * (x * x - y * y),
         -f[5] * x * (x * x - 3.0 * y * y),
@@ -34,7 +37,8 @@ def harmonics(d: FloatArray) -> FloatArray:
 def turned_harmonics(sh: Float32, R: FloatArray) -> Float32:
     """Return coefficients (n, k, 3) of colours that are turned with their splats.
 
-    Each degree turns within itself; its matrix is found from the functions at directions all around.
+    Each degree turns within itself; its matrix is found from the functions at directions all
+    around.
 
     Args:
         sh: (n, k, 3), k = 1, 4, 9 or 16.
@@ -49,5 +53,7 @@ def turned_harmonics(sh: Float32, R: FloatArray) -> Float32:
     for degree in range(1, 4):
         own = slice(degree * degree, (degree + 1) ** 2)
         # New coefficients times functions of d are old ones times functions of R^T d.
-        turn[own, own] = np.linalg.lstsq(harmonics(d)[:, own], harmonics(d @ R)[:, own], rcond=None)[0]
+        turn[own, own] = np.linalg.lstsq(
+            harmonics(d)[:, own], harmonics(d @ R)[:, own], rcond=None
+        )[0]
     return float32(np.einsum("jk,nkc->njc", float32(turn[:terms, :terms]), sh))

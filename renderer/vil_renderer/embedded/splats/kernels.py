@@ -1,7 +1,8 @@
 """Inner loops that project splats, compiled by numba when they are first needed.
 
-Plain functions of which none calls another: numba compiles each alone, and this module imports without it. Pixels
-are OpenCV's (integers on their centres), camera axes optical. A row of ``rows`` is one splat in a picture, float32:
+Plain functions of which none calls another: numba compiles each alone, and this module imports
+without it. Pixels are OpenCV's (integers on their centres), camera axes optical. A row of ``rows``
+is one splat in a picture, float32:
 
 ====  ==========================================================
 0, 1  u, v: its mean, pixels
@@ -11,7 +12,8 @@ are OpenCV's (integers on their centres), camera axes optical. A row of ``rows``
 7-9   display colour
 ====  ==========================================================
 
-and its row of ``bounds`` the first and last column, and the first and last line, of the pixels that it reaches.
+and its row of ``bounds`` the first and last column, and the first and last line, of the pixels that
+it reaches.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _SH: Final = SH_FACTORS
 
 
 def project_splats(
-    p: _Float32, axes: _Float32, members: _Index, turn: _Float32, shift: _Float32, pinhole: _Float32,
+    p: _Float32, axes: _Float32, members: _Index, turn: _Float32, shift: _Float32,
+    pinhole: _Float32,
     width: int, height: int, antialiased: bool, flat: _Float32,
 ) -> None:  # fmt: skip
     """Put splats into the plane of a picture: Sigma2 = J W Sigma W^T J^T + 0.3 I.
@@ -57,9 +60,10 @@ def project_splats(
         pinhole: fx, fy, cx, cy.
         width: of the picture.
         height: of the picture.
-        antialiased: the low-pass filter preserves a splat's opacity times its area, as in its training.
-        flat: (m, FLAT), filled: u, v in pixels, z in metres, the covariance uu, uv, vv, the root of its
-            determinant, and a factor on the opacity; z alone where it is less than NEAR_M.
+        antialiased: the low-pass filter preserves a splat's opacity times its area, as in its
+            training.
+        flat: (m, FLAT), filled: u, v in pixels, z in metres, the covariance uu, uv, vv, the root of
+            its determinant, and a factor on the opacity; z alone where it is less than NEAR_M.
     """
     fx, fy, cx, cy = pinhole
     half_x, half_y = np.float32(0.5 * width) / fx, np.float32(0.5 * height) / fy
@@ -73,13 +77,20 @@ def project_splats(
             continue
         x = (turn[0, 0] * px + turn[0, 1] * py + turn[0, 2] * pz + shift[0]) / z
         y = (turn[1, 0] * px + turn[1, 1] * py + turn[1, 2] * pz + shift[1]) / z
-        # Outside the picture J is that of its surroundings: else near splats out there smear over all of it.
+        # Outside the picture J is that of its surroundings: else near splats out there smear over
+        # all of it.
         xj = min(max(x, mid_x - aside * half_x), mid_x + aside * half_x)
         yj = min(max(y, mid_y - aside * half_y), mid_y + aside * half_y)
         for k in range(3):
-            right = turn[0, 0] * axes[i, 0, k] + turn[0, 1] * axes[i, 1, k] + turn[0, 2] * axes[i, 2, k]
-            down = turn[1, 0] * axes[i, 0, k] + turn[1, 1] * axes[i, 1, k] + turn[1, 2] * axes[i, 2, k]
-            ahead = turn[2, 0] * axes[i, 0, k] + turn[2, 1] * axes[i, 1, k] + turn[2, 2] * axes[i, 2, k]
+            right = (
+                turn[0, 0] * axes[i, 0, k] + turn[0, 1] * axes[i, 1, k] + turn[0, 2] * axes[i, 2, k]
+            )
+            down = (
+                turn[1, 0] * axes[i, 0, k] + turn[1, 1] * axes[i, 1, k] + turn[1, 2] * axes[i, 2, k]
+            )
+            ahead = (
+                turn[2, 0] * axes[i, 0, k] + turn[2, 1] * axes[i, 1, k] + turn[2, 2] * axes[i, 2, k]
+            )
             b[0, k], b[1, k] = fx / z * (right - xj * ahead), fy / z * (down - yj * ahead)
         uu = b[0, 0] * b[0, 0] + b[0, 1] * b[0, 1] + b[0, 2] * b[0, 2]
         vv = b[1, 0] * b[1, 0] + b[1, 1] * b[1, 1] + b[1, 2] * b[1, 2]
@@ -88,14 +99,16 @@ def project_splats(
         c2 = b[0, 0] * b[1, 1] - b[0, 1] * b[1, 0]
         flat[n, 0], flat[n, 1] = fx * x + cx, fy * y + cy
         flat[n, 3], flat[n, 4], flat[n, 5] = uu + low_pass, uv, vv + low_pass
-        # The determinant as a sum of squares (Lagrange's identity): positive, however thin the splat is.
+        # The determinant as a sum of squares (Lagrange's identity): positive, however thin the
+        # splat is.
         own = c0 * c0 + c1 * c1 + c2 * c2
         root = math.sqrt(own + low_pass * (uu + vv + low_pass))
         flat[n, 6], flat[n, 7] = root, math.sqrt(own) / root if antialiased else 1.0
 
 
 def select_splats(
-    flat: _Float32, opacity: _Float32, members: _Index, width: int, height: int, rows: _Float32, bounds: _Index,
+    flat: _Float32, opacity: _Float32, members: _Index, width: int, height: int, rows: _Float32,
+    bounds: _Index,
     index: _Index,
 ) -> int:  # fmt: skip
     """Pick the splats that a picture shows.
@@ -139,8 +152,12 @@ def select_splats(
     return count
 
 
-def shade_splats(p: _Float32, sh: _Float32, eye: _Float32, exposure: float, index: _Index, rows: _Float32) -> None:
-    """Return colours of splats seen from a place: spherical harmonics in the order and signs of the 3DGS authors.
+def shade_splats(
+    p: _Float32, sh: _Float32, eye: _Float32, exposure: float, index: _Index, rows: _Float32
+) -> None:
+    """Return colours of splats seen from a place.
+
+    Spherical harmonics in the order and signs of the 3DGS authors.
 
     Args:
         p: (n, 3).
@@ -164,9 +181,15 @@ def shade_splats(p: _Float32, sh: _Float32, eye: _Float32, exposure: float, inde
                 basis[4], basis[5], basis[7] = _SH[2] * x * y, -_SH[2] * y * z, -_SH[2] * x * z
                 basis[6], basis[8] = _SH[3] * (3.0 * z * z - 1.0), _SH[4] * (x * x - y * y)
             if terms > 9:
-                basis[9], basis[15] = -_SH[5] * y * (3.0 * x * x - y * y), -_SH[5] * x * (x * x - 3.0 * y * y)
+                basis[9], basis[15] = (
+                    -_SH[5] * y * (3.0 * x * x - y * y),
+                    -_SH[5] * x * (x * x - 3.0 * y * y),
+                )
                 basis[10], basis[14] = _SH[6] * x * y * z, _SH[9] * z * (x * x - y * y)
-                basis[11], basis[13] = -_SH[7] * y * (5.0 * z * z - 1.0), -_SH[7] * x * (5.0 * z * z - 1.0)
+                basis[11], basis[13] = (
+                    -_SH[7] * y * (5.0 * z * z - 1.0),
+                    -_SH[7] * x * (5.0 * z * z - 1.0),
+                )
                 basis[12] = _SH[8] * z * (5.0 * z * z - 3.0)
         red, green, blue = np.float32(0.5), np.float32(0.5), np.float32(0.5)
         for k in range(terms):

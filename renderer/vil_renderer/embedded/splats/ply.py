@@ -52,11 +52,13 @@ _Rows = npt.NDArray[np.void]
 
 
 def read_ply(path: Path) -> SplatCloud:
-    """Read a binary PLY: log scales, logit opacities, quaternions scalar first; or packed by PlayCanvas.
+    """Read a binary PLY: log scales, logit opacities, quaternions scalar first.
+
+    Or packed by PlayCanvas.
 
     Raises:
-        AssetError: it cannot be read, is not such a file, is cut short, or holds values that mean nothing; the message
-            names file and element.
+        AssetError: it cannot be read, is not such a file, is cut short, or holds values that mean
+            nothing; the message names file and element.
     """
     name = path.name
     try:
@@ -70,7 +72,9 @@ def read_ply(path: Path) -> SplatCloud:
             file.seek(start)
             rows = [_read(file, element) for element in used]
     except OSError as exc:
-        raise AssetError(f"{name}: cannot be read: {exc.strerror}. Check its permissions and the disk") from exc
+        raise AssetError(
+            f"{name}: cannot be read: {exc.strerror}. Check its permissions and the disk"
+        ) from exc
     antialiased = _antialiased(header)
     return _packed_cloud(rows, antialiased, name) if packed else _cloud(rows[0], antialiased, name)
 
@@ -85,7 +89,9 @@ def _split(head: bytes, name: str) -> tuple[list[str], int]:
 
 def _antialiased(lines: list[str]) -> bool:
     """Return what comments of Brush and Postshot say of the training."""
-    comments = [line.lower().replace(":", " ").split()[1:] for line in lines if line.startswith("comment")]
+    comments = [
+        line.lower().replace(":", " ").split()[1:] for line in lines if line.startswith("comment")
+    ]
     return ["splatrendermode", "mip"] in comments or ["antialiased", "1"] in comments
 
 
@@ -103,15 +109,24 @@ def _statements(lines: list[str], name: str) -> Iterator[list[str]]:
     """Return elements and properties of a header in the supported format."""
     if not lines or lines[0].split() != ["format", "binary_little_endian", "1.0"]:
         found = lines[0].strip()[:40] if lines else "nothing"
-        raise AssetError(f"{name}: PLY header: {found!r}: export as binary PLY (format binary_little_endian 1.0)")
+        raise AssetError(
+            f"{name}: PLY header: {found!r}: export as binary PLY (format binary_little_endian 1.0)"
+        )
     for count, line in enumerate(lines[1:]):
         words = line.split()
         if not words or words[0] in ("comment", "obj_info"):
             continue
         well = words[0] == "property" and len(words) >= 3
-        well |= words[0] == "element" and len(words) == 3 and words[2].isdecimal() and len(words[2]) <= 18
+        well |= (
+            words[0] == "element"
+            and len(words) == 3
+            and words[2].isdecimal()
+            and len(words[2]) <= 18
+        )
         if not well or count > _MAX_PROPERTIES:
-            raise AssetError(f"{name}: PLY header: line {count + 3}: {line[:60]!r} is not understood")
+            raise AssetError(
+                f"{name}: PLY header: line {count + 3}: {line[:60]!r} is not understood"
+            )
         yield words
 
 
@@ -120,7 +135,9 @@ def _layout(element: _Element, name: str) -> np.dtype[Any]:
     kind, _, fields = element
     for field, form in fields:
         if form not in _TYPES:
-            raise AssetError(f"{name}: element {kind}: property {form} {field[:40]} is not a single number")
+            raise AssetError(
+                f"{name}: element {kind}: property {form} {field[:40]} is not a single number"
+            )
     return np.dtype([(field, _TYPES[form]) for field, form in fields])
 
 
@@ -133,11 +150,17 @@ def _check_fields(element: _Element, needed: Sequence[str], name: str, wrong: st
         what = f"twice {', '.join(sorted(twice))}" if twice else f"no property {', '.join(missing)}"
         raise AssetError(f"{name}: element {kind}: {what}: {wrong}")
     if _rest(names) is None:
-        raise AssetError(f"{name}: element {kind}: properties f_rest: 0, 9, 24 or 45, from f_rest_0 on, are expected")
+        raise AssetError(
+            f"{name}: element {kind}: properties f_rest: 0, 9, 24 or 45, from f_rest_0 "
+            "on, are expected"
+        )
 
 
 def _rest(names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return properties of the higher harmonics in their order; None if they do not form a whole degree."""
+    """Return properties of the higher harmonics in their order.
+
+    None if they do not form a whole degree.
+    """
     found = {field for field in names if field.startswith("f_rest_")}
     ordered = tuple(f"f_rest_{i}" for i in range(len(found)))
     return ordered if len(found) in _RESTS and found == set(ordered) else None
@@ -151,7 +174,10 @@ def _check_sizes(elements: Sequence[_Element], room: int, name: str) -> None:
         if count * item > room:
             noun = "splats" if kind == "vertex" else "rows"
             found = f"{count:,} {noun} of {item} bytes, but {room:,} bytes"
-            raise AssetError(f"{name}: element {kind}: {found} after the header: cut short. Copy or export it again")
+            raise AssetError(
+                f"{name}: element {kind}: {found} after the header: cut short. Copy or "
+                "export it again"
+            )
         room -= count * item
     check_count(max(count for kind, count, _ in elements if kind == "vertex"), name)
 
@@ -167,7 +193,10 @@ def _read(file: BinaryIO, element: _Element) -> _Rows:
 def _vertices(elements: list[_Element], name: str) -> _Element:
     if not elements or elements[0][0] != "vertex":
         first = elements[0][0] if elements else "nothing"
-        raise AssetError(f"{name}: PLY header: {first} where element vertex is expected: export as plain 3DGS PLY")
+        raise AssetError(
+            f"{name}: PLY header: {first} where element vertex is expected: export as "
+            "plain 3DGS PLY"
+        )
     needed = (*_PLACE, *_BASE, "opacity", *_SCALE, *_TURN)
     _check_fields(elements[0], needed, name, "no Gaussian splats as 3DGS trainers write them")
     _layout(elements[0], name)
@@ -176,7 +205,8 @@ def _vertices(elements: list[_Element], name: str) -> _Element:
 
 def _cloud(rows: _Rows, antialiased: bool, name: str) -> SplatCloud:
     logit = rows["opacity"].astype(np.float32)
-    refuse(np.isnan(logit), name, "property opacity is not a number", "vertex")  # infinite ones are 0 and 1
+    # Infinite ones are 0 and 1.
+    refuse(np.isnan(logit), name, "property opacity is not a number", "vertex")
     opacity = (0.5 + 0.5 * np.tanh(0.5 * logit)).astype(np.float32)
     p, log_scale = _columns(rows, _PLACE, name), _columns(rows, _SCALE, name)
     sh = _harmonics(rows, name)
@@ -212,21 +242,30 @@ def _packed_elements(elements: list[_Element], name: str) -> tuple[_Element, ...
     kinds = tuple(kind for kind, _, _ in elements)
     if kinds not in (("chunk", "vertex"), ("chunk", "vertex", "sh")):
         found = ", ".join(kinds)[:80]
-        raise AssetError(f"{name}: compressed PLY: elements {found}, expected chunk, vertex, sh. Export it again")
+        raise AssetError(
+            f"{name}: compressed PLY: elements {found}, expected chunk, vertex, sh. Export it again"
+        )
     wrong = "no compressed PLY of PlayCanvas. Export it again, or as plain 3DGS PLY"
-    for element, needed in zip(elements, ((*_BOUNDS, *_SCALE_BOUNDS), _PACKED, ("f_rest_0",)), strict=False):
+    for element, needed in zip(
+        elements, ((*_BOUNDS, *_SCALE_BOUNDS), _PACKED, ("f_rest_0",)), strict=False
+    ):
         _check_fields(element, needed, name, wrong)
     layouts = [_layout(element, name) for element in elements]
     typed = all(layouts[1][field] == _WORD for field in _PACKED)
-    bytes_only = all(layout[field] == _BYTE for layout in layouts[2:] for field in layout.names or ())
+    bytes_only = all(
+        layout[field] == _BYTE for layout in layouts[2:] for field in layout.names or ()
+    )
     if not typed or not bytes_only:
-        raise AssetError(f"{name}: compressed PLY: types are not uint (vertex) and uchar (sh): {wrong}")
+        raise AssetError(
+            f"{name}: compressed PLY: types are not uint (vertex) and uchar (sh): {wrong}"
+        )
     count = elements[1][1]
     wanted = (-(-count // _CHUNK), count, count)[: len(elements)]
     for (kind, rows, _), needed_rows in zip(elements, wanted, strict=True):
         if rows != needed_rows:
             raise AssetError(
-                f"{name}: element {kind}: {rows:,} rows where {count:,} splats need {needed_rows:,}. Export it again"
+                f"{name}: element {kind}: {rows:,} rows where {count:,} splats need "
+                f"{needed_rows:,}. Export it again"
             )
     return tuple(elements)
 
@@ -254,7 +293,11 @@ def _packed_cloud(rows: list[_Rows], antialiased: bool, name: str) -> SplatCloud
 
 def _vectors(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
     """Return x, y, z in 0..1 of 11, 10 and 11 bits, (n, 3)."""
-    return np.stack((words >> 21, (words >> 11) & 1023, words & 2047), axis=1) / (2047.0, 1023.0, 2047.0)
+    return np.stack((words >> 21, (words >> 11) & 1023, words & 2047), axis=1) / (
+        2047.0,
+        1023.0,
+        2047.0,
+    )
 
 
 def _between(bounds: Float32, share: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -269,7 +312,10 @@ def _quaternions(words: npt.NDArray[np.uint32]) -> Float32:
 
 
 def _packed_harmonics(rows: _Rows | None, colour: Float32) -> Float32:
-    """Return coefficients (n, k, 3) of display colours and bytes; the ends of a byte's range are exact."""
+    """Return coefficients (n, k, 3) of display colours and bytes.
+
+    The ends of a byte's range are exact.
+    """
     base = ((colour - 0.5) / SH_C0)[:, None]
     if rows is None:
         return base

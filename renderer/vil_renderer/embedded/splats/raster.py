@@ -1,4 +1,7 @@
-"""Splats in a picture: projected, then laid over each other in tiles of 16 x 16 pixels, from the nearest on."""
+"""Splats in a picture.
+
+Projected, then laid over each other in tiles of 16 x 16 pixels, from the nearest on.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +78,23 @@ def project(
     bounds, index = np.empty((len(members), 4), np.int32), np.empty(len(members), np.int32)
     work = partial(_project_block, field.splats, place, float32(eye), np.float32(exposure))
     parts = [slice(start, start + _BLOCK) for start in range(0, len(members), _BLOCK)]
-    counts = on_all_cores(work, [(members[part], rows[part], bounds[part], index[part]) for part in parts])
-    shown = [np.arange(part.start, part.start + n, dtype=np.int32) for part, n in zip(parts, counts, strict=True)]
+    counts = on_all_cores(
+        work, [(members[part], rows[part], bounds[part], index[part]) for part in parts]
+    )
+    shown = [
+        np.arange(part.start, part.start + n, dtype=np.int32)
+        for part, n in zip(parts, counts, strict=True)
+    ]
     order = np.concatenate(shown) if shown else np.empty(0, np.int32)
-    kernels.compiled(tile_kernels.order_by_bits)(rows.view(np.uint32)[:, 6].copy(), order, np.empty_like(order))
+    kernels.compiled(tile_kernels.order_by_bits)(
+        rows.view(np.uint32)[:, 6].copy(), order, np.empty_like(order)
+    )
     arrays = rows, bounds, index
-    nearest = np.empty((len(order), kernels.COLUMNS), np.float32), np.empty((len(order), 4), np.int32), order.copy()
+    nearest = (
+        np.empty((len(order), kernels.COLUMNS), np.float32),
+        np.empty((len(order), 4), np.int32),
+        order.copy(),
+    )
     parts = [slice(start, start + _BLOCK) for start in range(0, len(order), _BLOCK)]
     taken = [(order[part], *arrays, *(a[part] for a in nearest)) for part in parts]
     on_all_cores(kernels.compiled(tile_kernels.take_rows), taken)
@@ -97,9 +111,13 @@ def _project_block(
     bounds: _Index,
     index: _Index,
 ) -> int:
-    """Fill the first rows with those of some splats that the picture shows, and return their number."""
+    """Fill the first rows with those of some splats that the picture shows, and return their
+    number.
+    """
     flat = np.empty((len(members), kernels.FLAT), np.float32)
-    kernels.compiled(kernels.project_splats)(splats.p, splats.axes, members, *place, splats.antialiased, flat)
+    kernels.compiled(kernels.project_splats)(
+        splats.p, splats.axes, members, *place, splats.antialiased, flat
+    )
     arrays = (flat, splats.opacity, members, *place[3:], rows, bounds, index)
     count: int = kernels.compiled(kernels.select_splats)(*arrays)
     kernels.compiled(kernels.shade_splats)(splats.p, splats.sh, eye, exposure, index[:count], rows)
@@ -109,8 +127,9 @@ def _project_block(
 def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
     """Blend splats: alpha = o exp(-0.5 d^T Sigma2^-1 d), each behind the nearer ones.
 
-    The omitted parts change no colour by more than 1/1024 and the faint skirts of splats, below 1/2048 each. Memory
-    is bounded however large the splats are: they are blended in as many portions as necessary.
+    The omitted parts change no colour by more than 1/1024 and the faint skirts of splats, below
+    1/2048 each. Memory is bounded however large the splats are: they are blended in as many
+    portions as necessary.
 
     Args:
         projected: the splats.
@@ -127,7 +146,9 @@ def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
     tiles = np.empty((across * down, _TILE * tile_kernels.LINE), np.float32)
     unfinished = np.ones(across * down, np.bool_)
     bands = _bands(down)
-    on_all_cores(kernels.compiled(tile_kernels.open_tiles), [(z_m, across, *band, tiles) for band in bands])
+    on_all_cores(
+        kernels.compiled(tile_kernels.open_tiles), [(z_m, across, *band, tiles) for band in bands]
+    )
     members = np.empty(max(_LIST_LENGTH, across * down), np.int32)
     done, count = 0, len(projected.rows)
     while done < count and unfinished.any():
@@ -135,10 +156,19 @@ def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
         starts = _listed(projected.bounds, (done, stop, across), bands, unfinished, members)
         arrays = projected.rows, projected.bounds, starts, members, across
         blend = kernels.compiled(tile_kernels.blend_tiles)
-        on_all_cores(blend, [(*arrays, hand, kernels.FAINTEST, unfinished, tiles) for hand in dealt(np.diff(starts))])
+        on_all_cores(
+            blend,
+            [
+                (*arrays, hand, kernels.FAINTEST, unfinished, tiles)
+                for hand in dealt(np.diff(starts))
+            ],
+        )
         done = stop
     picture = np.empty((height, width, 4), np.float32)
-    on_all_cores(kernels.compiled(tile_kernels.close_tiles), [(tiles, across, *band, picture) for band in bands])
+    on_all_cores(
+        kernels.compiled(tile_kernels.close_tiles),
+        [(tiles, across, *band, picture) for band in bands],
+    )
     return picture
 
 
@@ -149,11 +179,18 @@ def _bands(down: int) -> list[tuple[int, int]]:
 
 
 def _listed(
-    bounds: _Index, portion: tuple[int, int, int], bands: list[tuple[int, int]], unfinished: BoolArray, members: _Index
+    bounds: _Index,
+    portion: tuple[int, int, int],
+    bands: list[tuple[int, int]],
+    unfinished: BoolArray,
+    members: _Index,
 ) -> _Index:
     """List the splats of each tile, and return where those of each begin, (t + 1,)."""
     starts = np.zeros(len(unfinished) + 1, np.int32)
-    count, fill = (kernels.compiled(kernel) for kernel in (tile_kernels.count_members, tile_kernels.list_members))
+    count, fill = (
+        kernels.compiled(kernel)
+        for kernel in (tile_kernels.count_members, tile_kernels.list_members)
+    )
     on_all_cores(count, [(bounds, *portion, *band, unfinished, starts[1:]) for band in bands])
     np.cumsum(starts, out=starts)
     ends = starts[:-1].copy()

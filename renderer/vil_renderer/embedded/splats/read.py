@@ -34,11 +34,13 @@ def read_splats(path: Path) -> SplatCloud:
     """Read splats in the axes and units of their file.
 
     Raises:
-        AssetError: the format is unknown, or the file cannot be read, is cut short, or holds values that mean nothing;
-            the message names file and element.
+        AssetError: the format is unknown, or the file cannot be read, is cut short, or holds values
+            that mean nothing; the message names file and element.
     """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = " ".join(FORMATS)
-        raise AssetError(f"{path.name}: no known format of Gaussian splats. Export the scan as one of {known}")
+        raise AssetError(
+            f"{path.name}: no known format of Gaussian splats. Export the scan as one of {known}"
+        )
     return reader(path)

@@ -1,4 +1,7 @@
-"""Splats in SOG, PlayCanvas' format: a texel of lossless WebP pictures per splat, in a zip file or a folder."""
+"""Splats in SOG, PlayCanvas' format.
+
+A texel of lossless WebP pictures per splat, in a zip file or a folder.
+"""
 
 from __future__ import annotations
 
@@ -112,14 +115,17 @@ class _Pictures:
             try:
                 return np.asarray(image.convert("RGBA"))
             except Exception as exc:  # decoders of broken pictures raise any exception
-                raise AssetError(f"{label}: the picture is broken: {exc}. Export the scan again") from None
+                raise AssetError(
+                    f"{label}: the picture is broken: {exc}. Export the scan again"
+                ) from None
 
 
 def read_sog(path: Path) -> SplatCloud:
     """Read SOG version 2: a zip file, or the ``meta.json`` of a folder.
 
     Raises:
-        AssetError: it cannot be read, is not such a file, is cut short, or holds values that mean nothing.
+        AssetError: it cannot be read, is not such a file, is cut short, or holds values that mean
+            nothing.
     """
     if path.suffix.lower() == ".json":
         return _read(path.name, lambda file, limit: _of_folder(path.parent, file, limit, path.name))
@@ -127,15 +133,22 @@ def read_sog(path: Path) -> SplatCloud:
         with zipfile.ZipFile(path) as archive:
             return _read(path.name, lambda file, limit: _of_zip(archive, file, limit, path.name))
     except OSError as exc:
-        raise AssetError(f"{path.name}: cannot be read: {exc.strerror or exc}. Check its path and permissions") from exc
+        raise AssetError(
+            f"{path.name}: cannot be read: {exc.strerror or exc}. Check its path and permissions"
+        ) from exc
     except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, zlib.error) as exc:
-        raise AssetError(f"{path.name}: SOG: no zip file ({exc}). Copy or export the file again") from None
+        raise AssetError(
+            f"{path.name}: SOG: no zip file ({exc}). Copy or export the file again"
+        ) from None
 
 
 def _of_folder(folder: Path, file: str, limit: int, name: str) -> bytes:
     data = read_file(folder / file, f"{name}: {file[:60]}")
     if len(data) > limit:
-        raise AssetError(f"{name}: {file[:60]}: {len(data):,} bytes, more than {limit:,} are not read. Thin the scan")
+        raise AssetError(
+            f"{name}: {file[:60]}: {len(data):,} bytes, more than {limit:,} are not read. "
+            "Thin the scan"
+        )
     return data
 
 
@@ -144,15 +157,21 @@ def _of_zip(archive: zipfile.ZipFile, file: str, limit: int, name: str) -> bytes
         entry = archive.getinfo(file)
     except KeyError:
         held = ", ".join(sorted(archive.namelist()))[:120]
-        raise AssetError(f"{name}: SOG: holds no {file[:60]}, but {held}. Export the scan again") from None
+        raise AssetError(
+            f"{name}: SOG: holds no {file[:60]}, but {held}. Export the scan again"
+        ) from None
     if entry.file_size > limit:
         raise AssetError(
-            f"{name}: {file[:60]}: {entry.file_size:,} bytes, more than {limit:,} are not read. Thin the scan"
+            f"{name}: {file[:60]}: {entry.file_size:,} bytes, more than {limit:,} are not "
+            "read. Thin the scan"
         )
     if entry.flag_bits & 1:
         raise AssetError(f"{name}: {file[:60]}: is encrypted. Export the scan without a password")
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # only these unpack within a bound
-        raise AssetError(f"{name}: {file[:60]}: packed by method {entry.compress_type}. Export the scan again")
+    # Only these unpack within a bound.
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise AssetError(
+            f"{name}: {file[:60]}: packed by method {entry.compress_type}. Export the scan again"
+        )
     with archive.open(entry) as stored:
         return stored.read(entry.file_size)  # read() alone would unpack all before it cuts
 
@@ -168,14 +187,18 @@ def _meta(text: bytes, name: str) -> SogMeta:
         version = msgspec.json.decode(text, type=_Version).version
         if version != 2:
             found = f"SOG version {version}, only version 2 is read"
-            raise AssetError(f"{name}: {found}. Convert it with a present splat-transform, or export as PLY")
+            raise AssetError(
+                f"{name}: {found}. Convert it with a present splat-transform, or export as PLY"
+            )
         meta = msgspec.json.decode(text, type=SogMeta)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise AssetError(f"{name}: meta.json: {exc}. Export the scan again") from None
     files = [*meta.means.files, *meta.scales.files, *meta.quats.files, *meta.sh0.files]
     for file in (*files, *(meta.rest.files if meta.rest else ())):
         if "/" in file or "\\" in file or file.startswith("."):
-            raise AssetError(f"{name}: meta.json: {file[:60]!r} is not a file next to it. Export the scan again")
+            raise AssetError(
+                f"{name}: meta.json: {file[:60]!r} is not a file next to it. Export the scan again"
+            )
     return meta
 
 
@@ -196,7 +219,10 @@ def _decoded(meta: SogMeta, pictures: _Pictures) -> StoredSplats:
 
 def _looked_up(codebook: list[float], index: _Texels, label: str) -> Float32:
     if index.size and index.max() >= len(codebook):
-        raise AssetError(f"{label}: entry {index.max()} of {len(codebook)} in the codebook. Export the scan again")
+        raise AssetError(
+            f"{label}: entry {index.max()} of {len(codebook)} in the codebook. Export the "
+            "scan again"
+        )
     with np.errstate(over="ignore"):  # what is beyond float32 is refused as infinite
         return np.asarray(codebook, np.float64).astype(np.float32)[index]
 
@@ -213,7 +239,9 @@ def _places(means: SogMeans, pictures: _Pictures, count: int) -> Float32:
 def _quaternions(texels: _Texels, name: str) -> Float32:
     if len(texels) and texels[:, 3].min() < _TURN:
         broken = int(np.argmax(texels[:, 3] < _TURN))
-        raise AssetError(f"{name}: quats: texel {broken:,} is not a rotation. Export the scan again")
+        raise AssetError(
+            f"{name}: quats: texel {broken:,} is not a rotation. Export the scan again"
+        )
     others = (texels[:, :3] / 255.0 * 2.0 - 1.0) * np.sqrt(0.5)
     return three_smallest(texels[:, 3].astype(np.int64) - _TURN, others, 0)
 
@@ -227,7 +255,10 @@ def _harmonics(meta: SogMeta, pictures: _Pictures) -> Float32:
     palette = pictures.rgba(rest.files[0])[..., :3]
     lines = -(-rest.count // _ACROSS)
     if palette.shape[0] < lines or palette.shape[1] != _ACROSS * terms:
-        found = f"{palette.shape[1]} x {palette.shape[0]} texels where {_ACROSS * terms} x {lines} are expected"
+        found = (
+            f"{palette.shape[1]} x {palette.shape[0]} texels where {_ACROSS * terms} x "
+            f"{lines} are expected"
+        )
         raise AssetError(f"{pictures.name}: {rest.files[0][:60]}: {found}. Export the scan again")
     labels = pictures.texels(rest.files[1], meta.count)
     label = labels[:, 0] + labels[:, 1].astype(np.uint16) * np.uint16(256)

@@ -19,7 +19,9 @@ from vil_renderer.embedded.splats.cloud import (
     refuse,
 )
 
-_ROW: Final = np.dtype([("p", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("q_wxyz", "u1", 4)])
+_ROW: Final = np.dtype(
+    [("p", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("q_wxyz", "u1", 4)]
+)
 
 
 def read_splat_rows(path: Path) -> SplatCloud:
@@ -31,7 +33,9 @@ def read_splat_rows(path: Path) -> SplatCloud:
     data = read_file(path, path.name)
     if len(data) % _ROW.itemsize:
         found = f"{len(data):,} bytes are not a multiple of {_ROW.itemsize}"
-        raise AssetError(f"{path.name}: {found}: cut short, or no .splat. Copy or export the file again")
+        raise AssetError(
+            f"{path.name}: {found}: cut short, or no .splat. Copy or export the file again"
+        )
     check_count(len(data) // _ROW.itemsize, path.name)
     rows = np.frombuffer(data, _ROW)
     refuse(np.asarray(~(rows["scale"] >= 0.0).all(axis=1)), path.name, "has a negative scale")

@@ -1,4 +1,7 @@
-"""Splats in SPZ, Niantic's format: versions 1 to 3 are one gzip stream, version 4 has a zstd frame per attribute."""
+"""Splats in SPZ, Niantic's format.
+
+Versions 1 to 3 are one gzip stream, version 4 has a zstd frame per attribute.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,8 @@ def read_spz(path: Path) -> SplatCloud:
     """Read an SPZ file, versions 1 to 4, in the axes in which it stores splats.
 
     Raises:
-        AssetError: it cannot be read, is not such a file, is cut short, or holds values that mean nothing.
+        AssetError: it cannot be read, is not such a file, is cut short, or holds values that mean
+            nothing.
     """
     data = read_file(path, path.name)
     if data[:4] == _MAGIC:
@@ -84,17 +88,26 @@ def _header(head: bytes, file_bytes: int, name: str) -> _SpzHeader:
         raise AssetError(f"{name}: SPZ header: absent or cut short. Copy or export the file again")
     _, version, count, degree, bits, flags, streams = _HEADER.unpack_from(head)
     if not 1 <= version <= 4:
-        raise AssetError(f"{name}: SPZ version {version}, versions 1 to 4 are read. Export it as one of these")
+        raise AssetError(
+            f"{name}: SPZ version {version}, versions 1 to 4 are read. Export it as one of these"
+        )
     if degree >= len(_TERMS) or bits > 23:
-        raise AssetError(f"{name}: SPZ header: degree {degree}, {bits} fractional bits: broken. Export it again")
+        raise AssetError(
+            f"{name}: SPZ header: degree {degree}, {bits} fractional bits: broken. Export it again"
+        )
     if count > file_bytes * _GROWTH:
-        raise AssetError(f"{name}: SPZ header: {count:,} splats in {file_bytes:,} bytes: broken. Export it again")
+        raise AssetError(
+            f"{name}: SPZ header: {count:,} splats in {file_bytes:,} bytes: broken. Export it again"
+        )
     check_count(count, name)
     return _SpzHeader(version, count, degree, 2.0**bits, flags, streams)
 
 
 def _stream(data: bytes, name: str) -> tuple[_SpzHeader, list[_Bytes]]:
-    """Return header and attributes of versions 1 to 3; what the header does not announce stays packed."""
+    """Return header and attributes of versions 1 to 3.
+
+    What the header does not announce stays packed.
+    """
     unpacker = zlib.decompressobj(wbits=31)
     try:
         head = unpacker.decompress(data, _HEADER.size)
@@ -102,7 +115,9 @@ def _stream(data: bytes, name: str) -> tuple[_SpzHeader, list[_Bytes]]:
         total = sum(header.sizes())
         rest = unpacker.decompress(unpacker.unconsumed_tail, total + 1)
     except zlib.error as exc:
-        raise AssetError(f"{name}: SPZ: no gzip stream ({exc}). Copy or export the file again") from None
+        raise AssetError(
+            f"{name}: SPZ: no gzip stream ({exc}). Copy or export the file again"
+        ) from None
     if header.version == 4:
         raise AssetError(f"{name}: SPZ header: version 4 within gzip: broken. Export it again")
     if len(rest) < total or (len(rest) == total and not unpacker.eof):
@@ -119,18 +134,30 @@ def _frames(data: bytes, header: _SpzHeader, name: str) -> list[_Bytes]:
     """Return attributes of version 4."""
     sizes = header.sizes()
     filled = [size for size in sizes if size]
-    table = struct.unpack_from("<I", data, _TABLE_AT)[0] if len(data) >= _HEADER4_BYTES else len(data)
+    table = (
+        struct.unpack_from("<I", data, _TABLE_AT)[0] if len(data) >= _HEADER4_BYTES else len(data)
+    )
     at = table + _TABLE.size * header.streams
     if header.version != 4 or header.streams != len(filled) or at > len(data):
-        found = f"version {header.version}, {header.streams} streams where {len(filled)} are expected"
-        raise AssetError(f"{name}: SPZ header: {found}, or cut short. Copy or export the file again")
+        found = (
+            f"version {header.version}, {header.streams} streams where {len(filled)} are expected"
+        )
+        raise AssetError(
+            f"{name}: SPZ header: {found}, or cut short. Copy or export the file again"
+        )
     made = []
     for i, size in enumerate(filled):
         packed, unpacked = _TABLE.unpack_from(data, table + _TABLE.size * i)
         frame = data[at : at + packed]
         if unpacked != size or len(frame) < packed:
-            found = f"{unpacked:,} bytes where {size:,} are expected, {len(frame):,} of {packed:,} packed ones"
-            raise AssetError(f"{name}: SPZ stream {i}: {found}: cut short or broken. Copy or export the file again")
+            found = (
+                f"{unpacked:,} bytes where {size:,} are expected, {len(frame):,} of "
+                f"{packed:,} packed ones"
+            )
+            raise AssetError(
+                f"{name}: SPZ stream {i}: {found}: cut short or broken. Copy or export "
+                "the file again"
+            )
         made.append(_unpacked(frame, size, f"{name}: SPZ stream {i}"))
         at += packed
     left = iter(made)
@@ -145,7 +172,9 @@ def _unpacked(frame: bytes, size: int, label: str) -> _Bytes:
     except zstandard.ZstdError as exc:
         raise AssetError(f"{label}: no zstd frame ({exc}). Copy or export the file again") from None
     if len(made) != size:
-        raise AssetError(f"{label}: {len(made):,} of {size:,} bytes: cut short. Copy or export the file again")
+        raise AssetError(
+            f"{label}: {len(made):,} of {size:,} bytes: cut short. Copy or export the file again"
+        )
     return np.frombuffer(made, np.uint8)
 
 

@@ -1,4 +1,7 @@
-"""A mesh of the surfaces that splats show: it stands for them in depth, ids, rays and collisions."""
+"""A mesh of the surfaces that splats show.
+
+It stands for them in depth, ids, rays and collisions.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,20 @@ _REACH: Final = 1.5
 
 
 def surface_of(field: SplatField, name: str) -> Asset:
-    """Return squares in the planes of opaque splats, in their axes; blobs get three, one across each axis.
+    """Return squares in the planes of opaque splats, in their axes.
 
-    Neighbours are one primitive, so that a view draws what it may show. The squares are those of the finest level
-    with few enough splats, and have the colours of these seen from all around.
+    Blobs get three, one across each axis.
+
+    Neighbours are one primitive, so that a view draws what it may show. The squares are those of
+    the finest level with few enough splats, and have the colours of these seen from all around.
 
     Args:
         field: the splats.
         name: of the asset.
     """
-    level = next((n for n in range(len(field.start)) if _count(field, n) <= _MOST), len(field.start) - 1)
+    level = next(
+        (n for n in range(len(field.start)) if _count(field, n) <= _MOST), len(field.start) - 1
+    )
     own = slice(int(field.start[level, 0]), int(field.start[level, -1]))
     p, axes, opacity = field.splats.p[own], field.splats.axes[own], field.splats.opacity[own]
     size = np.linalg.norm(axes, axis=1)
@@ -50,10 +57,17 @@ def surface_of(field: SplatField, name: str) -> Asset:
         some = slice(begin, begin + _PART)
         blob = solid[some] & (ratio[some] > _FLAT)
         chosen = (solid[some], 1, 2), (blob, 0, 1), (blob, 0, 2)
-        squares = [_squares(*(a[some][which] for a in (p, columns[u], columns[v]))) for which, u, v in chosen]
+        squares = [
+            _squares(*(a[some][which] for a in (p, columns[u], columns[v])))
+            for which, u, v in chosen
+        ]
         corners, normal = (np.concatenate([each[i] for each in squares]) for i in range(2))
         parts.append(
-            _primitive(corners, normal, np.concatenate([_colour(first[some][which]) for which, _, _ in chosen]))
+            _primitive(
+                corners,
+                normal,
+                np.concatenate([_colour(first[some][which]) for which, _, _ in chosen]),
+            )
         )
     return Asset.of(name, parts, name)
 
@@ -61,7 +75,9 @@ def surface_of(field: SplatField, name: str) -> Asset:
 def _primitive(corners: Float32, normal: Float32, colour: npt.NDArray[np.uint8]) -> Primitive:
     """Return squares as a surface; ``colour`` is that of each corner, (n, 4)."""
     quads = 4 * np.arange(len(corners) // 4, dtype=np.uint32)[:, None]
-    triangles = np.concatenate([quads + np.array(corner, np.uint32) for corner in ((0, 1, 2), (0, 2, 3))])
+    triangles = np.concatenate(
+        [quads + np.array(corner, np.uint32) for corner in ((0, 1, 2), (0, 2, 3))]
+    )
     uv = np.zeros((len(corners), 2), np.float32)
     return Primitive(corners, normal, uv, triangles, _MATERIAL, colour=colour)
 
@@ -80,7 +96,10 @@ def _squares(p: Float32, u: Float32, v: Float32) -> tuple[Float32, npt.NDArray[n
 
 
 def _colour(first: Float32) -> npt.NDArray[np.uint8]:
-    """Return the linear colours of the four corners of each square, from the first coefficients (n, 3)."""
+    """Return the linear colours of the four corners of each square, from the first coefficients.
+
+    N, 3.
+    """
     light = linear(np.clip(0.5 + SH_C0 * first, 0.0, 1.0))
     opaque = np.concatenate((np.rint(255.0 * light), np.full((len(light), 1), 255.0)), axis=1)
     return np.repeat(opaque.astype(np.uint8), 4, axis=0)

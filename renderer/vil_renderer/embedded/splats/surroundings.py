@@ -32,7 +32,8 @@ class Surroundings:
 
     Attributes:
         low_m: (3,), the first point. size_m: (3,), from the first to the last one.
-        below, above: linear colours of luminance 1 that come from below and from above, (x, y, z, 3).
+        below, above: linear colours of luminance 1 that come from below and from above, (x, y, z,
+            3).
     """
 
     low_m: FloatArray
@@ -42,7 +43,9 @@ class Surroundings:
 
 
 def surroundings(field: SplatField, T_world_splats: FloatArray) -> Surroundings:
-    """Return the tints at a scan: mean colours of splats, each weighed by its size, distance and slant.
+    """Return the tints at a scan.
+
+    Mean colours of splats, each weighed by its size, distance and slant.
 
     Args:
         field: the splats.
@@ -58,7 +61,9 @@ def surroundings(field: SplatField, T_world_splats: FloatArray) -> Surroundings:
     light = display**2.2
     low_m, high_m = np.percentile(p_m, _OUTLIERS, axis=0) if len(p_m) else np.zeros((2, 3))
     size_m = np.maximum(high_m - low_m, _SMALLEST_M)
-    share = np.stack(np.meshgrid(*(np.linspace(0.0, 1.0, n) for n in CELLS), indexing="ij"), axis=-1)
+    share = np.stack(
+        np.meshgrid(*(np.linspace(0.0, 1.0, n) for n in CELLS), indexing="ij"), axis=-1
+    )
     points_m = low_m + share.reshape(-1, 3) * size_m
     below, above = (np.ones((len(points_m), 3)) for _ in range(2))
     step = max(1, _TOGETHER // max(1, len(p_m)))

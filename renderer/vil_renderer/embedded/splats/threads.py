@@ -27,10 +27,16 @@ def on_all_cores(work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]])
 
 
 def dealt(weights: npt.NDArray[np.integer]) -> list[npt.NDArray[np.int32]]:
-    """Deal the numbers of weights to a few hands per core, the heaviest first, none without weight."""
+    """Deal the numbers of weights to a few hands per core, the heaviest first, none without
+    weight.
+    """
     heaviest = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)].astype(np.int32)
     hands = 1 if cores() == 1 else 4 * cores()
-    return [hand for hand in (np.ascontiguousarray(heaviest[i::hands]) for i in range(hands)) if len(hand)]
+    return [
+        hand
+        for hand in (np.ascontiguousarray(heaviest[i::hands]) for i in range(hands))
+        if len(hand)
+    ]
 
 
 @cache

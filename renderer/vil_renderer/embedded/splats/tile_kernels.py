@@ -1,6 +1,9 @@
-"""Inner loops that sort splats and blend them in tiles; rows and bounds as :mod:`~.kernels` describes them.
+"""Inner loops that sort splats and blend them in tiles.
 
-Numba's files on disk do not notice a change of a constant in another module: such constants are arguments.
+Rows and bounds as :mod:`~.kernels` describes them.
+
+Numba's files on disk do not notice a change of a constant in another module: such constants are
+arguments.
 """
 
 from __future__ import annotations
@@ -51,7 +54,13 @@ def order_by_bits(bits: npt.NDArray[np.uint32], order: _Index, spare: _Index) ->
 
 
 def take_rows(
-    order: _Index, rows: _Float32, bounds: _Index, index: _Index, to_rows: _Float32, to_bounds: _Index, to_index: _Index
+    order: _Index,
+    rows: _Float32,
+    bounds: _Index,
+    index: _Index,
+    to_rows: _Float32,
+    to_bounds: _Index,
+    to_index: _Index,
 ) -> None:
     """Copy rows, bounds and indices of some splats, in an order."""
     for n in range(len(order)):
@@ -75,7 +84,14 @@ def portion_end(bounds: _Index, first: int, room: int) -> int:
 
 
 def count_members(
-    bounds: _Index, first: int, stop: int, across: int, top: int, bottom: int, unfinished: _Flags, counts: _Index
+    bounds: _Index,
+    first: int,
+    stop: int,
+    across: int,
+    top: int,
+    bottom: int,
+    unfinished: _Flags,
+    counts: _Index,
 ) -> None:
     """Count the splats of each tile in some lines of tiles.
 
@@ -98,7 +114,8 @@ def count_members(
 
 
 def list_members(
-    bounds: _Index, first: int, stop: int, across: int, top: int, bottom: int, unfinished: _Flags, ends: _Index,
+    bounds: _Index, first: int, stop: int, across: int, top: int, bottom: int, unfinished: _Flags,
+    ends: _Index,
     members: _Index,
 ) -> None:  # fmt: skip
     """List the splats of each tile in some lines of tiles; arguments as of :func:`count_members`.
@@ -124,7 +141,8 @@ def list_members(
 
 
 def blend_tiles(
-    rows: _Float32, bounds: _Index, starts: _Index, members: _Index, across: int, which: _Index, faintest: float,
+    rows: _Float32, bounds: _Index, starts: _Index, members: _Index, across: int, which: _Index,
+    faintest: float,
     unfinished: _Flags, tiles: _Float32,
 ) -> None:  # fmt: skip
     """Lay splats over each other, from the nearest on.
@@ -138,7 +156,8 @@ def blend_tiles(
         which: the tiles to work on.
         faintest: less opacity is none.
         unfinished: (t,), updated.
-        tiles: (t, TILE * LINE), updated; lines of TILE reds, greens, blues, shares let through and hiding z-depths.
+        tiles: (t, TILE * LINE), updated; lines of TILE reds, greens, blues, shares let through and
+            hiding z-depths.
     """
     lane, faint, lowest = np.uint64(TILE), np.float32(faintest), np.float32(_LOWEST)
     for tile in which:
@@ -153,13 +172,18 @@ def blend_tiles(
                 for x in range(lane):  # unsigned and without branches: becomes vector instructions
                     along = start + wa * np.float32(x)
                     s = max((along * along + across_2) * np.float32(-1.0 / 64.0), lowest)
-                    # exp(-(...) / 2) as the series of its 32nd root, squared five times: 6e-6 off at most.
-                    e = np.float32(1.0) + s * (np.float32(1.0) + s * (np.float32(0.5) + s * np.float32(1.0 / 6.0)))
+                    # exp(-(...) / 2) as the series of its 32nd root, squared five times: 6e-6 off
+                    # at most.
+                    e = np.float32(1.0) + s * (
+                        np.float32(1.0) + s * (np.float32(0.5) + s * np.float32(1.0 / 6.0))
+                    )
                     e *= e
                     e = e * e * (e * e)
                     alpha = opacity * (e * e * (e * e))
                     alpha, k = alpha if alpha >= faint else np.float32(0.0), line + x
-                    share = (alpha if z <= t[k + np.uint64(4 * TILE)] else np.float32(0.0)) * t[k + np.uint64(3 * TILE)]
+                    share = (alpha if z <= t[k + np.uint64(4 * TILE)] else np.float32(0.0)) * t[
+                        k + np.uint64(3 * TILE)
+                    ]
                     t[k] += share * red
                     t[k + np.uint64(TILE)] += share * green
                     t[k + np.uint64(2 * TILE)] += share * blue
@@ -176,7 +200,9 @@ def blend_tiles(
 
 
 def open_tiles(z_m: _Float32, across: int, top: int, bottom: int, tiles: _Float32) -> None:
-    """Begin some lines of tiles: no colour, everything let through within the picture, the depth that hides.
+    """Begin some lines of tiles.
+
+    No colour, everything let through within the picture, the depth that hides.
 
     Args:
         z_m: (h, w).
@@ -205,7 +231,10 @@ def close_tiles(tiles: _Float32, across: int, top: int, bottom: int, picture: _F
     height, width, _ = picture.shape
     for row in range(top * TILE, min(bottom * TILE, height)):
         for column in range(width):
-            t, at = tiles[row // TILE * across + column // TILE], LINE * (row % TILE) + column % TILE
+            t, at = (
+                tiles[row // TILE * across + column // TILE],
+                LINE * (row % TILE) + column % TILE,
+            )
             picture[row, column, 0] = t[at]
             picture[row, column, 1] = t[at + TILE]
             picture[row, column, 2] = t[at + 2 * TILE]

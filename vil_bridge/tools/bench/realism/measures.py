@@ -1,4 +1,6 @@
-"""Statistics of one picture that separate photographs from drawings: spectrum, edges, corners, noise, colours.
+"""Statistics of one picture that separate photographs from drawings.
+
+Spectrum, edges, corners, noise, colours.
 
 Every function takes a picture of any size. The gray levels are those of 8 bits, 0..255.
 """
@@ -52,8 +54,12 @@ def measure(colour: ImageArray) -> dict[str, float]:
     gradients = np.percentile(gradient(gray), (50.0, 90.0, 99.0))
     corners = np.percentile(corner_response(gray), (50.0, 90.0, 99.0))
     found = {"spectrum_slope": spectrum_slope(gray)}
-    found |= {f"gradient_p{p}": float(value) for p, value in zip((50, 90, 99), gradients, strict=True)}
-    found |= {f"corner_log10_p{p}": float(value) for p, value in zip((50, 90, 99), corners, strict=True)}
+    found |= {
+        f"gradient_p{p}": float(value) for p, value in zip((50, 90, 99), gradients, strict=True)
+    }
+    found |= {
+        f"corner_log10_p{p}": float(value) for p, value in zip((50, 90, 99), corners, strict=True)
+    }
     found |= {"noise": noise(gray), "noise_flat": noise_flat(gray)}
     return found | colours(colour)
 
@@ -64,10 +70,12 @@ def gray_of(colour: ImageArray) -> ImageArray:
 
 
 def spectrum_slope(gray: ImageArray) -> float:
-    """Return the exponent of the power spectrum: power ~ frequency^slope, 0 of white noise, about -2 of nature.
+    """Return the exponent of the power spectrum.
 
-    The power under a Hann window is averaged over rings that are equally wide in log frequency, between 1/64 and
-    1/4 cycles per pixel; a straight line is fitted to its logarithm.
+    Power ~ frequency^slope, 0 of white noise, about -2 of nature.
+
+    The power under a Hann window is averaged over rings that are equally wide in log frequency,
+    between 1/64 and 1/4 cycles per pixel; a straight line is fitted to its logarithm.
     """
     h, w = gray.shape
     window = np.outer(np.hanning(h), np.hanning(w))
@@ -87,7 +95,9 @@ def spectrum_slope(gray: ImageArray) -> float:
 
 
 def gradient(gray: ImageArray) -> FloatArray:
-    """Return the gradient's magnitude at each inner pixel, levels per pixel, by central differences."""
+    """Return the gradient's magnitude at each inner pixel, levels per pixel, by central
+    differences.
+    """
     g = gray.astype(np.float32)
     dx = 0.5 * (g[1:-1, 2:] - g[1:-1, :-2])
     dy = 0.5 * (g[2:, 1:-1] - g[:-2, 1:-1])
@@ -95,18 +105,26 @@ def gradient(gray: ImageArray) -> FloatArray:
 
 
 def corner_response(gray: ImageArray) -> FloatArray:
-    """Return log10 of Shi and Tomasi's response: the least eigenvalue of the gradients' moments over 3x3 pixels."""
+    """Return log10 of Shi and Tomasi's response.
+
+    The least eigenvalue of the gradients' moments over 3x3 pixels.
+    """
     found = cv2.cornerMinEigenVal(gray.astype(np.float32), _CORNER_WINDOW_PX)
     return np.asarray(np.log10(np.maximum(found, _LEAST_CORNER)), np.float64)
 
 
 def noise(gray: ImageArray) -> float:
-    """Return Immerkaer's estimate of the noise's standard deviation (1996): it takes fine texture for noise too."""
+    """Return Immerkaer's estimate of the noise's standard deviation (1996).
+
+    It takes fine texture for noise too.
+    """
     return float(math.sqrt(0.5 * math.pi) / 6.0 * np.abs(_second_differences(gray)).mean())
 
 
 def noise_flat(gray: ImageArray) -> float:
-    """Return the same estimate in the flattest tenth of the blocks of 16x16 pixels; NaN where all are cut off.
+    """Return the same estimate in the flattest tenth of the blocks of 16x16 pixels.
+
+    NaN where all are cut off.
 
     Blocks with black or white pixels do not count: there the noise is cut off.
     """
@@ -122,7 +140,8 @@ def noise_flat(gray: ImageArray) -> float:
 def colours(colour: ImageArray) -> dict[str, float]:
     """Return the measures of colours; none of a gray picture.
 
-    Mean of HSV's saturation, colourfulness of Hasler and Suesstrunk (2003), and ratios of the channels' means.
+    Mean of HSV's saturation, colourfulness of Hasler and Suesstrunk (2003), and ratios of the
+    channels' means.
     """
     rgb = colour.astype(np.float64)
     red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
@@ -130,7 +149,9 @@ def colours(colour: ImageArray) -> dict[str, float]:
     if not np.any(high - low):
         return {}
     opposed = red - green, 0.5 * (red + green) - blue
-    spread, offset = (math.hypot(*(float(statistic(o)) for o in opposed)) for statistic in (np.std, np.mean))
+    spread, offset = (
+        math.hypot(*(float(statistic(o)) for o in opposed)) for statistic in (np.std, np.mean)
+    )
     middle = max(float(green.mean()), 1e-9)
     return {
         "saturation": float(np.mean((high - low) / np.maximum(high, 1.0))),

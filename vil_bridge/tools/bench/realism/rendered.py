@@ -1,4 +1,7 @@
-"""Our pictures of the comparison: every shipped scene from places where a drone flies, through a camera's sensor."""
+"""Our pictures of the comparison.
+
+Every shipped scene from places where a drone flies, through a camera's sensor.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,8 @@ VOLUMES: Final[Mapping[str, FlightVolume]] = {
 def pictures_of(scene: str, places: int = PLACES, *, baked: bool = True) -> Iterator[ImageArray]:
     """Yield pictures of a shipped scene, RGB at 640x480, the same at every call.
 
-    The camera has the size of its preset. Its pictures are cut and made smaller as the real ones are. Exposure and
-    white balance are automatic, and those of each picture alone.
+    The camera has the size of its preset. Its pictures are cut and made smaller as the real ones
+    are. Exposure and white balance are automatic, and those of each picture alone.
 
     Args:
         scene: its name.
@@ -72,13 +75,20 @@ def pictures_of(scene: str, places: int = PLACES, *, baked: bool = True) -> Iter
     with EmbeddedRenderer(scene, PROFILE, baked=baked) as renderer:
         for number, pose in enumerate(poses_in(renderer, scene, places)):
             camera, t_ns = config.camera_model(f"{scene}{number}"), number * _STEP_NS
-            (seen,) = renderer.render([View(camera, Modality.RGB, pose, t_ns)], WorldSnapshot(t_ns, ()))
+            (seen,) = renderer.render(
+                [View(camera, Modality.RGB, pose, t_ns)], WorldSnapshot(t_ns, ())
+            )
             stage = SensorStage(camera, sensor, None)
-            yield brought(stage.picture(Modality.RGB, seen.pixels, t_ns, lambda: None, tone_curve=baked))
+            yield brought(
+                stage.picture(Modality.RGB, seen.pixels, t_ns, lambda: None, tone_curve=baked)
+            )
 
 
 def poses_in(renderer: EmbeddedRenderer, scene: str, places: int) -> Iterator[Transform]:
-    """Yield random poses of a camera in a scene's volume, optical axes: any heading, 0 to 15 degrees down."""
+    """Yield random poses of a camera in a scene's volume, optical axes.
+
+    Any heading, 0 to 15 degrees down.
+    """
     volume = VOLUMES[scene]
     rng = np.random.default_rng(zlib.crc32(scene.encode()))
     made = 0
@@ -86,7 +96,10 @@ def poses_in(renderer: EmbeddedRenderer, scene: str, places: int) -> Iterator[Tr
         x, y = rng.uniform(-1.0, 1.0, 2) * volume[:2]
         z = float(rng.uniform(volume.low_m, volume.high_m))
         yaw_rad, pitch_rad = rng.uniform((0.0, 0.0), (2.0 * math.pi, math.radians(_MOST_PITCH_DEG)))
-        pose = Transform.of((float(x), float(y), z), q_from_euler_zyx(yaw_rad, pitch_rad, 0.0)) @ T_FLU_OPTICAL
+        pose = (
+            Transform.of((float(x), float(y), z), q_from_euler_zyx(yaw_rad, pitch_rad, 0.0))
+            @ T_FLU_OPTICAL
+        )
         if made < places and _far_enough(renderer, pose):
             made += 1
             yield pose
@@ -95,4 +108,6 @@ def poses_in(renderer: EmbeddedRenderer, scene: str, places: int) -> Iterator[Tr
 def _far_enough(renderer: EmbeddedRenderer, pose: Transform) -> bool:
     view = View(CameraModel("near", 64, 48, math.radians(42.5)), Modality.DEPTH32, pose, 0)
     (depth,) = renderer.render([view], WorldSnapshot(0, ()))
-    return not renderer.collision(view) and float(np.percentile(depth.pixels, _NEAR_PERCENT)) > _NEAR_M
+    return (
+        not renderer.collision(view) and float(np.percentile(depth.pixels, _NEAR_PERCENT)) > _NEAR_M
+    )

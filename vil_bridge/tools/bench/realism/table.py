@@ -1,7 +1,10 @@
-"""`vil-bridge bench realism`: our pictures held against real ones, by statistics that a vision program depends on.
+"""`vil-bridge bench realism`.
 
-The real pictures are a fixed list of photographs and film frames. A row ``NAME`` is the median of our pictures, and
-``NAME_within`` is 1 where it lies between the 5th and the 95th percentile of the real ones.
+Our pictures held against real ones, by statistics that a vision program depends on.
+
+The real pictures are a fixed list of photographs and film frames. A row ``NAME`` is the median of
+our pictures, and ``NAME_within`` is 1 where it lies between the 5th and the 95th percentile of the
+real ones.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ TRACK_UNITS: Final = {"klt_track_steps": "steps"}
 
 
 def bench_realism(places: int = PLACES) -> list[Row]:
-    """Compare; minutes, and more at the first run, which downloads packages and bakes the scenes' light.
+    """Compare.
+
+    Minutes, and more at the first run, which downloads packages and bakes the scenes' light.
 
     Args:
         places: pictures of each scene.
@@ -46,11 +51,17 @@ def measured(colour: ImageArray) -> dict[str, float]:
 
 def rows_of(real: Sequence[dict[str, float]], ours: Sequence[dict[str, float]]) -> list[Row]:
     """Return the rows of the measures of real pictures and of ours."""
-    rows = [Row("real_pictures", len(real), "", len(real)), Row("our_pictures", len(ours), "", len(ours))]
+    rows = [
+        Row("real_pictures", len(real), "", len(real)),
+        Row("our_pictures", len(ours), "", len(ours)),
+    ]
     for name, unit in {**UNITS, **TRACK_UNITS}.items():
         rows += _rows(name, unit, _values(real, name), _values(ours, name))
     within = [row.value for row in rows if row.name.endswith("_within")]
-    return [*rows, Row("rows_within", sum(value == 1.0 for value in within), f"of {len(within)}", len(within))]
+    return [
+        *rows,
+        Row("rows_within", sum(value == 1.0 for value in within), f"of {len(within)}", len(within)),
+    ]
 
 
 def _rows(name: str, unit: str, real: FloatArray, ours: FloatArray) -> Iterator[Row]:
@@ -65,7 +76,9 @@ def _rows(name: str, unit: str, real: FloatArray, ours: FloatArray) -> Iterator[
     yield Row(f"{name}_real_p50", float(np.median(real)), unit, len(real))
     yield Row(f"{name}_real_p95", float(high), unit, len(real))
     yield Row(f"{name}_percentile", 100.0 * _share_below(real, middle), "%", len(real))
-    yield Row(f"{name}_inside_share", float(np.mean((ours >= low) & (ours <= high))), "share", len(ours))
+    yield Row(
+        f"{name}_inside_share", float(np.mean((ours >= low) & (ours <= high))), "share", len(ours)
+    )
     yield Row(f"{name}_within", float(low <= middle <= high), "", len(ours))
 
 

@@ -1,7 +1,10 @@
-"""Lengths of feature tracks under a known motion: the same motion over every picture, real or rendered.
+"""Lengths of feature tracks under a known motion.
 
-A photograph has no next picture. Both kinds are therefore moved by the same sequence of turns, zooms and shifts, with
-the same noise added to each step, and the tracker's corners are compared with where the motion puts them.
+The same motion over every picture, real or rendered.
+
+A photograph has no next picture. Both kinds are therefore moved by the same sequence of turns,
+zooms and shifts, with the same noise added to each step, and the tracker's corners are compared
+with where the motion puts them.
 """
 
 from __future__ import annotations
@@ -33,10 +36,13 @@ _ZOOM: Final = 0.08
 
 
 def track_lengths(gray: ImageArray) -> FloatArray:
-    """Return how many steps each corner of a picture is followed, 0 to 30; empty where it has no corners.
+    """Return how many steps each corner of a picture is followed, 0 to 30.
 
-    Corners are those of ``bench klt``: Shi-Tomasi, then pyramidal Lucas-Kanade in 21x21 pixels. A track ends where it
-    is not found, is not found back to within half a pixel, is a pixel off the known motion, or leaves the view.
+    Empty where it has no corners.
+
+    Corners are those of ``bench klt``: Shi-Tomasi, then pyramidal Lucas-Kanade in 21x21 pixels. A
+    track ends where it is not found, is not found back to within half a pixel, is a pixel off the
+    known motion, or leaves the view.
 
     Args:
         gray: uint8 (h, w), larger than the view.
@@ -54,7 +60,13 @@ def track_lengths(gray: ImageArray) -> FloatArray:
         there, found = _followed(before, after, points)
         back, returned = _followed(after, before, there)
         truth = _moved(fixed[alive], _view_matrix(gray, step))
-        good = found & returned & _near(back, points, _RETURN_PX) & _near(there, truth, _OFF_PX) & _inside(there)
+        good = (
+            found
+            & returned
+            & _near(back, points, _RETURN_PX)
+            & _near(there, truth, _OFF_PX)
+            & _inside(there)
+        )
         alive, points, before = alive[good], there[good], after
         lengths[alive] = step
         if not len(alive):
@@ -66,11 +78,16 @@ def _view_matrix(gray: ImageArray, step: int) -> FloatArray:
     """Return the similarity (3, 3) from pixels of the picture to those of the view at a step."""
     phase = 2.0 * math.pi * step / STEPS
     h, w = gray.shape
-    at = 0.5 * (w - 1) + _SHIFT_PX[0] * math.sin(phase), 0.5 * (h - 1) + _SHIFT_PX[1] * math.sin(2.0 * phase)
+    at = (
+        0.5 * (w - 1) + _SHIFT_PX[0] * math.sin(phase),
+        0.5 * (h - 1) + _SHIFT_PX[1] * math.sin(2.0 * phase),
+    )
     turn, zoom = _TURN_RAD * math.sin(phase), 1.0 + _ZOOM * math.sin(phase)
     c, s = zoom * math.cos(turn), zoom * math.sin(turn)
     cx, cy = 0.5 * (SIZE_PX[0] - 1), 0.5 * (SIZE_PX[1] - 1)
-    return np.array([[c, -s, cx - c * at[0] + s * at[1]], [s, c, cy - s * at[0] - c * at[1]], [0.0, 0.0, 1.0]])
+    return np.array(
+        [[c, -s, cx - c * at[0] + s * at[1]], [s, c, cy - s * at[0] - c * at[1]], [0.0, 0.0, 1.0]]
+    )
 
 
 def _view(gray: ImageArray, step: int, rng: np.random.Generator) -> ImageArray:
@@ -83,7 +100,9 @@ def _view(gray: ImageArray, step: int, rng: np.random.Generator) -> ImageArray:
 
 
 def _followed(a: ImageArray, b: ImageArray, points: ImageArray) -> tuple[ImageArray, BoolArray]:
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(a, b, points, points.copy(), winSize=_WINDOW, maxLevel=_LEVELS)
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(
+        a, b, points, points.copy(), winSize=_WINDOW, maxLevel=_LEVELS
+    )
     return np.asarray(moved), np.asarray(found)[:, 0] == 1
 
 

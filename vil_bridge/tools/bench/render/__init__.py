@@ -1,1 +1,4 @@
-"""``vil-bridge bench render``: what a picture costs, as a ratio to the plainest loop that draws one."""
+"""``vil-bridge bench render``.
+
+What a picture costs, as a ratio to the plainest loop that draws one.
+"""

@@ -66,12 +66,16 @@ async def _first_picture(client: FlightGogglesClient, processes: ProcessGroup) -
     while not _exchange(client):
         processes.check()
         if time.monotonic() > give_up_s:
-            raise VilBridgeError(f"no picture came within {_START_S:g} s: {client.status.report().reason}")
+            raise VilBridgeError(
+                f"no picture came within {_START_S:g} s: {client.status.report().reason}"
+            )
         await asyncio.sleep(0.01)
 
 
 async def _ticks(client: FlightGogglesClient, *, asking: bool) -> tuple[list[float], int]:
-    """Return the milliseconds by which each timer of a phase was late, and how many requests were answered."""
+    """Return the milliseconds by which each timer of a phase was late, and how many requests
+    were answered.
+    """
     delays: list[float] = []
     answered = 0
     end_s = time.perf_counter() + _PHASE_S

@@ -66,4 +66,7 @@ def interleaved(cases: Mapping[str, _Case], repetitions: int) -> dict[str, Costs
 
 def ratio_rows(name: str, ours: Costs, reference: Costs) -> list[Row]:
     """Return the ratio of medians, of CPU time and (``wall_...``) of wall time."""
-    return [ratio_row(name, ours.cpu_ms, reference.cpu_ms), ratio_row(f"wall_{name}", ours.wall_ms, reference.wall_ms)]
+    return [
+        ratio_row(name, ours.cpu_ms, reference.cpu_ms),
+        ratio_row(f"wall_{name}", ours.wall_ms, reference.wall_ms),
+    ]

@@ -37,7 +37,9 @@ def make(scene: Scene) -> Draw:
     size = core.WindowProperties.size(CAMERA.width_px, CAMERA.height_px)
     buffer = engine.make_output(pipe, "hall", 0, frame, size, core.GraphicsPipe.BF_refuse_window)
     pixels = core.Texture()
-    buffer.add_render_texture(pixels, core.GraphicsOutput.RTM_copy_ram, core.GraphicsOutput.RTP_color)
+    buffer.add_render_texture(
+        pixels, core.GraphicsOutput.RTM_copy_ram, core.GraphicsOutput.RTP_color
+    )
     root = core.NodePath("hall")
     _light(root, scene)
     textures: dict[int, Any] = {}

@@ -45,10 +45,16 @@ def make(scene: Scene) -> Draw:
 def _primitive(part: Primitive, textures: dict[int, Any]) -> Any:
     assert part.material.base is not None
     material = pyrender.MetallicRoughnessMaterial(
-        baseColorTexture=_texture(part.material.base.texture, textures), metallicFactor=0.0, roughnessFactor=1.0
+        baseColorTexture=_texture(part.material.base.texture, textures),
+        metallicFactor=0.0,
+        roughnessFactor=1.0,
     )
     return pyrender.Primitive(
-        positions=part.p_m, normals=part.normal, texcoord_0=part.uv, indices=part.triangles, material=material
+        positions=part.p_m,
+        normals=part.normal,
+        texcoord_0=part.uv,
+        indices=part.triangles,
+        material=material,
     )
 
 

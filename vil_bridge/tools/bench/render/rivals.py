@@ -1,7 +1,8 @@
-"""Panda3D and pyrender on the yardstick hall, each in a child process in turn with its own minimal loop.
+"""Panda3D and pyrender on the yardstick hall, each in a child process in turn with its own minimal
+loop.
 
-They pin packages of their own, so ``VIL_BENCH_PYTHON`` may name the interpreter of another environment that has
-them and the extra ``gl`` of this project; else this one's is tried.
+They pin packages of their own, so ``VIL_BENCH_PYTHON`` may name the interpreter of another
+environment that has them and the extra ``gl`` of this project; else this one's is tried.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.render.measure import interleaved
-from vil_bridge.tools.bench.render.yardstick import CAMERA, MinimalLoop, camera_pose, yardstick_scene
+from vil_bridge.tools.bench.render.yardstick import (
+    CAMERA,
+    MinimalLoop,
+    camera_pose,
+    yardstick_scene,
+)
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded.scene import Scene
 
@@ -27,16 +33,22 @@ Draw = Callable[[FloatArray], object]
 
 
 def compare(make: Callable[[Scene], Draw]) -> None:
-    """Print ``[CPU ratio, wall ratio, repetitions]`` as JSON, the number of repetitions being the one argument."""
+    """Print ``[CPU ratio, wall ratio, repetitions]`` as JSON, the number of repetitions being
+    the one argument.
+    """
     os.environ["LP_NUM_THREADS"] = "1"
     scene = yardstick_scene()
     minimal, draw = MinimalLoop(scene, CAMERA), make(scene)
 
-    cases = {"minimal": lambda n: minimal.render(camera_pose(n)), "rival": lambda n: draw(camera_pose(n).matrix())}
+    cases = {
+        "minimal": lambda n: minimal.render(camera_pose(n)),
+        "rival": lambda n: draw(camera_pose(n).matrix()),
+    }
     costs = interleaved(cases, int(sys.argv[1]))
     ours, theirs = costs["minimal"], costs["rival"]
     ratios = [
-        float(np.median(a) / np.median(b)) for a, b in ((theirs.cpu_ms, ours.cpu_ms), (theirs.wall_ms, ours.wall_ms))
+        float(np.median(a) / np.median(b))
+        for a, b in ((theirs.cpu_ms, ours.cpu_ms), (theirs.wall_ms, ours.wall_ms))
     ]
     sys.stdout.write(json.dumps([*ratios, len(ours.cpu_ms)]) + "\n")
 
@@ -51,29 +63,48 @@ Ratio = tuple[float, float, int]
 
 
 def outsider_rows(ours: Mapping[str, Row], repetitions: int) -> list[Row]:
-    """Compare ours with theirs, each in units of the minimal loop of its own process; no value where they are absent.
+    """Compare ours with theirs, each in units of the minimal loop of its own process.
+
+    No value where they are absent.
 
     Args:
         ours: rows of :mod:`drawing` by name.
         repetitions: in the child.
     """
     rows = []
-    panda, pyrender = outsider_ratio("panda3d", repetitions), outsider_ratio("pyrender", repetitions)
+    panda, pyrender = (
+        outsider_ratio("panda3d", repetitions),
+        outsider_ratio("pyrender", repetitions),
+    )
     for which, prefix in enumerate(("", "wall_")):
         rgb, rgb_depth = ours[f"{prefix}ratio_rgb"].value, ours[f"{prefix}ratio_rgb_depth"].value
         to_panda = rgb / panda[which] if panda and rgb else None
         speedup = pyrender[which] / rgb_depth if pyrender and rgb_depth else None
-        rows.append(Row(f"{prefix}ratio_to_panda3d_rgb", to_panda, "ratio", panda[2] if panda else 0))
-        rows.append(Row(f"{prefix}speedup_over_pyrender_rgb_depth", speedup, "ratio", pyrender[2] if pyrender else 0))
+        rows.append(
+            Row(f"{prefix}ratio_to_panda3d_rgb", to_panda, "ratio", panda[2] if panda else 0)
+        )
+        rows.append(
+            Row(
+                f"{prefix}speedup_over_pyrender_rgb_depth",
+                speedup,
+                "ratio",
+                pyrender[2] if pyrender else 0,
+            )
+        )
     return rows
 
 
 def outsider_ratio(name: str, repetitions: int) -> Ratio | None:
-    """Return an engine's cost in minimal loops; None when it is not installed, fails or hangs, which is logged."""
+    """Return an engine's cost in minimal loops.
+
+    None when it is not installed, fails or hangs, which is logged.
+    """
     python = os.environ.get(INTERPRETER_VARIABLE) or sys.executable
     command = [python, "-m", f"vil_bridge.tools.bench.render.{name}_child", str(repetitions)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)  # noqa: S603 - the user's choice
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+        )
         cpu, wall, count = json.loads(done.stdout.splitlines()[-1])
         return float(cpu), float(wall), int(count)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as exc:

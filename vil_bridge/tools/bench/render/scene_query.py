@@ -22,7 +22,9 @@ _NS_PER_S: Final = 1e9
 
 
 def scene_query_rows(repetitions: int) -> list[Row]:
-    """Return, for each size, the time of a question minus that of its drawing, and their ratio; and that of rays.
+    """Return, for each size, the time of a question minus that of its drawing, and their ratio.
+
+    And that of rays.
 
     Both times are of the same picture: the process states how long it drew.
 
@@ -39,26 +41,38 @@ async def _rows(count: int) -> list[Row]:
         rows: list[Row] = []
         for width_px, height_px in _SIZES_PX:
             size = f"{width_px}x{height_px}"
-            asked_s, drawn_s = await _pictures(scene, CameraModel(size, width_px, height_px, math.radians(60.0)), count)
+            asked_s, drawn_s = await _pictures(
+                scene, CameraModel(size, width_px, height_px, math.radians(60.0)), count
+            )
             added_ms = 1e3 * float(np.median(np.subtract(asked_s, drawn_s)))
             rows += [
                 Row(f"scene_query_added_ms_{size}", added_ms, "ms", len(asked_s)),
                 ratio_row(f"scene_query_ratio_{size}", asked_s, drawn_s),
             ]
         cast_s = await _rays(scene, count)
-        return [*rows, Row(f"scene_query_ms_{_RAYS}_rays", 1e3 * float(np.median(cast_s)), "ms", len(cast_s))]
+        return [
+            *rows,
+            Row(f"scene_query_ms_{_RAYS}_rays", 1e3 * float(np.median(cast_s)), "ms", len(cast_s)),
+        ]
     finally:
         await scene.close()
 
 
-async def _pictures(scene: EmbeddedSceneQueries, camera: CameraModel, count: int) -> tuple[list[float], list[float]]:
-    """Return seconds of questions, and of their drawing; each picture and snapshot is another one."""
+async def _pictures(
+    scene: EmbeddedSceneQueries, camera: CameraModel, count: int
+) -> tuple[list[float], list[float]]:
+    """Return seconds of questions, and of their drawing.
+
+    Each picture and snapshot is another one.
+    """
     asked_s: list[float] = []
     drawn_s: list[float] = []
     for number in range(count):
         pose = Transform.of((-2.0 + 0.01 * (number % 50), 0.0, 1.5), (-0.5, 0.5, -0.5, 0.5))
         started_s = time.perf_counter()
-        (image,) = await scene.images([View(camera, Modality.RGB, pose, number)], WorldSnapshot(number, ()))
+        (image,) = await scene.images(
+            [View(camera, Modality.RGB, pose, number)], WorldSnapshot(number, ())
+        )
         asked_s.append(time.perf_counter() - started_s)
         drawn_s.append(scene.process.work_ns / _NS_PER_S)
         assert image.pixels.any(), "the picture is black"

@@ -1,4 +1,6 @@
-"""CPU time of the rendering thread outside calls into the OpenGL binding, for each camera and each moving prop."""
+"""CPU time of the rendering thread outside calls into the OpenGL binding, for each camera and
+each moving prop.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,26 @@ import numpy as np
 
 from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.render.measure import WARM_UP, in_turns
-from vil_bridge.tools.bench.render.yardstick import CAMERA, FIVE, STEP_NS, camera_pose, crowd, stage_scene
+from vil_bridge.tools.bench.render.yardstick import (
+    CAMERA,
+    FIVE,
+    STEP_NS,
+    camera_pose,
+    crowd,
+    stage_scene,
+)
 from vil_bridge.tools.bench.report import Row, percentile_row
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.servers.main import answer
 
 _BINDING: Final = (
-    *(moderngl.Buffer, moderngl.Context, moderngl.Framebuffer, moderngl.Renderbuffer, moderngl.Texture),
+    *(
+        moderngl.Buffer,
+        moderngl.Context,
+        moderngl.Framebuffer,
+        moderngl.Renderbuffer,
+        moderngl.Texture,
+    ),
     *(moderngl.VertexArray, moderngl.Uniform, moderngl.UniformBlock),
 )
 _ENTERS: Final = ("__enter__", "__exit__")
@@ -28,10 +43,11 @@ _PROPS: Final = 1000
 
 
 class BindingClock:
-    """Clock of the CPU time that the calling thread spends inside moderngl while this context is entered.
+    """Clock of the CPU time that the calling thread spends inside moderngl while this context is
+    entered.
 
-    Methods and setters of moderngl's classes count; a call within a call counts once. Reading the clock costs about
-    a microsecond for each call, half of which counts as time outside.
+    Methods and setters of moderngl's classes count; a call within a call counts once. Reading the
+    clock costs about a microsecond for each call, half of which counts as time outside.
 
     Attributes:
         inside_ns: time since it was entered.
@@ -45,14 +61,19 @@ class BindingClock:
     def __enter__(self) -> Self:
         for owner in _BINDING:
             for name, value in list(vars(owner).items()):
-                if isinstance(value, FunctionType) and (name in _ENTERS or not name.startswith("_")):
+                if isinstance(value, FunctionType) and (
+                    name in _ENTERS or not name.startswith("_")
+                ):
                     self._replace(owner, name, self._timed(value))
                 elif isinstance(value, property) and value.fset is not None:
                     self._replace(owner, name, property(value.fget, self._timed(value.fset)))
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for owner, name, value in self._original:
             setattr(owner, name, value)
@@ -75,8 +96,12 @@ class BindingClock:
         return timed
 
 
-def outside_ms(cases: Mapping[str, Callable[[int], object]], repetitions: int) -> dict[str, list[float]]:
-    """Return the thread's CPU time outside the binding, milliseconds of each repetition, by case."""
+def outside_ms(
+    cases: Mapping[str, Callable[[int], object]], repetitions: int
+) -> dict[str, list[float]]:
+    """Return the thread's CPU time outside the binding, milliseconds of each repetition, by
+    case.
+    """
     spent: dict[str, list[float]] = {name: [] for name in cases}
     with BindingClock() as clock:
         for n, name, work in in_turns(cases, repetitions):
@@ -89,12 +114,16 @@ def outside_ms(cases: Mapping[str, Callable[[int], object]], repetitions: int) -
 
 
 def thread_cost_rows(repetitions: int) -> list[Row]:
-    """Return the rows of 16 cameras, RGB at 640x480, and of 1000 props in the five modalities of one camera.
+    """Return the rows of 16 cameras, RGB at 640x480, and of 1000 props in the five modalities of
+    one camera.
 
     The latter is a request as the renderer's process answers it, with range and beacons.
     """
     crowds = [crowd(n, _PROPS) for n in range(WARM_UP + repetitions)]
-    with EmbeddedRenderer(stage_scene(), "low") as still, EmbeddedRenderer(stage_scene(), "low") as busy:
+    with (
+        EmbeddedRenderer(stage_scene(), "low") as still,
+        EmbeddedRenderer(stage_scene(), "low") as busy,
+    ):
         cases: dict[str, Callable[[int], object]] = {
             "cameras": lambda n: _cameras(still, n),
             "still": lambda n: _five(still, n, WorldSnapshot(n * STEP_NS, ())),
@@ -112,9 +141,14 @@ def thread_cost_rows(repetitions: int) -> list[Row]:
 def _cameras(renderer: EmbeddedRenderer, n: int) -> object:
     models = [replace(CAMERA, name=f"camera{i}") for i in range(_CAMERAS)]
     poses = [camera_pose(n, -8.0 + 0.5 * i) for i in range(_CAMERAS)]
-    views = [View(model, Modality.RGB, pose, n * STEP_NS) for model, pose in zip(models, poses, strict=True)]
+    views = [
+        View(model, Modality.RGB, pose, n * STEP_NS)
+        for model, pose in zip(models, poses, strict=True)
+    ]
     return renderer.render(views, WorldSnapshot(n * STEP_NS, ()))
 
 
 def _five(renderer: EmbeddedRenderer, n: int, snapshot: WorldSnapshot) -> object:
-    return answer(renderer, tuple(View(CAMERA, m, camera_pose(n), n * STEP_NS) for m in FIVE), snapshot)
+    return answer(
+        renderer, tuple(View(CAMERA, m, camera_pose(n), n * STEP_NS) for m in FIVE), snapshot
+    )

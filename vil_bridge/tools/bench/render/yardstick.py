@@ -1,8 +1,9 @@
 """The yardstick: a hall of 98 objects and 52,000 triangles, and the plainest loop that draws it.
 
-The loop is what one would write with moderngl in an afternoon: one texture and one directional light, one
-8-bit colour target, frustum culling by boxes, three channels read to NumPy (renderer_choices, section 7).
-A camera on its way through the hall, a human and small props are the content of the cases of ``bench render``.
+The loop is what one would write with moderngl in an afternoon: one texture and one directional
+light, one 8-bit colour target, frustum culling by boxes, three channels read to NumPy
+(renderer_choices, section 7). A camera on its way through the hall, a human and small props are the
+content of the cases of ``bench render``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from vil_bridge.core.types import (
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded.actors.figure import figure
-from vil_renderer.embedded.assets.model import Asset, Float32Array, Material, Primitive, Texture, TextureUse
+from vil_renderer.embedded.assets.model import (
+    Asset,
+    Float32Array,
+    Material,
+    Primitive,
+    Texture,
+    TextureUse,
+)
 from vil_renderer.embedded.engine.context import describe, open_context
 from vil_renderer.embedded.optics.camera import clip_from_world
 from vil_renderer.embedded.scene import CLASSES, Environment, Prefab, Scene, SceneObject, Sun
@@ -67,20 +75,30 @@ def _grid(panel: Panel, cells: int) -> tuple[FloatArray, FloatArray, npt.NDArray
     corner, right, up = panel
     s, t = (a.ravel() / cells for a in np.meshgrid(np.arange(cells + 1), np.arange(cells + 1)))
     first = (np.arange(cells)[:, None] * (cells + 1) + np.arange(cells)).ravel()
-    quads = np.stack((first, first + 1, first + cells + 2, first, first + cells + 2, first + cells + 1), axis=-1)
-    return corner + s[:, None] * right + t[:, None] * up, np.stack((s, 1 - t), axis=-1), quads.reshape(-1, 3)
+    quads = np.stack(
+        (first, first + 1, first + cells + 2, first, first + cells + 2, first + cells + 1), axis=-1
+    )
+    return (
+        corner + s[:, None] * right + t[:, None] * up,
+        np.stack((s, 1 - t), axis=-1),
+        quads.reshape(-1, 3),
+    )
 
 
 def panelled(panels: Sequence[Panel], cells: int, material: Material) -> Primitive:
     """Return a mesh of panels, each of ``cells`` x ``cells`` quads."""
     grids = [_grid(panel, cells) for panel in panels]
     points = (cells + 1) ** 2
-    normals = np.array([np.cross(right, up) / np.linalg.norm(np.cross(right, up)) for _, right, up in panels])
+    normals = np.array(
+        [np.cross(right, up) / np.linalg.norm(np.cross(right, up)) for _, right, up in panels]
+    )
     return Primitive(
         np.concatenate([p_m for p_m, _, _ in grids]).astype(np.float32),
         np.repeat(normals, points, axis=0).astype(np.float32),
         np.concatenate([uv for _, uv, _ in grids]).astype(np.float32),
-        np.concatenate([faces + i * points for i, (_, _, faces) in enumerate(grids)]).astype(np.uint32),
+        np.concatenate([faces + i * points for i, (_, _, faces) in enumerate(grids)]).astype(
+            np.uint32
+        ),
         material,
     )
 
@@ -96,9 +114,16 @@ def yardstick_scene(*, gloss: bool = False) -> Scene:
     """Return the hall; ``gloss`` gives its materials highlights and normal maps."""
     rng = np.random.default_rng(98)
     textures = _textures(rng)
-    bumps = TextureUse(Texture(rng.integers(118, 138, (256, 256, 3), dtype=np.uint8) | np.uint8(128)))
+    bumps = TextureUse(
+        Texture(rng.integers(118, 138, (256, 256, 3), dtype=np.uint8) | np.uint8(128))
+    )
     materials = [
-        Material(f"m{i}", base=TextureUse(t), roughness=0.5 if gloss else 1.0, normal=bumps if gloss else None)
+        Material(
+            f"m{i}",
+            base=TextureUse(t),
+            roughness=0.5 if gloss else 1.0,
+            normal=bumps if gloss else None,
+        )
         for i, t in enumerate(textures)
     ]
     light = Sun(_TO_SUN / np.linalg.norm(_TO_SUN), np.full(3, 0.6))
@@ -111,7 +136,8 @@ def _walls(materials: Sequence[Material]) -> Iterator[SceneObject]:
     x, y, h = 0.5 * _ROOM_M[0], 0.5 * _ROOM_M[1], _ROOM_M[2]
     ex, ey, ez = np.eye(3)
     shell: list[Panel] = [
-        (np.array([-x, -y, 0]), 2 * x * ex, 2 * y * ey), (np.array([x, -y, h]), -2 * x * ex, 2 * y * ey),
+        (np.array([-x, -y, 0]), 2 * x * ex, 2 * y * ey),
+        (np.array([x, -y, h]), -2 * x * ex, 2 * y * ey),
         (np.array([x, y, 0]), -2 * y * ey, h * ez), (np.array([-x, -y, 0]), 2 * y * ey, h * ez),
         (np.array([-x, y, 0]), 2 * x * ex, h * ez), (np.array([x, -y, 0]), -2 * x * ex, h * ez),
     ]  # fmt: skip
@@ -126,7 +152,9 @@ def _boxes(rng: np.random.Generator, materials: Sequence[Material]) -> Iterator[
         half_m = rng.uniform(0.15, 0.6, 3)
         x, y = rng.uniform(-0.9, 0.9, 2) * 0.5 * _ROOM_M[:2]
         y = math.copysign(max(abs(y), _AISLE_M), y)
-        sides = box_panels(half_m, rng.uniform(0, 3), np.array([x, y, half_m[2] + rng.uniform(0, 3)]))
+        sides = box_panels(
+            half_m, rng.uniform(0, 3), np.array([x, y, half_m[2] + rng.uniform(0, 3)])
+        )
         box = Asset.of("box", [panelled(sides, _SIDE_CELLS, materials[i % _TEXTURES])])
         yield SceneObject(f"box{i}", box, np.eye(4), CLASSES["box"], 100 + i)
 
@@ -174,11 +202,18 @@ class MinimalLoop:
             self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
             uniforms: Any = self._program
             uniforms["to_sun"].value = tuple(_TO_SUN)
-            self._draws = [self._upload(part) for o in scene.objects for n in o.asset.nodes for part in n.primitives]
+            self._draws = [
+                self._upload(part)
+                for o in scene.objects
+                for n in o.asset.nodes
+                for part in n.primitives
+            ]
             self._low_m = np.array([d.low_m for d in self._draws])
             self._high_m = np.array([d.high_m for d in self._draws])
             size = (camera.width_px, camera.height_px)
-            self._target = ctx.framebuffer([ctx.renderbuffer(size, 4)], ctx.depth_renderbuffer(size))
+            self._target = ctx.framebuffer(
+                [ctx.renderbuffer(size, 4)], ctx.depth_renderbuffer(size)
+            )
 
     def close(self) -> None:
         """Give the context back."""
@@ -193,12 +228,19 @@ class MinimalLoop:
             [(ctx.buffer(rows.tobytes()), "3f 3f 2f", "in_p", "in_normal", "in_uv")],
             index_buffer=ctx.buffer(part.triangles.astype(np.uint32).tobytes()),
         )
-        return _Draw(array, self._texture(part.material.base.texture), part.p_m.min(axis=0), part.p_m.max(axis=0))
+        return _Draw(
+            array,
+            self._texture(part.material.base.texture),
+            part.p_m.min(axis=0),
+            part.p_m.max(axis=0),
+        )
 
     def _texture(self, texture: Texture) -> moderngl.Texture:
         if id(texture) not in self._textures:
             ctx, (height, width) = self._ctx, texture.pixels.shape[:2]
-            sent = ctx.texture((width, height), 3, np.ascontiguousarray(texture.pixels), alignment=1)
+            sent = ctx.texture(
+                (width, height), 3, np.ascontiguousarray(texture.pixels), alignment=1
+            )
             sent.filter = (ctx.LINEAR_MIPMAP_LINEAR, ctx.LINEAR)
             sent.build_mipmaps()
             self._textures[id(texture)] = sent
@@ -225,11 +267,16 @@ class MinimalLoop:
         """Return the draws whose boxes reach into the view."""
         planes = np.array([clip[3] + s * clip[a] for a in (0, 1) for s in (1, -1)])
         far = np.where(planes[:, None, :3] > 0, self._high_m, self._low_m)
-        return np.flatnonzero(np.all(np.einsum("ki,kni->nk", planes[:, :3], far) + planes[:, 3] > 0, axis=1))
+        return np.flatnonzero(
+            np.all(np.einsum("ki,kni->nk", planes[:, :3], far) + planes[:, 3] > 0, axis=1)
+        )
 
 
 def one_drawing_thread() -> Row:
-    """Make llvmpipe draw with one thread, as the renderer's process does; call it before any context is made."""
+    """Make llvmpipe draw with one thread, as the renderer's process does.
+
+    Call it before any context is made.
+    """
     os.environ["LP_NUM_THREADS"] = "1"
     return Row("llvmpipe_threads", 1.0, "", 1)
 
@@ -258,7 +305,9 @@ _PACE_M: Final = 0.05
 
 
 def camera_pose(n: int, along_m: float = -7.0) -> Transform:
-    """Return the camera's pose at step ``n`` of its way down the hall, looking from side to side."""
+    """Return the camera's pose at step ``n`` of its way down the hall, looking from side to
+    side.
+    """
     yaw_rad, pitch_rad = 0.4 * math.sin(0.15 * n), 0.1 * math.sin(0.11 * n)
     p_m = (along_m + _PACE_M * n, 0.4 * math.sin(0.1 * n), 1.8)
     return Transform.of(p_m, q_from_euler_zyx(yaw_rad, pitch_rad, 0.0)) @ T_FLU_OPTICAL
@@ -266,8 +315,13 @@ def camera_pose(n: int, along_m: float = -7.0) -> Transform:
 
 def stage_scene(*, gloss: bool = False) -> Scene:
     """Return the yardstick hall with the models of :func:`walker` and :func:`crowd`."""
-    tiny = Asset.of("tiny", [panelled(box_panels(np.full(3, _TINY_M), 0.0, np.zeros(3)), 1, Material("tiny"))])
-    models = {"walker": Prefab(_fine_human(), CLASSES["human"]), "tiny": Prefab(tiny, CLASSES["prop"])}
+    tiny = Asset.of(
+        "tiny", [panelled(box_panels(np.full(3, _TINY_M), 0.0, np.zeros(3)), 1, Material("tiny"))]
+    )
+    models = {
+        "walker": Prefab(_fine_human(), CLASSES["human"]),
+        "tiny": Prefab(tiny, CLASSES["prop"]),
+    }
     return replace(yardstick_scene(gloss=gloss), prefabs=models)
 
 
@@ -276,7 +330,9 @@ def walker(n: int) -> WorldSnapshot:
     t_ns = n * STEP_NS
     skeleton = WalkMotion("walker", center_m=(-2.5, 0.0), radius_m=0.8).at(t_ns).skeletons[0]
     root = place_of(skeleton)
-    state = ActorState("walker", ActorKind.HUMAN, TrackingState.TRACKED, 0, root, skeleton, prefab="walker")
+    state = ActorState(
+        "walker", ActorKind.HUMAN, TrackingState.TRACKED, 0, root, skeleton, prefab="walker"
+    )
     return WorldSnapshot(t_ns, (state,))
 
 
@@ -294,33 +350,51 @@ def crowd(n: int, count: int) -> WorldSnapshot:
     return WorldSnapshot(
         n * STEP_NS,
         tuple(
-            ActorState(f"p{i}", ActorKind.PROP, TrackingState.TRACKED, 0, pose, prefab="tiny", size_m=size_m)
+            ActorState(
+                f"p{i}",
+                ActorKind.PROP,
+                TrackingState.TRACKED,
+                0,
+                pose,
+                prefab="tiny",
+                size_m=size_m,
+            )
             for i, pose in enumerate(poses)
         ),
     )
 
 
 def _fine_human() -> Asset:
-    """Return the built-in human with its triangles cut into four until there are as many as in a realistic one."""
+    """Return the built-in human with its triangles cut into four until there are as many as in a
+    realistic one.
+    """
     asset = figure()
     nodes = tuple(
-        replace(node, primitives=tuple(_refined(part, _WALKER_TRIANGLES) for part in node.primitives))
+        replace(
+            node, primitives=tuple(_refined(part, _WALKER_TRIANGLES) for part in node.primitives)
+        )
         for node in asset.nodes
     )
     return replace(asset, nodes=nodes)
 
 
 def _refined(part: Primitive, count: int) -> Primitive:
-    """Return a skinned mesh of about ``count`` triangles: the first ones are cut at the middles of their sides."""
+    """Return a skinned mesh of about ``count`` triangles.
+
+    The first ones are cut at the middles of their sides.
+    """
     assert part.joints is not None and part.weights is not None
     cut = min(len(part.triangles), -(-(count - len(part.triangles)) // 3))
     corners = part.triangles[:cut]
-    sides = np.sort(np.concatenate((corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]])), axis=1)
+    sides = np.sort(
+        np.concatenate((corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]])), axis=1
+    )
     pairs, middle = np.unique(sides, axis=0, return_inverse=True)
     ab, bc, ca = middle.reshape(3, cut) + len(part.p_m)
     a, b, c = corners.T
     fine = np.stack((a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca), axis=1).reshape(-1, 3)
-    first = pairs[:, 0]  # a middle hangs on the joints of one end: as dear as its own, and as smooth as a cost asks
+    # A middle hangs on the joints of one end: as dear as its own, and as smooth as a cost asks.
+    first = pairs[:, 0]
 
     def halfway(values: Float32Array) -> Float32Array:
         return np.concatenate((values, values[pairs].mean(axis=1)))

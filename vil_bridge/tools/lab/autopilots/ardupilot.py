@@ -1,4 +1,7 @@
-"""ArduPilot's side of its JSON link: servo packets out, lines of the physics in; the wall time is given."""
+"""ArduPilot's side of its JSON link: servo packets out, lines of the physics in.
+
+The wall time is given.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ _OUTPUTS_S: Final = 0.5
 _BOOT_S: Final = 4.0
 """Simulated time until there is a position and the vehicle can be armed."""
 _BEGIN_S: Final = 0.1
-"""Simulated time before which a timestamp that goes back is that of a physics that has begun again."""
+"""Simulated time before which a timestamp that goes back is that of a physics that has begun
+again.
+"""
 _CREEP_M: Final = 0.05
 _DISARMED_US, _LEAST_US = 1000, 1150
 
@@ -42,8 +47,8 @@ class ArduPilotDay:
 
     Attributes:
         rate_hz: frames of simulated time, which the answers' timestamps follow. channels: 16 or 32.
-        restart_at_s, burst_at_s, pause_at_s: simulated times at which it restarts with count 0, sends a frame 13 times
-            more, or is silent; 0 = never. pause_s: wall time of the silence.
+        restart_at_s, burst_at_s, pause_at_s: simulated times at which it restarts with count 0,
+            sends a frame 13 times more, or is silent; 0 = never. pause_s: wall time of the silence.
         reconnect: boot again where the physics begins again at time 0, instead of judging it.
     """
 
@@ -65,11 +70,13 @@ class ArduPilotStandIn:
         day: of the run.
 
     Attributes:
-        pilot: on board. frames: sent for the first time. duplicates: sent again. answers: lines taken. t_s: simulated
-            time since the start.
+        pilot: on board. frames: sent for the first time. duplicates: sent again. answers: lines
+            taken. t_s: simulated time since the start.
     """
 
-    def __init__(self, instance: int = 0, flight: Flight = "none", day: ArduPilotDay | None = None) -> None:
+    def __init__(
+        self, instance: int = 0, flight: Flight = "none", day: ArduPilotDay | None = None
+    ) -> None:
         self.pilot: Final = OnboardPilot(flight)
         self.frames = self.duplicates = self.answers = 0
         self.t_s = 0.0
@@ -127,7 +134,11 @@ class ArduPilotStandIn:
         """
         line = parse(data)
         self.answers += 1
-        if self._day.reconnect and self._awaiting and line.timestamp_s < min(_BEGIN_S, self._stamp_s or 0.0):
+        if (
+            self._day.reconnect
+            and self._awaiting
+            and line.timestamp_s < min(_BEGIN_S, self._stamp_s or 0.0)
+        ):
             self._waiting_repeats = 0
             self._happen("restart", now_s)
         if self._stamp_s is None:
@@ -136,9 +147,15 @@ class ArduPilotStandIn:
             self._advance(line, 0.0, now_s)
             return
         rise_s = line.timestamp_s - self._stamp_s
-        require(rise_s >= 0.0, f"timestamp goes back: {self._stamp_s:.6f} s, then {line.timestamp_s:.6f} s.")
+        require(
+            rise_s >= 0.0,
+            f"timestamp goes back: {self._stamp_s:.6f} s, then {line.timestamp_s:.6f} s.",
+        )
         if rise_s == 0.0:
-            require(self._waiting_repeats > 0, "timestamp stands still although the frame count went on.")
+            require(
+                self._waiting_repeats > 0,
+                "timestamp stands still although the frame count went on.",
+            )
             self._waiting_repeats -= 1
             return
         if not self._awaiting:
@@ -148,7 +165,8 @@ class ArduPilotStandIn:
         steps_s = 1.0 / self._day.rate_hz, 1.0 / self._rate_hz
         require(
             any(abs(rise_s - step_s) <= _STAMP_TOLERANCE_S for step_s in steps_s),
-            f"timestamp rises by {1e6 * rise_s:.1f} us, not by {1e6 * steps_s[0]:.1f} us (1/{self._day.rate_hz}).",
+            f"timestamp rises by {1e6 * rise_s:.1f} us, not by {1e6 * steps_s[0]:.1f} us "
+            f"(1/{self._day.rate_hz}).",
         )
         self._digest.update(data)
         self._advance(line, rise_s, now_s)
@@ -157,13 +175,24 @@ class ArduPilotStandIn:
         """Return the counters and the flight for the line at the end."""
         counts = {"frames": self.frames, "answers": self.answers, "duplicates": self.duplicates}
         links = {"commands": sum(link.commands for link in self._links), "poses": self._poses.poses}
-        digests = {"received_sha256": self._digest.hexdigest(), "poses_sha256": self._poses.digest()}
-        return {**counts, **links, "simulated_s": round(self.t_s, 3), **digests, **self.pilot.history.values()}
+        digests = {
+            "received_sha256": self._digest.hexdigest(),
+            "poses_sha256": self._poses.digest(),
+        }
+        return {
+            **counts,
+            **links,
+            "simulated_s": round(self.t_s, 3),
+            **digests,
+            **self.pilot.history.values(),
+        }
 
     def _packet(self, count: int | None = None) -> bytes:
         unused = [0] * (self._day.channels - len(self._pwm))
         number = self._count if count is None else count
-        return self._layout.pack(_MAGICS[self._day.channels], self._rate_hz, number, *self._pwm, *unused)
+        return self._layout.pack(
+            _MAGICS[self._day.channels], self._rate_hz, number, *self._pwm, *unused
+        )
 
     def _again(self, now_s: float) -> bytes:
         """Return the newest frame again: the one that waits, or the one that was answered last."""
@@ -195,7 +224,10 @@ class ArduPilotStandIn:
             return
         self._start_m = p_ned_m if self._start_m is None else self._start_m
         moved = dist(p_ned_m, self._start_m)
-        require(moved < _CREEP_M, f"the vehicle moves {moved:.2f} m while all outputs are 0 us: motors must be off.")
+        require(
+            moved < _CREEP_M,
+            f"the vehicle moves {moved:.2f} m while all outputs are 0 us: motors must be off.",
+        )
 
     def _control(self, line: PhysicsLine) -> None:
         since_boot_s = self.t_s - self._boot_s
@@ -206,7 +238,9 @@ class ArduPilotStandIn:
             return
         self._t_control_s = self.t_s
         state = NedState(line.p_ned_m, line.v_ned_mps, line.q_wxyz, line.gyro_radps)
-        motors = self.pilot.step(self.t_s, state if since_boot_s >= _BOOT_S else None, min(dt_s, 0.1))
+        motors = self.pilot.step(
+            self.t_s, state if since_boot_s >= _BOOT_S else None, min(dt_s, 0.1)
+        )
         least = _LEAST_US if self.pilot.armed else _DISARMED_US
         self._pwm = [max(least, round(1000.0 + 1000.0 * motor)) for motor in motors]
 

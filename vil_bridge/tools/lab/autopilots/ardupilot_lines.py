@@ -12,9 +12,20 @@ from vil_bridge.tools.lab.autopilots.violations import WireViolation, require
 
 _NUMBER: Final = r"(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
 _NAMES: Final = re.compile(r'"(\w+)"( *):( *)')
-_SCALARS: Final = frozenset({"timestamp", "airspeed", "no_time_sync", *(f"rng_{n}" for n in range(1, 7))})
-_VECTORS: Final = {"gyro": 3, "accel_body": 3, "position": 3, "velocity": 3, "quaternion": 4, "velocity_wind": 3}
-_PARTS: Final = frozenset({"imu", "windvane", "direction", "speed", "rc", *(f"rc_{n}" for n in range(1, 13))})
+_SCALARS: Final = frozenset(
+    {"timestamp", "airspeed", "no_time_sync", *(f"rng_{n}" for n in range(1, 7))}
+)
+_VECTORS: Final = {
+    "gyro": 3,
+    "accel_body": 3,
+    "position": 3,
+    "velocity": 3,
+    "quaternion": 4,
+    "velocity_wind": 3,
+}
+_PARTS: Final = frozenset(
+    {"imu", "windvane", "direction", "speed", "rc", *(f"rc_{n}" for n in range(1, 13))}
+)
 _KNOWN: Final = _SCALARS | _VECTORS.keys() | _PARTS | {"attitude", "battery", "voltage", "current"}
 _NEEDED: Final = ("timestamp", "gyro", "accel_body", "position", "velocity", "quaternion")
 _OPTIONAL: Final = ("rng_1", "velocity_wind", "airspeed", "voltage", "current")
@@ -34,7 +45,10 @@ class PhysicsLine(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _value(count: int) -> re.Pattern[str]:
-    """Return the pattern of what stands behind a key: a number, or a vector with blanks after commas only."""
+    """Return the pattern of what stands behind a key.
+
+    A number, or a vector with blanks after commas only.
+    """
     numbers = ", *".join([_NUMBER] * count)
     return re.compile(rf'":\[{numbers}\]' if count > 1 else rf'":{_NUMBER}')
 
@@ -50,7 +64,10 @@ def parse(data: bytes) -> PhysicsLine:
     require(framed, f"the answer {text[:24]!r}... is not one line between two newlines.")
     for name, before, after in _NAMES.findall(text):
         require(name in _KNOWN, f"ArduPilot knows no key {name!r}.")
-        require(not (before or after), f'a blank stands next to the colon of "{name}": ArduPilot does not parse that.')
+        require(
+            not (before or after),
+            f'a blank stands next to the colon of "{name}": ArduPilot does not parse that.',
+        )
     found = [_numbers(text, name) for name in _NEEDED]
     for name in (n for n in _OPTIONAL if f'"{n}"' in text):
         _numbers(text, name)
@@ -72,8 +89,13 @@ def _numbers(text: str, name: str) -> tuple[float, ...]:
     at = text.find(name)
     require(at > 0, f'the answer has no "{name}".')
     end = at + len(name)
-    require(text[end] == '"', f'"{name}" comes after a longer key that begins with it: ArduPilot takes the first.')
+    require(
+        text[end] == '"',
+        f'"{name}" comes after a longer key that begins with it: ArduPilot takes the first.',
+    )
     match = _value(_VECTORS.get(name, 1)).match(text, end)
     if match is None:
-        raise WireViolation(f'"{name}" has no value that ArduPilot parses: {text[end : end + 40]!r}.')
+        raise WireViolation(
+            f'"{name}" has no value that ArduPilot parses: {text[end : end + 40]!r}.'
+        )
     return tuple(map(float, match.groups()))

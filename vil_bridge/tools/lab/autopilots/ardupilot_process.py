@@ -1,4 +1,7 @@
-"""ArduPilot's stand-in as a process: UDP to the physics, and TCP servers for programs that fly it."""
+"""ArduPilot's stand-in as a process.
+
+UDP to the physics, and TCP servers for programs that fly it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,12 @@ from typing import Any, Final
 from vil_bridge.core.datagrams import Address
 from vil_bridge.tools.lab.autopilots.ardupilot import ArduPilotDay, ArduPilotStandIn
 from vil_bridge.tools.lab.autopilots.pilot import Flight
-from vil_bridge.tools.lab.autopilots.process import StandInProcess, TcpCommandServer, udp_socket, waiting
+from vil_bridge.tools.lab.autopilots.process import (
+    StandInProcess,
+    TcpCommandServer,
+    udp_socket,
+    waiting,
+)
 
 PHYSICS_PORT: Final = 9002
 COMMAND_PORT: Final = 5760
@@ -30,9 +38,11 @@ class ArduPilotOptions:
 
     Attributes:
         host, port: of the physics. instance: MAVLink system - 1. flight: to make without commands.
-        seconds: of simulation until it ends, 0 = none. command_port: of SERIAL0, whose first client it waits for; 0 =
-            none, and no wait. speedup: simulated seconds a second at most, 0 = as fast as the physics answers.
-        day: course of the run. loss: share of the datagrams, both ways, that are lost. seed: of which.
+        seconds: of simulation until it ends, 0 = none. command_port: of SERIAL0, whose first client
+            it waits for; 0 = none, and no wait. speedup: simulated seconds a second at most, 0 = as
+            fast as the physics answers.
+        day: course of the run. loss: share of the datagrams, both ways, that are lost. seed: of
+            which.
     """
 
     host: str
@@ -58,7 +68,9 @@ class ArduPilotProcess(StandInProcess):
         self._socket = udp_socket(0)
         self.selector.register(self._socket, selectors.EVENT_READ, self._on_physics)
         ports = [options.command_port + above for above in _SERIALS] if options.command_port else []
-        self._servers = [TcpCommandServer(port, self._core.open_link, self.selector) for port in ports]
+        self._servers = [
+            TcpCommandServer(port, self._core.open_link, self.selector) for port in ports
+        ]
         self._booted = not self._servers
         self._t_boot_s: float | None = None
         self._random = Random(options.seed)  # noqa: S311 - no secret
@@ -77,7 +89,9 @@ class ArduPilotProcess(StandInProcess):
         return {"autopilot": "ardupilot", "lost": self._lost, **self._core.counters()}
 
     def _ahead_s(self) -> float:
-        """Return how far the simulation is ahead of the wall clock, 0 where the next frame may go."""
+        """Return how far the simulation is ahead of the wall clock, 0 where the next frame may
+        go.
+        """
         if self._t_boot_s is None or not self._options.speedup:
             return 0.0
         ahead_s = self._core.t_s / self._options.speedup - (monotonic() - self._t_boot_s)

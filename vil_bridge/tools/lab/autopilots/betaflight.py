@@ -1,4 +1,7 @@
-"""Betaflight's side of its simulator link: states and sticks in, motors out; its clock follows the states' by pairs."""
+"""Betaflight's side of its simulator link: states and sticks in, motors out.
+
+Its clock follows the states' by pairs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,13 @@ from typing import Any, Final
 
 from vil_bridge.tools.lab.autopilots import vectors
 from vil_bridge.tools.lab.autopilots.ardupilot_lines import PhysicsLine
-from vil_bridge.tools.lab.autopilots.flight_control import STOPPED, Motors, NedState, attitude_rates, motors_for
+from vil_bridge.tools.lab.autopilots.flight_control import (
+    STOPPED,
+    Motors,
+    NedState,
+    attitude_rates,
+    motors_for,
+)
 from vil_bridge.tools.lab.autopilots.motion_rules import MotionRules
 from vil_bridge.tools.lab.autopilots.pilot import FlightHistory
 from vil_bridge.tools.lab.autopilots.violations import require
@@ -22,7 +31,10 @@ _SILENCE_S: Final = 0.5
 """Silence after which a state is swallowed: motors come at once, and nothing of it counts."""
 _LONGEST_PAIR_S: Final = 0.02
 _STANDING: Final = 1e-7
-"""Rate of the clock after the second state: the gap is counted from the boot, as the first was swallowed."""
+"""Rate of the clock after the second state.
+
+The gap is counted from the boot, as the first was swallowed.
+"""
 _BURST, _BURST_S = 3, 1e-3
 _LOOP_S: Final = 1e-4
 _PID_S: Final = 125e-6
@@ -38,7 +50,9 @@ _PLACE_TOLERANCE_M: Final = 1.5
 _PROBE_BYTES: Final = 1
 """Of a datagram by which a peer finds out whether the port is open; Betaflight drops it."""
 _OWN_ORDER: Final = (3, 0, 1, 2)
-"""Betaflight's motors 1 to 4 (rear right, front right, rear left, front left) in the order of the motor packet."""
+"""Betaflight's motors 1 to 4 (rear right, front right, rear left, front left) in the order of
+the motor packet.
+"""
 
 
 class BetaflightStandIn:
@@ -47,8 +61,8 @@ class BetaflightStandIn:
     Sticks in ANGLE mode always; AUX1 above 1700 arms. The attitude is that of the states.
 
     Attributes:
-        states: taken. swallowed: of them, after a silence. probes: of the port. answers: motor packets. t_s: its
-            clock. armed: motors turn.
+        states: taken. swallowed: of them, after a silence. probes: of the port. answers: motor
+            packets. t_s: its clock. armed: motors turn.
     """
 
     def __init__(self) -> None:
@@ -81,7 +95,10 @@ class BetaflightStandIn:
         if len(data) == _PROBE_BYTES:
             self.probes += 1
             return
-        require(len(data) == _STATE.size, f"a state has {len(data)} bytes, not {_STATE.size}: Betaflight drops it.")
+        require(
+            len(data) == _STATE.size,
+            f"a state has {len(data)} bytes, not {_STATE.size}: Betaflight drops it.",
+        )
         self._run_clock(now_s)
         values = _STATE.unpack(data)
         self._arrivals_s.append(now_s)
@@ -92,7 +109,8 @@ class BetaflightStandIn:
         )
         stamp_s = values[0]
         require(
-            self.states == 0 or stamp_s >= self._stamp_s, f"the time goes back: {self._stamp_s} s, then {stamp_s} s."
+            self.states == 0 or stamp_s >= self._stamp_s,
+            f"the time goes back: {self._stamp_s} s, then {stamp_s} s.",
         )
         silent = self.states == 0 or now_s - self._arrival_s > _SILENCE_S
         self.states += 1
@@ -105,7 +123,9 @@ class BetaflightStandIn:
             self._rules.restart()
             return
         if 0.0 < pair_s < _LONGEST_PAIR_S:
-            self._rate = _STANDING if self._taken_s is None else pair_s / max(now_s - self._taken_s, 1e-6)
+            self._rate = (
+                _STANDING if self._taken_s is None else pair_s / max(now_s - self._taken_s, 1e-6)
+            )
         self._taken_s = now_s
         if pair_s >= _LONGEST_PAIR_S:
             self._rules.restart()
@@ -150,13 +170,17 @@ class BetaflightStandIn:
 
     def _run_clock(self, now_s: float) -> None:
         before_s = now_s if self._now_s is None else self._now_s
-        self._now_s = max(now_s, before_s)  # a state's arrival may be before the newest turn of the loop
+        # A state's arrival may be before the newest turn of the loop.
+        self._now_s = max(now_s, before_s)
         self.t_s += self._rate * (self._now_s - before_s)
         if self.armed and self.t_s - self._sticks_s > _RC_LOST_S:
             self._set_armed(False)
 
     def _state(self, values: tuple[float, ...]) -> PhysicsLine:
-        """Return the state in NED and FRD; the acceleration on the wire is minus the specific force, FLU."""
+        """Return the state in NED and FRD.
+
+        The acceleration on the wire is minus the specific force, FLU.
+        """
         x, y, z = values[4:7]
         east, north, up = values[11:14]
         velocity = north, east, -up
@@ -186,7 +210,8 @@ class BetaflightStandIn:
         away_m = dist(place, vectors.minus(self._p_ned_m, p_0))
         require(
             away_m < _PLACE_TOLERANCE_M,
-            f"the position does not move by the velocity: it is {away_m:.1f} m from where that leads.",
+            f"the position does not move by the velocity: it is {away_m:.1f} m from where "
+            "that leads.",
         )
 
     def _control(self) -> Motors:

@@ -30,7 +30,8 @@ class BetaflightOptions:
     """Options of the process.
 
     Attributes:
-        host: that gets the motors. state_port, rc_port: to listen at. motor_port, raw_port: to send to.
+        host: that gets the motors. state_port, rc_port: to listen at. motor_port, raw_port: to send
+            to.
         seconds: of its clock until it ends, 0 = none.
     """
 
@@ -84,7 +85,9 @@ class BetaflightProcess(StandInProcess):
 
 
 def _arrived(opened: socket.socket) -> list[tuple[bytes, float]]:
-    """Return the datagrams that wait, each with its arrival in monotonic seconds, however long this process slept."""
+    """Return the datagrams that wait, each with its arrival in monotonic seconds, however long
+    this process slept.
+    """
     found = []
     with suppress(BlockingIOError, ConnectionRefusedError):
         while True:

@@ -1,4 +1,7 @@
-"""MAVLink link of a stand-in to ground stations and onboard computers: commands, parameters, set-points, telemetry."""
+"""MAVLink link of a stand-in to ground stations and onboard computers.
+
+Commands, parameters, set-points, telemetry.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,11 @@ class CommandLink:
     """
 
     def __init__(
-        self, pilot: OnboardPilot, dialect: MavlinkDialect, system: int, poses: PoseRules | None = None
+        self,
+        pilot: OnboardPilot,
+        dialect: MavlinkDialect,
+        system: int,
+        poses: PoseRules | None = None,
     ) -> None:
         self.origin: Origin | None = None
         self.commands = 0
@@ -93,7 +100,10 @@ class CommandLink:
 
     def _handle(self, message: framing.MavlinkMessage) -> bytes:
         body = message.body
-        target = getattr(body, "target_system", self._system), getattr(body, "target_component", _COMPONENT)
+        target = (
+            getattr(body, "target_system", self._system),
+            getattr(body, "target_component", _COMPONENT),
+        )
         if target[0] not in (0, self._system) or target[1] not in (0, _COMPONENT):
             return b""
         if isinstance(body, mavlink.CommandLong):
@@ -111,7 +121,9 @@ class CommandLink:
                 self._poses.take(body)
         elif isinstance(body, mavlink.SetGpsGlobalOrigin):
             self.origin = body.latitude_e7 * 1e-7, body.longitude_e7 * 1e-7, body.altitude_mm * 1e-3
-            return self.frame(mavlink.GpsGlobalOrigin(body.latitude_e7, body.longitude_e7, body.altitude_mm))
+            return self.frame(
+                mavlink.GpsGlobalOrigin(body.latitude_e7, body.longitude_e7, body.altitude_mm)
+            )
         elif isinstance(body, mavlink.TimeSync) and body.tc1_ns == 0:
             return self.frame(mavlink.TimeSync(round(self._t_s * 1e9), body.ts1_ns))
         elif isinstance(body, flight.ParamRequestList):
@@ -139,7 +151,11 @@ class CommandLink:
             case flight.CMD_SET_MODE:
                 result = self._dialect.set_mode(pilot, command.param2, command.param3)
             case flight.CMD_REQUEST_MESSAGE:
-                extra = [self._made(kind) for kind in self._makers if mavlink.message_id(kind) == command.param1]
+                extra = [
+                    self._made(kind)
+                    for kind in self._makers
+                    if mavlink.message_id(kind) == command.param1
+                ]
                 result = mavlink.RESULT_ACCEPTED if any(extra) else flight.RESULT_DENIED
             case mavlink.CMD_SET_MESSAGE_INTERVAL:
                 result = self._set_interval(command.param1, 1e-6 * command.param2)
@@ -158,7 +174,9 @@ class CommandLink:
         has_yaw = not body.type_mask & flight.IGNORE_YAW
         target = FlightTarget(
             None if body.type_mask & flight.IGNORE_POSITION else (body.x_m, body.y_m, body.z_m),
-            ZERO if body.type_mask & flight.IGNORE_VELOCITY else (body.vx_mps, body.vy_mps, body.vz_mps),
+            ZERO
+            if body.type_mask & flight.IGNORE_VELOCITY
+            else (body.vx_mps, body.vy_mps, body.vz_mps),
             body.yaw_rad if has_yaw else vectors.roll_pitch_yaw(self._state().q_wxyz)[2],
         )
         self._dialect.on_target(self._pilot, target, has_yaw=has_yaw)
@@ -171,7 +189,9 @@ class CommandLink:
         kind = flight.PARAMETER_FLOAT if isinstance(value, float) else flight.PARAMETER_INT32
         index = list(parameters).index(name)
         padded = name.encode().ljust(16, b"\0")
-        return self.frame(flight.ParamValue(self._dialect.pack(value), len(parameters), index, padded, kind))
+        return self.frame(
+            flight.ParamValue(self._dialect.pack(value), len(parameters), index, padded, kind)
+        )
 
     def _set_parameter(self, body: flight.ParamSet) -> bytes:
         name, parameters = _name(body.param_id), self._dialect.parameters
@@ -179,7 +199,7 @@ class CommandLink:
             parameters[name] = self._dialect.unpack(body.param_value, parameters[name])
         return self._parameter(name)
 
-    # --- telemetry ----------------------------------------------------------------------------------
+    # --- telemetry --------------------------------------------------------------------------------
 
     def _made(self, kind: type[mavlink.Body]) -> bytes:
         body = self._makers[kind]()
@@ -200,15 +220,21 @@ class CommandLink:
         return flight.SysStatus(_SENSORS, _SENSORS, health, 100, 12600, -1, 0, 0, 0, 0, 0, 0, 100)
 
     def _landed(self) -> mavlink.Body:
-        airborne = self._pilot.armed and self._pilot.home_m[2] - self._state().p_ned_m[2] > _AIRBORNE_M
-        return flight.ExtendedSysState(0, flight.LANDED_IN_AIR if airborne else flight.LANDED_ON_GROUND)
+        airborne = (
+            self._pilot.armed and self._pilot.home_m[2] - self._state().p_ned_m[2] > _AIRBORNE_M
+        )
+        return flight.ExtendedSysState(
+            0, flight.LANDED_IN_AIR if airborne else flight.LANDED_ON_GROUND
+        )
 
     def _home(self) -> mavlink.Body | None:
         if self.origin is None or not self._pilot.ready:
             return None
         lat, lon, alt = self._place(self._pilot.home_m)
         x, y, z = self._pilot.home_m
-        return flight.HomePosition(lat, lon, alt, x, y, z, vectors.LEVEL, nan, nan, nan, round(self._t_s * 1e6))
+        return flight.HomePosition(
+            lat, lon, alt, x, y, z, vectors.LEVEL, nan, nan, nan, round(self._t_s * 1e6)
+        )
 
     def _global_position(self) -> mavlink.Body | None:
         if self.origin is None or not self._pilot.ready:
@@ -217,7 +243,9 @@ class CommandLink:
         above_mm = round((self._pilot.home_m[2] - state.p_ned_m[2]) * 1e3)
         course = round(degrees(vectors.roll_pitch_yaw(state.q_wxyz)[2]) * 100.0) % 36_000
         vx, vy, vz = (round(v * 100.0) for v in state.v_ned_mps)
-        return flight.GlobalPositionInt(self._boot_ms(), *self._place(state.p_ned_m), above_mm, vx, vy, vz, course)
+        return flight.GlobalPositionInt(
+            self._boot_ms(), *self._place(state.p_ned_m), above_mm, vx, vy, vz, course
+        )
 
     def _place(self, p_ned_m: vectors.Vector) -> tuple[int, int, int]:
         assert self.origin is not None
@@ -226,7 +254,9 @@ class CommandLink:
 
     def _attitude(self) -> mavlink.Body:
         state = self._state()
-        return flight.MavlinkAttitude(self._boot_ms(), *vectors.roll_pitch_yaw(state.q_wxyz), *state.w_frd_radps)
+        return flight.MavlinkAttitude(
+            self._boot_ms(), *vectors.roll_pitch_yaw(state.q_wxyz), *state.w_frd_radps
+        )
 
     def _quaternion(self) -> mavlink.Body:
         state = self._state()
@@ -240,14 +270,19 @@ class CommandLink:
 
     def _version(self) -> mavlink.Body:
         none = bytes(8)
-        return flight.AutopilotVersion(_CAPABILITIES, self._system, 0, 0, 0, 0, 0, 0, none, none, none)
+        return flight.AutopilotVersion(
+            _CAPABILITIES, self._system, 0, 0, 0, 0, 0, 0, none, none, none
+        )
 
     def _boot_ms(self) -> int:
         return round(self._t_s * 1e3)
 
 
 def _modes(custom_mode: int) -> tuple[float, float]:
-    """Return the mode and sub-mode of SET_MODE: PX4's are in the upper bytes, ArduPilot's is the number."""
+    """Return the mode and sub-mode of SET_MODE.
+
+    PX4's are in the upper bytes, ArduPilot's is the number.
+    """
     if custom_mode < 1 << 16:
         return float(custom_mode), 0.0
     return float(custom_mode >> 16 & 0xFF), float(custom_mode >> 24)

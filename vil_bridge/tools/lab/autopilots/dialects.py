@@ -1,4 +1,7 @@
-"""Differences between PX4 and ArduPilot on MAVLink: numbers of modes, types of parameters, order of commands."""
+"""Differences between PX4 and ArduPilot on MAVLink.
+
+Numbers of modes, types of parameters, order of commands.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ class MavlinkDialect(Protocol):
 
 
 class Px4Dialect:
-    """PX4: main and sub-mode, set-points first and OFFBOARD then, integers as the bytes of the float."""
+    """PX4: main and sub-mode, set-points first and OFFBOARD then, integers as the bytes of the
+    float.
+    """
 
     def __init__(self) -> None:
         self.autopilot = flight.AUTOPILOT_PX4
@@ -79,7 +84,10 @@ class Px4Dialect:
         """Return main mode in byte 2 and sub-mode in byte 3."""
         if pilot.mode is PilotMode.FOLLOW:
             return _OFFBOARD << 16
-        submodes: Mapping[PilotMode, int] = {PilotMode.TAKE_OFF: _AUTO_TAKE_OFF, PilotMode.LAND: _AUTO_LAND}
+        submodes: Mapping[PilotMode, int] = {
+            PilotMode.TAKE_OFF: _AUTO_TAKE_OFF,
+            PilotMode.LAND: _AUTO_LAND,
+        }
         return _AUTO << 16 | submodes.get(pilot.mode, _AUTO_LOITER) << 24
 
     def set_mode(self, pilot: OnboardPilot, mode: float, submode: float) -> int:
@@ -99,12 +107,19 @@ class Px4Dialect:
             return flight.RESULT_DENIED
         return mavlink.RESULT_ACCEPTED
 
-    def take_off(self, pilot: OnboardPilot, height_m: float) -> int:  # noqa: ARG002 - above sea level, not home
+    # Above sea level, not home.
+    def take_off(self, pilot: OnboardPilot, height_m: float) -> int:  # noqa: ARG002
         """Obey: to MIS_TAKEOFF_ALT above home."""
         accepted = pilot.command_take_off(float(self.parameters["MIS_TAKEOFF_ALT"]))
         return mavlink.RESULT_ACCEPTED if accepted else flight.RESULT_TEMPORARILY_REJECTED
 
-    def on_target(self, pilot: OnboardPilot, target: FlightTarget, *, has_yaw: bool) -> None:  # noqa: ARG002
+    def on_target(
+        self,
+        pilot: OnboardPilot,
+        target: FlightTarget,
+        *,
+        has_yaw: bool,  # noqa: ARG002
+    ) -> None:
         """Take a set-point, which counts for a second in OFFBOARD."""
         pilot.set_target(target)
 

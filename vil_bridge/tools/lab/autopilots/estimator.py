@@ -1,4 +1,7 @@
-"""Complementary filter of a stand-in that senses: attitude, velocity and position from what its peer sends."""
+"""Complementary filter of a stand-in that senses.
+
+Attitude, velocity and position from what its peer sends.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,9 @@ class FlightEstimator:
 
     def state(self) -> NedState | None:
         """Return the state, None until attitude and position are known."""
-        return NedState(self._p, self._v, self._q, self._w) if self.aligned and self._located else None
+        return (
+            NedState(self._p, self._v, self._q, self._w) if self.aligned and self._located else None
+        )
 
     def predict(self, gyro: Vector, force: Vector, dt_s: float) -> None:
         """Take rates and specific force of a step, body FRD."""
@@ -100,7 +105,9 @@ class FlightEstimator:
         self._p = vectors.add(self._p, (north, east, 0.0), _GPS_POSITION_SHARE)
         self._correct_velocity(v_ned_mps, _GPS_VELOCITY_SHARE, interval_s)
 
-    def on_pose(self, p_ned_m: Vector, q: Quaternion, v_body_mps: Vector, interval_s: float) -> None:
+    def on_pose(
+        self, p_ned_m: Vector, q: Quaternion, v_body_mps: Vector, interval_s: float
+    ) -> None:
         """Take a pose from outside."""
         velocity = vectors.rotate(q, v_body_mps)
         if not self._by_pose:
@@ -109,7 +116,9 @@ class FlightEstimator:
             return
         error = vectors.rotation_vector(vectors.product(vectors.inverse(self._q), q))
         self._turned = vectors.scaled(error, _ATTITUDE_SHARE)
-        self._bias = vectors.clipped(vectors.add(self._bias, error, -_BIAS_PER_S2 * interval_s), _MOST_BIAS_RADPS)
+        self._bias = vectors.clipped(
+            vectors.add(self._bias, error, -_BIAS_PER_S2 * interval_s), _MOST_BIAS_RADPS
+        )
         self._p = vectors.add(self._p, vectors.minus(p_ned_m, self._p), _POSE_SHARE)
         self._v = vectors.add(self._v, vectors.minus(velocity, self._v), _POSE_SHARE)
 
@@ -122,12 +131,17 @@ class FlightEstimator:
         roll = atan2(up[1], up[2])
         pitch = atan2(-up[0], (up[1] ** 2 + up[2] ** 2) ** 0.5)
         tilt = vectors.attitude(roll, pitch, 0.0)
-        north, east, _ = vectors.rotate(tilt, self._field) if self._field is not None else (1.0, 0.0, 0.0)
+        north, east, _ = (
+            vectors.rotate(tilt, self._field) if self._field is not None else (1.0, 0.0, 0.0)
+        )
         self._q = vectors.product(vectors.heading(-atan2(east, north)), tilt)
         self.aligned = True
 
     def _correct_velocity(self, v_ned_mps: Vector, share: float, interval_s: float) -> None:
-        """Correct the velocity; its error shows how far the force's direction, so the attitude, is wrong."""
+        """Correct the velocity.
+
+        Its error shows how far the force's direction, so the attitude, is wrong.
+        """
         error = vectors.minus(v_ned_mps, self._v)
         self._v = vectors.add(self._v, error, share)
         force = vectors.rotate(self._q, self._force)

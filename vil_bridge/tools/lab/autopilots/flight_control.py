@@ -27,7 +27,10 @@ _STEEPEST_MPS2: Final = 4.0
 _MOST_LIFT_MPS2: Final = 6.0
 _MOST_INTEGRAL_MPS2: Final = 4.0
 _SHARE_PER_RADPS2: Final = 0.0017
-"""Difference of thrust, as a share of the largest, for an angular acceleration: that of a quadcopter of 1 kg."""
+"""Difference of thrust, as a share of the largest, for an angular acceleration.
+
+That of a quadcopter of 1 kg.
+"""
 _MOST_YAW_SHARE: Final = 0.08
 
 
@@ -88,7 +91,9 @@ def attitude_rates(q: Quaternion, wanted: Quaternion) -> Vector:
 
 
 def motors_for(lift: float, wanted_radps: Vector, w_radps: Vector, idle: float) -> Motors:
-    """Return motors that push with a share of the largest thrust and change the rates to the wanted ones."""
+    """Return motors that push with a share of the largest thrust and change the rates to the
+    wanted ones.
+    """
     shares = vectors.scaled(vectors.minus(wanted_radps, w_radps), _RATE_PER_S * _SHARE_PER_RADPS2)
     yaw = max(-_MOST_YAW_SHARE, min(_MOST_YAW_SHARE, shares[2]))
     return _mixed(lift, shares[0], shares[1], yaw, idle)

@@ -15,11 +15,20 @@ _TURN_TOLERANCE: Final = (0.02, 0.1)
 
 
 def check_distance(m: hil.DistanceSensor) -> None:
-    """Check DISTANCE_SENSOR. Raises WireViolation: it does not look down, or its bounds leave nothing."""
-    require(m.orientation == _DOWNWARDS, f"DISTANCE_SENSOR orientation is {m.orientation}, not 25 (down).")
+    """Check DISTANCE_SENSOR.
+
+    Raises WireViolation: it does not look down, or its bounds leave nothing.
+    """
+    require(
+        m.orientation == _DOWNWARDS,
+        f"DISTANCE_SENSOR orientation is {m.orientation}, not 25 (down).",
+    )
     bounds = m.min_distance_cm, m.max_distance_cm
     require(bounds[0] < bounds[1], f"DISTANCE_SENSOR is bounded by {bounds[0]} and {bounds[1]} cm.")
-    require(bounds[0] <= m.current_distance_cm <= bounds[1] + 1, f"DISTANCE_SENSOR reads {m.current_distance_cm} cm.")
+    require(
+        bounds[0] <= m.current_distance_cm <= bounds[1] + 1,
+        f"DISTANCE_SENSOR reads {m.current_distance_cm} cm.",
+    )
 
 
 class FlowRules:
@@ -40,8 +49,14 @@ class FlowRules:
         if since_us is None:
             return
         span_us = m.time_usec - since_us
-        require(m.integration_time_us == span_us, f"HIL_OPTICAL_FLOW lasts {m.integration_time_us}, not {span_us} us.")
+        require(
+            m.integration_time_us == span_us,
+            f"HIL_OPTICAL_FLOW lasts {m.integration_time_us}, not {span_us} us.",
+        )
         said = m.integrated_xgyro_rad, m.integrated_ygyro_rad, m.integrated_zgyro_rad
         floor, share = _TURN_TOLERANCE
         a, b = (", ".join(f"{v:.3f}" for v in values) for values in (said, turn))
-        require(dist(said, turn) < floor + share * dist(turn, ZERO), f"HIL_OPTICAL_FLOW turns by ({a}), not ({b}) rad.")
+        require(
+            dist(said, turn) < floor + share * dist(turn, ZERO),
+            f"HIL_OPTICAL_FLOW turns by ({a}), not ({b}) rad.",
+        )

@@ -1,4 +1,7 @@
-"""Rules of a motion that is given whole: positions move by velocities, attitudes by rates, velocities by forces."""
+"""Rules of a motion that is given whole.
+
+Positions move by velocities, attitudes by rates, velocities by forces.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from vil_bridge.tools.lab.autopilots.violations import WireViolation
 
 _WINDOW_S: Final = 0.1
 _MOST_IMPACTS: Final = 2
-"""Windows in a row that disagree: an impact changes velocities, and a landing the attitude and the force, in a step."""
+"""Windows in a row that disagree.
+
+An impact changes velocities, and a landing the attitude and the force, in a step.
+"""
 _SHIFT: Final = (0.002, 0.01)
 """Floor (of noise) and share of the change by which a window may disagree."""
 _TURN: Final = (0.01, 0.01)
@@ -50,9 +56,13 @@ class MotionRules:
             return
         dt_s = line.timestamp_s - last.timestamp_s
         self._lines += 1
-        self._shift = vectors.add(self._shift, vectors.add(line.v_ned_mps, last.v_ned_mps), 0.5 * dt_s)
+        self._shift = vectors.add(
+            self._shift, vectors.add(line.v_ned_mps, last.v_ned_mps), 0.5 * dt_s
+        )
         rate = vectors.add(line.gyro_radps, last.gyro_radps)
-        self._turn = vectors.product(self._turn, vectors.exponential(vectors.scaled(rate, 0.5 * dt_s)))
+        self._turn = vectors.product(
+            self._turn, vectors.exponential(vectors.scaled(rate, 0.5 * dt_s))
+        )
         down = vectors.rotate(line.q_wxyz, line.force_mps2)
         self._pushed = vectors.add(self._pushed, (down[0], down[1], down[2] + GRAVITY_MPS2), dt_s)
         self._force = vectors.add(self._force, line.force_mps2)
@@ -70,10 +80,14 @@ class MotionRules:
 
     def _check_window(self, start: PhysicsLine, line: PhysicsLine) -> None:
         moved = vectors.minus(line.p_ned_m, start.p_ned_m)
-        self._compare("shift", "the position does not move by the velocity", "m", moved, self._shift, _SHIFT)
+        self._compare(
+            "shift", "the position does not move by the velocity", "m", moved, self._shift, _SHIFT
+        )
         turn = vectors.rotation_vector(vectors.product(vectors.inverse(start.q_wxyz), line.q_wxyz))
         by_gyro = vectors.rotation_vector(self._turn)
-        self._compare("turn", "the quaternion does not turn by the rates", "rad", turn, by_gyro, _TURN)
+        self._compare(
+            "turn", "the quaternion does not turn by the rates", "rad", turn, by_gyro, _TURN
+        )
         faster = vectors.minus(line.v_ned_mps, start.v_ned_mps)
         sentence = "the velocity does not change by the specific force and gravity"
         self._compare("speed", sentence, "m/s", faster, self._pushed, _SPEED)
@@ -103,4 +117,6 @@ class MotionRules:
         weighs = abs(size - GRAVITY_MPS2) <= _REST_TOLERANCE_MPS2 and z <= 0.0
         self._disagreements["rest"] = 0 if weighs else self._disagreements["rest"] + 1
         if self._disagreements["rest"] >= _MOST_IMPACTS:
-            raise WireViolation(f"at rest the specific force is ({x:.2f}, {y:.2f}, {z:.2f}), not (0, 0, -9.81).")
+            raise WireViolation(
+                f"at rest the specific force is ({x:.2f}, {y:.2f}, {z:.2f}), not (0, 0, -9.81)."
+            )

@@ -1,4 +1,7 @@
-"""Pilot on board of a stand-in: arms, takes off, holds, follows set-points, lands, and flies a box by itself."""
+"""Pilot on board of a stand-in.
+
+Arms, takes off, holds, follows set-points, lands, and flies a box by itself.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,21 @@ from math import dist, hypot
 from typing import Any, Final, Literal
 
 from vil_bridge.tools.lab.autopilots import vectors
-from vil_bridge.tools.lab.autopilots.flight_control import STOPPED, FlightController, FlightTarget, Motors, NedState
+from vil_bridge.tools.lab.autopilots.flight_control import (
+    STOPPED,
+    FlightController,
+    FlightTarget,
+    Motors,
+    NedState,
+)
 from vil_bridge.tools.lab.autopilots.vectors import ZERO, Vector
 
 Flight = Literal["none", "hover", "box", "boxes"]
-"""Flights without commands: ``none`` waits for them, ``hover`` takes off, ``box`` flies a square of 2 m and lands,
-``boxes`` does so again and again."""
+"""Flights without commands.
+
+``none`` waits for them, ``hover`` takes off, ``box`` flies a square of 2 m and lands, ``boxes``
+does so again and again.
+"""
 
 TAKE_OFF_HEIGHT_M: Final = 1.5
 _FASTEST_MPS: Final = 1.0
@@ -41,8 +53,8 @@ class PilotMode(Enum):
 class FlightHistory:
     """Summary of a flight for the line of counters.
 
-    Arming, altitude each second, errors at the box's corners, and the share of its steps at which a motor stood still
-    or turned as fast as it can.
+    Arming, altitude each second, errors at the box's corners, and the share of its steps at which a
+    motor stood still or turned as fast as it can.
     """
 
     def __init__(self) -> None:
@@ -86,11 +98,12 @@ class OnboardPilot:
     """Pilot that turns states into motor commands.
 
     Args:
-        flight: to make without commands; the first command ends it. controller: that turns states into motors; None =
-            the stand-ins' own.
+        flight: to make without commands; the first command ends it. controller: that turns states
+            into motors; None = the stand-ins' own.
 
     Attributes:
-        armed: whether motors may turn. mode: of flight. home_m: position at arming, NED. history: of the flight.
+        armed: whether motors may turn. mode: of flight. home_m: position at arming, NED. history:
+            of the flight.
     """
 
     def __init__(self, flight: Flight = "none", controller: FlightController | None = None) -> None:
@@ -126,7 +139,10 @@ class OnboardPilot:
         self._flight = None if self._plan == "none" else self._fly(self._plan)
 
     def command_arm(self, armed: bool) -> bool:
-        """Obey a command to arm or disarm, and give up the own flight; returns whether it is accepted."""
+        """Obey a command to arm or disarm, and give up the own flight.
+
+        Returns whether it is accepted.
+        """
         self._flight = None
         return self._set_armed(armed)
 
@@ -187,7 +203,10 @@ class OnboardPilot:
         return self._flown(state, dt_s)
 
     def _flown(self, state: NedState, dt_s: float) -> Motors:
-        """Return the motors' commands towards the reference; a vehicle that has just landed is not armed any more."""
+        """Return the motors' commands towards the reference.
+
+        A vehicle that has just landed is not armed any more.
+        """
         if not self.armed:
             return STOPPED
         motors = self._controller.motors(state, self._reference, dt_s)

@@ -1,4 +1,7 @@
-"""Places on Earth near an origin, as a stand-in computes them: flat, with a degree of one length."""
+"""Places on Earth near an origin, as a stand-in computes them.
+
+Flat, with a degree of one length.
+"""
 
 from __future__ import annotations
 

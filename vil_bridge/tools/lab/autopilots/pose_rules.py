@@ -1,4 +1,7 @@
-"""Rules of poses on ArduPilot's MAVLink port: their frames, and agreement with the state that the physics gives."""
+"""Rules of poses on ArduPilot's MAVLink port.
+
+Their frames, and agreement with the state that the physics gives.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ _SIGMAS: Final = 6.0
 
 
 class PoseRules:
-    """Checks of poses against the lines of the same times; those of another clock are checked on their own only.
+    """Checks of poses against the lines of the same times.
+
+    Those of another clock are checked on their own only.
 
     Attributes:
         poses: taken.
@@ -63,15 +68,24 @@ class PoseRules:
         self.poses += 1
         self._digest.update(repr(body).encode())
         name, t_us = _name(body), _time_us(body)
-        require(t_us > self._newest_us, f"{name}: time_usec does not rise: {self._newest_us} us, then {t_us} us.")
+        require(
+            t_us > self._newest_us,
+            f"{name}: time_usec does not rise: {self._newest_us} us, then {t_us} us.",
+        )
         self._newest_us = t_us
         if isinstance(body, mavlink.Odometry):
             frames = body.frame_id, body.child_frame_id
             right = mavlink.FRAME_LOCAL_FRD, mavlink.FRAME_BODY_FRD
-            require(frames == right, f"ODOMETRY has the frames {frames}, not {right}: ArduPilot drops it.")
+            require(
+                frames == right,
+                f"ODOMETRY has the frames {frames}, not {right}: ArduPilot drops it.",
+            )
         elif isinstance(body, GpsInput):
             require(body.fix_type >= _FIX_3D, f"GPS_INPUT has fix {body.fix_type}, not 3 or more.")
-            require(body.yaw_cdeg <= _NORTH_CDEG, f"GPS_INPUT yaw {body.yaw_cdeg} is not a heading: north is 36000.")
+            require(
+                body.yaw_cdeg <= _NORTH_CDEG,
+                f"GPS_INPUT yaw {body.yaw_cdeg} is not a heading: north is 36000.",
+            )
         self._waiting.append(body)
 
     def check(self, line: PhysicsLine) -> None:
@@ -104,26 +118,43 @@ class PoseRules:
             spread_m = _deviation(body.pose_covariance[0])
             self._compare_shift(body, (body.x_m, body.y_m, body.z_m), line, spread_m)
             velocity = vectors.rotate(q, (body.vx_mps, body.vy_mps, body.vz_mps))
-            _compare_speed(body, velocity, self._turned(line.v_ned_mps), _deviation(body.velocity_covariance[0]))
+            _compare_speed(
+                body,
+                velocity,
+                self._turned(line.v_ned_mps),
+                _deviation(body.velocity_covariance[0]),
+            )
         else:
             q = vectors.attitude(body.roll_rad, body.pitch_rad, body.yaw_rad)
             self._compare_turn(body, q, line)
-            self._compare_shift(body, (body.x_m, body.y_m, body.z_m), line, _deviation(body.covariance[0]))
+            self._compare_shift(
+                body, (body.x_m, body.y_m, body.z_m), line, _deviation(body.covariance[0])
+            )
 
     def _compare_turn(self, body: PoseBody, q: Quaternion, line: PhysicsLine) -> None:
-        """Check the turn from north, east, down to the pose's frame: about the vertical, by a constant angle."""
+        """Check the turn from north, east, down to the pose's frame.
+
+        About the vertical, by a constant angle.
+        """
         name = _name(body)
         require(abs(hypot(*q) - 1.0) < 1e-3, f"{name} q has the length {hypot(*q):.4f}.")
         turn = vectors.product(q, vectors.inverse(line.q_wxyz))
         if self._turn is None:
             self._turn = turn if isinstance(body, mavlink.Odometry) else LEVEL
             x, y, _ = vectors.rotation_vector(turn)
-            require(hypot(x, y) < _TURN_RAD, f"{name}: its frame is not level: forward, right, down is.")
+            require(
+                hypot(x, y) < _TURN_RAD, f"{name}: its frame is not level: forward, right, down is."
+            )
         away = hypot(*vectors.rotation_vector(vectors.product(vectors.inverse(self._turn), turn)))
         frame = "a frame that stays" if isinstance(body, mavlink.Odometry) else "north, east, down"
-        require(away < _TURN_RAD, f"{name}: its attitude is {away:.2f} rad from the vehicle's in {frame}.")
+        require(
+            away < _TURN_RAD,
+            f"{name}: its attitude is {away:.2f} rad from the vehicle's in {frame}.",
+        )
 
-    def _compare_shift(self, body: PoseBody, p_m: Vector, line: PhysicsLine, spread_m: float) -> None:
+    def _compare_shift(
+        self, body: PoseBody, p_m: Vector, line: PhysicsLine, spread_m: float
+    ) -> None:
         if self._zero is None:
             self._zero = p_m, line.p_ned_m
         moved = vectors.minus(p_m, self._zero[0])
@@ -148,12 +179,17 @@ class PoseRules:
 
 def _compare_speed(body: PoseBody, velocity: Vector, right: Vector, spread_mps: float) -> None:
     if not isnan(velocity[0]):
-        _near(f"{_name(body)}'s velocity", "m/s", velocity, right, _SPEED_MPS + _SIGMAS * spread_mps)
+        _near(
+            f"{_name(body)}'s velocity", "m/s", velocity, right, _SPEED_MPS + _SIGMAS * spread_mps
+        )
 
 
 def _near(what: str, unit: str, values: Vector, right: Vector, tolerance: float) -> None:
     a, b = (", ".join(f"{v:.3f}" for v in vector) for vector in (values, right))
-    require(dist(values, right) < tolerance, f"{what} does not agree with the motion: ({a}) against ({b}) {unit}.")
+    require(
+        dist(values, right) < tolerance,
+        f"{what} does not agree with the motion: ({a}) against ({b}) {unit}.",
+    )
 
 
 def _deviation(variance: float) -> float:

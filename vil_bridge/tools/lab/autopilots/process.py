@@ -1,4 +1,7 @@
-"""Life of a stand-in as a process: signals, readiness of sockets, the line of counters, the exit code."""
+"""Life of a stand-in as a process.
+
+Signals, readiness of sockets, the line of counters, the exit code.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ class StandInProcess(ABC):
     """Loop over sockets until SIGTERM or SIGINT, the end of the flight, or a violation.
 
     Attributes:
-        selector: of the sockets; the data of a key is called when it can be read. ended: the loop stops.
+        selector: of the sockets; the data of a key is called when it can be read. ended: the loop
+            stops.
     """
 
     def __init__(self) -> None:
@@ -39,7 +43,10 @@ class StandInProcess(ABC):
 
     @abstractmethod
     def turn(self) -> float:
-        """Do what is due without a readable socket; returns the longest wait until the next turn, seconds."""
+        """Do what is due without a readable socket.
+
+        Returns the longest wait until the next turn, seconds.
+        """
 
     @abstractmethod
     def counters(self) -> dict[str, Any]:
@@ -56,7 +63,11 @@ class StandInProcess(ABC):
                     key.data()
         except WireViolation as exc:
             violation = str(exc)
-        found = {"violation": violation, **self.counters(), "largest_gap_s": round(self._largest_gap_s, 4)}
+        found = {
+            "violation": violation,
+            **self.counters(),
+            "largest_gap_s": round(self._largest_gap_s, 4),
+        }
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
         if violation:
@@ -105,7 +116,9 @@ class TcpCommandServer:
         port: on loopback. open_link: makes the link of a new client. selector: to wait in.
     """
 
-    def __init__(self, port: int, open_link: Callable[[], CommandLink], selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self, port: int, open_link: Callable[[], CommandLink], selector: selectors.BaseSelector
+    ) -> None:
         self._server = socket.create_server((LOOPBACK, port))
         self._server.setblocking(False)
         self._open_link = open_link
@@ -130,7 +143,9 @@ class TcpCommandServer:
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._clients[client] = link = self._open_link()
-            self._selector.register(client, selectors.EVENT_READ, lambda: self._on_readable(client, link))
+            self._selector.register(
+                client, selectors.EVENT_READ, lambda: self._on_readable(client, link)
+            )
 
     def _on_readable(self, client: socket.socket, link: CommandLink) -> None:
         try:

@@ -16,16 +16,26 @@ from vil_bridge.tools.lab.autopilots.flight_control import FlightController
 from vil_bridge.tools.lab.autopilots.flow_rules import FlowRules, check_distance
 from vil_bridge.tools.lab.autopilots.pilot import Flight, OnboardPilot
 from vil_bridge.tools.lab.autopilots.places import Origin, local_ned
-from vil_bridge.tools.lab.autopilots.sensor_rules import GroundTruthRules, OdometryRules, SensorRules
+from vil_bridge.tools.lab.autopilots.sensor_rules import (
+    GroundTruthRules,
+    OdometryRules,
+    SensorRules,
+)
 from vil_bridge.tools.lab.autopilots.vectors import Quaternion, Vector
 from vil_bridge.tools.lab.autopilots.violations import WireViolation, require
 
 STEP_US: Final = 4_000
 UNANSWERED: Final = 11
 MOST_UNANSWERED: Final = 500
-"""Sensor packets at the start that PX4 does not answer: on an idle computer, and on a busy one at most."""
+"""Sensor packets at the start that PX4 does not answer.
+
+On an idle computer, and on a busy one at most.
+"""
 _SETTLING: Final = 50
-"""Answers until each packet waits for the one before: those under way before the simulator heard the first do not."""
+"""Answers until each packet waits for the one before.
+
+Those under way before the simulator heard the first do not.
+"""
 _MAGIC: Final = 0xFD
 _HEAD: Final = 10
 _TAIL: Final = 2
@@ -60,8 +70,8 @@ class Px4StandIn:
         controller: of the flight; None = the stand-ins' own.
 
     Attributes:
-        pilot: on board. answers: actuator packets sent. packets: sensor packets taken. rc_us: newest channels of a
-            remote control; empty = none came.
+        pilot: on board. answers: actuator packets sent. packets: sensor packets taken. rc_us:
+            newest channels of a remote control; empty = none came.
     """
 
     def __init__(
@@ -109,7 +119,9 @@ class Px4StandIn:
         """Return what PX4 sends first: a wish for the ground truth, and a sign of life."""
         wish = (_GROUND_TRUTH_ID, _GROUND_TRUTH_US, 0.0, 0.0, 0.0, 0.0, 0.0)
         command = mavlink.CommandLong(*wish, mavlink.CMD_SET_MESSAGE_INTERVAL)
-        heartbeat = mavlink.Heartbeat(0, flight.TYPE_QUADROTOR, flight.AUTOPILOT_PX4, 1, flight.STATE_STANDBY)
+        heartbeat = mavlink.Heartbeat(
+            0, flight.TYPE_QUADROTOR, flight.AUTOPILOT_PX4, 1, flight.STATE_STANDBY
+        )
         return self._frame(command) + self._frame(heartbeat)
 
     def receive(self, data: bytes) -> None:
@@ -125,12 +137,17 @@ class Px4StandIn:
             self._handle(_decoded(frame))
 
     def resume(self) -> None:
-        """Go on after a standstill: what was sent in it comes at once, and some of it was left out."""
+        """Go on after a standstill.
+
+        What was sent in it comes at once, and some of it was left out.
+        """
         self._free_until = self.answers + _SETTLING
         self._resumed = True
 
     def answer(self) -> bytes:
-        """Return the actuators for the newest sensor packet, nothing where there is none to answer."""
+        """Return the actuators for the newest sensor packet, nothing where there is none to
+        answer.
+        """
         sensor, self._due = self._due, None
         if sensor is None:
             return b""
@@ -190,17 +207,23 @@ class Px4StandIn:
     def _on_sensor(self, m: hil.HilSensor) -> None:
         require(
             self._due is None or self.answers < self._free_until,
-            f"HIL_SENSOR of {m.time_usec} us came before the answer to the one before: lockstep waits for it.",
+            f"HIL_SENSOR of {m.time_usec} us came before the answer to the one before: "
+            "lockstep waits for it.",
         )
         if self.packets == 0:
             self._first_us = m.time_usec
         else:
             step_us = m.time_usec - self._newest_us
-            require(step_us > 0, f"time_usec does not rise: {self._newest_us} us, then {m.time_usec} us.")
+            require(
+                step_us > 0,
+                f"time_usec does not rise: {self._newest_us} us, then {m.time_usec} us.",
+            )
             if self._resumed and step_us % STEP_US == 0 and step_us > STEP_US:
                 self._begin_rules()
             else:
-                require(step_us == STEP_US, f"time_usec rises by {step_us} us, not by {STEP_US} us.")
+                require(
+                    step_us == STEP_US, f"time_usec rises by {step_us} us, not by {STEP_US} us."
+                )
         self.packets += 1
         self._newest_us, self._due = m.time_usec, m
         self._sensors.check_fields(m)
@@ -208,7 +231,10 @@ class Px4StandIn:
         self._sense(m)
 
     def _sense(self, m: hil.HilSensor) -> None:
-        gyro, force = (m.xgyro_radps, m.ygyro_radps, m.zgyro_radps), (m.xacc_mps2, m.yacc_mps2, m.zacc_mps2)
+        gyro, force = (
+            (m.xgyro_radps, m.ygyro_radps, m.zgyro_radps),
+            (m.xacc_mps2, m.yacc_mps2, m.zacc_mps2),
+        )
         self._flow.predict(gyro, 1e-6 * STEP_US)
         self._odometry.predict(gyro, force, 1e-6 * STEP_US)
         self._estimator.predict(gyro, force, 1e-6 * STEP_US)
@@ -233,7 +259,9 @@ class Px4StandIn:
         state = self._estimator.state()
         self._sensors.check_gps(m, self.t_s, position, state.p_ned_m if state is not None else None)
         self._estimator.on_gps(
-            position, velocity, 1e-6 * max(0, self._newest_us - self._gps_us) if self._gps_us else 0.1
+            position,
+            velocity,
+            1e-6 * max(0, self._newest_us - self._gps_us) if self._gps_us else 0.1,
         )
         self._gps_us = self._newest_us
 
@@ -249,17 +277,22 @@ class Px4StandIn:
 
 
 def _frame_size(data: bytes) -> int:
-    """Return the size of the frame at the beginning, one byte more than there is where its head is incomplete."""
+    """Return the size of the frame at the beginning, one byte more than there is where its head
+    is incomplete.
+    """
     if not data:
         return 1
     require(data[0] == _MAGIC, f"a frame begins with 0x{data[0]:02X}, not with MAVLink 2's 0xFD.")
     if len(data) < _HEAD:
         return len(data) + 1
-    require(data[2] == 0, f"a frame has incompatibility flags 0x{data[2]:02X}: it must not be signed.")
+    require(
+        data[2] == 0, f"a frame has incompatibility flags 0x{data[2]:02X}: it must not be signed."
+    )
     number = int.from_bytes(data[7:10], "little")
     require(
         number in _ACCEPTED,
-        f"message {number} is not for this link: PX4 takes 65, 102, 107, 113, 114, 115, 132 and 331 here.",
+        f"message {number} is not for this link: PX4 takes 65, 102, 107, 113, 114, 115, "
+        "132 and 331 here.",
     )
     return _HEAD + data[1] + _TAIL
 
@@ -267,5 +300,7 @@ def _frame_size(data: bytes) -> int:
 def _decoded(frame: bytes) -> mavlink.Body:
     messages = framing.MavlinkParser().feed(frame)
     if not messages:
-        raise WireViolation(f"message {int.from_bytes(frame[7:10], 'little')} has a wrong checksum.")
+        raise WireViolation(
+            f"message {int.from_bytes(frame[7:10], 'little')} has a wrong checksum."
+        )
     return messages[0].body

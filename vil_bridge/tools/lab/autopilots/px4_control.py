@@ -1,8 +1,11 @@
-"""PX4's inner loops with its own gains: attitude P, rate PID, control allocation of the airframe ``none_iris``.
+"""PX4's inner loops with its own gains.
 
-Written from PX4's documentation of its multicopter controllers and parameters (docs.px4.io): gains act on normalised
-torques, which the allocation turns into motor outputs by the geometry and the torque/thrust ratio (``CA_ROTORn_KM``) of
-the airframe. They fit a vehicle only where that airframe does.
+Attitude P, rate PID, control allocation of the airframe ``none_iris``.
+
+Written from PX4's documentation of its multicopter controllers and parameters (docs.px4.io): gains
+act on normalised torques, which the allocation turns into motor outputs by the geometry and the
+torque/thrust ratio (``CA_ROTORn_KM``) of the airframe. They fit a vehicle only where that airframe
+does.
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ import numpy as np
 from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.lab.autopilots import vectors
-from vil_bridge.tools.lab.autopilots.flight_control import FlightController, FlightTarget, Motors, NedState, attitude_of
+from vil_bridge.tools.lab.autopilots.flight_control import (
+    FlightController,
+    FlightTarget,
+    Motors,
+    NedState,
+    attitude_of,
+)
 from vil_bridge.tools.lab.autopilots.vectors import ZERO, Vector
 
 IRIS: Final[Mapping[str, float]] = {
@@ -70,7 +79,9 @@ class Px4Controller(FlightController):
     def __init__(self, parameters: Mapping[str, float] | None = None) -> None:
         super().__init__()
         values = dict(IRIS)
-        values.update({name: float(value) for name, value in (parameters or {}).items() if name in IRIS})
+        values.update(
+            {name: float(value) for name, value in (parameters or {}).items() if name in IRIS}
+        )
         self._hover = values["MPC_THR_HOVER"]
         self._attitude_p = _gains(values, "MC_{}_P")
         self._p = _gains(values, "MC_{}RATE_P")
@@ -109,7 +120,9 @@ class Px4Controller(FlightController):
         sign = 2.0 if w >= 0.0 else -2.0
         errors = (sign * x, sign * y, sign * z)
         rates = [gain * error for gain, error in zip(self._attitude_p, errors, strict=True)]
-        roll, pitch, yaw = (max(-most, min(most, rate)) for rate, most in zip(rates, _FASTEST_RADPS, strict=True))
+        roll, pitch, yaw = (
+            max(-most, min(most, rate)) for rate, most in zip(rates, _FASTEST_RADPS, strict=True)
+        )
         return roll, pitch, yaw
 
     def _torques(self, gyro: Vector, wanted: Vector, dt_s: float) -> Vector:
@@ -159,30 +172,44 @@ class LowPass:
 
 
 class Allocation:
-    """Torques and thrust to motor outputs: the airframe's pseudo-inverse, normalised, and less of what saturates.
+    """Torques and thrust to motor outputs.
+
+    The airframe's pseudo-inverse, normalised, and less of what saturates.
 
     Roll and pitch go before height, height before yaw (PX4's ``MC_AIRMODE`` 0).
 
     Args:
-        values: ``CA_ROTORn_PX``, ``_PY`` (metres, forward and right) and ``_KM`` (metres) of four rotors.
+        values: ``CA_ROTORn_PX``, ``_PY`` (metres, forward and right) and ``_KM`` (metres) of four
+            rotors.
     """
 
     def __init__(self, values: Mapping[str, float]) -> None:
         effectiveness = np.array(
-            [[-values[f"CA_ROTOR{n}_PY"], values[f"CA_ROTOR{n}_PX"], values[f"CA_ROTOR{n}_KM"], 1.0] for n in range(4)]
+            [
+                [
+                    -values[f"CA_ROTOR{n}_PY"],
+                    values[f"CA_ROTOR{n}_PX"],
+                    values[f"CA_ROTOR{n}_KM"],
+                    1.0,
+                ]
+                for n in range(4)
+            ]
         ).T
         mix = np.linalg.pinv(effectiveness)
         across = max(_strength(mix[:, 0]), _strength(mix[:, 1]))
         mix[:, :2] /= across
         mix[:, 2] /= mix[:, 2].max()
         mix[:, 3] /= np.abs(mix[:, 3]).mean()
-        self._roll, self._pitch, self._yaw, self._thrust = (tuple(column) for column in mix.T.tolist())
+        self._roll, self._pitch, self._yaw, self._thrust = (
+            tuple(column) for column in mix.T.tolist()
+        )
 
     def motors(self, torques: Vector, lift: float) -> Motors:
         """Return motor outputs, 0 to 1."""
         roll, pitch, yaw = torques
         outputs = [
-            r * roll + p * pitch + t * lift for r, p, t in zip(self._roll, self._pitch, self._thrust, strict=True)
+            r * roll + p * pitch + t * lift
+            for r, p, t in zip(self._roll, self._pitch, self._thrust, strict=True)
         ]
         _desaturate(outputs, self._thrust, 1.0, lowers_only=True)
         _desaturate(outputs, self._roll, 1.0)
@@ -191,7 +218,9 @@ class Allocation:
             outputs[n] += self._yaw[n] * yaw
         _desaturate(outputs, self._yaw, 1.0 + _YAW_MARGIN)
         _desaturate(outputs, self._thrust, 1.0, lowers_only=True)
-        front_right, rear_left, front_left, rear_right = (max(0.0, min(1.0, output)) for output in outputs)
+        front_right, rear_left, front_left, rear_right = (
+            max(0.0, min(1.0, output)) for output in outputs
+        )
         return front_right, rear_left, front_left, rear_right
 
 
@@ -206,7 +235,9 @@ def _strength(column: FloatArray) -> float:
     return float(np.sqrt(column @ column / (used / 2.0)))
 
 
-def _desaturate(outputs: list[float], along: tuple[float, ...], most: float, *, lowers_only: bool = False) -> None:
+def _desaturate(
+    outputs: list[float], along: tuple[float, ...], most: float, *, lowers_only: bool = False
+) -> None:
     """Shift outputs along a direction so that they exceed 0 and ``most`` as little as they can."""
     gain = _desaturation(outputs, along, most)
     if lowers_only and gain > 0.0:

@@ -1,4 +1,7 @@
-"""PX4's stand-in as a process: a TCP client of its simulator, and UDP ports for programs that fly it."""
+"""PX4's stand-in as a process.
+
+A TCP client of its simulator, and UDP ports for programs that fly it.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,10 @@ class Px4Options:
     """Options of the process.
 
     Attributes:
-        host, port: of the simulator. instance: MAVLink system - 1. flight: to make without commands.
-        seconds: of simulation until it ends, 0 = until the link closes. reconnect: boot again where it closes.
+        host, port: of the simulator. instance: MAVLink system - 1. flight: to make without
+            commands.
+        seconds: of simulation until it ends, 0 = until the link closes. reconnect: boot again where
+            it closes.
         onboard_port, gcs_port: of programs on loopback, 0 = none.
         unanswered: sensor packets before the first answer; None = drawn at each start.
         parameters: of PX4's own controllers, which fly then; None = the stand-ins' own fly.
@@ -62,11 +67,15 @@ class Px4Process(StandInProcess):
         self._simulator: socket.socket | None = None
         onboard = options.onboard_port, options.onboard_port + _ONBOARD_LOCAL
         station = options.gcs_port, _GCS_LOCAL_PORT + options.instance
-        self._ports = [UdpCommandPort(local, remote) for remote, local in (onboard, station) if remote]
+        self._ports = [
+            UdpCommandPort(local, remote) for remote, local in (onboard, station) if remote
+        ]
         self._core, self._links = self._boot()
         signal.signal(signal.SIGCONT, lambda *_: self._core.resume())
         for number, port in enumerate(self._ports):
-            self.selector.register(port.socket, selectors.EVENT_READ, lambda n=number: self._on_command(n))
+            self.selector.register(
+                port.socket, selectors.EVENT_READ, lambda n=number: self._on_command(n)
+            )
 
     def turn(self) -> float:
         """Connect where there is no link."""
@@ -106,7 +115,8 @@ class Px4Process(StandInProcess):
         assert simulator is not None
         self.heard()
         try:
-            # Whatever has come before the answer goes out is judged: a peer in lockstep waits for it.
+            # Whatever has come before the answer goes out is judged: a peer in lockstep waits for
+            # it.
             while True:
                 data = simulator.recv(_LARGEST)
                 if not data:

@@ -1,4 +1,6 @@
-"""Vectors and attitudes as tuples of floats: for one vehicle at a thousand steps a second, arrays cost more.
+"""Vectors and attitudes as tuples of floats.
+
+For one vehicle at a thousand steps a second, arrays cost more.
 
 Attitudes are (w, x, y, z) of the body, forward-right-down, in the local frame, north-east-down.
 """
@@ -72,7 +74,11 @@ def unit(q: Quaternion) -> Quaternion:
 def rotate(q: Quaternion, v: Vector) -> Vector:
     """Return a vector of the body in the local frame."""
     w, x, y, z = q
-    tx, ty, tz = 2.0 * (y * v[2] - z * v[1]), 2.0 * (z * v[0] - x * v[2]), 2.0 * (x * v[1] - y * v[0])
+    tx, ty, tz = (
+        2.0 * (y * v[2] - z * v[1]),
+        2.0 * (z * v[0] - x * v[2]),
+        2.0 * (x * v[1] - y * v[0]),
+    )
     return (
         v[0] + w * tx + y * tz - z * ty,
         v[1] + w * ty + z * tx - x * tz,
@@ -104,7 +110,10 @@ def heading(yaw_rad: float) -> Quaternion:
 
 def attitude(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quaternion:
     """Return the attitude of a roll, a pitch and a yaw (intrinsic Z-Y-X)."""
-    return product(heading(yaw_rad), product(exponential((0.0, pitch_rad, 0.0)), exponential((roll_rad, 0.0, 0.0))))
+    return product(
+        heading(yaw_rad),
+        product(exponential((0.0, pitch_rad, 0.0)), exponential((roll_rad, 0.0, 0.0))),
+    )
 
 
 def roll_pitch_yaw(q: Quaternion) -> Vector:

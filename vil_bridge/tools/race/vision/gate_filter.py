@@ -1,9 +1,11 @@
-"""Error-state Kalman filter of a vehicle and of the gates around it, from inertial samples, ranges and openings.
+"""Error-state Kalman filter of a vehicle and of the gates around it, from inertial samples, ranges
+and openings.
 
-Errors are, in this order: attitude (rad, a turn in body axes), velocity and position (world), biases of gyroscope and
-accelerometer, and four shifts of each gate. Errors are true minus estimated; a turn is applied on the right.
-Source: Sola, "Quaternion kinematics for the error-state Kalman filter" (2017), with the map in the state as in
-Dissanayake et al., "A solution to the simultaneous localization and map building problem" (2001).
+Errors are, in this order: attitude (rad, a turn in body axes), velocity and position (world),
+biases of gyroscope and accelerometer, and four shifts of each gate. Errors are true minus
+estimated; a turn is applied on the right. Source: Sola, "Quaternion kinematics for the error-state
+Kalman filter" (2017), with the map in the state as in Dissanayake et al., "A solution to the
+simultaneous localization and map building problem" (2001).
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ BODY: Final = 15
 _FIRST_STDS: Final = np.repeat((2e-3, 0.01, 0.01, 4e-3, 0.06), 3)
 _WALKS: Final = np.repeat((0.0, 4e-4, 1e-3), (9, 3, 3))
 _ALIKE: Final = 4.0
-"""Pictures that follow one another share most of their errors, so each counts less than its noise says."""
+"""Pictures that follow one another share most of their errors, so each counts less than its
+noise says.
+"""
 _LEAST_SEEN: Final = 4
 _NEAREST_M: Final = 0.1
 _ROUNDS: Final = 3
@@ -36,7 +40,9 @@ _UP: Final = np.array([0.0, 0.0, 1.0])
 
 
 class SideView(NamedTuple):
-    """Sides of an opening that are predicted: a line of the picture for each, ``line @ (u, v, 1)`` = distance in px.
+    """Sides of an opening that are predicted.
+
+    A line of the picture for each, ``line @ (u, v, 1)`` = distance in px.
 
     Attributes:
         lines: top, right, bottom, left, (4, 3); NaN = behind the camera.
@@ -63,7 +69,12 @@ class GateFilter:
     """
 
     def __init__(
-        self, gates: GateMap, start: Transform, start_std_m: FloatArray, camera: CameraModel, T_body_camera: Transform
+        self,
+        gates: GateMap,
+        start: Transform,
+        start_std_m: FloatArray,
+        camera: CameraModel,
+        T_body_camera: Transform,
     ) -> None:
         self.gates: Final = gates
         self.shifts: FloatArray = np.zeros((len(gates.centres_m), SHIFTS))
@@ -92,7 +103,9 @@ class GateFilter:
 
     def _window(self) -> ImuWindow:
         t_ns, w, f = zip(*self._samples, strict=True)
-        return ImuWindow(np.array(t_ns), np.array(w) - self._gyro_bias, np.array(f) - self._accel_bias)
+        return ImuWindow(
+            np.array(t_ns), np.array(w) - self._gyro_bias, np.array(f) - self._accel_bias
+        )
 
     def advance(self) -> None:
         """Bring the covariance to the newest sample."""
@@ -127,7 +140,10 @@ class GateFilter:
     # --- measurements ---------------------------------------------------------------------------
 
     def add_range(self, range_m: float, std_m: float, most_nis: float) -> bool:
-        """Take a distance to the floor z = 0 along body -z; return whether it fits. Call :meth:`advance` before."""
+        """Take a distance to the floor z = 0 along body -z; return whether it fits.
+
+        Call :meth:`advance` before.
+        """
         T = self._nav.T_world_body
         R = T.rotation()
         if R[2, 2] < 0.5:
@@ -148,7 +164,9 @@ class GateFilter:
         return self._side_view(ends)
 
     def reach_px(self, gate: int) -> tuple[FloatArray, FloatArray]:
-        """Return where the centre of a gate is predicted in the picture, (2,), and its covariance, (2, 2)."""
+        """Return where the centre of a gate is predicted in the picture, (2,), and its
+        covariance, (2, 2).
+        """
         T = self._nav.T_world_body
         R, R_camera = T.rotation(), self._T_body_camera.rotation()
         away = self.gates.centre_m(gate, self.shifts[gate]) - T.p_m
@@ -165,15 +183,20 @@ class GateFilter:
         H[:, first : first + 3] = -H[:, _POSITION]
         return np.array((fx * x / z + cx, fy * y / z + cy)), np.asarray(H @ self.P @ H.T)
 
-    def add_opening(self, gate: int, segments_px: FloatArray, std_px: float, most_nis: float) -> float | None:
-        """Take the sides of a gate's opening; return how well they fit (NIS by number), None = refused.
+    def add_opening(
+        self, gate: int, segments_px: FloatArray, std_px: float, most_nis: float
+    ) -> float | None:
+        """Take the sides of a gate's opening.
+
+        Return how well they fit (NIS by number), None = refused.
 
         Args:
             gate: which.
-            segments_px: two ends of a piece of each side, top, right, bottom, left, (4, 2, 2); NaN = not seen.
+            segments_px: two ends of a piece of each side, top, right, bottom, left, (4, 2, 2); NaN
+                = not seen.
             std_px: of the ends, across the side.
-            most_nis: largest normalized innovation squared by number, of a side and of all; a side with more does not
-                count.
+            most_nis: largest normalized innovation squared by number, of a side and of all; a side
+                with more does not count.
         """
         error = np.zeros(len(self.P))
         H, distance = self._opening(gate, segments_px, error)
@@ -190,12 +213,17 @@ class GateFilter:
         variance = np.full(int(used.sum()), std_px**2)
         variance *= _ALIKE
         for _ in range(_ROUNDS - 1):
-            gain = np.linalg.solve(H[used] @ self.P @ H[used].T + np.diag(variance), H[used] @ self.P).T
+            gain = np.linalg.solve(
+                H[used] @ self.P @ H[used].T + np.diag(variance), H[used] @ self.P
+            ).T
             error = gain @ (-distance[used] + H[used] @ error)
             H, distance = self._opening(gate, segments_px, error)
             if not np.isfinite(distance[used]).all():
                 return None
-        if (np.abs(self.shifts[gate] + error[BODY:].reshape(-1, SHIFTS)[gate]) > self.gates.most[gate]).any():
+        if (
+            np.abs(self.shifts[gate] + error[BODY:].reshape(-1, SHIFTS)[gate])
+            > self.gates.most[gate]
+        ).any():
             return None
         self._correct(H[used], -distance[used] + H[used] @ error, variance)
         return nis
@@ -215,7 +243,9 @@ class GateFilter:
 
     def _moved(self, error: FloatArray) -> Transform:
         T = self._nav.T_world_body
-        return Transform(T.p_m + error[_POSITION], q_normalize(q_mul(T.q_xyzw, q_exp(error[_ATTITUDE]))))
+        return Transform(
+            T.p_m + error[_POSITION], q_normalize(q_mul(T.q_xyzw, q_exp(error[_ATTITUDE])))
+        )
 
     def _edges(self, T: Transform, gate: int, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the edges in the camera's axes and in the body's, (4, 2, 3) each."""
@@ -227,15 +257,23 @@ class GateFilter:
         fx, fy, cx, cy = self._camera.intrinsics_px
         lines = cross(ends[:, 0], ends[:, 1])
         lines = np.column_stack(
-            (lines[:, 0] / fx, lines[:, 1] / fy, lines[:, 2] - lines[:, 0] * cx / fx - lines[:, 1] * cy / fy)
+            (
+                lines[:, 0] / fx,
+                lines[:, 1] / fy,
+                lines[:, 2] - lines[:, 0] * cx / fx - lines[:, 1] * cy / fy,
+            )
         )
         lines /= np.linalg.norm(lines[:, :2], axis=1, keepdims=True)
         lines[(ends[..., 2] < _NEAREST_M).any(axis=1)] = np.nan
         corners = cross(np.roll(lines, 1, axis=0), lines)
         return SideView(lines, corners[:, :2] / corners[:, 2:])
 
-    def _opening(self, gate: int, segments_px: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the distances (8,) of seen ends from predicted sides, and their derivatives by the errors, (8, n)."""
+    def _opening(
+        self, gate: int, segments_px: FloatArray, error: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the distances (8,) of seen ends from predicted sides, and their derivatives by
+        the errors, (8, n).
+        """
         first = BODY + SHIFTS * gate
         T, shift = self._moved(error), self.shifts[gate] + error[first : first + SHIFTS]
         ends, body = self._edges(T, gate, shift)
@@ -246,13 +284,15 @@ class GateFilter:
         arms = T.apply(body.reshape(-1, 3)) - self.gates.centre_m(gate, shift)
         yaw = (np.column_stack((-arms[:, 1], arms[:, 0], np.zeros(8))) @ place.T).reshape(4, 6)
         lines = cross(ends[:, 0], ends[:, 1])
-        by_ends = np.concatenate((-skew(ends[:, 1]), skew(ends[:, 0])), axis=2)  # lines by ends, (4, 3, 6)
+        # Lines by ends, (4, 3, 6).
+        by_ends = np.concatenate((-skew(ends[:, 1]), skew(ends[:, 0])), axis=2)
         rays = np.ones((4, 2, 3))
         rays[..., :2] = (segments_px - (cx, cy)) / (fx, fy)
         scale = 1.0 / np.hypot(lines[:, 0] / fx, lines[:, 1] / fy)[:, None]
         distance = scale * (rays @ lines[:, :, None])[..., 0]
         along = np.column_stack((lines[:, 0] / fx**2, lines[:, 1] / fy**2, np.zeros(4)))
-        on = (scale[..., None] * rays - (distance * scale**2)[..., None] * along[:, None]) @ by_ends  # (4, 2, 6)
+        # (4, 2, 6).
+        on = (scale[..., None] * rays - (distance * scale**2)[..., None] * along[:, None]) @ by_ends
         H = np.zeros((8, len(self.P)))
         H[:, _ATTITUDE] = (on @ turn).reshape(8, 3)
         H[:, first : first + 3] = (on[..., :3] + on[..., 3:]).reshape(8, 3) @ place
@@ -268,7 +308,9 @@ class GateFilter:
         rest = np.eye(len(self.P)) - gain @ H
         P = rest @ self.P @ rest.T + (gain * variance) @ gain.T
         self.P = 0.5 * (P + P.T)
-        self._nav = NavState(self._nav.t_ns, self._moved(error), self._nav.v_world_mps + error[_VELOCITY])
+        self._nav = NavState(
+            self._nav.t_ns, self._moved(error), self._nav.v_world_mps + error[_VELOCITY]
+        )
         self._gyro_bias = self._gyro_bias + error[_GYRO_BIAS]
         self._accel_bias = self._accel_bias + error[_ACCEL_BIAS]
         self.shifts = self.shifts + error[BODY:].reshape(self.shifts.shape)

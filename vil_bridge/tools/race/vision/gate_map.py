@@ -1,4 +1,6 @@
-"""Gates as the pilot knows them before the race, and the edges of their openings as a camera sees them."""
+"""Gates as the pilot knows them before the race, and the edges of their openings as a camera
+sees them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 
 SHIFTS: Final = 4
-"""Numbers by which a gate may be moved: x, y, z (m, world axes) and a turn about the vertical (rad)."""
+"""Numbers by which a gate may be moved.
+
+X, y, z (m, world axes) and a turn about the vertical (rad).
+"""
 _FRAME_M: Final = (0.065, 0.215)
 """Front and back of the frame behind the gate's plane."""
 _CORNERS: Final = np.array([(0.5, 0.5), (-0.5, 0.5), (-0.5, -0.5), (0.5, -0.5)])
@@ -28,10 +33,12 @@ class GateMap:
     """Nominal gates of a course.
 
     Attributes:
-        centres_m: of the openings, (g, 3). axes: rotation matrices, (g, 3, 3), x in the direction of flight.
+        centres_m: of the openings, (g, 3). axes: rotation matrices, (g, 3, 3), x in the direction
+            of flight.
         openings_m: width and height, (g, 2). bars_m: widths of the frames, (g,).
         blue: frames that are blue, the others are orange, (g,).
-        stds: deviations of the gates' shifts, (g, 4). most: largest shifts that are believed, (g, 4).
+        stds: deviations of the gates' shifts, (g, 4). most: largest shifts that are believed, (g,
+            4).
     """
 
     centres_m: FloatArray
@@ -48,7 +55,15 @@ class GateMap:
         widths = np.array([_widths(gate.spread) for gate in course.gates])
         blue = np.arange(len(course.gates)) % 2 == 1
         stds = np.maximum(widths / math.sqrt(12.0), _LEAST_STD)
-        return cls(course.centres_m, course.axes, course.openings_m, course.bars_m, blue, stds, 0.5 * widths + _DOUBTED)
+        return cls(
+            course.centres_m,
+            course.axes,
+            course.openings_m,
+            course.bars_m,
+            blue,
+            stds,
+            0.5 * widths + _DOUBTED,
+        )
 
     def centre_m(self, gate: int, shift: FloatArray) -> FloatArray:
         """Return the centre of a gate that is moved, (3,)."""
@@ -63,14 +78,21 @@ class GateMap:
         return np.asarray((p_world_m - self.centre_m(gate, shift)) @ self.rotation(gate, shift))
 
     def edges_m(self, gate: int, shift: FloatArray, p_eye_m: FloatArray) -> FloatArray:
-        """Return the edges that bound the opening as seen from a point: top, right, bottom, left, (4, 2, 3), world.
+        """Return the edges that bound the opening as seen from a point.
 
-        An edge lies at the back of the frame where the eye is within the opening's extent on that side, else at its
-        front.
+        Top, right, bottom, left, (4, 2, 3), world.
+
+        An edge lies at the back of the frame where the eye is within the opening's extent on that
+        side, else at its front.
         """
         eye = self.in_gate(gate, shift, p_eye_m)
         width, height = self.openings_m[gate]
-        within = (eye[2] < 0.5 * height, eye[1] > -0.5 * width, eye[2] > -0.5 * height, eye[1] < 0.5 * width)
+        within = (
+            eye[2] < 0.5 * height,
+            eye[1] > -0.5 * width,
+            eye[2] > -0.5 * height,
+            eye[1] < 0.5 * width,
+        )
         corners = _CORNERS * (width, height)
         points = np.empty((4, 2, 3))
         for side in range(4):

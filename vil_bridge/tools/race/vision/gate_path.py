@@ -27,7 +27,9 @@ _FOLLOW_RADPS: Final = 4.0
 
 
 class GatePath:
-    """Minimum-snap curve through gates: its times are those of the nominal gates, its places move with the estimates.
+    """Minimum-snap curve through gates.
+
+    Its times are those of the nominal gates, its places move with the estimates.
 
     Args:
         gates: nominal gates.
@@ -77,14 +79,20 @@ def _paced(way: FloatArray) -> FloatArray:
     lengths = np.linalg.norm(chords, axis=1)
     units = chords / lengths[:, None]
     halves = 0.5 * np.arccos(np.clip((units[1:] * units[:-1]).sum(axis=1), -1.0, 1.0))
-    speeds = np.concatenate(([0.0], _PACE_MPS * np.maximum(np.cos(halves) ** 2, _LEAST_SHARE), [0.0]))
+    speeds = np.concatenate(
+        ([0.0], _PACE_MPS * np.maximum(np.cos(halves) ** 2, _LEAST_SHARE), [0.0])
+    )
     for k, length in enumerate(lengths):
         speeds[k + 1] = min(speeds[k + 1], math.sqrt(speeds[k] ** 2 + 2.0 * _RAMP_MPS2 * length))
     for k, length in reversed(list(enumerate(lengths))):
         speeds[k] = min(speeds[k], math.sqrt(speeds[k + 1] ** 2 + 2.0 * _RAMP_MPS2 * length))
-    middle = np.minimum(_PACE_MPS, np.sqrt(0.5 * (speeds[1:] ** 2 + speeds[:-1] ** 2) + _RAMP_MPS2 * lengths))
+    middle = np.minimum(
+        _PACE_MPS, np.sqrt(0.5 * (speeds[1:] ** 2 + speeds[:-1] ** 2) + _RAMP_MPS2 * lengths)
+    )
     ramps_m = (2.0 * middle**2 - speeds[1:] ** 2 - speeds[:-1] ** 2) / (2.0 * _RAMP_MPS2)
-    times = (2.0 * middle - speeds[1:] - speeds[:-1]) / _RAMP_MPS2 + np.maximum(lengths - ramps_m, 0.0) / middle
+    times = (2.0 * middle - speeds[1:] - speeds[:-1]) / _RAMP_MPS2 + np.maximum(
+        lengths - ramps_m, 0.0
+    ) / middle
     curve = minimum_snap(way, times_s=np.concatenate(([0.0], np.cumsum(times))))
     return fastest(curve, _LIMITS).knots_s
 
@@ -108,13 +116,17 @@ class HeadingControl:
 
     def of(self, reference: Reference) -> Reference:
         """Return a reference with this heading."""
-        yaw, rate, change = (np.array([value]) for value in (self.yaw_rad, self.yaw_radps, self.yaw_radps2))
+        yaw, rate, change = (
+            np.array([value]) for value in (self.yaw_rad, self.yaw_radps, self.yaw_radps2)
+        )
         return reference._replace(yaw_rad=yaw, yaw_radps=rate, yaw_radps2=change)
 
     def turn(self, bearing_rad: float, dt_s: float) -> None:
         """Turn for a time."""
         error = math.remainder(bearing_rad - self.yaw_rad, 2.0 * math.pi)
-        wanted = min(max(self._STIFFNESS / self._DAMPING * error, -self._MOST_RADPS), self._MOST_RADPS)
+        wanted = min(
+            max(self._STIFFNESS / self._DAMPING * error, -self._MOST_RADPS), self._MOST_RADPS
+        )
         push = self._DAMPING * (wanted - self.yaw_radps)
         self.yaw_radps2 = min(max(push, -self._MOST_RADPS2), self._MOST_RADPS2)
         self.yaw_rad += dt_s * self.yaw_radps

@@ -1,4 +1,7 @@
-"""Readings of the vision pilot, all that reaches it in a race, and its equipment: all that it knows of its sensors."""
+"""Readings of the vision pilot, all that reaches it in a race, and its equipment.
+
+All that it knows of its sensors.
+"""
 
 from __future__ import annotations
 
@@ -57,17 +60,22 @@ def _rangefinder() -> RangeParameters:
 
 @dataclass(frozen=True, slots=True)
 class PilotEquipment:
-    """Sensors on the vehicle: FlightGoggles' IMU, with biases when it is switched on, and range finder; one camera.
+    """Sensors on the vehicle.
+
+    FlightGoggles' IMU, with biases when it is switched on, and range finder; one camera.
 
     Attributes:
-        camera: 90 degrees wide. T_body_camera: its optical axes (x right, y down, z ahead) in the body.
+        camera: 90 degrees wide. T_body_camera: its optical axes (x right, y down, z ahead) in the
+            body.
         picture_hz: of its pictures, which show the instant at which they come.
         imu: at the centre of gravity; its rate is that of the commands.
         rangefinder: looks down from the centre of gravity.
     """
 
     camera: CameraModel = field(default_factory=_camera)
-    T_body_camera: Transform = field(default_factory=lambda: Transform.of((0.1, 0.0, 0.0), (-0.5, 0.5, -0.5, 0.5)))
+    T_body_camera: Transform = field(
+        default_factory=lambda: Transform.of((0.1, 0.0, 0.0), (-0.5, 0.5, -0.5, 0.5))
+    )
     picture_hz: float = 30.0
     imu: ImuParameters = field(default_factory=_imu)
     rangefinder: RangeParameters = field(default_factory=_rangefinder)

@@ -1,4 +1,7 @@
-"""Pilot that flies a race by pictures, inertial samples and ranges. It knows the nominal course and no true state."""
+"""Pilot that flies a race by pictures, inertial samples and ranges.
+
+It knows the nominal course and no true state.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,22 @@ _SURE: Final = 0.2
 """Uncertainty, as a share of an opening's size, above which all four sides have to be seen."""
 _FEW_MISSED: Final = 8
 _WIDE: Final = 1.2
-"""Pictures in a row in which a gate is not where it is expected, after which it is looked for within its height."""
+"""Pictures in a row in which a gate is not where it is expected, after which it is looked for
+within its height.
+"""
 _MOST_MISSED: Final = 20
-"""Pictures in a row after which a gate's place is taken for unknown, where openings are seen that do not fit."""
+"""Pictures in a row after which a gate's place is taken for unknown, where openings are seen
+that do not fit.
+"""
 _UNKNOWN_M: Final = 0.3
 _NEAR_M: Final = 26.0
 """Distance up to which gates of unknown place are looked for."""
 _PICTURES_A_PATH: Final = 3
 
 Follow = Callable[[Reference, FloatArray], FloatArray]
-"""``follow(reference, x)``: command (1, du) of the vehicle towards a reference, from an estimated state (1, 13)."""
+"""``follow(reference, x)``: command (1, du) of the vehicle towards a reference, from an
+estimated state (1, 13).
+"""
 
 
 class VisionPilot:
@@ -62,7 +71,9 @@ class VisionPilot:
         self._equipment: Final = equipment
         self._follow: Final = follow
         self._order: Final = race_order(course)
-        start_std_m = (np.array(course.spread.high_m) - np.array(course.spread.low_m)) / math.sqrt(12.0)
+        start_std_m = (np.array(course.spread.high_m) - np.array(course.spread.low_m)) / math.sqrt(
+            12.0
+        )
         self.filter: Final = GateFilter(
             self._gates, course.start, start_std_m, equipment.camera, equipment.T_body_camera
         )
@@ -106,7 +117,10 @@ class VisionPilot:
             openings = find_openings(picture, expected)[:_CHOICES]
             if expected.reach_px > _SURE * float(np.ptp(expected.corners_px, axis=0).min()):
                 openings = [one for one in openings if np.isfinite(one.corners_px).all()]
-            fits = (self.filter.add_opening(gate, one.segments_px, _STD_PX, _MOST_NIS) is not None for one in openings)
+            fits = (
+                self.filter.add_opening(gate, one.segments_px, _STD_PX, _MOST_NIS) is not None
+                for one in openings
+            )
             self._missed[gate] = 0 if any(fits) else self._missed[gate] + 1
             if self._missed[gate] >= _MOST_MISSED and openings:
                 self.filter.doubt(gate)
@@ -127,7 +141,10 @@ class VisionPilot:
         return found
 
     def _expected(self, gate: int) -> ExpectedOpening | None:
-        """Return how a gate is expected in the picture; None = outside, or its place is too uncertain."""
+        """Return how a gate is expected in the picture.
+
+        None = outside, or its place is too uncertain.
+        """
         middle, covariance = self.filter.reach_px(gate)
         if not np.isfinite(middle).all():
             return None
@@ -140,7 +157,9 @@ class VisionPilot:
         height_px = float(np.linalg.norm(view.corners_px[0] - view.corners_px[3]))
         if self._missed[gate] >= _FEW_MISSED:
             reach = max(reach, _WIDE * height_px)
-        bar_px = float(self._gates.bars_m[gate]) / float(self._gates.openings_m[gate, 1]) * height_px
+        bar_px = (
+            float(self._gates.bars_m[gate]) / float(self._gates.openings_m[gate, 1]) * height_px
+        )
         return ExpectedOpening(view.corners_px, reach, bar_px, bool(self._gates.blue[gate]))
 
     # --- flight ---------------------------------------------------------------------------------

@@ -12,7 +12,14 @@ from vil_renderer.embedded.actors.people.builds import HumanBuild
 from vil_renderer.embedded.actors.people.folds import Folds
 from vil_renderer.embedded.actors.people.joints import Joints
 from vil_renderer.embedded.actors.people.outfits import FOLDS, PLACES
-from vil_renderer.embedded.actors.people.rings import BACK, bulged, downward, folded, rounded, upright
+from vil_renderer.embedded.actors.people.rings import (
+    BACK,
+    bulged,
+    downward,
+    folded,
+    rounded,
+    upright,
+)
 from vil_renderer.embedded.actors.people.weights import Blend, Part, steps
 from vil_renderer.embedded.actors.turning import unit
 
@@ -53,7 +60,8 @@ _SKIRT: Final[tuple[_V4, ...]] = (
     (1.020, 0.158, 0.112, 0.000),
     (1.075, 0.150, 0.107, 0.003),
 )
-# Share of the way along both bones (0..1 the upper, 1..2 the lower one); half width, half depth, forward.
+# Share of the way along both bones (0..1 the upper, 1..2 the lower one); half width, half depth,
+# forward.
 _ARM: Final[tuple[_V4, ...]] = (
     (-0.20, 0.016, 0.026, 0.000),
     (-0.12, 0.030, 0.042, 0.000),
@@ -133,7 +141,11 @@ def _widened(table: tuple[_V4, ...], build: HumanBuild) -> list[_V4]:
         at = [0.80, 0.92, 1.09, 1.28, 1.36, 1.44, 1.48]
         shoulders = build.shoulders
         factor = float(
-            np.interp(z, at, [build.hips, build.hips, build.waist, shoulders, shoulders, shoulders, build.neck])
+            np.interp(
+                z,
+                at,
+                [build.hips, build.hips, build.waist, shoulders, shoulders, shoulders, build.neck],
+            )
         )
         rows.append((z, wide * factor, deep * (0.35 + 0.65 * factor), forward))
     return rows
@@ -173,11 +185,14 @@ def limb(build: HumanBuild, blend: Blend, joints: Joints, side: str, part: str) 
     cloth = _sleeve(build, share) if arm else _trouser(build, share)
     lower = steps(share, (0.88, 1.12))[:, None]
     along = unit((1.0 - lower) * unit(b - a) + lower * unit(c - b))
-    middle = np.where(share[:, None] < 1.0, a + share[:, None] * (b - a), b + (share[:, None] - 1.0) * (c - b))
+    middle = np.where(
+        share[:, None] < 1.0, a + share[:, None] * (b - a), b + (share[:, None] - 1.0) * (c - b)
+    )
     middle = middle - forward[:, None] * (BACK if not arm else 0.0 * BACK)
     slim = np.full(rows, build.girth if arm else 0.5 + 0.5 * build.girth)
     if not arm and build.legs == "skirt":
-        slim *= 0.6 + 0.4 * steps(share, (0.35, 0.75))  # nothing of the thigh stands out of the skirt
+        # Nothing of the thigh stands out of the skirt.
+        slim *= 0.6 + 0.4 * steps(share, (0.35, 0.75))
     sizes = np.stack((slim * wide + cloth, slim * deep + cloth), axis=-1)
     rings = rounded(middle, along, BACK, sizes, 18 if arm else 20, 2.1)
     if arm or build.legs == "trousers":
@@ -206,7 +221,9 @@ def _trouser(build: HumanBuild, share: FloatArray) -> FloatArray:
         return np.zeros_like(share)
     flare = _TROUSERS_M + (_HEM_M - _TROUSERS_M) * steps(share, (1.25, 1.85))
     return np.asarray(
-        flare * (1.0 - 0.7 * steps(share, (_HEM, _HEM + 0.04))) * (1.0 - 0.6 * steps(-share, (-0.3, 0.1)))
+        flare
+        * (1.0 - 0.7 * steps(share, (_HEM, _HEM + 0.04)))
+        * (1.0 - 0.6 * steps(-share, (-0.3, 0.1)))
     )
 
 
@@ -214,10 +231,23 @@ def _limb_weights(blend: Blend, side: str, share: FloatArray, *, arm: bool) -> F
     if arm:
         chain = ["Shoulder", "ArmTwist0", "ArmTwist50", "Arm"]
         chain += ["ForeArmTwist0", "ForeArmTwist50", "ForeArmTwist100", "Hand"]
-        ranges = [(-0.06, 0.20), (0.20, 0.50), (0.50, 0.84), (0.86, 1.14), (1.14, 1.5), (1.5, 1.9), (1.93, 2.05)]
+        ranges = [
+            (-0.06, 0.20),
+            (0.20, 0.50),
+            (0.50, 0.84),
+            (0.86, 1.14),
+            (1.14, 1.5),
+            (1.5, 1.9),
+            (1.93, 2.05),
+        ]
         return blend.along([side + name for name in chain], steps(share, *ranges))
-    names = ["Hips", *(side + name for name in ("UpLegTwist0", "UpLegTwist50", "UpLeg", "Leg", "Foot"))]
-    return blend.along(names, steps(share, (-0.14, 0.12), (0.12, 0.50), (0.50, 0.84), (0.86, 1.14), (1.93, 2.05)))
+    names = [
+        "Hips",
+        *(side + name for name in ("UpLegTwist0", "UpLegTwist50", "UpLeg", "Leg", "Foot")),
+    ]
+    return blend.along(
+        names, steps(share, (-0.14, 0.12), (0.12, 0.50), (0.50, 0.84), (0.86, 1.14), (1.93, 2.05))
+    )
 
 
 def shoe(blend: Blend, joints: Joints, side: str) -> Part:
@@ -225,7 +255,9 @@ def shoe(blend: Blend, joints: Joints, side: str) -> Part:
     ankle, toe = joints[f"{side}Foot"][1], joints[f"{side}ToeBase"][1]
     forward, wide, top, bottom = smooth_table(_SHOE, 20).T
     turn_out = (toe - ankle)[1] / (toe - ankle)[0]
-    middle = np.stack((ankle[0] + forward, ankle[1] + turn_out * forward, 0.5 * (top + bottom)), axis=-1)
+    middle = np.stack(
+        (ankle[0] + forward, ankle[1] + turn_out * forward, 0.5 * (top + bottom)), axis=-1
+    )
     sizes = np.stack((wide, 0.5 * (top - bottom)), axis=-1)
     along = np.tile((1.0, 0.0, 0.0), (len(forward), 1))
     rings = rounded(middle, along, np.array([0.0, 0.0, -1.0]), sizes, 18, 2.8)

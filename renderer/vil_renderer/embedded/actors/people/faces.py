@@ -67,7 +67,9 @@ class _Face:
         angle = math.asin(math.copysign(abs(sine) ** 1.15, sine))
         return x + w * share_of(angle), y + h * (TOP_M - up_m) / (TOP_M - LOW_M)
 
-    def oval(self, across_m: float, up_m: float, half_wide_m: float, half_tall_m: float, colour: Colour) -> None:
+    def oval(
+        self, across_m: float, up_m: float, half_wide_m: float, half_tall_m: float, colour: Colour
+    ) -> None:
         """Paint an ellipse."""
         turn = np.linspace(0.0, 2.0 * np.pi, 33)[:-1]
         corners = [
@@ -81,8 +83,12 @@ class _Face:
         across = np.linspace(0.014, 0.049, 12)
         rise = 0.005 * np.sin(np.pi * (across - 0.010) / 0.045)
         thick = 0.0032 * np.sqrt(np.sin(np.pi * np.linspace(0.12, 0.95, 12)))
-        upper = [self._px(side * a, up_m + r + t) for a, r, t in zip(across, rise, thick, strict=True)]
-        lower = [self._px(side * a, up_m + r - t) for a, r, t in zip(across, rise, thick, strict=True)]
+        upper = [
+            self._px(side * a, up_m + r + t) for a, r, t in zip(across, rise, thick, strict=True)
+        ]
+        lower = [
+            self._px(side * a, up_m + r - t) for a, r, t in zip(across, rise, thick, strict=True)
+        ]
         self._fill([*upper, *lower[::-1]], colour)
 
     def _fill(self, corners: list[tuple[float, float]], colour: Colour) -> None:

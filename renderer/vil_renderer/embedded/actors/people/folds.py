@@ -19,7 +19,8 @@ class Folds:
 
     Attributes:
         u, v: middle of each, shares of the texture's width and height, (n,).
-        long: half length in u. thin: half width in v. tilt: v per u. height_m: negative ones are valleys, (n,).
+        long: half length in u. thin: half width in v. tilt: v per u. height_m: negative ones are
+            valleys, (n,).
     """
 
     u: FloatArray
@@ -31,7 +32,12 @@ class Folds:
 
     @classmethod
     def scattered(
-        cls, seed: int, places: dict[float, tuple[int, float]], height_m: float, length_m: float, tilt: float = 0.25
+        cls,
+        seed: int,
+        places: dict[float, tuple[int, float]],
+        height_m: float,
+        length_m: float,
+        tilt: float = 0.25,
     ) -> Folds:
         """Scatter creases about heights of a piece of cloth.
 
@@ -43,7 +49,9 @@ class Folds:
             tilt: the steepest, v per u.
         """
         rng = np.random.default_rng(seed)
-        v = np.concatenate([rng.normal(at, spread, count) for at, (count, spread) in places.items()])
+        v = np.concatenate(
+            [rng.normal(at, spread, count) for at, (count, spread) in places.items()]
+        )
         count = len(v)
         return cls(
             rng.uniform(0.0, 1.0, count),
@@ -55,7 +63,10 @@ class Folds:
         )
 
     def height(self, u: FloatArray, v: FloatArray) -> FloatArray:
-        """Return heights in metres, (n, m), at coordinates u (1, m), which wrap around, and v (n, 1)."""
+        """Return heights in metres, (n, m), at coordinates u (1, m), which wrap around, and v.
+
+        N, 1.
+        """
         total = np.zeros((v.shape[0], u.shape[1]))
         for u0, v0, long, thin, tilt, height_m in zip(
             self.u, self.v, self.long, self.thin, self.tilt, self.height_m, strict=True

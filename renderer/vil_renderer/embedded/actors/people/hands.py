@@ -25,7 +25,8 @@ _PALM: Final = (
     (0.096, 0.041, 0.0125),
     (0.106, 0.036, 0.007),
 )
-# Across from the middle of the palm, distance of the root from the wrist; length, half thickness, spread.
+# Across from the middle of the palm, distance of the root from the wrist; length, half thickness,
+# spread.
 _FINGERS: Final = (
     (0.0300, 0.092, 0.072, 0.0092, 0.10),
     (0.0100, 0.098, 0.079, 0.0095, 0.02),
@@ -46,15 +47,24 @@ def hand(build: HumanBuild, blend: Blend, joints: Joints, side: str) -> list[Par
     thick = 0.5 + 0.5 * build.girth
     out, wide, deep = smooth_table(_PALM, 9).T
     sizes = thick * np.stack((deep, wide), axis=-1)
-    rings = rounded(wrist + out[:, None] * along, np.tile(along, (len(out), 1)), -front, sizes, 14, 2.5)
+    rings = rounded(
+        wrist + out[:, None] * along, np.tile(along, (len(out), 1)), -front, sizes, 14, 2.5
+    )
     meshes = [loft(rings, downward(PLACES["palm"]))]
     for across, root, length, half, spread in _FINGERS:
         start = wrist + root * along + thick * across * front
         way = unit(along + spread * front)
-        meshes.append(loft(_finger(start, way, palm, (length, thick * half), _CURL_RAD), downward(PLACES["finger"])))
+        meshes.append(
+            loft(
+                _finger(start, way, palm, (length, thick * half), _CURL_RAD),
+                downward(PLACES["finger"]),
+            )
+        )
     start = wrist + 0.030 * along + 0.022 * front + 0.006 * palm
     way = unit(0.72 * along + 0.62 * front + 0.25 * palm)
-    meshes.append(loft(_finger(start, way, palm, (0.078, thick * 0.0115), 0.35), downward(PLACES["finger"])))
+    meshes.append(
+        loft(_finger(start, way, palm, (0.078, thick * 0.0115), 0.35), downward(PLACES["finger"]))
+    )
     return [blend.one(f"{side}Hand", mesh) for mesh in meshes]
 
 
@@ -67,4 +77,11 @@ def _finger(
     along = np.cos(bend) * way + np.sin(bend) * palm
     step = size_m[0] * np.diff(share, prepend=0.0)[:, None] * along
     half = size_m[1] * thin
-    return rounded(start + np.cumsum(step, axis=0), along, -palm, np.stack((half, 0.92 * half), axis=-1), 8, 2.0)
+    return rounded(
+        start + np.cumsum(step, axis=0),
+        along,
+        -palm,
+        np.stack((half, 0.92 * half), axis=-1),
+        8,
+        2.0,
+    )

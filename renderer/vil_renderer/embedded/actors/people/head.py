@@ -54,7 +54,8 @@ _HELMET: Final = (
 )
 # Angle from the front, degrees; the lowest hair there.
 _HAIRLINE: Final = (
-    (0, 1.711), (22, 1.714), (42, 1.706), (58, 1.686), (72, 1.650), (88, 1.620), (100, 1.664), (122, 1.600),
+    (0, 1.711), (22, 1.714), (42, 1.706), (58, 1.686), (72, 1.650), (88, 1.620), (100, 1.664),
+    (122, 1.600),
     (180, 1.545),
 )  # fmt: skip
 _SEED: Final = 77
@@ -63,7 +64,14 @@ _SEED: Final = 77
 def head(build: HumanBuild, blend: Blend) -> list[Part]:
     """Return neck, face, ears and hair, and the helmet over them."""
     neck = loft(_scaled_neck(build), PLACES["neck"])
-    parts = [(neck, blend.along(["Chest", "Neck", "Head"], steps(neck.p_m[:, 2], (1.44, 1.48), (1.515, 1.58))))]
+    parts = [
+        (
+            neck,
+            blend.along(
+                ["Chest", "Neck", "Head"], steps(neck.p_m[:, 2], (1.44, 1.48), (1.515, 1.58))
+            ),
+        )
+    ]
     face = _by_height(loft(skull(build, _face_heights(), 40), PLACES["head"]), PLACES["head"])
     parts.append(blend.one("Head", face))
     parts += [blend.one("Head", _ear(build, sign)) for sign in (1.0, -1.0)]
@@ -71,7 +79,9 @@ def head(build: HumanBuild, blend: Blend) -> list[Part]:
     if build.hair == "tail":
         parts.append(blend.one("Head", loft(upright(_TAIL, 20, 16, 2.1), PLACES["hair"])))
     if build.hair == "bun":
-        knot = capsule(np.array([-0.098, 0.0, 1.684]), np.array([-0.112, 0.0, 1.692]), (0.036, 0.036), 14, 6)
+        knot = capsule(
+            np.array([-0.098, 0.0, 1.684]), np.array([-0.112, 0.0, 1.692]), (0.036, 0.036), 14, 6
+        )
         parts.append(blend.one("Head", _placed(knot, PLACES["hair"])))
     if build.hair == "helmet":
         parts.append(blend.one("Head", loft(upright(_HELMET, 16, 24, 2.0), PLACES["helmet"])))
@@ -79,7 +89,12 @@ def head(build: HumanBuild, blend: Blend) -> list[Part]:
 
 
 def _scaled_neck(build: HumanBuild) -> FloatArray:
-    return upright([(z, wide * build.neck, deep * build.neck, fore) for z, wide, deep, fore in _NECK], 10, 20, 2.1)
+    return upright(
+        [(z, wide * build.neck, deep * build.neck, fore) for z, wide, deep, fore in _NECK],
+        10,
+        20,
+        2.1,
+    )
 
 
 def _face_heights() -> FloatArray:
@@ -91,7 +106,9 @@ def _face_heights() -> FloatArray:
 def _by_height(mesh: MeshBuilder, place: UvRect) -> MeshBuilder:
     """Return a mesh whose v is its height, as the face is painted."""
     share = np.clip((TOP_M - mesh.p_m[:, 2]) / (TOP_M - LOW_M), 0.0, 1.0)
-    return replace(mesh, uv=np.stack((mesh.uv[:, 0], place[1] + share * (place[3] - place[1])), axis=-1))
+    return replace(
+        mesh, uv=np.stack((mesh.uv[:, 0], place[1] + share * (place[3] - place[1])), axis=-1)
+    )
 
 
 def _placed(mesh: MeshBuilder, place: UvRect) -> MeshBuilder:
@@ -103,7 +120,9 @@ def _placed(mesh: MeshBuilder, place: UvRect) -> MeshBuilder:
 def _ear(build: HumanBuild, sign: float) -> MeshBuilder:
     rings = upright(_EAR, 9, 10, 2.0)
     half = np.abs(skull(build, np.array([1.63]), 40)[..., 1]).max()
-    lean = np.stack((np.zeros(9), 0.15 * (rings[:, 0, 2] - 1.60) + half - 0.001, np.zeros(9)), axis=-1)
+    lean = np.stack(
+        (np.zeros(9), 0.15 * (rings[:, 0, 2] - 1.60) + half - 0.001, np.zeros(9)), axis=-1
+    )
     ear = rings + lean[:, None]
     if sign < 0.0:
         ear = np.roll(ear[:, ::-1], 1, axis=1) * (1.0, -1.0, 1.0)
@@ -118,8 +137,12 @@ def _hair(build: HumanBuild) -> MeshBuilder:
     line = np.interp(angle, *np.transpose(_HAIRLINE))
     covered = steps(heights[:, None] - line[None, :], (-0.006, 0.008))
     rng = np.random.default_rng(_SEED)
-    strands = 1.0 + 0.16 * rng.uniform(-1.0, 1.0, 40)[None, :] + 0.10 * rng.uniform(-1.0, 1.0, (30, 40))
+    strands = (
+        1.0 + 0.16 * rng.uniform(-1.0, 1.0, 40)[None, :] + 0.10 * rng.uniform(-1.0, 1.0, (30, 40))
+    )
     crown = 1.0 + 0.5 * steps(heights, (1.68, 1.74))[:, None]
-    out = np.where(covered > 0.0, covered * (build.hair_m * strands * crown + 0.006) - 0.006, -0.006)
+    out = np.where(
+        covered > 0.0, covered * (build.hair_m * strands * crown + 0.006) - 0.006, -0.006
+    )
     centre = np.array([0.008, 0.0, 1.640])
     return loft(rings + out[..., None] * unit(rings - centre), PLACES["hair"])

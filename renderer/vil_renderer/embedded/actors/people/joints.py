@@ -1,4 +1,7 @@
-"""Joints of a human at rest: standing with the arms half lifted. Forward is x; the floor is z = 0."""
+"""Joints of a human at rest: standing with the arms half lifted.
+
+Forward is x; the floor is z = 0.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,11 @@ _LIMBS: Final[dict[str, tuple[str, _V]]] = {
 }
 """Joints: parent and place, metres; those of the left side."""
 
-TWISTS: Final = {"Arm": ("ForeArm", (0, 50)), "ForeArm": ("Hand", (0, 50, 100)), "UpLeg": ("Leg", (0, 50))}
+TWISTS: Final = {
+    "Arm": ("ForeArm", (0, 50)),
+    "ForeArm": ("Hand", (0, 50, 100)),
+    "UpLeg": ("Leg", (0, 50)),
+}
 """Joints that share out a limb's twist: where the bone ends, and per cent of the way to there."""
 
 
@@ -41,8 +48,13 @@ def joints_of(build: HumanBuild) -> Joints:
     joints: Joints = {name: (parent, np.array(place)) for name, (parent, place) in _TRUNK.items()}
     for side, sign in (("Left", 1.0), ("Right", -1.0)):
         for name, (parent, (x, y, z)) in _LIMBS.items():
-            inward = y - (1.0 - build.shoulders) * 0.185 if name in ("Arm", "ForeArm", "Hand") else y
-            joints[side + name] = (parent if parent in _TRUNK else side + parent, np.array([x, sign * inward, z]))
+            inward = (
+                y - (1.0 - build.shoulders) * 0.185 if name in ("Arm", "ForeArm", "Hand") else y
+            )
+            joints[side + name] = (
+                parent if parent in _TRUNK else side + parent,
+                np.array([x, sign * inward, z]),
+            )
         for name, (following, shares) in TWISTS.items():
             a, b = joints[side + name][1], joints[side + following][1]
             for percent in shares:

@@ -1,4 +1,7 @@
-"""Skin, hair and clothes of a human: one texture with a place for each part, and its relief of folds."""
+"""Skin, hair and clothes of a human.
+
+One texture with a place for each part, and its relief of folds.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +46,21 @@ _BOXES: Final[dict[str, _Box]] = {
 
 _MARGIN: Final = 3
 PLACES: Final[dict[str, UvRect]] = {
-    part: tuple(edge / _SIZE_PX for edge in (x + _MARGIN, y + _MARGIN, x + w - _MARGIN, y + h - _MARGIN))  # type: ignore[misc]
+    part: tuple(
+        edge / _SIZE_PX for edge in (x + _MARGIN, y + _MARGIN, x + w - _MARGIN, y + h - _MARGIN)
+    )  # type: ignore[misc]
     for part, (x, y, w, h) in _BOXES.items()
 }
-"""Place of each part in the texture; u runs leftwards around the body from its back, v from its top."""
+"""Place of each part in the texture.
+
+U runs leftwards around the body from its back, v from its top.
+"""
 
 _LENGTHS_M: Final = {"top": 0.60, "arm": 0.60, "leg": 0.90, "short_sleeve": 0.60}
 FOLDS: Final = {
-    "top": Folds.scattered(3, {0.72: (16, 0.06), 0.90: (10, 0.04), 0.45: (8, 0.10)}, 0.005, 0.60, 0.35),
+    "top": Folds.scattered(
+        3, {0.72: (16, 0.06), 0.90: (10, 0.04), 0.45: (8, 0.10)}, 0.005, 0.60, 0.35
+    ),
     "arm": Folds.scattered(5, {0.50: (16, 0.06), 0.86: (8, 0.04), 0.22: (5, 0.05)}, 0.0045, 0.60),
     "short_sleeve": Folds.scattered(5, {0.25: (5, 0.04)}, 0.003, 0.60),
     "leg": Folds.scattered(7, {0.52: (12, 0.05), 0.90: (14, 0.04), 0.10: (8, 0.04)}, 0.006, 0.90),
@@ -58,7 +68,9 @@ FOLDS: Final = {
 _FINE: Final = {
     "top": Folds.scattered(13, {0.70: (30, 0.16), 0.35: (14, 0.12)}, 0.0022, 0.60, 0.5),
     "arm": Folds.scattered(15, {0.50: (24, 0.12), 0.85: (14, 0.06)}, 0.0022, 0.60, 0.4),
-    "leg": Folds.scattered(17, {0.50: (26, 0.12), 0.88: (20, 0.06), 0.10: (12, 0.06)}, 0.0028, 0.90, 0.4),
+    "leg": Folds.scattered(
+        17, {0.50: (26, 0.12), 0.88: (20, 0.06), 0.10: (12, 0.06)}, 0.0028, 0.90, 0.4
+    ),
 }
 
 
@@ -122,7 +134,12 @@ def _top(canvas: Canvas, build: HumanBuild) -> None:
         cv2.circle(canvas.colour, (middle + 7, y + k), 4, build.trim, -1, cv2.LINE_AA)
     if build.top == "jacket":
         for side in (-1, 1):
-            lapel = [(middle, y + 150), (middle + side * 74, y + 50), (middle + side * 40, y), (middle, y + 10)]
+            lapel = [
+                (middle, y + 150),
+                (middle + side * 74, y + 50),
+                (middle + side * 40, y),
+                (middle, y + 10),
+            ]
             cv2.fillPoly(canvas.colour, [np.array(lapel, np.int32)], build.trim)
             canvas.rect(middle + side * 120 - 50, y + 196, 100, 10, build.trim)
         collar = [(middle, y + 110), (middle - 34, y), (middle + 34, y)]
@@ -238,7 +255,12 @@ def _leg(canvas: Canvas, build: HumanBuild) -> None:
             canvas.rect(x + k, y + 70, 64, 74, seam, 2)
         canvas.rect(x + w // 2 - 52, y + 150, 104, 84, (40, 46, 62))
         for k in range(4):
-            canvas.line((x + w // 2 - 50, y + 160 + 20 * k), (x + w // 2 + 50, y + 160 + 20 * k), (64, 72, 92), 3)
+            canvas.line(
+                (x + w // 2 - 50, y + 160 + 20 * k),
+                (x + w // 2 + 50, y + 160 + 20 * k),
+                (64, 72, 92),
+                3,
+            )
         canvas.rect(x, y + 268, w, 30, _SILVER)
         canvas.rect(x, y + 268, w, 30, _ORANGE, 4)
     canvas.rect(x, y + h - 12, w, 12, _darker(build.legs_colour, 0.75))

@@ -39,12 +39,19 @@ def rounded(
     second = cross(along, first)
     turn = 2.0 * np.pi * np.arange(columns) / columns
     c, s = (np.sign(f) * np.abs(f) ** (2.0 / squareness) for f in (np.cos(turn), np.sin(turn)))
-    deep, wide = sizes_m[:, 1, None, None] * first[:, None], sizes_m[:, 0, None, None] * second[:, None]
+    deep, wide = (
+        sizes_m[:, 1, None, None] * first[:, None],
+        sizes_m[:, 0, None, None] * second[:, None],
+    )
     return np.asarray(middle_m[:, None] + c[:, None] * deep + s[:, None] * wide)
 
 
-def upright(table: Sequence[Sequence[float]], rows: int, columns: int, squareness: float) -> FloatArray:
-    """Return rings (rows, columns, 3) up along z from a table of height, half width, half depth, middle."""
+def upright(
+    table: Sequence[Sequence[float]], rows: int, columns: int, squareness: float
+) -> FloatArray:
+    """Return rings (rows, columns, 3) up along z from a table of height, half width, half depth,
+    middle.
+    """
     z, wide, deep, forward = smooth_table(table, rows).T
     middle = np.stack((forward, np.zeros(rows), z), axis=-1)
     up = np.tile((0.0, 0.0, 1.0), (rows, 1))
@@ -52,12 +59,20 @@ def upright(table: Sequence[Sequence[float]], rows: int, columns: int, squarenes
 
 
 def pushed(rings_m: FloatArray, out_m: FloatArray) -> FloatArray:
-    """Return rings whose points are moved away from their ring's middle by metres (rows, columns)."""
-    return np.asarray(rings_m + out_m[..., None] * unit(rings_m - rings_m.mean(axis=1, keepdims=True)))
+    """Return rings whose points are moved away from their ring's middle by metres.
+
+    Rows, columns.
+    """
+    return np.asarray(
+        rings_m + out_m[..., None] * unit(rings_m - rings_m.mean(axis=1, keepdims=True))
+    )
 
 
 def bulged(rings_m: FloatArray, *bulges: tuple[float, float, float, float, float]) -> FloatArray:
-    """Return rings with round bulges: x, y, z of the middle, radius and height in metres; each on both sides."""
+    """Return rings with round bulges: x, y, z of the middle, radius and height in metres.
+
+    Each on both sides.
+    """
     out = np.zeros(rings_m.shape[:2])
     for x, y, z, radius_m, height_m in bulges:
         for side in (1.0, -1.0) if y else (1.0,):

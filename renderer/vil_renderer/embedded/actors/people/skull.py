@@ -59,7 +59,10 @@ _NOSE: Final = (
 
 
 def columns_rad(columns: int) -> FloatArray:
-    """Return the angles of a ring's columns from the front to the left, (columns,); densest in the face."""
+    """Return the angles of a ring's columns from the front to the left, (columns,).
+
+    Densest in the face.
+    """
     share = np.arange(columns) / columns
     return np.asarray(2.0 * np.pi * share + _DENSER * np.sin(2.0 * np.pi * share) - np.pi)
 
@@ -70,7 +73,9 @@ def share_of(angle_rad: float) -> float:
     return float(np.interp(angle_rad, fine, np.linspace(0.0, 1.0, 513)))
 
 
-def skull(build: HumanBuild, heights_m: FloatArray, columns: int, *, features: bool = True) -> FloatArray:
+def skull(
+    build: HumanBuild, heights_m: FloatArray, columns: int, *, features: bool = True
+) -> FloatArray:
     """Return rings (rows, columns, 3) of a head at heights, the first column behind."""
     table = smooth_table(_PROFILE, 240)
     wide, front, back = (np.interp(heights_m, table[:, 0], table[:, k])[:, None] for k in (1, 2, 3))

@@ -20,10 +20,15 @@ class Blend:
         self._names = names
 
     def along(self, chain: list[str], share: FloatArray) -> FloatArray:
-        """Return shares (n,) along a chain: 0 = all the first joint's, 1 = all the second's..., rounded in between."""
+        """Return shares (n,) along a chain.
+
+        0 = all the first joint's, 1 = all the second's..., rounded in between.
+        """
         weights = np.zeros((len(share), len(self._names)))
         for k, name in enumerate(chain):
-            weights[:, self._names.index(name)] = np.clip(1.0 - np.abs(np.clip(share, 0, len(chain) - 1) - k), 0.0, 1.0)
+            weights[:, self._names.index(name)] = np.clip(
+                1.0 - np.abs(np.clip(share, 0, len(chain) - 1) - k), 0.0, 1.0
+            )
         return weights
 
     def towards(self, weights: FloatArray, name: str, share: FloatArray) -> FloatArray:
@@ -50,4 +55,6 @@ def four_heaviest(weights: FloatArray) -> tuple[npt.NDArray[np.uint16], Float32A
     """Return the four heaviest joints of each vertex (n, 4), and their shares, which sum to 1."""
     heaviest = np.argsort(-weights, axis=1, kind="stable")[:, :4]
     largest = np.take_along_axis(weights, heaviest, axis=1)
-    return heaviest.astype(np.uint16), (largest / largest.sum(axis=1, keepdims=True)).astype(np.float32)
+    return heaviest.astype(np.uint16), (largest / largest.sum(axis=1, keepdims=True)).astype(
+        np.float32
+    )

@@ -1,4 +1,7 @@
-"""Files that a model names: found next to it or one folder up, of bounded size; missing ones are recorded."""
+"""Files that a model names: found next to it or one folder up, of bounded size.
+
+Missing ones are recorded.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ class AssetFileResolver:
         """Return the bytes of the file that the model calls ``name``.
 
         Raises:
-            AssetError: it is absent, elsewhere, too large, or neither a material file nor a picture.
+            AssetError: it is absent, elsewhere, too large, or neither a material file nor a
+                picture.
         """
         try:
             data = read_file(self._find(name), f"{self._name}: {name[:120]}")

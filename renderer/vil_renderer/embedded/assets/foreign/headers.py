@@ -30,8 +30,8 @@ def read_collada_header(data: bytes, name: str) -> ColladaHeader:
         name: of the file, for messages.
 
     Raises:
-        AssetError: it is not XML, not COLLADA, declares a document type (which could define entities that
-            expand beyond all bounds), or its unit is not a length.
+        AssetError: it is not XML, not COLLADA, declares a document type (which could define
+            entities that expand beyond all bounds), or its unit is not a length.
     """
     reader = _Reader(name)
     parser = expat.ParserCreate()
@@ -65,7 +65,9 @@ class _Reader:
         if self._path[1:] == ["asset", "up_axis"]:
             up = self._text.strip()[:1].lower()
             if up not in ("x", "y", "z"):
-                raise AssetError(f"{self._name}: asset/up_axis: {self._text[:40]!r} is none of X_UP, Y_UP, Z_UP")
+                raise AssetError(
+                    f"{self._name}: asset/up_axis: {self._text[:40]!r} is none of X_UP, Y_UP, Z_UP"
+                )
             self.header.up = cast(Up, up)
         self._path.pop()
 
@@ -104,8 +106,8 @@ def refuse_unless_mesh(data: bytes, name: str) -> None:
         name: of the file, for messages.
 
     Raises:
-        AssetError: it is not a PLY file, counts more elements than it has bytes, or holds no faces; Gaussian splats
-            are named as such.
+        AssetError: it is not a PLY file, counts more elements than it has bytes, or holds no faces;
+            Gaussian splats are named as such.
     """
     elements, header_bytes = _elements(data, name)
     for kind, element in elements.items():
@@ -115,8 +117,13 @@ def refuse_unless_mesh(data: bytes, name: str) -> None:
     vertex = elements.get("vertex", _Element(0, set()))
     if elements.get("face", _Element(0, set())).count == 0:
         if vertex.fields >= _SPLAT_FIELDS:
-            raise AssetError(f"{name}: holds Gaussian splats, not a mesh: name it as splats, next to a proxy mesh")
-        raise AssetError(f"{name}: holds {vertex.count:,} points and no faces: make a mesh of them first")
+            raise AssetError(
+                f"{name}: holds Gaussian splats, not a mesh: name it as splats, next to a "
+                "proxy mesh"
+            )
+        raise AssetError(
+            f"{name}: holds {vertex.count:,} points and no faces: make a mesh of them first"
+        )
 
 
 def _elements(data: bytes, name: str) -> tuple[dict[str, _Element], int]:

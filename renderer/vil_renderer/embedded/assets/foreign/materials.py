@@ -39,7 +39,9 @@ class MaterialConverter:
             return self._simple(described)
         base = self._use(described.baseColorTexture)
         emissive = described.emissiveFactor
-        red, green, blue = (0.0, 0.0, 0.0) if emissive is None else linear(np.asarray(emissive[:3], np.float64))
+        red, green, blue = (
+            (0.0, 0.0, 0.0) if emissive is None else linear(np.asarray(emissive[:3], np.float64))
+        )
         return Material(
             name=str(described.name or ""),
             base_colour=_factor(described.baseColorFactor, base),
@@ -78,7 +80,10 @@ class MaterialConverter:
 
 
 def linear_colours(colours: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return displayed colours (n, 3) or (n, 4), integers of 0..255 or 0..1, as linear bytes (n, 4)."""
+    """Return displayed colours (n, 3) or (n, 4), integers of 0..255 or 0..1, as linear bytes.
+
+    N, 4.
+    """
     display = colours.astype(np.float64) / (255.0 if colours.dtype.kind in "iu" else 1.0)
     display = np.nan_to_num(display).clip(0.0, 1.0)
     made = np.full((len(colours), 4), 255, np.uint8)
@@ -88,7 +93,10 @@ def linear_colours(colours: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _factor(colour: Any, base: TextureUse | None) -> tuple[float, float, float, float]:
-    """Return the linear factor of displayed bytes; a texture replaces the colour that exporters write with it."""
+    """Return the linear factor of displayed bytes.
+
+    A texture replaces the colour that exporters write with it.
+    """
     display = np.ones(4) if colour is None else np.asarray(colour, np.float64) / 255.0
     red, green, blue = (1.0, 1.0, 1.0) if base is not None else linear(display[:3])
     return float(red), float(green), float(blue), float(display[3])

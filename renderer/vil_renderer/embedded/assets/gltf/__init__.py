@@ -1,4 +1,7 @@
-"""glTF 2.0, read by ourselves: we need what general mesh loaders drop: skins, animations, lights."""
+"""glTF 2.0, read by ourselves.
+
+We need what general mesh loaders drop: skins, animations, lights.
+"""
 
 from vil_renderer.embedded.assets.gltf.read import load_gltf
 

@@ -1,4 +1,7 @@
-"""Typed arrays out of buffer views: strides, normalised integers, sparse elements; bounded before allocation."""
+"""Typed arrays out of buffer views: strides, normalised integers, sparse elements.
+
+Bounded before allocation.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ class Accessors:
             *types: the element types that fit there.
 
         Raises:
-            AssetError: it does not exist, does not fit, exceeds its bytes, or holds a value that is not finite.
+            AssetError: it does not exist, does not fit, exceeds its bytes, or holds a value that is
+                not finite.
         """
         raw = self.integers(index, user, *types)
         if index in self._floats:
@@ -51,7 +55,9 @@ class Accessors:
         self._floats[index] = self.scaled(raw, self.document.gltf.accessors[index], index, user)
         return self._floats[index]
 
-    def scaled(self, raw: Array, accessor: Accessor, index: int, user: str) -> npt.NDArray[np.float32]:
+    def scaled(
+        self, raw: Array, accessor: Accessor, index: int, user: str
+    ) -> npt.NDArray[np.float32]:
         """Return stored elements as float32, normalised integers as -1..1 or 0..1.
 
         Raises:
@@ -66,7 +72,9 @@ class Accessors:
                 values = np.maximum(values / np.float32(np.iinfo(raw.dtype).max), np.float32(-1.0))
         # Also false for NaN.
         if not (np.abs(values) <= _LARGEST).all():
-            raise self.document.error(f"accessor {index}", f"({user}) holds values that are not finite")
+            raise self.document.error(
+                f"accessor {index}", f"({user}) holds values that are not finite"
+            )
         return values
 
     def checked(self, index: int, user: str, *types: str) -> Accessor:
@@ -98,7 +106,9 @@ class Accessors:
             self.document.spend(accessor.count * dtype.itemsize * width, element)
             values = np.zeros((accessor.count, width), dtype)
         else:
-            stride = self.document.item(self.document.gltf.buffer_views, "buffer view", accessor.buffer_view, element)
+            stride = self.document.item(
+                self.document.gltf.buffer_views, "buffer view", accessor.buffer_view, element
+            )
             place = (accessor.buffer_view, accessor.byte_offset, stride.byte_stride)
             values = self._strided(place, accessor.count, dtype, width, element)
         if accessor.sparse is not None:
@@ -111,10 +121,16 @@ class Accessors:
             return
         indices = (sparse.indices.buffer_view, sparse.indices.byte_offset, None)
         where = self._strided(
-            indices, sparse.count, COMPONENTS[sparse.indices.component_type], 1, f"{element} sparse indices"
+            indices,
+            sparse.count,
+            COMPONENTS[sparse.indices.component_type],
+            1,
+            f"{element} sparse indices",
         )
         place = (sparse.values.buffer_view, sparse.values.byte_offset, None)
-        new = self._strided(place, sparse.count, values.dtype, values.shape[1], f"{element} sparse values")
+        new = self._strided(
+            place, sparse.count, values.dtype, values.shape[1], f"{element} sparse values"
+        )
         if where.max() >= len(values):
             raise self.document.error(
                 f"{element} sparse indices", f"{where.max()} is beyond the {len(values):,} elements"
@@ -122,7 +138,12 @@ class Accessors:
         values[where[:, 0]] = new
 
     def _strided(
-        self, place: tuple[int, int, int | None], count: int, dtype: np.dtype[Any], width: int, element: str
+        self,
+        place: tuple[int, int, int | None],
+        count: int,
+        dtype: np.dtype[Any],
+        width: int,
+        element: str,
     ) -> Array:
         """Copy ``count`` elements from (buffer view, offset, stride)."""
         index, offset, stride = place
@@ -131,10 +152,14 @@ class Accessors:
         step = stride or size
         if step < size:
             raise self.document.error(
-                element, f"stride {step} of buffer view {index} is less than an element's {size} bytes"
+                element,
+                f"stride {step} of buffer view {index} is less than an element's {size} bytes",
             )
         if offset + step * (count - 1) + size > len(view):
-            beyond = f"{count:,} elements of {size} bytes exceed the {len(view):,} bytes of buffer view {index}"
+            beyond = (
+                f"{count:,} elements of {size} bytes exceed the {len(view):,} bytes of "
+                f"buffer view {index}"
+            )
             raise self.document.error(element, beyond)
         self.document.spend(count * size, element)
         return np.ndarray((count, width), dtype, view, offset, (step, dtype.itemsize)).copy()

@@ -43,13 +43,18 @@ def morphing_nodes(document: Document) -> set[int]:
     }
 
 
-def read_animations(document: Document, accessors: Accessors, positions: Mapping[int, int]) -> dict[str, Animation]:
-    """Return clips by name; a nameless one is called by its number, a repeated name gets its number appended.
+def read_animations(
+    document: Document, accessors: Accessors, positions: Mapping[int, int]
+) -> dict[str, Animation]:
+    """Return clips by name.
+
+    A nameless one is called by its number, a repeated name gets its number appended.
 
     Args:
         document: the file.
         accessors: its arrays.
-        positions: of the nodes that are read, by their index in the file; channels of others are left out.
+        positions: of the nodes that are read, by their index in the file; channels of others are
+            left out.
 
     Raises:
         AssetError: times or values do not exist, do not fit each other, or times decrease.
@@ -64,8 +69,19 @@ def read_animations(document: Document, accessors: Accessors, positions: Mapping
 
 
 class _Clip:
-    def __init__(self, document: Document, accessors: Accessors, described: schema.GltfAnimation, element: str) -> None:
-        self._document, self._accessors, self._described, self._me = document, accessors, described, element
+    def __init__(
+        self,
+        document: Document,
+        accessors: Accessors,
+        described: schema.GltfAnimation,
+        element: str,
+    ) -> None:
+        self._document, self._accessors, self._described, self._me = (
+            document,
+            accessors,
+            described,
+            element,
+        )
         self._times: dict[int, FloatArray] = {}
 
     def channels(self, positions: Mapping[int, int]) -> list[Channel]:
@@ -86,19 +102,27 @@ class _Clip:
                 made.append(self._channel(channel, positions[target.node], element))
         if left_out:
             paths = ", ".join(sorted(left_out))
-            logger.warning("%s: %s: channels of %s are left out", self._document.name, self._me, paths)
+            logger.warning(
+                "%s: %s: channels of %s are left out", self._document.name, self._me, paths
+            )
         return made
 
     def _channel(self, described: schema.AnimationChannel, node: int, element: str) -> Channel:
         path, kind = _PATHS[described.target.path]
-        sampler = self._document.item(self._described.samplers, "sampler", described.sampler, element)
+        sampler = self._document.item(
+            self._described.samplers, "sampler", described.sampler, element
+        )
         times = self._key_times(sampler.input, element)
-        values = self._accessors.floats(sampler.output, f"{element} values", kind).astype(np.float64)
+        values = self._accessors.floats(sampler.output, f"{element} values", kind).astype(
+            np.float64
+        )
         cubic = sampler.interpolation == "CUBICSPLINE"
         if path == "weights":
             values = values.reshape(-1, max(self._targets(described.target.node, element), 1))
         if len(values) != len(times) * (3 if cubic else 1):
-            raise self._document.error(element, f"{len(values):,} values do not fit {len(times):,} times")
+            raise self._document.error(
+                element, f"{len(values):,} values do not fit {len(times):,} times"
+            )
         if path == "rotation" and not cubic:
             values = q_normalize(values)
         if cubic:
@@ -109,14 +133,24 @@ class _Clip:
         """Return the number of a node's morph targets."""
         gltf = self._document.gltf
         mesh = None if node is None else gltf.nodes[node].mesh
-        parts = [] if mesh is None else self._document.item(gltf.meshes, "mesh", mesh, element).primitives
+        parts = (
+            []
+            if mesh is None
+            else self._document.item(gltf.meshes, "mesh", mesh, element).primitives
+        )
         return len(parts[0].targets) if parts else 0
 
     def _key_times(self, index: int, element: str) -> FloatArray:
-        """Return one array for all channels that share it, so that sampling can see that they do."""
+        """Return one array for all channels that share it, so that sampling can see that they
+        do.
+        """
         if index not in self._times:
-            times = self._accessors.floats(index, f"{element} times", "SCALAR")[:, 0].astype(np.float64)
+            times = self._accessors.floats(index, f"{element} times", "SCALAR")[:, 0].astype(
+                np.float64
+            )
             if times[0] < 0.0 or (np.diff(times) < 0.0).any():
-                raise self._document.error(f"accessor {index}", f"({element} times) is negative or decreases")
+                raise self._document.error(
+                    f"accessor {index}", f"({element} times) is negative or decreases"
+                )
             self._times[index] = times
         return self._times[index]

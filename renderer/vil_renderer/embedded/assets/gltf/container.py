@@ -53,7 +53,8 @@ class Document:
         return AssetError(f"{self.name}: {element}: {problem}")
 
     def item(self, items: Sequence[_T], kind: str, index: int, user: str) -> _T:
-        """Return element ``index`` of a list of the file, for the element ``user`` that refers to it.
+        """Return element ``index`` of a list of the file, for the element ``user`` that refers to
+        it.
 
         Raises:
             AssetError: there are fewer.
@@ -70,13 +71,16 @@ class Document:
         """
         self._decoded_bytes += count
         if self._decoded_bytes > MAX_DECODED_BYTES:
-            raise self.error(user, f"the file decodes to more than {MAX_DECODED_BYTES >> 20:,} MiB: divide it")
+            raise self.error(
+                user, f"the file decodes to more than {MAX_DECODED_BYTES >> 20:,} MiB: divide it"
+            )
 
     def view(self, index: int, user: str) -> memoryview:
         """Return the bytes of a buffer view, unpacked if they are compressed.
 
         Raises:
-            AssetError: it or its buffer does not exist, is shorter than it says, or its compressed stream is broken.
+            AssetError: it or its buffer does not exist, is shorter than it says, or its compressed
+                stream is broken.
         """
         view = self.item(self.gltf.buffer_views, "buffer view", index, user)
         if view.extensions.meshopt is None:
@@ -89,7 +93,10 @@ class Document:
         data = self._buffer(view.buffer, element)
         end = view.byte_offset + view.byte_length
         if end > len(data):
-            where = f"bytes {view.byte_offset:,} to {end:,} exceed the {len(data):,} bytes of buffer {view.buffer}"
+            where = (
+                f"bytes {view.byte_offset:,} to {end:,} exceed the {len(data):,} bytes of "
+                f"buffer {view.buffer}"
+            )
             raise self.error(element, where)
         return memoryview(data)[view.byte_offset : end]
 
@@ -117,7 +124,10 @@ class Document:
                 raise self.error(user, f"its data URI is broken: {exc}") from None
         relative = unquote(uri)
         if ":" in relative or relative.startswith(("/", "\\")):
-            raise self.error(user, f"refers to {uri[:120]!r}: only files next to this one are read, by relative path")
+            raise self.error(
+                user,
+                f"refers to {uri[:120]!r}: only files next to this one are read, by relative path",
+            )
         try:
             path = (self.folder / relative).resolve()
         except (OSError, ValueError, RuntimeError) as exc:
@@ -135,9 +145,13 @@ class Document:
         elif index == 0 and self.binary is not None:
             data = self.binary
         else:
-            raise self.error(f"buffer {index}", "names no file, and there is no binary chunk for it")
+            raise self.error(
+                f"buffer {index}", "names no file, and there is no binary chunk for it"
+            )
         if buffer.byte_length > len(data):
-            raise self.error(f"buffer {index}", f"{buffer.byte_length:,} bytes, but only {len(data):,} are there")
+            raise self.error(
+                f"buffer {index}", f"{buffer.byte_length:,} bytes, but only {len(data):,} are there"
+            )
         self._buffers[index] = data
         return data
 
@@ -150,7 +164,9 @@ def read_file(path: Path, label: str) -> bytes:
     """
     try:
         if not path.is_file():
-            raise AssetError(f"{label}: there is no such file" if not path.exists() else f"{label}: not a file")
+            raise AssetError(
+                f"{label}: there is no such file" if not path.exists() else f"{label}: not a file"
+            )
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise AssetError(f"{label}: {size:,} bytes, more than {MAX_FILE_BYTES:,} are not read")
@@ -177,14 +193,18 @@ def _split_glb(data: bytes, name: str) -> tuple[bytes, bytes | None]:
     if version != 2:
         raise AssetError(f"{name}: GLB header: version {version}, only version 2 is read")
     if length > len(data):
-        raise AssetError(f"{name}: GLB header: {length:,} bytes, but the file has {len(data):,}: it is cut short")
+        raise AssetError(
+            f"{name}: GLB header: {length:,} bytes, but the file has {len(data):,}: it is cut short"
+        )
     chunks: list[tuple[int, bytes]] = []
     at = _HEADER.size
     while at + _CHUNK.size <= length and len(chunks) < 2:
         size, kind = _CHUNK.unpack_from(data, at)
         at += _CHUNK.size
         if size > length - at:
-            raise AssetError(f"{name}: GLB chunk {len(chunks)}: {size:,} bytes exceed the {length - at:,} left")
+            raise AssetError(
+                f"{name}: GLB chunk {len(chunks)}: {size:,} bytes exceed the {length - at:,} left"
+            )
         chunks.append((kind, data[at : at + size]))
         at += size
     if not chunks or chunks[0][0] != _JSON:

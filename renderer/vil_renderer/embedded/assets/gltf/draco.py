@@ -34,11 +34,14 @@ class DracoArrays:
     mesh: Any
 
     @classmethod
-    def of(cls, document: Document, described: MeshPrimitive, packed: Draco, element: str) -> DracoArrays:
+    def of(
+        cls, document: Document, described: MeshPrimitive, packed: Draco, element: str
+    ) -> DracoArrays:
         """Unpack a primitive.
 
         Raises:
-            AssetError: the stream is broken, or holds more than the accessors say, or DracoPy is not installed.
+            AssetError: the stream is broken, or holds more than the accessors say, or DracoPy is
+                not installed.
         """
         try:
             decoder = load_native("DracoPy", "dracopy", "meshes packed with Draco", extra="draco")
@@ -49,10 +52,13 @@ class DracoArrays:
         found = _counts(data)
         if found is None:
             raise document.error(
-                element, "its Draco stream does not begin with a mesh, or holds metadata. Export it again"
+                element,
+                "its Draco stream does not begin with a mesh, or holds metadata. Export it again",
             )
         if found[0] > triangles or found[1] > vertices:
-            inside = f"{found[1]:,} vertices and {found[0]:,} triangles, more than its accessors say"
+            inside = (
+                f"{found[1]:,} vertices and {found[0]:,} triangles, more than its accessors say"
+            )
             raise document.error(element, f"its Draco stream holds {inside}")
         document.spend(_MOST_BYTES_PER_VERTEX * max(vertices, triangles), element)
         try:
@@ -72,7 +78,9 @@ class DracoArrays:
         try:
             found = np.asarray(self.mesh.get_attribute_by_unique_id(number)["data"])
         except (KeyError, TypeError, ValueError):
-            raise self.document.error(self.element, f"its Draco stream has no attribute {number} ({name})") from None
+            raise self.document.error(
+                self.element, f"its Draco stream has no attribute {number} ({name})"
+            ) from None
         shape = (accessor.count, WIDTHS[accessor.type])
         if found.reshape(len(found), -1).shape != shape:
             raise self.document.error(
@@ -92,8 +100,16 @@ def _sizes(document: Document, described: MeshPrimitive, element: str) -> tuple[
 
 
 def _counts(data: bytes) -> tuple[int, int] | None:
-    """Return triangles and vertices that a stream announces, before it is decoded; None if it is not a mesh."""
-    if len(data) < _HEADER + 2 or data[:5] != b"DRACO" or data[7] != 1 or (data[9] | data[10] << 8) & _METADATA:
+    """Return triangles and vertices that a stream announces, before it is decoded.
+
+    None if it is not a mesh.
+    """
+    if (
+        len(data) < _HEADER + 2
+        or data[:5] != b"DRACO"
+        or data[7] != 1
+        or (data[9] | data[10] << 8) & _METADATA
+    ):
         return None
     edgebreaker = data[8] == 1
     first, at = _varint(data, _HEADER + edgebreaker)

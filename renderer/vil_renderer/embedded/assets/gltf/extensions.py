@@ -1,4 +1,7 @@
-"""Extensions of glTF: which ones are read, and what a file loses, or how to cure it, where one is not."""
+"""Extensions of glTF.
+
+Which ones are read, and what a file loses, or how to cure it, where one is not.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,13 @@ READ: Final = {
 }
 """Those that are drawn, as the table of the page on scenes says."""
 _CURES: Final = {
-    "KHR_meshopt_compression": "pack it with EXT_meshopt_compression (gltfpack -c), or without compression",
+    "KHR_meshopt_compression": "pack it with EXT_meshopt_compression (gltfpack -c), or without "
+    "compression",
     "KHR_texture_basisu": "convert its KTX2 textures to PNG or JPEG (gltf-transform ktxdecompress)",
     "MSFT_texture_dds": "convert its DDS textures to PNG or JPEG",
     "KHR_animation_pointer": "animate nodes and morph targets instead",
-    "KHR_gaussian_splatting": "these are Gaussian splats, not a mesh: name the file under `splats` of the scene file",
+    "KHR_gaussian_splatting": "these are Gaussian splats, not a mesh: name the file under `splats` "
+    "of the scene file",
     "KHR_gaussian_splatting_compression_spz_2": "export the splats without compression, or as .spz",
     "KHR_spz_gaussian_splats_compression": "export the splats without compression, or as .spz",
     "KHR_spz_compression": "export the splats without compression, or as .spz",
@@ -63,17 +68,23 @@ def check_claims(document: Document, also: frozenset[str] = frozenset()) -> None
         also: extensions that its reader supports in addition to those of models.
 
     Raises:
-        AssetError: it needs a later version, or an extension that is not read; the message names the cure.
+        AssetError: it needs a later version, or an extension that is not read; the message names
+            the cure.
     """
     asset, gltf = document.gltf.asset, document.gltf
     if not asset.version.startswith("2."):
         raise document.error("asset", f"glTF {asset.version[:16]}, only 2.x is read")
     if asset.min_version is not None and asset.min_version != "2.0":
-        raise document.error("asset", f"needs a reader of glTF {asset.min_version[:16]}; 2.0 is read. Export it as 2.0")
+        raise document.error(
+            "asset",
+            f"needs a reader of glTF {asset.min_version[:16]}; 2.0 is read. Export it as 2.0",
+        )
     for extension in gltf.extensions_required:
         if extension not in READ | also:
             cure = _CURES.get(extension, "export it without that extension")
             raise document.error("extensionsRequired", f"{extension[:80]} is not supported: {cure}")
     for extension in sorted(set(gltf.extensions_used) - READ - also):
         lost = _LOST.get(extension, "what it describes is left out")
-        logger.warning("%s: extensionsUsed: %s is not supported: %s", document.name, extension[:80], lost)
+        logger.warning(
+            "%s: extensionsUsed: %s is not supported: %s", document.name, extension[:80], lost
+        )

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from vil_renderer.embedded.assets.gltf import schema_materials as schema
-from vil_renderer.embedded.assets.model import Coat, Dielectric, Sheen, Texture, TextureUse, Transmission
+from vil_renderer.embedded.assets.model import (
+    Coat,
+    Dielectric,
+    Sheen,
+    Texture,
+    TextureUse,
+    Transmission,
+)
 
 _Use = Callable[..., TextureUse | None]
 
@@ -26,7 +33,9 @@ class Finishes:
     element: str
 
     def of(self, extensions: schema.MaterialExtensions) -> dict[str, Any]:
-        """Return the finishes that a material has, by the names that :class:`Material` gives them."""
+        """Return the finishes that a material has, by the names that :class:`Material` gives
+        them.
+        """
         made = {
             "coat": self._coat(extensions.coat),
             "dielectric": self._dielectric(extensions.ior, extensions.specular),
@@ -50,7 +59,9 @@ class Finishes:
             self.use(normal, self.element, normal.scale if normal else 1.0),
         )
 
-    def _dielectric(self, ior: schema.Ior | None, specular: schema.Specular | None) -> Dielectric | None:
+    def _dielectric(
+        self, ior: schema.Ior | None, specular: schema.Specular | None
+    ) -> Dielectric | None:
         if ior is None and specular is None:
             return None
         n = 1.5 if ior is None else ior.ior
@@ -77,7 +88,10 @@ class Finishes:
     def _transmission(
         self, transmission: schema.TransmissionFinish | None, volume: schema.Volume | None
     ) -> Transmission | None:
-        """Return how light passes; a volume tints it by its thickness (Beer's law), and does not bend it."""
+        """Return how light passes.
+
+        A volume tints it by its thickness (Beer's law), and does not bend it.
+        """
         if transmission is None or not transmission.transmission_factor:
             return None
         tint = np.ones(3)
@@ -95,4 +109,6 @@ def rough_texture(specular_glossiness: Texture, factor: float) -> Texture:
     made = np.zeros((*pixels.shape[:2], 3), np.uint8)
     gloss = pixels[:, :, 3] if pixels.shape[2] == 4 else np.full(pixels.shape[:2], 255, np.uint8)
     made[:, :, 1] = np.rint((255.0 - factor * gloss).clip(0.0, 255.0))
-    return Texture(made, specular_glossiness.wrap, specular_glossiness.name, specular_glossiness.nearest)
+    return Texture(
+        made, specular_glossiness.wrap, specular_glossiness.name, specular_glossiness.nearest
+    )

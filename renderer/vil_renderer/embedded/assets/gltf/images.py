@@ -1,4 +1,7 @@
-"""Pictures of textures: opened by Pillow, their size known and bounded before a pixel is decoded."""
+"""Pictures of textures.
+
+Opened by Pillow, their size known and bounded before a pixel is decoded.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _KTX2: Final = b"\xabKTX 20\xbb\r\n\x1a\n"
 
 
 class PictureBudget:
-    """Bytes that the decoded pictures of one scene may take; reserved from their headers, before one is decoded."""
+    """Bytes that the decoded pictures of one scene may take.
+
+    Reserved from their headers, before one is decoded.
+    """
 
     def __init__(self) -> None:
         self._reserved = 0
@@ -40,8 +46,10 @@ class PictureBudget:
         self._reserved += width * height * (4 if image.has_transparency_data else 3)
         if self._reserved > MAX_PICTURES_BYTES:
             raise AssetError(
-                f"{label}: {image.width} x {image.height} pixels: the pictures of this scene take more than "
-                f"{MAX_PICTURES_BYTES >> 20:,} MiB once they are decoded. Scale them down (2048 pixels a side are "
+                f"{label}: {image.width} x {image.height} pixels: the pictures of this "
+                "scene take more than "
+                f"{MAX_PICTURES_BYTES >> 20:,} MiB once they are decoded. Scale them down "
+                "(2048 pixels a side are "
                 "enough for quality high), or use fewer of them"
             )
 
@@ -58,7 +66,8 @@ def decode_image(
     Args:
         data: the file's bytes.
         label: as above.
-        limit_px: neither side becomes longer, None = than 4096 pixels; the ratio of the sides stays.
+        limit_px: neither side becomes longer, None = than 4096 pixels; the ratio of the sides
+            stays.
         formats: what Pillow may take it for.
         budget: reserves the memory before decoding.
 
@@ -66,7 +75,8 @@ def decode_image(
         Shape (h, w, 3), or (h, w, 4) with transparency, top row first.
 
     Raises:
-        AssetError: it is none of these formats, broken, cut short, or larger than 8192 x 8192, or beyond the budget.
+        AssetError: it is none of these formats, broken, cut short, or larger than 8192 x 8192, or
+            beyond the budget.
     """
     with open_image(data, label, formats) as image:
         if budget is not None:
@@ -85,10 +95,17 @@ def open_image(data: bytes, label: str, formats: tuple[str, ...]) -> Image.Image
     except Exception as exc:
         reason = "is empty" if not data else f"no {' or '.join(formats)}"
         if data[: len(_KTX2)] == _KTX2:
-            reason = "a KTX2 texture is not read. Convert it to PNG or JPEG (gltf-transform ktxdecompress)"
-        raise AssetError(f"{label}: {reason if isinstance(exc, UnidentifiedImageError) else exc}") from None
+            reason = (
+                "a KTX2 texture is not read. Convert it to PNG or JPEG (gltf-transform "
+                "ktxdecompress)"
+            )
+        raise AssetError(
+            f"{label}: {reason if isinstance(exc, UnidentifiedImageError) else exc}"
+        ) from None
     if image.width * image.height > MAX_PIXELS:
-        raise AssetError(f"{label}: {image.width} x {image.height} pixels, more than {MAX_PIXELS:,} are not read")
+        raise AssetError(
+            f"{label}: {image.width} x {image.height} pixels, more than {MAX_PIXELS:,} are not read"
+        )
     return image
 
 

@@ -43,21 +43,30 @@ class MeshInstances:
         """Return the places of a node's copies in its axes; None if it has no instances.
 
         Raises:
-            AssetError: an accessor does not exist or does not fit the others, a rotation has no length, the node has a
-                skin, or the file has too many copies.
+            AssetError: an accessor does not exist or does not fit the others, a rotation has no
+                length, the node has a skin, or the file has too many copies.
         """
         node, element = self._document.gltf.nodes[index], label(self._document, index)
         if node.extensions.instancing is None or node.mesh is None:
             return None
         if node.skin is not None:
-            raise self._document.error(element, "has instances and a skin. Export the instances as nodes")
+            raise self._document.error(
+                element, "has instances and a skin. Export the instances as nodes"
+            )
         attributes = node.extensions.instancing.attributes
         own = sorted(set(attributes) - set(_DEFAULTS))
         if own:
             names = ", ".join(name[:40] for name in own)
-            logger.warning("%s: %s: attributes %s of its instances are left out", self._document.name, element, names)
+            logger.warning(
+                "%s: %s: attributes %s of its instances are left out",
+                self._document.name,
+                element,
+                names,
+            )
         arrays = {
-            name: self._accessors.floats(attributes[name], f"{element} {name} of instances", kind).astype(np.float64)
+            name: self._accessors.floats(
+                attributes[name], f"{element} {name} of instances", kind
+            ).astype(np.float64)
             for name, (kind, _) in _DEFAULTS.items()
             if name in attributes
         }
@@ -71,9 +80,12 @@ class MeshInstances:
     def _places(self, arrays: dict[str, FloatArray], count: int, element: str) -> Iterator[Place]:
         self._left -= count
         if self._left < 0:
-            raise self._document.error(element, f"the file has more than {MOST_INSTANCES:,} instances: divide it")
+            raise self._document.error(
+                element, f"the file has more than {MOST_INSTANCES:,} instances: divide it"
+            )
         p, q, scale = (
-            arrays[name] if name in arrays else np.tile(default, (count, 1)) for name, (_, default) in _DEFAULTS.items()
+            arrays[name] if name in arrays else np.tile(default, (count, 1))
+            for name, (_, default) in _DEFAULTS.items()
         )
         length = np.linalg.norm(q, axis=1, keepdims=True)
         if not (length > 1e-6).all():

@@ -14,13 +14,22 @@ from vil_bridge.core.errors import AssetError
 from vil_renderer.embedded.assets.gltf import schema, schema_materials
 from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.gltf.finishes import Finishes, rough_texture
-from vil_renderer.embedded.assets.gltf.images import GLTF_PICTURES, PictureBudget, decode_image, open_image
+from vil_renderer.embedded.assets.gltf.images import (
+    GLTF_PICTURES,
+    PictureBudget,
+    decode_image,
+    open_image,
+)
 from vil_renderer.embedded.assets.model import Dielectric, Material, Texture, TextureUse, Wrap
 
 logger = logging.getLogger(__name__)
 
 _WRAPS: Final[dict[int, Wrap]] = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
-_ALPHA: Final[dict[str, Literal["opaque", "mask", "blend"]]] = {"OPAQUE": "opaque", "MASK": "mask", "BLEND": "blend"}
+_ALPHA: Final[dict[str, Literal["opaque", "mask", "blend"]]] = {
+    "OPAQUE": "opaque",
+    "MASK": "mask",
+    "BLEND": "blend",
+}
 _UV_SETS: Final = 2
 _NEAREST: Final = 9728
 
@@ -37,7 +46,9 @@ class Materials:
     document: Document
     limit_px: int | None = None
     budget: PictureBudget = field(default_factory=PictureBudget)
-    _materials: dict[int | None, Material] = field(default_factory=lambda: {None: Material(metallic=1.0)})
+    _materials: dict[int | None, Material] = field(
+        default_factory=lambda: {None: Material(metallic=1.0)}
+    )
     _textures: dict[int, Texture | None] = field(default_factory=dict)
     _images: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
@@ -54,7 +65,10 @@ class Materials:
 
     def _make(self, described: schema_materials.GltfMaterial, element: str) -> Material:
         if described.extensions.glossy is not None and described.extensions.unlit is None:
-            return replace(self._glossy(described.extensions.glossy, element), **self._common(described, element))
+            return replace(
+                self._glossy(described.extensions.glossy, element),
+                **self._common(described, element),
+            )
         surface = described.pbr_metallic_roughness
         finishes = Finishes(self._use, element).of(described.extensions)
         return Material(
@@ -88,7 +102,11 @@ class Materials:
         """Return a material of diffuse colour, colour of the mirror and glossiness."""
         red, green, blue, alpha = glossy.diffuse_factor
         # A surface scatters what it does not mirror.
-        left = 1.0 - min(max(glossy.specular_factor), 1.0) if glossy.specular_glossiness_texture is None else 1.0
+        left = (
+            1.0 - min(max(glossy.specular_factor), 1.0)
+            if glossy.specular_glossiness_texture is None
+            else 1.0
+        )
         both = self._use(glossy.specular_glossiness_texture, element)
         rough = None
         if both is not None:
@@ -103,13 +121,17 @@ class Materials:
             dielectric=Dielectric(glossy.specular_factor, colour_use=both),
         )
 
-    def _use(self, info: schema_materials.TextureInfo | None, element: str, strength: float = 1.0) -> TextureUse | None:
+    def _use(
+        self, info: schema_materials.TextureInfo | None, element: str, strength: float = 1.0
+    ) -> TextureUse | None:
         if info is None:
             return None
         change = info.extensions.transform
         uv_set = info.tex_coord if change is None or change.tex_coord is None else change.tex_coord
         if uv_set >= _UV_SETS:
-            logger.warning("%s: %s: left out a texture on TEXCOORD_%d", self.document.name, element, uv_set)
+            logger.warning(
+                "%s: %s: left out a texture on TEXCOORD_%d", self.document.name, element, uv_set
+            )
             return None
         texture = self._texture(info.index, element)
         if texture is None:
@@ -127,11 +149,17 @@ class Materials:
         source = _source(described)
         if source is None:
             # An extension that is not required names the picture.
-            logger.warning("%s: %s: left out, its picture is of no format that is read", self.document.name, element)
+            logger.warning(
+                "%s: %s: left out, its picture is of no format that is read",
+                self.document.name,
+                element,
+            )
         else:
             sampler = schema.Sampler()
             if described.sampler is not None:
-                sampler = self.document.item(self.document.gltf.samplers, "sampler", described.sampler, element)
+                sampler = self.document.item(
+                    self.document.gltf.samplers, "sampler", described.sampler, element
+                )
             wrap = (_WRAPS[sampler.wrap_s], _WRAPS[sampler.wrap_t])
             image = self.document.item(self.document.gltf.images, "image", source, element)
             name = image.name or _image_name(image, source)
@@ -158,12 +186,17 @@ class Materials:
         raise self.document.error(element, "names neither a file nor a buffer view")
 
     def _reserve(self) -> None:
-        """Take what all pictures of the file need from the budget, before the first one is decoded."""
+        """Take what all pictures of the file need from the budget, before the first one is
+        decoded.
+        """
         gltf = self.document.gltf
         for index in sorted({source for t in gltf.textures if (source := _source(t)) is not None}):
             try:
                 image = gltf.images[index]
-                label = f"{self.document.name}: image {index} ({image.name or _image_name(image, index)})"
+                label = (
+                    f"{self.document.name}: image {index} "
+                    f"({image.name or _image_name(image, index)})"
+                )
                 opened = open_image(self._data(index, image), label, GLTF_PICTURES)
             except (AssetError, IndexError):
                 continue  # said when a material uses it
@@ -172,21 +205,30 @@ class Materials:
 
 
 def _source(texture: schema.GltfTexture) -> int | None:
-    """Return the number of a texture's picture: of a better format if it names one, else its own."""
+    """Return the number of a texture's picture.
+
+    Of a better format if it names one, else its own.
+    """
     others = texture.extensions
-    return next((s for s in (others.avif.source, others.webp.source, texture.source) if s is not None), None)
+    return next(
+        (s for s in (others.avif.source, others.webp.source, texture.source) if s is not None), None
+    )
 
 
 def _image_name(image: schema.Image, index: int) -> str:
     """Return a label for a picture without a name."""
-    return image.uri if image.uri is not None and not image.uri.startswith("data:") else f"image {index}"
+    return (
+        image.uri
+        if image.uri is not None and not image.uri.startswith("data:")
+        else f"image {index}"
+    )
 
 
 def _uv_matrix(change: schema_materials.UvTransform) -> npt.NDArray[np.float64]:
     """Return KHR_texture_transform as (2, 3): scale, turn, move.
 
-    Positive angles turn the coordinates counter-clockwise as seen on the picture, whose v points down; so
-    the extension's own examples want it, though its GLSL has the other sign.
+    Positive angles turn the coordinates counter-clockwise as seen on the picture, whose v points
+    down; so the extension's own examples want it, though its GLSL has the other sign.
     """
     c, s = math.cos(change.rotation), math.sin(change.rotation)
     (scale_u, scale_v), (offset_u, offset_v) = change.scale, change.offset

@@ -39,7 +39,8 @@ class MeshUse:
     """Way in which a node shows a mesh.
 
     Attributes:
-        joints: of the node's skin, 0 without one. mirror: the node's place in the scene is mirrored.
+        joints: of the node's skin, 0 without one. mirror: the node's place in the scene is
+            mirrored.
         weights: of the morph targets, as the node says; None = as the mesh says.
         moving: an animation moves the weights.
     """
@@ -69,29 +70,45 @@ class Meshes:
             use: how the node shows it.
 
         Raises:
-            AssetError: an index is out of range, attributes differ in length or are absent, joints do not exist.
+            AssetError: an index is out of range, attributes differ in length or are absent, joints
+                do not exist.
         """
         key = (index, use)
         if key not in self._made:
             mesh = self.document.item(self.document.gltf.meshes, "mesh", index, user)
             rest = self.weights(index, use)
             if use.moving and len({len(primitive.targets) for primitive in mesh.primitives}) > 1:
-                raise self.document.error(f"mesh {index}", "its primitives differ in the number of their morph targets")
+                raise self.document.error(
+                    f"mesh {index}", "its primitives differ in the number of their morph targets"
+                )
             parts = (
-                self._primitive(p, f"mesh {index} primitive {i}", use, rest) for i, p in enumerate(mesh.primitives)
+                self._primitive(p, f"mesh {index} primitive {i}", use, rest)
+                for i, p in enumerate(mesh.primitives)
             )
-            self._made[key] = tuple(mirrored(part) if use.mirror else part for part in parts if part is not None)
+            self._made[key] = tuple(
+                mirrored(part) if use.mirror else part for part in parts if part is not None
+            )
         return self._made[key]
 
     def weights(self, index: int, use: MeshUse) -> Weights:
-        """Return the weights of a mesh's morph targets at rest: as the node says, else as the mesh does."""
-        return tuple(self.document.gltf.meshes[index].weights) if use.weights is None else use.weights
+        """Return the weights of a mesh's morph targets at rest.
+
+        As the node says, else as the mesh does.
+        """
+        return (
+            tuple(self.document.gltf.meshes[index].weights) if use.weights is None else use.weights
+        )
 
     def _primitive(
         self, described: schema.MeshPrimitive, element: str, use: MeshUse, weights: Weights
     ) -> Primitive | None:
         if described.mode < _TRIANGLES:
-            logger.warning("%s: %s: left out, %s are not drawn", self.document.name, element, _MODES[described.mode])
+            logger.warning(
+                "%s: %s: left out, %s are not drawn",
+                self.document.name,
+                element,
+                _MODES[described.mode],
+            )
             return None
         arrays = self._attributes(described, element)
         targets = self._targets(described, element, len(arrays["p_m"])) if use.moving else None
@@ -99,7 +116,9 @@ class Meshes:
         triangles = self._triangles(described, element, len(arrays["p_m"]))
         if len(triangles) == 0:
             return None
-        self.document.spend(_BYTES_PER_VERTEX * max(len(arrays["p_m"]), 3 * len(triangles)), element)
+        self.document.spend(
+            _BYTES_PER_VERTEX * max(len(arrays["p_m"]), 3 * len(triangles)), element
+        )
         if targets is not None:
             arrays["targets"] = targets
         if use.joints:
@@ -121,29 +140,42 @@ class Meshes:
         self._check_coordinates(material, arrays, element)
         return with_tangents(Primitive(triangles=triangles, material=material, **arrays))
 
-    def _check_coordinates(self, material: Material, arrays: dict[str, Array], element: str) -> None:
+    def _check_coordinates(
+        self, material: Material, arrays: dict[str, Array], element: str
+    ) -> None:
         """Warn if a texture reads coordinates that are not there."""
         if "uv1" not in arrays and any(use.uv_set == 1 for use in uses_of(material).values()):
             said = "has no TEXCOORD_1, which its material reads: TEXCOORD_0 is taken"
             logger.warning("%s: %s: %s", self.document.name, element, said)
 
-    def _targets(self, described: schema.MeshPrimitive, element: str, vertices: int) -> npt.NDArray[np.float32]:
+    def _targets(
+        self, described: schema.MeshPrimitive, element: str, vertices: int
+    ) -> npt.NDArray[np.float32]:
         """Return the offsets of place and normal of all morph targets, (n, t, 2, 3)."""
         count = len(described.targets)
         if count > MOST_TARGETS:
-            many = f"has {count} morph targets that an animation moves; {MOST_TARGETS} are drawn. Leave out some"
+            many = (
+                f"has {count} morph targets that an animation moves; {MOST_TARGETS} are "
+                "drawn. Leave out some"
+            )
             raise self.document.error(element, many)
         self.document.spend(24 * vertices * count, element)
         made = np.zeros((vertices, count, 2, 3), np.float32)
         for k, target in enumerate(described.targets):
             for place, name in enumerate(("POSITION", "NORMAL")):
                 if name in target:
-                    made[:, k, place] = self._offsets(target[name], f"{element} target {k} {name}", vertices, element)
+                    made[:, k, place] = self._offsets(
+                        target[name], f"{element} target {k} {name}", vertices, element
+                    )
         return made
 
-    def _offsets(self, index: int, user: str, vertices: int, element: str) -> npt.NDArray[np.float32]:
+    def _offsets(
+        self, index: int, user: str, vertices: int, element: str
+    ) -> npt.NDArray[np.float32]:
         offsets = self.accessors.floats(index, user, "VEC3")
-        self._same_length({"POSITION": vertices, user.removeprefix(f"{element} "): len(offsets)}, element)
+        self._same_length(
+            {"POSITION": vertices, user.removeprefix(f"{element} "): len(offsets)}, element
+        )
         return offsets
 
     def _attributes(self, described: schema.MeshPrimitive, element: str) -> dict[str, Array]:
@@ -171,37 +203,65 @@ class Meshes:
         return found
 
     def _attribute(
-        self, described: schema.MeshPrimitive, name: str, element: str, *types: str, raw: bool = False
+        self,
+        described: schema.MeshPrimitive,
+        name: str,
+        element: str,
+        *types: str,
+        raw: bool = False,
     ) -> Array | None:
-        """Return an attribute, (n, k), unpacked if the primitive is compressed; None if there is none of that name."""
+        """Return an attribute, (n, k), unpacked if the primitive is compressed.
+
+        None if there is none of that name.
+        """
         index = described.attributes.get(name)
         if index is None:
             return None
         packed = described.extensions.draco
         if packed is not None and name in packed.attributes:
             accessor = self.accessors.checked(index, f"{element} {name}", *types)
-            found = self._unpacked(described, packed, element).attribute(packed.attributes[name], accessor, name)
-            return found if raw else self.accessors.scaled(found, accessor, index, f"{element} {name}")
+            found = self._unpacked(described, packed, element).attribute(
+                packed.attributes[name], accessor, name
+            )
+            return (
+                found if raw else self.accessors.scaled(found, accessor, index, f"{element} {name}")
+            )
         read = self.accessors.integers if raw else self.accessors.floats
         return read(index, f"{element} {name}", *types)
 
-    def _unpacked(self, described: schema.MeshPrimitive, packed: schema.Draco, element: str) -> DracoArrays:
+    def _unpacked(
+        self, described: schema.MeshPrimitive, packed: schema.Draco, element: str
+    ) -> DracoArrays:
         if packed.buffer_view not in self._draco:
-            self._draco[packed.buffer_view] = DracoArrays.of(self.document, described, packed, element)
+            self._draco[packed.buffer_view] = DracoArrays.of(
+                self.document, described, packed, element
+            )
         return self._draco[packed.buffer_view]
 
-    def _morph(self, arrays: dict[str, Array], described: schema.MeshPrimitive, element: str, weights: Weights) -> None:
+    def _morph(
+        self,
+        arrays: dict[str, Array],
+        described: schema.MeshPrimitive,
+        element: str,
+        weights: Weights,
+    ) -> None:
         """Add the morph targets at rest to places, normals and tangents."""
         if len(weights) > len(described.targets):
             raise self.document.error(
                 element, f"has {len(described.targets)} morph targets, but {len(weights)} weights"
             )
         for k, weight in enumerate(weights):
-            for name, field_name in (("POSITION", "p_m"), ("NORMAL", "normal"), ("TANGENT", "tangent")):
+            for name, field_name in (
+                ("POSITION", "p_m"),
+                ("NORMAL", "normal"),
+                ("TANGENT", "tangent"),
+            ):
                 index = described.targets[k].get(name)
                 if not weight or index is None or field_name not in arrays:
                     continue
-                offsets = self._offsets(index, f"{element} target {k} {name}", len(arrays["p_m"]), element)
+                offsets = self._offsets(
+                    index, f"{element} target {k} {name}", len(arrays["p_m"]), element
+                )
                 arrays[field_name] = arrays[field_name].copy()
                 arrays[field_name][:, :3] += np.float32(weight) * offsets
 
@@ -213,7 +273,9 @@ class Meshes:
         if described.extensions.draco is not None:
             corners = self._unpacked(described, described.extensions.draco, element).corners
             if corners.max(initial=0) >= vertices:
-                raise self.document.error(element, "its compressed triangles refer to vertices that are not there")
+                raise self.document.error(
+                    element, "its compressed triangles refer to vertices that are not there"
+                )
             return _topology(corners, _TRIANGLES)
         if described.indices is None:
             return _topology(np.arange(vertices, dtype=np.uint32), described.mode)
@@ -223,11 +285,16 @@ class Meshes:
                 f"accessor {described.indices}", f"({element} indices) holds no unsigned integers"
             )
         if indices.max() >= vertices:
-            beyond = f"({element} indices) refers to vertex {indices.max():,}, but there are {vertices:,}"
+            beyond = (
+                f"({element} indices) refers to vertex {indices.max():,}, but there are "
+                f"{vertices:,}"
+            )
             raise self.document.error(f"accessor {described.indices}", beyond)
         return _topology(indices[:, 0].astype(np.uint32), described.mode)
 
-    def _skinning(self, described: schema.MeshPrimitive, element: str, joints: int, vertices: int) -> dict[str, Array]:
+    def _skinning(
+        self, described: schema.MeshPrimitive, element: str, joints: int, vertices: int
+    ) -> dict[str, Array]:
         """Return joints and weights, the best four of eight."""
         joint_sets: list[Array] = []
         weight_sets: list[Array] = []
@@ -240,9 +307,15 @@ class Meshes:
             joint_sets.append(of_joints)
             weight_sets.append(of_weights)
         if not joint_sets:
-            raise self.document.error(element, "has no JOINTS_0 and WEIGHTS_0, but a node shows it with a skin")
+            raise self.document.error(
+                element, "has no JOINTS_0 and WEIGHTS_0, but a node shows it with a skin"
+            )
         for which, (of_joint, of_weight) in enumerate(zip(joint_sets, weight_sets, strict=True)):
-            lengths = {f"JOINTS_{which}": len(of_joint), f"WEIGHTS_{which}": len(of_weight), "POSITION": vertices}
+            lengths = {
+                f"JOINTS_{which}": len(of_joint),
+                f"WEIGHTS_{which}": len(of_weight),
+                "POSITION": vertices,
+            }
             self._same_length(lengths, element)
         joint = np.concatenate(joint_sets, axis=1)
         if joint.dtype.kind != "u":
@@ -250,12 +323,17 @@ class Meshes:
         weight = np.concatenate(weight_sets, axis=1).clip(0.0)
         joint = np.where(weight > 0.0, joint, 0)
         if joint.max() >= joints:
-            raise self.document.error(element, f"refers to joint {joint.max()}, but the skin has {joints}")
+            raise self.document.error(
+                element, f"refers to joint {joint.max()}, but the skin has {joints}"
+            )
         return _best_four(joint, weight)
 
 
 def mirrored(part: Primitive) -> Primitive:
-    """Return a primitive for a mirroring transform: counter-clockwise again once that is applied."""
+    """Return a primitive for a mirroring transform.
+
+    counter-clockwise again once that is applied.
+    """
     tangent = None if part.tangent is None else part.tangent * np.array([1, 1, 1, -1], np.float32)
     return replace(part, triangles=part.triangles[:, ::-1].copy(), tangent=tangent)
 
@@ -266,7 +344,9 @@ def with_tangents(part: Primitive) -> Primitive:
     if use is None or part.tangent is not None:
         return part if use is not None else replace(part, tangent=None)
     uv = part.uv if use.uv_set == 0 or part.uv1 is None else part.uv1
-    return replace(part, tangent=tangents(part.p_m, part.normal, uv @ use.transform[:, :2].T, part.triangles))
+    return replace(
+        part, tangent=tangents(part.p_m, part.normal, uv @ use.transform[:, :2].T, part.triangles)
+    )
 
 
 def _topology(indices: UintArray, mode: int) -> UintArray:
@@ -294,10 +374,18 @@ def _colour(factor: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
 
 
 def _best_four(joint: Array, weight: npt.NDArray[np.float32]) -> dict[str, Array]:
-    """Return the four largest weights of each vertex, their sum 1; a vertex without any follows the first joint."""
+    """Return the four largest weights of each vertex, their sum 1.
+
+    A vertex without any follows the first joint.
+    """
     if weight.shape[1] > _SLOTS:
         best = np.argsort(-weight, axis=1, kind="stable")[:, :_SLOTS]
-        joint, weight = np.take_along_axis(joint, best, axis=1), np.take_along_axis(weight, best, axis=1)
+        joint, weight = (
+            np.take_along_axis(joint, best, axis=1),
+            np.take_along_axis(weight, best, axis=1),
+        )
     total = weight.sum(axis=1, keepdims=True)
-    weight = np.where(total > 0.0, weight / np.where(total > 0.0, total, 1.0), np.eye(4, dtype=np.float32)[0])
+    weight = np.where(
+        total > 0.0, weight / np.where(total > 0.0, total, 1.0), np.eye(4, dtype=np.float32)[0]
+    )
     return {"joints": joint.astype(np.uint16), "weights": weight.astype(np.float32)}

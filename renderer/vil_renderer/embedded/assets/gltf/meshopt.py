@@ -1,7 +1,7 @@
 """Bytes of buffer views that EXT_meshopt_compression packed.
 
-Written from the extension's appendix A. Every read is bounded; a stream that is broken raises ValueError with the
-reason. The caller bounds the size of what comes out.
+Written from the extension's appendix A. Every read is bounded; a stream that is broken raises
+ValueError with the reason. The caller bounds the size of what comes out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _SENTINELS: Final = tuple(
     [sum((byte >> shift & most) == most for shift in range(0, 8, bits)) for byte in range(256)]
     for bits, most in ((2, 3), (4, 15))
 )
-"""Of each byte: how many of its values say that the delta follows as a byte, for values of 2 and of 4 bits."""
+"""Of each byte.
+
+How many of its values say that the delta follows as a byte, for values of 2 and of 4 bits.
+"""
 _EDGES: Final = 16
 _WORD: Final = 0xFFFFFFFF
 
@@ -43,17 +46,23 @@ def decode_view(described: Meshopt, data: bytes) -> bytes:
         change = FILTERS[described.filter]
         return values.tobytes() if change is None else change(values).tobytes()
     if stride not in (2, 4) or described.filter != "NONE":
-        raise ValueError(f"indices of {stride} bytes with filter {described.filter}; they have 2 or 4 and none")
+        raise ValueError(
+            f"indices of {stride} bytes with filter {described.filter}; they have 2 or 4 and none"
+        )
     if described.mode == "TRIANGLES" and count % 3:
         raise ValueError(f"{count} indices are no triangles")
-    indices = _triangles(data, count // 3) if described.mode == "TRIANGLES" else _indices(data, count)
+    indices = (
+        _triangles(data, count // 3) if described.mode == "TRIANGLES" else _indices(data, count)
+    )
     return indices.astype("<u2" if stride == 2 else "<u4").tobytes()
 
 
 def _check_header(data: bytes, expected: int) -> None:
     found = data[0] if data else 0
     if found >> 4 == expected >> 4 and found != expected:
-        raise ValueError(f"version {found & 15} of the stream is not read. Pack it with gltfpack -c")
+        raise ValueError(
+            f"version {found & 15} of the stream is not read. Pack it with gltfpack -c"
+        )
     if found != expected:
         raise ValueError(f"the stream begins with {found:#04x} instead of {expected:#04x}")
 
@@ -76,7 +85,10 @@ def _attributes(data: bytes, count: int, stride: int) -> _Bytes:
 
 
 def _groups(data: bytes, tail: int, count: int, stride: int) -> tuple[list[list[int]], ...]:
-    """Return, for the coded modes 1 to 3, the groups: first element, byte of the element, place in the stream."""
+    """Return, for the coded modes 1 to 3, the groups.
+
+    First element, byte of the element, place in the stream.
+    """
     found: tuple[list[list[int]], ...] = ([], [], [])
     most = min(_BLOCK_BYTES // stride & ~(_GROUP - 1), _MOST_ELEMENTS)
     at = 1
@@ -94,7 +106,11 @@ def _groups(data: bytes, tail: int, count: int, stride: int) -> tuple[list[list[
                 found[mode - 1].append([first + group * _GROUP, byte, at])
                 at += _group_bytes(data, at, mode)
     if at != tail:
-        raise ValueError("the stream is cut short" if at > tail else f"{tail - at} bytes of the stream are left over")
+        raise ValueError(
+            "the stream is cut short"
+            if at > tail
+            else f"{tail - at} bytes of the stream are left over"
+        )
     return found
 
 

@@ -1,4 +1,7 @@
-"""Filters of EXT_meshopt_compression: stored values to the ones that accessors describe (its appendix B)."""
+"""Filters of EXT_meshopt_compression.
+
+Stored values to the ones that accessors describe (its appendix B).
+"""
 
 from __future__ import annotations
 

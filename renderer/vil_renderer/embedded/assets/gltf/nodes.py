@@ -17,12 +17,16 @@ MAX_DEPTH = 512
 
 
 def scene_order(document: Document) -> tuple[list[int], list[int]]:
-    """Return the default scene's nodes, parents first: indices in the file, and positions of their parents.
+    """Return the default scene's nodes, parents first.
 
-    The default scene is the one that the file names, else its first, else all roots. A root's parent is -1.
+    Indices in the file, and positions of their parents.
+
+    The default scene is the one that the file names, else its first, else all roots. A root's
+    parent is -1.
 
     Raises:
-        AssetError: a node has two parents, is its own ancestor, is nested too deeply, or does not exist.
+        AssetError: a node has two parents, is its own ancestor, is nested too deeply, or does not
+            exist.
     """
     nodes = document.gltf.nodes
     parents = _parents(document)
@@ -58,7 +62,9 @@ def place(document: Document, index: int) -> tuple[FloatArray, FloatArray, Float
     if node.matrix is not None:
         found = decompose(np.array(node.matrix).reshape(4, 4).T)
         if found is None:
-            raise document.error(label(document, index), "its matrix shears or flattens: apply it to the mesh")
+            raise document.error(
+                label(document, index), "its matrix shears or flattens: apply it to the mesh"
+            )
         return found
     q = np.array(node.rotation)
     length = np.linalg.norm(q)
@@ -68,7 +74,10 @@ def place(document: Document, index: int) -> tuple[FloatArray, FloatArray, Float
 
 
 def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Return translation, rotation and scale of a matrix (4, 4), a mirror as negative scale; None if impossible."""
+    """Return translation, rotation and scale of a matrix (4, 4), a mirror as negative scale.
+
+    None if impossible.
+    """
     linear = matrix[:3, :3]
     scale = np.linalg.norm(linear, axis=0)
     if not scale.min() > 1e-9 or np.abs(matrix[3] - (0.0, 0.0, 0.0, 1.0)).max() > 1e-6:
@@ -102,9 +111,13 @@ def light_of(document: Document, index: int) -> PunctualLight | None:
     use = document.gltf.nodes[index].extensions.lights
     if use is None:
         return None
-    light = document.item(document.gltf.extensions.lights.lights, "light", use.light, label(document, index))
+    light = document.item(
+        document.gltf.extensions.lights.lights, "light", use.light, label(document, index)
+    )
     cone_rad = (light.spot.inner_cone_angle, light.spot.outer_cone_angle)
-    return PunctualLight(light.type, light.color, light.intensity, light.range, cone_rad, light.name)
+    return PunctualLight(
+        light.type, light.color, light.intensity, light.range, cone_rad, light.name
+    )
 
 
 def _parents(document: Document) -> list[int]:
@@ -127,7 +140,9 @@ def _refuse_cycles(document: Document, parents: list[int]) -> None:
         reached += document.gltf.nodes[index].children
     if len(reached) < len(parents):
         lost = min(set(range(len(parents))) - set(reached))
-        raise document.error(label(document, lost), "is its own ancestor or hangs below such a node")
+        raise document.error(
+            label(document, lost), "is its own ancestor or hangs below such a node"
+        )
 
 
 def _roots(document: Document, parents: list[int]) -> list[int]:
@@ -140,16 +155,29 @@ def _roots(document: Document, parents: list[int]) -> list[int]:
         document.item(document.gltf.nodes, "node", node, f"scene {chosen}")
     if len(set(listed)) < len(listed):
         raise document.error(f"scene {chosen}", "lists a node twice")
-    return [node for node in listed if not _hangs_below(document, node, set(listed), parents, chosen)]
+    return [
+        node for node in listed if not _hangs_below(document, node, set(listed), parents, chosen)
+    ]
 
 
-def _hangs_below(document: Document, node: int, listed: set[int], parents: list[int], scene: int) -> bool:
-    """Return True when an ancestor is listed too, and brings the node; warn of any that is not a root."""
+def _hangs_below(
+    document: Document, node: int, listed: set[int], parents: list[int], scene: int
+) -> bool:
+    """Return True when an ancestor is listed too, and brings the node.
+
+    Warn of any that is not a root.
+    """
     above = parents[node]
     if above < 0:
         return False
     while above >= 0 and above not in listed:
         above = parents[above]
     what = "its place below its parent is taken" if above >= 0 else "it is taken for a root"
-    logger.warning("%s: scene %d lists %s, which is not a root: %s", document.name, scene, label(document, node), what)
+    logger.warning(
+        "%s: scene %d lists %s, which is not a root: %s",
+        document.name,
+        scene,
+        label(document, node),
+        what,
+    )
     return above >= 0

@@ -18,19 +18,30 @@ from vil_renderer.embedded.assets.gltf.images import PictureBudget
 from vil_renderer.embedded.assets.gltf.instances import MeshInstances, Place
 from vil_renderer.embedded.assets.gltf.materials import Materials
 from vil_renderer.embedded.assets.gltf.meshes import STATIC_BYTES, Meshes, MeshUse
-from vil_renderer.embedded.assets.gltf.nodes import hidden_nodes, label, light_of, place, scene_order
+from vil_renderer.embedded.assets.gltf.nodes import (
+    hidden_nodes,
+    label,
+    light_of,
+    place,
+    scene_order,
+)
 from vil_renderer.embedded.assets.gltf.schema import GltfNode
 from vil_renderer.embedded.assets.model import Asset, Node, Skin
 
-Y_UP: Final = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+Y_UP: Final = np.array(
+    [[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+)
 """Our axes (x forward, y left, z up) from glTF's (z forward, x left, y up)."""
 
 
-def load_gltf(path: Path, texture_limit_px: int | None = None, budget: PictureBudget | None = None) -> Asset:
+def load_gltf(
+    path: Path, texture_limit_px: int | None = None, budget: PictureBudget | None = None
+) -> Asset:
     """Read a .glb or .gltf with the files it refers to.
 
-    Nodes of the default scene with their triangles, skins and lights, and all animations. Winding is
-    counter-clockwise seen from outside once the nodes stand in their places at rest, also where these mirror.
+    Nodes of the default scene with their triangles, skins and lights, and all animations. Winding
+    is counter-clockwise seen from outside once the nodes stand in their places at rest, also where
+    these mirror.
 
     Args:
         path: the file.
@@ -38,15 +49,20 @@ def load_gltf(path: Path, texture_limit_px: int | None = None, budget: PictureBu
         budget: of the scene, for its decoded pictures; None = the file has one of its own.
 
     Raises:
-        AssetError: the file or one of its elements is broken or unsupported; the message names both.
+        AssetError: the file or one of its elements is broken or unsupported; the message names
+            both.
     """
     document = open_document(path)
     check_claims(document)
     order, parents = scene_order(document)
     accessors = Accessors(document)
     positions = {index: position for position, index in enumerate(order)}
-    meshes = Meshes(document, accessors, Materials(document, texture_limit_px, budget or PictureBudget()))
-    builder = _Builder(document, meshes, _Skins(document, accessors, positions), MeshInstances(document, accessors))
+    meshes = Meshes(
+        document, accessors, Materials(document, texture_limit_px, budget or PictureBudget())
+    )
+    builder = _Builder(
+        document, meshes, _Skins(document, accessors, positions), MeshInstances(document, accessors)
+    )
     for index, parent in zip(order, parents, strict=True):
         builder.add(index, parent)
     clips = read_animations(document, accessors, positions)
@@ -71,9 +87,13 @@ class _Skins:
             for joint in described.joints:
                 self.document.item(self.document.gltf.nodes, "node", joint, element)
                 if joint not in self.positions:
-                    raise self.document.error(element, f"its joint, {label(self.document, joint)}, is not in the scene")
+                    raise self.document.error(
+                        element, f"its joint, {label(self.document, joint)}, is not in the scene"
+                    )
             joints = tuple(self.positions[joint] for joint in described.joints)
-            self._made[index] = Skin(joints, self._inverse_bind(described.inverse_bind_matrices, len(joints), element))
+            self._made[index] = Skin(
+                joints, self._inverse_bind(described.inverse_bind_matrices, len(joints), element)
+            )
         return self._made[index]
 
     def _inverse_bind(self, index: int | None, count: int, element: str) -> FloatArray:
@@ -81,16 +101,27 @@ class _Skins:
             return np.tile(np.eye(4), (count, 1, 1))
         matrices = self.accessors.floats(index, f"{element} inverse bind matrices", "MAT4")
         if len(matrices) < count:
-            raise self.document.error(element, f"{count} joints, but {len(matrices)} inverse bind matrices")
+            raise self.document.error(
+                element, f"{count} joints, but {len(matrices)} inverse bind matrices"
+            )
         # Columns first in the file.
         return matrices[:count].reshape(-1, 4, 4).transpose(0, 2, 1).astype(np.float64)
 
 
 class _Builder:
-    """Nodes in the order in which they are added, and the copies of their meshes, which come behind all of them."""
+    """Nodes in the order in which they are added, and the copies of their meshes, which come
+    behind all of them.
+    """
 
-    def __init__(self, document: Document, meshes: Meshes, skins: _Skins, instances: MeshInstances) -> None:
-        self._document, self._meshes, self._skins, self._instances = document, meshes, skins, instances
+    def __init__(
+        self, document: Document, meshes: Meshes, skins: _Skins, instances: MeshInstances
+    ) -> None:
+        self._document, self._meshes, self._skins, self._instances = (
+            document,
+            meshes,
+            skins,
+            instances,
+        )
         self._hidden, self._morphing = hidden_nodes(document), morphing_nodes(document)
         self._mirrored: list[bool] = []
         self.nodes: list[Node] = []
@@ -129,10 +160,14 @@ class _Builder:
             rest = np.array([*given, *[0.0] * (parts[0].targets.shape[1] - len(given))])
         return replace(node, primitives=parts, skin=skin, weights=rest)
 
-    def _copy(self, mesh: int, name: str, use: MeshUse, copies: Iterator[Place], element: str) -> None:
+    def _copy(
+        self, mesh: int, name: str, use: MeshUse, copies: Iterator[Place], element: str
+    ) -> None:
         parent, mirror = len(self.nodes), use.mirror
         for number, (p, q_xyzw, scale) in enumerate(copies):
-            parts = self._meshes.primitives(mesh, element, replace(use, mirror=mirror != _mirrors(scale)))
+            parts = self._meshes.primitives(
+                mesh, element, replace(use, mirror=mirror != _mirrors(scale))
+            )
             # Static copies become vertices of their own.
             self._document.spend(sum(STATIC_BYTES * len(part.p_m) for part in parts), element)
             self.copies.append(Node(f"{name} {number}", parent, p, q_xyzw, scale, parts))
@@ -150,4 +185,6 @@ def _refuse_overflow(document: Document, asset: Asset, order: list[int]) -> None
     if wild.any():
         first = int(wild.argmax())
         index = first if first < len(order) else asset.nodes[first].parent
-        raise document.error(label(document, order[index]), "its place in the scene is beyond all bounds")
+        raise document.error(
+            label(document, order[index]), "its place in the scene is beyond all bounds"
+        )

@@ -1,4 +1,6 @@
-"""The JSON of glTF 2.0 as types: msgspec checks them, and its errors name the element and what was found.
+"""The JSON of glTF 2.0 as types.
+
+Msgspec checks them, and its errors name the element and what was found.
 
 Only what we read. Source: the glTF 2.0 specification and the extensions named in the types.
 """
@@ -39,7 +41,10 @@ class Buffer(GltfObject, frozen=True):
 
 
 class Meshopt(GltfObject, frozen=True):
-    """EXT_meshopt_compression of a buffer view: ``count`` elements of ``byte_stride`` bytes, packed elsewhere."""
+    """EXT_meshopt_compression of a buffer view.
+
+    ``count`` elements of ``byte_stride`` bytes, packed elsewhere.
+    """
 
     buffer: Index
     byte_length: Size
@@ -110,7 +115,10 @@ class Image(GltfObject, frozen=True):
 
 
 class Sampler(GltfObject, frozen=True):
-    """Continuation of a texture beyond its edges; of the filters only 9728, the nearest pixel, when enlarged."""
+    """Continuation of a texture beyond its edges.
+
+    Of the filters only 9728, the nearest pixel, when enlarged.
+    """
 
     mag_filter: int | None = None
     wrap_s: Literal[10497, 33071, 33648] = 10497
@@ -194,7 +202,9 @@ class LightUse(GltfObject, frozen=True):
 
 
 class Instancing(GltfObject, frozen=True):
-    """EXT_mesh_gpu_instancing: accessors of TRANSLATION, ROTATION and SCALE, an element to each instance."""
+    """EXT_mesh_gpu_instancing: accessors of TRANSLATION, ROTATION and SCALE, an element to each
+    instance.
+    """
 
     attributes: dict[str, Index]
 

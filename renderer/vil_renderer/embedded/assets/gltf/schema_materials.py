@@ -10,7 +10,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from vil_renderer.embedded.assets.gltf.schema_basics import Colour, Factor, GltfObject, Index, Number, Pair
+from vil_renderer.embedded.assets.gltf.schema_basics import (
+    Colour,
+    Factor,
+    GltfObject,
+    Index,
+    Number,
+    Pair,
+)
 
 
 class UvTransform(GltfObject, frozen=True):
@@ -121,14 +128,20 @@ class MaterialExtensions(GltfObject, frozen=True):
     """Extensions of a material."""
 
     unlit: Unlit | None = msgspec.field(default=None, name="KHR_materials_unlit")
-    strength: EmissiveStrength = msgspec.field(default=EmissiveStrength(), name="KHR_materials_emissive_strength")
+    strength: EmissiveStrength = msgspec.field(
+        default=EmissiveStrength(), name="KHR_materials_emissive_strength"
+    )
     coat: Clearcoat | None = msgspec.field(default=None, name="KHR_materials_clearcoat")
     ior: Ior | None = msgspec.field(default=None, name="KHR_materials_ior")
     specular: Specular | None = msgspec.field(default=None, name="KHR_materials_specular")
     sheen: SheenFinish | None = msgspec.field(default=None, name="KHR_materials_sheen")
-    transmission: TransmissionFinish | None = msgspec.field(default=None, name="KHR_materials_transmission")
+    transmission: TransmissionFinish | None = msgspec.field(
+        default=None, name="KHR_materials_transmission"
+    )
     volume: Volume | None = msgspec.field(default=None, name="KHR_materials_volume")
-    glossy: SpecularGlossiness | None = msgspec.field(default=None, name="KHR_materials_pbrSpecularGlossiness")
+    glossy: SpecularGlossiness | None = msgspec.field(
+        default=None, name="KHR_materials_pbrSpecularGlossiness"
+    )
 
 
 class GltfMaterial(GltfObject, frozen=True):

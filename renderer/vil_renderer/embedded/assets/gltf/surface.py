@@ -1,4 +1,6 @@
-"""Normals and tangents from positions and texture coordinates, and vertices that are shared where they can be."""
+"""Normals and tangents from positions and texture coordinates, and vertices that are shared
+where they can be.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ Array = npt.NDArray[Any]
 
 
 def faceted(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, Array], UintArray]:
-    """Return triangles with a ``normal`` each; vertices of different triangles stay shared if theirs are equal.
+    """Return triangles with a ``normal`` each.
+
+    Vertices of different triangles stay shared if theirs are equal.
 
     Args:
         arrays: of equal length n, ``p_m`` among them.
@@ -31,11 +35,17 @@ def faceted(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, A
 def welded(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, Array], UintArray]:
     """Return the mesh without vertices that are equal bit by bit, the others in their order."""
     count = len(arrays["p_m"])
-    rows = np.concatenate([a.reshape(count, -1).astype(np.float32) for a in arrays.values()], axis=1)
+    rows = np.concatenate(
+        [a.reshape(count, -1).astype(np.float32) for a in arrays.values()], axis=1
+    )
     words = rows.view(np.uint32).astype(np.uint64)
     # Sorting one number per vertex is ten times as fast as sorting rows.
-    factors = np.random.default_rng(1).integers(1, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
-    _, first, group = np.unique((words * factors).sum(axis=1), return_index=True, return_inverse=True)
+    factors = np.random.default_rng(1).integers(1, 2**63, words.shape[1], np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
+    _, first, group = np.unique(
+        (words * factors).sum(axis=1), return_index=True, return_inverse=True
+    )
     if not np.array_equal(words[first[group]], words):
         return arrays, triangles
     order = np.argsort(first)
@@ -45,12 +55,18 @@ def welded(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, Ar
 
 
 def vertex_normals(p_m: Float32Array, triangles: UintArray) -> Float32Array:
-    """Return unit normals of vertices, shape (n, 3): of the triangles around each, weighted by area."""
+    """Return unit normals of vertices, shape (n, 3).
+
+    Of the triangles around each, weighted by area.
+    """
     return _unit(_at_vertices(_area_vectors(p_m, triangles), triangles, len(p_m)))
 
 
 def repaired_normals(normal: Float32Array, p_m: Float32Array, triangles: UintArray) -> Float32Array:
-    """Return normals at unit length; those of no length, which exporters write, from the triangles around them."""
+    """Return normals at unit length.
+
+    Those of no length, which exporters write, from the triangles around them.
+    """
     length = np.linalg.norm(normal.astype(np.float64), axis=1)
     short = length < 1e-6
     unit = _unit(normal)
@@ -62,10 +78,13 @@ def repaired_normals(normal: Float32Array, p_m: Float32Array, triangles: UintArr
 def tangents(
     p_m: Float32Array, normal: Float32Array, uv: npt.NDArray[np.floating[Any]], triangles: UintArray
 ) -> Float32Array:
-    """Return tangents (n, 4) along increasing u; w is the sign for which cross(n, t) w points along decreasing v.
+    """Return tangents (n, 4) along increasing u.
 
-    From the gradient of u and v over the triangles around each vertex. Not MikkTSpace: normal maps baked for
-    that show faint seams where a vertex is shared by faces whose texture coordinates are oriented differently.
+    W is the sign for which cross(n, t) w points along decreasing v.
+
+    From the gradient of u and v over the triangles around each vertex. Not MikkTSpace: normal maps
+    baked for that show faint seams where a vertex is shared by faces whose texture coordinates are
+    oriented differently.
     """
     corner = p_m.astype(np.float64)[triangles]
     place = uv.astype(np.float64)[triangles]
@@ -106,4 +125,6 @@ def _at_vertices(of_triangles: FloatArray, triangles: UintArray, count: int) -> 
 def _unit(vectors: npt.NDArray[np.floating[Any]]) -> Float32Array:
     wide = vectors.astype(np.float64)
     length = np.linalg.norm(wide, axis=1, keepdims=True)
-    return np.where(length > 0.0, wide / np.where(length > 0.0, length, 1.0), (0.0, 0.0, 1.0)).astype(np.float32)
+    return np.where(
+        length > 0.0, wide / np.where(length > 0.0, length, 1.0), (0.0, 0.0, 1.0)
+    ).astype(np.float32)

@@ -61,10 +61,16 @@ def bake(
         RendererError: embreex is not installed.
     """
     p_m, normal = mesh.vertices["p"], mesh.vertices["normal"]
-    layout = lay_out(p_m.astype(np.float64), mesh.triangles.astype(np.intp), _texel_m(p_m, mesh.triangles, receivers))
+    layout = lay_out(
+        p_m.astype(np.float64),
+        mesh.triangles.astype(np.intp),
+        _texel_m(p_m, mesh.triangles, receivers),
+    )
     solid = SolidSides(mesh)
     places = receivers_of(layout, p_m, normal, solid)
-    seen = look_around(solid, layout, places, rays, lambda share: progress("looking around", share), rows)
+    seen = look_around(
+        solid, layout, places, rays, lambda share: progress("looking around", share), rows
+    )
     transport = LightTransport(seen, albedo_of(mesh, layout, places, mean_colours(mesh)))
     sources = sources_of(scene)
     windows = window_light(mesh, layout, places, transport.albedo)
@@ -76,7 +82,14 @@ def bake(
         direct[:, index] = _straight(source, places, unhidden)[:, None]
         progress("lights", (index + 1) / len(sources))
     light = transport.all_bounces(direct, lambda share: progress("bounces", share))
-    around = probes_of(p_m, solid, layout, places, transport.leaving(light), lambda share: progress("probes", share))
+    around = probes_of(
+        p_m,
+        solid,
+        layout,
+        places,
+        transport.leaving(light),
+        lambda share: progress("probes", share),
+    )
     light[:, 2:] -= direct[:, 2:]
     light = smoothed(light, layout, places)
     lamps = [index for index, source in enumerate(sources) if source.lamp is not None]
@@ -90,7 +103,9 @@ def _straight(source: LightSource, places: Receivers, solid: SolidSides) -> Floa
     if source.to_sun is not None:
         return sun_light(source.to_sun, places, solid)
     assert source.lamp is not None
-    strength = lamp_light(source.lamp, places.p_m.astype(np.float64), places.normal.astype(np.float64))
+    strength = lamp_light(
+        source.lamp, places.p_m.astype(np.float64), places.normal.astype(np.float64)
+    )
     near = np.flatnonzero(strength > 0.0)
     p_m = lifted(places.p_m[near], places.normal[near])
     strength[near] *= solid.sees(p_m, source.lamp.p_m)
@@ -98,11 +113,16 @@ def _straight(source: LightSource, places: Receivers, solid: SolidSides) -> Floa
 
 
 def sources_of(scene: Scene) -> tuple[LightSource, ...]:
-    """Return the halves of the sky, the lamps, and suns: the scene's own and those of some hours."""
+    """Return the halves of the sky, the lamps, and suns.
+
+    The scene's own and those of some hours.
+    """
     white = [replace(lamp, light=_WHITE) for lamp in scene.lamps]
     lamps = [LightSource(lamp.name, lamp=lamp) for lamp in white]
     latitude = scene.environment.latitude_deg
-    suns = [LightSource(f"sun at {hour:g} h", to_sun=sun_direction(hour, latitude)) for hour in _HOURS]
+    suns = [
+        LightSource(f"sun at {hour:g} h", to_sun=sun_direction(hour, latitude)) for hour in _HOURS
+    ]
     if scene.environment.sun is not None:
         suns.append(LightSource("sun", to_sun=scene.environment.sun.to_sun))
     return LightSource("upper sky"), LightSource("lower sky"), *lamps, *suns
@@ -114,12 +134,18 @@ def _texel_m(p_m: Float32Array, triangles: npt.NDArray[np.uint32], receivers: in
     return max(_LEAST_TEXEL_M, math.sqrt(area_m2 / receivers))
 
 
-def albedo_of(mesh: StaticMesh, layout: ChartLayout, places: Receivers, materials: FloatArray) -> Float32Array:
-    """Return the share of light that receivers give back, linear RGB, (r, 3), by the :func:`mean_colours`."""
+def albedo_of(
+    mesh: StaticMesh, layout: ChartLayout, places: Receivers, materials: FloatArray
+) -> Float32Array:
+    """Return the share of light that receivers give back, linear RGB, (r, 3), by the
+    :func:`mean_colours`.
+    """
     chunk = np.searchsorted(mesh.chunks.stop, places.triangle, side="right")
     colour = materials.astype(np.float32)[mesh.chunks.material[chunk]]
     painted = mesh.vertices["colour"][layout.vertex[layout.triangles[places.triangle, 0]], :3]
-    coloured = np.array([bool(colours) for _, colours in mesh.materials])[mesh.chunks.material[chunk]]
+    coloured = np.array([bool(colours) for _, colours in mesh.materials])[
+        mesh.chunks.material[chunk]
+    ]
     colour[coloured] *= painted[coloured].astype(np.float32) / np.float32(255.0)
     return colour
 
@@ -134,9 +160,17 @@ def _mean_colour(material: Material) -> FloatArray:
     mean: FloatArray = np.ones(3)
     if material.base is not None:
         pixels = material.base.texture.pixels
-        seen = pixels[pixels[..., 3] > 0] if pixels.shape[-1] == 4 and (pixels[..., 3] > 0).any() else pixels
+        seen = (
+            pixels[pixels[..., 3] > 0]
+            if pixels.shape[-1] == 4 and (pixels[..., 3] > 0).any()
+            else pixels
+        )
         levels = seen.reshape(-1, seen.shape[-1])[:, :3]
-        shares = np.array([np.bincount(channel, minlength=256) for channel in levels.T]) / len(levels)
+        shares = np.array([np.bincount(channel, minlength=256) for channel in levels.T]) / len(
+            levels
+        )
         mean = shares @ linear(np.arange(256) / 255.0)
-    albedo: FloatArray = np.clip(mean * np.array(material.base_colour[:3]) * (1.0 - material.metallic), 0.0, 0.95)
+    albedo: FloatArray = np.clip(
+        mean * np.array(material.base_colour[:3]) * (1.0 - material.metallic), 0.0, 0.95
+    )
     return albedo

@@ -26,7 +26,8 @@ class LightSource:
     """One source of white light 1.
 
     Attributes:
-        lamp: it is this lamp. to_sun: it is a sun in this direction, (3,). Neither = half of the sky.
+        lamp: it is this lamp. to_sun: it is a sun in this direction, (3,). Neither = half of the
+            sky.
     """
 
     name: str
@@ -39,8 +40,8 @@ class BakedLight:
     """Light of each source on each receiver.
 
     Attributes:
-        light: float16 (r, c, 3), over all bounces, for sources of white light 1; without what comes straight from
-            lamps and suns.
+        light: float16 (r, c, 3), over all bounces, for sources of white light 1; without what comes
+            straight from lamps and suns.
         straight: float16 (r, l), what comes straight from the lamps.
         probes: the same light amid the scene.
         gain: factor on the exposure of the scene.
@@ -64,11 +65,16 @@ class BakedLight:
         baked = [source.name for source in self.sources if source.lamp is not None]
         for index, name in enumerate(baked):
             if name in colours:
-                total += self.straight[:, index, None].astype(np.float32) * np.asarray(colours[name], np.float32)
+                total += self.straight[:, index, None].astype(np.float32) * np.asarray(
+                    colours[name], np.float32
+                )
         return total
 
     def scattered(self, environment: Environment, lamps: Sequence[Lamp]) -> Float32Array:
-        """Return the light of receivers that comes from the sky and from other surfaces, float32 (r, 3)."""
+        """Return the light of receivers that comes from the sky and from other surfaces, float32.
+
+        R, 3.
+        """
         total = np.zeros((len(self.light), 3), np.float32)
         for index, colour in enumerate(self.colours(environment, lamps)):
             if colour.any():
@@ -84,9 +90,17 @@ class BakedLight:
         return np.array([colours.get(source.name, _DARK) for source in self.sources], np.float32)
 
     def _suns(self, to_sun: FloatArray) -> dict[str, float]:
-        """Return the shares of baked suns that stand for one: the two nearest, by their angles to it."""
-        suns = [(source.name, source.to_sun) for source in self.sources if source.to_sun is not None]
-        angles = {name: float(np.arccos(np.clip(direction @ to_sun, -1.0, 1.0))) for name, direction in suns}
+        """Return the shares of baked suns that stand for one.
+
+        The two nearest, by their angles to it.
+        """
+        suns = [
+            (source.name, source.to_sun) for source in self.sources if source.to_sun is not None
+        ]
+        angles = {
+            name: float(np.arccos(np.clip(direction @ to_sun, -1.0, 1.0)))
+            for name, direction in suns
+        }
         nearest = sorted(angles, key=angles.__getitem__)[:2]
         if len(nearest) < 2 or angles[nearest[0]] < _SAME:
             return dict.fromkeys(nearest[:1], 1.0)
@@ -94,7 +108,9 @@ class BakedLight:
         return {nearest[0]: b / (a + b), nearest[1]: a / (a + b)}
 
     def atlas(self, light: Float32Array) -> Float32Array:
-        """Return the light (r, 3) of receivers as a picture, float32 (h + 1, w, 3); 0 where no chart is near.
+        """Return the light (r, 3) of receivers as a picture, float32 (h + 1, w, 3).
+
+        0 where no chart is near.
 
         The last row is 0: vertices without a chart look there.
         """
@@ -103,7 +119,10 @@ class BakedLight:
         return np.concatenate((light, np.zeros((1, 3), np.float32)))[of_texel]
 
     def of_vertices(self, light: Float32Array) -> Float32Array:
-        """Return the light (r, 3) of vertices that are in no chart, float32 (v, 3); 0 for the others."""
+        """Return the light (r, 3) of vertices that are in no chart, float32 (v, 3).
+
+        0 for the others.
+        """
         return np.concatenate((light, np.zeros((1, 3), np.float32)))[self.receivers.of_vertex]
 
 

@@ -1,7 +1,8 @@
 """Charts: flat parts of the static mesh, each with its own rectangle of texels in one atlas.
 
-Triangles that hang together and face the same way make a chart. Its texels lie in the plane of their mean normal.
-Charts of a few texels would waste more than they hold: their light is that of their vertices.
+Triangles that hang together and face the same way make a chart. Its texels lie in the plane of
+their mean normal. Charts of a few texels would waste more than they hold: their light is that of
+their vertices.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class ChartLayout:
     """Atlas of a mesh.
 
     Attributes:
-        vertex: of the mesh for each vertex of the atlas, (v,): one that belongs to several charts comes several times.
+        vertex: of the mesh for each vertex of the atlas, (v,): one that belongs to several charts
+            comes several times.
         triangles: (m, 3), into those; the order is the mesh's.
         place: of each vertex in the atlas, texels (v, 2); NaN = the vertex has its own light.
         chart: of each triangle, (m,); -1 = none.
@@ -69,7 +71,9 @@ def lay_out(p_m: FloatArray, triangles: IntArray, texel_m: float) -> ChartLayout
     normal = normals / np.maximum(double_m2, 1e-12)[:, None]
     group = _groups(triangles, normal)
     count = int(group.max(initial=-1)) + 1
-    sums = np.stack([np.bincount(group, normals[:, k], count) for k in range(3)], axis=1, dtype=np.float64)
+    sums = np.stack(
+        [np.bincount(group, normals[:, k], count) for k in range(3)], axis=1, dtype=np.float64
+    )
     facing = sums / np.maximum(np.linalg.norm(sums, axis=1), 1e-12)[:, None]
     bent = np.zeros(count, np.bool_)
     np.logical_or.at(bent, group, np.einsum("ni,ni->n", normal, facing[group]) < _MOST_BENT)
@@ -80,21 +84,30 @@ def lay_out(p_m: FloatArray, triangles: IntArray, texel_m: float) -> ChartLayout
 
 
 def _groups(triangles: IntArray, normal: FloatArray) -> IntArray:
-    """Return the group of each triangle, (m,): neighbours across an edge that face nearly the same way."""
+    """Return the group of each triangle, (m,).
+
+    Neighbours across an edge that face nearly the same way.
+    """
     count = len(triangles)
-    edges = np.sort(np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1)
+    edges = np.sort(
+        np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1
+    )
     owner = np.tile(np.arange(count), 3)
     order = np.lexsort((edges[:, 1], edges[:, 0]))
     edges, owner = edges[order], owner[order]
     same = (edges[1:] == edges[:-1]).all(axis=1)
     first, second = owner[:-1][same], owner[1:][same]
     flat = np.einsum("ni,ni->n", normal[first], normal[second]) >= _SAME_WAY
-    links = coo_matrix((np.ones(flat.sum(), np.int8), (first[flat], second[flat])), shape=(count, count))
+    links = coo_matrix(
+        (np.ones(flat.sum(), np.int8), (first[flat], second[flat])), shape=(count, count)
+    )
     found: IntArray = connected_components(links, directed=False)[1].astype(np.intp)
     return found
 
 
-def _placed(p_m: FloatArray, triangles: IntArray, chart: IntArray, facing: FloatArray, texel_m: float) -> ChartLayout:
+def _placed(
+    p_m: FloatArray, triangles: IntArray, chart: IntArray, facing: FloatArray, texel_m: float
+) -> ChartLayout:
     """Split vertices by chart, and give each chart its rectangle."""
     corners = np.stack((triangles.ravel(), np.repeat(chart, 3)), axis=1)
     pairs, where = np.unique(corners, axis=0, return_inverse=True)
@@ -106,7 +119,12 @@ def _placed(p_m: FloatArray, triangles: IntArray, chart: IntArray, facing: Float
         inside = of_chart >= 0
         own = of_chart[inside]
         p = p_m[vertex[inside]]
-        flat = np.stack((np.einsum("ni,ni->n", p, right[own]), np.einsum("ni,ni->n", p, up[own])), axis=1) / texel_m
+        flat = (
+            np.stack(
+                (np.einsum("ni,ni->n", p, right[own]), np.einsum("ni,ni->n", p, up[own])), axis=1
+            )
+            / texel_m
+        )
         low = np.full((len(facing), 2), np.inf)
         high = -low
         np.minimum.at(low, own, flat)
@@ -130,8 +148,13 @@ def _axes(facing: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def packed(sizes: IntArray) -> Rectangles:
-    """Return places for rectangles of sizes (k, 2) row by row, the highest first, in a nearly square atlas."""
-    width = max(int(sizes[:, 0].max(initial=1)), int(np.ceil(np.sqrt(1.1 * float((sizes[:, 0] * sizes[:, 1]).sum())))))
+    """Return places for rectangles of sizes (k, 2) row by row, the highest first, in a nearly
+    square atlas.
+    """
+    width = max(
+        int(sizes[:, 0].max(initial=1)),
+        int(np.ceil(np.sqrt(1.1 * float((sizes[:, 0] * sizes[:, 1]).sum())))),
+    )
     corner = np.zeros((len(sizes), 2), np.intp)
     x = y = shelf = 0
     for index in np.lexsort((-sizes[:, 0], -sizes[:, 1])).tolist():

@@ -1,4 +1,7 @@
-"""Smoothing of baked light within its charts: what rays leave as noise goes, edges of shadows stay."""
+"""Smoothing of baked light within its charts.
+
+What rays leave as noise goes, edges of shadows stay.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _LEAST: Final = 1e-4
 def smoothed(light: Float32Array, layout: ChartLayout, receivers: Receivers) -> Float32Array:
     """Return light (r, c, 3) smoothed over the texels of each chart; that of vertices stays.
 
-    An edge-avoiding a-trous wavelet transform (Dammertz et al., 2010) with one weight for all colours of a light.
+    An edge-avoiding a-trous wavelet transform (Dammertz et al., 2010) with one weight for all
+    colours of a light.
     """
     width, height = layout.size
     count = len(receivers.texel)
@@ -40,14 +44,19 @@ def smoothed(light: Float32Array, layout: ChartLayout, receivers: Receivers) -> 
     return out
 
 
-def _once(picture: Float32Array, chart: np.ndarray[tuple[int, int], np.dtype[np.int32]], step: int) -> Float32Array:
+def _once(
+    picture: Float32Array, chart: np.ndarray[tuple[int, int], np.dtype[np.int32]], step: int
+) -> Float32Array:
     total = np.zeros_like(picture)
     weights = np.zeros((*picture.shape[:2], 1), np.float32)
     grey = picture.sum(axis=2, keepdims=True)
     scale = np.float32(1.0) / (np.float32(_RELATIVE) * grey + np.float32(_LEAST))
     for dy in (-1, 0, 1):
         for dx in (-1, 0, 1):
-            here, there = _overlap(picture.shape[0], dy * step), _overlap(picture.shape[1], dx * step)
+            here, there = (
+                _overlap(picture.shape[0], dy * step),
+                _overlap(picture.shape[1], dx * step),
+            )
             to, of = (here[0], there[0]), (here[1], there[1])
             same: BoolArray = (chart[to] == chart[of])[..., None]
             apart = (grey[of] - grey[to]) * scale[to]

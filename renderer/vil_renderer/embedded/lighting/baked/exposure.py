@@ -32,8 +32,8 @@ _MOST_GAIN: Final = 8.0
 def gain_of(made: BakedLight, scene: Scene, solid: SolidSides, albedo: Float32Array) -> float:
     """Return a factor on the exposure with which surfaces look as bright as with unhidden light.
 
-    Rooms get less light from lamps than from an open sky and its sun; the camera would be opened as much, but no
-    wider than what is bright in its pictures allows, the sky included.
+    Rooms get less light from lamps than from an open sky and its sun; the camera would be opened as
+    much, but no wider than what is bright in its pictures allows, the sky included.
 
     Args:
         made: the light.
@@ -45,7 +45,9 @@ def gain_of(made: BakedLight, scene: Scene, solid: SolidSides, albedo: Float32Ar
     shown, sky = _seen(made, solid, environment)
     if not len(shown):
         return 1.0
-    places = replace(made.receivers, p_m=made.receivers.p_m[shown], normal=made.receivers.normal[shown])
+    places = replace(
+        made.receivers, p_m=made.receivers.p_m[shown], normal=made.receivers.normal[shown]
+    )
     up = 0.5 + 0.5 * places.normal[:, 2:]
     plain = environment.ground + up * (environment.sky - environment.ground)
     for lamp in scene.lamps:
@@ -54,16 +56,27 @@ def gain_of(made: BakedLight, scene: Scene, solid: SolidSides, albedo: Float32Ar
     light = made.mixed(environment, scene.lamps)[shown]
     if (sun := environment.sun) is not None:
         colour = np.asarray(sun.light, np.float32)
-        plain = plain + np.maximum(places.normal @ sun.to_sun.astype(np.float32), 0.0)[:, None] * colour
+        plain = (
+            plain + np.maximum(places.normal @ sun.to_sun.astype(np.float32), 0.0)[:, None] * colour
+        )
         light = light + sun_light(sun.to_sun, places, solid)[:, None] * colour
-    before, now = (float(np.percentile(albedo[shown] * received, _SEEN)) for received in (plain, light))
-    bright = float(np.percentile(np.concatenate((albedo[shown] * light, sky)), _BRIGHT)) * environment.exposure
+    before, now = (
+        float(np.percentile(albedo[shown] * received, _SEEN)) for received in (plain, light)
+    )
+    bright = (
+        float(np.percentile(np.concatenate((albedo[shown] * light, sky)), _BRIGHT))
+        * environment.exposure
+    )
     most = min(_MOST_GAIN, _MOST_LIGHT / max(bright, 1e-6))
     return float(np.clip(before / max(now, 1e-6), 1.0 / _MOST_GAIN, most))
 
 
-def _seen(made: BakedLight, solid: SolidSides, environment: Environment) -> tuple[Index32, Float32Array]:
-    """Return the receivers that rays from places of cameras meet, (n,), and the light of the sky in others, (k, 3)."""
+def _seen(
+    made: BakedLight, solid: SolidSides, environment: Environment
+) -> tuple[Index32, Float32Array]:
+    """Return the receivers that rays from places of cameras meet, (n,), and the light of the sky
+    in others, (k, 3).
+    """
     rng = np.random.default_rng(7)
     eye = _eyes(made.receivers, solid, rng)
     ray = np.repeat(eye, _RAYS, axis=0)
@@ -74,14 +87,19 @@ def _seen(made: BakedLight, solid: SolidSides, environment: Environment) -> tupl
     met = np.flatnonzero(triangle >= 0)
     shown = made.receivers.at(made.layout, triangle[met], u[met], v[met])
     up = d[~hit, 2:]
-    zenith, horizon, ground = (np.asarray(c) for c in (environment.zenith, environment.horizon, environment.ground))
+    zenith, horizon, ground = (
+        np.asarray(c) for c in (environment.zenith, environment.horizon, environment.ground)
+    )
     colour = horizon + np.clip(1.8 * up, 0.0, 1.0) * (zenith - horizon)  # as the shader of the sky
     colour += np.clip(-6.0 * up, 0.0, 1.0) * (0.6 * ground - colour)
     return shown[shown >= 0], colour.astype(np.float32)
 
 
 def _eyes(places: Receivers, solid: SolidSides, rng: np.random.Generator) -> Float32Array:
-    """Return places above what faces up, and has room there, (n, 3); on all surfaces where there are none."""
+    """Return places above what faces up, and has room there, (n, 3).
+
+    On all surfaces where there are none.
+    """
     level = np.flatnonzero(places.normal[:, 2] > _LEVEL)
     if len(level):
         some = rng.choice(level, _PLACES)

@@ -1,7 +1,8 @@
 """Probes: the light that comes to the points of a grid from all sides, for models that move.
 
-A probe has nine terms for each light source, as :class:`~vil_renderer.embedded.engine.model_light.LightField` mixes
-them. They are exact for surfaces that face along an axis, and else as near as spherical harmonics of the second order
+A probe has nine terms for each light source, as
+:class:`~vil_renderer.embedded.engine.model_light.LightField` mixes them. They are exact for
+surfaces that face along an axis, and else as near as spherical harmonics of the second order
 (Ramamoorthi and Hanrahan, An Efficient Representation for Irradiance Environment Maps, 2001).
 """
 
@@ -28,7 +29,10 @@ _LEAST_STEP_M: Final = 1.0
 _RAYS: Final = 512
 _CHUNK: Final = 64
 _OUTLIERS: Final = 1.0
-"""Percentage of the vertices on each side that the grid leaves out: a plain around a yard has few."""
+"""Percentage of the vertices on each side that the grid leaves out.
+
+A plain around a yard has few.
+"""
 _BURIED: Final = 0.2
 """Share of rays that meet backs from which a probe is inside of something."""
 _FAINT: Final = 0.05
@@ -45,8 +49,8 @@ class Probes:
     Attributes:
         low_m: the first point, (3,). step_m: between neighbours, (3,).
         free: which points are not inside of something, (x, y, z).
-        light: float16 (p, c, 9, 3), over all bounces, for c sources of white light 1; without what comes straight
-            from lamps and suns. p counts along z first.
+        light: float16 (p, c, 9, 3), over all bounces, for c sources of white light 1; without what
+            comes straight from lamps and suns. p counts along z first.
     """
 
     low_m: FloatArray
@@ -55,13 +59,17 @@ class Probes:
     light: npt.NDArray[np.float16]
 
     def field(self, colours: Float32Array, sun: Float32Array | np.float32) -> LightField:
-        """Return the light of sources in their colours (c, 3), with the share of the sun at each point, (p,) or all."""
+        """Return the light of sources in their colours (c, 3), with the share of the sun at each
+        point, (p,) or all.
+        """
         terms = np.zeros((len(self.light), self.light.shape[2], 4), np.float32)
         for index in np.flatnonzero(colours.any(axis=1)).tolist():
             terms[..., :3] += self.light[:, index].astype(np.float32) * colours[index]
         terms[:, 0, 3] = sun
         if self.free.any():
-            found = distance_transform_edt(~self.free, self.step_m, return_distances=False, return_indices=True)
+            found = distance_transform_edt(
+                ~self.free, self.step_m, return_distances=False, return_indices=True
+            )
             assert found is not None
             terms = terms[np.ravel_multi_index(tuple(found), self.free.shape).ravel()]
         weight = np.where(self.free.ravel(), np.float32(1.0), np.float32(_FAINT))
@@ -69,7 +77,10 @@ class Probes:
         return LightField(self.low_m, self.step_m, (x, y, z), terms, weight)
 
     def sun_share(self, to_sun: FloatArray, solid: SolidSides) -> Float32Array:
-        """Return the share of places around each point that the sun reaches, (p,): it changes softly on the way."""
+        """Return the share of places around each point that the sun reaches, (p,).
+
+        It changes softly on the way.
+        """
         p_m = _points(self.low_m, self.step_m, self.free.shape)
         seen = np.zeros(len(p_m), np.float32)
         corners = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
@@ -108,7 +119,9 @@ def probes_of(
         part = slice(first, min(first + _CHUNK, len(points)))
         count = part.stop - first
         origins = np.repeat(points[part].astype(np.float32), len(ways), axis=0)
-        seen = sights(solid, layout, receivers, origins, np.tile(ways, (count, 1))).reshape(count, -1)
+        seen = sights(solid, layout, receivers, origins, np.tile(ways, (count, 1))).reshape(
+            count, -1
+        )
         free[part] = (seen == NOTHING).mean(axis=1) < _BURIED
         light[part] = (parts.T @ rows[seen]).reshape(count, *light.shape[1:])
         progress(part.stop / len(points))
@@ -116,7 +129,10 @@ def probes_of(
 
 
 def _grid(p_m: Float32Array) -> tuple[FloatArray, FloatArray, tuple[int, int, int]]:
-    """Return first point, steps and shape of the grid in the box of most vertices (n, 3): points amid its cells."""
+    """Return first point, steps and shape of the grid in the box of most vertices (n, 3).
+
+    Points amid its cells.
+    """
     if not len(p_m):
         return np.zeros(3), np.ones(3), (1, 1, 1)
     low, high = np.percentile(p_m.astype(np.float64), (_OUTLIERS, 100.0 - _OUTLIERS), axis=0)
@@ -128,7 +144,9 @@ def _grid(p_m: Float32Array) -> tuple[FloatArray, FloatArray, tuple[int, int, in
 
 
 def _points(low_m: FloatArray, step_m: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    points: FloatArray = low_m + step_m * np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
+    points: FloatArray = low_m + step_m * np.stack(
+        np.unravel_index(np.arange(np.prod(shape)), shape), axis=1
+    )
     return points
 
 
@@ -141,7 +159,14 @@ def _sphere(count: int) -> Float32Array:
 
 
 def _parts(ways: Float32Array) -> Float32Array:
-    """Return what the light from each direction (k, 3) adds to each term, (k, 9); sums of cosine lobes over pi."""
+    """Return what the light from each direction (k, 3) adds to each term, (k, 9).
+
+    Sums of cosine lobes over pi.
+    """
     x, y, z = ways.T
-    even, odd, mixed = 2.0 * np.abs(ways), 2.0 * ways, 3.75 * np.stack((x * y, y * z, z * x), axis=1)
+    even, odd, mixed = (
+        2.0 * np.abs(ways),
+        2.0 * ways,
+        3.75 * np.stack((x * y, y * z, z * x), axis=1),
+    )
     return (np.concatenate((even, odd, mixed), axis=1) / len(ways)).astype(np.float32)

@@ -1,4 +1,6 @@
-"""Receivers: the places of a static mesh whose light is worked out, texels of charts and vertices without one."""
+"""Receivers: the places of a static mesh whose light is worked out, texels of charts and
+vertices without one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ _REACH_TEXELS: Final = 2.0
 _CHUNK: Final = 1 << 18
 _FAR_M: Final = 1.0e3
 _INWARD: Final = 0.4
-"""Share of the way from a vertex to the middle of its triangle: ends of rods and feet are often in other things."""
+"""Share of the way from a vertex to the middle of its triangle.
+
+Ends of rods and feet are often in other things.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +35,8 @@ class Receivers:
     """Places that receive light: texels first, then vertices.
 
     Attributes:
-        p_m: float32 (r, 3). normal: float32 (r, 3), unit. triangle: the one that each lies on, (r,).
+        p_m: float32 (r, 3). normal: float32 (r, 3), unit. triangle: the one that each lies on,
+            (r,).
         texel: row and column in the atlas of the first ones, (t, 2).
         of_texel: receiver of each texel of the atlas, (h, w); -1 = none near.
         of_vertex: receiver of each vertex of the atlas without a chart, (v,); -1 = it has one.
@@ -43,8 +49,12 @@ class Receivers:
     of_texel: Index32
     of_vertex: Index32
 
-    def at(self, layout: ChartLayout, triangle: npt.NDArray[np.intp], u: Float32Array, v: Float32Array) -> Index32:
-        """Return the receiver next to points on triangles, (n,), given by the barycentrics of two corners."""
+    def at(
+        self, layout: ChartLayout, triangle: npt.NDArray[np.intp], u: Float32Array, v: Float32Array
+    ) -> Index32:
+        """Return the receiver next to points on triangles, (n,), given by the barycentrics of
+        two corners.
+        """
         in_chart = layout.chart[triangle] >= 0
         charted = np.flatnonzero(in_chart)
         others = np.flatnonzero(~in_chart)
@@ -70,10 +80,13 @@ class Receivers:
         return self.of_vertex[layout.triangles[triangle, own]]
 
 
-def receivers_of(layout: ChartLayout, p_m: Float32Array, normal: Float32Array, solid: SolidSides) -> Receivers:
+def receivers_of(
+    layout: ChartLayout, p_m: Float32Array, normal: Float32Array, solid: SolidSides
+) -> Receivers:
     """Return the receivers of a mesh with vertices (n, 3) and their normals (n, 3).
 
-    Texels inside of something solid get the light of those at its edge: none, and it would bleed out of it.
+    Texels inside of something solid get the light of those at its edge: none, and it would bleed
+    out of it.
     """
     texel, triangle, u, v = _struck(layout)
     corners = layout.vertex[layout.triangles[triangle]]
@@ -87,7 +100,10 @@ def receivers_of(layout: ChartLayout, p_m: Float32Array, normal: Float32Array, s
     of_vertex[alone] = len(texel) + np.arange(len(alone), dtype=np.int32)
     of_triangle = np.zeros(len(layout.vertex), np.intp)
     of_triangle[layout.triangles.ravel()] = np.repeat(np.arange(len(layout.triangles)), 3)
-    own_m, middle_m = p_m[layout.vertex[alone]], p_m[layout.vertex[layout.triangles[of_triangle[alone]]]].mean(axis=1)
+    own_m, middle_m = (
+        p_m[layout.vertex[alone]],
+        p_m[layout.vertex[layout.triangles[of_triangle[alone]]]].mean(axis=1),
+    )
     return Receivers(
         np.concatenate((places, own_m + np.float32(_INWARD) * (middle_m - own_m))),
         np.concatenate((normals, normal[layout.vertex[alone]])),
@@ -107,8 +123,13 @@ def sun_light(to_sun: FloatArray, places: Receivers, solid: SolidSides) -> Float
     return strength
 
 
-def _struck(layout: ChartLayout) -> tuple[Index32, npt.NDArray[np.intp], Float32Array, Float32Array]:
-    """Return the texels whose middles lie in a triangle of the atlas: row and column, triangle, and barycentrics."""
+def _struck(
+    layout: ChartLayout,
+) -> tuple[Index32, npt.NDArray[np.intp], Float32Array, Float32Array]:
+    """Return the texels whose middles lie in a triangle of the atlas.
+
+    Row and column, triangle, and barycentrics.
+    """
     charted = np.flatnonzero(layout.chart >= 0)
     flat = np.zeros((len(layout.vertex), 3), np.float32)
     flat[:, :2] = np.nan_to_num(layout.place)

@@ -19,7 +19,9 @@ _AT_LIGHT_M: Final = 0.02
 
 
 class SolidSides:
-    """Opaque triangles of a mesh, each once: the two sides of a double-sided surface are two triangles of the mesh.
+    """Opaque triangles of a mesh, each once.
+
+    The two sides of a double-sided surface are two triangles of the mesh.
 
     Args:
         mesh: static mesh. without: names of objects that stop no light.
@@ -29,7 +31,9 @@ class SolidSides:
         chunks, count = mesh.chunks, len(mesh.triangles)
         solid = np.ones(count, np.bool_)
         self._other: Final = np.full(count, -1, np.intp)
-        for chunk, (start, stop) in enumerate(zip(chunks.start.tolist(), chunks.stop.tolist(), strict=True)):
+        for chunk, (start, stop) in enumerate(
+            zip(chunks.start.tolist(), chunks.stop.tolist(), strict=True)
+        ):
             material = mesh.materials[chunks.material[chunk]][0]
             clear = material.alpha == "blend" or material.transmission is not None
             if chunks.name[chunk] in without or chunks.gone[chunk] or clear:
@@ -47,10 +51,13 @@ class SolidSides:
         """Return what rays (n, 3) meet first.
 
         Returns:
-            The mesh's triangle whose front they see, -1 = none or a bare back; whether they meet anything; and the
+            The mesh's triangle whose front they see, -1 = none or a bare back; whether they meet
+                anything; and the
             barycentrics of its second and third corner. All (n,).
         """
-        _, hit, u, v = self._surface.strike(origins, directions, np.full(len(origins), _FAR_M, np.float32))
+        _, hit, u, v = self._surface.strike(
+            origins, directions, np.full(len(origins), _FAR_M, np.float32)
+        )
         behind = self._surface.from_behind(hit, directions)
         found = np.full(len(hit), -1, np.intp)
         met = hit >= 0
@@ -60,7 +67,10 @@ class SolidSides:
         return found, met, u, np.where(behind, np.float32(1.0) - u - v, v)
 
     def is_buried(self, p_m: Float32Array, normal: Float32Array) -> BoolArray:
-        """Return which points of surfaces (n, 3) lie inside of something: what is straight above shows its back."""
+        """Return which points of surfaces (n, 3) lie inside of something.
+
+        What is straight above shows its back.
+        """
         triangle, met, _, _ = self.strike(lifted(p_m, normal), normal)
         return met & (triangle < 0)
 
@@ -73,5 +83,7 @@ class SolidSides:
 
 
 def lifted(p_m: Float32Array, normal: Float32Array) -> Float32Array:
-    """Return points of surfaces (n, 3), moved off them along their normals, so that rays do not meet their own."""
+    """Return points of surfaces (n, 3), moved off them along their normals, so that rays do not
+    meet their own.
+    """
     return np.asarray(p_m + np.float32(_LIFT_M) * normal, np.float32)

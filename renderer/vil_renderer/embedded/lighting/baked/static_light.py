@@ -34,13 +34,16 @@ class BakedStaticLight:
         self._solid = SolidSides(mesh)
         self._lamps: Sequence[Lamp] = ()
 
-    def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> StoredLight:
+    def bake(
+        self, environment: Environment, lamps: Sequence[Lamp], *, display: bool
+    ) -> StoredLight:
         """Return the light of charts and of vertices without one, as :meth:`StaticLight.bake`.
 
         Args:
             environment: its light, exposure included.
             lamps: the scene's; others are not baked.
-            display: as display values, sunlight included; else linear, and the sun is added per pixel.
+            display: as display values, sunlight included; else linear, and the sun is added per
+                pixel.
         """
         self._lamps = lamps
         baked = self._baked
@@ -48,7 +51,9 @@ class BakedStaticLight:
         if display and environment.sun is not None:
             sun = sun_light(environment.sun.to_sun, baked.receivers, self._solid)
             light += sun[:, None] * np.asarray(environment.sun.light, np.float32)
-        stored = self._stored(light * np.float32(environment.exposure * baked.gain), display=display)
+        stored = self._stored(
+            light * np.float32(environment.exposure * baked.gain), display=display
+        )
         return StoredLight(as_levels(baked.of_vertices(stored)), as_levels(baked.atlas(stored)))
 
     def on_models(self, environment: Environment, *, display: bool) -> ModelLight:
@@ -60,12 +65,25 @@ class BakedStaticLight:
         light = baked.scattered(environment, self._lamps)
         up = baked.receivers.normal[:, 2]
         level = up > _LEVEL, up < -_LEVEL
-        sky, ground = (light[which].mean(axis=0) if which.any() else light.mean(axis=0) for which in level)
-        mean = replace(environment, sky=sky.astype(np.float64), ground=ground.astype(np.float64), exposure=exposure)
-        share = baked.probes.sun_share(sun.to_sun, self._solid) if display and sun is not None else np.float32(1.0)
+        sky, ground = (
+            light[which].mean(axis=0) if which.any() else light.mean(axis=0) for which in level
+        )
+        mean = replace(
+            environment,
+            sky=sky.astype(np.float64),
+            ground=ground.astype(np.float64),
+            exposure=exposure,
+        )
+        share = (
+            baked.probes.sun_share(sun.to_sun, self._solid)
+            if display and sun is not None
+            else np.float32(1.0)
+        )
         colours = np.float32(exposure) * baked.colours(environment, self._lamps)
         return ModelLight(mean, baked.probes.field(colours, share))
 
     @staticmethod
     def _stored(light: Float32Array, *, display: bool) -> Float32Array:
-        return np.asarray(light ** np.float32(1.0 / GAMMA) if display else np.sqrt(light), np.float32)
+        return np.asarray(
+            light ** np.float32(1.0 / GAMMA) if display else np.sqrt(light), np.float32
+        )

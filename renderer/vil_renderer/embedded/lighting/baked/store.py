@@ -64,20 +64,31 @@ def stored_light(scene: Scene, mesh: StaticMesh, progress: Progress | None = Non
         return replace(found, gain=gain_of(found, scene, SolidSides(mesh), albedo))
     logger.info("baking the light of %s: this takes minutes, once", scene.name)
     with _RowFile(path.with_suffix(".rows")) as rows:
-        made = bake(scene, mesh, progress or _Reporter(scene.name), receivers=RECEIVERS, rays=RAYS, rows=rows)
+        made = bake(
+            scene,
+            mesh,
+            progress or _Reporter(scene.name),
+            receivers=RECEIVERS,
+            rays=RAYS,
+            rows=rows,
+        )
     try:
         _save(path, made)
     except OSError as exc:
-        logger.warning("the baked light of %s is not stored, and is baked again next time: %s", scene.name, exc)
+        logger.warning(
+            "the baked light of %s is not stored, and is baked again next time: %s", scene.name, exc
+        )
     rows.remove()
     return made
 
 
 class _RowFile:
-    """Rows on disk, for the time of a bake: whole ones are read by the run after one that was ended.
+    """Rows on disk, for the time of a bake.
 
-    Processes that bake one scene at once write the same numbers to the same places of one file, and none shortens it.
-    A disk that takes none costs the rows, not the bake.
+    Whole ones are read by the run after one that was ended.
+
+    Processes that bake one scene at once write the same numbers to the same places of one file, and
+    none shortens it. A disk that takes none costs the rows, not the bake.
     """
 
     def __init__(self, path: Path) -> None:
@@ -90,7 +101,10 @@ class _RowFile:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._file is not None:
             self._file.close()
@@ -100,7 +114,9 @@ class _RowFile:
         self._rows = np.empty((count, width), np.int32)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)
+            self._file = os.fdopen(
+                os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0
+            )
             found = np.fromfile(self._path, np.int32, count * width)
         except OSError as exc:
             logger.debug("%s: %s", self._path, exc)
@@ -115,7 +131,10 @@ class _RowFile:
         """Store that so many rows are finished."""
         if self._file is None:
             return
-        left, at = memoryview(self._rows[self._stored : done].tobytes()), self._stored * self._rows[0].nbytes
+        left, at = (
+            memoryview(self._rows[self._stored : done].tobytes()),
+            self._stored * self._rows[0].nbytes,
+        )
         try:
             while left:
                 written = os.pwrite(self._file.fileno(), left, at)
@@ -157,20 +176,29 @@ def _parts(scene: Scene, mesh: StaticMesh, colours: FloatArray) -> Iterator[byte
         yield np.ascontiguousarray(mesh.vertices[name]).tobytes()
     yield mesh.triangles.tobytes()
     lamps = frozenset(lamp.name for lamp in scene.lamps)
-    yield np.array([name in lamps for name in mesh.chunks.name], np.bool_).tobytes()  # these do not hide them
+    # These do not hide them.
+    yield np.array([name in lamps for name in mesh.chunks.name], np.bool_).tobytes()
     for values in (mesh.chunks.material, mesh.chunks.start, mesh.chunks.stop):
         yield values.tobytes()
     for (material, coloured), colour in zip(mesh.materials, colours, strict=True):
         yield colour.tobytes()
-        yield repr((coloured, material.alpha, material.double_sided, material.transmission is None)).encode()
+        yield repr(
+            (coloured, material.alpha, material.double_sided, material.transmission is None)
+        ).encode()
         yield repr(material.windows).encode()
     environment = scene.environment
-    yield repr((environment.sky.tolist(), environment.ground.tolist(), environment.exposure)).encode()
+    yield repr(
+        (environment.sky.tolist(), environment.ground.tolist(), environment.exposure)
+    ).encode()
     for source in sources_of(scene):
-        yield repr((source.name, source.to_sun if source.to_sun is None else source.to_sun.tolist())).encode()
+        yield repr(
+            (source.name, source.to_sun if source.to_sun is None else source.to_sun.tolist())
+        ).encode()
     for lamp in scene.lamps:
         direction = lamp.direction if lamp.direction is None else lamp.direction.tolist()
-        yield repr((lamp.p_m.tolist(), lamp.light.tolist(), direction, lamp.cone_rad, lamp.range_m)).encode()
+        yield repr(
+            (lamp.p_m.tolist(), lamp.light.tolist(), direction, lamp.cone_rad, lamp.range_m)
+        ).encode()
 
 
 def _loaded(path: Path, scene: Scene) -> BakedLight | None:
@@ -181,7 +209,9 @@ def _loaded(path: Path, scene: Scene) -> BakedLight | None:
             layout = ChartLayout(size=(width, height), **{name: file[name] for name in _LAYOUT})
             receivers = Receivers(*(file[name] for name in _RECEIVERS))
             probes = Probes(*(file[f"probes_{name}"] for name in _PROBES))
-            return BakedLight(sources_of(scene), layout, receivers, file["light"], file["straight"], probes)
+            return BakedLight(
+                sources_of(scene), layout, receivers, file["light"], file["straight"], probes
+            )
     except FileNotFoundError:
         return None
     except Exception as exc:  # readers of broken archives raise any exception

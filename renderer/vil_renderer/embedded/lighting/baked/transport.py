@@ -1,9 +1,12 @@
-"""Light transport between receivers: what each one sees of the sky and of the others, and all bounces of light.
+"""Light transport between receivers.
 
-Light is irradiance over pi, so that a white matt surface in a light of 1 has a radiance of 1 in the same unit.
-Surfaces are matt. A receiver's light is E = D + K (albedo E): D comes straight from the sky, the sun and lamps; each
-row of K has the mean over cosine-weighted directions of what is seen there (Monte Carlo gathering; Cohen and Wallace,
-Radiosity and Realistic Image Synthesis, 1993). The rays are cast once, for all lights and all bounces.
+What each one sees of the sky and of the others, and all bounces of light.
+
+Light is irradiance over pi, so that a white matt surface in a light of 1 has a radiance of 1 in the
+same unit. Surfaces are matt. A receiver's light is E = D + K (albedo E): D comes straight from the
+sky, the sun and lamps; each row of K has the mean over cosine-weighted directions of what is seen
+there (Monte Carlo gathering; Cohen and Wallace, Radiosity and Realistic Image Synthesis, 1993). The
+rays are cast once, for all lights and all bounces.
 """
 
 from __future__ import annotations
@@ -55,11 +58,17 @@ class LightTransport:
     albedo: Float32Array
 
     def sky(self) -> tuple[Float32Array, Float32Array]:
-        """Return the shares of the light that come straight from the upper and the lower half of the sky, (r,) each."""
-        upper, lower = ((self.seen == what).mean(axis=1, dtype=np.float32) for what in (UPPER_SKY, LOWER_SKY))
+        """Return the shares of the light that come straight from the upper and the lower half of
+        the sky, (r,) each.
+        """
+        upper, lower = (
+            (self.seen == what).mean(axis=1, dtype=np.float32) for what in (UPPER_SKY, LOWER_SKY)
+        )
         return upper, lower
 
-    def all_bounces(self, direct: Float32Array, progress: Callable[[float], object]) -> Float32Array:
+    def all_bounces(
+        self, direct: Float32Array, progress: Callable[[float], object]
+    ) -> Float32Array:
         """Return the light of receivers over all bounces, float32 (r, c, 3).
 
         Args:
@@ -78,8 +87,8 @@ class LightTransport:
     def leaving(self, light: Float32Array) -> Float32Array:
         """Return the light that leaves receivers that get (r, c, 3), float32 (r + 3, c, 3).
 
-        Behind them come the lower half of the sky, source 1, the upper one, source 0, and nothing: what is seen is a
-        row, counted from the end where it is negative.
+        Behind them come the lower half of the sky, source 1, the upper one, source 0, and nothing:
+        what is seen is a row, counted from the end where it is negative.
         """
         beyond = np.zeros((3, *light.shape[1:]), np.float32)
         beyond[LOWER_SKY, 1] = beyond[UPPER_SKY, 0] = 1.0
@@ -87,7 +96,9 @@ class LightTransport:
 
     def _gathered(self, leaving: Float32Array) -> Float32Array:
         """Return what receivers get from the light (r, c, 3) that leaves all of them."""
-        rows = np.concatenate((leaving.reshape(len(leaving), -1), np.zeros((1, leaving[0].size), np.float32)))
+        rows = np.concatenate(
+            (leaving.reshape(len(leaving), -1), np.zeros((1, leaving[0].size), np.float32))
+        )
         share = np.float32(1.0 / self.seen.shape[1])
         out = np.empty_like(leaving)
         for first in range(0, len(leaving), _CHUNK):
@@ -133,7 +144,11 @@ def look_around(
 
 
 def sights(
-    solid: SolidSides, layout: ChartLayout, receivers: Receivers, origins: Float32Array, directions: Float32Array
+    solid: SolidSides,
+    layout: ChartLayout,
+    receivers: Receivers,
+    origins: Float32Array,
+    directions: Float32Array,
 ) -> Index32:
     """Return what rays (n, 3) meet, int32 (n,): a receiver, or one of the values above."""
     triangle, hit, u, v = solid.strike(origins, directions)
@@ -145,10 +160,15 @@ def sights(
 
 
 def _directions(normal: Float32Array, first: int, rays: int) -> Float32Array:
-    """Return cosine-weighted directions (n, rays, 3): a spiral on the disc that each receiver turns by its number."""
+    """Return cosine-weighted directions (n, rays, 3).
+
+    A spiral on the disc that each receiver turns by its number.
+    """
     turn = np.modf(_GOLDEN * (first + np.arange(len(normal))) * 7.0)[0]
     jitter = np.modf(_GOLDEN * (first + np.arange(len(normal))) * 13.0)[0]
-    angle = (2.0 * np.pi * (np.modf(np.arange(rays) * _GOLDEN)[0][None] + turn[:, None])).astype(np.float32)
+    angle = (2.0 * np.pi * (np.modf(np.arange(rays) * _GOLDEN)[0][None] + turn[:, None])).astype(
+        np.float32
+    )
     share = (np.arange(rays)[None] + jitter[:, None]) / rays
     radius, height = np.sqrt(share).astype(np.float32), np.sqrt(1.0 - share).astype(np.float32)
     tangent, binormal = across(normal)
@@ -159,7 +179,10 @@ def _directions(normal: Float32Array, first: int, rays: int) -> Float32Array:
 
 
 def across(n: Float32Array) -> tuple[Float32Array, Float32Array]:
-    """Return two unit vectors across each unit vector (n, 3) (Duff et al., Building an Orthonormal Basis, 2017)."""
+    """Return two unit vectors across each unit vector (n, 3).
+
+    Duff et al., Building an Orthonormal Basis, 2017.
+    """
     sign = np.copysign(np.float32(1.0), n[:, 2])
     a = -1.0 / (sign + n[:, 2])
     b = n[:, 0] * n[:, 1] * a

@@ -14,11 +14,17 @@ from vil_renderer.embedded.lighting.baked.charts import ChartLayout
 from vil_renderer.embedded.lighting.baked.receivers import Receivers
 
 _OUTSIDE: Final = 2.0
-"""Light of the sky outside over that of a room's environment, which stands for what the room scatters."""
+"""Light of the sky outside over that of a room's environment, which stands for what the room
+scatters.
+"""
 
 
-def window_light(mesh: StaticMesh, layout: ChartLayout, places: Receivers, albedo: Float32Array) -> Float32Array:
-    """Return the light (r, 3) with which windows look as bright as a white sky outside; 0 for all else.
+def window_light(
+    mesh: StaticMesh, layout: ChartLayout, places: Receivers, albedo: Float32Array
+) -> Float32Array:
+    """Return the light (r, 3) with which windows look as bright as a white sky outside.
+
+    0 for all else.
 
     Args:
         mesh: has windows where its materials say so.
@@ -44,14 +50,19 @@ def _are_within(windows: tuple[UvRect, ...], uv: FloatArray) -> BoolArray:
     return within
 
 
-def _uv(mesh: StaticMesh, layout: ChartLayout, places: Receivers, receivers: npt.NDArray[np.intp]) -> FloatArray:
+def _uv(
+    mesh: StaticMesh, layout: ChartLayout, places: Receivers, receivers: npt.NDArray[np.intp]
+) -> FloatArray:
     """Return the texture coordinates of receivers, 0..1, (n, 2)."""
     corners = layout.vertex[layout.triangles[places.triangle[receivers]]]
     a, b, c = (mesh.vertices["p"][corners[:, k]].astype(np.float64) for k in range(3))
     along, across, to = b - a, c - a, places.p_m[receivers] - a
     g = [[np.einsum("ni,ni->n", p, q) for q in (along, across, to)] for p in (along, across)]
     area = np.maximum(g[0][0] * g[1][1] - g[0][1] ** 2, 1e-12)
-    u, v = (g[1][1] * g[0][2] - g[0][1] * g[1][2]) / area, (g[0][0] * g[1][2] - g[0][1] * g[0][2]) / area
+    u, v = (
+        (g[1][1] * g[0][2] - g[0][1] * g[1][2]) / area,
+        (g[0][0] * g[1][2] - g[0][1] * g[0][2]) / area,
+    )
     uv_a, uv_b, uv_c = (mesh.vertices["uv"][corners[:, k]].astype(np.float64) for k in range(3))
     found: FloatArray = np.mod(uv_a + u[:, None] * (uv_b - uv_a) + v[:, None] * (uv_c - uv_a), 1.0)
     return found
