@@ -91,8 +91,9 @@ app.add_typer(room, name="room")
 app.add_typer(scene, name="scene")
 for group in (app, keys, lab, race, room, scene):
     for command in group.registered_commands:
-        # Whole lines, which plain text cuts.
-        command.short_help = (command.callback.__doc__ or "").partition("\n")[0]
+        # The whole summary, which plain text cuts.
+        summary = (command.callback.__doc__ or "").partition("\n\n")[0]
+        command.short_help = " ".join(summary.split())
 
 
 @app.callback()

@@ -119,9 +119,9 @@ def test_a_point_in_sight_stays_and_one_never_in_sight_takes_the_edge() -> None:
         (5.0, edge),
     ):
         found = last_visible(
-            lambda x, y, m=depth_m: np.full(x.shape, m, np.float32),
+            lambda x, y, m=depth_m: np.full(x.shape, m, np.float32),  # type: ignore[misc]
             hidden,
             edge,
-            z_m,  # type: ignore[misc]
+            z_m,
         )
         np.testing.assert_array_equal(found, expected)

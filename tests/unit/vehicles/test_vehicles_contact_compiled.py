@@ -57,8 +57,8 @@ def test_a_collision(model: Model, seed: int, lock: bool, levels_rad: float) -> 
     contact = WorldContact(points, normals, rng.normal(0.01, 0.02, COUNT))
     landing = {"ground_lock": lock, "levels_rad": levels_rad}
     one, other = (
-        collide(x, model.state, BODY, contact, **landing, compiled=c)
-        for c in (True, False)  # type: ignore[arg-type]
+        collide(x, model.state, BODY, contact, **landing, compiled=c)  # type: ignore[arg-type]
+        for c in (True, False)
     )
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
