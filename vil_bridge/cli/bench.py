@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from vil_bridge.tools.bench.report import Row
 
-_DRAWN = frozenset({"render", "klt", "airsim", "people", "realism"})
+_DRAWN = frozenset({"render", "klt", "airsim"})
 _DATA = Path("../shared/data")
 """Folder of recordings next to a checkout, as for the tests."""
 
@@ -24,7 +24,7 @@ def bench(
             metavar="NAME",
             help="path, poses, fleet, ingest, stream, prediction, compensate, clocks, render, "
             "klt, vehicles, "
-            "dashboard, start, airsim, sitl, plan, splats, people, realism.",
+            "dashboard, start, airsim, sitl, plan, splats.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -75,11 +75,9 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
     from vil_bridge.tools.bench.ingest import bench_ingest, reference_rows
     from vil_bridge.tools.bench.klt import bench_klt
     from vil_bridge.tools.bench.path import bench_path
-    from vil_bridge.tools.bench.people import bench_people
     from vil_bridge.tools.bench.plan import bench_plan
     from vil_bridge.tools.bench.poses import bench_poses
     from vil_bridge.tools.bench.prediction import bench_prediction
-    from vil_bridge.tools.bench.realism.table import bench_realism
     from vil_bridge.tools.bench.render.table import bench_render
     from vil_bridge.tools.bench.sitl import bench_sitl
     from vil_bridge.tools.bench.splats import bench_splats
@@ -112,6 +110,4 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
         "sitl": bench_sitl,
         "plan": bench_plan,
         "splats": bench_splats,
-        "people": bench_people,
-        "realism": bench_realism,
     }
