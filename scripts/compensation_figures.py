@@ -23,13 +23,13 @@ import matplotlib as mpl
 import numpy as np
 
 from vil_adapters.motions.drone import BRISK, DroneMotion, ImuErrors
+from vil_benchmarks.compensate import DELAYS_MS
+from vil_benchmarks.compensate_points import METHODS, T_BODY_OPTICAL
+from vil_benchmarks.compensate_simulated import Noise, SimulatedFlight
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray, Modality, View, WorldSnapshot
 from vil_bridge.pipeline.warp.compensator import Compensator, Method
-from vil_bridge.tools.bench.compensate import DELAYS_MS
-from vil_bridge.tools.bench.compensate_points import METHODS, T_BODY_OPTICAL
-from vil_bridge.tools.bench.compensate_simulated import Noise, SimulatedFlight
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
 from vil_renderer.embedded.scene import Gate
 

@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from tests.support.packages import FOLDERS, relative_module
+
 __all__ = ["Facts", "Graph", "facts", "folders", "module_of"]
 
-_ROOTS: Final = {
-    "vil_bridge": "",
-    "vil_adapters": "adapters/",
-    "vil_renderer": "renderer/",
-    "tests": "",
-    "scripts": "",
-}
+_ROOTS: Final = {**FOLDERS, "tests": "", "scripts": ""}
 _DOTTED: Final = re.compile(rf"\b(?:{'|'.join(_ROOTS)})(?:\.\w+)+")
 _PATH: Final = re.compile(r"[\w./@+-]*[\w/]")
 _PROGRAM: Final = ("vil_bridge", "vil-bridge")
@@ -45,10 +41,7 @@ class Facts:
 
 def module_of(path: str) -> str:
     """Return the dotted name of a Python file."""
-    for prefix in ("adapters/", "renderer/"):
-        if path.startswith(prefix + "vil_"):
-            path = path.removeprefix(prefix)
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return relative_module(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _joined(node: ast.expr) -> str:

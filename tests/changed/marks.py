@@ -129,7 +129,13 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name.partition(".")[0] not in ("vil_bridge", "vil_adapters", "vil_renderer", "tests"):
+        if name.partition(".")[0] not in (
+            "vil_bridge",
+            "vil_adapters",
+            "vil_renderer",
+            "vil_benchmarks",
+            "tests",
+        ):
             return None
         spec = PathFinder.find_spec(name, path, target)
         first = self._table.get(spec.origin or "") if spec else None

@@ -22,12 +22,13 @@ import pytest
 from tests.changed import marks
 from tests.changed.recording import IMPORT, READ, Recording, is_test
 from tests.mutants.rooms import tracked
+from tests.support.packages import FOLDERS
 
 __all__ = ["record"]
 
 ROOT: Final = Path(__file__).parents[2]
 SELECTED: Final = "not long and not alone"
-_MARKED: Final = ("vil_bridge/", "adapters/vil_adapters/", "renderer/vil_renderer/", "tests/")
+_MARKED: Final = (*(f"{folder}{package}/" for package, folder in FOLDERS.items()), "tests/")
 _UNMARKED: Final = ("tests/layers.py", "tests/conftest.py", "tests/browser/conftest.py")
 # Large, and imported once, before the forks.
 _SHARED: Final = (

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vil_bridge.tools.bench import start
-from vil_bridge.tools.bench.start import bench_start
+from vil_benchmarks import start
+from vil_benchmarks.start import bench_start
 
 pytestmark = pytest.mark.process
 

@@ -9,18 +9,18 @@ import pytest
 from tests.support.bridge_rig import build, running
 from tests.support.common import PATIENCE_S
 from tests.support.events import until
-from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import FrameSink
-from vil_bridge.core.types import ImageArray
-from vil_bridge.tools.bench import stream_peers
-from vil_bridge.tools.bench.report import Row
-from vil_bridge.tools.bench.stream import (
+from vil_benchmarks import stream_peers
+from vil_benchmarks.report import Row
+from vil_benchmarks.stream import (
     _configured,
     overload_rows,
     shm_rows,
     sustained_rows,
     warp_rows,
 )
+from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.ports import FrameSink
+from vil_bridge.core.types import ImageArray
 
 pytestmark = pytest.mark.wire
 

@@ -25,6 +25,7 @@ from vil_adapters.optitrack.convert import NatNetConverter, ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.emulator_frames import FrameGenerator
 from vil_adapters.optitrack.source import OptitrackSource
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
 from vil_bridge.core.ports import SourceContext
@@ -40,7 +41,6 @@ from vil_bridge.core.types import (
 from vil_bridge.protocols.natnet.codec import ServerInfo, parse_version
 from vil_bridge.protocols.natnet.frame import Suffix
 from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
-from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 

@@ -18,6 +18,7 @@ import pytest
 from fastapi import FastAPI
 
 from tests.support.common import ROOT
+from tests.support.packages import PRODUCT
 from tests.support.web_server import web_server
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.middleware import SecurityMiddleware
@@ -90,7 +91,7 @@ def checkout(folder: Path) -> Path:
     """As much of the repository as a package of the dashboard needs."""
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
         shutil.copy2(ROOT / name, folder / name)
-    for package in ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer"):
+    for package in PRODUCT:
         (folder / package).mkdir(parents=True)
         shutil.copy2(ROOT / package / "__init__.py", folder / package)
     ours = ROOT / "vil_bridge" / "web"

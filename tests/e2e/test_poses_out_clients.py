@@ -20,6 +20,14 @@ from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.source import VrpnSource
+from vil_benchmarks.poses import CLIENTS
+from vil_benchmarks.poses_peers import (
+    BODIES,
+    RATE_HZ,
+    READERS,
+    NumberedBodies,
+    frame_number,
+)
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
@@ -30,14 +38,6 @@ from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.output import NatNetOutput
 from vil_bridge.outputs.vrpn.config import VrpnOutputConfig
 from vil_bridge.outputs.vrpn.output import VrpnOutput
-from vil_bridge.tools.bench.poses import CLIENTS
-from vil_bridge.tools.bench.poses_peers import (
-    BODIES,
-    RATE_HZ,
-    READERS,
-    NumberedBodies,
-    frame_number,
-)
 from vil_bridge.tools.child_processes import child
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.common import data_dir
-from vil_bridge.tools.bench.fleet import measure_fleet
+from vil_benchmarks.fleet import measure_fleet
 
 pytestmark = pytest.mark.process
 

@@ -83,6 +83,12 @@ def test_the_doctor_states_whether_the_kernel_computes_and_what_its_absence_cost
         assert finding.startswith("ok"), finding
 
 
+def test_it_leaves_the_benchmarks_out_and_says_where_they_are(installed: Installed) -> None:
+    done = installed.run("bench", "path", "--json")
+    assert done.returncode == 2
+    assert "folder benchmarks of the source code" in done.stderr
+
+
 @pytest.mark.gl
 def test_its_demo_shows_a_picture(installed: Installed) -> None:
     done = installed.run("demo", "--seconds", "3", "--json", "summary.json", limit_s=240.0)

@@ -52,7 +52,12 @@ def added_lines(diff: str) -> dict[str, set[int]]:
 
 def _git(root: Path, *arguments: str) -> str:
     return subprocess.run(
-        ["git", *arguments], cwd=root, stdout=subprocess.PIPE, text=True, check=True
+        ["git", *arguments],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=True,
     ).stdout
 
 

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from tests.mutants.c_source import KERNEL, is_c, library
 from tests.mutants.rooms import tracked
+from tests.support.packages import python_path
 
 __all__ = ["Copies", "Copy", "Run"]
 
@@ -103,9 +104,7 @@ class Copy:
             listed.write_text("\n".join(tests))
             environment = {
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(
-                    str(self.folder / part) for part in ("", "adapters", "renderer")
-                ),
+                "PYTHONPATH": python_path(self.folder),
                 "VIL_TEST_DATA": os.environ.get(
                     "VIL_TEST_DATA", str(self._root.parent / "shared" / "data")
                 ),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from vil_bridge.tools.bench.compensate import DELAYS_MS
-from vil_bridge.tools.bench.poses import CLIENTS
-from vil_bridge.tools.bench.vehicles import PEER_SIZES
+from vil_benchmarks.compensate import DELAYS_MS
+from vil_benchmarks.poses import CLIENTS
+from vil_benchmarks.vehicles import PEER_SIZES
 
 AT_MOST: Final = "at most"
 AT_LEAST: Final = "at least"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.support.common import ROOT
+from tests.support.packages import python_path
 
 __all__ = ["PAGE", "Cases", "Row", "collected", "former_cases", "rows", "unaccounted"]
 
@@ -84,10 +85,9 @@ def collected(tree: Path) -> Cases:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "collected_cases.py").write_text(_PLUGIN)
         listed = Path(folder) / "cases.json"
-        places = [folder, *(str(tree / part) for part in ("", "adapters", "renderer"))]
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(places),
+            "PYTHONPATH": os.pathsep.join((folder, python_path(tree))),
             "COLLECTED_CASES": str(listed),
         }
         plugins = ["-pno:cacheprovider", "-pno:schemathesis", "-pcollected_cases"]

@@ -5,7 +5,6 @@ Built once, configured by its command line, alone in a network of its own.
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import subprocess
@@ -24,6 +23,7 @@ import pytest
 from tests.support.autopilot_peers import FloorVehicle, betaflight_state
 from tests.support.common import PATIENCE_S, ROOT
 from tests.support.network_namespaces import in_network
+from tests.support.packages import python_path
 from tests.support.programs import Program
 from vil_bridge.protocols.msp import MspDirection, MspMessage, MspParser, encode
 
@@ -152,7 +152,7 @@ class Betaflight(Program):
 
 
 def _paths() -> str:
-    return os.pathsep.join(map(str, (ROOT, ROOT / "adapters", ROOT / "renderer")))
+    return python_path(ROOT)
 
 
 @cache

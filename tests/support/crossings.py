@@ -26,6 +26,7 @@ from tests.support.bridge_rig import build, running
 from tests.support.common import ROOT
 from tests.support.events import until
 from tests.support.flightgoggles import ports, server
+from tests.support.packages import PRODUCT, relative_module
 from tests.support.truth_rig import LabMotion, Painter
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
@@ -35,9 +36,7 @@ from vil_renderer.flightgoggles.client import FlightGogglesClient
 
 __all__ = ["Crossing", "measured"]
 
-_PRODUCT: Final = tuple(
-    f"{ROOT}/{part}/" for part in ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
-)
+_PRODUCT: Final = tuple(f"{ROOT}/{part}/" for part in PRODUCT)
 _CONFIG: Final = """
 version: 1
 rooms: {flight: {}}
@@ -158,7 +157,7 @@ def _median(crossings: Iterator[Counter[str]]) -> Crossing:
 
 
 def _short(file: str) -> str:
-    return file.removeprefix(f"{ROOT}/").removeprefix("adapters/").removeprefix("renderer/")
+    return relative_module(file.removeprefix(f"{ROOT}/"))
 
 
 async def _measured() -> dict[str, Crossing]:

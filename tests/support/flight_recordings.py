@@ -21,14 +21,14 @@ from scipy.stats import chi2
 
 from tests.support.common import data_dir
 from tests.support.flight_judge import autocorrelation
-from vil_bridge.core.geometry import q_conj, q_log, q_mul
-from vil_bridge.tools.bench.recordings import (
+from vil_benchmarks.recordings import (
     EPOCH_NS,
     BenchRecording,
     played,
     recorded_actor,
     recorded_world,
 )
+from vil_bridge.core.geometry import q_conj, q_log, q_mul
 
 __all__ = ["AHEAD_MS", "RECORDED", "HeldBack", "held_back"]
 

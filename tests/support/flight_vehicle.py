@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.recorded_flight import F_PX, RecordedFlight, residuals_px
+from vil_benchmarks.compensate_points import T_BODY_OPTICAL
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL
-from vil_bridge.tools.bench.recordings import BenchRecording
 
 _PERIOD_S = 0.001
 

@@ -48,6 +48,7 @@ from typing import Any, Final, NoReturn
 import numpy
 
 from tests.support.import_all import modules_of
+from tests.support.packages import PACKAGES
 
 __all__ = [
     "begin_counts",
@@ -63,10 +64,10 @@ _COUNTS_VARIABLE: Final = "VIL_TEST_STARTS"
 """Environment variable with the file that gets a line for each start of a program."""
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_PACKAGES: Final = ("vil_bridge", "vil_adapters", "vil_renderer", "tests")
+_PACKAGES: Final = (*PACKAGES, "tests")
 _STARTERS: Final = frozenset({"vil_bridge"})
 """Modules that start further programs."""
-_NOT_PRELOADED: Final = ("vil_bridge.learning", "vil_bridge.tools.bench")
+_NOT_PRELOADED: Final = ("vil_bridge.learning", "vil_benchmarks")
 """Rooms whose libraries are large, or which prepare an interpreter for their own use."""
 _INTERPRETER_VARIABLES: Final = (
     "PYTHON",
@@ -404,7 +405,7 @@ def serve_forever(descriptor: int) -> NoReturn:
 
 def _preload() -> None:
     """Import all that programs of ours import; what is not installed is left out."""
-    for package in ("vil_bridge", "vil_adapters", "vil_renderer"):
+    for package in PACKAGES:
         for name in modules_of(package):
             if not name.startswith(_NOT_PRELOADED):
                 with contextlib.suppress(ImportError):

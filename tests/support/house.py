@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.support.common import ROOT
+from tests.support.packages import CODE
 
 __all__ = [
-    "PRODUCT",
     "configurations",
     "duplicate_classes",
     "imports",
@@ -29,7 +29,6 @@ __all__ = [
     "words",
 ]
 
-PRODUCT: Final = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
 _COPIED: Final = ("vil_bridge/client.py", "vil_bridge/client_warp.py")
 """Files that a vehicle gets by copying: they cannot share a class."""
 _LITERAL: Final = (
@@ -68,7 +67,7 @@ def python_files() -> list[Path]:
     """Return the product's Python files."""
     return sorted(
         path
-        for part in PRODUCT
+        for part in CODE
         for path in (ROOT / part).rglob("*.py")
         if "node_modules" not in path.parts
     )
@@ -248,7 +247,7 @@ def _name(path: Path) -> str:
 
 if __name__ == "__main__":
     given = [Path(name).resolve() for name in sys.argv[1:]] or [
-        *(ROOT / part for part in PRODUCT),
+        *(ROOT / part for part in CODE),
         *pages(),
         *configurations(),
     ]

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.core.types import MotionFrame
-from vil_bridge.tools.bench.recordings import BenchRecording
 
 __all__ = ["RecordedBody"]
 

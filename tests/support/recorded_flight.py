@@ -16,6 +16,8 @@ from typing import Final
 
 import numpy as np
 
+from vil_benchmarks.compensate_points import T_BODY_OPTICAL
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import (
     DEPTH_UNITS_PER_M,
@@ -27,8 +29,6 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.protocols.euroc import IMU, ROOT, TABLE
-from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL
-from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.server import RenderedRequest
 

@@ -8,35 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from vil_bridge.cli.airsim import airsim
-from vil_bridge.cli.align import align, calibrate
-from vil_bridge.cli.bench import bench
-from vil_bridge.cli.capture import capture
-from vil_bridge.cli.configuration import check, init, schema
-from vil_bridge.cli.dataset import dataset
-from vil_bridge.cli.demo import demo
-from vil_bridge.cli.discover import discover
-from vil_bridge.cli.doctor import doctor
 from vil_bridge.cli.exit_codes import Exit
-from vil_bridge.cli.export import export
-from vil_bridge.cli.fly import fly
-from vil_bridge.cli.identify import identify
-from vil_bridge.cli.keys import keys
-from vil_bridge.cli.lab import lab
-from vil_bridge.cli.map import map_
-from vil_bridge.cli.plan import plan
-from vil_bridge.cli.race import race
-from vil_bridge.cli.record import record
-from vil_bridge.cli.renderer import renderer
-from vil_bridge.cli.replay import replay
-from vil_bridge.cli.report import report
-from vil_bridge.cli.room import room
-from vil_bridge.cli.run import run
-from vil_bridge.cli.scene import scene
-from vil_bridge.cli.sitl import sitl
-from vil_bridge.cli.top import top
-from vil_bridge.cli.twin import twin
-from vil_bridge.cli.version import print_version, version
+from vil_bridge.cli.verbs import add_to
+from vil_bridge.cli.version import print_version
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.text import printable_lines
 from vil_bridge.monitoring.heap_profile import watch_heap
@@ -55,42 +29,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (
-    demo,
-    discover,
-    doctor,
-    align,
-    calibrate,
-    run,
-    fly,
-    top,
-    record,
-    replay,
-    export,
-    report,
-    map_,
-    plan,
-    twin,
-    identify,
-    dataset,
-    check,
-    init,
-    airsim,
-    sitl,
-    capture,
-    renderer,
-    bench,
-    schema,
-    version,
-):
-    app.command(verb.__name__.rstrip("_"))(verb)
-app.add_typer(keys, name="keys")
-app.add_typer(lab, name="lab")
-app.add_typer(race, name="race")
-app.add_typer(room, name="room")
-app.add_typer(scene, name="scene")
-for group in (app, keys, lab, race, room, scene):
-    for command in group.registered_commands:
+add_to(app)
+for verbs in (app, *(group.typer_instance for group in app.registered_groups)):
+    for command in verbs.registered_commands:
         # The whole summary, which plain text cuts.
         summary = (command.callback.__doc__ or "").partition("\n\n")[0]
         command.short_help = " ".join(summary.split())

@@ -29,12 +29,12 @@ from tests.support.recorded_body import RecordedBody
 from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator_frames import FrameGenerator
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.protocols.natnet.codec import parse_version
 from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, SkeletonPose
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.model import BodyDescription, Models, SkeletonDescription
 from vil_bridge.protocols.natnet.model_codec import decode_models
-from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.kernel import library
 
 pytestmark = pytest.mark.skipif(

@@ -22,7 +22,7 @@ from vil_adapters.vicon.codec import Blocks, split_packet
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
-from vil_bridge.tools.bench.recordings import BenchRecording
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.world.kernel import library
 
 pytestmark = pytest.mark.skipif(

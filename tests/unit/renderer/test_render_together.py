@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.opengl import drawing, opengl
-from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
-from vil_bridge.tools.bench.render.yardstick import (
+from vil_benchmarks.render.yardstick import (
     CAMERA,
     FIVE,
     STEP_NS,
@@ -20,6 +19,7 @@ from vil_bridge.tools.bench.render.yardstick import (
     stage_scene,
     walker,
 )
+from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded import view_batches
 from vil_renderer.embedded.engine import static
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.embedded import looking, prop, rotation
 from tests.support.render import PERIOD_NS, Renderers, camera, shots
+from vil_benchmarks.render.yardstick import yardstick_scene
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, ImageArray, Modality, WorldSnapshot
-from vil_bridge.tools.bench.render.yardstick import yardstick_scene
 from vil_renderer.embedded.geometry.raycast_renderer import AuxPictures, RaycastRenderer
 from vil_renderer.embedded.postprocess.images import depth16
 from vil_renderer.embedded.scene import Scene

@@ -15,9 +15,9 @@ import pytest
 
 from tests.support.embedded import looking
 from tests.support.splat_formats import Stored, write_format
+from vil_benchmarks.splats_hall import hall_splats
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
-from vil_bridge.tools.bench.splats_hall import hall_splats
 from vil_renderer.embedded.splats import arranged, project, rasterise, read_splats
 
 pytest.importorskip("numba", reason="numba (extra splat) is not installed")

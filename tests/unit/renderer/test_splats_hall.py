@@ -12,9 +12,9 @@ import pytest
 
 from tests.support.embedded import looking
 from tests.support.splat_formats import FORMATS, Stored, write_format
+from vil_benchmarks.splats_hall import hall_splats
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
-from vil_bridge.tools.bench.splats_hall import hall_splats
 from vil_renderer.embedded.splats import SplatField, arranged, project, rasterise, read_splats
 from vil_renderer.embedded.splats.cloud import cloud_of
 from vil_renderer.embedded.splats.field import DETAIL_PX, LEAST_FOR_LEVELS

@@ -16,9 +16,9 @@ from tests.support.embedded import looking
 from tests.support.opengl import drawing
 from tests.support.splat import Splat, write
 from tests.support.splat_formats import Stored, write_format
+from vil_benchmarks.splats_hall import hall_range_m, hall_splats
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import CameraModel, FloatArray, Modality, View, WorldSnapshot
-from vil_bridge.tools.bench.splats_hall import hall_range_m, hall_splats
 from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 from vil_renderer.embedded.scenefile import load_scene

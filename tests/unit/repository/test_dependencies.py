@@ -14,8 +14,9 @@ from typing import Any
 
 from tests.support.common import ROOT
 from tests.support.house import imports, python_files
+from tests.support.packages import PACKAGES
 
-OURS = {"vil_bridge", "vil_adapters", "vil_renderer"}
+OURS = set(PACKAGES)
 ABSENT = {
     "crazyflow": "crazyflow",
     "jax": "jax",
@@ -28,11 +29,6 @@ ABSENT = {
 """Distributions of modules that the locked environment lacks, or an older one."""
 VENDORS = {"vicon_dssdk", "pyvicon_datastream"}
 """Come with a vendor's program and are on no index."""
-APART = {"mediapipe"}
-"""Imported by files that an interpreter of another environment runs (``VIL_BENCH_PYTHON``).
-
-Their pins exclude ours.
-"""
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -67,10 +63,7 @@ def test_everything_imported_is_declared() -> None:
         for module in imported(path):
             found.add(module)
             owners = distributions.get(module) or [ABSENT.get(module, f"unknown: {module}")]
-            if (
-                module not in VENDORS | APART
-                and not {normalized(owner) for owner in owners} & known
-            ):
+            if module not in VENDORS and not {normalized(owner) for owner in owners} & known:
                 missing[module] = str(path)
     assert missing == {}
     assert len(found) > 30

@@ -24,6 +24,7 @@ from tests.mutants.report import score, survivors, table
 from tests.mutants.rooms import ROOMS, files_of
 from tests.mutants.trial import parts, try_mutant
 from tests.support.common import ROOT
+from tests.support.packages import PRODUCT
 
 SURVIVORS: Final = ROOT / "tests" / "mutants" / "survivors.md"
 MODULE = '''"""Text."""
@@ -201,10 +202,9 @@ def test_each_listed_mutant_names_a_line_that_exists() -> None:
 
 
 def product_files() -> list[str]:
-    folders = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
     found = [
         path
-        for folder in folders
+        for folder in PRODUCT
         for path in (ROOT / folder).glob("**/*.py")
         if "node_modules" not in path.parts
     ]

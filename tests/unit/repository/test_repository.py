@@ -20,13 +20,10 @@ from packaging.utils import canonicalize_name
 
 from tests.support.common import ROOT
 from tests.support.locks import ALL, DEMO, lock_entries
+from tests.support.packages import PRODUCT
 from vil_bridge.cli.main import app
 
-PACKAGES = [
-    ROOT / "vil_bridge",
-    ROOT / "adapters" / "vil_adapters",
-    ROOT / "renderer" / "vil_renderer",
-]
+PACKAGES = [ROOT / path for path in PRODUCT]
 # Rivals, measured from an environment of their own; what `make mutants` installs; 140 MB for films;
 # gigabytes of torch.
 UNLOCKED_EXTRAS = {"bench", "mutants", "sfm", "train"}

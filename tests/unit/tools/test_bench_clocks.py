@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from vil_bridge.cli.main import app
-from vil_bridge.tools.bench.clocks import (
+from vil_benchmarks.clocks import (
     MAPPINGS,
     SCENARIOS,
     SEEDS,
@@ -20,6 +19,7 @@ from vil_bridge.tools.bench.clocks import (
     judged,
     simulated,
 )
+from vil_bridge.cli.main import app
 
 S = 1_000_000_000
 BARS = {
@@ -91,7 +91,7 @@ def test_the_simulated_clock_is_what_the_table_says() -> None:
 
 
 def test_rows_have_stable_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vil_bridge.tools.bench.clocks.SEEDS", range(1))
+    monkeypatch.setattr("vil_benchmarks.clocks.SEEDS", range(1))
     names = [row.name for row in bench_clocks()]
     assert len(names) == len(set(names)) == 2 * (7 * 4 + 3)
     assert (

@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.common import data_dir
+from vil_benchmarks.compensate import DELAYS_MS, Errors, bench_compensate, recorded_errors
+from vil_benchmarks.compensate_points import METHODS, errors_px, reprojected, shown_px
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
-from vil_bridge.tools.bench.compensate import DELAYS_MS, Errors, bench_compensate, recorded_errors
-from vil_bridge.tools.bench.compensate_points import METHODS, errors_px, reprojected, shown_px
-from vil_bridge.tools.bench.recordings import BenchRecording
 
 K = np.array([[320.0, 0.0, 319.5], [0.0, 320.0, 239.5], [0.0, 0.0, 1.0]])
 SIZE_PX = (640, 480)

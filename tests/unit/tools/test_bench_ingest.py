@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.tools.bench.ingest import Taken, cold_rows
+from vil_benchmarks.ingest import Taken, cold_rows
 
 
 def test_a_receiver_that_loses_frames_has_no_figure() -> None:

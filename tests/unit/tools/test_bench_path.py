@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.tools.bench.path import ImagePhase, image_rows
+from vil_benchmarks.path import ImagePhase, image_rows
 
 THREADS_NS = {"main": 300_000_000, "link-unity-7": 60_000_000, "ZMQbg/IO/0-9": 120_000_000}
 OURS = ImagePhase(THREADS_NS, [3_000_000] * 100, 100)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.tools.bench.poses import CLIENTS, PosePhase, pose_rows
-from vil_bridge.tools.bench.poses_peers import BODIES, NumberedBodies, frame_number
+from vil_benchmarks.poses import CLIENTS, PosePhase, pose_rows
+from vil_benchmarks.poses_peers import BODIES, NumberedBodies, frame_number
 
 SOURCE, POLLING = CLIENTS[0], CLIENTS[-1]
 FILMED = range(1, 1001)

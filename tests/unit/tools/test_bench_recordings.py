@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from vil_benchmarks.recordings import BenchRecording, find_recordings, recordings_with_imu
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_exp, q_normalize
-from vil_bridge.tools.bench.recordings import BenchRecording, find_recordings, recordings_with_imu
 
 MS = 1_000_000
 BEGIN_NS = 1_403_715_273_262_142_976

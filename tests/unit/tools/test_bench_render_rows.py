@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from tests.support.common import needs_gl
-from vil_bridge.core.types import Modality, View, WorldSnapshot
-from vil_bridge.tools.bench.klt import follow
-from vil_bridge.tools.bench.render.drawing import drawing_rows, ray_rows
-from vil_bridge.tools.bench.render.measure import WARM_UP, Costs, interleaved, ratio_rows
-from vil_bridge.tools.bench.render.rivals import INTERPRETER_VARIABLE, outsider_rows
-from vil_bridge.tools.bench.render.thread_cost import outside_ms, thread_cost_rows
-from vil_bridge.tools.bench.render.yardstick import (
+from vil_benchmarks.klt import follow
+from vil_benchmarks.render.drawing import drawing_rows, ray_rows
+from vil_benchmarks.render.measure import WARM_UP, Costs, interleaved, ratio_rows
+from vil_benchmarks.render.rivals import INTERPRETER_VARIABLE, outsider_rows
+from vil_benchmarks.render.thread_cost import outside_ms, thread_cost_rows
+from vil_benchmarks.render.yardstick import (
     CAMERA,
     STEP_NS,
     MinimalLoop,
@@ -28,7 +27,8 @@ from vil_bridge.tools.bench.render.yardstick import (
     walker,
     yardstick_scene,
 )
-from vil_bridge.tools.bench.report import Row
+from vil_benchmarks.report import Row
+from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.context import open_context

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from vil_bridge.tools.bench.compensate_simulated import CLASSES, NO_NOISE, Noise, simulated_errors
+from vil_benchmarks.compensate_simulated import CLASSES, NO_NOISE, Noise, simulated_errors
 
 DELAYS_MS = (20, 56, 112)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.tools.bench.plan import bench_plan
+from vil_benchmarks.plan import bench_plan
 
 pytest.importorskip("ompl", reason="the package is not installed (extra plan)")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.tools.bench.splats import bench_splats
+from vil_benchmarks.splats import bench_splats
 from vil_renderer.embedded.splats.field import LEAST_FOR_LEVELS
 
 pytest.importorskip("numba", reason="numba (extra splat) is not installed")

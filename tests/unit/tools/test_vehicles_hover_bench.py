@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from vil_bridge.tools.bench.vehicles import SIZES, bench_vehicles
+from vil_benchmarks.vehicles import SIZES, bench_vehicles
 
 pytestmark = pytest.mark.process
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.support.common import data_dir
 from tests.support.track_pairs import HOSTILITIES, MS, T_NS, Hostility, fly_both
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
-from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
 from vil_bridge.world.frame_binding import Binding, RoomFrame, bind

@@ -13,10 +13,10 @@ from scipy.spatial.transform import Rotation
 
 from tests.support.common import data_dir
 from tests.support.flights import EPOCH_NS, Flight, fly
+from vil_benchmarks.compensate import recorded_errors
+from vil_benchmarks.recordings import RECORDINGS, BenchRecording
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
-from vil_bridge.tools.bench.compensate import recorded_errors
-from vil_bridge.tools.bench.recordings import RECORDINGS, BenchRecording
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.inertial import compiled_steps, error_state
 from vil_bridge.world.inertial.body_estimate import body_of, carried

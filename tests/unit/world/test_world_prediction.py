@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.support.common import data_dir
+from vil_benchmarks.prediction import Errors, bench_prediction, prediction_errors
+from vil_benchmarks.recordings import BenchRecording
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.bench.prediction import Errors, bench_prediction, prediction_errors
-from vil_bridge.tools.bench.recordings import BenchRecording
 
 MS = 1_000_000
 

@@ -8,14 +8,14 @@ import pytest
 from tests.support.common import data_dir
 from tests.support.world import MS, ROOM, frame, vehicle, world_of
 from vil_adapters.motions.drone import BRISK, DroneMotion
-from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
-from vil_bridge.tools.bench.recordings import (
+from vil_benchmarks.recordings import (
     EPOCH_NS,
     BenchRecording,
     played,
     recorded_actor,
     recorded_world,
 )
+from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.tracks import TrackBank
 
