@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,14 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="leads out of"):
         made.write("folder/held", b"changed")
     assert target.read_bytes() == b"held" and not (tmp_path / "other" / "new").exists()
+
+
+def test_a_pipe_in_the_folder_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    made = files(tmp_path)
+    made.write("first", b"")
+    os.mkfifo(made.folder / "pipe")
+    with pytest.raises(OSError, match="No such device or address"):
+        made.write("pipe", b"for nobody")
 
 
 def test_a_folder_that_is_a_link_is_the_folder_that_it_names(tmp_path: Path) -> None:
