@@ -72,11 +72,15 @@ _MODALITIES = (
 _MOVED_MODALITIES = (*_JPEG_MODALITIES, "rgba", "semantic", "instance")
 _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
 _PING_S, _WAITING_PING_S = 0.06, 0.2  # with the burst never more than 20 exchanges in a second
-_RETRY_S, _SILENT_S, _STALL_S = 0.5, 2.0, 5.0
+_RETRY_S = 0.5
+_SILENT_S = 2.0
+_STALL_S = 5.0
 _REFUSED_S = 1.0
 _LONGEST_PROBLEM = 500
 _AHEAD_NS = 1_000_000_000  # no picture shows an instant further ahead
-_IMU_S, _IMU_BATCH, _IMU_WAITING = 0.004, 256, 2048
+_IMU_S = 0.004
+_IMU_BATCH = 256
+_IMU_WAITING = 2048
 _HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _HANDSHAKES |= zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
 _NOBLOCK = int(zmq.NOBLOCK)  # pyzmq's enumerations cost more than a receive
@@ -267,14 +271,19 @@ class OffsetFilter:
     _NOISE = ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6))
     _STAY_S = (50.0, 2.0, 0.5)  # mean duration of each hypothesis
     _FIRST = (0.9, 0.05, 0.05)
-    _DRIFT_PRIOR, _KNOWN_DRIFT, _MOST_DRIFT = 50e-6, 5e-6, 1e-3
-    _FLOOR_NS, _LEAST_WAIT_NS = 20e3, 5e3
+    _DRIFT_PRIOR = 50e-6
+    _KNOWN_DRIFT = 5e-6
+    _MOST_DRIFT = 1e-3
+    _FLOOR_NS = 20e3
+    _LEAST_WAIT_NS = 5e3
     _USUAL = 0.125  # share of both waits that one way waits at least, as a mean
     _WINDOW = 960  # round trips, of which the least counts: a minute at 16 exchanges per second
     # The least of the round trips lies that share of its distance to the 8th above the bound.
-    _RANK, _BEYOND = 8, 0.467
+    _RANK = 8
+    _BEYOND = 0.467
     _MEMORY = 100  # exchanges over which waits are averaged
-    _GATE, _AGREE_NS = 5.0, 1e5
+    _GATE = 5.0
+    _AGREE_NS = 1e5
     _PROOF = 3
     _MANY = (
         32  # exchanges from which on the usual waits are known; before, only bounds exclude a clock
@@ -313,7 +322,8 @@ class OffsetFilter:
         path, as after a vehicle's sleep: only round trips since then count.
         """
         c00, c01, c11 = self.covariance
-        dt_ns, best_ns = float(t_ns - self.t_ref_ns), max(self.best_rtt_ns, self._least_ns)
+        dt_ns = float(t_ns - self.t_ref_ns)
+        best_ns = max(self.best_rtt_ns, self._least_ns)
         std_ns = max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5
         farther_ns = max(self._high, -self._low) + 2.0 * max(0.0, c11) ** 0.5 * abs(dt_ns)
         return int(max(0.5 * best_ns + 2.0 * std_ns, farther_ns))
@@ -341,7 +351,9 @@ class OffsetFilter:
             self._start(t_ns, low_ns, high_ns)
         if t_ns < self.t_ref_ns:  # overtaken by a later one
             moved_ns = round(self.drift * (self.t_ref_ns - t_ns))
-            t_ns, low_ns, high_ns = self.t_ref_ns, low_ns + moved_ns, high_ns + moved_ns
+            t_ns = self.t_ref_ns
+            low_ns = low_ns + moved_ns
+            high_ns = high_ns + moved_ns
         self._predict(t_ns)
         base_ns, soft_ns = self._path(rtt_ns)
         low = low_ns - self.offset_ns + 0.5 * base_ns
@@ -349,7 +361,8 @@ class OffsetFilter:
         excess = min(
             max(low - s[0], s[0] - high) / (s[2] + soft_ns * soft_ns) ** 0.5 for s in self._states
         )
-        exchange, slack_ns = (t_ns, low_ns, high_ns), self._AGREE_NS + 4.0 * soft_ns - base_ns
+        exchange = (t_ns, low_ns, high_ns)
+        slack_ns = self._AGREE_NS + 4.0 * soft_ns - base_ns
         # One with a long way may fit both; only one that excludes the step absolves the clock.
         self._suspects = [s for s in self._suspects if self._agree(s, exchange, slack_ns)]
         if excess > self._GATE and (self.count >= self._MANY or self._excludes(low_ns, high_ns)):
@@ -364,7 +377,8 @@ class OffsetFilter:
         return True
 
     def _start(self, t_ns: int, low_ns: int, high_ns: int) -> None:
-        self.t_ref_ns, self.offset_ns = t_ns, (low_ns + high_ns) // 2
+        self.t_ref_ns = t_ns
+        self.offset_ns = (low_ns + high_ns) // 2
         state = [0.0, self.drift, (0.5 * (high_ns - low_ns)) ** 2, 0.0, self._drift_std**2]
         self._states = [list(state) for _ in self._NOISE]
         self._weights = list(self._FIRST)
@@ -394,7 +408,8 @@ class OffsetFilter:
         """
         if not self._ranked:
             return rtt_ns, self._FLOOR_NS + 0.5 * rtt_ns
-        least_ns, n = min(rtt_ns, self._ranked[0]), len(self._ranked)
+        least_ns = min(rtt_ns, self._ranked[0])
+        n = len(self._ranked)
         beyond_ns = self._BEYOND * (self._ranked[min(n, self._RANK) - 1] - self._ranked[0])
         return max(0.0, least_ns - beyond_ns), self._FLOOR_NS + 0.5 * (beyond_ns + least_ns / n)
 
@@ -422,8 +437,10 @@ class OffsetFilter:
         """Mix the hypotheses, as each may have followed on each, and let time pass."""
         dt_ns = float(t_ns - self.t_ref_ns)
         dt_s = 1e-9 * dt_ns
-        moved, wider = self.drift * dt_ns, 2.0 * max(0.0, self.covariance[2]) ** 0.5 * dt_ns
-        self._low, self._high = self._low + moved - wider, self._high + moved + wider
+        moved = self.drift * dt_ns
+        wider = 2.0 * max(0.0, self.covariance[2]) ** 0.5 * dt_ns
+        self._low = self._low + moved - wider
+        self._high = self._high + moved + wider
         (a, b, c), (calm, slewed, stepped) = (
             self._weights,
             (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S),
@@ -446,7 +463,8 @@ class OffsetFilter:
             )
             c01 += dt_ns * (c11 + 0.5 * q)
             states.append([offset + dt_ns * drift, drift, c00, c01, c11 + q])
-        self._states, self.t_ref_ns = states, t_ns
+        self._states = states
+        self.t_ref_ns = t_ns
 
     def _update(self, low: float, high: float, soft_ns: float) -> None:
         """Account both ways in each hypothesis, and weigh them by their likelihoods.
@@ -457,7 +475,8 @@ class OffsetFilter:
         """
         least_ns = max(self._LEAST_WAIT_NS, self._USUAL * (high - low))
         rates = [1.0 / max(least_ns, wait_ns) for wait_ns in self._waits_ns]
-        tilt, logs = rates[0] - rates[1], []
+        tilt = rates[0] - rates[1]
+        logs = []
         for i, state in enumerate(self._states):
             log = math.log(self._weights[i]) + tilt * state[0] + 0.5 * tilt * tilt * state[2]
             state[0] += state[2] * tilt
@@ -480,14 +499,14 @@ class OffsetFilter:
         if z > -25.0:
             mass = 0.5 * math.erfc(-z * 0.5**0.5)
             hazard = math.exp(-0.5 * z * z) / ((2.0 * math.pi) ** 0.5 * mass)
-            log, bend = math.log(mass), hazard * (z + hazard)
+            log = math.log(mass)
+            bend = hazard * (z + hazard)
         else:  # the same by the asymptotic series of the normal tail
             hazard = -z - 1.0 / z + 2.0 / z**3
-            log, bend = (
-                -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard),
-                1.0 - 1.0 / z**2 + 6.0 / z**4,
-            )
-        k0, k1 = state[2], state[3]
+            log = -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard)
+            bend = 1.0 - 1.0 / z**2 + 6.0 / z**4
+        k0 = state[2]
+        k1 = state[3]
         state[0] -= k0 * sign * hazard / std
         state[1] -= k1 * sign * hazard / std
         # Digits end where nothing was known.
@@ -502,7 +521,8 @@ class OffsetFilter:
         drift = sum(shares[i] * state[1] for i, state in enumerate(self._states))
         c00 = c01 = c11 = 0.0
         for i, state in enumerate(self._states):
-            d0, d1 = state[0] - offset, state[1] - drift
+            d0 = state[0] - offset
+            d1 = state[1] - drift
             c00 += shares[i] * (state[2] + d0 * d0)
             c01 += shares[i] * (state[3] + d0 * d1)
             c11 += shares[i] * (state[4] + d1 * d1)
@@ -513,7 +533,8 @@ class OffsetFilter:
         offset, drift, *covariance = self._merged(self._weights)
         whole_ns = round(offset)
         self.offset_ns += whole_ns
-        self._low, self._high = self._low - whole_ns, self._high - whole_ns
+        self._low = self._low - whole_ns
+        self._high = self._high - whole_ns
         for state in self._states:
             state[0] -= whole_ns
         self.drift = max(-self._MOST_DRIFT, min(self._MOST_DRIFT, drift))
@@ -700,7 +721,8 @@ class Receiver:
 
     def _prepare(self, queue: int) -> None:
         """Set the state before the thread starts."""
-        self.transport, self.fallback = self._transport, ""
+        self.transport = self._transport
+        self.fallback = ""
         self.counters: collections.Counter[str] = collections.Counter()
         self.camera_info: dict[str, Any] = {}
         self.problem = f"no answer from {self._endpoint} yet"
@@ -881,7 +903,8 @@ class Receiver:
         return answer
 
     def _frame(self, arrival: _Arrival) -> Frame:
-        header, stamps = arrival.header, dict(arrival.header.get("stamps_ns") or {})
+        header = arrival.header
+        stamps = dict(arrival.header.get("stamps_ns") or {})
         stamps["received"] = arrival.t_received_ns
         request_ns = stamps.get("request")
         return Frame(
@@ -1085,10 +1108,8 @@ class Receiver:
                 samples.append((t_bridge_ns, w_radps, f_mps2))
         message: dict[str, Any] = {"type": "imu", "token": self._token}
         message["t_ns"] = [t_bridge_ns for t_bridge_ns, _, _ in samples]
-        message["w_radps"], message["f_mps2"] = (
-            [w for _, w, _ in samples],
-            [f for _, _, f in samples],
-        )
+        message["w_radps"] = [w for _, w, _ in samples]
+        message["f_mps2"] = [f for _, _, f in samples]
         sent = len(samples) if self._send(message) else 0
         self.counters["imu"] += sent
         self._count("imu_dropped", len(taken) - sent)
@@ -1125,7 +1146,9 @@ class Receiver:
             raise ValueError("unknown message")
 
     def _on_pong(self, pong: dict[str, Any], t4: int) -> None:
-        t1, t2, t3 = _int64(pong["t1"]), _int64(pong["t2"]), _int64(pong["t3"])
+        t1 = _int64(pong["t1"])
+        t2 = _int64(pong["t2"])
+        t3 = _int64(pong["t3"])
         self._pings.remove(t1)  # ValueError: never asked
         self._t_heard_s = time.monotonic()
         simulated = pong.get("simulated") is True
@@ -1133,13 +1156,15 @@ class Receiver:
             self._instance = str(pong["instance"])
             with self._changed:
                 begins_again = simulated or self.clock_sync.simulated
-                self.clock_sync, self._t_simulated_ns = ClockSync(), 0
+                self.clock_sync = ClockSync()
+                self._t_simulated_ns = 0
                 self.clock_sync.simulated = simulated
                 self._last_t_bridge_ns = -(1 << 63)
                 if begins_again:
                     self._last_t_ns = self._handed_t_ns = -(1 << 63)
             # What it lacked it may have now.
-            self._registration["transport"], self.fallback = self._transport, ""
+            self._registration["transport"] = self._transport
+            self.fallback = ""
             self._leave()
         self.clock_sync.simulated = simulated
         self._t_simulated_ns = max(self._t_simulated_ns, t3)
@@ -1181,7 +1206,9 @@ class Receiver:
         return self._t_simulated_ns if self.clock_sync.simulated else self._clock()
 
     def _leave(self) -> None:
-        self._token, self._credit, self._aged = "", None, False
+        self._token = ""
+        self._credit = None
+        self._aged = False
         self._t_ping_s = self._t_register_s = 0.0
         self.problem = "not registered"
         if self._data is not None:
@@ -1197,15 +1224,15 @@ class Receiver:
             self._packets = None
 
     def _on_registered(self, message: dict[str, Any]) -> None:
-        token, port, info = (
-            str(message["token"])[:255],
-            _int64(message["data_port"]),
-            dict(message["camera"]),
-        )
+        token = str(message["token"])[:255]
+        port = _int64(message["data_port"])
+        info = dict(message["camera"])
         if not token or not 0 < port < 65536:
             raise ValueError("bad registration")
         self._leave()
-        self._token, self.camera_info, self.problem = token, info, ""
+        self._token = token
+        self.camera_info = info
+        self.problem = ""
         self.transport = str(message.get("transport", "tcp"))
         if self.transport == "udp":
             try:
@@ -1258,7 +1285,8 @@ class Receiver:
                     self._ring.close()
                 self._ring = _Ring(*address)
         except OSError as exc:
-            self._registration["transport"], self.fallback = "tcp", f"no shared memory here: {exc}"
+            self._registration["transport"] = "tcp"
+            self.fallback = f"no shared memory here: {exc}"
             self._leave()
             return None
         payload = self._ring.read(_int64(memory["sequence"]), _int64(memory["size"]))
@@ -1283,7 +1311,8 @@ class Receiver:
                 self._count("malformed")
 
     def _on_picture(self, header: dict[str, Any], payload: Any, t_received_ns: int) -> None:
-        t_bridge_ns, sync = _int64(header["t_display_ns"]), self.clock_sync
+        t_bridge_ns = _int64(header["t_display_ns"])
+        sync = self.clock_sync
         t_ns = sync.to_vehicle_ns(t_bridge_ns)
         if t_ns - t_received_ns > _AHEAD_NS:
             raise ValueError("a stamp after which nothing would be newer for long")
@@ -1292,7 +1321,8 @@ class Receiver:
         if t_bridge_ns <= self._last_t_bridge_ns or t_ns <= self._last_t_ns:
             self._count("late")
             return
-        self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
+        self._last_t_bridge_ns = t_bridge_ns
+        self._last_t_ns = t_ns
         # Now, since a restart forgets it.
         known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)
         arrival = _Arrival(header, payload, t_ns, *known, t_expires_ns, sync)
@@ -1387,7 +1417,10 @@ class _Packets:
     _REPORT = struct.Struct(
         "<4s8sQQQqqq16s"
     )  # magic, stream, serial, highest, received, frame id, received at, uncertainty, cookie
-    _AT_ONCE, _UNDER_WORK, _MAX_BYTES, _BUFFER_BYTES = 256, 4, 4 << 20, 1 << 21
+    _AT_ONCE = 256
+    _UNDER_WORK = 4
+    _MAX_BYTES = 4 << 20
+    _BUFFER_BYTES = 1 << 21
 
     def __init__(self, host: str, port: int, token: str, count: Callable[..., None]) -> None:
         self._token = token.encode()
@@ -1440,7 +1473,8 @@ class _Packets:
 
     def _on_challenge(self, packet: bytes) -> None:
         """Send the bridge's cookie back, which proves that we receive at this address."""
-        body, mac = packet[:28], packet[28:]
+        body = packet[:28]
+        mac = packet[28:]
         if body[4:12] != self._stream or not hmac.compare_digest(mac, self._mac(body)):
             raise ValueError("a challenge of somebody else")
         self._cookie = body[12:]
@@ -1479,7 +1513,8 @@ class _Packets:
         ):
             raise ValueError("sizes that cannot be")
         self._count("packets")
-        self.received, self._highest = self.received + 1, max(self._highest, number)
+        self.received = self.received + 1
+        self._highest = max(self._highest, number)
         if frame <= self._complete:
             return None
         picture = self._pictures.get(frame)
@@ -1542,10 +1577,12 @@ class _Assembly:
     def _repair(self, group: int) -> None:
         """Make up to two missing chunks of a group again, as soon as its parities allow."""
         missing = sorted(self._missing[group])
-        p, q = self._parity.get(group), self._parity.get(group + self._groups)
+        p = self._parity.get(group)
+        q = self._parity.get(group + self._groups)
         if not missing or len(missing) > (p is not None) + (q is not None):
             return
-        i, j = missing[0] // self._groups, missing[-1] // self._groups
+        i = missing[0] // self._groups
+        j = missing[-1] // self._groups
         rows = self._data[group :: self._groups]  # those missing are zero
         if p is not None:
             p = np.bitwise_xor.reduce(rows, axis=0) ^ p
@@ -1597,7 +1634,8 @@ def _curve_keys(
     """
     if not server and not secret:
         return None
-    theirs, ours = _key(server, "public-key"), _key(secret, "secret-key")
+    theirs = _key(server, "public-key")
+    ours = _key(secret, "secret-key")
     return theirs, zmq.curve_public(ours), ours
 
 
@@ -1651,7 +1689,8 @@ def _motion(value: Any, offset_ns: int) -> Motion | None:
     if value is None:
         return None
     known = {key: value.get(key) for key in ("gyro_bias_radps", "gyro_scale", "accel_bias_mps2")}
-    late_ns, measured = value.get("imu_late_ns"), value.get("measured")
+    late_ns = value.get("imu_late_ns")
+    measured = value.get("measured")
     return Motion(
         v_world_mps=_vector(value["v_world_mps"]),
         w_body_radps=_vector(value["w_body_radps"]),
@@ -1664,7 +1703,8 @@ def _motion(value: Any, offset_ns: int) -> Motion | None:
 
 def _measured(value: Any, offset_ns: int) -> MeasuredBody:
     pose = Pose(_vector(value["p_m"]), np.array(value["q_xyzw"], dtype=float).reshape(4))
-    velocity, rate = _vector(value["v_world_mps"]), _vector(value["w_body_radps"])
+    velocity = _vector(value["v_world_mps"])
+    rate = _vector(value["w_body_radps"])
     return MeasuredBody(_int64(value["t_ns"]) + offset_ns, pose, velocity, rate)
 
 
@@ -1759,7 +1799,8 @@ def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
 
     Raises ValueError: the bytes do not fit the header.
     """
-    width, height = _int64(header["width"]), _int64(header["height"])
+    width = _int64(header["width"])
+    height = _int64(header["height"])
     if not (0 < width <= _MAX_SIDE_PX and 0 < height <= _MAX_SIDE_PX):
         raise ValueError("size out of range")
     if header["encoding"] in _LISTS:
@@ -1960,7 +2001,8 @@ def main(argv: list[str] | None = None) -> int:
     args = _arguments(argv)
     if args.save:
         args.save.mkdir(parents=True, exist_ok=True)
-    total, second = _Tally(), _Tally()
+    total = _Tally()
+    second = _Tally()
     options: dict[str, Any] = {
         "quality": args.quality,
         "adaptive": args.adaptive,

@@ -51,7 +51,10 @@ _TREND_NS = 10_000_000
 _FORECAST_NS = 300_000_000  # no flight goes on like that for longer
 _UNSEEN_NS = 500_000_000  # integrated for longer, samples drift by centimetres
 _MAX_RATE_RADPS, _MAX_FORCE_MPS2 = 250.0, 8000.0  # more than sensors measure
-_GRID_PX, _ROUNDS, _NEAREST_M, _OUTSIDE_PX = 8, 3, 0.05, -1e6
+_GRID_PX = 8
+_ROUNDS = 3
+_NEAREST_M = 0.05
+_OUTSIDE_PX = -1e6
 _NEAREST = ("semantic", "instance")
 _LINEAR = ("rgb", "gray", "rgba")
 
@@ -147,7 +150,8 @@ def preintegrate(
         f_mps2: shape (n, 3).
     """
     dt_s = np.diff(t_ns)[:, None] * 1e-9
-    angle, f = 0.5 * (w_radps[:-1] + w_radps[1:]) * dt_s, 0.5 * (f_mps2[:-1] + f_mps2[1:])
+    angle = 0.5 * (w_radps[:-1] + w_radps[1:]) * dt_s
+    f = 0.5 * (f_mps2[:-1] + f_mps2[1:])
     c1, c2, c3 = _gammas((angle * angle).sum(axis=1, keepdims=True))
     sf = np.cross(angle, f)
     ssf = np.cross(angle, sf)
@@ -165,7 +169,10 @@ def _running_product(dq: _Array) -> _Array:
 
     Scalar arithmetic, since each needs the one before.
     """
-    x, y, z, w = 0.0, 0.0, 0.0, 1.0
+    x = 0.0
+    y = 0.0
+    z = 0.0
+    w = 1.0
     rows = [(x, y, z, w)]
     for a, b, c, d in dq.tolist():
         x, y, z, w = (
@@ -247,7 +254,8 @@ def _blacken_behind(image: _Array, H: _Array) -> None:
     H also maps what lies there.
     """
     a, b, c = np.linalg.inv(H)[2]
-    across, down = a * np.arange(image.shape[1]), b * np.arange(image.shape[0])[:, None] + c
+    across = a * np.arange(image.shape[1])
+    down = b * np.arange(image.shape[0])[:, None] + c
     if across.min() + down.min() <= 0.0:
         image[across + down <= 0.0] = 0
 
@@ -257,7 +265,8 @@ def distort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
 
     Raises ValueError.
     """
-    x, y = xy[:, 0], xy[:, 1]
+    x = xy[:, 0]
+    y = xy[:, 1]
     r2 = x * x + y * y
     if model in ("plumb_bob", "radtan"):
         k1, k2, p1, p2, k3 = (*coefficients, 0.0)[:5]
@@ -392,7 +401,8 @@ def _enlarged(grid: _Array, size_px: tuple[int, int]) -> tuple[_Array, _Array]:
             small, (columns * _GRID_PX, rows * _GRID_PX), interpolation=_cv2.INTER_LINEAR
         )[inner]
         return full[:, :, 0], full[:, :, 1]
-    down, across = _weights(size_px[1], rows), _weights(size_px[0], columns).T
+    down = _weights(size_px[1], rows)
+    across = _weights(size_px[0], columns).T
     return down @ small[:, :, 0] @ across, down @ small[:, :, 1] @ across
 
 
@@ -415,11 +425,13 @@ def _sampled(image: _Array, x: _Array, y: _Array, nearest: bool) -> _Array:
     height, width = image.shape[:2]
     framed = np.zeros((height + 2, width + 2, *image.shape[2:]), image.dtype)
     framed[1:-1, 1:-1] = image
-    x, y = np.clip(x + 1, 0, width + 1), np.clip(y + 1, 0, height + 1)
+    x = np.clip(x + 1, 0, width + 1)
+    y = np.clip(y + 1, 0, height + 1)
     if nearest:
         picked: _Array = framed[np.rint(y).astype(int), np.rint(x).astype(int)]
         return picked
-    column, row = np.minimum(x.astype(int), width), np.minimum(y.astype(int), height)
+    column = np.minimum(x.astype(int), width)
+    row = np.minimum(y.astype(int), height)
     fx, fy = (np.reshape(f, f.shape + (1,) * (image.ndim - 2)) for f in (x - column, y - row))
     upper = framed[row, column] * (1 - fx) + framed[row, column + 1] * fx
     lower = framed[row + 1, column] * (1 - fx) + framed[row + 1, column + 1] * fx
@@ -473,7 +485,8 @@ class ImuRing:
             elif self._held and since_ns <= 0:
                 self.counters["out_of_order"] += 1
                 return False
-            self._t_ns[self._next], self._wf[self._next] = t_ns, sample
+            self._t_ns[self._next] = t_ns
+            self._wf[self._next] = sample
             self._next = (self._next + 1) % len(self._t_ns)
             self._held = min(self._held + 1, len(self._t_ns))
         return True
@@ -488,13 +501,15 @@ class ImuRing:
         """
         with self._lock:
             order = np.arange(self._next - self._held, self._next) % len(self._t_ns)
-            t_ns, wf = self._t_ns[order], self._wf[order]
+            t_ns = self._t_ns[order]
+            wf = self._wf[order]
         if not len(t_ns) or t0_ns < t_ns[0]:
             raise LookupError("inertial samples do not reach back to the picture")
         held_ns = max(0, t1_ns - int(t_ns[-1]))
         if held_ns > _STALE_NS:
             raise LookupError(f"inertial samples are {held_ns * 1e-6:.0f} ms old")
-        first, last = np.searchsorted(t_ns, t0_ns, "right"), np.searchsorted(t_ns, t1_ns, "left")
+        first = np.searchsorted(t_ns, t0_ns, "right")
+        last = np.searchsorted(t_ns, t1_ns, "left")
         gap_ns = int(np.diff(t_ns[first - 1 : last + 1]).max(initial=0))
         if gap_ns > _STALE_NS:
             raise LookupError(f"inertial samples have a gap of {gap_ns * 1e-6:.0f} ms")
@@ -619,8 +634,11 @@ class LateWarper:
                 bridge's estimate, which is right where the bridge gets the same samples with the
                 same stamps.
         """
-        self._imu, self._d_m, self._T_body_imu = imu, d_m, T_body_imu
-        self._gyro_bias_radps, self._imu_late_ns = gyro_bias_radps, imu_late_ns
+        self._imu = imu
+        self._d_m = d_m
+        self._T_body_imu = T_body_imu
+        self._gyro_bias_radps = gyro_bias_radps
+        self._imu_late_ns = imu_late_ns
 
     def warp(
         self,
@@ -734,7 +752,8 @@ class LateWarper:
 
     def _plane(self, frame: Any, T_world_display: Pose) -> Plane:
         """Return the plane for the scene, in the axes of the camera of the picture."""
-        d_m, normal = frame.compensation.get("d_m"), frame.compensation.get("normal")
+        d_m = frame.compensation.get("d_m")
+        normal = frame.compensation.get("normal")
         if self._d_m or not d_m or normal is None:
             return Plane(self._d_m or d_m or DEFAULT_PLANE_DEPTH_M)
         T_world_rendered = Pose(frame.pose_rendered.p_m, frame.pose_rendered.q_xyzw)
@@ -757,7 +776,8 @@ class LateWarper:
         if frame.motion is None:
             still = _Body(frame.t_ns, T_world_body, None, None)
             return _Moved(still, "none", "the bridge sends no motion of the carrier", None)
-        v_world_mps, w_body_radps = frame.motion.v_world_mps, frame.motion.w_body_radps
+        v_world_mps = frame.motion.v_world_mps
+        w_body_radps = frame.motion.w_body_radps
         shown = _Body(frame.t_ns, T_world_body, v_world_mps, w_body_radps)
         try:
             return self._inertial(frame.motion, shown, self._T_body_imu or mounting, t_ns)
@@ -849,7 +869,8 @@ def composite(real_image: _Array, layer: _Array) -> _Array:
     """
     if layer.shape != (*real_image.shape[:2], 4):
         raise ValueError(f"the layer is {layer.shape}, the picture {real_image.shape}")
-    light, shown = layer[:, :, :3].astype(np.uint16), 255 - layer[:, :, 3:].astype(np.uint16)
+    light = layer[:, :, :3].astype(np.uint16)
+    shown = 255 - layer[:, :, 3:].astype(np.uint16)
     if real_image.ndim == 2:
         light = (light @ np.array([77, 150, 29], dtype=np.uint16) + np.uint16(128)) >> np.uint16(8)
         shown = shown[:, :, 0]

@@ -155,7 +155,8 @@ def _apart(servers: tuple[int, int]) -> Iterator[None]:
     by that alone.
     """
     all_of_them = os.sched_getaffinity(0)
-    first, last = min(all_of_them), max(all_of_them)
+    first = min(all_of_them)
+    last = max(all_of_them)
     os.sched_setaffinity(0, {first})
     for pid in servers:
         os.sched_setaffinity(pid, {last})

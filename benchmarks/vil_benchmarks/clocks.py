@@ -78,7 +78,8 @@ class BridgeMapping:
     """The bridge asks, and maps stamps of the foreign clock."""
 
     def __init__(self, clock: ForeignClock) -> None:
-        self.model, self._clock = ClockModel(), clock
+        self.model = ClockModel()
+        self._clock = clock
 
     def exchange(self, sent_ns: int, answered_ns: int, received_ns: int) -> None:
         """Account an exchange at these true times."""
@@ -101,7 +102,8 @@ class ClientMapping:
     """
 
     def __init__(self, clock: ForeignClock) -> None:
-        self.sync, self._clock = ClockSync(), clock
+        self.sync = ClockSync()
+        self._clock = clock
 
     def exchange(self, sent_ns: int, answered_ns: int, received_ns: int) -> None:
         """Account an exchange at these true times."""
@@ -154,7 +156,8 @@ def simulated(scenario: str, mapping: str, seed: int) -> FloatArray:
         shape (n, 3): true time in s, error in ms and stated uncertainty in ms.
     """
     rng = np.random.default_rng(seed)
-    about, sign = SCENARIOS[scenario], -1 if seed % 2 else 1
+    about = SCENARIOS[scenario]
+    sign = -1 if seed % 2 else 1
     clock = ForeignClock(sign * about.slew, sign * about.step_ns, about.way_back_ns)
     reader = MAPPINGS[mapping](clock)
     count = round(_DURATION_S * NS_PER_S / PERIOD_NS)
@@ -164,7 +167,8 @@ def simulated(scenario: str, mapping: str, seed: int) -> FloatArray:
         answered_ns = k * PERIOD_NS + go_ns
         arrivals.append((answered_ns + back_ns + clock.way_back_ns, answered_ns, k * PERIOD_NS))
     arrivals.sort()
-    rows, done = [], 0
+    rows = []
+    done = 0
     for t_ns in (
         (np.arange(_READING_S, _DURATION_S, _READING_S) * NS_PER_S).astype(np.int64).tolist()
     ):

@@ -95,7 +95,8 @@ def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
         every: rows from one picture to the next.
     """
     drone = replace(recorded_actor("drone", "imu"), limits=_LIMITS)
-    now, before = recorded_world(drone), recorded_world(drone)
+    now = recorded_world(drone)
+    before = recorded_world(drone)
     scenes = _scenes()
     found: dict[tuple[str, int, str], list[FloatArray]] = {}
     playing = zip(
@@ -110,11 +111,9 @@ def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
             truth = recording.at(shown_ns)
             if truth is None:
                 continue
-            known, true, ahead = (
-                _camera(now, shown_ns),
-                truth @ T_BODY_OPTICAL,
-                _camera(before, shown_ns),
-            )
+            known = _camera(now, shown_ns)
+            true = truth @ T_BODY_OPTICAL
+            ahead = _camera(before, shown_ns)
             for scene, (px, z_m) in scenes.items():
                 errors = errors_px(_K, _SIZE_PX, render, known, true, px, z_m)
                 forecast = errors_px(_K, _SIZE_PX, ahead, known, true, px, z_m, methods=("depth",))
@@ -153,7 +152,8 @@ def noisy_errors(
     filtered: list[FloatArray] = []
     unfiltered: list[FloatArray] = []
     for row, t_ns in played(noisy, world, _NOISY_DELAY_NS):
-        truth, state = recording.at(t_ns + _NOISY_DELAY_NS), predictor.body.newest()
+        truth = recording.at(t_ns + _NOISY_DELAY_NS)
+        state = predictor.body.newest()
         if row % every or truth is None or state is None:
             continue
         render = noisy.at(t_ns)
@@ -210,7 +210,8 @@ def _noisy_rows(prefix: str, errors: tuple[FloatArray, FloatArray]) -> Iterator[
         ("p50", np.median),
         ("p95", lambda e: np.percentile(e, 95)),
     ):
-        with_filter, without = float(of(filtered)), float(of(unfiltered))
+        with_filter = float(of(filtered))
+        without = float(of(unfiltered))
         yield Row(f"{prefix}_{suffix}", with_filter, "px", len(filtered))
         yield Row(f"{prefix}_unfiltered_{suffix}", without, "px", len(unfiltered))
         yield Row(f"{prefix}_gain_{suffix}", without / with_filter, "ratio", len(filtered))

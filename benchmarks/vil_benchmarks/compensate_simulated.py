@@ -197,7 +197,8 @@ class SimulatedFlight:
 
     def measured(self, t_ns: int, rng: np.random.Generator) -> NavState:
         """Return the state of the mocap filter at an instant."""
-        pose, v_mps = self.motion.truth(t_ns), self.velocity(t_ns)
+        pose = self.motion.truth(t_ns)
+        v_mps = self.velocity(t_ns)
         turn_rad, shift_m, dv_mps = (
             sigma * rng.standard_normal(3)
             for sigma in (
@@ -219,7 +220,8 @@ class SimulatedFlight:
         The camera without a filter goes on from the noisy pose, with the filter's velocity and
         biases.
         """
-        body, imu_ns = BodyFilter(Transform.identity()), 0
+        body = BodyFilter(Transform.identity())
+        imu_ns = 0
         for number in range(1, round(_FLOWN_S * _MOCAP_HZ)):
             t_ns = number * (NS_PER_S // _MOCAP_HZ)
             samples = self._imu(imu_ns + 1, t_ns + _FLOWN_DELAY_NS)
@@ -245,7 +247,8 @@ class SimulatedFlight:
         per second.
         """
         step_ns = NS_PER_MS
-        after, before = self.motion.truth(t_ns + step_ns).p_m, self.motion.truth(t_ns - step_ns).p_m
+        after = self.motion.truth(t_ns + step_ns).p_m
+        before = self.motion.truth(t_ns - step_ns).p_m
         v_mps: FloatArray = (after - before) / (2e-9 * step_ns)
         return v_mps
 
@@ -332,7 +335,8 @@ class _Room:
             (radius_m * np.cos(angle), radius_m * np.sin(angle), rng.uniform(0.5, 6.0, _BOXES)),
             axis=1,
         )
-        self._low_m, self._high_m = centre_m - half_m, centre_m + half_m
+        self._low_m = centre_m - half_m
+        self._high_m = centre_m + half_m
 
     def depths(self, T_world_optical: Transform, px: FloatArray) -> FloatArray:
         """Return z-depths, shape (n,), of pixels (n, 2).
@@ -347,8 +351,10 @@ class _Room:
         if (np.abs(away) >= half_m).any():
             return np.zeros(len(px))
         wall = ((np.copysign(half_m, d[:, 0]) - away) / d[:, 0]).min(axis=1)
-        a, b = (self._low_m - p_m) / d, (self._high_m - p_m) / d
-        enter, leave = np.minimum(a, b).max(axis=2), np.maximum(a, b).min(axis=2)
+        a = (self._low_m - p_m) / d
+        b = (self._high_m - p_m) / d
+        enter = np.minimum(a, b).max(axis=2)
+        leave = np.maximum(a, b).min(axis=2)
         box = np.where((enter < leave) & (leave > 0.0), np.maximum(enter, 0.0), np.inf).min(axis=1)
         depths: FloatArray = np.minimum(wall, box)
         return depths

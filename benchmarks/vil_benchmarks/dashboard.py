@@ -74,7 +74,8 @@ def bench_dashboard() -> list[Row]:
     udp = free_ports(4, socket.SOCK_DGRAM)
     pose, image, stream, http = free_ports(4, socket.SOCK_STREAM)
     with tempfile.TemporaryDirectory() as folder, ProcessGroup(Path(folder)) as processes:
-        path, imu = Path(folder) / "bench.yaml", Path(folder) / "imu"
+        path = Path(folder) / "bench.yaml"
+        imu = Path(folder) / "imu"
         path.write_text(
             _CONFIG.format(
                 flight=udp[0],
@@ -117,7 +118,8 @@ def _measured(api: BridgeApi, bridge: Connection, clients: Connection) -> list[R
     ):
         time.sleep(0.1)
     time.sleep(_WARM_UP_S)
-    alone, watched = _Phases(), _Phases()
+    alone = _Phases()
+    watched = _Phases()
     for _ in range(_REPETITIONS):
         for order, phases in (("off", alone), ("on", watched)):
             clients.send(order)
@@ -131,18 +133,21 @@ def _measured(api: BridgeApi, bridge: Connection, clients: Connection) -> list[R
 
 def _phase(api: BridgeApi, bridge: Connection, phases: _Phases) -> None:
     """Add the drops and the CPU time of one phase."""
-    before, cpu_before = api.get_status(), _cpu_ms(bridge)
+    before = api.get_status()
+    cpu_before = _cpu_ms(bridge)
     begin_ns = now_ns()
     time.sleep(_PHASE_S)
     phases.spans_ns.append((begin_ns, now_ns()))
     phases.cpu_ms.append((_cpu_ms(bridge) - cpu_before) / _PHASE_S)
-    after, drops = _drops(api.get_status()), _drops(before)
+    after = _drops(api.get_status())
+    drops = _drops(before)
     phases.drops.update({edge: after[edge] - drops[edge] for edge in after})
 
 
 def _drops(now: BridgeSnapshot) -> Mapping[str, int]:
     """Return the pictures dropped so far, by edge."""
-    camera, stream = now.cameras[_CAMERA], now.streams[_CAMERA]
+    camera = now.cameras[_CAMERA]
+    stream = now.streams[_CAMERA]
     return {"render": sum(camera.dropped.values()), "stream": sum(stream.dropped.values())}
 
 

@@ -59,7 +59,8 @@ def measure_fleet(recorded: dict[str, Path], vehicles: int, seconds: int) -> lis
     with child(_empty_loop) as empty:
         empty.recv()
         found = asyncio.run(_fly(recorded, vehicles, seconds, empty))
-    late_us, idle_us = found["late_us"], found["idle_us"]
+    late_us = found["late_us"]
+    idle_us = found["idle_us"]
     p50 = [
         percentile_row(f"{n}_us_p50", v, 50, "us")
         for n, v in (("fleet_late", late_us), ("empty_late", idle_us))
@@ -100,9 +101,11 @@ async def _fly(
     sources: list[PoseSource] = [simulated, *others]
     context = SourceContext()
     world = World({source.name: Transform.identity() for source in sources}, actors)
-    status, last = Status("sim"), _RATE_HZ * seconds
+    status = Status("sim")
+    last = _RATE_HZ * seconds
     late_us: list[float] = []
-    poses, cpu = [0], [0.0, 0.0]
+    poses = [0]
+    cpu = [0.0, 0.0]
     done = asyncio.Event()
     found: dict[str, Any] = {}
 
@@ -143,7 +146,10 @@ def _empty_loop(conn: Connection) -> None:
     """Wake as often as the fleet does and record the lateness; report it on request."""
     conn.send("ready")
     conn.recv()
-    timer, late_us, start_ns, step = WakeupTimer(), [], machine_ns(), 0
+    timer = WakeupTimer()
+    late_us = []
+    start_ns = machine_ns()
+    step = 0
     while not conn.poll():
         step = int((machine_ns() - start_ns) / _STEP_NS) + 1
         due_ns = start_ns + round(step * _STEP_NS)

@@ -97,7 +97,8 @@ def bench_ingest() -> list[Row]:
 def reference_rows() -> list[Row]:
     """Measure 20 bodies and the reference on the same datagrams; about 12 s."""
     found = _measure(_Load(20), against=True)
-    ours, reference = found["bridge"], found.get("motioncapture", Taken())
+    ours = found["bridge"]
+    reference = found.get("motioncapture", Taken())
     whole = ours.us_per_frame is not None and reference.us_per_frame is not None
     return [
         _per_frame("us_per_frame_20_bodies", ours),
@@ -115,9 +116,11 @@ def cold_rows(turns: int = 200) -> list[Row]:
     """
     load = _Load(20)
     world = World({"room": Transform.identity()}, _actors(load))
-    frames, rows = _Crowd(load).frames, []
+    frames = _Crowd(load).frames
+    rows = []
     for name, sleep_s in (("warm", 0.0), ("cold", 0.016)):
-        into_us, out_us = [], []
+        into_us = []
+        out_us = []
         for number in range(turns):
             frame = frames[4 * number % len(frames)]
             time.sleep(sleep_s)
@@ -395,7 +398,8 @@ def _motioncapture(conn: Connection, command_port: int) -> None:
         mocap.waitForNextFrame()
         poses = []
         for name, body in mocap.rigidBodies.items():
-            p, q = body.position, body.rotation
+            p = body.position
+            q = body.rotation
             poses.append((name, p[0], p[1], p[2], q.x, q.y, q.z, q.w))
         frames += 1
         if frames == 1:

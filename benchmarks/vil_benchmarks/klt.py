@@ -124,11 +124,9 @@ def _pose(t_s: float) -> Transform:
     Optical axes.
     """
     p_m = (0.5 * math.sin(1.2 * t_s), 0.4 * math.sin(0.9 * t_s + 0.4), 0.2 * math.sin(1.5 * t_s))
-    yaw_rad, pitch_rad, roll_rad = (
-        0.4 * math.sin(t_s),
-        0.06 * math.sin(1.7 * t_s),
-        0.05 * math.sin(1.3 * t_s),
-    )
+    yaw_rad = 0.4 * math.sin(t_s)
+    pitch_rad = 0.06 * math.sin(1.7 * t_s)
+    roll_rad = 0.05 * math.sin(1.3 * t_s)
     return Transform.of(p_m, q_from_euler_zyx(yaw_rad, pitch_rad, roll_rad)) @ T_FLU_OPTICAL
 
 
@@ -148,7 +146,8 @@ def follow(before: ImageArray, after: ImageArray, flow_px: ImageArray, valid: Bo
     back, returned = _tracked(after, before, there)
     near = np.linalg.norm(back - corners, axis=2)[:, 0] < _RETURN_PX
     good = np.flatnonzero(found & returned & near)
-    p, q = corners[good, 0], there[good, 0]
+    p = corners[good, 0]
+    q = there[good, 0]
     x, y = (np.ascontiguousarray(q[:, axis, None]) for axis in (0, 1))
     truth = cv2.remap(np.asarray(flow_px), x, y, cv2.INTER_LINEAR).reshape(-1, 2)
     known = cv2.remap(valid.astype(np.float32), x, y, cv2.INTER_LINEAR).ravel() > 1.0 - 1e-6

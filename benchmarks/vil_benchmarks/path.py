@@ -341,10 +341,12 @@ def _phase(middle: Connection, source: Connection, sink: Connection) -> ImagePha
     """
     time.sleep(_WARM_UP_S + 1.0)
     middle.send("cpu")
-    before, begin_ns = middle.recv(), now_ns()
+    before = middle.recv()
+    begin_ns = now_ns()
     time.sleep(_PHASE_S)
     middle.send("cpu")
-    after, end_ns = middle.recv(), now_ns()
+    after = middle.recv()
+    end_ns = now_ns()
     time.sleep(_ARRIVE_S)
     received: dict[int, Any] = stop_and_report(sink)
     sent = {

@@ -67,7 +67,8 @@ def standin_renderer(
     Report {ntime: t_send_ns}.
     """
     context = zmq.Context()
-    poses, images = context.socket(zmq.SUB), context.socket(zmq.PUB)
+    poses = context.socket(zmq.SUB)
+    images = context.socket(zmq.PUB)
     poses.subscribe(b"Pose")
     poses.connect(f"tcp://127.0.0.1:{pose_port}")
     images.connect(f"tcp://127.0.0.1:{image_port}")
@@ -120,7 +121,8 @@ def bare_source(conn: Connection, port: int, size_px: tuple[int, int], rate_hz: 
 def bare_relay(conn: Connection, in_port: int, out_port: int) -> None:
     """Receive both parts and send them on, uncopied, as any relay must; report CPU by thread."""
     context = zmq.Context()
-    source, sink = context.socket(zmq.SUB), context.socket(zmq.PUSH)
+    source = context.socket(zmq.SUB)
+    sink = context.socket(zmq.PUSH)
     source.subscribe(b"")
     source.bind(f"tcp://127.0.0.1:{in_port}")
     sink.bind(f"tcp://127.0.0.1:{out_port}")

@@ -52,9 +52,12 @@ def bench_plan(queries: int = QUERIES) -> list[Row]:
     planner = FlightPlanner(found, _RADIUS_M, _LOW_M, _HIGH_M, limits, through_unknown=True)
     pairs = seeded_queries(planner, queries)
     planner.plan(*pairs[0])  # imports what a query must not wait for
-    wall_s, cpu_s, flights = [], [], []
+    wall_s = []
+    cpu_s = []
+    flights = []
     for number, (start, goal) in enumerate(pairs, start=1):
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall = time.perf_counter()
+        cpu = time.process_time()
         flights.append(planner.plan(start, goal, seed=number))
         cpu_s.append(time.process_time() - cpu)
         wall_s.append(time.perf_counter() - wall)

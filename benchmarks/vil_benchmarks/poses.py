@@ -64,7 +64,8 @@ class PosePorts(NamedTuple):
     @classmethod
     def free(cls) -> PosePorts:
         """Return ports that were free a moment ago."""
-        udp, tcp = free_ports(4, socket.SOCK_DGRAM), free_ports(3, socket.SOCK_STREAM)
+        udp = free_ports(4, socket.SOCK_DGRAM)
+        tcp = free_ports(3, socket.SOCK_STREAM)
         lab, bridge = (
             {"natnet": (udp[2 * i], udp[2 * i + 1]), "vrpn": (tcp[i],)} for i in range(2)
         )
@@ -191,7 +192,8 @@ def pose_rows(client: PoseClient, phase: PosePhase | None) -> list[Row]:
     seen = phase or PosePhase((), {}, {}, None)
     numbers = [n for n in seen.filmed if n in seen.direct] if whole else []
     added_ms = [(seen.served[n] - seen.direct[n]) / 1e6 for n in numbers if n in seen.served]
-    lost, count = len(numbers) - len(added_ms), len(seen.filmed)
+    lost = len(numbers) - len(added_ms)
+    count = len(seen.filmed)
     times = [
         _late_row(f"added_ms_p{percent}/{client.name}", added_ms, lost, percent)
         for percent in (50, 99)

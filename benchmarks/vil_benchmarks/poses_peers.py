@@ -106,7 +106,8 @@ class _Reading:
     """
 
     def __init__(self, conn: Connection, *, each: bool) -> None:
-        self._conn, self._each = conn, each
+        self._conn = conn
+        self._each = each
         self._read: list[tuple[int, int]] = []
         self._newest: int | None = None
 
@@ -115,7 +116,8 @@ class _Reading:
 
         End the process where that was asked for.
         """
-        number, t_ns = frame_number(x_m), now_ns()
+        number = frame_number(x_m)
+        t_ns = now_ns()
         if number is not None and number != self._newest:
             if self._newest is None and not self._each:
                 self._conn.send("reading")

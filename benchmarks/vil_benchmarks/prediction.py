@@ -62,16 +62,13 @@ def filter_cost(seconds: float = 2.0) -> Row:
     Samples come at 500 Hz, poses at 100 Hz; every body's filter takes all of its own.
     """
     bodies = [BodyFilter(Transform.identity()) for _ in range(_BODIES)]
-    samples, up = round(seconds * _IMU_HZ), np.array([0.0, 0.0, GRAVITY_MPS2])
+    samples = round(seconds * _IMU_HZ)
+    up = np.array([0.0, 0.0, GRAVITY_MPS2])
     rng = np.random.default_rng(1)
-    w_radps, f_mps2 = (
-        0.02 * rng.standard_normal((samples, 3)),
-        up + 0.2 * rng.standard_normal((samples, 3)),
-    )
-    p_m, q_xyzw = (
-        1e-4 * rng.standard_normal((samples, 3)),
-        q_exp(1e-3 * rng.standard_normal((samples, 3))),
-    )
+    w_radps = 0.02 * rng.standard_normal((samples, 3))
+    f_mps2 = up + 0.2 * rng.standard_normal((samples, 3))
+    p_m = 1e-4 * rng.standard_normal((samples, 3))
+    q_xyzw = q_exp(1e-3 * rng.standard_normal((samples, 3)))
     spent_ns = -time.process_time_ns()
     for k in range(samples):
         t_ns = k * (NS_PER_S // _IMU_HZ)
@@ -142,7 +139,8 @@ def _rows(prefix: str, errors: Errors) -> Iterator[Row]:
 def _gains(prefix: str, errors: Errors) -> Iterator[Row]:
     """Yield the ratio of the mean errors without and with the IMU."""
     for horizon_ms in HORIZONS_MS:
-        twist, imu = errors[horizon_ms, "twist"], errors[horizon_ms, "imu"]
+        twist = errors[horizon_ms, "twist"]
+        imu = errors[horizon_ms, "imu"]
         for axis, (quantity, _) in enumerate(_UNITS):
             gain = float(twist[:, axis].mean() / imu[:, axis].mean())
             yield Row(f"{prefix}_{horizon_ms}ms_{quantity}_gain", gain, "ratio", len(imu))

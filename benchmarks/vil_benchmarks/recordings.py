@@ -70,7 +70,8 @@ class BenchRecording:
         poses_csv, imu_csv = _tables(folder)
         t_ns, poses = read_rows(poses_csv, POSE_VALUES)
         T_sensor_imu = read_placement(poses_csv).inverse()
-        imu_ns, imu = np.empty(0, np.int64), np.empty((0, IMU_VALUES))
+        imu_ns = np.empty(0, np.int64)
+        imu = np.empty((0, IMU_VALUES))
         if imu_csv is not None:
             imu_ns, imu = read_rows(imu_csv, IMU_VALUES)
             T_sensor_imu = T_sensor_imu @ read_placement(imu_csv)

@@ -132,7 +132,8 @@ def fly(
     first = next(mark for mark in marks if mark.steps >= start_s * _STEP_HZ)
     last = marks[-1]
     flown = [mark for mark in marks if mark.steps >= first.steps]
-    steps, wall_s = last.steps - first.steps, (last.t_ns - first.t_ns) / NS_PER_S
+    steps = last.steps - first.steps
+    wall_s = (last.t_ns - first.t_ns) / NS_PER_S
     exchanges = steps * rate_hz * vehicles / _STEP_HZ
     each = [
         (b.t_ns - a.t_ns) / (b.steps - a.steps) / 1e3

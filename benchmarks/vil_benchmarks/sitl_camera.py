@@ -92,10 +92,8 @@ def picture_rows(read: Sequence[ReadPicture], skipped: int) -> list[Row]:
         raise VilBridgeError(
             f"pictures show poses of {shown} before them: that is not the sensors' newest sample"
         )
-    simulated_ns, wall_ns = (
-        read[-1].t_ns - read[0].t_ns,
-        read[-1].t_received_ns - read[0].t_received_ns,
-    )
+    simulated_ns = read[-1].t_ns - read[0].t_ns
+    wall_ns = read[-1].t_received_ns - read[0].t_received_ns
     values = simulated_ns / wall_ns, max(ages_ns) / 1e6
     return [
         Row(name, value, unit, len(read))
@@ -127,7 +125,8 @@ def _look(port: int, processes: ProcessGroup, t_ns: int) -> tuple[int, int]:
     while time.monotonic() < end_s:
         processes.check()
         found = status(port)
-        camera, now_ns = found["cameras"]["front"], int(found["simulation"]["t_ns"])
+        camera = found["cameras"]["front"]
+        now_ns = int(found["simulation"]["t_ns"])
         if camera["frames"].get("rgb/raw", 0) >= _CAMERA_HZ and now_ns >= t_ns:
             return sum(camera["dropped"].get(reason, 0) for reason in _SKIPPED), now_ns
         time.sleep(_LOOK_S)

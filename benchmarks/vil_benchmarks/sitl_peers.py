@@ -20,20 +20,28 @@ _READ_BYTES: Final = 65536
 _HEIGHT_M: Final = 1.5
 _HOVER: Final = 0.515
 """Motors' share at which FlightGoggles' quadcopter hovers."""
-_PER_M, _PER_MPS, _LEAST, _MOST = 0.05, 0.06, 0.3, 0.7
+_PER_M = 0.05
+_PER_MPS = 0.06
+_LEAST = 0.3
+_MOST = 0.7
 _STANDARD_GRAVITY_MPS2: Final = 9.80665
-_FOLLOWS_1_S, _FOLLOWS_1_S2 = 2.0, 1.0
+_FOLLOWS_1_S = 2.0
+_FOLLOWS_1_S2 = 1.0
 """Shares of the barometer's difference that the estimates of height and climb take up in a
 second.
 """
 
-_MAGIC, _HEADER, _CHECKSUM, _SENSOR = 0xFD, 10, 2, 107
+_MAGIC = 0xFD
+_HEADER = 10
+_CHECKSUM = 2
+_SENSOR = 107
 _FIELDS: Final = Struct("<Q13f")
 """Of HIL_SENSOR: the time, then acceleration 0-2, and the barometer's altitude at 11."""
 _CONTROLS: Final = Struct("<QQ4f48xB")
 _CONTROLS_EXTRA: Final = 47
 _HEAD: Final = bytes((_CONTROLS.size, 0, 0, 0, 1, 1, 93, 0, 0))
-_ARMED, _LOCKSTEP = 129, 1
+_ARMED = 129
+_LOCKSTEP = 1
 _MIRROR: Final = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 _OPENING_CRC: Final = crc_hqx(_HEAD.translate(_MIRROR), 0xFFFF)
 
@@ -46,11 +54,14 @@ def px4_peer(conn: Connection, port: int) -> None:
     """Answer each HIL_SENSOR until the link closes; report the microseconds of each turn."""
     conn.send("ready")
     link = _connected(port)
-    turns_us, pilot, first_m = [], _Pilot(), None
+    turns_us = []
+    pilot = _Pilot()
+    first_m = None
     pending = b""
     while data := _received(link):
         begun_ns = time.monotonic_ns()
-        pending, answer = pending + data, b""
+        pending = pending + data
+        answer = b""
         while len(pending) > _HEADER and len(pending) >= (size := _HEADER + pending[1] + _CHECKSUM):
             if pending[7] == _SENSOR:
                 payload = pending[_HEADER : size - _CHECKSUM].ljust(_FIELDS.size, b"\0")
@@ -77,7 +88,10 @@ def ardupilot_peer(conn: Connection, port: int, rate_hz: int) -> None:
     link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     link.connect(("127.0.0.1", port))
     link.settimeout(_AGAIN_S)
-    turns_us, frame, share, begun_ns = [], 0, 0.0, None
+    turns_us = []
+    frame = 0
+    share = 0.0
+    begun_ns = None
     while not conn.poll():
         pulse_us = round(1000 + 1000 * share)
         try:

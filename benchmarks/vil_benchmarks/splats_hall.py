@@ -74,7 +74,8 @@ def _sides() -> list[_Side]:
     sides = []
     for middle, half, outside in boxes:
         for axis in range(3):
-            u, v = np.zeros(3), np.zeros(3)
+            u = np.zeros(3)
+            v = np.zeros(3)
             u[(axis + 1) % 3], v[(axis + 2) % 3] = half[(axis + 1) % 3], half[(axis + 2) % 3]
             for sign in (-1.0, 1.0):
                 normal = sign * np.eye(3)[axis]
@@ -154,8 +155,10 @@ def hall_range_m(origin: FloatArray, directions: FloatArray) -> npt.NDArray[np.f
                  / directions[:, i] for i in range(3)]  # fmt: skip
         reach = np.min(walls, axis=0)
         for (x, y), half in BOXES:
-            low, high = np.array([x, y, half[2]]) - half, np.array([x, y, half[2]]) + half
+            low = np.array([x, y, half[2]]) - half
+            high = np.array([x, y, half[2]]) + half
             t = np.stack(((low - origin) / directions, (high - origin) / directions))
-            enter, leave = np.nanmax(t.min(axis=0), axis=1), np.nanmin(t.max(axis=0), axis=1)
+            enter = np.nanmax(t.min(axis=0), axis=1)
+            leave = np.nanmin(t.max(axis=0), axis=1)
             reach = np.where((enter < leave) & (enter > 0.0), np.minimum(reach, enter), reach)
     return np.asarray(reach)

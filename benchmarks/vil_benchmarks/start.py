@@ -88,7 +88,8 @@ def _environment() -> dict[str, str]:
 
 def _run_s(*arguments: str) -> float:
     """Measure an interpreter from its start to its end."""
-    command, environment = [sys.executable, *arguments], _environment()
+    command = [sys.executable, *arguments]
+    environment = _environment()
     begun = time.perf_counter()
     subprocess.run(  # noqa: S603
         command,

@@ -62,7 +62,8 @@ def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
 
     One OpenCV thread, so that all work is in the thread that is measured.
     """
-    image, depth = peers.textured(_CAMERA.width_px, _CAMERA.height_px), _depth_picture()
+    image = peers.textured(_CAMERA.width_px, _CAMERA.height_px)
+    depth = _depth_picture()
     compensator = Compensator(_PLANE_M)
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
@@ -128,7 +129,8 @@ def _depth_picture() -> ImageArray:
     rng = np.random.default_rng(2)
     depth_m: FloatArray = np.full((_CAMERA.height_px, _CAMERA.width_px), 8.0)
     for _ in range(20):
-        x, y = rng.integers(0, _CAMERA.width_px - 150), rng.integers(0, _CAMERA.height_px - 150)
+        x = rng.integers(0, _CAMERA.width_px - 150)
+        y = rng.integers(0, _CAMERA.height_px - 150)
         depth_m[y : y + 150, x : x + 100] = rng.uniform(2.0, 7.0)
     return (depth_m * DEPTH_UNITS_PER_M).astype(np.uint16)
 
@@ -186,9 +188,11 @@ def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
     ):
         reader.recv()
         time.sleep(_WARM_UP_S)
-        first_ns, cpu_ns = time.monotonic_ns(), _cpu_ns(bridge)
+        first_ns = time.monotonic_ns()
+        cpu_ns = _cpu_ns(bridge)
         time.sleep(phase_s)
-        last_ns, cpu_ns = time.monotonic_ns(), _cpu_ns(bridge) - cpu_ns
+        last_ns = time.monotonic_ns()
+        cpu_ns = _cpu_ns(bridge) - cpu_ns
         count = sum(first_ns <= t < last_ns for _, _, t in stop_and_report(reader))
     wall_s = (last_ns - first_ns) / NS_PER_S
     share = cpu_ns / NS_PER_S / wall_s / (os.cpu_count() or 1)

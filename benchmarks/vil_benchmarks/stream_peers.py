@@ -65,12 +65,16 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     One always waits while the relay works on the one before it.
     """
     path = next(iter(bridge.context.cameras.values()))
-    camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
+    camera = path.camera
+    subjects = ("drone",)
+    tracked = np.ones(1, dtype=np.bool_)
     model = camera.geometry.rendered
     pictures = itertools.cycle(peers.pictures(model.width_px, model.height_px))
-    flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
+    flight = DroneMotion(path=BRISK)
+    epoch_ns = now_ns()
     for number in itertools.count():
-        begun_s, t_ns = time.monotonic(), now_ns()
+        begun_s = time.monotonic()
+        t_ns = now_ns()
         pose = flight.truth(t_ns - epoch_ns)
         bridge.context.world.ingest(
             SourceFrame(

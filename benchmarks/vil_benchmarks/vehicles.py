@@ -180,7 +180,8 @@ def _gymnasium_step(n: int) -> _Work:
 
 def _physics_rows(repetitions: int, block_s: float) -> list[Row]:
     """Measure one multicopter and a swarm; figures are those of the slower case after the rest."""
-    slowest, ratios = [], []
+    slowest = []
+    ratios = []
     for model, n in (
         (FlightGogglesMulticopter(), 1),
         (FlightGogglesMulticopter(integrator="euler"), _SWARM),

@@ -127,7 +127,8 @@ class RendererConnection(ABC, Generic[Message]):
             config.max_picture_mib << 20,
             self.status.counters,
         )
-        self.pose_port, self.image_port = self._sockets.pose_port, self._sockets.image_port
+        self.pose_port = self._sockets.pose_port
+        self.image_port = self._sockets.image_port
         self._report_waiting()
 
     # --- for each protocol ---------------------------------------------------------------------
@@ -240,7 +241,8 @@ class RendererConnection(ABC, Generic[Message]):
             data = self._sockets.subscription()
             if data is None:
                 return
-            kind, topic = data[:1], data[1:]
+            kind = data[:1]
+            topic = data[1:]
             with self._lock:
                 if kind not in (b"\x00", b"\x01"):
                     self._count_malformed(f"{len(data)} bytes on the pose port are no subscription")
@@ -291,7 +293,8 @@ class RendererConnection(ABC, Generic[Message]):
 
     def _repeat_from_now(self, asked: PendingRequest[Message]) -> None:
         """Make this the pose that is repeated; the one before it gets no further answer."""
-        before, self._newest = self._newest, asked
+        before = self._newest
+        self._newest = asked
         if before is not None:
             self._account(before)
 

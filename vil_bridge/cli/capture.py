@@ -35,7 +35,8 @@ def capture(
     from vil_bridge.tools.lab.anonymised import anonymize
 
     result = anonymize(source, out)
-    names, hosts = result.pseudonyms.names, result.pseudonyms.hosts
+    names = result.pseudonyms.names
+    hosts = result.pseudonyms.hosts
     typer.echo(
         f"{out}: {result.written} datagrams, {result.left_out} left out because they cannot be read"
     )

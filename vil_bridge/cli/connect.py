@@ -73,6 +73,7 @@ def reach(
                 "that `run` printed"
             )
         url = http_url(http.bind, http.port, tls=http.tls_certificate is not None)
-        certificate, token_file = http.tls_certificate, token_file or http.token_file
+        certificate = http.tls_certificate
+        token_file = token_file or http.token_file
     token = None if token_file is None else read_token(token_file, Role(role))
     return BridgeAddress(url, token, certificate, timeout_s)

@@ -246,7 +246,8 @@ def _print_summary(done: DatasetSummary, *, as_json: bool) -> None:
         f"SHA256SUMS {done.sha256}"
     )
     if done.drawn:
-        rate, cost = done.drawn / done.took_s, 1e3 * done.cpu_s / done.drawn
+        rate = done.drawn / done.took_s
+        cost = 1e3 * done.cpu_s / done.drawn
         typer.echo(
             f"drew {done.drawn} in {done.took_s:.1f} s ({rate:.1f} a second, {cost:.1f} "
             "ms of CPU each)"

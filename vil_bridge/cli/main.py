@@ -29,8 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-add_to(app)
-for verbs in (app, *(group.typer_instance for group in app.registered_groups)):
+for verbs in (app, *add_to(app)):
     for command in verbs.registered_commands:
         # The whole summary, which plain text cuts.
         summary = (command.callback.__doc__ or "").partition("\n\n")[0]

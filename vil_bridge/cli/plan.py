@@ -87,7 +87,8 @@ def plan(
     answered; else with 3.
     """
     bridge = None if send is None else bridge_flight(send, token_file)
-    view, goal_m = view_goal(look_at, fov, look_weight), point_of(goal, "--to")
+    view = view_goal(look_at, fov, look_weight)
+    goal_m = point_of(goal, "--to")
     if live_map is not None:
         if bridge is None or scene is not None or map_file is not None or start is not None or fly:
             raise typer.BadParameter(

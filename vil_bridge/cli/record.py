@@ -54,7 +54,8 @@ def record(
             f"{out.parent} is not a folder: create it first, or choose another name", err=True
         )
         raise typer.Exit(Exit.CHECK_FAILED)
-    bridge, path = reach(where, token_file=token_file, role="control"), path_of("recording")
+    bridge = reach(where, token_file=token_file, role="control")
+    path = path_of("recording")
     with bridge.explained():
         state = bridge.put(RecordingView, path, {} if name is None else {"name": name})
         typer.echo(f"recording {state.file}; Ctrl-C ends it")

@@ -54,7 +54,8 @@ def report(
             if file is not None
             else _ledger_lines(reach(url, token_file=token_file))
         )
-        ledgers, errors = read_ledger(lines), {}
+        ledgers = read_ledger(lines)
+        errors = {}
     page = report_page(ledgers, errors)
     with explained_disk_errors(out, "give it room, or another name"):
         if save is not None:

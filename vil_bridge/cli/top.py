@@ -76,7 +76,8 @@ def _samples(bridge: BridgeAddress) -> Iterator[dict[str, Any]]:
 
     from vil_bridge.web.client.errors import RestError
 
-    seen, misses = False, 0
+    seen = False
+    misses = 0
     due_s = time.monotonic()
     while misses < _MISSES:
         try:
@@ -87,7 +88,8 @@ def _samples(bridge: BridgeAddress) -> Iterator[dict[str, Any]]:
                 raise typer.Exit(Exit.CHECK_FAILED) from None
             misses += 1
         else:
-            seen, misses = True, 0
+            seen = True
+            misses = 0
             yield sample
         due_s = max(due_s + _PERIOD_S, time.monotonic())
         time.sleep(max(0.0, due_s - time.monotonic()))

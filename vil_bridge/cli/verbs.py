@@ -58,8 +58,8 @@ _FOLDERS: Final[Mapping[str, str]] = {"vil_benchmarks": "benchmarks"}
 _ANY_WORDS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the whole table to a command.
+def add_to(app: typer.Typer) -> list[typer.Typer]:
+    """Add the whole table to a command; return the groups.
 
     The verb of a missing package says where that is, and exits with :attr:`Exit.CONFIG`.
     """
@@ -71,8 +71,10 @@ def add_to(app: typer.Typer) -> None:
             if exc.name != package or package not in _FOLDERS:
                 raise
             app.command(name, context_settings=_ANY_WORDS)(_elsewhere(name, package))
-    for name, place in GROUPS.items():
-        app.add_typer(_at(place), name=name)
+    groups = {name: _at(place) for name, place in GROUPS.items()}
+    for name, group in groups.items():
+        app.add_typer(group, name=name)
+    return list(groups.values())
 
 
 def _at(place: str) -> Any:

@@ -66,7 +66,8 @@ class PoseSpreadConfig(StrictModel):
 
     def value(self) -> PoseSpread:
         """Return the range as a value."""
-        low, high = np.radians(self.low_rpy_deg).tolist(), np.radians(self.high_rpy_deg).tolist()
+        low = np.radians(self.low_rpy_deg).tolist()
+        high = np.radians(self.high_rpy_deg).tolist()
         return PoseSpread(self.low_m, self.high_m, tuple(low), tuple(high))
 
 
@@ -142,11 +143,15 @@ class CourseGateConfig(PoseConfig):
         """Return the gate as a value."""
         if self.corners_m is not None:
             made = CourseGate.of_corners(self.name, self.corners_m)
-            pose, width, height = made.T_world_gate, made.width_m, made.height_m
+            pose = made.T_world_gate
+            width = made.width_m
+            height = made.height_m
         else:
             assert self.width_m is not None
             assert self.height_m is not None
-            pose, width, height = self.transform(), self.width_m, self.height_m
+            pose = self.transform()
+            width = self.width_m
+            height = self.height_m
         return CourseGate(
             self.name, pose, width, height, self.margin_m, self.bar_m, self.spread.value()
         )

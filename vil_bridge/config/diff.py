@@ -22,7 +22,9 @@ def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], path: Key 
     """
     changes: list[Key] = []
     for name in dict.fromkeys((*before, *after)):
-        old, new, here = before.get(name, _MISSING), after.get(name, _MISSING), (*path, name)
+        old = before.get(name, _MISSING)
+        new = after.get(name, _MISSING)
+        here = (*path, name)
         if old == new:
             continue
         deeper = isinstance(old, Mapping) and isinstance(new, Mapping)
@@ -37,9 +39,11 @@ def merged(
     """Return ``before`` with those keys as in ``after``."""
     data = deepcopy(dict(before))
     for key in keys:
-        there, here = after, data
+        there = after
+        here = data
         for name in key[:-1]:
-            there, here = there[name], here[name]
+            there = there[name]
+            here = here[name]
         if key[-1] in there:
             here[key[-1]] = deepcopy(there[key[-1]])
         else:

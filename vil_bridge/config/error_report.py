@@ -163,7 +163,8 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
             f"has {limits['actual_length']} values, of which at least {limits['min_length']} "
             "are wanted"
         )
-    message, value = _KINDS.get(error["type"], error["msg"]), error.get("input")
+    message = _KINDS.get(error["type"], error["msg"])
+    value = error.get("input")
     if error["type"] == "string_type":
         return "should be text" if value is None else "should be text: put quotes around it"
     if error["type"] in _KINDS or not message.startswith(("Input should", "String should")):

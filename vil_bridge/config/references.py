@@ -111,7 +111,8 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             yield ReferenceProblem(
                 path, f"{WORLD!r} is the world itself; give the actor another name"
             )
-        source, subject = actor.get("source"), actor.get("subject")
+        source = actor.get("source")
+        subject = actor.get("subject")
         yield from _unknown(config, "sources", source, (*path, "source"))
         yield from _unknown(config, "sources", _source_of_imu(actor.get("imu")), (*path, "imu"))
         if not isinstance(source, str) or not isinstance(subject, str):
@@ -234,7 +235,8 @@ def _maps(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     federation = config.get("federation")
     names = federation.get("actors") if isinstance(federation, Mapping) else None
-    actors, sources = _sections(config, "actors"), _sections(config, "sources")
+    actors = _sections(config, "actors")
+    sources = _sections(config, "sources")
     for i, name in enumerate(
         names if isinstance(names, Sequence) and not isinstance(names, str) else ()
     ):

@@ -58,7 +58,8 @@ def rename(tree: Tree) -> list[tuple[Place, Path, str]]:
         for path, section in _sections(tree.data, row.path):
             if row.old not in section:
                 continue
-            place, old_path = _place(tree, (*path, row.old)), (*path, row.old)
+            place = _place(tree, (*path, row.old))
+            old_path = (*path, row.old)
             if row.new in section:
                 tree.problems.append(
                     (
@@ -141,6 +142,7 @@ def _move(tree: Tree, path: Path, section: dict[str, Any], row: Renamed) -> None
     items = [(row.new if key == row.old else key, value) for key, value in section.items()]
     section.clear()
     section.update(items)
-    old, depth = (*path, row.old), len(path)
+    old = (*path, row.old)
+    depth = len(path)
     for place in [place for place in tree.places if place[: depth + 1] == old]:
         tree.places[(*path, row.new, *place[depth + 1 :])] = tree.places.pop(place)

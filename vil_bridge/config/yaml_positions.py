@@ -94,7 +94,8 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
 
 def _unreadable(text: str, exc: yaml.MarkedYAMLError) -> str:
     """Describe an error of syntax; frequent mistakes come with their cure."""
-    context_mark, problem_mark = _within(text, exc.context_mark), _within(text, exc.problem_mark)
+    context_mark = _within(text, exc.context_mark)
+    problem_mark = _within(text, exc.problem_mark)
     if problem_mark is not None:
         line = text.splitlines()[problem_mark.line]
         if "\t" in line[: len(line) - len(line.lstrip())] or line[problem_mark.column :].startswith(
@@ -117,7 +118,8 @@ def _within(text: str, mark: yaml.Mark | None) -> yaml.Mark | None:
     if mark is None:
         return None
     written = text.rstrip()
-    line, column = written.count("\n"), len(written) - written.rfind("\n") - 1
+    line = written.count("\n")
+    column = len(written) - written.rfind("\n") - 1
     return min(
         mark, yaml.Mark("", 0, line, column, None, 0), key=lambda mark: (mark.line, mark.column)
     )

@@ -48,7 +48,8 @@ class Tokens:
 
         The time is the same for either.
         """
-        given, found = digest(token), Role.NONE
+        given = digest(token)
+        found = Role.NONE
         for role, expected in self._digests.items():
             if hmac.compare_digest(given, expected):
                 found = role

@@ -80,7 +80,8 @@ class _Tree:
     """Children, lengths and main chains of a skeleton's bones."""
 
     def __init__(self, model: SkeletonModel, named: Mapping[str, int]) -> None:
-        self._model, self._named = model, named
+        self._model = model
+        self._named = named
         self._names = [bone.lower() for bone in model.bones]
         self._rest_m = _rest(model)
         self._length_m: list[float] = np.linalg.norm(model.offsets_m, axis=1).tolist()
@@ -98,7 +99,8 @@ class _Tree:
                     for c in self.children[bone]
                 ]
                 length_m, count, below = max(ways)
-                reach[bone], self._next[bone] = (length_m, count), -below
+                reach[bone] = (length_m, count)
+                self._next[bone] = -below
         self._reach_m = [self._length_m[bone] + reach[bone][0] for bone in range(len(model.bones))]
         self._count = [1 + bones for _, bones in reach]
 
@@ -162,7 +164,8 @@ class _Tree:
 
     def parts(self, legs: _Pair, arms: _Pair) -> dict[str, int]:
         """Return all parts, empty without a head, or without a way to know left from right."""
-        hips, chest = legs.parent, arms.parent
+        hips = legs.parent
+        chest = arms.parent
         ups = [child for child in self.children[chest] if child not in arms.roots]
         if not ups:
             return {}
@@ -217,7 +220,8 @@ class _Tree:
             first = sums.index(max(sums))
             places = dict(zip(limb, range(first, first + 3), strict=True))
         found = {f"{side}_{part}": chain[place] for part, place in places.items()}
-        begin, end = places[limb[0]], places[limb[2]]
+        begin = places[limb[0]]
+        end = places[limb[2]]
         if limb is _ARM and begin > 0:
             found[f"{side}_shoulder"] = chain[begin - 1]
         elif limb is _LEG and end + 1 < len(chain):

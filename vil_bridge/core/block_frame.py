@@ -55,13 +55,15 @@ class BlockFrame(SourceFrame):
     ) -> BlockFrame:
         """Return the frame of a block, in the room frame."""
         frame = cls.__new__(cls)
-        frame.source, frame.frame_number, frame.subjects = source, frame_number, layout.subjects
-        frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns = (
-            t_foreign_ns,
-            t_arrival_ns,
-            latency_ns,
-        )
-        frame.layout, frame.block, frame.markers = layout, block, None
+        frame.source = source
+        frame.frame_number = frame_number
+        frame.subjects = layout.subjects
+        frame.t_foreign_ns = t_foreign_ns
+        frame.t_arrival_ns = t_arrival_ns
+        frame.latency_ns = latency_ns
+        frame.layout = layout
+        frame.block = block
+        frame.markers = None
         return frame
 
     def __getattr__(self, name: str) -> Any:
@@ -71,7 +73,9 @@ class BlockFrame(SourceFrame):
         poses = np.frombuffer(self.block, np.float64, 7 * layout.rows).reshape(-1, 7).copy()
         tracked = np.frombuffer(self.block, np.bool_, layout.rows, _POSE_BYTES * layout.rows).copy()
         bodies = slice(0, len(layout.subjects))
-        self.p_m, self.q_xyzw, self.tracked = poses[bodies, :3], poses[bodies, 3:], tracked[bodies]
+        self.p_m = poses[bodies, :3]
+        self.q_xyzw = poses[bodies, 3:]
+        self.tracked = tracked[bodies]
         skeletons = []
         for model, first in layout.skeletons:
             bones = slice(first, first + len(model.bones))

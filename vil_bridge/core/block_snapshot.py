@@ -75,7 +75,8 @@ class BlockSnapshot(WorldSnapshot):
             return None
         if name != "actors" or self.poses is None:
             raise AttributeError(name, name=name, obj=self)
-        table, poses = self.table, self.poses
+        table = self.table
+        poses = self.poses
         transforms = map(Transform, poses[:, :3], poses[:, 3:])
         found = table.names, table.kinds, self.states, self.ages_ns, transforms, self.skeletons
         _set(self, "actors", tuple(map(ActorState, *found, table.prefabs, table.sizes_m)))

@@ -146,7 +146,8 @@ class BridgeTime:
     def real(self) -> None:
         """Return to the machine's clock: time jumps to it. For the end of a simulation."""
         with self._lock:
-            self._rate, self._until_ns = 1.0, None
+            self._rate = 1.0
+            self._until_ns = None
             self._bounds.clear()
             self._reported.clear()
             self.mapping = REAL_TIME
@@ -158,7 +159,8 @@ class BridgeTime:
         For those whose events are the clock, until :meth:`real`.
         """
         with self._lock:
-            self._rate, self._until_ns = 0.0, None
+            self._rate = 0.0
+            self._until_ns = None
             self._bounds.clear()
             self._reported.clear()
             self.mapping = TimeMapping(0, t_ns, 0.0)

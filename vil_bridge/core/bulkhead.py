@@ -52,7 +52,8 @@ class Bulkhead:
         """Report an exception of the part; any thread."""
         if self._error is not None:
             return
-        self._error, self._raised = error, False
+        self._error = error
+        self._raised = False
         if not _expected(error):
             logger.error("%s has a bug and fails alone", self._name, exc_info=error)
         if self._on_failure is not None:

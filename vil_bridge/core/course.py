@@ -101,7 +101,8 @@ class CourseGate:
                 f"corners of {name!r} span no opening. Give top left, top right, bottom "
                 "right, bottom left"
             )
-        x, y = forward / size, left / width
+        x = forward / size
+        y = left / width
         R = np.column_stack((x, y, cross(x, y)))
         return cls(name, Transform(corners.mean(axis=0), q_from_matrix(R)), width, height)
 
@@ -283,7 +284,8 @@ class Course:
         if self.bounds_m is not None:
             return self.bounds_m
         places = np.vstack((self.centres_m, self.start.p_m))
-        low, high = places.min(axis=0) - _BORDER_M, places.max(axis=0) + _BORDER_M
+        low = places.min(axis=0) - _BORDER_M
+        high = places.max(axis=0) + _BORDER_M
         low[2], high[2] = _FLOOR_M, places[:, 2].max() + _ABOVE_M
         return low, high
 
@@ -320,11 +322,13 @@ class Course:
         (x0, y0, z0), (x1, y1, z1) = (
             np.moveaxis(self.from_gates(p_m), -1, 0) for p_m in (before_m, after_m)
         )
-        forward, backward = (x0 < 0.0) & (x1 >= 0.0), (x0 >= 0.0) & (x1 < 0.0)
+        forward = (x0 < 0.0) & (x1 >= 0.0)
+        backward = (x0 >= 0.0) & (x1 < 0.0)
         crossed = forward | backward
         fraction = np.divide(x0, x0 - x1, out=np.ones_like(x0), where=crossed)
         off = self.outside_m(y0 + fraction * (y1 - y0), z0 + fraction * (z1 - z0))
-        within, at_frame = off <= -self.margins_m, off <= self.bars_m
+        within = off <= -self.margins_m
+        at_frame = off <= self.bars_m
         return Crossings(forward & within, crossed & at_frame & ~within, fraction)
 
 

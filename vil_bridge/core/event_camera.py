@@ -88,7 +88,8 @@ class EventCamera:
             )
         self._thresholds = threshold_positive, threshold_negative
         self._refractory_ns = math.ceil(refractory_s * 1e9)
-        self._sigma, self._seed = sigma_threshold, seed
+        self._sigma = sigma_threshold
+        self._seed = seed
         self._state: _PixelState | None = None
 
     def events(self, picture: npt.NDArray[np.uint8], t_ns: int) -> Events:
@@ -106,7 +107,8 @@ class EventCamera:
             self._state = self._opened(light, t_ns)
             return _sorted([])
         events = self._between(state, light.ravel(), t_ns)
-        state.light, state.t_ns = light.ravel(), t_ns
+        state.light = light.ravel()
+        state.t_ns = t_ns
         return events
 
     def _opened(self, light: FloatArray, t_ns: int) -> _PixelState:

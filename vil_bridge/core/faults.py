@@ -156,7 +156,8 @@ class Delivery:
 
         None when it is lost, two when duplicated.
         """
-        faults, chance = self.faults, self._random.random
+        faults = self.faults
+        chance = self._random.random
         self.counters["offered"] += 1
         if faults.silent(elapsed_ns):
             self.counters["silenced"] += 1
@@ -233,10 +234,13 @@ class SubjectFaults:
         faults = self.faults
         if not (faults.occlude or faults.flip or faults.swap):
             return p_m, q_xyzw, tracked
-        p_m, q_xyzw, tracked = p_m.copy(), q_xyzw.copy(), tracked.copy()
+        p_m = p_m.copy()
+        q_xyzw = q_xyzw.copy()
+        tracked = tracked.copy()
         row = {name: i for i, name in enumerate(subjects)}
         for names in self._struck(faults.swap, elapsed_ns, "swapped", row):
-            pair, turned = [row[n] for n in names], [row[n] for n in reversed(names)]
+            pair = [row[n] for n in names]
+            turned = [row[n] for n in reversed(names)]
             p_m[pair], q_xyzw[pair], tracked[pair] = p_m[turned], q_xyzw[turned], tracked[turned]
         for names in self._struck(faults.flip, elapsed_ns, "flipped", row):
             q_xyzw[row[names[0]]] = q_mul(q_xyzw[row[names[0]]], _HALF_TURN)

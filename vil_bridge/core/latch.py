@@ -22,7 +22,8 @@ class Latch:
             return
         with self._lock:
             self._released = True
-            waiting, self._waiting = self._waiting, []
+            waiting = self._waiting
+            self._waiting = []
         for wake in waiting:
             wake()
 

@@ -52,7 +52,8 @@ def undistort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
 
 def _plumb_bob(lens: Distortion, xy: FloatArray) -> FloatArray:
     k1, k2, p1, p2, k3 = lens.coefficients
-    x, y = xy[:, 0], xy[:, 1]
+    x = xy[:, 0]
+    y = xy[:, 1]
     r2 = x * x + y * y
     radial = 1.0 + r2 * (k1 + r2 * (k2 + r2 * k3))
     across = 2.0 * x * y
@@ -96,7 +97,8 @@ def _undo_plumb_bob(lens: Distortion, xy: FloatArray) -> FloatArray:
 def _slopes(lens: Distortion, xy: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return derivatives (n,) of the distorted x by x, of x by y (and of y by x), of y by y."""
     k1, k2, p1, p2, k3 = lens.coefficients
-    x, y = xy[:, 0], xy[:, 1]
+    x = xy[:, 0]
+    y = xy[:, 1]
     r2 = x * x + y * y
     radial = 1.0 + r2 * (k1 + r2 * (k2 + r2 * k3))
     growth = 2.0 * (k1 + r2 * (2.0 * k2 + r2 * 3.0 * k3))
@@ -111,7 +113,8 @@ def _slopes(lens: Distortion, xy: FloatArray) -> tuple[FloatArray, FloatArray, F
 def _undo_equidistant(lens: Distortion, xy: FloatArray) -> FloatArray:
     k1, k2, k3, k4 = lens.coefficients
     bent = np.sqrt((xy * xy).sum(axis=1))
-    theta, slope = np.minimum(bent, _WIDEST_RAD), np.ones_like(bent)
+    theta = np.minimum(bent, _WIDEST_RAD)
+    slope = np.ones_like(bent)
     for _ in range(_ITERATIONS):
         t2 = theta * theta
         error = theta * (1.0 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4)))) - bent
@@ -156,7 +159,8 @@ def rendered_model(shown: CameraModel, margin_rad: float, *, bends: bool) -> Cam
     fx, fy, cx, cy = shown.intrinsics_px
     across = _margin_px(fx, max(cx + 0.5, shown.width_px - 0.5 - cx), margin_rad)
     along = _margin_px(fy, max(cy + 0.5, shown.height_px - 0.5 - cy), margin_rad)
-    width_px, height_px = shown.width_px + 2 * across, shown.height_px + 2 * along
+    width_px = shown.width_px + 2 * across
+    height_px = shown.height_px + 2 * along
     return replace(
         shown,
         width_px=width_px,

@@ -37,7 +37,8 @@ _IDENTITY: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 # A rotation matrix is a quadratic form of its quaternion. Row r c of the table is the symmetric 4x4
 # matrix of entry (r, c), so that the sum of (seen . R rest) over markers is q^T N q, with N =
 # covariance @ table: the best q is the eigenvector of N's largest eigenvalue.
-_A, _B = np.eye(4)[:, None], np.eye(4)[None]
+_A = np.eye(4)[:, None]
+_B = np.eye(4)[None]
 _HORN: Final[FloatArray] = (0.25 * (q_to_matrix(_A + _B) - q_to_matrix(_A - _B))).reshape(16, 9).T
 
 
@@ -165,7 +166,8 @@ class MarkerTemplate:
         total = W.sum(axis=-1)
         share = W / np.where(total > 0.0, total, 1.0)[..., None]
         shown = visible[..., None]
-        rest_mean, seen_mean = share @ self.rest_m, share @ np.where(shown, p_m, 0.0)
+        rest_mean = share @ self.rest_m
+        seen_mean = share @ np.where(shown, p_m, 0.0)
         rest = (self.rest_m - rest_mean[..., self.segments, :]) * shown
         seen = np.where(shown, p_m - seen_mean[..., self.segments, :], 0.0)
         weighted = share[..., None] * rest[..., None, :, :]
@@ -249,7 +251,8 @@ class MarkerTracker:
         self._gate_m = gate_m
         self._above = np.array(model.parents)
         # Poses in the parent's axes; a root's in the room, where it was last.
-        self._p_rel, self._q_rel = model.offsets_m.copy(), np.tile(_IDENTITY, (len(model.bones), 1))
+        self._p_rel = model.offsets_m.copy()
+        self._q_rel = np.tile(_IDENTITY, (len(model.bones), 1))
         self._local_m = template.rest_m.copy()
         self.seen = np.zeros(len(template.labels), dtype=np.bool_)
         unseen = _Poses(self._p_rel, self._q_rel, np.zeros(len(model.bones), dtype=np.bool_))
@@ -264,7 +267,8 @@ class MarkerTracker:
         """
         self._bind(markers.labels)
         template = self.template
-        visible, p_m = np.zeros_like(self.seen), np.zeros_like(self.p_m)
+        visible = np.zeros_like(self.seen)
+        p_m = np.zeros_like(self.p_m)
         visible[self._present] = markers.tracked[self._columns]
         p_m[self._present] = markers.p_m[self._columns]
         poses = self._placed(template.solve(p_m, visible))
@@ -274,11 +278,13 @@ class MarkerTracker:
             found = self._match(expected_m, visible, loose_m)
             if found:
                 slots, points = map(list, zip(*found, strict=True))
-                p_m[slots], visible[slots] = loose_m[points], True
+                p_m[slots] = loose_m[points]
+                visible[slots] = True
                 self.matched += len(found)
                 poses = self._placed(template.solve(p_m, visible))
                 expected_m = self._expected(poses)
-        self.p_m, self.seen = np.where(visible[:, None], p_m, expected_m), visible
+        self.p_m = np.where(visible[:, None], p_m, expected_m)
+        self.seen = visible
         self._update(poses, visible)
         return SkeletonFrame(template.model, poses.p_m, poses.q_xyzw, poses.known)
 
@@ -298,7 +304,8 @@ class MarkerTracker:
 
         Parents come first.
         """
-        p_m, q_xyzw = poses.p_m.copy(), poses.q_xyzw.copy()
+        p_m = poses.p_m.copy()
+        q_xyzw = poses.q_xyzw.copy()
         for i in np.flatnonzero(~poses.known):
             parent = self._above[i]
             if parent < 0:
@@ -328,17 +335,17 @@ class MarkerTracker:
         while distance.size and distance.min() < self._gate_m:
             row, point = np.unravel_index(int(distance.argmin()), distance.shape)
             pairs.append((int(hidden[row]), int(point)))
-            distance[row], distance[:, point] = np.inf, np.inf
+            distance[row] = np.inf
+            distance[:, point] = np.inf
         return pairs
 
     def _update(self, poses: _Poses, visible: BoolArray) -> None:
-        segments, above = self.template.segments, self._above
+        segments = self.template.segments
+        above = self._above
         root = above < 0
         fresh = poses.known & (root | poses.known[above])
-        up_p, up_q = (
-            np.where(root[:, None], 0.0, poses.p_m[above]),
-            np.where(root[:, None], _IDENTITY, poses.q_xyzw[above]),
-        )
+        up_p = np.where(root[:, None], 0.0, poses.p_m[above])
+        up_q = np.where(root[:, None], _IDENTITY, poses.q_xyzw[above])
         back = q_conj(up_q[fresh])
         self._p_rel[fresh] = q_rotate(back, poses.p_m[fresh] - up_p[fresh])
         self._q_rel[fresh] = q_mul(back, poses.q_xyzw[fresh])

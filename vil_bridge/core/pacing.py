@@ -57,7 +57,8 @@ class SlotTimer:
 
     def passed(self) -> int:
         """Record that one passed; return how many slots were left unused before it."""
-        before, self._slot = self._slot, machine_ns() // self._period_ns
+        before = self._slot
+        self._slot = machine_ns() // self._period_ns
         return max(0, self._slot - before - 1)
 
     def left_s(self) -> float:

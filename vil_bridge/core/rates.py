@@ -58,7 +58,9 @@ class RateLimiter:
     def __init__(
         self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._per_s, self._burst, self._clock = per_s, float(burst), clock
+        self._per_s = per_s
+        self._burst = float(burst)
+        self._clock = clock
         self._lock = threading.Lock()
         self._full_at_s: OrderedDict[Hashable, float] = OrderedDict()
 

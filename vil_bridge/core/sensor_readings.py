@@ -323,7 +323,8 @@ def reading_of(
                 t_ns, v[0], v[1], v[2], v[3], v[4], (v[5], v[6], v[7]), int(v[8]), True, t_utc_us
             )
         case "rotors":
-            thrusts, torques = _known(v[0::3]), _known(v[1::3])
+            thrusts = _known(v[0::3])
+            torques = _known(v[1::3])
             return RotorsReading(t_ns, tuple(v[2::3]), thrusts, torques)
         case "controls":
             return ControlsReading(t_ns, label, _known(v))

@@ -93,17 +93,18 @@ def command_of(state: VehicleState, setpoint: Setpoint, T_world_room: Transform)
     values: Mapping[str, float | Vector]
     match setpoint:
         case VelocitySetpoint():
-            modes, values = _VELOCITY_MODES, _velocity(state, setpoint, T_world_room)
+            modes = _VELOCITY_MODES
+            values = _velocity(state, setpoint, T_world_room)
         case PositionSetpoint():
-            modes, values = _POSITION_MODES, _position(setpoint, T_world_room)
+            modes = _POSITION_MODES
+            values = _position(setpoint, T_world_room)
         case ReferenceSetpoint():
-            modes, values = _REFERENCE_MODES, _reference(setpoint, T_world_room)
+            modes = _REFERENCE_MODES
+            values = _reference(setpoint, T_world_room)
         case RatesSetpoint(w_body_radps=w, thrust=thrust):
             names = ("thrust_n", "thrust_mps2", "throttle")
-            modes, values = (
-                _RATES_MODES,
-                {"w_body_radps": w, "rates_body_radps": w} | dict.fromkeys(names, thrust),
-            )
+            modes = _RATES_MODES
+            values = {"w_body_radps": w, "rates_body_radps": w} | dict.fromkeys(names, thrust)
     for mode in modes:
         fields = [field.name for field in state.modes.get(mode, ())]
         if fields and all(name in values for name in fields):
@@ -123,10 +124,8 @@ def _velocity(
 ) -> Mapping[str, float | Vector]:
     x, y, z, w = state.q_world_body
     yaw_rad = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
-    ahead, left = (
-        np.array([math.cos(yaw_rad), math.sin(yaw_rad), 0.0]),
-        np.array([-math.sin(yaw_rad), math.cos(yaw_rad), 0.0]),
-    )
+    ahead = np.array([math.cos(yaw_rad), math.sin(yaw_rad), 0.0])
+    left = np.array([-math.sin(yaw_rad), math.cos(yaw_rad), 0.0])
     if setpoint.in_heading:
         v_room = (
             setpoint.v_mps[0] * ahead

@@ -41,7 +41,8 @@ def local_to_global(
     """Convert poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of
     the root.
     """
-    p, q = p.copy(), q.copy()
+    p = p.copy()
+    q = q.copy()
     above = np.array(parents)
     for bones in _levels(parents):
         up = above[bones]
@@ -56,7 +57,8 @@ def global_to_local(
     """Apply the inverse of :func:`local_to_global`."""
     child = np.flatnonzero(np.array(parents) >= 0)
     up = np.array(parents)[child]
-    p_local, q_local = p.copy(), q.copy()
+    p_local = p.copy()
+    q_local = q.copy()
     inverse = q_conj(q[up])
     p_local[child] = q_rotate(inverse, p[child] - p[up])
     q_local[child] = q_mul(inverse, q[child])

@@ -114,7 +114,8 @@ class Status:
             if state is not self._state:
                 self._since_ns = now_ns()
                 logger.info("%s: %s%s", self.name, state, f" ({reason})" if reason else "")
-            self._state, self._reason = state, reason
+            self._state = state
+            self._reason = reason
 
 
 async def supervise(

@@ -100,7 +100,8 @@ class LaserAir:
         """Solve r exp(extinction r) = length, by Newton's steps from above on its logarithm."""
         if self.extinction <= 0.0 or length_m <= 0.0:
             return length_m
-        target, x = math.log(length_m * self.extinction), math.log1p(length_m * self.extinction)
+        target = math.log(length_m * self.extinction)
+        x = math.log1p(length_m * self.extinction)
         for _ in range(50):
             step = (math.log(x) + x - target) / (1.0 / x + 1.0)
             x = max(x - step, 0.1 * x)
@@ -121,7 +122,8 @@ def returns_in(
         rng: draws 2 n numbers whatever the weather.
     """
     air = LaserAir.of(weather, reach_m)
-    depth, normal = rng.exponential(size=len(true_m)), rng.standard_normal(len(true_m))
+    depth = rng.exponential(size=len(true_m))
+    normal = rng.standard_normal(len(true_m))
     if air.extinction <= 0.0:
         return WeatherReturns(true_m, np.zeros(len(true_m), np.bool_), np.ones(len(true_m)))
     met_m = depth / air.extinction  # the first particle: Beer and Lambert

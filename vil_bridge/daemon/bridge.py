@@ -96,7 +96,8 @@ class Bridge:
         )
         self.log = EventLog()
         self._web_is_built = False
-        access, http = self.context.access, config.http
+        access = self.context.access
+        http = config.http
         tls = make_tls(http)
         listening = bind_http(http.bind, http.port)
         self.http = HttpServer(self.build_web, listening, tls, access.counters, access.peer_faults)

@@ -127,7 +127,8 @@ class CameraRunner:
     def _details(self, bridge: BridgeConfig) -> dict[str, Any]:
         model = self.camera.model
         actor = bridge.actors.get(self.config.actor)
-        left, baseline_m = bridge.left_of(model.name) or model.name, self.config.stereo_baseline_m
+        left = bridge.left_of(model.name) or model.name
+        baseline_m = self.config.stereo_baseline_m
         return {
             "width": model.width_px,
             "height": model.height_px,

@@ -120,19 +120,16 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         ConfigError: a plug-in or an address cannot be had.
         SinkError: a stream's port cannot be bound.
     """
-    simulation, world, scenes = (
-        SimulationClock(config.simulation),
-        build_world(config),
-        SceneLibrary(config),
-    )
+    simulation = SimulationClock(config.simulation)
+    world = build_world(config)
+    scenes = SceneLibrary(config)
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
-    outputs, race = _outputs(config, for_sources), make_race(config, world, for_sources.vehicles)
-    flights, access, guard = (
-        _flights(config, world, for_sources),
-        make_access(config.http),
-        make_guard(config.stream),
-    )
+    outputs = _outputs(config, for_sources)
+    race = make_race(config, world, for_sources.vehicles)
+    flights = _flights(config, world, for_sources)
+    access = make_access(config.http)
+    guard = make_guard(config.stream)
     cameras = _cameras(config, world, for_sources, guard, outputs, race)
     relays = {name: camera.relay for name, camera in cameras.items()}
     preferences = {name: camera.preference(config) for name, camera in cameras.items()}

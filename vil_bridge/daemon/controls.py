@@ -213,7 +213,8 @@ class BridgeControls:
         self._adopt(config, lit=lit)
 
     async def _exchange(self, config: BridgeConfig) -> None:
-        cameras, old = config.every_camera(), self._context.config.every_camera()
+        cameras = config.every_camera()
+        old = self._context.config.every_camera()
         runners = self._context.cameras.items()
         coming = {
             name: runner.info(cameras[name], config)
@@ -230,8 +231,10 @@ class BridgeControls:
     def _adopt(self, config: BridgeConfig, *, lit: bool = False) -> None:
         """Nothing of it can fail: what can be refused was asked before."""
         context = self._context
-        before, context.config = context.config, config
-        cameras, old = config.every_camera(), before.every_camera()
+        before = context.config
+        context.config = config
+        cameras = config.every_camera()
+        old = before.every_camera()
         for name, runner in context.cameras.items():
             if cameras[name] != old[name]:
                 runner.retune(cameras[name], config)

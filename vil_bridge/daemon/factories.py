@@ -210,7 +210,8 @@ def make_publisher(config: BridgeConfig, world: World, clock: BridgeTime) -> Pub
 def _links(config: FederationConfig, answer: Answer) -> list[PublisherLink]:
     links: list[PublisherLink] = []
     if config.zmq is not None:
-        secret, allowed = config.zmq.secret_key, config.zmq.allowed_keys
+        secret = config.zmq.secret_key
+        allowed = config.zmq.allowed_keys
         keys = None if secret is None else read_secret_key(secret)
         readers = {} if allowed is None else read_public_keys(allowed)
         links.append(ZmqPublisherLink(config.zmq.bind, answer, keys, readers))

@@ -67,7 +67,8 @@ class FaultInjector:
         """
         faults = EventFaultStage(text, self._through, self._status) if text else None
         self.close()
-        self.text, self._faults = text, faults
+        self.text = text
+        self._faults = faults
         self.emit = self._through if faults is None else faults.emit
         if text:
             logger.warning("source %s: faults are injected: %s", self._status.name, text)
@@ -78,7 +79,9 @@ class FaultInjector:
             self._faults.close()
             self._status.facts.pop("injected", None)
             logger.warning("source %s: no faults are injected any more", self._status.name)
-        self.text, self._faults, self.emit = "", None, self._through
+        self.text = ""
+        self._faults = None
+        self.emit = self._through
 
 
 class EventFaultStage:

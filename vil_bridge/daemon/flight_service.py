@@ -110,7 +110,8 @@ class FlightService:
         """
         if actor not in {one.name for one in self._world.actors}:
             raise KeyError(actor)
-        curve, t_ns = curve_of(rows), now_ns()
+        curve = curve_of(rows)
+        t_ns = now_ns()
         begins_ns = t_ns + 2 * _AHEAD_NS if begins_ns is None else begins_ns
         if not t_ns - _LATEST_NS <= begins_ns <= t_ns + _LATEST_NS:
             raise ValueError("a flight begins within a minute from now: give another t_ns")

@@ -120,7 +120,8 @@ class HttpApp:
 
     def pages(self) -> dict[str, int]:
         """Return how many pages watch, and what was sent to them; any thread."""
-        live, updates = self.live.counters, self.updates.counters
+        live = self.live.counters
+        updates = self.updates.counters
         skipped, refused = (live[what] + updates[what] for what in ("skipped", "refused"))
         return dict(
             zip(

@@ -56,7 +56,8 @@ class MapRunner:
 
     def view(self) -> MapView:
         """Return the map as people read it; any thread."""
-        config, counters = self.config, self.status.counters
+        config = self.config
+        counters = self.status.counters
         known, occupied = self.map.counts
         return MapView(
             cameras=config.cameras,
@@ -117,7 +118,8 @@ class DepthInserter:
 
         Return False for one that comes too early or shows nothing.
         """
-        pose, t_ns = header.pose_rendered, header.t_render_ns
+        pose = header.pose_rendered
+        t_ns = header.t_render_ns
         if pose is None or t_ns is None or not self._limiter.passes(t_ns):
             return False
         if self._rays is None:

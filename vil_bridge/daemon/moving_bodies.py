@@ -92,7 +92,8 @@ def _spheres_of(size_m: tuple[float, float, float]) -> tuple[float, FloatArray]:
     """
     ahead_m, left_m, _ = size_m
     along = int(left_m > ahead_m)
-    length_m, width_m = max(ahead_m, left_m), min(ahead_m, left_m)
+    length_m = max(ahead_m, left_m)
+    width_m = min(ahead_m, left_m)
     radius_m = 0.5 * width_m
     half_m = 0.5 * (length_m - width_m)
     middles = np.zeros((1 + math.ceil(2.0 * half_m / radius_m), 3))

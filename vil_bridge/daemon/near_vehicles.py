@@ -43,10 +43,8 @@ def bodies_near(
         + 0.5 * _MARGIN_M
     )
     counts = [len(found[name].names) for name in names]
-    owner, row = (
-        np.repeat(np.arange(len(names)), counts),
-        np.concatenate([np.arange(count) for count in counts]),
-    )
+    owner = np.repeat(np.arange(len(names)), counts)
+    row = np.concatenate([np.arange(count) for count in counts])
     pairs = _near_pairs(p_m, reach_m, owner)
     bodies: dict[str, list[MovingBody]] = {}
     for s, name in enumerate(names):
@@ -67,23 +65,28 @@ def _near_pairs(
     """
     axis = int(np.argmax(np.ptp(p_m, axis=0)))
     order = np.argsort(p_m[:, axis] - reach_m)
-    low, high = (p_m[:, axis] - reach_m)[order], (p_m[:, axis] + reach_m)[order]
+    low = (p_m[:, axis] - reach_m)[order]
+    high = (p_m[:, axis] + reach_m)[order]
     # That begin before a sphere ends.
     counts = np.searchsorted(low, high, side="right") - np.arange(len(order)) - 1
     first = np.repeat(np.arange(len(order)), counts)
     second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
-    a, b = order[first], order[second]
+    a = order[first]
+    b = order[second]
     apart = owner[a] != owner[b]
-    a, b = a[apart], b[apart]
+    a = a[apart]
+    b = b[apart]
     gap = p_m[a] - p_m[b]
     near = (gap * gap).sum(axis=1) <= (reach_m[a] + reach_m[b]) ** 2
-    a, b = a[near], b[near]
+    a = a[near]
+    b = b[near]
     return np.concatenate((a, b)), np.concatenate((b, a))
 
 
 def _body_of(bodies: VehicleBodies, row: int, T_room_own: Transform) -> MovingBody:
     """Return one of the vehicles of a source in the room of another."""
-    shape, q_own = bodies.shapes[row], bodies.q_xyzw[row]
+    shape = bodies.shapes[row]
+    q_own = bodies.q_xyzw[row]
     in_own = bodies.p_m[row] + q_rotate(q_own, shape.offsets_m)
     px, py, pz = T_room_own.apply(bodies.p_m[row]).tolist()
     qx, qy, qz, qw = q_mul(T_room_own.q_xyzw, q_own).tolist()

@@ -93,7 +93,8 @@ class OutputManager:
 
         Return itself.
         """
-        self._maps, self._paths = maps, paths
+        self._maps = maps
+        self._paths = paths
         for running in self._outputs.values():
             _offer(running, maps, paths)
         return self

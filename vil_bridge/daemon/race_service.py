@@ -72,7 +72,8 @@ def make_race(
 
 def simulated_racer(config: BridgeConfig, vehicles: VehicleCommandBus, actor: str) -> str | None:
     """Return the name of the simulated vehicle that is an actor; None = another body is."""
-    source, subject = config.actors[actor].source, config.actors[actor].subject
+    source = config.actors[actor].source
+    subject = config.actors[actor].subject
     try:
         return subject if vehicles.state(subject).source == source else None
     except KeyError:
@@ -155,7 +156,8 @@ def race_view(race: RaceMonitor | None, t_ns: int, *, arcade: bool = False) -> R
     """Return a race as people read it; ``arcade`` = they may choose its course."""
     if race is None:
         return None
-    standings, course = race.standings(), race.course
+    standings = race.standings()
+    course = race.course
     racers = {
         one.name: _racer(one, standings[0], place, t_ns) for place, one in enumerate(standings, 1)
     }

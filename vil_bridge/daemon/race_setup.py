@@ -82,7 +82,8 @@ class RaceSetup:
             ValueRefused: there is no such course or racer.
             ValueError: it has a fixed course, or a vehicle cannot be placed now.
         """
-        race, config = self._context.race, self._config
+        race = self._context.race
+        config = self._config
         if race is None or not config.arcade:
             raise ValueError(
                 "this race has a fixed course. Set `race: {arcade: true}` to choose "
@@ -115,8 +116,10 @@ class RaceSetup:
 
         Return the bridge time by which all are there.
         """
-        config, vehicles = self._context.config, self._context.for_sources.vehicles
-        racers, after_ns = self._config.racers, -1
+        config = self._context.config
+        vehicles = self._context.for_sources.vehicles
+        racers = self._config.racers
+        after_ns = -1
         for index, actor in enumerate(racers):
             subject = simulated_racer(config, vehicles, actor)
             if subject is None:

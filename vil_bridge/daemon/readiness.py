@@ -98,7 +98,8 @@ class Readiness:
 
         Log the first and the last picture of each camera, and actors that are lost or found.
         """
-        t_ns, cameras = machine_ns(), self._context.cameras
+        t_ns = machine_ns()
+        cameras = self._context.cameras
         self._window.add(
             now_ns(), {name: self._counts(name, runner) for name, runner in cameras.items()}
         )
@@ -249,7 +250,8 @@ class Readiness:
 
         Empty = they get them.
         """
-        runner, context = self._context.cameras[camera], self._context
+        runner = self._context.cameras[camera]
+        context = self._context
         if (
             not runner.camera.fixed
             and (state := context.world.state_of(runner.camera.actor)) in _UNSEEN
@@ -276,11 +278,13 @@ class Readiness:
         """Return why a camera delivers nothing although its carrier is seen and its renderer
         works.
         """
-        runner, context = self._context.cameras[camera], self._context
+        runner = self._context.cameras[camera]
+        context = self._context
         if not runner.camera.usable(context.world) or self._waits_for(camera):
             return ""
         recent, _ = self._window.recent(camera)
-        sent, unsent = recent.pop(_SENT, 0), recent.pop(_UNSENT, 0)
+        sent = recent.pop(_SENT, 0)
+        unsent = recent.pop(_UNSENT, 0)
         if words := runner.relay.freeze.description:
             renderer = context.pool.assigner.place_of(camera).renderer
             return f"no pictures: renderer {renderer} {words}. Restart the renderer"
@@ -412,7 +416,8 @@ class Readiness:
         """Return True for a source that does not run although a camera's carrier, or the
         configuration, needs it.
         """
-        context, config = self._context, self._context.config.sources[name]
+        context = self._context
+        config = self._context.config.sources[name]
         if _works(context.sources[name].status):
             return False
         if not context.cameras or getattr(config, "required_within_s", None) is not None:
@@ -431,7 +436,8 @@ class Readiness:
 
     def _why_unseen(self, actor: str, state: TrackingState) -> str:
         """Return state, age and cause of an actor that is not seen, with the cure."""
-        context, config = self._context, self._context.config.actors[actor]
+        context = self._context
+        config = self._context.config.actors[actor]
         if state is TrackingState.FROZEN:
             why = context.world.freeze_of(actor) or "its pose has just changed"
             return f"{state}: {why}. Check source {config.source}: it sends poses and measures none"

@@ -116,10 +116,8 @@ def replay_config(
     """
     cure = "change that configuration"
     if data is None:
-        data, cure = (
-            {k: v for k, v in _data_of(recording).items() if k not in _NOT_AGAIN},
-            "give another with --config",
-        )
+        data = {k: v for k, v in _data_of(recording).items() if k not in _NOT_AGAIN}
+        cure = "give another with --config"
     sources = dict(data.get("sources") or {})
     for name in recording.sources:
         live = sources.get(name)

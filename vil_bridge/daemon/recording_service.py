@@ -238,7 +238,8 @@ class RecordingService:
             KeyError: there is none of that name.
             RecordingError: it is being recorded.
         """
-        file, recorder = self._file(name), self._recorder
+        file = self._file(name)
+        recorder = self._recorder
         path = self._folder / _with_suffix(name)
         if recorder is not None and recorder.open and recorder.report().file == path:
             file.close()

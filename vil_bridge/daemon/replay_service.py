@@ -38,7 +38,8 @@ class ReplayService:
 
     def view(self) -> ReplayView:
         """Return how the replay goes, or how the last one went."""
-        view, player = self._view, self._player
+        view = self._view
+        player = self._player
         position_s = view.position_s if player is None else max(0.0, player.position_s)
         return ReplayView(
             view.state,
@@ -83,7 +84,8 @@ class ReplayService:
             await self._ended()
 
     async def _ended(self) -> None:
-        task, self._task = self._task, None
+        task = self._task
+        self._task = None
         if task is not None:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -110,16 +112,19 @@ class ReplayService:
 
     async def _run(self, recording: Recording, player: Player, loop: bool) -> None:
         name = recording.path.name
-        state, reason = "idle", ""
+        state = "idle"
+        reason = ""
         self._replace(name)
         try:
             await player.play(loop=loop)
             state = "done"
         except RecordingError as exc:
-            state, reason = "failed", str(exc)
+            state = "failed"
+            reason = str(exc)
         except Exception as exc:
             logger.exception("the replay of %s has a bug", name)
-            state, reason = "failed", repr(exc)
+            state = "failed"
+            reason = repr(exc)
         finally:
             recording.close()
             self._give_back(name)
@@ -132,7 +137,8 @@ class ReplayService:
 
     def _replace(self, file: str) -> None:
         for runner in self._replaced:
-            runner.replaced, runner.held_back = True, 0
+            runner.replaced = True
+            runner.held_back = 0
             runner.status.facts["replay"] = file
             _reset(runner, f"{file} takes its place")
         logger.info(

@@ -65,7 +65,8 @@ class GeofenceMonitor:
         if not self._needed:
             return
         t_ns = now_ns()
-        now, later = self._world.snapshot(t_ns), self._world.snapshot(t_ns + _VELOCITY_NS)
+        now = self._world.snapshot(t_ns)
+        later = self._world.snapshot(t_ns + _VELOCITY_NS)
         self.warnings = room_warnings(now, later, self._rooms, self._room_of)
         for warning in self.warnings:
             key = (warning.kind, warning.actors)

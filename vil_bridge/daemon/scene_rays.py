@@ -90,7 +90,8 @@ class SceneRays:
             asked = self._scenes.of(scene)
         except ConfigError as exc:
             raise RendererError(str(exc)) from None
-        origins, ahead = T.apply(origins_m), directions @ T.rotation().T
+        origins = T.apply(origins_m)
+        ahead = directions @ T.rotation().T
         snapshot = self._world.snapshot(t_ns)
         weather = weather_at(snapshot, asked.info)
         hits = await asked.cast(*rays_in(weather, origins, ahead), reach_m, snapshot, hide)

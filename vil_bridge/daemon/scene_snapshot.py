@@ -42,7 +42,8 @@ def scene_of(
         props: obstacles by name.
         model: of the scene that its renderer draws, None = unknown.
     """
-    config, course = context.config, None if context.race is None else context.race.course
+    config = context.config
+    course = None if context.race is None else context.race.course
     drawn = () if model is None else model.gates
     return SceneView(
         name=config.name,
@@ -104,7 +105,8 @@ def _actor(context: BridgeContext, actor: Actor) -> SceneActor:
 
 def _camera(name: str, runner: CameraRunner) -> SceneCamera:
     camera = runner.camera
-    model, place = camera.model, camera.T_body_camera
+    model = camera.model
+    place = camera.T_body_camera
     fy_px = model.intrinsics_px[1]
     return SceneCamera(
         name=name,

@@ -102,7 +102,8 @@ class SimulationClock:
 
     def _check(self) -> None:
         """Record what was reached; offer the world a rate that it can hold."""
-        t_machine_ns, t_ns = machine_ns(), self.clock.now_ns()
+        t_machine_ns = machine_ns()
+        t_ns = self.clock.now_ns()
         with self._lock:
             if t_machine_ns - self._seen[0] < _CHECK_NS // 2:
                 return

@@ -75,7 +75,8 @@ class StatusReporter:
 
     def snapshot(self) -> BridgeSnapshot:
         """Return everything, as of now."""
-        context, t_ns = self._context, now_ns()
+        context = self._context
+        t_ns = now_ns()
         reasons = self._readiness.reasons()
         lag_ms = context.watchdog.loop_lag.view(machine_ns()).last_10_s.p99_ms
         lag_s = None if lag_ms is None else 1e-3 * lag_ms
@@ -130,7 +131,8 @@ class StatusReporter:
 
     def modes(self) -> tuple[str, ...]:
         """Return the words of :attr:`BridgeSnapshot.modes` that are true now."""
-        config, sources = self._context.config, self._context.sources
+        config = self._context.config
+        sources = self._context.sources
         flown = {
             actor.source for actor in config.actors.values() if actor.kind is ActorKind.VEHICLE
         }
@@ -223,7 +225,9 @@ class StatusReporter:
         )
 
     def _camera(self, name: str, runner: CameraRunner, t_ns: int) -> CameraView:
-        context, config, relay = self._context, runner.config, runner.relay
+        context = self._context
+        config = runner.config
+        relay = runner.relay
         place = context.pool.assigner.place_of(name)
         waits_for = context.pool.waits_for(name)
         header = relay.newest[0] if relay.newest else None
@@ -292,7 +296,8 @@ def camera_points(context: BridgeContext) -> dict[str, CameraPoint]:
     }
 
     def point(runner: CameraRunner) -> CameraPoint:
-        age_ns, stages = ages_ns.get(runner.config.actor), runner.ledger.stages
+        age_ns = ages_ns.get(runner.config.actor)
+        stages = runner.ledger.stages
         medians_ms = (
             stages[s].recent(t_ns, NS_PER_S).p50_ms
             for s in ("capture_to_output", "capture_to_received")
@@ -336,7 +341,8 @@ def _actor(context: BridgeContext, state: ActorState, t_ns: int) -> ActorView:
     config = context.config.actors[state.name]
     known = state.age_ns is not None
     seen = dict(context.world.transitions[state.name])  # in one go: other threads go on counting
-    p, q = state.T_world_body.p_m.tolist(), state.T_world_body.q_xyzw.tolist()
+    p = state.T_world_body.p_m.tolist()
+    q = state.T_world_body.q_xyzw.tolist()
     return ActorView(
         kind=state.kind,
         source=config.source,
@@ -385,7 +391,8 @@ def _three(v: FloatArray) -> tuple[float, float, float]:
 
 
 def _renderer(context: BridgeContext, name: str, client: RendererClient, t_ns: int) -> RendererView:
-    report, load = client.status.report(), context.pool.loads[name].report(t_ns)
+    report = client.status.report()
+    load = context.pool.loads[name].report(t_ns)
     return RendererView(
         report=report,
         type=context.config.renderers[name].type,
@@ -400,7 +407,8 @@ def _renderer(context: BridgeContext, name: str, client: RendererClient, t_ns: i
 
 def _shortfall(info: Mapping[str, Any]) -> str:
     """In words, that a renderer draws with less quality than it was asked for."""
-    profile, wanted = info.get("profile"), info.get("profile_wanted")
+    profile = info.get("profile")
+    wanted = info.get("profile_wanted")
     if profile == wanted or not profile or not wanted:
         return ""
     return (
@@ -417,11 +425,13 @@ def _stream(name: str, runner: CameraRunner) -> StreamView:
 
 
 def _twins(context: BridgeContext) -> dict[str, TwinView]:
-    monitor, found = context.twins, {}
+    monitor = context.twins
+    found = {}
     for pair in monitor.pairs:
         distances = monitor.distances[pair.name]
         known = {} if distances is None else distances._asdict()
-        alarm, episodes = pair.name in monitor.alarms, monitor.episodes[pair.name]
+        alarm = pair.name in monitor.alarms
+        episodes = monitor.episodes[pair.name]
         found[pair.name] = TwinView(
             pair.vehicle, pair.twin, pair.window_s, pair.alarm_m, alarm, episodes, **known
         )

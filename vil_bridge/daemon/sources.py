@@ -118,7 +118,8 @@ class SourceRunner:
         Time between two calls counts for one second at most: this process may have stood still, and
         the source be well.
         """
-        passed_ns, self._checked_ns = min(t_ns - self._checked_ns, _LONGEST_CHECK_NS), t_ns
+        passed_ns = min(t_ns - self._checked_ns, _LONGEST_CHECK_NS)
+        self._checked_ns = t_ns
         self._silent_ns = (
             0 if self.status.state is ComponentState.RUNNING else self._silent_ns + passed_ns
         )

@@ -44,7 +44,8 @@ def subject_problem(actor: ActorConfig, bodies: Iterable[str], skeletons: Iterab
     """Return why an actor's subject is not among these bodies and skeletons, empty when it is."""
     human = actor.kind is ActorKind.HUMAN
     right, wrong = (skeletons, bodies) if human else (bodies, skeletons)
-    names, others = dict.fromkeys(right), dict.fromkeys(wrong)
+    names = dict.fromkeys(right)
+    others = dict.fromkeys(wrong)
     if actor.subject in names:
         return ""
     if actor.subject in others:
@@ -100,7 +101,8 @@ class SubjectCheck:
         elif isinstance(event, SourceFrame):
             if event.source not in self._begun_ns:
                 self._begun_ns[event.source] = event.t_arrival_ns
-                self._bodies[event.source], self._skeletons[event.source] = {}, {}
+                self._bodies[event.source] = {}
+                self._skeletons[event.source] = {}
             self._newest_ns[event.source] = event.t_arrival_ns
             skeletons = tuple(s.model.name for s in event.skeletons)
             for known, names, human in (

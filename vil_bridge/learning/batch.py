@@ -63,7 +63,8 @@ class TaskBatch:
         self._seeded = False
         # The task's own array, once it began.
         self._state = np.zeros((n, len(kind.reach)), np.float32)
-        self._low, self._high = np.tile(-kind.reach, (n, 1)), np.tile(kind.reach, (n, 1))
+        self._low = np.tile(-kind.reach, (n, 1))
+        self._high = np.tile(kind.reach, (n, 1))
         self.action_space: Final = spaces.Box(-1.0, 1.0, (self.task.action_size,), np.float32)
         self.observation_space: Final = _space(kind, observed, size_px)
 

@@ -99,10 +99,8 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         seeds = seeds_of(seed, self.num_envs)
         which = masked(options, self.num_envs)
         if seeds is None and not self._seeded:
-            seeds, which = (
-                seeds_of(int(self.np_random.integers(SEEDS)), self.num_envs),
-                np.ones_like(which),
-            )
+            seeds = seeds_of(int(self.np_random.integers(SEEDS)), self.num_envs)
+            which = np.ones_like(which)
         self._seeded = True
         answers = self._ask(
             "reset",

@@ -57,7 +57,8 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]
         """Begin new episodes of all vehicles; return their observations (n, ...)."""
         observations, _ = self.env.reset(seed=self._seed)
         self._seed = None
-        self._returns[:], self._lengths[:] = 0.0, 0
+        self._returns[:] = 0.0
+        self._lengths[:] = 0
         return np.asarray(observations)
 
     def seed(self, seed: int | None = None) -> list[int | None]:
@@ -88,7 +89,8 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]
                 "TimeLimit.truncated": bool(truncated[index]),
                 "episode": self._episode(int(index), infos["final_info"]),
             }
-        self._returns[done], self._lengths[done] = 0.0, 0
+        self._returns[done] = 0.0
+        self._lengths[done] = 0
         return np.asarray(observations), rewards.astype(np.float32), done, reported
 
     def close(self) -> None:

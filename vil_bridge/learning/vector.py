@@ -94,7 +94,8 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
                 f"episodes of {np.flatnonzero(self._over)} are over: reset them with a reset_mask"
             )
         reward, terminated, truncated = self._batch.step(actions)
-        self._seen, over = self._batch.observe(), self._batch.task.finished
+        self._seen = self._batch.observe()
+        over = self._batch.task.finished
         final: dict[str, Any] = {}
         if self._mode is AutoresetMode.DISABLED:
             self._over = over.copy()

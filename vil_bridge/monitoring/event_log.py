@@ -82,7 +82,8 @@ class EventLog(logging.Handler):
             return
         component, colon, text = message.partition(": ")
         if not colon or " " in component:
-            component, text = record.name.rpartition(".")[2], message
+            component = record.name.rpartition(".")[2]
+            text = message
         utc = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         level = _level(record.levelno)
         with self._guard:

@@ -75,7 +75,8 @@ def _watch(period_s: float) -> None:
     time.sleep(_STARTING * period_s)
     tracemalloc.start()
     time.sleep((1.0 - _STARTING) * period_s)
-    first, t_first_s = held(), time.monotonic()
+    first = held()
+    t_first_s = time.monotonic()
     while True:
         time.sleep(period_s)
         growth = {

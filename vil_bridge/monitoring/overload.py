@@ -88,7 +88,8 @@ class OverloadDetector:
 
 
 def _sentence(camera: str, shed: Counter[str], seconds: float, rate_hz: float) -> str:
-    count, wanted = shed.total(), rate_hz * seconds
+    count = shed.total()
+    wanted = rate_hz * seconds
     if count < _LEAST or count < _SHARE * wanted:
         return ""
     reasons = ", ".join(f"{reason} {n}" for reason, n in shed.most_common())

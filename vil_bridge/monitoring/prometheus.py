@@ -99,7 +99,8 @@ def _bridge(now: BridgeSnapshot) -> Iterator[Metric]:
 
 
 def _sources(now: BridgeSnapshot) -> Iterator[Metric]:
-    label, views = ("source",), now.sources.items()
+    label = ("source",)
+    views = now.sources.items()
 
     def counted(event: str) -> list[_Sample]:
         return [((name,), view.report.counters.get(event, 0)) for name, view in views]
@@ -163,7 +164,8 @@ def _actors(now: BridgeSnapshot) -> Iterator[Metric]:
 
 
 def _renderers(now: BridgeSnapshot) -> Iterator[Metric]:
-    label, views = ("renderer",), now.renderers.items()
+    label = ("renderer",)
+    views = now.renderers.items()
     yield _gauge(
         "renderer_up",
         "1 while pictures come.",
@@ -200,7 +202,8 @@ def _renderers(now: BridgeSnapshot) -> Iterator[Metric]:
 
 
 def _outputs(now: BridgeSnapshot) -> Iterator[Metric]:
-    label, views = ("output",), now.outputs.items()
+    label = ("output",)
+    views = now.outputs.items()
     yield _gauge(
         "output_up",
         "1 while it sends.",
@@ -216,7 +219,8 @@ def _outputs(now: BridgeSnapshot) -> Iterator[Metric]:
 
 
 def _cameras(now: BridgeSnapshot) -> Iterator[Metric]:
-    label, views = ("camera",), now.cameras.items()
+    label = ("camera",)
+    views = now.cameras.items()
     frames: list[_Sample] = [
         ((n, what), count) for n, v in views for what, count in v.frames.items()
     ]
@@ -257,7 +261,8 @@ def _latency(now: BridgeSnapshot) -> Metric:
 
 
 def _streams(now: BridgeSnapshot) -> Iterator[Metric]:
-    label, views = ("stream",), now.streams.items()
+    label = ("stream",)
+    views = now.streams.items()
     yield _counter("stream_frames", "Pictures sent.", label, [((n,), v.frames) for n, v in views])
     dropped: list[_Sample] = [
         ((n, reason), count) for n, v in views for reason, count in v.dropped.items()
@@ -288,7 +293,8 @@ def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
 
 
 def _twins(now: BridgeSnapshot) -> Iterator[Metric]:
-    label, views = ("twin",), now.twins.items()
+    label = ("twin",)
+    views = now.twins.items()
     yield _gauge(
         "twin_alarm",
         "1 while the distance exceeds the threshold.",
@@ -314,7 +320,8 @@ def _twins(now: BridgeSnapshot) -> Iterator[Metric]:
 
 
 def _race(now: BridgeSnapshot) -> Iterator[Metric]:
-    label, views = ("racer",), {} if now.race is None else now.race.racers
+    label = ("racer",)
+    views = {} if now.race is None else now.race.racers
     racers = views.items()
     yield _gauge(
         "race_seconds",

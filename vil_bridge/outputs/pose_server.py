@@ -138,7 +138,8 @@ class PoseFeed:
         self._due = False
         if self._newest_ns <= self._sent_ns:
             return
-        self._sent_ns, self._sent_at_ns = self._newest_ns, now_ns()
+        self._sent_ns = self._newest_ns
+        self._sent_at_ns = now_ns()
         snapshot = self._world.snapshot(self._newest_ns)
         assert snapshot.poses is not None
         poses = snapshot.poses[self.rows]

@@ -68,7 +68,8 @@ class SinkThread(FrameSink):
         Raises:
             RuntimeError: an earlier picture met a bug; raised once for each.
         """
-        failure, self._failure = self._failure, None
+        failure = self._failure
+        self._failure = None
         if failure is not None:
             raise RuntimeError(f"{self._thread.name} failed: {describe(failure)}") from failure
         kind = header.kind

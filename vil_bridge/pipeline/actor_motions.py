@@ -91,7 +91,8 @@ def _segments(skeleton: SkeletonFrame) -> tuple[FloatArray, list[int]]:
 
     From its origin to those of its children, or its origin alone.
     """
-    p_m, parents = skeleton.p_m, skeleton.model.parents
+    p_m = skeleton.p_m
+    parents = skeleton.model.parents
     spans = [(parent, bone) for bone, parent in enumerate(parents) if parent >= 0]
     spans += [(bone, bone) for bone in range(len(parents)) if bone not in parents]
     return np.array([(p_m[begin], p_m[end]) for begin, end in spans]), [begin for begin, _ in spans]

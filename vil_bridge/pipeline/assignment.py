@@ -141,7 +141,8 @@ class Assigner:
             self._rest_until_ns = t_ns + _REST_NS
 
     def _fail_over(self, camera: str, t_ns: int, costs: _Costs) -> None:
-        preference, here = self._preferences[camera], self._places[camera].renderer
+        preference = self._preferences[camera]
+        here = self._places[camera].renderer
         candidates = [r for r in preference.renderers if self._health[r].working]
         if not candidates:
             return

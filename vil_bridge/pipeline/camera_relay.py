@@ -198,7 +198,8 @@ class CameraRelay:
             with self._lock:
                 self._woken = False
                 os.eventfd_read(self._wake_fd)
-        blank_ns, self._blank_requested_ns = self._blank_requested_ns, None
+        blank_ns = self._blank_requested_ns
+        self._blank_requested_ns = None
         if blank_ns is not None:
             self._deliver_blank(blank_ns)
         waiting = self._pop_due()

@@ -117,7 +117,8 @@ class WarpedFrame:
 
     @cached_property
     def _compensated(self) -> FrameWarp:
-        target, camera = self.target, self._camera
+        target = self.target
+        camera = self._camera
         T_world_render = self.view.T_world_camera
         moving = None if self._instance is None else MovingScene(target.actors, self._instance)
         return self._compensator.frame(
@@ -174,7 +175,8 @@ class WarpedFrame:
 
     def header(self) -> dict[str, Any]:
         """Return what was done, for the frame's header; after the picture was made."""
-        warp, pose = self._compensated, self.pose
+        warp = self._compensated
+        pose = self.pose
         # There for readers that go on from here.
         plane = self._plane if warp.method == "reproject" else warp.plane
         lacking = "" if warp.method == self.target.mode else "no depth picture"
@@ -245,7 +247,8 @@ class Compensation:
             state = self._world.state_of(camera.actor)
             # Only seen here when old poses are held.
             if state in (TrackingState.STALE, TrackingState.LOST):
-                mode, fallback = "none", f"tracking {state}"
+                mode = "none"
+                fallback = f"tracking {state}"
         plane = None
         if mode in ("homography", "reproject"):
             depth = rendering.pixels(Modality.DEPTH, Modality.DEPTH32)
@@ -298,7 +301,8 @@ class HeaderWriter:
         """Return the header of a picture that was just made, without ``motion`` and
         ``stamps_ns``.
         """
-        view, pose = image.view, shown.pose
+        view = image.view
+        pose = shown.pose
         compensated = variant == COMPENSATED
         # The protocol computes beacons and range for the first camera of the request.
         first = view.camera.name == frame.request.views[0].camera.name
@@ -325,7 +329,9 @@ class HeaderWriter:
     def blank(self, modality: Modality, variant: str, t_ns: int) -> FrameHeader:
         """Return the header of a black picture of a lost carrier."""
         header = self._base(t_ns, t_ns, modality, variant)
-        header.blank, header.t_use_ns, header.t_oldest_ns = True, t_ns, t_ns
+        header.blank = True
+        header.t_use_ns = t_ns
+        header.t_oldest_ns = t_ns
         return header
 
     def complete(self, header: FrameHeader, stamps: Stamps) -> None:
@@ -356,7 +362,8 @@ class HeaderWriter:
     def _base(
         self, frame_id: int, t_display_ns: int, modality: Modality, variant: str
     ) -> FrameHeader:
-        camera, model = self._camera, self._camera.model
+        camera = self._camera
+        model = self._camera.model
         return FrameHeader(
             camera=model.name,
             width=model.width_px,

@@ -83,7 +83,8 @@ class FrameLedger:
         with self._lock:
             row = self._rows.get(frame_id)
             if row is not None and row.stamps.send is None:
-                row.stamps.encode, row.stamps.send = stamps.encode or None, stamps.send or None
+                row.stamps.encode = stamps.encode or None
+                row.stamps.send = stamps.send or None
                 self._unaccounted.append((row.stamps, self._sent))
 
     def settle(self) -> None:
@@ -130,7 +131,8 @@ class FrameLedger:
             while self._unaccounted:
                 stamps, stages = self._unaccounted.popleft()
                 for begin, end, histogram in stages:
-                    a, b = begin(stamps), end(stamps)
+                    a = begin(stamps)
+                    b = end(stamps)
                     if a is not None and b is not None:
                         histogram.record(b - a, b)
 
@@ -163,7 +165,9 @@ class LedgerSink:
     def __init__(self, sink: FrameSink, ledger: FrameLedger) -> None:
         self._sink = sink
         self._ledger = ledger
-        self.wanted, self.flush, self.close = sink.wanted, sink.flush, sink.close
+        self.wanted = sink.wanted
+        self.flush = sink.flush
+        self.close = sink.close
         self._gray = sink if isinstance(sink, GraySink) else None
 
     def wants_gray(self, variant: str) -> bool:

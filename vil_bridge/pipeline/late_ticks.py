@@ -68,7 +68,8 @@ class LateTicks:
 
         None as well where a newer instant was shown already, and from the limit on.
         """
-        ticks, late_ns = self._camera.ticks, None
+        ticks = self._camera.ticks
+        late_ns = None
         while (due_ns := self.due_ns(delivery_ns)) is not None and due_ns <= t_ns:
             if ticks:
                 late_ns = self._served_ns = ticks.popleft()

@@ -122,7 +122,8 @@ class Scheduler:
 
         ``missed`` ticks passed unnoticed before it.
         """
-        before, self._tick = self._tick, self._tick + 1 + missed
+        before = self._tick
+        self._tick = self._tick + 1 + missed
         for i, camera in enumerate(self._cameras):
             if not self._mine(camera.name):
                 self._due[i] = False
@@ -138,7 +139,8 @@ class Scheduler:
     def _ask(self, due_ns: int) -> None:
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
         wanted = any(usable)
-        may_ask, t_ns = self._client.ready(), now_ns()
+        may_ask = self._client.ready()
+        t_ns = now_ns()
         if self._waits and not self._working():
             # Time passes until it works, and poses are behind it: for life only.
             usable = [False] * len(usable)

@@ -160,7 +160,8 @@ def _text_images(text: str) -> Iterator[PosedImage]:
 
 
 def _posed(name: str, camera: int, q_xyzw: tuple[float, ...], t: list[float]) -> PosedImage:
-    q, shift = np.array(q_xyzw), np.array(t)
+    q = np.array(q_xyzw)
+    shift = np.array(t)
     length = float(np.linalg.norm(q))
     if not (np.isfinite(shift).all() and np.isfinite(length) and length > 0.0):
         raise ValueError(f"picture {name!r} has a pose that is not finite")

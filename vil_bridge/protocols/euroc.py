@@ -266,7 +266,8 @@ def _lens(model: CameraModel) -> dict[str, object]:
         ValueError: the lens has one.
     """
     lens = model.distortion
-    name, terms = "radial-tangential", [0.0, 0.0, 0.0, 0.0]
+    name = "radial-tangential"
+    terms = [0.0, 0.0, 0.0, 0.0]
     if lens is not None:
         terms = list(lens.coefficients[:4])
         if lens.model is LensModel.EQUIDISTANT:

@@ -87,7 +87,8 @@ def points(t_utc_ns: int, body: str, reading: LidarReading) -> PointCloud:
     ``body`` is the frame of its vehicle.
     """
     rows = np.empty(len(reading.points_m), dtype=[("p", "<f4", 3), ("instance", "<u4")])
-    rows["p"], rows["instance"] = reading.points_m, reading.instances
+    rows["p"] = reading.points_m
+    rows["instance"] = reading.instances
     fields = [
         PackedElementField(name=name, offset=4 * i, type=PackedElementField.FLOAT32)
         for i, name in enumerate("xyz")

@@ -181,7 +181,9 @@ class MspParser:
 
 def _read(frame: bytes) -> MspMessage | None:
     """Return the message of a whole frame, None when its checksum is wrong."""
-    version, direction, body = _VERSIONS[frame[1]], _DIRECTIONS[frame[2]], frame[_START:-1]
+    version = _VERSIONS[frame[1]]
+    direction = _DIRECTIONS[frame[2]]
+    body = frame[_START:-1]
     if _checksum(version, body) != frame[-1]:
         return None
     if version == 1:

@@ -40,7 +40,9 @@ _NODE: Final = np.dtype(
 
 ``children``: bit k = child k exists; ``pairs``: two bits for each child, its kind.
 """
-_FREE, _OCCUPIED, _INNER = 1, 2, 3
+_FREE = 1
+_OCCUPIED = 2
+_INNER = 3
 _COUNT: Final = np.array([bits.bit_count() for bits in range(256)], np.int64)
 
 Keys = npt.NDArray[np.uint16]
@@ -201,7 +203,8 @@ def _read_header(content: bytes) -> tuple[bool, int, float, int]:
             f"the tree is of the kind {kind!r}: only OcTree is read, convert it with convert_octree"
         )
     try:
-        size, resolution_m = int(found[b"size"]), float(found[b"res"])
+        size = int(found[b"size"])
+        resolution_m = float(found[b"res"])
     except (KeyError, ValueError):
         raise ProtocolError(
             "the header must give 'size' and 'res' as numbers: write the file again"
@@ -227,7 +230,8 @@ def _read_full(data: memoryview, size: int) -> tuple[Codes, Codes, npt.NDArray[n
     children = records["children"].astype(np.int64)
     ends = _ends(_COUNT[children])
     found: list[tuple[Codes, Codes, npt.NDArray[np.float32]]] = []
-    at, code = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    at = np.zeros(1, np.int64)
+    code = np.zeros(1, np.int64)
     for depth in range(DEPTH + 1):
         leaf = children[at] == 0
         full = code[leaf] << 3 * (DEPTH - depth)
@@ -254,7 +258,8 @@ def _read_binary(data: memoryview, size: int) -> tuple[Codes, Codes, npt.NDArray
     inner = np.where(kinds == _INNER, 1 << np.arange(8), 0).sum(axis=1)
     ends = _ends(_COUNT[inner])
     found: list[tuple[Codes, Codes, npt.NDArray[np.float32]]] = []
-    at, code = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    at = np.zeros(1, np.int64)
+    code = np.zeros(1, np.int64)
     for depth in range(1, DEPTH + 1):
         node, child = np.nonzero((kinds[at] == _FREE) | (kinds[at] == _OCCUPIED))
         values = np.array(CLAMPED_LOG_ODDS)[kinds[at[node], child] - 1]
@@ -293,7 +298,8 @@ def _below(at: Codes, code: Codes, children: Codes, ends: Codes) -> tuple[Codes,
     all parts.
     """
     cursor = at + 1
-    places, codes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    places = [np.zeros(0, np.int64)]
+    codes = [np.zeros(0, np.int64)]
     for child in range(8):
         has = (children[at] >> child & 1).astype(bool)
         places.append(cursor[has])
@@ -320,7 +326,9 @@ def _pruned(
         stays[block[whole, 1:]] = False
         depth = depth.copy()
         depth[first[whole]] = level - 1
-        code, depth, log_odds = code[stays], depth[stays], log_odds[stays]
+        code = code[stays]
+        depth = depth[stays]
+        log_odds = log_odds[stays]
     return Octree(resolution_m, code, depth, log_odds)
 
 
@@ -349,13 +357,15 @@ def _parents(level: _Nodes, depth: int) -> _Nodes:
     if depth == 0 or not len(level):
         return np.zeros(0, _NODE)
     shift = 3 * (DEPTH - depth)
-    parent, child = level["code"] >> shift + 3, level["code"] >> shift & 7
+    parent = level["code"] >> shift + 3
+    child = level["code"] >> shift & 7
     first = np.flatnonzero(np.diff(parent, prepend=-1))
     kind = np.where(
         level["children"] > 0, _INNER, np.where(level["log_odds"] >= 0.0, _OCCUPIED, _FREE)
     )
     parents = np.zeros(len(first), _NODE)
-    parents["code"], parents["depth"] = parent[first] << shift + 3, depth - 1
+    parents["code"] = parent[first] << shift + 3
+    parents["depth"] = depth - 1
     parents["log_odds"] = np.maximum.reduceat(level["log_odds"], first)
     parents["children"] = np.bitwise_or.reduceat(np.int64(1) << child, first)
     parents["pairs"] = np.bitwise_or.reduceat(kind << 2 * child, first)

@@ -109,10 +109,8 @@ class Messages:
 
     def transforms(self, stamp_ns: int, links: Sequence[TransformLink]) -> memoryview:
         """Serialise a tf2_msgs/TFMessage."""
-        stamped, transform = (
-            self._make("geometry_msgs/msg/TransformStamped"),
-            self._make("geometry_msgs/msg/Transform"),
-        )
+        stamped = self._make("geometry_msgs/msg/TransformStamped")
+        transform = self._make("geometry_msgs/msg/Transform")
         return self._bytes(
             "tf2_msgs/msg/TFMessage",
             transforms=[

@@ -43,12 +43,14 @@ A reading may be several messages.
 """
 _INFRARED: Final = 1
 _NARROW_RAD: Final = 0.01
-_FLOAT32, _UINT32 = 7, 6
+_FLOAT32 = 7
+_UINT32 = 6
 _POINT_BYTES: Final = 16
 
 _GPS: Final = 1
 """sensor_msgs/NavSatStatus: SERVICE_GPS."""
-_FIX, _NO_FIX = 0, -1
+_FIX = 0
+_NO_FIX = -1
 _APPROXIMATED: Final = 1
 """sensor_msgs/NavSatFix: COVARIANCE_TYPE_APPROXIMATED, from the receiver's own accuracies."""
 _AXES: Final = 3
@@ -141,7 +143,8 @@ class SensorMessages(Messages):
 
     def _points(self, stamp_ns: int, frame: str, reading: LidarReading) -> memoryview:
         rows = np.empty(len(reading.points_m), dtype=[("p", "<f4", 3), ("instance", "<u4")])
-        rows["p"], rows["instance"] = reading.points_m, reading.instances
+        rows["p"] = reading.points_m
+        rows["instance"] = reading.instances
         field = self._make("sensor_msgs/msg/PointField")
         fields = [
             field(name=n, offset=4 * i, datatype=_FLOAT32, count=1) for i, n in enumerate("xyz")

@@ -135,7 +135,8 @@ class EventEncoder:
                 skeletons = tuple(self._skeleton(s, records) for s in event.skeletons)
                 records.append(_frame(event, t_capture_ns, skeletons))
             case ImuSample():
-                w, f = _floats(event.w_radps), _floats(event.f_mps2)
+                w = _floats(event.w_radps)
+                f = _floats(event.f_mps2)
                 records.append(_Imu(event.t_foreign_ns, event.t_arrival_ns, t_capture_ns, w, f))
             case SensorReadings():
                 values = _floats(event.values)
@@ -202,7 +203,8 @@ class EventDecoder:
             case _Frame():
                 return StampedEvent(self._frame(source, record), t_ns, record.t_capture_ns)
             case _Imu():
-                w, f = _array(record.w_radps), _array(record.f_mps2)
+                w = _array(record.w_radps)
+                f = _array(record.f_mps2)
                 sample = ImuSample(
                     source, record.t_foreign_ns, record.t_arrival_ns, w.reshape(3), f.reshape(3)
                 )
@@ -244,7 +246,8 @@ class EventDecoder:
     def _skeleton(self, record: _Skeleton) -> SkeletonFrame:
         model = self._models[record.model]
         m = len(model.bones)
-        p_m, q_xyzw = _array(record.p_m).reshape(m, 3), _array(record.q_xyzw).reshape(m, 4)
+        p_m = _array(record.p_m).reshape(m, 3)
+        q_xyzw = _array(record.q_xyzw).reshape(m, 4)
         return SkeletonFrame(model, p_m, q_xyzw, _bools(record.tracked).reshape(m))
 
 

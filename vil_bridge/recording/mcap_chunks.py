@@ -93,7 +93,8 @@ class McapChunks:
         except BaseException:
             self._file.close()
             raise
-        starts_ns, ends_ns = ([p.start_ns for p in self._places], [p.end_ns for p in self._places])
+        starts_ns = [p.start_ns for p in self._places]
+        ends_ns = [p.end_ns for p in self._places]
         self.start_ns, self.end_ns = summary_ns or (
             min(starts_ns, default=None),
             max(ends_ns, default=None),
@@ -122,7 +123,8 @@ class McapChunks:
             raise RecordingError(
                 f"{self.path} is not an MCAP recording. Create one with: vil-bridge record"
             )
-        at, looked_at = len(_MAGIC), 0
+        at = len(_MAGIC)
+        looked_at = 0
         while at + _HEAD.size <= size:
             looked_at += 1
             if looked_at == self._most_records:
@@ -206,7 +208,8 @@ class McapChunks:
     def _messages_of(
         self, place: _Place, data: bytes, wanted: str | tuple[str, ...]
     ) -> Iterator[StoredMessage]:
-        view, at = memoryview(data), 0
+        view = memoryview(data)
+        at = 0
         try:
             while at < len(data):
                 opcode, length = _HEAD.unpack_from(data, at)

@@ -128,8 +128,10 @@ class MessageWriter:
         Raises:
             OSError: the disk is full.
         """
-        header, t_log_ns = picture.header, self._utc(picture.t_ns)
-        camera, variant = picture.camera, header.variant
+        header = picture.header
+        t_log_ns = self._utc(picture.t_ns)
+        camera = picture.camera
+        variant = header.variant
         frame = f"{camera}/{variant}"
         t_shown_ns = self._utc(header.t_display_ns)
         pixels = picture.pixels[:, :, :3] if picture.pixels.ndim == 3 else picture.pixels
@@ -150,7 +152,8 @@ class MessageWriter:
             self._show(topic, t_log_ns, foxglove.calibration(t_shown_ns, frame, model), t_shown_ns)
         seen_from = header.pose_display
         if seen_from is not None:
-            p_m, q_xyzw = np.array(seen_from.p_m), np.array(seen_from.q_xyzw)
+            p_m = np.array(seen_from.p_m)
+            q_xyzw = np.array(seen_from.q_xyzw)
             moved = foxglove.transform(t_shown_ns, foxglove.WORLD, frame, p_m, q_xyzw)
             self._show("/tf", t_log_ns, foxglove.transforms([moved]), t_shown_ns)
 
@@ -170,13 +173,15 @@ class MessageWriter:
 
     def _frame(self, t_ns: int, frame: SourceFrame, t_capture_ns: int) -> None:
         """Measured poses in the world, for people."""
-        t_log_ns, t_utc_ns = self._utc(t_ns), self._utc(t_capture_ns)
+        t_log_ns = self._utc(t_ns)
+        t_utc_ns = self._utc(t_capture_ns)
         moved = []
         for placed in self._placing.placed(
             frame, lambda actor: self._due(actor, t_ns, _VIEW_PERIOD_NS)
         ):
             self._viewed_ns[placed.actor] = t_ns
-            p_m, q_xyzw = placed.T_world_body.p_m, placed.T_world_body.q_xyzw
+            p_m = placed.T_world_body.p_m
+            q_xyzw = placed.T_world_body.q_xyzw
             shown: Message = foxglove.pose(t_utc_ns, foxglove.WORLD, p_m, q_xyzw)
             self._show(f"/actors/{placed.actor}/pose", t_log_ns, shown, t_utc_ns)
             moved.append(foxglove.transform(t_utc_ns, foxglove.WORLD, placed.actor, p_m, q_xyzw))

@@ -21,8 +21,11 @@ _PCAP_MAGICS: Final = {
 }
 _SECTION: Final = bytes.fromhex("0a0d0d0a")
 _BYTE_ORDERS: Final = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
-_INTERFACE_BLOCK, _OLD_PACKET_BLOCK, _PACKET_BLOCK = 1, 2, 6
-_OPTION_RESOLUTION, _OPTION_OFFSET = 9, 14
+_INTERFACE_BLOCK = 1
+_OLD_PACKET_BLOCK = 2
+_PACKET_BLOCK = 6
+_OPTION_RESOLUTION = 9
+_OPTION_OFFSET = 14
 _MAX_PACKET_BYTES: Final = 1 << 18
 _MAX_BLOCK_BYTES: Final = 1 << 24
 _MAX_INTERFACES: Final = 1024
@@ -103,14 +106,16 @@ class _Interface:
 def _pcapng(name: str, file: IO[bytes]) -> Iterator[Packet]:
     """Walk through the blocks; those of other types are passed over."""
     file.seek(0)
-    order, place = "<", 0
+    order = "<"
+    place = 0
     interfaces: list[_Interface] = []
     while len(head := file.read(8)) == 8:
         rest = file.read(4) if head[:4] == _SECTION else b""
         if head[:4] == _SECTION:
             if rest not in _BYTE_ORDERS:
                 _nonsense(name, place)
-            order, interfaces = _BYTE_ORDERS[rest], []
+            order = _BYTE_ORDERS[rest]
+            interfaces = []
         kind, size = Struct(order + "II").unpack(head)
         if size % 4 or not 12 + len(rest) <= size <= _MAX_BLOCK_BYTES:
             _nonsense(name, place)
@@ -132,7 +137,9 @@ def _pcapng(name: str, file: IO[bytes]) -> Iterator[Packet]:
 def _interface(order: str, body: bytes) -> _Interface:
     """Read an interface's link type, resolution and offset of its stamps."""
     (link,) = Struct(order + "H").unpack_from(body)
-    units_per_s, offset_s, at = 1_000_000, 0, 8
+    units_per_s = 1_000_000
+    offset_s = 0
+    at = 8
     option = Struct(order + "HH")
     while at + option.size <= len(body):
         code, size = option.unpack_from(body, at)

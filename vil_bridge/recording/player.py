@@ -139,7 +139,8 @@ class Player:
 
     def _mapped(self, stamped: StampedEvent) -> SourceEvent:
         event = stamped.event
-        source, here = event.source, self._here
+        source = event.source
+        here = self._here
         match event:
             case SourceFrame(t_foreign_ns=t_ns):
                 return SourceFrame(

@@ -93,11 +93,10 @@ class Recording:
                 f"VIL Bridge that wrote it ({head.get('version')}) or a newer one"
             )
         try:
-            self.bridge, self.version = head["bridge"], head["version"]
-            self.started_utc_ns, self.utc_offset_ns = (
-                int(head["started_utc_ns"]),
-                int(head["utc_offset_ns"]),
-            )
+            self.bridge = head["bridge"]
+            self.version = head["version"]
+            self.started_utc_ns = int(head["started_utc_ns"])
+            self.utc_offset_ns = int(head["utc_offset_ns"])
             self.sources = tuple(filter(None, head["sources"].split(",")))
             self.config_text = self._chunks.metadata[CONFIG_META]["yaml"]
             later = (
@@ -119,7 +118,8 @@ class Recording:
     @property
     def duration_s(self) -> float:
         """From the first to the last message, seconds."""
-        start_ns, end_ns = self._chunks.start_ns, self._chunks.end_ns
+        start_ns = self._chunks.start_ns
+        end_ns = self._chunks.end_ns
         return 0.0 if start_ns is None or end_ns is None else (end_ns - start_ns) / NS_PER_S
 
     def events(self) -> Iterator[SourceEvent]:

@@ -86,9 +86,11 @@ class Recorder:
     ) -> None:
         self.queue = WriteQueue()
         self._ledger = ledger
-        self._changed, self._changes = changed, 0
+        self._changed = changed
+        self._changes = 0
         self._facts = facts
-        self._state, self._reason = "recording", ""
+        self._state = "recording"
+        self._reason = ""
         self._begun_s = time.monotonic()
         self._seconds: float | None = None
         self._tap_error: BaseException | None = None

@@ -59,11 +59,9 @@ class WriteQueue:
             lambda picture: picture.pixels.nbytes,
             lambda picture: self._lose(picture_topic(picture.camera, picture.header.variant)),
         )
-        self.events, self.lines, self.picture = (
-            self._events.drain,
-            self._lines.drain,
-            self._pictures.pop,
-        )
+        self.events = self._events.drain
+        self.lines = self._lines.drain
+        self.picture = self._pictures.pop
 
     def enqueue_event(self, event: SourceEvent) -> None:
         """Add an event with the bridge time at which it comes (loop thread)."""

@@ -635,7 +635,8 @@ class _Connection(asyncio.BufferedProtocol):
         """Begin a request or notification; True = it waits. Raises ValueError: it is neither."""
         held = self._unpacked.restart()
         end: int = self._unpacker.tell()
-        size, self._taken_bytes = end - self._taken_bytes, end
+        size = end - self._taken_bytes
+        self._taken_bytes = end
         match message:
             case [0, int(number), str(method), list(arguments)] if 0 <= number < 1 << 32:
                 answer: int | None = number

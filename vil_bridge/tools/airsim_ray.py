@@ -99,7 +99,8 @@ class WorldActor:
         import ray
 
         cluster: Any = ray  # some of its functions have no types
-        options, port = self._options, self._port
+        options = self._options
+        port = self._port
         if cluster.get_runtime_context().get_node_id() != self._home:
             options = replace(options, bind=cluster.util.get_node_ip_address())
             (port,) = free_ports(1, socket.SOCK_STREAM, options.bind)

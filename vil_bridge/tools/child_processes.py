@@ -64,7 +64,8 @@ class ProcessGroup:
     limit_s: ClassVar[float] = 600.0
 
     def __init__(self, log_dir: Path, environment: Mapping[str, str] | None = None) -> None:
-        self._log_dir, self._environment = log_dir, environment
+        self._log_dir = log_dir
+        self._environment = environment
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._arguments: dict[str, tuple[str, ...]] = {}
 
@@ -197,10 +198,13 @@ class _Watch:
         """Return True if the log has grown, or a tenth of the time went to computing or waiting
         for a processor.
         """
-        size, busy_s = self._log.stat().st_size, _busy_s(pid)
+        size = self._log.stat().st_size
+        busy_s = _busy_s(pid)
         share = (busy_s - self._busy_s) / max(now_s - self._looked_s, 1e-3)
         grown = size != self._size
-        self._size, self._busy_s, self._looked_s = size, busy_s, now_s
+        self._size = size
+        self._busy_s = busy_s
+        self._looked_s = now_s
         return grown or share > _BUSY_SHARE
 
 

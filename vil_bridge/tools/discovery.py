@@ -153,7 +153,8 @@ def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
     sources: dict[str, Any] = {}
     actors: dict[str, Any] = {}
     for server in found:
-        room, source = config_name("room", rooms), config_name(server.type, sources)
+        room = config_name("room", rooms)
+        source = config_name(server.type, sources)
         rooms[room] = {}
         sources[source] = {"type": server.type, "room": room, **server.config}
         kinds = {name: "human" for name, _ in server.skeletons} | {

@@ -39,7 +39,9 @@ _DECAY_S: Final = 0.4
 _SMALLEST: Final = 0.03
 _DEAD_ZONE: Final = 0.08
 _EVENT: Final = struct.Struct("<IhBB")
-_BUTTON, _AXIS, _INITIAL = 0x01, 0x02, 0x80
+_BUTTON = 0x01
+_AXIS = 0x02
+_INITIAL = 0x80
 _LARGEST: Final = 32767.0
 _MOST_EVENTS: Final = 64
 
@@ -87,15 +89,18 @@ class Keys:
 
     def press(self, data: bytes) -> None:
         """Take what was typed; an escape sequence may come in parts."""
-        data, self._rest = self._rest + data, b""
+        data = self._rest + data
+        self._rest = b""
         while data:
             if data[:1] == b"\x1b":
                 if len(data) < 3 and b"\x1b[".startswith(data[:2]):
                     self._rest = data
                     return
-                key, data = data[:3], data[3:]
+                key = data[:3]
+                data = data[3:]
             else:
-                key, data = data[:1].lower(), data[1:]
+                key = data[:1].lower()
+                data = data[1:]
             if key in _MOVES:
                 axis, value = _MOVES[key]
                 setattr(self.sticks, axis, value)
@@ -113,7 +118,8 @@ class Keys:
 
     def pop_actions(self) -> list[str]:
         """Return and clear the actions since the last call."""
-        taken, self.actions = self.actions, []
+        taken = self.actions
+        self.actions = []
         return taken
 
 
@@ -180,7 +186,8 @@ class Gamepad:
 
     def pop_actions(self) -> list[str]:
         """Return and clear the actions of the buttons since the last call."""
-        taken, self.pressed = self.pressed, []
+        taken = self.pressed
+        self.pressed = []
         return [{0: "arm", 1: "reset"}[number] for number in taken if number in (0, 1)]
 
     def close(self) -> None:
@@ -266,7 +273,8 @@ def values_for(
     x, y, z, w = state["q_world_body"]
     yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
     if "velocity" in modes:
-        ahead, aside = speed_mps * sticks.forward, speed_mps * sticks.left
+        ahead = speed_mps * sticks.forward
+        aside = speed_mps * sticks.left
         v_world = [
             ahead * math.cos(yaw) - aside * math.sin(yaw),
             ahead * math.sin(yaw) + aside * math.cos(yaw),
@@ -319,7 +327,8 @@ def fly(
             "`vil-bridge fly` in a terminal "
             "(`ssh -t`, `docker exec -it`), or fly with --gamepad /dev/input/js0"
         )
-    keys, misses = Keys(), 0
+    keys = Keys()
+    misses = 0
     print(HELP, file=screen)
     with _raw_terminal() as terminal:
         due_s = begun_s = time.monotonic()

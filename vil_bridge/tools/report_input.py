@@ -69,7 +69,8 @@ class _Track(NamedTuple):
         after = int(np.searchsorted(self.t_ns, t_ns))
         if not 0 < after < len(self.t_ns):
             return None
-        begin_ns, end_ns = int(self.t_ns[after - 1]), int(self.t_ns[after])
+        begin_ns = int(self.t_ns[after - 1])
+        end_ns = int(self.t_ns[after])
         if end_ns - begin_ns > _LONGEST_GAP_NS:
             return None
         share = (t_ns - begin_ns) / (end_ns - begin_ns)
@@ -112,11 +113,14 @@ def _error(
     """Return the seconds from the start, position (mm) and angle (degrees) as rendered, angle as
     shown.
     """
-    drawn, shown = track.at(header["t_render_ns"]), track.at(header["t_display_ns"])
+    drawn = track.at(header["t_render_ns"])
+    shown = track.at(header["t_display_ns"])
     if drawn is None or shown is None:
         return None
-    rendered, displayed = _pose(header["pose_rendered"]), _pose(header["pose_display"])
-    drawn, shown = drawn @ camera.T_body_optical, shown @ camera.T_body_optical
+    rendered = _pose(header["pose_rendered"])
+    displayed = _pose(header["pose_display"])
+    drawn = drawn @ camera.T_body_optical
+    shown = shown @ camera.T_body_optical
     begin_ns = int(track.t_ns[0])
     return (
         (header["t_render_ns"] - begin_ns) / NS_PER_S,

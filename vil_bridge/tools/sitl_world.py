@@ -155,7 +155,8 @@ def _check(options: SitlOptions) -> None:
 
 
 def _source(options: SitlOptions, vehicles: dict[str, Any]) -> dict[str, Any]:
-    rate_hz, step_hz = options.rate_hz or 1, _STEP_HZ[options.program]
+    rate_hz = options.rate_hz or 1
+    step_hz = _STEP_HZ[options.program]
     source: dict[str, Any] = {
         "type": "simulated",
         "room": _ROOM,

@@ -12,7 +12,8 @@ from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 from vil_bridge.vehicles.model import Model
 
 _Q: Final = StateLayout(*RIGID_BODY)["q_world_body"]
-_FORCE, _TORQUE = ENVIRONMENT["force_world_n"], ENVIRONMENT["torque_body_nm"]
+_FORCE = ENVIRONMENT["force_world_n"]
+_TORQUE = ENVIRONMENT["torque_body_nm"]
 
 
 class BrokenRotors:
@@ -43,9 +44,7 @@ class BrokenRotors:
     ) -> None:
         """Add the opposite of what is lost."""
         outputs = self._model.rotor_outputs(x, around)
-        thrusts, torques = (
-            self._lost_shares * outputs[:, :, 0],
-            self._lost_shares * outputs[:, :, 1],
-        )
+        thrusts = self._lost_shares * outputs[:, :, 0]
+        torques = self._lost_shares * outputs[:, :, 1]
         around[:, _FORCE] -= q_rotate(x[:, _Q], product(thrusts, self._axes))
         around[:, _TORQUE] -= product(thrusts, self._levers_m) + product(torques, self._axes)

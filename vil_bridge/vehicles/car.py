@@ -155,7 +155,8 @@ class KinematicBicycle(Model):
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
         """Return time derivative of x, (n, 15)."""
         p = self.parameters
-        speed, steering = x[:, 13], x[:, 14]
+        speed = x[:, 13]
+        steering = x[:, 14]
         wanted_speed = np.clip(u[:, 0], p.least_speed_mps, p.most_speed_mps)
         wanted_steering = np.clip(u[:, 1], -p.most_steering_rad, p.most_steering_rad)
         pull = np.clip(

@@ -154,7 +154,8 @@ def load_kernel(layout: StateLayout) -> None:
     """
     kernel = contact_kernel(layout)
     if kernel is not None:
-        x, three = np.zeros((1, layout.size)), np.zeros((1, 3))
+        x = np.zeros((1, layout.size))
+        three = np.zeros((1, 3))
         collide(x, layout, Collider(1.0, np.ones(3)), WorldContact(three, three, np.full(1, -1.0)))
         velocity_changes(x, x, layout, np.zeros(1, np.bool_), np.zeros((1, 6)))
         kernel.add_pushes(np.zeros((1, 6)), 1.0, np.zeros((1, 4)), three, three, three)
@@ -230,7 +231,8 @@ def exchange(first: CollidingBody, second: CollidingBody, normal_world: FloatArr
 
 def _point_velocity(one: CollidingBody) -> FloatArray:
     """Return the velocity of a body's point, world, (3,)."""
-    x, layout = one.x, one.layout
+    x = one.x
+    layout = one.layout
     spin = q_rotate(x[:, layout["q_world_body"]], x[:, layout["w_body_radps"]])
     velocity: FloatArray = (
         x[:, layout["v_world_mps"]] + cross(spin, one.point_world_m - x[:, layout["p_world_m"]])
@@ -251,7 +253,8 @@ def _common_mobility(first: CollidingBody, second: CollidingBody, along: FloatAr
 def _push_apart(first: CollidingBody, second: CollidingBody, impulse_ns: FloatArray) -> None:
     """Give an impulse (3,) to the first body and its opposite to the second."""
     for (x, layout, body, point_m), signed in ((first, impulse_ns), (second, -impulse_ns)):
-        velocity, rates = layout["v_world_mps"], layout["w_body_radps"]
+        velocity = layout["v_world_mps"]
+        rates = layout["w_body_radps"]
         back = q_conj(x[:, layout["q_world_body"]])
         arm = q_rotate(back, point_m - x[:, layout["p_world_m"]])
         _, w = _kick(body, x[:, velocity], x[:, rates], arm, q_rotate(back, signed[None]))
@@ -285,7 +288,8 @@ def with_contacts(
             truth.f_body_mps2,
         )
         return truth
-    pushed, turned = change[:, :3] / dt_s, change[:, 3:] / dt_s
+    pushed = change[:, :3] / dt_s
+    turned = change[:, 3:] / dt_s
     return truth._replace(
         a_world_mps2=truth.a_world_mps2 + pushed,
         alpha_body_radps2=truth.alpha_body_radps2 + turned,
@@ -304,7 +308,9 @@ def _bounce(
 
     Nothing is worked out that landing makes void.
     """
-    q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
+    q = s["q_world_body"]
+    v = s["v_world_mps"]
+    w = s["w_body_radps"]
     turn = q_to_matrix(q_conj(q))
     in_body = np.stack((contact.normal_world, contact.point_world_m - s["p_world_m"], v), axis=-1)
     normal, arm, v_body = (product(turn, in_body[..., k : k + 1])[..., 0] for k in range(3))
@@ -411,7 +417,10 @@ def _land(
     Those that are level are grounded.
     """
     q = s["q_world_body"]
-    x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
+    x = q[:, 0:1]
+    y = q[:, 1:2]
+    z = q[:, 2:3]
+    w = q[:, 3:4]
     half_yaw = 0.5 * np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
     level = np.concatenate((np.zeros((len(q), 2)), np.sin(half_yaw), np.cos(half_yaw)), axis=1)
     tilt_rad = q_log(q_mul(q_conj(level), q))

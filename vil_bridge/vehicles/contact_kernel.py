@@ -38,10 +38,14 @@ def _level(x: Any, i: Any, grounded: Any, levels_rad: Any) -> Any:
 
     One that is level is grounded.
     """
-    a, b, c, d = x[i, 6], x[i, 7], x[i, 8], x[i, 9]
+    a = x[i, 6]
+    b = x[i, 7]
+    c = x[i, 8]
+    d = x[i, 9]
     half_yaw = 0.5 * arctan2(2.0 * (d * c + a * b), 1.0 - 2.0 * (b * b + c * c))
     sine, cosine = sin_cos(half_yaw)
-    x[i, 3:6], x[i, 10:13] = 0.0, 0.0
+    x[i, 3:6] = 0.0
+    x[i, 10:13] = 0.0
     tilt, rest = product((0.0, 0.0, -sine), cosine, (a, b, c), d)
     size = math.sqrt(dot(tilt, tilt))
     angle = 2.0 * arctan2(size, abs(rest))
@@ -52,7 +56,10 @@ def _level(x: Any, i: Any, grounded: Any, levels_rad: Any) -> Any:
         part = (share * tilt[0], share * tilt[1], share * tilt[2])
         (x[i, 6], x[i, 7], x[i, 8]), x[i, 9] = product((0.0, 0.0, sine), cosine, part, half_cosine)
         return
-    x[i, 6], x[i, 7], x[i, 8], x[i, 9] = 0.0, 0.0, sine, cosine
+    x[i, 6] = 0.0
+    x[i, 7] = 0.0
+    x[i, 8] = sine
+    x[i, 9] = cosine
     if grounded >= 0:
         x[i, grounded] = 1.0
 
@@ -62,7 +69,8 @@ def _strike(
     x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, depth: Any, levels_rad: Any
 ) -> Any:
     """Let a vehicle bounce off, or land on, what it touches."""
-    r, s = (x[i, 6], x[i, 7], x[i, 8]), x[i, 9]
+    r = (x[i, 6], x[i, 7], x[i, 8])
+    s = x[i, 9]
     back = (-r[0], -r[1], -r[2])
     v_world = (x[i, 3], x[i, 4], x[i, 5])
     n = turned(back, s, normal)
@@ -79,14 +87,16 @@ def _strike(
         _level(x, i, grounded, levels_rad)
         return
     push = -(1.0 + body[4]) * u_n / _mobility(body, arm, n)
-    v, w = plus(v, push / body[0], n), plus(w, push, _over(cross(arm, n), body))
+    v = plus(v, push / body[0], n)
+    w = plus(w, push, _over(cross(arm, n), body))
     sliding = plus(v, 1.0, cross(w, arm))
     sliding = plus(sliding, -dot(sliding, n), n)
     speed = math.sqrt(dot(sliding, sliding))
     if speed > 0.0:
         along = plus((0.0, 0.0, 0.0), 1.0 / speed, sliding)
         drag = min(speed / _mobility(body, arm, along), body[5] * push)
-        v, w = plus(v, -drag / body[0], along), plus(w, -drag, _over(cross(arm, along), body))
+        v = plus(v, -drag / body[0], along)
+        w = plus(w, -drag, _over(cross(arm, along), body))
     x[i, 3], x[i, 4], x[i, 5] = turned(r, s, v)
     x[i, 10], x[i, 11], x[i, 12] = w
 
@@ -206,6 +216,7 @@ def fall_s(x: Any, active: Any, floor_m: Any, hardest_mps2: Any) -> Any:
     least = math.inf
     for i in range(x.shape[0]):
         if active[i]:
-            height_m, climb = max(x[i, 2] - floor_m, 0.0), x[i, 5]
+            height_m = max(x[i, 2] - floor_m, 0.0)
+            climb = x[i, 5]
             least = min(least, climb + np.sqrt(climb * climb + 2.0 * hardest_mps2 * height_m))
     return least / hardest_mps2

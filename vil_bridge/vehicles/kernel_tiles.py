@@ -54,10 +54,17 @@ def put_truth(
             )
         for k in range(4):
             q[vehicle, k] = x[vehicle, 6 + k]
-        rx, ry, rz, s = -q[vehicle, 0], -q[vehicle, 1], -q[vehicle, 2], q[vehicle, 3]
-        gx, gy, gz = a[vehicle, 0], a[vehicle, 1], a[vehicle, 2] + around[vehicle, 10]
+        rx = -q[vehicle, 0]
+        ry = -q[vehicle, 1]
+        rz = -q[vehicle, 2]
+        s = q[vehicle, 3]
+        gx = a[vehicle, 0]
+        gy = a[vehicle, 1]
+        gz = a[vehicle, 2] + around[vehicle, 10]
         # R(q)^T g = g + 2 s (r x g) + 2 r x (r x g) with r the vector part of the inverse
-        cx, cy, cz = ry * gz - rz * gy, rz * gx - rx * gz, rx * gy - ry * gx
+        cx = ry * gz - rz * gy
+        cy = rz * gx - rx * gz
+        cz = rx * gy - ry * gx
         f[vehicle, 0] = gx + 2.0 * (s * cx + (ry * cz - rz * cy))
         f[vehicle, 1] = gy + 2.0 * (s * cy + (rz * cx - rx * cz))
         f[vehicle, 2] = gz + 2.0 * (s * cz + (rx * cy - ry * cx))

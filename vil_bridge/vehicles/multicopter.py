@@ -134,7 +134,8 @@ class MulticopterParameters:
         for name in ("torque_nms2", *others[1:]):
             if not (values[name] >= 0.0).all():
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        slowest, fastest = values["motor_min_radps"], values["motor_max_radps"]
+        slowest = values["motor_min_radps"]
+        fastest = values["motor_max_radps"]
         dead = (slowest == 0.0) & (fastest == 0.0)
         if dead.all() or not ((slowest < fastest) | dead).all():
             raise ValueError(
@@ -198,7 +199,8 @@ class MulticopterParameters:
         Raises:
             ValueError: the rotors cannot make all four.
         """
-        kf, kt = self.nominal_of("thrust_ns2"), self.nominal_of("torque_nms2")
+        kf = self.nominal_of("thrust_ns2")
+        kt = self.nominal_of("torque_nms2")
         moments = kf * self.levers_m + kt * self.twists_body
         wrench = np.vstack([moments.T, kf * self.axes_body[:, 2]])
         if np.linalg.matrix_rank(wrench) < 4:

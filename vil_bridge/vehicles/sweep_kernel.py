@@ -47,7 +47,8 @@ def _closest(p: Any, corners: Any, i: Any, face: Any) -> Any:
     foot = plus(p, -dot(less(p, _corner(corners, i, 0)), face), face)
     if _within(foot, corners, i, face):
         return foot
-    best, least = foot, math.inf
+    best = foot
+    least = math.inf
     for k in range(3):
         a = _corner(corners, i, k)
         edge = less(_corner(corners, i, (k + 1) % 3), a)
@@ -55,7 +56,8 @@ def _closest(p: Any, corners: Any, i: Any, face: Any) -> Any:
         q = plus(a, min(max(share, 0.0), 1.0), edge)
         away = less(p, q)
         if dot(away, away) < least:
-            best, least = q, dot(away, away)
+            best = q
+            least = dot(away, away)
     return best
 
 
@@ -74,19 +76,24 @@ def _share(start: Any, way: Any, radius: Any, corners: Any, i: Any, face: Any) -
     yet.
     """
     best = math.inf
-    height, rate = dot(less(start, _corner(corners, i, 0)), face), dot(way, face)
+    height = dot(less(start, _corner(corners, i, 0)), face)
+    rate = dot(way, face)
     side = 1.0 if height >= 0.0 else -1.0
-    height, rate = side * height, side * rate
+    height = side * height
+    rate = side * rate
     if rate < 0.0 and height >= radius:
         share = (height - radius) / -rate
         if _within(plus(plus(start, share, way), -side * radius, face), corners, i, face):
             best = share
     for k in range(3):
         a = _corner(corners, i, k)
-        edge, from_a = less(_corner(corners, i, (k + 1) % 3), a), less(start, a)
+        edge = less(_corner(corners, i, (k + 1) % 3), a)
+        from_a = less(start, a)
         length2 = max(dot(edge, edge), 1e-30)
-        along, step = dot(from_a, edge) / length2, dot(edge, way) / length2
-        across, motion = plus(from_a, -along, edge), plus(way, -step, edge)
+        along = dot(from_a, edge) / length2
+        step = dot(edge, way) / length2
+        across = plus(from_a, -along, edge)
+        motion = plus(way, -step, edge)
         share = _entry(
             dot(motion, motion), dot(across, motion), dot(across, across) - radius * radius
         )
@@ -130,7 +137,8 @@ def sweep(
         shares: (k,), overwritten.
         out: (7,): the triangle, the point on it, the normal.
     """
-    start, way = (start_m[0], start_m[1], start_m[2]), (way_m[0], way_m[1], way_m[2])
+    start = (start_m[0], start_m[1], start_m[2])
+    way = (way_m[0], way_m[1], way_m[2])
     slope = -parallel * math.sqrt(dot(way, way))
     first = math.inf
     for i in range(len(corners)):
@@ -144,7 +152,8 @@ def sweep(
         first = min(first, shares[i])
     if not first <= 1.0:
         return math.inf
-    centre, least = plus(start, first, way), math.inf
+    centre = plus(start, first, way)
+    least = math.inf
     for i in range(len(corners)):
         if shares[i] <= first + _TIE:
             face = _face(corners, i)
@@ -155,5 +164,6 @@ def sweep(
                 least = gap
                 normal = _contact_normal(centre, way, corners, i, face, touching)
                 out[0] = i
-                out[1:4], out[4:7] = np.array(p), np.array(normal)
+                out[1:4] = np.array(p)
+                out[4:7] = np.array(normal)
     return first

@@ -49,8 +49,11 @@ class ConnectionAcceptor:
         counters: Counter[str],
         peer_faults: PeerFaults,
     ) -> None:
-        self._make, self._tls, self._inside = make, tls, inside
-        self._counters, self._peer_faults = counters, peer_faults
+        self._make = make
+        self._tls = tls
+        self._inside = inside
+        self._counters = counters
+        self._peer_faults = peer_faults
         self._arriving: dict[asyncio.Task[None], tuple[asyncio.Protocol, str]] = {}
         sock.setblocking(False)
         self._task = asyncio.get_running_loop().create_task(

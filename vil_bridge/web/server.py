@@ -98,7 +98,9 @@ class HttpServer:
     ) -> None:
         host, port = sock.getsockname()[:2]
         self.url = http_url(host, port, tls=tls is not None)
-        self._build, self._socket, self._tls = build, sock, tls
+        self._build = build
+        self._socket = sock
+        self._tls = tls
         self._counters = Counter() if counters is None else counters
         self._counters.setdefault("malformed", 0)
         self._peer_faults = peer_faults or PeerFaults("http")
@@ -151,7 +153,8 @@ class HttpServer:
 
     def check(self) -> None:
         """Update ``trouble``, and log once when it has changed."""
-        before, self.trouble = self.trouble, self._find_trouble()
+        before = self.trouble
+        self.trouble = self._find_trouble()
         if self.trouble and not before:
             logger.error(
                 "%s; dashboard and REST do not work; poses and pictures go on", self.trouble

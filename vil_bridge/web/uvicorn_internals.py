@@ -60,7 +60,8 @@ class LogFaults(logging.Filter):
 
     def __init__(self, counters: Counter[str], peers: PeerFaults) -> None:
         super().__init__()
-        self.counters, self.peers = counters, peers
+        self.counters = counters
+        self.peers = peers
         counters.setdefault("malformed", 0)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -111,13 +112,16 @@ class UvicornServer(uvicorn.Server):
         )
         self.serving = threading.Event()
         self.turned_ns = machine_ns()
-        self._socket, self._tls, self._faults = sock, tls, faults
+        self._socket = sock
+        self._tls = tls
+        self._faults = faults
         self._acceptor: ConnectionAcceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start uvicorn without sockets, then accept connections."""
         await super().startup(sockets or [])
-        inside, faults = self.server_state.connections, self._faults
+        inside = self.server_state.connections
+        faults = self._faults
         self._acceptor = ConnectionAcceptor(
             self._socket, self._protocol, self._tls, inside, faults.counters, faults.peers
         )

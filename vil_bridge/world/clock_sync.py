@@ -105,7 +105,8 @@ class ClockModel:
 
         Sent and received in bridge time.
         """
-        exchanges, epoch = self._filter, self._filter.epoch
+        exchanges = self._filter
+        epoch = self._filter.epoch
         middle_ns = (t_sent_ns + t_received_ns) // 2
         taken = exchanges.add(middle_ns, t_foreign_ns - t_received_ns, t_foreign_ns - t_sent_ns)
         if exchanges.epoch != epoch:
@@ -133,7 +134,8 @@ class ClockModel:
 
         It carries the fit while exchanges are few, and shows a forward step at once.
         """
-        envelope, offset_ns = self._envelope, t_foreign_ns - t_arrival_ns
+        envelope = self._envelope
+        offset_ns = t_foreign_ns - t_arrival_ns
         verdict = envelope.judge(t_arrival_ns, offset_ns)
         if verdict is StampVerdict.SUSPECT:
             return

@@ -55,7 +55,8 @@ class CompiledClock(ClockModel):
 
     def settle(self) -> None:
         """Let the kernel judge from here on: the line is in force."""
-        line, judged = self.line, self._envelope.usual()
+        line = self.line
+        judged = self._envelope.usual()
         if line is None or judged is None:
             return
         values = line.t_ref_ns, line.offset_ns, line.drift, *judged

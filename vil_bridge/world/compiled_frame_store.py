@@ -37,7 +37,8 @@ class _Feeds:
         arrays: FrameArrays,
         tracks: list[CompiledSkeletonTrack | None],
     ) -> None:
-        self._layout, self._binding = layout, binding
+        self._layout = layout
+        self._binding = binding
         found = list(zip(layout.skeletons, tracks, strict=True))
         self.numbers = [number for number, (_, track) in enumerate(found) if track is not None]
         self.tracks = [
@@ -94,9 +95,7 @@ class CompiledFrameStore(FrameStore[CompiledTrackBank, CompiledSkeletonTrack]):
         found = self._add(feeds.pointer, frame.block, t_ns, frame.t_arrival_ns)
         if found & _SKELETONS_REFUSED:
             for place in np.flatnonzero(feeds.refused).tolist():
-                track, tracked = (
-                    feeds.tracks[place][0],
-                    frame.skeletons[feeds.numbers[place]].tracked,
-                )
+                track = feeds.tracks[place][0]
+                tracked = frame.skeletons[feeds.numbers[place]].tracked
                 track.judge(t_ns, frame.t_arrival_ns, tracked)
         return self._bank.account(found, frame, binding, t_ns)

@@ -48,7 +48,9 @@ class CompiledSkeletonTrack(SkeletonTrack):
 
     def _use(self, model: SkeletonModel) -> None:
         super()._use(model)
-        bones, repeats, limits = len(model.bones), self.repeats, self._limits
+        bones = len(model.bones)
+        repeats = self.repeats
+        limits = self._limits
         self._room = np.zeros((bones, 7))
         self._tracked, self._world_seen = np.zeros((2, bones), dtype=np.bool_)
         self._world = np.zeros((bones, 7))
@@ -79,11 +81,9 @@ class CompiledSkeletonTrack(SkeletonTrack):
         struct = self.use(skeleton.model)
         if self._rooms is None or self._rooms[0] is not room:
             self._rooms = room, room_struct(room)
-        self._room[:, :3], self._room[:, 3:], self._tracked[...] = (
-            skeleton.p_m,
-            skeleton.q_xyzw,
-            skeleton.tracked,
-        )
+        self._room[:, :3] = skeleton.p_m
+        self._room[:, 3:] = skeleton.q_xyzw
+        self._tracked[...] = skeleton.tracked
         rows = self._room.ctypes.data, self._tracked.ctypes.data
         if not self._store(struct.pointer, self._rooms[1].pointer, *rows, t_ns, t_arrival_ns):
             self.judge(t_ns, t_arrival_ns, skeleton.tracked)

@@ -117,11 +117,9 @@ class CompiledTrackBank(TrackBank):
         """
         arrays = self.frame_arrays(frame.source, binding)
         pointer, room, seen = arrays.pointers
-        arrays.room[:, :3], arrays.room[:, 3:], arrays.seen[...] = (
-            frame.p_m,
-            frame.q_xyzw,
-            frame.tracked,
-        )
+        arrays.room[:, :3] = frame.p_m
+        arrays.room[:, 3:] = frame.q_xyzw
+        arrays.seen[...] = frame.tracked
         self._place(pointer, room)
         if self._suspects:
             return super().store(frame, binding, t_ns)
@@ -195,7 +193,9 @@ def room_struct(room: RoomFrame) -> Struct:
 
 
 def _filter_struct(f: TwistFilter) -> Struct:
-    steady, first, damping = steady_gains(), first_gains(), f.damping
+    steady = steady_gains()
+    first = first_gains()
+    damping = f.damping
     arrays = (
         *(
             steady,

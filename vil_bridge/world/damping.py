@@ -43,7 +43,8 @@ class Damping:
         self.held_ns = np.full(rows, -1, dtype=np.int64)
         self.held = np.zeros((3, 2, 3, rows))
         self.sums = np.zeros((7, 2, rows))
-        self.sums[5], self.sums[6] = _PRIOR_COUNT * _PRIOR_ERROR**2, _PRIOR_COUNT
+        self.sums[5] = _PRIOR_COUNT * _PRIOR_ERROR**2
+        self.sums[6] = _PRIOR_COUNT
         self.lag_s = np.full(rows, 1e-9 * _LAG_NS)
         self.log: FloatArray = np.log(self._parts())
 
@@ -88,7 +89,8 @@ class Damping:
         squared = self.sums[5, :, row] / np.maximum(self.sums[6, :, row], 1e-9)
         lag_s = self.lag_s.item(row)
         part = max(lead_s, 0.0) / lag_s
-        value, rate = part**1.25, 1.25 * part**0.25 / lag_s
+        value = part**1.25
+        rate = 1.25 * part**0.25 / lag_s
         growth = np.array(((value * value, value * rate), (value * rate, rate * rate)))
         covariance: FloatArray = squared[:, None, None] * growth
         return covariance
@@ -131,6 +133,9 @@ class Damping:
     def _parts(self) -> FloatArray:
         """Return the parts of velocity and acceleration over the lag, shape (2, 2, n)."""
         vv, va, aa, dv, da = self.sums[:5]
-        vv, aa, dv, da = vv + _PRIOR, aa + _PRIOR, dv + _PRIOR, da + 0.5 * _PRIOR
+        vv = vv + _PRIOR
+        aa = aa + _PRIOR
+        dv = dv + _PRIOR
+        da = da + 0.5 * _PRIOR
         parts: FloatArray = np.stack((aa * dv - va * da, vv * da - va * dv)) / (vv * aa - va**2)
         return np.minimum(np.maximum(parts, _LEAST_DAMPING, out=parts), 1.0, out=parts)

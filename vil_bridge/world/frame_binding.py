@@ -90,7 +90,8 @@ class Binding:
         """Return the bodies in the world, shape (count, 7), from their markers in the room."""
         poses = self.room.poses(frame.p_m[self.columns], frame.q_xyzw[self.columns])
         if self.markers_turned:
-            p_m, q_xyzw = poses[:, :3], poses[:, 3:]
+            p_m = poses[:, :3]
+            q_xyzw = poses[:, 3:]
             p_m += q_rotate(q_xyzw, self.p_markers_body_m)
             q_xyzw[:] = q_mul(q_xyzw, self.q_markers_body)
         return poses

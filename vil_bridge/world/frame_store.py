@@ -23,7 +23,8 @@ class FrameStore(Generic[_BankT, _TrackT]):
     """
 
     def __init__(self, bank: _BankT, skeletons: Mapping[tuple[str, str], _TrackT]) -> None:
-        self._bank, self._skeletons = bank, skeletons
+        self._bank = bank
+        self._skeletons = skeletons
 
     def add(self, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
         """Store a frame captured at ``t_ns``; True when a body was lost or found."""

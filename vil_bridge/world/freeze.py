@@ -96,7 +96,8 @@ class PoseAgainstImu:
     def add(self, t_ns: int, p_m: FloatArray, q_xyzw: FloatArray) -> None:
         """Account a tracked pose, captured at ``t_ns``."""
         if self._anchor is None or not self._stands(p_m, q_xyzw) or t_ns < self._anchor[0]:
-            self._anchor, self.frozen = (t_ns, p_m, q_xyzw), False
+            self._anchor = (t_ns, p_m, q_xyzw)
+            self.frozen = False
         elif t_ns - self._anchor[0] >= _SPAN_NS and t_ns - self._t_checked_ns >= _PERIOD_NS:
             self._t_checked_ns = t_ns
             turned_rad = self._turned_rad(t_ns - _SPAN_NS, t_ns)
@@ -117,7 +118,8 @@ class FreezeWatch:
         self, limits: TrackingLimits, repeats: Repeats, row: int, by_imu: PoseAgainstImu | None
     ) -> None:
         self._limit_ns = limits.frozen_after_ns
-        self._repeats, self._row = repeats, row
+        self._repeats = repeats
+        self._row = row
         self._by_imu = by_imu
 
     def reason(self) -> str:

@@ -103,7 +103,8 @@ def shape_of(now: ActorState, later: ActorState, dt_s: float) -> ActorVolume:
     parents = body_parents(skeleton.model)
     child = np.array([i for i, parent in enumerate(parents) if parent >= 0] or [0])
     parent = np.array([max(0, parents[i]) for i in child])
-    start, end = skeleton.p_m[parent], skeleton.p_m[child]
+    start = skeleton.p_m[parent]
+    end = skeleton.p_m[child]
     length_m = np.linalg.norm(end - start, axis=1)
     along = np.divide(
         end - start, length_m[:, None], out=np.zeros_like(start), where=length_m[:, None] > 1e-9
@@ -158,13 +159,15 @@ def _nearest(
     D (n, 3), directions (n, 7, 3), bounds (n, 7).
     """
     x = np.clip(np.zeros_like(upper), lower, upper)
-    y, momentum = x, 1.0
+    y = x
+    momentum = 1.0
     for _ in range(_STEPS):
         r = d + (y[:, None, :] @ directions)[:, 0]
         stepped = np.clip(y - (directions @ r[..., None])[..., 0] / _CURVATURE, lower, upper)
         following = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5)
         y = stepped + (momentum - 1.0) / following * (stepped - x)
-        x, momentum = stepped, following
+        x = stepped
+        momentum = following
     return x
 
 

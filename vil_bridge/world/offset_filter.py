@@ -35,14 +35,19 @@ class OffsetFilter:
     _NOISE = ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6))
     _STAY_S = (50.0, 2.0, 0.5)  # mean duration of each hypothesis
     _FIRST = (0.9, 0.05, 0.05)
-    _DRIFT_PRIOR, _KNOWN_DRIFT, _MOST_DRIFT = 50e-6, 5e-6, 1e-3
-    _FLOOR_NS, _LEAST_WAIT_NS = 20e3, 5e3
+    _DRIFT_PRIOR = 50e-6
+    _KNOWN_DRIFT = 5e-6
+    _MOST_DRIFT = 1e-3
+    _FLOOR_NS = 20e3
+    _LEAST_WAIT_NS = 5e3
     _USUAL = 0.125  # share of both waits that one way waits at least, as a mean
     _WINDOW = 960  # round trips, of which the least counts: a minute at 16 exchanges per second
     # The least of the round trips lies that share of its distance to the 8th above the bound.
-    _RANK, _BEYOND = 8, 0.467
+    _RANK = 8
+    _BEYOND = 0.467
     _MEMORY = 100  # exchanges over which waits are averaged
-    _GATE, _AGREE_NS = 5.0, 1e5
+    _GATE = 5.0
+    _AGREE_NS = 1e5
     _PROOF = 3
     _MANY = (
         32  # exchanges from which on the usual waits are known; before, only bounds exclude a clock
@@ -81,7 +86,8 @@ class OffsetFilter:
         path, as after a vehicle's sleep: only round trips since then count.
         """
         c00, c01, c11 = self.covariance
-        dt_ns, best_ns = float(t_ns - self.t_ref_ns), max(self.best_rtt_ns, self._least_ns)
+        dt_ns = float(t_ns - self.t_ref_ns)
+        best_ns = max(self.best_rtt_ns, self._least_ns)
         std_ns = max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5
         farther_ns = max(self._high, -self._low) + 2.0 * max(0.0, c11) ** 0.5 * abs(dt_ns)
         return int(max(0.5 * best_ns + 2.0 * std_ns, farther_ns))
@@ -109,7 +115,9 @@ class OffsetFilter:
             self._start(t_ns, low_ns, high_ns)
         if t_ns < self.t_ref_ns:  # overtaken by a later one
             moved_ns = round(self.drift * (self.t_ref_ns - t_ns))
-            t_ns, low_ns, high_ns = self.t_ref_ns, low_ns + moved_ns, high_ns + moved_ns
+            t_ns = self.t_ref_ns
+            low_ns = low_ns + moved_ns
+            high_ns = high_ns + moved_ns
         self._predict(t_ns)
         base_ns, soft_ns = self._path(rtt_ns)
         low = low_ns - self.offset_ns + 0.5 * base_ns
@@ -117,7 +125,8 @@ class OffsetFilter:
         excess = min(
             max(low - s[0], s[0] - high) / (s[2] + soft_ns * soft_ns) ** 0.5 for s in self._states
         )
-        exchange, slack_ns = (t_ns, low_ns, high_ns), self._AGREE_NS + 4.0 * soft_ns - base_ns
+        exchange = (t_ns, low_ns, high_ns)
+        slack_ns = self._AGREE_NS + 4.0 * soft_ns - base_ns
         # One with a long way may fit both; only one that excludes the step absolves the clock.
         self._suspects = [s for s in self._suspects if self._agree(s, exchange, slack_ns)]
         if excess > self._GATE and (self.count >= self._MANY or self._excludes(low_ns, high_ns)):
@@ -132,7 +141,8 @@ class OffsetFilter:
         return True
 
     def _start(self, t_ns: int, low_ns: int, high_ns: int) -> None:
-        self.t_ref_ns, self.offset_ns = t_ns, (low_ns + high_ns) // 2
+        self.t_ref_ns = t_ns
+        self.offset_ns = (low_ns + high_ns) // 2
         state = [0.0, self.drift, (0.5 * (high_ns - low_ns)) ** 2, 0.0, self._drift_std**2]
         self._states = [list(state) for _ in self._NOISE]
         self._weights = list(self._FIRST)
@@ -162,7 +172,8 @@ class OffsetFilter:
         """
         if not self._ranked:
             return rtt_ns, self._FLOOR_NS + 0.5 * rtt_ns
-        least_ns, n = min(rtt_ns, self._ranked[0]), len(self._ranked)
+        least_ns = min(rtt_ns, self._ranked[0])
+        n = len(self._ranked)
         beyond_ns = self._BEYOND * (self._ranked[min(n, self._RANK) - 1] - self._ranked[0])
         return max(0.0, least_ns - beyond_ns), self._FLOOR_NS + 0.5 * (beyond_ns + least_ns / n)
 
@@ -190,8 +201,10 @@ class OffsetFilter:
         """Mix the hypotheses, as each may have followed on each, and let time pass."""
         dt_ns = float(t_ns - self.t_ref_ns)
         dt_s = 1e-9 * dt_ns
-        moved, wider = self.drift * dt_ns, 2.0 * max(0.0, self.covariance[2]) ** 0.5 * dt_ns
-        self._low, self._high = self._low + moved - wider, self._high + moved + wider
+        moved = self.drift * dt_ns
+        wider = 2.0 * max(0.0, self.covariance[2]) ** 0.5 * dt_ns
+        self._low = self._low + moved - wider
+        self._high = self._high + moved + wider
         (a, b, c), (calm, slewed, stepped) = (
             self._weights,
             (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S),
@@ -214,7 +227,8 @@ class OffsetFilter:
             )
             c01 += dt_ns * (c11 + 0.5 * q)
             states.append([offset + dt_ns * drift, drift, c00, c01, c11 + q])
-        self._states, self.t_ref_ns = states, t_ns
+        self._states = states
+        self.t_ref_ns = t_ns
 
     def _update(self, low: float, high: float, soft_ns: float) -> None:
         """Account both ways in each hypothesis, and weigh them by their likelihoods.
@@ -225,7 +239,8 @@ class OffsetFilter:
         """
         least_ns = max(self._LEAST_WAIT_NS, self._USUAL * (high - low))
         rates = [1.0 / max(least_ns, wait_ns) for wait_ns in self._waits_ns]
-        tilt, logs = rates[0] - rates[1], []
+        tilt = rates[0] - rates[1]
+        logs = []
         for i, state in enumerate(self._states):
             log = math.log(self._weights[i]) + tilt * state[0] + 0.5 * tilt * tilt * state[2]
             state[0] += state[2] * tilt
@@ -248,14 +263,14 @@ class OffsetFilter:
         if z > -25.0:
             mass = 0.5 * math.erfc(-z * 0.5**0.5)
             hazard = math.exp(-0.5 * z * z) / ((2.0 * math.pi) ** 0.5 * mass)
-            log, bend = math.log(mass), hazard * (z + hazard)
+            log = math.log(mass)
+            bend = hazard * (z + hazard)
         else:  # the same by the asymptotic series of the normal tail
             hazard = -z - 1.0 / z + 2.0 / z**3
-            log, bend = (
-                -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard),
-                1.0 - 1.0 / z**2 + 6.0 / z**4,
-            )
-        k0, k1 = state[2], state[3]
+            log = -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard)
+            bend = 1.0 - 1.0 / z**2 + 6.0 / z**4
+        k0 = state[2]
+        k1 = state[3]
         state[0] -= k0 * sign * hazard / std
         state[1] -= k1 * sign * hazard / std
         # Digits end where nothing was known.
@@ -270,7 +285,8 @@ class OffsetFilter:
         drift = sum(shares[i] * state[1] for i, state in enumerate(self._states))
         c00 = c01 = c11 = 0.0
         for i, state in enumerate(self._states):
-            d0, d1 = state[0] - offset, state[1] - drift
+            d0 = state[0] - offset
+            d1 = state[1] - drift
             c00 += shares[i] * (state[2] + d0 * d0)
             c01 += shares[i] * (state[3] + d0 * d1)
             c11 += shares[i] * (state[4] + d1 * d1)
@@ -281,7 +297,8 @@ class OffsetFilter:
         offset, drift, *covariance = self._merged(self._weights)
         whole_ns = round(offset)
         self.offset_ns += whole_ns
-        self._low, self._high = self._low - whole_ns, self._high - whole_ns
+        self._low = self._low - whole_ns
+        self._high = self._high - whole_ns
         for state in self._states:
             state[0] -= whole_ns
         self.drift = max(-self._MOST_DRIFT, min(self._MOST_DRIFT, drift))

@@ -163,7 +163,9 @@ class Envelope:
         self._taken += 1
         newest.sum_ns += offset_ns
         if offset_ns > newest.offset_ns:
-            newest.t_ns, newest.offset_ns, changed = t_arrival_ns, offset_ns, True
+            newest.t_ns = t_arrival_ns
+            newest.offset_ns = offset_ns
+            changed = True
         return changed
 
     def fit(self, drift_prior: tuple[float, float]) -> EnvelopeFit:
@@ -173,7 +175,8 @@ class Envelope:
         hull; then it is raised onto the highest one.
         """
         seconds = self._seconds
-        t_ref, offset_ref = seconds[-1].t_ns, seconds[-1].offset_ns
+        t_ref = seconds[-1].t_ns
+        offset_ref = seconds[-1].offset_ns
         prior, prior_std = drift_prior
         t = np.array([s.t_ns - t_ref for s in seconds], dtype=np.float64)
         y = np.array([s.offset_ns - offset_ref for s in seconds], dtype=np.float64) - prior * t

@@ -96,14 +96,17 @@ class JumpGate:
         """
         if not (np.isfinite(pose).all() and is_unit(pose[3:] @ pose[3:])):
             return False
-        limits, before = self._limits, self._pose
+        limits = self._limits
+        before = self._pose
         dt_s = 1e-9 * (t_ns - self._t_ns)
         follows = before is not None and bool(
             reachable(dt_s, pose, before, limits.max_speed_mps, limits.max_rate_radps)
         )
         if not follows:
-            self._first_ns, self._count = t_ns, 0
-        self._pose, self._t_ns = pose.copy(), t_ns
+            self._first_ns = t_ns
+            self._count = 0
+        self._pose = pose.copy()
+        self._t_ns = t_ns
         self._count += 1
         if self._count < _PROOF_SAMPLES or t_ns - self._first_ns < _PROOF_NS:
             return False

@@ -87,7 +87,8 @@ class InertialPredictor:
 
         None when it does not cover most.
         """
-        newest_ns, sensors = self._newest_imu_ns(), self.body.sensors
+        newest_ns = self._newest_imu_ns()
+        sensors = self.body.sensors
         t_end_ns = t1_ns if newest_ns is None else min(t1_ns, newest_ns)
         if t_end_ns - t0_ns < _MOST * (t1_ns - t0_ns):
             return None

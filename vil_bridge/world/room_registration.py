@@ -49,7 +49,8 @@ def place_by_points(
     Raises:
         ValueError: there are too few points, they lie too close together, or they are not finite.
     """
-    world, room = np.asarray(p_world_m, dtype=np.float64), np.asarray(p_room_m, dtype=np.float64)
+    world = np.asarray(p_world_m, dtype=np.float64)
+    room = np.asarray(p_room_m, dtype=np.float64)
     if world.ndim != 2 or world.shape[1:] != (3,) or world.shape != room.shape:
         raise ValueError(
             f"points must come in pairs of x, y, z; got shapes {world.shape} and {room.shape}"
@@ -97,7 +98,8 @@ def _require_spread(points_m: FloatArray, yaw_only: bool) -> None:
 
 def _heading(covariance: FloatArray) -> FloatArray:
     """Return the rotation about z that fits best, from a sum of outer products (world, room)."""
-    sine, cosine = covariance[1, 0] - covariance[0, 1], covariance[0, 0] + covariance[1, 1]
+    sine = covariance[1, 0] - covariance[0, 1]
+    cosine = covariance[0, 0] + covariance[1, 1]
     return yaw_matrix(float(np.arctan2(sine, cosine)))
 
 

@@ -60,10 +60,8 @@ class SkeletonTrack:
         self._model: SkeletonModel | None = None
         self._place_bone = 0
         self._t = np.zeros(CAPACITY, dtype=np.int64)
-        self._poses, self._seen = (
-            np.zeros((CAPACITY, 0, 7)),
-            np.zeros((CAPACITY, 0), dtype=np.bool_),
-        )
+        self._poses = np.zeros((CAPACITY, 0, 7))
+        self._seen = np.zeros((CAPACITY, 0), dtype=np.bool_)
         self._count = np.zeros(1, dtype=np.int64)
         self.stamps = SkeletonStamps(-1, -1)
         self.jumps = 0
@@ -91,10 +89,8 @@ class SkeletonTrack:
         """Begin a history of another model."""
         bones = len(model.bones)
         self._model, self._place_bone = model, place_bone(model)
-        self._poses, self._seen = (
-            np.zeros((CAPACITY, bones, 7)),
-            np.zeros((CAPACITY, bones), dtype=np.bool_),
-        )
+        self._poses = np.zeros((CAPACITY, bones, 7))
+        self._seen = np.zeros((CAPACITY, bones), dtype=np.bool_)
         self._count[0] = 0
 
     def _judge(self, t_ns: int, t_arrival_ns: int, poses: FloatArray, tracked: BoolArray) -> None:
@@ -117,9 +113,12 @@ class SkeletonTrack:
         )
         self.repeats.add(_FIRST, np.array([stamps.t_arrival_ns]), t_arrival_ns, np.array([same]))
         slot = self._count[0] % CAPACITY
-        self._t[slot], self._poses[slot], self._seen[slot] = t_ns, poses, tracked
+        self._t[slot] = t_ns
+        self._poses[slot] = poses
+        self._seen[slot] = tracked
         self._count += 1
-        stamps.t_capture_ns, stamps.t_arrival_ns = t_ns, t_arrival_ns
+        stamps.t_capture_ns = t_ns
+        stamps.t_arrival_ns = t_arrival_ns
 
     def _newest(self) -> FloatArray:
         newest: FloatArray = self._poses[(self._count[0] - 1) % CAPACITY]
@@ -177,7 +176,8 @@ class SkeletonTrack:
         if later == older:
             return self._frame(slots[later])
         past_later = (t_ns - times_ns[later]) / (times_ns[later] - times_ns[older])
-        before, now = self._poses[slots[older]], self._poses[slots[later]]
+        before = self._poses[slots[older]]
+        now = self._poses[slots[later]]
         turn = q_log(q_mul(q_conj(before[:, 3:]), now[:, 3:]))
         p_m = now[:, :3] + past_later * (now[:, :3] - before[:, :3])
         return self._framed(
@@ -199,12 +199,14 @@ class SkeletonTrack:
         assert self._model is not None, "append() has set it"
         parents = self._model.parents
         poses = poses.copy()
-        p_m, q_xyzw = poses[:, :3], poses[:, 3:]
+        p_m = poses[:, :3]
+        q_xyzw = poses[:, 3:]
         if self._count[0]:
             last = self._newest()
             p_local, q_local = global_to_local(last[:, :3], last[:, 3:], parents)
         else:
-            p_local, q_local = self._model.offsets_m, np.tile(_NO_TURN, (len(parents), 1))
+            p_local = self._model.offsets_m
+            q_local = np.tile(_NO_TURN, (len(parents), 1))
         for i in np.flatnonzero(~tracked).tolist():
             parent = parents[i]
             if parent < 0:

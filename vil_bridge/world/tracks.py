@@ -132,7 +132,9 @@ class TrackBank:
             rows, good = self._accepted(rows, t_ns, poses, tracked)
             if not good.any():
                 return
-            rows, poses, step = rows[good], poses[good], step[good]
+            rows = rows[good]
+            poses = poses[good]
+            step = step[good]
         slots = self._slots(self._rows[rows], self._count[rows])
         self._t[slots] = t_ns - self._moved_ns[rows]
         self._poses[slots] = poses
@@ -283,7 +285,8 @@ class TrackBank:
 
         They are never carried further than a row's staleness limit.
         """
-        t_capture_ns, limit_ns = self.t_capture_ns, self._limit_ns
+        t_capture_ns = self.t_capture_ns
+        limit_ns = self._limit_ns
         lead_ns = np.where(
             t_capture_ns < 0, 0, np.minimum(np.maximum(t_ns - t_capture_ns, -limit_ns), limit_ns)
         )
@@ -330,7 +333,8 @@ class TrackBank:
         (attitude, _), _ = turned
         if measured:
             position_m2, attitude_rad2 = self._filter.noise(row)
-            position, attitude = position + position_m2, attitude + attitude_rad2
+            position = position + position_m2
+            attitude = attitude + attitude_rad2
         blocks = np.array(
             ((attitude, 0.0, 0.0), (0.0, rate, with_rate), (0.0, with_rate, position))
         )

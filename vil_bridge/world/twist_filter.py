@@ -62,12 +62,22 @@ def steady_gains() -> FloatArray:
     s = np.ones_like(q)
     for _ in range(4 * YOUNG):
         # One step of constant acceleration, its jerk's noise, then the measurement.
-        x, v, a = xx + xv + 0.5 * xa, xv + vv + 0.5 * va, xa + va + 0.5 * aa
-        xx, xv, xa = x + v + 0.5 * a + q / 20.0, v + a + q / 8.0, a + q / 6.0
-        vv, va, aa = vv + 2.0 * va + aa + q / 3.0, va + aa + 0.5 * q, aa + q
+        x = xx + xv + 0.5 * xa
+        v = xv + vv + 0.5 * va
+        a = xa + va + 0.5 * aa
+        xx = x + v + 0.5 * a + q / 20.0
+        xv = v + a + q / 8.0
+        xa = a + q / 6.0
+        vv = vv + 2.0 * va + aa + q / 3.0
+        va = va + aa + 0.5 * q
+        aa = aa + q
         s = xx + 1.0
-        vv, va, aa = vv - xv * xv / s, va - xv * xa / s, aa - xa * xa / s
-        xx, xv, xa = xx / s, xv / s, xa / s
+        vv = vv - xv * xv / s
+        va = va - xv * xa / s
+        aa = aa - xa * xa / s
+        xx = xx / s
+        xv = xv / s
+        xa = xa / s
     return np.stack((xx, xv, xa, s, vv))
 
 
@@ -81,7 +91,8 @@ def first_gains() -> FloatArray:
         (3.0 * (3.0 * m**2 + 3.0 * m + 2.0), 18.0 * (2.0 * m + 1.0), np.full_like(m, 60.0))
     )
     gains /= (m + 1.0) * (m + 2.0) * (m + 3.0)
-    gains[:, 0], gains[:, 1] = (1.0, 0.0, 0.0), (1.0, 1.0, 0.0)
+    gains[:, 0] = (1.0, 0.0, 0.0)
+    gains[:, 1] = (1.0, 1.0, 0.0)
     return gains
 
 
@@ -191,7 +202,8 @@ class TwistFilter:
         found: FloatArray = steady_gains()[
             :4, ((log_index - low) * _PER_LOG + 0.5).astype(np.int64)
         ]
-        gains, variance = found[:3], found[3] * self.variance
+        gains = found[:3]
+        variance = found[3] * self.variance
         age = self.age + 1
         young = age < YOUNG
         if np.logical_or.reduce(young):
@@ -216,7 +228,8 @@ class TwistFilter:
         The first of them pull no more than one at a multiple of the limit. After some in a row the
         jerk is larger than it was, and all innovations count for a while.
         """
-        squared, limit = np.add.reduce(nu * nu, axis=1), _SURPRISE * variance
+        squared = np.add.reduce(nu * nu, axis=1)
+        limit = _SURPRISE * variance
         beyond = squared > limit
         if not (np.logical_or.reduce(beyond, axis=None) or self.surprises.any()):
             return
@@ -247,7 +260,9 @@ class TwistFilter:
 
     def _learn(self, rows: BoolArray) -> None:
         """Learn from innovations: repeated ones ask for more jerk, large ones for more noise."""
-        repeated, squared, count = self.unlearnt[:2], self.unlearnt[2:4], self.unlearnt[4]
+        repeated = self.unlearnt[:2]
+        squared = self.unlearnt[2:4]
+        count = self.unlearnt[4]
         low, high = _LOG_INDEX
         log_step = 5.0 * np.log(self.step_s)
         log_jerk = self.log_jerk + _JERK_GAIN * np.minimum(np.maximum(repeated, -9.0), 9.0)
@@ -308,7 +323,8 @@ class TwistFilter:
 
         Scalar arithmetic, for one row costs less.
         """
-        step_s, age = self.step_s.item(row), self.age.item(row)
+        step_s = self.step_s.item(row)
+        age = self.age.item(row)
         low, high = _LOG_INDEX
         log_index = min(max(self.log_jerk.item(kind, row) + 5.0 * math.log(step_s), low), high)
         value, slope, _, _, rate = steady_gains()[

@@ -252,17 +252,20 @@ class World:
         of the time.
         """
         with self._lock:
-            now, poses = now_ns(), self._extrapolated(t_ns).copy()
+            now = now_ns()
+            poses = self._extrapolated(t_ns).copy()
             captured_ns = self._bank.t_capture_ns.tolist()
             skeletons: list[SkeletonFrame | None] = [None] * len(poses)
             for row in self._inertial:
                 if not (quick and 0 < t_ns - captured_ns[row] < _QUICK_NS):
                     place = self._predict(row, t_ns).T_world_body
-                    poses[row, :3], poses[row, 3:] = place.p_m, place.q_xyzw
+                    poses[row, :3] = place.p_m
+                    poses[row, 3:] = place.q_xyzw
             for row, track in self._humans:
                 skeletons[row] = skeleton = track.at(t_ns, self.actors[row].limits.stale_after_ns)
                 place = Transform.identity() if skeleton is None else place_of(skeleton)
-                poses[row, :3], poses[row, 3:] = place.p_m, place.q_xyzw
+                poses[row, :3] = place.p_m
+                poses[row, 3:] = place.q_xyzw
                 captured_ns[row] = track.stamps.t_capture_ns
             ages_ns = [None if captured < 0 else t_ns - captured for captured in captured_ns]
             states = self._states_at(now)
@@ -340,10 +343,8 @@ class World:
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
                 return None
-            t_capture_ns, t_arrival_ns = (
-                self._bank.t_capture_ns.item(row),
-                self._bank.t_arrival_ns.item(row),
-            )
+            t_capture_ns = self._bank.t_capture_ns.item(row)
+            t_arrival_ns = self._bank.t_arrival_ns.item(row)
             return Transform(*self._bank.newest(row)), t_capture_ns, t_arrival_ns
 
     def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
@@ -431,7 +432,9 @@ class World:
     def _covariance(self, row: int, t_ns: int, method: str) -> FloatArray | None:
         """Return the covariance of a pose that was found by this method, None = not known."""
         predictor = self._predictors.get(self.actors[row].name)
-        span, measured, found = self._span(row, t_ns), method == "interpolated", None
+        span = self._span(row, t_ns)
+        measured = method == "interpolated"
+        found = None
         if predictor is not None and method != "constant-twist":
             found = predictor.covariance(*span, measured=measured)
         if found is None and span[0] >= 0:
@@ -472,13 +475,13 @@ class World:
         actor = self.actors[row]
         if actor.kind is ActorKind.HUMAN:
             stamps = self._skeletons[actor.source, actor.subject].stamps
-            arrival, tracked = stamps.t_arrival_ns, bool(stamps.tracked)
+            arrival = stamps.t_arrival_ns
+            tracked = bool(stamps.tracked)
         else:
-            arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
-        silence_ns, frozen = (
-            None if arrival < 0 else now - arrival,
-            bool(self._freezes[row].reason()),
-        )
+            arrival = self._bank.t_arrival_ns.item(row)
+            tracked = self._bank.tracked.item(row)
+        silence_ns = None if arrival < 0 else now - arrival
+        frozen = bool(self._freezes[row].reason())
         state = actor.limits.state(silence_ns, tracked, frozen=frozen)
         if state is not self._states[row]:
             self._states[row] = state

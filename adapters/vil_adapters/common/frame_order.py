@@ -94,7 +94,8 @@ class FrameOrder:
 
     def follow(self, number: int, t_capture_ns: int | None, t_arrival_ns: int, lost: int) -> None:
         """Go on behind new frames that were judged elsewhere; this is the last of them."""
-        self._newest, self._t_newest_ns = _Frame(number, t_capture_ns), t_arrival_ns
+        self._newest = _Frame(number, t_capture_ns)
+        self._t_newest_ns = t_arrival_ns
         self.lost = lost
         self._candidate = self.repeated = None
 
@@ -122,9 +123,12 @@ class FrameOrder:
         most = SKIPPED + elapsed_ns * FASTEST_HZ // NS_PER_S
         if 0 < step <= most and not _before(t_capture_ns, newest.t_capture_ns):
             self.lost += step - 1
-            self._newest, self._t_newest_ns, self._candidate = frame, t_arrival_ns, None
+            self._newest = frame
+            self._t_newest_ns = t_arrival_ns
+            self._candidate = None
             return _NEW
-        candidate, self._candidate = self._candidate, _Candidate(number, t_arrival_ns)
+        candidate = self._candidate
+        self._candidate = _Candidate(number, t_arrival_ns)
         if candidate is not None and self._is_proof(candidate, frame, t_arrival_ns):
             self._accept_first(frame, t_arrival_ns)
             return FrameVerdict.RESTARTED
@@ -133,7 +137,9 @@ class FrameOrder:
     def _accept_first(self, frame: _Frame, t_arrival_ns: int) -> None:
         self._previous = None if self._first is None else (self._first, self._newest)
         self._first = frame
-        self._newest, self._t_newest_ns, self._candidate = frame, t_arrival_ns, None
+        self._newest = frame
+        self._t_newest_ns = t_arrival_ns
+        self._candidate = None
 
     def _is_proof(self, candidate: _Candidate, frame: _Frame, t_arrival_ns: int) -> bool:
         """Return whether a frame that came after the candidate proves a restart."""

@@ -99,7 +99,9 @@ class RateRequest(Generic[K]):
             if flowing != self.kind and (self._pending or self._refused):
                 self._turn += 1
         _, messages = self._wanted[self._turn % len(self._wanted)]
-        self._asked_ns, self._pending, self._refused = t_ns, len(messages), False
+        self._asked_ns = t_ns
+        self._pending = len(messages)
+        self._refused = False
         return [self._command(message, self.peer) for message in messages]
 
     def answered(self, peer: Address, ack: mavlink.CommandAck) -> bool:
@@ -120,7 +122,8 @@ class RateRequest(Generic[K]):
         return True
 
     def _command(self, message: type[mavlink.Body], peer: Address) -> mavlink.CommandLong:
-        number, interval_us = float(mavlink.message_id(message)), 1e6 / self._rate_hz
+        number = float(mavlink.message_id(message))
+        interval_us = 1e6 / self._rate_hz
         return mavlink.CommandLong(
             number, interval_us, 0, 0, 0, 0, 0, mavlink.CMD_SET_MESSAGE_INTERVAL, *peer
         )
@@ -258,11 +261,13 @@ class MavlinkSession(ABC, Generic[K]):
         A stamp far in the past is a late datagram or the first one after a restart: the next sample
         decides.
         """
-        before_ns, self._t_newest_ns = self._t_newest_ns, t_foreign_ns
+        before_ns = self._t_newest_ns
+        self._t_newest_ns = t_foreign_ns
         self._t_received_ns = t_arrival_ns
         self._samples += 1
         self._status.running()
-        candidate_ns, self._candidate_ns = self._candidate_ns, None
+        candidate_ns = self._candidate_ns
+        self._candidate_ns = None
         if before_ns is None or t_foreign_ns > before_ns:
             self._record_gap(t_foreign_ns - (before_ns or t_foreign_ns))
             return True
@@ -270,7 +275,8 @@ class MavlinkSession(ABC, Generic[K]):
             self._t_newest_ns = before_ns
             return False
         if candidate_ns is None or not candidate_ns < t_foreign_ns <= candidate_ns + _RESTART_NS:
-            self._t_newest_ns, self._candidate_ns = before_ns, t_foreign_ns
+            self._t_newest_ns = before_ns
+            self._candidate_ns = t_foreign_ns
             return False
         self._own_requests.clear()
         self._request.restart()
@@ -376,7 +382,8 @@ class MavlinkSession(ABC, Generic[K]):
         """Store the autopilot's answer; a new refusal is logged."""
         if not self._request.answered(sender, ack):
             return
-        kind, before = self._request.kind, self._status.facts["requests"]
+        kind = self._request.kind
+        before = self._status.facts["requests"]
         answer = (
             mavlink.RESULTS[ack.result]
             if ack.result < len(mavlink.RESULTS)

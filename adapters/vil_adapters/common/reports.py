@@ -104,4 +104,5 @@ class ResetReporter:
             return
         more = f" ({self._unlogged} more resets since the last line)" if self._unlogged else ""
         logger.info("%s: histories start over: %s%s", self._source, reason, more)
-        self._logged_ns, self._unlogged = t_ns, 0
+        self._logged_ns = t_ns
+        self._unlogged = 0

@@ -79,7 +79,8 @@ class PseudoTerminal:
 
     def _link(self) -> None:
         """Create the link; one that leads nowhere, or that a killed process made, is replaced."""
-        path, target = self._link_path, _path_of(self._slave)
+        path = self._link_path
+        target = _path_of(self._slave)
         if path.exists() and not path.is_symlink():
             raise FileExistsError(f"{path} exists and is not a link. Choose another path")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -67,7 +67,8 @@ def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]
         ):
             raise ProtocolError("HIGHRES_IMU with values beyond any sensor")
         return message.time_usec * 1000, flu_to_frd(values[3:]), flu_to_frd(values[:3])
-    w_radps, f_mps2 = values[3:] / _MRADPS_PER_RADPS, values[:3] / _MG_PER_MPS2
+    w_radps = values[3:] / _MRADPS_PER_RADPS
+    f_mps2 = values[:3] / _MG_PER_MPS2
     t_ns = (
         message.time_boot_ms * NS_PER_MS
         if isinstance(message, mavlink.ScaledImu)
@@ -77,7 +78,8 @@ def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]
 
 
 def _from_attitude(message: mavlink.AttitudeQuaternion) -> tuple[int, FloatArray, FloatArray]:
-    q_ned_frd, w_frd_radps = np.array(message[1:5])[_XYZW], np.array(message[5:8])
+    q_ned_frd = np.array(message[1:5])[_XYZW]
+    w_frd_radps = np.array(message[5:8])
     if not (
         (np.abs(w_frd_radps) < _MAX_RATE_RADPS).all()
         and _NORM[0] < np.linalg.norm(q_ned_frd) < _NORM[1]
@@ -99,7 +101,8 @@ def to_message(
         w_radps: shape (3,), FLU.
         f_mps2: shape (3,), FLU.
     """
-    w_frd, f_frd = flu_to_frd(w_radps), flu_to_frd(f_mps2)
+    w_frd = flu_to_frd(w_radps)
+    f_frd = flu_to_frd(f_mps2)
     if kind == "attitude":
         up_frd = f_frd / np.linalg.norm(f_frd)
         # The shortest turn that takes up in the body to up in NED, (0, 0, -1); half-angle form.

@@ -57,7 +57,8 @@ def from_odometry(message: mavlink.Odometry) -> VehiclePose | None:
     q_room_frame = FRAMES.get(message.frame_id)
     if q_room_frame is None:
         raise ProtocolError(f"ODOMETRY in frame {message.frame_id}, which is not a local one")
-    p, q = np.array(message[1:4]), np.array(message.q_wxyz)[_XYZW]
+    p = np.array(message[1:4])
+    q = np.array(message.q_wxyz)[_XYZW]
     if message.quality == mavlink.QUALITY_FAILED or np.isnan(p).any() or np.isnan(q).any():
         return None
     return VehiclePose(message.time_usec * 1000, *_to_room(q_room_frame, p, q))
@@ -79,7 +80,8 @@ def from_local_position(
     ahead_ns = t_ns - attitude.time_boot_ms * NS_PER_MS
     if abs(ahead_ns) > _OLDEST_ATTITUDE_NS:
         return None
-    q_frd, w_radps = np.array(attitude[1:5])[_XYZW], np.array(attitude[5:8])
+    q_frd = np.array(attitude[1:5])[_XYZW]
+    w_radps = np.array(attitude[5:8])
     if not (np.abs(w_radps) < _FASTEST_RADPS).all():
         raise ProtocolError("ATTITUDE_QUATERNION with rates that no vehicle has")
     if not np.isfinite(q_frd).all():

@@ -130,7 +130,8 @@ class _PoseSession(MavlinkSession[PoseKind]):
 
     def _emit_pose(self, t_ns: int | None, t_arrival_ns: int, *, tracked: bool) -> None:
         self._number += 1
-        self._tracked, self._t_emitted_ns = tracked, t_arrival_ns
+        self._tracked = tracked
+        self._t_emitted_ns = t_arrival_ns
         flags = np.array([tracked])
         self._emit(
             SourceFrame(

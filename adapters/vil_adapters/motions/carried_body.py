@@ -57,10 +57,8 @@ class CarriedMotion:
         forward, left, up, turn = (_ease((s - begin) / _MOVE_S) - back for begin in begins[:4])
         tilting = min(1.0, max(0.0, (s - begins[4]) / _TILT_S))
         swing = math.radians(40.0) * math.sin(math.pi * tilting)
-        roll, pitch = (
-            swing * math.sin(4 * math.pi * tilting),
-            swing * math.cos(4 * math.pi * tilting),
-        )
+        roll = swing * math.sin(4 * math.pi * tilting)
+        pitch = swing * math.cos(4 * math.pi * tilting)
         tremor_m = 0.002 * np.sin(2 * np.pi * np.array([1.1, 1.3, 0.9]) * s + [0.0, 1.0, 2.0])
         shake_rad = np.radians(1.0) * np.sin(
             2 * np.pi * np.array([0.7, 0.9, 0.5]) * s + [1.0, 0.0, 2.0]

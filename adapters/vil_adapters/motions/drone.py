@@ -148,7 +148,8 @@ class DroneMotion:
         Sample k is taken at k periods; its noise depends on k and the seed alone, however the
         samples are asked for.
         """
-        first, last = max(0, after_ns // self._imu_period_ns + 1), until_ns // self._imu_period_ns
+        first = max(0, after_ns // self._imu_period_ns + 1)
+        last = until_ns // self._imu_period_ns
         samples = []
         for block in range(first // _BLOCK, last // _BLOCK + 1):
             begin = block * _BLOCK
@@ -224,8 +225,10 @@ class _Sines:
 
     def __call__(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return values and three derivatives at path times ``s`` (n, 1): shape (n, axes) each."""
-        omega, angle = self._omega, self._omega * s + self._phase
-        sine, cosine = np.sin(angle), np.cos(angle)
+        omega = self._omega
+        angle = self._omega * s + self._phase
+        sine = np.sin(angle)
+        cosine = np.cos(angle)
         return (
             sine @ self._amplitude,
             (omega * cosine) @ self._amplitude,

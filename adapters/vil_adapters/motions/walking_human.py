@@ -109,7 +109,8 @@ class WalkMotion:
         point_m, heading_rad = self._path(t_s)
         R_heading = yaw_matrix(heading_rad)
         mid_stance = 2.0 * math.pi * (phase - 0.5 * _STANCE)
-        sway_m, bob_m = 0.02 * math.cos(mid_stance), 0.012 * math.cos(2.0 * mid_stance)
+        sway_m = 0.02 * math.cos(mid_stance)
+        bob_m = 0.012 * math.cos(2.0 * mid_stance)
         p_m[0] += point_m + R_heading @ (0.0, sway_m, bob_m - _PELVIS_DROP_M)
         R[0] = R_heading @ R[0]
         for i, parent in enumerate(model.parents[1:], start=1):
@@ -239,10 +240,12 @@ def _smooth(u: float) -> float:
 
 
 def _rot_x(a: float) -> FloatArray:
-    c, s = math.cos(a), math.sin(a)
+    c = math.cos(a)
+    s = math.sin(a)
     return np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
 
 
 def _rot_y(a: float) -> FloatArray:
-    c, s = math.cos(a), math.sin(a)
+    c = math.cos(a)
+    s = math.sin(a)
     return np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])

@@ -79,7 +79,8 @@ class RestScale:
         """
         if len(counts) < _FEWEST:
             return
-        mean, std = counts.mean(axis=0), counts.std(axis=0)
+        mean = counts.mean(axis=0)
+        std = counts.std(axis=0)
         one_g = float(np.linalg.norm(mean[:3]))
         still = (
             math.radians(std[3:].max() / gyro_lsb_per_dps) < _REST_RADPS

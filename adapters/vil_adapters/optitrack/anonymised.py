@@ -77,7 +77,8 @@ class NatNetAnonymizer:
         None when it cannot be read to its last byte.
         """
         try:
-            identity, payload = message_id(datagram), datagram[HEADER_BYTES:]
+            identity = message_id(datagram)
+            payload = datagram[HEADER_BYTES:]
         except ProtocolError:
             return None
         if identity == MessageId.FRAMEOFDATA:

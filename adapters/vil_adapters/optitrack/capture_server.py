@@ -120,7 +120,8 @@ class CapturedSession:
         client = "", 0
         for datagram in datagrams:
             if _is_connect(datagram):
-                client, server = datagram.sender, datagram.receiver
+                client = datagram.sender
+                server = datagram.receiver
             elif _identity(datagram.payload) == MessageId.SERVERINFO and datagram.sender == server:
                 with contextlib.suppress(ProtocolError):
                     return cls(datagram, datagram.sender, client)

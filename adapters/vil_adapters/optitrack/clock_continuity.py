@@ -40,7 +40,8 @@ def stamps_went_on(before: StreamedFrame | None, after: StreamedFrame, info: Ser
     """
     if before is None:
         return False
-    t_before_ns, t_after_ns = capture_ns(before.suffix, info), capture_ns(after.suffix, info)
+    t_before_ns = capture_ns(before.suffix, info)
+    t_after_ns = capture_ns(after.suffix, info)
     return t_before_ns is not None and t_after_ns is not None and t_before_ns < t_after_ns
 
 
@@ -104,7 +105,8 @@ class EchoClock:
 
     def jumped(self, exchange: ClockExchange) -> bool:
         """Return whether the server's clock cannot be the one of the exchange before."""
-        last, self._last = self._last, exchange
+        last = self._last
+        self._last = exchange
         if last is None:
             return False
         elapsed_ns = abs(exchange.t_received_ns - last.t_received_ns)

@@ -90,7 +90,8 @@ class Commands:
     async def _ask(self, command: str, read: Callable[[bytes], _T]) -> _T | None:
         async with self._turn:
             answer: asyncio.Future[_T | None] = asyncio.get_running_loop().create_future()
-            self._answer, self._read = answer, read
+            self._answer = answer
+            self._read = read
             try:
                 tries = 0
                 while tries < _TRIES and not answer.done():

@@ -109,7 +109,8 @@ class PoseRows:
         self, frame: NatNetFrame, rows: Sequence[int], parents: Sequence[int], axes: FloatArray
     ) -> None:
         absent = sorted({*range(len(parents))}.difference(rows))
-        poses, tracked = _POSE_BYTES * len(parents), len(parents)
+        poses = _POSE_BYTES * len(parents)
+        tracked = len(parents)
         self._buffer = ctypes.create_string_buffer(poses + tracked)
         self._block = ctypes.addressof(self._buffer), poses + tracked
         self.numbers = [

@@ -113,7 +113,8 @@ class CompiledStream:
         take them.
         """
         self._key = ()
-        newest, rows = order.newest, None if converter is None else converter.settled_rows
+        newest = order.newest
+        rows = None if converter is None else converter.settled_rows
         if (
             rows is None
             or info is None
@@ -125,7 +126,8 @@ class CompiledStream:
         if not 0 < info.ticks_per_s < _MOST_TICKS_PER_S:
             return
         number, t_capture_ns, t_newest_ns = newest
-        self._key, self._version = (converter, info, version), version
+        self._key = (converter, info, version)
+        self._version = version
         self._set(
             frame_port=frame_port,
             sized=version >= SIZED_SINCE,

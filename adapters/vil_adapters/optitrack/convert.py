@@ -268,7 +268,8 @@ class NatNetConverter:
         firsts: list[tuple[SkeletonModel, int]] = []
         unknown = None in names
         for streamed in frame.skeletons:
-            start, skeleton = len(parents), self._skeletons.get(streamed.id)
+            start = len(parents)
+            skeleton = self._skeletons.get(streamed.id)
             if skeleton is None:
                 unknown |= streamed.id not in self._ignored_skeletons
                 rows += [-1] * len(streamed.bones)
@@ -311,10 +312,14 @@ class NatNetConverter:
         poses, all_tracked = self._poses(records)
         count = len(records) - sum([len(skeleton.bones) for skeleton in frame.skeletons])
         binding = self._bind(frame, records["id"][:count])
-        p_m, q_xyzw, tracked = poses[:count, :3], poses[:count, 3:], all_tracked[:count]
+        p_m = poses[:count, :3]
+        q_xyzw = poses[:count, 3:]
+        tracked = all_tracked[:count]
         self.unknown |= binding.unknown
         if binding.rows is not None:
-            p_m, q_xyzw, tracked = p_m[binding.rows], q_xyzw[binding.rows], tracked[binding.rows]
+            p_m = p_m[binding.rows]
+            q_xyzw = q_xyzw[binding.rows]
+            tracked = tracked[binding.rows]
         return SourceFrame(
             source=self._source,
             frame_number=frame.number,

@@ -61,7 +61,8 @@ class FrameRate:
     def measure_hz(self, frame: StreamedFrame, info: ServerInfo) -> float | None:
         """Return the rate since the frame of the call before; None while unknown."""
         t_ns = capture_ns(frame.suffix, info)
-        last, self._last = self._last, None if t_ns is None else (frame.number, t_ns)
+        last = self._last
+        self._last = None if t_ns is None else (frame.number, t_ns)
         if last is None or t_ns is None or t_ns <= last[1] or frame.number <= last[0]:
             return None
         return (frame.number - last[0]) * NS_PER_S / (t_ns - last[1])

@@ -123,7 +123,8 @@ async def _watch(place: _Place, info: ServerInfo, timeout_s: float) -> FoundSour
     ip, port = place
     keys: dict[str, str | int] = {"server": ip} | ({} if port == _PORT else {"command_port": port})
     config = OptitrackConfig.model_validate(keys)
-    status, rates = Status("discover"), SubjectRates()
+    status = Status("discover")
+    rates = SubjectRates()
     with contextlib.suppress(SourceUnavailable, TimeoutError):
         async with asyncio.timeout(timeout_s):
             await OptitrackSource("discover", config).run(rates.count, status, SourceContext())

@@ -166,14 +166,13 @@ class MotiveEmulator(Emulator):
         encoded: dict[object, bytes] = {}
         latency_ns = max(1, self._transmit_ns - now_ns())  # never past those that still wait
         for address, destination in listeners:
-            version, wanted = (
-                self._clients.version(address),
-                self._clients.subscriptions(address) or _EVERYTHING,
-            )
+            version = self._clients.version(address)
+            wanted = self._clients.subscriptions(address) or _EVERYTHING
             bits = params | self._clients.announcement(address)
             key = version, bits, wanted.key
             if key not in encoded:
-                whole, generator = dated(streamed, version), self._generator
+                whole = dated(streamed, version)
+                generator = self._generator
                 seen = subscribed(whole, generator.subjects, generator.skeletons, wanted)
                 encoded[key] = encode_frame(
                     self._stamped(seen, frame.t_ns, self._transmit_ns, bits), version

@@ -142,7 +142,8 @@ class SceneMarkers:
         for subject in self._bodies:
             rows = self._rows.get(subject, [])
             block: Records = np.zeros(len(rows), INNER_MARKER)
-            block["p"], block["id"] = p[rows], np.arange(1, len(rows) + 1)
+            block["p"] = p[rows]
+            block["id"] = np.arange(1, len(rows) + 1)
             block["size"] = _SIZE_M * self._units_per_m
             blocks.append(block)
         return tuple(blocks)
@@ -358,5 +359,6 @@ def dated(frame: NatNetFrame, version: Version) -> NatNetFrame:
 def _zeroed(records: Records) -> Records:
     lost = (records["params"] & TRACKED) == 0
     out = records.copy()
-    out["p"][lost], out["q"][lost] = 0.0, 0.0
+    out["p"][lost] = 0.0
+    out["q"][lost] = 0.0
     return out

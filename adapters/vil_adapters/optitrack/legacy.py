@@ -83,7 +83,8 @@ class LegacyOptitrackSource:
                 if not reading.done():
                     status.waiting(self._silence(status))
                     continue
-                line, t_arrival_ns = reading.result(), now_ns()
+                line = reading.result()
+                t_arrival_ns = now_ns()
                 if not line:
                     raise SourceUnavailable(
                         f"natnetclient gave up: {_last_line(await child.stderr.read(_TAIL_BYTES))}"
@@ -124,11 +125,10 @@ class LegacyOptitrackSource:
             & q.any(axis=1)
         )
         tracked &= within_reach(p * scale_m)
-        p, q = (
-            np.where(tracked[:, None], p, 0.0),
-            np.where(tracked[:, None], q, (0.0, 0.0, 0.0, 1.0)),
-        )
-        p_m, q_xyzw = p * scale_m, q_normalize(q)
+        p = np.where(tracked[:, None], p, 0.0)
+        q = np.where(tracked[:, None], q, (0.0, 0.0, 0.0, 1.0))
+        p_m = p * scale_m
+        q_xyzw = q_normalize(q)
         if self._config.up_axis == "y":
             p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
         return SourceFrame(

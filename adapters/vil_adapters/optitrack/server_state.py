@@ -194,7 +194,8 @@ class ServerState:
             raise SourceUnavailable(
                 f"{self._link.server_ip} speaks NatNet {dotted(info.natnet_version)}: 2.5 is needed"
             )
-        before, self.info = self.info, info
+        before = self.info
+        self.info = info
         changed = before is not None and info != before
         if t_arrival_ns - self.frame_ns > _SILENCE_NS:
             self.echo.restart()
@@ -305,7 +306,8 @@ class ServerState:
 
     def _set_units(self, units_mm: float) -> None:
         """Use units from now on; poses in other units begin a new history."""
-        before_m, self._scale_m = self._scale_m, units_mm * 1e-3
+        before_m = self._scale_m
+        self._scale_m = units_mm * 1e-3
         if before_m == self._scale_m:
             return
         self._status.facts["units_mm"] = units_mm

@@ -85,11 +85,9 @@ class StreamedSkeleton:
         self, p: FloatArray, q: FloatArray, tracked: BoolArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         count = len(self.model.bones)
-        p_m, q_xyzw, valid = (
-            np.zeros((count, 3)),
-            np.zeros((count, 4)),
-            np.zeros(count, dtype=np.bool_),
-        )
+        p_m = np.zeros((count, 3))
+        q_xyzw = np.zeros((count, 4))
+        valid = np.zeros(count, dtype=np.bool_)
         q_xyzw[:, 3] = 1.0
         p_m[self._slots], q_xyzw[self._slots], valid[self._slots] = (
             p[self._rows],

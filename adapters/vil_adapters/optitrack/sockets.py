@@ -130,7 +130,8 @@ class NatNetSockets:
         """
         self.leave()
         sock = multicast_receiver(group, port, self.local_ip)
-        self.group, self.group_sock = (group, port), sock
+        self.group = (group, port)
+        self.group_sock = sock
         self._read_checks[sock] = read_check(sock)
         return sock
 

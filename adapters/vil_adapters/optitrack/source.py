@@ -125,7 +125,8 @@ class NatNetSession:
 
         Usual frames in the kernel, where it is there.
         """
-        stream, server = self._stream, self._server
+        stream = self._stream
+        server = self._server
         if stream is None:
             self._drain_each(sock, None, None)
         elif not stream.takes(server.converter, server.info, server.version):
@@ -279,7 +280,8 @@ class NatNetSession:
 
     def _deliver(self, frame: StreamedFrame, t_arrival_ns: int) -> None:
         self._latest = frame
-        converter, info = self._server.converter, self._server.info
+        converter = self._server.converter
+        info = self._server.info
         if converter is None or info is None:
             self._status.counters["undescribed"] += 1
             return
@@ -374,7 +376,8 @@ class NatNetSession:
             self._report_stream(server.info, server.converter)
 
     def _report_stream(self, info: ServerInfo, converter: NatNetConverter | None) -> None:
-        facts, newest = self._status.facts, self._newest
+        facts = self._status.facts
+        newest = self._newest
         assert newest is not None, "asked before"
         rate_hz = self._rate.measure_hz(newest, info)
         if rate_hz is not None:

@@ -160,7 +160,8 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
 
     def _is_new(self, frame: DataFrame) -> bool:
         """Return whether a frame differs from the one before it, emitted or not."""
-        before, self._last = self._last, frame
+        before = self._last
+        self._last = frame
         if before is None or (frame.number, frame.t_us) != (before.number, before.t_us):
             return True
         self._counters["duplicates"] += 1

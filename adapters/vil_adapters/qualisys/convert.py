@@ -92,12 +92,11 @@ class _Skeleton:
         if -1 in slots:
             return None
         count = len(self.model.bones)
-        p_m, q_xyzw, tracked = (
-            np.zeros((count, 3)),
-            np.tile(_IDENTITY, (count, 1)),
-            np.zeros(count, dtype=np.bool_),
-        )
-        p, q = records["p_mm"].astype(np.float64) / _MM_PER_M, records["q_xyzw"].astype(np.float64)
+        p_m = np.zeros((count, 3))
+        q_xyzw = np.tile(_IDENTITY, (count, 1))
+        tracked = np.zeros(count, dtype=np.bool_)
+        p = records["p_mm"].astype(np.float64) / _MM_PER_M
+        q = records["q_xyzw"].astype(np.float64)
         norm2 = np.einsum("ij,ij->i", q, q)
         good = within_reach(p) & (norm2 > 0.0) & (norm2 < np.inf)
         valid_rows = np.array(slots, dtype=np.intp)[good]
@@ -158,7 +157,8 @@ class QualisysConverter:
         R = bodies["R_columns"].astype(np.float64).reshape(-1, 3, 3).transpose(0, 2, 1)
         error = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2), initial=0.0)
         tracked: BoolArray = within_reach(p) & (error < _ORTHOGONAL_TOLERANCE)
-        p[~tracked], R[~tracked] = 0.0, np.eye(3)
+        p[~tracked] = 0.0
+        R[~tracked] = np.eye(3)
         p_m, q_xyzw = _to_room(p, q_from_matrix(R), self._up)
         return p_m, q_xyzw, tracked
 
@@ -224,6 +224,7 @@ def _generate_skeleton(skeleton: SkeletonFrame, up: UpAxis, *, local: bool) -> R
         p_m, q_xyzw = global_to_local(p_m, q_xyzw, skeleton.model.parents)
     segments = segment_records(len(p_m))
     segments["id"] = np.arange(1, len(p_m) + 1)
-    segments["p_mm"], segments["q_xyzw"] = p_m * _MM_PER_M, q_xyzw
+    segments["p_mm"] = p_m * _MM_PER_M
+    segments["q_xyzw"] = q_xyzw
     segments["p_mm"][~skeleton.tracked] = np.nan
     return segments

@@ -42,12 +42,11 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
         ConfigError: a target is neither.
     """
     if targets:
-        places, left_s = [host_and_port(target, _DEFAULT_PORT) for target in targets], timeout_s
+        places = [host_and_port(target, _DEFAULT_PORT) for target in targets]
+        left_s = timeout_s
     else:
-        places, left_s = (
-            list(await ask_around(_LISTEN_SHARE * timeout_s)),
-            (1.0 - _LISTEN_SHARE) * timeout_s,
-        )
+        places = list(await ask_around(_LISTEN_SHARE * timeout_s))
+        left_s = (1.0 - _LISTEN_SHARE) * timeout_s
     found = await asyncio.gather(*(_examine(host, port, left_s) for host, port in places))
     return [source for source in found if source is not None]
 

@@ -182,7 +182,8 @@ class QtmEmulator(Emulator):
 
     def parameters(self) -> Parameters:
         """Return the described bodies and skeletons."""
-        motion, config = self.server.motion, self.config
+        motion = self.server.motion
+        config = self.config
         return describe(
             motion.subjects, motion.skeleton_models, config.up_axis, config.disabled_bodies
         )
@@ -330,12 +331,14 @@ class _Client(asyncio.Protocol):
                     )
                 ]
             case ["streamframes", "stop"]:
-                self.wanted, self.destination = frozenset(), None
+                self.wanted = frozenset()
+                self.destination = None
                 return []
             case ["streamframes", "allframes", *wanted] if wanted and _COMPONENTS.issuperset(
                 wanted
             ):
-                self.wanted, self.destination = frozenset(wanted), None
+                self.wanted = frozenset(wanted)
+                self.destination = None
                 return []
             case ["streamframes", "allframes", to, *wanted] if wanted and _COMPONENTS.issuperset(
                 wanted

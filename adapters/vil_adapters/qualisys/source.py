@@ -174,9 +174,11 @@ class _Session:
     # --- frames -----------------------------------------------------------------------------------
 
     def _on_frame(self, data: DataFrame, t_arrival_ns: int) -> None:
-        before, self._newest = self._newest, data
+        before = self._newest
+        self._newest = data
         superseded = self._status.counters["superseded"]
-        overtaken, self._superseded = superseded - self._superseded, superseded
+        overtaken = superseded - self._superseded
+        self._superseded = superseded
         if before is not None:
             if data.t_us < before.t_us:
                 self._rate_start = None
@@ -209,7 +211,8 @@ class _Session:
 
     def _report_subjects(self, parameters: Parameters) -> None:
         assert self._converter is not None
-        subjects, skeletons = self._converter.subjects, self._converter.skeletons
+        subjects = self._converter.subjects
+        skeletons = self._converter.skeletons
         self._status.facts.update(
             subjects=list(subjects), skeletons=list(skeletons), up_axis=parameters.up_axis
         )

@@ -116,9 +116,11 @@ class _Hierarchy:
                 if len(self._joints) == _MOST_JOINTS:
                     raise wrong(self._path, number, f"more than {_MOST_JOINTS} joints")
                 self._joints.append(Joint(" ".join(rest) or f"joint{len(self._joints)}", parent))
-                self._next, self._announced = len(self._joints) - 1, True
+                self._next = len(self._joints) - 1
+                self._announced = True
             case "END":
-                self._next, self._announced = None, True
+                self._next = None
+                self._announced = True
             case "{":
                 if not self._announced:
                     raise wrong(self._path, number, "a brace opens without a joint")

@@ -121,7 +121,8 @@ class EurocMotion:
         """
         if seconds <= 0 or self.duration_ns <= seconds * NS_PER_S:
             return (Window(0, self.duration_ns + 1),)
-        first_ns, last_ns = int(self._t_pose_ns[0]), int(self._t_pose_ns[-1])
+        first_ns = int(self._t_pose_ns[0])
+        last_ns = int(self._t_pose_ns[-1])
         acquire = self._clip(first_ns - _ns(_ACQUIRE_BEFORE_S), first_ns + _ns(_ACQUIRE_AFTER_S))
         lose = self._clip(last_ns - _ns(_LOSE_BEFORE_S), last_ns + _ns(_LOSE_AFTER_S))
         left_ns = _ns(seconds) - acquire.duration_ns - lose.duration_ns

@@ -143,7 +143,8 @@ def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     if len(lines) < 6 or not lines[0].startswith("PathFileType"):
         raise wrong(path, 1, "is not a TRC file: it does not begin with PathFileType")
     delimiter = "\t" if "\t" in lines[0] else ","
-    keys, values = _cells(lines[1], delimiter), _cells(lines[2], delimiter)
+    keys = _cells(lines[1], delimiter)
+    values = _cells(lines[2], delimiter)
     unit = dict(zip(keys, values, strict=False)).get("Units", "")
     labels = [label for label in _cells(lines[3], delimiter)[2:] if label]
     start = 6 if not lines[5].replace(delimiter, "").strip() else 5

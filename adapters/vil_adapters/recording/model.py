@@ -51,10 +51,13 @@ class Bodies:
     tracked: BoolArray
 
     def __post_init__(self) -> None:
-        rows, columns = held(self.tracked), np.arange(self.tracked.shape[1])
-        p_m, q_xyzw = self.p_m[rows, columns], self.q_xyzw[rows, columns]
+        rows = held(self.tracked)
+        columns = np.arange(self.tracked.shape[1])
+        p_m = self.p_m[rows, columns]
+        q_xyzw = self.q_xyzw[rows, columns]
         never = ~self.tracked.any(axis=0)
-        p_m[:, never], q_xyzw[:, never] = 0.0, (0.0, 0.0, 0.0, 1.0)
+        p_m[:, never] = 0.0
+        q_xyzw[:, never] = (0.0, 0.0, 0.0, 1.0)
         object.__setattr__(self, "p_m", p_m)
         object.__setattr__(self, "q_xyzw", q_xyzw)
 
@@ -79,7 +82,9 @@ class Bodies:
 
         None = in a gap behind it.
         """
-        p_m, q_xyzw, tracked = self.p_m[row], self.q_xyzw[row], self.tracked[row]
+        p_m = self.p_m[row]
+        q_xyzw = self.q_xyzw[row]
+        tracked = self.tracked[row]
         if fraction is None:
             return p_m, q_xyzw, np.zeros_like(tracked)
         if fraction == 0.0:
@@ -118,7 +123,8 @@ class MarkerTrack:
 
     def between(self, row: int, fraction: float | None) -> Markers:
         """Interpolate as :meth:`Bodies.between`."""
-        p_m, tracked = self.p_m[row], self.tracked[row]
+        p_m = self.p_m[row]
+        tracked = self.tracked[row]
         if fraction is None:
             return Markers(self.labels, p_m, np.zeros_like(tracked))
         if fraction == 0.0:

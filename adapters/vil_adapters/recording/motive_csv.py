@@ -164,8 +164,11 @@ def _columns(
             path, number, "expected rows with type, name and quantity of each column above this one"
         )
     named = {row[1]: row for row in rows if len(row) > 1 and row[1]}
-    kinds, names, quantities = named.get("Type", rows[0]), named.get("Name", rows[1]), rows[-1]
-    identities, parents = named.get("ID", []), named.get("Parent", [])
+    kinds = named.get("Type", rows[0])
+    names = named.get("Name", rows[1])
+    quantities = rows[-1]
+    identities = named.get("ID", [])
+    parents = named.get("Parent", [])
     if "Time (Seconds)" not in axes:
         raise wrong(path, number, "no column 'Time (Seconds)'")
     things: dict[tuple[str, str, str], _Thing] = {}
@@ -208,7 +211,8 @@ class _Sheet:
             np.abs(np.linalg.norm(values[..., :4], axis=2) - 1.0) < 0.01
         )
         values = np.where(tracked[..., None], values, 0.0)
-        p_m, q_xyzw = values[..., 4:] * self.unit_m, q_normalize(values[..., :4])
+        p_m = values[..., 4:] * self.unit_m
+        q_xyzw = q_normalize(values[..., :4])
         return Bodies(*(yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)), tracked)
 
 
@@ -232,7 +236,8 @@ def _skeleton(name: str, things: list[_Thing], sheet: _Sheet, *, local: bool) ->
         for thing, bone in zip(things, short, strict=True)
     ]
     order = parents_first([(i, index.get(parent, -1), i) for i, parent in enumerate(above)])
-    rows, parents = [row for row, _ in order], tuple(parent for _, parent in order)
+    rows = [row for row, _ in order]
+    parents = tuple(parent for _, parent in order)
     bones = sheet.poses([things[row] for row in rows])
     if local:
         p_m, q_xyzw = local_to_global(

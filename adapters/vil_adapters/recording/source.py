@@ -70,7 +70,8 @@ class RecordingSource:
 
         Cameras on its bodies need their poses.
         """
-        recording, start_ns = self.recording, now_ns()
+        recording = self.recording
+        start_ns = now_ns()
 
         def show(number: int) -> None:
             t_ns = now_ns()
@@ -162,7 +163,8 @@ class _Pass:
         while following_ns is not None and self._due_ns(following_ns) <= t_ns:
             self._status.counters["superseded"] += 1
             self._number += 1
-            instant_ns, following_ns = following_ns, next(self._instants, None)
+            instant_ns = following_ns
+            following_ns = next(self._instants, None)
         self._emit_inertial(instant_ns, t_ns)
         self._emit(self._frame(instant_ns, t_ns))
         self._status.facts["position_s"] = instant_ns / NS_PER_S

@@ -44,7 +44,8 @@ def read_euroc(path: Path, *, subject: str, up_axis: str) -> MotionFile:
     if samples is None:
         return recording
     t_imu_ns, values = read_rows(samples, IMU_VALUES)
-    w_radps, f_mps2 = values[:, :3], values[:, 3:]
+    w_radps = values[:, :3]
+    f_mps2 = values[:, 3:]
     if up_axis == "y":  # the body's axes are renamed with the world's
         w_radps, f_mps2 = (yup_to_zup(vectors, np.zeros(4))[0] for vectors in (w_radps, f_mps2))
     return replace(recording, imu=ImuWindow(t_imu_ns, w_radps, f_mps2))
@@ -78,7 +79,8 @@ def read_tum(path: Path, *, subject: str, up_axis: str) -> MotionFile:
 def _one_body(
     title: str, form: str, t_ns: IntArray, poses: FloatArray, subject: str, up_axis: str
 ) -> MotionFile:
-    p_m, q_xyzw = poses[:, :3], q_normalize(poses[:, 3:])
+    p_m = poses[:, :3]
+    q_xyzw = q_normalize(poses[:, 3:])
     if up_axis == "y":
         p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
     bodies = Bodies(p_m[:, None], q_xyzw[:, None], np.ones((len(t_ns), 1), dtype=np.bool_))

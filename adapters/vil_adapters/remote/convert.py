@@ -101,7 +101,8 @@ class FederationConverter:
 
         The last one is cached, since actors seldom change.
         """
-        actors, bones = frame.actors["actor"], frame.actors["bones"]
+        actors = frame.actors["actor"]
+        bones = frame.actors["bones"]
         key = actors.tobytes() + bones.tobytes()
         if key == self._binding.key:
             return self._binding
@@ -128,10 +129,12 @@ class FederationConverter:
         return self._binding
 
     def _poses(self, records: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
-        p_m, q_xyzw = np.ascontiguousarray(records["p_m"]), np.ascontiguousarray(records["q_xyzw"])
+        p_m = np.ascontiguousarray(records["p_m"])
+        q_xyzw = np.ascontiguousarray(records["q_xyzw"])
         claimed = records["state"] == _TRACKED
         sound = within_reach(p_m) & (np.abs((q_xyzw * q_xyzw).sum(axis=1) - 1.0) < _NORM_TOLERANCE)
         if not sound.all():
             self.untrusted += int((claimed & ~sound).sum())
-            p_m[~sound], q_xyzw[~sound] = 0.0, (0.0, 0.0, 0.0, 1.0)
+            p_m[~sound] = 0.0
+            q_xyzw[~sound] = (0.0, 0.0, 0.0, 1.0)
         return p_m, q_xyzw, claimed & sound

@@ -167,7 +167,10 @@ class FederationSession:
         if run != self._run:
             if self._run is not None:
                 self._resets.report("the other bridge restarted")
-            self._run, self._sequence, self._exchange, self._converter = run, -1, None, None
+            self._run = run
+            self._sequence = -1
+            self._exchange = None
+            self._converter = None
             self._burst_left = _BURST
         if self.described is None or self.described.revision != description.revision:
             self._converter = FederationConverter(self._name, description)
@@ -198,7 +201,8 @@ class FederationSession:
 
 def _jumped(before: ClockExchange, after: ClockExchange) -> bool:
     """Return whether the clock jumped between two answers (allowing 0.1 % of drift)."""
-    change_ns, doubt_ns = 0, _JUMP_NS + (after.t_received_ns - before.t_received_ns) // 1000
+    change_ns = 0
+    doubt_ns = _JUMP_NS + (after.t_received_ns - before.t_received_ns) // 1000
     for exchange, sign in ((before, -1), (after, 1)):
         change_ns += (
             sign * (2 * exchange.t_foreign_ns - exchange.t_sent_ns - exchange.t_received_ns) // 2

@@ -29,7 +29,9 @@ def dynamics(fleet: Fleet) -> FloatArray:
 
     N, 8 + rotors.
     """
-    state, x, around = fleet.model.state, fleet.x, fleet.around
+    state = fleet.model.state
+    x = fleet.x
+    around = fleet.around
     controls = x[:, state["rotors_output" if "rotors_output" in state else "rotors_control"]]
     air = around[:, ENVIRONMENT["density_kgpm3"]], around[:, ENVIRONMENT["thrust_factor"]]
     return np.concatenate(

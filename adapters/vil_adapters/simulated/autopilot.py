@@ -141,7 +141,8 @@ class Autopilot:
 
         Return their jerks, (k, 3).
         """
-        a, off = self._a[rows], self._wanted_mps[rows] - self._v[rows]
+        a = self._a[rows]
+        off = self._wanted_mps[rows] - self._v[rows]
         after = a + self._period_s * _FOLLOWING_PER_S * (_FOLLOWING_PER_S * off - 2.0 * a)
         size = np.linalg.norm(after, axis=1, keepdims=True)
         after *= np.minimum(1.0, _MOST_MPS2 / np.maximum(size, _MOST_MPS2))
@@ -191,9 +192,15 @@ class Autopilot:
     def _aim(
         self, row: int, p_m: FloatArray, v_mps: FloatArray, yaw_rad: float, yaw_radps: float
     ) -> None:
-        self.steers[row], self._on_path[row], self._led[row] = True, False, False
-        self._p[row], self._v[row], self._a[row], self._wanted_mps[row] = p_m, v_mps, 0.0, v_mps
-        self._yaw[row], self._yaw_rate[row] = yaw_rad, yaw_radps
+        self.steers[row] = True
+        self._on_path[row] = False
+        self._led[row] = False
+        self._p[row] = p_m
+        self._v[row] = v_mps
+        self._a[row] = 0.0
+        self._wanted_mps[row] = v_mps
+        self._yaw[row] = yaw_rad
+        self._yaw_rate[row] = yaw_radps
 
 
 def yaw_of(q_xyzw: FloatArray) -> float:

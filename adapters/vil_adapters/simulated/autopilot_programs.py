@@ -30,14 +30,16 @@ from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 def link_of(config: AutopilotProgramConfig, instance: int, origin: GeoOrigin) -> AutopilotLink:
     """Return the link to one program, closed."""
-    timeout_s, port = config.timeout_ms / 1e3, port_of(config, instance)
+    timeout_s = config.timeout_ms / 1e3
+    port = port_of(config, instance)
     if config.device is not None:
         return Px4SerialLink(config.device, config.baud, timeout_s)
     if port is None:
         return BetaflightLink(config.bind, timeout_s)
     if config.kind == "px4":
         return Px4Link(config.bind, port, timeout_s, places_of(origin))
-    pose_port, zero = pose_port_of(config, instance), (origin.lat_deg, origin.lon_deg, origin.h_m)
+    pose_port = pose_port_of(config, instance)
+    zero = (origin.lat_deg, origin.lon_deg, origin.h_m)
     poses = None if pose_port is None else ArduPilotPort(pose_port, zero)
     return ArduPilotLink(config.bind, port, timeout_s, poses)
 

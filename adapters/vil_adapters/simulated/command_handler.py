@@ -123,12 +123,10 @@ class CommandHandler:
             if batch.pose or self._states is None:
                 if batch.t_ns > self._t_ns or batch.placed:
                     self._before = batch if batch.placed else self._batch
-                self._steps, self._t_ns, self._states, self._batch = (
-                    batch.steps,
-                    batch.t_ns,
-                    states,
-                    batch,
-                )
+                self._steps = batch.steps
+                self._t_ns = batch.t_ns
+                self._states = states
+                self._batch = batch
                 self._past.add(batch.t_ns, states, batch.placed)
             if batch.notes is not None:
                 self._notes = batch.notes
@@ -277,17 +275,18 @@ class CommandHandler:
         """Return the current state of a vehicle."""
         number = self._table.number(subject)
         with self._lock:
-            steps, t_ns, states, notes = (
-                self._steps,
-                self._start_ns + self._t_ns,
-                self._states,
-                self._notes,
-            )
-            batch, before, placements = self._batch, self._before, self._placements[number]
+            steps = self._steps
+            t_ns = self._start_ns + self._t_ns
+            states = self._states
+            notes = self._notes
+            batch = self._batch
+            before = self._before
+            placements = self._placements[number]
         factory = self._table.factories[number]
         if states is None or number >= min(len(states), len(notes)):
             return self._table.start_of(number, t_ns)
-        row, note = states[number].tolist(), notes[number]
+        row = states[number].tolist()
+        note = notes[number]
         rotors: tuple[RotorOutput, ...] = ()
         if factory.airsim is None:
             accelerations = batch.change_per_second(before, number)
@@ -441,7 +440,8 @@ class CommandHandler:
         """
         airsim = self._table.factories[number].airsim
         if airsim is None:
-            name, model = self.subjects[number], self._table.model_of(number)
+            name = self.subjects[number]
+            model = self._table.model_of(number)
             raise ValueRefused(
                 f"{name} {refusal}: model {model!r} lacks AirSim's modes. Use model airsim"
             )

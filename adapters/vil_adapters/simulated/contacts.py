@@ -300,7 +300,8 @@ class ContactModel:
         """
         support = self._supports.pop(row)
         middle_m = self._middles(x, state, row)[support.sphere]
-        away, normal = middle_m - support.hit.point_world_m, support.hit.normal_world
+        away = middle_m - support.hit.point_world_m
+        normal = support.hit.normal_world
         height_m = dot(away, normal)
         near = (
             height_m <= self._config.radius_m + _SKIN_M
@@ -347,7 +348,8 @@ class ContactModel:
 
     def _speed(self, x: FloatArray, state: StateLayout, row: int) -> float:
         """Return the highest speed of a vehicle's spheres, at most."""
-        v, w = x[row, state["v_world_mps"]].tolist(), x[row, state["w_body_radps"]].tolist()
+        v = x[row, state["v_world_mps"]].tolist()
+        w = x[row, state["w_body_radps"]].tolist()
         return math.hypot(*v) + self.shape.reach_m * math.hypot(*w)
 
     def _off_surface(
@@ -365,7 +367,8 @@ class ContactModel:
         It lands on level ones.
         """
         hit = support.hit
-        place, normal = state["p_world_m"], hit.normal_world
+        place = state["p_world_m"]
+        normal = hit.normal_world
         p = x[row, place].copy()
         inside_m = self._config.radius_m - dot(middle_m - hit.point_world_m, normal)
         depth_m = max(inside_m, 0.0)
@@ -374,7 +377,8 @@ class ContactModel:
         if not self._bounces:
             self.to_reset.append(row)
         slow = -dot(x[row, state["v_world_mps"]], normal) < RESTING_MPS
-        body, level = self.resting_body if slow else self.body, bool(normal[2] > _LEVEL)
+        body = self.resting_body if slow else self.body
+        level = bool(normal[2] > _LEVEL)
         below = contact._replace(
             point_world_m=self._foot(middle_m, p, x[row, state["q_world_body"]], normal, depth_m)[
                 None
@@ -428,13 +432,15 @@ class ContactModel:
         """
         for touched_at, _ in self._times.values():
             touched_at[row] = self._never[row]  # what it meets is a collision of its own
-        first, hit = 1.0, None
+        first = 1.0
+        hit = None
         for point_m, normal, radius_m, reach_m in self._planes(row):
             above, below = (dot(p - point_m, normal) - radius_m for p in (start_m, goal_m))
             share = float(above / (above - below)) if below < 0.0 <= above else 1.0
             touched = start_m + share * (goal_m - start_m) - radius_m * normal
             if share < first and length(touched - point_m) <= reach_m:
-                first, hit = share, WorldContact(touched[None], normal[None], np.array([0.0]))
+                first = share
+                hit = WorldContact(touched[None], normal[None], np.array([0.0]))
         end: FloatArray = start_m + first * (goal_m - start_m)
         ends = (self.shape.middles(p[None], q_xyzw[None])[0] for p in (start_m, end))
         found = None if self._scene is None else self._scene.first_contact(*ends)

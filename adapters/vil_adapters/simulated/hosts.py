@@ -211,7 +211,8 @@ class ProcessHost:
 
     async def ended(self) -> None:
         """Wait until the stopped child has ended; it is killed if it takes long."""
-        child, self._child = self._child, None
+        child = self._child
+        self._child = None
         if child is None:
             return
         until_ns = machine_ns() + _JOIN_NS

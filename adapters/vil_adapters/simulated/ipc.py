@@ -302,7 +302,8 @@ class VehicleBatch(msgspec.Struct):
 
     def change_per_second(self, before: VehicleBatch, vehicle: int) -> FloatArray:
         """Return mean accelerations of a vehicle since a batch, linear and angular, (6,)."""
-        states, earlier = self.states(), before.states()
+        states = self.states()
+        earlier = before.states()
         if not before.t_ns < self.t_ns or vehicle >= len(earlier):
             return np.zeros(6)
         change = states[vehicle] - earlier[vehicle]

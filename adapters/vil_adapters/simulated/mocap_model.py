@@ -59,7 +59,10 @@ class MocapModel:
         Times are simulation time.
         """
         none = np.zeros((len(states), 3))
-        p_m, v_mps, q_xyzw, w_radps = states[:, :3], states[:, 3:6], states[:, 6:10], states[:, 10:]
+        p_m = states[:, :3]
+        v_mps = states[:, 3:6]
+        q_xyzw = states[:, 6:10]
+        w_radps = states[:, 10:]
         truth = TrueState(t_ns, p_m, v_mps, none, q_xyzw, w_radps, none, none, none[:, :0])
         reading = self._mocap.sample(truth)
         while reading is not None:

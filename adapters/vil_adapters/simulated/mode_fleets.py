@@ -174,7 +174,8 @@ class ModeFleets:
 
         Its command goes on.
         """
-        before, gains = self.of_row(row), dict[str, Any]([(order.loop, order.gains)])
+        before = self.of_row(row)
+        gains = dict[str, Any]([(order.loop, order.gains)])
         flight = self._flights[row] = replace(self.flight_of(row), **gains)
         if self._factory.airsim is not None and flight == self._factory.airsim.flight:
             del self._flights[row]
@@ -255,7 +256,8 @@ class ModeFleets:
             return
         for other in self._fleets.values():
             if other.active[row]:
-                here, there = other.fleet.model.state, mode_fleet.fleet.model.state
+                here = other.fleet.model.state
+                there = mode_fleet.fleet.model.state
                 mode_fleet.fleet.x[row] = mode_fleet.parked[row]
                 for name in there:
                     if (
@@ -271,7 +273,8 @@ class ModeFleets:
     def advance(self, steps: int) -> None:
         """Make steps."""
         for mode_fleet in self._fleets.values():
-            fleet, active = mode_fleet.fleet, mode_fleet.active
+            fleet = mode_fleet.fleet
+            active = mode_fleet.active
             if not mode_fleet.flying:
                 fleet.steps += steps
             elif mode_fleet.flying == fleet.n:
@@ -335,7 +338,8 @@ class ModeFleets:
         found = np.full((len(self._vehicles), max(m.fleet.u.shape[1] for m in flown)), np.nan)
         modes = np.empty(len(self._vehicles), dtype=object)
         for mode_fleet in flown:
-            fleet, active = mode_fleet.fleet, mode_fleet.active
+            fleet = mode_fleet.fleet
+            active = mode_fleet.active
             found[active, : fleet.u.shape[1]] = fleet.u[active]
             modes[active] = fleet.model.mode
         return found, tuple(modes.tolist())

@@ -201,7 +201,8 @@ class ModelFactory:
         return made
 
     def _made(self, extra: dict[str, Any]) -> Model:
-        config, kind = self._config, self._kind
+        config = self._config
+        kind = self._kind
         if kind is None:
             made = _plugged_in(config)(**config.parameters, **extra)
         else:

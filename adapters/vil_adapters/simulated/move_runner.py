@@ -89,7 +89,8 @@ class MoveRunner:
 
     def pop_ends(self) -> list[MoveReport]:
         """Return the reports once."""
-        ends, self.ends = self.ends, []
+        ends = self.ends
+        self.ends = []
         return ends
 
     def advance(self, step: int) -> None:

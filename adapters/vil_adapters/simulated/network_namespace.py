@@ -14,7 +14,8 @@ from vil_bridge.core.errors import SourceUnavailable
 
 _NEW_NETWORK: Final = 0x40000000
 _NEW_USER: Final = 0x10000000
-_GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914
+_GET_FLAGS = 0x8913
+_SET_FLAGS = 0x8914
 _UP: Final = 1
 _INTERFACE: Final = struct.Struct("16sh22x")
 
@@ -43,7 +44,8 @@ def enter_own_network() -> None:
 
 def _unshare() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    user, group = os.getuid(), os.getgid()
+    user = os.getuid()
+    group = os.getgid()
     if libc.unshare(_NEW_NETWORK) == 0:
         return
     if libc.unshare(_NEW_USER | _NEW_NETWORK) != 0:

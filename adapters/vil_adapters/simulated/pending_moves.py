@@ -56,6 +56,7 @@ class PendingMoves:
         """Call back all that wait: their moves did not reach their goals; in the loop's thread."""
         with self._lock:
             self._flies = False
-            waiting, self._waiting = self._waiting, {}
+            waiting = self._waiting
+            self._waiting = {}
         for ended in waiting.values():
             asyncio.get_running_loop().call_soon(ended, MoveEnd(reached=False))

@@ -77,7 +77,9 @@ class PoseSensor:
         places = zip(
             *(values.tolist() for values in self._origin.to_geodetic(seen.p_world_m)), strict=True
         )
-        kind, t_ns, spread = self._config.kind, truth.t_ns, self._spread
+        kind = self._config.kind
+        t_ns = truth.t_ns
+        spread = self._spread
         return [
             PoseSample(kind, t_ns, *both, spread)
             for both in zip(motions_of(seen), places, strict=True)

@@ -27,8 +27,11 @@ from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.components import SampleSchedule
 from vil_bridge.vehicles.sensors.rangefinder import to_floor
 
-_AIR_STREAM, _RANGE_STREAM, _FLOW_STREAM = 1710, 1720, 1730
-_WIND, _DENSITY = ENVIRONMENT["wind_world_mps"], ENVIRONMENT["density_kgpm3"]
+_AIR_STREAM = 1710
+_RANGE_STREAM = 1720
+_FLOW_STREAM = 1730
+_WIND = ENVIRONMENT["wind_world_mps"]
+_DENSITY = ENVIRONMENT["density_kgpm3"]
 _DOWN: Final = (0.0, 0.0, -1.0)
 _NEAREST_M: Final = 0.02
 
@@ -96,7 +99,8 @@ class ProgramParts:
         """
         down = q_rotate(truth.q_world_body, np.broadcast_to(_DOWN, truth.p_world_m.shape))
         below_m = np.full(len(down), np.inf)
-        floor_m, scene = self._group.config.contact.floor_m, self._group.scene
+        floor_m = self._group.config.contact.floor_m
+        scene = self._group.scene
         if floor_m is not None:
             floor_below_m = to_floor(truth.p_world_m - (0.0, 0.0, floor_m), down)
             below_m = np.minimum(below_m, floor_below_m)
@@ -134,7 +138,8 @@ class _Pitots:
             return self._newest
         self._count += 1
         around = fleets.around()
-        wind, density = around[:, _WIND], around[:, _DENSITY][:, 0]
+        wind = around[:, _WIND]
+        density = around[:, _DENSITY][:, 0]
         ahead = q_rotate(q_conj(truth.q_world_body), truth.v_world_mps - wind)[:, 0]
         errors = self._config.offset_pa + self._config.noise_pa * self._noise.normals(
             self._count, self._numbers, 1

@@ -66,7 +66,8 @@ class Batteries:
         ideal_w = (np.maximum(thrusts_n, 0.0) ** 1.5).sum(axis=1) / np.sqrt(
             2.0 * density_kgpm3 * self._disc_m2
         )
-        power_w, open_v = ideal_w / config.efficiency + config.load_w, self._open_v()
+        power_w = ideal_w / config.efficiency + config.load_w
+        open_v = self._open_v()
         # V (V_open - V) / R = P; more power than it can give halves the voltage.
         self.voltage_v = 0.5 * (
             open_v + np.sqrt(np.maximum(open_v**2 - 4.0 * config.resistance_ohm * power_w, 0.0))

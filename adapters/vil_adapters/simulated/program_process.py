@@ -111,7 +111,8 @@ class ProgramProcess:
         return self._child is not None
 
     def _spawn(self) -> None:
-        self._begun_ns, self._again_ns = machine_ns(), None
+        self._begun_ns = machine_ns()
+        self._again_ns = None
         self._folder.mkdir(parents=True, exist_ok=True)
         output = self._folder / "output.log"
         if output.exists() and output.stat().st_size > _MOST_LOG_BYTES:
@@ -140,7 +141,8 @@ class ProgramProcess:
         if now_ns - self._begun_ns > _LONG_RUN_NS:
             self._pause_ns = _FIRST_PAUSE_NS
         self._again_ns = now_ns + self._pause_ns
-        pause_s, output = self._pause_ns / NS_PER_S, self._folder / "output.log"
+        pause_s = self._pause_ns / NS_PER_S
+        output = self._folder / "output.log"
         logger.warning(
             "program of %s %s again_in_s=%.1f output=%s", self._name, what, pause_s, output
         )

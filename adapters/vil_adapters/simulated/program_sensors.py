@@ -101,9 +101,11 @@ class ProgramSensors:
         poses = [None] * len(rc_us) if self._poses is None else self._poses.samples(truth)
         # They measure at every call.
         assert imu is not None and magnetometer is not None and barometer is not None
-        rates, forces = imu.w_radps.tolist(), imu.f_mps2.tolist()
+        rates = imu.w_radps.tolist()
+        forces = imu.f_mps2.tolist()
         fields = magnetometer.field_sensor_t.tolist()
-        heights, pressures = barometer.altitude_m.tolist(), barometer.pressure_pa.tolist()
+        heights = barometer.altitude_m.tolist()
+        pressures = barometer.pressure_pa.tolist()
         qnh_hpa = self._barometer.parameters.qnh_hpa
         found = []
         for row, motion in enumerate(motions_of(truth)):

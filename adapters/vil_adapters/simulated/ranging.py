@@ -128,7 +128,8 @@ class RangingSensors:
                     self._status.facts["rays_problem"] = str(exc)
 
     async def _measure(self, number: int, measurement: _Measurement) -> None:
-        fitted, t_ns = self._readings.sensors[number], measurement.t_ns
+        fitted = self._readings.sensors[number]
+        t_ns = measurement.t_ns
         for row, vehicle in enumerate(fitted.vehicles):
             values = await self._row(
                 number, vehicle.name, vehicle.index, measurement, measurement.poses[row]

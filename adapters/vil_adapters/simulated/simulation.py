@@ -200,7 +200,8 @@ class Simulation:
     def batch(self, *, pose: bool = True) -> VehicleBatch:
         """Return the states of all vehicles now."""
         n = len(self.subjects)
-        bodies, dynamics = np.empty((n, BODY_COLUMNS)), np.zeros((n, self._dynamics))
+        bodies = np.empty((n, BODY_COLUMNS))
+        dynamics = np.zeros((n, self._dynamics))
         batch = VehicleBatch(
             self.steps, self.t_of(self.steps), b"", sensors=[], ends=[], collisions=[], placed=[]
         )
@@ -237,7 +238,8 @@ class Simulation:
             event = min(event, exchange)
         for group in self.groups:
             event = min(event, group.moves.due)
-        measured, release_ns = self._sensors.next_due(now), self._sensors.release_ns
+        measured = self._sensors.next_due(now)
+        release_ns = self._sensors.release_ns
         if measured is not None:
             event = min(event, measured)
         if release_ns is not None:
@@ -271,7 +273,8 @@ class Simulation:
     def _add(self, order: AddOrder) -> None:
         """Add a vehicle: a group of its own, which begins at this step in the edited scene."""
         own = VehicleConfig.model_validate_json(order.config)
-        vehicle, seed = Vehicle(len(self.subjects), order.name, own, own.p_m), self._config.seed
+        vehicle = Vehicle(len(self.subjects), order.name, own, own.p_m)
+        seed = self._config.seed
         scene = scene_of(self._config, [vehicle])
         group = VehicleGroup([vehicle], self.dt_s, seed, self._every, scene, self.steps)
         self.subjects += (order.name,)

@@ -86,7 +86,8 @@ class SimulatedSource:
             process=self._own_process,
             step_hz=self._config.step_hz,
         )
-        config, count = self._config, len(self.handler.subjects)
+        config = self._config
+        count = len(self.handler.subjects)
         mocap = (
             MocapModel(count, {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
             if config.mocap
@@ -136,7 +137,8 @@ class SimulatedSource:
 
         None = nothing has such sensors here.
         """
-        readings, contact = self.handler.newest_readings, self._config.contact
+        readings = self.handler.newest_readings
+        contact = self._config.contact
         if contact is None or not any(sensor.kind in RANGING_KINDS for sensor in readings.sensors):
             return None
         if context.rays is None:
@@ -219,11 +221,9 @@ class _BatchEmitter:
         states = batch.states()
         self._handler.update(batch, states)
         counters = self._status.counters
-        counters["steps"], counters["late"], counters["dropped"] = (
-            batch.steps,
-            batch.late,
-            batch.dropped,
-        )
+        counters["steps"] = batch.steps
+        counters["late"] = batch.late
+        counters["dropped"] = batch.dropped
         if batch.strangers:
             counters["foreign"] = batch.strangers
         if batch.notes is not None:
@@ -243,10 +243,8 @@ class _BatchEmitter:
             self._emitted_t_ns = batch.t_ns
             start_ns = self.start_ns
             for seen in self._mocap.frames(batch.t_ns, states, self._name, self._handler.subjects):
-                t_mocap_ns, arrived_ns = (
-                    start_ns + (seen.t_foreign_ns or 0),
-                    start_ns + seen.t_arrival_ns,
-                )
+                t_mocap_ns = start_ns + (seen.t_foreign_ns or 0)
+                arrived_ns = start_ns + seen.t_arrival_ns
                 tracked = seen.tracked & self._flying(seen.subjects)
                 self._emit(
                     replace(seen, t_foreign_ns=t_mocap_ns, t_arrival_ns=arrived_ns, tracked=tracked)
@@ -317,10 +315,8 @@ class _BatchEmitter:
             self._clock.bound(self, self._bound_ns)
 
     def _emit_readings(self, values: SensorValues, t_arrival_ns: int) -> None:
-        sensor, t_ns = (
-            self._handler.newest_readings.sensors[values.sensor],
-            self.start_ns + values.t_ns,
-        )
+        sensor = self._handler.newest_readings.sensors[values.sensor]
+        t_ns = self.start_ns + values.t_ns
         if sensor.kind in RANGING_KINDS:
             if self.ranging is not None:
                 self.ranging.enqueue(values, t_ns)
@@ -343,7 +339,8 @@ class _BatchEmitter:
 
     def _emit_poses(self, batch: VehicleBatch, states: FloatArray, t_arrival_ns: int) -> None:
         """Emit all poses, or those of vehicles that were put elsewhere while time stood still."""
-        subjects, rows = self._handler.subjects[: len(states)], states
+        subjects = self._handler.subjects[: len(states)]
+        rows = states
         if batch.placed:
             moved = sorted(set(batch.placed))
             names = tuple(subjects[i] for i in moved)
@@ -351,7 +348,8 @@ class _BatchEmitter:
                 SourceReset(self._name, "vehicles were put elsewhere", clock=False, subjects=names)
             )
             if batch.t_ns <= self._emitted_t_ns:
-                subjects, rows = names, states[moved]
+                subjects = names
+                rows = states[moved]
         self._frames += 1
         self._emitted_t_ns = batch.t_ns
         t_ns = self.start_ns + batch.t_ns

@@ -32,8 +32,6 @@ class SphereRow:
         if not self.reach_m:
             return p_m[:, None]
         count = len(self.offsets_m)
-        attitudes, offsets = (
-            np.repeat(q_xyzw, count, axis=0),
-            np.tile(self.offsets_m, (len(p_m), 1)),
-        )
+        attitudes = np.repeat(q_xyzw, count, axis=0)
+        offsets = np.tile(self.offsets_m, (len(p_m), 1))
         return p_m[:, None] + q_rotate(attitudes, offsets).reshape(len(p_m), count, 3)

@@ -134,7 +134,8 @@ class Stepper:
 
         None while time stands still.
         """
-        made, until_ns = self._simulation.steps, self._mapping.until_ns
+        made = self._simulation.steps
+        until_ns = self._mapping.until_ns
         self._planned = made + 1 if due > made else self._simulation.next_event()
         if self._end is not None:
             self._planned = min(self._planned, self._end)
@@ -172,9 +173,11 @@ class Stepper:
             return due_ns, due
         due_ns, due = self._due(until_ns)  # now that the steps begin
         until = min(due, simulation.steps + _CHUNK)
-        before, waits = simulation.steps, simulation.programs.waits
+        before = simulation.steps
+        waits = simulation.programs.waits
         batches = simulation.advance(until, due, machine_ns() + _CHUNK_NS)
-        made, waited = simulation.steps, simulation.programs.waits > waits
+        made = simulation.steps
+        waited = simulation.programs.waits > waits
         if due > self._planned or waited:
             self.late += made - before - (made == due and not waited)  # what follows a wait is late
         self._report(batches, due_ns)

@@ -105,7 +105,8 @@ class VehicleContacts:
 
     def forget(self) -> None:
         """Begin again where the vehicles are next: one of them was put elsewhere."""
-        self._last_m, self._due = None, 0
+        self._last_m = None
+        self._due = 0
 
     def set_bodies(self, bodies: Sequence[MovingBody], t_ns: int) -> None:
         """Set the bodies that others move, all of them, at an instant."""
@@ -144,7 +145,8 @@ class VehicleContacts:
                 self._sweep(self._before(self._last_m), spheres)
             if step >= self._due:
                 self._look(spheres)
-            self._last_m, self._last = spheres.middle_m[: self._vehicle_spheres], (step, t_ns)
+            self._last_m = spheres.middle_m[: self._vehicle_spheres]
+            self._last = (step, t_ns)
         self._other_bodies = self._bodies.reach(t_ns)
         for group in self._groups:
             if group.contacts.to_reset:
@@ -165,9 +167,13 @@ class VehicleContacts:
         return np.concatenate((last_m, *bodies))
 
     def _spheres(self, step: int, t_ns: int) -> _Spheres:
-        middles, speeds, radii, counts = [], [], [], []
+        middles = []
+        speeds = []
+        radii = []
+        counts = []
         for group in self._groups:
-            rows, shape = group.bodies(), group.contacts.shape
+            rows = group.bodies()
+            shape = group.contacts.shape
             speed = np.linalg.norm(rows[:, 3:6], axis=1) + shape.reach_m * np.linalg.norm(
                 rows[:, 10:13], axis=1
             )
@@ -189,7 +195,8 @@ class VehicleContacts:
 
         One is a vehicle's.
         """
-        p, horizon_s = spheres.middle_m, max(_HORIZON_S, self._dt_s)
+        p = spheres.middle_m
+        horizon_s = max(_HORIZON_S, self._dt_s)
         reach = spheres.radius_m + horizon_s * (spheres.speed + 0.5 * HARDEST_MPS2 * horizon_s)
         square = (p * p).sum(axis=1)
         near = square[:, None] + square - 2.0 * product(p, p.T) <= (reach[:, None] + reach) ** 2
@@ -210,7 +217,8 @@ class VehicleContacts:
         gap = last_m[i] - last_m[j]
         way = spheres.middle_m[i] - spheres.middle_m[j] - gap
         reach = spheres.radius_m[i] + spheres.radius_m[j]
-        a, b = (way * way).sum(axis=1), (gap * way).sum(axis=1)
+        a = (way * way).sum(axis=1)
+        b = (gap * way).sum(axis=1)
         c = (gap * gap).sum(axis=1) - reach * reach
         h = b * b - a * c
         meets = (b < 0.0) & ((c <= 0.0) | (h > 0.0))
@@ -230,8 +238,11 @@ class VehicleContacts:
 
     def _bounce(self, met: _Meeting, spheres: _Spheres) -> None:
         """Let two spheres bounce."""
-        middles, radii, normal = spheres.middle_m, spheres.radius_m, met.normal
-        i, j = met.first, met.second
+        middles = spheres.middle_m
+        radii = spheres.radius_m
+        normal = met.normal
+        i = met.first
+        j = met.second
         owners = int(spheres.owner[i]), int(spheres.owner[j])
         depth_m = max(float(radii[i] + radii[j]) - dot(middles[i] - middles[j], normal), 0.0)
         # Both are touched where they were when they met, whatever way they went in the rest of the
@@ -284,7 +295,9 @@ class VehicleContacts:
         step: int,
     ) -> None:
         """Write a vehicle's new state back, and record its contact."""
-        group, row, layout = who.group, who.row, part.layout
+        group = who.group
+        row = who.row
+        layout = part.layout
         x = group.fleets.of_row(row).x
         x[row] = part.x[0]
         rows = np.zeros(len(x), np.bool_)

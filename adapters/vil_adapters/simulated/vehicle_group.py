@@ -156,7 +156,8 @@ class VehicleGroup:
         self._deadline[row] = NEVER
         self._release(row)
         self._hold_soon(row, airsim)
-        state, hover = self._flight_state(row), airsim.airframe.hover_control(airsim.gravity_mps2)
+        state = self._flight_state(row)
+        hover = airsim.airframe.hover_control(airsim.gravity_mps2)
         home_m = self._vehicles[row].p_m
         compat = airsim.compat is not None
         flight = flight_of(
@@ -173,7 +174,8 @@ class VehicleGroup:
         if "speed_mps" in state and self.config.contact.floor_m is not None:
             p_m[2] = self.config.contact.floor_m  # cars stand
         if order.sweep:
-            start_m, q_xyzw = fleet.x[row, state["p_world_m"]], q_normalize(np.array(order.q_xyzw))
+            start_m = fleet.x[row, state["p_world_m"]]
+            q_xyzw = q_normalize(np.array(order.q_xyzw))
             p_m = self.contacts.sweep(row, start_m, p_m, q_xyzw, self.step, self._step_s)
         fields: dict[str, object] = dict.fromkeys(
             ("a_world_mps2", "alpha_body_radps2", "grounded", "steering_rad"), 0.0
@@ -235,8 +237,11 @@ class VehicleGroup:
         self.fleets.switch(row, self._home_mode)
         mode_fleet = self.fleets.of(self._home_mode, row)
         mode_fleet.fleet.x[row] = mode_fleet.parked[row]
-        pilot.mode, pilot.kind, self._armed[row] = self._home_mode, "autopilot", armed
-        self._since_reset[row], self._deadline[row] = self.step, NEVER
+        pilot.mode = self._home_mode
+        pilot.kind = "autopilot"
+        self._armed[row] = armed
+        self._since_reset[row] = self.step
+        self._deadline[row] = NEVER
         self._landed[row] = self.factory.airsim is not None or self.program is not None
         self._put_elsewhere(row)
         self._command(row, mode_fleet.fleet.model.neutral(1)[0])
@@ -290,7 +295,8 @@ class VehicleGroup:
         self.end_lost()
         if self.contacts.watches:
             for mode_fleet in self.fleets.flown():
-                x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
+                x = mode_fleet.fleet.x
+                state = mode_fleet.fleet.model.state
                 active = mode_fleet.active & ~self.ended
                 step = self.step
                 self.revision += self.contacts.respond(
@@ -327,7 +333,8 @@ class VehicleGroup:
         self.contacts.edit_scene(edit)
         pushed = np.zeros_like(self.struck)
         for mode_fleet in self.fleets.flown():
-            x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
+            x = mode_fleet.fleet.x
+            state = mode_fleet.fleet.model.state
             before = x.copy()
             flies = mode_fleet.active & ~self.ended
             self.revision += self.contacts.push_out(x, state, flies, self.step, self._step_s)
@@ -446,7 +453,8 @@ class VehicleGroup:
 
     def _fly_on(self, row: int, command: FlightCommand) -> None:
         """Give a vehicle the next command of its move."""
-        airsim, pilot = self.factory.airsim, self._pilots[row]
+        airsim = self.factory.airsim
+        pilot = self._pilots[row]
         if airsim is None or not self._armed[row]:
             return
         goes_on = climb_goal_of(command) == (
@@ -507,7 +515,8 @@ class VehicleGroup:
 
     def _time_out(self, row: int) -> None:
         """Apply the configured response to a silent pilot."""
-        pilot, response = self._pilots[row], self._vehicles[row].config.on_timeout
+        pilot = self._pilots[row]
+        response = self._vehicles[row].config.on_timeout
         self._deadline[row] = NEVER
         if self.program is not None:
             self.program.rc_us[row] = None

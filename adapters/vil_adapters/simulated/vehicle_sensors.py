@@ -148,7 +148,8 @@ def _running(
 ) -> _RunningSensor | _StateReader:
     """Return a sensor of a group of vehicles."""
     part = part_of(fitted.config)
-    share, sensor = share_of(part.rate_hz, step_hz), sensor_of(fitted, part, origin, seed)
+    share = share_of(part.rate_hz, step_hz)
+    sensor = sensor_of(fitted, part, origin, seed)
     if sensor is None:
         return _StateReader(number, group, part, share, fitted.kind)
     return _RunningSensor(number, group, part, share, sensor)

@@ -76,7 +76,9 @@ def split_packet(content: bytes) -> Blocks:
         ProtocolError: a block is longer than the packet, or there are too many.
     """
     found: dict[int, list[bytes]] = {}
-    at, end, count = 0, len(content), 0
+    at = 0
+    end = len(content)
+    count = 0
     while at < end:
         if end - at < _HEADER.size:
             raise ProtocolError("block header truncated", offset=at, length=end)

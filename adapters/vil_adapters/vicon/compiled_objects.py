@@ -114,7 +114,8 @@ class CompiledObjectTracker(ObjectTracker):
         names = ObjectBlock(0, items).names
         refused = self.refused
         self._learn(names)
-        self._unknown, self.refused = self.refused - refused, refused
+        self._unknown = self.refused - refused
+        self.refused = refused
         rows = np.array([self._row.get(name, -1) for name in names], np.int32)
         self.numbers = [items["name"].copy(), rows]
         self._pose = np.zeros((len(self._subjects), 7))

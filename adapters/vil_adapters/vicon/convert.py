@@ -162,7 +162,8 @@ class _Scene:
         """
         row = {segment.id: i for i, (segment, _) in enumerate(order)}
         parents = tuple(parent for _, parent in order)
-        offsets, scales = np.zeros((len(order), 3)), np.ones((len(order), 3))
+        offsets = np.zeros((len(order), 3))
+        scales = np.ones((len(order), 3))
         for item in rest if rest is not None else ():
             if int(item["id"]) in row and np.isfinite(item["p"]).all():
                 offsets[row[int(item["id"])]] = item["p"] * M_PER_MM
@@ -311,7 +312,8 @@ class ViconConverter:
                 rotation_tolerance=_ROTATION_TOLERANCE,
             )
             rows.convert(bodies, light=light)
-        self.undescribed, self.invalid = rows.undescribed, rows.invalid
+        self.undescribed = rows.undescribed
+        self.invalid = rows.invalid
         pose = rows.pose.copy()
         return pose[:, :3], pose[:, 3:], rows.tracked.copy()
 
@@ -330,11 +332,9 @@ class ViconConverter:
         if self.undescribed:
             table = table[binding.rows]
         count = len(self._scene.segment_slot)
-        p_m, q, tracked = (
-            np.zeros((count, 3)),
-            np.zeros((count, 4)),
-            np.zeros(count, dtype=np.bool_),
-        )
+        p_m = np.zeros((count, 3))
+        q = np.zeros((count, 4))
+        tracked = np.zeros(count, dtype=np.bool_)
         q[:, 3] = 1.0
         p_read = table["p"].astype(np.float64) * M_PER_MM
         q_read, good = (
@@ -344,11 +344,16 @@ class ViconConverter:
         self.invalid = len(good) - int(np.count_nonzero(good))
         slots = binding.slots
         if self.invalid:
-            slots, p_read, q_read = slots[good], p_read[good], q_read[good]
-        p_m[slots], q[slots], tracked[slots] = p_read, q_read, True
+            slots = slots[good]
+            p_read = p_read[good]
+            q_read = q_read[good]
+        p_m[slots] = p_read
+        q[slots] = q_read
+        tracked[slots] = True
         if light:
             for skeleton in self._scene.skeletons:
-                bones, parents = skeleton.slots, skeleton.model.parents
+                bones = skeleton.slots
+                parents = skeleton.model.parents
                 p_m[bones], q[bones] = local_to_global(p_m[bones], q[bones], parents)
                 tracked[bones] = trusted_below(tracked[bones], parents)
         p_m, q = yup_to_zup(p_m, q) if self._scene.y_up else (p_m, q)
@@ -370,7 +375,8 @@ class ViconConverter:
             keys = zip(recons["subject"].tolist(), recons["marker"].tolist(), strict=True)
             slots = np.array([scene.marker_slot.get(key, -1) for key in keys], dtype=np.intp)
             known = (slots >= 0) & np.isfinite(recons["p"]).all(axis=1)
-            p[slots[known]], tracked[slots[known]] = recons["p"][known] * M_PER_MM, True
+            p[slots[known]] = recons["p"][known] * M_PER_MM
+            tracked[slots[known]] = True
         labels = tuple(scene.markers)
         if self._markers == "all":
             loose = [

@@ -33,7 +33,8 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
 async def _ask(host: str, port: int, timeout_s: float) -> FoundSource | None:
     """Receive from one server; None when no frame came."""
     config = ViconConfig(server=host, port=port)
-    status, rates = Status("discover"), SubjectRates()
+    status = Status("discover")
+    rates = SubjectRates()
     with suppress(SourceUnavailable, TimeoutError):
         async with asyncio.timeout(timeout_s):
             await ViconSource("discover", config).run(rates.count, status, SourceContext())

@@ -115,7 +115,8 @@ class Client:
         """Follow requests, in any order."""
         wanted = ENUMS.first(blocks)
         if wanted is not None:
-            self.wanted, self.described = wanted, b""
+            self.wanted = wanted
+            self.described = b""
         filters = FILTER.first(blocks)
         if filters is not None:
             self.filters = filters
@@ -149,7 +150,8 @@ class Client:
                 if not self._writing and self._next is not None:
                     if self.expected not in (b"", self.described) and self.expected in self._next:
                         self.described = self.expected
-                    self._writing, self._next = self._with_pings(self._next), None
+                    self._writing = self._with_pings(self._next)
+                    self._next = None
                 part = self._writing[: self._split_bytes or None]
                 self._writing = self._writing[self._sock.send(part) :]
         except (BlockingIOError, InterruptedError):
@@ -167,7 +169,8 @@ class Client:
         with contextlib.suppress(ProtocolError):  # injected garbage carries no echo
             contents = CONTENTS.first(split_datagram(packet))
             if contents is not None:
-                tokens, self._pings = self._pings, []
+                tokens = self._pings
+                self._pings = []
                 rest = packet[_HEADER_BYTES + len(CONTENTS.encode(contents)) :]
                 counted = replace(contents, counts={**contents.counts, PING.type: len(tokens)})
                 return encode_packet(CONTENTS.encode(counted), rest, *map(PING.encode, tokens))

@@ -101,18 +101,14 @@ class BlockGenerator:
             if label in self._marker_ids and markers.tracked[i]
         ]
         loose = [i for i, label in enumerate(markers.labels) if not label and markers.tracked[i]]
-        labeled, unlabeled = (
-            np.zeros(len(named), LABELED_RECON),
-            np.zeros(len(loose), UNLABELED_RECON),
-        )
+        labeled = np.zeros(len(named), LABELED_RECON)
+        unlabeled = np.zeros(len(loose), UNLABELED_RECON)
         labeled["subject"] = [self.ids[markers.labels[i].partition("/")[0]] for i in named]
         labeled["marker"] = [self._marker_ids[markers.labels[i]] for i in named]
         for table, rows in ((labeled, named), (unlabeled, loose)):
-            table["p"], table["radius"], table["trajectory"] = (
-                p[rows] / M_PER_MM,
-                _MARKER_RADIUS_MM,
-                rows,
-            )
+            table["p"] = p[rows] / M_PER_MM
+            table["radius"] = _MARKER_RADIUS_MM
+            table["trajectory"] = rows
         return labeled, unlabeled
 
     @property
@@ -177,7 +173,8 @@ class BlockGenerator:
 
     def _scale(self, model: SkeletonModel) -> SubjectRows:
         scale = np.zeros(len(model.bones), SCALE)
-        scale["id"], scale["scale"] = np.arange(1, len(scale) + 1), model.scale
+        scale["id"] = np.arange(1, len(scale) + 1)
+        scale["scale"] = model.scale
         return SubjectRows(self.ids[model.name], scale)
 
 

@@ -160,7 +160,8 @@ class _Pyvicon:
         segments = [
             self._segment(subject, client.get_segment_name(subject, i)) for subject, i in counted
         ]
-        rate_hz, latency_s = client.get_frame_rate() or 0.0, client.get_latency_total() or 0.0
+        rate_hz = client.get_frame_rate() or 0.0
+        latency_s = client.get_latency_total() or 0.0
         return NativeFrame(client.get_frame_number(), rate_hz, latency_s, tuple(segments))
 
     def _segment(self, subject: str, name: str) -> NativeSegment:
@@ -184,7 +185,8 @@ def encode_frame(frame: NativeFrame) -> bytes:
     subjects: dict[str, list[NativeSegment]] = {}
     for segment in frame.segments:
         subjects.setdefault(segment.subject, []).append(segment)
-    infos, rows = [], []
+    infos = []
+    rows = []
     for i, (subject, segments) in enumerate(subjects.items(), start=1):
         ids = {segment.name: k for k, segment in enumerate(segments, start=1)}
         described = tuple(

@@ -53,11 +53,9 @@ class ObjectTracker:
         """Return the next frame with all known objects, in the room frame."""
         self._learn(block.names)
         count = len(self._subjects)
-        p_m, q_xyzw, tracked = (
-            np.zeros((count, 3)),
-            np.zeros((count, 4)),
-            np.zeros(count, dtype=np.bool_),
-        )
+        p_m = np.zeros((count, 3))
+        q_xyzw = np.zeros((count, 4))
+        tracked = np.zeros(count, dtype=np.bool_)
         q_xyzw[:, 3] = 1.0
         numbers = np.hstack((block.items["p"], block.items["euler"]))
         finite: BoolArray = np.isfinite(numbers).all(axis=1) & within_reach(

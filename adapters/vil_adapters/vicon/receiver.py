@@ -102,7 +102,8 @@ class FrameClock:
         A number that goes back, another period, or after a pause of the connection a number that
         does not fit the time that passed, all mean that the clock is a new one.
         """
-        last, before_ns = self._last, self._last_arrival_ns
+        last = self._last
+        before_ns = self._last_arrival_ns
         verdict = (
             FrameVerdict.NEW if self._order is None else self._order.judge(frame_id, t_arrival_ns)
         )
@@ -119,11 +120,9 @@ class FrameClock:
                 verdict = FrameVerdict.RESTARTED
             else:
                 self.lost += frame_id - last - 1
-        self._last, self._last_arrival_ns, self._reconnected = (
-            frame_id,
-            max(before_ns, t_arrival_ns),
-            False,
-        )
+        self._last = frame_id
+        self._last_arrival_ns = max(before_ns, t_arrival_ns)
+        self._reconnected = False
         self.period_ticks = ticks
         return verdict
 

@@ -111,7 +111,8 @@ def encode_segments(kind: int, table: Table) -> bytes:
         subjects = len(list(run))
         part = table[at : at + subjects * count].reshape(subjects, count)
         blocks = np.empty(subjects, _block(row, count, headed=True))
-        blocks["type"], blocks["count"] = kind, count
+        blocks["type"] = kind
+        blocks["count"] = count
         blocks["length"] = _HEAD.size + count * (row.itemsize - 4)
         blocks["subject"] = part["subject"][:, 0]
         assert row.names is not None

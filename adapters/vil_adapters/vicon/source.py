@@ -318,7 +318,8 @@ class ViconSession:
             self._ping()
 
     def _multicast(self) -> MulticastSender:
-        group, source = IPv4Address(self._config.multicast_group), IPv4Address(self._link.server_ip)
+        group = IPv4Address(self._config.multicast_group)
+        source = IPv4Address(self._link.server_ip)
         return MulticastSender(int(group), int(source), self._config.multicast_port)
 
     def _request_frame(self, t_ns: int) -> None:

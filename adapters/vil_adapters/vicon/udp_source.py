@@ -41,10 +41,8 @@ class TrackerUdpSource:
             if verdict is FrameVerdict.RESTARTED:
                 objects.restart()
             frame = objects.next_frame(block, t_arrival_ns)
-            status.counters["invalid"], status.counters["refused"] = (
-                objects.invalid,
-                objects.refused,
-            )
+            status.counters["invalid"] = objects.invalid
+            status.counters["refused"] = objects.refused
             return frame
 
         listener = UdpListener(self.name, config.subjects, emit, status, decode, self.tap)

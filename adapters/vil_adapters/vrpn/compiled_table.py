@@ -75,7 +75,8 @@ class _Table(ctypes.Structure):
 def _function(name: str, result: Any, *arguments: Any) -> Any:
     function: Any = getattr(KERNEL, name, None)
     if function is not None:
-        function.restype, function.argtypes = result, (_ADDRESS, *arguments)
+        function.restype = result
+        function.argtypes = (_ADDRESS, *arguments)
     return function
 
 
@@ -175,7 +176,8 @@ class CompiledTrackerTable:
     def unbind(self) -> None:
         """Forget the ids of all bodies: the peer describes them again."""
         self._bound.clear()
-        self._table.bound, self._table.pose_type = 0, _NO_TYPE
+        self._table.bound = 0
+        self._table.pose_type = _NO_TYPE
 
     def bind(self, pose_type: int, senders: Iterable[int], sensor: int, name: str | None) -> None:
         """Let :meth:`read` know the poses of a body.
@@ -225,7 +227,8 @@ class CompiledTrackerTable:
             row = self._rows[name] = len(self._rows)
             self._table.trackers = row + 1
         self._reserve()
-        self._given[:3], self._given[3:] = pose.p, pose.q_xyzw
+        self._given[:3] = pose.p
+        self._given[3:] = pose.q_xyzw
         return _VERDICTS[_judge(self._address, row, self._pose_address, t_ns, t_arrival_ns)]
 
     # --- frames -----------------------------------------------------------------------------------
@@ -259,10 +262,8 @@ class CompiledTrackerTable:
             self._frame_rows = rows
             self._subjects = tuple(names[row] for row in columns["frame_row"][:count].tolist())
         self._number += 1
-        pose, tracked = (
-            columns["frame_pose"][:count].copy(),
-            columns["frame_tracked"][:count].copy(),
-        )
+        pose = columns["frame_pose"][:count].copy()
+        tracked = columns["frame_tracked"][:count].copy()
         return SourceFrame(
             self._source,
             self._number,

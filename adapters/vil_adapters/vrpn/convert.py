@@ -37,7 +37,8 @@ class VrpnFrame:
         """Convert streamed positions (n, 3) and quaternions (n, 4) to metres, z up and unit
         length.
         """
-        p_m, q_xyzw = p * self.scale_m, q_normalize(q_xyzw)
+        p_m = p * self.scale_m
+        q_xyzw = q_normalize(q_xyzw)
         return yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)
 
     def from_room(self, p_m: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -105,7 +105,8 @@ class VrpnEmulator(Emulator):
 
     def _poses(self, frame: EmulatedFrame) -> bytes:
         """Return the pose and velocity messages of one frame."""
-        t_ns, seen = self.foreign_ns(frame.t_ns), frame.seen
+        t_ns = self.foreign_ns(frame.t_ns)
+        seen = frame.seen
         p, q = self._frame.from_room(seen.p_m, seen.q_xyzw)
         p = p + _DITHER_M * (frame.number % 2)
         v, turn = self._rates(frame.t_ns - self.server.epoch_ns)
@@ -131,7 +132,8 @@ class VrpnEmulator(Emulator):
         """Return velocities (n, 3) in streamed units per second, and rotations (n, 4) within a
         millisecond.
         """
-        now, later = self.server.motion.at(t_ns), self.server.motion.at(t_ns + _STEP_NS)
+        now = self.server.motion.at(t_ns)
+        later = self.server.motion.at(t_ns + _STEP_NS)
         turn = q_mul(later.q_xyzw, q_conj(now.q_xyzw))
         return self._frame.from_room((later.p_m - now.p_m) * (NS_PER_S / _STEP_NS), turn)
 

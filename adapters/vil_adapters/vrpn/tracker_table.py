@@ -105,7 +105,8 @@ class TrackerTable:
         self._groups.clear()
         self._suspect_ns = None
         for tracker in self._trackers.values():
-            tracker.tracked, tracker.repeats = False, 0
+            tracker.tracked = False
+            tracker.repeats = 0
             if clock:
                 tracker.t_ns = UNKNOWN
 
@@ -150,7 +151,8 @@ class TrackerTable:
         """Return the frames since the call before, oldest first, without those that newer poses
         replace.
         """
-        groups, self._groups = self._groups, []
+        groups = self._groups
+        self._groups = []
         newest: list[_Group] = []
         covered: set[str] = set()
         for group in reversed(groups):
@@ -167,7 +169,8 @@ class TrackerTable:
         for tracker in self._trackers.values():
             limit_ns = max(_SILENT_NS, _LOST_PERIODS * tracker.period_ns)
             if tracker.tracked and t_now_ns - tracker.t_arrival_ns > limit_ns:
-                tracker.tracked, newly_lost = False, True
+                tracker.tracked = False
+                newly_lost = True
         return self._make(None, t_now_ns, {}) if newly_lost else None
 
     def _plausible(self, before: _Tracker, t_ns: int, t_arrival_ns: int) -> bool:
@@ -178,7 +181,8 @@ class TrackerTable:
         if abs(t_ns - before.t_ns - (t_arrival_ns - before.t_arrival_ns)) <= _JUMP_NS:
             self._suspect_ns = None
             return True
-        suspect_ns, self._suspect_ns = self._suspect_ns, t_ns - t_arrival_ns
+        suspect_ns = self._suspect_ns
+        self._suspect_ns = t_ns - t_arrival_ns
         return suspect_ns is not None and abs(self._suspect_ns - suspect_ns) <= _JUMP_NS
 
     def _group(self, t_ns: int, t_arrival_ns: int) -> _Group:
@@ -223,7 +227,8 @@ def _follow(before: _Tracker | None, pose: TrackerPose, t_ns: int, t_arrival_ns:
     tracker = _Tracker(pose, _NOWHERE, t_ns, t_arrival_ns, tracked=False, messages=1)
     if before is None:
         return tracker
-    tracker.shown, tracker.period_ns = before.shown, before.period_ns
+    tracker.shown = before.shown
+    tracker.period_ns = before.period_ns
     tracker.messages += before.messages
     tracker.repeats = before.repeats + 1 if pose == before.pose else 0
     if before.t_ns != UNKNOWN:

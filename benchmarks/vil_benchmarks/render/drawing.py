@@ -207,7 +207,8 @@ def _rate(renderer: EmbeddedRenderer, size_px: tuple[int, int], cameras: int) ->
         replace(CAMERA, name=f"c{i}", width_px=width_px, height_px=height_px)
         for i in range(cameras)
     ]
-    drawn, started_s = -_WARM_UP, time.perf_counter()
+    drawn = -_WARM_UP
+    started_s = time.perf_counter()
     while drawn < _FEWEST or time.perf_counter() - started_s < _LEAST_S:
         if drawn == 0:
             started_s = time.perf_counter()

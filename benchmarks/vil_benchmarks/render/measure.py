@@ -55,9 +55,11 @@ def interleaved(cases: Mapping[str, _Case], repetitions: int) -> dict[str, Costs
     """
     costs = {name: Costs() for name in cases}
     for n, name, work in in_turns(cases, repetitions):
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        wall_s = time.perf_counter()
+        cpu_s = time.process_time()
         work(n)
-        cpu_ms, wall_ms = 1e3 * (time.process_time() - cpu_s), 1e3 * (time.perf_counter() - wall_s)
+        cpu_ms = 1e3 * (time.process_time() - cpu_s)
+        wall_ms = 1e3 * (time.perf_counter() - wall_s)
         if n >= WARM_UP:
             costs[name].cpu_ms.append(cpu_ms)
             costs[name].wall_ms.append(wall_ms)

@@ -68,7 +68,8 @@ def _lens() -> Any:
 
 
 def _light(root: Any, scene: Scene) -> None:
-    sun, around = core.DirectionalLight("sun"), core.AmbientLight("around")
+    sun = core.DirectionalLight("sun")
+    around = core.AmbientLight("around")
     assert scene.environment.sun is not None
     sun.set_direction(core.LVector3(*(-scene.environment.sun.to_sun).tolist()))
     around.set_color((0.5, 0.5, 0.5, 1.0))

@@ -45,7 +45,8 @@ def compare(make: Callable[[Scene], Draw]) -> None:
         "rival": lambda n: draw(camera_pose(n).matrix()),
     }
     costs = interleaved(cases, int(sys.argv[1]))
-    ours, theirs = costs["minimal"], costs["rival"]
+    ours = costs["minimal"]
+    theirs = costs["rival"]
     ratios = [
         float(np.median(a) / np.median(b))
         for a, b in ((theirs.cpu_ms, ours.cpu_ms), (theirs.wall_ms, ours.wall_ms))
@@ -72,12 +73,11 @@ def outsider_rows(ours: Mapping[str, Row], repetitions: int) -> list[Row]:
         repetitions: in the child.
     """
     rows = []
-    panda, pyrender = (
-        outsider_ratio("panda3d", repetitions),
-        outsider_ratio("pyrender", repetitions),
-    )
+    panda = outsider_ratio("panda3d", repetitions)
+    pyrender = outsider_ratio("pyrender", repetitions)
     for which, prefix in enumerate(("", "wall_")):
-        rgb, rgb_depth = ours[f"{prefix}ratio_rgb"].value, ours[f"{prefix}ratio_rgb_depth"].value
+        rgb = ours[f"{prefix}ratio_rgb"].value
+        rgb_depth = ours[f"{prefix}ratio_rgb_depth"].value
         to_panda = rgb / panda[which] if panda and rgb else None
         speedup = pyrender[which] / rgb_depth if pyrender and rgb_depth else None
         rows.append(

@@ -133,7 +133,9 @@ def yardstick_scene(*, gloss: bool = False) -> Scene:
 
 def _walls(materials: Sequence[Material]) -> Iterator[SceneObject]:
     """Yield floor, ceiling and four walls; the sun shines through them."""
-    x, y, h = 0.5 * _ROOM_M[0], 0.5 * _ROOM_M[1], _ROOM_M[2]
+    x = 0.5 * _ROOM_M[0]
+    y = 0.5 * _ROOM_M[1]
+    h = _ROOM_M[2]
     ex, ey, ez = np.eye(3)
     shell: list[Panel] = [
         (np.array([-x, -y, 0]), 2 * x * ex, 2 * y * ey),
@@ -308,7 +310,8 @@ def camera_pose(n: int, along_m: float = -7.0) -> Transform:
     """Return the camera's pose at step ``n`` of its way down the hall, looking from side to
     side.
     """
-    yaw_rad, pitch_rad = 0.4 * math.sin(0.15 * n), 0.1 * math.sin(0.11 * n)
+    yaw_rad = 0.4 * math.sin(0.15 * n)
+    pitch_rad = 0.1 * math.sin(0.11 * n)
     p_m = (along_m + _PACE_M * n, 0.4 * math.sin(0.1 * n), 1.8)
     return Transform.of(p_m, q_from_euler_zyx(yaw_rad, pitch_rad, 0.0)) @ T_FLU_OPTICAL
 

@@ -25,7 +25,9 @@ class LruByteCache(Generic[_K, _V]):
         size_of: Callable[[_V], int],
         release: Callable[[_V], object] | None = None,
     ) -> None:
-        self._limit_bytes, self._size_of, self._release = limit_bytes, size_of, release
+        self._limit_bytes = limit_bytes
+        self._size_of = size_of
+        self._release = release
         self._values: dict[_K, _V] = {}
         self._bytes = 0
         self._lock = Lock()

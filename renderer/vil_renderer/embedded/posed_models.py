@@ -216,11 +216,13 @@ class PosedModels(Sequence[Posed]):
         for own in self.groups:
             if own.names == group.names and own.world_from_node.shape == shape:
                 return own.world_from_node, np.ones(shape[0], np.bool_)
-        found, known = np.zeros(shape), np.zeros(shape[0], np.bool_)
+        found = np.zeros(shape)
+        known = np.zeros(shape[0], np.bool_)
         for i, name in enumerate(group.names):
             own_matrices = self._matrices.get(name)
             if own_matrices is not None and len(own_matrices) == shape[1]:
-                found[i], known[i] = own_matrices, True
+                found[i] = own_matrices
+                known[i] = True
         return found, known
 
     def morph_of(self, name: str) -> Mapping[int, FloatArray] | None:

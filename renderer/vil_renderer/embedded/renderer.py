@@ -130,7 +130,8 @@ class EmbeddedRenderer:
         self._ctx = self._opengl.ctx
         self._passes: dict[str, ScenePass] = {}
         self._lighting: Lighting | None = None
-        self._weather, self._weathered = self.scene.weather, False
+        self._weather = self.scene.weather
+        self._weathered = False
         self._collisions: CollisionWorld | None = None
         self._previous: dict[str, _PreviousView] = {}
         self._exposures: dict[str, AutoExposure] = {}
@@ -268,7 +269,8 @@ class EmbeddedRenderer:
         """Return whether a sphere of 0.15 m at the camera touches the scene or an actor that the
         view shows.
         """
-        world, hide = self.collisions(snapshot), frozenset(view.hide)
+        world = self.collisions(snapshot)
+        hide = frozenset(view.hide)
         return world.touches_sphere(view.T_world_camera.p_m, COLLISION_RADIUS_M, hide)
 
     def near(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> list[NearSurface]:
@@ -290,7 +292,8 @@ class EmbeddedRenderer:
         self.pose(snapshot)
         if self.rays is None:
             return None
-        weather, t_ns = self.weather(snapshot), view.t_pose_ns
+        weather = self.weather(snapshot)
+        t_ns = view.t_pose_ns
         return range_below_m(
             self.rays, view.T_world_camera, frozenset(view.hide), weather=weather, t_ns=t_ns
         )
@@ -359,7 +362,8 @@ class EmbeddedRenderer:
     def _images(
         self, views: tuple[View, ...], picture: RenderedView, seen: _PreviousView | None
     ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
-        camera, t_ns = views[0].camera, views[0].t_pose_ns
+        camera = views[0].camera
+        t_ns = views[0].t_pose_ns
         exposure = self._exposures.get(camera.name) or AutoExposure()
         if camera.effects.auto_exposure:
             self._exposures[camera.name] = exposure
@@ -389,8 +393,10 @@ class EmbeddedRenderer:
     def _scene_pass(self) -> ScenePass:
         name = self._quality.profile
         if name not in self._passes:
-            far_m, profile = max(FAR_M, self._depth_reach_m), self._profiles[name]
-            mesh, light = self._static.mesh, self._static.light
+            far_m = max(FAR_M, self._depth_reach_m)
+            profile = self._profiles[name]
+            mesh = self._static.mesh
+            light = self._static.light
             made = ScenePass(self._opengl, mesh, light, profile, self._splats, far_m=far_m)
             self._passes[name] = made
             made.set_weather(self._weather, self._cover())
@@ -454,7 +460,8 @@ class EmbeddedRenderer:
         seen = self._previous.get(view.camera.name)
         if seen is None or not 0 <= view.t_pose_ns - seen.t_ns <= _PAUSE_NS:
             return None
-        now, was = view.T_world_camera, seen.T_world_camera
+        now = view.T_world_camera
+        was = seen.T_world_camera
         ahead = float(now.rotation()[:, 2] @ was.rotation()[:, 2])
         if float(np.linalg.norm(now.p_m - was.p_m)) > _LEAP_M or ahead < _LEAP_COS:
             return None

@@ -300,7 +300,8 @@ def collider_parts(thing: SceneObject) -> list[_Part]:
     if thing.collider == "mesh" or not parts:
         return parts
     points = np.concatenate([p_m for p_m, _ in parts])
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     z, y, x = np.indices((2, 2, 2)).reshape(3, 8)
     return [(low + np.stack((x, y, z), axis=1).astype(np.float32) * (high - low), _BOX_TRIANGLES)]
 

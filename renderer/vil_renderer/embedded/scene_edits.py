@@ -37,7 +37,8 @@ class EditedScene:
     """
 
     def __init__(self, scene: Scene, make: Callable[[Scene], EmbeddedRenderer]) -> None:
-        self._scene, self._make = scene, make
+        self._scene = scene
+        self._make = make
         self._objects = EditedObjects(scene)
         self._states: dict[str, ObjectState] = {}
         self._actors: tuple[ActorState, ...] = ()

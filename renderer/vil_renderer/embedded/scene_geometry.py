@@ -23,7 +23,8 @@ def mesh_of(thing: SceneObject) -> tuple[npt.NDArray[np.float32], npt.NDArray[np
     triangles, uint32 (m, 3).
     """
     scale = scale_of(thing.world_from_asset)
-    points, corners = [np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.uint32)]
+    points = [np.zeros((0, 3), np.float32)]
+    corners = [np.zeros((0, 3), np.uint32)]
     count = 0
     for node, m in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
         for part in node.primitives:

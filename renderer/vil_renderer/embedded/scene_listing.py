@@ -36,11 +36,13 @@ def bounds_m(asset: Asset) -> tuple[FloatArray, FloatArray]:
 
     Zeros without a mesh.
     """
-    low, high = np.full(3, np.inf), np.full(3, -np.inf)
+    low = np.full(3, np.inf)
+    high = np.full(3, -np.inf)
     for node, m in zip(asset.nodes, asset.asset_from_node(), strict=True):
         for part in node.primitives:
             p_m = part.p_m @ m[:3, :3].T + m[:3, 3]
-            low, high = np.minimum(low, p_m.min(axis=0)), np.maximum(high, p_m.max(axis=0))
+            low = np.minimum(low, p_m.min(axis=0))
+            high = np.maximum(high, p_m.max(axis=0))
     return (low, high) if np.isfinite(low).all() else (np.zeros(3), np.zeros(3))
 
 

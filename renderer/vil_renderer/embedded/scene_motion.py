@@ -89,7 +89,8 @@ class Tour:
         """Return the object's motion since time 0, when it was at the first stop."""
         t_s = seconds_into(float(self.times_s[-1]), t_ns)
         leg = int(np.searchsorted(self.times_s, t_s, side="right")) - 1
-        a, b = self.stops[leg], self.stops[leg + 1]
+        a = self.stops[leg]
+        b = self.stops[leg + 1]
         share = (t_s - float(self.times_s[leg])) / float(self.times_s[leg + 1] - self.times_s[leg])
         here = Transform(a.p_m + share * (b.p_m - a.p_m), q_slerp(a.q_xyzw, b.q_xyzw, share))
         return here @ self.stops[0].inverse()

@@ -49,7 +49,8 @@ class _Surfaces:
         self.corners_m, self._owner = _solid_triangles(things)
         in_floor = self._in_floor(self.corners_m)
         self._has_floor = bool(in_floor.any())
-        self.corners_m, self._owner = self.corners_m[~in_floor], self._owner[~in_floor]
+        self.corners_m = self.corners_m[~in_floor]
+        self._owner = self._owner[~in_floor]
         points = self.corners_m.reshape(-1, 3)
         self.middle_m: FloatArray = (
             0.5 * (points.min(axis=0) + points.max(axis=0)) if len(points) else np.zeros(3)
@@ -99,7 +100,8 @@ class _Surfaces:
 
     def clearance_m(self, p_m: FloatArray) -> float:
         """Return the distance from a point (3,) to the nearest surface."""
-        request, result = self._fcl.DistanceRequest(), self._fcl.DistanceResult()
+        request = self._fcl.DistanceRequest()
+        result = self._fcl.DistanceResult()
         return (
             float(
                 self._fcl.distance(
@@ -258,7 +260,8 @@ def _solid_triangles(things: Sequence[SceneObject]) -> tuple[FloatArray, npt.NDA
     """Return the triangles (m, 3, 3) of all solid objects and per triangle the index of its
     object.
     """
-    corners, owners = [np.zeros((0, 3, 3))], [np.zeros(0, np.intp)]
+    corners = [np.zeros((0, 3, 3))]
+    owners = [np.zeros(0, np.intp)]
     for index, thing in enumerate(things):
         if not thing.solid:
             continue

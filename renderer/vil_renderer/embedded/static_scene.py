@@ -115,7 +115,8 @@ class StaticScene:
             self.mesh.chunks.start[chunks], self.mesh.chunks.stop[chunks], strict=True
         ):
             own = p_m[self.mesh.triangles[start:stop].reshape(-1)]
-            low, high = own.min(axis=0) - REACH_M, own.max(axis=0) + REACH_M
+            low = own.min(axis=0) - REACH_M
+            high = own.max(axis=0) + REACH_M
             near |= ((p_m >= low) & (p_m <= high)).all(axis=1)
         return near
 

@@ -37,7 +37,8 @@ def view_batches(
         pixels = camera.width_px * camera.height_px
         if batch and (len(batch) == most or total_px + pixels > most_px):
             yield batch
-            batch, total_px = [], 0
+            batch = []
+            total_px = 0
         batch.append(members)
         total_px += pixels
     if batch:

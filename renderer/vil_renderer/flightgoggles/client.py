@@ -78,7 +78,8 @@ class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
         self._report_undrawn()
 
     def _picture_bytes(self, view: View) -> int:
-        width_px, height_px = view.camera.width_px, view.camera.height_px
+        width_px = view.camera.width_px
+        height_px = view.camera.height_px
         return max(
             RGB8.nbytes(width_px, height_px), FORMAT_OF[view.modality].nbytes(width_px, height_px)
         )
@@ -213,7 +214,8 @@ class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
         """
         before = self.status.facts.get(_INFO_FACT, {})
         self.status.facts[_INFO_FACT] = dict(islice(info.items(), _INFO_LIMIT))
-        profile, wanted = info.get("profile"), info.get("profile_wanted")
+        profile = info.get("profile")
+        wanted = info.get("profile_wanted")
         if profile is not None and profile != before.get("profile"):
             level = logging.INFO if profile == wanted else logging.WARNING
             logger.log(

@@ -68,7 +68,9 @@ class _Template:
     def __init__(
         self, text: bytes, rows: Sequence[int], bodies: int, cameras: int, meant: Sequence[object]
     ) -> None:
-        self._text, self._bodies, self._meant = text, bodies, meant
+        self._text = text
+        self._bodies = bodies
+        self._meant = meant
         indices = (
             _ROW * np.array(rows, dtype=np.int32)[:, None] + np.arange(_ROW, dtype=np.int32)
         ).ravel()
@@ -85,7 +87,8 @@ class _Template:
         self._poses[: self._bodies] = poses
         for row, view in enumerate(request.views, self._bodies):
             place = view.T_world_camera
-            self._poses[row, :3], self._poses[row, 3:] = place.p_m, place.q_xyzw
+            self._poses[row, :3] = place.p_m
+            self._poses[row, 3:] = place.q_xyzw
         text = self._text.replace(_TIME, b"%d" % request.snapshot.t_ns)
         size = write(self._pointer, text, len(text))
         return None if size < 0 else ctypes.string_at(self._out_address, size)
@@ -159,7 +162,8 @@ class CompiledPoseWriter(PoseWriter):
         row_of = {id(position): row for position, row in zip(positions, rows, strict=True)}
         things: list[Any] = [*objects, *extended]
         shown = [row_of[id(one.position)] for one in things if id(one.position) in row_of]
-        bodies, cameras = len(block.states), len(request.views)
+        bodies = len(block.states)
+        cameras = len(request.views)
         meant = block.table, request.snapshot.lighting, [view.camera for view in request.views]
         gaps = [*range(bodies, bodies + cameras), *shown]
         return _Template(msgspec.json.encode(message), gaps, bodies, cameras, meant)
@@ -170,12 +174,11 @@ def _block(snapshot: WorldSnapshot) -> BlockSnapshot:
     actors = snapshot.actors
     poses = np.zeros((len(actors), _ROW))
     for pose, actor in zip(poses, actors, strict=True):
-        pose[:3], pose[3:] = actor.T_world_body.p_m, actor.T_world_body.q_xyzw
-    states, ages_ns, skeletons = (
-        [a.state for a in actors],
-        [a.age_ns for a in actors],
-        [a.skeleton for a in actors],
-    )
+        pose[:3] = actor.T_world_body.p_m
+        pose[3:] = actor.T_world_body.q_xyzw
+    states = [a.state for a in actors]
+    ages_ns = [a.age_ns for a in actors]
+    skeletons = [a.skeleton for a in actors]
     return BlockSnapshot.of(
         snapshot.t_ns, ActorTable.of(actors), poses, states, ages_ns, skeletons, snapshot.lighting
     )

@@ -121,7 +121,8 @@ class PoseWriter:
         actors = [a for a in request.snapshot.actors if a.state is not TrackingState.LOST]
         hidden = self._hidden(actors, request.views)
         p_unity_m, q_unity_xyzw = _unity_poses(actors)
-        positions, rotations = _vectors(p_unity_m), _quaternions(q_unity_xyzw)
+        positions = _vectors(p_unity_m)
+        rotations = _quaternions(q_unity_xyzw)
         objects = self._objects(actors, hidden, positions, rotations)
         extended = list(map(self._extended_actor, actors, positions, rotations))
         return self._assembled(

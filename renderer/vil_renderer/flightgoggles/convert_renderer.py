@@ -119,7 +119,8 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
     Raises:
         ProtocolError: a value makes no sense.
     """
-    cameras, vil = message.cameras, message.vil
+    cameras = message.cameras
+    vil = message.vil
     t_ns = message.stamp if vil is UNSET else vil.t_ns
     p_m, q_xyzw = unity_to_optical(
         _array([c.position for c in cameras], 3), _attitudes([c.rotation for c in cameras])
@@ -382,7 +383,9 @@ class _Outgoing(NamedTuple):
 
 def _outgoing(message: PoseMessage, camera: FlightGogglesCamera, image: RenderedImage) -> _Outgoing:
     """Return an image unchanged for our own client, else as the clients of v1 to v3 parse it."""
-    modality, pixels, narrow = image.view.modality, image.pixels, message.ntime is UNSET
+    modality = image.view.modality
+    pixels = image.pixels
+    narrow = message.ntime is UNSET
     if message.vil is not UNSET:
         return _Outgoing(PixelImage(pixels, image.valid), FORMAT_OF[modality], modality)
     if modality is Modality.DEPTH and camera.outputShaderType == _COMPRESSED_DEPTH:

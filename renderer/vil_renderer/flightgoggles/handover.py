@@ -143,7 +143,8 @@ class HandoverReader:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-        self.nonce, self.transport = "", "messages"
+        self.nonce = ""
+        self.transport = "messages"
 
     def _follow(self, address: RingAddress) -> None:
         """Open the ring that is offered, once."""
@@ -158,4 +159,5 @@ class HandoverReader:
             self._refused = address
             self.transport = f"messages, since the renderer's shared memory cannot be had: {exc}"
         else:
-            self.nonce, self.transport = address.nonce, "shared memory"
+            self.nonce = address.nonce
+            self.transport = "shared memory"

@@ -83,7 +83,8 @@ def matrix_from_unity(values: Sequence[float | None]) -> Transform:
 @lru_cache(maxsize=1024)
 def _pose_of(values: tuple[float | None, ...]) -> Transform:
     m: FloatArray = np.array(values, dtype=np.float64).reshape(4, 4)[np.ix_(_SWAP_ROWS, _SWAP_ROWS)]
-    r, p_m = m[:3, :3], m[:3, 3]
+    r = m[:3, :3]
+    p_m = m[:3, 3]
     if not np.abs(m).max() <= LARGEST:
         raise ProtocolError(f"a matrix exceeds {LARGEST:g}")
     if not (np.abs(r @ r.T - np.eye(3)).max() < _ROTATION_TOLERANCE and np.linalg.det(r) > 0.0):

@@ -105,7 +105,8 @@ def decode_request(parts: Sequence[Part]) -> Request:
     """
     if len(parts) != 2:
         raise ProtocolError(f"a request has a topic and JSON, not {len(parts)} parts")
-    topic, body = bytes(parts[0]), parts[1]
+    topic = bytes(parts[0])
+    body = parts[1]
     if topic == _POINT_CLOUD_TOPIC:
         return _decode(_POINT_CLOUD, body)
     if topic == _CHECK_TOPIC:

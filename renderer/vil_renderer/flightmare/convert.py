@@ -139,7 +139,8 @@ class SceneWriter:
 
         A pose repeats all of the settings: a renderer that has started over takes it for settings.
         """
-        agile, modern = self._dialect is Dialect.AGILE_AUTONOMY, self._dialect is Dialect.V2022
+        agile = self._dialect is Dialect.AGILE_AUTONOMY
+        modern = self._dialect is Dialect.V2022
         # The program of 2022 stops at an object that was not in its settings.
         objects = self._objects(request, grow=stamp is None or not modern)
         number = UNSET if stamp is None else stamp
@@ -164,9 +165,11 @@ class SceneWriter:
         for name, cameras in setup.carriers:
             actor = actors.get(name)
             if actor is not None:
-                pose, shown = actor.T_world_body, actor.state is not TrackingState.LOST
+                pose = actor.T_world_body
+                shown = actor.state is not TrackingState.LOST
             else:
-                pose, shown = views[cameras[0][0].name].T_world_camera @ _T_OPTICAL_CAMERA, False
+                pose = views[cameras[0][0].name].T_world_camera @ _T_OPTICAL_CAMERA
+                shown = False
             position, rotation = pose_to_unity(pose)
             written.append(
                 VehicleMessage(

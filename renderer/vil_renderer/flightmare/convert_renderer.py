@@ -198,9 +198,11 @@ def _read_request(
     else:
         camera = vehicle.cameras[slot.camera]
     try:
-        T_body_camera, was_set = matrix_from_unity(camera.T_BC), True
+        T_body_camera = matrix_from_unity(camera.T_BC)
+        was_set = True
     except ProtocolError:
-        T_body_camera, was_set = Transform.identity(), False
+        T_body_camera = Transform.identity()
+        was_set = False
     view = View(
         camera=CameraModel(camera.ID, slot.width_px, slot.height_px, math.radians(camera.fov)),
         modality=_MODALITY_OF[slot.layer],

@@ -110,7 +110,8 @@ class PointClouds:
             return
         path = self._folder.place(f"{message.path}{message.file_name}.ply")
         self._job = self._worker.submit(self._make, self._write, _box(message), path)
-        self._reported, self._saved = False, False
+        self._reported = False
+        self._saved = False
 
     def state(self) -> PointCloudStateMessage:
         """Return the state for AvoidBench in every frame.

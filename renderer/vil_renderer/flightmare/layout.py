@@ -15,7 +15,8 @@ from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES, FlightmareCamera, 
 _MAX_FRAME_BYTES: Final = 512 << 20
 _DEPTH_PLANE: Final = 1
 _FAR_M: Final = 100.0
-_NEAREST_FAR_M, _FARTHEST_FAR_M = 1e-3, 1e6
+_NEAREST_FAR_M = 1e-3
+_FARTHEST_FAR_M = 1e6
 _AGILE_FAR_M: Final = 1000.0
 """agile-autonomy sends no clip planes, and takes depth times 1000 for metres."""
 

@@ -88,7 +88,8 @@ class SharedBlock:
         if not 0 < size <= os.fstat(self.fd).st_size:
             raise ProtocolError("the shared memory is smaller than announced", length=size)
         # Arrays may still need the old mapping.
-        self._map, self.size = mmap.mmap(self.fd, size), size
+        self._map = mmap.mmap(self.fd, size)
+        self.size = size
 
     def trim(self) -> None:
         """Give much memory back; nothing in it is needed any more."""

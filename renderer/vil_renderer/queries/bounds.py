@@ -72,7 +72,8 @@ def check_views(views: Sequence[View]) -> None:
         raise RendererError(f"{len(views)} pictures in a request. Ask for at most {MOST_VIEWS}")
     total = 0
     for view in views:
-        camera, T = view.camera, view.T_world_camera
+        camera = view.camera
+        T = view.T_world_camera
         if not (
             0 < camera.width_px <= MOST_PIXELS_ALONG and 0 < camera.height_px <= MOST_PIXELS_ALONG
         ):
@@ -117,7 +118,8 @@ def check_marker(marker: SceneMarker) -> None:
     Raises:
         RendererError: the message names what is wrong.
     """
-    p_m, count = marker.p_m, len(marker.p_m)
+    p_m = marker.p_m
+    count = len(marker.p_m)
     if p_m.ndim != 2 or p_m.shape[1] != 3 or not np.isfinite(p_m).all():
         raise RendererError(
             f"a marker with points of shape {p_m.shape}. Give (n, 3), and finite numbers"

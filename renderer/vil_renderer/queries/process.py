@@ -192,7 +192,8 @@ class SceneProcess:
 
     def _settle(self, result: Answer | RendererError) -> None:
         """Give the asker the answer, and send the next question."""
-        question, self._asked = self._asked, None
+        question = self._asked
+        self._asked = None
         assert question is not None
         if isinstance(result, Answer):
             self.work_ns = result.work_ns
@@ -265,13 +266,11 @@ class SceneProcess:
             self._socket.close()
         if self._block is not None:
             self._block.close()
-        child, self._child, self._socket, self._block, self.info = (
-            self._child,
-            None,
-            None,
-            None,
-            None,
-        )
+        child = self._child
+        self._child = None
+        self._socket = None
+        self._block = None
+        self.info = None
         if error is not None:
             self._fail_all(error)
         if child is None:
@@ -280,7 +279,8 @@ class SceneProcess:
         return child.wait()
 
     def _fail_all(self, error: RendererError) -> None:
-        asked, self._asked = self._asked, None
+        asked = self._asked
+        self._asked = None
         for question in (*(() if asked is None else (asked,)), *self._questions):
             question.fail(error)
         self._questions.clear()

@@ -155,7 +155,8 @@ def _scope(ledgers: Sequence[CameraLedger]) -> str:
 
 
 def _camera(ledger: CameraLedger) -> str:
-    head, figures = ledger.head, figures_of(ledger)
+    head = ledger.head
+    figures = figures_of(ledger)
     title = f"<h2>Camera {escape(head.camera)}</h2>"
     if not len(figures.t_s):
         return f"{title}<p>No frame was handed over: the camera has no reader.</p>{_drops(head)}"
@@ -172,7 +173,8 @@ def _camera(ledger: CameraLedger) -> str:
 
 
 def _summary(head: CameraHead, figures: CameraFigures) -> str:
-    count, span_s = len(figures.t_s), float(figures.t_s[-1])
+    count = len(figures.t_s)
+    span_s = float(figures.t_s[-1])
     rate = f", {(count - 1) / span_s:.1f} Hz of {head.rate_hz:g} asked" if span_s else ""
     missing = sum(gap.missing for gap in figures.gaps)
     total = percentiles(figures.stage_ns[_TOTAL])
@@ -207,7 +209,8 @@ def _way(figures: CameraFigures) -> str:
 
 
 def _stages(figures: CameraFigures) -> str:
-    rows, charts = [], []
+    rows = []
+    charts = []
     for k, stage in enumerate(STAGES):
         values_ns = figures.stage_ns[stage]
         kind = f"s{k}" if stage in PARTS else "total"

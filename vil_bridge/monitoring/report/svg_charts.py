@@ -76,13 +76,13 @@ class ChartAxes:
         spans = [max(1.06 * (high - low), 1e-3) for low, high in (x, y)]
         inner = width - left - _RIGHT
         scale = min(inner / spans[0], (highest - _TOP - bottom) / spans[1])
-        middle_x, middle_y = 0.5 * sum(x), 0.5 * sum(y)
-        half_x, half_y = 0.5 * inner / scale, 0.5 * spans[1]
+        middle_x = 0.5 * sum(x)
+        middle_y = 0.5 * sum(y)
+        half_x = 0.5 * inner / scale
+        half_y = 0.5 * spans[1]
         height = spans[1] * scale + _TOP + bottom
-        x_ends, y_ends = (
-            (middle_x - half_x, middle_x + half_x),
-            (middle_y - half_y, middle_y + half_y),
-        )
+        x_ends = (middle_x - half_x, middle_x + half_x)
+        y_ends = (middle_y - half_y, middle_y + half_y)
         return cls(width, height, x_ends[1], y_ends[1], y_ends[0], x_ends[0], left, bottom)
 
     def drawn(self, x_unit: str, y_unit: str, *, y_ticks: int = 4) -> str:
@@ -96,10 +96,12 @@ class ChartAxes:
                     f'<text class="tick" x="{self.left - 6}" y="{y + 4}" '
                     f'text-anchor="end">{value:g}</text>'
                 )
-        low, end = self.height - self.bottom, self.width - _RIGHT
+        low = self.height - self.bottom
+        end = self.width - _RIGHT
         parts.append(f'<path class="axis" d="M{self.left} {low}H{end}"/>')
         for value in _ticks(self.x_min, self.x_max, max(2, int(self.width / 75))):
-            x, label = self.x(value), f"{value:g}"
+            x = self.x(value)
+            label = f"{value:g}"
             if not x_unit or x + _DIGIT * (0.5 * len(label) + len(x_unit) + 1) < end:
                 parts.append(
                     f'<text class="tick" x="{x}" y="{low + 16}" text-anchor="middle">{label}</text>'
@@ -171,7 +173,8 @@ def stack(
         base = 0.0
         for k, (name, mean) in enumerate(zip(parts, means, strict=True)):
             value = max(0.0, float(mean[column]))
-            low, high = axes.y(base), axes.y(base + value)
+            low = axes.y(base)
+            high = axes.y(base + value)
             drawn.append(
                 f'<rect class="s{k}" x="{_LEFT + width * column:.2f}" y="{high:.2f}" '
                 f'width="{width * 0.92:.2f}"'
@@ -194,7 +197,8 @@ def histogram(
         marks: name and value of what is marked, in rising order.
         unit: of the values.
     """
-    width, height = 300, 150
+    width = 300
+    height = 150
     top = max(1.25 * marks[-1][1], 1e-3)
     counts, edges = np.histogram(np.clip(values, 0.0, top), bins=_BINS, range=(0.0, top))
     axes = ChartAxes(width, height, top, float(counts.max()) * 1.1)

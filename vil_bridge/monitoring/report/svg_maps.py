@@ -90,7 +90,8 @@ def course_map(
         + [mark.p_m[None] for mark in marks]
     )
     points = np.concatenate(places + starts)
-    low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    low = points.min(axis=0).tolist()
+    high = points.max(axis=0).tolist()
     axes = ChartAxes.equal((low[0], high[0]), (low[1], high[1]), _HIGHEST, NARROW)
     drawn = [axes.drawn("x, m", "y, m")]
     drawn += [
@@ -138,7 +139,8 @@ def _gate(axes: ChartAxes, gate: MapGate) -> str:
     outline = "M" + "L".join(f"{x} {y}" for x, y in corners) + "Z"
     if not gate.name:
         return f'<path class="gate back" d="{outline}"/>'
-    middle, corner = np.mean(corners, axis=0), np.array(corners[0])
+    middle = np.mean(corners, axis=0)
+    corner = np.array(corners[0])
     size = float(np.hypot(*gate.forward)) or 1.0
     ahead = middle + 9.0 * gate.forward / size * (1.0, -1.0)
     away = corner - middle
@@ -152,7 +154,8 @@ def _gate(axes: ChartAxes, gate: MapGate) -> str:
 
 
 def _cross(axes: ChartAxes, place: Floats, title: str) -> str:
-    x, y = axes.x(place[0]), axes.y(place[1])
+    x = axes.x(place[0])
+    y = axes.y(place[1])
     return (
         f'<path class="cross" d="M{x - 4} {y - 4}l8 8m0 -8l-8 '
         f'8"><title>{escape(title)}</title></path>'
@@ -193,7 +196,8 @@ def gate_plane(
     drawn += [
         f'<path class="grid" d="M{axes.x(-far_x)} {axes.y(y)}H{axes.x(far_x)}"/>' for y in level
     ]
-    frame, opening = _rectangle(axes, *half), _rectangle(axes, 0.5 * size_m[0], 0.5 * size_m[1])
+    frame = _rectangle(axes, *half)
+    opening = _rectangle(axes, 0.5 * size_m[0], 0.5 * size_m[1])
     drawn.append(
         f'<path class="bar" fill-rule="evenodd" d="{frame}{opening}"/><path class="edge" '
         f'd="{opening}"/>'
@@ -211,7 +215,10 @@ def gate_plane(
 
 
 def _rectangle(axes: ChartAxes, half_x: float, half_y: float) -> str:
-    left, right, low, high = axes.x(-half_x), axes.x(half_x), axes.y(-half_y), axes.y(half_y)
+    left = axes.x(-half_x)
+    right = axes.x(half_x)
+    low = axes.y(-half_y)
+    high = axes.y(half_y)
     return f"M{left} {low}H{right}V{high}H{left}Z"
 
 
@@ -250,7 +257,8 @@ def _spread_of(values: Floats) -> Floats:
     """Return mean less deviation, mean, mean and deviation of values (n,); none without values."""
     if not len(values):
         return np.zeros(0)
-    mean, deviation = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
+    mean = values.mean()
+    deviation = values.std(ddof=1) if len(values) > 1 else 0.0
     return np.array((mean - deviation, mean, mean + deviation))
 
 
@@ -261,7 +269,8 @@ def shares(rows: Sequence[tuple[str, int, int]], label: str) -> str:
         rows: name, part and whole, at least 1, of each.
         label: what it shows, for those who do not see it.
     """
-    drawn, full = [], NARROW - 110.0
+    drawn = []
+    full = NARROW - 110.0
     for k, (name, part, whole) in enumerate(rows):
         y = _ROW * k
         drawn.append(f'<text class="name" x="12" y="{y + 13}">{escape(name)}</text>')

@@ -52,7 +52,8 @@ def overlay(paths: Mapping[str, Sequence[Floats]], units: tuple[str, str], label
         label: what it shows, for those who do not see it.
     """
     points = np.concatenate([piece for pieces in paths.values() for piece in pieces])
-    low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    low = points.min(axis=0).tolist()
+    high = points.max(axis=0).tolist()
     axes = ChartAxes.equal((low[0], high[0]), (low[1], high[1]), _HIGHEST)
     drawn = []
     for k, (name, pieces) in enumerate(paths.items()):
@@ -105,8 +106,10 @@ def curves(
 
 def _mark_lines(axes: ChartAxes, marks: Sequence[tuple[str, float]]) -> str:
     """Return upright lines over the whole chart, with their names above where there is room."""
-    low, high = axes.y(axes.y_min), axes.y(axes.y_max)
-    drawn, shown = [], -_APART_PX
+    low = axes.y(axes.y_min)
+    high = axes.y(axes.y_max)
+    drawn = []
+    shown = -_APART_PX
     for name, at in marks:
         x = axes.x(at)
         drawn.append(
@@ -158,7 +161,8 @@ def boxes(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
 
 def thinned(axes: ChartAxes, piece: Floats, apart: float = _LEAST_PX) -> Floats:
     """Return the points (k, 2) that are visibly apart, the last one included."""
-    held, at = [], (np.inf, np.inf)
+    held = []
+    at = (np.inf, np.inf)
     for row in piece.tolist():
         here = axes.x(row[0]), axes.y(row[1])
         if abs(here[0] - at[0]) + abs(here[1] - at[1]) >= apart:

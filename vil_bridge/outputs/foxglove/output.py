@@ -200,7 +200,8 @@ class _CameraFeed:
 
     def send(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Send a picture, stamped with the instant that it shows."""
-        t_ns, config = header.t_display_ns, self._config
+        t_ns = header.t_display_ns
+        config = self._config
         stamp_ns = self._utc_ns(t_ns)
         if self._pictures.wanted:
             jpeg, _ = encode_jpeg(pixels, config.color, config.quality)
@@ -212,7 +213,8 @@ class _CameraFeed:
             )
         seen_from = header.pose_display
         if seen_from is not None:
-            p_m, q_xyzw = np.array(seen_from.p_m), np.array(seen_from.q_xyzw)
+            p_m = np.array(seen_from.p_m)
+            q_xyzw = np.array(seen_from.q_xyzw)
             moved = foxglove.transform(stamp_ns, foxglove.WORLD, self._frame, p_m, q_xyzw)
             self._tf.publish(stamp_ns, foxglove.transforms([moved]))
 

@@ -159,7 +159,8 @@ class LcmOutput(OutputBase):
             form, (payload, _) = "jpeg", encode_jpeg(pixels, config.color, config.quality)
         else:
             stored = upright(pixels, config.color)
-            form, payload = "rgb8" if stored.ndim == 3 else "mono8", stored.data.cast("B")
+            form = "rgb8" if stored.ndim == 3 else "mono8"
+            payload = stored.data.cast("B")
         self._send_image(camera, header, "image", form, payload)
 
     def _send_image(

@@ -110,7 +110,8 @@ class _PoseSession(AutopilotSession):
         """Send the origin to an autopilot that does not know it, and report silence."""
         t_ns = now_ns()
         if self._autopilot is not None and t_ns - self._autopilot[1] > _GONE_NS:
-            self._autopilot, self._knows_origin = None, False
+            self._autopilot = None
+            self._knows_origin = False
             self.status.facts["autopilot"] = None
         origin = self._config.origin
         if origin is not None and self._autopilot is not None and not self._knows_origin:

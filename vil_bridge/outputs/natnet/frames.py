@@ -67,14 +67,16 @@ class NatNetFrames:
 
     def _update(self, row: int, seen: PoseFrame) -> bool:
         """Take a human's skeleton where it is tracked; return whether its model is new."""
-        skeleton, before = seen.skeletons[row], self._held.get(row)
+        skeleton = seen.skeletons[row]
+        before = self._held.get(row)
         if skeleton is None or not seen.tracked[row]:
             return False
         self._held[row] = skeleton
         return before is None or not _same(before.model, skeleton.model)
 
     def _pose(self, row: int, tracked: bool) -> SkeletonPose:
-        held, identity = self._held[row], int(self._ids[row])
+        held = self._held[row]
+        identity = int(self._ids[row])
         flags: BoolArray = held.tracked & tracked
         ids = bone_ids(identity, len(held.p_m))
         return SkeletonPose(

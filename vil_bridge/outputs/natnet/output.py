@@ -96,7 +96,8 @@ class _Session:
     ) -> None:
         self._config = config
         self._status = status
-        self._command, self._data = command, data
+        self._command = command
+        self._data = data
         self._feed = PoseFeed(world, config.actors, self._publish, status, config.rate_hz)
         kinds = world.snapshot(now_ns()).table.kinds
         humans = [kinds[row] is ActorKind.HUMAN for row in self._feed.rows]
@@ -217,10 +218,8 @@ class _Session:
         params = Suffix.MODELS_CHANGED if changed else 0
         encoded: dict[object, bytes] = {}
         for address, destination in self._listeners(t_ns):
-            version, wanted = (
-                self._clients.version(address),
-                self._clients.subscriptions(address) or _EVERYTHING,
-            )
+            version = self._clients.version(address)
+            wanted = self._clients.subscriptions(address) or _EVERYTHING
             bits = params | self._clients.announcement(address)
             key = version, bits, wanted.key
             if key not in encoded:
@@ -266,7 +265,8 @@ class _Session:
 
     def _measure_period(self, t_ns: int) -> None:
         """Measure the period of the frames, for clients that ask for their rate."""
-        newest_ns, self._before_ns = t_ns - self._before_ns, t_ns
+        newest_ns = t_ns - self._before_ns
+        self._before_ns = t_ns
         self._period_ns += (newest_ns - self._period_ns) * (
             _PERIOD_SHARE if self._period_ns else 1.0
         )

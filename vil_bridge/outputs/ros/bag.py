@@ -64,7 +64,8 @@ class RosBagOutput(OutputBase):
         """
         step = self._feed.watch(world)
         self._finish()
-        path, feed = self._config.path, self._feed
+        path = self._config.path
+        feed = self._feed
         self._bag = bag = BagThread(
             path, feed.topics(), feed.messages.store, feed.wall_clock, self.status
         )
@@ -86,7 +87,8 @@ class RosBagOutput(OutputBase):
         self._finish()
 
     def _finish(self) -> None:
-        bag, self._bag = self._bag, None
+        bag = self._bag
+        self._bag = None
         if bag is not None:
             bag.close()
 
@@ -123,7 +125,9 @@ class BagThread:
         file_bytes: int = _FILE_BYTES,
     ) -> None:
         self.failed: Exception | None = None
-        self._path, self._topics, self._store = path, topics, store
+        self._path = path
+        self._topics = topics
+        self._store = store
         self._wall_clock = wall_clock
         self._status = status
         self._file_bytes = file_bytes
@@ -220,7 +224,8 @@ class _Ros1File(Ros1Writer):
 
 def free_path(path: Path) -> Path:
     """Return ``path``, or the first of its siblings ``-2``, ``-3``... that does not exist."""
-    found, number = path, 1
+    found = path
+    number = 1
     while found.exists():
         number += 1
         found = path.with_name(f"{path.stem}-{number}{path.suffix}")

@@ -88,7 +88,8 @@ class Ros2Output(OutputBase):
         self._bug = None
         session = await asyncio.to_thread(_open, self._config)
         try:
-            config, store = self._config, self._feed.messages.store
+            config = self._config
+            store = self._feed.messages.store
             self._node = node = RosNode(
                 session,
                 config.domain,

@@ -125,7 +125,8 @@ class RosFeed:
                 body.
         """
         news = WorldNews(world, self.config.actors)
-        self._rigid, self._humans = news.rigid, news.humans
+        self._rigid = news.rigid
+        self._humans = news.humans
         for actor in news.rigid:
             _check_names(actor, world.sensors.descriptions(actor))
         self._sensors = {
@@ -208,7 +209,8 @@ class RosFeed:
         """Emit all bones in the world, and each as a frame in its parent's."""
         world = self.config.world_frame
         for actor, t_ns, skeleton in news.skeletons():
-            stamp_ns, model = self.wall_clock.utc_ns(t_ns), skeleton.model
+            stamp_ns = self.wall_clock.utc_ns(t_ns)
+            model = skeleton.model
             self.emit(
                 self._skeleton(actor),
                 self.messages.poses(stamp_ns, world, skeleton.p_m, skeleton.q_xyzw),
@@ -227,7 +229,8 @@ class RosFeed:
     def _emit_motions(self, news: WorldNews) -> None:
         world = self.config.world_frame
         for actor, motion in news.motions():
-            stamp_ns, body = self.wall_clock.utc_ns(motion.t_ns), self.body_frame(actor)
+            stamp_ns = self.wall_clock.utc_ns(motion.t_ns)
+            body = self.body_frame(actor)
             self.emit(self._odometry(actor), self.messages.odometry(stamp_ns, world, body, motion))
             self.emit(
                 _TF,
@@ -239,7 +242,8 @@ class RosFeed:
 
     def _emit_inertial(self, news: WorldNews) -> None:
         for actor, window in news.inertial():
-            topic, frame = self._inertial(actor), self.imu_frame(actor)
+            topic = self._inertial(actor)
+            frame = self.imu_frame(actor)
             for t_ns, w_radps, f_mps2 in zip(
                 window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True
             ):
@@ -315,7 +319,8 @@ class CameraFeed:
     """
 
     def __init__(self, camera: CameraInfo, feed: RosFeed, left: CameraFeed | None) -> None:
-        config, name = feed.config, camera.model.name
+        config = feed.config
+        name = camera.model.name
         shown, self._depth_kind = kinds_of(camera, config)
         self.camera: Final = camera
         self._feed = feed
@@ -343,13 +348,17 @@ class CameraFeed:
 
     def send(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Emit a picture, stamped with the instant that it shows, and its geometry."""
-        feed, t_ns, kind = self._feed, header.t_display_ns, header.kind
+        feed = self._feed
+        t_ns = header.t_display_ns
+        kind = header.kind
         if t_ns <= self._shown_ns.get(kind, -1):
             feed.status.counters["not_newer"] += 1
             return
         self._shown_ns[kind] = t_ns
         self._follow_mount(header.T_body_camera)
-        stamp_ns, config, messages = feed.wall_clock.utc_ns(t_ns), feed.config, feed.messages
+        stamp_ns = feed.wall_clock.utc_ns(t_ns)
+        config = feed.config
+        messages = feed.messages
         info = messages.camera_info(stamp_ns, self._frame, self.camera.model, self._baseline_m)
         if kind == self._depth_kind:
             feed.emit(self._depth, messages.image(stamp_ns, self._frame, depth_m(pixels)))

@@ -129,7 +129,8 @@ def _opened(
     assert isinstance(context, VideoCodecContext)
     context.width, context.height = size_px
     context.pix_fmt = "yuv420p"
-    context.framerate, context.time_base = rate, 1 / rate
+    context.framerate = rate
+    context.time_base = 1 / rate
     context.bit_rate = round(1e6 * config.bitrate_mbps)
     context.gop_size = _refresh(rate_hz)
     context.max_b_frames = 0

@@ -26,7 +26,9 @@ class RtpOutput(OutputBase):
         self._config = config
         self._clock = WallClock.of_run()
         self._videos: list[CameraVideo] = []
-        self._sent, self._t_sent_ns, self._patience_ns = 0, 0, NS_PER_S
+        self._sent = 0
+        self._t_sent_ns = 0
+        self._patience_ns = NS_PER_S
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink:
         """Return a thread that encodes and sends this camera's pictures.
@@ -64,9 +66,12 @@ class RtpOutput(OutputBase):
             video.close()
 
     def _update_state(self) -> None:
-        sent, failed, t_ns = self.status.counters["sent"], self.status.counters["failed"], now_ns()
+        sent = self.status.counters["sent"]
+        failed = self.status.counters["failed"]
+        t_ns = now_ns()
         if sent > self._sent:
-            self._sent, self._t_sent_ns = sent, t_ns
+            self._sent = sent
+            self._t_sent_ns = t_ns
             self.status.running()
         elif t_ns - self._t_sent_ns > self._patience_ns:
             why = f"; {failed} could not be sent, see the log" if failed else ""

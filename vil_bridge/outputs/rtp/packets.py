@@ -104,7 +104,8 @@ def payloads(nals: Iterable[bytes], syntax: NalSyntax, limit_bytes: int) -> Iter
     for nal in nals:
         if together and size + 2 + len(nal) > limit_bytes:
             yield _joined(together, syntax)
-            together, size = [], syntax.header_bytes
+            together = []
+            size = syntax.header_bytes
         if len(nal) > limit_bytes:
             yield from _parts(nal, syntax, limit_bytes)
         else:
@@ -124,12 +125,14 @@ def _joined(nals: list[bytes], syntax: NalSyntax) -> bytes:
 
 def _parts(nal: bytes, syntax: NalSyntax, limit_bytes: int) -> Iterator[bytes]:
     """Equal parts, so that no packet is much smaller than the others."""
-    header, nal_type = syntax.fragment_header(nal), syntax.type_of(nal)
+    header = syntax.fragment_header(nal)
+    nal_type = syntax.type_of(nal)
     body = memoryview(nal)[syntax.header_bytes :]
     room = limit_bytes - len(header) - 1
     count = -(-len(body) // room)
     for i in range(count):
-        begin, end = len(body) * i // count, len(body) * (i + 1) // count
+        begin = len(body) * i // count
+        end = len(body) * (i + 1) // count
         flags = (i == 0) << 7 | (i == count - 1) << 6
         yield b"".join((header, bytes([flags | nal_type]), body[begin:end]))
 

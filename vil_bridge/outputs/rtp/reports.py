@@ -13,7 +13,9 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.outputs.rtp.packets import CLOCK_HZ
 
 _NTP_EPOCH_S: Final = 2_208_988_800  # 1900 to 1970
-_SENDER_REPORT, _RECEIVER_REPORT, _DESCRIPTION = 200, 201, 202
+_SENDER_REPORT = 200
+_RECEIVER_REPORT = 201
+_DESCRIPTION = 202
 _CNAME: Final = 1
 _VERSION: Final = 0x80
 _HEAD: Final = Struct(">BBH")
@@ -59,7 +61,8 @@ def sender_report(
     sender = _SENDER.pack(
         ntp_time(utc_ns), ticks & 0xFFFF_FFFF, packets & 0xFFFF_FFFF, payload_bytes & 0xFFFF_FFFF
     )
-    source, name = _SOURCE.pack(ssrc), cname.encode()[:255]
+    source = _SOURCE.pack(ssrc)
+    name = cname.encode()[:255]
     item = bytes([_CNAME, len(name)]) + name
     chunk = item + bytes(4 - len(item) % 4)  # at least one zero ends the list
     return b"".join(

@@ -35,7 +35,8 @@ class CurveAuthenticator:
     def protect(self, socket: zmq.Socket[bytes]) -> None:
         """Make a socket that is not bound yet ask for keys."""
         socket.curve_server = True
-        socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
+        socket.curve_publickey = self._keys.public
+        socket.curve_secretkey = self._keys.secret
         socket.zap_domain = b"stream"
         socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 

@@ -47,12 +47,10 @@ class EventCameraEncoder:
             self._newest_ns = t_ns
             seen = self._camera.events(gray, t_ns)
             rows = np.zeros(len(seen.t_ns), EVENT)
-            rows["dt_ns"], rows["x"], rows["y"], rows["polarity"] = (
-                seen.t_ns - t_ns,
-                seen.x,
-                seen.y,
-                seen.polarity,
-            )
+            rows["dt_ns"] = seen.t_ns - t_ns
+            rows["x"] = seen.x
+            rows["y"] = seen.y
+            rows["polarity"] = seen.polarity
         height_px, width_px = gray.shape
         fields: dict[str, str | int] = {
             "encoding": "events",

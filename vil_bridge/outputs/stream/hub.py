@@ -102,7 +102,8 @@ class StreamHub:
         self._slots = Seats(self._forget)
         self._limits = MessageLimits()
         self._refused = 0  # messages since the last pause
-        self._status_bytes, self._t_status_ns = b"", -_STATUS_NS
+        self._status_bytes = b""
+        self._t_status_ns = -_STATUS_NS
         self._instance = secrets.token_hex(8)
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -153,7 +154,8 @@ class StreamHub:
     def faults(self) -> dict[str, int]:
         """Return counts of bad input by reason, ended connections included. Any thread."""
         counted = dict(self.counters)
-        guard, udp = self._guard, self._udp
+        guard = self._guard
+        udp = self._udp
         others = [Counter(dict(self._control.peers))]  # in one go: the loop goes on counting
         if guard is not None:
             others.append(Counter(dict(guard.counters)))
@@ -176,10 +178,8 @@ class StreamHub:
         if not self._limits.admits(kind, peer.identity):  # before decoding, which costs more
             self._refuse(peer, "flood")
             return
-        cost, senders = (
-            cost_of(payload),
-            len(self._commands.pilots if kind is Sender.PILOT else self._slots),
-        )
+        cost = cost_of(payload)
+        senders = len(self._commands.pilots if kind is Sender.PILOT else self._slots)
         try:
             request = msg.decode_request(payload)
         except ProtocolError as exc:

@@ -53,7 +53,8 @@ class RayTable:
         key = height_px, width_px, K_px
         with self._lock:
             if key != self._key:
-                self._key, self._rays = key, None
+                self._key = key
+                self._rays = None
                 ContextThread(
                     target=self._compute, args=(key,), name="vil-points", daemon=True
                 ).start()
@@ -75,7 +76,8 @@ def encode_points(pixels: ImageArray, rays: PixelRays) -> Encoded:
     """
     z_m = depth_m(pixels).ravel()
     hits = np.isfinite(z_m) & np.isfinite(rays["x"])
-    rows, z_m = rays[hits], z_m[hits]
+    rows = rays[hits]
+    z_m = z_m[hits]
     rows["x"] *= z_m
     rows["y"] *= z_m
     rows["z"] = z_m
@@ -91,5 +93,8 @@ def _rays_of(
     v, u = (axis.ravel() for axis in np.mgrid[0:height_px, 0:width_px])
     x, y = undistort(lens, np.stack(((u - cx) / fx, (v - cy) / fy), axis=1)).T
     rows = np.ones(len(u), POINT)
-    rows["x"], rows["y"], rows["u"], rows["v"] = x, y, u, v
+    rows["x"] = x
+    rows["y"] = y
+    rows["u"] = u
+    rows["v"] = v
     return rows

@@ -139,7 +139,8 @@ class Seats:
 
     def remove(self, reader: RegisteredReader) -> None:
         """Free its slot."""
-        token, name = reader.subscriber.token, reader.subscriber.name
+        token = reader.subscriber.token
+        name = reader.subscriber.name
         del self._by_token[token]
         if self._speakers.get(name, ("", 0))[0] == token:
             del self._speakers[name]

@@ -277,7 +277,8 @@ class Subscriber(Generic[T]):
                 if due_ns > t_ns:
                     self.due_ns = due_ns
                     return None
-            popped, self._waiting = self._waiting, None
+            popped = self._waiting
+            self._waiting = None
             self._unacknowledged[popped[0]] = t_ns
             return popped
 

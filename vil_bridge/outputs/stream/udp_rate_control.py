@@ -38,7 +38,8 @@ class RateControl:
         The largest number of a packet that arrived so far, and how many did.
         """
         begun_ns, first, already = self._since
-        sent, arrived = highest - first, received - already
+        sent = highest - first
+        arrived = received - already
         if not 0 <= arrived <= sent:
             self._since = t_ns, highest, received
             return

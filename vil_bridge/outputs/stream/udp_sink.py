@@ -296,7 +296,8 @@ class UdpSubscriberThread:
         duration_ns = max(
             _SPREAD * interval_ns, at_rate_ns, _QUICKER * self._subscriber.stretch_ns()
         )
-        self._t_begun_ns, self._t_free_ns = t_begin_ns, t_begin_ns + round(duration_ns)
+        self._t_begun_ns = t_begin_ns
+        self._t_free_ns = t_begin_ns + round(duration_ns)
         burst = max(1, round(len(datagrams) * _BURST_NS / duration_ns))
         for together in in_bursts(datagrams, t_begin_ns, duration_ns, burst):
             if self._closing:

@@ -229,7 +229,8 @@ class ZmqStreamSink:
         # Which each reader has of its own.
         in_memory = subscriber.transport == "shm" and subscriber.events is None
         if in_memory and (notice := self._rings.notice(picture, options, message)) is not None:
-            message.header.memory, payload = notice, b""
+            message.header.memory = notice
+            payload = b""
         header = message.header.to_json()
         self.on_sent(picture.frame_id, message.header.stamps_ns)
         # Learns who connected and read: a send looks for that once a millisecond.

@@ -31,7 +31,8 @@ class _Settling:
 
     def share(self, t_ns: int) -> float:
         """Return the part, 1 for the first picture."""
-        before_ns, self._t_ns = self._t_ns, t_ns
+        before_ns = self._t_ns
+        self._t_ns = t_ns
         return (
             1.0
             if before_ns is None

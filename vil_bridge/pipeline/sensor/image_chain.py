@@ -99,7 +99,8 @@ class ImageChain:
 
     def _developed(self, raw: Raw, t_ns: int) -> ImageArray:
         """Return display values (sRGB) of raw ones."""
-        black, white = self.pixels.black, self.pixels.white
+        black = self.pixels.black
+        white = self.pixels.white
         if self._sensor.mosaic is Mosaic.MONO:
             return _encoding(black, white, 1.0)[raw]
         colours: Any = cv2.cvtColor(raw, getattr(cv2, _DEMOSAIC[self._sensor.mosaic]))

@@ -96,7 +96,9 @@ def _blurred(light: Light, sigma: float) -> Light:
 def _scaled(light: Light, scale: float) -> Light:
     """Return a picture scaled about its middle, as bright in sum; black beyond its borders."""
     h, w = light.shape[:2]
-    cx, cy, back = 0.5 * (w - 1), 0.5 * (h - 1), 1.0 / scale
+    cx = 0.5 * (w - 1)
+    cy = 0.5 * (h - 1)
+    back = 1.0 / scale
     matrix = np.array([[back, 0.0, (1.0 - back) * cx], [0.0, back, (1.0 - back) * cy]])
     soft = _blurred(light, 1.0 / abs(scale))
     return np.asarray(

@@ -96,7 +96,8 @@ def render_map(
         known &= ~holes
     inner = geometry.inner(known)
     fraction = float(np.count_nonzero(inner)) / inner.size
-    x_px, y_px = geometry.enlarged(x), geometry.enlarged(y)
+    x_px = geometry.enlarged(x)
+    y_px = geometry.enlarged(y)
     if geometry.missed_px is not None:
         x_px += geometry.missed_px[0]
         y_px += geometry.missed_px[1]
@@ -159,10 +160,14 @@ def _by_depth(
     nearest = np.float32(_NEAREST_M)
     lost = ray_z < _LEAST_Z
     ray_z[lost] = 1.0
-    x, y = ray_x / ray_z, ray_y / ray_z
+    x = ray_x / ray_z
+    y = ray_y / ray_z
     if not motion.dp_render_m.any():
         return x, y, lost, None
-    was_x, was_y, z_now, z = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    was_x = np.empty_like(x)
+    was_y = np.empty_like(x)
+    z_now = np.empty_like(x)
+    z = np.empty_like(x)
     # What is near hides what is far: begin with the nearest thing around, and it is found wherever
     # it is seen.
     z_render: ImageArray = cv2.erode(_depth_at_nodes(depth, x, y), _AROUND)

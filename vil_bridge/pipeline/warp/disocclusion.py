@@ -100,7 +100,8 @@ def _nearest_known(size: tuple[int, int], row: _Indices, column: _Indices) -> _I
     """
     left, right = _ends(row, column, size[1])
     downwards = column.argsort(kind="stable")
-    above, below = np.empty_like(row), np.empty_like(row)
+    above = np.empty_like(row)
+    below = np.empty_like(row)
     above[downwards], below[downwards] = _ends(column[downwards], row[downwards], size[0])
     return np.array([[row, row, above, below], [left, right, column, column]])
 
@@ -116,8 +117,10 @@ def _ends(line: _Indices, place: _Indices, length: int) -> tuple[_Indices, _Indi
         length: of the lines.
     """
     breaks = np.flatnonzero((np.diff(line) != 0) | (np.diff(place) != 1)) + 1
-    first, last = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(place)])) - 1
+    first = np.concatenate(([0], breaks))
+    last = np.concatenate((breaks, [len(place)])) - 1
     runs = np.repeat(np.arange(len(first)), last - first + 1)
-    before, behind = place[first] - 1, place[last] + 1
+    before = place[first] - 1
+    behind = place[last] + 1
     behind[behind == length] = -1
     return before[runs], behind[runs]

@@ -135,7 +135,9 @@ class FrameWarp:
             z_m: its z-depth there, metres.
         """
         X_render_m = self._geometry.K_rendered_inverse @ (u_px, v_px, 1.0) * z_m
-        u, v, z_now_m = 0.0, v_px, 0.0
+        u = 0.0
+        v = v_px
+        z_now_m = 0.0
         for _ in range(_ROW_ROUNDS if self._exposure.rolls else 1):
             motion = self._motion(np.array([v]))
             X_now_m = (X_render_m - motion.dp_render_m[0]) @ motion.R_rn[0]
@@ -156,7 +158,8 @@ class FrameWarp:
         """From render pixels to pixels shown; None where that takes a map."""
         if self.method == "reproject" or self._exposure.rolls or self._geometry.bends:
             return None
-        K, K_shown = self._geometry.K_rendered, self._geometry.K_shown
+        K = self._geometry.K_rendered
+        K_shown = self._geometry.K_shown
         R_rn, dp_render_m = rotation_translation(self._T_world_render, self._exposure.middle)
         if self.plane is None:
             return rotation_homography(K, R_rn, K_shown)
@@ -204,7 +207,8 @@ class FrameWarp:
     def _flow(
         self, pixels: ImageArray, valid: BoolArray | None, before: FlowHistory | None
     ) -> tuple[ImageArray, BoolArray]:
-        height_px, width_px = self._geometry.size_px[1], self._geometry.size_px[0]
+        height_px = self._geometry.size_px[1]
+        width_px = self._geometry.size_px[0]
         if before is None or valid is None:
             return np.zeros((height_px, width_px, 2), np.float32), np.zeros(
                 (height_px, width_px), np.bool_

@@ -160,7 +160,8 @@ def _outline(size_px: tuple[int, int], H: FloatArray) -> _Polygon:
 
     Its pixels reach half a pixel beyond their centres.
     """
-    x, y = size_px[0] - 0.5, size_px[1] - 0.5
+    x = size_px[0] - 0.5
+    y = size_px[1] - 0.5
     (a, b, c), (d, e, f), (g, h, i) = H.tolist()
     corners = (-0.5, -0.5), (x, -0.5), (x, y), (-0.5, y)
     return [(a * u + b * v + c, d * u + e * v + f, g * u + h * v + i) for u, v in corners]

@@ -150,7 +150,8 @@ def shown_flow(
     u_before, v_before = geometry.to_pixels(
         in_shown[..., 0] / in_shown[..., 2], in_shown[..., 1] / in_shown[..., 2]
     )
-    u, v = np.arange(width_px, dtype=np.float32), np.arange(height_px, dtype=np.float32)[:, None]
+    u = np.arange(width_px, dtype=np.float32)
+    v = np.arange(height_px, dtype=np.float32)[:, None]
     moved = np.stack((u - u_before, v - v_before), axis=-1, dtype=np.float32)
     moved[~valid] = 0.0
     return moved, valid

@@ -69,11 +69,13 @@ class MovingActor(NamedTuple):
     def holds(self, X_world_m: FloatArray) -> BoolArray:
         """Return which points (n, 3) lie where the actor was when rendered."""
         if self.half_m is None:
-            ends_m, reach_m = self.segments_m.reshape(-1, 3), np.full(3, _FLESH_M)
+            ends_m = self.segments_m.reshape(-1, 3)
+            reach_m = np.full(3, _FLESH_M)
         else:
             reach_m = _WIDER * self.half_m + _MARGIN_M
             ends_m = self.p_m + np.linalg.norm(reach_m) * np.array([[-1.0], [1.0]])
-        low_m, high_m = ends_m.min(axis=0) - reach_m, ends_m.max(axis=0) + reach_m
+        low_m = ends_m.min(axis=0) - reach_m
+        high_m = ends_m.max(axis=0) + reach_m
         held: BoolArray = ((X_world_m > low_m) & (X_world_m < high_m)).all(axis=1)
         near_m = X_world_m[held]
         if self.half_m is None:
@@ -96,7 +98,8 @@ class MovingActor(NamedTuple):
     def _from_segments_m2(self, X_world_m: FloatArray) -> FloatArray:
         """Squared distances of points (n, 3) from the segments, shape (n, s)."""
         origin_m = self.segments_m[0, 0]
-        X, begin = X_world_m - origin_m, self.segments_m[:, 0] - origin_m
+        X = X_world_m - origin_m
+        begin = self.segments_m[:, 0] - origin_m
         along = self.segments_m[:, 1] - self.segments_m[:, 0]
         squared = (along * along).sum(axis=1)
         from_begin = (
@@ -144,7 +147,8 @@ class SeenActors:
     """
 
     def __init__(self, scene: MovingScene, sight: Sight) -> None:
-        self._actors, self._sight = scene.actors[:_MOST_ACTORS], sight
+        self._actors = scene.actors[:_MOST_ACTORS]
+        self._sight = sight
         ids = _actors_of_ids(self._actors, scene.instance, sight) if self._actors else {}
         owner_of = np.zeros(65536, np.uint8)
         owner_of[list(ids)] = list(ids.values())
@@ -190,10 +194,8 @@ class SeenActors:
         )
         drawn = self._drawn(exposure)
         drawn = drawn.where(drawn.z_m < _BEHIND * self._static_depth_m(found, drawn, exposure))
-        found.x_px[drawn.row, drawn.column], found.y_px[drawn.row, drawn.column] = (
-            drawn.x_px,
-            drawn.y_px,
-        )
+        found.x_px[drawn.row, drawn.column] = drawn.x_px
+        found.y_px[drawn.row, drawn.column] = drawn.y_px
         hidden[drawn.row, drawn.column] = False
         uncovered = np.count_nonzero(hidden) / hidden.size
         hidden[drawn.row, drawn.column] = True
@@ -206,13 +208,16 @@ class SeenActors:
         row, column = np.nonzero(self._owner)
         X_world_m, z_m = self._sight.world_m(row, column)
         hit = (z_m > _LEAST_Z_M) & (z_m < 0.999 * NO_HIT_M)
-        row, column, X_world_m = row[hit], column[hit], X_world_m[hit]
+        row = row[hit]
+        column = column[hit]
+        X_world_m = X_world_m[hit]
         owner = self._owner[row, column]
         shown_m = np.empty((len(exposure.poses), *X_world_m.shape))
         for index in np.unique(owner).tolist():
             mine = owner == index
             shown_m[:, mine] = self._actors[index - 1].moved(X_world_m[mine])
-        geometry, T_world_render = self._sight.geometry, self._sight.T_world_render
+        geometry = self._sight.geometry
+        T_world_render = self._sight.T_world_render
         places = _projected(shown_m, row.astype(np.float64), geometry, T_world_render, exposure)
         drawn = _splatted(places, row, column, geometry)
         return drawn.where(_owned(drawn, self._owner))
@@ -224,7 +229,8 @@ class SeenActors:
 
         Infinite where the map shows nothing.
         """
-        x_px, y_px = found.x_px[drawn.row, drawn.column], found.y_px[drawn.row, drawn.column]
+        x_px = found.x_px[drawn.row, drawn.column]
+        y_px = found.y_px[drawn.row, drawn.column]
         height_px, width_px = self._owner.shape
         seen: BoolArray = (
             (x_px > -0.5) & (x_px < width_px - 0.5) & (y_px > -0.5) & (y_px < height_px - 0.5)
@@ -262,8 +268,10 @@ def _actors_of_ids(
 
 def _box_of(mask: ImageArray) -> tuple[int, int, int, int]:
     """Return top, left, height and width of what is set, and one pixel more on each side."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    top, left = max(0, int(rows[0]) - 1), max(0, int(columns[0]) - 1)
+    rows = np.flatnonzero(mask.any(axis=1))
+    columns = np.flatnonzero(mask.any(axis=0))
+    top = max(0, int(rows[0]) - 1)
+    left = max(0, int(columns[0]) - 1)
     return top, left, int(rows[-1]) + 2 - top, int(columns[-1]) + 2 - left
 
 
@@ -321,7 +329,8 @@ def _projected(
         if exposure.rolls:
             share = np.clip((v_px + 0.5) / height_px, 0.0, 1.0) * (len(exposure.poses) - 1)
             first = np.minimum(share.astype(np.intp), len(exposure.poses) - 2)
-            each, part = np.arange(len(v_px)), (share - first)[:, None]
+            each = np.arange(len(v_px))
+            part = (share - first)[:, None]
             at_m = (1.0 - part) * in_render_m[first, each] + part * in_render_m[first + 1, each]
         X_m = np.einsum(
             "nji,nj->ni", np.broadcast_to(motion.R_rn, (len(row), 3, 3)), at_m - motion.dp_render_m

@@ -90,7 +90,8 @@ def fit_plane(depth: ImageArray, K: FloatArray) -> FittedPlane | None:
     hit = (z_m > 0.0) & (z_m < 0.999 * NO_HIT_M)
     if np.count_nonzero(hit) < _LEAST_SHARE * len(z_m):
         return None
-    seen, inverse = rays[hit], 1.0 / z_m[hit]
+    seen = rays[hit]
+    inverse = 1.0 / z_m[hit]
     weight = np.ones(len(inverse))
     m_per_d = _E3
     for _ in range(_ROUNDS):

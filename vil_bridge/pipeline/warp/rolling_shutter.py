@@ -72,7 +72,8 @@ class ShutterPoses(NamedTuple):
             share = (rows + 0.5) / height_px * (len(self.poses) - 1)
             first = np.clip(share.astype(np.intp), 0, len(self.poses) - 2)
             part = (share - first)[:, None]
-            near, far = q_rn[first], q_rn[first + 1]
+            near = q_rn[first]
+            far = q_rn[first + 1]
             far = np.where((near * far).sum(axis=1, keepdims=True) < 0.0, -far, far)
             q_rn = q_normalize(near + part * (far - near))  # knots lie so near that this is a slerp
             p_m = p_m[first] + part * (p_m[first + 1] - p_m[first])

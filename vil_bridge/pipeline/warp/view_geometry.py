@@ -88,7 +88,8 @@ class ViewGeometry:
             for n in self.size_px
         )
         fx, fy, cx, cy = self.shown.intrinsics_px
-        x, y = ((u - cx) / fx)[None, :], ((v - cy) / fy)[:, None]
+        x = ((u - cx) / fx)[None, :]
+        y = ((v - cy) / fy)[:, None]
         if not self.bends:
             return Nodes(x, y, v, None)
         ideal = self._ideal(x, y)
@@ -167,13 +168,15 @@ class ViewGeometry:
             bent = distort(
                 self.shown.distortion, np.stack((x, y), axis=-1, dtype=np.float64).reshape(-1, 2)
             )
-            x, y = bent[:, 0].reshape(x.shape), bent[:, 1].reshape(y.shape)
+            x = bent[:, 0].reshape(x.shape)
+            y = bent[:, 1].reshape(y.shape)
         return x * fx + cx, y * fy + cy
 
     def _window(self) -> tuple[slice, slice] | None:
         fx, fy, cx, cy = self.shown.intrinsics_px
         gx, gy, rx, ry = self.rendered.intrinsics_px
-        left, top = round(rx - cx), round(ry - cy)
+        left = round(rx - cx)
+        top = round(ry - cy)
         same = np.allclose((gx, gy, rx - left, ry - top), (fx, fy, cx, cy), rtol=1e-9, atol=1e-6)
         return (
             None

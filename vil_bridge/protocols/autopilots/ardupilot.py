@@ -32,7 +32,8 @@ _SERVOS: Final = {18458: Struct("<HHI16H"), 29569: Struct("<HHI32H")}
 Rate, frame count, pulse widths in microseconds.
 """
 _READ_BYTES: Final = 2048
-_OFF_US, _RANGE_US = 1000, 1000
+_OFF_US = 1000
+_RANGE_US = 1000
 
 
 class ArduPilotLink(AutopilotLink):

@@ -84,7 +84,9 @@ class ArduPilotPort:
             self._socket = socket.create_connection((host, self.port), timeout=_CONNECT_S)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setblocking(False)
-            self._parser, self._system, self._has_origin = MavlinkParser(), None, False
+            self._parser = MavlinkParser()
+            self._system = None
+            self._has_origin = False
             self._heartbeat_ns = t_ns
 
     def _read(self, t_ns: int) -> None:

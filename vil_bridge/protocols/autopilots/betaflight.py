@@ -37,7 +37,9 @@ from vil_bridge.protocols.bound_peer import PeerAddress
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import coordinates, to_frd
 
-MOTORS_PORT, STATE_PORT, RC_PORT = 9002, 9003, 9004
+MOTORS_PORT = 9002
+STATE_PORT = 9003
+RC_PORT = 9004
 _STATE: Final = Struct("<18d")
 _RC: Final = Struct("<d16H")
 _MOTORS: Final = Struct("<4f")
@@ -116,7 +118,8 @@ class BetaflightLink(RealTimeLink):
         """Return True for a sample in time that leaves the rate of its clock near 1."""
         if not super().takes(late=late):
             return False
-        now_ns, runs = machine_ns(), self.state == "running"
+        now_ns = machine_ns()
+        runs = self.state == "running"
         since_ns = now_ns - self._sent_ns
         if self._drops_state or (runs and self._heard_ns < self._sent_ns):
             return since_ns > _RATED_NS
@@ -135,7 +138,8 @@ class BetaflightLink(RealTimeLink):
         if rc_us is not None and (
             rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS
         ):
-            self._rc_us, self._rc_ns = rc_us, sample.t_ns
+            self._rc_us = rc_us
+            self._rc_ns = sample.t_ns
             self._send_rc(rc_packet(sample.t_ns, rc_us))
 
     def program_ended(self) -> None:
@@ -196,7 +200,8 @@ def state_packet(sample: AutopilotSample) -> bytes:
     of one forward, left, up, since the firmware turns all three signs; velocities are east, north,
     up.
     """
-    motion, imu = sample.motion, sample.imu
+    motion = sample.motion
+    imu = sample.imu
     _, q_wxyz = coordinates(mavlink.FRAME_LOCAL_NED, motion.p_world_m, motion.q_world_body)
     fx, fy, fz = imu.f_body_mps2
     gps = sample.gps

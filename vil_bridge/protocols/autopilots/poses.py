@@ -74,7 +74,8 @@ def pose_message(pose: PoseSample) -> mavlink.Body:
 
 
 def _gps_input(pose: PoseSample) -> GpsInput:
-    motion, spread = pose.motion, pose.spread
+    motion = pose.motion
+    spread = pose.spread
     where = Transform(np.array(motion.p_world_m), np.array(motion.q_world_body))
     _, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, where)
     yaw_cdeg = round(math.degrees(euler_rad(q_wxyz)[2]) * 100.0) % _NORTH_CDEG

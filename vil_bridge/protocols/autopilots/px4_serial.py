@@ -34,7 +34,8 @@ class Px4SerialLink(RealTimeLink):
     def __init__(self, device: str, baud: int, timeout_s: float) -> None:
         super().__init__(timeout_s)
         self.dropped = 0
-        self._device, self._baud = device, baud
+        self._device = device
+        self._baud = baud
         self._line: SerialTransport | None = None
         self._parser = MavlinkParser()
         self._frames = SampleFrames(on_board=True)

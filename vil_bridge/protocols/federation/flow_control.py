@@ -52,4 +52,5 @@ class SubscriberLine:
         if trip_ns <= 2 * self._best_ns + _LATE_NS:
             self._credit = min(_CREDIT[2], self._credit + 0.25)
         elif t_ns - self._cut_ns > trip_ns:  # once per round trip
-            self._credit, self._cut_ns = max(_CREDIT[0], 0.5 * self._credit), t_ns
+            self._credit = max(_CREDIT[0], 0.5 * self._credit)
+            self._cut_ns = t_ns

@@ -209,7 +209,8 @@ def records_of(poses: Sequence[ActorPose]) -> tuple[Records, Records]:
     blocks = [np.zeros(0, RECORD)]
     for record, pose in zip(actors, poses, strict=True):
         record["actor"], record["state"] = pose.index, _CODES[pose.state]
-        record["p_m"], record["q_xyzw"] = pose.p_m, pose.q_xyzw
+        record["p_m"] = pose.p_m
+        record["q_xyzw"] = pose.q_xyzw
         if pose.skeleton is not None:
             block = np.zeros(len(pose.skeleton.p_m), RECORD)
             record["bones"] = len(block)
@@ -217,7 +218,8 @@ def records_of(poses: Sequence[ActorPose]) -> tuple[Records, Records]:
             block["state"] = np.where(
                 pose.skeleton.tracked, _CODES[pose.state], _CODES[TrackingState.LOST]
             )
-            block["p_m"], block["q_xyzw"] = pose.skeleton.p_m, pose.skeleton.q_xyzw
+            block["p_m"] = pose.skeleton.p_m
+            block["q_xyzw"] = pose.skeleton.q_xyzw
             blocks.append(block)
     return actors, np.concatenate(blocks)
 

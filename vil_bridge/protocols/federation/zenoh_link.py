@@ -256,7 +256,8 @@ class ZenohSubscriberLink:
 
     def close(self) -> None:
         """Leave; may be called twice."""
-        session, self._session = self._session, None
+        session = self._session
+        self._session = None
         if session is not None:
             session.close()
 

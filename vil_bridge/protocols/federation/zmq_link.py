@@ -186,7 +186,8 @@ class ZmqPublisherLink:
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         if self._keys is not None:
             socket.curve_server = True
-            socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
+            socket.curve_publickey = self._keys.public
+            socket.curve_secretkey = self._keys.secret
             socket.zap_domain = b"rooms"
         self._peers = PeerCounter(
             socket, self.counters, ConnectionWatch(CONTROL_BUDGET, self.counters, self.peer_faults)
@@ -352,7 +353,8 @@ class ZmqSubscriberLink:
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         socket.setsockopt(zmq.IMMEDIATE, 1)
         if self._keys is not None and self._server_key is not None:
-            socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
+            socket.curve_publickey = self._keys.public
+            socket.curve_secretkey = self._keys.secret
             socket.curve_serverkey = self._server_key
         self._socket, self._monitor = socket, socket.get_monitor_socket(sum(_REFUSALS))
         try:

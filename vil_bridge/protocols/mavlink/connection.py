@@ -57,7 +57,8 @@ class MavlinkConnection(TransportReader):
 
     def _count(self) -> None:
         """Keep the parser's counts of this opening in the owner's counters."""
-        parser, counters = self._parser, self._counters
+        parser = self._parser
+        counters = self._counters
         if self._transport.datagrams:
             parser.end()
         bad_crc, garbage = self._last_counts

@@ -63,8 +63,10 @@ def coordinates(
     axes, (a, b, c, d) = _AXES[frame_id]
     p = [0.0 + sign * p_room_m[i] for i, sign in axes]  # no negative zeros
     x, y, z, w = q_room_body
-    qx, qy = d * x + a * w + b * z - c * y, d * y - a * z + b * w + c * x
-    qz, qw = d * z + a * y - b * x + c * w, d * w - a * x - b * y - c * z
+    qx = d * x + a * w + b * z - c * y
+    qy = d * y - a * z + b * w + c * x
+    qz = d * z + a * y - b * x + c * w
+    qw = d * w - a * x - b * y - c * z
     # Behind it the half turn about x from the body's axes to forward, right, down.
     return (p[0], p[1], p[2]), (0.0 + qx, 0.0 - qw, 0.0 - qz, 0.0 + qy)
 
@@ -91,7 +93,9 @@ def euler_slopes(q_wxyz: tuple[float, float, float, float]) -> FloatArray:
     """
     roll, pitch, _ = euler_rad(q_wxyz)
     level = max(math.cos(pitch), _LEAST_LEVEL)
-    sine, cosine, rise = math.sin(roll), math.cos(roll), math.sin(pitch)
+    sine = math.sin(roll)
+    cosine = math.cos(roll)
+    rise = math.sin(pitch)
     return np.array(
         [
             [1.0, sine * rise / level, cosine * rise / level],

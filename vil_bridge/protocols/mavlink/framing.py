@@ -118,7 +118,8 @@ class MavlinkParser:
 
     def end(self) -> None:
         """Account the bytes held back: nothing more belongs to them, as after each datagram."""
-        data, self._pending = self._pending, b""
+        data = self._pending
+        self._pending = b""
         if data and _frame_size(data, 0) == len(data):
             self.unknown += 1  # whole frames wait only for a sign that they are frames
         else:
@@ -132,7 +133,10 @@ class MavlinkParser:
         version_2 = data[at] == _MAGIC_2
         if version_2:
             number = int.from_bytes(data[at + 7 : at + 10], "little")
-            sequence, system, component, head = data[at + 4], data[at + 5], data[at + 6], _HEADER_2
+            sequence = data[at + 4]
+            system = data[at + 5]
+            component = data[at + 6]
+            head = _HEADER_2
         else:
             sequence, system, component, number, head = *data[at + 2 : at + 6], _HEADER_1
         kind = _BY_ID.get(number)

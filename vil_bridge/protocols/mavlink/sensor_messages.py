@@ -33,9 +33,11 @@ _SLOW_MPS: Final = 0.1
 """Below this speed a course means nothing."""
 _MOST_U16: Final = 65535
 _LEVEL: Final = 1e-6
-_UP, _DOWN = 24, 25
+_UP = 24
+_DOWN = 25
 _YAW_STEP_DEG: Final = 45.0
-_GOOD, _INVALID = 100, 1
+_GOOD = 100
+_INVALID = 1
 
 
 def hil_sensor(
@@ -54,7 +56,9 @@ def hil_sensor(
         number: of the inertial sensor on the vehicle, 0 first.
         diff_pressure_pa: of a pitot tube, new; None = there is none.
     """
-    fields, mag, air = hil.HIL_INERTIAL, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    fields = hil.HIL_INERTIAL
+    mag = (0.0, 0.0, 0.0)
+    air = (0.0, 0.0, 0.0, 0.0)
     if magnetometer is not None:
         fields |= hil.HIL_MAGNETOMETER
         x, y, z = to_frd(magnetometer.b_body_t)

@@ -200,7 +200,8 @@ def decode_server_info(datagram: bytes) -> ServerInfo:
     reader = DatagramReader(datagram)
     name = _read_name(reader)
     versions = reader.take(_VERSIONS)
-    app_version, natnet_version = _version(versions[:4]), _version(versions[4:])
+    app_version = _version(versions[:4])
+    natnet_version = _version(versions[4:])
     if natnet_version < TICKS_SINCE:
         return ServerInfo(name, app_version, natnet_version)
     ticks_per_s, data_port, multicast, packed_group = reader.take(_SERVER_TAIL)

@@ -112,9 +112,11 @@ def _read_skeleton(reader: DatagramReader, version: Version) -> SkeletonDescript
 
 
 def _read_plate(reader: DatagramReader, _version: Version) -> ForcePlateDescription:
-    identity, serial = reader.i32(), reader.text()
+    identity = reader.i32()
+    serial = reader.text()
     width, length, x, y, z, *rest, plate_type, data_type = reader.take(_PLATE)
-    calibration, corners = tuple(rest[:144]), tuple(rest[144:])
+    calibration = tuple(rest[:144])
+    corners = tuple(rest[144:])
     return ForcePlateDescription(
         identity,
         serial,
@@ -130,7 +132,9 @@ def _read_plate(reader: DatagramReader, _version: Version) -> ForcePlateDescript
 
 
 def _read_device(reader: DatagramReader, _version: Version) -> DeviceDescription:
-    identity, name, serial = reader.i32(), reader.text(), reader.text()
+    identity = reader.i32()
+    name = reader.text()
+    serial = reader.text()
     device_type, data_type = reader.take(_KINDS)
     return DeviceDescription(identity, name, serial, device_type, data_type, _texts(reader))
 

@@ -101,7 +101,8 @@ class Incoming:
         elif message.type == TYPE_DESCRIPTION:
             self._describe(self.kinds, message)
         elif message.type >= 0:
-            kind, sender = self.kinds.get(message.type), self.senders.get(message.sender)
+            kind = self.kinds.get(message.type)
+            sender = self.senders.get(message.sender)
             if kind is None or sender is None:
                 self.undescribed += 1
                 return None

@@ -210,9 +210,12 @@ class ConnectionWatch:
     def __init__(
         self, budget: Budget | None, counters: MutableMapping[str, int], faults: PeerFaults
     ) -> None:
-        self._budget, self._counters, self._faults = budget, counters, faults
+        self._budget = budget
+        self._counters = counters
+        self._faults = faults
         self._connections: dict[int, _Connection] = {}
-        self._t_check_ns, self._elapsed_s = machine_ns(), 0.0
+        self._t_check_ns = machine_ns()
+        self._elapsed_s = 0.0
         self._registered: Collection[int] | None = None
         counters.setdefault("cut_off", 0)
 
@@ -242,7 +245,8 @@ class ConnectionWatch:
         t_ns = machine_ns()
         if t_ns - self._t_check_ns < _PERIOD_NS:
             return
-        self._elapsed_s, self._t_check_ns = (t_ns - self._t_check_ns) / NS_PER_S, t_ns
+        self._elapsed_s = (t_ns - self._t_check_ns) / NS_PER_S
+        self._t_check_ns = t_ns
         self._registered = registered
         for descriptor in tuple(self._connections):
             self._with(descriptor, self._excess)
@@ -268,17 +272,16 @@ class ConnectionWatch:
         """Return the limit that a connection is beyond, from the bytes so far; empty = none."""
         waiting = struct.unpack("i", fcntl.ioctl(tcp, termios.FIONREAD, bytes(4)))[0]
         if connection.active:
-            connection.whole, connection.active = received - waiting, False
+            connection.whole = received - waiting
+            connection.active = False
         spent = (
             max(0.0, connection.spent - self._elapsed_s * budget.per_s)
             + received
             - connection.received
         )
-        connection.spent, connection.received, connection.served = (
-            spent,
-            received,
-            sent > _SERVED_BYTES,
-        )
+        connection.spent = spent
+        connection.received = received
+        connection.served = sent > _SERVED_BYTES
         patience_s = min(self._elapsed_s, _PATIENCE_STEP_S)
         connection.waited_s = 0.0 if waiting <= _WAITING_BYTES else connection.waited_s + patience_s
         if spent > budget.at_once:

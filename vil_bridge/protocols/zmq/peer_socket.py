@@ -75,7 +75,8 @@ class PeerSocket(zmq.Socket[bytes]):
 
         Pieces of a long message have no part between.
         """
-        identity, whole = self._rest_of, self._rest_of is None
+        identity = self._rest_of
+        whole = self._rest_of is None
         if identity is None:
             identity = self.recv(flags)
         parts: list[zmq.Frame] = []
@@ -109,7 +110,8 @@ def end_connection(peer: Peer, endpoint: str, *, quietly: bool = False) -> bool:
     """
     try:
         with borrowed(peer.descriptor) as connection:
-            theirs, ours = connection.getpeername(), connection.getsockname()
+            theirs = connection.getpeername()
+            ours = connection.getsockname()
             if peer_of(theirs[0]) != peer_of(peer.address) or ours[1] != int(
                 endpoint.rpartition(":")[2]
             ):

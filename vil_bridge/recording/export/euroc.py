@@ -119,10 +119,8 @@ class _Sessions:
         for name, motion in motions(self._recording, self._facts):
             actor = actors.get(name)
             if actor is not None:
-                T_world_body, T_body_imu = (
-                    motion.T_world_body,
-                    actor.T_body_imu or Transform.identity(),
-                )
+                T_world_body = motion.T_world_body
+                T_body_imu = actor.T_body_imu or Transform.identity()
                 lever_mps = cross(motion.w_body_radps, T_body_imu.p_m)
                 v_world_mps = motion.v_world_mps + T_world_body.rotation() @ lever_mps
                 self._writer_of(actor).add_truth(

@@ -58,7 +58,8 @@ def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: in
     Raises:
         RecordingError: it is none, or too large.
     """
-    width_px, height_px = header.get("width"), header.get("height")
+    width_px = header.get("width")
+    height_px = header.get("height")
     if (
         not isinstance(width_px, int)
         or not isinstance(height_px, int)

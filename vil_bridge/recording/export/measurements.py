@@ -64,7 +64,8 @@ def sightings(recording: Recording, facts: RecordingFacts) -> Iterator[Seen]:
 
     The captures of an actor strictly increase, what came late is left out.
     """
-    placing, last_ns = Placing(facts.actors), dict.fromkeys((a.name for a in facts.actors), -1)
+    placing = Placing(facts.actors)
+    last_ns = dict.fromkeys((a.name for a in facts.actors), -1)
     for event, _, t_capture_ns in recording.stamped_events():
         if not isinstance(event, SourceFrame) or t_capture_ns is None:
             continue
@@ -104,7 +105,8 @@ class _Window:
         while (reach := self._reach()) is not None:
             here = seen[self._next]
             if reach:
-                before, after = seen[self._next - reach], seen[self._next + reach]
+                before = seen[self._next - reach]
+                after = seen[self._next + reach]
                 if after.t_utc_ns - before.t_utc_ns < _LONGEST_SPAN_NS:
                     yield _motion(before, here, after)
             self._next += 1
@@ -117,7 +119,8 @@ class _Window:
 
         0 = there are not enough before it, None = not yet after.
         """
-        seen, here = self._seen, self._next
+        seen = self._seen
+        here = self._next
         for reach in range(1, len(seen)):
             if here - reach < 0:
                 return 0
@@ -165,7 +168,8 @@ def readings(recording: Recording, facts: RecordingFacts) -> Iterator[ExportedRe
 
 def _motion(before: Seen, here: Seen, after: Seen) -> BodyMotion:
     dt_s = (after.t_utc_ns - before.t_utc_ns) / NS_PER_S
-    a, b = before.placed.T_world_body, after.placed.T_world_body
+    a = before.placed.T_world_body
+    b = after.placed.T_world_body
     w_body_radps = q_log(q_mul(q_conj(a.q_xyzw), b.q_xyzw)) / dt_s
     v_world_mps = np.asarray((b.p_m - a.p_m) / dt_s)
     return BodyMotion(

@@ -146,10 +146,8 @@ def _write_readings(bag: _Bag, recording: Recording, facts: RecordingFacts) -> N
     from vil_bridge.protocols.ros_sensor_messages import RANGE_TYPE, SENSOR_TYPES
 
     for t_utc_ns, actor, sensor, kind, reading in readings(recording, facts):
-        topic, frame = (
-            f"/{ros_name(actor.name)}/sensors/{ros_name(sensor)}",
-            f"{actor.name}/{sensor}_link",
-        )
+        topic = f"/{ros_name(actor.name)}/sensors/{ros_name(sensor)}"
+        frame = f"{actor.name}/{sensor}_link"
         described = actor.sensors.get(sensor, SensorDescription(kind))
         if isinstance(reading, DistanceReading):
             for number, range_m in enumerate(reading.ranges_m, 1):
@@ -170,7 +168,9 @@ def _write_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> N
     cameras = {camera.model.name: camera for camera in facts.cameras}
     baselines_m = _baselines_m(facts)
     for name, variants in recording.cameras().items():
-        frame, topic, camera = _optical(name), f"/{ros_name(name)}", cameras[name]
+        frame = _optical(name)
+        topic = f"/{ros_name(name)}"
+        camera = cameras[name]
         mount: Any = None
         for header, jpeg in shown(recording, name, variants[0]):
             t_utc_ns = header["t_display_ns"] + recording.utc_offset_ns

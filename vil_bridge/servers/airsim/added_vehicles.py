@@ -148,7 +148,8 @@ class AddVehicleMethods:
         origin_m = np.zeros(3)
         if not self._options.from_world:
             origin_m = first.T_world_room.apply(np.array(entry["p_m"]))
-        cameras, sensors = described.cameras, described.sensors
+        cameras = described.cameras
+        sensors = described.sensors
         added = ServedVehicle(
             described.name, name, name, kind, first.T_world_room, origin_m, cameras, sensors
         )
@@ -163,11 +164,9 @@ def clear_start(
     of its size.
     """
     length_m, width_m, _ = size_m
-    box_m, p_m, turn = (
-        np.array((length_m, width_m, width_m)),
-        T_world_start.p_m,
-        T_world_start.rotation(),
-    )
+    box_m = np.array((length_m, width_m, width_m))
+    p_m = T_world_start.p_m
+    turn = T_world_start.rotation()
     while any((np.abs((other_m - p_m) @ turn) < box_m).all() for other_m in others_m):
         p_m = p_m - SPACING_M * turn[:, 1]
     return replace(T_world_start, p_m=p_m)

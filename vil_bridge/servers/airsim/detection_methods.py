@@ -156,7 +156,8 @@ class DetectionMethods:
     ) -> DetectionInfo:
         T = T_world_camera.inverse() @ found.T_world_object
         corners = T.apply(found.centre_m + np.array(found.size_m) * (_CORNERS - 0.5))
-        low, high = corners.min(axis=0), corners.max(axis=0)
+        low = corners.min(axis=0)
+        high = corners.max(axis=0)
         box3d = Box3D(frd_of((low[0], high[1], high[2])), frd_of((high[0], low[1], low[2])))
         place = self._states.geo_point(found.T_world_object.p_m)
         return DetectionInfo(

@@ -143,7 +143,8 @@ class FlightMethods:
         if not math.isnan(timeout_sec):
             TIMEOUT.check("timeout_sec", [timeout_sec])
         _, subject = self._vehicles.commanded(vehicle_name)
-        move, bus = self._newest.get(subject), self._vehicles.bus
+        move = self._newest.get(subject)
+        bus = self._vehicles.bus
         begun_ns = bus.state(subject).t_ns
         while move is not None and not move.done():
             if (bus.state(subject).t_ns - begun_ns) / NS_PER_S >= timeout_sec:
@@ -181,7 +182,8 @@ class FlightMethods:
         vehicle_name: str = "",
     ) -> bool:
         """Fly at a velocity of the heading at the call; z stays down."""
-        vehicle, v_mps = self._vehicles.find(vehicle_name), _three(body_of(Vector3r(vx, vy, vz)))
+        vehicle = self._vehicles.find(vehicle_name)
+        v_mps = _three(body_of(Vector3r(vx, vy, vz)))
         move = VelocityMove(
             v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True
         )
@@ -200,7 +202,8 @@ class FlightMethods:
     ) -> bool:
         """Fly at a horizontal velocity and a height."""
         vehicle = self._vehicles.find(vehicle_name)
-        v_mps, z_m = self.in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
+        v_mps = self.in_room(vehicle, Vector3r(vx, vy, 0.0))
+        z_m = self._height(vehicle, z)
         return await self.fly(
             vehicle_name,
             VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), z_m=z_m),
@@ -219,7 +222,8 @@ class FlightMethods:
     ) -> bool:
         """Fly at a velocity of the heading at the call, and a height."""
         vehicle = self._vehicles.find(vehicle_name)
-        v_mps, z_m = _three(body_of(Vector3r(vx, vy, 0.0))), self._height(vehicle, z)
+        v_mps = _three(body_of(Vector3r(vx, vy, 0.0)))
+        z_m = self._height(vehicle, z)
         move = VelocityMove(
             v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True, z_m=z_m
         )

@@ -97,7 +97,8 @@ def mount_of(pose: Pose, before: Transform) -> Transform:
 
     Components that are NaN stay as they were ``before``.
     """
-    p_m, q = body_of(_filled(pose.position, frd_of(before.p_m))), pose.orientation
+    p_m = body_of(_filled(pose.position, frd_of(before.p_m)))
+    q = pose.orientation
     return Transform(p_m, before.q_xyzw if _is_unknown(q) else mounted_attitude_of(q))
 
 

@@ -243,7 +243,9 @@ def _filled(
     answer: ImageResponse, image: RenderedImage, ids: npt.NDArray[np.int16]
 ) -> ImageResponse:
     """Return an answer with its picture."""
-    kind, pixels, camera = answer.image_type, image.pixels, image.view.camera
+    kind = answer.image_type
+    pixels = image.pixels
+    camera = image.view.camera
     answer.height, answer.width = pixels.shape[:2]
     if answer.pixels_as_float:
         answer.image_data_float = floats_of(kind, pixels, camera, ids)

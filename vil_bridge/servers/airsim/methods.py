@@ -283,7 +283,8 @@ def _bound(function: Callable[..., Any]) -> _Bound:
     hints = typing.get_type_hints(function, include_extras=True)
     defaults = tuple(p.default for p in parameters if p.default is not inspect.Parameter.empty)
     names = tuple(p.name for p in parameters)
-    types, waits = tuple(hints[name] for name in names), inspect.iscoroutinefunction(function)
+    types = tuple(hints[name] for name in names)
+    waits = inspect.iscoroutinefunction(function)
     return _Bound(function, names, types, defaults, getattr(function, _EFFECT), waits)
 
 

@@ -100,7 +100,8 @@ class ServedRace:
 
     def scale(self, gate: str) -> Vector3r:
         """Return the size of a gate over that of the nominal one."""
-        one, nominal = self.gates[gate], self.nominal
+        one = self.gates[gate]
+        nominal = self.nominal
         return Vector3r(one.width_m / nominal.width_m, 1.0, one.height_m / nominal.height_m)
 
 
@@ -161,7 +162,8 @@ class RaceMethods:
     @method("simGetLastGatePassed")
     def last_gate_passed(self, vehicle_name: str = "") -> int:
         """Return the last gate in the order of a lap, from 0; -1 before the first one."""
-        actor, race = self._vehicles.find(vehicle_name).actor, self._known()
+        actor = self._vehicles.find(vehicle_name).actor
+        race = self._known()
         number = race.passed(actor)
         return -1 if number < 0 else number % len(race.course().order)
 

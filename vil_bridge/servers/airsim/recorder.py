@@ -57,7 +57,8 @@ class RecordingOptions:
         if not isinstance(cameras, list | None):
             raise ConfigError(f"Recording.Cameras: must be a list of objects, not {cameras!r:.40}")
         requests = None if cameras is None else [_request(entry) for entry in cameras]
-        from_start, only_moving = _flag(section, "Enabled"), _flag(section, "RecordOnMove")
+        from_start = _flag(section, "Enabled")
+        only_moving = _flag(section, "RecordOnMove")
         return cls(from_start, interval_s, _folder(section), only_moving, requests)
 
 
@@ -88,7 +89,8 @@ def _request(entry: object) -> tuple[str, AirsimImageRequest]:
             f"not {entry!r:.60}"
         )
     camera = str(entry.get("CameraName", entry.get("CameraID", 0)))
-    as_float, compress = bool(entry.get("PixelsAsFloat", False)), bool(entry.get("Compress", True))
+    as_float = bool(entry.get("PixelsAsFloat", False))
+    compress = bool(entry.get("Compress", True))
     request = AirsimImageRequest(camera, int(entry.get("ImageType", 0)), as_float, compress)
     return str(entry.get("VehicleName", "")), request
 
@@ -154,7 +156,8 @@ class RecordingMethods:
 
     async def end(self) -> str:
         """End the recording; returns the reason for which it ended before, empty = it ran."""
-        task, self._task = self._task, None
+        task = self._task
+        self._task = None
         if task is None:
             return ""
         task.cancel()
@@ -185,7 +188,9 @@ class RecordingMethods:
         A row whose vehicle or picture is absent is left out.
         """
         interval_ns = round(self._options.interval_s * 1e9)
-        due_ns, before, absent = self._now_ns(), dict[str, ServedMotion](), set[str]()
+        due_ns = self._now_ns()
+        before = dict[str, ServedMotion]()
+        absent = set[str]()
         while True:
             if self._now_ns() < due_ns:
                 await asyncio.sleep(min(0.002, self._options.interval_s))
@@ -226,13 +231,15 @@ class RecordingMethods:
             [await asyncio.to_thread(save_picture, folder, name, r) for r in responses]
         )
         state = kinematics_of(motion, vehicle.origin_m)
-        p, q = state.position, state.orientation
+        p = state.position
+        q = state.orientation
         numbers = (p.x_val, p.y_val, p.z_val, q.w_val, q.x_val, q.y_val, q.z_val)
         stamp = self._vehicles.utc_ns(motion.t_ns) // _NS_PER_MS
         write("\t".join([name, str(stamp), *(f"{value:.6g}" for value in numbers), files]) + "\n")
 
     async def _pictures(self, name: str) -> list[ImageResponse]:
-        listed, first = self._options.requests, self._vehicles.names[0]
+        listed = self._options.requests
+        first = self._vehicles.names[0]
         requests = (
             [AirsimImageRequest("", 0)]
             if listed is None
@@ -258,7 +265,8 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _moved(a: ServedMotion, b: ServedMotion) -> bool:
-    T, S = a.T_world_body, b.T_world_body
+    T = a.T_world_body
+    S = b.T_world_body
     return bool((T.p_m != S.p_m).any() or (T.q_xyzw != S.q_xyzw).any())
 
 

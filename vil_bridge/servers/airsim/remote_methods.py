@@ -90,7 +90,8 @@ class RemoteMethods:
 
 def _angles(sticks: StickPositions) -> AttitudeMove:
     limits = SimpleFlight()
-    roll, pitch = limits.max_angle_rad * sticks.roll, limits.max_angle_rad * sticks.pitch
+    roll = limits.max_angle_rad * sticks.roll
+    pitch = limits.max_angle_rad * sticks.pitch
     throttle = min(max(sticks.throttle, 0.0), 1.0)
     return AttitudeMove(
         roll, pitch, YawGoal(-limits.max_rate_radps * sticks.yaw), FOREVER_S, throttle=throttle

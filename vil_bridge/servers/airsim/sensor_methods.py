@@ -126,7 +126,8 @@ class SensorMethods:
         vehicle, sensor = self._sensor(
             vehicle_name, distance_sensor_name, "distance", "distance sensor"
         )
-        least, most = _value(sensor, "MinDistance", 0.2), _value(sensor, "MaxDistance", 40.0)
+        least = _value(sensor, "MinDistance", 0.2)
+        most = _value(sensor, "MaxDistance", 40.0)
         snapshot = self._vehicles.snapshot()
         T = pose_in(snapshot, vehicle) @ sensor.T_body_sensor
         ahead = T.rotation()[:, 0]
@@ -249,14 +250,10 @@ def _beams(sensor: SensorSettings, *, downwards: bool) -> FloatArray:
     )
     columns = int(min(max(per_turn, channels), MOST_POINTS)) // channels
     upper, lower = (-15.0, -45.0) if downwards else (10.0, -10.0)
-    upper, lower = (
-        _value(sensor, "VerticalFOVUpper", upper),
-        _value(sensor, "VerticalFOVLower", lower),
-    )
-    start, end = (
-        _value(sensor, "HorizontalFOVStart", 0.0),
-        _value(sensor, "HorizontalFOVEnd", 359.0),
-    )
+    upper = _value(sensor, "VerticalFOVUpper", upper)
+    lower = _value(sensor, "VerticalFOVLower", lower)
+    start = _value(sensor, "HorizontalFOVStart", 0.0)
+    end = _value(sensor, "HorizontalFOVEnd", 359.0)
     return turn_directions((channels, upper, lower), (columns, start, end))
 
 

@@ -82,7 +82,8 @@ class AirsimServer:
         served = ServedScene(scene, vehicles.actors)
         cameras = ServedCameras(settings.external_cameras)
         flight = FlightMethods(vehicles, origin)
-        remote, cars = RemoteMethods(vehicles, flight), CarMethods(vehicles)
+        remote = RemoteMethods(vehicles, flight)
+        cars = CarMethods(vehicles)
         on_reset = flight.release_control, remote.release_sticks, cars.release_controls
         states = StateMethods(
             vehicles, settings.text, origin, on_reset, clears_collisions=role.covers(Role.CONTROL)

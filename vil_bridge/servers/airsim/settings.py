@@ -431,7 +431,8 @@ class _Reader:
                     f"{place}{name}.SensorType: {number}{whose} is a sensor that is missing here"
                 )
                 continue
-            kind, inside = _SENSOR_TYPES[number], f"{place}{name}."
+            kind = _SENSOR_TYPES[number]
+            inside = f"{place}{name}."
             self._note(inside, entry, settings_keys.SENSORS[kind])
             if entry.get("DataFrame") not in (None, *_DATA_FRAMES):
                 raise ConfigError(

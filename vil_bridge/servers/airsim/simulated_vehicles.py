@@ -96,9 +96,11 @@ def unique_name(name: str, taken: Collection[str]) -> str:
     """Return a name of the bridge for one of AirSim: lower case, letters first, and no other's."""
     plain = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:50] or "vehicle"
     plain = plain if plain[0].isalpha() else f"v{plain}"
-    unique, number = plain, 2
+    unique = plain
+    number = 2
     while unique in taken:
-        unique, number = f"{plain}_{number}", number + 1
+        unique = f"{plain}_{number}"
+        number = number + 1
     return unique
 
 

@@ -201,7 +201,8 @@ class StateMethods:
         hit = self._vehicles.bus.collision(vehicle.subject, clear=clear)
         if hit is None:
             return CollisionInfo()
-        room, turn = vehicle.T_world_room, vehicle.T_world_room.rotation()
+        room = vehicle.T_world_room
+        turn = vehicle.T_world_room.rotation()
         return CollisionInfo(
             has_collided=True,
             penetration_depth=hit.depth_m,
@@ -226,7 +227,8 @@ class StateMethods:
         Raises:
             ValueError: the numbers are absurd, or the simulation stands still.
         """
-        T, subject = vehicle.T_world_room.inverse() @ T_world_body, vehicle.subject or ""
+        T = vehicle.T_world_room.inverse() @ T_world_body
+        subject = vehicle.subject or ""
         still = np.zeros(3)
         v_mps = (
             still

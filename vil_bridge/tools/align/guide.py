@@ -130,7 +130,8 @@ async def record_shaking(
         )
         reported_ns = 0
         while True:
-            poses, samples = recorder.poses(actor), recorder.imu(imu)
+            poses = recorder.poses(actor)
+            samples = recorder.imu(imu)
             elapsed_ns = int(poses.t_ns[-1] - poses.t_ns[0]) if len(poses) else 0
             if elapsed_ns > seconds * NS_PER_S and len(samples.t_ns):
                 return poses, samples

@@ -170,8 +170,10 @@ def _fit_rotation(samples: Samples, offset_s: float) -> _Rotation:
     rates = np.concatenate([w for _, w in pairs])
     _require_turns(turn_markers)
     span_s = _TURN_STEPS * STEP_S
-    bias, weight = np.zeros(3), np.ones(len(rates))
-    R, residual = np.eye(3), np.zeros_like(turn_markers)
+    bias = np.zeros(3)
+    weight = np.ones(len(rates))
+    R = np.eye(3)
+    residual = np.zeros_like(turn_markers)
     turn_imu = turn_markers
     for _ in range(ROUNDS):
         turn_imu = _integrate(rates - bias)

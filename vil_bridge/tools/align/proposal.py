@@ -129,7 +129,8 @@ def propose(
     T_body_markers = mounting.T_body_markers
     other, change = _other_axis(up_axis)
     if other is None or R_world_seen[2, 2] > 0.5 or (R_world_seen @ change)[2, 2] < 0.5:
-        other, change = None, np.eye(3)
+        other = None
+        change = np.eye(3)
     T_body_markers = Transform(
         T_body_markers.p_m, q_mul(T_body_markers.q_xyzw, q_from_matrix(change))
     )

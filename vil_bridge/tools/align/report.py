@@ -71,7 +71,8 @@ def alignment_text(
     mounting: EstimatedMount, rows: Mapping[str, tuple[list[float], list[float]]]
 ) -> str:
     """Return the findings and the view before and after."""
-    axes, pivot = mounting.axes, mounting.pivot
+    axes = mounting.axes
+    pivot = mounting.pivot
     forward, left, up = axes.names
     lines = [
         f"axes:   forward {forward}, left {left}, up {up} of the room as configured; right-handed",

@@ -193,7 +193,8 @@ def render_dataset(
     begun = _begun(plan, shard_frames)
     sequences = sequences_of(plan)
     whole = sum(len(sequence.frames) for sequence in sequences)
-    drawn, cpu_s = 0, 0.0
+    drawn = 0
+    cpu_s = 0.0
     if not _complete(out, begun):
         for sequence in sequences:
             write_inertial(plan, sequence, out / sequence.name)
@@ -203,7 +204,8 @@ def render_dataset(
         on_progress(done, whole)
         for shard, result in executor.draw(left):
             _record(out, shard, result)
-            drawn, cpu_s = drawn + len(shard.frames), cpu_s + result.cpu_s
+            drawn = drawn + len(shard.frames)
+            cpu_s = cpu_s + result.cpu_s
             on_progress(done + drawn, whole)
         _check_inputs(out, begun, inputs_of(plan))  # what was drawn last was read last
         _assemble(plan, out, sequences, shards, begun)
@@ -228,7 +230,8 @@ def _complete(out: Path, begun: dict[str, Any]) -> bool:
     Raises:
         ConfigError: it holds something else.
     """
-    complete, note = (out / SUMS).exists(), out / _WORK / _NOTE
+    complete = (out / SUMS).exists()
+    note = out / _WORK / _NOTE
     same = ["version", "plan"]
     if complete:
         # A process may have been killed just before it did this.

@@ -206,10 +206,12 @@ class RayExecutor:
             idle: deque[Any] = deque(
                 worker.remote(self._plan, self._folder, landmark.name) for _ in range(self._workers)
             )
-            queue, busy = deque(shards), dict[Any, tuple[Any, Shard]]()
+            queue = deque(shards)
+            busy = dict[Any, tuple[Any, Shard]]()
             while queue or busy:
                 while queue and idle:
-                    actor, shard = idle.popleft(), queue.popleft()
+                    actor = idle.popleft()
+                    shard = queue.popleft()
                     busy[actor.draw.remote(shard)] = actor, shard
                 (ready,), _ = ray.wait(list(busy))
                 actor, shard = busy.pop(ready)

@@ -122,7 +122,8 @@ def _label(
     if not seen.any():
         return None
     (left, top), (right, bottom) = shown.min(axis=0).tolist(), shown.max(axis=0).tolist()
-    inside, seen = inside[::_PIECES], seen[::_PIECES]
+    inside = inside[::_PIECES]
+    seen = seen[::_PIECES]
     pixels = np.where(inside[:, None], project(camera, p_camera[::_PIECES]) + 0.5, 0.0)
     visibility = np.where(seen, VISIBLE, np.where(inside, OCCLUDED, OUTSIDE))
     return GateLabel(
@@ -159,7 +160,8 @@ def _cut(outline: FloatArray, inside: FloatArray) -> FloatArray:
     """
     left: list[FloatArray] = []
     for k in range(len(outline)):
-        here, there = inside[k - 1], inside[k]
+        here = inside[k - 1]
+        there = inside[k]
         if (here >= 0.0) != (there >= 0.0):
             left.append(outline[k - 1] + here / (here - there) * (outline[k] - outline[k - 1]))
         if there >= 0.0:

@@ -70,11 +70,13 @@ class RecordedFlight:
                 f"trajectory.recorded: start_s {start_s} is behind the end of the recording"
             )
         gaps = np.flatnonzero(np.diff(seen.t_ns) > _LONGEST_GAP_NS)
-        before, after = gaps[gaps < first], gaps[gaps >= first]
+        before = gaps[gaps < first]
+        after = gaps[gaps >= first]
         last = int(after[0]) if len(after) else len(seen.t_ns) - 1
         # What was seen on the other side of a gap says nothing about this stretch.
         stretch = slice(int(before[-1]) + 1 if len(before) else 0, last + 1)
-        t_ns, p_m = seen.t_ns[stretch], seen.p_m[stretch]
+        t_ns = seen.t_ns[stretch]
+        p_m = seen.p_m[stretch]
         if len(t_ns) < 3:
             raise ConfigError(
                 f"trajectory.recorded: about start_s {start_s} the body was seen "
@@ -98,7 +100,9 @@ class RecordedFlight:
         """See :class:`~vil_bridge.tools.dataset.trajectories.Flight`."""
         t_s = 1e-9 * (np.array(t_ns) - self._origin_ns)
         rows, slopes, bends = (self._spline(t_s, order) for order in range(3))
-        s, ds, dds = rows[:, 3:], slopes[:, 3:], bends[:, 3:]
+        s = rows[:, 3:]
+        ds = slopes[:, 3:]
+        dds = bends[:, 3:]
         # The attitude is s / |s|: parts along s turn nothing.
         square = (s * s).sum(axis=1, keepdims=True)
         w = 2.0 * q_mul(q_conj(s), ds)[:, :3] / square

@@ -237,7 +237,8 @@ class ShardRenderer:
         Motion blur is symmetric about the frame's pose.
         """
         T = frame.T_world_body @ camera.T_body_optical
-        world, model = stage.world(frame.snapshot), camera.model
+        world = stage.world(frame.snapshot)
+        model = camera.model
         labels = gate_labels(stage.renderer.scene.gates, model, T, world, frozenset(hidden))
         for label in labels:
             corners = zip(label.corners_px.tolist(), label.visibility, strict=True)
@@ -321,7 +322,8 @@ class _Stage:
         """
         from vil_renderer.embedded import RangeFinder
 
-        world, weather = self.world(frame.snapshot), self.renderer.weather(frame.snapshot)
+        world = self.world(frame.snapshot)
+        weather = self.renderer.weather(frame.snapshot)
         finder = RangeFinder(_DOWN, seed=abs(frame.t_ns))
         metres: Any = finder.measure(world, frame.T_world_body, frozenset(hidden), weather=weather)
         T = frame.T_world_body @ T_FLU_OPTICAL

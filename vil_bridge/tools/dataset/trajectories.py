@@ -52,7 +52,8 @@ class FlownCurve:
     """A curve as a multicopter without drag flies it: banked as its acceleration asks."""
 
     def __init__(self, curve: Trajectory) -> None:
-        self.start_ns, self.ends = _START_NS, ""
+        self.start_ns = _START_NS
+        self.ends = ""
         self.duration_ns = (
             _ENDLESS_NS if curve.repeat_s else math.floor(curve.duration_s * NS_PER_S)
         )

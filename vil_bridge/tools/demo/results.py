@@ -85,7 +85,8 @@ def _source(source: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reprojection(compared: dict[str, Evaluation]) -> dict[str, Any]:
-    raw, warped = compared["raw"], compared["compensated"]
+    raw = compared["raw"]
+    warped = compared["compensated"]
     ratio = None if not (raw.median_px and warped.median_px) else raw.median_px / warped.median_px
     return {
         "uncompensated": raw.median_px,

@@ -165,7 +165,8 @@ def _unusable(config: BridgeConfig, name: str) -> str:
 
 def _place(name: str, source: PluginConfig, own: Sequence[Interface]) -> Iterator[Finding]:
     """Yield the way to a source: a route or a serial line."""
-    server, device = getattr(source, "server", None), getattr(source, "device", None)
+    server = getattr(source, "server", None)
+    device = getattr(source, "device", None)
     if isinstance(server, str):
         yield check_route(name, server, str(getattr(source, "interface", "auto")), own)
     if isinstance(device, str):

@@ -169,7 +169,8 @@ def _joined(group: str, root: Path) -> set[str]:
     except OSError:
         return set()
     wanted = socket.inet_aton(group)[::-1].hex().upper()
-    interface, found = "", set()
+    interface = ""
+    found = set()
     for line in lines:
         words = line.split()
         if not line.startswith("\t") and len(words) > 1:

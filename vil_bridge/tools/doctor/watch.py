@@ -157,7 +157,8 @@ def check_answer(source: str, activity: SourceActivity) -> Finding:
         f"{word}{report.facts[key]}" for key, word in _WHO.items() if report.facts.get(key)
     )
     text = f"{who or 'answers'}, {rate_hz:.0f} per second"
-    lost, malformed = report.counters.get("lost", 0), report.counters.get("malformed", 0)
+    lost = report.counters.get("lost", 0)
+    malformed = report.counters.get("malformed", 0)
     if lost > _LOST_SHARE * activity.events or malformed:
         cure = (
             "a cable instead of Wi-Fi; see `socket buffers`; fewer streamed elements in the "

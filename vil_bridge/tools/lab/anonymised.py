@@ -63,5 +63,6 @@ def _rewritten(
         if payload is None:
             yield None
             continue
-        sender, receiver = names.address(datagram.sender), names.address(datagram.receiver)
+        sender = names.address(datagram.sender)
+        receiver = names.address(datagram.receiver)
         yield replace(datagram, sender=sender, receiver=receiver, payload=payload)

@@ -148,12 +148,14 @@ class MeasuredMotion:
     """
 
     def __init__(self, truth: MocapMotion) -> None:
-        self.subjects, self.skeleton_models = truth.subjects, truth.skeleton_models
+        self.subjects = truth.subjects
+        self.skeleton_models = truth.skeleton_models
         self._truth = truth
 
     def at(self, t_ns: int) -> MotionFrame:
         """Return the subjects at one instant."""
-        frame, random = self._truth.at(t_ns), np.random.default_rng(t_ns % 2**63)
+        frame = self._truth.at(t_ns)
+        random = np.random.default_rng(t_ns % 2**63)
         return replace(frame, p_m=frame.p_m + random.normal(0.0, _NOISE_M, frame.p_m.shape))
 
 
@@ -211,7 +213,8 @@ class LabMotions:
 
         subject = HUMAN_SUBJECT if path.suffix.lower() == ".bvh" else VEHICLE_SUBJECT
         recording = open_recording(path, subject=subject)
-        room, simulated = RoomMotion(recording, recording.rate_hz), cls.simulated()
+        room = RoomMotion(recording, recording.rate_hz)
+        simulated = cls.simulated()
         if recording.skeleton_models and not recording.subjects:
             return cls(simulated.flight, room, simulated.imu)
         return cls(room, room if recording.skeleton_models else simulated.actor, None)

@@ -130,7 +130,8 @@ class UdpRelay:
     """
 
     def __init__(self, up: LinkDirection, down: LinkDirection) -> None:
-        self._up, self._down = up, down
+        self._up = up
+        self._down = down
         self._loop = asyncio.get_running_loop()
         self._target: Address = ("", 0)
         self._front: socket.socket | None = None
@@ -241,7 +242,8 @@ class TcpRelay:
     """Relay of connections, each with one of its own to the target."""
 
     def __init__(self, up: LinkDirection, down: LinkDirection) -> None:
-        self._up, self._down = up, down
+        self._up = up
+        self._down = down
         self._target: Address = ("", 0)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()

@@ -203,7 +203,8 @@ class _Pursuit:
     def _go(self, start_m: FloatArray, yaw_rad: float) -> None:
         """Plan from a place of rest, and give the flight to the actor."""
         query = self._query
-        low, high = np.array(self._view.min_m), np.array(self._view.max_m)
+        low = np.array(self._view.min_m)
+        high = np.array(self._view.max_m)
         self._planner = FlightPlanner(
             self._world.found,
             query.radius_m,
@@ -223,7 +224,8 @@ class _Pursuit:
         curve = planned.trajectory
         yaw = yaw_rad if query.view is None else curve.at(row_times(curve)).yaw_rad
         given = self._flight.give(flight_body(curve, yaw, self._after_stop()))
-        self._curve, self._begins_ns = curve, given.begins_t_ns
+        self._curve = curve
+        self._begins_ns = given.begins_t_ns
         self._report(f"{given.state}: {_line(planned)}")
 
     def _after_stop(self) -> int | None:

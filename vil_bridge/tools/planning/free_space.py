@@ -168,5 +168,6 @@ def _add_slab(
     depth = blocked.shape[1]
     for dx, dy, up in offsets:
         if 0 <= x + dx < len(blocked):
-            low, high = max(dy, 0), depth + min(dy, 0)
+            low = max(dy, 0)
+            high = depth + min(dy, 0)
             blocked[x + dx, low:high] |= raised[up][low - dy : high - dy]

@@ -69,7 +69,8 @@ def blocked_s(
     times = np.linspace(from_s, curve.duration_s, max(2, int(1.5 * length_m / _STEP_M)))
     places = curve.at(times).p_world_m
     reach_m = space.reach_m
-    low, high = places.min(axis=0) - reach_m, places.max(axis=0) + reach_m
+    low = places.min(axis=0) - reach_m
+    high = places.max(axis=0) + reach_m
     near = obstacles_m[((obstacles_m >= low) & (obstacles_m <= high)).all(axis=1)]
     hit = np.zeros(len(times), bool)
     for first in range(0, len(near), _CHUNK):

@@ -69,7 +69,8 @@ class FlightPlanner:
         Raises:
             ConfigError: the start or the goal is not free, they are one, or OMPL is not installed.
         """
-        start, goal = np.asarray(start_m, np.float64), np.asarray(goal_m, np.float64)
+        start = np.asarray(start_m, np.float64)
+        goal = np.asarray(goal_m, np.float64)
         if np.array_equal(start, goal):
             raise ConfigError("the start and the goal are the same place: give two")
         for space in (self.wide, self.space):

@@ -57,9 +57,11 @@ def answer(query: FlightQuery) -> tuple[OccupancyMap, PlannedFlight | None]:
         RendererError: the scene cannot be read.
     """
     corners = np.stack((query.start_m, query.goal_m))
-    low, high = corners.min(axis=0) - _AROUND_M, corners.max(axis=0) + _AROUND_M
+    low = corners.min(axis=0) - _AROUND_M
+    high = corners.max(axis=0) + _AROUND_M
     if isinstance(query.place, Path):
-        found, through = read_map(query.place), query.through_unknown
+        found = read_map(query.place)
+        through = query.through_unknown
     else:
         found, (low, high) = _scene_map(query, query.place, low, high)
         through = True

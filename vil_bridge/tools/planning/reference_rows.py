@@ -58,6 +58,7 @@ def stop_along(curve: Trajectory, t_s: float, acceleration_mps2: float) -> Traje
     length_s = max(_SHORTEST_STOP_S, _PEAK * speed_mps / acceleration_mps2)
     end_s = min(t_s + 0.5 * length_s, curve.duration_s)
     ends = np.zeros((2, 1, 4, 1))
-    ends[0, 0, :2, 0], ends[1, 0, 0, 0] = (t_s, 1.0), end_s
+    ends[0, 0, :2, 0] = (t_s, 1.0)
+    ends[1, 0, 0, 0] = end_s
     pace = Polynomials([0.0, length_s], hermite(ends[0], ends[1], np.array([length_s])))
     return Retimed(curve, pace)

@@ -86,13 +86,15 @@ def _paced(points: FloatArray, times_s: FloatArray, space: FreeSpace, limits: Li
     The curve of the first times is free; a later one that leaves free space is passed over.
     """
     lengths = np.diff(times_s)
-    best, best_s = None, math.inf
+    best = None
+    best_s = math.inf
     for _ in range(_PACES):
         times = np.concatenate((np.zeros(1), np.cumsum(lengths)))
         curve = minimum_snap(points, times_s=times)
         shares = _shares(curve, limits)
         if times[-1] * shares.max() < best_s and not _blocked_legs(curve, space).any():
-            best, best_s = curve, times[-1] * shares.max()
+            best = curve
+            best_s = times[-1] * shares.max()
         lengths = lengths * np.clip(shares, 0.7, 1.4)
     assert best is not None
     return fastest(best, limits)

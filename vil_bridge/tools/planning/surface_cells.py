@@ -66,7 +66,8 @@ def _projected(corners: FloatArray, normal: FloatArray, low: _Ints, high: _Ints)
             np.cumsum(counts[part]) - counts[part], counts[part]
         )
         u, v = np.divmod(number, size[which, 1])
-        u, v = u + first[which, 0], v + first[which, 1]
+        u = u + first[which, 0]
+        v = v + first[which, 1]
         inside = _overlaps(corners, normal, which, u, v)
         yield from _columns(
             corners, normal, which[inside], np.stack((u, v), axis=1)[inside], first, last
@@ -80,8 +81,10 @@ def _overlaps(
     turn = np.sign(normal[:, 2])
     inside = np.ones(len(which), bool)
     for k in range(3):
-        a, b = corners[:, k], corners[:, (k + 1) % 3]
-        x, y = turn * (a[:, 1] - b[:, 1]), turn * (b[:, 0] - a[:, 0])
+        a = corners[:, k]
+        b = corners[:, (k + 1) % 3]
+        x = turn * (a[:, 1] - b[:, 1])
+        y = turn * (b[:, 0] - a[:, 0])
         rest = (
             np.maximum(x, 0.0)
             + np.maximum(y, 0.0)
@@ -108,7 +111,8 @@ def _columns(
     highest = np.floor(height + np.maximum(slope, 0.0).sum(axis=1)[which] + _EPSILON).astype(
         np.int64
     )
-    lowest, highest = np.maximum(lowest, first[which, 2]), np.minimum(highest, last[which, 2])
+    lowest = np.maximum(lowest, first[which, 2])
+    highest = np.minimum(highest, last[which, 2])
     for up in range(int((highest - lowest).max(initial=-1)) + 1):
         has = lowest + up <= highest
         yield np.column_stack((square[has], lowest[has] + up))

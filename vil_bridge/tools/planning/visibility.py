@@ -91,7 +91,8 @@ def facing(curve: Trajectory, goal: ViewGoal, yaw_rad: float | None = None) -> T
     if yaw_rad is not None:
         wanted += 2.0 * np.pi * np.round((yaw_rad - wanted[0]) / (2.0 * np.pi))
         wanted[0] = yaw_rad
-    yaw, most = wanted.copy(), goal.yaw_radps * times[1]
+    yaw = wanted.copy()
+    most = goal.yaw_radps * times[1]
     for k in range(1, count):
         yaw[k] = yaw[k - 1] + np.clip(wanted[k] - yaw[k - 1], -most, most)
     begun = np.concatenate((np.full(_SMOOTH - 1, yaw[0]), yaw))

@@ -72,7 +72,8 @@ class _GateEntry(StrictModel):
         north, west, yaw = (
             abs(value) for value in self.perturbation_bound or self.perturbation or (0.0, 0.0, 0.0)
         )
-        high, turn = (west, north, 0.0), (0.0, 0.0, math.radians(yaw))
+        high = (west, north, 0.0)
+        turn = (0.0, 0.0, math.radians(yaw))
         return PoseSpread(_negative(high), high, _negative(turn), turn)
 
 

@@ -67,7 +67,8 @@ def alphapilot_score(
     Raises:
         ValueError: shapes that do not fit.
     """
-    times, points = np.asarray(t_s, np.float64), np.asarray(p_world_m, np.float64)
+    times = np.asarray(t_s, np.float64)
+    points = np.asarray(p_world_m, np.float64)
     if points.shape != (len(times), 3):
         raise ValueError("samples are t_s (k,) and p_world_m (k, 3)")
     timeout_s = challenge.course.rules.timeout_s or math.inf
@@ -75,7 +76,8 @@ def alphapilot_score(
     inside = _in_gates(points, challenge.markers_m, challenge.gate_width_m, challenge.inflation_m)
     inside &= (times <= end_s)[:, None]
     passed: list[float | None] = [None] * len(challenge.markers_m)
-    due, last_s = 0, 0.0
+    due = 0
+    last_s = 0.0
     for row in np.flatnonzero(inside.any(axis=1)):
         for gate in np.flatnonzero(inside[row, due:]) + due:
             passed[gate], due, last_s = float(times[row]), int(gate) + 1, float(times[row])
@@ -99,8 +101,11 @@ def _score(times_s: tuple[float | None, ...], last_s: float, outcome: Outcome) -
 def _in_gates(
     points: FloatArray, markers_m: FloatArray, width_m: float, inflation_m: float
 ) -> BoolArray:
-    low, high = markers_m.min(axis=1) - inflation_m, markers_m.max(axis=1) + inflation_m
-    first, second, third = markers_m[:, 0], markers_m[:, 1], markers_m[:, 2]
+    low = markers_m.min(axis=1) - inflation_m
+    high = markers_m.max(axis=1) + inflation_m
+    first = markers_m[:, 0]
+    second = markers_m[:, 1]
+    third = markers_m[:, 2]
     normals = np.cross(second - first, third - first)
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     in_box = ((points[:, None] > low) & (points[:, None] < high)).all(axis=2)

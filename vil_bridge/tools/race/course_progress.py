@@ -41,7 +41,8 @@ class CourseProgress:
             raise ValueError("the reference run does not move")
         moved = np.concatenate(([True], steps > 0.0))
         self.reference: Final = reference
-        self._lengths, self._points = lengths[moved], track.p_world_m[moved]
+        self._lengths = lengths[moved]
+        self._points = track.p_world_m[moved]
         self.grid_m: Final = np.append(np.arange(0.0, lengths[-1], _STEP_M), lengths[-1])
         self.gates_m: Final = {
             gate.number: float(np.interp(gate.race_s, track.t_s, lengths))
@@ -88,7 +89,8 @@ class CourseProgress:
             first = max(int(np.searchsorted(self._lengths, at, side="right")) - 1, 0)
             last = int(np.searchsorted(self._lengths, at + _AHEAD_M, side="right")) + 1
             points = self._points[first:last]
-            begin, way = points[:-1], np.diff(points, axis=0)
+            begin = points[:-1]
+            way = np.diff(points, axis=0)
             if len(way):
                 spans = np.diff(self._lengths[first:last])
                 shares = np.clip(((point - begin) * way).sum(axis=1) / spans**2, 0.0, 1.0)

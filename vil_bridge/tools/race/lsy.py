@@ -154,11 +154,10 @@ def read_lsy(path: Path) -> LsyLevel:
     except ValidationError as exc:
         tree = Tree(document, dict.fromkeys(_paths(document), Place(0, 0, 0, str(path))))
         raise ConfigError(written(explain(exc, tree, _Level))) from None
-    track, ranges = level.env.track, level.env.randomizations
-    gate_spread, drone_spread = (
-        _spread(ranges.gate_pos, ranges.gate_rpy),
-        _spread(ranges.drone_pos, ranges.drone_rpy),
-    )
+    track = level.env.track
+    ranges = level.env.randomizations
+    gate_spread = _spread(ranges.gate_pos, ranges.gate_rpy)
+    drone_spread = _spread(ranges.drone_pos, ranges.drone_rpy)
     size = _OPENING_M, _OPENING_M, _MARGIN_M, _BAR_M
     limits = track.safety_limits
     course = Course(
@@ -317,7 +316,8 @@ def _inexpressible(course: Course) -> list[str]:
 
 def _ranges(course: Course) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    gate, pole = _common(course.gates), _common(course.obstacles)
+    gate = _common(course.gates)
+    pole = _common(course.obstacles)
     for name, low, high in (
         ("drone_pos", course.spread.low_m, course.spread.high_m),
         ("drone_rpy", course.spread.low_rpy_rad, course.spread.high_rpy_rad),

@@ -144,7 +144,8 @@ class LearnedPilot:
         self.until_s: FloatArray = np.array(
             [one.rules.timeout_s or _GATE_S * len(one.order) * one.laps for one in courses]
         )
-        self._policy, self._courses = policy, courses
+        self._policy = policy
+        self._courses = courses
         self._weight_n: Final = model.parameters.mass_kg * model.gravity_mps2
         self._orders: Final = [
             one.order * one.laps + (one.order[:1] if one.rules.clock == "first_gate" else ())

@@ -180,7 +180,10 @@ class _Judge:
     def __init__(
         self, course: Course, radius_m: float, race: _SignalledRace, poses: dict[str, list[_Pose]]
     ) -> None:
-        self._course, self._radius_m, self._race, self._poses = course, radius_m, race, poses
+        self._course = course
+        self._radius_m = radius_m
+        self._race = race
+        self._poses = poses
         came = [one for of_racer in poses.values() for one in of_racer]
         seen = [one.t_ns for one in came if one.t_arrival_ns <= race.signal_log_ns]
         self._signal_ns: Final = max(seen, default=race.signal_log_ns)
@@ -190,7 +193,8 @@ class _Judge:
 
     def run(self, racer: str, label: str) -> RaceRun:
         """Return the race of a racer."""
-        race, signal_ns = self._race, self._signal_ns
+        race = self._race
+        signal_ns = self._signal_ns
         poses = [
             one for one in self._poses[racer] if race.begin_ns < one.t_arrival_ns < race.end_ns
         ]

@@ -84,7 +84,8 @@ def _summary(groups: Sequence[RunGroup]) -> str:
 
 def _figures(group: RunGroup) -> tuple[str, ...]:
     one = summary_of(group)
-    mean, score = _spread(one.mean_s, one.deviation_s), _spread(one.score_mean, one.score_deviation)
+    mean = _spread(one.mean_s, one.deviation_s)
+    score = _spread(one.score_mean, one.score_deviation)
     return (
         f"{one.completed} of {one.runs}",
         _spread(one.best_s, None),

@@ -23,7 +23,8 @@ def map_of_tracks(group: RunGroup, most_mps: float) -> str:
     """Return the tracks of a group from above, coloured by speed, the best one broadly, with
     their gates.
     """
-    best, runs = group.best, group.ranked[:_MOST_RUNS]
+    best = group.best
+    runs = group.ranked[:_MOST_RUNS]
     paths = [
         MapPath(run.track.p_world_m[:, :2], run.track.speed_mps, run is best)
         for run in runs

@@ -87,7 +87,9 @@ def _first_split(course: Course) -> int:
 
 def lap_rows(run: RaceRun) -> list[LapRow]:
     """Return a run's laps that were begun; one at least."""
-    count, first, episode = len(run.course.order), _first_split(run.course), run.episode
+    count = len(run.course.order)
+    first = _first_split(run.course)
+    episode = run.episode
     splits = {gate.number: gate.split_s for gate in episode.gates}
     laps = {lap.lap: lap.lap_s for lap in episode.laps}
     begun = max(max(splits, default=0) - first, 0) // count + 1

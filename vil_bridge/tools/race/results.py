@@ -92,8 +92,10 @@ class RaceEpisode:
         cls, course: str, seed: int | None, ended: EpisodeEnd, events: Sequence[RaceEvent]
     ) -> RaceEpisode:
         """Return the result of a race from the events of its clock."""
-        gates, collisions = _of_type(events, GatePassed), _of_type(events, RaceCollision)
-        missed, ends = _of_type(events, GateMissed), _of_type(events, RaceEnded)
+        gates = _of_type(events, GatePassed)
+        collisions = _of_type(events, RaceCollision)
+        missed = _of_type(events, GateMissed)
+        ends = _of_type(events, RaceEnded)
         time_s = gates[-1].race_s if gates else ends[-1].race_s if ends else 0.0
         collided_s = sum((event.penalty_s for event in collisions), 0.0)
         score = POINTS_PER_GATE * len(gates) - time_s - collided_s

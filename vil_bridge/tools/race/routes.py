@@ -129,7 +129,8 @@ def _lead_around(course: Course, curve: Polynomials, radius_m: float, route: _Ro
     shares = np.tile(np.arange(_SAMPLES_PER_PIECE) / _SAMPLES_PER_PIECE, pieces)
     piece_of = np.repeat(np.arange(pieces), _SAMPLES_PER_PIECE)
     rows = curve.derivatives(curve.knots_s[piece_of] + shares * curve.lengths_s[piece_of])
-    p_m, v_mps = rows[:, 0, :3], rows[:, 1, :3]
+    p_m = rows[:, 0, :3]
+    v_mps = rows[:, 1, :3]
     found = [
         *_around_poles(course, p_m, v_mps, radius_m, route.made),
         *_around_frames(course, p_m, radius_m, route.made),

@@ -108,7 +108,8 @@ class SensorRig:
     def read(self, t_ns: int, x: FloatArray, u: FloatArray) -> PilotReadings:
         """Return the readings of a vehicle in a state (1, dx) under a command (1, du)."""
         truth = self._truth(t_ns, x, u, self._calm)
-        imu, range_ = self._imu.sample(truth), self._range.sample(truth)
+        imu = self._imu.sample(truth)
+        range_ = self._range.sample(truth)
         assert imu is not None
         pixels = None
         if t_ns >= round(1e9 * self._pictures / self._equipment.picture_hz):

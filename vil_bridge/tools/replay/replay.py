@@ -158,9 +158,11 @@ def _play(
     delay_ns: int,
     on_progress: Callable[[float], None],
 ) -> _Played:
-    world, timeline = build_world(config), Timeline()
+    world = build_world(config)
+    timeline = Timeline()
     writers: dict[str, PictureWriter] = {}
-    rendering, maps = None, MapWriter(config, cameras)
+    rendering = None
+    maps = MapWriter(config, cameras)
     with contextlib.ExitStack() as stack:
         stack.enter_context(timeline.running())
         tracks = stack.enter_context(TrackWriter(out, world))
@@ -207,7 +209,9 @@ def _ingest(
 
     Returns how many there were, and the time between the first and the last.
     """
-    number, first_ns, t_ns = 0, 0, 0
+    number = 0
+    first_ns = 0
+    t_ns = 0
     whole_ns = max(1.0, recording.duration_s * NS_PER_S)
     for number, (t_ns, event) in enumerate(arrivals(recording), 1):
         if number == 1:

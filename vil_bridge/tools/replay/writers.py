@@ -41,7 +41,8 @@ class PictureWriter:
 
     def __init__(self, folder: Path, camera: BridgeCamera) -> None:
         self._folder = folder
-        self._variant, self._modalities = camera.variants[0], camera.modalities
+        self._variant = camera.variants[0]
+        self._modalities = camera.modalities
         for modality in camera.modalities:
             (folder / modality).mkdir(parents=True)
         self._headers: IO[bytes] = (folder / "pictures.jsonl").open("wb")

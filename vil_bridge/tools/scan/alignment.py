@@ -164,10 +164,12 @@ def _fitted(points: _Points) -> _Fit:
     Raises ConfigError: the points are in one line.
     """
     T, scale = _start(points)
-    R, at = T.rotation(), points.p_scan.mean(axis=0)
+    R = T.rotation()
+    at = points.p_scan.mean(axis=0)
     middle_m = T.apply(scale * at)
     shifts = np.tile(np.eye(3), (len(points.p_scan), 1, 1))
-    chi2, information = math.inf, np.eye(7)
+    chi2 = math.inf
+    information = np.eye(7)
     for _ in range(_ROUNDS):
         arms_m = scale * (points.p_scan - at) @ R.T
         turns = np.cross(np.eye(3), arms_m[:, None]).transpose(0, 2, 1)
@@ -176,13 +178,12 @@ def _fitted(points: _Points) -> _Fit:
             -1, 7
         )
         residuals = (weights @ (points.p_world_m - middle_m - arms_m)[:, :, None]).reshape(-1)
-        information, chi2 = rows.T @ rows, float(residuals @ residuals)
+        information = rows.T @ rows
+        chi2 = float(residuals @ residuals)
         step = np.asarray(np.linalg.lstsq(rows, residuals, rcond=None)[0], np.float64)
-        R, middle_m, scale = (
-            q_to_matrix(q_exp(step[:3])) @ R,
-            middle_m + step[3:6],
-            scale * math.exp(step[6]),
-        )
+        R = q_to_matrix(q_exp(step[:3])) @ R
+        middle_m = middle_m + step[3:6]
+        scale = scale * math.exp(step[6])
     T = Transform(middle_m - scale * R @ at, q_from_matrix(R))
     return _Fit(T, scale, np.asarray(np.linalg.pinv(information), np.float64), chi2)
 

@@ -57,7 +57,8 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
     first = next(pictures, None)
     import pycolmap  # pyright: ignore[reportMissingImports]
 
-    images, database = folder / "images", folder / "database.db"
+    images = folder / "images"
+    database = folder / "database.db"
     for old in (images, folder / "sparse"):
         shutil.rmtree(old, ignore_errors=True)
     database.unlink(missing_ok=True)
@@ -99,7 +100,8 @@ def _reconstructed(
     reader = pycolmap.ImageReaderOptions()
     reader.camera_model = "OPENCV"
     progress("features", 0.0)
-    cpu, features = pycolmap.Device.cpu, pycolmap.FeatureExtractionOptions()
+    cpu = pycolmap.Device.cpu
+    features = pycolmap.FeatureExtractionOptions()
     features.sift.max_num_features = _MOST_FEATURES
     pycolmap.extract_features(
         database,
@@ -136,11 +138,14 @@ def sharpest(film: Path) -> Iterator[tuple[Any, float]]:
     """Yield the sharpest picture of each stretch of a film, with the share that was read."""
     reader = cv2.VideoCapture(str(film))
     try:
-        rate_hz, total = reader.get(cv2.CAP_PROP_FPS), reader.get(cv2.CAP_PROP_FRAME_COUNT)
+        rate_hz = reader.get(cv2.CAP_PROP_FPS)
+        total = reader.get(cv2.CAP_PROP_FRAME_COUNT)
         if not reader.isOpened() or rate_hz <= 0.0:
             raise ConfigError(f"{film} cannot be read as a film: convert it to MP4 with H.264")
         stretch = max(1, round(_EVERY_S * rate_hz), math.ceil(total / _MOST_PICTURES))
-        best, best_sharpness, number = None, -1.0, 0
+        best = None
+        best_sharpness = -1.0
+        number = 0
         while number < stretch * _MOST_PICTURES:
             more, picture = reader.read()
             if not more:
@@ -148,9 +153,11 @@ def sharpest(film: Path) -> Iterator[tuple[Any, float]]:
             number += 1
             sharpness = cv2.Laplacian(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), cv2.CV_32F).var()
             if sharpness > best_sharpness:
-                best, best_sharpness = picture, sharpness
+                best = picture
+                best_sharpness = sharpness
             if number % stretch == 0:
                 yield best, min(1.0, number / max(1.0, total))
-                best, best_sharpness = None, -1.0
+                best = None
+                best_sharpness = -1.0
     finally:
         reader.release()

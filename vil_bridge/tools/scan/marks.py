@@ -183,7 +183,8 @@ def _named(number: int, corners: FloatArray) -> list[tuple[str, FloatArray]]:
     sides = np.linalg.norm(corners - np.roll(corners, 1, axis=0), axis=1)
     if sides.min() < _SMALLEST_TAG_PX:
         return []
-    a, b = corners[2] - corners[0], corners[3] - corners[1]
+    a = corners[2] - corners[0]
+    b = corners[3] - corners[1]
     share = np.linalg.solve(np.stack((a, -b), axis=1), corners[1] - corners[0])[0]
     middle: FloatArray = corners[0] + share * a
     return [

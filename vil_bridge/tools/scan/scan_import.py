@@ -123,7 +123,8 @@ def import_scan(
     Raises:
         ConfigError: a file is malformed, or too few points are known in both.
     """
-    views, points = read_views(folder), read_measured(measured)
+    views = read_views(folder)
+    points = read_measured(measured)
     sightings: dict[str, list[Sighting]] = {} if picks is None else read_picks(picks, views)
     tags = [
         point.name
@@ -210,7 +211,8 @@ def _relative(path: Path, out: Path) -> str:
 
 def report(scan: ImportedScan) -> list[str]:
     """Return the errors of an alignment in words."""
-    figures, placement = scan.figures(), scan.placement
+    figures = scan.figures()
+    placement = scan.placement
     lines = [
         f"aligned by {len(scan.used)} points: rms {1e3 * figures['residual_m_rms']:.1f} mm, "
         f"largest {1e3 * figures['residual_m_max']:.1f} mm",
@@ -221,10 +223,8 @@ def report(scan: ImportedScan) -> list[str]:
     if figures["left_out_m_rms"] is not None:
         lines.append(f"each point by the others: rms {1e3 * figures['left_out_m_rms']:.1f} mm")
     if scan.check_m:
-        rms_mm, worst = (
-            1e3 * (_rms(list(scan.check_m.values())) or 0.0),
-            max(scan.check_m, key=scan.check_m.__getitem__),
-        )
+        rms_mm = 1e3 * (_rms(list(scan.check_m.values())) or 0.0)
+        worst = max(scan.check_m, key=scan.check_m.__getitem__)
         largest_mm = 1e3 * scan.check_m[worst]
         lines.append(
             f"{len(scan.check_m)} check points: rms {rms_mm:.1f} mm, largest "

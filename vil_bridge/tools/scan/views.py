@@ -110,25 +110,30 @@ def _colmap_views(folder: Path, model: Path) -> Iterator[ScanView]:
                 f"{model}: picture {image.name!r} names camera {image.camera}, which is absent"
             )
         R_camera_scan = q_to_matrix(image.q_xyzw)
-        path, p = folder / "images" / image.name, -R_camera_scan.T @ image.t
+        path = folder / "images" / image.name
+        p = -R_camera_scan.T @ image.t
         yield ScanView(
             image.name, path, made[image.camera], R @ R_camera_scan.T, scale * (R @ p + t)
         )
 
 
 def _colmap_camera(camera: colmap.ColmapCamera, model: Path) -> ScanCamera:
-    p, distortion = camera.params, camera.params[:0]
+    p = camera.params
+    distortion = camera.params[:0]
     match camera.model:
         case "SIMPLE_PINHOLE":
             numbers = p[0], p[0], p[1], p[2]
         case "PINHOLE":
             numbers = p[0], p[1], p[2], p[3]
         case "SIMPLE_RADIAL":
-            numbers, distortion = (p[0], p[0], p[1], p[2]), p[3:4]
+            numbers = (p[0], p[0], p[1], p[2])
+            distortion = p[3:4]
         case "RADIAL":
-            numbers, distortion = (p[0], p[0], p[1], p[2]), p[3:5]
+            numbers = (p[0], p[0], p[1], p[2])
+            distortion = p[3:5]
         case "OPENCV" | "OPENCV_FISHEYE":
-            numbers, distortion = (p[0], p[1], p[2], p[3]), p[4:8]
+            numbers = (p[0], p[1], p[2], p[3])
+            distortion = p[4:8]
         case _:
             raise ConfigError(
                 f"{model}: cameras of the model {camera.model} are not read. Run COLMAP with "
@@ -166,7 +171,8 @@ def _nerfstudio_views(folder: Path) -> Iterator[ScanView]:
         )
     for frame in frames:
         try:
-            name, both = str(frame["file_path"]), {**data, **frame}
+            name = str(frame["file_path"])
+            both = {**data, **frame}
             pose = np.array(frame["transform_matrix"], dtype=np.float64)[:3, :4]
             intrinsics = [float(both[key]) for key in ("fl_x", "fl_y", "cx", "cy")]
             fisheye = both.get("camera_model") == "OPENCV_FISHEYE"
@@ -210,7 +216,8 @@ def _dataparser(folder: Path, stored: Mapping[str, Any]) -> tuple[FloatArray, Fl
         return np.eye(3), np.zeros(3), 1.0
     data = _json_of(path)
     try:
-        transform, scale = np.array(data["transform"], dtype=np.float64), float(data["scale"])
+        transform = np.array(data["transform"], dtype=np.float64)
+        scale = float(data["scale"])
         applied = np.array(stored.get("applied_transform", _unstated(folder)), dtype=np.float64)
         scale /= float(stored.get("applied_scale", 1.0))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as exc:

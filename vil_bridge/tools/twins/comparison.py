@@ -117,7 +117,8 @@ def compare(
     Raises:
         ConfigError: the two have hardly an instant in common.
     """
-    one, other = a.poses, b.poses
+    one = a.poses
+    other = b.poses
     delay = (
         delay_of(one, other, longest_delay_s, same_frame=alignment == "none")
         if longest_delay_s
@@ -181,7 +182,8 @@ def statistics(values: FloatArray) -> dict[str, float]:
 
 def figures_of_twin(found: TwinComparison) -> dict[str, Any]:
     """Return the figures as JSON values; lengths in metres, angles in degrees, times in seconds."""
-    aligned, delay = found.aligned, found.delay
+    aligned = found.aligned
+    delay = found.delay
     return {
         "a": {"file": str(found.a.file), "body": found.a.name, "poses": len(found.a.poses.t_s)},
         "b": {"file": str(found.b.file), "body": found.b.name, "poses": len(found.b.poses.t_s)},
@@ -215,7 +217,8 @@ def figures_of_twin(found: TwinComparison) -> dict[str, Any]:
 def figure_lines(found: TwinComparison) -> list[str]:
     """Return the main figures as text."""
     figures = figures_of_twin(found)
-    equal, undelayed = figures["equal_instants"], figures["delay_removed"]
+    equal = figures["equal_instants"]
+    undelayed = figures["delay_removed"]
     delay = "not known" if found.delay is None else f"{1e3 * found.delay.delay_s:.1f} ms"
     return [
         f"{found.b.name} against {found.a.name}: {figures['compared_s']:.1f} s, alignment "

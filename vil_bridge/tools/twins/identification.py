@@ -206,7 +206,8 @@ class _Fit:
             r = self._residuals(shares, body[None])[0]
             if (r**2).sum() <= (equations.r**2).sum():
                 settled = float(np.abs(shares - self._shares).max()) < _SETTLED
-                self._shares, self._body = shares, body
+                self._shares = shares
+                self._body = body
                 damping = max(damping / 5.0, 1e-9)
                 equations = self._equations()
                 if settled:
@@ -237,7 +238,8 @@ class _Fit:
         """
         equations = self._equations()
         r, slopes = _projected(equations)
-        k, p = len(r), len(self._names)
+        k = len(r)
+        p = len(self._names)
         information = np.einsum("kep,keq->pq", slopes, slopes)
         scale = np.sqrt(np.diag(information))
         if not (scale > 0.0).all() or np.linalg.cond(information / np.outer(scale, scale)) > 1e10:

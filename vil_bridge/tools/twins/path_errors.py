@@ -45,14 +45,16 @@ def warped_distance(a_m: FloatArray, b_m: FloatArray) -> WarpedDistance:
     Raises:
         ValueError: a path is empty.
     """
-    n, m = len(a_m), len(b_m)
+    n = len(a_m)
+    m = len(b_m)
     if not n or not m:
         raise ValueError("dynamic time warping needs a point on either side")
     # Step into a cell: 0 = diagonal, 1 = from the row above, 2 = from the left.
     origin = np.zeros((n, m), np.int8)
     # Cells of one anti-diagonal i + j do not depend on each other; index i + 1, the border is
     # infinite.
-    last, before = np.full(n + 1, np.inf), np.full(n + 1, np.inf)
+    last = np.full(n + 1, np.inf)
+    before = np.full(n + 1, np.inf)
     for diagonal in range(n + m - 1):
         i = np.arange(max(0, diagonal - m + 1), min(n, diagonal + 1))
         j = diagonal - i
@@ -68,12 +70,15 @@ def warped_distance(a_m: FloatArray, b_m: FloatArray) -> WarpedDistance:
 
 def _pairs(origin: npt.NDArray[np.int8]) -> int:
     """Return the length of the alignment, from its end."""
-    i, j, pairs = origin.shape[0] - 1, origin.shape[1] - 1, 1
+    i = origin.shape[0] - 1
+    j = origin.shape[1] - 1
+    pairs = 1
     while i or j:
         step = 0 if i and j else 1 if i else 2
         if i and j:
             step = int(origin[i, j])
-        i, j = i - (step != 2), j - (step != 1)
+        i = i - (step != 2)
+        j = j - (step != 1)
         pairs += 1
     return pairs
 
@@ -118,9 +123,11 @@ def _stretches(
     begin = np.arange(0, len(travelled_m), math.ceil(len(travelled_m) / _MOST_STARTS))
     end = np.searchsorted(travelled_m, travelled_m[begin] + length_m)
     inside = end < len(travelled_m)
-    begin, end = begin[inside], end[inside]
+    begin = begin[inside]
+    end = end[inside]
     whole = gaps[begin] == gaps[end]
-    begin, end = begin[whole], end[whole]
+    begin = begin[whole]
+    end = end[whole]
     moved = []
     for p_m, q in ((poses.a_m, poses.a_xyzw), (poses.b_m, poses.b_xyzw)):
         back = q_conj(q[begin])

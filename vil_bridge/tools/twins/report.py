@@ -43,7 +43,8 @@ def _title(found: TwinComparison, side: str) -> str:
 
 
 def _summary(found: TwinComparison) -> str:
-    figures, delay = figures_of_twin(found), found.delay
+    figures = figures_of_twin(found)
+    delay = found.delay
     files = f"{escape(str(found.a.file))} and {escape(str(found.b.file))}"
     late = (
         "The delay is not known: there is too little motion or overlap."
@@ -94,7 +95,8 @@ def _pieces(poses: PairedPoses, p_m: FloatArray) -> list[FloatArray]:
 
 
 def _paths(found: TwinComparison) -> str:
-    poses, names = found.undelayed, [_title(found, "a"), f"{_title(found, 'b')} (twin)"]
+    poses = found.undelayed
+    names = [_title(found, "a"), f"{_title(found, 'b')} (twin)"]
     drawn = f"<h2>Paths</h2>{legend(names)}"
     for title, axes, units in (
         ("From above", [0, 1], ("x, m", "y, m")),
@@ -109,8 +111,10 @@ def _paths(found: TwinComparison) -> str:
 
 
 def _over_time(found: TwinComparison) -> str:
-    equal, undelayed = found.equal, found.undelayed
-    begin_s, gap_s = equal.t_s[0], 1.5 * equal.step_s
+    equal = found.equal
+    undelayed = found.undelayed
+    begin_s = equal.t_s[0]
+    gap_s = 1.5 * equal.step_s
     distance = {"equal instants": equal.distance_m}
     drawn = "<h2>Over time</h2><h3>Distance at equal instants</h3>"
     drawn += curves(

@@ -59,7 +59,8 @@ class CommandLog:
         The mean is continuous in the delay, so that the delay can be fitted.
         """
         ends = np.append(self.t_s, max(self.t_s[-1], float(t_s.max()) + step_s) + 1.0)
-        begin, end = t_s - delay_s, t_s - delay_s + step_s
+        begin = t_s - delay_s
+        end = t_s - delay_s + step_s
         columns = []
         for column in self.values.T:
             area = np.concatenate(([0.0], np.cumsum(column * np.diff(ends))))
@@ -99,7 +100,8 @@ def windows_of(poses: PoseSeries, commands: CommandLog, length_s: float) -> Flig
         ValueError: fewer than three windows.
     """
     first_s = max(commands.t_s[0] + _WARM_UP_S, poses.t_s[0] + _HALF_FIT_S)
-    found, at = [], int(np.searchsorted(poses.t_s, first_s))
+    found = []
+    at = int(np.searchsorted(poses.t_s, first_s))
     while at < len(poses.t_s):
         end = int(np.searchsorted(poses.t_s, poses.t_s[at] + length_s))
         if end >= len(poses.t_s) or poses.t_s[end - 1] > commands.t_s[-1]:
@@ -177,7 +179,8 @@ def roll(
     r, k = body.shape[:2]
     warm = _warm_up(dt_s)
     steps = _steps(windows, dt_s)
-    x, step = model.initial(k), _stepper(model)
+    x = model.initial(k)
+    step = _stepper(model)
     around = model.calm(k)
     for i in range(warm):
         x[:, :BODY] = windows.body

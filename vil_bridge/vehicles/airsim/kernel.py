@@ -24,7 +24,8 @@ _PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
 @compiled()
 def _wrench(t: Any, p: Any, controls: Any, tilts: Any, trig: Any) -> Any:
     """Force and torque of all rotors into their rows."""
-    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    rotors = int(p[at.COUNT])
+    servos = int(p[at.SERVOS])
     for row in range(servos):
         for i in range(LANES):
             sine, cosine = sin_cos(t[tilts + row * LANES + i])
@@ -38,7 +39,8 @@ def _wrench(t: Any, p: Any, controls: Any, tilts: Any, trig: Any) -> Any:
         row = controls + rotor * LANES
         for i in range(LANES):
             air = t[row + i] * (t[at.DENSITY + i] * _PER_SEA_LEVEL)
-            cos, sin = t[cosines + i], t[cosines + LANES + i]
+            cos = t[cosines + i]
+            sin = t[cosines + LANES + i]
             rx = r[0] + r[3] * cos + r[6] * sin
             ry = r[1] + r[4] * cos + r[7] * sin
             rz = r[2] + r[5] * cos + r[8] * sin
@@ -47,7 +49,9 @@ def _wrench(t: Any, p: Any, controls: Any, tilts: Any, trig: Any) -> Any:
             nz = r[11] + r[14] * cos + r[17] * sin
             thrust = air * t[at.FACTOR + i] * r[18]
             turning = air * r[19]
-            fx, fy, fz = thrust * nx, thrust * ny, thrust * nz
+            fx = thrust * nx
+            fy = thrust * ny
+            fz = thrust * nz
             t[at.FORCE + i] += fx
             t[at.FORCE + LANES + i] += fy
             t[at.FORCE + 2 * LANES + i] += fz
@@ -77,8 +81,13 @@ def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> A
     """Write accelerations into the rows a and alpha, from attitude, velocity and rates in the
     rows q, v, w.
     """
-    per_mass, jx, jy, jz = 1.0 / p[at.MASS], p[at.INERTIA], p[at.INERTIA + 1], p[at.INERTIA + 2]
-    kx, ky, kz = p[at.DRAG], p[at.DRAG + 1], p[at.DRAG + 2]
+    per_mass = 1.0 / p[at.MASS]
+    jx = p[at.INERTIA]
+    jy = p[at.INERTIA + 1]
+    jz = p[at.INERTIA + 2]
+    kx = p[at.DRAG]
+    ky = p[at.DRAG + 1]
+    kz = p[at.DRAG + 2]
     for i in range(LANES):
         rows = _rotation(t[q + i], t[q + LANES + i], t[q + 2 * LANES + i], t[q + 3 * LANES + i])
         (r00, r01, r02), (r10, r11, r12), (r20, r21, r22) = rows
@@ -95,7 +104,9 @@ def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> A
         t[a + 2 * LANES + i] = (
             r20 * fx + r21 * fy + r22 * fz + t[outside + 2 * LANES]
         ) * per_mass - t[at.GRAVITY + i]
-        wx, wy, wz = t[w + i], t[w + LANES + i], t[w + 2 * LANES + i]
+        wx = t[w + i]
+        wy = t[w + LANES + i]
+        wz = t[w + 2 * LANES + i]
         t[alpha + i] = (
             t[at.TORQUE + i] + t[outside + 3 * LANES] - (wy * jz * wz - wz * jy * wy)
         ) / jx
@@ -115,7 +126,8 @@ def _lag_rotors(t: Any, keep: Any, controls: Any, wanted: Any) -> Any:
     """
     for rotor in range(keep.size):
         share = keep[rotor]
-        row, goal = controls + rotor * LANES, wanted + rotor * LANES
+        row = controls + rotor * LANES
+        goal = wanted + rotor * LANES
         for i in range(LANES):
             t[row + i] = t[goal + i] + share * (t[row + i] - t[goal + i])
 
@@ -148,12 +160,10 @@ def _predict(t: Any, h: Any, ahead: Any) -> Any:
         bx = scale * wx
         by = scale * wy
         bz = scale * wz
-        x, y, z, w = (
-            t[at.Q + i],
-            t[at.Q + LANES + i],
-            t[at.Q + 2 * LANES + i],
-            t[at.Q + 3 * LANES + i],
-        )
+        x = t[at.Q + i]
+        y = t[at.Q + LANES + i]
+        z = t[at.Q + 2 * LANES + i]
+        w = t[at.Q + 3 * LANES + i]
         qx = w * bx + x * bw + y * bz - z * by
         qy = w * by - x * bz + y * bw + z * bx
         qz = w * bz + x * by - y * bx + z * bw
@@ -174,7 +184,9 @@ def _move(t: Any, p: Any, h: Any) -> Any:
     mass = p[at.MASS]
     for i in range(LANES):
         free = t[at.GROUNDED + i] < 0.5
-        fx, fy, fz = t[at.FORCE + i], t[at.FORCE + LANES + i], t[at.FORCE + 2 * LANES + i]
+        fx = t[at.FORCE + i]
+        fy = t[at.FORCE + LANES + i]
+        fz = t[at.FORCE + 2 * LANES + i]
         weight = mass * t[at.GRAVITY + i]
         stays = fx * fx + fy * fy + fz * fz < weight * weight
         t[at.GROUNDED + i] = t[at.GROUNDED + i] if stays else 0.0
@@ -197,7 +209,8 @@ def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
 
     P are parameters as :mod:`kernel_layout` places them.
     """
-    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    rotors = int(p[at.COUNT])
+    servos = int(p[at.SERVOS])
     asked = u.shape[1] - servos
     as_airsim = p[at.COMPAT] != 0.0
     # Columns of a state between rigid body and accelerations: controls, servo angles, with compat

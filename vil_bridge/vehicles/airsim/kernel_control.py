@@ -67,12 +67,16 @@ def _goal_velocity(
     px, py, pz = p
     kx, ky, kz = gains
     if level == _POSITION:
-        gx, gy, gz = gx if holding else c0, gy if holding else c1, gz if holding else c2
+        gx = gx if holding else c0
+        gy = gy if holding else c1
+        gz = gz if holding else c2
     vx = speed * _clip(kx * (gx - px), 1.0)
     vy = speed * _clip(ky * (gy - py), 1.0)
     vz = speed * _clip(kz * (gz - pz), 1.0)
     if level == _VELOCITY:
-        vx, vy, vz = vx if holding else c0, vy if holding else c1, vz if holding else c2
+        vx = vx if holding else c0
+        vy = vy if holding else c1
+        vz = vz if holding else c2
     return vx, vy, vz
 
 
@@ -114,9 +118,16 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
     """
     level = int(p[at.MODE])
     position_p = p[at.POSITION_P], p[at.POSITION_P + 1], p[at.POSITION_P + 2]
-    ahead_p, left_p, climb_p = p[at.VELOCITY_P], p[at.VELOCITY_P + 1], p[at.VELOCITY_P + 2]
-    climb_i, angles, rates = p[at.CLIMB_I], p[at.ANGLE_P :], p[at.RATE_P :]
-    speed, lean, turn, least = p[at.LIMITS], p[at.LIMITS + 1], p[at.LIMITS + 2], p[at.LIMITS + 3]
+    ahead_p = p[at.VELOCITY_P]
+    left_p = p[at.VELOCITY_P + 1]
+    climb_p = p[at.VELOCITY_P + 2]
+    climb_i = p[at.CLIMB_I]
+    angles = p[at.ANGLE_P :]
+    rates = p[at.RATE_P :]
+    speed = p[at.LIMITS]
+    lean = p[at.LIMITS + 1]
+    turn = p[at.LIMITS + 2]
+    least = p[at.LIMITS + 3]
     compat = p[at.COMPAT] > 0.5
     keeps = FADING if compat else 1.0
     forgets = compat and level != _POSITION
@@ -125,9 +136,13 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
         roll, pitch, yaw = _euler(
             t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
         )
-        px, py, pz = t[at.P + i], t[at.P + LANES + i], t[at.P + 2 * LANES + i]
+        px = t[at.P + i]
+        py = t[at.P + LANES + i]
+        pz = t[at.P + 2 * LANES + i]
         holding, gx, gy, gz, heading = _time_out(t, i, h, px, py, pz, yaw, forgets)
-        c0, c1, c2 = t[at.COMMAND + i], t[at.COMMAND + LANES + i], t[at.COMMAND + 2 * LANES + i]
+        c0 = t[at.COMMAND + i]
+        c1 = t[at.COMMAND + LANES + i]
+        c2 = t[at.COMMAND + 2 * LANES + i]
         vx, vy, vz = _goal_velocity(
             level, holding, (c0, c1, c2), (gx, gy, gz), (px, py, pz), position_p, speed
         )
@@ -152,7 +167,8 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
             integral = integral if holding else 0.0
         t[at.INTEGRAL + i] = integral
         if level == _ATTITUDE:
-            roll_goal, pitch_goal = roll_goal if holding else c0, pitch_goal if holding else c1
+            roll_goal = roll_goal if holding else c0
+            pitch_goal = pitch_goal if holding else c1
             throttle = throttle if holding else c2
         if level == _RATES:
             throttle = throttle if holding else t[at.COMMAND + 3 * LANES + i]
@@ -167,7 +183,8 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
         if compat and holding:
             yaw_rate = 0.0
         if level == _RATES:
-            roll_rate, pitch_rate = roll_rate if holding else c0, pitch_rate if holding else c1
+            roll_rate = roll_rate if holding else c0
+            pitch_rate = pitch_rate if holding else c1
             yaw_rate = yaw_rate if holding else c2
         t[at.DEMAND + i] = _clip(rates[0] * (_clip(roll_rate, turn) - t[at.W + i]), 1.0)
         t[at.DEMAND + LANES + i] = _clip(
@@ -185,14 +202,18 @@ def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
 
     ``commanded``: those of mode rotors.
     """
-    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    rotors = int(p[at.COUNT])
+    servos = int(p[at.SERVOS])
     direct = int(p[at.MODE]) == _ROTORS
     _demand(t, p, h)
     for i in range(LANES):
-        t[at.LOWEST + i], t[at.HIGHEST + i] = 0.0, 1.0
+        t[at.LOWEST + i] = 0.0
+        t[at.HIGHEST + i] = 1.0
     for rotor in range(rotors):
         mixing = at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 21
-        a, b, c = p[mixing], p[mixing + 1], p[mixing + 2]
+        a = p[mixing]
+        b = p[mixing + 1]
+        c = p[mixing + 2]
         row = wanted + rotor * LANES
         for i in range(LANES):
             demand = (
@@ -209,7 +230,8 @@ def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
             t[at.HIGHEST + i] = max(t[at.HIGHEST + i], t[row + i])
     angling = p[at.LIMITS + 4]
     for rotor in range(rotors):
-        row, ask = wanted + rotor * LANES, commanded + rotor * LANES
+        row = wanted + rotor * LANES
+        ask = commanded + rotor * LANES
         most = p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 24]
         for i in range(LANES):
             throttle = t[at.THROTTLE + i]

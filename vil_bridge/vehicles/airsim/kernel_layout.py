@@ -61,16 +61,20 @@ HIGHEST: Final = 72 * LANES
 
 VARYING: Final = 73 * LANES
 
-COUNT, SERVOS, MODE, COMPAT, MASS, INERTIA, DRAG = 0, 1, 2, 3, 4, 5, 8
+COUNT = 0
+SERVOS = 1
+MODE = 2
+COMPAT = 3
+MASS = 4
+INERTIA = 5
+DRAG = 8
 GAINS: Final = 11
-POSITION_P, VELOCITY_P, CLIMB_I, ANGLE_P, RATE_P, LIMITS = (
-    GAINS,
-    GAINS + 3,
-    GAINS + 6,
-    GAINS + 7,
-    GAINS + 10,
-    GAINS + 13,
-)
+POSITION_P = GAINS
+VELOCITY_P = GAINS + 3
+CLIMB_I = GAINS + 6
+ANGLE_P = GAINS + 7
+RATE_P = GAINS + 10
+LIMITS = GAINS + 13
 """Of simple_flight: three axes of each loop.
 
 Then the limits in the order of its fields, 5 numbers.

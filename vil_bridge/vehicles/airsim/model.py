@@ -82,7 +82,8 @@ class AirsimMultirotor(Model):
             if airframe not in FRAMES:
                 raise ValueError(f"AirSim has no frame {airframe!r}; known: {', '.join(FRAMES)}")
             airframe = FRAMES[airframe]
-        rotors, tilts = len(airframe.rotors), len(airframe.tilts)
+        rotors = len(airframe.rotors)
+        tilts = len(airframe.tilts)
         self.airframe: Final = airframe
         self.flight: Final = _able_to_sink(
             SimpleFlight() if flight is None else flight, airframe, self.gravity_mps2
@@ -289,8 +290,10 @@ class AirsimMultirotor(Model):
         """Return the parameters as one array, in the order of
         :mod:`vil_bridge.vehicles.airsim.kernel_layout`.
         """
-        table, flight = self.table, self.flight
-        rotors, tilts = len(self.airframe.rotors), len(self.airframe.tilts)
+        table = self.table
+        flight = self.flight
+        rotors = len(self.airframe.rotors)
+        tilts = len(self.airframe.tilts)
         head = (
             rotors,
             tilts,
@@ -327,7 +330,8 @@ class AirsimMultirotor(Model):
         self, x: FloatArray, u: FloatArray, dt_s: float
     ) -> tuple[FloatArray, FloatArray, ControllerState]:
         """Return targets of rotors and servos, and the controller's state."""
-        s, command = self.state.split(x), self.command.split(u)
+        s = self.state.split(x)
+        command = self.command.split(u)
         memory = ControllerState(*(s[name] for name in ControllerState._fields))
         controls, memory = cascade(
             self.flight,
@@ -399,8 +403,11 @@ class AirsimMultirotor(Model):
         dt_s: float,
     ) -> dict[str, FloatArray]:
         """Return the rigid body one step later."""
-        q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
-        a, alpha = s["a_world_mps2"], s["alpha_body_radps2"]
+        q = s["q_world_body"]
+        v = s["v_world_mps"]
+        w = s["w_body_radps"]
+        a = s["a_world_mps2"]
+        alpha = s["alpha_body_radps2"]
         if not self.compat:
             a, alpha = self._accelerations(q, v, w, s["rotors_control"], s["tilt_rad"], around)
         q_end = q_normalize(q_mul(q, q_exp((w + 0.5 * dt_s * alpha) * dt_s)))

@@ -321,7 +321,8 @@ class _Drifting(MoveFlight):
         super().__init__(flight)
         x, y, self._climb_mps = move.v_mps
         if move.in_heading:
-            cos, sin = math.cos(yaw_rad), math.sin(yaw_rad)
+            cos = math.cos(yaw_rad)
+            sin = math.sin(yaw_rad)
             x, y = cos * x - sin * y, sin * x + cos * y
         self._move = move
         self._xy_mps = x, y
@@ -428,17 +429,21 @@ class _Manual(MoveFlight):
     def __init__(self, move: ManualMove, flight: SimpleFlight, yaw_rad: float) -> None:
         super().__init__(flight)
         self._move = move
-        self._cos, self._sin = math.cos(yaw_rad), math.sin(yaw_rad)
+        self._cos = math.cos(yaw_rad)
+        self._sin = math.sin(yaw_rad)
         self._yaw = move.yaw
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd | None:
-        move, sticks = self._move, state.sticks
+        move = self._move
+        sticks = state.sticks
         if t_s >= move.duration_s:
             return MoveEnd(reached=True)
         if sticks is None:
             return None
-        ahead, right = move.ahead_mps * sticks.pitch, move.right_mps * sticks.roll
-        x, y = self._cos * ahead + self._sin * right, self._sin * ahead - self._cos * right
+        ahead = move.ahead_mps * sticks.pitch
+        right = move.right_mps * sticks.roll
+        x = self._cos * ahead + self._sin * right
+        y = self._sin * ahead - self._cos * right
         self._yaw = replace(self._yaw, value=self._yaw.value - _TURN_RAD * sticks.yaw)
         climb_mps = climb_rate_to(self.flight, move.up_m * sticks.throttle)
         return FlightCommand("velocity", (x, y, climb_mps, *_heading(self._yaw, (x, y))))

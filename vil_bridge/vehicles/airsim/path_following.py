@@ -72,11 +72,13 @@ class Polyline:
 
     def ahead(self, place: _Place, distance_m: float) -> _Place:
         """Return the place a distance further on, at most the end."""
-        segment, offset_m = place.segment, place.offset_m
+        segment = place.segment
+        offset_m = place.offset_m
         while segment < len(self._lengths):
             length_m = self._lengths[segment]
             if length_m > 0.0 and length_m >= distance_m + offset_m:
-                a, b = self._corners[segment], self._corners[segment + 1]
+                a = self._corners[segment]
+                b = self._corners[segment + 1]
                 offset_m += distance_m
                 share = offset_m / length_m
                 return _Place(segment, offset_m, _between(a, b, share))
@@ -121,7 +123,8 @@ class _Carrot:
 
     def _follow(self, p_m: Point) -> float:
         """Take the position one period after the last; return the progress, metres."""
-        done, goal = self._done.p_m, self._next.p_m
+        done = self._done.p_m
+        goal = self._next.p_m
         away_m = math.dist(done, goal)
         error_m = progress_m = 0.0
         if away_m > 0.0:
@@ -170,7 +173,8 @@ class PathFollower(_Carrot):
         # slope.
         stretch_m = _BRAKING_MPS2 / _APPROACH_PS**2
         if left_m < stretch_m:
-            speed, slowing_ps = _APPROACH_PS * left_m, _APPROACH_PS
+            speed = _APPROACH_PS * left_m
+            slowing_ps = _APPROACH_PS
         else:
             speed = math.sqrt(2.0 * _BRAKING_MPS2 * (left_m - 0.5 * stretch_m))
             slowing_ps = _BRAKING_MPS2 / speed
@@ -186,7 +190,8 @@ class PathFollower(_Carrot):
         ):
             return True
         if away_m < self._nearest_m - _NEARER_M:
-            self._nearest_m, self._stalled_s = away_m, 0.0
+            self._nearest_m = away_m
+            self._stalled_s = 0.0
         else:
             self._stalled_s += PERIOD_S
         return self._stalled_s >= _STALLED_S

@@ -34,7 +34,8 @@ class RotorTable:
     """
 
     def __init__(self, airframe: AirsimAirframe) -> None:
-        rotors, tilts = airframe.rotors, airframe.tilts
+        rotors = airframe.rotors
+        tilts = airframe.tilts
         self.positions_m: Final = np.array(
             [_turning(rotor.position_m, rotor, tilts, about=True) for rotor in rotors]
         )

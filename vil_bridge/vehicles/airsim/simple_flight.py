@@ -120,7 +120,10 @@ class SimpleFlight:
     @property
     def remembers(self) -> bool:
         """True if a loop other than that of the climb rate integrates, or one differentiates."""
-        position, velocity, angle, rate = self.position, self.velocity, self.angle, self.rate
+        position = self.position
+        velocity = self.velocity
+        angle = self.angle
+        rate = self.rate
         integrates = any((*position.i, *velocity.i[:2], *angle.i, *rate.i))
         return integrates or any((*position.d, *velocity.d, *angle.d, *rate.d))
 
@@ -303,7 +306,10 @@ def climb(
 
 def _euler(q: FloatArray) -> FloatArray:
     """Return roll, pitch, yaw (n, 3) of attitudes (n, 4), intrinsic Z-Y-X."""
-    x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
+    x = q[:, 0:1]
+    y = q[:, 1:2]
+    z = q[:, 2:3]
+    w = q[:, 3:4]
     roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
     pitch = np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0))
     yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
@@ -382,7 +388,8 @@ def _push(
 
 def _in_heading(v_error: FloatArray, yaw: FloatArray) -> FloatArray:
     """Return errors of velocity ahead, to the left and up, (n, 3)."""
-    cos, sin = np.cos(yaw), np.sin(yaw)
+    cos = np.cos(yaw)
+    sin = np.sin(yaw)
     ahead = cos * v_error[:, 0:1] + sin * v_error[:, 1:2]
     left = cos * v_error[:, 1:2] - sin * v_error[:, 0:1]
     return np.concatenate((ahead, left, v_error[:, 2:]), axis=1)
@@ -406,11 +413,9 @@ def _rates(
     """Return wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held
     heading.
     """
-    heading, turn, by_rate = (
-        memory.hold_yaw_rad,
-        np.zeros_like(memory.hold_yaw_rad),
-        np.zeros_like(holding),
-    )
+    heading = memory.hold_yaw_rad
+    turn = np.zeros_like(memory.hold_yaw_rad)
+    by_rate = np.zeros_like(holding)
     if "yaw_rad" in command:
         heading = np.where(holding, heading, command["yaw_rad"])
         turn = command["yaw_rate_radps"]

@@ -62,9 +62,12 @@ class Spline:
         """Return the acceleration (x, y) with a climb rate (z) for a vehicle, and the velocity
         of the curve.
         """
-        now, gains = self._curve.at([t_s, t_s + _LAG_S]), self._gains
-        p, v = now.p_world_m[0], now.v_world_mps[0]
-        error, slow = p - np.array(p_m), v - np.array(v_mps)
+        now = self._curve.at([t_s, t_s + _LAG_S])
+        gains = self._gains
+        p = now.p_world_m[0]
+        v = now.v_world_mps[0]
+        error = p - np.array(p_m)
+        slow = v - np.array(v_mps)
         along = _along(v[:2])
         position = _weighted(error[:2], along, gains.along, gains.cross)
         velocity = _weighted(slow[:2], along, gains.along_speed, gains.cross_speed)

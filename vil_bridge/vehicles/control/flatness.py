@@ -90,7 +90,9 @@ def attitude(force_world: FloatArray, yaw_rad: FloatArray) -> FloatArray:
 
 def _across(reference: Reference) -> FloatArray:
     """Return the level direction to the left of the heading."""
-    yaw, rate, acceleration = reference.yaw_rad, reference.yaw_radps, reference.yaw_radps2
+    yaw = reference.yaw_rad
+    rate = reference.yaw_radps
+    acceleration = reference.yaw_radps2
     zero = np.zeros_like(yaw)
     sine, cosine = sin_cos(yaw)
     ahead = np.stack((cosine, sine, zero), axis=-1)

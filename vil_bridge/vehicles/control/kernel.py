@@ -78,7 +78,10 @@ def _matrix(p: Any, a: Any) -> Any:
 @compiled()
 def _axes(x: Any) -> Any:
     """Return the body's axes in the world, from its quaternion in columns 6 to 9."""
-    i, j, k, w = x[6], x[7], x[8], x[9]
+    i = x[6]
+    j = x[7]
+    k = x[8]
+    w = x[9]
     return (
         (i * i - j * j - k * k + w * w, 2.0 * (i * j + k * w), 2.0 * (i * k - j * w)),
         (2.0 * (i * j - k * w), -i * i + j * j - k * k + w * w, 2.0 * (j * k + i * w)),
@@ -102,7 +105,9 @@ def _turn(r: Any) -> Any:
 
     R its rows.
     """
-    a, b, c = r[0][0], r[1][1], r[2][2]
+    a = r[0][0]
+    b = r[1][1]
+    c = r[2][2]
     squares = (1.0 + a - b - c, 1.0 - a + b - c, 1.0 - a - b + c, 1.0 + a + b + c)
     x = (squares[0], r[0][1] + r[1][0], r[0][2] + r[2][0], r[2][1] - r[1][2])
     y = (x[1], squares[1], r[1][2] + r[2][1], r[0][2] - r[2][0])
@@ -111,9 +116,11 @@ def _turn(r: Any) -> Any:
     q = x
     best = squares[0]
     if squares[1] > best:
-        q, best = y, squares[1]
+        q = y
+        best = squares[1]
     if squares[2] > best:
-        q, best = z, squares[2]
+        q = z
+        best = squares[2]
     if squares[3] > best:
         q = w
     size = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
@@ -125,11 +132,9 @@ def _flat(p: Any, r: Any) -> Any:
     """Return body axes, rates, angular acceleration and thrust that a reference (18,) demands."""
     velocity = ((r[3], r[4], r[5]), (r[6], r[7], r[8]), (r[9], r[10], r[11]))
     up = (0.0, 0.0, p[1])
-    f0, f1, f2 = (
-        _scaled(p[0], _sum(velocity[1], 1.0, up)),
-        _scaled(p[0], velocity[2]),
-        _scaled(p[0], (r[12], r[13], r[14])),
-    )
+    f0 = _scaled(p[0], _sum(velocity[1], 1.0, up))
+    f1 = _scaled(p[0], velocity[2])
+    f2 = _scaled(p[0], (r[12], r[13], r[14]))
     if p[2] != 0.0:
         n0, n1, n2 = _length(velocity)
         f0 = _sum(f0, p[2] * n0, velocity[0])
@@ -165,7 +170,8 @@ def demands(p: Any, references: Any, states: Any, out: Any) -> None:
     attitude and rate; limit of the feedback, lags of the rates 3, limit of the yaw error.
     """
     for i in range(len(references)):
-        r, s = references[i], states[i]
+        r = references[i]
+        s = states[i]
         axes, w_ahead, alpha_ahead, thrust = _flat(p, r)
         behind = (r[0] - s[0], r[1] - s[1], r[2] - s[2])
         slower = (r[3] - s[3], r[4] - s[4], r[5] - s[5])

@@ -119,7 +119,8 @@ def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
             )
     fast = 0.5 * slow
     while feasible(fast):
-        slow, fast = fast, 0.5 * fast
+        slow = fast
+        fast = 0.5 * fast
         if fast < 1.0 / _SLOWEST:
             raise ValueError("nothing limits this curve")
     for _ in range(_HALVINGS):

@@ -136,11 +136,13 @@ def _times_at(
     By bisection within the piece.
     """
     piece = np.clip(np.searchsorted(lengths, wanted, "right") - 1, 0, len(cuts) - 2)
-    low, high = cuts[piece].copy(), cuts[piece + 1].copy()
+    low = cuts[piece].copy()
+    high = cuts[piece + 1].copy()
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         beyond = lengths[piece] + _lengths(trajectory, cuts[piece], middle) > wanted
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+        low = np.where(beyond, low, middle)
+        high = np.where(beyond, middle, high)
     return 0.5 * (low + high)
 
 
@@ -161,15 +163,21 @@ class _Bounds(NamedTuple):
 
         Least > most = none.
         """
-        low, high = -math.inf, math.inf
-        limits, g = self.limits, self.limits.gravity_mps2
-        a, b, c = 1.0 + self.square * growth * growth, self.square * growth * x, self.square * x * x
+        low = -math.inf
+        high = math.inf
+        limits = self.limits
+        g = self.limits.gravity_mps2
+        a = 1.0 + self.square * growth * growth
+        b = self.square * growth * x
+        c = self.square * x * x
         if math.isfinite(limits.acceleration_mps2):
             low, high = _between(a, b, c - limits.acceleration_mps2**2)
         least, most = limits.thrust_mps2
         # Along the tangent, thrust is u with drag: push u + drag.
-        push, drag = 1.0 + limits.drag_1pm * growth, limits.drag_1pm * x
-        slope, lift = self.rise * push + self.lift * growth, self.rise * drag + self.lift * x
+        push = 1.0 + limits.drag_1pm * growth
+        drag = limits.drag_1pm * x
+        slope = self.rise * push + self.lift * growth
+        lift = self.rise * drag + self.lift * x
         if math.isfinite(most):
             square = push * push + self.square * growth * growth
             below, above = _between(
@@ -177,7 +185,8 @@ class _Bounds(NamedTuple):
                 push * drag + b + g * slope,
                 c + drag * drag + 2.0 * g * lift + g * g - most * most,
             )
-            low, high = max(low, below), min(high, above)
+            low = max(low, below)
+            high = min(high, above)
         if math.isfinite(most) or least > 0.0:
             left = least - g - lift
             if slope > 0.0:
@@ -222,13 +231,15 @@ def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
     count = len(bounds)
     reachable = [0.0] * count
     for i in range(count - 2, -1, -1):
-        low, high = 0.0, min(top, (reachable[i + 1] + double * strongest) / slowing)
+        low = 0.0
+        high = min(top, (reachable[i + 1] + double * strongest) / slowing)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             first, last = window(i, middle, reachable[i + 1])
             low, high = (middle, high) if first <= last else (low, middle)
         reachable[i] = low
-    x, u = np.zeros(count), np.zeros(count - 1)
+    x = np.zeros(count)
+    u = np.zeros(count - 1)
     for i in range(count - 1):
         u[i] = window(i, x[i], reachable[i + 1])[1]
         x[i + 1] = min(max(x[i] + double * u[i], 0.0), reachable[i + 1])

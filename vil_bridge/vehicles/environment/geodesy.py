@@ -26,7 +26,9 @@ def geodetic_to_ecef(
 
     X to 0 N 0 E, z to the north pole.
     """
-    lat, lon, h = np.deg2rad(lat_deg), np.deg2rad(lon_deg), np.asarray(h_m, dtype=np.float64)
+    lat = np.deg2rad(lat_deg)
+    lon = np.deg2rad(lon_deg)
+    h = np.asarray(h_m, dtype=np.float64)
     across = EQUATOR_M / np.sqrt(1.0 - E2 * np.sin(lat) ** 2)
     radius = (across + h) * np.cos(lat)
     z = (across * (1.0 - E2) + h) * np.sin(lat)
@@ -38,7 +40,9 @@ def ecef_to_geodetic(p_ecef_m: FloatArray) -> Geodetic:
 
     Not within 50 km of the Earth's centre.
     """
-    x, y, z = p_ecef_m[..., 0], p_ecef_m[..., 1], p_ecef_m[..., 2]
+    x = p_ecef_m[..., 0]
+    y = p_ecef_m[..., 1]
+    z = p_ecef_m[..., 2]
     lat, h = latitude_and_height(np.hypot(x, y), z)
     return np.rad2deg(lat), np.rad2deg(np.arctan2(y, x)), h
 
@@ -49,7 +53,10 @@ def enu_axes(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
     Rotation matrices R_enu_ecef, shape (..., 3, 3).
     """
     lat, lon = np.broadcast_arrays(np.deg2rad(lat_deg), np.deg2rad(lon_deg))
-    sin_lat, cos_lat, sin_lon, cos_lon = np.sin(lat), np.cos(lat), np.sin(lon), np.cos(lon)
+    sin_lat = np.sin(lat)
+    cos_lat = np.cos(lat)
+    sin_lon = np.sin(lon)
+    cos_lon = np.cos(lon)
     east = np.stack((-sin_lon, cos_lon, np.zeros_like(lon)), axis=-1)
     north = np.stack((-sin_lat * cos_lon, -sin_lat * sin_lon, cos_lat), axis=-1)
     up = np.stack((cos_lat * cos_lon, cos_lat * sin_lon, sin_lat), axis=-1)
@@ -116,5 +123,7 @@ class GeoOrigin:
 
     def height_m(self, p_world_m: FloatArray) -> FloatArray:
         """Return heights of points (..., 3) on a round Earth: cheap, right to 5 cm within 10 km."""
-        x, y, z = p_world_m[..., 0], p_world_m[..., 1], p_world_m[..., 2]
+        x = p_world_m[..., 0]
+        y = p_world_m[..., 1]
+        z = p_world_m[..., 2]
         return np.asarray(self.h_m + z + (x * x + y * y) / (2.0 * EQUATOR_M))

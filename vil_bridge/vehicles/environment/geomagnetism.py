@@ -53,7 +53,8 @@ def airsim_dipole_ned_t(
 
     The declination has the wrong sign too, and the field points down in the southern hemisphere.
     """
-    lat, pole = np.deg2rad(lat_deg), np.deg2rad(_POLE_LAT_DEG)
+    lat = np.deg2rad(lat_deg)
+    pole = np.deg2rad(_POLE_LAT_DEG)
     east = np.deg2rad(lon_deg) - np.deg2rad(_POLE_LON_DEG)
     cos_t = np.cos(lat) * np.cos(pole) + np.sin(lat) * np.sin(pole) * np.cos(east)
     sin_t = np.sqrt(np.maximum(1.0 - cos_t * cos_t, 1e-24))
@@ -72,7 +73,9 @@ def airsim_dipole_ned_t(
 
 def angles_deg(field_ned_t: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return declination (east of north) and inclination (below the horizon) of fields (..., 3)."""
-    north, east, down = field_ned_t[..., 0], field_ned_t[..., 1], field_ned_t[..., 2]
+    north = field_ned_t[..., 0]
+    east = field_ned_t[..., 1]
+    down = field_ned_t[..., 2]
     return np.rad2deg(np.arctan2(east, north)), np.rad2deg(np.arctan2(down, np.hypot(north, east)))
 
 

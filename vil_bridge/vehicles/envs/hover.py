@@ -187,7 +187,9 @@ class HoverTask(VehicleTask):
         # is a view of them.
         columns = np.zeros((self.model.state.size, self._tiles * LANES))
         self.x = columns[:, : self.n].T
-        memory, kernel, n = self._memory, hover.step, self.n
+        memory = self._memory
+        kernel = hover.step
+        n = self.n
 
         def step(actions: FloatArray, first: int, end: int) -> bool:
             return kernel(columns, actions, constants, memory, first, end)  # type: ignore[no-any-return]
@@ -217,7 +219,8 @@ class HoverTask(VehicleTask):
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return reward and end, (n,) each."""
-        x, weights = self.x, self.weights
+        x = self.x
+        weights = self.weights
         ended = (x[:, 2] <= _FLOOR_M) | (_squares(x[:, 10:13]) > _FASTEST_RADPS**2)
         reward = (
             weights.alive

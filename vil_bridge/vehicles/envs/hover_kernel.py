@@ -49,8 +49,11 @@ _WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS, _CALM = (
 _MODE: Final = _CALM + 12
 # Distance and rates that end an episode, scale of nearness; of the reward near.
 _NEAR: Final = _MODE + 1
-_SAME_STEP, _NEXT_STEP = AUTORESET["same_step"], AUTORESET["next_step"]
-_ONE, _TWO, _THREE = np.uintp(1), np.uintp(2), np.uintp(3)
+_SAME_STEP = AUTORESET["same_step"]
+_NEXT_STEP = AUTORESET["next_step"]
+_ONE = np.uintp(1)
+_TWO = np.uintp(2)
+_THREE = np.uintp(3)
 _EXPONENT: Final = np.uint64(0x7FF0000000000000)
 _LEAST_EXPONENT: Final = np.uint64(1 << 52)
 _SIGN: Final = np.uint64(1 << 63)
@@ -85,23 +88,45 @@ def _observe(t: Any, single: Any, c: Any) -> Any:
     """Write observations (18 rows) of a tile, reward, whether the task ended, and the distance
     from the goal.
     """
-    goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
-    floor, fastest = c[_FLOOR], c[_FASTEST]
-    position, attitude, velocity, rates = (
-        c[_WEIGHTS],
-        4.0 * c[_WEIGHTS + 1],
-        c[_WEIGHTS + 2],
-        c[_WEIGHTS + 3],
-    )
-    action, alive, end = c[_WEIGHTS + 4], c[_WEIGHTS + 5], c[_WEIGHTS + 6]
+    goal_x = c[_GOAL]
+    goal_y = c[_GOAL + 1]
+    goal_z = c[_GOAL + 2]
+    floor = c[_FLOOR]
+    fastest = c[_FASTEST]
+    position = c[_WEIGHTS]
+    attitude = 4.0 * c[_WEIGHTS + 1]
+    velocity = c[_WEIGHTS + 2]
+    rates = c[_WEIGHTS + 3]
+    action = c[_WEIGHTS + 4]
+    alive = c[_WEIGHTS + 5]
+    end = c[_WEIGHTS + 6]
     for i in range(LANES):
-        qx, qy, qz, qw = t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i]
-        xx, yy, zz, ww = qx * qx, qy * qy, qz * qz, qw * qw
-        xy, xz, yz, xw, yw, zw = qx * qy, qx * qz, qy * qz, qx * qw, qy * qw, qz * qw
-        dx, dy, dz = t[_PX + i] - goal_x, t[_PY + i] - goal_y, t[_PZ + i] - goal_z
-        vx, vy, vz = t[_VX + i], t[_VY + i], t[_VZ + i]
-        wx, wy, wz = t[_WX + i], t[_WY + i], t[_WZ + i]
-        single[_DX + i], single[_DY + i], single[_DZ + i] = dx, dy, dz
+        qx = t[_QX + i]
+        qy = t[_QY + i]
+        qz = t[_QZ + i]
+        qw = t[_QW + i]
+        xx = qx * qx
+        yy = qy * qy
+        zz = qz * qz
+        ww = qw * qw
+        xy = qx * qy
+        xz = qx * qz
+        yz = qy * qz
+        xw = qx * qw
+        yw = qy * qw
+        zw = qz * qw
+        dx = t[_PX + i] - goal_x
+        dy = t[_PY + i] - goal_y
+        dz = t[_PZ + i] - goal_z
+        vx = t[_VX + i]
+        vy = t[_VY + i]
+        vz = t[_VZ + i]
+        wx = t[_WX + i]
+        wy = t[_WY + i]
+        wz = t[_WZ + i]
+        single[_DX + i] = dx
+        single[_DY + i] = dy
+        single[_DZ + i] = dz
         single[_R + i] = xx - yy - zz + ww
         single[_R + LANES + i] = 2.0 * (xy + zw)
         single[_R + 2 * LANES + i] = 2.0 * (xz - yw)
@@ -111,9 +136,16 @@ def _observe(t: Any, single: Any, c: Any) -> Any:
         single[_R + 6 * LANES + i] = 2.0 * (xz + yw)
         single[_R + 7 * LANES + i] = 2.0 * (yz - xw)
         single[_R + 8 * LANES + i] = zz - xx - yy + ww
-        single[_OBS_V + i], single[_OBS_V + LANES + i], single[_OBS_V + 2 * LANES + i] = vx, vy, vz
-        single[_OBS_W + i], single[_OBS_W + LANES + i], single[_OBS_W + 2 * LANES + i] = wx, wy, wz
-        a1, a2, a3, a4 = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
+        single[_OBS_V + i] = vx
+        single[_OBS_V + LANES + i] = vy
+        single[_OBS_V + 2 * LANES + i] = vz
+        single[_OBS_W + i] = wx
+        single[_OBS_W + LANES + i] = wy
+        single[_OBS_W + 2 * LANES + i] = wz
+        a1 = t[_A1 + i]
+        a2 = t[_A2 + i]
+        a3 = t[_A3 + i]
+        a4 = t[_A4 + i]
         spin = wx * wx + wy * wy + wz * wz
         squares = dx * dx + dy * dy + dz * dz
         t[_DISTANCE + i] = math.sqrt(squares)
@@ -135,14 +167,28 @@ def _judge_near(t: Any, c: Any) -> Any:
     """Write reward and whether the task ended as ``SettleTask`` has them, in place of those of
     :func:`_observe`.
     """
-    goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
-    farthest, fastest, scale = c[_NEAR], c[_NEAR + 1], c[_NEAR + 2]
+    goal_x = c[_GOAL]
+    goal_y = c[_GOAL + 1]
+    goal_z = c[_GOAL + 2]
+    farthest = c[_NEAR]
+    fastest = c[_NEAR + 1]
+    scale = c[_NEAR + 2]
     for i in range(LANES):
-        dx, dy, dz = t[_PX + i] - goal_x, t[_PY + i] - goal_y, t[_PZ + i] - goal_z
-        vx, vy, vz = t[_VX + i], t[_VY + i], t[_VZ + i]
-        wx, wy, wz = t[_WX + i], t[_WY + i], t[_WZ + i]
-        a1, a2, a3, a4 = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
-        squares, tilting = dx * dx + dy * dy + dz * dz, wx * wx + wy * wy
+        dx = t[_PX + i] - goal_x
+        dy = t[_PY + i] - goal_y
+        dz = t[_PZ + i] - goal_z
+        vx = t[_VX + i]
+        vy = t[_VY + i]
+        vz = t[_VZ + i]
+        wx = t[_WX + i]
+        wy = t[_WY + i]
+        wz = t[_WZ + i]
+        a1 = t[_A1 + i]
+        a2 = t[_A2 + i]
+        a3 = t[_A3 + i]
+        a4 = t[_A4 + i]
+        squares = dx * dx + dy * dy + dz * dz
+        tilting = wx * wx + wy * wy
         near = 0.5 * (exp(-math.sqrt(squares)) + exp(-0.5 * squares / (scale * scale)))
         upright = 1.0 - 2.0 * (t[_QX + i] * t[_QX + i] + t[_QY + i] * t[_QY + i])
         haste = math.sqrt(vx * vx + vy * vy + vz * vz) + min(math.sqrt(tilting + wz * wz), 20.0)
@@ -163,7 +209,8 @@ def _begin(
     """
     for row in range(COLUMNS):
         t[row * LANES + lane] = 0.0
-    low, high = episode & _MASK, episode >> _HALF
+    low = episode & _MASK
+    high = episode >> _HALF
     for block in range(3):
         a, b, d, e = philox4x32(np.uint64(block), vehicle, low, high, keys[0], keys[1])
         t[(2 * block) * LANES + lane] = 2.0 * unit_interval(a, b) - 1.0
@@ -174,14 +221,15 @@ def _begin(
         a, b, d, e = philox4x32(np.uint64(block), vehicle, low, high, keys[2], keys[3])
         t[_QX + (2 * block) * LANES + lane] = normal_of(unit_interval(a, b), cell, bits)
         t[_QX + (2 * block + 1) * LANES + lane] = normal_of(unit_interval(d, e), cell, bits)
-    qx, qy, qz, qw = t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane]
+    qx = t[_QX + lane]
+    qy = t[_QY + lane]
+    qz = t[_QZ + lane]
+    qw = t[_QW + lane]
     length = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
-    t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane] = (
-        qx / length,
-        qy / length,
-        qz / length,
-        qw / length,
-    )
+    t[_QX + lane] = qx / length
+    t[_QY + lane] = qy / length
+    t[_QZ + lane] = qz / length
+    t[_QW + lane] = qw / length
 
 
 @compiled()
@@ -196,10 +244,15 @@ def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
     for column in range(COLUMNS):
         for lane in range(0, LANES, 4):
             source = place + np.uintp(lane)
-            a, b = x[column, source], x[column, source + _ONE]
-            c, d = x[column, source + _TWO], x[column, source + _THREE]
+            a = x[column, source]
+            b = x[column, source + _ONE]
+            c = x[column, source + _TWO]
+            d = x[column, source + _THREE]
             to = column * LANES + lane
-            t[to], t[to + 1], t[to + 2], t[to + 3] = a, b, c, d
+            t[to] = a
+            t[to + 1] = b
+            t[to + 2] = c
+            t[to + 3] = d
     for lane in range(lanes):
         for column in range(4):
             t[_ACTION + column * LANES + lane] = actions[lane, column]
@@ -218,10 +271,15 @@ def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, distance: Any) -> 
     for column in range(COLUMNS):
         for lane in range(0, LANES, 4):
             source = column * LANES + lane
-            a, b, c, d = t[source], t[source + 1], t[source + 2], t[source + 3]
+            a = t[source]
+            b = t[source + 1]
+            c = t[source + 2]
+            d = t[source + 3]
             to = place + np.uintp(lane)
-            x[column, to], x[column, to + _ONE] = a, b
-            x[column, to + _TWO], x[column, to + _THREE] = c, d
+            x[column, to] = a
+            x[column, to + _ONE] = b
+            x[column, to + _TWO] = c
+            x[column, to + _THREE] = d
     for lane in range(len(obs)):
         distance[lane] = t[_DISTANCE + lane]
         for column in range(OBSERVED):
@@ -241,7 +299,9 @@ def _end(
         over = (t[_ENDED + lane] > 0.0) & (not waited)
         late = (years >= limit) & (not over) & (not waited)
         age[row], reward[row] = years, t[_REWARD + lane]
-        flags[0, row], flags[1, row], flags[2, row] = over, late, over | late
+        flags[0, row] = over
+        flags[1, row] = late
+        flags[2, row] = over | late
         any_over |= over | late | waited
         t[_ENDED + lane] = waited
     return any_over
@@ -287,7 +347,9 @@ def _parts(memory: Any, n: Any) -> Any:
 
     Keys of random numbers, counts, reward and distance, observations, flags.
     """
-    counts_at, reward_at, obs_at = 32, 32 + 24 * n, 32 + 40 * n
+    counts_at = 32
+    reward_at = 32 + 24 * n
+    obs_at = 32 + 40 * n
     flags_at = obs_at + 8 * OBSERVED * n
     return (
         memory[:counts_at].view(np.uint64),
@@ -302,7 +364,9 @@ def _parts(memory: Any, n: Any) -> Any:
 def begin(x: Any, which: Any, n: Any, c: Any, memory: Any) -> Any:
     """Begin the next episode of the vehicles ``which`` of n; the others as in :func:`step`."""
     keys, counts, measures, obs, _ = _parts(memory, n)
-    t, single, cell = np.zeros(_SIZE), np.empty(OBSERVED * LANES, np.float32), np.empty(1)
+    t = np.zeros(_SIZE)
+    single = np.empty(OBSERVED * LANES, np.float32)
+    cell = np.empty(1)
     bits = cell.view(np.int64)
     for first in range(0, len(which), LANES):
         lanes = min(LANES, len(which) - first)
@@ -337,8 +401,10 @@ def step(x: Any, actions: Any, c: Any, memory: Any, first_tile: Any, end_tile: A
     n = len(actions)
     keys, counts, measures, obs, flags = _parts(memory, n)
     reward = measures[0]
-    mode, limit = int(c[_MODE]), int(c[_LIMIT])
-    t, single = np.empty(_SIZE), np.empty(OBSERVED * LANES, np.float32)
+    mode = int(c[_MODE])
+    limit = int(c[_LIMIT])
+    t = np.empty(_SIZE)
+    single = np.empty(OBSERVED * LANES, np.float32)
     cell = np.empty(1)
     for row in range(12):
         for lane in range(LANES):

@@ -110,7 +110,8 @@ class RaceTask(VehicleTask):
         spread = 2.0 * uniforms - 1.0
         x[:, 0:3] = self.course.start.p_m + 0.3 * spread[:, 0:3]
         half = 0.5 * (q_to_euler_zyx(self.course.start.q_xyzw)[0] + 0.2 * spread[:, 5])
-        heading, tilt = self.model.initial(len(which))[:, 6:10], x[:, 6:10].copy()
+        heading = self.model.initial(len(which))[:, 6:10]
+        tilt = x[:, 6:10].copy()
         heading[:, 2], heading[:, 3] = sin_cos(half)
         tilt[:, 0:2] = 0.1 * spread[:, 3:5]
         x[:, 6:10] = q_mul(heading, q_normalize(tilt))
@@ -120,14 +121,17 @@ class RaceTask(VehicleTask):
 
     def observe(self, which: Indices | slice) -> FloatArray:
         """Return observations, (m, 18)."""
-        x, due = self.x[which], self.passed[which]
+        x = self.x[which]
+        due = self.passed[which]
         return race_observation(
             x, self._targets_m[due], self._directions[due], self._targets_m[due + 1]
         )
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:  # noqa: ARG002
         """Return reward and end, (n,) each."""
-        before, after, w = self._before_m, self.x[:, 0:3], self.x[:, 10:13]
+        before = self._before_m
+        after = self.x[:, 0:3]
+        w = self.x[:, 10:13]
         target = self._targets_m[self.passed]
         nearer = norm(before - target, axis=1) - norm(after - target, axis=1)
         through, hit, fraction = self.course.crossings(before, after)

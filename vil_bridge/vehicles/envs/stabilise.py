@@ -106,7 +106,8 @@ class ThreeRotorsTask(VehicleTask):
         x[:, 3:6] = 0.5 * spread[:, 3:6]
         heading, tilt = np.zeros((2, len(x), 4))
         heading[:, 2], heading[:, 3] = sin_cos(np.pi * uniforms[:, 6])
-        tilt[:, 0:2], tilt[:, 3] = 0.1 * np.clip(normals[:, 0:2], -1.5, 1.5), 1.0
+        tilt[:, 0:2] = 0.1 * np.clip(normals[:, 0:2], -1.5, 1.5)
+        tilt[:, 3] = 1.0
         x[:, 6:10] = q_mul(heading, q_normalize(tilt))
         return x
 
@@ -126,7 +127,8 @@ def _nearness(x: FloatArray, w_radps: FloatArray) -> FloatArray:
     """Return the reward (n,) for position and calm of vehicles, with the body rates (n, k) that
     count.
     """
-    d, v = distance_m(x), norm(x[:, 3:6], axis=1)
+    d = distance_m(x)
+    v = norm(x[:, 3:6], axis=1)
     upright = 1.0 - 2.0 * (x[:, 6] ** 2 + x[:, 7] ** 2)
     near = 0.5 * (exp(-d) + exp(-0.5 * (d / _NEAR_M) ** 2))
     cost: FloatArray = 0.02 * (v + np.minimum(norm(w_radps, axis=1), 20.0))

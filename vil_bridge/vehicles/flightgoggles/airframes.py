@@ -23,7 +23,8 @@ The first two turn counter-clockwise seen from above.
 """
 
 _RING_M: Final = 0.2
-_CLOCKWISE, _COUNTER_CLOCKWISE = 1.0, -1.0
+_CLOCKWISE = 1.0
+_COUNTER_CLOCKWISE = -1.0
 
 
 def _ring(*rotors: tuple[float, float]) -> tuple[Rotor, ...]:

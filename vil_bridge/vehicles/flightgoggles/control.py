@@ -84,7 +84,8 @@ def control_rates(
 
     The filter is discretised by backward Euler, as in the original, whose comment says trapezoidal.
     """
-    stiffness, damping = gains.stiffness_per_s2, gains.damping_per_s
+    stiffness = gains.stiffness_per_s2
+    damping = gains.damping_per_s
     slope = (memory.slope_radps2 + stiffness * dt_s * (gyro_radps - memory.rate_radps)) / (
         1.0 + damping * dt_s + stiffness * dt_s * dt_s
     )

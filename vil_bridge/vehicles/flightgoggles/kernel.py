@@ -72,12 +72,21 @@ def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
         t[k] = 0.0
     for i in range(min(rotors, MOST_ROTORS)):
         at = SCALARS + ROTOR_PARAMETERS * i
-        ax, ay, az = p[at], p[at + 1], p[at + 2]
-        lx, ly, lz = p[at + 3], p[at + 4], p[at + 5]
-        tx, ty, tz = p[at + 6], p[at + 7], p[at + 8]
-        lag, kf, kt = p[at + 13], p[at + 16], p[at + 17]
+        ax = p[at]
+        ay = p[at + 1]
+        az = p[at + 2]
+        lx = p[at + 3]
+        ly = p[at + 4]
+        lz = p[at + 5]
+        tx = p[at + 6]
+        ty = p[at + 7]
+        tz = p[at + 8]
+        lag = p[at + 13]
+        kf = p[at + 16]
+        kt = p[at + 17]
         for lane in range(LANES):
-            sums, air = _SUMS + lane, _AIR + lane
+            sums = _SUMS + lane
+            air = _AIR + lane
             speed = t[_SPEED + i * L + lane]
             spin = (t[_TARGET + i * L + lane] - speed) * lag
             t[_SPIN + i * L + lane] = spin
@@ -99,36 +108,63 @@ def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
 @compiled()
 def _slopes(t: FloatArray, p: FloatArray) -> None:
     """Write the time derivative of the rigid body's state from the rotors' sums."""
-    per_kg, drag = 1.0 / p[0], p[2]
-    jxx, jxy, jxz, jyy, jyz, jzz = p[3], p[4], p[5], p[7], p[8], p[11]
-    ixx, ixy, ixz, iyy, iyz, izz = p[12], p[13], p[14], p[16], p[17], p[20]
-    axx, axy, axz, ayx, ayy, ayz, azx, azy, azz = (
-        p[21],
-        p[22],
-        p[23],
-        p[24],
-        p[25],
-        p[26],
-        p[27],
-        p[28],
-        p[29],
-    )
+    per_kg = 1.0 / p[0]
+    drag = p[2]
+    jxx = p[3]
+    jxy = p[4]
+    jxz = p[5]
+    jyy = p[7]
+    jyz = p[8]
+    jzz = p[11]
+    ixx = p[12]
+    ixy = p[13]
+    ixz = p[14]
+    iyy = p[16]
+    iyz = p[17]
+    izz = p[20]
+    axx = p[21]
+    axy = p[22]
+    axz = p[23]
+    ayx = p[24]
+    ayy = p[25]
+    ayz = p[26]
+    azx = p[27]
+    azy = p[28]
+    azz = p[29]
     for lane in range(LANES):
-        at, to, sums, air = _STATE + lane, _SLOPE + lane, _SUMS + lane, _AIR + lane
+        at = _STATE + lane
+        to = _SLOPE + lane
+        sums = _SUMS + lane
+        air = _AIR + lane
         density = t[air + 9 * L]
-        vx, vy, vz = t[at + 3 * L], t[at + 4 * L], t[at + 5 * L]
-        x, y, z, s = t[at + 6 * L], t[at + 7 * L], t[at + 8 * L], t[at + 9 * L]
-        wx, wy, wz = t[at + 10 * L], t[at + 11 * L], t[at + 12 * L]
-        fx, fy, fz = t[sums], t[sums + L], t[sums + 2 * L]
+        vx = t[at + 3 * L]
+        vy = t[at + 4 * L]
+        vz = t[at + 5 * L]
+        x = t[at + 6 * L]
+        y = t[at + 7 * L]
+        z = t[at + 8 * L]
+        s = t[at + 9 * L]
+        wx = t[at + 10 * L]
+        wy = t[at + 11 * L]
+        wz = t[at + 12 * L]
+        fx = t[sums]
+        fy = t[sums + L]
+        fz = t[sums + 2 * L]
 
-        rx, ry, rz = vx - t[air], vy - t[air + L], vz - t[air + 2 * L]
+        rx = vx - t[air]
+        ry = vy - t[air + L]
+        rz = vz - t[air + 2 * L]
         resistance = drag * density * np.sqrt(rx * rx + ry * ry + rz * rz)
         # R(q) f = f + 2 s (r x f) + 2 r x (r x f) with r the vector part
-        cx, cy, cz = y * fz - z * fy, z * fx - x * fz, x * fy - y * fx
+        cx = y * fz - z * fy
+        cy = z * fx - x * fz
+        cz = x * fy - y * fx
         gx = fx + 2.0 * (s * cx + (y * cz - z * cy))
         gy = fy + 2.0 * (s * cy + (z * cx - x * cz))
         gz = fz + 2.0 * (s * cz + (x * cy - y * cx))
-        t[to], t[to + L], t[to + 2 * L] = vx, vy, vz
+        t[to] = vx
+        t[to + L] = vy
+        t[to + 2 * L] = vz
         t[to + 3 * L] = (gx - resistance * rx + t[air + 3 * L]) * per_kg
         t[to + 4 * L] = (gy - resistance * ry + t[air + 4 * L]) * per_kg
         t[to + 5 * L] = (gz - resistance * rz + t[air + 5 * L]) * per_kg - t[air + 10 * L]
@@ -170,14 +206,15 @@ def _normalize(t: FloatArray, state: int) -> None:
     """Scale attitudes to unit length in the state that begins at ``state``."""
     for lane in range(LANES):
         at = state + 6 * L + lane
-        x, y, z, s = t[at], t[at + L], t[at + 2 * L], t[at + 3 * L]
+        x = t[at]
+        y = t[at + L]
+        z = t[at + 2 * L]
+        s = t[at + 3 * L]
         per_norm = 1.0 / np.sqrt(x * x + y * y + z * z + s * s)
-        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = (
-            x * per_norm,
-            y * per_norm,
-            z * per_norm,
-            s * per_norm,
-        )
+        t[at] = x * per_norm
+        t[at + L] = y * per_norm
+        t[at + 2 * L] = z * per_norm
+        t[at + 3 * L] = s * per_norm
 
 
 @compiled(inline=True)
@@ -196,7 +233,8 @@ def _clip(t: FloatArray, p: FloatArray, rotors: int, source: int, target: int) -
     """Limit rows of rotor speeds to the range of each motor."""
     for i in range(min(rotors, MOST_ROTORS)):
         at = SCALARS + ROTOR_PARAMETERS * i + 14
-        low, high = p[at], p[at + 1]
+        low = p[at]
+        high = p[at + 1]
         for lane in range(LANES):
             t[target + i * L + lane] = _between(t[source + i * L + lane], low, high)
 
@@ -221,7 +259,8 @@ def _next_stage(
         t[_STATE + k] = t[_START + k] + ahead_s * slope
     for i in range(min(rotors, MOST_ROTORS)):
         at = SCALARS + ROTOR_PARAMETERS * i + 14
-        low, high = p[at], p[at + 1]
+        low = p[at]
+        high = p[at + 1]
         for lane in range(LANES):
             k = (13 + i) * L + lane
             slope = t[_SLOPE + k]
@@ -239,7 +278,9 @@ def _copy(t: FloatArray, rows: int, target: int, source: int) -> None:
 def _steer(t: FloatArray, p: FloatArray) -> None:
     """Run the waypoint controller: write thrust and rates to command."""
     for lane in range(LANES):
-        at, goal, to = _STATE + lane, _GOAL + lane, _COMMAND + lane
+        at = _STATE + lane
+        goal = _GOAL + lane
+        to = _COMMAND + lane
         ax = _limit(p[37] * _limit(t[goal] - t[at], p[40]) - p[38] * t[at + 3 * L], p[41])
         ay = _limit(p[37] * _limit(t[goal + L] - t[at + L], p[40]) - p[38] * t[at + 4 * L], p[41])
         az = (
@@ -255,14 +296,22 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
         # one.
         yaw = t[goal + 3 * L]
         s, c = sin_cos(yaw)
-        bx, by, bw = -(c * ay - s * ax), c * ax + s * ay, size + az
+        bx = -(c * ay - s * ax)
+        by = c * ax + s * ay
+        bw = size + az
         norm = math.sqrt(bx * bx + by * by + bw * bw)
         half_s, half_c = sin_cos(0.5 * yaw)
         hc = half_c / norm
         hs = half_s / norm
-        gx, gy, gz, gw = hc * bx - hs * by, hc * by + hs * bx, hs * bw, hc * bw
+        gx = hc * bx - hs * by
+        gy = hc * by + hs * bx
+        gz = hs * bw
+        gw = hc * bw
         # From the attitude to that one.
-        x, y, z, w = t[at + 6 * L], t[at + 7 * L], t[at + 8 * L], t[at + 9 * L]
+        x = t[at + 6 * L]
+        y = t[at + 7 * L]
+        z = t[at + 8 * L]
+        w = t[at + 9 * L]
         ew = w * gw + x * gx + y * gy + z * gz
         ex = w * gx - x * gw - y * gz + z * gy
         ey = w * gy - y * gw - z * gx + x * gz
@@ -278,9 +327,19 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
 @compiled()
 def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
     """Run the rate controller: write the speeds that it asks of the rotors."""
-    jxx, jxy, jxz, jyy, jyz, jzz = p[3], p[4], p[5], p[7], p[8], p[11]
-    proportional, integral, derivative, limit = p[30], p[31], p[32], p[33]
-    stiffness, damping, gyroscopic = p[34], p[35], p[36]
+    jxx = p[3]
+    jxy = p[4]
+    jxz = p[5]
+    jyy = p[7]
+    jyz = p[8]
+    jzz = p[11]
+    proportional = p[30]
+    integral = p[31]
+    derivative = p[32]
+    limit = p[33]
+    stiffness = p[34]
+    damping = p[35]
+    gyroscopic = p[36]
     follow = stiffness * dt_s
     settle = 1.0 / (1.0 + damping * dt_s + stiffness * dt_s * dt_s)
     for axis in range(3):
@@ -290,14 +349,21 @@ def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
             rate = t[at + 3 * L] + dt_s * slope
             error = t[_COMMAND + L + axis * L + lane] - rate
             total = _limit(t[at + 9 * L] + dt_s * error, limit)
-            t[at + 3 * L], t[at + 6 * L], t[at + 9 * L] = rate, slope, total
+            t[at + 3 * L] = rate
+            t[at + 6 * L] = slope
+            t[at + 9 * L] = total
             t[_WANTED + axis * L + lane] = (
                 proportional * error + integral * total - derivative * slope
             )
     for lane in range(LANES):
-        at, to = _MEMORY + 3 * L + lane, _WANTED + lane
-        wx, wy, wz = t[at], t[at + L], t[at + 2 * L]
-        ax, ay, az = t[to], t[to + L], t[to + 2 * L]
+        at = _MEMORY + 3 * L + lane
+        to = _WANTED + lane
+        wx = t[at]
+        wy = t[at + L]
+        wz = t[at + 2 * L]
+        ax = t[to]
+        ay = t[to + L]
+        az = t[to + 2 * L]
         hx = jxx * wx + jxy * wy + jxz * wz
         hy = jxy * wx + jyy * wy + jyz * wz
         hz = jxz * wx + jyz * wy + jzz * wz
@@ -307,7 +373,10 @@ def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
         t[to + 3 * L] = t[_COMMAND + lane]
     for i in range(min(rotors, MOST_ROTORS)):
         row = SCALARS + ROTOR_PARAMETERS * i + 9
-        bx, by, bz, bt = p[row], p[row + 1], p[row + 2], p[row + 3]
+        bx = p[row]
+        by = p[row + 1]
+        bz = p[row + 2]
+        bt = p[row + 3]
         for lane in range(LANES):
             at = _WANTED + lane
             square = bx * t[at] + by * t[at + L] + bz * t[at + 2 * L] + bt * t[at + 3 * L]

@@ -152,10 +152,14 @@ class FlightGogglesMulticopter(Model):
 
         The controller's memory stands still within a step.
         """
-        p, state, air = self.parameters, self.state, ENVIRONMENT.split(around)
-        speeds, asked = x[:, state["rotors_radps"]], self._asked(x, u)
+        p = self.parameters
+        state = self.state
+        air = ENVIRONMENT.split(around)
+        speeds = x[:, state["rotors_radps"]]
+        asked = self._asked(x, u)
         density = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3
-        q, w = x[:, state["q_world_body"]], x[:, state["w_body_radps"]]
+        q = x[:, state["q_world_body"]]
+        w = x[:, state["w_body_radps"]]
         past = x[:, state["v_world_mps"]] - air["wind_world_mps"]
 
         spin = (np.clip(asked, self._slowest, self._fastest) - speeds) / self._motor_time_s
@@ -191,7 +195,8 @@ class FlightGogglesMulticopter(Model):
 
         See :meth:`Model.rotor_outputs`.
         """
-        air, speeds = ENVIRONMENT.split(around), x[:, self.state["rotors_radps"]]
+        air = ENVIRONMENT.split(around)
+        speeds = x[:, self.state["rotors_radps"]]
         squares = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3 * speeds * np.abs(speeds)
         signs = np.array([rotor.direction for rotor in self.parameters.rotors])
         return np.stack(
@@ -259,7 +264,9 @@ class FlightGogglesMulticopter(Model):
         """Return the parameters in the order of the kernel's ``SCALARS`` and
         ``ROTOR_PARAMETERS``.
         """
-        p, gains, way = self.parameters, self.rate_gains, self.waypoint_gains
+        p = self.parameters
+        gains = self.rate_gains
+        way = self.waypoint_gains
         allocation = np.zeros((len(p.rotors), 4)) if self._allocation is None else self._allocation
         matrices = (self._inertia, self._inverse_inertia, self._aero_moment)
         motors = (1.0 / self._motor_time_s, self._slowest, self._fastest, self._kf, self._kt)
@@ -289,7 +296,8 @@ class FlightGogglesMulticopter(Model):
         if self.compat is None or self.integrator == "euler":
             return super().step(x, u, around, dt_s)
         attitude = self.state["q_world_body"]
-        total, slope = x.copy(), np.zeros_like(x)
+        total = x.copy()
+        slope = np.zeros_like(x)
         for ahead, weight in ((0.0, 1.0), (0.5, 2.0), (0.5, 2.0), (1.0, 1.0)):
             stage = self.constrain(x + ahead * dt_s * slope) if ahead else x
             slope = self.derivative(stage, u, around)
@@ -319,7 +327,8 @@ class FlightGogglesMulticopter(Model):
         return x
 
     def _rates_to_waypoint(self, x: FloatArray, u: FloatArray) -> FloatArray:
-        state, p = self.state, self.parameters
+        state = self.state
+        p = self.parameters
         return fly_to_waypoint(
             self.waypoint_gains,
             p.mass_kg,

@@ -27,7 +27,8 @@ def original_substeps(dt_s: float, longest_s: float) -> list[float]:
     Raises:
         ValueError: the step is so much longer than a sub-step that float32 cannot count it down.
     """
-    longest, rest = np.float32(longest_s), np.float32(dt_s)
+    longest = np.float32(longest_s)
+    rest = np.float32(dt_s)
     if rest - longest == rest:
         raise ValueError(
             f"flightlib never ends a step of {dt_s} s in sub-steps of {longest_s} s: make "

@@ -48,18 +48,34 @@ _FIRST, _MIDDLE, _LAST, _BASE, _STAGE, _OUTER, _INNER = (
     row * LANES for row in (41, 45, 49, 53, 56, 66, 76)
 )
 
-_MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES, _DRAGGED = 0, 3, 5, 17, 24, 34, 42, 58
-_SLOWEST, _FASTEST, _SCALE, _LAG_S, _MIXED = 59, 63, 67, 71, 75
+_MAP = 0
+_LIMITS = 3
+_ROTORS = 5
+_BODY = 17
+_DRAG = 24
+_RATES = 34
+_SHARES = 42
+_DRAGGED = 58
+_SLOWEST = 59
+_FASTEST = 63
+_SCALE = 67
+_LAG_S = 71
+_MIXED = 75
 
 
 @compiled()
 def rotor_targets(t: Any, p: Any) -> Any:
     """Turn the thrusts in the target rows of a tile into the rotor speeds that give them."""
-    c2, c1, c0 = p[_MAP], p[_MAP + 1], p[_MAP + 2]
-    least, most = p[_LIMITS], p[_LIMITS + 1]
-    square, half = c1 * c1, 1.0 / (2.0 * c2)
+    c2 = p[_MAP]
+    c1 = p[_MAP + 1]
+    c0 = p[_MAP + 2]
+    least = p[_LIMITS]
+    most = p[_LIMITS + 1]
+    square = c1 * c1
+    half = 1.0 / (2.0 * c2)
     for rotor in range(4):
-        slowest, fastest = p[_SLOWEST + rotor], p[_FASTEST + rotor]
+        slowest = p[_SLOWEST + rotor]
+        fastest = p[_FASTEST + rotor]
         row = TARGET + rotor * LANES
         for i in range(LANES):
             f = max(min(t[row + i], most), least)
@@ -71,13 +87,24 @@ def rotor_targets(t: Any, p: Any) -> Any:
 def _rate_thrusts(t: Any, p: Any) -> Any:
     """Write thrusts that the rate controller asks for into the target rows."""
     mass = 1.0 / p[_BODY]
-    jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
-    kx, ky, kz = p[_RATES], p[_RATES + 1], p[_RATES + 2]
-    most_x, most_y, most_z = p[_RATES + 3], p[_RATES + 4], p[_RATES + 5]
-    least_n, most_n = p[_RATES + 6], p[_RATES + 7]
+    jx = p[_BODY + 1]
+    jy = p[_BODY + 2]
+    jz = p[_BODY + 3]
+    kx = p[_RATES]
+    ky = p[_RATES + 1]
+    kz = p[_RATES + 2]
+    most_x = p[_RATES + 3]
+    most_y = p[_RATES + 4]
+    most_z = p[_RATES + 5]
+    least_n = p[_RATES + 6]
+    most_n = p[_RATES + 7]
     for i in range(LANES):
-        wx, wy, wz = t[_WX + i], t[_WY + i], t[_WZ + i]
-        hx, hy, hz = jx * wx, jy * wy, jz * wz
+        wx = t[_WX + i]
+        wy = t[_WY + i]
+        wz = t[_WZ + i]
+        hx = jx * wx
+        hy = jy * wy
+        hz = jz * wz
         t[_WISH + i] = max(min(mass * t[_COMMAND + i], most_n), least_n)
         rate = max(min(t[_COMMAND + LANES + i], most_x), -most_x)
         t[_WISH + LANES + i] = kx * (rate - wx) + (wy * hz - wz * hy)
@@ -87,7 +114,10 @@ def _rate_thrusts(t: Any, p: Any) -> Any:
         t[_WISH + 3 * LANES + i] = kz * (rate - wz) + (wx * hy - wy * hx)
     for rotor in range(4):
         shares = _SHARES + 4 * rotor
-        a, b, c, d = p[shares], p[shares + 1], p[shares + 2], p[shares + 3]
+        a = p[shares]
+        b = p[shares + 1]
+        c = p[shares + 2]
+        d = p[shares + 3]
         row = TARGET + rotor * LANES
         for i in range(LANES):
             t[row + i] = (
@@ -130,15 +160,16 @@ def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
     The rotors get their last speeds.
     """
     curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
-    y1, y2, y3, y4, x1, x2 = (
-        p[_ROTORS],
-        p[_ROTORS + 1],
-        p[_ROTORS + 2],
-        p[_ROTORS + 3],
-        p[_ROTORS + 4],
-        p[_ROTORS + 5],
-    )
-    x3, x4, z1, z2 = p[_ROTORS + 6], p[_ROTORS + 7], p[_ROTORS + 8], p[_ROTORS + 9]
+    y1 = p[_ROTORS]
+    y2 = p[_ROTORS + 1]
+    y3 = p[_ROTORS + 2]
+    y4 = p[_ROTORS + 3]
+    x1 = p[_ROTORS + 4]
+    x2 = p[_ROTORS + 5]
+    x3 = p[_ROTORS + 6]
+    x4 = p[_ROTORS + 7]
+    z1 = p[_ROTORS + 8]
+    z2 = p[_ROTORS + 9]
     rotors = (y1, y2, y3, y4, x1, x2, x3, x4, z1, z2, p[_ROTORS + 10], p[_ROTORS + 11])
     per_mass = p[_BODY]
     body = (per_mass, p[_BODY + 4], p[_BODY + 5], p[_BODY + 6])
@@ -146,33 +177,39 @@ def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
         density = t[_DENSITY + i] * _PER_SEA_LEVEL
         scale = density * t[_FACTOR + i]
         torque = (t[_TORQUE_X + i], t[_TORQUE_Y + i], t[_TORQUE_Z + i])
-        t1, t2, t3, t4 = t[_T1 + i], t[_T2 + i], t[_T3 + i], t[_T4 + i]
-        g1, g2, g3, g4 = t[_O1 + i] - t1, t[_O2 + i] - t2, t[_O3 + i] - t3, t[_O4 + i] - t4
+        t1 = t[_T1 + i]
+        t2 = t[_T2 + i]
+        t3 = t[_T3 + i]
+        t4 = t[_T4 + i]
+        g1 = t[_O1 + i] - t1
+        g2 = t[_O2 + i] - t2
+        g3 = t[_O3 + i] - t3
+        g4 = t[_O4 + i] - t4
         speeds = (t1 + early * g1, t2 + early * g2, t3 + early * g3, t4 + early * g4)
         a, b, c, d = _wrench(speeds, density, scale, torque, curve, rotors, body)
-        (
-            t[_FIRST + i],
-            t[_FIRST + LANES + i],
-            t[_FIRST + 2 * LANES + i],
-            t[_FIRST + 3 * LANES + i],
-        ) = a, b, c, d
+        t[_FIRST + i] = a
+        t[_FIRST + LANES + i] = b
+        t[_FIRST + 2 * LANES + i] = c
+        t[_FIRST + 3 * LANES + i] = d
         speeds = (t1 + midway * g1, t2 + midway * g2, t3 + midway * g3, t4 + midway * g4)
         a, b, c, d = _wrench(speeds, density, scale, torque, curve, rotors, body)
-        (
-            t[_MIDDLE + i],
-            t[_MIDDLE + LANES + i],
-            t[_MIDDLE + 2 * LANES + i],
-            t[_MIDDLE + 3 * LANES + i],
-        ) = a, b, c, d
-        o1, o2, o3, o4 = t1 + late * g1, t2 + late * g2, t3 + late * g3, t4 + late * g4
+        t[_MIDDLE + i] = a
+        t[_MIDDLE + LANES + i] = b
+        t[_MIDDLE + 2 * LANES + i] = c
+        t[_MIDDLE + 3 * LANES + i] = d
+        o1 = t1 + late * g1
+        o2 = t2 + late * g2
+        o3 = t3 + late * g3
+        o4 = t4 + late * g4
         a, b, c, d = _wrench((o1, o2, o3, o4), density, scale, torque, curve, rotors, body)
-        t[_LAST + i], t[_LAST + LANES + i], t[_LAST + 2 * LANES + i], t[_LAST + 3 * LANES + i] = (
-            a,
-            b,
-            c,
-            d,
-        )
-        t[_O1 + i], t[_O2 + i], t[_O3 + i], t[_O4 + i] = o1, o2, o3, o4
+        t[_LAST + i] = a
+        t[_LAST + LANES + i] = b
+        t[_LAST + 2 * LANES + i] = c
+        t[_LAST + 3 * LANES + i] = d
+        t[_O1 + i] = o1
+        t[_O2 + i] = o2
+        t[_O3 + i] = o3
+        t[_O4 + i] = o4
         _base(t, i, per_mass)
 
 
@@ -201,7 +238,8 @@ def _divide(t: Any, p: Any, row: Any, i: Any) -> Any:
     a lane.
     """
     density = t[_DENSITY + i] * _PER_SEA_LEVEL
-    scale, k = density * t[_FACTOR + i], row + i
+    scale = density * t[_FACTOR + i]
+    k = row + i
     t[k] *= scale * p[_BODY]
     t[k + LANES] = (scale * t[k + LANES] + t[_TORQUE_X + i]) * p[_BODY + 4]
     t[k + 2 * LANES] = (scale * t[k + 2 * LANES] + t[_TORQUE_Y + i]) * p[_BODY + 5]
@@ -226,7 +264,8 @@ def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
         late = exp(-ratio)
         early = -6.0 * expm1(-ratio) / ratio - 4.0 * midway - late
         for i in range(LANES):
-            speed, goal = _O1 + rotor * LANES + i, t[TARGET + rotor * LANES + i]
+            speed = _O1 + rotor * LANES + i
+            goal = t[TARGET + rotor * LANES + i]
             gap = t[speed] - goal
             _push(t, _FIRST + i, goal + early * gap, curve, effects)
             _push(t, _MIDDLE + i, goal + midway * gap, curve, effects)
@@ -245,23 +284,43 @@ def _slopes(t: Any, i: Any, state: Any, time: Any, constants: Any, dragged: Any)
     Its rotation matrix is that of ``q_to_matrix``.
     """
     per_mass, gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift = constants
-    qx, qy, qz, qw = (
-        t[state + 3 * LANES + i],
-        t[state + 4 * LANES + i],
-        t[state + 5 * LANES + i],
-        t[state + 6 * LANES + i],
-    )
-    wx, wy, wz = t[state + 7 * LANES + i], t[state + 8 * LANES + i], t[state + 9 * LANES + i]
+    qx = t[state + 3 * LANES + i]
+    qy = t[state + 4 * LANES + i]
+    qz = t[state + 5 * LANES + i]
+    qw = t[state + 6 * LANES + i]
+    wx = t[state + 7 * LANES + i]
+    wy = t[state + 8 * LANES + i]
+    wz = t[state + 9 * LANES + i]
     push = t[time + i]
-    ax, ay, az = t[_BASE + i], t[_BASE + LANES + i], t[_BASE + 2 * LANES + i]
-    xx, yy, zz, ww = qx * qx, qy * qy, qz * qz, qw * qw
-    xy, xz, yz, xw, yw, zw = qx * qy, qx * qz, qy * qz, qx * qw, qy * qw, qz * qw
-    r02, r12, r22 = 2.0 * (xz + yw), 2.0 * (yz - xw), zz - xx - yy + ww
+    ax = t[_BASE + i]
+    ay = t[_BASE + LANES + i]
+    az = t[_BASE + 2 * LANES + i]
+    xx = qx * qx
+    yy = qy * qy
+    zz = qz * qz
+    ww = qw * qw
+    xy = qx * qy
+    xz = qx * qz
+    yz = qy * qz
+    xw = qx * qw
+    yw = qy * qw
+    zw = qz * qw
+    r02 = 2.0 * (xz + yw)
+    r12 = 2.0 * (yz - xw)
+    r22 = zz - xx - yy + ww
     if dragged:
-        r00, r10, r20 = xx - yy - zz + ww, 2.0 * (xy + zw), 2.0 * (xz - yw)
-        r01, r11, r21 = 2.0 * (xy - zw), yy - xx - zz + ww, 2.0 * (yz + xw)
-        vx, vy, vz = t[state + i], t[state + LANES + i], t[state + 2 * LANES + i]
-        ux, uy, uz = vx - t[_AIR_X + i], vy - t[_AIR_Y + i], vz - t[_AIR_Z + i]
+        r00 = xx - yy - zz + ww
+        r10 = 2.0 * (xy + zw)
+        r20 = 2.0 * (xz - yw)
+        r01 = 2.0 * (xy - zw)
+        r11 = yy - xx - zz + ww
+        r21 = 2.0 * (yz + xw)
+        vx = t[state + i]
+        vy = t[state + LANES + i]
+        vz = t[state + 2 * LANES + i]
+        ux = vx - t[_AIR_X + i]
+        uy = vy - t[_AIR_Y + i]
+        uz = vz - t[_AIR_Z + i]
         bx = r00 * ux + r10 * uy + r20 * uz
         by = r01 * ux + r11 * uy + r21 * uz
         bz = r02 * ux + r12 * uy + r22 * uz
@@ -272,7 +331,9 @@ def _slopes(t: Any, i: Any, state: Any, time: Any, constants: Any, dragged: Any)
         ax += r00 * fx + r01 * fy
         ay += r10 * fx + r11 * fy
         az += r20 * fx + r21 * fy
-    ox, oy, oz = 0.5 * wx, 0.5 * wy, 0.5 * wz
+    ox = 0.5 * wx
+    oy = 0.5 * wy
+    oz = 0.5 * wz
     return (
         ax + r02 * push,
         ay + r12 * push,
@@ -330,17 +391,22 @@ def _go(t: Any, row: Any, origin: Any, h: Any, k: Any) -> Any:
 @compiled(inline=True)
 def _constants(p: Any) -> Any:
     """Return what :func:`_slopes` needs of the parameters."""
-    jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
-    gx, gy, gz = (jz - jy) * p[_BODY + 4], (jx - jz) * p[_BODY + 5], (jy - jx) * p[_BODY + 6]
-    l1, l2, l3, s1, s2, s3 = (
-        p[_DRAG],
-        p[_DRAG + 1],
-        p[_DRAG + 2],
-        p[_DRAG + 3],
-        p[_DRAG + 4],
-        p[_DRAG + 5],
-    )
-    k1, k2, k3, lift = p[_DRAG + 6], p[_DRAG + 7], p[_DRAG + 8], p[_DRAG + 9]
+    jx = p[_BODY + 1]
+    jy = p[_BODY + 2]
+    jz = p[_BODY + 3]
+    gx = (jz - jy) * p[_BODY + 4]
+    gy = (jx - jz) * p[_BODY + 5]
+    gz = (jy - jx) * p[_BODY + 6]
+    l1 = p[_DRAG]
+    l2 = p[_DRAG + 1]
+    l3 = p[_DRAG + 2]
+    s1 = p[_DRAG + 3]
+    s2 = p[_DRAG + 4]
+    s3 = p[_DRAG + 5]
+    k1 = p[_DRAG + 6]
+    k2 = p[_DRAG + 7]
+    k3 = p[_DRAG + 8]
+    lift = p[_DRAG + 9]
     return p[_BODY], gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift
 
 
@@ -352,7 +418,8 @@ def _rk4(t: Any, p: Any, h: Any, dragged: Any) -> Any:
     lanes' at once.
     """
     constants = _constants(p)
-    half, sixth = 0.5 * h, h / 6.0
+    half = 0.5 * h
+    sixth = h / 6.0
     for i in range(LANES):
         k = _slopes(t, i, _VX, _FIRST, constants, dragged)
         _put(t, _OUTER + i, k)
@@ -375,7 +442,10 @@ def _rk4(t: Any, p: Any, h: Any, dragged: Any) -> Any:
     for i in range(10 * LANES):
         t[_VX + i] += sixth * (t[_OUTER + i] + 2.0 * t[_INNER + i])
     for i in range(LANES):
-        qx, qy, qz, qw = t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i]
+        qx = t[_QX + i]
+        qy = t[_QY + i]
+        qz = t[_QZ + i]
+        qw = t[_QW + i]
         per_length = 1.0 / math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
         t[_QX + i] = qx * per_length
         t[_QY + i] = qy * per_length

@@ -193,8 +193,10 @@ class FlightmareQuadrotor(Model):
         """Return time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its
         environment.
         """
-        mass, inertia = self.parameters.mass_kg, self._inertia
-        q, w = body[:, _Q], body[:, _W]
+        mass = self.parameters.mass_kg
+        inertia = self._inertia
+        q = body[:, _Q]
+        w = body[:, _W]
         R_world_body = q_to_matrix(q)
         force = wrench[:, :1] * R_world_body[:, :, 2] + around[:, _FORCE]
         if self.dragged:
@@ -240,7 +242,8 @@ class FlightmareQuadrotor(Model):
             return None
         from vil_bridge.vehicles.flightmare import kernel
 
-        parameters, rates = self.packed(), self.mode == "rates"
+        parameters = self.packed()
+        rates = self.mode == "rates"
         # Motors that differ have their own fades in the kernel.
         motor_time_s = float(self.motor_time_s[0])
 
@@ -274,7 +277,8 @@ class FlightmareQuadrotor(Model):
 
     def packed(self) -> FloatArray:
         """Return the parameters as one array, (76,), in the order of the kernel's offsets."""
-        p, inertia = self.parameters, self._inertia
+        p = self.parameters
+        inertia = self._inertia
         return np.concatenate(
             (
                 p.thrust_map,

@@ -86,7 +86,8 @@ class QuadrotorParameters:
         for name, value in positive.items():
             if not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {value}")
-        slowest, fastest = self.of_motors("rotor_min_radps"), self.of_motors("rotor_max_radps")
+        slowest = self.of_motors("rotor_min_radps")
+        fastest = self.of_motors("rotor_max_radps")
         if (
             slowest.min() < 0.0
             or not ((slowest < fastest) | (fastest == 0.0)).all()

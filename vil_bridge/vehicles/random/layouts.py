@@ -37,7 +37,8 @@ def laid_out(course: Course, uniforms: FloatArray) -> Course:
         uniforms: numbers 0..1, (g + 1, 6) for g gates in the order of a lap.
     """
     grid = _Grid(course, uniforms[0])
-    gates, obstacles = list(course.gates), list(course.obstacles)
+    gates = list(course.gates)
+    obstacles = list(course.obstacles)
     for turn, (index, numbers) in enumerate(
         zip(dict.fromkeys(course.order), uniforms[1:], strict=False)
     ):
@@ -62,7 +63,8 @@ class _Grid:
     def __init__(self, course: Course, numbers: FloatArray) -> None:
         low, high = (corner[:2] for corner in course.room_m)
         self.start_m: Final = low + numbers[:2] * (high - low)
-        low, high = low + _BORDER_M, high - _BORDER_M
+        low = low + _BORDER_M
+        high = high - _BORDER_M
         x, y = np.meshgrid(*(np.linspace(low[i], high[i], _CELLS) for i in (0, 1)))
         self._cells: Final = np.stack((x.ravel(), y.ravel()), axis=1)
         self._size: Final = (high - low) / _CELLS

@@ -30,7 +30,10 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
     for _ in range(_ROUNDS):
         a = c0 * _M0
         b = c2 * _M1
-        c0, c1, c2, c3 = (b >> _HALF) ^ c1 ^ k0, b & _MASK, (a >> _HALF) ^ c3 ^ k1, a & _MASK
+        c0 = (b >> _HALF) ^ c1 ^ k0
+        c1 = b & _MASK
+        c2 = (a >> _HALF) ^ c3 ^ k1
+        c3 = a & _MASK
         k0 = (k0 + _W0) & _MASK
         k1 = (k1 + _W1) & _MASK
     return c0, c1, c2, c3

@@ -133,5 +133,6 @@ class Gps(Sensor[FleetGpsReading]):
 
     def accuracy_m(self, elapsed_s: float) -> float:
         """Return accuracy reported some time after the start."""
-        first_m, last_m = self.parameters.accuracy_first_m, self.parameters.accuracy_last_m
+        first_m = self.parameters.accuracy_first_m
+        last_m = self.parameters.accuracy_last_m
         return last_m + (first_m - last_m) * float(exp(-elapsed_s / self.parameters.accuracy_s))

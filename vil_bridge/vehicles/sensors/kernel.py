@@ -54,8 +54,11 @@ def _read(
     Their normals begin in column ``first``.
     """
     per_root = 1.0 / math.sqrt(sample_s)
-    density, memory_s, limit = p[3], p[4], p[5]
-    keep, spread = 1.0, density * math.sqrt(dt_s)
+    density = p[3]
+    memory_s = p[4]
+    limit = p[5]
+    keep = 1.0
+    spread = density * math.sqrt(dt_s)
     if not math.isinf(memory_s):
         keep = exp(-dt_s / memory_s)
         spread = density * math.sqrt(-0.5 * memory_s * expm1(-2.0 * dt_s / memory_s))
@@ -70,7 +73,8 @@ def _read(
             out[row, axis] = min(max(measured, -limit), limit)
             walk[row, axis] = keep * walk[row, axis] + spread * noise[row, first + 3 + axis]
     for k in range(bank):
-        tau_s, sigma = p[TRIAD + 2 * k], p[TRIAD + 2 * k + 1]
+        tau_s = p[TRIAD + 2 * k]
+        sigma = p[TRIAD + 2 * k + 1]
         share = exp(-dt_s / tau_s)
         fresh = sigma * math.sqrt(-expm1(-2.0 * dt_s / tau_s))
         for row in range(ideal.shape[0]):
@@ -142,7 +146,8 @@ def _means(
         scalar = s
         since_s = span_s - before[i, 11]
         if before[i, 10] and since_s > 0.0:
-            r0, s0 = (before[i, 3], before[i, 4], before[i, 5]), before[i, 6]
+            r0 = (before[i, 3], before[i, 4], before[i, 5])
+            s0 = before[i, 6]
             away, scalar = product((-r0[0], -r0[1], -r0[2]), s0, r, s)
             sum_w = plus(w, 1.0, (before[i, 7], before[i, 8], before[i, 9]))
             angle = _angle_of(
@@ -159,7 +164,8 @@ def _means(
         before[i, 3], before[i, 4], before[i, 5] = r
         before[i, 6] = s
         before[i, 7], before[i, 8], before[i, 9] = w
-        before[i, 10], before[i, 11] = mount[7], 0.0
+        before[i, 10] = mount[7]
+        before[i, 11] = 0.0
         before[i, 12], before[i, 13], before[i, 14] = middle
         before[i, 15] = scalar
         w_out[i, 0], w_out[i, 1], w_out[i, 2] = mean_w
@@ -248,9 +254,16 @@ def magnetometer(
     """
     fill(key, step, vehicles, True, out)
     for row in range(out.shape[0]):
-        x, y, z, w = -q[row, 0], -q[row, 1], -q[row, 2], q[row, 3]
-        bx, by, bz = field[row, 0], field[row, 1], field[row, 2]
-        cx, cy, cz = y * bz - z * by, z * bx - x * bz, x * by - y * bx
+        x = -q[row, 0]
+        y = -q[row, 1]
+        z = -q[row, 2]
+        w = q[row, 3]
+        bx = field[row, 0]
+        by = field[row, 1]
+        bz = field[row, 2]
+        cx = y * bz - z * by
+        cy = z * bx - x * bz
+        cz = x * by - y * bx
         turned = (
             bx + 2.0 * (w * cx + (y * cz - z * cy)),
             by + 2.0 * (w * cy + (z * cx - x * cz)),
@@ -296,7 +309,9 @@ def barometer(
     fresh = p[1] * math.sqrt(-expm1(-2.0 * dt_s / p[0]))
     for row in range(p_world.shape[0]):
         drift[row] = share * drift[row] + fresh * noise[row, 0]
-        east, north, up = p_world[row, 0], p_world[row, 1], p_world[row, 2]
+        east = p_world[row, 0]
+        north = p_world[row, 1]
+        up = p_world[row, 2]
         x = p_ecef[0] + east * R_enu_ecef[0, 0] + north * R_enu_ecef[1, 0] + up * R_enu_ecef[2, 0]
         y = p_ecef[1] + east * R_enu_ecef[0, 1] + north * R_enu_ecef[1, 1] + up * R_enu_ecef[2, 1]
         z = p_ecef[2] + east * R_enu_ecef[0, 2] + north * R_enu_ecef[1, 2] + up * R_enu_ecef[2, 2]

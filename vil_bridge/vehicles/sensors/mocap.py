@@ -162,10 +162,8 @@ class Mocap(Sensor[MocapReading]):
         p_true, q_true = parameters.mounting.pose(truth)
         # One that is lost has no pose.
         here = np.asarray(np.isfinite(np.hstack((p_true, q_true))).all(axis=1))
-        p_true, q_true = (
-            np.where(here[:, None], p_true, 0.0),
-            np.where(here[:, None], q_true, _LEVEL),
-        )
+        p_true = np.where(here[:, None], p_true, 0.0)
+        q_true = np.where(here[:, None], q_true, _LEVEL)
         p, q, tracked = self._seen(p_true, q_true)
         tracked &= here
         if self._troubled:
@@ -173,8 +171,11 @@ class Mocap(Sensor[MocapReading]):
             p = p + _spikes(parameters, chances[:, :3])
             tracked &= ~self._hidden(t_ns, chances[:, 3:5])
             label = self._labels(t_ns, p_true, here, chances[:, 5:7])
-            p, q, tracked = p[label], q[label], tracked[label]
-        p[~tracked], q[~tracked] = 0.0, _LEVEL
+            p = p[label]
+            q = q[label]
+            tracked = tracked[label]
+        p[~tracked] = 0.0
+        q[~tracked] = _LEVEL
         self._fate = self._room.uniforms(self._number, _ROOM, 2)[0]
         late_s = -parameters.jitter_s * float(natural_log(self._fate[:1])[0])
         delay_ns = round((parameters.latency_s + late_s) * NS_PER_S)
@@ -247,7 +248,8 @@ class Mocap(Sensor[MocapReading]):
             distance[one] = np.inf
             other = int(distance.argmin())
             if self._partner[one] == one and distance[other] <= parameters.swap_within_m:
-                self._partner[one], self._partner[other] = other, one
+                self._partner[one] = other
+                self._partner[other] = one
                 until_ns = t_ns + _lasting_ns(parameters.swap_s, chances[one, 1])
                 self._swapped_until_ns[[one, other]] = until_ns
         return self._partner

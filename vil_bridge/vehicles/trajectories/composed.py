@@ -63,11 +63,13 @@ class Retimed(Trajectory):
 
         By bisection.
         """
-        low, high = np.zeros(len(parameters)), np.full(len(parameters), self.duration_s)
+        low = np.zeros(len(parameters))
+        high = np.full(len(parameters), self.duration_s)
         for _ in range(60 if len(parameters) else 0):
             middle = 0.5 * (low + high)
             passed = self._pace.derivatives(middle)[:, 0, 0] >= parameters
-            low, high = np.where(passed, low, middle), np.where(passed, middle, high)
+            low = np.where(passed, low, middle)
+            high = np.where(passed, middle, high)
         return high
 
 
@@ -128,11 +130,9 @@ class Transformed(Trajectory):
         self._offset: Final = np.append(np.asarray(offset_m, dtype=np.float64), turn_rad)
         if self._offset.shape != (4,):
             raise ValueError("offset_m has three components")
-        self.duration_s, self.repeat_s, self.knots_s = (
-            trajectory.duration_s,
-            trajectory.repeat_s,
-            trajectory.knots_s,
-        )
+        self.duration_s = trajectory.duration_s
+        self.repeat_s = trajectory.repeat_s
+        self.knots_s = trajectory.knots_s
 
     def derivatives(self, t_s: FloatArray) -> FloatArray:
         """See :class:`Trajectory`."""

@@ -143,7 +143,8 @@ class _Shape(Trajectory):
     def derivatives(self, t_s: FloatArray) -> FloatArray:
         z = self._derivatives(t_s)
         rows = np.zeros((len(t_s), ORDERS, 4))
-        rows[:, :, 0], rows[:, :, 1] = z.real.T, z.imag.T
+        rows[:, :, 0] = z.real.T
+        rows[:, :, 1] = z.imag.T
         if self._along:
             # The heading is the imaginary part of log z', which stays on the branch next to the
             # expected one.
@@ -225,8 +226,10 @@ def _flown(
     steady = np.zeros_like(_RAMP)
     steady[:2] = ramp, cruise
     run_out = -run_in
-    run_out[0], run_out[1] = ramp + cruise, 2.0 * ramp
-    pieces, lengths = [run_in, steady, run_out], [ramp_s, cruise / rate, ramp_s]
+    run_out[0] = ramp + cruise
+    run_out[1] = 2.0 * ramp
+    pieces = [run_in, steady, run_out]
+    lengths = [ramp_s, cruise / rate, ramp_s]
     count = 2 if turns is None else 3
     pace = Polynomials(np.cumsum([0.0, *lengths[:count]]), np.array(pieces[:count])[..., None])
     shape = _Shape(length, derivatives, heading, facing)

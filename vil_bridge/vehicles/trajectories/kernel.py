@@ -23,13 +23,15 @@ def references(t_s: Any, who: Any, pieces: Any, spans: Any, coefficients: Any, o
         out: (n, 18).
     """
     for i in range(len(t_s)):
-        duration, repeat = who[i, 0], who[i, 1]
+        duration = who[i, 0]
+        repeat = who[i, 1]
         t = t_s[i]
         inside = min(max(t, 0.0), duration)
         if t > duration and repeat > 0.0:
             inside = duration - repeat + (t - duration) % repeat
         moving = 1.0 if t >= 0.0 and (t <= duration or repeat > 0.0) else 0.0
-        low, high = pieces[i, 0], pieces[i, 1]
+        low = pieces[i, 0]
+        high = pieces[i, 1]
         while low < high:
             middle = (low + high + 1) // 2
             if spans[middle, 0] <= inside:
@@ -57,4 +59,6 @@ def references(t_s: Any, who: Any, pieces: Any, spans: Any, coefficients: Any, o
                 out[i, 9 + channel] = 6.0 * moving * rate * rate * rate * j
                 out[i, 12 + channel] = 24.0 * moving * rate * rate * rate * rate * s
             else:
-                out[i, 15], out[i, 16], out[i, 17] = p, v, a
+                out[i, 15] = p
+                out[i, 16] = v
+                out[i, 17] = a

@@ -40,7 +40,8 @@ def line(
     Raises:
         ValueError: the two points are one, or a limit is not positive.
     """
-    start, end = np.asarray(start_m, dtype=np.float64), np.asarray(end_m, dtype=np.float64)
+    start = np.asarray(start_m, dtype=np.float64)
+    end = np.asarray(end_m, dtype=np.float64)
     length = matrices.length(end - start)
     if not (
         length > 0.0

@@ -126,7 +126,8 @@ class Access:
         """
         if self.tokens is None:
             return None
-        role, needed = self.tokens.role_of(token), role_for_command(name)
+        role = self.tokens.role_of(token)
+        needed = role_for_command(name)
         if role is Role.NONE:
             return (
                 f"this needs a token of the role {needed}; give the client an access token of "

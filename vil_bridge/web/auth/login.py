@@ -42,7 +42,8 @@ def login_router(access: Access) -> APIRouter:
             )
         answer = RedirectResponse("./", 303)
         # No path is given: behind a proxy's prefix the cookie belongs to that prefix.
-        name, secure = cookie_name(request.scope), request.url.scheme == "https"
+        name = cookie_name(request.scope)
+        secure = request.url.scheme == "https"
         answer.set_cookie(name, session, path=None, secure=secure, httponly=True, samesite="strict")
         return answer
 

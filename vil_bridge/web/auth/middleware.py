@@ -138,7 +138,8 @@ def _foreign(headers: Headers, method: str, hosts: frozenset[str]) -> _Refusal |
 
     None = it is not one.
     """
-    host, origin = headers.get("host", ""), headers.get("origin")
+    host = headers.get("host", "")
+    origin = headers.get("origin")
     if not _is_served_host(host, hosts):
         text = (
             f"host {host[:80]!r} is not served here; use the numeric address or localhost, or "

@@ -52,7 +52,8 @@ class HttpConnection:
         self.site = url.rstrip("/")
         self.url = f"{self.site}/"
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self.tls, self.timeout_s = tls, timeout_s
+        self.tls = tls
+        self.timeout_s = timeout_s
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if tls is not None:
             handlers.append(urllib.request.HTTPSHandler(context=tls))
@@ -143,7 +144,8 @@ def value_of(kind: type[_T], answer: Answer) -> _T:
     Raises:
         RestError: it is a refusal, or not the answer of a bridge.
     """
-    text, status = _bytes_of(answer), answer.status or 0
+    text = _bytes_of(answer)
+    status = answer.status or 0
     try:
         return TypeAdapter(kind).validate_json(text)
     except ValidationError:

@@ -129,7 +129,8 @@ def decode_live(message: bytes) -> LivePoses | LivePreview:
     """
     if len(message) < _PREVIEW_HEAD.size:
         raise ProtocolError("live message too short", length=len(message))
-    kind, version = message[0], message[1]
+    kind = message[0]
+    version = message[1]
     if version != VERSION or kind not in (_POSES, _PREVIEW):
         raise ProtocolError(
             f"live message of kind {kind}, version {version}: unknown",

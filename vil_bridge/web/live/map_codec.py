@@ -11,7 +11,8 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.voxels import MapSnapshot, VoxelChanges
 
 _VERSION: Final = 1
-_SNAPSHOT, _CHANGES = 3, 4
+_SNAPSHOT = 3
+_CHANGES = 4
 _SNAPSHOT_HEAD: Final = struct.Struct("<BBHIq")
 _CHANGES_HEAD: Final = struct.Struct("<BBHIqII")
 _VOXEL: Final = np.dtype([("key", "<u2", 3), ("state", "u1"), ("spare", "u1")])
@@ -25,7 +26,8 @@ def encode_snapshot(found: MapSnapshot) -> bytes:
 def encode_changes(found: VoxelChanges) -> bytes:
     """Return the message of changed voxels."""
     rows = np.zeros(len(found.keys), _VOXEL)
-    rows["key"], rows["state"] = found.keys, found.states
+    rows["key"] = found.keys
+    rows["state"] = found.states
     head = _CHANGES_HEAD.pack(
         _CHANGES, _VERSION, 0, found.number, found.t_ns, found.since, len(rows)
     )

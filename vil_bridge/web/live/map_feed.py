@@ -47,13 +47,17 @@ async def _send(found: VoxelMap, websocket: WebSocket) -> None:
 
     What a busy socket does not take is tried again, and newer changes come after it.
     """
-    post, sent, number, frame = poster(websocket), None, 0, b""
+    post = poster(websocket)
+    sent = None
+    number = 0
+    frame = b""
     while True:
         if not frame:
             number, message = await asyncio.to_thread(_next_message, found, sent)
             frame = framed(message) if message else b""
         if frame and post(frame):
-            sent, frame = number, b""
+            sent = number
+            frame = b""
         await asyncio.sleep(1.0 / _RATE_HZ)
 
 

@@ -41,7 +41,8 @@ class PreviewTap:
     ) -> None:
         self.arrived: Callable[[str], None] | None = None
         self._modality = modality
-        self._attach, self._detach = attach, detach
+        self._attach = attach
+        self._detach = detach
         self._paces: Mapping[str, SlotTimer] = {}
         self._newest: dict[str, tuple[FrameHeader, ImageArray]] = {}
 
@@ -62,7 +63,8 @@ class PreviewTap:
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Put the newest picture into its slot."""
         variant = header.variant
-        pace, arrived = self._paces.get(variant), self.arrived
+        pace = self._paces.get(variant)
+        arrived = self.arrived
         if pace is not None and arrived is not None:
             pace.passed()
             self._newest[variant] = header, pixels

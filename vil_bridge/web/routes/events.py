@@ -71,7 +71,8 @@ class Updates:
 
     async def stream(self, after: int) -> AsyncIterator[bytes]:
         """Yield one reader's stream, with the log's entries after ``after``."""
-        pace, recording = SlotTimer(_STATUS_HZ), b""
+        pace = SlotTimer(_STATUS_HZ)
+        recording = b""
         self.readers += 1
         try:
             while not self._ended:

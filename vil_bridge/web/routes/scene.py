@@ -34,7 +34,8 @@ class SceneRevisions:
 
     def current(self) -> SceneView:
         """Return the scene of now, with its number."""
-        now, before = self._make(), self._scene
+        now = self._make()
+        before = self._scene
         revision = self._first if before is None else before.revision
         if before is not None and replace(now, revision=revision) != before:
             revision += 1

@@ -79,14 +79,16 @@ def carried(
     if state is None or newest_ns is None:
         return None
     until_ns = max(t_ns + state.late_ns, state.t_ns)
-    nav, w_radps = state.nav, state.w_imu_radps
+    nav = state.nav
+    w_radps = state.w_imu_radps
     measured_ns = min(until_ns, newest_ns)
     if measured_ns > state.t_ns:
         samples = body.imu.between(state.t_ns, measured_ns)
         if samples is None:
             return None
         free = state.corrected(samples)
-        nav, w_radps = propagate(nav, preintegrate(*free)), free.w_radps[-1]
+        nav = propagate(nav, preintegrate(*free))
+        w_radps = free.w_radps[-1]
     if until_ns > nav.t_ns:
         recent = body.imu.recent(RECENT_NS)
         if recent is None:
@@ -130,7 +132,8 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
     Returns:
         None when the body is not known there.
     """
-    state, newest_ns = body.newest(), body.imu.newest_t_ns
+    state = body.newest()
+    newest_ns = body.imu.newest_t_ns
     if state is None or newest_ns is None:
         return None
     until_ns = max(t_ns + state.late_ns, state.t_ns)
@@ -170,7 +173,8 @@ def body_jacobian(state: FilterState, q_imu_body_xyzw: FloatArray) -> FloatArray
     """Return the derivative of the body's nine errors by those of the state, shape (9, 25)."""
     q_mount = q_exp(state.mount_rad)
     lever_m = q_rotate(q_mount, state.p_imu_body_m)
-    R, R_mount = q_to_matrix(state.q_world_imu_xyzw), q_to_matrix(q_mount)
+    R = q_to_matrix(state.q_world_imu_xyzw)
+    R_mount = q_to_matrix(q_mount)
     R_body_imu = q_to_matrix(q_conj(q_imu_body_xyzw))
     w_lever_mps = cross(state.w_imu_radps, lever_m)
     J = np.zeros((9, SIZE))

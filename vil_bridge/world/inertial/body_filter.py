@@ -73,10 +73,8 @@ class MocapNoise:
     @property
     def variances(self) -> FloatArray:
         """Variances of the six numbers of a residual."""
-        attitude_rad2, position_m2 = (
-            max(self.attitude_rad2, _LEAST_RAD**2),
-            max(self.position_m2, _LEAST_M**2),
-        )
+        attitude_rad2 = max(self.attitude_rad2, _LEAST_RAD**2)
+        position_m2 = max(self.position_m2, _LEAST_M**2)
         return np.array(
             (attitude_rad2, attitude_rad2, attitude_rad2, position_m2, position_m2, position_m2)
         )
@@ -88,7 +86,8 @@ class MocapNoise:
         """
         self._weight = min(self._weight + 1.0, _LONGEST)
         a, b, c, x, y, z = seen.tolist()
-        attitude_rad2, position_m2 = (a + b + c) / 3.0, (x + y + z) / 3.0
+        attitude_rad2 = (a + b + c) / 3.0
+        position_m2 = (x + y + z) / 3.0
         self.attitude_rad2 += (
             min(max(attitude_rad2, 1e-10), _MOST_RAD**2) - self.attitude_rad2
         ) / self._weight
@@ -204,7 +203,8 @@ class BodyFilter:
         Cached until something comes in.
         """
         if self._newest[0] != self.version:
-            state, newest_ns = self.state, self.imu.newest_t_ns
+            state = self.state
+            newest_ns = self.imu.newest_t_ns
             for pose in self._waiting:
                 state = (
                     None

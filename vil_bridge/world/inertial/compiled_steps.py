@@ -49,7 +49,8 @@ def propagated(state: FilterState, samples: ImuWindow, noise: ImuNoise) -> Filte
     with _lock:
         _pack(state)
         _t_ns[:n] = samples.t_ns
-        _wf[:n, :3], _wf[:n, 3:] = samples.w_radps, samples.f_mps2
+        _wf[:n, :3] = samples.w_radps
+        _wf[:n, 3:] = samples.f_mps2
         _noise[:] = (
             noise.gyro_density,
             noise.accel_density,
@@ -71,13 +72,11 @@ def corrected(
     ahead_s = after_s(state, pose)
     with _lock:
         _pack(state)
-        _pose[:3], _pose[3:7], _pose[7], _pose[8], _pose[9:] = (
-            pose.p_m,
-            pose.q_imu_xyzw,
-            ahead_s,
-            gate,
-            variances,
-        )
+        _pose[:3] = pose.p_m
+        _pose[3:7] = pose.q_imu_xyzw
+        _pose[7] = ahead_s
+        _pose[8] = gate
+        _pose[9:] = variances
         accepted = bool(_library().vil_correct(*_CORRECT))
         found = _found.copy()
         after = _unpacked(state.t_ns, _state.copy()) if accepted else state

@@ -125,10 +125,8 @@ def increments_jacobians(
     rate2 = np.einsum("ni,ni->n", w_radps, w_radps)
     gyro = (noise.gyro_density**2 + noise.gyro_per_rate**2 * rate2) / dt_s
     accel = (noise.accel_density**2 + (noise.accel_per_rate2 * rate2) ** 2) / dt_s
-    by_rate, by_force = (
-        per_rate.swapaxes(0, 1).reshape(9, -1),
-        per_force.swapaxes(0, 1).reshape(9, -1),
-    )
+    by_rate = per_rate.swapaxes(0, 1).reshape(9, -1)
+    by_force = per_force.swapaxes(0, 1).reshape(9, -1)
     covariance = (by_rate * np.repeat(gyro, 3)) @ by_rate.T + (
         by_force * np.repeat(accel, 3)
     ) @ by_force.T

@@ -123,7 +123,8 @@ class ImuBuffer:
             last = self._begin + int(known.searchsorted(t1_ns, side="left"))
             t_ns = np.empty(last - first + 2, dtype=np.int64)
             wf = np.empty((last - first + 2, 6))
-            t_ns[0], t_ns[-1] = t0_ns, t1_ns
+            t_ns[0] = t0_ns
+            t_ns[-1] = t1_ns
             t_ns[1:-1] = self._t_ns[first:last]
             wf[1:-1] = self._wf[first:last]
             self._value_at(t0_ns, first, wf[0])
@@ -173,7 +174,8 @@ class ImuBuffer:
             out[:] = self._wf[after - 1]
             return
         before = max(after - 1, self._begin)
-        ta_ns, tb_ns = self._t_ns.item(before), self._t_ns.item(after)
+        ta_ns = self._t_ns.item(before)
+        tb_ns = self._t_ns.item(after)
         fraction = (t_ns - ta_ns) / (tb_ns - ta_ns) if tb_ns > ta_ns else 0.0
         np.subtract(self._wf[after], self._wf[before], out=out)
         out *= fraction
@@ -190,7 +192,8 @@ class ImuBuffer:
         count = self._capacity - 1
         self._t_ns[:count] = self._t_ns[self._end - count : self._end]
         self._wf[:count] = self._wf[self._end - count : self._end]
-        self._begin, self._end = 0, count
+        self._begin = 0
+        self._end = count
 
 
 def _within(v: FloatArray, limit: float) -> bool:

@@ -155,7 +155,10 @@ def _running_product(dq_xyzw: FloatArray) -> FloatArray:
 
     Scalar arithmetic, since each needs the one before.
     """
-    x, y, z, w = 0.0, 0.0, 0.0, 1.0
+    x = 0.0
+    y = 0.0
+    z = 0.0
+    w = 1.0
     rows = [(x, y, z, w)]
     for a, b, c, d in dq_xyzw.tolist():
         x, y, z, w = (

@@ -46,7 +46,8 @@ class Struct:
 def function(name: str, *arguments: Any, returns: Any = None) -> Any:
     """Return a function of the kernel, which must be there, with the types of its arguments."""
     found = getattr(cast("Any", KERNEL), name)
-    found.argtypes, found.restype = arguments, returns
+    found.argtypes = arguments
+    found.restype = returns
     return found
 
 
@@ -58,5 +59,6 @@ def long_function(name: str, *arguments: Any) -> Any | None:
     if KERNEL is None:
         return None
     found = getattr(ctypes.CDLL(str(PATH)), name)
-    found.argtypes, found.restype = arguments, None
+    found.argtypes = arguments
+    found.restype = None
     return found

@@ -132,7 +132,8 @@ class LiveMap:
             if not self._since <= since <= self._number:
                 return None
             parts = [change for change in self._changes if change.number > since]
-            number, t_ns = self._number, self._t_ns
+            number = self._number
+            t_ns = self._t_ns
         places = np.concatenate([np.zeros(0, np.int64), *(part.places for part in reversed(parts))])
         states = np.concatenate([np.zeros(0, np.uint8), *(part.states for part in reversed(parts))])
         places, newest = np.unique(places, return_index=True)
@@ -148,7 +149,8 @@ class LiveMap:
         known = ~np.isnan(before)
         after = np.clip(np.where(known, before, np.float32(0.0)) + log_odds, *CLAMPED_LOG_ODDS)
         self._log_odds[places] = after
-        was, now = known & (before >= 0.0), after >= 0.0
+        was = known & (before >= 0.0)
+        now = after >= 0.0
         self._known += len(known) - int(np.count_nonzero(known))
         self._occupied += int(np.count_nonzero(now)) - int(np.count_nonzero(was))
         self._number += 1
@@ -173,21 +175,22 @@ class LiveMap:
         """Return the lowest key and the cells of the part of the box within the range, one more
         on all sides.
         """
-        centre, cells = (
-            keys_at(sensor_m[None], self.resolution_m)[0],
-            int(self.range_m / self.resolution_m) + 2,
-        )
+        centre = keys_at(sensor_m[None], self.resolution_m)[0]
+        cells = int(self.range_m / self.resolution_m) + 2
         low = np.maximum(self._low, centre - cells)
         return low, np.maximum(np.minimum(self._low + self._shape, centre + cells + 1) - low, 0)
 
     def _copied(self) -> tuple[OccupancyMap, int, int]:
         with self._lock:
-            log_odds, number, t_ns = self._log_odds.copy(), self._number, self._t_ns
+            log_odds = self._log_odds.copy()
+            number = self._number
+            t_ns = self._t_ns
         places = np.flatnonzero(~np.isnan(log_odds))
         codes = codes_of(self._keys(places))
         order = np.argsort(codes)
         made = OccupancyMap(self.resolution_m)
-        made.codes, made.log_odds = codes[order], log_odds[places[order]]
+        made.codes = codes[order]
+        made.log_odds = log_odds[places[order]]
         return made, number, t_ns
 
     def _keys(self, places: npt.NDArray[np.int64]) -> _Keys:

@@ -40,7 +40,8 @@ def crossed_marks(
     marks = np.zeros(tuple(shape.tolist()), np.uint8)
     if _KERNEL is None:
         return _marked_by_twin(sensor_m, ends_m, resolution_m, low, marks)
-    sensor, ends = np.ascontiguousarray(sensor_m), np.ascontiguousarray(ends_m)
+    sensor = np.ascontiguousarray(sensor_m)
+    ends = np.ascontiguousarray(ends_m)
     box = np.ascontiguousarray(low), np.ascontiguousarray(shape)
     addresses = (array.ctypes.data for array in (*box, marks))
     _KERNEL(sensor.ctypes.data, ends.ctypes.data, len(ends), resolution_m, *addresses)

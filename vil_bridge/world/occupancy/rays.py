@@ -26,7 +26,8 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
         ends_m: (n, 3), inside the tree.
         resolution_m: side of a cell.
     """
-    first, last = keys_at(sensor_m[None], resolution_m)[0], keys_at(ends_m, resolution_m)
+    first = keys_at(sensor_m[None], resolution_m)[0]
+    last = keys_at(ends_m, resolution_m)
     way = ends_m - sensor_m
     length = np.sqrt((way * way).sum(axis=1, dtype=np.float32).astype(np.float64)).astype(
         np.float32
@@ -34,7 +35,9 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
     leaves = (last != first).any(axis=1) & (
         length > 0.0
     )  # one shorter than single precision can square has no direction
-    way, last, length = way[leaves], last[leaves], length[leaves]
+    way = way[leaves]
+    last = last[leaves]
+    length = length[leaves]
     if not len(last):
         return np.zeros(0, np.int64)
     found = [codes_of(first[None])]
@@ -54,8 +57,12 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
         key[rows, axis] += step[rows, axis]
         reach[rows, axis] += stride[rows, axis]
         going = (key != last).any(axis=1) & ~(reach.min(axis=1) > length)
-        key, last, step = key[going], last[going], step[going]
-        reach, stride, length = reach[going], stride[going], length[going]
+        key = key[going]
+        last = last[going]
+        step = step[going]
+        reach = reach[going]
+        stride = stride[going]
+        length = length[going]
         rows = np.arange(len(last))
         found.append(distinct(codes_of(key)))
     return distinct(np.concatenate(found))

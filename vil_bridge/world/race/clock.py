@@ -95,7 +95,8 @@ class RaceClock:
 
         For racers whose poses stay away.
         """
-        started_ns, timeout_s = self.progress.started_ns, self._course.rules.timeout_s
+        started_ns = self.progress.started_ns
+        timeout_s = self._course.rules.timeout_s
         if started_ns is None and self._course.rules.clock == "signal":
             started_ns = self._signal_ns
         if (
@@ -152,7 +153,8 @@ class RaceClock:
         yield from self._bounds(interval)
 
     def _of_crossing(self, crossing: PlaneCrossing) -> Iterator[_Happening]:
-        outside, bar_m = crossing.outside_m, self._bars_m[crossing.gate]
+        outside = crossing.outside_m
+        bar_m = self._bars_m[crossing.gate]
         if outside <= -self._margins_m[crossing.gate]:
             if crossing.forward:
                 yield _Happening(crossing.t_ns, lambda: self.progress.cross(crossing))
@@ -162,7 +164,8 @@ class RaceClock:
 
     def _motion(self, interval: Interval) -> Iterator[_Happening]:
         """Yield the start, when the racer leaves the place that it had at the signal."""
-        first, second = interval.first, interval.second
+        first = interval.first
+        second = interval.second
         if self._rest_m is None:
             self._rest_m = (
                 second.p_m if self._signal_ns is None or first.t_ns < self._signal_ns else first.p_m
@@ -177,7 +180,8 @@ class RaceClock:
     def _obstacles(self, interval: Interval) -> Iterator[_Happening]:
         if not len(self._poles):
             return
-        first, second = interval.first, interval.second
+        first = interval.first
+        second = interval.second
         way = second.p_m - first.p_m
         away = self._poles[:, :2] - first.p_m[:2]
         share = np.clip(product(away, way[:2]) / max(dot(way[:2], way[:2]), 1e-12), 0.0, 1.0)

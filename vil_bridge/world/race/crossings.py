@@ -113,7 +113,8 @@ class CrossingDetector:
 
     def _interval(self, index: int) -> Interval:
         (first, seen0), (second, seen1) = self._poses[index], self._poses[index + 1]
-        x0, x1 = seen0[:, 0], seen1[:, 0]
+        x0 = seen0[:, 0]
+        x1 = seen1[:, 0]
         if second.t_ns - first.t_ns > _LONGEST_GAP_NS:
             self._before = x1 < 0.0
             self._pending.clear()
@@ -129,7 +130,8 @@ class CrossingDetector:
         """Return crossings that the racer has completed at distances (g,) from the planes."""
         done: list[PlaneCrossing] = []
         for gate, crossing in list(self._pending.items()):
-            x, before = float(x_m[gate]), bool(self._before[gate])
+            x = float(x_m[gate])
+            before = bool(self._before[gate])
             if abs(x) < _CLEAR_M:
                 continue
             del self._pending[gate]
@@ -143,8 +145,10 @@ class CrossingDetector:
         there are any.
         """
         poses = [pose for pose, _ in self._poses]
-        start, end = poses[index].t_ns - _AROUND_NS, poses[index + 1].t_ns + _AROUND_NS
-        low, high = max(index - 1, 0), min(index + 2, len(poses) - 1)
+        start = poses[index].t_ns - _AROUND_NS
+        end = poses[index + 1].t_ns + _AROUND_NS
+        low = max(index - 1, 0)
+        high = min(index + 2, len(poses) - 1)
         while low > 0 and poses[low - 1].t_ns >= start:
             low -= 1
         while high < len(poses) - 1 and poses[high + 1].t_ns <= end:
@@ -154,8 +158,10 @@ class CrossingDetector:
     def _crossing(
         self, curve: Curve, gate: int, seen0: FloatArray, seen1: FloatArray
     ) -> PlaneCrossing:
-        x0, x1 = float(seen0[0]), float(seen1[0])
-        axes, centre = self._course.axes[gate], self._course.centres_m[gate]
+        x0 = float(seen0[0])
+        x1 = float(seen1[0])
+        axes = self._course.axes[gate]
+        centre = self._course.centres_m[gate]
         s = curve.crosses(axes[:, 0], centre, x0 / (x0 - x1))
         _, y, z = product(curve.at(s) - centre, axes)
         width, height = self._course.openings_m[gate]

@@ -73,7 +73,8 @@ class Curve:
         """
         heights = product(self.terms, normal)
         heights[0] -= product(point_m, normal)
-        guess, beyond = share * self.span_s, _BEYOND * self.span_s
+        guess = share * self.span_s
+        beyond = _BEYOND * self.span_s
         found = _roots(heights.tolist(), -beyond, self.span_s + beyond)
         return min(found, key=lambda root: abs(root - guess), default=guess)
 
@@ -123,7 +124,8 @@ def between(first: RacerPose, second: RacerPose, around: Sequence[RacerPose]) ->
             first.t_ns, span_s, _hermite(first.p_m, first.v_mps, second.p_m, second.v_mps, span_s)
         )
     s = np.array([pose.t_ns - first.t_ns for pose in around], np.float64) * _S_PER_NS
-    middle, scale = 0.5 * (s[0] + s[-1]), 0.5 * (s[-1] - s[0])
+    middle = 0.5 * (s[0] + s[-1])
+    scale = 0.5 * (s[-1] - s[0])
     degree = min(_DEGREE, len(s) - 1)
     powers = np.vander((s - middle) / scale, degree + 1, increasing=True)
     scaled = np.linalg.lstsq(powers, np.array([pose.p_m for pose in around]), rcond=None)[0]

@@ -92,7 +92,9 @@ class FlownRace:
         rows = self.track[(times >= found.start_ns - begun_ns) & (times <= found.end_ns - begun_ns)]
         if len(rows) < 2:  # no velocity
             return None
-        t_s, p_m, q_xyzw = 1e-9 * rows[:, 0], rows[:, 1:4], rows[:, 4:]
+        t_s = 1e-9 * rows[:, 0]
+        p_m = rows[:, 1:4]
+        q_xyzw = rows[:, 4:]
         v_mps: FloatArray = np.asarray(np.gradient(p_m, t_s, axis=0))
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")

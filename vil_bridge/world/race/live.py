@@ -133,8 +133,10 @@ class RaceMonitor:
         with self._lock:
             for poses in self._poses.values():
                 poses.taken(after_ns)
-            self.course, self._after_ns = course or self.course, after_ns
-            self._standings, self._signal_ns = self._new_standings(pilots or {}), None
+            self.course = course or self.course
+            self._after_ns = after_ns
+            self._standings = self._new_standings(pilots or {})
+            self._signal_ns = None
         logger.info("race: set up again on %s", self.course.name)
 
     def standings(self) -> tuple[RacerStanding, ...]:
@@ -184,7 +186,8 @@ class RaceMonitor:
         for one in self._standings.values():
             one.clock.signal(self._signal_ns)
             one.signalled = True
-        course, racers = self.course, ", ".join(self._standings)
+        course = self.course
+        racers = ", ".join(self._standings)
         logger.info(
             "race: starting signal on %s, laps: %d, for %s", course.name, course.laps, racers
         )

@@ -106,7 +106,8 @@ class RaceProgress:
         t_ns = crossing.t_ns
         gate = self._course.gates[crossing.gate].name
         lap = min(number // self._lap_gates + 1, self._course.laps)
-        split_s, self._split_ns = 1e-9 * (t_ns - self._split_ns), t_ns
+        split_s = 1e-9 * (t_ns - self._split_ns)
+        self._split_ns = t_ns
         position = crossing.y_m, crossing.z_m
         passed = GatePassed(
             t_ns, gate, number, lap, self._race_s(t_ns), split_s, crossing.speed_mps, *position

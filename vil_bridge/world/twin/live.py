@@ -146,7 +146,8 @@ class TwinMonitor:
         )
 
     def _alarmed(self, pair: TwinPair) -> bool:
-        found, before = self.distances[pair.name], pair.name in self.alarms
+        found = self.distances[pair.name]
+        before = pair.name in self.alarms
         if found is None:
             return False
         now = found.position_rms_m > pair.alarm_m * (CALM_SHARE if before else 1.0)

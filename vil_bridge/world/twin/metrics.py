@@ -66,7 +66,8 @@ def directed_hausdorff_m(a_m: FloatArray, b_m: FloatArray) -> float:
 
 def _bounds_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
     """Return upper bounds (n,) of the distances to the nearest point of ``b``."""
-    n, m = len(a_m), len(b_m)
+    n = len(a_m)
+    m = len(b_m)
     stride = max(1, math.isqrt(m))
     samples = np.arange(0, m, stride)
     nearest = np.concatenate(
@@ -139,8 +140,10 @@ def heading_alignment(a_m: FloatArray, b_m: FloatArray) -> HeadingAlignment:
     With both sets about their means, the best yaw has the tangent sum(a_y b_x - a_x b_y) / sum(a_x
     b_x + a_y b_y).
     """
-    mean_a, mean_b = a_m.mean(axis=0), b_m.mean(axis=0)
-    a, b = a_m - mean_a, b_m - mean_b
+    mean_a = a_m.mean(axis=0)
+    mean_b = b_m.mean(axis=0)
+    a = a_m - mean_a
+    b = b_m - mean_b
     yaw_rad = math.atan2(np.sum(a[:, 1] * b[:, 0] - a[:, 0] * b[:, 1]), np.sum(a[:, :2] * b[:, :2]))
     return HeadingAlignment(yaw_rad, mean_a - yaw_matrix(yaw_rad) @ mean_b)
 
@@ -218,7 +221,8 @@ def _correlation(a: PoseSeries, b: PoseSeries, *, same_frame: bool) -> Callable[
 
 def _moving_at(series: PoseSeries, t_s: FloatArray) -> BoolArray:
     """Return True where the velocity is known, (n,)."""
-    before, after = series.known_at(t_s - _HALF_SPAN_S), series.known_at(t_s + _HALF_SPAN_S)
+    before = series.known_at(t_s - _HALF_SPAN_S)
+    after = series.known_at(t_s + _HALF_SPAN_S)
     return np.asarray(before & series.known_at(t_s) & after)
 
 

@@ -52,7 +52,8 @@ class PoseSeries:
         shape of ``t_s``.
         """
         after = np.clip(np.searchsorted(self.t_s, t_s), 1, len(self.t_s) - 1)
-        begin, end = self.t_s[after - 1], self.t_s[after]
+        begin = self.t_s[after - 1]
+        end = self.t_s[after]
         return np.asarray((begin <= t_s) & (t_s <= end) & (end - begin <= longest_gap_s))
 
     def positions_at(self, t_s: FloatArray) -> FloatArray:
@@ -62,7 +63,8 @@ class PoseSeries:
     def attitudes_at(self, t_s: FloatArray) -> FloatArray:
         """Return attitudes (n, 4) along the shortest arcs between neighbours, gaps included."""
         after = np.clip(np.searchsorted(self.t_s, t_s), 1, len(self.t_s) - 1)
-        begin, end = self.t_s[after - 1], self.t_s[after]
+        begin = self.t_s[after - 1]
+        end = self.t_s[after]
         share = np.clip((t_s - begin) / (end - begin), 0.0, 1.0)[:, None]
         q = self.q_xyzw[after - 1]
         return q_normalize(q_mul(q, q_exp(share * q_log(q_mul(q_conj(q), self.q_xyzw[after])))))
@@ -103,7 +105,8 @@ def paired(
     empty = PairedPoses(step_s, *(np.zeros(shape) for shape in (0, (0, 3), (0, 3), (0, 4), (0, 4))))
     if min(len(a.t_s), len(b.t_s)) < 2:
         return empty
-    begin_s, end_s = max(a.t_s[0], b.t_s[0]), min(a.t_s[-1], b.t_s[-1])
+    begin_s = max(a.t_s[0], b.t_s[0])
+    end_s = min(a.t_s[-1], b.t_s[-1])
     t_s = step_s * np.arange(
         np.ceil(begin_s / step_s - 1e-9), np.floor(end_s / step_s + 1e-9) + 1.0
     )

@@ -82,7 +82,8 @@ class HumanModels:
         return self._rigs[asset]
 
     def _make(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | CapsuleBody:
-        rig, source = self.rig(asset), Source.of(skeleton.model)
+        rig = self.rig(asset)
+        source = Source.of(skeleton.model)
         return (
             CapsuleBody(skeleton.model) if rig is None or source is None else Retarget(source, rig)
         )
@@ -143,9 +144,15 @@ def _rotations(q: FloatArray) -> FloatArray:
         2.0, squared, out=np.zeros_like(squared), where=squared > 0.0
     )
     R = np.empty((len(q), 3, 3))
-    R[:, 0, 0], R[:, 0, 1], R[:, 0, 2] = 1.0 - (y * sy + z * sz), x * sy - w * sz, x * sz + w * sy
-    R[:, 1, 0], R[:, 1, 1], R[:, 1, 2] = x * sy + w * sz, 1.0 - (x * sx + z * sz), y * sz - w * sx
-    R[:, 2, 0], R[:, 2, 1], R[:, 2, 2] = x * sz - w * sy, y * sz + w * sx, 1.0 - (x * sx + y * sy)
+    R[:, 0, 0] = 1.0 - (y * sy + z * sz)
+    R[:, 0, 1] = x * sy - w * sz
+    R[:, 0, 2] = x * sz + w * sy
+    R[:, 1, 0] = x * sy + w * sz
+    R[:, 1, 1] = 1.0 - (x * sx + z * sz)
+    R[:, 1, 2] = y * sz - w * sx
+    R[:, 2, 0] = x * sz - w * sy
+    R[:, 2, 1] = y * sz + w * sx
+    R[:, 2, 2] = 1.0 - (x * sx + y * sy)
     return R
 
 
@@ -185,7 +192,8 @@ class _RigidGroup:
         """Return the models of bodies at rotations (m, 3, 3) and places (m, 3) of all rigid
         actors.
         """
-        own, count = p_m[self.rows], len(self.names)
+        own = p_m[self.rows]
+        count = len(self.names)
         return PosedGroup(
             self.model.prefab.asset,
             self.names,
@@ -218,7 +226,8 @@ class _ActorTable:
         """Return the rigid actors as posed models, except those whose pose is not finite."""
         if not bodies:
             return []
-        p_m, q = _rows_of([T.p_m for T in bodies]), _rows_of([T.q_xyzw for T in bodies])
+        p_m = _rows_of([T.p_m for T in bodies])
+        q = _rows_of([T.q_xyzw for T in bodies])
         if np.isfinite(p_m).all() and np.isfinite(q).all():
             R = _rotations(q)
             return [group.place(bodies, R, p_m, t_ns) for group in self.groups]

@@ -200,7 +200,8 @@ def _wheel(
 ) -> None:
     """Add a wheel about the y axis."""
     turn = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, side], [0.0, -side, 0.0]])
-    r, w = radius_m, 0.5 * wide_m
+    r = radius_m
+    w = 0.5 * wide_m
     tyre = [
         (0.55 * r, -0.8 * w),
         (0.85 * r, -w),
@@ -233,8 +234,10 @@ def _propeller() -> Thing:
     chord = 0.030 * np.sqrt(np.maximum(0.03, 1.0 - (1.55 * share - 0.62) ** 2))
     pitch = np.arctan(0.22 / np.maximum(share, 0.2))
     turn = 2.0 * np.pi * np.arange(12) / 12
-    across, deep = 0.5 * chord[:, None] * np.cos(turn), 0.07 * chord[:, None] * np.sin(turn)
-    c, s = np.cos(pitch)[:, None], np.sin(pitch)[:, None]
+    across = 0.5 * chord[:, None] * np.cos(turn)
+    deep = 0.07 * chord[:, None] * np.sin(turn)
+    c = np.cos(pitch)[:, None]
+    s = np.sin(pitch)[:, None]
     rings = np.stack(
         (s * across + c * deep, c * across - s * deep, np.broadcast_to(out[:, None], across.shape)),
         -1,
@@ -256,7 +259,8 @@ def _along_x(
     """
     x, wide, high, z = smooth_table(table, rows).T
     middle = np.stack((x, np.zeros(rows), z), axis=-1)
-    ahead, up = np.tile((1.0, 0.0, 0.0), (rows, 1)), np.array([0.0, 0.0, 1.0])
+    ahead = np.tile((1.0, 0.0, 0.0), (rows, 1))
+    up = np.array([0.0, 0.0, 1.0])
     return rounded(middle, ahead, up, np.stack((wide, high), axis=-1), columns, squareness)
 
 
@@ -281,7 +285,8 @@ def _aerofoils(
         )
     )
     camber = 0.08 * thickness / 0.12 * share * (1.0 - share)
-    upper, lower = np.stack((share, camber + half)), np.stack((share, camber - half))
+    upper = np.stack((share, camber + half))
+    lower = np.stack((share, camber - half))
     outline = np.hstack((lower[:, 1 if front == 0.0 else 0 :], upper[:, ::-1]))
     y, lead, chord, lift = np.array(stations).T[..., None]
     return np.stack(

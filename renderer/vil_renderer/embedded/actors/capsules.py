@@ -95,7 +95,8 @@ def _fit(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     along = about @ axis
     distance = np.linalg.norm(about - along[:, None] * axis, axis=1)
     slope, mean = np.polyfit(along, distance, 1)
-    low, high = float(along.min()), float(along.max())
+    low = float(along.min())
+    high = float(along.max())
     radii = np.maximum(mean + slope * np.array([low, high]), _THINNEST_M)
     inset = np.minimum(radii, 0.5 * (high - low))
     ends = centre + np.outer([low + inset[0], high - inset[1]], axis)

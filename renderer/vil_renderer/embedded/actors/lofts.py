@@ -86,7 +86,8 @@ def smooth_table(table: Sequence[Sequence[float]], rows: int) -> FloatArray:
     k = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     width = (knots[k + 1] - knots[k])[:, None]
     t = ((at - knots[k])[:, None]) / width
-    a, b = given[k], given[k + 1]
+    a = given[k]
+    b = given[k + 1]
     curve: FloatArray = (
         a * (1 + 2 * t) * (1 - t) ** 2
         + b * t**2 * (3 - 2 * t)

@@ -45,7 +45,8 @@ class _MovingObject:
     """One movable object."""
 
     def __init__(self, thing: SceneObject) -> None:
-        self._thing, self.name = thing, thing.name
+        self._thing = thing
+        self.name = thing.name
         self._rest = thing.asset.asset_from_node()
         self._capsules = _joint_capsules(thing, self._rest)
         if thing.clip is not None and thing.clip.animation not in thing.asset.animations:
@@ -69,7 +70,8 @@ class _MovingObject:
             m = motion.rotation() @ m[:3]
             m[:, 3] += motion.p_m
             m = np.vstack((m, (0.0, 0.0, 0.0, 1.0)))
-        nodes, morph = self._rest, AT_REST
+        nodes = self._rest
+        morph = AT_REST
         if thing.clip is not None:
             nodes, morph = _playing(thing.asset, thing.clip, t_ns)
         world_from_node: FloatArray = m @ nodes

@@ -51,7 +51,8 @@ def multirotor(name: str, rotors: int) -> Asset:
     frame = Node("frame", primitives=_body(rotors).asset("frame").nodes[0].primitives)
     nodes = [frame]
     for k, angle in enumerate(_angles(rotors)):
-        ahead, reach = math.cos(angle) > 1e-9, _ARMS_M[rotors]
+        ahead = math.cos(angle) > 1e-9
+        reach = _ARMS_M[rotors]
         at = np.array([reach * math.cos(angle), reach * math.sin(angle), _DECK_Z_M])
         blades = _propeller(1.0 if k % 2 else -1.0, _BLADES if ahead else _BLADES_REAR)
         # Along the arm: the box is then as regular as the arms are.
@@ -105,7 +106,8 @@ def _stack(thing: Thing) -> None:
 
 def _arm(thing: Thing, angle: float, reach_m: float) -> None:
     """Add an arm with motor, light and foot."""
-    x, y = reach_m * math.cos(angle), reach_m * math.sin(angle)
+    x = reach_m * math.cos(angle)
+    y = reach_m * math.sin(angle)
     thing.add(
         box((reach_m - 0.02, 0.016, 0.004)).at(0.57 * x, 0.57 * y, -0.004, angle), "cloth", _CARBON
     )
@@ -141,8 +143,10 @@ def _propeller(sense: float, tint: Tint) -> Thing:
     pitch = np.radians(np.linspace(38.0, 14.0, 7)) * sense
     # A flat diamond for each station, turned by the pitch about the blade's axis x.
     corners = np.array([(0.5, 0.0), (0.0, 0.07), (-0.5, 0.0), (0.0, -0.07)])
-    c, s = np.cos(pitch)[:, None], np.sin(pitch)[:, None]
-    y, z = corners[:, 0] * chord[:, None], corners[:, 1] * chord[:, None]
+    c = np.cos(pitch)[:, None]
+    s = np.sin(pitch)[:, None]
+    y = corners[:, 0] * chord[:, None]
+    z = corners[:, 1] * chord[:, None]
     rings = np.stack(
         (np.broadcast_to(stations[:, None], y.shape), c * y - s * z, s * y + c * z), axis=-1
     )

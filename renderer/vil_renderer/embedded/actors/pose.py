@@ -14,7 +14,8 @@ from vil_renderer.embedded.actors.anatomy import PART_INDEX, PARTS
 from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.turning import shortest_turn, unit
 
-_HIPS, _CHEST = PART_INDEX["hips"], PART_INDEX["chest"]
+_HIPS = PART_INDEX["hips"]
+_CHEST = PART_INDEX["chest"]
 _Parts = Sequence[int] | npt.NDArray[np.intp]
 
 
@@ -41,7 +42,8 @@ class RigPose:
     """
 
     def __init__(self, rig: Rig, scale: float) -> None:
-        self._rig, self._scale = rig, scale
+        self._rig = rig
+        self._scale = scale
         self.linear = np.zeros((len(PARTS), 3, 3))
         self.place = np.zeros((len(PARTS), 3))
         self.anchor = rig.joint_m.copy()
@@ -58,7 +60,8 @@ class RigPose:
         Returns:
             Their rotations, (k, 3, 3).
         """
-        along, length_m = self._rig.along[parts], self._rig.length_m[parts]
+        along = self._rig.along[parts]
+        length_m = self._rig.length_m[parts]
         span = b_m - a_m
         turned = shortest_turn((R @ along[..., None])[..., 0], unit(span)) @ R
         reach = np.sqrt((span * span).sum(axis=-1))
@@ -104,7 +107,8 @@ class RigPose:
             begin_rad: how much each part is twisted against the part above it, (20,).
             end_rad: how much the part below it is twisted against it, (20,).
         """
-        part, share = self._rig.twist_part, self._rig.twist_share
+        part = self._rig.twist_part
+        share = self._rig.twist_share
         self.twist_rad = share * end_rad[part] - (1.0 - share) * begin_rad[part]
 
     def _with_twists(
@@ -136,7 +140,8 @@ class RigPose:
         if not len(share):
             return self.linear, offset, light
         # Joints of the spine lie between where hips and chest would carry them.
-        low, high = self.moved(_HIPS, self._rig.spine_m), self.moved(_CHEST, self._rig.spine_m)
+        low = self.moved(_HIPS, self._rig.spine_m)
+        high = self.moved(_CHEST, self._rig.spine_m)
         at = low + share[:, None] * (high - low)
         size = [
             R.T @ linear for R, linear in zip(R_trunk, self.linear[[_HIPS, _CHEST]], strict=True)

@@ -109,7 +109,8 @@ def _striped_gate() -> Asset:
                 (stripe + 1) / _STRIPES,
                 0.7 + 0.2 * side,
             )
-            tall, wide = 1.0 / _STRIPES, inner / _STRIPES
+            tall = 1.0 / _STRIPES
+            wide = inner / _STRIPES
             upright = box((1.0, _BAR, tall), uv=uv, cell_m=1.0)
             thing.add(upright.at(0.0, middle, -0.5 + stripe * tall), "cloth", tint)
             lintel = box((1.0, wide, _BAR), uv=uv, cell_m=1.0, faces="xXzZ")

@@ -63,7 +63,8 @@ class Retarget:
 
     def __init__(self, source: Source, rig: Rig) -> None:
         self.asset = rig.asset
-        self._source, self._rig = source, rig
+        self._source = source
+        self._rig = rig
         ratio = _size_ratio(source, rig)
         torso_m = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m))
         stature_m = torso_m + 0.5 * float(rig.length_m[[*UPPERS[2:], *LOWERS[2:]]].sum())
@@ -78,7 +79,8 @@ class Retarget:
         ] * np.eye(3)
         self._end_scale[2:, 2, 2] *= _ankle_stretch(source, rig, wanted, foot_scale)
         self._bone_from_rest = source.axes @ self._turns
-        upper, lower = rig.length_m[UPPERS], rig.length_m[LOWERS]
+        upper = rig.length_m[UPPERS]
+        lower = rig.length_m[LOWERS]
         self._bend_share = (upper / (upper + lower))[:, None]
         self._torso_m = source.torso_m or self._scale * torso_m
         self._trunk_size = _trunk_size(source, rig, self._scale, self._torso_m / torso_m)
@@ -138,7 +140,9 @@ class Retarget:
         joint_m = self._rig.joint_m
         R = self._limb_rotations(frame, R_trunk[_TRUNK_SIDES])
         seen = frame.seen.copy()
-        begin, bend, end = frame.joints_m[:, 0], frame.joints_m[:, 1], frame.joints_m[:, 2]
+        begin = frame.joints_m[:, 0]
+        bend = frame.joints_m[:, 1]
+        end = frame.joints_m[:, 2]
         sockets = np.concatenate(
             [
                 rig_pose.moved(part, joint_m[UPPERS[k : k + 2]])
@@ -184,7 +188,8 @@ class Retarget:
         """Share out the twists of the limbs, from the rotations (4, 3, 3) of their parts and of
         the trunk's.
         """
-        above, below = np.concatenate((trunk, upper, lower)), np.concatenate((upper, lower, end))
+        above = np.concatenate((trunk, upper, lower))
+        below = np.concatenate((upper, lower, end))
         twists = twist_rad(np.swapaxes(above, -1, -2) @ below, self._rig.along[_TWISTED])
         begin_rad, end_rad = np.zeros((2, len(PARTS)))
         begin_rad[_TWISTED[:8]], end_rad[LOWERS] = twists[:8], twists[8:]
@@ -205,7 +210,8 @@ class Retarget:
             turn = self._turns[parts[:, k]]
             follows = R_above @ np.swapaxes(turn_above, -1, -2) @ turn
             R[:, k] = np.where(placed[:, k, None, None], R[:, k], follows)
-            R_above, turn_above = R[:, k], turn
+            R_above = R[:, k]
+            turn_above = turn
         return R
 
     def _collars(self, R_chest: FloatArray, arms_m: FloatArray, rig_pose: RigPose) -> _Bones:
@@ -229,7 +235,8 @@ class Retarget:
 
     def _neck(self, frame: SortedFrame, R_chest: FloatArray, rig_pose: RigPose) -> _Bones:
         """Pose the head; return the neck below it."""
-        rig, own = self._rig, self._source.own
+        rig = self._rig
+        own = self._source.own
         head_there = bool(frame.placed[_HEAD])
         R_head = frame.R[_HEAD] if head_there else R_chest
         neck_known = bool(own[_NECK] and frame.placed[_NECK])
@@ -323,7 +330,8 @@ def _ankle_stretch(source: Source, rig: Rig, wanted: FloatArray, scale: float) -
     """
     stretch = np.ones(2)
     for k, (foot, toe) in enumerate(zip(_FEET, _TOES, strict=True)):
-        ours, theirs = _slope_rad(rig.along[foot]), _slope_rad(wanted[foot])
+        ours = _slope_rad(rig.along[foot])
+        theirs = _slope_rad(wanted[foot])
         if wanted[foot].any() and 0.0 < ours < theirs and _is_flat(rig.along[foot], wanted[foot]):
             span_m = source.rest_m[source.bones[toe]] - source.rest_m[source.bones[foot]]
             drop_m = float(np.linalg.norm(span_m)) * math.sin(theirs)

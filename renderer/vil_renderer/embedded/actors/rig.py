@@ -87,7 +87,8 @@ class Rig:
         place = rest[:, :3, 3]
         own = np.array([part in parts for part in PARTS])
         joint_m = np.array([place[parts[_or_above(part, parts)]] for part in PARTS])
-        hips_z, chest_z = place[parts["hips"], 2], place[parts["chest"], 2]
+        hips_z = place[parts["hips"], 2]
+        chest_z = place[parts["chest"], 2]
         share = np.clip((place[spine, 2] - hips_z) / max(chest_z - hips_z, 1e-6), 0.0, 1.0).reshape(
             -1
         )

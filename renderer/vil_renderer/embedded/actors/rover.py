@@ -160,8 +160,10 @@ def _sensors(thing: Thing) -> None:
 
 def _wheel(thing: Thing, x: float, side: float) -> None:
     """Add an axle, a tyre with its lugs, a rim with bolts and a hub."""
-    turn, at = _sideways(side), (x, side * _TRACK_M, _WHEEL_M)
-    deep, grip = _WHEEL_M - 0.010, 0.010
+    turn = _sideways(side)
+    at = (x, side * _TRACK_M, _WHEEL_M)
+    deep = _WHEEL_M - 0.010
+    grip = 0.010
     axle = lathe([(0.024, -0.025), (0.024, 0.020)], 12)
     thing.add(axle.turned(turn).at(*at), "plain", _GREY)
     shoulder = [
@@ -201,7 +203,8 @@ def _lugs(radius_m: float, grip_m: float) -> MeshBuilder:
     parts = []
     for k in range(2 * _LUGS):
         slant = 0.22 * (1.0 if k % 2 else -1.0)
-        c, s = math.cos(slant), math.sin(slant)
+        c = math.cos(slant)
+        s = math.sin(slant)
         row = lug.turned(np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]]))
         lifted = row.at(radius_m, 0.0, (wide + 0.002 if k % 2 else 0.0) + 0.001)
         parts.append(lifted.turned(yaw_matrix(math.pi * k / _LUGS)))

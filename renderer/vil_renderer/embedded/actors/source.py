@@ -93,7 +93,8 @@ class Source:
             rest_m[bone] = rest_m[parent] + model.offsets_m[bone] if parent >= 0 else 0.0
         hips = parts["hips"]
         chest = parts.get("chest", hips)
-        legs, arms = _pair(parts, "upper_leg"), _pair(parts, "upper_arm")
+        legs = _pair(parts, "upper_leg")
+        arms = _pair(parts, "upper_arm")
         F_hips, F_chest = _trunk_axes(parts, rest_m)
         thighs_m = rest_m[legs].mean(axis=0) - rest_m[hips] if legs else np.zeros(3)
         shoulders_m = (
@@ -144,7 +145,8 @@ def _width(pair: list[int], rest_m: FloatArray) -> float:
 
 def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return axes of hips and chest from body axes at rest."""
-    hips, head = parts["hips"], parts["head"]
+    hips = parts["hips"]
+    head = parts["head"]
     chest = parts.get("chest", hips)
     up = rest_m[chest if chest != hips else head] - rest_m[hips]
     F_hips = F_chest = None

@@ -118,7 +118,9 @@ def _blend(
         after.append(channel.values[min(key + 1, len(channel.values) - 1)])
         fractions.append(fraction)
         spans.append(span_s)
-    a, b, f = np.array(before), np.array(after), np.array(fractions)[:, None]
+    a = np.array(before)
+    b = np.array(after)
+    f = np.array(fractions)[:, None]
     if interpolation == "step":
         # Reached exactly, the last key counts; a bracket ends with it.
         return np.where(f < 1.0, a, b)
@@ -149,8 +151,10 @@ def _hermite(a: FloatArray, b: FloatArray, f: FloatArray, span_s: FloatArray) ->
 
     in-tangent, value, out-tangent.
     """
-    f2, f3 = f * f, f * f * f
-    leave, arrive = span_s * a[:, 2], span_s * b[:, 0]
+    f2 = f * f
+    f3 = f * f * f
+    leave = span_s * a[:, 2]
+    arrive = span_s * b[:, 0]
     from_a = (2.0 * f3 - 3.0 * f2 + 1.0) * a[:, 1] + (f3 - 2.0 * f2 + f) * leave
     to_b = (3.0 * f2 - 2.0 * f3) * b[:, 1] + (f3 - f2) * arrive
     return np.asarray(from_a + to_b)

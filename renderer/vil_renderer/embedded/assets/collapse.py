@@ -91,10 +91,13 @@ def _squares(normal: FloatArray, offset: FloatArray) -> FloatArray:
 def _quadrics(p: FloatArray, values: FloatArray, triangles: _Index) -> _Quadrics:
     """Return the errors of vertices at p (n, 3) with attributes (n, k)."""
     corners = p[triangles]
-    first, ab, ac = corners[:, 0], corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    first = corners[:, 0]
+    ab = corners[:, 1] - corners[:, 0]
+    ac = corners[:, 2] - corners[:, 0]
     flat = cross(ab, ac)
     doubled = np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), _SMALLEST)
-    normal, area = flat / doubled, 0.5 * doubled
+    normal = flat / doubled
+    area = 0.5 * doubled
     # Along the triangle an attribute rises from its first corner by these; across it, it stays.
     rise = values[triangles[:, 1:]] - values[triangles[:, :1]]
     wide = doubled > _THINNEST
@@ -133,7 +136,8 @@ class _Mesh:
     ) -> None:
         self._p, place = np.unique(p_m, axis=0, return_inverse=True)
         self._place = np.asarray(place, np.intp).reshape(-1)
-        self._values, self._at = values, self._p[self._place]
+        self._values = values
+        self._at = self._p[self._place]
         self._fixed = np.bincount(self._place, fixed, len(self._p)) > 0
         self.triangles = triangles
         self._drop()
@@ -149,7 +153,8 @@ class _Mesh:
         """Hold open edges where they are: add planes through them that stand on their triangles."""
         edges = _Edges(self.triangles, self._place, len(self._p))
         open_ = np.flatnonzero(edges.count[edges.of_half] == 1)
-        triangle, corner = open_ % len(self.triangles), open_ // len(self.triangles)
+        triangle = open_ % len(self.triangles)
+        corner = open_ // len(self.triangles)
         ends = np.stack([self.triangles[triangle, (corner + k) % 3] for k in range(3)], axis=1)
         a, b, c = (self._at[ends[:, k]] for k in range(3))
         out = cross(b - a, cross(b - a, c - a))
@@ -173,7 +178,8 @@ class _Mesh:
         if not len(chosen):
             return 0
         pairs = np.flatnonzero(np.isin(moves.of_pair, chosen))
-        gone, onto = moves.gone[pairs], moves.onto[pairs]
+        gone = moves.gone[pairs]
+        onto = moves.onto[pairs]
         self._quadrics.add(onto, gone)
         stays = np.arange(len(self._place))
         stays[gone] = onto
@@ -185,12 +191,14 @@ class _Mesh:
         """Return the squared error of each move, infinite where it is not allowed or above the
         limit.
         """
-        q, count = self._quadrics, len(moves.allowed)
+        q = self._quadrics
+        count = len(moves.allowed)
         area = np.bincount(moves.of_pair, q.area[moves.gone], count)
         error = np.where(moves.allowed & ~self._fixed[moves.start], 0.0, np.inf)
         for values in (False, True):
             pairs = np.flatnonzero(np.isfinite(error[moves.of_pair]))
-            gone, onto = moves.gone[pairs], moves.onto[pairs]
+            gone = moves.gone[pairs]
+            onto = moves.onto[pairs]
             p = self._at[onto]
             own = q.off_values(gone, p, self._values[onto]) if values else q.off_planes(gone, p)
             added = np.bincount(moves.of_pair[pairs], np.maximum(own, 0.0), count) / np.maximum(
@@ -225,7 +233,8 @@ class _Mesh:
             moved, b, c = (corners[:, (k + i) % 3] for i in range(3))
             target = to[moved]
             rows = np.flatnonzero((target >= 0) & (target != b) & (target != c))
-            p_b, p_c = self._p[b[rows]], self._p[c[rows]]
+            p_b = self._p[b[rows]]
+            p_c = self._p[c[rows]]
             before = cross(p_b - self._p[moved[rows]], p_c - p_b)
             after = cross(p_b - self._p[target[rows]], p_c - p_b)
             lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
@@ -256,7 +265,8 @@ def _independent(rank: FloatArray, target: _Index, a: _Index, b: _Index) -> Bool
     """
     chosen = np.zeros(len(rank), np.bool_)
     for _ in range(_ATTEMPTS):
-        around, own = rank.copy(), rank.copy()
+        around = rank.copy()
+        own = rank.copy()
         np.minimum.at(around, b, rank[a])
         movers = np.flatnonzero(np.isfinite(rank))
         np.minimum.at(own, target[movers], rank[movers])
@@ -264,7 +274,8 @@ def _independent(rank: FloatArray, target: _Index, a: _Index, b: _Index) -> Bool
         np.minimum.at(near, a, own[b])
         won = np.isfinite(rank) & (around == rank) & (around[target] == rank) & (near == rank)
         chosen |= won
-        still, ends = won.copy(), won.copy()
+        still = won.copy()
+        ends = won.copy()
         still[b[won[a]]] = True
         ends[target[won]] = True
         met = ends.copy()
@@ -284,12 +295,14 @@ class _Edges:
 
     def __init__(self, triangles: _Index, place: _Index, places: int) -> None:
         corners = place[triangles]
-        a, b = corners.T.reshape(-1), corners[:, (1, 2, 0)].T.reshape(-1)
+        a = corners.T.reshape(-1)
+        b = corners[:, (1, 2, 0)].T.reshape(-1)
         keys, of_half, count = np.unique(
             np.minimum(a, b) * places + np.maximum(a, b), return_inverse=True, return_counts=True
         )
         self.ends = np.stack(np.divmod(keys, places), axis=1)
-        self.of_half, self.count = np.asarray(of_half, np.intp).reshape(-1), count
+        self.of_half = np.asarray(of_half, np.intp).reshape(-1)
+        self.count = count
         self.places = places
 
     def joined(self) -> BoolArray:
@@ -300,7 +313,8 @@ class _Edges:
         from scipy.sparse import csr_matrix  # slow to import; only models that bend need it
 
         low, high = self.ends.T
-        rows, columns = np.concatenate((low, high)), np.concatenate((high, low))
+        rows = np.concatenate((low, high))
+        columns = np.concatenate((high, low))
         near = csr_matrix(
             (np.ones(len(rows), np.int32), (rows, columns)), shape=(self.places, self.places)
         )
@@ -324,8 +338,10 @@ class _Moves:
 
     def __init__(self, edges: _Edges, triangles: _Index, place: _Index) -> None:
         low, high = edges.ends.T
-        self.start, self.end = np.concatenate((low, high)), np.concatenate((high, low))
-        a, b = triangles.T.reshape(-1), triangles[:, (1, 2, 0)].T.reshape(-1)
+        self.start = np.concatenate((low, high))
+        self.end = np.concatenate((high, low))
+        a = triangles.T.reshape(-1)
+        b = triangles[:, (1, 2, 0)].T.reshape(-1)
         first = np.concatenate((edges.of_half, edges.of_half))
         every = np.concatenate((a * len(place) + b, b * len(place) + a))
         keys, at = np.unique(every, return_index=True)

@@ -97,7 +97,8 @@ def load_asset(
     axis: str = up
     if suffix == ".dae":
         header = read_collada_header(data, path.name)
-        axis, unit_m = header.up, header.unit_m if unit_m is None else unit_m
+        axis = header.up
+        unit_m = header.unit_m if unit_m is None else unit_m
     elif suffix == ".ply":
         refuse_unless_mesh(data, path.name)
     loaded = _load(path, data, suffix)

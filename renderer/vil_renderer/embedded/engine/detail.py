@@ -146,7 +146,8 @@ def extent_of(asset: Asset) -> Extent:
     points = np.concatenate(
         [part.p_m @ placed[i, :3, :3].T + placed[i, :3, 3] for i, part in drawn]
     )
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     skin = asset.nodes[drawn[0][0]].skin
     carrier = drawn[0][0] if skin is None else skin.joints[0]
     centre = np.linalg.inv(rest[carrier]) @ np.append(0.5 * (low + high), 1.0)

@@ -101,10 +101,8 @@ def egl_library() -> ctypes.CDLL | None:
     """Return EGL's library, None where it is absent."""
     try:
         egl = ctypes.CDLL(os.environ.get(_LIBRARY_VARIABLE) or find_library("EGL") or "libEGL.so.1")
-        egl.eglGetProcAddress.restype, egl.eglGetProcAddress.argtypes = (
-            ctypes.c_void_p,
-            [ctypes.c_char_p],
-        )
+        egl.eglGetProcAddress.restype = ctypes.c_void_p
+        egl.eglGetProcAddress.argtypes = [ctypes.c_char_p]
     except (OSError, AttributeError):
         return None
     return egl
@@ -115,7 +113,8 @@ def egl_devices() -> list[EglDevice]:
     egl = egl_library()
     if egl is None:
         return []
-    handle, number = ctypes.c_void_p, ctypes.c_int
+    handle = ctypes.c_void_p
+    number = ctypes.c_int
     list_devices = gl_function(
         egl,
         b"eglQueryDevicesEXT",
@@ -133,7 +132,8 @@ def egl_devices() -> list[EglDevice]:
         number,
         ctypes.POINTER(ctypes.c_ssize_t),
     )
-    handles, count = (handle * _MOST)(), number(0)
+    handles = (handle * _MOST)()
+    count = number(0)
     if (
         list_devices is None
         or describe is None
@@ -151,7 +151,8 @@ def gl_function(egl: ctypes.CDLL, name: bytes, result: Any, *arguments: Any) -> 
 
 def _described(index: int, handle: Any, describe: Any, attribute: Any) -> EglDevice:
     extensions = (describe(handle, _EXTENSIONS) or b"").split()
-    nvidia, cuda = b"EGL_NV_device_cuda" in extensions, ctypes.c_ssize_t(-1)
+    nvidia = b"EGL_NV_device_cuda" in extensions
+    cuda = ctypes.c_ssize_t(-1)
     known = nvidia and attribute is not None and attribute(handle, _CUDA_DEVICE, ctypes.byref(cuda))
     visible = known and cuda.value >= 0
     return EglDevice(

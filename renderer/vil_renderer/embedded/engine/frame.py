@@ -64,7 +64,8 @@ class LightState:
     @cached_property
     def block(self) -> npt.NDArray[np.void]:
         """Uniform block with what is the same for all cameras, (1,)."""
-        block, environment = np.zeros(1, _BLOCK), self.environment
+        block = np.zeros(1, _BLOCK)
+        environment = self.environment
         for name in ("sky", "ground", "zenith", "horizon"):
             block[name][:, :3] = np.asarray(getattr(environment, name)) * environment.exposure
         if environment.sun is not None:
@@ -78,10 +79,8 @@ class LightState:
             _SWAY_S * np.array(weather.wind_mps), -_MOST_SWAY_M, _MOST_SWAY_M
         )
         if self.cover is not None:
-            block["roof_low"], block["roof_scale"][:, :3] = (
-                (*self.cover.low_m, self.cover.room_m),
-                1.0 / self.cover.size_m,
-            )
+            block["roof_low"] = (*self.cover.low_m, self.cover.room_m)
+            block["roof_scale"][:, :3] = 1.0 / self.cover.size_m
         return block
 
     def roofed(self, eye_m: FloatArray) -> FloatArray:
@@ -200,14 +199,16 @@ def _write_weather(
 ) -> None:
     extinction, scattered = air_of(light.weather)
     glow = airlight(light.environment, light.lamps, eye_m, light.roofed(eye_m))
-    block["air"][:, :3], block["air"][:, 3] = glow * scattered, extinction
+    block["air"][:, :3] = glow * scattered
+    block["air"][:, 3] = extinction
     block["glow"][:, 3] = falling_share(light.weather)
     block["glow"][:, :3] = glow
     times = np.array(
         [(shot.t_ns % _SWAY_PERIOD_NS, shot.before_ns % _SWAY_PERIOD_NS) for shot in shots]
     )
     block["moment"][:, :2] = 2.0 * np.pi / _SWAY_PERIOD_NS * times
-    block["moment"][:, 2], block["moment"][:, 3] = [shot.open_s for shot in shots], 1.0 / f_px
+    block["moment"][:, 2] = [shot.open_s for shot in shots]
+    block["moment"][:, 3] = 1.0 / f_px
 
 
 def _write_lamps(block: npt.NDArray[np.void], light: LightState, eye_m: FloatArray) -> None:
@@ -225,9 +226,13 @@ def _write_lamps(block: npt.NDArray[np.void], light: LightState, eye_m: FloatArr
 def _write_lamp(rows: npt.NDArray[np.void], i: int, lamp: Lamp, exposure: float) -> None:
     rows["lamp_place"][i] = *lamp.p_m, 0.0 if lamp.range_m <= 0.0 else lamp.range_m**-4
     if lamp.direction is None:
-        scale, axis, edge = 1.0, np.zeros(3), -1.0
+        scale = 1.0
+        axis = np.zeros(3)
+        edge = -1.0
     else:
-        inner, edge = np.cos(lamp.cone_rad[0]), float(np.cos(lamp.cone_rad[1]))
-        scale, axis = 1.0 / max(inner - edge, 1e-4), lamp.direction
+        inner = np.cos(lamp.cone_rad[0])
+        edge = float(np.cos(lamp.cone_rad[1]))
+        scale = 1.0 / max(inner - edge, 1e-4)
+        axis = lamp.direction
     rows["lamp_light"][i] = *(lamp.light * exposure), scale
     rows["lamp_axis"][i] = *axis, edge

@@ -27,7 +27,8 @@ class GroundPatches:
     def __init__(
         self, ctx: moderngl.Context, program: moderngl.Program, corners: npt.NDArray[np.float32]
     ) -> None:
-        self._ctx, self._program = ctx, program
+        self._ctx = ctx
+        self._program = program
         self._corners = ctx.buffer(corners.tobytes())
         self._allocate(16)
 

@@ -80,7 +80,8 @@ def lamp_light(lamp: Lamp, p_m: FloatArray, normal: FloatArray) -> npt.NDArray[n
     if lamp.range_m > 0.0:
         strength *= np.clip(1.0 - (r2 / lamp.range_m**2) ** 2, 0.0, 1.0) ** 2
     if lamp.direction is not None:
-        inner, outer = np.cos(lamp.cone_rad[0]), np.cos(lamp.cone_rad[1])
+        inner = np.cos(lamp.cone_rad[0])
+        outer = np.cos(lamp.cone_rad[1])
         cone = np.clip((-(to @ lamp.direction) - outer) / max(inner - outer, 1e-4), 0.0, 1.0)
         strength *= cone * cone
     return np.asarray(strength)

@@ -72,7 +72,8 @@ class MaterialCache:
     """GPU copies of the materials, as far as a profile needs them, each uploaded once."""
 
     def __init__(self, ctx: moderngl.Context, profile: Profile) -> None:
-        self._ctx, self._profile = ctx, profile
+        self._ctx = ctx
+        self._profile = profile
         self._linear = profile.shading is not Shading.VERTEX
         self._materials: dict[int, GpuMaterial] = {}
         self._textures: dict[int, tuple[Texture, moderngl.Texture]] = {}
@@ -108,7 +109,8 @@ class MaterialCache:
 
     def _block(self, m: Material, defines: set[str]) -> npt.NDArray[np.float32]:
         """Return the uniforms of a material, (n, 4), as far as its shader declares them."""
-        base, emissive = np.array(m.base_colour), np.array(m.emissive_light)
+        base = np.array(m.base_colour)
+        emissive = np.array(m.emissive_light)
         if not self._linear:
             base[:3] **= 1.0 / GAMMA
             emissive **= 1.0 / GAMMA
@@ -128,7 +130,8 @@ class MaterialCache:
         return self._textures[id(texture)][1]
 
     def _send(self, texture: Texture) -> moderngl.Texture:
-        ctx, pixels = self._ctx, _limited(texture.pixels, self._profile.texture_limit_px)
+        ctx = self._ctx
+        pixels = _limited(texture.pixels, self._profile.texture_limit_px)
         height, width, channels = pixels.shape
         sent = ctx.texture((width, height), channels, np.ascontiguousarray(pixels), alignment=1)
         sent.build_mipmaps()  # sets filters of its own
@@ -179,7 +182,10 @@ def _fine_defines(m: Material) -> set[str]:
 
 def _finish(m: Material) -> list[tuple[float, ...]]:
     """Return the rows of coat, mirror, sheen and transmission."""
-    coat, mirror, sheen, through = m.coat, m.dielectric, m.sheen, m.transmission
+    coat = m.coat
+    mirror = m.dielectric
+    sheen = m.sheen
+    through = m.transmission
     coat_normal = coat.normal.strength if coat and coat.normal else 1.0
     return [
         (coat.factor, coat.roughness, coat_normal, 0.0) if coat else (0.0,) * 4,

@@ -86,8 +86,12 @@ class GroupDraws:
         first: int,
         cameras: Sequence[str],
     ) -> None:
-        self.group, self.shown, self.first = group, shown, first
-        self._before, self._views, self._cameras = before, views, cameras
+        self.group = group
+        self.shown = shown
+        self.first = first
+        self._before = before
+        self._views = views
+        self._cameras = cameras
         self._answers: dict[tuple[object, ...], object] = {}
 
     def _once(self, key: tuple[object, ...], make: Callable[[], _T]) -> _T:
@@ -105,7 +109,8 @@ class GroupDraws:
     def _levels(
         self, extent: Extent, limits_px: Sequence[float], memory: DetailMemory
     ) -> npt.NDArray[np.intp]:
-        asset, names = self.group.asset, self.group.names
+        asset = self.group.asset
+        names = self.group.names
         before = None
         if self._cameras:
             seen = zip(self._cameras, self._before, strict=True)

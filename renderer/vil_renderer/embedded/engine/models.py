@@ -108,7 +108,9 @@ class ModelBatch:
     def __init__(
         self, ctx: moderngl.Context, programs: Programs, materials: MaterialCache, lod_px: float
     ) -> None:
-        self._ctx, self._programs, self._materials = ctx, programs, materials
+        self._ctx = ctx
+        self._programs = programs
+        self._materials = materials
         self._lod_px, self._memory = lod_px, DetailMemory()
         self._parts: dict[tuple[int, int], list[_Part]] = {}
         self._extents: dict[int, tuple[Asset, Extent]] = {}
@@ -153,7 +155,8 @@ class ModelBatch:
         self, part: _Part, group: GroupDraws, models: npt.NDArray[np.intp], view: int
     ) -> Iterator[TranslucentPart]:
         """Yield a part of models one by one."""
-        transmits, skin = part.material.transmits, part.hung_on.skin
+        transmits = part.material.transmits
+        skin = part.hung_on.skin
         depths = group.depths(part, view) if skin is None else np.zeros(0)
         for model in models.tolist():
             if skin is not None:
@@ -395,13 +398,12 @@ class ModelBatch:
         material = self._materials.get(primitive.material)
         drawn = in_drawing_order(both_sides(primitive))
         centre = 0.5 * (drawn.p_m.min(axis=0) + drawn.p_m.max(axis=0)).astype(np.float64)
-        morph, reach = None, 0.0
+        morph = None
+        reach = 0.0
         more: tuple[str, ...] = ()
         if drawn.targets is not None:
-            morph, more = (
-                send_targets(self._ctx, drawn.targets, node.name),
-                (f"MORPH={drawn.targets.shape[1]}",),
-            )
+            morph = send_targets(self._ctx, drawn.targets, node.name)
+            more = (f"MORPH={drawn.targets.shape[1]}",)
             reach = float((np.linalg.norm(drawn.targets[:, :, 0], axis=2) @ most).max())
         return _Part(
             index,

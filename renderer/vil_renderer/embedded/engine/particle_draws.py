@@ -37,7 +37,10 @@ class ParticleDraws:
     def __init__(
         self, ctx: moderngl.Context, programs: Programs, shading: int, *, toned: bool
     ) -> None:
-        self._ctx, self._programs, self._shading, self._toned = ctx, programs, shading, toned
+        self._ctx = ctx
+        self._programs = programs
+        self._shading = shading
+        self._toned = toned
         self._rows = 0
         self._places: moderngl.Buffer | None = None
         self._square: moderngl.Buffer | None = None
@@ -70,7 +73,8 @@ class ParticleDraws:
             for old in (self._array, self._places, self._square):
                 if old is not None:
                     old.release()
-            ctx, self._rows = self._ctx, 2 * rows
+            ctx = self._ctx
+            self._rows = 2 * rows
             self._places = ctx.buffer(reserve=self._rows * _ROW_BYTES, dynamic=True)
             self._square = ctx.buffer(
                 np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes()

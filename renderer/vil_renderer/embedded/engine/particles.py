@@ -91,9 +91,13 @@ class _Kind:
 
 @lru_cache(maxsize=4)
 def _kind(kind: int) -> _Kind:
-    rng, n = np.random.default_rng((_SEED, kind)), _MOST[kind]
-    start, u, share = CUBES_M[kind] * rng.random((n, 3)), rng.random(n), rng.random(n)
-    phase, hz = 2.0 * np.pi * rng.random(n), rng.uniform(0.15, 0.4, n)
+    rng = np.random.default_rng((_SEED, kind))
+    n = _MOST[kind]
+    start = CUBES_M[kind] * rng.random((n, 3))
+    u = rng.random(n)
+    share = rng.random(n)
+    phase = 2.0 * np.pi * rng.random(n)
+    hz = rng.uniform(0.15, 0.4, n)
     none = np.zeros(n)
     if kind == RAIN:
         mm = np.minimum(_LEAST_DROP_MM - np.log1p(-u) / _DROPS_PER_MM, 5.0)
@@ -138,7 +142,8 @@ def _at(
     kind: int, amount: float, weather: Weather, t_ns: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.float32]]:
     """Return places (n, 3), velocities (n, 3), cubes (n,) and looks (n, 4) of one kind."""
-    of, n = _kind(kind), round(amount * _MOST[kind])
+    of = _kind(kind)
+    n = round(amount * _MOST[kind])
     t_s = 1e-9 * t_ns
     v = np.tile(of.follows * np.array(weather.wind_mps), (n, 1))
     v[:, 2] -= of.fall_mps[:n]

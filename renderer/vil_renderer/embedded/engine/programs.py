@@ -213,7 +213,8 @@ def vertex_format(program: moderngl.Program, dtype: np.dtype[np.void]) -> tuple[
 
     Those that a program does not read are skipped.
     """
-    codes, names = [], []
+    codes = []
+    names = []
     for field, (kind, _offset, *_title) in cast("Any", dtype.fields).items():
         code, size = _CODES[f"{kind.shape[0] if kind.shape else ''}{kind.base.str[1:]}"]
         name = _ATTRIBUTES[field]

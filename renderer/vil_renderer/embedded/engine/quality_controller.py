@@ -60,7 +60,8 @@ class QualityController:
         return max(self._recent) < _SLOW_SHARE * (self._budget_s or 0.0)
 
     def _step_down(self, now_s: float) -> None:
-        slow_ms, budget_ms = 1e3 * sorted(self._recent)[_WINDOW // 2], 1e3 * (self._budget_s or 0.0)
+        slow_ms = 1e3 * sorted(self._recent)[_WINDOW // 2]
+        budget_ms = 1e3 * (self._budget_s or 0.0)
         if self._climbed:
             soon = now_s - self._changed_s < 2 * self._wait_s
             self._wait_s = min(2 * self._wait_s, _RETRY_LIMIT_S) if soon else _RETRY_S
@@ -74,5 +75,6 @@ class QualityController:
 
     def _set(self, level: int, now_s: float) -> None:
         self._climbed = level > self._level
-        self._level, self._changed_s = level, now_s
+        self._level = level
+        self._changed_s = now_s
         self._recent.clear()

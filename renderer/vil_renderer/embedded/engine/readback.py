@@ -150,7 +150,10 @@ def _load_functions(ctx: moderngl.Context) -> _Functions | None:
     """Return the functions; None where buffers cannot stay mapped."""
     if "GL_ARB_buffer_storage" not in ctx.extensions:
         return None
-    number, size, place, wide = ctypes.c_uint, ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_uint64
+    number = ctypes.c_uint
+    size = ctypes.c_ssize_t
+    place = ctypes.c_void_p
+    wide = ctypes.c_uint64
     signatures: dict[bytes, tuple[Any, ...]] = {
         b"glBindBuffer": (None, number, number),
         b"glBufferStorage": (None, number, size, place, number),
@@ -188,9 +191,11 @@ class RingReadback:
     early = True
 
     def __init__(self, ctx: moderngl.Context, functions: _Functions) -> None:
-        self._ctx, self._gl = ctx, functions
+        self._ctx = ctx
+        self._gl = functions
         self._free: dict[int, deque[_Slot]] = {}
-        self._slots, self._bytes = 0, 0
+        self._slots = 0
+        self._bytes = 0
         self._closed = False
 
     def start(self, source: Attachment) -> Pixels:

@@ -91,12 +91,13 @@ class _Batch:
         static: StaticBatch,
         views: ViewPoints,
     ) -> None:
-        self.requests, self.posed, self._static, self._views = requests, posed, static, views
+        self.requests = requests
+        self.posed = posed
+        self._static = static
+        self._views = views
         shown = np.array([request.shown for request in requests]).reshape(len(requests), len(posed))
-        before, cameras = (
-            [request.before for request in requests],
-            [request.camera.name for request in requests],
-        )
+        before = [request.before for request in requests]
+        cameras = [request.camera.name for request in requests]
         self.models = ModelDraws(posed, shown, before, views, cameras)
         self._draws: dict[bool, StaticDraws] = {}
 
@@ -137,7 +138,10 @@ class ScenePass:
     ) -> None:
         self._far_m = far_m
         ctx = opengl.ctx
-        self._ctx, self.static_light, self.profile, self._splats = ctx, light, profile, splats
+        self._ctx = ctx
+        self.static_light = light
+        self.profile = profile
+        self._splats = splats
         self._linear = profile.shading is not Shading.VERTEX
         self._samples = min(profile.samples, int(ctx.info["GL_MAX_SAMPLES"]))
         self._programs = opengl.programs
@@ -157,7 +161,8 @@ class ScenePass:
         self._shade = (
             None if splats is None else SplatShade(ctx, self._programs, self._static, self._targets)
         )
-        self._toned, self._weather = mesh.atlas_uv is not None, FINE
+        self._toned = mesh.atlas_uv is not None
+        self._weather = FINE
         self._particles = ParticleDraws(
             ctx, self._programs, int(profile.shading), toned=self._toned
         )
@@ -305,15 +310,14 @@ class ScenePass:
         depth = {PassOutput.Z: places_of(target, outputs)[PassOutput.Z]}
         z_m = RenderedView(size, depth, self._readback).z_m()
         if self._samples > 1:
-            target, outputs = (
-                self._smooth_colour(size, batch, index, proxy=False),
-                PassOutput.COLOUR,
-            )
+            target = self._smooth_colour(size, batch, index, proxy=False)
+            outputs = PassOutput.COLOUR
         count = len(places_of(target, outputs))
         write_first(target, count, 1)
         detail_px = DETAIL_PX if self.profile.lod_px else 0.0
         gain = self._gain(request) ** (1.0 / GAMMA)
-        pose, air = request.T_world_camera, self._air(request)
+        pose = request.T_world_camera
+        air = self._air(request)
         shade = self._shade_on_splats(size, batch, index)
         splats.draw(
             target, request.camera, pose, z_m, gain, detail_px=detail_px, air=air, shade=shade
@@ -328,7 +332,8 @@ class ScenePass:
         """Return the factor on the light of splats in a view; None = nothing shades any."""
         if self._shade is None:
             return None
-        request, view = batch.requests[index], batch.view(index)
+        request = batch.requests[index]
+        view = batch.view(index)
         if self._sun_follows and self._shadow is not None:
             moving = ModelDraws(batch.posed, request.shown[None], [None])
             self._shadow.draw(self._static, self._models, moving, proxy=False)
@@ -348,7 +353,8 @@ class ScenePass:
 
     def _air(self, request: ViewRequest) -> Air | None:
         """Return the air before a camera; None = it is clear."""
-        state, weather = self._state, self._weather
+        state = self._state
+        weather = self._weather
         extinction, scattered = air_of(weather)
         if state is None or extinction == 0.0 or request.layer:
             return None
@@ -372,14 +378,16 @@ class ScenePass:
         """Draw what falls over the splats, hidden by the models and by the proxy in the place of
         the splats.
         """
-        ctx, request = self._ctx, batch.requests[index]
+        ctx = self._ctx
+        request = batch.requests[index]
         if request.layer or not self._particles.any(self._weather):
             return
         write_first(target, count, 0)
         target.use()
         target.clear(depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
-        ctx.front_face, ctx.depth_func = "cw", "<"
+        ctx.front_face = "cw"
+        ctx.depth_func = "<"
         self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
         depth = PassOptions(shading=0, outputs=0)
         self._models.bind_joints()
@@ -408,7 +416,8 @@ class ScenePass:
         *,
         proxy: bool = True,
     ) -> None:
-        ctx, request = self._ctx, batch.requests[index]
+        ctx = self._ctx
+        request = batch.requests[index]
         options = self._options(request, outputs)
         target.use()
         target.clear(depth=1.0)
@@ -430,7 +439,9 @@ class ScenePass:
             self._draw_over(target, batch, index, options, proxy=proxy)
 
     def _options(self, request: ViewRequest, outputs: PassOutput) -> PassOptions:
-        colour, state, weather = PassOutput.COLOUR in outputs, self._state, self._weather
+        colour = PassOutput.COLOUR in outputs
+        state = self._state
+        weather = self._weather
         assert state is not None
         shading = int(self.profile.shading) if colour else 0
         # A layer alone is laid over other pictures.
@@ -480,7 +491,8 @@ class ScenePass:
         proxy: bool,
     ) -> None:
         """Draw dark patches below actors, and translucent parts: colour only, depth stays."""
-        ctx, blobs = self._ctx, batch.requests[index].blobs
+        ctx = self._ctx
+        blobs = batch.requests[index].blobs
         count = options.outputs.bit_count()
         # Alpha adds up as it does in a premultiplied picture.
         cast("Any", ctx).blend_func = (

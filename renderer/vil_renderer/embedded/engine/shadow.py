@@ -60,7 +60,8 @@ class ShadowMap:
         # Mirrored as pictures are: one front face for both.
         axes = np.array([-x, cross(to_sun, x), -to_sun])
         local = self._corners @ axes.T
-        low, high = local.min(axis=0) - _MARGIN_M, local.max(axis=0) + _MARGIN_M
+        low = local.min(axis=0) - _MARGIN_M
+        high = local.max(axis=0) + _MARGIN_M
         self._clip = np.eye(4)
         self._clip[:3, :3] = axes * (2.0 / (high - low))[:, None]
         self._clip[:3, 3] = -(high + low) / (high - low)
@@ -89,7 +90,8 @@ class ShadowMap:
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
         # Objects nearer to the sun than all static ones cast a shadow, too.
         ctx.enable_direct(_DEPTH_CLAMP)
-        ctx.front_face, ctx.depth_func = "cw", "<"
+        ctx.front_face = "cw"
+        ctx.depth_func = "<"
         ctx.polygon_offset = (1.5, 4.0)
         static.draw_depth(_DEPTH_ONLY, proxy=proxy)
         if moving is not None:

@@ -135,7 +135,9 @@ def _see_through(air: Air, splats: Projected, camera: CameraModel) -> None:
     distance.
     """
     fx, fy, cx, cy = camera.intrinsics_px
-    u, v, z_m = splats.rows[:, 0], splats.rows[:, 1], splats.rows[:, 6]
+    u = splats.rows[:, 0]
+    v = splats.rows[:, 1]
+    z_m = splats.rows[:, 6]
     away_m = z_m * np.sqrt(1.0 + ((u - cx) / fx) ** 2 + ((v - cy) / fy) ** 2)
     clear = np.exp(-air.extinction_per_m * away_m)[:, None]
     splats.rows[:, 7:10] = air.display(

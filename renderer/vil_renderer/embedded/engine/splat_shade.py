@@ -88,8 +88,11 @@ class SplatShade:
     def __init__(
         self, ctx: moderngl.Context, programs: Programs, static: StaticBatch, targets: TargetCache
     ) -> None:
-        self._ctx, self._static, self._targets = ctx, static, targets
-        below, sun = programs.splat_shade(_HIGH_M), programs.splat_sun()
+        self._ctx = ctx
+        self._static = static
+        self._targets = targets
+        below = programs.splat_shade(_HIGH_M)
+        sun = programs.splat_sun()
         for program, name, slot in (
             (below, "surface_map", 0),
             (sun, "surface_map", 0),
@@ -165,12 +168,15 @@ class SplatShade:
         Its z-depth is far where there is none.
         """
         assert view.clip_from_world is not None
-        ctx, target = self._ctx, self._targets.get(size_px, outputs, slot=_SLOT)
+        ctx = self._ctx
+        target = self._targets.get(size_px, outputs, slot=_SLOT)
         target.use()
         target.clear(NO_SURFACE_M, depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
-        ctx.front_face, ctx.depth_func = "cw", "<"
-        middle, half = window.mean(axis=0), 0.5 * (window[1] - window[0])
+        ctx.front_face = "cw"
+        ctx.depth_func = "<"
+        middle = window.mean(axis=0)
+        half = 0.5 * (window[1] - window[0])
         narrow = view.clip_from_world.copy()
         narrow[0, :2] = (narrow[0, :2] - middle[:, None] * narrow[0, 3]) / half[:, None]
         draws = self._static.draws(replace(view, clip_from_world=narrow), [""], meshes=False)

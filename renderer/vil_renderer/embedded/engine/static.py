@@ -68,7 +68,9 @@ class StaticBatch:
     def __init__(
         self, ctx: moderngl.Context, mesh: StaticMesh, programs: Programs, materials: MaterialCache
     ) -> None:
-        self._ctx, self._mesh, self._programs = ctx, mesh, programs
+        self._ctx = ctx
+        self._mesh = mesh
+        self._programs = programs
         self._vertices = ctx.buffer(mesh.vertices.tobytes() or b"\0" * STATIC_VERTEX.itemsize)
         self._indices = ctx.buffer(mesh.triangles.tobytes() or b"\0" * 12)
         self._atlas: moderngl.Texture | None = None
@@ -160,7 +162,8 @@ class StaticBatch:
         self, chunk: int, material: int, options: PassOptions, more: tuple[str, ...]
     ) -> None:
         chunks = self._mesh.chunks
-        start, stop = int(chunks.start[chunk]), int(chunks.stop[chunk])
+        start = int(chunks.start[chunk])
+        stop = int(chunks.stop[chunk])
         if self._atlas is not None:
             self._atlas.use(LIGHT_SLOT)
         self._materials[material].bind()

@@ -139,10 +139,12 @@ def model_vertices(part: Primitive, *, skinned: bool) -> npt.NDArray[np.void]:
     :data:`MODEL_VERTEX` in their node's axes, or :data:`SKIN_VERTEX` with joints.
     """
     rows = np.zeros(len(part.p_m), SKIN_VERTEX if skinned else MODEL_VERTEX)
-    rows["p"], rows["normal"] = part.p_m, part.normal
+    rows["p"] = part.p_m
+    rows["normal"] = part.normal
     _fill(rows, part)
     if skinned:
-        rows["joints"], rows["weights"] = part.joints, part.weights
+        rows["joints"] = part.joints
+        rows["weights"] = part.weights
     return rows
 
 

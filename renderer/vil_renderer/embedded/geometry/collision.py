@@ -276,7 +276,8 @@ def _with_mesh(
     while len(corners):
         depths, normals = vehicle.leave_triangles(corners)
         deepest = int(depths.argmax())
-        depth, normal = float(depths[deepest]), normals[deepest]
+        depth = float(depths[deepest])
+        normal = normals[deepest]
         if depth <= 0.0:
             break
         cleared = vehicle.moved(depth * normal).leave_triangles(corners)[0] <= _TOUCHING_M
@@ -284,7 +285,8 @@ def _with_mesh(
         same = cleared & (owner == owner[deepest]) & (normals @ normal > _ALIKE)
         p = _touched(vehicle, corners[same], depth, normal)
         found.append(Overlap(name, obstacle.names[int(owner[deepest])], p, normal, depth))
-        corners, owner = corners[~cleared], owner[~cleared]
+        corners = corners[~cleared]
+        owner = owner[~cleared]
     return found
 
 

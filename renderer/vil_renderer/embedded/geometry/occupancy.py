@@ -64,11 +64,9 @@ class OccupancyGrid:
         best = _square(centre - points[index])
         for axis in range(3):
             before = np.moveaxis(index.copy(), axis, 0)
-            to, distance, at = (
-                np.moveaxis(index, axis, 0),
-                np.moveaxis(best, axis, 0),
-                np.moveaxis(centre, axis, 0),
-            )
+            to = np.moveaxis(index, axis, 0)
+            distance = np.moveaxis(best, axis, 0)
+            at = np.moveaxis(centre, axis, 0)
             for step in range(
                 1, min(int(self.reach_m / grid.cell_m) + 1, grid.shape[axis] - 1) + 1
             ):

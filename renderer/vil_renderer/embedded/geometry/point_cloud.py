@@ -61,7 +61,8 @@ def sample_cloud(scene: Scene, spacing_m: float, box: Box | None = None, *, seed
     triangles = all_triangles(scene)
     corners = triangles.p_m[triangles.triangles].astype(np.float64)
     if box is not None:
-        lower, upper = box.centre_m - 0.5 * box.size_m, box.centre_m + 0.5 * box.size_m
+        lower = box.centre_m - 0.5 * box.size_m
+        upper = box.centre_m + 0.5 * box.size_m
         meets = ((corners.max(axis=1) >= lower) & (corners.min(axis=1) <= upper)).all(axis=1)
     else:
         meets = np.ones(len(corners), bool)
@@ -149,7 +150,8 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 def _within(corners: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw a uniformly random point (n, 3) in each triangle (n, 3, 3)."""
-    root, v = np.sqrt(rng.random((len(corners), 1))), rng.random((len(corners), 1))
+    root = np.sqrt(rng.random((len(corners), 1)))
+    v = rng.random((len(corners), 1))
     return (
         (1.0 - root) * corners[:, 0] + root * (1.0 - v) * corners[:, 1] + root * v * corners[:, 2]
     )

@@ -96,7 +96,8 @@ class RigidParts:
         """Return one part."""
         model, mesh = divmod(index, len(self.meshes))
         node, shape = self.meshes[mesh]
-        centre, radius = self.centre[model, mesh], float(self.radius[model, mesh])
+        centre = self.centre[model, mesh]
+        radius = float(self.radius[model, mesh])
         return Part(
             self.names[model],
             node,

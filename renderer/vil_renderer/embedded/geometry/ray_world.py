@@ -198,7 +198,8 @@ class RayWorld:
                 drawn = np.array(
                     [name not in self._boxes and name not in self._passable for name in group.names]
                 )
-                group, owner = group.only(drawn), owner[drawn]
+                group = group.only(drawn)
+                owner = owner[drawn]
             single += [
                 Part.of(group.names[i], -1, int(owner[i]), Capsules(capsules), np.eye(4))
                 for i, capsules in enumerate(group.capsules)
@@ -230,10 +231,8 @@ class RayWorld:
             smooth: normals interpolated between vertices, as they are drawn, in place of the
                 triangles' own.
         """
-        o, d = (
-            np.ascontiguousarray(origins_m, np.float32),
-            np.ascontiguousarray(directions, np.float32),
-        )
+        o = np.ascontiguousarray(origins_m, np.float32)
+        d = np.ascontiguousarray(directions, np.float32)
         found = self._first(o, d, far_m, hide)
         distance = found.reach
         if np.isfinite(far_m):
@@ -368,7 +367,8 @@ def _meets(
     One ball (1, 3) and n rays, or k balls and one ray (1, 3).
     """
     to_centre = centre - o
-    along, squared = dots(to_centre, d), dots(d, d)
+    along = dots(to_centre, d)
+    squared = dots(d, d)
     aside = dots(to_centre, to_centre) - along * along / squared
     margin = np.float32(1.0001) * radius + np.float32(1e-4)
     in_lengths = margin / np.sqrt(squared)

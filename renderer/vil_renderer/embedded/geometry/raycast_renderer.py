@@ -117,7 +117,8 @@ class RaycastRenderer:
 
         Moved back with its part, seen by the previous camera.
         """
-        flow, valid = np.zeros((len(rays), 2)), np.zeros(len(rays), bool)
+        flow = np.zeros((len(rays), 2))
+        valid = np.zeros(len(rays), bool)
         if previous is None:
             return flow, valid
         T_before, posed_before = previous
@@ -133,7 +134,8 @@ class RaycastRenderer:
             back = was.world_from_part @ np.linalg.inv(part.world_from_part)
             p_camera = T_before.inverse().apply(p_world @ back[:3, :3].T + back[:3, 3])
             ahead = p_camera[:, 2] > NEAR_M
-            pixels, p_camera = pixels[ahead], p_camera[ahead]
+            pixels = pixels[ahead]
+            p_camera = p_camera[ahead]
             now = np.stack((pixels % camera.width_px, pixels // camera.width_px), axis=1)
             flow[pixels] = now - project(camera, p_camera)
             valid[pixels] = True

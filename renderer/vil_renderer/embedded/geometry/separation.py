@@ -47,12 +47,10 @@ class Sphere:
         """Return depths and normals for round cones (n, 8), ends and radii, and the points (n,
         3) on them.
         """
-        a, axis, ra, taper = (
-            cones[:, :3],
-            cones[:, 3:6] - cones[:, :3],
-            cones[:, 6],
-            cones[:, 6] - cones[:, 7],
-        )
+        a = cones[:, :3]
+        axis = cones[:, 3:6] - cones[:, :3]
+        ra = cones[:, 6]
+        taper = cones[:, 6] - cones[:, 7]
         length = np.sqrt((axis * axis).sum(axis=1))
         along = ((self.centre - a) * axis).sum(axis=1) / np.maximum(length, _TINY)
         aside = np.sqrt(np.maximum(((self.centre - a) ** 2).sum(axis=1) - along * along, 0.0))
@@ -61,7 +59,8 @@ class Sphere:
         lean = taper / np.sqrt(np.maximum(length * length - taper * taper, _TINY))
         s = np.clip((along - aside * lean) / np.maximum(length, _TINY), 0.0, 1.0)
         s = np.where(length > np.abs(taper), s, (taper < 0.0).astype(float))
-        centre, radius = a + s[:, None] * axis, ra - s * taper
+        centre = a + s[:, None] * axis
+        radius = ra - s * taper
         depth, normal = self._leave_points(centre, radius)
         return depth, normal, centre + radius[:, None] * normal
 
@@ -122,23 +121,21 @@ class OrientedBox:
         Along a cone's axis the distance to the box less the radius has one least value: closed in
         on by zooming.
         """
-        low, high = np.zeros(len(cones)), np.ones(len(cones))
-        a, axis = cones[:, None, :3], (cones[:, 3:6] - cones[:, :3])[:, None]
+        low = np.zeros(len(cones))
+        high = np.ones(len(cones))
+        a = cones[:, None, :3]
+        axis = (cones[:, 3:6] - cones[:, :3])[:, None]
         rows = np.arange(len(cones))
         for _ in range(_ZOOMS):
             s = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SAMPLES)
             gap = self.distance((a + s[..., None] * axis).reshape(-1, 3))[0].reshape(s.shape)
             gap -= cones[:, 6:7] + s * (cones[:, 7:8] - cones[:, 6:7])
             best = gap.argmin(axis=1)
-            low, high = (
-                s[rows, np.maximum(best - 1, 0)],
-                s[rows, np.minimum(best + 1, _SAMPLES - 1)],
-            )
+            low = s[rows, np.maximum(best - 1, 0)]
+            high = s[rows, np.minimum(best + 1, _SAMPLES - 1)]
         share = 0.5 * (low + high)
-        centre, radius = (
-            a[:, 0] + share[:, None] * axis[:, 0],
-            cones[:, 6] + share * (cones[:, 7] - cones[:, 6]),
-        )
+        centre = a[:, 0] + share[:, None] * axis[:, 0]
+        radius = cones[:, 6] + share * (cones[:, 7] - cones[:, 6])
         distance, outward = self.distance(centre)
         return radius - distance, -outward, centre - radius[:, None] * outward
 
@@ -180,7 +177,9 @@ def patches(box: OrientedBox, corners: FloatArray) -> tuple[FloatArray, FloatArr
     for axis in range(3):
         for sign in _SIGNS:
             polygons = _cut(polygons, sign * polygons[:, :, axis] - box.half[axis])
-    a, b, c = polygons[:, :1], polygons[:, 1:-1], polygons[:, 2:]
+    a = polygons[:, :1]
+    b = polygons[:, 1:-1]
+    c = polygons[:, 2:]
     crossed = np.cross(b - a, c - a)
     weights = 0.5 * np.sqrt((crossed * crossed).sum(axis=2))
     areas = weights.sum(axis=1)
@@ -194,15 +193,14 @@ def _cut(polygons: FloatArray, beyond: FloatArray) -> FloatArray:
     """Clip convex polygons (n, k, 3) to where ``beyond`` (n, k) is not positive, filled up with
     first corners.
     """
-    before, here = np.roll(polygons, 1, axis=1), np.roll(beyond, 1, axis=1)
+    before = np.roll(polygons, 1, axis=1)
+    here = np.roll(beyond, 1, axis=1)
     crosses = (here > 0.0) != (beyond > 0.0)
     share = np.where(crosses, here / np.where(crosses, here - beyond, 1.0), 0.0)
     between = before + share[..., None] * (polygons - before)
     points = np.stack((between, polygons), axis=2).reshape(len(polygons), -1, 3)
     inside = np.stack((crosses, beyond <= 0.0), axis=2).reshape(len(polygons), -1)
     order = np.argsort(~inside, axis=1, kind="stable")[:, : polygons.shape[1] + 1]
-    inside, points = (
-        np.take_along_axis(inside, order, axis=1),
-        np.take_along_axis(points, order[..., None], axis=1),
-    )
+    inside = np.take_along_axis(inside, order, axis=1)
+    points = np.take_along_axis(points, order[..., None], axis=1)
     return np.where(inside[..., None], points, points[:, :1])

@@ -64,11 +64,13 @@ class SkyCover:
         if not len(still.triangles):
             return None
         corners = still.p_m[still.triangles].reshape(-1, 3).astype(np.float64)
-        low, high = corners.min(axis=0), corners.max(axis=0)
+        low = corners.min(axis=0)
+        high = corners.max(axis=0)
         cell = max(_FINEST_M, float((high - low)[:2].max()) / _MOST_CELLS)
         columns, rows = np.ceil((high - low)[:2] / cell).astype(int) + 2
         low[:2] -= cell
-        x, y = low[0] + cell * (np.arange(columns) + 0.5), low[1] + cell * (np.arange(rows) + 0.5)
+        x = low[0] + cell * (np.arange(columns) + 0.5)
+        y = low[1] + cell * (np.arange(rows) + 0.5)
         from_m = np.empty((rows, columns, 3), np.float32)
         from_m[..., 0], from_m[..., 1], from_m[..., 2] = x, y[:, None], high[2] + 1.0
         down = np.tile(np.array([0.0, 0.0, -1.0], np.float32), (rows * columns, 1))

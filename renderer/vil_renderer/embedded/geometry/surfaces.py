@@ -46,7 +46,8 @@ class TriangleSurface:
         # Both sides of every triangle; the last row of either half answers primitive -1: nothing
         # was hit.
         sides = np.zeros((2 * len(triangles) + 2, 4), np.float32)
-        sides[: len(triangles), :3], sides[len(triangles) + 1 : -1, :3] = front, -front
+        sides[: len(triangles), :3] = front
+        sides[len(triangles) + 1 : -1, :3] = -front
         # Rows as single items of 16 bytes are looked up in half the time.
         self._sides = sides.view("V16").ravel()
         low, high = (
@@ -117,11 +118,14 @@ class Capsules:
     """
 
     def __init__(self, ends_and_radii: FloatArray) -> None:
-        self.a, self.axis = ends_and_radii[:, :3], ends_and_radii[:, 3:6] - ends_and_radii[:, :3]
-        self.radius_a, self.radius_b = ends_and_radii[:, 6], ends_and_radii[:, 7]
+        self.a = ends_and_radii[:, :3]
+        self.axis = ends_and_radii[:, 3:6] - ends_and_radii[:, :3]
+        self.radius_a = ends_and_radii[:, 6]
+        self.radius_b = ends_and_radii[:, 7]
         ends = ends_and_radii[:, :6].reshape(-1, 2, 3)
         radii = ends_and_radii[:, 6:, None]
-        low, high = (ends - radii).min(axis=(0, 1)), (ends + radii).max(axis=(0, 1))
+        low = (ends - radii).min(axis=(0, 1))
+        high = (ends + radii).max(axis=(0, 1))
         self.centre = 0.5 * (low + high)
         self.radius = 0.5 * float(np.linalg.norm(high - low))
 
@@ -132,13 +136,15 @@ class Capsules:
 
         A ray that starts inside does not hit its capsule.
         """
-        o, d = origins.astype(np.float64), directions.astype(np.float64)
+        o = origins.astype(np.float64)
+        d = directions.astype(np.float64)
         best = reach.astype(np.float64)
         primitive = np.full(len(o), -1, np.int32)
         for k in range(len(self.a)):
             t = self._entry(k, o - self.a[k], d)
             closer = t < best
-            best[closer], primitive[closer] = t[closer], k
+            best[closer] = t[closer]
+            primitive[closer] = k
         nothing = np.zeros(len(o), np.float32)
         return best.astype(np.float32), primitive, nothing, nothing
 
@@ -153,8 +159,12 @@ class Capsules:
 
         Two spheres, and the cone that touches both.
         """
-        ra, rb, axis = self.radius_a[k], self.radius_b[k], self.axis[k]
-        dd, md, mm = dots(d, d), dots(m, d), dots(m, m)
+        ra = self.radius_a[k]
+        rb = self.radius_b[k]
+        axis = self.axis[k]
+        dd = dots(d, d)
+        md = dots(m, d)
+        mm = dots(m, m)
         entry = np.minimum(
             _root(dd, md, mm - ra * ra),
             _root(dd, dots(m - axis, d), dots(m - axis, m - axis) - rb * rb),
@@ -164,7 +174,8 @@ class Capsules:
         slope = float(axis @ axis) - taper * taper
         if slope <= 0.0:
             return np.where((mm < ra * ra) | (dots(m - axis, m - axis) < rb * rb), np.inf, entry)
-        y, yd = m @ axis - ra * taper, d @ axis
+        y = m @ axis - ra * taper
+        yd = d @ axis
         t = _root(slope * dd - yd * yd, slope * md - y * yd, slope * (mm - ra * ra) - y * y)
         s = (y + np.where(np.isfinite(t), t, 0.0) * yd) / slope
         starts_inside = (
@@ -177,7 +188,8 @@ class Capsules:
 
     def normals(self, primitive: IndexArray, p_m: FloatArray) -> Float32Array:
         """Return outward normals (n, 3) at points on the capsules ``primitive`` (n,)."""
-        axis, radius = self.axis[primitive], self.radius_a[primitive]
+        axis = self.axis[primitive]
+        radius = self.radius_a[primitive]
         taper = radius - self.radius_b[primitive]
         m = p_m - self.a[primitive]
         slope = dots(axis, axis) - taper * taper
@@ -210,7 +222,8 @@ _Piece = tuple[npt.NDArray[np.floating], npt.NDArray[np.uint32], npt.NDArray[np.
 
 def joined(pieces: Sequence[_Piece]) -> TriangleSurface:
     """Join pieces (points, triangles, vertex normals of any length) into one mesh."""
-    points, normals = [np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.float32)]
+    points = [np.zeros((0, 3), np.float32)]
+    normals = [np.zeros((0, 3), np.float32)]
     triangles = [np.zeros((0, 3), np.uint32)]
     count = 0
     for p_m, corners, normal in pieces:
@@ -234,7 +247,8 @@ def drawn_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
             continue
         for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
             m = thing.world_from_asset @ matrix
-            turn, place = m[:3, :3], m[:3, 3]
+            turn = m[:3, :3]
+            place = m[:3, 3]
             for part in node.primitives:
                 pieces.append(
                     (part.p_m @ turn.T + place, part.triangles, part.normal @ np.linalg.inv(turn))

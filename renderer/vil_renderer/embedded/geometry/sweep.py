@@ -98,7 +98,8 @@ def _on_faces(
     """
     height = dots(start - corners[:, 0], face)
     normal = np.copysign(1.0, height)[:, None] * face
-    height, rate = np.abs(height), normal @ way
+    height = np.abs(height)
+    rate = normal @ way
     share = np.divide(
         height - radius,
         -rate,
@@ -120,8 +121,10 @@ def _on_edges(start: FloatArray, way: FloatArray, radius: float, corners: FloatA
     edge = (np.roll(corners, -1, axis=1) - corners).reshape(-1, 3)
     from_a = start - a
     length2 = np.maximum(dots(edge, edge), 1e-30)
-    along, step = dots(from_a, edge) / length2, (edge @ way) / length2
-    across, motion = from_a - along[:, None] * edge, way - step[:, None] * edge
+    along = dots(from_a, edge) / length2
+    step = (edge @ way) / length2
+    across = from_a - along[:, None] * edge
+    motion = way - step[:, None] * edge
     share = _entry(
         dots(motion, motion), dots(across, motion), dots(across, across) - radius * radius
     )

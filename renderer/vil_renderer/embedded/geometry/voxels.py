@@ -33,7 +33,8 @@ class Box:
         Without any, the margin about the origin.
         """
         p = triangles.p_m.astype(np.float64) if len(triangles.p_m) else np.zeros((1, 3))
-        low, high = p.min(axis=0), p.max(axis=0)
+        low = p.min(axis=0)
+        high = p.max(axis=0)
         return Box(0.5 * (low + high), high - low + 2.0 * margin_m)
 
     def holds(self, p_m: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
@@ -92,7 +93,9 @@ def all_triangles(scene: Scene) -> Triangles:
     ``owner`` indexes ``scene.objects``.
     """
     still = static_triangles(scene)
-    points, corners, owners = [still.p_m], [still.triangles], [still.owner]
+    points = [still.p_m]
+    corners = [still.triangles]
+    owners = [still.owner]
     count = len(still.p_m)
     for index, thing in enumerate(scene.objects):
         for p_m, triangles in collider_parts(thing) if thing.movable and thing.solid else ():
@@ -151,7 +154,8 @@ def _cut_up(
     source = np.arange(len(corners))
     while len(corners):
         near = _blocks(corners, grid, reach_m)[1].all(axis=1)
-        corners, source = corners[near], source[near]
+        corners = corners[near]
+        source = source[near]
         edges = np.roll(corners, -1, axis=1) - corners
         length = np.sqrt((edges * edges).sum(axis=2))
         long = length.max(axis=1, initial=0.0) > longest_m

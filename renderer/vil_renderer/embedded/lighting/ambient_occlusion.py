@@ -75,11 +75,13 @@ def _directions(p_m: Float32Array, normal: Float32Array, rays: int) -> Float32Ar
     One spiral on the disc, turned by the place and lifted.
     """
     index = np.arange(rays) + 0.5
-    radius, height = np.sqrt(index / rays), np.sqrt(1.0 - index / rays)
+    radius = np.sqrt(index / rays)
+    height = np.sqrt(1.0 - index / rays)
     place = np.round(p_m.astype(np.float64) * 1000.0) @ np.array([12.9898, 78.233, 37.719])
     angle = index * _GOLDEN_ANGLE + 2.0 * np.pi * np.modf(np.sin(place) * 43758.5453)[0][:, None]
     tangent, binormal = across(normal)
-    x, y = (radius * np.cos(angle)).astype(np.float32), (radius * np.sin(angle)).astype(np.float32)
+    x = (radius * np.cos(angle)).astype(np.float32)
+    y = (radius * np.sin(angle)).astype(np.float32)
     made: Float32Array = x[..., None] * tangent[:, None] + y[..., None] * binormal[:, None]
     made += height.astype(np.float32)[:, None] * normal[:, None]
     return made

@@ -43,7 +43,8 @@ def sun_direction(time_of_day_h: float, latitude_deg: float) -> FloatArray:
         time_of_day_h: local solar time, hours.
         latitude_deg: north positive.
     """
-    hour_angle, latitude = math.radians(15.0 * (time_of_day_h - 12.0)), math.radians(latitude_deg)
+    hour_angle = math.radians(15.0 * (time_of_day_h - 12.0))
+    latitude = math.radians(latitude_deg)
     return np.array(
         [
             -math.sin(hour_angle),
@@ -57,7 +58,8 @@ def to_sun(azimuth_deg: float, elevation_deg: float) -> FloatArray:
     """Return a unit vector, shape (3,), from compass bearing (0 = north, 90 = east) and height
     above the horizon.
     """
-    azimuth, elevation = math.radians(azimuth_deg), math.radians(elevation_deg)
+    azimuth = math.radians(azimuth_deg)
+    elevation = math.radians(elevation_deg)
     level = math.cos(elevation)
     return np.array([level * math.sin(azimuth), level * math.cos(azimuth), math.sin(elevation)])
 

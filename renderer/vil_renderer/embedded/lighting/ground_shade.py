@@ -44,7 +44,8 @@ class GroundShade:
     """
 
     def __init__(self, posed: PosedModels, rays: RayWorld | None) -> None:
-        self._rows, self._owner = np.zeros((0, 5), np.float32), np.zeros(0, np.intp)
+        self._rows = np.zeros((0, 5), np.float32)
+        self._owner = np.zeros(0, np.intp)
         half_m = posed.half_size_m
         wide = np.flatnonzero(half_m.max(axis=1, initial=0.0) >= _SMALLEST_M)
         if rays is None or not len(wide):
@@ -98,7 +99,8 @@ def _underfoot(posed: PosedModels, ground_m: FloatArray, which: _Index) -> tuple
     axes = q_to_matrix(q_normalize(q))[:, :2, :2]
     size_m = np.maximum(posed.half_size_m[which, :2], _SMALLEST_M)
     ahead = size_m[:, 0] >= size_m[:, 1]
-    long_m, short_m = size_m.max(axis=1), size_m.min(axis=1)
+    long_m = size_m.max(axis=1)
+    short_m = size_m.min(axis=1)
     along = np.where(ahead[:, None], axes[:, :, 0], axes[:, :, 1])
     count = np.minimum(np.rint(long_m / short_m), _MOST).astype(np.intp)
     each = np.repeat(np.arange(len(which)), count)

@@ -30,9 +30,12 @@ def clip_from_cameras(cameras: Sequence[CameraModel], far_m: float = FAR_M) -> F
     (fx, fy, cx, cy), (w, h) = _intrinsics(cameras)
     depth = far_m - NEAR_M
     clip = np.zeros((len(cameras), 4, 4))
-    clip[:, 0, 0], clip[:, 0, 2] = 2.0 * fx / w, (2.0 * cx + 1.0) / w - 1.0
-    clip[:, 1, 1], clip[:, 1, 2] = 2.0 * fy / h, (2.0 * cy + 1.0) / h - 1.0
-    clip[:, 2, 2], clip[:, 2, 3] = (far_m + NEAR_M) / depth, -2.0 * far_m * NEAR_M / depth
+    clip[:, 0, 0] = 2.0 * fx / w
+    clip[:, 0, 2] = (2.0 * cx + 1.0) / w - 1.0
+    clip[:, 1, 1] = 2.0 * fy / h
+    clip[:, 1, 2] = (2.0 * cy + 1.0) / h - 1.0
+    clip[:, 2, 2] = (far_m + NEAR_M) / depth
+    clip[:, 2, 3] = -2.0 * far_m * NEAR_M / depth
     clip[:, 3, 2] = 1.0
     return clip
 
@@ -59,8 +62,10 @@ def world_from_ndc_rays(cameras: Sequence[CameraModel], R_world_camera: FloatArr
     """
     (fx, fy, cx, cy), (w, h) = _intrinsics(cameras)
     rays = np.zeros((len(cameras), 3, 3))
-    rays[:, 0, 0], rays[:, 0, 2] = 0.5 * w / fx, (0.5 * w - 0.5 - cx) / fx
-    rays[:, 1, 1], rays[:, 1, 2] = 0.5 * h / fy, (0.5 * h - 0.5 - cy) / fy
+    rays[:, 0, 0] = 0.5 * w / fx
+    rays[:, 0, 2] = (0.5 * w - 0.5 - cx) / fx
+    rays[:, 1, 1] = 0.5 * h / fy
+    rays[:, 1, 2] = (0.5 * h - 0.5 - cy) / fy
     rays[:, 2, 2] = 1.0
     return np.asarray(R_world_camera @ rays)
 
@@ -71,6 +76,7 @@ def in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatAr
     """
     w = clip_from_world[:, 3:]
     planes = np.concatenate((w + clip_from_world[:, :2], w - clip_from_world[:, :2], w), axis=1)
-    normals, offsets = planes[:, :, :3], planes[:, :, 3:]
+    normals = planes[:, :, :3]
+    offsets = planes[:, :, 3:]
     reach = normals @ centre_m.T + offsets + np.linalg.norm(normals, axis=2)[:, :, None] * radius_m
     return np.asarray((reach > 0.0).all(axis=1))

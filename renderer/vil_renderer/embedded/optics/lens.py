@@ -36,8 +36,10 @@ def in_picture(camera: CameraModel, p_camera_m: FloatArray) -> BoolArray:
     ideal = p_camera_m[:, :2] * (1.0 / np.where(ahead, p_camera_m[:, 2], 1.0))[:, None]
     bent = distort(camera.distortion, ideal)
     pixels = _to_pixels(camera, bent)
-    u, v = pixels[:, 0], pixels[:, 1]
-    w, h = camera.width_px, camera.height_px
+    u = pixels[:, 0]
+    v = pixels[:, 1]
+    w = camera.width_px
+    h = camera.height_px
     inside: BoolArray = ahead & (np.abs(2.0 * u + 1.0 - w) < w) & (np.abs(2.0 * v + 1.0 - h) < h)
     near = np.flatnonzero(inside)
     inside[near] = (

@@ -25,7 +25,8 @@ _MIDDLE_GRAY: Final = 0.18
 _MIDDLE_LEVEL: Final = 118.0
 _SETTLING_S: Final = 0.3
 _EV_LIMIT: Final = 6.0
-_FEWEST, _MOST = 4, 24
+_FEWEST = 4
+_MOST = 24
 _TILE_PX: Final = 509
 _STRIDE: Final = 8
 _GLASS_BYTES: Final = 64 << 20
@@ -67,12 +68,14 @@ def blurred(
     if longest < 0.5:
         return rgb
     count = min(max(_FEWEST, math.ceil(longest)), _MOST)
-    light, levels = light_of_levels(tone_curve=tone_curve)[rgb], _encode(tone_curve=tone_curve)
+    light = light_of_levels(tone_curve=tone_curve)[rgb]
+    levels = _encode(tone_curve=tone_curve)
     rows, columns = np.indices(rgb.shape[:2], dtype=np.float32)
     total = np.zeros(rgb.shape, np.float32)
     for k in range(count):
         share = np.float32((k + 0.5) / count - 0.5)
-        x, y = columns + share * step[..., 0], rows + share * step[..., 1]
+        x = columns + share * step[..., 0]
+        y = rows + share * step[..., 1]
         total += cv2.remap(light, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     total *= np.float32(4095.0 / count)
     return np.asarray(
@@ -90,7 +93,8 @@ def with_optics(rgb: _Picture, camera: CameraModel, *, tone_curve: bool = False)
     effects = camera.effects
     if effects.vignetting <= 0.0 and effects.dirt <= 0.0:
         return rgb
-    w, h = camera.width_px, camera.height_px
+    w = camera.width_px
+    h = camera.height_px
     dim, veil = _GLASS.get(
         (w, h, effects.vignetting, effects.dirt),
         lambda: _glass(w, h, effects.vignetting, effects.dirt),
@@ -121,7 +125,8 @@ def _glass(w: int, h: int, vignetting: float, dirt: float) -> _Glass:
     smudges = np.zeros((h, w), np.float32)
     for _ in range(40):
         centre = (int(rng.integers(0, w)), int(rng.integers(0, h)))
-        radius, strength = int(rng.integers(2, max(3, h // 16))), float(rng.uniform(0.2, 1.0))
+        radius = int(rng.integers(2, max(3, h // 16)))
+        strength = float(rng.uniform(0.2, 1.0))
         cv2.circle(smudges, centre, radius, strength, -1, cv2.LINE_AA)
     soft = np.asarray(cv2.GaussianBlur(smudges, (0, 0), h / 160.0))
     light *= 1.0 - 0.6 * dirt * soft

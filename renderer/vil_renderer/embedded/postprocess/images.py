@@ -160,7 +160,8 @@ def output_images(
     made = read_modalities(view, modalities - _COLOURS - {Modality.FLOW}, depth_reach_m)
     motion = known_flow(view.flow_px()) if PassOutput.FLOW in view.outputs else None
     if motion is not None and interval_ns is None:
-        motion[0][...], motion[1][...] = 0.0, False
+        motion[0][...] = 0.0
+        motion[1][...] = False
     if motion is not None and Modality.FLOW in modalities:
         made[Modality.FLOW] = motion
     if modalities & _COLOURS:

@@ -47,7 +47,8 @@ class Lens:
             raise RendererError(
                 f"nothing is seen through the {camera.distortion}: its coefficients make no picture"
             )
-        low, high = xy[seen].min(axis=0), xy[seen].max(axis=0)
+        low = xy[seen].min(axis=0)
+        high = xy[seen].max(axis=0)
         if max(-low.min(), high.max()) > _WIDEST:
             raise RendererError(
                 f"a camera of {camera.width_px}x{camera.height_px} with the "
@@ -66,7 +67,8 @@ class Lens:
         )
         self._map = (xy * (fx, fy) + (cx, cy)).astype(np.float32)
         self._map[~seen] = _UNSEEN
-        x, y = np.ascontiguousarray(self._map[..., 0]), np.ascontiguousarray(self._map[..., 1])
+        x = np.ascontiguousarray(self._map[..., 0])
+        y = np.ascontiguousarray(self._map[..., 1])
         self._fine = cv2.convertMaps(x, y, cv2.CV_16SC2)
         self._whole = cv2.convertMaps(x, y, cv2.CV_16SC2, nninterpolation=True)
         maps = (self._map, *self._fine, *self._whole)

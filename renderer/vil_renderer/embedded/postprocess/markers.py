@@ -58,7 +58,8 @@ def _along(camera: CameraModel, a: FloatArray, b: FloatArray) -> FloatArray:
     start, end = _within(camera, from_[:, :2], to[:, :2])
     from_, to = from_ + start[:, None] * (to - from_), from_ + end[:, None] * (to - from_)
     shown = end > start
-    from_, to = from_[shown], to[shown]
+    from_ = from_[shown]
+    to = to[shown]
     f_px = max(camera.intrinsics_px[:2])
     count = np.ceil(f_px * np.abs(to - from_)[:, :2].max(axis=1, initial=0.0)).astype(np.int64) + 2
     count = count[np.cumsum(count) <= _MOST_SAMPLES]
@@ -72,7 +73,8 @@ def _ahead(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Cut lines at the near plane; those behind it are left out."""
     near = 1.01 * NEAR_M
     some = np.maximum(a[:, 2], b[:, 2]) > near
-    a, b = a[some], b[some]
+    a = a[some]
+    b = b[some]
     step = b[:, 2] - a[:, 2]
     at = np.divide(near - a[:, 2], step, out=np.zeros(len(a)), where=step != 0.0)[:, None]
     cut = a + at * (b - a)
@@ -85,22 +87,21 @@ def _within(camera: CameraModel, a: FloatArray, b: FloatArray) -> tuple[FloatArr
     Liang and Barsky 1984.
     """
     fx, fy, cx, cy = camera.intrinsics_px
-    size, focal, centre = (
-        np.array([camera.width_px, camera.height_px]),
-        np.array([fx, fy]),
-        np.array([cx, cy]),
-    )
-    low, high = -_MARGIN * (centre + 1.0) / focal, _MARGIN * (size - centre) / focal
+    size = np.array([camera.width_px, camera.height_px])
+    focal = np.array([fx, fy])
+    centre = np.array([cx, cy])
+    low = -_MARGIN * (centre + 1.0) / focal
+    high = _MARGIN * (size - centre) / focal
     step = b - a
     with np.errstate(divide="ignore", invalid="ignore"):
-        enter, leave = (low - a) / step, (high - a) / step
-    first, last = np.minimum(enter, leave), np.maximum(enter, leave)
+        enter = (low - a) / step
+        leave = (high - a) / step
+    first = np.minimum(enter, leave)
+    last = np.maximum(enter, leave)
     flat = step == 0.0
     inside = (a >= low) & (a <= high)
-    first, last = (
-        np.where(flat, np.where(inside, 0.0, 2.0), first),
-        np.where(flat, np.where(inside, 1.0, -1.0), last),
-    )
+    first = np.where(flat, np.where(inside, 0.0, 2.0), first)
+    last = np.where(flat, np.where(inside, 1.0, -1.0), last)
     return np.maximum(first.max(axis=1, initial=0.0), 0.0), np.minimum(
         last.min(axis=1, initial=1.0), 1.0
     )
@@ -120,9 +121,12 @@ def _dots(
     near_m = depth_m / _NEARER - _NEARER_M
     for dv in reach.tolist():
         for du in reach.tolist():
-            u, v = place[:, 0] + du, place[:, 1] + dv
+            u = place[:, 0] + du
+            v = place[:, 1] + dv
             inside = (u >= 0) & (u < width) & (v >= 0) & (v < height)
-            u, v, near = u[inside], v[inside], near_m[inside]
+            u = u[inside]
+            v = v[inside]
+            near = near_m[inside]
             shown = near <= z_m[v, u]
             rgb[v[shown], u[shown]] = marker.colour
 

@@ -337,10 +337,8 @@ def _lights_of(
         if light is None or not light.intensity:
             continue
         m = thing.world_from_asset @ matrix
-        direction, colour = (
-            -_unit(m[:3, 2]),
-            np.array(light.colour) * light.intensity * light_per_candela,
-        )
+        direction = -_unit(m[:3, 2])
+        colour = np.array(light.colour) * light.intensity * light_per_candela
         if light.kind == "directional":
             suns.append(Sun(-direction, colour))
             continue

@@ -167,7 +167,8 @@ def gate_frame(gate: GateConfig, frame: FrameConfig) -> tuple[Asset, tuple[Beaco
     upright = abs(gate.transform().rotation()[2, 2] - 1.0) < _LEVEL
     height = float(gate.p_m[2]) if frame.legs and upright else 0.0
     builder = SceneBuilder(gate.name)
-    opening, bar = (gate.width_m, gate.height_m), (frame.bar_m, frame.bar_m)
+    opening = (gate.width_m, gate.height_m)
+    bar = (frame.bar_m, frame.bar_m)
     add_gate(builder, (0.0, 0.0, height), 0.0, opening_m=opening, bar_m=bar)
     centre: FloatArray = np.array([0.0, 0.0, height])
     beacons = tuple(

@@ -124,7 +124,8 @@ class SceneBuilder:
     ) -> None:
         """Hang a lamp panel whose light shines down from 5 cm below it."""
         name = self.put("Lamp", "lamp", panel, at, casts_shadow=False).name
-        p_m, down = np.array([at[0], at[1], at[2] - 0.05]), np.array([0.0, 0.0, -1.0])
+        p_m = np.array([at[0], at[1], at[2] - 0.05])
+        down = np.array([0.0, 0.0, -1.0])
         self.lamps.append(Lamp(name, p_m, np.array(light), down, cone_rad, range_m))
 
     def scene(self, environment: Environment) -> Scene:

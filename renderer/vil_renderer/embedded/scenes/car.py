@@ -129,7 +129,8 @@ def _pillars(thing: Thing, side: float, paint: Tint) -> None:
         ring = np.array(
             ((0.05, 0.02, 0.0), (-0.05, 0.02, 0.0), (-0.05, -0.02, 0.0), (0.05, -0.02, 0.0))
         )
-        low, high = ends[0] + ring, ends[1] + ring
+        low = ends[0] + ring
+        high = ends[1] + ring
         sides = [_quad(low[k], low[k - 3], high[k - 3], high[k]) for k in range(4)]
         thing.add(join([*sides, _quad(*low[::-1]), _quad(*high)]), "plain", paint)
 

@@ -110,7 +110,8 @@ def _stand(length_m: float, rows: int) -> Thing:
     """Build steps that rise towards +y, with seats and spectators who look along -y."""
     thing = Thing()
     for row in range(rows):
-        y, z = 0.85 * row, 0.45 * (row + 1)
+        y = 0.85 * row
+        z = 0.45 * (row + 1)
         thing.add(
             box((length_m, 0.85, z), uv=2.0, faces="xXYz", cell_m=1.0).at(0.0, y, 0.0), "pavers"
         )
@@ -125,7 +126,8 @@ def _stand(length_m: float, rows: int) -> Thing:
                 "plain",
                 (0.3, 0.3, 0.32),
             )
-        low, start = 0.25 * (row % 4), 0.37 * row
+        low = 0.25 * (row % 4)
+        start = 0.37 * row
         people = panel(
             (-0.5 * length_m + 0.2, y + 0.26, z + 0.42), (length_m - 0.4, 0.0, 0.0),
             (0.0, 0.0, 0.95),
@@ -142,10 +144,12 @@ def _stand(length_m: float, rows: int) -> Thing:
 def _boards(builder: SceneBuilder) -> None:
     """Add advertising along the walls and a screen at each end."""
     for k, x in enumerate((-24.0, -18.0, -12.0, -6.0, 0.0, 18.5, 24.5)):
-        surface, v = ("boards", "boards_red")[k % 2], 0.25 * (k % 4)
+        surface = ("boards", "boards_red")[k % 2]
+        v = 0.25 * (k % 4)
         builder.put("Board", "sign", _standing_board(surface, v), (x, -16.2, 0.0), _QUARTER)
     for k, y in enumerate((-12.0, -6.0, 0.0, 6.0, 12.0)):
-        surface, v = ("boards_red", "boards")[k % 2], 0.25 * (k % 4)
+        surface = ("boards_red", "boards")[k % 2]
+        v = 0.25 * (k % 4)
         builder.put("Board", "sign", _standing_board(surface, v), (28.2, y, 0.0), math.pi)
         builder.put("Board", "sign", _standing_board(surface, (v + 0.5) % 1.0), (-28.6, y, 0.0))
     for x, yaw in ((30.0, math.pi), (-30.0, 0.0)):
@@ -180,7 +184,8 @@ def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
     """Add cones below the straight lines between the gates, and obstacles next to them."""
     for (x0, y0, *_), (x1, y1, *_) in pairwise((*_TRACK, _TRACK[0])):
         for share in (0.33, 0.67):
-            x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
+            x = x0 + share * (x1 - x0)
+            y = y0 + share * (y1 - y0)
             builder.put("Cone", "prop", cone(), (x, y, 0.0), float(rng.uniform(0, 1.5)))
     tints: tuple[Tint, ...] = ((1.0, 1.0, 1.0), (0.7, 0.85, 1.0), (1.0, 0.9, 0.6))
     for k, (x, y) in enumerate(_PILLARS):

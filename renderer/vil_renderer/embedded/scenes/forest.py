@@ -80,7 +80,8 @@ def _plant(
     """Place models in turn; those of one model share their meshes."""
     first: list[SceneObject] = []
     for number, (x, y) in enumerate(places.tolist()):
-        at, yaw = (x, y, 0.0), float(rng.uniform(0.0, 6.28))
+        at = (x, y, 0.0)
+        yaw = float(rng.uniform(0.0, 6.28))
         if number < len(models):
             first.append(builder.put(kind, "vegetation", models[number], at, yaw))
         else:

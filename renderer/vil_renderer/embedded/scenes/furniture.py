@@ -50,7 +50,8 @@ def desk(rng: np.random.Generator, screens: int) -> Thing:
         "keys",
     )
     for _ in range(3):
-        x, y = float(rng.uniform(-0.7, 0.7)), float(rng.uniform(-0.32, -0.26))
+        x = float(rng.uniform(-0.7, 0.7))
+        y = float(rng.uniform(-0.32, -0.26))
         size = (float(rng.uniform(0.1, 0.22)), 0.1, float(rng.uniform(0.03, 0.16)))
         thing.add(
             box(size, faces=STANDING).at(x, y, _DESK_M, float(rng.uniform(-0.5, 0.5))),
@@ -96,7 +97,8 @@ def shelf(rng: np.random.Generator, width_m: float = 1.2) -> Thing:
     for z in (0.09, 0.48, 0.87, 1.26, 1.65):
         x = -0.5 * width_m + 0.08
         while x < 0.5 * width_m - 0.3:
-            w, h = float(rng.uniform(0.16, 0.34)), float(rng.uniform(0.16, 0.27))
+            w = float(rng.uniform(0.16, 0.34))
+            h = float(rng.uniform(0.16, 0.27))
             surface = ("books", "cardboard", "books", "container", "crate")[int(rng.integers(0, 5))]
             uv = (0.0, 0.0, 0.6, 0.5) if surface == "books" else (0.0, 0.0, 1.0, 1.0)
             thing.add(
@@ -126,7 +128,8 @@ def truss(length_m: float, *, upright: bool = False) -> Thing:
     Along x, or on the floor along z.
     """
     thing = Thing()
-    half, corners = 0.5 * length_m, ((-0.1, 0.0), (0.1, 0.0), (0.1, 0.2), (-0.1, 0.2))
+    half = 0.5 * length_m
+    corners = ((-0.1, 0.0), (0.1, 0.0), (0.1, 0.2), (-0.1, 0.2))
 
     def stand(bar: MeshBuilder) -> MeshBuilder:
         return bar.turned(_UPRIGHT).at(0.1, 0.0, half) if upright else bar
@@ -185,7 +188,8 @@ def pillar(height_m: float, tint: Tint) -> Thing:
 
 
 def _camera(thing: Thing, pitch_rad: float, z_m: float) -> Thing:
-    c, s = math.cos(pitch_rad), math.sin(pitch_rad)
+    c = math.cos(pitch_rad)
+    s = math.sin(pitch_rad)
     down = np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
 
     def aimed(mesh: MeshBuilder) -> MeshBuilder:

@@ -62,7 +62,8 @@ def _floor(builder: SceneBuilder) -> None:
     section: SceneObject | None = None
     behind = 0.15
     for number, x in enumerate(np.arange(-17.5, 17.0, _BAY_M)):
-        left, wide = float(x), _BAY_M
+        left = float(x)
+        wide = _BAY_M
         left, wide = (left - behind, wide + behind) if number == 0 else (left, wide)
         wide += behind if number == 6 else 0.0
         for low, high, surface, turned in (
@@ -72,11 +73,9 @@ def _floor(builder: SceneBuilder) -> None:
         ):  # fmt: skip
             sheet = panel((left, low, 0.0), (wide, 0.0, 0.0), (0.0, high - low, 0.0), cell_m=0.6)
             if turned:
-                corner, right, up = (
-                    (left + wide, high, 0.0),
-                    (-wide, 0.0, 0.0),
-                    (0.0, low - high, 0.0),
-                )
+                corner = (left + wide, high, 0.0)
+                right = (-wide, 0.0, 0.0)
+                up = (0.0, low - high, 0.0)
                 sheet = panel(corner, right, up, cell_m=0.6)
             section = builder.put(
                 "Floor",

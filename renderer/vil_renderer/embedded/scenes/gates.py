@@ -70,7 +70,8 @@ def _frame(
     whole_m = height + 2 * bar
     thing = Thing()
     for k, side in enumerate((1, -1)):
-        y, z = side * 0.5 * (width + bar), side * 0.5 * (height + bar)
+        y = side * 0.5 * (width + bar)
+        z = side * 0.5 * (height + bar)
         thing.add(
             _bar(depth, bar, whole_m, 0.5 * k, whole_m).at(0.0, y, -0.5 * whole_m), surface, tint
         )

@@ -133,9 +133,11 @@ def rack(rng: np.random.Generator, length_m: float) -> Thing:
             )
         x = -0.5 * length_m + 0.45
         while x < 0.5 * length_m - 0.3:
-            w, h = float(rng.uniform(0.3, 0.6)), float(rng.uniform(0.25, 0.62))
+            w = float(rng.uniform(0.3, 0.6))
+            h = float(rng.uniform(0.25, 0.62))
             surface = ("cardboard", "cardboard", "crate")[int(rng.integers(0, 3))]
-            turn, y = float(rng.uniform(-0.15, 0.15)), float(rng.uniform(-0.1, 0.1))
+            turn = float(rng.uniform(-0.15, 0.15))
+            y = float(rng.uniform(-0.1, 0.1))
             thing.add(
                 box((w, 0.5, h), faces=STANDING).at(x, y, z + 0.05, turn), surface, warm(rng, 0.72)
             )
@@ -178,7 +180,8 @@ def stack(
     rng: np.random.Generator, sides_m: tuple[float, ...], seed: int
 ) -> list[tuple[Thing, float, float]]:
     """Build crates and cartons on one another: each with its height above the floor and its yaw."""
-    made, z = [], 0.0
+    made = []
+    z = 0.0
     for level, side in enumerate(sides_m):
         surface = "crate" if (level + len(sides_m) + seed) % 2 else "cardboard"
         height = side * float(rng.uniform(0.7, 1.0))

@@ -193,7 +193,8 @@ def _posters(rng: np.random.Generator, builder: SceneBuilder) -> None:
     for k, (x, y, yaw) in enumerate(slots):
         for low, high in ((1.0, 2.2), (3.2, 4.1)):
             u, v = (float(a) for a in rng.uniform(0.0, 0.55, 2))
-            side, z = float(rng.uniform(0.6, 1.1)), float(rng.uniform(low, high))
+            side = float(rng.uniform(0.6, 1.1))
+            z = float(rng.uniform(low, high))
             board = poster(
                 (side, side), surfaces[int(rng.integers(0, 5))], (u, v, u + 0.42, v + 0.42)
             )

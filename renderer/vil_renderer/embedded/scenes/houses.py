@@ -52,7 +52,8 @@ def house(
     """
     eaves = storeys * _STOREY_M + 0.3
     axes = _axes(width_m)
-    windows, balconies = Thing(), Thing()
+    windows = Thing()
+    balconies = Thing()
     for storey in range(storeys):
         for column, y in enumerate(axes):
             if storey == 0 and column == len(axes) // 2:
@@ -80,7 +81,8 @@ def _axes(width_m: float) -> list[float]:
 
 def _walls(width: float, eaves: float, surface: str, tint: Tint) -> Thing:
     """Build the four walls, a plinth of stone, and bands between the storeys."""
-    half, thing = 0.5 * width, Thing()
+    half = 0.5 * width
+    thing = Thing()
     front = panel(
         (0.0, -half, -0.2), (0.0, width, 0.0), (0.0, 0.0, eaves + 0.2), uv=3.0, cell_m=1.5
     )
@@ -138,10 +140,13 @@ def _door(y: float) -> Thing:
 
 def _balcony(thing: Thing, y: float, z: float) -> None:
     """Add a slab with a railing of bars."""
-    wide, deep, tall = 2.2, 1.0, 1.0
+    wide = 2.2
+    deep = 1.0
+    tall = 1.0
     slab = box((deep, wide, 0.16), uv=2.0, faces="xyYzZ", cell_m=1.2)
     thing.add(slab.at(0.5 * deep, y, z - 0.16), "concrete")
-    out, half = deep - 0.05, 0.5 * wide - 0.05
+    out = deep - 0.05
+    half = 0.5 * wide - 0.05
     rail = [
         (0.0, y - half, z + tall),
         (out, y - half, z + tall),
@@ -163,7 +168,8 @@ def _balcony(thing: Thing, y: float, z: float) -> None:
 
 def _roof(width: float, eaves: float) -> Thing:
     """Build a gable roof with its ridge along the street, a chimney and the gutter."""
-    over, rise = 0.35, 3.0
+    over = 0.35
+    rise = 3.0
     thing = Thing()
     run = 0.5 * _DEPTH_M + over
     for side in (1.0, -1.0):
@@ -190,7 +196,8 @@ def _roof(width: float, eaves: float) -> Thing:
 def _gable(y: float, out: float, eaves: float, run: float, rise: float) -> MeshBuilder:
     """Build the wall below the roof at one end."""
     middle = -0.5 * _DEPTH_M
-    high, low = eaves - 0.05, eaves - 0.05 - _BOARDS_M
+    high = eaves - 0.05
+    low = eaves - 0.05 - _BOARDS_M
     outline = ((run, low), (-run, low), (-run, high), (0.0, high + rise), (run, high))
     p_m = np.array([(middle + out * x, y, z) for x, z in outline])
     uv = np.stack((p_m[:, 0], -p_m[:, 2]), axis=-1) / 3.0

@@ -46,7 +46,8 @@ def tree(rng: np.random.Generator, height_m: float) -> Thing:
             * crown_m
             * float(rng.uniform(0.45, 0.7))
         )
-        root, tip = np.array([0.0, 0.0, 0.6 * middle[2]]), middle + out
+        root = np.array([0.0, 0.0, 0.6 * middle[2]])
+        tip = middle + out
         thing.add(
             tube(
                 [tuple(root), tuple(0.5 * (root + tip) + 0.1 * out), tuple(tip)],
@@ -105,7 +106,8 @@ def cable(start_m: FloatArray, end_m: FloatArray, sag_m: float) -> Thing:
 
 def fence(start_m: tuple[float, float], end_m: tuple[float, float], ground: Ground) -> Thing:
     """Build posts and wire mesh along a line on uneven ground, in the axes of the world."""
-    a, b = np.array(start_m), np.array(end_m)
+    a = np.array(start_m)
+    b = np.array(end_m)
     count = max(1, round(float(np.linalg.norm(b - a)) / _FENCE_STEP_M))
     feet = a + np.linspace(0.0, 1.0, count + 1)[:, None] * (b - a)
     heights = [ground(float(x), float(y)) for x, y in feet]
@@ -128,7 +130,8 @@ def barrier() -> Thing:
     """Build a concrete barrier, 3 m long along x."""
     half = [(0.3, 0.0), (0.3, 0.08), (0.16, 0.3), (0.1, 0.8)]
     profile = [*half, *((-y, z) for y, z in reversed(half))]
-    foot, body = [profile[k] for k in (0, 1, 6, 7)], [profile[k] for k in (2, 3, 4, 5)]
+    foot = [profile[k] for k in (0, 1, 6, 7)]
+    body = [profile[k] for k in (2, 3, 4, 5)]
     flank = [profile[k] for k in (1, 2, 5, 6)]
     return Thing().add(
         join([extrude(part, 3.0, repeat_m=2.0) for part in (foot, flank, body)]), "pavers"
@@ -181,7 +184,10 @@ def _blob(rng: np.random.Generator, radius_m: float, sides: int, rings: int) -> 
     radius[0], radius[-1] = radius[0, :1], radius[-1, :1]
     p = radius * direction
     p = np.concatenate((p, p[:, :1]), axis=1)
-    a, b, c, d = p[:-1, :-1], p[:-1, 1:], p[1:, 1:], p[1:, :-1]
+    a = p[:-1, :-1]
+    b = p[:-1, 1:]
+    c = p[1:, 1:]
+    d = p[1:, :-1]
     corners = np.concatenate(
         (np.stack((a, b, c), axis=2)[1:], np.stack((a, c, d), axis=2)[:-1])
     ).reshape(-1, 3, 3)
@@ -210,7 +216,8 @@ def _bunches(
         facing *= math.copysign(1.0, float(facing @ out)) / np.linalg.norm(facing)
         right = cross(np.array([0.0, 0.0, 1.0]), facing)
         right /= np.linalg.norm(right)
-        up, side = cross(facing, right), radius_m * float(rng.uniform(0.7, 1.0))
+        up = cross(facing, right)
+        side = radius_m * float(rng.uniform(0.7, 1.0))
         centre = middle_m + out * radius_m * float(rng.uniform(0.75, 1.0))
         card = panel(centre - 0.5 * side * (right + up), side * right, side * up, cell_m=side)
         normal = facing + out

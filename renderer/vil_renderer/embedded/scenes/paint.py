@@ -69,7 +69,8 @@ class Canvas:
 
     def stain(self, count: int, strength: float) -> None:
         """Paint large soft dark patches with ragged edges."""
-        rng, side = self.rng, self.size // 4
+        rng = self.rng
+        side = self.size // 4
         mask = np.zeros((side, side), np.float32)
         for _ in range(count):
             x, y = rng.integers(0, side, 2)
@@ -142,7 +143,8 @@ class Canvas:
 
     def tag(self, x: int, y: int, size_px: int, cells: int = 6) -> None:
         """Paint a black-bordered square of random black and white cells, like a fiducial marker."""
-        paper, ink = (236, 234, 228), (22, 22, 24)
+        paper = (236, 234, 228)
+        ink = (22, 22, 24)
         module = size_px // (cells + 4)
         self.rect(x, y, module * (cells + 4), module * (cells + 4), paper)
         self.rect(x + module, y + module, module * (cells + 2), module * (cells + 2), ink)

@@ -69,7 +69,8 @@ def _aprilgrid(rng: np.random.Generator) -> Canvas:
             cells[y : y + _GRID_GAP, x : x + _GRID_GAP] = True
     for k in range(_ROWS**2):
         row, column = divmod(k, _ROWS)
-        y, x = _GRID_GAP + side * (_ROWS - 1 - row), _GRID_GAP + side * column
+        y = _GRID_GAP + side * (_ROWS - 1 - row)
+        x = _GRID_GAP + side * column
         cells[y : y + 10, x : x + 10] = _marker(_APRILTAG, k, _GRID_BORDER)
     return _printed(rng, cells, _GRID_PX)
 

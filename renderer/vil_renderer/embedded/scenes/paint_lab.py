@@ -209,7 +209,8 @@ def _window(rng: np.random.Generator) -> Canvas:
     ground = np.vstack((hills, [[_S, _S], [0, _S]])).astype(np.int32)
     cv2.fillPoly(canvas.colour, [ground], (96, 134, 84))
     for _ in range(6):
-        left, top = int(rng.integers(20, 440)), int(rng.integers(230, 330))
+        left = int(rng.integers(20, 440))
+        top = int(rng.integers(230, 330))
         canvas.rect(left, top, int(rng.integers(30, 80)), 400 - top, (176, 150, 130))
         for k in range(3):
             canvas.rect(left + 6 + 14 * (k % 2), top + 8 + 20 * k, 9, 12, (70, 84, 100))
@@ -228,7 +229,8 @@ def _paper(rng: np.random.Generator) -> Canvas:
     canvas.rect(0, 0, _S, 80, (36, 72, 120))
     canvas.text("Flying between worlds", 24, 18, 464, 44, (238, 238, 232))
     for column in range(3):
-        x, y = 18 + 164 * column, 100
+        x = 18 + 164 * column
+        y = 100
         while y < 480:
             if rng.uniform() < 0.25 and y < 400:
                 tone = tuple(int(v) for v in rng.integers(60, 220, 3))
@@ -246,7 +248,8 @@ def _books(rng: np.random.Generator) -> Canvas:
     for row in range(2):
         x = 4
         while x < _S - 12:
-            w, h = int(rng.integers(14, 42)), int(rng.integers(170, 240))
+            w = int(rng.integers(14, 42))
+            h = int(rng.integers(170, 240))
             tone = tuple(int(v) for v in rng.integers(50, 220, 3))
             top = 256 * row + 250 - h
             canvas.rect(x, top, w - 2, h, (tone[0], tone[1], tone[2]))

@@ -89,7 +89,8 @@ def _numbers(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (30, 34, 44), 0.03)
     for number in range(_NUMBERS_ACROSS**2):
         row, column = divmod(number, _NUMBERS_ACROSS)
-        x, y = 256 * column, 256 * row
+        x = 256 * column
+        y = 256 * row
         canvas.rect(x + 8, y + 8, 240, 240, (238, 222, 90) if number % 2 else _WHITE)
         canvas.rect(x + 8, y + 8, 240, 240, (206, 60, 44), 10)
         canvas.text(
@@ -151,7 +152,8 @@ _SKINS: Final[tuple[Colour, ...]] = (
 
 
 def _spectator(canvas: Canvas, x: int, hips: int, missing_px: int) -> None:
-    rng, top = canvas.rng, hips - 256 + missing_px
+    rng = canvas.rng
+    top = hips - 256 + missing_px
     shirt, hair = (
         tuple(int(v) for v in rng.integers(low, high, 3)) for low, high in ((60, 210), (20, 110))
     )

@@ -122,7 +122,8 @@ def _facade(rng: np.random.Generator) -> Canvas:
         for row in range(3):
             for column in range(2):
                 glow = float(rng.uniform(0.55, 1.0))
-                left, top = x + 16 + 170 * column, 216 + 182 * row
+                left = x + 16 + 170 * column
+                top = 216 + 182 * row
                 canvas.rect(
                     left, top, 158, 166, (int(130 * glow), int(160 * glow), int(184 * glow))
                 )
@@ -194,8 +195,10 @@ def _twigs(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (70, 96, 44), 0.12, 512)
     canvas.cover = np.zeros((512, 512), np.uint8)
     for _ in range(260):
-        radius, angle = 225 * np.sqrt(rng.uniform()), rng.uniform(0, 2 * np.pi)
-        x, y = 256 + radius * np.cos(angle), 256 + radius * np.sin(angle)
+        radius = 225 * np.sqrt(rng.uniform())
+        angle = rng.uniform(0, 2 * np.pi)
+        x = 256 + radius * np.cos(angle)
+        y = 256 + radius * np.sin(angle)
         _leaf(canvas, x, y, rng.uniform(14, 27), _GREENS[int(rng.integers(0, 5))])
     return canvas
 

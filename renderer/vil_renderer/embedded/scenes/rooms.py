@@ -104,7 +104,9 @@ def add_walls(
         first = int(rng.integers(0, 6))
         section: SceneObject | None = None
         for column, (start, end) in enumerate(_cuts(length, count)):
-            thing, tint, z = Thing(), _shade(rng), -_BEHIND_M
+            thing = Thing()
+            tint = _shade(rng)
+            z = -_BEHIND_M
             for top, (_, surfaces) in zip(tops, rows, strict=True):
                 corner = middle + start * along + z * up
                 sheet = panel(corner, (end - start) * along, (top - z) * up, cell_m=cell_m)

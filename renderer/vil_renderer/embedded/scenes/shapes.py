@@ -100,10 +100,8 @@ def panel(
     width = math.hypot(*right.tolist())
     height = math.hypot(*up.tolist())
     u0, v0, u1, v1 = uv if isinstance(uv, tuple) else (0.0, -height / uv, width / uv, 0.0)
-    columns, rows = (
-        max(1, math.ceil(width / cell_m - 1e-9)),
-        max(1, math.ceil(height / cell_m - 1e-9)),
-    )
+    columns = max(1, math.ceil(width / cell_m - 1e-9))
+    rows = max(1, math.ceil(height / cell_m - 1e-9))
     share, triangles = _unit_grid(columns, rows)
     normal = cross(right, up)
     return MeshBuilder(
@@ -152,7 +150,8 @@ def bevelled(size_m: tuple[float, float, float], bevel_m: float) -> MeshBuilder:
     cut = half - bevel_m * (1.0 - np.eye(3))  # of the corners of the faces along each axis
     p_m = (cut[:, None] * signs).reshape(-1, 3)
     normal = (np.eye(3)[:, None] * signs).reshape(-1, 3)
-    quads, corners = [], [(k, 8 + k, 16 + k) for k in range(8)]
+    quads = []
+    corners = [(k, 8 + k, 16 + k) for k in range(8)]
     for axis, bit in enumerate((4, 2, 1)):
         one, other = {4, 2, 1} - {bit}
         for k in (0, bit):
@@ -222,7 +221,9 @@ def lathe(
 def _ring(
     point: FloatArray, out: FloatArray, angle: FloatArray, u: tuple[float, float], v: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    c, s, one = np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle), np.ones(len(angle))
+    c = np.cos(2 * np.pi * angle)
+    s = np.sin(2 * np.pi * angle)
+    one = np.ones(len(angle))
     c[-1], s[-1] = c[0], s[0]
     return (
         np.stack((point[0] * c, point[0] * s, point[1] * one), axis=-1),
@@ -250,7 +251,8 @@ def tube(
     side /= np.linalg.norm(side, axis=1, keepdims=True)
     up = cross(along, side)
     angle = np.arange(sides + 1) / sides
-    c, s = np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle)
+    c = np.cos(2 * np.pi * angle)
+    s = np.sin(2 * np.pi * angle)
     c[-1], s[-1] = c[0], s[0]
     normal = (side[:, None] * c[:, None] + up[:, None] * s[:, None]).reshape(-1, 3)
     v = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1)))) / repeat_m
@@ -273,7 +275,8 @@ def extrude(
     half = 0.5 * length_m
     parts = []
     for a, b in zip(profile, np.roll(profile, -1, axis=0), strict=True):
-        corner, up = np.array([half, *a]), np.array([0.0, *(b - a)])
+        corner = np.array([half, *a])
+        up = np.array([0.0, *(b - a)])
         parts.append(panel(corner, (-length_m, 0.0, 0.0), up, uv=repeat_m, cell_m=math.inf))
     fan = np.array([(0, k, k + 1) for k in range(1, len(profile) - 1)])
     for sign in (1.0, -1.0):

@@ -105,7 +105,9 @@ def _pavements(rng: np.random.Generator, builder: SceneBuilder) -> None:
 def _country(builder: SceneBuilder) -> None:
     """Add the land around the street, a little lower than it."""
     section: SceneObject | None = None
-    inner_x, inner_y, low = _HALF_M - 0.3, _FRONT_M - 0.2, -0.08
+    inner_x = _HALF_M - 0.3
+    inner_y = _FRONT_M - 0.2
+    low = -0.08
     for corner, right, up in (
         ((-_FAR_M, inner_y, low), (2 * _FAR_M, 0.0, 0.0), (0.0, _FAR_M - inner_y, 0.0)),
         ((-_FAR_M, -_FAR_M, low), (2 * _FAR_M, 0.0, 0.0), (0.0, _FAR_M - inner_y, 0.0)),
@@ -143,8 +145,10 @@ def _cars(rng: np.random.Generator, builder: SceneBuilder) -> None:
     places = [(-27.0, 1), (-20.5, 1), (-9.0, 1), (3.2, 1), (14.2, 1), (31.5, 1)]
     places += [(-30.5, -1), (-13.8, -1), (-2.8, -1), (8.6, -1), (27.4, -1)]
     for number, (x, side) in enumerate(places):
-        paint, yaw = number % len(_PAINTS), 0.0 if side < 0 else math.pi
-        at, yaw = (x, side * 2.45, 0.0), yaw + float(rng.uniform(-0.02, 0.02))
+        paint = number % len(_PAINTS)
+        yaw = 0.0 if side < 0 else math.pi
+        at = (x, side * 2.45, 0.0)
+        yaw = yaw + float(rng.uniform(-0.02, 0.02))
         if paint in first:
             builder.put_again(first[paint], at, yaw)
         else:
@@ -166,7 +170,8 @@ def _trees(rng: np.random.Generator, builder: SceneBuilder) -> None:
         )
         builder.put("Grate", "road", grate, at)
     for k in range(8):
-        x, side = -28.0 + 8.1 * k, (1.0, -1.0)[k % 2]
+        x = -28.0 + 8.1 * k
+        side = (1.0, -1.0)[k % 2]
         tub = Thing().add(
             box((0.6, 0.6, 0.5), uv=1.0, faces=STANDING, cell_m=1.0), "planks", (0.7, 0.62, 0.5)
         )
@@ -176,7 +181,8 @@ def _trees(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 def _lamps(builder: SceneBuilder) -> None:
     for x, side in ((-27.0, -1), (-15.0, 1), (-3.0, -1), (9.0, 1), (21.0, -1), (33.0, 1)):
-        at, yaw = (x, side * 3.85, _KERB_M), -side * _QUARTER
+        at = (x, side * 3.85, _KERB_M)
+        yaw = -side * _QUARTER
         post = builder.put("LampPost", "pole", lamp_post(), at, yaw)
         p_m = np.array([x, side * (3.85 - 0.9), _KERB_M + 4.95])
         down = np.array([0.0, 0.0, -1.0])

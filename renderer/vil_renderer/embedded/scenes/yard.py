@@ -137,7 +137,9 @@ def _land(rng: np.random.Generator, builder: SceneBuilder) -> None:
             thing = Thing().add(replace(sheet, uv=turned), surface, (shade, shade, shade))
             section = builder.put("Ground", "terrain", thing, section_of=section)
     section = None
-    inner, outer, low = _HALF_M - 0.8, _FAR_M, 2.0
+    inner = _HALF_M - 0.8
+    outer = _FAR_M
+    low = 2.0
     for k in range(4):
         strip = panel(
             (-outer, inner, low),
@@ -169,7 +171,8 @@ def _cover(rng: np.random.Generator, x: float, y: float) -> str:
 
 def _building(builder: SceneBuilder) -> None:
     x0, x1, y0, y1 = _BUILDING
-    width, depth = x1 - x0, y1 - y0
+    width = x1 - x0
+    depth = y1 - y0
     sides = (
         ((x0, y0), (1.0, 0.0), width, 6), ((x1, y0), (0.0, 1.0), depth, 2),
         ((x1, y1), (-1.0, 0.0), width, 6), ((x0, y1), (0.0, -1.0), depth, 2),
@@ -178,7 +181,8 @@ def _building(builder: SceneBuilder) -> None:
         run = length / count
         section: SceneObject | None = None
         for k in range(count):
-            right, thing = (dx * run, dy * run, 0.0), Thing()
+            right = (dx * run, dy * run, 0.0)
+            thing = Thing()
             corner = (x + k * dx * run, y + k * dy * run)
             lower = ("wall_brick", "wall_block", "wall_brick", "wall_board")[k % 4]
             thing.add(panel((*corner, -0.2), right, (0.0, 0.0, 3.2), cell_m=1.0), lower)
@@ -210,7 +214,8 @@ def _building(builder: SceneBuilder) -> None:
 
 
 def _containers(builder: SceneBuilder) -> None:
-    long, short = (6.06, 2.44, 2.59), (3.0, 2.44, 2.59)
+    long = (6.06, 2.44, 2.59)
+    short = (3.0, 2.44, 2.59)
     for x, y, z, size, yaw, tint in (
         (-8.0, -10.4, 0.0, long, 0.0, (0.35, 0.62, 0.86)),
         (-8.3, -10.3, 2.59, long, 0.04, (0.82, 0.42, 0.30)),
@@ -262,7 +267,8 @@ def _fences(builder: SceneBuilder) -> None:
     fences: dict[int, SceneObject] = {}
     first: SceneObject | None = None
     for k in range(5):
-        a, b = -f + step * k, -f + step * (k + 1)
+        a = -f + step * k
+        b = -f + step * (k + 1)
         for side, (start, end) in enumerate(
             (((a, -f), (b, -f)), ((-f, b), (-f, a)), ((b, f), (a, f)))
         ):
@@ -288,7 +294,8 @@ def _plants(rng: np.random.Generator, builder: SceneBuilder) -> None:
             "Tree", "vegetation", tree(rng, tall), (x, y, _ground(x, y)), float(rng.uniform(0, 6))
         )
     for k in range(34):
-        side, along = k % 4, float(rng.uniform(-23.0, 23.0))
+        side = k % 4
+        along = float(rng.uniform(-23.0, 23.0))
         out = float(rng.uniform(20.5, 24.5))
         x, y = (
             (out, along),

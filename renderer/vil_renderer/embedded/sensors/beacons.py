@@ -39,7 +39,8 @@ def visible_beacons(
     )
     if not placed:
         return ()
-    beacons, p_world = [beacon for beacon, _ in placed], np.array([p for _, p in placed])
+    beacons = [beacon for beacon, _ in placed]
+    p_world = np.array([p for _, p in placed])
     p_camera = T_world_camera.inverse().apply(p_world)
     near = np.flatnonzero(in_picture(camera, p_camera))
     eye = np.broadcast_to(T_world_camera.p_m, (len(near), 3))
@@ -58,7 +59,8 @@ def _placed(scene: Scene, actors: dict[str, Posed]) -> list[tuple[Beacon, FloatA
     objects = {thing.name: thing for thing in scene.objects}
     placed: list[tuple[Beacon, FloatArray]] = []
     for beacon in scene.beacons:
-        thing, actor = objects.get(beacon.carrier), actors.get(beacon.carrier)
+        thing = objects.get(beacon.carrier)
+        actor = actors.get(beacon.carrier)
         if not beacon.carrier:
             placed.append((beacon, beacon.p_m))
         elif actor is not None and thing is not None:

@@ -63,7 +63,8 @@ class SpinningLidar:
         self._ring = np.tile(np.arange(channels, dtype=np.uint16), points_per_turn)
         self._beams = directions(2.0 * np.pi * turn, np.tile(elevations_rad, points_per_turn))
         self._t_ns = np.round(turn / turns_per_s * 1e9).astype(np.int64)
-        self._min_m, self._max_m = min_m, max_m
+        self._min_m = min_m
+        self._max_m = max_m
         self._noise = noise
         self._rng = np.random.default_rng(seed)
 
@@ -97,7 +98,8 @@ class SpinningLidar:
         weather = weather_below_roofs(weather, world, p[0], self._max_m, hide)
         if weather != FINE:
             back = returns_in(weather, true_m, self._max_m, self._rng)
-            true_m, surface = back.range_m, ~back.particle
+            true_m = back.range_m
+            surface = ~back.particle
             facing = back.strength * np.where(surface, facing, 1.0)
         noisy = self._noise.on(true_m, self._rng)
         valid = np.flatnonzero((noisy >= self._min_m) & (noisy <= self._max_m))
@@ -136,7 +138,8 @@ def _poses_at(knots: Sequence[Transform], share: FloatArray) -> tuple[FloatArray
     """Return positions (n, 3) and attitudes (n, 4) at shares (n,) of the way along evenly spread
     poses.
     """
-    p, q = np.array([T.p_m for T in knots]), np.array([T.q_xyzw for T in knots])
+    p = np.array([T.p_m for T in knots])
+    q = np.array([T.q_xyzw for T in knots])
     if len(knots) == 1:
         return np.broadcast_to(p, (len(share), 3)), np.broadcast_to(q, (len(share), 4))
     along = share * (len(knots) - 1)

@@ -72,7 +72,8 @@ class RangeFinder:
     ) -> None:
         self._T_body_sensor = T_body_sensor
         self._beams = beams
-        self._min_m, self._max_m = min_m, max_m
+        self._min_m = min_m
+        self._max_m = max_m
         self._noise = noise
         self._rng = np.random.default_rng(seed)
 
@@ -122,7 +123,8 @@ def beam_cone(half_angle_rad: float, count: int) -> FloatArray:
     A spiral of equal solid angles.
     """
     along = 1.0 - (np.arange(count) + 0.5) / count * (1.0 - math.cos(half_angle_rad))
-    aside, turn = np.sqrt(1.0 - along * along), np.arange(count) * _GOLDEN_ANGLE
+    aside = np.sqrt(1.0 - along * along)
+    turn = np.arange(count) * _GOLDEN_ANGLE
     return np.stack((along, aside * np.cos(turn), aside * np.sin(turn)), axis=1)
 
 

@@ -82,7 +82,8 @@ def write_glb(scene: Scene) -> bytes:
 
 def _gate(gate: Gate) -> dict[str, Any]:
     place = gate.T_world_gate
-    p, q = place.p_m.tolist(), place.q_xyzw.tolist()
+    p = place.p_m.tolist()
+    q = place.q_xyzw.tolist()
     return {
         "name": gate.name,
         "p_m": p,

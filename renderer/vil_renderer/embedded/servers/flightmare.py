@@ -61,7 +61,8 @@ class FlightmareServer:
         if scene != self._name:
             renderer = self._make(scene)
             self.renderer.close()
-            self.renderer, self._name = renderer, scene
+            self.renderer = renderer
+            self._name = scene
 
     def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         """Render pictures of all views."""

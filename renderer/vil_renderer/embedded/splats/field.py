@@ -69,7 +69,9 @@ def arranged(cloud: SplatCloud) -> SplatField:
     first = np.arange(0, len(p), CHUNK)
     centre = _middles(level.p, first)
     radius = np.zeros(len(first))
-    starts, sigmas, at = [], [], 0
+    starts = []
+    sigmas = []
+    at = 0
     for n, each in enumerate(levels):
         begin = np.append(first // _GROUP**n, len(each.p))
         starts.append(begin + at)
@@ -106,7 +108,8 @@ def seen(
     """
     fx, fy, cx, cy = camera.intrinsics_px
     scale = float(np.cbrt(np.linalg.det(turn)))
-    centre, radius = field.centre @ turn.T + shift, field.radius * scale
+    centre = field.centre @ turn.T + shift
+    radius = field.radius * scale
     shown = centre[:, 2] > NEAR_M - radius
     for axis, f, low, high in (
         (0, fx, cx, camera.width_px - cx),
@@ -179,8 +182,10 @@ def _coarser(level: SplatCloud) -> SplatCloud:
     """
     count = -(-len(level.p) // _GROUP)
     terms = level.sh.shape[1]
-    p, axes = np.empty((count, 3), np.float32), np.empty((count, 3, 3), np.float32)
-    opacity, sh = np.empty(count, np.float32), np.empty((count, terms, 3), np.float32)
+    p = np.empty((count, 3), np.float32)
+    axes = np.empty((count, 3, 3), np.float32)
+    opacity = np.empty(count, np.float32)
+    sh = np.empty((count, terms, 3), np.float32)
     for part in blocks(count):
         fine = slice(part.start * _GROUP, min(part.stop * _GROUP, len(level.p)))
         p[part], axes[part], opacity[part], sh[part] = _merged(level, fine)

@@ -73,7 +73,8 @@ def _primitives(document: Document) -> Iterator[tuple[MeshPrimitive, str, FloatA
     for index, parent in zip(order, parents, strict=True):
         t, q_xyzw, scale = place(document, index)
         m = np.eye(4)
-        m[:3, :3], m[:3, 3] = matrices(np.roll(q_xyzw, 1)[None])[0] * scale, t
+        m[:3, :3] = matrices(np.roll(q_xyzw, 1)[None])[0] * scale
+        m[:3, 3] = t
         worlds.append(m if parent < 0 else worlds[parent] @ m)
         mesh = document.gltf.nodes[index].mesh
         if mesh is None:
@@ -179,5 +180,6 @@ def _placed(cloud: SplatCloud, m: FloatArray, label: str) -> SplatCloud:
         raise AssetError(
             f"{label}: its node mirrors or flattens splats. Apply its scale before the export"
         )
-    p, axes = cloud.p @ float32(m[:3, :3].T) + float32(m[:3, 3]), float32(m[:3, :3]) @ cloud.axes
+    p = cloud.p @ float32(m[:3, :3].T) + float32(m[:3, 3])
+    axes = float32(m[:3, :3]) @ cloud.axes
     return SplatCloud(p, axes, cloud.opacity, turned_harmonics(cloud.sh, m[:3, :3] / scale))

@@ -46,7 +46,8 @@ def turned_harmonics(sh: Float32, R: FloatArray) -> Float32:
     """
     terms = sh.shape[1]
     i = np.arange(_DIRECTIONS) + 0.5
-    up, around = 1.0 - 2.0 * i / _DIRECTIONS, i * np.pi * (1.0 + np.sqrt(5.0))
+    up = 1.0 - 2.0 * i / _DIRECTIONS
+    around = i * np.pi * (1.0 + np.sqrt(5.0))
     level = np.sqrt(1.0 - up * up)
     d = np.stack((level * np.cos(around), level * np.sin(around), up), axis=1)
     turn = np.eye(_COEFFICIENTS)

@@ -66,9 +66,13 @@ def project_splats(
             its determinant, and a factor on the opacity; z alone where it is less than NEAR_M.
     """
     fx, fy, cx, cy = pinhole
-    half_x, half_y = np.float32(0.5 * width) / fx, np.float32(0.5 * height) / fy
-    mid_x, mid_y = half_x - cx / fx, half_y - cy / fy
-    low_pass, aside, b = np.float32(_LOW_PASS_PX2), np.float32(_ASIDE), np.empty((2, 3), np.float64)
+    half_x = np.float32(0.5 * width) / fx
+    half_y = np.float32(0.5 * height) / fy
+    mid_x = half_x - cx / fx
+    mid_y = half_y - cy / fy
+    low_pass = np.float32(_LOW_PASS_PX2)
+    aside = np.float32(_ASIDE)
+    b = np.empty((2, 3), np.float64)
     for n in range(len(members)):
         i = members[n]
         px, py, pz = p[i]
@@ -91,19 +95,25 @@ def project_splats(
             ahead = (
                 turn[2, 0] * axes[i, 0, k] + turn[2, 1] * axes[i, 1, k] + turn[2, 2] * axes[i, 2, k]
             )
-            b[0, k], b[1, k] = fx / z * (right - xj * ahead), fy / z * (down - yj * ahead)
+            b[0, k] = fx / z * (right - xj * ahead)
+            b[1, k] = fy / z * (down - yj * ahead)
         uu = b[0, 0] * b[0, 0] + b[0, 1] * b[0, 1] + b[0, 2] * b[0, 2]
         vv = b[1, 0] * b[1, 0] + b[1, 1] * b[1, 1] + b[1, 2] * b[1, 2]
         uv = b[0, 0] * b[1, 0] + b[0, 1] * b[1, 1] + b[0, 2] * b[1, 2]
-        c0, c1 = b[0, 1] * b[1, 2] - b[0, 2] * b[1, 1], b[0, 2] * b[1, 0] - b[0, 0] * b[1, 2]
+        c0 = b[0, 1] * b[1, 2] - b[0, 2] * b[1, 1]
+        c1 = b[0, 2] * b[1, 0] - b[0, 0] * b[1, 2]
         c2 = b[0, 0] * b[1, 1] - b[0, 1] * b[1, 0]
-        flat[n, 0], flat[n, 1] = fx * x + cx, fy * y + cy
-        flat[n, 3], flat[n, 4], flat[n, 5] = uu + low_pass, uv, vv + low_pass
+        flat[n, 0] = fx * x + cx
+        flat[n, 1] = fy * y + cy
+        flat[n, 3] = uu + low_pass
+        flat[n, 4] = uv
+        flat[n, 5] = vv + low_pass
         # The determinant as a sum of squares (Lagrange's identity): positive, however thin the
         # splat is.
         own = c0 * c0 + c1 * c1 + c2 * c2
         root = math.sqrt(own + low_pass * (uu + vv + low_pass))
-        flat[n, 6], flat[n, 7] = root, math.sqrt(own) / root if antialiased else 1.0
+        flat[n, 6] = root
+        flat[n, 7] = math.sqrt(own) / root if antialiased else 1.0
 
 
 def select_splats(
@@ -126,7 +136,8 @@ def select_splats(
     Returns:
         How many there are.
     """
-    right, below = np.float32(width) - np.float32(0.5), np.float32(height) - np.float32(0.5)
+    right = np.float32(width) - np.float32(0.5)
+    below = np.float32(height) - np.float32(0.5)
     count = 0
     for n in range(len(flat)):
         u, v, z, uu, uv, vv, root, factor = flat[n]
@@ -136,17 +147,27 @@ def select_splats(
         if strength <= FAINTEST:
             continue
         reach2 = np.float32(2.0) * math.log(strength / np.float32(FAINTEST))
-        reach_u, reach_v = math.sqrt(reach2 * uu), math.sqrt(reach2 * vv)
-        u0, u1 = max(u - reach_u, np.float32(-0.5)), min(u + reach_u, right)
-        v0, v1 = max(v - reach_v, np.float32(-0.5)), min(v + reach_v, below)
+        reach_u = math.sqrt(reach2 * uu)
+        reach_v = math.sqrt(reach2 * vv)
+        u0 = max(u - reach_u, np.float32(-0.5))
+        u1 = min(u + reach_u, right)
+        v0 = max(v - reach_v, np.float32(-0.5))
+        v1 = min(v + reach_v, below)
         if u0 >= u1 or v0 >= v1:
             continue
         row = rows[count]
-        row[0], row[1], row[5], row[6] = u, v, strength, z
+        row[0] = u
+        row[1] = v
+        row[5] = strength
+        row[6] = z
         down = math.sqrt(vv)
-        row[2], row[3], row[4] = down / root, -uv / root / down, np.float32(1.0) / down
-        bounds[count, 0], bounds[count, 1] = math.ceil(u0), math.floor(u1)
-        bounds[count, 2], bounds[count, 3] = math.ceil(v0), math.floor(v1)
+        row[2] = down / root
+        row[3] = -uv / root / down
+        row[4] = np.float32(1.0) / down
+        bounds[count, 0] = math.ceil(u0)
+        bounds[count, 1] = math.floor(u1)
+        bounds[count, 2] = math.ceil(v0)
+        bounds[count, 3] = math.floor(v1)
         index[count] = members[n]
         count += 1
     return count
@@ -173,9 +194,13 @@ def shade_splats(
     for j in range(len(index)):
         i = index[j]
         if terms > 1:
-            x, y, z = p[i, 0] - eye[0], p[i, 1] - eye[1], p[i, 2] - eye[2]
+            x = p[i, 0] - eye[0]
+            y = p[i, 1] - eye[1]
+            z = p[i, 2] - eye[2]
             shorter = np.float32(1.0) / math.sqrt(x * x + y * y + z * z)
-            x, y, z = x * shorter, y * shorter, z * shorter
+            x = x * shorter
+            y = y * shorter
+            z = z * shorter
             basis[1], basis[2], basis[3] = -_SH[1] * y, _SH[1] * z, -_SH[1] * x
             if terms > 4:
                 basis[4], basis[5], basis[7] = _SH[2] * x * y, -_SH[2] * y * z, -_SH[2] * x * z
@@ -191,7 +216,9 @@ def shade_splats(
                     -_SH[7] * x * (5.0 * z * z - 1.0),
                 )
                 basis[12] = _SH[8] * z * (5.0 * z * z - 3.0)
-        red, green, blue = np.float32(0.5), np.float32(0.5), np.float32(0.5)
+        red = np.float32(0.5)
+        green = np.float32(0.5)
+        blue = np.float32(0.5)
         for k in range(terms):
             red += basis[k] * sh[i, k, 0]
             green += basis[k] * sh[i, k, 1]

@@ -208,7 +208,8 @@ def _cloud(rows: _Rows, antialiased: bool, name: str) -> SplatCloud:
     # Infinite ones are 0 and 1.
     refuse(np.isnan(logit), name, "property opacity is not a number", "vertex")
     opacity = (0.5 + 0.5 * np.tanh(0.5 * logit)).astype(np.float32)
-    p, log_scale = _columns(rows, _PLACE, name), _columns(rows, _SCALE, name)
+    p = _columns(rows, _PLACE, name)
+    log_scale = _columns(rows, _SCALE, name)
     sh = _harmonics(rows, name)
     stored = StoredSplats(p, log_scale, _columns(rows, _TURN, name), opacity, sh, antialiased)
     return cloud_of(stored, name, "vertex")
@@ -271,10 +272,12 @@ def _packed_elements(elements: list[_Element], name: str) -> tuple[_Element, ...
 
 
 def _packed_cloud(rows: list[_Rows], antialiased: bool, name: str) -> SplatCloud:
-    chunks, packed = rows[0], rows[1]
+    chunks = rows[0]
+    packed = rows[1]
     count = len(packed)
     p, log_scale, colour = (np.empty((count, 3), np.float32) for _ in range(3))
-    q, opacity = np.empty((count, 4), np.float32), np.empty(count, np.float32)
+    q = np.empty((count, 4), np.float32)
+    opacity = np.empty(count, np.float32)
     bounded = set(_COLOUR_BOUNDS) <= set(chunks.dtype.names or ())
     places = _columns(chunks, _BOUNDS, name, "chunk")
     scales = _columns(chunks, _SCALE_BOUNDS, name, "chunk")
@@ -321,6 +324,7 @@ def _packed_harmonics(rows: _Rows | None, colour: Float32) -> Float32:
         return base
     stored = rows.view(np.uint8).reshape(len(rows), 3, -1)
     values = (np.arange(256) + 0.5) / 256.0
-    values[0], values[255] = 0.0, 1.0
+    values[0] = 0.0
+    values[255] = 1.0
     rest = float32((values - 0.5) * 8.0)[stored].transpose(0, 2, 1)
     return np.concatenate((base, rest), axis=1)

@@ -75,7 +75,8 @@ def project(
     pinhole = np.array(camera.intrinsics_px, np.float32)
     place = (float32(turn), float32(shift), pinhole, camera.width_px, camera.height_px)
     rows = np.empty((len(members), kernels.COLUMNS), np.float32)
-    bounds, index = np.empty((len(members), 4), np.int32), np.empty(len(members), np.int32)
+    bounds = np.empty((len(members), 4), np.int32)
+    index = np.empty(len(members), np.int32)
     work = partial(_project_block, field.splats, place, float32(eye), np.float32(exposure))
     parts = [slice(start, start + _BLOCK) for start in range(0, len(members), _BLOCK)]
     counts = on_all_cores(
@@ -142,7 +143,8 @@ def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
         RendererError: numba is not installed.
     """
     width, height = projected.size_px
-    across, down = -(-width // _TILE), -(-height // _TILE)
+    across = -(-width // _TILE)
+    down = -(-height // _TILE)
     tiles = np.empty((across * down, _TILE * tile_kernels.LINE), np.float32)
     unfinished = np.ones(across * down, np.bool_)
     bands = _bands(down)
@@ -150,7 +152,8 @@ def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
         kernels.compiled(tile_kernels.open_tiles), [(z_m, across, *band, tiles) for band in bands]
     )
     members = np.empty(max(_LIST_LENGTH, across * down), np.int32)
-    done, count = 0, len(projected.rows)
+    done = 0
+    count = len(projected.rows)
     while done < count and unfinished.any():
         stop = kernels.compiled(tile_kernels.portion_end)(projected.bounds, done, len(members))
         starts = _listed(projected.bounds, (done, stop, across), bands, unfinished, members)

@@ -230,7 +230,8 @@ def _looked_up(codebook: list[float], index: _Texels, label: str) -> Float32:
 def _places(means: SogMeans, pictures: _Pictures, count: int) -> Float32:
     low, high = (pictures.texels(file, count)[:, :3] for file in means.files)
     share = (low + high.astype(np.uint16) * np.uint16(256)) / np.float64(65535.0)
-    mins, maxs = np.array(means.mins), np.array(means.maxs)
+    mins = np.array(means.mins)
+    maxs = np.array(means.maxs)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused later
         logs = mins + (maxs - mins) * share
         return float32(np.sign(logs) * np.expm1(np.abs(logs)))

@@ -42,5 +42,6 @@ def read_splat_rows(path: Path) -> SplatCloud:
     with np.errstate(divide="ignore"):
         log_scale = float32(np.maximum(np.log(rows["scale"]), -50.0))
     sh = float32((rows["rgba"][:, None, :3] / 255.0 - 0.5) / SH_C0)
-    q_wxyz, opacity = float32(rows["q_wxyz"] / 127.5 - 1.0), float32(rows["rgba"][:, 3] / 255.0)
+    q_wxyz = float32(rows["q_wxyz"] / 127.5 - 1.0)
+    opacity = float32(rows["rgba"][:, 3] / 255.0)
     return cloud_of(StoredSplats(rows["p"].copy(), log_scale, q_wxyz, opacity, sh), path.name)

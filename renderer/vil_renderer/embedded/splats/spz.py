@@ -123,7 +123,8 @@ def _stream(data: bytes, name: str) -> tuple[_SpzHeader, list[_Bytes]]:
     if len(rest) < total or (len(rest) == total and not unpacker.eof):
         found = f"{len(rest):,} of {total:,} bytes, or no checksum after them"
         raise AssetError(f"{name}: SPZ: {found}: cut short. Copy or export the file again")
-    made, at = [], 0
+    made = []
+    at = 0
     for size in header.sizes():
         made.append(np.frombuffer(rest, np.uint8, size, at))
         at += size
@@ -180,7 +181,8 @@ def _unpacked(frame: bytes, size: int, label: str) -> _Bytes:
 
 def _decoded(header: _SpzHeader, attributes: list[_Bytes]) -> StoredSplats:
     places, alphas, colours, scales, turns, rest = attributes
-    count, terms = header.count, min(_TERMS[header.degree], _DRAWN_TERMS)
+    count = header.count
+    terms = min(_TERMS[header.degree], _DRAWN_TERMS)
     sh = np.empty((count, terms, 3), np.float32)
     sh[:, 0] = (colours.reshape(count, 3) / 255.0 - 0.5) / 0.15
     if terms > 1:

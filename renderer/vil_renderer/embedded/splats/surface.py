@@ -44,7 +44,9 @@ def surface_of(field: SplatField, name: str) -> Asset:
         (n for n in range(len(field.start)) if _count(field, n) <= _MOST), len(field.start) - 1
     )
     own = slice(int(field.start[level, 0]), int(field.start[level, -1]))
-    p, axes, opacity = field.splats.p[own], field.splats.axes[own], field.splats.opacity[own]
+    p = field.splats.p[own]
+    axes = field.splats.axes[own]
+    opacity = field.splats.opacity[own]
     size = np.linalg.norm(axes, axis=1)
     order = np.argsort(size, axis=1)
     rows = np.arange(len(p))

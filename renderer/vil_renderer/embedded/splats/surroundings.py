@@ -53,7 +53,8 @@ def surroundings(field: SplatField, T_world_splats: FloatArray) -> Surroundings:
     """
     finest = slice(int(field.start[0, 0]), int(field.start[0, -1]))
     some = slice(finest.start, finest.stop, max(1, -(-(finest.stop - finest.start) // _MOST)))
-    m, splats = T_world_splats, field.splats
+    m = T_world_splats
+    splats = field.splats
     p_m = splats.p[some].astype(np.float64) @ m[:3, :3].T + m[:3, 3]
     size = np.sort(np.linalg.norm(splats.axes[some], axis=1), axis=1)
     weight = splats.opacity[some] * size[:, 1] * size[:, 2]

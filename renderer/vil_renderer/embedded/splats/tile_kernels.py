@@ -106,7 +106,8 @@ def count_members(
         counts: (t,), added to.
     """
     for i in range(first, stop):
-        x0, x1 = bounds[i, 0] // TILE, bounds[i, 1] // TILE + 1
+        x0 = bounds[i, 0] // TILE
+        x1 = bounds[i, 1] // TILE + 1
         for ty in range(max(bounds[i, 2] // TILE, top), min(bounds[i, 3] // TILE + 1, bottom)):
             for tile in range(ty * across + x0, ty * across + x1):
                 if unfinished[tile]:
@@ -132,7 +133,8 @@ def list_members(
         members: filled: numbers of splats, the nearest first.
     """
     for i in range(first, stop):
-        x0, x1 = bounds[i, 0] // TILE, bounds[i, 1] // TILE + 1
+        x0 = bounds[i, 0] // TILE
+        x1 = bounds[i, 1] // TILE + 1
         for ty in range(max(bounds[i, 2] // TILE, top), min(bounds[i, 3] // TILE + 1, bottom)):
             for tile in range(ty * across + x0, ty * across + x1):
                 if unfinished[tile]:
@@ -159,16 +161,21 @@ def blend_tiles(
         tiles: (t, TILE * LINE), updated; lines of TILE reds, greens, blues, shares let through and
             hiding z-depths.
     """
-    lane, faint, lowest = np.uint64(TILE), np.float32(faintest), np.float32(_LOWEST)
+    lane = np.uint64(TILE)
+    faint = np.float32(faintest)
+    lowest = np.float32(_LOWEST)
     for tile in which:
-        top, left, t = tile // across * TILE, tile % across * TILE, tiles[tile]
+        top = tile // across * TILE
+        left = tile % across * TILE
+        t = tiles[tile]
         for n in range(starts[tile], starts[tile + 1]):
             i = members[n]
             u, v, wa, wb, wc, opacity, z, red, green, blue = rows[i]
             for y in range(max(bounds[i, 2] - top, 0), min(bounds[i, 3] + 1 - top, TILE)):
                 dv = np.float32(top + y) - v
                 across_2 = (wc * dv) ** 2
-                start, line = wa * (np.float32(left) - u) + wb * dv, np.uint64(LINE * y)
+                start = wa * (np.float32(left) - u) + wb * dv
+                line = np.uint64(LINE * y)
                 for x in range(lane):  # unsigned and without branches: becomes vector instructions
                     along = start + wa * np.float32(x)
                     s = max((along * along + across_2) * np.float32(-1.0 / 64.0), lowest)
@@ -180,7 +187,8 @@ def blend_tiles(
                     e *= e
                     e = e * e * (e * e)
                     alpha = opacity * (e * e * (e * e))
-                    alpha, k = alpha if alpha >= faint else np.float32(0.0), line + x
+                    alpha = alpha if alpha >= faint else np.float32(0.0)
+                    k = line + x
                     share = (alpha if z <= t[k + np.uint64(4 * TILE)] else np.float32(0.0)) * t[
                         k + np.uint64(3 * TILE)
                     ]
@@ -189,7 +197,8 @@ def blend_tiles(
                     t[k + np.uint64(2 * TILE)] += share * blue
                     t[k + np.uint64(3 * TILE)] -= share
             if (n - starts[tile]) % 8 == 7:
-                at, clear = np.uint64(3 * TILE), np.float32(0.0)
+                at = np.uint64(3 * TILE)
+                clear = np.float32(0.0)
                 while at < np.uint64(LINE * TILE) and clear < OPAQUE:
                     for x in range(lane):
                         clear = max(clear, t[at + x])
@@ -215,7 +224,8 @@ def open_tiles(z_m: _Float32, across: int, top: int, bottom: int, tiles: _Float3
     for tile in range(top * across, bottom * across):
         t = tiles[tile]
         for y in range(TILE):
-            row, column = tile // across * TILE + y, tile % across * TILE
+            row = tile // across * TILE + y
+            column = tile % across * TILE
             t[LINE * y : LINE * y + 3 * TILE] = 0.0
             t[LINE * y + 3 * TILE : LINE * y + 4 * TILE] = 1.0
             for x in range(TILE):
@@ -231,10 +241,8 @@ def close_tiles(tiles: _Float32, across: int, top: int, bottom: int, picture: _F
     height, width, _ = picture.shape
     for row in range(top * TILE, min(bottom * TILE, height)):
         for column in range(width):
-            t, at = (
-                tiles[row // TILE * across + column // TILE],
-                LINE * (row % TILE) + column % TILE,
-            )
+            t = tiles[row // TILE * across + column // TILE]
+            at = LINE * (row % TILE) + column % TILE
             picture[row, column, 0] = t[at]
             picture[row, column, 1] = t[at + TILE]
             picture[row, column, 2] = t[at + 2 * TILE]

@@ -38,7 +38,8 @@ _BEGIN_S: Final = 0.1
 again.
 """
 _CREEP_M: Final = 0.05
-_DISARMED_US, _LEAST_US = 1000, 1150
+_DISARMED_US = 1000
+_LEAST_US = 1150
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,8 @@ class ArduPilotStandIn:
         if now_s < self._quiet_until_s:
             return []
         if self._repeats:
-            repeats, self._repeats = self._repeats, 0
+            repeats = self._repeats
+            self._repeats = 0
             return [self._again(now_s) for _ in range(repeats)]
         if self._awaiting:
             return [self._again(now_s)] if now_s - self._t_sent_s >= _RESEND_S else []
@@ -250,8 +252,12 @@ class ArduPilotStandIn:
         elif name == "pause":
             self._quiet_until_s = now_s + self._day.pause_s
         else:
-            self._count, self._stamp_s, self._start_m = 0, None, None
-            self._boot_s, self._pwm, self._rate_hz = self.t_s, [0] * 4, self._day.rate_hz
+            self._count = 0
+            self._stamp_s = None
+            self._start_m = None
+            self._boot_s = self.t_s
+            self._pwm = [0] * 4
+            self._rate_hz = self._day.rate_hz
             self._rules.restart()
             self._poses.restart()
             self.pilot.reboot()

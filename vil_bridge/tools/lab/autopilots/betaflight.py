@@ -35,13 +35,15 @@ _STANDING: Final = 1e-7
 
 The gap is counted from the boot, as the first was swallowed.
 """
-_BURST, _BURST_S = 3, 1e-3
+_BURST = 3
+_BURST_S = 1e-3
 _LOOP_S: Final = 1e-4
 _PID_S: Final = 125e-6
 _BOOT_GRACE_S: Final = 5.0
 _RC_LOST_S: Final = 0.3
 _IDLE: Final = 0.055
-_LOW_US, _HIGH_US = 1050, 1700
+_LOW_US = 1050
+_HIGH_US = 1700
 _LARGEST_ANGLE_RAD: Final = pi / 3.0
 _FASTEST_YAW_RADPS: Final = 3.5
 _M_PER_DEG: Final = 111_319.5
@@ -115,8 +117,11 @@ class BetaflightStandIn:
         silent = self.states == 0 or now_s - self._arrival_s > _SILENCE_S
         self.states += 1
         pair_s = stamp_s - self._stamp_s
-        self._stamp_s, self._arrival_s = stamp_s, now_s
-        self._unanswered, self._at_once, self._due_s = True, silent, now_s + _LOOP_S
+        self._stamp_s = stamp_s
+        self._arrival_s = now_s
+        self._unanswered = True
+        self._at_once = silent
+        self._due_s = now_s + _LOOP_S
         self._tick_s = (self.t_s // _PID_S + 1.0) * _PID_S
         if silent:
             self.swallowed += 1
@@ -215,7 +220,8 @@ class BetaflightStandIn:
         )
 
     def _control(self) -> Motors:
-        line, sticks = self._line, self._sticks
+        line = self._line
+        sticks = self._sticks
         if line is None:
             return STOPPED
         state = NedState(line.p_ned_m, line.v_ned_mps, line.q_wxyz, line.gyro_radps)

@@ -138,7 +138,8 @@ class CommandLink:
 
     def _obey(self, command: mavlink.CommandLong) -> tuple[int, list[bytes]]:
         """Return the result, and what follows the acknowledgement."""
-        pilot, extra = self._pilot, []
+        pilot = self._pilot
+        extra = []
         match command.command:
             case flight.CMD_ARM:
                 accepted = pilot.command_arm(command.param1 > 0.5)
@@ -194,7 +195,8 @@ class CommandLink:
         )
 
     def _set_parameter(self, body: flight.ParamSet) -> bytes:
-        name, parameters = _name(body.param_id), self._dialect.parameters
+        name = _name(body.param_id)
+        parameters = self._dialect.parameters
         if name in parameters:
             parameters[name] = self._dialect.unpack(body.param_value, parameters[name])
         return self._parameter(name)

@@ -20,8 +20,14 @@ _FLOAT: Final = Struct("<f")
 _INT: Final = Struct("<i")
 _OFFBOARD: Final = 6
 _AUTO: Final = 4
-_AUTO_TAKE_OFF, _AUTO_LOITER, _AUTO_RETURN, _AUTO_LAND = 2, 3, 5, 6
-_STABILIZE, _GUIDED, _LOITER, _LAND = 0, 4, 5, 9
+_AUTO_TAKE_OFF = 2
+_AUTO_LOITER = 3
+_AUTO_RETURN = 5
+_AUTO_LAND = 6
+_STABILIZE = 0
+_GUIDED = 4
+_LOITER = 5
+_LAND = 9
 
 
 class MavlinkDialect(Protocol):

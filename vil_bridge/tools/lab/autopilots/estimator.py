@@ -99,7 +99,9 @@ class FlightEstimator:
         if self._by_pose or not self.aligned:
             return
         if not self._located:
-            self._located, self._p, self._v = True, (p_ned_m[0], p_ned_m[1], 0.0), v_ned_mps
+            self._located = True
+            self._p = (p_ned_m[0], p_ned_m[1], 0.0)
+            self._v = v_ned_mps
             return
         north, east, _ = vectors.minus(p_ned_m, self._p)
         self._p = vectors.add(self._p, (north, east, 0.0), _GPS_POSITION_SHARE)
@@ -112,7 +114,9 @@ class FlightEstimator:
         velocity = vectors.rotate(q, v_body_mps)
         if not self._by_pose:
             self._by_pose = self._located = self.aligned = True
-            self._p, self._q, self._v = p_ned_m, q, velocity
+            self._p = p_ned_m
+            self._q = q
+            self._v = velocity
             return
         error = vectors.rotation_vector(vectors.product(vectors.inverse(self._q), q))
         self._turned = vectors.scaled(error, _ATTITUDE_SHARE)

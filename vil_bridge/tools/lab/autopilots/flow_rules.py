@@ -44,8 +44,10 @@ class FlowRules:
 
     def check(self, m: hil.HilOpticalFlow) -> None:
         """Check a message. Raises WireViolation: the times or the turn do not agree."""
-        turn, since_us = self._turn, self._t_us
-        self._turn, self._t_us = ZERO, m.time_usec
+        turn = self._turn
+        since_us = self._t_us
+        self._turn = ZERO
+        self._t_us = m.time_usec
         if since_us is None:
             return
         span_us = m.time_usec - since_us

@@ -49,7 +49,8 @@ class MotionRules:
         Raises:
             WireViolation: two windows in a row disagree, or the vehicle rests without its weight.
         """
-        last, start = self._last, self._start
+        last = self._last
+        start = self._start
         self._last = line
         if last is None or start is None:
             self._start = line

@@ -186,11 +186,13 @@ class OnboardPilot:
 
     def set_target(self, target: FlightTarget) -> None:
         """Take a set-point, followed in the mode FOLLOW."""
-        self._followed, self._followed_s = target, self._t_s
+        self._followed = target
+        self._followed_s = self._t_s
 
     def step(self, t_s: float, state: NedState | None, dt_s: float) -> Motors:
         """Return the motors' commands at a time; without a state they stop."""
-        self._t_s, self._state = t_s, state
+        self._t_s = t_s
+        self._state = state
         if state is None:
             return STOPPED
         self.history.on_state(t_s, state)

@@ -67,7 +67,8 @@ class PoseRules:
         """
         self.poses += 1
         self._digest.update(repr(body).encode())
-        name, t_us = _name(body), _time_us(body)
+        name = _name(body)
+        t_us = _time_us(body)
         require(
             t_us > self._newest_us,
             f"{name}: time_usec does not rise: {self._newest_us} us, then {t_us} us.",

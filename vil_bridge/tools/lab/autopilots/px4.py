@@ -52,7 +52,8 @@ _ACCEPTED: Final = {mavlink.message_id(kind) for kind in (*_BODIES, *_POSES)}
 _GROUND_TRUTH_ID: Final = 115.0
 _GROUND_TRUTH_US: Final = 5000.0
 _LOCKSTEP: Final = 1
-_ARMED, _DISARMED = 129, 1
+_ARMED = 129
+_DISARMED = 1
 _WISH_S: Final = 2.0
 """Simulated time in which a simulator hears the wish for the ground truth."""
 _CHANNELS: Final = 16
@@ -133,7 +134,8 @@ class Px4StandIn:
         self._digest.update(data)
         self._pending += data
         while (size := _frame_size(self._pending)) <= len(self._pending):
-            frame, self._pending = self._pending[:size], self._pending[size:]
+            frame = self._pending[:size]
+            self._pending = self._pending[size:]
             self._handle(_decoded(frame))
 
     def resume(self) -> None:
@@ -148,7 +150,8 @@ class Px4StandIn:
         """Return the actuators for the newest sensor packet, nothing where there is none to
         answer.
         """
-        sensor, self._due = self._due, None
+        sensor = self._due
+        self._due = None
         if sensor is None:
             return b""
         state = self._estimator.state() if self.t_s >= _BOOT_S else None
@@ -225,16 +228,15 @@ class Px4StandIn:
                     step_us == STEP_US, f"time_usec rises by {step_us} us, not by {STEP_US} us."
                 )
         self.packets += 1
-        self._newest_us, self._due = m.time_usec, m
+        self._newest_us = m.time_usec
+        self._due = m
         self._sensors.check_fields(m)
         self._truth.check(m, is_due=self.t_s > _WISH_S)
         self._sense(m)
 
     def _sense(self, m: hil.HilSensor) -> None:
-        gyro, force = (
-            (m.xgyro_radps, m.ygyro_radps, m.zgyro_radps),
-            (m.xacc_mps2, m.yacc_mps2, m.zacc_mps2),
-        )
+        gyro = (m.xgyro_radps, m.ygyro_radps, m.zgyro_radps)
+        force = (m.xacc_mps2, m.yacc_mps2, m.zacc_mps2)
         self._flow.predict(gyro, 1e-6 * STEP_US)
         self._odometry.predict(gyro, force, 1e-6 * STEP_US)
         self._estimator.predict(gyro, force, 1e-6 * STEP_US)

@@ -183,7 +183,8 @@ class SensorRules:
         if self._track is None or t_s - self._track[0] > _WINDOW_S:
             self._track = t_s, gps_ned_m, p_ned_m
         _, gps_0, p_0 = self._track
-        by_gps, moved = dist(gps_ned_m[:2], gps_0[:2]), dist(p_ned_m[:2], p_0[:2])
+        by_gps = dist(gps_ned_m[:2], gps_0[:2])
+        moved = dist(p_ned_m[:2], p_0[:2])
         require(
             abs(by_gps - moved) < _TRACK_TOLERANCE_M,
             f"GPS does not follow the motion: {by_gps:.1f} m by GPS, {moved:.1f} m by the "
@@ -374,7 +375,9 @@ class OdometryRules:
         w, x, y, z = m.q_wxyz
         size = hypot(w, x, y, z)
         require(abs(size - 1.0) < 1e-3, f"ODOMETRY q has the length {size:.4f}.")
-        position, velocity, q = (m.x_m, m.y_m, m.z_m), (m.vx_mps, m.vy_mps, m.vz_mps), (w, x, y, z)
+        position = (m.x_m, m.y_m, m.z_m)
+        velocity = (m.vx_mps, m.vy_mps, m.vz_mps)
+        q = (w, x, y, z)
         require(
             all(abs(v) < 1e6 for v in (*position, *velocity)),
             "ODOMETRY has a value that is not a number.",
@@ -390,7 +393,8 @@ class OdometryRules:
         Raises:
             WireViolation: the values contradict the motion.
         """
-        position, q = (m.x_m, m.y_m, m.z_m), vectors.attitude(m.roll_rad, m.pitch_rad, m.yaw_rad)
+        position = (m.x_m, m.y_m, m.z_m)
+        q = vectors.attitude(m.roll_rad, m.pitch_rad, m.yaw_rad)
         require(
             all(abs(v) < 1e6 for v in m[1:7]),
             "VISION_POSITION_ESTIMATE has a value that is not a number.",
@@ -450,8 +454,12 @@ class OdometryRules:
         self._begin(t_s, position, q, velocity)
 
     def _begin(self, t_s: float, position: Vector, q: Quaternion, velocity: Vector) -> None:
-        self._start, self._last = (t_s, position, q, velocity), (t_s, velocity)
-        self._turn, self._q, self._shift, self._pushed = LEVEL, q, ZERO, ZERO
+        self._start = (t_s, position, q, velocity)
+        self._last = (t_s, velocity)
+        self._turn = LEVEL
+        self._q = q
+        self._shift = ZERO
+        self._pushed = ZERO
 
 
 def _within(

@@ -74,11 +74,9 @@ def unit(q: Quaternion) -> Quaternion:
 def rotate(q: Quaternion, v: Vector) -> Vector:
     """Return a vector of the body in the local frame."""
     w, x, y, z = q
-    tx, ty, tz = (
-        2.0 * (y * v[2] - z * v[1]),
-        2.0 * (z * v[0] - x * v[2]),
-        2.0 * (x * v[1] - y * v[0]),
-    )
+    tx = 2.0 * (y * v[2] - z * v[1])
+    ty = 2.0 * (z * v[0] - x * v[2])
+    tz = 2.0 * (x * v[1] - y * v[0])
     return (
         v[0] + w * tx + y * tz - z * ty,
         v[1] + w * ty + z * tx - x * tz,

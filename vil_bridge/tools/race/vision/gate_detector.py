@@ -205,7 +205,8 @@ def _fitted(
     lines = np.full((4, 3), np.nan)
     total = 0
     for side in range(4):
-        begin, end = corners_px[side], corners_px[(side + 1) % 4]
+        begin = corners_px[side]
+        end = corners_px[(side + 1) % 4]
         here = points[_in_sector(angles, begin - middle, end - middle)]
         rays = _in_sector(every, begin - middle, end - middle) & inside
         wanted = max(_LEAST_POINTS, _LEAST_SHARE * float(rays.sum()))
@@ -240,7 +241,8 @@ def _edge_points(
     )
     on = polar > _HALF
     rays, before = np.nonzero(on[:, 1:] & ~on[:, :-1])
-    low, high = polar[rays, before].astype(float), polar[rays, before + 1].astype(float)
+    low = polar[rays, before].astype(float)
+    high = polar[rays, before + 1].astype(float)
     radius = before + (_HALF - low) / (high - low) - _MIXED_PX
     angles = 2.0 * math.pi * rays / _RAYS
     return middle + radius[:, None] * np.column_stack((np.cos(angles), np.sin(angles))), angles

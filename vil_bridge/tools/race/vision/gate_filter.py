@@ -96,7 +96,8 @@ class GateFilter:
 
     def state(self) -> FloatArray:
         """Return position, velocity, attitude and body rates at the newest sample, (13,)."""
-        nav, w = self._nav, self._samples[-1][1] - self._gyro_bias
+        nav = self._nav
+        w = self._samples[-1][1] - self._gyro_bias
         if len(self._samples) > 1:
             nav = propagate(nav, preintegrate(*self._window()))
         return np.concatenate((nav.T_world_body.p_m, nav.v_world_mps, nav.T_world_body.q_xyzw, w))
@@ -168,7 +169,8 @@ class GateFilter:
         covariance, (2, 2).
         """
         T = self._nav.T_world_body
-        R, R_camera = T.rotation(), self._T_body_camera.rotation()
+        R = T.rotation()
+        R_camera = self._T_body_camera.rotation()
         away = self.gates.centre_m(gate, self.shifts[gate]) - T.p_m
         body = away @ R
         x, y, z = (body - self._T_body_camera.p_m) @ R_camera
@@ -236,7 +238,8 @@ class GateFilter:
     def doubt(self, gate: int) -> None:
         """Take the place of a gate for as uncertain as before the race."""
         own = slice(BODY + SHIFTS * gate, BODY + SHIFTS * (gate + 1))
-        self.P[own], self.P[:, own] = 0.0, 0.0
+        self.P[own] = 0.0
+        self.P[:, own] = 0.0
         self.P[own, own] = np.diag(self.gates.stds[gate] ** 2)
 
     # --- inside ---------------------------------------------------------------------------------
@@ -275,7 +278,8 @@ class GateFilter:
         the errors, (8, n).
         """
         first = BODY + SHIFTS * gate
-        T, shift = self._moved(error), self.shifts[gate] + error[first : first + SHIFTS]
+        T = self._moved(error)
+        shift = self.shifts[gate] + error[first : first + SHIFTS]
         ends, body = self._edges(T, gate, shift)
         fx, fy, cx, cy = self._camera.intrinsics_px
         R_camera = self._T_body_camera.rotation()

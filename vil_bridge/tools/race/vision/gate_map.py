@@ -104,5 +104,6 @@ class GateMap:
 
 def _widths(spread: PoseSpread) -> FloatArray:
     """Return the widths of the ranges of a gate's shifts, (4,)."""
-    low, high = np.array(spread.low_m), np.array(spread.high_m)
+    low = np.array(spread.low_m)
+    high = np.array(spread.high_m)
     return np.append(high - low, spread.high_rpy_rad[2] - spread.low_rpy_rad[2])

@@ -63,7 +63,8 @@ class GatePath:
 
     def _way(self, shifts: FloatArray) -> FloatArray:
         """Return the waypoints: start, those before, in and behind each gate, and the end."""
-        points, forward = [self._start_m], np.zeros(3)
+        points = [self._start_m]
+        forward = np.zeros(3)
         for gate in self._order:
             centre = self._gates.centre_m(gate, shifts[gate])
             forward = self._gates.rotation(gate, shifts[gate])[:, 0]

@@ -161,7 +161,8 @@ def _pleated(rings_m: FloatArray) -> FloatArray:
 
 
 def _trunk_weights(blend: Blend, p_m: FloatArray, *, skirt: bool) -> FloatArray:
-    y, z = p_m[:, 1], p_m[:, 2]
+    y = p_m[:, 1]
+    z = p_m[:, 2]
     weights = blend.along(["Hips", "Spine", "Chest"], steps(z, (0.95, 1.08), (1.08, 1.24)))
     for side, sign in (("Left", 1.0), ("Right", -1.0)):
         collar = 0.8 * steps(sign * y, (0.10, 0.18)) * steps(z, (1.28, 1.40))
@@ -252,7 +253,8 @@ def _limb_weights(blend: Blend, side: str, share: FloatArray, *, arm: bool) -> F
 
 def shoe(blend: Blend, joints: Joints, side: str) -> Part:
     """Build a shoe about the foot; its underside is the floor."""
-    ankle, toe = joints[f"{side}Foot"][1], joints[f"{side}ToeBase"][1]
+    ankle = joints[f"{side}Foot"][1]
+    toe = joints[f"{side}ToeBase"][1]
     forward, wide, top, bottom = smooth_table(_SHOE, 20).T
     turn_out = (toe - ankle)[1] / (toe - ankle)[0]
     middle = np.stack(

@@ -29,7 +29,8 @@ def paint_face(canvas: Canvas, build: HumanBuild, box: _Box, neck: _Box) -> None
     for x, y, w, h in (box, neck):
         canvas.rect(x, y, w, h, build.skin)
     face = _Face(canvas, box)
-    red, dark = _mixed(build.skin, (196, 88, 80), 0.22), _mixed(build.skin, (40, 20, 16), 0.35)
+    red = _mixed(build.skin, (196, 88, 80), 0.22)
+    dark = _mixed(build.skin, (40, 20, 16), 0.35)
     for side in (-1.0, 1.0):
         face.oval(side * 0.044, 1.602, 0.020, 0.016, red)
         face.oval(side * 0.032, 1.636, 0.019, 0.011, _mixed(build.skin, (60, 30, 30), 0.18))
@@ -47,7 +48,8 @@ def paint_face(canvas: Canvas, build: HumanBuild, box: _Box, neck: _Box) -> None
 
 
 def _eye(face: _Face, build: HumanBuild, side: float) -> None:
-    y, z = side * 0.0320, 1.6340
+    y = side * 0.0320
+    z = 1.6340
     face.oval(y, z + 0.0010, 0.0155, 0.0068, (52, 34, 30))
     face.oval(y, z, 0.0145, 0.0056, (238, 234, 228))
     face.oval(y, z + 0.0004, 0.0062, 0.0056, build.eyes)
@@ -59,7 +61,8 @@ class _Face:
     """A canvas on which places are given in metres, across from the middle and above the floor."""
 
     def __init__(self, canvas: Canvas, box: _Box) -> None:
-        self._canvas, self._box = canvas, box
+        self._canvas = canvas
+        self._box = box
 
     def _px(self, across_m: float, up_m: float) -> tuple[float, float]:
         x, y, w, h = self._box

@@ -56,7 +56,8 @@ def joints_of(build: HumanBuild) -> Joints:
                 np.array([x, sign * inward, z]),
             )
         for name, (following, shares) in TWISTS.items():
-            a, b = joints[side + name][1], joints[side + following][1]
+            a = joints[side + name][1]
+            b = joints[side + following][1]
             for percent in shares:
                 joints[f"{side}{name}Twist{percent}"] = (side + name, a + 0.01 * percent * (b - a))
     return joints

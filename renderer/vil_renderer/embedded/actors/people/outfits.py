@@ -103,7 +103,8 @@ def _crease(canvas: Canvas, build: HumanBuild) -> None:
         if (part == "leg" and build.legs == "skirt") or (part == "arm" and build.top == "tee"):
             continue
         x, y, w, h = _BOXES[part]
-        u, v = np.linspace(0.0, 1.0, w)[None, :], np.linspace(0.0, 1.0, h)[:, None]
+        u = np.linspace(0.0, 1.0, w)[None, :]
+        v = np.linspace(0.0, 1.0, h)[:, None]
         height_m = (FOLDS[part].height(u, v) + _FINE[part].height(u, v)).astype(np.float32)
         canvas.relief[y : y + h, x : x + w] += height_m * np.float32(h / _LENGTHS_M[part])
         canvas.shade[y : y + h, x : x + w] *= np.clip(1.0 + 22.0 * height_m, 0.82, 1.10)

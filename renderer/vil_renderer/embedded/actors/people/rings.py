@@ -39,10 +39,8 @@ def rounded(
     second = cross(along, first)
     turn = 2.0 * np.pi * np.arange(columns) / columns
     c, s = (np.sign(f) * np.abs(f) ** (2.0 / squareness) for f in (np.cos(turn), np.sin(turn)))
-    deep, wide = (
-        sizes_m[:, 1, None, None] * first[:, None],
-        sizes_m[:, 0, None, None] * second[:, None],
-    )
+    deep = sizes_m[:, 1, None, None] * first[:, None]
+    wide = sizes_m[:, 0, None, None] * second[:, None]
     return np.asarray(middle_m[:, None] + c[:, None] * deep + s[:, None] * wide)
 
 

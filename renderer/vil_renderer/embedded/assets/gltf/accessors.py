@@ -101,7 +101,8 @@ class Accessors:
         return self._raw[index]
 
     def _read(self, accessor: Accessor, element: str) -> Array:
-        dtype, width = COMPONENTS[accessor.component_type], WIDTHS[accessor.type]
+        dtype = COMPONENTS[accessor.component_type]
+        width = WIDTHS[accessor.type]
         if accessor.buffer_view is None:
             self.document.spend(accessor.count * dtype.itemsize * width, element)
             values = np.zeros((accessor.count, width), dtype)

@@ -76,12 +76,10 @@ class _Clip:
         described: schema.GltfAnimation,
         element: str,
     ) -> None:
-        self._document, self._accessors, self._described, self._me = (
-            document,
-            accessors,
-            described,
-            element,
-        )
+        self._document = document
+        self._accessors = accessors
+        self._described = described
+        self._me = element
         self._times: dict[int, FloatArray] = {}
 
     def channels(self, positions: Mapping[int, int]) -> list[Channel]:

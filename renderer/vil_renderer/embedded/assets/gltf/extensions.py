@@ -71,7 +71,8 @@ def check_claims(document: Document, also: frozenset[str] = frozenset()) -> None
         AssetError: it needs a later version, or an extension that is not read; the message names
             the cure.
     """
-    asset, gltf = document.gltf.asset, document.gltf
+    asset = document.gltf.asset
+    gltf = document.gltf
     if not asset.version.startswith("2."):
         raise document.error("asset", f"glTF {asset.version[:16]}, only 2.x is read")
     if asset.min_version is not None and asset.min_version != "2.0":

@@ -36,7 +36,8 @@ class MeshInstances:
     """
 
     def __init__(self, document: Document, accessors: Accessors) -> None:
-        self._document, self._accessors = document, accessors
+        self._document = document
+        self._accessors = accessors
         self._left = MOST_INSTANCES
 
     def of(self, index: int) -> Iterator[Place] | None:
@@ -46,7 +47,8 @@ class MeshInstances:
             AssetError: an accessor does not exist or does not fit the others, a rotation has no
                 length, the node has a skin, or the file has too many copies.
         """
-        node, element = self._document.gltf.nodes[index], label(self._document, index)
+        node = self._document.gltf.nodes[index]
+        element = label(self._document, index)
         if node.extensions.instancing is None or node.mesh is None:
             return None
         if node.skin is not None:

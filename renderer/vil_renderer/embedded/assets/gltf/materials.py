@@ -85,7 +85,8 @@ class Materials:
         """Return what materials of both workflows have."""
         strength = described.extensions.strength.emissive_strength
         red, green, blue = (factor * strength for factor in described.emissive_factor)
-        normal, occlusion = described.normal_texture, described.occlusion_texture
+        normal = described.normal_texture
+        occlusion = described.occlusion_texture
         return {
             "name": described.name or element,
             "normal": self._use(normal, element, normal.scale if normal else 1.0),
@@ -230,6 +231,7 @@ def _uv_matrix(change: schema_materials.UvTransform) -> npt.NDArray[np.float64]:
     Positive angles turn the coordinates counter-clockwise as seen on the picture, whose v points
     down; so the extension's own examples want it, though its GLSL has the other sign.
     """
-    c, s = math.cos(change.rotation), math.sin(change.rotation)
+    c = math.cos(change.rotation)
+    s = math.sin(change.rotation)
     (scale_u, scale_v), (offset_u, offset_v) = change.scale, change.offset
     return np.array([[scale_u * c, scale_v * s, offset_u], [-scale_u * s, scale_v * c, offset_v]])

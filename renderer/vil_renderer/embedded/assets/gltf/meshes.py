@@ -380,10 +380,8 @@ def _best_four(joint: Array, weight: npt.NDArray[np.float32]) -> dict[str, Array
     """
     if weight.shape[1] > _SLOTS:
         best = np.argsort(-weight, axis=1, kind="stable")[:, :_SLOTS]
-        joint, weight = (
-            np.take_along_axis(joint, best, axis=1),
-            np.take_along_axis(weight, best, axis=1),
-        )
+        joint = np.take_along_axis(joint, best, axis=1)
+        weight = np.take_along_axis(weight, best, axis=1)
     total = weight.sum(axis=1, keepdims=True)
     weight = np.where(
         total > 0.0, weight / np.where(total > 0.0, total, 1.0), np.eye(4, dtype=np.float32)[0]

@@ -38,7 +38,8 @@ def decode_view(described: Meshopt, data: bytes) -> bytes:
     Raises:
         ValueError: the description or the stream is broken; the message says how.
     """
-    stride, count = described.byte_stride, described.count
+    stride = described.byte_stride
+    count = described.count
     if described.mode == "ATTRIBUTES":
         if stride % 4:
             raise ValueError(f"a stride of {stride} bytes, but attributes have a multiple of 4")
@@ -196,15 +197,19 @@ class _TriangleReader:
             raise ValueError("the stream is cut short")
         self.corners: list[int] = []
         self.at = 1 + count
-        self._data, self._end, self._table = data, len(data) - _EDGES, data[-_EDGES:]
-        self._next, self._last = 0, 0
+        self._data = data
+        self._end = len(data) - _EDGES
+        self._table = data[-_EDGES:]
+        self._next = 0
+        self._last = 0
         # The newest comes last: fifo[-1 - k] is the k-th.
         self._edges: list[tuple[int, int]] = [(0, 0)] * _EDGES
         self._vertices: list[int] = [0] * _EDGES
 
     def add(self, code: int) -> None:
         """Decode a triangle."""
-        high, low = code >> 4, code & 15
+        high = code >> 4
+        low = code & 15
         if high == 15:
             self._add_free(low)
             return

@@ -22,10 +22,12 @@ def _octahedral(values: _Bytes) -> npt.NDArray[Any]:
     stored = values.view("i1" if stride == 4 else "<i2")
     wide = stored.astype(np.float32)
     one = np.where(wide[:, 2] == 0.0, np.float32(1.0), wide[:, 2])
-    x, y = wide[:, 0] / one, wide[:, 1] / one
+    x = wide[:, 0] / one
+    y = wide[:, 1] / one
     z = np.float32(1.0) - np.abs(x) - np.abs(y)
     fold = np.minimum(z, np.float32(0.0))
-    x, y = x - np.copysign(fold, x), y - np.copysign(fold, y)
+    x = x - np.copysign(fold, x)
+    y = y - np.copysign(fold, y)
     vectors = np.stack((x, y, z), axis=1)
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
     made = stored.copy()

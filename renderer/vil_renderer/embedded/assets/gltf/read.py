@@ -116,12 +116,10 @@ class _Builder:
     def __init__(
         self, document: Document, meshes: Meshes, skins: _Skins, instances: MeshInstances
     ) -> None:
-        self._document, self._meshes, self._skins, self._instances = (
-            document,
-            meshes,
-            skins,
-            instances,
-        )
+        self._document = document
+        self._meshes = meshes
+        self._skins = skins
+        self._instances = instances
         self._hidden, self._morphing = hidden_nodes(document), morphing_nodes(document)
         self._mirrored: list[bool] = []
         self.nodes: list[Node] = []
@@ -146,7 +144,8 @@ class _Builder:
         assert described.mesh is not None
         skin = None if described.skin is None else self._skins.get(described.skin, element)
         weights = None if described.weights is None else tuple(described.weights)
-        joints, moving = 0 if skin is None else len(skin.joints), index in self._morphing
+        joints = 0 if skin is None else len(skin.joints)
+        moving = index in self._morphing
         # Joints alone place a skinned mesh.
         use = MeshUse(joints, skin is None and self._mirrored[-1], weights, moving)
         copies = self._instances.of(index)
@@ -163,7 +162,8 @@ class _Builder:
     def _copy(
         self, mesh: int, name: str, use: MeshUse, copies: Iterator[Place], element: str
     ) -> None:
-        parent, mirror = len(self.nodes), use.mirror
+        parent = len(self.nodes)
+        mirror = use.mirror
         for number, (p, q_xyzw, scale) in enumerate(copies):
             parts = self._meshes.primitives(
                 mesh, element, replace(use, mirror=mirror != _mirrors(scale))

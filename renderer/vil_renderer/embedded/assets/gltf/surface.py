@@ -88,7 +88,8 @@ def tangents(
     """
     corner = p_m.astype(np.float64)[triangles]
     place = uv.astype(np.float64)[triangles]
-    e1, e2 = corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]
+    e1 = corner[:, 1] - corner[:, 0]
+    e2 = corner[:, 2] - corner[:, 0]
     (du1, dv1), (du2, dv2) = (place[:, 1] - place[:, 0]).T, (place[:, 2] - place[:, 0]).T
     # The sign of the determinant matters, its size would only weight small textures more.
     sign = np.sign(du1 * dv2 - du2 * dv1)[:, None]

@@ -60,7 +60,8 @@ def bake(
     Raises:
         RendererError: embreex is not installed.
     """
-    p_m, normal = mesh.vertices["p"], mesh.vertices["normal"]
+    p_m = mesh.vertices["p"]
+    normal = mesh.vertices["normal"]
     layout = lay_out(
         p_m.astype(np.float64),
         mesh.triangles.astype(np.intp),

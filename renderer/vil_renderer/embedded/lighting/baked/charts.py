@@ -94,9 +94,11 @@ def _groups(triangles: IntArray, normal: FloatArray) -> IntArray:
     )
     owner = np.tile(np.arange(count), 3)
     order = np.lexsort((edges[:, 1], edges[:, 0]))
-    edges, owner = edges[order], owner[order]
+    edges = edges[order]
+    owner = owner[order]
     same = (edges[1:] == edges[:-1]).all(axis=1)
-    first, second = owner[:-1][same], owner[1:][same]
+    first = owner[:-1][same]
+    second = owner[1:][same]
     flat = np.einsum("ni,ni->n", normal[first], normal[second]) >= _SAME_WAY
     links = coo_matrix(
         (np.ones(flat.sum(), np.int8), (first[flat], second[flat])), shape=(count, count)
@@ -111,7 +113,8 @@ def _placed(
     """Split vertices by chart, and give each chart its rectangle."""
     corners = np.stack((triangles.ravel(), np.repeat(chart, 3)), axis=1)
     pairs, where = np.unique(corners, axis=0, return_inverse=True)
-    vertex, of_chart = pairs[:, 0], pairs[:, 1]
+    vertex = pairs[:, 0]
+    of_chart = pairs[:, 1]
     place = np.full((len(vertex), 2), np.nan)
     size = (1, 1)
     if len(facing):
@@ -160,9 +163,12 @@ def packed(sizes: IntArray) -> Rectangles:
     for index in np.lexsort((-sizes[:, 0], -sizes[:, 1])).tolist():
         wide, high = sizes[index].tolist()
         if x + wide > width:
-            x, y, shelf = 0, y + shelf, 0
+            x = 0
+            y = y + shelf
+            shelf = 0
         corner[index] = x, y
-        x, shelf = x + wide, max(shelf, high)
+        x = x + wide
+        shelf = max(shelf, high)
     return Rectangles(corner, (width, y + shelf))
 
 

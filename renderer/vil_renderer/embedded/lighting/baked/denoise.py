@@ -53,11 +53,10 @@ def _once(
     scale = np.float32(1.0) / (np.float32(_RELATIVE) * grey + np.float32(_LEAST))
     for dy in (-1, 0, 1):
         for dx in (-1, 0, 1):
-            here, there = (
-                _overlap(picture.shape[0], dy * step),
-                _overlap(picture.shape[1], dx * step),
-            )
-            to, of = (here[0], there[0]), (here[1], there[1])
+            here = _overlap(picture.shape[0], dy * step)
+            there = _overlap(picture.shape[1], dx * step)
+            to = (here[0], there[0])
+            of = (here[1], there[1])
             same: BoolArray = (chart[to] == chart[of])[..., None]
             apart = (grey[of] - grey[to]) * scale[to]
             weight = np.float32(_SPLINE[dy + 1] * _SPLINE[dx + 1]) * same * np.exp(-apart * apart)

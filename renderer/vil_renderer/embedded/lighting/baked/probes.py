@@ -164,9 +164,7 @@ def _parts(ways: Float32Array) -> Float32Array:
     Sums of cosine lobes over pi.
     """
     x, y, z = ways.T
-    even, odd, mixed = (
-        2.0 * np.abs(ways),
-        2.0 * ways,
-        3.75 * np.stack((x * y, y * z, z * x), axis=1),
-    )
+    even = 2.0 * np.abs(ways)
+    odd = 2.0 * ways
+    mixed = 3.75 * np.stack((x * y, y * z, z * x), axis=1)
     return (np.concatenate((even, odd, mixed), axis=1) / len(ways)).astype(np.float32)

@@ -94,16 +94,17 @@ def receivers_of(
     places = np.einsum("nk,nki->ni", weights, p_m[corners]).astype(np.float32)
     normals = unit_rows(np.einsum("nk,nki->ni", weights, normal[corners])).astype(np.float32)
     free = ~solid.is_buried(places, normals)
-    texel, triangle, places, normals = texel[free], triangle[free], places[free], normals[free]
+    texel = texel[free]
+    triangle = triangle[free]
+    places = places[free]
+    normals = normals[free]
     alone = np.flatnonzero(is_outside(layout.place))
     of_vertex = np.full(len(layout.vertex), -1, np.int32)
     of_vertex[alone] = len(texel) + np.arange(len(alone), dtype=np.int32)
     of_triangle = np.zeros(len(layout.vertex), np.intp)
     of_triangle[layout.triangles.ravel()] = np.repeat(np.arange(len(layout.triangles)), 3)
-    own_m, middle_m = (
-        p_m[layout.vertex[alone]],
-        p_m[layout.vertex[layout.triangles[of_triangle[alone]]]].mean(axis=1),
-    )
+    own_m = p_m[layout.vertex[alone]]
+    middle_m = p_m[layout.vertex[layout.triangles[of_triangle[alone]]]].mean(axis=1)
     return Receivers(
         np.concatenate((places, own_m + np.float32(_INWARD) * (middle_m - own_m))),
         np.concatenate((normals, normal[layout.vertex[alone]])),

@@ -28,7 +28,8 @@ class SolidSides:
     """
 
     def __init__(self, mesh: StaticMesh, without: frozenset[str] = frozenset()) -> None:
-        chunks, count = mesh.chunks, len(mesh.triangles)
+        chunks = mesh.chunks
+        count = len(mesh.triangles)
         solid = np.ones(count, np.bool_)
         self._other: Final = np.full(count, -1, np.intp)
         for chunk, (start, stop) in enumerate(

@@ -61,7 +61,9 @@ class BakedStaticLight:
 
         The environment's is what level surfaces get scattered, from above and from below.
         """
-        baked, sun, exposure = self._baked, environment.sun, environment.exposure * self._baked.gain
+        baked = self._baked
+        sun = environment.sun
+        exposure = environment.exposure * self._baked.gain
         light = baked.scattered(environment, self._lamps)
         up = baked.receivers.normal[:, 2]
         level = up > _LEVEL, up < -_LEVEL

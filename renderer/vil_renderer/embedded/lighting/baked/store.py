@@ -131,14 +131,13 @@ class _RowFile:
         """Store that so many rows are finished."""
         if self._file is None:
             return
-        left, at = (
-            memoryview(self._rows[self._stored : done].tobytes()),
-            self._stored * self._rows[0].nbytes,
-        )
+        left = memoryview(self._rows[self._stored : done].tobytes())
+        at = self._stored * self._rows[0].nbytes
         try:
             while left:
                 written = os.pwrite(self._file.fileno(), left, at)
-                left, at = left[written:], at + written
+                left = left[written:]
+                at = at + written
             self._stored = done
         except OSError as exc:
             logger.debug("%s: %s", self._path, exc)

@@ -75,7 +75,8 @@ class LightTransport:
             direct: of c lights, float32 (r, c, 3).
             progress: gets the share that is done, at most.
         """
-        total, last = direct.copy(), direct
+        total = direct.copy()
+        last = direct
         for bounce in range(_MOST_BOUNCES):
             progress(bounce / _MOST_BOUNCES)
             last = self._gathered(last * self.albedo[:, None])
@@ -170,7 +171,8 @@ def _directions(normal: Float32Array, first: int, rays: int) -> Float32Array:
         np.float32
     )
     share = (np.arange(rays)[None] + jitter[:, None]) / rays
-    radius, height = np.sqrt(share).astype(np.float32), np.sqrt(1.0 - share).astype(np.float32)
+    radius = np.sqrt(share).astype(np.float32)
+    height = np.sqrt(1.0 - share).astype(np.float32)
     tangent, binormal = across(normal)
     made: Float32Array = (radius * np.cos(angle))[..., None] * tangent[:, None]
     made += (radius * np.sin(angle))[..., None] * binormal[:, None]

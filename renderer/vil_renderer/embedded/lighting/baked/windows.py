@@ -56,13 +56,13 @@ def _uv(
     """Return the texture coordinates of receivers, 0..1, (n, 2)."""
     corners = layout.vertex[layout.triangles[places.triangle[receivers]]]
     a, b, c = (mesh.vertices["p"][corners[:, k]].astype(np.float64) for k in range(3))
-    along, across, to = b - a, c - a, places.p_m[receivers] - a
+    along = b - a
+    across = c - a
+    to = places.p_m[receivers] - a
     g = [[np.einsum("ni,ni->n", p, q) for q in (along, across, to)] for p in (along, across)]
     area = np.maximum(g[0][0] * g[1][1] - g[0][1] ** 2, 1e-12)
-    u, v = (
-        (g[1][1] * g[0][2] - g[0][1] * g[1][2]) / area,
-        (g[0][0] * g[1][2] - g[0][1] * g[0][2]) / area,
-    )
+    u = (g[1][1] * g[0][2] - g[0][1] * g[1][2]) / area
+    v = (g[0][0] * g[1][2] - g[0][1] * g[0][2]) / area
     uv_a, uv_b, uv_c = (mesh.vertices["uv"][corners[:, k]].astype(np.float64) for k in range(3))
     found: FloatArray = np.mod(uv_a + u[:, None] * (uv_b - uv_a) + v[:, None] * (uv_c - uv_a), 1.0)
     return found
