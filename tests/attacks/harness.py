@@ -33,6 +33,7 @@ Configure = Callable[[dict[str, Any], Path], None]
 
 CAMERA: Final = "front"
 START_S: Final = 60.0
+_MEASURED_AT_MOST: Final = 4
 COUNTED_WITHIN_S: Final = 3.0
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
@@ -185,8 +186,8 @@ def carry_out(
 ) -> Verdict:
     """Run an attack on a started bridge, attack and reference in turns.
 
-    A rate below the limit is measured for as many rounds again before it counts, since the machine
-    may be busy with other work in one phase and not in the other.
+    A rate below the limit is measured for as many rounds again, three times at most, before it
+    counts, since the machine may be busy with other work in one phase and not in the other.
 
     Args:
         name: of the attack.
@@ -199,7 +200,7 @@ def carry_out(
     done: list[Round] = []
     problems: list[str] = []
     counted, slow = "", list[str]()
-    for _ in range(2):
+    for _ in range(_MEASURED_AT_MOST):
         for _ in range(rounds):
             done.append(_round(attack, rig, seconds, problems))
             problems += _alive(rig, pid)

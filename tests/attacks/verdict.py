@@ -67,19 +67,21 @@ def share(rounds: Sequence[Round]) -> float:
 
 
 def judge_rate(rounds: Sequence[Round], least_share: float) -> list[str]:
-    """Return the reasons why the pictures did not flow as they should; empty = they did."""
-    pictures = sum(r.reference_pictures for r in rounds)
-    if pictures < LEAST_PICTURES:
+    """Return the reasons why the pictures did not flow as they should; empty = they did.
+
+    Few pictures in the reference alone are other work's doing: the attack had more at that time.
+    """
+    attacked = sum(r.attack_pictures for r in rounds)
+    reference = sum(r.reference_pictures for r in rounds)
+    if max(attacked, reference) < LEAST_PICTURES:
         return [
-            f"{pictures} pictures next to the harmless process are too few to judge. Run "
-            "more rounds."
+            f"{attacked} pictures during the attack and {reference} next to the harmless process "
+            "are too few to judge. Run more rounds."
         ]
     found = share(rounds)
-    return (
-        []
-        if found >= least_share
-        else [f"{found:.0%} of the reference picture rate, less than {least_share:.0%}"]
-    )
+    if found >= least_share or not reference:
+        return []
+    return [f"{found:.0%} of the reference picture rate, less than {least_share:.0%}"]
 
 
 def _rate(pictures: int, seconds: float) -> float:

@@ -35,8 +35,16 @@ def test_phases_of_unequal_length_are_compared_by_rate() -> None:
 
 def test_a_machine_without_pictures_proves_nothing() -> None:
     (problem,) = judge_rate(_rounds((9, 9), (10, 10)), 0.8)
-    assert problem.startswith("19 pictures next to the harmless process are too few")
+    assert problem.startswith(
+        "19 pictures during the attack and 19 next to the harmless process are too few"
+    )
+    assert judge_rate(_rounds((3, 19)), 0.8)
     assert judge_rate([], 0.8)
+
+
+@pytest.mark.parametrize("reference", [0, 9, 19])
+def test_other_work_during_the_reference_is_not_the_attacks_doing(reference: int) -> None:
+    assert judge_rate(_rounds((20, reference)), 0.8) == []
 
 
 def test_only_counters_that_grew_show_an_attacker() -> None:
