@@ -41,9 +41,9 @@ def sunlit(*parts: object, side: tuple[int, int], ambient: float = 0.2) -> Scene
     """A sun before the wall, 40 degrees to one side of the picture: (to the right, up)."""
     s, c = math.sin(SUN), math.cos(SUN)
     return scene_of(
-        *parts,
+        *parts,  # type: ignore[arg-type]
         ambient=ambient,
-        sun=Sun(np.array([side[0] * s, -side[1] * s, -c]), np.full(3, 0.6)),  # type: ignore[arg-type]
+        sun=Sun(np.array([side[0] * s, -side[1] * s, -c]), np.full(3, 0.6)),
     )
 
 
