@@ -9,10 +9,4 @@ from vil_bridge.client import Receiver  # on the vehicle: from client import Rec
 with Receiver(sys.argv[1], camera="front", color="gray", variant="raw", timeout_s=0.3) as receiver:
     for frame in receiver:  # replace the next two lines by your estimator
         image = np.ascontiguousarray(frame.image)
-        print(  # noqa: T201
-            frame.t_ns,
-            image.shape,
-            frame.K[0, 0],
-            frame.tracking_state,
-            flush=True,
-        )
+        print(frame.t_ns, image.shape, frame.K[0, 0], frame.tracking_state, flush=True)  # noqa: T201

@@ -216,7 +216,8 @@ async def test_a_world_that_waits_in_vain_is_not_ready(
         )
 
     path = write(tmp_path)
-    front = next(line for line in CONFIG.splitlines() if line.startswith("cameras"))
+    begins = CONFIG.index("cameras: {")
+    front = CONFIG[begins : CONFIG.index("}}", begins) + 2]
     path.write_text(
         CONFIG.replace(
             front, front[:-1] + front.removeprefix("cameras: {").replace("front", ", side")
