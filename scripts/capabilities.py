@@ -31,7 +31,7 @@ def read() -> dict[str, Any]:
 
 
 def filled(page: str, text: str, capabilities: Mapping[str, Any]) -> str:
-    """Return the text of a page with its tables written anew; ``page``: its path from the root."""
+    """Return the text of a page with renewed tables; ``page``: its path from the root."""
 
     def table(match: re.Match[str]) -> str:
         rows = _TABLES[match[2]](capabilities)

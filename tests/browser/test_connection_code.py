@@ -1,4 +1,4 @@
-"""What the page does when the bridge refuses it, goes away or comes back as another one.
+"""The page while the bridge refuses it, goes away or comes back as another one.
 
 Without a browser.
 """

@@ -101,7 +101,7 @@ def test_the_world_stands_still_under_a_swaying_head_though_clocks_drift_and_beg
     script = """function answer() {
       const space = new HeadsetSpace();
       const steady = wear(space, 0, 3000, (ms) => 900 + ms / 1e3);
-      // the machine was started anew
+      // the machine was restarted
       const again = wear(space, 3000, 6000, (ms) => ms / 1e3);
       space.disconnect();
       // and its clock stood still

@@ -80,7 +80,7 @@ def misplaced(hosts: Hosts, host: Host, tolerance_m: float) -> list[tuple[str, s
 
 @contextmanager
 def undisturbed(host: Host) -> Iterator[Callable[[], None]]:
-    """The room's own actor is never lost meanwhile.
+    """The room's own actor is never lost during that time.
 
     Yields what waits for more of its own frames.
     """

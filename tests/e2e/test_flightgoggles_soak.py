@@ -184,7 +184,7 @@ class Soak:
     def meet(self) -> None:
         """Send until there is an answer to a pose after which nothing was pending.
 
-        Then the books begin anew.
+        Then the books begin again.
         """
         deadline = time.monotonic() + LIMIT_S
         while self._receive(0.03) is None or self._last_drawn_by != self._life:

@@ -122,7 +122,7 @@ def soak(client: OriginalClient, numbers: Iterator[int], fifo: bool) -> Counter[
 
 
 def test_the_real_renderer_draws_the_pose_that_it_names() -> None:
-    """A client, a second one after it, and the renderer killed and started anew, then in strict
+    """A client, a second one after it, and the renderer killed and started again, then in strict
     order.
     """
     library("empty")  # skips where there is no OpenGL

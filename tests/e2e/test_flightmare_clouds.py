@@ -1,4 +1,4 @@
-"""What old Flightmare clients ask for beside the frames.
+"""Requests of old Flightmare clients other than frames.
 
 Point clouds, collision checks, lists of objects.
 """

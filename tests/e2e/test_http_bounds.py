@@ -1,4 +1,4 @@
-"""How much one may keep open: bodies that never end, WebSockets, connections.
+"""Bounds of open bodies that never end, WebSockets and connections.
 
 Who is refused is told why.
 """

@@ -1,4 +1,4 @@
-"""Who may do what, over every operation that the API describes and every WebSocket, on a running
+"""Roles over every operation that the API describes and every WebSocket, on a running
 bridge.
 
 The matrix is made from the bridge's own description and routes: what is added later is covered too.

@@ -185,7 +185,7 @@ def _note(changes: list[tuple[int, TrackingState]], t_ns: int, state: TrackingSt
 def _expected(
     source: BenchRecording, start_ns: int, end_ns: int
 ) -> Iterator[tuple[int, TrackingState]]:
-    """What the limits say.
+    """Tracking states and their first instants, by the limits of the recording.
 
     A system that flags the loss makes the body coast with its very next frame.
     """

@@ -87,7 +87,7 @@ def rows(layout: np.dtype[np.void], *columns: st.SearchStrategy[Any]) -> st.Sear
 
 @dataclass(frozen=True)
 class Parts:
-    """What frames of a version are made of.
+    """Parts of the frames of a version.
 
     Built once, since that takes longer than to draw from it.
     """

@@ -156,7 +156,7 @@ def _handshake(socket_type: bytes) -> bytes:
 
 
 def natnet_messages(command_port: int) -> list[bytes]:
-    """What a real server sends.
+    """Messages of a real server.
 
     Asked of the emulator on its own port, frames and models among it.
     """

@@ -55,7 +55,7 @@ def truth(dt_ns: int) -> NavState:
 
 
 def sample() -> tuple[FloatArray, FloatArray]:
-    """What the IMU measures all the time: constant rate, and force with what its lever arm adds.
+    """The IMU's sample at all times: constant rate, and force with the share of its lever arm.
 
     Biased.
     """

@@ -1,4 +1,4 @@
-"""What tests of the video output share.
+"""Shared parts of the tests of the video output.
 
 Numbered pictures, a receiver by hand, players as child processes.
 """

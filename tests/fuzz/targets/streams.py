@@ -1,5 +1,5 @@
-"""What readers and receivers send to the bridge, and what the reader's own file takes from a
-bridge.
+"""Messages of readers and receivers to the bridge, and those of a bridge that the reader's own file
+takes.
 """
 
 from __future__ import annotations

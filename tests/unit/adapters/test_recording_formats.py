@@ -221,7 +221,7 @@ def motive_csv(
     parents: bool = True,
     units: str = "Meters",
 ) -> str:
-    """What Motive would export of a motion, y up, 100 Hz, with one measured and one unlabeled
+    """Motive's export of a motion, y up, 100 Hz, with one measured and one unlabeled
     marker.
     """
     model = motion.skeleton_models[0]

@@ -106,7 +106,7 @@ async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFix
 
 
 async def test_counters_grow_over_every_change_and_reconcile() -> None:
-    """What is on its way at a change is dropped and counted.
+    """Frames under way at a change are dropped and counted.
 
     Before and after, all that was offered has a fate.
     """

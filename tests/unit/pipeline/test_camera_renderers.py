@@ -1,4 +1,4 @@
-"""What a configuration says about who draws a camera.
+"""Renderers of a camera in the configuration.
 
 What a renderer's answers say about its load.
 """

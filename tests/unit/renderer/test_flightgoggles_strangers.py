@@ -1,4 +1,4 @@
-"""What clients of the original FlightGoggles get of modalities and shutters that they do not
+"""Answers to clients of the original FlightGoggles for modalities and shutters that they do not
 know.
 """
 

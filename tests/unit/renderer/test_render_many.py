@@ -1,4 +1,4 @@
-"""What makes many things cheap changes nothing about them.
+"""Many things are cheap, and drawn as few are.
 
 Drawing order, rays among a crowd, shade on the ground.
 """
